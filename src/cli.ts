@@ -72,7 +72,8 @@ export const main = async (args: readonly string[]): Promise<number> => {
     else if (isSystemError(e)) done = left({ tag: 'FileRefused', kind: 'output', file: e.path ?? '(unnamed)', reason: e.message })
     else throw e
   }
-  return isLeft(done) ? fail(out, done.left) : 0
+  // A rank that does not lead ends as it was told.
+  return isLeft(done) ? fail(out, done.left) : Number(process.exitCode ?? 0)
 }
 
 /** What the file system says: a full disk, a folder that is not there. */

@@ -6,6 +6,7 @@
 //   rewrite     operators joined where the device has them fused        grad/rewrite
 //   grad        losses, backward passes, updates                        grad/grad.ts
 //   bf16        activations stored so, where the machine computes in it  grad/rewrite/bf16.ts
+//   ranks       one rank's share of the batch, where several train       grad/rewrite/ranks.ts
 //   tile        ops into segments and tiles: each planner its own way   tile, schedule/strategies.ts
 //   expand      segments into calls over cells                          plan/expand.ts
 //   place       cells into storages; the stays of their pages          memory/place.ts, memory/touches.ts
@@ -20,6 +21,7 @@ import { type ElaboratedStep, measuring, training } from './grad/grad'
 import { withGatheredUpdates } from './grad/rewrite/gathered'
 import { inBf16 } from './grad/rewrite/bf16'
 import { withPoolPlaces } from './grad/rewrite/poolplaces'
+import { overRanks } from './grad/rewrite/ranks'
 import { rewritten } from './grad/rewrite/rewrites'
 import { GraphBuilder } from './graph/builder'
 import type { Graph } from './graph/graph'
@@ -39,10 +41,10 @@ export type { CompileOptions, Work } from './schedule/search'
 
 const where = <A>(needed: boolean, pass: (a: A) => A): ((a: A) => A) => (needed ? pass : (a) => a)
 
-/** rewrite, grad, bf16: the graph that a machine trains. */
+/** rewrite, grad, bf16, ranks: the graph that a machine trains. */
 export const trainingGraph = (
   step: ElaboratedStep,
-  { device, precision }: Pick<Machine, 'device' | 'precision'>,
+  { device, precision, ranks = 1 }: Pick<Machine, 'device' | 'precision' | 'ranks'>,
 ): Either<GraphError, Graph> =>
   pipe(
     step,
@@ -52,6 +54,7 @@ export const trainingGraph = (
     E.map(where(device.gathersUpdates, withGatheredUpdates)),
     E.map(where(precision === 'bf16', inBf16)),
     E.map((graph) => ({ ...graph, ...trainedBy(step) })),
+    E.chain(overRanks(ranks)),
   )
 
 /** What users tell of one objective beside its optimizer, for who is to make its step again. */

@@ -1,4 +1,5 @@
 // The module: what JavaScript sees of the native side. src/device/native.ts is the only file that loads it.
+#include "addon/communicator.hpp"
 #include "addon/kernels.hpp"
 #include "addon/session.hpp"
 
@@ -7,6 +8,7 @@ namespace spillway::addon {
 Napi::Object init(Napi::Env env, Napi::Object exports) {
   export_devices(env, exports);
   export_kernels(env, exports);
+  CommunicatorObject::define(env, exports);
   SessionObject::define(env, exports);
   return exports;
 }

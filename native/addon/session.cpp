@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "addon/arguments.hpp"
+#include "addon/communicator.hpp"
 #include "addon/requests.hpp"
 #include "addon/run.hpp"
 #include "addon/sink.hpp"
@@ -110,6 +111,8 @@ Napi::Object metrics_object(Napi::Env env, const RunMetrics& m, bool timeline) {
   o.Set("arenaPeakBytes", double(m.arena_peak_bytes));
   o.Set("arenaFileBytes", double(m.arena_file_bytes));
   o.Set("diskBytes", double(m.disk_bytes));
+  o.Set("sentBytes", double(m.sent_bytes));
+  o.Set("accord", name_of(m.accord));
   if (m.device_memory) {
     const Napi::Object memory = Napi::Object::New(env);
     memory.Set("contextBytes", double(m.device_memory->context_bytes));
@@ -212,7 +215,7 @@ Napi::Value SessionObject::write(const Napi::CallbackInfo& info) {
   return info.Env().Undefined();
 }
 
-/// run({steps, firstStep, seed, rates, source, sink, timeline, searchFrom}, progress) -> Promise of metrics
+/// run({steps, firstStep, seed, rates, source, sink, timeline, searchFrom, communicator}, progress) -> Promise of metrics
 Napi::Value SessionObject::run(const Napi::CallbackInfo& info) {
   Session& session = open(info.Env());
   const Napi::Object options = as_object(info[0], "options");
@@ -229,9 +232,11 @@ Napi::Value SessionObject::run(const Napi::CallbackInfo& info) {
   o.source = source.source.get();
   const std::shared_ptr<OutputSink> sink = parse_sink(options.Get("sink"), session.tape());
   if (sink) o.sink = &sink->sink;
+  const std::shared_ptr<Communicator> rank = CommunicatorObject::shared(options.Get("communicator"));
+  o.communicator = rank.get();
   const auto deferred = Napi::Promise::Deferred::New(info.Env());
   auto run = std::make_unique<Run>(info.Env(), session, std::move(source), info[1].As<Napi::Function>(),
-                                   [this, deferred, sink, timeline = o.timeline](Napi::Env env, const RunMetrics& m) {
+                                   [this, deferred, sink, rank, timeline = o.timeline](Napi::Env env, const RunMetrics& m) {
     run_.reset();
     if (m.status.ok()) deferred.Resolve(metrics_object(env, m, timeline));
     else deferred.Reject(error_of(env, m.status).Value());

@@ -25,11 +25,14 @@ struct View {
   int64_t extent[4] = {1, 1, 1, 1};
 };
 
+struct Communicator;
+
 /// What changes from step to step.
 struct StepContext {
   uint64_t step = 1;   // the first step is 1
   uint64_t seed = 0;
   double lr_scale = 1.0;
+  Communicator* communicator = nullptr;  // of one rank among several
 };
 
 struct KernelCall {

@@ -4,9 +4,13 @@
 
 #include <cstring>
 
+#include "cpu/merging.hpp"
 #include "cpu/runs.hpp"
 
 namespace spillway::cpu {
+
+void merge_moments_of(const View& x, double nx, const View& y, double ny) { ops::merge_statistics<float>(x, nx, y, ny); }
+
 namespace {
 
 /// Views whose channels are not innermost (a 4-D parameter against an activation) go element by element.
@@ -47,7 +51,7 @@ struct MergeSum : PlainKernel {
 struct MergeMoments : PlainKernel {
   static void run(const KernelCall& call) {
     const auto a = MergeMomentsAttrs::read(call.attrs);
-    ops::merge_statistics<float>(call.ins[0], double(a.count_x), call.outs[0], double(a.count_y));
+    merge_moments_of(call.ins[0], double(a.count_x), call.outs[0], double(a.count_y));
   }
 };
 

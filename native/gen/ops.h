@@ -148,7 +148,9 @@
   X(reciprocal_bwd, 165) \
   X(mean, 166) \
   X(mean_bwd, 167) \
-  X(from_bytes, 170)
+  X(from_bytes, 170) \
+  X(all_sum, 180) \
+  X(all_moments, 181)
 
 /// Every activation of staging/ops/unary.ts: X(kind); its gradient is kind_bwd.
 #define SPILLWAY_UNARY(X) \
@@ -955,6 +957,21 @@ struct FromBytesAttrs {
   static FromBytesAttrs read(const double*) { return {}; }
 };
 
+struct AllSumAttrs {
+  int64_t ranks;
+  static AllSumAttrs read(const double* a) {
+    return {int_attr(a[0])};
+  }
+};
+
+struct AllMomentsAttrs {
+  int64_t ranks;
+  int64_t count;
+  static AllMomentsAttrs read(const double* a) {
+    return {int_attr(a[0]), int_attr(a[1])};
+  }
+};
+
 // ---------------------------------------------------------------- what the tape reader checks
 
 /// data: rank 4, a box of an activation; whole: dense, origin 0, any rank; any: either.
@@ -1064,6 +1081,8 @@ inline constexpr AttrLimit DiceSumsBwdLimits[] = {{0, -2147483648, 2147483647, -
 inline constexpr AttrLimit SoftXentLimits[] = {{2, 0, 1, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit SoftXentBwdLimits[] = {{2, 0, 1, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit FromBytesLimits[] = {{0, -UNBOUNDED, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, -UNBOUNDED, UNBOUNDED, 0, UNBOUNDED}};
+inline constexpr AttrLimit AllSumLimits[] = {{0, 1, 1024, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit AllMomentsLimits[] = {{0, 1, 1024, -UNBOUNDED, UNBOUNDED}, {1, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
 
 inline constexpr OpInfo OP_TABLE[] = {
     {"conv2d", 1, 2, 3, 1, 1, 9, 0, "iiiiiiiii", false, -1, -1, nullptr, 0,
@@ -1501,6 +1520,12 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"from_bytes", 170, 1, 1, 1, 1, 0, 2, "", false, -1, -1, FromBytesLimits, 2,
      {{"x", Role::data, Element::u8, false, false, "ssss"}},
      {{"y", Role::data, Element::either, true, false, "ssss"}}},
+    {"all_sum", 180, 1, 1, 1, 1, 1, 0, "i", false, 0, 0, AllSumLimits, 1,
+     {{"x", Role::whole, Element::real, false, false, "="}},
+     {{"y", Role::whole, Element::real, true, false, "="}}},
+    {"all_moments", 181, 1, 1, 1, 1, 2, 0, "ii", false, 0, 0, AllMomentsLimits, 2,
+     {{"x", Role::whole, Element::real, false, false, "="}},
+     {{"y", Role::whole, Element::real, true, false, "="}}},
 };
 
 /// Null when no operator has this wire number.

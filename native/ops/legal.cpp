@@ -5,6 +5,7 @@
 
 #include "ops/add.hpp"
 #include "ops/argmax.hpp"
+#include "ops/collective.hpp"
 #include "ops/concat.hpp"
 #include "ops/convtranspose2d.hpp"
 #include "ops/flatten.hpp"
@@ -86,6 +87,7 @@ constexpr OwnCheck OWN_CHECKS[] = {
     {OpKind::copy, check_pair},
     {OpKind::merge_sum, check_pair},
     {OpKind::merge_moments, check_merge_moments},
+    {OpKind::all_moments, check_all_moments},
 };
 
 }  // namespace

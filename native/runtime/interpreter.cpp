@@ -282,8 +282,15 @@ void Interpreter::collect(RunMetrics& run) {
   copies_.collect(run.timeline.spans);
 }
 
+/// Whether there is a next step: what one rank wants is what all do.
+Result<Accord> Interpreter::accord(const RunOptions& options) const {
+  const Accord own = stop_ == Stop::none ? Accord::go_on : stop_ == Stop::after_step ? Accord::stop : Accord::interrupted;
+  return options.communicator ? agree(*options.communicator, own) : own;
+}
+
 RunMetrics Interpreter::run(const RunOptions& options) {
   RunMetrics run;
+  const uint64_t sent_before = options.communicator ? options.communicator->sent_bytes : 0;
   not_finite_.reset();
   run.steps.reserve(options.steps);
   record_ = options.timeline;
@@ -294,8 +301,12 @@ RunMetrics Interpreter::run(const RunOptions& options) {
   std::fill(seconds_by_kind_.begin(), seconds_by_kind_.end(), 0.0);
   const Queueing queueing;
   copies_.begin_run(options.source, options.sink, options.first_step, options.first_step + options.steps - 1);
-  for (uint64_t n = 0; n < options.steps && stop_ == Stop::none; n++) {
-    step_ = {options.first_step + n, options.seed, options.rates.empty() ? 1 : options.rates[n]};
+  for (uint64_t n = 0; n < options.steps; n++) {
+    const Result<Accord> agreed = accord(options);
+    if (!agreed.ok()) run.status = agreed.status();
+    else run.accord = agreed.value();
+    if (!agreed.ok() || run.accord != Accord::go_on) break;
+    step_ = {options.first_step + n, options.seed, options.rates.empty() ? 1 : options.rates[n], options.communicator};
     StepMetrics metrics;
     quiet_steps_.begin_step(queueing);
     run.status = run_step(options, n + 1 == options.steps, metrics);
@@ -315,6 +326,7 @@ RunMetrics Interpreter::run(const RunOptions& options) {
   run.torn = !run.status.ok();
   if (run.status.code == Code::cancelled) run.status = {};
   run.cancelled = run.status.ok() && run.steps.size() < options.steps;
+  if (options.communicator) run.sent_bytes = options.communicator->sent_bytes - sent_before;
   collect(run);
   return run;
 }

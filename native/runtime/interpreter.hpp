@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 
+#include "runtime/communicators.hpp"
 #include "runtime/copies.hpp"
 #include "runtime/finite.hpp"
 #include "runtime/metrics.hpp"
@@ -26,6 +27,8 @@ struct RunOptions {
   bool timeline = false;
   /// From this step on, each call's operands are looked at; what is not finite ends the run. 0: none is.
   uint64_t search_from = 0;
+  /// Of one rank among several: before each step they agree on whether there is to be one.
+  Communicator* communicator = nullptr;
 };
 
 class Interpreter {
@@ -43,6 +46,7 @@ class Interpreter {
   struct Part { uint32_t from, to; bool replayed; uint32_t graph[2]; StepMetrics moved; };
 
   Interpreter(const Tape& tape, Program& program, OpenDevice& device, Pages& pages, Copies& copies);
+  Result<Accord> accord(const RunOptions& options) const;
   Status run_step(const RunOptions& options, bool last, StepMetrics& metrics);
   Status run_instructions(const RunOptions& options, StepMetrics& metrics);
   Status run_parts(const RunOptions& options, StepMetrics& metrics);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/result.hpp"
+#include "runtime/communicators.hpp"
 #include "runtime/device.hpp"
 #include "runtime/finite.hpp"
 
@@ -44,6 +45,8 @@ struct RunMetrics {
   std::vector<double> seconds_by_kind;       // kernel time of the whole run, by wire number
   std::vector<double> quiet_call_seconds;    // by call, of the quickest warm step that tells them and in whose way nothing else ran; empty where there was none
   uint64_t arena_peak_bytes = 0, arena_file_bytes = 0, disk_bytes = 0;
+  Accord accord = Accord::go_on;  // what the ranks agreed on before the step that did not come
+  uint64_t sent_bytes = 0;        // to other ranks, by operators
   std::optional<DeviceMemory> device_memory;  // where a driver counts it
   std::optional<NotFinite> not_finite;        // the first that a search met; it ended the run
   Timeline timeline;

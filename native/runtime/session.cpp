@@ -168,6 +168,7 @@ Status Session::begin(const RunOptions& options) {
     if (Status s = options.sink->check(); !s.ok()) return s;
   }
   options_ = options;
+  communicator_ = options.communicator;
   interpreter_->arm();
   running_ = true;
   return {};
@@ -180,8 +181,15 @@ RunMetrics Session::finish() {
   run.disk_bytes = tier_.rest->disk_bytes();
   torn_ = run.torn;
   options_ = {};
+  communicator_ = nullptr;
   running_ = false;
   return run;
+}
+
+void Session::stop(Stop how) {
+  interpreter_->stop(how);
+  Communicator* const c = how == Stop::at_once ? communicator_.load() : nullptr;
+  if (c) c->engine->interrupt(c);
 }
 
 }  // namespace spillway

@@ -40,7 +40,8 @@ class Session {
   /// A run is two calls: begin() checks and claims the session, finish() runs and gives it back, on any thread.
   Status begin(const RunOptions& options);
   RunMetrics finish();
-  void stop(Stop how) { interpreter_->stop(how); }
+  /// At once: whoever waits for other ranks does so no more, either.
+  void stop(Stop how);
   bool running() const { return running_; }
 
  private:
@@ -59,6 +60,7 @@ class Session {
   std::unique_ptr<Copies> copies_;
   RunOptions options_;
   std::atomic<bool> running_{false}, torn_{false};
+  std::atomic<Communicator*> communicator_{nullptr};  // of the run at hand
   std::unique_ptr<Interpreter> interpreter_;  // last: it uses the others
 };
 

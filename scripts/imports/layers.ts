@@ -27,6 +27,7 @@ const ROOMS = [
   'files',
   'device',
   'data',
+  'ranks',
   'machine',
   'report',
   'stage',

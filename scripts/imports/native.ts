@@ -9,6 +9,7 @@ const LIBRARIES: readonly { readonly header: RegExp; readonly name: string; read
   { header: /^(napi\.h|node_api|js_native_api|node\.h|v8\.h|uv\.h)/, name: 'Node-API', folders: ['native/addon/'] },
   { header: /^(oneapi\/)?dnnl/, name: 'oneDNN', folders: ['native/cpu/'] },
   { header: /^(cuda|cudnn|cublas|nccl)/, name: 'CUDA', folders: ['native/cuda/'] },
+  { header: /^mpi\.h/, name: 'MPI', folders: ['native/comm/'] },
 ]
 
 /**
@@ -24,6 +25,7 @@ export const NATIVE_ROOMS: Readonly<Record<string, readonly string[]>> = {
   'native/plan': OPS,
   'native/runtime': ['native/plan', 'native/gen', 'native/core'],
   'native/ref': OPS,
+  'native/comm': ['native/core'],
   'native/null': ['native/ref', ...OPS],
   'native/cpu': [...OPS, 'native/runtime'],
   'native/cuda/kernels': OPS,

@@ -4,6 +4,7 @@
 import { isRight } from 'fp-ts/Either'
 import { isDevice } from '../../staging/devices'
 import { faultText, type TypeFault } from '../errors/errors'
+import { startedBy } from '../ranks/engine'
 import type { Done } from './output'
 import { typesBeside } from './types'
 
@@ -23,7 +24,8 @@ export const besideTypes = async (
   { machine }: { readonly machine?: string },
   work: () => Done | Promise<Done>,
 ): Promise<Done> => {
-  const types = typesBeside(model, warn)
+  // Of several processes the first speaks for all.
+  const types = (startedBy(process.env)?.rank ?? 0) > 0 ? undefined : typesBeside(model, warn)
   let patience = 0
   try {
     const done = await work()

@@ -28,6 +28,7 @@ import { FORMATS } from '../predict/outputs'
 import { isMetricName, METRICS, type MetricName } from '../predict/metrics'
 import { unknownName } from '../errors/errors'
 import type { Measuring } from '../machine/localmachine'
+import { ENGINES } from '../ranks/engine'
 import { scheduleNames } from '../train/schedules'
 import type { Runner } from './output'
 import { LOSS_FLAGS, OWN_FLAGS } from './own'
@@ -242,6 +243,12 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option('--log <where>', 'a folder for a JSON line a step and the page of the run, or a .csv file for a row a step')
       .option('--tensorboard <dir>', 'write loss, seconds and learning rate of each step there, and the plan, for TensorBoard')
       .option('--report <file>', 'write a page of the run, and keep it up to date while it goes on')
+      .option(
+        '--engine <name>',
+        `where several processes that share a batch meet: ${ENGINES.join(', ')} (default: mpi under mpirun or srun)`,
+        choiceOption('--engine', ENGINES),
+      )
+      .option('--ranks <n>', 'of --engine threads: how many share a batch', countOption('--ranks'))
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => train().trainModel(model, o, out)))),
   evaluate: (c, run) =>
     forwardOptions(

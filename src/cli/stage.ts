@@ -4,6 +4,7 @@ import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { Graph } from '../../staging/graph/graph'
+import { asOne, ranksOf } from '../../staging/graph/ranks'
 import { updatesOf } from '../../staging/ops/updates'
 import { precisionOf } from '../../staging/plan/plan'
 import { type SpillwayError, usage } from '../errors/errors'
@@ -48,9 +49,13 @@ const fromFile = (
   return pipe(
     tryLoadPlan(file),
     E.bindTo('plan'),
+    E.filterOrElseW(
+      ({ plan }) => ranksOf(plan.graph) === (o.ranks ?? 1),
+      ({ plan }) => usage(`the plan is for ${ranksOf(plan.graph)} ranks, and here are ${o.ranks ?? 1}`),
+    ),
     E.bind('machine', ({ plan }) => machineNamed(plan.machine, { ...o, precision: precisionOf(plan) })),
     E.bind('named', ({ plan }) => {
-      const [batch, , height, width] = plan.graph.values.find((v) => v.role === 'input')!.shape
+      const [batch, , height, width] = asOne(plan.graph).values.find((v) => v.role === 'input')!.shape
       return modelNamed(modelText, { ...overrideOf({ classes: o.classes }), batch, height, width })
     }),
     E.tap(({ named, plan, machine }) => belonging(named.model, plan, machine)),

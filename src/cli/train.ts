@@ -5,6 +5,7 @@ import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as T from 'fp-ts/Task'
 import * as TE from 'fp-ts/TaskEither'
+import type { TaskEither } from 'fp-ts/TaskEither'
 import type { Augment, Fit } from '../data/augment'
 import { type Data, folder } from '../data/data'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
@@ -15,15 +16,18 @@ import { summary } from '../report/summary'
 import type { MetricName } from '../predict/metrics'
 import { validation } from '../predict/validation'
 import type { Graph } from '../../staging/graph/graph'
+import { type Engine, engineFor, type EngineName } from '../ranks/engine'
 import type { TrainResult } from '../train/result'
 import { filesOf, placesOf, roomFor } from '../train/beforehand'
 import { checkedOptions, TRAIN, type TrainOptions } from '../train/options'
 import { reportFile } from '../train/steplog'
 import { hearing } from '../train/events'
+import type { Farewell } from '../train/ranks'
 import { sessionTask } from '../train/session'
 import { interrupts } from './interrupts'
 import type { Done, Output } from './output'
 import { bar, lossText, metricsText, plainLines } from './progress'
+import { among, type Following, meets, sharedThreads } from './ranks'
 import { type StagedModel, stageNamed, type StagingOptions } from './stage'
 
 export interface TrainCommandOptions extends StagingOptions, Omit<TrainOptions, 'evaluate' | 'keep'> {
@@ -39,6 +43,7 @@ export interface TrainCommandOptions extends StagingOptions, Omit<TrainOptions, 
   readonly timeLimit?: number
   /** Whether evaluations measure the average of the weights. */
   readonly evaluateAverage?: boolean
+  readonly engine?: EngineName
 }
 
 const DEFAULT_STEPS = 10
@@ -103,6 +108,15 @@ const bestText = ({ best, endedEarly }: TrainResult): readonly string[] =>
       ]
     : []
 
+const ranksText = ({ ranks, commBytes = 0, commSeconds = 0, steps, resumedFrom }: TrainResult): readonly string[] => {
+  const here = Math.max(1, steps - resumedFrom)
+  return ranks === undefined
+    ? []
+    : [
+        `  ranks      ${ranks}; each sent ${showSize(commBytes / here)} a step and was ${showSeconds(commSeconds / here)} of it at exchanges`,
+      ]
+}
+
 const resultText = (r: TrainResult, given: boolean): string =>
   [
     `trained ${r.model} for ${r.steps} steps${r.resumedFrom ? `, the first ${r.resumedFrom} of them earlier` : ''} with ${r.strategy}`,
@@ -110,6 +124,7 @@ const resultText = (r: TrainResult, given: boolean): string =>
     `  time       ${showSeconds(r.secondsPerStep)} a step, predicted ${showSeconds(r.predictedSecondsPerStep)}; recompute ${showSeconds(r.recomputeSeconds)} in all`,
     `  memory     ${showSize(r.arenaPeakBytes)} on the device of a budget of ${showSize(r.budgetBytes)}; the process ${showSize(r.processPeakBytes)}${shownToo(r)}`,
     ...dataText(r, given),
+    ...ranksText(r),
     `  swaps      out ${showSize(r.bytesOut)}, in ${showSize(r.bytesIn)}${r.diskBytes ? `; ${showSize(r.diskBytes)} on disk` : ''}`,
     ...bestText(r),
     `  weights    sha256 ${r.weightsSha256}`,
@@ -167,6 +182,25 @@ const fitting =
       E.flatMap(() => (evaluate === undefined ? E.right(undefined) : filesOf({ data: evaluated(evaluate, fit) })(graph))),
     )
 
+/** What the flags ask of the run itself. */
+const optionsOf = (o: TrainCommandOptions): Either<SpillwayError, TrainOptions> =>
+  pipe(
+    dataOf(o),
+    E.bindTo('data'),
+    E.bind('measuring', () => measuring(o)),
+    E.flatMap(({ data, measuring }) =>
+      checkedOptions(
+        trainOptions({
+          ...o,
+          ...data,
+          ...measuring,
+          ...((o.steps ?? o.epochs) === undefined ? { steps: DEFAULT_STEPS } : {}),
+          ...stopping(o),
+        }),
+      ),
+    ),
+  )
+
 /** All that is known before the first step: the call is right, and there is a plan for this device. */
 const prepared = (
   model: string,
@@ -180,19 +214,7 @@ const prepared = (
       () => o.timeLimit === undefined || o.checkpointDir !== undefined,
       () => usage('--time-limit needs --checkpoint-dir: the run is saved there and goes on with --resume'),
     ),
-    E.bind('data', () => dataOf(o)),
-    E.bind('measuring', () => measuring(o)),
-    E.bind('options', ({ data, measuring }) =>
-      checkedOptions(
-        trainOptions({
-          ...o,
-          ...data,
-          ...measuring,
-          ...((o.steps ?? o.epochs) === undefined ? { steps: DEFAULT_STEPS } : {}),
-          ...stopping(o),
-        }),
-      ),
-    ),
+    E.bind('options', () => optionsOf(o)),
     E.filterOrElse(
       () => o.allocator === undefined || o.allocator === 'pages',
       () => usage(`--allocator ${o.allocator}: ${RUNS_ON_PAGES}`),
@@ -213,33 +235,96 @@ const prepared = (
     }),
   )
 
-export const trainModel = (model: string, o: TrainCommandOptions, out: Output): Promise<Done> =>
+/** The run, with what a person sees of it. */
+const watched = (
+  { named, staged, options }: StagedModel & { readonly options: TrainOptions },
+  out: Output,
+): TaskEither<SpillwayError, TrainResult> => {
+  const progress = out.stream.isTTY ? bar(out, staged.plan) : plainLines(out)
+  const interrupt = interrupts(() => {
+    progress.stop()
+    out.say('\ninterrupted: ending this step; once more ends the process at once')
+  })
+  return pipe(
+    sessionTask(
+      named.model,
+      staged,
+      {
+        ...options,
+        signal: interrupt.signal,
+        onProgress: progress.tile,
+        onNote: note,
+      },
+      hearing(progress.event),
+    ),
+    TE.mapLeft((e): SpillwayError => (e.tag === 'Cancelled' ? { ...e, signal: interrupt.name() } : e)),
+    T.tapIO(() => () => {
+      progress.stop()
+      interrupt.forget()
+    }),
+  )
+}
+const note = (text: string): void => void process.stderr.write(`note: ${text}\n`)
+
+const trainAlone = (model: string, o: TrainCommandOptions, out: Output): TaskEither<SpillwayError, TrainResult> =>
   pipe(
     TE.fromIOEither(() => prepared(model, o, out)),
-    TE.flatMap(({ named, staged, options }) => {
-      const progress = out.stream.isTTY ? bar(out, staged.plan) : plainLines(out)
-      const interrupt = interrupts(() => {
-        progress.stop()
-        out.say('\ninterrupted: ending this step; once more ends the process at once')
-      })
+    TE.flatMap((run) => watched(run, out)),
+  )
+
+/** The first rank does what one process does, once the others have its plan; then all run it. */
+const trainAmong = (
+  engine: Engine,
+  model: string,
+  asked: TrainCommandOptions,
+  out: Output,
+): TaskEither<SpillwayError, TrainResult | Farewell> =>
+  pipe(
+    TE.fromEither(
+      pipe(
+        deviceOf(asked),
+        E.flatMap(meets),
+        E.flatMap(() => (asked.threads === undefined ? sharedThreads(engine) : E.right(asked.threads))),
+      ),
+    ),
+    TE.flatMap((threads) => {
+      const o: TrainCommandOptions = { ...asked, threads, ranks: engine.ranks }
+      const interrupt = interrupts(() => {})
+      const following = (): Either<SpillwayError, Following> =>
+        E.map((options: TrainOptions) => ({ machine: o, options: { ...options, signal: interrupt.signal, onNote: note } }))(
+          optionsOf(o),
+        )
       return pipe(
-        sessionTask(
-          named.model,
-          staged,
-          {
-            ...options,
-            signal: interrupt.signal,
-            onProgress: progress.tile,
-            onNote: (text) => process.stderr.write(`note: ${text}\n`),
-          },
-          hearing(progress.event),
+        among<TrainResult>(engine, threads, following, (rank, handOver) =>
+          pipe(
+            TE.fromIOEither(() => {
+              interrupt.forget()
+              return prepared(model, o, out)
+            }),
+            TE.map((run) => ({ ...run, staged: { ...run.staged, rank } })),
+            TE.tap(({ staged }) => handOver(staged)),
+            TE.flatMap((run) => watched(run, out)),
+          ),
         ),
-        TE.mapLeft((e): SpillwayError => (e.tag === 'Cancelled' ? { ...e, signal: interrupt.name() } : e)),
-        T.tapIO(() => () => {
-          progress.stop()
-          interrupt.forget()
-        }),
+        T.tapIO(() => interrupt.forget),
       )
     }),
-    TE.map((result) => out.answer(result, resultText(result, o.data !== undefined))),
+  )
+
+/** Of a rank that does not lead there is nothing to say. */
+const isResult = (answer: TrainResult | Farewell): answer is TrainResult => 'weightsSha256' in answer
+
+const finished = (answer: TrainResult | Farewell, { data }: TrainCommandOptions, out: Output): void => {
+  if (isResult(answer)) out.answer(answer, resultText(answer, data !== undefined))
+  else process.exitCode = answer.code
+}
+
+export const trainModel = (model: string, o: TrainCommandOptions, out: Output): Promise<Done> =>
+  pipe(
+    TE.fromEither(engineFor(o, process.env)),
+    TE.flatMap(
+      (engine): TaskEither<SpillwayError, TrainResult | Farewell> =>
+        engine ? trainAmong(engine, model, o, out) : trainAlone(model, o, out),
+    ),
+    TE.map((answer) => finished(answer, o, out)),
   )()

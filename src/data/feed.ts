@@ -3,7 +3,7 @@
 // of each value, one batch for the step at hand and `prefetch` more. Worked example, prefetch 2: steps 1, 2, 3 are filled; step 4's batch
 // takes step 1's place when that has ended.
 import type { NativeSlots } from '../device/native'
-import { type Order, positionOf } from './order'
+import { ALL, type Order, positionOf, type Share } from './order'
 import { arrayFor, type FedValue, type PlaceArray, type PlaceType } from './places'
 import type { Reader } from './readers'
 
@@ -11,6 +11,8 @@ export interface FeedOptions {
   readonly reader: Reader
   readonly order: Order
   readonly values: readonly FedValue[]
+  /** Of each batch, what is read; default: all. */
+  readonly share?: Share | undefined
   /** How many batches are made ahead. */
   readonly prefetch: number
   /** How a value's numbers are meant. */
@@ -43,7 +45,7 @@ export interface Feed {
 
 const NOBODY: Taker = { put: () => {}, fail: () => {} }
 
-export const openFeed = ({ reader, order, values, prefetch, numbers }: FeedOptions): Feed => {
+export const openFeed = ({ reader, order, values, share = ALL, prefetch, numbers }: FeedOptions): Feed => {
   const slots = prefetch + 1
   const batch = values[0]!.batch
   let made: { readonly arrays: readonly PlaceArray[]; readonly native: NativeFeed } | undefined
@@ -56,7 +58,7 @@ export const openFeed = ({ reader, order, values, prefetch, numbers }: FeedOptio
 
   const fill = async (step: number, arrays: readonly PlaceArray[]): Promise<void> => {
     const one = (b: number): Promise<void> => {
-      const position = positionOf(step, batch, b)
+      const position = positionOf(step, batch, b, share)
       return reader.read(order.at(position), position, arrays, (step % slots) * batch + b)
     }
     if (!reader.inTurn) return void (await Promise.all(Array.from({ length: batch }, (_, b) => one(b))))
@@ -81,7 +83,7 @@ export const openFeed = ({ reader, order, values, prefetch, numbers }: FeedOptio
   return {
     places: async (step, last) => {
       if (made) return made.native
-      const position = positionOf(step, batch, 0)
+      const position = positionOf(step, batch, 0, share)
       const types = await reader.types(order.at(position), position)
       const arrays = values.map((v, i) => arrayFor(v, types[i]!, slots))
       const one = (v: FedValue, i: number): NativeSlots => ({

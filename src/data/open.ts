@@ -15,7 +15,7 @@ import { type Described, describedBy } from './description'
 import { type Feed, openFeed } from './feed'
 import type { ImageWork } from './imagereader'
 import { holdsImages, type ImageList, imagesContent, openImages } from './images'
-import { chosen, type Order, orderOf, positionOf } from './order'
+import { chosen, type Order, orderOf, positionOf, type Share } from './order'
 import type { Augment } from './augment'
 import type { FedValue, PlaceType } from './places'
 import { imagesBy } from './pool'
@@ -115,6 +115,8 @@ export interface Going {
   readonly workers: number
   /** Whether what the data are must be known. */
   readonly isKept: boolean
+  /** Of each batch, what is read; default: all. */
+  readonly share?: Share | undefined
 }
 
 const placeOf = (files: DataFiles): string => {
@@ -210,7 +212,8 @@ const openFed = (data: Data, set: FedSet, going: Going, graph: Graph): Either<Sp
       return {
         source: {
           kind: 'fed',
-          open: () => openFeed({ reader: readerFor(set, values), order, values, prefetch: going.prefetch, numbers }),
+          open: () =>
+            openFeed({ reader: readerFor(set, values), order, values, share: going.share, prefetch: going.prefetch, numbers }),
           nameOf: (position) => sampleName(order.at(position).index),
         },
         samples: set.kind === 'stream' ? undefined : order.length,
@@ -292,7 +295,8 @@ const fedImages = (
   })
   return {
     kind: 'fed',
-    open: () => openFeed({ reader: imagesBy(work, going.workers), order, values, prefetch: going.prefetch, numbers }),
+    open: () =>
+      openFeed({ reader: imagesBy(work, going.workers), order, values, share: going.share, prefetch: going.prefetch, numbers }),
     nameOf: (position) => samples[order.at(position).index]!.image,
   }
 }
@@ -350,7 +354,7 @@ export const dataAt = (path: string): Data => (holdsImages(path) ? folder(path) 
 export const openRunData = (given: string | Data | undefined, going: Going, graph: Graph): Either<SpillwayError, OpenedData> => {
   if (given === undefined) {
     if (going.shuffle) return E.left(usage('shuffle needs data: synthetic samples have no order'))
-    const samples = going.samples ?? graph.values.find((v) => v.role === 'input')!.shape[0]!
+    const samples = going.samples ?? graph.values.find((v) => v.role === 'input')!.shape[0]! * (going.share?.of ?? 1)
     const content = `synthetic, ${samples} samples`
     return E.right({ source: { kind: 'synthetic', samples }, samples, content, place: content, described: {} })
   }

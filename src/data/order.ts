@@ -66,9 +66,20 @@ export const orderOf = (samples: Uint32Array, seed: number | undefined): Order =
   }
 }
 
-/** Sample b of step s, from 1, stands at (s-1)·B + b. */
-export const positionOf = (step: number, batch: number, b: number): number => (step - 1) * batch + b
+/** Which part of each batch is meant, where several share it. */
+export interface Share {
+  readonly rank: number
+  readonly of: number
+}
+export const ALL: Share = { rank: 0, of: 1 }
+
+/** Sample b of step s, from 1, stands at (s-1)·B + b; of a share of b samples, behind those of the ranks before it. */
+export const positionOf = (step: number, batch: number, b: number, { rank, of }: Share = ALL): number =>
+  ((step - 1) * of + rank) * batch + b
 
 /** Of steps that follow each other, all samples. */
-export const orderOfSteps = (order: Order, firstStep: number, steps: number, batch: number): Uint32Array =>
-  Uint32Array.from({ length: steps * batch }, (_, i) => order.at(positionOf(firstStep, batch, i)).index)
+export const orderOfSteps = (order: Order, firstStep: number, steps: number, batch: number, share: Share = ALL): Uint32Array =>
+  Uint32Array.from(
+    { length: steps * batch },
+    (_, i) => order.at(positionOf(firstStep + Math.floor(i / batch), batch, i % batch, share)).index,
+  )

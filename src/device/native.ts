@@ -186,6 +186,28 @@ export interface RunRequest {
   readonly timeline?: boolean
   /** From this step on each call's operands are looked at; a number that is not finite ends the run. */
   readonly searchFrom?: number
+  /** Of one rank among several: operators meet the others there, and before each step all agree on whether there is to be one. */
+  readonly communicator?: NativeCommunicator
+}
+
+/** What ranks say before each step; the last of these that one of them says goes for all. */
+export type Accord = 'goOn' | 'stop' | 'interrupted'
+
+/** One rank. One call at a time, and all ranks the same calls in the same order. */
+export interface NativeCommunicator {
+  readonly rank: number
+  readonly size: number
+  readonly engine: string
+  /** Each rank's bytes, in their order. */
+  exchange(own: Uint8Array): Promise<readonly Uint8Array[]>
+  /** What runs ask before each step. */
+  agree(own: Accord): Promise<Accord>
+  /** Whoever waits for other ranks returns. */
+  interrupt(): void
+  /** Ends all ranks; with MPI this process, too. */
+  abort(code: number): void
+  /** All ranks have done their part. */
+  close(): void
 }
 
 export type NativeProgress =
@@ -264,6 +286,10 @@ export interface Metrics {
   readonly arenaPeakBytes: number
   readonly arenaFileBytes: number
   readonly diskBytes: number
+  /** What operators sent to other ranks. */
+  readonly sentBytes: number
+  /** What the ranks agreed on before a step that did not come. */
+  readonly accord: Accord
   readonly deviceMemory?: DeviceMemory
   readonly notFinite?: NativeNotFinite
   readonly timeline?: NativeTimeline
@@ -306,6 +332,10 @@ export interface Native {
   /** Gives back what was compiled for queries and measurements, and the memory of the latter: before a session opens. */
   forget(): void
   runKernel(request: KernelRequest<NativeArray>): void
+  /** Ranks that are threads of this process. */
+  openThreadRanks(ranks: number): readonly NativeCommunicator[]
+  /** This process's rank, by an engine's file. */
+  openPluginRank(file: string): NativeCommunicator
   readonly Session: new (tape: Uint8Array, options?: SessionOptions) => NativeSession
 }
 

@@ -6,6 +6,7 @@ import type { Finding, State } from './finding'
 import { diskFindings, machineFindings, memoryFindings } from './machine'
 import { nativeFindings } from './native'
 import { type Probe, thisMachine } from './probe'
+import { ranksFindings } from './ranks'
 import { packageFolder } from '../files/version'
 import { availableBytes } from '../machine/memory'
 
@@ -33,6 +34,7 @@ export const doctor = (probe: Probe = thisMachine(), available: number = availab
     ...diskFindings(probe),
     ...nativeFindings(probe, asking(ADDON_QUESTION)),
     ...cudaFindings(probe, packageFolder(), asking(CUDA_QUESTION)),
+    ...ranksFindings(probe),
   ]
   return {
     ready: findings.every((finding) => finding.state !== 'missing'),

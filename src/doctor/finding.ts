@@ -4,7 +4,7 @@
 export type State = 'ok' | 'missing' | 'optional' | 'note'
 
 export interface Finding {
-  readonly area: 'machine' | 'memory' | 'disk' | 'native' | 'cuda'
+  readonly area: 'machine' | 'memory' | 'disk' | 'native' | 'cuda' | 'ranks'
   readonly name: string
   readonly state: State
   readonly value: string

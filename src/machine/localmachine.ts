@@ -53,4 +53,6 @@ export interface MachineOptions {
    * @example stage(net, { precision: 'bf16' })
    */
   readonly precision?: Precision | undefined
+  /** How many processes train together, each on such a machine; default one. */
+  readonly ranks?: number | undefined
 }

@@ -119,7 +119,16 @@ const deviceMachine = (name: DeviceName, o: MachineOptions): Either<SpillwayErro
     E.flatMap((native) => onDevice(() => makers[name](native, o))),
   )
 
+/** One of several that train together. */
+const among =
+  (ranks = 1) =>
+  (machine: LocalMachine): LocalMachine =>
+    ranks === 1 ? machine : { ...machine, ranks }
+
 export const machineNamed = (name: string, o: MachineOptions = {}): Either<SpillwayError, LocalMachine> =>
+  E.map(among(o.ranks))(machineBy(name, o))
+
+const machineBy = (name: string, o: MachineOptions): Either<SpillwayError, LocalMachine> =>
   Object.hasOwn(namedMachines, name) || Object.hasOwn(ownMachines(), name)
     ? simulatedMachine(name, o)
     : isDevice(name)

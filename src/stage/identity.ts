@@ -10,6 +10,7 @@ import { type Loss, lossBy } from '../../staging/ops/loss'
 import { optimizerBy } from '../../staging/ops/optimizer'
 import { fingerprint } from '../../staging/graph/fingerprint'
 import type { Graph } from '../../staging/graph/graph'
+import { asOne, ranksOf } from '../../staging/graph/ranks'
 import type { Plan } from '../../staging/plan/plan'
 import type { RunIdentity } from '../train/checkpoint'
 import { type SpillwayError, usage } from '../errors/errors'
@@ -19,11 +20,15 @@ import type { Staged } from './stage'
 
 export const identityOf = (staged: Staged, seed: number, data: string, weights: string | undefined): RunIdentity => ({
   model: staged.plan.graph.name,
-  fingerprint: fingerprint(staged.plan.graph),
+  fingerprint: fingerprint(asOne(staged.plan.graph)),
   seed,
   data,
   weights: weights ?? 'from the seed',
-  algorithms: [staged.plan.algorithms, ...(staged.plan.precision === undefined ? [] : [staged.plan.precision])].join(', '),
+  algorithms: [
+    staged.plan.algorithms,
+    ...(staged.plan.precision === undefined ? [] : [staged.plan.precision]),
+    ...(ranksOf(staged.plan.graph) === 1 ? [] : [`${ranksOf(staged.plan.graph)} ranks`]),
+  ].join(', '),
   device: staged.machine.device.name,
 })
 

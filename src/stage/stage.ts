@@ -25,6 +25,7 @@ import type { Timeline } from '../../staging/sim/timeline'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import { orThrow, whilePlanning } from '../errors/exceptions'
 import type { LocalMachine, MachineOptions } from '../machine/localmachine'
+import type { Rank } from '../ranks/rank'
 import { machineNamed } from '../machine/machine'
 import type { Staging } from '../report/facts'
 import { ownStrategy } from './ownstrategies'
@@ -104,6 +105,8 @@ export interface Staged<M extends Trainable = Trainable> {
   readonly timeline: Timeline
   readonly staging: Staging
   readonly machine: LocalMachine
+  /** Which of several ranks runs it; absent: one process runs all of it. */
+  readonly rank?: Rank
 }
 
 /** No step needs more: everything kept, nothing tiled, room for all of it. */

@@ -5,6 +5,7 @@ import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { type Graph, isPersistent, valueBytes } from '../../staging/graph/graph'
+import { ranksOf } from '../../staging/graph/ranks'
 import { type OpenedData, openRunData } from '../data/open'
 import { type SpillwayError, usage } from '../errors/errors'
 import { unlocked } from '../files/lock'
@@ -52,7 +53,7 @@ const beforehand = (e: SpillwayError): SpillwayError => (e.tag === 'FileRefused'
 type DataOptions = Pick<TrainOptions, 'data' | 'samples' | 'seed' | 'shuffle' | 'prefetch' | 'workers'>
 
 /** The data of a run; `isKept`: what they are must be known, too. */
-export const dataOf = (graph: Graph, o: DataOptions, isKept: boolean): Either<SpillwayError, OpenedData> =>
+export const dataOf = (graph: Graph, o: DataOptions, isKept: boolean, rank = 0): Either<SpillwayError, OpenedData> =>
   openRunData(
     o.data,
     {
@@ -62,11 +63,13 @@ export const dataOf = (graph: Graph, o: DataOptions, isKept: boolean): Either<Sp
       prefetch: o.prefetch ?? PREFETCH,
       workers: o.workers ?? usualWorkers(),
       isKept,
+      share: { rank, of: ranksOf(graph) },
     },
     graph,
   )
 
-export const batchOf = (graph: Graph): number => graph.values.find((v) => v.role === 'input')!.shape[0]!
+/** Samples of a step, those of all ranks. */
+export const batchOf = (graph: Graph): number => ranksOf(graph) * graph.values.find((v) => v.role === 'input')!.shape[0]!
 
 /** Data and weights are of the model's shapes, and a run over the data has an end. */
 export const filesOf =

@@ -6,14 +6,15 @@ import { type Either, left, right } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { DeviceName } from '../../staging/devices'
 import { isPersistent } from '../../staging/graph/graph'
+import { COLLECTIVES } from '../../staging/graph/ranks'
 import type { Plan } from '../../staging/plan/plan'
 import { toTape } from '../../staging/plan/tape'
 import type { Numbers } from '../data/data'
 import type { Feed, NativeFeed } from '../data/feed'
 import { type DataSource, fedOf, scaledBy } from '../data/open'
-import { orderOfSteps } from '../data/order'
+import { orderOf, orderOfSteps, type Order } from '../data/order'
 import type { FedValue } from '../data/places'
-import type { FileTensor } from '../files/samples'
+import { type FileTensor, sampleCount } from '../files/samples'
 import type { NotFinitePlace, SpillwayError } from '../errors/errors'
 import { SpillwayException } from '../errors/errors'
 import { deviceFailed, onDevice } from '../errors/exceptions'
@@ -31,6 +32,7 @@ import {
   type RunRequest,
   tryLoadNative,
 } from '../device/native'
+import { shareOf } from '../ranks/rank'
 import type { Staged } from '../stage/stage'
 import { notFinitePlace } from './finite'
 import type { StateStore } from './weights'
@@ -99,6 +101,10 @@ export interface StepsTaken {
 }
 export interface RunMetrics extends StepsTaken {
   readonly seconds: readonly number[]
+  /** To other ranks. */
+  readonly commBytes: number
+  /** Of the steps' time, what was spent on exchanges with other ranks, waits for slower ones included. */
+  readonly commSeconds: number
   /** By call of the plan, of the quickest step in whose way nothing else ran; where there was one. */
   readonly callSeconds?: Float64Array
 }
@@ -138,17 +144,30 @@ const nativeFile =
 type Steps = Pick<StepsToRun, 'firstStep' | 'steps' | 'seed' | 'data'>
 
 /** What the addon reads itself; batches of a feed are put before it. */
-const nativeSource = ({ plan: { graph } }: Staged, { data, ...s }: Steps): Exclude<NativeSource, { readonly kind: 'slots' }> => {
-  const values = fedOf(graph)
+const nativeSource = (staged: Staged, { data, ...s }: Steps): Exclude<NativeSource, { readonly kind: 'slots' }> => {
+  const { plan, rank } = staged
+  const values = fedOf(plan.graph)
+  // Of a batch that ranks share each says which samples are its own.
+  const ordered = (order: Order | undefined, samples: number): { readonly order?: Uint32Array } => {
+    const own = order ?? (rank ? inTurn(samples) : undefined)
+    return own ? { order: orderOfSteps(own, s.firstStep, s.steps, values[0]!.batch, shareOf(rank)) } : {}
+  }
   if (data.kind === 'fed') throw new Error('a feed is no source of its own')
   if (data.kind === 'synthetic') {
     const classes = Math.min(...values.flatMap((v) => v.labels?.classes ?? []), Number.POSITIVE_INFINITY)
-    return { kind: 'synthetic', seed: s.seed, samples: data.samples, classes: Number.isFinite(classes) ? classes : 1 }
+    const made = { seed: s.seed, samples: data.samples, classes: Number.isFinite(classes) ? classes : 1 }
+    return { kind: 'synthetic', ...made, ...ordered(undefined, data.samples) }
   }
   const files = values.map((v) => [v.name, data.files.get(v.name)!.map(nativeFile(v, data.numbers))] as const)
-  const order = data.order && orderOfSteps(data.order, s.firstStep, s.steps, values[0]!.batch)
-  return { kind: 'files', files: Object.fromEntries(files), ...(order ? { order } : {}) }
+  const samples = sampleCount([...data.files.values()][0]!)
+  return { kind: 'files', files: Object.fromEntries(files), ...ordered(data.order, samples) }
 }
+
+const inTurn = (samples: number): Order =>
+  orderOf(
+    Uint32Array.from({ length: samples }, (_, i) => i),
+    undefined,
+  )
 
 // ---------------------------------------------------------------- what it answers
 
@@ -175,6 +194,8 @@ const metricsOf = (m: Metrics, feed: Feed | undefined): RunMetrics => {
     bytesIn: sum((s) => s.bytesIn),
     diskBytes: m.diskBytes,
     arenaPeakBytes: m.arenaPeakBytes,
+    commBytes: m.sentBytes,
+    commSeconds: COLLECTIVES.reduce((n, kind) => n + (m.secondsByKind[kind] ?? 0), 0),
     ...(m.deviceMemory ? { deviceMemory: m.deviceMemory } : {}),
     ...(m.quietCallSeconds ? { callSeconds: m.quietCallSeconds } : {}),
   }
@@ -251,7 +272,8 @@ const thrownOr = (thrown: Thrown, e: unknown): SpillwayError => {
 const runOn = async (open: Open, s: StepsToRun): Promise<Either<SpillwayError, RunMetrics>> => {
   const { staged, options } = open
   const { steps, firstStep, seed, rates, sink } = s
-  const request = { steps, firstStep, seed, ...(rates ? { rates } : {}), ...(sink ? { sink } : {}) }
+  const among = staged.rank ? { communicator: staged.rank.communicator } : {}
+  const request = { steps, firstStep, seed, ...(rates ? { rates } : {}), ...(sink ? { sink } : {}), ...among }
   const [rate = 0] = ratesIn(staged.plan)
   const lr = (step: number): number => rate * (rates?.[step - firstStep] ?? 1)
   const thrown: Thrown = {}
@@ -266,6 +288,7 @@ const runOn = async (open: Open, s: StepsToRun): Promise<Either<SpillwayError, R
   try {
     const metrics = await withFeed(open, s, thrown, request, passedOn)
     if (!metrics) return left({ tag: 'Cancelled', stepsDone: firstStep - 1 })
+    if (staged.rank && metrics.accord !== 'goOn') staged.rank.met.parted = true
     if (metrics.quietCallSeconds) staged.machine.learnFromSteps(staged.plan, metrics.quietCallSeconds, options.threads)
     return metrics.cancelled && !s.finishing?.()
       ? left({ tag: 'Cancelled', stepsDone: firstStep - 1 + metrics.steps.length })
@@ -304,7 +327,7 @@ const opened = (native: Native, staged: Staged, o: DeviceOptions): Either<Spillw
   const link = throttle === undefined ? {} : { throttle: { outBytesPerSecond: throttle, inBytesPerSecond: throttle } }
   return onDevice(() => {
     if (o.tier.kind === 'disk') mkdirSync(o.tier.folder, { recursive: true })
-    return new native.Session(toTape(staged.plan), {
+    return new native.Session(toTape(staged.plan, staged.rank?.rank), {
       device: deviceName(staged),
       ...(o.tier.kind === 'disk' ? { spill: o.tier.folder } : {}),
       threads: o.threads,
@@ -332,8 +355,9 @@ const sessionOn = (s: NativeSession, staged: Staged, o: DeviceOptions, feeding: 
     initialise: (seed) => onDevice(() => kept.forEach((v) => s.init(v.name, seed))),
     run: (steps) => runOn(open, steps),
     search: (steps) => searchOn(open, steps),
+    // A rank that leaves a step leaves the others waiting in it.
     cancel: () => {
-      s.cancel('now')
+      s.cancel(staged.rank ? 'step' : 'now')
       open.feeding.leave?.()
     },
     finish: () => s.cancel('step'),

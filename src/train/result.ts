@@ -4,6 +4,7 @@ import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { bytesOf } from '../../staging/core/bytes'
+import { ranksOf } from '../../staging/graph/ranks'
 import { type Described, metadataOf } from '../data/description'
 import type { Checkpoint } from './checkpoint'
 import type { SpillwayError } from '../errors/errors'
@@ -40,34 +41,54 @@ export interface TrainResult extends StepsTaken {
   readonly best?: Measurement
   /** Whether it ended because nothing had become better. */
   readonly endedEarly: boolean
+  /** How many processes trained together, where several did. */
+  readonly ranks?: number
+  /** What this rank's operators sent to the others. */
+  readonly commBytes?: number
+  /** What this rank's steps took for exchanges, waits for slower ranks included. */
+  readonly commSeconds?: number
+  /** Of these, the part that went on beside computing. */
+  readonly commHiddenShare?: number
 }
 
-const resultOf = ({ staged, totals, resumedFrom, measured, weights }: Ended, sha256: string): TrainResult => ({
-  model: staged.plan.graph.name,
-  strategy: staged.plan.strategy,
-  device: staged.machine.device.name,
-  algorithms: staged.plan.algorithms,
-  budgetBytes: staged.plan.budgetBytes,
-  peakBytes: bytesOf(staged.plan.peakPages),
-  arenaPeakBytes: totals.arenaPeakBytes,
-  processPeakBytes: totals.processPeakBytes,
-  ...(totals.deviceMemory ? { deviceMemory: totals.deviceMemory } : {}),
-  bytesOut: totals.bytesOut,
-  bytesIn: totals.bytesIn,
-  diskBytes: totals.diskBytes,
-  recomputeSeconds: totals.recomputeSeconds,
-  stallSeconds: { memory: totals.stallMemorySeconds, data: totals.stallDataSeconds },
-  feedSeconds: totals.feedSeconds ?? 0,
-  feedBytes: totals.feedBytes ?? 0,
-  steps: totals.losses.length,
-  resumedFrom,
-  losses: totals.losses,
-  secondsPerStep: totals.seconds / Math.max(1, totals.losses.length),
-  predictedSecondsPerStep: staged.timeline.makespanSeconds,
-  weightsSha256: sha256,
-  ...(weights ? { weights } : {}),
-  ...measured,
-})
+/** Exchanges are part of the steps: nothing is computed beside them. */
+const HIDDEN = 0
+const sharedBy = ({ staged: { plan }, totals }: Ended): Partial<TrainResult> => {
+  const ranks = ranksOf(plan.graph)
+  if (ranks === 1) return {}
+  return { ranks, commBytes: totals.commBytes ?? 0, commSeconds: totals.commSeconds ?? 0, commHiddenShare: HIDDEN }
+}
+
+const resultOf = (ended: Ended, sha256: string): TrainResult => {
+  const { staged, totals, resumedFrom, measured, weights } = ended
+  return {
+    ...sharedBy(ended),
+    model: staged.plan.graph.name,
+    strategy: staged.plan.strategy,
+    device: staged.machine.device.name,
+    algorithms: staged.plan.algorithms,
+    budgetBytes: staged.plan.budgetBytes,
+    peakBytes: bytesOf(staged.plan.peakPages),
+    arenaPeakBytes: totals.arenaPeakBytes,
+    processPeakBytes: totals.processPeakBytes,
+    ...(totals.deviceMemory ? { deviceMemory: totals.deviceMemory } : {}),
+    bytesOut: totals.bytesOut,
+    bytesIn: totals.bytesIn,
+    diskBytes: totals.diskBytes,
+    recomputeSeconds: totals.recomputeSeconds,
+    stallSeconds: { memory: totals.stallMemorySeconds, data: totals.stallDataSeconds },
+    feedSeconds: totals.feedSeconds ?? 0,
+    feedBytes: totals.feedBytes ?? 0,
+    steps: totals.losses.length,
+    resumedFrom,
+    losses: totals.losses,
+    secondsPerStep: totals.seconds / Math.max(1, totals.losses.length),
+    predictedSecondsPerStep: staged.timeline.makespanSeconds,
+    weightsSha256: sha256,
+    ...(weights ? { weights } : {}),
+    ...measured,
+  }
+}
 
 /** A run that has done its steps: weights go to their file, and what is told of it comes back. */
 export interface Ended {

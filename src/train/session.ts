@@ -8,12 +8,12 @@ import { pipe } from 'fp-ts/function'
 import * as TE from 'fp-ts/TaskEither'
 import type { TaskEither } from 'fp-ts/TaskEither'
 import type { Trainable } from '../../dsl'
-import type { SpillwayError } from '../errors/errors'
+import { exitCode, type SpillwayError } from '../errors/errors'
 import { attempt, using } from '../errors/exceptions'
 import { PeakMemory } from '../machine/memory'
 import { recordPlan } from '../stage/recorded'
 import type { Staged } from '../stage/stage'
-import { holdsCheckpoints, KEPT, saveCheckpoint } from './checkpoint'
+import { type Checkpoint, holdsCheckpoints, KEPT, saveCheckpoint } from './checkpoint'
 import { forgetPlanning, type RunMetrics, type StepDone } from './device'
 import type { Listener } from './events'
 import { epochsAt, meanLoss } from './length'
@@ -21,6 +21,7 @@ import { type Found, isEnough, type Measurement, metricOf, nextMeasured, standin
 import { closed, filled, type Held, lent, opened } from './opened'
 import { seedOf, type TrainOptions } from './options'
 import { finishedResult, describing, type TrainResult, trainResult } from './result'
+import { alike, begins, digestOf, ended, isOrderly, sameState } from './ranks'
 import { type RunPage, withPage } from './runreport'
 import { rateFactor, ratesOfSteps, scheduleText } from './schedules'
 import { lockOf, readyOf, type Start, startOf } from './start'
@@ -298,11 +299,22 @@ const measuredIn = (o: TrainOptions, measured: readonly Measurement[]): Pick<Tra
   return { measured, ...(best ? { best } : {}), endedEarly: isEnough(o, measured) }
 }
 
+/** The steps are done, and all ranks compare what came of them. */
+const parted = ({ staged: { rank }, state, held, losses, length }: RunningSession): TaskEither<SpillwayError, void> =>
+  rank
+    ? pipe(
+        TE.fromEither(digestOf(state, held.session)),
+        TE.flatMap((digest) => ended(rank, losses.length < length.steps, { code: 0, digest })),
+      )
+    : TE.right(undefined)
+
 const performed = (run: RunningSession): TaskEither<SpillwayError, TrainResult> =>
   pipe(
     TE.fromIOEither(() => filled({ ...run, session: run.held.session })),
     TE.bindTo('begun'),
+    TE.tap(() => sameState(run.staged.rank, run.state, run.held.session)),
     TE.bind('totals', ({ begun }) => chunks(run, begun.counted)),
+    TE.tap(() => parted(run)),
     TE.flatMapEither(({ begun: { counted, table }, totals }) =>
       trainResult({
         staged: run.staged,
@@ -345,7 +357,19 @@ const onDevice = (start: Start, listener: Listener, page: RunPage): TaskEither<S
             ),
         ),
     ),
-    TE.orElse((e) => (e.tag === 'Diverged' && o.onNonfinite !== 'continue' ? traced(start, e, met.seconds ?? 0) : TE.left(e))),
+    // An end that is no rank's failure is told to all of them.
+    TE.orElse((e) =>
+      staged.rank && isOrderly(e)
+        ? pipe(
+            ended(staged.rank, losses.length < start.length.steps, { code: exitCode(e) }),
+            TE.flatMap(() => TE.left(e)),
+          )
+        : TE.left(e),
+    ),
+    // To look for it would take all ranks.
+    TE.orElse((e) =>
+      e.tag === 'Diverged' && o.onNonfinite !== 'continue' && !staged.rank ? traced(start, e, met.seconds ?? 0) : TE.left(e),
+    ),
   )
 }
 
@@ -368,15 +392,27 @@ const emitStart = ({ from, length: { steps, epochs } }: Start, listener: Listene
     ...(epochs ? { stepsPerEpoch: epochs.samples / epochs.batch } : {}),
   })
 
+/** A checkpoint with which nothing is left to do. */
+const finishedIn = ({ from, length, options: o }: Start): Checkpoint | undefined =>
+  from && (from.step === length.steps || isEnough(o, from.measured)) ? from : undefined
+
+/** The other ranks hear where the run stands. */
+const announced = (start: Start): TaskEither<SpillwayError, unknown> =>
+  start.staged.rank ? begins(start.staged.rank, finishedIn(start) ? null : (start.from?.step ?? 0)) : TE.right(undefined)
+
 const resultOf = (start: Start, listener: Listener, page: RunPage): TaskEither<SpillwayError, TrainResult> => {
-  const { staged, from, state, length, options: o } = start
-  return from && (from.step === length.steps || isEnough(o, from.measured))
-    ? TE.fromEither(
-        finishedResult(staged, from, state, {
-          save: o.save,
-          measured: measuredIn(o, from.measured),
-          described: start.data.described,
-        }),
+  const { staged, state, options: o } = start
+  const finished = finishedIn(start)
+  return finished
+    ? pipe(
+        TE.fromEither(
+          finishedResult(staged, finished, state, {
+            save: o.save,
+            measured: measuredIn(o, finished.measured),
+            described: start.data.described,
+          }),
+        ),
+        TE.tap(() => (staged.rank ? ended(staged.rank, false, { code: 0 }) : TE.right(undefined))),
       )
     : pipe(
         TE.fromEither(recordedPlan(start)),
@@ -402,6 +438,7 @@ export const sessionTask = (
 ): TaskEither<SpillwayError, TrainResult> =>
   pipe(
     TE.fromIOEither(() => readyOf(model, staged, o)),
+    TE.tap(alike),
     TE.flatMap((ready) =>
       using(
         () => lockOf(o),
@@ -409,6 +446,7 @@ export const sessionTask = (
         () =>
           pipe(
             TE.fromIOEither(() => startOf(ready)),
+            TE.tap(announced),
             TE.flatMap((start) => withPage(start, (page) => begun(start, page.listener(listener), page))),
           ),
       ),

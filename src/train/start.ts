@@ -63,7 +63,7 @@ const circumstancesOf = ({ machine: { device } }: Staged, o: TrainOptions): Eith
   )
 
 /** A run that is ready for its checkpoint folder. */
-interface Ready {
+export interface Ready {
   readonly staged: Staged
   readonly options: TrainOptions
   readonly data: OpenedData
@@ -96,7 +96,10 @@ export const readyOf = (model: Trainable | undefined, staged: Staged, o: TrainOp
     E.tap((checked) => placesOf(checked)),
     E.tap((checked) => roomFor(staged, checked)),
     E.bindTo('options'),
-    E.bind('data', () => dataOf(staged.plan.graph, o, o.checkpointDir !== undefined)),
+    // Ranks compare what they read, too.
+    E.bind('data', () =>
+      dataOf(staged.plan.graph, o, o.checkpointDir !== undefined || staged.rank !== undefined, staged.rank?.rank),
+    ),
     E.let('batch', () => batchOf(staged.plan.graph)),
     E.bind('length', ({ data, batch }) => lengthOf(o, data.samples, batch)),
     E.bind('evaluation', () =>

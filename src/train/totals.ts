@@ -12,6 +12,9 @@ export const totalsCodec = t.strict({
   /** Of before there were feeds there are none. */
   feedSeconds: t.union([t.number, t.undefined]),
   feedBytes: t.union([t.number, t.undefined]),
+  /** Of before there were ranks there are none. */
+  commBytes: t.union([t.number, t.undefined]),
+  commSeconds: t.union([t.number, t.undefined]),
   bytesOut: t.number,
   bytesIn: t.number,
   diskBytes: t.number,
@@ -29,6 +32,8 @@ export const NO_STEPS: Totals = {
   stallDataSeconds: 0,
   feedSeconds: 0,
   feedBytes: 0,
+  commBytes: 0,
+  commSeconds: 0,
   bytesOut: 0,
   bytesIn: 0,
   diskBytes: 0,
@@ -44,6 +49,8 @@ export const addRun = (a: Totals, m: RunMetrics, processPeakBytes: number): Tota
   stallDataSeconds: a.stallDataSeconds + m.stallSeconds.data,
   feedSeconds: (a.feedSeconds ?? 0) + m.feedSeconds,
   feedBytes: Math.max(a.feedBytes ?? 0, m.feedBytes),
+  commBytes: (a.commBytes ?? 0) + m.commBytes,
+  commSeconds: (a.commSeconds ?? 0) + m.commSeconds,
   bytesOut: a.bytesOut + m.bytesOut,
   bytesIn: a.bytesIn + m.bytesIn,
   diskBytes: Math.max(a.diskBytes, m.diskBytes),

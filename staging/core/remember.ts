@@ -12,6 +12,15 @@ export const once = <K, E, A>(known: Map<K, A>, key: K, make: (key: K) => Either
         tap((made) => right(known.set(key, made))),
       )
 
+export const onceFor = <A extends object, T>(f: (a: A) => T): ((a: A) => T) => {
+  const known = new WeakMap<A, { readonly answer: T }>()
+  return (a) => {
+    const here = known.get(a) ?? { answer: f(a) }
+    known.set(a, here)
+    return here.answer
+  }
+}
+
 export const onceForPair = <A extends object, B extends object, T>(f: (a: A, b: B) => T): ((a: A, b: B) => T) => {
   const known = new WeakMap<A, WeakMap<B, T>>()
   return (a, b) => {

@@ -6,11 +6,12 @@ import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as t from 'io-ts'
 import { sameShape } from '../core/box'
-import { count, faultOf, list, names, record, words } from '../core/codecs'
+import { count, faultOf, list, names, record, wholeFrom, words } from '../core/codecs'
 import { type GraphError, renderError } from '../core/errors'
 import { type OperandDef, shapeText } from '../ops/op'
 import { findOp } from '../ops/registry'
 import { trainedByCodec } from '../ops/updates'
+import { inWholeShapes, ranksFault } from './ranks'
 import { checkedValue, checkOp, isBf16Op, outputTypes } from './check'
 import {
   DISTRIBUTIONS,
@@ -42,7 +43,10 @@ const opCodec = record({
   ins: list(count),
   outs: list(count),
 })
-const structure = record({ name: words, values: list(valueCodec), ops: list(opCodec) }, { trainedBy: trainedByCodec })
+const structure = record(
+  { name: words, values: list(valueCodec), ops: list(opCodec) },
+  { trainedBy: trainedByCodec, ranks: wholeFrom(2) },
+)
 
 // ---------------------------------------------------------------- meaning
 
@@ -200,12 +204,24 @@ class Walk {
   }
 }
 
+const checkedRanks = (g: Graph): Either<Fault, unknown> =>
+  pipe(
+    ranksFault(g),
+    E.fromPredicate(
+      (fault) => fault === undefined,
+      (fault) => faultAt('graph')(fault!),
+    ),
+  )
+
+/** The op table's rules are about shapes in the whole batch. */
 export const checkedGraph = (g: Graph): Either<GraphError, Graph> => {
-  const walk = new Walk(g)
+  const whole = inWholeShapes(g)
+  const walk = new Walk(whole)
   return pipe(
-    checkedValues(g),
+    checkedValues(whole),
     E.chain(() => E.traverseReadonlyArrayWithIndex((i, op: Op) => walk.op(i, op))(g.ops)),
     E.chain(() => walk.ended()),
+    E.chain(() => checkedRanks(g)),
     E.map(() => g),
   )
 }

@@ -11,5 +11,6 @@ export const fingerprint = (g: Graph): string =>
     JSON.stringify([
       g.values.map((v) => [v.name, v.role, v.shape, v.dtype, v.init?.dist ?? null, v.init?.a ?? null, v.gradOf ?? null]),
       g.ops.map((o) => [o.kind, o.layer, o.phase, sorted(o.attrs), o.ins, o.outs]),
+      ...(g.ranks === undefined ? [] : [g.ranks]),
     ]),
   )

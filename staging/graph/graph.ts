@@ -67,6 +67,8 @@ export interface Graph {
   readonly ops: readonly Op[]
   /** By what a model is trained, where there is more than one optimizer for all of its parameters: ops do not tell what users tell. */
   readonly trainedBy?: TrainedBy
+  /** How many share the batch, where several do: shapes are those of one's share (graph/ranks.ts). */
+  readonly ranks?: number
 }
 
 /** What a graph computes in: the first type that is neither a label's, nor bf16, nor that of bytes. */

@@ -37,6 +37,8 @@ export interface Machine {
   /** Exists only in simulation: it stands for such a device, and its times are what calls take. */
   readonly simulated: boolean
   readonly precision: Precision
+  /** How many such machines train together, each with its share of the batch; absent: one. */
+  readonly ranks?: number
   readonly memoryBytes: number
   readonly link: Link
   readonly seconds: (kind: string, attrs: AnyAttrs, shapes: CallShapes) => number

@@ -17,6 +17,7 @@ import {
   type Value,
   type ValueId,
 } from '../graph/graph'
+import { ranksOf, sharesOf, wholeShape } from '../graph/ranks'
 import { asShape, attrNames } from '../ops/op'
 import { opDef } from '../ops/registry'
 import { isDense } from './expand'
@@ -67,7 +68,10 @@ class TapeWriter {
   private readonly float: Float
   private events = 0
 
-  constructor(private readonly plan: Plan) {
+  constructor(
+    private readonly plan: Plan,
+    private readonly rank: number,
+  ) {
     this.eras = erasOf(plan)
     this.float = floatOf(plan.graph)
   }
@@ -121,10 +125,16 @@ class TapeWriter {
     return this.record({ ...at, offset: at.offset + inside * e }, value.dtype, {
       dims,
       strides,
-      origin: v.box.map((r) => r[0]),
-      extent: asShape(value.shape),
+      origin: v.box.map((r, d) => r[0] + (d === 0 ? this.firstImage(value) : 0)),
+      extent: asShape(wholeShape(this.plan.graph, value)),
       rank: 4,
     })
+  }
+
+  /** Of this rank's share, in the whole batch. */
+  private firstImage(value: Value): number {
+    const isShare = ranksOf(this.plan.graph) > 1 && sharesOf(this.plan.graph).has(value.id)
+    return isShare ? this.rank * value.shape[0]! : 0
   }
 
   /** Parameters, statistics, scalars: dense in their natural order. Activations of rank 4 go through `view`. */
@@ -291,4 +301,5 @@ const wholeBox = (shape: readonly number[], strides: (s: Shape) => readonly numb
   return { dims, strides: strides(dims), origin: [0, 0, 0, 0], extent: dims, rank: shape.length }
 }
 
-export const toTape = (plan: Plan): Uint8Array => new TapeWriter(plan).bytes()
+/** Ranks run one plan; what their tapes differ in is where their shares lie in the whole batch. */
+export const toTape = (plan: Plan, rank = 0): Uint8Array => new TapeWriter(plan, rank).bytes()

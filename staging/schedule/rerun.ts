@@ -100,11 +100,32 @@ class Emitter {
     const { grid } = this.stages[stage]!
     const last = this.runs[this.runs.length - 1]
     if (isTiled(grid)) {
-      const whole = (id: OpId): boolean => this.graph.ops[id]!.phase === 'update' || takesNoData(this.graph.ops[id]!)
-      this.push({ phase, group: stage, grid, ops: ops.filter((id) => !whole(id)) })
-      this.push({ phase: 'update', group: stage, grid: UNTILED, ops: ops.filter(whole) })
+      for (const part of this.loopsOf(ops)) {
+        this.push({ phase, group: stage, grid, ops: part.filter((id) => !this.isWhole(id)) })
+        this.push({ phase: 'update', group: stage, grid: UNTILED, ops: part.filter((id) => this.isWhole(id)) })
+      }
     } else if (last?.phase === phase && phase !== 'backward' && !isTiled(last.grid)) last.ops.push(...ops)
     else this.push({ phase, group: stage, grid, ops: [...ops] })
+  }
+
+  private isWhole(id: OpId): boolean {
+    return this.graph.ops[id]!.phase === 'update' || takesNoData(this.graph.ops[id]!)
+  }
+
+  /** A loop over tiles ends before an op that reads what is made of its sums. */
+  private loopsOf(ops: readonly OpId[]): readonly (readonly OpId[])[] {
+    const loops: OpId[][] = [[]]
+    let made = new Set<ValueId>()
+    for (const id of ops) {
+      const op = this.graph.ops[id]!
+      if (!this.isWhole(id) && op.ins.some((v) => made.has(v))) {
+        loops.push([])
+        made = new Set()
+      }
+      loops[loops.length - 1]!.push(id)
+      if (this.isWhole(id)) op.outs.forEach((v) => made.add(v))
+    }
+    return loops
   }
 
   private push(run: Run): void {

@@ -112,6 +112,7 @@ export const backwardRuns = (map: ForwardMap): Run[] => {
     if (isForward(op)) continue
     if (isTiled(cur.grid) && (op.phase === 'update' || takesNoData(op))) {
       updates.push(op.id)
+      if (op.phase !== 'update') op.outs.forEach((v) => sums.add(v))
       continue
     }
     const reach = op.phase === 'update' ? null : map.reach(op)
@@ -152,7 +153,28 @@ const nameOf = (graph: Graph, ops: readonly OpId[]): string => {
 
 /** Segments of a training step for these groups of its forward ops. */
 export const assemble = (graph: Graph, groups: readonly Group[]): Either<TileError, readonly Segment[]> => {
-  const map = new ForwardMap(graph, groups)
+  const map = new ForwardMap(graph, groups.flatMap(wholeApart(graph)))
+  return assembled(graph, map)
+}
+
+/** What a tiled group begins or ends with that takes no images stands before or behind its loop. */
+const wholeApart =
+  (graph: Graph) =>
+  (g: Group): readonly Group[] => {
+    const isWhole = (id: OpId): boolean => takesNoData(graph.ops[id]!)
+    if (!isTiled(g.grid) || !g.ops.some(isWhole)) return [g]
+    const first = g.ops.findIndex((id) => !isWhole(id))
+    const last = g.ops.length - [...g.ops].reverse().findIndex((id) => !isWhole(id))
+    if (first < 0) return [{ ...g, grid: UNTILED }]
+    return [
+      { grid: UNTILED, ops: g.ops.slice(0, first) },
+      { grid: g.grid, ops: g.ops.slice(first, last) },
+      { grid: UNTILED, ops: g.ops.slice(last) },
+    ].filter((part) => part.ops.length > 0)
+  }
+
+const assembled = (graph: Graph, map: ForwardMap): Either<TileError, readonly Segment[]> => {
+  const { groups } = map
   const fused = isTiled(groups[groups.length - 1]!.grid)
   const forward: Run[] = groups
     .map((g, gi): Run => ({ phase: 'forward', group: gi, grid: g.grid, ops: [...g.ops] }))
@@ -244,8 +266,8 @@ const chooseInPlace = (graph: Graph, segments: readonly Segment[]): readonly Seg
       const free = (i: number): boolean => {
         const v = op.ins[i]!
         const o = op.outs[0]!
-        // An output has a place of its own, from which it leaves.
-        if (graph.values[o]!.role === 'output') return false
+        // An output has a place of its own, from which it leaves, and a loss one where it is read after the step.
+        if (isResult(graph.values[o]!)) return false
         if (readLater.has(v) || !isComputed(graph, v) || op.ins.indexOf(v) !== op.ins.lastIndexOf(v)) return false
         if (!sameShape(graph.values[v]!.shape, graph.values[o]!.shape)) return false
         if (!tiled) return true

@@ -5,6 +5,7 @@ import { type Element, elementOf } from '../ops/elements'
 import { attrsCodec, inputDef, type OpDef, shapeText } from '../ops/op'
 import { findOp } from '../ops/registry'
 import { type DType, floatOf, type Graph, isFed, isPersistent, type Op, type Value } from '../graph/graph'
+import { inWholeShapes, ranksFault } from '../graph/ranks'
 import { broken, eachFault, type Fault, firstFault } from './failure'
 
 const bad = (reason: string, value?: string): Fault => broken('graph', reason, value === undefined ? {} : { value })
@@ -99,12 +100,21 @@ const ownGradient =
     return bad(`${text(op)} updates '${graph.values[weight]!.name}' with the gradient of another value`, gradients[0]!.name)
   }
 
-export const soundGraph = (graph: Graph): Fault => {
+/** Over several ranks no share is taken for the sum of all. */
+const soundRanks = (graph: Graph): Fault => {
+  const fault = ranksFault(graph)
+  return fault === undefined ? undefined : bad(fault)
+}
+
+/** The op table's rules are about shapes in the whole batch. */
+export const soundGraph = (shared: Graph): Fault => {
+  const graph = inWholeShapes(shared)
   const producer = new Map<number, number>()
   return firstFault([
     () => eachFault(graph.values, soundValue(graph)),
     () => eachFault(graph.ops, soundOp(graph, producer)),
     () => eachFault(graph.ops, ownGradient(graph)),
+    () => soundRanks(shared),
     () =>
       eachFault(graph.values, (v) =>
         isPersistent(v) || isFed(v) || producer.has(v.id) ? undefined : bad('no op produces it', v.name),

@@ -187,6 +187,9 @@ const ELSEWHERE: readonly (readonly [begins: string, why: string])[] = [
   ['scripts/gpu-', 'test/house/gpu-check.test.ts tries both'],
   ['node -r ./scripts/testing/typescript.js scripts/gen-ops.ts', 'npm run check -- op-table writes the same and compares'],
   ['python3 test/fixtures/', 'it needs PyTorch'],
+  ['mpirun', 'it needs an MPI; test/e2e/ranks-mpi.test.ts runs it where there is one'],
+  ['srun', 'it needs Slurm'],
+  ['apt-get install', 'it changes the machine'],
   ['npx spillway doctor', 'what it answers is of the machine; test/house/doctor.test.ts runs it'],
   ['npx spillway train resnet50 --device cuda', 'it needs a GPU'],
   [

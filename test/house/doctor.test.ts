@@ -205,7 +205,7 @@ test('this machine: every area is there and the report survives JSON', () => {
   const report = doctor(thisMachine())
   const addon = report.findings.find((f) => f.name === 'addon')
   assert.is(addon?.state, 'ok', addon?.value)
-  assert.equal([...new Set(report.findings.map((f) => f.area))], ['machine', 'memory', 'disk', 'native', 'cuda'])
+  assert.equal([...new Set(report.findings.map((f) => f.area))], ['machine', 'memory', 'disk', 'native', 'cuda', 'ranks'])
   assert.equal(JSON.parse(JSON.stringify(report)), report)
   assert.ok(report.cores >= 1 && report.availableBytes > 0)
 })

@@ -91,4 +91,24 @@ test('numbers are spread evenly, and no two words share them', () => {
   assert.is.not(randomOf(2 ** 32 + 1)(), randomOf(1)())
 })
 
+test('ranks that share batches read what one process reads, each sample once', () => {
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 2, max: 90 }),
+      fc.integer({ min: 1, max: 5 }),
+      fc.integer({ min: 1, max: 4 }),
+      (n, of, batch) => {
+        const order = orderOf(all(n), 5)
+        const whole = orderOfSteps(order, 2, 6, batch * of)
+        const shares = Array.from({ length: of }, (_, rank) => orderOfSteps(order, 2, 6, batch, { rank, of }))
+        const joined = Array.from({ length: 6 }, (_, s) =>
+          shares.flatMap((own) => [...own.slice(s * batch, (s + 1) * batch)]),
+        ).flat()
+        assert.equal(joined, [...whole])
+      },
+    ),
+    { numRuns: 60 },
+  )
+})
+
 test.run()

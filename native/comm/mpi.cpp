@@ -1,0 +1,138 @@
+// Ranks on MPI: all-to-all and all-gather alone, so that no bit depends on how an MPI adds up. Compiled where mpi.h is, against whichever MPI
+// that is, and loaded at run time (runtime/communicators.cpp). Invariant: who waits lets others have the processor, and can be interrupted;
+// counts are 32 bits wide in MPI, so what is larger goes in rounds.
+#include <mpi.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <climits>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "core/communicator.hpp"
+
+namespace spillway {
+namespace {
+
+struct MpiRank : Communicator {
+  MPI_Comm all = MPI_COMM_NULL;
+  std::atomic<bool> interrupted{false};
+};
+
+MpiRank& of(Communicator* c) { return *static_cast<MpiRank*>(c); }
+
+Code checked(int error, char* words) {
+  if (error == MPI_SUCCESS) return Code::ok;
+  char text[MPI_MAX_ERROR_STRING] = {};
+  int n = 0;
+  MPI_Error_string(error, text, &n);
+  std::snprintf(words, COMMUNICATOR_WORDS, "MPI: %s", text);
+  return Code::device;
+}
+
+/// MPI's own waiting keeps a processor busy: looks, then gives way, then sleeps a little longer each time.
+Code finished(MpiRank& rank, MPI_Request* request, char* words) {
+  for (unsigned looks = 0;; looks++) {
+    int done = 0;
+    if (const int error = MPI_Test(request, &done, MPI_STATUS_IGNORE); error != MPI_SUCCESS) return checked(error, words);
+    if (done) return Code::ok;
+    if (rank.interrupted) {
+      std::snprintf(words, COMMUNICATOR_WORDS, "interrupted while it waited for other ranks");
+      return Code::cancelled;
+    }
+    if (looks < 100) continue;
+    if (looks < 500) ::sched_yield();
+    else ::usleep(std::min(1000u, 50 + (looks - 500)));
+  }
+}
+
+/// Of a part, what goes in a round.
+constexpr uint64_t ROUND_BYTES = uint64_t(1) << 24;
+
+Code mpi_all_to_all(Communicator* c, const void* from, const uint64_t* bounds, void* into, char* words) {
+  MpiRank& rank = of(c);
+  const uint64_t own = bounds[c->rank + 1] - bounds[c->rank];
+  // Operators go piece by piece, and no piece is so large.
+  if (bounds[c->size] > INT_MAX || own * c->size > INT_MAX) {
+    std::snprintf(words, COMMUNICATOR_WORDS, "an exchange of %llu bytes is too large", static_cast<unsigned long long>(bounds[c->size]));
+    return Code::illegal;
+  }
+  std::vector<int> counts(c->size), places(c->size), own_counts(c->size, int(own)), own_places(c->size);
+  for (uint32_t r = 0; r < c->size; r++) {
+    counts[r] = int(bounds[r + 1] - bounds[r]);
+    places[r] = int(bounds[r]);
+    own_places[r] = int(r * own);
+  }
+  MPI_Request request;
+  const int error = MPI_Ialltoallv(from, counts.data(), places.data(), MPI_BYTE, into, own_counts.data(), own_places.data(), MPI_BYTE, rank.all, &request);
+  return error == MPI_SUCCESS ? finished(rank, &request, words) : checked(error, words);
+}
+
+Code mpi_all_gather(Communicator* c, void* all, const uint64_t* bounds, char* words) {
+  MpiRank& rank = of(c);
+  if (bounds[c->size] <= INT_MAX) {
+    std::vector<int> counts(c->size), places(c->size);
+    for (uint32_t r = 0; r < c->size; r++) {
+      counts[r] = int(bounds[r + 1] - bounds[r]);
+      places[r] = int(bounds[r]);
+    }
+    MPI_Request request;
+    const int error = MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all, counts.data(), places.data(), MPI_BYTE, rank.all, &request);
+    return error == MPI_SUCCESS ? finished(rank, &request, words) : checked(error, words);
+  }
+  // Each rank's part in turn, round by round.
+  for (uint32_t r = 0; r < c->size; r++)
+    for (uint64_t first = 0, part = bounds[r + 1] - bounds[r]; first < part; first += ROUND_BYTES) {
+      MPI_Request request;
+      const int error = MPI_Ibcast(static_cast<char*>(all) + bounds[r] + first, int(std::min(ROUND_BYTES, part - first)), MPI_BYTE, int(r), rank.all, &request);
+      if (error != MPI_SUCCESS) return checked(error, words);
+      if (const Code code = finished(rank, &request, words); code != Code::ok) return code;
+    }
+  return Code::ok;
+}
+
+void mpi_close(Communicator* c) {
+  MpiRank& rank = of(c);
+  if (rank.all != MPI_COMM_NULL) MPI_Comm_free(&rank.all);
+  delete &rank;
+  int ended = 0;
+  if (MPI_Finalized(&ended) == MPI_SUCCESS && !ended) MPI_Finalize();
+}
+
+constexpr Engine ENGINE{COMMUNICATOR_VERSION, sizeof(Engine), "mpi", mpi_all_to_all, mpi_all_gather,
+                     [](Communicator* c) { of(c).interrupted = true; },
+                     [](Communicator* c, int code) { MPI_Abort(of(c).all, code); },
+                     mpi_close};
+
+}  // namespace
+}  // namespace spillway
+
+extern "C" __attribute__((visibility("default"))) spillway::Communicator* spillway_open_communicator(uint32_t version, char* words) {
+  using namespace spillway;
+  if (version != COMMUNICATOR_VERSION) return nullptr;
+  int is_open = 0, provided = 0;
+  MPI_Initialized(&is_open);
+  // The thread of a run calls, and that of JavaScript before and after it, never both at once.
+  if (!is_open && checked(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), words) != Code::ok) return nullptr;
+  if (!is_open && provided < MPI_THREAD_SERIALIZED) {
+    std::snprintf(words, COMMUNICATOR_WORDS, "this MPI was built without threads (MPI_THREAD_SERIALIZED)");
+    return nullptr;
+  }
+  auto* const rank = new MpiRank();
+  int number = 0, size = 1;
+  int error = MPI_Comm_dup(MPI_COMM_WORLD, &rank->all);
+  if (error == MPI_SUCCESS) error = MPI_Comm_set_errhandler(rank->all, MPI_ERRORS_RETURN);
+  if (error == MPI_SUCCESS) error = MPI_Comm_rank(rank->all, &number);
+  if (error == MPI_SUCCESS) error = MPI_Comm_size(rank->all, &size);
+  if (checked(error, words) != Code::ok) {
+    delete rank;
+    return nullptr;
+  }
+  rank->engine = &ENGINE;
+  rank->rank = uint32_t(number);
+  rank->size = uint32_t(size);
+  return rank;
+}

@@ -1,0 +1,45 @@
+// What the processes (ranks) of one training do together, as a table of functions that an engine fills in: MPI, or threads of one process.
+// In: bytes that each rank has. Out: the same bytes at all ranks, in the order of ranks. Invariant: who adds up does so in that order, so
+// results depend on no engine; all ranks call the same functions in the same order; a function that fails says why in `words`.
+// Worked example, 2 ranks, all_to_all of [a0 a1] and [b0 b1]: rank 0 then holds [a0 b0], rank 1 [a1 b1].
+#pragma once
+#include <cstdint>
+
+#include "core/result.hpp"
+
+namespace spillway {
+
+constexpr uint32_t COMMUNICATOR_VERSION = 1;
+constexpr uint32_t MOST_RANKS = 1024;
+constexpr uint32_t COMMUNICATOR_WORDS = 1024;
+/// What a plugin exports: opens this process's communicator; null, with words, where that fails.
+#define SPILLWAY_COMMUNICATOR_ENTRY "spillway_open_communicator"
+
+struct Communicator;
+
+struct Engine {
+  uint32_t version, bytes;  // COMMUNICATOR_VERSION, sizeof(Engine)
+  const char* name;
+  /// Part i, bytes [bounds[i], bounds[i+1]), of `from` goes to rank i; its own part of all ranks lies behind one another in `into`.
+  Code (*all_to_all)(Communicator*, const void* from, const uint64_t* bounds, void* into, char* words);
+  /// Every rank has its part of `all` in place, and afterwards those of the others.
+  Code (*all_gather)(Communicator*, void* all, const uint64_t* bounds, char* words);
+  /// Whoever waits for other ranks returns, cancelled. Any thread may call it.
+  void (*interrupt)(Communicator*);
+  /// Ends all ranks, as far as the engine can.
+  void (*abort)(Communicator*, int code);
+  /// The last call: all ranks have done their part.
+  void (*close)(Communicator*);
+};
+
+/// One rank's. Engines derive theirs from it.
+struct Communicator {
+  const Engine* engine = nullptr;
+  uint32_t rank = 0, size = 1;
+  /// What operators have sent to other ranks.
+  uint64_t sent_bytes = 0;
+};
+
+using OpenCommunicator = Communicator* (*)(uint32_t version, char* words);
+
+}  // namespace spillway

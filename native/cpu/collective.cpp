@@ -1,0 +1,31 @@
+// What ranks merge, and what a rank that is alone does by itself.
+#include "ops/collective.hpp"
+
+#include "cpu/kernels.hpp"
+#include "cpu/merging.hpp"
+
+namespace spillway::cpu {
+namespace {
+
+struct AllSum : PlainKernel {
+  static int64_t workspace(const KernelCall& c) { return ops::all_sum_scratch(ops::elements(c.ins[0]), AllSumAttrs::read(c.attrs).ranks) * int64_t(sizeof(float)); }
+  static void run(const KernelCall& c) {
+    const auto a = AllSumAttrs::read(c.attrs);
+    ops::all_sum(ops::ranks_of(c, a.ranks), floats(c.ins[0]), floats(c.outs[0]), ops::elements(c.ins[0]), static_cast<float*>(c.workspace));
+  }
+};
+
+struct AllMoments : PlainKernel {
+  static int64_t workspace(const KernelCall& c) { return ops::all_moments_scratch(ops::elements(c.ins[0]), AllMomentsAttrs::read(c.attrs).ranks) * int64_t(sizeof(float)); }
+  static void run(const KernelCall& c) {
+    const auto a = AllMomentsAttrs::read(c.attrs);
+    ops::all_moments(ops::ranks_of(c, a.ranks), c.ins[0], c.outs[0], a.count, static_cast<float*>(c.workspace), merge_moments_of);
+  }
+};
+
+}  // namespace
+
+const KernelEntry all_sum = entry<AllSum>();
+const KernelEntry all_moments = entry<AllMoments>();
+
+}  // namespace spillway::cpu

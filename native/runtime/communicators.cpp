@@ -1,0 +1,147 @@
+// Threads as ranks: each says where its bytes are, all wait for one another, each copies what is its, and all wait again before anyone
+// touches its bytes. A plugin is loaded with its symbols seen by all: OpenMPI's own parts look for them there.
+#include "runtime/communicators.hpp"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdio>
+#include <cstring>
+#include <mutex>
+
+namespace spillway {
+namespace {
+
+class Meeting {
+ public:
+  explicit Meeting(uint32_t ranks) : at_(ranks), size_(ranks) {}
+
+  /// What a rank shows the others until it waits the next time.
+  void show(uint32_t rank, const void* bytes) {
+    const std::lock_guard lock(mutex_);
+    at_[rank] = static_cast<const std::byte*>(bytes);
+  }
+  const std::byte* of(uint32_t rank) {
+    const std::lock_guard lock(mutex_);
+    return at_[rank];
+  }
+  /// False where somebody has left.
+  bool wait() {
+    std::unique_lock lock(mutex_);
+    if (++arrived_ == size_) {
+      arrived_ = 0;
+      turn_++;
+      changed_.notify_all();
+    } else {
+      changed_.wait(lock, [this, turn = turn_] { return turn_ != turn || parted_; });
+    }
+    return !parted_;
+  }
+  void part() {
+    {
+      const std::lock_guard lock(mutex_);
+      parted_ = true;
+    }
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<const std::byte*> at_;
+  uint32_t size_, arrived_ = 0;
+  uint64_t turn_ = 0;
+  bool parted_ = false;
+};
+
+struct ThreadRank : Communicator {
+  std::shared_ptr<Meeting> meeting;
+};
+
+ThreadRank& of(Communicator* c) { return *static_cast<ThreadRank*>(c); }
+
+Code parted(char* words) {
+  std::snprintf(words, COMMUNICATOR_WORDS, "another rank has ended");
+  return Code::cancelled;
+}
+
+Code thread_all_to_all(Communicator* c, const void* from, const uint64_t* bounds, void* into, char* words) {
+  Meeting& meeting = *of(c).meeting;
+  meeting.show(c->rank, from);
+  if (!meeting.wait()) return parted(words);
+  const uint64_t own = bounds[c->rank + 1] - bounds[c->rank];
+  for (uint32_t r = 0; r < c->size && own > 0; r++) std::memcpy(static_cast<std::byte*>(into) + r * own, meeting.of(r) + bounds[c->rank], own);
+  return meeting.wait() ? Code::ok : parted(words);
+}
+
+Code thread_all_gather(Communicator* c, void* all, const uint64_t* bounds, char* words) {
+  Meeting& meeting = *of(c).meeting;
+  meeting.show(c->rank, all);
+  if (!meeting.wait()) return parted(words);
+  for (uint32_t r = 0; r < c->size; r++)
+    if (const uint64_t n = bounds[r + 1] - bounds[r]; r != c->rank && n > 0) std::memcpy(static_cast<std::byte*>(all) + bounds[r], meeting.of(r) + bounds[r], n);
+  return meeting.wait() ? Code::ok : parted(words);
+}
+
+constexpr Engine THREADS{COMMUNICATOR_VERSION, sizeof(Engine), "threads", thread_all_to_all, thread_all_gather,
+                         [](Communicator* c) { of(c).meeting->part(); },
+                         [](Communicator* c, int) { of(c).meeting->part(); },
+                         [](Communicator* c) { delete &of(c); }};
+
+}  // namespace
+
+Result<std::vector<OwnCommunicator>> open_thread_ranks(uint32_t ranks) {
+  if (ranks < 1 || ranks > MOST_RANKS) return refuse(ranks, " ranks; legal are 1 to ", MOST_RANKS);
+  const auto meeting = std::make_shared<Meeting>(ranks);
+  std::vector<OwnCommunicator> all;
+  for (uint32_t r = 0; r < ranks; r++) {
+    auto rank = new ThreadRank();
+    rank->engine = &THREADS;
+    rank->rank = r;
+    rank->size = ranks;
+    rank->meeting = meeting;
+    all.emplace_back(rank);
+  }
+  return all;
+}
+
+Result<OwnCommunicator> open_plugin_rank(const std::string& path) {
+  void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (!library) return failed(Code::device, "cannot load ", path, ": ", ::dlerror());
+  const auto open = reinterpret_cast<OpenCommunicator>(::dlsym(library, SPILLWAY_COMMUNICATOR_ENTRY));
+  if (!open) return failed(Code::device, path, " is no engine of spillway");
+  char words[COMMUNICATOR_WORDS] = {};
+  Communicator* const c = open(COMMUNICATOR_VERSION, words);
+  if (!c) return failed(Code::device, words[0] ? words : "the engine was built for another version of spillway: build it again");
+  if (c->size > MOST_RANKS) return refuse(c->size, " ranks; legal are 1 to ", MOST_RANKS);
+  return OwnCommunicator(c);
+}
+
+Result<Accord> agree(Communicator& c, Accord own) {
+  uint8_t vote[MOST_RANKS];
+  uint64_t bounds[MOST_RANKS + 1];
+  for (uint32_t r = 0; r <= c.size; r++) bounds[r] = r;
+  vote[c.rank] = uint8_t(own);
+  char words[COMMUNICATOR_WORDS] = {};
+  if (const Code code = c.engine->all_gather(&c, vote, bounds, words); code != Code::ok) return failed(code, words);
+  return Accord(std::min(*std::max_element(vote, vote + c.size), uint8_t(Accord::interrupted)));
+}
+
+Result<std::vector<Bytes>> exchange(Communicator& c, std::span<const std::byte> own) {
+  char words[COMMUNICATOR_WORDS] = {};
+  std::vector<uint64_t> sizes(c.size), bounds(c.size + 1);
+  for (uint32_t r = 0; r <= c.size; r++) bounds[r] = r * sizeof(uint64_t);
+  sizes[c.rank] = own.size();
+  if (const Code code = c.engine->all_gather(&c, sizes.data(), bounds.data(), words); code != Code::ok) return failed(code, words);
+  bounds[0] = 0;
+  for (uint32_t r = 0; r < c.size; r++) bounds[r + 1] = bounds[r] + sizes[r];
+  Bytes all(bounds[c.size]);
+  std::copy(own.begin(), own.end(), all.begin() + ptrdiff_t(bounds[c.rank]));
+  if (const Code code = c.engine->all_gather(&c, all.data(), bounds.data(), words); code != Code::ok) return failed(code, words);
+  std::vector<Bytes> each;
+  for (uint32_t r = 0; r < c.size; r++) each.emplace_back(all.begin() + ptrdiff_t(bounds[r]), all.begin() + ptrdiff_t(bounds[r + 1]));
+  return each;
+}
+
+}  // namespace spillway

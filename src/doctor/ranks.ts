@@ -1,0 +1,17 @@
+// What there is for several processes: an MPI, which starts them, and its compiler, which the engine is built with on first use. All of it is
+// optional: one process needs none, threads are there anyway. In: a probe. Out: a finding, with the way to what is missing.
+import { GETTING_MPI } from '../ranks/mpi'
+import { type Finding, ok, optional } from './finding'
+import { onPath, type Probe, wordsOf } from './probe'
+
+export const ranksFindings = (probe: Probe): Finding[] => {
+  const mpirun = onPath(probe, 'mpirun')
+  const compiler = onPath(probe, probe.env['SPILLWAY_MPICXX'] || 'mpicxx')
+  if (!mpirun || !compiler)
+    return [
+      optional('ranks', 'MPI', `no ${[mpirun ? [] : ['mpirun'], compiler ? [] : ['mpicxx']].flat().join(', no ')}`, GETTING_MPI),
+    ]
+  const [first = ''] = wordsOf(probe.run(mpirun, ['--version'])).split('\n')
+  const version = /\(Open MPI\) [\d.]+/.exec(first)?.[0].replace(/[()]/g, '') ?? first.trim()
+  return [ok('ranks', 'MPI', `${version || 'of unknown version'} (${mpirun})`)]
+}

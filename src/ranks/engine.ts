@@ -1,0 +1,64 @@
+// How this process belongs to others. In: the command line's words, the environment that mpirun and srun give. Out: the engine to meet them
+// on, or nothing where it is alone; or what is wrong. Invariant: nothing is loaded here.
+// Worked example: OMPI_COMM_WORLD_SIZE=4, OMPI_COMM_WORLD_RANK=2: MPI, four ranks.
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { type SpillwayError, usage } from '../errors/errors'
+
+export const ENGINES = ['mpi', 'threads'] as const
+export type EngineName = (typeof ENGINES)[number]
+
+export interface EngineAsked {
+  readonly engine?: EngineName | undefined
+  readonly ranks?: number | undefined
+}
+
+/** What whoever started this process says of it. */
+export interface Started {
+  readonly rank: number
+  readonly ranks: number
+  /** Of these, how many are on this machine. */
+  readonly here: number
+  readonly by: 'mpirun' | 'srun'
+}
+
+export type Engine = { readonly kind: 'threads'; readonly ranks: number } | ({ readonly kind: 'mpi' } & Started)
+
+type Env = Readonly<Record<string, string | undefined>>
+/** Of OpenMPI, of MPICH and its kin, of Slurm. */
+const STARTERS = [
+  { size: 'OMPI_COMM_WORLD_SIZE', rank: 'OMPI_COMM_WORLD_RANK', here: 'OMPI_COMM_WORLD_LOCAL_SIZE', by: 'mpirun' },
+  { size: 'PMI_SIZE', rank: 'PMI_RANK', here: 'MPI_LOCALNRANKS', by: 'mpirun' },
+  { size: 'SLURM_STEP_NUM_TASKS', rank: 'SLURM_PROCID', here: 'SLURM_TASKS_PER_NODE', by: 'srun' },
+] as const
+
+const count = (text: string | undefined): number | undefined => {
+  const n = Number.parseInt(text ?? '', 10)
+  return Number.isSafeInteger(n) && n >= 0 ? n : undefined
+}
+
+export const startedBy = (env: Env): Started | undefined => {
+  for (const s of STARTERS) {
+    const [ranks, rank] = [count(env[s.size]), count(env[s.rank])]
+    if (ranks !== undefined && rank !== undefined) return { rank, ranks, here: Math.max(1, count(env[s.here]) ?? 1), by: s.by }
+  }
+  return undefined
+}
+
+const HOW = 'mpirun -n 4 npx spillway train …'
+
+export const engineFor = ({ engine, ranks }: EngineAsked, env: Env): Either<SpillwayError, Engine | undefined> => {
+  const started = startedBy(env)
+  if (engine === 'threads') {
+    if (ranks === undefined) return E.left(usage('--engine threads needs a number of ranks: --ranks 2'))
+    if (started && started.ranks > 1)
+      return E.left(usage(`--engine threads is of one process, and ${started.by} has started ${started.ranks}`))
+    return E.right(ranks === 1 ? undefined : { kind: 'threads', ranks })
+  }
+  if (ranks !== undefined)
+    return E.left(usage(`--ranks is for --engine threads; with MPI whoever starts the processes says how many: ${HOW}`))
+  if (started && started.ranks > 1) return E.right({ kind: 'mpi', ...started })
+  return engine === 'mpi' && !started
+    ? E.left(usage(`--engine mpi: nobody has started several processes: ${HOW}`))
+    : E.right(undefined)
+}

@@ -1,0 +1,38 @@
+// One of several processes that train together, or of as many threads. In: an engine's communicator. Out: what a run needs of the others.
+// Invariant: all ranks make the same calls in the same order; rank 0 leads: it plans, reads checkpoints and writes all there is to write.
+import type { Share } from '../data/order'
+import type { NativeCommunicator } from '../device/native'
+
+export interface Rank {
+  readonly rank: number
+  readonly ranks: number
+  readonly communicator: NativeCommunicator
+  /** Set where all have agreed on no further step. */
+  readonly met: { parted: boolean }
+}
+
+export const rankOf = (communicator: NativeCommunicator): Rank => ({
+  rank: communicator.rank,
+  ranks: communicator.size,
+  communicator,
+  met: { parted: false },
+})
+
+export const leads = (rank: Rank | undefined): boolean => rank === undefined || rank.rank === 0
+export const shareOf = (rank: Rank | undefined): Share => ({ rank: rank?.rank ?? 0, of: rank?.ranks ?? 1 })
+
+const NOTHING = new Uint8Array(0)
+
+/** What the leader says, at every rank. */
+export const broadcast = async ({ rank, communicator }: Rank, own: Uint8Array = NOTHING): Promise<Uint8Array> =>
+  (await communicator.exchange(rank === 0 ? own : NOTHING))[0]!
+
+/** What each rank says, at every rank. */
+export const gathered = async <A>({ communicator }: Rank, own: A): Promise<readonly A[]> =>
+  (await communicator.exchange(new TextEncoder().encode(JSON.stringify(own)))).map(
+    (bytes) => JSON.parse(new TextDecoder().decode(bytes)) as A,
+  )
+
+/** The leader's, at every rank. */
+export const fromLeader = async <A>(rank: Rank, own?: A): Promise<A> =>
+  JSON.parse(new TextDecoder().decode(await broadcast(rank, new TextEncoder().encode(JSON.stringify(own ?? null))))) as A

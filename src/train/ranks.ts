@@ -1,0 +1,124 @@
+// What ranks say to one another around their steps. In: a run that is ready at each rank. Out: the same weights everywhere before the first
+// step, an end that all hear of. Invariant: all ranks come by these places in this order: `alike`, `begins`, `sameState`, steps, `ended`.
+// Worked example: the leader resumes at step 40 of 100, tells so, hands its weights to all; all run steps 41 to 100; all end with 0.
+import { createHash } from 'node:crypto'
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import * as TE from 'fp-ts/TaskEither'
+import type { TaskEither } from 'fp-ts/TaskEither'
+import { loadNative } from '../device/native'
+import { exitCode, type SpillwayError } from '../errors/errors'
+import { deviceFailed } from '../errors/exceptions'
+import { version } from '../files/version'
+import { broadcast, gathered, leads, type Rank, fromLeader } from '../ranks/rank'
+import { seedOf, type TrainOptions } from './options'
+import type { Ready } from './start'
+import { scheduleText } from './schedules'
+import type { ModelState, StateReader, StateStore } from './weights'
+
+/** What fails among ranks fails at all of them. */
+const together = <A>(work: () => Promise<A>): TaskEither<SpillwayError, A> => TE.tryCatch(work, deviceFailed)
+
+/** By the words for it: what a run is that ranks may do together. */
+const factsOf = ({ data, length, options: o }: Ready): Readonly<Record<string, string>> => ({
+  'version of spillway': version(),
+  'native code': loadNative().deviceInfo().build,
+  data: data.content,
+  steps: `${length.steps}`,
+  seed: `${seedOf(o)}`,
+  schedule: scheduleText(o, length.steps),
+  'answer to a loss that is not finite': o.onNonfinite ?? 'end',
+})
+
+/** The first rank that differs from the leader, and in what. */
+const differenceIn = (facts: readonly Readonly<Record<string, string>>[]): string | undefined => {
+  const [first = {}] = facts
+  for (const [rank, own] of facts.entries()) {
+    const odd = Object.keys(first).find((k) => own[k] !== first[k])
+    if (odd !== undefined) return `rank ${rank} cannot take part: its ${odd} is '${own[odd]}', and that of rank 0 '${first[odd]}'`
+  }
+  return undefined
+}
+
+/** All ranks are about the same run; each says so, or in what one of them differs. */
+export const alike = (ready: Ready): TaskEither<SpillwayError, void> => {
+  const { rank } = ready.staged
+  if (!rank) return TE.right(undefined)
+  return pipe(
+    together(() => gathered(rank, factsOf(ready))),
+    TE.flatMapEither((facts) => {
+      const difference = differenceIn(facts)
+      return difference === undefined ? E.right(undefined) : E.left<SpillwayError>({ tag: 'DeviceFailed', reason: difference })
+    }),
+  )
+}
+
+/** Steps that were done before; null where nothing is left to do. */
+export const begins = (rank: Rank, done?: number | null): TaskEither<SpillwayError, number | null> =>
+  together(() => fromLeader<number | null>(rank, done))
+
+const namesOf = ({ weights, optimizer }: ModelState): readonly string[] => [...weights, ...optimizer].map((v) => v.name)
+
+/** The leader's parameters and states at every rank, whatever they come from. */
+export const sameState = (rank: Rank | undefined, state: ModelState, store: StateStore): TaskEither<SpillwayError, void> =>
+  rank
+    ? pipe(
+        namesOf(state),
+        TE.traverseSeqArray((name) =>
+          pipe(
+            TE.fromEither(leads(rank) ? store.read(name) : E.right(undefined)),
+            TE.flatMap((own) => together(() => broadcast(rank, own))),
+            TE.flatMapEither((bytes) => (leads(rank) ? E.right(undefined) : store.write(name, bytes))),
+          ),
+        ),
+        TE.map(() => undefined),
+      )
+    : TE.right(undefined)
+
+/** Of the same state everywhere. */
+export const digestOf = (state: ModelState, store: StateReader): Either<SpillwayError, string> => {
+  const hash = createHash('sha256')
+  return pipe(
+    namesOf(state),
+    E.traverseArray((name) => E.map((bytes: Uint8Array) => hash.update(bytes))(store.read(name))),
+    E.map(() => hash.digest('hex')),
+  )
+}
+
+/** What the leader ends with, for the others to end with, too. */
+export interface Farewell {
+  readonly code: number
+  readonly digest?: string
+}
+
+/** Ends that are no failure of a rank: all have heard of them, or are waiting to. */
+const ORDERLY: readonly SpillwayError['tag'][] = ['Stopped', 'Cancelled', 'Diverged']
+export const isOrderly = (e: SpillwayError): boolean => ORDERLY.includes(e.tag)
+
+/** The leader's last words: first that there is no further step, where somebody waits for one. */
+export const ended = (rank: Rank, waits: boolean, farewell: Farewell): TaskEither<SpillwayError, void> =>
+  together(async () => {
+    if (waits && !rank.met.parted) await rank.communicator.agree('stop')
+    rank.met.parted = true
+    await fromLeader(rank, farewell)
+  })
+
+export const codeOf = (answer: Either<SpillwayError, unknown>): number => (E.isLeft(answer) ? exitCode(answer.left) : 0)
+
+/** What the others are given of a run's options: they read no checkpoint, and write nothing. */
+export const followed = (o: TrainOptions): TrainOptions => {
+  const {
+    checkpointDir: _1,
+    checkpointEvery: _2,
+    resume: _3,
+    keep: _4,
+    save: _5,
+    saveBest: _6,
+    evaluate: _7,
+    patience: _8,
+    ...others
+  } = o
+  const { log: _9, tensorboard: _10, report: _11, weights: _12, weightsSkip: _13, weightsStrip: _14, stop: _15, ...own } = others
+  return own
+}

@@ -1,0 +1,63 @@
+// A training graph over several ranks: each has the same graph, of its share of the batch. In: such a graph. Out: which of its values are
+// shares, and the graph of the whole batch in one process, of which it was made (grad/rewrite/ranks.ts).
+// Invariant: attributes are those of the whole batch (what a mean divides by, where dropout counts); shapes are a rank's.
+// Worked example, 2 ranks and 8 images: the image is [4,3,H,W] and its origin in the whole [8,3,H,W] is 4 at rank 1; a gradient dw is
+// made as a share dw.share, and all_sum makes dw of it.
+import { onceFor } from '../core/remember'
+import { findOp } from '../ops/registry'
+import { type Graph, isFed, type Value, type ValueId } from './graph'
+
+export const COLLECTIVES: readonly string[] = ['all_sum', 'all_moments']
+/** How many share a graph's batch. */
+export const ranksOf = (g: Graph): number => g.ranks ?? 1
+
+/** Values that have images: what is fed, and what operators make image by image. All others are whole at every rank. */
+export const sharesOf = onceFor((g: Graph): ReadonlySet<ValueId> => {
+  const made = g.ops.flatMap((op) => op.outs.filter((_, i) => findOp(op.kind)?.outs[i]?.role === 'data'))
+  return new Set([...g.values.filter(isFed).map((v) => v.id), ...made])
+})
+
+/** The extents that a value has in the whole batch. */
+export const wholeShape = (g: Graph, v: Value): readonly number[] =>
+  ranksOf(g) > 1 && sharesOf(g).has(v.id) ? [v.shape[0]! * ranksOf(g), ...v.shape.slice(1)] : v.shape
+
+/** The same graph with the shapes of the whole batch: those that the op table's rules are about. */
+export const inWholeShapes = (g: Graph): Graph =>
+  ranksOf(g) > 1 ? { ...g, values: g.values.map((v) => ({ ...v, shape: wholeShape(g, v) })) } : g
+
+/** The graph of one process. */
+export const asOne = (g: Graph): Graph => {
+  if (ranksOf(g) === 1) return g
+  const { ranks: _, ...whole } = inWholeShapes(g)
+  const total = new Map(g.ops.flatMap((op) => (COLLECTIVES.includes(op.kind) ? [[op.ins[0]!, op.outs[0]!] as const] : [])))
+  return {
+    ...whole,
+    values: whole.values.filter((v) => !total.has(v.id)),
+    ops: whole.ops
+      .filter((op) => !COLLECTIVES.includes(op.kind))
+      .map((op, id) => ({ ...op, id, outs: op.outs.map((v) => total.get(v) ?? v) })),
+  }
+}
+
+/** What is wrong with a graph over ranks, in words: a share that is read as if it were the sum, or a sum that is no share's. */
+export const ranksFault = (g: Graph): string | undefined => {
+  const ranks = ranksOf(g)
+  const partial = new Map<ValueId, 'sum' | 'moments'>()
+  for (const op of g.ops) {
+    const def = findOp(op.kind)
+    const collective = COLLECTIVES.includes(op.kind)
+    if (collective && op.attrs['ranks'] !== ranks)
+      return `${op.kind} of '${op.layer}' is of ${op.attrs['ranks']} ranks; legal is ${ranks}`
+    const share = op.ins.find((v) => partial.has(v))
+    if (collective && partial.get(op.ins[0]!) !== (op.kind === 'all_sum' ? 'sum' : 'moments'))
+      return `${op.kind} of '${op.layer}' reads what no rank has a share of`
+    if (!collective && share !== undefined)
+      return `${op.kind} of '${op.layer}' reads a share, '${g.values[share]?.name}', as if it were whole`
+    if (ranks > 1)
+      op.outs.forEach((v, i) => {
+        const out = def?.outs[i]
+        if (out?.role === 'whole' && out.merge) partial.set(v, out.merge)
+      })
+  }
+  return undefined
+}

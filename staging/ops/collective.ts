@@ -1,0 +1,40 @@
+// What the ranks of one training do together, each of which has a share of the batch: sums and moments of the shares become those of the
+// whole batch, in the order of ranks and by the rules by which tiles merge. Planners take them for what they are: ops with scratch that
+// read a complete value and make a complete one. native/ops/collective.hpp has their arithmetic.
+import { asInput0, defineOp } from './op'
+import { checked, elements, expectShape, legal } from './rules'
+
+const ranks = { least: 1, most: 1024 } as const
+/** Elements that are summed in one go. */
+const AT_ONCE = 2 ** 21
+const partsOf = (n: number, among: number): number => among * Math.ceil(Math.min(n, AT_ONCE) / among)
+
+export const allSum = defineOp({
+  kind: 'all_sum',
+  wire: 180,
+  fields: { ranks: 'int' },
+  limits: { ranks },
+  anchor: 0,
+  inPlace: [0],
+  what: 'y = Σ of x over the ranks, from zero in their order; alone: x; in place of x',
+  ins: [asInput0('x')],
+  outs: [asInput0('y')],
+  shape: (_, [x]) => legal(x!),
+  flops: (a, s) => a.ranks * elements(s.outs[0]),
+  workspace: (a, s, elementBytes) => elementBytes * partsOf(elements(s.ins[0]), a.ranks),
+})
+
+export const allMoments = defineOp({
+  kind: 'all_moments',
+  wire: 181,
+  fields: { ranks: 'int', count: 'int' },
+  limits: { ranks, count: { least: 1 } },
+  anchor: 0,
+  inPlace: [0],
+  what: "y `[4,C]` = Chan's merge of x over the ranks in their order, each over `count` elements; alone: x; in place of x",
+  ins: [asInput0('x')],
+  outs: [asInput0('y')],
+  shape: (_, [x]) => checked([expectShape('x', x!, [4, x![1] ?? 1])], () => legal(x!)),
+  flops: (a, s) => 5 * a.ranks * elements(s.outs[0]),
+  workspace: (a, s, elementBytes) => elementBytes * a.ranks * elements(s.ins[0]),
+})

@@ -1,0 +1,131 @@
+// timeout 600
+// Several processes on MPI, through the command line: the bits of threads, checkpoints, ranks that are killed or asked to end. Where there is
+// no MPI it says so.
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { doctor } from '../../src/doctor/doctor'
+import { DEVICE } from './runs'
+import { afterStep, type End, ended, spillway } from './processes'
+
+const has = (program: string): boolean => spawnSync(program, ['--version']).status === 0
+const HERE = ['mpirun', 'mpicxx'].every(has)
+const isOpenMpi = /Open MPI/.test(spawnSync('mpirun', ['--version'], { encoding: 'utf8' }).stdout ?? '')
+
+const root = mkdtempSync(join(tmpdir(), 'spillway-mpi-'))
+test.after(() => rmSync(root, { recursive: true }))
+
+/** More ranks than processors, and as root, are for tests alone. */
+const ENV = {
+  OMPI_ALLOW_RUN_AS_ROOT: '1',
+  OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: '1',
+  OMPI_MCA_rmaps_base_oversubscribe: '1',
+  OMPI_MCA_btl_base_warn_component_unused: '0',
+}
+const TRAIN = [
+  'train',
+  'resnet20-cifar',
+  '--image=16',
+  '--batch=8',
+  '--seed=1',
+  '--threads=1',
+  '--strategy=in-core',
+  '--algorithms=fixed',
+  '--json',
+  `--device=${DEVICE}`,
+]
+
+const among = (ranks: number, more: readonly string[], act?: (err: string) => void): Promise<End> =>
+  ended(spillway([...TRAIN, ...more], { under: ['mpirun', '-n', `${ranks}`], env: ENV }), act)
+const alone = (...more: readonly string[]): Promise<End> => ended(spillway([...TRAIN, ...more]))
+
+interface Told {
+  readonly weightsSha256: string
+  readonly ranks?: number
+  readonly resumedFrom: number
+}
+const told = ({ code, out, err }: End): Told => {
+  assert.is(code, 0, err)
+  // mpirun says on the same stream what it has to say.
+  return JSON.parse(out.slice(out.indexOf('{'), out.lastIndexOf('}') + 1)) as Told
+}
+
+/** The processes that mpirun has started, in the order of their numbers. */
+const ranksOf = (mark: string): readonly number[] =>
+  spawnSync('pgrep', ['-f', mark], { encoding: 'utf8' })
+    .stdout.split('\n')
+    .filter((pid) => pid !== '' && !/mpirun/.test(spawnSync('ps', ['-o', 'comm=', '-p', pid], { encoding: 'utf8' }).stdout))
+    .map(Number)
+
+if (HERE) {
+  test('2 and 4 processes have the bits of as many threads', async () => {
+    for (const ranks of [2, 4]) {
+      const processes = told(await among(ranks, ['--steps=3']))
+      const threads = told(await alone('--steps=3', '--engine=threads', `--ranks=${ranks}`))
+      assert.is(processes.weightsSha256, threads.weightsSha256)
+      assert.is(processes.ranks, ranks)
+    }
+  })
+
+  test('a rank that is killed ends all within seconds, and the run goes on to the same bits', async () => {
+    const whole = told(await among(2, ['--steps=40']))
+    const at = join(root, 'killed')
+    let killed = 0
+    const end = await among(
+      2,
+      ['--steps=40', `--checkpoint-dir=${at}`, '--checkpoint-every=1'],
+      afterStep(3, () => {
+        killed = performance.now()
+        process.kill(ranksOf(at).at(-1)!, 'SIGKILL')
+      }),
+    ).catch((e: Error) => e)
+    assert.ok(!(end instanceof Error) ? end.code !== 0 : true)
+    assert.ok(performance.now() - killed < 10_000, `${performance.now() - killed} ms`)
+    assert.equal(ranksOf(at), [])
+    const rest = told(await among(2, ['--steps=40', `--checkpoint-dir=${at}`, '--resume']))
+    assert.ok(rest.resumedFrom >= 2 && rest.resumedFrom < 40)
+    assert.is(rest.weightsSha256, whole.weightsSha256)
+  })
+
+  test('one rank that is asked to end ends all after the step', async () => {
+    const at = join(root, 'asked')
+    const end = await among(
+      2,
+      ['--steps=2000', `--checkpoint-dir=${at}`, '--checkpoint-every=1'],
+      afterStep(2, () => process.kill(ranksOf(at).at(-1)!, 'SIGTERM')),
+    )
+    assert.is(end.code, 130, end.err)
+    assert.match(end.err, /cancelled after \d+ complete steps/)
+    assert.equal(ranksOf(at), [])
+  })
+
+  test('what is wrong is told once, with its code', async () => {
+    const end = await among(3, ['--steps=2'])
+    assert.is(end.code, 2, end.err)
+    assert.is(end.err.match(/cannot be shared by 3 ranks/g)?.length, 1)
+  })
+
+  test('a run goes on with as many ranks as it began with', async () => {
+    const at = join(root, 'as-many')
+    told(await among(2, ['--steps=2', `--checkpoint-dir=${at}`]))
+    const end = await among(4, ['--steps=4', `--checkpoint-dir=${at}`, '--resume'])
+    assert.is(end.code, 5, end.err)
+    assert.match(end.err, /'fixed, 2 ranks' there and 'fixed, 4 ranks' here/)
+    assert.is(told(await among(2, ['--steps=4', `--checkpoint-dir=${at}`, '--resume'])).resumedFrom, 2)
+  })
+
+  test('doctor finds it', () => {
+    const mpi = doctor().findings.find((f) => f.name === 'MPI')
+    assert.is(mpi?.state, 'ok')
+    if (isOpenMpi) assert.match(mpi!.value, /Open MPI/)
+  })
+} else {
+  test('there is no MPI here: skipped', () => {
+    assert.is(doctor().findings.find((f) => f.name === 'MPI')?.state, 'optional')
+  })
+}
+
+test.run()

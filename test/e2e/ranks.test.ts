@@ -1,0 +1,201 @@
+// timeout 600
+// Ranks have the bits of one process whose plan takes as many tiles along the batch, whatever their own plan keeps, computes again or moves.
+// Worked example, 8 images: 2 ranks of 4, 4 ranks of 2, each beside one process in 2 or 4 tiles.
+import * as E from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { adam, crossEntropy, type Optimizer, type Trainable } from '../../dsl'
+import { compileSegments } from '../../staging/compile'
+import { asOne } from '../../staging/graph/ranks'
+import { fingerprint } from '../../staging/graph/fingerprint'
+import { assemble } from '../../staging/tile/segments'
+import { loadNative } from '../../src/device/native'
+import { errorText, SpillwayException, type SpillwayError } from '../../src/errors/errors'
+import type { LocalMachine } from '../../src/machine/localmachine'
+import { machineNamed } from '../../src/machine/machine'
+import { rankOf } from '../../src/ranks/rank'
+import { prepare, type Prepared } from '../../src/stage/prepare'
+import { describePlan, type Staged, stagePrepared, type StageAsked } from '../../src/stage/stage'
+import { hearing } from '../../src/train/events'
+import { followerTask } from '../../src/train/follower'
+import type { TrainOptions } from '../../src/train/options'
+import type { TrainResult } from '../../src/train/result'
+import { sessionTask } from '../../src/train/session'
+import { zooEntry } from '../../src/zoo'
+import { alongBatch } from './sharedbatch'
+
+const got = <A>(e: E.Either<SpillwayError, A>): A =>
+  E.getOrElseW((l: SpillwayError): never => {
+    throw new SpillwayException(l)
+  })(e)
+const RUN = { steps: 2, seed: 1, threads: 1 } as const
+const PLAIN = { algorithms: 'fixed' } as const
+
+const machine = (device: string, ranks: number, precision: 'fp32' | 'bf16' = 'fp32'): LocalMachine =>
+  got(machineNamed(device, { ...PLAIN, threads: 1, ranks, precision }))
+
+interface Case {
+  readonly model: string
+  readonly image: number
+  readonly optimizer?: Optimizer
+  readonly device?: string
+}
+
+const modelOf = ({ model, image }: Case): Trainable => {
+  const entry = zooEntry(model)!
+  return got(entry.build([8, entry.defaultInput[1], image, image] as never, 'train', {}))
+}
+const preparedFor = (c: Case, on: LocalMachine): Prepared => {
+  const model = modelOf(c)
+  const own = { loss: zooEntry(c.model)!.loss ?? crossEntropy, ...(c.optimizer ? { optimizer: c.optimizer } : {}) }
+  return got(prepare(model, on, model.kind === 'step' ? {} : own))
+}
+
+const alone = (staged: Staged, o: Partial<TrainOptions> = {}): Promise<TrainResult> =>
+  sessionTask(
+    undefined,
+    staged,
+    { ...RUN, ...o },
+    hearing(() => {}),
+  )().then(got)
+
+/** One process, in tiles along the batch. */
+const inTiles = (c: Case, tiles: number): Promise<TrainResult> => {
+  const on = machine(c.device ?? 'cpu', 1)
+  const { graph } = preparedFor(c, on)
+  const plan = pipe(
+    assemble(graph, alongBatch(graph, tiles)),
+    E.mapLeft((e): SpillwayError => ({ tag: 'TilingIllegal', strategy: 'by-hand', ...e })),
+    E.flatMap((segments) =>
+      compileSegments(graph, segments, { strategy: 'by-hand', budgetBytes: 2 ** 40, machine: on, algorithms: 'fixed' }),
+    ),
+  )
+  return alone(describePlan(got(plan), on))
+}
+
+const shared = async (staged: Staged, ranks: number, o: Partial<TrainOptions> = {}): Promise<TrainResult> => {
+  const all = loadNative().openThreadRanks(ranks).map(rankOf)
+  const followers = all.slice(1).map((rank) => followerTask(staged, rank, { ...RUN, ...o })())
+  const answer = await sessionTask(
+    undefined,
+    { ...staged, rank: all[0]! },
+    { ...RUN, ...o },
+    hearing(() => {}),
+  )()
+  if (E.isLeft(answer)) all[0]!.communicator.abort(1)
+  for (const f of await Promise.all(followers)) assert.ok(E.isRight(f), E.isLeft(f) ? errorText(f.left) : '')
+  return got(answer)
+}
+
+/** In the smallest budget of a strategy that is not in-core. */
+const stagedFor = (c: Case, ranks: number, strategy: NonNullable<StageAsked['strategy']>): Staged => {
+  const p = preparedFor(c, machine(c.device ?? 'cpu', ranks))
+  const least = stagePrepared(p, { ...PLAIN, strategy, budget: 2 ** 21 })
+  const budget = E.isLeft(least) && least.left.tag === 'BudgetInfeasible' ? least.left.smallestBytes : 2 ** 40
+  return got(stagePrepared(p, { ...PLAIN, strategy, budget: strategy === 'in-core' ? 2 ** 40 : budget }))
+}
+
+const same = async (c: Case, ranks: number, strategies: readonly NonNullable<StageAsked['strategy']>[]): Promise<void> => {
+  const tiled = await inTiles(c, ranks)
+  assert.ok(tiled.losses.every(Number.isFinite), `${tiled.losses}`)
+  for (const strategy of strategies) {
+    const r = await shared(stagedFor(c, ranks, strategy), ranks)
+    assert.equal([strategy, r.weightsSha256, r.losses], [strategy, tiled.weightsSha256, tiled.losses])
+    assert.is(r.arenaPeakBytes, r.peakBytes, strategy)
+    assert.is(r.ranks, ranks)
+  }
+}
+
+test('resnet18 of 2 and 4 ranks: kept, computed again, swapped', async () => {
+  await same({ model: 'resnet18', image: 32 }, 2, ['in-core', 'checkpoint:sqrt', 'swap:greedy', 'hybrid:tflms'])
+  await same({ model: 'resnet18', image: 32 }, 4, ['in-core', 'auto'])
+})
+
+test('densenet121 with AdamW', () =>
+  same({ model: 'densenet121', image: 32, optimizer: adam({ lr: 1e-3, weightDecay: 0.01 }) }, 2, ['in-core', 'checkpoint:sqrt']))
+
+test('unet, whose loss is of pixels', () => same({ model: 'unet', image: 48 }, 2, ['in-core', 'swap:greedy']))
+
+test('dropout counts in the whole batch', () => same({ model: 'alexnet', image: 64 }, 4, ['in-core']))
+
+/** It takes minutes. */
+if (process.env['SPILLWAY_FULL'])
+  test('pix2pixhd, whose step has several objectives', () => same({ model: 'pix2pixhd', image: 64 }, 2, ['in-core']))
+
+test('the ref device, in double', () => same({ model: 'resnet20-cifar', image: 16, device: 'ref' }, 2, ['in-core']))
+
+test('what a rank sends a step is 2(R-1)/R of its sums, and R-1 times its moments', async () => {
+  const c = { model: 'resnet20-cifar', image: 16 }
+  for (const ranks of [2, 4]) {
+    const staged = stagedFor(c, ranks, 'in-core')
+    const { ops, values } = staged.plan.graph
+    const bytesOf = (kind: string): readonly number[] =>
+      ops.filter((op) => op.kind === kind).map((op) => values[op.ins[0]!]!.shape.reduce((n, d) => n * d, 4))
+    const sums = bytesOf('all_sum').reduce((n, b) => n + b, 0)
+    const moments = bytesOf('all_moments').reduce((n, b) => n + b, 0)
+    const { commBytes = 0, steps } = await shared(staged, ranks)
+    const expected = (2 * (ranks - 1) * sums) / ranks + (ranks - 1) * moments
+    // A sum of few numbers cannot be cut into equal parts.
+    assert.ok(Math.abs(commBytes / steps - expected) < 0.01 * expected, `${commBytes / steps} for ${expected}`)
+  }
+})
+
+test('a rank with tiles of its own repeats, and agrees to rounding', async () => {
+  const c = { model: 'resnet20-cifar', image: 32 }
+  const staged = stagedFor(c, 2, 'tiled')
+  const [a, b] = [await shared(staged, 2), await shared(staged, 2)]
+  assert.is(a.weightsSha256, b.weightsSha256)
+  const tiled = await inTiles(c, 2)
+  a.losses.forEach((l, i) => assert.ok(Math.abs(l - tiled.losses[i]!) < 1e-5 * Math.abs(l), `${l} ${tiled.losses[i]}`))
+})
+
+test('the graph of one process is found again in that of a rank', () => {
+  const c = { model: 'unet', image: 48 }
+  const [whole, share] = [preparedFor(c, machine('cpu', 1)).graph, preparedFor(c, machine('cpu', 2)).graph]
+  assert.is(fingerprint(asOne(share)), fingerprint(whole))
+  assert.is.not(fingerprint(share), fingerprint(whole))
+})
+
+test('a rank whose data differ is refused before the first step, by what differs', async () => {
+  const staged = stagedFor({ model: 'resnet20-cifar', image: 16 }, 2, 'in-core')
+  const all = loadNative().openThreadRanks(2).map(rankOf)
+  const other = followerTask(staged, all[1]!, { ...RUN, samples: 3 })()
+  const answer = await sessionTask(
+    undefined,
+    { ...staged, rank: all[0]! },
+    RUN,
+    hearing(() => {}),
+  )()
+  for (const e of [answer, await other]) {
+    assert.ok(E.isLeft(e))
+    assert.match(
+      errorText(e.left),
+      "rank 1 cannot take part: its data is 'synthetic, 3 samples', and that of rank 0 'synthetic, 8 samples'",
+    )
+  }
+})
+
+test('who waits for a rank that has gone is told so', async () => {
+  const [a, b] = loadNative().openThreadRanks(2)
+  const waiting = a!.exchange(new Uint8Array(3))
+  b!.abort(1)
+  await waiting.then(
+    () => assert.unreachable(),
+    (e: Error) => assert.match(e.message, 'another rank has ended'),
+  )
+})
+
+test('ranks hear all of what each says', async () => {
+  const all = loadNative().openThreadRanks(3)
+  const heard = await Promise.all(all.map((r) => r.exchange(new Uint8Array(r.rank).fill(7))))
+  for (const each of heard)
+    assert.equal(
+      each.map((b) => [...b]),
+      [[], [7], [7, 7]],
+    )
+  const accords = await Promise.all(all.map((r) => r.agree(r.rank === 1 ? 'stop' : 'goOn')))
+  assert.equal(accords, ['stop', 'stop', 'stop'])
+})
+
+test.run()
