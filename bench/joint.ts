@@ -7,6 +7,7 @@ import { compile } from '../staging/compile'
 import { mib, PAGE_BYTES } from '../staging/core/bytes'
 import { computeSeconds } from '../staging/schedule/bound'
 import { inCoreLayout } from '../staging/schedule/incore'
+import type * as Programme from '../staging/schedule/programme'
 import { simulate } from '../staging/sim/simulate'
 import { graphOf, machine } from './lab/steps'
 import { inTurns, ONCE, record } from './sides'
@@ -56,19 +57,52 @@ const once = (network: string): readonly Row[] => {
   })
 }
 
-const main = (): void => {
+/** Of highs, which has no types here. */
+interface Solver {
+  readonly solve: (programme: string) => { readonly Status: string; readonly ObjectiveValue: number }
+}
+
+/** The least step over the in-core compute at each budget, where norms part the step and there is a solver. */
+const boundsOf = async (network: string): Promise<readonly number[] | undefined> => {
+  const load = await import(SOLVER).then(
+    (m: { readonly default: () => Promise<Solver> }) => m.default,
+    () => undefined,
+  )
+  if (!load) return undefined
+  const solver = await load()
+  // The other checkout may not have it.
+  const { programmeOf } = require('../staging/schedule/programme') as typeof Programme
+  const on = machine(MACHINE)
+  const [name, batch, height, width, budgets] = CASES.find(([n]) => n === network)!
+  const graph = graphOf(name, on, batch, height, width)!
+  const compute = computeSeconds(inCoreLayout(graph, on))
+  return budgets.map((budget) => {
+    const programme = programmeOf(graph, on, mib(budget))
+    const { Status, ObjectiveValue } =
+      programme === null ? { Status: 'Optimal', ObjectiveValue: 1e3 * compute } : solver.solve(programme)
+    if (Status !== 'Optimal') throw new Error(`${network} in ${budget} MiB: ${Status}`)
+    return Number((ObjectiveValue / 1e3 / compute).toFixed(4))
+  })
+}
+const SOLVER: string = 'highs'
+
+const main = async (): Promise<void> => {
   const args = process.argv.slice(2)
   const other = args[0] !== undefined && existsSync(args[0]) ? args[0] : undefined
   const named = other === undefined ? args : args.slice(1)
-  const rows = CASES.filter(([name]) => named.length === 0 || named.includes(name)).map(([name, batch, height, width]) => {
+  const rows: object[] = []
+  for (const [name, batch, height, width] of CASES.filter(([name]) => named.length === 0 || named.includes(name))) {
     const sides = inTurns<readonly Row[]>(__filename, other, 1, [name])
     for (const { side, answers } of sides) console.log(`${name.padEnd(24)} ${side.padEnd(6)} ${answers[0]!.map(text).join('  ')}`)
-    return { network: name, batch, height, width, ...Object.fromEntries(sides.map(({ side, answers }) => [side, answers[0]!])) }
-  })
+    const bounds = await boundsOf(name)
+    if (bounds) console.log(`${name.padEnd(24)} bound  ${bounds.join('  ')}`)
+    const planned = Object.fromEntries(sides.map(({ side, answers }) => [side, answers[0]!]))
+    rows.push({ network: name, batch, height, width, ...planned, ...(bounds ? { bounds } : {}) })
+  }
   if (named.length === 0) record('joint', { machineOfThePlans: MACHINE, rows })
 }
 
 const text = (r: Row): string => `${r.mib} MiB: ${r.ratio ?? `from ${r.smallestMiB}`} ${r.strategy} (${r.planning} s)`
 
 if (process.argv[2] === ONCE) console.log(JSON.stringify(once(process.argv[3]!)))
-else main()
+else void main()
