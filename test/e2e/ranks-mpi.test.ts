@@ -12,7 +12,12 @@ import { DEVICE } from './runs'
 import { afterStep, type End, ended, spillway } from './processes'
 
 const has = (program: string): boolean => spawnSync(program, ['--version']).status === 0
-const HERE = ['mpirun', 'mpicxx'].every(has)
+/** Debian has several MPIs side by side, each under its own name. */
+const NAMED = ['openmpi', 'mpich'].map((name) => ({ run: `mpirun.${name}`, cxx: `mpicxx.${name}` }))
+const USUAL = { run: 'mpirun', cxx: 'mpicxx' }
+const isThere = ({ run, cxx }: typeof USUAL): boolean => has(run) && spawnSync(cxx, ['-show']).status === 0
+const HERE = isThere(USUAL)
+const ALL = NAMED.filter(isThere)
 const isOpenMpi = /Open MPI/.test(spawnSync('mpirun', ['--version'], { encoding: 'utf8' }).stdout ?? '')
 
 const root = mkdtempSync(join(tmpdir(), 'spillway-mpi-'))
@@ -38,8 +43,8 @@ const TRAIN = [
   `--device=${DEVICE}`,
 ]
 
-const among = (ranks: number, more: readonly string[], act?: (err: string) => void): Promise<End> =>
-  ended(spillway([...TRAIN, ...more], { under: ['mpirun', '-n', `${ranks}`], env: ENV }), act)
+const among = (ranks: number, more: readonly string[], act?: (err: string) => void, mpi = USUAL): Promise<End> =>
+  ended(spillway([...TRAIN, ...more], { under: [mpi.run, '-n', `${ranks}`], env: { ...ENV, SPILLWAY_MPICXX: mpi.cxx } }), act)
 const alone = (...more: readonly string[]): Promise<End> => ended(spillway([...TRAIN, ...more]))
 
 interface Told {
@@ -57,7 +62,11 @@ const told = ({ code, out, err }: End): Told => {
 const ranksOf = (mark: string): readonly number[] =>
   spawnSync('pgrep', ['-f', mark], { encoding: 'utf8' })
     .stdout.split('\n')
-    .filter((pid) => pid !== '' && !/mpirun/.test(spawnSync('ps', ['-o', 'comm=', '-p', pid], { encoding: 'utf8' }).stdout))
+    .filter(
+      (pid) =>
+        pid !== '' &&
+        !/mpirun|mpiexec|hydra|orterun/.test(spawnSync('ps', ['-o', 'comm=', '-p', pid], { encoding: 'utf8' }).stdout),
+    )
     .map(Number)
 
 if (HERE) {
@@ -70,25 +79,41 @@ if (HERE) {
     }
   })
 
-  test('a rank that is killed ends all within seconds, and the run goes on to the same bits', async () => {
-    const whole = told(await among(2, ['--steps=40']))
-    const at = join(root, 'killed')
-    let killed = 0
-    const end = await among(
-      2,
-      ['--steps=40', `--checkpoint-dir=${at}`, '--checkpoint-every=1'],
-      afterStep(3, () => {
-        killed = performance.now()
-        process.kill(ranksOf(at).at(-1)!, 'SIGKILL')
-      }),
-    ).catch((e: Error) => e)
-    assert.ok(!(end instanceof Error) ? end.code !== 0 : true)
-    assert.ok(performance.now() - killed < 10_000, `${performance.now() - killed} ms`)
-    assert.equal(ranksOf(at), [])
-    const rest = told(await among(2, ['--steps=40', `--checkpoint-dir=${at}`, '--resume']))
-    assert.ok(rest.resumedFrom >= 2 && rest.resumedFrom < 40)
-    assert.is(rest.weightsSha256, whole.weightsSha256)
-  })
+  for (const mpi of ALL)
+    test(`the same by ${mpi.run}`, async () => {
+      const processes = told(await among(2, ['--steps=3'], undefined, mpi))
+      const threads = told(await alone('--steps=3', '--engine=threads', '--ranks=2'))
+      assert.is(processes.weightsSha256, threads.weightsSha256)
+    })
+
+  if (ALL.length > 1)
+    test('an engine of another MPI than the one that starts the processes is refused', async () => {
+      const end = await among(2, ['--steps=2'], undefined, { run: ALL[1]!.run, cxx: ALL[0]!.cxx })
+      assert.is(end.code, 2, end.err)
+      assert.match(end.err, /they belong to different MPIs; SPILLWAY_MPICXX names the compiler of the other/)
+    })
+
+  for (const mpi of ALL.length ? ALL : [USUAL])
+    test(`${mpi.run}: a rank that is killed ends all within seconds, and the run goes on to the same bits`, async () => {
+      const whole = told(await alone('--steps=40', '--engine=threads', '--ranks=2'))
+      const at = join(root, `killed-${mpi.run}`)
+      let killed = 0
+      const end = await among(
+        2,
+        ['--steps=40', `--checkpoint-dir=${at}`, '--checkpoint-every=1'],
+        afterStep(3, () => {
+          killed = performance.now()
+          process.kill(ranksOf(at).at(-1)!, 'SIGKILL')
+        }),
+        mpi,
+      ).catch((e: Error) => e)
+      assert.ok(!(end instanceof Error) ? end.code !== 0 : true)
+      assert.ok(performance.now() - killed < 10_000, `${performance.now() - killed} ms`)
+      assert.equal(ranksOf(at), [])
+      const rest = told(await among(2, ['--steps=40', `--checkpoint-dir=${at}`, '--resume'], undefined, mpi))
+      assert.ok(rest.resumedFrom >= 2 && rest.resumedFrom < 40)
+      assert.is(rest.weightsSha256, whole.weightsSha256)
+    })
 
   test('one rank that is asked to end ends all after the step', async () => {
     const at = join(root, 'asked')
