@@ -5,11 +5,12 @@ import { pipe } from 'fp-ts/function'
 import { DIMS, elementsOf } from '../staging/core/box'
 import type { GraphError } from '../staging/core/errors'
 import { COMBINATIONS, combinedShape, factorOver, oddBranch } from './combined'
+import { strayBytes } from './fedbytes'
 import { type Algebra, fold, type Nameless, type NodeNames } from './fold'
 import { type Derived, derived } from './layers/derived'
 import { ruleFor } from './layers/registry'
 import type { Mode, ParamSpec } from './layers/rule'
-import { noFactor, shapeText, sumsDiffer } from './messages'
+import { bytesNotFirst, noFactor, shapeText, sumsDiffer } from './messages'
 import type { Dim, Layer, Net, Shape } from './net'
 
 export interface LayerReport {
@@ -118,6 +119,8 @@ const algebraOf = (g: Gathered, mode: Mode): Algebra<Shape> => {
 
 export const analyse = (n: Net, input: Shape, nameless?: Nameless, mode: Mode = 'train'): Either<GraphError, Analysis> => {
   const g: Gathered = { layers: [], ft: DIMS, bytes: 0 }
+  const stray = strayBytes(n)
+  if (stray !== null) return left({ tag: 'ShapeInvalid', layer: stray, kind: 'fromBytes', reason: bytesNotFirst() })
   return pipe(
     fold(algebraOf(g, mode), n, input, nameless),
     map((output) => ({

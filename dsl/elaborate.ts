@@ -18,6 +18,7 @@ import { trainedBy, type Updates } from '../staging/ops/updates'
 import { analyse, type LayerReport } from './analyse'
 import { COMBINATIONS, type Combining } from './combined'
 import { invalid } from './decode'
+import { takesBytes } from './fedbytes'
 import { countedIn, fold, type Nameless } from './fold'
 import { LEGAL_NETS, netUnapplied } from './messages'
 import type { Net, Shape } from './net'
@@ -31,8 +32,10 @@ import {
   isTensor,
   type LossTerm,
   madeOf,
+  partsOf,
   type StepObjective,
   type Tensor,
+  tensorsOf,
   termsOf,
   type TrainingStep,
 } from './step'
@@ -159,11 +162,31 @@ class StepElaboration {
 
   private fed(t: Fed): Result<Ref> {
     const classes = this.targets.get(t)
+    const bytes = this.bytesOf(t)
+    if (E.isLeft(bytes)) return bytes
     return this.graph.checked(
       classes === undefined
-        ? this.graph.input(t.name, t.shape)
+        ? this.graph.input(t.name, t.shape, bytes.right ? 'u8' : this.graph.dtype)
         : this.graph.target(t.name, t.shape, classes ? 'i32' : this.graph.dtype),
     )
+  }
+
+  /** Whether nets take it as bytes: then all that reads it does. */
+  private bytesOf(t: Fed): Result<boolean> {
+    const all = tensorsOf(this.step)
+    const readers = [
+      ...all.filter((r) => partsOf(r).includes(t)),
+      ...termsOf(this.step).filter(({ of, to }) => of === t || to === t),
+    ]
+    const inBytes = readers.filter((r) => 'net' in r && takesBytes((r as Applied).net))
+    return inBytes.length === 0 || inBytes.length === readers.length
+      ? E.right(inBytes.length > 0)
+      : E.left(
+          invalid(
+            `fed '${t.name}'`,
+            'a net that begins with fromBytes takes it as bytes, and something else reads it as numbers; feed it twice, under two names',
+          ),
+        )
   }
 
   /** Runs `make`; whatever op it appends that reads a detached one of these takes it as a constant. */

@@ -7,6 +7,7 @@ import type { BadSize } from './layers/rule'
 import type {
   AtLayer,
   BranchesDiffer,
+  BytesNotFirst,
   DuplicateNameText,
   NoBranches,
   NoFactor,
@@ -63,14 +64,25 @@ export interface Duplicate<Name> {
 
 /** The same of a whole net, in words where it nests deeper than types follow. */
 export type AnalyseWhole<N extends Net, S extends Shape> =
-  IsTooDeep<N> extends true ? Misfit<N['kind'], N['kind'], TooDeepANest> : Analyse<N, S>
+  NestOf<N> extends 'deep'
+    ? Misfit<N['kind'], N['kind'], TooDeepANest>
+    : NestOf<N> extends 'bytes'
+      ? StrayBytes<N> extends infer At extends string
+        ? Misfit<At, 'fromBytes', BytesNotFirst>
+        : Analyse<N, S>
+      : Analyse<N, S>
 
-/** Level by level, so that it is told without going deep: those of all nets that stand as deep. */
-type IsTooDeep<Level, Count extends readonly unknown[] = []> = [Level] extends [never]
-  ? false
+/**
+ * Level by level, so that it is told without going deep: those of all nets that stand as deep. Layers that take bytes stand with them, so
+ * that where there is none nobody looks where it stands.
+ */
+type NestOf<Level, Count extends readonly unknown[] = [], Has = 'plain'> = [Level] extends [never]
+  ? Has
   : Count['length'] extends MostLevels
-    ? true
-    : IsTooDeep<Inner<Level>, [...Count, 0]>
+    ? 'deep'
+    : NestOf<Inner<Level>, [...Count, 0], KindsSeen<Level['kind' & keyof Level], Has>>
+/** Of kinds that are not known, nothing. */
+type KindsSeen<Kind, Has> = string extends Kind ? Has : 'fromBytes' extends Kind ? 'bytes' : Has
 /** The compositions in compositions; scopes with numbers take as long as two. */
 type Inner<N> = N extends { readonly kind: 'blocks' | 'counted'; readonly layers: infer Ls extends readonly unknown[] }
   ? { readonly kind: 'scope'; readonly body: Ls[number] }
@@ -83,9 +95,42 @@ type Inner<N> = N extends { readonly kind: 'blocks' | 'counted'; readonly layers
         : N extends { readonly body: infer B }
           ? Composed<B>
           : never
-type Composed<N> = N extends { readonly layers: unknown } | { readonly branches: unknown } | { readonly body: unknown }
+type Composed<N> = N extends
+  | { readonly layers: unknown }
+  | { readonly branches: unknown }
+  | { readonly body: unknown }
+  | { readonly kind: 'fromBytes' }
   ? N
   : never
+
+/** The full name of the first layer that takes bytes and is not what its net begins with; null where there is none. */
+type StrayBytes<N, P extends string = '', Head extends boolean = true> =
+  N extends Seq<infer Ls>
+    ? StrayInLine<Ls, P, Head>
+    : N extends Block<infer L, infer B>
+      ? StrayBytes<B, `${P}${L}.`, Head>
+      : N extends Blocks<infer L, infer Ls>
+        ? StrayInLine<Numbered<Ls, `${P}${L}.`>, '', Head>
+        : N extends Counted<infer L, infer F, infer Ls>
+          ? StrayInLine<Numbered<Ls, `${P}${L}`, Copies<F, 0>>, '', Head>
+          : N extends Repeat<any, any>
+            ? StrayInLine<Numbered<[N], P>, '', Head>
+            : N extends AtInputSize<infer B> | Scaled<infer B>
+              ? StrayBytes<B, P, false>
+              : N extends Residual<infer B, infer C>
+                ? StrayInLine<[B, C], P, false>
+                : N extends Concat<infer Bs>
+                  ? StrayInLine<Bs, P, false>
+                  : N extends { readonly kind: 'fromBytes' }
+                    ? Head extends true
+                      ? null
+                      : `${P}${NameOf<N>}`
+                    : null
+type StrayInLine<Ls, P extends string, Head extends boolean> = Ls extends readonly [infer H, ...infer T]
+  ? StrayBytes<H, P, Head> extends infer At extends string
+    ? At
+    : StrayInLine<T, P, false>
+  : null
 
 export type Analyse<N extends Net, S extends Shape> = N['kind'] extends keyof LayerShapes<any, any>
   ? AnalyseLayer<N, S, LayerShapes<N, S>[N['kind']]>

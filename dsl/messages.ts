@@ -44,6 +44,21 @@ export const notPositive = <What extends string, N extends string>(what: What, n
   `its ${what} must be more than 0, not ${n}` as const
 export type NotPositive<What extends string, N extends string> = ReturnType<typeof notPositive<What, N>>
 
+export const notFinite = <What extends string>(what: What) => `its ${what} must be of finite numbers` as const
+
+export const channelsMisfit = <What extends string, N extends string, S extends string>(what: What, numbers: N, shape: S) =>
+  `its ${what} has ${numbers} numbers for an input of ${shape}; legal is one for each channel, or one number for all` as const
+export type ChannelsMisfit<What extends string, N extends string, S extends string> = ReturnType<
+  typeof channelsMisfit<What, N, S>
+>
+
+export const bytesNotFirst = () => 'it takes bytes as they are fed, so it must be the first layer of the model' as const
+export type BytesNotFirst = ReturnType<typeof bytesNotFirst>
+
+export const bytesNotFed = () =>
+  'a net that begins with fromBytes takes bytes as they are fed; legal is to apply it to what fed(...) gives' as const
+export type BytesNotFed = ReturnType<typeof bytesNotFed>
+
 export const groupsDoNotDivide = <Side extends string, C extends string, G extends string>(side: Side, channels: C, groups: G) =>
   `${channels} ${side} channels do not divide into ${groups} groups` as const
 export type GroupsDoNotDivide<Side extends string, C extends string, G extends string> = ReturnType<

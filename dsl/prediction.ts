@@ -13,6 +13,7 @@ import { type LossEntry, lossEntry, targetOf } from '../staging/ops/loss'
 import type { Ref } from '../staging/ops/op'
 import { optimizerWith } from '../staging/ops/optimizer'
 import { invalid } from './decode'
+import { takesBytes } from './fedbytes'
 import { fold } from './fold'
 import type { Model } from './model'
 import { algebraOf, randomKeys } from './netgraph'
@@ -53,7 +54,7 @@ const forwardOf = (m: Model, form: Form, name: string): Either<GraphError, Forwa
   const graph = new GraphBuilder(name)
   const algebra = algebraOf({ graph, randomKey: randomKeys(), mode: 'predict' })
   return pipe(
-    graph.checked(graph.input('input', m.input)),
+    graph.checked(graph.input('input', m.input, takesBytes(m.net) ? 'u8' : graph.dtype)),
     E.chain((x) => fold(algebra, m.net, x)),
     E.bindTo('y'),
     E.bind('out', ({ y }) => formed(graph, y, form)),

@@ -2,19 +2,23 @@
 // its own nets by its own optimizer. In: nets, shapes, losses. Out: plain data, whose type says how every tensor was made; a net
 // is its own weights, so the same object applied twice is one set of them. All losses are measured on the weights that the
 // step began with; then all are updated.
-import { type Either, isLeft, left, right } from 'fp-ts/Either'
+import { chain, type Either, isLeft, left, right } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
 import { orThrow } from '../staging/core/certain'
 import { known } from '../staging/core/known'
 import { type Known, optionsFor } from '../staging/core/options'
 import { lossEntry, type LOSSES, type LossName, type LossSum, targetOf } from '../staging/ops/loss'
 import { type KnownGroups, UPDATES, type Updates, updatesOf } from '../staging/ops/updates'
-import { renderError } from '../staging/core/errors'
+import { type GraphError, renderError } from '../staging/core/errors'
 import { analyse } from './analyse'
 import type { OrWords } from '../staging/core/orwords'
 import { type Combining, combinedShape } from './combined'
 import type { AnalyseWhole, ComplaintOf, Facts } from './facts'
+import { bytesLayer, type TakesBytes, takesBytes } from './fedbytes'
 import {
   type BranchesDiffer,
+  type BytesNotFed,
+  bytesNotFed,
   type FactorMisfits,
   type NetUnapplied,
   type ShapeText,
@@ -94,13 +98,27 @@ export type Given<N extends Net, S extends Shape> =
 /** What a net makes of a tensor; the same net applied again has the same weights. @example const fake = apply(generator, label) */
 export const apply = <N extends Net, T extends Tensor>(
   net: N,
-  to: T & Takes<N, T['shape']>,
+  to: T & Takes<N, T['shape']> & TakesFed<N, T>,
 ): Applied<Given<N, T['shape']>, N, T> => ({
   kind: 'applied',
   net,
   to,
-  shape: orThrow(renderError)(analyse(net, to.shape)).output as Given<N, T['shape']>,
+  shape: orThrow(renderError)(
+    pipe(
+      fedTo(net, to),
+      chain(() => analyse(net, to.shape)),
+    ),
+  ).output as Given<N, T['shape']>,
 })
+/** Only what is fed is bytes. */
+type TakesFed<N extends Net, T extends Tensor> = OrWords<
+  TakesBytes<N> extends true ? ('fed' extends T['kind'] ? null : BytesNotFed) : null
+>
+/** The same of a net that may come from outside. */
+export const fedTo = (net: Net, to: Tensor): Either<GraphError, Tensor> =>
+  takesBytes(net) && !isFed(to)
+    ? left({ tag: 'ShapeInvalid', layer: bytesLayer(net)!.name || 'fromBytes', kind: 'fromBytes', reason: bytesNotFed() })
+    : right(to)
 
 /** The shape of tensors side by side; Shape when a size is not known. */
 export type JoinedShape<Parts> = Parts extends readonly [Tensor<infer S>, ...infer Rest] ? AndChannels<S, Rest> : Shape

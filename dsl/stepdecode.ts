@@ -15,7 +15,17 @@ import { decodeNet, invalid, misfit, onlyFields, show } from './decode'
 import { fieldFault } from './layers/codecs'
 import type { InputOverride } from './model'
 import type { Net, Shape } from './net'
-import type { Applied, Combined, DetachedTensor, Fed, LossTerm, StepObjective, Tensor, TrainingStep } from './step'
+import {
+  type Applied,
+  type Combined,
+  type DetachedTensor,
+  type Fed,
+  fedTo,
+  type LossTerm,
+  type StepObjective,
+  type Tensor,
+  type TrainingStep,
+} from './step'
 import type { Loss } from './training'
 
 type Result<T> = Either<GraphError, T>
@@ -162,6 +172,7 @@ class Decoder {
       E.bindTo('own'),
       E.bind('net', ({ own }) => this.net(own.net)),
       E.bind('to', ({ own }) => this.tensor(own.to, at)),
+      E.tap(({ net, to }) => fedTo(net, to)),
       E.bind('analysis', ({ net, to }) => analyse(net, to.shape)),
       E.map(({ net, to, analysis }): Applied => ({ kind: 'applied', net, to, shape: analysis.output })),
     )

@@ -5,6 +5,7 @@
 //   elaborate   a step's forward graph and what is minimised in it      dsl/elaborate.ts
 //   rewrite     operators joined where the device has them fused        grad/rewrite
 //   grad        losses, backward passes, updates                        grad/grad.ts
+//   bytes again what was fed as bytes, for the backward pass             grad/rewrite/bytesagain.ts
 //   bf16        activations stored so, where the machine computes in it  grad/rewrite/bf16.ts
 //   ranks       one rank's share of the batch, where several train       grad/rewrite/ranks.ts
 //   tile        ops into segments and tiles: each planner its own way   tile, schedule/strategies.ts
@@ -20,6 +21,7 @@ import type { GraphError, StageError } from './core/errors'
 import { type ElaboratedStep, measuring, training } from './grad/grad'
 import { withGatheredUpdates } from './grad/rewrite/gathered'
 import { inBf16 } from './grad/rewrite/bf16'
+import { withBytesAgain } from './grad/rewrite/bytesagain'
 import { withPoolPlaces } from './grad/rewrite/poolplaces'
 import { overRanks } from './grad/rewrite/ranks'
 import { rewritten } from './grad/rewrite/rewrites'
@@ -41,7 +43,7 @@ export type { CompileOptions, Work } from './schedule/search'
 
 const where = <A>(needed: boolean, pass: (a: A) => A): ((a: A) => A) => (needed ? pass : (a) => a)
 
-/** rewrite, grad, bf16, ranks: the graph that a machine trains. */
+/** rewrite, grad, bytes again, bf16, ranks: the graph that a machine trains. */
 export const trainingGraph = (
   step: ElaboratedStep,
   { device, precision, ranks = 1 }: Pick<Machine, 'device' | 'precision' | 'ranks'>,
@@ -52,6 +54,7 @@ export const trainingGraph = (
     (s) => training(s, { dtype: device.dtype }),
     E.map(where(device.fused, withPoolPlaces)),
     E.map(where(device.gathersUpdates, withGatheredUpdates)),
+    E.map(withBytesAgain),
     E.map(where(precision === 'bf16', inBf16)),
     E.map((graph) => ({ ...graph, ...trainedBy(step) })),
     E.chain(overRanks(ranks)),

@@ -31,7 +31,7 @@ const tried = (l: Layer, rule: LayerRule, input: Shape, called: string, mode: Mo
   const params = rule.params?.(l, input) ?? []
   const site = { graph, layer: called, weights: called, input, params, randomKey: () => 0, mode }
   return pipe(
-    rule.elaborate(l, graph.input('input', input), site),
+    rule.elaborate(l, graph.input('input', input, rule.takes), site),
     map((output) => ({ graph, output, params })),
   )
 }

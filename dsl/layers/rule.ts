@@ -56,6 +56,8 @@ export interface LayerRule<L extends Net = Net> {
   readonly example?: string
   /** Why it has no output for this input, in the words of its type; without it, it takes all. */
   readonly fault?: (l: L, input: Shape, mode: Mode) => string | null
+  /** The element type of what it is given, where that is not what layers make. */
+  readonly takes?: 'u8'
   /** Whether it stands for nothing at all: no op, no bytes, whatever the input. */
   readonly isNothing?: (l: L) => boolean
   /** What it trains and keeps at an input shape that it takes; without it, nothing. */

@@ -4,6 +4,7 @@ import { conv2dRule } from './conv2d'
 import { convTranspose2dRule } from './convtranspose2d'
 import { dropoutRule } from './dropout'
 import { flattenRule } from './flatten'
+import { fromBytesRule } from './frombytes'
 import { globalAvgPoolRule, adaptiveAvgPoolRule } from './globalpool'
 import { groupNormRule, instanceNormRule } from './groupnorm'
 import { layerNormRule } from './layernorm'
@@ -26,6 +27,7 @@ export const rules = {
   convTranspose2d: convTranspose2dRule,
   dropout: dropoutRule,
   flatten: flattenRule,
+  fromBytes: fromBytesRule,
   gelu: geluRule,
   globalAvgPool: globalAvgPoolRule,
   groupNorm: groupNormRule,

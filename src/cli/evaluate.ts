@@ -7,8 +7,7 @@ import * as TE from 'fp-ts/TaskEither'
 import { type Model, mse } from '../../dsl'
 import { formBeside } from '../../dsl/prediction'
 import type { DeviceName } from '../../staging/devices'
-import { folder } from '../data/data'
-import type { Fit } from '../data/augment'
+import type { Data } from '../data/data'
 import { type SpillwayError, usage } from '../errors/errors'
 import { filePlace } from '../files/places'
 import { writeWholeText } from '../files/whole'
@@ -22,6 +21,7 @@ import { prepareEvaluation } from '../stage/prepare'
 import { type Staged, type StageOptions, stagePrepared } from '../stage/stage'
 import { filesOf } from '../train/beforehand'
 import { type LoadingOptions, loadingOf } from '../train/loading'
+import { type DataFlags, dataNamed } from './data'
 import { interrupts } from './interrupts'
 import { modelNamed } from './model'
 import { type InputOptions, overrideOf } from './options'
@@ -31,22 +31,22 @@ import { lossOf, type OwnOptions, suggestingLoss } from './own'
 export interface EvaluateCommandOptions
   extends InputOptions,
     OwnOptions,
+    DataFlags,
     Pick<StageOptions, 'budget' | 'strategy' | 'algorithms' | 'precision' | 'measure' | 'spill'>,
     Partial<Pick<EvaluateOptions, 'weights' | 'weightsSkip' | 'weightsStrip' | 'threads' | 'workers'>> {
   readonly data?: string
   readonly metrics?: readonly MetricName[]
-  readonly fit?: Fit
   readonly device?: DeviceName
   readonly out?: string
 }
 
 type Given = Pick<EvaluateOptions, 'weights' | 'data' | 'metrics' | 'workers' | keyof LoadingOptions>
 
-const given = ({ weights, data, fit, metrics, workers, ...o }: EvaluateCommandOptions): Either<SpillwayError, Given> => {
+const given = ({ weights, data, metrics, workers, ...o }: EvaluateCommandOptions): Either<SpillwayError, Given> => {
   const missing = Object.entries({ weights, data }).flatMap(([k, v]) => (v === undefined ? [`--${k}`] : []))
   return weights === undefined || data === undefined
     ? E.left(usage(`evaluate needs ${missing.join(', ')}: spillway evaluate MODEL --weights W.safetensors --data DATA`))
-    : E.right({ weights, ...loadingOf(o), data: fit ? folder(data, { fit }) : data, metrics, workers })
+    : E.map((named: string | Data) => ({ weights, ...loadingOf(o), data: named, metrics, workers }))(dataNamed(data, o))
 }
 
 // ---------------------------------------------------------------- words

@@ -15,6 +15,7 @@ import {
   countOption,
   durationOption,
   imageOption,
+  LAYOUTS,
   listOption,
   MEASURING,
   option,
@@ -112,6 +113,11 @@ const FIT = [
   `images of another size than the model's: ${FITS.join(', ')} (default cover)`,
   choiceOption('--fit', FITS),
 ] as const
+const LAYOUT = [
+  '--layout <order>',
+  `of arrays: ${LAYOUTS.join(', ')}, with the channels last as pixels lie in images (default nchw)`,
+  choiceOption('--layout', LAYOUTS),
+] as const
 const WORKERS = [
   '--workers <n>',
   'threads that decode images (default: half the cores, four at most)',
@@ -191,6 +197,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
         'a folder of images or arrays, a .safetensors file, or a .csv or .json list of images (default: synthetic)',
       )
       .option(...FIT)
+      .option(...LAYOUT)
       .option(
         '--augment <a,b>',
         `what happens to images by chance: ${AUGMENTS.join(', ')}`,
@@ -262,6 +269,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
     )
       .option(...CLASSES)
       .option(...FIT)
+      .option(...LAYOUT)
       .option(...WORKERS)
       .option('--out <file>', 'write the result there, as JSON')
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => evaluate().evaluateModel(model, o, out)))),
@@ -285,6 +293,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
     )
       .option(...CLASSES)
       .option(...FIT)
+      .option(...LAYOUT)
       .option(...WORKERS)
       .option('--report <file>', 'write the report page of the plan')
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => predict().predictModel(model, o, out)))),

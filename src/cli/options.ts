@@ -14,6 +14,9 @@ import type { Measuring } from '../machine/localmachine'
 import { type Schedule, scheduleNamed } from '../train/schedules'
 import type { ModelAsked } from './model'
 
+/** How arrays lie in files, as flags say it. */
+export const LAYOUTS = ['nchw', 'nhwc'] as const
+
 /** Commander hears of a text that is not legal by an exception. */
 export const option =
   <A>(parse: (text: string) => Either<SpillwayError, A>) =>

@@ -7,8 +7,7 @@ import * as TE from 'fp-ts/TaskEither'
 import type { TaskEither } from 'fp-ts/TaskEither'
 import type { Form, Model } from '../../dsl'
 import type { DeviceName } from '../../staging/devices'
-import type { Fit } from '../data/augment'
-import { folder } from '../data/data'
+import type { Data } from '../data/data'
 import { holdsPictures } from '../data/images'
 import { type SpillwayError, usage } from '../errors/errors'
 import { filePlace } from '../files/places'
@@ -24,6 +23,7 @@ import { preparePrediction } from '../stage/prepare'
 import { type Staged, type StageOptions, stagePrepared } from '../stage/stage'
 import { filesOf } from '../train/beforehand'
 import { type LoadingOptions, loadingOf } from '../train/loading'
+import { type DataFlags, dataNamed } from './data'
 import { interrupts } from './interrupts'
 import { modelNamed } from './model'
 import { type InputOptions, overrideOf } from './options'
@@ -31,10 +31,10 @@ import type { Done, Output } from './output'
 
 export interface PredictCommandOptions
   extends InputOptions,
+    DataFlags,
     Pick<StageOptions, 'budget' | 'strategy' | 'algorithms' | 'precision' | 'measure' | 'spill'>,
     Partial<Pick<PredictOptions, 'weights' | 'weightsSkip' | 'weightsStrip' | 'out' | 'threads' | 'format' | 'workers'>> {
   readonly data?: string
-  readonly fit?: Fit
   readonly as?: Form
   readonly device?: DeviceName
   readonly report?: string
@@ -43,12 +43,12 @@ export interface PredictCommandOptions
 type Given = Pick<PredictOptions, 'weights' | 'data' | 'format' | 'workers' | keyof LoadingOptions> & { out: string }
 
 const given = (o: PredictCommandOptions): Either<SpillwayError, Given> => {
-  const { weights, data, out, fit, format, workers, as } = o
+  const { weights, data, out, format, workers, as } = o
   if (format === 'png' && as !== 'classes') return E.left(usage('--format png is of classes: give --as classes'))
   const missing = Object.entries({ weights, data, out }).flatMap(([k, v]) => (v === undefined ? [`--${k}`] : []))
   return weights === undefined || data === undefined || out === undefined
     ? E.left(usage(`predict needs ${missing.join(', ')}: spillway predict MODEL --weights W.safetensors --data IMAGES --out OUT`))
-    : E.right({ weights, ...loadingOf(o), data: fit ? folder(data, { fit }) : data, out, format, workers })
+    : E.map((named: string | Data) => ({ weights, ...loadingOf(o), data: named, out, format, workers }))(dataNamed(data, o))
 }
 
 /** The size that is asked for, else that of the first image; images that are resized take the model's. */
@@ -56,7 +56,7 @@ const inputFor = (o: PredictCommandOptions, data: string): TaskEither<SpillwayEr
   o.image || o.fit
     ? TE.right(o)
     : pipe(
-        holdsPictures(data) ? pictureSize(data) : TE.fromEither(imageSize(data)),
+        holdsPictures(data) ? pictureSize(data) : TE.fromEither(imageSize(data, o.layout === 'nhwc' ? 'NHWC' : 'NCHW')),
         TE.map((image) => ({ ...o, image })),
       )
 

@@ -6,8 +6,8 @@ import { pipe } from 'fp-ts/function'
 import * as T from 'fp-ts/Task'
 import * as TE from 'fp-ts/TaskEither'
 import type { TaskEither } from 'fp-ts/TaskEither'
-import type { Augment, Fit } from '../data/augment'
-import { type Data, folder } from '../data/data'
+import type { Augment } from '../data/augment'
+import type { Data } from '../data/data'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import { shownPeakBytes } from '../machine/memory'
 import { DEVICES, isDevice } from '../../staging/devices'
@@ -24,19 +24,19 @@ import { reportFile } from '../train/steplog'
 import { hearing } from '../train/events'
 import type { Farewell } from '../train/ranks'
 import { sessionTask } from '../train/session'
+import { type DataFlags, dataNamed } from './data'
 import { interrupts } from './interrupts'
 import type { Done, Output } from './output'
 import { bar, lossText, metricsText, plainLines } from './progress'
 import { among, type Following, meets, sharedThreads } from './ranks'
 import { type StagedModel, stageNamed, type StagingOptions } from './stage'
 
-export interface TrainCommandOptions extends StagingOptions, Omit<TrainOptions, 'evaluate' | 'keep'> {
+export interface TrainCommandOptions extends StagingOptions, DataFlags, Omit<TrainOptions, 'evaluate' | 'keep'> {
   readonly evaluate?: string
   readonly evaluateEvery?: number
   readonly metrics?: readonly MetricName[]
   readonly keepBest?: string
   readonly keepLast?: number
-  readonly fit?: Fit
   readonly augment?: readonly (keyof Augment)[]
   readonly device?: string
   /** Seconds. */
@@ -147,39 +147,52 @@ const MEANT: Required<Augment> = {
 }
 
 /** Images have settings of their own. */
-const dataOf = ({ data, fit, augment }: TrainCommandOptions): Either<SpillwayError, Pick<TrainOptions, 'data'>> => {
-  if (fit === undefined && augment === undefined) return E.right(data === undefined ? {} : { data })
-  if (typeof data !== 'string') return E.left(usage('--fit and --augment are for images: give --data'))
-  const meant = Object.fromEntries((augment ?? []).map((name) => [name, MEANT[name]]))
-  return E.right({ data: folder(data, { ...(fit ? { fit } : {}), augment: meant }) })
+const dataOf = ({ data, augment, ...o }: TrainCommandOptions): Either<SpillwayError, Pick<TrainOptions, 'data'>> => {
+  if ((o.fit ?? o.layout ?? augment) === undefined) return E.right(data === undefined ? {} : { data })
+  if (typeof data !== 'string')
+    return E.left(usage(o.layout ? '--layout is for arrays: give --data' : '--fit and --augment are for images: give --data'))
+  const meant = augment && Object.fromEntries(augment.map((name) => [name, MEANT[name]]))
+  return pipe(
+    dataNamed(data, o, meant),
+    E.map((named) => ({ data: named })),
+  )
 }
 
 /** What is evaluated between steps, and kept. */
 const measuring = (
   o: TrainCommandOptions,
 ): Either<SpillwayError, { readonly evaluate: TrainOptions['evaluate']; readonly keep: TrainOptions['keep'] }> => {
-  const { evaluate, evaluateEvery: every, metrics, evaluateAverage, keepBest: best, keepLast: last, fit } = o
+  const { evaluate, evaluateEvery: every, metrics, evaluateAverage, keepBest: best, keepLast: last } = o
   if (evaluate === undefined && (every ?? metrics ?? evaluateAverage) !== undefined)
     return E.left(usage('--evaluate-every, --evaluate-average and --metrics are for evaluations: give --evaluate DATA'))
   if (evaluateAverage && o.average === undefined && o.plan === undefined)
     return E.left(usage('--evaluate-average measures an average of the weights: give --average, 0.999 for instance'))
-  return E.right({
-    evaluate:
-      evaluate === undefined
-        ? undefined
-        : validation({ data: evaluated(evaluate, fit), metrics, every, weights: evaluateAverage ? 'average' : 'latest' }),
-    keep: best === undefined && last === undefined ? undefined : { best, last },
-  })
+  const named: Either<SpillwayError, string | Data | undefined> =
+    evaluate === undefined ? E.right(undefined) : dataNamed(evaluate, o)
+  return pipe(
+    named,
+    E.map((data) => ({
+      evaluate:
+        data === undefined ? undefined : validation({ data, metrics, every, weights: evaluateAverage ? 'average' : 'latest' }),
+      keep: best === undefined && last === undefined ? undefined : { best, last },
+    })),
+  )
 }
-const evaluated = (path: string, fit: Fit | undefined): string | Data => (fit ? folder(path, { fit }) : path)
 
 /** Data, those of evaluations too, and weights are of the model's shapes. */
 const fitting =
-  ({ evaluate, fit }: TrainCommandOptions, options: TrainOptions) =>
+  ({ evaluate, ...o }: TrainCommandOptions, options: TrainOptions) =>
   (graph: Graph): Either<SpillwayError, void> =>
     pipe(
       filesOf(options)(graph),
-      E.flatMap(() => (evaluate === undefined ? E.right(undefined) : filesOf({ data: evaluated(evaluate, fit) })(graph))),
+      E.flatMap(() =>
+        evaluate === undefined
+          ? E.right(undefined)
+          : pipe(
+              dataNamed(evaluate, o),
+              E.flatMap((data) => filesOf({ data })(graph)),
+            ),
+      ),
     )
 
 /** What the flags ask of the run itself. */

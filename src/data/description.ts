@@ -80,12 +80,12 @@ export interface Taken {
   readonly data: Data
   readonly notes: readonly string[]
 }
-export const takenFor = (data: Data, description: DataDescription | undefined): Taken => {
+export const takenFor = (data: Data, description: DataDescription | undefined, modelScales = false): Taken => {
   const { set } = data
   if (description === undefined || (sameList(set.mean, description.mean) && sameList(set.std, description.std)))
     return { data, notes: [] }
   const trained = numbersText(description)
-  const isOpen = set.mean === undefined && set.std === undefined
+  const isOpen = set.mean === undefined && set.std === undefined && !modelScales
   if (isOpen && set.kind === description.from && (set.kind === 'images' || set.kind === 'files')) {
     const { mean, std } = description
     return {

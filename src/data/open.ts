@@ -5,6 +5,7 @@ import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { Graph } from '../../staging/graph/graph'
 import { ignoredIn, softXent } from '../../staging/ops/loss'
+import { attrsListed } from '../../staging/ops/op'
 import { type SpillwayError, usage } from '../errors/errors'
 import { onDevice } from '../errors/exceptions'
 import { contentOf } from '../files/content'
@@ -34,6 +35,10 @@ const labelsOf = (graph: Graph, id: number): { readonly classes: number; readonl
 /** Whether a loss of shares of classes compares with it. */
 const isOfShares = (graph: Graph, id: number): boolean => graph.ops.some((o) => o.kind === softXent.kind && o.ins[1] === id)
 
+/** What the model itself takes off the bytes that it is fed. */
+const meanOfBytes = (graph: Graph, id: number): readonly number[] =>
+  attrsListed('mean', graph.ops.find((o) => o.ins.includes(id))?.attrs ?? {})
+
 /** Inputs, then targets. */
 export const fedOf = (graph: Graph): readonly FedValue[] => {
   const fed = fedValues(graph)
@@ -46,6 +51,7 @@ export const fedOf = (graph: Graph): readonly FedValue[] => {
     isInput: v.role === 'input',
     ...(v.dtype === 'i32' ? { labels: labelsOf(graph, v.id) } : {}),
     ...(isOfShares(graph, v.id) ? { shares: { classes: v.shape[1]! } } : {}),
+    ...(v.dtype === 'u8' ? { bytes: { mean: meanOfBytes(graph, v.id) } } : {}),
   }))
 }
 
@@ -57,7 +63,7 @@ export interface Scaled {
 }
 
 /** Where a mean or a deviation is given, bytes are shares of 255. */
-export const scaledBy = ({ mean, std }: Numbers, isBytes: boolean): Scaled | undefined => {
+const scaledBy = ({ mean, std }: Numbers, isBytes: boolean): Scaled | undefined => {
   if (!mean && !std) return undefined
   const length = Math.max(mean?.length ?? 1, std?.length ?? 1)
   const at = (list: readonly number[] | undefined, i: number, otherwise: number): number =>
@@ -69,10 +75,20 @@ export const scaledBy = ({ mean, std }: Numbers, isBytes: boolean): Scaled | und
   }
 }
 
+/** Of what the model scales itself, and of targets, nothing. */
+export const scaledFor = ({ isInput, bytes }: FedValue, numbers: Numbers, isBytes: boolean): Scaled | undefined =>
+  isInput && !bytes ? scaledBy(numbers, isBytes) : undefined
+
 const fitting = ({ mean, std }: Numbers, values: readonly FedValue[]): Either<SpillwayError, void> => {
-  for (const { key, isInput, shape } of values)
+  for (const { key, isInput, shape, bytes } of values)
     for (const [name, list] of Object.entries({ mean, std }))
-      if (isInput && list && list.length !== 1 && list.length !== shape[0])
+      if (bytes && list)
+        return E.left(
+          usage(
+            `the data have a ${name}, and the model, which begins with fromBytes, makes numbers of '${key}' itself: give it there alone`,
+          ),
+        )
+      else if (isInput && list && list.length !== 1 && list.length !== shape[0])
         return E.left(usage(`the data's ${name} has ${list.length} numbers, but '${key}' has ${shape[0]} channels`))
   return E.right(undefined)
 }
@@ -207,7 +223,7 @@ const openFed = (data: Data, set: FedSet, going: Going, graph: Graph): Either<Sp
       const content = `${wordsFor(set)}${wayWords(data, going)}`
       const numbers = (value: FedValue, type: PlaceType) => ({
         ...(set.layout === undefined ? {} : { layout: set.layout }),
-        ...(value.isInput ? scaledBy(set, type === 'u8') : {}),
+        ...scaledFor(value, set, type === 'u8'),
       })
       return {
         source: {
@@ -230,6 +246,18 @@ export const MOST_PIXELS = 2 ** 28
 
 const coloursOf = (channels: number): string => `images have 1 or 3 channels, the model's input ${channels}`
 
+/** What images become is what the model takes. */
+const imageInputFits = ({ depth }: ImageSet, { shape: [channels], bytes }: FedValue): Either<SpillwayError, void> => {
+  if (channels !== 1 && channels !== 3) return E.left(usage(coloursOf(channels)))
+  return bytes && depth === 16
+    ? E.left(
+        usage(
+          'depth: 16 keeps numbers of 16 bits, and the model begins with fromBytes, which takes bytes: leave one of them out',
+        ),
+      )
+    : E.right(undefined)
+}
+
 /** The input, and the target that images have: a class each, or a mask of their size. */
 const imageValues = (
   values: readonly FedValue[],
@@ -237,10 +265,9 @@ const imageValues = (
   augment: Augment,
 ): Either<SpillwayError, ImageWork['values']> => {
   const [input, target, ...others] = values
-  const [channels, height, width] = input!.shape
+  const [, height, width] = input!.shape
   if (!input || !target || others.length || target.isInput)
     return E.left(usage('image files feed a model of one input and one target'))
-  if (channels !== 1 && channels !== 3) return E.left(usage(coloursOf(channels)))
   if (!target.labels && !target.shares)
     return E.left(usage('image files give classes or masks: the model takes them with a loss of classes, as cross-entropy'))
   if (!target.shares && (augment.mixup || (augment.cutmix && samples[0]!.mask === undefined)))
@@ -265,7 +292,7 @@ const imageValues = (
 }
 
 /** As shares, of each channel. */
-const fillOf = ({ mean }: ImageSet, [channels]: FedValue['shape']): readonly number[] =>
+const fillOf = (mean: readonly number[] | undefined, [channels]: FedValue['shape']): readonly number[] =>
   Array.from({ length: channels }, (_, c) => mean?.[mean.length === 1 ? 0 : c] ?? 0)
 
 /** Samples of image files, decoded ahead of the step. */
@@ -278,7 +305,7 @@ const fedImages = (
   others?: Uint32Array,
 ): Extract<DataSource, { readonly kind: 'fed' }> => {
   const { fit = 'cover', augment = {}, depth = 8, mostPixels = MOST_PIXELS, mean = [0], std } = set
-  const fill = fillOf(set, values[0].shape)
+  const fill = fillOf(values[0].bytes?.mean ?? set.mean, values[0].shape)
   const work: ImageWork = {
     samples,
     values,
@@ -291,7 +318,7 @@ const fedImages = (
   }
   const numbers = (value: FedValue, type: PlaceType) => ({
     layout: 'NHWC' as const,
-    ...(value.isInput ? scaledBy({ mean, ...(std ? { std } : {}) }, type === 'u8') : {}),
+    ...scaledFor(value, { mean, ...(std ? { std } : {}) }, type === 'u8'),
   })
   return {
     kind: 'fed',
@@ -307,6 +334,7 @@ const openImageSet = (data: Data, set: ImageSet, going: Going, graph: Graph): Ei
     E.bindTo('list'),
     E.bind('all', () => oneBatch(fedOf(graph))),
     E.bind('values', ({ all, list }) => imageValues(all, list, set.augment ?? {})),
+    E.tap(({ values }) => imageInputFits(set, values[0])),
     E.tap(({ values }) => fitting(set, values)),
     E.tap(() => onDevice(canDecode)),
     E.bind('order', ({ list }) => orderFor(list.samples.length, data, going)),
@@ -334,15 +362,14 @@ export const openPictures = (
 ): Either<SpillwayError, DataSource> => {
   const [input, ...others] = fedOf(graph)
   if (!input || others.length) return E.left(usage('image files feed a model of one input'))
-  const [channels] = input.shape
-  if (channels !== 1 && channels !== 3) return E.left(usage(coloursOf(channels)))
   const samples = files.map((image) => ({ image }))
   const inTurn = orderOf(
     Uint32Array.from(files, (_, i) => i),
     undefined,
   )
   return pipe(
-    fitting(set, [input]),
+    imageInputFits(set, input),
+    E.flatMap(() => fitting(set, [input])),
     E.flatMap(() => onDevice(canDecode)),
     E.map(() => fedImages(set, { ...going, seed: 0, shuffle: false, isKept: false }, samples, [input], inTurn)),
   )

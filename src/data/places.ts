@@ -16,6 +16,8 @@ export interface FedValue {
   readonly labels?: { readonly classes?: number; readonly ignored?: number }
   /** Of shares of classes, as many for each pixel as there are classes. */
   readonly shares?: { readonly classes: number }
+  /** Of bytes, which the model takes as they are: the means that it takes off itself, one or one for each channel. */
+  readonly bytes?: { readonly mean: readonly number[] }
 }
 
 export const ELEMENTS = { u8: Uint8Array, i32: Int32Array, f32: Float32Array, f64: Float64Array } as const
@@ -24,9 +26,11 @@ export type PlaceArray = Uint8Array | Int32Array | Float32Array | Float64Array
 
 export const elementsOf = ({ shape: [c, h, w] }: FedValue): number => c * h * w
 
+const isBytes = (given: SampleValue | undefined): boolean => given instanceof Uint8Array || given instanceof Uint8ClampedArray
+
 /** The type that holds what a sample gives: bytes stay bytes, labels are whole. */
-export const typeFor = (value: FedValue, given: SampleValue): PlaceType => {
-  if (given instanceof Uint8Array || given instanceof Uint8ClampedArray) return 'u8'
+export const typeFor = (value: FedValue, given: SampleValue | undefined): PlaceType => {
+  if (value.bytes || isBytes(given)) return 'u8'
   if (value.labels) return 'i32'
   return given instanceof Float64Array ? 'f64' : 'f32'
 }
@@ -78,7 +82,8 @@ const problemOf = (into: PlaceArray, value: FedValue, given: SampleValue | undef
   const numbers = numbersIn(given)
   const size = elementsOf(value)
   if (numbers.length !== size) return `${numbers.length} numbers, but the model takes ${shapeWords(value)}, which is ${size}`
-  if (into instanceof Uint8Array && !(given instanceof Uint8Array || given instanceof Uint8ClampedArray))
+  if (value.bytes && !isBytes(given)) return 'the model begins with fromBytes and takes bytes: give them in a Uint8Array'
+  if (into instanceof Uint8Array && !isBytes(given))
     return 'the first sample held bytes, and this one does not: give all of them in arrays of one type'
   return value.labels && labelProblem(value, numbers)
 }

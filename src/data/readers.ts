@@ -44,7 +44,7 @@ const readerOf = (
     inTurn,
     types: async (place, position) => {
       const { sample } = await good(place, position)
-      return values.map((v) => (sample[v.key] === undefined ? 'f32' : typeFor(v, sample[v.key]!)))
+      return values.map((v) => typeFor(v, sample[v.key]))
     },
     read: async (place, position, arrays, at) => {
       const { sample, name } = await good(place, position)

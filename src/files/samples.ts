@@ -161,6 +161,8 @@ const fitted = (array: StoredArray, value: Value, name: string, layout: Layout):
     )
   if (labels && array.type.startsWith('f'))
     return refused(array.path, `${array.what} holds ${array.type}: class labels are u8, i32 or i64`)
+  if (value.dtype === 'u8' && array.type !== 'u8')
+    return refused(array.path, `${array.what} holds ${array.type}: the model begins with fromBytes and takes bytes (u8)`)
   return E.right({ path: resolve(array.path), offset: array.offset, type: array.type, samples, shape: [c, h, w], layout })
 }
 
@@ -194,15 +196,21 @@ const alike = (
   )
 
 /** Height and width of the first image, where a model is to take the size that its images have. */
-export const imageSize = (path: string): Either<SpillwayError, readonly [height: number, width: number]> =>
+export const imageSize = (
+  path: string,
+  layout: Layout = 'NCHW',
+): Either<SpillwayError, readonly [height: number, width: number]> =>
   pipe(
     onFile('data', path)(() => listSamples(path, ['input'])),
     E.flatMap(([first]) => first!()),
     E.flatMap(([array]) => {
-      const [h, w] = array!.shape.slice(-2)
+      const [h, w] = layout === 'NCHW' ? array!.shape.slice(-2) : array!.shape.slice(-3)
       return array!.shape.length >= 3
         ? E.right([h!, w!] as const)
-        : refused(array!.path, `${array!.what} is ${shapeText(array!.shape)}: images are [C,H,W], or [N,C,H,W] for several`)
+        : refused(
+            array!.path,
+            `${array!.what} is ${shapeText(array!.shape)}: images are [${layout.slice(1).split('').join(',')}], or [${layout.split('').join(',')}] for several`,
+          )
     }),
   )
 

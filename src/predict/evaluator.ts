@@ -15,7 +15,7 @@ import { evaluationGraph } from '../../staging/compile'
 import { knownIn } from '../../staging/core/known'
 import type { Known } from '../../staging/core/options'
 import { fingerprint } from '../../staging/graph/fingerprint'
-import { type Value, valueBytes } from '../../staging/graph/graph'
+import { takesBytes, type Value, valueBytes } from '../../staging/graph/graph'
 import { lossBy, lossEntry } from '../../staging/ops/loss'
 import type { Data } from '../data/data'
 import { differencesFrom, takenFor } from '../data/description'
@@ -163,7 +163,7 @@ const readyOf = (
     E.let('description', () => (typeof weights === 'string' ? descriptionOf(weights) : undefined)),
     E.bind('data', ({ description }) => {
       if (data === undefined) return E.left(usage('evaluate needs data'))
-      const taken = takenFor(typeof data === 'string' ? dataAt(data) : data, description)
+      const taken = takenFor(typeof data === 'string' ? dataAt(data) : data, description, takesBytes(graph))
       for (const text of taken.notes) options.onNote?.(text)
       return E.right(taken.data)
     }),

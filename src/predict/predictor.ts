@@ -16,7 +16,7 @@ import { bytesOf } from '../../staging/core/bytes'
 import { knownIn } from '../../staging/core/known'
 import type { Known } from '../../staging/core/options'
 import { fingerprint } from '../../staging/graph/fingerprint'
-import { type Graph, type Value, valueBytes } from '../../staging/graph/graph'
+import { type Graph, takesBytes, type Value, valueBytes } from '../../staging/graph/graph'
 import { type Data, files, folder } from '../data/data'
 import { type Size, sizeOf } from '../data/decode'
 import { type DataDescription, differencesFrom, takenFor } from '../data/description'
@@ -269,7 +269,7 @@ const readyOf = (model: Model | undefined, staged: Staged, options: PredictOptio
         E.tap(() => formatFits(staged, options)),
         E.bind('description', () => E.right(descriptionOf(options.weights))),
         E.bind('data', ({ description }) => {
-          const { data, notes } = takenFor(dataOf(options.data), description)
+          const { data, notes } = takenFor(dataOf(options.data), description, takesBytes(plan.graph))
           for (const text of notes) options.onNote?.(text)
           return E.right(data)
         }),

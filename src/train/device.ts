@@ -11,7 +11,7 @@ import type { Plan } from '../../staging/plan/plan'
 import { toTape } from '../../staging/plan/tape'
 import type { Numbers } from '../data/data'
 import type { Feed, NativeFeed } from '../data/feed'
-import { type DataSource, fedOf, scaledBy } from '../data/open'
+import { type DataSource, fedOf, scaledFor } from '../data/open'
 import { orderOf, orderOfSteps, type Order } from '../data/order'
 import type { FedValue } from '../data/places'
 import { type FileTensor, sampleCount } from '../files/samples'
@@ -138,7 +138,7 @@ const nativeFile =
     shape: [f.samples, ...(f.layout === 'NCHW' ? f.shape : [f.shape[1], f.shape[2], f.shape[0]])],
     layout: f.layout,
     ...value.labels,
-    ...(value.isInput ? scaledBy(numbers, f.type === 'u8') : {}),
+    ...scaledFor(value, numbers, f.type === 'u8'),
   })
 
 type Steps = Pick<StepsToRun, 'firstStep' | 'steps' | 'seed' | 'data'>

@@ -16,6 +16,7 @@ const wrong = (file: string): readonly (readonly string[])[] => [
   ...flag('plan', '--image', '0', '-64', '1x0', '9999999', '99999999', '64x', 'x64', '64x64x64', '1e2'),
   ...flag('train', '--threads', '0', '-1', '1000', '999999999999999', 'all', '0x4'),
   ...flag('train', '--samples', '0', '-1', 'NaN'),
+  ...flag('train', '--layout', 'NHWC', 'chw', '', 'nhwc'),
   ...flag('train', '--seed', '-1', '0.5', '1e99'),
   ...flag('train', '--budget', '-1', 'much', '12XiB', '1e30GiB', '', '0x10'),
   ...flag('train', '--throttle', '0', '-5', 'NaN', 'Infinity'),

@@ -36,6 +36,7 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
   FocalOptions: [['focal', (o) => `s.focal({ ${o} })`]],
   HuberOptions: [['huber', (o) => `s.huber({ ${o} })`]],
   CrossEntropyWithOptions: [['crossEntropyWith', (o) => `s.crossEntropyWith({ ${o} })`]],
+  FromBytesOptions: [['fromBytes', (o) => `s.fromBytes({ ${o} })`]],
   BatchNormOptions: [['batchNorm', (o) => `s.batchNorm('n', { ${o} })`]],
   ClassesOptions: [['a network', (o) => `resnet20Cifar({ classes: 2, ${o} })`]],
   Conv2dOptions: [['conv2d', (o) => `s.conv2d('n', 2, 3, { ${o} })`]],
@@ -181,6 +182,7 @@ const nodes = (): readonly { readonly kind: string }[] => {
   const args: Readonly<Record<string, readonly unknown[]>> = {
     conv2d: ['n', 2, 3],
     convTranspose2d: ['n', 2, 3],
+    fromBytes: [{}],
     upsample: [{ scale: 2 }],
     dropout: [0.5],
     stochasticDepth: [0.5],

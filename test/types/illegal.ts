@@ -211,6 +211,37 @@ const compositions: readonly Illegal[] = [
   ),
 ]
 
+const FIRST = 'it takes bytes as they are fed, so it must be the first layer of the model'
+const bytes: readonly Illegal[] = [
+  ...at(
+    `layer 'fromBytes' (fromBytes): ${FIRST}`,
+    "model([1, 3, 8, 8], seq(conv2d('c', 8, 3), fromBytes()))",
+    "model([1, 3, 8, 8], seq(seq(fromBytes(), conv2d('c', 8, 3)), fromBytes({ mean: 0.5 })))",
+    'model([1, 3, 8, 8], seq(residual(fromBytes(), relu())))',
+    "model([1, 3, 8, 8], concat(fromBytes(), conv2d('c', 8, 3)))",
+    'model([1, 3, 8, 8], seq(scaled(fromBytes(), globalAvgPool())))',
+  ),
+  ...at(`layer 'b.1.pixels' (fromBytes): ${FIRST}`, "model([1, 3, 8, 8], blocks('b', relu(), fromBytes({}, 'pixels')))"),
+  ...at(
+    `layer 'unit3.fromBytes' (fromBytes): ${FIRST}`,
+    "model([1, 3, 8, 8], counted('unit', 1, repeat(2, relu()), fromBytes()))",
+  ),
+  ...at(`layer '1.fromBytes' (fromBytes): ${FIRST}`, 'model([1, 3, 8, 8], repeat(2, fromBytes()))'),
+  ...at(
+    "layer 'fromBytes' (fromBytes): its mean has 2 numbers for an input of [1,3,8,8]; legal is one for each channel, or one number for all",
+    'model([1, 3, 8, 8], seq(fromBytes({ mean: [0.5, 0.5] })))',
+  ),
+  ...at(
+    "layer 'fromBytes' (fromBytes): its std has 1 numbers for an input of [1,3,8,8]; legal is one for each channel, or one number for all",
+    'model([1, 3, 8, 8], seq(fromBytes({ mean: [0.5, 0.5, 0.5], std: [0.25] })))',
+  ),
+  ...at(
+    "layer 'fromBytes' (fromBytes): its std must be more than 0, not 0",
+    'model([1, 3, 8, 8], fromBytes({ std: [0.5, 0, -1] }))',
+  ),
+  ...at("layer 'fromBytes' (fromBytes): its std must be more than 0, not -1", 'model([1, 3, 8, 8], fromBytes({ std: -1 }))'),
+]
+
 /** What only the compiler can say. */
 const whileTyping: readonly Illegal[] = [
   compiler('const n: number = 8\nmodel([1, 3, n, n], seq(relu()))', refused(`layer 'relu' (relu): ${LITERALS}`)),
@@ -243,5 +274,13 @@ const whileTyping: readonly Illegal[] = [
   ),
 ]
 
-export const illegal: readonly Illegal[] = [...shapes, ...transposed, ...windows, ...sizes, ...compositions, ...whileTyping]
+export const illegal: readonly Illegal[] = [
+  ...shapes,
+  ...transposed,
+  ...windows,
+  ...sizes,
+  ...compositions,
+  ...bytes,
+  ...whileTyping,
+]
 export const refusal = refused

@@ -33,6 +33,7 @@ const convTranspose2d = keysOf(
   `stride pad outputPad dilation groups ${WEIGHTED}`,
   (o) => `convTranspose2d('c', 8, 3, { stride: 2, ${o} })`,
 )
+const fromBytes = keysOf('fromBytes', 'mean std', (o) => `fromBytes({ ${o} })`)
 const batchNorm = keysOf('batchNorm', 'frozen eps', (o) => `batchNorm('n', { ${o} })`)
 const groupNorm = keysOf('groupNorm', 'affine eps', (o) => `groupNorm('n', 2, { ${o} })`)
 const instanceNorm = keysOf('instanceNorm', 'affine eps', (o) => `instanceNorm('n', { affine: true, ${o} })`)
@@ -85,6 +86,7 @@ const keys: readonly Illegal[] = [
   ),
   ...conv2d(['strid', 'stride'], ['padding', 'pad'], ['dilaton', 'dilation'], ['group', 'groups'], ['use_bias', null]),
   ...convTranspose2d(['outputpad', 'outputPad'], ['strides', 'stride'], ['kernel', null]),
+  ...fromBytes(['means', 'mean'], ['deviation', null]),
   ...batchNorm(['momentum', null], ['epsilon', 'eps'], ['frozn', 'frozen']),
   ...groupNorm(['groups', null], ['Affine', 'affine']),
   ...instanceNorm(['ep', 'eps'], ['track', null]),

@@ -62,5 +62,11 @@ export const b: [2, 8, 32, 32] = layerOf(net, 'b.2.c2_bn').output`,
 export const a: [1, 40, 17, 17] = model([1, 3, 17, 17], block('mixed', inception(16, 8))).output`,
   `const sizes: number[] = [8, 16]
 export const a = modelAt([1, 3, sizes[0], sizes[0]], seq(...sizes.map((n) => conv2d(\`c\${n}\`, n, 3))))`,
+  "export const a: [1, 8, 8, 8] = model([1, 3, 8, 8], seq(fromBytes({ mean: [0.4, 0.5, 0.6], std: 0.25 }), conv2d('c', 8, 3))).output",
+  "export const a: 2816 = model([1, 3, 8, 8], seq(fromBytes(), conv2d('c', 8, 3))).activationBytes",
+  "export const a: readonly ('B' | 'C' | 'H' | 'W')[] = model([1, 3, 8, 8], block('b', seq(fromBytes({}, 'pixels'), relu()))).ft",
+  "export const a: 'b.0.pixels' = layerOf(model([1, 3, 8, 8], blocks('b', fromBytes({}, 'pixels'), relu())), 'b.0.pixels').name",
+  'const std: readonly number[] = [0.5, 0.5, 0.5]\nexport const a: [1, 3, 8, 8] = model([1, 3, 8, 8], seq(fromBytes({ std }))).output',
+  "export const a = apply(seq(fromBytes(), conv2d('c', 8, 3)), fed('photo', [1, 3, 8, 8]))",
   'export const a = [sgd({ lr: 0.1 }), adam({ lr: 1e-3, weightDecay: 0.1 })]',
 ]
