@@ -3,9 +3,10 @@
 // PyTorch's names; other constants are nodes. What a linear layer makes is [B,C], as in PyTorch: flat. All else is [B,C,H,W].
 // Worked example: bn_stats is nothing, bn_apply a BatchNormalization that reads NAME.running_mean and NAME.running_var.
 import type { Graph, Op, Value, ValueId } from '../../staging/graph/graph'
+import { attrsListed } from '../../staging/ops/op'
 import { windowOutput } from '../../staging/ops/rules'
 import { type Dims, Nodes, valueInfo } from './nodes'
-import type { GraphProto } from './onnx'
+import { ELEMENT, type GraphProto } from './onnx'
 
 /** The names that a value has; one of both at least. */
 interface Forms {
@@ -337,6 +338,15 @@ const add: Write = (at, op) =>
 const concat: Write = (at, op) =>
   elementWise((_, ins, dims) => at.nodes.add('Concat', ins, dims, { axis: 1 }), op.ins.length)(at, op)
 
+/** As PyTorch writes `x.float() / 255` and what follows; nothing where it would change nothing. */
+const fromBytes: Write = onImage((at, x, dims, { attrs }) => {
+  const [mean, std] = [attrsListed('mean', attrs), attrsListed('std', attrs)]
+  const { nodes } = at
+  const shares = nodes.add('Div', [nodes.add('Cast', [x], dims, { to: ELEMENT.FLOAT }), nodes.scalar(255)], dims)
+  const shifted = mean.every((m) => m === 0) ? shares : nodes.add('Sub', [shares, nodes.channels(mean)], dims)
+  return std.every((s) => s === 1) ? shifted : nodes.add('Div', [shifted, nodes.channels(std)], dims)
+})
+
 /** Every operator of a forward graph; those that rewrites join are not in it yet. */
 const WRITERS: Readonly<Record<string, Write>> = {
   add,
@@ -350,6 +360,7 @@ const WRITERS: Readonly<Record<string, Write>> = {
   drop_images: nothing,
   dropout: nothing,
   flatten,
+  from_bytes: fromBytes,
   gelu,
   global_avg_pool: onImage((at, x, dims) => at.nodes.add('GlobalAveragePool', [x], dims)),
   group_norm_apply: groupNorm,
@@ -393,7 +404,9 @@ export const inferenceGraph = (graph: Graph, output: ValueId): Omit<GraphProto, 
   return {
     name: graph.name,
     node: at.nodes.list,
-    input: graph.values.filter((v) => v.role === 'input').map((v) => valueInfo(INPUT, imageDims(v))),
+    input: graph.values
+      .filter((v) => v.role === 'input')
+      .map((v) => valueInfo(INPUT, imageDims(v), v.dtype === 'u8' ? ELEMENT.UINT8 : ELEMENT.FLOAT)),
     output: [valueInfo(OUTPUT, flat ? flatDims(made) : imageDims(made))],
     valueInfo: at.nodes.values,
   }

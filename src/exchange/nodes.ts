@@ -12,11 +12,11 @@ const attribute = ([name, value]: readonly [string, Attributes[string]]): Attrib
   return 'float' in value ? { name, type: ATTRIBUTE.FLOAT, f: value.float } : { name, type: ATTRIBUTE.INTS, ints: value }
 }
 
-export const valueInfo = (name: string, dims: Dims): ValueInfoProto => ({
+export const valueInfo = (name: string, dims: Dims, elemType: number = ELEMENT.FLOAT): ValueInfoProto => ({
   name,
   type: {
     tensorType: {
-      elemType: ELEMENT.FLOAT,
+      elemType,
       shape: { dim: dims.map((d) => (d === 'batch' ? { dimParam: d } : { dimValue: d })) },
     },
   },
@@ -74,6 +74,10 @@ export class Nodes {
   }
   scalar(n: number): string {
     return this.constant(floats([n], []))
+  }
+  /** A number for each channel of an image, or one for all. */
+  channels(ns: readonly number[]): string {
+    return ns.length === 1 ? this.scalar(ns[0]!) : this.constant(floats(ns, [ns.length, 1, 1]))
   }
   /** So many of one number. */
   filled(count: number, n: number): string {

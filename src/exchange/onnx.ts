@@ -14,7 +14,7 @@ import type { ByteStream } from '../files/whole'
 
 export const ATTRIBUTE = { FLOAT: 1, INT: 2, STRING: 3, TENSOR: 4, FLOATS: 6, INTS: 7 } as const
 /** Element types of tensors. */
-export const ELEMENT = { FLOAT: 1, INT32: 6, INT64: 7, BOOL: 9, FLOAT16: 10, DOUBLE: 11, BFLOAT16: 16 } as const
+export const ELEMENT = { FLOAT: 1, UINT8: 2, INT32: 6, INT64: 7, BOOL: 9, FLOAT16: 10, DOUBLE: 11, BFLOAT16: 16 } as const
 export const EXTERNAL = 1
 
 export interface TensorProto {

@@ -2,7 +2,7 @@
 // names and parameters so far. Invariant: a step has passed the rules of its layer at the sizes that it gets there; a parameter
 // belongs to one layer. What is wrong leaves as an exception that never leaves this folder.
 import * as E from 'fp-ts/Either'
-import { modelAt } from '../../dsl'
+import { fromBytes, modelAt } from '../../dsl'
 import type { Net, Shape } from '../../dsl/net'
 import { elementsOf } from '../../staging/core/box'
 import { renderError } from '../../staging/core/errors'
@@ -19,7 +19,7 @@ export interface Parameter extends Weight {
 }
 
 /** The shortest number that is the same in single precision: files hold 0.00001 as 0.000009999999747378752. */
-const shortest = (n: number): number => {
+export const shortest = (n: number): number => {
   for (let digits = 1; digits < 9; digits++) {
     const short = Number(n.toPrecision(digits))
     if (Math.fround(short) === Math.fround(n)) return short
@@ -56,6 +56,8 @@ export class Reading {
   private readonly names = new Set<string>()
   private readonly owners = new Map<string, string>()
   private readonly joins = new Map<string, number>()
+  /** The layers that make numbers of bytes. */
+  private readonly made = new Map<Meaning, number>()
   private attributes: ReadonlyMap<string, AttributeProto> = new Map()
   private node: NodeProto = {}
 
@@ -63,9 +65,10 @@ export class Reading {
     readonly file: OnnxFile,
     input: string,
     shape: Shape,
+    isBytes: boolean,
   ) {
     this.steps.push({ kind: 'input', ins: [], shape: [LOOKED_AT, shape[1], shape[2], shape[3]], node: 'the input' })
-    this.symbols.set(input, { tag: 'data', step: 0, form: 'image' })
+    this.symbols.set(input, isBytes ? { tag: 'bytes', step: 0 } : { tag: 'data', step: 0, form: 'image' })
   }
 
   // -------------------------------------------------------------- what a node says
@@ -114,10 +117,22 @@ export class Reading {
   data(i: number): Extract<Meaning, { tag: 'data' }> {
     const s = this.symbol(i)
     if (s.tag === 'data') return s
+    if (s.tag === 'pixels') return this.numbersOfBytes(s)
+    if (s.tag === 'bytes') return refuse('its input is bytes; legal is to cast them to float first')
     if (s.tag === 'odd') throw new Odd(s.node, s.why)
     return refuse(
       `its input '${this.inputName(i)}' is ${s.tag === 'weight' ? 'a constant' : `${s.tag}`}; legal is what layers make of the image`,
     )
+  }
+  /** The layer `fromBytes` for all that reads these numbers. */
+  numbersOfBytes(s: Extract<Meaning, { tag: 'pixels' }>): Extract<Meaning, { tag: 'data' }> {
+    const one = (list: readonly number[]): number | readonly number[] => {
+      const short = list.map(shortest)
+      return short.every((n) => n === short[0]) ? short[0]! : short
+    }
+    const step = this.made.get(s) ?? this.layer(fromBytes({ mean: one(s.mean), std: one(s.std) }), s.step)
+    this.made.set(s, step)
+    return { tag: 'data', step, form: 'image' }
   }
   image(i: number): number {
     const { step, form } = this.data(i)

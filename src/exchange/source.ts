@@ -49,6 +49,7 @@ const LAYERS: Readonly<Record<string, (l: Fields) => string>> = {
   layerScale: (l) => weightedText(l, {}),
   maxPool: (l) => poolText(l, {}),
   avgPool: (l) => poolText(l, { countIncludePad: true }),
+  fromBytes: (l) => `fromBytes(${options(l, { mean: 0, std: 1 }).slice(2)})`,
   leakyRelu: (l) => `leakyRelu(${textOf(l['slope'])})`,
   localResponseNorm: (l) => `localResponseNorm(${textOf(l['size'])}${options(l, { alpha: 1e-4, beta: 0.75, k: 1 })})`,
   reflectionPad2d: (l) => `reflectionPad2d(${textOf(l['pad'])})`,

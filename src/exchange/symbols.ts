@@ -15,6 +15,9 @@ export interface Weight {
 
 export type Meaning =
   | { readonly tag: 'data'; readonly step: number; readonly form: Form }
+  /** The input, which is bytes, and numbers that are made of it: (x/255 − mean)/std, of one number or one for each channel. */
+  | { readonly tag: 'bytes'; readonly step: number }
+  | { readonly tag: 'pixels'; readonly step: number; readonly mean: readonly number[]; readonly std: readonly number[] }
   | { readonly tag: 'weight'; readonly weight: Weight }
   /** Whole numbers that stand for sizes; the batch is open. */
   | { readonly tag: 'sizes'; readonly sizes: readonly (number | 'batch')[] }

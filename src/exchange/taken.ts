@@ -23,6 +23,7 @@ import { ELEMENT, type NodeProto } from './onnx'
 import type { OnnxFile } from './read'
 import { FileFault, Odd, type Parameter, Reading, refuse, Refused } from './reading'
 import { nodeText } from './symbols'
+import { castBytes, ofBytes } from './takebytes'
 import {
   constant,
   flattened,
@@ -76,19 +77,22 @@ const localResponse = (r: Reading): void => {
 const part = (r: Reading): unknown => r.odd('it is a part of no function that is known')
 
 const TAKERS: Readonly<Record<string, (r: Reading) => unknown>> = {
-  Add: sum,
+  Add: (r) => ofBytes(r, 'Add') || sum(r),
   AveragePool: (r) => pooling(r, 'avg'),
   BatchNormalization: batchNormalization,
-  Cast: (r) =>
-    r.symbol(0).tag === 'sizes' || r.int('to', 0) === ELEMENT.FLOAT
+  Cast: (r) => {
+    const s = r.symbol(0)
+    if (s.tag === 'bytes') return castBytes(r, s.step)
+    return s.tag === 'sizes' || r.int('to', 0) === ELEMENT.FLOAT
       ? alias(r)
-      : refuse('it changes the type of numbers; legal is float'),
+      : refuse('it changes the type of numbers; legal is float')
+  },
   Clip: clipped,
   Concat: join,
   Constant: constant,
   Conv: convolution,
   ConvTranspose: transposedConvolution,
-  Div: part,
+  Div: (r) => ofBytes(r, 'Div') || part(r),
   Dropout: alias,
   Erf: part,
   Flatten: (r) => {
@@ -111,20 +115,22 @@ const TAKERS: Readonly<Record<string, (r: Reading) => unknown>> = {
   LeakyRelu: (r) => r.makes(leakyRelu(r.float('alpha', 0.01))),
   MatMul: matMul,
   MaxPool: (r) => pooling(r, 'max'),
-  Mul: product,
+  Mul: (r) => ofBytes(r, 'Mul') || product(r),
   Pad: padding,
   ReduceMean: globalAverage,
   Relu: (r) => r.makes(relu()),
   Reshape: reshape,
   Resize: resize,
   Shape: (r) => {
-    const { step, form } = r.data(0)
+    const s = r.symbol(0)
+    const { step, form } = s.tag === 'bytes' || s.tag === 'pixels' ? { step: s.step, form: 'image' as const } : r.data(0)
     r.is({ tag: 'sizes', sizes: sizesOf(r, step, form) })
   },
   Sigmoid: (r) => r.makes(sigmoid()),
   Slice: slice,
   Softmax: softmaxOver,
   Squeeze: squeeze,
+  Sub: (r) => ofBytes(r, 'Sub') || part(r),
   Sum: sumOfMany,
   Tanh: (r) => r.makes(tanh()),
   Transpose: transpose,
@@ -146,7 +152,10 @@ const takeNode = (r: Reading, node: NodeProto): void => {
 }
 
 /** The input's sizes as the file has them, and as the caller wants them. */
-const inputOf = (file: OnnxFile, o: InputOverride): Either<SpillwayError, { readonly name: string; readonly shape: Shape }> => {
+const inputOf = (
+  file: OnnxFile,
+  o: InputOverride,
+): Either<SpillwayError, { readonly name: string; readonly shape: Shape; readonly isBytes: boolean }> => {
   const held = new Set((file.graph.initializer ?? []).map((t) => t.name))
   const inputs = (file.graph.input ?? []).filter((v) => !held.has(v.name))
   const [input] = inputs
@@ -158,10 +167,11 @@ const inputOf = (file: OnnxFile, o: InputOverride): Either<SpillwayError, { read
     )
   const tensor = input.type?.tensorType
   const dims = tensor?.shape?.dim ?? []
-  if (tensor?.elemType !== ELEMENT.FLOAT || dims.length !== 4)
+  const isBytes = tensor?.elemType === ELEMENT.UINT8
+  if ((tensor?.elemType !== ELEMENT.FLOAT && !isBytes) || dims.length !== 4)
     return E.left(
       file.refused(
-        `its input '${input.name}' has ${dims.length} dimensions of element type ${tensor?.elemType}; legal are images [B,C,H,W] of float`,
+        `its input '${input.name}' has ${dims.length} dimensions of element type ${tensor?.elemType}; legal are images [B,C,H,W] of float or of bytes (uint8)`,
       ),
     )
   const [b, c, h, w] = dims.map((d) => numberOf(d.dimValue ?? 0) || undefined)
@@ -169,7 +179,7 @@ const inputOf = (file: OnnxFile, o: InputOverride): Either<SpillwayError, { read
   if (c === undefined) return E.left(file.refused(`its input '${input.name}' leaves the number of channels open`))
   if (height === undefined || width === undefined)
     return E.left(usage(`the file leaves the height and the width of '${input.name}' open: say them (--image 224)`))
-  return E.right({ name: input.name ?? '', shape: [batch, c, height, width] })
+  return E.right({ name: input.name ?? '', shape: [batch, c, height, width], isBytes })
 }
 
 const outputOf = (r: Reading): number => {
@@ -180,6 +190,7 @@ const outputOf = (r: Reading): number => {
     )
   const s = r.symbolOf(outputs[0]!.name ?? '')
   if (s.tag === 'odd') throw new Odd(s.node, s.why)
+  if (s.tag === 'pixels') return r.numbersOfBytes(s).step
   return s.tag === 'data' ? s.step : refuse('its output is nothing that layers make')
 }
 
@@ -187,7 +198,7 @@ const outputOf = (r: Reading): number => {
 export const takeOnnx = (file: OnnxFile, o: InputOverride): Either<SpillwayError, Taken> => {
   const input = inputOf(file, o)
   if (E.isLeft(input)) return input
-  const r = new Reading(file, input.right.name, input.right.shape)
+  const r = new Reading(file, input.right.name, input.right.shape, input.right.isBytes)
   let node: NodeProto | undefined
   try {
     for (const t of file.graph.initializer ?? []) {

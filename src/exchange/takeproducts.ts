@@ -32,7 +32,7 @@ export const gemm = (r: Reading): void => {
 }
 
 /** What a channel has one number of, in whatever form it stands before images. */
-const isPerChannel = (w: Weight, c: number, form: Form): boolean => {
+export const isPerChannel = (w: Weight, c: number, form: Form): boolean => {
   const at = form === 'image' ? -3 : -1
   return elementsOf(w.dims) === c && (w.dims.length + at >= 0 ? w.dims[w.dims.length + at] === c : c === 1)
 }

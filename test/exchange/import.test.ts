@@ -130,14 +130,7 @@ test('a model file that TypeScript takes, with its weights beside it', () => {
   assert.equal([...stored.tensors.keys()].sort(), needed.map((v) => v.name).sort())
 })
 
-// ---------------------------------------------------------------- what is refused
-
-const REFUSED: Readonly<Record<string, RegExp>> = {
-  'last-kept': /node '\/block\/norm\/ReduceMean' \(ReduceMean\): it reduces axes 3; legal are height and width$/,
-  'sizes-traced': /node '\/ConstantOfShape' \(ConstantOfShape\): there is no layer for it; legal are Add, AveragePool, /,
-}
-for (const [name, words] of Object.entries(REFUSED))
-  test(`${name}.onnx is refused by its node`, () => assert.match(refusal(read(join(fixtures, `${name}.onnx`))), words))
+// ---------------------------------------------------------------- files that are made here
 
 const node = (opType: string, input: readonly string[], output: string, attribute: NodeProto['attribute'] = []): NodeProto => ({
   name: `${output}'s`,
@@ -173,6 +166,90 @@ const nodes = (...list: readonly NodeProto[]): Partial<GraphProto> => ({
   node: list,
   initializer: [weight('w', 4, 4, 1, 1), weight('v', 4, 4, 1, 1), weight('deep', 4, 4, 1, 1, 1), weight('few', 4, 3, 1, 1)],
 })
+
+// ---------------------------------------------------------------- bytes
+
+const numbers = (name: string, ...ns: readonly number[]): TensorProto => ({
+  name,
+  dims: ns.length === 1 ? [] : [ns.length, 1, 1],
+  dataType: ELEMENT.FLOAT,
+  rawData: new Uint8Array(Float32Array.from(ns).buffer),
+})
+const toFloat = [{ name: 'to', type: ATTRIBUTE.INT, i: ELEMENT.FLOAT }]
+const fromBytesBy = (steps: readonly (readonly [op: string, ...numbers: number[]])[]): Partial<GraphProto> => ({
+  input: [value('x', 'n', 3, 8, 8)].map((v) => ({
+    ...v,
+    type: { tensorType: { ...v.type.tensorType, elemType: ELEMENT.UINT8 } },
+  })),
+  node: [
+    node('Cast', ['x'], 's0', toFloat),
+    ...steps.map(([op], i) => node(op, [`s${i}`, `n${i}`], `s${i + 1}`)),
+    node('Relu', [`s${steps.length}`], 'y'),
+  ],
+  initializer: steps.map(([, ...ns], i) => numbers(`n${i}`, ...ns)),
+})
+
+for (const [steps, mean, std] of [
+  [[['Div', 255]], 0, 1],
+  [[], 0, 1 / 255],
+  [
+    [
+      ['Div', 255],
+      ['Sub', 0.485, 0.456, 0.406],
+      ['Div', 0.229, 0.224, 0.225],
+    ],
+    [0.485, 0.456, 0.406],
+    [0.229, 0.224, 0.225],
+  ],
+  [
+    [
+      ['Sub', 127.5],
+      ['Mul', 1 / 127.5],
+    ],
+    0.5,
+    0.5,
+  ],
+  [
+    [
+      ['Mul', 1 / 255],
+      ['Add', -0.5],
+    ],
+    0.5,
+    1,
+  ],
+] as const)
+  test(`a cast, then ${steps.map(([op]) => op).join(', ') || 'nothing'}, is fromBytes`, () => {
+    const { model } = got(read(written(fromBytesBy(steps))))
+    const [first, second] = (model.net as unknown as { readonly layers: readonly Record<string, unknown>[] }).layers
+    assert.equal([first!['kind'], second!['kind']], ['fromBytes', 'relu'])
+    for (const [have, want] of [
+      [first!['mean'], mean],
+      [first!['std'], std],
+    ] as const)
+      assert.equal(
+        [have].flat().map((n) => Math.fround(n as number)),
+        [want].flat().map(Math.fround),
+      )
+  })
+
+test('bytes that are no numbers yet, or none that a layer makes, are refused', () => {
+  const bytes = fromBytesBy([])
+  const refused = (...list: readonly NodeProto[]): string =>
+    refusal(read(written({ ...bytes, node: list, initializer: [numbers('n', -1)] })))
+  assert.match(refused(node('Relu', ['x'], 'y')), /its input is bytes; legal is to cast them to float first/)
+  assert.match(refused(node('Cast', ['x'], 'y', [{ ...toFloat[0]!, i: ELEMENT.DOUBLE }])), /element type 11; legal is float/)
+  const scaled = [node('Cast', ['x'], 's', toFloat), node('Mul', ['s', 'n'], 'z'), node('Relu', ['z'], 'y')]
+  assert.match(refused(...scaled), /it makes numbers of bytes by \[-1\]; legal are numbers above 0/)
+})
+
+// ---------------------------------------------------------------- what is refused
+
+const REFUSED: Readonly<Record<string, RegExp>> = {
+  'last-kept': /node '\/block\/norm\/ReduceMean' \(ReduceMean\): it reduces axes 3; legal are height and width$/,
+  'sizes-traced': /node '\/ConstantOfShape' \(ConstantOfShape\): there is no layer for it; legal are Add, AveragePool, /,
+}
+for (const [name, words] of Object.entries(REFUSED))
+  test(`${name}.onnx is refused by its node`, () => assert.match(refusal(read(join(fixtures, `${name}.onnx`))), words))
 
 const MADE: Readonly<Record<string, readonly [Partial<GraphProto>, RegExp]>> = {
   'an operator that is no layer': [

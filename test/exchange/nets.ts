@@ -8,6 +8,7 @@ import {
   convTranspose2d,
   dropout,
   flatten,
+  fromBytes,
   gelu,
   globalAvgPool,
   groupNorm,
@@ -93,6 +94,12 @@ export const SMALL: Readonly<Record<string, SmallNet>> = {
       softmax(),
     ),
   },
+  bytes: {
+    input: [2, 3, 6, 7],
+    net: seq(fromBytes({ mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] }), conv2d('a', 4, 3), relu()),
+  },
+  bytesOfOne: { input: [2, 1, 6, 7], net: seq(fromBytes({ mean: 0.1307, std: 0.3081 }), conv2d('a', 4, 3)) },
+  bytesAlone: { input: [2, 3, 6, 7], net: seq(fromBytes({ mean: [0.5, 0, 0], std: 0.5 })) },
   sizes: {
     input: [1, 2, 6, 7],
     net: seq(

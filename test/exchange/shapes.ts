@@ -72,6 +72,7 @@ const RULES: Readonly<Record<string, (n: NodeProto, ins: readonly Known[]) => Sh
     if (x!.shape[1] !== w!.shape[0]) throw new Error('channels')
     return [x!.shape[0]!, w!.shape[1]! * int(n, 'group', 1), ...spread(n, x!.shape.slice(2), w!.shape.slice(2))]
   },
+  Cast: same,
   Div: both,
   Erf: same,
   Flatten: (_, [x]) => [x!.shape[0]!, size(x!.shape.slice(1))],
@@ -107,6 +108,7 @@ const RULES: Readonly<Record<string, (n: NodeProto, ins: readonly Known[]) => Sh
   },
   Sigmoid: same,
   Softmax: same,
+  Sub: both,
   Squeeze: (_, [x, axes]) => x!.shape.filter((_d, i) => !axes!.ints!.includes(i)),
   Tanh: same,
   Transpose: (n, [x]) => ints(n, 'perm', []).map((i) => x!.shape[i]!),
