@@ -223,10 +223,10 @@ class JointSearch {
     yield* this.along(values.length / 24, 1)
   }
 
-  /** More or fewer values go, in steps that halve when they no longer help. */
+  /** More or fewer values go, in steps that halve when they no longer help; half a value is none. */
   private *along(first: number, last: number): Generator<Candidate, void, number> {
     const most = this.order.values.length
-    for (let d = first; d >= last; ) {
+    for (let d = first; d >= Math.max(last, 0.5); ) {
       const { gone } = this.best!
       let better = false
       for (const n of [Math.round(gone + d), Math.round(gone - d)])

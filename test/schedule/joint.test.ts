@@ -13,7 +13,7 @@ import { computeSeconds, mostPages } from '../../staging/schedule/bound'
 import { opCosts } from '../../staging/schedule/chain'
 import { inCoreLayout } from '../../staging/schedule/incore'
 import { jointOf, jointSegments, type Limits } from '../../staging/schedule/joint'
-import { jointSmall } from '../../staging/schedule/jointsearch'
+import { jointSmall, refineJoint } from '../../staging/schedule/jointsearch'
 import { machines } from '../../staging/sim/machines'
 import { simulate } from '../../staging/sim/simulate'
 import { trainingGraph } from '../golden/golden'
@@ -86,6 +86,16 @@ test('of the gradients of branches that are summed up, the small ones wait', () 
   const last = lines.find((line) => line.includes('grad_sum'))!
   assert.match(last, 'c1:conv2d_bwd_data')
   assert.match(last, 'c2:conv2d_bwd_data')
+})
+
+test('where no value may go, the search ends', () => {
+  const s = new Sketch([4, 2, 16, 16])
+  const g = trained(s, s.conv(s.image, 'only', 4, 3, undefined, false))
+  assert.is(jointOf(g, opCosts(g, machine)).mayGo.length, 0)
+  const search = refineJoint(g, machine, 100_000, Infinity)
+  let looked = 0
+  for (let next = search.next(); !next.done && looked < 1000; next = search.next(1)) looked++
+  assert.ok(looked < 100, `${looked} candidates`)
 })
 
 const resnet = trainingGraph('resnet20-cifar', [512, 3, 32, 32])
