@@ -1,8 +1,8 @@
-// `npm run bench:examples [-- --dump DIR]`: whether the examples learn as they do in PyTorch. In: the examples' networks, plans and data; of
-// PyTorch's side test/fixtures/examples.json. Out: what ten trainings of each reach, by seed, beside PyTorch's ten: bench/results/examples.json;
-// with --dump the weights and all batches of each training, for test/fixtures/make_examples.py. Invariant: a dumped batch is what the run
-// of that seed is fed, number by number.
-import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+// `npm run bench:examples [-- --dump DIR --only NAME --seeds N]`: whether the examples learn as they do in PyTorch. In: the examples'
+// networks, plans and data; of PyTorch's side test/fixtures/examples.json. Out: what as many trainings of each reach as of PyTorch's, by seed:
+// bench/results/examples.json; with --dump the weights and all batches of N trainings, for test/fixtures/make_examples.py. Invariant: a
+// dumped batch is what the run of that seed is fed, number by number.
+import { appendFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -70,7 +70,7 @@ export const EXAMPLES: Readonly<Record<string, () => Promise<Example>>> = {
   },
 }
 
-const SEEDS = Array.from({ length: 10 }, (_, i) => i + 1)
+const seedsTo = (n: number): readonly number[] => Array.from({ length: n }, (_, i) => i + 1)
 
 const done = <A>(e: Either<SpillwayError, A>): A => {
   if (isLeft(e)) throw new Error(errorText(e.left))
@@ -138,14 +138,19 @@ const dumpWeights = (e: Example, seed: number, at: string): void => {
   session.dispose()
 }
 
-const dump = async (root: string): Promise<void> => {
-  for (const [name, open] of Object.entries(EXAMPLES)) {
+/** What is not asked for keeps what an earlier run said of it. */
+const RESULTS = join(__dirname, 'results/examples.json')
+
+type Named = readonly [string, () => Promise<Example>]
+
+const dump = async (root: string, asked: readonly Named[], seeds: number): Promise<void> => {
+  for (const [name, open] of asked) {
     const e = await open()
     const held = join(root, name, 'held')
     mkdirSync(held, { recursive: true })
     const batch = e.plan.plan.graph.values.find((v) => v.role === 'input')!.shape[0]!
     await dumpBatches(e, e.held, 0, false, held, Math.floor((e.metric === 'accuracy' ? 500 : 80) / batch))
-    for (const seed of SEEDS) {
+    for (const seed of seedsTo(seeds)) {
       const at = join(root, name, String(seed).padStart(2, '0'))
       mkdirSync(at)
       dumpWeights(e, seed, at)
@@ -159,8 +164,8 @@ const dump = async (root: string): Promise<void> => {
 
 const mean = (xs: readonly number[]): number => xs.reduce((n, x) => n + x, 0) / xs.length
 const deviation = (xs: readonly number[]): number => Math.sqrt(xs.reduce((n, x) => n + (x - mean(xs)) ** 2, 0) / (xs.length - 1))
-/** Of Student's t, with 9 degrees of freedom, 95 % lie within. */
-const T9 = 2.262
+/** Within this much of the deviation lie 95 % of Student's t, by how many numbers there are. */
+const STUDENT: Readonly<Record<number, number>> = { 10: 2.262, 20: 2.093 }
 
 const reached = async (e: Example, seed: number, root: string): Promise<number> => {
   const save = join(root, 'weights.safetensors')
@@ -170,18 +175,18 @@ const reached = async (e: Example, seed: number, root: string): Promise<number> 
   return metrics[e.metric]!
 }
 
-const compare = async (): Promise<void> => {
+const compare = async (asked: readonly Named[]): Promise<void> => {
   const fixture = join(__dirname, '../test/fixtures/examples.json')
   const theirs = JSON.parse(readFileSync(fixture, 'utf8')) as Record<string, Record<string, readonly number[]>>
   const root = mkdtempSync(join(tmpdir(), 'spillway-examples-'))
   const examples: Record<string, object> = {}
-  for (const [name, open] of Object.entries(EXAMPLES)) {
+  for (const [name, open] of asked) {
     const e = await open()
     const ours: number[] = []
-    for (const seed of SEEDS) ours.push(await reached(e, seed, root))
     const pytorch = theirs[name]![e.metric]!
-    // The mean of ten more trainings of PyTorch's would lie there, 95 times of 100.
-    const half = T9 * deviation(pytorch) * Math.sqrt(2 / pytorch.length)
+    for (const seed of seedsTo(pytorch.length)) ours.push(await reached(e, seed, root))
+    // The mean of as many more trainings of PyTorch's would lie there, 95 times of 100.
+    const half = STUDENT[pytorch.length]! * deviation(pytorch) * Math.sqrt(2 / pytorch.length)
     const interval = [mean(pytorch) - half, mean(pytorch) + half] as const
     const within = interval[0] <= mean(ours) && mean(ours) <= interval[1]
     examples[name] = { metric: e.metric, ours, pytorch, mean: mean(ours), interval, within }
@@ -191,10 +196,15 @@ const compare = async (): Promise<void> => {
     if (!within) process.exitCode = 1
   }
   rmSync(root, { recursive: true })
-  record('examples', { seeds: SEEDS.length, examples })
+  const before = existsSync(RESULTS) ? (JSON.parse(readFileSync(RESULTS, 'utf8')) as { examples: object }).examples : {}
+  record('examples', { examples: { ...before, ...examples } })
 }
 
 if (require.main === module) {
-  const { values } = parseArgs({ options: { dump: { type: 'string' } } })
-  void (values.dump === undefined ? compare() : dump(values.dump))
+  const { values } = parseArgs({
+    options: { dump: { type: 'string' }, only: { type: 'string' }, seeds: { type: 'string', default: '10' } },
+  })
+  const asked = Object.entries(EXAMPLES).filter(([name]) => name === (values.only ?? name))
+  if (asked.length === 0) throw new Error(`no example '${values.only}': there are ${Object.keys(EXAMPLES).join(', ')}`)
+  void (values.dump === undefined ? compare(asked) : dump(values.dump, asked, Number(values.seeds)))
 }

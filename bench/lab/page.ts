@@ -66,7 +66,8 @@ of the largest activations at once where three were held. So \`checkpoint:optima
 where images or batches are large: ResNet-50 on 16 GB is mixed to batch 928 and tiled from 1120 on, where \`auto\` keeps 84 to 86 % of the rate (it
 kept 96 to 98 %); DenseNet-121 at batch 1152 needs 0.49 GiB at least, it needed 0.15. Beside the bound of swapping (paper 5) \`auto\` takes 0.85 of
 it in the median, it took 0.75, since fused graphs keep less, so that the bound itself lies lower. Seconds of planning in paper 5's tables are
-of a machine that did other work beside.
+of a machine that did other work beside. \`auto\` makes values again inside tiles, too, since these tables were
+drawn: below a quarter of the memory it takes less than they say where norms are live (\`npm run bench:joint\`).
 
 **What is assumed.** Op times are a roofline over published peak rates: 60 % of the arithmetic peak for what computes, 80 % of the memory bandwidth for
 what moves, plus a launch; no machine was measured. So absolute throughputs differ from the papers by what their frameworks and
