@@ -43,7 +43,7 @@ const run = (program, args) => {
 }
 
 const build = ({ folder, options }, targets) => {
-  run('cmake', ['-S', 'native', '-B', folder, '-G', 'Unix Makefiles', '-DCMAKE_BUILD_TYPE=RelWithDebInfo', ...options])
+  run('cmake', ['-S', 'native', '-B', folder, '-G', 'Unix Makefiles', '-DCMAKE_BUILD_TYPE=Release', ...options])
   const jobs = String(Math.min(2, os.availableParallelism()))
   // -k: the failure of one program does not hide those of the others.
   run('cmake', ['--build', folder, '--parallel', jobs, '--target', ...targets, '--', '-k'])

@@ -1,17 +1,21 @@
 // `npm run check`: everything that has to hold before a commit; `--gate` adds the longer steps (sanitizers, fuzzing, type costs,
 // the cuda plugin, arm64's compiler); `npm run check:full` has longer tests as well, arm64 emulated and Debian 13. In: names of steps to run
-// only those. Out: a line for each step; its output if it fails.
+// only those. Out: a line for each step when it ends; its output if it fails. Two steps run at a time, those of one `place` in turn.
 // Ends with the test runner's `N passed, N failed`, or the names of the steps that failed.
 'use strict'
 const { spawnSync } = require('node:child_process')
+const os = require('node:os')
 const path = require('node:path')
 const { ROOT, setUpOrExit } = require('./setup')
+const { runAll, stopAll } = require('./testing/pool')
 
 const bin = (name, file) => path.join(ROOT, 'node_modules', name, file)
 const script = (file, ...args) => [process.execPath, '-r', './scripts/testing/typescript.js', path.join('scripts', file), ...args]
 
-/** A command is a program and its arguments. Long output goes to the log and is shown when the step fails. */
+/** A command is a program and its arguments. Steps of one place build in one folder; the longest begin first. */
 const STEPS = [
+  { name: 'native-asan', place: 'asan', long: true, command: [process.execPath, 'scripts/check-native.js', 'address'] },
+  { name: 'fuzz', place: 'asan', long: true, command: [process.execPath, 'scripts/check-native.js', 'fuzz'] },
   { name: 'format', command: [process.execPath, bin('@biomejs/biome', 'bin/biome'), 'format', '--max-diagnostics=20'] },
   {
     name: 'lint',
@@ -29,24 +33,50 @@ const STEPS = [
   { name: 'op-table', command: script('gen-ops.ts', '--check') },
   { name: 'wire', command: script('gen-wire.ts', '--check') },
   { name: 'cuda-plugin', long: true, command: [process.execPath, 'scripts/build-cuda.js', '--gate'] },
-  { name: 'native-asan', long: true, command: [process.execPath, 'scripts/check-native.js', 'address'] },
   { name: 'native-tsan', long: true, command: [process.execPath, 'scripts/check-native.js', 'thread'] },
-  { name: 'fuzz', long: true, command: [process.execPath, 'scripts/check-native.js', 'fuzz'] },
-  { name: 'arm64-compiles', long: true, command: [process.execPath, 'scripts/prebuilt.js', 'arm64', '--compile'] },
-  { name: 'arm64', long: true, full: true, command: [process.execPath, 'scripts/arm64.js'] },
+  {
+    name: 'arm64-compiles',
+    place: 'arm64',
+    long: true,
+    command: [process.execPath, 'scripts/prebuilt.js', 'arm64', '--compile'],
+  },
+  { name: 'arm64', place: 'arm64', long: true, full: true, command: [process.execPath, 'scripts/arm64.js'] },
   { name: 'debian13', long: true, full: true, command: [process.execPath, 'scripts/debian13.js'] },
 ]
 
-const seconds = (started) => `${((Date.now() - started) / 1000).toFixed(1)} s`
+const LIMIT_SECONDS = 3600
 
-const runStep = ({ name, command: [program, ...args] }) => {
-  const started = Date.now()
-  process.stdout.write(`${name} … `)
-  const { status, stdout, stderr, error } = spawnSync(program, args, { cwd: ROOT, encoding: 'utf8', maxBuffer: 2 ** 28 })
-  const skipped = /^skipped: .*$/m.exec(stdout ?? '')?.[0]
-  console.log(`${status === 0 ? (skipped ?? 'ok') : 'FAILED'} (${seconds(started)})`)
-  if (status !== 0) console.log(`${stdout ?? ''}${stderr ?? ''}${error?.message ?? ''}`.replace(/^/gm, '  | '))
-  return status === 0
+/** The step as a job of the pool. */
+const jobOf = ({ name, command: [command, ...args] }) => ({
+  name,
+  command,
+  args,
+  cwd: ROOT,
+  env: process.env,
+  timeoutSeconds: LIMIT_SECONDS,
+})
+
+const report = ({ name }, { output, code, signal, timedOut, seconds }) => {
+  const skipped = /^skipped: .*$/m.exec(output)?.[0]
+  console.log(`${name} … ${code === 0 ? (skipped ?? 'ok') : 'FAILED'} (${seconds.toFixed(1)} s)`)
+  if (code === 0) return []
+  const why = timedOut ? `not done after ${LIMIT_SECONDS} s` : signal ? `ended by ${signal}` : ''
+  console.log(`${output}${why}`.replace(/^/gm, '  | '))
+  return [name]
+}
+
+/** Steps of one place one after the other, all others as there is room. Out: the names of those that failed. */
+const runSteps = async (steps) => {
+  const failed = []
+  const places = new Map()
+  for (const step of steps) places.set(step.place ?? step.name, [...(places.get(step.place ?? step.name) ?? []), step])
+  const queue = [...places.values()]
+  const worker = async () => {
+    for (let place = queue.shift(); place; place = queue.shift())
+      await runAll(place.map(jobOf), 1, (job, ending) => failed.push(...report(job, ending)))
+  }
+  await Promise.all(Array.from({ length: Math.min(2, os.availableParallelism()) }, worker))
+  return failed
 }
 
 const runTests = (full) => {
@@ -63,11 +93,20 @@ const main = async (argv) => {
     console.error(`no step ${unknown.join(', ')}; there are: ${[...STEPS.map((step) => step.name), 'tests'].join(', ')}`)
     process.exit(2)
   }
+  for (const [signal, code] of [
+    ['SIGINT', 130],
+    ['SIGTERM', 143],
+  ]) {
+    process.on(signal, () => {
+      stopAll()
+      process.exit(code)
+    })
+  }
   await setUpOrExit({ dev: true, compiled: false, addon: false })
   const steps = STEPS.filter((step) =>
     only.length > 0 ? only.includes(step.name) : (gate || !step.long) && (full || !step.full),
   )
-  const failed = steps.filter((step) => !runStep(step)).map((step) => step.name)
+  const failed = await runSteps(steps)
   if (only.length === 0 || only.includes('tests')) {
     if (failed.length > 0) console.log(`failed before the tests: ${failed.join(', ')}`)
     if (!runTests(full)) failed.push('tests')

@@ -1,4 +1,3 @@
-// serial
 // timeout 400
 // Weights of classes and smoothed labels: one run, whatever the plan and the device; and what an evaluation makes of them.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'

@@ -1,4 +1,3 @@
-// serial
 // timeout 600
 // How runs end before their time: signals, time limits, losses that are not finite, folders of others; and what is left to go on from.
 import {

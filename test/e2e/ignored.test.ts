@@ -1,4 +1,3 @@
-// serial
 // timeout 400
 // Labels that are ignored: they count neither in the sum nor in the mean, whatever the plan and the device, also where tiles meet.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'

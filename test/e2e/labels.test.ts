@@ -1,4 +1,3 @@
-// serial
 // timeout 400
 // Class labels in files: one that is no class ends the run before the step that it is fed to, on every device, with words that name
 // the file, the sample, the place and the value.

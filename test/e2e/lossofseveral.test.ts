@@ -1,4 +1,3 @@
-// serial
 // timeout 400
 // Dice, and sums of losses: one run, whatever the plan and the device; a sum is the sum of what its parts come to; and evaluated.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'

@@ -1,5 +1,4 @@
 // each of staging/ops/loss, staging/ops/optimizer
-// serial
 // Every loss and every optimizer of the tables, with all that an optimizer can keep: the bits of in-core under plans that swap and
 // recompute, budgets kept to the byte, and a run that goes on from its checkpoint with what the optimizer kept.
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'

@@ -1,4 +1,3 @@
-// serial
 // timeout 400
 // Losses of one's own: those that the table has too come to the same, steps included; tiled, swapped and in bf16; and known again.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'

@@ -1,4 +1,3 @@
-// serial
 // What is said beside an optimizer: one run whatever the plan, budgets kept to the byte, plan files that carry it, runs that go on from
 // their checkpoint; and of frozen parameters, that neither gradients, nor state, nor what computes for them alone is in the plan.
 import { mkdtempSync, rmSync } from 'node:fs'

@@ -1,4 +1,3 @@
-// serial
 // timeout 400
 import { fewOf } from './family'
 import { family } from './labels'

@@ -30,7 +30,7 @@ import { trainingOf } from '../property/plans'
 import { everySchedule } from './schedules'
 
 const machine = machines['v100-pcie-16g']!
-const RUNS = process.env['SPILLWAY_FULL'] === '1' ? 200 : 40
+const RUNS = process.env['SPILLWAY_FULL'] === '1' ? 200 : 20
 
 const accepted = (graph: Graph, slots: number): void => {
   const { segments } = optimalOf(graph, machine).layout(slots)
