@@ -16,8 +16,11 @@ const net = model([1, 3, 8, 8], seq(conv2d('a', 4, 3), relu()))
 declare const signal: AbortSignal
 ${call}`
 
+/** plans.test.ts has the words of each; that they are the same here is looked at in one of four, and in full in all. */
+const looked = illegalPlans.filter((_, i) => process.env['SPILLWAY_FULL'] || i % 4 === 0)
+
 const programs: Programs = Object.fromEntries([
-  ...illegalPlans.flatMap((c, i) => [
+  ...looked.flatMap((c, i) => [
     [`illegal${i}`, planPrelude + c.program],
     [`illegalAsync${i}`, asyncPrelude + c.program],
   ]),
@@ -29,7 +32,7 @@ const programs: Programs = Object.fromEntries([
 ])
 const checked = check(programs)
 
-for (const [i, c] of illegalPlans.entries())
+for (const [i, c] of looked.entries())
   test(`refused as by stage: ${c.program}`, () => {
     const errors = checked.errors(`illegalAsync${i}`)
     assert.ok(errors.length > 0)
