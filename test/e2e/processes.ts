@@ -54,7 +54,7 @@ const HANGING_SECONDS = 300
 const saidWhatHappened = ({ code, out, err }: End): void => {
   assert.not.match(`${err}\n${out}`, /\n\s+at .*:\d+:\d+/)
   if (code === 0) assert.not.match(out, /^\{"error"/, 'it failed with 0')
-  else if (code !== null) assert.match(err, /^spillway: ./m, `it ended with ${code} and no word`)
+  else if (code !== null) assert.match(err, /^spillway: ./m, `it ended with ${code} and no word of spillway's:\n${err}`)
 }
 
 /** Waits for the end, which comes and is told; `act` sees what was said so far. */
