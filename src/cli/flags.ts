@@ -246,6 +246,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option('--keep-last <n>', 'how many of the newest checkpoints stay (default 2)', countOption('--keep-last'))
       .option('--save-best <file>', 'write the best weights (safetensors)')
       .option('--resume', 'go on from the last checkpoint of --checkpoint-dir')
+      .option('--resume-ranks', 'with --resume: the run so far may have had another number of processes (bits then differ)')
       .option('--save <file>', 'write the weights at the end (safetensors)')
       .option('--log <where>', 'a folder for a JSON line a step and the page of the run, or a .csv file for a row a step')
       .option('--tensorboard <dir>', 'write loss, seconds and learning rate of each step there, and the plan, for TensorBoard')

@@ -32,6 +32,16 @@ export const identityOf = (staged: Staged, seed: number, data: string, weights: 
   device: staged.machine.device.name,
 })
 
+const RANKS = /, (\d+) ranks$/
+/** How many shared a run's batches. */
+export const ranksIn = ({ algorithms }: RunIdentity): number => Number(RANKS.exec(algorithms)?.[1] ?? 1)
+
+/** The same run, shared by as many as another. */
+export const onRanksOf = (other: RunIdentity, own: RunIdentity): RunIdentity => ({
+  ...own,
+  algorithms: own.algorithms.replace(RANKS, '') + (RANKS.exec(other.algorithms)?.[0] ?? ''),
+})
+
 /** What a model leaves to its plan: with what its output is compared, and by what it is trained. */
 const ownOf = (graph: Graph): Own => ({
   loss: lossIn(graph),

@@ -107,6 +107,12 @@ export interface TrainOptions extends Omit<DeviceOptions, 'tier'>, LoadingOption
   readonly saveBest?: string | undefined
   /** Goes on from the last checkpoint, bit for bit. @example train(net, plan, { steps: 200, checkpointDir: 'state', resume: true }) */
   readonly resume?: boolean | undefined
+  /**
+   * A run that is resumed may have been shared by another number of processes.
+   *
+   * @example train(net, plan, { steps: 200, checkpointDir: 'state', resume: true, resumeRanks: true })
+   */
+  readonly resumeRanks?: boolean | undefined
   /** Weights to start from (safetensors, or what torch.save writes). @example train(net, plan, { steps: 100, weights: 'before.safetensors' }) */
   readonly weights?: string | undefined
   /** Where the weights go at the end (safetensors). @example train(net, plan, { steps: 100, save: 'weights.safetensors' }) */
@@ -167,7 +173,7 @@ export type RunLength = { readonly steps: number } | { readonly epochs: number }
 
 // biome-ignore format: a list
 export const TRAIN = optionsFor<TrainOptions>()(
-  'train', 'steps', 'epochs', 'schedule', 'warmup', 'data', 'shuffle', 'prefetch', 'workers', 'samples', 'seed', 'spill', 'checkpointDir', 'checkpointEvery', 'evaluate', 'patience', 'keep', 'saveBest', 'resume', 'weights', 'weightsSkip', 'weightsStrip', 'save', 'log', 'tensorboard', 'report', 'onNonfinite', 'signal', 'stop',
+  'train', 'steps', 'epochs', 'schedule', 'warmup', 'data', 'shuffle', 'prefetch', 'workers', 'samples', 'seed', 'spill', 'checkpointDir', 'checkpointEvery', 'evaluate', 'patience', 'keep', 'saveBest', 'resume', 'resumeRanks', 'weights', 'weightsSkip', 'weightsStrip', 'save', 'log', 'tensorboard', 'report', 'onNonfinite', 'signal', 'stop',
   'onProgress', 'onNote', 'threads', 'throttle', 'hostMemory',
 )
 
@@ -205,6 +211,7 @@ export const checkedOptions = (o: TrainOptions): Either<SpillwayError, TrainOpti
   if (E.isLeft(schedule)) return schedule
   if (o.throttle !== undefined && !(o.throttle > 0 && o.throttle < Infinity))
     return E.left(usage(`throttle is ${o.throttle}; legal are numbers of more than 0`))
+  if (o.resumeRanks && !o.resume) return E.left(usage('resumeRanks is for a run that is resumed: give resume, too'))
   const keep = knownIn(KEEP)(o.keep)
   if (E.isLeft(keep)) return keep
   const { last = 1, best } = o.keep ?? {}

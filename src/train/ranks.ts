@@ -112,6 +112,7 @@ export const followed = (o: TrainOptions): TrainOptions => {
     checkpointDir: _1,
     checkpointEvery: _2,
     resume: _3,
+    resumeRanks: _16,
     keep: _4,
     save: _5,
     saveBest: _6,

@@ -13,7 +13,7 @@ import type { OpenedData } from '../data/open'
 import { type SpillwayError, usage } from '../errors/errors'
 import { type Lock, lockFolder } from '../files/lock'
 import { thisProcessor } from '../machine/processor'
-import { belonging, identityOf } from '../stage/identity'
+import { belonging, identityOf, onRanksOf, ranksIn } from '../stage/identity'
 import { otherThanRecorded } from '../stage/recorded'
 import type { Staged } from '../stage/stage'
 import {
@@ -140,6 +140,8 @@ export const startOf = (ready: Ready): Either<SpillwayError, Start> => {
   )
 }
 
+const ranksText = (n: number): string => (n === 1 ? 'one process' : `${n} ranks`)
+
 const found = (directory: string, ready: Ready, asked: RunIdentity): Either<SpillwayError, Checkpoint | undefined> => {
   const { staged, options: o, data, circumstances, length } = ready
   if (!o.resume) return pipe(freeFor(directory, o.resume), E.map(constUndefined))
@@ -161,13 +163,24 @@ const found = (directory: string, ready: Ready, asked: RunIdentity): Either<Spil
   for (const why of differs) if (why) o.onNote?.(`bits may differ from those of the run so far: ${why}`)
   const [before, now] = [checkpoint.settings['schedule'] ?? 'constant', scheduleText(o, length.steps)]
   if (before !== now) o.onNote?.(`the learning rate of the run so far was ${String(before)}; from here on it is ${now}`)
+  const sameBut = onRanksOf(checkpoint.identity, asked)
   const wanted = {
-    ...asked,
+    ...(o.resumeRanks ? sameBut : asked),
     weights: o.weights === undefined ? checkpoint.identity.weights : asked.weights,
     data: checkpoint.circumstances ? data.content : data.place,
   }
+  const [ranks, here] = [ranksIn(checkpoint.identity), ranksIn(asked)]
+  const differ = ranks !== here
+  if (differ && o.resumeRanks)
+    o.onNote?.(
+      `the run so far had ${ranksText(ranks)}, and goes on with ${ranksText(here)}: sums over the batch are grouped otherwise`,
+    )
   return pipe(
     sameRun(checkpoint.identity, wanted),
-    E.bimap(mismatch, () => checkpoint),
+    E.bimap(
+      (why) =>
+        mismatch(differ && !o.resumeRanks ? `${why}; --resume-ranks (resumeRanks) goes on with another number of ranks` : why),
+      () => checkpoint,
+    ),
   )
 }

@@ -1,6 +1,9 @@
 // timeout 600
 // Ranks have the bits of one process whose plan takes as many tiles along the batch, whatever their own plan keeps, computes again or moves.
 // Worked example, 8 images: 2 ranks of 4, 4 ranks of 2, each beside one process in 2 or 4 tiles.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import * as E from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { test } from 'uvu'
@@ -30,6 +33,8 @@ const got = <A>(e: E.Either<SpillwayError, A>): A =>
     throw new SpillwayException(l)
   })(e)
 const RUN = { steps: 2, seed: 1, threads: 1 } as const
+const root = mkdtempSync(join(tmpdir(), 'spillway-ranks-'))
+test.after(() => rmSync(root, { recursive: true }))
 const PLAIN = { algorithms: 'fixed' } as const
 
 const machine = (device: string, ranks: number, precision: 'fp32' | 'bf16' = 'fp32'): LocalMachine =>
@@ -61,7 +66,7 @@ const alone = (staged: Staged, o: Partial<TrainOptions> = {}): Promise<TrainResu
   )().then(got)
 
 /** One process, in tiles along the batch. */
-const inTiles = (c: Case, tiles: number): Promise<TrainResult> => {
+const inTiles = (c: Case, tiles: number, o: Partial<TrainOptions> = {}): Promise<TrainResult> => {
   const on = machine(c.device ?? 'cpu', 1)
   const { graph } = preparedFor(c, on)
   const plan = pipe(
@@ -71,7 +76,7 @@ const inTiles = (c: Case, tiles: number): Promise<TrainResult> => {
       compileSegments(graph, segments, { strategy: 'by-hand', budgetBytes: 2 ** 40, machine: on, algorithms: 'fixed' }),
     ),
   )
-  return alone(describePlan(got(plan), on))
+  return alone(describePlan(got(plan), on), o)
 }
 
 const shared = async (staged: Staged, ranks: number, o: Partial<TrainOptions> = {}): Promise<TrainResult> => {
@@ -148,6 +153,30 @@ test('a rank with tiles of its own repeats, and agrees to rounding', async () =>
   assert.is(a.weightsSha256, b.weightsSha256)
   const tiled = await inTiles(c, 2)
   a.losses.forEach((l, i) => assert.ok(Math.abs(l - tiled.losses[i]!) < 1e-5 * Math.abs(l), `${l} ${tiled.losses[i]}`))
+})
+
+test('a run goes on with another number of ranks where it is told so, as one process goes on with as many tiles', async () => {
+  const c = { model: 'resnet20-cifar', image: 16 }
+  const [apart, tiled] = [mkdtempSync(join(root, 'ranks-')), mkdtempSync(join(root, 'tiles-'))]
+  const [two, four] = [stagedFor(c, 2, 'in-core'), stagedFor(c, 4, 'in-core')]
+  await shared(two, 2, { checkpointDir: apart })
+  const on = { steps: 4, checkpointDir: apart, resume: true }
+  const refused = await sessionTask(
+    undefined,
+    four,
+    { ...RUN, ...on },
+    hearing(() => {}),
+  )()
+  assert.ok(E.isLeft(refused))
+  assert.match(errorText(refused.left), "'fixed, 2 ranks' there and 'fixed, 4 ranks' here; --resume-ranks")
+  const notes: string[] = []
+  const rest = await shared(four, 4, { ...on, resumeRanks: true, onNote: (n) => notes.push(n) })
+  assert.match(notes.join(), 'the run so far had 2 ranks, and goes on with 4 ranks')
+  await inTiles(c, 2, { checkpointDir: tiled })
+  const beside = await inTiles(c, 4, { steps: 4, checkpointDir: tiled, resume: true })
+  assert.equal([rest.resumedFrom, rest.losses, rest.weightsSha256], [2, beside.losses, beside.weightsSha256])
+  const last = await alone(stagedFor(c, 1, 'in-core'), { steps: 5, checkpointDir: apart, resume: true, resumeRanks: true })
+  assert.is(last.resumedFrom, 4)
 })
 
 test('the graph of one process is found again in that of a rank', () => {

@@ -62,6 +62,7 @@ const wrong = (file: string): readonly (readonly string[])[] => [
   ...flag('evaluate', '--weights-strip', 'module.'),
   ...flag('plan', '--emit', join(file, 'x.ts')),
   ['train', MODEL, '--resume'],
+  ['train', MODEL, '--resume-ranks'],
   ...flag('train', '--engine', 'mpi', 'threads', 'nccl'),
   ...flag('train', '--ranks', '0', '2'),
   ['train', MODEL, '--engine=threads', '--ranks=3', '--batch=8'],
