@@ -7,7 +7,7 @@ import { compile } from '../staging/compile'
 import { mib, PAGE_BYTES } from '../staging/core/bytes'
 import { computeSeconds } from '../staging/schedule/bound'
 import { inCoreLayout } from '../staging/schedule/incore'
-import type * as Programme from '../staging/schedule/programme'
+import type * as Stage from '../src/stage/least'
 import { simulate } from '../staging/sim/simulate'
 import { graphOf, machine } from './lab/steps'
 import { inTurns, ONCE, record } from './sides'
@@ -57,34 +57,18 @@ const once = (network: string): readonly Row[] => {
   })
 }
 
-/** Of highs, which has no types here. */
-interface Solver {
-  readonly solve: (programme: string) => { readonly Status: string; readonly ObjectiveValue: number }
-}
-
 /** The least step over the in-core compute at each budget, where norms part the step and there is a solver. */
 const boundsOf = async (network: string): Promise<readonly number[] | undefined> => {
-  const load = await import(SOLVER).then(
-    (m: { readonly default: () => Promise<Solver> }) => m.default,
-    () => undefined,
-  )
-  if (!load) return undefined
-  const solver = await load()
   // The other checkout may not have it.
-  const { programmeOf } = require('../staging/schedule/programme') as typeof Programme
+  const { leastSeconds } = require('../src/stage/least') as typeof Stage
+  const least = await leastSeconds()
+  if (!least) return undefined
   const on = machine(MACHINE)
   const [name, batch, height, width, budgets] = CASES.find(([n]) => n === network)!
   const graph = graphOf(name, on, batch, height, width)!
   const compute = computeSeconds(inCoreLayout(graph, on))
-  return budgets.map((budget) => {
-    const programme = programmeOf(graph, on, mib(budget))
-    const { Status, ObjectiveValue } =
-      programme === null ? { Status: 'Optimal', ObjectiveValue: 1e3 * compute } : solver.solve(programme)
-    if (Status !== 'Optimal') throw new Error(`${network} in ${budget} MiB: ${Status}`)
-    return Number((ObjectiveValue / 1e3 / compute).toFixed(4))
-  })
+  return budgets.map((budget) => Number(((least(graph, on, mib(budget)) ?? compute) / compute).toFixed(4)))
 }
-const SOLVER: string = 'highs'
 
 const main = async (): Promise<void> => {
   const args = process.argv.slice(2)

@@ -9,6 +9,7 @@ import { writeWholeText } from '../files/whole'
 import { showPercent, showRatio, showSeconds, showSize } from '../report/format'
 import { comparisonCsv } from './compare/csv'
 import { comparisonPlot } from './compare/plot'
+import { leastSeconds } from '../stage/least'
 import { type Case, compareGraph } from '../stage/sweep'
 import { knownAllocator } from './options'
 import type { Done, Output } from './output'
@@ -45,7 +46,8 @@ const knownStrategy = E.fromPredicate(
 const written = ({ plot, csv }: CompareOptions): string =>
   [...(plot === undefined ? [] : [`plot ${plot}`]), ...(csv === undefined ? [] : [`table ${csv}`])].join('\n')
 
-export const compareModel = (modelText: string, o: CompareOptions, out: Output): Done => {
+export const compareModel = async (modelText: string, o: CompareOptions, out: Output): Promise<Done> => {
+  const least = await leastSeconds()
   const { strategies: wanted = strategies, algorithms, spill, allocators, budgets = 8, plot, csv } = o
   return pipe(
     filePlace('plot', plot),
@@ -55,7 +57,7 @@ export const compareModel = (modelText: string, o: CompareOptions, out: Output):
     E.flatMap(() => prepareNamed(modelText, { measure: 'first', ...o })),
     E.flatMap(({ named, prepared: { machine, graph } }) => {
       out.say(HEAD)
-      const sweep = { strategies: wanted, budgets, algorithms, spill, allocators }
+      const sweep = { strategies: wanted, budgets, algorithms, spill, allocators, least }
       const compared = compareGraph(graph, machine, sweep, (c) => out.say(rowText(c)))
       return pipe(
         plot === undefined ? E.right(undefined) : E.asUnit(writeWholeText(plot, comparisonPlot(compared))),

@@ -8,6 +8,7 @@ import { filePlace } from '../files/places'
 import { writeWholeText } from '../files/whole'
 import { elaboratedFor } from '../stage/identity'
 import { type ModelSource, moduleText } from '../stage/planmodule'
+import { leastSeconds } from '../stage/least'
 import { lacksOf } from '../stage/room'
 import { planJson } from '../report/facts'
 import { reportHtml } from '../report/html'
@@ -57,8 +58,9 @@ const emits = ({ mode = 'train', emit, classes }: PlanOptions): Either<SpillwayE
     : E.left(usage('--emit and --classes: a plan module imports its model: write one in a file, and plan that'))
 }
 
-export const planModel = (model: string, o: PlanOptions, out: Output): Done =>
-  pipe(
+export const planModel = async (model: string, o: PlanOptions, out: Output): Promise<Done> => {
+  const least = await leastSeconds()
+  return pipe(
     pipe(
       [filePlace('plan', o.save), filePlace('report', o.report), filePlace('trace', o.trace), filePlace('plan module', o.emit)],
       E.sequenceArray,
@@ -74,7 +76,8 @@ export const planModel = (model: string, o: PlanOptions, out: Output): Done =>
           ),
     ),
     E.flatMap(({ emitted, staged }) => {
-      const { plan, timeline, staging } = staged
+      const { plan, timeline } = staged
+      const staging = { ...staged.staging, leastSeconds: least?.(plan.graph, staged.machine, plan.budgetBytes) }
       return pipe(
         E.traverseArray(write)([
           ['plan', o.save, () => encodePlan(plan)],
@@ -91,3 +94,4 @@ export const planModel = (model: string, o: PlanOptions, out: Output): Done =>
       )
     }),
   )
+}

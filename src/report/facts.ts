@@ -27,6 +27,8 @@ export interface Staging {
   readonly link: Link
   /** The same step with everything kept and nothing tiled. */
   readonly inCore: { readonly peakBytes: number; readonly computeSeconds: number }
+  /** What no plan takes less than in its budget, where a solver was asked (stage/least.ts). */
+  readonly leastSeconds?: number | undefined
   /** What the lower tier is. */
   readonly tier: Tier['kind']
   /** Instructions on the plan's tape. */
@@ -175,13 +177,13 @@ export interface Facts {
 
 /**
  * Paper 5, Prop. 3: no step is faster than its arithmetic; one that only swaps must also swap out and in what does not fit.
- * Plans that tile or recompute are bounded by the arithmetic alone.
+ * Plans that tile or recompute are bounded by the arithmetic alone, or by what a solver says of the budget.
  */
 export const lowerBound = (plan: Plan, staging: Staging, onlySwaps: boolean): number => {
   const excess = Math.max(0, staging.inCore.peakBytes - bytesOf(pagesIn(plan.budgetBytes)))
   const { outBytesPerSecond, inBytesPerSecond } = staging.link
   const moving = onlySwaps && excess > 0 ? excess / outBytesPerSecond + excess / inBytesPerSecond : 0
-  return Math.max(staging.inCore.computeSeconds, moving)
+  return Math.max(staging.inCore.computeSeconds, staging.leastSeconds ?? 0, moving)
 }
 
 export const factsOf = (plan: Plan, staging: Staging): Facts => {

@@ -77,16 +77,23 @@ const copiesText = (facts: Facts, timeline: Timeline, staging: Staging): string 
 
 // ---------------------------------------------------------------- time
 
+/** What bounds the step below, and who cannot beat it. */
+const boundText = (facts: Facts, staging: Staging): string => {
+  const bound = showSeconds(facts.lowerBoundSeconds)
+  if (facts.lowerBoundSeconds === staging.inCore.computeSeconds)
+    return `The in-core arithmetic alone takes ${bound}, which no plan can beat;`
+  return facts.lowerBoundSeconds === staging.leastSeconds
+    ? `Whatever is kept, moved or computed again, a step takes ${bound} in this budget, which no plan can beat;`
+    : `Only swapping out and in what does not fit takes ${bound} on this link, which no plan that only swaps can beat;`
+}
+
 const timeText = (facts: Facts, timeline: Timeline, staging: Staging): string => {
   const { memory, data } = timeline.stallSeconds
-  const swaps = facts.lowerBoundSeconds > staging.inCore.computeSeconds
   const ratio = timeline.makespanSeconds / facts.lowerBoundSeconds
   return sentence(
     `A step is predicted to take ${showSeconds(timeline.makespanSeconds)}: ${showSeconds(timeline.computeSeconds)} of arithmetic,`,
     `${showSeconds(memory)} waiting for room in memory and ${showSeconds(data)} waiting for values to arrive.`,
-    swaps
-      ? `Only swapping out and in what does not fit takes ${showSeconds(facts.lowerBoundSeconds)} on this link, which no plan that only swaps can beat;`
-      : `The in-core arithmetic alone takes ${showSeconds(facts.lowerBoundSeconds)}, which no plan can beat;`,
+    boundText(facts, staging),
     `this plan takes ${ratio.toFixed(2)} times that bound.`,
   )
 }

@@ -5,6 +5,7 @@ import { compile } from '../../staging/compile'
 import { bytesOf, PAGE_BYTES } from '../../staging/core/bytes'
 import type { Graph } from '../../staging/graph/graph'
 import type { Algorithms } from '../../staging/plan/plan'
+import type { Least } from './least'
 import type { LocalMachine } from '../machine/localmachine'
 import { lowerBound, planJson, type PlanJson } from '../report/facts'
 import { stageGraph } from './stage'
@@ -17,6 +18,8 @@ export interface SweepOptions {
   readonly spill?: string
   /** Each plan is replayed on these; by default it is only what runs, on pages. */
   readonly allocators?: readonly string[]
+  /** Bounds steps closer than their arithmetic does. */
+  readonly least?: Least | undefined
 }
 
 export type Case = { readonly strategy: string; readonly allocator: string; readonly budgetBytes: number } & (
@@ -59,7 +62,8 @@ const casesOf = (
   machine: LocalMachine,
   strategy: string,
   budgetBytes: number,
-  { allocators = ['pages'], ...o }: Partial<SweepOptions>,
+  { allocators = ['pages'], ...o }: Omit<Partial<SweepOptions>, 'least'>,
+  leastSeconds?: number,
 ): readonly Case[] => {
   const staged = stageGraph(graph, machine, { strategy, budget: budgetBytes, algorithms: o.algorithms, spill: o.spill })
   if (isLeft(staged)) {
@@ -68,7 +72,7 @@ const casesOf = (
   }
   const { plan, timeline, staging } = staged.right
   return allocators.map((allocator): Case => {
-    const facts = planJson(plan, timeline, { ...staging, allocator })
+    const facts = planJson(plan, timeline, { ...staging, allocator, leastSeconds })
     return {
       ...facts,
       strategy,
@@ -99,12 +103,13 @@ export const compareGraph = (
       : Math.min(...o.budgets)
   const budgets =
     typeof o.budgets === 'number' ? sweep(smallestBytes, Math.max(smallestBytes, inCoreBytes), o.budgets) : o.budgets
-  const cases = budgets.flatMap((budget) =>
-    o.strategies.flatMap((strategy) => {
-      const cases = casesOf(graph, machine, strategy, budget, o)
+  const cases = budgets.flatMap((budget) => {
+    const least = o.least?.(graph, machine, budget)
+    return o.strategies.flatMap((strategy) => {
+      const cases = casesOf(graph, machine, strategy, budget, o, least)
       cases.forEach(each)
       return cases
-    }),
-  )
+    })
+  })
   return { model: graph.name, machine: machine.name, inCoreBytes, smallestBytes, cases }
 }

@@ -10,7 +10,7 @@ import { measuredTimeline } from '../../src/report/measured'
 import { summary } from '../../src/report/summary'
 import { layerRows, segmentRows } from '../../src/report/tables'
 import { traceJson } from '../../src/report/trace'
-import { factsOf } from '../../src/report/facts'
+import { factsOf, type Staging } from '../../src/report/facts'
 import { explain } from '../../src/report/words'
 import type { Plan } from '../../staging/plan/plan'
 import { simulate } from '../../staging/sim/simulate'
@@ -189,6 +189,28 @@ test('the words say what the plan does, and nothing about what it does not', () 
   const [memory] = explain(plan, factsOf(plan, stagingOf(plan, 2)), play(plan), stagingOf(plan, 2))
   assert.match(memory!.text, 'within the budget')
   assert.match(memory!.text, 'keeps everything on the device')
+})
+
+test('what bounds the step is named: the arithmetic, the link of a plan that only swaps, or whatever a plan does', () => {
+  const bound = (plan: Plan, more: Partial<Staging>): string => {
+    const staging = { ...stagingOf(plan), ...more }
+    return explain(plan, factsOf(plan, staging), play(plan), staging).at(-1)!.text
+  }
+  const kept = chainPlan({ layers: 3, size: 64 })
+  const inCore = { peakBytes: 0, computeSeconds: 1e-3 }
+  assert.match(
+    bound(kept, { inCore }),
+    /The in-core arithmetic alone takes 1.00 ms, which no plan can beat; this plan takes [\d.]+ times/,
+  )
+  assert.match(bound(kept, { inCore, leastSeconds: 5e-4 }), /The in-core arithmetic alone takes 1.00 ms/)
+  assert.match(
+    bound(kept, { inCore, leastSeconds: 2e-3 }),
+    /Whatever is kept, moved or computed again, a step takes 2.00 ms in this budget/,
+  )
+  assert.match(
+    bound(kept, { inCore: { ...inCore, peakBytes: 2 ** 40 } }),
+    /Only swapping out .* no plan that only swaps can beat/,
+  )
 })
 
 test('the summary is short, narrow, and names the numbers that matter', () => {
