@@ -4,6 +4,7 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { accessSync, constants as modes, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
+import type { Socket } from 'node:net'
 import { constants, setPriority, tmpdir } from 'node:os'
 import { dirname, extname, join, relative, resolve } from 'node:path'
 import * as E from 'fp-ts/Either'
@@ -157,6 +158,11 @@ export interface TypesBeside {
   readonly end: (mostMs: number) => Promise<void>
 }
 
+/** Ends the program when nobody holds the other end of this pipe any more, however its parent ended; on a thread, for `tsc` listens to nothing. */
+const WATCH = `new (require('node:net').Socket)({ fd: 3 }).on('error', () => {}).on('close', () => process.kill(process.pid, 'SIGKILL')).resume()`
+const WATCHED = `import { Worker } from 'node:worker_threads'; new Worker(${JSON.stringify(WATCH)}, { eval: true, execArgv: [] }).unref()`
+const ENDS_WITH_US = ['--import', `data:text/javascript,${encodeURIComponent(WATCHED)}`]
+
 /** What takes longer is not quick. */
 const MOST_MS = 10_000
 
@@ -172,7 +178,13 @@ export const typesBeside = (text: string, warn: (faults: readonly TypeFault[]) =
   const compiler = ownCompiler(file)
   const call = compiler && attempt(() => callOf(file, compiler))
   if (call === undefined) return undefined
-  const child = spawn(process.execPath, call.args, { cwd: call.folder, stdio: ['ignore', 'pipe', 'ignore'] })
+  const child = spawn(process.execPath, [...ENDS_WITH_US, ...call.args], {
+    cwd: call.folder,
+    stdio: ['ignore', 'pipe', 'ignore', 'pipe'],
+  })
+  const open = child.stdio[3] as Socket
+  open.on('error', () => {})
+  open.unref()
   const clean = (): void => {
     child.kill('SIGKILL')
     rmSync(call.config, { force: true })
@@ -181,7 +193,7 @@ export const typesBeside = (text: string, warn: (faults: readonly TypeFault[]) =
   attempt(() => setPriority(child.pid!, constants.priority.PRIORITY_BELOW_NORMAL))
   const late = setTimeout(clean, MOST_MS).unref()
   let printed = ''
-  child.stdout.on('data', (chunk: Buffer) => (printed += chunk.toString()))
+  child.stdout?.on('data', (chunk: Buffer) => (printed += chunk.toString()))
   const ended = new Promise<void>((done) => {
     child.once('error', () => done())
     child.once('close', (code) => {

@@ -153,10 +153,16 @@ export const turnFor = (a: Augment, { width, height }: Size, random: Random): Tu
   }
 }
 
+/** Room for as many numbers of the kind. */
+export const roomLike = <N extends Pixels | Int32Array>(numbers: N): N =>
+  new (numbers instanceof Float32Array ? Float32Array : numbers instanceof Int32Array ? Int32Array : Uint8Array)(
+    numbers.length,
+  ) as N
+
 /** Pixels of so many numbers each, turned. */
-export const turned = <P extends Pixels>(pixels: P, { width, height }: Size, channels: number, turn: Turn): P => {
+export const turned = <P extends Pixels | Int32Array>(pixels: P, { width, height }: Size, channels: number, turn: Turn): P => {
   if (!turn.mirrorX && !turn.mirrorY && turn.quarters === 0) return pixels
-  const out = (pixels instanceof Float32Array ? new Float32Array(pixels.length) : new Uint8Array(pixels.length)) as P
+  const out = roomLike(pixels)
   for (let y = 0; y < height; y++)
     for (let x = 0; x < width; x++) {
       let [fx, fy] = [x, y]

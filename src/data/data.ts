@@ -33,12 +33,18 @@ export interface OwnSource extends Numbers {
   readonly read: (i: number) => Sample | Promise<Sample>
   /** What the data are, for a run that is resumed: other words are another run. @example source({ length, read, name: 'slides, 3rd scan' }) */
   readonly name?: string
+  /**
+   * What happens to samples by chance. The input is images, as bytes or as floats, and a target of its height and width follows.
+   *
+   * @example source({ length: 1000, read, augment: { flip: 'horizontal', crop: true } })
+   */
+  readonly augment?: Augment
 }
 
 /** Samples one after the other. */
 export type Samples = Iterable<Sample> | AsyncIterable<Sample>
 /** What is told of samples that come one after the other. */
-export type StreamOptions = Numbers & Pick<OwnSource, 'name'>
+export type StreamOptions = Numbers & Pick<OwnSource, 'name' | 'augment'>
 
 /** How image files become what the model is fed. */
 export interface ImageOptions extends Pick<Numbers, 'mean' | 'std'> {
@@ -59,7 +65,7 @@ export interface ImageOptions extends Pick<Numbers, 'mean' | 'std'> {
 
 const FILES = optionsFor<Numbers>()('files', 'layout', 'mean', 'std')
 const FOLDER = optionsFor<ImageOptions>()('folder', 'fit', 'augment', 'depth', 'mostPixels', 'mean', 'std')
-const SOURCE = optionsFor<StreamOptions>()('source', 'layout', 'mean', 'std', 'name')
+const SOURCE = optionsFor<StreamOptions>()('source', 'layout', 'mean', 'std', 'name', 'augment')
 
 export type DataSet =
   | ({ readonly kind: 'images'; readonly path: string } & ImageOptions & Pick<Numbers, 'layout'>)
@@ -75,6 +81,12 @@ export interface Data {
 
 const refused = (message: string): never => {
   throw new SpillwayException(usage(message))
+}
+
+const augmentOf = <N extends { readonly augment?: Augment }>(what: string, o: N): N => {
+  const problem = o.augment && augmentProblem(o.augment)
+  if (problem !== undefined) refused(`${what}: ${problem}`)
+  return o
 }
 
 const numbersOf = <N extends Numbers>(what: string, o: N): N => {
@@ -111,13 +123,15 @@ export const folder = (path: string, o: ImageOptions = {}): Data => {
   if (o.depth !== undefined && o.depth !== 8 && o.depth !== 16) refused(`folder: depth is ${String(o.depth)}; legal: 8, 16`)
   if (o.mostPixels !== undefined && !(Number.isSafeInteger(o.mostPixels) && o.mostPixels > 0))
     refused(`folder: mostPixels is ${o.mostPixels}; legal are whole numbers of at least 1`)
-  const problem = o.augment && augmentProblem(o.augment)
-  if (problem !== undefined) refused(`folder: ${problem}`)
-  return { set: { kind: 'images', path, ...numbersOf('folder', o), layout: 'NHWC' }, parts: [] }
+  return { set: { kind: 'images', path, ...augmentOf('folder', numbersOf('folder', o)), layout: 'NHWC' }, parts: [] }
 }
 
 const isIterable = (u: unknown): u is Samples =>
   typeof u === 'object' && u !== null && (Symbol.iterator in u || Symbol.asyncIterator in u)
+
+/** Without what happens to samples by chance: as evaluations see them. */
+export const asTheyAre = ({ set, parts }: Data): Data =>
+  set.kind === 'files' ? { set, parts } : { set: { ...set, augment: {} }, parts }
 
 /** An iterator that gives itself can be gone through once. */
 const isOnce = (u: Samples): boolean =>
@@ -134,14 +148,17 @@ export function source(samples: Samples | (() => Samples), o?: StreamOptions): D
 export function source(from: OwnSource | Samples | (() => Samples), o: StreamOptions = {}): Data {
   known(SOURCE, o)
   if (typeof from === 'function')
-    return { set: { kind: 'stream', open: from, once: false, ...numbersOf('source', o) }, parts: [] }
+    return { set: { kind: 'stream', open: from, once: false, ...augmentOf('source', numbersOf('source', o)) }, parts: [] }
   if (isIterable(from))
-    return { set: { kind: 'stream', open: () => from, once: isOnce(from), ...numbersOf('source', o) }, parts: [] }
+    return {
+      set: { kind: 'stream', open: () => from, once: isOnce(from), ...augmentOf('source', numbersOf('source', o)) },
+      parts: [],
+    }
   if (typeof from !== 'object' || from === null || typeof from.read !== 'function')
     return refused('source: it takes { length, read }, something to iterate, or a function that gives that')
   if (!Number.isSafeInteger(from.length) || from.length < 1 || from.length >= 2 ** 32)
     return refused(`source: length is ${from.length}; legal are whole numbers of at least 1`)
-  return { set: { kind: 'own', ...numbersOf('source', from) }, parts: [] }
+  return { set: { kind: 'own', ...augmentOf('source', numbersOf('source', from)) }, parts: [] }
 }
 
 // ---------------------------------------------------------------- parts

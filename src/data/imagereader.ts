@@ -4,7 +4,7 @@ import { type Augment, cropFor, cutOut, type Fit, jittered, randomFor, rectangle
 import type { SampleValue } from './data'
 import { labelsOf, type Limits, pixelsOf, type Pixels, type Rectangle, type Size, sizeOf } from './decode'
 import type { ImageSample } from './images'
-import { mixed, mixFor } from './mix'
+import { mixed, mixFor, sharesOf } from './mix'
 import type { Place } from './order'
 import { dataRefused, type FedValue, type PlaceArray, type PlaceType, writeSample } from './places'
 import type { Reader } from './readers'
@@ -85,16 +85,6 @@ export const imageTypes = ({
   const { label, mask } = samples[0]!
   const target = values[1]?.shares !== undefined ? 'f32' : label !== undefined ? 'i32' : 'u8'
   return [limits.depth === 16 ? 'f32' : 'u8', ...(label === undefined && mask === undefined ? [] : ([target] as const))]
-}
-
-/** Labels as shares of the classes: all of a pixel is of its own. */
-const sharesOf = (labels: ArrayLike<number>, { classes }: NonNullable<FedValue['shares']>, name: string): Float32Array => {
-  const shares = new Float32Array(labels.length * classes)
-  for (let i = 0; i < labels.length; i++) {
-    if (!(labels[i]! < classes)) throw dataRefused(name, `target: ${labels[i]} is no class of ${classes} (0 to ${classes - 1})`)
-    shares[i * classes + labels[i]!] = 1
-  }
-  return shares
 }
 
 /** What a sample is before it is mixed with another: its pixels, and of its class or mask the labels, or their shares. */

@@ -1,14 +1,14 @@
 // Image files as samples. In: a folder of classes, of images and masks, or a list. Out: which files a sample is made of. Invariant: files
 // are listed in the order of their names, so a data set has one order; a mask that is missing is refused by its image's name.
 import { createHash } from 'node:crypto'
-import { type Dirent, readdirSync, readFileSync, statSync } from 'node:fs'
+import { type Dirent, fstatSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { basename, dirname, extname, join, relative, resolve, sep } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { SpillwayError } from '../errors/errors'
 import { onFile } from '../errors/exceptions'
-import { statAt } from '../files/whole'
+import { readRange, statAt, withFile } from '../files/whole'
 import { IMAGE } from './decode'
 
 /** Files of a sample: an image, and its class or its mask; of what is predicted, neither. */
@@ -206,9 +206,13 @@ export const imagesContent = ({ samples }: ImageList): Either<SpillwayError, str
   for (const s of samples) {
     hash.update(`${basename(s.image)} ${s.mask === undefined ? s.label : basename(s.mask)}\n`)
     for (const file of [s.image, ...(s.mask === undefined ? [] : [s.mask])]) {
-      const bytes = onFile('data', file)(() => E.right(readFileSync(file)))
-      if (E.isLeft(bytes)) return bytes
-      hash.update(`${bytes.right.length}\n`).update(bytes.right.subarray(0, ENDS_BYTES))
+      const read = withFile('data', file, (fd) => {
+        const { size } = fstatSync(fd)
+        hash.update(`${size}\n`)
+        const first = readRange(fd, 0, Math.min(size, ENDS_BYTES))
+        return first ? E.right(void hash.update(first)) : E.left('it ends before its last byte')
+      })
+      if (E.isLeft(read)) return read
     }
   }
   return E.right(`${samples.length} images, sha256 ${hash.digest('hex').slice(0, 16)}`)

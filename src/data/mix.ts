@@ -3,6 +3,7 @@
 // numbers of its own, so that a sample is cut, turned and coloured as it is without being mixed.
 import type { Augment } from './augment'
 import type { Pixels, Rectangle, Size } from './decode'
+import { dataRefused } from './places'
 import { type Random, randomOf } from './random'
 
 /** How a sample is mixed: with which of the others, and how much of it is its own. */
@@ -72,8 +73,20 @@ const pastedInto = <N extends ArrayLike<number>>(a: N, b: N, { width }: Size, r:
   return out as unknown as N
 }
 
+/** Labels as shares of the classes: all of a pixel is of its own. */
+export const sharesOf = (labels: ArrayLike<number>, { classes }: { readonly classes: number }, name: string): Float32Array => {
+  const shares = new Float32Array(labels.length * classes)
+  for (let i = 0; i < labels.length; i++) {
+    const label = labels[i]!
+    if (!(Number.isInteger(label) && label >= 0 && label < classes))
+      throw dataRefused(name, `target: ${label} is no class of ${classes} (0 to ${classes - 1})`)
+    shares[i * classes + label] = 1
+  }
+  return shares
+}
+
 /** The pixels of an image, and a label or shares for the whole of it or for each pixel. */
-interface Mixable {
+export interface Mixable {
   readonly pixels: Pixels
   readonly target?: ArrayLike<number>
 }

@@ -17,7 +17,8 @@ import { type Feed, openFeed } from './feed'
 import type { ImageWork } from './imagereader'
 import { holdsImages, type ImageList, imagesContent, openImages } from './images'
 import { chosen, type Order, orderOf, positionOf, type Share } from './order'
-import type { Augment } from './augment'
+import { type Augment, AUGMENTS } from './augment'
+import { type Chance, chanceFits, mixingProblem } from './augmented'
 import type { FedValue, PlaceType } from './places'
 import { imagesBy } from './pool'
 import { ownReader, type Reader, sampleName, streamReader } from './readers'
@@ -202,16 +203,46 @@ export type ImageSet = Extract<DataSet, { readonly kind: 'images' }>
 type FedSet = Exclude<DataSet, FilesSet | ImageSet>
 
 const lengthOf = (set: FedSet): number => (set.kind === 'own' ? set.length : 2 ** 32 - 1)
-const readerFor = (set: FedSet, values: readonly FedValue[]): Reader =>
-  set.kind === 'own' ? ownReader(set, values) : streamReader(set, values)
+const readerFor = (set: FedSet, values: readonly FedValue[], chance: Chance | undefined): Reader =>
+  set.kind === 'own' ? ownReader(set, values, chance) : streamReader(set, values, chance)
 const wordsFor = (set: FedSet): string =>
   `${set.kind === 'own' ? `${set.length} samples` : 'samples one after the other'} of ${set.name ?? 'a source of its own'}`
+
+/** As shares, of each channel. */
+const fillOf = (mean: readonly number[] | undefined, [channels]: FedValue['shape']): readonly number[] =>
+  Array.from({ length: channels }, (_, c) => mean?.[mean.length === 1 ? 0 : c] ?? 0)
+
+/** What happens to samples by chance, where anything does. */
+const chanceOf = (
+  { parts }: Data,
+  set: FedSet,
+  values: readonly FedValue[],
+  { seed }: Going,
+): Either<SpillwayError, Chance | undefined> => {
+  const { augment = {}, layout = 'NCHW', mean } = set
+  if (!AUGMENTS.some((a) => augment[a])) return E.right(undefined)
+  return pipe(
+    chanceFits(augment, values, set.kind === 'stream'),
+    E.bindTo('fed'),
+    E.bind('others', () =>
+      set.kind === 'own' ? E.mapLeft((reason: string) => usage(reason))(chosen(set.length, parts)) : E.right(undefined),
+    ),
+    E.map(({ fed: [input], others }) => ({
+      augment,
+      seed,
+      layout,
+      fill: fillOf(input.bytes?.mean ?? mean, input.shape),
+      ...(others ? { others } : {}),
+    })),
+  )
+}
 
 const openFed = (data: Data, set: FedSet, going: Going, graph: Graph): Either<SpillwayError, OpenedData> =>
   pipe(
     oneBatch(fedOf(graph)),
     E.tap((values) => fitting(set, values)),
     E.bindTo('values'),
+    E.bind('chance', ({ values }) => chanceOf(data, set, values, going)),
     E.bind('order', () =>
       set.kind !== 'stream'
         ? orderFor(lengthOf(set), data, going)
@@ -219,17 +250,25 @@ const openFed = (data: Data, set: FedSet, going: Going, graph: Graph): Either<Sp
           ? E.left(usage('shuffle: samples that come one after the other have no other order: give { length, read }'))
           : E.right<never, Order>({ length: lengthOf(set), at: (position) => ({ epoch: 0, index: position }) }),
     ),
-    E.map(({ values, order }) => {
-      const content = `${wordsFor(set)}${wayWords(data, going)}`
+    E.map(({ values, order, chance }) => {
+      const content = `${wordsFor(set)}${wayWords(data, going)}${chance ? `, augment ${JSON.stringify(chance.augment)}` : ''}`
+      const layout = chance ? 'NHWC' : set.layout
       const numbers = (value: FedValue, type: PlaceType) => ({
-        ...(set.layout === undefined ? {} : { layout: set.layout }),
+        ...(layout === undefined ? {} : { layout }),
         ...scaledFor(value, set, type === 'u8'),
       })
       return {
         source: {
           kind: 'fed',
           open: () =>
-            openFeed({ reader: readerFor(set, values), order, values, share: going.share, prefetch: going.prefetch, numbers }),
+            openFeed({
+              reader: readerFor(set, values, chance),
+              order,
+              values,
+              share: going.share,
+              prefetch: going.prefetch,
+              numbers,
+            }),
           nameOf: (position) => sampleName(order.at(position).index),
         },
         samples: set.kind === 'stream' ? undefined : order.length,
@@ -270,12 +309,8 @@ const imageValues = (
     return E.left(usage('image files feed a model of one input and one target'))
   if (!target.labels && !target.shares)
     return E.left(usage('image files give classes or masks: the model takes them with a loss of classes, as cross-entropy'))
-  if (!target.shares && (augment.mixup || (augment.cutmix && samples[0]!.mask === undefined)))
-    return E.left(
-      usage(
-        `augment.${augment.mixup ? 'mixup' : 'cutmix'} makes shares of classes: the loss is one of shares, softCrossEntropy() (--loss soft-cross-entropy)`,
-      ),
-    )
+  const unmixed = mixingProblem(augment, target, samples[0]!.mask !== undefined)
+  if (unmixed !== undefined) return E.left(usage(unmixed))
   const size = target.shape[1] * target.shape[2]
   const most = target.shares?.classes ?? target.labels?.classes ?? Number.POSITIVE_INFINITY
   if (samples[0]!.label !== undefined && size !== 1)
@@ -290,10 +325,6 @@ const imageValues = (
     return E.left(usage(`there are ${classes.length} classes of images, and the model has ${most}`))
   return E.right([input, target])
 }
-
-/** As shares, of each channel. */
-const fillOf = (mean: readonly number[] | undefined, [channels]: FedValue['shape']): readonly number[] =>
-  Array.from({ length: channels }, (_, c) => mean?.[mean.length === 1 ? 0 : c] ?? 0)
 
 /** Samples of image files, decoded ahead of the step. */
 const fedImages = (

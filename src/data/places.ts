@@ -74,8 +74,8 @@ const labelProblem = (value: FedValue, labels: ArrayLike<number>): string | unde
 
 const numbersIn = (given: SampleValue): ArrayLike<number> => (typeof given === 'number' ? [given] : given)
 
-/** What is wrong with a value of a sample, in words. */
-const problemOf = (into: PlaceArray, value: FedValue, given: SampleValue | undefined): string | undefined => {
+/** What is wrong with a value of a sample, wherever it goes, in words. */
+export const valueProblem = (value: FedValue, given: SampleValue | undefined): string | undefined => {
   if (given === undefined) return 'it has none'
   if (typeof given !== 'number' && !ArrayBuffer.isView(given) && !Array.isArray(given))
     return 'legal are numbers in an array, or one label'
@@ -83,10 +83,14 @@ const problemOf = (into: PlaceArray, value: FedValue, given: SampleValue | undef
   const size = elementsOf(value)
   if (numbers.length !== size) return `${numbers.length} numbers, but the model takes ${shapeWords(value)}, which is ${size}`
   if (value.bytes && !isBytes(given)) return 'the model begins with fromBytes and takes bytes: give them in a Uint8Array'
-  if (into instanceof Uint8Array && !isBytes(given))
-    return 'the first sample held bytes, and this one does not: give all of them in arrays of one type'
   return value.labels && labelProblem(value, numbers)
 }
+
+/** The same, and what is wrong with it here. */
+const problemOf = (into: PlaceArray, value: FedValue, given: SampleValue | undefined): string | undefined =>
+  given !== undefined && into instanceof Uint8Array && ArrayBuffer.isView(given) && !isBytes(given) && !value.bytes
+    ? 'the first sample held bytes, and this one does not: give all of them in arrays of one type'
+    : valueProblem(value, given)
 
 /** Writes one value of a sample; `name` is the sample, for words. */
 export const writeSample = (

@@ -1,5 +1,6 @@
 // Samples that JavaScript reads, on its own thread. In: a user's function or something to iterate. Out: a Reader, which puts any sample
 // where it is asked to. Invariant: what users' code throws comes out as it is; a stream is gone through in order, again when it is over.
+import { type Chance, sampleByChance } from './augmented'
 import type { DataSet, Sample, Samples } from './data'
 import type { Place } from './order'
 import { dataRefused, type FedValue, type PlaceArray, type PlaceType, typeFor, writeSample } from './places'
@@ -35,10 +36,18 @@ const readerOf = (
   inTurn: boolean,
   sampleAt: (place: Place, position: number) => Promise<{ readonly sample: unknown; readonly name: string }>,
   close: () => void,
+  chance?: Chance,
 ): Reader => {
-  const good = async (place: Place, position: number): Promise<{ readonly sample: Sample; readonly name: string }> => {
+  type Good = { readonly sample: Sample; readonly name: string }
+  const given = async (place: Place, position: number): Promise<Good> => {
     const { sample, name } = await sampleAt(place, position)
     return { sample: checked(sample, values, name), name }
+  }
+  const good = async (place: Place, position: number): Promise<Good> => {
+    const own = await given(place, position)
+    if (!chance) return own
+    const other = (index: number): Promise<Good> => given({ epoch: place.epoch, index }, position)
+    return { ...own, sample: await sampleByChance(values as [FedValue, ...FedValue[]], chance, place, own, other) }
   }
   return {
     inTurn,
@@ -56,12 +65,13 @@ const readerOf = (
 
 export const sampleName = (index: number): string => `sample ${index} (counted from 0)`
 
-export const ownReader = ({ read }: Own, values: readonly FedValue[]): Reader =>
+export const ownReader = ({ read }: Own, values: readonly FedValue[], chance?: Chance): Reader =>
   readerOf(
     values,
     false,
     async ({ index }) => ({ sample: await read(index), name: sampleName(index) }),
     () => {},
+    chance,
   )
 
 type AnyIterator = Iterator<unknown> | AsyncIterator<unknown>
@@ -75,7 +85,7 @@ const leave = async (iterator: AnyIterator | undefined): Promise<void> => {
   } catch {}
 }
 
-export const streamReader = (set: Stream, values: readonly FedValue[]): Reader => {
+export const streamReader = (set: Stream, values: readonly FedValue[], chance?: Chance): Reader => {
   let iterator: AnyIterator | undefined
   let next = 0
   let inPass = 0
@@ -105,5 +115,5 @@ export const streamReader = (set: Stream, values: readonly FedValue[]): Reader =
     while (held?.position !== position) held = { position: next, sample: await one() }
     return { sample: held.sample, name: sampleName(position) }
   }
-  return readerOf(values, true, sampleAt, () => void leave(iterator))
+  return readerOf(values, true, sampleAt, () => void leave(iterator), chance)
 }

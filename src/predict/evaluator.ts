@@ -17,7 +17,7 @@ import type { Known } from '../../staging/core/options'
 import { fingerprint } from '../../staging/graph/fingerprint'
 import { takesBytes, type Value, valueBytes } from '../../staging/graph/graph'
 import { lossBy, lossEntry } from '../../staging/ops/loss'
-import type { Data } from '../data/data'
+import { asTheyAre, type Data } from '../data/data'
 import { differencesFrom, takenFor } from '../data/description'
 import { dataAt, fedOf } from '../data/open'
 import { type SpillwayError, usage } from '../errors/errors'
@@ -163,7 +163,7 @@ const readyOf = (
     E.let('description', () => (typeof weights === 'string' ? descriptionOf(weights) : undefined)),
     E.bind('data', ({ description }) => {
       if (data === undefined) return E.left(usage('evaluate needs data'))
-      const taken = takenFor(typeof data === 'string' ? dataAt(data) : data, description, takesBytes(graph))
+      const taken = takenFor(asTheyAre(typeof data === 'string' ? dataAt(data) : data), description, takesBytes(graph))
       for (const text of taken.notes) options.onNote?.(text)
       return E.right(taken.data)
     }),

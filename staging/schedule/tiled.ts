@@ -3,7 +3,7 @@
 // prices for what crosses between segments (nothing; what the link takes for it), and two shapes; the simulator chooses.
 // Free crossings give short segments with small halos; dear ones give long segments that keep little.
 import { isLeft, right } from 'fp-ts/Either'
-import type { Graph } from '../graph/graph'
+import { type Graph, trains } from '../graph/graph'
 import type { Machine } from '../graph/machine'
 import { type Segment, tilesOf } from '../plan/plan'
 import type { OpCost } from '../tile/footprint'
@@ -17,7 +17,8 @@ import { layOut } from './layout'
 import { onceFor } from './remember'
 
 const TILE_SIZES = 12
-const MOST_TILES = 512
+/** Of a step of training; of what only predicts, whose images are larger than any that is trained on. */
+const mostTiles = (graph: Graph): number => (trains(graph) ? 512 : 2048)
 /** Tiles may be faster than the whole on machines with caches; where op times are a roofline, halos and launches only add. */
 const surely = (machine: Machine): number => (machine.simulated ? 1 : 0.85)
 
@@ -79,7 +80,7 @@ function* refine(
     const chosen = o.join ? segmentation(p, limited) : apart(p, limited)
     const key = chosen.map((s) => `${s.from}:${s.grid.B}x${s.grid.H}x${s.grid.W}`).join()
     const tiles = chosen.map((s) => tilesOf(s.grid))
-    if (seen.has(key) || Math.max(...tiles) === 1 || Math.max(...tiles) > MOST_TILES) continue
+    if (seen.has(key) || Math.max(...tiles) === 1 || Math.max(...tiles) > mostTiles(graph)) continue
     seen.add(key)
     const candidate = inTiles(graph, machine, chosen)
     if (!candidate) continue

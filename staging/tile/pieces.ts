@@ -115,7 +115,13 @@ class Growing {
 }
 
 export const piecesOf = (graph: Graph, costs: readonly OpCost[]): ForwardPieces => {
-  const clean = new Map(profileForward(graph).cuts.map((c) => [c.at, c]))
+  // What is kept for a backward pass costs whatever crosses for long; without one, several values may cross.
+  const forwards = trains(graph) ? 2 : 1
+  const legal = new Map(
+    profileForward(graph)
+      .cuts.filter((c) => c.clean || forwards === 1)
+      .map((c) => [c.at, c]),
+  )
   const ops: Op[][] = []
   const pieces: Piece[] = []
   let at = 0
@@ -124,8 +130,8 @@ export const piecesOf = (graph: Graph, costs: readonly OpCost[]): ForwardPieces 
     run.ops.forEach((op, i) => {
       here.push(op)
       at++
-      const cut = clean.get(at)
-      if (i < run.ops.length - 1 && !cut?.clean) return
+      const cut = legal.get(at)
+      if (i < run.ops.length - 1 && !cut) return
       ops.push(here)
       pieces.push({ run: r, most: mostTiles(graph, run, here), crossingBytes: cut?.bytes ?? 0 })
       here = []
@@ -134,7 +140,6 @@ export const piecesOf = (graph: Graph, costs: readonly OpCost[]): ForwardPieces 
   const backward = backwardSeconds(graph, costs)
   const read = new Set(graph.ops.filter((o) => o.phase === 'backward').flatMap((o) => o.ins))
   const operands = new Map(graph.ops.map((op) => [op.id, operandsOf(graph, op)]))
-  const forwards = trains(graph) ? 2 : 1
   const rows = ops.map((_, j) => ({
     stretches: [] as Stretch[],
     next: j,

@@ -6,10 +6,11 @@ import { join } from 'node:path'
 import { isLeft, right } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { conv2d, crossEntropy, model } from '../../dsl'
-import { files, folder, split } from '../../src/data/data'
+import { conv2d, crossEntropy, model, softCrossEntropy } from '../../dsl'
+import { type Data, files, folder, source, split } from '../../src/data/data'
 import { errorText } from '../../src/errors/errors'
 import { writeTensors } from '../../src/files/safetensors'
+import { evaluate } from '../../src/predict/evaluator'
 import { train, trainTask } from '../../src/train/trainer'
 import { png } from '../src/data/png'
 import images from './images-model'
@@ -18,6 +19,7 @@ import { staged } from './runs'
 
 const root = mkdtempSync(join(tmpdir(), 'spillway-pictures-'))
 test.after(() => rmSync(root, { recursive: true }))
+const plan = staged(images, { loss: crossEntropy })
 
 const pixels = (n: number, seed: number): Uint8Array =>
   Uint8Array.from({ length: n }, (_, i) => (i * 31 + seed * 57 + ((i * seed) % 7)) & 255)
@@ -93,7 +95,40 @@ test('mixed images train with shares of classes, alike by any number of threads;
   assert.match(JSON.parse(out).error.message, /augment\.mixup makes shares of classes: the loss is one of shares/)
 })
 
-const plan = staged(images, { loss: crossEntropy })
+test("a source of one's own, by chance, gives the bits of the same images in files", async () => {
+  const at = join(root, 'own')
+  const COUNT = 6
+  for (let i = 0; i < COUNT; i++) {
+    mkdirSync(join(at, String(Number(i > 2))), { recursive: true })
+    const picture = { width: 16, height: 16, bits: 8, colour: 'rgb', pixels: pixels(768, i) } as const
+    writeFileSync(join(at, String(Number(i > 2)), `${i}.png`), png(picture))
+  }
+  const augment = { flip: 'both', turns: true, jitter: true, cutout: true } as const
+  const read = (i: number) => ({ input: pixels(768, i), target: Number(i > 2) })
+  const own = source({ length: COUNT, layout: 'NHWC', mean: [0.5], read, augment })
+  const go = { steps: 5, seed: 1, shuffle: true } as const
+  const [a, b] = [folder(at, { mean: [0.5], augment }), own]
+  const [one, other] = [await train(images, plan, { ...go, data: a }), await train(images, plan, { ...go, data: b })]
+  assert.equal([other.losses, other.weightsSha256], [one.losses, one.weightsSha256])
+  const mixing = { mixup: true, cutmix: true, flip: 'horizontal' } as const
+  const mixed = staged(images, { loss: softCrossEntropy() })
+  const [files1, own1] = [
+    folder(at, { mean: [0.5], augment: mixing }),
+    source({ length: COUNT, layout: 'NHWC', mean: [0.5], read, augment: mixing }),
+  ]
+  const [c, d] = [await train(images, mixed, { ...go, data: files1 }), await train(images, mixed, { ...go, data: own1 })]
+  assert.equal([d.losses, d.weightsSha256], [c.losses, c.weightsSha256])
+})
+
+test('evaluations see samples as they are', async () => {
+  const read = (i: number) => ({ input: pixels(768, i), target: i % 2 })
+  const save = join(root, 'seen.safetensors')
+  const own = { length: 5, layout: 'NHWC', mean: [0.5], read } as const
+  await train(images, plan, { steps: 1, data: source(own), save })
+  const measured = staged(images, { mode: 'evaluate', loss: crossEntropy })
+  const evaluated = async (data: Data): Promise<number> => (await evaluate(images, measured, { weights: save, data })).loss
+  assert.is(await evaluated(source({ ...own, augment: { flip: 'both', jitter: true } })), await evaluated(source(own)))
+})
 
 test('images of the right size give the bits of the same bytes in an array', async () => {
   const at = join(root, 'exact')

@@ -1,8 +1,8 @@
 // What types say of a model file beside the command that loads it: warnings with their places, whose absence, slowness or presence changes
 // neither the answer nor the exit code. A compiler of three lines stands in for TypeScript where it is to be quick, slow or broken.
 // timeout 300
-import { spawnSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { spawn, spawnSync } from 'node:child_process'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'uvu'
@@ -92,6 +92,20 @@ test('who does not answer is not waited for, and leaves nothing', () => {
   assert.equal([code, err], [0, ''])
   assert.ok(seconds < 30, `${seconds} s`)
   assert.equal(readdirSync(join(project, 'node_modules', '.cache', 'spillway')), [])
+})
+
+test('who is killed leaves no compiler running', async () => {
+  const project = projectOf({ compiler: { text: "require('fs').writeFileSync('pid', String(process.pid)); for (;;);\n" } })
+  const child = spawn(process.execPath, [join(root, 'scripts', 'spillway.js'), ...LONG], { cwd: project, stdio: 'ignore' })
+  const told = join(project, 'node_modules', '.cache', 'spillway', 'pid')
+  const until = async (done: () => boolean): Promise<void> => {
+    for (const end = Date.now() + 60_000; !done() && Date.now() < end; ) await new Promise((r) => setTimeout(r, 50))
+    assert.ok(done())
+  }
+  await until(() => existsSync(told) && readFileSync(told, 'utf8') !== '')
+  const compiler = Number(readFileSync(told, 'utf8'))
+  child.kill('SIGKILL')
+  await until(() => !existsSync(`/proc/${compiler}`) || /^State:\tZ/m.test(readFileSync(`/proc/${compiler}/status`, 'utf8')))
 })
 
 test('a command that fails says so in its own words', () => {
