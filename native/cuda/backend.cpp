@@ -14,76 +14,78 @@ bool has_note(const std::vector<cudnnBackendNumericalNote_t>& notes, cudnnBacken
   return std::find(notes.begin(), notes.end(), note) != notes.end();
 }
 
-/// None when the engine cannot be asked.
-std::vector<cudnnBackendNumericalNote_t> notes_of(const Descriptor& config) {
+using Notes = std::vector<cudnnBackendNumericalNote_t>;
+
+Result<Notes> notes_of(const Descriptor& config) {
   Result<Descriptor> engine = Descriptor::create(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-  if (!engine.ok()) return {};
+  if (!engine.ok()) return engine.status();
   int64_t found = 0;
   cudnnBackendDescriptor_t into = engine.value().raw();
-  if (api().cudnnBackendGetAttribute(config.raw(), CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &found, &into) != CUDNN_STATUS_SUCCESS) return {};
-  std::vector<cudnnBackendNumericalNote_t> notes(CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
-  if (api().cudnnBackendGetAttribute(into, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, int64_t(notes.size()), &found, notes.data()) != CUDNN_STATUS_SUCCESS) return {};
+  SPILLWAY_TRY(checked(api().cudnnBackendGetAttribute(config.raw(), CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &found, &into), "asking for an engine"));
+  Notes notes(CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
+  SPILLWAY_TRY(checked(api().cudnnBackendGetAttribute(into, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, int64_t(notes.size()), &found, notes.data()), "asking for an engine's notes"));
   notes.resize(size_t(std::clamp<int64_t>(found, 0, int64_t(notes.size()))));
   return notes;
 }
 
 enum class Worth { exact, loose, nothing };
 
-/// Large Winograd tiles lose digits; tensor cores round their inputs.
-Worth worth_of(const Descriptor& config, bool tensor_cores) {
-  const auto notes = notes_of(config);
+/// Large Winograd tiles lose digits; tensor cores round their inputs, and what converts them down rounds them further than was asked for.
+Worth worth_of(const Notes& notes, bool tensor_cores) {
+  if (has_note(notes, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)) return Worth::nothing;
   if (has_note(notes, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)) return Worth::nothing;
   if (has_note(notes, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6) || has_note(notes, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13)) return Worth::nothing;
-  if (!tensor_cores && (has_note(notes, CUDNN_NUMERICAL_NOTE_TENSOR_CORE) || has_note(notes, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS))) return Worth::nothing;
+  if (!tensor_cores && has_note(notes, CUDNN_NUMERICAL_NOTE_TENSOR_CORE)) return Worth::nothing;
   return has_note(notes, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) ? Worth::loose : Worth::exact;
 }
 
-/// Empty when cuDNN knows none in this mode.
-std::vector<Descriptor> configs_of(const Descriptor& graph, cudnnBackendHeurMode_t mode) {
+/// Empty when cuDNN knows none in this mode; any other answer is a failure.
+Result<std::vector<Descriptor>> configs_of(const Descriptor& graph, cudnnBackendHeurMode_t mode) {
   constexpr int64_t MOST = 32;
   Result<Descriptor> made = Descriptor::create(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-  if (!made.ok()) return {};
+  if (!made.ok()) return made.status();
   Descriptor heuristics = std::move(made).value();
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph).set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
-  if (!heuristics.finalize().ok()) return {};
   std::vector<Descriptor> configs;
+  const auto none_or = [&](const Status& why) { return why.code == Code::illegal ? Result<std::vector<Descriptor>>(std::vector<Descriptor>()) : Result<std::vector<Descriptor>>(why); };
+  if (Status s = heuristics.finalize(); !s.ok()) return none_or(within(s, "cuDNN's heuristics: "));
   std::vector<cudnnBackendDescriptor_t> raw;
   for (int64_t i = 0; i < MOST; i++) {
     Result<Descriptor> config = Descriptor::create(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
-    if (!config.ok()) return {};
+    if (!config.ok()) return config.status();
     configs.push_back(std::move(config).value());
     raw.push_back(configs.back().raw());
   }
   int64_t found = 0;
-  if (api().cudnnBackendGetAttribute(heuristics.raw(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, MOST, &found, raw.data()) != CUDNN_STATUS_SUCCESS) return {};
+  const Status asked = checked(api().cudnnBackendGetAttribute(heuristics.raw(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, MOST, &found, raw.data()), "cuDNN's heuristics");
+  if (!asked.ok()) return none_or(asked);
   configs.resize(size_t(std::clamp<int64_t>(found, 0, MOST)));
   return configs;
 }
 
-/// Null when the engine does not take the operation after all.
-std::unique_ptr<ExecutionPlan> plan_of(cudnnHandle_t handle, const Descriptor& config) {
+/// Refused when the engine does not take the operation after all.
+Result<std::unique_ptr<ExecutionPlan>> plan_of(cudnnHandle_t handle, const Descriptor& config) {
   Result<Descriptor> made = Descriptor::create(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-  if (!made.ok()) return nullptr;
+  if (!made.ok()) return made.status();
   auto plan = std::make_unique<ExecutionPlan>();
   plan->plan = std::move(made).value();
   plan->plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle).set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
-  if (!plan->plan.finalize().ok()) return nullptr;
+  SPILLWAY_TRY(plan->plan.finalize());
   int64_t found = 0;
-  if (api().cudnnBackendGetAttribute(plan->plan.raw(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &found, &plan->workspace_bytes) != CUDNN_STATUS_SUCCESS)
-    return nullptr;
+  SPILLWAY_TRY(checked(api().cudnnBackendGetAttribute(plan->plan.raw(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &found, &plan->workspace_bytes), "asking for an engine's workspace"));
   return plan;
 }
 
 }  // namespace
 
 Result<cudnnHandle_t> cudnn_handle() {
-  static const Result<cudnnHandle_t> made = []() -> Result<cudnnHandle_t> {
-    if (!cudnn().ok()) return cudnn().status();
-    cudnnHandle_t handle = nullptr;
-    const Status s = checked(api().cudnnCreate(&handle), "cudnnCreate");
-    return s.ok() ? Result<cudnnHandle_t>(handle) : Result<cudnnHandle_t>(s);
-  }();
-  return made;
+  static std::mutex mutex;
+  static cudnnHandle_t made = nullptr;  // of the process, which does not give it back
+  const std::lock_guard lock(mutex);
+  if (made) return made;
+  if (!cudnn().ok()) return cudnn().status();
+  const Status s = checked(api().cudnnCreate(&made), "cudnnCreate");
+  return s.ok() ? Result<cudnnHandle_t>(made) : Result<cudnnHandle_t>(s);
 }
 
 Result<Descriptor> Descriptor::create(cudnnBackendDescriptorType_t type) {
@@ -112,23 +114,34 @@ Result<Engines> Engines::of(std::vector<Descriptor> operations, const EngineLimi
   });
   if (!graph.ok()) return graph.status();
   Engines e(std::move(operations), std::move(graph).value(), limits, raw_handle);
-  for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
-    for (Descriptor& config : configs_of(e.graph_, mode)) e.configs_.push_back(std::move(config));
+  for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
+    Result<std::vector<Descriptor>> configs = configs_of(e.graph_, mode);
+    if (!configs.ok()) return configs.status();
+    for (Descriptor& config : configs.value()) e.configs_.push_back(std::move(config));
+  }
   return e;
 }
 
 void Engines::try_next() {
   const Descriptor& config = configs_[tried_++];
-  const Worth worth = worth_of(config, limits_.tensor_cores);
+  const auto left_out = [&](const Status& why) {
+    if (why.code != Code::illegal && failure_.ok()) failure_ = why;
+  };
+  const Result<Notes> notes = notes_of(config);
+  if (!notes.ok()) return left_out(notes.status());
+  const Worth worth = worth_of(notes.value(), limits_.tensor_cores);
   if (worth == Worth::nothing) return;
-  std::unique_ptr<ExecutionPlan> plan = plan_of(handle_, config);
-  if (plan && plan->workspace_bytes <= limits_.most_workspace) found_[worth == Worth::loose].push_back(std::move(plan));
+  Result<std::unique_ptr<ExecutionPlan>> plan = plan_of(handle_, config);
+  if (!plan.ok()) return left_out(plan.status());
+  if (plan.value()->workspace_bytes <= limits_.most_workspace) found_[worth == Worth::loose].push_back(std::move(plan).value());
 }
 
-const ExecutionPlan* Engines::nth(const Rank& choice) {
+Result<const ExecutionPlan*> Engines::nth(const Rank& choice) {
   const auto& found = found_[choice.loose];
   while (found.size() <= choice.rank && tried_ < configs_.size()) try_next();
-  return found.size() > choice.rank ? found[choice.rank].get() : nullptr;
+  if (found.size() > choice.rank) return found[choice.rank].get();
+  if (found_[0].empty() && !failure_.ok()) return failure_;
+  return static_cast<const ExecutionPlan*>(nullptr);
 }
 
 Status execute(const ExecutionPlan& plan, const std::vector<Bound>& tensors, void* workspace, cudaStream_t stream) {

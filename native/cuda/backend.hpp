@@ -66,8 +66,8 @@ class Engines {
  public:
   /// What cuDNN's heuristics name for these operations, the functional fallbacks behind the fast ones.
   static Result<Engines> of(std::vector<Descriptor> operations, const EngineLimits& limits);
-  /// In cuDNN's order; null when there are not so many.
-  const ExecutionPlan* nth(const Rank& choice);
+  /// In cuDNN's order; null when there are not so many. An engine that fails is left out; where none is left, that is the reason.
+  Result<const ExecutionPlan*> nth(const Rank& choice);
 
  private:
   Engines(std::vector<Descriptor> operations, Descriptor graph, const EngineLimits& limits, cudnnHandle_t handle)
@@ -80,6 +80,7 @@ class Engines {
   Descriptor graph_;
   std::vector<Descriptor> configs_;
   size_t tried_ = 0;
+  Status failure_;    // of the first engine that failed
   std::vector<std::unique_ptr<ExecutionPlan>> found_[2];  // those that repeat bit for bit, and the loose
 };
 

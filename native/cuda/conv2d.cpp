@@ -98,18 +98,33 @@ Shaped shaped(const KernelCall& c, Precision precision) {
   return s;
 }
 
+/// Whether x, cut out, would be zeros for the most part: a wide dilation that meets next to nothing. No library is asked then.
+bool cut_is_mostly_nothing(const Shaped& s) {
+  constexpr int64_t MORE = 8, WORTH_ELEMENTS = int64_t(1) << 24;
+  return s.cut && s.problem.x[2] * s.problem.x[3] > MORE * s.x->dims[2] * s.x->dims[3] && s.problem.x[0] * s.problem.x[1] * s.problem.x[2] * s.problem.x[3] > WORTH_ELEMENTS;
+}
+
+Result<ConvolutionWay> way_of(const Shaped& s, uint32_t number) {
+  if (!cut_is_mostly_nothing(s)) return convolution_way(s.problem, rank_of(number));
+  return number == 0 ? Result<ConvolutionWay>(ConvolutionWay{}) : Result<ConvolutionWay>(refuse("cuDNN is not asked for this convolution"));
+}
+
 int64_t bytes_of(const Sizes& s, DType stored) { return s[0] * s[1] * s[2] * s[3] * int64_t(dtype_bytes(stored)); }
 
 /// Floats with a 1x1 window look the same either way.
 bool rewrites_weights(const Problem& p, const ConvolutionWay& way) { return way.stored_w == DType::bf16 || (p.w[2] * p.w[3] > 1 && p.w[1] > 1); }
 
-/// Places in the workspace, whose start is rounded up to ALIGN: x cut out, weights as cuDNN takes them, cuDNN's own scratch (or the sums of a bias, before it is needed).
-struct Layout { int64_t cut, weights, scratch, bytes; };
+/// A fused bias is taken in the stored type.
+bool rewrites_bias(const Shaped& s, const ConvolutionWay& way) { return way.fused && s.bias && s.problem.factors == Factors::bf16; }
+
+/// Places in the workspace, whose start is rounded up to ALIGN: x cut out, weights and a bias as cuDNN takes them, cuDNN's own scratch (or the sums of a bias, before it is needed).
+struct Layout { int64_t cut, weights, bias, scratch, bytes; };
 
 Layout layout(const Shaped& s, const ConvolutionWay& way) {
   const int64_t cut = s.cut ? aligned(bytes_of(s.problem.x, s.x->dtype)) : 0, weights = rewrites_weights(s.problem, way) ? aligned(bytes_of(s.problem.w, way.stored_w)) : 0;
+  const int64_t bias = rewrites_bias(s, way) ? aligned(s.bias->dims[0] * int64_t(dtype_bytes(DType::bf16))) : 0, before = cut + weights + bias;
   const int64_t scratch = std::max(way.plan->workspace_bytes, s.db ? bias_gradient_workspace(*s.dy) : 0);
-  return {0, cut, cut + weights, cut + weights + scratch + (cut + weights + scratch > 0 ? ALIGN : 0)};
+  return {0, cut, cut + weights, before, before + scratch + (before + scratch > 0 ? ALIGN : 0)};
 }
 
 class Convolution final : public Ready {
@@ -130,7 +145,9 @@ class Convolution final : public Ready {
     if (s.cut && !writes_x) SPILLWAY_TRY(gather_grid(*s.x, *s.cut, x, stream));
     if (w != s.w->data && !writes_w) SPILLWAY_TRY(weights_to_channels_last(*s.w, way_.stored_w, w, stream));
     std::vector<Bound> tensors{{X, x}, {W, w}, {Y, s.y->data}};
-    if (way_.fused && s.bias) tensors.push_back({BIAS, s.bias->data});
+    void* const bias = rewrites_bias(s, way_) ? space + at_.bias : s.bias ? s.bias->data : nullptr;
+    if (rewrites_bias(s, way_)) SPILLWAY_TRY(weights_to_channels_last(*s.bias, DType::bf16, bias, stream));
+    if (way_.fused && s.bias) tensors.push_back({BIAS, bias});
     SPILLWAY_TRY(execute(*way_.plan, tensors, space + at_.scratch, stream));
     if (s.cut && writes_x) SPILLWAY_TRY(scatter_grid(*s.x, *s.cut, x, stream));
     if (w != s.w->data && writes_w) SPILLWAY_TRY(weights_from_channels_last(*s.w, way_.stored_w, w, stream));
@@ -148,15 +165,17 @@ class Convolution final : public Ready {
 
 Result<std::vector<Way>> convolution_ways(const KernelCall& call, Precision precision, uint32_t most) {
   const Shaped s = shaped(call, precision);
+  const Result<ConvolutionWay> first = way_of(s, 0);
+  if (!first.ok()) return first.status();
+  if (!first.value().plan) return std::vector{Way{0, true, uint64_t(own_functions(call.kind)->workspace(call)), "own"}};
   return library_ways(most, "cuDNN", [&](uint32_t number) -> Result<int64_t> {
-    const Result<ConvolutionWay> way = convolution_way(s.problem, rank_of(number));
-    if (!way.ok()) return way.status();
-    return way.value().plan ? layout(s, way.value()).bytes : own_functions(call.kind)->workspace(call);
+    const Result<ConvolutionWay> way = way_of(s, number);
+    return way.ok() ? Result<int64_t>(layout(s, way.value()).bytes) : Result<int64_t>(way.status());
   });
 }
 
 Result<std::unique_ptr<Ready>> ready_convolution(const KernelCall& call, Precision precision) {
-  const Result<ConvolutionWay> way = convolution_way(shaped(call, precision).problem, rank_of(call.way));
+  const Result<ConvolutionWay> way = way_of(shaped(call, precision), call.way);
   if (!way.ok()) return way.status();
   if (!way.value().plan) return ready_own(call);
   return std::unique_ptr<Ready>(std::make_unique<Convolution>(call, way.value(), precision));

@@ -105,7 +105,7 @@ Graph graph_of(const Problem& p) {
   const Epilogue& e = p.epilogue;
   const DType stored = stored_type(p.factors);
   const auto result = [&](bool last, int64_t id) { return last ? tensor(Y, p.y, p.align_y, stored) : tensor(id, p.y, p.align_y, DType::f32); };
-  const Result<Descriptor> x = tensor(X, p.x, p.align_x, stored), w = tensor(W, p.w, WHOLE_ALIGN, p.stored_w), bias = tensor(BIAS, {1, p.y[1], 1, 1}, WHOLE_ALIGN, DType::f32);
+  const Result<Descriptor> x = tensor(X, p.x, p.align_x, stored), w = tensor(W, p.w, WHOLE_ALIGN, p.stored_w), bias = tensor(BIAS, {1, p.y[1], 1, 1}, WHOLE_ALIGN, stored);
   const Result<Descriptor> convolved = result(!e.any(), CONVOLVED), biased = result(!e.rectified, BIASED), rectified = result(true, Y);
   Graph g;
   for (const auto* d : {&x, &w, &bias, &convolved, &biased, &rectified})
@@ -120,18 +120,24 @@ Graph graph_of(const Problem& p) {
   return g;
 }
 
-/// Null: cuDNN does not describe it, and so has no engine for it.
-Engines* engines_of(const Problem& p) {
-  static std::map<Problem, std::optional<Engines>> known;
+/// Null: cuDNN says that it has no engine for it. What fails otherwise is asked again next time.
+Result<Engines*> engines_of(const Problem& p) {
+  static auto& known = *new std::map<Problem, std::optional<Engines>>;  // the libraries may be gone before statics are
   const auto found = known.find(p);
   if (found != known.end()) return found->second ? &*found->second : nullptr;
-  std::optional<Engines>& engines = known[p];
   Graph graph = graph_of(p);
-  if (!graph.status.ok()) return nullptr;
-  Result<Engines> made = Engines::of(std::move(graph.operations), {p.factors != Factors::full, MOST_WORKSPACE});
-  if (!made.ok()) return nullptr;
-  engines.emplace(std::move(made).value());
-  return &*engines;
+  Result<Engines> made = graph.status.ok() ? Engines::of(std::move(graph.operations), {p.factors != Factors::full, MOST_WORKSPACE}) : Result<Engines>(graph.status);
+  if (!made.ok() && made.status().code != Code::illegal) return within(made.status(), "cuDNN cannot be asked for a convolution: ");
+  std::optional<Engines>& engines = known[p];
+  if (made.ok()) engines.emplace(std::move(made).value());
+  return engines ? &*engines : nullptr;
+}
+
+/// Of a problem that may have no engine at all: null.
+Result<const ExecutionPlan*> plan_of(const Problem& p, const Rank& choice) {
+  const Result<Engines*> engines = engines_of(p);
+  if (!engines.ok()) return engines.status();
+  return engines.value() ? engines.value()->nth(choice) : Result<const ExecutionPlan*>(static_cast<const ExecutionPlan*>(nullptr));
 }
 
 }  // namespace
@@ -141,21 +147,24 @@ Result<ConvolutionWay> convolution_way(const Problem& asked, const Rank& choice)
   const std::lock_guard lock(mutex);
   if (const auto handle = cudnn_handle(); !handle.ok()) return handle.status();
   Problem p = asked;
-  if (p.stored_w != stored_type(p.factors))
-    if (Engines* const wide = engines_of(p); !wide || !wide->nth({0, false})) p.stored_w = stored_type(p.factors);
+  if (p.stored_w != stored_type(p.factors)) {
+    const Result<const ExecutionPlan*> wide = plan_of(p, {0, false});
+    if (!wide.ok()) return wide.status();
+    if (!wide.value()) p.stored_w = stored_type(p.factors);
+  }
   uint32_t fused = 0;
-  if (Engines* engines = choice.rank > 0 && p.epilogue.any() ? engines_of(p) : nullptr)
-    for (; fused < MOST_FUSED; fused++) {
-      const ExecutionPlan* plan = engines->nth({fused, choice.loose});
-      if (!plan) break;
-      if (fused + 1 == choice.rank) return ConvolutionWay{plan, true, p.stored_w};
-    }
+  for (; choice.rank > 0 && p.epilogue.any() && fused < MOST_FUSED; fused++) {
+    const Result<const ExecutionPlan*> plan = plan_of(p, {fused, choice.loose});
+    if (!plan.ok()) return plan.status();
+    if (!plan.value()) break;
+    if (fused + 1 == choice.rank) return ConvolutionWay{plan.value(), true, p.stored_w};
+  }
   Problem plain = p;
   plain.epilogue = {};
-  Engines* const engines = engines_of(plain);
-  const ExecutionPlan* const plan = engines ? engines->nth({choice.rank - fused, choice.loose}) : nullptr;
-  if (!plan && (choice.rank > 0 || choice.loose)) return refuse("cuDNN has no such way for this convolution");
-  return ConvolutionWay{plan, false, p.stored_w};
+  const Result<const ExecutionPlan*> plan = plan_of(plain, {choice.rank - fused, choice.loose});
+  if (!plan.ok()) return plan.status();
+  if (!plan.value() && (choice.rank > 0 || choice.loose)) return refuse("cuDNN has no such way for this convolution");
+  return ConvolutionWay{plan.value(), false, p.stored_w};
 }
 
 }  // namespace spillway::cuda

@@ -1,19 +1,16 @@
 // Work items as threads of the GPU. In: a stream. Out: each() launches a kernel there and keeps the first failure.
 #pragma once
 #include "cuda/kernels/exec.hpp"
+#include "cuda/launch.cuh"
 #include "cuda/libraries.hpp"
 
 namespace spillway::cuda {
-
-constexpr uint32_t BLOCK_THREADS = 256;
 
 template <class F>
 __global__ void __launch_bounds__(BLOCK_THREADS) run_items(uint32_t n, const F f) {
   const uint32_t i = blockIdx.x * BLOCK_THREADS + threadIdx.x;
   if (i < n) f(i);
 }
-
-constexpr uint32_t WARP_THREADS = 32;
 
 /// A warp for each word: what its threads say is the word's bits.
 template <class Bit, class Put>
@@ -30,14 +27,12 @@ class GpuExec {
   template <class F>
   void each(int64_t n, F f) {
     if (!launches(n)) return;
-    run_items<<<blocks(n, BLOCK_THREADS), BLOCK_THREADS, 0, stream_>>>(uint32_t(n), f);
-    status_ = checked(cudaGetLastError(), "launching a kernel");
+    status_ = checked(launch(run_items<F>, blocks(n, BLOCK_THREADS), stream_, uint32_t(n), f), "launching a kernel");
   }
   template <class Bit, class Put>
   void words(int64_t n, Bit bit, Put put) {
     if (!launches(n)) return;
-    run_words<<<blocks(n, BLOCK_THREADS / WARP_THREADS), BLOCK_THREADS, 0, stream_>>>(uint32_t(n), bit, put);
-    status_ = checked(cudaGetLastError(), "launching a kernel");
+    status_ = checked(launch(run_words<Bit, Put>, blocks(n, BLOCK_THREADS / WARP_THREADS), stream_, uint32_t(n), bit, put), "launching a kernel");
   }
   const StepContext* step() const { return step_; }
   const Status& status() const { return status_; }

@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <initializer_list>
+#include <mutex>
 #include <vector>
 
 namespace spillway::cuda {
@@ -111,20 +112,24 @@ Status checked(CUresult code, const char* what) {
   return failed(Code::device, what, ": ", words);
 }
 
+/// What cuDNN has no engine for is refused; all else is a failure of the device.
 Status checked(cudnnStatus_t code, const char* what) {
-  return code == CUDNN_STATUS_SUCCESS ? Status{} : failed(Code::device, what, ": ", cudnn().value().cudnnGetErrorString(code));
+  if (code == CUDNN_STATUS_SUCCESS) return {};
+  return failed(CUDNN_STATUS_CATEGORY(code) == CUDNN_STATUS_NOT_SUPPORTED ? Code::illegal : Code::device, what, ": ", cudnn().value().cudnnGetErrorString(code));
 }
 
-Status checked(cublasStatus_t code, const char* what) { return code == CUBLAS_STATUS_SUCCESS ? Status{} : failed(Code::device, what, ": cuBLAS status ", int(code)); }
+Status checked(cublasStatus_t code, const char* what) {
+  return code == CUBLAS_STATUS_SUCCESS ? Status{} : failed(code == CUBLAS_STATUS_NOT_SUPPORTED ? Code::illegal : Code::device, what, ": cuBLAS status ", int(code));
+}
 
 Result<cublasLtHandle_t> cublas_lt_handle() {
-  static const Result<cublasLtHandle_t> made = []() -> Result<cublasLtHandle_t> {
-    if (!cublas_lt().ok()) return cublas_lt().status();
-    cublasLtHandle_t h = nullptr;
-    const Status s = checked(cublas_lt().value().cublasLtCreate(&h), "cublasLtCreate");
-    return s.ok() ? Result<cublasLtHandle_t>(h) : Result<cublasLtHandle_t>(s);
-  }();
-  return made;
+  static std::mutex mutex;
+  static cublasLtHandle_t made = nullptr;  // of the process, which does not give it back
+  const std::lock_guard lock(mutex);
+  if (made) return made;
+  if (!cublas_lt().ok()) return cublas_lt().status();
+  const Status s = checked(cublas_lt().value().cublasLtCreate(&made), "cublasLtCreate");
+  return s.ok() ? Result<cublasLtHandle_t>(made) : Result<cublasLtHandle_t>(s);
 }
 
 }  // namespace spillway::cuda

@@ -59,7 +59,8 @@ Operands operands_of(const KernelCall& c) {
 /// As many ways as plans may name.
 constexpr int MOST_CHOICES = int(MOST_REPEATING);
 
-/// A product with its descriptors and cuBLAS's algorithms in its order; all of them repeat bit for bit.
+/// A product with its descriptors and cuBLAS's algorithms in its order; all of them repeat bit for bit. Where it has none, the
+/// device's own kernel runs.
 struct Compiled {
   cublasLtMatmulDesc_t product = nullptr;
   cublasLtMatrixLayout_t a = nullptr, b = nullptr, d = nullptr;
@@ -95,7 +96,9 @@ Status choose(cublasLtHandle_t h, const Product& p, Compiled& c) {
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &d, sizeof d);
   if (s.ok()) s = checked(api.cublasLtMatmulAlgoGetHeuristic(h, c.product, c.a, c.b, c.d, c.d, preference, MOST_CHOICES, c.choices, &c.found), "cublasLtMatmulAlgoGetHeuristic");
   api.cublasLtMatmulPreferenceDestroy(preference);
-  return s.ok() && c.found == 0 ? failed(Code::device, "cuBLAS has no algorithm for this product") : s;
+  if (s.code != Code::illegal) return s;
+  c.found = 0;  // it says that it has none
+  return {};
 }
 
 cudaDataType_t data_type(DType t) { return t == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F; }
@@ -118,7 +121,7 @@ Status compile(const Product& p, Compiled& c) {
 
 Result<const Compiled*> compiled(const Product& p) {
   static std::mutex mutex;
-  static std::map<Product, std::unique_ptr<Compiled>> known;
+  static auto& known = *new std::map<Product, std::unique_ptr<Compiled>>;  // the libraries may be gone before statics are
   const std::lock_guard lock(mutex);
   std::unique_ptr<Compiled>& of_product = known[p];
   if (of_product) return of_product.get();
@@ -175,6 +178,7 @@ class Linear final : public Ready {
 Result<std::vector<Way>> linear_ways(const KernelCall& call, Precision precision, uint32_t most) {
   const Result<const Compiled*> c = compiled(product_of(call, precision));
   if (!c.ok()) return c.status();
+  if (c.value()->found == 0) return std::vector{Way{0, true, uint64_t(own_functions(call.kind)->workspace(call)), "own"}};
   return library_ways(most, "cuBLAS", [&](uint32_t number) -> Result<int64_t> {
     const auto way = chosen(*c.value(), number);
     return way.ok() ? Result<int64_t>(workspace_with(call, *way.value())) : Result<int64_t>(way.status());
@@ -184,6 +188,7 @@ Result<std::vector<Way>> linear_ways(const KernelCall& call, Precision precision
 Result<std::unique_ptr<Ready>> ready_linear(const KernelCall& call, Precision precision) {
   const Result<const Compiled*> c = compiled(product_of(call, precision));
   if (!c.ok()) return c.status();
+  if (c.value()->found == 0 && call.way == 0) return ready_own(call);
   const auto way = chosen(*c.value(), call.way);
   if (!way.ok()) return way.status();
   return std::unique_ptr<Ready>(std::make_unique<Linear>(call, *c.value(), *way.value()));

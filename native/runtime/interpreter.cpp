@@ -5,6 +5,7 @@
 #include "runtime/interpreter.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "gen/ops.h"
 #include "plan/bindings.hpp"
@@ -173,7 +174,8 @@ Status Interpreter::run_instructions(const RunOptions& options, StepMetrics& met
 }
 
 void Interpreter::split() {
-  if (!device_.has_graphs()) return;
+  const char* const graphs = std::getenv("SPILLWAY_GRAPHS");
+  if (!device_.has_graphs() || (graphs && std::string_view(graphs) == "off")) return;
   for (uint32_t i = 0; i < tape_.instrs.size(); i++) {
     const bool replayed = !copies_.by_thread(tape_.instrs[i]);
     if (parts_.empty() || parts_.back().replayed != replayed) parts_.push_back({i, i, replayed, {0, 0}, {}});
@@ -211,6 +213,11 @@ Status Interpreter::run_parts(const RunOptions& options, StepMetrics& metrics) {
   replaying_ = true;
   const uint32_t parity = copies_.feeder().parity(step_.step);
   Status s = captured_[parity] ? Status{} : capture(options);
+  if (!s.ok() && s.code == Code::device) {
+    replaying_ = false;
+    parts_.clear();  // what cannot be kept is run: nothing of the step has been
+    return run_instructions(options, metrics);
+  }
   for (const Part& part : parts_) {
     if (s.ok() && stop_.load(std::memory_order_relaxed) == Stop::at_once) s = cancelled();
     if (!s.ok()) break;

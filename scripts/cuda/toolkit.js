@@ -51,6 +51,7 @@ const includes = () => {
   ]
   const inside = (...names) => packages.flatMap((folder) => names.map((name) => path.join(folder, name, 'include')))
   return {
+    cuda: firstWith([...system, ...inside('cu13', 'cuda_runtime')], 'cuda_runtime_api.h'),
     cudnn: firstWith([...system, ...inside('cudnn')], 'cudnn.h'),
     cublas: firstWith([...system, ...inside('cu13', 'cublas')], 'cublasLt.h'),
   }

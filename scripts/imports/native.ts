@@ -8,7 +8,7 @@ import { cyclesIn } from './cycles'
 const LIBRARIES: readonly { readonly header: RegExp; readonly name: string; readonly folders: readonly string[] }[] = [
   { header: /^(napi\.h|node_api|js_native_api|node\.h|v8\.h|uv\.h)/, name: 'Node-API', folders: ['native/addon/'] },
   { header: /^(oneapi\/)?dnnl/, name: 'oneDNN', folders: ['native/cpu/'] },
-  { header: /^(cuda|cudnn|cublas|nccl)/, name: 'CUDA', folders: ['native/cuda/'] },
+  { header: /^(cuda|cudnn|cublas|nccl)/, name: 'CUDA', folders: ['native/cuda/', 'test/native/host_cuda/'] },
   { header: /^mpi\.h/, name: 'MPI', folders: ['native/comm/'] },
 ]
 

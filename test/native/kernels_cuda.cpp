@@ -47,6 +47,25 @@ constexpr KernelEntry THROUGH_PLUGIN{[](const KernelCall& c, uint32_t most) { re
 
 const KernelEntry* plugin_kernel(uint32_t wire) { return the_device->has_kernel(wire) ? &THROUGH_PLUGIN : nullptr; }
 
+std::vector<Way> offered;
+
+/// Asks for a call's ways instead of preparing it.
+constexpr KernelEntry ASKING{nullptr, [](const KernelCall& c) -> Result<std::unique_ptr<PreparedKernel>> {
+                               const auto ways = single_ways(*the_device, c, MOST_WAYS, the_options);
+                               if (ways.ok()) offered = ways.value();
+                               return refuse("only asked");
+                             }};
+
+/// What plans may choose among for a call on dense operands.
+std::vector<Way> ways_of_call(const Call& call, DType dtype) {
+  offered.clear();
+  try {
+    run_whole(call, {[](uint32_t) { return &ASKING; }, dtype});
+  } catch (const Failure&) {
+  }
+  return offered;
+}
+
 /// How activations are stored, and what is held to the reference in each.
 struct Held { DType dtype; double tolerance; };
 
@@ -63,6 +82,15 @@ void check_call(Report& report, const Call& call, KernelTable table, const Held&
   if (!call.dense) compare(report, call, {table, h.dtype, true}, h.tolerance);
   if (call.in_place >= 0) compare(report, call, {table, h.dtype, i % 2 == 1, true}, h.tolerance);
   if (i % 2 == 0 && tiles(call)) compare_tiled(report, call, {table, h.dtype, true}, h.tolerance, tiles_random);
+}
+
+/// The device's other ways, those of fused graphs and those that need not repeat among them.
+void check_ways(Report& report, Call call, const Held& h) {
+  for (const Way& way : ways_of_call(call, h.dtype)) {
+    if (way.number == 0) continue;
+    call.way = way.number;
+    compare(report, call, {plugin_kernel, h.dtype}, h.tolerance, way.repeats);
+  }
 }
 
 struct Tried { uint64_t calls = 0, failed = 0; };
@@ -117,7 +145,10 @@ int main(int argc, char** argv) {
         if (!table(uint32_t(call.kind)) || call.way != 0) continue;  // the others are the cpu device's
         const int before = report.failed();
         for (const Held& h : held(device != nullptr, precision))
-          if (h.dtype != DType::bf16 || may_be_narrow(call)) check_call(report, call, table, h, i, tiles_random);
+          if (h.dtype != DType::bf16 || may_be_narrow(call)) {
+            check_call(report, call, table, h, i, tiles_random);
+            if (device) check_ways(report, call, h);
+          }
         Tried& t = tried[uint32_t(call.kind)];
         t.calls++;
         t.failed += report.failed() > before ? 1 : 0;

@@ -1,0 +1,51 @@
+// What the plugin finds when it looks for libraries: the imitated functions by name. SPILLWAY_HOST_CUDA_MISSING names libraries that
+// are not there, and functions that they lack, with spaces between.
+#include "cuda/libraries.hpp"
+
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+namespace {
+
+struct Known { const char *library, *name; void* at; };
+#define DRIVER(name) {"libcuda.so.1", #name, reinterpret_cast<void*>(&::name)},
+#define CUDNN(name) {"libcudnn.so.9", #name, reinterpret_cast<void*>(&::name)},
+#define CUBLASLT(name) {"libcublasLt.so.13", #name, reinterpret_cast<void*>(&::name)},
+#define NVML(name) {"libnvidia-ml.so.1", #name, reinterpret_cast<void*>(&::name)},
+
+}  // namespace
+
+extern "C" {
+int nvmlInit_v2();
+int nvmlDeviceGetHandleByPciBusId_v2(const char*, void**);
+int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned int*, spillway::cuda::NvmlProcess*);
+}
+
+namespace {
+
+const Known KNOWN[] = {SPILLWAY_DRIVER(DRIVER) SPILLWAY_CUDNN(CUDNN) SPILLWAY_CUBLASLT(CUBLASLT)
+                       NVML(nvmlInit_v2) NVML(nvmlDeviceGetHandleByPciBusId_v2) NVML(nvmlDeviceGetComputeRunningProcesses_v3)};
+
+bool missing(std::string_view name) {
+  const char* const list = std::getenv("SPILLWAY_HOST_CUDA_MISSING");
+  return (" " + std::string(list ? list : "") + " ").find(" " + std::string(name) + " ") != std::string::npos;
+}
+
+}  // namespace
+
+extern "C" {
+
+void* spillway_host_dlopen(const char* file, int) {
+  for (const Known& k : KNOWN)
+    if (std::string_view(k.library) == file && !missing(file)) return const_cast<char*>(k.library);
+  return nullptr;
+}
+
+void* spillway_host_dlsym(void* library, const char* name) {
+  for (const Known& k : KNOWN)
+    if (k.library == library && std::string_view(k.name) == name && !missing(name)) return k.at;
+  return nullptr;
+}
+
+}  // extern "C"

@@ -1,0 +1,41 @@
+// Floats and bf16 as the imitated libraries read and store them, computed apart from the project's own code.
+#pragma once
+#include <cstdint>
+#include <cstring>
+
+namespace spillway::host_cuda {
+
+inline float of_bits(uint32_t bits) {
+  float f;
+  std::memcpy(&f, &bits, sizeof f);
+  return f;
+}
+inline uint32_t bits_of(float f) {
+  uint32_t bits;
+  std::memcpy(&bits, &f, sizeof bits);
+  return bits;
+}
+
+/// Of a float, the upper `kept` bits of 32, to the nearest, ties to even.
+inline float rounded(float f, int kept) {
+  if (f != f) return f;
+  const uint32_t dropped = 32 - uint32_t(kept), bits = bits_of(f);
+  return of_bits((bits + (1u << (dropped - 1)) - 1 + (bits >> dropped & 1)) >> dropped << dropped);
+}
+
+inline float read_number(const void* at, int64_t i, bool narrow) {
+  return narrow ? of_bits(uint32_t(static_cast<const uint16_t*>(at)[i]) << 16) : static_cast<const float*>(at)[i];
+}
+inline void store_number(void* at, int64_t i, bool narrow, float f) {
+  if (narrow) static_cast<uint16_t*>(at)[i] = uint16_t(bits_of(rounded(f, 16)) >> 16);
+  else static_cast<float*>(at)[i] = f;
+}
+
+/// How an engine takes its factors.
+enum class Rounding { none, tf32, coarse };
+inline float factor(float f, Rounding r) { return r == Rounding::none ? f : rounded(f, r == Rounding::tf32 ? 19 : 12); }
+
+/// A library's scratch: all of it is written.
+inline void scribble(void* at, int64_t bytes) { if (bytes > 0) std::memset(at, 0xff, size_t(bytes)); }
+
+}  // namespace spillway::host_cuda

@@ -1,0 +1,45 @@
+// Stands before native/cuda/launch.cuh: a kernel becomes a job of its stream, which runs its threads one after the other.
+// A warp's threads go from the last to the first; one that comes to a ballot leaves its bit there and is over, but for the
+// first, which goes on with the word: so what stands behind a ballot runs in thread 0 of a warp only.
+// Worked example: 300 items: two blocks of 256 threads, of which 212 have nothing to do.
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#undef __launch_bounds__
+#define __launch_bounds__(...)
+
+namespace spillway::host_cuda {
+
+/// Of the thread that runs: one at a time.
+struct Coordinates { uint32_t x; };
+extern Coordinates block_index, thread_index;
+uint32_t ballot(uint32_t mask, bool bit);
+
+/// `arguments`: bytes that are copied; among them are the addresses which the kernel touches. `thread` runs one of its threads.
+cudaError_t launch_grid(uint32_t blocks, uint32_t threads, cudaStream_t stream, const void* arguments, size_t bytes, void (*thread)(const void*));
+
+}  // namespace spillway::host_cuda
+
+#define blockIdx ::spillway::host_cuda::block_index
+#define threadIdx ::spillway::host_cuda::thread_index
+#define __ballot_sync ::spillway::host_cuda::ballot
+
+namespace spillway::cuda {
+
+constexpr uint32_t BLOCK_THREADS = 256, WARP_THREADS = 32;
+
+template <class A>
+cudaError_t launch(void (*kernel)(uint32_t, A), uint32_t blocks, cudaStream_t stream, uint32_t n, const A& a) {
+  struct Held { void (*kernel)(uint32_t, A); uint32_t n; A a; } held{kernel, n, a};
+  return host_cuda::launch_grid(blocks, BLOCK_THREADS, stream, &held, sizeof held, [](const void* h) { static_cast<const Held*>(h)->kernel(static_cast<const Held*>(h)->n, static_cast<const Held*>(h)->a); });
+}
+
+template <class A, class B>
+cudaError_t launch(void (*kernel)(uint32_t, A, B), uint32_t blocks, cudaStream_t stream, uint32_t n, const A& a, const B& b) {
+  struct Held { void (*kernel)(uint32_t, A, B); uint32_t n; A a; B b; } held{kernel, n, a, b};
+  return host_cuda::launch_grid(blocks, BLOCK_THREADS, stream, &held, sizeof held, [](const void* h) { static_cast<const Held*>(h)->kernel(static_cast<const Held*>(h)->n, static_cast<const Held*>(h)->a, static_cast<const Held*>(h)->b); });
+}
+
+}  // namespace spillway::cuda
