@@ -30,6 +30,7 @@ import { isMetricName, METRICS, type MetricName } from '../predict/metrics'
 import { unknownName } from '../errors/errors'
 import type { Measuring } from '../machine/localmachine'
 import { ENGINES } from '../ranks/engine'
+import { NETWORKS } from '../../staging/sim/networks'
 import { scheduleNames } from '../train/schedules'
 import type { Runner } from './output'
 import { LOSS_FLAGS, OWN_FLAGS } from './own'
@@ -118,6 +119,11 @@ const LAYOUT = [
   `of arrays: ${LAYOUTS.join(', ')}, with the channels last as pixels lie in images (default nchw)`,
   choiceOption('--layout', LAYOUTS),
 ] as const
+const NETWORK = [
+  '--network <name>',
+  `between processes that share a batch, for predicted times: ${NETWORKS.join(', ')} (default: exchanges take no time on the way)`,
+  choiceOption('--network', NETWORKS),
+] as const
 const WORKERS = [
   '--workers <n>',
   'threads that decode images (default: half the cores, four at most)',
@@ -169,6 +175,8 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
         `of a prediction or an evaluation, what of the output leaves: ${FORMS.join(', ')}`,
         choiceOption('--as', FORMS),
       )
+      .option('--ranks <n>', 'how many processes share the batch of --batch (default 1)', countOption('--ranks'))
+      .option(...NETWORK)
       .option('--save <file>', 'write the plan as JSON')
       .option('--emit <file>', 'write a typed plan module')
       .option('--report <file>', 'write the report page')
@@ -257,6 +265,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
         choiceOption('--engine', ENGINES),
       )
       .option('--ranks <n>', 'of --engine threads: how many share a batch', countOption('--ranks'))
+      .option(...NETWORK)
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => train().trainModel(model, o, out)))),
   evaluate: (c, run) =>
     forwardOptions(

@@ -32,7 +32,17 @@ export interface StagedModel {
 }
 
 /** What a plan file has decided already. */
-const DECIDED = ['image', 'batch', 'budget', 'strategy', 'allocator', 'algorithms', 'precision', ...OWN_OPTIONS] as const
+const DECIDED = [
+  'image',
+  'batch',
+  'budget',
+  'strategy',
+  'allocator',
+  'algorithms',
+  'precision',
+  'network',
+  ...OWN_OPTIONS,
+] as const
 
 /** What is to be known of a step before it is planned. */
 type Beforehand = (graph: Graph) => Either<SpillwayError, void>
@@ -67,10 +77,12 @@ const fromFile = (
 /** What trains, what predicts, or what measures. */
 const PREPARING = { train: prepare, predict: preparePrediction, evaluate: prepareEvaluation } as const
 
-const trainsAs = ({ mode = 'train', as }: StagingOptions): Either<SpillwayError, void> =>
-  mode === 'train' && as !== undefined
-    ? E.left(usage(`--as ${as} is for what predicts or is evaluated: give --mode`))
-    : E.right(undefined)
+const trainsAs = ({ mode = 'train', as, ranks }: StagingOptions): Either<SpillwayError, void> =>
+  mode !== 'train' && ranks !== undefined
+    ? E.left(usage(`--ranks is for what trains, and --mode ${mode} does not`))
+    : mode === 'train' && as !== undefined
+      ? E.left(usage(`--as ${as} is for what predicts or is evaluated: give --mode`))
+      : E.right(undefined)
 
 export interface PreparedModel {
   readonly named: NamedModel

@@ -1,4 +1,5 @@
 // What a machine of this process is, and what is said of one when it is asked for.
+import type { NetworkName } from '../../staging/sim/networks'
 import type { Precision } from '../../staging/devices'
 import type { Machine } from '../../staging/graph/machine'
 import type { Algorithms, Plan } from '../../staging/plan/plan'
@@ -55,4 +56,6 @@ export interface MachineOptions {
   readonly precision?: Precision | undefined
   /** How many processes train together, each on such a machine; default one. */
   readonly ranks?: number | undefined
+  /** Between them; default: exchanges take no more than a machine's own part of them. */
+  readonly network?: NetworkName | undefined
 }

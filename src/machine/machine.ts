@@ -10,6 +10,7 @@ import type { Float } from '../../staging/graph/graph'
 import type { AnyAttrs, CallShapes } from '../../staging/ops/op'
 import { opDef } from '../../staging/ops/registry'
 import { machines as namedMachines } from '../../staging/sim/machines'
+import { networks, overNetwork } from '../../staging/sim/networks'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import { onDevice } from '../errors/exceptions'
 import { folderPlace } from '../files/places'
@@ -121,12 +122,16 @@ const deviceMachine = (name: DeviceName, o: MachineOptions): Either<SpillwayErro
 
 /** One of several that train together. */
 const among =
-  (ranks = 1) =>
-  (machine: LocalMachine): LocalMachine =>
-    ranks === 1 ? machine : { ...machine, ranks }
+  ({ ranks = 1, network }: MachineOptions) =>
+  (machine: LocalMachine): Either<SpillwayError, LocalMachine> => {
+    if (ranks === 1) return network === undefined ? right(machine) : left(usage(`network '${network}': ${LONELY}`))
+    const one = { ...machine, ranks }
+    return right(network === undefined ? one : overNetwork(networks[network], ranks)(one))
+  }
+const LONELY = 'a network is between several processes: plan takes --ranks, train is started by mpirun, or with --engine threads'
 
 export const machineNamed = (name: string, o: MachineOptions = {}): Either<SpillwayError, LocalMachine> =>
-  E.map(among(o.ranks))(machineBy(name, o))
+  pipe(machineBy(name, o), E.flatMap(among(o)))
 
 const machineBy = (name: string, o: MachineOptions): Either<SpillwayError, LocalMachine> =>
   Object.hasOwn(namedMachines, name) || Object.hasOwn(ownMachines(), name)

@@ -4,6 +4,7 @@ import { ALIGN_BYTES, alignUp, bytesOf, mostHeld, pagesIn } from '../../staging/
 import { elementsOf } from '../../staging/core/box'
 import { valueBytes, type Graph, isPersistent } from '../../staging/graph/graph'
 import type { Link } from '../../staging/graph/machine'
+import { COLLECTIVES, ranksOf } from '../../staging/graph/ranks'
 import { replay } from '../../staging/memory/allocators/replay'
 import { opDef } from '../../staging/ops/registry'
 import { callShapes } from '../../staging/plan/expand'
@@ -19,6 +20,7 @@ import {
 } from '../../staging/plan/plan'
 import type { CallTimes } from '../machine/localmachine'
 import type { Tier } from '../machine/tier'
+import { sentBytes } from '../../staging/sim/networks'
 import type { Timeline } from '../../staging/sim/timeline'
 
 /** What the stager knows and a plan does not say. */
@@ -210,6 +212,21 @@ export const factsOf = (plan: Plan, staging: Staging): Facts => {
   }
 }
 
+/** What ranks exchange in a step: bytes that each sends, and the seconds of its exchanges; nothing is computed beside them. */
+export const exchangesOf = (plan: Plan) => {
+  const ranks = ranksOf(plan.graph)
+  if (ranks === 1) return undefined
+  const calls = plan.calls.filter((c) => COLLECTIVES.includes(c.kind))
+  const bytesIn = (c: (typeof calls)[number]): number => valueBytes(plan.graph.values[c.ins[0]!.value]!)
+  return {
+    ranks,
+    exchanges: calls.length,
+    commBytes: Math.round(calls.reduce((n, c) => n + sentBytes(c.kind, ranks, bytesIn(c)), 0)),
+    commSeconds: calls.reduce((n, c) => n + c.seconds, 0),
+    commHiddenShare: 0,
+  }
+}
+
 /** The object of `plan --json`; sizes in bytes, times in seconds. */
 export const planJson = (plan: Plan, timeline: Timeline, staging: Staging) => {
   const facts = factsOf(plan, staging)
@@ -243,6 +260,7 @@ export const planJson = (plan: Plan, timeline: Timeline, staging: Staging) => {
     planningSeconds: staging.planningSeconds,
     measuringSeconds: staging.measuringSeconds,
     callTimes: staging.callTimes ?? { stated: plan.calls.length },
+    ...exchangesOf(plan),
     ...(staging.allocator === 'pages' ? {} : allocationJson(plan, staging.allocator)),
   }
 }

@@ -4,7 +4,7 @@ import { bytesOf, pagesIn } from '../../staging/core/bytes'
 import { replay } from '../../staging/memory/allocators/replay'
 import { type Plan, precisionText } from '../../staging/plan/plan'
 import type { Timeline } from '../../staging/sim/timeline'
-import { type Facts, factsOf, type Staging } from './facts'
+import { exchangesOf, type Facts, factsOf, type Staging } from './facts'
 import { plural, showPercent, showRatio, showSeconds, showShape, showSize } from './format'
 import { type SegmentRow, segmentRows } from './tables'
 
@@ -25,6 +25,7 @@ const headLines = (plan: Plan, facts: Facts, timeline: Timeline, staging: Stagin
       ` · waiting ${showSeconds(memory)} for room, ${showSeconds(data)} for values · ${ratio.toFixed(2)} × the bound`,
     `  price      recompute ${showPercent(facts.recomputeSeconds / staging.inCore.computeSeconds)} · halo ${showRatio(facts.haloRatio)}` +
       ` · swaps out ${showSize(facts.traffic.out)}, in ${showSize(facts.traffic.in)}${handedText(facts)}`,
+    ...ranksLine(plan),
     ...(staging.allocator === 'pages' ? [] : [allocatorLine(plan, staging.allocator)]),
     `  plan       ${plural(plan.segments.length, 'segment')} (${facts.segments.tiled} tiled, ${facts.segments.recompute} recomputing)` +
       ` · ${plural(plan.calls.length, 'call')} · planned in ${showSeconds(staging.planningSeconds)}${splitText(staging)}`,
@@ -43,6 +44,15 @@ const timesLine = ({ callTimes }: Staging): readonly string[] => {
   return [
     `  times      ${plural(measured, 'call')} measured, ${roughly} known roughly, ${estimated} estimated (--measure first measures)`,
   ]
+}
+
+const ranksLine = (plan: Plan): readonly string[] => {
+  const all = exchangesOf(plan)
+  return all
+    ? [
+        `  ranks      ${all.ranks} · ${plural(all.exchanges, 'exchange')} of ${showSize(all.commBytes)} in all that each sends · ${showSeconds(all.commSeconds)} of the step`,
+      ]
+    : []
 }
 
 const allocatorLine = (plan: Plan, allocator: string): string => {

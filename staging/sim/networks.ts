@@ -1,0 +1,78 @@
+// Networks between the machines that train together, by name, from published figures. In: what a rank can send a second, and how long a
+// message is under way. Out: what an exchange takes. Invariant: bytes are counted as operators send them: each rank R-1 parts of R to the
+// others, and its own sums to all of them; nothing is measured, so plans for these names are the same everywhere.
+// Worked example: 4 MB of gradients, 8 ranks, 2.8 GB/s: 2 x (3 messages of 20 us + 3.5 MB / 2.8 GB/s) = 2.62 ms.
+import { elementsOf } from '../core/box'
+import { dtypeBytes } from '../graph/graph'
+import type { Machine } from '../graph/machine'
+import type { AnyAttrs, CallShapes } from '../ops/op'
+
+export interface Network {
+  /** Of one rank, in each direction at once. */
+  readonly bytesPerSecond: number
+  readonly latencySeconds: number
+}
+
+/** What transports reach of a link's bits. */
+const REACHED = 0.9
+const ethernet = (gigabits: number): Network => ({ bytesPerSecond: (REACHED * gigabits * 1e9) / 8, latencySeconds: 20e-6 })
+const infiniband = (gigabits: number): Network => ({ bytesPerSecond: (REACHED * gigabits * 1e9) / 8, latencySeconds: 2e-6 })
+/** Between GPUs of one machine: bricks of 25 GB/s a direction, 85 % of it usable. */
+const nvlink = (bricks: number): Network => ({ bytesPerSecond: 0.85 * bricks * 25e9, latencySeconds: 5e-6 })
+/** 16 lanes, as between a GPU and its host; 12.2 GB/s of PCIe 3.0 are measured in paper 5. */
+const pcie = (bytesPerSecond: number): Network => ({ bytesPerSecond, latencySeconds: 1e-5 })
+
+export const networks = {
+  'nvlink-v100': nvlink(6),
+  'nvlink-a100': nvlink(12),
+  'nvlink-h100': nvlink(18),
+  'pcie-3': pcie(12.2e9),
+  'pcie-4': pcie(24.4e9),
+  'pcie-5': pcie(48.8e9),
+  'ethernet-25g': ethernet(25),
+  'ethernet-100g': ethernet(100),
+  'ethernet-200g': ethernet(200),
+  'infiniband-100g': infiniband(100),
+  'infiniband-200g': infiniband(200),
+  'infiniband-400g': infiniband(400),
+} as const satisfies Readonly<Record<string, Network>>
+export type NetworkName = keyof typeof networks
+export const NETWORKS = Object.keys(networks) as readonly NetworkName[]
+
+/** How often what is sent on a collective's way through all ranks has to wait for a message: they double their reach each time. */
+const hops = (ranks: number): number => Math.ceil(Math.log2(ranks))
+
+/** Bytes that each rank sends for so many of its own. */
+export const sentBytes = (kind: string, ranks: number, bytes: number): number =>
+  kind === 'all_sum' ? (2 * (ranks - 1) * bytes) / ranks : kind === 'all_moments' ? (ranks - 1) * bytes : 0
+
+export const exchangeSeconds = (
+  { bytesPerSecond, latencySeconds }: Network,
+  kind: string,
+  ranks: number,
+  bytes: number,
+): number => {
+  const rounds = kind === 'all_sum' ? 2 : kind === 'all_moments' ? 1 : 0
+  return rounds * hops(ranks) * latencySeconds + sentBytes(kind, ranks, bytes) / bytesPerSecond
+}
+
+/** The same machine, whose exchanges take what the network takes beside what it does with them. */
+export const overNetwork =
+  (network: Network, ranks: number) =>
+  <M extends Machine>(m: M): M => {
+    const exchange = (kind: string, s: CallShapes): number => {
+      const [own] = s.ins
+      return own ? exchangeSeconds(network, kind, ranks, elementsOf(own) * dtypeBytes[m.device.dtype]) : 0
+    }
+    const { choices } = m
+    return {
+      ...m,
+      seconds: (kind: string, attrs: AnyAttrs, s: CallShapes) => m.seconds(kind, attrs, s) + exchange(kind, s),
+      ...(choices
+        ? {
+            choices: (kind: string, attrs: AnyAttrs, s: CallShapes) =>
+              choices(kind, attrs, s).map((c) => ({ ...c, seconds: c.seconds + exchange(kind, s) })),
+          }
+        : {}),
+    }
+  }
