@@ -24,6 +24,8 @@ const CASES = [
   { model: 'vgg16-features', size: 128, strategy: 'swap:greedy' },
   { model: 'darknet19-features', size: 64, strategy: 'tiled' },
   { model: 'resnet18', size: 64, strategy: 'swap:greedy' },
+  // With parameters at home in the lower tier.
+  { model: 'resnet18', size: 64, strategy: 'auto' },
 ] as const
 
 type Case = (typeof CASES)[number]

@@ -17,6 +17,7 @@
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
+import { pagesIn } from './core/bytes'
 import type { GraphError, StageError } from './core/errors'
 import { type ElaboratedStep, measuring, training } from './grad/grad'
 import { withGatheredUpdates } from './grad/rewrite/gathered'
@@ -31,8 +32,8 @@ import type { Machine } from './graph/machine'
 import { assignPages } from './memory/pages'
 import type { Plan, Segment, UnpagedPlan } from './plan/plan'
 import type { Prescription } from './plan/prescription'
-import { swappingOnDemand } from './schedule/candidate'
-import { layOut } from './schedule/layout'
+import { type Candidate, swappingOnDemand } from './schedule/candidate'
+import { atHome, type Layout, layOut } from './schedule/layout'
 import { prescribedGroups } from './schedule/prescribed'
 import { type CompileOptions, fitted, search } from './schedule/search'
 import { tileFailed } from './schedule/tilefailed'
@@ -110,10 +111,18 @@ export const paged = (plan: UnpagedPlan): Plan => ({ ...plan, ...assignPages(pla
 export const compileSegments = (graph: Graph, segments: readonly Segment[], o: CompileOptions): Either<StageError, Plan> =>
   pipe(
     layOut(graph, segments, o.machine, { packing: 'rows' }),
-    swappingOnDemand,
+    (layout) => swappingWith(layout, pagesIn(o.budgetBytes)),
     (candidate) => fitted(candidate, o),
     E.chain(finished),
   )
+
+/** Large parameters and state are at home in the lower tier where the budget is too small for them and that is of use. */
+const swappingWith = (layout: Layout, pages: number): Candidate => {
+  const resident = swappingOnDemand(layout)
+  if (resident.least <= pages) return resident
+  const away = swappingOnDemand(atHome(layout, 'rows'))
+  return away.least < resident.least ? away : resident
+}
 
 /** The plan of tiles and checkpoints by hand. */
 export const compilePrescribed = (graph: Graph, p: Prescription, o: CompileOptions): Either<StageError, Plan> =>

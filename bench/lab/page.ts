@@ -73,7 +73,7 @@ drawn: below a quarter of the memory it takes less than they say where norms are
 what moves, plus a launch; no machine was measured. So absolute throughputs differ from the papers by what their frameworks and
 kernels reach; what is to be compared is the ratio to in-core, where methods stop working, and their order. Links are what the papers measured
 or the links' published rates at 85 %. A budget is the whole device memory, of which a real run also needs a context. Convolution workspaces are those of the op table's fallback.
-Plans keep parameters and optimizer state on the device; in-place rectifiers and just-in-time updates make our in-core step smaller than the papers'.`
+The papers' strategies keep parameters and optimizer state on the device; in-place rectifiers and just-in-time updates make our in-core step smaller than the papers'.`
 
 export const pageOf = (reports: readonly Report[]): string =>
   `${[HEAD, `Strategies: ${strategies.map((s) => `\`${s}\``).join(', ')}.`, ...reports.map(reportText)].join('\n\n')}\n`

@@ -1,8 +1,8 @@
 // What a training step holds, by two rules that types and run time both count, in 32-bit floats (bf16 halves outputs).
 //  in core  parameters, a gradient of each, the optimizer's numbers for each, running statistics, and every layer's output
 //           but those written over their input
-//  least    parameters, the optimizer's numbers, running statistics, and the largest layer's gradients: a weight is updated
-//           as soon as its gradient is complete, so no two layers' need be there at once. No plan works with less.
+//  least    the largest layer's parameters and gradients: what is large of the others' may be in the lower tier while that layer is
+//           updated. No plan works with less.
 import { elementsOf } from '../../staging/core/box'
 import type { ElaboratedStep } from '../../staging/grad/objective'
 import type { ValueId } from '../../staging/graph/graph'
@@ -11,7 +11,7 @@ import type { Analyse, Facts, ParametersNumber, StateNumber } from '../facts'
 import type { Model } from '../model'
 import type { CompareLimbs } from '../numbers/limbs'
 import type { Add, FromLow, Mul } from '../numbers/naturals'
-import type { StepObjective, Tensor, TrainingStep } from '../step'
+import type { Tensor, TrainingStep } from '../step'
 import type { ApplicationOf, TensorsOf } from './order'
 import type { AnySite, FirstOf, RestOf, SitesBackwards, UseSuffix } from './sites'
 
@@ -54,19 +54,15 @@ type Largest<Sites, Most = null> = Sites extends null ? Most : Largest<RestOf<Si
 type Larger<X, Most> = X extends AnySite ? (CompareLimbs<X['parameters'], Most> extends 'more' ? X['parameters'] : Most) : never
 
 /**
- * Bytes below which no plan of a step works, when optimizers whose types do not say it keep K numbers for each parameter; null
- * when types do not tell what the step applies, or which of its parameters are trained.
+ * Bytes below which no plan of a step works; null when types do not tell what the step applies, or which of its parameters are
+ * trained.
  */
-export type LeastBytes<S extends TrainingStep, K extends number> =
+export type LeastBytes<S extends TrainingStep> =
   TensorsOf<S> extends infer Ts extends readonly Tensor[]
     ? number extends Ts['length'] | TrainsSome<S['objectives'][number]['updates']>
       ? null
-      : [NumbersOf<FirstUses<Ts>>, KeptNumbers<S['objectives'], FirstUses<Ts>, K>, LargestTrained<S, FirstUses<Ts>>] extends [
-            infer Numbers extends number,
-            infer Kept extends number,
-            infer Most extends number,
-          ]
-        ? Mul<4, Add<Add<Numbers, Kept>, Most>>
+      : LargestTrained<S, FirstUses<Ts>> extends infer Most extends number
+        ? Mul<8, Most>
         : never
     : never
 
@@ -82,25 +78,9 @@ type FirstUses<Ts, Used extends readonly unknown[] = [], Acc extends readonly un
     ? FirstUses<Rest, [...Used, N], UseSuffix<N, Used> extends '' ? [...Acc, T] : Acc>
     : FirstUses<Rest, Used, Acc>
   : Acc
-/** Parameters and running statistics, or parameters alone. */
-type NumbersOf<Uses, State = true, Sum extends number = 0> = Uses extends readonly [
-  ApplicationOf<infer N, infer In>,
-  ...infer Rest,
-]
-  ? Analyse<N, In> extends Facts<any, any, infer T, any>
-    ? NumbersOf<Rest, State, Add<Sum, State extends true ? Add<ParametersNumber<T>, StateNumber<T>> : ParametersNumber<T>>>
-    : never
-  : Sum
 type UsesOf<Nets, Uses, Acc extends readonly unknown[] = []> = Uses extends readonly [infer T, ...infer Rest]
   ? UsesOf<Nets, Rest, T extends ApplicationOf<infer N, any> ? (N extends Nets ? [...Acc, T] : Acc) : Acc>
   : Acc
-type KeptNumbers<Os, Uses, K extends number, Sum extends number = 0> = Os extends readonly [
-  infer O extends StepObjective,
-  ...infer Rest,
-]
-  ? KeptNumbers<Rest, Uses, K, Add<Sum, Mul<NumbersOf<UsesOf<O['over'][number], Uses>, false>, KeptBy<O['optimizer'], K>>>>
-  : Sum
-type KeptBy<O, K extends number> = number extends NumbersKept<O> ? (number extends K ? 0 : K) : NumbersKept<O>
 type LargestTrained<S extends TrainingStep, Uses> = FromLow<
   Largest<SitesBackwards<UsesOf<S['objectives'][number]['over'][number], Uses>>>
 >
@@ -108,11 +88,9 @@ type LargestTrained<S extends TrainingStep, Uses> = FromLow<
 /** The same of any step, as it was elaborated. */
 export const leastBytes = ({ graph, objectives }: ElaboratedStep): number => {
   const numbers = (ids: Iterable<ValueId>): number => [...ids].reduce((n, v) => n + elementsOf(graph.values[v]!.shape), 0)
-  const ofRole = (role: string): readonly ValueId[] => graph.values.flatMap((v) => (v.role === role ? [v.id] : []))
-  const trained = new Map(objectives.flatMap((o) => [...o.params]))
+  const trained = new Set(objectives.flatMap((o) => [...o.params.keys()]))
   const layers = new Map<string, Set<ValueId>>()
   for (const { layer, ins } of graph.ops)
     for (const v of ins) if (trained.has(v)) layers.set(layer, (layers.get(layer) ?? new Set()).add(v))
-  const kept = [...trained].reduce((n, [v, optimizer]) => n + numbersKept(optimizer) * numbers([v]), 0)
-  return 4 * (numbers(ofRole('param')) + kept + numbers(ofRole('state')) + Math.max(0, ...[...layers.values()].map(numbers)))
+  return 8 * Math.max(0, ...[...layers.values()].map(numbers))
 }

@@ -9,7 +9,7 @@ import type { Dim, Shape } from '../net'
 import type { Compare } from '../numbers/naturals'
 import type { StepOf, Trainable } from '../trainable'
 import type { Loss, Optimizer } from '../training'
-import type { LeastBytes, NumbersKept } from './bytes'
+import type { LeastBytes } from './bytes'
 import type { TensorsOf } from './order'
 import type { TILE_RANGE, TileRange } from './prescription'
 import type { AnySite, FirstOf, Linked, RestOf, Reversed, SitesOfTensors } from './sites'
@@ -90,15 +90,13 @@ type StrategyFault<O> = O extends { readonly strategy: string }
 
 // ---------------------------------------------------------------- the budget
 
-/** SGD with momentum, which is the default of a model, keeps one number for each parameter. */
-type KeptBy<M extends Trainable, O> = M extends Model ? (O extends { readonly optimizer: infer Opt } ? NumbersKept<Opt> : 1) : 0
 /** What trains nothing has no least that types know, nor has what trains some of its parameters. */
 type BudgetFault<M extends Trainable, O> = O extends { readonly budget: infer B extends number }
   ? number extends B
     ? null
     : O extends { readonly mode: 'predict' | 'evaluate' } | { readonly freeze: unknown } | { readonly groups: unknown }
       ? null
-      : LeastBytes<StepOf<M>, KeptBy<M, O>> extends infer L extends number
+      : LeastBytes<StepOf<M>> extends infer L extends number
         ? Compare<B, L> extends 'less'
           ? OptionFault<'budget', BudgetTooSmall<`${B}`, `${L}`>>
           : null

@@ -35,7 +35,7 @@ export type TooFine<At extends string, K extends string, N extends string, D ext
 >
 
 export const budgetTooSmall = <B extends string, L extends string>(budget: B, least: L) =>
-  `a budget of ${budget} bytes is below the ${least} bytes that parameters, gradients and optimizer state alone need` as const
+  `a budget of ${budget} bytes is below the ${least} bytes that its largest layer's parameters and gradients alone need` as const
 export type BudgetTooSmall<B extends string, L extends string> = ReturnType<typeof budgetTooSmall<B, L>>
 
 export const strategyAndPlan = () => 'a strategy cannot be given with tiles or checkpoints, which are a plan by hand' as const

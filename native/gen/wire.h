@@ -10,7 +10,7 @@ constexpr uint32_t NONE = 4294967295;
 constexpr uint64_t PAGE_BYTES = 2097152;
 constexpr uint64_t SECTOR_BYTES = 4096;
 constexpr uint64_t ALIGN_BYTES = 64;
-constexpr uint32_t TAPE_VERSION = 3;
+constexpr uint32_t TAPE_VERSION = 4;
 constexpr char TAPE_MAGIC[] = "SPILLWAY";
 /// The checksum is that of the bytes from here on.
 constexpr uint64_t CHECKED_FROM = 32;
@@ -102,7 +102,7 @@ constexpr size_t dtype_bytes(DType t) {
 
 struct HeaderRecord {
   char magic[8];  // `SPILLWAY`
-  uint32_t version;  // 3
+  uint32_t version;  // 4
   DType float_type;  // of values; activations may be bf16 beside either
   uint64_t bytes;  // of the whole tape
   uint64_t checksum;  // FNV-1a 64 of everything from offset 32 on
@@ -203,11 +203,12 @@ struct BindingRecord {
   Dist dist;  // how it starts
   DType dtype;
   double a;  // of the distribution
+  uint64_t home;  // of a parameter or state that is a template: where it lies in the lower tier between steps; else 0
   bool fed() const { return role == BindingRole::input || role == BindingRole::target; }
   bool persistent() const { return role == BindingRole::param || role == BindingRole::state; }
   bool passing() const { return role == BindingRole::input || role == BindingRole::target || role == BindingRole::output; }
 };
-static_assert(sizeof(BindingRecord) == 32);
+static_assert(sizeof(BindingRecord) == 40);
 
 /// The tape's records, section by section in the order of the tape.
 struct Sections {

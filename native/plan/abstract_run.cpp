@@ -16,7 +16,7 @@ enum class Use { read, write };
 class AbstractRun {
  public:
   AbstractRun(const Tape& tape, const PageMap& map)
-      : tape_(tape), map_(map), owner_(tape.peak_pages, NONE), held_(tape.residencies.size()), busy_(tape.residencies.size()) {}
+      : tape_(tape), map_(map), owner_(tape.peak_pages, NONE), held_(tape.residencies.size()), busy_(tape.residencies.size()), from_home_(tape.residencies.size()), unsaved_(tape.residencies.size()) {}
 
   Status run();
 
@@ -24,6 +24,9 @@ class AbstractRun {
   struct Copy { uint32_t transfer, event; bool out; };
   struct Event { bool issued = false, out = false, complete = false, awaited = false; };
   struct TierSlot { uint64_t hi; uint32_t event; };
+  /// What lies in the lower tier when the step begins was written by no event of the step.
+  static constexpr uint32_t BEFORE = NONE;
+  struct Home { uint64_t hi; uint32_t binding; };
 
   Status step(const InstrRecord& i);
   Status call(uint32_t index);
@@ -39,6 +42,8 @@ class AbstractRun {
   Status write_tier(const TransferRecord& t, uint32_t event);
   Status read_tier(const TransferRecord& t) const;
   Status hand_out(const TransferRecord& t);
+  Status settle_homes();
+  Result<bool> homewards(const TransferRecord& t) const;
   bool overlaps(const TransferRecord& t, const PhysSpan& span) const;
   void complete(const Copy& copy);
 
@@ -50,6 +55,8 @@ class AbstractRun {
   std::deque<Copy> out_, in_;
   std::vector<Event> events_;
   std::map<uint64_t, TierSlot> tier_;         // what this step wrote to the lower tier, by first byte
+  std::map<uint64_t, Home> homes_;            // by first byte
+  std::vector<bool> from_home_, unsaved_;     // of each residency: its bytes have a home; they changed since they were copied there
   std::map<std::pair<uint32_t, uint64_t>, uint64_t> handed_;  // bytes of outputs that the sink has: by binding and first byte, the last
   uint64_t pages_ = 0, peak_ = 0;
 };
@@ -70,6 +77,7 @@ Status AbstractRun::acquire(uint32_t residency) {
 Status AbstractRun::release(uint32_t residency) {
   if (!held_[residency]) return refuse("residency ", residency, " is not held");
   if (tape_.residencies[residency].for_ever()) return refuse("residency ", residency, " is held for ever");
+  if (unsaved_[residency]) return refuse("residency ", residency, " was written after its last copy home");
   if (!busy_[residency].empty()) return refuse("residency ", residency, " has a copy under way (transfer ", busy_[residency][0].transfer, ")");
   for (const PageRun& run : map_.runs(residency)) std::fill_n(owner_.begin() + ptrdiff_t(run.page), run.count, NONE);
   held_[residency] = false;
@@ -100,6 +108,7 @@ Status AbstractRun::touch(uint32_t buffer, uint64_t lo, uint64_t hi, Use use, ui
     if (residency != NONE && span.residency != residency) status = refuse("bytes of residency ", span.residency, ", not ", residency);
     else if (!held_[span.residency]) status = refuse("residency ", span.residency, " is not held");
     else status = against_copies(span, use);
+    if (use == Use::write && residency == NONE && from_home_[span.residency]) unsaved_[span.residency] = true;
     return status.ok();
   });
   if (unmapped) return refuse("buffer ", buffer, " has no page behind some of bytes [", lo, ", ", hi, ")");
@@ -153,10 +162,38 @@ Status AbstractRun::read_tier(const TransferRecord& t) const {
   if (it != tier_.begin()) --it;
   for (; at < hi; ++it) {
     if (it == tier_.end() || it->first > at || it->second.hi <= at) return refuse("nothing was written to tier byte ", at, " in this step");
-    if (!events_[it->second.event].complete) return refuse("the copy that writes tier byte ", at, " (event ", it->second.event, ") is not waited for");
+    if (it->second.event != BEFORE && !events_[it->second.event].complete) return refuse("the copy that writes tier byte ", at, " (event ", it->second.event, ") is not waited for");
     at = it->second.hi;
   }
   return {};
+}
+
+/// Homes do not meet, and hold their bytes when the step begins.
+Status AbstractRun::settle_homes() {
+  for (uint32_t i = 0; i < tape_.bindings.size(); i++) {
+    const BindingRecord& b = tape_.bindings[i];
+    if (!tape_.at_home(b)) continue;
+    const uint64_t hi = b.home + dense_bytes(tape_.views[b.view]);
+    const auto next = homes_.lower_bound(b.home);
+    if ((next != homes_.end() && next->first < hi) || (next != homes_.begin() && std::prev(next)->second.hi > b.home))
+      return refuse("binding ", i, " ('", tape_.name(b), "'): its home is another's, too");
+    homes_[b.home] = {hi, i};
+    tier_[b.home] = {hi, BEFORE};
+  }
+  return {};
+}
+
+/// Whether a copy's other end is in a home: then it moves all that its residency has of it, from and to where that lies in its buffer.
+Result<bool> AbstractRun::homewards(const TransferRecord& t) const {
+  const uint64_t lo = t.far_offset, hi = lo + t.bytes;
+  auto home = homes_.upper_bound(lo);
+  if (home != homes_.end() && home->first < hi) return refuse("it passes the home of '", tape_.name(tape_.bindings[home->second.binding]), "'");
+  if (home == homes_.begin() || (--home)->second.hi <= lo) return false;
+  const auto name = tape_.name(tape_.bindings[home->second.binding]);
+  const uint64_t pages = tape_.residencies[t.residency].pages * PAGE_BYTES;
+  if (hi > home->second.hi || lo - home->first != t.offset) return refuse("it does not lie in the home of '", name, "' as in its buffer");
+  if (t.bytes != std::min(pages, home->second.hi - lo)) return refuse("it moves a part of what its residency has of '", name, "'");
+  return true;
 }
 
 /// Each byte of an output is handed out once.
@@ -176,6 +213,13 @@ Status AbstractRun::copy(uint32_t transfer, uint32_t event, bool out) {
   if (out && t.from_source()) return refuse("transfer ", transfer, " comes from the data source");
   if (!out && t.to_sink()) return refuse("transfer ", transfer, " goes to the sink");
   if (Status s = touch(t.buffer, t.offset, t.offset + t.bytes, out ? Use::read : Use::write, t.residency); !s.ok()) return s;
+  if (t.with_tier()) {
+    const Result<bool> home = homewards(t);
+    if (!home.ok()) return within(home.status(), "transfer ", transfer, ": ");
+    if (!home.value() && from_home_[t.residency]) return refuse("transfer ", transfer, ": residency ", t.residency, " has a home elsewhere");
+    from_home_[t.residency] = home.value();
+    unsaved_[t.residency] = false;
+  }
   if (t.to_sink()) {
     if (Status s = hand_out(t); !s.ok()) return s;
   } else if (out) {
@@ -237,6 +281,7 @@ Status AbstractRun::finish() const {
 
 Status AbstractRun::run() {
   events_.resize(tape_.events);
+  if (Status s = settle_homes(); !s.ok()) return s;
   for (uint32_t r = 0; r < tape_.residencies.size(); r++)
     if (tape_.residencies[r].for_ever())
       if (Status s = acquire(r); !s.ok()) return within(s, "residency ", r, " at the start of the step: ");

@@ -1,5 +1,5 @@
 // Where the bytes behind names are, between steps and at the end of one.
-// In: a tape whose records are right. Out: that weights and state lie in pages held for ever, and which instruction
+// In: a tape whose records are right. Out: that weights and state lie in pages held for ever or have a home, and which instruction
 // completes each loss: the loss is read right after it, since its pages may be gone at the end of the step.
 #include "plan/bindings.hpp"
 
@@ -36,7 +36,7 @@ uint32_t last_writer(const Tape& tape, const BindingRecord& b) {
 Status check_bindings_held(const Tape& tape, const PageMap& map) {
   for (size_t i = 0; i < tape.bindings.size(); i++) {
     const BindingRecord& b = tape.bindings[i];
-    if (b.persistent() && !held_for_ever(tape, map, tape.views[b.view]))
+    if (b.persistent() && !tape.at_home(b) && !held_for_ever(tape, map, tape.views[b.view]))
       return refuse("binding ", i, " ('", tape.name(b), "'): its bytes are not held for ever");
     if (b.role == BindingRole::loss && last_writer(tape, b) == NONE)
       return refuse("binding ", i, " ('", tape.name(b), "'): no call writes this loss");

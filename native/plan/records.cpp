@@ -116,11 +116,17 @@ Status check_binding(const Tape& tape, const BindingRecord& b) {
   if (b.name_bytes == 0) return refuse("it has no name");
   const ViewRecord& v = tape.views[b.view];
   if (b.dtype != v.dtype) return refuse("element type ", name_of(b.dtype), ", but ", name_of(v.dtype), " in its view");
-  if (b.passing() != (v.buffer == NONE)) return refuse(b.passing() ? "the view of what is fed or handed out is a template without a buffer" : "its view has no buffer");
+  if (b.passing() && v.buffer != NONE) return refuse("the view of what is fed or handed out is a template without a buffer");
+  if (!b.passing() && !b.persistent() && v.buffer == NONE) return refuse("its view has no buffer");
   if (!std::isfinite(b.a)) return refuse("its start is not finite");
+  if (!tape.at_home(b) && b.home != 0) return refuse("only what is between steps in the lower tier has a place there");
   if (b.passing()) return {};
   if (b.dtype != tape.float_type) return refuse("element type ", name_of(b.dtype), " is not the tape's float type");
   if (span_bytes(v) != dense_bytes(v)) return refuse("its view has gaps");
+  if (tape.at_home(b)) {
+    if (b.home % SECTOR_BYTES != 0) return refuse("its home, tier offset ", b.home, ", is no multiple of ", SECTOR_BYTES);
+    if (b.home > tape.tier_bytes || dense_bytes(v) > tape.tier_bytes - b.home) return refuse("its home passes the end of the lower tier");
+  }
   if (b.role == BindingRole::loss && dense_bytes(v) != dtype_bytes(v.dtype)) return refuse("a loss is one number");
   return {};
 }

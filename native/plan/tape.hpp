@@ -12,6 +12,8 @@ struct Tape : Sections {  // mappings are sorted by buffer, then virtual page
   uint32_t events = 0;
   uint64_t budget_pages = 0, peak_pages = 0, tier_bytes = 0;
 
+  /// Whether what has this name lies in the lower tier between steps.
+  bool at_home(const BindingRecord& b) const { return b.persistent() && views[b.view].buffer == NONE; }
   std::string_view name(const BindingRecord& b) const { return {strings.data() + b.name_offset, b.name_bytes}; }
 };
 

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <thread>
 
 #include "runtime/cores.hpp"
+#include "runtime/handles.hpp"
 #include "runtime/random.hpp"
 
 namespace spillway {
@@ -16,6 +18,8 @@ uint64_t tier_extent(const Tape& tape) {
   uint64_t end = 0;
   for (const TransferRecord& t : tape.transfers)
     if (t.with_tier()) end = std::max(end, t.far_offset + t.bytes);
+  for (const BindingRecord& b : tape.bindings)
+    if (tape.at_home(b)) end = std::max(end, b.home + dense_bytes(tape.views[b.view]));
   return end;
 }
 
@@ -24,11 +28,15 @@ uint64_t whole_slots(const Tape& tape, uint64_t limit) {
   uint64_t cut = std::min(limit, tier_extent(tape));
   for (bool moved = true; moved;) {
     moved = false;
+    const auto keep_whole = [&](uint64_t lo, uint64_t bytes) {
+      if (lo >= cut || cut >= lo + bytes) return;
+      cut = lo;
+      moved = true;
+    };
     for (const TransferRecord& t : tape.transfers)
-      if (t.with_tier() && t.far_offset < cut && cut < t.far_offset + t.bytes) {
-        cut = t.far_offset;
-        moved = true;
-      }
+      if (t.with_tier()) keep_whole(t.far_offset, t.bytes);
+    for (const BindingRecord& b : tape.bindings)
+      if (tape.at_home(b)) keep_whole(b.home, dense_bytes(tape.views[b.view]));
   }
   return cut;
 }
@@ -129,14 +137,34 @@ std::byte* Session::address(uint32_t binding) const {
   return pages_->at(v.buffer, v.offset);
 }
 
+/// A spill file moves from and to whole sectors of memory, which a caller's need not be.
+Status Session::with_home(uint64_t home, std::byte* at, uint64_t bytes, bool write) {
+  if (home < tier_.pinned_bytes) {
+    std::memcpy(write ? tier_.pinned + home : at, write ? at : tier_.pinned + home, bytes);
+    return {};
+  }
+  constexpr uint64_t PIECE = uint64_t(8) << 20;
+  const AddressRange piece = AddressRange::map(std::min(PIECE, bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
+  if (!piece) return failed(Code::out_of_memory, "a piece of a parameter takes ", std::min(PIECE, bytes), " bytes of memory: ", system_error());
+  for (uint64_t done = 0; done < bytes; done += PIECE) {
+    const uint64_t n = std::min(PIECE, bytes - done), offset = home - tier_.pinned_bytes + done;
+    if (write) std::memcpy(piece.data(), at + done, n);
+    if (Status s = write ? tier_.rest->write(offset, piece.data(), n) : tier_.rest->read(offset, piece.data(), n); !s.ok()) return s;
+    if (!write) std::memcpy(at + done, piece.data(), n);
+  }
+  return {};
+}
+
 Status Session::read(uint32_t binding, std::span<std::byte> into) {
   if (Status s = check_persistent(binding, into.size()); !s.ok()) return s;
+  if (const BindingRecord& b = tape_.bindings[binding]; tape_.at_home(b)) return with_home(b.home, into.data(), into.size(), false);
   const Status s = device_->copy(Lane::compute, into.data(), address(binding), into.size());
   return s.ok() ? device_->finish(Lane::compute) : s;
 }
 
 Status Session::write(uint32_t binding, std::span<const std::byte> from) {
   if (Status s = check_persistent(binding, from.size()); !s.ok()) return s;
+  if (const BindingRecord& b = tape_.bindings[binding]; tape_.at_home(b)) return with_home(b.home, const_cast<std::byte*>(from.data()), from.size(), true);
   const Status s = device_->copy(Lane::compute, address(binding), from.data(), from.size());
   return s.ok() ? device_->finish(Lane::compute) : s;
 }
@@ -147,11 +175,12 @@ Status Session::init(uint32_t binding, uint64_t seed) {
   if (Status s = check_idle(); !s.ok()) return s;
   const BindingRecord& b = tape_.bindings[binding];
   const RandomStream key{seed, stream_of(tape_.name(b))};
-  std::vector<std::byte> made(device_->asynchronous() ? bytes.value() : 0);
-  std::byte* const into = device_->asynchronous() ? made.data() : address(binding);
+  const bool apart = device_->asynchronous() || tape_.at_home(b);
+  std::vector<std::byte> made(apart ? bytes.value() : 0);
+  std::byte* const into = apart ? made.data() : address(binding);
   if (b.dtype == DType::f64) fill_in_parallel(reinterpret_cast<double*>(into), bytes.value() / 8, b, key, threads_);
   else fill_in_parallel(reinterpret_cast<float*>(into), bytes.value() / 4, b, key, threads_);
-  return device_->asynchronous() ? write(binding, made) : Status{};
+  return apart ? write(binding, made) : Status{};
 }
 
 Status Session::begin(const RunOptions& options) {

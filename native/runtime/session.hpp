@@ -33,7 +33,7 @@ class Session {
   Status init(uint32_t binding, uint64_t seed);
   /// Bytes of a parameter or state; refused for anything else.
   Result<uint64_t> size(uint32_t binding) const;
-  /// Copies a parameter or state out of the device, or into it: `size()` bytes.
+  /// Copies a parameter or state out of the device or its home in the lower tier, or into it: `size()` bytes.
   Status read(uint32_t binding, std::span<std::byte> into);
   Status write(uint32_t binding, std::span<const std::byte> from);
 
@@ -50,6 +50,8 @@ class Session {
   Status check_idle() const;
   Status check_persistent(uint32_t binding, uint64_t bytes) const;
   std::byte* address(uint32_t binding) const;
+  /// Bytes of the lower tier, read or written between steps.
+  Status with_home(uint64_t home, std::byte* at, uint64_t bytes, bool write);
 
   const Tape tape_;
   int threads_ = 1;

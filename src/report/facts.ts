@@ -111,9 +111,11 @@ const bytesUnder = (plan: Plan, r: Residency, c: Cell): number => {
   return Math.max(0, end - Math.max(offset, bytesOf(r.from)))
 }
 
+const isAtHome = (plan: Plan, c: Plan['cells'][number]): boolean => plan.storages[plan.places[c.id]!.storage]!.home !== undefined
+
 /**
  * The maximum over calls of the bytes that are alive on the device, workspace included, values aligned to 64 bytes.
- * A value counts from first to last touch, where its pages are resident; fed data from when it begins to arrive; a tile's
+ * A value counts from first to last touch, where its pages are resident, as does what is at home; fed data from when it begins to arrive; a tile's
  * locals from first to last touch in each tile.
  */
 export const liveBytes = (plan: Plan): number => {
@@ -124,12 +126,12 @@ export const liveBytes = (plan: Plan): number => {
     change[to]! -= bytes
   }
   const end = plan.calls.length
-  for (const c of plan.cells) if (c.scope === 'persistent') alive(0, end, alignUp(c.bytes, ALIGN_BYTES))
+  for (const c of plan.cells) if (c.scope === 'persistent' && !isAtHome(plan, c)) alive(0, end, alignUp(c.bytes, ALIGN_BYTES))
   for (const s of localStretches(plan)) alive(s.first, s.last + 1, alignUp(plan.cells[s.cell]!.bytes, ALIGN_BYTES))
   for (const r of plan.residencies)
     for (const id of plan.storages[r.storage]!.cells) {
       const c = plan.cells[id]!
-      if (c.scope !== 'whole' && c.scope !== 'fed') continue
+      if (c.scope !== 'whole' && c.scope !== 'fed' && !isAtHome(plan, c)) continue
       const bytes = bytesUnder(plan, r, c)
       if (bytes > 0) alive(c.scope === 'fed' ? r.acquire : Math.max(r.acquire, c.first), Math.min(r.release, c.last + 1), bytes)
     }
@@ -166,6 +168,8 @@ export interface Facts {
   readonly input: readonly number[]
   readonly parameters: number
   readonly persistentBytes: number
+  /** Of parameters and optimizer state, what is at home in the lower tier. */
+  readonly homeBytes: number
   readonly peakBytes: number
   readonly liveBytes: number
   readonly traffic: Traffic
@@ -196,11 +200,14 @@ export const factsOf = (plan: Plan, staging: Staging): Facts => {
   const done = flops.reduce((n, f) => n + f.done, 0)
   const whole = flops.reduce((n, f) => n + f.whole, 0)
   const tiled = plan.segments.filter((s) => tilesOf(s.grid) > 1).length
+  const persistentBytes = graph.values.reduce((n, v) => n + (isPersistent(v) ? valueBytes(v) : 0), 0)
+  const homeBytes = plan.storages.reduce((n, s) => n + (s.home === undefined ? 0 : s.bytes), 0)
   const recompute = new Set(calls.filter((_, i) => repeated[i]).map((c) => c.segment)).size
   return {
     input: graph.values.find((v) => v.role === 'input')?.shape ?? [],
     parameters: graph.values.reduce((n, v) => n + (v.role === 'param' ? elementsOf(v.shape) : 0), 0),
-    persistentBytes: graph.values.reduce((n, v) => n + (isPersistent(v) ? valueBytes(v) : 0), 0),
+    persistentBytes: persistentBytes - homeBytes,
+    homeBytes,
     peakBytes: bytesOf(plan.peakPages),
     liveBytes: liveBytes(plan),
     traffic: traffic(plan),

@@ -40,7 +40,7 @@ const memoryText = (plan: Plan, facts: Facts, staging: Staging): string => {
       ? `The budget is ${showSize(budget)}, ${showRatio(over).replace('×', '')} times smaller; so ${whatItDoes(plan, facts)}.`
       : `That is within the budget of ${showSize(budget)}; ${whatItDoes(plan, facts)}.`,
     `The worst moment of this plan holds ${showSize(facts.peakBytes)} in whole pages (${showSize(facts.liveBytes)} of live bytes):`,
-    `${showPercent(facts.peakBytes / budget)} of the budget. ${showSize(facts.persistentBytes)} of it are parameters and optimizer state, which never leave.`,
+    `${showPercent(facts.peakBytes / budget)} of the budget. ${showSize(facts.persistentBytes)} of it are parameters and optimizer state, which never leave${facts.homeBytes > 0 ? `; another ${showSize(facts.homeBytes)} of these are at home in the lower tier, from where they come and go` : ''}.`,
   )
 }
 

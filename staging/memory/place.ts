@@ -2,12 +2,13 @@
 // cell, a storage and an offset. Invariant: cells that share bytes are never alive at the same time.
 //
 // Large cells have a storage each, or one for a row of them: pages are interchangeable, so they cannot fragment. What is smaller is packed:
-// parameters and state into one storage for ever, small values by lifetime into another, and a tiled segment's locals
+// parameters and state into one storage for ever (large ones may be at home in the lower tier instead), small values by lifetime into another, and a tiled segment's locals
 // into one per segment (the same offsets for every tile). Worked example of packing by lifetime, sizes in lines of 64:
 // a[0,4) size 2, b[2,6) size 1, c[5,9) size 2: c takes a's bytes, b lies behind them; three lines in all.
 import { ALIGN_BYTES, alignUp, mostHeld, PAGE_BYTES, pagesFor } from '../core/bytes'
 import { sameBox } from '../core/box'
 import { type Call, type Cell, type CellScope, type Place, SMALL_VALUES, type Storage } from '../plan/plan'
+import { SECTOR_BYTES } from '../plan/wire'
 import { rowsOf } from './rows'
 
 /** Cells below this are packed together; a storage of its own wastes half a page on average. */
@@ -136,12 +137,13 @@ const topFirst = (items: readonly Lifetime[], { offsets, bytes }: Packed, order:
  *  scratch     what lives inside a tile, or a call
  *  fed         what comes from the data source
  *  output      what is handed out
+ *  home        a large parameter or state that comes from its home in the lower tier, and goes back there
  *  value       a large value, or a row of them
  */
-export type StorageKind = 'persistent' | 'small' | 'scratch' | 'fed' | 'output' | 'value'
+export type StorageKind = 'persistent' | 'small' | 'scratch' | 'fed' | 'output' | 'home' | 'value'
 
-/** What is there for a part of the step only, and may be there in parts: large values, what is fed and what is handed out. */
-export const mayMove = (k: StorageKind): boolean => k === 'value' || k === 'fed' || k === 'output'
+/** What is there for a part of the step only, and may be there in parts: large values, what is fed, handed out or has a home. */
+export const mayMove = (k: StorageKind): boolean => k === 'value' || k === 'fed' || k === 'output' || k === 'home'
 
 /**
  * How the large values of a step lie: each on pages of its own, those that live alike side by side, or packed by lifetime with
@@ -206,6 +208,15 @@ class Placer implements Placement {
     this.open(kind, c.label, c.bytes, [c], [0])
   }
 
+  /** Homes lie side by side from the beginning of the lower tier on. */
+  atHome(c: Cell): void {
+    this.alone('home', c)
+    const storage = this.storages.pop()!
+    this.storages.push({ ...storage, home: this.homeBytes })
+    this.homeBytes = alignUp(this.homeBytes + c.bytes, SECTOR_BYTES)
+  }
+  private homeBytes = 0
+
   inARow(kind: StorageKind, label: string, members: readonly Cell[]): void {
     let bytes = 0
     const offsets = members.map((c) => {
@@ -231,14 +242,28 @@ const rowsIn = (cells: readonly Cell[], calls: readonly Call[]): readonly (reado
   )
 }
 
-export const place = (cells: readonly Cell[], calls: readonly Call[], packing: Packing = 'apart'): Placement => {
+/** Whether large parameters and state are always resident, or at home in the lower tier. */
+export type Persistents = 'resident' | 'home'
+
+const hasHome = (c: Cell): boolean => c.scope === 'persistent' && c.bytes >= SMALL_BYTES
+
+/** Bytes of the lower tier that are homes. */
+export const homeBytes = (storages: readonly Storage[]): number =>
+  storages.reduce((n, s) => (s.home === undefined ? n : Math.max(n, alignUp(s.home + s.bytes, PAGE_BYTES))), 0)
+
+export const place = (
+  cells: readonly Cell[],
+  calls: readonly Call[],
+  packing: Packing = 'apart',
+  persistents: Persistents = 'resident',
+): Placement => {
   const placer = new Placer(cells.length)
   const rows = packing === 'rows' ? rowsIn(cells, calls) : []
   const rowOf = new Map(rows.flatMap((row) => row.map((c) => [c.id, row] as const)))
   placer.inARow(
     'persistent',
     'parameters and state',
-    cells.filter((c) => c.scope === 'persistent'),
+    cells.filter((c) => c.scope === 'persistent' && (persistents === 'resident' || !hasHome(c))),
   )
   const locals = new Map<number, Cell[]>()
   for (const c of cells.filter(isLocal)) locals.set(c.segment, [...(locals.get(c.segment) ?? []), c])
@@ -257,7 +282,8 @@ export const place = (cells: readonly Cell[], calls: readonly Call[], packing: P
   for (const c of cells) {
     const row = rowOf.get(c.id)
     if (placer.places[c.id]) continue
-    if (row) placer.inARow('value', `${row[0]!.label} … ${row[row.length - 1]!.label}`, row)
+    if (c.scope === 'persistent') placer.atHome(c)
+    else if (row) placer.inARow('value', `${row[0]!.label} … ${row[row.length - 1]!.label}`, row)
     else placer.alone(ALONE[c.scope] ?? 'scratch', c)
   }
   return placer

@@ -7,6 +7,7 @@
 import { pagesFor, pagesIn } from '../core/bytes'
 import { type Box, elementsOf, shapeOf } from '../core/box'
 import { type DType, dtypeBytes, type Graph } from '../graph/graph'
+import { opDef } from '../ops/registry'
 import { type Call, type Segment, tilesOf, type View } from '../plan/plan'
 import { mayMove, type Placement } from './place'
 
@@ -120,7 +121,8 @@ export const touches = (
       const [lo, hi] = bytesTouched(v, value.shape, value.dtype)
       touch(storage, offset + lo, offset + hi, p, call.segment, writes)
     }
-    call.ins.forEach((v) => view(v, false))
+    const overwritten = call.op < 0 ? [] : (opDef(call.kind).mutates ?? [])
+    call.ins.forEach((v, k) => view(v, overwritten.includes(k)))
     call.outs.forEach((v) => view(v, true))
     if (call.workspace) {
       const { storage, offset } = at.places[call.workspace.cell]!

@@ -13,7 +13,7 @@ export type Instr =
 
 /** Held from the start of the session to its end: never acquired or released by an instruction. */
 export const isForEver = (plan: Pick<Plan, 'storages' | 'cells'>): ((r: UnpagedResidency) => boolean) => {
-  const storages = plan.storages.map((s) => s.cells.some((c) => plan.cells[c]!.scope === 'persistent'))
+  const storages = plan.storages.map((s) => s.home === undefined && s.cells.some((c) => plan.cells[c]!.scope === 'persistent'))
   return (r) => storages[r.storage]!
 }
 

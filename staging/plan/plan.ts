@@ -67,7 +67,8 @@ export interface Segment extends t.TypeOf<typeof segmentCodec> {}
 
 /**
  * A cell is memory that holds a value for a while.
- *  persistent  parameters, state, the loss: always resident       fed        input and target, read from the data source
+ *  persistent  parameters, state, the loss: always resident, or at home in the lower tier between steps
+ *  fed         input and target, read from the data source
  *  output      what a prediction hands out, as soon as it is complete
  *  whole       a value of the step, from producer to last reader (values computed in place share their cell)
  *  local       a tile's slice of a value, inside one segment; sized for the largest tile
@@ -128,7 +129,13 @@ export interface Place extends t.TypeOf<typeof placeCodec> {}
 /** The storage of what is packed by lifetime. */
 export const SMALL_VALUES = 'small values'
 
-const storageCodec = record({ id: count, label: words, bytes: count, cells: list(count) })
+const storageCodec = record(
+  { id: count, label: words, bytes: count, cells: list(count) },
+  {
+    /** Of a parameter or state that is not always resident: where it lies in the lower tier, its own throughout, between steps and while it is away. */
+    home: count,
+  },
+)
 export interface Storage extends t.TypeOf<typeof storageCodec> {}
 
 // ---------------------------------------------------------------- residency

@@ -206,15 +206,26 @@ class TapeWriter {
       this.bindingOf.set(v.id, this.sections.bindings.count)
       this.sections.bindings.add({
         role,
-        view: isFed(v) || v.role === 'output' ? this.template(v) : this.flatView(this.placed(cell.id, this.readAt(v)), v),
+        view: this.boundView(v, cell.id),
         nameOffset: this.sections.strings.count,
         nameBytes: name.length,
         dist: v.init?.dist ?? 'none',
         dtype: v.dtype,
         a: v.init?.a ?? 0,
+        home: this.homeOf(cell.id) ?? 0,
       })
       for (const byte of name) this.sections.strings.add({ byte })
     }
+  }
+
+  private homeOf(cell: number): number | undefined {
+    return this.plan.storages[this.plan.places[cell]!.storage]!.home
+  }
+
+  private boundView(v: Value, cell: number): number {
+    if (isFed(v) || v.role === 'output') return this.template(v)
+    const at = this.homeOf(cell) === undefined ? this.placed(cell, this.readAt(v)) : { buffer: null, offset: 0 }
+    return this.flatView(at, v)
   }
 
   /** When a runtime looks at it: a loss right after the last call that writes it, what lasts between steps at the end. */

@@ -6,7 +6,7 @@ import { ALIGN_BYTES, PAGE_BYTES } from '../core/bytes'
 import { BOUND_ROLES, DISTRIBUTIONS, DTYPES, FED_ROLES, FLOATS, PERSISTENT_ROLES } from '../graph/graph'
 
 export const MAGIC = 'SPILLWAY'
-export const TAPE_VERSION = 3
+export const TAPE_VERSION = 4
 /** An index of nothing. */
 export const NONE = 0xffffffff
 /** Copies start, and slots of the lower tier lie, at multiples of this: direct I/O wants it. */
@@ -162,8 +162,9 @@ export const SECTIONS = {
     residency: index('residencies'), buffer: index('buffers', 'one that shows it'), offset: number('u64', 'in the buffer, a multiple of 4096'), bytes: number('u64'), far: named(FAR, 'the other side'), binding: indexOrNone('bindings', 'of the source or the sink'),
     farOffset: number('u64', "in the lower tier, or in the binding's value"), reserved: reserved('u64'),
   }),
-  bindings: section('binding', 'For input, target and output the view is a template.', {
+  bindings: section('binding', 'For input, target and output the view is a template, and for what is at home in the lower tier.', {
     role: named(ROLE), view: index('views'), nameOffset: span('strings', ['nameBytes'], 'name passes'), nameBytes: number('u32'), dist: named(DIST, 'how it starts'), dtype: named(DTYPE), a: number('f64', 'of the distribution'),
+    home: number('u64', 'of a parameter or state that is a template: where it lies in the lower tier between steps; else 0'),
   }),
   strings: bare('byte', 'UTF-8.', { byte: number('u8') }),
 } as const

@@ -15,6 +15,7 @@ import { opCosts } from './chain'
 import { type Joint, jointOf, jointSegments, type Limits, thereFor } from './joint'
 import type { Segment } from '../plan/plan'
 import { forwardOps } from '../tile/segments'
+import { type Persistents, SMALL_BYTES } from '../memory/place'
 import { inCoreLayout } from './incore'
 import { layOut } from './layout'
 import { onceFor } from './remember'
@@ -126,10 +127,11 @@ const orderOf = onceFor((graph, machine): Order => {
 interface Choice extends Limits {
   /** So many of the order go. */
   readonly gone: number
+  readonly persistents: Persistents
 }
 
 /** The step of a choice, laid out when it is asked for. Tiles that are not legal somewhere are none at all. */
-const candidateOf = (graph: Graph, machine: Machine, { gone, ...limits }: Choice): Deferred => {
+const candidateOf = (graph: Graph, machine: Machine, { gone, persistents, ...limits }: Choice): Deferred => {
   const { joint, values, againSeconds, seconds } = orderOf(graph, machine)
   const out = new Set(values.slice(0, gone))
   const segments = (): readonly Segment[] => {
@@ -137,7 +139,7 @@ const candidateOf = (graph: Graph, machine: Machine, { gone, ...limits }: Choice
     return isLeft(tiled) ? certain('whole values are always legal')(jointSegments(joint, out, UNLIMITED)) : tiled.right
   }
   return deferred(LEAST * (seconds + againSeconds[gone]!), () =>
-    swappingOnDemand(cutForLink(layOut(graph, segments(), machine, { packing: 'rows' }), machine.link)),
+    swappingOnDemand(cutForLink(layOut(graph, segments(), machine, { packing: 'rows', persistents }), machine.link)),
   )
 }
 const UNLIMITED: Limits = { forward: Infinity, backward: Infinity }
@@ -172,6 +174,7 @@ class JointSearch {
   constructor(
     private readonly graph: Graph,
     private readonly machine: Machine,
+    private readonly persistents: Persistents,
   ) {
     this.order = orderOf(graph, machine)
   }
@@ -198,8 +201,8 @@ class JointSearch {
 
   *run(pages: number): Generator<Candidate, void, number> {
     const { values } = this.order
-    const persistent = this.graph.values.filter(isPersistent).reduce((n, v) => n + valueBytes(v), 0)
-    const room = bytesOf(pages) - persistent
+    const { all, large } = persistentBytes(this.graph)
+    const room = bytesOf(pages) - (this.persistents === 'home' ? all - large : all)
     if (room <= 0) return
     const gone = (share: number): number => {
       const estimate = estimates(this.order, room * (1 - share), this.machine.link)
@@ -207,6 +210,7 @@ class JointSearch {
     }
     const at = (share: number, cut: boolean): Choice => ({
       gone: gone(share),
+      persistents: this.persistents,
       forward: share * room,
       backward: share * room,
       cut,
@@ -245,6 +249,18 @@ class JointSearch {
   }
 }
 
+const persistentBytes = (graph: Graph): { readonly all: number; readonly large: number } => {
+  const bytes = graph.values.filter(isPersistent).map(valueBytes)
+  return {
+    all: bytes.reduce((n, b) => n + b, 0),
+    large: bytes.filter((b) => b >= SMALL_BYTES).reduce((n, b) => n + b, 0),
+  }
+}
+
+/** Where large parameters and state would take this part of the budget, they may be at home in the lower tier; and from the other on they are. */
+const MUCH = 1 / 8
+const TOO_MUCH = 1 / 4
+
 /** Better than `toBeat`, where that is much longer than the compute of the step. */
 export function* refineJoint(
   graph: Graph,
@@ -252,8 +268,14 @@ export function* refineJoint(
   budgetPages: number,
   toBeat: number,
 ): Generator<Candidate, void, number> {
-  if (toBeat < WORTH * computeSeconds(inCoreLayout(graph, machine))) return
-  yield* new JointSearch(graph, machine).run(budgetPages)
+  const compute = computeSeconds(inCoreLayout(graph, machine))
+  if (toBeat < WORTH * compute) return
+  const { large } = persistentBytes(graph)
+  const share = large / bytesOf(budgetPages)
+  const { outBytesPerSecond, inBytesPerSecond } = machine.link
+  const isQuick = large / outBytesPerSecond + large / inBytesPerSecond < compute
+  if (share < TOO_MUCH || !isQuick) yield* new JointSearch(graph, machine, 'resident').run(budgetPages)
+  if (share >= MUCH) yield* new JointSearch(graph, machine, 'home').run(budgetPages)
 }
 
 /** Parts of what the step keeps and makes for which small tiles are listed: what fits none of them is for others. */
@@ -263,11 +285,13 @@ function* smallTiles(graph: Graph, machine: Machine): Generator<Candidate, void,
   const order = orderOf(graph, machine)
   const estimate = estimates(order, 0, machine.link)
   const gone = estimate.indexOf(Math.min(...estimate))
-  for (const part of LISTED) {
-    const limit = part * order.keptBytes[0]!
-    yield candidateOf(graph, machine, { gone, forward: limit, backward: limit, cut: true })
-  }
+  const kinds: readonly Persistents[] = persistentBytes(graph).large > 0 ? ['resident', 'home'] : ['resident']
+  for (const persistents of kinds)
+    for (const part of LISTED) {
+      const limit = part * order.keptBytes[0]!
+      yield candidateOf(graph, machine, { gone, persistents, forward: limit, backward: limit, cut: true })
+    }
 }
 
-/** Small tiles, with as much made again as if nothing fitted. */
+/** Small tiles, with as much made again as if nothing fitted; and, last, with what is large of parameters and state at home. */
 export const jointSmall: Planner = (graph, machine) => right(smallTiles(graph, machine))

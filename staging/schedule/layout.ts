@@ -3,7 +3,7 @@
 import { pagesIn } from '../core/bytes'
 import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
-import { type Packing, place, type Placement } from '../memory/place'
+import { type Packing, type Persistents, place, type Placement } from '../memory/place'
 import { type StayRule, touches } from '../memory/touches'
 import { expand } from '../plan/expand'
 import { pagesLabel } from '../plan/naming'
@@ -20,10 +20,16 @@ interface Placing {
   /** Of touches: when pages may leave. */
   readonly rule?: StayRule
   readonly packing?: Packing
+  readonly persistents?: Persistents
 }
 
-const placed = (graph: Graph, segments: readonly Segment[], { cells, calls }: Unrolled, { rule, packing }: Placing): Layout => {
-  const placement = place(cells, calls, packing)
+const placed = (
+  graph: Graph,
+  segments: readonly Segment[],
+  { cells, calls }: Unrolled,
+  { rule, packing, persistents }: Placing,
+): Layout => {
+  const placement = place(cells, calls, packing, persistents)
   const planned = touches(graph, segments, calls, placement, rule).map(
     (c): PlannedStays => ({ ...c, kind: placement.kinds[c.storage]!, swapped: c.stays.slice(1).map(() => false) }),
   )
@@ -33,6 +39,9 @@ const placed = (graph: Graph, segments: readonly Segment[], { cells, calls }: Un
 
 export const layOut = (graph: Graph, segments: readonly Segment[], machine: Machine, placing: Placing = {}): Layout =>
   placed(graph, segments, expand(graph, segments, machine), placing)
+
+/** The same step with large parameters and state at home in the lower tier, from where they come and go. */
+export const atHome = (l: Layout, packing: Packing): Layout => placed(l.graph, l.segments, l, { packing, persistents: 'home' })
 
 /**
  * The same step with its values elsewhere: a storage of its own wastes half a page a value, which is a tenth of a step whose

@@ -5,6 +5,7 @@
 // Worked example, one value of 12 GB that is made again in 0.5 s, half of which fits, a link of 12 GB/s: min of 0.5 s out and in, 0.25 s.
 import { valueBytes, type Graph, isPersistent, type Op, type ValueId } from '../graph/graph'
 import type { Machine } from '../graph/machine'
+import { SMALL_BYTES } from '../memory/place'
 import { sigmaDelta } from '../ops/op'
 import { forwardOps } from '../tile/segments'
 import { operandsOf } from '../tile/slices'
@@ -65,7 +66,10 @@ export const programmeOf = (graph: Graph, machine: Machine, budgetBytes: number)
   const values = [...before].flatMap((op) => op.outs).filter(isActivation)
   const has = new Set(values)
   const read = new Set(graph.ops.filter((op) => op.phase === 'backward').flatMap((op) => op.ins))
-  const persistent = graph.values.filter(isPersistent).reduce((n, v) => n + size(v.id), 0)
+  // Large ones may be away then.
+  const persistent = graph.values
+    .filter((v) => isPersistent(v) && valueBytes(v) < SMALL_BYTES)
+    .reduce((n, v) => n + size(v.id), 0)
   const again = [...before].filter((op) => op.outs.some(isActivation))
   const backward = graph.ops.filter((op) => op.phase === 'backward')
   const [out, into] = [machine.link.outBytesPerSecond, machine.link.inBytesPerSecond].map((rate) => rate / 1e3 / 2 ** 20) as [

@@ -7,6 +7,7 @@ import type { StageError } from '../core/errors'
 import { type Graph, trains } from '../graph/graph'
 import { type Machine, withScratch } from '../graph/machine'
 import { inOrder } from '../memory/pages'
+import { homeBytes } from '../memory/place'
 import type { Algorithms, UnpagedPlan } from '../plan/plan'
 import { simulate } from '../sim/simulate'
 import { atLeastSeconds, computeSeconds } from './bound'
@@ -37,9 +38,12 @@ export type Work = 'offered' | 'laid out' | 'simulated'
 export const scheduled = (c: Candidate, strategy: string, o: Omit<CompileOptions, 'strategy'>): UnpagedPlan | null => {
   const pages = pagesIn(o.budgetBytes)
   if (c.least > pages) return null
-  const swaps = scheduleSwaps(c.fit(pages), c.layout.calls, pages, o.machine.link)
-  if (!swaps) return null
   const { graph, segments, cells, calls, storages, places } = c.layout
+  const swaps = scheduleSwaps(c.fit(pages), c.layout.calls, pages, o.machine.link, {
+    bytes: homeBytes(storages),
+    of: (s) => storages[s]!.home,
+  })
+  if (!swaps) return null
   return {
     graph,
     strategy,

@@ -10,7 +10,7 @@ import type { Link } from '../graph/machine'
 import type { Call, UnpagedResidency } from '../plan/plan'
 import { placeSwapIns } from './swapins'
 import { placeSwapOuts } from './swapouts'
-import { tierSlots, type TierSlots } from './tierslots'
+import { type Homes, tierSlots, type TierSlots } from './tierslots'
 import { type PlannedResidency, residenciesOf, occupancy, type PlannedStays } from './stays'
 
 export interface Swaps {
@@ -41,6 +41,7 @@ export const scheduleSwaps = (
   calls: readonly Call[],
   budgetPages: number,
   link: Link,
+  homes?: Homes,
 ): Swaps | null => {
   const rs = planned.flatMap(residenciesOf)
   const occ = occupancy(planned, calls.length)
@@ -52,7 +53,7 @@ export const scheduleSwaps = (
   const copies = { calls, budget: budgetPages, link }
   const busy = placeSwapOuts(rs, occ, { ...copies, seconds: at(link.outBytesPerSecond) })
   placeSwapIns(rs, occ, busy, { ...copies, seconds: at(link.inBytesPerSecond) })
-  const slots = tierSlots(rs)
+  const slots = tierSlots(rs, homes)
   return { residencies: mergeNeighbours(rs.map((r) => unpagedOf(r, slots, calls.length))), tierBytes: slots.bytes }
 }
 

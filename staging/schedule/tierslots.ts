@@ -12,6 +12,11 @@ export interface TierSlots {
   readonly bytes: number
 }
 
+export interface Homes {
+  readonly bytes: number
+  readonly of: (storage: number) => number | undefined
+}
+
 interface Slot {
   readonly storage: number
   readonly from: number
@@ -37,8 +42,9 @@ const awayTimes = (rs: readonly PlannedResidency[]): ReadonlyMap<PlannedStays, {
   return away
 }
 
-export const tierSlots = (rs: readonly PlannedResidency[]): TierSlots => {
-  const away = awayTimes(rs)
+/** `homes`: where each storage that has one is at home, and the bytes that homes take; all other slots lie behind them. */
+export const tierSlots = (rs: readonly PlannedResidency[], homes: Homes = { bytes: 0, of: () => undefined }): TierSlots => {
+  const away = awayTimes(rs.filter((r) => r.stays.kind !== 'home'))
   const slots: Slot[] = []
   const slotOf = new Map<PlannedStays, number>()
   for (const part of [...away.keys()].sort((a, b) => a.storage - b.storage || a.from - b.from)) {
@@ -54,7 +60,12 @@ export const tierSlots = (rs: readonly PlannedResidency[]): TierSlots => {
   const packed = packByLifetime(slots.map((s) => ({ bytes: bytesOf(s.to - s.from), first: s.first, last: s.last })))
   const offsetOf = (part: PlannedStays): number => {
     const slot = slotOf.get(part)!
-    return packed.offsets[slot]! + bytesOf(part.from - slots[slot]!.from)
+    return homes.bytes + packed.offsets[slot]! + bytesOf(part.from - slots[slot]!.from)
   }
-  return { offset: (r) => (isToTier(r) || r.swapIn === 'tier' ? offsetOf(r.stays) : undefined), bytes: packed.bytes }
+  const atHome = (part: PlannedStays): number => homes.of(part.storage)! + bytesOf(part.from)
+  return {
+    offset: (r) =>
+      r.stays.kind === 'home' ? atHome(r.stays) : isToTier(r) || r.swapIn === 'tier' ? offsetOf(r.stays) : undefined,
+    bytes: homes.bytes + packed.bytes,
+  }
 }

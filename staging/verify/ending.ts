@@ -7,10 +7,15 @@ import { broken, eachFault, type Fault } from './failure'
 import { contains } from './region'
 import type { Device } from './residency'
 
-/** What is kept between steps is there, whole (that nothing moves it, its residencies say: structure.ts). */
+/** What is kept between steps is there, whole (that nothing moves it, its residencies say: structure.ts), or as whole at home. */
 const persistentStay = (facts: Facts, contents: Contents, device: Device): Fault =>
   eachFault(facts.plan.cells, (c) => {
     if (c.scope !== 'persistent') return undefined
+    const { storage } = facts.plan.places[c.id]!
+    if (facts.plan.storages[storage]!.home !== undefined)
+      return contents.state(c.id).owns && device.isHome(c.id)
+        ? undefined
+        : broken('lost', `what was written last to cell '${c.label}' does not come home`)
     if (device.residenciesUnder(c.id).some((i) => i < 0))
       return broken('resident', `cell '${c.label}' must be on the device from the first call to the last, unmoved`)
     return contents.state(c.id).owns

@@ -24,6 +24,7 @@ export interface Device {
   readonly anyLost: (cell: number) => boolean
   /** Pages of the cell that were not handed out. */
   readonly kept: (cell: number) => number
+  readonly isHome: (cell: number) => boolean
   readonly peak: () => number
 }
 
@@ -163,5 +164,15 @@ export const trackDevice = (facts: Facts, contents: Contents): Device => {
     return [...new Set(resident[storage]!.subarray(pagesIn(offset), pagesFor(offset + cells[cell]!.bytes)))]
   }
   const leave = (): Fault => eachFault(swapOuts[calls.length]!, survival.swapOut)
-  return { advance, leave, touch, wrote, residenciesUnder, anyLost: survival.anyLost, kept: survival.kept, peak: () => peak }
+  return {
+    advance,
+    leave,
+    touch,
+    wrote,
+    residenciesUnder,
+    anyLost: survival.anyLost,
+    kept: survival.kept,
+    isHome: survival.isHome,
+    peak: () => peak,
+  }
 }

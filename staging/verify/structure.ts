@@ -194,9 +194,62 @@ const soundEnds =
       : bad(`residency ${i} ${does} ${bytes} bytes of '${value.name}', which has ${valueBytes(value)}`)
   }
 
-/** What holds something between steps is there from the first call to the last, unmoved, with all that lies beside it. */
+/** One parameter or state alone has a home, which no other home and no slot of anything else meets. */
+const soundHomes = (plan: Plan): Fault => {
+  const homes = plan.storages
+    .flatMap((s) => (s.home === undefined ? [] : [{ ...s, home: s.home }]))
+    .sort((a, b) => a.home - b.home)
+  if (homes.length === 0) return undefined
+  const tier = (reason: string): Fault => broken('tier', reason)
+  const unsound = eachFault(homes, (s, i) => {
+    const cell = s.cells.length === 1 ? plan.cells[s.cells[0]!]! : undefined
+    const value = cell?.values.length === 1 ? plan.graph.values[cell.values[0]!] : undefined
+    if (!cell || !value || !isPersistent(value) || plan.places[cell.id]!.offset !== 0 || s.bytes !== valueBytes(value))
+      return bad(`storage '${s.label}' has a home, and is not one parameter or state`)
+    if (!whole(s.home) || s.home % SECTOR_BYTES !== 0 || s.home + s.bytes > plan.tierBytes)
+      return tier(`the home of '${s.label}' is ${s.bytes} bytes at ${s.home} of a lower tier of ${plan.tierBytes}`)
+    const next = homes[i + 1]
+    return next && next.home < s.home + s.bytes
+      ? tier(`'${s.label}' and '${next.label}' are at home in the same bytes`)
+      : undefined
+  })
+  /** The last home that begins before so many bytes. */
+  const before = (end: number): (typeof homes)[number] | undefined => {
+    let [lo, hi] = [0, homes.length]
+    while (lo < hi) {
+      const middle = (lo + hi) >> 1
+      if (homes[middle]!.home < end) lo = middle + 1
+      else hi = middle
+    }
+    return homes[lo - 1]
+  }
+  return (
+    unsound ??
+    eachFault(plan.residencies, (r, i) => {
+      const { home, bytes, label } = plan.storages[r.storage]!
+      const name = (): string => `residency ${i} (pages [${r.from},${r.to}) of '${label}')`
+      if (home !== undefined) {
+        if (r.swapIn?.from !== 'tier' || r.swapOut?.to === 'sink') return tier(`${name()} does not come from its home`)
+        return r.tierOffset === home + bytesOf(r.from)
+          ? undefined
+          : tier(`${name()} is swapped at ${r.tierOffset}; its home is at ${home}`)
+      }
+      if (r.tierOffset === undefined) return undefined
+      const end = r.tierOffset + Math.min(bytesOf(r.to), bytes) - bytesOf(r.from)
+      const met = before(end)
+      return met && met.home + met.bytes > r.tierOffset ? tier(`${name()} is swapped over the home of '${met.label}'`) : undefined
+    })
+  )
+}
+
+/**
+ * What holds something between steps and has no home is there from the first call to the last, unmoved, with all that lies
+ * beside it.
+ */
 const soundStays = (plan: Plan): Fault => {
-  const persists = plan.storages.map(({ cells }) => cells.some((c) => plan.cells[c]!.scope === 'persistent'))
+  const persists = plan.storages.map(
+    ({ cells, home }) => home === undefined && cells.some((c) => plan.cells[c]!.scope === 'persistent'),
+  )
   return eachFault(plan.residencies, (r, i) => {
     if (!persists[r.storage] || (r.acquire === 0 && r.release === plan.calls.length && !r.swapIn && !r.swapOut)) return undefined
     const { label } = plan.storages[r.storage]!
@@ -243,5 +296,6 @@ export const soundStructure = (facts: Facts): Fault => {
     () => eachFault(plan.residencies, soundResidency(plan)),
     () => eachFault(plan.residencies, soundEnds(plan)),
     () => soundStays(plan),
+    () => soundHomes(plan),
   ])
 }

@@ -17,6 +17,8 @@ export interface Survival {
   readonly anyLost: (cell: number) => boolean
   /** Pages of the cell that were not handed out. */
   readonly kept: (cell: number) => number
+  /** Whether all that was written to what has a home is there. */
+  readonly isHome: (cell: number) => boolean
   readonly wrote: (view: View, call: number) => void
 }
 
@@ -24,6 +26,15 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
   const { cells, places, storages, residencies } = facts.plan
   const tier = emptyTier()
   const lost: Bytes[] = cells.map((c) => (c.scope === 'fed' ? [[0, c.bytes]] : []))
+  /** What has a home lies there, intact, before the first call. */
+  for (const { id, home, bytes, cells: on } of storages) {
+    if (home === undefined) continue
+    for (let page = 0; bytesOf(page) < bytes; page++) {
+      const [lo, hi] = [home + bytesOf(page), home + Math.min(bytes, bytesOf(page + 1))]
+      tier.swapOut({ storage: id, page, lo, hi, start: 0, intact: new Set(on), readUntil: -1 })
+    }
+  }
+  const homeOf = (cell: number): number | undefined => storages[places[cell]!.storage]!.home
   const firstPage = (cell: number): number => pagesIn(places[cell]!.offset)
   const endPage = (cell: number): number => pagesFor(places[cell]!.offset + cells[cell]!.bytes)
   const lastWrite = cells.map((c) => new Int32Array(endPage(c.id) - firstPage(c.id)).fill(-1))
@@ -142,7 +153,7 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
     const copies = r.swapIn ? swapIn(index) : []
     if (copies === undefined || 'tag' in copies) return copies
     for (const c of cellsOn(r)) {
-      const kept = cells[c]!.scope === 'persistent' && r.acquire === 0
+      const kept = cells[c]!.scope === 'persistent' && r.acquire === 0 && homeOf(c) === undefined
       if (kept || !contents.state(c).owns) continue
       for (const page of pagesOf(r, c)) {
         const copy = copies[page - r.from]
@@ -169,5 +180,10 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
     for (const [lo, hi] of byteRuns(view, elementBytes(view), true)) lost[view.cell] = withoutRun(lost[view.cell]!, lo, hi)
   }
   const kept = (cell: number): number => handed[places[cell]!.storage]!.reduce((n, h) => n - h, endPage(cell) - firstPage(cell))
-  return { swapOut, acquire, isLost, wrote, kept, anyLost: (c) => lost[c]!.length > 0 }
+  const isHome = (cell: number): boolean =>
+    Array.from(lastWrite[cell]!).every((written, page) => {
+      const copy = tier.find(places[cell]!.storage, page, homeOf(cell)! + bytesOf(page))
+      return copy?.intact.has(cell) === true && written < copy.start
+    })
+  return { swapOut, acquire, isLost, wrote, kept, isHome, anyLost: (c) => lost[c]!.length > 0 }
 }

@@ -23,7 +23,7 @@
 //   arriving    and is not still being swapped in
 //   leaving     and is not written while it is swapped out
 //   lost        what left without a swap out (or was changed after it) is not read again
-//   tier        a swap in brings what a finished swap out of the same pages left at that offset, not overwritten since
+//   tier        a swap in brings what a finished swap out of the same pages left at that offset, not overwritten since, or what was at home
 //   pages       no physical page and no page of a storage has two owners; runs name as many pages as they fill
 //   budget      the pages held never exceed the budget
 //   peak        and their maximum is what the plan says

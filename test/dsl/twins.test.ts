@@ -25,7 +25,7 @@ declare const facts: Analyse<typeof ${net}, ${input}> extends Facts<infer O, inf
 type M = Model<SummaryOf<typeof ${net}, ${input}>, typeof ${net}>
 declare const segments: [typeof complaint] extends [null] ? SegmentsOf<M> : null
 declare const whole: [typeof complaint] extends [null] ? WholeOf<M> : null
-declare const bytesOfStep: [typeof complaint] extends [null] ? [StepBytes<M, 0>, StepBytes<M, 1>, StepBytes<M, 2>, LeastBytes<StepOf<M>, 1>] : null
+declare const bytesOfStep: [typeof complaint] extends [null] ? [StepBytes<M, 0>, StepBytes<M, 1>, StepBytes<M, 2>, LeastBytes<StepOf<M>>] : null
 `
 const imports = `import type { Analyse, BytesNumber, ComplaintOf, Facts, ParametersNumber, StateNumber } from '../../dsl/facts'
 import type { Model, SummaryOf } from '../../dsl/model'

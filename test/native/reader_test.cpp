@@ -37,7 +37,7 @@ void move(TapeBuilder& t, size_t from, size_t to) {
 // In the swapped classifier: residencies 0 small, 1 labels, 2 x, 3 y, 4 back; buffers in the same order; transfers 0 labels,
 // 1 x, 2 y out, 3 y in; events likewise; calls 0 relu, 1 pool, 2 linear, 3 loss, 4 its backward, 5 weights, 6 and 7 sgd.
 const Spoiled SPOILED[] = {
-    {"tape version 4", [](auto& t) { t.version = 4; }},
+    {"tape version 5", [](auto& t) { t.version = 5; }},
     {"unknown float type", [](auto& t) { t.float_type = DType(2); }},
     {"pages of 4096", [](auto& t) { t.page_bytes = 4096; }},
     {"over the budget", [](auto& t) { t.budget--; }},
@@ -112,7 +112,18 @@ const Spoiled SPOILED[] = {
     {"unknown role", [](auto& t) { t.bindings[0].role = BindingRole(9); }},
     {"unknown distribution", [](auto& t) { t.bindings[0].dist = Dist(9); }},
     {"in its view", [](auto& t) { t.bindings[0].dtype = DType::f32; }},
-    {"its view has no buffer", [](auto& t) { t.bindings[0].view = t.bindings[2].view; t.bindings[0].dtype = DType::f64; }},
+    {"its view has no buffer", [](auto& t) { t.bindings[4].view = t.bindings[2].view; }},
+    {"its home passes the end of the lower tier", [](auto& t) { t.bindings[0].view = t.bindings[2].view; t.bindings[0].home = 4096; }},
+    {"is no multiple of", [](auto& t) { t.bindings[0].view = t.bindings[2].view; t.bindings[0].home = 8; }},
+    {"only what is between steps in the lower tier has a place there", [](auto& t) { t.bindings[0].home = 4096; }},
+    {"its home is another's, too", [](auto& t) { t.bindings[0].view = t.bindings[1].view = t.bindings[2].view; }},
+    {"moves a part of what its residency has of 'head.weight'", [](auto& t) { t.bindings[0].view = t.bindings[2].view; t.transfers[2].bytes -= 4096; }},
+    {"does not lie in the home of 'head.weight'", [](auto& t) { t.bindings[0].view = t.bindings[2].view; t.transfers[2].offset = 4096; t.transfers[2].bytes -= 4096; }},
+    {"was written after its last copy home", [](auto& t) {  // the relu that is back is what has a home: another call writes it
+       t.bindings[0].view = t.bindings[2].view;
+       const size_t read = find(t, Tag::call, 1);
+       t.instrs.insert(t.instrs.begin() + ptrdiff_t(read), {Tag::call, t.call(OpKind::relu, {10}, {10}, {0}), 0, 0});
+     }},
     {"no call writes this loss", [](auto& t) { t.bindings[4].view = t.view(0, 4096, {1}, false, DType::f64); }},
     {"not held for ever", [](auto& t) { t.bindings[0].view = 9; }},
 

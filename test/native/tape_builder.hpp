@@ -64,7 +64,7 @@ struct TapeBuilder : Sections {
   }
 
   uint32_t binding(BindingRole role, uint32_t view, const std::string& name, Dist dist = Dist::none, double a = 0) {
-    bindings.push_back({role, view, uint32_t(strings.size()), uint32_t(name.size()), dist, views[view].dtype, a});
+    bindings.push_back({role, view, uint32_t(strings.size()), uint32_t(name.size()), dist, views[view].dtype, a, 0});
     strings.insert(strings.end(), name.begin(), name.end());
     return uint32_t(bindings.size() - 1);
   }

@@ -51,6 +51,7 @@ export interface Binding {
   readonly dist: number
   readonly dtype: number
   readonly a: number
+  readonly home: number
 }
 export interface Tape {
   readonly magic: string
@@ -152,7 +153,7 @@ export const readTape = (tape: Uint8Array): Tape => {
     })),
     bindings: section(
       9,
-      32,
+      40,
       (o): Binding => ({
         role: u32(o),
         view: u32(o + 4) === NONE ? null : views[u32(o + 4)]!,
@@ -160,6 +161,7 @@ export const readTape = (tape: Uint8Array): Tape => {
         dist: u32(o + 16),
         dtype: u32(o + 20),
         a: f64(o + 24),
+        home: u64(o + 32),
       }),
     ),
   }

@@ -83,7 +83,7 @@ export const classifierTape = (): Uint8Array => {
     said: Pick<Values<typeof SECTIONS.bindings.fields>, 'role' | 'view' | 'dtype' | 'dist' | 'a'>,
     name: string,
   ): void => {
-    tape.bindings.add({ ...said, nameOffset: tape.strings.count, nameBytes: name.length })
+    tape.bindings.add({ home: 0, ...said, nameOffset: tape.strings.count, nameBytes: name.length })
     for (const byte of new TextEncoder().encode(name)) tape.strings.add({ byte })
   }
   bind({ role: 'param', view: w, dtype: 'f32', dist: 'normal', a: 0.01 }, 'head.weight')

@@ -1,0 +1,108 @@
+// timeout 300
+// Large parameters and state at home in the lower tier: a step in less memory than they take has the bits of in-core, whatever the
+// optimizer keeps, whatever the tier; runs go on from checkpoints and plan files, and measure with what is at home.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { isLeft } from 'fp-ts/Either'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { adam, conv2d, model, mse, relu, seq, sgd } from '../../dsl'
+import { source } from '../../src/data/data'
+import { validation } from '../../src/predict/validation'
+import { loadPlan, savePlan } from '../../src/stage/planfile'
+import { train } from '../../src/train/trainer'
+import { describePlan, type Staged, type StageOptions, tryStage } from '../../src/stage/stage'
+import { bytesOf, PAGE_BYTES } from '../../staging/core/bytes'
+import { isPersistent, valueBytes } from '../../staging/graph/graph'
+import { verify } from '../../staging/verify/verify'
+import { uniform } from '../fixtures/formula'
+import { DEVICE, staged, trained } from './runs'
+
+const root = mkdtempSync(join(tmpdir(), 'spillway-home-'))
+test.after(() => rmSync(root, { recursive: true }))
+
+/** Of these weights four are of 2.25 MiB. */
+const wide = model(
+  [2, 3, 8, 8],
+  seq(
+    conv2d('stem', 256, 3),
+    relu(),
+    conv2d('c1', 256, 3),
+    relu(),
+    conv2d('c2', 256, 3),
+    relu(),
+    conv2d('c3', 256, 3),
+    relu(),
+    conv2d('c4', 256, 3),
+    relu(),
+    conv2d('head', 4, 1),
+  ),
+)
+
+/** By hand, so that nothing is tiled: tiles sum up in another order. */
+const byHand = (o: StageOptions, budget: number) =>
+  tryStage(wide, { machine: DEVICE, algorithms: 'fixed', checkpoints: ['c2'], budget, ...o })
+
+/** In the smallest budget that is named. */
+const squeezed = (o: StageOptions): Staged => {
+  const refused = byHand(o, PAGE_BYTES)
+  if (!isLeft(refused) || refused.left.tag !== 'BudgetInfeasible') throw new Error('a page was enough')
+  const plan = byHand(o, refused.left.smallestBytes)
+  if (isLeft(plan)) throw new Error(JSON.stringify(plan.left))
+  return plan.right
+}
+
+const persistentBytes = ({ plan }: Staged): number =>
+  plan.graph.values.filter(isPersistent).reduce((n, v) => n + valueBytes(v), 0)
+
+const CASES: Readonly<Record<string, StageOptions>> = {
+  momentum: { optimizer: sgd({ lr: 0.01, momentum: 0.9 }) },
+  'two states of each': { optimizer: adam({ lr: 1e-3 }) },
+  'an average, an update of two steps, some frozen': {
+    optimizer: adam({ lr: 1e-3 }),
+    average: 0.75,
+    accumulate: 2,
+    freeze: ['stem.*', 'c2.*'],
+  },
+  bf16: { precision: 'bf16' },
+}
+
+for (const [name, o] of Object.entries(CASES))
+  test(`${name}: the bits of in-core in less memory than parameters and state take`, async () => {
+    const alone = staged(wide, { strategy: 'in-core', ...o })
+    const small = squeezed(o)
+    assert.ok(!isLeft(verify(small.plan)))
+    assert.ok(small.plan.storages.some((s) => s.home !== undefined))
+    assert.ok(bytesOf(small.plan.peakPages) < persistentBytes(small), `${small.plan.peakPages} pages`)
+    const expected = await trained(wide, alone, { steps: 4 })
+    const r = await trained(wide, small, { steps: 4 })
+    assert.equal([r.weightsSha256, r.losses], [expected.weightsSha256, expected.losses])
+    assert.is(r.arenaPeakBytes, r.peakBytes)
+    // Into a spill file; from a checkpoint; by a plan file.
+    const checkpointDir = join(root, name)
+    const spilled = await trained(wide, small, { steps: 2, checkpointDir, spill: root })
+    assert.equal(spilled.losses, expected.losses.slice(0, 2))
+    const file = join(root, `${name}.json`)
+    savePlan(file, small.plan)
+    const read = describePlan(loadPlan(file), small.machine)
+    const rest = await trained(wide, read, { steps: 4, checkpointDir, resume: true, spill: root })
+    assert.equal([rest.resumedFrom, rest.weightsSha256], [2, expected.weightsSha256])
+  })
+
+test('what is measured between epochs sees what is at home', async () => {
+  const data = source({
+    length: 4,
+    read: (i) => ({ input: uniform(`x${i}`, [3, 8, 8], 1), target: uniform(`t${i}`, [4, 8, 8], 1) }),
+  })
+  const o: StageOptions = { loss: mse, optimizer: adam({ lr: 1e-3 }) }
+  const measured = async (plan: Staged) => (await train(wide, plan, { epochs: 2, data, evaluate: validation({ data }) })).measured
+  const [small, alone] = [await measured(squeezed(o)), await measured(staged(wide, { strategy: 'in-core', ...o }))]
+  assert.is(alone.length, 2)
+  assert.equal(
+    small.map((m) => m.metrics),
+    alone.map((m) => m.metrics),
+  )
+})
+
+test.run()

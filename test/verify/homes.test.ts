@@ -1,0 +1,115 @@
+// Plans whose large parameters are at home in the lower tier: sound ones stand, and each way of losing what was learned is refused.
+import { isLeft } from 'fp-ts/Either'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { compileSegments } from '../../staging/compile'
+import { PAGE_BYTES, pagesIn } from '../../staging/core/bytes'
+import { renderError } from '../../staging/core/errors'
+import { inCoreSegments } from '../../staging/schedule/incore'
+import type { Ref } from '../../staging/ops/op'
+import { machines } from '../../staging/sim/machines'
+import { trained } from '../tile/trained'
+import { Sketch } from '../graph/sketch'
+import type { MutablePlan } from './draft'
+import { refuses } from './refused'
+
+const machine = machines['v100-pcie-16g']!
+
+/** Three convolutions whose weights take 2.25 MiB each, in the least memory. */
+const made = (() => {
+  const s = new Sketch([1, 256, 4, 4])
+  const conv = (x: Ref, name: string): Ref => s.conv(x, name, 256, 3, undefined, false)
+  const graph = trained(s, conv(s.relu(conv(s.relu(conv(s.image, 'a'), 'ra'), 'b'), 'rb'), 'c'))
+  const planned = (budgetBytes: number) =>
+    compileSegments(graph, inCoreSegments(graph), { strategy: 'by hand', budgetBytes, machine })
+  const refused = planned(PAGE_BYTES)
+  if (!isLeft(refused) || refused.left.tag !== 'BudgetInfeasible') throw new Error('a page was enough')
+  const plan = planned(refused.left.smallestBytes)
+  if (isLeft(plan)) throw new Error(renderError(plan.left))
+  assert.is(plan.right.peakPages, pagesIn(refused.left.smallestBytes))
+  return plan.right
+})()
+const plan = (): MutablePlan => structuredClone(made) as MutablePlan
+
+const homeOf = (p: MutablePlan, label: string) => p.storages.find((s) => s.label === label)!
+const residencies = (p: MutablePlan, label: string) => p.residencies.filter((r) => r.storage === homeOf(p, label).id)
+/** The residency in which it is updated: the one that goes home. */
+const updated = (p: MutablePlan, label: string) => residencies(p, label).find((r) => r.swapOut)!
+
+test('weights come from their homes, and only what was written goes back', () => {
+  for (const label of ['a.weight', 'b.weight', 'c.weight']) {
+    const all = residencies(plan(), label)
+    assert.ok(all.length >= 1 && all.every((r) => r.swapIn?.from === 'tier'), label)
+    assert.is(all.filter((r) => r.swapOut).length, 1, label)
+  }
+})
+
+refuses(
+  'the last write does not come home',
+  'lost',
+  plan,
+  (p) => void delete updated(p, 'b.weight').swapOut,
+  /does not come home/,
+)
+refuses('the copy home starts before the last write', 'leaving', plan, (p) => {
+  const r = updated(p, 'b.weight')
+  r.swapOut!.start = r.swapIn!.ready + 1
+})
+refuses(
+  'it does not come from its home',
+  'tier',
+  plan,
+  (p) => void delete residencies(p, 'a.weight')[0]!.swapIn,
+  /come from its home/,
+)
+refuses('it is read before it is there', 'arriving', plan, (p) => {
+  const r = residencies(p, 'b.weight')[0]!
+  r.swapIn!.ready++
+  r.release = Math.max(r.release, r.swapIn!.ready + 1)
+})
+refuses(
+  'two are at home in the same bytes',
+  'tier',
+  plan,
+  (p) => {
+    homeOf(p, 'b.weight').home = homeOf(p, 'a.weight').home!
+  },
+  /at home in the same bytes/,
+)
+refuses('a home passes the end of the tier', 'tier', plan, (p) => {
+  homeOf(p, 'c.weight').home = p.tierBytes
+})
+refuses(
+  'a residency goes elsewhere',
+  'tier',
+  plan,
+  (p) => {
+    updated(p, 'c.weight').tierOffset! += 4096
+  },
+  /its home is at/,
+)
+refuses(
+  'an activation has a home',
+  'structure',
+  plan,
+  (p) => {
+    const other = p.storages.find((s) => s.cells.some((c) => p.cells[c]!.scope !== 'persistent') && s.home === undefined)!
+    other.home = p.tierBytes
+    p.tierBytes += 16 * PAGE_BYTES
+  },
+  /has a home, and is not one parameter/,
+)
+refuses(
+  'something else is swapped over a home',
+  'tier',
+  plan,
+  (p) => {
+    const other = p.residencies.find((r) => p.storages[r.storage]!.home === undefined && r.swapOut && r.tierOffset !== undefined)
+    // Nothing else needs to leave here: then what is fed is said to.
+    const r = other ?? p.residencies.find((x) => p.storages[x.storage]!.home === undefined && x.swapIn?.from === 'source')!
+    r.tierOffset = homeOf(p, 'a.weight').home!
+  },
+  /over the home of 'a.weight'/,
+)
+
+test.run()
