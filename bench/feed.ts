@@ -1,14 +1,14 @@
 // `npm run bench:feed [-- --rounds N --images N]`: what it costs a step that its images are decoded beside it, and what bytes save. In: a folder
-// of JPEGs of 512 x 512, made here of photographs' kind of noise; the same pixels as arrays of bytes and of floats. Out: seconds of a step of
-// ResNet-18, by where its images come from, and bytes read of a sample; bench/results/feed.json. Invariant: all sides run one
-// plan with stated algorithms on all cores, each in a process of its own, in turns; steps that warm up do not count.
+// of JPEGs of 512 x 512, made here of photographs' kind of noise; the same pixels as bytes and floats, in files and in memory. Out: seconds of a
+// step of ResNet-18, by where its images come from, and bytes read of a sample; bench/results/feed.json. Invariant: all sides run one plan with
+// stated algorithms on all cores (but where bytes go to the device), each in a process of its own, in turns; steps that warm up do not count.
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { resnet18 } from '../models/resnet'
-import { type Data, crossEntropy, files, folder, model, stage, train } from '../src'
+import { crossEntropy, type Data, files, folder, fromBytes, model, seq, source, stage, train, type TrainOptions } from '../src'
 import { median, record } from './sides'
 
 const ROOT = join(__dirname, '..')
@@ -17,7 +17,8 @@ const BATCH = 4
 const CLASSES = 4
 const WARM_UP = 3
 const STEPS = 15
-const SIDES = ['synthetic', 'jpeg', 'bytes', 'floats'] as const
+/** `memory`: floats that are there already, which the others stand beside; `device`: JPEGs to a model that begins with `fromBytes`. */
+const SIDES = ['memory', 'jpeg', 'device', 'bytes', 'floats'] as const
 type Side = (typeof SIDES)[number]
 
 const { values: given } = parseArgs({
@@ -87,9 +88,20 @@ interface Taken {
   readonly processorSecondsPerStep: number
 }
 
-const dataOf = (side: Side, at: string): Data | undefined => {
-  if (side === 'synthetic') return undefined
-  return side === 'jpeg' ? folder(join(at, 'jpeg')) : files(join(at, side), { layout: 'NHWC' })
+const inMemory = (at: string): Data => {
+  const file = readFileSync(join(at, 'floats', 'input.npy'))
+  const [size, head] = [3 * SIDE * SIDE, 10 + file.readUInt16LE(8)]
+  const length = (file.length - head) / 4 / size
+  const images = Array.from(
+    { length },
+    (_, i) => new Float32Array(file.buffer.slice(file.byteOffset + head + 4 * i * size).slice(0, 4 * size)),
+  )
+  return source({ length, layout: 'NHWC', read: (i) => ({ input: images[i]!, target: i % CLASSES }) })
+}
+
+const dataOf = (side: Side, at: string): Data => {
+  if (side === 'memory') return inMemory(at)
+  return side === 'jpeg' || side === 'device' ? folder(join(at, 'jpeg')) : files(join(at, side), { layout: 'NHWC' })
 }
 
 /** What the process has read by system calls. */
@@ -100,15 +112,14 @@ const processorSeconds = (): number => {
 }
 
 const once = async (side: Side, at: string): Promise<Taken> => {
-  const net = model([BATCH, 3, SIDE, SIDE], resnet18)
-  const plan = stage(net, { loss: crossEntropy, algorithms: 'fixed' })
+  const options = { loss: crossEntropy, algorithms: 'fixed' } as const
   const seconds: number[] = []
   let began = { read: 0, spent: 0 }
   let ended = began
   const data = dataOf(side, at)
-  const { feedSeconds } = await train(net, plan, {
-    steps: WARM_UP + STEPS,
-    ...(data ? { data } : { samples: 64 }),
+  const steps = WARM_UP + STEPS
+  const went: Pick<TrainOptions, 'data' | 'onProgress'> = {
+    data,
     onProgress: (p) => {
       if (p.kind !== 'step') return
       seconds.push(p.seconds)
@@ -116,7 +127,13 @@ const once = async (side: Side, at: string): Promise<Taken> => {
       if (p.step === WARM_UP) began = now
       ended = now
     },
-  })
+  }
+  const plain = model([BATCH, 3, SIDE, SIDE], resnet18)
+  const ofBytes = model([BATCH, 3, SIDE, SIDE], seq(fromBytes(), resnet18))
+  const { feedSeconds } =
+    side === 'device'
+      ? await train(ofBytes, stage(ofBytes, options), { ...went, steps })
+      : await train(plain, stage(plain, options), { ...went, steps })
   return {
     secondsPerStep: median(seconds.slice(WARM_UP)),
     feedSecondsPerStep: feedSeconds / seconds.length,
@@ -152,12 +169,12 @@ const main = async (): Promise<void> => {
         readBytesPerSample: of((t) => t.readBytesPerSample),
       }
       // Of one round, so that both sides had the same machine.
-      const ratios = answers.get(side)!.map((t, i) => t.secondsPerStep / answers.get('synthetic')![i]!.secondsPerStep)
-      return { ...row, besideSynthetic: median(ratios) }
+      const ratios = answers.get(side)!.map((t, i) => t.secondsPerStep / answers.get('memory')![i]!.secondsPerStep)
+      return { ...row, besideMemory: median(ratios) }
     })
     for (const r of rows)
       console.log(
-        `${r.side.padEnd(10)} ${(1e3 * r.secondsPerStep).toFixed(0)} ms a step, ${r.besideSynthetic.toFixed(3)} of synthetic, ` +
+        `${r.side.padEnd(10)} ${(1e3 * r.secondsPerStep).toFixed(0)} ms a step, ${r.besideMemory.toFixed(3)} of that from memory, ` +
           `${(1e3 * r.processorSecondsPerStep).toFixed(0)} ms of processors, ${(1e3 * r.feedSecondsPerStep).toFixed(1)} ms for data; ` +
           `${(r.readBytesPerSample / 1e6).toFixed(2)} MB read a sample`,
       )

@@ -1,8 +1,9 @@
-// `npm run bench:predictions [-- --side N --budget SIZE --rounds N --only NETWORK]`: what it costs that a prediction is cut into tiles. In: networks
-// with weights of one step of training, an image of zeros and ones made here. Out: pixels a second of a large image in a small budget, beside those
-// of 512 x 512 in-core; bench/results/predictions.json. Invariant: both sides run in this process, in turns, small before and after large.
-import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+// `npm run bench:predictions [-- --side N --budget SIZE --rounds N --only NETWORK --spill DIR]`: what tiles cost predictions. In: networks with
+// weights of one step of training, an image of zeros and ones made here. Out: pixels a second of a large image in a small budget, beside those of
+// 512 x 512 in-core, by the clock and by the processors' time; bench/results/predictions.json. Invariant: both sides run in this process, in turns,
+// small before and after large.
+import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { loadavg, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { isLeft } from 'fp-ts/Either'
@@ -11,6 +12,9 @@ import { npyHead } from '../src/files/npy'
 import { median, record } from './sides'
 
 const SMALL = 512
+/** Of the small side, whose first step is a good part of all; of the large one a single image is minutes. */
+const SMALL_IMAGES = 7
+const FOUND = join(__dirname, 'results', 'predictions.json')
 const NETWORKS = ['vgg16-features', 'unet', 'deeplabv3plus-resnet50'] as const
 
 const { values: given } = parseArgs({
@@ -19,16 +23,17 @@ const { values: given } = parseArgs({
     budget: { type: 'string', default: '512MiB' },
     rounds: { type: 'string', default: '3' },
     only: { type: 'string' },
+    spill: { type: 'string' },
   },
 })
 
-const built = (name: string, side: number, mode: 'train' | 'predict'): Model => {
-  const made = zooEntry(name)!.build([1, 3, side, side], mode)
+const built = (name: string, side: number, mode: 'train' | 'predict', batch = 1): Model => {
+  const made = zooEntry(name)!.build([batch, 3, side, side], mode)
   if (isLeft(made)) throw new Error(JSON.stringify(made.left))
   return made.right as Model
 }
 
-/** Bytes, read as they are; several images, for a session's first step is slower. */
+/** Bytes, read as they are. */
 const imagesOf = (folder: string, side: number, count: number): string => {
   const path = join(folder, `${side}.npy`)
   const pixels = Uint8Array.from({ length: 3 * side * side }, (_, i) => Math.imul(i, 0x9e3779b9) >>> 31)
@@ -38,7 +43,8 @@ const imagesOf = (folder: string, side: number, count: number): string => {
 }
 
 const weightsOf = async (folder: string, name: string): Promise<string> => {
-  const net = built(name, 64, 'train')
+  // Norms of one value a channel take two images.
+  const net = built(name, 64, 'train', 2)
   const save = join(folder, `${name}.safetensors`)
   await train(net, stage(net), { steps: 1, save })
   return save
@@ -51,50 +57,87 @@ interface Side {
   readonly out: string
 }
 
+/** Megapixels a second: of the clock, and of the processors' time, which other load on the machine does not lengthen. */
+interface Rate {
+  readonly byClock: number
+  readonly byProcessor: number
+}
+
+interface Row {
+  readonly network: string
+}
+
+/** Beside the other networks' rows, if those were measured at the same sides and in the same budget. */
+const recorded = <S extends object>(settings: S, rows: readonly Row[]): void => {
+  const found = existsSync(FOUND) ? (JSON.parse(readFileSync(FOUND, 'utf8')) as S & { readonly rows: readonly Row[] }) : undefined
+  const same = found && Object.entries(settings).every(([k, v]) => (found as Record<string, unknown>)[k] === v)
+  const all = [...(same ? found.rows.filter((r) => !rows.some((n) => n.network === r.network)) : []), ...rows]
+  record('predictions', { ...settings, rows: NETWORKS.flatMap((name) => all.filter((r) => r.network === name)) })
+}
+
 const main = async (): Promise<void> => {
   const folder = mkdtempSync(join(tmpdir(), 'spillway-predictions-'))
   const [large, rounds] = [Number(given.side), Number(given.rounds)]
   const budget = parseBytes(given.budget)
   if (isLeft(budget)) throw new Error(budget.left)
-  const rows: object[] = []
+  const onDisk = given.spill === undefined ? {} : { spill: given.spill }
+  const rows: Row[] = []
   try {
     const images = new Map([
-      [SMALL, imagesOf(folder, SMALL, 7)],
-      [large, imagesOf(folder, large, 2)],
+      [SMALL, imagesOf(folder, SMALL, SMALL_IMAGES)],
+      [large, imagesOf(folder, large, 1)],
     ])
     for (const name of NETWORKS.filter((n) => given.only === undefined || n === given.only)) {
       const weights = await weightsOf(folder, name)
       const side = (pixels: number, bytes?: number): Side => {
         const net = built(name, pixels, 'predict')
         const as = name === 'vgg16-features' ? 'values' : 'classes'
-        const plan = stage(net, { mode: 'predict', as, ...(bytes === undefined ? { strategy: 'in-core' } : { budget: bytes }) })
+        const plan = stage(net, {
+          mode: 'predict',
+          as,
+          ...(bytes === undefined ? { strategy: 'in-core' } : { budget: bytes, ...onDisk }),
+        })
         return { net, plan, data: images.get(pixels)!, out: join(folder, `${name}-${pixels}.npy`) }
       }
       const [small, tiled] = [side(SMALL), side(large, budget.right)]
-      const rate = async ({ net, plan, data, out }: Side, pixels: number): Promise<number> =>
-        (pixels * pixels) / 1e6 / (await predict(net, plan, { weights, data, out })).secondsPerStep
-      const inCore: number[] = []
-      const inTiles: number[] = []
+      const rate = async ({ net, plan, data, out }: Side, pixels: number): Promise<Rate> => {
+        const began = process.cpuUsage()
+        const { secondsPerStep, images } = await predict(net, plan, { weights, data, out })
+        const { user, system } = process.cpuUsage(began)
+        const millions = (pixels * pixels) / 1e6
+        return { byClock: millions / secondsPerStep, byProcessor: (millions * images) / ((user + system) / 1e6) }
+      }
+      const inCore: Rate[] = []
+      const inTiles: Rate[] = []
       for (let round = 0; round < rounds; round++) {
         const before = await rate(small, SMALL)
         inTiles.push(await rate(tiled, large))
-        inCore.push((before + (await rate(small, SMALL))) / 2)
+        const after = await rate(small, SMALL)
+        inCore.push({ byClock: (before.byClock + after.byClock) / 2, byProcessor: (before.byProcessor + after.byProcessor) / 2 })
       }
+      const of = (rates: readonly Rate[], by: keyof Rate): number => median(rates.map((r) => r[by]))
+      const ratio = (by: keyof Rate): number => median(inTiles.map((r, i) => r[by] / inCore[i]![by]))
       const row = {
         network: name,
-        rateRatio: median(inTiles.map((r, i) => r / inCore[i]!)),
-        megapixelsPerSecond: median(inTiles),
-        inCoreMegapixelsPerSecond: median(inCore),
+        rateRatio: ratio('byClock'),
+        megapixelsPerSecond: of(inTiles, 'byClock'),
+        inCoreMegapixelsPerSecond: of(inCore, 'byClock'),
+        rateRatioOfProcessors: ratio('byProcessor'),
+        megapixelsPerProcessorSecond: of(inTiles, 'byProcessor'),
+        inCoreMegapixelsPerProcessorSecond: of(inCore, 'byProcessor'),
+        rounds,
+        load: loadavg()[1],
         strategy: tiled.plan.plan.strategy,
         planPeakBytes: tiled.plan.plan.peakPages * PAGE_BYTES,
       }
       rows.push(row)
       console.log(
         `${name.padEnd(24)} ${row.megapixelsPerSecond.toFixed(2)} megapixels a second in tiles, ` +
-          `${row.inCoreMegapixelsPerSecond.toFixed(2)} in-core: ${row.rateRatio.toFixed(3)}`,
+          `${row.inCoreMegapixelsPerSecond.toFixed(2)} in-core: ${row.rateRatio.toFixed(3)}, by processors' time ` +
+          `${row.rateRatioOfProcessors.toFixed(3)}`,
       )
     }
-    if (given.only === undefined) record('predictions', { side: large, small: SMALL, budgetBytes: budget.right, rounds, rows })
+    recorded({ side: large, small: SMALL, budgetBytes: budget.right }, rows)
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
