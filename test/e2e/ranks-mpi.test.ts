@@ -2,11 +2,17 @@
 // Several processes on MPI, through the command line: the bits of threads, checkpoints, ranks that are killed or asked to end. Where there is
 // no MPI it says so.
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import * as E from 'fp-ts/Either'
+import { crossEntropy } from '../../dsl'
+import { COLLECTIVES } from '../../staging/graph/ranks'
+import { machineNamed } from '../../src/machine/machine'
+import { prepare } from '../../src/stage/prepare'
+import { zooEntry } from '../../src/zoo'
 import { doctor } from '../../src/doctor/doctor'
 import { DEVICE } from './runs'
 import { afterStep, type End, ended, spillway } from './processes'
@@ -50,12 +56,29 @@ const alone = (...more: readonly string[]): Promise<End> => ended(spillway([...T
 interface Told {
   readonly weightsSha256: string
   readonly ranks?: number
+  readonly commBytes: number
   readonly resumedFrom: number
 }
 const told = ({ code, out, err }: End): Told => {
   assert.is(code, 0, err)
   // mpirun says on the same stream what it has to say.
   return JSON.parse(out.slice(out.indexOf('{'), out.lastIndexOf('}') + 1)) as Told
+}
+
+/** What a rank sends a step, of the graph alone: a sum of few numbers is cut as it comes, the first ranks have one more. */
+const formula = (ranks: number): number => {
+  const on = machineNamed('v100-nvlink-16g', { ranks })
+  const model = zooEntry('resnet20-cifar')!.build([8, 3, 16, 16], 'train', {})
+  assert.ok(E.isRight(on) && E.isRight(model))
+  const prepared = prepare(model.right, on.right, { loss: crossEntropy })
+  assert.ok(E.isRight(prepared))
+  const { ops, values } = prepared.right.graph
+  return ops.reduce((sent, { kind, ins: [x] }) => {
+    if (!COLLECTIVES.includes(kind)) return sent
+    const n = values[x!]!.shape.reduce((a, d) => a * d, 1)
+    const own = Math.min(n, Math.ceil(n / ranks))
+    return sent + 4 * (kind === 'all_sum' ? n - own + own * (ranks - 1) : n * (ranks - 1))
+  }, 0)
 }
 
 /** As many threads of one process, once for all that are compared with them. */
@@ -87,6 +110,31 @@ if (HERE) {
 
   test('4 processes have the bits of as many threads', () => alike(4))
   for (const mpi of ALL.length ? ALL : [USUAL]) test(`2 processes, by ${mpi.run}`, () => alike(2, mpi))
+
+  test('what MPI is given to send is 2(R-1)/R of the sums, and R-1 times the statistics, as it says itself', async () => {
+    const counter = join(root, 'countmpi.so')
+    const made = spawnSync('mpicxx', ['-shared', '-fPIC', '-O1', join(__dirname, 'countmpi.cpp'), '-o', counter], {
+      encoding: 'utf8',
+    })
+    assert.is(made.status, 0, made.stderr)
+    const counted = async (steps: number): Promise<{ readonly sent: number; readonly told: Told }> => {
+      const file = join(root, `sent-${steps}`)
+      const under = ['mpirun', '-n', '2', 'env', `LD_PRELOAD=${counter}`, `COUNT_MPI=${file}`]
+      const end = await ended(spillway([...TRAIN, `--steps=${steps}`], { under, env: { ...ENV, SPILLWAY_MPICXX: 'mpicxx' } }))
+      const lines = new Map(
+        readFileSync(file, 'utf8')
+          .trim()
+          .split('\n')
+          .map((l) => l.split(' ').map(Number) as [number, number]),
+      )
+      return { sent: lines.get(0)!, told: told(end) }
+    }
+    const [few, more] = [await counted(1), await counted(3)]
+    // Before each step ranks send each other a byte to agree on it; all else that does not count with the steps is of the start and the end.
+    const perStep = (more.sent - few.sent) / 2 - 1
+    assert.is(perStep, (more.told.commBytes - few.told.commBytes) / 2)
+    assert.is(perStep, formula(2))
+  })
 
   if (ALL.length > 1)
     test('an engine of another MPI than the one that starts the processes is refused', async () => {
