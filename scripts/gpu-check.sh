@@ -3,7 +3,8 @@
 # load, builds it with the nvcc and headers found here, then checks and measures. In: scripts/gpu-check.sh BUNDLE FOLDER
 # [SECTION …]; sections: those of scripts/gpu/check.js, in its order (default: all, each with its share of SPILLWAY_GPU_SECONDS, 520).
 # SPILLWAY_GPU_PYTHON: the python3 that has PyTorch, if it is not found by itself. SPILLWAY_GPU_IMITATED=1: a rehearsal on the
-# plugin that imitates a GPU, with small networks. Out: gpu.json, logs and plots in FOLDER; exit code 0 if every check that ran holds.
+# plugin that imitates a GPU, with small networks. SPILLWAY_GPU_PROFILES: the folder `profiles` of an earlier call, whose measurements serve
+# again. Out: results.tar.xz, which holds all the rest (with SPILLWAY_GPU_ONE_FILE=1 nothing but it and gpu.json stays); gpu.json, logs and plots in FOLDER; exit code 0 if every check that ran holds.
 set -uo pipefail
 bundle=$(realpath "$1"); mkdir -p "$2"; out=$(realpath "$2"); shift 2
 started=$(date +%s)
@@ -40,4 +41,12 @@ if [ ! -s "$out/device.json" ]; then
 fi
 cat "$out/device.json"
 timeout 60 node dist/src/cli.js doctor > "$out/doctor.txt" 2>&1
-SPILLWAY_GPU_STARTED=$started exec node scripts/gpu/check.js "$out" "$@"
+profiles="$XDG_CACHE_HOME/spillway"
+if [ -d "${SPILLWAY_GPU_PROFILES:-}" ]; then cp "$SPILLWAY_GPU_PROFILES"/*.json "$profiles/"; fi
+SPILLWAY_GPU_STARTED=$started node scripts/gpu/check.js "$out" "$@"
+status=$?
+# What was measured of this machine serves the next call; and a box may give back few files, so all of them are one.
+mkdir -p "$out/profiles" && cp "$profiles"/*.json "$out/profiles/" 2> /dev/null
+tar -C "$out" -cf - --exclude results.tar.xz . | xz -T0 > "$out/results.tar.xz"
+if [ -n "${SPILLWAY_GPU_ONE_FILE:-}" ]; then find "$out" -mindepth 1 -maxdepth 1 ! -name results.tar.xz ! -name gpu.json -exec rm -r {} +; fi
+exit $status
