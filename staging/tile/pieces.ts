@@ -117,11 +117,7 @@ class Growing {
 export const piecesOf = (graph: Graph, costs: readonly OpCost[]): ForwardPieces => {
   // What is kept for a backward pass costs whatever crosses for long; without one, several values may cross.
   const forwards = trains(graph) ? 2 : 1
-  const legal = new Map(
-    profileForward(graph)
-      .cuts.filter((c) => c.clean || forwards === 1)
-      .map((c) => [c.at, c]),
-  )
+  const cuts = new Map(profileForward(graph).cuts.map((c) => [c.at, c]))
   const ops: Op[][] = []
   const pieces: Piece[] = []
   let at = 0
@@ -130,8 +126,9 @@ export const piecesOf = (graph: Graph, costs: readonly OpCost[]): ForwardPieces 
     run.ops.forEach((op, i) => {
       here.push(op)
       at++
-      const cut = legal.get(at)
-      if (i < run.ops.length - 1 && !cut) return
+      const cut = cuts.get(at)
+      const isLegal = cut && (cut.clean || forwards === 1)
+      if (i < run.ops.length - 1 && !isLegal) return
       ops.push(here)
       pieces.push({ run: r, most: mostTiles(graph, run, here), crossingBytes: cut?.bytes ?? 0 })
       here = []
