@@ -1,7 +1,7 @@
 // `npm run bench:predictions [-- --side N --budget SIZE --rounds N --only NETWORK --spill DIR]`: what tiles cost predictions. In: networks with
 // weights of one step of training, an image of zeros and ones made here. Out: pixels a second of a large image in a small budget, beside those of
 // 512 x 512 in-core, by the clock and by the processors' time; bench/results/predictions.json. Invariant: both sides run in this process, in turns,
-// small before and after large.
+// small before and after large, and what a call takes whatever its images (weights, first steps) counts on the large side alone.
 import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { loadavg, tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,8 +12,9 @@ import { npyHead } from '../src/files/npy'
 import { median, record } from './sides'
 
 const SMALL = 512
-/** Of the small side, whose first step is a good part of all; of the large one a single image is minutes. */
-const SMALL_IMAGES = 7
+/** Of the small side, in two calls: what the second takes over the first is that of its further images. Of the large one, an image is minutes. */
+const FEW_IMAGES = 4
+const MORE_IMAGES = 20
 const FOUND = join(__dirname, 'results', 'predictions.json')
 const NETWORKS = ['vgg16-features', 'unet', 'deeplabv3plus-resnet50'] as const
 
@@ -35,7 +36,7 @@ const built = (name: string, side: number, mode: 'train' | 'predict', batch = 1)
 
 /** Bytes, read as they are. */
 const imagesOf = (folder: string, side: number, count: number): string => {
-  const path = join(folder, `${side}.npy`)
+  const path = join(folder, `${side}-${count}.npy`)
   const pixels = Uint8Array.from({ length: 3 * side * side }, (_, i) => Math.imul(i, 0x9e3779b9) >>> 31)
   writeFileSync(path, npyHead('u1', [count, 3, side, side]))
   for (let i = 0; i < count; i++) appendFileSync(path, pixels)
@@ -53,7 +54,6 @@ const weightsOf = async (folder: string, name: string): Promise<string> => {
 interface Side {
   readonly net: Model
   readonly plan: Staged
-  readonly data: string
   readonly out: string
 }
 
@@ -61,6 +61,13 @@ interface Side {
 interface Rate {
   readonly byClock: number
   readonly byProcessor: number
+}
+
+/** What one call took. */
+interface Taken {
+  readonly secondsPerStep: number
+  readonly images: number
+  readonly processorSeconds: number
 }
 
 interface Row {
@@ -83,10 +90,8 @@ const main = async (): Promise<void> => {
   const onDisk = given.spill === undefined ? {} : { spill: given.spill }
   const rows: Row[] = []
   try {
-    const images = new Map([
-      [SMALL, imagesOf(folder, SMALL, SMALL_IMAGES)],
-      [large, imagesOf(folder, large, 1)],
-    ])
+    const images = (side: number, count: number): string => imagesOf(folder, side, count)
+    const [few, more, one] = [images(SMALL, FEW_IMAGES), images(SMALL, MORE_IMAGES), images(large, 1)]
     for (const name of NETWORKS.filter((n) => given.only === undefined || n === given.only)) {
       const weights = await weightsOf(folder, name)
       const side = (pixels: number, bytes?: number): Side => {
@@ -97,22 +102,33 @@ const main = async (): Promise<void> => {
           as,
           ...(bytes === undefined ? { strategy: 'in-core' } : { budget: bytes, ...onDisk }),
         })
-        return { net, plan, data: images.get(pixels)!, out: join(folder, `${name}-${pixels}.npy`) }
+        return { net, plan, out: join(folder, `${name}-${pixels}.npy`) }
       }
       const [small, tiled] = [side(SMALL), side(large, budget.right)]
-      const rate = async ({ net, plan, data, out }: Side, pixels: number): Promise<Rate> => {
+      const taken = async ({ net, plan, out }: Side, data: string): Promise<Taken> => {
         const began = process.cpuUsage()
-        const { secondsPerStep, images } = await predict(net, plan, { weights, data, out })
+        const { secondsPerStep, images } = await predict(net, plan, { weights, data, out, ...onDisk })
         const { user, system } = process.cpuUsage(began)
+        return { secondsPerStep, images, processorSeconds: (user + system) / 1e6 }
+      }
+      const rateOf = (pixels: number, t: Taken): Rate => {
         const millions = (pixels * pixels) / 1e6
-        return { byClock: millions / secondsPerStep, byProcessor: (millions * images) / ((user + system) / 1e6) }
+        return { byClock: millions / t.secondsPerStep, byProcessor: (millions * t.images) / t.processorSeconds }
+      }
+      const smallRate = async (): Promise<Rate> => {
+        const [first, second] = [await taken(small, few), await taken(small, more)]
+        return rateOf(SMALL, {
+          secondsPerStep: second.secondsPerStep,
+          images: second.images - first.images,
+          processorSeconds: second.processorSeconds - first.processorSeconds,
+        })
       }
       const inCore: Rate[] = []
       const inTiles: Rate[] = []
       for (let round = 0; round < rounds; round++) {
-        const before = await rate(small, SMALL)
-        inTiles.push(await rate(tiled, large))
-        const after = await rate(small, SMALL)
+        const before = await smallRate()
+        inTiles.push(rateOf(large, await taken(tiled, one)))
+        const after = await smallRate()
         inCore.push({ byClock: (before.byClock + after.byClock) / 2, byProcessor: (before.byProcessor + after.byProcessor) / 2 })
       }
       const of = (rates: readonly Rate[], by: keyof Rate): number => median(rates.map((r) => r[by]))

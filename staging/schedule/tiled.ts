@@ -6,6 +6,7 @@ import { isLeft, right } from 'fp-ts/Either'
 import { type Graph, trains } from '../graph/graph'
 import type { Machine } from '../graph/machine'
 import { type Segment, tilesOf } from '../plan/plan'
+import type { CallShapes } from '../ops/op'
 import type { OpCost } from '../tile/footprint'
 import { type ForwardPieces, piecesOf } from '../tile/pieces'
 import { type ChosenSegment, segmentation, type SegmentationRules } from '../tile/segmentation'
@@ -22,7 +23,7 @@ const mostTiles = (graph: Graph): number => (trains(graph) ? 512 : 2048)
 /** Tiles may be faster than the whole on machines with caches; where op times are a roofline, halos and launches only add. */
 const surely = (machine: Machine): number => (machine.simulated ? 1 : 0.85)
 
-/** The smallest call of all and what a launch takes differ by this much at most. */
+/** The smallest call of all and one that does next to nothing differ by this much at most. */
 const LAUNCH_SHARE = 0.9
 
 /** Tiles together compute what the whole does, and launch each call anew. */
@@ -40,7 +41,12 @@ export interface TiledOptions {
 }
 export const TILED: TiledOptions = { crossings: true, squares: true, join: true }
 
-export const forwardPieces = onceFor((graph, machine) => piecesOf(graph, opCosts(graph, machine)))
+/** One element copied. */
+const NEXT_TO_NOTHING: CallShapes = { ins: [[1, 1, 1, 1]], outs: [[1, 1, 1, 1]] }
+
+export const forwardPieces = onceFor((graph, machine) =>
+  piecesOf(graph, opCosts(graph, machine), machine.seconds('copy', {}, NEXT_TO_NOTHING)),
+)
 
 const groupsOf = (p: ForwardPieces, chosen: readonly ChosenSegment[]): readonly Group[] =>
   chosen.map(({ from, to, grid }) => ({ ops: p.ops.slice(from, to).flatMap((ops) => ops.map((o) => o.id)), grid }))

@@ -3,19 +3,31 @@
 // Halos: going backwards through a stretch, a value needs the most that any of its readers does: stride times the reader's
 // halo plus reach less stride; an op of c seconds over E rows with halo h costs c h / E more for each further tile.
 // Worked example, two 3x3 convolutions over 100 rows: the second has halo 0, the first 2, the image 4.
-import { valueBytes, type Graph, type Op, trains, type ValueId } from '../graph/graph'
+import { type Graph, type Op, trains, type ValueId } from '../graph/graph'
 import type { Grid } from '../plan/plan'
 import { profileForward } from './cuts'
 import type { OpCost } from './footprint'
 import { type FtRun, maximalRuns } from './ft'
 import type { Piece, Pieces, Stretch } from './segmentation'
+import { type Held, heldPredicting, heldTraining } from './held'
+import { forwardOps } from './segments'
 import { operandsOf } from './slices'
 
 export interface ForwardPieces extends Pieces {
   readonly ops: readonly (readonly Op[])[]
 }
 
-const NOTHING: Stretch = { forwardSeconds: 0, backwardSeconds: 0, calls: 0, haloH: 0, haloW: 0, haloBoth: 0, workBytes: 0 }
+const NOTHING: Stretch = {
+  forwardSeconds: 0,
+  backwardSeconds: 0,
+  calls: 0,
+  haloH: 0,
+  haloW: 0,
+  haloBoth: 0,
+  workBytes: 0,
+  bandBytes: 0,
+  crossingBytes: 0,
+}
 
 /** The most tiles that the values of these ops admit; 1 along a dimension in which one of them cannot be tiled. */
 export const mostTiles = (graph: Graph, run: Pick<FtRun, 'dims'>, ops: readonly Op[]): Grid => {
@@ -59,21 +71,19 @@ interface Halo {
 class Growing {
   private readonly halos = new Map<ValueId, Halo>()
   private sum = NOTHING
-  private largest = 0
-  private readBytes = 0
 
   constructor(
     private readonly graph: Graph,
     private readonly costs: readonly OpCost[],
     private readonly backward: ReadonlyMap<number, number>,
-    private readonly read: ReadonlySet<ValueId>,
+    private readonly held: Held,
     private readonly operands: ReadonlyMap<number, ReturnType<typeof operandsOf>>,
     private readonly forwards: Pieces['forwards'],
   ) {}
 
   add(ops: readonly Op[]): Stretch {
     for (const op of [...ops].reverse()) this.op(op)
-    return { ...this.sum, workBytes: this.readBytes + 2 * this.largest }
+    return { ...this.sum, ...this.held.bytes() }
   }
 
   private op(op: Op): void {
@@ -98,28 +108,26 @@ class Growing {
     const all = this.forwards * forward + back
     const s = this.sum
     this.sum = {
+      ...NOTHING,
       forwardSeconds: s.forwardSeconds + forward,
       backwardSeconds: s.backwardSeconds + back,
       calls: s.calls + 4,
-      workBytes: 0,
       haloH: s.haloH + all * h,
       haloW: s.haloW + all * w,
       haloBoth: s.haloBoth + all * h * w,
     }
-    for (const v of op.outs) {
-      const bytes = valueBytes(this.graph.values[v]!)
-      this.largest = Math.max(this.largest, bytes)
-      if (this.read.has(v)) this.readBytes += bytes
-    }
+    this.held.add(op)
   }
 }
 
-export const piecesOf = (graph: Graph, costs: readonly OpCost[]): ForwardPieces => {
+/** `launchSeconds`: of a call that does next to nothing. */
+export const piecesOf = (graph: Graph, costs: readonly OpCost[], launchSeconds: number): ForwardPieces => {
   // What is kept for a backward pass costs whatever crosses for long; without one, several values may cross.
   const forwards = trains(graph) ? 2 : 1
   const cuts = new Map(profileForward(graph).cuts.map((c) => [c.at, c]))
   const ops: Op[][] = []
   const pieces: Piece[] = []
+  const crossing: number[] = []
   let at = 0
   maximalRuns(graph).forEach((run, r) => {
     let here: Op[] = []
@@ -130,17 +138,23 @@ export const piecesOf = (graph: Graph, costs: readonly OpCost[]): ForwardPieces 
       const isLegal = cut && (cut.clean || forwards === 1)
       if (i < run.ops.length - 1 && !isLegal) return
       ops.push(here)
-      pieces.push({ run: r, most: mostTiles(graph, run, here), crossingBytes: cut?.bytes ?? 0 })
+      pieces.push({ run: r, most: mostTiles(graph, run, here) })
+      crossing.push(cut?.bytes ?? 0)
       here = []
     })
   })
   const backward = backwardSeconds(graph, costs)
   const read = new Set(graph.ops.filter((o) => o.phase === 'backward').flatMap((o) => o.ins))
+  const forward = forwardOps(graph)
+  const order = new Map(forward.map((op, i) => [op.id, i]))
+  const lastUse = new Map(forward.flatMap((op, i) => op.ins.map((v) => [v, i] as const)))
+  const held = (j: number): Held =>
+    trains(graph) ? heldTraining(graph, read, crossing[j]!) : heldPredicting(graph, lastUse, order)
   const operands = new Map(graph.ops.map((op) => [op.id, operandsOf(graph, op)]))
   const rows = ops.map((_, j) => ({
     stretches: [] as Stretch[],
     next: j,
-    growing: new Growing(graph, costs, backward, read, operands, forwards),
+    growing: new Growing(graph, costs, backward, held(j), operands, forwards),
   }))
   /** Stretches that end with piece j are made as far as they are asked for. */
   const stretch = (i: number, j: number): Stretch => {
@@ -148,6 +162,5 @@ export const piecesOf = (graph: Graph, costs: readonly OpCost[]): ForwardPieces 
     for (; row.next >= i; row.next--) row.stretches[row.next] = row.growing.add(ops[row.next]!)
     return row.stretches[i]!
   }
-  const launchSeconds = Math.min(...costs.map((c) => c.seconds).filter((s) => s > 0))
   return { pieces, ops, launchSeconds, stretch, forwards }
 }

@@ -18,14 +18,16 @@ export interface Stretch {
   readonly haloBoth: number
   /** Values that a tile holds at once, were it the whole image. */
   readonly workBytes: number
+  /** What of these lies in values that outlive the segment: of those a row of tiles holds a band, however narrow its tiles. */
+  readonly bandBytes: number
+  /** Bytes that pay for crossing its borders. */
+  readonly crossingBytes: number
 }
 
 export interface Piece {
   readonly run: number
   /** Most tiles along each dimension; 1 where it cannot be tiled. */
   readonly most: Grid
-  /** What crosses into the next piece. */
-  readonly crossingBytes: number
 }
 
 export interface Pieces {
@@ -60,12 +62,18 @@ export const tilingSeconds = (s: Stretch, g: Grid, launch: number): number =>
 const seconds = (s: Stretch, g: Grid, last: boolean, p: Pieces): number =>
   (last ? 1 : p.forwards) * s.forwardSeconds + s.backwardSeconds + tilingSeconds(s, g, p.launchSeconds)
 
-/** The cheapest grid of at least `tiles` tiles: along the batch first (no halo), then bands, or rows and columns. */
-const gridOf = (s: Stretch, most: Grid, tiles: number, last: boolean, p: Pieces, rules: SegmentationRules): Grid | null => {
-  const B = Math.min(most.B, tiles)
-  const rest = Math.ceil(tiles / B)
+/** How many tiles keep to the limit, so many of them side by side. */
+const tilesFor = (s: Stretch, W: number, limitBytes: number): number =>
+  Math.ceil((s.workBytes + (W - 1) * s.bandBytes) / limitBytes)
+
+/** The cheapest grid that keeps to the limit: along the batch first (no halo), then bands, or rows and columns. */
+const gridOf = (s: Stretch, most: Grid, last: boolean, p: Pieces, rules: SegmentationRules): Grid | null => {
   let best: Grid | null = null
-  for (let W = 1; W <= Math.min(most.W, rest); W = W < 2 ? 2 : W * 2) {
+  for (let W = 1; W <= most.W; W = W < 2 ? 2 : W * 2) {
+    const tiles = tilesFor(s, W, rules.limitBytes)
+    const B = Math.min(most.B, tiles)
+    const rest = Math.ceil(tiles / B)
+    if (W > rest) break
     const grid = { B, H: Math.ceil(rest / W), W }
     if (grid.H > most.H || (rules.bandsOnly && W > 1 && most.H > 1)) continue
     if (!best || seconds(s, grid, last, p) < seconds(s, best, last, p)) best = grid
@@ -82,11 +90,11 @@ interface Cost {
 export const segmentCost = (p: Pieces, i: number, j: number, rules: SegmentationRules): Cost | null => {
   const s = p.stretch(i, j)
   const last = j === p.pieces.length - 1
-  const crossing = last ? 0 : p.pieces[j]!.crossingBytes * rules.secondsPerCrossingByte
-  const tiles = Math.ceil(s.workBytes / rules.limitBytes)
+  const crossing = s.crossingBytes * rules.secondsPerCrossingByte
+  const tiles = tilesFor(s, 1, rules.limitBytes)
   const one = p.pieces[i]!.run === p.pieces[j]!.run
   const most = (): Grid => p.pieces.slice(i, j + 1).reduce((m, x) => least(m, x.most), p.pieces[i]!.most)
-  const grid = tiles <= 1 ? UNTILED : one ? gridOf(s, most(), tiles, last, p, rules) : null
+  const grid = tiles <= 1 ? UNTILED : one ? gridOf(s, most(), last, p, rules) : null
   return grid && { seconds: seconds(s, grid, last, p) + crossing, grid }
 }
 
@@ -95,10 +103,8 @@ const alone = (p: Pieces, i: number, rules: SegmentationRules): Cost => {
   const { most } = p.pieces[i]!
   const grid = { B: most.B, H: most.H, W: rules.bandsOnly && most.H > 1 ? 1 : most.W }
   const last = i === p.pieces.length - 1
-  return {
-    grid,
-    seconds: seconds(p.stretch(i, i), grid, last, p) + p.pieces[i]!.crossingBytes * rules.secondsPerCrossingByte,
-  }
+  const s = p.stretch(i, i)
+  return { grid, seconds: seconds(s, grid, last, p) + s.crossingBytes * rules.secondsPerCrossingByte }
 }
 
 export const segmentation = (p: Pieces, rules: SegmentationRules): readonly ChosenSegment[] => {

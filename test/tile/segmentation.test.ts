@@ -30,7 +30,7 @@ const piecesFrom = (ds: typeof drafts extends fc.Arbitrary<infer T> ? T : never)
   let run = 0
   const pieces = ds.map((d) => {
     run += d.newRun ? 1 : 0
-    return { run, most: { B: 1, H: d.tiles, W: d.tiles }, crossingBytes: d.crossing }
+    return { run, most: { B: 1, H: d.tiles, W: d.tiles } }
   })
   const stretch = (i: number, j: number): Stretch => {
     const part = ds.slice(i, j + 1)
@@ -53,6 +53,8 @@ const piecesFrom = (ds: typeof drafts extends fc.Arbitrary<infer T> ? T : never)
       haloW: halo,
       haloBoth: halo / 10,
       workBytes: sum((d) => d.work),
+      bandBytes: 0,
+      crossingBytes: j === ds.length - 1 ? 0 : ds[j]!.crossing,
     }
   }
   return { pieces, stretch, forwards: 2, launchSeconds: 0.01 }
@@ -99,12 +101,13 @@ test('no way to cut costs less than the one chosen', () => {
 // ---------------------------------------------------------------- real pieces
 
 const machine = machines['v100-pcie-16g']!
+const LAUNCH = 6e-6
 
 test('two 3x3 convolutions: the first pays a halo of two rows for each further tile, the second none', () => {
   const s = new Sketch([1, 8, 100, 50], 'two')
   const g = trained(s, s.relu(s.conv(s.relu(s.conv(s.image, 'a', 8), 'ra'), 'b', 8), 'rb'))
   const costs = opCosts(g, machine)
-  const p = piecesOf(g, costs)
+  const p = piecesOf(g, costs, LAUNCH)
   const all = p.stretch(0, p.pieces.length - 1)
   const at = (layer: string, phase: string): number =>
     g.ops.filter((o) => o.layer === layer && o.phase === phase).reduce((n, o) => n + costs[o.id]!.seconds, 0)
@@ -121,7 +124,7 @@ test('a longer stretch costs and holds more; nothing is tiled beyond its smalles
   const s = new Sketch([2, 4, 32, 32])
   let x = s.image
   for (const i of [1, 2, 3]) x = s.maxPool(s.relu(s.conv(x, `c${i}`, 8), `r${i}`), `p${i}`, 2)
-  const p = piecesOf(trained(s, x), opCosts(trained(s, x), machine))
+  const p = piecesOf(trained(s, x), opCosts(trained(s, x), machine), LAUNCH)
   const n = p.pieces.length
   for (let i = 1; i < n; i++) {
     const [longer, shorter] = [p.stretch(i - 1, n - 1), p.stretch(i, n - 1)]

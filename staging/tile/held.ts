@@ -1,0 +1,75 @@
+// What a stretch of forward ops holds at once, were a tile the whole image, and what its borders cost in bytes, for pieces.ts. In: its
+// ops from the last to the first. Out: bytes of each stretch that ends there. Tiles side by side share a band of what outlives the
+// stretch, since its pages are as wide as the image.
+// Worked example, values of 4 bytes, [conv a->b, relu b->c in place, conv c->d], a and d crossing: 4 + 4 at each convolution and 4 that
+// leave, so 12, of which 8 in bands; a comes and d leaves, half a crossing each: 4.
+import { sameShape } from '../core/box'
+import { type Graph, isFed, isPersistent, isResult, type Op, type OpId, valueBytes, type ValueId } from '../graph/graph'
+import { opDef } from '../ops/registry'
+import type { Stretch } from './segmentation'
+
+/** What a stretch works on, and what pays for crossing its borders: of each stretch that ends at one place, the longest last. */
+export interface Held {
+  /** An op more, in front. */
+  readonly add: (op: Op) => void
+  readonly bytes: () => Pick<Stretch, 'workBytes' | 'bandBytes' | 'crossingBytes'>
+}
+
+/** Of what is trained: two of its largest values at once, and what its backward pass reads; all that crosses at its end. */
+export const heldTraining = (graph: Graph, read: ReadonlySet<ValueId>, crossingBytes: number): Held => {
+  let [largest, readBytes] = [0, 0]
+  return {
+    add: (op) => {
+      for (const v of op.outs) {
+        const bytes = valueBytes(graph.values[v]!)
+        largest = Math.max(largest, bytes)
+        if (read.has(v)) readBytes += bytes
+      }
+    },
+    bytes: () => ({ workBytes: readBytes + 2 * largest, bandBytes: 0, crossingBytes }),
+  }
+}
+
+/**
+ * Of what only predicts: what is alive at its worst op, and what it leaves, which goes while the next tile is computed. A value leaves
+ * once and comes for each stretch that reads it, however many borders lie between: each of these is half of crossing.
+ */
+export const heldPredicting = (graph: Graph, lastUse: ReadonlyMap<ValueId, number>, order: ReadonlyMap<OpId, number>): Held => {
+  const bytesOf = (v: ValueId): number => valueBytes(graph.values[v]!)
+  const isHeld = (v: ValueId): boolean => !isPersistent(graph.values[v]!)
+  /** Made in front of the stretch, as far as it goes by now. */
+  const alive = new Set<ValueId>()
+  /** What an op needs that may not write over this, which comes from outside. */
+  const apart = new Map<ValueId, number>()
+  let end = -1
+  let [now, peak, fed, left, results] = [0, 0, 0, 0, 0]
+  const live = (v: ValueId): void => {
+    if (alive.has(v) || !isHeld(v)) return
+    alive.add(v)
+    now += bytesOf(v)
+    if (isFed(graph.values[v]!)) fed += bytesOf(v)
+  }
+  return {
+    add: (op) => {
+      if (end < 0) end = order.get(op.id)!
+      const own = op.outs.filter(isHeld)
+      const out = own.reduce((n, v) => n + (alive.has(v) ? 0 : bytesOf(v)), 0)
+      const dying = op.ins.filter((v, i) => !alive.has(v) && (opDef(op.kind).inPlace ?? []).includes(i))
+      const taken = dying.find((v) => sameShape(graph.values[v]!.shape, graph.values[op.outs[0]!]!.shape))
+      op.ins.forEach(live)
+      if (taken !== undefined) apart.set(taken, now + out)
+      peak = Math.max(peak, now + (taken === undefined ? out : 0))
+      for (const v of own) {
+        apart.delete(v)
+        if (alive.delete(v)) now -= bytesOf(v)
+        if (isResult(graph.values[v]!)) results += bytesOf(v)
+        else if ((lastUse.get(v) ?? -1) > end) left += bytesOf(v)
+      }
+    },
+    bytes: () => ({
+      workBytes: Math.max(peak, ...apart.values()) + left + results,
+      bandBytes: now + left + results,
+      crossingBytes: (now - fed + left) / 2,
+    }),
+  }
+}
