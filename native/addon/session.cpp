@@ -15,7 +15,7 @@
 namespace spillway::addon {
 namespace {
 
-constexpr const char* STREAMS[] = {"compute", "out", "in"};
+constexpr const char* STREAMS[] = {"compute", "out", "in", "ranks"};
 
 SessionOptions parse_options(const Napi::Object& o) {
   SessionOptions s;
@@ -47,6 +47,8 @@ Napi::Object step_object(Napi::Env env, const StepMetrics& m) {
   o.Set("stallMemorySeconds", m.stall_memory_seconds);
   o.Set("stallDataSeconds", m.stall_data_seconds);
   o.Set("stallFeedSeconds", m.stall_feed_seconds);
+  o.Set("stallRanksSeconds", m.stall_ranks_seconds);
+  o.Set("besideSeconds", m.beside_seconds);
   o.Set("kernelSeconds", m.kernel_seconds);
   o.Set("recomputeSeconds", m.recompute_seconds);
   o.Set("bytesOut", double(m.bytes_out));
@@ -63,7 +65,7 @@ Napi::Object timeline_object(Napi::Env env, const Timeline& t) {
     const Napi::Object o = Napi::Object::New(env);
     o.Set("stream", STREAMS[uint32_t(s.stream)]);
     o.Set("instruction", s.instruction);
-    o.Set(s.stream == StreamId::compute ? "call" : "transfer", s.index);
+    o.Set(s.stream == StreamId::compute || s.stream == StreamId::ranks ? "call" : "transfer", s.index);
     o.Set("start", s.start);
     o.Set("end", s.end);
     spans.Set(i, o);

@@ -1,6 +1,6 @@
 // Ranks on MPI: all-to-all and all-gather alone, so that no bit depends on how an MPI adds up. Compiled where mpi.h is, against whichever MPI
 // that is, and loaded at run time (runtime/communicators.cpp). Invariant: who waits lets others have the processor, and can be interrupted;
-// counts are 32 bits wide in MPI, so what is larger goes in rounds.
+// counts are 32 bits wide in MPI, so what is larger goes in rounds; no two threads are in MPI at once, though two wait: no call waits there.
 #include <mpi.h>
 #include <sys/prctl.h>
 #include <time.h>
@@ -10,6 +10,7 @@
 #include <climits>
 #include <cstdio>
 #include <cstring>
+#include <mutex>
 #include <vector>
 
 #include "core/communicator.hpp"
@@ -22,13 +23,21 @@ struct MpiRank : Communicator {
   std::atomic<bool> interrupted{false};
 };
 
+/// Of the two ways' threads one is in MPI at a time: any MPI that has threads at all takes that.
+std::mutex calls;
+template <class Call>
+int called(Call call) {
+  const std::lock_guard lock(calls);
+  return call();
+}
+
 MpiRank& of(Communicator* c) { return *static_cast<MpiRank*>(c); }
 
 Code checked(int error, char* words) {
   if (error == MPI_SUCCESS) return Code::ok;
   char text[MPI_MAX_ERROR_STRING] = {};
   int n = 0;
-  MPI_Error_string(error, text, &n);
+  called([&] { return MPI_Error_string(error, text, &n); });
   std::snprintf(words, COMMUNICATOR_WORDS, "MPI: %s", text);
   return Code::device;
 }
@@ -44,7 +53,7 @@ Code finished(MpiRank& rank, MPI_Request* request, char* words) {
   static_cast<void>(exact);
   for (unsigned looks = 0;; looks++) {
     int done = 0;
-    if (const int error = MPI_Test(request, &done, MPI_STATUS_IGNORE); error != MPI_SUCCESS) return checked(error, words);
+    if (const int error = called([&] { return MPI_Test(request, &done, MPI_STATUS_IGNORE); }); error != MPI_SUCCESS) return checked(error, words);
     if (done) return Code::ok;
     if (rank.interrupted) {
       std::snprintf(words, COMMUNICATOR_WORDS, "interrupted while it waited for other ranks");
@@ -74,7 +83,7 @@ Code mpi_all_to_all(Communicator* c, const void* from, const uint64_t* bounds, v
     own_places[r] = int(r * own);
   }
   MPI_Request request;
-  const int error = MPI_Ialltoallv(from, counts.data(), places.data(), MPI_BYTE, into, own_counts.data(), own_places.data(), MPI_BYTE, rank.all, &request);
+  const int error = called([&] { return MPI_Ialltoallv(from, counts.data(), places.data(), MPI_BYTE, into, own_counts.data(), own_places.data(), MPI_BYTE, rank.all, &request); });
   return error == MPI_SUCCESS ? finished(rank, &request, words) : checked(error, words);
 }
 
@@ -87,32 +96,57 @@ Code mpi_all_gather(Communicator* c, void* all, const uint64_t* bounds, char* wo
       places[r] = int(bounds[r]);
     }
     MPI_Request request;
-    const int error = MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all, counts.data(), places.data(), MPI_BYTE, rank.all, &request);
+    const int error = called([&] { return MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all, counts.data(), places.data(), MPI_BYTE, rank.all, &request); });
     return error == MPI_SUCCESS ? finished(rank, &request, words) : checked(error, words);
   }
   // Each rank's part in turn, round by round.
   for (uint32_t r = 0; r < c->size; r++)
     for (uint64_t first = 0, part = bounds[r + 1] - bounds[r]; first < part; first += ROUND_BYTES) {
       MPI_Request request;
-      const int error = MPI_Ibcast(static_cast<char*>(all) + bounds[r] + first, int(std::min(ROUND_BYTES, part - first)), MPI_BYTE, int(r), rank.all, &request);
+      const int error = called([&] { return MPI_Ibcast(static_cast<char*>(all) + bounds[r] + first, int(std::min(ROUND_BYTES, part - first)), MPI_BYTE, int(r), rank.all, &request); });
       if (error != MPI_SUCCESS) return checked(error, words);
       if (const Code code = finished(rank, &request, words); code != Code::ok) return code;
     }
   return Code::ok;
 }
 
-void mpi_close(Communicator* c) {
+void free_way(Communicator* c) {
+  if (!c) return;
   MpiRank& rank = of(c);
   if (rank.all != MPI_COMM_NULL) MPI_Comm_free(&rank.all);
   delete &rank;
+}
+
+void mpi_close(Communicator* c) {
+  free_way(c->beside);
+  free_way(c);
   int ended = 0;
   if (MPI_Finalized(&ended) == MPI_SUCCESS && !ended) MPI_Finalize();
 }
 
 constexpr Engine ENGINE{COMMUNICATOR_VERSION, sizeof(Engine), "mpi", mpi_all_to_all, mpi_all_gather,
-                     [](Communicator* c) { of(c).interrupted = true; },
+                     [](Communicator* c) {
+                       of(c).interrupted = true;
+                       if (c->beside) of(c->beside).interrupted = true;
+                     },
                      [](Communicator* c, int code) { MPI_Abort(of(c).all, code); },
                      mpi_close};
+
+/// A way among all ranks; null where MPI refuses.
+MpiRank* open_way(char* words) {
+  auto* const rank = new MpiRank();
+  int number = 0, size = 1;
+  int error = MPI_Comm_dup(MPI_COMM_WORLD, &rank->all);
+  if (error == MPI_SUCCESS) error = MPI_Comm_set_errhandler(rank->all, MPI_ERRORS_RETURN);
+  if (error == MPI_SUCCESS) error = MPI_Comm_rank(rank->all, &number);
+  if (error == MPI_SUCCESS) error = MPI_Comm_size(rank->all, &size);
+  rank->engine = &ENGINE;
+  rank->rank = uint32_t(number);
+  rank->size = uint32_t(size);
+  if (checked(error, words) == Code::ok) return rank;
+  free_way(rank);
+  return nullptr;
+}
 
 }  // namespace
 }  // namespace spillway
@@ -122,24 +156,15 @@ extern "C" __attribute__((visibility("default"))) spillway::Communicator* spillw
   if (version != COMMUNICATOR_VERSION) return nullptr;
   int is_open = 0, provided = 0;
   MPI_Initialized(&is_open);
-  // The thread of a run calls, and that of JavaScript before and after it, never both at once.
+  // The threads of a run call, and that of JavaScript before and after it, never two at once.
   if (!is_open && checked(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), words) != Code::ok) return nullptr;
   if (!is_open && provided < MPI_THREAD_SERIALIZED) {
     std::snprintf(words, COMMUNICATOR_WORDS, "this MPI was built without threads (MPI_THREAD_SERIALIZED)");
     return nullptr;
   }
-  auto* const rank = new MpiRank();
-  int number = 0, size = 1;
-  int error = MPI_Comm_dup(MPI_COMM_WORLD, &rank->all);
-  if (error == MPI_SUCCESS) error = MPI_Comm_set_errhandler(rank->all, MPI_ERRORS_RETURN);
-  if (error == MPI_SUCCESS) error = MPI_Comm_rank(rank->all, &number);
-  if (error == MPI_SUCCESS) error = MPI_Comm_size(rank->all, &size);
-  if (checked(error, words) != Code::ok) {
-    delete rank;
-    return nullptr;
-  }
-  rank->engine = &ENGINE;
-  rank->rank = uint32_t(number);
-  rank->size = uint32_t(size);
-  return rank;
+  MpiRank* const rank = open_way(words);
+  if (rank) rank->beside = open_way(words);
+  if (rank && rank->beside) return rank;
+  if (rank) free_way(rank);
+  return nullptr;
 }

@@ -9,7 +9,7 @@
 
 namespace spillway {
 
-constexpr uint32_t COMMUNICATOR_VERSION = 1;
+constexpr uint32_t COMMUNICATOR_VERSION = 2;
 constexpr uint32_t MOST_RANKS = 1024;
 constexpr uint32_t COMMUNICATOR_WORDS = 1024;
 /// What a plugin exports: opens this process's communicator; null, with words, where that fails.
@@ -24,11 +24,11 @@ struct Engine {
   Code (*all_to_all)(Communicator*, const void* from, const uint64_t* bounds, void* into, char* words);
   /// Every rank has its part of `all` in place, and afterwards those of the others.
   Code (*all_gather)(Communicator*, void* all, const uint64_t* bounds, char* words);
-  /// Whoever waits for other ranks returns, cancelled. Any thread may call it.
+  /// Whoever waits for other ranks on either way returns, cancelled. Any thread may call it.
   void (*interrupt)(Communicator*);
   /// Ends all ranks, as far as the engine can.
   void (*abort)(Communicator*, int code);
-  /// The last call: all ranks have done their part.
+  /// The last call, for both ways: all ranks have done their part.
   void (*close)(Communicator*);
 };
 
@@ -38,6 +38,8 @@ struct Communicator {
   uint32_t rank = 0, size = 1;
   /// What operators have sent to other ranks.
   uint64_t sent_bytes = 0;
+  /// The same rank's second way, for what is exchanged beside computing: a thread of its own calls there, in the same order at all ranks.
+  Communicator* beside = nullptr;
 };
 
 using OpenCommunicator = Communicator* (*)(uint32_t version, char* words);

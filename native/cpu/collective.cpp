@@ -15,6 +15,14 @@ struct AllSum : PlainKernel {
   }
 };
 
+struct AllSums : PlainKernel {
+  static int64_t workspace(const KernelCall& c) { return ops::all_sums_scratch(ops::sizes_of(c), AllSumsAttrs::read(c.attrs).ranks) * int64_t(sizeof(float)); }
+  static void run(const KernelCall& c) {
+    const auto a = AllSumsAttrs::read(c.attrs);
+    ops::all_sums(ops::ranks_of(c, a.ranks, a.beside != 0), c, static_cast<float*>(c.workspace));
+  }
+};
+
 struct AllMoments : PlainKernel {
   static int64_t workspace(const KernelCall& c) { return ops::all_moments_scratch(ops::elements(c.ins[0]), AllMomentsAttrs::read(c.attrs).ranks) * int64_t(sizeof(float)); }
   static void run(const KernelCall& c) {
@@ -26,6 +34,7 @@ struct AllMoments : PlainKernel {
 }  // namespace
 
 const KernelEntry all_sum = entry<AllSum>();
+const KernelEntry all_sums = entry<AllSums>();
 const KernelEntry all_moments = entry<AllMoments>();
 
 }  // namespace spillway::cpu

@@ -150,7 +150,8 @@
   X(mean_bwd, 167) \
   X(from_bytes, 170) \
   X(all_sum, 180) \
-  X(all_moments, 181)
+  X(all_moments, 181) \
+  X(all_sums, 182)
 
 /// Every activation of staging/ops/unary.ts: X(kind); its gradient is kind_bwd.
 #define SPILLWAY_UNARY(X) \
@@ -972,6 +973,14 @@ struct AllMomentsAttrs {
   }
 };
 
+struct AllSumsAttrs {
+  int64_t ranks;
+  int64_t beside;
+  static AllSumsAttrs read(const double* a) {
+    return {int_attr(a[0]), int_attr(a[1])};
+  }
+};
+
 // ---------------------------------------------------------------- what the tape reader checks
 
 /// data: rank 4, a box of an activation; whole: dense, origin 0, any rank; any: either.
@@ -1004,7 +1013,7 @@ struct OpInfo {
   const char* kind;
   uint16_t wire;
   uint16_t min_ins, max_ins;  // VARIADIC: the last declared input repeats
-  uint16_t min_outs, max_outs;
+  uint16_t min_outs, max_outs;  // VARIADIC: as many as inputs, the last declared one repeats
   uint16_t attrs;
   uint16_t rest;           // so many lists of floats follow, the first of each, the second of each, ...
   const char* attr_kinds;  // one letter each: i = an integer of at most 2^53, f = any finite number
@@ -1020,7 +1029,10 @@ struct OpInfo {
     const uint32_t declared = max_ins == VARIADIC ? min_ins : max_ins;
     return ins[i < declared ? i : declared - 1];
   }
-  constexpr const OperandInfo& out(uint32_t i) const { return outs[i]; }
+  constexpr const OperandInfo& out(uint32_t i) const {
+    const uint32_t declared = max_outs == VARIADIC ? min_outs : max_outs;
+    return outs[i < declared ? i : declared - 1];
+  }
 };
 
 inline constexpr AttrLimit BnApplyLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
@@ -1083,6 +1095,7 @@ inline constexpr AttrLimit SoftXentBwdLimits[] = {{2, 0, 1, -UNBOUNDED, UNBOUNDE
 inline constexpr AttrLimit FromBytesLimits[] = {{0, -UNBOUNDED, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, -UNBOUNDED, UNBOUNDED, 0, UNBOUNDED}};
 inline constexpr AttrLimit AllSumLimits[] = {{0, 1, 1024, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit AllMomentsLimits[] = {{0, 1, 1024, -UNBOUNDED, UNBOUNDED}, {1, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit AllSumsLimits[] = {{0, 1, 1024, -UNBOUNDED, UNBOUNDED}, {1, 0, 1, -UNBOUNDED, UNBOUNDED}};
 
 inline constexpr OpInfo OP_TABLE[] = {
     {"conv2d", 1, 2, 3, 1, 1, 9, 0, "iiiiiiiii", false, -1, -1, nullptr, 0,
@@ -1526,6 +1539,9 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"all_moments", 181, 1, 1, 1, 1, 2, 0, "ii", false, 0, 0, AllMomentsLimits, 2,
      {{"x", Role::whole, Element::real, false, false, "="}},
      {{"y", Role::whole, Element::real, true, false, "="}}},
+    {"all_sums", 182, 1, 65535, 1, 65535, 2, 0, "ii", false, 0, 0, AllSumsLimits, 2,
+     {{"x", Role::whole, Element::real, false, false, nullptr}},
+     {{"y", Role::whole, Element::real, true, false, nullptr}}},
 };
 
 /// Null when no operator has this wire number.

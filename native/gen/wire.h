@@ -10,7 +10,7 @@ constexpr uint32_t NONE = 4294967295;
 constexpr uint64_t PAGE_BYTES = 2097152;
 constexpr uint64_t SECTOR_BYTES = 4096;
 constexpr uint64_t ALIGN_BYTES = 64;
-constexpr uint32_t TAPE_VERSION = 4;
+constexpr uint32_t TAPE_VERSION = 5;
 constexpr char TAPE_MAGIC[] = "SPILLWAY";
 /// The checksum is that of the bytes from here on.
 constexpr uint64_t CHECKED_FROM = 32;
@@ -65,16 +65,17 @@ constexpr const char* name_of(Far x) {
   return "?";
 }
 inline constexpr Far FARS[] = {Far::tier, Far::source, Far::sink};
-enum class Cause : uint32_t { memory, data };
+enum class Cause : uint32_t { memory, data, ranks };
 constexpr const char* name_of(Cause x) {
   switch (x) {
     case Cause::memory: return "memory";
     case Cause::data: return "data";
+    case Cause::ranks: return "ranks";
   }
   return "?";
 }
-inline constexpr Cause CAUSES[] = {Cause::memory, Cause::data};
-enum class Tag : uint32_t { call = 1, acquire, release, swap_out, swap_in, wait, mark };
+inline constexpr Cause CAUSES[] = {Cause::memory, Cause::data, Cause::ranks};
+enum class Tag : uint32_t { call = 1, acquire, release, swap_out, swap_in, wait, mark, exchange };
 constexpr const char* name_of(Tag x) {
   switch (x) {
     case Tag::call: return "call";
@@ -84,10 +85,11 @@ constexpr const char* name_of(Tag x) {
     case Tag::swap_in: return "swapIn";
     case Tag::wait: return "wait";
     case Tag::mark: return "mark";
+    case Tag::exchange: return "exchange";
   }
   return "?";
 }
-inline constexpr Tag TAGS[] = {Tag::call, Tag::acquire, Tag::release, Tag::swap_out, Tag::swap_in, Tag::wait, Tag::mark};
+inline constexpr Tag TAGS[] = {Tag::call, Tag::acquire, Tag::release, Tag::swap_out, Tag::swap_in, Tag::wait, Tag::mark, Tag::exchange};
 
 constexpr size_t dtype_bytes(DType t) {
   switch (t) {
@@ -102,7 +104,7 @@ constexpr size_t dtype_bytes(DType t) {
 
 struct HeaderRecord {
   char magic[8];  // `SPILLWAY`
-  uint32_t version;  // 4
+  uint32_t version;  // 5
   DType float_type;  // of values; activations may be bf16 beside either
   uint64_t bytes;  // of the whole tape
   uint64_t checksum;  // FNV-1a 64 of everything from offset 32 on

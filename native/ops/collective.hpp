@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 #include <stdexcept>
+#include <vector>
 
 #include "core/communicator.hpp"
 #include "ops/batchnorm.hpp"
@@ -25,11 +26,20 @@ inline Status check_all_moments(const KernelCall& c) {
   return is_statistics(x, x.dims[1]) && is_statistics(y, x.dims[1]) ? Status{} : refuse(c, "both sides must be [4,C]");
 }
 
+inline Status check_all_sums(const KernelCall& c) {
+  for (uint32_t i = 0; i < c.n_ins; i++)
+    if (!std::equal(c.ins[i].dims, c.ins[i].dims + 4, c.outs[i].dims)) return refuse(c, "each output must have the shape of its input");
+  return {};
+}
+
 using Bounds = std::array<uint64_t, MOST_RANKS + 1>;
 
-/// The ranks of a call; null where it runs by itself (it is measured, or tested): then it is the only one's share.
-inline Communicator* ranks_of(const KernelCall& c, int64_t ranks) {
-  Communicator* const comm = c.step ? c.step->communicator : nullptr;
+/// The ranks of a call, on their first way or, beside computing, on their second; null where it runs by itself (it is measured, or tested): then
+/// it is the only one's share.
+inline Communicator* ranks_of(const KernelCall& c, int64_t ranks, bool beside = false) {
+  Communicator* const first = c.step ? c.step->communicator : nullptr;
+  Communicator* const comm = first && beside ? first->beside : first;
+  if (first && !comm) throw std::runtime_error("the engine has no second way between ranks");
   if (comm && comm->size != ranks) throw std::runtime_error(text("the plan is for ", ranks, " ranks, not for ", comm->size));
   return comm;
 }
@@ -60,6 +70,32 @@ void all_sum(Communicator* comm, const T* x, T* y, int64_t elements, T* scratch)
     require_done(comm->engine->all_gather(comm, y + first, bounds.data(), words), words);
     comm->sent_bytes += uint64_t(n - own) * sizeof(T) + uint64_t(own) * sizeof(T) * (comm->size - 1);
   }
+}
+
+/// Several go as one, side by side in scratch, with all_sum's own behind them.
+template <class Sizes>
+int64_t all_sums_scratch(const Sizes& sizes, int64_t ranks) {
+  int64_t all = 0;
+  for (const int64_t n : sizes) all += n;
+  return all_sum_scratch(all, ranks) + (sizes.size() > 1 ? all : 0);
+}
+
+inline std::vector<int64_t> sizes_of(const KernelCall& c) {
+  std::vector<int64_t> sizes;
+  for (uint32_t i = 0; i < c.n_ins; i++) sizes.push_back(elements(c.ins[i]));
+  return sizes;
+}
+
+template <class T>
+void all_sums(Communicator* comm, const KernelCall& c, T* scratch) {
+  const auto in = [&](uint32_t i) { return static_cast<const T*>(c.ins[i].data); };
+  const auto out = [&](uint32_t i) { return static_cast<T*>(c.outs[i].data); };
+  if (c.n_ins == 1) return all_sum(comm, in(0), out(0), elements(c.ins[0]), scratch);
+  T* end = scratch;
+  for (uint32_t i = 0; i < c.n_ins; i++) end = std::copy_n(in(i), elements(c.ins[i]), end);
+  all_sum(comm, scratch, scratch, end - scratch, end);
+  const T* from = scratch;
+  for (uint32_t i = 0; i < c.n_outs; from += elements(c.outs[i]), i++) std::copy_n(from, elements(c.outs[i]), out(i));
 }
 
 /// y = the ranks' statistics x, each over `count` elements, merged in the order of ranks by `merge` (x view, count, y view, count so far).

@@ -88,6 +88,7 @@ constexpr OwnCheck OWN_CHECKS[] = {
     {OpKind::merge_sum, check_pair},
     {OpKind::merge_moments, check_merge_moments},
     {OpKind::all_moments, check_all_moments},
+    {OpKind::all_sums, check_all_sums},
 };
 
 }  // namespace

@@ -35,7 +35,8 @@ inline Status check_counts(const OpInfo& op, const double* attrs, uint32_t ins, 
   for (const OperandInfo& o : op.ins) chosen += o.when >= 0, left_out += !comes(o, attrs);
   const bool fits = chosen > 0 ? ins + left_out == op.max_ins : ins >= op.min_ins && (op.max_ins == VARIADIC || ins <= op.max_ins);
   if (!fits) return refuse(ins, " inputs");
-  return outs >= op.min_outs && outs <= op.max_outs ? Status{} : refuse(outs, " outputs");
+  const bool matches = op.max_outs == VARIADIC ? outs == ins : outs <= op.max_outs;
+  return outs >= op.min_outs && matches ? Status{} : refuse(outs, " outputs");
 }
 
 /// The element types of a call's operands, one after the other. In: the float type of what is not narrow.

@@ -1,6 +1,6 @@
 // One abstract run of the instruction list, without bytes. In: a tape whose records are right one by one.
 // Out: the first instruction that would touch what it must not, or lose count of pages. Time is the order of instructions:
-// a copy is in flight from its issue to the wait for it, or for a later copy on the same stream.
+// a copy is in flight from its issue to the wait for it, or for a later copy on the same stream; so is what ranks exchange beside computing.
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -13,6 +13,11 @@ namespace {
 
 enum class Use { read, write };
 
+/// Whether ranks exchange it on their second way.
+bool goes_beside(const Tape& tape, const CallRecord& c) {
+  return c.kind == uint32_t(OpKind::all_sums) && AllSumsAttrs::read(tape.attrs.data() + c.first_attr).beside != 0;
+}
+
 class AbstractRun {
  public:
   AbstractRun(const Tape& tape, const PageMap& map)
@@ -22,7 +27,9 @@ class AbstractRun {
 
  private:
   struct Copy { uint32_t transfer, event; bool out; };
-  struct Event { bool issued = false, out = false, complete = false, awaited = false; };
+  struct Event { bool issued = false, out = false, complete = false, awaited = false, exchanged = false; };
+  /// A call on the lane of exchanges, and all that it touches.
+  struct Exchange { uint32_t call, event; std::vector<PhysSpan> spans; };
   struct TierSlot { uint64_t hi; uint32_t event; };
   /// What lies in the lower tier when the step begins was written by no event of the step.
   static constexpr uint32_t BEFORE = NONE;
@@ -33,6 +40,7 @@ class AbstractRun {
   Status acquire(uint32_t residency);
   Status release(uint32_t residency);
   Status copy(uint32_t transfer, uint32_t event, bool out);
+  Status exchange(uint32_t call, uint32_t event);
   Status wait(uint32_t event);
   Status finish() const;
 
@@ -53,6 +61,7 @@ class AbstractRun {
   std::vector<bool> held_;                    // of each residency
   std::vector<std::vector<Copy>> busy_;       // copies in flight, of each residency
   std::deque<Copy> out_, in_;
+  std::deque<Exchange> exchanges_;
   std::vector<Event> events_;
   std::map<uint64_t, TierSlot> tier_;         // what this step wrote to the lower tier, by first byte
   std::map<uint64_t, Home> homes_;            // by first byte
@@ -79,6 +88,9 @@ Status AbstractRun::release(uint32_t residency) {
   if (tape_.residencies[residency].for_ever()) return refuse("residency ", residency, " is held for ever");
   if (unsaved_[residency]) return refuse("residency ", residency, " was written after its last copy home");
   if (!busy_[residency].empty()) return refuse("residency ", residency, " has a copy under way (transfer ", busy_[residency][0].transfer, ")");
+  for (const Exchange& x : exchanges_)
+    for (const PhysSpan& s : x.spans)
+      if (s.residency == residency) return refuse("residency ", residency, " has an exchange under way (call ", x.call, ")");
   for (const PageRun& run : map_.runs(residency)) std::fill_n(owner_.begin() + ptrdiff_t(run.page), run.count, NONE);
   held_[residency] = false;
   pages_ -= tape_.residencies[residency].pages;
@@ -92,6 +104,9 @@ bool AbstractRun::overlaps(const TransferRecord& t, const PhysSpan& span) const 
 }
 
 Status AbstractRun::against_copies(const PhysSpan& span, Use use) const {
+  for (const Exchange& x : exchanges_)
+    for (const PhysSpan& s : x.spans)
+      if (s.lo < span.hi && span.lo < s.hi) return refuse("call ", x.call, " is still exchanging these bytes with other ranks");
   for (const Copy& c : busy_[span.residency]) {
     if (c.out && use == Use::read) continue;
     if (overlaps(tape_.transfers[c.transfer], span))
@@ -131,6 +146,26 @@ Status AbstractRun::call(uint32_t index) {
   for (uint32_t o = 0; o < c.outs; o++)
     if (Status s = touch_view(operand[c.ins + o], Use::write, "output"); !s.ok()) return s;
   return c.workspace_view == NONE ? Status{} : touch_view(c.workspace_view, Use::write, "workspace");
+}
+
+/// Nobody else may read what it touches, either: it may be written, and was perhaps not yet.
+Status AbstractRun::exchange(uint32_t index, uint32_t event) {
+  if (events_[event].issued) return refuse("event ", event, " is signalled twice");
+  if (Status s = call(index); !s.ok()) return s;
+  const CallRecord& c = tape_.calls[index];
+  Exchange x{index, event, {}};
+  const auto held = [&](uint32_t view) {
+    const ViewRecord& v = tape_.views[view];
+    for_each_block(v, [&](uint64_t lo, uint64_t hi) {
+      bool unmapped = false;
+      return map_.walk(tape_, v.buffer, lo, hi, unmapped, [&](const PhysSpan& s) { x.spans.push_back(s); return true; });
+    });
+  };
+  for (uint32_t i = 0; i < uint32_t(c.ins) + c.outs; i++) held(tape_.operands[c.first_operand + i]);
+  if (c.workspace_view != NONE) held(c.workspace_view);
+  events_[event] = {.issued = true, .exchanged = true};
+  exchanges_.push_back(std::move(x));
+  return {};
 }
 
 Status AbstractRun::write_tier(const TransferRecord& t, uint32_t event) {
@@ -244,6 +279,10 @@ Status AbstractRun::wait(uint32_t event) {
   Event& e = events_[event];
   if (!e.issued) return refuse("event ", event, " is waited for before anything signals it");
   e.awaited = true;
+  while (e.exchanged && !e.complete) {
+    events_[exchanges_.front().event].complete = true;
+    exchanges_.pop_front();
+  }
   auto& stream = e.out ? out_ : in_;
   while (!e.complete) {
     complete(stream.front());
@@ -254,7 +293,10 @@ Status AbstractRun::wait(uint32_t event) {
 
 Status AbstractRun::step(const InstrRecord& i) {
   switch (i.tag) {
-    case Tag::call: return call(i.a);
+    case Tag::call:
+      return goes_beside(tape_, tape_.calls[i.a]) ? refuse("it goes beside others, and is called in its turn") : call(i.a);
+    case Tag::exchange:
+      return goes_beside(tape_, tape_.calls[i.a]) ? exchange(i.a, i.b) : refuse("it goes beside nothing");
     case Tag::acquire: return acquire(i.a);
     case Tag::release: return release(i.a);
     case Tag::swap_out: return copy(i.a, i.b, true);

@@ -100,10 +100,15 @@ inline Status check_form(const InstrRecord& r, const Counts& n) {
       return {};
     case Tag::wait:
       if (r.a >= n.events) return refuse("there is no event ", r.a);
-      if (uint32_t(r.b) > 1) return refuse("unknown cause ", uint32_t(r.b));
+      if (uint32_t(r.b) > 2) return refuse("unknown cause ", uint32_t(r.b));
       if (r.c != 0) return refuse("the reserved field is not 0");
       return {};
     case Tag::mark:
+      if (r.c != 0) return refuse("the reserved field is not 0");
+      return {};
+    case Tag::exchange:
+      if (r.a >= n.calls) return refuse("there is no call ", r.a);
+      if (r.b >= n.events) return refuse("there is no event ", r.b);
       if (r.c != 0) return refuse("the reserved field is not 0");
       return {};
   }

@@ -16,6 +16,15 @@ struct AllSum {
   }
 };
 
+struct AllSums {
+  static int64_t scratch_doubles(const KernelCall& c) { return ops::all_sums_scratch(ops::sizes_of(c), AllSumsAttrs::read(c.attrs).ranks); }
+  template <class T>
+  static void run(const KernelCall& c) {
+    const auto a = AllSumsAttrs::read(c.attrs);
+    ops::all_sums(ops::ranks_of(c, a.ranks, a.beside != 0), c, static_cast<T*>(c.workspace));
+  }
+};
+
 struct AllMoments {
   static int64_t scratch_doubles(const KernelCall& c) { return ops::all_moments_scratch(ops::elements(c.ins[0]), AllMomentsAttrs::read(c.attrs).ranks); }
   template <class T>
@@ -28,6 +37,7 @@ struct AllMoments {
 }  // namespace
 
 const KernelEntry all_sum = entry<AllSum>();
+const KernelEntry all_sums = entry<AllSums>();
 const KernelEntry all_moments = entry<AllMoments>();
 
 }  // namespace spillway::ref

@@ -84,24 +84,36 @@ Code thread_all_gather(Communicator* c, void* all, const uint64_t* bounds, char*
   return meeting.wait() ? Code::ok : parted(words);
 }
 
-constexpr Engine THREADS{COMMUNICATOR_VERSION, sizeof(Engine), "threads", thread_all_to_all, thread_all_gather,
-                         [](Communicator* c) { of(c).meeting->part(); },
-                         [](Communicator* c, int) { of(c).meeting->part(); },
-                         [](Communicator* c) { delete &of(c); }};
+void part(Communicator* c) {
+  of(c).meeting->part();
+  if (c->beside) of(c->beside).meeting->part();
+}
+
+constexpr Engine THREADS{COMMUNICATOR_VERSION, sizeof(Engine), "threads", thread_all_to_all, thread_all_gather, part,
+                         [](Communicator* c, int) { part(c); },
+                         [](Communicator* c) {
+                           if (c->beside) delete &of(c->beside);
+                           delete &of(c);
+                         }};
+
+ThreadRank* rank_at(const std::shared_ptr<Meeting>& meeting, uint32_t number, uint32_t ranks) {
+  const auto rank = new ThreadRank();
+  rank->engine = &THREADS;
+  rank->rank = number;
+  rank->size = ranks;
+  rank->meeting = meeting;
+  return rank;
+}
 
 }  // namespace
 
 Result<std::vector<OwnCommunicator>> open_thread_ranks(uint32_t ranks) {
   if (ranks < 1 || ranks > MOST_RANKS) return refuse(ranks, " ranks; legal are 1 to ", MOST_RANKS);
-  const auto meeting = std::make_shared<Meeting>(ranks);
+  const auto meeting = std::make_shared<Meeting>(ranks), second = std::make_shared<Meeting>(ranks);
   std::vector<OwnCommunicator> all;
   for (uint32_t r = 0; r < ranks; r++) {
-    auto rank = new ThreadRank();
-    rank->engine = &THREADS;
-    rank->rank = r;
-    rank->size = ranks;
-    rank->meeting = meeting;
-    all.emplace_back(rank);
+    all.emplace_back(rank_at(meeting, r, ranks));
+    all.back()->beside = rank_at(second, r, ranks);
   }
   return all;
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include "gen/ops.h"
 #include "plan/bindings.hpp"
@@ -23,6 +24,10 @@ size_t kinds() {
   size_t most = 0;
   for (const OpInfo& op : OP_TABLE) most = std::max<size_t>(most, op.wire);
   return most + 1;
+}
+
+size_t exchanges_in(const Tape& tape) {
+  return size_t(std::count_if(tape.instrs.begin(), tape.instrs.end(), [](const InstrRecord& i) { return i.tag == Tag::exchange; }));
 }
 
 bool moves_pages(const Tape& tape) {
@@ -45,8 +50,22 @@ Result<std::unique_ptr<Interpreter>> Interpreter::open(const Tape& tape, Program
     if (!pinned.ok()) return pinned.status();
     i->fetched_ = pinned.value();
   }
+  i->open_exchanges();
   i->split();
   return i;
+}
+
+/// Exchanges beside computing go one after the other, in the plan's order, on a thread of their own: all ranks call in the same order.
+void Interpreter::open_exchanges() {
+  const size_t n = exchanges_in(tape_);
+  if (n == 0 || device_.asynchronous()) return;
+  exchange_of_.resize(tape_.events);
+  exchanges_.emplace(StreamId::ranks, n, 0, std::make_unique<OneAtATime>([this](const CopyJob& job, uint64_t, uint64_t) {
+    const Clock::time_point start = Clock::now();
+    Status s = program_.run(job.transfer);
+    exchange_seconds_ += seconds_since(start);
+    return s;
+  }));
 }
 
 // ---------------------------------------------------------------- instructions
@@ -125,7 +144,23 @@ Status Interpreter::copy(uint32_t index, StepMetrics& metrics) {
   return copies_.start(index, step_.step, stamped_);
 }
 
+/// A device that has lanes of its own has none for exchanges: there it is a call like others.
+Status Interpreter::exchange(uint32_t index, const InstrRecord& instr, StepMetrics& metrics) {
+  if (!exchanges_) return call(index, instr.a, metrics);
+  exchange_of_[instr.b] = exchanges_->push({.transfer = instr.a, .instruction = index, .bytes = 1, .step = step_.step});
+  return {};
+}
+
+Status Interpreter::wait_exchange(uint32_t event, StepMetrics& metrics) {
+  if (!exchanges_) return {};
+  const Clock::time_point start = Clock::now();
+  Status s = exchanges_->wait(exchange_of_[event]);
+  metrics.stall_ranks_seconds += seconds_since(start);
+  return s;
+}
+
 Status Interpreter::wait(uint32_t index, const InstrRecord& instr, StepMetrics& metrics) {
+  if (Cause(instr.b) == Cause::ranks) return wait_exchange(instr.a, metrics);
   Status s = stamped_ ? device_.stamp(Lane::compute, stamp_of(index, false)) : Status{};
   const Clock::time_point start = Clock::now();
   if (s.ok()) s = copies_.wait(instr.a);
@@ -158,6 +193,7 @@ Status Interpreter::execute(uint32_t index, const RunOptions& options, StepMetri
     case Tag::swap_out:
     case Tag::swap_in: return copy(index, metrics);
     case Tag::wait: return wait(index, i, metrics);
+    case Tag::exchange: return exchange(index, i, metrics);
     case Tag::mark: mark(i, options); return {};
   }
   return refuse("instruction ", index, ": unknown tag ", uint32_t(i.tag));
@@ -233,9 +269,9 @@ void Interpreter::read_stamps(StepMetrics& metrics) {
   for (uint32_t i = 0; i < tape_.instrs.size(); i++) {
     const InstrRecord& instr = tape_.instrs[i];
     const Tag tag = instr.tag;
-    if (tag == Tag::acquire || tag == Tag::release || tag == Tag::mark || ((tag == Tag::swap_out || tag == Tag::swap_in) && copies_.by_thread(instr))) continue;
+    if (tag == Tag::acquire || tag == Tag::release || tag == Tag::mark || (tag == Tag::wait && Cause(instr.b) == Cause::ranks) || ((tag == Tag::swap_out || tag == Tag::swap_in) && copies_.by_thread(instr))) continue;
     const double start = device_.seconds_between(STEP_START, stamp_of(i, false)), end = device_.seconds_between(STEP_START, stamp_of(i, true));
-    if (tag == Tag::call) count(tape_.calls[instr.a], i, instr.a, start, end, metrics);
+    if (tag == Tag::call || tag == Tag::exchange) count(tape_.calls[instr.a], i, instr.a, start, end, metrics);
     else if (tag == Tag::wait) (Cause(instr.b) == Cause::memory ? metrics.stall_memory_seconds : metrics.stall_data_seconds) += end - start;
     else if (record_) timeline_.spans.push_back({tag == Tag::swap_out ? StreamId::out : StreamId::in, i, instr.a, start, end});
   }
@@ -247,6 +283,8 @@ Status Interpreter::end_step(StepMetrics& metrics) {
   if (!s.ok()) return s;
   metrics.seconds = seconds_since(step_start_);
   metrics.loss = sum_of_losses();
+  metrics.beside_seconds = std::exchange(exchange_seconds_, 0);  // all of it has been waited for
+  seconds_by_kind_[uint32_t(OpKind::all_sums)] += metrics.beside_seconds;
   if (stamped_) read_stamps(metrics);
   return s;
 }
@@ -259,6 +297,7 @@ Status Interpreter::run_step(const RunOptions& options, bool last, StepMetrics& 
   timeline_.memory.clear();
   if (record_) timeline_.memory.push_back({0, pages_.held()});
   copies_.begin_step(step_start_, record_);
+  if (exchanges_) exchanges_->begin_step(step_start_, record_);
   if (options.search_from > 0 && step_.step >= options.search_from && !search_) search_.emplace(tape_, device_, pages_);
   const bool warm = stamped_steps_ >= STAMPED_STEPS;
   stamped_ = device_.asynchronous() && !search_ && (!warm || (record_ && last));
@@ -275,6 +314,7 @@ Status Interpreter::run_step(const RunOptions& options, bool last, StepMetrics& 
 void Interpreter::stop(Stop how) {
   stop_ = how;
   if (how == Stop::at_once) copies_.interrupt();
+  if (how == Stop::at_once && exchanges_) exchanges_->interrupt();
 }
 
 void Interpreter::collect(RunMetrics& run) {
@@ -287,6 +327,7 @@ void Interpreter::collect(RunMetrics& run) {
   if (!record_) return;
   run.timeline = timeline_;
   copies_.collect(run.timeline.spans);
+  if (exchanges_) run.timeline.spans.insert(run.timeline.spans.end(), exchanges_->spans().begin(), exchanges_->spans().end());
 }
 
 /// Whether there is a next step: what one rank wants is what all do.
@@ -297,7 +338,11 @@ Result<Accord> Interpreter::accord(const RunOptions& options) const {
 
 RunMetrics Interpreter::run(const RunOptions& options) {
   RunMetrics run;
-  const uint64_t sent_before = options.communicator ? options.communicator->sent_bytes : 0;
+  const auto sent = [&] {
+    const Communicator* const c = options.communicator;
+    return c ? c->sent_bytes + (c->beside ? c->beside->sent_bytes : 0) : 0;
+  };
+  const uint64_t sent_before = sent();
   not_finite_.reset();
   run.steps.reserve(options.steps);
   record_ = options.timeline;
@@ -328,12 +373,15 @@ RunMetrics Interpreter::run(const RunOptions& options) {
   search_.reset();
   if (!run.status.ok()) {
     copies_.abandon();
+    // Who exchanges with the others may wait for ever: this rank goes no further.
+    if (exchanges_ && options.communicator) options.communicator->engine->interrupt(options.communicator);
+    if (exchanges_) exchanges_->abandon();
     for (const Lane lane : {Lane::compute, Lane::out, Lane::in}) device_.finish(lane);  // what failed is known already
   }
   run.torn = !run.status.ok();
   if (run.status.code == Code::cancelled) run.status = {};
   run.cancelled = run.status.ok() && run.steps.size() < options.steps;
-  if (options.communicator) run.sent_bytes = options.communicator->sent_bytes - sent_before;
+  run.sent_bytes = sent() - sent_before;
   collect(run);
   return run;
 }

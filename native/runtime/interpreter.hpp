@@ -60,6 +60,9 @@ class Interpreter {
   Status met(const Result<std::optional<NotFinite>>& found);
   Status wait(uint32_t index, const InstrRecord& instr, StepMetrics& metrics);
   Status copy(uint32_t index, StepMetrics& metrics);
+  Status exchange(uint32_t index, const InstrRecord& instr, StepMetrics& metrics);
+  Status wait_exchange(uint32_t event, StepMetrics& metrics);
+  void open_exchanges();
   Status fetch_losses(uint32_t instruction);
   void hold(uint32_t residency, bool acquire);
   void mark(const InstrRecord& instr, const RunOptions& options);
@@ -89,6 +92,9 @@ class Interpreter {
   Clock::time_point step_start_{}, last_mark_{};
   bool record_ = false, stamped_ = false, replaying_ = false;
   Timeline timeline_;
+  double exchange_seconds_ = 0;                        // of the step at hand; the lane's own until all of it is waited for
+  std::vector<CopyStream::Ticket> exchange_of_;        // by event
+  std::optional<CopyStream> exchanges_;                // last: its thread uses the others
 };
 
 }  // namespace spillway

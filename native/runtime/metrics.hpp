@@ -11,9 +11,9 @@
 
 namespace spillway {
 
-enum class StreamId : uint32_t { compute, out, in };
+enum class StreamId : uint32_t { compute, out, in, ranks };
 
-/// One call (index: the call) or copy (index: the transfer).
+/// One call (index: the call; so on the lane of exchanges) or copy (index: the transfer).
 struct Span {
   StreamId stream;
   uint32_t instruction, index;
@@ -33,6 +33,8 @@ struct StepMetrics {
   double seconds = 0, loss = 0;
   double stall_memory_seconds = 0, stall_data_seconds = 0;
   double stall_feed_seconds = 0;  // of those for data, the waits for the source
+  double stall_ranks_seconds = 0;  // waits for exchanges beside computing
+  double beside_seconds = 0;       // what these took
   double kernel_seconds = 0, recompute_seconds = 0;
   uint64_t bytes_out = 0, bytes_in = 0, bytes_fed = 0, bytes_handed = 0;
 };

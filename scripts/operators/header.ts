@@ -93,7 +93,12 @@ const limitTables = (opDefs: readonly OpDef[]): string =>
 const tableRow = (d: OpDef): string => {
   const ins = d.ins.map((o, i) => operand(d, o, d.mutates?.includes(i) === true))
   const outs = d.outs.map((o) => operand(d, o, true))
-  const counts = [required(d.ins), d.variadic ? VARIADIC : d.ins.length, required(d.outs), d.outs.length].join(', ')
+  const counts = [
+    required(d.ins),
+    d.variadic ? VARIADIC : d.ins.length,
+    required(d.outs),
+    d.paired ? VARIADIC : d.outs.length,
+  ].join(', ')
   return [
     `    {"${d.kind}", ${d.wire}, ${counts}, ${Object.keys(d.fields).length}, ${Object.keys(d.rest ?? {}).length}, "${kinds(d)}", ${d.random === true}, ${d.inPlace?.[0] ?? -1}, ${d.anchor === 'out' ? -1 : d.anchor}, ${limits(d).length > 0 ? limitsName(d) : 'nullptr'}, ${limits(d).length},`,
     `     {${ins.join(', ')}},`,
@@ -182,7 +187,7 @@ struct OpInfo {
   const char* kind;
   uint16_t wire;
   uint16_t min_ins, max_ins;  // VARIADIC: the last declared input repeats
-  uint16_t min_outs, max_outs;
+  uint16_t min_outs, max_outs;  // VARIADIC: as many as inputs, the last declared one repeats
   uint16_t attrs;
   uint16_t rest;           // so many lists of floats follow, the first of each, the second of each, ...
   const char* attr_kinds;  // one letter each: i = an integer of at most 2^53, f = any finite number
@@ -198,7 +203,10 @@ struct OpInfo {
     const uint32_t declared = max_ins == VARIADIC ? min_ins : max_ins;
     return ins[i < declared ? i : declared - 1];
   }
-  constexpr const OperandInfo& out(uint32_t i) const { return outs[i]; }
+  constexpr const OperandInfo& out(uint32_t i) const {
+    const uint32_t declared = max_outs == VARIADIC ? min_outs : max_outs;
+    return outs[i < declared ? i : declared - 1];
+  }
 };
 
 ${limitTables(opDefs)}

@@ -12,7 +12,7 @@ const operandNames = (operands: readonly OperandDef[]): string =>
 
 const operandsText = (d: OpDef): string => {
   const mutated = d.mutates && `(mutates ${d.mutates.map((i) => d.ins[i]!.name).join(', ')})`
-  return `${operandNames(d.ins)}${d.variadic ? ', …' : ''} → ${mutated ?? operandNames(d.outs)}`.trim()
+  return `${operandNames(d.ins)}${d.variadic ? ', …' : ''} → ${mutated ?? operandNames(d.outs)}${d.paired ? ', …' : ''}`.trim()
 }
 
 /** A long list that begins like that of an earlier operator names it. */

@@ -11,7 +11,7 @@ import type { Data } from '../data/data'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import { shownPeakBytes } from '../machine/memory'
 import { DEVICES, isDevice } from '../../staging/devices'
-import { showSeconds, showSize } from '../report/format'
+import { showPercent, showSeconds, showSize } from '../report/format'
 import { summary } from '../report/summary'
 import type { MetricName } from '../predict/metrics'
 import { validation } from '../predict/validation'
@@ -108,12 +108,19 @@ const bestText = ({ best, endedEarly }: TrainResult): readonly string[] =>
       ]
     : []
 
-const ranksText = ({ ranks, commBytes = 0, commSeconds = 0, steps, resumedFrom }: TrainResult): readonly string[] => {
+const ranksText = ({
+  ranks,
+  commBytes = 0,
+  commSeconds = 0,
+  commHiddenShare = 0,
+  steps,
+  resumedFrom,
+}: TrainResult): readonly string[] => {
   const here = Math.max(1, steps - resumedFrom)
   return ranks === undefined
     ? []
     : [
-        `  ranks      ${ranks}; each sent ${showSize(commBytes / here)} a step and was ${showSeconds(commSeconds / here)} of it at exchanges`,
+        `  ranks      ${ranks}; each sent ${showSize(commBytes / here)} a step; exchanges took ${showSeconds(commSeconds / here)} of it, ${showPercent(commHiddenShare)} of that beside computing`,
       ]
 }
 

@@ -228,6 +228,9 @@ export interface StepMetrics {
   readonly stallDataSeconds: number
   /** Of the latter, waits for the data source. */
   readonly stallFeedSeconds: number
+  /** Waits for exchanges with other ranks beside computing, and what these took. */
+  readonly stallRanksSeconds: number
+  readonly besideSeconds: number
   readonly kernelSeconds: number
   readonly recomputeSeconds: number
   /** To and from the lower tier; and what the data source gave. */
@@ -240,7 +243,7 @@ export interface StepMetrics {
 
 /** A call or a copy; seconds count from the start of the step. */
 export interface NativeSpan {
-  readonly stream: 'compute' | 'out' | 'in'
+  readonly stream: 'compute' | 'out' | 'in' | 'ranks'
   readonly instruction: number
   readonly call?: number
   readonly transfer?: number

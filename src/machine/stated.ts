@@ -2,7 +2,7 @@
 // of its bytes and of its arithmetic, which add up. Invariant: nothing is measured here, so what goes by these costs is the same
 // everywhere; where a machine is measured, they are brought to its scale by two calls (timing.ts).
 import { DIMS } from '../../staging/core/box'
-import { type AnyAttrs, type CallShapes, inputDef } from '../../staging/ops/op'
+import { type AnyAttrs, type CallShapes, inputDef, outputDef } from '../../staging/ops/op'
 import { opDef } from '../../staging/ops/registry'
 import { STATED, STATED_THREADS, type StatedTimes } from './statedtimes'
 import { callBytes, wayText } from './timing'
@@ -16,7 +16,10 @@ const OTHER_WAY = 1.1
 const onImage = (kind: string, attrs: AnyAttrs, s: CallShapes): number => {
   const def = opDef(kind)
   const anchor = (def.anchor === 'out' ? s.outs[0] : s.ins[def.anchor]) ?? []
-  const shapes = [...s.ins.map((x, i) => [inputDef(def, i), x] as const), ...s.outs.map((x, i) => [def.outs[i]!, x] as const)]
+  const shapes = [
+    ...s.ins.map((x, i) => [inputDef(def, i), x] as const),
+    ...s.outs.map((x, i) => [outputDef(def, i), x] as const),
+  ]
   const parts = shapes.map(([o, x]) =>
     ([2, 3] as const).reduce((part, d) => {
       const a = o.access?.(attrs, s)[DIMS[d]]

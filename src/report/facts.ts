@@ -219,18 +219,21 @@ export const factsOf = (plan: Plan, staging: Staging): Facts => {
   }
 }
 
-/** What ranks exchange in a step: bytes that each sends, and the seconds of its exchanges; nothing is computed beside them. */
-export const exchangesOf = (plan: Plan) => {
+/** What ranks exchange in a step: bytes that each sends, the seconds of its exchanges, and what part of these nobody waits for. */
+export const exchangesOf = (plan: Plan, { stallSeconds }: Pick<Timeline, 'stallSeconds'>) => {
   const ranks = ranksOf(plan.graph)
   if (ranks === 1) return undefined
   const calls = plan.calls.filter((c) => COLLECTIVES.includes(c.kind))
-  const bytesIn = (c: (typeof calls)[number]): number => valueBytes(plan.graph.values[c.ins[0]!.value]!)
+  const bytesIn = (c: (typeof calls)[number]): number => c.ins.reduce((n, v) => n + valueBytes(plan.graph.values[v.value]!), 0)
+  const sum = (of: (c: (typeof calls)[number]) => number): number => calls.reduce((n, c) => n + of(c), 0)
+  const beside = sum((c) => c.beside?.seconds ?? 0)
+  const all = sum((c) => c.seconds) + beside
   return {
     ranks,
     exchanges: calls.length,
-    commBytes: Math.round(calls.reduce((n, c) => n + sentBytes(c.kind, ranks, bytesIn(c)), 0)),
-    commSeconds: calls.reduce((n, c) => n + c.seconds, 0),
-    commHiddenShare: 0,
+    commBytes: Math.round(sum((c) => sentBytes(c.kind, ranks, bytesIn(c)))),
+    commSeconds: all,
+    commHiddenShare: all > 0 ? Math.max(0, beside - (stallSeconds.ranks ?? 0)) / all : 0,
   }
 }
 
@@ -267,7 +270,7 @@ export const planJson = (plan: Plan, timeline: Timeline, staging: Staging) => {
     planningSeconds: staging.planningSeconds,
     measuringSeconds: staging.measuringSeconds,
     callTimes: staging.callTimes ?? { stated: plan.calls.length },
-    ...exchangesOf(plan),
+    ...exchangesOf(plan, timeline),
     ...(staging.allocator === 'pages' ? {} : allocationJson(plan, staging.allocator)),
   }
 }

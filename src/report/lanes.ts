@@ -1,11 +1,24 @@
 // The timeline as lanes of coloured bars. In: a plan and its timeline, with any number of spans. Out: for each lane at most
 // `columns` bars. Invariant: bars of a lane are in order and disjoint; where spans are merged, the bar says what most of it is.
 import type { Plan } from '../../staging/plan/plan'
-import type { Span, Timeline } from '../../staging/sim/timeline'
+import { COLLECTIVES } from '../../staging/graph/ranks'
+import type { Span, Stalls, Timeline } from '../../staging/sim/timeline'
 import { repeatedCalls } from './facts'
 
 /** What a bar stands for; also the name of its colour. */
-export type Shade = 'forward' | 'recompute' | 'backward' | 'update' | 'tiling' | 'full' | 'late' | 'data' | 'out' | 'in'
+export type Shade =
+  | 'forward'
+  | 'recompute'
+  | 'backward'
+  | 'update'
+  | 'tiling'
+  | 'full'
+  | 'late'
+  | 'data'
+  | 'out'
+  | 'in'
+  | 'ranks'
+  | 'others'
 
 export const shadeTitle: Readonly<Record<Shade, string>> = {
   forward: 'forward',
@@ -18,6 +31,8 @@ export const shadeTitle: Readonly<Record<Shade, string>> = {
   data: 'fed from the data source',
   out: 'swap out',
   in: 'swap in',
+  ranks: 'exchange between ranks',
+  others: 'waiting for other ranks',
 }
 
 export interface Bar {
@@ -41,41 +56,47 @@ export const callShades = (plan: Plan): readonly Shade[] => {
   return plan.calls.map((c, i) => {
     if (c.op < 0) return 'tiling'
     if (repeated[i]) return 'recompute'
+    if (COLLECTIVES.includes(c.kind)) return 'ranks'
     const phase = plan.graph.ops[c.op]!.phase
     return phase === 'loss' ? 'forward' : phase
   })
 }
 
-/** A moment in which the compute stream runs nothing: it waits for room ('memory') or for values to arrive ('data'). */
+/** A moment in which the compute stream runs nothing: it waits for room ('memory'), for values to arrive ('data'), or for other ranks. */
 export interface Stall {
   readonly start: number
   readonly end: number
   readonly call: number
-  readonly cause: 'memory' | 'data'
+  readonly cause: keyof Stalls
 }
 
-/** When the copies that each point waits for are complete: those out of memory, and those into it. */
-const completions = (plan: Plan, timeline: Timeline): ReadonlyMap<number, { readonly memory: number; readonly data: number }> => {
-  const due = new Map<number, { memory: number; data: number }>()
+/** When what each point waits for is complete: copies out of memory, those into it, exchanges beside computing. */
+const completions = (plan: Plan, timeline: Timeline): ReadonlyMap<number, Required<Stalls>> => {
+  const due = new Map<number, { memory: number; data: number; ranks: number }>()
+  const ends = (point: number, cause: keyof Stalls, end: number): void => {
+    const at = due.get(point) ?? { memory: 0, data: 0, ranks: 0 }
+    at[cause] = Math.max(at[cause], end)
+    due.set(point, at)
+  }
   for (const s of timeline.spans) {
+    const beside = s.stream === 'ranks' ? plan.calls[s.call ?? -1]?.beside : undefined
+    if (beside) ends(beside.until, 'ranks', s.end)
     const r = plan.residencies[s.residency ?? -1]
     if (!r) continue
-    const point = s.stream === 'out' ? r.release : (r.swapIn?.ready ?? r.acquire)
-    const cause = s.stream === 'in' ? 'data' : 'memory'
-    const at = due.get(point) ?? { memory: 0, data: 0 }
-    at[cause] = Math.max(at[cause], s.end)
-    due.set(point, at)
+    ends(s.stream === 'out' ? r.release : (r.swapIn?.ready ?? r.acquire), s.stream === 'in' ? 'data' : 'memory', s.end)
   }
   return due
 }
 
-/** Gaps between calls. What is left of a gap when the last swap out is complete is the data's. */
+/** Gaps between calls: first the ranks', then the memory's. What is left of a gap when the last swap out is complete is the data's. */
 export const stallsOf = (plan: Plan, timeline: Timeline): readonly Stall[] => {
   const negligible = timeline.makespanSeconds * 1e-9
   const due = completions(plan, timeline)
   const stalls: Stall[] = []
-  const gap = (start: number, end: number, call: number): void => {
-    const ends = due.get(call < 0 ? plan.calls.length : call) ?? { memory: end, data: 0 }
+  const gap = (from: number, end: number, call: number): void => {
+    const ends = due.get(call < 0 ? plan.calls.length : call) ?? { memory: end, data: 0, ranks: 0 }
+    const start = Math.min(end, Math.max(from, ends.ranks))
+    if (start - from > negligible) stalls.push({ start: from, end: start, call, cause: 'ranks' })
     const turn = ends.data > start ? Math.min(end, Math.max(start, ends.memory)) : end
     if (turn - start > negligible) stalls.push({ start, end: turn, call, cause: 'memory' })
     if (end - turn > negligible) stalls.push({ start: turn, end, call, cause: 'data' })
@@ -128,6 +149,8 @@ const callLabel = (plan: Plan, call: number): string => {
 const copyShade = (plan: Plan, s: Span): Shade =>
   s.stream === 'out' ? 'out' : plan.residencies[s.residency ?? -1]?.swapIn?.from === 'source' ? 'data' : 'in'
 
+const WAITING: Readonly<Record<keyof Stalls, Shade>> = { memory: 'full', data: 'late', ranks: 'others' }
+
 export const lanesOf = (plan: Plan, timeline: Timeline, columns: number): readonly Lane[] => {
   const shades = callShades(plan)
   const columnSeconds = timeline.makespanSeconds / columns
@@ -148,10 +171,24 @@ export const lanesOf = (plan: Plan, timeline: Timeline, columns: number): readon
     (w): Bar => ({
       start: w.start,
       end: w.end,
-      shade: w.cause === 'data' ? 'late' : 'full',
-      label: w.call < 0 ? 'waiting for the last copies' : `waiting before ${callLabel(plan, w.call)}`,
+      shade: WAITING[w.cause],
+      label:
+        w.call < 0
+          ? w.cause === 'ranks'
+            ? 'waiting for the last exchanges'
+            : 'waiting for the last copies'
+          : `waiting before ${callLabel(plan, w.call)}`,
       others: 0,
     }),
   )
-  return [lane('compute', work), lane('waiting', waits), lane('swap out', copies('out')), lane('swap in', copies('in'))]
+  const exchanges = spans('ranks').map(
+    (s): Bar => ({ start: s.start, end: s.end, shade: 'ranks', label: callLabel(plan, s.call!), others: 0 }),
+  )
+  return [
+    lane('compute', work),
+    lane('waiting', waits),
+    lane('swap out', copies('out')),
+    lane('swap in', copies('in')),
+    ...(exchanges.length > 0 ? [lane('exchanges', exchanges)] : []),
+  ]
 }

@@ -4,7 +4,7 @@
 import { instructions } from '../../staging/plan/instructions'
 import { pagesLabel } from '../../staging/plan/naming'
 import type { Plan } from '../../staging/plan/plan'
-import type { MemorySample, Span, Timeline } from '../../staging/sim/timeline'
+import type { MemorySample, Span, Stalls, Timeline } from '../../staging/sim/timeline'
 import { stallsOf } from './lanes'
 
 export interface MeasuredSpan extends Pick<Span, 'stream' | 'start' | 'end'> {
@@ -16,7 +16,7 @@ export const measuredTimeline = (plan: Plan, spans: readonly MeasuredSpan[], mem
   const named = spans
     .flatMap(({ stream, instruction, start, end }): readonly Span[] => {
       const i = list[instruction]
-      if (i?.tag === 'call') {
+      if (i?.tag === 'call' || i?.tag === 'exchange') {
         const call = plan.calls[i.call]!
         return [{ stream, start, end, call: i.call, label: plan.graph.ops[call.op]?.layer ?? call.kind }]
       }
@@ -32,7 +32,14 @@ export const measuredTimeline = (plan: Plan, spans: readonly MeasuredSpan[], mem
     spans: named,
     memory,
   }
-  const stalled = (cause: 'memory' | 'data'): number =>
+  const stalled = (cause: keyof Stalls): number =>
     stallsOf(plan, timeline).reduce((n, s) => n + (s.cause === cause ? s.end - s.start : 0), 0)
-  return { ...timeline, stallSeconds: { memory: stalled('memory'), data: stalled('data') } }
+  return {
+    ...timeline,
+    stallSeconds: {
+      memory: stalled('memory'),
+      data: stalled('data'),
+      ...(plan.calls.some((c) => c.beside) ? { ranks: stalled('ranks') } : {}),
+    },
+  }
 }

@@ -25,7 +25,7 @@ const headLines = (plan: Plan, facts: Facts, timeline: Timeline, staging: Stagin
       ` · waiting ${showSeconds(memory)} for room, ${showSeconds(data)} for values · ${ratio.toFixed(2)} × the bound`,
     `  price      recompute ${showPercent(facts.recomputeSeconds / staging.inCore.computeSeconds)} · halo ${showRatio(facts.haloRatio)}` +
       ` · swaps out ${showSize(facts.traffic.out)}, in ${showSize(facts.traffic.in)}${handedText(facts)}`,
-    ...ranksLine(plan),
+    ...ranksLine(plan, timeline),
     ...(staging.allocator === 'pages' ? [] : [allocatorLine(plan, staging.allocator)]),
     `  plan       ${plural(plan.segments.length, 'segment')} (${facts.segments.tiled} tiled, ${facts.segments.recompute} recomputing)` +
       ` · ${plural(plan.calls.length, 'call')} · planned in ${showSeconds(staging.planningSeconds)}${splitText(staging)}`,
@@ -46,11 +46,11 @@ const timesLine = ({ callTimes }: Staging): readonly string[] => {
   ]
 }
 
-const ranksLine = (plan: Plan): readonly string[] => {
-  const all = exchangesOf(plan)
+const ranksLine = (plan: Plan, timeline: Timeline): readonly string[] => {
+  const all = exchangesOf(plan, timeline)
   return all
     ? [
-        `  ranks      ${all.ranks} · ${plural(all.exchanges, 'exchange')} of ${showSize(all.commBytes)} in all that each sends · ${showSeconds(all.commSeconds)} of the step`,
+        `  ranks      ${all.ranks} · ${plural(all.exchanges, 'exchange')} of ${showSize(all.commBytes)} in all that each sends · ${showSeconds(all.commSeconds)}, ${showPercent(all.commHiddenShare)} of them beside computing`,
       ]
     : []
 }

@@ -21,7 +21,7 @@ interface TraceEvent {
 }
 
 const SEGMENTS = 1
-const THREADS: Readonly<Record<Stream | 'waiting', number>> = { compute: 2, waiting: 3, out: 4, in: 5 }
+const THREADS: Readonly<Record<Stream | 'waiting', number>> = { compute: 2, waiting: 3, out: 4, in: 5, ranks: 6 }
 const THREAD_TITLES: readonly (readonly [tid: number, title: string])[] = [
   [SEGMENTS, 'segments'],
   [THREADS.compute, 'compute'],
@@ -52,10 +52,12 @@ const slice = (
   args,
 })
 
-const nameEvents = (pid: number, title: string): readonly TraceEvent[] => [
+const RANKS: readonly (readonly [tid: number, title: string])[] = [[THREADS.ranks, 'exchanges']]
+
+const nameEvents = (plan: Plan, pid: number, title: string): readonly TraceEvent[] => [
   { ph: 'M', name: 'process_name', pid, tid: 0, args: { name: title } },
   { ph: 'M', name: 'process_sort_index', pid, tid: 0, args: { sort_index: pid } },
-  ...THREAD_TITLES.flatMap(([tid, name]): readonly TraceEvent[] => [
+  ...[...THREAD_TITLES, ...(plan.calls.some((c) => c.beside) ? RANKS : [])].flatMap(([tid, name]): readonly TraceEvent[] => [
     { ph: 'M', name: 'thread_name', pid, tid, args: { name } },
     { ph: 'M', name: 'thread_sort_index', pid, tid, args: { sort_index: tid } },
   ]),
@@ -67,13 +69,13 @@ const callEvent = (plan: Plan, shade: string, pid: number, s: Span): TraceEvent 
   const call = plan.calls[s.call!]!
   const op = call.op >= 0 ? plan.graph.ops[call.op] : undefined
   const name = op?.layer ? `${op.layer} ${call.kind}` : call.kind
-  return slice(pid, THREADS.compute, name, shade, s.start, s.end, {
+  return slice(pid, THREADS[s.stream], name, shade, s.start, s.end, {
     call: s.call,
     kind: call.kind,
     layer: op?.layer,
     segment: plan.segments[call.segment]?.name,
     tile: call.tile,
-    predictedSeconds: call.seconds,
+    predictedSeconds: call.beside?.seconds ?? call.seconds,
   })
 }
 
@@ -123,18 +125,20 @@ const memoryEvents = (plan: Plan, timeline: Timeline, pid: number): readonly Tra
   return memorySeries(plan, timeline, Number.POSITIVE_INFINITY).map((m) => counter(m.time, m.pages))
 }
 
+const WAITING = { memory: 'waiting for room', data: 'waiting for values', ranks: 'waiting for other ranks' } as const
+
 const timelineEvents = (plan: Plan, timeline: Timeline, pid: number, title: string): readonly TraceEvent[] => {
   const shades = callShades(plan)
   const spans = timeline.spans.map((s) =>
     s.call !== undefined && plan.calls[s.call] ? callEvent(plan, shadeTitle[shades[s.call]!], pid, s) : copyEvent(plan, pid, s),
   )
   const waits = stallsOf(plan, timeline).map((w) =>
-    slice(pid, THREADS.waiting, w.cause === 'memory' ? 'waiting for room' : 'waiting for values', 'stall', w.start, w.end, {
+    slice(pid, THREADS.waiting, WAITING[w.cause], 'stall', w.start, w.end, {
       before: w.call,
     }),
   )
   return [
-    ...nameEvents(pid, title),
+    ...nameEvents(plan, pid, title),
     ...segmentEvents(plan, timeline, pid),
     ...spans,
     ...waits,

@@ -88,11 +88,12 @@ const boundText = (facts: Facts, staging: Staging): string => {
 }
 
 const timeText = (facts: Facts, timeline: Timeline, staging: Staging): string => {
-  const { memory, data } = timeline.stallSeconds
+  const { memory, data, ranks = 0 } = timeline.stallSeconds
   const ratio = timeline.makespanSeconds / facts.lowerBoundSeconds
   return sentence(
     `A step is predicted to take ${showSeconds(timeline.makespanSeconds)}: ${showSeconds(timeline.computeSeconds)} of arithmetic,`,
     `${showSeconds(memory)} waiting for room in memory and ${showSeconds(data)} waiting for values to arrive.`,
+    ranks > 0 ? `It waits ${showSeconds(ranks)} for exchanges between ranks.` : '',
     boundText(facts, staging),
     `this plan takes ${ratio.toFixed(2)} times that bound.`,
   )

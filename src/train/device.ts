@@ -105,6 +105,8 @@ export interface RunMetrics extends StepsTaken {
   readonly commBytes: number
   /** Of the steps' time, what was spent on exchanges with other ranks, waits for slower ones included. */
   readonly commSeconds: number
+  /** Of these, what went on beside computing. */
+  readonly commHiddenSeconds: number
   /** By call of the plan, of the quickest step in whose way nothing else ran; where there was one. */
   readonly callSeconds?: Float64Array
 }
@@ -196,6 +198,7 @@ const metricsOf = (m: Metrics, feed: Feed | undefined): RunMetrics => {
     arenaPeakBytes: m.arenaPeakBytes,
     commBytes: m.sentBytes,
     commSeconds: COLLECTIVES.reduce((n, kind) => n + (m.secondsByKind[kind] ?? 0), 0),
+    commHiddenSeconds: sum((s) => Math.max(0, s.besideSeconds - s.stallRanksSeconds)),
     ...(m.deviceMemory ? { deviceMemory: m.deviceMemory } : {}),
     ...(m.quietCallSeconds ? { callSeconds: m.quietCallSeconds } : {}),
   }

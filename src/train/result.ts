@@ -51,12 +51,11 @@ export interface TrainResult extends StepsTaken {
   readonly commHiddenShare?: number
 }
 
-/** Exchanges are part of the steps: nothing is computed beside them. */
-const HIDDEN = 0
 const sharedBy = ({ staged: { plan }, totals }: Ended): Partial<TrainResult> => {
   const ranks = ranksOf(plan.graph)
   if (ranks === 1) return {}
-  return { ranks, commBytes: totals.commBytes ?? 0, commSeconds: totals.commSeconds ?? 0, commHiddenShare: HIDDEN }
+  const { commBytes = 0, commSeconds = 0, commHiddenSeconds = 0 } = totals
+  return { ranks, commBytes, commSeconds, commHiddenShare: commSeconds > 0 ? commHiddenSeconds / commSeconds : 0 }
 }
 
 const resultOf = (ended: Ended, sha256: string): TrainResult => {

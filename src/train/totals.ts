@@ -15,6 +15,7 @@ export const totalsCodec = t.strict({
   /** Of before there were ranks there are none. */
   commBytes: t.union([t.number, t.undefined]),
   commSeconds: t.union([t.number, t.undefined]),
+  commHiddenSeconds: t.union([t.number, t.undefined]),
   bytesOut: t.number,
   bytesIn: t.number,
   diskBytes: t.number,
@@ -34,6 +35,7 @@ export const NO_STEPS: Totals = {
   feedBytes: 0,
   commBytes: 0,
   commSeconds: 0,
+  commHiddenSeconds: 0,
   bytesOut: 0,
   bytesIn: 0,
   diskBytes: 0,
@@ -51,6 +53,7 @@ export const addRun = (a: Totals, m: RunMetrics, processPeakBytes: number): Tota
   feedBytes: Math.max(a.feedBytes ?? 0, m.feedBytes),
   commBytes: (a.commBytes ?? 0) + m.commBytes,
   commSeconds: (a.commSeconds ?? 0) + m.commSeconds,
+  commHiddenSeconds: (a.commHiddenSeconds ?? 0) + m.commHiddenSeconds,
   bytesOut: a.bytesOut + m.bytesOut,
   bytesIn: a.bytesIn + m.bytesIn,
   diskBytes: Math.max(a.diskBytes, m.diskBytes),

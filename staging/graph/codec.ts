@@ -8,7 +8,7 @@ import * as t from 'io-ts'
 import { sameShape } from '../core/box'
 import { count, faultOf, list, names, record, wholeFrom, words } from '../core/codecs'
 import { type GraphError, renderError } from '../core/errors'
-import { type OperandDef, shapeText } from '../ops/op'
+import { type OperandDef, outputDef, shapeText } from '../ops/op'
 import { findOp } from '../ops/registry'
 import { trainedByCodec } from '../ops/updates'
 import { inWholeShapes, ranksFault } from './ranks'
@@ -45,7 +45,7 @@ const opCodec = record({
 })
 const structure = record(
   { name: words, values: list(valueCodec), ops: list(opCodec) },
-  { trainedBy: trainedByCodec, ranks: wholeFrom(2) },
+  { trainedBy: trainedByCodec, ranks: wholeFrom(2), alone: list(count) },
 )
 
 // ---------------------------------------------------------------- meaning
@@ -186,7 +186,9 @@ class Walk {
       ),
       E.tap(({ def, outs: shapes }) => {
         const types = outputTypes(def, isBf16Op(def, ins, outs), this.float)
-        return E.traverseReadonlyArrayWithIndex((i, v: Value) => asGiven(v, def.outs[i]!, shapes[i]!, types[i]!))(outs)
+        return E.traverseReadonlyArrayWithIndex((i, v: Value) =>
+          asGiven(v, outputDef(def, i), shapes[i]!, types[Math.min(i, types.length - 1)]!),
+        )(outs)
       }),
       E.filterOrElse(
         ({ def }) => !def.mutates || op.phase === 'update',

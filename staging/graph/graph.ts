@@ -69,6 +69,8 @@ export interface Graph {
   readonly trainedBy?: TrainedBy
   /** How many share the batch, where several do: shapes are those of one's share (graph/ranks.ts). */
   readonly ranks?: number
+  /** The operators of one process in its order, where ranks run them in another (grad/rewrite/ranks.ts). */
+  readonly alone?: readonly OpId[]
 }
 
 /** What a graph computes in: the first type that is neither a label's, nor bf16, nor that of bytes. */

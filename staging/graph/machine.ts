@@ -11,6 +11,8 @@ export interface Link {
   readonly fullDuplex: boolean
   /** What computing and copying do to each other, where they share processors or memory. */
   readonly beside?: Beside
+  /** Exchanges between ranks beside computing pass it, too, in line with copies out. */
+  readonly carriesExchanges?: boolean
 }
 
 /** How many times as long it takes, at least 1: a copy while a call runs, and a call while something is copied. */

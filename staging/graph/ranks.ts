@@ -7,7 +7,7 @@ import { onceFor } from '../core/remember'
 import { findOp } from '../ops/registry'
 import { type Graph, isFed, type Value, type ValueId } from './graph'
 
-export const COLLECTIVES: readonly string[] = ['all_sum', 'all_moments']
+export const COLLECTIVES: readonly string[] = ['all_sum', 'all_moments', 'all_sums']
 /** How many share a graph's batch. */
 export const ranksOf = (g: Graph): number => g.ranks ?? 1
 
@@ -28,14 +28,16 @@ export const inWholeShapes = (g: Graph): Graph =>
 /** The graph of one process. */
 export const asOne = (g: Graph): Graph => {
   if (ranksOf(g) === 1) return g
-  const { ranks: _, ...whole } = inWholeShapes(g)
-  const total = new Map(g.ops.flatMap((op) => (COLLECTIVES.includes(op.kind) ? [[op.ins[0]!, op.outs[0]!] as const] : [])))
+  const { ranks: _, alone, ...whole } = inWholeShapes(g)
+  const totals = g.ops
+    .filter(({ kind }) => COLLECTIVES.includes(kind))
+    .flatMap((op) => op.ins.map((v, i) => [v, op.outs[i]!] as const))
+  const total = new Map(totals)
+  const own = alone ? alone.map((id) => g.ops[id]!) : g.ops.filter((op) => !COLLECTIVES.includes(op.kind))
   return {
     ...whole,
     values: whole.values.filter((v) => !total.has(v.id)),
-    ops: whole.ops
-      .filter((op) => !COLLECTIVES.includes(op.kind))
-      .map((op, id) => ({ ...op, id, outs: op.outs.map((v) => total.get(v) ?? v) })),
+    ops: own.map((op, id) => ({ ...op, id, outs: op.outs.map((v) => total.get(v) ?? v) })),
   }
 }
 
@@ -49,7 +51,8 @@ export const ranksFault = (g: Graph): string | undefined => {
     if (collective && op.attrs['ranks'] !== ranks)
       return `${op.kind} of '${op.layer}' is of ${op.attrs['ranks']} ranks; legal is ${ranks}`
     const share = op.ins.find((v) => partial.has(v))
-    if (collective && partial.get(op.ins[0]!) !== (op.kind === 'all_sum' ? 'sum' : 'moments'))
+    const merge = op.kind === 'all_moments' ? 'moments' : 'sum'
+    if (collective && op.ins.some((v) => partial.get(v) !== merge))
       return `${op.kind} of '${op.layer}' reads what no rank has a share of`
     if (!collective && share !== undefined)
       return `${op.kind} of '${op.layer}' reads a share, '${g.values[share]?.name}', as if it were whole`
@@ -59,5 +62,15 @@ export const ranksFault = (g: Graph): string | undefined => {
         if (out?.role === 'whole' && out.merge) partial.set(v, out.merge)
       })
   }
-  return undefined
+  return orderFault(g)
+}
+
+/** The order of one process has each of its operators once. */
+const orderFault = ({ ops, alone }: Graph): string | undefined => {
+  if (!alone) return undefined
+  const own = ops.filter((op) => !COLLECTIVES.includes(op.kind)).map((op) => op.id)
+  const named = new Set(alone)
+  return named.size === alone.length && alone.length === own.length && own.every((id) => named.has(id))
+    ? undefined
+    : `the order of one process has ${named.size} operators of ${own.length}`
 }

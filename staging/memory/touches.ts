@@ -101,32 +101,41 @@ export const touches = (
 ): readonly PageStays[] => {
   const parts = partsOf(at, tiledStorages(segments, calls, at))
   const stays: { segment: number; first: number; last: number; lastWrite: number }[][][] = parts.map((c) => c.map(() => []))
-  const touch = (storage: number, lo: number, hi: number, p: number, segment: number, writes: boolean): void => {
+  /** From call p to call `to`, where it goes on beside others. */
+  const touch = (
+    storage: number,
+    lo: number,
+    hi: number,
+    [p, to]: readonly [number, number],
+    segment: number,
+    writes: boolean,
+  ): void => {
     if (hi <= lo) return
     const starts = parts[storage]!
     const end = partOf(starts, pagesIn(hi - 1))
     for (let c = partOf(starts, pagesIn(lo)); c <= end; c++) {
       const list = stays[storage]![c]!
       const last = list[list.length - 1]
-      if (last && last.segment === segment && (rule === 'segment' || last.last >= p - 1)) {
-        last.last = p
-        if (writes) last.lastWrite = p
-      } else list.push({ segment, first: p, last: p, lastWrite: writes ? p : -1 })
+      if (last && (last.last >= p || (last.segment === segment && (rule === 'segment' || last.last >= p - 1)))) {
+        last.last = Math.max(last.last, to)
+        if (writes) last.lastWrite = Math.max(last.lastWrite, to)
+      } else list.push({ segment, first: p, last: to, lastWrite: writes ? to : -1 })
     }
   }
   calls.forEach((call, p) => {
+    const calls = [p, call.beside ? call.beside.until - 1 : p] as const
     const view = (v: View, writes: boolean): void => {
       const value = graph.values[v.value]!
       const { storage, offset } = at.places[v.cell]!
       const [lo, hi] = bytesTouched(v, value.shape, value.dtype)
-      touch(storage, offset + lo, offset + hi, p, call.segment, writes)
+      touch(storage, offset + lo, offset + hi, calls, call.segment, writes)
     }
     const overwritten = call.op < 0 ? [] : (opDef(call.kind).mutates ?? [])
-    call.ins.forEach((v, k) => view(v, overwritten.includes(k)))
+    call.ins.forEach((v, k) => view(v, overwritten.includes(k) || call.beside !== undefined))
     call.outs.forEach((v) => view(v, true))
     if (call.workspace) {
       const { storage, offset } = at.places[call.workspace.cell]!
-      touch(storage, offset, offset + call.workspace.bytes, p, call.segment, true)
+      touch(storage, offset, offset + call.workspace.bytes, calls, call.segment, true)
     }
   })
   return at.storages.flatMap((s, i) => {

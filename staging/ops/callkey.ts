@@ -3,7 +3,7 @@
 // Worked example: of the tiles of a 3x3 convolution over a 4x4 grid, all but the outer ones share one key.
 import { DIMS } from '../core/box'
 import type { AnyAttrs, CallShapes } from './op'
-import { inputDef } from './op'
+import { inputDef, outputDef } from './op'
 import { opDef } from './registry'
 
 export const callKey = (kind: string, attrs: AnyAttrs, s: CallShapes): string =>
@@ -19,7 +19,7 @@ const paddings = (kind: string, attrs: AnyAttrs, s: CallShapes): string => {
   if (!anchor || counts?.length !== 4) return ''
   const sides = [
     ...s.ins.map((_, i) => ({ o: inputDef(def, i), at: at.ins[i]! })),
-    ...s.outs.map((_, i) => ({ o: def.outs[i]!, at: at.outs[i]! })),
+    ...s.outs.map((_, i) => ({ o: outputDef(def, i), at: at.outs[i]! })),
   ]
   return sides
     .flatMap(({ o, at: where }) => {

@@ -1,6 +1,7 @@
 // What the ranks of one training do together, each of which has a share of the batch: sums and moments of the shares become those of the
 // whole batch, in the order of ranks and by the rules by which tiles merge. Planners take them for what they are: ops with scratch that
 // read a complete value and make a complete one. native/ops/collective.hpp has their arithmetic.
+import { right } from 'fp-ts/Either'
 import { asInput0, defineOp } from './op'
 import { checked, elements, expectShape, legal } from './rules'
 
@@ -22,6 +23,36 @@ export const allSum = defineOp({
   shape: (_, [x]) => legal(x!),
   flops: (a, s) => a.ranks * elements(s.outs[0]),
   workspace: (a, s, elementBytes) => elementBytes * partsOf(elements(s.ins[0]), a.ranks),
+})
+
+/** Several are sent as one, side by side in scratch; one is sent from where it is. */
+const packed = (sizes: readonly number[]): number => (sizes.length > 1 ? sizes.reduce((n, s) => n + s, 0) : 0)
+
+export const allSums = defineOp({
+  kind: 'all_sums',
+  wire: 182,
+  fields: { ranks: 'int', beside: 'int' },
+  limits: { ranks, beside: { least: 0, most: 1 } },
+  anchor: 0,
+  variadic: true,
+  paired: true,
+  inPlace: [0],
+  what: 'each y = Σ of its x over the ranks, as `all_sum`, sent as one; beside 1: on a lane of its own, beside what is computed until somebody touches one of them; in place of x',
+  ins: [{ name: 'x', role: 'whole' }],
+  outs: [{ name: 'y', role: 'whole' }],
+  shape: (_, ins) => right([...ins]),
+  flops: (a, s) => a.ranks * s.ins.reduce((n, x) => n + elements(x), 0),
+  workspace: (a, s, elementBytes) => {
+    const sizes = s.ins.map((x) => elements(x))
+    return (
+      elementBytes *
+      (packed(sizes) +
+        partsOf(
+          sizes.reduce((n, x) => n + x, 0),
+          a.ranks,
+        ))
+    )
+  },
 })
 
 export const allMoments = defineOp({

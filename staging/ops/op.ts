@@ -301,6 +301,8 @@ export interface OpDef<F extends Fields = Fields> {
   readonly outs: readonly OperandDef<F>[]
   /** The last input repeats (add, concat, grad_sum). */
   readonly variadic?: boolean
+  /** Of a variadic one: there are as many outputs as inputs, the last repeats. */
+  readonly paired?: boolean
   /**
    * The operand whose box is the iteration space. 'out': the op computes what its readers need (forward ops).
    * An input index: the op consumes each piece of that input once (reductions, and backward ops, whose anchor is
@@ -373,7 +375,7 @@ const withinTable =
     const anchor = def.anchor === 'out' ? outs.right[0]! : ins[def.anchor]!
     const operands = [
       ...ins.map((s, i) => [inputDef(def, i), s] as const),
-      ...outs.right.map((s, i) => [def.outs[i]!, s] as const),
+      ...outs.right.map((s, i) => [outputDef(def, i), s] as const),
     ]
     const odd = operands.map(([o, s]) => dimsFault(o, s, ins, anchor)).find((f) => f !== undefined)
     return odd === undefined ? outs : left(odd)
@@ -401,6 +403,13 @@ export const asInput0 = (name: string): OperandDef => ({ name, role: 'whole', di
 export const inputDef = <F extends Fields>(d: Pick<OpDef<F>, 'ins' | 'variadic' | 'kind'>, i: number): OperandDef<F> => {
   const o = d.ins[i] ?? (d.variadic ? d.ins[d.ins.length - 1] : undefined)
   if (!o) throw new Error(`${d.kind} has no input ${i}`)
+  return o
+}
+
+/** The operand definition of output `i`, past the end of a list that is as long as the inputs' too. */
+export const outputDef = <F extends Fields>(d: Pick<OpDef<F>, 'outs' | 'paired' | 'kind'>, i: number): OperandDef<F> => {
+  const o = d.outs[i] ?? (d.paired ? d.outs[d.outs.length - 1] : undefined)
+  if (!o) throw new Error(`${d.kind} has no output ${i}`)
   return o
 }
 

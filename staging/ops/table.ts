@@ -5,7 +5,7 @@ import { argmax } from './argmax'
 import { bnStats, bnApply, bnBwdReduce, bnBwdData, bnReluApply, bnReluBwdReduce, bnReluBwdData, bnFrozen, bnFrozenBwdData, bnFrozenBwdReduce, bnRunning } from './batchnorm'
 import { toBf16, fromBf16, toBf16Grad, fromBf16Grad } from './cast'
 import { clipValues, squareSum, clipNorm } from './clip'
-import { allSum, allMoments } from './collective'
+import { allSum, allSums, allMoments } from './collective'
 import { concat, sliceChannels } from './concat'
 import { conv2d, conv2dBwdData, conv2dBwdWeights, conv2dRelu } from './conv2d'
 import { convTranspose2d, convTranspose2dBwdData, convTranspose2dBwdWeights } from './convtranspose2d'
@@ -55,6 +55,7 @@ const entries: readonly OpDef[] = [
   squareSum,
   clipNorm,
   allSum,
+  allSums,
   allMoments,
   concat,
   sliceChannels,

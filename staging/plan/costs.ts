@@ -11,7 +11,11 @@ export type { Costs } from '../graph/machine'
 export const costsOf = (plan: Plan): RecordedCosts => {
   const costs: Record<string, readonly [number, number, number]> = {}
   for (const c of plan.calls)
-    costs[callKey(c.kind, c.attrs, callShapes(plan.graph, c.ins, c.outs))] = [c.seconds, c.workspace?.bytes ?? 0, c.way ?? 0]
+    costs[callKey(c.kind, c.attrs, callShapes(plan.graph, c.ins, c.outs))] = [
+      c.beside?.seconds ?? c.seconds,
+      c.workspace?.bytes ?? 0,
+      c.way ?? 0,
+    ]
   return costs
 }
 

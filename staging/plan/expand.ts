@@ -56,6 +56,14 @@ export const isDense = (held: Box, box: Box): boolean => {
   return full(1) && (full(3) || outerOne(3)) && (full(2) || outerOne(2))
 }
 
+const cellsOf = ({ ins, outs, workspace }: Call): readonly number[] => [
+  ...[...ins, ...outs].map((v) => v.cell),
+  ...(workspace ? [workspace.cell] : []),
+]
+
+/** Whether it runs on the lane of exchanges. */
+export const goesBeside = ({ attrs }: Pick<Call, 'attrs'>): boolean => attrs['beside'] === 1
+
 /** Statistics of each image [B,4G,1,1], as opposed to those of the batch [4,C]. */
 const isPerImage = (stats: readonly number[]): boolean => stats.length === 4
 
@@ -113,6 +121,9 @@ class Expander {
   readonly calls: Call[] = []
   readonly known: Known
   private readonly whole = new Map<ValueId, View>()
+  /** Calls that go on beside others, by the cells that they touch, and where each is waited for. */
+  private readonly underWay = new Map<number, number>()
+  private readonly until = new Map<number, number>()
 
   constructor(
     readonly graph: Graph,
@@ -131,8 +142,11 @@ class Expander {
       if (tilesOf(seg.grid) > 1) new TiledSegment(this, seg, s).run()
       else seg.body.forEach((step) => this.untiled(step, s))
     })
+    for (const call of new Set(this.underWay.values())) this.join(call, this.calls.length)
     return {
-      calls: this.calls,
+      calls: this.calls.map((c, i) =>
+        this.until.has(i) ? { ...c, seconds: 0, beside: { until: this.until.get(i)!, seconds: c.seconds } } : c,
+      ),
       cells: this.cells.map((c, id) => ({ ...c, id, first: c.first < 0 ? 0 : c.first })),
     }
   }
@@ -167,15 +181,27 @@ class Expander {
 
   emit(call: Call): void {
     const at = this.calls.length
+    const isBeside = goesBeside(call)
     const touch = (cell: number): void => {
       const c = this.cells[cell]!
       if (c.first < 0) c.first = at
       c.last = at
+      const other = this.underWay.get(cell)
+      if (other !== undefined && other !== at) this.join(other, at)
+      if (isBeside) this.underWay.set(cell, at)
     }
-    call.ins.forEach((v) => touch(v.cell))
-    call.outs.forEach((v) => touch(v.cell))
-    if (call.workspace) touch(call.workspace.cell)
+    for (const cell of cellsOf(call)) touch(cell)
     this.calls.push(call)
+  }
+
+  /** From this point on its cells are anybody's. */
+  private join(call: number, at: number): void {
+    this.until.set(call, at)
+    for (const cell of cellsOf(this.calls[call]!)) {
+      const c = this.cells[cell]!
+      c.last = Math.max(c.last, at - 1)
+      this.underWay.delete(cell)
+    }
   }
 
   plumb(kind: Plumbing, attrs: Record<string, number>, ins: View[], outs: View[], segment: number, tile: number): void {

@@ -1,12 +1,15 @@
 // The order in which a step's instructions run: calls, and between them what the residencies demand. Simulator and tape
-// share it. In: a plan. Out: a flat list. At one point: starts of swaps out, waits for swaps out and releases, acquires and
-// starts of swaps in, waits for swaps in, the call. A link takes swaps in order, so of those that start at one point the
-// one that is waited for first starts first.
+// share it. In: a plan. Out: a flat list. At one point: waits for exchanges beside computing, starts of swaps out, waits for
+// swaps out and releases, acquires and starts of swaps in, waits for swaps in, the call. A link takes swaps in order, so of
+// those that start at one point the one that is waited for first starts first.
 import type { UnpagedResidency, Plan, Point, UnpagedPlan } from './plan'
 
 export type Instr =
   | { readonly tag: 'mark'; readonly segment: number; readonly tile: number }
   | { readonly tag: 'call'; readonly call: number }
+  /** A call that goes on beside others. */
+  | { readonly tag: 'exchange'; readonly call: number }
+  | { readonly tag: 'waitExchange'; readonly call: number }
   | { readonly tag: 'acquire' | 'release'; readonly residency: number }
   | { readonly tag: 'swapOut' | 'swapIn'; readonly residency: number }
   | { readonly tag: 'waitSwapOut' | 'waitSwapIn'; readonly residency: number }
@@ -45,10 +48,15 @@ export const instructions = (plan: Timed): readonly Instr[] => {
     (r) => r.swapIn?.ready ?? r.acquire,
   )
   const readies = at((r) => r.swapIn?.ready)
+  const due = new Map<Point, readonly number[]>()
+  plan.calls.forEach(({ beside }, i) => {
+    if (beside) due.set(beside.until, [...(due.get(beside.until) ?? []), i])
+  })
   const out: Instr[] = []
   let segment = -1
   let tile = -1
   for (let p = 0; p <= end; p++) {
+    for (const call of due.get(p) ?? []) out.push({ tag: 'waitExchange', call })
     for (const i of swapOuts[p]!) out.push({ tag: 'swapOut', residency: i })
     for (const i of releases[p]!) if (plan.residencies[i]!.swapOut) out.push({ tag: 'waitSwapOut', residency: i })
     for (const i of releases[p]!) out.push({ tag: 'release', residency: i })
@@ -64,7 +72,7 @@ export const instructions = (plan: Timed): readonly Instr[] => {
       tile = call.tile
       out.push({ tag: 'mark', segment, tile })
     }
-    out.push({ tag: 'call', call: p })
+    out.push({ tag: call.beside ? 'exchange' : 'call', call: p })
   }
   return out
 }

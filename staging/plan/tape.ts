@@ -181,7 +181,7 @@ class TapeWriter {
       segment: c.segment,
       tile: c.tile,
       way: c.way ?? 0,
-      seconds: c.seconds,
+      seconds: c.beside?.seconds ?? c.seconds,
       flops: Math.round(flops),
     })
   }
@@ -252,17 +252,24 @@ class TapeWriter {
       eventOf.set(`${tag}${residency}`, event)
       this.put(tag, { transfer: this.transfer(residency, p, tag === 'swapIn'), event })
     }
-    const wait = (tag: 'swapOut' | 'swapIn', residency: number, cause: 'memory' | 'data'): void =>
-      this.put('wait', { event: eventOf.get(`${tag}${residency}`)!, cause })
+    const exchange = (call: number): void => {
+      const event = this.events++
+      eventOf.set(`exchange${call}`, event)
+      this.put('exchange', { call, event })
+    }
+    const wait = (tag: 'swapOut' | 'swapIn' | 'exchange', of: number, cause: 'memory' | 'data' | 'ranks'): void =>
+      this.put('wait', { event: eventOf.get(`${tag}${of}`)!, cause })
     let p = 0
     for (const i of instructions(this.plan)) {
       if (i.tag === 'mark') this.put('mark', i)
       else if (i.tag === 'call') this.put('call', i)
+      else if (i.tag === 'exchange') exchange(i.call)
+      else if (i.tag === 'waitExchange') wait('exchange', i.call, 'ranks')
       else if (i.tag === 'acquire' || i.tag === 'release') this.put(i.tag, i)
       else if (i.tag === 'waitSwapOut') wait('swapOut', i.residency, 'memory')
       else if (i.tag === 'waitSwapIn') wait('swapIn', i.residency, 'data')
       else start(i.tag, i.residency, p)
-      if (i.tag === 'call') p = i.call + 1
+      if (i.tag === 'call' || i.tag === 'exchange') p = i.call + 1
     }
   }
 

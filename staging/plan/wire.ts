@@ -6,7 +6,7 @@ import { ALIGN_BYTES, PAGE_BYTES } from '../core/bytes'
 import { BOUND_ROLES, DISTRIBUTIONS, DTYPES, FED_ROLES, FLOATS, PERSISTENT_ROLES } from '../graph/graph'
 
 export const MAGIC = 'SPILLWAY'
-export const TAPE_VERSION = 4
+export const TAPE_VERSION = 5
 /** An index of nothing. */
 export const NONE = 0xffffffff
 /** Copies start, and slots of the lower tier lie, at multiples of this: direct I/O wants it. */
@@ -42,7 +42,7 @@ const FAR = choice({
   names: ['tier', 'source', 'sink'],
   groups: { withTier: ['tier'], fromSource: ['source'], toSink: ['sink'] },
 })
-const CAUSE = choice({ type: 'Cause', title: 'cause', names: ['memory', 'data'] })
+const CAUSE = choice({ type: 'Cause', title: 'cause', names: ['memory', 'data', 'ranks'] })
 
 // ---------------------------------------------------------------- fields
 
@@ -118,8 +118,9 @@ export const INSTRUCTIONS = {
   release: instruction({ residency: index('residencies') }, 'its pages go back'),
   swapOut: instruction({ transfer: index('transfers'), event: index('events') }, 'start a copy to the lower tier or the sink on the out stream'),
   swapIn: instruction({ transfer: index('transfers'), event: index('events') }, 'start a copy from the lower tier or the data source on the in stream'),
-  wait: instruction({ event: index('events'), cause: named(CAUSE) }, 'the compute stream waits for the copy'),
+  wait: instruction({ event: index('events'), cause: named(CAUSE) }, 'the compute stream waits for the copy, or the exchange'),
   mark: instruction({ segment: number('u32'), tile: number('u32') }, 'progress'),
+  exchange: instruction({ call: index('calls'), event: index('events') }, 'start it on the lane of exchanges'),
 } as const
 export type Tag = keyof typeof INSTRUCTIONS
 export const TAG = { type: 'Tag', title: 'instruction', names: Object.keys(INSTRUCTIONS) as Tag[], first: 1 } satisfies Choice

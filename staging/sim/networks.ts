@@ -11,6 +11,8 @@ export interface Network {
   /** Of one rank, in each direction at once. */
   readonly bytesPerSecond: number
   readonly latencySeconds: number
+  /** It is what the device's copies from and to its host pass. */
+  readonly isLink?: boolean
 }
 
 /** What transports reach of a link's bits. */
@@ -20,7 +22,7 @@ const infiniband = (gigabits: number): Network => ({ bytesPerSecond: (REACHED * 
 /** Between GPUs of one machine: bricks of 25 GB/s a direction, 85 % of it usable. */
 const nvlink = (bricks: number): Network => ({ bytesPerSecond: 0.85 * bricks * 25e9, latencySeconds: 5e-6 })
 /** 16 lanes, as between a GPU and its host; 12.2 GB/s of PCIe 3.0 are measured in paper 5. */
-const pcie = (bytesPerSecond: number): Network => ({ bytesPerSecond, latencySeconds: 1e-5 })
+const pcie = (bytesPerSecond: number): Network => ({ bytesPerSecond, latencySeconds: 1e-5, isLink: true })
 
 export const networks = {
   'nvlink-v100': nvlink(6),
@@ -42,9 +44,11 @@ export const NETWORKS = Object.keys(networks) as readonly NetworkName[]
 /** How often what is sent on a collective's way through all ranks has to wait for a message: they double their reach each time. */
 const hops = (ranks: number): number => Math.ceil(Math.log2(ranks))
 
+const isSum = (kind: string): boolean => kind === 'all_sum' || kind === 'all_sums'
+
 /** Bytes that each rank sends for so many of its own. */
 export const sentBytes = (kind: string, ranks: number, bytes: number): number =>
-  kind === 'all_sum' ? (2 * (ranks - 1) * bytes) / ranks : kind === 'all_moments' ? (ranks - 1) * bytes : 0
+  isSum(kind) ? (2 * (ranks - 1) * bytes) / ranks : kind === 'all_moments' ? (ranks - 1) * bytes : 0
 
 export const exchangeSeconds = (
   { bytesPerSecond, latencySeconds }: Network,
@@ -52,7 +56,7 @@ export const exchangeSeconds = (
   ranks: number,
   bytes: number,
 ): number => {
-  const rounds = kind === 'all_sum' ? 2 : kind === 'all_moments' ? 1 : 0
+  const rounds = isSum(kind) ? 2 : kind === 'all_moments' ? 1 : 0
   return rounds * hops(ranks) * latencySeconds + sentBytes(kind, ranks, bytes) / bytesPerSecond
 }
 
@@ -61,12 +65,13 @@ export const overNetwork =
   (network: Network, ranks: number) =>
   <M extends Machine>(m: M): M => {
     const exchange = (kind: string, s: CallShapes): number => {
-      const [own] = s.ins
-      return own ? exchangeSeconds(network, kind, ranks, elementsOf(own) * dtypeBytes[m.device.dtype]) : 0
+      const elements = s.ins.reduce((n, own) => n + elementsOf(own), 0)
+      return elements > 0 ? exchangeSeconds(network, kind, ranks, elements * dtypeBytes[m.device.dtype]) : 0
     }
     const { choices } = m
     return {
       ...m,
+      link: network.isLink ? { ...m.link, carriesExchanges: true } : m.link,
       seconds: (kind: string, attrs: AnyAttrs, s: CallShapes) => m.seconds(kind, attrs, s) + exchange(kind, s),
       ...(choices
         ? {

@@ -1,18 +1,19 @@
 // Runs a plan's instructions on a machine's clock (DESIGN 7): one compute stream, one link out, one link in. In: a plan and
 // a link. Out: the timeline. Calls carry their seconds; copies take latency plus bytes over bandwidth, and share the link
 // where it is not full duplex: what overlaps the other direction then runs after it. Where copies and calls slow each other
-// down (`beside`), both take longer for as long as they overlap.
+// down (`beside`), both take longer for as long as they overlap. Exchanges between ranks beside computing have a lane of their own;
+// one that is waited for at once goes first, and what is under way then ends that much later.
 // Worked example: call a (1 s), swap out 3 s, call b (1 s), wait: the step takes 1 + 3 s, of which 2 s are a stall.
 import { bytesOf } from '../core/bytes'
 import type { Beside, Link } from '../graph/machine'
+import { COLLECTIVES } from '../graph/ranks'
 import { instructions, isForEver } from '../plan/instructions'
 import { pagesLabel } from '../plan/naming'
 import type { UnpagedPlan } from '../plan/plan'
 import type { MemorySample, Span, Timeline } from './timeline'
 
 interface Copy {
-  readonly stream: 'out' | 'in'
-  readonly residency: number
+  readonly stream: 'out' | 'in' | 'ranks'
   readonly issued: number
   readonly latency: number
   /** Seconds for its bytes, when nothing is in the way. */
@@ -56,6 +57,13 @@ class Lane {
     if (c) this.begin(c)
   }
 
+  /** What is under way then is in somebody's way for so long. */
+  hinder(now: number, seconds: number): void {
+    this.settle(now)
+    const c = this.current()
+    if (c) c.end += seconds
+  }
+
   /** Everything up to this copy is done: when that is. */
   finish(copy: Copy): number {
     const place = this.copies.indexOf(copy, this.head)
@@ -85,11 +93,14 @@ const callEnd = (start: number, seconds: number, lanes: readonly Lane[], beside:
 export const simulate = (plan: UnpagedPlan, link: Link): Timeline => {
   const spans: Span[] = []
   const memory: MemorySample[] = []
-  const copies: Readonly<Record<Copy['stream'], (Copy | undefined)[]>> = { out: [], in: [] }
+  /** By residency; by call. */
+  const copies: Readonly<Record<Copy['stream'], (Copy | undefined)[]>> = { out: [], in: [], ranks: [] }
   const spanOf = new Map<Copy, number>()
-  const stall = { memory: 0, data: 0 }
+  const isShared = plan.calls.some((c) => c.beside)
+  const stall = { memory: 0, data: 0, ranks: 0 }
   const laneOut = new Lane()
-  const laneOf = { out: laneOut, in: link.fullDuplex ? new Lane() : laneOut }
+  const exchanges = link.carriesExchanges ? laneOut : new Lane()
+  const laneOf = { out: laneOut, in: link.fullDuplex ? new Lane() : laneOut, ranks: exchanges }
   const lanes = [...new Set([laneOf.out, laneOf.in])]
   let now = 0
   let compute = 0
@@ -107,7 +118,6 @@ export const simulate = (plan: UnpagedPlan, link: Link): Timeline => {
     const rate = stream === 'out' ? link.outBytesPerSecond : link.inBytesPerSecond
     const c: Copy = {
       stream,
-      residency,
       issued: now,
       latency: link.latencySeconds,
       transfer: bytesOf(r.to - r.from) / rate,
@@ -119,8 +129,16 @@ export const simulate = (plan: UnpagedPlan, link: Link): Timeline => {
     spanOf.set(c, spans.length)
     spans.push({ stream, start: now, end: now, residency, label: pagesLabel(plan, r.storage, r.from, r.to) })
   }
-  const wait = (stream: Copy['stream'], residency: number, cause: 'memory' | 'data'): void => {
-    const c = copies[stream][residency]
+  const exchange = (index: number): void => {
+    const call = plan.calls[index]!
+    const c: Copy = { stream: 'ranks', issued: now, latency: 0, transfer: call.beside!.seconds, start: now, end: now }
+    copies.ranks[index] = c
+    exchanges.push(c)
+    spanOf.set(c, spans.length)
+    spans.push({ stream: 'ranks', start: now, end: now, call: index, label: plan.graph.ops[call.op]!.layer })
+  }
+  const wait = (stream: Copy['stream'], of: number, cause: keyof typeof stall): void => {
+    const c = copies[stream][of]
     const end = c ? laneOf[stream].finish(c) : 0
     if (end > now) {
       stall[cause] += end - now
@@ -132,12 +150,19 @@ export const simulate = (plan: UnpagedPlan, link: Link): Timeline => {
       case 'call': {
         const call = plan.calls[i.call]!
         const label = call.op >= 0 ? plan.graph.ops[call.op]!.layer : call.kind
+        if (isShared && COLLECTIVES.includes(call.kind)) exchanges.hinder(now, call.seconds)
         const end = link.beside ? callEnd(now, call.seconds, lanes, link.beside) : now + call.seconds
         spans.push({ stream: 'compute', start: now, end, call: i.call, label })
         now = end
         compute += call.seconds
         break
       }
+      case 'exchange':
+        exchange(i.call)
+        break
+      case 'waitExchange':
+        wait('ranks', i.call, 'ranks')
+        break
       case 'acquire':
         hold(plan.residencies[i.residency]!.to - plan.residencies[i.residency]!.from)
         break
@@ -164,5 +189,6 @@ export const simulate = (plan: UnpagedPlan, link: Link): Timeline => {
     laneOf[c.stream].finish(c)
     spans[i] = { ...spans[i]!, start: c.start, end: c.end }
   }
-  return { makespanSeconds: now, computeSeconds: compute, stallSeconds: stall, spans, memory }
+  const { ranks, ...forCopies } = stall
+  return { makespanSeconds: now, computeSeconds: compute, stallSeconds: isShared ? stall : forCopies, spans, memory }
 }

@@ -1,13 +1,13 @@
 // What a run of a plan looks like in time: simulated by sim/simulate.ts, or measured by the runtime.
 // Seconds count from the start of the step. Invariant: spans of one stream do not overlap and are in order of `start`.
 
-export type Stream = 'compute' | 'out' | 'in'
+export type Stream = 'compute' | 'out' | 'in' | 'ranks'
 
 export interface Span {
   readonly stream: Stream
   readonly start: number
   readonly end: number
-  /** The plan's call, on the compute stream. */
+  /** The plan's call, on the compute stream and on the lane of exchanges between ranks. */
   readonly call?: number
   /** The plan's residency that is swapped out or in. */
   readonly residency?: number
@@ -20,12 +20,19 @@ export interface MemorySample {
   readonly pages: number
 }
 
+/** For room in memory (swaps out), for data to arrive (swaps in), and, where exchanges go on beside computing, for these. */
+export interface Stalls {
+  readonly memory: number
+  readonly data: number
+  readonly ranks?: number
+}
+
 /** When everything of a step runs, as planned. */
 export interface Timeline {
   readonly makespanSeconds: number
   readonly computeSeconds: number
-  /** Time that the compute stream waits: for room in memory (swaps out), and for data to arrive (swaps in). */
-  readonly stallSeconds: { readonly memory: number; readonly data: number }
+  /** Time that the compute stream waits. */
+  readonly stallSeconds: Stalls
   readonly spans: readonly Span[]
   /** In order of `time`. */
   readonly memory: readonly MemorySample[]

@@ -15,7 +15,7 @@ import { onceForPair } from '../core/remember'
 import type { Graph, Op, OpId, ValueId } from '../graph/graph'
 import type { Grid, Keep, Segment, Slices, Step } from '../plan/plan'
 import { opDef } from '../ops/registry'
-import { type Access, type AccessMap, inputDef, type OperandDef, type OpDef, touched } from '../ops/op'
+import { type Access, type AccessMap, inputDef, outputDef, type OperandDef, type OpDef, touched } from '../ops/op'
 
 export const TILED_DIMS = ['B', 'H', 'W'] as const
 export type TiledDim = (typeof TILED_DIMS)[number]
@@ -51,7 +51,7 @@ export const operandsOf = onceForPair((graph: Graph, op: Op): Operands => {
   })
   return {
     ins: op.ins.map((v, i) => one(v, inputDef(def, i))),
-    outs: op.outs.map((v, i) => one(v, def.outs[i]!)),
+    outs: op.outs.map((v, i) => one(v, outputDef(def, i))),
   }
 })
 

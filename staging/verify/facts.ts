@@ -1,7 +1,7 @@
 // What the checks ask of the graph and the op table again and again, looked up once.
 // In: a plan whose graph is sound. Out: per value its full box and element size, per op its access maps and whether it
 // is linear in what it is anchored at.
-import { asShape, type AccessMap, inputDef, type OpDef, type OperandDef, pointwise } from '../ops/op'
+import { asShape, type AccessMap, inputDef, type OpDef, type OperandDef, outputDef, pointwise } from '../ops/op'
 import { opDef } from '../ops/registry'
 import { type Box, fullBox } from '../core/box'
 import { dtypeBytes, type Graph, type Op, type Value } from '../graph/graph'
@@ -53,7 +53,7 @@ const opFacts = (op: Op, graph: Graph): OpFacts => {
     op,
     def,
     ins,
-    outs: op.outs.map((_, i) => accessOf(op, graph, def.outs[i]!)),
+    outs: op.outs.map((_, i) => accessOf(op, graph, outputDef(def, i))),
     linear: anchor !== 'out' && isGradient(op.ins[anchor]!) && op.ins.every((v, i) => i === anchor || !isGradient(v)),
     gathers: ins.some((a) => a !== null && a.B.tag === 'inside'),
   }
@@ -69,7 +69,7 @@ export const factsOf = (plan: Plan): Facts => {
   const producer: (OpFacts | undefined)[] = graph.values.map(() => undefined)
   for (const f of ops)
     f.op.outs.forEach((v, i) => {
-      merge[v] = f.def.outs[i]!.merge ?? 'sum'
+      merge[v] = outputDef(f.def, i).merge ?? 'sum'
       producer[v] = f
     })
   return {

@@ -23,6 +23,7 @@ export type Rule =
   | 'resident'
   | 'arriving'
   | 'leaving'
+  | 'exchanged'
   | 'lost'
   | 'tier'
   | 'pages'

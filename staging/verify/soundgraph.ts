@@ -2,7 +2,7 @@
 // table's rules, gradients shaped like what they are gradients of.
 import { isLeft } from 'fp-ts/Either'
 import { type Element, elementOf } from '../ops/elements'
-import { attrsCodec, inputDef, type OpDef, shapeText } from '../ops/op'
+import { attrsCodec, inputDef, type OpDef, outputDef, shapeText } from '../ops/op'
 import { findOp } from '../ops/registry'
 import { type DType, floatOf, type Graph, isFed, isPersistent, type Op, type Value } from '../graph/graph'
 import { inWholeShapes, ranksFault } from '../graph/ranks'
@@ -28,7 +28,9 @@ const soundValue =
 const counts = (op: Op, def: OpDef): Fault => {
   const fits = (n: number, defs: readonly { readonly optional?: boolean }[], open: boolean): boolean =>
     n >= defs.filter((d) => !d.optional).length && (open || n <= defs.length)
-  return fits(op.ins.length, def.ins, def.variadic === true) && fits(op.outs.length, def.outs, false)
+  return fits(op.ins.length, def.ins, def.variadic === true) &&
+    fits(op.outs.length, def.outs, def.paired === true) &&
+    (!def.paired || op.ins.length === op.outs.length)
     ? undefined
     : bad(`${text(op)} has ${op.ins.length} inputs and ${op.outs.length} outputs, which the op table does not allow`)
 }
@@ -63,7 +65,7 @@ const soundOp =
 const typed = (graph: Graph, op: Op, def: OpDef): Fault => {
   const operands = [
     ...op.ins.map((v, i) => ({ v, element: elementOf(def, inputDef(def, i)) })),
-    ...op.outs.map((v, i) => ({ v, element: elementOf(def, def.outs[i]!) })),
+    ...op.outs.map((v, i) => ({ v, element: elementOf(def, outputDef(def, i)) })),
   ].map(({ v, element }) => ({ value: graph.values[v]!, element }))
   const float = floatOf(graph)
   const either = operands.find(({ element }) => element === 'either')?.value.dtype === 'bf16' ? 'bf16' : float

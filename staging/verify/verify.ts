@@ -22,6 +22,7 @@
 //   resident    every byte that a call touches is on the device
 //   arriving    and is not still being swapped in
 //   leaving     and is not written while it is swapped out
+//   exchanged   what ranks exchange beside computing is touched, moved or let go by nobody until it is waited for
 //   lost        what left without a swap out (or was changed after it) is not read again
 //   tier        a swap in brings what a finished swap out of the same pages left at that offset, not overwritten since, or what was at home
 //   pages       no physical page and no page of a storage has two owners; runs name as many pages as they fill
@@ -43,6 +44,7 @@ import { type Either, left, right } from 'fp-ts/Either'
 import type { Plan } from '../plan/plan'
 import { trackContents } from './contents'
 import { trackEffects } from './effects'
+import { exchangesBeside } from './exchanges'
 import { checkEnd } from './ending'
 import { type Facts, factsOf } from './facts'
 import { broken, eachFault, type Fault, firstFault, type VerifyFailed } from './failure'
@@ -74,8 +76,9 @@ const runCalls = (facts: Facts): Fault => {
   const contents = trackContents(facts)
   const device = trackDevice(facts, contents)
   const effects = trackEffects(facts, contents)
+  const soundExchange = exchangesBeside(facts)
   for (let i = 0; i < calls.length; i++) {
-    const fault = device.advance(i) ?? checkOperands(facts, i) ?? device.touch(i) ?? effects.run(i)
+    const fault = soundExchange(i) ?? device.advance(i) ?? checkOperands(facts, i) ?? device.touch(i) ?? effects.run(i)
     if (fault) return fault
     device.wrote(i)
     const ended = calls[i + 1]?.segment !== calls[i]!.segment ? contents.endSegment(i) : undefined

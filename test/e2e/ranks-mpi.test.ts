@@ -73,11 +73,11 @@ const formula = (ranks: number): number => {
   const prepared = prepare(model.right, on.right, { loss: crossEntropy })
   assert.ok(E.isRight(prepared))
   const { ops, values } = prepared.right.graph
-  return ops.reduce((sent, { kind, ins: [x] }) => {
+  return ops.reduce((sent, { kind, ins }) => {
     if (!COLLECTIVES.includes(kind)) return sent
-    const n = values[x!]!.shape.reduce((a, d) => a * d, 1)
+    const n = ins.reduce((all, x) => all + values[x]!.shape.reduce((a, d) => a * d, 1), 0)
     const own = Math.min(n, Math.ceil(n / ranks))
-    return sent + 4 * (kind === 'all_sum' ? n - own + own * (ranks - 1) : n * (ranks - 1))
+    return sent + 4 * (kind !== 'all_moments' ? n - own + own * (ranks - 1) : n * (ranks - 1))
   }, 0)
 }
 

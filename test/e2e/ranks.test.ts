@@ -136,10 +136,11 @@ test('what a rank sends a step is 2(R-1)/R of its sums, and R-1 times its moment
     const staged = stagedFor(c, ranks, 'in-core')
     const { ops, values } = staged.plan.graph
     const bytesOf = (kind: string): readonly number[] =>
-      ops.filter((op) => op.kind === kind).map((op) => values[op.ins[0]!]!.shape.reduce((n, d) => n * d, 4))
-    const sums = bytesOf('all_sum').reduce((n, b) => n + b, 0)
+      ops.filter((op) => op.kind === kind).flatMap((op) => op.ins.map((v) => values[v]!.shape.reduce((n, d) => n * d, 4)))
+    const sums = [...bytesOf('all_sum'), ...bytesOf('all_sums')].reduce((n, b) => n + b, 0)
     const moments = bytesOf('all_moments').reduce((n, b) => n + b, 0)
-    const { commBytes = 0, steps } = await shared(staged, ranks)
+    const { commBytes = 0, commHiddenShare = -1, steps } = await shared(staged, ranks)
+    assert.ok(commHiddenShare >= 0 && commHiddenShare < 1, `${commHiddenShare}`)
     const expected = (2 * (ranks - 1) * sums) / ranks + (ranks - 1) * moments
     // A sum of few numbers cannot be cut into equal parts.
     assert.ok(Math.abs(commBytes / steps - expected) < 0.01 * expected, `${commBytes / steps} for ${expected}`)

@@ -31,14 +31,60 @@ test('every sum over images is made whole right behind what makes it', () => {
     const next = g.ops.slice(op.id + 1).filter((o) => o.ins.some((v) => op.outs.includes(v)))
     if (op.kind === 'bn_stats')
       assert.equal([next.length, next[0]!.kind, next[0]!.attrs], [1, 'all_moments', { ranks: 3, count: 128 }])
-    if (op.kind.endsWith('_bwd_weights'))
-      assert.equal(
-        next.map((o) => o.kind),
-        ['all_sum', 'all_sum'].slice(0, op.outs.length),
-      )
+    if (op.kind.endsWith('_bwd_weights')) assert.ok(next.length > 0 && next.every((o) => o.kind === 'all_sums'))
   }
   const loss = g.values.find((v) => v.role === 'loss')!
   assert.is(g.ops.find((op) => op.outs.includes(loss.id))!.kind, 'all_sum')
+})
+
+test('gradients of the backward pass go as one where they are small, and their updates come later', () => {
+  const g = made(2)
+  const buckets = g.ops.filter((op) => op.attrs['beside'] === 1)
+  const gradients = g.ops.filter((op) => op.kind.endsWith('_bwd_weights')).flatMap((op) => op.outs)
+  assert.equal(
+    buckets.flatMap((b) => b.ins),
+    gradients,
+  )
+  assert.ok(buckets.some((b) => b.ins.length > 1))
+  for (const bucket of buckets)
+    for (const v of bucket.outs) {
+      const readers = g.ops.filter((op) => op.ins.includes(v))
+      assert.ok(readers.length === 1 && readers[0]!.phase === 'update' && readers[0]!.id > bucket.id)
+    }
+  const reduced = g.ops.find((op) => op.kind.endsWith('_bwd_reduce'))!
+  const next = g.ops[reduced.id + 1]!
+  assert.equal([next.kind, next.attrs['beside'], next.ins], ['all_sums', 0, reduced.outs])
+})
+
+/** Every gradient is larger than a bucket, so that each goes by itself and updates come while others are under way. */
+test('updates wait until later gradients are under way', () => {
+  const wide = <N extends string>(name: N) => conv2d(name, 400, 3, { pad: 1, bias: false })
+  const all = seq(wide('a'), wide('b'), wide('c'), wide('d'), wide('e'), wide('f'), globalAvgPool('pool'))
+  const step = asStep(model([2, 3, 8, 8], all), crossEntropy, sgd({ lr: 0.1, momentum: 0.9 }))
+  assert.ok(E.isRight(step))
+  const elaborated = elaborate(step.right, 'wide')
+  assert.ok(E.isRight(elaborated))
+  const g = trainingGraph(elaborated.right, { device: devices.ref, precision: 'fp32', ranks: 2 })
+  const one = trainingGraph(elaborated.right, { device: devices.ref, precision: 'fp32' })
+  assert.ok(E.isRight(g) && E.isRight(one))
+  const kinds = g.right.ops.filter((op) => op.attrs['beside'] === 1 || op.phase === 'update').map((op) => op.kind)
+  assert.equal(kinds, [
+    'all_sums',
+    'all_sums',
+    'all_sums',
+    'sgd',
+    'all_sums',
+    'sgd',
+    'all_sums',
+    'sgd',
+    'all_sums',
+    'sgd',
+    'sgd',
+    'sgd',
+  ])
+  assert.equal(asOne(g.right), one.right)
+  assert.ok(E.isRight(checkedGraph(g.right)))
+  assert.match(ranksFault({ ...g.right, alone: g.right.alone!.slice(1) })!, /the order of one process has \d+ operators of \d+/)
 })
 
 test('shapes are of a share, what has images alone is shared, and attributes are of the whole batch', () => {
@@ -62,13 +108,13 @@ test('both checks of graphs take it, and refuse a share that is read as if it we
   const g = made(2)
   assert.ok(E.isRight(checkedGraph(g)))
   assert.is(soundGraph(g), undefined)
-  const total = g.ops.find((op) => op.kind === 'all_sum' && op.phase === 'backward')!
+  const total = g.ops.find((op) => op.kind === 'all_sums' && op.attrs['beside'] === 1)!
   const reads = (v: number): number => (v === total.outs[0] ? total.ins[0]! : v)
   const cheating: Graph = { ...g, ops: g.ops.map((op) => (op === total ? op : { ...op, ins: op.ins.map(reads) })) }
   assert.match(ranksFault(cheating)!, /reads a share, '.*', as if it were whole/)
   assert.ok(E.isLeft(checkedGraph(cheating)))
   assert.ok(soundGraph(cheating))
-  const others: Graph = { ...g, ops: g.ops.map((op) => (op === total ? { ...op, attrs: { ranks: 3 } } : op)) }
+  const others: Graph = { ...g, ops: g.ops.map((op) => (op === total ? { ...op, attrs: { ranks: 3, beside: 1 } } : op)) }
   assert.match(ranksFault(others)!, /is of 3 ranks; legal is 2/)
   assert.match(
     ranksFault({ ...g, ops: g.ops.map((op) => (op === total ? { ...op, ins: total.outs } : op)) })!,

@@ -37,7 +37,7 @@ void move(TapeBuilder& t, size_t from, size_t to) {
 // In the swapped classifier: residencies 0 small, 1 labels, 2 x, 3 y, 4 back; buffers in the same order; transfers 0 labels,
 // 1 x, 2 y out, 3 y in; events likewise; calls 0 relu, 1 pool, 2 linear, 3 loss, 4 its backward, 5 weights, 6 and 7 sgd.
 const Spoiled SPOILED[] = {
-    {"tape version 5", [](auto& t) { t.version = 5; }},
+    {"tape version 6", [](auto& t) { t.version = 6; }},
     {"unknown float type", [](auto& t) { t.float_type = DType(2); }},
     {"pages of 4096", [](auto& t) { t.page_bytes = 4096; }},
     {"over the budget", [](auto& t) { t.budget--; }},
@@ -127,12 +127,12 @@ const Spoiled SPOILED[] = {
     {"no call writes this loss", [](auto& t) { t.bindings[4].view = t.view(0, 4096, {1}, false, DType::f64); }},
     {"not held for ever", [](auto& t) { t.bindings[0].view = 9; }},
 
-    {"unknown instruction", [](auto& t) { t.instrs[0].tag = Tag(8); }},
+    {"unknown instruction", [](auto& t) { t.instrs[0].tag = Tag(9); }},
     {"there is no call", [](auto& t) { t.instrs[find(t, Tag::call)].a = 100; }},
     {"there is no residency", [](auto& t) { t.instrs[find(t, Tag::acquire)].a = 100; }},
     {"there is no transfer", [](auto& t) { t.instrs[find(t, Tag::swap_in)].a = 100; }},
     {"there is no event", [](auto& t) { t.instrs[find(t, Tag::swap_in)].b = 100; }},
-    {"unknown cause", [](auto& t) { t.instrs[find(t, Tag::wait)].b = 2; }},
+    {"unknown cause", [](auto& t) { t.instrs[find(t, Tag::wait)].b = 3; }},
     {"events, but only", [](auto& t) { t.events = 0xffffffff; }},
     {"is held already", [](auto& t) { t.instrs[find(t, Tag::acquire, 1)].a = 1; }},
     {"belongs to residency 3", [](auto& t) { move(t, find(t, Tag::release, 1), find(t, Tag::call, 1)); t.mappings[4].phys_page = t.mappings[3].phys_page; }},

@@ -6,9 +6,24 @@ import type { UnpagedResidency, Plan } from '../../staging/plan/plan'
 import { callsOf, planWith } from '../schedule/steps'
 
 const text = (i: Instr): string =>
-  i.tag === 'mark' ? `mark ${i.segment}.${i.tile}` : i.tag === 'call' ? `call ${i.call}` : `${i.tag} ${i.residency}`
+  i.tag === 'mark' ? `mark ${i.segment}.${i.tile}` : 'call' in i ? `${i.tag} ${i.call}` : `${i.tag} ${i.residency}`
 const list = (drafts: readonly UnpagedResidency[], calls: number, scopes = {}): string[] =>
   instructions(planWith(drafts, callsOf(new Array<number>(calls).fill(1)), scopes)).map(text)
+
+test('an exchange beside computing starts in its turn, and is waited for before all else of its point', () => {
+  const calls = callsOf([0, 1, 1, 1]).map((c, i) => (i === 0 ? { ...c, beside: { until: 2, seconds: 3 } } : c))
+  const plan = planWith([{ storage: 0, from: 0, to: 1, acquire: 0, release: 2 }], calls)
+  assert.equal(instructions(plan).map(text), [
+    'acquire 0',
+    'mark 0.0',
+    'exchange 0',
+    'call 1',
+    'waitExchange 0',
+    'release 0',
+    'call 2',
+    'call 3',
+  ])
+})
 
 test('at one point: swaps out start, are waited for, pages go and come, swaps in start and are waited for, the call', () => {
   const drafts: UnpagedResidency[] = [

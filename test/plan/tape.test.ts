@@ -63,7 +63,7 @@ test('header', () =>
     const bytes = toTape(plan)
     assert.equal(
       [tape.magic, tape.version, tape.floatType, tape.bytes, tape.pageBytes],
-      ['SPILLWAY', 4, 0, bytes.length, 2097152],
+      ['SPILLWAY', 5, 0, bytes.length, 2097152],
     )
     assert.equal([tape.budgetPages, tape.peakPages, tape.tierBytes], [plan.budgetBytes / mib(2), plan.peakPages, plan.tierBytes])
     assert.is(tape.checksum, checksumOf(bytes))
@@ -302,7 +302,18 @@ test('the worked example: an era shows again what did not leave', () => {
 
 test('the instruction list is that of the plan, with a transfer and an event for each copy', () =>
   both((plan, tape) => {
-    const tags = { call: 1, acquire: 2, release: 3, swapOut: 4, swapIn: 5, waitSwapOut: 6, waitSwapIn: 6, mark: 7 } as const
+    const tags = {
+      call: 1,
+      acquire: 2,
+      release: 3,
+      swapOut: 4,
+      swapIn: 5,
+      waitSwapOut: 6,
+      waitSwapIn: 6,
+      mark: 7,
+      exchange: 8,
+      waitExchange: 6,
+    } as const
     const events = new Map<string, number>()
     const list = instructions(plan)
     assert.is(tape.instrs.length, list.length)

@@ -6,6 +6,7 @@ import { crossEntropy } from '../../dsl'
 import { compile } from '../../staging/compile'
 import type { Plan } from '../../staging/plan/plan'
 import { exchangeSeconds, type NetworkName, networks, sentBytes } from '../../staging/sim/networks'
+import type { Timeline } from '../../staging/sim/timeline'
 import { simulate } from '../../staging/sim/simulate'
 import { errorText } from '../../src/errors/errors'
 import { machineNamed } from '../../src/machine/machine'
@@ -21,33 +22,56 @@ test('a sum is sent twice but for its own part, statistics to all others', () =>
   assert.ok(Math.abs(seconds - 2.62e-3) < 1e-9, `${seconds}`)
 })
 
-const planFor = (ranks: number, network?: NetworkName): { readonly plan: Plan; readonly seconds: number } => {
+interface Planned {
+  readonly plan: Plan
+  readonly timeline: Timeline
+  readonly seconds: number
+}
+
+const planFor = (ranks: number, network?: NetworkName): Planned => {
   const on = machineNamed('v100-nvlink-16g', { ranks, network })
   assert.ok(E.isRight(on))
-  const model = zooEntry('resnet20-cifar')!.build([8 * ranks, 3, 32, 32], 'train', {})
+  const model = zooEntry('resnet20-cifar')!.build([256 * ranks, 3, 32, 32], 'train', {})
   assert.ok(E.isRight(model))
   const prepared = prepare(model.right, on.right, { loss: crossEntropy })
   assert.ok(E.isRight(prepared))
   const plan = compile(prepared.right.graph, { strategy: 'in-core', machine: on.right, budgetBytes: on.right.memoryBytes })
   assert.ok(E.isRight(plan))
-  return { plan: plan.right, seconds: simulate(plan.right, on.right.link).makespanSeconds }
+  const timeline = simulate(plan.right, on.right.link)
+  return { plan: plan.right, timeline, seconds: timeline.makespanSeconds }
 }
 
+const computing = ({ plan }: Planned): number => plan.calls.reduce((n, c) => n + (c.kind.startsWith('all_') ? 0 : c.seconds), 0)
+
+test('an exchange in its turn goes before what is under way beside computing', () => {
+  const { plan, timeline } = planFor(4, 'ethernet-25g')
+  const beside = timeline.spans.filter((s) => s.stream === 'ranks')
+  assert.is(beside.length, plan.calls.filter((c) => c.beside).length)
+  beside.forEach((s, i) => assert.ok(s.start >= (beside[i - 1]?.end ?? 0), 'one after the other'))
+  const stretched = beside.filter((s) => s.end - s.start > plan.calls[s.call!]!.beside!.seconds + 1e-9)
+  assert.ok(stretched.length > 0)
+})
+
 test('a plan over a network takes what its exchanges take on it, and the same memory', () => {
-  const [bare, over] = [planFor(4), planFor(4, 'ethernet-25g')]
+  const [bare, over] = [planFor(4), planFor(4, 'infiniband-100g')]
   const { calls, graph } = over.plan
   const expected = calls.reduce((n, c) => {
-    const bytes = graph.values[c.ins[0]?.value ?? 0]!.shape.reduce((a, d) => a * d, 4)
-    return n + exchangeSeconds(networks['ethernet-25g'], c.kind, 4, bytes)
+    if (!c.kind.startsWith('all_')) return n
+    const bytes = c.ins.reduce((sum, v) => sum + graph.values[v.value]!.shape.reduce((a, d) => a * d, 4), 0)
+    return n + exchangeSeconds(networks['infiniband-100g'], c.kind, 4, bytes)
   }, 0)
   assert.ok(expected > 0)
-  assert.ok(Math.abs(over.seconds - bare.seconds - expected) < 1e-6, `${over.seconds} ${bare.seconds} ${expected}`)
   assert.is(over.plan.peakPages, bare.plan.peakPages)
-  const { ranks, commSeconds, exchanges } = exchangesOf(over.plan)!
-  assert.is(ranks, 4)
-  assert.is(exchanges, graph.ops.filter((op) => op.kind.startsWith('all_')).length)
-  assert.ok(commSeconds > expected)
-  assert.is(exchangesOf(planFor(1).plan), undefined)
+  const [slow, quick] = [over, bare].map(({ plan, timeline }) => exchangesOf(plan, timeline)!)
+  assert.ok(Math.abs(slow!.commSeconds - quick!.commSeconds - expected) < 1e-9)
+  assert.is(slow!.ranks, 4)
+  assert.is(slow!.exchanges, graph.ops.filter((op) => op.kind.startsWith('all_')).length)
+  const alone = planFor(1)
+  assert.is(exchangesOf(alone.plan, alone.timeline), undefined)
+  // What nobody waits for is all that the step does not take.
+  const waited = slow!.commSeconds * (1 - slow!.commHiddenShare)
+  assert.ok(slow!.commHiddenShare > 0 && slow!.commHiddenShare < 1)
+  assert.ok(Math.abs(over.seconds - computing(over) - over.timeline.stallSeconds.data - waited) < 1e-9)
 })
 
 test('a network is between several', () => {

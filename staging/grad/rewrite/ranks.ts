@@ -2,19 +2,52 @@
 // Out: the graph of one rank, where every sum over images becomes that of all ranks before anyone reads it.
 // Invariant: R ranks have the bits of one process whose plan takes R tiles along B, since ranks merge by the rules by which tiles do.
 // Worked example, 2 ranks: [bn_stats -> s, bn_apply(s), …, conv2d_bwd_weights -> dw, sgd(dw)] becomes
-// [bn_stats -> s.share, all_moments -> s, bn_apply(s), …, conv2d_bwd_weights -> dw.share, all_sum -> dw, sgd(dw)].
+// [bn_stats -> s.share, all_moments -> s, bn_apply(s), …, conv2d_bwd_weights -> dw.share, all_sums -> dw, …, sgd(dw)].
+//
+// What only updates read is exchanged beside the backward pass: gradients wait for others until they are a bucket, and go as one; their
+// updates come when four later buckets are under way, so that nobody waits for what has just been sent.
 import { type Either, left, right } from 'fp-ts/Either'
 import type { GraphError } from '../../core/errors'
-import { isFed, type Graph, type Op, type Value, type ValueId } from '../../graph/graph'
+import { isFed, isResult, type Graph, type Op, type Value, type ValueId, valueBytes } from '../../graph/graph'
 import { sharesOf } from '../../graph/ranks'
 import { opDef } from '../../ops/registry'
+
+/** A bucket is an eighth of all gradients, and at most so much: large enough that the time on the way does not count. */
+const BUCKETS = 8
+const MOST_BYTES = 4 * 2 ** 20
+const WAITING_BUCKETS = 4
 
 /** Elements of a channel in a rank's share: what its moments are of. */
 const elementsBehind = ([b, , h, w]: readonly number[]): number => b! * h! * w!
 
+interface Sum {
+  readonly share: ValueId
+  readonly total: ValueId
+}
+
+/** What has been sent, and by whom nobody has been waited for. */
+interface Sent {
+  readonly totals: readonly ValueId[]
+  readonly bytes: number
+}
+
 class Sharing {
   private readonly values: Value[]
   private readonly ops: Op[] = []
+  /** By number in the graph of one process: number in this one. */
+  private readonly placed: number[] = []
+  /** Of values that are read by more than updates. */
+  private readonly urgent: ReadonlySet<ValueId>
+  private readonly bucketBytes: number
+  private bucket: Sum[] = []
+  private bucketOf: Op | undefined
+  private sent: Sent[] = []
+  /** Sums that are not to be read yet. */
+  private readonly open = new Set<ValueId>()
+  private late: Op[] = []
+  /** What the late ones read, and what they write. */
+  private readonly read = new Set<ValueId>()
+  private readonly written = new Set<ValueId>()
 
   constructor(
     private readonly g: Graph,
@@ -22,20 +55,50 @@ class Sharing {
   ) {
     const shares = sharesOf(g)
     this.values = g.values.map((v) => (shares.has(v.id) ? { ...v, shape: [v.shape[0]! / ranks, ...v.shape.slice(1)] } : v))
+    const read = g.ops.flatMap((op) => (op.phase === 'update' ? [] : op.ins))
+    this.urgent = new Set([...read, ...g.values.filter(isResult).map((v) => v.id)])
+    const sums = g.ops.flatMap((op) => op.outs.filter((v, i) => mergeOf(op, i) === 'sum' && !this.urgent.has(v)))
+    this.bucketBytes = Math.min(MOST_BYTES, this.bytesOf(sums) / BUCKETS)
   }
 
   run(): Graph {
-    for (const op of this.g.ops) {
-      const merges = op.outs.map((_, i) => mergeOf(op, i))
-      const outs = op.outs.map((v, i) => (merges[i] ? this.shareOf(v) : v))
-      this.append({ ...op, outs })
-      op.outs.forEach((v, i) => merges[i] && this.total(op, outs[i]!, v, merges[i]))
-    }
-    return { ...this.g, values: this.values, ops: this.ops, ranks: this.ranks }
+    for (const op of this.g.ops) this.mustWait(op) ? this.delay(op) : this.emit(op)
+    this.send()
+    this.open.clear()
+    this.settle()
+    const { values, ops, ranks, placed } = this
+    const inOrder = placed.every((at, i) => i === 0 || placed[i - 1]! < at)
+    return { ...this.g, values, ops, ranks, ...(inOrder ? {} : { alone: placed }) }
   }
 
-  private append(op: Omit<Op, 'id'>): void {
-    this.ops.push({ ...op, id: this.ops.length })
+  // ---------------------------------------------------------------- operators
+
+  private append(op: Omit<Op, 'id'>): number {
+    return this.ops.push({ ...op, id: this.ops.length }) - 1
+  }
+
+  private emit(op: Op): void {
+    const merges = op.outs.map((_, i) => mergeOf(op, i))
+    const sums = op.outs.map((total, i) => (merges[i] ? { share: this.shareOf(total), total } : undefined))
+    this.placed[op.id] = this.append({ ...op, outs: op.outs.map((v, i) => sums[i]?.share ?? v) })
+    const now: Sum[] = []
+    sums.forEach((sum, i) => {
+      if (!sum) return
+      if (merges[i] === 'moments') this.moments(op, sum)
+      else if (this.urgent.has(sum.total)) now.push(sum)
+      else this.put(op, sum)
+    })
+    if (now.length === 1) this.collect('all_sum', op, now, {})
+    else if (now.length > 1) this.collect('all_sums', op, now, { beside: 0 })
+  }
+
+  private collect(kind: string, { layer, phase }: Op, sums: readonly Sum[], attrs: Op['attrs']): void {
+    const [ins, outs] = [sums.map((s) => s.share), sums.map((s) => s.total)]
+    this.append({ kind, layer, phase, attrs: { ranks: this.ranks, ...attrs }, ins, outs })
+  }
+
+  private moments(op: Op, sum: Sum): void {
+    this.collect('all_moments', op, [sum], { count: elementsBehind(this.values[op.ins[0]!]!.shape) })
   }
 
   private shareOf(v: ValueId): ValueId {
@@ -45,13 +108,56 @@ class Sharing {
     return id
   }
 
-  private total({ layer, phase, ins }: Op, share: ValueId, total: ValueId, merge: 'sum' | 'moments'): void {
-    const { ranks } = this
-    const common = { layer, phase, ins: [share], outs: [total] }
-    if (merge === 'sum') this.append({ kind: 'all_sum', attrs: { ranks }, ...common })
-    else this.append({ kind: 'all_moments', attrs: { ranks, count: elementsBehind(this.values[ins[0]!]!.shape) }, ...common })
+  // ---------------------------------------------------------------- exchanges beside computing
+
+  private put(op: Op, sum: Sum): void {
+    this.bucket.push(sum)
+    this.bucketOf = op
+    this.open.add(sum.total)
+    if (this.bytesOf(this.bucket.map((s) => s.total)) >= this.bucketBytes) this.send()
+  }
+
+  private send(): void {
+    if (!this.bucketOf) return
+    this.collect('all_sums', this.bucketOf, this.bucket, { beside: 1 })
+    const totals = this.bucket.map((s) => s.total)
+    this.sent.push({ totals, bytes: this.bytesOf(totals) })
+    this.bucket = []
+    this.bucketOf = undefined
+    const waiting = (): number => this.sent.slice(1).reduce((n, s) => n + s.bytes, 0)
+    let done = false
+    for (; waiting() >= WAITING_BUCKETS * this.bucketBytes; done = true)
+      for (const v of this.sent.shift()!.totals) this.open.delete(v)
+    if (done) this.settle()
+  }
+
+  private bytesOf(totals: readonly ValueId[]): number {
+    return totals.reduce((n, v) => n + valueBytes(this.values[v]!), 0)
+  }
+
+  // ---------------------------------------------------------------- what comes later
+
+  /** It reads what is under way, or what a late one writes; or it overwrites what a late one reads. */
+  private mustWait(op: Op): boolean {
+    return op.ins.some((v) => this.open.has(v) || this.written.has(v)) || overwritten(op).some((v) => this.read.has(v))
+  }
+
+  private delay(op: Op): void {
+    this.late.push(op)
+    for (const v of op.ins) this.read.add(v)
+    for (const v of [...op.outs, ...overwritten(op)]) this.written.add(v)
+  }
+
+  private settle(): void {
+    const { late } = this
+    this.late = []
+    this.read.clear()
+    this.written.clear()
+    for (const op of late) this.mustWait(op) ? this.delay(op) : this.emit(op)
   }
 }
+
+const overwritten = (op: Op): readonly ValueId[] => (opDef(op.kind).mutates ?? []).flatMap((i) => op.ins[i] ?? [])
 
 /** How tiles along B merge an output. What is made image by image has nothing to merge there. */
 const mergeOf = (op: Op, out: number): 'sum' | 'moments' | undefined => {

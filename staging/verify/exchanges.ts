@@ -1,0 +1,69 @@
+// What ranks exchange beside computing: from its call to the point where it is waited for, its operands and its scratch are nobody else's.
+// In: the calls, in order. Out: the first that touches such bytes, or a residency that moves or ends under them.
+// Worked example: call 4 exchanges dw until point 9: calls 5 to 8 may touch no byte of dw, and dw's pages stay where they are.
+import { pagesFor, pagesIn } from '../core/bytes'
+import type { Call, Residency } from '../plan/plan'
+import type { Facts } from './facts'
+import { broken, eachFault, type Fault } from './failure'
+
+interface Bytes {
+  readonly storage: number
+  readonly lo: number
+  readonly hi: number
+}
+interface UnderWay {
+  readonly call: number
+  readonly until: number
+  readonly bytes: readonly Bytes[]
+}
+
+/** Asked of each call in turn, before anything else is: whether it, or what moves then, meets what is under way. */
+export const exchangesBeside = ({ plan, at }: Facts): ((index: number) => Fault) => {
+  const { calls, cells, places, storages, residencies } = plan
+  let underWay: readonly UnderWay[] = []
+  const cellsOf = (c: Call): readonly number[] => [
+    ...[...c.ins, ...c.outs].map((v) => v.cell),
+    ...(c.workspace ? [c.workspace.cell] : []),
+  ]
+  const bytesOf = (cell: number): Bytes => {
+    const { storage, offset } = places[cell]!
+    return { storage, lo: offset, hi: offset + cells[cell]!.bytes }
+  }
+  const overlap = (a: Bytes, b: Bytes): boolean => a.storage === b.storage && a.lo < b.hi && b.lo < a.hi
+  const name = ({ call }: UnderWay): string => `what call ${call} exchanges with other ranks until then`
+
+  const touches = (index: number): Fault => {
+    if (underWay.length === 0) return undefined
+    const touched = cellsOf(calls[index]!).map(bytesOf)
+    const met = underWay.find((x) => x.bytes.some((b) => touched.some((t) => overlap(t, b))))
+    return met && broken('exchanged', `it touches ${name(met)}`, at(index))
+  }
+
+  /** A residency that has bytes of it is there before, and stays, unmoved, until it is waited for. */
+  const moves =
+    (x: UnderWay) =>
+    (r: Residency): Fault => {
+      const on = x.bytes.some((b) => b.storage === r.storage && pagesIn(b.lo) < r.to && r.from < pagesFor(b.hi))
+      if (!on || r.release <= x.call || r.acquire >= x.until) return undefined
+      const stays = r.acquire <= x.call && r.release >= x.until && (r.swapOut?.start ?? x.until) >= x.until
+      return stays ? undefined : broken('exchanged', `pages of '${storages[r.storage]!.label}' move under ${name(x)}`, at(x.call))
+    }
+
+  const starts = (index: number): Fault => {
+    const { kind, attrs, beside, seconds } = calls[index]!
+    const isBeside = kind === 'all_sums' && attrs['beside'] === 1
+    const bad = (reason: string): Fault => broken('structure', reason, at(index))
+    if (!beside) return isBeside ? bad(`${kind} goes beside others, and nobody waits for it`) : undefined
+    if (!isBeside) return bad(`${kind} cannot go beside others`)
+    if (!Number.isSafeInteger(beside.until) || beside.until <= index || beside.until > calls.length || seconds !== 0)
+      return bad(`it is waited for at ${beside.until} of ${calls.length}, and takes ${seconds} s of computing`)
+    const x = { call: index, until: beside.until, bytes: cellsOf(calls[index]!).map(bytesOf) }
+    underWay = [...underWay, x]
+    return eachFault(residencies, moves(x))
+  }
+
+  return (index) => {
+    if (underWay.length > 0) underWay = underWay.filter((x) => x.until > index)
+    return touches(index) ?? starts(index)
+  }
+}
