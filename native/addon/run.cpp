@@ -41,6 +41,17 @@ void Run::report(const Progress& p) {
   if (s == napi_closing) closed_ = true;
 }
 
+void Run::ask(uint64_t band) {
+  if (closed_) return;
+  const auto call = [band](Napi::Env env, Napi::Function callback) {
+    const Napi::Object o = Napi::Object::New(env);
+    o.Set("phase", "ask");
+    o.Set("band", double(band));
+    callback.Call({o});
+  };
+  if (channel_.BlockingCall(call) == napi_closing) closed_ = true;
+}
+
 void Run::work() {
   metrics_ = session_.finish();
   if (closed_) return;

@@ -230,7 +230,9 @@ Napi::Value SessionObject::run(const Napi::CallbackInfo& info) {
   o.rates = parse_rates(options.Get("rates"));
   o.timeline = bool_or(options, "timeline", timeline_);
   o.search_from = count_or(options, "searchFrom", 0);
-  HeldSource source = parse_source(options.Get("source"), session.tape(), o.first_step, o.steps);
+  // Nobody reads before the run is there.
+  const auto asked = std::make_shared<Run*>(nullptr);
+  HeldSource source = parse_source(options.Get("source"), session.tape(), o.first_step, o.steps, [asked](uint64_t band) { (*asked)->ask(band); });
   o.source = source.source.get();
   const std::shared_ptr<OutputSink> sink = parse_sink(options.Get("sink"), session.tape());
   if (sink) o.sink = &sink->sink;
@@ -244,6 +246,7 @@ Napi::Value SessionObject::run(const Napi::CallbackInfo& info) {
     else deferred.Reject(error_of(env, m.status).Value());
     Unref();
   });
+  *asked = run.get();
   o.progress = [r = run.get()](const Progress& p) { r->report(p); };
   require(info.Env(), session.begin(o));
   Ref();
@@ -260,10 +263,10 @@ Napi::Value SessionObject::cancel(const Napi::CallbackInfo& info) {
   return info.Env().Undefined();
 }
 
-/// put(step): its slot, and those of the steps before, are filled.
+/// put(number): the slot of this step, and those of the steps before, are filled; or the band that was asked for is there.
 Napi::Value SessionObject::put(const Napi::CallbackInfo& info) {
-  const uint64_t step = as_count(info[0], "step");
-  if (run_) run_->source().put(step);
+  const uint64_t number = as_count(info[0], "number");
+  if (run_) run_->source().put(number);
   return info.Env().Undefined();
 }
 

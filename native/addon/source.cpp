@@ -130,6 +130,19 @@ void add_slots(HeldSource& s, const Napi::Object& o, const Tape& tape, uint64_t 
   require(o.Env(), s.source->set_slots(count_or(o, "slots", 0), first_step));
 }
 
+void add_bands(HeldSource& s, const Napi::Object& o, const Tape& tape, std::function<void(uint64_t)> ask) {
+  const Napi::Object arrays = as_object(o.Get("arrays"), "source.arrays");
+  for (uint32_t i = 0, fed = 0; i < tape.bindings.size(); i++) {
+    if (!tape.bindings[i].fed()) continue;
+    const std::string name(tape.name(tape.bindings[i]));
+    if (fed++ > 0) fail(o.Env(), "bands are of a plan that is fed one value");
+    if (!arrays.Has(name)) fail(o.Env(), text("'", name, "' is fed from outside, but no array is given for it"));
+    const Napi::Object one = as_object(arrays.Get(name), name.c_str());
+    require(o.Env(), s.source->set_bands(i, parse_slots_of(one, name), count_or(o, "samples", 0), ask));
+    s.held.push_back(Napi::Persistent(one.Get("data").As<Napi::Object>()));
+  }
+}
+
 void add_order(Source& source, const Napi::Value& value, uint64_t first_step, uint64_t steps) {
   if (value.IsUndefined()) return;
   if (!value.IsTypedArray() || value.As<Napi::TypedArray>().TypedArrayType() != napi_uint32_array) fail(value.Env(), "source.order must be a Uint32Array");
@@ -139,14 +152,15 @@ void add_order(Source& source, const Napi::Value& value, uint64_t first_step, ui
 
 }  // namespace
 
-HeldSource parse_source(const Napi::Value& value, const Tape& tape, uint64_t first_step, uint64_t steps) {
+HeldSource parse_source(const Napi::Value& value, const Tape& tape, uint64_t first_step, uint64_t steps, std::function<void(uint64_t)> ask) {
   const Napi::Object o = as_object(value, "source");
   const std::string kind = as_string(o.Get("kind"), "source.kind");
   HeldSource s{std::make_unique<Source>(tape), {}};
   if (kind == "synthetic") add_synthetic(*s.source, o, tape);
   else if (kind == "files") add_files(*s.source, as_object(o.Get("files"), "source.files"), tape);
   else if (kind == "slots") add_slots(s, o, tape, first_step);
-  else fail(value.Env(), text("source.kind '", kind, "': synthetic, files or slots"));
+  else if (kind == "bands") add_bands(s, o, tape, std::move(ask));
+  else fail(value.Env(), text("source.kind '", kind, "': synthetic, files, slots or bands"));
   add_order(*s.source, o.Get("order"), first_step, steps);
   return s;
 }

@@ -96,7 +96,7 @@ Status Source::set_order(std::vector<uint32_t> order, uint64_t first_step, uint6
     if (!f.feed) continue;
     if (order.size() / f.batch != steps || order.size() % f.batch != 0) return refuse("an order of ", order.size(), " samples is not one of ", steps, " steps of ", f.batch);
     for (const uint32_t n : order)
-      if (n >= f.feed->samples() && slots_ == 0) return refuse("an order names sample ", n, " of ", f.feed->samples());
+      if (n >= f.samples() && slots_ == 0) return refuse("an order names sample ", n, " of ", f.samples());
   }
   order_ = std::move(order);
   first_step_ = first_step;
@@ -112,10 +112,42 @@ Status Source::set_slots(uint64_t slots, uint64_t first_step) {
   return {};
 }
 
-void Source::put(uint64_t step) {
+Status Source::set_bands(uint32_t binding, const FileFeed& place, uint64_t samples, std::function<void(uint64_t)> ask) {
+  Fed& fed = fed_[binding];
+  const SampleShape& want = fed.shape;
+  const SampleShape& have = place.shape;
+  if (have.channels != want.channels || have.width != want.width || have.height == 0 || have.height > want.height || place.samples != 1 || samples == 0 ||
+      (place.layout == FileLayout::nchw && have.channels > 1))
+    return refuse("bands of [", have.height, ",", have.width, ",", have.channels, "], but '", tape_.name(tape_.bindings[binding]), "' takes [", want.height, ",",
+                  want.width, ",", want.channels, "]");
+  if (fed.dtype == DType::u8 && !place.is_bytes()) return refuse("'", tape_.name(tape_.bindings[binding]), "' takes bytes as they are, not other numbers, scaled or not");
+  Result<std::unique_ptr<Feed>> feed = open_file_feeds({&place, 1});
+  if (!feed.ok()) return feed.status();
+  fed.feed = std::move(feed).value();
+  fed.band_rows = have.height;
+  fed.band_samples = samples;
+  ask_ = std::move(ask);
+  return {};
+}
+
+Status Source::bring(uint64_t band) {
+  std::unique_lock lock(mutex_);
+  if (holds_band_ && put_ == band) return {};
+  if (!interrupted_) {
+    holds_band_ = false;
+    lock.unlock();
+    ask_(band);
+    lock.lock();
+    changed_.wait(lock, [&] { return (holds_band_ && put_ == band) || interrupted_; });
+  }
+  return holds_band_ && put_ == band ? Status{} : failed(Code::cancelled, "the source was interrupted");
+}
+
+void Source::put(uint64_t number) {
   {
     const std::lock_guard lock(mutex_);
-    put_ = std::max(put_, step);
+    put_ = ask_ ? number : std::max(put_, number);
+    holds_band_ = true;
   }
   changed_.notify_all();
 }
@@ -138,7 +170,7 @@ Status Source::is_there(uint64_t step) {
 uint64_t Source::sample_of(const Fed& fed, uint64_t step, uint64_t b) const {
   if (slots_ > 0) return step % slots_ * fed.batch + b;
   if (!order_.empty()) return order_[(step - first_step_) * fed.batch + b];
-  return ((step - 1) * fed.batch + b) % fed.feed->samples();
+  return ((step - 1) * fed.batch + b) % fed.samples();
 }
 
 Status Source::check() const {
@@ -148,12 +180,27 @@ Status Source::check() const {
 }
 
 template <class T>
+Status Source::give_bands(Fed& fed, uint64_t sample, uint64_t first, uint64_t count, T* into) {
+  const uint64_t band = fed.band_rows * fed.shape.width * fed.shape.channels;
+  const uint64_t bands = (fed.shape.height + fed.band_rows - 1) / fed.band_rows;
+  while (count > 0) {
+    const uint64_t n = std::min(count, band - first % band);
+    if (Status s = bring(sample * bands + first / band); !s.ok()) return s;
+    if (Status s = fed.feed->give(0, first % band, n, into); !s.ok()) return s;
+    first += n;
+    count -= n;
+    into += n;
+  }
+  return {};
+}
+
+template <class T>
 Status Source::give(Fed& fed, uint64_t step, uint64_t first, uint64_t count, T* into) {
   const uint64_t size = fed.shape.channels * fed.shape.height * fed.shape.width;
   while (count > 0) {
     const uint64_t sample = sample_of(fed, step, first / size);
     const uint64_t n = std::min(count, size - first % size);
-    if (Status s = fed.feed->give(sample, first % size, n, into); !s.ok()) return s;
+    if (Status s = fed.band_rows > 0 ? give_bands(fed, sample, first % size, n, into) : fed.feed->give(sample, first % size, n, into); !s.ok()) return s;
     first += n;
     count -= n;
     into += n;
@@ -177,7 +224,7 @@ bool Source::same(uint64_t step, uint64_t other) const {
       const auto row = [&](uint64_t s) { return order_.begin() + ptrdiff_t((s - first_step_) * f.batch); };
       return !f.feed || std::equal(row(step), row(step) + ptrdiff_t(f.batch), row(other));
     });
-  return std::all_of(fed_.begin(), fed_.end(), [&](const Fed& f) { return !f.feed || (std::max(step, other) - std::min(step, other)) * f.batch % f.feed->samples() == 0; });
+  return std::all_of(fed_.begin(), fed_.end(), [&](const Fed& f) { return !f.feed || (std::max(step, other) - std::min(step, other)) * f.batch % f.samples() == 0; });
 }
 
 Status Source::read(uint32_t binding, uint64_t step, uint64_t offset, std::span<std::byte> into) {

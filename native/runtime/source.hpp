@@ -1,9 +1,11 @@
-// Where the bytes of fed values (images, targets) come from: made up, read from files, or put in memory step by step by the caller.
+// Where the bytes of fed values (images, targets) come from: made up, read from files, or put in memory by the caller: step by step, or a
+// band of rows at a time when it is asked for.
 // In: a binding, a step, a range of bytes of the value as it is stored (B, H, W, C). Out: those bytes.
 // Invariant: sample b of step s (from 1) is number ((s-1)*B + b) mod samples, or as an order says, so a run that resumes sees the
 // same data; any range can be asked for alone; nothing is allocated after opening; one thread asks at a time.
 #pragma once
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -78,8 +80,11 @@ class Source {
   Status set_order(std::vector<uint32_t> order, uint64_t first_step, uint64_t steps);
   /// The feeds hold the batches of so many steps, that of step s in place s mod slots; whoever reads a step waits until it is put there.
   Status set_slots(uint64_t slots, uint64_t first_step);
-  /// All steps to this one are in their places. Any thread may call it.
-  void put(uint64_t step);
+  /// A fed value of so many samples, of which memory holds one band at a time: as many rows of one sample as `place` has, the last band fewer.
+  /// Whoever reads another one asks for it, by its number (the bands of the first sample, then those of the second, …), and waits for put().
+  Status set_bands(uint32_t binding, const FileFeed& place, uint64_t samples, std::function<void(uint64_t band)> ask);
+  /// All steps to this one are in their places; or the band that was asked for is in its. Any thread may call it.
+  void put(uint64_t number);
   /// Lets who waits return, cancelled. Any thread may call it.
   void interrupt();
   /// Says which fed binding has no data.
@@ -95,8 +100,13 @@ class Source {
     uint64_t batch;
     SampleShape shape;
     std::unique_ptr<Feed> feed;
+    uint64_t band_rows = 0, band_samples = 0;  // where a band at a time is there
+    uint64_t samples() const { return band_rows > 0 ? band_samples : feed->samples(); }
   };
   Status is_there(uint64_t step);
+  Status bring(uint64_t band);
+  template <class T>
+  Status give_bands(Fed& fed, uint64_t sample, uint64_t first, uint64_t count, T* into);
   uint64_t sample_of(const Fed& fed, uint64_t step, uint64_t b) const;
   template <class T>
   Status give(Fed& fed, uint64_t step, uint64_t first, uint64_t count, T* into);
@@ -109,7 +119,9 @@ class Source {
   uint64_t first_step_ = 1, slots_ = 0;
   std::mutex mutex_;
   std::condition_variable changed_;
-  uint64_t put_ = 0;  // the last step that is in its place
+  uint64_t put_ = 0;  // the last step that is in its place, or the band
+  bool holds_band_ = false;
+  std::function<void(uint64_t)> ask_;
   bool interrupted_ = false;
 };
 

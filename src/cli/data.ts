@@ -4,7 +4,7 @@ import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import type { Augment, Fit } from '../data/augment'
 import { type Data, files, folder } from '../data/data'
-import { holdsPictures } from '../data/images'
+import { holdsArrays, holdsPictures } from '../data/images'
 import { type SpillwayError, usage } from '../errors/errors'
 import type { LAYOUTS } from './options'
 
@@ -15,9 +15,11 @@ export interface DataFlags {
 }
 
 export const dataNamed = (path: string, { fit, layout }: DataFlags, augment?: Augment): Either<SpillwayError, string | Data> => {
-  if (layout === undefined)
-    return E.right(fit || augment ? folder(path, { ...(fit ? { fit } : {}), ...(augment ? { augment } : {}) }) : path)
-  return fit || augment || holdsPictures(path)
-    ? E.left(usage('--layout is for arrays in files: pixels of images lie in one order'))
-    : E.right(files(path, { layout: layout === 'nhwc' ? 'NHWC' : 'NCHW' }))
+  const how = { ...(fit ? { fit } : {}), ...(augment ? { augment } : {}) }
+  if (layout === undefined && !fit && !augment) return E.right(path)
+  if (layout !== undefined || holdsArrays(path))
+    return holdsPictures(path) && layout !== undefined
+      ? E.left(usage('--layout is for arrays in files: pixels of images lie in one order'))
+      : E.right(files(path, { ...(layout ? { layout: layout === 'nhwc' ? 'NHWC' : 'NCHW' } : {}), ...how }))
+  return E.right(folder(path, how))
 }

@@ -1,14 +1,16 @@
-// What is done by chance to samples of a user's own source. In: what is wished for, the fed values, a sample. Out: the sample, cut, turned,
-// coloured and mixed, its channels last. Invariant: a function of the sample, seed, epoch and index alone, as of image files; a target of the
-// input's height and width is cut and turned as the input is, and one number or list for the whole of it stays as it is.
+// What is done by chance to samples of a user's own source. In: what is wished for, the fed values, a sample, or an image of which regions are
+// read. Out: the sample, cut, turned, coloured and mixed, its channels last. Invariant: a function of the sample, seed, epoch and index alone,
+// as of image files; no more is read than what is cut out; a target of the input's height and width is cut and turned as the input is, and
+// one number or list for the whole of it stays as it is.
 import type { Either } from 'fp-ts/Either'
 import * as E from 'fp-ts/Either'
 import { type SpillwayError, usage } from '../errors/errors'
-import { type Augment, cropFor, cutOut, jittered, randomFor, roomLike, turned, turnFor } from './augment'
+import { type Augment, cropFor, cutOut, type Fit, jittered, randomFor, rectangleFor, roomLike, turned, turnFor } from './augment'
 import type { Numbers, Sample, SampleValue } from './data'
 import type { Pixels, Rectangle, Size } from './decode'
 import { type Mixable, mixed, mixFor, sharesOf } from './mix'
 import type { Place } from './order'
+import { cutFrom, filled, nearestIn, type Part, partOf, pasted, sameSize } from './parts'
 import { dataRefused, elementsOf, type FedValue, valueProblem } from './places'
 import { resampled } from './resample'
 
@@ -17,10 +19,24 @@ export interface Chance {
   readonly augment: Augment
   readonly seed: number
   readonly layout: NonNullable<Numbers['layout']>
-  /** Of each channel of the input, what is cut out: as shares of 255 where it is bytes. */
+  /** How an image of another size becomes the model's. */
+  readonly fit: Fit
+  /** Of each channel of the input, what is cut out, or lies outside an image: as shares of 255 where it is bytes. */
   readonly fill: readonly number[]
   /** The samples of the run, where they are mixed: with these. */
   readonly others?: Uint32Array
+}
+
+/** What was read of an image: numbers of a window of it, and what is said of the whole of it. */
+export interface Window {
+  readonly sample: Sample
+  readonly window: Rectangle
+  readonly name: string
+}
+/** Reads the rectangle, which is inside; or more. */
+export interface Picture {
+  readonly size: Size
+  readonly read: (r: Rectangle) => Promise<Window>
 }
 
 type Values = readonly [input: FedValue, ...targets: FedValue[]]
@@ -36,12 +52,21 @@ export const mixingProblem = (augment: Augment, target: FedValue | undefined, is
     : undefined
 
 /** The input and its targets, where all that is wished for can be done to them. */
-export const chanceFits = (augment: Augment, values: readonly FedValue[], isInTurn: boolean): Either<SpillwayError, Values> => {
+export const chanceFits = (
+  augment: Augment,
+  values: readonly FedValue[],
+  { isInTurn, isOfRegions }: { readonly isInTurn: boolean; readonly isOfRegions: boolean },
+): Either<SpillwayError, Values> => {
   const [input, ...targets] = values
   const refused = (reason: string): Either<SpillwayError, never> => E.left(usage(reason))
   const mixes = augment.mixup || augment.cutmix
   const other = targets.find((t) => !isWhole(t) && (t.shape[1] !== input!.shape[1] || t.shape[2] !== input!.shape[2]))
-  if (!input?.isInput || targets.some((t) => t.isInput)) return refused('augment is of a model of one input')
+  if (!input?.isInput || targets.some((t) => t.isInput))
+    return refused(`${isOfRegions ? 'a source of regions' : 'augment'} is of a model of one input`)
+  if (other && isOfRegions)
+    return refused(
+      `'${other.key}' is ${sizeWords(other)} and '${input.key}' ${sizeWords(input)}: of a region of an image both are as large, or the target is one for the whole of it`,
+    )
   if (other && (augment.flip || augment.turns || augment.crop || augment.cutmix))
     return refused(
       `augment: '${other.key}' is ${sizeWords(other)} and '${input.key}' ${sizeWords(input)}: it is cut and turned with its input where both are as large`,
@@ -64,30 +89,35 @@ export const chanceFits = (augment: Augment, values: readonly FedValue[], isInTu
 type Numbered = Uint8Array | Int32Array | Float32Array
 
 const asNumbers = (given: SampleValue, isOfLabels: boolean): Numbered => {
-  if (given instanceof Uint8Array || given instanceof Int32Array) return given
-  if (given instanceof Uint8ClampedArray) return new Uint8Array(given.buffer, given.byteOffset, given.length)
+  if (given instanceof Int32Array) return given
+  // A Buffer's slices are views of it.
+  if (given instanceof Uint8Array || given instanceof Uint8ClampedArray)
+    return given.constructor === Uint8Array ? given : new Uint8Array(given.buffer, given.byteOffset, given.length)
   const list = typeof given === 'number' ? [given] : given
   return isOfLabels ? Int32Array.from(list) : Float32Array.from(list)
 }
 
-/** As pixels lie in images. */
-const channelsLast = <N extends Numbered>(numbers: N, { shape: [c, h, w] }: FedValue, layout: Chance['layout']): N => {
-  if (layout === 'NHWC' || c === 1 || h * w === 1) return numbers
-  const out = roomLike(numbers)
-  for (let k = 0; k < c; k++) for (let i = 0; i < h * w; i++) out[i * c + k] = numbers[k * h * w + i]!
-  return out
+const likeRoom = (numbers: Exclude<SampleValue, number>): number[] | Float64Array | Numbered => {
+  if (Array.isArray(numbers)) return Array<number>(numbers.length)
+  if (numbers instanceof Float64Array) return new Float64Array(numbers.length)
+  return roomLike(numbers as Numbered)
 }
 
-/** The nearest label of each pixel. */
-const nearest = <N extends Numbered>(labels: N, width: number, r: Rectangle, to: Size): N => {
-  const out = roomLike(labels)
-  for (let y = 0; y < to.height; y++)
-    for (let x = 0; x < to.width; x++) {
-      const row = r.top + Math.floor((y + 0.5) * (r.height / to.height))
-      out[y * to.width + x] = labels[row * width + r.left + Math.floor((x + 0.5) * (r.width / to.width))]!
-    }
-  return out
+/** As pixels lie in images. */
+export const channelsLast = <N extends Exclude<SampleValue, number>>(
+  numbers: N,
+  { shape: [c, h, w] }: FedValue,
+  layout: Chance['layout'],
+): N => {
+  if (layout === 'NHWC' || c === 1 || h * w === 1) return numbers
+  const out = likeRoom(numbers)
+  for (let k = 0; k < c; k++) for (let i = 0; i < h * w; i++) out[i * c + k] = numbers[k * h * w + i]!
+  return out as unknown as N
 }
+
+/** What has something for each pixel of the input is as large as what was read. */
+const readOf = (value: FedValue, input: FedValue, { height, width }: Size): FedValue =>
+  sameSize(sizeOf(value), sizeOf(input)) ? { ...value, shape: [value.shape[0], height, width] } : value
 
 const numbersOf = (value: FedValue, sample: Sample, name: string, layout: Chance['layout']): Numbered => {
   const given = sample[value.key]
@@ -118,14 +148,36 @@ interface Made extends Mixable {
   readonly targets: readonly Numbered[]
 }
 
-const madeOf = ([input, ...targets]: Values, chance: Chance, { epoch, index }: Place, sample: Sample, name: string): Made => {
-  const { augment, seed, layout, fill } = chance
+/** A part of what was read, at its size. */
+const sized = (numbers: Pixels, window: Rectangle, { from, to }: Part, channels: number): Pixels => {
+  const r = { ...from, left: from.left - window.left, top: from.top - window.top }
+  return sameSize(from, to) ? cutFrom(numbers, window.width, r, channels) : resampled(numbers, window.width, r, to, channels)
+}
+
+/** The part in its place, where it is not all. */
+const placed = (part: Pixels, { to: at }: Part, to: Size, channels: number, fill: readonly number[]): Pixels => {
+  if (sameSize(at, to)) return part
+  const length = to.width * to.height * channels
+  const room = part instanceof Float32Array ? new Float32Array(length) : new Uint8Array(length)
+  return pasted(filled(room, fill, 255), to, part, at, channels)
+}
+
+/** Room for labels and for what is ignored. */
+const labelRoom = (labels: Numbered, length: number, outside: number): Numbered =>
+  labels instanceof Uint8Array && outside >= 0 && outside <= 255 ? new Uint8Array(length) : new Int32Array(length)
+
+const madeOf = async ([input, ...targets]: Values, chance: Chance, { epoch, index }: Place, picture: Picture): Promise<Made> => {
+  const { augment, seed, layout, fill, fit } = chance
   const [size, random, channels] = [sizeOf(input), randomFor(seed, epoch, index), input.shape[0]]
-  const given = numbersOf(input, sample, name, layout)
-  const own: Pixels = given instanceof Int32Array ? Float32Array.from(given) : given
-  const crop = augment.crop && cropFor(size, size, 'cover', augment.crop === true ? {} : augment.crop, random)
+  const crop = augment.crop && cropFor(picture.size, size, fit, augment.crop === true ? {} : augment.crop, random)
   const turn = turnFor(augment, size, random)
-  const cropped = crop ? resampled(own, size.width, crop, size, channels) : own
+  const from = crop || rectangleFor(picture.size, size, fit)
+  // Rectangles are inside, or around the middle.
+  const part = partOf(from, picture.size, size)!
+  const { sample, window, name } = await picture.read(part.from)
+  const given = numbersOf(readOf(input, input, window), sample, name, layout)
+  const own: Pixels = given instanceof Int32Array ? Float32Array.from(given) : given
+  const cropped = placed(sized(own, window, part, channels), part, size, channels, fill)
   const problem = augment.jitter ? coloursProblem(cropped) : undefined
   if (problem !== undefined) throw dataRefused(name, `${input.key}: ${problem}`)
   const coloured = jittered(turned(cropped, size, channels, turn), channels, augment, random)
@@ -134,36 +186,38 @@ const madeOf = ([input, ...targets]: Values, chance: Chance, { epoch, index }: P
   // What is cut out is written in place, and the sample is its owner's.
   const pixels = augment.cutout ? cutOut(copied(coloured), size, augment, filling, random) : coloured
   const followed = (value: FedValue): Numbered => {
-    const numbers = numbersOf(value, sample, name, layout)
-    if (isWhole(value)) return numbers
-    const part = !crop
-      ? numbers
-      : value.labels || numbers instanceof Int32Array
-        ? nearest(numbers, size.width, crop, size)
-        : resampled(numbers, size.width, crop, size, value.shape[0])
-    return turned(part, size, value.shape[0], turn)
+    const numbers = numbersOf(readOf(value, input, window), sample, name, layout)
+    if (isWhole(value) || !sameSize(sizeOf(value), size)) return numbers
+    const [depth, outside] = [value.shape[0], value.labels?.ignored ?? 0]
+    const ofNumbers = (): Numbered => {
+      const pixels = numbers instanceof Int32Array ? Float32Array.from(numbers) : numbers
+      return placed(sized(pixels, window, part, depth), part, size, depth, Array<number>(depth).fill(0))
+    }
+    const ofLabels = (): Numbered => {
+      const room = labelRoom(numbers, size.width * size.height, outside)
+      return nearestIn<Numbered>(numbers, window, picture.size, from, size, outside, room)
+    }
+    return turned(value.labels ? ofLabels() : ofNumbers(), size, depth, turn)
   }
   const all = targets.map(followed)
   return { pixels, targets: all, ...(all.length === 1 ? { target: all[0]! } : {}) }
 }
 
-/** A sample as the model sees it; `read` gives any other. */
+/** A sample as the model sees it; `pictureAt` finds any. */
 export const sampleByChance = async (
   values: Values,
   chance: Chance,
   place: Place,
-  own: { readonly sample: Sample; readonly name: string },
-  read: (index: number) => Promise<{ readonly sample: Sample; readonly name: string }>,
+  pictureAt: (index: number) => Promise<Picture>,
 ): Promise<Sample> => {
   const [input, ...targets] = values
   const { augment, seed, others } = chance
-  const made = madeOf(values, chance, place, own.sample, own.name)
+  const made = await madeOf(values, chance, place, await pictureAt(place.index))
   const mix = others && mixFor(augment, seed, place.epoch, place.index, others.length)
   const [, target] = values
   const withOther = async (): Promise<Made> => {
     const index = others![mix!.other]!
-    const other = await read(index)
-    const its = madeOf(values, chance, { epoch: place.epoch, index }, other.sample, other.name)
+    const its = await madeOf(values, chance, { epoch: place.epoch, index }, await pictureAt(index))
     return mixed<Made>(made, its, mix!, sizeOf(input), target !== undefined && !isWhole(target))
   }
   const all = mix && mix.share < 1 ? await withOther() : made

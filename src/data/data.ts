@@ -41,6 +41,41 @@ export interface OwnSource extends Numbers {
   readonly augment?: Augment
 }
 
+/** A rectangle of an image, in pixels; all of it is inside. */
+export interface Region {
+  readonly top: number
+  readonly left: number
+  readonly height: number
+  readonly width: number
+}
+
+/** Height and width, in pixels. */
+export type PixelSize = readonly [height: number, width: number]
+
+/** Samples of which regions are read: images that are larger than what the model sees, and may be larger than memory. */
+export interface RegionSource extends Omit<OwnSource, 'read'> {
+  /**
+   * Height and width of all images, or of image i.
+   *
+   * @example source({ length: 20, size: [40_000, 60_000], read: (i, region) => slide(i, region) })
+   */
+  readonly size: PixelSize | ((i: number) => PixelSize | Promise<PixelSize>)
+  /**
+   * Image i, counted from 0, as far as the region goes: as many rows and columns as that has. A target with something for each pixel is given
+   * for the region, too.
+   *
+   * @example source({ length: 20, size: [40_000, 60_000], read: (i, { top, left, height, width }) => ({ input: pixels(i, top, left, height, width) }) })
+   */
+  readonly read: (i: number, region: Region) => Sample | Promise<Sample>
+  /**
+   * What of an image the model sees: 'crop' (default) the middle as it is, 'cover' the largest rectangle of the model's shape in the middle,
+   * resized, 'stretch' all of it, 'pad' all of it with a border. With `augment: { crop: true }` a rectangle anywhere.
+   *
+   * @example source({ length: 20, size: [4000, 6000], fit: 'cover', read: (i, region) => slide(i, region) })
+   */
+  readonly fit?: Fit
+}
+
 /** Samples one after the other. */
 export type Samples = Iterable<Sample> | AsyncIterable<Sample>
 /** What is told of samples that come one after the other. */
@@ -63,14 +98,34 @@ export interface ImageOptions extends Pick<Numbers, 'mean' | 'std'> {
   readonly mostPixels?: number
 }
 
-const FILES = optionsFor<Numbers>()('files', 'layout', 'mean', 'std')
+/** How arrays in files become what the model is fed. */
+export interface FilesOptions extends Numbers {
+  /**
+   * What happens to samples by chance: the input is images, and a target of their height and width follows.
+   *
+   * @example files('slides/', { augment: { flip: 'horizontal', crop: true } })
+   */
+  readonly augment?: Augment
+  /**
+   * What becomes of arrays of another height and width than the model's, as `folder` has it; without `fit` and `augment` they are of the
+   * model's.
+   *
+   * @example files('slides/', { fit: 'crop', augment: { crop: true } })
+   */
+  readonly fit?: Fit
+}
+
+const FILES = optionsFor<FilesOptions>()('files', 'layout', 'mean', 'std', 'augment', 'fit')
 const FOLDER = optionsFor<ImageOptions>()('folder', 'fit', 'augment', 'depth', 'mostPixels', 'mean', 'std')
+const OWN = optionsFor<RegionSource>()('source', 'length', 'read', 'size', 'fit', 'layout', 'mean', 'std', 'name', 'augment')
 const SOURCE = optionsFor<StreamOptions>()('source', 'layout', 'mean', 'std', 'name', 'augment')
 
 export type DataSet =
   | ({ readonly kind: 'images'; readonly path: string } & ImageOptions & Pick<Numbers, 'layout'>)
-  | ({ readonly kind: 'files'; readonly path: string } & Numbers)
-  | ({ readonly kind: 'own' } & OwnSource)
+  | ({ readonly kind: 'files'; readonly path: string } & FilesOptions)
+  | ({ readonly kind: 'own' } & Omit<OwnSource, 'read'> &
+      Pick<RegionSource, 'read'> &
+      Partial<Pick<RegionSource, 'size' | 'fit'>> & { readonly nameOf?: (i: number) => string })
   | ({ readonly kind: 'stream'; readonly open: () => Samples; readonly once: boolean } & StreamOptions)
 
 /** Samples to train with: `files`, `source`, and parts of them. */
@@ -87,6 +142,10 @@ const augmentOf = <N extends { readonly augment?: Augment }>(what: string, o: N)
   const problem = o.augment && augmentProblem(o.augment)
   if (problem !== undefined) refused(`${what}: ${problem}`)
   return o
+}
+
+const fitOf = (what: string, { fit }: { readonly fit?: Fit }): void => {
+  if (fit !== undefined && !FITS.includes(fit)) refused(`${what}: fit is '${String(fit)}'; legal: ${FITS.join(', ')}`)
 }
 
 const numbersOf = <N extends Numbers>(what: string, o: N): N => {
@@ -106,10 +165,10 @@ const numbersOf = <N extends Numbers>(what: string, o: N): N => {
  *
  * @example train(net, plan, { steps: 100, data: files('slides/', { mean: [0.5], std: [0.25] }), shuffle: true })
  */
-export const files = (path: string, o: Numbers = {}): Data => ({
-  set: { kind: 'files', path, ...numbersOf('files', known(FILES, o)) },
-  parts: [],
-})
+export const files = (path: string, o: FilesOptions = {}): Data => {
+  fitOf('files', known(FILES, o))
+  return { set: { kind: 'files', path, ...augmentOf('files', numbersOf('files', o)) }, parts: [] }
+}
 
 /**
  * Images in a folder: one folder for each class, in the order of their names; or images/NAME beside masks/NAME; or the path of a .csv or .json
@@ -119,33 +178,49 @@ export const files = (path: string, o: Numbers = {}): Data => ({
  */
 export const folder = (path: string, o: ImageOptions = {}): Data => {
   known(FOLDER, o)
-  if (o.fit !== undefined && !FITS.includes(o.fit)) refused(`folder: fit is '${String(o.fit)}'; legal: ${FITS.join(', ')}`)
+  fitOf('folder', o)
   if (o.depth !== undefined && o.depth !== 8 && o.depth !== 16) refused(`folder: depth is ${String(o.depth)}; legal: 8, 16`)
   if (o.mostPixels !== undefined && !(Number.isSafeInteger(o.mostPixels) && o.mostPixels > 0))
     refused(`folder: mostPixels is ${o.mostPixels}; legal are whole numbers of at least 1`)
   return { set: { kind: 'images', path, ...augmentOf('folder', numbersOf('folder', o)), layout: 'NHWC' }, parts: [] }
 }
 
+/** Sizes, where there are any, and what needs them. */
+const regionsOf = (from: OwnSource | RegionSource): void => {
+  const { size, fit } = from as Partial<RegionSource>
+  if (size === undefined && (fit !== undefined || from.read.length > 1))
+    refused(
+      `source: ${fit === undefined ? 'read takes a region' : 'fit is of images of any size'}: say how large the images are, as size: [height, width] or size: (i) => [height, width]`,
+    )
+  fitOf('source', { ...(fit === undefined ? {} : { fit }) })
+  const isSize = Array.isArray(size) && size.length === 2 && size.every((n) => Number.isSafeInteger(n) && n >= 1)
+  if (size !== undefined && typeof size !== 'function' && !isSize)
+    refused(`source: size is ${JSON.stringify(size)}; legal are [height, width], in pixels, and a function of i that gives that`)
+}
+
+const isPlain = (o: object): boolean => Object.getPrototypeOf(o) === Object.prototype
+
 const isIterable = (u: unknown): u is Samples =>
   typeof u === 'object' && u !== null && (Symbol.iterator in u || Symbol.asyncIterator in u)
 
 /** Without what happens to samples by chance: as evaluations see them. */
-export const asTheyAre = ({ set, parts }: Data): Data =>
-  set.kind === 'files' ? { set, parts } : { set: { ...set, augment: {} }, parts }
+export const asTheyAre = ({ set, parts }: Data): Data => ({ set: { ...set, augment: {} }, parts })
 
 /** An iterator that gives itself can be gone through once. */
 const isOnce = (u: Samples): boolean =>
   Symbol.asyncIterator in u ? (u[Symbol.asyncIterator]() as unknown) === u : (u[Symbol.iterator]() as unknown) === u
 
 /**
- * Samples that are made in TypeScript: by a function that reads any of them, or one after the other by whatever can be iterated. A
- * function that gives something to iterate is called for each epoch.
+ * Samples that are made in TypeScript: by a function that reads any of them, or a region of any of them, or one after the other by whatever can
+ * be iterated. A function that gives something to iterate is called for each epoch.
  *
  * @example const data = source({ length: 1000, read: (i) => ({ input: pixels(i), target: labels(i) }) })
+ * @example const slides = source({ length: 20, size: [4000, 6000], read: (i, { height, width }) => ({ input: new Uint8Array(3 * height * width).fill(i) }) })
  */
+export function source(images: RegionSource): Data
 export function source(own: OwnSource): Data
 export function source(samples: Samples | (() => Samples), o?: StreamOptions): Data
-export function source(from: OwnSource | Samples | (() => Samples), o: StreamOptions = {}): Data {
+export function source(from: OwnSource | RegionSource | Samples | (() => Samples), o: StreamOptions = {}): Data {
   known(SOURCE, o)
   if (typeof from === 'function')
     return { set: { kind: 'stream', open: from, once: false, ...augmentOf('source', numbersOf('source', o)) }, parts: [] }
@@ -158,7 +233,13 @@ export function source(from: OwnSource | Samples | (() => Samples), o: StreamOpt
     return refused('source: it takes { length, read }, something to iterate, or a function that gives that')
   if (!Number.isSafeInteger(from.length) || from.length < 1 || from.length >= 2 ** 32)
     return refused(`source: length is ${from.length}; legal are whole numbers of at least 1`)
-  return { set: { kind: 'own', ...augmentOf('source', numbersOf('source', from)) }, parts: [] }
+  // A class may have more than what is asked of it.
+  if (isPlain(from)) known(OWN, from)
+  regionsOf(from)
+  const { length, size, fit, layout, mean, std, name, augment } = augmentOf('source', numbersOf('source', from)) as RegionSource
+  const given = Object.entries({ length, size, fit, layout, mean, std, name, augment }).filter(([, value]) => value !== undefined)
+  const read = (i: number, region: Region): Sample | Promise<Sample> => from.read(i, region)
+  return { set: { kind: 'own', read, ...(Object.fromEntries(given) as Omit<RegionSource, 'read'>) }, parts: [] }
 }
 
 // ---------------------------------------------------------------- parts

@@ -6,7 +6,9 @@ import { labelsOf, type Limits, pixelsOf, type Pixels, type Rectangle, type Size
 import type { ImageSample } from './images'
 import { mixed, mixFor, sharesOf } from './mix'
 import type { Place } from './order'
-import { dataRefused, type FedValue, type PlaceArray, type PlaceType, writeSample } from './places'
+import { filled, nearestIn, partOf, pasted, sameSize } from './parts'
+import { dataRefused, type FedValue, type PlaceArray, type PlaceType, valueProblem, writeSample } from './places'
+import type { Labels } from './png'
 import type { Reader } from './readers'
 
 export interface ImageWork {
@@ -23,59 +25,28 @@ export interface ImageWork {
   readonly others?: Uint32Array
 }
 
-/** Where part of a rectangle lies in the image, and where that part goes. */
-interface Part {
-  readonly from: Rectangle
-  readonly to: Rectangle
-}
-
-/** What of a rectangle the image has; undefined where it has nothing. */
-const partOf = (r: Rectangle, image: Size, to: Size): Part | undefined => {
-  const left = Math.max(0, r.left)
-  const top = Math.max(0, r.top)
-  const right = Math.min(image.width, r.left + r.width)
-  const bottom = Math.min(image.height, r.top + r.height)
-  if (right <= left || bottom <= top) return undefined
-  const x = (at: number): number => Math.round(((at - r.left) * to.width) / r.width)
-  const y = (at: number): number => Math.round(((at - r.top) * to.height) / r.height)
-  return {
-    from: { left, top, width: right - left, height: bottom - top },
-    to: { left: x(left), top: y(top), width: Math.max(1, x(right) - x(left)), height: Math.max(1, y(bottom) - y(top)) },
-  }
-}
-
-const filled = (out: Pixels, fill: readonly number[], most: number): Pixels => {
-  const numbers = out instanceof Float32Array ? fill : fill.map((f) => Math.round(f * most))
-  for (let i = 0; i < out.length; i++) out[i] = numbers[i % numbers.length]!
-  return out
-}
-
-/** A part's rows at their place in the whole. */
-const pasted = (out: Pixels, size: Size, part: Pixels, at: Rectangle, channels: number): Pixels => {
-  for (let y = 0; y < at.height && at.top + y < size.height; y++) {
-    const row = part.subarray(y * at.width * channels, (y + 1) * at.width * channels)
-    out.set(row.subarray(0, (size.width - at.left) * channels), ((at.top + y) * size.width + at.left) * channels)
-  }
-  return out
-}
-
 const imageAt = async ({ limits, fill }: ImageWork, file: string, image: Size, r: Rectangle, to: Size): Promise<Pixels> => {
   const channels = fill.length as 1 | 3
   const part = partOf(r, image, to)
-  const isWhole = part && part.to.width === to.width && part.to.height === to.height
-  if (isWhole) return pixelsOf(file, part.from, to, channels, limits)
+  if (part && sameSize(part.to, to)) return pixelsOf(file, part.from, to, channels, limits)
   const isWide = limits.depth === 16
   const out = filled(new (isWide ? Float32Array : Uint8Array)(to.width * to.height * channels), fill, isWide ? 1 : 255)
   return part ? pasted(out, to, await pixelsOf(file, part.from, part.to, channels, limits), part.to, channels) : out
 }
 
+/** Bytes, where what is ignored is one. */
+const wideLabels = (target: FedValue | undefined): boolean => {
+  const ignored = target?.labels?.ignored ?? 0
+  return ignored < 0 || ignored > 255
+}
+
 /** The nearest label of each pixel; outside the mask what is ignored, or 0. */
-const maskAt = (pixels: Uint8Array, mask: Size, r: Rectangle, to: Size, outside: number): Uint8Array =>
-  Uint8Array.from({ length: to.width * to.height }, (_, i) => {
-    const x = r.left + Math.floor(((i % to.width) + 0.5) * (r.width / to.width))
-    const y = r.top + Math.floor((Math.floor(i / to.width) + 0.5) * (r.height / to.height))
-    return x >= 0 && y >= 0 && x < mask.width && y < mask.height ? pixels[y * mask.width + x]! : outside
-  })
+const maskAt = ({ pixels, ...size }: Labels, r: Rectangle, to: Size, target: FedValue): Uint8Array | Int32Array => {
+  const [all, outside, length] = [{ left: 0, top: 0, ...size }, target.labels?.ignored ?? 0, to.width * to.height]
+  return wideLabels(target)
+    ? nearestIn<Int32Array>(Int32Array.from(pixels), all, size, r, to, outside, new Int32Array(length))
+    : nearestIn<Uint8Array>(pixels, all, size, r, to, outside, new Uint8Array(length))
+}
 
 export const imageTypes = ({
   limits,
@@ -83,7 +54,8 @@ export const imageTypes = ({
   values,
 }: Pick<ImageWork, 'limits' | 'samples' | 'values'>): readonly PlaceType[] => {
   const { label, mask } = samples[0]!
-  const target = values[1]?.shares !== undefined ? 'f32' : label !== undefined ? 'i32' : 'u8'
+  const target =
+    values[1]?.shares !== undefined || values[1]?.binary ? 'f32' : label !== undefined || wideLabels(values[1]) ? 'i32' : 'u8'
   return [limits.depth === 16 ? 'f32' : 'u8', ...(label === undefined && mask === undefined ? [] : ([target] as const))]
 }
 
@@ -93,6 +65,14 @@ interface Made {
   readonly target?: ArrayLike<number>
   /** Where what is wrong with the target is to be looked for. */
   readonly name: string
+}
+
+/** Two labels as numbers. */
+const yesOrNo = (labels: ArrayLike<number>, target: FedValue, name: string): Float32Array => {
+  const numbers = Float32Array.from(labels)
+  const problem = valueProblem({ ...target, labels: { classes: 2 } }, numbers)
+  if (problem !== undefined) throw dataRefused(name, `target: ${problem}`)
+  return numbers
 }
 
 const sampleOf = async (work: ImageWork, epoch: number, index: number): Promise<Made> => {
@@ -119,14 +99,14 @@ const sampleOf = async (work: ImageWork, epoch: number, index: number): Promise<
   if (!target || (label === undefined && file === undefined)) return { pixels: cut, name: sample.image }
   const asWanted = (labels: ArrayLike<number>, name: string): Made => ({
     pixels: cut,
-    target: target.shares ? sharesOf(labels, target.shares, name) : labels,
+    target: target.shares ? sharesOf(labels, target.shares, name) : target.binary ? yesOrNo(labels, target, name) : labels,
     name,
   })
   if (file === undefined) return asWanted([label!], sample.image)
   const mask = await labelsOf(file, limits)
   if (mask.width !== size.width || mask.height !== size.height)
     throw dataRefused(file, `${mask.width} x ${mask.height} pixels, but its image has ${size.width} x ${size.height}`)
-  return asWanted(turned(maskAt(mask.pixels, mask, from, to, target.labels?.ignored ?? 0), to, 1, turn), file)
+  return asWanted(turned(maskAt(mask, from, to, target), to, 1, turn), file)
 }
 
 const readSample = async (work: ImageWork, { epoch, index }: Place, arrays: readonly PlaceArray[], at: number): Promise<void> => {

@@ -137,6 +137,14 @@ export const holdsImages = (path: string): boolean => {
   return foldersIn(path).some((n) => imagesIn(join(path, n)).length > 0)
 }
 
+/** Whether a path is meant as arrays in files. */
+export const holdsArrays = (path: string): boolean => {
+  const stat = statAt(path)
+  const has = (folder: string): boolean => readdirSync(folder).some((n) => /\.(npy|safetensors)$/.test(n))
+  if (!stat?.isDirectory()) return /\.(npy|safetensors)$/.test(path)
+  return has(path) || foldersIn(path).some((n) => has(join(path, n)))
+}
+
 const openList = (path: string): Either<SpillwayError, ImageList> => {
   const text = readFileSync(path, 'utf8').replace(/^\ufeff/, '')
   const rows = path.toLowerCase().endsWith('.json') ? jsonRows(text) : csvRows(text)

@@ -3,14 +3,16 @@
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
-import type { Graph } from '../../staging/graph/graph'
-import { ignoredIn, softXent } from '../../staging/ops/loss'
+import type { Graph, Value } from '../../staging/graph/graph'
+import { diceSums, diceSumsBwd, ignoredIn, LOSSES, type LossEntry, softXent } from '../../staging/ops/loss'
 import { attrsListed } from '../../staging/ops/op'
 import { type SpillwayError, usage } from '../errors/errors'
 import { onDevice } from '../errors/exceptions'
 import { contentOf } from '../files/content'
 import { type DataFiles, fedValues, fileNames, type FileTensor, openData, sampleCount } from '../files/samples'
-import { type Data, type DataSet, files, folder, type Numbers } from './data'
+import { arraysAsSource } from './arrays'
+import { type Bands, openBands } from './bands'
+import { type Data, type DataSet, files, folder, type Numbers, type SampleValue } from './data'
 import { canDecode } from './decode'
 import { type Described, describedBy } from './description'
 import { type Feed, openFeed } from './feed'
@@ -21,20 +23,36 @@ import { type Augment, AUGMENTS } from './augment'
 import { type Chance, chanceFits, mixingProblem } from './augmented'
 import type { FedValue, PlaceType } from './places'
 import { imagesBy } from './pool'
-import { ownReader, type Reader, sampleName, streamReader } from './readers'
+import { type Own, ownName, ownReader, type Reader, sampleName, streamReader } from './readers'
 
 // ---------------------------------------------------------------- what a graph is fed
 
-/** Labels are the channels of what the loss compares them with: the fewest, where several losses do, and what all of these ignore. */
+const OF_DICE: readonly string[] = [diceSums.kind, diceSumsBwd.kind]
+
+/**
+ * Labels are the channels of what the loss compares them with, of one channel with Dice yes and no: the fewest, where several losses do, and what
+ * all of these ignore.
+ */
 const labelsOf = (graph: Graph, id: number): { readonly classes: number; readonly ignored?: number } => {
   const readers = graph.ops.filter((o) => o.ins[1] === id)
-  const classes = Math.min(...readers.map((o) => graph.values[o.ins[0]!]!.shape[1]!))
+  const classesIn = (o: Graph['ops'][number]): number => {
+    const channels = graph.values[o.ins[0]!]!.shape[1]!
+    return channels === 1 && OF_DICE.includes(o.kind) ? 2 : channels
+  }
+  const classes = Math.min(...readers.map(classesIn))
   const [ignored, ...others] = new Set(readers.map((o) => ignoredIn(o.attrs)))
   return ignored === undefined || others.length > 0 ? { classes } : { classes, ignored }
 }
 
 /** Whether a loss of shares of classes compares with it. */
 const isOfShares = (graph: Graph, id: number): boolean => graph.ops.some((o) => o.kind === softXent.kind && o.ins[1] === id)
+
+/** The operators of losses that compare with a sigmoid. */
+const OF_SIGMOIDS: readonly string[] = Object.values<LossEntry>(LOSSES)
+  .filter((e) => e.logits)
+  .map((e) => e.op)
+const isBinary = (graph: Graph, { id, shape }: Value): boolean =>
+  shape[1] === 1 && graph.ops.some((o) => OF_SIGMOIDS.includes(o.kind) && o.ins[1] === id)
 
 /** What the model itself takes off the bytes that it is fed. */
 const meanOfBytes = (graph: Graph, id: number): readonly number[] =>
@@ -52,6 +70,7 @@ export const fedOf = (graph: Graph): readonly FedValue[] => {
     isInput: v.role === 'input',
     ...(v.dtype === 'i32' ? { labels: labelsOf(graph, v.id) } : {}),
     ...(isOfShares(graph, v.id) ? { shares: { classes: v.shape[1]! } } : {}),
+    ...(isBinary(graph, v) ? { binary: true as const } : {}),
     ...(v.dtype === 'u8' ? { bytes: { mean: meanOfBytes(graph, v.id) } } : {}),
   }))
 }
@@ -107,6 +126,8 @@ export type DataSource =
       readonly order?: Order
     }
   | { readonly kind: 'fed'; readonly open: () => Feed; readonly nameOf: (position: number) => string }
+  /** Of a graph that is fed one value: bands of rows, as the device asks for them. */
+  | { readonly kind: 'asked'; readonly bands: Bands; readonly nameOf: (position: number) => string }
 
 export interface OpenedData {
   readonly source: DataSource
@@ -173,7 +194,28 @@ const oneBatch = (values: readonly FedValue[]): Either<SpillwayError, readonly F
 
 type FilesSet = Extract<DataSet, { readonly kind: 'files' }>
 
+/** What happens to images happens to them. */
+const areImages = ({ fit, augment = {} }: FilesSet): boolean => fit !== undefined || AUGMENTS.some((a) => augment[a])
+
+/** Arrays that are images: read by regions, as a source of one's own is. */
+const openArrays = (data: Data, set: FilesSet, going: Going, graph: Graph): Either<SpillwayError, OpenedData> =>
+  pipe(
+    openData(set.path, graph, set.layout, 'of any size'),
+    E.bindTo('found'),
+    E.bind('content', ({ found }) => (going.isKept ? contentOf(found) : E.right(''))),
+    E.flatMap(({ found, content }) => {
+      const { path: _, kind: __, ...how } = set
+      const keys = fedOf(graph).map((v) => [v.name, v.key] as const)
+      const own: Own = { ...how, kind: 'own', fit: set.fit ?? 'cover', ...arraysAsSource(found, keys) }
+      return pipe(
+        openFed({ ...data, set: own }, own, going, graph, content),
+        E.map((opened) => ({ ...opened, described: describedBy(set) })),
+      )
+    }),
+  )
+
 const openFiles = (data: Data, set: FilesSet, going: Going, graph: Graph): Either<SpillwayError, OpenedData> => {
+  if (areImages(set)) return openArrays(data, set, going, graph)
   const asTheyAre = data.parts.length === 0 && !going.shuffle
   return pipe(
     openData(set.path, graph, set.layout),
@@ -202,6 +244,7 @@ const openFiles = (data: Data, set: FilesSet, going: Going, graph: Graph): Eithe
 export type ImageSet = Extract<DataSet, { readonly kind: 'images' }>
 type FedSet = Exclude<DataSet, FilesSet | ImageSet>
 
+const nameIn = (set: FedSet, index: number): string => (set.kind === 'own' ? ownName(set, index) : sampleName(index))
 const lengthOf = (set: FedSet): number => (set.kind === 'own' ? set.length : 2 ** 32 - 1)
 const readerFor = (set: FedSet, values: readonly FedValue[], chance: Chance | undefined): Reader =>
   set.kind === 'own' ? ownReader(set, values, chance) : streamReader(set, values, chance)
@@ -220,9 +263,10 @@ const chanceOf = (
   { seed }: Going,
 ): Either<SpillwayError, Chance | undefined> => {
   const { augment = {}, layout = 'NCHW', mean } = set
-  if (!AUGMENTS.some((a) => augment[a])) return E.right(undefined)
+  const isOfRegions = set.kind === 'own' && set.size !== undefined
+  if (!AUGMENTS.some((a) => augment[a]) && !isOfRegions) return E.right(undefined)
   return pipe(
-    chanceFits(augment, values, set.kind === 'stream'),
+    chanceFits(augment, values, { isInTurn: set.kind === 'stream', isOfRegions }),
     E.bindTo('fed'),
     E.bind('others', () =>
       set.kind === 'own' ? E.mapLeft((reason: string) => usage(reason))(chosen(set.length, parts)) : E.right(undefined),
@@ -231,13 +275,15 @@ const chanceOf = (
       augment,
       seed,
       layout,
+      fit: isOfRegions ? (set.fit ?? 'crop') : 'cover',
       fill: fillOf(input.bytes?.mean ?? mean, input.shape),
       ...(others ? { others } : {}),
     })),
   )
 }
 
-const openFed = (data: Data, set: FedSet, going: Going, graph: Graph): Either<SpillwayError, OpenedData> =>
+/** `known`: what the data are, where it is known of what they hold. */
+const openFed = (data: Data, set: FedSet, going: Going, graph: Graph, known?: string): Either<SpillwayError, OpenedData> =>
   pipe(
     oneBatch(fedOf(graph)),
     E.tap((values) => fitting(set, values)),
@@ -251,7 +297,9 @@ const openFed = (data: Data, set: FedSet, going: Going, graph: Graph): Either<Sp
           : E.right<never, Order>({ length: lengthOf(set), at: (position) => ({ epoch: 0, index: position }) }),
     ),
     E.map(({ values, order, chance }) => {
-      const content = `${wordsFor(set)}${wayWords(data, going)}${chance ? `, augment ${JSON.stringify(chance.augment)}` : ''}`
+      const regions =
+        set.kind === 'own' && set.size !== undefined && chance ? `, regions ${JSON.stringify({ fit: chance.fit })}` : ''
+      const content = `${known ?? wordsFor(set)}${wayWords(data, going)}${regions}${chance ? `, augment ${JSON.stringify(chance.augment)}` : ''}`
       const layout = chance ? 'NHWC' : set.layout
       const numbers = (value: FedValue, type: PlaceType) => ({
         ...(layout === undefined ? {} : { layout }),
@@ -269,7 +317,7 @@ const openFed = (data: Data, set: FedSet, going: Going, graph: Graph): Either<Sp
               prefetch: going.prefetch,
               numbers,
             }),
-          nameOf: (position) => sampleName(order.at(position).index),
+          nameOf: (position) => nameIn(set, order.at(position).index),
         },
         samples: set.kind === 'stream' ? undefined : order.length,
         content,
@@ -307,12 +355,16 @@ const imageValues = (
   const [, height, width] = input!.shape
   if (!input || !target || others.length || target.isInput)
     return E.left(usage('image files feed a model of one input and one target'))
-  if (!target.labels && !target.shares)
-    return E.left(usage('image files give classes or masks: the model takes them with a loss of classes, as cross-entropy'))
+  if (!target.labels && !target.shares && !target.binary)
+    return E.left(
+      usage(
+        'image files give classes or masks: the model takes them with a loss of classes, as cross-entropy, or of one channel with bce-with-logits or focal',
+      ),
+    )
   const unmixed = mixingProblem(augment, target, samples[0]!.mask !== undefined)
   if (unmixed !== undefined) return E.left(usage(unmixed))
   const size = target.shape[1] * target.shape[2]
-  const most = target.shares?.classes ?? target.labels?.classes ?? Number.POSITIVE_INFINITY
+  const most = target.shares?.classes ?? target.labels?.classes ?? (target.binary ? 2 : undefined) ?? Number.POSITIVE_INFINITY
   if (samples[0]!.label !== undefined && size !== 1)
     return E.left(usage(`the images have a class each, and the model's target has ${size} labels: it wants masks`))
   if (samples[0]!.mask !== undefined && (target.shape[1] !== height || target.shape[2] !== width))
@@ -406,6 +458,35 @@ export const openPictures = (
   )
 }
 
+/** Images of a source of one's own, in turn, as a graph of one input takes them: at their size, or `fit` to the model's. */
+export const openOwn = (
+  set: Own,
+  images: readonly number[],
+  going: Pick<Going, 'prefetch'>,
+  graph: Graph,
+): Either<SpillwayError, DataSource> => {
+  const [input, ...others] = fedOf(graph)
+  if (!input || others.length) return E.left(usage('a source feeds a model of one input with its images'))
+  const nameOf = (position: number): string => sampleName(images[position % images.length]!)
+  const numbers = (value: FedValue, type: PlaceType) => ({ ...scaledFor(value, set, type === 'u8') })
+  if (set.fit === undefined)
+    return pipe(
+      fitting(set, [input]),
+      E.map(() => ({ kind: 'asked', bands: openBands({ set, images, input, numbers }), nameOf })),
+    )
+  // Of samples that have targets, too, the images.
+  const alone: Own = {
+    ...set,
+    augment: {},
+    read: async (i, r) => ({ [input.key]: (await set.read(i, r))?.[input.key] as SampleValue }),
+  }
+  const still = { ...going, seed: 0, shuffle: false, isKept: false, workers: 0 }
+  return pipe(
+    openFed({ set: alone, parts: [{ kind: 'list', samples: images }] }, alone, still, graph),
+    E.map(({ source }) => source),
+  )
+}
+
 /** A data set that a path alone names. */
 export const dataAt = (path: string): Data => (holdsImages(path) ? folder(path) : files(path))
 
@@ -435,7 +516,7 @@ const inFiles = (list: readonly FileTensor[], sample: number): string => {
 export const sampleWords = (data: DataSource, value: string, batch: number, step: number, b: number): string => {
   const position = positionOf(step, batch, b)
   if (data.kind === 'synthetic') return `'${value}'`
-  if (data.kind === 'fed') return `'${value}' of ${data.nameOf(position)}`
+  if (data.kind === 'fed' || data.kind === 'asked') return `'${value}' of ${data.nameOf(position)}`
   const list = data.files.get(value)!
   const sample = data.order ? data.order.at(position).index : position % sampleCount(list)
   return `'${value}' of ${inFiles(list, sample)}`

@@ -16,6 +16,8 @@ export interface FedValue {
   readonly labels?: { readonly classes?: number; readonly ignored?: number }
   /** Of shares of classes, as many for each pixel as there are classes. */
   readonly shares?: { readonly classes: number }
+  /** Of one channel, compared with its sigmoid: what has two labels may be given for it. */
+  readonly binary?: true
   /** Of bytes, which the model takes as they are: the means that it takes off itself, one or one for each channel. */
   readonly bytes?: { readonly mean: readonly number[] }
 }

@@ -1,7 +1,8 @@
 // Samples that JavaScript reads, on its own thread. In: a user's function or something to iterate. Out: a Reader, which puts any sample
 // where it is asked to. Invariant: what users' code throws comes out as it is; a stream is gone through in order, again when it is over.
-import { type Chance, sampleByChance } from './augmented'
-import type { DataSet, Sample, Samples } from './data'
+import { type Chance, type Picture, sampleByChance } from './augmented'
+import type { DataSet, Region, Sample, Samples } from './data'
+import type { Size } from './decode'
 import type { Place } from './order'
 import { dataRefused, type FedValue, type PlaceArray, type PlaceType, typeFor, writeSample } from './places'
 
@@ -16,7 +17,7 @@ export interface Reader {
   readonly close: () => void
 }
 
-type Own = Extract<DataSet, { readonly kind: 'own' }>
+export type Own = Extract<DataSet, { readonly kind: 'own' }>
 type Stream = Extract<DataSet, { readonly kind: 'stream' }>
 
 const checked = (sample: unknown, values: readonly FedValue[], name: string): Sample => {
@@ -30,49 +31,98 @@ const checked = (sample: unknown, values: readonly FedValue[], name: string): Sa
   return sample as Sample
 }
 
-/** What both ways have in common: a sample that is there, into its place. */
+interface Named {
+  readonly sample: Sample
+  readonly name: string
+}
+
+/** What all ways have in common: a sample that is there, into its place. */
 const readerOf = (
   values: readonly FedValue[],
   inTurn: boolean,
-  sampleAt: (place: Place, position: number) => Promise<{ readonly sample: unknown; readonly name: string }>,
+  good: (place: Place, position: number) => Promise<Named>,
   close: () => void,
-  chance?: Chance,
-): Reader => {
-  type Good = { readonly sample: Sample; readonly name: string }
-  const given = async (place: Place, position: number): Promise<Good> => {
-    const { sample, name } = await sampleAt(place, position)
-    return { sample: checked(sample, values, name), name }
-  }
-  const good = async (place: Place, position: number): Promise<Good> => {
+): Reader => ({
+  inTurn,
+  types: async (place, position) => {
+    const { sample } = await good(place, position)
+    return values.map((v) => typeFor(v, sample[v.key]))
+  },
+  read: async (place, position, arrays, at) => {
+    const { sample, name } = await good(place, position)
+    values.forEach((v, i) => writeSample(arrays[i]!, v, at, sample[v.key], name))
+  },
+  close,
+})
+
+/** A sample as it is, or what chance makes of it. */
+const byChance = (
+  values: readonly FedValue[],
+  chance: Chance | undefined,
+  given: (place: Place, position: number) => Promise<Named>,
+): ((place: Place, position: number) => Promise<Named>) => {
+  if (!chance) return given
+  const [, height, width] = values[0]!.shape
+  const whole = { left: 0, top: 0, height, width }
+  return async (place, position) => {
     const own = await given(place, position)
-    if (!chance) return own
-    const other = (index: number): Promise<Good> => given({ epoch: place.epoch, index }, position)
-    return { ...own, sample: await sampleByChance(values as [FedValue, ...FedValue[]], chance, place, own, other) }
-  }
-  return {
-    inTurn,
-    types: async (place, position) => {
-      const { sample } = await good(place, position)
-      return values.map((v) => typeFor(v, sample[v.key]))
-    },
-    read: async (place, position, arrays, at) => {
-      const { sample, name } = await good(place, position)
-      values.forEach((v, i) => writeSample(arrays[i]!, v, at, sample[v.key], name))
-    },
-    close,
+    const pictureAt = async (index: number): Promise<Picture> => {
+      const picture = index === place.index ? own : await given({ epoch: place.epoch, index }, position)
+      return { size: whole, read: () => Promise.resolve({ ...picture, window: whole }) }
+    }
+    return { ...own, sample: await sampleByChance(values as [FedValue, ...FedValue[]], chance, place, pictureAt) }
   }
 }
 
 export const sampleName = (index: number): string => `sample ${index} (counted from 0)`
+export const ownName = ({ nameOf }: Own, index: number): string => (nameOf ?? sampleName)(index)
 
-export const ownReader = ({ read }: Own, values: readonly FedValue[], chance?: Chance): Reader =>
+/** A size as users give it, in words where it is none. */
+export const sizeGiven = (given: unknown, name: string): Size => {
+  const [height, width] = Array.isArray(given) && given.length === 2 ? (given as readonly unknown[]) : []
+  if (![height, width].every((n) => Number.isSafeInteger(n) && Number(n) >= 1))
+    throw dataRefused(name, `its size is ${JSON.stringify(given)}; legal is [height, width], in pixels`)
+  return { height: Number(height), width: Number(width) }
+}
+/** How large an image of a source of regions is. */
+export const sizeOfOwn = async (set: Own, index: number): Promise<Size> =>
+  sizeGiven(typeof set.size === 'function' ? await set.size(index) : set.size, ownName(set, index))
+
+export const regionName = (set: Own, index: number, { top, left, height, width }: Region): string =>
+  `${ownName(set, index)}, its ${height} x ${width} pixels at row ${top}, column ${left}`
+
+/** Of each sample only the region that the model sees is read. */
+const regionReader = (set: Own, values: readonly FedValue[], chance: Chance): Reader =>
   readerOf(
     values,
     false,
-    async ({ index }) => ({ sample: await read(index), name: sampleName(index) }),
+    async (place) => {
+      const pictureAt = async (index: number): Promise<Picture> => ({
+        size: await sizeOfOwn(set, index),
+        read: async (window) => {
+          const name = regionName(set, index, window)
+          return { sample: checked(await set.read(index, { ...window }), values, name), window, name }
+        },
+      })
+      return {
+        sample: await sampleByChance(values as [FedValue, ...FedValue[]], chance, place, pictureAt),
+        name: ownName(set, place.index),
+      }
+    },
     () => {},
-    chance,
   )
+
+const ALL_OF_IT = { top: 0, left: 0, height: 0, width: 0 } as const
+
+export const ownReader = (set: Own, values: readonly FedValue[], chance?: Chance): Reader => {
+  if (set.size !== undefined && chance) return regionReader(set, values, chance)
+  const [, height, width] = values[0]!.shape
+  const given = async ({ index }: Place): Promise<Named> => {
+    const name = sampleName(index)
+    return { sample: checked(await set.read(index, { ...ALL_OF_IT, height, width }), values, name), name }
+  }
+  return readerOf(values, false, byChance(values, chance, given), () => {})
+}
 
 type AnyIterator = Iterator<unknown> | AsyncIterator<unknown>
 const iteratorOf = (samples: Samples): AnyIterator =>
@@ -111,9 +161,10 @@ export const streamReader = (set: Stream, values: readonly FedValue[], chance?: 
     inPass = 0
     return one()
   }
-  const sampleAt = async (_: Place, position: number): Promise<{ readonly sample: unknown; readonly name: string }> => {
+  const given = async (_: Place, position: number): Promise<Named> => {
     while (held?.position !== position) held = { position: next, sample: await one() }
-    return { sample: held.sample, name: sampleName(position) }
+    const name = sampleName(position)
+    return { sample: checked(held.sample, values, name), name }
   }
-  return readerOf(values, true, sampleAt, () => void leave(iterator), chance)
+  return readerOf(values, true, byChance(values, chance, given), () => void leave(iterator))
 }

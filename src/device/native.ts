@@ -137,6 +137,8 @@ export type NativeSource =
       readonly order?: Uint32Array
     }
   | { readonly kind: 'slots'; readonly slots: number; readonly arrays: Readonly<Record<string, NativeSlots>> }
+  /** A band of rows of one sample at a time, each when it is asked for: of a plan that is fed one value. */
+  | { readonly kind: 'bands'; readonly samples: number; readonly arrays: Readonly<Record<string, NativeSlots>> }
 
 /** Exactly the bytes of each output, as it is stored (B, H, W, C): memory that nobody else touches meanwhile, or a file. */
 export type NativeSink = Readonly<Record<string, Uint8Array | { readonly path: string }>>
@@ -219,6 +221,8 @@ export type NativeProgress =
       readonly seconds: number
     }
   | { readonly phase: 'step'; readonly step: number; readonly loss: number; readonly seconds: number }
+  /** Band n of all bands, those of the first sample first, is waited for. */
+  | { readonly phase: 'ask'; readonly band: number }
 
 export interface StepMetrics {
   readonly seconds: number
@@ -307,8 +311,8 @@ export interface NativeSession {
   write(name: string, bytes: Uint8Array): void
   /** Rejects when a step fails. An exception in `progress` ends the run and comes out as its rejection. */
   run(request: RunRequest, progress?: (p: NativeProgress) => void): Promise<Metrics>
-  /** The slots of a run's steps to this one are filled. */
-  put(step: number): void
+  /** The slots of a run's steps to this one are filled; or the band of this number is in its place. */
+  put(number: number): void
   /** After the step at hand, or (default) at once. */
   cancel(when?: 'step' | 'now'): void
   dispose(): void

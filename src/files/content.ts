@@ -6,10 +6,9 @@ import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { SpillwayError } from '../errors/errors'
-import { type DataFiles, type ElementType, type FileTensor, sampleCount } from './samples'
+import { type DataFiles, ELEMENT_BYTES, type FileTensor, sampleCount } from './samples'
 import { readRange, withFile } from './whole'
 
-const ELEMENT_BYTES: Readonly<Record<ElementType, number>> = { f16: 2, f32: 4, f64: 8, u8: 1, i32: 4, i64: 8 }
 const bytesOf = ({ samples, shape, type }: FileTensor): number => samples * shape.reduce((n, d) => n * d, ELEMENT_BYTES[type])
 
 /** Data of no more are read whole. */

@@ -18,6 +18,7 @@ import { statAt } from './whole'
 // ---------------------------------------------------------------- what is in the files
 
 export type ElementType = 'f16' | 'f32' | 'f64' | 'u8' | 'i32' | 'i64'
+export const ELEMENT_BYTES: Readonly<Record<ElementType, number>> = { f16: 2, f32: 4, f64: 8, u8: 1, i32: 4, i64: 8 }
 
 /** An array in a file: C order, `offset` bytes from the file's start. */
 interface StoredArray {
@@ -148,22 +149,57 @@ export const samplesOf = (shape: readonly number[], sample: readonly number[], l
   return forms.some((f) => sameShape(shape.slice(1), f)) ? shape[0] : undefined
 }
 
-const fitted = (array: StoredArray, value: Value, name: string, layout: Layout): Either<SpillwayError, FileTensor> => {
+/** Whether an array is what the model takes as it is, or of any height and width, as images that are fitted to it. */
+export type Taken = 'as they are' | 'of any size'
+
+/** The shape of one sample of an array of any height and width, and how many there are; undefined where it is no image, or labels of one. */
+const sizedIn = (
+  shape: readonly number[],
+  [c, h, w]: readonly [number, number, number],
+  layout: Layout,
+  labels: boolean,
+): readonly [samples: number, c: number, h: number, w: number] | undefined => {
+  // One label, or list of numbers, for the whole of an image.
+  const whole = h * w === 1 ? samplesOf(shape, layout === 'NCHW' ? [c, h, w] : [h, w, c], labels) : undefined
+  if (whole !== undefined) return [whole, c, h, w]
+  if (h * w === 1 || shape.length < 2 || shape.length > 4) return undefined
+  const isPlain = labels && c === 1 && (shape.length === 2 || (shape.length === 3 && shape[layout === 'NCHW' ? 0 : 2] !== 1))
+  const [samples, ...sample] = shape.length === 4 || (isPlain && shape.length === 3) ? shape : [1, ...shape]
+  if (isPlain) return [samples!, 1, sample[0]!, sample[1]!]
+  if (sample.length !== 3) return undefined
+  const [channels, height, width] = layout === 'NCHW' ? sample : [sample[2], sample[0], sample[1]]
+  return channels === c ? [samples!, c, height!, width!] : undefined
+}
+
+const fitted = (
+  array: StoredArray,
+  value: Value,
+  name: string,
+  layout: Layout,
+  taken: Taken,
+): Either<SpillwayError, FileTensor> => {
   const labels = value.dtype === 'i32'
-  const [c, h, w] = value.shape.slice(1) as [number, number, number]
-  const sample = layout === 'NCHW' ? [c, h, w] : [h, w, c]
-  const samples = samplesOf(array.shape, sample, labels)
-  if (samples === undefined || samples === 0)
+  const own = value.shape.slice(1) as [number, number, number]
+  const [c, h, w] = own
+  const sample = layout === 'NCHW' ? own : [h, w, c]
+  const [samples, ...shape] =
+    taken === 'as they are'
+      ? ([samplesOf(array.shape, sample, labels), ...own] as const)
+      : (sizedIn(array.shape, own, layout, labels) ?? ([undefined, ...own] as const))
+  if (samples === undefined || shape.includes(0) || samples === 0)
     return refused(
       array.path,
-      `${array.what} is ${shapeText(array.shape)}, the model's ${name} is [N,${sample.join(',')}] or ${shapeText(sample)}` +
-        `${labels ? ', where dimensions of 1 may be left out' : ''}`,
+      `${array.what} is ${shapeText(array.shape)}, the model's ${name} is ${taken === 'as they are' ? '' : 'of any height and width, as '}[N,${sample.join(',')}] or ${shapeText(sample)}` +
+        `${labels ? ', where dimensions of 1 may be left out' : ''}` +
+        (taken === 'as they are' && array.shape.length >= 3 && sizedIn(array.shape, own, layout, labels)
+          ? "; of another height and width: say how they are fitted, as fit: 'crop' (--fit crop)"
+          : ''),
     )
   if (labels && array.type.startsWith('f'))
     return refused(array.path, `${array.what} holds ${array.type}: class labels are u8, i32 or i64`)
   if (value.dtype === 'u8' && array.type !== 'u8')
     return refused(array.path, `${array.what} holds ${array.type}: the model begins with fromBytes and takes bytes (u8)`)
-  return E.right({ path: resolve(array.path), offset: array.offset, type: array.type, samples, shape: [c, h, w], layout })
+  return E.right({ path: resolve(array.path), offset: array.offset, type: array.type, samples, shape, layout })
 }
 
 /** What the training graph is fed: inputs, then targets. */
@@ -177,21 +213,32 @@ export const fedValues = (graph: Graph): readonly Value[] => {
 export const fileNames = (fed: readonly Value[]): readonly string[] =>
   fed.map((v) => (fed.filter((o) => o.role === 'input').length === 1 && fed.length === 2 ? v.role : v.name))
 
+const sameSides = (a: readonly number[], b: readonly number[]): boolean => sameShape(a.slice(-2), b.slice(-2))
+const sidesText = ({ shape: [, h, w] }: FileTensor): string => `${h} x ${w}`
+
 /** What one file, or one sample's files, hold of each fed value: as many samples of one as of the other. */
 const alike = (
   stored: Stored,
   fed: readonly Value[],
   names: readonly string[],
   layout: Layout,
+  taken: Taken,
 ): Either<SpillwayError, readonly FileTensor[]> =>
   pipe(
     stored,
-    E.traverseReadonlyArrayWithIndex((i, array) => fitted(array, fed[i]!, names[i]!, layout)),
+    E.traverseReadonlyArrayWithIndex((i, array) => fitted(array, fed[i]!, names[i]!, layout, taken)),
     E.tap((tensors) => {
       const odd = tensors.findIndex((t) => t.samples !== tensors[0]!.samples)
-      return odd < 0
-        ? E.right(tensors)
-        : refused(stored[odd]!.path, `it has ${tensors[odd]!.samples} samples, its ${names[0]} has ${tensors[0]!.samples}`)
+      if (odd >= 0)
+        return refused(stored[odd]!.path, `it has ${tensors[odd]!.samples} samples, its ${names[0]} has ${tensors[0]!.samples}`)
+      // What has something for each pixel of the input has as many as it.
+      const other = tensors.findIndex((t, i) => sameSides(fed[i]!.shape, fed[0]!.shape) && !sameSides(t.shape, tensors[0]!.shape))
+      return taken === 'of any size' && other >= 0
+        ? refused(
+            stored[other]!.path,
+            `${stored[other]!.what} is of ${sidesText(tensors[other]!)}, and its ${names[0]} of ${sidesText(tensors[0]!)}`,
+          )
+        : E.right(tensors)
     }),
   )
 
@@ -214,7 +261,12 @@ export const imageSize = (
     }),
   )
 
-export const openData = (path: string, graph: Graph, layout: Layout = 'NCHW'): Either<SpillwayError, DataFiles> => {
+export const openData = (
+  path: string,
+  graph: Graph,
+  layout: Layout = 'NCHW',
+  taken: Taken = 'as they are',
+): Either<SpillwayError, DataFiles> => {
   const fed = fedValues(graph)
   const names = fileNames(fed)
   return pipe(
@@ -223,7 +275,7 @@ export const openData = (path: string, graph: Graph, layout: Layout = 'NCHW'): E
       E.traverseArray((open) =>
         pipe(
           open(),
-          E.flatMap((stored) => alike(stored, fed, names, layout)),
+          E.flatMap((stored) => alike(stored, fed, names, layout, taken)),
         ),
       ),
     ),

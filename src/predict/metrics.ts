@@ -108,9 +108,9 @@ export interface Task {
 /** Labels of classes, or shares of them, of which the largest is the label. */
 const isOfClasses = ({ entry }: Task): boolean => entry.labels === true || entry.shares === true
 
-/** Labels of classes; or, of one channel beside a sigmoid, of two: whether the target is above a half. */
+/** Labels of classes; of one channel beside a sigmoid there are two, as labels or as whether the target is above a half. */
 export const classesOf = ({ entry, channels }: Task): number | undefined =>
-  entry.labels || entry.shares ? channels : entry.logits && channels === 1 ? 2 : undefined
+  channels === 1 && (entry.labels || entry.logits) ? 2 : entry.labels || entry.shares ? channels : undefined
 
 /** What the first of its parts that has this option says. */
 const optionOf = <T>(loss: Loss, option: string): T | undefined =>

@@ -12,7 +12,7 @@ export interface PredictOptions extends Omit<DeviceOptions, 'tier'>, LoadingOpti
   readonly weights: string
   /**
    * The images: image files or a folder of them, each at its own size, or with `folder` and its `fit` at the model's; or a .npy file, a folder
-   * of these, a .safetensors file with a tensor `input`.
+   * of these, a .safetensors file with a tensor `input`; or a source of one's own, of regions, too.
    *
    * @example predict(net, plan, { weights: 'weights.safetensors', data: folder('photos/', { mean: [0.5], std: [0.25] }) })
    */

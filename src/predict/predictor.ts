@@ -21,7 +21,9 @@ import { type Data, files, folder } from '../data/data'
 import { type Size, sizeOf } from '../data/decode'
 import { type DataDescription, differencesFrom, takenFor } from '../data/description'
 import { holdsPictures, picturesAt } from '../data/images'
-import { type DataSource, type ImageSet, MOST_PIXELS, openPictures } from '../data/open'
+import { type DataSource, type ImageSet, MOST_PIXELS, type OpenedData, openOwn, openPictures, openRunData } from '../data/open'
+import { chosen } from '../data/order'
+import { sizeOfOwn } from '../data/readers'
 import { type SpillwayError, SpillwayException, unknownName, usage } from '../errors/errors'
 import { onFile, using } from '../errors/exceptions'
 import { folderPlace } from '../files/places'
@@ -144,33 +146,46 @@ const groupOf = (staged: Staged, data: DataSource, names: readonly string[], at:
   at,
 })
 
-/** Arrays, which are all of the model's size. */
+const IN_TURN = { seed: 0, shuffle: false, prefetch: PREFETCH, workers: 0, isKept: false } as const
+
+/** Arrays, which are all of the model's size, or made so where it is said how. */
 const ofArrays = (staged: Staged, { data, weights, ...o }: PredictOptions): Either<SpillwayError, readonly Group[]> => {
   const { graph } = staged.plan
   const { set, parts } = dataOf(data)
+  if (set.kind === 'stream')
+    return E.left(usage('predict: samples that come one after the other are not predicted: give { length, read }'))
   if (set.kind !== 'files' || parts.length > 0)
-    return E.left(usage('predict takes images and arrays in files, all of them: a path, folder() or files()'))
+    return E.left(
+      usage('predict takes images and arrays in files, all of them: a path, folder() or files(); or a source, or a part of one'),
+    )
   return pipe(
     filesOf({ data, weights, ...loadingOf(o) })(graph),
-    E.flatMap(() => openData(set.path, graph, set.layout)),
-    E.map((found) => {
+    E.flatMap(() => openData(set.path, graph, set.layout, set.fit === undefined ? 'as they are' : 'of any size')),
+    E.bindTo('found'),
+    E.bind('source', ({ found }) =>
+      set.fit === undefined
+        ? E.right<SpillwayError, DataSource>({ kind: 'files', files: found, numbers: set })
+        : E.map((o: OpenedData) => o.source)(openRunData({ set: { ...set, augment: {} }, parts }, IN_TURN, graph)),
+    ),
+    E.map(({ found, source }) => {
       const names = namesOf([...found.values()][0]!)
-      return [groupOf(staged, { kind: 'files', files: found, numbers: set }, names, [...names.keys()])]
+      return [groupOf(staged, source, names, [...names.keys()])]
     }),
   )
 }
+
+/** What a look into the data throws: refusals are values, all else is its owner's. */
+const looked = <A>(look: () => Promise<A>): TaskEither<SpillwayError, A> =>
+  TE.tryCatch(look, (e) => {
+    if (e instanceof SpillwayException) return e.error
+    throw e
+  })
 
 /** How large an image is that is to be read, in words where it cannot be. */
 const sizeOfImage =
   ({ depth = 8, mostPixels = MOST_PIXELS }: ImageSet) =>
   (file: string): TaskEither<SpillwayError, Size> =>
-    TE.tryCatch(
-      () => sizeOf(file, { depth, mostPixels }),
-      (e) => {
-        if (e instanceof SpillwayException) return e.error
-        throw e
-      },
-    )
+    looked(() => sizeOf(file, { depth, mostPixels }))
 
 /** Height and width of the first image that a path has, where a model is to take the size that its images have. */
 export const pictureSize = (path: string): TaskEither<SpillwayError, readonly [height: number, width: number]> =>
@@ -180,14 +195,15 @@ export const pictureSize = (path: string): TaskEither<SpillwayError, readonly [h
     TE.map(({ height, width }) => [height, width] as const),
   )
 
-/** Image files: all resized to the model's size where it is said how, else a group for each size. */
-const ofPictures = (
+/** A group for each size, with the plan for it; `open` opens those of the images whose places are given. */
+const groupsBySize = (
   model: Model | undefined,
   staged: Staged,
   form: Form | undefined,
-  set: ImageSet,
-  { workers, weights, ...o }: PredictOptions,
-): TaskEither<SpillwayError, readonly Group[]> => {
+  sizes: readonly Size[],
+  nameOf: (i: number) => string,
+  open: (at: readonly number[], graph: Graph) => Either<SpillwayError, DataSource>,
+): Either<SpillwayError, readonly Group[]> => {
   const { graph } = staged.plan
   const [batch, c, h, w] = graph.values.find((v) => v.role === 'input')!.shape as Shape
   const planFor = (height: number, width: number): Either<SpillwayError, Staged> =>
@@ -198,11 +214,40 @@ const ofPictures = (
         : resized(model, staged, [batch, c, height, width], (m) =>
             preparePrediction(m, staged.machine, { as: form, name: graph.name }),
           )
+  const bySize = new Map<string, number[]>()
+  sizes.forEach(({ height, width }, i) => bySize.set(`${height} ${width}`, [...(bySize.get(`${height} ${width}`) ?? []), i]))
+  return pipe(
+    [...bySize.values()],
+    E.traverseArray((at) =>
+      pipe(
+        planFor(sizes[at[0]!]!.height, sizes[at[0]!]!.width),
+        E.bindTo('own'),
+        E.bind('data', ({ own }) => open(at, own.plan.graph)),
+        E.map(({ own, data }) => groupOf(own, data, at.map(nameOf), at)),
+      ),
+    ),
+  )
+}
+
+/** Height and width of what the plan takes. */
+const sizeOfPlan = ({ plan: { graph } }: Staged): Size => {
+  const [, , height, width] = graph.values.find((v) => v.role === 'input')!.shape as Shape
+  return { height, width }
+}
+
+/** Image files: all resized to the model's size where it is said how, else a group for each size. */
+const ofPictures = (
+  model: Model | undefined,
+  staged: Staged,
+  form: Form | undefined,
+  set: ImageSet,
+  { workers, weights, ...o }: PredictOptions,
+): TaskEither<SpillwayError, readonly Group[]> => {
   const going = { workers: workers ?? usualWorkers(), prefetch: PREFETCH }
   return pipe(
     TE.fromIOEither(() =>
       pipe(
-        filesOf({ weights, ...loadingOf(o) })(graph),
+        filesOf({ weights, ...loadingOf(o) })(staged.plan.graph),
         E.flatMap(() => picturesAt(set.path)),
       ),
     ),
@@ -210,37 +255,69 @@ const ofPictures = (
     TE.bind('sizes', ({ pictures }) =>
       set.fit === undefined
         ? TE.traverseSeqArray((p: { readonly file: string }) => sizeOfImage(set)(p.file))(pictures)
-        : TE.right(pictures.map(() => ({ height: h, width: w }))),
+        : TE.right(pictures.map(() => sizeOfPlan(staged))),
     ),
-    TE.flatMapEither(({ pictures, sizes }) => {
-      const bySize = new Map<string, number[]>()
-      sizes.forEach(({ height, width }, i) => bySize.set(`${height} ${width}`, [...(bySize.get(`${height} ${width}`) ?? []), i]))
-      return pipe(
-        [...bySize.values()],
-        E.traverseArray((at) =>
-          pipe(
-            planFor(sizes[at[0]!]!.height, sizes[at[0]!]!.width),
-            E.bindTo('own'),
-            E.bind('data', ({ own }) =>
-              openPictures(
-                { ...set, fit: set.fit ?? 'crop', augment: {} },
-                at.map((i) => pictures[i]!.file),
-                going,
-                own.plan.graph,
-              ),
-            ),
-            E.map(({ own, data }) =>
-              groupOf(
-                own,
-                data,
-                at.map((i) => pictures[i]!.name),
-                at,
-              ),
-            ),
+    TE.flatMapEither(({ pictures, sizes }) =>
+      groupsBySize(
+        model,
+        staged,
+        form,
+        sizes,
+        (i) => pictures[i]!.name,
+        (at, graph) =>
+          openPictures(
+            { ...set, fit: set.fit ?? 'crop', augment: {} },
+            at.map((i) => pictures[i]!.file),
+            going,
+            graph,
           ),
-        ),
-      )
-    }),
+      ),
+    ),
+  )
+}
+
+type OwnSet = Extract<Data['set'], { readonly kind: 'own' }>
+
+/** Samples of a source of one's own: each at its size, of which bands are read, or all at the model's where it is said how. */
+const ofOwn = (
+  model: Model | undefined,
+  staged: Staged,
+  form: Form | undefined,
+  { set, parts }: { readonly set: OwnSet; readonly parts: Data['parts'] },
+  { weights, ...o }: PredictOptions,
+): TaskEither<SpillwayError, readonly Group[]> => {
+  const digits = String(set.length - 1).length
+  const sizeAt = (i: number): Promise<Size> =>
+    set.size === undefined || set.fit !== undefined ? Promise.resolve(sizeOfPlan(staged)) : sizeOfOwn(set, i)
+  return pipe(
+    TE.fromIOEither(() =>
+      pipe(
+        filesOf({ weights, ...loadingOf(o) })(staged.plan.graph),
+        E.flatMap(() => E.mapLeft((reason: string) => usage(reason))(chosen(set.length, parts))),
+      ),
+    ),
+    TE.filterOrElse(
+      (images) => images.length > 0,
+      () => usage(`no sample is left of ${set.length}: a part of the data is smaller than one`),
+    ),
+    TE.bindTo('images'),
+    TE.bind('sizes', ({ images }) => TE.traverseSeqArray((i: number) => looked(() => sizeAt(i)))([...images])),
+    TE.flatMapEither(({ images, sizes }) =>
+      groupsBySize(
+        model,
+        staged,
+        form,
+        sizes,
+        (i) => `sample-${String(images[i]).padStart(digits, '0')}`,
+        (at, graph) =>
+          openOwn(
+            set,
+            at.map((i) => images[i]!),
+            { prefetch: PREFETCH },
+            graph,
+          ),
+      ),
+    ),
   )
 }
 
@@ -278,7 +355,11 @@ const readyOf = (model: Model | undefined, staged: Staged, options: PredictOptio
     ),
     TE.flatMap(({ form, set, data, description }) =>
       pipe(
-        set ? ofPictures(model, staged, form, set, options) : TE.fromIOEither(() => ofArrays(staged, { ...options, data })),
+        set
+          ? ofPictures(model, staged, form, set, options)
+          : data.set.kind === 'own'
+            ? ofOwn(model, staged, form, { set: data.set, parts: data.parts }, options)
+            : TE.fromIOEither(() => ofArrays(staged, { ...options, data })),
         TE.map((groups): Ready => {
           const { name } = plan.graph
           for (const text of description ? differencesFrom(description, { model: name }) : []) options.onNote?.(text)

@@ -27,7 +27,9 @@ interface Badness {
   readonly of: (part: Compared) => { readonly sum: number; readonly count: number }
 }
 
+const binary = (x: number, t: number): number => Math.max(x, 0) - x * t + Math.log1p(Math.exp(-Math.abs(x)))
 const crossEntropyAt = (values: ArrayLike<number>, at: number, channels: number, label: number): number => {
+  if (channels === 1) return binary(values[at]!, label)
   let most = -Infinity
   for (let c = 0; c < channels; c++) most = Math.max(most, values[at + c]!)
   let sum = 0
@@ -35,7 +37,6 @@ const crossEntropyAt = (values: ArrayLike<number>, at: number, channels: number,
   return most + Math.log(sum) - values[at + label]!
 }
 
-const binary = (x: number, t: number): number => Math.max(x, 0) - x * t + Math.log1p(Math.exp(-Math.abs(x)))
 const ELEMENTS: Readonly<Record<string, readonly [name: string, of: (x: number, t: number) => number]>> = {
   l1: ['mean absolute error', (x, t) => Math.abs(x - t)],
   logits: ['binary cross-entropy', binary],

@@ -10,7 +10,8 @@ import { COLLECTIVES } from '../../staging/graph/ranks'
 import type { Plan } from '../../staging/plan/plan'
 import { toTape } from '../../staging/plan/tape'
 import type { Numbers } from '../data/data'
-import type { Feed, NativeFeed } from '../data/feed'
+import type { Feed } from '../data/feed'
+import type { Bands } from '../data/bands'
 import { type DataSource, fedOf, scaledFor } from '../data/open'
 import { orderOf, orderOfSteps, type Order } from '../data/order'
 import type { FedValue } from '../data/places'
@@ -146,7 +147,7 @@ const nativeFile =
 type Steps = Pick<StepsToRun, 'firstStep' | 'steps' | 'seed' | 'data'>
 
 /** What the addon reads itself; batches of a feed are put before it. */
-const nativeSource = (staged: Staged, { data, ...s }: Steps): Exclude<NativeSource, { readonly kind: 'slots' }> => {
+const nativeSource = (staged: Staged, { data, ...s }: Steps): Exclude<NativeSource, { readonly kind: 'slots' | 'bands' }> => {
   const { plan, rank } = staged
   const values = fedOf(plan.graph)
   // Of a batch that ranks share each says which samples are its own.
@@ -154,7 +155,7 @@ const nativeSource = (staged: Staged, { data, ...s }: Steps): Exclude<NativeSour
     const own = order ?? (rank ? inTurn(samples) : undefined)
     return own ? { order: orderOfSteps(own, s.firstStep, s.steps, values[0]!.batch, shareOf(rank)) } : {}
   }
-  if (data.kind === 'fed') throw new Error('a feed is no source of its own')
+  if (data.kind === 'fed' || data.kind === 'asked') throw new Error('a feed is no source of its own')
   if (data.kind === 'synthetic') {
     const classes = Math.min(...values.flatMap((v) => v.labels?.classes ?? []), Number.POSITIVE_INFINITY)
     const made = { seed: s.seed, samples: data.samples, classes: Number.isFinite(classes) ? classes : 1 }
@@ -178,7 +179,7 @@ export const ratesIn = ({ graph }: Plan): readonly number[] => [
   ...new Set(graph.ops.flatMap((o) => (o.phase === 'update' ? (o.attrs['lr'] ?? []) : []))),
 ]
 
-const progressOf = (p: NativeProgress, lr: (step: number) => number): DeviceProgress =>
+const progressOf = (p: Exclude<NativeProgress, { readonly phase: 'ask' }>, lr: (step: number) => number): DeviceProgress =>
   p.phase === 'step'
     ? { kind: 'step', step: p.step, loss: p.loss, lr: lr(p.step), seconds: p.seconds }
     : { kind: 'tile', step: p.step, segment: p.segment, tile: p.tile }
@@ -223,29 +224,53 @@ interface Thrown {
 }
 
 /** Undefined when the run is cancelled before there is a sample. */
-const placesOf = async (
-  feed: Feed,
-  s: Steps & { readonly last: number },
-  feeding: Feeding,
-  thrown: Thrown,
-): Promise<NativeFeed | undefined> => {
+const placesOf = async <P>(places: () => Promise<P>, feeding: Feeding, thrown: Thrown): Promise<P | undefined> => {
   const left = new Promise<undefined>((resolve) => (feeding.leave = () => resolve(undefined)))
   try {
-    return await Promise.race([feed.places(s.firstStep, s.last), left])
+    return await Promise.race([places(), left])
   } catch (error) {
     thrown.error = { error }
     throw error
   }
 }
 
+type Progressed = (p: Exclude<NativeProgress, { readonly phase: 'ask' }>) => void
+
+/** Runs steps whose data are asked for, a band at a time; one that fails ends the run. */
+const withBands = async (
+  { session, feeding }: Open,
+  bands: Bands,
+  thrown: Thrown,
+  request: Omit<RunRequest, 'source'>,
+  progress: Progressed,
+): Promise<Metrics | undefined> => {
+  const fail = (error: unknown): void => {
+    thrown.error = { error }
+    session.cancel('now')
+  }
+  const source = await placesOf(bands.places, feeding, thrown)
+  if (!source) return undefined
+  const metrics = await session.run({ ...request, source }, (p) => {
+    if (p.phase !== 'ask') return progress(p)
+    bands.bring(p.band).then(() => session.put(p.band), fail)
+  })
+  if (thrown.error) throw thrown.error.error
+  return metrics
+}
+
 /** Runs steps with batches that are put before them; a feed that fails ends the run. */
 const withFeed = async (
-  { session, staged, feeding }: Open,
+  open: Open,
   s: Steps & { readonly last: number },
   thrown: Thrown,
   request: Omit<RunRequest, 'source'>,
-  progress: (p: NativeProgress) => void,
+  given: Progressed,
 ): Promise<Metrics | undefined> => {
+  const { session, staged, feeding } = open
+  if (s.data.kind === 'asked') return withBands(open, s.data.bands, thrown, request, given)
+  const progress = (p: NativeProgress): void => {
+    if (p.phase !== 'ask') given(p)
+  }
   if (s.data.kind !== 'fed') return session.run({ ...request, source: nativeSource(staged, s) }, progress)
   feeding.feed ??= s.data.open()
   const { feed } = feeding
@@ -253,7 +278,7 @@ const withFeed = async (
     thrown.error = { error }
     session.cancel('now')
   }
-  const source = await placesOf(feed, s, feeding, thrown)
+  const source = await placesOf(() => feed.places(s.firstStep, s.last), feeding, thrown)
   if (!source) return undefined
   const running = session.run({ ...request, source }, (p) => {
     if (p.phase === 'step') feed.ended(p.step)
@@ -280,7 +305,7 @@ const runOn = async (open: Open, s: StepsToRun): Promise<Either<SpillwayError, R
   const [rate = 0] = ratesIn(staged.plan)
   const lr = (step: number): number => rate * (rates?.[step - firstStep] ?? 1)
   const thrown: Thrown = {}
-  const passedOn = (p: NativeProgress): void => {
+  const passedOn: Progressed = (p) => {
     try {
       s.onProgress(progressOf(p, lr))
     } catch (error) {

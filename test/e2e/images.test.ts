@@ -6,8 +6,8 @@ import { join } from 'node:path'
 import { isLeft, right } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { conv2d, crossEntropy, model, softCrossEntropy } from '../../dsl'
-import { type Data, files, folder, source, split } from '../../src/data/data'
+import { bceWithLogits, conv2d, crossEntropy, focal, globalAvgPool, model, relu, seq, softCrossEntropy } from '../../dsl'
+import { type Data, files, folder, type Sample, source, split } from '../../src/data/data'
 import { errorText } from '../../src/errors/errors'
 import { writeTensors } from '../../src/files/safetensors'
 import { evaluate } from '../../src/predict/evaluator'
@@ -118,6 +118,44 @@ test("a source of one's own, by chance, gives the bits of the same images in fil
   ]
   const [c, d] = [await train(images, mixed, { ...go, data: files1 }), await train(images, mixed, { ...go, data: own1 })]
   assert.equal([d.losses, d.weightsSha256], [c.losses, c.weightsSha256])
+})
+
+test('two classes, and masks of 0 and 1, train one channel beside a sigmoid as the numbers do', async () => {
+  const [yesNo, ofPixels] = [join(root, 'yes-no'), join(root, 'of-pixels')]
+  const small = { width: 8, height: 8, bits: 8 } as const
+  for (let i = 0; i < 4; i++) {
+    for (const at of [join(yesNo, i % 2 ? 'yes' : 'no'), join(ofPixels, 'images'), join(ofPixels, 'masks')])
+      mkdirSync(at, { recursive: true })
+    const picture = png({ ...small, colour: 'rgb', pixels: pixels(192, i) })
+    writeFileSync(join(yesNo, i % 2 ? 'yes' : 'no', `${i}.png`), picture)
+    writeFileSync(join(ofPixels, 'images', `${i}.png`), picture)
+    const marks = Uint8Array.from({ length: 64 }, (_, k) => ((k * (i + 3)) >> 2) & 1)
+    writeFileSync(join(ofPixels, 'masks', `${i}.png`), png({ ...small, colour: 'grey', pixels: marks }))
+  }
+  const order = [0, 2, 1, 3]
+  const whole = (i: number) => ({ input: pixels(192, order[i]!), target: order[i]! % 2 })
+  const marked = (i: number) => ({
+    input: pixels(192, i),
+    target: Array.from({ length: 64 }, (_, k) => ((k * (i + 3)) >> 2) & 1),
+  })
+  const trunk = [conv2d('a', 4, 3), relu(), conv2d('head', 1, 1)] as const
+  const one = model([2, 3, 8, 8], seq(...trunk, globalAvgPool('pool')))
+  const many = model([2, 3, 8, 8], seq(...trunk))
+  for (const loss of [bceWithLogits, focal()] as const) {
+    const go = { steps: 3, seed: 1, shuffle: true } as const
+    const of = (read: (i: number) => Sample) => source({ length: 4, layout: 'NHWC', mean: [0], read })
+    const classesIn = await train(one, staged(one, { loss }), { ...go, data: folder(yesNo, { mean: [0] }) })
+    const classesOf = await train(one, staged(one, { loss }), { ...go, data: of(whole) })
+    assert.equal([classesIn.losses, classesIn.weightsSha256], [classesOf.losses, classesOf.weightsSha256])
+    const masksIn = await train(many, staged(many, { loss }), { ...go, data: folder(ofPixels, { mean: [0] }) })
+    const masksOf = await train(many, staged(many, { loss }), { ...go, data: of(marked) })
+    assert.equal([masksIn.losses, masksIn.weightsSha256], [masksOf.losses, masksOf.weightsSha256])
+  }
+  writeFileSync(join(ofPixels, 'masks', '0.png'), png({ ...small, colour: 'grey', pixels: new Uint8Array(64).fill(255) }))
+  await train(many, staged(many, { loss: bceWithLogits }), { steps: 2, data: folder(ofPixels) }).then(
+    () => assert.unreachable(),
+    (e: Error) => assert.match(e.message, /255 is no class of 2 \(0 to 1\); of a mask of 0 and 255 the classes are 0 and 1/),
+  )
 })
 
 test('evaluations see samples as they are', async () => {

@@ -85,8 +85,11 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
   ],
   ImageOptions: [['folder', (o) => `s.folder('a', { ${o} })`]],
   MachineRates: [['registerMachine', (o) => `s.registerMachine('mine' as never, { ...rates, ${o} })`]],
+  OwnSource: [['source', (o) => `s.source({ length: 1, read: () => ({}), ${o} })`]],
+  RegionSource: [['source', (o) => `s.source({ length: 1, size: [1, 1], read: () => ({}), ${o} })`]],
   StreamOptions: [['source', (o) => `s.source([], { ${o} })`]],
   Numbers: [['files', (o) => `s.files('a', { ${o} })`]],
+  FilesOptions: [['files', (o) => `s.files('a', { ${o} })`]],
   ValidationOptions: [['validation', (o) => `s.validation({ data: 'd', ${o} })`]],
   KeepOptions: [['keep', (o) => `s.train(net, plan, { steps: 1, checkpointDir: 'c', keep: { ${o} } })`]],
   SteppedOptions: [['stepped', (o) => `s.stepped({ ${o} })`]],
@@ -108,7 +111,8 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
   ],
 }
 /** Types of this name are options, and these others. */
-const OPTIONS = /Options$|^(?:Sides|Minimize|InputOverride|MachineRates|Numbers|PlanByHand|TileRange|ParameterGroup|Updates)$/
+const OPTIONS =
+  /Options$|^(?:Sides|Minimize|InputOverride|MachineRates|Numbers|PlanByHand|TileRange|ParameterGroup|Updates|OwnSource|RegionSource)$/
 /** What the compiler makes of options; they have no keys of their own. */
 const COMPUTED = ['CheckedOptions']
 

@@ -283,6 +283,50 @@ void slots_in_memory() {
   }
 }
 
+/// Two images of one band and a half in memory, whose bands come when they are asked for, in any order.
+void bands_in_memory() {
+  const Tape tape = tape_of(DType::f64);
+  const uint32_t x = binding(tape, "image");
+  std::vector<uint8_t> place(3 * 3 * 7);
+  std::vector<uint64_t> asked;
+  Source s(tape);
+  const FileFeed rows{.memory = reinterpret_cast<const std::byte*>(place.data()), .type = FileType::u8, .layout = FileLayout::nhwc, .samples = 1,
+                      .shape = {3, 3, 7}, .scale = {0.5, 2, 4}, .shift = {1, 2, 3}};
+  const auto ask = [&](uint64_t band) {
+    asked.push_back(band);
+    const uint64_t n = band / 2, top = band % 2 * 3;
+    for (uint64_t h = top; h < std::min<uint64_t>(5, top + 3); h++)
+      for (uint64_t w = 0; w < 7; w++)
+        for (uint64_t c = 0; c < 3; c++) place[((h - top) * 7 + w) * 3 + c] = uint8_t(code(n, c, h, w));
+    s.put(band);
+  };
+  FileFeed wide = rows;
+  wide.shape.height = 6;
+  CHECK_SAYS(s.set_bands(x, wide, 2, ask), "bands of [6,7,3], but 'image' takes [5,7,3]");
+  CHECK_SAYS(s.set_bands(x, rows, 0, ask), "'image' takes [5,7,3]");
+  CHECK(s.set_bands(x, rows, 2, ask).ok());
+  const auto value = [&](uint64_t i) {
+    const uint64_t c = i % 3, w = i / 3 % 7, h = i / 21 % 5, n = i / 105;
+    return code(n, c, h, w) * (c == 0 ? 0.5 : c == 1 ? 2 : 4) + double(c + 1);
+  };
+  const auto all = read_range<double>(s, x, 1, 0, VALUE);
+  for (uint64_t i = 0; i < VALUE; i++) CHECK(all[i] == value(i));
+  CHECK(asked == (std::vector<uint64_t>{0, 1, 2, 3}));
+  const auto some = read_range<double>(s, x, 2, 50, 20);  // rows 2 and 3 of the first image, of another step
+  for (uint64_t i = 0; i < 20; i++) CHECK(some[i] == value(50 + i));
+  CHECK(asked == (std::vector<uint64_t>{0, 1, 2, 3, 0, 1}));
+  CHECK(s.same(1, 2));
+
+  Source left(tape);
+  CHECK(left.set_bands(x, rows, 2, [](uint64_t) {}).ok());
+  std::vector<double> into(4);
+  Status late;
+  std::thread waits([&] { late = left.read(x, 1, 0, std::as_writable_bytes(std::span(into))); });
+  left.interrupt();
+  waits.join();
+  CHECK(late.code == Code::cancelled);
+}
+
 void orders() {
   const Tape tape = tape_of(DType::f32);
   const uint32_t x = binding(tape, "image");
@@ -333,6 +377,7 @@ int main() {
   test("labels that are no classes are refused where they stand", labels_that_are_no_classes);
   test("labels of samples, and beyond a piece", labels_of_samples);
   test("batches in memory: in their places, waited for, left", slots_in_memory);
+  test("bands in memory: asked for, waited for, left", bands_in_memory);
   test("bytes as they are", bytes_as_they_are);
   test("samples in an order that is given", orders);
   test("several files follow each other", several_files);

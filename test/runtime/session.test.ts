@@ -286,7 +286,7 @@ test('refuses wrong arguments of its methods', async () => {
   await rejects(s.run({ steps: 1.5, source }), /steps must be a whole number/)
   await rejects(s.run({ steps: 1, firstStep: 0, source }), /numbered from 1/)
   await rejects(s.run({ steps: 1, source: { kind: 'synthetic', samples: 0 } }), /at least 1/)
-  await rejects(s.run({ steps: 1, source: { kind: 'oracle' } as never }), /synthetic, files or slots/)
+  await rejects(s.run({ steps: 1, source: { kind: 'oracle' } as never }), /synthetic, files, slots or bands/)
   const method = s.read as (name: string) => unknown
   assert.throws(() => method.call({}, 'head.weight'))
   s.dispose()

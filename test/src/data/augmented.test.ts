@@ -4,7 +4,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { errorText } from '../../../src/errors/errors'
 import type { Augment } from '../../../src/data/augment'
-import { type Chance, chanceFits } from '../../../src/data/augmented'
+import { type Chance, chanceFits, sampleByChance } from '../../../src/data/augmented'
 import type { Sample } from '../../../src/data/data'
 import { arrayFor, type FedValue } from '../../../src/data/places'
 import { ownReader, streamReader } from '../../../src/data/readers'
@@ -30,6 +30,7 @@ const chanceOf = (augment: Augment, o: Partial<Chance> = {}): Chance => ({
   augment,
   seed: 7,
   layout: 'NHWC',
+  fit: 'cover',
   fill: [0.5, 0.5, 0.5],
   others: Uint32Array.from({ length: N }, (_, i) => i),
   ...o,
@@ -115,6 +116,75 @@ test('samples are mixed with others of the run, classes by the same shares', asy
   assert.equal(list, one)
 })
 
+test('what is read of a region alone is what is cut out of the whole, whatever is asked for', async () => {
+  const [rows, columns] = [23, 31]
+  const all = Uint8Array.from({ length: 3 * rows * columns }, (_, k) => (k * 7 + (k >> 5)) % 251)
+  const marks = Uint8Array.from({ length: rows * columns }, (_, k) => k % 5)
+  const whole = { top: 0, left: 0, height: rows, width: columns }
+  const cut = (from: Uint8Array, c: number, r: typeof whole): Uint8Array =>
+    Uint8Array.from({ length: c * r.height * r.width }, (_, k) => {
+      const [p, z] = [Math.floor(k / c), k % c]
+      return from[((r.top + Math.floor(p / r.width)) * columns + r.left + (p % r.width)) * c + z]!
+    })
+  const masked: FedValue = { ...mask, labels: { classes: 5, ignored: 200 } }
+  const augments: readonly Augment[] = [
+    {},
+    { crop: true },
+    { crop: { area: [0.3, 0.5] }, flip: 'both', turns: true, jitter: true, cutout: true, cutmix: true },
+  ]
+  for (const fit of ['crop', 'cover', 'stretch', 'pad'] as const)
+    for (const augment of augments)
+      for (let index = 0; index < N; index++) {
+        const chance = chanceOf(augment, { fit })
+        let read = 0
+        const regions = ownReader(
+          {
+            kind: 'own',
+            length: N,
+            size: [rows, columns],
+            read: (_, r) => {
+              read += r.height * r.width
+              return { input: cut(all, 3, r), target: cut(marks, 1, r) }
+            },
+          },
+          [input, masked],
+          chance,
+        )
+        const arrays = [input, masked].map((v) => arrayFor(v, 'u8', 1))
+        await regions.read({ epoch: 0, index }, 0, arrays, 0)
+        const picture = {
+          size: whole,
+          read: () => Promise.resolve({ sample: { input: all, target: marks }, window: whole, name: 'all' }),
+        }
+        const expected = await sampleByChance([input, masked], chance, { epoch: 0, index }, () => Promise.resolve(picture))
+        assert.equal([...arrays[0]!], [...(expected['input'] as Uint8Array)], `${fit} ${JSON.stringify(augment)}`)
+        assert.equal([...arrays[1]!], [...(expected['target'] as Uint8Array)])
+        if (fit === 'crop' && !augment.cutmix) assert.is(read, H * W)
+      }
+})
+
+test('a border around an image is the mean, and ignored', async () => {
+  const tiny = {
+    kind: 'own',
+    length: N,
+    size: [2, 4],
+    read: () => ({ input: new Uint8Array(24).fill(9), target: new Uint8Array(8).fill(3) }),
+  } as const
+  for (const [ignored, type] of [
+    [200, 'u8'],
+    [-100, 'i32'],
+  ] as const) {
+    const masked: FedValue = { ...mask, labels: { classes: 5, ignored } }
+    const arrays = [arrayFor(input, 'u8', 1), arrayFor(masked, type, 1)]
+    const reader = ownReader(tiny, [input, masked], chanceOf({}, { fit: 'crop' }))
+    assert.equal(await reader.types({ epoch: 0, index: 0 }, 0), ['u8', type])
+    await reader.read({ epoch: 0, index: 0 }, 0, arrays, 0)
+    assert.is(arrays[0]!.filter((p) => p === 128).length, 3 * (H * W - 8))
+    assert.is(arrays[1]!.filter((p) => p === ignored).length, H * W - 8)
+    assert.is(arrays[1]![2 * W + 2], 3)
+  }
+})
+
 test('samples in turn are numbered by their place', async () => {
   const values = [input, mask]
   const samples = Array.from({ length: N }, (_, i) => paired(i))
@@ -133,7 +203,7 @@ test('samples in turn are numbered by their place', async () => {
 
 test('what cannot be is refused in words, before the run or at its sample', async () => {
   const words = (augment: Augment, values: readonly FedValue[], inTurn = false): string => {
-    const fits = chanceFits(augment, values, inTurn)
+    const fits = chanceFits(augment, values, { isInTurn: inTurn, isOfRegions: false })
     return isLeft(fits) ? errorText(fits.left) : 'it fits'
   }
   assert.is(words({ flip: 'both' }, [input, mask]), 'it fits')

@@ -1,0 +1,101 @@
+// Images of a source of one's own for predictions, a band of rows at a time, when the device asks for it. In: the source, which of its images, what
+// the model takes. Out: a place that the device reads, and the filling of it. Invariant: the host holds one band and the next one, however
+// large the images are; each band is asked for as often as the plan reads it. Worked example: images of 100 x 50, bands of 40 rows: band 4 is
+// rows 40 to 79 of the second image.
+import type { NativeSlots, NativeSource } from '../device/native'
+import { channelsLast } from './augmented'
+import type { Numbers, Region, Sample, SampleValue } from './data'
+import { arrayOn, dataRefused, ELEMENTS, type FedValue, type PlaceArray, type PlaceType, typeFor, valueProblem } from './places'
+import { type Own, regionName } from './readers'
+
+/** What one band may take: rows of at most so many numbers of four bytes, at least one row. */
+const BAND_BYTES = 16 * 2 ** 20
+
+export type NativeBands = Extract<NativeSource, { readonly kind: 'bands' }>
+
+export interface Bands {
+  /** What the device is to read. */
+  readonly places: () => Promise<NativeBands>
+  /** This band is in its place then. */
+  readonly bring: (band: number) => Promise<void>
+}
+
+export interface BandsOf {
+  readonly set: Own
+  /** Which images, in their order. */
+  readonly images: Uint32Array | readonly number[]
+  readonly input: FedValue
+  /** How its numbers are meant. */
+  readonly numbers: (value: FedValue, type: PlaceType) => Pick<NativeSlots, 'scale' | 'shift'>
+}
+
+/** Of a sample that may have targets, too, the input. */
+const inputIn = (sample: Sample, { key }: FedValue, name: string): SampleValue => {
+  if (typeof sample !== 'object' || sample === null || sample[key] === undefined)
+    throw dataRefused(name, `a sample is { ${key} }, and this has none`)
+  return sample[key]
+}
+
+export const openBands = ({ set, images, input, numbers }: BandsOf): Bands => {
+  const [channels, height, width] = input.shape
+  const rows = set.size === undefined ? height : Math.min(height, Math.max(1, Math.floor(BAND_BYTES / (4 * width * channels))))
+  const each = Math.ceil(height / rows)
+  const layout: NonNullable<Numbers['layout']> = set.layout ?? 'NCHW'
+  let ahead: { readonly band: number; readonly given: Promise<SampleValue> } | undefined
+  let made: { readonly array: PlaceArray; readonly type: PlaceType } | undefined
+
+  const regionOf = (band: number): Region => {
+    const top = (band % each) * rows
+    return { top, left: 0, height: Math.min(rows, height - top), width }
+  }
+  const imageOf = (band: number): number => images[Math.floor(band / each)]!
+  const read = async (band: number): Promise<SampleValue> => {
+    const [image, region] = [imageOf(band), regionOf(band)]
+    const name = regionName(set, image, region)
+    const given = inputIn(await set.read(image, region), input, name)
+    const part: FedValue = { ...input, shape: [channels, region.height, width] }
+    const problem = valueProblem(part, given)
+    if (problem !== undefined) throw dataRefused(name, `${input.key}: ${problem}`)
+    return channelsLast(typeof given === 'number' ? [given] : given, part, layout)
+  }
+  const taken = (band: number): Promise<SampleValue> => {
+    const given = ahead?.band === band ? ahead.given : read(band)
+    ahead = undefined
+    return given
+  }
+  const begun = (band: number): void => {
+    const given = read(band)
+    // Whoever takes it hears of what went wrong.
+    given.catch(() => {})
+    ahead = { band, given }
+  }
+
+  return {
+    places: async () => {
+      begun(0)
+      const type = made?.type ?? typeFor(input, await ahead!.given)
+      const length = rows * width * channels
+      const array = made?.array ?? arrayOn(type, new SharedArrayBuffer(length * ELEMENTS[type].BYTES_PER_ELEMENT))
+      made = { array, type }
+      const place: NativeSlots = {
+        data: array,
+        dtype: type,
+        shape: [1, rows, width, channels],
+        layout: 'NHWC',
+        ...numbers(input, type),
+      }
+      return { kind: 'bands', samples: images.length, arrays: { [input.name]: place } }
+    },
+    bring: async (band) => {
+      const given = await taken(band)
+      const { array, type } = made!
+      if ((typeFor(input, given) === 'u8') !== (type === 'u8'))
+        throw dataRefused(
+          regionName(set, imageOf(band), regionOf(band)),
+          `${input.key}: the first region held ${type === 'u8' ? 'bytes' : 'other numbers than bytes'}, and this one does not: give all of them in arrays of one type`,
+        )
+      array.set(given as ArrayLike<number>)
+      if (band + 1 < images.length * each) begun(band + 1)
+    },
+  }
+}
