@@ -7,14 +7,14 @@
 // a[0,4) size 2, b[2,6) size 1, c[5,9) size 2: c takes a's bytes, b lies behind them; three lines in all.
 import { ALIGN_BYTES, alignUp, mostHeld, PAGE_BYTES, pagesFor } from '../core/bytes'
 import { sameBox } from '../core/box'
-import { type Call, type Cell, type CellScope, type Place, SMALL_VALUES, type Storage } from '../plan/plan'
+import { type Call, type Cell, type CellScope, type Place, SMALL_VALUES, type Storage, type View } from '../plan/plan'
 import { SECTOR_BYTES } from '../plan/wire'
 import { rowsOf } from './rows'
 
 /** Cells below this are packed together; a storage of its own wastes half a page on average. */
 export const SMALL_BYTES = PAGE_BYTES / 4
 /** Locals below this leave their tile, where that saves it a page: as small values they live for as long as the segment runs. */
-const TINY_BYTES = 4096
+export const TINY_BYTES = 4096
 
 export interface Lifetime {
   readonly bytes: number
@@ -234,9 +234,18 @@ class Placer implements Placement {
 
 /** The rows of a step. What loops over tiles touch in parts comes and goes by bands, which a neighbour would disturb: it has none. */
 const rowsIn = (cells: readonly Cell[], calls: readonly Call[]): readonly (readonly Cell[])[] => {
-  const loops = new Set(calls.flatMap((c) => (c.tile > 0 ? [c.segment] : [])))
-  const views = loops.size ? calls.flatMap((c) => (loops.has(c.segment) ? [...c.ins, ...c.outs] : [])) : []
-  const byBands = new Set(views.flatMap((v) => (sameBox(v.box, v.held) ? [] : [v.cell])))
+  const loops = new Set<number>()
+  for (const c of calls) if (c.tile > 0) loops.add(c.segment)
+  const byBands = new Set<number>()
+  const look = (v: View): void => {
+    if (v.box !== v.held && !sameBox(v.box, v.held)) byBands.add(v.cell)
+  }
+  if (loops.size)
+    for (const c of calls)
+      if (loops.has(c.segment)) {
+        c.ins.forEach(look)
+        c.outs.forEach(look)
+      }
   return rowsOf(cells.filter((c) => c.scope === 'whole' && c.bytes >= SMALL_BYTES && !byBands.has(c.id))).filter(
     (row) => row.length > 1,
   )

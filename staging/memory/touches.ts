@@ -5,7 +5,6 @@
 // can come and go on their own; a row of values is cut where one gives way to the next. Worked example: a value of 10 pages, written in 5 bands of 2 pages by segment 0 and read
 // by segment 3: five parts with two stays each, the k-th of them in the k-th tile.
 import { pagesFor, pagesIn } from '../core/bytes'
-import { type Box, elementsOf, shapeOf } from '../core/box'
 import { type DType, dtypeBytes, type Graph } from '../graph/graph'
 import { opDef } from '../ops/registry'
 import { type Call, type Segment, tilesOf, type View } from '../plan/plan'
@@ -38,13 +37,12 @@ const MOST_SMALL = 4096
 export const bytesTouched = (v: View, natural: readonly number[], dtype: DType): readonly [number, number] => {
   const e = dtypeBytes[dtype]
   if (natural.length !== 4) return [0, natural.reduce((n, d) => n * d, e)]
-  if (v.box === v.held) return [0, elementsOf(shapeOf(v.held)) * e]
-  const size = (b: Box, i: 0 | 1 | 2 | 3): number => b[i][1] - b[i][0]
-  const [h, w, c] = [size(v.held, 2), size(v.held, 3), size(v.held, 1)]
-  const at = (bi: number, hi: number, wi: number): number =>
-    (((bi - v.held[0][0]) * h + (hi - v.held[2][0])) * w + (wi - v.held[3][0])) * c
-  const lo = at(v.box[0][0], v.box[2][0], v.box[3][0])
-  const hi = at(v.box[0][1] - 1, v.box[2][1] - 1, v.box[3][1] - 1) + c
+  const [B, C, H, W] = v.held
+  const [h, w, c] = [H[1] - H[0], W[1] - W[0], C[1] - C[0]]
+  if (v.box === v.held) return [0, (B[1] - B[0]) * h * w * c * e]
+  const [b, , y, x] = v.box
+  const lo = (((b[0] - B[0]) * h + (y[0] - H[0])) * w + (x[0] - W[0])) * c
+  const hi = (((b[1] - 1 - B[0]) * h + (y[1] - 1 - H[0])) * w + (x[1] - 1 - W[0])) * c + c
   return [lo * e, hi * e]
 }
 
@@ -75,8 +73,12 @@ const partOf = (starts: Starts, page: number): number => {
 const tiledStorages = (segments: readonly Segment[], calls: readonly Call[], at: Placement): ReadonlySet<number> => {
   const out = new Set<number>()
   const tiled = segments.map((s) => tilesOf(s.grid) > 1)
+  const touched = (v: View): void => void out.add(at.places[v.cell]!.storage)
   for (const call of calls)
-    if (tiled[call.segment]) for (const v of [...call.ins, ...call.outs]) out.add(at.places[v.cell]!.storage)
+    if (tiled[call.segment]) {
+      call.ins.forEach(touched)
+      call.outs.forEach(touched)
+    }
   return new Set([...out].filter((s) => mayMove(at.kinds[s]!)))
 }
 
@@ -112,8 +114,9 @@ export const touches = (
   ): void => {
     if (hi <= lo) return
     const starts = parts[storage]!
-    const end = partOf(starts, pagesIn(hi - 1))
-    for (let c = partOf(starts, pagesIn(lo)); c <= end; c++) {
+    const one = starts.length === 1
+    const end = one ? 0 : partOf(starts, pagesIn(hi - 1))
+    for (let c = one ? 0 : partOf(starts, pagesIn(lo)); c <= end; c++) {
       const list = stays[storage]![c]!
       const last = list[list.length - 1]
       if (last && (last.last >= p || (last.segment === segment && (rule === 'segment' || last.last >= p - 1)))) {
@@ -130,9 +133,9 @@ export const touches = (
       const [lo, hi] = bytesTouched(v, value.shape, value.dtype)
       touch(storage, offset + lo, offset + hi, calls, call.segment, writes)
     }
-    const overwritten = call.op < 0 ? [] : (opDef(call.kind).mutates ?? [])
-    call.ins.forEach((v, k) => view(v, overwritten.includes(k) || call.beside !== undefined))
-    call.outs.forEach((v) => view(v, true))
+    const overwritten = call.op < 0 ? undefined : opDef(call.kind).mutates
+    for (let k = 0; k < call.ins.length; k++) view(call.ins[k]!, (overwritten?.includes(k) ?? false) || call.beside !== undefined)
+    for (let k = 0; k < call.outs.length; k++) view(call.outs[k]!, true)
     if (call.workspace) {
       const { storage, offset } = at.places[call.workspace.cell]!
       touch(storage, offset, offset + call.workspace.bytes, calls, call.segment, true)

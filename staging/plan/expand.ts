@@ -12,12 +12,13 @@ import { isBf16 } from '../graph/check'
 import { type Graph, type Op, valueBytes, dtypeBytes, isFed, isPersistent, isResult, type ValueId } from '../graph/graph'
 import { type Choice, type Costs, fastest } from '../graph/machine'
 import { wholeShape } from '../graph/ranks'
-import { callKey } from '../ops/callkey'
+import { alignmentOf, anchorOf, callKey, type Windowed, windowedOf } from '../ops/callkey'
 import { asShape, type CallShapes, type Whereabouts } from '../ops/op'
 import { opDef } from '../ops/registry'
 import {
   type Call,
   type CellScope,
+  type Grid,
   type Keep,
   type Plumbing,
   type Segment,
@@ -84,11 +85,66 @@ export const callShapes = (graph: Graph, ins: readonly View[], outs: readonly Vi
   }
 }
 
+interface Alike {
+  readonly kinds: readonly string[]
+  readonly of: readonly number[]
+}
+
+/** What the tiles of a loop cost at one of its steps: those whose boxes have one shape, and meet borders alike, cost the same. */
+class StepCosts {
+  private readonly choices: (Choice | undefined)[] = []
+  /** For each dimension, what is alike along it, and which of that each index is. */
+  private readonly alike: Readonly<Record<'B' | 'H' | 'W', Alike>>
+
+  constructor(
+    graph: Graph,
+    private readonly known: Known,
+    private readonly op: Op,
+    step: Step,
+    grid: Grid,
+  ) {
+    const slices = step.slices!
+    const values = [...op.ins, ...op.outs].map((v) => graph.values[v]!)
+    const windowed = known.windowsOf(op)
+    const anchor = anchorOf(op.kind, op.ins.length)
+    const at = (operand: number, dim: 'B' | 'H' | 'W', i: number, d: 0 | 2 | 3): Range =>
+      slices[operand]?.[dim][i] ?? [0, values[operand]?.shape[d] ?? 1]
+    const along = (dim: 'B' | 'H' | 'W', d: 0 | 2 | 3): Alike => {
+      const windows = windowed.filter((w) => w.d === d)
+      const kinds: string[] = []
+      const of = new Array<number>(grid[dim])
+      for (let i = 0; i < grid[dim]; i++) {
+        let kind = ''
+        for (const s of slices) kind += s ? `${s[dim][i]![1] - s[dim][i]![0]},` : ','
+        for (const { operand, windows: a } of windows)
+          kind += `|${alignmentOf(a, at(anchor, dim, i, d), at(operand, dim, i, d)[0], wholeShape(graph, values[operand]!)[d] ?? 1)}`
+        const known = kinds.indexOf(kind)
+        of[i] = known < 0 ? kinds.push(kind) - 1 : known
+      }
+      return { kinds, of }
+    }
+    this.alike = { B: along('B', 0), H: along('H', 2), W: along('W', 3) }
+  }
+
+  at(t: TileIndex, shapes: () => CallShapes): Choice {
+    const { B, H, W } = this.alike
+    const [b, h, w] = [B.of[t.B]!, H.of[t.H]!, W.of[t.W]!]
+    const key = (b * H.kinds.length + h) * W.kinds.length + w
+    const known = this.choices[key] ?? this.known.tileCost(this.op, `${B.kinds[b]};${H.kinds[h]};${W.kinds[w]}`, shapes)
+    this.choices[key] = known
+    return known
+  }
+}
+
 /** What every expansion of a graph for a machine finds again: full boxes, and the ways to run calls. */
 class Known {
   readonly boxes: readonly Box[]
   private readonly whole: (Choice | undefined)[] = []
   private readonly costs = new Map<string, Choice>()
+  private readonly plumbing = new Map<string, number>()
+  private readonly alike = new Map<string, Choice>()
+  private readonly windows: (readonly Windowed[] | undefined)[] = []
+  private readonly steps = new WeakMap<Step, StepCosts>()
 
   constructor(
     private readonly graph: Graph,
@@ -107,6 +163,46 @@ class Known {
     return c
   }
 
+  /** The windowed operands of an op: those of its tiles, too. */
+  windowsOf(op: Op): readonly Windowed[] {
+    const shape = (v: ValueId): readonly number[] => this.graph.values[v]!.shape
+    const known = this.windows[op.id] ?? windowedOf(op.kind, op.attrs, { ins: op.ins.map(shape), outs: op.outs.map(shape) })
+    this.windows[op.id] = known
+    return known
+  }
+
+  /** What a step of a loop costs at its tiles. */
+  stepCosts(step: Step, grid: Grid): StepCosts {
+    const known = this.steps.get(step) ?? new StepCosts(this.graph, this, this.graph.ops[step.op]!, step, grid)
+    this.steps.set(step, known)
+    return known
+  }
+
+  /** What a tile of an op costs; `like` is equal for tiles whose boxes have one shape and meet borders alike. */
+  tileCost(op: Op, like: string, shapes: () => CallShapes): Choice {
+    const key = `${op.id} ${like}`
+    const known = this.alike.get(key) ?? this.cost(op, shapes())
+    this.alike.set(key, known)
+    return known
+  }
+
+  /** What moves or fills boxes, and has no attributes that tell calls apart, costs the same for boxes of the same shape. */
+  plumbingSeconds(kind: Plumbing, attrs: Record<string, number>, ins: readonly View[], outs: readonly View[]): number {
+    const seconds = (): number => this.machine.seconds(kind, attrs, callShapes(this.graph, ins, outs))
+    if (kind === 'merge_moments') return seconds()
+    const key = `${kind} ${this.shapeKey(outs[0]!)}${ins[0] ? ` ${this.shapeKey(ins[0])}` : ''}`
+    const known = this.plumbing.get(key) ?? seconds()
+    this.plumbing.set(key, known)
+    return known
+  }
+
+  private shapeKey({ value, box: [b, c, h, w] }: View): string {
+    const v = this.graph.values[value]!
+    return v.shape.length === 4
+      ? `${v.dtype}${b[1] - b[0]},${c[1] - c[0]},${h[1] - h[0]},${w[1] - w[0]}`
+      : `${v.dtype}${v.shape.join()}`
+  }
+
   /** An op over whole values costs the same wherever they lie. */
   wholeCost(op: Op, ins: readonly View[], outs: readonly View[]): Choice {
     const cost = this.whole[op.id] ?? this.cost(op, callShapes(this.graph, ins, outs))
@@ -114,7 +210,28 @@ class Known {
     return cost
   }
 }
+
 const knownFor = onceForPair((graph: Graph, machine: Costs) => new Known(graph, machine))
+
+const indexOfLargest = (ranges: readonly Range[]): number =>
+  ranges.reduce((best, r, i) => (r[1] - r[0] > ranges[best]![1] - ranges[best]![0] ? i : best), 0)
+
+/** The scratch that a step of a loop takes at its largest tile. */
+export const tileScratch = (graph: Graph, machine: Costs, step: Step, grid: Grid): number => {
+  const op = graph.ops[step.op]!
+  const known = knownFor(graph, machine)
+  const first = step.slices!.find((s) => s !== null)
+  if (!first) return 0
+  const t = { index: 0, B: indexOfLargest(first.B), H: indexOfLargest(first.H), W: indexOfLargest(first.W) }
+  const views = (): readonly View[] =>
+    [...op.ins, ...op.outs].map((value, i) => {
+      const held = known.boxes[value]!
+      const slices = step.slices![i]
+      return { cell: -1, value, held, box: slices ? boxAt(slices, graph.values[value]!.shape, t) : held }
+    })
+  const shapes = (): CallShapes => callShapes(graph, views().slice(0, op.ins.length), views().slice(op.ins.length))
+  return known.stepCosts(step, grid).at(t, shapes).workspace
+}
 
 class Expander {
   readonly cells: GrowingCell[] = []
@@ -190,7 +307,9 @@ class Expander {
       if (other !== undefined && other !== at) this.join(other, at)
       if (isBeside) this.underWay.set(cell, at)
     }
-    for (const cell of cellsOf(call)) touch(cell)
+    for (const v of call.ins) touch(v.cell)
+    for (const v of call.outs) touch(v.cell)
+    if (call.workspace) touch(call.workspace.cell)
     this.calls.push(call)
   }
 
@@ -205,12 +324,9 @@ class Expander {
   }
 
   plumb(kind: Plumbing, attrs: Record<string, number>, ins: View[], outs: View[], segment: number, tile: number): void {
-    const bytes = [...ins, ...outs].reduce(
-      (n, v) => n + elementsOf(shapeOf(v.box)) * dtypeBytes[this.graph.values[v.value]!.dtype],
-      0,
-    )
-    const seconds = this.machine.seconds(kind, attrs, callShapes(this.graph, ins, outs))
-    this.emit({ kind, op: -1, segment, tile, attrs, ins, outs, workspace: null, seconds: bytes ? seconds : 0 })
+    const isSome = [...ins, ...outs].some((v) => v.box.every((r) => r[1] > r[0]))
+    const seconds = isSome ? this.known.plumbingSeconds(kind, attrs, ins, outs) : 0
+    this.emit({ kind, op: -1, segment, tile, attrs, ins, outs, workspace: null, seconds })
   }
 
   private untiled(step: Step, segment: number): void {
@@ -235,6 +351,7 @@ class TiledSegment {
   private readonly locals = new Map<string, number>()
   /** Where each value made in the current tile is, and what box that holds. */
   private here = new Map<ValueId, View>()
+  private readonly costs: readonly StepCosts[]
 
   constructor(
     private readonly x: Expander,
@@ -242,6 +359,7 @@ class TiledSegment {
     private readonly s: number,
   ) {
     this.keeps = new Map(seg.keeps.map((k) => [k.value, k]))
+    this.costs = seg.body.map((step) => x.known.stepCosts(step, seg.grid))
   }
 
   run(): void {
@@ -299,7 +417,7 @@ class TiledSegment {
     const op = this.x.graph.ops[step.op]!
     const ins = op.ins.map((v, i) => this.input(op, v, step.slices![i]!, `${k}.in${i}`, t))
     const outs = op.outs.map((v, i) => this.output(op, step, v, i, ins, `${k}.out${i}`, t))
-    const { seconds, workspace, way } = this.x.known.cost(op, callShapes(this.x.graph, ins, outs))
+    const { seconds, workspace, way } = this.costs[k]!.at(t, () => callShapes(this.x.graph, ins, outs))
     const scratch =
       workspace > 0 ? { cell: this.local(`${k}.ws`, `${op.layer} workspace`, null, workspace), bytes: workspace } : null
     this.x.emit({

@@ -4,11 +4,18 @@
 import type { Either } from 'fp-ts/Either'
 import type { StageError } from '../core/errors'
 import type { Graph } from '../graph/graph'
-import type { Machine } from '../graph/machine'
+import type { Link, Machine } from '../graph/machine'
 import type { ChosenSegment } from '../tile/segmentation'
 import { type Layout, packedAs } from './layout'
-import { swapAll, swapUntil } from './belady'
-import { leastPages, type PlannedStays } from './stays'
+import { swapUntil } from './belady'
+import { leastPages, leastSwappingAll, type PlannedStays } from './stays'
+
+/** What a step takes at least, where its segments are known: atleast.ts. */
+export interface AtLeast {
+  readonly pages: number
+  /** In a budget, on a link. */
+  readonly seconds: (budgetPages: number, link: Link) => number
+}
 
 export interface Candidate {
   readonly layout: Layout
@@ -18,6 +25,8 @@ export interface Candidate {
   readonly computeSeconds?: number
   /** A bound on `least` from below, where one is known without laying it out. */
   readonly atLeastPages?: number
+  /** Nothing that these bounds rule out need be laid out. */
+  readonly atLeast?: AtLeast
   /** The tiles of the step, where it is nothing but tiles: an improver may start from them. */
   readonly tiles?: readonly ChosenSegment[]
 }
@@ -64,7 +73,7 @@ export const resident = (loose: Layout): Candidate => {
 /** As much leaves as the budget demands. */
 export const swappingOnDemand = (layout: Layout): Candidate => ({
   layout,
-  least: leastPages(swapAll(layout.planned), layout.calls.length),
+  least: leastSwappingAll(layout.planned, layout.calls.length),
   fit: (budget) => swapUntil(layout.planned, layout.calls, budget),
 })
 
@@ -76,16 +85,26 @@ export interface Deferred extends Candidate {
 export const deferred = (
   computeSeconds: number,
   make: () => Candidate,
-  known: Pick<Candidate, 'atLeastPages' | 'tiles'> = {},
+  known: Pick<Candidate, 'atLeastPages' | 'tiles'> & { readonly atLeast?: () => AtLeast } = {},
 ): Deferred => {
   let made: Candidate | undefined
+  let least: AtLeast | undefined
+  const { atLeast, ...others } = known
   const candidate = (): Candidate => {
     made ??= make()
     return made
   }
   return {
     computeSeconds,
-    ...known,
+    ...others,
+    ...(atLeast
+      ? {
+          get atLeast() {
+            least ??= atLeast()
+            return least
+          },
+        }
+      : {}),
     get isLaidOut() {
       return made !== undefined
     },

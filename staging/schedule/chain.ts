@@ -11,6 +11,7 @@ import type { ForwardPieces } from '../tile/pieces'
 import { isTiled, segmentsOf } from '../tile/segments'
 import type { Action, ChainStage, StageOption } from './chaindp'
 import { inCoreLayout } from './incore'
+import { onceFor } from './remember'
 import { againOps, type Keeping, makersOf, runsOf, type Stage, stagesAt, withReruns } from './rerun'
 import { NO_TILES, stageTiles, tiledSizes } from './stagetiles'
 
@@ -26,12 +27,12 @@ export interface Chain {
 const MOST_STAGES = 128
 const MOST_DROPS = 5
 
-export const opCosts = (graph: Graph, machine: Machine): readonly OpCost[] => {
+export const opCosts = onceFor((graph, machine): readonly OpCost[] => {
   const costs: OpCost[] = graph.ops.map(() => ({ seconds: 0, workspaceBytes: 0 }))
   for (const c of inCoreLayout(graph, machine).calls)
     costs[c.op] = { seconds: c.seconds, workspaceBytes: c.workspace?.bytes ?? 0 }
   return costs
-}
+})
 
 const NOTHING: ReadonlySet<ValueId> = new Set()
 

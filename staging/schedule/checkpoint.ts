@@ -3,6 +3,7 @@
 // With n layers, sqrt(n) blocks need about 2 sqrt(n) values; the best number for a budget is found by trying them all.
 import { right } from 'fp-ts/Either'
 import { balancedCuts, type ForwardProfile, profileForward, splitAt } from '../tile/cuts'
+import { atLeastResident } from './atleast'
 import { type Candidate, deferred, type Planner, resident } from './candidate'
 import { opCosts } from './chain'
 import { untiled } from './incore'
@@ -42,7 +43,8 @@ export const checkpointSqrt =
     const candidate = (cuts: readonly number[]): Candidate => {
       const segments = untiled(graph, splitAt(ids, cuts))
       const seconds = segments.reduce((n, s) => n + s.body.reduce((m, step) => m + costs[step.op]!.seconds, 0), 0)
-      return deferred(seconds, () => resident(layOut(graph, segments, machine, { packing: 'rows' })))
+      const make = (): Candidate => resident(layOut(graph, segments, machine, { packing: 'rows' }))
+      return deferred(seconds, make, { atLeast: () => atLeastResident(graph, segments, machine) })
     }
     return right(
       splitsOf(profile, { ...CHECKPOINT_SQRT, ...options })

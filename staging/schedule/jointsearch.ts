@@ -9,6 +9,7 @@ import { certain } from '../core/certain'
 import { type Graph, isPersistent, type OpId, type ValueId, valueBytes } from '../graph/graph'
 import type { Link, Machine } from '../graph/machine'
 import { cutForLink } from './activations'
+import { atLeastOf } from './atleast'
 import { computeSeconds } from './bound'
 import { type Candidate, type Deferred, deferred, type Planner, swappingOnDemand } from './candidate'
 import { opCosts } from './chain'
@@ -34,43 +35,61 @@ interface Order {
   readonly forwardSeconds: number
 }
 
-/** What the backward's stretches make again, kept up to date while values go. */
+const NO_VALUE = -1
+
+/** What the backward's stretches make again, kept up to date while values go; flat arrays, since it is asked very often. */
 class Going {
   readonly gone = new Set<ValueId>()
-  private readonly there: Set<ValueId>
+  private readonly there: Uint8Array
   /** What each stretch finds whole, and makes again. */
   private readonly found: ReadonlySet<ValueId>[] = []
   private readonly seconds: number[] = []
   private readonly users = new Map<ValueId, Set<number>>()
+  /** What each stretch reads that is made by an op. */
+  private readonly reads: readonly (readonly ValueId[])[]
+  /** The op that makes a value, and -1; of what each op reads, what is made by an op. */
+  private readonly maker: Int32Array
+  private readonly made: readonly (readonly ValueId[])[]
+  /** In which closure an op was last made again. */
+  private readonly again: Int32Array
+  private closures = 0
+  private readonly pending: ValueId[] = []
   againSeconds = 0
 
   constructor(private readonly j: Joint) {
-    this.there = new Set(thereFor(j, this.gone))
+    const { graph, makers } = j
+    this.there = new Uint8Array(graph.values.length)
+    for (const v of thereFor(j, this.gone)) this.there[v] = 1
+    this.maker = Int32Array.from(graph.values, (v) => makers.get(v.id)?.id ?? -1)
+    this.again = new Int32Array(graph.ops.length)
+    const isMade = (v: ValueId): boolean => this.maker[v]! >= 0
+    this.made = graph.ops.map((op) => op.ins.filter(isMade))
+    this.reads = j.backward.map((s) => s.ops.flatMap((id) => this.made[id]!))
     j.backward.forEach((_, i) => this.look(i))
   }
 
-  /** What a stretch finds and makes again, without a value. */
-  private closure(i: number, without?: ValueId): { readonly found: ReadonlySet<ValueId>; readonly seconds: number } {
-    const { graph, makers, costs } = this.j
-    const found = new Set<ValueId>()
-    const again = new Set<OpId>()
+  /** Seconds of what a stretch makes again, without a value; tells what it finds whole. */
+  private closure(i: number, without: ValueId, found?: Set<ValueId>): number {
+    const { costs } = this.j
+    const { there, maker, made, again, pending } = this
+    const now = ++this.closures
     let seconds = 0
-    const pending: ValueId[] = this.j.backward[i]!.ops.flatMap((id) => graph.ops[id]!.ins)
+    for (const v of this.reads[i]!) pending.push(v)
     for (let v = pending.pop(); v !== undefined; v = pending.pop()) {
-      const maker = makers.get(v)
-      if (!maker) continue
-      if (v !== without && this.there.has(v)) found.add(v)
-      else if (!again.has(maker.id)) {
-        again.add(maker.id)
-        seconds += costs[maker.id]!.seconds
-        pending.push(...maker.ins)
+      const op = maker[v]!
+      if (v !== without && there[v] === 1) found?.add(v)
+      else if (again[op] !== now) {
+        again[op] = now
+        seconds += costs[op]!.seconds
+        for (const w of made[op]!) pending.push(w)
       }
     }
-    return { found, seconds }
+    return seconds
   }
 
   private look(i: number): void {
-    const { found, seconds } = this.closure(i)
+    const found = new Set<ValueId>()
+    const seconds = this.closure(i, NO_VALUE, found)
     for (const v of this.found[i] ?? []) this.users.get(v)!.delete(i)
     for (const v of found) {
       const users = this.users.get(v) ?? new Set<number>()
@@ -85,14 +104,14 @@ class Going {
   /** Seconds that it costs more if a value goes, too. */
   price(v: ValueId): number {
     let more = 0
-    for (const i of this.users.get(v) ?? []) more += this.closure(i, v).seconds - this.seconds[i]!
+    for (const i of this.users.get(v) ?? []) more += this.closure(i, v) - this.seconds[i]!
     return more
   }
 
   /** Lets it go: the values whose price that changes. */
   go(v: ValueId): ReadonlySet<ValueId> {
     const users = [...(this.users.get(v) ?? [])]
-    this.there.delete(v)
+    this.there[v] = 0
     this.gone.add(v)
     for (const i of users) this.look(i)
     return new Set(users.flatMap((i) => [...this.found[i]!]))
@@ -134,12 +153,17 @@ interface Choice extends Limits {
 const candidateOf = (graph: Graph, machine: Machine, { gone, persistents, ...limits }: Choice): Deferred => {
   const { joint, values, againSeconds, seconds } = orderOf(graph, machine)
   const out = new Set(values.slice(0, gone))
+  let made: readonly Segment[] | undefined
   const segments = (): readonly Segment[] => {
+    if (made) return made
     const tiled = jointSegments(joint, out, limits)
-    return isLeft(tiled) ? certain('whole values are always legal')(jointSegments(joint, out, UNLIMITED)) : tiled.right
+    made = isLeft(tiled) ? certain('whole values are always legal')(jointSegments(joint, out, UNLIMITED)) : tiled.right
+    return made
   }
-  return deferred(LEAST * (seconds + againSeconds[gone]!), () =>
-    swappingOnDemand(cutForLink(layOut(graph, segments(), machine, { packing: 'rows', persistents }), machine.link)),
+  return deferred(
+    LEAST * (seconds + againSeconds[gone]!),
+    () => swappingOnDemand(cutForLink(layOut(graph, segments(), machine, { packing: 'rows', persistents }), machine.link)),
+    { atLeast: () => atLeastOf(graph, segments(), machine, persistents) },
   )
 }
 const UNLIMITED: Limits = { forward: Infinity, backward: Infinity }

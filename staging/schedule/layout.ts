@@ -30,9 +30,10 @@ const placed = (
   { rule, packing, persistents }: Placing,
 ): Layout => {
   const placement = place(cells, calls, packing, persistents)
-  const planned = touches(graph, segments, calls, placement, rule).map(
-    (c): PlannedStays => ({ ...c, kind: placement.kinds[c.storage]!, swapped: c.stays.slice(1).map(() => false) }),
-  )
+  const planned = touches(graph, segments, calls, placement, rule).map(({ storage, from, to, stays }): PlannedStays => {
+    const swapped = new Array<boolean>(stays.length - 1).fill(false)
+    return { storage, from, to, stays, kind: placement.kinds[storage]!, swapped }
+  })
   const { storages, places, kinds } = placement
   return { graph, segments, cells, calls, storages, places, kinds, planned: planned }
 }

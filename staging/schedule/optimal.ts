@@ -6,8 +6,10 @@ import { certain } from '../core/certain'
 import { pagesIn } from '../core/bytes'
 import { valueBytes, type Graph, isPersistent } from '../graph/graph'
 import type { Machine } from '../graph/machine'
+import type { Segment } from '../plan/plan'
 import { isTiled, segmentsOf } from '../tile/segments'
-import { type Candidate, deferred, type Planner, type Refiner, resident } from './candidate'
+import { atLeastOf, atLeastResident } from './atleast'
+import { type AtLeast, type Candidate, deferred, type Planner, type Refiner, resident } from './candidate'
 import { type Chain, chainOf, tiledChainOf } from './chain'
 import { ALL_RULES, type ChainRules, type ChainStage, type SolvedChain, solveChain } from './chaindp'
 import { type Layout, layOut } from './layout'
@@ -97,25 +99,33 @@ export class OptimalChain {
   }
 
   candidate(slots: number, rule: (layout: Layout) => Candidate): Candidate {
-    return deferred(this.leastSeconds(slots), () => rule(this.layout(slots)))
+    return deferred(this.leastSeconds(slots), () => rule(this.layout(slots)), {
+      atLeast: () => atLeastOf(this.chain.graph, this.segments(slots), this.machine),
+    })
   }
 
   /** All on the device. */
   resident(slots: number): Candidate {
     const atLeastPages = pagesIn(this.persistentBytes + this.bytes(slots) * HELD_LOW)
-    return deferred(this.leastSeconds(slots), () => resident(this.layout(slots)), { atLeastPages })
+    const atLeast = (): AtLeast => atLeastResident(this.chain.graph, this.segments(slots), this.machine)
+    return deferred(this.leastSeconds(slots), () => resident(this.layout(slots)), { atLeastPages, atLeast })
   }
+
+  private segments(slots: number): readonly Segment[] {
+    const { graph, stages, keeping } = this.chain
+    if (this.latest?.slots === slots) return this.latest.segments
+    const runs = runsOf(graph, stages, keeping, this.solved.actions(slots))
+    this.latest = { slots, segments: certain("a chain's stages are legal with every option")(segmentsOf(graph, runs)) }
+    return this.latest.segments
+  }
+  private latest: { readonly slots: number; readonly segments: readonly Segment[] } | undefined
 
   layout(slots: number): Layout {
     const actions = this.solved.actions(slots)
     const key = actions.map((a) => `${a.tag}${a.stage}${a.tag === 'pass' ? '' : `:${a.option}`}`).join()
     const known = this.layouts.get(key)
     if (known) return known
-    const { graph, stages, keeping } = this.chain
-    const segments = certain("a chain's stages are legal with every option")(
-      segmentsOf(graph, runsOf(graph, stages, keeping, actions)),
-    )
-    const layout = layOut(graph, segments, this.machine, { packing: 'rows' })
+    const layout = layOut(this.chain.graph, this.segments(slots), this.machine, { packing: 'rows' })
     this.layouts.set(key, layout)
     if (this.layouts.size > REMEMBERED) this.layouts.delete(this.layouts.keys().next().value!)
     return layout

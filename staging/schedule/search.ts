@@ -18,7 +18,7 @@ import { scheduleSwaps } from './swaptimes'
 import { recomputableOf } from './recomputed'
 import { PREDICTING } from './predicting'
 import { planners, strategies } from './strategies'
-import { tightestCall } from './stays'
+import { leastPages, type PlannedStays, tightestCall } from './stays'
 
 export interface CompileOptions {
   readonly strategy: string
@@ -73,7 +73,9 @@ interface Best {
 /** The fastest plan of the candidates seen so far, of one strategy after the other. */
 class Search {
   best: Best | null = null
-  smallest: Candidate | null = null
+  private smallest: Candidate | null = null
+  /** What is listed and surely needs more than there is: of interest only where nothing fits. */
+  private readonly large: Candidate[] = []
   /** Whose algorithms are planned with. */
   machine: Machine
 
@@ -92,13 +94,36 @@ class Search {
     return this.best !== null && atLeastSeconds(layout, this.pages, this.o.machine.link) >= this.best.seconds
   }
 
-  /** Not worth laying out. */
-  private hopeless(c: Candidate): boolean {
-    const slow = this.best !== null && (c.computeSeconds ?? 0) >= this.best.seconds
-    const large = this.best !== null && (c.atLeastPages ?? 0) > this.pages
+  /** Of what is not worth laying out, a bound on the pages that it needs. */
+  private hopeless(c: Candidate): number | undefined {
     this.o.count?.('offered')
-    if (!slow && !large) this.o.count?.('laid out')
-    return slow || large
+    if (this.isSlow(c)) return c.atLeastPages ?? 0
+    if (this.isLarge(c)) return Math.max(c.atLeast?.pages ?? 0, c.atLeastPages ?? 0)
+    this.o.count?.('laid out')
+    return undefined
+  }
+
+  private isSlow(c: Candidate): boolean {
+    if (!this.best) return false
+    return (
+      (c.computeSeconds ?? 0) >= this.best.seconds ||
+      (c.atLeast?.seconds(this.pages, this.o.machine.link) ?? 0) >= this.best.seconds
+    )
+  }
+
+  private isLarge(c: Candidate): boolean {
+    return (c.atLeast?.pages ?? 0) > this.pages || (this.best !== null && (c.atLeastPages ?? 0) > this.pages)
+  }
+
+  /** The one that needs least of all that were offered. */
+  get least(): Candidate | null {
+    for (const c of this.large.sort((a, b) => a.atLeast!.pages - b.atLeast!.pages))
+      if (c.atLeast!.pages < (this.smallest?.least ?? Infinity)) this.note(c)
+    return this.smallest
+  }
+
+  private note(c: Candidate): void {
+    if (!this.smallest || c.least < this.smallest.least) this.smallest = c
   }
 
   /** A laid out candidate's seconds; Infinity where it does not fit, or cannot be the fastest. */
@@ -112,26 +137,33 @@ class Search {
   }
 
   /**
-   * All that the planner lists: the least that it may need, by the bounds of those that are not laid out. One that fits and
-   * hardly waits lets the planner skip those that compute more.
+   * All that the planner lists, or all until one is enough: the least that it may need, by the bounds of those that are not laid
+   * out. One that fits and hardly waits lets the planner skip those that compute more.
    */
-  private list(candidates: Iterator<Candidate, unknown, boolean>, strategy: string): number {
+  private list(
+    candidates: Iterator<Candidate, unknown, boolean>,
+    strategy: string,
+    isEnough: (c: Candidate) => boolean = () => false,
+  ): number {
     let goodEnough = false
     let least = Infinity
     for (let next = candidates.next(goodEnough); !next.done; next = candidates.next(goodEnough)) {
       const c = next.value
       goodEnough = false
-      if (this.hopeless(c)) {
-        least = Math.min(least, c.atLeastPages ?? 0)
+      const hopeless = this.hopeless(c)
+      if (hopeless !== undefined) {
+        least = Math.min(least, hopeless)
+        if (!this.best) this.large.push(c)
         continue
       }
       least = Math.min(least, c.least)
-      if (!this.smallest || c.least < this.smallest.least) this.smallest = c
+      this.note(c)
       // What would wait too long may wait less in less memory; what computes too long would compute more.
       goodEnough =
         this.best !== null && computeSeconds(c.layout) >= this.best.seconds
           ? c.least <= this.pages
           : this.consider(c, strategy) <= HARDLY_WAITS * computeSeconds(c.layout)
+      if (isEnough(c)) break
     }
     return least
   }
@@ -144,7 +176,8 @@ class Search {
     let least = this.list(listed.right, strategy)
     const smaller = small && least > this.pages ? small(this.graph, this.machine) : null
     if (smaller && isLeft(smaller)) return smaller
-    if (smaller) least = Math.min(least, this.list(smaller.right, strategy))
+    const fits = (c: Candidate): boolean => c.least <= this.pages
+    if (smaller) least = Math.min(least, this.list(smaller.right, strategy, fits))
     if (refiner && least <= this.pages)
       this.answer(refiner(this.graph, this.machine, this.pages, this.best?.seconds ?? Infinity), strategy)
     return right(undefined)
@@ -152,7 +185,7 @@ class Search {
 
   private answer(refined: Iterator<Candidate, unknown, number>, strategy: string): void {
     for (let next = refined.next(Infinity); !next.done; )
-      next = refined.next(this.hopeless(next.value) ? Infinity : this.consider(next.value, strategy))
+      next = refined.next(this.hopeless(next.value) === undefined ? this.consider(next.value, strategy) : Infinity)
   }
 
   /** From the best plan, whosever it is. */
@@ -205,13 +238,19 @@ export const search = (graph: Graph, o: CompileOptions): Either<StageError, Unpa
     if (o.method?.improver) found.improve(o.method.improver, o.strategy)
     if (found.best?.plan.strategy === 'in-core') break
   }
-  return found.best ? right(found.best.plan) : left(infeasible(found.smallest, o))
+  return found.best ? right(found.best.plan) : left(infeasible(found.least, o))
+}
+
+/** With all away that can leave; what moves nothing early needs no more than its least either way. */
+const tightestOf = (c: Candidate): readonly PlannedStays[] => {
+  const all = c.fit(0)
+  return leastPages(all, c.layout.calls.length) === c.least ? all : c.fit(c.least)
 }
 
 const infeasible = (smallest: Candidate | null, o: CompileOptions): StageError => {
   if (!smallest)
     return { tag: 'BudgetInfeasible', strategy: o.strategy, budgetBytes: o.budgetBytes, smallestBytes: Infinity, inTheWay: [] }
-  const planned = smallest.fit(smallest.least)
+  const planned = tightestOf(smallest)
   const { call } = tightestCall(planned, smallest.layout.calls.length)
   return {
     tag: 'BudgetInfeasible',

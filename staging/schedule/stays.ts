@@ -121,6 +121,25 @@ export const tightestCall = (
 /** The least pages with which these swaps work: each swap out waited for at once, each swap in as its planner says. */
 export const leastPages = (planned: readonly PlannedStays[], calls: number): number => tightestCall(planned, calls).pages
 
+/** `leastPages` where all that may leave is away in every gap, without making those stays. */
+export const leastSwappingAll = (planned: readonly PlannedStays[], calls: number): number => {
+  const by = new Int32Array(calls + 1)
+  for (const t of planned) {
+    const pages = t.to - t.from
+    const { stays } = t
+    const movable = canSwap(t)
+    let first = stays[0]!.first
+    for (let i = 0; i < stays.length; i++) {
+      const next = stays[i + 1]
+      if (next && !movable && !t.swapped[i]) continue
+      by[first]! += pages
+      by[Math.min(calls, stays[i]!.last + 1)]! -= pages
+      if (next) first = next.first
+    }
+  }
+  return mostHeld(by, calls)
+}
+
 const knownChanges = new WeakMap<readonly PlannedStays[], Int32Array>()
 
 /** `leastPages` of planned stays of which these gaps are swapped as well, without making them: for searches over what leaves. */
@@ -160,9 +179,9 @@ export const cutInto = (planned: readonly PlannedStays[], pages: number): readon
   planned.flatMap((t) => {
     if (!canSwap(t) || t.to - t.from <= pages) return [t]
     const count = Math.ceil((t.to - t.from) / pages)
-    return Array.from({ length: count }, (_, k) => ({
-      ...t,
-      from: t.from + k * pages,
-      to: Math.min(t.to, t.from + (k + 1) * pages),
-    }))
+    const { storage, stays, kind, swapped, timing } = t
+    return Array.from({ length: count }, (_, k) => {
+      const [from, to] = [t.from + k * pages, Math.min(t.to, t.from + (k + 1) * pages)]
+      return { storage, from, to, stays, kind, swapped, ...(timing ? { timing } : {}) }
+    })
   })

@@ -5,12 +5,11 @@
 import { isLeft, right } from 'fp-ts/Either'
 import { type Graph, trains } from '../graph/graph'
 import type { Machine } from '../graph/machine'
-import { type Segment, tilesOf } from '../plan/plan'
-import type { CallShapes } from '../ops/op'
-import type { OpCost } from '../tile/footprint'
+import { tilesOf } from '../plan/plan'
 import { type ForwardPieces, piecesOf } from '../tile/pieces'
 import { type ChosenSegment, segmentation, type SegmentationRules } from '../tile/segmentation'
 import { assemble, type Group } from '../tile/segments'
+import { atLeastOf, callSeconds, launchSeconds } from './atleast'
 import { type Candidate, type Deferred, deferred, type Planner, swappingOnDemand } from './candidate'
 import { opCosts } from './chain'
 import { inCoreRows } from './incore'
@@ -20,16 +19,6 @@ import { onceFor } from './remember'
 const TILE_SIZES = 12
 /** Of a step of training; of what only predicts, whose images are larger than any that is trained on. */
 const mostTiles = (graph: Graph): number => (trains(graph) ? 512 : 2048)
-/** Tiles may be faster than the whole on machines with caches; where op times are a roofline, halos and launches only add. */
-const surely = (machine: Machine): number => (machine.simulated ? 1 : 0.85)
-
-/** The smallest call of all and one that does next to nothing differ by this much at most. */
-const LAUNCH_SHARE = 0.9
-
-/** Tiles together compute what the whole does, and launch each call anew. */
-const atLeast = (s: Segment, costs: readonly OpCost[], launchSeconds: number): number =>
-  s.body.reduce((n, step) => n + costs[step.op]!.seconds, 0) +
-  (tilesOf(s.grid) - 1) * s.body.length * LAUNCH_SHARE * launchSeconds
 
 export interface TiledOptions {
   /** Choose borders knowing what crossing costs, too. */
@@ -41,12 +30,7 @@ export interface TiledOptions {
 }
 export const TILED: TiledOptions = { crossings: true, squares: true, join: true }
 
-/** One element copied. */
-const NEXT_TO_NOTHING: CallShapes = { ins: [[1, 1, 1, 1]], outs: [[1, 1, 1, 1]] }
-
-export const forwardPieces = onceFor((graph, machine) =>
-  piecesOf(graph, opCosts(graph, machine), machine.seconds('copy', {}, NEXT_TO_NOTHING)),
-)
+export const forwardPieces = onceFor((graph, machine) => piecesOf(graph, opCosts(graph, machine), launchSeconds(machine)))
 
 const groupsOf = (p: ForwardPieces, chosen: readonly ChosenSegment[]): readonly Group[] =>
   chosen.map(({ from, to, grid }) => ({ ops: p.ops.slice(from, to).flatMap((ops) => ops.map((o) => o.id)), grid }))
@@ -56,10 +40,11 @@ export const inTiles = (graph: Graph, machine: Machine, tiles: readonly ChosenSe
   const p = forwardPieces(graph, machine)
   const segments = assemble(graph, groupsOf(p, tiles))
   if (isLeft(segments)) return null
-  const costs = opCosts(graph, machine)
-  const seconds = segments.right.reduce((n, s) => n + atLeast(s, costs, p.launchSeconds), 0)
   const make = (): Candidate => swappingOnDemand(layOut(graph, segments.right, machine, { packing: 'rows' }))
-  return deferred(seconds * surely(machine), make, { tiles })
+  return deferred(callSeconds(graph, segments.right, machine), make, {
+    tiles,
+    atLeast: () => atLeastOf(graph, segments.right, machine),
+  })
 }
 
 /** Every piece on its own, on the grid that the rules give it. */
@@ -91,9 +76,9 @@ function* refine(
     const candidate = inTiles(graph, machine, chosen)
     if (!candidate) continue
     if (yield candidate) return
-    if (!candidate.isLaidOut) continue
-    idle = candidate.least < least ? 0 : idle + 1
-    least = Math.min(least, candidate.least)
+    const { pages } = candidate.atLeast!
+    idle = pages < least ? 0 : idle + 1
+    least = Math.min(least, pages)
   }
 }
 

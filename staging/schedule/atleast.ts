@@ -1,0 +1,236 @@
+// What a step of segments takes at least, before it is laid out: so that the search lays out none of those that cannot win or fit. In: the
+// training graph, its segments, a machine. Out: pages without which some call cannot run, and the least seconds in a budget.
+// Pages: what is always there, and the values that a segment touches from the first touch to the last; of a loop, the slices that a tile
+// holds at once, and what every tile reads or adds to. Seconds: tiles together compute what the whole does and launch each call anew;
+// and what a later segment reads of an earlier one, and does not fit beside what is always there, goes out before it and comes back.
+// Worked example, a budget of 6 pages of which parameters take 1: 9 pages between forward and backward leave 4 to be moved both ways.
+import { ALIGN_BYTES, alignUp, bytesOf, pagesFor, pagesIn } from '../core/bytes'
+import { dtypeBytes, type Graph, isFed, isPersistent, isResult, type ValueId, valueBytes } from '../graph/graph'
+import type { Machine } from '../graph/machine'
+import { type Persistents, SMALL_BYTES, TINY_BYTES } from '../memory/place'
+import { tileScratch } from '../plan/expand'
+import { type Segment, type Slices, tilesOf } from '../plan/plan'
+import type { CallShapes } from '../ops/op'
+import { opDef } from '../ops/registry'
+import type { OpCost } from '../tile/footprint'
+import type { AtLeast } from './candidate'
+import { opCosts } from './chain'
+
+/** Tiles may be faster than the whole on machines with caches; where op times are a roofline, halos and launches only add. */
+const surely = (machine: Machine): number => (machine.simulated ? 1 : 0.85)
+
+/** One element copied. */
+const NEXT_TO_NOTHING: CallShapes = { ins: [[1, 1, 1, 1]], outs: [[1, 1, 1, 1]] }
+
+/** Of a call that does next to nothing. */
+export const launchSeconds = (machine: Machine): number => machine.seconds('copy', {}, NEXT_TO_NOTHING)
+
+/** The smallest call of all and one that does next to nothing differ by this much at most. */
+const LAUNCH_SHARE = 0.9
+
+const computeOf = (s: Segment, costs: readonly OpCost[], launch: number): number =>
+  s.body.reduce((n, step) => n + costs[step.op]!.seconds, 0) + (tilesOf(s.grid) - 1) * s.body.length * LAUNCH_SHARE * launch
+
+/** The seconds of all calls. */
+export const callSeconds = (graph: Graph, segments: readonly Segment[], machine: Machine): number => {
+  const costs = opCosts(graph, machine)
+  return surely(machine) * segments.reduce((n, s) => n + computeOf(s, costs, launchSeconds(machine)), 0)
+}
+
+// ---------------------------------------------------------------- pages
+
+interface Held {
+  readonly bytes: number
+  first: number
+  last: number
+}
+
+const mostOf = (held: Iterable<Held>, steps: number): number => {
+  const change = new Float64Array(steps + 1)
+  for (const { bytes, first, last } of held) {
+    change[first]! += bytes
+    change[last + 1]! -= bytes
+  }
+  let [now, most] = [0, 0]
+  for (let k = 0; k < steps; k++) {
+    now += change[k]!
+    most = Math.max(most, now)
+  }
+  return most
+}
+
+const largest = (ranges: Slices['B']): number => ranges.reduce((n, [from, to]) => Math.max(n, to - from), 0)
+
+class Measuring {
+  private readonly costs: readonly OpCost[]
+
+  constructor(
+    private readonly graph: Graph,
+    private readonly machine: Machine,
+    private readonly persistents: Persistents,
+  ) {
+    this.costs = opCosts(graph, machine)
+  }
+
+  /** Whether it comes and goes, as a parameter or state that is at home in the lower tier does. */
+  private hasHome(v: ValueId): boolean {
+    const value = this.graph.values[v]!
+    return this.persistents === 'home' && isPersistent(value) && valueBytes(value) >= SMALL_BYTES
+  }
+
+  /** Of parameters, state and the like: always there. */
+  get alwaysPages(): number {
+    const always = this.graph.values.filter((v) => isPersistent(v) && !this.hasHome(v.id))
+    return pagesFor(always.reduce((n, v) => n + alignUp(valueBytes(v), ALIGN_BYTES), 0))
+  }
+
+  /** It is there for a part of the step only. */
+  private comes(v: ValueId): boolean {
+    return !isPersistent(this.graph.values[v]!) || this.hasHome(v)
+  }
+
+  private tileBytes(v: ValueId, slices: Slices | null): number {
+    const value = this.graph.values[v]!
+    if (!slices) return valueBytes(value)
+    return largest(slices.B) * (value.shape[1] ?? 1) * largest(slices.H) * largest(slices.W) * dtypeBytes[value.dtype]
+  }
+
+  /** Of a part of a whole value; none where it may share its first and last page with others. */
+  private partPages(v: ValueId, slices: Slices | null): number {
+    const whole = valueBytes(this.graph.values[v]!)
+    const bytes = this.tileBytes(v, slices)
+    return whole < SMALL_BYTES || bytes === whole ? pagesIn(bytes) : pagesFor(bytes)
+  }
+
+  pages(s: Segment): number {
+    return tilesOf(s.grid) > 1 ? this.loopPages(s) : pagesFor(this.wholeBytes(s))
+  }
+
+  /** Whole values, each from the first touch to the last; one that takes over another's bytes is the same. */
+  private wholeBytes(s: Segment): number {
+    const held = new Map<ValueId, Held>()
+    const touch = (v: ValueId, k: number): void => {
+      if (!this.comes(v)) return
+      const h = held.get(v)
+      if (h) h.last = k
+      else held.set(v, { bytes: valueBytes(this.graph.values[v]!), first: k, last: k })
+    }
+    const scratch: Held[] = []
+    s.body.forEach(({ op: id, inPlace }, k) => {
+      const op = this.graph.ops[id]!
+      for (const v of op.ins) touch(v, k)
+      op.outs.forEach((v, i) => {
+        const under = i === 0 && inPlace !== undefined ? held.get(op.ins[inPlace]!) : undefined
+        if (under) held.set(v, under)
+        else if (!isResult(this.graph.values[v]!)) touch(v, k)
+      })
+      scratch.push({ bytes: this.costs[id]!.workspaceBytes, first: k, last: k })
+    })
+    return mostOf([...new Set(held.values()), ...scratch], s.body.length)
+  }
+
+  private loopPages(s: Segment): number {
+    const written = new Set(s.keeps.flatMap((k) => (k.merge ? [] : [k.value])))
+    const summed = s.keeps.filter((k) => k.merge && !k.slices).map((k) => k.value)
+    const here = new Map<ValueId, Held>()
+    const scratch: Held[] = []
+    const always = new Set<ValueId>(summed.filter((v) => this.comes(v)))
+    /** The most pages of whole values that a call reads or leaves. */
+    let whole = 0
+    s.body.forEach((step, k) => {
+      const { op: id, inPlace, slices } = step
+      const op = this.graph.ops[id]!
+      scratch.push({ bytes: tileScratch(this.graph, this.machine, step, s.grid), first: k, last: k })
+      let together = 0
+      op.ins.forEach((v, i) => {
+        const h = here.get(v)
+        if (h) h.last = k
+        else if (this.hasHome(v)) always.add(v)
+        else if (this.comes(v) && !written.has(v) && op.ins.indexOf(v) === i) {
+          const pages = this.partPages(v, slices![i]!)
+          whole = Math.max(whole, pages)
+          if (!opDef(op.kind).dense) together += pages
+        }
+      })
+      whole = Math.max(whole, together)
+      op.outs.forEach((v, i) => {
+        const bytes = this.tileBytes(v, slices![op.ins.length + i]!)
+        if (written.has(v)) whole = Math.max(whole, this.partPages(v, slices![op.ins.length + i]!))
+        else if (i === 0 && inPlace !== undefined) {
+          const under = here.get(op.ins[inPlace]!)
+          if (under) here.set(v, under)
+        } else if (bytes >= TINY_BYTES) here.set(v, { bytes, first: k, last: k })
+      })
+    })
+    const throughout = [...always].reduce((n, v) => n + valueBytes(this.graph.values[v]!), 0)
+    // In the tiles between the first and the last all that every tile reads is there.
+    const beside = tilesOf(s.grid) > 2 ? pagesIn(throughout) + whole : Math.max(pagesIn(throughout), whole)
+    return pagesFor(mostOf([...new Set(here.values()), ...scratch], s.body.length)) + beside
+  }
+}
+
+// ---------------------------------------------------------------- seconds
+
+/** Rows that no window reads need not stay. */
+const READ_SHARE = 0.95
+
+/** Bytes that cross into each segment: made before, read in it or later, and not made again until then. */
+const crossingBytes = (graph: Graph, segments: readonly Segment[]): readonly number[] => {
+  const needed = new Set<ValueId>()
+  let bytes = 0
+  const of = (v: ValueId): number => valueBytes(graph.values[v]!)
+  const comes = (v: ValueId): boolean => {
+    const value = graph.values[v]!
+    return !isPersistent(value) && !isFed(value) && !isResult(value)
+  }
+  const out = new Array<number>(segments.length).fill(0)
+  for (let s = segments.length - 1; s >= 0; s--) {
+    for (let k = segments[s]!.body.length - 1; k >= 0; k--) {
+      const op = graph.ops[segments[s]!.body[k]!.op]!
+      for (const v of op.outs) if (needed.delete(v)) bytes -= of(v)
+      for (const v of op.ins)
+        if (comes(v) && !needed.has(v)) {
+          needed.add(v)
+          bytes += of(v)
+        }
+    }
+    out[s] = bytes * READ_SHARE
+  }
+  return out
+}
+
+/** Of a step of which as much leaves as the budget demands. */
+export const atLeastOf = (
+  graph: Graph,
+  segments: readonly Segment[],
+  machine: Machine,
+  persistents: Persistents = 'resident',
+): AtLeast => {
+  const measuring = new Measuring(graph, machine, persistents)
+  const always = measuring.alwaysPages
+  const launch = launchSeconds(machine)
+  const costs = opCosts(graph, machine)
+  const crossing = crossingBytes(graph, segments)
+  const before = [0]
+  for (const s of segments) before.push(before.at(-1)! + surely(machine) * computeOf(s, costs, launch))
+  const compute = before.at(-1)!
+  let pages = 0
+  return {
+    get pages() {
+      pages ||= always + segments.reduce((n, s) => Math.max(n, measuring.pages(s)), 0)
+      return pages
+    },
+    seconds: (budgetPages, { outBytesPerSecond, inBytesPerSecond }) =>
+      crossing.reduce((least, bytes, s) => {
+        const excess = Math.max(0, bytes - bytesOf(budgetPages - always))
+        const moved = Math.max(before[s]!, excess / outBytesPerSecond) + Math.max(compute - before[s]!, excess / inBytesPerSecond)
+        return Math.max(least, moved)
+      }, compute),
+  }
+}
+
+/** Of a step of which nothing leaves. */
+export const atLeastResident = (graph: Graph, segments: readonly Segment[], machine: Machine): AtLeast => ({
+  pages: new Measuring(graph, machine, 'resident').alwaysPages + pagesFor(Math.max(0, ...crossingBytes(graph, segments))),
+  seconds: () => 0,
+})

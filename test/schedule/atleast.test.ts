@@ -1,0 +1,63 @@
+// What is known of a candidate before it is laid out is never more than what it turns out to take, and rules out most of what cannot fit.
+import { isLeft } from 'fp-ts/Either'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { compile, type Work } from '../../staging/compile'
+import { bytesOf } from '../../staging/core/bytes'
+import type { Graph } from '../../staging/graph/graph'
+import type { Candidate, Planner } from '../../staging/schedule/candidate'
+import { checkpointSqrt } from '../../staging/schedule/checkpoint'
+import { jointSmall } from '../../staging/schedule/jointsearch'
+import { scheduled } from '../../staging/schedule/search'
+import { tiled } from '../../staging/schedule/tiled'
+import { machines } from '../../staging/sim/machines'
+import { simulate } from '../../staging/sim/simulate'
+import { trainingGraph } from '../golden/golden'
+
+const machine = machines['v100-pcie-16g']!
+
+const listOf = (planner: Planner, graph: Graph, most: number): readonly Candidate[] => {
+  const list = planner(graph, machine)
+  if (isLeft(list)) throw new Error('nothing is listed')
+  const out: Candidate[] = []
+  for (let next = list.right.next(false); !next.done && out.length < most; next = list.right.next(false)) out.push(next.value)
+  return out
+}
+
+const NETWORKS = [
+  ['resnet18', [4, 3, 64, 64]],
+  ['googlenet', [2, 3, 64, 64]],
+] as const
+
+test('bounds lie below the pages and the seconds of what is laid out', () => {
+  for (const [name, input] of NETWORKS) {
+    const graph = trainingGraph(name, input)
+    for (const planner of [tiled(), jointSmall, checkpointSqrt()])
+      for (const c of listOf(planner, graph, 3)) {
+        const { pages, seconds } = c.atLeast!
+        assert.ok(pages <= c.least, `${name}: at least ${pages} pages, but ${c.least} are enough`)
+        const budget = Math.ceil(1.1 * c.least)
+        const plan = scheduled(c, 'auto', { machine, budgetBytes: bytesOf(budget) })!
+        const bound = Math.max(c.computeSeconds!, seconds(budget, machine.link))
+        const takes = simulate(plan, machine.link).makespanSeconds
+        assert.ok(bound <= takes, `${name}: at least ${bound} s, but it takes ${takes}`)
+      }
+  }
+})
+
+test('the smallest budget that a refusal names is the same from every budget, and works', () => {
+  const graph = trainingGraph('resnet18', [4, 3, 64, 64])
+  const smallestFrom = (pages: number): number => {
+    const plan = compile(graph, { strategy: 'tiled', machine, budgetBytes: bytesOf(pages) })
+    assert.ok(isLeft(plan) && plan.left.tag === 'BudgetInfeasible')
+    return plan.left.smallestBytes
+  }
+  const smallest = smallestFrom(1)
+  const laidOut = { offered: 0, 'laid out': 0, simulated: 0 }
+  const count = (w: Work): void => void laidOut[w]++
+  assert.is(smallestFrom(smallest / bytesOf(1) - 1), smallest)
+  assert.ok(!isLeft(compile(graph, { strategy: 'tiled', machine, budgetBytes: smallest, count })))
+  assert.ok(laidOut['laid out'] < laidOut.offered, 'some are ruled out before they are laid out')
+})
+
+test.run()
