@@ -8,6 +8,7 @@
 //   bytes again what was fed as bytes, for the backward pass             grad/rewrite/bytesagain.ts
 //   bf16        activations stored so, where the machine computes in it  grad/rewrite/bf16.ts
 //   ranks       one rank's share of the batch, where several train       grad/rewrite/ranks.ts
+//               or its band of every image's rows                       grad/rewrite/bands.ts
 //   tile        ops into segments and tiles: each planner its own way   tile, schedule/strategies.ts
 //   expand      segments into calls over cells                          plan/expand.ts
 //   place       cells into storages; the stays of their pages          memory/place.ts, memory/touches.ts
@@ -24,11 +25,12 @@ import { withGatheredUpdates } from './grad/rewrite/gathered'
 import { inBf16 } from './grad/rewrite/bf16'
 import { withBytesAgain } from './grad/rewrite/bytesagain'
 import { withPoolPlaces } from './grad/rewrite/poolplaces'
+import { overBands } from './grad/rewrite/bands'
 import { overRanks } from './grad/rewrite/ranks'
 import { rewritten } from './grad/rewrite/rewrites'
 import { GraphBuilder } from './graph/builder'
-import type { Graph } from './graph/graph'
-import type { Machine } from './graph/machine'
+import { type Graph, valueBytes } from './graph/graph'
+import { type Machine, withScratch } from './graph/machine'
 import { assignPages } from './memory/pages'
 import type { Plan, Segment, UnpagedPlan } from './plan/plan'
 import type { Prescription } from './plan/prescription'
@@ -37,7 +39,7 @@ import { atHome, type Layout, layOut } from './schedule/layout'
 import { prescribedGroups } from './schedule/prescribed'
 import { type CompileOptions, fitted, search } from './schedule/search'
 import { tileFailed } from './schedule/tilefailed'
-import { assemble } from './tile/segments'
+import { assemble, type Run, segmentsOf } from './tile/segments'
 import { verify } from './verify/verify'
 
 export type { CompileOptions, Work } from './schedule/search'
@@ -47,7 +49,7 @@ const where = <A>(needed: boolean, pass: (a: A) => A): ((a: A) => A) => (needed 
 /** rewrite, grad, bytes again, bf16, ranks: the graph that a machine trains. */
 export const trainingGraph = (
   step: ElaboratedStep,
-  { device, precision, ranks = 1 }: Pick<Machine, 'device' | 'precision' | 'ranks'>,
+  { device, precision, ranks = 1, bands }: Pick<Machine, 'device' | 'precision' | 'ranks' | 'bands'>,
 ): Either<GraphError, Graph> =>
   pipe(
     step,
@@ -58,7 +60,7 @@ export const trainingGraph = (
     E.map(withBytesAgain),
     E.map(where(precision === 'bf16', inBf16)),
     E.map((graph) => ({ ...graph, ...trainedBy(step) })),
-    E.chain(overRanks(ranks)),
+    E.chain(bands ? overBands(bands.of, bands.at) : overRanks(ranks)),
   )
 
 /** What users tell of one objective beside its optimizer, for who is to make its step again. */
@@ -122,6 +124,44 @@ const swappingWith = (layout: Layout, pages: number): Candidate => {
   if (resident.least <= pages) return resident
   const away = swappingOnDemand(atHome(layout, 'rows'))
   return away.least < resident.least ? away : resident
+}
+
+/**
+ * Plans of ranks whose graphs have the same ops, on rows of their own: that of the largest is searched for, and the others have its segments,
+ * so that all come by their exchanges in one order.
+ */
+export const compileTogether = (
+  graphs: readonly Graph[],
+  o: CompileOptions,
+  planned: (graph: Graph) => Either<StageError, Plan> = (graph) => compile(graph, o),
+): Either<StageError, readonly Plan[]> => {
+  const bytes = (g: Graph): number => g.values.reduce((n, v) => n + valueBytes(v), 0)
+  const largest = graphs.reduce((a, b) => (bytes(b) > bytes(a) ? b : a))
+  return pipe(
+    planned(largest),
+    E.chain((plan) =>
+      pipe(
+        graphs,
+        E.traverseArray((graph) => (graph === largest ? E.right(plan) : likePlan(plan, graph, o))),
+      ),
+    ),
+  )
+}
+
+/** A plan of the same segments. */
+const likePlan = (plan: Plan, graph: Graph, o: CompileOptions): Either<StageError, Plan> => {
+  const runs = plan.segments.map((s, group): Run => ({ phase: s.phase, group, grid: s.grid, ops: s.body.map((step) => step.op) }))
+  return pipe(
+    segmentsOf(graph, runs),
+    E.mapLeft(tileFailed(plan.strategy)),
+    E.chain((segments) => {
+      const own = { ...o, strategy: plan.strategy }
+      return pipe(
+        compileSegments(graph, segments, own),
+        E.orElse(() => compileSegments(graph, segments, { ...own, machine: withScratch(o.machine, 0) })),
+      )
+    }),
+  )
 }
 
 /** The plan of tiles and checkpoints by hand. */

@@ -110,6 +110,32 @@ Code mpi_all_gather(Communicator* c, void* all, const uint64_t* bounds, char* wo
   return Code::ok;
 }
 
+constexpr int TRADE_TAG = 1;
+
+/// Parts in rounds, all of them under way at once: messages between two ranks keep their order.
+Code mpi_trade(Communicator* c, const Parcel* sends, uint32_t n_sends, const Parcel* takes, uint32_t n_takes, char* words) {
+  MpiRank& rank = of(c);
+  std::vector<MPI_Request> requests;
+  const auto begin = [&](const Parcel& part, bool takes_it) {
+    for (uint64_t first = 0; first < part.bytes; first += ROUND_BYTES) {
+      char* const at = static_cast<char*>(part.data) + first;
+      const int count = int(std::min(ROUND_BYTES, part.bytes - first));
+      requests.emplace_back();
+      const int error = takes_it ? MPI_Irecv(at, count, MPI_BYTE, int(part.rank), TRADE_TAG, rank.all, &requests.back())
+                                 : MPI_Isend(at, count, MPI_BYTE, int(part.rank), TRADE_TAG, rank.all, &requests.back());
+      if (error != MPI_SUCCESS) return checked(error, words);
+    }
+    return Code::ok;
+  };
+  for (uint32_t i = 0; i < n_takes; i++)
+    if (const Code code = begin(takes[i], true); code != Code::ok) return code;
+  for (uint32_t i = 0; i < n_sends; i++)
+    if (const Code code = begin(sends[i], false); code != Code::ok) return code;
+  for (MPI_Request& request : requests)
+    if (const Code code = finished(rank, &request, words); code != Code::ok) return code;
+  return Code::ok;
+}
+
 void free_way(Communicator* c) {
   if (!c) return;
   MpiRank& rank = of(c);
@@ -124,7 +150,7 @@ void mpi_close(Communicator* c) {
   if (MPI_Finalized(&ended) == MPI_SUCCESS && !ended) MPI_Finalize();
 }
 
-constexpr Engine ENGINE{COMMUNICATOR_VERSION, sizeof(Engine), "mpi", mpi_all_to_all, mpi_all_gather,
+constexpr Engine ENGINE{COMMUNICATOR_VERSION, sizeof(Engine), "mpi", mpi_all_to_all, mpi_all_gather, mpi_trade,
                      [](Communicator* c) {
                        of(c).interrupted = true;
                        if (c->beside) of(c->beside).interrupted = true;

@@ -17,13 +17,22 @@ constexpr uint32_t COMMUNICATOR_WORDS = 1024;
 
 struct Communicator;
 
+/// Bytes that go to a rank, or come from it.
+struct Parcel {
+  uint32_t rank = 0;
+  void* data = nullptr;
+  uint64_t bytes = 0;
+};
+
 struct Engine {
   uint32_t version, bytes;  // COMMUNICATOR_VERSION, sizeof(Engine)
   const char* name;
-  /// Part i, bytes [bounds[i], bounds[i+1]), of `from` goes to rank i; its own part of all ranks lies behind one another in `into`.
+  /// Parcel i, bytes [bounds[i], bounds[i+1]), of `from` goes to rank i; its own part of all ranks lies behind one another in `into`.
   Code (*all_to_all)(Communicator*, const void* from, const uint64_t* bounds, void* into, char* words);
   /// Every rank has its part of `all` in place, and afterwards those of the others.
   Code (*all_gather)(Communicator*, void* all, const uint64_t* bounds, char* words);
+  /// Each rank sends parts to some ranks and takes parts from some; of two ranks, the first that one sends is the first that the other takes.
+  Code (*trade)(Communicator*, const Parcel* sends, uint32_t n_sends, const Parcel* takes, uint32_t n_takes, char* words);
   /// Whoever waits for other ranks on either way returns, cancelled. Any thread may call it.
   void (*interrupt)(Communicator*);
   /// Ends all ranks, as far as the engine can.

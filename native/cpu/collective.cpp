@@ -1,5 +1,5 @@
 // What ranks merge, and what a rank that is alone does by itself.
-#include "ops/collective.hpp"
+#include "ops/bands.hpp"
 
 #include "cpu/kernels.hpp"
 #include "cpu/merging.hpp"
@@ -27,7 +27,19 @@ struct AllMoments : PlainKernel {
   static int64_t workspace(const KernelCall& c) { return ops::all_moments_scratch(ops::elements(c.ins[0]), AllMomentsAttrs::read(c.attrs).ranks) * int64_t(sizeof(float)); }
   static void run(const KernelCall& c) {
     const auto a = AllMomentsAttrs::read(c.attrs);
-    ops::all_moments(ops::ranks_of(c, a.ranks), c.ins[0], c.outs[0], a.count, static_cast<float*>(c.workspace), merge_moments_of);
+    ops::all_moments(ops::ranks_of(c, a.ranks), c.ins[0], c.outs[0], ops::Counts(c), static_cast<float*>(c.workspace), merge_moments_of);
+  }
+};
+
+struct TakeRows : PlainKernel {
+  static void run(const KernelCall& c) { ops::take_rows(ops::ranks_of(c, TakeRowsAttrs::read(c.attrs).bands), c); }
+};
+
+struct SumRows : PlainKernel {
+  static int64_t workspace(const KernelCall& c) { return ops::sum_rows_scratch(c) * int64_t(dtype_bytes(c.ins[0].dtype)); }
+  template <class T>
+  static void run(const KernelCall& c) {
+    ops::sum_rows<float>(ops::ranks_of(c, SumRowsAttrs::read(c.attrs).bands), c, static_cast<T*>(c.workspace));
   }
 };
 
@@ -36,5 +48,7 @@ struct AllMoments : PlainKernel {
 const KernelEntry all_sum = entry<AllSum>();
 const KernelEntry all_sums = entry<AllSums>();
 const KernelEntry all_moments = entry<AllMoments>();
+const KernelEntry take_rows = entry<TakeRows>();
+const KernelEntry sum_rows = entry<SumRows>();
 
 }  // namespace spillway::cpu

@@ -151,7 +151,9 @@
   X(from_bytes, 170) \
   X(all_sum, 180) \
   X(all_moments, 181) \
-  X(all_sums, 182)
+  X(all_sums, 182) \
+  X(take_rows, 190) \
+  X(sum_rows, 191)
 
 /// Every activation of staging/ops/unary.ts: X(kind); its gradient is kind_bwd.
 #define SPILLWAY_UNARY(X) \
@@ -981,6 +983,16 @@ struct AllSumsAttrs {
   }
 };
 
+struct TakeRowsAttrs {
+  int64_t bands;
+  int64_t band;
+  static TakeRowsAttrs read(const double* a) {
+    return {int_attr(a[0]), int_attr(a[1])};
+  }
+};
+
+using SumRowsAttrs = TakeRowsAttrs;
+
 // ---------------------------------------------------------------- what the tape reader checks
 
 /// data: rank 4, a box of an activation; whole: dense, origin 0, any rank; any: either.
@@ -1094,8 +1106,10 @@ inline constexpr AttrLimit SoftXentLimits[] = {{2, 0, 1, -UNBOUNDED, UNBOUNDED}}
 inline constexpr AttrLimit SoftXentBwdLimits[] = {{2, 0, 1, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit FromBytesLimits[] = {{0, -UNBOUNDED, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, -UNBOUNDED, UNBOUNDED, 0, UNBOUNDED}};
 inline constexpr AttrLimit AllSumLimits[] = {{0, 1, 1024, -UNBOUNDED, UNBOUNDED}};
-inline constexpr AttrLimit AllMomentsLimits[] = {{0, 1, 1024, -UNBOUNDED, UNBOUNDED}, {1, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit AllMomentsLimits[] = {{0, 1, 1024, -UNBOUNDED, UNBOUNDED}, {1, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit AllSumsLimits[] = {{0, 1, 1024, -UNBOUNDED, UNBOUNDED}, {1, 0, 1, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit TakeRowsLimits[] = {{0, 2, 1024, -UNBOUNDED, UNBOUNDED}, {1, 0, 1023, -UNBOUNDED, UNBOUNDED}, {2, 0, 2147483648, -UNBOUNDED, UNBOUNDED}, {3, 0, 2147483648, -UNBOUNDED, UNBOUNDED}, {4, 0, 2147483648, -UNBOUNDED, UNBOUNDED}, {5, 0, 2147483648, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit SumRowsLimits[] = {{0, 2, 1024, -UNBOUNDED, UNBOUNDED}, {1, 0, 1023, -UNBOUNDED, UNBOUNDED}, {2, 0, 2147483648, -UNBOUNDED, UNBOUNDED}, {3, 0, 2147483648, -UNBOUNDED, UNBOUNDED}, {4, 0, 2147483648, -UNBOUNDED, UNBOUNDED}, {5, 0, 2147483648, -UNBOUNDED, UNBOUNDED}};
 
 inline constexpr OpInfo OP_TABLE[] = {
     {"conv2d", 1, 2, 3, 1, 1, 9, 0, "iiiiiiiii", false, -1, -1, nullptr, 0,
@@ -1536,12 +1550,18 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"all_sum", 180, 1, 1, 1, 1, 1, 0, "i", false, 0, 0, AllSumLimits, 1,
      {{"x", Role::whole, Element::real, false, false, "="}},
      {{"y", Role::whole, Element::real, true, false, "="}}},
-    {"all_moments", 181, 1, 1, 1, 1, 2, 0, "ii", false, 0, 0, AllMomentsLimits, 2,
+    {"all_moments", 181, 1, 1, 1, 1, 2, 1, "ii", false, 0, 0, AllMomentsLimits, 3,
      {{"x", Role::whole, Element::real, false, false, "="}},
      {{"y", Role::whole, Element::real, true, false, "="}}},
     {"all_sums", 182, 1, 65535, 1, 65535, 2, 0, "ii", false, 0, 0, AllSumsLimits, 2,
      {{"x", Role::whole, Element::real, false, false, nullptr}},
      {{"y", Role::whole, Element::real, true, false, nullptr}}},
+    {"take_rows", 190, 1, 1, 1, 1, 2, 4, "ii", false, -1, -1, TakeRowsLimits, 6,
+     {{"x", Role::data, Element::either, false, false, "aaaa"}},
+     {{"y", Role::data, Element::either, true, false, "ssss"}}},
+    {"sum_rows", 191, 1, 1, 1, 1, 2, 4, "ii", false, -1, -1, SumRowsLimits, 6,
+     {{"x", Role::data, Element::either, false, false, "aaaa"}},
+     {{"y", Role::data, Element::either, true, false, "ssss"}}},
 };
 
 /// Null when no operator has this wire number.

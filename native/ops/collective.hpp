@@ -23,7 +23,10 @@ inline int64_t all_moments_scratch(int64_t elements, int64_t ranks) { return ele
 
 inline Status check_all_moments(const KernelCall& c) {
   const View &x = c.ins[0], &y = c.outs[0];
-  return is_statistics(x, x.dims[1]) && is_statistics(y, x.dims[1]) ? Status{} : refuse(c, "both sides must be [4,C]");
+  const auto of_images = [](const View& v) { return v.rank == 4 && v.dims[1] % 4 == 0 && v.dims[2] == 1 && v.dims[3] == 1; };
+  if (c.n_attrs != 2 && c.n_attrs != 2 + uint32_t(c.attrs[0])) return refuse(c, "as many counts as ranks are due, or none");
+  if (of_images(x) && of_images(y) && x.dims[0] == y.dims[0] && x.dims[1] == y.dims[1]) return {};
+  return is_statistics(x, x.dims[1]) && is_statistics(y, x.dims[1]) ? Status{} : refuse(c, "both sides must be [4,C], or [B,4G,1,1]");
 }
 
 inline Status check_all_sums(const KernelCall& c) {
@@ -98,9 +101,17 @@ void all_sums(Communicator* comm, const KernelCall& c, T* scratch) {
   for (uint32_t i = 0; i < c.n_outs; from += elements(c.outs[i]), i++) std::copy_n(from, elements(c.outs[i]), out(i));
 }
 
-/// y = the ranks' statistics x, each over `count` elements, merged in the order of ranks by `merge` (x view, count, y view, count so far).
+/// Of how many elements each rank's moments are: as many everywhere, or counts of their own.
+struct Counts {
+  const double* each;
+  double all;
+  explicit Counts(const KernelCall& c) : each(c.n_attrs > 2 ? c.attrs + 2 : nullptr), all(c.attrs[1]) {}
+  double of(uint32_t rank) const { return each ? each[rank] : all; }
+};
+
+/// y = the ranks' statistics x, each over its count of elements, merged in the order of ranks by `merge` (x view, count, y view, count so far).
 template <class T, class Merge>
-void all_moments(Communicator* comm, const View& x, const View& y, int64_t count, T* scratch, Merge merge) {
+void all_moments(Communicator* comm, const View& x, const View& y, Counts counts, T* scratch, Merge merge) {
   const int64_t elements = ops::elements(x);
   const uint32_t size = comm ? comm->size : 1, rank = comm ? comm->rank : 0;
   std::memcpy(scratch + rank * elements, x.data, size_t(elements) * sizeof(T));
@@ -112,9 +123,12 @@ void all_moments(Communicator* comm, const View& x, const View& y, int64_t count
     comm->sent_bytes += uint64_t(elements) * sizeof(T) * (size - 1);
   }
   View part = x;
+  double before = 0;
   for (uint32_t r = 0; r < size; r++) {
     part.data = scratch + r * elements;
-    merge(part, double(count), y, double(r) * double(count));
+    const double count = counts.of(comm ? r : 0);
+    merge(part, count, y, before);
+    before += count;
   }
 }
 

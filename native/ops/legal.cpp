@@ -5,6 +5,7 @@
 
 #include "ops/add.hpp"
 #include "ops/argmax.hpp"
+#include "ops/bands.hpp"
 #include "ops/collective.hpp"
 #include "ops/concat.hpp"
 #include "ops/convtranspose2d.hpp"
@@ -89,6 +90,8 @@ constexpr OwnCheck OWN_CHECKS[] = {
     {OpKind::merge_moments, check_merge_moments},
     {OpKind::all_moments, check_all_moments},
     {OpKind::all_sums, check_all_sums},
+    {OpKind::take_rows, check_rows},
+    {OpKind::sum_rows, check_rows},
 };
 
 }  // namespace

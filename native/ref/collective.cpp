@@ -1,5 +1,5 @@
 // What ranks merge, and what a rank that is alone does by itself.
-#include "ops/collective.hpp"
+#include "ops/bands.hpp"
 
 #include "ref/kernels.hpp"
 
@@ -30,7 +30,24 @@ struct AllMoments {
   template <class T>
   static void run(const KernelCall& c) {
     const auto a = AllMomentsAttrs::read(c.attrs);
-    ops::all_moments(ops::ranks_of(c, a.ranks), c.ins[0], c.outs[0], a.count, static_cast<T*>(c.workspace), ops::merge_statistics<T>);
+    ops::all_moments(ops::ranks_of(c, a.ranks), c.ins[0], c.outs[0], ops::Counts(c), static_cast<T*>(c.workspace), ops::merge_statistics<T>);
+  }
+};
+
+struct TakeRows {
+  static constexpr bool works_on_bf16 = true;
+  template <class T>
+  static void run(const KernelCall& c) {
+    ops::take_rows(ops::ranks_of(c, TakeRowsAttrs::read(c.attrs).bands), c);
+  }
+};
+
+struct SumRows {
+  static constexpr bool works_on_bf16 = true;
+  static int64_t scratch_doubles(const KernelCall& c) { return ops::sum_rows_scratch(c); }
+  template <class T>
+  static void run(const KernelCall& c) {
+    ops::sum_rows<double>(ops::ranks_of(c, SumRowsAttrs::read(c.attrs).bands), c, static_cast<T*>(c.workspace));
   }
 };
 
@@ -39,5 +56,7 @@ struct AllMoments {
 const KernelEntry all_sum = entry<AllSum>();
 const KernelEntry all_sums = entry<AllSums>();
 const KernelEntry all_moments = entry<AllMoments>();
+const KernelEntry take_rows = entry<TakeRows>();
+const KernelEntry sum_rows = entry<SumRows>();
 
 }  // namespace spillway::ref

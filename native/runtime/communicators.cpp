@@ -84,12 +84,37 @@ Code thread_all_gather(Communicator* c, void* all, const uint64_t* bounds, char*
   return meeting.wait() ? Code::ok : parted(words);
 }
 
+struct Shown {
+  const Parcel* parts;
+  uint32_t count;
+};
+
+Code thread_trade(Communicator* c, const Parcel* sends, uint32_t n_sends, const Parcel* takes, uint32_t n_takes, char* words) {
+  Meeting& meeting = *of(c).meeting;
+  const Shown own{sends, n_sends};
+  meeting.show(c->rank, &own);
+  if (!meeting.wait()) return parted(words);
+  std::vector<uint32_t> next(c->size, 0);  // by rank: the part of its that may be this rank's
+  for (uint32_t i = 0; i < n_takes; i++) {
+    const Parcel& part = takes[i];
+    const Shown& theirs = *reinterpret_cast<const Shown*>(meeting.of(part.rank));
+    uint32_t& at = next[part.rank];
+    while (at < theirs.count && theirs.parts[at].rank != c->rank) at++;
+    if (at == theirs.count || theirs.parts[at].bytes != part.bytes) {
+      std::snprintf(words, COMMUNICATOR_WORDS, "ranks %u and %u differ in what goes from one to the other", c->rank, part.rank);
+      return Code::illegal;
+    }
+    std::memcpy(part.data, theirs.parts[at++].data, part.bytes);
+  }
+  return meeting.wait() ? Code::ok : parted(words);
+}
+
 void part(Communicator* c) {
   of(c).meeting->part();
   if (c->beside) of(c->beside).meeting->part();
 }
 
-constexpr Engine THREADS{COMMUNICATOR_VERSION, sizeof(Engine), "threads", thread_all_to_all, thread_all_gather, part,
+constexpr Engine THREADS{COMMUNICATOR_VERSION, sizeof(Engine), "threads", thread_all_to_all, thread_all_gather, thread_trade, part,
                          [](Communicator* c, int) { part(c); },
                          [](Communicator* c) {
                            if (c->beside) delete &of(c->beside);

@@ -65,8 +65,9 @@ std::unique_ptr<Feed> open_synthetic_feed(const SyntheticFeed& options, std::str
 
 Source::Source(const Tape& tape) : tape_(tape) {
   for (const BindingRecord& b : tape.bindings) {
-    const uint32_t* dims = tape.views[b.view].dims;
-    fed_.push_back({b.dtype, dims[0], {dims[1], dims[2], dims[3]}, nullptr});
+    const ViewRecord& v = tape.views[b.view];
+    const uint64_t row = uint64_t(v.dims[1]) * v.dims[3];
+    fed_.push_back({b.dtype, v.dims[0], {v.dims[1], b.fed() ? v.extent[2] : v.dims[2], v.dims[3]}, b.fed() ? v.origin[2] * row : 0, v.dims[2] * row, nullptr});
   }
 }
 
@@ -196,11 +197,12 @@ Status Source::give_bands(Fed& fed, uint64_t sample, uint64_t first, uint64_t co
 
 template <class T>
 Status Source::give(Fed& fed, uint64_t step, uint64_t first, uint64_t count, T* into) {
-  const uint64_t size = fed.shape.channels * fed.shape.height * fed.shape.width;
+  const uint64_t size = fed.elements;
   while (count > 0) {
     const uint64_t sample = sample_of(fed, step, first / size);
     const uint64_t n = std::min(count, size - first % size);
-    if (Status s = fed.band_rows > 0 ? give_bands(fed, sample, first % size, n, into) : fed.feed->give(sample, first % size, n, into); !s.ok()) return s;
+    const uint64_t from = fed.first + first % size;
+    if (Status s = fed.band_rows > 0 ? give_bands(fed, sample, from, n, into) : fed.feed->give(sample, from, n, into); !s.ok()) return s;
     first += n;
     count -= n;
     into += n;

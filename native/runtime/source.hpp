@@ -98,7 +98,8 @@ class Source {
   struct Fed {
     DType dtype;
     uint64_t batch;
-    SampleShape shape;
+    SampleShape shape;         // of the whole sample
+    uint64_t first, elements;  // what the value has of it: all, or a band's rows
     std::unique_ptr<Feed> feed;
     uint64_t band_rows = 0, band_samples = 0;  // where a band at a time is there
     uint64_t samples() const { return band_rows > 0 ? band_samples : feed->samples(); }

@@ -124,6 +124,11 @@ const NETWORK = [
   `between processes that share a batch, for predicted times: ${NETWORKS.join(', ')} (default: exchanges take no time on the way)`,
   choiceOption('--network', NETWORKS),
 ] as const
+const BANDS = [
+  '--bands <n>',
+  'cut the rows of each image into as many bands as there are processes, one for each, in place of the batch (default 1)',
+  countOption('--bands'),
+] as const
 const WORKERS = [
   '--workers <n>',
   'threads that decode images (default: half the cores, four at most)',
@@ -176,6 +181,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
         choiceOption('--as', FORMS),
       )
       .option('--ranks <n>', 'how many processes share the batch of --batch (default 1)', countOption('--ranks'))
+      .option(...BANDS)
       .option(...NETWORK)
       .option('--save <file>', 'write the plan as JSON')
       .option('--emit <file>', 'write a typed plan module')
@@ -265,6 +271,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
         choiceOption('--engine', ENGINES),
       )
       .option('--ranks <n>', 'of --engine threads: how many share a batch', countOption('--ranks'))
+      .option(...BANDS)
       .option(...NETWORK)
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => train().trainModel(model, o, out)))),
   evaluate: (c, run) =>

@@ -3,7 +3,9 @@ import { dirname, relative, resolve } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
+import { bytesOf } from '../../staging/core/bytes'
 import { encodePlan } from '../../staging/plan/codec'
+import type { Plan } from '../../staging/plan/plan'
 import { filePlace } from '../files/places'
 import { writeWholeText } from '../files/whole'
 import { elaboratedFor } from '../stage/identity'
@@ -11,6 +13,7 @@ import { type ModelSource, moduleText } from '../stage/planmodule'
 import { leastSeconds } from '../stage/least'
 import { lacksOf } from '../stage/room'
 import { planJson } from '../report/facts'
+import { showSize } from '../report/format'
 import { reportHtml } from '../report/html'
 import { summary } from '../report/summary'
 import { traceJson } from '../report/trace'
@@ -59,6 +62,15 @@ const emits = ({ mode = 'train', emit, classes, ranks = 1 }: PlanOptions): Eithe
     : E.left(usage('--emit and --classes: a plan module imports its model: write one in a file, and plan that'))
 }
 
+/** The plan of one band is no use without those of the others. */
+const saves = ({ save, bands = 1 }: PlanOptions): Either<SpillwayError, void> =>
+  save !== undefined && bands > 1
+    ? E.left(usage('--save and --bands: each band has a plan of its own: train plans them anew'))
+    : E.right(undefined)
+
+const bandsText = (family: readonly Plan[]): string =>
+  `note: the bands hold ${family.map((plan) => showSize(bytesOf(plan.peakPages))).join(', ')}`
+
 export const planModel = async (model: string, o: PlanOptions, out: Output): Promise<Done> => {
   const least = await leastSeconds()
   return pipe(
@@ -66,6 +78,7 @@ export const planModel = async (model: string, o: PlanOptions, out: Output): Pro
       [filePlace('plan', o.save), filePlace('report', o.report), filePlace('trace', o.trace), filePlace('plan module', o.emit)],
       E.sequenceArray,
       E.flatMap(() => emits(o)),
+      E.flatMap(() => saves(o)),
       E.flatMap(() => stageNamed(model, { measure: 'first', ...o })),
     ),
     E.bind('emitted', ({ named, staged: { plan } }) =>
@@ -89,6 +102,7 @@ export const planModel = async (model: string, o: PlanOptions, out: Output): Pro
         E.map((written) => {
           const lacks = lacksOf(staged)
           out.answer({ ...planJson(plan, timeline, staging), lacks }, summary(plan, timeline, staging))
+          if (staged.family) out.say(bandsText(staged.family))
           lacks.forEach((lack) => out.say(`note: it will not run here: ${lack}`))
           return written.flat().forEach(out.say)
         }),

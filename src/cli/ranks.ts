@@ -46,13 +46,16 @@ type Leading<A> = (rank: Rank, handOver: (staged: Staged) => TaskEither<Spillway
 const heardPlan = (rank: Rank, o: MachineOptions): TaskEither<SpillwayError, Staged> =>
   pipe(
     TE.tryCatch(() => broadcast(rank), deviceFailed),
-    TE.map((bytes) => JSON.parse(new TextDecoder().decode(bytes)) as { readonly threads: number; readonly plan: string }),
-    TE.flatMapEither(({ threads, plan: text }) =>
+    TE.map(
+      (bytes) => JSON.parse(new TextDecoder().decode(bytes)) as { readonly threads: number; readonly plans: readonly string[] },
+    ),
+    TE.flatMapEither(({ threads, plans }) =>
       pipe(
-        untrustedPlan(text),
+        // One for all, or one for each band of rows.
+        untrustedPlan(plans[plans.length > 1 ? rank.rank : 0]!),
         E.bindTo('plan'),
         E.bind('machine', ({ plan }) =>
-          machineNamed(plan.machine, { ...o, threads, ranks: rank.ranks, precision: precisionOf(plan) }),
+          machineNamed(plan.machine, { ...o, threads, ranks: rank.ranks, band: rank.rank, precision: precisionOf(plan) }),
         ),
         E.map(({ plan, machine }) => ({ ...describePlan(plan, machine), rank })),
       ),
@@ -61,9 +64,9 @@ const heardPlan = (rank: Rank, o: MachineOptions): TaskEither<SpillwayError, Sta
 
 const handedOver =
   (rank: Rank, threads: number) =>
-  ({ plan }: Staged): TaskEither<SpillwayError, void> =>
+  ({ plan, family = [plan] }: Staged): TaskEither<SpillwayError, void> =>
     TE.tryCatch(async () => {
-      await broadcast(rank, new TextEncoder().encode(JSON.stringify({ threads, plan: encodePlan(plan) })))
+      await broadcast(rank, new TextEncoder().encode(JSON.stringify({ threads, plans: family.map(encodePlan) })))
     }, deviceFailed)
 
 /** Of a rank that does not lead: what it needs to run what the leader plans. */
@@ -115,6 +118,14 @@ const byProcesses = <A>(
 
 // ---------------------------------------------------------------- threads
 
+/** What a rank runs: the plan of all, or that of its band. */
+export const bandOf = (staged: Staged, { rank }: Pick<Rank, 'rank'>): Staged => {
+  const { family, machine, ...rest } = staged
+  const { bands } = machine
+  if (!family || !bands) return staged
+  return { ...rest, ...describePlan(family[rank]!, { ...machine, bands: { ...bands, at: rank } }) }
+}
+
 const byThreads = <A>(
   ranks: number,
   following: (threads: number) => Either<SpillwayError, Following>,
@@ -138,7 +149,9 @@ const byThreads = <A>(
       const handOver = (staged: Staged): TaskEither<SpillwayError, unknown> =>
         pipe(
           TE.fromEither(following(threads)),
-          TE.map(({ options }) => others.push(...all.slice(1).map((rank) => ending(followerTask(staged, rank, options))))),
+          TE.map(({ options }) =>
+            others.push(...all.slice(1).map((rank) => ending(followerTask(bandOf(staged, rank), rank, options)))),
+          ),
         )
       const led = await ending(leading(all[0]!, handOver))
       await Promise.all(others)

@@ -41,6 +41,7 @@ const DECIDED = [
   'algorithms',
   'precision',
   'network',
+  'bands',
   ...OWN_OPTIONS,
 ] as const
 
@@ -63,6 +64,11 @@ const fromFile = (
       ({ plan }) => ranksOf(plan.graph) === (o.ranks ?? 1),
       ({ plan }) => usage(`the plan is for ${ranksOf(plan.graph)} ranks, and here are ${o.ranks ?? 1}`),
     ),
+    E.filterOrElseW(
+      ({ plan }) => plan.graph.bands === undefined,
+      ({ plan }) =>
+        usage(`the plan is that of one band of ${plan.graph.bands!.of}, and the others have their own: stage it again`),
+    ),
     E.bind('machine', ({ plan }) => machineNamed(plan.machine, { ...o, precision: precisionOf(plan) })),
     E.bind('named', ({ plan }) => {
       const [batch, , height, width] = asOne(plan.graph).values.find((v) => v.role === 'input')!.shape
@@ -77,9 +83,9 @@ const fromFile = (
 /** What trains, what predicts, or what measures. */
 const PREPARING = { train: prepare, predict: preparePrediction, evaluate: prepareEvaluation } as const
 
-const trainsAs = ({ mode = 'train', as, ranks }: StagingOptions): Either<SpillwayError, void> =>
-  mode !== 'train' && ranks !== undefined
-    ? E.left(usage(`--ranks is for what trains, and --mode ${mode} does not`))
+const trainsAs = ({ mode = 'train', as, ranks, bands }: StagingOptions): Either<SpillwayError, void> =>
+  mode !== 'train' && (ranks ?? bands) !== undefined
+    ? E.left(usage(`${ranks === undefined ? '--bands' : '--ranks'} is for what trains, and --mode ${mode} does not`))
     : mode === 'train' && as !== undefined
       ? E.left(usage(`--as ${as} is for what predicts or is evaluated: give --mode`))
       : E.right(undefined)

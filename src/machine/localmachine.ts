@@ -56,6 +56,10 @@ export interface MachineOptions {
   readonly precision?: Precision | undefined
   /** How many processes train together, each on such a machine; default one. */
   readonly ranks?: number | undefined
+  /** Into how many bands of rows these cut each image, in place of shares of a batch: none, or as many as there are. */
+  readonly bands?: number | undefined
+  /** Which of them this one has; default the first. */
+  readonly band?: number | undefined
   /** Between them; default: exchanges take no more than a machine's own part of them. */
   readonly network?: NetworkName | undefined
 }

@@ -122,10 +122,18 @@ const deviceMachine = (name: DeviceName, o: MachineOptions): Either<SpillwayErro
 
 /** One of several that train together. */
 const among =
-  ({ ranks = 1, network }: MachineOptions) =>
+  ({ ranks = 1, bands = 1, band = 0, network }: MachineOptions) =>
   (machine: LocalMachine): Either<SpillwayError, LocalMachine> => {
+    if (bands > 1 && bands !== ranks)
+      return left(
+        usage(
+          ranks === 1
+            ? `${bands} bands are of as many processes: plan takes --ranks ${bands}, train is started by mpirun, or with --engine threads`
+            : `${bands} bands of ${ranks} ranks: a batch and its images are not cut both at once; legal are 1 and ${ranks}`,
+        ),
+      )
     if (ranks === 1) return network === undefined ? right(machine) : left(usage(`network '${network}': ${LONELY}`))
-    const one = { ...machine, ranks }
+    const one = { ...machine, ranks, ...(bands > 1 ? { bands: { at: band, of: bands } } : {}) }
     return right(network === undefined ? one : overNetwork(networks[network], ranks)(one))
   }
 const LONELY = 'a network is between several processes: plan takes --ranks, train is started by mpirun, or with --engine threads'

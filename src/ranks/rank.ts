@@ -1,5 +1,8 @@
 // One of several processes that train together, or of as many threads. In: an engine's communicator. Out: what a run needs of the others.
 // Invariant: all ranks make the same calls in the same order; rank 0 leads: it plans, reads checkpoints and writes all there is to write.
+import { bandsOf } from '../../staging/graph/bands'
+import type { Graph } from '../../staging/graph/graph'
+import { slicesOf } from '../../staging/graph/ranks'
 import type { Share } from '../data/order'
 import type { NativeCommunicator } from '../device/native'
 
@@ -19,7 +22,8 @@ export const rankOf = (communicator: NativeCommunicator): Rank => ({
 })
 
 export const leads = (rank: Rank | undefined): boolean => rank === undefined || rank.rank === 0
-export const shareOf = (rank: Rank | undefined): Share => ({ rank: rank?.rank ?? 0, of: rank?.ranks ?? 1 })
+/** Of each batch, what a rank reads: its images, or those of which it has a band. */
+export const shareIn = (graph: Graph, rank = 0): Share => ({ rank: Math.floor(rank / bandsOf(graph)), of: slicesOf(graph) })
 
 const NOTHING = new Uint8Array(0)
 

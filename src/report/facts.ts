@@ -1,9 +1,10 @@
 // The numbers that describe a plan. In: a plan, its timeline, and what only the stager knows (Staging). Out: Facts, and
 // the object that `plan --json` prints. Invariant: everything that can be derived from the plan is derived from it here.
 import { ALIGN_BYTES, alignUp, bytesOf, mostHeld, pagesIn } from '../../staging/core/bytes'
-import { elementsOf } from '../../staging/core/box'
+import { elementsOf, extentOf } from '../../staging/core/box'
 import { valueBytes, type Graph, isPersistent } from '../../staging/graph/graph'
 import type { Link } from '../../staging/graph/machine'
+import { ROW_EXCHANGES } from '../../staging/graph/bands'
 import { COLLECTIVES, ranksOf } from '../../staging/graph/ranks'
 import { replay } from '../../staging/memory/allocators/replay'
 import { opDef } from '../../staging/ops/registry'
@@ -20,7 +21,7 @@ import {
 } from '../../staging/plan/plan'
 import type { CallTimes } from '../machine/localmachine'
 import type { Tier } from '../machine/tier'
-import { sentBytes } from '../../staging/sim/networks'
+import { rowBytesSent, sentBytes } from '../../staging/sim/networks'
 import type { Timeline } from '../../staging/sim/timeline'
 
 /** What the stager knows and a plan does not say. */
@@ -223,15 +224,19 @@ export const factsOf = (plan: Plan, staging: Staging): Facts => {
 export const exchangesOf = (plan: Plan, { stallSeconds }: Pick<Timeline, 'stallSeconds'>) => {
   const ranks = ranksOf(plan.graph)
   if (ranks === 1) return undefined
-  const calls = plan.calls.filter((c) => COLLECTIVES.includes(c.kind))
+  const calls = plan.calls.filter((c) => COLLECTIVES.includes(c.kind) || ROW_EXCHANGES.includes(c.kind))
   const bytesIn = (c: (typeof calls)[number]): number => c.ins.reduce((n, v) => n + valueBytes(plan.graph.values[v.value]!), 0)
+  const sentBy = (c: (typeof calls)[number]): number =>
+    ROW_EXCHANGES.includes(c.kind)
+      ? rowBytesSent(c.kind, c.attrs, extentOf(c.ins[0]!.box[2]), bytesIn(c))
+      : sentBytes(c.kind, ranks, bytesIn(c))
   const sum = (of: (c: (typeof calls)[number]) => number): number => calls.reduce((n, c) => n + of(c), 0)
   const beside = sum((c) => c.beside?.seconds ?? 0)
   const all = sum((c) => c.seconds) + beside
   return {
     ranks,
     exchanges: calls.length,
-    commBytes: Math.round(sum((c) => sentBytes(c.kind, ranks, bytesIn(c)))),
+    commBytes: Math.round(sum(sentBy)),
     commSeconds: all,
     commHiddenShare: all > 0 ? Math.max(0, beside - (stallSeconds.ranks ?? 0)) / all : 0,
   }

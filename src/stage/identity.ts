@@ -27,12 +27,12 @@ export const identityOf = (staged: Staged, seed: number, data: string, weights: 
   algorithms: [
     staged.plan.algorithms,
     ...(staged.plan.precision === undefined ? [] : [staged.plan.precision]),
-    ...(ranksOf(staged.plan.graph) === 1 ? [] : [`${ranksOf(staged.plan.graph)} ranks`]),
+    ...(ranksOf(staged.plan.graph) === 1 ? [] : [`${ranksOf(staged.plan.graph)} ${staged.plan.graph.bands ? 'bands' : 'ranks'}`]),
   ].join(', '),
   device: staged.machine.device.name,
 })
 
-const RANKS = /, (\d+) ranks$/
+const RANKS = /, (\d+) (?:ranks|bands)$/
 /** How many shared a run's batches. */
 export const ranksIn = ({ algorithms }: RunIdentity): number => Number(RANKS.exec(algorithms)?.[1] ?? 1)
 

@@ -19,6 +19,7 @@ import type { LayerReport } from '../../dsl/analyse'
 import { stepsOwn } from '../../dsl/plan/words'
 import { evaluationOf, formBeside, predictionOf } from '../../dsl/prediction'
 import { evaluationGraph, predictionGraph, trainingGraph } from '../../staging/compile'
+import type { GraphError } from '../../staging/core/errors'
 import { type Graph, valueBytes } from '../../staging/graph/graph'
 import { UPDATES, type Updates, updatesOf } from '../../staging/ops/updates'
 import { type SpillwayError, usage } from '../errors/errors'
@@ -74,8 +75,21 @@ export interface Prepared<M extends Trainable = Trainable> {
   readonly machine: LocalMachine
   readonly layers: readonly LayerReport[]
   readonly graph: Graph
+  /** Of each rank, where they have bands of one image's rows; `graph` is the first's. */
+  readonly family?: readonly Graph[]
   /** What is trained, where something is. */
   readonly step?: Elaborated
+}
+
+/** The graph that all ranks have; or that of each of their bands. */
+const familyOf = (step: Elaborated, machine: LocalMachine): Either<GraphError, readonly Graph[]> => {
+  const { bands } = machine
+  return bands
+    ? pipe(
+        Array.from({ length: bands.of }, (_, at) => at),
+        E.traverseArray((at) => trainingGraph(step, { ...machine, bands: { ...bands, at } })),
+      )
+    : E.map((graph: Graph) => [graph])(trainingGraph(step, machine))
 }
 
 export const prepare = <M extends Trainable>(
@@ -88,9 +102,16 @@ export const prepare = <M extends Trainable>(
     E.chainW((own) => elaborate(own, o.name ?? model.kind)),
     E.chainW((step) =>
       pipe(
-        trainingGraph(step, machine),
-        E.chainW(ofThisWorld),
-        E.map((graph) => ({ model, machine, step, layers: step.layers, graph })),
+        familyOf(step, machine),
+        E.chainW(E.traverseArray(ofThisWorld)),
+        E.map((graphs) => ({
+          model,
+          machine,
+          step,
+          layers: step.layers,
+          graph: graphs[0]!,
+          ...(graphs.length > 1 ? { family: graphs } : {}),
+        })),
       ),
     ),
   )

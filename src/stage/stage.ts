@@ -10,7 +10,7 @@ import { leastBytes } from '../../dsl/plan/bytes'
 import { prescribe, TILE_RANGE } from '../../dsl/plan/prescription'
 import { budgetTooSmall, strategyAndPlan } from '../../dsl/plan/words'
 import { FORMS, MODES } from '../../dsl/prediction'
-import { compile, compilePrescribed, outline } from '../../staging/compile'
+import { compile, compilePrescribed, compileTogether, outline } from '../../staging/compile'
 import { bytesOf } from '../../staging/core/bytes'
 import { certain } from '../../staging/core/certain'
 import { knownIn } from '../../staging/core/known'
@@ -107,6 +107,8 @@ export interface Staged<M extends Trainable = Trainable> {
   readonly machine: LocalMachine
   /** Which of several ranks runs it; absent: one process runs all of it. */
   readonly rank?: Rank
+  /** Where ranks have bands of one image's rows: the plan of each. `plan` is the first's. */
+  readonly family?: readonly Plan[]
 }
 
 /** No step needs more: everything kept, nothing tiled, room for all of it. */
@@ -162,7 +164,7 @@ type Planned = (o: {
   budgetBytes: number
   machine: LocalMachine
   algorithms: Algorithms
-}) => Either<SpillwayError, Plan>
+}) => Either<SpillwayError, readonly Plan[]>
 
 const stagedWith = (planned: Planned, machine: LocalMachine, o: StageAsked): Either<SpillwayError, Staged> => {
   const { strategy = 'auto', algorithms = 'measured', allocator } = o
@@ -175,7 +177,11 @@ const stagedWith = (planned: Planned, machine: LocalMachine, o: StageAsked): Eit
   const staged = pipe(
     checkedBudget(o.budget ?? machine.memoryBytes),
     E.chain((budgetBytes) => whilePlanning(() => planned({ strategy, budgetBytes, machine, algorithms }))),
-    E.chain((plan) => whilePlanning(() => right(describePlan(plan, machine, allocator, times())))),
+    E.chain((plans) =>
+      whilePlanning(() =>
+        right({ ...describePlan(plans[0]!, machine, allocator, times()), ...(plans.length > 1 ? { family: plans } : {}) }),
+      ),
+    ),
   )
   machine.saveProfile()
   return staged
@@ -183,7 +189,7 @@ const stagedWith = (planned: Planned, machine: LocalMachine, o: StageAsked): Eit
 
 /** The plan of a graph that is there already. */
 export const stageGraph = (graph: Graph, machine: LocalMachine, o: StageAsked): Either<SpillwayError, Staged> =>
-  stagedWith((c) => compile(graph, c), machine, o)
+  stagedWith((c) => E.map((plan: Plan) => [plan])(compile(graph, c)), machine, o)
 
 const isByHand = (o: StageAsked): boolean => o.tiles !== undefined || o.checkpoints !== undefined
 const oneWay = (o: StageAsked): Either<SpillwayError, void> => {
@@ -240,20 +246,22 @@ const prescribedFor = ({ layers, machine }: Prepared, o: StageAsked): Either<Spi
 export const stagePrepared = <M extends Trainable>(p: Prepared<M>, o: StageAsked): Either<SpillwayError, Staged<M>> => {
   const planned =
     (byHand: PlanByHand | undefined): Planned =>
-    (c) =>
-      byHand
+    (c) => {
+      const { family = [p.graph] } = p
+      return byHand
         ? pipe(
             prescribe(p.layers, byHand),
-            E.chainW((prescription) => compilePrescribed(p.graph, prescription, c)),
-            E.map((plan) => (isByHand(o) ? plan : { ...plan, strategy: c.strategy })),
+            E.chainW((prescription) => compileTogether(family, c, (graph) => compilePrescribed(graph, prescription, c))),
+            E.map((plans) => (isByHand(o) ? plans : plans.map((plan) => ({ ...plan, strategy: c.strategy })))),
           )
-        : compile(p.graph, c)
+        : compileTogether(family, c)
+    }
   return pipe(
     oneWay(o),
     E.flatMap(() => prescribedFor(p, o)),
     E.flatMap((byHand) =>
       pipe(
-        recordedFor(p, o),
+        p.family ? O.none : recordedFor(p, o),
         O.match(
           () => stagedWith(planned(byHand), p.machine, o),
           (plan) => right(describePlan(plan, p.machine, o.allocator)),

@@ -5,12 +5,14 @@ import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { type Graph, isPersistent, valueBytes } from '../../staging/graph/graph'
-import { ranksOf } from '../../staging/graph/ranks'
+import { withWholeRows } from '../../staging/graph/bands'
+import { slicesOf } from '../../staging/graph/ranks'
 import { type OpenedData, openRunData } from '../data/open'
 import { type SpillwayError, usage } from '../errors/errors'
 import { unlocked } from '../files/lock'
 import { filePlace, folderPlace } from '../files/places'
 import { lacksOf, type Writing } from '../stage/room'
+import { shareIn } from '../ranks/rank'
 import type { Staged } from '../stage/stage'
 import { checkpointsIn, holdsCheckpoints, KEPT } from './checkpoint'
 import { lengthOf } from './length'
@@ -63,13 +65,14 @@ export const dataOf = (graph: Graph, o: DataOptions, isKept: boolean, rank = 0):
       prefetch: o.prefetch ?? PREFETCH,
       workers: o.workers ?? usualWorkers(),
       isKept,
-      share: { rank, of: ranksOf(graph) },
+      share: shareIn(graph, rank),
     },
-    graph,
+    // A rank that has a band of an image's rows takes them of the whole.
+    withWholeRows(graph),
   )
 
 /** Samples of a step, those of all ranks. */
-export const batchOf = (graph: Graph): number => ranksOf(graph) * graph.values.find((v) => v.role === 'input')!.shape[0]!
+export const batchOf = (graph: Graph): number => slicesOf(graph) * graph.values.find((v) => v.role === 'input')!.shape[0]!
 
 /** Data and weights are of the model's shapes, and a run over the data has an end. */
 export const filesOf =

@@ -6,6 +6,7 @@ import { type Either, left, right } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { DeviceName } from '../../staging/devices'
 import { isPersistent } from '../../staging/graph/graph'
+import { ROW_EXCHANGES, withWholeRows } from '../../staging/graph/bands'
 import { COLLECTIVES } from '../../staging/graph/ranks'
 import type { Plan } from '../../staging/plan/plan'
 import { toTape } from '../../staging/plan/tape'
@@ -33,7 +34,7 @@ import {
   type RunRequest,
   tryLoadNative,
 } from '../device/native'
-import { shareOf } from '../ranks/rank'
+import { shareIn } from '../ranks/rank'
 import type { Staged } from '../stage/stage'
 import { notFinitePlace } from './finite'
 import type { StateStore } from './weights'
@@ -149,11 +150,11 @@ type Steps = Pick<StepsToRun, 'firstStep' | 'steps' | 'seed' | 'data'>
 /** What the addon reads itself; batches of a feed are put before it. */
 const nativeSource = (staged: Staged, { data, ...s }: Steps): Exclude<NativeSource, { readonly kind: 'slots' | 'bands' }> => {
   const { plan, rank } = staged
-  const values = fedOf(plan.graph)
+  const values = fedOf(withWholeRows(plan.graph))
   // Of a batch that ranks share each says which samples are its own.
   const ordered = (order: Order | undefined, samples: number): { readonly order?: Uint32Array } => {
     const own = order ?? (rank ? inTurn(samples) : undefined)
-    return own ? { order: orderOfSteps(own, s.firstStep, s.steps, values[0]!.batch, shareOf(rank)) } : {}
+    return own ? { order: orderOfSteps(own, s.firstStep, s.steps, values[0]!.batch, shareIn(plan.graph, rank?.rank)) } : {}
   }
   if (data.kind === 'fed' || data.kind === 'asked') throw new Error('a feed is no source of its own')
   if (data.kind === 'synthetic') {
@@ -198,7 +199,7 @@ const metricsOf = (m: Metrics, feed: Feed | undefined): RunMetrics => {
     diskBytes: m.diskBytes,
     arenaPeakBytes: m.arenaPeakBytes,
     commBytes: m.sentBytes,
-    commSeconds: COLLECTIVES.reduce((n, kind) => n + (m.secondsByKind[kind] ?? 0), 0),
+    commSeconds: [...COLLECTIVES, ...ROW_EXCHANGES].reduce((n, kind) => n + (m.secondsByKind[kind] ?? 0), 0),
     commHiddenSeconds: sum((s) => Math.max(0, s.besideSeconds - s.stallRanksSeconds)),
     ...(m.deviceMemory ? { deviceMemory: m.deviceMemory } : {}),
     ...(m.quietCallSeconds ? { callSeconds: m.quietCallSeconds } : {}),

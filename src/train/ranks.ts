@@ -7,6 +7,8 @@ import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as TE from 'fp-ts/TaskEither'
 import type { TaskEither } from 'fp-ts/TaskEither'
+import { fingerprint } from '../../staging/graph/fingerprint'
+import { asOne } from '../../staging/graph/ranks'
 import { loadNative } from '../device/native'
 import { exitCode, type SpillwayError } from '../errors/errors'
 import { deviceFailed } from '../errors/exceptions'
@@ -21,9 +23,10 @@ import type { ModelState, StateReader, StateStore } from './weights'
 const together = <A>(work: () => Promise<A>): TaskEither<SpillwayError, A> => TE.tryCatch(work, deviceFailed)
 
 /** By the words for it: what a run is that ranks may do together. */
-const factsOf = ({ data, length, options: o }: Ready): Readonly<Record<string, string>> => ({
+const factsOf = ({ data, length, options: o, staged }: Ready): Readonly<Record<string, string>> => ({
   'version of spillway': version(),
   'native code': loadNative().deviceInfo().build,
+  network: fingerprint(asOne(staged.plan.graph)),
   data: data.content,
   steps: `${length.steps}`,
   seed: `${seedOf(o)}`,

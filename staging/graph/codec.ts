@@ -32,7 +32,7 @@ import {
 
 const valueCodec = record(
   { id: count, name: words, role: names(ROLES), shape: list(count), dtype: names(DTYPES) },
-  { init: record({ dist: names(DISTRIBUTIONS), a: t.number }), gradOf: count },
+  { init: record({ dist: names(DISTRIBUTIONS), a: t.number }), gradOf: count, rows: record({ from: count, of: wholeFrom(1) }) },
 )
 const opCodec = record({
   id: count,
@@ -45,7 +45,7 @@ const opCodec = record({
 })
 const structure = record(
   { name: words, values: list(valueCodec), ops: list(opCodec) },
-  { trainedBy: trainedByCodec, ranks: wholeFrom(2), alone: list(count) },
+  { trainedBy: trainedByCodec, ranks: wholeFrom(2), alone: list(count), bands: record({ at: count, of: wholeFrom(2) }) },
 )
 
 // ---------------------------------------------------------------- meaning

@@ -9,8 +9,18 @@ const sorted = (attrs: Readonly<Record<string, number>>): readonly (readonly [st
 export const fingerprint = (g: Graph): string =>
   hashText(
     JSON.stringify([
-      g.values.map((v) => [v.name, v.role, v.shape, v.dtype, v.init?.dist ?? null, v.init?.a ?? null, v.gradOf ?? null]),
+      g.values.map((v) => [
+        v.name,
+        v.role,
+        v.shape,
+        v.dtype,
+        v.init?.dist ?? null,
+        v.init?.a ?? null,
+        v.gradOf ?? null,
+        ...(v.rows ? [v.rows.from, v.rows.of] : []),
+      ]),
       g.ops.map((o) => [o.kind, o.layer, o.phase, sorted(o.attrs), o.ins, o.outs]),
       ...(g.ranks === undefined ? [] : [g.ranks]),
+      ...(g.bands === undefined ? [] : [g.bands.at, g.bands.of]),
     ]),
   )

@@ -45,6 +45,8 @@ export interface Value {
   readonly init?: Init
   /** For a gradient: the value that it is the gradient of. */
   readonly gradOf?: ValueId
+  /** Where several ranks have rows of it each: those of this one begin at `from` of the `of` rows of the whole (graph/bands.ts). */
+  readonly rows?: { readonly from: number; readonly of: number }
 }
 
 export const PHASES = ['forward', 'loss', 'backward', 'update'] as const
@@ -71,6 +73,8 @@ export interface Graph {
   readonly ranks?: number
   /** The operators of one process in its order, where ranks run them in another (grad/rewrite/ranks.ts). */
   readonly alone?: readonly OpId[]
+  /** How many bands of rows images are cut into, each of them a rank's, and which of them this is. */
+  readonly bands?: { readonly at: number; readonly of: number }
 }
 
 /** What a graph computes in: the first type that is neither a label's, nor bf16, nor that of bytes. */

@@ -41,6 +41,8 @@ export interface Machine {
   readonly precision: Precision
   /** How many such machines train together, each with its share of the batch; absent: one. */
   readonly ranks?: number
+  /** Where these have bands of one image's rows, not images of a batch: how many, and which of them this one is. */
+  readonly bands?: { readonly at: number; readonly of: number }
   readonly memoryBytes: number
   readonly link: Link
   readonly seconds: (kind: string, attrs: AnyAttrs, shapes: CallShapes) => number

@@ -3,6 +3,7 @@
 // Invariant: attributes are those of the whole batch (what a mean divides by, where dropout counts); shapes are a rank's.
 // Worked example, 2 ranks and 8 images: the image is [4,3,H,W] and its origin in the whole [8,3,H,W] is 4 at rank 1; a gradient dw is
 // made as a share dw.share, and all_sum makes dw of it.
+import { bandsFault, bandsOf, uncut, wholeRows } from './bands'
 import { onceFor } from '../core/remember'
 import { findOp } from '../ops/registry'
 import { type Graph, isFed, type Value, type ValueId } from './graph'
@@ -10,6 +11,9 @@ import { type Graph, isFed, type Value, type ValueId } from './graph'
 export const COLLECTIVES: readonly string[] = ['all_sum', 'all_moments', 'all_sums']
 /** How many share a graph's batch. */
 export const ranksOf = (g: Graph): number => g.ranks ?? 1
+
+/** Into how many parts ranks cut the batch: bands of rows are cuts of images. */
+export const slicesOf = (g: Graph): number => ranksOf(g) / bandsOf(g)
 
 /** Values that have images: what is fed, and what operators make image by image. All others are whole at every rank. */
 export const sharesOf = onceFor((g: Graph): ReadonlySet<ValueId> => {
@@ -19,7 +23,7 @@ export const sharesOf = onceFor((g: Graph): ReadonlySet<ValueId> => {
 
 /** The extents that a value has in the whole batch. */
 export const wholeShape = (g: Graph, v: Value): readonly number[] =>
-  ranksOf(g) > 1 && sharesOf(g).has(v.id) ? [v.shape[0]! * ranksOf(g), ...v.shape.slice(1)] : v.shape
+  slicesOf(g) > 1 && sharesOf(g).has(v.id) ? [v.shape[0]! * slicesOf(g), ...v.shape.slice(1)] : wholeRows(v)
 
 /** The same graph with the shapes of the whole batch: those that the op table's rules are about. */
 export const inWholeShapes = (g: Graph): Graph =>
@@ -28,6 +32,7 @@ export const inWholeShapes = (g: Graph): Graph =>
 /** The graph of one process. */
 export const asOne = (g: Graph): Graph => {
   if (ranksOf(g) === 1) return g
+  if (g.bands) return uncut(g)
   const { ranks: _, alone, ...whole } = inWholeShapes(g)
   const totals = g.ops
     .filter(({ kind }) => COLLECTIVES.includes(kind))
@@ -43,6 +48,7 @@ export const asOne = (g: Graph): Graph => {
 
 /** What is wrong with a graph over ranks, in words: a share that is read as if it were the sum, or a sum that is no share's. */
 export const ranksFault = (g: Graph): string | undefined => {
+  if (g.bands) return bandsFault(g)
   const ranks = ranksOf(g)
   const partial = new Map<ValueId, 'sum' | 'moments'>()
   for (const op of g.ops) {

@@ -2,7 +2,7 @@
 // whole batch, in the order of ranks and by the rules by which tiles merge. Planners take them for what they are: ops with scratch that
 // read a complete value and make a complete one. native/ops/collective.hpp has their arithmetic.
 import { right } from 'fp-ts/Either'
-import { asInput0, defineOp } from './op'
+import { asInput0, attrsListed, defineOp } from './op'
 import { checked, elements, expectShape, legal } from './rules'
 
 const ranks = { least: 1, most: 1024 } as const
@@ -60,12 +60,25 @@ export const allMoments = defineOp({
   wire: 181,
   fields: { ranks: 'int', count: 'int' },
   limits: { ranks, count: { least: 1 } },
+  rest: { of: { least: 1 } },
   anchor: 0,
   inPlace: [0],
-  what: "y `[4,C]` = Chan's merge of x over the ranks in their order, each over `count` elements; alone: x; in place of x",
+  what: "y = Chan's merge of x, `[4,C]` or `[B,4G,1,1]`, over the ranks in their order, each over `count` elements, or where they differ over `of` those of each; alone: x; in place of x",
   ins: [asInput0('x')],
   outs: [asInput0('y')],
-  shape: (_, [x]) => checked([expectShape('x', x!, [4, x![1] ?? 1])], () => legal(x!)),
+  shape: (a, [x]) => {
+    const counts = attrsListed('of', a).length
+    return checked(
+      [
+        expectShape('x', x!, x!.length === 4 ? [x![0]!, 4 * Math.floor(x![1]! / 4), 1, 1] : [4, x![1] ?? 1]),
+        () =>
+          counts === 0 || counts === a.ranks
+            ? undefined
+            : `${counts} counts are given; legal is one for each of ${a.ranks} ranks`,
+      ],
+      () => legal(x!),
+    )
+  },
   flops: (a, s) => 5 * a.ranks * elements(s.outs[0]),
   workspace: (a, s, elementBytes) => elementBytes * a.ranks * elements(s.ins[0]),
 })

@@ -82,12 +82,22 @@ export const isWithin = (l: Limit, got: number): boolean =>
  *  all     the whole extent, whatever the iteration range: the op is not FT-compatible in this dimension
  *  reduce  the operand (an output) sums over this dimension: its extent there is 1, and tiles merge into it
  *  inside  the operand brings its own range, which lies inside the iteration range (a sum of partial gradients)
+ *  shifted `access` in a band of rows (graph/bands.ts): iterations count from `from` of the whole, the operand from `at` of `whole`
  */
 export type Access =
   | { readonly tag: 'same' | 'all' | 'reduce' | 'inside' }
   | Windows
   | { readonly tag: 'resampled'; readonly mode: number; readonly from: number; readonly to: number }
   | { readonly tag: 'mirrored'; readonly pad: number; readonly padHigh: number }
+  | Shifted
+
+export interface Shifted {
+  readonly tag: 'shifted'
+  readonly access: Exclude<Access, Shifted>
+  readonly from: number
+  readonly at: number
+  readonly whole: number
+}
 
 export interface Windows {
   readonly tag: 'window' | 'transposed'
@@ -163,6 +173,10 @@ export const touched = (a: Access, r: Range, extent: number): Range => {
       return [0, extent]
     case 'inside':
       return r
+    case 'shifted': {
+      const [lo, hi] = touched(a.access, [r[0] + a.from, r[1] + a.from], a.whole)
+      return clip([lo - a.at, hi - a.at], extent)
+    }
   }
 }
 
@@ -180,6 +194,8 @@ export const sigmaDelta = (a: Access): { readonly sigma: number; readonly delta:
       return { sigma: a.from / a.to, delta: a.mode === 0 ? 0 : 2 }
     case 'mirrored':
       return { sigma: 1, delta: 0 }
+    case 'shifted':
+      return sigmaDelta(a.access)
     case 'all':
     case 'reduce':
       return undefined

@@ -2,6 +2,7 @@
 import type { OpDef } from './op'
 import { add, gradSum, addRelu } from './add'
 import { argmax } from './argmax'
+import { takeRows, sumRows } from './bands'
 import { bnStats, bnApply, bnBwdReduce, bnBwdData, bnReluApply, bnReluBwdReduce, bnReluBwdData, bnFrozen, bnFrozenBwdData, bnFrozenBwdReduce, bnRunning } from './batchnorm'
 import { toBf16, fromBf16, toBf16Grad, fromBf16Grad } from './cast'
 import { clipValues, squareSum, clipNorm } from './clip'
@@ -36,6 +37,8 @@ const entries: readonly OpDef[] = [
   gradSum,
   addRelu,
   argmax,
+  takeRows,
+  sumRows,
   bnStats,
   bnApply,
   bnBwdReduce,

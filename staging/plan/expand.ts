@@ -11,6 +11,7 @@ import { onceForPair } from '../core/remember'
 import { isBf16 } from '../graph/check'
 import { type Graph, type Op, valueBytes, dtypeBytes, isFed, isPersistent, isResult, type ValueId } from '../graph/graph'
 import { type Choice, type Costs, fastest } from '../graph/machine'
+import { originIn } from '../graph/bands'
 import { wholeShape } from '../graph/ranks'
 import { alignmentOf, anchorOf, callKey, type Windowed, windowedOf } from '../ops/callkey'
 import { asShape, type CallShapes, type Whereabouts } from '../ops/op'
@@ -74,7 +75,7 @@ export const callShapes = (graph: Graph, ins: readonly View[], outs: readonly Vi
   const shape = (v: View): readonly number[] => (natural(v).length === 4 ? shapeOf(v.box) : natural(v))
   const where = (v: View): Whereabouts =>
     natural(v).length === 4
-      ? { origin: v.box.map((r) => r[0]), extent: wholeShape(graph, graph.values[v.value]!) }
+      ? { origin: originIn(graph.values[v.value]!, v.box), extent: wholeShape(graph, graph.values[v.value]!) }
       : { origin: natural(v).map(() => 0), extent: natural(v) }
   const bf16 = isBf16([...ins, ...outs].map((v) => graph.values[v.value]!))
   return {

@@ -17,7 +17,8 @@ import {
   type Value,
   type ValueId,
 } from '../graph/graph'
-import { ranksOf, sharesOf, wholeShape } from '../graph/ranks'
+import { originIn, wholeRows } from '../graph/bands'
+import { sharesOf, slicesOf, wholeShape } from '../graph/ranks'
 import { asShape, attrNames } from '../ops/op'
 import { opDef } from '../ops/registry'
 import { isDense } from './expand'
@@ -125,7 +126,7 @@ class TapeWriter {
     return this.record({ ...at, offset: at.offset + inside * e }, value.dtype, {
       dims,
       strides,
-      origin: v.box.map((r, d) => r[0] + (d === 0 ? this.firstImage(value) : 0)),
+      origin: originIn(value, v.box).map((first, d) => first + (d === 0 ? this.firstImage(value) : 0)),
       extent: asShape(wholeShape(this.plan.graph, value)),
       rank: 4,
     })
@@ -133,7 +134,7 @@ class TapeWriter {
 
   /** Of this rank's share, in the whole batch. */
   private firstImage(value: Value): number {
-    const isShare = ranksOf(this.plan.graph) > 1 && sharesOf(this.plan.graph).has(value.id)
+    const isShare = slicesOf(this.plan.graph) > 1 && sharesOf(this.plan.graph).has(value.id)
     return isShare ? this.rank * value.shape[0]! : 0
   }
 
@@ -237,7 +238,9 @@ class TapeWriter {
   }
 
   private template(v: Value): number {
-    return this.record({ buffer: null, offset: 0 }, v.dtype, wholeBox(v.shape, channelsLast))
+    const whole = wholeBox(v.shape, channelsLast)
+    const rows = v.rows && { origin: [0, 0, v.rows.from, 0], extent: asShape(wholeRows(v)) }
+    return this.record({ buffer: null, offset: 0 }, v.dtype, { ...whole, ...rows })
   }
 
   private put<T extends Tag>(tag: T, operands: Values<(typeof INSTRUCTIONS)[T]['operands']>): void {

@@ -3,8 +3,10 @@
 // others, and its own sums to all of them; nothing is measured, so plans for these names are the same everywhere.
 // Worked example: 4 MB of gradients, 8 ranks, 2.8 GB/s: 2 x (3 messages of 20 us + 3.5 MB / 2.8 GB/s) = 2.62 ms.
 import { elementsOf } from '../core/box'
+import { ROW_EXCHANGES } from '../graph/bands'
 import { dtypeBytes } from '../graph/graph'
 import type { Machine } from '../graph/machine'
+import { rowsSent } from '../ops/bands'
 import type { AnyAttrs, CallShapes } from '../ops/op'
 
 export interface Network {
@@ -60,23 +62,42 @@ export const exchangeSeconds = (
   return rounds * hops(ranks) * latencySeconds + sentBytes(kind, ranks, bytes) / bytesPerSecond
 }
 
+/** Of an exchange of rows, among so many of the value's own. */
+export const rowBytesSent = (kind: string, attrs: AnyAttrs, rows: number, bytes: number): number =>
+  (rowsSent(kind, attrs) * bytes) / rows
+
+const rowSeconds = (
+  { bytesPerSecond, latencySeconds }: Network,
+  kind: string,
+  attrs: AnyAttrs,
+  rows: number,
+  bytes: number,
+): number => {
+  const sent = rowBytesSent(kind, attrs, rows, bytes)
+  return sent === 0 ? 0 : latencySeconds + sent / bytesPerSecond
+}
+
 /** The same machine, whose exchanges take what the network takes beside what it does with them. */
 export const overNetwork =
   (network: Network, ranks: number) =>
   <M extends Machine>(m: M): M => {
-    const exchange = (kind: string, s: CallShapes): number => {
+    const exchange = (kind: string, attrs: AnyAttrs, s: CallShapes): number => {
       const elements = s.ins.reduce((n, own) => n + elementsOf(own), 0)
-      return elements > 0 ? exchangeSeconds(network, kind, ranks, elements * dtypeBytes[m.device.dtype]) : 0
+      if (elements === 0) return 0
+      const bytes = elements * dtypeBytes[s.bf16 ? 'bf16' : m.device.dtype]
+      return ROW_EXCHANGES.includes(kind)
+        ? rowSeconds(network, kind, attrs, s.ins[0]![2] ?? 1, bytes)
+        : exchangeSeconds(network, kind, ranks, bytes)
     }
     const { choices } = m
     return {
       ...m,
       link: network.isLink ? { ...m.link, carriesExchanges: true } : m.link,
-      seconds: (kind: string, attrs: AnyAttrs, s: CallShapes) => m.seconds(kind, attrs, s) + exchange(kind, s),
+      seconds: (kind: string, attrs: AnyAttrs, s: CallShapes) => m.seconds(kind, attrs, s) + exchange(kind, attrs, s),
       ...(choices
         ? {
             choices: (kind: string, attrs: AnyAttrs, s: CallShapes) =>
-              choices(kind, attrs, s).map((c) => ({ ...c, seconds: c.seconds + exchange(kind, s) })),
+              choices(kind, attrs, s).map((c) => ({ ...c, seconds: c.seconds + exchange(kind, attrs, s) })),
           }
         : {}),
     }

@@ -95,7 +95,8 @@ class Growing {
     for (const o of ins) {
       if (!o.access) continue
       const grown = (d: 'H' | 'W'): number => {
-        const a = o.access![d]
+        const own = o.access![d]
+        const a = own.tag === 'shifted' ? own.access : own
         return a.tag === 'window' ? halo[d] * a.stride + Math.max(0, a.reach - a.stride) : halo[d]
       }
       const before = this.halos.get(o.value) ?? { H: 0, W: 0 }

@@ -10,6 +10,7 @@ import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { sameShape } from '../core/box'
+import { ROW_EXCHANGES } from '../graph/bands'
 import { type Graph, isResult, type Op, type OpId, trains, type ValueId } from '../graph/graph'
 import { type Grid, type Segment, type SegmentPhase, type Slices, type Step, tilesOf, UNTILED } from '../plan/plan'
 import { inputDef } from '../ops/op'
@@ -110,6 +111,14 @@ export const backwardRuns = (map: ForwardMap): Run[] => {
   }
   for (const op of graph.ops) {
     if (isForward(op)) continue
+    if (isTiled(cur.grid) && isExchange(op)) {
+      const { group, grid } = cur
+      close()
+      runs.push({ phase: 'backward', group, grid: UNTILED, ops: [op.id] })
+      cur = { phase: 'backward', group, grid, ops: [] }
+      sums = new Set()
+      continue
+    }
     if (isTiled(cur.grid) && (op.phase === 'update' || takesNoData(op))) {
       updates.push(op.id)
       if (op.phase !== 'update') op.outs.forEach((v) => sums.add(v))
@@ -129,6 +138,9 @@ export const backwardRuns = (map: ForwardMap): Run[] => {
   close()
   return runs
 }
+
+/** Rows go from rank to rank whole: no loop over tiles has them. */
+export const isExchange = (op: Op): boolean => ROW_EXCHANGES.includes(op.kind)
 
 /** An op of complete sums: its place is not in a loop over tiles. */
 export const takesNoData = (op: Op): boolean => op.ins.every((_, i) => inputDef(opDef(op.kind), i).role === 'whole')
@@ -153,9 +165,23 @@ const nameOf = (graph: Graph, ops: readonly OpId[]): string => {
 
 /** Segments of a training step for these groups of its forward ops. */
 export const assemble = (graph: Graph, groups: readonly Group[]): Either<TileError, readonly Segment[]> => {
-  const map = new ForwardMap(graph, groups.flatMap(wholeApart(graph)))
+  const map = new ForwardMap(graph, groups.flatMap(exchangesApart(graph)).flatMap(wholeApart(graph)))
   return assembled(graph, map)
 }
+
+const exchangesApart =
+  (graph: Graph) =>
+  (g: Group): readonly Group[] => {
+    if (!isTiled(g.grid) || !g.ops.some((id) => isExchange(graph.ops[id]!))) return [g]
+    const parts: { readonly grid: Grid; readonly ops: OpId[] }[] = []
+    for (const id of g.ops) {
+      const grid = isExchange(graph.ops[id]!) ? UNTILED : g.grid
+      const last = parts.at(-1)
+      if (last?.grid === grid) last.ops.push(id)
+      else parts.push({ grid, ops: [id] })
+    }
+    return parts
+  }
 
 /** What a tiled group begins or ends with that takes no images stands before or behind its loop. */
 const wholeApart =

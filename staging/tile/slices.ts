@@ -12,6 +12,7 @@ import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { dimIndex, hull, type Range, sameRange, tileRange } from '../core/box'
 import { onceForPair } from '../core/remember'
+import { ofBand, ROW_EXCHANGES } from '../graph/bands'
 import type { Graph, Op, OpId, ValueId } from '../graph/graph'
 import type { Grid, Keep, Segment, Slices, Step } from '../plan/plan'
 import { opDef } from '../ops/registry'
@@ -47,7 +48,7 @@ export const operandsOf = onceForPair((graph: Graph, op: Op): Operands => {
   const one = (value: ValueId, d: OperandDef): Operand => ({
     value,
     def: d,
-    access: d.access ? d.access(op.attrs, shapes) : null,
+    access: d.access ? ofBand(graph, op, value, d.access(op.attrs, shapes)) : null,
   })
   return {
     ins: op.ins.map((v, i) => one(v, inputDef(def, i))),
@@ -200,6 +201,9 @@ export const sliceRun = (
   leaves: ReadonlySet<ValueId>,
 ): Either<TileError, SlicedRun> => {
   const ops = ids.map((id) => graph.ops[id]!)
+  const exchange = ops.find((op) => ROW_EXCHANGES.includes(op.kind))
+  if (exchange)
+    return E.left({ layer: exchange.layer, dim: 'H', why: 'rows go from rank to rank whole: end the segment before it' })
   return pipe(
     TILED_DIMS,
     E.traverseArray((d) => new DimSlicer(graph, ops, leaves, d, grid[d]).sliced()),

@@ -4,6 +4,7 @@
 import { asShape, type AccessMap, inputDef, type OpDef, type OperandDef, outputDef, pointwise } from '../ops/op'
 import { opDef } from '../ops/registry'
 import { type Box, fullBox } from '../core/box'
+import { ofBand } from '../graph/bands'
 import { dtypeBytes, type Graph, type Op, type Value } from '../graph/graph'
 import type { Call, Plan } from '../plan/plan'
 import type { Where } from './failure'
@@ -38,22 +39,22 @@ export interface Facts {
   readonly at: (call: number, value?: number) => Where
 }
 
-const accessOf = (op: Op, graph: Graph, def: OperandDef): AccessMap | null => {
+const accessOf = (op: Op, graph: Graph, def: OperandDef, value: number): AccessMap | null => {
   if (def.role === 'whole') return null
   const shapes = { ins: op.ins.map((v) => graph.values[v]!.shape), outs: op.outs.map((v) => graph.values[v]!.shape) }
-  return def.access ? def.access(op.attrs as never, shapes) : pointwise
+  return ofBand(graph, op, value, def.access ? def.access(op.attrs as never, shapes) : pointwise)
 }
 
 const opFacts = (op: Op, graph: Graph): OpFacts => {
   const def = opDef(op.kind)
   const isGradient = (v: number): boolean => graph.values[v]!.role === 'gradient'
-  const ins = op.ins.map((_, i) => accessOf(op, graph, inputDef(def, i)))
+  const ins = op.ins.map((v, i) => accessOf(op, graph, inputDef(def, i), v))
   const { anchor } = def
   return {
     op,
     def,
     ins,
-    outs: op.outs.map((_, i) => accessOf(op, graph, outputDef(def, i))),
+    outs: op.outs.map((v, i) => accessOf(op, graph, outputDef(def, i), v)),
     linear: anchor !== 'out' && isGradient(op.ins[anchor]!) && op.ins.every((v, i) => i === anchor || !isGradient(v)),
     gathers: ins.some((a) => a !== null && a.B.tag === 'inside'),
   }

@@ -32,7 +32,7 @@ const mirroredSpan = (a: Extract<Access, { tag: 'mirrored' }>, r: Range, extent:
 }
 
 /** The first and the last element that one iteration meets, wherever the image ends; neither moves back as iterations go on. */
-const met = (a: Exclude<Access, { tag: 'mirrored' }>, i: number): Range => {
+const met = (a: Exclude<Access, { tag: 'mirrored' | 'shifted' }>, i: number): Range => {
   switch (a.tag) {
     case 'same':
     case 'inside':
@@ -55,6 +55,11 @@ const bounded = (n: number, extent: number): number => Math.max(0, Math.min(exte
 const neededRange = (a: Access, r: Range, extent: number): Range => {
   if (a.tag === 'inside') return r
   if (a.tag === 'mirrored') return mirroredSpan(a, r, extent)
+  if (a.tag === 'shifted') {
+    // In a band, iteration i is iteration i + from of the whole, and element e element e + at.
+    const [lo, hi] = neededRange(a.access, [r[0] + a.from, r[1] + a.from], a.whole)
+    return [bounded(lo - a.at, extent), bounded(hi - a.at, extent)]
+  }
   return [bounded(met(a, r[0])[0], extent), bounded(met(a, r[1] - 1)[1] + 1, extent)]
 }
 

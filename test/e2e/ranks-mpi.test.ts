@@ -111,6 +111,13 @@ if (HERE) {
   test('4 processes have the bits of as many threads', () => alike(4))
   for (const mpi of ALL.length ? ALL : [USUAL]) test(`2 processes, by ${mpi.run}`, () => alike(2, mpi))
 
+  test('bands of rows have the bits of those of threads', async () => {
+    const more = ['--steps=2', '--bands=2']
+    const processes = told(await among(2, more))
+    assert.is(processes.weightsSha256, told(await alone(...more, '--engine=threads', '--ranks=2')).weightsSha256)
+    assert.ok(processes.commBytes > 0)
+  })
+
   test('what MPI is given to send is 2(R-1)/R of the sums, and R-1 times the statistics, as it says itself', async () => {
     const counter = join(root, 'countmpi.so')
     const made = spawnSync('mpicxx', ['-shared', '-fPIC', '-O1', join(__dirname, 'countmpi.cpp'), '-o', counter], {

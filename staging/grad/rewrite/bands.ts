@@ -1,0 +1,212 @@
+// A training graph whose images several ranks share, each a band of their rows: a rank is a tile along H that another process holds.
+// In: the graph of one process, how many bands, which of them. Out: the graph of that rank: each op on its own rows, `take_rows` before an op
+// that needs others' rows, `sum_rows`, `all_sum` and `all_moments` behind what sums over them; an op that cannot be cut runs whole at every
+// rank. Invariant: all ranks' graphs have the same ops in the same order; bands of a height are the same for all values of that height.
+// Worked example, 2 bands: [conv2d(x) -> y, …, conv2d_bwd_data(dy) -> dx] becomes
+// [take_rows(x) -> x.rows, conv2d(x.rows) -> y, …, conv2d_bwd_data(dy) -> dx.part, sum_rows(dx.part) -> dx].
+import { type Either, left, right } from 'fp-ts/Either'
+import { elementsOf, extentOf, type Range } from '../../core/box'
+import type { GraphError } from '../../core/errors'
+import { bandsIn } from '../../graph/bands'
+import { type Graph, isFed, type Op, type Value, type ValueId } from '../../graph/graph'
+import { type Cut, isPartition, rowAttrs, sameCut } from '../../ops/bands'
+import { type Access, type AnyAttrs, inputDef, listedAttrs, type OperandDef, touched } from '../../ops/op'
+import { opDef } from '../../ops/registry'
+
+interface Operand {
+  readonly value: ValueId
+  readonly def: OperandDef
+  /** Along H, of data. */
+  readonly access: Access | undefined
+}
+
+const heightOf = (v: Value): number => v.shape[2] ?? 1
+const isExact = (a: Access): boolean => a.tag === 'same' || a.tag === 'inside'
+
+class Cutting {
+  private readonly values: Value[]
+  /** By value: the rows that each rank has; absent: all. */
+  private readonly cuts: (Cut | undefined)[]
+  private readonly ops: Op[] = []
+  private readonly taken = new Map<string, ValueId>()
+  private fault: GraphError | undefined
+
+  constructor(
+    private readonly g: Graph,
+    private readonly bands: number,
+    private readonly at: number,
+  ) {
+    this.values = [...g.values]
+    this.cuts = g.values.map((v) => (isFed(v) ? this.own(v) : undefined))
+  }
+
+  run(): Either<GraphError, Graph> {
+    for (const op of this.g.ops) this.cut(op)
+    if (this.fault) return left(this.fault)
+    const { at, bands } = this
+    const values = this.values.map((v, i): Value => {
+      const rows = this.cuts[i]?.[at]
+      if (!rows) return v
+      const [b, c, of, w] = v.shape
+      return { ...v, shape: [b!, c!, extentOf(rows), w!], rows: { from: rows[0], of: of! } }
+    })
+    return right({ ...this.g, values, ops: this.ops, ranks: bands, bands: { at, of: bands } })
+  }
+
+  /** The rows of its own that each rank has of a value, where there are as many. */
+  private own(v: Value): Cut | undefined {
+    return v.shape.length === 4 ? bandsIn(heightOf(v), this.bands) : undefined
+  }
+
+  private whole(v: ValueId): Cut {
+    return Array.from({ length: this.bands }, () => [0, heightOf(this.values[v]!)] as Range)
+  }
+
+  private operands(op: Op): { readonly ins: readonly Operand[]; readonly outs: readonly Operand[] } {
+    const def = opDef(op.kind)
+    const shape = (v: ValueId): readonly number[] => this.g.values[v]!.shape
+    const shapes = { ins: op.ins.map(shape), outs: op.outs.map(shape) }
+    const one = (value: ValueId, d: OperandDef): Operand => ({
+      value,
+      def: d,
+      access: d.role === 'data' ? d.access?.(op.attrs as never, shapes).H : undefined,
+    })
+    return { ins: op.ins.map((v, i) => one(v, inputDef(def, i))), outs: op.outs.map((v, i) => one(v, def.outs[i]!)) }
+  }
+
+  /** The rows over which each rank's op goes; undefined where every rank's goes over all. */
+  private iteration(op: Op): Cut | undefined {
+    const { anchor } = opDef(op.kind)
+    const { ins, outs } = this.operands(op)
+    const anchored = anchor === 'out' ? outs[0] : ins[anchor]
+    if (op.phase === 'update' || !anchored?.access) return undefined
+    const over = this.own(this.values[anchored.value]!)
+    const needsAll = (o: Operand, tags: readonly string[]): boolean =>
+      o.access !== undefined && tags.includes(o.access.tag) && heightOf(this.values[o.value]!) > 1
+    if (!over || ins.some((o) => needsAll(o, ['all', 'reduce'])) || outs.some((o) => needsAll(o, ['all']))) return undefined
+    const nothing = [...ins, ...outs].some((o) => o.access && this.meets(o, over).some(([from, to]) => from >= to))
+    return nothing ? undefined : over
+  }
+
+  /** What each rank's iterations touch of an operand. */
+  private meets({ access, value }: Operand, over: Cut): Cut {
+    return isExact(access!) ? over : over.map((r) => touched(access!, r, heightOf(this.values[value]!)))
+  }
+
+  private cut(op: Op): void {
+    const over = this.iteration(op)
+    const { ins, outs } = this.operands(op)
+    const read = ins.map((o) => (o.access ? this.rows(o.value, over ? this.meets(o, over) : this.whole(o.value), op) : o.value))
+    const made = outs.map((o) => (over ? this.madeBy(o, over, op) : undefined))
+    this.append({ ...op, ins: read, outs: outs.map((o, i) => made[i]?.part ?? o.value) })
+    for (const m of made) if (m?.total) this.append(m.total)
+  }
+
+  private append(op: Omit<Op, 'id'>): void {
+    this.ops.push({ ...op, id: this.ops.length })
+  }
+
+  private add(of: ValueId, suffix: string, cut: Cut | undefined): ValueId {
+    const { init: _, ...value } = this.values[of]!
+    const id = this.values.length
+    const role = isFed(value) ? 'activation' : value.role === 'loss' ? 'stat' : value.role
+    this.values.push({ ...value, id, name: `${value.name}.${suffix}`, role })
+    this.cuts.push(cut)
+    return id
+  }
+
+  /** A value's rows, those that each rank wants: taken once in the forward pass, and once more in the backward pass. */
+  private rows(v: ValueId, wants: Cut, op: Op): ValueId {
+    const all = this.whole(v)
+    const has = this.cuts[v] ?? all
+    if (sameCut(has, wants)) return v
+    const key = `${v} ${op.phase === 'loss' ? 'forward' : op.phase} ${wants.join(' ')}`
+    const known = this.taken.get(key)
+    if (known !== undefined) return known
+    const { name, dtype } = this.values[v]!
+    if (dtype === 'i32' || dtype === 'u8')
+      this.fault ??= {
+        tag: 'ValueInvalid',
+        name,
+        reason: `'${op.layer}' (${op.kind}) reads other rows of it than a band has, and they are no floats`,
+        legal: 'one band',
+      }
+    const rows = this.add(v, 'rows', sameCut(wants, all) ? undefined : wants)
+    this.append({
+      kind: 'take_rows',
+      layer: op.layer,
+      phase: op.phase,
+      attrs: rowAttrs(this.at, has, wants),
+      ins: [v],
+      outs: [rows],
+    })
+    this.taken.set(key, rows)
+    return rows
+  }
+
+  /** What each rank's op makes: all that there is to be of its rows, or a part of a sum. */
+  private madeBy(
+    o: Operand,
+    over: Cut,
+    { layer, phase, ins, kind }: Op,
+  ): { readonly part: ValueId; readonly total?: Omit<Op, 'id'> } {
+    const { value: v, def, access } = o
+    const common = { layer, phase, outs: [v] }
+    if (!access) {
+      if (!def.merge) return { part: v }
+      const part = this.add(v, 'part', undefined)
+      return { part, total: { ...common, ins: [part], ...this.merged(def.merge, part, ins, kind, over) } }
+    }
+    if (access.tag === 'reduce') {
+      const part = this.add(v, 'part', undefined)
+      const sum = { kind: 'sum_rows', attrs: rowAttrs(this.at, this.whole(v), this.whole(v)) }
+      return {
+        part,
+        total: { ...common, ins: [part], ...(def.merge === 'moments' ? this.merged('moments', part, ins, kind, over) : sum) },
+      }
+    }
+    const made = this.meets(o, over)
+    const own = this.own(this.values[v]!)
+    this.cuts[v] = own
+    const wants = own ?? this.whole(v)
+    if (isExact(access) || sameCut(made, wants)) return { part: v }
+    const part = this.add(v, 'part', made)
+    const [, height] = this.whole(v)[0]!
+    const isWhole = isPartition(made) && made[made.length - 1]![1] === height
+    return {
+      part,
+      total: { ...common, ins: [part], kind: isWhole ? 'take_rows' : 'sum_rows', attrs: rowAttrs(this.at, made, wants) },
+    }
+  }
+
+  private merged(
+    merge: 'sum' | 'moments',
+    part: ValueId,
+    ins: readonly ValueId[],
+    kind: string,
+    over: Cut,
+  ): { readonly kind: string; readonly attrs: AnyAttrs } {
+    const ranks = this.bands
+    if (merge === 'sum') return { kind: 'all_sum', attrs: { ranks } }
+    const { anchor } = opDef(kind)
+    const [b, c, , w] = this.g.values[ins[anchor as number]!]!.shape
+    const row = (b! * c! * w!) / (elementsOf(this.values[part]!.shape) / 4)
+    const counts = over.map((r) => extentOf(r) * row)
+    return { kind: 'all_moments', attrs: { ranks, count: Math.max(...counts), ...listedAttrs('of', counts) } }
+  }
+}
+
+/** The graph of one of so many bands. */
+export const overBands =
+  (bands: number, at: number) =>
+  (g: Graph): Either<GraphError, Graph> => {
+    const low = g.values.find((v) => v.role === 'input' && heightOf(v) < bands)
+    return low
+      ? left({
+          tag: 'ValueInvalid',
+          name: low.name,
+          reason: `its ${heightOf(low)} rows cannot be cut into ${bands} bands`,
+          legal: `at most ${heightOf(low)} bands`,
+        })
+      : new Cutting(g, bands, at).run()
+  }

@@ -1,0 +1,170 @@
+// timeout 600
+// Ranks that have bands of one image's rows have the bits of one process whose plan cuts the same bands op by op, whatever their own plans keep,
+// compute again, move or cut further; and agree with one process that cuts nothing to rounding.
+// Worked example, 2 bands of 21 rows: [0,10) and [10,21), which a stride of 2 makes [0,5) and [5,11).
+import * as E from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import {
+  identity,
+  avgPool,
+  batchNorm,
+  conv2d,
+  convTranspose2d,
+  crossEntropy,
+  type Trainable,
+  globalAvgPool,
+  linear,
+  maxPool,
+  model,
+  mse,
+  type Optimizer,
+  residual,
+  relu,
+  seq,
+  sgd,
+  upsample,
+} from '../../dsl'
+import { compileSegments } from '../../staging/compile'
+import { loadNative } from '../../src/device/native'
+import { bandOf } from '../../src/cli/ranks'
+import { errorText, SpillwayException, type SpillwayError } from '../../src/errors/errors'
+import type { LocalMachine } from '../../src/machine/localmachine'
+import { machineNamed } from '../../src/machine/machine'
+import { rankOf } from '../../src/ranks/rank'
+import { prepare, type Prepared } from '../../src/stage/prepare'
+import { describePlan, type Staged, stagePrepared, type StageAsked } from '../../src/stage/stage'
+import { hearing } from '../../src/train/events'
+import { followerTask } from '../../src/train/follower'
+import type { TrainResult } from '../../src/train/result'
+import { sessionTask } from '../../src/train/session'
+import { alongRows } from './cutrows'
+
+const got = <A>(e: E.Either<SpillwayError, A>): A =>
+  E.getOrElseW((l: SpillwayError): never => {
+    throw new SpillwayException(l)
+  })(e)
+const RUN = { steps: 2, seed: 1, threads: 1 } as const
+const PLAIN = { algorithms: 'fixed' } as const
+type Precision = 'fp32' | 'bf16'
+
+const machine = (device: string, bands: number, precision: Precision = 'fp32'): LocalMachine =>
+  got(machineNamed(device, { ...PLAIN, threads: 1, precision, ...(bands > 1 ? { ranks: bands, bands } : {}) }))
+
+interface Case {
+  readonly net: Trainable
+  readonly loss: typeof mse | typeof crossEntropy
+  readonly device?: string
+  readonly precision?: Precision
+  readonly optimizer?: Optimizer
+}
+const preparedFor = ({ net, loss, optimizer }: Case, on: LocalMachine): Prepared =>
+  got(prepare(net, on, { loss, ...(optimizer ? { optimizer } : {}) }))
+
+const session = (staged: Staged): Promise<E.Either<SpillwayError, TrainResult>> =>
+  sessionTask(
+    undefined,
+    staged,
+    RUN,
+    hearing(() => {}),
+  )()
+
+/** One process; in bands op by op, or as it is. */
+const alone = async (c: Case, bands = 1): Promise<TrainResult> => {
+  const on = machine(c.device ?? 'cpu', 1, c.precision)
+  const { graph } = preparedFor(c, on)
+  const plan = pipe(
+    alongRows(graph, bands),
+    E.mapLeft((e): SpillwayError => ({ tag: 'TilingIllegal', strategy: 'by-hand', ...e })),
+    E.flatMap((segments) =>
+      compileSegments(graph, segments, { strategy: 'by-hand', budgetBytes: 2 ** 40, machine: on, algorithms: 'fixed' }),
+    ),
+  )
+  return got(await session(describePlan(got(plan), on)))
+}
+
+const together = async (staged: Staged, bands: number): Promise<TrainResult> => {
+  const all = loadNative().openThreadRanks(bands).map(rankOf)
+  const followers = all.slice(1).map((rank) => followerTask(bandOf(staged, rank), rank, RUN)())
+  const answer = await session({ ...staged, rank: all[0]! })
+  if (E.isLeft(answer)) all[0]!.communicator.abort(1)
+  for (const f of await Promise.all(followers)) assert.ok(E.isRight(f), E.isLeft(f) ? errorText(f.left) : '')
+  return got(answer)
+}
+
+/** In the smallest budget of a strategy that is not in-core. */
+const stagedFor = (c: Case, bands: number, strategy: NonNullable<StageAsked['strategy']>): Staged => {
+  const p = preparedFor(c, machine(c.device ?? 'cpu', bands, c.precision))
+  const least = stagePrepared(p, { ...PLAIN, strategy, budget: 2 ** 21 })
+  const small = E.isLeft(least) && least.left.tag === 'BudgetInfeasible' ? least.left.smallestBytes : 2 ** 40
+  return got(stagePrepared(p, { ...PLAIN, strategy, budget: strategy === 'in-core' ? 2 ** 40 : small + 2 ** 22 }))
+}
+
+const same = async (c: Case, bands: number, strategies: readonly NonNullable<StageAsked['strategy']>[]): Promise<void> => {
+  const [cut, whole] = [await alone(c, bands), await alone(c)]
+  assert.ok(cut.losses.every(Number.isFinite), `${cut.losses}`)
+  cut.losses.forEach((l, i) => assert.ok(Math.abs(l - whole.losses[i]!) < 1e-3 * Math.abs(l), `${l} ${whole.losses[i]}`))
+  for (const strategy of strategies) {
+    const staged = stagedFor(c, bands, strategy)
+    const r = await together(staged, bands)
+    assert.equal([strategy, r.weightsSha256, r.losses], [strategy, cut.weightsSha256, cut.losses])
+    assert.is(r.arenaPeakBytes, r.peakBytes, strategy)
+    for (const plan of staged.family!) assert.ok(plan.peakPages * 2 ** 21 <= plan.budgetBytes)
+  }
+}
+
+/** Strides, pools, dilations, live norms, a transposed convolution, a skip connection, bilinear upsampling, a loss of pixels. */
+const pixels = <const H extends number, const W extends number>(h: H, w: W): Trainable =>
+  model(
+    [1, 3, h, w] as never,
+    seq(
+      conv2d('first', 4, 3, { pad: 1, stride: 2 }),
+      batchNorm('n1'),
+      relu(),
+      residual(seq(conv2d('wide', 4, 3, { pad: 2, dilation: 2 }), batchNorm('n2')), identity),
+      relu(),
+      maxPool('pool', 3, { stride: 2, pad: 1 }),
+      conv2d('deep', 6, 3, { pad: 1 }),
+      avgPool('mean', 2),
+      convTranspose2d('up', 4, 4, { stride: 2, pad: 1 }),
+      relu(),
+      upsample({ size: [h, w], mode: 'bilinear' } as never),
+      conv2d('head', 3, 1),
+    ) as never,
+  ) as unknown as Trainable
+
+/** A head that has no rows to cut. */
+const classes = (h: number, w: number): Trainable =>
+  model(
+    [2, 3, h, w] as never,
+    seq(conv2d('c', 4, 5, { pad: 2, stride: 2 }), batchNorm('n'), relu(), globalAvgPool('p'), linear('head', 3)) as never,
+  ) as unknown as Trainable
+
+test('2 and 4 bands of pixels: kept, computed again, swapped, cut further', async () => {
+  await same({ net: pixels(45, 37), loss: mse }, 2, ['in-core', 'checkpoint:sqrt', 'swap:greedy'])
+  await same({ net: pixels(45, 37), loss: mse }, 4, ['in-core', 'auto'])
+})
+
+test('a batch, a head that all ranks compute whole, labels', () =>
+  same({ net: classes(23, 17), loss: crossEntropy }, 3, ['in-core']))
+
+/** At a rate at which the losses of later steps are those of other weights: they agree where gradients do. */
+const inDouble = async (h: number, w: number): Promise<void> => {
+  const c: Case = { net: pixels(h, w), loss: mse, device: 'ref', optimizer: sgd({ lr: 0.05 }) }
+  const whole = await alone(c)
+  assert.ok(Math.abs(whole.losses[0]! - whole.losses[1]!) > 1e-3 * whole.losses[0]!, `${whole.losses}`)
+  for (const bands of [2, 4]) {
+    const r = await together(stagedFor(c, bands, 'in-core'), bands)
+    r.losses.forEach((l, i) => assert.ok(Math.abs(l - whole.losses[i]!) < 1e-11 * l, `${bands} bands: ${l} ${whole.losses[i]}`))
+  }
+}
+
+test('in double, 2 and 4 bands agree with what is not cut', () => inDouble(509, 389))
+/** It takes minutes. */
+if (process.env['SPILLWAY_FULL']) test('in double, larger', () => inDouble(1021, 767))
+
+if (E.isRight(machineNamed('cpu', { precision: 'bf16' })))
+  test('bf16', () => same({ net: pixels(45, 37), loss: mse, precision: 'bf16' }, 2, ['in-core']))
+
+test.run()
