@@ -49,7 +49,7 @@ const where = <A>(needed: boolean, pass: (a: A) => A): ((a: A) => A) => (needed 
 /** rewrite, grad, bytes again, bf16, ranks: the graph that a machine trains. */
 export const trainingGraph = (
   step: ElaboratedStep,
-  { device, precision, ranks = 1, bands }: Pick<Machine, 'device' | 'precision' | 'ranks' | 'bands'>,
+  { device, precision, ranks = 1, bands, norms }: Pick<Machine, 'device' | 'precision' | 'ranks' | 'bands' | 'norms'>,
 ): Either<GraphError, Graph> =>
   pipe(
     step,
@@ -60,7 +60,7 @@ export const trainingGraph = (
     E.map(withBytesAgain),
     E.map(where(precision === 'bf16', inBf16)),
     E.map((graph) => ({ ...graph, ...trainedBy(step) })),
-    E.chain(bands ? overBands(bands.of, bands.at) : overRanks(ranks)),
+    E.chain(bands ? overBands(bands.of, bands.at) : overRanks(ranks, norms)),
   )
 
 /** What users tell of one objective beside its optimizer, for who is to make its step again. */

@@ -30,6 +30,7 @@ import { isMetricName, METRICS, type MetricName } from '../predict/metrics'
 import { unknownName } from '../errors/errors'
 import type { Measuring } from '../machine/localmachine'
 import { ENGINES } from '../ranks/engine'
+import { NORMS } from '../../staging/graph/machine'
 import { NETWORKS } from '../../staging/sim/networks'
 import { scheduleNames } from '../train/schedules'
 import type { Runner } from './output'
@@ -129,6 +130,11 @@ const BANDS = [
   'cut the rows of each image into as many bands as there are processes, one for each, in place of the batch (default 1)',
   countOption('--bands'),
 ] as const
+const NORM = [
+  '--norms <of>',
+  'of several processes, batch norms over the whole batch, or local: over the share of each (default whole)',
+  choiceOption('--norms', NORMS),
+] as const
 const WORKERS = [
   '--workers <n>',
   'threads that decode images (default: half the cores, four at most)',
@@ -183,6 +189,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option('--ranks <n>', 'how many processes share the batch of --batch (default 1)', countOption('--ranks'))
       .option(...BANDS)
       .option(...NETWORK)
+      .option(...NORM)
       .option('--save <file>', 'write the plan as JSON')
       .option('--emit <file>', 'write a typed plan module')
       .option('--report <file>', 'write the report page')
@@ -273,6 +280,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option('--ranks <n>', 'of --engine threads: how many share a batch', countOption('--ranks'))
       .option(...BANDS)
       .option(...NETWORK)
+      .option(...NORM)
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => train().trainModel(model, o, out)))),
   evaluate: (c, run) =>
     forwardOptions(

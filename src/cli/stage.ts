@@ -42,6 +42,7 @@ const DECIDED = [
   'precision',
   'network',
   'bands',
+  'norms',
   ...OWN_OPTIONS,
 ] as const
 

@@ -1,7 +1,7 @@
 // What a machine of this process is, and what is said of one when it is asked for.
 import type { NetworkName } from '../../staging/sim/networks'
 import type { Precision } from '../../staging/devices'
-import type { Machine } from '../../staging/graph/machine'
+import type { Machine, Norms } from '../../staging/graph/machine'
 import type { Algorithms, Plan } from '../../staging/plan/plan'
 import type { Tier } from './tier'
 import type { HowKnown } from './timing'
@@ -62,4 +62,6 @@ export interface MachineOptions {
   readonly band?: number | undefined
   /** Between them; default: exchanges take no more than a machine's own part of them. */
   readonly network?: NetworkName | undefined
+  /** Of several: batch norms over all images of a step (default), or over each one's share. */
+  readonly norms?: Norms | undefined
 }

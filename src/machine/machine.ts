@@ -122,7 +122,7 @@ const deviceMachine = (name: DeviceName, o: MachineOptions): Either<SpillwayErro
 
 /** One of several that train together. */
 const among =
-  ({ ranks = 1, bands = 1, band = 0, network }: MachineOptions) =>
+  ({ ranks = 1, bands = 1, band = 0, network, norms }: MachineOptions) =>
   (machine: LocalMachine): Either<SpillwayError, LocalMachine> => {
     if (bands > 1 && bands !== ranks)
       return left(
@@ -132,11 +132,15 @@ const among =
             : `${bands} bands of ${ranks} ranks: a batch and its images are not cut both at once; legal are 1 and ${ranks}`,
         ),
       )
-    if (ranks === 1) return network === undefined ? right(machine) : left(usage(`network '${network}': ${LONELY}`))
-    const one = { ...machine, ranks, ...(bands > 1 ? { bands: { at: band, of: bands } } : {}) }
+    if (bands > 1 && norms === 'local')
+      return left(usage("norms 'local' beside bands: they are of shares of a batch, not of rows"))
+    const lonely = network === undefined ? norms && `norms '${norms}': they are` : `network '${network}': a network is`
+    if (ranks === 1) return lonely === undefined ? right(machine) : left(usage(`${lonely} ${LONELY}`))
+    const cut = bands > 1 ? { bands: { at: band, of: bands } } : {}
+    const one = { ...machine, ranks, ...cut, ...(norms === 'local' ? { norms } : {}) }
     return right(network === undefined ? one : overNetwork(networks[network], ranks)(one))
   }
-const LONELY = 'a network is between several processes: plan takes --ranks, train is started by mpirun, or with --engine threads'
+const LONELY = 'between several processes: plan takes --ranks, train is started by mpirun, or with --engine threads'
 
 export const machineNamed = (name: string, o: MachineOptions = {}): Either<SpillwayError, LocalMachine> =>
   pipe(machineBy(name, o), E.flatMap(among(o)))

@@ -27,6 +27,7 @@ export const identityOf = (staged: Staged, seed: number, data: string, weights: 
   algorithms: [
     staged.plan.algorithms,
     ...(staged.plan.precision === undefined ? [] : [staged.plan.precision]),
+    ...(staged.plan.graph.norms === undefined ? [] : ['local norms']),
     ...(ranksOf(staged.plan.graph) === 1 ? [] : [`${ranksOf(staged.plan.graph)} ${staged.plan.graph.bands ? 'bands' : 'ranks'}`]),
   ].join(', '),
   device: staged.machine.device.name,

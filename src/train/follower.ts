@@ -61,7 +61,7 @@ const followedTo = (ready: Ready, rank: Rank, before: number): TaskEither<Spillw
           farewell.digest === undefined
             ? E.right(farewell)
             : pipe(
-                digestOf(ready.state, session),
+                digestOf(ready.staged.plan.graph, ready.state, session),
                 E.flatMap((digest) =>
                   digest === farewell.digest
                     ? E.right(farewell)

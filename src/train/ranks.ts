@@ -10,6 +10,8 @@ import type { TaskEither } from 'fp-ts/TaskEither'
 import { fingerprint } from '../../staging/graph/fingerprint'
 import { asOne } from '../../staging/graph/ranks'
 import { loadNative } from '../device/native'
+import type { Graph } from '../../staging/graph/graph'
+import { ownOfRank } from '../../staging/graph/ranks'
 import { exitCode, type SpillwayError } from '../errors/errors'
 import { deviceFailed } from '../errors/exceptions'
 import { version } from '../files/version'
@@ -79,11 +81,12 @@ export const sameState = (rank: Rank | undefined, state: ModelState, store: Stat
       )
     : TE.right(undefined)
 
-/** Of the same state everywhere. */
-export const digestOf = (state: ModelState, store: StateReader): Either<SpillwayError, string> => {
+/** Of the same state everywhere; of what is each rank's own, nothing. */
+export const digestOf = (graph: Graph, state: ModelState, store: StateReader): Either<SpillwayError, string> => {
+  const own = ownOfRank(graph)
   const hash = createHash('sha256')
   return pipe(
-    namesOf(state),
+    namesOf(state).filter((name) => !own.has(name)),
     E.traverseArray((name) => E.map((bytes: Uint8Array) => hash.update(bytes))(store.read(name))),
     E.map(() => hash.digest('hex')),
   )

@@ -300,10 +300,10 @@ const measuredIn = (o: TrainOptions, measured: readonly Measurement[]): Pick<Tra
 }
 
 /** The steps are done, and all ranks compare what came of them. */
-const parted = ({ staged: { rank }, state, held, losses, length }: RunningSession): TaskEither<SpillwayError, void> =>
+const parted = ({ staged: { plan, rank }, state, held, losses, length }: RunningSession): TaskEither<SpillwayError, void> =>
   rank
     ? pipe(
-        TE.fromEither(digestOf(state, held.session)),
+        TE.fromEither(digestOf(plan.graph, state, held.session)),
         TE.flatMap((digest) => ended(rank, losses.length < length.steps, { code: 0, digest })),
       )
     : TE.right(undefined)

@@ -45,7 +45,13 @@ const opCodec = record({
 })
 const structure = record(
   { name: words, values: list(valueCodec), ops: list(opCodec) },
-  { trainedBy: trainedByCodec, ranks: wholeFrom(2), alone: list(count), bands: record({ at: count, of: wholeFrom(2) }) },
+  {
+    trainedBy: trainedByCodec,
+    ranks: wholeFrom(2),
+    norms: t.literal('local'),
+    alone: list(count),
+    bands: record({ at: count, of: wholeFrom(2) }),
+  },
 )
 
 // ---------------------------------------------------------------- meaning
@@ -221,7 +227,7 @@ export const checkedGraph = (g: Graph): Either<GraphError, Graph> => {
   const walk = new Walk(whole)
   return pipe(
     checkedValues(whole),
-    E.chain(() => E.traverseReadonlyArrayWithIndex((i, op: Op) => walk.op(i, op))(g.ops)),
+    E.chain(() => E.traverseReadonlyArrayWithIndex((i, op: Op) => walk.op(i, op))(whole.ops)),
     E.chain(() => walk.ended()),
     E.chain(() => checkedRanks(g)),
     E.map(() => g),

@@ -22,5 +22,6 @@ export const fingerprint = (g: Graph): string =>
       g.ops.map((o) => [o.kind, o.layer, o.phase, sorted(o.attrs), o.ins, o.outs]),
       ...(g.ranks === undefined ? [] : [g.ranks]),
       ...(g.bands === undefined ? [] : [g.bands.at, g.bands.of]),
+      ...(g.norms === undefined ? [] : [g.norms]),
     ]),
   )

@@ -71,6 +71,8 @@ export interface Graph {
   readonly trainedBy?: TrainedBy
   /** How many share the batch, where several do: shapes are those of one's share (graph/ranks.ts). */
   readonly ranks?: number
+  /** Norms of batches are of each rank's share, not of the whole batch. */
+  readonly norms?: 'local'
   /** The operators of one process in its order, where ranks run them in another (grad/rewrite/ranks.ts). */
   readonly alone?: readonly OpId[]
   /** How many bands of rows images are cut into, each of them a rank's, and which of them this is. */

@@ -32,6 +32,10 @@ export interface Choice {
 /** What a plan needs to know of a machine to unroll its segments. */
 export type Costs = Pick<Machine, 'seconds' | 'workspace' | 'choices'>
 
+/** Whether norms of batches are of all images of a step, or of each rank's share. */
+export const NORMS = ['whole', 'local'] as const
+export type Norms = (typeof NORMS)[number]
+
 export interface Machine {
   readonly name: string
   /** What the device can do that runs plans made for it. */
@@ -43,6 +47,8 @@ export interface Machine {
   readonly ranks?: number
   /** Where these have bands of one image's rows, not images of a batch: how many, and which of them this one is. */
   readonly bands?: { readonly at: number; readonly of: number }
+  /** Norms of batches are of each one's share; absent: of the whole batch. */
+  readonly norms?: 'local'
   readonly memoryBytes: number
   readonly link: Link
   readonly seconds: (kind: string, attrs: AnyAttrs, shapes: CallShapes) => number

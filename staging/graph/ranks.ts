@@ -6,7 +6,7 @@
 import { bandsFault, bandsOf, uncut, wholeRows } from './bands'
 import { onceFor } from '../core/remember'
 import { findOp } from '../ops/registry'
-import { type Graph, isFed, type Value, type ValueId } from './graph'
+import { type Graph, isFed, type Op, type Value, type ValueId } from './graph'
 
 export const COLLECTIVES: readonly string[] = ['all_sum', 'all_moments', 'all_sums']
 /** How many share a graph's batch. */
@@ -25,24 +25,57 @@ export const sharesOf = onceFor((g: Graph): ReadonlySet<ValueId> => {
 export const wholeShape = (g: Graph, v: Value): readonly number[] =>
   slicesOf(g) > 1 && sharesOf(g).has(v.id) ? [v.shape[0]! * slicesOf(g), ...v.shape.slice(1)] : wholeRows(v)
 
-/** The same graph with the shapes of the whole batch: those that the op table's rules are about. */
+/** Statistics of channels over images, and what is joined of such. */
+export const momentsOf = onceFor((g: Graph): ReadonlySet<ValueId> => {
+  const moments = new Set<ValueId>()
+  for (const op of g.ops) {
+    const joins = op.ins.length > 0 && op.ins.every((v) => moments.has(v))
+    op.outs.forEach((v, i) => (joins || findOp(op.kind)?.outs[i]?.merge === 'moments') && moments.add(v))
+  }
+  return moments
+})
+export const readsMoments = (g: Graph, op: Op): boolean => op.ins.some((v) => momentsOf(g).has(v))
+
+/** What operators of norms count are the elements that their statistics are of: with local norms those of a share. */
+export const counting = (g: Graph, op: Op, times: number): Op =>
+  op.attrs['count'] !== undefined && readsMoments(g, op) && !COLLECTIVES.includes(op.kind)
+    ? { ...op, attrs: { ...op.attrs, count: op.attrs['count'] * times } }
+    : op
+
+/** The same graph with the shapes, and the counts of norms, of the whole batch: those that the op table's rules are about. */
 export const inWholeShapes = (g: Graph): Graph =>
-  ranksOf(g) > 1 ? { ...g, values: g.values.map((v) => ({ ...v, shape: wholeShape(g, v) })) } : g
+  ranksOf(g) > 1
+    ? {
+        ...g,
+        values: g.values.map((v) => ({ ...v, shape: wholeShape(g, v) })),
+        ...(g.norms === 'local' ? { ops: g.ops.map((op) => counting(g, op, ranksOf(g))) } : {}),
+      }
+    : g
+
+/** Names of what each rank keeps for itself: running statistics where norms are local. */
+export const ownOfRank = (g: Graph): ReadonlySet<string> => {
+  const own = new Set(g.norms === 'local' ? momentsOf(g) : [])
+  for (const op of g.ops)
+    if (op.phase === 'update' && op.ins.some((v) => own.has(v)))
+      for (const i of findOp(op.kind)?.mutates ?? []) if (op.ins[i] !== undefined) own.add(op.ins[i])
+  return new Set([...own].map((v) => g.values[v]!.name))
+}
 
 /** The graph of one process. */
 export const asOne = (g: Graph): Graph => {
   if (ranksOf(g) === 1) return g
   if (g.bands) return uncut(g)
-  const { ranks: _, alone, ...whole } = inWholeShapes(g)
+  const { ranks: _1, norms: _2, alone, ...whole } = inWholeShapes(g)
   const totals = g.ops
     .filter(({ kind }) => COLLECTIVES.includes(kind))
     .flatMap((op) => op.ins.map((v, i) => [v, op.outs[i]!] as const))
   const total = new Map(totals)
-  const own = alone ? alone.map((id) => g.ops[id]!) : g.ops.filter((op) => !COLLECTIVES.includes(op.kind))
+  const own = alone ? alone.map((id) => whole.ops[id]!) : whole.ops.filter((op) => !COLLECTIVES.includes(op.kind))
+  const ofAll = (v: ValueId): ValueId => total.get(v) ?? v
   return {
     ...whole,
     values: whole.values.filter((v) => !total.has(v.id)),
-    ops: own.map((op, id) => ({ ...op, id, outs: op.outs.map((v) => total.get(v) ?? v) })),
+    ops: own.map((op, id) => ({ ...op, id, ins: op.ins.map(ofAll), outs: op.outs.map(ofAll) })),
   }
 }
 
@@ -60,12 +93,14 @@ export const ranksFault = (g: Graph): string | undefined => {
     const merge = op.kind === 'all_moments' ? 'moments' : 'sum'
     if (collective && op.ins.some((v) => partial.get(v) !== merge))
       return `${op.kind} of '${op.layer}' reads what no rank has a share of`
-    if (!collective && share !== undefined)
+    // With local norms a norm's own sums are those of its share.
+    const isOwn = g.norms === 'local' && readsMoments(g, op)
+    if (!collective && !isOwn && share !== undefined)
       return `${op.kind} of '${op.layer}' reads a share, '${g.values[share]?.name}', as if it were whole`
     if (ranks > 1)
       op.outs.forEach((v, i) => {
         const out = def?.outs[i]
-        if (out?.role === 'whole' && out.merge) partial.set(v, out.merge)
+        if (out?.role === 'whole' && out.merge && !(g.norms === 'local' && out.merge === 'moments')) partial.set(v, out.merge)
       })
   }
   return orderFault(g)

@@ -130,6 +130,18 @@ if (process.env['SPILLWAY_FULL'])
 
 test('the ref device, in double', () => same({ model: 'resnet20-cifar', image: 16, device: 'ref' }, 2, ['in-core']))
 
+test('with local norms ranks that have the same images train as one of them does', async () => {
+  const on = got(machineNamed('cpu', { ...PLAIN, threads: 1, ranks: 2, norms: 'local' }))
+  const staged = got(stagePrepared(preparedFor({ model: 'resnet20-cifar', image: 16 }, on), { ...PLAIN, strategy: 'in-core' }))
+  const { weightsSha256, losses } = await shared(staged, 2, { samples: 4 })
+  const model = got(zooEntry('resnet20-cifar')!.build([4, 3, 16, 16], 'train', {}))
+  const single = got(
+    stagePrepared(got(prepare(model, machine('cpu', 1), { loss: crossEntropy })), { ...PLAIN, strategy: 'in-core' }),
+  )
+  const one = await alone(single, { samples: 4 })
+  assert.equal([losses, weightsSha256], [one.losses, one.weightsSha256])
+})
+
 test('what a rank sends a step is 2(R-1)/R of its sums, and R-1 times its moments', async () => {
   const c = { model: 'resnet20-cifar', image: 16 }
   for (const ranks of [2, 4]) {

@@ -65,6 +65,8 @@ const wrong = (file: string): readonly (readonly string[])[] => [
   ['train', MODEL, '--resume-ranks'],
   ['train', MODEL, '--network=ethernet-25g'],
   ...flag('plan', '--network', 'ethernet-25g', 'token-ring'),
+  ['train', MODEL, '--norms=local'],
+  ...flag('plan', '--norms', 'local', 'global'),
   ...flag('plan', '--ranks', '0', '3'),
   ...flag('plan', '--bands', '0', '2'),
   ...flag('train', '--bands', '0', '2'),

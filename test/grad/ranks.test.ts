@@ -8,19 +8,21 @@ import { renderError } from '../../staging/core/errors'
 import { devices } from '../../staging/devices'
 import { checkedGraph } from '../../staging/graph/codec'
 import type { Graph } from '../../staging/graph/graph'
-import { asOne, ranksFault, sharesOf } from '../../staging/graph/ranks'
+import { asOne, ownOfRank, ranksFault, sharesOf } from '../../staging/graph/ranks'
 import { soundGraph } from '../../staging/verify/soundgraph'
 
 const net = seq(conv2d('c', 4, 3, { pad: 1 }), batchNorm('n'), relu(), globalAvgPool('pool'), linear('head', 3))
-const graphOf = (ranks: number): E.Either<string, Graph> => {
+const graphOf = (ranks: number, norms?: 'local'): E.Either<string, Graph> => {
   const step = asStep(model([6, 3, 8, 8], net), crossEntropy, sgd({ lr: 0.1 }))
   assert.ok(E.isRight(step))
   const elaborated = elaborate(step.right, 'net')
   assert.ok(E.isRight(elaborated))
-  return E.mapLeft(renderError)(trainingGraph(elaborated.right, { device: devices.ref, precision: 'fp32', ranks }))
+  return E.mapLeft(renderError)(
+    trainingGraph(elaborated.right, { device: devices.ref, precision: 'fp32', ranks, ...(norms ? { norms } : {}) }),
+  )
 }
-const made = (ranks: number): Graph => {
-  const g = graphOf(ranks)
+const made = (ranks: number, norms?: 'local'): Graph => {
+  const g = graphOf(ranks, norms)
   assert.ok(E.isRight(g), E.isLeft(g) ? g.left : '')
   return g.right
 }
@@ -85,6 +87,24 @@ test('updates wait until later gradients are under way', () => {
   assert.equal(asOne(g.right), one.right)
   assert.ok(E.isRight(checkedGraph(g.right)))
   assert.match(ranksFault({ ...g.right, alone: g.right.alone!.slice(1) })!, /the order of one process has \d+ operators of \d+/)
+})
+
+test('with local norms statistics are of a share, updates read sums of all, and the graph of one process is found again', () => {
+  const g = made(3, 'local')
+  assert.not(g.ops.some((op) => op.kind === 'all_moments'))
+  assert.is(g.ops.find((op) => op.kind.endsWith('_apply'))!.attrs['count'], 2 * 64)
+  const reduced = g.ops.find((op) => op.kind.endsWith('_bwd_reduce'))!
+  const readers = g.ops.filter((op) => op.ins.includes(reduced.outs[0]!)).map((op) => op.kind)
+  assert.equal(readers.sort(), ['all_sums', 'bn_relu_bwd_data'])
+  assert.equal(asOne(g), made(1))
+  assert.ok(E.isRight(checkedGraph(g)))
+  assert.is(soundGraph(g), undefined)
+  assert.equal(
+    [...ownOfRank(g)].filter((n) => !n.endsWith('stats')),
+    ['n.running_mean', 'n.running_var'],
+  )
+  const { norms: _, ...whole } = g
+  assert.match(ranksFault(whole)!, /reads a share/)
 })
 
 test('shapes are of a share, what has images alone is shared, and attributes are of the whole batch', () => {

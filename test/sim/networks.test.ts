@@ -78,6 +78,9 @@ test('a network is between several', () => {
   const one = machineNamed('v100-nvlink-16g', { network: 'pcie-3' })
   assert.ok(E.isLeft(one))
   assert.match(errorText(one.left), "network 'pcie-3': a network is between several processes")
+  const norms = machineNamed('v100-nvlink-16g', { norms: 'local' })
+  assert.ok(E.isLeft(norms))
+  assert.match(errorText(norms.left), "norms 'local': they are between several processes")
 })
 
 test.run()

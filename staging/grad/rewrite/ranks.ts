@@ -2,6 +2,7 @@
 // Out: the graph of one rank, where every sum over images becomes that of all ranks before anyone reads it.
 // Invariant: R ranks have the bits of one process whose plan takes R tiles along B, since ranks merge by the rules by which tiles do.
 // Worked example, 2 ranks: [bn_stats -> s, bn_apply(s), …, conv2d_bwd_weights -> dw, sgd(dw)] becomes
+// With local norms statistics stay each rank's own, and so do the sums that its norms read; updates read those of all.
 // [bn_stats -> s.share, all_moments -> s, bn_apply(s), …, conv2d_bwd_weights -> dw.share, all_sums -> dw, …, sgd(dw)].
 //
 // What only updates read is exchanged beside the backward pass: gradients wait for others until they are a bucket, and go as one; their
@@ -9,7 +10,7 @@
 import { type Either, left, right } from 'fp-ts/Either'
 import type { GraphError } from '../../core/errors'
 import { isFed, isResult, type Graph, type Op, type Value, type ValueId, valueBytes } from '../../graph/graph'
-import { sharesOf } from '../../graph/ranks'
+import { counting, readsMoments, sharesOf } from '../../graph/ranks'
 import { opDef } from '../../ops/registry'
 
 /** A bucket is an eighth of all gradients, and at most so much: large enough that the time on the way does not count. */
@@ -44,6 +45,7 @@ class Sharing {
   private sent: Sent[] = []
   /** Sums that are not to be read yet. */
   private readonly open = new Set<ValueId>()
+  private readonly shared = new Map<ValueId, ValueId>()
   private late: Op[] = []
   /** What the late ones read, and what they write. */
   private readonly read = new Set<ValueId>()
@@ -52,35 +54,53 @@ class Sharing {
   constructor(
     private readonly g: Graph,
     private readonly ranks: number,
+    private readonly norms?: 'local',
   ) {
     const shares = sharesOf(g)
     this.values = g.values.map((v) => (shares.has(v.id) ? { ...v, shape: [v.shape[0]! / ranks, ...v.shape.slice(1)] } : v))
-    const read = g.ops.flatMap((op) => (op.phase === 'update' ? [] : op.ins))
+    const read = g.ops.flatMap((op) => (op.phase === 'update' || this.isOwn(op) ? [] : op.ins))
     this.urgent = new Set([...read, ...g.values.filter(isResult).map((v) => v.id)])
     const sums = g.ops.flatMap((op) => op.outs.filter((v, i) => mergeOf(op, i) === 'sum' && !this.urgent.has(v)))
     this.bucketBytes = Math.min(MOST_BYTES, this.bytesOf(sums) / BUCKETS)
   }
 
   run(): Graph {
-    for (const op of this.g.ops) this.mustWait(op) ? this.delay(op) : this.emit(op)
+    for (const op of this.g.ops) {
+      // What a norm still reads of a bucket is not sent yet.
+      if (this.isFull() && !(this.isOwn(op) && this.bucket.some((s) => op.ins.includes(s.total)))) this.send()
+      this.mustWait(op) ? this.delay(op) : this.emit(op)
+    }
     this.send()
     this.open.clear()
     this.settle()
     const { values, ops, ranks, placed } = this
     const inOrder = placed.every((at, i) => i === 0 || placed[i - 1]! < at)
-    return { ...this.g, values, ops, ranks, ...(inOrder ? {} : { alone: placed }) }
+    const norms = this.norms && { norms: this.norms }
+    return { ...this.g, values, ops, ranks, ...norms, ...(inOrder ? {} : { alone: placed }) }
   }
 
   // ---------------------------------------------------------------- operators
+
+  /** It reads a norm's statistics, and what else it reads is of the same share. */
+  private isOwn(op: Op): boolean {
+    return this.norms === 'local' && readsMoments(this.g, op)
+  }
+
+  private mergeOf(op: Op, out: number): 'sum' | 'moments' | undefined {
+    const merge = mergeOf(op, out)
+    return merge === 'moments' && this.norms === 'local' ? undefined : merge
+  }
 
   private append(op: Omit<Op, 'id'>): number {
     return this.ops.push({ ...op, id: this.ops.length }) - 1
   }
 
   private emit(op: Op): void {
-    const merges = op.outs.map((_, i) => mergeOf(op, i))
+    const merges = op.outs.map((_, i) => this.mergeOf(op, i))
     const sums = op.outs.map((total, i) => (merges[i] ? { share: this.shareOf(total), total } : undefined))
-    this.placed[op.id] = this.append({ ...op, outs: op.outs.map((v, i) => sums[i]?.share ?? v) })
+    const ins = this.isOwn(op) ? op.ins.map((v) => this.shared.get(v) ?? v) : op.ins
+    const counted = this.norms === 'local' ? counting(this.g, op, 1 / this.ranks) : op
+    this.placed[op.id] = this.append({ ...counted, ins, outs: op.outs.map((v, i) => sums[i]?.share ?? v) })
     const now: Sum[] = []
     sums.forEach((sum, i) => {
       if (!sum) return
@@ -104,6 +124,7 @@ class Sharing {
   private shareOf(v: ValueId): ValueId {
     const { init: _, ...value } = this.values[v]!
     const id = this.values.length
+    this.shared.set(v, id)
     this.values.push({ ...value, id, name: `${value.name}.share`, role: value.role === 'loss' ? 'stat' : value.role })
     return id
   }
@@ -114,7 +135,10 @@ class Sharing {
     this.bucket.push(sum)
     this.bucketOf = op
     this.open.add(sum.total)
-    if (this.bytesOf(this.bucket.map((s) => s.total)) >= this.bucketBytes) this.send()
+  }
+
+  private isFull(): boolean {
+    return this.bucket.length > 0 && this.bytesOf(this.bucket.map((s) => s.total)) >= this.bucketBytes
   }
 
   private send(): void {
@@ -139,7 +163,8 @@ class Sharing {
 
   /** It reads what is under way, or what a late one writes; or it overwrites what a late one reads. */
   private mustWait(op: Op): boolean {
-    return op.ins.some((v) => this.open.has(v) || this.written.has(v)) || overwritten(op).some((v) => this.read.has(v))
+    const open = (v: ValueId): boolean => this.open.has(v) && !this.isOwn(op)
+    return op.ins.some((v) => open(v) || this.written.has(v)) || overwritten(op).some((v) => this.read.has(v))
   }
 
   private delay(op: Op): void {
@@ -169,7 +194,7 @@ const wrong = (name: string, reason: string, legal: string): Either<GraphError, 
   left({ tag: 'ValueInvalid', name, reason, legal })
 
 export const overRanks =
-  (ranks: number) =>
+  (ranks: number, norms?: 'local') =>
   (g: Graph): Either<GraphError, Graph> => {
     if (ranks === 1) return right(g)
     const [image] = g.values.filter(isFed)
@@ -178,6 +203,6 @@ export const overRanks =
     if (odd)
       return wrong(odd.name, `it has ${odd.shape[0]} images and '${image!.name}' ${batch}`, 'one batch for all that ranks share')
     return batch % ranks === 0
-      ? right(new Sharing(g, ranks).run())
+      ? right(new Sharing(g, ranks, norms).run())
       : wrong(image!.name, `its batch of ${batch} cannot be shared by ${ranks} ranks`, `a multiple of ${ranks}`)
   }
