@@ -74,7 +74,7 @@ export interface DiceOptions {
 const DICE = optionsFor<DiceOptions>()('dice', 'smooth', 'ignoreIndex')
 /** What `dice` makes: plain data. */
 export interface Dice extends LossOf<'dice'> {}
-/** Dice loss of the output's softmax to class labels: 1 less how far the two overlap, the mean over the classes, each over the whole batch. @example dice({ smooth: 1 }) */
+/** Dice loss of the output's softmax to class labels, or, of one channel, of its sigmoid to labels of 0 and 1: 1 less how far the two overlap, the mean over the classes, each over the whole batch. @example dice({ smooth: 1 }) */
 export const dice = <const O extends DiceOptions & object = DiceOptions>(o: Known<O, typeof DICE> = {} as never): Dice => lossMade('dice', known(DICE, o as O))
 
 /** An option as it is given, or its default. */

@@ -235,8 +235,15 @@ struct DiceSums : PlainKernel {
         for (int64_t w = 0; w < x.dims[3]; w++) {
           const int64_t b = row / x.dims[2], h = row % x.dims[2];
           const int32_t label = label_at(labels, b, h, w);
-          if (label < 0 || label >= classes || label == ignored) continue;
+          if (label < 0 || label >= ops::dice_labels(classes) || label == ignored) continue;
           const T* pixel = pixel_of<T>(x, b, h, w);
+          if (classes == 1) {
+            const double yes = ops::dice_sigmoid(double(pixel[0]));
+            own[0] += label * yes;
+            own[1] += yes;
+            own[2] += label;
+            continue;
+          }
           const Softmax s(pixel, classes);
           for (int64_t k = 0; k < classes; k++) own[classes + k] += double(std::exp(float(pixel[k]) - s.top)) / s.total;
           own[label] += double(std::exp(float(pixel[label]) - s.top)) / s.total;
@@ -264,8 +271,13 @@ struct DiceSumsBackward : PlainKernel {
           const int32_t label = label_at(labels, b, h, w);
           const T* pixel = pixel_of<T>(x, b, h, w);
           T* gradient = pixel_of<T>(dx, b, h, w);
-          if (label < 0 || label >= classes || label == ignored) {
+          if (label < 0 || label >= ops::dice_labels(classes) || label == ignored) {
             std::fill_n(gradient, classes, T(0.0f));
+            continue;
+          }
+          if (classes == 1) {
+            const double yes = ops::dice_sigmoid(double(pixel[0]));
+            gradient[0] = T(float(yes * (1 - yes) * (double(given[0]) + label * double(shared[0]))));
             continue;
           }
           const Softmax s(pixel, classes);

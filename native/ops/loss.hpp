@@ -61,6 +61,13 @@ inline Status check_class_xent_bwd(const KernelCall& c) {
   return check_class_factors(c);
 }
 
+/// How many labels Dice knows: of one channel, which is compared with its sigmoid, no and yes.
+SPILLWAY_BOTH constexpr int64_t dice_labels(int64_t channels) { return channels == 1 ? 2 : channels; }
+SPILLWAY_BOTH inline double dice_sigmoid(double x) {
+  const double e = std::exp(-std::abs(x));
+  return (x >= 0 ? 1 : e) / (1 + e);
+}
+
 inline bool is_class_sums(const View& sums, const View& x) { return is_matrix(sums, 3, x.dims[1]); }
 
 inline Status check_dice_sums(const KernelCall& c) {

@@ -174,7 +174,7 @@ struct SoftXentBackward {
 struct DiceLabels {
   int64_t ignored;
   explicit DiceLabels(const KernelCall& c) : ignored(DiceSumsAttrs::read(c.attrs).ignore_index) {}
-  bool takes(int32_t label, int64_t classes) const { return label >= 0 && label < classes && label != ignored; }
+  bool takes(int32_t label, int64_t channels) const { return label >= 0 && label < ops::dice_labels(channels) && label != ignored; }
 };
 
 struct DiceSums {
@@ -185,6 +185,13 @@ struct DiceSums {
     std::vector<double> all(size_t(3 * classes), 0);
     double* const sums = all.data();
     each_labelled(call, DiceLabels(call), [&](int64_t b, int64_t h, int64_t w, int32_t label) {
+      if (classes == 1) {
+        const double yes = ops::dice_sigmoid(double(x.at(b, 0, h, w)));
+        sums[0] += label * yes;
+        sums[1] += yes;
+        sums[2] += label;
+        return;
+      }
       const Softmax s = softmax_of(x, b, h, w);
       const auto p = [&](int64_t c) { return std::exp(double(x.at(b, c, h, w)) - s.top) / s.total; };
       for (int64_t c = 0; c < classes; c++) sums[classes + c] += p(c);
@@ -202,6 +209,11 @@ struct DiceSumsBackward {
     const int64_t classes = call.ins[0].dims[1];
     each_element(call.outs[0], [&](int64_t b, int64_t c, int64_t h, int64_t w) { dx.global(b, c, h, w) = T(0); });
     each_labelled(call, DiceLabels(call), [&](int64_t b, int64_t h, int64_t w, int32_t label) {
+      if (classes == 1) {
+        const double yes = ops::dice_sigmoid(double(x.at(b, 0, h, w)));
+        dx.at(b, 0, h, w) = T(yes * (1 - yes) * (double(slopes[1]) + label * double(slopes[0])));
+        return;
+      }
       const Softmax s = softmax_of(x, b, h, w);
       const auto p = [&](int64_t c) { return std::exp(double(x.at(b, c, h, w)) - s.top) / s.total; };
       const auto slope = [&](int64_t c) { return double(slopes[classes + c]) + (c == label ? double(slopes[c]) : 0); };

@@ -235,8 +235,6 @@ export const softXentBwd = defineOp({
 const classSums: OperandDef = { name: 'sums', role: 'whole', dims: [3, 'C'] }
 const diceFields = { smooth: 'float', weight: 'float' } as const
 const diceLimits = { smooth: { least: 0 } } as const
-const classesFit = (x: Sizes) => (): string | undefined =>
-  x[1]! > 1 ? undefined : 'the output has 1 channel; legal are 2 or more, one for each class'
 
 export const diceSums = defineOp({
   kind: 'dice_sums',
@@ -247,11 +245,9 @@ export const diceSums = defineOp({
   anchor: 0,
   ins: [{ name: 'x', role: 'data', access: () => wholeChannels }, labels],
   outs: [{ ...classSums, merge: 'sum' }],
-  what: 'sums `[3,C]`, p = softmax(x): Σ p[label] where the class is the label, Σ p, how many labels; over pixels whose label is in [0, C) and not ignoreIndex; sum',
+  what: 'sums `[3,C]`, p = softmax(x): Σ p[label] where the class is the label, Σ p, how many labels; over pixels whose label is in [0, C) and not ignoreIndex; of one channel p = σ(x), the class 1, and labels are 0 and 1; sum',
   shape: (_, [x, given]) =>
-    checked([expectRank('the input', x!, 4), expectShape('labels', given!, labelsOf(x!)), classesFit(x!)], () =>
-      legal([3, x![1]!]),
-    ),
+    checked([expectRank('the input', x!, 4), expectShape('labels', given!, labelsOf(x!))], () => legal([3, x![1]!])),
   backward: (g) => {
     const [x, given] = g.ins
     if (g.wants(0)) g.give(0, g.emit('dice_sums_bwd', g.attrs, [x!, given!, g.dOut(0)], [g.shape(x!)])[0]!)
@@ -269,9 +265,9 @@ export const diceSumsBwd = defineOp({
   anchor: 0,
   ins: [{ name: 'x', role: 'data', access: () => wholeChannels }, labels, { ...classSums, name: 'slopes' }],
   outs: [{ name: 'dx', role: 'data', access: () => wholeChannels }],
-  what: 'dx = p·(g − Σ p·g), g = slopes[1] + slopes[0] where the class is the label; 0 for a label outside [0, C) or ignored',
+  what: 'dx = p·(g − Σ p·g), g = slopes[1] + slopes[0] where the class is the label; of one channel dx = p·(1 − p)·g; 0 for a label outside [0, C) or ignored',
   shape: (_, [x, given]) =>
-    checked([expectRank('the input', x!, 4), expectShape('labels', given!, labelsOf(x!)), classesFit(x!)], () => legal(x!)),
+    checked([expectRank('the input', x!, 4), expectShape('labels', given!, labelsOf(x!))], () => legal(x!)),
   flops: perElement(20, firstIn),
 })
 
@@ -385,7 +381,7 @@ export const LOSSES = {
     labels: true,
     options: { smooth: { least: 0, default: 1e-5 }, ignoreIndex: { ...ignoreIndex, whole: true, default: 'none' } },
     about:
-      "Dice loss of the output's softmax to class labels: 1 less how far the two overlap, the mean over the classes, each over the whole batch. @example dice({ smooth: 1 })",
+      "Dice loss of the output's softmax to class labels, or, of one channel, of its sigmoid to labels of 0 and 1: 1 less how far the two overlap, the mean over the classes, each over the whole batch. @example dice({ smooth: 1 })",
   },
 } as const satisfies Readonly<Record<string, LossEntry>>
 

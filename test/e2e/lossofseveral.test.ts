@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { crossEntropy, crossEntropyWith, dice, huber, l1, type Loss, mse, sgd, sumOf } from '../../dsl'
+import { conv2d, crossEntropy, crossEntropyWith, dice, huber, l1, type Loss, model, mse, relu, seq, sgd, sumOf } from '../../dsl'
 import { addonFile } from '../../src/device/native'
 import { evaluate } from '../../src/predict/evaluator'
 import type { TrainResult } from '../../src/train/result'
@@ -53,6 +53,40 @@ for (const [name, loss] of Object.entries({ dice: overlap, both }))
       near(tiled.losses[i]!, l, 1e-5)
     })
   })
+
+test('dice of one channel: tiled as whole, as ref in double, evaluated as two classes', async () => {
+  const net = model([2, 3, SIZE, SIZE], seq(conv2d('a', 8, 3), relu(), conv2d('b', 8, 3), relu(), conv2d('head', 1, 1)))
+  const marked = mkdtempSync(join(root, 'marked-'))
+  const marks = labels.map((l) => (l === 255 ? 255 : l > 1 ? 1 : 0))
+  writeFileSync(join(marked, 'input.npy'), npy('<f4', [2, 3, SIZE, SIZE], new Uint8Array(image.buffer)))
+  writeFileSync(join(marked, 'target.npy'), npy('|u1', [2, SIZE, SIZE], marks))
+  const save = join(root, 'marked.safetensors')
+  const of = (strategy: StrategyName, machine: MachineName = DEVICE): Promise<TrainResult> => {
+    const o = { loss: overlap, optimizer, machine }
+    const budget = strategy === 'in-core' ? undefined : smallestBudget(net, strategy, o)
+    return trained(net, staged(net, { ...o, strategy, budget }), { data: marked, steps: 2, save })
+  }
+  const [double, imitated, tiled] = [await of('in-core', 'ref'), await of('in-core', 'cuda'), await of('tiled')]
+  const whole = await of('in-core')
+  assert.is(tiled.arenaPeakBytes, tiled.peakBytes)
+  whole.losses.forEach((l, i) => {
+    near(l, double.losses[i]!, 1e-5)
+    near(imitated.losses[i]!, double.losses[i]!, 1e-5)
+    near(tiled.losses[i]!, l, 1e-5)
+  })
+  for (const as of ['values', 'classes'] as const) {
+    const plan = staged(net, { mode: 'evaluate', loss: overlap, as })
+    const { metrics, perClass } = await evaluate(net, plan, { weights: save, data: marked, metrics: ['accuracy', 'dice'] })
+    assert.is(perClass!['dice']!.length, 2)
+    assert.ok(metrics['accuracy']! > 0 && metrics['accuracy']! < 1)
+  }
+  marks[5] = 2
+  writeFileSync(join(marked, 'target.npy'), npy('|u1', [2, SIZE, SIZE], marks))
+  await of('in-core').then(
+    () => assert.unreachable(),
+    (e: Error) => assert.match(e.message, /2 is no class of 2 \(0 to 1\)/),
+  )
+})
 
 test('plans that swap and recompute give the bits of in-core', async () => {
   await sameBits({ loss: dice() })

@@ -235,7 +235,7 @@ struct DiceLabels {
   /// The label, or -1 where none is taken.
   SPILLWAY_BOTH int64_t at(uint32_t pixel) const {
     const int32_t label = labels.at(pixel);
-    return label >= 0 && label < classes && label != ignored ? label : -1;
+    return label >= 0 && label < ops::dice_labels(classes) && label != ignored ? label : -1;
   }
 };
 
@@ -254,8 +254,9 @@ struct Kernel<OpKind::dice_sums> : OwnKernel {
     const double* const sum = sums_of<3>(exec, pixels, classes, softmax + pixels, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t k, double* total) {
       const int64_t label = labels.at(pixel);
       if (label < 0) return;
-      const double p = double(expf(x.at(pixel)[k] - softmax[pixel].top)) / softmax[pixel].total;
-      if (label == int64_t(k)) {
+      // Of one channel, whose label is 1 where it is meant, the sigmoid.
+      const double p = x.channels == 1 ? ops::dice_sigmoid(double(x.at(pixel)[0])) : double(expf(x.at(pixel)[k] - softmax[pixel].top)) / softmax[pixel].total;
+      if (label == (x.channels == 1 ? 1 : int64_t(k))) {
         total[0] += p;
         total[2] += 1;
       }
@@ -277,6 +278,11 @@ struct Kernel<OpKind::dice_sums_bwd> : OwnKernel {
       const int64_t label = labels.at(pixel);
       const T* const values = x.at(pixel);
       T* const gradient = dx.at(pixel);
+      if (x.channels == 1) {
+        const double yes = ops::dice_sigmoid(double(values[0]));
+        gradient[0] = label < 0 ? 0.0f : float(yes * (1 - yes) * (double(given[0]) + double(label) * double(shared[0])));
+        return;
+      }
       const Softmax s = Softmax::of(values, label < 0 ? 0 : x.channels);
       double mean = 0;
       for (uint32_t k = 0; label >= 0 && k < x.channels; k++)
