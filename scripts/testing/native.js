@@ -69,4 +69,12 @@ const nativeJobs = async (root, programs, tally) => {
   }))
 }
 
-module.exports = { nativeJobs }
+/** One library of test/native/, built beside the addon. Out: its file; null where nothing here can build it. Throws when its build fails. */
+const nativeLibrary = async (root, target) => {
+  const problem = await buildAlone(root, [target])
+  if (problem?.some((line) => /[Nn]o rule to make target|unknown target/.test(line))) return null
+  if (problem) throw new Error(problem.join('\n'))
+  return path.join(root, BUILD, 'Release', `${target}.so`)
+}
+
+module.exports = { nativeJobs, nativeLibrary }

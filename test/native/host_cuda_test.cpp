@@ -35,6 +35,7 @@ void fail_at(int64_t n) { control<void(int64_t)>("spillway_host_cuda_fail")(n); 
 int64_t calls() { return control<int64_t()>("spillway_host_cuda_calls")(); }
 uint64_t live() { return control<uint64_t()>("spillway_host_cuda_live")(); }
 void over() { control<void()>("spillway_host_cuda_over")(); }
+void leaving() { control<void()>("spillway_host_cuda_leaving")(); }
 
 struct Directory {
   std::string path = "/tmp/spillway-host-cuda-XXXXXX";
@@ -98,6 +99,7 @@ int apart(F f) {
       code = 3;
     }
     std::fflush(nullptr);
+    leaving();
     ::_exit(code);
   }
   int status = 0;

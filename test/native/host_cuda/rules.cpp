@@ -61,3 +61,10 @@ SPILLWAY_SHOWN int64_t spillway_host_cuda_calls() { return spillway::host_cuda::
 SPILLWAY_SHOWN void spillway_host_cuda_order(int order) { spillway::host_cuda::the_order = order; }
 /// From now on no function may be called.
 SPILLWAY_SHOWN void spillway_host_cuda_over() { spillway::host_cuda::over = true; }
+/// A process that is about to leave by _exit writes down what it executed, where that is counted (scripts/cuda/coverage.js).
+#ifdef SPILLWAY_COVERED
+extern "C" void __gcov_dump();
+SPILLWAY_SHOWN void spillway_host_cuda_leaving() { __gcov_dump(); }
+#else
+SPILLWAY_SHOWN void spillway_host_cuda_leaving() {}
+#endif
