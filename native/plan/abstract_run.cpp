@@ -41,7 +41,7 @@ class AbstractRun {
   Status release(uint32_t residency);
   Status copy(uint32_t transfer, uint32_t event, bool out);
   Status exchange(uint32_t call, uint32_t event);
-  Status wait(uint32_t event);
+  Status wait(uint32_t event, Cause cause);
   Status finish() const;
 
   Status touch_view(uint32_t view, Use use, const char* what);
@@ -275,9 +275,10 @@ void AbstractRun::complete(const Copy& copy) {
   busy.erase(std::find_if(busy.begin(), busy.end(), [&](const Copy& c) { return c.event == copy.event; }));
 }
 
-Status AbstractRun::wait(uint32_t event) {
+Status AbstractRun::wait(uint32_t event, Cause cause) {
   Event& e = events_[event];
   if (!e.issued) return refuse("event ", event, " is waited for before anything signals it");
+  if (e.exchanged != (cause == Cause::ranks)) return refuse("event ", event, " is of ", e.exchanged ? "an exchange" : "a copy", ", which is not waited for because of ", name_of(cause));
   e.awaited = true;
   while (e.exchanged && !e.complete) {
     events_[exchanges_.front().event].complete = true;
@@ -301,7 +302,7 @@ Status AbstractRun::step(const InstrRecord& i) {
     case Tag::release: return release(i.a);
     case Tag::swap_out: return copy(i.a, i.b, true);
     case Tag::swap_in: return copy(i.a, i.b, false);
-    case Tag::wait: return wait(i.a);
+    case Tag::wait: return wait(i.a, Cause(i.b));
     case Tag::mark: break;
   }
   return {};

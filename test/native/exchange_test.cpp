@@ -51,6 +51,7 @@ void refused() {
       {"is still exchanging these bytes with other ranks", [](TapeBuilder& t) { std::swap(t.instrs[find(t, Tag::wait, find(t, Tag::exchange))], t.instrs.back()); }},
       {"is still exchanging these bytes with other ranks", [](TapeBuilder& t) { const size_t x = find(t, Tag::exchange); t.instrs[x + 1].a = t.instrs[x + 3].a; }},
       {"it goes beside others, and is called in its turn", [](TapeBuilder& t) { const size_t x = find(t, Tag::exchange); t.instrs.insert(t.instrs.begin() + ptrdiff_t(x), {Tag::call, t.instrs[x].a, 0, 0}); }},
+      {"is of an exchange, which is not waited for because of data", [](TapeBuilder& t) { t.instrs[find(t, Tag::wait, find(t, Tag::exchange))].b = 1; }},
       {"it goes beside nothing", [](TapeBuilder& t) { t.instrs[find(t, Tag::exchange)].a = 0; }},
       {"is signalled twice", [](TapeBuilder& t) { t.instrs[find(t, Tag::exchange)].b = 0; }},
       {"is never waited for", [](TapeBuilder& t) { t.instrs.erase(t.instrs.begin() + ptrdiff_t(find(t, Tag::wait, find(t, Tag::exchange)))); t.instrs.resize(t.instrs.size() - 2); }},

@@ -148,6 +148,7 @@ const Spoiled SPOILED[] = {
        move(t, find(t, Tag::release), after);
      }},
     {"is waited for before", [](auto& t) { move(t, find(t, Tag::wait), 0); }},
+    {"is of a copy, which is not waited for because of ranks", [](auto& t) { t.instrs[find(t, Tag::wait)].b = 2; }},
     {"is signalled twice", [](auto& t) { t.instrs[find(t, Tag::swap_in, 1)].b = 0; }},
     {"is never waited for", [](auto& t) { drop(t, Tag::wait, 3); t.calls[3].ins = 2; drop(t, Tag::call, 3); drop(t, Tag::call, 3); drop(t, Tag::release, 3);
                                           t.residencies[1].flags = 1; drop(t, Tag::acquire); t.bindings.pop_back(); }},
