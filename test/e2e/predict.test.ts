@@ -360,7 +360,7 @@ test('image files, each at its own size, as arrays of their pixels; masks as pic
   assert.match(await say('classes', { format: 'png' }), /of a folder/)
   assert.match(await say('classes', { out: at('x'), format: 'gif' as 'png' }), /format 'gif' is not known; legal: npy, png/)
   assert.match(await say('classes', { out: at('x.npy') }), /holds outputs of one size, and the images have 2/)
-  assert.match(await say('classes', { data: source([]) }), /takes images and arrays in files/)
+  assert.match(await say('classes', { data: source([]) }), /samples that come one after the other are not predicted/)
   writeFileSync(at('photos', 'broken.png'), 'no picture')
   assert.match(await say('classes', {}), /broken\.png is refused/)
   rmSync(at('photos', 'broken.png'))
