@@ -21,7 +21,7 @@ SessionOptions parse_options(const Napi::Object& o) {
   SessionOptions s;
   s.device = take(o.Env(), load_device(string_or(o, "device", "cpu")));
   s.spill_directory = string_or(o, "spill", "");
-  s.pinned_bytes = count_or(o, "pinnedBytes", s.pinned_bytes);
+  if (o.Has("hostBytes")) s.host_bytes = count_or(o, "hostBytes", 0);
   s.precision = parse_precision(o.Get("precision"));
   s.threads = parse_threads(o.Get("threads"));
   if (o.Has("throttle") && o.Get("throttle").IsObject()) {
@@ -146,7 +146,7 @@ SessionObject::SessionObject(const Napi::CallbackInfo& info) : Napi::ObjectWrap<
   const SessionOptions parsed = parse_options(options);
   timeline_ = bool_or(options, "timeline", false);
   session_ = take(info.Env(), Session::open(bytes_of(info[0], "tape"), parsed));
-  external_bytes_ = int64_t(session_->tape().peak_pages * PAGE_BYTES + (parsed.spill_directory.empty() ? session_->tape().tier_bytes : 0));
+  external_bytes_ = int64_t(session_->tape().peak_pages * PAGE_BYTES + std::min(session_->tape().tier_bytes, parsed.spill_directory.empty() ? session_->tape().tier_bytes : parsed.host_bytes.value_or(0)));
   Napi::MemoryManagement::AdjustExternalMemory(info.Env(), external_bytes_);
 }
 

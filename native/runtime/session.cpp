@@ -25,7 +25,7 @@ uint64_t tier_extent(const Tape& tape) {
 
 /// The most of the tier's first bytes that are at most `limit` and cut no slot in two.
 uint64_t whole_slots(const Tape& tape, uint64_t limit) {
-  uint64_t cut = std::min(limit, tier_extent(tape));
+  uint64_t cut = limit >= tier_extent(tape) ? tier_extent(tape) : limit / SECTOR_BYTES * SECTOR_BYTES;
   for (bool moved = true; moved;) {
     moved = false;
     const auto keep_whole = [&](uint64_t lo, uint64_t bytes) {
@@ -67,14 +67,17 @@ Status check_rates(const RunOptions& options) {
 Status Session::open_tier(const SessionOptions& options) {
   const uint64_t all = tier_extent(tape_);
   const bool spills = !options.spill_directory.empty();
-  if (device_->asynchronous() && !options.throttle.any()) tier_.pinned_bytes = whole_slots(tape_, spills ? options.pinned_bytes : all);
+  if (device_->asynchronous() && !options.throttle.any()) tier_.pinned_bytes = whole_slots(tape_, spills ? options.host_bytes.value_or(all) : all);
   if (tier_.pinned_bytes > 0) {
     const Result<std::byte*> pinned = device_->pin(tier_.pinned_bytes);
     if (!pinned.ok()) return within(pinned.status(), "the lower tier takes ", tier_.pinned_bytes, " bytes of pinned memory: ");
     tier_.pinned = pinned.value();
   }
   const uint64_t rest = all - tier_.pinned_bytes;
-  auto opened = spills && rest > 0 ? open_spill_file(options.spill_directory, rest, options.open_requests) : open_ram_tier(rest);
+  const uint64_t plain = spills && tier_.pinned_bytes == 0 ? whole_slots(tape_, options.host_bytes.value_or(0)) : spills ? 0 : rest;
+  auto opened = plain == rest ? open_ram_tier(rest)
+                : plain == 0  ? open_spill_file(options.spill_directory, rest, options.open_requests)
+                              : open_split_tier(plain, options.spill_directory, rest, options.open_requests);
   if (!opened.ok()) return opened.status();
   tier_.rest = std::move(opened).value();
   return {};

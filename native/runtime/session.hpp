@@ -13,8 +13,9 @@ namespace spillway {
 struct SessionOptions {
   const Device* device = nullptr;
   std::string spill_directory = {};  // empty: the lower tier is RAM
-  /// Of the lower tier, what an asynchronous device may have in pinned memory before the spill directory takes the rest.
-  uint64_t pinned_bytes = ~uint64_t(0);
+  /// Of the lower tier, what may be host memory before the spill directory takes the rest; default: all that a device's lanes reach,
+  /// pinned, and none where it has no lanes.
+  std::optional<uint64_t> host_bytes = {};
   Precision precision = Precision::fp32;
   int threads = 0;              // 0: all cores
   Throttle throttle = {};

@@ -43,6 +43,43 @@ class RamTier final : public Tier {
   RamChannel out_, in_;
 };
 
+/// What lies in memory is moved when it starts, and is the next to have ended.
+class SplitChannel final : public Channel {
+ public:
+  SplitChannel(Channel& memory, Channel& file, uint64_t memory_bytes) : memory_(memory), file_(file), memory_bytes_(memory_bytes) {}
+  uint64_t part_bytes() const override { return std::min(memory_.part_bytes(), file_.part_bytes()); }
+  uint32_t room() const override { return std::min(memory_.room(), file_.room()); }
+  void start(uint64_t tag, const Part& p) override {
+    if (p.offset >= memory_bytes_) return file_.start(tag, {p.offset - memory_bytes_, p.at, p.bytes});
+    memory_.start(tag, p);
+    moved_ = true;
+  }
+  Moved finish() override {
+    if (!moved_) return file_.finish();
+    moved_ = false;
+    return memory_.finish();
+  }
+
+ private:
+  Channel& memory_;
+  Channel& file_;
+  const uint64_t memory_bytes_;
+  bool moved_ = false;
+};
+
+class SplitTier final : public Tier {
+ public:
+  SplitTier(std::unique_ptr<Tier> memory, std::unique_ptr<Tier> file, uint64_t memory_bytes)
+      : memory_(std::move(memory)), file_(std::move(file)), out_(memory_->out(), file_->out(), memory_bytes), in_(memory_->in(), file_->in(), memory_bytes) {}
+  Channel& out() override { return out_; }
+  Channel& in() override { return in_; }
+  uint64_t disk_bytes() const override { return file_->disk_bytes(); }
+
+ private:
+  const std::unique_ptr<Tier> memory_, file_;
+  SplitChannel out_, in_;
+};
+
 /// Parts of a stretch of bytes, as many at a time as there is room for.
 Status move_all(Channel& channel, uint64_t offset, std::byte* at, uint64_t bytes) {
   Status first;
@@ -79,6 +116,14 @@ Result<std::unique_ptr<Tier>> open_ram_tier(uint64_t bytes) {
     return failed(Code::out_of_memory, "the lower tier takes ", bytes, " bytes of memory: ", system_error());
 #endif
   return std::unique_ptr<Tier>(std::make_unique<RamTier>(std::move(range)));
+}
+
+Result<std::unique_ptr<Tier>> open_split_tier(uint64_t memory_bytes, const std::string& directory, uint64_t bytes, OpenRequests open) {
+  auto memory = open_ram_tier(memory_bytes);
+  if (!memory.ok()) return memory.status();
+  auto file = open_spill_file(directory, bytes - memory_bytes, std::move(open));
+  if (!file.ok()) return file.status();
+  return std::unique_ptr<Tier>(std::make_unique<SplitTier>(std::move(memory).value(), std::move(file).value(), memory_bytes));
 }
 
 }  // namespace spillway

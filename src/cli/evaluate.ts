@@ -11,6 +11,7 @@ import type { Data } from '../data/data'
 import { type SpillwayError, usage } from '../errors/errors'
 import { filePlace } from '../files/places'
 import { writeWholeText } from '../files/whole'
+import type { TierOptions } from '../machine/localmachine'
 import { machineNamed } from '../machine/machine'
 import { checkedMetrics, type Evaluated, evaluateTask } from '../predict/evaluator'
 import { formFor, type MetricName } from '../predict/metrics'
@@ -32,7 +33,7 @@ export interface EvaluateCommandOptions
   extends InputOptions,
     OwnOptions,
     DataFlags,
-    Pick<StageOptions, 'budget' | 'strategy' | 'algorithms' | 'precision' | 'measure' | 'spill'>,
+    Pick<StageOptions, 'budget' | 'strategy' | 'algorithms' | 'precision' | 'measure' | keyof TierOptions>,
     Partial<Pick<EvaluateOptions, 'weights' | 'weightsSkip' | 'weightsStrip' | 'threads' | 'workers'>> {
   readonly data?: string
   readonly metrics?: readonly MetricName[]
@@ -145,6 +146,7 @@ export const evaluateModel = (model: string, o: EvaluateCommandOptions, out: Out
           ...options,
           ...(o.threads === undefined ? {} : { threads: o.threads }),
           ...(o.spill === undefined ? {} : { spill: o.spill }),
+          ...(o.hostMemory === undefined ? {} : { hostMemory: o.hostMemory }),
           signal: interrupt.signal,
           onProgress: (done, samples) => out.say(samples === undefined ? `${done}` : `${done} of ${samples}`),
           onNote: (text) => process.stderr.write(`note: ${text}\n`),

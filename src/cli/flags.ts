@@ -82,17 +82,38 @@ const BUDGET = ['--budget <size>', 'the hard cap on device memory: 512MiB, 11GiB
 
 /** What a plan that trains nothing takes. */
 const forwardOptions = (c: Command): Command =>
-  measuring(
-    c
-      .option(BUDGET[0], `${BUDGET[1]} (default: what the device has)`, BUDGET[2])
-      .option('--strategy <name>', `how to fit: ${PREDICTING.join(', ')} (default auto)`, choiceOption('--strategy', PREDICTING))
-      .option('--algorithms <choice>', `${ALGORITHMS.join(', ')} (default measured)`, choiceOption('--algorithms', ALGORITHMS)),
-    'while',
+  tierOptions(
+    measuring(
+      c
+        .option(BUDGET[0], `${BUDGET[1]} (default: what the device has)`, BUDGET[2])
+        .option(
+          '--strategy <name>',
+          `how to fit: ${PREDICTING.join(', ')} (default auto)`,
+          choiceOption('--strategy', PREDICTING),
+        )
+        .option('--algorithms <choice>', `${ALGORITHMS.join(', ')} (default measured)`, choiceOption('--algorithms', ALGORITHMS)),
+      'while',
+    )
+      .option('--device <name>', 'cpu, ref, null, cuda (default cpu)', choiceOption('--device', DEVICES))
+      .option('--precision <name>', 'fp32, bf16, tf32 (default fp32)', choiceOption('--precision', PRECISIONS))
+      .option('--threads <n>', 'threads of the device (default: all cores)', countOption('--threads')),
   )
-    .option('--device <name>', 'cpu, ref, null, cuda (default cpu)', choiceOption('--device', DEVICES))
-    .option('--precision <name>', 'fp32, bf16, tf32 (default fp32)', choiceOption('--precision', PRECISIONS))
-    .option('--threads <n>', 'threads of the device (default: all cores)', countOption('--threads'))
-    .option('--spill <where>', "the lower tier: 'ram', or a folder for the spill file (default ram)")
+
+const SPILL = ['--spill <where>', "the lower tier: 'ram', or a folder for the spill file (default ram)"] as const
+/** Of what leaves the device: where it lies. */
+const tierOptions = (c: Command): Command =>
+  c
+    .option(...SPILL)
+    .option(
+      '--host-memory <size>',
+      'of the lower tier, what may be host memory: the spill folder takes the rest (default: what there is; on cpu with --spill none)',
+      sizeOption('--host-memory'),
+    )
+    .option(
+      '--spill-writes-per-step <size>',
+      'what a step may write to the disk of --spill (default: so much that a week of it does not wear the disk out)',
+      sizeOption('--spill-writes-per-step'),
+    )
 
 const WEIGHTS = 'the weights, by their names in PyTorch (safetensors, or what torch.save writes)'
 /** Which of a weights file's tensors become which of the model's. */
@@ -142,7 +163,7 @@ const WORKERS = [
 ] as const
 
 const planningOptions = (c: Command): Command =>
-  modelOptions(c)
+  tierOptions(modelOptions(c))
     .option(...CLASSES)
     .option(BUDGET[0], `${BUDGET[1]} (default: what the device has)`, BUDGET[2])
     .option('--strategy <name>', 'how to fit (default auto)')
@@ -150,7 +171,6 @@ const planningOptions = (c: Command): Command =>
       '--allocator <name>',
       `${ALLOCATORS.join(', ')}: what runs are pages; the others are replayed on the plan to compare (default pages)`,
     )
-    .option('--spill <where>', "the lower tier: 'ram', or a folder for the spill file (default ram)")
     .option('--threads <n>', 'threads of the device (default: all cores)', threadsOption)
     .option(
       '--precision <name>',
@@ -228,11 +248,6 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option('--shuffle', 'take the data in another order in each epoch, by seed')
       .option('--samples <n>', 'distinct synthetic samples (default: one batch)', countOption('--samples'))
       .option('--seed <n>', 'seed of weights, data and dropout (default 0)', countOption('--seed', 0))
-      .option(
-        '--host-memory <size>',
-        'of the lower tier, what may be pinned memory before the spill folder takes the rest (cuda)',
-        sizeOption('--host-memory'),
-      )
       .option('--device <name>', 'cpu, ref, null, cuda (default cpu)')
       .option('--machine <name>', 'the same')
       .option('--checkpoint-dir <dir>', 'keep the training state there')

@@ -13,6 +13,7 @@ import { type SpillwayError, usage } from '../errors/errors'
 import { filePlace } from '../files/places'
 import { imageSize } from '../files/samples'
 import { writeWholeText } from '../files/whole'
+import type { TierOptions } from '../machine/localmachine'
 import { machineNamed } from '../machine/machine'
 import { outPlace, pictureSize, type Predicted, predictTask } from '../predict/predictor'
 import type { PredictOptions } from '../predict/options'
@@ -32,7 +33,7 @@ import type { Done, Output } from './output'
 export interface PredictCommandOptions
   extends InputOptions,
     DataFlags,
-    Pick<StageOptions, 'budget' | 'strategy' | 'algorithms' | 'precision' | 'measure' | 'spill'>,
+    Pick<StageOptions, 'budget' | 'strategy' | 'algorithms' | 'precision' | 'measure' | keyof TierOptions>,
     Partial<Pick<PredictOptions, 'weights' | 'weightsSkip' | 'weightsStrip' | 'out' | 'threads' | 'format' | 'workers'>> {
   readonly data?: string
   readonly as?: Form
@@ -138,6 +139,7 @@ export const predictModel = (model: string, o: PredictCommandOptions, out: Outpu
           ...options,
           ...(o.threads === undefined ? {} : { threads: o.threads }),
           ...(o.spill === undefined ? {} : { spill: o.spill }),
+          ...(o.hostMemory === undefined ? {} : { hostMemory: o.hostMemory }),
           signal: interrupt.signal,
           onProgress: (done, images) => out.say(`${done} of ${images}`),
           onNote: (text) => process.stderr.write(`note: ${text}\n`),

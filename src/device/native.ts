@@ -150,8 +150,8 @@ export interface SessionOptions {
   readonly device?: string
   /** The lower tier is a file in this directory; default: memory. */
   readonly spill?: string
-  /** Of the lower tier, what may be pinned memory before the spill folder takes the rest (cuda). */
-  readonly pinnedBytes?: number
+  /** Of the lower tier, what may be host memory before the spill folder takes the rest; default: what a GPU's lanes reach, all of it. */
+  readonly hostBytes?: number
   readonly precision?: Precision
   readonly threads?: number | undefined
   /** Imitates a slower link; 0: as fast as it goes. */

@@ -162,6 +162,7 @@ export const errorJson = (e: SpillwayError): { readonly error: Readonly<Record<s
 export const exitCode = (e: SpillwayError): number => {
   switch (e.tag) {
     case 'BudgetInfeasible':
+    case 'TierInfeasible':
       return 3
     case 'Diverged':
       return 4

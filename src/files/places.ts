@@ -52,11 +52,13 @@ export const filePlace = (what: string, path: string | undefined): Either<Spillw
 export interface FreeRoom {
   readonly device: number
   readonly bytes: number
+  /** Of what there is in all. */
+  readonly size: number
 }
 
 export const freeRoom = (path: string): FreeRoom | undefined =>
   attempt(() => {
     const at = existingPart(path)
-    const { bavail, bsize } = statfsSync(at)
-    return { device: statSync(at).dev, bytes: bavail * bsize }
+    const { bavail, blocks, bsize } = statfsSync(at)
+    return { device: statSync(at).dev, bytes: bavail * bsize, size: blocks * bsize }
   })

@@ -5,7 +5,8 @@ import { freeRoom } from '../files/places'
 import type { Link } from '../../staging/graph/machine'
 import type { Speeds } from './profile'
 import { availableBytes } from './memory'
-import type { Tier } from './tier'
+import type { TierOptions } from './localmachine'
+import { type Tier, tierOf } from './tier'
 
 /** A link that is held back is not slowed by what computes beside it, nor does it copy all the time. */
 export const linkAt = (speeds: Speeds, o: { readonly throttle?: number }): Link => {
@@ -32,6 +33,54 @@ const LINK_DISK_BYTES = 64 * 1024 ** 2
 /** Whether there is room to measure a link here. */
 export const isMeasurable = (spill: string | undefined): boolean =>
   availableBytes() >= LINK_MEMORY_BYTES && (spill === undefined || (freeRoom(spill)?.bytes ?? 0) >= LINK_DISK_BYTES)
+
+/** Times its own size: what may be written to a disk in a week. What disks are sold for is 300 to 600 times, in all their life. */
+const WEEK_OF_WRITES = 300
+const WEEK_SECONDS = 7 * 24 * 3600
+
+/** How large a disk is, and what of it is free. */
+interface Room {
+  readonly size: number
+  readonly free: number
+}
+
+/** That of a machine that exists in simulation. */
+export const STATED_DISK: Room = { size: 4e12, free: 4e12 }
+
+export const roomOf = (folder: string): Room | undefined => {
+  const room = freeRoom(folder)
+  return room && { size: room.size, free: room.bytes }
+}
+
+/** What the lower tier is made of: the link to the host's memory and what there is of it, that to a disk and its room. */
+export interface Tiers {
+  readonly memory: () => Link
+  readonly memoryBytes?: number | undefined
+  /** Of that, what is the lower tier's where there is a disk behind it; default: all. */
+  readonly besideDisk?: number
+  readonly disk: () => Link
+  readonly room?: Room | undefined
+  /** Copies to the two do not stand in line. */
+  readonly apart: boolean
+}
+
+/** Host memory as far as it goes, and the disk for the rest. */
+export const tieredLink = ({ spill, hostMemory, spillWritesPerStep }: TierOptions, t: Tiers): Link => {
+  const most = (bytes: number | undefined): Pick<Link, 'bytes'> => (bytes === undefined ? {} : { bytes })
+  if (tierOf(spill).kind === 'memory') return { ...t.memory(), ...most(hostMemory ?? t.memoryBytes) }
+  const disk: Link = {
+    ...t.disk(),
+    ...most(t.room?.free),
+    ...(spillWritesPerStep === undefined
+      ? t.room && { writesPerSecond: (WEEK_OF_WRITES * t.room.size) / WEEK_SECONDS }
+      : { writesPerStep: spillWritesPerStep }),
+  }
+  const memoryBytes = hostMemory ?? t.besideDisk ?? t.memoryBytes
+  // What is fed comes from memory where that is not the device's own.
+  return memoryBytes === 0 && !t.apart
+    ? disk
+    : { ...t.memory(), ...most(memoryBytes), beyond: { ...disk, ...(t.apart ? { apart: true } : {}) } }
+}
 
 /** What links are said to do, by tier: nothing of a plan with fixed algorithms depends on the machine's own. */
 export const STATED_LINKS: Readonly<Record<Tier['kind'], Speeds>> = {

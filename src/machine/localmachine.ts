@@ -29,9 +29,27 @@ export type CallTimes = Readonly<Record<HowKnown, number>>
 /** Whether what planning asks for is measured first, or what lacks is estimated and measured while runs go on. */
 export type Measuring = 'first' | 'while'
 
-export interface MachineOptions {
+/** What is asked of the lower tier. */
+export interface TierOptions {
   /** The lower tier: 'ram', or the folder of a spill file. @example stage(net, { spill: '/var/tmp' }) */
   readonly spill?: string | undefined
+  /**
+   * Bytes of the lower tier that may be host memory: what is more lies in the spill folder, or no plan has it. Default: what there is;
+   * with a spill folder none of it on cpu, whose own memory it is, and all that is left on cuda.
+   *
+   * @example stage(net, { spill: '/var/tmp', hostMemory: gib(8) })
+   */
+  readonly hostMemory?: number | undefined
+  /**
+   * Bytes that a step may write to the spill folder's disk. Default: so many that a week of steps does not wear it out, wherever there is
+   * a plan that does with it.
+   *
+   * @example stage(net, { spill: '/var/tmp', spillWritesPerStep: gib(20) })
+   */
+  readonly spillWritesPerStep?: number | undefined
+}
+
+export interface MachineOptions extends TierOptions {
   readonly threads?: number | undefined
   /**
    * What plans may choose among: one way for each call, those that repeat bit for bit (default), or all there are.

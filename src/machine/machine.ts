@@ -7,6 +7,7 @@ import { pipe } from 'fp-ts/function'
 import { DEVICES, type DeviceName, devices, isDevice, type Precision } from '../../staging/devices'
 import type { MachineName, Machines } from '../../staging/core/names'
 import type { Float } from '../../staging/graph/graph'
+import type { Machine } from '../../staging/graph/machine'
 import type { AnyAttrs, CallShapes } from '../../staging/ops/op'
 import { opDef } from '../../staging/ops/registry'
 import { machines as namedMachines } from '../../staging/sim/machines'
@@ -16,7 +17,7 @@ import { onDevice } from '../errors/exceptions'
 import { folderPlace } from '../files/places'
 import { nativeCall } from './operands'
 import { cpuMachine, cudaMachine } from './owndevices'
-import { linkAt } from './links'
+import { linkAt, STATED_DISK, STATED_LINKS, tieredLink } from './links'
 import type { LocalMachine, MachineOptions } from './localmachine'
 import { ownMachines } from './ownmachines'
 import { deviceBytes } from './memory'
@@ -60,7 +61,7 @@ const plainMachine = (native: Native, device: 'ref' | 'null', o: MachineOptions)
     simulated: false,
     precision: o.precision ?? 'fp32',
     memoryBytes: deviceBytes(),
-    link: linkAt(FIXED_LINK, o),
+    link: tieredLink(o, { memory: () => linkAt(FIXED_LINK, o), disk: () => linkAt(FIXED_LINK, o), besideDisk: 0, apart: false }),
     seconds: fixedSeconds(device === 'ref' ? 5e8 : 1e11, dtype),
     workspace: firstScratch(device, waysOf(native, device, { threads: o.threads }, 1)),
     ...UNTAUGHT,
@@ -89,7 +90,15 @@ const hasPrecision = (native: Native, device: DeviceName, precision: Precision):
 const simulatedMachine = (name: string, o: MachineOptions): Either<SpillwayError, LocalMachine> =>
   o.precision !== undefined && o.precision !== 'fp32'
     ? left(usage(`precision '${o.precision}' is not legal on machine '${name}': times of named machines are fp32`, ['fp32']))
-    : right({ ...(namedMachines[name] ?? ownMachines()[name]!), tier: tierOf(o.spill), ...UNTAUGHT })
+    : right(withTiers(namedMachines[name] ?? ownMachines()[name]!, o))
+
+/** All the host memory and disk that somebody might buy, unless they are said. */
+const withTiers = (machine: Machine, o: MachineOptions): LocalMachine => ({
+  ...machine,
+  tier: tierOf(o.spill),
+  link: tieredLink(o, { memory: () => machine.link, disk: () => linkAt(STATED_LINKS.disk, {}), room: STATED_DISK, apart: true }),
+  ...UNTAUGHT,
+})
 
 const isBuilt = (native: Native, name: DeviceName): Either<SpillwayError, void> => {
   const { devices } = native.deviceInfo()
@@ -143,7 +152,21 @@ const among =
 const LONELY = 'between several processes: plan takes --ranks, train is started by mpirun, or with --engine threads'
 
 export const machineNamed = (name: string, o: MachineOptions = {}): Either<SpillwayError, LocalMachine> =>
-  pipe(machineBy(name, o), E.flatMap(among(o)))
+  pipe(
+    soundTiers(o),
+    E.flatMap(() => machineBy(name, o)),
+    E.flatMap(among(o)),
+  )
+
+const isSize = (n: number | undefined): boolean => n === undefined || (Number.isSafeInteger(n) && n >= 0)
+
+const soundTiers = ({ spill, hostMemory, spillWritesPerStep }: MachineOptions): Either<SpillwayError, void> => {
+  for (const [name, bytes] of Object.entries({ hostMemory, spillWritesPerStep }))
+    if (!isSize(bytes)) return left(usage(`${name} of ${bytes} is not legal: it is a whole number of bytes`))
+  return spillWritesPerStep !== undefined && tierOf(spill).kind === 'memory'
+    ? left(usage("writes to a spill file are capped, and there is none: --spill DIR (spill: 'DIR') says where it lies"))
+    : right(undefined)
+}
 
 const machineBy = (name: string, o: MachineOptions): Either<SpillwayError, LocalMachine> =>
   Object.hasOwn(namedMachines, name) || Object.hasOwn(ownMachines(), name)

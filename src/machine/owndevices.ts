@@ -2,19 +2,20 @@
 // with fixed algorithms stated. Invariant: what is stated depends on nothing that was measured.
 import { bytesOf, PAGE_BYTES, pagesIn } from '../../staging/core/bytes'
 import { devices } from '../../staging/devices'
+import type { Link } from '../../staging/graph/machine'
 import { opDef } from '../../staging/ops/registry'
 import type { Algorithms } from '../../staging/plan/plan'
 import { machines as namedMachines } from '../../staging/sim/machines'
 import type { Native } from '../device/native'
 import { existingPart } from '../files/places'
 import { version } from '../files/version'
-import { fileSystemOf, isMeasurable, linkAt, STATED_LINKS } from './links'
+import { fileSystemOf, isMeasurable, linkAt, roomOf, STATED_LINKS, tieredLink, type Tiers } from './links'
 import type { LocalMachine, MachineOptions } from './localmachine'
 import { deviceBytes } from './memory'
-import { openProfile, type Speeds } from './profile'
+import { type KeptProfile, openProfile, type Speeds } from './profile'
 import { statedSeconds } from './stated'
 import { profileOf, roughOf, taughtBy, timesOf, UNTAUGHT } from './taught'
-import { tierOf } from './tier'
+import { type Tier, tierOf } from './tier'
 import { GPU_SAMPLES, sampleOf, timer } from './timing'
 import { asked, firstScratch, remembered, timedChoices, type Ways, waysOf } from './ways'
 
@@ -32,12 +33,35 @@ const fixedMachine = (
     simulated: false,
     precision: o.precision ?? 'fp32',
     memoryBytes: of.memoryBytes,
-    link: linkAt(STATED_LINKS[tier.kind], o),
+    link: tieredLink(o, {
+      memory: () => linkAt(STATED_LINKS.memory, o),
+      disk: () => linkAt(STATED_LINKS.disk, o),
+      ...lines(name, o),
+    }),
     seconds: of.seconds,
     workspace: firstScratch(name, of.ways),
     ...UNTAUGHT,
   }
 }
+
+/** Disks differ too much to be planned for unseen, but a full one cannot be measured. */
+const diskLink = (
+  o: MachineOptions,
+  profile: Pick<KeptProfile, 'link' | 'known'>,
+  measured: (folder: string) => Speeds,
+): Link => {
+  const folder = existingPart(o.spill!)
+  const name = fileSystemOf(folder)
+  return linkAt(isMeasurable(folder) ? profile.link(name, () => measured(folder)) : (profile.known(name) ?? STATED_LINKS.disk), o)
+}
+
+const roomFor = (tier: Tier): ReturnType<typeof roomOf> => (tier.kind === 'disk' ? roomOf(tier.folder) : undefined)
+
+/** On cpu the host's memory is the device's, so a disk takes all unless somebody says otherwise; and all copies are in line. */
+const lines = (name: 'cpu' | 'cuda', { throttle }: MachineOptions): Pick<Tiers, 'apart' | 'besideDisk'> => ({
+  apart: name === 'cuda' && throttle === undefined,
+  ...(name === 'cpu' ? { besideDisk: 0 } : {}),
+})
 
 export const cpuMachine = (native: Native, o: MachineOptions): LocalMachine => {
   const threads = o.threads ?? native.deviceInfo().threads
@@ -48,15 +72,19 @@ export const cpuMachine = (native: Native, o: MachineOptions): LocalMachine => {
   const measuring = o.measure ?? 'while'
   const { profile, times } = timesOf(native, threads, measuring)
   const tier = tierOf(o.spill)
-  const spill = tier.kind === 'disk' ? existingPart(tier.folder) : undefined
-  const measured = (): Speeds => native.copyBandwidth(spill, 'cpu', threads)
-  // Disks differ too much to be planned for unseen, but a full one cannot be measured.
-  const speeds = !isMeasurable(spill)
-    ? (profile.known(spill === undefined ? 'memory' : fileSystemOf(spill)) ?? STATED_LINKS[tier.kind])
-    : spill === undefined
-      ? profile.link('memory', measured, measuring === 'while' ? STATED_LINKS.memory : undefined)
-      : profile.link(fileSystemOf(spill), measured)
-  const link = linkAt(speeds, o)
+  const link = tieredLink(o, {
+    memory: () => {
+      const measured = (): Speeds => native.copyBandwidth(undefined, 'cpu', threads)
+      const stated = measuring === 'while' ? STATED_LINKS.memory : undefined
+      return linkAt(
+        isMeasurable(undefined) ? profile.link('memory', measured, stated) : (profile.known('memory') ?? STATED_LINKS.memory),
+        o,
+      )
+    },
+    disk: () => diskLink(o, profile, (folder) => native.copyBandwidth(folder, 'cpu', threads)),
+    room: roomFor(tier),
+    ...lines('cpu', o),
+  })
   const ways = waysOf(native, 'cpu', { threads })
   return {
     name: 'cpu',
@@ -65,6 +93,7 @@ export const cpuMachine = (native: Native, o: MachineOptions): LocalMachine => {
     simulated: false,
     precision: o.precision ?? 'fp32',
     memoryBytes: deviceBytes(),
+    sharesMemory: true,
     link,
     seconds: remembered((kind, attrs, s) => times.seconds(kind, attrs, s)),
     workspace: firstScratch('cpu', ways),
@@ -127,13 +156,19 @@ export const cudaMachine = (native: Native, o: MachineOptions): LocalMachine => 
   )
   const all = orNowhere(waysOf(native, 'cuda', { precision }))
   const tier = tierOf(o.spill)
-  const spill = tier.kind === 'disk' ? existingPart(tier.folder) : undefined
-  const speeds = !isMeasurable(spill)
-    ? (profile.known(spill === undefined ? 'pinned' : fileSystemOf(spill)) ?? STATED_LINKS[tier.kind])
-    : spill === undefined
-      ? profile.link('pinned', () => native.copyBandwidth(undefined, 'cuda'))
-      : profile.link(fileSystemOf(spill), () => native.copyBandwidth(spill))
-  const link = linkAt(speeds, o)
+  const link = tieredLink(o, {
+    memory: () =>
+      linkAt(
+        isMeasurable(undefined)
+          ? profile.link('pinned', () => native.copyBandwidth(undefined, 'cuda'))
+          : (profile.known('pinned') ?? STATED_LINKS.memory),
+        o,
+      ),
+    memoryBytes: deviceBytes(),
+    disk: () => diskLink(o, profile, (folder) => native.copyBandwidth(folder)),
+    room: roomFor(tier),
+    ...lines('cuda', o),
+  })
   return {
     name: 'cuda',
     tier,

@@ -3,7 +3,7 @@
 import { ALIGN_BYTES, alignUp, bytesOf, mostHeld, pagesIn } from '../../staging/core/bytes'
 import { elementsOf, extentOf } from '../../staging/core/box'
 import { valueBytes, type Graph, isPersistent } from '../../staging/graph/graph'
-import type { Link } from '../../staging/graph/machine'
+import { lastLink, type Link } from '../../staging/graph/machine'
 import { ROW_EXCHANGES } from '../../staging/graph/bands'
 import { COLLECTIVES, ranksOf } from '../../staging/graph/ranks'
 import { replay } from '../../staging/memory/allocators/replay'
@@ -13,6 +13,7 @@ import {
   type Call,
   type Cell,
   goesToTier,
+  liesBeyond,
   isHandedOut,
   type Plan,
   precisionOf,
@@ -139,6 +140,51 @@ export const liveBytes = (plan: Plan): number => {
   return mostHeld(change, end)
 }
 
+/** What of the lower tier is host memory, and what lies on a disk. */
+export const tierShares = (
+  { tierBytes, hostBytes }: Pick<Plan, 'tierBytes' | 'hostBytes'>,
+  tier: Tier['kind'],
+): { readonly host: number; readonly disk: number } => {
+  const host = hostBytes ?? (tier === 'memory' ? tierBytes : 0)
+  return { host, disk: tierBytes - host }
+}
+
+/** Bytes that a step writes to a disk and reads there. */
+const diskTraffic = (plan: Plan, tier: Tier['kind']): Pick<Traffic, 'out' | 'in'> => {
+  const far = plan.residencies.filter((r) => (plan.hostBytes === undefined ? tier === 'disk' : liesBeyond(plan, r)))
+  const { out, in: back } = traffic({ ...plan, residencies: far })
+  return { out, in: back }
+}
+
+/** Of a plan that writes to a disk: how much a step does, at most, and in a week of such steps. */
+export interface Wear {
+  readonly bytesToDisk: number
+  readonly bytesFromDisk: number
+  readonly spillWritesPerStep: number | null
+  readonly bytesToDiskInAWeek: number
+}
+
+const WEEK_SECONDS = 7 * 24 * 3600
+
+/** What is said of a disk: nothing where none is used. */
+export const wearOf = (
+  plan: Plan,
+  { makespanSeconds }: Pick<Timeline, 'makespanSeconds'>,
+  staging: Staging,
+): Wear | undefined => {
+  const { disk } = tierShares(plan, staging.tier)
+  if (disk === 0) return undefined
+  const { out, in: back } = diskTraffic(plan, staging.tier)
+  const { writesPerStep, writesPerSecond } = lastLink(staging.link)
+  const most = writesPerStep ?? (writesPerSecond === undefined ? null : Math.floor(writesPerSecond * makespanSeconds))
+  return {
+    bytesToDisk: out,
+    bytesFromDisk: back,
+    spillWritesPerStep: most,
+    bytesToDiskInAWeek: Math.round((out * WEEK_SECONDS) / makespanSeconds),
+  }
+}
+
 export interface Traffic {
   /** To and from the lower tier. */
   readonly out: number
@@ -258,8 +304,9 @@ export const planJson = (plan: Plan, timeline: Timeline, staging: Staging) => {
     peakBytes: facts.peakBytes,
     liveBytes: facts.liveBytes,
     inCoreBytes: staging.inCore.peakBytes,
-    hostBytes: staging.tier === 'memory' ? plan.tierBytes : 0,
-    diskBytes: staging.tier === 'disk' ? plan.tierBytes : 0,
+    hostBytes: tierShares(plan, staging.tier).host,
+    diskBytes: tierShares(plan, staging.tier).disk,
+    ...wearOf(plan, timeline, staging),
     computeSeconds: timeline.computeSeconds,
     makespanSeconds: timeline.makespanSeconds,
     stallSeconds: timeline.stallSeconds,

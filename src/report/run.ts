@@ -3,7 +3,7 @@
 import { bytesOf } from '../../staging/core/bytes'
 import type { Plan } from '../../staging/plan/plan'
 import type { Timeline } from '../../staging/sim/timeline'
-import type { Staging } from './facts'
+import { type Staging, tierShares } from './facts'
 import { showCount, showPercent, showSeconds, showSize } from './format'
 import { planParts } from './html'
 import { callShades, type Shade, shadeTitle } from './lanes'
@@ -406,7 +406,7 @@ const time = (v: RunView): string => {
 const memory = (v: RunView): string => {
   const { plan, staging, sums, details } = v
   const size = (bytes: number | undefined): string => (bytes === undefined ? '–' : showSize(bytes))
-  const tier = plan.tierBytes > 0 || (sums?.diskBytes ?? 0) > 0
+  const { host, disk } = tierShares(plan, staging.tier)
   return section(
     'memory',
     'Memory',
@@ -419,16 +419,8 @@ const memory = (v: RunView): string => {
         ...(details
           ? [['evaluations', size(details.took.budgetBytes), size(details.took.peakBytes), size(details.took.arenaPeakBytes)]]
           : []),
-        ...(tier
-          ? [
-              [
-                staging.tier === 'disk' ? 'the spill file' : 'the lower tier, in host memory',
-                '',
-                size(plan.tierBytes),
-                staging.tier === 'disk' ? size(sums?.diskBytes) : '–',
-              ],
-            ]
-          : []),
+        ...(host > 0 ? [['the lower tier, in host memory', '', size(host), '–']] : []),
+        ...(disk > 0 || (sums?.diskBytes ?? 0) > 0 ? [['the spill file', '', size(disk), size(sums?.diskBytes)]] : []),
         ['the whole process', '', '', size(sums?.processPeakBytes)],
       ],
     ),

@@ -4,7 +4,7 @@ import { bytesOf, pagesIn } from '../../staging/core/bytes'
 import { replay } from '../../staging/memory/allocators/replay'
 import { type Plan, precisionText } from '../../staging/plan/plan'
 import type { Timeline } from '../../staging/sim/timeline'
-import { exchangesOf, type Facts, factsOf, type Staging } from './facts'
+import { exchangesOf, type Facts, factsOf, type Staging, tierShares, type Wear, wearOf } from './facts'
 import { plural, showPercent, showRatio, showSeconds, showShape, showSize } from './format'
 import { type SegmentRow, segmentRows } from './tables'
 
@@ -16,8 +16,8 @@ const headLines = (plan: Plan, facts: Facts, timeline: Timeline, staging: Stagin
   const budget = bytesOf(pagesIn(plan.budgetBytes))
   const { memory, data } = timeline.stallSeconds
   const ratio = timeline.makespanSeconds / facts.lowerBoundSeconds
-  const tier =
-    plan.tierBytes > 0 ? ` · ${showSize(plan.tierBytes)} ${staging.tier === 'disk' ? 'on disk' : 'in host memory'}` : ''
+  const { host, disk } = tierShares(plan, staging.tier)
+  const tier = [host > 0 ? ` · ${showSize(host)} in host memory` : '', disk > 0 ? ` · ${showSize(disk)} on disk` : ''].join('')
   return [
     `${plan.graph.name} ${showShape(facts.input)} · ${plan.strategy} · ${plan.machine}${precisionText(plan)}`,
     `  memory     peak ${showSize(facts.peakBytes)} of a budget of ${showSize(budget)} · in-core needs ${showSize(staging.inCore.peakBytes)}${tier}`,
@@ -25,11 +25,27 @@ const headLines = (plan: Plan, facts: Facts, timeline: Timeline, staging: Stagin
       ` · waiting ${showSeconds(memory)} for room, ${showSeconds(data)} for values · ${ratio.toFixed(2)} × the bound`,
     `  price      recompute ${showPercent(facts.recomputeSeconds / staging.inCore.computeSeconds)} · halo ${showRatio(facts.haloRatio)}` +
       ` · swaps out ${showSize(facts.traffic.out)}, in ${showSize(facts.traffic.in)}${handedText(facts)}`,
+    ...diskLine(wearOf(plan, timeline, staging)),
     ...ranksLine(plan, timeline),
     ...(staging.allocator === 'pages' ? [] : [allocatorLine(plan, staging.allocator)]),
     `  plan       ${plural(plan.segments.length, 'segment')} (${facts.segments.tiled} tiled, ${facts.segments.recompute} recomputing)` +
       ` · ${plural(plan.calls.length, 'call')} · planned in ${showSeconds(staging.planningSeconds)}${splitText(staging)}`,
     ...timesLine(staging),
+  ]
+}
+
+/** What a step writes to a disk, and whether a week of it is more than the disk should take. */
+const diskLine = (wear: Wear | undefined): readonly string[] => {
+  if (!wear) return []
+  const { bytesToDisk, bytesFromDisk, spillWritesPerStep: most, bytesToDiskInAWeek } = wear
+  const cap =
+    most === null
+      ? ''
+      : bytesToDisk <= most
+        ? ` (at most ${showSize(most)})`
+        : ` (more than the ${showSize(most)} that spare it: no other plan was found)`
+  return [
+    `  disk       a step writes ${showSize(bytesToDisk)}${cap}, reads ${showSize(bytesFromDisk)} · ${showSize(bytesToDiskInAWeek)} written in a week`,
   ]
 }
 

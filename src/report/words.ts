@@ -3,7 +3,7 @@
 import { bytesOf, pagesIn } from '../../staging/core/bytes'
 import { type Plan, tilesOf } from '../../staging/plan/plan'
 import type { Timeline } from '../../staging/sim/timeline'
-import type { Facts, Staging } from './facts'
+import { type Facts, type Staging, tierShares } from './facts'
 import { plural, showPercent, showRatio, showSeconds, showSize } from './format'
 
 export interface Paragraph {
@@ -64,8 +64,9 @@ const recomputeText = (facts: Facts, staging: Staging): string =>
     `This costs ${showSeconds(facts.recomputeSeconds)}, ${showPercent(facts.recomputeSeconds / staging.inCore.computeSeconds)} of the step’s in-core arithmetic.`,
   )
 
-const copiesText = (facts: Facts, timeline: Timeline, staging: Staging): string => {
-  const tier = staging.tier === 'disk' ? 'the spill file on disk' : 'host memory'
+const copiesText = (plan: Plan, facts: Facts, timeline: Timeline, staging: Staging): string => {
+  const { host, disk } = tierShares(plan, staging.tier)
+  const tier = [...(host > 0 ? ['host memory'] : []), ...(disk > 0 ? ['the spill file on disk'] : [])].join(' and ')
   const stalled = timeline.stallSeconds.memory + timeline.stallSeconds.data
   return sentence(
     `${showSize(facts.traffic.out)} leave for ${tier} and ${showSize(facts.traffic.in)} come back, while the device computes.`,
@@ -103,6 +104,6 @@ export const explain = (plan: Plan, facts: Facts, timeline: Timeline, staging: S
   { heading: 'Memory', text: memoryText(plan, facts, staging) },
   ...(facts.segments.tiled > 0 ? [{ heading: 'Tiles', text: tilesText(plan, facts) }] : []),
   ...(facts.recomputeSeconds > 0 ? [{ heading: 'Recompute', text: recomputeText(facts, staging) }] : []),
-  ...(facts.traffic.out + facts.traffic.in > 0 ? [{ heading: 'Copies', text: copiesText(facts, timeline, staging) }] : []),
+  ...(facts.traffic.out + facts.traffic.in > 0 ? [{ heading: 'Copies', text: copiesText(plan, facts, timeline, staging) }] : []),
   { heading: 'Time', text: timeText(facts, timeline, staging) },
 ]

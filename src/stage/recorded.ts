@@ -37,7 +37,8 @@ export const recordedFor = ({ machine, graph }: Prepared, o: Asked): Option<Plan
         ['auto', plan.strategy].includes(o.strategy ?? 'auto') &&
         plan.algorithms === (o.algorithms ?? 'measured') &&
         precisionOf(plan) === machine.precision &&
-        plan.budgetBytes === (o.budget ?? plan.budgetBytes),
+        plan.budgetBytes === (o.budget ?? plan.budgetBytes) &&
+        (machine.tier.kind === 'disk' || plan.tierBytes <= (plan.hostBytes ?? Infinity)),
     ),
   )
 }

@@ -4,6 +4,7 @@ import { bytesOf } from '../../staging/core/bytes'
 import { type FreeRoom, freeRoom } from '../files/places'
 import { availableBytes } from '../machine/memory'
 import { showSize } from '../report/format'
+import { tierShares } from '../report/facts'
 import type { Staged } from './stage'
 
 /** Bytes that will be written somewhere. */
@@ -15,7 +16,7 @@ export interface Writing {
 
 /** What the plan takes of the host's memory: its tier, and where the host's memory is the device's, all. */
 const memoryLack = ({ machine, plan }: Staged): readonly string[] => {
-  const tier = machine.tier.kind === 'memory' ? plan.tierBytes : 0
+  const tier = tierShares(plan, machine.tier.kind).host
   const device = machine.device.name === 'cuda' ? 0 : bytesOf(plan.peakPages)
   // What planning itself holds is given back before the run.
   const left = Math.max(availableBytes(), machine.device.name === 'cuda' ? 0 : machine.memoryBytes)
@@ -54,6 +55,9 @@ const diskLacks = (writings: readonly Writing[]): readonly string[] => {
 export const lacksOf = (staged: Staged, beside: readonly Writing[] = []): readonly string[] => {
   const { machine, plan } = staged
   if (machine.simulated) return []
-  const spill = machine.tier.kind === 'disk' ? [{ what: 'the spill file', path: machine.tier.folder, bytes: plan.tierBytes }] : []
+  const spill =
+    machine.tier.kind === 'disk'
+      ? [{ what: 'the spill file', path: machine.tier.folder, bytes: tierShares(plan, 'disk').disk }]
+      : []
   return [...memoryLack(staged), ...diskLacks([...spill, ...beside])]
 }

@@ -24,7 +24,7 @@ import { simulate } from '../../staging/sim/simulate'
 import type { Timeline } from '../../staging/sim/timeline'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import { orThrow, whilePlanning } from '../errors/exceptions'
-import type { LocalMachine, MachineOptions } from '../machine/localmachine'
+import type { LocalMachine, MachineOptions, TierOptions } from '../machine/localmachine'
 import type { Rank } from '../ranks/rank'
 import { machineNamed } from '../machine/machine'
 import type { Staging } from '../report/facts'
@@ -36,7 +36,7 @@ import { recordedFor } from './recorded'
 export interface StageAsked<L extends string = string>
   extends PlanByHand<L>,
     Own,
-    Pick<MachineOptions, 'spill' | 'algorithms' | 'measure' | 'precision'> {
+    Pick<MachineOptions, keyof TierOptions | 'algorithms' | 'measure' | 'precision'> {
   readonly budget?: number | undefined
   readonly strategy?: string | undefined
   readonly machine?: string | undefined
@@ -84,7 +84,7 @@ export interface StageOptions<L extends string = AnyLayer> extends StageAsked<L>
 }
 // biome-ignore format: a list
 const STAGE = optionsFor<StageOptions>()(
-  'stage', 'budget', 'loss', 'optimizer', ...UPDATES.keys, 'strategy', 'machine', 'tiles', 'checkpoints', 'spill', 'algorithms', 'measure', 'precision', 'allocator', 'resumes', 'mode', 'as', 'name',
+  'stage', 'budget', 'loss', 'optimizer', ...UPDATES.keys, 'strategy', 'machine', 'tiles', 'checkpoints', 'spill', 'hostMemory', 'spillWritesPerStep', 'algorithms', 'measure', 'precision', 'allocator', 'resumes', 'mode', 'as', 'name',
 )
 /** The options that `stage` has. */
 export type StageKeys = typeof STAGE
@@ -200,8 +200,17 @@ const oneWay = (o: StageAsked): Either<SpillwayError, void> => {
     : left(usage('resumes names a plan that is there; tiles and checkpoints describe one by hand: give one of the two'))
 }
 
-export const machineOptionsOf = ({ spill, algorithms, measure, precision }: StageAsked): MachineOptions => ({
+export const machineOptionsOf = ({
   spill,
+  hostMemory,
+  spillWritesPerStep,
+  algorithms,
+  measure,
+  precision,
+}: StageAsked): MachineOptions => ({
+  spill,
+  hostMemory,
+  spillWritesPerStep,
   algorithms,
   measure,
   precision,

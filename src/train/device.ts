@@ -18,7 +18,7 @@ import { orderOf, orderOfSteps, type Order } from '../data/order'
 import type { FedValue } from '../data/places'
 import { type FileTensor, sampleCount } from '../files/samples'
 import type { NotFinitePlace, SpillwayError } from '../errors/errors'
-import { SpillwayException } from '../errors/errors'
+import { SpillwayException, usage } from '../errors/errors'
 import { deviceFailed, onDevice } from '../errors/exceptions'
 import type { Tier } from '../machine/tier'
 import { collectGarbage } from '../machine/memory'
@@ -35,6 +35,7 @@ import {
   tryLoadNative,
 } from '../device/native'
 import { shareIn } from '../ranks/rank'
+import { showSize } from '../report/format'
 import type { Staged } from '../stage/stage'
 import { notFinitePlace } from './finite'
 import type { StateStore } from './weights'
@@ -46,7 +47,7 @@ export interface DeviceOptions {
   /** Imitates a slower link, bytes a second in each direction. @example train(net, plan, { steps: 100, throttle: mib(500) }) */
   readonly throttle?: number | undefined
   /**
-   * Bytes of the lower tier that may be pinned memory before the spill folder takes the rest, on cuda; default: all.
+   * Bytes of the lower tier that may be host memory before the spill folder takes the rest; default: as planned.
    *
    * @example train(net, plan, { steps: 100, spill: '/var/tmp', hostMemory: gib(8) })
    */
@@ -349,8 +350,16 @@ const deviceName = ({ machine }: Staged): DeviceName => {
 const opened = (native: Native, staged: Staged, o: DeviceOptions): Either<SpillwayError, NativeSession> => {
   const { throttle, hostMemory } = o
   const { precision } = staged.plan
+  const { hostBytes = Infinity, tierBytes } = staged.plan
+  if (o.tier.kind === 'memory' && tierBytes > hostBytes)
+    return left(
+      usage(
+        `of what leaves the device the plan has ${showSize(tierBytes - hostBytes)} on a disk: --spill DIR (spill: 'DIR') says where`,
+      ),
+    )
+  const inMemory = Math.min(hostMemory ?? Infinity, hostBytes)
   const choices = {
-    ...(hostMemory === undefined ? {} : { pinnedBytes: hostMemory }),
+    ...(inMemory === Infinity ? {} : { hostBytes: inMemory }),
     ...(precision === undefined ? {} : { precision }),
   }
   const link = throttle === undefined ? {} : { throttle: { outBytesPerSecond: throttle, inBytesPerSecond: throttle } }

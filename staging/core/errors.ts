@@ -43,6 +43,16 @@ export type PlanError =
       /** What fills the device at the worst moment, largest first. */
       readonly inTheWay: readonly { readonly label: string; readonly bytes: number }[]
     }
+  | {
+      readonly tag: 'TierInfeasible'
+      readonly strategy: string
+      readonly budgetBytes: number
+      /** Of what there is too little for any plan that fits the budget. */
+      readonly of: 'host memory' | 'the disk' | 'writes'
+      readonly hasBytes: number
+      /** Of the plans that were tried, what that takes which takes least. */
+      readonly needsBytes: number
+    }
   | { readonly tag: 'PlanByHandInvalid'; readonly at: string; readonly reason: string }
   | { readonly tag: 'UnknownStrategy'; readonly got: string; readonly legal: readonly string[] }
   | {
@@ -80,6 +90,22 @@ const verifyPlace = (e: Extract<PlanError, { tag: 'VerifyFailed' }>): string =>
     .filter((s) => s !== '')
     .join(', ')
 
+/** What would be legal, by what there is too little of. */
+const TIER_CURES: Readonly<Record<Extract<PlanError, { tag: 'TierInfeasible' }>['of'], string>> = {
+  'host memory': '--host-memory, --spill DIR for a disk that takes the rest, or a larger budget',
+  'the disk': 'a folder on a larger disk, more --host-memory, or a larger budget',
+  writes: '--spill-writes-per-step, more --host-memory, or a larger budget',
+}
+
+const tierText = (e: Extract<PlanError, { tag: 'TierInfeasible' }>): string => {
+  const has =
+    e.of === 'writes' ? `${showBytes(e.hasBytes)} that a step may write to the disk` : `${showBytes(e.hasBytes)} of ${e.of}`
+  return (
+    `no plan of strategy '${e.strategy}' in ${showBytes(e.budgetBytes)} does with ${has}: of those that were tried none takes less than ` +
+    `${showBytes(e.needsBytes)} (${e.needsBytes} bytes); legal are ${TIER_CURES[e.of]}`
+  )
+}
+
 const renderPlanError = (e: PlanError): string => {
   switch (e.tag) {
     case 'PlanByHandInvalid':
@@ -92,6 +118,8 @@ const renderPlanError = (e: PlanError): string => {
         `${showBytes(e.smallestBytes)} (${e.smallestBytes} bytes)${way.length === 0 ? '' : `; in the way are ${list(way)}`}`
       )
     }
+    case 'TierInfeasible':
+      return tierText(e)
     case 'UnknownStrategy':
       return `there is no strategy '${e.got}'; legal are ${list(e.legal)}`
     case 'TilingIllegal':

@@ -13,7 +13,33 @@ export interface Link {
   readonly beside?: Beside
   /** Exchanges between ranks beside computing pass it, too, in line with copies out. */
   readonly carriesExchanges?: boolean
+  /** What may lie at its far end; absent: all that is moved. */
+  readonly bytes?: number
+  /** What a step may write there at most. */
+  readonly writesPerStep?: number
+  /** What may be written there a second, in the mean over a long run, wherever a plan can do with it. */
+  readonly writesPerSecond?: number
+  /** To a disk, where what does not fit at this one's far end lies. */
+  readonly beyond?: Link
+  /** Of one that lies beyond another: its copies do not stand in line with the other's. */
+  readonly apart?: boolean
 }
+
+/** The link to where the last of what is moved lies. */
+export const lastLink = (link: Link): Link => link.beyond ?? link
+
+type Rate = 'outBytesPerSecond' | 'inBytesPerSecond'
+/** What so many bytes take at least that are all away at once: what the first link has no place for goes to the other one. */
+const seconds = (link: Link, bytes: number, rate: Rate): number => {
+  const { beyond } = link
+  if (!beyond) return bytes / link[rate]
+  const far = Math.max(0, bytes - (link.bytes ?? Infinity))
+  return beyond.apart
+    ? Math.max(bytes / (link[rate] + beyond[rate]), far / beyond[rate])
+    : (bytes - far) / Math.max(link[rate], beyond[rate]) + far / beyond[rate]
+}
+export const outSeconds = (link: Link, bytes: number): number => seconds(link, bytes, 'outBytesPerSecond')
+export const inSeconds = (link: Link, bytes: number): number => seconds(link, bytes, 'inBytesPerSecond')
 
 /** How many times as long it takes, at least 1: a copy while a call runs, and a call while something is copied. */
 export interface Beside {
@@ -50,6 +76,8 @@ export interface Machine {
   /** Norms of batches are of each one's share; absent: of the whole batch. */
   readonly norms?: 'local'
   readonly memoryBytes: number
+  /** The host memory of the lower tier is a part of `memoryBytes`. */
+  readonly sharesMemory?: boolean
   readonly link: Link
   readonly seconds: (kind: string, attrs: AnyAttrs, shapes: CallShapes) => number
   /**

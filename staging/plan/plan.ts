@@ -172,6 +172,12 @@ export type UnpagedResidency = Omit<Residency, 'runs'>
 export const goesToTier = ({ swapOut }: UnpagedResidency): boolean => swapOut !== undefined && swapOut.to !== 'sink'
 export const isHandedOut = ({ swapOut }: UnpagedResidency): boolean => swapOut?.to === 'sink'
 
+/** Whether its bytes in the lower tier lie on the disk behind the host's memory. */
+export const liesBeyond = (
+  { hostBytes = Infinity }: { readonly hostBytes?: number },
+  { tierOffset = -1 }: Pick<UnpagedResidency, 'tierOffset'>,
+): boolean => tierOffset >= hostBytes
+
 // ---------------------------------------------------------------- the plan
 
 const algorithmsCodec = names(['fixed', 'measured', 'fastest'])
@@ -206,6 +212,8 @@ const fields = {
 const optionalFields = {
   /** How floats are multiplied, where not as fp32; that of bf16 stands in the values of the graph. */
   precision: t.literal('tf32'),
+  /** Where the lower tier is host memory and a disk: its first bytes, which are the memory's. */
+  hostBytes: count,
 }
 const filed = record(fields, optionalFields)
 /** The whole step, as it will run. */

@@ -6,7 +6,7 @@
 // Worked example, a budget of 6 pages of which parameters take 1: 9 pages between forward and backward leave 4 to be moved both ways.
 import { ALIGN_BYTES, alignUp, bytesOf, pagesFor, pagesIn } from '../core/bytes'
 import { dtypeBytes, type Graph, isFed, isPersistent, isResult, type ValueId, valueBytes } from '../graph/graph'
-import type { Machine } from '../graph/machine'
+import { inSeconds, type Machine, outSeconds } from '../graph/machine'
 import { type Persistents, SMALL_BYTES, TINY_BYTES } from '../memory/place'
 import { tileScratch } from '../plan/expand'
 import { type Segment, type Slices, tilesOf } from '../plan/plan'
@@ -220,10 +220,10 @@ export const atLeastOf = (
       pages ||= always + segments.reduce((n, s) => Math.max(n, measuring.pages(s)), 0)
       return pages
     },
-    seconds: (budgetPages, { outBytesPerSecond, inBytesPerSecond }) =>
+    seconds: (budgetPages, link) =>
       crossing.reduce((least, bytes, s) => {
         const excess = Math.max(0, bytes - bytesOf(budgetPages - always))
-        const moved = Math.max(before[s]!, excess / outBytesPerSecond) + Math.max(compute - before[s]!, excess / inBytesPerSecond)
+        const moved = Math.max(before[s]!, outSeconds(link, excess)) + Math.max(compute - before[s]!, inSeconds(link, excess))
         return Math.max(least, moved)
       }, compute),
   }

@@ -4,7 +4,7 @@
 // to 7/6 of the paper's bound, as the forward pass is a third of a step. Fed values need not be written out.
 // Worked example, calls of 1 s, the worst in the middle needing 10 pages, a budget of 7, 1 s a page each way: 3 s + 3 s.
 import { bytesOf } from '../core/bytes'
-import type { Link } from '../graph/machine'
+import { inSeconds, type Link, outSeconds } from '../graph/machine'
 import type { Layout } from './layout'
 import { occupancy } from './stays'
 
@@ -42,7 +42,7 @@ export const mostPages = (l: Layout): number =>
 const movingSeconds = (excess: number, fed: number, link: Link): readonly [out: number, into: number] => {
   const written = bytesOf(Math.max(0, excess - fed))
   const back = fed ? written : bytesOf(excess)
-  return [written / link.outBytesPerSecond, back / link.inBytesPerSecond]
+  return [outSeconds(link, written), inSeconds(link, back)]
 }
 
 export const atLeastSeconds = (l: Layout, budgetPages: number, link: Link): number => {

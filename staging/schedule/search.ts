@@ -5,7 +5,7 @@ import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import { bytesOf, pagesFor, pagesIn } from '../core/bytes'
 import type { StageError } from '../core/errors'
 import { type Graph, trains } from '../graph/graph'
-import { type Machine, withScratch } from '../graph/machine'
+import { lastLink, type Machine, withScratch } from '../graph/machine'
 import { inOrder } from '../memory/pages'
 import { homeBytes } from '../memory/place'
 import type { Algorithms, UnpagedPlan } from '../plan/plan'
@@ -19,6 +19,7 @@ import { recomputableOf } from './recomputed'
 import { PREDICTING } from './predicting'
 import { planners, strategies } from './strategies'
 import { leastPages, type PlannedStays, tightestCall } from './stays'
+import { type TierLack, tierLack, unworn } from './tierlack'
 
 export interface CompileOptions {
   readonly strategy: string
@@ -58,6 +59,7 @@ export const scheduled = (c: Candidate, strategy: string, o: Omit<CompileOptions
     places,
     residencies: inOrder(swaps.residencies),
     tierBytes: swaps.tierBytes,
+    ...(swaps.hostBytes === undefined ? {} : { hostBytes: swaps.hostBytes }),
   }
 }
 
@@ -73,6 +75,8 @@ interface Best {
 /** The fastest plan of the candidates seen so far, of one strategy after the other. */
 class Search {
   best: Best | null = null
+  /** Of what fits the budget and no tier, what takes least more than there is. */
+  lack: TierLack | null = null
   private smallest: Candidate | null = null
   /** What is listed and surely needs more than there is: of interest only where nothing fits. */
   private readonly large: Candidate[] = []
@@ -131,7 +135,13 @@ class Search {
     const plan = this.beaten(c.layout) ? null : scheduled(c, strategy, this.o)
     if (!plan) return Infinity
     this.o.count?.('simulated')
-    const seconds = simulate(plan, this.o.machine.link).makespanSeconds
+    const timeline = simulate(plan, this.o.machine.link)
+    const seconds = timeline.makespanSeconds
+    const lack = tierLack(plan, this.o.machine, timeline)
+    if (lack) {
+      if (!this.lack || lack.needs / lack.has < this.lack.needs / this.lack.has) this.lack = lack
+      return Infinity
+    }
     if (!this.best || seconds < this.best.seconds) this.best = { candidate: c, plan, seconds }
     return seconds
   }
@@ -221,25 +231,68 @@ const runAll = (search: Search, mixes: boolean): Either<StageError, void> => {
 /** The fastest algorithms; and, where their scratch may be in the way, those that need the least (paper 4, section 4.2). */
 const scratchVariants = (m: Machine): readonly Machine[] => (m.choices ? [m, withScratch(m, 0)] : [m])
 
+/** A link that is dear: planners move less. */
+const DEAR = 1 / 16
+const withDearLink = (m: Machine): Machine => {
+  const { outBytesPerSecond: out, inBytesPerSecond: into, beyond } = m.link
+  const dear = beyond ?? { outBytesPerSecond: DEAR * out, inBytesPerSecond: DEAR * into }
+  return {
+    ...m,
+    link: { ...m.link, outBytesPerSecond: dear.outBytesPerSecond, inBytesPerSecond: dear.inBytesPerSecond },
+  }
+}
+
+/** Planners choose by the link that they see: where the host's memory is too small, that is the disk's, or one that is dear. */
+const linkVariants = (found: Search): readonly Machine[] => {
+  const { hostBytes, tierBytes } = found.best?.plan ?? { tierBytes: 0 }
+  return found.lack || tierBytes > (hostBytes ?? Infinity) ? [withDearLink(found.machine)] : []
+}
+
 /** The plan of one candidate, or why it does not fit. */
 export const fitted = (c: Candidate, o: CompileOptions): Either<StageError, UnpagedPlan> => {
   const plan = scheduled(c, o.strategy, o)
-  return plan ? right(plan) : left(infeasible(c, o))
+  if (!plan) return left(infeasible(c, o))
+  const lack = tierLack(plan, unworn(o.machine), simulate(plan, o.machine.link))
+  return lack ? left(tooLittle(lack, o)) : right(plan)
 }
 
 /** The fastest plan of a strategy that fits. */
 export const search = (graph: Graph, o: CompileOptions): Either<StageError, UnpagedPlan> => {
   const legal: readonly string[] = trains(graph) ? strategies : PREDICTING
   if (!legal.includes(o.strategy)) return left({ tag: 'UnknownStrategy', got: o.strategy, legal })
+  const gentle = searched(graph, o)
+  // A disk is worn out rather than that nothing can be trained.
+  return isLeft(gentle) && gentle.left.tag === 'TierInfeasible' && lastLink(o.machine.link).writesPerSecond !== undefined
+    ? searched(graph, { ...o, machine: unworn(o.machine) })
+    : gentle
+}
+
+const searched = (graph: Graph, o: CompileOptions): Either<StageError, UnpagedPlan> => {
   const found = new Search(graph, o)
-  for (found.machine of scratchVariants(o.machine)) {
+  const runs = (): Either<StageError, void> => {
     const ran = o.strategy === 'auto' && !o.method ? runAll(found, trains(graph)) : found.run(o.strategy)
+    if (!isLeft(ran) && o.method?.improver) found.improve(o.method.improver, o.strategy)
+    return ran
+  }
+  for (const machine of scratchVariants(o.machine)) {
+    found.machine = machine
+    const ran = runs()
     if (isLeft(ran)) return ran
-    if (o.method?.improver) found.improve(o.method.improver, o.strategy)
+    for (found.machine of linkVariants(found)) runs()
     if (found.best?.plan.strategy === 'in-core') break
   }
-  return found.best ? right(found.best.plan) : left(infeasible(found.least, o))
+  if (found.best) return right(found.best.plan)
+  return left(found.lack ? tooLittle(found.lack, o) : infeasible(found.least, o))
 }
+
+const tooLittle = ({ of, needs, has }: TierLack, o: CompileOptions): StageError => ({
+  tag: 'TierInfeasible',
+  strategy: o.strategy,
+  budgetBytes: o.budgetBytes,
+  of,
+  needsBytes: needs,
+  hasBytes: has,
+})
 
 /** With all away that can leave; what moves nothing early needs no more than its least either way. */
 const tightestOf = (c: Candidate): readonly PlannedStays[] => {

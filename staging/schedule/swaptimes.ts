@@ -7,7 +7,8 @@
 // computed, and is waited for at point 3, where z needs the pages; if call 2 was shorter than the copy, that wait is a stall.
 import { bytesOf } from '../core/bytes'
 import type { Link } from '../graph/machine'
-import type { Call, UnpagedResidency } from '../plan/plan'
+import { type Call, liesBeyond, type UnpagedResidency } from '../plan/plan'
+import { goneFarther } from './farther'
 import { placeSwapIns } from './swapins'
 import { placeSwapOuts } from './swapouts'
 import { type Homes, tierSlots, type TierSlots } from './tierslots'
@@ -16,6 +17,8 @@ import { type PlannedResidency, residenciesOf, occupancy, type PlannedStays } fr
 export interface Swaps {
   readonly residencies: readonly UnpagedResidency[]
   readonly tierBytes: number
+  /** Where the lower tier is host memory and a disk: what of it is the memory's. */
+  readonly hostBytes?: number
 }
 
 const unpagedOf = (r: PlannedResidency, slots: TierSlots, end: number): UnpagedResidency => {
@@ -43,22 +46,63 @@ export const scheduleSwaps = (
   link: Link,
   homes?: Homes,
 ): Swaps | null => {
-  const rs = planned.flatMap(residenciesOf)
-  const occ = occupancy(planned, calls.length)
-  for (let p = 0; p < calls.length; p++) if (occ[p]! > budgetPages) return null
-  const at =
-    (rate: number) =>
-    (r: PlannedResidency): number =>
-      (link.latencySeconds + bytesOf(r.pages) / rate) * stretchOf(link)
-  const copies = { calls, budget: budgetPages, link }
-  const busy = placeSwapOuts(rs, occ, { ...copies, seconds: at(link.outBytesPerSecond) })
-  placeSwapIns(rs, occ, busy, { ...copies, seconds: at(link.inBytesPerSecond) })
-  const slots = tierSlots(rs, homes)
-  return { residencies: mergeNeighbours(rs.map((r) => unpagedOf(r, slots, calls.length))), tierBytes: slots.bytes }
+  const held = occupancy(planned, calls.length)
+  for (let p = 0; p < calls.length; p++) if (held[p]! > budgetPages) return null
+  const timed = (lies: (part: PlannedStays) => Link): readonly PlannedResidency[] => {
+    const rs = planned.flatMap(residenciesOf)
+    const occ = held.slice()
+    const at =
+      (rate: (l: Link) => number) =>
+      (r: PlannedResidency): number => {
+        const l = lies(r.stays)
+        return (l.latencySeconds + bytesOf(r.pages) / rate(l)) * stretchOf(link)
+      }
+    const copies = { calls, budget: budgetPages, link }
+    const busy = placeSwapOuts(rs, occ, { ...copies, seconds: at((l) => l.outBytesPerSecond) })
+    placeSwapIns(rs, occ, busy, { ...copies, seconds: at((l) => l.inBytesPerSecond) })
+    return rs
+  }
+  const swaps = (rs: readonly PlannedResidency[], slots: TierSlots): Swaps => ({
+    residencies: mergeNeighbours(
+      rs.map((r) => unpagedOf(r, slots, calls.length)),
+      slots.hostBytes,
+    ),
+    tierBytes: slots.bytes,
+    ...(link.beyond ? { hostBytes: slots.hostBytes } : {}),
+  })
+  const near = timed(() => link)
+  const all = tierSlots(near, homes)
+  const { bytes = Infinity, beyond } = link
+  return all.bytes <= bytes || !beyond ? swaps(near, all) : inTwo(near, { calls, bytes, link, beyond, homes, timed, swaps })
 }
 
-/** Parts side by side that come and go together are one residency. */
-const mergeNeighbours = (residencies: readonly UnpagedResidency[]): readonly UnpagedResidency[] => {
+/** Of the memory, what is tried to be filled: what is slow is away for longer, and takes more of it. */
+const SHARES = [1, 0.95, 0.9, 0.8, 0.65, 0.4, 0]
+
+interface InTwo {
+  readonly calls: readonly Call[]
+  readonly bytes: number
+  readonly link: Link
+  readonly beyond: Link
+  readonly homes: Homes | undefined
+  readonly timed: (lies: (part: PlannedStays) => Link) => readonly PlannedResidency[]
+  readonly swaps: (rs: readonly PlannedResidency[], slots: TierSlots) => Swaps
+}
+
+/** Host memory as far as it goes, and the disk for the rest. */
+const inTwo = (near: readonly PlannedResidency[], o: InTwo): Swaps => {
+  const { calls, bytes, link, beyond, homes, timed, swaps } = o
+  for (const share of SHARES) {
+    const far = goneFarther(near, calls, { bytes, share }, homes)
+    const rs = timed((part) => (far.has(part) ? beyond : link))
+    const slots = tierSlots(rs, homes, { has: (part) => far.has(part), mostHomes: bytes })
+    if (slots.hostBytes <= bytes || share === 0) return swaps(rs, slots)
+  }
+  throw new Error('the last share is none')
+}
+
+/** Parts side by side that come and go together are one residency, unless they lie in different places. */
+const mergeNeighbours = (residencies: readonly UnpagedResidency[], hostBytes: number): readonly UnpagedResidency[] => {
   const sorted = [...residencies].sort((a, b) => a.storage - b.storage || a.acquire - b.acquire || a.from - b.from)
   const out: UnpagedResidency[] = []
   for (const d of sorted) {
@@ -73,7 +117,9 @@ const mergeNeighbours = (residencies: readonly UnpagedResidency[]): readonly Unp
       l.swapIn?.from === d.swapIn?.from &&
       l.swapOut?.start === d.swapOut?.start &&
       l.swapOut?.to === d.swapOut?.to &&
-      (l.tierOffset === undefined ? d.tierOffset === undefined : d.tierOffset === l.tierOffset + bytesOf(l.to - l.from))
+      (l.tierOffset === undefined
+        ? d.tierOffset === undefined
+        : d.tierOffset === l.tierOffset + bytesOf(l.to - l.from) && liesBeyond({ hostBytes }, l) === liesBeyond({ hostBytes }, d))
     if (together) out[out.length - 1] = { ...l, to: d.to }
     else out.push(d)
   }

@@ -1,15 +1,18 @@
-// Where in the lower tier pages go. In: residencies with their times. Out: offsets, and the tier's size.
-// Invariant: parts side by side that leave have slots side by side, from the first swap out to the last swap in of any of them, so that
-// those that move together move as one; slots of runs of parts that are away at different times share bytes.
+// Where in the lower tier pages go. In: residencies with their times, which of them lie on a disk behind the host's memory. Out:
+// offsets, and the tier's size. Invariant: parts side by side that leave have slots side by side, from the first swap out to the last
+// swap in of any of them, so that those that move together move as one; slots of runs of parts that are away at different times share
+// bytes. Homes come first, then what is in memory, then the disk.
 // Worked example, a storage of parts a b c d of which a, b and d leave: a and b share a slot, d has its own.
 import { bytesOf } from '../core/bytes'
-import { packByLifetime } from '../memory/place'
+import { packByLifetime, type Packed } from '../memory/place'
 import type { Point } from '../plan/plan'
 import type { PlannedResidency, PlannedStays } from './stays'
 
 export interface TierSlots {
   readonly offset: (r: PlannedResidency) => number | undefined
   readonly bytes: number
+  /** Of these, the first that are the host's memory. */
+  readonly hostBytes: number
 }
 
 export interface Homes {
@@ -17,13 +20,16 @@ export interface Homes {
   readonly of: (storage: number) => number | undefined
 }
 
-interface Slot {
+export interface Slot {
   readonly storage: number
   readonly from: number
+  readonly parts: PlannedStays[]
   to: number
   first: Point
   last: Point
 }
+
+const NOWHERE: Homes = { bytes: 0, of: () => undefined }
 
 const isToTier = (r: PlannedResidency): boolean => r.swapOut && !r.handsOut
 
@@ -42,30 +48,60 @@ const awayTimes = (rs: readonly PlannedResidency[]): ReadonlyMap<PlannedStays, {
   return away
 }
 
-/** `homes`: where each storage that has one is at home, and the bytes that homes take; all other slots lie behind them. */
-export const tierSlots = (rs: readonly PlannedResidency[], homes: Homes = { bytes: 0, of: () => undefined }): TierSlots => {
+/** Of what has no home: parts side by side in one slot, of at most so many pages where a slot must fit somewhere. */
+export const slotsOf = (
+  rs: readonly PlannedResidency[],
+  isIn: (part: PlannedStays) => boolean = () => true,
+  mostPages = Infinity,
+): readonly Slot[] => {
   const away = awayTimes(rs.filter((r) => r.stays.kind !== 'home'))
   const slots: Slot[] = []
-  const slotOf = new Map<PlannedStays, number>()
-  for (const part of [...away.keys()].sort((a, b) => a.storage - b.storage || a.from - b.from)) {
+  for (const part of [...away.keys()].filter(isIn).sort((a, b) => a.storage - b.storage || a.from - b.from)) {
     const { first, last } = away.get(part)!
     const before = slots[slots.length - 1]
-    if (before && before.storage === part.storage && before.to === part.from) {
+    if (before && before.storage === part.storage && before.to === part.from && part.to - before.from <= mostPages) {
       before.to = part.to
+      before.parts.push(part)
       before.first = Math.min(before.first, first)
       before.last = Math.max(before.last, last)
-    } else slots.push({ storage: part.storage, from: part.from, to: part.to, first, last })
-    slotOf.set(part, slots.length - 1)
+    } else slots.push({ storage: part.storage, from: part.from, to: part.to, parts: [part], first, last })
   }
-  const packed = packByLifetime(slots.map((s) => ({ bytes: bytesOf(s.to - s.from), first: s.first, last: s.last })))
-  const offsetOf = (part: PlannedStays): number => {
-    const slot = slotOf.get(part)!
-    return homes.bytes + packed.offsets[slot]! + bytesOf(part.from - slots[slot]!.from)
-  }
+  return slots
+}
+
+/** The places of slots behind each other, from a first byte on. */
+const placed = (slots: readonly Slot[], from: number, into: Map<PlannedStays, number>): number => {
+  const packed: Packed = packByLifetime(slots.map((s) => ({ bytes: bytesOf(s.to - s.from), first: s.first, last: s.last })))
+  slots.forEach((s, i) => {
+    for (const part of s.parts) into.set(part, from + packed.offsets[i]! + bytesOf(part.from - s.from))
+  })
+  return from + packed.bytes
+}
+
+/** What of the homes lies in memory of so many bytes, no home in two. */
+export const homesWithin = (rs: readonly PlannedResidency[], homes: Homes, bytes: number): number => {
+  if (homes.bytes <= bytes) return homes.bytes
+  const starts = rs.flatMap((r) => (r.stays.kind === 'home' ? homes.of(r.stays.storage)! : []))
+  return starts.reduce((n, start) => (start <= bytes ? Math.max(n, start) : n), 0)
+}
+
+/**
+ * `homes`: where each storage that has one is at home, and the bytes that homes take; all other slots lie behind them.
+ * `beyond`: what lies on the disk, and what of homes is in memory at most; absent: all is in one place.
+ */
+export const tierSlots = (
+  rs: readonly PlannedResidency[],
+  homes: Homes = NOWHERE,
+  beyond?: { readonly has: (part: PlannedStays) => boolean; readonly mostHomes: number },
+): TierSlots => {
+  const offsets = new Map<PlannedStays, number>()
+  const near = placed(slotsOf(rs, beyond ? (part) => !beyond.has(part) : undefined), homes.bytes, offsets)
+  const bytes = beyond ? placed(slotsOf(rs, beyond.has), near, offsets) : near
   const atHome = (part: PlannedStays): number => homes.of(part.storage)! + bytesOf(part.from)
   return {
     offset: (r) =>
-      r.stays.kind === 'home' ? atHome(r.stays) : isToTier(r) || r.swapIn === 'tier' ? offsetOf(r.stays) : undefined,
-    bytes: homes.bytes + packed.bytes,
+      r.stays.kind === 'home' ? atHome(r.stays) : isToTier(r) || r.swapIn === 'tier' ? offsets.get(r.stays)! : undefined,
+    bytes,
+    hostBytes: beyond && beyond.mostHomes < homes.bytes ? homesWithin(rs, homes, beyond.mostHomes) : near,
   }
 }

@@ -1,15 +1,14 @@
-// Runs a plan's instructions on a machine's clock (DESIGN 7): one compute stream, one link out, one link in. In: a plan and
-// a link. Out: the timeline. Calls carry their seconds; copies take latency plus bytes over bandwidth, and share the link
-// where it is not full duplex: what overlaps the other direction then runs after it. Where copies and calls slow each other
-// down (`beside`), both take longer for as long as they overlap. Exchanges between ranks beside computing have a lane of their own;
-// one that is waited for at once goes first, and what is under way then ends that much later.
+// Runs a plan's instructions on a machine's clock (DESIGN 7): one compute stream, one link out, one link in; where the lower tier has a
+// disk, each copy has the rate of its own. Copies take latency plus bytes over bandwidth, and share a link that is not full duplex. Where
+// copies and calls slow each other down (`beside`), both take longer while they overlap. Exchanges between ranks beside computing have a
+// lane of their own; one that is waited for at once goes first, and what is under way ends that much later. Out: the timeline.
 // Worked example: call a (1 s), swap out 3 s, call b (1 s), wait: the step takes 1 + 3 s, of which 2 s are a stall.
 import { bytesOf } from '../core/bytes'
 import type { Beside, Link } from '../graph/machine'
 import { COLLECTIVES } from '../graph/ranks'
 import { instructions, isForEver } from '../plan/instructions'
 import { pagesLabel } from '../plan/naming'
-import type { UnpagedPlan } from '../plan/plan'
+import { liesBeyond, type UnpagedPlan } from '../plan/plan'
 import type { MemorySample, Span, Timeline } from './timeline'
 
 interface Copy {
@@ -18,6 +17,7 @@ interface Copy {
   readonly latency: number
   /** Seconds for its bytes, when nothing is in the way. */
   readonly transfer: number
+  readonly lane: Lane
   /** Known once it has begun. */
   start: number
   end: number
@@ -100,8 +100,12 @@ export const simulate = (plan: UnpagedPlan, link: Link): Timeline => {
   const stall = { memory: 0, data: 0, ranks: 0 }
   const laneOut = new Lane()
   const exchanges = link.carriesExchanges ? laneOut : new Lane()
-  const laneOf = { out: laneOut, in: link.fullDuplex ? new Lane() : laneOut, ranks: exchanges }
-  const lanes = [...new Set([laneOf.out, laneOf.in])]
+  const disk = plan.tierBytes > (plan.hostBytes ?? Infinity) ? link.beyond : undefined
+  const inLine = disk && !disk.apart ? disk : undefined
+  const laneOf = { out: laneOut, in: link.fullDuplex && (inLine?.fullDuplex ?? true) ? new Lane() : laneOut, ranks: exchanges }
+  const diskOut = disk?.apart ? new Lane() : laneOf.out
+  const beyondOf = { out: diskOut, in: !disk?.apart ? laneOf.in : disk.fullDuplex ? new Lane() : diskOut }
+  const lanes = [...new Set([laneOf.out, laneOf.in, beyondOf.out, beyondOf.in])]
   let now = 0
   let compute = 0
   let held = 0
@@ -115,23 +119,34 @@ export const simulate = (plan: UnpagedPlan, link: Link): Timeline => {
   }
   const copy = (stream: 'out' | 'in', residency: number): void => {
     const r = plan.residencies[residency]!
-    const rate = stream === 'out' ? link.outBytesPerSecond : link.inBytesPerSecond
+    const isFar = disk !== undefined && liesBeyond(plan, r)
+    const way = isFar ? disk : link
+    const rate = stream === 'out' ? way.outBytesPerSecond : way.inBytesPerSecond
     const c: Copy = {
       stream,
       issued: now,
-      latency: link.latencySeconds,
+      latency: way.latencySeconds,
       transfer: bytesOf(r.to - r.from) / rate,
+      lane: (isFar ? beyondOf : laneOf)[stream],
       start: now,
       end: now,
     }
     copies[stream][residency] = c
-    laneOf[stream].push(c)
+    c.lane.push(c)
     spanOf.set(c, spans.length)
     spans.push({ stream, start: now, end: now, residency, label: pagesLabel(plan, r.storage, r.from, r.to) })
   }
   const exchange = (index: number): void => {
     const call = plan.calls[index]!
-    const c: Copy = { stream: 'ranks', issued: now, latency: 0, transfer: call.beside!.seconds, start: now, end: now }
+    const c: Copy = {
+      stream: 'ranks',
+      issued: now,
+      latency: 0,
+      transfer: call.beside!.seconds,
+      lane: exchanges,
+      start: now,
+      end: now,
+    }
     copies.ranks[index] = c
     exchanges.push(c)
     spanOf.set(c, spans.length)
@@ -139,7 +154,7 @@ export const simulate = (plan: UnpagedPlan, link: Link): Timeline => {
   }
   const wait = (stream: Copy['stream'], of: number, cause: keyof typeof stall): void => {
     const c = copies[stream][of]
-    const end = c ? laneOf[stream].finish(c) : 0
+    const end = c ? c.lane.finish(c) : 0
     if (end > now) {
       stall[cause] += end - now
       now = end
@@ -186,7 +201,7 @@ export const simulate = (plan: UnpagedPlan, link: Link): Timeline => {
     }
   }
   for (const [c, i] of spanOf) {
-    laneOf[c.stream].finish(c)
+    c.lane.finish(c)
     spans[i] = { ...spans[i]!, start: c.start, end: c.end }
   }
   const { ranks, ...forCopies } = stall

@@ -103,9 +103,12 @@ const soundResidency =
     const bytes = Math.min(bytesOf(r.to), storage.bytes) - bytesOf(r.from)
     if (r.tierOffset === undefined || !whole(r.tierOffset) || r.tierOffset % SECTOR_BYTES !== 0)
       return broken('tier', `${name()} is swapped at offset ${r.tierOffset}; legal are multiples of ${SECTOR_BYTES}`)
-    return r.tierOffset + bytes <= plan.tierBytes
-      ? undefined
-      : broken('tier', `${name()} ends at byte ${r.tierOffset + bytes} of a lower tier of ${plan.tierBytes}`)
+    const end = r.tierOffset + bytes
+    if (end > plan.tierBytes) return broken('tier', `${name()} ends at byte ${end} of a lower tier of ${plan.tierBytes}`)
+    const { hostBytes = end } = plan
+    return r.tierOffset < hostBytes && hostBytes < end
+      ? broken('tier', `${name()} lies from byte ${r.tierOffset} to ${end}, across the end of the host's memory at ${hostBytes}`)
+      : undefined
   }
 
 // ---------------------------------------------------------------- calls
@@ -208,6 +211,9 @@ const soundHomes = (plan: Plan): Fault => {
       return bad(`storage '${s.label}' has a home, and is not one parameter or state`)
     if (!whole(s.home) || s.home % SECTOR_BYTES !== 0 || s.home + s.bytes > plan.tierBytes)
       return tier(`the home of '${s.label}' is ${s.bytes} bytes at ${s.home} of a lower tier of ${plan.tierBytes}`)
+    const { hostBytes = s.home } = plan
+    if (s.home < hostBytes && hostBytes < s.home + s.bytes)
+      return tier(`the home of '${s.label}' lies across the end of the host's memory at ${hostBytes}`)
     const next = homes[i + 1]
     return next && next.home < s.home + s.bytes
       ? tier(`'${s.label}' and '${next.label}' are at home in the same bytes`)
@@ -278,6 +284,11 @@ const soundSize = (plan: Plan): Fault => {
   if (!whole(plan.peakPages) || plan.peakPages > LIMITS.poolPages)
     return bad(`a peak of ${plan.peakPages} pages; legal are ${LIMITS.poolPages}`)
   if (!whole(plan.tierBytes) || plan.tierBytes > LIMITS.bytes) return bad(`a lower tier of ${plan.tierBytes} bytes`)
+  const { hostBytes = 0 } = plan
+  if (!whole(hostBytes) || hostBytes % SECTOR_BYTES !== 0 || hostBytes > plan.tierBytes)
+    return bad(
+      `a lower tier of ${plan.tierBytes} bytes of which ${hostBytes} are host memory; legal are multiples of ${SECTOR_BYTES}`,
+    )
   const pages = [...plan.storages, ...plan.cells].reduce((n, x) => n + pagesFor(x.bytes), 0)
   return pages <= MOST_PAGES ? undefined : bad(`cells and storages take ${pages} pages; legal are ${MOST_PAGES}`)
 }

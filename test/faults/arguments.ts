@@ -21,6 +21,7 @@ const wrong = (file: string): readonly (readonly string[])[] => [
   ...flag('train', '--budget', '-1', 'much', '12XiB', '1e30GiB', '', '0x10'),
   ...flag('train', '--throttle', '0', '-5', 'NaN', 'Infinity'),
   ...flag('train', '--host-memory', '-1', 'half'),
+  ...flag('plan', '--spill-writes-per-step', '-1', 'few', '20GiB'),
   ...flag('train', '--time-limit', '3', '-3h', '1.5h', 'soon', '', '1h'),
   ...flag('train', '--checkpoint-every', '0', '-1', '2'),
   ...flag('train', '--on-nonfinite', 'stop', ''),

@@ -77,7 +77,7 @@ void bits_do_not_depend_on_the_order_of_streams() {
     order(how);
     for (const bool swapped : {false, true})
       for (const bool disk : {false, true}) {
-        const SessionOptions options{.device = cuda(), .spill_directory = disk ? d.path : "", .pinned_bytes = disk ? 0 : ~uint64_t(0)};
+        const SessionOptions options{.device = cuda(), .spill_directory = disk ? d.path : "", .host_bytes = disk ? 0 : ~uint64_t(0)};
         CHECK(train(network(swapped), options, how == 1).weights == expected.weights);
       }
   }

@@ -90,8 +90,8 @@ void in_core_and_swapped() {
 
 void spilled_to_disk() {
   const Directory d;
-  equals_reference(network(true), {.device = imitation(), .spill_directory = d.path, .pinned_bytes = 0});
-  equals_reference(network(true, {}), {.device = imitation(), .spill_directory = d.path, .pinned_bytes = 4096});
+  equals_reference(network(true), {.device = imitation(), .spill_directory = d.path, .host_bytes = 0});
+  equals_reference(network(true, {}), {.device = imitation(), .spill_directory = d.path, .host_bytes = 4096});
 }
 
 /// Two slots of the tier: the first is pinned, the second on disk.
@@ -109,7 +109,7 @@ void partly_pinned() {
   t.instrs.insert(out + 1, {again, wait});
   const Directory d;
   for (const uint64_t pinned : {uint64_t(0), image, second + image})
-    equals_reference(t, {.device = imitation(), .spill_directory = d.path, .pinned_bytes = pinned});
+    equals_reference(t, {.device = imitation(), .spill_directory = d.path, .host_bytes = pinned});
 }
 
 void throttled() { equals_reference(network(true), {.device = imitation(), .throttle = {40e6, 40e6}}); }
@@ -231,7 +231,7 @@ void every_failure() {
   const TapeBuilder tape = network(true);
   const std::vector<std::byte> expected = train(tape, {.device = imitation()}).weights;
   for (const bool disk : {false, true}) {
-    const SessionOptions options{.device = imitation(), .spill_directory = disk ? d.path : "", .pinned_bytes = disk ? 0 : ~uint64_t(0)};
+    const SessionOptions options{.device = imitation(), .spill_directory = disk ? d.path : "", .host_bytes = disk ? 0 : ~uint64_t(0)};
     int64_t nth = 1, failed_runs = 0, refused = 0;
     for (bool done = false; !done; nth++) {
       fail_at(nth);

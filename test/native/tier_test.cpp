@@ -86,6 +86,25 @@ void spill() {
   CHECK(d.files() == 0);  // a killed process leaves nothing
 }
 
+void split() {
+  const Directory d;
+  for (const uint64_t memory : {uint64_t(4096), uint64_t(1) << 20, uint64_t(3) << 20}) {
+    auto tier = open_split_tier(memory, d.path, 8 << 20);
+    CHECK(tier.ok());
+    // Each of these lies in one of the two.
+    for (const uint64_t at : {uint64_t(0), memory, memory + (uint64_t(2) << 20)}) {
+      const std::vector<std::byte> bytes = pattern(std::min<uint64_t>(at == 0 ? memory : 1 << 20, (8 << 20) - at), unsigned(at));
+      const Block out(bytes), in(std::vector<std::byte>(bytes.size()));
+      CHECK(tier.value()->write(at, out.range.data(), bytes.size()).ok());
+      CHECK(tier.value()->read(at, in.range.data(), bytes.size()).ok());
+      CHECK(std::equal(bytes.begin(), bytes.end(), in.range.data()));
+    }
+    CHECK(tier.value()->disk_bytes() > 0 && tier.value()->disk_bytes() <= (8 << 20) - memory);
+  }
+  CHECK(d.files() == 0);
+  CHECK(!open_split_tier(4096, d.path + "/nowhere", 8 << 20).ok());
+}
+
 void bad_directories() {
   CHECK_SAYS(open_spill_file("/nonexistent/spill", 4096).status(), "No such file or directory");
   CHECK_SAYS(open_spill_file("/proc", 4096).status(), "spill directory /proc");
@@ -301,6 +320,7 @@ void spilled_equals_ram() {
 int main() {
   test("RAM keeps bytes", ram);
   test("a spill file keeps bytes and has no name", spill);
+  test("memory first, then a spill file", split);
   test("bad directories are refused", bad_directories);
   test("a full disk is refused when the session opens", disk_full);
   test("a limit on file sizes is refused, not a signal", file_size_limit);

@@ -425,6 +425,88 @@ const checkTier = (ds: readonly UnpagedResidency[], tierBytes: number): void => 
       )
 }
 
+// Memory of a page, of two that are away, and a disk of half the rate.
+const IN_TWO: Link = {
+  ...PAGE_A_SECOND,
+  bytes: bytesOf(1),
+  beyond: { ...PAGE_A_SECOND, outBytesPerSecond: bytesOf(1) / 2, inBytesPerSecond: bytesOf(1) / 2 },
+}
+
+test('host memory goes to what is away for a shorter time, the rest lies on the disk, and each has its rate', () => {
+  const planned = [
+    plannedStays(
+      0,
+      1,
+      [
+        [0, 0],
+        [9, 9],
+      ],
+      [true],
+    ), // prettier-ignore
+    plannedStays(
+      1,
+      1,
+      [
+        [1, 1],
+        [8, 8],
+      ],
+      [true],
+    ), // prettier-ignore
+    plannedStays(2, 2, [[3, 6]]),
+  ]
+  const calls = ones(10)
+  const { residencies, tierBytes, hostBytes } = scheduleSwaps(planned, calls, 2, IN_TWO)!
+  assert.equal([tierBytes, hostBytes], [bytesOf(2), bytesOf(1)])
+  const lies = (storage: number): readonly (number | undefined)[] =>
+    residencies.filter((r) => r.storage === storage).map((r) => r.tierOffset)
+  assert.equal(
+    [lies(0), lies(1)],
+    [
+      [bytesOf(1), bytesOf(1)],
+      [0, 0],
+    ],
+  )
+  const spans = (apart: boolean) =>
+    simulate(
+      { ...planWith(residencies, calls), tierBytes, hostBytes: hostBytes! },
+      { ...IN_TWO, beyond: { ...IN_TWO.beyond!, apart } },
+    ).spans.filter((s) => s.stream === 'out')
+  // In line the second begins when the first has ended; apart, when its call has.
+  assert.equal(
+    spans(false).map((s) => [s.start, s.end]),
+    [
+      [1, 3],
+      [3, 4],
+    ], // prettier-ignore
+  )
+  assert.equal(
+    spans(true).map((s) => [s.start, s.end]),
+    [
+      [1, 3],
+      [2, 3],
+    ], // prettier-ignore
+  )
+})
+
+test('every schedule over memory and disk: neither holds more than it has, and none of its parts lies in both', () => {
+  fc.assert(
+    fc.property(cases, fc.nat({ max: 12 }), fc.nat({ max: 8 }), ({ planned, seconds }, extra, pages) => {
+      const calls = callsOf(seconds)
+      const budget = leastPages(planned, calls.length) + extra
+      const moves = scheduleSwaps(planned, calls, budget, { ...IN_TWO, bytes: bytesOf(pages) })
+      if (!moves) throw new Error(`no schedule in ${budget} pages`)
+      const { residencies, tierBytes, hostBytes } = moves
+      assert.ok(hostBytes! <= Math.max(0, bytesOf(pages)), `${hostBytes}`)
+      for (let p = 0; p < calls.length; p++) assert.ok(holds(residencies, p) <= budget)
+      for (const t of planned) checkStays(t, residencies, calls.length)
+      checkTier(residencies, tierBytes)
+      for (const { tierOffset, from, to } of residencies)
+        if (tierOffset !== undefined) assert.ok(tierOffset >= hostBytes! || tierOffset + bytesOf(to - from) <= hostBytes!)
+    }),
+    { numRuns: 300, seed: 34 },
+  )
+})
+
 test('every schedule: budget kept at every call, stays covered, saves after writes, loads after saves, tier slots apart', () => {
   fc.assert(
     fc.property(

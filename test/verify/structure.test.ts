@@ -204,6 +204,15 @@ refuses(
 refuses('a transfer between alignments', 'tier', swapPlan, (p) => {
   for (const n of [0, 1]) stay(p, 'c1', n).tierOffset = 100
 })
+refuses('a swap out across the end of the host memory', 'tier', swapPlan, (p) => {
+  p.hostBytes = stay(p, 'c1').tierOffset! + 4096
+})
+refuses('host memory that ends between sectors', 'structure', swapPlan, (p) => {
+  p.hostBytes = 100
+})
+refuses('more host memory than there is of the lower tier', 'structure', swapPlan, (p) => {
+  p.hostBytes = p.tierBytes + 4096
+})
 refuses('a swap out past the end of the lower tier', 'tier', swapPlan, (p) => {
   p.tierBytes -= 4096
 })

@@ -1,0 +1,53 @@
+// What lies on a disk where the host's memory does not hold all that is away. In: residencies with their times, the memory's bytes.
+// Out: the parts that lie on the disk. Memory goes to what it serves most: by how often a part moves for each second that it is away,
+// since what is away for a short time leaves its place to others. Homes, which are always there, come first: each is written in each step.
+// Worked example, memory of 4 pages: x (4 pages) is away for 1 s, y (4) for the 2 s after it, z (4) for all 4 s: z lies on the disk.
+import { pagesIn } from '../core/bytes'
+import type { Call } from '../plan/plan'
+import type { PlannedResidency, PlannedStays } from './stays'
+import { type Homes, homesWithin, type Slot, slotsOf } from './tierslots'
+
+/** A slot is cut so that one of a large value need not lie on the disk as a whole. */
+const MOST_PAGES = 32
+
+const startsOf = (calls: readonly Call[]): Float64Array => {
+  const starts = new Float64Array(calls.length + 1)
+  calls.forEach((c, p) => {
+    starts[p + 1] = starts[p]! + c.seconds
+  })
+  return starts
+}
+
+/** Copies of each part in a step. */
+const movesOf = (rs: readonly PlannedResidency[]): ReadonlyMap<PlannedStays, number> => {
+  const moves = new Map<PlannedStays, number>()
+  for (const r of rs) moves.set(r.stays, (moves.get(r.stays) ?? 0) + (r.swapOut ? 1 : 0) + (r.swapIn === 'tier' ? 1 : 0))
+  return moves
+}
+
+export const goneFarther = (
+  rs: readonly PlannedResidency[],
+  calls: readonly Call[],
+  { bytes, share }: { readonly bytes: number; readonly share: number },
+  homes: Homes = { bytes: 0, of: () => undefined },
+): ReadonlySet<PlannedStays> => {
+  const starts = startsOf(calls)
+  const moves = movesOf(rs)
+  const within = homesWithin(rs, homes, bytes)
+  const far = new Set(rs.flatMap((r) => (r.stays.kind === 'home' && homes.of(r.stays.storage)! >= within ? r.stays : [])))
+  const room = homes.bytes > bytes ? 0 : pagesIn(share * (bytes - homes.bytes))
+  const worth = ({ parts, first, last }: Slot): number =>
+    parts.reduce((n, part) => n + moves.get(part)!, 0) /
+    parts.length /
+    (starts[Math.min(last, calls.length)]! - starts[first]! + 1e-9)
+  const held = new Int32Array(calls.length + 1)
+  const slots = slotsOf(rs, undefined, MOST_PAGES).map((slot) => ({ slot, worth: worth(slot) }))
+  for (const { slot } of slots.sort((a, b) => b.worth - a.worth)) {
+    const pages = slot.to - slot.from
+    let most = 0
+    for (let p = slot.first; p <= Math.min(slot.last, calls.length); p++) most = Math.max(most, held[p]!)
+    if (most + pages <= room) for (let p = slot.first; p <= Math.min(slot.last, calls.length); p++) held[p]! += pages
+    else for (const part of slot.parts) far.add(part)
+  }
+  return far
+}

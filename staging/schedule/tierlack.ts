@@ -1,0 +1,53 @@
+// Whether the lower tier has what a plan asks of it. In: a plan without physical pages, its machine, its timeline. Out: what there is too
+// little of, or nothing. Invariant: what is planned here holds at run time: memory and disk are set aside when a session opens.
+// Worked example, 8 GiB away of which 2 GiB fit host memory, a disk with 4 GiB left: of the disk, 6 GiB are needed and 4 there.
+import { bytesOf } from '../core/bytes'
+import { lastLink, type Machine } from '../graph/machine'
+import { goesToTier, liesBeyond, type UnpagedPlan } from '../plan/plan'
+import type { Timeline } from '../sim/timeline'
+
+export interface TierLack {
+  readonly of: 'host memory' | 'the disk' | 'writes'
+  readonly needs: number
+  readonly has: number
+}
+
+type Placed = Pick<UnpagedPlan, 'residencies' | 'hostBytes'>
+
+/** Bytes that a step writes to the lower tier, or to its disk alone where it has host memory, too. */
+export const writtenLast = (plan: Placed): number =>
+  plan.residencies.reduce(
+    (n, r) => n + (goesToTier(r) && (plan.hostBytes === undefined || liesBeyond(plan, r)) ? bytesOf(r.to - r.from) : 0),
+    0,
+  )
+
+const lackOf = (of: TierLack['of'], needs: number, has: number | undefined): TierLack | undefined =>
+  has !== undefined && needs > has ? { of, needs: Math.ceil(needs), has: Math.floor(has) } : undefined
+
+/** A machine whose disk may wear out. */
+export const unworn = (machine: Machine): Machine => {
+  const without = ({ writesPerSecond: _, beyond, ...link }: Machine['link']): Machine['link'] =>
+    beyond ? { ...link, beyond: without(beyond) } : link
+  return { ...machine, link: without(machine.link) }
+}
+
+export const tierLack = (
+  plan: UnpagedPlan,
+  { link, memoryBytes, sharesMemory }: Machine,
+  { memory, makespanSeconds }: Pick<Timeline, 'memory' | 'makespanSeconds'>,
+): TierLack | undefined => {
+  if (plan.tierBytes === 0) return undefined
+  const last = lastLink(link)
+  const near = plan.hostBytes ?? plan.tierBytes
+  const isDisk = last.writesPerStep !== undefined || last.writesPerSecond !== undefined
+  const { bytes } = link
+  const device = sharesMemory ? bytesOf(memory.reduce((n, m) => Math.max(n, m.pages), 0)) : 0
+  const writes = isDisk ? writtenLast(plan) : 0
+  return (
+    lackOf(link.beyond || !isDisk ? 'host memory' : 'the disk', near, bytes) ??
+    (sharesMemory ? lackOf('host memory', near, Math.max(0, memoryBytes - device)) : undefined) ??
+    (link.beyond ? lackOf('the disk', plan.tierBytes - near, last.bytes) : undefined) ??
+    lackOf('writes', writes, last.writesPerStep) ??
+    lackOf('writes', writes, last.writesPerSecond === undefined ? undefined : last.writesPerSecond * makespanSeconds)
+  )
+}

@@ -1,0 +1,131 @@
+// timeout 300
+// Host memory first, then a disk: plans over three tiers train to the bits of in-core, hold what they say in each, and are refused in words
+// where memory, disk or writes are too little.
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { isLeft } from 'fp-ts/Either'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { errorText, exitCode } from '../../src/errors/errors'
+import { loadPlan, savePlan } from '../../src/stage/planfile'
+import { describePlan, type Staged, type StageOptions, tryStage } from '../../src/stage/stage'
+import { planJson } from '../../src/report/facts'
+import { summary } from '../../src/report/summary'
+import { bytesOf, PAGE_BYTES } from '../../staging/core/bytes'
+import { goesToTier, liesBeyond } from '../../staging/plan/plan'
+import { verify } from '../../staging/verify/verify'
+import { trunk } from './models'
+import { DEVICE, halfway, staged, trained } from './runs'
+
+const spill = mkdtempSync(join(tmpdir(), 'spillway-tiers-'))
+test.after(() => rmSync(spill, { recursive: true }))
+
+const strategy = 'swap:greedy'
+const budget = halfway(trunk, strategy)
+const alone = staged(trunk, { strategy, budget })
+const inTwo = (hostMemory: number, o: StageOptions = {}): Staged => staged(trunk, { strategy, budget, spill, hostMemory, ...o })
+
+const refused = (o: StageOptions) => {
+  const answer = tryStage(trunk, { machine: DEVICE, algorithms: 'fixed', strategy, budget, ...o })
+  if (!isLeft(answer)) throw new Error('there is a plan')
+  return { ...answer.left, words: errorText(answer.left), code: exitCode(answer.left) }
+}
+
+test('memory as far as it goes, the disk for the rest: the bits of in-core, from plan files too', async () => {
+  const expected = await trained(trunk, staged(trunk, { strategy: 'in-core' }))
+  assert.ok(alone.plan.tierBytes >= 2 * PAGE_BYTES && alone.plan.hostBytes === undefined)
+  for (const hostMemory of [PAGE_BYTES, alone.plan.tierBytes - PAGE_BYTES]) {
+    const plan = inTwo(hostMemory)
+    const { hostBytes, tierBytes } = plan.plan
+    assert.ok(!isLeft(verify(plan.plan)))
+    assert.ok(hostBytes! > 0 && hostBytes! <= hostMemory && tierBytes > hostBytes!, `${hostBytes} of ${hostMemory}, ${tierBytes}`)
+    const r = await trained(trunk, plan, { spill })
+    assert.equal([r.weightsSha256, r.losses], [expected.weightsSha256, expected.losses])
+    assert.ok(r.diskBytes > 0 && r.diskBytes <= tierBytes - hostBytes! + PAGE_BYTES, `${r.diskBytes}`)
+    assert.is(r.arenaPeakBytes, r.peakBytes)
+    const file = join(spill, 'plan.json')
+    savePlan(file, plan.plan)
+    const read = describePlan(loadPlan(file), plan.machine)
+    assert.is(read.plan.hostBytes, hostBytes)
+    assert.is((await trained(trunk, read, { spill })).weightsSha256, expected.weightsSha256)
+    rmSync(file)
+  }
+  assert.equal(readdirSync(spill), [])
+})
+
+test('where memory holds all, nothing is on disk, and the plan moves as without one', async () => {
+  const plan = inTwo(alone.plan.tierBytes)
+  assert.is(plan.plan.hostBytes, plan.plan.tierBytes)
+  assert.equal(plan.plan.residencies, alone.plan.residencies)
+  const r = await trained(trunk, plan, { spill })
+  assert.is(r.diskBytes, 0)
+})
+
+test('a plan that was made for memory alone is split by what the run is given', async () => {
+  const r = await trained(trunk, alone, { spill, hostMemory: PAGE_BYTES })
+  const all = await trained(trunk, alone, { spill })
+  assert.ok(r.diskBytes > 0 && r.diskBytes < all.diskBytes)
+  assert.is(r.weightsSha256, all.weightsSha256)
+})
+
+test('a plan with a disk is not run without one', async () => {
+  try {
+    await trained(trunk, inTwo(PAGE_BYTES))
+    assert.unreachable()
+  } catch (e) {
+    assert.match((e as Error).message, /^of what leaves the device the plan has [\d.]+ MiB on a disk: --spill DIR .* says where$/)
+  }
+})
+
+test('what is said: both shares, what a step writes, and in a week', () => {
+  const { plan, timeline, staging } = inTwo(PAGE_BYTES)
+  const json = planJson(plan, timeline, staging)
+  const far = plan.residencies.filter((r) => goesToTier(r) && liesBeyond(plan, r))
+  assert.is(json.hostBytes + json.diskBytes, plan.tierBytes)
+  assert.is(json.hostBytes, plan.hostBytes)
+  assert.ok(json.bytesToDisk! > 0 && json.bytesToDisk! <= far.reduce((n, r) => n + bytesOf(r.to - r.from), 0))
+  assert.ok(json.bytesFromDisk! >= json.bytesToDisk!)
+  assert.ok(Math.abs(json.bytesToDiskInAWeek! / ((json.bytesToDisk! * 604800) / json.makespanSeconds) - 1) < 1e-6)
+  const words = summary(plan, timeline, staging)
+  assert.match(words, / in host memory · [\d.]+ MiB on disk\n/)
+  assert.match(words, /\n {2}disk {7}a step writes [\d.]+ MiB, reads [\d.]+ MiB · [\d.]+ \wiB written in a week\n/)
+  const capped = inTwo(PAGE_BYTES, { spillWritesPerStep: 2 ** 40 })
+  assert.is(planJson(capped.plan, capped.timeline, capped.staging).spillWritesPerStep, 2 ** 40)
+  assert.match(summary(capped.plan, capped.timeline, capped.staging), / \(at most 1 TiB\), reads /)
+})
+
+test('too little memory and no disk, too few writes: words, what would be legal, and 3', () => {
+  const memory = refused({ hostMemory: PAGE_BYTES })
+  assert.is(memory.code, 3)
+  assert.match(
+    memory.words,
+    /^no plan of strategy 'swap:greedy' in [\d.]+ MiB does with 2\.00 MiB of host memory: .* none takes less than [\d.]+ MiB \(\d+ bytes\); legal are --host-memory, --spill DIR for a disk/,
+  )
+  const needs = memory.tag === 'TierInfeasible' ? memory.needsBytes : 0
+  assert.ok(staged(trunk, { strategy, budget, hostMemory: needs }).plan.tierBytes <= needs)
+  const writes = refused({ spill, spillWritesPerStep: PAGE_BYTES })
+  assert.is(writes.code, 3)
+  assert.match(
+    writes.words,
+    / does with 2\.00 MiB that a step may write to the disk: .*; legal are --spill-writes-per-step, more/,
+  )
+  const none = refused({ spillWritesPerStep: PAGE_BYTES })
+  assert.is(none.code, 2)
+  assert.match(none.words, /^writes to a spill file are capped, and there is none: --spill DIR/)
+  assert.match(refused({ hostMemory: -1 }).words, /^hostMemory of -1 is not legal/)
+})
+
+test('auto does with little of everything: what may not be moved is computed again', () => {
+  const o = { machine: 'v100-pcie-16g', budget: 11 * PAGE_BYTES } as const
+  const much = staged(trunk, o)
+  const little = staged(trunk, { ...o, hostMemory: 0 })
+  assert.ok(!isLeft(verify(little.plan)))
+  assert.is(little.plan.tierBytes, 0)
+  assert.ok(little.timeline.makespanSeconds >= much.timeline.makespanSeconds)
+  const writes = staged(trunk, { ...o, hostMemory: 0, spill, spillWritesPerStep: PAGE_BYTES })
+  const { bytesToDisk = 0 } = planJson(writes.plan, writes.timeline, writes.staging)
+  assert.ok(much.plan.tierBytes > 0 && bytesToDisk <= PAGE_BYTES, `${bytesToDisk}`)
+})
+
+test.run()
