@@ -58,7 +58,7 @@ export const ablation: Experiment = () => ({
     'Every option of every planner, switched off alone. The step over its in-core compute on `v100-pcie-16g` at shares of the in-core memory, ' +
       'and the least share that works; a dash where no plan fits. A planner tries several settings and the simulator takes the best, so that most switches cost ' +
       'little where another setting is as good, and much where it is the only one.',
-    'What carries most: for `auto`, swapping and recomputing at once (1.10 for 1.33 at a third of resnet50), and tiles where no norm is in the way (vgg16 works in 0.145 of its memory for 0.66); ' +
+    'What carries most: for `auto`, swapping and recomputing at once (1.10 for 1.17 at a third of resnet50), and tiles where no norm is in the way (vgg16 works in 0.145 of its memory for 0.66); ' +
       'for `tiled`, the price of what crosses and joining pieces; for `swap:window`, not to move what the window holds; for `swap:fractional`, gaps between any two uses, in memory. ' +
       'Depth-first order hardly changes anything, since the networks’ modules are written branch by branch (resnet50 works in less without it); grouping swaps in wins for `hybrid:tflms` on densenet121 alone, and lower thresholds never do.',
   ],

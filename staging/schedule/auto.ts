@@ -12,7 +12,7 @@ import { ALL_RULES } from './chaindp'
 import type { Layout } from './layout'
 import { cutForLink } from './activations'
 import { refineJoint } from './jointsearch'
-import { type OptimalChain, optimalOf, tiledChainsOf } from './optimal'
+import { mostThatFits, type OptimalChain, optimalOf, tiledChainsOf } from './optimal'
 
 /** The distance at which the search for the best memory begins, and the one at which it ends, in parts of the whole range. */
 const COARSE = 1 / 6
@@ -92,11 +92,17 @@ const CLOSELY = 3
 export const refineAuto = (options: Partial<AutoOptions> = {}): Refiner =>
   function* (graph, machine, budgetPages, toBeat) {
     const o = { ...AUTO, ...options }
+    if (!o.swap) {
+      let least = toBeat
+      for (const optimal of chainsFor(graph, machine, o))
+        least = Math.min(least, yield* mostThatFits(optimal, budgetPages, least))
+      return
+    }
     const promising = chainsFor(graph, machine, o)
       .map((optimal) => ({ optimal, estimate: estimates(optimal, budgetPages, machine.link) }))
       .sort((a, b) => Math.min(...a.estimate) - Math.min(...b.estimate))
     let seconds = toBeat
     for (const { optimal, estimate } of promising.slice(0, CLOSELY))
       seconds = Math.min(seconds, yield* mixtures(optimal, estimate, o))
-    if (o.joint && o.swap) yield* refineJoint(graph, machine, budgetPages, seconds)
+    if (o.joint) yield* refineJoint(graph, machine, budgetPages, seconds)
   }

@@ -169,18 +169,20 @@ function* listed(optimal: OptimalChain): Generator<Candidate, void, boolean> {
  * The schedule with the most slots that fits: more memory never takes longer. Those that cannot be faster than the best are
  * passed over as if they fitted, so that the search looks at the same ones whatever there is to beat.
  */
-function* mostThatFits(optimal: OptimalChain, budgetPages: number, toBeat: number): Generator<Candidate, void, number> {
+export function* mostThatFits(optimal: OptimalChain, budgetPages: number, toBeat: number): Generator<Candidate, number, number> {
   const { steps } = optimal
+  let best = toBeat
   let [lo, hi] = [0, steps.length]
   while (lo < hi) {
     const mid = (lo + hi) >> 1
     const slow = optimal.leastSeconds(steps[mid]!) >= toBeat
     const candidate = optimal.resident(steps[mid]!)
     const fits = slow || ((candidate.atLeastPages ?? 0) <= budgetPages && candidate.least <= budgetPages)
-    if (fits && !slow) yield candidate
+    if (fits && !slow) best = Math.min(best, yield candidate)
     if (fits) lo = mid + 1
     else hi = mid
   }
+  return best
 }
 
 export const checkpointOptimal =
@@ -190,5 +192,5 @@ export const checkpointOptimal =
 
 export const refineOptimal =
   (rules: ChainRules = ALL_RULES): Refiner =>
-  (graph, machine, budgetPages, toBeat) =>
+  (graph, machine, budgetPages, toBeat): ReturnType<Refiner> =>
     mostThatFits(optimalOf(graph, machine, rules), budgetPages, toBeat)

@@ -57,6 +57,23 @@ test('a network whose stages all have norms has none', () => {
   assert.equal(tiledChainsOf(trainingGraph('resnet18', [2, 3, 64, 64]), machine), [])
 })
 
+test('without swapping, mixtures use the memory that there is: the more of it, the less is made again, as in the optimal programme', () => {
+  const resnet = trainingGraph('resnet50', [16, 3, 192, 192])
+  const seconds = (plan: ReturnType<typeof planned>): number => {
+    if (isLeft(plan)) throw new Error(renderError(plan.left))
+    return simulate(plan.right, machine.link).makespanSeconds
+  }
+  const most = compile(resnet, { strategy: 'in-core', machine, budgetBytes: bytesOf(10_000) })
+  const pages = isLeft(most) ? 0 : most.right.peakPages
+  const budgets = [0.5, 0.75].map((share) => Math.ceil(share * pages))
+  const took = budgets.map((n) => seconds(planned(resnet, n, { swap: false, tile: false })))
+  assert.ok(took[1]! < took[0]!, took.join())
+  budgets.forEach((n, i) => {
+    const optimal = seconds(compile(resnet, { strategy: 'checkpoint:optimal', machine, budgetBytes: bytesOf(n) }))
+    assert.ok(took[i]! <= 1.001 * optimal, `${took[i]} beside ${optimal}`)
+  })
+})
+
 test('under a budget that whole stages do not meet: tiled and whole segments in one plan, which verify accepts', () => {
   const whole = optimalOf(vgg, machine)
   const pages = Math.ceil(0.65 * whole.resident(whole.steps[0]!).least)

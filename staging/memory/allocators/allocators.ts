@@ -1,7 +1,7 @@
 // Run-time allocators, to compare with plan-time pages. In: requests, one after the other. Out: what each holds of the device,
 // caches and rounding included. `best-fit`: a caching pool as PyTorch's and CNMeM's, that splits, coalesces and grows by
 // segments which are never joined. `va:SIZE`: chunks mapped to fresh addresses at each request (paper 1, section 4).
-// `gtbm`: movable tensors from the low end, temporary ones from the high end, reclaimed ones beside (paper 4, 3.3).
+// `gtbm`: movable tensors by best fit from the low end, temporary ones from the high end, reclaimed ones beside (paper 4, 3.3).
 import { alignUp } from '../../core/bytes'
 import type { Request } from './requests'
 import { type Block, Space } from './space'
@@ -139,7 +139,8 @@ export class Gtbm implements Allocator {
   ask(r: Request): boolean {
     if (r.mobility === 'reclaimed' && this.o.incremental) return this.aside.ask(r)
     const high = r.mobility === 'temporary' && this.o.highEnd
-    const block = this.main.firstFit(alignUp(r.bytes, ROUND_BYTES), high ? 'high' : 'low')
+    const bytes = alignUp(r.bytes, ROUND_BYTES)
+    const block = high ? this.main.firstFit(bytes, 'high') : this.main.bestFit(bytes)
     if (block) this.where.set(r.id, block)
     return block !== undefined
   }

@@ -26,7 +26,7 @@ export interface Event {
   readonly request: Request
 }
 
-/** The next op reads it and no other: it is gone after one step. Else it waits for a join, or serves several. */
+/** The next op reads it and no other: it is gone after one step. Else it waits for a join, or serves several: in the forward pass. */
 const mobilityOf = (plan: Plan, cell: Cell): Mobility => {
   const v = cell.values[0]
   if (cell.scope === 'persistent' || cell.scope === 'fed') return 'reclaimed'
@@ -69,6 +69,12 @@ const spansOf = (plan: Plan, c: Cell, residencies: readonly Residency[]): readon
   return out
 }
 
+/** The first call of the backward pass. */
+const backwardFrom = (plan: Plan): Point => {
+  const at = plan.calls.findIndex((c) => c.op >= 0 && plan.graph.ops[c.op]!.phase === 'backward')
+  return at < 0 ? plan.calls.length : at
+}
+
 export const requestsOf = (plan: Plan): readonly Request[] => {
   const residencies = residenciesByStorage(plan)
   const end = plan.calls.length
@@ -77,8 +83,14 @@ export const requestsOf = (plan: Plan): readonly Request[] => {
     if (c.scope === 'local' || c.scope === 'workspace') return [{ from: c.first, to: c.last + 1 }]
     return spansOf(plan, c, residencies.get(plan.places[c.id]!.storage) ?? [])
   }
+  const backward = backwardFrom(plan)
+  /** What comes back for the backward waits for no join any more: it goes as it came. */
+  const mobilityIn = (m: Mobility, { from }: PointSpan): Mobility => (m === 'temporary' && from >= backward ? 'movable' : m)
   return plan.cells
-    .flatMap((c) => livesOf(c).map((life) => ({ ...life, label: c.label, bytes: c.bytes, mobility: mobilityOf(plan, c) })))
+    .flatMap((c) => {
+      const mobility = mobilityOf(plan, c)
+      return livesOf(c).map((life) => ({ ...life, label: c.label, bytes: c.bytes, mobility: mobilityIn(mobility, life) }))
+    })
     .map((request, id): Request => ({ id, ...request }))
 }
 
