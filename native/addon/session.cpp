@@ -123,6 +123,7 @@ Napi::Object metrics_object(Napi::Env env, const RunMetrics& m, bool timeline) {
     memory.Set("ofProcess", m.device_memory->of_process);
     o.Set("deviceMemory", memory);
   }
+  if (!m.without_graphs.empty()) o.Set("withoutGraphs", m.without_graphs);
   if (m.not_finite) o.Set("notFinite", not_finite_object(env, *m.not_finite));
   if (timeline) o.Set("timeline", timeline_object(env, m.timeline));
   return o;

@@ -15,8 +15,9 @@ bool has_note(const std::vector<cudnnBackendNumericalNote_t>& notes, cudnnBacken
 }
 
 using Notes = std::vector<cudnnBackendNumericalNote_t>;
+struct EngineFacts { Notes notes; int64_t number; };
 
-Result<Notes> notes_of(const Descriptor& config) {
+Result<EngineFacts> facts_of(const Descriptor& config) {
   Result<Descriptor> engine = Descriptor::create(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   if (!engine.ok()) return engine.status();
   int64_t found = 0;
@@ -25,7 +26,9 @@ Result<Notes> notes_of(const Descriptor& config) {
   Notes notes(CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
   SPILLWAY_TRY(checked(api().cudnnBackendGetAttribute(into, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, int64_t(notes.size()), &found, notes.data()), "asking for an engine's notes"));
   notes.resize(size_t(std::clamp<int64_t>(found, 0, int64_t(notes.size()))));
-  return notes;
+  int64_t number = 0;
+  SPILLWAY_TRY(checked(api().cudnnBackendGetAttribute(into, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &found, &number), "asking for an engine's number"));
+  return EngineFacts{std::move(notes), number};
 }
 
 enum class Worth { exact, loose, nothing };
@@ -127,18 +130,36 @@ void Engines::try_next() {
   const auto left_out = [&](const Status& why) {
     if (why.code != Code::illegal && failure_.ok()) failure_ = why;
   };
-  const Result<Notes> notes = notes_of(config);
-  if (!notes.ok()) return left_out(notes.status());
-  const Worth worth = worth_of(notes.value(), limits_.tensor_cores);
+  const Result<EngineFacts> facts = facts_of(config);
+  if (!facts.ok()) return left_out(facts.status());
+  const Worth worth = worth_of(facts.value().notes, limits_.tensor_cores);
   if (worth == Worth::nothing) return;
   Result<std::unique_ptr<ExecutionPlan>> plan = plan_of(handle_, config);
   if (!plan.ok()) return left_out(plan.status());
+  plan.value()->engine = facts.value().number;
   if (plan.value()->workspace_bytes <= limits_.most_workspace) found_[worth == Worth::loose].push_back(std::move(plan).value());
 }
 
+void Engines::try_until(const Rank& choice) {
+  while (found_[choice.loose].size() <= choice.rank && tried_ < configs_.size()) try_next();
+}
+
+/// Where algorithms are fixed the first engine is the only one: what it is stands before any is handed out.
+void Engines::settle_first() {
+  auto& found = found_[0];
+  const auto modest = [&](const std::unique_ptr<ExecutionPlan>& p) { return p->workspace_bytes <= limits_.modest_workspace; };
+  settled_ = true;
+  try_until({0, false});
+  if (found.empty() || modest(found.front())) return;
+  try_until({MOST_REPEATING - 1, false});
+  const auto first = std::find_if(found.begin(), found.end(), modest);
+  if (first != found.end()) std::rotate(found.begin(), first, first + 1);
+}
+
 Result<const ExecutionPlan*> Engines::nth(const Rank& choice) {
+  if (!settled_) settle_first();
+  try_until(choice);
   const auto& found = found_[choice.loose];
-  while (found.size() <= choice.rank && tried_ < configs_.size()) try_next();
   if (found.size() > choice.rank) return found[choice.rank].get();
   if (found_[0].empty() && !failure_.ok()) return failure_;
   return static_cast<const ExecutionPlan*>(nullptr);

@@ -50,29 +50,32 @@ class Descriptor {
   Status failure_;
 };
 
-/// An engine's plan and the scratch that it wants.
+/// An engine's plan, the scratch that it wants, and the engine's number, by which cuDNN knows it.
 struct ExecutionPlan {
   Descriptor plan;
-  int64_t workspace_bytes = 0;
+  int64_t workspace_bytes = 0, engine = 0;
 };
 
 /// Which engines are asked for.
 struct EngineLimits {
   bool tensor_cores;       // products may round what they read
   int64_t most_workspace;
+  int64_t modest_workspace;  // a first choice that wants more gives way to the next of its kind that does not
 };
 
 class Engines {
  public:
   /// What cuDNN's heuristics name for these operations, the functional fallbacks behind the fast ones.
   static Result<Engines> of(std::vector<Descriptor> operations, const EngineLimits& limits);
-  /// In cuDNN's order; null when there are not so many. An engine that fails is left out; where none is left, that is the reason.
+  /// In cuDNN's order, but for a greedy first; null when there are not so many. An engine that fails is left out; where none is left, that is the reason.
   Result<const ExecutionPlan*> nth(const Rank& choice);
 
  private:
   Engines(std::vector<Descriptor> operations, Descriptor graph, const EngineLimits& limits, cudnnHandle_t handle)
       : limits_(limits), handle_(handle), operations_(std::move(operations)), graph_(std::move(graph)) {}
   void try_next();
+  void try_until(const Rank& choice);
+  void settle_first();
 
   EngineLimits limits_;
   cudnnHandle_t handle_;
@@ -80,6 +83,7 @@ class Engines {
   Descriptor graph_;
   std::vector<Descriptor> configs_;
   size_t tried_ = 0;
+  bool settled_ = false;
   Status failure_;    // of the first engine that failed
   std::vector<std::unique_ptr<ExecutionPlan>> found_[2];  // those that repeat bit for bit, and the loose
 };

@@ -168,9 +168,9 @@ Result<std::vector<Way>> convolution_ways(const KernelCall& call, Precision prec
   const Result<ConvolutionWay> first = way_of(s, 0);
   if (!first.ok()) return first.status();
   if (!first.value().plan) return std::vector{Way{0, true, uint64_t(own_functions(call.kind)->workspace(call)), "own"}};
-  return library_ways(most, "cuDNN", [&](uint32_t number) -> Result<int64_t> {
+  return library_ways(most, "cuDNN", [&](uint32_t number) -> Result<LibraryWay> {
     const Result<ConvolutionWay> way = way_of(s, number);
-    return way.ok() ? Result<int64_t>(layout(s, way.value()).bytes) : Result<int64_t>(way.status());
+    return way.ok() ? Result<LibraryWay>({layout(s, way.value()).bytes, way.value().plan->engine}) : Result<LibraryWay>(way.status());
   });
 }
 

@@ -4,6 +4,7 @@
 // Worked example: fused engines F G H, plain engines P Q R: the choices are P F G Q R.
 #include "cuda/conv2d_engines.hpp"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -13,6 +14,8 @@ namespace {
 
 /// Beyond this an engine is too greedy: another is taken.
 constexpr int64_t MOST_WORKSPACE = int64_t(512) << 20;
+/// A first choice that wants more than this share of what the convolution reads and writes is greedy, too, beyond so many bytes.
+constexpr int64_t MODEST_SHARE = 4, ALWAYS_MODEST = int64_t(4) << 20;
 constexpr uint32_t MOST_FUSED = 2;
 constexpr int64_t WHOLE_ALIGN = 16;
 /// Between the operations of a graph.
@@ -120,13 +123,19 @@ Graph graph_of(const Problem& p) {
   return g;
 }
 
+EngineLimits limits_of(const Problem& p) {
+  const auto elements = [](const Sizes& s) { return s[0] * s[1] * s[2] * s[3]; };
+  const int64_t bytes = (elements(p.x) + elements(p.y)) * int64_t(dtype_bytes(stored_type(p.factors))) + elements(p.w) * int64_t(dtype_bytes(p.stored_w));
+  return {p.factors != Factors::full, MOST_WORKSPACE, std::max(ALWAYS_MODEST, bytes / MODEST_SHARE)};
+}
+
 /// Null: cuDNN says that it has no engine for it. What fails otherwise is asked again next time.
 Result<Engines*> engines_of(const Problem& p) {
   static auto& known = *new std::map<Problem, std::optional<Engines>>;  // the libraries may be gone before statics are
   const auto found = known.find(p);
   if (found != known.end()) return found->second ? &*found->second : nullptr;
   Graph graph = graph_of(p);
-  Result<Engines> made = graph.status.ok() ? Engines::of(std::move(graph.operations), {p.factors != Factors::full, MOST_WORKSPACE}) : Result<Engines>(graph.status);
+  Result<Engines> made = graph.status.ok() ? Engines::of(std::move(graph.operations), limits_of(p)) : Result<Engines>(graph.status);
   if (!made.ok() && made.status().code != Code::illegal) return within(made.status(), "cuDNN cannot be asked for a convolution: ");
   std::optional<Engines>& engines = known[p];
   if (made.ok()) engines.emplace(std::move(made).value());

@@ -179,9 +179,9 @@ Result<std::vector<Way>> linear_ways(const KernelCall& call, Precision precision
   const Result<const Compiled*> c = compiled(product_of(call, precision));
   if (!c.ok()) return c.status();
   if (c.value()->found == 0) return std::vector{Way{0, true, uint64_t(own_functions(call.kind)->workspace(call)), "own"}};
-  return library_ways(most, "cuBLAS", [&](uint32_t number) -> Result<int64_t> {
+  return library_ways(most, "cuBLAS", [&](uint32_t number) -> Result<LibraryWay> {
     const auto way = chosen(*c.value(), number);
-    return way.ok() ? Result<int64_t>(workspace_with(call, *way.value())) : Result<int64_t>(way.status());
+    return way.ok() ? Result<LibraryWay>({workspace_with(call, *way.value()), NO_NUMBER}) : Result<LibraryWay>(way.status());
   });
 }
 

@@ -27,17 +27,23 @@ class Ready {
   OwnedCall owned_;
 };
 
-/// Those of a library's ways for which f gives their scratch, in order.
+/// What a library says of a way: its scratch, and the number of its engine, where it has one.
+struct LibraryWay { int64_t bytes, engine; };
+constexpr int64_t NO_NUMBER = -1;
+
+/// Those of a library's ways that f describes, in order: "cuDNN 2 (38)".
 template <class F>
 Result<std::vector<Way>> library_ways(uint32_t most, const char* library, F f) {
   std::vector<Way> ways;
   for (const uint32_t first : {uint32_t(0), FIRST_LOOSE})
     for (uint32_t rank = 0; ways.size() < most && rank < (first == 0 ? MOST_REPEATING : MOST_LOOSE); rank++) {
-      const Result<int64_t> bytes = f(first + rank);
-      if (!bytes.ok() && first + rank == 0) return bytes.status();
-      if (!bytes.ok()) break;
-      Way way{first + rank, first == 0, uint64_t(bytes.value()), {}};
-      std::snprintf(way.name, sizeof way.name, "%s %s%u", library, first == 0 ? "" : "loose ", rank + 1);
+      const Result<LibraryWay> found = f(first + rank);
+      if (!found.ok() && first + rank == 0) return found.status();
+      if (!found.ok()) break;
+      Way way{first + rank, first == 0, uint64_t(found.value().bytes), {}};
+      const char* const loose = first == 0 ? "" : "loose ";
+      if (found.value().engine == NO_NUMBER) std::snprintf(way.name, sizeof way.name, "%s %s%u", library, loose, rank + 1);
+      else std::snprintf(way.name, sizeof way.name, "%s %s%u (%lld)", library, loose, rank + 1, static_cast<long long>(found.value().engine));
       ways.push_back(way);
     }
   return ways;

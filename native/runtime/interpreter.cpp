@@ -211,7 +211,11 @@ Status Interpreter::run_instructions(const RunOptions& options, StepMetrics& met
 
 void Interpreter::split() {
   const char* const graphs = std::getenv("SPILLWAY_GRAPHS");
-  if (!device_.has_graphs() || (graphs && std::string_view(graphs) == "off")) return;
+  if (!device_.has_graphs()) return;
+  if (graphs && std::string_view(graphs) == "off") {
+    without_graphs_ = "SPILLWAY_GRAPHS is off";
+    return;
+  }
   for (uint32_t i = 0; i < tape_.instrs.size(); i++) {
     const bool replayed = !copies_.by_thread(tape_.instrs[i]);
     if (parts_.empty() || parts_.back().replayed != replayed) parts_.push_back({i, i, replayed, {0, 0}, {}});
@@ -251,6 +255,7 @@ Status Interpreter::run_parts(const RunOptions& options, StepMetrics& metrics) {
   Status s = captured_[parity] ? Status{} : capture(options);
   if (!s.ok() && s.code == Code::device) {
     replaying_ = false;
+    without_graphs_ = s.message;
     parts_.clear();  // what cannot be kept is run: nothing of the step has been
     return run_instructions(options, metrics);
   }
@@ -323,6 +328,7 @@ void Interpreter::collect(RunMetrics& run) {
   run.arena_peak_bytes = pages_.peak_bytes();
   run.arena_file_bytes = device_.pool_bytes();
   run.device_memory = device_.memory();
+  run.without_graphs = without_graphs_;
   run.not_finite = not_finite_;
   if (!record_) return;
   run.timeline = timeline_;

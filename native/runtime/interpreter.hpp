@@ -86,6 +86,7 @@ class Interpreter {
   std::optional<NotFinite> not_finite_;
   std::vector<Part> parts_;
   bool captured_[2] = {false, false};
+  std::string without_graphs_;
   uint32_t stamped_steps_ = 0;
   StepContext step_;
   std::atomic<Stop> stop_{Stop::none};

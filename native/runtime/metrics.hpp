@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/result.hpp"
@@ -50,6 +51,7 @@ struct RunMetrics {
   Accord accord = Accord::go_on;  // what the ranks agreed on before the step that did not come
   uint64_t sent_bytes = 0;        // to other ranks, by operators
   std::optional<DeviceMemory> device_memory;  // where a driver counts it
+  std::string without_graphs;     // why steps that the device could keep as graphs ran instruction by instruction
   std::optional<NotFinite> not_finite;        // the first that a search met; it ended the run
   Timeline timeline;
 };

@@ -108,6 +108,16 @@ const bestText = ({ best, endedEarly }: TrainResult): readonly string[] =>
       ]
     : []
 
+/** What makes a GPU slow, where it does. */
+const slowText = ({ ownKernels, withoutGraphs }: TrainResult): readonly string[] => [
+  ...(ownKernels && ownKernels.calls > 0
+    ? [
+        `  kernels    ${ownKernels.calls} of ${ownKernels.of} products a step on own kernels, far slower: no library has an engine for them`,
+      ]
+    : []),
+  ...(withoutGraphs === undefined ? [] : [`  graphs     none: ${withoutGraphs}`]),
+]
+
 const ranksText = ({
   ranks,
   commBytes = 0,
@@ -131,6 +141,7 @@ const resultText = (r: TrainResult, given: boolean): string =>
     `  time       ${showSeconds(r.secondsPerStep)} a step, predicted ${showSeconds(r.predictedSecondsPerStep)}; recompute ${showSeconds(r.recomputeSeconds)} in all`,
     `  memory     ${showSize(r.arenaPeakBytes)} on the device of a budget of ${showSize(r.budgetBytes)}; the process ${showSize(r.processPeakBytes)}${shownToo(r)}`,
     ...dataText(r, given),
+    ...slowText(r),
     ...ranksText(r),
     `  swaps      out ${showSize(r.bytesOut)}, in ${showSize(r.bytesIn)}${r.diskBytes ? `; ${showSize(r.diskBytes)} on disk` : ''}`,
     ...bestText(r),

@@ -298,6 +298,8 @@ export interface Metrics {
   /** What the ranks agreed on before a step that did not come. */
   readonly accord: Accord
   readonly deviceMemory?: DeviceMemory
+  /** Why steps that the device could keep as graphs ran instruction by instruction. */
+  readonly withoutGraphs?: string
   readonly notFinite?: NativeNotFinite
   readonly timeline?: NativeTimeline
 }

@@ -4,7 +4,7 @@ import * as path from 'node:path'
 import * as E from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as t from 'io-ts'
-import { type Finding, ok, optional } from './finding'
+import { type Finding, note, ok, optional } from './finding'
 import { answerOf, onPath, type Probe, sharedLibrary, wordsOf } from './probe'
 
 const QUERY = [
@@ -76,6 +76,7 @@ const factsCodec = t.type({
   totalBytes: t.number,
   freeBytes: t.number,
   link: t.type({ outBytesPerSecond: t.number, inBytesPerSecond: t.number, fullDuplex: t.boolean }),
+  engines: t.type({ asked: t.number, own: t.readonlyArray(t.string) }),
 })
 
 const gib = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(1)} GiB`
@@ -84,14 +85,25 @@ const rate = (bytesPerSecond: number): string => `${(bytesPerSecond / 1e9).toFix
 const factsText = (f: t.TypeOf<typeof factsCodec>): string =>
   `${f.device}; driver for ${f.driver}; ${f.libraries}; ${gib(f.freeBytes)} of ${gib(f.totalBytes)} free; link out ${rate(f.link.outBytesPerSecond)}, in ${rate(f.link.inBytesPerSecond)}${f.link.fullDuplex ? ', both ways at once' : ''}`
 
-const device = (probe: Probe, root: string, loader: readonly string[]): Finding => {
+/** Libraries that are there in part have no engine for what they should. */
+const engines = ({ asked, own }: t.TypeOf<typeof factsCodec>['engines']): Finding =>
+  own.length === 0
+    ? ok('cuda', 'engines', `cuDNN has one for each of ${asked} plain convolutions`)
+    : note(
+        'cuda',
+        'engines',
+        `cuDNN has none for ${own.length} of ${asked} plain convolutions (${own.join(', ')}): own kernels run them, far slower`,
+        'all of libcudnn_*.so.9 must lie beside libcudnn.so.9, of one version',
+      )
+
+const device = (probe: Probe, root: string, loader: readonly string[]): readonly Finding[] => {
   const plugin = pluginPath(probe, root)
-  if (plugin === undefined) return optional('cuda', 'device', `the cuda device is not built (no ${PLUGIN})`, BUILD)
+  if (plugin === undefined) return [optional('cuda', 'device', `the cuda device is not built (no ${PLUGIN})`, BUILD)]
   return pipe(
     answerOf(probe, factsCodec, loader),
     E.match(
-      (reason) => optional('cuda', 'device', `${plugin} cannot be used: ${reason}`, 'see the lines above for what is missing'),
-      (facts) => ok('cuda', 'device', factsText(facts)),
+      (reason) => [optional('cuda', 'device', `${plugin} cannot be used: ${reason}`, 'see the lines above for what is missing')],
+      (facts) => [ok('cuda', 'device', factsText(facts)), engines(facts.engines)],
     ),
   )
 }
@@ -112,5 +124,5 @@ export const cudaFindings = (probe: Probe, root: string, loader: readonly string
     'libcublasLt.so',
     'comes with the CUDA toolkit; or name the folder of the wheel nvidia-cublas (PyTorch brings it) in SPILLWAY_CUDA_LIBRARIES',
   ),
-  device(probe, root, loader),
+  ...device(probe, root, loader),
 ]

@@ -21,11 +21,16 @@ export interface Report {
 }
 
 /** Arguments for Node that load the addon the way this process would. */
-const asking = (script: string): string[] => [...process.execArgv, '-e', script, path.join(__dirname, '..', 'device', 'native')]
+const asking = (script: string): string[] => [
+  ...process.execArgv,
+  '-e',
+  script,
+  ...['device/native', 'machine/ownkernels'].map((module) => path.join(__dirname, '..', module)),
+]
 const ADDON_QUESTION = 'console.log(JSON.stringify(require(process.argv[1]).loadNative().deviceInfo()))'
-/** What the cuda device says of itself and its link. */
+/** What the cuda device says of itself, its link, and the engines of its libraries. */
 const CUDA_QUESTION =
-  "const n = require(process.argv[1]).loadNative(); console.log(JSON.stringify({ ...n.deviceFacts('cuda'), link: n.copyBandwidth(undefined, 'cuda') }))"
+  "const n = require(process.argv[1]).loadNative(); console.log(JSON.stringify({ ...n.deviceFacts('cuda'), link: n.copyBandwidth(undefined, 'cuda'), engines: require(process.argv[2]).enginesOf(n) }))"
 
 export const doctor = (probe: Probe = thisMachine(), available: number = availableBytes()): Report => {
   const findings = [

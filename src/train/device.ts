@@ -101,6 +101,8 @@ export interface StepsTaken {
   readonly arenaPeakBytes: number
   /** What the device's driver counted at the end, where the device has memory of its own. */
   readonly deviceMemory?: DeviceMemory
+  /** Why steps that the device could replay as graphs ran instruction by instruction; absent where none did. */
+  readonly withoutGraphs?: string
 }
 export interface RunMetrics extends StepsTaken {
   readonly seconds: readonly number[]
@@ -203,6 +205,7 @@ const metricsOf = (m: Metrics, feed: Feed | undefined): RunMetrics => {
     commSeconds: [...COLLECTIVES, ...ROW_EXCHANGES].reduce((n, kind) => n + (m.secondsByKind[kind] ?? 0), 0),
     commHiddenSeconds: sum((s) => Math.max(0, s.besideSeconds - s.stallRanksSeconds)),
     ...(m.deviceMemory ? { deviceMemory: m.deviceMemory } : {}),
+    ...(m.withoutGraphs ? { withoutGraphs: m.withoutGraphs } : {}),
     ...(m.quietCallSeconds ? { callSeconds: m.quietCallSeconds } : {}),
   }
 }

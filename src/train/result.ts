@@ -8,6 +8,7 @@ import { ranksOf } from '../../staging/graph/ranks'
 import { type Described, metadataOf } from '../data/description'
 import type { Checkpoint } from './checkpoint'
 import type { SpillwayError } from '../errors/errors'
+import type { OwnKernels } from '../machine/ownkernels'
 import type { StepsTaken } from './device'
 import type { WeightsTable } from './loading'
 import type { Measurement } from './measured'
@@ -41,6 +42,8 @@ export interface TrainResult extends StepsTaken {
   readonly best?: Measurement
   /** Whether it ended because nothing had become better. */
   readonly endedEarly: boolean
+  /** Of a GPU's products in a step, how many no library has an engine for, so that own kernels run them; on the host: absent. */
+  readonly ownKernels?: OwnKernels
   /** How many processes trained together, where several did. */
   readonly ranks?: number
   /** What this rank's operators sent to the others. */
@@ -71,6 +74,8 @@ const resultOf = (ended: Ended, sha256: string): TrainResult => {
     arenaPeakBytes: totals.arenaPeakBytes,
     processPeakBytes: totals.processPeakBytes,
     ...(totals.deviceMemory ? { deviceMemory: totals.deviceMemory } : {}),
+    ...(totals.withoutGraphs ? { withoutGraphs: totals.withoutGraphs } : {}),
+    ...(ended.ownKernels ? { ownKernels: ended.ownKernels } : {}),
     bytesOut: totals.bytesOut,
     bytesIn: totals.bytesIn,
     diskBytes: totals.diskBytes,
@@ -101,6 +106,7 @@ export interface Ended {
   readonly measured: Pick<TrainResult, 'measured' | 'best' | 'endedEarly'>
   readonly weights?: WeightsTable | undefined
   readonly described: Described
+  readonly ownKernels?: OwnKernels | undefined
 }
 
 /** What a weights file says of what it learnt from. */

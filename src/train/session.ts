@@ -11,6 +11,7 @@ import type { Trainable } from '../../dsl'
 import { exitCode, type SpillwayError } from '../errors/errors'
 import { attempt, using } from '../errors/exceptions'
 import { PeakMemory } from '../machine/memory'
+import { ownKernelsIn } from '../machine/ownkernels'
 import { recordPlan } from '../stage/recorded'
 import type { Staged } from '../stage/stage'
 import { type Checkpoint, holdsCheckpoints, KEPT, saveCheckpoint } from './checkpoint'
@@ -327,6 +328,7 @@ const performed = (run: RunningSession): TaskEither<SpillwayError, TrainResult> 
         measured: measuredIn(run.options, run.measured),
         weights: table,
         described: run.data.described,
+        ownKernels: ownKernelsIn(run.staged),
       }),
     ),
   )

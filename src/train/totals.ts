@@ -2,7 +2,6 @@
 // that a resumed run reports all of itself.
 import * as t from 'io-ts'
 import type { RunMetrics } from './device'
-import type { DeviceMemory } from '../device/native'
 
 export const totalsCodec = t.strict({
   seconds: t.number,
@@ -23,7 +22,8 @@ export const totalsCodec = t.strict({
   processPeakBytes: t.number,
 })
 /** Sums and maxima over the steps done so far, and their losses. */
-export type Totals = t.TypeOf<typeof totalsCodec> & { readonly losses: readonly number[]; readonly deviceMemory?: DeviceMemory }
+export type Totals = t.TypeOf<typeof totalsCodec> &
+  Pick<RunMetrics, 'deviceMemory' | 'withoutGraphs'> & { readonly losses: readonly number[] }
 
 export const NO_STEPS: Totals = {
   losses: [],
@@ -60,4 +60,5 @@ export const addRun = (a: Totals, m: RunMetrics, processPeakBytes: number): Tota
   arenaPeakBytes: Math.max(a.arenaPeakBytes, m.arenaPeakBytes),
   processPeakBytes: Math.max(a.processPeakBytes, processPeakBytes),
   ...(m.deviceMemory ? { deviceMemory: m.deviceMemory } : {}),
+  ...(m.withoutGraphs ? { withoutGraphs: m.withoutGraphs } : {}),
 })

@@ -56,6 +56,10 @@ const inDoubles = async (net: Model): Promise<readonly number[]> =>
 
 const sameBitsHowever = async (net: Model, o: StageOptions, strategies: readonly StrategyName[]): Promise<readonly number[]> => {
   const inCore = await trained(net, staged(net, { ...o, strategy: 'in-core' }), { steps: STEPS })
+  assert.ok(
+    inCore.ownKernels!.of > inCore.ownKernels!.calls && inCore.withoutGraphs === undefined,
+    JSON.stringify(inCore.ownKernels),
+  )
   for (const strategy of strategies) {
     const plan = staged(net, { ...o, strategy, budget: halfway(net, strategy, o) })
     const r = await trained(net, plan, { steps: STEPS })

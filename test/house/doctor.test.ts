@@ -170,12 +170,17 @@ test('a GPU that can be used is told with memory, libraries and link', () => {
     totalBytes: 140 * GiB,
     freeBytes: 139 * GiB,
     link: { outBytesPerSecond: 5e10, inBytesPerSecond: 4.5e10, fullDuplex: true },
+    engines: { asked: 9, own: [] as string[] },
   }
   const gpu: Probe = { ...withPlugin, run: (c, a) => (c === process.execPath ? right(JSON.stringify(facts)) : healthy.run(c, a)) }
   assert.is(
     finding(gpu, 'device').value,
     'NVIDIA X, sm_90; driver for CUDA 13.0; cuDNN 91500; 139.0 GiB of 140.0 GiB free; link out 50.0 GB/s, in 45.0 GB/s, both ways at once',
   )
+  assert.is(finding(gpu, 'engines').value, 'cuDNN has one for each of 9 plain convolutions')
+  facts.engines.own.push('conv2d in tf32')
+  assert.is(finding(gpu, 'engines').state, 'note')
+  assert.match(finding(gpu, 'engines').value, 'none for 1 of 9 plain convolutions (conv2d in tf32): own kernels run them')
 })
 
 test('a process that answers something else is told so', () => {

@@ -30,6 +30,11 @@ if(CUDA_HEADERS EQUAL 3)
   target_compile_options(spillway_host_cuda PRIVATE -O1 ${SPILLWAY_HOST_CUDA_OPTIONS})
   target_link_libraries(spillway_host_cuda PRIVATE spillway_core ${CMAKE_DL_LIBS})
   target_link_options(spillway_host_cuda PRIVATE -Wl,--exclude-libs,ALL ${SPILLWAY_HOST_CUDA_OPTIONS})
+  # What cuDNN itself wants of a driver to name engines (host_cuda/asked.hpp).
+  add_library(spillway_driver_stub SHARED EXCLUDE_FROM_ALL ${TESTS}/host_cuda/driver/stub.cpp)
+  set_target_properties(spillway_driver_stub PROPERTIES PREFIX "" NO_SONAME ON)
+  target_link_options(spillway_driver_stub PRIVATE -Wl,-soname,libcuda.so.1)
+  add_dependencies(spillway_host_cuda spillway_driver_stub)
 endif()
 
 # A file layer that fails, for runs of the command line.

@@ -27,7 +27,7 @@ struct Attribute {
 };
 
 struct Engine {
-  enum Kind { loose, tensor_core, down_converts, winograd, refuses, greedy, exact, with_scratch, imprecise } kind;
+  enum Kind { loose, tensor_core, down_converts, winograd, refuses, greedy, exact, with_scratch, imprecise, wants_much } kind;
 };
 
 struct Descriptor {
@@ -232,12 +232,16 @@ bool supported(const Meaning& m) {
   return packed_channels_last(m.w) && m.w.dims[2] <= 11;
 }
 
+/// Images of so many channels have a first engine that is right and takes far more scratch than they are large.
+constexpr int64_t WANTS_MUCH_CHANNELS = 24;
+
 /// In the heuristics' order.
 std::vector<Engine> engines_of(const Meaning& m, cudnnBackendHeurMode_t mode) {
   if (!supported(m)) return {};
   if (mode == CUDNN_HEUR_MODE_FALLBACK) return {{Engine::imprecise}, {Engine::exact}, {Engine::loose}};
   std::vector<Engine> list = {{Engine::winograd}, {Engine::loose}};
   if (m.x.alignment >= 16 && m.y.alignment >= 16) list.push_back({Engine::tensor_core});
+  if (m.x.dims[1] == WANTS_MUCH_CHANNELS) list.push_back({Engine::wants_much});
   for (const auto kind : {Engine::down_converts, Engine::refuses, Engine::greedy, Engine::exact, Engine::with_scratch}) list.push_back({kind});
   return list;
 }
@@ -258,6 +262,7 @@ int64_t workspace_of(Engine e, const Meaning& m) {
     case Engine::tensor_core: return 1024 + m.x.dims[1] * 16;
     case Engine::with_scratch: return 4096;
     case Engine::greedy: return int64_t(600) << 20;
+    case Engine::wants_much: return int64_t(8) << 20;
     default: return 0;
   }
 }
@@ -446,6 +451,10 @@ cudnnStatus_t cudnnBackendGetAttribute(const cudnnBackendDescriptor_t raw, cudnn
       std::copy(notes.begin(), notes.end(), static_cast<cudnnBackendNumericalNote_t*>(into));
       return CUDNN_STATUS_SUCCESS;
     }
+    case CUDNN_ATTR_ENGINE_GLOBAL_INDEX:
+      *static_cast<int64_t*>(into) = int64_t(d->engine.kind);
+      *count = 1;
+      return CUDNN_STATUS_SUCCESS;
     case CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE:
       meaning_of(*d->graph, m);
       *static_cast<int64_t*>(into) = workspace_of(d->engine, m);

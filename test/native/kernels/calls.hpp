@@ -187,6 +187,7 @@ struct Setting {
   DType dtype;
   bool gaps = false;
   bool in_place = false;
+  bool rounds_factors = false;  // TF32: products are off by their terms' size
 };
 
 /// Runs a call on boxes of its operands; gives the outputs' boxes, then the mutated inputs.

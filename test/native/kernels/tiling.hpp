@@ -3,6 +3,7 @@
 #pragma once
 #include <map>
 
+#include "test/native/kernels/comparing.hpp"
 #include "test/native/kernels/windows.hpp"
 #include "test/native/kernels/report.hpp"
 
@@ -108,8 +109,9 @@ inline std::vector<Array> run_tiled(const Call& call, const Setting& setting, Ra
 inline void compare_tiled(Report& report, const Call& call, const Setting& setting, double tolerance, Random& r) {
   try {
     const std::vector<Array> tiled = run_tiled(call, setting, r), expected = reference(call, setting.dtype);
+    const std::vector<double> sizes = sizes_held(call, setting);
     for (size_t i = 0; i < expected.size(); i++) {
-      const double error = distance(tiled[i], expected[i]);
+      const double error = error_of(tiled[i], expected[i], sizes, i);
       report.check(error <= tolerance, name_of(call) + " in tiles, output " + std::to_string(i) + ": relative error " + std::to_string(error));
     }
   } catch (const std::out_of_range&) {

@@ -1,0 +1,87 @@
+// Products that run on a GPU's own kernels, where cuDNN or cuBLAS has no engine for them: right, and perhaps a hundred times slower.
+// In: a plan and its machine. Out: how many of how many calls of a step. Invariant: it asks what preparing the calls asked before.
+import * as E from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import * as O from 'fp-ts/Option'
+import type { Machine } from '../../staging/graph/machine'
+import { type Plan, precisionOf } from '../../staging/plan/plan'
+import { callShapes } from '../../staging/plan/expand'
+import type { CallShapes } from '../../staging/ops/op'
+import type { Precision } from '../../staging/devices'
+import { type Native, type NativeWay, tryLoadNative } from '../device/native'
+import { onDevice } from '../errors/exceptions'
+import { nativeCall } from './operands'
+import { waysOf } from './ways'
+
+interface Planned {
+  readonly plan: Plan
+  readonly machine: Pick<Machine, 'device'>
+}
+
+/** Of the convolutions and matrix products of a step, those that run on the device's own kernels. */
+export interface OwnKernels {
+  readonly calls: number
+  readonly of: number
+}
+
+const PRODUCT = /^(conv2d|conv_transpose2d|linear)(_|$)/
+const isOwn = (ways: readonly NativeWay[]): boolean => ways[0]?.name === 'own'
+
+/** Of a run that is over: a device that does not answer any more takes nothing from what came of it. */
+export const ownKernelsIn = (staged: Planned): OwnKernels | undefined =>
+  staged.machine.device.name === 'cuda'
+    ? pipe(
+        tryLoadNative(),
+        E.flatMap((native) => onDevice(() => ownKernelsOf(native, staged))),
+        O.fromEither,
+        O.toUndefined,
+      )
+    : undefined
+
+const ownKernelsOf = (native: Native, { plan }: Planned): OwnKernels => {
+  const ways = waysOf(native, 'cuda', { precision: precisionOf(plan) === 'tf32' ? 'tf32' : 'fp32' }, 1)
+  const products = plan.calls.filter((c) => PRODUCT.test(c.kind))
+  const own = products.filter((c) => !c.way && isOwn(ways(c.kind, c.attrs, callShapes(plan.graph, c.ins, c.outs))))
+  return { calls: own.length, of: products.length }
+}
+
+// ---------------------------------------------------------------- what a doctor asks
+
+const PLAIN = {
+  strideH: 1,
+  strideW: 1,
+  padTop: 1,
+  padLeft: 1,
+  padBottom: 1,
+  padRight: 1,
+  dilationH: 1,
+  dilationW: 1,
+  groups: 1,
+} as const
+const [IMAGE, WEIGHT] = [
+  [8, 64, 56, 56],
+  [64, 64, 3, 3],
+] as const
+/** A convolution of 3×3 in each direction. */
+const DIRECTIONS: Readonly<Record<string, CallShapes>> = {
+  conv2d: { ins: [IMAGE, WEIGHT], outs: [IMAGE] },
+  conv2d_bwd_data: { ins: [IMAGE, WEIGHT], outs: [IMAGE] },
+  conv2d_bwd_weights: { ins: [IMAGE, IMAGE], outs: [WEIGHT] },
+}
+const PRECISIONS: readonly Precision[] = ['fp32', 'tf32', 'bf16']
+
+/** What the GPU's libraries have for the plainest convolutions; with the directions and precisions that they have nothing for. */
+export const enginesOf = (native: Native): { readonly asked: number; readonly own: readonly string[] } => {
+  const asked = PRECISIONS.flatMap((precision) =>
+    Object.entries(DIRECTIONS).map(([kind, shapes]) => {
+      const s = precision === 'bf16' ? { ...shapes, bf16: true } : shapes
+      const call = {
+        device: 'cuda',
+        ...nativeCall(kind, PLAIN, s, 'f32'),
+        precision: precision === 'tf32' ? 'tf32' : 'fp32',
+      } as const
+      return { name: `${kind} in ${precision}`, own: isOwn(native.ways(call, 1)) }
+    }),
+  )
+  return { asked: asked.length, own: asked.filter((a) => a.own).map((a) => a.name) }
+}
