@@ -1,5 +1,6 @@
 // Named machines, for simulation: accelerators that the papers measured on, and later ones, from published figures.
-// In: peak rates, capacities, links. Out: Machines whose op times are a roofline and whose workspaces the op table bounds.
+// In: peak rates, capacities, links. Out: Machines whose op times are a roofline and whose workspaces the op table bounds, or, for
+// convolutions that cuDNN was asked about, what it wants.
 // Invariant: nothing here is measured on the machine at hand, so plans made for these names are the same everywhere.
 import { gib, mib } from '../core/bytes'
 import { elementsOf } from '../core/box'
@@ -9,6 +10,7 @@ import type { Link, Machine } from '../graph/machine'
 import type { BuiltInMachines } from '../core/names'
 import type { AnyAttrs, CallShapes } from '../ops/op'
 import { opDef } from '../ops/registry'
+import { askedScratch } from './asked'
 
 /** What a machine of a name can do at its best. */
 export interface Accelerator {
@@ -72,7 +74,7 @@ const roofline =
     )
 
 /** A machine that exists in simulation. */
-export const simulatedOf = (name: string, a: Accelerator, link: Link): Machine => ({
+export const simulatedOf = (name: string, a: Accelerator, link: Link, asked = askedScratch(name)): Machine => ({
   name,
   device: devices.cuda,
   simulated: true,
@@ -80,7 +82,7 @@ export const simulatedOf = (name: string, a: Accelerator, link: Link): Machine =
   memoryBytes: a.memoryBytes,
   link,
   seconds: roofline(a),
-  workspace: (kind, attrs, s) => opDef(kind).workspace?.(attrs as never, s, dtypeBytes.f32) ?? 0,
+  workspace: (kind, attrs, s) => asked(kind, attrs, s) ?? opDef(kind).workspace?.(attrs as never, s, dtypeBytes.f32) ?? 0,
 })
 
 const of = (name: keyof BuiltInMachines, a: Accelerator, link: Link): Machine => simulatedOf(name, a, link)

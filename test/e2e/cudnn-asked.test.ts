@@ -1,0 +1,70 @@
+// timeout 1200
+// What cuDNN names for the zoo's convolutions on GPUs that are not here (scripts/cuda/answers.ts): it has an engine for each, in every
+// precision, and, where it is the version that was asked, the committed table is what it says. Longer, and only where cuDNN is: with
+// SPILLWAY_FULL=1; else what simulated GPUs plan with is looked at by itself.
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { askedOf, gpus, PRECISIONS, whatAsks } from '../../scripts/cuda/answers'
+import { zooCalls } from '../../scripts/cuda/calls'
+import { machines } from '../../staging/sim/machines'
+import { opDef } from '../../staging/ops/registry'
+
+interface Table {
+  readonly about: { readonly cudnn: string; readonly columns: string }
+  readonly rows: Readonly<Record<string, string>>
+}
+const table = JSON.parse(readFileSync(join(__dirname, '../../bench/results/cudnn.json'), 'utf8')) as Table
+/** Turing multiplies no bf16. */
+const NOTHING = '2080ti bf16'
+const columns = table.about.columns.split(', ')
+const NAMES = ['resnet18', 'unet', 'mobilenetv2']
+
+const bytesIn = (cell: string): number => Number(cell.split('+')[1] ?? 0)
+const cellsOf = (key: string): readonly string[] => table.rows[key]!.split(' ')
+
+test('simulated GPUs plan with what cuDNN wants, where it was asked; others with what the op table bounds', () => {
+  const [resnet] = zooCalls(['resnet18']).filter((c) => c.kind === 'conv2d_bwd_data')
+  const { kind, attrs, shapes, key } = resnet!
+  const wanted = (machine: string): number => machines[machine]!.workspace(kind, attrs, shapes)
+  const bounded = opDef(kind).workspace!(attrs as never, shapes, 4)
+  for (const [column, machine] of ['h200-pcie-141g', 'a100-pcie-40g', '2080ti-pcie-11g'].entries())
+    assert.is(wanted(machine), bytesIn(cellsOf(key)[3 * column]!))
+  assert.is(wanted('v100-pcie-16g'), bounded)
+  const other = { ...shapes, ins: shapes.ins.map((s, i) => (i === 0 ? [7, ...s.slice(1)] : s)) }
+  assert.is(machines['h200-pcie-141g']!.workspace(kind, attrs, other), bounded)
+})
+
+const named = process.env.SPILLWAY_FULL ? undefined : ['resnet18', 'unet']
+
+test('the table has the convolutions of the zoo, with an engine of cuDNN for each', () => {
+  for (const { key } of zooCalls(named)) assert.ok(table.rows[key], key)
+  assert.equal(columns.length, Object.keys(gpus).length * PRECISIONS.length)
+  for (const key of Object.keys(table.rows))
+    cellsOf(key).forEach((c, i) => assert.is(/^\d/.test(c), columns[i] !== NOTHING, `${key}: ${c}`))
+})
+
+const asking = async (): Promise<void> => {
+  const found = process.env.SPILLWAY_FULL ? await whatAsks() : { missing: 'with SPILLWAY_FULL=1' }
+  if ('missing' in found) return void test(`skipped: ${found.missing}`, () => undefined)
+  for (const [i, gpu] of Object.keys(gpus).entries())
+    test(`${gpu}: cuDNN has an engine for each convolution of ${NAMES.join(', ')}`, () => {
+      const { cudnn, answers } = askedOf(gpu, found.library, NAMES)
+      for (const [key, answer] of Object.entries(answers)) {
+        answer.forEach(([engine], p) =>
+          assert.is(/^\d+$/.test(engine), `${gpu} ${PRECISIONS[p]}` !== NOTHING, `${key}: ${answer}`),
+        )
+        if (cudnn === table.about.cudnn)
+          assert.equal(
+            answer.map(([engine, bytes]) => `${engine} ${bytes}`),
+            cellsOf(key)
+              .slice(i * PRECISIONS.length, (i + 1) * PRECISIONS.length)
+              .map((c) => `${c.split('+')[0]} ${bytesIn(c)}`),
+            key,
+          )
+      }
+    })
+}
+
+asking().then(() => test.run())
