@@ -70,8 +70,10 @@ export interface DiceOptions {
   readonly smooth?: number | undefined
   /** -2147483647 to 2147483647; default none @example dice({ ignoreIndex: -100 }) */
   readonly ignoreIndex?: number | undefined
+  /** one for each class; 0 leaves it out; 0 or more; default none @example dice({ weights: [1, 0.5, 2] }) */
+  readonly weights?: readonly number[] | undefined
 }
-const DICE = optionsFor<DiceOptions>()('dice', 'smooth', 'ignoreIndex')
+const DICE = optionsFor<DiceOptions>()('dice', 'smooth', 'ignoreIndex', 'weights')
 /** What `dice` makes: plain data. */
 export interface Dice extends LossOf<'dice'> {}
 /** Dice loss of the output's softmax to class labels, or, of one channel, of its sigmoid to labels of 0 and 1: 1 less how far the two overlap, the mean over the classes, each over the whole batch. @example dice({ smooth: 1 }) */

@@ -219,6 +219,16 @@ struct SoftXentBackward : PlainKernel {
   }
 };
 
+struct LabelNumbers : PlainKernel {
+  static void run(const KernelCall& c) {
+    const View &labels = c.ins[0], &y = c.outs[0];
+#pragma omp parallel for schedule(static) collapse(2)
+    for (int64_t b = 0; b < y.dims[0]; b++)
+      for (int64_t h = 0; h < y.dims[2]; h++)
+        for (int64_t w = 0; w < y.dims[3]; w++) *pixel_of(y, b, h, w) = float(label_at(labels, b, h, w));
+  }
+};
+
 struct DiceSums : PlainKernel {
   static int64_t workspace(const KernelCall& c) { return loss_blocks(c.ins[0]) * 3 * c.ins[0].dims[1] * int64_t(sizeof(double)); }
   template <class T>
@@ -357,6 +367,7 @@ const KernelEntry class_xent = entry<ClassXent>();
 const KernelEntry class_xent_bwd = entry<ClassXentBackward>();
 const KernelEntry soft_xent = entry<SoftXent>();
 const KernelEntry soft_xent_bwd = entry<SoftXentBackward>();
+const KernelEntry label_numbers = entry<LabelNumbers>();
 const KernelEntry dice_sums = entry<DiceSums>();
 const KernelEntry dice_sums_bwd = entry<DiceSumsBackward>();
 const KernelEntry dice = entry<Dice>();

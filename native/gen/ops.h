@@ -153,7 +153,8 @@
   X(all_moments, 181) \
   X(all_sums, 182) \
   X(take_rows, 190) \
-  X(sum_rows, 191)
+  X(sum_rows, 191) \
+  X(label_numbers, 193)
 
 /// Every activation of staging/ops/unary.ts: X(kind); its gradient is kind_bwd.
 #define SPILLWAY_UNARY(X) \
@@ -993,6 +994,10 @@ struct TakeRowsAttrs {
 
 using SumRowsAttrs = TakeRowsAttrs;
 
+struct LabelNumbersAttrs {
+  static LabelNumbersAttrs read(const double*) { return {}; }
+};
+
 // ---------------------------------------------------------------- what the tape reader checks
 
 /// data: rank 4, a box of an activation; whole: dense, origin 0, any rank; any: either.
@@ -1099,8 +1104,8 @@ inline constexpr AttrLimit WeighClassesLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED,
 inline constexpr AttrLimit ClassXentLimits[] = {{0, -2147483648, 2147483647, -UNBOUNDED, UNBOUNDED}, {1, 0, 1, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit ClassXentBwdLimits[] = {{0, -2147483648, 2147483647, -UNBOUNDED, UNBOUNDED}, {1, 0, 1, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit DiceSumsLimits[] = {{0, -2147483648, 2147483647, -UNBOUNDED, UNBOUNDED}};
-inline constexpr AttrLimit DiceLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
-inline constexpr AttrLimit DiceBwdLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit DiceLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit DiceBwdLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit DiceSumsBwdLimits[] = {{0, -2147483648, 2147483647, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit SoftXentLimits[] = {{2, 0, 1, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit SoftXentBwdLimits[] = {{2, 0, 1, -UNBOUNDED, UNBOUNDED}};
@@ -1481,10 +1486,10 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"dice_sums", 146, 2, 2, 1, 1, 1, 0, "i", false, -1, 0, DiceSumsLimits, 1,
      {{"x", Role::data, Element::either, false, false, "sass"}, {"labels", Role::data, Element::i32, false, false, "sass"}},
      {{"sums", Role::whole, Element::real, true, false, "3C"}}},
-    {"dice", 147, 1, 1, 1, 1, 2, 0, "ff", false, -1, 0, DiceLimits, 1,
+    {"dice", 147, 1, 1, 1, 1, 2, 1, "ff", false, -1, 0, DiceLimits, 2,
      {{"sums", Role::whole, Element::real, false, false, "3C"}},
      {{"loss", Role::whole, Element::real, true, false, "1"}}},
-    {"dice_bwd", 148, 1, 1, 1, 1, 2, 0, "ff", false, -1, 0, DiceBwdLimits, 1,
+    {"dice_bwd", 148, 1, 1, 1, 1, 2, 1, "ff", false, -1, 0, DiceBwdLimits, 2,
      {{"sums", Role::whole, Element::real, false, false, "3C"}},
      {{"slopes", Role::whole, Element::real, true, false, "3C"}}},
     {"dice_sums_bwd", 149, 3, 3, 1, 1, 1, 0, "i", false, -1, 0, DiceSumsBwdLimits, 1,
@@ -1562,6 +1567,9 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"sum_rows", 191, 1, 1, 1, 1, 2, 4, "ii", false, -1, -1, SumRowsLimits, 6,
      {{"x", Role::data, Element::either, false, false, "aaaa"}},
      {{"y", Role::data, Element::either, true, false, "ssss"}}},
+    {"label_numbers", 193, 1, 1, 1, 1, 0, 0, "", false, -1, -1, nullptr, 0,
+     {{"labels", Role::data, Element::i32, false, false, "ssss"}},
+     {{"y", Role::data, Element::real, true, false, "ssss"}}},
 };
 
 /// Null when no operator has this wire number.

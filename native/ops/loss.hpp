@@ -1,10 +1,11 @@
-// Legality of cross-entropy: x [B,C,H,W], labels [B,1,H,W], loss [1]; and the losses per element as functions of an element and
+// Legality of cross-entropy and Dice: x [B,C,H,W], labels [B,1,H,W], loss [1]; and the losses per element as functions of an element and
 // its target, one definition for all devices: a line of the table in staging/ops/loss.ts and a struct of its operator's name are a
 // loss. One with options is made from its attributes.
 #pragma once
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <type_traits>
 
 #include "ops/both.hpp"
@@ -40,13 +41,6 @@ inline Status check_count_classes(const KernelCall& c) {
   return is_matrix(c.outs[0], 2, CountClassesAttrs::read(c.attrs).classes) ? Status{} : refuse(c, "what is counted must be [2,classes]");
 }
 
-inline Status check_weigh_classes(const KernelCall& c) {
-  const int64_t classes = c.ins[0].dims[1];
-  if (!is_matrix(c.ins[0], 2, classes)) return refuse(c, "what is counted must be [2,C]");
-  if (!is_vector(c.outs[0], classes)) return refuse(c, "the factors must be [C]");
-  return c.n_attrs == 0 || c.n_attrs == classes ? Status{} : refuse(c, "there must be a weight for each class");
-}
-
 inline Status check_class_factors(const KernelCall& c) {
   return is_vector(c.ins[2], c.ins[0].dims[1]) ? Status{} : refuse(c, "the factors must be [C]");
 }
@@ -68,6 +62,25 @@ SPILLWAY_BOTH inline double dice_sigmoid(double x) {
   return (x >= 0 ? 1 : e) / (1 + e);
 }
 
+/// After `fields` others, weights of classes: none, or one for each, not all of which are 0.
+inline Status check_class_weights(const KernelCall& c, int64_t fields, int64_t classes) {
+  if (c.n_attrs == fields) return {};
+  if (c.n_attrs != fields + classes) return refuse(c, "there must be a weight for each class");
+  const double* const weights = c.attrs + fields;
+  return std::any_of(weights, weights + classes, [](double w) { return w > 0; }) ? Status{} : refuse(c, "a weight of a class must be above 0");
+}
+
+inline Status check_weigh_classes(const KernelCall& c) {
+  const int64_t classes = c.ins[0].dims[1];
+  if (!is_matrix(c.ins[0], 2, classes)) return refuse(c, "what is counted must be [2,C]");
+  if (!is_vector(c.outs[0], classes)) return refuse(c, "the factors must be [C]");
+  return check_class_weights(c, 0, classes);
+}
+
+inline Status check_label_numbers(const KernelCall& c) {
+  return is_activation(c.ins[0]) && c.ins[0].dims[1] == 1 && same_box(c.outs[0], c.ins[0]) ? Status{} : refuse(c, "labels and numbers must be [B,1,H,W]");
+}
+
 inline bool is_class_sums(const View& sums, const View& x) { return is_matrix(sums, 3, x.dims[1]); }
 
 inline Status check_dice_sums(const KernelCall& c) {
@@ -78,6 +91,21 @@ inline Status check_dice_sums(const KernelCall& c) {
 inline Status check_dice_sums_bwd(const KernelCall& c) {
   if (Status s = check_softmax_xent_bwd(c); !s.ok()) return s;
   return is_class_sums(c.ins[2], c.ins[0]) ? Status{} : refuse(c, "the slopes must be [3,C]");
+}
+
+constexpr int64_t DICE_FIELDS = 2;
+
+inline Status check_dice(const KernelCall& c) {
+  const View& sums = c.ins[0];
+  if (!is_class_sums(sums, sums)) return refuse(c, "the sums must be [3,C]");
+  if (!is_vector(c.outs[0], 1)) return refuse(c, "the loss must be [1]");
+  return check_class_weights(c, DICE_FIELDS, sums.dims[1]);
+}
+
+inline Status check_dice_bwd(const KernelCall& c) {
+  const View& sums = c.ins[0];
+  if (!is_class_sums(sums, sums) || !is_class_sums(c.outs[0], sums)) return refuse(c, "the sums and slopes must be [3,C]");
+  return check_class_weights(c, DICE_FIELDS, sums.dims[1]);
 }
 
 /// A count as two numbers, each small enough that floats add up those of all tiles without rounding.
@@ -142,23 +170,30 @@ struct SoftXentTerms {
   SPILLWAY_BOTH double share(double target, int64_t classes) const { return (1 - smoothing) * target + smoothing / double(classes); }
 };
 
-/// Dice: of each class, what is given where it is the label, what is given in all, how many labels it has.
+/// Dice: of each class, what is given where it is the label, what is given in all, how many labels it has. `class_weights` are those of
+/// the attributes, wherever they can be read.
 template <class Real>
 struct DiceTerms {
   double smooth, weight;
   int64_t classes;
   const Real* sums;
-  explicit DiceTerms(const KernelCall& c)
-      : smooth(DiceAttrs::read(c.attrs).smooth), weight(DiceAttrs::read(c.attrs).weight), classes(c.ins[0].dims[1]), sums(static_cast<const Real*>(c.ins[0].data)) {}
+  const double* class_weights;
+  /// Of the weights: without any, each class is 1.
+  double total;
+  DiceTerms(const KernelCall& c, const double* class_weights_)
+      : smooth(DiceAttrs::read(c.attrs).smooth), weight(DiceAttrs::read(c.attrs).weight), classes(c.ins[0].dims[1]), sums(static_cast<const Real*>(c.ins[0].data)),
+        class_weights(c.n_attrs > DICE_FIELDS ? class_weights_ : nullptr), total(c.n_attrs > DICE_FIELDS ? std::accumulate(c.attrs + DICE_FIELDS, c.attrs + c.n_attrs, 0.0) : double(classes)) {}
+  explicit DiceTerms(const KernelCall& c) : DiceTerms(c, c.attrs + DICE_FIELDS) {}
+  SPILLWAY_BOTH double class_weight(int64_t k) const { return class_weights != nullptr ? class_weights[k] : 1; }
   SPILLWAY_BOTH double shared(int64_t k) const { return 2 * double(sums[k]) + smooth; }
   SPILLWAY_BOTH double all(int64_t k) const { return double(sums[classes + k]) + double(sums[2 * classes + k]) + smooth; }
   SPILLWAY_BOTH double value() const {
     double overlap = 0;
-    for (int64_t k = 0; k < classes; k++) overlap += all(k) > 0 ? shared(k) / all(k) : 1;
-    return weight * (1 - overlap / double(classes));
+    for (int64_t k = 0; k < classes; k++) overlap += class_weight(k) * (all(k) > 0 ? shared(k) / all(k) : 1);
+    return weight * (1 - overlap / total);
   }
-  SPILLWAY_BOTH double slope_of_shared(int64_t k) const { return all(k) > 0 ? -2 * weight / double(classes) / all(k) : 0; }
-  SPILLWAY_BOTH double slope_of_given(int64_t k) const { return all(k) > 0 ? weight / double(classes) * shared(k) / (all(k) * all(k)) : 0; }
+  SPILLWAY_BOTH double slope_of_shared(int64_t k) const { return all(k) > 0 ? -2 * weight / total * class_weight(k) / all(k) : 0; }
+  SPILLWAY_BOTH double slope_of_given(int64_t k) const { return all(k) > 0 ? weight / total * class_weight(k) * shared(k) / (all(k) * all(k)) : 0; }
 };
 
 /// What all losses per element begin with; a loss's own options follow.

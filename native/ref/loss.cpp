@@ -170,6 +170,15 @@ struct SoftXentBackward {
   }
 };
 
+struct LabelNumbers {
+  template <class T>
+  static void run(const KernelCall& c) {
+    const Tensor<int32_t> labels(c.ins[0]);
+    const Tensor<T> y(c.outs[0]);
+    each_pixel(c.outs[0], [&](int64_t b, int64_t h, int64_t w) { y.global(b, 0, h, w) = T(labels.global(b, 0, h, w)); });
+  }
+};
+
 /// The labels that a call of Dice takes.
 struct DiceLabels {
   int64_t ignored;
@@ -289,6 +298,7 @@ const KernelEntry class_xent = entry<ClassXent>();
 const KernelEntry class_xent_bwd = entry<ClassXentBackward>();
 const KernelEntry soft_xent = entry<SoftXent>();
 const KernelEntry soft_xent_bwd = entry<SoftXentBackward>();
+const KernelEntry label_numbers = entry<LabelNumbers>();
 const KernelEntry dice_sums = entry<DiceSums>();
 const KernelEntry dice_sums_bwd = entry<DiceSumsBackward>();
 const KernelEntry dice = entry<Dice>();

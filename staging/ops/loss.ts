@@ -17,13 +17,14 @@ import {
   type GradContext,
   listedAttrs,
   pixels,
+  pointwise,
   type OperandDef,
   type OpDef,
   type Shapes,
   wholeChannels,
   type Sizes,
 } from './op'
-import { checked, elements, expectRank, expectShape, firstIn, legal, partialSums, perElement } from './rules'
+import { checked, elements, expectRank, expectShape, firstIn, firstOut, legal, partialSums, perElement } from './rules'
 
 const loss: OperandDef = { name: 'loss', role: 'whole', dims: [1], merge: 'sum', drawn: 'one' }
 
@@ -79,30 +80,28 @@ export const countClasses = defineOp({
 })
 
 /** What an op of the loss calls the weights of classes. */
-const CLASS_WEIGHT = 'weight'
+const CLASS_WEIGHT = 'classWeight'
+const classWeights = { [CLASS_WEIGHT]: { least: 0 } } as const
+/** None, or one for each class, not all of which are 0. */
+const weightsFit = (a: AnyAttrs, classes: number) => (): string | undefined => {
+  const weights = attrsListed(CLASS_WEIGHT, a)
+  if (weights.length === 0) return undefined
+  if (weights.length !== classes) return `${weights.length} weights are given; legal are ${classes}, one for each class`
+  return weights.every((w) => w === 0) ? 'all weights of classes are 0; legal is at least one above it' : undefined
+}
 
 export const weighClasses = defineOp({
   kind: 'weigh_classes',
   wire: 143,
   fields: {},
-  rest: { [CLASS_WEIGHT]: { least: 0 } },
+  rest: classWeights,
   anchor: 0,
   ins: [{ name: 'counted', role: 'whole' }],
   outs: [{ name: 'factors', role: 'whole' }],
-  what: 'counted `[2,C]` as `count_classes` has it; factors `[C]` = weight / Σ weight·count over the classes; all weights 1 where none is given, all factors 0 where the sum is',
+  what: 'counted `[2,C]` as `count_classes` has it; factors `[C]` = classWeight / Σ classWeight·count over the classes; all weights 1 where none is given, all factors 0 where the sum is',
   shape: (a, [given]) => {
     const classes = given![1] ?? 1
-    const weights = attrsListed(CLASS_WEIGHT, a).length
-    return checked(
-      [
-        expectShape('what is counted', given!, [2, classes]),
-        () =>
-          weights === 0 || weights === classes
-            ? undefined
-            : `${weights} weights are given; legal are ${classes}, one for each class`,
-      ],
-      () => legal([classes]),
-    )
+    return checked([expectShape('what is counted', given!, [2, classes]), weightsFit(a, classes)], () => legal([classes]))
   },
   flops: perElement(2, firstIn),
 })
@@ -229,6 +228,22 @@ export const softXentBwd = defineOp({
   shape: (a, [x, target]) => sharesFit(a, x!, target!, x!),
 })
 
+// ---------------------------------------------------------------- labels of two classes
+
+/** What compares with numbers, in a sum with Dice of one channel, reads its labels by this. */
+export const labelNumbers = defineOp({
+  kind: 'label_numbers',
+  wire: 193,
+  fields: {},
+  anchor: 'out',
+  ins: [{ ...labels, access: () => pointwise }],
+  outs: [{ ...data('y'), float: true }],
+  what: 'labels `[B,1,H,W]` i32; y = they as numbers',
+  shape: (_, [given]) =>
+    checked([expectRank('labels', given!, 4), () => expectShape('labels', given!, labelsOf(given!))()], () => legal(given!)),
+  flops: perElement(1, firstOut),
+})
+
 // ---------------------------------------------------------------- dice
 
 /** Of each class: what is given where it is the label, what is given in all, how many labels it has. */
@@ -276,11 +291,12 @@ export const dice = defineOp({
   wire: 147,
   fields: diceFields,
   limits: diceLimits,
+  rest: classWeights,
   anchor: 0,
   ins: [classSums],
   outs: [{ name: 'loss', role: 'whole', dims: [1] }],
-  what: 'loss `[1]` = weight·(1 − mean over the classes of (2·sums[0] + smooth) / (sums[1] + sums[2] + smooth)); a class without any of these counts as 1',
-  shape: () => legal([1]),
+  what: 'loss `[1]` = weight·(1 − mean over the classes of (2·sums[0] + smooth) / (sums[1] + sums[2] + smooth)), each class as often as classWeight says where weights are given; a class without any of these counts as 1',
+  shape: (a, [sums]) => checked([weightsFit(a, sums![1] ?? 1)], () => legal([1])),
   backward: gradientOf('dice_bwd'),
   flops: perElement(2, firstIn),
 })
@@ -290,11 +306,12 @@ export const diceBwd = defineOp({
   wire: 148,
   fields: diceFields,
   limits: diceLimits,
+  rest: classWeights,
   anchor: 0,
   ins: [classSums],
   outs: [{ ...classSums, name: 'slopes' }],
   what: 'the gradient of it by each of the sums; 0 for the last, which are labels',
-  shape: (_, [sums]) => legal(sums!),
+  shape: (a, [sums]) => checked([weightsFit(a, sums![1] ?? 1)], () => legal(sums!)),
   flops: perElement(2, firstIn),
 })
 
@@ -379,7 +396,11 @@ export const LOSSES = {
     op: 'dice',
     summed: 'dice_sums',
     labels: true,
-    options: { smooth: { least: 0, default: 1e-5 }, ignoreIndex: { ...ignoreIndex, whole: true, default: 'none' } },
+    options: {
+      smooth: { least: 0, default: 1e-5 },
+      ignoreIndex: { ...ignoreIndex, whole: true, default: 'none' },
+      weights: { least: 0, default: 'none', list: true, flag: 'classWeights', about: 'one for each class; 0 leaves it out' },
+    },
     about:
       "Dice loss of the output's softmax to class labels, or, of one channel, of its sigmoid to labels of 0 and 1: 1 less how far the two overlap, the mean over the classes, each over the whole batch. @example dice({ smooth: 1 })",
   },
@@ -480,7 +501,7 @@ const tableBy = (ops: readonly LossOp[], op: LossOp): PlainLoss | undefined => {
   })
   if (kind === undefined) return undefined
   const made = ops.filter((o) => o.phase !== 'loss' && o.outs.some((v) => op.ins.includes(v)))
-  const weights = attrsListed(CLASS_WEIGHT, made.find((o) => o.kind === weighClasses.kind)?.attrs ?? {})
+  const weights = [...made, op].flatMap((o) => attrsListed(CLASS_WEIGHT, o.attrs))
   const { ignoreIndex, labelSmoothing, ...attrs } = { ...made.find((o) => o.kind === diceSums.kind)?.attrs, ...op.attrs }
   return lossWith(kind, {
     ...chosenBy(LOSSES[kind].options, {
@@ -538,6 +559,10 @@ const plainEntry = (l: PlainLoss): Either<GraphError, LossEntry> => {
 /** With what a loss compares. */
 const comparesWith = (e: LossEntry): string => (e.labels ? 'class labels' : e.shares ? 'shares of classes' : 'numbers')
 
+/** Dice beside what compares with a sigmoid: of one channel both take labels of 0 and 1. */
+const isOfMarks = (entries: readonly LossEntry[]): boolean =>
+  entries.some((e) => e.logits) && entries.some((e) => e.summed) && entries.every((e) => e.logits || e.summed)
+
 /** Its parts compare with one target. */
 const sumEntry = ({ parts }: LossSum): Either<GraphError, LossEntry> => {
   const name = 'a sum of losses'
@@ -549,18 +574,29 @@ const sumEntry = ({ parts }: LossSum): Either<GraphError, LossEntry> => {
     traverseArray(plainEntry),
     chain((entries) => {
       const [first] = entries
-      const other = entries.findIndex((e) => comparesWith(e) !== comparesWith(first!))
+      const ofMarks = isOfMarks(entries)
+      const other = ofMarks ? -1 : entries.findIndex((e) => comparesWith(e) !== comparesWith(first!))
+      const nameAt = (i: number): string => lossName((parts as LossSum['parts'])[i]![1])
       if (other >= 0)
         return notLegal(
           name,
-          `'${lossName(parts[0]![1])}' compares with ${comparesWith(first!)} and '${lossName(parts[other]![1])}' with ${comparesWith(entries[other]!)}`,
+          `'${nameAt(0)}' compares with ${comparesWith(first!)} and '${nameAt(other)}' with ${comparesWith(entries[other]!)}`,
           'losses that compare with the same',
+        )
+      const ignoring = (parts as LossSum['parts']).findIndex(
+        ([, p]) => typeof p === 'object' && 'ignoreIndex' in p && p.ignoreIndex !== undefined,
+      )
+      if (ofMarks && ignoring >= 0)
+        return notLegal(
+          name,
+          `'${nameAt(ignoring)}' ignores labels, and '${nameAt(entries.findIndex((e) => e.logits))}' beside it takes all`,
+          'no ignoreIndex there',
         )
       return right<GraphError, LossEntry>({
         op: 'sum',
         about: '',
         options: {},
-        ...(first!.labels ? { labels: true } : {}),
+        ...(ofMarks || first!.labels ? { labels: true } : {}),
         ...(first!.shares ? { shares: true } : {}),
         ...(entries.some((e) => e.logits) ? { logits: true } : {}),
         ...(entries.every((e) => e.symmetric) ? { symmetric: true } : {}),
@@ -582,7 +618,7 @@ export const readsTarget = (l: Loss): boolean =>
 export const targetOf = (e: Pick<LossEntry, 'labels'>, output: Sizes): Sizes => (e.labels ? labelsOf(output) : output)
 
 /** A loss that is no sum, times a weight: the calls that it is, the last of which gives it. */
-const callsOf = (l: PlainLoss, output: Sizes, weight: number, constant: number): readonly LossCall[] => {
+const callsOf = (l: PlainLoss, output: Sizes, weight: number, constant: number, ofMarks: boolean): readonly LossCall[] => {
   if (isOwn(l)) return [...l.calls, { op: OWN_MEAN, attrs: { count: elements(output), weight, constant: 0 }, reads: [l.of] }]
   const e: LossEntry = LOSSES[typeof l === 'string' ? l : l.kind]
   const given = typeof l === 'string' ? {} : l
@@ -593,7 +629,7 @@ const callsOf = (l: PlainLoss, output: Sizes, weight: number, constant: number):
   if (e.summed !== undefined)
     return [
       { op: e.summed, attrs: { ignoreIndex }, reads: both },
-      { op: e.op, attrs: { ...others, weight }, reads: [0] },
+      { op: e.op, attrs: { ...others, weight, ...listedAttrs(CLASS_WEIGHT, weights ?? []) }, reads: [0] },
     ]
   if (e.weighed !== undefined && (weights !== undefined || own.labelSmoothing !== undefined))
     return [
@@ -607,7 +643,12 @@ const callsOf = (l: PlainLoss, output: Sizes, weight: number, constant: number):
       { op: e.counted, attrs: { ignoreIndex, weight }, reads: [...both, 0] },
     ]
   const count = elements(e.shares ? labelsOf(output) : targetOf(e, output))
-  return [{ op: e.op, attrs: { count, weight, ...(e.labels || e.shares ? {} : { constant }), ...own }, reads: both }]
+  const attrs = { count, weight, ...(e.labels || e.shares ? {} : { constant }), ...own }
+  if (!ofMarks) return [{ op: e.op, attrs, reads: both }]
+  return [
+    { op: labelNumbers.kind, attrs: {}, reads: ['target'] },
+    { op: e.op, attrs, reads: ['output', 0] },
+  ]
 }
 
 /** The calls of each part of a loss, times a weight, and what the part is called where there are several. */
@@ -619,9 +660,10 @@ export const lossCalls = (
 ): readonly { readonly name: string; readonly calls: readonly LossCall[] }[] => {
   const parts = partsOf(l)
   const names = parts.map(([, part]) => lossName(part))
+  const ofMarks = isOfMarks(names.map((n): LossEntry => (n === 'own' ? OWN_ENTRY : LOSSES[n])))
   return parts.map(([share, part], i) => {
     const own = names.filter((n) => n === names[i]).length > 1 ? `${names[i]}.${i}` : names[i]!
-    return { name: parts.length > 1 ? `.${own}` : '', calls: callsOf(part, output, share * weight, constant) }
+    return { name: parts.length > 1 ? `.${own}` : '', calls: callsOf(part, output, share * weight, constant, ofMarks) }
   })
 }
 

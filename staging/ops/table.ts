@@ -17,7 +17,7 @@ import { groupNormStats, groupNormApply, groupNormBwdReduce, groupNormBwdData } 
 import { joinStats, joinedNorm, joinedNormBwdReduce, joinedNormBwdData } from './joinednorm'
 import { layerNorm, layerNormBwdData, layerNormBwdWeights } from './layernorm'
 import { linear, linearBwdData, linearBwdWeights } from './linear'
-import { countLabels, countClasses, weighClasses, softmaxXent, softmaxXentBwd, softmaxXentCounted, softmaxXentCountedBwd, classXent, classXentBwd, softXent, softXentBwd, diceSums, diceSumsBwd, dice, diceBwd, elementLossOps } from './loss'
+import { countLabels, countClasses, weighClasses, softmaxXent, softmaxXentBwd, softmaxXentCounted, softmaxXentCountedBwd, classXent, classXentBwd, softXent, softXentBwd, labelNumbers, diceSums, diceSumsBwd, dice, diceBwd, elementLossOps } from './loss'
 import { lrn, lrnBwd } from './lrn'
 import { multiply, multiplyBwdData, multiplyBwdSpace, multiplyBwdChannels, scale, scaleBwdData, scaleBwdWeights } from './multiply'
 import { updateOps, steeredOps, meanOverSteps } from './optimizer'
@@ -99,6 +99,7 @@ const entries: readonly OpDef[] = [
   classXentBwd,
   softXent,
   softXentBwd,
+  labelNumbers,
   diceSums,
   diceSumsBwd,
   dice,

@@ -5,7 +5,23 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { conv2d, crossEntropy, crossEntropyWith, dice, huber, l1, type Loss, model, mse, relu, seq, sgd, sumOf } from '../../dsl'
+import {
+  bceWithLogits,
+  conv2d,
+  crossEntropy,
+  crossEntropyWith,
+  dice,
+  focal,
+  huber,
+  l1,
+  type Loss,
+  model,
+  mse,
+  relu,
+  seq,
+  sgd,
+  sumOf,
+} from '../../dsl'
 import { addonFile } from '../../src/device/native'
 import { evaluate } from '../../src/predict/evaluator'
 import type { TrainResult } from '../../src/train/result'
@@ -38,7 +54,7 @@ const near = (got: number, expected: number, within: number): void =>
   assert.ok(Math.abs(got - expected) <= within * Math.abs(expected), `${got} is not near ${expected}`)
 
 const entropy = crossEntropyWith({ ignoreIndex: 255, weights: [1, 2, 3, 4] })
-const overlap = dice({ ignoreIndex: 255, smooth: 1 })
+const overlap = dice({ ignoreIndex: 255, smooth: 1, weights: [0, 1, 1, 2] })
 const both = sumOf(entropy, [0.5, overlap])
 
 for (const [name, loss] of Object.entries({ dice: overlap, both }))
@@ -54,15 +70,15 @@ for (const [name, loss] of Object.entries({ dice: overlap, both }))
     })
   })
 
-test('dice of one channel: tiled as whole, as ref in double, evaluated as two classes', async () => {
+const ofOneChannel = async (ofMarks: Loss, ignored: number): Promise<void> => {
   const net = model([2, 3, SIZE, SIZE], seq(conv2d('a', 8, 3), relu(), conv2d('b', 8, 3), relu(), conv2d('head', 1, 1)))
   const marked = mkdtempSync(join(root, 'marked-'))
-  const marks = labels.map((l) => (l === 255 ? 255 : l > 1 ? 1 : 0))
+  const marks = labels.map((l) => (l === 255 ? ignored : l > 1 ? 1 : 0))
   writeFileSync(join(marked, 'input.npy'), npy('<f4', [2, 3, SIZE, SIZE], new Uint8Array(image.buffer)))
   writeFileSync(join(marked, 'target.npy'), npy('|u1', [2, SIZE, SIZE], marks))
   const save = join(root, 'marked.safetensors')
   const of = (strategy: StrategyName, machine: MachineName = DEVICE): Promise<TrainResult> => {
-    const o = { loss: overlap, optimizer, machine }
+    const o = { loss: ofMarks, optimizer, machine }
     const budget = strategy === 'in-core' ? undefined : smallestBudget(net, strategy, o)
     return trained(net, staged(net, { ...o, strategy, budget }), { data: marked, steps: 2, save })
   }
@@ -75,7 +91,7 @@ test('dice of one channel: tiled as whole, as ref in double, evaluated as two cl
     near(tiled.losses[i]!, l, 1e-5)
   })
   for (const as of ['values', 'classes'] as const) {
-    const plan = staged(net, { mode: 'evaluate', loss: overlap, as })
+    const plan = staged(net, { mode: 'evaluate', loss: ofMarks, as })
     const { metrics, perClass } = await evaluate(net, plan, { weights: save, data: marked, metrics: ['accuracy', 'dice'] })
     assert.is(perClass!['dice']!.length, 2)
     assert.ok(metrics['accuracy']! > 0 && metrics['accuracy']! < 1)
@@ -86,7 +102,13 @@ test('dice of one channel: tiled as whole, as ref in double, evaluated as two cl
     () => assert.unreachable(),
     (e: Error) => assert.match(e.message, /2 is no class of 2 \(0 to 1\)/),
   )
-})
+}
+
+for (const [name, ofMarks, ignored] of [
+  ['dice', dice({ ignoreIndex: 255, smooth: 1 }), 255],
+  ['dice beside what compares with numbers', sumOf([0.5, bceWithLogits], dice(), focal()), 0],
+] as const)
+  test(`${name} of one channel: tiled as whole, as ref in double, evaluated as two classes`, () => ofOneChannel(ofMarks, ignored))
 
 test('plans that swap and recompute give the bits of in-core', async () => {
   await sameBits({ loss: dice() })
@@ -124,6 +146,15 @@ test('what compares with other targets is no sum, in words', () => {
     () => sumOf(crossEntropy, mse),
     "'a sum of losses': 'cross-entropy' compares with class labels and 'mse' with numbers; legal is losses that compare with the same",
   )
+  assert.throws(
+    () => sumOf(bceWithLogits, dice({ ignoreIndex: 255 })),
+    "'a sum of losses': 'dice' ignores labels, and 'bce-with-logits' beside it takes all; legal is no ignoreIndex there",
+  )
+  assert.throws(
+    () => staged(trunk, { loss: dice({ weights: [0, 0, 0, 0] }) }),
+    /all weights of classes are 0; legal is at least one above it/,
+  )
+  assert.throws(() => staged(trunk, { loss: dice({ weights: [1, 2] }) }), /2 weights are given; legal are 4, one for each class/)
   assert.throws(() => sumOf(crossEntropy, [Number.NaN, dice()]), /part 1 is/)
   assert.throws(() => sumOf(crossEntropy, 'dise' as 'dice'), /there is no loss 'dise'; legal are/)
   assert.throws(
@@ -141,6 +172,10 @@ test('on the command line: --loss a+0.5*b', async () => {
   const [code, words] = await said('--loss', 'cross-entropy+dice', '--delta', '1')
   assert.equal([code, words], [2, '--delta belongs to --loss huber'])
   assert.is((await said('--loss', 'cross-entropy+mse'))[0], 2)
+  assert.equal(await said('--loss', 'dice', '--class-weights', '0,1'), [
+    2,
+    "layer 'loss' (dice): 2 weights are given; legal are 4, one for each class",
+  ])
 })
 
 test.run()

@@ -100,9 +100,15 @@ test('losses compare with targets of their own shape', () => {
   assert.equal(rule('softmax_xent_counted', { ignoreIndex: 255, weight: 1 }, [x, [2, 1, 4, 5], [2]]), [[1]])
   assert.equal(rule('count_classes', { ignoreIndex: 255, classes: 3 }, [[2, 1, 4, 5]]), [[2, 3]])
   assert.equal(rule('weigh_classes', {}, [[2, 3]]), [[3]])
-  assert.equal(rule('weigh_classes', { weight0: 1, weight1: 2, weight2: 0 }, [[2, 3]]), [[3]])
-  assert.is(rule('weigh_classes', { weight0: 1, weight1: 2 }, [[2, 3]]), '2 weights are given; legal are 3, one for each class')
-  assert.is(rule('weigh_classes', { weight0: 1, weight1: -2, weight2: 0 }, [[2, 3]]), 'weight1 is -2; legal is 0 or more')
+  assert.equal(rule('weigh_classes', { classWeight0: 1, classWeight1: 2, classWeight2: 0 }, [[2, 3]]), [[3]])
+  assert.is(
+    rule('weigh_classes', { classWeight0: 1, classWeight1: 2 }, [[2, 3]]),
+    '2 weights are given; legal are 3, one for each class',
+  )
+  assert.is(
+    rule('weigh_classes', { classWeight0: 1, classWeight1: -2, classWeight2: 0 }, [[2, 3]]),
+    'classWeight1 is -2; legal is 0 or more',
+  )
   const smoothed = { ignoreIndex: -1, labelSmoothing: 0.1, weight: 1 }
   assert.equal(rule('class_xent', smoothed, [x, [2, 1, 4, 5], [3]]), [[1]])
   assert.is(

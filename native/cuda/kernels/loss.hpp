@@ -127,24 +127,31 @@ struct Kernel<OpKind::count_classes> : OwnKernel {
   }
 };
 
+/// As many weights of classes as go into a kernel's parameters.
+constexpr int64_t WEIGHTS_PIECE = 128;
+struct ClassWeights {
+  double at[WEIGHTS_PIECE];
+};
+
+/// Those of the attributes after `fields` others, or 1 where there are none, to where kernels read them.
+template <class Real, class Exec>
+void put_class_weights(Exec& exec, const KernelCall& c, int64_t fields, int64_t classes, Real* to) {
+  for (int64_t first = 0; first < classes; first += WEIGHTS_PIECE) {
+    const int64_t n = classes - first < WEIGHTS_PIECE ? classes - first : WEIGHTS_PIECE;
+    ClassWeights weights{};
+    for (int64_t i = 0; i < n; i++) weights.at[i] = c.n_attrs > fields ? c.attrs[fields + first + i] : 1.0;
+    exec.each(n, [=] SPILLWAY_BOTH(uint32_t i) { to[first + i] = Real(weights.at[i]); });
+  }
+}
+
 template <>
 struct Kernel<OpKind::weigh_classes> : OwnKernel {
-  /// As many weights as go into a kernel's parameters.
-  static constexpr int64_t PIECE = 128;
-  struct Weights {
-    float at[PIECE];
-  };
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const int64_t classes = c.ins[0].dims[1];
     const float* const counted = floats(c.ins[0]);
     float* const factors = floats(c.outs[0]);
-    for (int64_t first = 0; first < classes; first += PIECE) {
-      const int64_t n = classes - first < PIECE ? classes - first : PIECE;
-      Weights weights{};
-      for (int64_t i = 0; i < n; i++) weights.at[i] = c.n_attrs > 0 ? float(c.attrs[first + i]) : 1.0f;
-      exec.each(n, [=] SPILLWAY_BOTH(uint32_t i) { factors[first + i] = weights.at[i]; });
-    }
+    put_class_weights(exec, c, 0, classes, factors);
     exec.each(1, [=] SPILLWAY_BOTH(uint32_t) {
       double total = 0;
       for (int64_t k = 0; k < classes; k++) total += double(factors[k]) * ops::counted_number(counted + k, counted + classes + k);
@@ -227,6 +234,16 @@ struct Kernel<OpKind::soft_xent_bwd> : OwnKernel {
   }
 };
 
+template <>
+struct Kernel<OpKind::label_numbers> : OwnKernel {
+  template <class T, class Exec>
+  static void run(Exec& exec, const KernelCall& c) {
+    const Labels labels(c.ins[0]);
+    const Pixels y(c.outs[0]);
+    exec.each(ops::pixels(c.outs[0]), [=] SPILLWAY_BOTH(uint32_t pixel) { y.at(pixel)[0] = float(labels.at(pixel)); });
+  }
+};
+
 /// The labels that a call of Dice takes.
 struct DiceLabels {
   Labels labels;
@@ -295,26 +312,37 @@ struct Kernel<OpKind::dice_sums_bwd> : OwnKernel {
   }
 };
 
-template <>
-struct Kernel<OpKind::dice> : OwnKernel {
-  template <class T, class Exec>
-  static void run(Exec& exec, const KernelCall& c) {
-    const ops::DiceTerms<float> terms(c);
-    float* const loss = floats(c.outs[0]);
-    exec.each(1, [=] SPILLWAY_BOTH(uint32_t) { loss[0] = float(terms.value()); });
+/// What Dice makes of its sums, beside its weights of classes in the workspace.
+struct DiceKernel : OwnKernel {
+  static int64_t workspace(const KernelCall& c) { return (c.n_attrs - ops::DICE_FIELDS) * int64_t(sizeof(double)); }
+  template <class Exec>
+  static ops::DiceTerms<float> terms(Exec& exec, const KernelCall& c) {
+    double* const weights = static_cast<double*>(c.workspace);
+    if (c.n_attrs > ops::DICE_FIELDS) put_class_weights(exec, c, ops::DICE_FIELDS, c.ins[0].dims[1], weights);
+    return ops::DiceTerms<float>(c, weights);
   }
 };
 
 template <>
-struct Kernel<OpKind::dice_bwd> : OwnKernel {
+struct Kernel<OpKind::dice> : DiceKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
-    const ops::DiceTerms<float> terms(c);
+    const ops::DiceTerms<float> sums = terms(exec, c);
+    float* const loss = floats(c.outs[0]);
+    exec.each(1, [=] SPILLWAY_BOTH(uint32_t) { loss[0] = float(sums.value()); });
+  }
+};
+
+template <>
+struct Kernel<OpKind::dice_bwd> : DiceKernel {
+  template <class T, class Exec>
+  static void run(Exec& exec, const KernelCall& c) {
+    const ops::DiceTerms<float> sums = terms(exec, c);
     float* const slopes = floats(c.outs[0]);
-    const int64_t classes = terms.classes;
+    const int64_t classes = sums.classes;
     exec.each(classes, [=] SPILLWAY_BOTH(uint32_t k) {
-      slopes[k] = float(terms.slope_of_shared(k));
-      slopes[classes + k] = float(terms.slope_of_given(k));
+      slopes[k] = float(sums.slope_of_shared(k));
+      slopes[classes + k] = float(sums.slope_of_given(k));
       slopes[2 * classes + k] = 0;
     });
   }

@@ -52,6 +52,16 @@ Family flatten_family(Random& r) {
 }
 const Listed flatten_listed{"flatten", flatten_family, 15};
 
+/// Of each class, none of it or some; or nothing at all.
+std::vector<double> class_weights(Random& r, int64_t classes) {
+  std::vector<double> weights;
+  if (r.between(0, 3) > 0) {
+    for (int64_t k = 0; k < classes; k++) weights.push_back(r.pick({0.0, 0.25, 1.0, 3.0}));
+    weights[size_t(r.between(0, int(classes) - 1))] = 2;
+  }
+  return weights;
+}
+
 Family class_loss_family(Random& r) {
   Family f;
   const Dims in = image(r), places{in[0], 1, in[2], in[3]};
@@ -67,10 +77,7 @@ Family class_loss_family(Random& r) {
   const Call some_back{OpKind::softmax_xent_counted_bwd, some.attrs, some.ins, {tensor(Array(in))}, 0};
   const double nothing = r.pick({-2147483648.0, ignored});
   const Call classes{OpKind::count_classes, {nothing, double(in[1])}, {labels}, {parameter(Array(Dims{2, in[1], 1, 1}), 2)}, 0};
-  std::vector<double> weights;
-  if (r.between(0, 3) > 0)
-    for (int64_t k = 0; k < in[1]; k++) weights.push_back(r.pick({0.0, 0.25, 1.0, 3.0}));
-  const Call weigh{OpKind::weigh_classes, weights, {parameter(reference(classes)[0], 2)}, {parameter(Array(Dims{in[1], 1, 1, 1}), 1)}, 0};
+  const Call weigh{OpKind::weigh_classes, class_weights(r, in[1]), {parameter(reference(classes)[0], 2)}, {parameter(Array(Dims{in[1], 1, 1, 1}), 1)}, 0};
   const Operand factors = parameter(reference(weigh)[0], 1);
   const Call weighed{OpKind::class_xent, {nothing, r.pick({0.0, 0.1, 1.0}), attrs[1]}, {tensor(x), labels, factors}, {parameter(Array(), 1)}, 0};
   const Call weighed_back{OpKind::class_xent_bwd, weighed.attrs, weighed.ins, {tensor(Array(in))}, 0};
@@ -90,12 +97,15 @@ Family dice_family(Random& r) {
   const Operand labels = labelled(r.labels(places, in[1] == 1 ? 2 : in[1]));
   const Call sums{OpKind::dice_sums, {r.pick({-2147483648.0, 0.0, 1.0})}, {tensor(x), labels}, {parameter(Array(per_class), 2)}, 0};
   const Array summed = reference(sums)[0];
-  const Call dice{OpKind::dice, {r.pick({1e-5, 1.0}), r.pick({1.0, 2.5})}, {parameter(summed, 2)}, {parameter(Array(), 1)}, 0};
+  std::vector<double> attrs{r.pick({1e-5, 1.0}), r.pick({1.0, 2.5})};
+  for (const double w : class_weights(r, in[1])) attrs.push_back(w);
+  const Call dice{OpKind::dice, attrs, {parameter(summed, 2)}, {parameter(Array(), 1)}, 0};
   const Call back{OpKind::dice_bwd, dice.attrs, dice.ins, {parameter(Array(per_class), 2)}, 0};
   Array slopes = reference(back)[0];
   for (int64_t k = 2 * in[1]; k < 3 * in[1]; k++) slopes.data[size_t(k)] = 0;
   const Call sums_back{OpKind::dice_sums_bwd, sums.attrs, {tensor(x), labels, parameter(slopes, 2)}, {tensor(Array(in))}, 0};
-  f.calls = {sums, dice, back, sums_back};
+  const Call numbers{OpKind::label_numbers, {}, {labels}, {tensor(Array(places))}, 0};
+  f.calls = {sums, dice, back, sums_back, numbers};
   f.gradients = {gradient_of(sums, 0, slopes, reference(sums_back)[0])};
   return f;
 }
