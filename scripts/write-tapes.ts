@@ -5,19 +5,31 @@ import * as path from 'node:path'
 import * as E from 'fp-ts/Either'
 import { type Either, isLeft } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
-import { elaborate } from '../dsl'
+import { elaborate, fromBytes, modelAt, seq, type Trainable } from '../dsl'
 import { errorText } from '../src/errors/errors'
 import { stepOf as minimised } from '../src/stage/prepare'
 import { zooEntry } from '../src/zoo'
 import { compile, trainingGraph } from '../staging/compile'
 import { PAGE_BYTES } from '../staging/core/bytes'
-import { renderError, type StageError } from '../staging/core/errors'
+import type { StrategyName } from '../staging/core/names'
+import { type GraphError, renderError, type StageError } from '../staging/core/errors'
 import type { Graph } from '../staging/graph/graph'
+import type { Machine } from '../staging/graph/machine'
 import type { Plan } from '../staging/plan/plan'
 import { toTape } from '../staging/plan/tape'
 import { machines } from '../staging/sim/machines'
 
-const CASES = [
+interface Case {
+  readonly model: string
+  readonly size: number
+  readonly strategy: StrategyName
+  /** One of so many, each with an image. */
+  readonly ranks?: number
+  /** Fed as bytes, which the network makes numbers of. */
+  readonly bytes?: true
+}
+
+const CASES: readonly Case[] = [
   { model: 'vgg16-features', size: 32, strategy: 'in-core' },
   { model: 'vgg16-features', size: 96, strategy: 'checkpoint:sqrt' },
   { model: 'vgg16-features', size: 128, strategy: 'tiled' },
@@ -26,26 +38,33 @@ const CASES = [
   { model: 'resnet18', size: 64, strategy: 'swap:greedy' },
   // With parameters at home in the lower tier.
   { model: 'resnet18', size: 64, strategy: 'auto' },
-] as const
-
-type Case = (typeof CASES)[number]
+  // With exchanges in their turn, and beside computing.
+  { model: 'resnet18', size: 64, strategy: 'checkpoint:sqrt', ranks: 2 },
+  { model: 'resnet18', size: 64, strategy: 'in-core', bytes: true },
+]
 
 const orThrow = <A>(result: Either<StageError, A>, what: string): A => {
   if (isLeft(result)) throw new Error(`${what}: ${renderError(result.left)}`)
   return result.right
 }
 
-const machine = machines['v100-pcie-16g']!
+const alone = machines['v100-pcie-16g']!
+const machineOf = ({ ranks }: Case): Machine => (ranks === undefined ? alone : { ...alone, ranks })
 
-const stepOf = ({ model, size }: Case): Graph => {
-  const { build, loss } = zooEntry(model)!
+const stepOf = (one: Case): Graph => {
+  const { model: name, size, ranks = 1, bytes } = one
+  const { build, loss } = zooEntry(name)!
+  const shape = [ranks, 3, size, size] as const
   const graph = pipe(
-    build([1, 3, size, size]),
+    build(shape),
+    E.chain(
+      (net): Either<GraphError, Trainable> => (bytes && 'net' in net ? modelAt(shape, seq(fromBytes(), net.net)) : E.right(net)),
+    ),
     E.chainW((net) => minimised(net, { loss })),
-    E.chainW((step) => elaborate(step, model)),
-    E.chainW((step) => trainingGraph(step, machine)),
+    E.chainW((step) => elaborate(step, name)),
+    E.chainW((step) => trainingGraph(step, machineOf(one))),
   )
-  if (isLeft(graph)) throw new Error(`${model}: ${errorText(graph.left)}`)
+  if (isLeft(graph)) throw new Error(`${name}: ${errorText(graph.left)}`)
   return graph.right
 }
 
@@ -54,7 +73,7 @@ const tapeOf = (one: Case): Uint8Array => {
   const { model, size, strategy } = one
   const step = stepOf(one)
   const staged = (budgetBytes: number): Either<StageError, Plan> =>
-    compile(step, { strategy, budgetBytes, machine, algorithms: 'fixed' })
+    compile(step, { strategy, budgetBytes, machine: machineOf(one), algorithms: 'fixed' })
   const refused = staged(PAGE_BYTES)
   if (!isLeft(refused) || refused.left.tag !== 'BudgetInfeasible') throw new Error(`${model} has a plan of one page`)
   return toTape(orThrow(staged(refused.left.smallestBytes), `${model} at ${size} by ${strategy}`))
@@ -64,7 +83,8 @@ if (require.main === module) {
   const folder = process.argv[2] ?? path.join('build', 'tapes')
   mkdirSync(folder, { recursive: true })
   for (const one of CASES) {
-    const file = path.join(folder, `${one.model}-${one.size}-${one.strategy.replace(':', '-')}.tape`)
+    const more = `${one.ranks === undefined ? '' : '-ranks'}${one.bytes ? '-bytes' : ''}`
+    const file = path.join(folder, `${one.model}-${one.size}-${one.strategy.replace(':', '-')}${more}.tape`)
     const tape = tapeOf(one)
     writeFileSync(file, tape)
     console.log(`${file}: ${tape.length} bytes`)
