@@ -139,6 +139,8 @@ export interface OpenedData {
   readonly place: string
   /** What weights that learn from them say of them. */
   readonly described: Described
+  /** What who trains on them should know. */
+  readonly note?: string
 }
 
 /** How data are gone through. */
@@ -411,6 +413,15 @@ const fedImages = (
   }
 }
 
+/** Whether each class has all of its images behind those of the one before: what a folder gives that is not shuffled. */
+const classByClass = ({ samples, classes = [] }: ImageList, order: Order): boolean => {
+  const labels = Array.from({ length: order.length }, (_, i) => samples[order.at(i).index]!.label)
+  return classes.length > 1 && labels.filter((l, i) => i > 0 && l !== labels[i - 1]).length === new Set(labels).size - 1
+}
+
+const CLASS_BY_CLASS =
+  'the images come class by class, as the folder has them, and a step sees one class alone: --shuffle (shuffle: true) draws another order in each epoch'
+
 const openImageSet = (data: Data, set: ImageSet, going: Going, graph: Graph): Either<SpillwayError, OpenedData> =>
   pipe(
     openImages(set.path),
@@ -432,6 +443,7 @@ const openImageSet = (data: Data, set: ImageSet, going: Going, graph: Graph): Ei
         content: words,
         place: words,
         described: describedBy(set, list.classes),
+        ...(!going.shuffle && classByClass(list, order) ? { note: CLASS_BY_CLASS } : {}),
       }
     }),
   )

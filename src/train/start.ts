@@ -109,6 +109,7 @@ export const readyOf = (model: Trainable | undefined, staged: Staged, o: TrainOp
     ),
     E.tap(({ length, evaluation }) => checkedMeasures(o, length.epochs, evaluation?.measures ?? ['loss'])),
     E.tap(({ length }) => E.right(leftOver(staged, length.steps, o))),
+    E.tap(({ data, batch }) => E.right(data.note !== undefined && data.samples! > batch && o.onNote?.(data.note))),
     E.bind('circumstances', () => circumstancesOf(staged, o)),
     E.map((known) => ({ ...known, staged, state: modelState(staged.plan.graph) })),
   )

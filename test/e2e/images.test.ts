@@ -7,7 +7,7 @@ import { isLeft, right } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { bceWithLogits, conv2d, crossEntropy, focal, globalAvgPool, model, relu, seq, softCrossEntropy } from '../../dsl'
-import { type Data, files, folder, type Sample, source, split } from '../../src/data/data'
+import { type Data, files, folder, pick, type Sample, source, split } from '../../src/data/data'
 import { errorText } from '../../src/errors/errors'
 import { writeTensors } from '../../src/files/safetensors'
 import { evaluate } from '../../src/predict/evaluator'
@@ -57,6 +57,17 @@ interface Told {
   readonly weightsSha256: string
   readonly losses: readonly number[]
 }
+
+test('images that come class by class are said to, unless they are shuffled', async () => {
+  const notesOf = async (data: Data, shuffle: boolean): Promise<readonly string[]> => {
+    const notes: string[] = []
+    await train(images, plan, { steps: 1, data, shuffle, onNote: (text) => notes.push(text) })
+    return notes.filter((text) => text.includes('class by class'))
+  }
+  assert.is((await notesOf(folder(classes), false)).length, 1)
+  assert.equal(await notesOf(folder(classes), true), [])
+  assert.equal(await notesOf(pick(folder(classes), [0, 7, 1, 8, 2, 9]), false), [])
+})
 
 const KILLS = process.env['SPILLWAY_FULL'] ? 20 : 4
 
