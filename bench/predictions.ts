@@ -1,6 +1,6 @@
-// `npm run bench:predictions [-- --side N --budget SIZE --rounds N --only NETWORK --spill DIR]`: what tiles cost predictions. In: networks with
+// `npm run bench:predictions [-- --side N --small N --budget SIZE --rounds N --only NETWORK --spill DIR]`: what tiles cost predictions. In: networks with
 // weights of one step of training, an image of zeros and ones made here. Out: pixels a second of a large image in a small budget, beside those of
-// 512 x 512 in-core, by the clock and by the processors' time; bench/results/predictions.json. Invariant: both sides run in this process, in turns,
+// 512 x 512 (or --small) in-core, by the clock and by the processors' time; bench/results/predictions.json. Invariant: both sides run in this process, in turns,
 // small before and after large, and what a call takes whatever its images (weights, first steps) counts on the large side alone.
 import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { loadavg, tmpdir } from 'node:os'
@@ -11,16 +11,16 @@ import { type Model, PAGE_BYTES, parseBytes, predict, stage, type Staged, train,
 import { npyHead } from '../src/files/npy'
 import { median, record } from './sides'
 
-const SMALL = 512
-/** Of the small side, in two calls: what the second takes over the first is that of its further images. Of the large one, an image is minutes. */
-const FEW_IMAGES = 4
-const MORE_IMAGES = 20
+/** Pixels of the small side, in two calls: what the second takes over the first is that of its further images. Of the large one, an image is minutes. */
+const FEW_PIXELS = 2 ** 20
+const MORE_PIXELS = 5 * 2 ** 20
 const FOUND = join(__dirname, 'results', 'predictions.json')
 const NETWORKS = ['vgg16-features', 'unet', 'deeplabv3plus-resnet50'] as const
 
 const { values: given } = parseArgs({
   options: {
     side: { type: 'string', default: '8192' },
+    small: { type: 'string', default: '512' },
     budget: { type: 'string', default: '512MiB' },
     rounds: { type: 'string', default: '3' },
     only: { type: 'string' },
@@ -57,6 +57,27 @@ interface Side {
   readonly out: string
 }
 
+/** Multiplications of an image that meet the image itself: what a window reads of its padding costs next to nothing. */
+const multiplications = ({ plan: { graph } }: Staged): number => {
+  const inside = (n: number, kernel: number, stride: number, pad: number, dilation: number, outs: number): number => {
+    let taps = 0
+    for (let o = 0; o < outs; o++)
+      for (let k = 0; k < kernel; k++) {
+        const at = o * stride - pad + k * dilation
+        if (at >= 0 && at < n) taps++
+      }
+    return taps
+  }
+  const shape = (v: number): readonly number[] => graph.values[v]!.shape
+  return graph.ops.reduce((all, { kind, attrs: a, ins, outs }) => {
+    if (!kind.startsWith('conv2d')) return all
+    const [x, w, y] = [shape(ins[0]!), shape(ins[1]!), shape(outs[0]!)]
+    const rows = inside(x[2]!, w[2]!, a['strideH']!, a['padTop']!, a['dilationH']!, y[2]!)
+    const columns = inside(x[3]!, w[3]!, a['strideW']!, a['padLeft']!, a['dilationW']!, y[3]!)
+    return all + y[0]! * w[0]! * w[1]! * rows * columns
+  }, 0)
+}
+
 /** Megapixels a second: of the clock, and of the processors' time, which other load on the machine does not lengthen. */
 interface Rate {
   readonly byClock: number
@@ -72,26 +93,30 @@ interface Taken {
 
 interface Row {
   readonly network: string
+  readonly small: number
 }
 
 /** Beside the other networks' rows, if those were measured at the same sides and in the same budget. */
 const recorded = <S extends object>(settings: S, rows: readonly Row[]): void => {
   const found = existsSync(FOUND) ? (JSON.parse(readFileSync(FOUND, 'utf8')) as S & { readonly rows: readonly Row[] }) : undefined
   const same = found && Object.entries(settings).every(([k, v]) => (found as Record<string, unknown>)[k] === v)
-  const all = [...(same ? found.rows.filter((r) => !rows.some((n) => n.network === r.network)) : []), ...rows]
+  const isNew = (r: Row): boolean => rows.some((n) => n.network === r.network && n.small === r.small)
+  const all = [...(same ? found.rows.filter((r) => !isNew(r)) : []), ...rows]
   record('predictions', { ...settings, rows: NETWORKS.flatMap((name) => all.filter((r) => r.network === name)) })
 }
 
 const main = async (): Promise<void> => {
   const folder = mkdtempSync(join(tmpdir(), 'spillway-predictions-'))
-  const [large, rounds] = [Number(given.side), Number(given.rounds)]
+  const [large, small, rounds] = [Number(given.side), Number(given.small), Number(given.rounds)]
+  const fewImages = Math.max(1, Math.round(FEW_PIXELS / small ** 2))
+  const moreImages = fewImages + Math.max(2, Math.round((MORE_PIXELS - FEW_PIXELS) / small ** 2))
   const budget = parseBytes(given.budget)
   if (isLeft(budget)) throw new Error(budget.left)
-  const onDisk = given.spill === undefined ? {} : { spill: given.spill }
+  const onDisk: { readonly spill?: string } = given.spill === undefined ? {} : { spill: given.spill }
   const rows: Row[] = []
   try {
     const images = (side: number, count: number): string => imagesOf(folder, side, count)
-    const [few, more, one] = [images(SMALL, FEW_IMAGES), images(SMALL, MORE_IMAGES), images(large, 1)]
+    const [few, more, one] = [images(small, fewImages), images(small, moreImages), images(large, 1)]
     for (const name of NETWORKS.filter((n) => given.only === undefined || n === given.only)) {
       const weights = await weightsOf(folder, name)
       const side = (pixels: number, bytes?: number): Side => {
@@ -104,7 +129,7 @@ const main = async (): Promise<void> => {
         })
         return { net, plan, out: join(folder, `${name}-${pixels}.npy`) }
       }
-      const [small, tiled] = [side(SMALL), side(large, budget.right)]
+      const [inOne, tiled] = [side(small), side(large, budget.right)]
       const taken = async ({ net, plan, out }: Side, data: string): Promise<Taken> => {
         const began = process.cpuUsage()
         const { secondsPerStep, images } = await predict(net, plan, { weights, data, out, ...onDisk })
@@ -116,8 +141,8 @@ const main = async (): Promise<void> => {
         return { byClock: millions / t.secondsPerStep, byProcessor: (millions * t.images) / t.processorSeconds }
       }
       const smallRate = async (): Promise<Rate> => {
-        const [first, second] = [await taken(small, few), await taken(small, more)]
-        return rateOf(SMALL, {
+        const [first, second] = [await taken(inOne, few), await taken(inOne, more)]
+        return rateOf(small, {
           secondsPerStep: second.secondsPerStep,
           images: second.images - first.images,
           processorSeconds: second.processorSeconds - first.processorSeconds,
@@ -135,25 +160,29 @@ const main = async (): Promise<void> => {
       const ratio = (by: keyof Rate): number => median(inTiles.map((r, i) => r[by] / inCore[i]![by]))
       const row = {
         network: name,
+        small,
         rateRatio: ratio('byClock'),
         megapixelsPerSecond: of(inTiles, 'byClock'),
         inCoreMegapixelsPerSecond: of(inCore, 'byClock'),
         rateRatioOfProcessors: ratio('byProcessor'),
         megapixelsPerProcessorSecond: of(inTiles, 'byProcessor'),
         inCoreMegapixelsPerProcessorSecond: of(inCore, 'byProcessor'),
+        multiplicationRatio: multiplications(inOne.plan) / small ** 2 / (multiplications(tiled.plan) / large ** 2),
         rounds,
         load: loadavg()[1],
         strategy: tiled.plan.plan.strategy,
         planPeakBytes: tiled.plan.plan.peakPages * PAGE_BYTES,
+        lowerTier: onDisk.spill === undefined ? 'memory' : 'disk',
+        lowerTierBytes: tiled.plan.plan.tierBytes,
       }
       rows.push(row)
       console.log(
         `${name.padEnd(24)} ${row.megapixelsPerSecond.toFixed(2)} megapixels a second in tiles, ` +
           `${row.inCoreMegapixelsPerSecond.toFixed(2)} in-core: ${row.rateRatio.toFixed(3)}, by processors' time ` +
-          `${row.rateRatioOfProcessors.toFixed(3)}`,
+          `${row.rateRatioOfProcessors.toFixed(3)}; ${row.multiplicationRatio.toFixed(3)} of the multiplications a pixel`,
       )
     }
-    recorded({ side: large, small: SMALL, budgetBytes: budget.right }, rows)
+    recorded({ side: large, budgetBytes: budget.right }, rows)
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
