@@ -4,7 +4,7 @@
 import { isLeft } from 'fp-ts/Either'
 import { machineNamed } from '../src/machine/machine'
 import { compile } from '../staging/compile'
-import type { Norms } from '../staging/graph/machine'
+import type { Norms, Shard } from '../staging/graph/machine'
 import type { NetworkName } from '../staging/sim/networks'
 import { bytesOf } from '../staging/core/bytes'
 import { exchangesOf } from '../src/report/facts'
@@ -35,8 +35,8 @@ interface Step {
   readonly calls: number
 }
 
-const stepOf = (ranks: number, network?: NetworkName, norms?: Norms): Step => {
-  const found = machineNamed(MACHINE, { ranks, network, norms })
+const stepOf = (ranks: number, network?: NetworkName, norms?: Norms, shard?: Shard): Step => {
+  const found = machineNamed(MACHINE, { ranks, network, norms, shard })
   if (isLeft(found)) throw new Error(JSON.stringify(found.left))
   const on = found.right
   const graph = graphOf(MODEL, on, ranks * EACH, SIDE, SIDE)!
@@ -60,6 +60,7 @@ const rows = Object.entries(BETWEEN).flatMap(([network, numbers]) =>
   numbers.map((ranks) => {
     const { seconds, exchanges, otherSeconds, hiddenShare, peakBytes, calls } = stepOf(ranks, network as NetworkName)
     const local = stepOf(ranks, network as NetworkName, 'local')
+    const parts = stepOf(ranks, network as NetworkName, undefined, 'gradients')
     // Whatever is exchanged when: the step computes, and each rank's part of the network carries.
     const bound = Math.max(otherSeconds, exchanges)
     const row = {
@@ -76,6 +77,13 @@ const rows = Object.entries(BETWEEN).flatMap(([network, numbers]) =>
         commSeconds: rounded(local.exchanges),
         commHiddenShare: rounded(local.hiddenShare),
         efficiency: rounded(alone / local.seconds),
+      },
+      // Each has a part of the optimizer's state and of gradients' sums.
+      sharedUpdates: {
+        commSeconds: rounded(parts.exchanges),
+        commHiddenShare: rounded(parts.hiddenShare),
+        peakBytes: parts.peakBytes,
+        efficiency: rounded(alone / parts.seconds),
       },
       boundSeconds: rounded(bound),
       boundEfficiency: rounded(alone / bound),

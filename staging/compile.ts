@@ -49,7 +49,14 @@ const where = <A>(needed: boolean, pass: (a: A) => A): ((a: A) => A) => (needed 
 /** rewrite, grad, bytes again, bf16, ranks: the graph that a machine trains. */
 export const trainingGraph = (
   step: ElaboratedStep,
-  { device, precision, ranks = 1, bands, norms }: Pick<Machine, 'device' | 'precision' | 'ranks' | 'bands' | 'norms'>,
+  {
+    device,
+    precision,
+    ranks = 1,
+    bands,
+    norms,
+    shard,
+  }: Pick<Machine, 'device' | 'precision' | 'ranks' | 'bands' | 'norms' | 'shard'>,
 ): Either<GraphError, Graph> =>
   pipe(
     step,
@@ -60,7 +67,7 @@ export const trainingGraph = (
     E.map(withBytesAgain),
     E.map(where(precision === 'bf16', inBf16)),
     E.map((graph) => ({ ...graph, ...trainedBy(step) })),
-    E.chain(bands ? overBands(bands.of, bands.at) : overRanks(ranks, norms)),
+    E.chain(bands ? overBands(bands.of, bands.at) : overRanks(ranks, { norms, shard })),
   )
 
 /** What users tell of one objective beside its optimizer, for who is to make its step again. */

@@ -218,7 +218,7 @@ Napi::Value SessionObject::write(const Napi::CallbackInfo& info) {
   return info.Env().Undefined();
 }
 
-/// run({steps, firstStep, seed, rates, source, sink, timeline, searchFrom, communicator}, progress) -> Promise of metrics
+/// run({steps, firstStep, seed, rates, source, sink, timeline, searchFrom, communicator, patience}, progress) -> Promise of metrics
 Napi::Value SessionObject::run(const Napi::CallbackInfo& info) {
   Session& session = open(info.Env());
   const Napi::Object options = as_object(info[0], "options");
@@ -239,6 +239,7 @@ Napi::Value SessionObject::run(const Napi::CallbackInfo& info) {
   if (sink) o.sink = &sink->sink;
   const std::shared_ptr<Communicator> rank = CommunicatorObject::shared(options.Get("communicator"));
   o.communicator = rank.get();
+  o.patience = number_or(options, "patience", 0);
   const auto deferred = Napi::Promise::Deferred::New(info.Env());
   auto run = std::make_unique<Run>(info.Env(), session, std::move(source), info[1].As<Napi::Function>(),
                                    [this, deferred, sink, rank, timeline = o.timeline](Napi::Env env, const RunMetrics& m) {

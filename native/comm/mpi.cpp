@@ -51,6 +51,8 @@ Code finished(MpiRank& rank, MPI_Request* request, char* words) {
   // A thread's own: Linux otherwise adds fifty microseconds to every sleep.
   static thread_local const int exact = ::prctl(PR_SET_TIMERSLACK, 1000UL);
   static_cast<void>(exact);
+  const double patience = rank.patience;
+  timespec from{};
   for (unsigned looks = 0;; looks++) {
     int done = 0;
     if (const int error = called([&] { return MPI_Test(request, &done, MPI_STATUS_IGNORE); }); error != MPI_SUCCESS) return checked(error, words);
@@ -60,6 +62,15 @@ Code finished(MpiRank& rank, MPI_Request* request, char* words) {
       return Code::cancelled;
     }
     if (looks < LOOKS) continue;
+    if (looks == LOOKS) ::clock_gettime(CLOCK_MONOTONIC, &from);
+    if (patience > 0 && looks % LOOKS == 0) {
+      timespec now{};
+      ::clock_gettime(CLOCK_MONOTONIC, &now);
+      if (double(now.tv_sec - from.tv_sec) + 1e-9 * double(now.tv_nsec - from.tv_nsec) > patience) {
+        std::snprintf(words, COMMUNICATOR_WORDS, SPILLWAY_WAITED_WORDS, rank.rank, patience);
+        return Code::device;
+      }
+    }
     const timespec pause{0, std::min(LONGEST_NS, SHORTEST_NS + 500L * long(looks - LOOKS))};
     ::nanosleep(&pause, nullptr);
   }

@@ -3,15 +3,18 @@
 // results depend on no engine; all ranks call the same functions in the same order; a function that fails says why in `words`.
 // Worked example, 2 ranks, all_to_all of [a0 a1] and [b0 b1]: rank 0 then holds [a0 b0], rank 1 [a1 b1].
 #pragma once
+#include <atomic>
 #include <cstdint>
 
 #include "core/result.hpp"
 
 namespace spillway {
 
-constexpr uint32_t COMMUNICATOR_VERSION = 2;
+constexpr uint32_t COMMUNICATOR_VERSION = 3;
 constexpr uint32_t MOST_RANKS = 1024;
 constexpr uint32_t COMMUNICATOR_WORDS = 1024;
+/// What waited in vain: the number of the rank, seconds.
+#define SPILLWAY_WAITED_WORDS "rank %u has waited %.0f s for other ranks: one of them hangs, or goes far slower than the others (SPILLWAY_PATIENCE=SECONDS waits longer)"
 /// What a plugin exports: opens this process's communicator; null, with words, where that fails.
 #define SPILLWAY_COMMUNICATOR_ENTRY "spillway_open_communicator"
 
@@ -45,6 +48,8 @@ struct Engine {
 struct Communicator {
   const Engine* engine = nullptr;
   uint32_t rank = 0, size = 1;
+  /// How many seconds anyone waits for other ranks before that is an error; 0: for ever. While steps run: all ranks do the same then.
+  std::atomic<double> patience{0};
   /// What operators have sent to other ranks.
   uint64_t sent_bytes = 0;
   /// The same rank's second way, for what is exchanged beside computing: a thread of its own calls there, in the same order at all ranks.

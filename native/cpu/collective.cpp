@@ -23,6 +23,28 @@ struct AllSums : PlainKernel {
   }
 };
 
+struct SumParts : PlainKernel {
+  static int64_t workspace(const KernelCall& c) { return ops::sum_parts_scratch(c, SumPartsAttrs::read(c.attrs).ranks) * int64_t(sizeof(float)); }
+  static void run(const KernelCall& c) {
+    const auto a = SumPartsAttrs::read(c.attrs);
+    ops::sum_parts(ops::ranks_of(c, a.ranks, a.beside != 0), c, a.ranks, static_cast<float*>(c.workspace));
+  }
+};
+
+struct TakePart : PlainKernel {
+  static void run(const KernelCall& c) {
+    const auto a = TakePartAttrs::read(c.attrs);
+    ops::take_part<float>(ops::ranks_of(c, a.ranks), c, a.ranks);
+  }
+};
+
+struct PutPart : PlainKernel {
+  static void run(const KernelCall& c) {
+    const auto a = PutPartAttrs::read(c.attrs);
+    ops::put_part<float>(ops::ranks_of(c, a.ranks, a.beside != 0), c, a.ranks);
+  }
+};
+
 struct AllMoments : PlainKernel {
   static int64_t workspace(const KernelCall& c) { return ops::all_moments_scratch(ops::elements(c.ins[0]), AllMomentsAttrs::read(c.attrs).ranks) * int64_t(sizeof(float)); }
   static void run(const KernelCall& c) {
@@ -47,6 +69,9 @@ struct SumRows : PlainKernel {
 
 const KernelEntry all_sum = entry<AllSum>();
 const KernelEntry all_sums = entry<AllSums>();
+const KernelEntry sum_parts = entry<SumParts>();
+const KernelEntry take_part = entry<TakePart>();
+const KernelEntry put_part = entry<PutPart>();
 const KernelEntry all_moments = entry<AllMoments>();
 const KernelEntry take_rows = entry<TakeRows>();
 const KernelEntry sum_rows = entry<SumRows>();

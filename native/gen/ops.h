@@ -152,6 +152,9 @@
   X(all_sum, 180) \
   X(all_moments, 181) \
   X(all_sums, 182) \
+  X(sum_parts, 183) \
+  X(take_part, 184) \
+  X(put_part, 185) \
   X(take_rows, 190) \
   X(sum_rows, 191) \
   X(label_numbers, 193)
@@ -984,6 +987,12 @@ struct AllSumsAttrs {
   }
 };
 
+using SumPartsAttrs = AllSumsAttrs;
+
+using TakePartAttrs = AllSumAttrs;
+
+using PutPartAttrs = AllSumsAttrs;
+
 struct TakeRowsAttrs {
   int64_t bands;
   int64_t band;
@@ -1113,6 +1122,9 @@ inline constexpr AttrLimit FromBytesLimits[] = {{0, -UNBOUNDED, UNBOUNDED, -UNBO
 inline constexpr AttrLimit AllSumLimits[] = {{0, 1, 1024, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit AllMomentsLimits[] = {{0, 1, 1024, -UNBOUNDED, UNBOUNDED}, {1, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit AllSumsLimits[] = {{0, 1, 1024, -UNBOUNDED, UNBOUNDED}, {1, 0, 1, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit SumPartsLimits[] = {{0, 1, 1024, -UNBOUNDED, UNBOUNDED}, {1, 0, 1, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit TakePartLimits[] = {{0, 1, 1024, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit PutPartLimits[] = {{0, 1, 1024, -UNBOUNDED, UNBOUNDED}, {1, 0, 1, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit TakeRowsLimits[] = {{0, 2, 1024, -UNBOUNDED, UNBOUNDED}, {1, 0, 1023, -UNBOUNDED, UNBOUNDED}, {2, 0, 2147483648, -UNBOUNDED, UNBOUNDED}, {3, 0, 2147483648, -UNBOUNDED, UNBOUNDED}, {4, 0, 2147483648, -UNBOUNDED, UNBOUNDED}, {5, 0, 2147483648, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit SumRowsLimits[] = {{0, 2, 1024, -UNBOUNDED, UNBOUNDED}, {1, 0, 1023, -UNBOUNDED, UNBOUNDED}, {2, 0, 2147483648, -UNBOUNDED, UNBOUNDED}, {3, 0, 2147483648, -UNBOUNDED, UNBOUNDED}, {4, 0, 2147483648, -UNBOUNDED, UNBOUNDED}, {5, 0, 2147483648, -UNBOUNDED, UNBOUNDED}};
 
@@ -1561,6 +1573,15 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"all_sums", 182, 1, 65535, 1, 65535, 2, 0, "ii", false, 0, 0, AllSumsLimits, 2,
      {{"x", Role::whole, Element::real, false, false, nullptr}},
      {{"y", Role::whole, Element::real, true, false, nullptr}}},
+    {"sum_parts", 183, 1, 65535, 1, 65535, 2, 0, "ii", false, -1, 0, SumPartsLimits, 2,
+     {{"x", Role::whole, Element::real, false, false, nullptr}},
+     {{"y", Role::whole, Element::real, true, false, nullptr}}},
+    {"take_part", 184, 1, 1, 1, 1, 1, 0, "i", false, -1, 0, TakePartLimits, 1,
+     {{"x", Role::whole, Element::real, false, false, nullptr}},
+     {{"y", Role::whole, Element::real, true, false, nullptr}}},
+    {"put_part", 185, 2, 2, 0, 0, 2, 0, "ii", false, -1, 0, PutPartLimits, 2,
+     {{"w", Role::whole, Element::real, true, false, nullptr}, {"x", Role::whole, Element::real, false, false, nullptr}},
+     {}},
     {"take_rows", 190, 1, 1, 1, 1, 2, 4, "ii", false, -1, -1, TakeRowsLimits, 6,
      {{"x", Role::data, Element::either, false, false, "aaaa"}},
      {{"y", Role::data, Element::either, true, false, "ssss"}}},

@@ -101,6 +101,106 @@ void all_sums(Communicator* comm, const KernelCall& c, T* scratch) {
   for (uint32_t i = 0; i < c.n_outs; from += elements(c.outs[i]), i++) std::copy_n(from, elements(c.outs[i]), out(i));
 }
 
+/// What is shared out: each rank has a part of it, the last ones with zeros behind their last element.
+struct Part {
+  int64_t first, count;  // of the whole
+};
+inline Part part_of(int64_t elements, int64_t ranks, uint32_t rank) {
+  const int64_t each = share_of(elements, ranks), first = std::min(elements, each * int64_t(rank));
+  return {first, std::min(each, elements - first)};
+}
+/// Elements of each rank's parts that go in one go: what is sent and what comes have scratch each.
+inline int64_t parts_at_once(int64_t own, int64_t ranks) { return std::min(own, std::max<int64_t>(1, SUMMED_AT_ONCE / 2 / ranks)); }
+inline int64_t own_elements(const KernelCall& c, int64_t ranks) {
+  int64_t own = 0;
+  for (uint32_t i = 0; i < c.n_ins; i++) own += share_of(elements(c.ins[i]), ranks);
+  return own;
+}
+inline int64_t sum_parts_scratch(const KernelCall& c, int64_t ranks) { return 2 * ranks * parts_at_once(own_elements(c, ranks), ranks); }
+
+inline Status check_part(const KernelCall& c, const View& whole, const View& part) {
+  const int64_t due = share_of(elements(whole), int64_t(c.attrs[0]));
+  return elements(part) == due && part.dims[0] == due ? Status{} : refuse(c, "a part must have as many elements as each rank has of the whole");
+}
+inline Status check_parts(const KernelCall& c) {
+  for (uint32_t i = 0; i < c.n_ins; i++)
+    if (Status s = check_part(c, c.ins[i], c.outs[i]); !s.ok()) return s;
+  return {};
+}
+inline Status check_put_part(const KernelCall& c) { return check_part(c, c.ins[0], c.ins[1]); }
+
+/// Rank r's parts lie behind one another; elements [from, from + n) of them, which are views' in turn: each(view, its element, of how many).
+template <class Each>
+void each_run(const KernelCall& c, int64_t ranks, int64_t from, int64_t n, Each each) {
+  int64_t base = 0;
+  for (uint32_t i = 0; i < c.n_ins && base < from + n; i++) {
+    const int64_t own = share_of(elements(c.ins[i]), ranks), lo = std::max(from, base), hi = std::min(from + n, base + own);
+    if (lo < hi) each(i, lo - base, hi - lo);
+    base += own;
+  }
+}
+
+/// y = this rank's part of the sum of all ranks' x, from zero in the order of ranks; `scratch`: sum_parts_scratch() elements.
+template <class T>
+void sum_parts(Communicator* comm, const KernelCall& c, int64_t ranks, T* scratch) {
+  const int64_t all = own_elements(c, ranks), at_once = parts_at_once(all, ranks);
+  const uint32_t size = comm ? comm->size : 1;
+  T* const came = scratch + ranks * at_once;
+  for (int64_t from = 0; from < all; from += at_once) {
+    const int64_t n = std::min(at_once, all - from);
+    T* to = scratch;
+    for (uint32_t r = 0; r < size; r++)
+      each_run(c, ranks, from, n, [&](uint32_t i, int64_t at, int64_t count) {
+        const Part part = part_of(elements(c.ins[i]), ranks, r);
+        const int64_t there = std::clamp<int64_t>(part.count - at, 0, count);
+        to = std::copy_n(static_cast<const T*>(c.ins[i].data) + part.first + at, there, to);
+        to = std::fill_n(to, count - there, T(0));
+      });
+    if (comm) {
+      char words[COMMUNICATOR_WORDS] = {};
+      Bounds bounds;
+      for (uint32_t r = 0; r <= size; r++) bounds[r] = uint64_t(r) * uint64_t(n) * sizeof(T);
+      require_done(comm->engine->all_to_all(comm, scratch, bounds.data(), came, words), words);
+      comm->sent_bytes += uint64_t(n) * sizeof(T) * (size - 1);
+    } else {
+      std::copy_n(scratch, n, came);
+    }
+    const T* own = came;
+    each_run(c, ranks, from, n, [&](uint32_t i, int64_t at, int64_t count) {
+      T* const y = static_cast<T*>(c.outs[i].data) + at;
+      for (int64_t k = 0; k < count; k++) y[k] = T(0) + own[k];
+      for (uint32_t r = 1; r < size; r++)
+        for (int64_t k = 0; k < count; k++) y[k] += own[int64_t(r) * n + k];
+      own += count;
+    });
+  }
+}
+
+/// y = this rank's part of x.
+template <class T>
+void take_part(Communicator* comm, const KernelCall& c, int64_t ranks) {
+  const Part part = part_of(elements(c.ins[0]), ranks, comm ? comm->rank : 0);
+  T* const y = static_cast<T*>(c.outs[0].data);
+  T* const end = std::copy_n(static_cast<const T*>(c.ins[0].data) + part.first, part.count, y);
+  std::fill_n(end, elements(c.outs[0]) - part.count, T(0));
+}
+
+/// w = the parts of all ranks.
+template <class T>
+void put_part(Communicator* comm, const KernelCall& c, int64_t ranks) {
+  const int64_t all = elements(c.ins[0]);
+  const Part part = part_of(all, ranks, comm ? comm->rank : 0);
+  T* const w = static_cast<T*>(c.ins[0].data);
+  std::copy_n(static_cast<const T*>(c.ins[1].data), part.count, w + part.first);
+  if (!comm) return;
+  char words[COMMUNICATOR_WORDS] = {};
+  Bounds bounds;
+  for (uint32_t r = 0; r < comm->size; r++) bounds[r] = uint64_t(part_of(all, ranks, r).first) * sizeof(T);
+  bounds[comm->size] = uint64_t(all) * sizeof(T);
+  require_done(comm->engine->all_gather(comm, w, bounds.data(), words), words);
+  comm->sent_bytes += uint64_t(part.count) * sizeof(T) * (comm->size - 1);
+}
+
 /// Of how many elements each rank's moments are: as many everywhere, or counts of their own.
 struct Counts {
   const double* each;

@@ -93,6 +93,9 @@ constexpr OwnCheck OWN_CHECKS[] = {
     {OpKind::merge_moments, check_merge_moments},
     {OpKind::all_moments, check_all_moments},
     {OpKind::all_sums, check_all_sums},
+    {OpKind::sum_parts, check_parts},
+    {OpKind::take_part, check_parts},
+    {OpKind::put_part, check_put_part},
     {OpKind::take_rows, check_rows},
     {OpKind::sum_rows, check_rows},
 };

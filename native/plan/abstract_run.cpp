@@ -15,7 +15,8 @@ enum class Use { read, write };
 
 /// Whether ranks exchange it on their second way.
 bool goes_beside(const Tape& tape, const CallRecord& c) {
-  return c.kind == uint32_t(OpKind::all_sums) && AllSumsAttrs::read(tape.attrs.data() + c.first_attr).beside != 0;
+  const bool may = c.kind == uint32_t(OpKind::all_sums) || c.kind == uint32_t(OpKind::sum_parts) || c.kind == uint32_t(OpKind::put_part);
+  return may && AllSumsAttrs::read(tape.attrs.data() + c.first_attr).beside != 0;
 }
 
 class AbstractRun {

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <cstring>
@@ -26,17 +27,28 @@ class Meeting {
     const std::lock_guard lock(mutex_);
     return at_[rank];
   }
-  /// False where somebody has left.
-  bool wait() {
+  /// An error where somebody has left, or does not come.
+  Code wait(const Communicator& own, char* words) {
     std::unique_lock lock(mutex_);
     if (++arrived_ == size_) {
       arrived_ = 0;
       turn_++;
       changed_.notify_all();
     } else {
-      changed_.wait(lock, [this, turn = turn_] { return turn_ != turn || parted_; });
+      const auto come = [this, turn = turn_] { return turn_ != turn || parted_; };
+      const double patience = own.patience;
+      if (patience <= 0) {
+        changed_.wait(lock, come);
+      } else if (!changed_.wait_for(lock, std::chrono::duration<double>(patience), come)) {
+        parted_ = true;
+        changed_.notify_all();
+        std::snprintf(words, COMMUNICATOR_WORDS, SPILLWAY_WAITED_WORDS, own.rank, patience);
+        return Code::device;
+      }
     }
-    return !parted_;
+    if (!parted_) return Code::ok;
+    std::snprintf(words, COMMUNICATOR_WORDS, "another rank has ended");
+    return Code::cancelled;
   }
   void part() {
     {
@@ -61,27 +73,22 @@ struct ThreadRank : Communicator {
 
 ThreadRank& of(Communicator* c) { return *static_cast<ThreadRank*>(c); }
 
-Code parted(char* words) {
-  std::snprintf(words, COMMUNICATOR_WORDS, "another rank has ended");
-  return Code::cancelled;
-}
-
 Code thread_all_to_all(Communicator* c, const void* from, const uint64_t* bounds, void* into, char* words) {
   Meeting& meeting = *of(c).meeting;
   meeting.show(c->rank, from);
-  if (!meeting.wait()) return parted(words);
+  if (const Code code = meeting.wait(*c, words); code != Code::ok) return code;
   const uint64_t own = bounds[c->rank + 1] - bounds[c->rank];
   for (uint32_t r = 0; r < c->size && own > 0; r++) std::memcpy(static_cast<std::byte*>(into) + r * own, meeting.of(r) + bounds[c->rank], own);
-  return meeting.wait() ? Code::ok : parted(words);
+  return meeting.wait(*c, words);
 }
 
 Code thread_all_gather(Communicator* c, void* all, const uint64_t* bounds, char* words) {
   Meeting& meeting = *of(c).meeting;
   meeting.show(c->rank, all);
-  if (!meeting.wait()) return parted(words);
+  if (const Code code = meeting.wait(*c, words); code != Code::ok) return code;
   for (uint32_t r = 0; r < c->size; r++)
     if (const uint64_t n = bounds[r + 1] - bounds[r]; r != c->rank && n > 0) std::memcpy(static_cast<std::byte*>(all) + bounds[r], meeting.of(r) + bounds[r], n);
-  return meeting.wait() ? Code::ok : parted(words);
+  return meeting.wait(*c, words);
 }
 
 struct Shown {
@@ -93,7 +100,7 @@ Code thread_trade(Communicator* c, const Parcel* sends, uint32_t n_sends, const 
   Meeting& meeting = *of(c).meeting;
   const Shown own{sends, n_sends};
   meeting.show(c->rank, &own);
-  if (!meeting.wait()) return parted(words);
+  if (const Code code = meeting.wait(*c, words); code != Code::ok) return code;
   std::vector<uint32_t> next(c->size, 0);  // by rank: the part of its that may be this rank's
   for (uint32_t i = 0; i < n_takes; i++) {
     const Parcel& part = takes[i];
@@ -106,7 +113,7 @@ Code thread_trade(Communicator* c, const Parcel* sends, uint32_t n_sends, const 
     }
     std::memcpy(part.data, theirs.parts[at++].data, part.bytes);
   }
-  return meeting.wait() ? Code::ok : parted(words);
+  return meeting.wait(*c, words);
 }
 
 void part(Communicator* c) {

@@ -342,8 +342,34 @@ Result<Accord> Interpreter::accord(const RunOptions& options) const {
   return options.communicator ? agree(*options.communicator, own) : own;
 }
 
+namespace {
+
+constexpr double LEAST_PATIENCE = 600, PATIENT_STEPS = 20;
+
+/// While steps run, who does not come hangs; before and after them a rank may have much to do by itself.
+class Patience {
+ public:
+  explicit Patience(const RunOptions& o) : rank_(o.communicator), asked_(o.patience) { after(0); }
+  ~Patience() { set(0); }
+  Patience(const Patience&) = delete;
+  Patience& operator=(const Patience&) = delete;
+  void after(double step) { set(asked_ > 0 ? asked_ : longest_ = std::max({longest_, LEAST_PATIENCE, PATIENT_STEPS * step})); }
+
+ private:
+  void set(double seconds) {
+    if (!rank_) return;
+    rank_->patience = seconds;
+    if (rank_->beside) rank_->beside->patience = seconds;
+  }
+  Communicator* rank_;
+  double asked_, longest_ = 0;
+};
+
+}  // namespace
+
 RunMetrics Interpreter::run(const RunOptions& options) {
   RunMetrics run;
+  Patience patience(options);
   const auto sent = [&] {
     const Communicator* const c = options.communicator;
     return c ? c->sent_bytes + (c->beside ? c->beside->sent_bytes : 0) : 0;
@@ -372,6 +398,7 @@ RunMetrics Interpreter::run(const RunOptions& options) {
     if (warm_ && (!device_.asynchronous() || stamped_)) quiet_steps_.end_step(queueing, metrics.seconds);
     warm_ = true;
     run.steps.push_back(metrics);
+    patience.after(metrics.seconds);
     if (options.progress) options.progress({Progress::Phase::step, step_.step, 0, 0, metrics.loss, metrics.seconds});
   }
   if (options.source) options.source->interrupt();

@@ -29,6 +29,8 @@ struct RunOptions {
   uint64_t search_from = 0;
   /// Of one rank among several: before each step they agree on whether there is to be one.
   Communicator* communicator = nullptr;
+  /// Seconds that it waits for them at once; 0: ten minutes, or twenty times as long as the longest step so far.
+  double patience = 0;
 };
 
 class Interpreter {

@@ -30,7 +30,7 @@ import { isMetricName, METRICS, type MetricName } from '../predict/metrics'
 import { unknownName } from '../errors/errors'
 import type { Measuring } from '../machine/localmachine'
 import { ENGINES } from '../ranks/engine'
-import { NORMS } from '../../staging/graph/machine'
+import { NORMS, SHARDS } from '../../staging/graph/machine'
 import { NETWORKS } from '../../staging/sim/networks'
 import { scheduleNames } from '../train/schedules'
 import type { Runner } from './output'
@@ -156,6 +156,11 @@ const NORM = [
   'of several processes, batch norms over the whole batch, or local: over the share of each (default whole)',
   choiceOption('--norms', NORMS),
 ] as const
+const SHARD = [
+  '--shard <what>',
+  'of several processes, what each has a part of: none, the state of the optimizer, or gradients, too (default: none, unless memory is short)',
+  choiceOption('--shard', SHARDS),
+] as const
 const WORKERS = [
   '--workers <n>',
   'threads that decode images (default: half the cores, four at most)',
@@ -210,6 +215,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option(...BANDS)
       .option(...NETWORK)
       .option(...NORM)
+      .option(...SHARD)
       .option('--save <file>', 'write the plan as JSON')
       .option('--emit <file>', 'write a typed plan module')
       .option('--report <file>', 'write the report page')
@@ -296,6 +302,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option(...BANDS)
       .option(...NETWORK)
       .option(...NORM)
+      .option(...SHARD)
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => train().trainModel(model, o, out)))),
   evaluate: (c, run) =>
     forwardOptions(

@@ -13,7 +13,7 @@ import type { MachineOptions } from '../machine/localmachine'
 import { machineNamed } from '../machine/machine'
 import { tryLoadPlan } from '../stage/planfile'
 import { prepare, type Prepared, prepareEvaluation, preparePrediction } from '../stage/prepare'
-import { type StageAsked, describePlan, type Staged, stagePrepared } from '../stage/stage'
+import { type StageAsked, describePlan, type Staged, stagedOverRanks, stagePrepared } from '../stage/stage'
 import { modelNamed, type NamedModel } from './model'
 import { flagOf, type InputOptions, knownAllocator, overrideOf } from './options'
 import { lossOf, OWN_OPTIONS, type OwnOptions, optimizerOf, suggestingLoss } from './own'
@@ -43,6 +43,7 @@ const DECIDED = [
   'network',
   'bands',
   'norms',
+  'shard',
   ...OWN_OPTIONS,
 ] as const
 
@@ -70,7 +71,9 @@ const fromFile = (
       ({ plan }) =>
         usage(`the plan is that of one band of ${plan.graph.bands!.of}, and the others have their own: stage it again`),
     ),
-    E.bind('machine', ({ plan }) => machineNamed(plan.machine, { ...o, precision: precisionOf(plan) })),
+    E.bind('machine', ({ plan }) =>
+      machineNamed(plan.machine, { ...o, precision: precisionOf(plan), norms: plan.graph.norms, shard: plan.graph.shard }),
+    ),
     E.bind('named', ({ plan }) => {
       const [batch, , height, width] = asOne(plan.graph).values.find((v) => v.role === 'input')!.shape
       return modelNamed(modelText, { ...overrideOf({ classes: o.classes }), batch, height, width })
@@ -127,6 +130,15 @@ export const stageNamed = (modelText: string, o: StagingOptions, beforehand = NO
     : pipe(
         prepareNamed(modelText, o),
         E.tap(({ named, prepared }) => suggestingLoss(o, named.loss)(beforehand(prepared.graph))),
-        E.bind('staged', ({ prepared }) => stagePrepared(prepared, { budget, strategy, allocator, algorithms, spill, resumes })),
+        E.bind('staged', ({ prepared }) =>
+          (o.shard === undefined ? stagedOverRanks : stagePrepared)(prepared, {
+            budget,
+            strategy,
+            allocator,
+            algorithms,
+            spill,
+            resumes,
+          }),
+        ),
       )
 }

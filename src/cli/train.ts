@@ -28,7 +28,7 @@ import { type DataFlags, dataNamed } from './data'
 import { interrupts } from './interrupts'
 import type { Done, Output } from './output'
 import { bar, lossText, metricsText, plainLines } from './progress'
-import { among, type Following, meets, sharedThreads } from './ranks'
+import { among, type Following, meets, sharedThreads } from '../train/among'
 import { type StagedModel, stageNamed, type StagingOptions } from './stage'
 
 export interface TrainCommandOptions extends StagingOptions, DataFlags, Omit<TrainOptions, 'evaluate' | 'keep'> {

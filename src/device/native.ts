@@ -190,6 +190,8 @@ export interface RunRequest {
   readonly searchFrom?: number
   /** Of one rank among several: operators meet the others there, and before each step all agree on whether there is to be one. */
   readonly communicator?: NativeCommunicator
+  /** Seconds that a rank waits for others; default ten minutes, or twenty times its longest step. */
+  readonly patience?: number
 }
 
 /** What ranks say before each step; the last of these that one of them says goes for all. */

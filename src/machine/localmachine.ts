@@ -1,7 +1,7 @@
 // What a machine of this process is, and what is said of one when it is asked for.
 import type { NetworkName } from '../../staging/sim/networks'
 import type { Precision } from '../../staging/devices'
-import type { Machine, Norms } from '../../staging/graph/machine'
+import type { Machine, Norms, Shard } from '../../staging/graph/machine'
 import type { Algorithms, Plan } from '../../staging/plan/plan'
 import type { Tier } from './tier'
 import type { HowKnown } from './timing'
@@ -72,14 +72,36 @@ export interface MachineOptions extends TierOptions {
    * @example stage(net, { precision: 'bf16' })
    */
   readonly precision?: Precision | undefined
-  /** How many processes train together, each on such a machine; default one. */
+  /**
+   * How many processes train together, each on such a machine; default: as many as mpirun or srun has started, or one.
+   *
+   * @example stage(net, { machine: 'v100-nvlink-16g', ranks: 8 })
+   */
   readonly ranks?: number | undefined
-  /** Into how many bands of rows these cut each image, in place of shares of a batch: none, or as many as there are. */
+  /**
+   * Into how many bands of rows these cut each image, in place of shares of a batch: none, or as many as there are.
+   *
+   * @example stage(net, { ranks: 4, bands: 4 })
+   */
   readonly bands?: number | undefined
   /** Which of them this one has; default the first. */
   readonly band?: number | undefined
-  /** Between them; default: exchanges take no more than a machine's own part of them. */
+  /**
+   * Between them, for predicted times; default: exchanges take no more than a machine's own part of them.
+   *
+   * @example stage(net, { machine: 'v100-nvlink-16g', ranks: 8, network: 'ethernet-25g' })
+   */
   readonly network?: NetworkName | undefined
-  /** Of several: batch norms over all images of a step (default), or over each one's share. */
+  /**
+   * Of several: batch norms over all images of a step (whole, the default), or over each one's share.
+   *
+   * @example stage(net, { ranks: 2, norms: 'local' })
+   */
   readonly norms?: Norms | undefined
+  /**
+   * Of several: what each has a part of, none, the optimizer's state, or gradients' sums, too; default: none, unless memory is short.
+   *
+   * @example stage(net, { ranks: 2, shard: 'gradients' })
+   */
+  readonly shard?: Shard | undefined
 }

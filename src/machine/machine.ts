@@ -131,7 +131,7 @@ const deviceMachine = (name: DeviceName, o: MachineOptions): Either<SpillwayErro
 
 /** One of several that train together. */
 const among =
-  ({ ranks = 1, bands = 1, band = 0, network, norms }: MachineOptions) =>
+  ({ ranks = 1, bands = 1, band = 0, network, norms, shard = 'none' }: MachineOptions) =>
   (machine: LocalMachine): Either<SpillwayError, LocalMachine> => {
     if (bands > 1 && bands !== ranks)
       return left(
@@ -143,10 +143,19 @@ const among =
       )
     if (bands > 1 && norms === 'local')
       return left(usage("norms 'local' beside bands: they are of shares of a batch, not of rows"))
-    const lonely = network === undefined ? norms && `norms '${norms}': they are` : `network '${network}': a network is`
+    if (bands > 1 && shard !== 'none')
+      return left(usage(`shard '${shard}' beside bands: updates are shared out with a batch, not with rows`))
+    const lonely =
+      network !== undefined
+        ? `network '${network}': a network is`
+        : norms !== undefined
+          ? `norms '${norms}': they are`
+          : shard === 'none'
+            ? undefined
+            : `shard '${shard}': updates are shared out`
     if (ranks === 1) return lonely === undefined ? right(machine) : left(usage(`${lonely} ${LONELY}`))
     const cut = bands > 1 ? { bands: { at: band, of: bands } } : {}
-    const one = { ...machine, ranks, ...cut, ...(norms === 'local' ? { norms } : {}) }
+    const one = { ...machine, ranks, ...cut, ...(norms === 'local' ? { norms } : {}), ...(shard === 'none' ? {} : { shard }) }
     return right(network === undefined ? one : overNetwork(networks[network], ranks)(one))
   }
 const LONELY = 'between several processes: plan takes --ranks, train is started by mpirun, or with --engine threads'

@@ -10,15 +10,15 @@ export interface Rank {
   readonly rank: number
   readonly ranks: number
   readonly communicator: NativeCommunicator
-  /** Set where all have agreed on no further step. */
-  readonly met: { parted: boolean }
+  /** What its longest step took. */
+  readonly pace: { seconds: number }
 }
 
 export const rankOf = (communicator: NativeCommunicator): Rank => ({
   rank: communicator.rank,
   ranks: communicator.size,
   communicator,
-  met: { parted: false },
+  pace: { seconds: 0 },
 })
 
 export const leads = (rank: Rank | undefined): boolean => rank === undefined || rank.rank === 0

@@ -22,7 +22,7 @@ import {
 } from '../../staging/plan/plan'
 import type { CallTimes } from '../machine/localmachine'
 import type { Tier } from '../machine/tier'
-import { rowBytesSent, sentBytes } from '../../staging/sim/networks'
+import { rowBytesSent, exchanged, sentBytes } from '../../staging/sim/networks'
 import type { Timeline } from '../../staging/sim/timeline'
 
 /** What the stager knows and a plan does not say. */
@@ -271,7 +271,8 @@ export const exchangesOf = (plan: Plan, { stallSeconds }: Pick<Timeline, 'stallS
   const ranks = ranksOf(plan.graph)
   if (ranks === 1) return undefined
   const calls = plan.calls.filter((c) => COLLECTIVES.includes(c.kind) || ROW_EXCHANGES.includes(c.kind))
-  const bytesIn = (c: (typeof calls)[number]): number => c.ins.reduce((n, v) => n + valueBytes(plan.graph.values[v.value]!), 0)
+  const bytesIn = (c: (typeof calls)[number]): number =>
+    exchanged(c.kind, c.ins).reduce((n, v) => n + valueBytes(plan.graph.values[v.value]!), 0)
   const sentBy = (c: (typeof calls)[number]): number =>
     ROW_EXCHANGES.includes(c.kind)
       ? rowBytesSent(c.kind, c.attrs, extentOf(c.ins[0]!.box[2]), bytesIn(c))
@@ -281,6 +282,7 @@ export const exchangesOf = (plan: Plan, { stallSeconds }: Pick<Timeline, 'stallS
   const all = sum((c) => c.seconds) + beside
   return {
     ranks,
+    ...(plan.graph.shard ? { shard: plan.graph.shard } : {}),
     exchanges: calls.length,
     commBytes: Math.round(sum(sentBy)),
     commSeconds: all,

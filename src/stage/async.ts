@@ -28,7 +28,7 @@ export interface StageAsyncOptions<L extends string = AnyLayer> extends StageOpt
 
 // biome-ignore format: a list
 const STAGE_ASYNC = optionsFor<StageAsyncOptions>()(
-  'stageAsync', 'budget', 'loss', 'optimizer', ...UPDATES.keys, 'strategy', 'machine', 'tiles', 'checkpoints', 'spill', 'hostMemory', 'spillWritesPerStep', 'algorithms', 'measure', 'precision', 'allocator', 'resumes', 'mode', 'as', 'name', 'signal',
+  'stageAsync', 'budget', 'loss', 'optimizer', ...UPDATES.keys, 'strategy', 'machine', 'tiles', 'checkpoints', 'spill', 'hostMemory', 'spillWritesPerStep', 'algorithms', 'measure', 'precision', 'ranks', 'bands', 'norms', 'shard', 'network', 'allocator', 'resumes', 'mode', 'as', 'name', 'signal',
 )
 type Checked<M extends Trainable, O> = CheckedOptions<M, O, typeof STAGE_ASYNC>
 
@@ -68,7 +68,7 @@ export const stageAsync = async <M extends Trainable, const O extends StageAsync
     answered,
     E.flatMap((staged) =>
       pipe(
-        machineNamed(rest.machine ?? 'cpu', machineOptionsOf(rest)),
+        machineNamed(rest.machine ?? 'cpu', { ...machineOptionsOf(rest), shard: staged.plan.graph.shard }),
         E.map((machine) => ({ ...staged, machine, model })),
       ),
     ),

@@ -116,6 +116,21 @@ export const prepare = <M extends Trainable>(
     ),
   )
 
+/** The same step, whose updates ranks share out. */
+export const sharedOut = <M extends Trainable>(
+  p: Prepared<M>,
+  shard: 'optimizer' | 'gradients',
+): Either<SpillwayError, Prepared<M>> => {
+  const machine: LocalMachine = { ...p.machine, shard }
+  return p.step
+    ? pipe(
+        trainingGraph(p.step, machine),
+        E.mapLeft((e): SpillwayError => e),
+        E.map((graph) => ({ ...p, machine, graph })),
+      )
+    : right(p)
+}
+
 const GIVE_A_MODEL = 'give a model of the net that is meant, model([B,C,H,W], net)'
 
 /** What a prediction is staged as; a loss or an optimizer has no say in it. */

@@ -17,6 +17,9 @@ import { knownIn } from '../../staging/core/known'
 import { optionsFor } from '../../staging/core/options'
 import type { Graph } from '../../staging/graph/graph'
 import type { AllocatorName, MachineName, StrategyName } from '../../staging/core/names'
+import { isDevice } from '../../staging/devices'
+import { NORMS, SHARDS } from '../../staging/graph/machine'
+import { NETWORKS } from '../../staging/sim/networks'
 import { GROUP, UPDATES } from '../../staging/ops/updates'
 import { instructions } from '../../staging/plan/instructions'
 import type { Algorithms, Plan } from '../../staging/plan/plan'
@@ -25,18 +28,22 @@ import type { Timeline } from '../../staging/sim/timeline'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import { orThrow, whilePlanning } from '../errors/exceptions'
 import type { LocalMachine, MachineOptions, TierOptions } from '../machine/localmachine'
+import { startedBy } from '../ranks/engine'
 import type { Rank } from '../ranks/rank'
 import { machineNamed } from '../machine/machine'
 import type { Staging } from '../report/facts'
 import { ownStrategy } from './ownstrategies'
-import { type Own, prepare, type Prepared, prepareEvaluation, preparePrediction } from './prepare'
+import { type Own, prepare, type Prepared, prepareEvaluation, preparePrediction, sharedOut } from './prepare'
 import { recordedFor } from './recorded'
 
 /** How a step is staged, names of planners, machines and allocators not looked up yet. */
 export interface StageAsked<L extends string = string>
   extends PlanByHand<L>,
     Own,
-    Pick<MachineOptions, keyof TierOptions | 'algorithms' | 'measure' | 'precision'> {
+    Pick<
+      MachineOptions,
+      keyof TierOptions | 'algorithms' | 'measure' | 'precision' | 'ranks' | 'bands' | 'norms' | 'shard' | 'network'
+    > {
   readonly budget?: number | undefined
   readonly strategy?: string | undefined
   readonly machine?: string | undefined
@@ -84,7 +91,7 @@ export interface StageOptions<L extends string = AnyLayer> extends StageAsked<L>
 }
 // biome-ignore format: a list
 const STAGE = optionsFor<StageOptions>()(
-  'stage', 'budget', 'loss', 'optimizer', ...UPDATES.keys, 'strategy', 'machine', 'tiles', 'checkpoints', 'spill', 'hostMemory', 'spillWritesPerStep', 'algorithms', 'measure', 'precision', 'allocator', 'resumes', 'mode', 'as', 'name',
+  'stage', 'budget', 'loss', 'optimizer', ...UPDATES.keys, 'strategy', 'machine', 'tiles', 'checkpoints', 'spill', 'hostMemory', 'spillWritesPerStep', 'algorithms', 'measure', 'precision', 'ranks', 'bands', 'norms', 'shard', 'network', 'allocator', 'resumes', 'mode', 'as', 'name',
 )
 /** The options that `stage` has. */
 export type StageKeys = typeof STAGE
@@ -200,21 +207,41 @@ const oneWay = (o: StageAsked): Either<SpillwayError, void> => {
     : left(usage('resumes names a plan that is there; tiles and checkpoints describe one by hand: give one of the two'))
 }
 
-export const machineOptionsOf = ({
-  spill,
-  hostMemory,
-  spillWritesPerStep,
-  algorithms,
-  measure,
-  precision,
-}: StageAsked): MachineOptions => ({
-  spill,
-  hostMemory,
-  spillWritesPerStep,
-  algorithms,
-  measure,
-  precision,
-})
+/** What trains here does so with all that were started with this process. */
+const startedWith = ({ mode = 'train', machine = 'cpu' }: StageAsked): number | undefined =>
+  mode === 'train' && isDevice(machine) ? startedBy(process.env)?.ranks : undefined
+
+export const machineOptionsOf = (o: StageAsked): MachineOptions => {
+  const {
+    spill,
+    hostMemory,
+    spillWritesPerStep,
+    algorithms,
+    measure,
+    precision,
+    bands,
+    norms,
+    shard,
+    network,
+    ranks = startedWith(o),
+  } = o
+  return { spill, hostMemory, spillWritesPerStep, algorithms, measure, precision, ranks, bands, norms, shard, network }
+}
+
+/** Several processes are of what trains. */
+const trainsAlone = ({ mode = 'train', ...o }: StageAsked): Either<SpillwayError, void> => {
+  const given = (['ranks', 'bands', 'norms', 'shard', 'network'] as const).find((k) => o[k] !== undefined)
+  if (given !== undefined && mode !== 'train') return left(usage(`${given} is of what trains, and mode '${mode}' does not`))
+  const counts = [o.ranks, o.bands].filter((n): n is number => n !== undefined)
+  const odd = counts.find((n) => !Number.isSafeInteger(n) || n < 1 || n > MOST_RANKS)
+  if (odd !== undefined) return left(usage(`${odd} ranks or bands: legal are 1 to ${MOST_RANKS}`))
+  if (o.norms !== undefined && !NORMS.includes(o.norms)) return left(unknownName('norms', o.norms, NORMS))
+  if (o.shard !== undefined && !SHARDS.includes(o.shard)) return left(unknownName('shard', o.shard, SHARDS))
+  return o.network !== undefined && !NETWORKS.includes(o.network)
+    ? left(unknownName('network', o.network, NETWORKS))
+    : right(undefined)
+}
+const MOST_RANKS = 1024
 
 /** What is trained, what predicts, or what is measured. */
 const prepared = <M extends Trainable>(model: M, machine: LocalMachine, o: StageOptions): Either<SpillwayError, Prepared<M>> => {
@@ -282,6 +309,22 @@ export const stagePrepared = <M extends Trainable>(p: Prepared<M>, o: StageAsked
 }
 
 /**
+ * Updates are shared out where nobody says whether, and all is not kept otherwise: where that fits and nothing else does, or is quicker.
+ */
+export const stagedOverRanks = <M extends Trainable>(p: Prepared<M>, o: StageAsked): Either<SpillwayError, Staged<M>> => {
+  const whole = stagePrepared(p, o)
+  const { ranks = 1, bands, shard } = p.machine
+  const isTight = E.isLeft(whole) ? whole.left.tag === 'BudgetInfeasible' : whole.right.plan.strategy !== 'in-core'
+  if (ranks === 1 || bands || shard || !isTight || (o.strategy ?? 'auto') !== 'auto' || isByHand(o)) return whole
+  const parts = pipe(
+    sharedOut(p, 'gradients'),
+    E.flatMap((shared) => stagePrepared(shared, o)),
+  )
+  if (E.isLeft(whole)) return parts
+  return E.isRight(parts) && parts.right.timeline.makespanSeconds < whole.right.timeline.makespanSeconds ? parts : whole
+}
+
+/**
  * A plan for this model, or this step, in this budget; or why there is none.
  *
  * @example tryStage(net, { budget: gib(4), tiles: [{ from: 'conv1', to: 'pool2', H: 8 }], checkpoints: ['pool2'] })
@@ -293,9 +336,12 @@ export const tryStage = <M extends Trainable, const O extends StageOptions<Names
   const o: StageOptions = options as O
   return pipe(
     knownOptions(o),
+    E.tap(() => trainsAlone(o)),
     E.chain(() => machineNamed(o.machine ?? 'cpu', machineOptionsOf(o))),
     E.chain((machine) => prepared(model, machine, o)),
-    E.chain((prepared) => pipe(stagePrepared(prepared, o), E.mapLeft(withReason(prepared)))),
+    E.chain((prepared) =>
+      pipe((o.shard === undefined ? stagedOverRanks : stagePrepared)(prepared, o), E.mapLeft(withReason(prepared))),
+    ),
   )
 }
 

@@ -302,15 +302,22 @@ const thrownOr = (thrown: Thrown, e: unknown): SpillwayError => {
   return deviceFailed(theirs ? theirs.error : e)
 }
 
+/** Of waiting for other ranks, where somebody says how long. */
+const patience = ({ SPILLWAY_PATIENCE }: NodeJS.ProcessEnv): { readonly patience?: number } => {
+  const seconds = Number(SPILLWAY_PATIENCE ?? 0)
+  return seconds > 0 ? { patience: seconds } : {}
+}
+
 const runOn = async (open: Open, s: StepsToRun): Promise<Either<SpillwayError, RunMetrics>> => {
   const { staged, options } = open
   const { steps, firstStep, seed, rates, sink } = s
-  const among = staged.rank ? { communicator: staged.rank.communicator } : {}
+  const among = staged.rank ? { communicator: staged.rank.communicator, ...patience(process.env) } : {}
   const request = { steps, firstStep, seed, ...(rates ? { rates } : {}), ...(sink ? { sink } : {}), ...among }
   const [rate = 0] = ratesIn(staged.plan)
   const lr = (step: number): number => rate * (rates?.[step - firstStep] ?? 1)
   const thrown: Thrown = {}
   const passedOn: Progressed = (p) => {
+    if (staged.rank && p.phase === 'step') staged.rank.pace.seconds = Math.max(staged.rank.pace.seconds, p.seconds)
     try {
       s.onProgress(progressOf(p, lr))
     } catch (error) {
@@ -320,8 +327,11 @@ const runOn = async (open: Open, s: StepsToRun): Promise<Either<SpillwayError, R
   }
   try {
     const metrics = await withFeed(open, s, thrown, request, passedOn)
-    if (!metrics) return left({ tag: 'Cancelled', stepsDone: firstStep - 1 })
-    if (staged.rank && metrics.accord !== 'goOn') staged.rank.met.parted = true
+    if (!metrics) {
+      // The others are about to ask whether there is a next step.
+      await staged.rank?.communicator.agree('interrupted')
+      return left({ tag: 'Cancelled', stepsDone: firstStep - 1 })
+    }
     if (metrics.quietCallSeconds) staged.machine.learnFromSteps(staged.plan, metrics.quietCallSeconds, options.threads)
     return metrics.cancelled && !s.finishing?.()
       ? left({ tag: 'Cancelled', stepsDone: firstStep - 1 + metrics.steps.length })

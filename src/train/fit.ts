@@ -10,10 +10,11 @@ import type { Known } from '../../staging/core/options'
 import type { SpillwayError } from '../errors/errors'
 import { orThrow } from '../errors/exceptions'
 import type { Staged } from '../stage/stage'
+import { scriptTask } from './among'
 import type { FitEvent, Listener } from './events'
 import { type RunLength, TRAIN, type TrainOptions } from './options'
 import type { TrainResult } from './result'
-import { sessionTask } from './session'
+
 import { answerOf } from './trainer'
 
 /** The most steps that nobody has looked at yet. */
@@ -75,7 +76,7 @@ export async function* fit<const O extends TrainOptions & RunLength>(
   if (o.signal?.aborted) leave()
   o.signal?.addEventListener('abort', leave)
   const queue = new Queue()
-  const running = sessionTask(model, plan, { ...o, signal: left.signal }, queue.listener)().finally(() => queue.end())
+  const running = scriptTask(model, plan, { ...o, signal: left.signal }, queue.listener)().finally(() => queue.end())
   // Whoever has left does not hear of it any more; else it is thrown below.
   running.catch(() => {})
   try {

@@ -1,5 +1,5 @@
 // A rank that does not lead: it has the leader's plan and weights, and its own share of the data. In: such a rank. Out: the code that the
-// leader ends with. Invariant: nothing is written; the steps are those of the leader, as many and with the same rates.
+// leader ends with. Invariant: nothing is written; it does what the leader says, and steps have the same rates.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -12,26 +12,27 @@ import type { Staged } from '../stage/stage'
 import type { DeviceSession } from './device'
 import { closed, opened } from './opened'
 import { seedOf, type TrainOptions } from './options'
-import { alike, begins, digestOf, type Farewell, followed, sameState } from './ranks'
+import { partsIn, shown } from './parts'
+import { alike, begins, digestOf, type Farewell, followed, type Order, sameState } from './ranks'
 import { ratesOfSteps } from './schedules'
 import { type Ready, readyOf } from './start'
 
-/** As many at once. */
-const MOST_STEPS = 1024
-
-const stepsOf = async (
-  ready: Ready,
-  session: DeviceSession,
-  rank: Rank,
-  before: number,
-): Promise<Either<SpillwayError, void>> => {
-  const { options: o, length, data } = ready
-  for (let done = before; done < length.steps && !rank.met.parted; ) {
-    const steps = Math.min(MOST_STEPS, length.steps - done)
-    const rates = ratesOfSteps(o, done + 1, steps, length.steps)
+/** Does what the leader says, until the end. */
+const obeyed = async (ready: Ready, session: DeviceSession, rank: Rank): Promise<Either<SpillwayError, Farewell>> => {
+  const { options: o, length, data, staged } = ready
+  for (;;) {
+    const order = await fromLeader<Order>(rank)
+    if (order.what === 'end') return E.right(order)
+    if (order.what === 'show') {
+      const parts = await shown(rank, staged.plan.graph, order.names, session)
+      if (E.isLeft(parts)) return parts
+      continue
+    }
+    const { firstStep, steps } = order
+    const rates = ratesOfSteps(o, firstStep, steps, length.steps)
     if (E.isLeft(rates)) return rates
-    const ran = await session.run({
-      firstStep: done + 1,
+    const running = session.run({
+      firstStep,
       steps,
       seed: seedOf(o),
       rates: rates.right,
@@ -39,24 +40,27 @@ const stepsOf = async (
       last: length.steps,
       onProgress: () => {},
     })
-    // That there is no further step is no failure.
-    if (E.isLeft(ran) && !(ran.left.tag === 'Cancelled' && rank.met.parted)) return ran
-    done += steps
+    // Asked while it waited for the leader's word.
+    if (o.signal?.aborted) session.cancel()
+    const ran = await running
+    // Where steps end early all have agreed on it, and the leader says why.
+    if (E.isLeft(ran) && ran.left.tag !== 'Cancelled') return ran
   }
-  return E.right(undefined)
 }
 
 const OTHER_WEIGHTS = 'its weights are not those of rank 0 after the last step: memory or a processor is at fault'
 
-const followedTo = (ready: Ready, rank: Rank, before: number): TaskEither<SpillwayError, Farewell> =>
+const followedTo = (ready: Ready, rank: Rank): TaskEither<SpillwayError, Farewell> =>
   using(
     () => opened(ready.staged, ready.options),
     closed(ready.options),
     ({ session }) =>
       pipe(
-        sameState(rank, ready.state, session),
-        TE.flatMap(() => () => stepsOf(ready, session, rank, before)),
-        TE.flatMap(() => TE.tryCatch(() => fromLeader<Farewell>(rank), deviceFailed)),
+        // What it has a part of begins as it does in one process.
+        TE.fromEither(partsIn(ready.staged.plan.graph).size > 0 ? session.initialise(seedOf(ready.options)) : E.right(undefined)),
+        TE.flatMap(() => sameState(ready.staged, ready.state, session)),
+        TE.flatMap(() => TE.tryCatch(() => obeyed(ready, session, rank), deviceFailed)),
+        TE.flatMapEither((farewell) => farewell),
         TE.flatMapEither((farewell) =>
           farewell.digest === undefined
             ? E.right(farewell)
@@ -80,6 +84,6 @@ export const followerTask = (staged: Staged, rank: Rank, o: TrainOptions): TaskE
     TE.bindTo('ready'),
     TE.bind('before', () => begins(rank)),
     TE.flatMap(({ ready, before }) =>
-      before === null ? TE.tryCatch(() => fromLeader<Farewell>(rank), deviceFailed) : followedTo(ready, rank, before),
+      before === null ? TE.tryCatch(() => fromLeader<Farewell>(rank), deviceFailed) : followedTo(ready, rank),
     ),
   )

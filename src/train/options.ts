@@ -5,6 +5,7 @@ import type { Either } from 'fp-ts/Either'
 import { knownIn } from '../../staging/core/known'
 import { optionsFor } from '../../staging/core/options'
 import type { Data } from '../data/data'
+import type { EngineName } from '../ranks/engine'
 import type { DeviceOptions, DeviceProgress } from './device'
 import { type SpillwayError, usage } from '../errors/errors'
 import { checkedLoading, type LoadingOptions } from './loading'
@@ -113,6 +114,13 @@ export interface TrainOptions extends Omit<DeviceOptions, 'tier'>, LoadingOption
    * @example train(net, plan, { steps: 200, checkpointDir: 'state', resume: true, resumeRanks: true })
    */
   readonly resumeRanks?: boolean | undefined
+  /**
+   * How the processes meet that a plan for several `ranks` is of: MPI, found by itself where mpirun or srun has started them, or threads of this
+   * process.
+   *
+   * @example train(net, stage(net, { ranks: 2 }), { steps: 100, engine: 'threads' })
+   */
+  readonly engine?: EngineName | undefined
   /** Weights to start from (safetensors, or what torch.save writes). @example train(net, plan, { steps: 100, weights: 'before.safetensors' }) */
   readonly weights?: string | undefined
   /** Where the weights go at the end (safetensors). @example train(net, plan, { steps: 100, save: 'weights.safetensors' }) */
@@ -173,7 +181,7 @@ export type RunLength = { readonly steps: number } | { readonly epochs: number }
 
 // biome-ignore format: a list
 export const TRAIN = optionsFor<TrainOptions>()(
-  'train', 'steps', 'epochs', 'schedule', 'warmup', 'data', 'shuffle', 'prefetch', 'workers', 'samples', 'seed', 'spill', 'checkpointDir', 'checkpointEvery', 'evaluate', 'patience', 'keep', 'saveBest', 'resume', 'resumeRanks', 'weights', 'weightsSkip', 'weightsStrip', 'save', 'log', 'tensorboard', 'report', 'onNonfinite', 'signal', 'stop',
+  'train', 'steps', 'epochs', 'schedule', 'warmup', 'data', 'shuffle', 'prefetch', 'workers', 'samples', 'seed', 'spill', 'checkpointDir', 'checkpointEvery', 'evaluate', 'patience', 'keep', 'saveBest', 'resume', 'resumeRanks', 'engine', 'weights', 'weightsSkip', 'weightsStrip', 'save', 'log', 'tensorboard', 'report', 'onNonfinite', 'signal', 'stop',
   'onProgress', 'onNote', 'threads', 'throttle', 'hostMemory',
 )
 

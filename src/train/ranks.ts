@@ -1,6 +1,7 @@
 // What ranks say to one another around their steps. In: a run that is ready at each rank. Out: the same weights everywhere before the first
-// step, an end that all hear of. Invariant: all ranks come by these places in this order: `alike`, `begins`, `sameState`, steps, `ended`.
-// Worked example: the leader resumes at step 40 of 100, tells so, hands its weights to all; all run steps 41 to 100; all end with 0.
+// step, an end that all hear of. Invariant: all ranks come by these places in this order: `alike`, `begins`, `sameState`; then the leader
+// says what comes next, until the end. Worked example: the leader resumes at step 40 of 100, tells so, hands its weights to all, and says:
+// steps 41 to 100; show your parts of the state, for a checkpoint; the end, with 0.
 import { createHash } from 'node:crypto'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
@@ -16,7 +17,10 @@ import { exitCode, type SpillwayError } from '../errors/errors'
 import { deviceFailed } from '../errors/exceptions'
 import { version } from '../files/version'
 import { broadcast, gathered, leads, type Rank, fromLeader } from '../ranks/rank'
+import type { Staged } from '../stage/stage'
 import { seedOf, type TrainOptions } from './options'
+import { cutOf, partsIn, shown, type Whole } from './parts'
+import type { TrainResult } from './result'
 import type { Ready } from './start'
 import { scheduleText } from './schedules'
 import type { ModelState, StateReader, StateStore } from './weights'
@@ -65,21 +69,34 @@ export const begins = (rank: Rank, done?: number | null): TaskEither<SpillwayErr
 
 const namesOf = ({ weights, optimizer }: ModelState): readonly string[] => [...weights, ...optimizer].map((v) => v.name)
 
-/** The leader's parameters and states at every rank, whatever they come from. */
-export const sameState = (rank: Rank | undefined, state: ModelState, store: StateStore): TaskEither<SpillwayError, void> =>
-  rank
-    ? pipe(
-        namesOf(state),
-        TE.traverseSeqArray((name) =>
-          pipe(
-            TE.fromEither(leads(rank) ? store.read(name) : E.right(undefined)),
-            TE.flatMap((own) => together(() => broadcast(rank, own))),
-            TE.flatMapEither((bytes) => (leads(rank) ? E.right(undefined) : store.write(name, bytes))),
-          ),
-        ),
-        TE.map(() => undefined),
-      )
-    : TE.right(undefined)
+/** The leader's parameters and states at every rank, whatever they come from; of what ranks have parts of each its own, `whole` at the leader. */
+export const sameState = (
+  { rank, plan: { graph } }: Staged,
+  state: ModelState,
+  store: StateStore,
+  whole: Whole = new Map(),
+): TaskEither<SpillwayError, void> => {
+  if (!rank) return TE.right(undefined)
+  const parts = partsIn(graph)
+  const held = (name: string): Either<SpillwayError, Uint8Array | undefined> =>
+    !leads(rank) ? E.right(undefined) : parts.has(name) ? E.right(whole.get(name)) : store.read(name)
+  const taken = (name: string, bytes: Uint8Array): Either<SpillwayError, void> => {
+    const v = parts.get(name)
+    // A part of which nothing comes is as it begins.
+    return !v ? store.write(name, bytes) : bytes.length === 0 ? E.right(undefined) : store.write(name, cutOf(bytes, v, rank.rank))
+  }
+  return pipe(
+    namesOf(state),
+    TE.traverseSeqArray((name) =>
+      pipe(
+        TE.fromEither(held(name)),
+        TE.flatMap((own) => together(() => broadcast(rank, own))),
+        TE.flatMapEither((bytes) => (leads(rank) ? E.right(undefined) : taken(name, bytes))),
+      ),
+    ),
+    TE.map(() => undefined),
+  )
+}
 
 /** Of the same state everywhere; of what is each rank's own, nothing. */
 export const digestOf = (graph: Graph, state: ModelState, store: StateReader): Either<SpillwayError, string> => {
@@ -96,19 +113,45 @@ export const digestOf = (graph: Graph, state: ModelState, store: StateReader): E
 export interface Farewell {
   readonly code: number
   readonly digest?: string
+  readonly result?: TrainResult
 }
 
 /** Ends that are no failure of a rank: all have heard of them, or are waiting to. */
 const ORDERLY: readonly SpillwayError['tag'][] = ['Stopped', 'Cancelled', 'Diverged']
 export const isOrderly = (e: SpillwayError): boolean => ORDERLY.includes(e.tag)
 
-/** The leader's last words: first that there is no further step, where somebody waits for one. */
-export const ended = (rank: Rank, waits: boolean, farewell: Farewell): TaskEither<SpillwayError, void> =>
-  together(async () => {
-    if (waits && !rank.met.parted) await rank.communicator.agree('stop')
-    rank.met.parted = true
-    await fromLeader(rank, farewell)
-  })
+/** What all ranks do next: so many steps, show what they have parts of, or end. */
+export type Order =
+  | { readonly what: 'run'; readonly firstStep: number; readonly steps: number }
+  | { readonly what: 'show'; readonly names: readonly string[] }
+  | ({ readonly what: 'end' } & Farewell)
+
+/** The leader's next word, at every rank: between two of them the others wait. */
+export const announce = (rank: Rank | undefined, order: Order): TaskEither<SpillwayError, void> =>
+  rank
+    ? together(async () => {
+        await fromLeader(rank, order)
+      })
+    : TE.right(undefined)
+
+/** Its last word. */
+export const ended = (rank: Rank, farewell: Farewell): TaskEither<SpillwayError, void> =>
+  announce(rank, { what: 'end', ...farewell })
+
+/** What ranks have parts of, whole: all of it, or these names' alone. */
+export const wholeParts = (
+  { rank, plan: { graph } }: Staged,
+  store: StateReader,
+  wanted?: readonly string[],
+): TaskEither<SpillwayError, Whole> => {
+  const names = [...partsIn(graph).keys()].filter((name) => wanted?.includes(name) ?? true)
+  if (!rank || names.length === 0) return TE.right(new Map())
+  return pipe(
+    announce(rank, { what: 'show', names }),
+    TE.flatMap(() => together(() => shown(rank, graph, names, store))),
+    TE.flatMapEither((whole) => whole),
+  )
+}
 
 export const codeOf = (answer: Either<SpillwayError, unknown>): number => (E.isLeft(answer) ? exitCode(answer.left) : 0)
 

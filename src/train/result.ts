@@ -46,6 +46,8 @@ export interface TrainResult extends StepsTaken {
   readonly ownKernels?: OwnKernels
   /** How many processes trained together, where several did. */
   readonly ranks?: number
+  /** What each of them had a part of, where updates were shared out. */
+  readonly shard?: 'optimizer' | 'gradients'
   /** What this rank's operators sent to the others. */
   readonly commBytes?: number
   /** What this rank's steps took for exchanges, waits for slower ranks included. */
@@ -58,7 +60,14 @@ const sharedBy = ({ staged: { plan }, totals }: Ended): Partial<TrainResult> => 
   const ranks = ranksOf(plan.graph)
   if (ranks === 1) return {}
   const { commBytes = 0, commSeconds = 0, commHiddenSeconds = 0 } = totals
-  return { ranks, commBytes, commSeconds, commHiddenShare: commSeconds > 0 ? commHiddenSeconds / commSeconds : 0 }
+  const { shard } = plan.graph
+  return {
+    ranks,
+    ...(shard ? { shard } : {}),
+    commBytes,
+    commSeconds,
+    commHiddenShare: commSeconds > 0 ? commHiddenSeconds / commSeconds : 0,
+  }
 }
 
 const resultOf = (ended: Ended, sha256: string): TrainResult => {

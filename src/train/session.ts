@@ -22,7 +22,8 @@ import { type Found, isEnough, type Measurement, metricOf, nextMeasured, standin
 import { closed, filled, type Held, lent, opened } from './opened'
 import { seedOf, type TrainOptions } from './options'
 import { finishedResult, describing, type TrainResult, trainResult } from './result'
-import { alike, begins, digestOf, ended, isOrderly, sameState } from './ranks'
+import { cutting, withWhole } from './parts'
+import { alike, begins, digestOf, ended, isOrderly, sameState, announce, wholeParts } from './ranks'
 import { type RunPage, withPage } from './runreport'
 import { rateFactor, ratesOfSteps, scheduleText } from './schedules'
 import { lockOf, readyOf, type Start, startOf } from './start'
@@ -149,22 +150,26 @@ const stepsFrom = (run: RunningSession, done: number): TaskEither<SpillwayError,
     ? TE.left(cancelled(o, done))
     : pipe(
         TE.fromEither(ratesOfSteps(o, done + 1, steps, length.steps)),
-        TE.flatMap(
-          (rates) => () =>
-            held.session.run({
-              firstStep: done + 1,
-              steps,
-              seed: seedOf(o),
-              rates,
-              data: data.source,
-              last: length.steps,
-              finishing: () => o.stop?.aborted === true && o.signal?.aborted !== true && !ends(),
-              onProgress: (p) => {
-                if (p.kind === 'step') stepped(run, p)
-                o.onProgress?.(p)
-              },
-            }),
-        ),
+        TE.tap(() => announce(run.staged.rank, { what: 'run', firstStep: done + 1, steps })),
+        TE.flatMap((rates) => () => {
+          const running = held.session.run({
+            firstStep: done + 1,
+            steps,
+            seed: seedOf(o),
+            rates,
+            data: data.source,
+            last: length.steps,
+            finishing: () => o.stop?.aborted === true && o.signal?.aborted !== true && !ends(),
+            onProgress: (p) => {
+              if (p.kind === 'step') stepped(run, p)
+              o.onProgress?.(p)
+            },
+          })
+          // Asked while the others were told: nobody ran yet who could have heard it.
+          if (o.signal?.aborted) held.session.cancel()
+          if (o.stop?.aborted) held.session.finish()
+          return running
+        }),
         TE.mapLeft((e) => met.unlogged ?? (ends() ? diverged() : e.tag === 'Cancelled' ? cancelled(o, losses.length) : e)),
         TE.filterOrElse(
           () => met.unlogged === undefined && !ends(),
@@ -173,34 +178,39 @@ const stepsFrom = (run: RunningSession, done: number): TaskEither<SpillwayError,
       )
 }
 
-const saved = (run: RunningSession, counted: Counted, totals: Totals): Either<SpillwayError, void> => {
+const saved = (run: RunningSession, counted: Counted, totals: Totals): TaskEither<SpillwayError, void> => {
   const { options: o, identity, circumstances, state, held, staged, listener, length, met, measured } = run
   const { strategy, budgetBytes } = staged.plan
   const { losses } = totals
   const { checkpointDir } = o
   const step = losses.length
-  if (checkpointDir === undefined || step === (met.saved ?? 0)) return E.right(undefined)
+  if (checkpointDir === undefined || step === (met.saved ?? 0)) return TE.right(undefined)
   const settings = { strategy, budgetBytes, schedule: scheduleText(o, length.steps) }
   return pipe(
-    saveCheckpoint(
-      checkpointDir,
-      { step, identity, circumstances, settings, losses, measured, counted, totals },
-      state,
-      held.session,
-      { last: o.keep?.last ?? KEPT, best: o.keep?.best === undefined ? undefined : standing(measured, o.keep.best).best?.step },
+    wholeParts(staged, held.session),
+    TE.flatMapEither((whole) =>
+      saveCheckpoint(
+        checkpointDir,
+        { step, identity, circumstances, settings, losses, measured, counted, totals },
+        state,
+        withWhole(whole, held.session),
+        { last: o.keep?.last ?? KEPT, best: o.keep?.best === undefined ? undefined : standing(measured, o.keep.best).best?.step },
+      ),
     ),
-    E.map((file) => {
+    TE.map((file) => {
       met.saved = step
       return listener.emit({ kind: 'checkpoint', step, file: join(checkpointDir, file) })
     }),
-    E.orElse((e) => {
-      if (e.tag !== 'Diverged') return E.left(e)
-      if (o.onNonfinite !== 'continue') return E.left(notFinite(o, e.step, e.what))
+    TE.orElse((e) => {
+      if (e.tag !== 'Diverged') return TE.left(e)
+      if (o.onNonfinite !== 'continue') return TE.left(notFinite(o, e.step, e.what))
       o.onNote?.(`no checkpoint of step ${e.step}: ${e.what}`)
-      return E.right(undefined)
+      return TE.right(undefined)
     }),
   )
 }
+
+const averagesOf = ({ averages }: ModelState): readonly string[] => [...averages.values()].map((a) => a.name)
 
 /** The weights that an evaluation is asked to measure. */
 const judged = ({ evaluate }: TrainOptions, state: ModelState, parked: StateReader, step: number): StateReader =>
@@ -212,7 +222,8 @@ const measuredBy = (run: RunningSession, epoch: number, step: number): TaskEithe
   const { epochs } = length
   if (!evaluation) return TE.right({ epoch, step, metrics: { loss: meanLoss(losses, epochs!, epoch) } })
   return pipe(
-    lent<Found>(held, run)((parked) => evaluation.run(judged(o, state, parked, step))),
+    wholeParts(run.staged, held.session, o.evaluate?.weights === 'average' ? averagesOf(state) : []),
+    TE.flatMap((whole) => lent<Found>(held, run)((parked) => evaluation.run(judged(o, state, withWhole(whole, parked), step)))),
     TE.mapLeft((e) => (e.tag === 'Cancelled' ? cancelled(o, step) : e)),
     TE.map(({ loss, metrics, arenaPeakBytes, details }) => {
       const measurement = { epoch, step, metrics: { loss, ...metrics } }
@@ -231,14 +242,28 @@ const measuredAt = (run: RunningSession, counted: Counted, totals: Totals): Task
   if (nextMeasured(o, length.epochs, step - 1) !== step) return TE.right(undefined)
   return pipe(
     measuredBy(run, epochsAt(length.epochs!, step), step),
-    TE.flatMapEither((measurement) => {
+    TE.flatMap((measurement) => {
       measured.push(measurement)
-      if (standing(measured, metricOf(o)).best !== measurement) return E.right(undefined)
+      if (standing(measured, metricOf(o)).best !== measurement) return TE.right(undefined)
+      const { saveBest } = o
       return pipe(
-        o.saveBest === undefined
-          ? E.right(undefined)
-          : E.asUnit(saveWeights(o.saveBest, state, held.session, counted, step, describing(run.staged, run.data.described))),
-        E.flatMap(() => (o.keep?.best === undefined ? E.right(undefined) : saved(run, counted, totals))),
+        saveBest === undefined
+          ? TE.right(undefined)
+          : pipe(
+              wholeParts(run.staged, held.session, averagesOf(state)),
+              TE.flatMapEither((whole) =>
+                saveWeights(
+                  saveBest,
+                  state,
+                  withWhole(whole, held.session),
+                  counted,
+                  step,
+                  describing(run.staged, run.data.described),
+                ),
+              ),
+              TE.map(() => undefined),
+            ),
+        TE.flatMap(() => (o.keep?.best === undefined ? TE.right(undefined) : saved(run, counted, totals))),
       )
     }),
   )
@@ -254,20 +279,18 @@ const chunk = (run: RunningSession, counted: Counted, totals: Totals): TaskEithe
     }),
     TE.tap((now) => measuredAt(run, counted, now)),
     TE.tap((now) =>
-      TE.fromEither(
-        isDue(run, now.losses.length) || isEnough(run.options, run.measured) ? saved(run, counted, now) : E.right(undefined),
-      ),
+      isDue(run, now.losses.length) || isEnough(run.options, run.measured) ? saved(run, counted, now) : TE.right(undefined),
     ),
   )
 
 /** A run that is to stop is saved wherever it is. */
-const stopped = (run: RunningSession, counted: Counted, totals: Totals): Either<SpillwayError, never> => {
+const stopped = (run: RunningSession, counted: Counted, totals: Totals): TaskEither<SpillwayError, never> => {
   const { stop, checkpointDir: directory = '' } = run.options
   const why: unknown = stop?.reason
   return pipe(
     saved(run, counted, totals),
-    E.flatMap(() =>
-      E.left<SpillwayError>({
+    TE.flatMap(() =>
+      TE.left<SpillwayError>({
         tag: 'Stopped',
         stepsDone: totals.losses.length,
         why: why instanceof Error ? why.message : String(why),
@@ -286,7 +309,7 @@ const chunks =
     let totals: Either<SpillwayError, Totals> = E.right(totalsOf(run))
     while (E.isRight(totals) && totals.right.losses.length < length.steps && !isEnough(o, run.measured)) {
       await listener.taken()
-      if (o.stop?.aborted) return stopped(run, counted, totals.right)
+      if (o.stop?.aborted) return stopped(run, counted, totals.right)()
       totals = await chunk(run, counted, totals.right)()
     }
     return totals
@@ -301,26 +324,28 @@ const measuredIn = (o: TrainOptions, measured: readonly Measurement[]): Pick<Tra
 }
 
 /** The steps are done, and all ranks compare what came of them. */
-const parted = ({ staged: { plan, rank }, state, held, losses, length }: RunningSession): TaskEither<SpillwayError, void> =>
+const parted = ({ staged: { plan, rank }, state, held }: RunningSession, result: TrainResult): TaskEither<SpillwayError, void> =>
   rank
     ? pipe(
         TE.fromEither(digestOf(plan.graph, state, held.session)),
-        TE.flatMap((digest) => ended(rank, losses.length < length.steps, { code: 0, digest })),
+        TE.flatMap((digest) => ended(rank, { code: 0, digest, result })),
       )
     : TE.right(undefined)
 
-const performed = (run: RunningSession): TaskEither<SpillwayError, TrainResult> =>
-  pipe(
-    TE.fromIOEither(() => filled({ ...run, session: run.held.session })),
+const performed = (run: RunningSession): TaskEither<SpillwayError, TrainResult> => {
+  const kept = new Map<string, Uint8Array>()
+  return pipe(
+    TE.fromIOEither(() => filled({ ...run, session: cutting(run.held.session, run.staged.plan.graph, kept) })),
     TE.bindTo('begun'),
-    TE.tap(() => sameState(run.staged.rank, run.state, run.held.session)),
+    TE.tap(() => sameState(run.staged, run.state, run.held.session, kept)),
+    TE.tapIO(() => () => kept.clear()),
     TE.bind('totals', ({ begun }) => chunks(run, begun.counted)),
-    TE.tap(() => parted(run)),
-    TE.flatMapEither(({ begun: { counted, table }, totals }) =>
+    TE.bind('whole', () => wholeParts(run.staged, run.held.session, run.options.save === undefined ? [] : averagesOf(run.state))),
+    TE.flatMapEither(({ begun: { counted, table }, totals, whole }) =>
       trainResult({
         staged: run.staged,
         state: run.state,
-        store: run.held.session,
+        store: withWhole(whole, run.held.session),
         counted,
         totals: { ...totals, processPeakBytes: Math.max(totals.processPeakBytes, run.memory.bytes()) },
         resumedFrom: run.from?.step ?? 0,
@@ -331,7 +356,9 @@ const performed = (run: RunningSession): TaskEither<SpillwayError, TrainResult> 
         ownKernels: ownKernelsIn(run.staged),
       }),
     ),
+    TE.tap((result) => parted(run, result)),
   )
+}
 
 const sampled = (): Either<never, PeakMemory> => {
   forgetPlanning()
@@ -363,7 +390,7 @@ const onDevice = (start: Start, listener: Listener, page: RunPage): TaskEither<S
     TE.orElse((e) =>
       staged.rank && isOrderly(e)
         ? pipe(
-            ended(staged.rank, losses.length < start.length.steps, { code: exitCode(e) }),
+            ended(staged.rank, { code: exitCode(e) }),
             TE.flatMap(() => TE.left(e)),
           )
         : TE.left(e),
@@ -414,7 +441,7 @@ const resultOf = (start: Start, listener: Listener, page: RunPage): TaskEither<S
             described: start.data.described,
           }),
         ),
-        TE.tap(() => (staged.rank ? ended(staged.rank, false, { code: 0 }) : TE.right(undefined))),
+        TE.tap((result) => (staged.rank ? ended(staged.rank, { code: 0, result }) : TE.right(undefined))),
       )
     : pipe(
         TE.fromEither(recordedPlan(start)),

@@ -9,9 +9,9 @@ import { errorText, type SpillwayError } from '../errors/errors'
 import { orThrow } from '../errors/exceptions'
 import type { Staged } from '../stage/stage'
 import { hearing } from './events'
+import { scriptTask } from './among'
 import type { RunLength, TRAIN, TrainOptions } from './options'
 import type { TrainResult } from './result'
-import { sessionTask } from './session'
 
 /** `model` is checked against the plan when it is given. @example const answer = await trainTask(net, plan, { steps: 10 })() */
 export const trainTask = (
@@ -19,7 +19,7 @@ export const trainTask = (
   staged: Staged,
   o: TrainOptions,
 ): TaskEither<SpillwayError, TrainResult> =>
-  sessionTask(
+  scriptTask(
     model,
     staged,
     o,

@@ -7,6 +7,7 @@ import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { sameShape } from '../../staging/core/box'
 import { type Graph, isPersistent, type Value } from '../../staging/graph/graph'
+import { asOne } from '../../staging/graph/ranks'
 import { shapeText } from '../../staging/ops/op'
 import { AVERAGE } from '../../staging/ops/optimizer'
 import { opDef } from '../../staging/ops/registry'
@@ -50,7 +51,9 @@ const averagesIn = ({ ops, values }: Graph): ModelState['averages'] =>
 const overwritten = (graph: Graph): ReadonlySet<number> =>
   new Set(graph.ops.flatMap((o) => (opDef(o.kind).mutates ?? []).map((i) => o.ins[i]!)))
 
-export const modelState = (graph: Graph): ModelState => {
+/** That of the whole model, whatever ranks have parts of. */
+export const modelState = (shared: Graph): ModelState => {
+  const graph = asOne(shared)
   const persistent = graph.values.filter(isPersistent).sort(byName)
   const params = new Set(persistent.filter((v) => v.role === 'param').map((v) => v.name))
   // An optimizer's state is named after its parameter ('conv1.weight.momentum'), a statistic after its layer.

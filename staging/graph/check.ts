@@ -37,6 +37,8 @@ export interface CheckedOp {
 const WHOLE_ROLES: readonly ValueRole[] = ['param', 'state', 'stat', 'gradient', 'loss']
 const DATA_ROLES: readonly ValueRole[] = ['input', 'target', 'activation', 'output', 'gradient', 'stat']
 const OVERWRITABLE: readonly ValueRole[] = PERSISTENT_ROLES
+/** A part that a rank took of a weight, too: it is put back (graph/ranks.ts). */
+const PARTS: readonly ValueRole[] = [...OVERWRITABLE, 'stat']
 
 const countsOf = (operands: OpDef['ins'], variadic = false): readonly [least: number, most: number] => [
   operands.filter((o) => !o.optional).length,
@@ -46,8 +48,8 @@ const isWithin = ([least, most]: readonly [number, number], n: number): boolean 
 const countText = ([least, most]: readonly [number, number]): string =>
   most === Infinity ? `${least} or more` : least === most ? String(least) : `${least} to ${most}`
 
-const rolesFor = (d: OpDef, o: OperandDef, i: number): readonly ValueRole[] =>
-  d.mutates?.includes(i) ? OVERWRITABLE : o.role === 'whole' ? WHOLE_ROLES : DATA_ROLES
+const rolesFor = (d: OpDef, o: OperandDef, i: number, { part }: Value): readonly ValueRole[] =>
+  d.mutates?.includes(i) ? (part ? PARTS : OVERWRITABLE) : o.role === 'whole' ? WHOLE_ROLES : DATA_ROLES
 
 /** An operand of a role and a type that the entry takes, stored as a call with such operands has it. */
 const checkedOperand =
@@ -56,7 +58,7 @@ const checkedOperand =
     const o = inputDef(d, i)
     const wrong = (got: string, legal: string): Either<GraphError, never> =>
       left({ tag: 'OperandInvalid', layer: r.layer, kind: r.kind, operand: `${i} (${o.name})`, got: `'${v.name}'${got}`, legal })
-    const roles = rolesFor(d, o, i)
+    const roles = rolesFor(d, o, i, v)
     if (!roles.includes(v.role)) return wrong(`, a value of role ${v.role}`, `a value of role ${roles.join(', ')}`)
     if (o.role === 'data' && v.shape.length !== 4) return wrong(` ${shapeText(v.shape)}`, 'a value [B,C,H,W]')
     const types = STORED[elementOf(d, o)]

@@ -11,7 +11,7 @@ import { type GraphError, renderError } from '../core/errors'
 import { type OperandDef, outputDef, shapeText } from '../ops/op'
 import { findOp } from '../ops/registry'
 import { trainedByCodec } from '../ops/updates'
-import { inWholeShapes, ranksFault } from './ranks'
+import { inWholeShapes, putsPart, ranksFault } from './ranks'
 import { checkedValue, checkOp, isBf16Op, outputTypes } from './check'
 import {
   DISTRIBUTIONS,
@@ -32,7 +32,12 @@ import {
 
 const valueCodec = record(
   { id: count, name: words, role: names(ROLES), shape: list(count), dtype: names(DTYPES) },
-  { init: record({ dist: names(DISTRIBUTIONS), a: t.number }), gradOf: count, rows: record({ from: count, of: wholeFrom(1) }) },
+  {
+    init: record({ dist: names(DISTRIBUTIONS), a: t.number }),
+    gradOf: count,
+    rows: record({ from: count, of: wholeFrom(1) }),
+    part: list(count),
+  },
 )
 const opCodec = record({
   id: count,
@@ -49,6 +54,7 @@ const structure = record(
     trainedBy: trainedByCodec,
     ranks: wholeFrom(2),
     norms: t.literal('local'),
+    shard: names(['optimizer', 'gradients'] as const),
     alone: list(count),
     bands: record({ at: count, of: wholeFrom(2) }),
   },
@@ -144,7 +150,7 @@ class Walk {
   op(i: number, op: Op): Either<Fault, unknown> {
     return pipe(
       numbered(op, i),
-      E.chain(() => E.traverseArray((v: ValueId) => this.read(v))(op.ins)),
+      E.chain(() => E.traverseReadonlyArrayWithIndex((k, v: ValueId) => this.read(v, putsPart(op, k)))(op.ins)),
       E.bindTo('ins'),
       E.bind('outs', () => E.traverseArray((v: ValueId) => this.made(v))(op.outs)),
       E.chain(({ ins, outs }) => this.applied(op, ins, outs)),
@@ -156,7 +162,7 @@ class Walk {
     return E.fromNullable(`it ${does} value ${v}; legal are 0 to ${this.g.values.length - 1}`)(this.g.values[v])
   }
 
-  private read(v: ValueId): Either<string, Value> {
+  private read(v: ValueId, updated: boolean): Either<string, Value> {
     return pipe(
       this.named(v, 'reads'),
       E.filterOrElse(
@@ -164,7 +170,7 @@ class Walk {
         ({ name }: Value) => `it reads '${name}' before it is computed`,
       ),
       E.filterOrElse(
-        () => !this.overwritten.has(v),
+        () => updated || !this.overwritten.has(v),
         ({ name }: Value) => `it reads '${name}' after its update`,
       ),
     )

@@ -18,6 +18,7 @@ export const fingerprint = (g: Graph): string =>
         v.init?.a ?? null,
         v.gradOf ?? null,
         ...(v.rows ? [v.rows.from, v.rows.of] : []),
+        ...(v.part ? [v.part] : []),
       ]),
       g.ops.map((o) => [o.kind, o.layer, o.phase, sorted(o.attrs), o.ins, o.outs]),
       ...(g.ranks === undefined ? [] : [g.ranks]),

@@ -47,6 +47,8 @@ export interface Value {
   readonly gradOf?: ValueId
   /** Where several ranks have rows of it each: those of this one begin at `from` of the `of` rows of the whole (graph/bands.ts). */
   readonly rows?: { readonly from: number; readonly of: number }
+  /** Where each of several ranks has a part of it: the shape of the whole (graph/ranks.ts). */
+  readonly part?: readonly number[]
 }
 
 export const PHASES = ['forward', 'loss', 'backward', 'update'] as const
@@ -73,6 +75,8 @@ export interface Graph {
   readonly ranks?: number
   /** Norms of batches are of each rank's share, not of the whole batch. */
   readonly norms?: 'local'
+  /** What ranks have parts of, of parameters that they update each in part: the optimizer's state, or sums of gradients, too. */
+  readonly shard?: 'optimizer' | 'gradients'
   /** The operators of one process in its order, where ranks run them in another (grad/rewrite/ranks.ts). */
   readonly alone?: readonly OpId[]
   /** How many bands of rows images are cut into, each of them a rank's, and which of them this is. */

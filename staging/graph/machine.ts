@@ -61,6 +61,9 @@ export type Costs = Pick<Machine, 'seconds' | 'workspace' | 'choices'>
 /** Whether norms of batches are of all images of a step, or of each rank's share. */
 export const NORMS = ['whole', 'local'] as const
 export type Norms = (typeof NORMS)[number]
+/** What several processes have parts of: nothing, the optimizer's state, or gradients, too. */
+export const SHARDS = ['none', 'optimizer', 'gradients'] as const
+export type Shard = (typeof SHARDS)[number]
 
 export interface Machine {
   readonly name: string
@@ -75,6 +78,8 @@ export interface Machine {
   readonly bands?: { readonly at: number; readonly of: number }
   /** Norms of batches are of each one's share; absent: of the whole batch. */
   readonly norms?: 'local'
+  /** What each has a part of, of what updates need; absent: nothing. */
+  readonly shard?: Exclude<Shard, 'none'>
   readonly memoryBytes: number
   /** The host memory of the lower tier is a part of `memoryBytes`. */
   readonly sharesMemory?: boolean

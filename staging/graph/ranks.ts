@@ -4,11 +4,21 @@
 // Worked example, 2 ranks and 8 images: the image is [4,3,H,W] and its origin in the whole [8,3,H,W] is 4 at rank 1; a gradient dw is
 // made as a share dw.share, and all_sum makes dw of it.
 import { bandsFault, bandsOf, uncut, wholeRows } from './bands'
+import { elementsOf } from '../core/box'
 import { onceFor } from '../core/remember'
+import { clipValues } from '../ops/clip'
+import { partOf } from '../ops/collective'
+import { meanOverSteps, steeredOps, updateOps } from '../ops/optimizer'
 import { findOp } from '../ops/registry'
 import { type Graph, isFed, type Op, type Value, type ValueId } from './graph'
 
-export const COLLECTIVES: readonly string[] = ['all_sum', 'all_moments', 'all_sums']
+export const COLLECTIVES: readonly string[] = ['all_sum', 'all_moments', 'all_sums', 'sum_parts', 'put_part']
+/** Those that may go on beside computing. */
+export const BESIDE: readonly string[] = ['all_sums', 'sum_parts', 'put_part']
+/** What the graph of one process has not. */
+const BETWEEN: readonly string[] = [...COLLECTIVES, 'take_part']
+/** What has been updated is read by what puts a rank's part into the whole, and by nothing else. */
+export const putsPart = ({ kind }: Pick<Op, 'kind'>, input: number): boolean => kind === 'put_part' && input === 1
 /** How many share a graph's batch. */
 export const ranksOf = (g: Graph): number => g.ranks ?? 1
 
@@ -21,9 +31,9 @@ export const sharesOf = onceFor((g: Graph): ReadonlySet<ValueId> => {
   return new Set([...g.values.filter(isFed).map((v) => v.id), ...made])
 })
 
-/** The extents that a value has in the whole batch. */
+/** The extents that a value has in the whole batch, and of a part those of the whole. */
 export const wholeShape = (g: Graph, v: Value): readonly number[] =>
-  slicesOf(g) > 1 && sharesOf(g).has(v.id) ? [v.shape[0]! * slicesOf(g), ...v.shape.slice(1)] : wholeRows(v)
+  v.part ?? (slicesOf(g) > 1 && sharesOf(g).has(v.id) ? [v.shape[0]! * slicesOf(g), ...v.shape.slice(1)] : wholeRows(v))
 
 /** Statistics of channels over images, and what is joined of such. */
 export const momentsOf = onceFor((g: Graph): ReadonlySet<ValueId> => {
@@ -52,12 +62,13 @@ export const inWholeShapes = (g: Graph): Graph =>
       }
     : g
 
-/** Names of what each rank keeps for itself: running statistics where norms are local. */
+/** Names of what each rank keeps for itself: running statistics where norms are local, and parts. */
 export const ownOfRank = (g: Graph): ReadonlySet<string> => {
   const own = new Set(g.norms === 'local' ? momentsOf(g) : [])
   for (const op of g.ops)
     if (op.phase === 'update' && op.ins.some((v) => own.has(v)))
       for (const i of findOp(op.kind)?.mutates ?? []) if (op.ins[i] !== undefined) own.add(op.ins[i])
+  for (const v of g.values) if (v.part) own.add(v.id)
   return new Set([...own].map((v) => g.values[v]!.name))
 }
 
@@ -65,16 +76,20 @@ export const ownOfRank = (g: Graph): ReadonlySet<string> => {
 export const asOne = (g: Graph): Graph => {
   if (ranksOf(g) === 1) return g
   if (g.bands) return uncut(g)
-  const { ranks: _1, norms: _2, alone, ...whole } = inWholeShapes(g)
-  const totals = g.ops
-    .filter(({ kind }) => COLLECTIVES.includes(kind))
-    .flatMap((op) => op.ins.map((v, i) => [v, op.outs[i]!] as const))
+  const { ranks: _1, norms: _2, shard: _3, alone, ...whole } = inWholeShapes(g)
+  const totals = g.ops.flatMap(({ kind, ins, outs }) =>
+    kind === 'take_part'
+      ? [[outs[0]!, ins[0]!] as const]
+      : COLLECTIVES.includes(kind)
+        ? outs.map((total, i) => [ins[i]!, total] as const)
+        : [],
+  )
   const total = new Map(totals)
-  const own = alone ? alone.map((id) => whole.ops[id]!) : whole.ops.filter((op) => !COLLECTIVES.includes(op.kind))
+  const own = alone ? alone.map((id) => whole.ops[id]!) : whole.ops.filter((op) => !BETWEEN.includes(op.kind))
   const ofAll = (v: ValueId): ValueId => total.get(v) ?? v
   return {
     ...whole,
-    values: whole.values.filter((v) => !total.has(v.id)),
+    values: whole.values.filter((v) => !total.has(v.id)).map(({ part: _, ...v }) => v),
     ops: own.map((op, id) => ({ ...op, id, ins: op.ins.map(ofAll), outs: op.outs.map(ofAll) })),
   }
 }
@@ -91,7 +106,7 @@ export const ranksFault = (g: Graph): string | undefined => {
       return `${op.kind} of '${op.layer}' is of ${op.attrs['ranks']} ranks; legal is ${ranks}`
     const share = op.ins.find((v) => partial.has(v))
     const merge = op.kind === 'all_moments' ? 'moments' : 'sum'
-    if (collective && op.ins.some((v) => partial.get(v) !== merge))
+    if (collective && op.kind !== 'put_part' && op.ins.some((v) => partial.get(v) !== merge))
       return `${op.kind} of '${op.layer}' reads what no rank has a share of`
     // With local norms a norm's own sums are those of its share.
     const isOwn = g.norms === 'local' && readsMoments(g, op)
@@ -103,13 +118,63 @@ export const ranksFault = (g: Graph): string | undefined => {
         if (out?.role === 'whole' && out.merge && !(g.norms === 'local' && out.merge === 'moments')) partial.set(v, out.merge)
       })
   }
-  return orderFault(g)
+  return partsFault(g) ?? orderFault(g)
+}
+
+/** What works element by element, on a part as on the whole. */
+const PARTWISE: readonly string[] = [...updateOps, ...steeredOps, meanOverSteps, clipValues].map((d) => d.kind)
+export const isUpdate: (kind: string) => boolean = (
+  (kinds) => (kind: string) =>
+    kinds.has(kind)
+)(new Set([...updateOps, ...steeredOps].map((d) => d.kind)))
+
+/** A part is no whole, and what a rank takes of a weight, and updates, is put back. */
+const partsFault = (g: Graph): string | undefined => {
+  const ranks = ranksOf(g)
+  const isPart = (v: ValueId): boolean => g.values[v]?.part !== undefined
+  const name = (v: ValueId | undefined): string => `'${g.values[v ?? -1]?.name}'`
+  for (const v of g.values) {
+    if (!v.part) continue
+    if (ranks === 1) return `'${v.name}' is a part, and there is one process`
+    if (!['state', 'gradient', 'stat'].includes(v.role))
+      return `'${v.name}' of role ${v.role} is a part; legal is role state, gradient, stat`
+    const due = partOf(elementsOf(v.part), ranks)
+    if (v.shape.length !== 1 || v.shape[0] !== due)
+      return `the part '${v.name}' has ${v.shape.join('x')} elements; legal is ${due}`
+  }
+  /** By part that was taken of a weight: the weight; whether it is updated by then; whether it is put back. */
+  const taken = new Map<ValueId, { readonly weight: ValueId; updated: boolean; put: boolean }>()
+  for (const op of g.ops) {
+    const { kind, layer, ins, outs } = op
+    const at = `${kind} of '${layer}'`
+    const whole = [...ins, ...outs].find((v) => !isPart(v))
+    const part = [...ins, ...outs].find(isPart)
+    if (kind === 'take_part' || kind === 'sum_parts') {
+      if (kind === 'take_part' && op.attrs['ranks'] !== ranks) return `${at} is of ${op.attrs['ranks']} ranks; legal is ${ranks}`
+      if (ins.some(isPart) || !outs.every(isPart)) return `${at} makes no parts of what is whole`
+      if (g.values[ins[0]!]?.role === 'param') taken.set(outs[0]!, { weight: ins[0]!, updated: false, put: false })
+    } else if (kind === 'put_part') {
+      const own = taken.get(ins[1]!)
+      if (own?.weight !== ins[0] || !own!.updated || own!.put)
+        return `${at} puts ${name(ins[1])} into ${name(ins[0])}, of which it is no updated part`
+      own!.put = true
+    } else if (part !== undefined) {
+      if (!PARTWISE.includes(kind) || whole !== undefined) return `${at} reads a part, ${name(part)}, as if it were whole`
+      if (!isUpdate(kind)) continue
+      const own = taken.get(ins[0]!)
+      if (!own || own.updated || g.values[ins[1]!]?.gradOf !== own.weight)
+        return `${at} updates ${name(ins[0])}, which is no part of the weight of its gradient`
+      own.updated = true
+    }
+  }
+  const lost = [...taken].find(([, own]) => !own.put)
+  return lost && `the part ${name(lost[0])} is not put back`
 }
 
 /** The order of one process has each of its operators once. */
 const orderFault = ({ ops, alone }: Graph): string | undefined => {
   if (!alone) return undefined
-  const own = ops.filter((op) => !COLLECTIVES.includes(op.kind)).map((op) => op.id)
+  const own = ops.filter((op) => !BETWEEN.includes(op.kind)).map((op) => op.id)
   const named = new Set(alone)
   return named.size === alone.length && alone.length === own.length && own.every((id) => named.has(id))
     ? undefined

@@ -1,6 +1,7 @@
 // What the ranks of one training do together, each of which has a share of the batch: sums and moments of the shares become those of the
-// whole batch, in the order of ranks and by the rules by which tiles merge. Planners take them for what they are: ops with scratch that
-// read a complete value and make a complete one. native/ops/collective.hpp has their arithmetic.
+// whole batch, in the order of ranks and by the rules by which tiles merge; and what is shared out, of which each rank has a part. Planners
+// take them for what they are: ops with scratch that read a complete value and make a complete one. native/ops/collective.hpp has their
+// arithmetic. Worked example of parts, 5 elements, 2 ranks: rank 0 has [0,3), rank 1 [3,5) and a zero.
 import { right } from 'fp-ts/Either'
 import { asInput0, attrsListed, defineOp } from './op'
 import { checked, elements, expectShape, legal } from './rules'
@@ -81,4 +82,61 @@ export const allMoments = defineOp({
   },
   flops: (a, s) => 5 * a.ranks * elements(s.outs[0]),
   workspace: (a, s, elementBytes) => elementBytes * a.ranks * elements(s.ins[0]),
+})
+
+/** Elements of each rank's part of so many: the last parts end in zeros where they do not divide. */
+export const partOf = (elements: number, among: number): number => Math.ceil(elements / among)
+/** Elements of each rank's parts that are sent in one go; what is sent and what comes have scratch each. */
+const piecesOf = (own: number, among: number): number => 2 * among * Math.min(own, Math.max(1, Math.floor(AT_ONCE / 2 / among)))
+
+// In the shapes that the table's rules are about a part has that of the whole (graph/ranks.ts).
+export const sumParts = defineOp({
+  kind: 'sum_parts',
+  wire: 183,
+  fields: { ranks: 'int', beside: 'int' },
+  limits: { ranks, beside: { least: 0, most: 1 } },
+  anchor: 0,
+  variadic: true,
+  paired: true,
+  what: "each y = the rank's own part of Σ of its x over the ranks, from zero in their order, sent as one; beside as `all_sums`; alone: the first part of x",
+  ins: [{ name: 'x', role: 'whole' }],
+  outs: [{ name: 'y', role: 'whole' }],
+  shape: (_, ins) => right([...ins]),
+  flops: (_, s) => s.ins.reduce((n, x) => n + elements(x), 0),
+  workspace: (a, s, elementBytes) =>
+    elementBytes *
+    piecesOf(
+      s.ins.reduce((n, x) => n + partOf(elements(x), a.ranks), 0),
+      a.ranks,
+    ),
+})
+
+export const takePart = defineOp({
+  kind: 'take_part',
+  wire: 184,
+  fields: { ranks: 'int' },
+  limits: { ranks },
+  anchor: 0,
+  what: "y = the rank's own part of x, zeros behind its last element; alone: the first part",
+  ins: [{ name: 'x', role: 'whole' }],
+  outs: [{ name: 'y', role: 'whole' }],
+  shape: (_, [x]) => legal(x!),
+  flops: () => 0,
+})
+
+export const putPart = defineOp({
+  kind: 'put_part',
+  wire: 185,
+  fields: { ranks: 'int', beside: 'int' },
+  limits: { ranks, beside: { least: 0, most: 1 } },
+  anchor: 0,
+  mutates: [0],
+  what: "w ← the parts of all ranks, of which x is the rank's own; beside as `all_sums`; alone: the first part",
+  ins: [
+    { name: 'w', role: 'whole' },
+    { name: 'x', role: 'whole' },
+  ],
+  outs: [],
+  shape: () => legal(),
+  flops: () => 0,
 })

@@ -6,7 +6,7 @@ import { takeRows, sumRows } from './bands'
 import { bnStats, bnApply, bnBwdReduce, bnBwdData, bnReluApply, bnReluBwdReduce, bnReluBwdData, bnFrozen, bnFrozenBwdData, bnFrozenBwdReduce, bnRunning } from './batchnorm'
 import { toBf16, fromBf16, toBf16Grad, fromBf16Grad } from './cast'
 import { clipValues, squareSum, clipNorm } from './clip'
-import { allSum, allSums, allMoments } from './collective'
+import { allSum, allSums, allMoments, sumParts, takePart, putPart } from './collective'
 import { concat, sliceChannels } from './concat'
 import { conv2d, conv2dBwdData, conv2dBwdWeights, conv2dRelu } from './conv2d'
 import { convTranspose2d, convTranspose2dBwdData, convTranspose2dBwdWeights } from './convtranspose2d'
@@ -60,6 +60,9 @@ const entries: readonly OpDef[] = [
   allSum,
   allSums,
   allMoments,
+  sumParts,
+  takePart,
+  putPart,
   concat,
   sliceChannels,
   conv2d,

@@ -63,6 +63,9 @@ const cellsOf = ({ ins, outs, workspace }: Call): readonly number[] => [
   ...(workspace ? [workspace.cell] : []),
 ]
 
+/** Parts of weights that are put back at once. */
+const MOST_PUTS = 4
+
 /** Whether it runs on the lane of exchanges. */
 export const goesBeside = ({ attrs }: Pick<Call, 'attrs'>): boolean => attrs['beside'] === 1
 
@@ -242,6 +245,7 @@ class Expander {
   /** Calls that go on beside others, by the cells that they touch, and where each is waited for. */
   private readonly underWay = new Map<number, number>()
   private readonly until = new Map<number, number>()
+  private readonly puts: number[] = []
 
   constructor(
     readonly graph: Graph,
@@ -300,6 +304,11 @@ class Expander {
   emit(call: Call): void {
     const at = this.calls.length
     const isBeside = goesBeside(call)
+    // Nobody touches a weight again: what is put into it would be held to the end of the step.
+    if (isBeside && call.kind === 'put_part' && this.puts.push(at) > MOST_PUTS) {
+      const earlier = this.puts.shift()!
+      if (!this.until.has(earlier)) this.join(earlier, at)
+    }
     const touch = (cell: number): void => {
       const c = this.cells[cell]!
       if (c.first < 0) c.first = at

@@ -46,11 +46,19 @@ export const NETWORKS = Object.keys(networks) as readonly NetworkName[]
 /** How often what is sent on a collective's way through all ranks has to wait for a message: they double their reach each time. */
 const hops = (ranks: number): number => Math.ceil(Math.log2(ranks))
 
-const isSum = (kind: string): boolean => kind === 'all_sum' || kind === 'all_sums'
+/** How often it goes through all ranks, and how much of its bytes a rank sends to all others together. */
+const WAYS: Readonly<Partial<Record<string, { readonly rounds: number; readonly sent: (ranks: number) => number }>>> = {
+  all_sum: { rounds: 2, sent: (ranks) => (2 * (ranks - 1)) / ranks },
+  all_sums: { rounds: 2, sent: (ranks) => (2 * (ranks - 1)) / ranks },
+  sum_parts: { rounds: 1, sent: (ranks) => (ranks - 1) / ranks },
+  all_moments: { rounds: 1, sent: (ranks) => ranks - 1 },
+  put_part: { rounds: 1, sent: (ranks) => ranks - 1 },
+}
+/** Of the operands of an exchange, what is sent: of what is put into a weight the rank's own part. */
+export const exchanged = <A>(kind: string, ins: readonly A[]): readonly A[] => (kind === 'put_part' ? ins.slice(1) : ins)
 
 /** Bytes that each rank sends for so many of its own. */
-export const sentBytes = (kind: string, ranks: number, bytes: number): number =>
-  isSum(kind) ? (2 * (ranks - 1) * bytes) / ranks : kind === 'all_moments' ? (ranks - 1) * bytes : 0
+export const sentBytes = (kind: string, ranks: number, bytes: number): number => (WAYS[kind]?.sent(ranks) ?? 0) * bytes
 
 export const exchangeSeconds = (
   { bytesPerSecond, latencySeconds }: Network,
@@ -58,8 +66,7 @@ export const exchangeSeconds = (
   ranks: number,
   bytes: number,
 ): number => {
-  const rounds = isSum(kind) ? 2 : kind === 'all_moments' ? 1 : 0
-  return rounds * hops(ranks) * latencySeconds + sentBytes(kind, ranks, bytes) / bytesPerSecond
+  return (WAYS[kind]?.rounds ?? 0) * hops(ranks) * latencySeconds + sentBytes(kind, ranks, bytes) / bytesPerSecond
 }
 
 /** Of an exchange of rows, among so many of the value's own. */
@@ -82,7 +89,7 @@ export const overNetwork =
   (network: Network, ranks: number) =>
   <M extends Machine>(m: M): M => {
     const exchange = (kind: string, attrs: AnyAttrs, s: CallShapes): number => {
-      const elements = s.ins.reduce((n, own) => n + elementsOf(own), 0)
+      const elements = exchanged(kind, s.ins).reduce((n, own) => n + elementsOf(own), 0)
       if (elements === 0) return 0
       const bytes = elements * dtypeBytes[s.bf16 ? 'bf16' : m.device.dtype]
       return ROW_EXCHANGES.includes(kind)

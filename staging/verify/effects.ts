@@ -3,6 +3,7 @@
 // Invariant: all operands are judged before any result is written.
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import { type Box, hullBox } from '../core/box'
+import { putsPart } from '../graph/ranks'
 import type { AccessMap } from '../ops/op'
 import type { Call, View } from '../plan/plan'
 import type { Contents, Contribution } from './contents'
@@ -107,8 +108,8 @@ const inPlaceFault = (facts: Facts, contents: Contents, c: Call, index: number):
 export const trackEffects = (facts: Facts, contents: Contents): Effects => {
   const updated = new Map<number, number>()
   const stale = (c: Call, index: number): Fault =>
-    eachFault(c.ins, (v) =>
-      updated.has(v.value)
+    eachFault(c.ins, (v, k) =>
+      updated.has(v.value) && !putsPart(c, k)
         ? broken('updated', `it was updated by call ${updated.get(v.value)} of this step`, facts.at(index, v.value))
         : undefined,
     )

@@ -94,7 +94,20 @@ test('every operator that PyTorch has is in the fixture', () => {
   const covered = new Set(cases.map((c) => c.kind))
   const drawn = opDefs.filter((d) => d.random).map((d) => d.kind)
   // What ranks do together stands in test/e2e/ranks.test.ts and test/e2e/bands.test.ts.
-  const plumbing = ['fill', 'copy', 'merge_sum', 'merge_moments', 'all_sum', 'all_moments', 'all_sums', 'take_rows', 'sum_rows']
+  const plumbing = [
+    'fill',
+    'copy',
+    'merge_sum',
+    'merge_moments',
+    'all_sum',
+    'all_moments',
+    'all_sums',
+    'sum_parts',
+    'take_part',
+    'put_part',
+    'take_rows',
+    'sum_rows',
+  ]
   const ours = [...drawn, ...plumbing, 'to_bf16', 'from_bf16', 'to_bf16_grad', 'from_bf16_grad']
   assert.equal(
     opDefs.map((d) => d.kind).filter((k) => !covered.has(k) && !ours.includes(k)),

@@ -28,7 +28,7 @@ import {
 } from '../../dsl'
 import { compileSegments } from '../../staging/compile'
 import { loadNative } from '../../src/device/native'
-import { bandOf } from '../../src/cli/ranks'
+import { bandOf } from '../../src/train/among'
 import { errorText, SpillwayException, type SpillwayError } from '../../src/errors/errors'
 import type { LocalMachine } from '../../src/machine/localmachine'
 import { machineNamed } from '../../src/machine/machine'

@@ -2,7 +2,7 @@
 // Several processes on MPI, through the command line: the bits of threads, checkpoints, ranks that are killed or asked to end. Where there is
 // no MPI it says so.
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'uvu'
@@ -56,6 +56,7 @@ const alone = (...more: readonly string[]): Promise<End> => ended(spillway([...T
 interface Told {
   readonly weightsSha256: string
   readonly ranks?: number
+  readonly shard?: string
   readonly commBytes: number
   readonly resumedFrom: number
 }
@@ -117,6 +118,87 @@ if (HERE) {
     assert.is(processes.weightsSha256, told(await alone(...more, '--engine=threads', '--ranks=2')).weightsSha256)
     assert.ok(processes.commBytes > 0)
   })
+
+  test('shared updates have the bits of those that each rank does whole', async () => {
+    const parts = told(await among(2, ['--steps=3', '--shard=gradients']))
+    assert.is(parts.weightsSha256, (await byThreads(3, 2)).weightsSha256)
+    assert.is(parts.shard, 'gradients')
+  })
+
+  test('a script trains with all that were started with it, more than once', async () => {
+    const file = join(root, 'script.ts')
+    const from = (path: string): string => JSON.stringify(join(__dirname, '..', '..', path))
+    writeFileSync(
+      file,
+      `import { crossEntropy, stage, train } from ${from('src')}
+import { zooEntry } from ${from('src/zoo')}
+const built = zooEntry('resnet20-cifar')!.build([8, 3, 16, 16], 'train', {})
+if (built._tag === 'Left') throw built.left
+const net = built.right
+const plan = stage(net, { loss: crossEntropy, algorithms: 'fixed', strategy: 'in-core' })
+const twice = async () => {
+  for (const steps of [3, 1]) {
+    const { ranks, weightsSha256 } = await train(net, plan, { steps, seed: 1, threads: 1 })
+    console.log(steps, ranks, weightsSha256)
+  }
+}
+twice()
+`,
+    )
+    const under = [
+      USUAL.run,
+      '-n',
+      '2',
+      process.execPath,
+      '-r',
+      join(__dirname, '..', '..', 'scripts', 'testing', 'typescript.js'),
+    ]
+    const { status, stdout, stderr } = spawnSync(under[0]!, [...under.slice(1), file], {
+      env: { ...process.env, ...ENV },
+      encoding: 'utf8',
+    })
+    assert.is(status, 0, stderr)
+    const { weightsSha256 } = await byThreads(3, 2)
+    assert.is(stdout.split('\n').filter((l) => l === `3 2 ${weightsSha256}`).length, 2, stdout)
+    assert.is(stdout.split('\n').filter((l) => l.startsWith('1 2 ')).length, 2, stdout)
+  })
+
+  /** The one that is stopped does not come: it hangs, for all that others know. */
+  test('a rank that hangs ends all, in words', async () => {
+    const at = join(root, 'hangs')
+    const began = performance.now()
+    const end = await ended(
+      spillway([...TRAIN, '--steps=2000', `--checkpoint-dir=${at}`, '--checkpoint-every=1'], {
+        under: [USUAL.run, '-n', '2'],
+        env: { ...ENV, SPILLWAY_PATIENCE: '2' },
+      }),
+      afterStep(2, () => process.kill(ranksOf(at).at(-1)!, 'SIGSTOP')),
+    )
+    assert.is(end.code, 1, end.err)
+    assert.match(end.err, /rank 0 has waited 2 s for other ranks: one of them hangs/)
+    assert.ok(performance.now() - began < 60_000)
+    assert.equal(ranksOf(at), [])
+  })
+
+  if (process.env['SPILLWAY_FULL'])
+    test('a rank that is asked to end while another hangs ends all within seconds', async () => {
+      const at = join(root, 'asked-hangs')
+      let asked = 0
+      const end = await among(
+        2,
+        ['--steps=2000', `--checkpoint-dir=${at}`, '--checkpoint-every=1'],
+        afterStep(2, () => {
+          const [first, last] = ranksOf(at)
+          process.kill(last!, 'SIGSTOP')
+          setTimeout(() => process.kill(first!, 'SIGTERM'), 500)
+          asked = performance.now()
+        }),
+      ).catch((e: Error) => e)
+      assert.ok(performance.now() - asked < 20_000)
+      if (!(end instanceof Error))
+        assert.match(end.err, /SIGTERM: the step at hand has not ended in 10 s: other ranks do not come/)
+      assert.equal(ranksOf(at), [])
+    })
 
   test('what MPI is given to send is 2(R-1)/R of the sums, and R-1 times the statistics, as it says itself', async () => {
     const counter = join(root, 'countmpi.so')

@@ -1,105 +1,47 @@
-// timeout 600
+// timeout 300
 // Ranks have the bits of one process whose plan takes as many tiles along the batch, whatever their own plan keeps, computes again or moves.
 // Worked example, 8 images: 2 ranks of 4, 4 ranks of 2, each beside one process in 2 or 4 tiles.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import * as E from 'fp-ts/Either'
-import { pipe } from 'fp-ts/function'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { adam, crossEntropy, type Optimizer, type Trainable } from '../../dsl'
-import { compileSegments } from '../../staging/compile'
+import {
+  adam,
+  avgPool,
+  batchNorm,
+  conv2d,
+  convTranspose2d,
+  crossEntropy,
+  dropout,
+  globalAvgPool,
+  identity,
+  linear,
+  maxPool,
+  model,
+  relu,
+  residual,
+  seq,
+  skip,
+} from '../../dsl'
 import { asOne } from '../../staging/graph/ranks'
 import { fingerprint } from '../../staging/graph/fingerprint'
-import { assemble } from '../../staging/tile/segments'
 import { loadNative } from '../../src/device/native'
-import { errorText, SpillwayException, type SpillwayError } from '../../src/errors/errors'
-import type { LocalMachine } from '../../src/machine/localmachine'
+import { errorText } from '../../src/errors/errors'
 import { machineNamed } from '../../src/machine/machine'
 import { rankOf } from '../../src/ranks/rank'
-import { prepare, type Prepared } from '../../src/stage/prepare'
-import { describePlan, type Staged, stagePrepared, type StageAsked } from '../../src/stage/stage'
+import { prepare } from '../../src/stage/prepare'
+import { stage, stagePrepared, type StageAsked } from '../../src/stage/stage'
 import { hearing } from '../../src/train/events'
 import { followerTask } from '../../src/train/follower'
-import type { TrainOptions } from '../../src/train/options'
-import type { TrainResult } from '../../src/train/result'
 import { sessionTask } from '../../src/train/session'
+import { train } from '../../src/train/trainer'
 import { zooEntry } from '../../src/zoo'
-import { alongBatch } from './sharedbatch'
+import { alone, type Case, got, inTiles, machine, PLAIN, preparedFor, RUN, shared, stagedFor } from './rankruns'
 
-const got = <A>(e: E.Either<SpillwayError, A>): A =>
-  E.getOrElseW((l: SpillwayError): never => {
-    throw new SpillwayException(l)
-  })(e)
-const RUN = { steps: 2, seed: 1, threads: 1 } as const
 const root = mkdtempSync(join(tmpdir(), 'spillway-ranks-'))
 test.after(() => rmSync(root, { recursive: true }))
-const PLAIN = { algorithms: 'fixed' } as const
-
-const machine = (device: string, ranks: number, precision: 'fp32' | 'bf16' = 'fp32'): LocalMachine =>
-  got(machineNamed(device, { ...PLAIN, threads: 1, ranks, precision }))
-
-interface Case {
-  readonly model: string
-  readonly image: number
-  readonly optimizer?: Optimizer
-  readonly device?: string
-}
-
-const modelOf = ({ model, image }: Case): Trainable => {
-  const entry = zooEntry(model)!
-  return got(entry.build([8, entry.defaultInput[1], image, image] as never, 'train', {}))
-}
-const preparedFor = (c: Case, on: LocalMachine): Prepared => {
-  const model = modelOf(c)
-  const own = { loss: zooEntry(c.model)!.loss ?? crossEntropy, ...(c.optimizer ? { optimizer: c.optimizer } : {}) }
-  return got(prepare(model, on, model.kind === 'step' ? {} : own))
-}
-
-const alone = (staged: Staged, o: Partial<TrainOptions> = {}): Promise<TrainResult> =>
-  sessionTask(
-    undefined,
-    staged,
-    { ...RUN, ...o },
-    hearing(() => {}),
-  )().then(got)
-
-/** One process, in tiles along the batch. */
-const inTiles = (c: Case, tiles: number, o: Partial<TrainOptions> = {}): Promise<TrainResult> => {
-  const on = machine(c.device ?? 'cpu', 1)
-  const { graph } = preparedFor(c, on)
-  const plan = pipe(
-    assemble(graph, alongBatch(graph, tiles)),
-    E.mapLeft((e): SpillwayError => ({ tag: 'TilingIllegal', strategy: 'by-hand', ...e })),
-    E.flatMap((segments) =>
-      compileSegments(graph, segments, { strategy: 'by-hand', budgetBytes: 2 ** 40, machine: on, algorithms: 'fixed' }),
-    ),
-  )
-  return alone(describePlan(got(plan), on), o)
-}
-
-const shared = async (staged: Staged, ranks: number, o: Partial<TrainOptions> = {}): Promise<TrainResult> => {
-  const all = loadNative().openThreadRanks(ranks).map(rankOf)
-  const followers = all.slice(1).map((rank) => followerTask(staged, rank, { ...RUN, ...o })())
-  const answer = await sessionTask(
-    undefined,
-    { ...staged, rank: all[0]! },
-    { ...RUN, ...o },
-    hearing(() => {}),
-  )()
-  if (E.isLeft(answer)) all[0]!.communicator.abort(1)
-  for (const f of await Promise.all(followers)) assert.ok(E.isRight(f), E.isLeft(f) ? errorText(f.left) : '')
-  return got(answer)
-}
-
-/** In the smallest budget of a strategy that is not in-core. */
-const stagedFor = (c: Case, ranks: number, strategy: NonNullable<StageAsked['strategy']>): Staged => {
-  const p = preparedFor(c, machine(c.device ?? 'cpu', ranks))
-  const least = stagePrepared(p, { ...PLAIN, strategy, budget: 2 ** 21 })
-  const budget = E.isLeft(least) && least.left.tag === 'BudgetInfeasible' ? least.left.smallestBytes : 2 ** 40
-  return got(stagePrepared(p, { ...PLAIN, strategy, budget: strategy === 'in-core' ? 2 ** 40 : budget }))
-}
 
 const same = async (c: Case, ranks: number, strategies: readonly NonNullable<StageAsked['strategy']>[]): Promise<void> => {
   const tiled = await inTiles(c, ranks)
@@ -112,21 +54,57 @@ const same = async (c: Case, ranks: number, strategies: readonly NonNullable<Sta
   }
 }
 
-test('resnet18 of 2 and 4 ranks: kept, computed again, swapped', async () => {
-  await same({ model: 'resnet18', image: 32 }, 2, ['in-core', 'checkpoint:sqrt', 'swap:greedy', 'hybrid:tflms'])
-  await same({ model: 'resnet18', image: 32 }, 4, ['in-core', 'auto'])
+const conv = <N extends string, C extends number>(name: N, channels: C) => conv2d(name, channels, 3, { bias: false })
+const unit = <N extends string, C extends number>(name: N, channels: C) =>
+  seq(conv(`${name}.conv`, channels), batchNorm(`${name}.bn`), relu())
+const classes = <N extends string>(name: N) => seq(globalAvgPool(`${name}.pool`), linear(name, 5))
+
+/** What the families of the zoo have: norms beside a shortcut, values that many read, pixels with a loss each, dropout. */
+const NETS = {
+  residual: model(
+    [8, 3, 12, 12],
+    seq(unit('a', 8), residual(seq(unit('b', 8), unit('c', 8)), identity), maxPool('pool', 2), unit('d', 16), classes('head')),
+  ),
+  dense: model([8, 3, 12, 12], seq(conv('a', 8), skip(unit('b', 4)), skip(unit('c', 4)), avgPool('pool', 2), classes('head'))),
+  pixels: model(
+    [8, 3, 16, 16],
+    seq(
+      unit('a', 6),
+      skip(maxPool('pool', 2), unit('b', 12), convTranspose2d('up', 6, 2, { stride: 2 })),
+      unit('c', 6),
+      conv2d('out', 2, 1),
+    ),
+  ),
+  dropout: model([8, 3, 12, 12], seq(conv2d('a', 8, 3), relu(), dropout(0.5), conv2d('b', 8, 3), relu(), classes('head'))),
+} as const
+
+test('a shortcut and norms, 2 and 4 ranks: kept, computed again, swapped', async () => {
+  await same({ model: NETS.residual }, 2, ['in-core', 'checkpoint:sqrt', 'swap:greedy', 'hybrid:tflms'])
+  await same({ model: NETS.residual }, 4, ['in-core', 'auto'])
 })
 
-test('densenet121 with AdamW', () =>
-  same({ model: 'densenet121', image: 32, optimizer: adam({ lr: 1e-3, weightDecay: 0.01 }) }, 2, ['in-core', 'checkpoint:sqrt']))
+test('values that many read, with AdamW', () =>
+  same({ model: NETS.dense, optimizer: adam({ lr: 1e-3, weightDecay: 0.01 }) }, 2, ['in-core', 'checkpoint:sqrt']))
 
-test('unet, whose loss is of pixels', () => same({ model: 'unet', image: 48 }, 2, ['in-core', 'swap:greedy']))
+test('a loss of pixels', () => same({ model: NETS.pixels }, 2, ['in-core', 'swap:greedy']))
 
-test('dropout counts in the whole batch', () => same({ model: 'alexnet', image: 64 }, 4, ['in-core']))
+test('dropout counts in the whole batch', () => same({ model: NETS.dropout }, 4, ['in-core']))
 
-/** It takes minutes. */
-if (process.env['SPILLWAY_FULL'])
+/** Networks of the zoo take minutes. */
+if (process.env['SPILLWAY_FULL']) {
+  test('resnet18', async () => {
+    await same({ model: 'resnet18', image: 32 }, 2, ['in-core', 'checkpoint:sqrt', 'swap:greedy', 'hybrid:tflms'])
+    await same({ model: 'resnet18', image: 32 }, 4, ['in-core', 'auto'])
+  })
+  test('densenet121', () =>
+    same({ model: 'densenet121', image: 32, optimizer: adam({ lr: 1e-3, weightDecay: 0.01 }) }, 2, [
+      'in-core',
+      'checkpoint:sqrt',
+    ]))
+  test('unet', () => same({ model: 'unet', image: 48 }, 2, ['in-core', 'swap:greedy']))
+  test('alexnet', () => same({ model: 'alexnet', image: 64 }, 4, ['in-core']))
   test('pix2pixhd, whose step has several objectives', () => same({ model: 'pix2pixhd', image: 64 }, 2, ['in-core']))
+}
 
 test('the ref device, in double', () => same({ model: 'resnet20-cifar', image: 16, device: 'ref' }, 2, ['in-core']))
 
@@ -134,12 +112,27 @@ test('with local norms ranks that have the same images train as one of them does
   const on = got(machineNamed('cpu', { ...PLAIN, threads: 1, ranks: 2, norms: 'local' }))
   const staged = got(stagePrepared(preparedFor({ model: 'resnet20-cifar', image: 16 }, on), { ...PLAIN, strategy: 'in-core' }))
   const { weightsSha256, losses } = await shared(staged, 2, { samples: 4 })
-  const model = got(zooEntry('resnet20-cifar')!.build([4, 3, 16, 16], 'train', {}))
+  const four = got(zooEntry('resnet20-cifar')!.build([4, 3, 16, 16], 'train', {}))
   const single = got(
-    stagePrepared(got(prepare(model, machine('cpu', 1), { loss: crossEntropy })), { ...PLAIN, strategy: 'in-core' }),
+    stagePrepared(got(prepare(four, machine('cpu', 1), { loss: crossEntropy })), { ...PLAIN, strategy: 'in-core' }),
   )
   const one = await alone(single, { samples: 4 })
   assert.equal([losses, weightsSha256], [one.losses, one.weightsSha256])
+})
+
+test('a script trains over threads with the plan that it has staged for them', async () => {
+  const plan = stage(NETS.residual, { loss: crossEntropy, ranks: 2, algorithms: 'fixed', strategy: 'in-core' })
+  const result = await train(NETS.residual, plan, { ...RUN, engine: 'threads' })
+  const apart = await shared(stagedFor({ model: NETS.residual }, 2, 'in-core'), 2)
+  assert.equal([result.weightsSha256, result.ranks], [apart.weightsSha256, 2])
+  await train(NETS.residual, plan, RUN).then(
+    () => assert.unreachable(),
+    (e: Error) =>
+      assert.match(
+        e.message,
+        /the plan is for 2 ranks: start as many, mpirun -n 2 node script.js, or train with engine: 'threads'/,
+      ),
+  )
 })
 
 test('what a rank sends a step is 2(R-1)/R of its sums, and R-1 times its moments', async () => {

@@ -68,6 +68,7 @@ const wrong = (file: string): readonly (readonly string[])[] => [
   ...flag('plan', '--network', 'ethernet-25g', 'token-ring'),
   ['train', MODEL, '--norms=local'],
   ...flag('plan', '--norms', 'local', 'global'),
+  ...flag('plan', '--shard', 'gradients', 'weights'),
   ...flag('plan', '--ranks', '0', '3'),
   ...flag('plan', '--bands', '0', '2'),
   ...flag('train', '--bands', '0', '2'),

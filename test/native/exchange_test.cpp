@@ -111,11 +111,23 @@ void ends_when_told() {
   CHECK(m.steps.empty());
 }
 
+/// Who never comes is an error for who waits, in words; and whoever comes later hears of it.
+void waits_no_longer() {
+  auto opened = open_thread_ranks(2);
+  std::vector<OwnCommunicator> all = std::move(opened).value();
+  Opened o = open_session(shared_by(2));
+  const RunMetrics m = run(o, {.steps = 5, .communicator = all[0].get(), .patience = 0.05});
+  CHECK(!m.status.ok() && contains(m.status.message, "rank 0 has waited 0 s for other ranks: one of them hangs"));
+  CHECK(all[0]->patience == 0);
+  CHECK(contains(agree(*all[1], Accord::go_on).status().message, "another rank has ended"));
+}
+
 }  // namespace
 
 int main() {
   test("what is exchanged beside computing is nobody else's", refused);
   test("ranks on both of their ways at once have the same weights, each time", ranks_agree);
   test("a rank that waits for others ends when it is told to", ends_when_told);
+  test("a rank that waits in vain says so", waits_no_longer);
   return finish();
 }

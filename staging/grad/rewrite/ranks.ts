@@ -7,11 +7,28 @@
 //
 // What only updates read is exchanged beside the backward pass: gradients wait for others until they are a bucket, and go as one; their
 // updates come when four later buckets are under way, so that nobody waits for what has just been sent.
+//
+// Where updates are shared out, each rank has a part of each large parameter's state, updates its part of the weight, and puts it into all:
+// [all_sums -> dw, take_part(dw), take_part(w), sgd on parts, put_part(w)], or sum_parts, which makes no more than a part of dw.
 import { type Either, left, right } from 'fp-ts/Either'
 import type { GraphError } from '../../core/errors'
 import { isFed, isResult, type Graph, type Op, type Value, type ValueId, valueBytes } from '../../graph/graph'
-import { counting, readsMoments, sharesOf } from '../../graph/ranks'
+import { counting, isUpdate, readsMoments, sharesOf } from '../../graph/ranks'
+import { elementsOf } from '../../core/box'
+import { clipValues } from '../../ops/clip'
+import { partOf } from '../../ops/collective'
+import { meanOverSteps } from '../../ops/optimizer'
 import { opDef } from '../../ops/registry'
+
+/** How ranks share a step. */
+export interface Shared {
+  readonly norms?: 'local' | undefined
+  /** What each has a part of: states of optimizers, or gradients' sums, too. */
+  readonly shard?: 'optimizer' | 'gradients' | undefined
+}
+
+/** What has fewer elements is updated by every rank: to send it around takes longer than its update, and its state is hardly any memory. */
+export const LEAST_SHARED = 4096
 
 /** A bucket is an eighth of all gradients, and at most so much: large enough that the time on the way does not count. */
 const BUCKETS = 8
@@ -20,6 +37,52 @@ const WAITING_BUCKETS = 4
 
 /** Elements of a channel in a rank's share: what its moments are of. */
 const elementsBehind = ([b, , h, w]: readonly number[]): number => b! * h! * w!
+
+/** What is shared out of the updates. */
+interface SharedOut {
+  /** Values of which each rank has a part. */
+  readonly parts: ReadonlySet<ValueId>
+  /** Operators on parts, and of what they read what is whole elsewhere: a rank takes its part of it. */
+  readonly ops: ReadonlySet<Op>
+  readonly taken: ReadonlySet<ValueId>
+}
+
+/** The gradient that an operator before the update makes another of, element by element, and what it keeps for that. */
+const elementwise = ({ kind, ins }: Op): { readonly gradient: ValueId; readonly states: readonly ValueId[] } | undefined =>
+  kind === meanOverSteps.kind
+    ? { gradient: ins[1]!, states: [ins[0]!] }
+    : kind === clipValues.kind
+      ? { gradient: ins[0]!, states: [] }
+      : undefined
+
+/** From an update back to the sum of all ranks, or to what is clipped by the length of all gradients, which all ranks have whole. */
+const sharedOut = (g: Graph, sums: ReadonlySet<ValueId>, shard: Shared['shard']): SharedOut => {
+  const parts = new Set<ValueId>()
+  const ops = new Set<Op>()
+  const taken = new Set<ValueId>()
+  if (!shard) return { parts, ops, taken }
+  const maker = new Map(g.ops.flatMap((op) => op.outs.map((v) => [v, op] as const)))
+  const readers = new Map<ValueId, number>()
+  for (const op of g.ops) for (const v of op.ins) readers.set(v, (readers.get(v) ?? 0) + 1)
+  for (const op of g.ops) {
+    const [weight, first, ...states] = op.ins
+    if (!isUpdate(op.kind) || elementsOf(g.values[weight!]!.shape) < LEAST_SHARED) continue
+    ops.add(op)
+    taken.add(weight!)
+    for (const v of states) parts.add(v)
+    let gradient = first!
+    for (let made = maker.get(gradient); made && readers.get(gradient) === 1; made = maker.get(gradient)) {
+      const before = elementwise(made)
+      if (!before) break
+      ops.add(made)
+      for (const v of [gradient, ...before.states]) parts.add(v)
+      gradient = before.gradient
+    }
+    if (shard === 'gradients' && sums.has(gradient) && readers.get(gradient) === 1) parts.add(gradient)
+    else taken.add(gradient)
+  }
+  return { parts, ops, taken }
+}
 
 interface Sum {
   readonly share: ValueId
@@ -51,17 +114,28 @@ class Sharing {
   private readonly read = new Set<ValueId>()
   private readonly written = new Set<ValueId>()
 
+  private readonly norms: Shared['norms']
+  private readonly sharedOut: SharedOut
+
   constructor(
     private readonly g: Graph,
     private readonly ranks: number,
-    private readonly norms?: 'local',
+    private readonly how: Shared,
   ) {
-    const shares = sharesOf(g)
-    this.values = g.values.map((v) => (shares.has(v.id) ? { ...v, shape: [v.shape[0]! / ranks, ...v.shape.slice(1)] } : v))
+    this.norms = how.norms
     const read = g.ops.flatMap((op) => (op.phase === 'update' || this.isOwn(op) ? [] : op.ins))
     this.urgent = new Set([...read, ...g.values.filter(isResult).map((v) => v.id)])
     const sums = g.ops.flatMap((op) => op.outs.filter((v, i) => mergeOf(op, i) === 'sum' && !this.urgent.has(v)))
     this.bucketBytes = Math.min(MOST_BYTES, this.bytesOf(sums) / BUCKETS)
+    this.sharedOut = sharedOut(g, new Set(sums), how.shard)
+    const shares = sharesOf(g)
+    this.values = g.values.map((v) =>
+      shares.has(v.id)
+        ? { ...v, shape: [v.shape[0]! / ranks, ...v.shape.slice(1)] }
+        : this.sharedOut.parts.has(v.id)
+          ? this.asPart(v)
+          : v,
+    )
   }
 
   run(): Graph {
@@ -76,7 +150,8 @@ class Sharing {
     const { values, ops, ranks, placed } = this
     const inOrder = placed.every((at, i) => i === 0 || placed[i - 1]! < at)
     const norms = this.norms && { norms: this.norms }
-    return { ...this.g, values, ops, ranks, ...norms, ...(inOrder ? {} : { alone: placed }) }
+    const shard = this.how.shard && { shard: this.how.shard }
+    return { ...this.g, values, ops, ranks, ...norms, ...shard, ...(inOrder ? {} : { alone: placed }) }
   }
 
   // ---------------------------------------------------------------- operators
@@ -96,6 +171,11 @@ class Sharing {
   }
 
   private emit(op: Op): void {
+    if (this.sharedOut.ops.has(op)) this.onParts(op)
+    else this.onWhole(op)
+  }
+
+  private onWhole(op: Op): void {
     const merges = op.outs.map((_, i) => this.mergeOf(op, i))
     const sums = op.outs.map((total, i) => (merges[i] ? { share: this.shareOf(total), total } : undefined))
     const ins = this.isOwn(op) ? op.ins.map((v) => this.shared.get(v) ?? v) : op.ins
@@ -112,6 +192,30 @@ class Sharing {
     else if (now.length > 1) this.collect('all_sums', op, now, { beside: 0 })
   }
 
+  // ---------------------------------------------------------------- what is shared out
+
+  private asPart(v: Value): Value {
+    return { ...v, shape: [partOf(elementsOf(v.shape), this.ranks)], part: v.shape }
+  }
+
+  /** The rank's own part of what all have whole. */
+  private take({ layer, phase }: Op, v: ValueId): ValueId {
+    const { init: _, ...value } = this.values[v]!
+    const id = this.values.length
+    const role = value.role === 'param' ? 'stat' : value.role
+    this.values.push(this.asPart({ ...value, id, name: `${value.name}.part`, role }))
+    this.append({ kind: 'take_part', layer, phase, attrs: { ranks: this.ranks }, ins: [v], outs: [id] })
+    return id
+  }
+
+  private onParts(op: Op): void {
+    const ins = op.ins.map((v) => (this.sharedOut.taken.has(v) ? this.take(op, v) : v))
+    this.placed[op.id] = this.append({ ...op, ins })
+    if (!isUpdate(op.kind)) return
+    const { layer, phase } = op
+    this.append({ kind: 'put_part', layer, phase, attrs: { ranks: this.ranks, beside: 1 }, ins: [op.ins[0]!, ins[0]!], outs: [] })
+  }
+
   private collect(kind: string, { layer, phase }: Op, sums: readonly Sum[], attrs: Op['attrs']): void {
     const [ins, outs] = [sums.map((s) => s.share), sums.map((s) => s.total)]
     this.append({ kind, layer, phase, attrs: { ranks: this.ranks, ...attrs }, ins, outs })
@@ -122,7 +226,7 @@ class Sharing {
   }
 
   private shareOf(v: ValueId): ValueId {
-    const { init: _, ...value } = this.values[v]!
+    const { init: _1, part: _2, ...value } = { ...this.values[v]!, shape: this.values[v]!.part ?? this.values[v]!.shape }
     const id = this.values.length
     this.shared.set(v, id)
     this.values.push({ ...value, id, name: `${value.name}.share`, role: value.role === 'loss' ? 'stat' : value.role })
@@ -143,7 +247,9 @@ class Sharing {
 
   private send(): void {
     if (!this.bucketOf) return
-    this.collect('all_sums', this.bucketOf, this.bucket, { beside: 1 })
+    const [whole, parts] = [false, true].map((part) => this.bucket.filter((s) => this.sharedOut.parts.has(s.total) === part))
+    if (whole!.length > 0) this.collect('all_sums', this.bucketOf, whole!, { beside: 1 })
+    if (parts!.length > 0) this.collect('sum_parts', this.bucketOf, parts!, { beside: 1 })
     const totals = this.bucket.map((s) => s.total)
     this.sent.push({ totals, bytes: this.bytesOf(totals) })
     this.bucket = []
@@ -156,7 +262,7 @@ class Sharing {
   }
 
   private bytesOf(totals: readonly ValueId[]): number {
-    return totals.reduce((n, v) => n + valueBytes(this.values[v]!), 0)
+    return totals.reduce((n, v) => n + valueBytes(this.g.values[v]!), 0)
   }
 
   // ---------------------------------------------------------------- what comes later
@@ -194,7 +300,7 @@ const wrong = (name: string, reason: string, legal: string): Either<GraphError, 
   left({ tag: 'ValueInvalid', name, reason, legal })
 
 export const overRanks =
-  (ranks: number, norms?: 'local') =>
+  (ranks: number, how: Shared = {}) =>
   (g: Graph): Either<GraphError, Graph> => {
     if (ranks === 1) return right(g)
     const [image] = g.values.filter(isFed)
@@ -203,6 +309,6 @@ export const overRanks =
     if (odd)
       return wrong(odd.name, `it has ${odd.shape[0]} images and '${image!.name}' ${batch}`, 'one batch for all that ranks share')
     return batch % ranks === 0
-      ? right(new Sharing(g, ranks, norms).run())
+      ? right(new Sharing(g, ranks, how).run())
       : wrong(image!.name, `its batch of ${batch} cannot be shared by ${ranks} ranks`, `a multiple of ${ranks}`)
   }

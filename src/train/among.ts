@@ -1,0 +1,304 @@
+// A run as one of several processes, or as several threads, whether a command's or a script's. In: an engine, options, how the leader trains.
+// Out: what the leader ends with, at every rank. Invariant: the leader alone plans and speaks; who fails ends all, and no rank outlives another.
+import { constants } from 'node:os'
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import * as TE from 'fp-ts/TaskEither'
+import type { TaskEither } from 'fp-ts/TaskEither'
+import type { Trainable } from '../../dsl'
+import { ranksOf } from '../../staging/graph/ranks'
+import { encodePlan } from '../../staging/plan/codec'
+import { precisionOf } from '../../staging/plan/plan'
+import { tryLoadNative } from '../device/native'
+import { errorText, exitCode, type SpillwayError, usage } from '../errors/errors'
+import { deviceFailed } from '../errors/exceptions'
+import type { MachineOptions } from '../machine/localmachine'
+import { machineNamed } from '../machine/machine'
+import { type Engine, engineFor } from '../ranks/engine'
+import { openMpi } from '../ranks/mpi'
+import { broadcast, type Rank, rankOf } from '../ranks/rank'
+import { untrustedPlan } from '../stage/planfile'
+import { describePlan, type Staged } from '../stage/stage'
+import type { Listener } from './events'
+import { followerTask } from './follower'
+import type { TrainOptions } from './options'
+import { type Farewell, isOrderly } from './ranks'
+import type { TrainResult } from './result'
+import { sessionTask } from './session'
+
+/** Devices whose operators meet other ranks. */
+const MEETING = ['cpu', 'ref', 'null']
+
+/** What ranks on one machine have of its processors each, where nothing is said. */
+export const sharedThreads = (engine: Engine): Either<SpillwayError, number> =>
+  pipe(
+    tryLoadNative(),
+    E.map((native) =>
+      Math.max(1, Math.floor(native.deviceInfo().threads / (engine.kind === 'mpi' ? engine.here : engine.ranks))),
+    ),
+  )
+
+export const meets = (device: string): Either<SpillwayError, void> =>
+  MEETING.includes(device)
+    ? E.right(undefined)
+    : E.left(usage(`--device ${device}: several processes train together on devices of the host alone`, MEETING))
+
+/** How the leader trains once the others have the plan. */
+type Leading<A> = (rank: Rank, handOver: (staged: Staged) => TaskEither<SpillwayError, unknown>) => TaskEither<SpillwayError, A>
+
+// ---------------------------------------------------------------- processes
+
+const heardPlan = (rank: Rank, o: MachineOptions): TaskEither<SpillwayError, Staged> =>
+  pipe(
+    TE.tryCatch(() => broadcast(rank), deviceFailed),
+    TE.map(
+      (bytes) => JSON.parse(new TextDecoder().decode(bytes)) as { readonly threads: number; readonly plans: readonly string[] },
+    ),
+    TE.flatMapEither(({ threads, plans }) =>
+      pipe(
+        // One for all, or one for each band of rows.
+        untrustedPlan(plans[plans.length > 1 ? rank.rank : 0]!),
+        E.bindTo('plan'),
+        E.bind('machine', ({ plan }) =>
+          machineNamed(plan.machine, {
+            ...o,
+            threads,
+            ranks: rank.ranks,
+            band: rank.rank,
+            precision: precisionOf(plan),
+            norms: plan.graph.norms,
+            shard: plan.graph.shard,
+          }),
+        ),
+        E.map(({ plan, machine }) => ({ ...describePlan(plan, machine), rank })),
+      ),
+    ),
+  )
+
+const handedOver =
+  (rank: Rank, threads: number) =>
+  ({ plan, family = [plan] }: Staged): TaskEither<SpillwayError, void> =>
+    TE.tryCatch(async () => {
+      await broadcast(rank, new TextEncoder().encode(JSON.stringify({ threads, plans: family.map(encodePlan) })))
+    }, deviceFailed)
+
+/** Of a rank that does not lead: what it needs to run what the leader plans. */
+export interface Following {
+  readonly machine: MachineOptions
+  readonly options: TrainOptions
+}
+
+/** Seconds that a rank has to end in once it is asked to: at least so many, and some steps. */
+const GRACE = { seconds: 10, steps: 3 } as const
+const ASKED = ['SIGINT', 'SIGTERM'] as const
+
+/** A rank that was asked to end and waits for another that hangs ends all: it cannot end the step at hand. */
+const gracious = ({ pace, communicator }: Rank): { readonly forget: () => void } => {
+  let timer: NodeJS.Timeout | undefined
+  const on = (signal: NodeJS.Signals): void => {
+    const seconds = Math.max(GRACE.seconds, GRACE.steps * pace.seconds)
+    timer ??= setTimeout(() => {
+      process.stderr.write(
+        `error: ${signal}: the step at hand has not ended in ${seconds.toFixed(0)} s: other ranks do not come\n`,
+      )
+      communicator.abort(128 + constants.signals[signal])
+    }, seconds * 1000).unref()
+  }
+  ASKED.forEach((s) => process.on(s, on))
+  return {
+    forget: () => {
+      clearTimeout(timer)
+      ASKED.forEach((s) => process.removeListener(s, on))
+    },
+  }
+}
+
+/** A process that leaves without a word takes the others with it. */
+const watched = <A>(rank: Rank, work: TaskEither<SpillwayError, A>): TaskEither<SpillwayError, A> => {
+  const abort = (code: number): void => rank.communicator.abort(code || 1)
+  return async () => {
+    process.once('exit', abort)
+    const grace = gracious(rank)
+    const answer = await work()
+    grace.forget()
+    if (E.isRight(answer) || isOrderly(answer.left)) {
+      rank.communicator.close()
+      process.removeListener('exit', abort)
+      return answer
+    }
+    return E.left<SpillwayError>(answer.left)
+  }
+}
+
+type Processes = Extract<Engine, { readonly kind: 'mpi' }>
+
+const byProcesses = <A>(
+  engine: Processes,
+  following: (threads: number) => Either<SpillwayError, Following>,
+  threads: number,
+  leading: Leading<A>,
+): TaskEither<SpillwayError, A | Farewell> =>
+  pipe(
+    TE.fromIOEither(() => openMpi(engine)),
+    TE.flatMap((rank) => watched<A | Farewell>(rank, asRank(rank, following, threads, leading))),
+  )
+
+/** What this process is among the others. */
+const asRank = <A>(
+  rank: Rank,
+  following: (threads: number) => Either<SpillwayError, Following>,
+  threads: number,
+  leading: Leading<A>,
+): TaskEither<SpillwayError, A | Farewell> =>
+  rank.rank === 0
+    ? leading(rank, handedOver(rank, threads))
+    : pipe(
+        TE.fromEither(following(threads)),
+        TE.flatMap(({ machine, options }) =>
+          pipe(
+            heardPlan(rank, machine),
+            TE.flatMap((staged) => followerTask(staged, rank, options)),
+          ),
+        ),
+      )
+
+// ---------------------------------------------------------------- threads
+
+/** What a rank runs: the plan of all, or that of its band. */
+export const bandOf = (staged: Staged, { rank }: Pick<Rank, 'rank'>): Staged => {
+  const { family, machine, ...rest } = staged
+  const { bands } = machine
+  if (!family || !bands) return staged
+  return { ...rest, ...describePlan(family[rank]!, { ...machine, bands: { ...bands, at: rank } }) }
+}
+
+const byThreads = <A>(
+  ranks: number,
+  following: (threads: number) => Either<SpillwayError, Following>,
+  threads: number,
+  leading: Leading<A>,
+): TaskEither<SpillwayError, A> =>
+  pipe(
+    TE.fromIOEither(tryLoadNative),
+    TE.flatMap((native) => async () => {
+      const all = native.openThreadRanks(ranks).map(rankOf)
+      let first: SpillwayError | undefined
+      const ending = async <B>(work: TaskEither<SpillwayError, B>): Promise<Either<SpillwayError, B>> => {
+        const answer = await work()
+        if (E.isLeft(answer) && !isOrderly(answer.left)) {
+          first ??= answer.left
+          all[0]!.communicator.abort(1)
+        }
+        return answer
+      }
+      const others: Promise<Either<SpillwayError, Farewell>>[] = []
+      const handOver = (staged: Staged): TaskEither<SpillwayError, unknown> =>
+        pipe(
+          TE.fromEither(following(threads)),
+          TE.map(({ options }) =>
+            others.push(...all.slice(1).map((rank) => ending(followerTask(bandOf(staged, rank), rank, options)))),
+          ),
+        )
+      const led = await ending(leading(all[0]!, handOver))
+      await Promise.all(others)
+      for (const { communicator } of all) communicator.close()
+      return first ? E.left(first) : led
+    }),
+  )
+
+/** Trains as what this process is. */
+export const among = <A>(
+  engine: Engine,
+  threads: number,
+  following: (threads: number) => Either<SpillwayError, Following>,
+  leading: Leading<A>,
+): TaskEither<SpillwayError, A | Farewell> =>
+  engine.kind === 'threads'
+    ? byThreads(engine.ranks, following, threads, leading)
+    : byProcesses(engine, following, threads, leading)
+
+// ---------------------------------------------------------------- scripts
+
+/** MPI begins once in a process, and ends with it: a script may train several times. */
+let ofScript: Either<SpillwayError, Rank> | undefined
+const scriptRank = (engine: Processes): Either<SpillwayError, Rank> => {
+  ofScript ??= pipe(
+    openMpi(engine),
+    E.tap((rank) => {
+      gracious(rank)
+      process.once('exit', (code) => (code === 0 ? rank.communicator.close() : rank.communicator.abort(code)))
+      return E.right(rank)
+    }),
+  )
+  return ofScript
+}
+
+/** The others wait for a rank that fails: it says why, and takes them with it. */
+const orAll =
+  <A>({ communicator }: Rank, work: TaskEither<SpillwayError, A>): TaskEither<SpillwayError, A> =>
+  async () => {
+    const answer = await work()
+    if (E.isRight(answer) || isOrderly(answer.left)) return answer
+    process.stderr.write(`error: ${errorText(answer.left)}\n`)
+    communicator.abort(exitCode(answer.left))
+    return answer
+  }
+
+const engineOf = (staged: Staged, { engine }: TrainOptions): Either<SpillwayError, Engine | undefined> => {
+  const ranks = ranksOf(staged.plan.graph)
+  return pipe(
+    engineFor({ engine, ...(engine === 'threads' ? { ranks } : {}) }, process.env),
+    E.filterOrElse(
+      (found) => (found?.ranks ?? 1) === ranks,
+      (found) =>
+        usage(
+          found
+            ? `the plan is for ${ranksText(ranks)}, and ${found.ranks} have been started: stage takes ranks`
+            : `the plan is for ${ranksText(ranks)}: start as many, mpirun -n ${ranks} node script.js, or train with engine: 'threads'`,
+        ),
+    ),
+    E.tap((found) => (found ? meets(staged.machine.device.name) : E.right(undefined))),
+  )
+}
+const ranksText = (n: number): string => (n === 1 ? 'one process' : `${n} ranks`)
+
+/** All ranks end with what the leader ends with. */
+const asLeader = (answer: TrainResult | Farewell): Either<SpillwayError, TrainResult> => {
+  if ('weightsSha256' in answer) return E.right(answer)
+  const { result, code } = answer
+  return result ? E.right(result) : E.left({ tag: 'DeviceFailed', reason: `rank 0 has ended the run with ${code}` })
+}
+
+/** The run of a script: of one process, or of as many as its plan is for. */
+export const scriptTask = (
+  model: Trainable | undefined,
+  staged: Staged,
+  o: TrainOptions,
+  listener: Listener,
+): TaskEither<SpillwayError, TrainResult> =>
+  pipe(
+    TE.fromEither(engineOf(staged, o)),
+    TE.flatMap((engine) => {
+      if (!engine) return sessionTask(model, staged, o, listener)
+      return pipe(
+        TE.fromEither(o.threads === undefined ? sharedThreads(engine) : E.right(o.threads)),
+        TE.flatMap((threads): TaskEither<SpillwayError, TrainResult> => {
+          const options = { ...o, threads }
+          const following = (): Either<SpillwayError, Following> => E.right({ machine: { threads, spill: o.spill }, options })
+          const leading: Leading<TrainResult> = (rank, handOver) =>
+            pipe(
+              handOver(staged),
+              TE.flatMap(() => sessionTask(model, { ...staged, rank }, options, listener)),
+            )
+          if (engine.kind === 'threads') return byThreads(engine.ranks, following, threads, leading)
+          return pipe(
+            TE.fromIOEither(() => scriptRank(engine)),
+            TE.flatMap((rank) => orAll(rank, asRank<TrainResult>(rank, following, threads, leading))),
+            TE.flatMapEither(asLeader),
+            TE.tapIO((result) => () => (engine.rank === 0 ? undefined : listener.emit({ kind: 'end', result }))),
+          )
+        }),
+      )
+    }),
+  )
