@@ -56,6 +56,8 @@ export interface Method {
   readonly planner: Planner
   /** What it lists where nothing of that fits. */
   readonly small?: Planner
+  /** What it lists last of all, where nothing of any strategy fits: more calls, in less memory. */
+  readonly finest?: Planner
   /** What it tries once the budget is known. */
   readonly refiner?: Refiner | undefined
   /** What it tries last, with the best plan of all. */

@@ -20,6 +20,7 @@ import { type Persistents, SMALL_BYTES } from '../memory/place'
 import { inCoreLayout } from './incore'
 import { layOut } from './layout'
 import { onceFor } from './remember'
+import { callsIn, FINEST_CALLS } from './tiled'
 
 // ---------------------------------------------------------------- the order in which values go
 
@@ -316,6 +317,26 @@ function* smallTiles(graph: Graph, machine: Machine): Generator<Candidate, void,
       yield candidateOf(graph, machine, { gone, persistents, forward: limit, backward: limit, cut: true })
     }
 }
+
+/** Parts for which tiles are listed where nothing of any strategy fits. */
+const FINEST = [1 / 1024, 1 / 4096, 1 / 16384]
+
+function* finestTiles(graph: Graph, machine: Machine): Generator<Candidate, void, boolean> {
+  const { values, keptBytes, joint } = orderOf(graph, machine)
+  const persistents: Persistents = persistentBytes(graph).large > 0 ? 'home' : 'resident'
+  for (const part of FINEST) {
+    const limit = part * keptBytes[0]!
+    for (const gone of [0, values.length]) {
+      const limits: Limits = { forward: limit, backward: limit, cut: true }
+      const segments = jointSegments(joint, new Set(values.slice(0, gone)), limits)
+      if (!isLeft(segments) && callsIn(segments.right) <= FINEST_CALLS)
+        yield candidateOf(graph, machine, { gone, persistents, ...limits })
+    }
+  }
+}
+
+/** Nothing made again, with all that leaves moved; or all made again. */
+export const jointFinest: Planner = (graph, machine) => right(finestTiles(graph, machine))
 
 /** Small tiles, with as much made again as if nothing fitted; and, last, with what is large of parameters and state at home. */
 export const jointSmall: Planner = (graph, machine) => right(smallTiles(graph, machine))

@@ -66,6 +66,10 @@ export const scheduled = (c: Candidate, strategy: string, o: Omit<CompileOptions
 /** A step this little longer than its compute is not worth finer tiles. */
 const HARDLY_WAITS = 1.02
 
+/** Where so little is enough for something, finer tiles are not looked at; and elsewhere only those that may need this part of it. */
+const FEW_PAGES = 64
+const MUCH_LESS = 0.75
+
 interface Best {
   readonly candidate: Candidate
   readonly plan: UnpagedPlan
@@ -193,6 +197,20 @@ class Search {
     return right(undefined)
   }
 
+  /** What a strategy lists last, where nothing else fits: of that, what may do with much less. */
+  finest(strategy: string): void {
+    const listed = (this.o.method ?? planners[strategy]!).finest?.(this.graph, this.machine)
+    const known = this.least?.least ?? Infinity
+    if (!listed || isLeft(listed) || known <= FEW_PAGES) return
+    for (let next = listed.right.next(false); !next.done && !this.best; next = listed.right.next(false)) {
+      const c = next.value
+      if ((c.atLeast?.pages ?? 0) <= MUCH_LESS * known && this.hopeless(c) === undefined) {
+        this.note(c)
+        this.consider(c, strategy)
+      } else if ((c.atLeast?.pages ?? Infinity) <= MUCH_LESS * known) this.large.push(c)
+    }
+  }
+
   private answer(refined: Iterator<Candidate, unknown, number>, strategy: string): void {
     for (let next = refined.next(Infinity); !next.done; )
       next = refined.next(this.hopeless(next.value) === undefined ? this.consider(next.value, strategy) : Infinity)
@@ -281,6 +299,9 @@ const searched = (graph: Graph, o: CompileOptions): Either<StageError, UnpagedPl
     for (found.machine of linkVariants(found)) runs()
     if (found.best?.plan.strategy === 'in-core') break
   }
+  // More calls take less memory, and do not move less.
+  const finest = o.strategy !== 'auto' || o.method ? [o.strategy] : trains(graph) ? ['tiled', 'auto'] : ['tiled']
+  if (!found.best && !found.lack) for (const name of finest) found.finest(name)
   if (found.best) return right(found.best.plan)
   return left(found.lack ? tooLittle(found.lack, o) : infeasible(found.least, o))
 }

@@ -11,10 +11,10 @@ import { swapGreedy } from './greedy'
 import { hybridSuperneurons } from './hybridsuperneurons'
 import { hybridTflms, refineHybridTflms } from './hybridtflms'
 import { inCore } from './incore'
-import { jointSmall } from './jointsearch'
+import { jointFinest, jointSmall } from './jointsearch'
 import { checkpointOptimal, refineOptimal } from './optimal'
 import { retiled } from './retile'
-import { tiled } from './tiled'
+import { tiled, tiledFinest } from './tiled'
 import { superneurons } from './superneurons'
 import { refineTflms, tflms } from './tflms'
 import { vdnnAll, vdnnConv, vdnnPlus } from './vdnn'
@@ -44,8 +44,8 @@ const byName: Readonly<Record<keyof BuiltInStrategies, Strategy>> = {
   'swap:fractional': { planner: fractional(), refiner: refineFractional(), swaps: 'all' },
   'hybrid:tflms': { planner: hybridTflms(), refiner: refineHybridTflms(), swaps: 'rest' },
   'hybrid:superneurons': { planner: hybridSuperneurons(), swaps: 'rest' },
-  tiled: { planner: tiled(), tiles: true },
-  auto: { planner: auto(), small: jointSmall, refiner: refineAuto(), improver: retiled(), tiles: true },
+  tiled: { planner: tiled(), finest: tiledFinest, tiles: true },
+  auto: { planner: auto(), small: jointSmall, finest: jointFinest, refiner: refineAuto(), improver: retiled(), tiles: true },
 }
 
 /** By any name: those from outside are looked up here. */

@@ -5,7 +5,7 @@
 import { isLeft, right } from 'fp-ts/Either'
 import { type Graph, trains } from '../graph/graph'
 import type { Machine } from '../graph/machine'
-import { tilesOf } from '../plan/plan'
+import { type Segment, tilesOf } from '../plan/plan'
 import { type ForwardPieces, piecesOf } from '../tile/pieces'
 import { type ChosenSegment, segmentation, type SegmentationRules } from '../tile/segmentation'
 import { assemble, type Group } from '../tile/segments'
@@ -17,8 +17,14 @@ import { layOut } from './layout'
 import { onceFor } from './remember'
 
 const TILE_SIZES = 12
-/** Of a step of training; of what only predicts, whose images are larger than any that is trained on. */
-const mostTiles = (graph: Graph): number => (trains(graph) ? 512 : 2048)
+/** Of a step of training; of what only predicts, whose images are larger than any that is trained on. More are listed where nothing fits. */
+const usualTiles = (graph: Graph): number => (trains(graph) ? 512 : 2048)
+
+/** Where nothing fits: limits that are halved so often, and calls that a plan may have. */
+const FINEST_SIZES = 18
+export const FINEST_CALLS = 120_000
+export const callsIn = (segments: readonly Pick<Segment, 'grid' | 'body'>[]): number =>
+  segments.reduce((n, s) => n + tilesOf(s.grid) * s.body.length, 0)
 
 export interface TiledOptions {
   /** Choose borders knowing what crossing costs, too. */
@@ -36,10 +42,15 @@ const groupsOf = (p: ForwardPieces, chosen: readonly ChosenSegment[]): readonly 
   chosen.map(({ from, to, grid }) => ({ ops: p.ops.slice(from, to).flatMap((ops) => ops.map((o) => o.id)), grid }))
 
 /** The step in these tiles, which says so; null where they are not legal. */
-export const inTiles = (graph: Graph, machine: Machine, tiles: readonly ChosenSegment[]): Deferred | null => {
+export const inTiles = (
+  graph: Graph,
+  machine: Machine,
+  tiles: readonly ChosenSegment[],
+  mostCalls = Infinity,
+): Deferred | null => {
   const p = forwardPieces(graph, machine)
   const segments = assemble(graph, groupsOf(p, tiles))
-  if (isLeft(segments)) return null
+  if (isLeft(segments) || callsIn(segments.right) > mostCalls) return null
   const make = (): Candidate => swappingOnDemand(layOut(graph, segments.right, machine, { packing: 'rows' }))
   return deferred(callSeconds(graph, segments.right, machine), make, {
     tiles,
@@ -71,7 +82,7 @@ function* refine(
     const chosen = o.join ? segmentation(p, limited) : apart(p, limited)
     const key = chosen.map((s) => `${s.from}:${s.grid.B}x${s.grid.H}x${s.grid.W}`).join()
     const tiles = chosen.map((s) => tilesOf(s.grid))
-    if (seen.has(key) || Math.max(...tiles) === 1 || Math.max(...tiles) > mostTiles(graph)) continue
+    if (seen.has(key) || Math.max(...tiles) === 1 || Math.max(...tiles) > usualTiles(graph)) continue
     seen.add(key)
     const candidate = inTiles(graph, machine, chosen)
     if (!candidate) continue
@@ -81,6 +92,24 @@ function* refine(
     least = Math.min(least, pages)
   }
 }
+
+/** Tiles of which there are more than usual, from coarse to fine. */
+function* finest(graph: Graph, machine: Machine): Generator<Candidate, void, boolean> {
+  const p = forwardPieces(graph, machine)
+  const whole = p.stretch(0, p.pieces.length - 1).workBytes
+  const seen = new Set<string>()
+  for (let i = 1; i <= FINEST_SIZES; i++)
+    for (const bandsOnly of [true, false]) {
+      const chosen = segmentation(p, { limitBytes: whole / 2 ** i, secondsPerCrossingByte: 0, bandsOnly })
+      const key = chosen.map((s) => `${s.from}:${s.grid.B}x${s.grid.H}x${s.grid.W}`).join()
+      if (seen.has(key) || Math.max(...chosen.map((s) => tilesOf(s.grid))) <= usualTiles(graph)) continue
+      seen.add(key)
+      const candidate = inTiles(graph, machine, chosen, FINEST_CALLS)
+      if (candidate) yield candidate
+    }
+}
+
+export const tiledFinest: Planner = (graph, machine) => right(finest(graph, machine))
 
 function* candidates(graph: Graph, machine: Machine, o: TiledOptions): Generator<Candidate, void, boolean> {
   const seen = new Set<string>()
