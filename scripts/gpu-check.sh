@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # One command for a GPU box without network: unpacks the bundle, takes the plugin that came with it or, where that does not
 # load, builds it with the nvcc and headers found here, then checks and measures. In: scripts/gpu-check.sh BUNDLE FOLDER
-# [SECTION …]; sections: those of scripts/gpu/check.js, in its order (default: all, each with its share of SPILLWAY_GPU_SECONDS, 520).
+# [SECTION …]; sections: those of scripts/gpu/check.js (`node scripts/gpu/check.js --list` says what each wants), by default all in order of
+# worth, each with its share of SPILLWAY_GPU_SECONDS, 520.
 # SPILLWAY_GPU_PYTHON: the python3 that has PyTorch, if it is not found by itself. SPILLWAY_GPU_IMITATED=1: a rehearsal on the
 # plugin that imitates a GPU, with small networks. SPILLWAY_GPU_PROFILES: the folder `profiles` of an earlier call, whose measurements serve
 # again. Out: results.tar.xz, which holds all the rest (with SPILLWAY_GPU_ONE_FILE=1 nothing but it and gpu.json stays); gpu.json, logs and plots in FOLDER; exit code 0 if every check that ran holds.

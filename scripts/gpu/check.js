@@ -1,5 +1,5 @@
-// What gpu-check.sh runs on the box: sections of checks and benchmarks, each with its share of the time.
-// In: the folder for results, names of sections. Out: gpu.json {conformanceFailures, worstTimeRatio, outOfCoreShare, cases[]},
+// What gpu-check.sh runs on the box: sections of checks and benchmarks, each of which says how many seconds it wants.
+// In: the folder for results, names of sections; or --list, which prints what sections there are and what they want. Out: gpu.json {conformanceFailures, worstTimeRatio, outOfCoreShare, cases[]},
 // logs of each run, plots. Invariant: gpu.json is written after every check and case, so a run that is cut short still tells; a
 // section that fails or runs out of its time stops no other. With SPILLWAY_GPU_IMITATED the same lines run a small network on the
 // plugin that imitates a GPU: what it says of speed means nothing.
@@ -25,16 +25,18 @@ const deadline =
 let sectionEnd = Number.POSITIVE_INFINITY
 const left = () => Math.min(deadline, sectionEnd) - now()
 
-/** Of the time that is there, by section; what one leaves goes to those behind it. */
-const SHARES = imitated
-  ? { conformance: 12, identity: 30, incore: 13, outofcore: 22, faults: 4, sanitizer: 5, large: 14 }
-  : { conformance: 20, identity: 15, incore: 34, outofcore: 13, faults: 4, sanitizer: 5, large: 9 }
+/** Seconds that a section wants for all that it has, in order of worth; each fits a call of ten minutes by itself. Where a call has less for
+ * or more than all that were asked for want, each gets its share; what one leaves goes to those behind it. */
+const WANTED = imitated
+  ? { conformance: 30, identity: 60, ways: 40, faults: 15, sanitizer: 15, incore: 40, outofcore: 60, large: 45 }
+  : { conformance: 300, identity: 150, ways: 150, faults: 60, sanitizer: 100, incore: 500, outofcore: 450, large: 450 }
 
 /** The networks of each section, `steps` with the five that warm up (STEADY). */
 const NETWORKS = imitated
   ? {
       conformanceParts: 2,
       identity: [[SMALL], [SMALL, '--precision', 'bf16']],
+      ways: [[SMALL], [SMALL, '--precision', 'bf16']],
       incore: [[SMALL, 2, 64, 'tf32', 7]],
       outofcore: {
         model: SMALL,
@@ -56,6 +58,10 @@ const NETWORKS = imitated
       identity: [
         ['vgg16-features', '--image', '512'],
         ['resnet18', '--batch', '16', '--image', '128'],
+        ['resnet18', '--batch', '16', '--image', '128', '--precision', 'bf16'],
+      ],
+      ways: [
+        ['resnet18', '--batch', '16', '--image', '128', '--precision', 'tf32'],
         ['resnet18', '--batch', '16', '--image', '128', '--precision', 'bf16'],
       ],
       incore: [
@@ -126,6 +132,7 @@ const result = {
   cases: [],
   skipped: [],
   sectionSeconds: {},
+  sections: {},
 }
 const save = () => fs.writeFileSync(path.join(out, 'gpu.json'), `${JSON.stringify(result, null, 1)}\n`)
 const check = (section, what, holds, figures = {}) => {
@@ -231,9 +238,12 @@ const each = async (list, f) => {
 
 // ---------------------------------------------------------------- sections
 
+/** In a bundle they lie here; in a checkout, wherever they are built. */
+const TESTS = process.env.SPILLWAY_GPU_TESTS ?? 'tests'
+
 const testPart = async (precision, part, parts, seconds) => {
   const report = path.join(out, `conformance-${precision}-${part}.jsonl`)
-  const r = await run(`conformance ${precision} ${part}`, 'tests/kernels_cuda', [], {
+  const r = await run(`conformance ${precision} ${part}`, `${TESTS}/kernels_cuda`, [], {
     seconds,
     env: {
       SPILLWAY_TEST_DEVICE: 'cuda',
@@ -275,7 +285,7 @@ const conformance = async () => {
 
 const sanitizer = async () => {
   const tool = imitated ? [] : ['compute-sanitizer', '--tool', 'memcheck', '--report-api-errors', 'no', '--error-exitcode', '9']
-  const [program, ...args] = [...tool, 'tests/kernels_cuda']
+  const [program, ...args] = [...tool, `${TESTS}/kernels_cuda`]
   const seconds = Math.min(90, left())
   const r = await run('sanitizer', program, args, {
     seconds,
@@ -332,6 +342,37 @@ const identity = async () => {
     }
     await one('in-core')
     await each(['checkpoint:sqrt', 'swap:greedy', 'tiled'], one)
+  }
+}
+
+/** Losses of another engine of the same network are near, by what a precision rounds. */
+const NEAR = { fp32: 1e-3, tf32: 1e-2, bf16: 5e-2 }
+
+/** Every way of the products, not only the first: those that repeat give the same bits whatever the plan, all are near to the first. */
+const ways = async () => {
+  for (const model of NETWORKS.ways) {
+    const name = [baseOf(model[0]), ...model.slice(1)].filter((word) => !word.startsWith('--')).join(' ')
+    const precision = model[model.indexOf('--precision') + 1] ?? ''
+    const near = NEAR[precision] ?? NEAR.fp32
+    if (left() < 10) {
+      skipped(`ways ${name}`)
+      continue
+    }
+    const seconds = left() / (NETWORKS.ways.length - NETWORKS.ways.indexOf(model))
+    const r = await run(`ways ${name}`, process.execPath, ['scripts/gpu/ways.js', '4', ...model], { seconds, env: APART })
+    const lines = r.stdout.trim().split('\n').map(parsed).filter(Boolean)
+    const [first] = lines
+    if (r.timedOut) skipped(`ways ${name} beyond way ${lines.at(-1)?.way ?? 'none'} ${lines.at(-1)?.strategy ?? ''}`)
+    for (const way of [...new Set(lines.map((l) => l.way))]) {
+      const runs = lines.filter((l) => l.way === way)
+      const isNear = (l) => l.losses?.every((x, i) => Math.abs(x - first.losses[i]) <= near * Math.abs(first.losses[i]))
+      const holds = runs.every(
+        (l) =>
+          !l.error && isNear(l) && l.arenaPeakBytes === l.peakBytes && (!l.repeats || l.weightsSha256 === runs[0].weightsSha256),
+      )
+      check('ways', `${name} way ${way}`, holds, holds ? { runs: runs.length, calls: runs[0].calls } : { runs })
+    }
+    if (lines.length === 0) check('ways', name, false, { error: `${r.outcome} ${r.text.slice(-400)}` })
   }
 }
 
@@ -505,9 +546,15 @@ const large = async () => {
   }
 }
 
-const SECTIONS = { conformance, identity, incore, outofcore, faults, sanitizer, large }
+const SECTIONS = { conformance, identity, ways, faults, sanitizer, incore, outofcore, large }
 
 const main = async () => {
+  if (out === '--list')
+    return console.log(
+      Object.entries(WANTED)
+        .map(([name, seconds]) => `${name} ${seconds} s`)
+        .join('\n'),
+    )
   const names = wanted.length > 0 ? wanted : Object.keys(SECTIONS)
   const unknown = names.filter((n) => !SECTIONS[n])
   if (unknown.length > 0) {
@@ -530,15 +577,20 @@ const main = async () => {
       skipped(name)
       continue
     }
-    const rest = names.slice(i).reduce((n, other) => n + SHARES[other], 0)
+    const rest = names.slice(i).reduce((n, other) => n + WANTED[other], 0)
     const began = now()
-    sectionEnd = began + ((deadline - began) * SHARES[name]) / rest
+    const given = ((deadline - began) * WANTED[name]) / rest
+    sectionEnd = began + given
+    const before = result.skipped.length
+    console.log(`section ${name}: ${Math.round(given)} s, and it wants ${WANTED[name]}`)
     try {
       await SECTIONS[name]()
     } catch (e) {
       check(name, 'ran to its end', false, { error: String(e?.stack ?? e) })
     }
-    result.sectionSeconds[name] = Math.round(now() - began)
+    const took = Math.round(now() - began)
+    result.sectionSeconds[name] = took
+    result.sections[name] = { wanted: WANTED[name], given: Math.round(given), took, skipped: result.skipped.slice(before) }
     save()
   }
   save()

@@ -24,10 +24,16 @@ interface Left {
     readonly peer?: { readonly error?: string; readonly device?: string }
   }[]
   readonly sectionSeconds: Readonly<Record<string, number>>
+  readonly sections: Readonly<
+    Record<
+      string,
+      { readonly wanted: number; readonly given: number; readonly took: number; readonly skipped: readonly string[] }
+    >
+  >
   readonly skipped: readonly string[]
 }
 
-const rehearsed = (seconds: number, sections: readonly string[]) => {
+const rehearsed = (seconds: number, sections: readonly string[], on: Readonly<Record<string, string>> = {}) => {
   const out = mkdtempSync(join(root, 'out-'))
   const env = {
     ...process.env,
@@ -36,6 +42,7 @@ const rehearsed = (seconds: number, sections: readonly string[]) => {
     SPILLWAY_GPU_STARTED: String(Date.now() / 1000),
     XDG_CACHE_HOME: join(root, 'cache'),
     SPILLWAY_CUDA: join(dirname(addonFile()!), 'spillway_imitation.so'),
+    ...on,
   }
   const r = spawnSync(process.execPath, [join(ROOT, 'scripts', 'gpu', 'check.js'), out, ...sections], { encoding: 'utf8', env })
   return { ...r, files: readdirSync(out), read: (file: string) => readFileSync(join(out, file), 'utf8') }
@@ -45,7 +52,14 @@ const leftBy = (r: ReturnType<typeof rehearsed>): Left => JSON.parse(r.read('gpu
 test('a section that there is not is refused, with those there are', () => {
   const r = rehearsed(60, ['speed'])
   assert.is(r.status, 2)
-  assert.match(r.stderr, /no section speed; there are: conformance, identity, incore, outofcore, faults, sanitizer, large/)
+  assert.match(r.stderr, /no section speed; there are: conformance, identity, ways, faults, sanitizer, incore, outofcore, large/)
+})
+
+test('sections say the seconds that they want, each within a call of ten minutes', () => {
+  const { stdout } = spawnSync(process.execPath, [join(ROOT, 'scripts', 'gpu', 'check.js'), '--list'], { encoding: 'utf8' })
+  const sections = stdout.trim().split('\n')
+  assert.is(sections.length, 8)
+  for (const line of sections) assert.ok(Number(/^\w+ (\d+) s$/.exec(line)?.[1]) <= 520, line)
 })
 
 test('sections leave their checks, cases, plots and logs', () => {
@@ -60,6 +74,7 @@ test('sections leave their checks, cases, plots and logs', () => {
   assert.match(r.read('runs.log'), /001 fault: after: .* train .*\n001 fault: after: = 0 after/)
   assert.match(r.read('logs/001-fault_after.out'), /"secondsPerStep"/)
   assert.equal(Object.keys(left.sectionSeconds), ['faults', 'incore'])
+  assert.ok(Object.values(left.sections).every((o) => o.given > 0 && o.took > 0 && o.skipped.length === 0))
 })
 
 test('what fails is told, with why; the others stand', () => {
@@ -77,7 +92,7 @@ test('what fails is told, with why; the others stand', () => {
 test('when time runs out, what was left out stands in gpu.json', () => {
   const r = rehearsed(1, [])
   assert.is(r.status, 0)
-  assert.equal(leftBy(r).skipped, ['conformance', 'identity', 'incore', 'outofcore', 'faults', 'sanitizer', 'large'])
+  assert.equal(leftBy(r).skipped, ['conformance', 'identity', 'ways', 'faults', 'sanitizer', 'incore', 'outofcore', 'large'])
 })
 
 test.run()

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "runtime/bandwidth.hpp"
+#include "runtime/open_device.hpp"
 #include "runtime/single_call.hpp"
 #include "test/native/runs.hpp"
 
@@ -265,6 +266,22 @@ void without_graphs() {
     }) == 0);
 }
 
+/// A context that is closed while a copy is under way waits for it before it gives the memory back.
+void ends_with_work_under_way() {
+  CHECK(apart([] {
+    const uint64_t before = live();
+    {
+      Result<OpenDevice> opened = OpenDevice::open(*cuda(), {1, 0, Precision::fp32});
+      if (!opened.ok()) return 1;
+      OpenDevice device = std::move(opened).value();
+      const PageMapping whole{0, 0, 1};
+      const Result<std::byte*> base = device.map({1, 1, &whole, 1}), here = device.pin(4096);
+      if (!base.ok() || !here.ok() || !device.copy(Lane::in, base.value(), here.value(), 4096).ok()) return 2;
+    }
+    return live() == before ? 0 : 3;
+  }) == 0);
+}
+
 /// The process ends as processes do: statics go, and none of them calls a library that may be gone.
 void nothing_is_called_at_the_end() {
   cuda();
@@ -301,6 +318,7 @@ int main() {
   test("nothing is called at the end", nothing_is_called_at_the_end);
   test("bits do not depend on the order of streams", bits_do_not_depend_on_the_order_of_streams);
   test("without graphs", without_graphs);
+  test("ends with work under way", ends_with_work_under_way);
   test("the link is measured", link_is_measured);
   return finish();
 }

@@ -1,0 +1,286 @@
+// `node scripts/cuda/faults.js [WORDS …]`: plants faults in the cuda device's sources, one at a time (those whose names hold such words), and
+// runs its tests on the imitated CUDA: each must be caught. In: nothing but this checkout; the sources that are changed are a copy in build/.
+// Out: bench/results/cuda-faults.json, a row for each fault, with the test that caught it and its words; exit code 0 if every one was.
+// Faults in headers that own_kernels.cu includes are left out: they take long to compile.
+'use strict'
+const { spawn, spawnSync } = require('node:child_process')
+const fs = require('node:fs')
+const path = require('node:path')
+
+const ROOT = path.join(__dirname, '..', '..')
+const SOURCES = path.join(ROOT, 'native', 'cuda')
+const BUILD = path.join(ROOT, 'build', 'planted')
+const PLANTED = path.join(BUILD, 'native', 'cuda')
+const RESULT = path.join(ROOT, 'bench', 'results', 'cuda-faults.json')
+
+/** A fault is one text in the place of another, which stands there once at least; the first is replaced. */
+const fault = (name, file, from, to) => ({ name, file, from, to })
+const FAULTS = [
+  fault(
+    'an event that is not recorded',
+    'context.cpp',
+    'return checked(cudaEventRecord(events_[event], stream(lane)), "cudaEventRecord");',
+    '(void)lane, (void)event; return {};',
+  ),
+  fault(
+    'an event that nobody waits for',
+    'context.cpp',
+    'return checked(cudaStreamWaitEvent(stream(lane), events_[event], 0), "cudaStreamWaitEvent");',
+    '(void)lane, (void)event; return {};',
+  ),
+  fault(
+    'an event recorded on another lane',
+    'context.cpp',
+    'cudaEventRecord(events_[event], stream(lane))',
+    'cudaEventRecord(events_[event], stream((void(lane), Lane::far_in)))',
+  ),
+  fault(
+    'a copy on another lane',
+    'context.cpp',
+    'cudaMemcpyDefault, stream(lane))',
+    'cudaMemcpyDefault, stream((void(lane), Lane::far_out)))',
+  ),
+  fault(
+    'a lane that nobody waits for at the end of a step',
+    'context.cpp',
+    'return checked(cudaStreamSynchronize(stream(lane)), "the GPU");',
+    '(void)lane; return {};',
+  ),
+  fault('a context that ends without waiting', 'context.cpp', 'if (s) cudaStreamSynchronize(s);', '(void)s;'),
+  fault(
+    'a copy cut short',
+    'context.cpp',
+    'cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault',
+    'cudaMemcpyAsync(to, from, bytes - 4, cudaMemcpyDefault',
+  ),
+  fault(
+    'a step whose scalars are those of the one before',
+    'context.cpp',
+    '*step_here_ = step;',
+    'static int n = 0; if (n++ == 0) *step_here_ = step;',
+  ),
+  fault('a graph that is never given back', 'context.cpp', 'for (cudaGraphExec_t g : graphs_) cudaGraphExecDestroy(g);', ''),
+  fault('pinned memory that is never given back', 'context.cpp', 'for (void* p : pinned_) cudaFreeHost(p);', ''),
+  fault('the graph before the one that is asked for', 'context.cpp', 'uint32_t(graphs_.size() - 1)', 'uint32_t(0)'),
+  fault(
+    'a capture that other threads take part in',
+    'context.cpp',
+    'cudaStreamCaptureModeThreadLocal',
+    'cudaStreamCaptureModeGlobal',
+  ),
+  fault(
+    'streams that wait for the default stream',
+    'context.cpp',
+    'cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking)',
+    'cudaStreamCreateWithFlags(&s, cudaStreamDefault)',
+  ),
+  fault(
+    'memory that nobody has access to',
+    'pool.cpp',
+    'return checked(d.cuMemSetAccess(start, m.count * PAGE_BYTES, &access, 1), "cuMemSetAccess");',
+    '(void)start, (void)access; return {};',
+  ),
+  fault('access to the first page of a mapping alone', 'pool.cpp', 'm.count * PAGE_BYTES, &access', 'PAGE_BYTES, &access'),
+  fault('memory that is unmapped by half', 'pool.cpp', 'd.cuMemUnmap(m.at, m.bytes);', 'd.cuMemUnmap(m.at, m.bytes / 2);'),
+  fault('memory that is never released', 'pool.cpp', 'if (p.handle) d.cuMemRelease(p.handle);', ';'),
+  fault(
+    'a pool that is larger than the plan',
+    'pool.cpp',
+    'p.count * PAGE_BYTES, &prop, 0), "cuMemCreate"',
+    '(p.count + 1) * PAGE_BYTES, &prop, 0), "cuMemCreate"',
+  ),
+  fault('a mapping of the page behind', 'pool.cpp', 'base_ + m.va * PAGE_BYTES', 'base_ + (m.va ? m.va - 1 : 0) * PAGE_BYTES'),
+  fault(
+    'strides of another layout',
+    'conv2d_engines.cpp',
+    '{s[1] * s[2] * s[3], 1, s[3] * s[1], s[1]}',
+    '{s[1] * s[2] * s[3], s[2] * s[3], s[3], 1}',
+  ),
+  fault('strides of the other axis', 'conv2d_engines.cpp', '{p.stride_h, p.stride_w}', '{p.stride_w, p.stride_w}'),
+  fault(
+    'an alignment that is not there',
+    'conv2d_engines.cpp',
+    'CUDNN_TYPE_INT64, 1, &alignment',
+    'CUDNN_TYPE_INT64, 1, &WHOLE_ALIGN',
+  ),
+  fault(
+    'a fused bias in floats',
+    'conv2d_engines.cpp',
+    '{1, p.y[1], 1, 1}, WHOLE_ALIGN, stored)',
+    '{1, p.y[1], 1, 1}, WHOLE_ALIGN, DType::f32)',
+  ),
+  fault(
+    'padding on one side',
+    'conv2d.cpp',
+    'rows_before(h), rows_before(w), h.dilation',
+    'rows_before(h), rows_before(h), h.dilation',
+  ),
+  fault('x that is not cut out', 'conv2d.cpp', 'if (s.cut && !writes_x) SPILLWAY_TRY(gather_grid(*s.x, *s.cut, x, stream));', ''),
+  fault(
+    'weights that are not turned',
+    'conv2d.cpp',
+    'return way.stored_w == DType::bf16 || (p.w[2] * p.w[3] > 1 && p.w[1] > 1);',
+    'return way.stored_w == DType::bf16;',
+  ),
+  fault(
+    'scratch over the weights',
+    'conv2d.cpp',
+    'return {0, cut, cut + weights, before, before + scratch',
+    'return {0, cut, cut + weights, cut, before + scratch',
+  ),
+  fault('a bias that is not added', 'conv2d.cpp', 'if (way_.fused || !(s.bias || e.rectified)) return {};', 'return {};'),
+  fault('a descriptor that is used after its end', 'backend.hpp', 'raw_(std::exchange(o.raw_, nullptr))', 'raw_(o.raw_)'),
+  fault(
+    'engines that convert their inputs down',
+    'backend.cpp',
+    'if (has_note(notes, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)) return Worth::nothing;',
+    '',
+  ),
+  fault(
+    'engines that need not repeat, among those that do',
+    'backend.cpp',
+    '? Worth::loose : Worth::exact',
+    '? Worth::exact : Worth::exact',
+  ),
+  fault(
+    'work on the stream of the call before',
+    'backend.cpp',
+    'SPILLWAY_TRY(checked(api().cudnnSetStream(handle.value(), stream), "cudnnSetStream"));',
+    'static const cudaStream_t first = stream; SPILLWAY_TRY(checked(api().cudnnSetStream(handle.value(), first), "cudnnSetStream"));',
+  ),
+  fault(
+    'a failure of cuDNN as no engine',
+    'libraries.cpp',
+    'CUDNN_STATUS_CATEGORY(code) == CUDNN_STATUS_NOT_SUPPORTED ? Code::illegal : Code::device',
+    'Code::illegal',
+  ),
+  fault(
+    'a product that is turned',
+    'linear.cpp',
+    'return {f, stored_type(f), true, false, out, pixels, in, in, in};',
+    'return {f, stored_type(f), false, false, out, pixels, in, in, in};',
+  ),
+  fault(
+    'an algorithm of another product',
+    'linear.cpp',
+    'std::unique_ptr<Compiled>& of_product = known[p];',
+    'std::unique_ptr<Compiled>& of_product = known[known.empty() ? p : known.begin()->first];',
+  ),
+]
+
+const run = (program, args, seconds = 600) => {
+  const r = spawnSync('timeout', ['--kill-after=5', String(seconds), program, ...args], {
+    cwd: ROOT,
+    encoding: 'utf8',
+    maxBuffer: 2 ** 27,
+  })
+  return { ok: r.status === 0, text: `${r.stdout ?? ''}${r.stderr ?? ''}${r.error ? r.error.message : ''}` }
+}
+
+const configure = () =>
+  run('cmake', [
+    ...['-S', 'native', '-B', BUILD, '-DSPILLWAY_ADDON=ON', '-DCMAKE_BUILD_TYPE=Release'],
+    `-DSPILLWAY_CUDA_SOURCE=${PLANTED}`,
+  ])
+const build = () => run('cmake', ['--build', BUILD, '--parallel', '2', '--target', 'host_cuda_test', 'kernels_host_cuda'], 3600)
+
+/** The sources as they are here. A file is written only where it differs, so that what is built of it stays, and no planted fault does. */
+const layOut = () => {
+  fs.mkdirSync(PLANTED, { recursive: true })
+  for (const name of fs.readdirSync(SOURCES, { recursive: true })) {
+    const [from, to] = [path.join(SOURCES, name), path.join(PLANTED, name)]
+    if (fs.statSync(from).isDirectory()) fs.mkdirSync(to, { recursive: true })
+    else if (!fs.existsSync(to) || !fs.readFileSync(from).equals(fs.readFileSync(to))) fs.copyFileSync(from, to)
+  }
+}
+
+const CHECKS = [
+  ['host_cuda_test', {}],
+  ['kernels_host_cuda', { SPILLWAY_TEST_SHARE: '60' }],
+]
+/** A program that a fault keeps waiting is over by then; without a fault they take a quarter of a minute. */
+const CHECK_SECONDS = 300
+
+const NOTICED = /^(?:cuda rule: .*|FAILED .*)$/m
+
+/** A test program up to the first failure that it tells, with all that it started. Out: null when it ends well. */
+const noticed = (program, env) =>
+  new Promise((resolve) => {
+    const child = spawn('stdbuf', ['-oL', path.join(BUILD, 'tests', program)], {
+      cwd: ROOT,
+      env: { ...process.env, ...env },
+      detached: true,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    let text = ''
+    const end = () => {
+      try {
+        process.kill(-child.pid, 'SIGKILL')
+      } catch {} // it is over
+    }
+    const late = setTimeout(() => {
+      text += '\nFAILED to end\n'
+      end()
+    }, CHECK_SECONDS * 1000)
+    const hears = (chunk) => {
+      text += chunk
+      if (/(?:cuda rule: |FAILED ).*\n/.test(text)) end()
+    }
+    child.stdout.on('data', hears)
+    child.stderr.on('data', hears)
+    child.on('close', (status) => {
+      clearTimeout(late)
+      resolve(status === 0 ? null : (NOTICED.exec(text)?.[0].slice(0, 160) ?? 'it ended otherwise'))
+    })
+  })
+
+/** The program that says so, and its first words; null when nobody notices. */
+const caughtBy = async () => {
+  for (const [program, env] of CHECKS) {
+    const words = await noticed(program, env)
+    if (words !== null) return { by: program, words }
+  }
+  return null
+}
+
+const give = (words) => {
+  console.error(words)
+  process.exit(1)
+}
+
+/** Out: its row. Where nothing of it compiles, nobody has caught it. */
+const planted = async ({ name, file, from, to }) => {
+  const at = path.join(PLANTED, file)
+  const right = fs.readFileSync(at, 'utf8')
+  fs.writeFileSync(
+    at,
+    right.replace(from, () => to),
+  )
+  const built = build()
+  const caught = built.ok ? await caughtBy() : null
+  const missed = built.ok ? 'nobody says a word' : `it does not compile: ${/error: .*/.exec(built.text)?.[0] ?? ''}`
+  fs.writeFileSync(at, right)
+  console.log(`${caught ? 'caught' : 'MISSED'}  ${name}: ${caught ? `${caught.by} ${caught.words}` : missed}`)
+  return { name, file, caught: caught !== null, ...(caught ?? { words: missed }) }
+}
+
+const main = async (words) => {
+  const asked = FAULTS.filter((f) => words.length === 0 || words.some((w) => f.name.includes(w)))
+  if (asked.length === 0) give(`no fault's name holds ${words.join(' or ')}; there are:\n${FAULTS.map((f) => f.name).join('\n')}`)
+  const gone = asked.filter((f) => !fs.readFileSync(path.join(SOURCES, f.file), 'utf8').includes(f.from))
+  if (gone.length > 0) give(`what is to be changed is not there any more:\n${gone.map((f) => `${f.file}: ${f.name}`).join('\n')}`)
+  layOut()
+  const configured = configure()
+  const first = configured.ok ? build() : configured
+  if (!first.ok) give(first.text.slice(-2000))
+  const without = await caughtBy()
+  if (without) give(`the tests fail without a fault: ${without.by} ${without.words}`)
+  const rows = []
+  for (const one of asked) rows.push(await planted(one))
+  const out = { planted: rows.length, caught: rows.filter((r) => r.caught).length, rows }
+  if (words.length === 0) fs.writeFileSync(RESULT, `${JSON.stringify(out, null, 1)}\n`)
+  console.log(`${out.caught} of ${out.planted} caught`)
+  process.exitCode = out.caught === out.planted ? 0 : 1
+}
+
+main(process.argv.slice(2))
