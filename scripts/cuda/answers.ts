@@ -103,8 +103,11 @@ const { nativeLibrary } = require('../testing/native') as {
 
 /** The plugin on the imitated CUDA and cuDNN; why not, where one of them is not here. */
 export const whatAsks = async (): Promise<{ readonly library: string } | { readonly missing: string }> => {
-  if (cudnnFolder() === undefined)
-    return { missing: 'libcudnn.so.9 is not here (SPILLWAY_CUDNN, or the wheel nvidia-cudnn-cu13)' }
+  const folder = cudnnFolder()
+  if (folder === undefined) return { missing: 'libcudnn.so.9 is not here (SPILLWAY_CUDNN, or the wheel nvidia-cudnn-cu13)' }
+  const products = ['libcublasLt.so.13', 'libcublasLt.so.12']
+  if (![...besideIt(folder), ...libraryFolders()].some((f) => products.some((name) => existsSync(join(f, name)))))
+    return { missing: 'libcublasLt.so.13, which cuDNN wants, is not beside it (the wheel nvidia-cublas)' }
   const library = await nativeLibrary(ROOT, 'spillway_host_cuda')
   return library === null ? { missing: 'the headers of CUDA, cuDNN and cuBLAS are not here' } : { library }
 }
