@@ -21,6 +21,12 @@ export const rankOf = (communicator: NativeCommunicator): Rank => ({
   pace: { seconds: 0 },
 })
 
+/** Seconds that a rank waits for others while steps run, where somebody says how many. */
+export const patienceAsked = ({ SPILLWAY_PATIENCE }: NodeJS.ProcessEnv = process.env): number | undefined => {
+  const seconds = Number(SPILLWAY_PATIENCE ?? 0)
+  return seconds > 0 ? seconds : undefined
+}
+
 export const leads = (rank: Rank | undefined): boolean => rank === undefined || rank.rank === 0
 /** Of each batch, what a rank reads: its images, or those of which it has a band. */
 export const shareIn = (graph: Graph, rank = 0): Share => ({ rank: Math.floor(rank / bandsOf(graph)), of: slicesOf(graph) })

@@ -34,7 +34,7 @@ import {
   type RunRequest,
   tryLoadNative,
 } from '../device/native'
-import { shareIn } from '../ranks/rank'
+import { patienceAsked, shareIn } from '../ranks/rank'
 import { showSize } from '../report/format'
 import type { Staged } from '../stage/stage'
 import { notFinitePlace } from './finite'
@@ -302,16 +302,11 @@ const thrownOr = (thrown: Thrown, e: unknown): SpillwayError => {
   return deviceFailed(theirs ? theirs.error : e)
 }
 
-/** Of waiting for other ranks, where somebody says how long. */
-const patience = ({ SPILLWAY_PATIENCE }: NodeJS.ProcessEnv): { readonly patience?: number } => {
-  const seconds = Number(SPILLWAY_PATIENCE ?? 0)
-  return seconds > 0 ? { patience: seconds } : {}
-}
-
 const runOn = async (open: Open, s: StepsToRun): Promise<Either<SpillwayError, RunMetrics>> => {
   const { staged, options } = open
   const { steps, firstStep, seed, rates, sink } = s
-  const among = staged.rank ? { communicator: staged.rank.communicator, ...patience(process.env) } : {}
+  const patience = patienceAsked()
+  const among = staged.rank ? { communicator: staged.rank.communicator, ...(patience === undefined ? {} : { patience }) } : {}
   const request = { steps, firstStep, seed, ...(rates ? { rates } : {}), ...(sink ? { sink } : {}), ...among }
   const [rate = 0] = ratesIn(staged.plan)
   const lr = (step: number): number => rate * (rates?.[step - firstStep] ?? 1)

@@ -16,7 +16,7 @@ import { ownOfRank } from '../../staging/graph/ranks'
 import { exitCode, type SpillwayError } from '../errors/errors'
 import { deviceFailed } from '../errors/exceptions'
 import { version } from '../files/version'
-import { broadcast, gathered, leads, type Rank, fromLeader } from '../ranks/rank'
+import { broadcast, gathered, leads, patienceAsked, type Rank, fromLeader } from '../ranks/rank'
 import type { Staged } from '../stage/stage'
 import { seedOf, type TrainOptions } from './options'
 import { cutOf, partsIn, shown, type Whole } from './parts'
@@ -126,13 +126,28 @@ export type Order =
   | { readonly what: 'show'; readonly names: readonly string[] }
   | ({ readonly what: 'end' } & Farewell)
 
+/** As the native interpreter has it while steps run. */
+const LEAST_PATIENCE = 600
+const PATIENT_STEPS = 20
+
+/** Between steps the others do nothing but wait for the leader's word: who does not come for it hangs. */
+const heard = async (rank: Rank, order: Order): Promise<void> => {
+  const seconds = patienceAsked() ?? Math.max(LEAST_PATIENCE, PATIENT_STEPS * rank.pace.seconds)
+  const hangs = `rank ${rank.rank} has waited ${seconds.toFixed(0)} s for other ranks: one of them hangs, or goes far slower than the others (SPILLWAY_PATIENCE=SECONDS waits longer)`
+  let timer: NodeJS.Timeout | undefined
+  const tooLong = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(hangs)), seconds * 1000)
+  })
+  try {
+    await Promise.race([fromLeader(rank, order), tooLong])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
 /** The leader's next word, at every rank: between two of them the others wait. */
 export const announce = (rank: Rank | undefined, order: Order): TaskEither<SpillwayError, void> =>
-  rank
-    ? together(async () => {
-        await fromLeader(rank, order)
-      })
-    : TE.right(undefined)
+  rank ? together(() => heard(rank, order)) : TE.right(undefined)
 
 /** Its last word. */
 export const ended = (rank: Rank, farewell: Farewell): TaskEither<SpillwayError, void> =>

@@ -216,10 +216,11 @@ twice()
           .split('\n')
           .map((l) => l.split(' ').map(Number) as [number, number]),
       )
-      return { sent: lines.get(0)!, told: told(end) }
+      return { sent: lines.get(1)!, told: told(end) }
     }
     const [few, more] = [await counted(1), await counted(3)]
-    // Before each step ranks send each other a byte to agree on it; all else that does not count with the steps is of the start and the end.
+    // Before each step ranks send each other a byte to agree on it; all else is of the start and the end, of which rank 0 says most: rank 1
+    // sends as much in the steps.
     const perStep = (more.sent - few.sent) / 2 - 1
     assert.is(perStep, (more.told.commBytes - few.told.commBytes) / 2)
     assert.is(perStep, formula(2))
