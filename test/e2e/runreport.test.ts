@@ -279,7 +279,7 @@ test('a page that cannot be written any more costs a note, not the run', async (
     onProgress: (p) => p.kind === 'step' && p.step === 2 && rmSync(at, { recursive: true }),
   })
   assert.is(result.steps, 6)
-  assert.match(notes.join('\n'), /^the report stays as it was: output file .*run\.html is refused/)
+  assert.match(notes.join('\n'), /^the report stays as it was: output file .*run\.html is refused/m)
 })
 
 test.run()
