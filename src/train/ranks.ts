@@ -129,6 +129,8 @@ export type Order =
 /** As the native interpreter has it while steps run. */
 const LEAST_PATIENCE = 600
 const PATIENT_STEPS = 20
+/** For what the failure has to say, here or in a script. */
+const LAST_WORDS_MS = 2000
 
 /** Between steps the others do nothing but wait for the leader's word: who does not come for it hangs. */
 const heard = async (rank: Rank, order: Order): Promise<void> => {
@@ -136,7 +138,11 @@ const heard = async (rank: Rank, order: Order): Promise<void> => {
   const hangs = `rank ${rank.rank} has waited ${seconds.toFixed(0)} s for other ranks: one of them hangs, or goes far slower than the others (SPILLWAY_PATIENCE=SECONDS waits longer)`
   let timer: NodeJS.Timeout | undefined
   const tooLong = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(hangs)), seconds * 1000)
+    timer = setTimeout(() => {
+      reject(new Error(hangs))
+      // What waits for the others waits on: this process would not end by itself.
+      setTimeout(() => rank.communicator.abort(1), LAST_WORDS_MS)
+    }, seconds * 1000)
   })
   try {
     await Promise.race([fromLeader(rank, order), tooLong])
