@@ -67,7 +67,8 @@ export const trainingGraph = (
     E.map(withBytesAgain),
     E.map(where(precision === 'bf16', inBf16)),
     E.map((graph) => ({ ...graph, ...trainedBy(step) })),
-    E.chain(bands ? overBands(bands.of, bands.at) : overRanks(ranks, { norms, shard })),
+    E.chain(bands ? overBands(bands.of, bands.at) : E.right),
+    E.chain(overRanks(ranks, { norms, shard })),
   )
 
 /** What users tell of one objective beside its optimizer, for who is to make its step again. */

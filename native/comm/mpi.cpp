@@ -132,8 +132,10 @@ Code mpi_trade(Communicator* c, const Parcel* sends, uint32_t n_sends, const Par
       char* const at = static_cast<char*>(part.data) + first;
       const int count = int(std::min(ROUND_BYTES, part.bytes - first));
       requests.emplace_back();
-      const int error = takes_it ? MPI_Irecv(at, count, MPI_BYTE, int(part.rank), TRADE_TAG, rank.all, &requests.back())
-                                 : MPI_Isend(at, count, MPI_BYTE, int(part.rank), TRADE_TAG, rank.all, &requests.back());
+      const int error = called([&] {
+        return takes_it ? MPI_Irecv(at, count, MPI_BYTE, int(part.rank), TRADE_TAG, rank.all, &requests.back())
+                        : MPI_Isend(at, count, MPI_BYTE, int(part.rank), TRADE_TAG, rank.all, &requests.back());
+      });
       if (error != MPI_SUCCESS) return checked(error, words);
     }
     return Code::ok;

@@ -27,21 +27,21 @@ struct SumParts : PlainKernel {
   static int64_t workspace(const KernelCall& c) { return ops::sum_parts_scratch(c, SumPartsAttrs::read(c.attrs).ranks) * int64_t(sizeof(float)); }
   static void run(const KernelCall& c) {
     const auto a = SumPartsAttrs::read(c.attrs);
-    ops::sum_parts(ops::ranks_of(c, a.ranks, a.beside != 0), c, a.ranks, static_cast<float*>(c.workspace));
+    ops::sum_parts(ops::all_of(c, a.ranks, a.beside != 0), c, a.ranks, static_cast<float*>(c.workspace));
   }
 };
 
 struct TakePart : PlainKernel {
   static void run(const KernelCall& c) {
     const auto a = TakePartAttrs::read(c.attrs);
-    ops::take_part<float>(ops::ranks_of(c, a.ranks), c, a.ranks);
+    ops::take_part<float>(ops::all_of(c, a.ranks), c, a.ranks);
   }
 };
 
 struct PutPart : PlainKernel {
   static void run(const KernelCall& c) {
     const auto a = PutPartAttrs::read(c.attrs);
-    ops::put_part<float>(ops::ranks_of(c, a.ranks, a.beside != 0), c, a.ranks);
+    ops::put_part<float>(ops::all_of(c, a.ranks, a.beside != 0), c, a.ranks);
   }
 };
 
@@ -49,19 +49,19 @@ struct AllMoments : PlainKernel {
   static int64_t workspace(const KernelCall& c) { return ops::all_moments_scratch(ops::elements(c.ins[0]), AllMomentsAttrs::read(c.attrs).ranks) * int64_t(sizeof(float)); }
   static void run(const KernelCall& c) {
     const auto a = AllMomentsAttrs::read(c.attrs);
-    ops::all_moments(ops::ranks_of(c, a.ranks), c.ins[0], c.outs[0], ops::Counts(c), static_cast<float*>(c.workspace), merge_moments_of);
+    ops::all_moments(ops::moments_of(c, a.ranks), c.ins[0], c.outs[0], ops::Counts(c), static_cast<float*>(c.workspace), merge_moments_of);
   }
 };
 
 struct TakeRows : PlainKernel {
-  static void run(const KernelCall& c) { ops::take_rows(ops::ranks_of(c, TakeRowsAttrs::read(c.attrs).bands), c); }
+  static void run(const KernelCall& c) { ops::take_rows(ops::bands_of(c, TakeRowsAttrs::read(c.attrs).bands), c); }
 };
 
 struct SumRows : PlainKernel {
   static int64_t workspace(const KernelCall& c) { return ops::sum_rows_scratch(c) * int64_t(dtype_bytes(c.ins[0].dtype)); }
   template <class T>
   static void run(const KernelCall& c) {
-    ops::sum_rows<float>(ops::ranks_of(c, SumRowsAttrs::read(c.attrs).bands), c, static_cast<T*>(c.workspace));
+    ops::sum_rows<float>(ops::bands_of(c, SumRowsAttrs::read(c.attrs).bands), c, static_cast<T*>(c.workspace));
   }
 };
 

@@ -66,57 +66,56 @@ inline Placed placed(const View& v, int64_t element_bytes) {
   return {static_cast<char*>(v.data), v.origin[2], v.dims[2], row_elements(v) * element_bytes};
 }
 
-inline void trade(Communicator* comm, const std::vector<Parcel>& sends, const std::vector<Parcel>& takes) {
-  char words[COMMUNICATOR_WORDS] = {};
-  require_done(comm->engine->trade(comm, sends.data(), uint32_t(sends.size()), takes.data(), uint32_t(takes.size()), words), words);
-  for (const Parcel& p : sends) comm->sent_bytes += p.bytes;
+inline void trade(const Group& bands, const std::vector<Parcel>& sends, const std::vector<Parcel>& takes) {
+  trade(bands.comm, sends, takes);
+  for (const Parcel& p : sends) bands.count(p.bytes);
 }
 
 /// What this rank has of what others want; `skips(r)` leaves one out.
 template <class Skips>
-std::vector<Parcel> sent(const Cuts& cuts, const Placed& x, int64_t images, Skips skips) {
+std::vector<Parcel> sent(const Group& bands, const Cuts& cuts, const Placed& x, int64_t images, Skips skips) {
   std::vector<Parcel> parts;
   for (uint32_t r = 0; r < cuts.bands(); r++) {
     const Rows rows = common(cuts.has(cuts.band()), cuts.wants(r));
     if (r == cuts.band() || rows.count() == 0 || skips(r)) continue;
-    for (int64_t b = 0; b < images; b++) parts.push_back({r, x.at(b, rows.from), uint64_t(rows.count() * x.row_bytes)});
+    for (int64_t b = 0; b < images; b++) parts.push_back({bands.rank(r), x.at(b, rows.from), uint64_t(rows.count() * x.row_bytes)});
   }
   return parts;
 }
 
 /// y = rows from whoever has them.
-inline void take_rows(Communicator* comm, const KernelCall& c) {
+inline void take_rows(const Group& bands, const KernelCall& c) {
   const Cuts cuts(c);
   const int64_t element = int64_t(dtype_bytes(c.ins[0].dtype)), images = c.ins[0].dims[0];
   const Placed x = placed(c.ins[0], element), y = placed(c.outs[0], element);
   const Rows wants = cuts.wants(cuts.band()), own = common(cuts.has(cuts.band()), wants);
-  if (!comm && own.count() < wants.count()) std::memset(c.outs[0].data, 0, size_t(images * y.height * y.row_bytes));
+  if (!bands && own.count() < wants.count()) std::memset(c.outs[0].data, 0, size_t(images * y.height * y.row_bytes));
   if (own.count() > 0)
     for (int64_t b = 0; b < images; b++) std::memcpy(y.at(b, own.from), x.at(b, own.from), size_t(own.count() * x.row_bytes));
   bool all_alone = true;
   for (uint32_t r = 0; r < cuts.bands(); r++) all_alone = all_alone && cuts.alone(r);
-  if (!comm || all_alone) return;
+  if (!bands || all_alone) return;
   std::vector<Parcel> takes;
   for (uint32_t r = 0; r < cuts.bands() && !cuts.alone(cuts.band()); r++)
     if (const Rows rows = common(cuts.has(r), wants); r != cuts.band() && rows.count() > 0)
-      for (int64_t b = 0; b < images; b++) takes.push_back({r, y.at(b, rows.from), uint64_t(rows.count() * y.row_bytes)});
-  trade(comm, sent(cuts, x, images, [&](uint32_t r) { return cuts.alone(r); }), takes);
+      for (int64_t b = 0; b < images; b++) takes.push_back({bands.rank(r), y.at(b, rows.from), uint64_t(rows.count() * y.row_bytes)});
+  trade(bands, sent(bands, cuts, x, images, [&](uint32_t r) { return cuts.alone(r); }), takes);
 }
 
 /// y = the sum of what the ranks have of its rows, each addition in Wide; `scratch`: sum_rows_scratch() elements of T.
 template <class Wide, class T>
-void sum_rows(Communicator* comm, const KernelCall& c, T* scratch) {
+void sum_rows(const Group& bands, const KernelCall& c, T* scratch) {
   const Cuts cuts(c);
   const int64_t images = c.ins[0].dims[0], row = row_elements(c.ins[0]);
   const Placed x = placed(c.ins[0], sizeof(T)), y = placed(c.outs[0], sizeof(T));
   const Rows wants = cuts.wants(cuts.band());
   std::vector<Parcel> takes;
-  if (comm) {
+  if (bands) {
     T* at = scratch;
     for (uint32_t r = 0; r < cuts.bands(); r++)
       if (const Rows rows = common(cuts.has(r), wants); r != cuts.band() && rows.count() > 0)
-        for (int64_t b = 0; b < images; b++, at += rows.count() * row) takes.push_back({r, at, uint64_t(rows.count() * row) * sizeof(T)});
-    trade(comm, sent(cuts, x, images, [](uint32_t) { return false; }), takes);
+        for (int64_t b = 0; b < images; b++, at += rows.count() * row) takes.push_back({bands.rank(r), at, uint64_t(rows.count() * row) * sizeof(T)});
+    trade(bands, sent(bands, cuts, x, images, [](uint32_t) { return false; }), takes);
   }
   T* const sum = static_cast<T*>(c.outs[0].data);
   const int64_t elements = images * y.height * row;
@@ -125,7 +124,7 @@ void sum_rows(Communicator* comm, const KernelCall& c, T* scratch) {
   for (uint32_t r = 0; r < cuts.bands(); r++) {
     const Rows rows = common(cuts.has(r), wants);
     const bool is_own = r == cuts.band();
-    if (rows.count() == 0 || (!is_own && !comm)) continue;
+    if (rows.count() == 0 || (!is_own && !bands)) continue;
     const int64_t n = rows.count() * row;
     for (int64_t b = 0; b < images; b++) {
       const T* const from = is_own ? reinterpret_cast<const T*>(x.at(b, rows.from)) : at;

@@ -37,41 +37,105 @@ inline Status check_all_sums(const KernelCall& c) {
 
 using Bounds = std::array<uint64_t, MOST_RANKS + 1>;
 
-/// The ranks of a call, on their first way or, beside computing, on their second; null where it runs by itself (it is measured, or tested): then
-/// it is the only one's share.
-inline Communicator* ranks_of(const KernelCall& c, int64_t ranks, bool beside = false) {
-  Communicator* const first = c.step ? c.step->communicator : nullptr;
-  Communicator* const comm = first && beside ? first->beside : first;
-  if (first && !comm) throw std::runtime_error("the engine has no second way between ranks");
-  if (comm && comm->size != ranks) throw std::runtime_error(text("the plan is for ", ranks, " ranks, not for ", comm->size));
-  return comm;
-}
-
 inline void require_done(Code code, const char* words) {
   if (code != Code::ok) throw std::runtime_error(words[0] ? words : "the ranks have parted");
 }
 
+inline void trade(Communicator* comm, const std::vector<Parcel>& sends, const std::vector<Parcel>& takes) {
+  char words[COMMUNICATOR_WORDS] = {};
+  require_done(comm->engine->trade(comm, sends.data(), uint32_t(sends.size()), takes.data(), uint32_t(takes.size()), words), words);
+}
+
+/// Who takes part in a call: all ranks, or of a grid (shares of a batch, each in bands of rows) those of a column or a row. Without a
+/// communicator the call runs by itself (it is measured, or tested): then it is the only one's share. All ranks make the same calls at once.
+struct Group {
+  Communicator* comm = nullptr;
+  uint32_t size = 1, index = 0, first = 0, every = 1;
+
+  explicit operator bool() const { return comm != nullptr; }
+  uint32_t rank(uint32_t member) const { return first + member * every; }
+  void count(uint64_t bytes) const { comm->sent_bytes += bytes; }
+
+  /// As an engine's, among the members.
+  void all_to_all(const void* from, const uint64_t* bounds, void* into) const {
+    char words[COMMUNICATOR_WORDS] = {};
+    if (size == comm->size) return require_done(comm->engine->all_to_all(comm, from, bounds, into, words), words);
+    const uint64_t own = bounds[index + 1] - bounds[index];
+    char* const out = static_cast<char*>(const_cast<void*>(from));
+    char* const in = static_cast<char*>(into);
+    std::memcpy(in + index * own, out + bounds[index], own);
+    std::vector<Parcel> sends, takes;
+    for (uint32_t i = 0; i < size; i++) {
+      if (i == index) continue;
+      if (bounds[i + 1] > bounds[i]) sends.push_back({rank(i), out + bounds[i], bounds[i + 1] - bounds[i]});
+      if (own > 0) takes.push_back({rank(i), in + i * own, own});
+    }
+    trade(comm, sends, takes);
+  }
+  void all_gather(void* all, const uint64_t* bounds) const {
+    char words[COMMUNICATOR_WORDS] = {};
+    if (size == comm->size) return require_done(comm->engine->all_gather(comm, all, bounds, words), words);
+    const auto part = [&](uint32_t of, uint32_t to) { return Parcel{rank(to), static_cast<char*>(all) + bounds[of], bounds[of + 1] - bounds[of]}; };
+    std::vector<Parcel> sends, takes;
+    for (uint32_t i = 0; i < size; i++) {
+      if (i == index) continue;
+      if (part(index, i).bytes > 0) sends.push_back(part(index, i));
+      if (part(i, i).bytes > 0) takes.push_back(part(i, i));
+    }
+    trade(comm, sends, takes);
+  }
+};
+
+/// On the first way or, beside computing, on the second.
+inline Communicator* way_of(const KernelCall& c, int64_t ranks, bool beside = false) {
+  Communicator* const first = c.step ? c.step->communicator : nullptr;
+  Communicator* const comm = first && beside ? first->beside : first;
+  if (first && !comm) throw std::runtime_error("the engine has no second way between ranks");
+  if (comm && (ranks < 1 || comm->size % ranks != 0)) throw std::runtime_error(text("the plan is for ", ranks, " ranks, not for ", comm->size));
+  return comm;
+}
+
+/// All ranks; where there are fewer, those that have the same band of other images.
+inline Group ranks_of(const KernelCall& c, int64_t ranks, bool beside = false) {
+  Communicator* const comm = way_of(c, ranks, beside);
+  if (!comm) return {};
+  const uint32_t every = comm->size / uint32_t(ranks);
+  return {comm, uint32_t(ranks), comm->rank / every, comm->rank % every, every};
+}
+/// All ranks; where there are fewer, those that have the other bands of the same images.
+inline Group bands_of(const KernelCall& c, int64_t bands) {
+  Communicator* const comm = way_of(c, bands);
+  if (!comm) return {};
+  const uint32_t index = comm->rank % uint32_t(bands);
+  return {comm, uint32_t(bands), index, comm->rank - index, 1};
+}
+/// All ranks, and no fewer.
+inline Group all_of(const KernelCall& c, int64_t ranks, bool beside = false) {
+  const Group all = ranks_of(c, ranks, beside);
+  if (all && all.every != 1) throw std::runtime_error(text("the plan is for ", ranks, " ranks, not for ", all.comm->size));
+  return all;
+}
+
 /// y = the sum of all ranks' x, from zero in the order of ranks; `scratch`: all_sum_scratch() elements.
 template <class T>
-void all_sum(Communicator* comm, const T* x, T* y, int64_t elements, T* scratch) {
+void all_sum(const Group& group, const T* x, T* y, int64_t elements, T* scratch) {
   for (int64_t first = 0; first < elements; first += SUMMED_AT_ONCE) {
     const int64_t n = std::min(SUMMED_AT_ONCE, elements - first);
-    if (!comm) {
+    if (!group) {
       for (int64_t i = first; i < first + n; i++) y[i] = T(0) + x[i];
       continue;
     }
-    char words[COMMUNICATOR_WORDS] = {};
     Bounds bounds;
-    const int64_t share = share_of(n, comm->size);
-    for (uint32_t r = 0; r <= comm->size; r++) bounds[r] = uint64_t(std::min(n, r * share)) * sizeof(T);
-    require_done(comm->engine->all_to_all(comm, x + first, bounds.data(), scratch, words), words);
-    const int64_t own = int64_t((bounds[comm->rank + 1] - bounds[comm->rank]) / sizeof(T));
-    T* const sum = y + first + bounds[comm->rank] / sizeof(T);
+    const int64_t share = share_of(n, group.size);
+    for (uint32_t r = 0; r <= group.size; r++) bounds[r] = uint64_t(std::min(n, r * share)) * sizeof(T);
+    group.all_to_all(x + first, bounds.data(), scratch);
+    const int64_t own = int64_t((bounds[group.index + 1] - bounds[group.index]) / sizeof(T));
+    T* const sum = y + first + bounds[group.index] / sizeof(T);
     for (int64_t i = 0; i < own; i++) sum[i] = T(0) + scratch[i];
-    for (uint32_t r = 1; r < comm->size; r++)
+    for (uint32_t r = 1; r < group.size; r++)
       for (int64_t i = 0; i < own; i++) sum[i] += scratch[r * own + i];
-    require_done(comm->engine->all_gather(comm, y + first, bounds.data(), words), words);
-    comm->sent_bytes += uint64_t(n - own) * sizeof(T) + uint64_t(own) * sizeof(T) * (comm->size - 1);
+    group.all_gather(y + first, bounds.data());
+    group.count(uint64_t(n - own) * sizeof(T) + uint64_t(own) * sizeof(T) * (group.size - 1));
   }
 }
 
@@ -90,13 +154,13 @@ inline std::vector<int64_t> sizes_of(const KernelCall& c) {
 }
 
 template <class T>
-void all_sums(Communicator* comm, const KernelCall& c, T* scratch) {
+void all_sums(const Group& group, const KernelCall& c, T* scratch) {
   const auto in = [&](uint32_t i) { return static_cast<const T*>(c.ins[i].data); };
   const auto out = [&](uint32_t i) { return static_cast<T*>(c.outs[i].data); };
-  if (c.n_ins == 1) return all_sum(comm, in(0), out(0), elements(c.ins[0]), scratch);
+  if (c.n_ins == 1) return all_sum(group, in(0), out(0), elements(c.ins[0]), scratch);
   T* end = scratch;
   for (uint32_t i = 0; i < c.n_ins; i++) end = std::copy_n(in(i), elements(c.ins[i]), end);
-  all_sum(comm, scratch, scratch, end - scratch, end);
+  all_sum(group, scratch, scratch, end - scratch, end);
   const T* from = scratch;
   for (uint32_t i = 0; i < c.n_outs; from += elements(c.outs[i]), i++) std::copy_n(from, elements(c.outs[i]), out(i));
 }
@@ -142,9 +206,9 @@ void each_run(const KernelCall& c, int64_t ranks, int64_t from, int64_t n, Each 
 
 /// y = this rank's part of the sum of all ranks' x, from zero in the order of ranks; `scratch`: sum_parts_scratch() elements.
 template <class T>
-void sum_parts(Communicator* comm, const KernelCall& c, int64_t ranks, T* scratch) {
+void sum_parts(const Group& group, const KernelCall& c, int64_t ranks, T* scratch) {
   const int64_t all = own_elements(c, ranks), at_once = parts_at_once(all, ranks);
-  const uint32_t size = comm ? comm->size : 1;
+  const uint32_t size = group.size;
   T* const came = scratch + ranks * at_once;
   for (int64_t from = 0; from < all; from += at_once) {
     const int64_t n = std::min(at_once, all - from);
@@ -156,12 +220,11 @@ void sum_parts(Communicator* comm, const KernelCall& c, int64_t ranks, T* scratc
         to = std::copy_n(static_cast<const T*>(c.ins[i].data) + part.first + at, there, to);
         to = std::fill_n(to, count - there, T(0));
       });
-    if (comm) {
-      char words[COMMUNICATOR_WORDS] = {};
+    if (group) {
       Bounds bounds;
       for (uint32_t r = 0; r <= size; r++) bounds[r] = uint64_t(r) * uint64_t(n) * sizeof(T);
-      require_done(comm->engine->all_to_all(comm, scratch, bounds.data(), came, words), words);
-      comm->sent_bytes += uint64_t(n) * sizeof(T) * (size - 1);
+      group.all_to_all(scratch, bounds.data(), came);
+      group.count(uint64_t(n) * sizeof(T) * (size - 1));
     } else {
       std::copy_n(scratch, n, came);
     }
@@ -178,8 +241,8 @@ void sum_parts(Communicator* comm, const KernelCall& c, int64_t ranks, T* scratc
 
 /// y = this rank's part of x.
 template <class T>
-void take_part(Communicator* comm, const KernelCall& c, int64_t ranks) {
-  const Part part = part_of(elements(c.ins[0]), ranks, comm ? comm->rank : 0);
+void take_part(const Group& group, const KernelCall& c, int64_t ranks) {
+  const Part part = part_of(elements(c.ins[0]), ranks, group.index);
   T* const y = static_cast<T*>(c.outs[0].data);
   T* const end = std::copy_n(static_cast<const T*>(c.ins[0].data) + part.first, part.count, y);
   std::fill_n(end, elements(c.outs[0]) - part.count, T(0));
@@ -187,18 +250,17 @@ void take_part(Communicator* comm, const KernelCall& c, int64_t ranks) {
 
 /// w = the parts of all ranks.
 template <class T>
-void put_part(Communicator* comm, const KernelCall& c, int64_t ranks) {
+void put_part(const Group& group, const KernelCall& c, int64_t ranks) {
   const int64_t all = elements(c.ins[0]);
-  const Part part = part_of(all, ranks, comm ? comm->rank : 0);
+  const Part part = part_of(all, ranks, group.index);
   T* const w = static_cast<T*>(c.ins[0].data);
   std::copy_n(static_cast<const T*>(c.ins[1].data), part.count, w + part.first);
-  if (!comm) return;
-  char words[COMMUNICATOR_WORDS] = {};
+  if (!group) return;
   Bounds bounds;
-  for (uint32_t r = 0; r < comm->size; r++) bounds[r] = uint64_t(part_of(all, ranks, r).first) * sizeof(T);
-  bounds[comm->size] = uint64_t(all) * sizeof(T);
-  require_done(comm->engine->all_gather(comm, w, bounds.data(), words), words);
-  comm->sent_bytes += uint64_t(part.count) * sizeof(T) * (comm->size - 1);
+  for (uint32_t r = 0; r < group.size; r++) bounds[r] = uint64_t(part_of(all, ranks, r).first) * sizeof(T);
+  bounds[group.size] = uint64_t(all) * sizeof(T);
+  group.all_gather(w, bounds.data());
+  group.count(uint64_t(part.count) * sizeof(T) * (group.size - 1));
 }
 
 /// Of how many elements each rank's moments are: as many everywhere, or counts of their own.
@@ -209,24 +271,26 @@ struct Counts {
   double of(uint32_t rank) const { return each ? each[rank] : all; }
 };
 
+/// Statistics of images are those of their bands; those of a batch, of all ranks.
+inline Group moments_of(const KernelCall& c, int64_t ranks) { return c.ins[0].rank == 4 ? bands_of(c, ranks) : ranks_of(c, ranks); }
+
 /// y = the ranks' statistics x, each over its count of elements, merged in the order of ranks by `merge` (x view, count, y view, count so far).
 template <class T, class Merge>
-void all_moments(Communicator* comm, const View& x, const View& y, Counts counts, T* scratch, Merge merge) {
+void all_moments(const Group& group, const View& x, const View& y, Counts counts, T* scratch, Merge merge) {
   const int64_t elements = ops::elements(x);
-  const uint32_t size = comm ? comm->size : 1, rank = comm ? comm->rank : 0;
-  std::memcpy(scratch + rank * elements, x.data, size_t(elements) * sizeof(T));
-  if (comm) {
-    char words[COMMUNICATOR_WORDS] = {};
+  const uint32_t size = group.size;
+  std::memcpy(scratch + group.index * elements, x.data, size_t(elements) * sizeof(T));
+  if (group) {
     Bounds bounds;
     for (uint32_t r = 0; r <= size; r++) bounds[r] = uint64_t(r) * uint64_t(elements) * sizeof(T);
-    require_done(comm->engine->all_gather(comm, scratch, bounds.data(), words), words);
-    comm->sent_bytes += uint64_t(elements) * sizeof(T) * (size - 1);
+    group.all_gather(scratch, bounds.data());
+    group.count(uint64_t(elements) * sizeof(T) * (size - 1));
   }
   View part = x;
   double before = 0;
   for (uint32_t r = 0; r < size; r++) {
     part.data = scratch + r * elements;
-    const double count = counts.of(comm ? r : 0);
+    const double count = counts.of(r);
     merge(part, count, y, before);
     before += count;
   }

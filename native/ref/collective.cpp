@@ -30,7 +30,7 @@ struct SumParts {
   template <class T>
   static void run(const KernelCall& c) {
     const auto a = SumPartsAttrs::read(c.attrs);
-    ops::sum_parts(ops::ranks_of(c, a.ranks, a.beside != 0), c, a.ranks, static_cast<T*>(c.workspace));
+    ops::sum_parts(ops::all_of(c, a.ranks, a.beside != 0), c, a.ranks, static_cast<T*>(c.workspace));
   }
 };
 
@@ -38,7 +38,7 @@ struct TakePart {
   template <class T>
   static void run(const KernelCall& c) {
     const auto a = TakePartAttrs::read(c.attrs);
-    ops::take_part<T>(ops::ranks_of(c, a.ranks), c, a.ranks);
+    ops::take_part<T>(ops::all_of(c, a.ranks), c, a.ranks);
   }
 };
 
@@ -46,7 +46,7 @@ struct PutPart {
   template <class T>
   static void run(const KernelCall& c) {
     const auto a = PutPartAttrs::read(c.attrs);
-    ops::put_part<T>(ops::ranks_of(c, a.ranks, a.beside != 0), c, a.ranks);
+    ops::put_part<T>(ops::all_of(c, a.ranks, a.beside != 0), c, a.ranks);
   }
 };
 
@@ -55,7 +55,7 @@ struct AllMoments {
   template <class T>
   static void run(const KernelCall& c) {
     const auto a = AllMomentsAttrs::read(c.attrs);
-    ops::all_moments(ops::ranks_of(c, a.ranks), c.ins[0], c.outs[0], ops::Counts(c), static_cast<T*>(c.workspace), ops::merge_statistics<T>);
+    ops::all_moments(ops::moments_of(c, a.ranks), c.ins[0], c.outs[0], ops::Counts(c), static_cast<T*>(c.workspace), ops::merge_statistics<T>);
   }
 };
 
@@ -63,7 +63,7 @@ struct TakeRows {
   static constexpr bool works_on_bf16 = true;
   template <class T>
   static void run(const KernelCall& c) {
-    ops::take_rows(ops::ranks_of(c, TakeRowsAttrs::read(c.attrs).bands), c);
+    ops::take_rows(ops::bands_of(c, TakeRowsAttrs::read(c.attrs).bands), c);
   }
 };
 
@@ -72,7 +72,7 @@ struct SumRows {
   static int64_t scratch_doubles(const KernelCall& c) { return ops::sum_rows_scratch(c); }
   template <class T>
   static void run(const KernelCall& c) {
-    ops::sum_rows<double>(ops::ranks_of(c, SumRowsAttrs::read(c.attrs).bands), c, static_cast<T*>(c.workspace));
+    ops::sum_rows<double>(ops::bands_of(c, SumRowsAttrs::read(c.attrs).bands), c, static_cast<T*>(c.workspace));
   }
 };
 

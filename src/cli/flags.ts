@@ -148,7 +148,7 @@ const NETWORK = [
 ] as const
 const BANDS = [
   '--bands <n>',
-  'cut the rows of each image into as many bands as there are processes, one for each, in place of the batch (default 1)',
+  'cut the rows of each image into so many bands, one for each of as many processes; where there are more, they share the batch, too (default 1)',
   countOption('--bands'),
 ] as const
 const NORM = [

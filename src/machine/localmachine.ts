@@ -79,9 +79,9 @@ export interface MachineOptions extends TierOptions {
    */
   readonly ranks?: number | undefined
   /**
-   * Into how many bands of rows these cut each image, in place of shares of a batch: none, or as many as there are.
+   * Into how many bands of rows these cut each image: as many as there are, or a part of them, which share the batch as well.
    *
-   * @example stage(net, { ranks: 4, bands: 4 })
+   * @example stage(net, { ranks: 4, bands: 2 })
    */
   readonly bands?: number | undefined
   /** Which of them this one has; default the first. */

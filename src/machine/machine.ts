@@ -129,22 +129,22 @@ const deviceMachine = (name: DeviceName, o: MachineOptions): Either<SpillwayErro
     E.flatMap((native) => onDevice(() => makers[name](native, o))),
   )
 
+const divisors = (n: number): readonly number[] => Array.from({ length: n }, (_, i) => i + 1).filter((d) => n % d === 0)
+
 /** One of several that train together. */
 const among =
   ({ ranks = 1, bands = 1, band = 0, network, norms, shard = 'none' }: MachineOptions) =>
   (machine: LocalMachine): Either<SpillwayError, LocalMachine> => {
-    if (bands > 1 && bands !== ranks)
+    if (ranks % bands !== 0)
       return left(
         usage(
           ranks === 1
-            ? `${bands} bands are of as many processes: plan takes --ranks ${bands}, train is started by mpirun, or with --engine threads`
-            : `${bands} bands of ${ranks} ranks: a batch and its images are not cut both at once; legal are 1 and ${ranks}`,
+            ? `${bands} bands are of as many processes, or of a multiple: plan takes --ranks ${bands}, train is started by mpirun, or with --engine threads`
+            : `${ranks} ranks cannot have ${bands} bands each of some images; legal are ${divisors(ranks).join(', ')}`,
         ),
       )
     if (bands > 1 && norms === 'local')
       return left(usage("norms 'local' beside bands: they are of shares of a batch, not of rows"))
-    if (bands > 1 && shard !== 'none')
-      return left(usage(`shard '${shard}' beside bands: updates are shared out with a batch, not with rows`))
     const lonely =
       network !== undefined
         ? `network '${network}': a network is`
@@ -154,7 +154,7 @@ const among =
             ? undefined
             : `shard '${shard}': updates are shared out`
     if (ranks === 1) return lonely === undefined ? right(machine) : left(usage(`${lonely} ${LONELY}`))
-    const cut = bands > 1 ? { bands: { at: band, of: bands } } : {}
+    const cut = bands > 1 ? { bands: { at: band % bands, of: bands } } : {}
     const one = { ...machine, ranks, ...cut, ...(norms === 'local' ? { norms } : {}), ...(shard === 'none' ? {} : { shard }) }
     return right(network === undefined ? one : overNetwork(networks[network], ranks)(one))
   }

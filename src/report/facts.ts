@@ -276,7 +276,7 @@ export const exchangesOf = (plan: Plan, { stallSeconds }: Pick<Timeline, 'stallS
   const sentBy = (c: (typeof calls)[number]): number =>
     ROW_EXCHANGES.includes(c.kind)
       ? rowBytesSent(c.kind, c.attrs, extentOf(c.ins[0]!.box[2]), bytesIn(c))
-      : sentBytes(c.kind, ranks, bytesIn(c))
+      : sentBytes(c.kind, c.attrs['ranks'] ?? ranks, bytesIn(c))
   const sum = (of: (c: (typeof calls)[number]) => number): number => calls.reduce((n, c) => n + of(c), 0)
   const beside = sum((c) => c.beside?.seconds ?? 0)
   const all = sum((c) => c.seconds) + beside

@@ -66,7 +66,7 @@ const ranksLine = (plan: Plan, timeline: Timeline): readonly string[] => {
   const all = exchangesOf(plan, timeline)
   return all
     ? [
-        `  ranks      ${all.ranks}${plan.graph.bands ? ', each with a band of rows' : ''} · ${plural(all.exchanges, 'exchange')} of ${showSize(all.commBytes)} in all that each sends · ${showSeconds(all.commSeconds)}, ${showPercent(all.commHiddenShare)} of them beside computing`,
+        `  ranks      ${all.ranks}${plan.graph.bands ? ` in ${plan.graph.bands.of} bands of rows` : ''} · ${plural(all.exchanges, 'exchange')} of ${showSize(all.commBytes)} in all that each sends · ${showSeconds(all.commSeconds)}, ${showPercent(all.commHiddenShare)} of them beside computing`,
       ]
     : []
 }

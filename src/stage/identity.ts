@@ -10,6 +10,7 @@ import { type Loss, lossBy } from '../../staging/ops/loss'
 import { optimizerBy } from '../../staging/ops/optimizer'
 import { fingerprint } from '../../staging/graph/fingerprint'
 import type { Graph } from '../../staging/graph/graph'
+import { bandsOf } from '../../staging/graph/bands'
 import { asOne, ranksOf } from '../../staging/graph/ranks'
 import type { Plan } from '../../staging/plan/plan'
 import type { RunIdentity } from '../train/checkpoint'
@@ -17,6 +18,11 @@ import { type SpillwayError, usage } from '../errors/errors'
 import type { LocalMachine } from '../machine/localmachine'
 import { type Own, stepWith } from './prepare'
 import type { Staged } from './stage'
+
+const ranksText = (g: Graph): string => {
+  const [ranks, bands] = [ranksOf(g), bandsOf(g)]
+  return bands === ranks ? `${ranks} bands` : bands === 1 ? `${ranks} ranks` : `${ranks} ranks in ${bands} bands`
+}
 
 export const identityOf = (staged: Staged, seed: number, data: string, weights: string | undefined): RunIdentity => ({
   model: staged.plan.graph.name,
@@ -28,12 +34,12 @@ export const identityOf = (staged: Staged, seed: number, data: string, weights: 
     staged.plan.algorithms,
     ...(staged.plan.precision === undefined ? [] : [staged.plan.precision]),
     ...(staged.plan.graph.norms === undefined ? [] : ['local norms']),
-    ...(ranksOf(staged.plan.graph) === 1 ? [] : [`${ranksOf(staged.plan.graph)} ${staged.plan.graph.bands ? 'bands' : 'ranks'}`]),
+    ...(ranksOf(staged.plan.graph) === 1 ? [] : [ranksText(staged.plan.graph)]),
   ].join(', '),
   device: staged.machine.device.name,
 })
 
-const RANKS = /, (\d+) (?:ranks|bands)$/
+const RANKS = /, (\d+) (?:ranks|bands)(?: in \d+ bands)?$/
 /** How many shared a run's batches. */
 export const ranksIn = ({ algorithms }: RunIdentity): number => Number(RANKS.exec(algorithms)?.[1] ?? 1)
 

@@ -124,9 +124,9 @@ export const sharedOut = <M extends Trainable>(
   const machine: LocalMachine = { ...p.machine, shard }
   return p.step
     ? pipe(
-        trainingGraph(p.step, machine),
+        familyOf(p.step, machine),
         E.mapLeft((e): SpillwayError => e),
-        E.map((graph) => ({ ...p, machine, graph })),
+        E.map((graphs) => ({ ...p, machine, graph: graphs[0]!, ...(p.family ? { family: graphs } : {}) })),
       )
     : right(p)
 }

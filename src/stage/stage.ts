@@ -313,9 +313,9 @@ export const stagePrepared = <M extends Trainable>(p: Prepared<M>, o: StageAsked
  */
 export const stagedOverRanks = <M extends Trainable>(p: Prepared<M>, o: StageAsked): Either<SpillwayError, Staged<M>> => {
   const whole = stagePrepared(p, o)
-  const { ranks = 1, bands, shard } = p.machine
+  const { ranks = 1, shard } = p.machine
   const isTight = E.isLeft(whole) ? whole.left.tag === 'BudgetInfeasible' : whole.right.plan.strategy !== 'in-core'
-  if (ranks === 1 || bands || shard || !isTight || (o.strategy ?? 'auto') !== 'auto' || isByHand(o)) return whole
+  if (ranks === 1 || shard || !isTight || (o.strategy ?? 'auto') !== 'auto' || isByHand(o)) return whole
   const parts = pipe(
     sharedOut(p, 'gradients'),
     E.flatMap((shared) => stagePrepared(shared, o)),

@@ -58,13 +58,14 @@ const heardPlan = (rank: Rank, o: MachineOptions): TaskEither<SpillwayError, Sta
     TE.flatMapEither(({ threads, plans }) =>
       pipe(
         // One for all, or one for each band of rows.
-        untrustedPlan(plans[plans.length > 1 ? rank.rank : 0]!),
+        untrustedPlan(plans[rank.rank % plans.length]!),
         E.bindTo('plan'),
         E.bind('machine', ({ plan }) =>
           machineNamed(plan.machine, {
             ...o,
             threads,
             ranks: rank.ranks,
+            bands: plan.graph.bands?.of,
             band: rank.rank,
             precision: precisionOf(plan),
             norms: plan.graph.norms,
@@ -170,7 +171,7 @@ export const bandOf = (staged: Staged, { rank }: Pick<Rank, 'rank'>): Staged => 
   const { family, machine, ...rest } = staged
   const { bands } = machine
   if (!family || !bands) return staged
-  return { ...rest, ...describePlan(family[rank]!, { ...machine, bands: { ...bands, at: rank } }) }
+  return { ...rest, ...describePlan(family[rank % bands.of]!, { ...machine, bands: { ...bands, at: rank % bands.of } }) }
 }
 
 const byThreads = <A>(

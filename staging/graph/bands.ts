@@ -1,11 +1,12 @@
-// A graph of one image whose rows several ranks share: each value is there as rows of the whole, those of this rank. In: such a graph. Out: how
-// its ops index what they have; the graph of one process; what is wrong with it.
+// A graph of images whose rows several ranks share: each value is there as rows of the whole, those of this rank. In: such a graph. Out: how
+// its ops index what they have; what is wrong with it. With shares of a batch (graph/ranks.ts) ranks are a grid: those of a share follow each
+// other, rank 5 of 8 with 4 bands has band 1 of share 1.
 // Invariant: shapes count a rank's rows; attributes, and the places that kernels are told, are those of the whole.
 // Worked example, 10 rows, 2 ranks, a 3x3 convolution: rank 1 makes rows [5,10) of y from rows [4,10) of x, which `take_rows` made of its
 // own [5,10) and one of rank 0's; backwards its dx of rows [4,10) is a part, and `sum_rows` adds up all that ranks have of [5,10).
-import { type Box, extentOf, type Range, sameRange, tileRange } from '../core/box'
+import { type Box, elementsOf, extentOf, type Range, sameRange, tileRange } from '../core/box'
 import { hasIn, isPartition, wantsIn } from '../ops/bands'
-import { type Access, type AccessMap, attrsListed, inputDef, type OperandDef, touched } from '../ops/op'
+import { type Access, type AccessMap, inputDef, type OperandDef, touched } from '../ops/op'
 import { findOp } from '../ops/registry'
 import type { Graph, Op, Value, ValueId } from './graph'
 
@@ -44,30 +45,17 @@ export const ofBand = (g: Graph, op: Op, value: ValueId, map: AccessMap): Access
   return { ...map, H: { tag: 'shifted', access: H, from, at, whole: wholeRows(v)[2]! } }
 }
 
-// ---------------------------------------------------------------- the graph of one process
+/** Whether an op has rows of this rank alone, and not all that there are. */
+export const isCut = (g: Graph, op: Op): boolean => {
+  const anchor = g.bands && anchorOf(op)
+  return anchor !== undefined && g.values[anchor.value]?.rows !== undefined
+}
 
-/** Exchanges among all ranks, and of rows: each has made one value of another, of which the first was there before. */
-const isExchange = (kind: string): boolean => kind.startsWith('all_') || ROW_EXCHANGES.includes(kind)
-
-export const uncut = (g: Graph): Graph => {
-  const { ranks: _, bands: _1, ...whole } = withWholeRows(g)
-  const first = new Map<ValueId, ValueId>()
-  for (const op of g.ops) {
-    if (!isExchange(op.kind)) continue
-    const [x, y] = [op.ins[0]!, op.outs[0]!]
-    first.set(Math.max(x, y), Math.min(x, y))
-  }
-  const own = (v: ValueId): ValueId => {
-    const next = first.get(v)
-    return next === undefined ? v : own(next)
-  }
-  return {
-    ...whole,
-    values: whole.values.filter((v) => !first.has(v.id)),
-    ops: whole.ops
-      .filter((op) => !isExchange(op.kind))
-      .map((op, id) => ({ ...op, id, ins: op.ins.map(own), outs: op.outs.map(own) })),
-  }
+/** Of moments of what an op iterates over, how many elements those of each band are of. */
+export const countsOf = (g: Graph, op: Op, moments: ValueId): readonly number[] => {
+  const v = g.values[anchorOf(op)!.value]!
+  const row = (v.shape[0]! * v.shape[1]! * v.shape[3]!) / (elementsOf(g.values[moments]!.shape) / 4)
+  return bandsIn(v.rows!.of, bandsOf(g))!.map((r) => extentOf(r) * row)
 }
 
 // ---------------------------------------------------------------- what is wrong
@@ -80,15 +68,18 @@ const text = ([from, to]: Range): string => `[${from},${to})`
 const holds = (outer: Range, inner: Range): boolean => outer[0] <= inner[0] && inner[1] <= outer[1]
 
 /** A part of a sum, or of moments, that no rank but this has. */
-type Parts = Map<ValueId, 'sum' | 'moments'>
+export interface Part {
+  readonly merge: 'sum' | 'moments'
+  /** Whose parts make it whole: all ranks', those of other shares that have the same band, those of the other bands of the same images. */
+  readonly over: 'all' | 'shares' | 'bands'
+}
+export type Parts = Map<ValueId, Part>
 
-const exchangeFault = (g: Graph, op: Op, parts: Parts): string | undefined => {
-  const { at, of } = g.bands!
+/** Of what ranks take of one another's rows, or add up. */
+export const rowsFault = (g: Graph, op: Op, parts: Parts): string | undefined => {
+  if (!g.bands) return 'is of bands, and there are none'
+  const { at, of } = g.bands
   const [x, y] = [g.values[op.ins[0]!]!, g.values[op.outs[0]!]!]
-  if (!ROW_EXCHANGES.includes(op.kind)) {
-    if (op.attrs['ranks'] !== of) return `is of ${op.attrs['ranks']} ranks; legal is ${of}`
-    return parts.get(x.id) === (op.kind === 'all_moments' ? 'moments' : 'sum') ? undefined : 'reads what no rank has a share of'
-  }
   const [has, wants] = [hasIn(op.attrs), wantsIn(op.attrs)]
   if (op.attrs['bands'] !== of || op.attrs['band'] !== at)
     return `is of band ${op.attrs['band']} of ${op.attrs['bands']}; legal is ${at} of ${of}`
@@ -96,7 +87,8 @@ const exchangeFault = (g: Graph, op: Op, parts: Parts): string | undefined => {
     return `takes rows ${text(has[at]!)} of '${x.name}', of which this rank has ${text(rangeOf(x))}`
   if (!sameRange(wants[at]!, rangeOf(y))) return `makes rows ${text(wants[at]!)} of '${y.name}', which has ${text(rangeOf(y))}`
   const part = parts.get(x.id)
-  if (op.kind === 'sum_rows') return part === 'sum' ? undefined : `adds up '${x.name}', of which no rank has a part`
+  if (part && part.over !== 'bands') return `takes rows of a share, '${x.name}'`
+  if (op.kind === 'sum_rows') return part?.merge === 'sum' ? undefined : `adds up '${x.name}', of which no rank has a part`
   return part === undefined || isPartition(has) ? undefined : `takes a part, '${x.name}', as if it were whole`
 }
 
@@ -112,16 +104,13 @@ const madeApart = (g: Graph, H: Access, anchor: Value, made: Value): boolean => 
   return over.every((r, i) => sameRange(touched(H, r, wholeRows(made)[2]!), own[i]!))
 }
 
-/** An op that runs on this rank's rows, or on all of them. */
-const opFault = (g: Graph, op: Op, parts: Parts): string | undefined => {
+/** An op that runs on this rank's rows, or on all of them; what it makes a part of is noted. */
+export const bandFault = (g: Graph, op: Op, parts: Parts): string | undefined => {
   const def = findOp(op.kind)
   const anchor = anchorOf(op)
   if (!def || !anchor) return undefined
   const value = (v: ValueId): Value => g.values[v]!
-  const isCut = value(anchor.value).rows !== undefined
   const iteration: Range = anchor.def.role === 'data' ? rangeOf(value(anchor.value)) : [0, 1]
-  const part = op.ins.find((v) => parts.has(v))
-  if (part !== undefined) return `reads a part, '${value(part).name}', as if it were whole`
   for (const [i, v] of op.ins.entries()) {
     const H = accessed(g, op, inputDef(def, i))
     if (!H) continue
@@ -134,49 +123,26 @@ const opFault = (g: Graph, op: Op, parts: Parts): string | undefined => {
   for (const [i, v] of op.outs.entries()) {
     const o = def.outs[i]!
     const H = accessed(g, op, o)
-    if (isCut && o.role === 'whole' && o.merge) parts.set(v, o.merge)
     if (!H) continue
     const here = rangeOf(value(v))
     const exactly = H.tag === 'same' || H.tag === 'inside'
     const made: Range = exactly ? iteration : touched(H, iteration, wholeRows(value(v))[2]!)
     if (!sameRange(here, made)) return `makes rows ${text(made)} of '${value(v).name}', which has ${text(here)}`
-    if (isCut && !exactly && !madeApart(g, H, value(anchor.value), value(v))) parts.set(v, o.merge ?? 'sum')
+    if (isCut(g, op) && !exactly && !madeApart(g, H, value(anchor.value), value(v)))
+      parts.set(v, { merge: o.merge ?? 'sum', over: 'bands' })
   }
   return undefined
-}
-
-/** Of moments, how many elements each rank's are of. */
-const countsFault = (g: Graph, op: Op, maker: Op | undefined): string | undefined => {
-  const x = maker && anchorOf(maker)
-  const v = x && g.values[x.value]!
-  if (op.kind !== 'all_moments' || !v?.rows) return undefined
-  const row = (v.shape[0]! * v.shape[1]! * v.shape[3]!) / (g.values[op.ins[0]!]!.shape.reduce((n, d) => n * d, 1) / 4)
-  const due = bandsIn(v.rows.of, bandsOf(g))!.map((r) => extentOf(r) * row)
-  const given = attrsListed('of', op.attrs)
-  return due.every((n, r) => given[r] === n)
-    ? undefined
-    : `merges moments of ${given.join(', ')} elements; legal are ${due.join(', ')}`
 }
 
 /** The rows of each band of a value so high; undefined where there are not as many: every rank has all of it. */
 export const bandsIn = (height: number, bands: number): readonly Range[] | undefined =>
   height >= bands ? Array.from({ length: bands }, (_, i) => tileRange(height, bands, i)) : undefined
 
-/** In words: rows that are not there, a part that is read as if it were whole. */
-export const bandsFault = (g: Graph): string | undefined => {
-  const { at, of } = g.bands!
-  if (g.ranks !== of || at >= of)
-    return `it is band ${at} of ${of} of a graph of ${g.ranks ?? 1} ranks; legal are as many bands as ranks`
-  const parts: Parts = new Map()
-  const makers = new Map<ValueId, Op>()
-  const odd = g.values.find((v) => v.rows && (v.shape.length !== 4 || v.rows.from + v.shape[2]! > v.rows.of))
-  if (odd) return `'${odd.name}' has rows beyond those that there are`
-  for (const op of g.ops) {
-    const fault = isExchange(op.kind)
-      ? (exchangeFault(g, op, parts) ?? countsFault(g, op, makers.get(op.ins[0]!)))
-      : opFault(g, op, parts)
-    if (fault !== undefined) return `${op.kind} of '${op.layer}' ${fault}`
-    for (const v of op.outs) makers.set(v, op)
-  }
-  return undefined
+/** Of what a graph says of its bands, and of its values' rows. */
+export const bandedFault = (g: Graph): string | undefined => {
+  const { bands, ranks = 1 } = g
+  if (bands && (ranks % bands.of !== 0 || bands.at >= bands.of))
+    return `it is band ${bands.at} of ${bands.of} of a graph of ${ranks} ranks; legal are bands that divide the ranks`
+  const odd = g.values.find((v) => v.rows && (!bands || v.shape.length !== 4 || v.rows.from + v.shape[2]! > v.rows.of))
+  return odd && `'${odd.name}' has rows beyond those that there are`
 }

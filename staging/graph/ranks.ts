@@ -3,12 +3,24 @@
 // Invariant: attributes are those of the whole batch (what a mean divides by, where dropout counts); shapes are a rank's.
 // Worked example, 2 ranks and 8 images: the image is [4,3,H,W] and its origin in the whole [8,3,H,W] is 4 at rank 1; a gradient dw is
 // made as a share dw.share, and all_sum makes dw of it.
-import { bandsFault, bandsOf, uncut, wholeRows } from './bands'
+import {
+  bandedFault,
+  bandFault,
+  bandsOf,
+  countsOf,
+  isCut,
+  type Part,
+  type Parts,
+  ROW_EXCHANGES,
+  rowsFault,
+  wholeRows,
+} from './bands'
 import { elementsOf } from '../core/box'
 import { onceFor } from '../core/remember'
 import { clipValues } from '../ops/clip'
 import { partOf } from '../ops/collective'
 import { meanOverSteps, steeredOps, updateOps } from '../ops/optimizer'
+import { attrsListed } from '../ops/op'
 import { findOp } from '../ops/registry'
 import { type Graph, isFed, type Op, type Value, type ValueId } from './graph'
 
@@ -16,7 +28,7 @@ export const COLLECTIVES: readonly string[] = ['all_sum', 'all_moments', 'all_su
 /** Those that may go on beside computing. */
 export const BESIDE: readonly string[] = ['all_sums', 'sum_parts', 'put_part']
 /** What the graph of one process has not. */
-const BETWEEN: readonly string[] = [...COLLECTIVES, 'take_part']
+export const BETWEEN: readonly string[] = [...COLLECTIVES, 'take_part']
 /** What has been updated is read by what puts a rank's part into the whole, and by nothing else. */
 export const putsPart = ({ kind }: Pick<Op, 'kind'>, input: number): boolean => kind === 'put_part' && input === 1
 /** How many share a graph's batch. */
@@ -27,13 +39,27 @@ export const slicesOf = (g: Graph): number => ranksOf(g) / bandsOf(g)
 
 /** Values that have images: what is fed, and what operators make image by image. All others are whole at every rank. */
 export const sharesOf = onceFor((g: Graph): ReadonlySet<ValueId> => {
-  const made = g.ops.flatMap((op) => op.outs.filter((_, i) => findOp(op.kind)?.outs[i]?.role === 'data'))
-  return new Set([...g.values.filter(isFed).map((v) => v.id), ...made])
+  const all = new Set(g.values.filter(isFed).map((v) => v.id))
+  for (const op of g.ops)
+    op.outs.forEach((v, i) => {
+      // Statistics of images, merged over their bands.
+      const ofImages = op.kind === 'all_moments' && all.has(op.ins[0]!)
+      if (ofImages || findOp(op.kind)?.outs[i]?.role === 'data') all.add(v)
+    })
+  return all
 })
 
 /** The extents that a value has in the whole batch, and of a part those of the whole. */
-export const wholeShape = (g: Graph, v: Value): readonly number[] =>
-  v.part ?? (slicesOf(g) > 1 && sharesOf(g).has(v.id) ? [v.shape[0]! * slicesOf(g), ...v.shape.slice(1)] : wholeRows(v))
+export const wholeShape = (g: Graph, v: Value): readonly number[] => {
+  if (v.part) return v.part
+  const [images, ...others] = wholeRows(v)
+  return slicesOf(g) > 1 && sharesOf(g).has(v.id) ? [images! * slicesOf(g), ...others] : wholeRows(v)
+}
+
+/** Whose parts of an op's sums make them whole: all ranks', or where every band has all rows, those of one band. */
+export const mergedOver = (g: Graph, op: Op): 'all' | 'shares' => (g.bands && !isCut(g, op) ? 'shares' : 'all')
+export const membersOf = (g: Graph, over: Part['over']): number =>
+  over === 'all' ? ranksOf(g) : over === 'shares' ? slicesOf(g) : bandsOf(g)
 
 /** Statistics of channels over images, and what is joined of such. */
 export const momentsOf = onceFor((g: Graph): ReadonlySet<ValueId> => {
@@ -72,51 +98,89 @@ export const ownOfRank = (g: Graph): ReadonlySet<string> => {
   return new Set([...own].map((v) => g.values[v]!.name))
 }
 
+/** Of what is exchanged, and parts that are taken: each has made one value of another, of which the first was there before. */
+const sameIn = (g: Graph): ((v: ValueId) => ValueId) => {
+  const first = new Map<ValueId, ValueId>()
+  for (const { kind, ins, outs } of g.ops)
+    if (BETWEEN.includes(kind) || ROW_EXCHANGES.includes(kind))
+      outs.forEach((y, i) => first.set(Math.max(ins[i]!, y), Math.min(ins[i]!, y)))
+  const own = (v: ValueId): ValueId => {
+    const next = first.get(v)
+    return next === undefined ? v : own(next)
+  }
+  return own
+}
+
 /** The graph of one process. */
 export const asOne = (g: Graph): Graph => {
   if (ranksOf(g) === 1) return g
-  if (g.bands) return uncut(g)
-  const { ranks: _1, norms: _2, shard: _3, alone, ...whole } = inWholeShapes(g)
-  const totals = g.ops.flatMap(({ kind, ins, outs }) =>
-    kind === 'take_part'
-      ? [[outs[0]!, ins[0]!] as const]
-      : COLLECTIVES.includes(kind)
-        ? outs.map((total, i) => [ins[i]!, total] as const)
-        : [],
-  )
-  const total = new Map(totals)
+  const { ranks: _1, norms: _2, shard: _3, bands: _4, alone, ...whole } = inWholeShapes(g)
+  const same = sameIn(g)
   const own = alone ? alone.map((id) => whole.ops[id]!) : whole.ops.filter((op) => !BETWEEN.includes(op.kind))
-  const ofAll = (v: ValueId): ValueId => total.get(v) ?? v
   return {
     ...whole,
-    values: whole.values.filter((v) => !total.has(v.id)).map(({ part: _, ...v }) => v),
-    ops: own.map((op, id) => ({ ...op, id, ins: op.ins.map(ofAll), outs: op.outs.map(ofAll) })),
+    values: whole.values.filter((v) => same(v.id) === v.id).map(({ part: _5, rows: _6, ...v }) => v),
+    ops: own
+      .filter((op) => !ROW_EXCHANGES.includes(op.kind))
+      .map((op, id) => ({ ...op, id, ins: op.ins.map(same), outs: op.outs.map(same) })),
   }
+}
+
+/** Of moments over bands, which have different numbers of rows. */
+const countsFault = (g: Graph, op: Op, maker: Op | undefined, over: Part['over']): string | undefined => {
+  if (op.kind !== 'all_moments' || over === 'shares' || !maker || !isCut(g, maker)) return undefined
+  const each = countsOf(g, maker, op.ins[0]!)
+  const due = Array.from({ length: membersOf(g, over) }, (_, r) => each[r % each.length]!)
+  const given = attrsListed('of', op.attrs)
+  return due.length === given.length && due.every((n, r) => given[r] === n)
+    ? undefined
+    : `merges moments of ${given.join(', ')} elements; legal are ${due.join(', ')}`
+}
+
+const collectiveFault = (g: Graph, op: Op, parts: Parts, makers: ReadonlyMap<ValueId, Op>): string | undefined => {
+  const { kind, ins } = op
+  const given = op.attrs['ranks']
+  const of = (due: number): string | undefined => (given === due ? undefined : `is of ${given} ranks; legal is ${due}`)
+  if (kind === 'put_part') return of(ranksOf(g))
+  for (const v of ins) {
+    const part = parts.get(v)
+    const merges = kind === 'all_moments' ? 'moments' : 'sum'
+    const isOfImages = kind === 'all_moments' && g.values[v]!.shape.length === 4
+    if (part?.merge !== merges || (part.over === 'bands') !== isOfImages) return 'reads what no rank has a share of'
+    const fault = of(kind === 'sum_parts' ? ranksOf(g) : membersOf(g, part.over)) ?? countsFault(g, op, makers.get(v), part.over)
+    if (fault !== undefined) return fault
+    if (kind === 'sum_parts' && part.over !== 'all') return 'makes parts of what not all ranks have a share of'
+  }
+  return undefined
 }
 
 /** What is wrong with a graph over ranks, in words: a share that is read as if it were the sum, or a sum that is no share's. */
 export const ranksFault = (g: Graph): string | undefined => {
-  if (g.bands) return bandsFault(g)
-  const ranks = ranksOf(g)
-  const partial = new Map<ValueId, 'sum' | 'moments'>()
-  for (const op of g.ops) {
-    const def = findOp(op.kind)
-    const collective = COLLECTIVES.includes(op.kind)
-    if (collective && op.attrs['ranks'] !== ranks)
-      return `${op.kind} of '${op.layer}' is of ${op.attrs['ranks']} ranks; legal is ${ranks}`
-    const share = op.ins.find((v) => partial.has(v))
-    const merge = op.kind === 'all_moments' ? 'moments' : 'sum'
-    if (collective && op.kind !== 'put_part' && op.ins.some((v) => partial.get(v) !== merge))
-      return `${op.kind} of '${op.layer}' reads what no rank has a share of`
+  const parts: Parts = new Map()
+  const makers = new Map<ValueId, Op>()
+  const ofOp = (op: Op): string | undefined => {
+    if (ROW_EXCHANGES.includes(op.kind)) return rowsFault(g, op, parts)
+    if (COLLECTIVES.includes(op.kind)) return collectiveFault(g, op, parts, makers)
+    const share = op.ins.find((v) => parts.has(v))
     // With local norms a norm's own sums are those of its share.
     const isOwn = g.norms === 'local' && readsMoments(g, op)
-    if (!collective && !isOwn && share !== undefined)
-      return `${op.kind} of '${op.layer}' reads a share, '${g.values[share]?.name}', as if it were whole`
-    if (ranks > 1)
+    if (!isOwn && share !== undefined)
+      return `reads a ${parts.get(share)!.over === 'bands' ? 'part' : 'share'}, '${g.values[share]?.name}', as if it were whole`
+    const over = mergedOver(g, op)
+    if (membersOf(g, over) > 1)
       op.outs.forEach((v, i) => {
-        const out = def?.outs[i]
-        if (out?.role === 'whole' && out.merge && !(g.norms === 'local' && out.merge === 'moments')) partial.set(v, out.merge)
+        const out = findOp(op.kind)?.outs[i]
+        if (out?.role === 'whole' && out.merge && !(g.norms === 'local' && out.merge === 'moments'))
+          parts.set(v, { merge: out.merge, over })
       })
+    return g.bands && bandFault(g, op, parts)
+  }
+  const banded = bandedFault(g)
+  if (banded !== undefined) return banded
+  for (const op of g.ops) {
+    const fault = ofOp(op)
+    if (fault !== undefined) return `${op.kind} of '${op.layer}' ${fault}`
+    for (const v of op.outs) makers.set(v, op)
   }
   return partsFault(g) ?? orderFault(g)
 }

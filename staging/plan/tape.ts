@@ -17,7 +17,7 @@ import {
   type Value,
   type ValueId,
 } from '../graph/graph'
-import { originIn, wholeRows } from '../graph/bands'
+import { bandsOf, originIn, wholeRows } from '../graph/bands'
 import { sharesOf, slicesOf, wholeShape } from '../graph/ranks'
 import { asShape, attrNames } from '../ops/op'
 import { opDef } from '../ops/registry'
@@ -135,7 +135,7 @@ class TapeWriter {
   /** Of this rank's share, in the whole batch. */
   private firstImage(value: Value): number {
     const isShare = slicesOf(this.plan.graph) > 1 && sharesOf(this.plan.graph).has(value.id)
-    return isShare ? this.rank * value.shape[0]! : 0
+    return isShare ? Math.floor(this.rank / bandsOf(this.plan.graph)) * value.shape[0]! : 0
   }
 
   /** Parameters, statistics, scalars: dense in their natural order. Activations of rank 4 go through `view`. */

@@ -94,7 +94,7 @@ export const overNetwork =
       const bytes = elements * dtypeBytes[s.bf16 ? 'bf16' : m.device.dtype]
       return ROW_EXCHANGES.includes(kind)
         ? rowSeconds(network, kind, attrs, s.ins[0]![2] ?? 1, bytes)
-        : exchangeSeconds(network, kind, ranks, bytes)
+        : exchangeSeconds(network, kind, attrs['ranks'] ?? ranks, bytes)
     }
     const { choices } = m
     return {

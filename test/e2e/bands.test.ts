@@ -7,6 +7,7 @@ import { pipe } from 'fp-ts/function'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import {
+  adam,
   identity,
   avgPool,
   batchNorm,
@@ -39,6 +40,8 @@ import { hearing } from '../../src/train/events'
 import { followerTask } from '../../src/train/follower'
 import type { TrainResult } from '../../src/train/result'
 import { sessionTask } from '../../src/train/session'
+import { ranksOf } from '../../staging/graph/ranks'
+import type { Shard } from '../../staging/graph/machine'
 import { alongRows } from './cutrows'
 
 const got = <A>(e: E.Either<SpillwayError, A>): A =>
@@ -49,8 +52,23 @@ const RUN = { steps: 2, seed: 1, threads: 1 } as const
 const PLAIN = { algorithms: 'fixed' } as const
 type Precision = 'fp32' | 'bf16'
 
-const machine = (device: string, bands: number, precision: Precision = 'fp32'): LocalMachine =>
-  got(machineNamed(device, { ...PLAIN, threads: 1, precision, ...(bands > 1 ? { ranks: bands, bands } : {}) }))
+/** So many bands of each image, and so many shares of the batch. */
+interface Cuts {
+  readonly bands: number
+  readonly shares?: number
+  readonly shard?: Shard
+}
+const ranksIn = ({ bands, shares = 1 }: Cuts): number => bands * shares
+
+const machine = (device: string, cuts: Cuts, precision: Precision = 'fp32'): LocalMachine =>
+  got(
+    machineNamed(device, {
+      ...PLAIN,
+      threads: 1,
+      precision,
+      ...(ranksIn(cuts) > 1 ? { ranks: ranksIn(cuts), bands: cuts.bands, shard: cuts.shard } : {}),
+    }),
+  )
 
 interface Case {
   readonly net: Trainable
@@ -71,11 +89,11 @@ const session = (staged: Staged): Promise<E.Either<SpillwayError, TrainResult>> 
   )()
 
 /** One process; in bands op by op, or as it is. */
-const alone = async (c: Case, bands = 1): Promise<TrainResult> => {
-  const on = machine(c.device ?? 'cpu', 1, c.precision)
+const alone = async (c: Case, { bands, shares }: Cuts = { bands: 1 }): Promise<TrainResult> => {
+  const on = machine(c.device ?? 'cpu', { bands: 1 }, c.precision)
   const { graph } = preparedFor(c, on)
   const plan = pipe(
-    alongRows(graph, bands),
+    alongRows(graph, bands, shares),
     E.mapLeft((e): SpillwayError => ({ tag: 'TilingIllegal', strategy: 'by-hand', ...e })),
     E.flatMap((segments) =>
       compileSegments(graph, segments, { strategy: 'by-hand', budgetBytes: 2 ** 40, machine: on, algorithms: 'fixed' }),
@@ -84,8 +102,8 @@ const alone = async (c: Case, bands = 1): Promise<TrainResult> => {
   return got(await session(describePlan(got(plan), on)))
 }
 
-const together = async (staged: Staged, bands: number): Promise<TrainResult> => {
-  const all = loadNative().openThreadRanks(bands).map(rankOf)
+const together = async (staged: Staged): Promise<TrainResult> => {
+  const all = loadNative().openThreadRanks(ranksOf(staged.plan.graph)).map(rankOf)
   const followers = all.slice(1).map((rank) => followerTask(bandOf(staged, rank), rank, RUN)())
   const answer = await session({ ...staged, rank: all[0]! })
   if (E.isLeft(answer)) all[0]!.communicator.abort(1)
@@ -94,20 +112,20 @@ const together = async (staged: Staged, bands: number): Promise<TrainResult> => 
 }
 
 /** In the smallest budget of a strategy that is not in-core. */
-const stagedFor = (c: Case, bands: number, strategy: NonNullable<StageAsked['strategy']>): Staged => {
-  const p = preparedFor(c, machine(c.device ?? 'cpu', bands, c.precision))
+const stagedFor = (c: Case, cuts: Cuts, strategy: NonNullable<StageAsked['strategy']>): Staged => {
+  const p = preparedFor(c, machine(c.device ?? 'cpu', cuts, c.precision))
   const least = stagePrepared(p, { ...PLAIN, strategy, budget: 2 ** 21 })
   const small = E.isLeft(least) && least.left.tag === 'BudgetInfeasible' ? least.left.smallestBytes : 2 ** 40
   return got(stagePrepared(p, { ...PLAIN, strategy, budget: strategy === 'in-core' ? 2 ** 40 : small + 2 ** 22 }))
 }
 
-const same = async (c: Case, bands: number, strategies: readonly NonNullable<StageAsked['strategy']>[]): Promise<void> => {
-  const [cut, whole] = [await alone(c, bands), await alone(c)]
+const same = async (c: Case, cuts: Cuts, strategies: readonly NonNullable<StageAsked['strategy']>[]): Promise<void> => {
+  const [cut, whole] = [await alone(c, cuts), await alone(c)]
   assert.ok(cut.losses.every(Number.isFinite), `${cut.losses}`)
   cut.losses.forEach((l, i) => assert.ok(Math.abs(l - whole.losses[i]!) < 1e-3 * Math.abs(l), `${l} ${whole.losses[i]}`))
   for (const strategy of strategies) {
-    const staged = stagedFor(c, bands, strategy)
-    const r = await together(staged, bands)
+    const staged = stagedFor(c, cuts, strategy)
+    const r = await together(staged)
     assert.equal([strategy, r.weightsSha256, r.losses], [strategy, cut.weightsSha256, cut.losses])
     assert.is(r.arenaPeakBytes, r.peakBytes, strategy)
     for (const plan of staged.family!) assert.ok(plan.peakPages * 2 ** 21 <= plan.budgetBytes)
@@ -115,9 +133,9 @@ const same = async (c: Case, bands: number, strategies: readonly NonNullable<Sta
 }
 
 /** Strides, pools, dilations, live norms, a transposed convolution, a skip connection, bilinear upsampling, a loss of pixels. */
-const pixels = <const H extends number, const W extends number>(h: H, w: W): Trainable =>
+const pixels = <const H extends number, const W extends number>(h: H, w: W, images = 1): Trainable =>
   model(
-    [1, 3, h, w] as never,
+    [images, 3, h, w] as never,
     seq(
       conv2d('first', 4, 3, { pad: 1, stride: 2 }),
       batchNorm('n1'),
@@ -135,19 +153,31 @@ const pixels = <const H extends number, const W extends number>(h: H, w: W): Tra
   ) as unknown as Trainable
 
 /** A head that has no rows to cut. */
-const classes = (h: number, w: number): Trainable =>
+const classes = (h: number, w: number, images = 2, wide = 4): Trainable =>
   model(
-    [2, 3, h, w] as never,
-    seq(conv2d('c', 4, 5, { pad: 2, stride: 2 }), batchNorm('n'), relu(), globalAvgPool('p'), linear('head', 3)) as never,
+    [images, 3, h, w] as never,
+    seq(conv2d('c', wide, 5, { pad: 2, stride: 2 }), batchNorm('n'), relu(), globalAvgPool('p'), linear('head', 3)) as never,
   ) as unknown as Trainable
 
 test('2 and 4 bands of pixels: kept, computed again, swapped, cut further', async () => {
-  await same({ net: pixels(45, 37), loss: mse }, 2, ['in-core', 'checkpoint:sqrt', 'swap:greedy'])
-  await same({ net: pixels(45, 37), loss: mse }, 4, ['in-core', 'auto'])
+  await same({ net: pixels(45, 37), loss: mse }, { bands: 2 }, ['in-core', 'checkpoint:sqrt', 'swap:greedy'])
+  await same({ net: pixels(45, 37), loss: mse }, { bands: 4 }, ['in-core', 'auto'])
 })
 
 test('a batch, a head that all ranks compute whole, labels', () =>
-  same({ net: classes(23, 17), loss: crossEntropy }, 3, ['in-core']))
+  same({ net: classes(23, 17), loss: crossEntropy }, { bands: 3 }, ['in-core']))
+
+test('a grid: two shares of a batch, each in two bands; kept, computed again, swapped', async () => {
+  await same({ net: pixels(45, 37, 4), loss: mse }, { bands: 2, shares: 2 }, ['in-core', 'checkpoint:sqrt', 'swap:greedy'])
+  await same({ net: classes(23, 17, 6), loss: crossEntropy }, { bands: 2, shares: 3 }, ['in-core'])
+})
+
+test('updates shared out over a grid, and over bands alone', async () => {
+  const c: Case = { net: classes(23, 17, 4, 48), loss: crossEntropy, optimizer: adam({ lr: 1e-3 }) }
+  await same(c, { bands: 2, shares: 2, shard: 'gradients' }, ['in-core', 'swap:greedy'])
+  await same(c, { bands: 2, shares: 2, shard: 'optimizer' }, ['in-core'])
+  await same(c, { bands: 2, shard: 'gradients' }, ['in-core'])
+})
 
 /** At a rate at which the losses of later steps are those of other weights: they agree where gradients do. */
 const inDouble = async (h: number, w: number): Promise<void> => {
@@ -155,7 +185,7 @@ const inDouble = async (h: number, w: number): Promise<void> => {
   const whole = await alone(c)
   assert.ok(Math.abs(whole.losses[0]! - whole.losses[1]!) > 1e-3 * whole.losses[0]!, `${whole.losses}`)
   for (const bands of [2, 4]) {
-    const r = await together(stagedFor(c, bands, 'in-core'), bands)
+    const r = await together(stagedFor(c, { bands }, 'in-core'))
     r.losses.forEach((l, i) => assert.ok(Math.abs(l - whole.losses[i]!) < 1e-11 * l, `${bands} bands: ${l} ${whole.losses[i]}`))
   }
 }
@@ -165,6 +195,6 @@ test('in double, 2 and 4 bands agree with what is not cut', () => inDouble(509, 
 if (process.env['SPILLWAY_FULL']) test('in double, larger', () => inDouble(1021, 767))
 
 if (E.isRight(machineNamed('cpu', { precision: 'bf16' })))
-  test('bf16', () => same({ net: pixels(45, 37), loss: mse, precision: 'bf16' }, 2, ['in-core']))
+  test('bf16', () => same({ net: pixels(45, 37), loss: mse, precision: 'bf16' }, { bands: 2 }, ['in-core']))
 
 test.run()

@@ -119,6 +119,18 @@ if (HERE) {
     assert.ok(processes.commBytes > 0)
   })
 
+  /** Two shares of the batch, each in two bands, and updates shared out over all four. */
+  const GRID = ['--steps=2', '--bands=2', '--shard=gradients']
+  for (const mpi of ALL.length ? ALL : [USUAL])
+    test(`a grid of 4 processes, by ${mpi.run}`, async () => {
+      const processes = told(await among(4, GRID, undefined, mpi))
+      const key = 'grid'
+      const known = threads.get(key) ?? alone(...GRID, '--engine=threads', '--ranks=4').then(told)
+      threads.set(key, known)
+      assert.equal([processes.weightsSha256, processes.ranks], [(await known).weightsSha256, 4])
+      assert.is(processes.commBytes, (await known).commBytes)
+    })
+
   test('shared updates have the bits of those that each rank does whole', async () => {
     const parts = told(await among(2, ['--steps=3', '--shard=gradients']))
     assert.is(parts.weightsSha256, (await byThreads(3, 2)).weightsSha256)

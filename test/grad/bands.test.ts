@@ -46,16 +46,16 @@ const elaborated = (model: Parameters<typeof asStep>[0]) => {
   assert.ok(E.isRight(own))
   return own.right
 }
-const graphOf = (of: number, at: number, height = 21): E.Either<string, Graph> =>
+const graphOf = (of: number, at: number, height = 21, shares = 1): E.Either<string, Graph> =>
   E.mapLeft(renderError)(
-    trainingGraph(elaborated(model([1, 3, height, 13] as never, net) as never), {
+    trainingGraph(elaborated(model([shares, 3, height, 13] as never, net) as never), {
       device: devices.ref,
       precision: 'fp32',
-      ...(of > 1 ? { ranks: of, bands: { at, of } } : {}),
+      ...(of > 1 ? { ranks: of * shares, bands: { at, of } } : {}),
     }),
   )
-const made = (of: number, at: number): Graph => {
-  const g = graphOf(of, at)
+const made = (of: number, at: number, shares = 1): Graph => {
+  const g = graphOf(of, at, 21, shares)
   assert.ok(E.isRight(g), E.isLeft(g) ? g.left : '')
   return g.right
 }
@@ -82,6 +82,26 @@ test('each rank has its rows of what is high enough, the same ops as the others,
   assert.equal([shape(all[1]!, 'pool').rows, shape(all[1]!, 'head').rows], [undefined, undefined])
   const counts = all[1]!.ops.find((op) => op.kind === 'all_moments')!.attrs
   assert.equal([counts['of0'], counts['of1']], [35, 42])
+})
+
+test('a grid: rows are those of a share, sums those of all ranks, or where each band has all of it those of the shares', () => {
+  const g = made(2, 1, 3)
+  const one = graphOf(1, 0, 21, 3)
+  assert.ok(E.isRight(one) && E.isRight(checkedGraph(g)))
+  assert.is(soundGraph(g), undefined)
+  assert.equal(asOne(g), one.right)
+  const of = (layer: string, kind: string): readonly number[] =>
+    g.ops.filter((op) => op.layer === layer && op.kind === kind).map((op) => op.attrs['ranks'] ?? op.attrs['bands']!)
+  assert.equal([of('c', 'all_sums'), of('head', 'all_sums'), of('d', 'take_rows')], [[6], [3], [2, 2]])
+  const moments = g.ops.find((op) => op.kind === 'all_moments')!.attrs
+  assert.equal(
+    [0, 1, 2, 3, 4, 5].map((r) => moments[`of${r}`]),
+    [35, 42, 35, 42, 35, 42],
+  )
+  const head = g.ops.find((op) => op.layer === 'head' && op.kind === 'all_sums')!
+  const odd: Graph = { ...g, ops: g.ops.map((op) => (op === head ? { ...op, attrs: { ...op.attrs, ranks: 6 } } : op)) }
+  assert.match(ranksFault(odd)!, /all_sums of 'head' is of 6 ranks; legal is 3/)
+  assert.match(ranksFault({ ...g, bands: { at: 0, of: 4 } })!, /band 0 of 4 of a graph of 6 ranks/)
 })
 
 test('rows are taken of a partition, and windows that overlap are added up', () => {
@@ -115,7 +135,7 @@ test('a part that is read as if it were whole, rows that are not there, other co
       changed('all_moments', (op) => ({ attrs: { ...op.attrs, of0: 36 } })),
       /merges moments of 36, 42 elements; legal are 35, 42/,
     ],
-    [changed('all_sum', () => ({ attrs: { ranks: 3 } })), /is of 3 ranks; legal is 2/],
+    [changed('all_sums', () => ({ attrs: { ranks: 3, beside: 1 } })), /is of 3 ranks; legal is 2/],
     [changed('take_rows', (op) => ({ attrs: { ...op.attrs, band: 1 } })), /is of band 1 of 2; legal is 0 of 2/],
   ] as const) {
     assert.match(ranksFault(odd)!, words)

@@ -1,7 +1,7 @@
 // A training graph whose images several ranks share, each a band of their rows: a rank is a tile along H that another process holds.
 // In: the graph of one process, how many bands, which of them. Out: the graph of that rank: each op on its own rows, `take_rows` before an op
-// that needs others' rows, `sum_rows`, `all_sum` and `all_moments` behind what sums over them; an op that cannot be cut runs whole at every
-// rank. Invariant: all ranks' graphs have the same ops in the same order; bands of a height are the same for all values of that height.
+// that needs others' rows, `sum_rows` behind what adds to them; an op that cannot be cut runs whole at every rank. What is one for all rows
+// (gradients of weights, statistics of norms, losses) `overRanks` merges after that, with shares of a batch. Invariant: all ranks' graphs have the same ops in the same order; bands of a height are the same for all values of that height.
 // Worked example, 2 bands: [conv2d(x) -> y, …, conv2d_bwd_data(dy) -> dx] becomes
 // [take_rows(x) -> x.rows, conv2d(x.rows) -> y, …, conv2d_bwd_data(dy) -> dx.part, sum_rows(dx.part) -> dx].
 import { type Either, left, right } from 'fp-ts/Either'
@@ -152,17 +152,13 @@ class Cutting {
   ): { readonly part: ValueId; readonly total?: Omit<Op, 'id'> } {
     const { value: v, def, access } = o
     const common = { layer, phase, outs: [v] }
-    if (!access) {
-      if (!def.merge) return { part: v }
-      const part = this.add(v, 'part', undefined)
-      return { part, total: { ...common, ins: [part], ...this.merged(def.merge, part, ins, kind, over) } }
-    }
+    if (!access) return { part: v }
     if (access.tag === 'reduce') {
       const part = this.add(v, 'part', undefined)
       const sum = { kind: 'sum_rows', attrs: rowAttrs(this.at, this.whole(v), this.whole(v)) }
       return {
         part,
-        total: { ...common, ins: [part], ...(def.merge === 'moments' ? this.merged('moments', part, ins, kind, over) : sum) },
+        total: { ...common, ins: [part], ...(def.merge === 'moments' ? this.moments(part, ins, kind, over) : sum) },
       }
     }
     const made = this.meets(o, over)
@@ -179,20 +175,18 @@ class Cutting {
     }
   }
 
-  private merged(
-    merge: 'sum' | 'moments',
+  /** Of images: all their bands have of them. */
+  private moments(
     part: ValueId,
     ins: readonly ValueId[],
     kind: string,
     over: Cut,
   ): { readonly kind: string; readonly attrs: AnyAttrs } {
-    const ranks = this.bands
-    if (merge === 'sum') return { kind: 'all_sum', attrs: { ranks } }
     const { anchor } = opDef(kind)
     const [b, c, , w] = this.g.values[ins[anchor as number]!]!.shape
     const row = (b! * c! * w!) / (elementsOf(this.values[part]!.shape) / 4)
     const counts = over.map((r) => extentOf(r) * row)
-    return { kind: 'all_moments', attrs: { ranks, count: Math.max(...counts), ...listedAttrs('of', counts) } }
+    return { kind: 'all_moments', attrs: { ranks: this.bands, count: Math.max(...counts), ...listedAttrs('of', counts) } }
   }
 }
 

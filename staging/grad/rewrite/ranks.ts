@@ -13,11 +13,13 @@
 import { type Either, left, right } from 'fp-ts/Either'
 import type { GraphError } from '../../core/errors'
 import { isFed, isResult, type Graph, type Op, type Value, type ValueId, valueBytes } from '../../graph/graph'
-import { counting, isUpdate, readsMoments, sharesOf } from '../../graph/ranks'
+import { bandsOf, countsOf, isCut } from '../../graph/bands'
+import { BETWEEN, counting, isUpdate, mergedOver, readsMoments, sharesOf } from '../../graph/ranks'
 import { elementsOf } from '../../core/box'
 import { clipValues } from '../../ops/clip'
 import { partOf } from '../../ops/collective'
 import { meanOverSteps } from '../../ops/optimizer'
+import { listedAttrs } from '../../ops/op'
 import { opDef } from '../../ops/registry'
 
 /** How ranks share a step. */
@@ -87,6 +89,8 @@ const sharedOut = (g: Graph, sums: ReadonlySet<ValueId>, shard: Shared['shard'])
 interface Sum {
   readonly share: ValueId
   readonly total: ValueId
+  /** How many ranks have a share of it. */
+  readonly members: number
 }
 
 /** What has been sent, and by whom nobody has been waited for. */
@@ -115,6 +119,8 @@ class Sharing {
   private readonly written = new Set<ValueId>()
 
   private readonly norms: Shared['norms']
+  /** Into how many parts the batch is cut: ranks that have bands of the same images have the same. */
+  private readonly slices: number
   private readonly sharedOut: SharedOut
 
   constructor(
@@ -123,15 +129,18 @@ class Sharing {
     private readonly how: Shared,
   ) {
     this.norms = how.norms
+    this.slices = ranks / bandsOf(g)
     const read = g.ops.flatMap((op) => (op.phase === 'update' || this.isOwn(op) ? [] : op.ins))
     this.urgent = new Set([...read, ...g.values.filter(isResult).map((v) => v.id)])
-    const sums = g.ops.flatMap((op) => op.outs.filter((v, i) => mergeOf(op, i) === 'sum' && !this.urgent.has(v)))
-    this.bucketBytes = Math.min(MOST_BYTES, this.bytesOf(sums) / BUCKETS)
-    this.sharedOut = sharedOut(g, new Set(sums), how.shard)
+    const sums = g.ops.flatMap((op) => op.outs.filter((v, i) => this.mergeOf(op, i) === 'sum' && !this.urgent.has(v)))
+    // Who cuts images is short of memory, and computes for long: each goes by itself, and its update comes right behind.
+    this.bucketBytes = g.bands ? 0 : Math.min(MOST_BYTES, this.bytesOf(sums) / BUCKETS)
+    const ofAll = g.ops.flatMap((op) => (this.membersOf(op) === ranks ? op.outs : []))
+    this.sharedOut = sharedOut(g, new Set(sums.filter((v) => ofAll.includes(v))), how.shard)
     const shares = sharesOf(g)
     this.values = g.values.map((v) =>
       shares.has(v.id)
-        ? { ...v, shape: [v.shape[0]! / ranks, ...v.shape.slice(1)] }
+        ? { ...v, shape: [v.shape[0]! / this.slices, ...v.shape.slice(1)] }
         : this.sharedOut.parts.has(v.id)
           ? this.asPart(v)
           : v,
@@ -147,7 +156,8 @@ class Sharing {
     this.send()
     this.open.clear()
     this.settle()
-    const { values, ops, ranks, placed } = this
+    const { values, ops, ranks } = this
+    const placed = this.placed.filter((_, id) => !BETWEEN.includes(this.g.ops[id]!.kind))
     const inOrder = placed.every((at, i) => i === 0 || placed[i - 1]! < at)
     const norms = this.norms && { norms: this.norms }
     const shard = this.how.shard && { shard: this.how.shard }
@@ -161,8 +171,13 @@ class Sharing {
     return this.norms === 'local' && readsMoments(this.g, op)
   }
 
+  /** How many ranks have a share of an op's sums; 1: each has all of them. */
+  private membersOf(op: Op): number {
+    return mergedOver(this.g, op) === 'all' ? this.ranks : this.slices
+  }
+
   private mergeOf(op: Op, out: number): 'sum' | 'moments' | undefined {
-    const merge = mergeOf(op, out)
+    const merge = this.membersOf(op) > 1 ? mergeOf(op, out) : undefined
     return merge === 'moments' && this.norms === 'local' ? undefined : merge
   }
 
@@ -177,7 +192,8 @@ class Sharing {
 
   private onWhole(op: Op): void {
     const merges = op.outs.map((_, i) => this.mergeOf(op, i))
-    const sums = op.outs.map((total, i) => (merges[i] ? { share: this.shareOf(total), total } : undefined))
+    const members = this.membersOf(op)
+    const sums = op.outs.map((total, i) => (merges[i] ? { share: this.shareOf(total), total, members } : undefined))
     const ins = this.isOwn(op) ? op.ins.map((v) => this.shared.get(v) ?? v) : op.ins
     const counted = this.norms === 'local' ? counting(this.g, op, 1 / this.ranks) : op
     this.placed[op.id] = this.append({ ...counted, ins, outs: op.outs.map((v, i) => sums[i]?.share ?? v) })
@@ -218,11 +234,19 @@ class Sharing {
 
   private collect(kind: string, { layer, phase }: Op, sums: readonly Sum[], attrs: Op['attrs']): void {
     const [ins, outs] = [sums.map((s) => s.share), sums.map((s) => s.total)]
-    this.append({ kind, layer, phase, attrs: { ranks: this.ranks, ...attrs }, ins, outs })
+    this.append({ kind, layer, phase, attrs: { ranks: sums[0]!.members, ...attrs }, ins, outs })
   }
 
   private moments(op: Op, sum: Sum): void {
-    this.collect('all_moments', op, [sum], { count: elementsBehind(this.values[op.ins[0]!]!.shape) })
+    const own = { count: elementsBehind(this.values[op.ins[0]!]!.shape) }
+    this.collect('all_moments', op, [sum], isCut(this.g, op) ? this.counts(op, sum) : own)
+  }
+
+  /** Bands have different numbers of rows. */
+  private counts(op: Op, { share, members }: Sum): Op['attrs'] {
+    const each = countsOf({ ...this.g, values: this.values }, op, share)
+    const all = Array.from({ length: members }, (_, r) => each[r % each.length]!)
+    return { count: Math.max(...all), ...listedAttrs('of', all) }
   }
 
   private shareOf(v: ValueId): ValueId {
@@ -247,16 +271,18 @@ class Sharing {
 
   private send(): void {
     if (!this.bucketOf) return
-    const [whole, parts] = [false, true].map((part) => this.bucket.filter((s) => this.sharedOut.parts.has(s.total) === part))
-    if (whole!.length > 0) this.collect('all_sums', this.bucketOf, whole!, { beside: 1 })
-    if (parts!.length > 0) this.collect('sum_parts', this.bucketOf, parts!, { beside: 1 })
+    for (const isPart of [false, true])
+      for (const members of new Set([this.ranks, this.slices])) {
+        const sums = this.bucket.filter((s) => this.sharedOut.parts.has(s.total) === isPart && s.members === members)
+        if (sums.length > 0) this.collect(isPart ? 'sum_parts' : 'all_sums', this.bucketOf, sums, { beside: 1 })
+      }
     const totals = this.bucket.map((s) => s.total)
     this.sent.push({ totals, bytes: this.bytesOf(totals) })
     this.bucket = []
     this.bucketOf = undefined
     const waiting = (): number => this.sent.slice(1).reduce((n, s) => n + s.bytes, 0)
     let done = false
-    for (; waiting() >= WAITING_BUCKETS * this.bucketBytes; done = true)
+    for (; this.sent.length > 0 && waiting() >= WAITING_BUCKETS * this.bucketBytes; done = true)
       for (const v of this.sent.shift()!.totals) this.open.delete(v)
     if (done) this.settle()
   }
@@ -303,12 +329,13 @@ export const overRanks =
   (ranks: number, how: Shared = {}) =>
   (g: Graph): Either<GraphError, Graph> => {
     if (ranks === 1) return right(g)
+    const slices = ranks / bandsOf(g)
     const [image] = g.values.filter(isFed)
     const batch = image?.shape[0] ?? 1
     const odd = [...sharesOf(g)].map((v) => g.values[v]!).find((v) => v.shape[0] !== batch)
     if (odd)
       return wrong(odd.name, `it has ${odd.shape[0]} images and '${image!.name}' ${batch}`, 'one batch for all that ranks share')
-    return batch % ranks === 0
+    return batch % slices === 0
       ? right(new Sharing(g, ranks, how).run())
-      : wrong(image!.name, `its batch of ${batch} cannot be shared by ${ranks} ranks`, `a multiple of ${ranks}`)
+      : wrong(image!.name, `its batch of ${batch} cannot be shared by ${slices} ranks`, `a multiple of ${slices}`)
   }
