@@ -27,10 +27,15 @@ export interface PageStays {
 /** Whether a stay lasts through its segment, from the first touch to the last, or ends when a call does not touch. */
 export type StayRule = 'segment' | 'run'
 
+/** How large parts are: so that they are not too many, or so that little is held that no tile touches. */
+export type Parts = 'usual' | 'fine'
+
 /** Pages of a band that move together: large enough for a link, small enough to follow a band of tiles. */
 export const PART_PAGES = 2
 /** Parts that bands, and small values, are cut into at the most: those of a value of 100 GiB are larger, or planning would take as long. */
 const MOST_PARTS = 1024
+/** Where every page counts, a part is no more than this share of what a tile touches, however many that makes. */
+const BAND_SHARE = 1 / 8
 const MOST_SMALL = 4096
 
 /** Bytes [lo, hi) of a cell from the first to the last element of a view. */
@@ -82,12 +87,35 @@ const tiledStorages = (segments: readonly Segment[], calls: readonly Call[], at:
   return new Set([...out].filter((s) => mayMove(at.kinds[s]!)))
 }
 
-const partsOf = (at: Placement, tiled: ReadonlySet<number>): readonly Starts[] =>
+/** Pages of the bands that loops touch of storages that move: of each loop the largest, of these the smallest. */
+const bandPages = (
+  graph: Graph,
+  calls: readonly Call[],
+  at: Placement,
+  tiled: ReadonlySet<number>,
+): ReadonlyMap<number, number> => {
+  const byLoop = new Map<number, Map<number, number>>()
+  const look = (segment: number, v: View): void => {
+    const { storage } = at.places[v.cell]!
+    if (!tiled.has(storage)) return
+    const [lo, hi] = bytesTouched(v, graph.values[v.value]!.shape, graph.values[v.value]!.dtype)
+    const loops = byLoop.get(storage) ?? new Map<number, number>()
+    loops.set(segment, Math.max(loops.get(segment) ?? 0, hi - lo))
+    byLoop.set(storage, loops)
+  }
+  for (const { segment, ins, outs } of calls) for (const v of [...ins, ...outs]) look(segment, v)
+  return new Map([...byLoop].map(([s, loops]) => [s, pagesFor(Math.min(...loops.values()))]))
+}
+
+const NO_BANDS: ReadonlyMap<number, number> = new Map()
+
+const partsOf = (at: Placement, tiled: ReadonlySet<number>, bands: ReadonlyMap<number, number>): readonly Starts[] =>
   at.storages.map((s) => {
     const pages = Math.max(1, pagesFor(s.bytes))
     const kind = at.kinds[s.id]!
     const seams = kind === 'value' ? s.cells.flatMap((c) => seamOf(at.places[c]!.offset)) : []
-    const most = (least: number, parts: number): number => Math.max(least, Math.ceil(pages / parts))
+    const band = Math.floor((bands.get(s.id) ?? Infinity) * BAND_SHARE)
+    const most = (least: number, parts: number): number => Math.max(least, Math.min(band, Math.ceil(pages / parts)))
     return cutAt(pages, seams, kind === 'small' ? most(1, MOST_SMALL) : tiled.has(s.id) ? most(PART_PAGES, MOST_PARTS) : Infinity)
   })
 
@@ -100,8 +128,10 @@ export const touches = (
   calls: readonly Call[],
   at: Placement,
   rule: StayRule = 'segment',
+  cut: Parts = 'usual',
 ): readonly PageStays[] => {
-  const parts = partsOf(at, tiledStorages(segments, calls, at))
+  const tiled = tiledStorages(segments, calls, at)
+  const parts = partsOf(at, tiled, cut === 'fine' ? bandPages(graph, calls, at, tiled) : NO_BANDS)
   const stays: { segment: number; first: number; last: number; lastWrite: number }[][][] = parts.map((c) => c.map(() => []))
   /** From call p to call `to`, where it goes on beside others. */
   const touch = (

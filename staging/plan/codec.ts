@@ -21,7 +21,7 @@ const refused = (at: string, reason: string): Either<PlanFormat, never> => left(
 
 export const PLAN_FORMAT = 'spillway-plan'
 /** Of the file and of how segments unroll (expand.ts): pages are held from one call to another, and calls are counted. */
-export const PLAN_VERSION = 5
+export const PLAN_VERSION = 6
 
 // ---------------------------------------------------------------- writing
 

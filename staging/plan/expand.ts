@@ -6,7 +6,7 @@
 // lie, and need neither copy. An accumulated value is zeroed band by band, just before the first tile that adds to a band, so
 // that the bands of a large value need not all be there at once.
 import { ALIGN_BYTES, alignUp } from '../core/bytes'
-import { type Box, elementsOf, extentOf, fullBox, type Range, sameBox, shapeOf } from '../core/box'
+import { type Box, elementsOf, extentOf, fullBox, type Range, sameBox, sameRange, shapeOf } from '../core/box'
 import { onceForPair } from '../core/remember'
 import { isBf16 } from '../graph/check'
 import { type Graph, type Op, valueBytes, dtypeBytes, isFed, isPersistent, isResult, type ValueId } from '../graph/graph'
@@ -413,8 +413,8 @@ class TiledSegment {
     if (t.W > 0) return
     const full = this.x.fullOf(k.value)
     const rows = k.slices.H
-    const reduced = (a: readonly Range[]): boolean => a.length > 1 && a[0]![0] === a[1]![0]
-    if (reduced(rows)) {
+    // The halos of small tiles all begin at the border: what is summed over all tiles is one range throughout.
+    if (rows.length > 1 && rows.every((r) => sameRange(r, rows[0]!))) {
       if (t.H === 0) fill(view([k.slices.B[t.B]!, full[1], full[2], full[3]]))
       return
     }

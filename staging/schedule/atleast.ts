@@ -9,7 +9,7 @@ import { dtypeBytes, type Graph, isFed, isPersistent, isResult, type ValueId, va
 import { inSeconds, type Machine, outSeconds } from '../graph/machine'
 import { type Persistents, SMALL_BYTES, TINY_BYTES } from '../memory/place'
 import { tileScratch } from '../plan/expand'
-import { type Segment, type Slices, tilesOf } from '../plan/plan'
+import { type Grid, type Segment, type Slices, tilesOf } from '../plan/plan'
 import type { CallShapes } from '../ops/op'
 import { opDef } from '../ops/registry'
 import type { OpCost } from '../tile/footprint'
@@ -59,6 +59,9 @@ const mostOf = (held: Iterable<Held>, steps: number): number => {
   return most
 }
 
+/** Bands come and go in parts, which reach over what is touched. */
+const BAND = 9 / 8
+
 const largest = (ranges: Slices['B']): number => ranges.reduce((n, [from, to]) => Math.max(n, to - from), 0)
 
 class Measuring {
@@ -102,8 +105,9 @@ class Measuring {
     return whole < SMALL_BYTES || bytes === whole ? pagesIn(bytes) : pagesFor(bytes)
   }
 
-  pages(s: Segment): number {
-    return tilesOf(s.grid) > 1 ? this.loopPages(s) : pagesFor(this.wholeBytes(s))
+  /** `tiles`: of a loop of which one tile stands for all. */
+  pages(s: Segment, tiles = tilesOf(s.grid)): number {
+    return tiles > 1 ? this.loopPages(s, tiles) : pagesFor(this.wholeBytes(s))
   }
 
   /** Whole values, each from the first touch to the last; one that takes over another's bytes is the same. */
@@ -129,7 +133,45 @@ class Measuring {
     return mostOf([...new Set(held.values()), ...scratch], s.body.length)
   }
 
-  private loopPages(s: Segment): number {
+  /**
+   * What a loop is expected to hold, of which one tile stands for all: bands of whole values as wide as the image, which tiles side by side
+   * share, each a little larger than what is touched of it, and what two rows of tiles share throughout.
+   */
+  likelyPages(s: Segment, { B, H, W }: Grid): number {
+    const made = new Set(s.body.flatMap((step) => this.graph.ops[step.op]!.outs))
+    const kept = new Map(s.keeps.map((k) => [k.value, k]))
+    const bands = new Map<ValueId, { pages: number; always: number; first: number; last: number }>()
+    const look = (v: ValueId, slices: Slices | null, k: number): void => {
+      const value = this.graph.values[v]!
+      if (!slices || !this.comes(v) || valueBytes(value) < SMALL_BYTES) return
+      const row = (valueBytes(value) / (value.shape[0] ?? 1) / (value.shape[2] ?? 1)) * largest(slices.B)
+      const rows = largest(slices.H)
+      const pages = pagesFor(BAND * row * rows) + 1
+      const always = W > 1 ? pages : pagesIn(row * Math.max(0, rows - Math.ceil((value.shape[2] ?? 1) / H)))
+      const known = bands.get(v)
+      if (!known) bands.set(v, { pages, always, first: k, last: k })
+      else {
+        known.pages = Math.max(known.pages, pages)
+        known.always = Math.max(known.always, always)
+        known.last = k
+      }
+    }
+    s.body.forEach((step, k) => {
+      const op = this.graph.ops[step.op]!
+      op.ins.forEach((v, i) => !made.has(v) && look(v, step.slices![i]!, k))
+      op.outs.forEach((v, i) => {
+        if (!kept.has(v)) return
+        // What is added to is zeroed first.
+        if (kept.get(v)!.merge) look(v, step.slices![op.ins.length + i]!, 0)
+        look(v, step.slices![op.ins.length + i]!, k)
+      })
+    })
+    const inside = this.loopPages({ ...s, keeps: s.keeps.filter((k) => !k.slices) }, B * H * W, () => false)
+    const passing = [...bands.values()].map(({ pages, always, first, last }): Held => ({ bytes: pages - always, first, last }))
+    return inside + mostOf(passing, s.body.length) + [...bands.values()].reduce((n, b) => n + b.always, 0)
+  }
+
+  private loopPages(s: Segment, tiles: number, counts: (v: ValueId) => boolean = () => true): number {
     const written = new Set(s.keeps.flatMap((k) => (k.merge ? [] : [k.value])))
     const summed = s.keeps.filter((k) => k.merge && !k.slices).map((k) => k.value)
     const here = new Map<ValueId, Held>()
@@ -146,7 +188,7 @@ class Measuring {
         const h = here.get(v)
         if (h) h.last = k
         else if (this.hasHome(v)) always.add(v)
-        else if (this.comes(v) && !written.has(v) && op.ins.indexOf(v) === i) {
+        else if (counts(v) && this.comes(v) && !written.has(v) && op.ins.indexOf(v) === i) {
           const pages = this.partPages(v, slices![i]!)
           whole = Math.max(whole, pages)
           if (!opDef(op.kind).dense) together += pages
@@ -164,7 +206,7 @@ class Measuring {
     })
     const throughout = [...always].reduce((n, v) => n + valueBytes(this.graph.values[v]!), 0)
     // In the tiles between the first and the last all that every tile reads is there.
-    const beside = tilesOf(s.grid) > 2 ? pagesIn(throughout) + whole : Math.max(pagesIn(throughout), whole)
+    const beside = tiles > 2 ? pagesIn(throughout) + whole : Math.max(pagesIn(throughout), whole)
     return pagesFor(mostOf([...new Set(here.values()), ...scratch], s.body.length)) + beside
   }
 }
@@ -197,6 +239,27 @@ const crossingBytes = (graph: Graph, segments: readonly Segment[]): readonly num
     out[s] = bytes * READ_SHARE
   }
   return out
+}
+
+export interface TilePages {
+  /** Without which it cannot run. */
+  readonly least: number
+  /** Which it is expected to hold. */
+  readonly likely: number
+}
+
+/** What a segment takes, or a loop over a grid of which one tile stands for all, with what is always there. */
+export const pagesOfTiles = (
+  graph: Graph,
+  machine: Machine,
+  persistents: Persistents,
+): ((s: Segment, grid: Grid) => TilePages) => {
+  const measuring = new Measuring(graph, machine, persistents)
+  const always = measuring.alwaysPages
+  return (s, grid) => {
+    const least = always + measuring.pages(s, tilesOf(grid))
+    return { least, likely: tilesOf(grid) > 1 ? always + measuring.likelyPages(s, grid) : least }
+  }
 }
 
 /** Of a step of which as much leaves as the budget demands. */

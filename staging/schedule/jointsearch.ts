@@ -17,10 +17,10 @@ import { type Joint, jointOf, jointSegments, type Limits, thereFor } from './joi
 import type { Segment } from '../plan/plan'
 import { forwardOps } from '../tile/segments'
 import { type Persistents, SMALL_BYTES } from '../memory/place'
+import { type FineTiles, fineTiles } from './finetiles'
 import { inCoreLayout } from './incore'
 import { layOut } from './layout'
 import { onceFor } from './remember'
-import { callsIn, FINEST_CALLS } from './tiled'
 
 // ---------------------------------------------------------------- the order in which values go
 
@@ -318,24 +318,42 @@ function* smallTiles(graph: Graph, machine: Machine): Generator<Candidate, void,
     }
 }
 
-/** Parts for which tiles are listed where nothing of any strategy fits. */
-const FINEST = [1 / 1024, 1 / 4096, 1 / 16384]
+/** Where nothing of any strategy fits: from all pages down, tiles that take this part of what the ones before them took. */
+const FINER = Math.SQRT1_2
+/** So many calls at the most: the work of planning, of which a smallest budget seldom takes a third. */
+const FINEST_CALLS = 300_000
 
 function* finestTiles(graph: Graph, machine: Machine): Generator<Candidate, void, boolean> {
-  const { values, keptBytes, joint } = orderOf(graph, machine)
+  const order = orderOf(graph, machine)
   const persistents: Persistents = persistentBytes(graph).large > 0 ? 'home' : 'resident'
-  for (const part of FINEST) {
-    const limit = part * keptBytes[0]!
-    for (const gone of [0, values.length]) {
-      const limits: Limits = { forward: limit, backward: limit, cut: true }
-      const segments = jointSegments(joint, new Set(values.slice(0, gone)), limits)
-      if (!isLeft(segments) && callsIn(segments.right) <= FINEST_CALLS)
-        yield candidateOf(graph, machine, { gone, persistents, ...limits })
+  const estimate = estimates(order, 0, machine.link)
+  for (const gone of new Set([0, estimate.indexOf(Math.min(...estimate))])) {
+    const out = new Set(order.values.slice(0, gone))
+    const whole = certain('whole values are always legal')(jointSegments(order.joint, out, { ...UNLIMITED, cut: true }))
+    const tiles = fineTiles(graph, machine, whole, persistents)
+    if (!tiles) continue
+    let before = Infinity
+    for (let pages = tiles(Infinity).pages.likely * FINER; ; pages *= FINER) {
+      const finer = tiles(Math.floor(pages))
+      if (finer.pages.likely >= before || finer.calls > FINEST_CALLS) break
+      before = finer.pages.likely
+      yield fineCandidate(graph, machine, finer, persistents)
     }
   }
 }
 
-/** Nothing made again, with all that leaves moved; or all made again. */
+/** Its segments are known when it is laid out: they have as many slices as an image has rows. */
+const fineCandidate = (graph: Graph, machine: Machine, tiles: FineTiles, persistents: Persistents): Deferred => {
+  const make = (): Candidate => {
+    const segments = certain('grids were looked at')(tiles.segments())
+    return swappingOnDemand(
+      cutForLink(layOut(graph, segments, machine, { packing: 'rows', persistents, parts: 'fine' }), machine.link),
+    )
+  }
+  return deferred(0, make, { atLeast: () => ({ pages: tiles.pages.least, seconds: () => 0 }) })
+}
+
+/** Nothing made again, with all that leaves moved; or as much as if nothing fitted. */
 export const jointFinest: Planner = (graph, machine) => right(finestTiles(graph, machine))
 
 /** Small tiles, with as much made again as if nothing fitted; and, last, with what is large of parameters and state at home. */

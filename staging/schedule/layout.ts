@@ -4,7 +4,7 @@ import { pagesIn } from '../core/bytes'
 import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
 import { type Packing, type Persistents, place, type Placement } from '../memory/place'
-import { type StayRule, touches } from '../memory/touches'
+import { type Parts, type StayRule, touches } from '../memory/touches'
 import { expand } from '../plan/expand'
 import { pagesLabel } from '../plan/naming'
 import type { Segment, Unrolled } from '../plan/plan'
@@ -21,16 +21,17 @@ interface Placing {
   readonly rule?: StayRule
   readonly packing?: Packing
   readonly persistents?: Persistents
+  readonly parts?: Parts
 }
 
 const placed = (
   graph: Graph,
   segments: readonly Segment[],
   { cells, calls }: Unrolled,
-  { rule, packing, persistents }: Placing,
+  { rule, packing, persistents, parts }: Placing,
 ): Layout => {
   const placement = place(cells, calls, packing, persistents)
-  const planned = touches(graph, segments, calls, placement, rule).map(({ storage, from, to, stays }): PlannedStays => {
+  const planned = touches(graph, segments, calls, placement, rule, parts).map(({ storage, from, to, stays }): PlannedStays => {
     const swapped = new Array<boolean>(stays.length - 1).fill(false)
     return { storage, from, to, stays, kind: placement.kinds[storage]!, swapped }
   })

@@ -300,8 +300,7 @@ const searched = (graph: Graph, o: CompileOptions): Either<StageError, UnpagedPl
     if (found.best?.plan.strategy === 'in-core') break
   }
   // More calls take less memory, and do not move less.
-  const finest = o.strategy !== 'auto' || o.method ? [o.strategy] : trains(graph) ? ['tiled', 'auto'] : ['tiled']
-  if (!found.best && !found.lack) for (const name of finest) found.finest(name)
+  if (!found.best && !found.lack) found.finest(trains(graph) || o.strategy !== 'auto' ? o.strategy : 'tiled')
   if (found.best) return right(found.best.plan)
   return left(found.lack ? tooLittle(found.lack, o) : infeasible(found.least, o))
 }

@@ -22,8 +22,8 @@ const usualTiles = (graph: Graph): number => (trains(graph) ? 512 : 2048)
 
 /** Where nothing fits: limits that are halved so often, and calls that a plan may have. */
 const FINEST_SIZES = 18
-export const FINEST_CALLS = 120_000
-export const callsIn = (segments: readonly Pick<Segment, 'grid' | 'body'>[]): number =>
+const FINEST_CALLS = 120_000
+const callsIn = (segments: readonly Pick<Segment, 'grid' | 'body'>[]): number =>
   segments.reduce((n, s) => n + tilesOf(s.grid) * s.body.length, 0)
 
 export interface TiledOptions {

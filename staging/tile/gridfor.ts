@@ -29,6 +29,10 @@ const workBytes = (graph: Graph, costs: readonly OpCost[], ops: readonly OpId[],
   return bytesIn(graph, reads) + bytesIn(graph, leaves) + between.peakBytes
 }
 
+/** Whether ops that run together can be sliced so. */
+export const isLegalGrid = (graph: Graph, ops: readonly OpId[], live: RunLiveness, grid: Grid): boolean =>
+  isRight(sliceRun(graph, ops, grid, live.leaves))
+
 /** Along the batch first, where nothing overlaps, then bands of rows; as small as they can be where that is not enough. */
 export const gridFor = (
   graph: Graph,
@@ -45,7 +49,7 @@ export const gridFor = (
   const B = Math.min(most.B, tiles)
   for (let H = Math.min(most.H, Math.ceil(tiles / B)); H > 1; H >>= 1) {
     const grid = { B, H, W: 1 }
-    if (isRight(sliceRun(graph, ops, grid, live.leaves))) return grid
+    if (isLegalGrid(graph, ops, live, grid)) return grid
   }
   return { B, H: 1, W: 1 }
 }

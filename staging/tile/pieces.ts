@@ -38,8 +38,9 @@ export const mostTiles = (graph: Graph, run: Pick<FtRun, 'dims'>, ops: readonly 
       if (o.def.role !== 'data') continue
       const [b, , h, w] = graph.values[o.value]!.shape as [number, number, number, number]
       most.B = Math.min(most.B, b)
-      if (o.access?.H.tag !== 'reduce') most.H = Math.min(most.H, h)
-      if (o.access?.W.tag !== 'reduce') most.W = Math.min(most.W, w)
+      // Statistics of an image, and a pooled row, are read or summed whole by every tile.
+      if (o.access?.H.tag !== 'reduce' && h > 1) most.H = Math.min(most.H, h)
+      if (o.access?.W.tag !== 'reduce' && w > 1) most.W = Math.min(most.W, w)
     }
   }
   const along = (d: 'B' | 'H' | 'W'): number =>

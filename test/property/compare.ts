@@ -28,7 +28,7 @@ export const machine = (name: string): Machine => {
 const machines = { ref: machine('ref'), cpu: machine('cpu') }
 
 /** What one step leaves behind: each parameter's gradient, each running statistic, the loss. */
-const stepOn = async (
+export const stepOn = async (
   device: DeviceName,
   plan: Plan,
 ): Promise<{ readonly loss: number; readonly tensors: ReadonlyMap<string, ArrayLike<number>> }> => {
@@ -67,7 +67,7 @@ const whole = (graph: Graph, m: Machine): Plan | undefined =>
  * The largest difference, in units of what is allowed; NaN counts as infinite. Where a network is ill-conditioned (a norm of
  * values that hardly vary) single precision is off by itself: there tiles may be off by some times as much.
  */
-const worstOf = (
+export const worstOf = (
   a: Outcome,
   b: Outcome,
   tolerance: number,

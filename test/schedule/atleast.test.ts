@@ -7,7 +7,7 @@ import { bytesOf } from '../../staging/core/bytes'
 import type { Graph } from '../../staging/graph/graph'
 import type { Candidate, Planner } from '../../staging/schedule/candidate'
 import { checkpointSqrt } from '../../staging/schedule/checkpoint'
-import { jointSmall } from '../../staging/schedule/jointsearch'
+import { jointFinest, jointSmall } from '../../staging/schedule/jointsearch'
 import { scheduled } from '../../staging/schedule/search'
 import { tiled } from '../../staging/schedule/tiled'
 import { machines } from '../../staging/sim/machines'
@@ -32,7 +32,7 @@ const NETWORKS = [
 test('bounds lie below the pages and the seconds of what is laid out', () => {
   for (const [name, input] of NETWORKS) {
     const graph = trainingGraph(name, input)
-    for (const planner of [tiled(), jointSmall, checkpointSqrt()])
+    for (const planner of [tiled(), jointSmall, jointFinest, checkpointSqrt()])
       for (const c of listOf(planner, graph, 3)) {
         const { pages, seconds } = c.atLeast!
         assert.ok(pages <= c.least, `${name}: at least ${pages} pages, but ${c.least} are enough`)

@@ -5,8 +5,20 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { conv2d, model, relu, seq } from '../../dsl'
 import { type Staged, tryStage } from '../../src/stage/stage'
-import { bytesOf, PAGE_BYTES } from '../../staging/core/bytes'
-import { tilesOf } from '../../staging/plan/plan'
+import { compile, compileSegments } from '../../staging/compile'
+import { bytesOf, mib, PAGE_BYTES } from '../../staging/core/bytes'
+import { certain } from '../../staging/core/certain'
+import type { Graph } from '../../staging/graph/graph'
+import { tilesOf, UNTILED } from '../../staging/plan/plan'
+import { opCosts } from '../../staging/schedule/chain'
+import { fineTiles } from '../../staging/schedule/finetiles'
+import { jointOf, jointSegments } from '../../staging/schedule/joint'
+import { jointFinest } from '../../staging/schedule/jointsearch'
+import { machines } from '../../staging/sim/machines'
+import { segmentsOf } from '../../staging/tile/segments'
+import { Sketch } from '../graph/sketch'
+import { machine, stepOn, worstOf } from '../property/compare'
+import { trained } from '../tile/trained'
 
 const large = model([1, 3, 8192, 8192], seq(conv2d('a', 192, 3), relu(), conv2d('b', 1, 3)))
 const staged = (budget: number, strategy: 'tiled' | 'auto') => tryStage(large, { machine: 'v100-pcie-16g', strategy, budget })
@@ -23,5 +35,57 @@ for (const strategy of STRATEGIES)
     assert.ok(most(plan.right) > 512, `${most(plan.right)} tiles`)
     assert.is(bytesOf(plan.right.plan.peakPages), smallestBytes)
   })
+
+/** Two norms at 384x384: values of 9 MiB, which do not fit a budget of a few pages even one by one. */
+const twoNorms = (): Graph => {
+  const s = new Sketch([1, 3, 384, 384])
+  const first = s.relu(s.norm(s.conv(s.image, 'c1', 16, 3, undefined, false), 'n1'), 'r1')
+  const second = s.relu(s.norm(s.conv(first, 'c2', 16, 3, undefined, false), 'n2'), 'r2')
+  return trained(s, s.conv(second, 'c3', 2, 3))
+}
+
+test('tiles for fewer and fewer pages: what they take falls, and what they compute is what whole values do', async () => {
+  const graph = twoNorms()
+  const on = machine('cpu')
+  const whole = certain('it is legal')(
+    segmentsOf(graph, [{ phase: 'forward', group: 0, grid: UNTILED, ops: graph.ops.map((o) => o.id) }]),
+  )
+  const o = { strategy: 'auto', machine: on, method: { planner: jointFinest } }
+  const refused = compile(graph, { ...o, budgetBytes: PAGE_BYTES })
+  if (!isLeft(refused) || refused.left.tag !== 'BudgetInfeasible') throw new Error('a page was enough')
+  const { smallestBytes } = refused.left
+  const fine = certain('the smallest works')(compile(graph, { ...o, budgetBytes: smallestBytes }))
+  assert.is(bytesOf(fine.peakPages), smallestBytes)
+  assert.ok(fine.peakPages <= 16, `${fine.peakPages} pages`)
+  assert.ok(fine.segments.filter((s) => tilesOf(s.grid) > 1).length > 2, 'loops over many tiles')
+  const plain = certain('there is room')(
+    compileSegments(graph, whole, { strategy: 'by hand', machine: on, budgetBytes: mib(256) }),
+  )
+  const { worst, name } = worstOf(await stepOn('cpu', plain), await stepOn('cpu', fine), 1e-4, () => 0)
+  assert.ok(worst <= 1, `${name}: ${worst} times what is allowed`)
+})
+
+test('loops of which no tile takes so few pages become two', () => {
+  const graph = twoNorms()
+  const on = machines['v100-pcie-16g']!
+  const whole = certain('it is legal')(
+    segmentsOf(graph, [{ phase: 'forward', group: 0, grid: UNTILED, ops: graph.ops.map((o) => o.id) }]),
+  )
+  const joint = jointOf(graph, opCosts(graph, on))
+  const tiles = fineTiles(
+    graph,
+    on,
+    certain('it is legal')(jointSegments(joint, new Set(), { forward: Infinity, backward: Infinity })),
+    'resident',
+  )!
+  assert.is(fineTiles(graph, on, whole, 'resident'), null, 'one loop over a whole step is none')
+  const counts = [16, 8, 1].map((pages) => {
+    const { pages: takes, calls, segments } = tiles(pages)
+    assert.ok(takes.least <= takes.likely)
+    return { likely: takes.likely, calls, segments: certain('grids were looked at')(segments()).length }
+  })
+  assert.ok(counts[0]!.likely <= 16 && counts[1]!.likely <= 8, JSON.stringify(counts))
+  assert.ok(counts[1]!.calls > counts[0]!.calls && counts[2]!.segments > counts[0]!.segments, JSON.stringify(counts))
+})
 
 test.run()

@@ -1,0 +1,221 @@
+// Tiles for a number of pages: of each segment the grid of fewest tiles of which one holds no more. In: segments of a step, each to run
+// whole or in a loop. Out: the pages that a tile of any grid holds at least, and the step in tiles that hold no more than so many.
+// What a tile reads and makes is a piece and its halo: four tiles tell the halo, and with it what a tile of any other grid takes. Bands of
+// whole values are as wide as the image: only more rows of tiles make them smaller; what lives inside a tile is made smaller by columns, too.
+// Worked example, 64 rows: of four tiles an inner one reads [14, 34), so 4 rows of halo: one of 32 reads 6 rows.
+import { type Either, isRight } from 'fp-ts/Either'
+import { dimIndex, type Range } from '../core/box'
+import type { Graph, OpId, ValueId } from '../graph/graph'
+import type { Machine } from '../graph/machine'
+import type { Persistents } from '../memory/place'
+import { type Grid, type Segment, type Slices, type Step, tilesOf, UNTILED } from '../plan/plan'
+import { tileableDims } from '../tile/ft'
+import { isLegalGrid, reachOf } from '../tile/gridfor'
+import { liveness, type RunLiveness } from '../tile/liveness'
+import { mostTiles } from '../tile/pieces'
+import { type Run, segmentsOf } from '../tile/segments'
+import { TILED_DIMS, type TiledDim, type TileError } from '../tile/slices'
+import { pagesOfTiles, type TilePages } from './atleast'
+
+/** Tiles along each dimension from which halos are read off. */
+const TELLING = 4
+
+/** The grids that a segment may run on, and what a tile of one holds. */
+interface Loop {
+  readonly most: Grid
+  readonly body: number
+  readonly pages: (grid: Grid) => TilePages
+}
+
+const largest = (ranges: readonly Range[]): number => ranges.reduce((n, [from, to]) => Math.max(n, to - from), 0)
+
+/** What one of so many tiles touches of an operand, where one of a few touches these; what every tile touches whole stays so. */
+const extentOf = (few: readonly Range[], extent: number, tiles: number): number => {
+  const most = largest(few)
+  if (few.length === 1 || most === extent) return tiles === 1 ? extent : most
+  return Math.min(extent, Math.ceil(extent / tiles) + Math.max(0, most - Math.ceil(extent / few.length)))
+}
+
+/** A tile of a grid, for all of its tiles: the slices that it takes from somewhere inside the image. */
+const tileOn = (graph: Graph, { body, ...s }: Segment, grid: Grid): Segment => {
+  const sliced = (v: ValueId, few: Slices | null): Slices | null => {
+    if (!few) return null
+    const along = (d: TiledDim): readonly Range[] => {
+      const extent = extentOf(few[d], graph.values[v]!.shape[dimIndex[d]] ?? 1, grid[d])
+      const from = Math.min(few[d][few[d].length >> 1]![0], (graph.values[v]!.shape[dimIndex[d]] ?? 1) - extent)
+      return [[from, from + extent]]
+    }
+    return { B: along('B'), H: along('H'), W: along('W') }
+  }
+  const one = (step: Step): Step => {
+    const op = graph.ops[step.op]!
+    return { ...step, slices: [...op.ins, ...op.outs].map((v, i) => sliced(v, step.slices![i]!)) }
+  }
+  return { ...s, grid: UNTILED, body: body.map(one) }
+}
+
+/** The first of these grids that is legal for a run. */
+const firstLegal = (graph: Graph, ops: readonly OpId[], live: RunLiveness, grids: readonly Grid[]): Grid =>
+  grids.find((g) => tilesOf(g) > 1 && isLegalGrid(graph, ops, live, g)) ?? UNTILED
+
+/** From the wanted grid to coarser ones. */
+const coarser = ({ B, H, W }: Grid): readonly Grid[] => {
+  const out: Grid[] = []
+  for (let h = H; h >= 1; h = h === 1 ? 0 : h >> 1) for (let w = W; w >= 1; w = w === 1 ? 0 : w >> 1) out.push({ B, H: h, W: w })
+  return out
+}
+
+export interface FineTiles {
+  /** Of the segments in tiles of which none takes more than so many pages, or as few as it can. */
+  readonly pages: TilePages
+  readonly calls: number
+  readonly segments: () => Either<TileError, readonly Segment[]>
+}
+
+/** Segments, whole and in a few tiles, and the loops that they can be. */
+interface Sized {
+  readonly runs: readonly Run[]
+  readonly live: readonly RunLiveness[]
+  readonly loops: readonly Loop[]
+}
+
+class Telling {
+  private readonly measured: (s: Segment, grid: Grid) => TilePages
+  private readonly legal = new Map<string, Grid>()
+
+  constructor(
+    private readonly graph: Graph,
+    machine: Machine,
+    persistents: Persistents,
+  ) {
+    this.measured = pagesOfTiles(graph, machine, persistents)
+  }
+
+  /** The most tiles of a run along each dimension. */
+  private most(ops: readonly OpId[]): Grid {
+    const list = ops.map((id) => this.graph.ops[id]!)
+    const dims = list.map((op) => tileableDims(this.graph, op)).reduce((a, b) => new Set([...b].filter((d) => a.has(d))))
+    return reachOf(dims) === 'image' ? mostTiles(this.graph, { dims }, list) : UNTILED
+  }
+
+  private few(ops: readonly OpId[], live: RunLiveness): Grid {
+    const key = ops.join()
+    const known = this.legal.get(key)
+    if (known && (tilesOf(known) === 1 || isLegalGrid(this.graph, ops, live, known))) return known
+    const { B, H, W } = this.most(ops)
+    const few = firstLegal(this.graph, ops, live, coarser({ B, H: Math.min(H, TELLING), W: Math.min(W, TELLING) }))
+    this.legal.set(key, few)
+    return few
+  }
+
+  of(bodies: readonly Pick<Run, 'phase' | 'ops'>[]): Sized | null {
+    const { graph, measured } = this
+    const runs = bodies.map(({ phase, ops }, group): Run => ({ phase, group, grid: UNTILED, ops }))
+    const live = liveness(
+      graph,
+      runs.map((r) => r.ops),
+    )
+    const few = runs.map((r, i) => this.few(r.ops, live[i]!))
+    const [whole, sized] = [segmentsOf(graph, runs), segmentsOf(graph, gridded(runs, few))]
+    if (!isRight(whole) || !isRight(sized) || sized.right.length !== runs.length) return null
+    const loops = sized.right.map((s, i): Loop => {
+      const known = new Map<string, TilePages>()
+      const pages = (grid: Grid): TilePages => {
+        const key = TILED_DIMS.map((d) => grid[d]).join()
+        const n = known.get(key) ?? measured(tilesOf(grid) > 1 ? tileOn(graph, s, grid) : whole.right[i]!, grid)
+        known.set(key, n)
+        return n
+      }
+      const most = this.most(runs[i]!.ops)
+      // Along what could not even be cut in a few, nothing is cut.
+      const along = (d: TiledDim): number => (few[i]![d] > 1 ? most[d] : 1)
+      return { most: { B: along('B'), H: along('H'), W: along('W') }, body: s.body.length, pages }
+    })
+    return { runs, live, loops }
+  }
+
+  on({ runs, live }: Sized, grids: readonly Grid[]): Either<TileError, readonly Segment[]> {
+    const { graph } = this
+    return segmentsOf(
+      graph,
+      gridded(
+        runs,
+        grids.map((g, i) => (tilesOf(g) > 1 ? firstLegal(graph, runs[i]!.ops, live[i]!, coarser(g)) : g)),
+      ),
+    )
+  }
+}
+
+const gridded = (runs: readonly Run[], grids: readonly Grid[]): readonly Run[] => runs.map((r, i) => ({ ...r, grid: grids[i]! }))
+
+const halves = ({ phase, ops }: Run): readonly Pick<Run, 'phase' | 'ops'>[] => {
+  const middle = (ops.length + 1) >> 1
+  return [
+    { phase, ops: ops.slice(0, middle) },
+    { phase, ops: ops.slice(middle) },
+  ]
+}
+
+/**
+ * The tiles of a step for fewer and fewer pages, where anything of it can be tiled. A loop of which no tile takes so few becomes two, of
+ * half as many ops; what passes from the one to the other is then whole, and leaves.
+ */
+export const fineTiles = (
+  graph: Graph,
+  machine: Machine,
+  whole: readonly Segment[],
+  persistents: Persistents,
+): ((pages: number) => FineTiles) | null => {
+  const telling = new Telling(graph, machine, persistents)
+  let sized = telling.of(whole.map(({ phase, body }) => ({ phase, ops: body.map((step) => step.op) })))
+  if (!sized || sized.loops.every((l) => tilesOf(l.most) === 1)) return null
+  return (pages) => {
+    for (;;) {
+      const now: Sized = sized!
+      const grids = now.loops.map((l) => gridWithin(l, pages))
+      const isOver = (i: number): boolean => now.loops[i]!.pages(grids[i]!).likely > pages && tilesOf(now.loops[i]!.most) > 1
+      const split = now.runs.some((r, i) => r.ops.length > 1 && isOver(i))
+        ? telling.of(now.runs.flatMap((r, i) => (r.ops.length > 1 && isOver(i) ? halves(r) : [r])))
+        : null
+      if (split) sized = split
+      else
+        return {
+          pages: {
+            least: Math.max(...now.loops.map((l, i) => l.pages(grids[i]!).least)),
+            likely: Math.max(...now.loops.map((l, i) => l.pages(grids[i]!).likely)),
+          },
+          calls: now.loops.reduce((n, l, i) => n + tilesOf(grids[i]!) * l.body, 0),
+          segments: () => telling.on(now, grids),
+        }
+    }
+  }
+}
+
+/** The fewest rows of tiles that hold no more than so many pages; as many as there can be where none do. */
+const rowsWithin = ({ most, pages }: Loop, W: number, limit: number): number => {
+  let [lo, hi] = [1, most.H]
+  while (lo < hi) {
+    const middle = (lo + hi) >> 1
+    if (pages({ B: most.B, H: middle, W }).likely <= limit) hi = middle
+    else lo = middle + 1
+  }
+  return lo
+}
+
+/** Calls of one loop over which nothing fits any more. */
+const MOST_CALLS = 50_000
+
+const gridWithin = (loop: Loop, limit: number): Grid => {
+  if (loop.pages(UNTILED).likely <= limit) return UNTILED
+  let best = UNTILED
+  const fits = (g: Grid): boolean => loop.pages(g).likely <= limit
+  for (let W = 1; W <= loop.most.W; W *= 2) {
+    const grid = { B: loop.most.B, H: rowsWithin(loop, W, limit), W }
+    if (tilesOf(grid) * loop.body > MOST_CALLS) continue
+    const isBetter = fits(grid)
+      ? !fits(best) || tilesOf(grid) < tilesOf(best)
+      : !fits(best) && loop.pages(grid).likely < loop.pages(best).likely
+    if (isBetter) best = grid
+  }
+  return best
+}
