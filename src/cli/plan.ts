@@ -4,11 +4,11 @@ import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { bytesOf } from '../../staging/core/bytes'
-import { encodePlan } from '../../staging/plan/codec'
 import type { Plan } from '../../staging/plan/plan'
 import { filePlace } from '../files/places'
 import { writeWholeText } from '../files/whole'
 import { elaboratedFor } from '../stage/identity'
+import { plansText } from '../stage/planfile'
 import { type ModelSource, moduleText } from '../stage/planmodule'
 import { leastSeconds } from '../stage/least'
 import { lacksOf } from '../stage/room'
@@ -62,12 +62,6 @@ const emits = ({ mode = 'train', emit, classes, ranks = 1 }: PlanOptions): Eithe
     : E.left(usage('--emit and --classes: a plan module imports its model: write one in a file, and plan that'))
 }
 
-/** The plan of one band is no use without those of the others. */
-const saves = ({ save, bands = 1 }: PlanOptions): Either<SpillwayError, void> =>
-  save !== undefined && bands > 1
-    ? E.left(usage('--save and --bands: each band has a plan of its own: train plans them anew'))
-    : E.right(undefined)
-
 const bandsText = (family: readonly Plan[]): string =>
   `note: the bands hold ${family.map((plan) => showSize(bytesOf(plan.peakPages))).join(', ')}`
 
@@ -78,7 +72,6 @@ export const planModel = async (model: string, o: PlanOptions, out: Output): Pro
       [filePlace('plan', o.save), filePlace('report', o.report), filePlace('trace', o.trace), filePlace('plan module', o.emit)],
       E.sequenceArray,
       E.flatMap(() => emits(o)),
-      E.flatMap(() => saves(o)),
       E.flatMap(() => stageNamed(model, { measure: 'first', ...o })),
     ),
     E.bind('emitted', ({ named, staged: { plan } }) =>
@@ -94,7 +87,7 @@ export const planModel = async (model: string, o: PlanOptions, out: Output): Pro
       const staging = { ...staged.staging, leastSeconds: least?.(plan.graph, staged.machine, plan.budgetBytes) }
       return pipe(
         E.traverseArray(write)([
-          ['plan', o.save, () => encodePlan(plan)],
+          ['plan', o.save, () => plansText(staged.family ?? [plan])],
           ['report', o.report, () => reportHtml(plan, timeline, staging)],
           ['trace', o.trace, () => traceJson(plan, timeline)],
           ['plan module', o.emit, emitted],

@@ -6,14 +6,13 @@ import { pipe } from 'fp-ts/function'
 import type { Graph } from '../../staging/graph/graph'
 import { asOne, ranksOf } from '../../staging/graph/ranks'
 import { updatesOf } from '../../staging/ops/updates'
-import { precisionOf } from '../../staging/plan/plan'
 import { type SpillwayError, usage } from '../errors/errors'
 import { belonging } from '../stage/identity'
 import type { MachineOptions } from '../machine/localmachine'
 import { machineNamed } from '../machine/machine'
-import { tryLoadPlan } from '../stage/planfile'
+import { tryLoadPlans } from '../stage/planfile'
 import { prepare, type Prepared, prepareEvaluation, preparePrediction } from '../stage/prepare'
-import { type StageAsked, describePlan, type Staged, stagedOverRanks, stagePrepared } from '../stage/stage'
+import { type StageAsked, describePlans, machineOptionsIn, type Staged, stagedOverRanks, stagePrepared } from '../stage/stage'
 import { modelNamed, type NamedModel } from './model'
 import { flagOf, type InputOptions, knownAllocator, overrideOf } from './options'
 import { lossOf, OWN_OPTIONS, type OwnOptions, optimizerOf, suggestingLoss } from './own'
@@ -60,27 +59,20 @@ const fromFile = (
   const given = DECIDED.filter((k) => o[k] !== undefined)
   if (given.length) return E.left(usage(`${given.map(flagOf).join(', ')} cannot be given with --plan: the plan has decided it`))
   return pipe(
-    tryLoadPlan(file),
-    E.bindTo('plan'),
+    tryLoadPlans(file),
+    E.map((plans) => ({ plans, plan: plans[0]! })),
     E.filterOrElseW(
       ({ plan }) => ranksOf(plan.graph) === (o.ranks ?? 1),
       ({ plan }) => usage(`the plan is for ${ranksOf(plan.graph)} ranks, and here are ${o.ranks ?? 1}`),
     ),
-    E.filterOrElseW(
-      ({ plan }) => plan.graph.bands === undefined,
-      ({ plan }) =>
-        usage(`the plan is that of one band of ${plan.graph.bands!.of}, and the others have their own: stage it again`),
-    ),
-    E.bind('machine', ({ plan }) =>
-      machineNamed(plan.machine, { ...o, precision: precisionOf(plan), norms: plan.graph.norms, shard: plan.graph.shard }),
-    ),
+    E.bind('machine', ({ plan }) => machineNamed(plan.machine, { ...o, ...machineOptionsIn({ plan }) })),
     E.bind('named', ({ plan }) => {
       const [batch, , height, width] = asOne(plan.graph).values.find((v) => v.role === 'input')!.shape
       return modelNamed(modelText, { ...overrideOf({ classes: o.classes }), batch, height, width })
     }),
     E.tap(({ named, plan, machine }) => belonging(named.model, plan, machine)),
     E.tap(({ plan }) => beforehand(plan.graph)),
-    E.map(({ named, plan, machine }) => ({ named, staged: describePlan(plan, machine) })),
+    E.map(({ named, plans, machine }) => ({ named, staged: describePlans(plans, machine) })),
   )
 }
 

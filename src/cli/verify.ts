@@ -4,7 +4,7 @@ import * as E from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { bytesOf } from '../../staging/core/bytes'
 import { usage } from '../errors/errors'
-import { tryLoadPlan } from '../stage/planfile'
+import { tryLoadPlans } from '../stage/planfile'
 import { showSize } from '../report/format'
 import { MODEL_FILES } from './model'
 import type { Done, Output } from './output'
@@ -16,12 +16,15 @@ export const verifyFile = (file: string, out: Output): Done =>
       () => !MODEL_FILES.includes(extname(file)),
       () => usage(`verify takes a plan file; for a model file: spillway check ${file}`),
     ),
-    E.flatMap(tryLoadPlan),
-    E.map(({ graph, strategy, machine, budgetBytes, peakPages, calls, segments }) => {
-      const peakBytes = bytesOf(peakPages)
+    E.flatMap(tryLoadPlans),
+    E.map((plans) => {
+      const { graph, strategy, machine, budgetBytes, calls, segments } = plans[0]!
+      const peakBytes = bytesOf(Math.max(...plans.map((p) => p.peakPages)))
+      const bands = plans.length > 1 ? { bands: plans.length } : {}
       return out.answer(
         {
           verified: true,
+          ...bands,
           model: graph.name,
           strategy,
           machine,
@@ -31,7 +34,7 @@ export const verifyFile = (file: string, out: Output): Done =>
           calls: calls.length,
         },
         `${file} holds: ${graph.name} with ${strategy} for ${machine}, peak ${showSize(peakBytes)} of ${showSize(budgetBytes)}, ` +
-          `${segments.length} segments, ${calls.length} calls`,
+          `${segments.length} segments, ${calls.length} calls${plans.length > 1 ? `, a plan for each of ${plans.length} bands` : ''}`,
       )
     }),
   )

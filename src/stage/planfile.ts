@@ -1,11 +1,14 @@
-// Plan files. In: a path. Out: a plan that was read and verified, or the words why it is refused; or the file, written whole.
+// Plan files. In: a path. Out: a plan that was read and verified, or the words why it is refused; or the file, written whole. Where ranks have
+// bands of rows, the plans of all bands stand behind one another in one file, a line each.
 // Invariant: nothing of a file is believed before the independent verifier has accepted it.
-import { type Either, flatMap, tap } from 'fp-ts/Either'
+import { type Either, filterOrElseW, flatMap, left, map, right, tap, traverseArray } from 'fp-ts/Either'
 import { flow, pipe } from 'fp-ts/function'
+import { ROW_EXCHANGES } from '../../staging/graph/bands'
+import { COLLECTIVES } from '../../staging/graph/ranks'
 import { decodePlan, encodePlan } from '../../staging/plan/codec'
 import type { Plan } from '../../staging/plan/plan'
 import { verify } from '../../staging/verify/verify'
-import type { SpillwayError } from '../errors/errors'
+import { type SpillwayError, usage } from '../errors/errors'
 import { orThrow } from '../errors/exceptions'
 import { readText, type Written, writeWholeText } from '../files/whole'
 
@@ -15,8 +18,52 @@ export const trySavePlan = (file: string, plan: Plan): Either<SpillwayError, Wri
 /** The text of a plan that nobody vouches for. */
 export const untrustedPlan = (text: string): Either<SpillwayError, Plan> => pipe(decodePlan(text), tap(verify))
 
+/** One for all ranks, or one for each of their bands. */
+export const plansText = (plans: readonly Plan[]): string => plans.map(encodePlan).join('')
+
+const misfit = (reason: string): SpillwayError => ({
+  tag: 'PlanFormat',
+  at: 'the plans of bands',
+  reason: `${reason}; stage again`,
+})
+
+/** Where its exchanges are: all ranks come by the same ones, in one order. */
+const meetings = ({ calls }: Plan): string =>
+  calls
+    .flatMap((c) => (COLLECTIVES.includes(c.kind) || ROW_EXCHANGES.includes(c.kind) ? [`${c.op} ${c.beside ? 1 : 0}`] : []))
+    .join()
+
+/** Each is that of its band, and all are of one step. */
+const together = (plans: readonly Plan[]): Either<SpillwayError, readonly Plan[]> => {
+  const [first] = plans
+  const of = first?.graph.bands?.of ?? 1
+  if (plans.length !== of) return left(misfit(`there are ${plans.length}, and they are of ${of} bands`))
+  const odd = plans.findIndex(
+    (p, at) => at > 0 && (p.graph.bands?.at !== at || p.graph.ranks !== first!.graph.ranks || meetings(p) !== meetings(first!)),
+  )
+  return odd < 0 && (first!.graph.bands?.at ?? 0) === 0
+    ? right(plans)
+    : left(misfit(`plan ${Math.max(0, odd)} is not that of band ${Math.max(0, odd)} of the same step`))
+}
+
+/** The texts of plans that stand behind one another. */
+export const untrustedPlans = (text: string): Either<SpillwayError, readonly Plan[]> =>
+  pipe(text.split(/(?<=\n)(?=\{)/), traverseArray(untrustedPlan), flatMap(together))
+
+/** The plans of a file: of all bands where ranks have bands of rows, else one. */
+export const tryLoadPlans = (file: string): Either<SpillwayError, readonly Plan[]> =>
+  pipe(readText('plan', file), flatMap(untrustedPlans))
+
 /** The plan of a file, read as untrusted and verified; or why it is refused. @example tryLoadPlan('plan.json') */
-export const tryLoadPlan = (file: string): Either<SpillwayError, Plan> => pipe(readText('plan', file), flatMap(untrustedPlan))
+export const tryLoadPlan = (file: string): Either<SpillwayError, Plan> =>
+  pipe(
+    tryLoadPlans(file),
+    filterOrElseW(
+      (plans) => plans.length === 1,
+      (plans) => usage(`${file} holds the plans of ${plans.length} bands, one for each: spillway train takes them with --plan`),
+    ),
+    map((plans) => plans[0]!),
+  )
 
 /** Writes a plan file, whole or not at all. @example savePlan('plan.json', plan.plan) */
 export const savePlan = (file: string, plan: Plan): void => void orThrow(trySavePlan(file, plan))

@@ -22,7 +22,7 @@ import { NORMS, SHARDS } from '../../staging/graph/machine'
 import { NETWORKS } from '../../staging/sim/networks'
 import { GROUP, UPDATES } from '../../staging/ops/updates'
 import { instructions } from '../../staging/plan/instructions'
-import type { Algorithms, Plan } from '../../staging/plan/plan'
+import { type Algorithms, type Plan, precisionOf } from '../../staging/plan/plan'
 import { simulate } from '../../staging/sim/simulate'
 import type { Timeline } from '../../staging/sim/timeline'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
@@ -160,6 +160,23 @@ export const describePlan = (chosen: Plan, machine: LocalMachine, allocator = 'p
   }
 }
 
+/** What a plan was made for beside its machine's name. */
+export const machineOptionsIn = ({ plan }: Pick<Staged, 'plan'>): MachineOptions => {
+  const { ranks, bands, norms, shard } = plan.graph
+  return { precision: precisionOf(plan), ranks, bands: bands?.of, band: bands?.at, norms, shard }
+}
+
+/** The same of one for each band, where there are several. */
+export const describePlans = (
+  plans: readonly Plan[],
+  machine: LocalMachine,
+  allocator = 'pages',
+  times = NOT_PLANNED,
+): Staged => ({
+  ...describePlan(plans[0]!, machine, allocator, times),
+  ...(plans.length > 1 ? { family: plans } : {}),
+})
+
 /** A budget too small for anything is the planner's to refuse: it names the smallest that works. */
 export const checkedBudget = (budget: number): Either<SpillwayError, number> =>
   Number.isSafeInteger(budget) && budget >= 0
@@ -184,11 +201,7 @@ const stagedWith = (planned: Planned, machine: LocalMachine, o: StageAsked): Eit
   const staged = pipe(
     checkedBudget(o.budget ?? machine.memoryBytes),
     E.chain((budgetBytes) => whilePlanning(() => planned({ strategy, budgetBytes, machine, algorithms }))),
-    E.chain((plans) =>
-      whilePlanning(() =>
-        right({ ...describePlan(plans[0]!, machine, allocator, times()), ...(plans.length > 1 ? { family: plans } : {}) }),
-      ),
-    ),
+    E.chain((plans) => whilePlanning(() => right(describePlans(plans, machine, allocator, times())))),
   )
   machine.saveProfile()
   return staged

@@ -9,7 +9,6 @@ import type { TaskEither } from 'fp-ts/TaskEither'
 import type { Trainable } from '../../dsl'
 import { ranksOf } from '../../staging/graph/ranks'
 import { encodePlan } from '../../staging/plan/codec'
-import { precisionOf } from '../../staging/plan/plan'
 import { tryLoadNative } from '../device/native'
 import { errorText, exitCode, type SpillwayError, usage } from '../errors/errors'
 import { deviceFailed } from '../errors/exceptions'
@@ -19,7 +18,7 @@ import { type Engine, engineFor } from '../ranks/engine'
 import { openMpi } from '../ranks/mpi'
 import { broadcast, type Rank, rankOf } from '../ranks/rank'
 import { untrustedPlan } from '../stage/planfile'
-import { describePlan, type Staged } from '../stage/stage'
+import { describePlan, machineOptionsIn, type Staged } from '../stage/stage'
 import type { Listener } from './events'
 import { followerTask } from './follower'
 import type { TrainOptions } from './options'
@@ -60,18 +59,7 @@ const heardPlan = (rank: Rank, o: MachineOptions): TaskEither<SpillwayError, Sta
         // One for all, or one for each band of rows.
         untrustedPlan(plans[rank.rank % plans.length]!),
         E.bindTo('plan'),
-        E.bind('machine', ({ plan }) =>
-          machineNamed(plan.machine, {
-            ...o,
-            threads,
-            ranks: rank.ranks,
-            bands: plan.graph.bands?.of,
-            band: rank.rank,
-            precision: precisionOf(plan),
-            norms: plan.graph.norms,
-            shard: plan.graph.shard,
-          }),
-        ),
+        E.bind('machine', ({ plan }) => machineNamed(plan.machine, { ...o, threads, ...machineOptionsIn({ plan }) })),
         E.map(({ plan, machine }) => ({ ...describePlan(plan, machine), rank })),
       ),
     ),
@@ -260,6 +248,10 @@ const engineOf = (staged: Staged, { engine }: TrainOptions): Either<SpillwayErro
         ),
     ),
     E.tap((found) => (found ? meets(staged.machine.device.name) : E.right(undefined))),
+    E.filterOrElse(
+      () => (staged.plan.graph.bands?.of ?? 1) === (staged.family?.length ?? 1),
+      () => usage(`the plan is that of one band of ${staged.plan.graph.bands!.of}, and the others have their own: stage it here`),
+    ),
   )
 }
 const ranksText = (n: number): string => (n === 1 ? 'one process' : `${n} ranks`)

@@ -34,13 +34,16 @@ import { errorText, SpillwayException, type SpillwayError } from '../../src/erro
 import type { LocalMachine } from '../../src/machine/localmachine'
 import { machineNamed } from '../../src/machine/machine'
 import { rankOf } from '../../src/ranks/rank'
+import { plansText, untrustedPlans } from '../../src/stage/planfile'
 import { prepare, type Prepared } from '../../src/stage/prepare'
-import { describePlan, type Staged, stagePrepared, type StageAsked } from '../../src/stage/stage'
+import { describePlan, describePlans, machineOptionsIn, type Staged, stagePrepared, type StageAsked } from '../../src/stage/stage'
 import { hearing } from '../../src/train/events'
 import { followerTask } from '../../src/train/follower'
 import type { TrainResult } from '../../src/train/result'
 import { sessionTask } from '../../src/train/session'
 import { ranksOf } from '../../staging/graph/ranks'
+import { encodePlan } from '../../staging/plan/codec'
+import type { Plan } from '../../staging/plan/plan'
 import type { Shard } from '../../staging/graph/machine'
 import { alongRows } from './cutrows'
 
@@ -177,6 +180,24 @@ test('updates shared out over a grid, and over bands alone', async () => {
   await same(c, { bands: 2, shares: 2, shard: 'gradients' }, ['in-core', 'swap:greedy'])
   await same(c, { bands: 2, shares: 2, shard: 'optimizer' }, ['in-core'])
   await same(c, { bands: 2, shard: 'gradients' }, ['in-core'])
+})
+
+test('the plans of all bands stand in one file; half of them, or others among them, are refused', async () => {
+  const c: Case = { net: classes(23, 17, 4), loss: crossEntropy }
+  const staged = stagedFor(c, { bands: 2, shares: 2 }, 'in-core')
+  const read = got(untrustedPlans(plansText(staged.family!)))
+  assert.equal(read.map(encodePlan), staged.family!.map(encodePlan))
+  const again = describePlans(read, got(machineNamed('cpu', { ...PLAIN, threads: 1, ...machineOptionsIn(staged) })))
+  assert.is((await together(again)).weightsSha256, (await together(staged)).weightsSha256)
+  const refused = (plans: readonly Plan[]): string => {
+    const e = untrustedPlans(plansText(plans))
+    return E.isLeft(e) ? errorText(e.left) : ''
+  }
+  const [first, second] = staged.family!
+  assert.match(refused([first!]), /there are 1, and they are of 2 bands/)
+  assert.match(refused([second!, first!]), /plan 1 is not that of band 1|plan 0 is not/)
+  const other = stagedFor(c, { bands: 2, shares: 4 }, 'in-core').family!
+  assert.match(refused([first!, other[1]!]), /plan 1 is not that of band 1 of the same step/)
 })
 
 /** At a rate at which the losses of later steps are those of other weights: they agree where gradients do. */
