@@ -25,6 +25,9 @@ interface Case {
   readonly strategy: StrategyName
   /** One of so many, each with an image. */
   readonly ranks?: number
+  /** Each has the first band of images that so many share, in place of an image. */
+  readonly bands?: number
+  readonly shard?: 'optimizer' | 'gradients'
   /** Fed as bytes, which the network makes numbers of. */
   readonly bytes?: true
 }
@@ -40,6 +43,9 @@ const CASES: readonly Case[] = [
   { model: 'resnet18', size: 64, strategy: 'auto' },
   // With exchanges in their turn, and beside computing.
   { model: 'resnet18', size: 64, strategy: 'checkpoint:sqrt', ranks: 2 },
+  // With parts of gradients and of weights; with rows of others.
+  { model: 'resnet18', size: 64, strategy: 'in-core', ranks: 2, shard: 'gradients' },
+  { model: 'resnet18', size: 64, strategy: 'swap:greedy', ranks: 4, bands: 2, shard: 'optimizer' },
   { model: 'resnet18', size: 64, strategy: 'in-core', bytes: true },
 ]
 
@@ -49,12 +55,17 @@ const orThrow = <A>(result: Either<StageError, A>, what: string): A => {
 }
 
 const alone = machines['v100-pcie-16g']!
-const machineOf = ({ ranks }: Case): Machine => (ranks === undefined ? alone : { ...alone, ranks })
+const machineOf = ({ ranks, bands, shard }: Case): Machine => ({
+  ...alone,
+  ...(ranks === undefined ? {} : { ranks }),
+  ...(bands === undefined ? {} : { bands: { at: 0, of: bands } }),
+  ...(shard === undefined ? {} : { shard }),
+})
 
 const stepOf = (one: Case): Graph => {
-  const { model: name, size, ranks = 1, bytes } = one
+  const { model: name, size, ranks = 1, bands = 1, bytes } = one
   const { build, loss } = zooEntry(name)!
-  const shape = [ranks, 3, size, size] as const
+  const shape = [ranks / bands, 3, size, size] as const
   const graph = pipe(
     build(shape),
     E.chain(
@@ -83,7 +94,9 @@ if (require.main === module) {
   const folder = process.argv[2] ?? path.join('build', 'tapes')
   mkdirSync(folder, { recursive: true })
   for (const one of CASES) {
-    const more = `${one.ranks === undefined ? '' : '-ranks'}${one.bytes ? '-bytes' : ''}`
+    const more = [one.ranks && 'ranks', one.bands && 'bands', one.shard, one.bytes && 'bytes']
+      .map((m) => (m ? `-${m}` : ''))
+      .join('')
     const file = path.join(folder, `${one.model}-${one.size}-${one.strategy.replace(':', '-')}${more}.tape`)
     const tape = tapeOf(one)
     writeFileSync(file, tape)

@@ -8,6 +8,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import {
   adam,
+  atInputSize,
   identity,
   avgPool,
   batchNorm,
@@ -166,6 +167,24 @@ test('2 and 4 bands of pixels: kept, computed again, swapped, cut further', asyn
   await same({ net: pixels(45, 37), loss: mse }, { bands: 2 }, ['in-core', 'checkpoint:sqrt', 'swap:greedy'])
   await same({ net: pixels(45, 37), loss: mse }, { bands: 4 }, ['in-core', 'auto'])
 })
+
+/** The mean of the whole image beside it, at every place: its gradient is a sum over all bands. */
+test('what every band computes whole, and spreads over its rows', () =>
+  same(
+    {
+      net: model(
+        [2, 3, 11, 7],
+        seq(
+          conv2d('c', 4, 3, { pad: 1 }),
+          atInputSize(globalAvgPool('p'), conv2d('d', 5, 1), batchNorm('n'), relu()),
+          conv2d('e', 2, 3),
+        ),
+      ) as unknown as Trainable,
+      loss: mse,
+    },
+    { bands: 2 },
+    ['in-core'],
+  ))
 
 test('a batch, a head that all ranks compute whole, labels', () =>
   same({ net: classes(23, 17), loss: crossEntropy }, { bands: 3 }, ['in-core']))

@@ -2,7 +2,8 @@
 // Several processes on MPI, through the command line: the bits of threads, checkpoints, ranks that are killed or asked to end. Where there is
 // no MPI it says so.
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'uvu'
@@ -267,6 +268,50 @@ twice()
       assert.equal(ranksOf(at), [])
       const rest = told(await among(2, ['--steps=40', `--checkpoint-dir=${at}`, '--resume'], undefined, mpi))
       assert.ok(rest.resumedFrom >= 2 && rest.resumedFrom < 40)
+      assert.is(rest.weightsSha256, whole.weightsSha256)
+    })
+
+  /** Which rank, and when, is drawn by the number of the kill: a run that goes on from there is killed again. */
+  if (process.env['SPILLWAY_FULL'])
+    test('100 kills of a random rank at random moments: all gone within seconds, and the same bits in the end', async () => {
+      const [steps, ranks] = [400, 4]
+      const whole = await byThreads(steps, ranks)
+      const at = join(root, 'kills')
+      const draw = (n: number): number => createHash('sha256').update(`kill ${n}`).digest().readUInt32LE(0) / 2 ** 32
+      const args = [`--steps=${steps}`, `--checkpoint-dir=${at}`, '--checkpoint-every=1']
+      let [kills, anew] = [0, true]
+      for (let run = 0; kills < 100; run++) {
+        let killed = 0
+        const end = await among(ranks, anew ? args : [...args, '--resume'], (err) => {
+          if (killed > 0 || !err.includes('step ')) return
+          killed = performance.now()
+          setTimeout(
+            () => {
+              const alive = ranksOf(at)
+              const one = alive[Math.floor(draw(run) * alive.length)]
+              killed = performance.now()
+              if (one !== undefined) process.kill(one, 'SIGKILL')
+            },
+            2000 * draw(run + 0.5),
+          )
+        }).catch((e: Error) => e)
+        const how = end instanceof Error ? end.message : `${end.code}: ${end.err}`
+        if (!(end instanceof Error) && end.code === 0) {
+          // It was over before: begin anew.
+          rmSync(at, { recursive: true })
+          anew = true
+          continue
+        }
+        kills++
+        anew = false
+        assert.ok(performance.now() - killed < 10_000, how)
+        assert.equal(ranksOf(at), [])
+        assert.equal(
+          readdirSync('/dev/shm').filter((f) => /spillway/.test(f)),
+          [],
+        )
+      }
+      const rest = told(await among(ranks, [...args, '--resume']))
       assert.is(rest.weightsSha256, whole.weightsSha256)
     })
 

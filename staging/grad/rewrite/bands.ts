@@ -165,7 +165,8 @@ class Cutting {
     const own = this.own(this.values[v]!)
     this.cuts[v] = own
     const wants = own ?? this.whole(v)
-    if (isExact(access) || sameCut(made, wants)) return { part: v }
+    // Where several make the same rows, each has a part of their sum.
+    if (isExact(access) || (sameCut(made, wants) && isPartition(made))) return { part: v }
     const part = this.add(v, 'part', made)
     const [, height] = this.whole(v)[0]!
     const isWhole = isPartition(made) && made[made.length - 1]![1] === height
