@@ -10,6 +10,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import * as E from 'fp-ts/Either'
 import { crossEntropy } from '../../dsl'
+import type { Shard } from '../../staging/graph/machine'
 import { COLLECTIVES } from '../../staging/graph/ranks'
 import { machineNamed } from '../../src/machine/machine'
 import { prepare } from '../../src/stage/prepare'
@@ -68,8 +69,8 @@ const told = ({ code, out, err }: End): Told => {
 }
 
 /** What a rank sends a step, of the graph alone: a sum of few numbers is cut as it comes, the first ranks have one more. */
-const formula = (ranks: number): number => {
-  const on = machineNamed('v100-nvlink-16g', { ranks })
+const formula = (ranks: number, shard?: Shard): number => {
+  const on = machineNamed('v100-nvlink-16g', { ranks, shard })
   const model = zooEntry('resnet20-cifar')!.build([8, 3, 16, 16], 'train', {})
   assert.ok(E.isRight(on) && E.isRight(model))
   const prepared = prepare(model.right, on.right, { loss: crossEntropy })
@@ -77,7 +78,11 @@ const formula = (ranks: number): number => {
   const { ops, values } = prepared.right.graph
   return ops.reduce((sent, { kind, ins }) => {
     if (!COLLECTIVES.includes(kind)) return sent
-    const n = ins.reduce((all, x) => all + values[x]!.shape.reduce((a, d) => a * d, 1), 0)
+    const sizes = ins.map((x) => values[x]!.shape.reduce((a, d) => a * d, 1))
+    const n = sizes.reduce((all, size) => all + size, 0)
+    // Of a gradient all parts but one's own; of a weight one's own to all others.
+    const parts = kind === 'sum_parts' ? sizes.reduce((all, size) => all + Math.ceil(size / ranks), 0) : sizes[1]!
+    if (kind === 'sum_parts' || kind === 'put_part') return sent + 4 * parts * (ranks - 1)
     const own = Math.min(n, Math.ceil(n / ranks))
     return sent + 4 * (kind !== 'all_moments' ? n - own + own * (ranks - 1) : n * (ranks - 1))
   }, 0)
@@ -213,16 +218,18 @@ twice()
       assert.equal(ranksOf(at), [])
     })
 
-  test('what MPI is given to send is 2(R-1)/R of the sums, and R-1 times the statistics, as it says itself', async () => {
+  test('what MPI is given to send is 2(R-1)/R of the sums, and R-1 times the statistics and parts, as it says itself', async () => {
     const counter = join(root, 'countmpi.so')
     const made = spawnSync('mpicxx', ['-shared', '-fPIC', '-O1', join(__dirname, 'countmpi.cpp'), '-o', counter], {
       encoding: 'utf8',
     })
     assert.is(made.status, 0, made.stderr)
-    const counted = async (steps: number): Promise<{ readonly sent: number; readonly told: Told }> => {
+    const counted = async (steps: number, more: readonly string[]): Promise<{ readonly sent: number; readonly told: Told }> => {
       const file = join(root, `sent-${steps}`)
       const under = ['mpirun', '-n', '2', 'env', `LD_PRELOAD=${counter}`, `COUNT_MPI=${file}`]
-      const end = await ended(spillway([...TRAIN, `--steps=${steps}`], { under, env: { ...ENV, SPILLWAY_MPICXX: 'mpicxx' } }))
+      const end = await ended(
+        spillway([...TRAIN, `--steps=${steps}`, ...more], { under, env: { ...ENV, SPILLWAY_MPICXX: 'mpicxx' } }),
+      )
       const lines = new Map(
         readFileSync(file, 'utf8')
           .trim()
@@ -231,12 +238,15 @@ twice()
       )
       return { sent: lines.get(1)!, told: told(end) }
     }
-    const [few, more] = [await counted(1), await counted(3)]
-    // Before each step ranks send each other a byte to agree on it; all else is of the start and the end, of which rank 0 says most: rank 1
-    // sends as much in the steps.
-    const perStep = (more.sent - few.sent) / 2 - 1
-    assert.is(perStep, (more.told.commBytes - few.told.commBytes) / 2)
-    assert.is(perStep, formula(2))
+    for (const shard of ['none', 'gradients'] as const) {
+      const how = [`--shard=${shard}`]
+      const [few, more] = [await counted(1, how), await counted(3, how)]
+      // Before each step ranks send each other a byte to agree on it; all else is of the start and the end, of which rank 0 says most: rank 1
+      // sends as much in the steps.
+      const perStep = (more.sent - few.sent) / 2 - 1
+      assert.is(perStep, (more.told.commBytes - few.told.commBytes) / 2)
+      assert.is(perStep, formula(2, shard))
+    }
   })
 
   if (ALL.length > 1)
