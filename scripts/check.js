@@ -61,11 +61,19 @@ const report = ({ name }, { output, code, signal, timedOut, seconds }) => {
   console.log(`${name} … ${code === 0 ? (skipped ?? 'ok') : 'FAILED'} (${seconds.toFixed(1)} s)`)
   if (code === 0) return []
   const why = timedOut ? `not done after ${LIMIT_SECONDS} s` : signal ? `ended by ${signal}` : ''
-  console.log(`${output}${why}`.replace(/^/gm, '  | '))
-  return [name]
+  const said = `${output}${why}`.replace(/^/gm, '  | ')
+  console.log(said)
+  return [{ name, said }]
 }
 
-/** Steps of one place one after the other, all others as there is room. Out: the names of those that failed. */
+/** The end of a log is what people see first: what failed long before stands there, too. */
+const LAST_LINES = 40
+const tellAgain = (failed) => {
+  for (const { name, said } of failed)
+    console.log(`${name} FAILED, and ended with\n${said.split('\n').slice(-LAST_LINES).join('\n')}`)
+}
+
+/** Steps of one place one after the other, all others as there is room. Out: those that failed, and what they said. */
 const runSteps = async (steps) => {
   const failed = []
   const places = new Map()
@@ -108,9 +116,11 @@ const main = async (argv) => {
   )
   const failed = await runSteps(steps)
   if (only.length === 0 || only.includes('tests')) {
-    if (failed.length > 0) console.log(`failed before the tests: ${failed.join(', ')}`)
-    if (!runTests(full)) failed.push('tests')
+    const passed = runTests(full)
+    tellAgain(failed)
+    if (!passed) failed.push({ name: 'tests' })
   }
+  if (failed.length > 0) console.log(`failed: ${failed.map(({ name }) => name).join(', ')}`)
   process.exitCode = failed.length > 0 ? 1 : 0
 }
 

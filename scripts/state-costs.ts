@@ -57,8 +57,8 @@ const callsOf = (name: string, o: StagingOptions): readonly Call[] => {
     return []
   }
   const { graph, calls } = staged.right.staged.plan
-  return calls.flatMap(({ kind, attrs, ins, outs }) => {
-    const s = sampleOf(kind, attrs, callShapes(graph, ins, outs), 'f32')
+  return calls.flatMap(({ kind, attrs: whole, ins, outs }) => {
+    const { attrs, s } = sampleOf(kind, whole, callShapes(graph, ins, outs), 'f32')
     if (callBytes(kind, s, 'f32') > 4 * CPU_SAMPLES.bytes) return []
     const ways = loadNative().ways({ device: 'cpu', ...nativeCall(kind, attrs, s, 'f32'), threads: THREADS })
     return ways.map(({ way }) => ({ kind, attrs, s, way }))

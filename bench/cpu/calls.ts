@@ -5,7 +5,7 @@ import { opDef } from '../../staging/ops/registry'
 import { callShapes } from '../../staging/plan/expand'
 import { type Plan, tilesOf } from '../../staging/plan/plan'
 import { nativeCall, type NativeCall } from '../../src/machine/operands'
-import { sampleOf, timeKey, wayText } from '../../src/machine/timing'
+import { type Sample, sampleOf, timeKey, wayText } from '../../src/machine/timing'
 import { loadNative } from '../../src/device/native'
 
 export interface TimedCall {
@@ -45,10 +45,10 @@ const enlarged = (kind: string, s: CallShapes): CallShapes => {
     outs: s.outs.map((x, i) => one(def.outs[Math.min(i, def.outs.length - 1)]!, x)),
   }
 }
-/** The shapes of another call with the same weights. */
-const otherPixels = (kind: string, attrs: AnyAttrs, s: CallShapes): CallShapes => {
+/** Another call with the same weights. */
+const otherPixels = (kind: string, attrs: AnyAttrs, s: CallShapes): Sample => {
   const few = sampleOf(kind, attrs, s, 'f32', HARDLY_ANYTHING)
-  return APART * pixelsOf(kind, few) <= pixelsOf(kind, s) ? few : enlarged(kind, s)
+  return APART * pixelsOf(kind, few.s) <= pixelsOf(kind, s) ? few : { attrs, s: enlarged(kind, s) }
 }
 
 export const convolutionsOf = (plan: Plan, inTiles: boolean): readonly Convolution[] => {
@@ -71,7 +71,7 @@ export const convolutionsOf = (plan: Plan, inTiles: boolean): readonly Convoluti
       native: nativeCall(kind, attrs, shapes, 'f32'),
       way,
       pixels: pixelsOf(kind, shapes),
-      other: { native: nativeCall(kind, attrs, others, 'f32'), way, pixels: pixelsOf(kind, others) },
+      other: { native: nativeCall(kind, others.attrs, others.s, 'f32'), way, pixels: pixelsOf(kind, others.s) },
     })
   }
   return [...found.values()]

@@ -76,7 +76,11 @@ class Winograd {
  public:
   static constexpr const char* name = "winograd";
   static bool applies(const KernelCall& c) { return conv2d_winograd::applies(Way::geometry(c)); }
-  static bool worthwhile(const KernelCall& c) { return has_many_channels(Way::geometry(c)); }
+  /// Where windows lie mostly in the padding, or few pixels are a dilation apart, tiles would be mostly empty.
+  static bool worthwhile(const KernelCall& c) {
+    const winograd::Geometry tiles = Way::tiles(c);
+    return has_many_channels(Way::geometry(c)) && winograd::products(tiles) < winograd::products_of_windows(tiles);
+  }
   explicit Winograd(const KernelCall& c) : tiles_(Way::tiles(c)), workspace_bytes_(Way::winograd_bytes(c)) {}
   int64_t workspace_bytes() const { return workspace_bytes_; }
   void run(const KernelCall& c) const { Way::run_winograd(tiles_, c); }

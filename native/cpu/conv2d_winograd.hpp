@@ -8,21 +8,23 @@
 
 namespace spillway::cpu::conv2d_winograd {
 
-inline bool applies(const ops::WindowAxis& a) { return a.kernel == 3 && a.stride == 1 && a.dilation == 1; }
+inline bool applies(const ops::WindowAxis& a) { return a.kernel == 3 && a.stride == 1; }
 inline bool applies(const ops::Conv2d& g) { return g.groups == 1 && applies(g.window.h) && applies(g.window.w); }
 
 inline winograd::Plane plane_of(const View& v) { return {v.dims[2], v.dims[3], v.dims[1]}; }
 
-/// Windows as far as they have pixels: row r of y sees rows r + shift … + 2 of x's view.
-inline int64_t shift_of(const ops::WindowAxis& a) { return a.start(a.out_lo) - a.in_lo; }
+/// Windows as far as they have pixels.
+inline winograd::Sight sight_of(const ops::WindowAxis& a) { return {a.start(a.out_lo) - a.in_lo, a.dilation}; }
+/// Seen from the other side, weights turned around.
+inline winograd::Sight turned(winograd::Sight s) { return {-s.shift - 2 * s.step, s.step}; }
 
 /// From x to y.
 inline winograd::Geometry towards_y(const ops::Conv2d& g, const View& x, const View& y) {
-  return {g.batch, plane_of(x), plane_of(y), shift_of(g.window.h), shift_of(g.window.w)};
+  return {g.batch, plane_of(x), plane_of(y), sight_of(g.window.h), sight_of(g.window.w)};
 }
-/// The data gradient: row r of x sees rows r - shift - 2 … of y, weights turned around.
+/// The data gradient.
 inline winograd::Geometry towards_x(const ops::Conv2d& g, const View& x, const View& y) {
-  return {g.batch, plane_of(y), plane_of(x), -shift_of(g.window.h) - 2, -shift_of(g.window.w) - 2};
+  return {g.batch, plane_of(y), plane_of(x), turned(sight_of(g.window.h)), turned(sight_of(g.window.w))};
 }
 
 /// Both directions between activations: from one as floats or bf16, to one that is stored alike.

@@ -1,7 +1,8 @@
-// 3x3 convolutions of stride 1 by Winograd's F(4x4, 3x3): a fourth of the multiplications, on channels-last activations
-// as they lie (T: floats, or bf16 that floats are computed with), without reorders. In: geometry; activations, weights in
-// PyTorch's order, scratch. Out: results, or weight gradients. Groups of tiles and panels of weights have forms that fit the caches.
+// 3x3 convolutions of stride 1 by Winograd's F(4x4, 3x3), a fourth of the multiplications, on channels-last activations as they lie (T: floats,
+// or bf16 that floats are computed with). In: geometry; activations, weights in PyTorch's order, scratch. Out: results, or weight gradients.
 // Invariant: the same bits for any number of threads. Any padding, on each side, and any slice of an image will do.
+// At dilation d, pixels d apart are a tile. Where few are below one another (27 rows of a band have 1 or 2 at dilation 24), tiles are single
+// rows of four, by F(4, 3) along them: half of the multiplications.
 #pragma once
 #include <cstdint>
 
@@ -12,12 +13,20 @@ struct Plane {
   int64_t rows, columns, channels;
 };
 
-/// Row r of dst sees rows r + row_shift … + 2 of src; those that src does not have are zero. Columns alike.
+/// Of one axis: row r of dst sees rows r + shift, one step further and two of src; those that src does not have are zero.
+struct Sight {
+  int64_t shift, step = 1;
+};
+
 struct Geometry {
   int64_t batch;
   Plane src, dst;
-  int64_t row_shift, column_shift;
+  Sight rows, columns;
 };
+
+/// Products of one channel with one, over all images; and those of windows with the pixels that are there.
+int64_t products(const Geometry& g);
+int64_t products_of_windows(const Geometry& g);
 
 /// Whose first index the weights' is: dst's channels (forward), or src's, and then turned around (the data gradient).
 enum class Weights { forward, turned };

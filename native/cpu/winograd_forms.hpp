@@ -15,18 +15,58 @@ constexpr int64_t shared_floats = 2 * 1024 * 1024;
 
 constexpr int64_t tile_pixels = 4, line_floats = 16;
 
-/// The tiles of dst, four by four pixels, image by image and row by row.
-struct Tiles {
-  explicit Tiles(const Geometry& g) : rows(over(g.dst.rows, tile_pixels)), columns(over(g.dst.columns, tile_pixels)), count(g.batch * rows * columns) {}
-  int64_t rows, columns, count;
+/// Tiles of four by four pixels. Forms of pixels and of weights have as many places, six in a row, as products have.
+struct Squares {
+  static constexpr int rows = 4, src_rows = 6, places = 36, sums = 36;
+};
+/// Tiles of four pixels in a row. The products of the three rows that it sees add up to those of six places.
+struct Rows {
+  static constexpr int rows = 1, src_rows = 3, places = 18, sums = 6;
 };
 
-/// Forms of a group of tiles at each place; a line apart, so that the 36 places do not fall on the same cache sets.
+/// Tiles along one axis, of `pixels` pixels a step apart: those of the first pixel, of its neighbour, and so on.
+/// Worked example: 10 rows, step 4, four pixels: tiles begin at 0 (rows 0, 4, 8), 1 (1, 5, 9), 2 (2, 6) and 3 (3, 7).
+class Axis {
+ public:
+  Axis(int64_t extent, int64_t step, int64_t pixels)
+      : extent_(extent), step_(step), pixels_(pixels), longer_(extent % step), of_longer_(over(extent / step + 1, pixels)),
+        of_others_(over(extent / step, pixels)), count_(longer_ * of_longer_ + (step - longer_) * of_others_) {}
+  int64_t count() const { return count_; }
+  int64_t first(int64_t tile) const {
+    const int64_t there = longer_ * of_longer_;
+    if (tile < there) return tile / of_longer_ + tile % of_longer_ * pixels_ * step_;
+    return longer_ + (tile - there) / of_others_ + (tile - there) % of_others_ * pixels_ * step_;
+  }
+  /// Pixels of the tile that begins there.
+  int64_t held(int64_t first) const { return std::min(pixels_, over(extent_ - first, step_)); }
+
+ private:
+  int64_t extent_, step_, pixels_, longer_, of_longer_, of_others_, count_;
+};
+
+/// The tiles of dst, image by image.
+struct Tiles {
+  Tiles(const Geometry& g, int64_t pixels_below)
+      : rows(g.dst.rows, g.rows.step, pixels_below), columns(g.dst.columns, g.columns.step, tile_pixels), count(g.batch * rows.count() * columns.count()) {}
+  Axis rows, columns;
+  int64_t count;
+};
+
+template <class S>
+int64_t products_of(const Geometry& g) { return Tiles(g, S::rows).count * S::places; }
+
+/// Calls f with those tiles that take fewer products.
+template <class F>
+auto by_tiles(const Geometry& g, F f) {
+  return products_of<Rows>(g) < products_of<Squares>(g) ? f(Rows{}) : f(Squares{});
+}
+
+/// Forms of a group of tiles at each place; a line apart, so that places do not fall on the same cache sets.
 struct Forms {
   float* data;
   int64_t tiles, channels;  // of the group, and padded
   static int64_t pitch(int64_t tiles, int64_t channels) { return tiles * channels + line_floats; }
-  static int64_t floats(int64_t tiles, int64_t channels) { return places * pitch(tiles, channels); }
+  static int64_t floats(int places, int64_t tiles, int64_t channels) { return places * pitch(tiles, channels); }
   float* place(int p) const { return data + p * pitch(tiles, channels); }
   /// Sixteen channels of a tile: those of the other tiles follow.
   float* block(int p, int64_t tile, int64_t channel) const { return place(p) + channel * tiles + tile * block_width; }
@@ -52,9 +92,9 @@ void store_channels(T* to, const Block& b, int64_t count) {
   std::copy_n(held, count, to);
 }
 
-/// A square of pixels of one image, some of which may lie outside.
+/// What a tile has or sees of one image; some of it may lie outside.
 template <class T>
-struct Square {
+struct Pixels {
   const T* origin;  // of its first pixel, there or not
   int64_t row_stride, column_stride, channels;
   int64_t row_lo, row_hi, column_lo, column_hi;  // those that exist
@@ -62,35 +102,48 @@ struct Square {
     if (row < row_lo || row >= row_hi || column < column_lo || column >= column_hi) return Block{};
     return load_channels(origin + row * row_stride + column * column_stride + channel, channels - channel);
   }
-  bool whole(int n) const { return row_lo <= 0 && row_hi >= n && column_lo <= 0 && column_hi >= n; }
+  bool whole(int rows, int columns) const { return row_lo <= 0 && row_hi >= rows && column_lo <= 0 && column_hi >= columns; }
 };
 
+/// From a row and a column on, which may lie outside, by the steps of g.
 template <class T>
-Square<T> square_at(const Plane& plane, const T* data, int64_t image, int64_t row, int64_t column) {
-  const int64_t row_stride = plane.columns * plane.channels;
-  return {data + (image * plane.rows + row) * row_stride + column * plane.channels, row_stride, plane.channels, plane.channels,
-          -row, plane.rows - row, -column, plane.columns - column};
+Pixels<T> pixels_at(const Geometry& g, const Plane& plane, const T* data, int64_t image, int64_t row, int64_t column) {
+  const int64_t rows = g.rows.step, columns = g.columns.step, row_floats = plane.columns * plane.channels;
+  return {data + (image * plane.rows + row) * row_floats + column * plane.channels, rows * row_floats, columns * plane.channels, plane.channels,
+          over(-row, rows), over(plane.rows - row, rows), over(-column, columns), over(plane.columns - column, columns)};
 }
 
-/// The square beside it comes next: memory is slower than the forms.
-template <int n, class T>
-inline void fetch_next(const Square<T>& s, int64_t channel) {
-  for (int row = 0; row < n; row++)
-    for (int column = n; column < n + tile_pixels; column++)
+/// The tile beside it comes next: memory is slower than the forms.
+template <int rows, int columns, class T>
+inline void fetch_next(const Pixels<T>& s, int64_t channel) {
+  for (int row = 0; row < rows; row++)
+    for (int column = columns; column < columns + tile_pixels; column++)
       __builtin_prefetch(s.origin + row * s.row_stride + column * s.column_stride + channel);
 }
 
-/// The form of a square by F, for all channels; `to(place, channel)` is where sixteen of them go.
-template <class F, class T, class To>
-inline void form_of(const Square<T>& s, int64_t channels, const To& to) {
-  constexpr int n = F::from;
-  for (int64_t channel = 0; channel < channels; channel += block_width) {
-    fetch_next<n>(s, channel);
-    const auto write = [&](int row, int column, const Block& b) { store_block(to(row * 6 + column, channel), b); };
-    if (s.whole(n) && channel + block_width <= s.channels)
-      both_ways<F>([&](int row, int column) { return load_block(s.origin + row * s.row_stride + column * s.column_stride + channel); }, write);
+/// A transform F of the tiles of S: along both, or along the rows that there are.
+template <class S, class F, int rows, class Read, class Write>
+inline void transform(const Read& read, const Write& write) {
+  if constexpr (std::is_same_v<S, Squares>) both_ways<F>(read, write);
+  else along_rows<F, rows>(read, write);
+}
+
+/// So many channels.
+struct Range {
+  int64_t first, count;
+};
+
+/// The form of pixels by F; `to(place, channel)` is where sixteen of the channels go, counted from the first.
+template <class S, class F, int rows, class T, class To>
+inline void form_of(const Pixels<T>& s, Range channels, const To& to) {
+  constexpr int columns = F::from;
+  for (int64_t channel = channels.first; channel < channels.first + channels.count; channel += block_width) {
+    fetch_next<rows, columns>(s, channel);
+    const auto write = [&](int row, int column, const Block& b) { store_block(to(row * 6 + column, channel - channels.first), b); };
+    if (s.whole(rows, columns) && channel + block_width <= s.channels)
+      transform<S, F, rows>([&](int row, int column) { return load_block(s.origin + row * s.row_stride + column * s.column_stride + channel); }, write);
     else
-      both_ways<F>([&](int row, int column) { return s.at(row, column, channel); }, write);
+      transform<S, F, rows>([&](int row, int column) { return s.at(row, column, channel); }, write);
   }
 }
 
@@ -98,58 +151,54 @@ struct TileAt {
   int64_t image, row, column;  // first pixel of dst
 };
 inline TileAt tile_at(const Tiles& tiles, int64_t i) {
-  return {i / (tiles.rows * tiles.columns), i / tiles.columns % tiles.rows * tile_pixels, i % tiles.columns * tile_pixels};
+  const int64_t columns = tiles.columns.count(), row = i / columns;
+  return {row / tiles.rows.count(), tiles.rows.first(row % tiles.rows.count()), tiles.columns.first(i % columns)};
 }
 
-template <class T>
-void image_forms(const Geometry& g, const Tiles& tiles, const T* src, int64_t first, int64_t tile, const Forms& forms) {
+template <class S, class T>
+void image_forms(const Geometry& g, const Tiles& tiles, const T* src, Range channels, int64_t first, int64_t tile, const Forms& forms) {
   const TileAt t = tile_at(tiles, first + tile);
-  const Square<T> s = square_at(g.src, src, t.image, t.row + g.row_shift, t.column + g.column_shift);
-  form_of<ImageForm>(s, forms.channels, [&](int place, int64_t channel) { return forms.block(place, tile, channel); });
+  const Pixels<T> s = pixels_at(g, g.src, src, t.image, t.row + g.rows.shift, t.column + g.columns.shift);
+  form_of<S, ImageForm, S::src_rows>(s, channels, [&](int place, int64_t channel) { return forms.block(place, tile, channel); });
 }
 
 /// Forms of gradients lie in panels: theirs is the side of the product that is read in rows.
-template <class T>
+template <class S, class T>
 void gradient_forms(const Geometry& g, const Tiles& tiles, const T* ddst, int64_t first, int64_t tile, const Forms& forms) {
   const TileAt t = tile_at(tiles, first + tile);
-  const Square<T> s = square_at(g.dst, ddst, t.image, t.row, t.column);
-  form_of<GradientForm>(s, forms.channels, [&](int place, int64_t channel) { return forms.half(place, tile, channel); });
+  const Pixels<T> s = pixels_at(g, g.dst, ddst, t.image, t.row, t.column);
+  form_of<S, GradientForm, S::rows>(s, {0, forms.channels}, [&](int place, int64_t channel) { return forms.half(place, tile, channel); });
 }
 
 /// Tiles behind the last: nothing.
-inline void no_forms(int64_t tile, const Forms& forms) {
+inline void no_forms(int places, int64_t tile, const Forms& forms) {
   for (int p = 0; p < places; p++)
     for (int64_t channel = 0; channel < forms.channels; channel += block_width) store_block(forms.half(p, tile, channel), Block{});
 }
-inline void no_blocks(int64_t tile, const Forms& forms) {
+inline void no_blocks(int places, int64_t tile, const Forms& forms) {
   for (int p = 0; p < places; p++)
     for (int64_t channel = 0; channel < forms.channels; channel += block_width) store_block(forms.block(p, tile, channel), Block{});
 }
 
-/// Channels of dst.
-struct Range {
-  int64_t first, count;
-};
-
 /// As rectify.hpp has it: slope 0 gives 0 for minus infinity, and NaN passes.
 inline Block rectified(const Block& z, float slope) { return z <= 0 ? (slope == 0 ? Block{} : z * slope) : z; }
 
-/// Results of one tile; their forms begin with the first channel of the range.
-template <bool streams, class T>
-inline void write_results(const Geometry& g, TileAt t, const Forms& forms, int64_t tile, Range range, const Finish& finish, T* dst) {
-  const int64_t rows = std::min(tile_pixels, g.dst.rows - t.row), columns = std::min(tile_pixels, g.dst.columns - t.column);
+/// Results of one tile.
+template <class S, bool streams, class T>
+inline void write_results(const Geometry& g, const Tiles& tiles, TileAt t, const Forms& forms, int64_t tile, Range range, const Finish& finish, T* dst) {
+  const int64_t rows = tiles.rows.held(t.row), columns = tiles.columns.held(t.column);
   T* const origin = dst + ((t.image * g.dst.rows + t.row) * g.dst.columns + t.column) * g.dst.channels + range.first;
   for (int64_t channel = 0; channel < range.count; channel += block_width) {
     const int64_t count = range.count - channel;
     const Block shift = finish.bias ? load_channels(finish.bias + range.first + channel, count) : Block{};
-    both_ways<ResultOfForm>([&](int row, int column) { return load_block(forms.half(row * 6 + column, tile, channel)); },
-                    [&](int row, int column, const Block& b) {
-                      if (row >= rows || column >= columns) return;
-                      T* const to = origin + (row * g.dst.columns + column) * g.dst.channels + channel;
-                      const Block result = finish.rectifies ? rectified(b + shift, finish.slope) : b + shift;
-                      if constexpr (streams) stream_block(to, result);
-                      else store_channels(to, result, count);
-                    });
+    transform<S, ResultOfForm, 1>([&](int row, int column) { return load_block(forms.half(row * 6 + column, tile, range.first + channel)); },
+                                  [&](int row, int column, const Block& b) {
+                                    if (row >= rows || column >= columns) return;
+                                    T* const to = origin + (row * g.rows.step * g.dst.columns + column * g.columns.step) * g.dst.channels + channel;
+                                    const Block result = finish.rectifies ? rectified(b + shift, finish.slope) : b + shift;
+                                    if constexpr (streams) stream_block(to, result);
+                                    else store_channels(to, result, count);
+                                  });
   }
 }
 
@@ -160,7 +209,7 @@ struct WeightForms {
   float* data;
   int64_t src, dst;  // padded
   static int64_t pitch(int64_t src, int64_t dst) { return src * dst + line_floats; }
-  static int64_t floats(int64_t src, int64_t dst) { return places * pitch(src, dst); }
+  static int64_t floats(int places, int64_t src, int64_t dst) { return places * pitch(src, dst); }
   float* panel(int p, int64_t dst_channel) const { return data + p * pitch(src, dst) + dst_channel / panel_width * panel_width * src; }
   float* half(int p, int64_t src_channel, int64_t dst_channel) const {
     return panel(p, dst_channel) + src_channel * panel_width + dst_channel % panel_width;
@@ -216,28 +265,30 @@ inline void read_some_taps(WeightOrder order, const float* weights, int64_t sour
       for (int tap = 0; tap < taps_of_weight; tap++) taps[src][tap][lane] = weights[src * order.src_stride + lane * order.dst_stride + tap];
 }
 
-/// Forms of sixteen channels of dst; `at` is where they begin in the forms.
-inline void weight_forms(const Geometry& g, WeightOrder order, const float* weights, int64_t dst, const WeightForms& forms, int64_t at) {
+/// Forms of some channels of src and sixteen of dst; `at` is where the latter begin in the forms.
+template <class S>
+void weight_forms(const Geometry& g, WeightOrder order, const float* weights, Range src, int64_t dst, const WeightForms& forms, int64_t at) {
   const int64_t lanes = std::clamp<int64_t>(g.dst.channels - dst, 0, block_width);
   alignas(64) Taps taps;
-  for (int64_t first = 0; first < forms.src; first += block_width) {
-    const int64_t sources = std::clamp<int64_t>(g.src.channels - first, 0, block_width);
-    const float* const from = weights + first * order.src_stride + dst * order.dst_stride;
+  for (int64_t first = 0; first < src.count; first += block_width) {
+    const int64_t sources = std::clamp<int64_t>(g.src.channels - src.first - first, 0, block_width);
+    const float* const from = weights + (src.first + first) * order.src_stride + dst * order.dst_stride;
     sources == block_width && lanes == block_width ? read_taps(order, from, taps) : read_some_taps(order, from, sources, lanes, taps);
-    for (int64_t src = 0; src < block_width; src++)
-      both_ways<WeightForm>([&](int row, int column) { return load_block(taps[src][order.tap(row, column)]); },
-                      [&](int row, int column, const Block& b) { store_block(forms.half(row * 6 + column, first + src, at), b); });
+    for (int64_t one = 0; one < block_width; one++)
+      transform<S, WeightForm, 3>([&](int row, int column) { return load_block(taps[one][order.tap(row, column)]); },
+                                  [&](int row, int column, const Block& b) { store_block(forms.half(row * 6 + column, first + one, at), b); });
   }
 }
 
 /// Adds to (or sets) the weights between `src.count` channels of src and sixteen of dst; `at` is where these begin in the forms.
-inline void weights_of_forms(const Geometry& g, const WeightForms& forms, Range src, int64_t dst, int64_t at, bool add, float* dw) {
+template <class S>
+void weights_of_forms(const Geometry& g, const WeightForms& forms, Range src, int64_t dst, int64_t at, bool add, float* dw) {
   const WeightOrder order = weight_order(g, Weights::forward);
   const int64_t lanes = std::min(g.dst.channels - dst, block_width);
   for (int64_t c = 0; c < src.count; c++) {
     float taps[taps_of_weight][block_width];
-    both_ways<WeightOfForm>([&](int row, int column) { return load_block(forms.half(row * 6 + column, c, at)); },
-                    [&](int row, int column, const Block& b) { store_block(taps[row * 3 + column], b); });
+    transform<S, WeightOfForm, 3>([&](int row, int column) { return load_block(forms.half(row * 6 + column, c, at)); },
+                                  [&](int row, int column, const Block& b) { store_block(taps[row * 3 + column], b); });
     for (int64_t lane = 0; lane < lanes; lane++) {
       float* const to = dw + (src.first + c) * order.src_stride + (dst + lane) * order.dst_stride;
       for (int tap = 0; tap < taps_of_weight; tap++) to[tap] = add ? to[tap] + taps[tap][lane] : taps[tap][lane];

@@ -1,4 +1,4 @@
-// Three stages for each group of tiles: forms of the pixels, products at each of the 36 places, results of the forms. Threads
+// Three stages for each group of tiles: forms of the pixels, products at each of the places, results of the forms. Threads
 // take groups where the forms of all weights stay in the caches; else they share a group and take panels of its results.
 #include <omp.h>
 
@@ -13,38 +13,46 @@ namespace {
 constexpr int64_t group_floats = 192 * 1024, least_tiles = most_rows * 2, most_tiles = most_rows * 8;
 /// Forms of weights that are larger than this would come from memory, again for each group.
 constexpr int64_t most_weight_floats = 1024 * 1024, most_shared_tiles = most_rows * 16;
+/// Of shared groups: channels of src at once, and of dst that a thread takes; the forms of one place then stay in a core's cache.
+constexpr int64_t most_sources = 128, most_panels = 4;
 /// Results larger than this are not in the caches any more when they are read.
 constexpr int64_t streamed_bytes = 16 << 20;
 
+template <class S>
 struct ConvolvePlan {
   Tiles tiles;
   int64_t src_channels, dst_channels, group, groups;
   bool by_panels;
+  int64_t sources, wide;  // channels of src whose forms are held at once, and of dst
   ConvolvePlan(const Geometry& g, int threads)
-      : tiles(g), src_channels(rounded_up(g.src.channels, block_width)), dst_channels(rounded_up(g.dst.channels, panel_width)),
-        by_panels(WeightForms::floats(src_channels, dst_channels) > most_weight_floats) {
-    const int64_t wanted = by_panels ? std::clamp(shared_floats / places / src_channels, least_tiles, most_shared_tiles)
-                                     : std::clamp(group_floats / places / (src_channels + dst_channels), least_tiles, most_tiles);
+      : tiles(g, S::rows), src_channels(rounded_up(g.src.channels, block_width)), dst_channels(rounded_up(g.dst.channels, panel_width)),
+        by_panels(WeightForms::floats(S::places, src_channels, dst_channels) > most_weight_floats),
+        sources(by_panels ? std::min(src_channels, most_sources) : src_channels),
+        wide(by_panels ? std::clamp(dst_channels / panel_width / threads, int64_t(1), most_panels) * panel_width : dst_channels) {
+    const int64_t tile_floats = S::places * sources + S::sums * dst_channels;
+    const int64_t wanted = by_panels ? std::clamp(shared_floats / tile_floats, least_tiles, most_shared_tiles)
+                                     : std::clamp(group_floats / tile_floats, least_tiles, most_tiles);
     groups = over(tiles.count, wanted);
     if (!by_panels) groups = rounded_up(groups, threads);
     group = rounded_up(over(tiles.count, groups), most_rows);
     groups = over(tiles.count, group);
   }
-  /// Channels of dst whose weights and results are held at once.
-  int64_t dst_held() const { return by_panels ? panel_width : dst_channels; }
-  int64_t weight_floats() const { return WeightForms::floats(src_channels, dst_held()); }
-  int64_t pixel_floats() const { return Forms::floats(group, src_channels); }
-  int64_t result_floats() const { return Forms::floats(group, dst_held()); }
-  int64_t shared() const { return by_panels ? pixel_floats() : weight_floats(); }
-  int64_t own() const { return result_floats() + (by_panels ? weight_floats() : pixel_floats()); }
+  int64_t weight_floats() const { return WeightForms::floats(S::places, sources, wide); }
+  int64_t pixel_floats() const { return Forms::floats(S::places, group, sources); }
+  int64_t result_floats() const { return Forms::floats(S::sums, group, dst_channels); }
+  int64_t group_forms() const { return pixel_floats() + result_floats(); }
+  int64_t shared() const { return by_panels ? group_forms() : weight_floats(); }
+  int64_t own() const { return by_panels ? weight_floats() : group_forms(); }
   Range tiles_of(int64_t i) const { return {i * group, std::min(group, tiles.count - i * group)}; }
+  Forms pixels(float* at) const { return {at, group, sources}; }
+  Forms results(float* at) const { return {at + pixel_floats(), group, dst_channels}; }
 };
 
 /// What a convolution reads and writes.
-template <class T>
+template <class S, class T>
 struct Convolution {
   const Geometry& g;
-  const ConvolvePlan& plan;
+  const ConvolvePlan<S>& plan;
   WeightOrder order;
   const T* src;
   const float* weights;
@@ -55,13 +63,16 @@ struct Convolution {
   /// Sixteen bf16 are half a line, which memory takes whole.
   static constexpr bool streamable = std::is_same_v<T, float>;
 
-  void pixels(Range group, int64_t t, const Forms& forms) const { image_forms(g, plan.tiles, src, group.first, t, forms); }
+  void pixels(Range group, int64_t t, Range channels, const Forms& forms) const { image_forms<S>(g, plan.tiles, src, channels, group.first, t, forms); }
 
-  /// Products of a group with one panel; results begin at `at`.
-  void multiply_group(const Forms& pixels, int64_t count, const WeightForms& forms, int64_t at, const Forms& results) const {
+  /// Products of a group's pixels, of some channels, with the weights of `wide` results from `dst_channel` on: the first of a place sets, the others add.
+  void multiply_group(const Forms& pixels, int64_t count, Range channels, const WeightForms& forms, int64_t dst_channel, const Forms& results) const {
     const ASteps steps{block_width, 1, plan.group * block_width};
-    for (int p = 0; p < places; p++)
-      multiply_tile(pixels.place(p), steps, count, forms.panel(p, at), results.half(p, 0, at), plan.src_channels / block_width, false);
+    const int64_t wide = std::min(plan.wide, plan.dst_channels - dst_channel);
+    for (int p = 0; p < S::places; p++)
+      for (int64_t at = 0; at < wide; at += panel_width)
+        multiply_tile(pixels.place(p), steps, count, forms.panel(p, at), results.half(p % S::sums, 0, dst_channel + at), channels.count / block_width,
+                      channels.first > 0 || p >= S::sums);
   }
 
   void write(Range group, const Forms& results, Range channels) const {
@@ -69,75 +80,97 @@ struct Convolution {
       const TileAt at = tile_at(plan.tiles, group.first + t);
       if constexpr (streamable)
         if (streams) {
-          write_results<true>(g, at, results, t, channels, finish, dst);
+          write_results<S, true>(g, plan.tiles, at, results, t, channels, finish, dst);
           continue;
         }
-      write_results<false>(g, at, results, t, channels, finish, dst);
+      write_results<S, false>(g, plan.tiles, at, results, t, channels, finish, dst);
     }
     if (streams) end_stream();
   }
 };
 
 /// Each thread takes groups of tiles.
-template <class T>
-void convolve_groups(const Convolution<T>& c, int threads, float* scratch) {
-  const ConvolvePlan& plan = c.plan;
+template <class S, class T>
+void convolve_groups(const Convolution<S, T>& c, int threads, float* scratch) {
+  const ConvolvePlan<S>& plan = c.plan;
   const WeightForms forms{scratch, plan.src_channels, plan.dst_channels};
+  const Range all{0, plan.src_channels};
 #pragma omp parallel num_threads(threads)
   {
     float* const own = scratch + plan.shared() + omp_get_thread_num() * plan.own();
-    const Forms pixels{own, plan.group, plan.src_channels}, results{own + plan.pixel_floats(), plan.group, plan.dst_channels};
+    const Forms pixels = plan.pixels(own), results = plan.results(own);
 #pragma omp for schedule(static)
-    for (int64_t dst = 0; dst < plan.dst_channels; dst += block_width) weight_forms(c.g, c.order, c.weights, dst, forms, dst);
+    for (int64_t dst = 0; dst < plan.dst_channels; dst += block_width) weight_forms<S>(c.g, c.order, c.weights, all, dst, forms, dst);
 #pragma omp for schedule(dynamic)
     for (int64_t i = 0; i < plan.groups; i++) {
       const Range group = plan.tiles_of(i);
-      for (int64_t t = 0; t < group.count; t++) c.pixels(group, t, pixels);
-      for (int64_t at = 0; at < plan.dst_channels; at += panel_width) c.multiply_group(pixels, group.count, forms, at, results);
+      for (int64_t t = 0; t < group.count; t++) c.pixels(group, t, all, pixels);
+      c.multiply_group(pixels, group.count, all, forms, 0, results);
       c.write(group, results, {0, c.g.dst.channels});
     }
   }
 }
 
-/// All threads share a group of tiles, and each takes panels of results.
-template <class T>
-void convolve_panels(const Convolution<T>& c, int threads, float* scratch) {
-  const ConvolvePlan& plan = c.plan;
-  const Forms pixels{scratch, plan.group, plan.src_channels};
+/// All threads share a group of tiles, and each takes panels of results; some channels of src after the others.
+template <class S, class T>
+void convolve_panels(const Convolution<S, T>& c, int threads, float* scratch) {
+  const ConvolvePlan<S>& plan = c.plan;
+  const Forms pixels = plan.pixels(scratch), results = plan.results(scratch);
 #pragma omp parallel num_threads(threads)
   {
-    float* const own = scratch + plan.shared() + omp_get_thread_num() * plan.own();
-    const WeightForms forms{own, plan.src_channels, panel_width};
-    const Forms results{own + plan.weight_floats(), plan.group, panel_width};
+    const WeightForms forms{scratch + plan.shared() + omp_get_thread_num() * plan.own(), plan.sources, plan.wide};
     for (int64_t i = 0; i < plan.groups; i++) {
       const Range group = plan.tiles_of(i);
+      for (int64_t first = 0; first < plan.src_channels; first += plan.sources) {
+        const Range src{first, std::min(plan.sources, plan.src_channels - first)};
 #pragma omp for schedule(static)
-      for (int64_t t = 0; t < group.count; t++) c.pixels(group, t, pixels);
+        for (int64_t t = 0; t < group.count; t++) c.pixels(group, t, src, pixels);
 #pragma omp for schedule(dynamic)
-      for (int64_t panel = 0; panel < plan.dst_channels; panel += panel_width) {
-        for (int64_t at = 0; at < panel_width; at += block_width) weight_forms(c.g, c.order, c.weights, panel + at, forms, at);
-        c.multiply_group(pixels, group.count, forms, 0, results);
-        c.write(group, results, {panel, std::min(panel_width, c.g.dst.channels - panel)});
+        for (int64_t dst = 0; dst < plan.dst_channels; dst += plan.wide) {
+          const int64_t wide = std::min(plan.wide, plan.dst_channels - dst);
+          for (int64_t at = 0; at < wide; at += block_width) weight_forms<S>(c.g, c.order, c.weights, src, dst + at, forms, at);
+          c.multiply_group(pixels, group.count, src, forms, dst, results);
+          if (first + src.count == plan.src_channels) c.write(group, results, {dst, std::min(wide, c.g.dst.channels - dst)});
+        }
       }
     }
   }
 }
 
+template <class S, class T>
+void convolve_by(const Geometry& g, int threads, Weights order, const T* src, const float* weights, const Finish& finish, T* dst, void* scratch) {
+  const ConvolvePlan<S> plan(g, threads);
+  const int64_t bytes = g.batch * g.dst.rows * g.dst.columns * g.dst.channels * int64_t(sizeof(T));
+  const bool whole_lines = g.dst.channels % block_width == 0 && reinterpret_cast<uintptr_t>(dst) % sizeof(Block) == 0;
+  const bool streams = Convolution<S, T>::streamable && whole_lines && bytes > streamed_bytes;
+  const Convolution<S, T> convolution{g, plan, weight_order(g, order), src, weights, finish, dst, streams};
+  (plan.by_panels ? convolve_panels<S, T> : convolve_groups<S, T>)(convolution, threads, static_cast<float*>(scratch));
+}
+
 }  // namespace
 
+int64_t products(const Geometry& g) { return std::min(products_of<Squares>(g), products_of<Rows>(g)); }
+
+int64_t products_of_windows(const Geometry& g) {
+  const auto along = [](const Sight& s, int64_t src, int64_t dst) {
+    int64_t met = 0;
+    for (int64_t position = 0, at = s.shift; position < 3; position++, at += s.step)
+      met += std::max<int64_t>(0, std::min(dst, src - at) - std::max<int64_t>(0, -at));
+    return met;
+  };
+  return g.batch * along(g.rows, g.src.rows, g.dst.rows) * along(g.columns, g.src.columns, g.dst.columns);
+}
+
 int64_t convolve_bytes(const Geometry& g, int threads) {
-  const ConvolvePlan plan(g, threads);
-  return (plan.shared() + threads * plan.own()) * int64_t(sizeof(float));
+  return by_tiles(g, [&](auto tiles) {
+    const ConvolvePlan<decltype(tiles)> plan(g, threads);
+    return (plan.shared() + threads * plan.own()) * int64_t(sizeof(float));
+  });
 }
 
 template <class T>
 void convolve(const Geometry& g, int threads, Weights order, const T* src, const float* weights, const Finish& finish, T* dst, void* scratch) {
-  const ConvolvePlan plan(g, threads);
-  const int64_t bytes = g.batch * g.dst.rows * g.dst.columns * g.dst.channels * int64_t(sizeof(T));
-  const bool whole_lines = g.dst.channels % block_width == 0 && reinterpret_cast<uintptr_t>(dst) % sizeof(Block) == 0;
-  const bool streams = Convolution<T>::streamable && whole_lines && bytes > streamed_bytes;
-  const Convolution<T> convolution{g, plan, weight_order(g, order), src, weights, finish, dst, streams};
-  (plan.by_panels ? convolve_panels<T> : convolve_groups<T>)(convolution, threads, static_cast<float*>(scratch));
+  by_tiles(g, [&](auto tiles) { convolve_by<decltype(tiles)>(g, threads, order, src, weights, finish, dst, scratch); });
 }
 
 template void convolve(const Geometry&, int, Weights, const float*, const float*, const Finish&, float*, void*);

@@ -1,5 +1,5 @@
 // The weight gradient: threads share the forms of a group of tiles; each takes some channels of src and a panel of dst, sums
-// their products at each of the 36 places and adds the weights that these stand for.
+// their products at each of the places and adds the weights that these stand for.
 #include <omp.h>
 
 #include "cpu/winograd_forms.hpp"
@@ -12,53 +12,48 @@ constexpr int64_t least_terms = 96, most_terms = 1024, gradient_rows = 8;
 /// Sums that one thread has at once should stay in its cache: those between so many channels of src and a panel of dst.
 constexpr int64_t most_sources = 64;
 
+template <class S>
 struct GradientPlan {
   Tiles tiles;
   int64_t src_channels, dst_channels, group;
   explicit GradientPlan(const Geometry& g)
-      : tiles(g), src_channels(rounded_up(g.src.channels, block_width)), dst_channels(rounded_up(g.dst.channels, panel_width)) {
-    const int64_t wanted = std::clamp(shared_floats / places / (src_channels + dst_channels), least_terms, most_terms);
+      : tiles(g, S::rows), src_channels(rounded_up(g.src.channels, block_width)), dst_channels(rounded_up(g.dst.channels, panel_width)) {
+    const int64_t wanted = std::clamp(shared_floats / (S::places * src_channels + S::sums * dst_channels), least_terms, most_terms);
     group = rounded_up(over(tiles.count, over(tiles.count, wanted)), block_width);
   }
   int64_t sources() const { return std::min(src_channels, most_sources); }
-  int64_t pixel_floats() const { return Forms::floats(group, src_channels); }
-  int64_t gradient_floats() const { return Forms::floats(group, dst_channels); }
-  int64_t own() const { return WeightForms::floats(sources(), panel_width); }
+  int64_t pixel_floats() const { return Forms::floats(S::places, group, src_channels); }
+  int64_t gradient_floats() const { return Forms::floats(S::sums, group, dst_channels); }
+  int64_t own() const { return WeightForms::floats(S::places, sources(), panel_width); }
 };
 
 /// Both forms of one tile; behind the last tile, nothing.
-template <class T>
-void both_forms(const Geometry& g, const GradientPlan& plan, const T* src, const T* ddst, int64_t first, int64_t t, const Forms& pixels, const Forms& gradients) {
+template <class S, class T>
+void both_forms(const Geometry& g, const GradientPlan<S>& plan, const T* src, const T* ddst, int64_t first, int64_t t, const Forms& pixels, const Forms& gradients) {
   if (first + t < plan.tiles.count) {
-    image_forms(g, plan.tiles, src, first, t, pixels);
-    gradient_forms(g, plan.tiles, ddst, first, t, gradients);
+    image_forms<S>(g, plan.tiles, src, {0, pixels.channels}, first, t, pixels);
+    gradient_forms<S>(g, plan.tiles, ddst, first, t, gradients);
   } else {
-    no_blocks(t, pixels);
-    no_forms(t, gradients);
+    no_blocks(S::places, t, pixels);
+    no_forms(S::sums, t, gradients);
   }
 }
 
 /// The weights between `src.count` channels of src and a panel of dst, as far as one group gives them.
+template <class S>
 void add_gradient(const Geometry& g, const Forms& pixels, const Forms& gradients, int64_t terms, Range src, int64_t panel, bool add, const WeightForms& sums, float* dw) {
   const ASteps steps{1, block_width, block_width * block_width};
-  for (int p = 0; p < places; p++)
+  for (int p = 0; p < S::places; p++)
     for (int64_t c = 0; c < src.count; c += gradient_rows)
-      multiply_panel<gradient_rows>(pixels.block(p, 0, (src.first + c) / block_width * block_width) + c % block_width, steps, gradients.half(p, 0, panel),
+      multiply_panel<gradient_rows>(pixels.block(p, 0, (src.first + c) / block_width * block_width) + c % block_width, steps, gradients.half(p % S::sums, 0, panel),
                                     sums.half(p, c, 0), terms / block_width, false);
   const Range held{src.first, std::min(src.count, g.src.channels - src.first)};
-  for (int64_t at = 0; at < panel_width && panel + at < g.dst.channels; at += block_width) weights_of_forms(g, sums, held, panel + at, at, add, dw);
+  for (int64_t at = 0; at < panel_width && panel + at < g.dst.channels; at += block_width) weights_of_forms<S>(g, sums, held, panel + at, at, add, dw);
 }
 
-}  // namespace
-
-int64_t weight_gradient_bytes(const Geometry& g, int threads) {
-  const GradientPlan plan(g);
-  return (plan.pixel_floats() + plan.gradient_floats() + threads * plan.own()) * int64_t(sizeof(float));
-}
-
-template <class T>
-void weight_gradient(const Geometry& g, int threads, const T* src, const T* ddst, float* dw, void* scratch) {
-  const GradientPlan plan(g);
+template <class S, class T>
+void weight_gradient_by(const Geometry& g, int threads, const T* src, const T* ddst, float* dw, void* scratch) {
+  const GradientPlan<S> plan(g);
   float* const floats = static_cast<float*>(scratch);
   const Forms pixels{floats, plan.group, plan.src_channels}, gradients{floats + plan.pixel_floats(), plan.group, plan.dst_channels};
 #pragma omp parallel num_threads(threads)
@@ -72,9 +67,23 @@ void weight_gradient(const Geometry& g, int threads, const T* src, const T* ddst
 #pragma omp for schedule(dynamic) collapse(2)
       for (int64_t panel = 0; panel < plan.dst_channels; panel += panel_width)
         for (int64_t c = 0; c < plan.src_channels; c += plan.sources())
-          add_gradient(g, pixels, gradients, terms, {c, std::min(plan.sources(), plan.src_channels - c)}, panel, first > 0, sums, dw);
+          add_gradient<S>(g, pixels, gradients, terms, {c, std::min(plan.sources(), plan.src_channels - c)}, panel, first > 0, sums, dw);
     }
   }
+}
+
+}  // namespace
+
+int64_t weight_gradient_bytes(const Geometry& g, int threads) {
+  return by_tiles(g, [&](auto tiles) {
+    const GradientPlan<decltype(tiles)> plan(g);
+    return (plan.pixel_floats() + plan.gradient_floats() + threads * plan.own()) * int64_t(sizeof(float));
+  });
+}
+
+template <class T>
+void weight_gradient(const Geometry& g, int threads, const T* src, const T* ddst, float* dw, void* scratch) {
+  by_tiles(g, [&](auto tiles) { weight_gradient_by<decltype(tiles)>(g, threads, src, ddst, dw, scratch); });
 }
 
 template void weight_gradient(const Geometry&, int, const float*, const float*, float*, void*);

@@ -7,8 +7,6 @@
 
 namespace spillway::cpu::winograd {
 
-constexpr int places = 36;
-
 /// A transform takes `from` blocks to others, `share` of them at a time: `outputs[part]` are those of a part. Part by part, what is held
 /// between the two directions fits the registers.
 struct ToForm {
@@ -133,7 +131,21 @@ inline void part_of_rows(const Read& read, const Write& write) {
   }
 }
 
-/// A transform along columns and rows: `read(row, column)` and `write(row, column, block)`.
+/// A transform along so many rows, each by itself: `read(row, column)` and `write(row, column, block)`.
+template <class F, int rows, class Read, class Write>
+inline void along_rows(const Read& read, const Write& write) {
+#pragma GCC unroll 3
+  for (int row = 0; row < rows; row++) {
+    Block in[F::from];
+#pragma GCC unroll 6
+    for (int column = 0; column < F::from; column++) in[column] = read(row, column);
+    const auto write_row = [&](int column, const Block& b) { write(row, column, b); };
+    along_row<F, 0>(in, write_row);
+    if constexpr (F::parts == 2) along_row<F, 1>(in, write_row);
+  }
+}
+
+/// A transform along columns and rows.
 template <class F, class Read, class Write>
 inline void both_ways(const Read& read, const Write& write) {
   part_of_rows<F, 0>(read, write);

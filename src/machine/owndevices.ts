@@ -129,7 +129,8 @@ const libraryWays = (first: Ways, all: Ways, algorithms: Algorithms): Ways => {
   return (kind, attrs, s) => {
     if (!opDef(kind).dense || spent > ENGINES_PATIENCE_SECONDS) return first(kind, attrs, s)
     const began = performance.now()
-    const timed = new Set(all(kind, attrs, sampleOf(kind, attrs, s, 'f32', GPU_SAMPLES)).map((w) => w.way))
+    const sample = sampleOf(kind, attrs, s, 'f32', GPU_SAMPLES)
+    const timed = new Set(all(kind, sample.attrs, sample.s).map((w) => w.way))
     const ways = all(kind, attrs, s).filter((w) => w.way === 0 || (timed.has(w.way) && (w.repeats || algorithms === 'fastest')))
     spent += (performance.now() - began) / 1000
     return ways

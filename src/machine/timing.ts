@@ -62,14 +62,38 @@ const smaller = (n: number): number => {
 /** Rows that windows cover, over those that there are. */
 const MOSTLY_PADDING = 1.25
 
-const shrunk = (access: Access | undefined, held: number, from: number, to: number): number => {
+/** What is measured in place of a call. */
+export interface Sample {
+  readonly attrs: AnyAttrs
+  readonly s: CallShapes
+}
+
+/**
+ * With fewer rows, windows whose positions are `n` rows apart are fewer apart by as much: as many rows meet padding, and as many meet
+ * one another's, as in the whole call. Worked example: 64 of 512 columns at dilation 24 are taken at dilation 3.
+ */
+const nearer = (attrs: AnyAttrs, dim: 2 | 3, from: number, to: number): AnyAttrs => {
+  const [dilation, ...paddings] = dim === 2 ? ['dilationH', 'padTop', 'padBottom'] : ['dilationW', 'padLeft', 'padRight']
+  const apart = attrs[dilation!] ?? 1
+  if (apart === 1 || from === to) return attrs
+  const near = Math.max(1, Math.round((apart * to) / from))
+  return Object.fromEntries(
+    Object.entries(attrs).map(([name, n]) => [
+      name,
+      name === dilation ? near : paddings.includes(name) ? Math.round((n * near) / apart) : n,
+    ]),
+  ) as AnyAttrs
+}
+
+/** Rows (or columns) of a call cut from `from` to `to`; windows that were `whole` are now `access`. */
+const shrunk = (whole: Access | undefined, access: Access | undefined, held: number, from: number, to: number): number => {
   if (access?.tag === 'same') return held === from ? to : held
   if (access?.tag === 'inside') return Math.max(1, Math.round((held * to) / from))
   if (access?.tag === 'window') {
     // A tile from inside the image: its time is that of one at the border, and one measurement serves both. But where windows lie
-    // mostly in the padding, a whole image is another call.
-    const inside = (to - 1) * access.stride + access.reach
-    return to === from && inside > MOSTLY_PADDING * held ? held : inside
+    // mostly in the padding, an image is another call.
+    const covered = whole?.tag === 'window' ? (from - 1) * whole.stride + whole.reach : 0
+    return covered > MOSTLY_PADDING * held ? Math.max(1, Math.round((held * to) / from)) : (to - 1) * access.stride + access.reach
   }
   // The others are cut to what the first rows of the image meet.
   if (access && sigmaDelta(access)) return extentOf(touched(access, [0, to], Number.POSITIVE_INFINITY))
@@ -79,18 +103,17 @@ const shrunk = (access: Access | undefined, held: number, from: number, to: numb
 const precisionOf = (s: CallShapes): Pick<CallShapes, 'bf16'> => (s.bf16 ? { bf16: true } : {})
 
 /** The call with its iteration along one dimension cut to `to`. */
-const cut = (kind: string, attrs: AnyAttrs, s: CallShapes, dim: 0 | 2 | 3, to: number): CallShapes => {
+const cut = (kind: string, { attrs, s }: Sample, dim: 0 | 2 | 3, to: number): Sample => {
   const def = opDef(kind)
   const from = (def.anchor === 'out' ? s.outs[0] : s.ins[def.anchor])?.[dim] ?? 1
+  const near = dim === 0 ? attrs : nearer(attrs, dim, from, to)
   const one = (o: OperandDef, shape: readonly number[]): readonly number[] =>
     shape.length !== 4 || !o.access
       ? shape
-      : shape.map((n, i) => (i === dim ? shrunk(o.access!(attrs, s)[DIMS[dim]], n, from, to) : n))
-  return {
-    ...precisionOf(s),
-    ins: s.ins.map((x, i) => one(inputDef(def, i), x)),
-    outs: s.outs.map((x, i) => one(def.outs[Math.min(i, def.outs.length - 1)]!, x)),
-  }
+      : shape.map((n, i) => (i === dim ? shrunk(o.access!(attrs, s)[DIMS[dim]], o.access!(near, s)[DIMS[dim]], n, from, to) : n))
+  const ins = s.ins.map((x, i) => one(inputDef(def, i), x))
+  const outs = s.outs.map((x, i) => one(def.outs[Math.min(i, def.outs.length - 1)]!, x))
+  return { attrs: near, s: { ...precisionOf(s), ins, outs } }
 }
 
 /** Operators over whole tensors alone (the update phase) have no tiles; they are cut to a vector of as much work. */
@@ -107,19 +130,19 @@ export const sampleOf = (
   s: CallShapes,
   float: Float,
   limits: SampleLimits = CPU_SAMPLES,
-): CallShapes => {
+): Sample => {
   const def = opDef(kind)
   const anchor = def.anchor === 'out' ? s.outs[0] : s.ins[def.anchor]
   const anchorDef = def.anchor === 'out' ? def.outs[0] : inputDef(def, def.anchor)
-  if (!anchor || anchorDef?.role !== 'data' || anchor.length !== 4) return cutWhole(kind, s, float, limits)
-  let sample = s
-  for (const dim of [0, 2, 3] as const) sample = cut(kind, attrs, sample, dim, roundedDown(anchor[dim]!))
+  if (!anchor || anchorDef?.role !== 'data' || anchor.length !== 4) return { attrs, s: cutWhole(kind, s, float, limits) }
+  let sample: Sample = { attrs, s }
+  for (const dim of [0, 2, 3] as const) sample = cut(kind, sample, dim, roundedDown(anchor[dim]!))
   const tooMuch = (): boolean =>
-    callBytes(kind, sample, float) > limits.bytes || (def.dense === true && def.flops(attrs, sample) > limits.flops)
+    callBytes(kind, sample.s, float) > limits.bytes || (def.dense === true && def.flops(sample.attrs, sample.s) > limits.flops)
   for (const dim of [0, 2, 3] as const)
     for (let n = roundedDown(anchor[dim]!); n > FEWEST[dim] && tooMuch(); ) {
       n = Math.max(FEWEST[dim], smaller(n))
-      sample = cut(kind, attrs, sample, dim, n)
+      sample = cut(kind, sample, dim, n)
     }
   return sample
 }
@@ -146,6 +169,8 @@ export const timeKey = (kind: string, attrs: AnyAttrs, s: CallShapes): string =>
 }
 
 export const wayText = (way: number, s: CallShapes): string => `${way === 0 ? '' : ` way ${way}`}${s.bf16 ? ' bf16' : ''}`
+
+const keyOf = (kind: string, { attrs, s }: Sample, way: number): string => timeKey(kind, attrs, s) + wayText(way, s)
 
 /** What a time goes back to: its call or its like, measured; measured beside something else; or what is known of other calls. */
 export type HowKnown = 'measured' | 'roughly' | 'estimated'
@@ -257,32 +282,32 @@ class MeasuringTimer implements Timer {
 
   howKnown(kind: string, attrs: AnyAttrs, s: CallShapes, way = 0): HowKnown {
     const sample = sampleOf(kind, attrs, s, this.float, this.limits)
-    const key = timeKey(kind, attrs, sample) + wayText(way, sample)
+    const key = keyOf(kind, sample, way)
     if (this.known.has(key) || this.inSteps(kind, attrs, s, way) !== undefined) return 'measured'
-    return this.rough.seconds.has(key) || this.isHuge(kind, sample) ? 'roughly' : 'estimated'
+    return this.rough.seconds.has(key) || this.isHuge(kind, sample.s) ? 'roughly' : 'estimated'
   }
 
   seconds(kind: string, attrs: AnyAttrs, s: CallShapes, way = 0): number {
     const sample = sampleOf(kind, attrs, s, this.float, this.limits)
     // A product with huge weights cannot be made smaller: it reads them once, at the speed of a copy.
-    if (this.isHuge(kind, sample))
+    if (this.isHuge(kind, sample.s))
       return (callBytes(kind, s, this.float) * this.measuredSeconds(COPY)) / callBytes('copy', COPY.s, this.float)
-    const times = Math.max(1, workOf(kind, attrs, s, this.float) / workOf(kind, attrs, sample, this.float))
-    const of = kind + wayText(way, sample)
-    const key = timeKey(kind, attrs, sample) + wayText(way, sample)
-    const stated = this.guesses.stated(kind, attrs, sample, way)
+    const times = Math.max(1, workOf(kind, attrs, s, this.float) / workOf(kind, sample.attrs, sample.s, this.float))
+    const of = kind + wayText(way, sample.s)
+    const key = keyOf(kind, sample, way)
+    const stated = this.guesses.stated(kind, sample.attrs, sample.s, way)
     const before = this.known.get(key) ?? this.roughly(key)
     if (before === undefined && this.measuring > this.limits.patienceSeconds) {
-      const ratio = this.nearest(of, sample) ?? this.scale(kind)
+      const ratio = this.nearest(of, sample.s) ?? this.scale(kind)
       const guess = this.inSteps(kind, attrs, s, way) ?? (ratio && stated * ratio * times)
       if (guess !== undefined) {
-        this.guessed.set(key, () => this.measured(key, kind, attrs, sample, way))
+        this.guessed.set(key, () => this.measured(key, kind, sample, way))
         return guess
       }
     }
-    const seconds = before ?? this.measured(key, kind, attrs, sample, way)
+    const seconds = before ?? this.measured(key, kind, sample, way)
     const others = this.seen.get(of) ?? []
-    others.push({ sizes: sizesOf(sample), ratio: seconds / stated })
+    others.push({ sizes: sizesOf(sample.s), ratio: seconds / stated })
     this.seen.set(of, others)
     return seconds * times
   }
@@ -295,11 +320,11 @@ class MeasuringTimer implements Timer {
     return this.guesses.inSteps?.(timeKey(kind, attrs, s) + wayText(way, s))
   }
 
-  private measured(key: string, kind: string, attrs: AnyAttrs, sample: CallShapes, way: number): number {
+  private measured(key: string, kind: string, { attrs, s }: Sample, way: number): number {
     const t0 = performance.now()
-    const { seconds, quiet } = this.measure(nativeCall(kind, attrs, sample, this.float), way, takenOver(kind, sample))
+    const { seconds, quiet } = this.measure(nativeCall(kind, attrs, s, this.float), way, takenOver(kind, s))
     this.measuring += (performance.now() - t0) / 1000
-    const slowest = this.limits.trusted ? Infinity : slowestSeconds(kind, attrs, sample, this.float)
+    const slowest = this.limits.trusted ? Infinity : slowestSeconds(kind, attrs, s, this.float)
     const keep = quiet && seconds <= slowest
     this.triedAgain.add(key)
     this.fresh = true
@@ -341,7 +366,7 @@ class MeasuringTimer implements Timer {
 
   private measuredSeconds({ kind, attrs, s }: (typeof SCALES)[number]): number {
     const key = timeKey(kind, attrs, s)
-    return this.known.get(key) ?? this.roughly(key) ?? this.measured(key, kind, attrs, s, 0)
+    return this.known.get(key) ?? this.roughly(key) ?? this.measured(key, kind, { attrs, s }, 0)
   }
 }
 

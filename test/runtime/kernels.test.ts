@@ -238,7 +238,7 @@ const WRONG: readonly (readonly [() => unknown, RegExp])[] = [
 ]
 WRONG.forEach(([act, says]) => test(`refuses: ${says.source}`, () => assert.throws(act, says)))
 
-test('a device describes the ways of a call: Winograd for plain 3x3 windows, taps for dilated ones, between many channels', () => {
+test('a device describes the ways of a call: Winograd for 3x3 windows, taps for dilated ones, between many channels', () => {
   const ways = (channels: number, k: number, [stride, dilation]: readonly [number, number] = [1, 1]): readonly string[] => {
     const reach = dilation * (k - 1) + 1
     const pad = (reach - 1) / 2
@@ -251,7 +251,8 @@ test('a device describes the ways of a call: Winograd for plain 3x3 windows, tap
   }
   assert.equal(ways(64, 3), ['0 direct', '1 winograd'])
   assert.equal(ways(64, 3, [2, 1]), ['0 direct'])
-  assert.equal(ways(64, 3, [1, 2]), ['0 direct', '2 taps'])
+  assert.equal(ways(64, 3, [1, 2]), ['0 direct', '1 winograd', '2 taps'])
+  assert.equal(ways(64, 3, [1, 12]), ['0 direct', '2 taps'])
   assert.equal(ways(64, 1, [1, 2]), ['0 direct'])
   assert.equal(ways(8, 3), ['0 direct'])
   assert.equal(ways(8, 3, [1, 2]), ['0 direct'])

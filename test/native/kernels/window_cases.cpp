@@ -78,16 +78,27 @@ const Listed tapped_listed{"conv2d by taps", tapped_conv2d_family, 60, MANY};
 #endif
 
 /// 3x3 at stride 1, with any padding on each side, also none, and channels that fill no vector.
-Family winograd_conv2d_family(Random& r) {
-  Conv2dCase c{{{3, 3}}, {}, {}, r.between(1, 3), r.between(1, 70), r.between(1, 70), 1, r.chance(0.5)};
+Family winograd_conv2d_calls(Conv2dCase c, Random& r) {
   for (int axis = 0; axis < 2; axis++) {
-    c.window.pad[axis] = r.between(0, 2);
-    c.after[axis] = r.chance(0.5) ? c.window.pad[axis] : r.between(0, 2);
+    const int64_t most = reach(c.window, axis) - 1;
+    c.window.pad[axis] = r.between(0, most);
+    c.after[axis] = r.chance(0.5) ? c.window.pad[axis] : r.between(0, most);
     c.extent[axis] = extent_for(r, c.window, axis, c.window.pad[axis] + c.after[axis]);
   }
   return by(WINOGRAD, conv2d_calls(c, r));
 }
+Family winograd_conv2d_family(Random& r) {
+  return winograd_conv2d_calls({{{3, 3}}, {}, {}, r.between(1, 3), r.between(1, 70), r.between(1, 70), 1, r.chance(0.5)}, r);
+}
 const Listed winograd_listed{"winograd conv2d", winograd_conv2d_family, 60, MANY};
+
+/// Pixels a dilation apart: tiles of four rows where there are many, and single rows where there are few.
+Family dilated_winograd_family(Random& r) {
+  const int64_t rows = r.pick<int64_t>({1, 2, 3, 9}), columns = r.pick<int64_t>({1, 2, 3, 9});
+  Conv2dCase c{{{3, 3}, {1, 1}, {}, {rows, columns}}, {}, {}, r.between(1, 2), r.between(1, 70), r.between(1, 70), 1, r.chance(0.5)};
+  return winograd_conv2d_calls(c, r);
+}
+const Listed dilated_winograd_listed{"dilated winograd conv2d", dilated_winograd_family, 40, MANY};
 
 /// Results that are written past the caches, and weights whose forms are too large for them.
 Family large_winograd_family(Random& r) {

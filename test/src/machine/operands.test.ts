@@ -70,7 +70,7 @@ for (const rows of [1e9, 100, 13])
   test(`samples of ${rows > 1e6 ? 'whole images' : `tiles of ${rows} rows`} are legal`, () => {
     for (const op of g.ops.filter((o) => o.phase !== 'update')) {
       const sample = sampleOf(op.kind, op.attrs, tileOf(g, op.id, rows), 'f32')
-      const { kind: wire, attrs, ins, outs } = nativeCall(op.kind, op.attrs, sample, 'f32')
+      const { kind: wire, attrs, ins, outs } = nativeCall(op.kind, sample.attrs, sample.s, 'f32')
       for (const device of ['ref', 'cpu'] as const)
         assert.ok(
           native.ways({ device, kind: wire, attrs, ins, outs }).length > 0,

@@ -91,24 +91,33 @@ test('sizes are rounded down to few steps', () => {
 
 test('a large convolution is timed by a smaller one with the same channels, from inside the image', () => {
   const large = convCall(4096, 4096, 64)
-  const small = sampleOf('conv2d', conv(1), large, 'f32')
+  const { s: small } = sampleOf('conv2d', conv(1), large, 'f32')
   assert.ok(callBytes('conv2d', small, 'f32') <= CPU_SAMPLES.bytes)
   assert.equal(small.ins[1], [64, 64, 3, 3])
   assert.is(small.ins[0]![2], small.outs[0]![2]! + 2)
   assert.ok(small.outs[0]![2]! >= 8)
-  for (const rows of [12, 13, 14]) assert.equal(sampleOf('conv2d', conv(1), convCall(rows, 12), 'f32'), convCall(14, 12))
+  for (const rows of [12, 13, 14]) assert.equal(sampleOf('conv2d', conv(1), convCall(rows, 12), 'f32').s, convCall(14, 12))
 })
 
-test('a window that lies mostly in the padding is timed as it is, and cut as any other', () => {
-  const dilated = { ...conv(12), dilationH: 12, dilationW: 12 }
-  assert.equal(sampleOf('conv2d', dilated, convCall(16, 16), 'f32'), convCall(16, 16))
-  assert.is(sampleOf('conv2d', dilated, convCall(40, 16), 'f32').ins[0]![2], 40)
-  const cut = sampleOf('conv2d', dilated, convCall(4096, 4096, 64), 'f32')
-  assert.is(cut.ins[0]![2], cut.outs[0]![2]! + 24)
+const dilated = { ...conv(12), dilationH: 12, dilationW: 12 }
+
+test('a window that lies mostly in the padding is timed as it is', () => {
+  assert.equal(sampleOf('conv2d', dilated, convCall(16, 16), 'f32'), { attrs: dilated, s: convCall(16, 16) })
+  assert.is(sampleOf('conv2d', dilated, convCall(40, 16), 'f32').s.ins[0]![2], 40)
+})
+
+test('with fewer rows, the positions of a dilated window are fewer apart, and as much of it lies in the padding', () => {
+  const inside = sampleOf('conv2d', dilated, convCall(4096, 4096, 64), 'f32')
+  assert.equal([inside.attrs.dilationH, inside.attrs.padTop, inside.attrs.padLeft], [1, 1, 12])
+  assert.is(inside.s.ins[0]![2], inside.s.outs[0]![2]! + 2)
+  assert.is(inside.s.ins[0]![3], inside.s.outs[0]![3]! + 24)
+  const wide = { ...conv(48), dilationH: 48, dilationW: 48 }
+  const { attrs, s } = sampleOf('conv2d', wide, convCall(96, 96, 1024), 'f32')
+  assert.equal([attrs.dilationH, attrs.padTop, s.ins[0]![2], s.outs[0]![2]], [4, 4, 8, 8])
 })
 
 test('strided windows keep their relation when they are cut', () => {
-  const s = sampleOf('conv2d', conv(3, 2), convCall(2048, 1024, 16, 7), 'f32')
+  const { s } = sampleOf('conv2d', conv(3, 2), convCall(2048, 1024, 16, 7), 'f32')
   assert.is(s.ins[0]![2], (s.outs[0]![2]! - 1) * 2 + 7)
   assert.equal(padding(s, 3, 2, 7), [0, 0])
 })
@@ -155,7 +164,7 @@ test('a measurement that something else disturbed is bounded, and known roughly'
     { seconds: rough, mayBeBetter: () => true },
   )
   const call = convCall(16, 16)
-  const slowest = slowestSeconds('conv2d', conv(1), sampleOf('conv2d', conv(1), call, 'f32'), 'f32')
+  const slowest = slowestSeconds('conv2d', conv(1), sampleOf('conv2d', conv(1), call, 'f32').s, 'f32')
   assert.is(t.seconds('conv2d', conv(1), call), slowest)
   t.seconds('conv2d', conv(1), call)
   assert.equal([measured, known.size, [...rough.values()], t.isNew()], [1, 0, [slowest], true])
