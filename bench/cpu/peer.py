@@ -1,7 +1,8 @@
 # PyTorch's side of the benchmark: the same training graph, as PyTorch's own operators, a step at a time.
 # In: graph.json (the staged graph), mode, threads as arguments; lines 'step' and 'end' on stdin. Out: a JSON line each.
 # Modes: plain (NCHW), channels-last, compiled (channels-last under torch.compile), autocast (channels-last, in bf16), checkpoint:N
-# (channels-last, in N segments of torch.utils.checkpoint). The allocator is the environment's.
+# (channels-last, in N segments of torch.utils.checkpoint), ddp (channels-last, one of several processes over gloo, as the environment says).
+# The allocator is the environment's.
 import json, resource, sys, time
 
 import torch
@@ -153,6 +154,9 @@ if mode != "plain":
 sgd = next(op["attrs"] for op in graph["ops"] if op["kind"] == "sgd")
 optimizer = torch.optim.SGD(net.parameters(), sgd["lr"], sgd["momentum"])
 model = torch.compile(net) if mode == "compiled" else net
+if mode == "ddp":
+    torch.distributed.init_process_group("gloo")
+    model = torch.nn.parallel.DistributedDataParallel(net)
 if mode.startswith("checkpoint:"):
     segments = cut(FORWARD, int(mode.split(":")[1]))
     model = lambda fed: net.in_segments(fed, segments)
