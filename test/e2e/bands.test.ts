@@ -2,6 +2,9 @@
 // Ranks that have bands of one image's rows have the bits of one process whose plan cuts the same bands op by op, whatever their own plans keep,
 // compute again, move or cut further; and agree with one process that cuts nothing to rounding.
 // Worked example, 2 bands of 21 rows: [0,10) and [10,21), which a stride of 2 makes [0,5) and [5,11).
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import * as E from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { test } from 'uvu'
@@ -40,6 +43,7 @@ import { prepare, type Prepared } from '../../src/stage/prepare'
 import { describePlan, describePlans, machineOptionsIn, type Staged, stagePrepared, type StageAsked } from '../../src/stage/stage'
 import { hearing } from '../../src/train/events'
 import { followerTask } from '../../src/train/follower'
+import type { TrainOptions } from '../../src/train/options'
 import type { TrainResult } from '../../src/train/result'
 import { sessionTask } from '../../src/train/session'
 import { ranksOf } from '../../staging/graph/ranks'
@@ -84,16 +88,16 @@ interface Case {
 const preparedFor = ({ net, loss, optimizer }: Case, on: LocalMachine): Prepared =>
   got(prepare(net, on, { loss, ...(optimizer ? { optimizer } : {}) }))
 
-const session = (staged: Staged): Promise<E.Either<SpillwayError, TrainResult>> =>
+const session = (staged: Staged, o: Partial<TrainOptions> = {}): Promise<E.Either<SpillwayError, TrainResult>> =>
   sessionTask(
     undefined,
     staged,
-    RUN,
+    { ...RUN, ...o },
     hearing(() => {}),
   )()
 
 /** One process; in bands op by op, or as it is. */
-const alone = async (c: Case, { bands, shares }: Cuts = { bands: 1 }): Promise<TrainResult> => {
+const alone = async (c: Case, { bands, shares }: Cuts = { bands: 1 }, o: Partial<TrainOptions> = {}): Promise<TrainResult> => {
   const on = machine(c.device ?? 'cpu', { bands: 1 }, c.precision)
   const { graph } = preparedFor(c, on)
   const plan = pipe(
@@ -103,13 +107,13 @@ const alone = async (c: Case, { bands, shares }: Cuts = { bands: 1 }): Promise<T
       compileSegments(graph, segments, { strategy: 'by-hand', budgetBytes: 2 ** 40, machine: on, algorithms: 'fixed' }),
     ),
   )
-  return got(await session(describePlan(got(plan), on)))
+  return got(await session(describePlan(got(plan), on), o))
 }
 
-const together = async (staged: Staged): Promise<TrainResult> => {
+const together = async (staged: Staged, o: Partial<TrainOptions> = {}): Promise<TrainResult> => {
   const all = loadNative().openThreadRanks(ranksOf(staged.plan.graph)).map(rankOf)
-  const followers = all.slice(1).map((rank) => followerTask(bandOf(staged, rank), rank, RUN)())
-  const answer = await session({ ...staged, rank: all[0]! })
+  const followers = all.slice(1).map((rank) => followerTask(bandOf(staged, rank), rank, { ...RUN, ...o })())
+  const answer = await session({ ...staged, rank: all[0]! }, o)
   if (E.isLeft(answer)) all[0]!.communicator.abort(1)
   for (const f of await Promise.all(followers)) assert.ok(E.isRight(f), E.isLeft(f) ? errorText(f.left) : '')
   return got(answer)
@@ -230,9 +234,42 @@ const inDouble = async (h: number, w: number): Promise<void> => {
   }
 }
 
-test('in double, 2 and 4 bands agree with what is not cut', () => inDouble(509, 389))
+const root = mkdtempSync(join(tmpdir(), 'spillway-bands-'))
+test.after(() => rmSync(root, { recursive: true }))
+
+/** All numbers of a weights file of doubles. */
+const doublesIn = (file: string): Float64Array => {
+  const bytes = readFileSync(file)
+  const head = Number(bytes.readBigUInt64LE(0))
+  assert.match(bytes.subarray(8, 8 + head).toString(), /"dtype":"F64"/)
+  return new Float64Array(Uint8Array.from(bytes.subarray(8 + head)).buffer)
+}
+
+/** After one step without momentum weights have moved by the rate times their gradients. */
+const gradients = async (h: number, w: number): Promise<void> => {
+  const stepped = async (lr: number, bands = 1): Promise<Float64Array> => {
+    const c: Case = { net: pixels(h, w), loss: mse, device: 'ref', optimizer: sgd({ lr }) }
+    const o = { steps: 1, save: join(root, `${h}-${lr}-${bands}.safetensors`) }
+    await (bands === 1 ? alone(c, undefined, o) : together(stagedFor(c, { bands }, 'in-core'), o))
+    return doublesIn(o.save)
+  }
+  const [whole, further] = [await stepped(1), await stepped(2)]
+  const largest = whole.reduce((most, x, i) => Math.max(most, Math.abs(x - further[i]!)), 0)
+  assert.ok(largest > 1e-3)
+  for (const bands of [2, 4]) {
+    const cut = await stepped(1, bands)
+    const off = whole.reduce((most, x, i) => Math.max(most, Math.abs(x - cut[i]!)), 0)
+    assert.ok(off < 1e-9 * largest, `${bands} bands: ${off} of ${largest}`)
+  }
+}
+
+test('in double, 2 and 4 bands agree with what is not cut', () => inDouble(61, 45))
+test('in double, gradients of 2 and 4 bands are those of what is not cut', () => gradients(509, 389))
 /** It takes minutes. */
-if (process.env['SPILLWAY_FULL']) test('in double, larger', () => inDouble(1021, 767))
+if (process.env['SPILLWAY_FULL']) {
+  test('in double, larger', () => inDouble(509, 389))
+  test('in double, gradients of larger ones', () => gradients(1021, 767))
+}
 
 if (E.isRight(machineNamed('cpu', { precision: 'bf16' })))
   test('bf16', () => same({ net: pixels(45, 37), loss: mse, precision: 'bf16' }, { bands: 2 }, ['in-core']))
