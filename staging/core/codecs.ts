@@ -12,6 +12,8 @@ const number = (name: string, legal: (n: number) => boolean): t.Type<number, num
 
 /** A size, a count, an index. */
 export const whole = number('a whole number', (n) => Number.isSafeInteger(n) && n >= 0)
+/** A difference. */
+export const integer = number('a whole number of either sign', Number.isSafeInteger)
 export const positive = number('a number above 0', (n) => n > 0 && Number.isFinite(n))
 export const seconds = number('a time of 0 seconds or more', (n) => n >= 0 && Number.isFinite(n))
 

@@ -10,7 +10,8 @@ import type { PlanError } from '../core/errors'
 import { hashText } from '../core/fnv'
 import { costsOf, replayed } from './costs'
 import { expand } from './expand'
-import { fieldsOf, fileCodec, type Plan, type Unrolled } from './plan'
+import { foldedOf, unfolded } from './folded'
+import { fieldsOf, fileCodec, type Plan, type Residency, type Unrolled } from './plan'
 import { checkedSegments } from './checksegments'
 
 export type PlanFormat = Extract<PlanError, { readonly tag: 'PlanFormat' }>
@@ -30,7 +31,10 @@ const fileText = (plan: unknown): string => {
   return `{"format":"${PLAN_FORMAT}","version":${PLAN_VERSION},"checksum":"${hashText(text)}","plan":${text}}\n`
 }
 
-export const encodePlan = (p: Plan): string => fileText({ ...fieldsOf(p), costs: costsOf(p) })
+export const encodePlan = (p: Plan): string => {
+  const folded = foldedOf(p.residencies, p.calls.length)
+  return fileText({ ...fieldsOf(p), ...(folded ? { residencies: [], folded } : {}), costs: costsOf(p) })
+}
 
 // ---------------------------------------------------------------- reading
 
@@ -70,15 +74,26 @@ const unrolled = ({ graph, segments, costs }: t.TypeOf<typeof fileCodec>): Eithe
     mapLeft(fault('segments')),
   )
 
+const residenciesIn = (
+  { residencies, folded }: t.TypeOf<typeof fileCodec>,
+  { calls }: Unrolled,
+): Either<PlanFormat, readonly Residency[]> =>
+  !folded
+    ? right(residencies)
+    : residencies.length > 0
+      ? refused('folded', 'there are residencies beside it; legal are the ones or the others')
+      : mapLeft(fault('folded'))(unfolded(folded, calls.length))
+
 export const decodePlan = (text: string): Either<PlanFormat, Plan> =>
   pipe(
     opened(text),
     chain(decoded),
     bindTo('file'),
     bind('calls', ({ file }) => unrolled(file)),
-    chain(({ file: { costs: _, ...fields }, calls }) =>
+    bind('residencies', ({ file, calls }) => residenciesIn(file, calls)),
+    chain(({ file: { costs: _, folded: __, ...fields }, calls, residencies }) =>
       calls.cells.length === fields.places.length
-        ? right({ ...fields, ...calls })
+        ? right({ ...fields, residencies, ...calls })
         : refused('places', `there are ${fields.places.length} for ${calls.cells.length} cells`),
     ),
   )

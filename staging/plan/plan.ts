@@ -8,7 +8,7 @@
 // What stands in plan files is said by codecs, from which its types follow.
 import * as t from 'io-ts'
 import type { Box } from '../core/box'
-import { count, list, names, record, seconds, tuple, wholeFrom, words } from '../core/codecs'
+import { count, integer, list, names, record, seconds, tuple, wholeFrom, words } from '../core/codecs'
 import type { Precision } from '../devices'
 import { isBf16 } from '../graph/check'
 import { graphCodec } from '../graph/codec'
@@ -149,7 +149,7 @@ const runCodec = record({ page: count, count: wholeFrom(1) })
 /** A contiguous run of physical pages. */
 export interface PageRun extends t.TypeOf<typeof runCodec> {}
 
-const residencyCodec = record(
+export const residencyCodec = record(
   { storage: count, from: count, to: count, acquire: count, release: count, runs: list(runCodec) },
   {
     swapIn: record({ ready: count, from: names(['tier', 'source']) }),
@@ -218,8 +218,11 @@ const optionalFields = {
 const filed = record(fields, optionalFields)
 /** The whole step, as it will run. */
 export interface Plan extends t.TypeOf<typeof filed>, Unrolled {}
-/** Of a plan file, whose calls cost what `costs` says. */
-export const fileCodec = record({ ...fields, costs: costsCodec }, optionalFields)
+const foldedCodec = record({ rows: list(list(integer)), order: list(count) })
+/** Residencies by rows that come again and again: folded.ts. */
+export interface Folded extends t.TypeOf<typeof foldedCodec> {}
+/** Of a plan file, whose calls cost what `costs` says; of many residencies there are none but folded ones. */
+export const fileCodec = record({ ...fields, costs: costsCodec }, { ...optionalFields, folded: foldedCodec })
 const fieldNames = [...Object.keys(fields), ...Object.keys(optionalFields)] as readonly (keyof t.TypeOf<typeof filed>)[]
 export const fieldsOf = (plan: Plan): t.TypeOf<typeof filed> =>
   Object.fromEntries(fieldNames.map((f) => [f, plan[f]])) as unknown as t.TypeOf<typeof filed>

@@ -8,6 +8,7 @@ import { renderError } from '../../staging/core/errors'
 import { hashText } from '../../staging/core/fnv'
 import { compile } from '../../staging/compile'
 import { decodePlan, encodePlan, PLAN_VERSION } from '../../staging/plan/codec'
+import { foldedOf, unfolded } from '../../staging/plan/folded'
 import { type Plan, precisionOf } from '../../staging/plan/plan'
 import { planText } from '../../staging/plan/text'
 import { machines } from '../../staging/sim/machines'
@@ -29,6 +30,11 @@ const tiledPlan = (): Plan => {
   const graph = trainingOf(small)
   return planOf(graph, groupsOf(graph, { grids: [{ B: 2, H: 3, W: 2 }], cutAfter: [3], squeeze: 0 }), 0, machine)!
 }
+/** Bands of a value of 32 MiB come and go. */
+const swappedPlan = (): Plan => {
+  const graph = trainingOf({ ...small, image: [1, 1, 4096, 1024] })
+  return planOf(graph, groupsOf(graph, { grids: [{ B: 1, H: 64, W: 1 }], cutAfter: [1, 2, 3], squeeze: 1 }), 1, machine)!
+}
 const refusal = (text: string): string | undefined => {
   const p = decodePlan(text)
   return isLeft(p) ? renderError(p.left) : undefined
@@ -48,6 +54,37 @@ const edited = (text: string, path: Path, value: Json): string => {
 /** Paths of all numbers and words in it. */
 const leavesOf = (u: Json, path: Path = []): readonly Path[] =>
   typeof u === 'object' && u !== null ? Object.keys(u).flatMap((k) => leavesOf(child(u, k), [...path, k])) : [path]
+
+test('many residencies stand in a file as rows that come again, without their pages, and come back as they were', () => {
+  const plan = swappedPlan()
+  const { residencies, calls } = plan
+  assert.ok(residencies.filter((r) => r.swapOut && r.tierOffset !== undefined).length > 4, 'some leave')
+  const folded = foldedOf(residencies, calls.length, 0)!
+  assert.is(foldedOf(residencies, calls.length), null, 'few are listed')
+  assert.ok(folded.rows.length < residencies.length, `${folded.rows.length} rows of ${residencies.length}`)
+  const back = unfolded(folded, calls.length)
+  if (isLeft(back)) return assert.unreachable(back.left)
+  assert.equal(back.right, residencies)
+  const file = (of: object, others: readonly object[] = []): string =>
+    edited(edited(encodePlan(plan), ['residencies'], others as unknown as Json), ['folded'], of as unknown as Json)
+  const read = decodePlan(file(folded))
+  if (isLeft(read)) return assert.unreachable(renderError(read.left))
+  assert.equal(JSON.parse(JSON.stringify(read.right)), JSON.parse(JSON.stringify(plan)))
+  const otherwise = residencies.map((r) => ({ ...r, runs: r.runs.map(({ page, count }) => ({ page: page + 1, count })) }))
+  assert.is(foldedOf(otherwise, calls.length, 0), null, 'pages that pages.ts would not give')
+  const row = folded.rows[0]!
+  const refusals: readonly (readonly [object, RegExp])[] = [
+    [{ ...folded, order: [folded.rows.length] }, /folded.*rows of 10 numbers/],
+    [{ ...folded, rows: [[1, 2, 3]] }, /folded.*rows of 10 numbers/],
+    [{ rows: [row.map((x, i) => (i === 3 ? -1 : x))], order: [0] }, /folded.*within/],
+    [{ rows: [row.map((x, i) => (i === 2 ? 0 : x))], order: [0] }, /folded.*a page or more/],
+    [{ rows: [row.map((x, i) => (i === 4 ? calls.length + 1 : x))], order: [0] }, /folded.*within/],
+    [{ rows: [row.map((x, i) => (i === 0 ? -1 : x))], order: [0] }, /folded/],
+    [{ rows: ['x'], order: [0] }, /folded/],
+  ]
+  for (const [damaged, words] of refusals) assert.match(refusal(file(damaged))!, words)
+  assert.match(refusal(file(folded, residencies))!, /folded: there are residencies beside it/)
+})
 
 test('a plan comes back as it was, calls and cells included', () => {
   const plan = tiledPlan()

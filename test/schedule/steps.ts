@@ -2,7 +2,7 @@
 // that moves a page a second. In: numbers. Out: the types of staging, as far as schedule and simulation look at them.
 import { bytesOf, PAGE_BYTES } from '../../staging/core/bytes'
 import type { Link } from '../../staging/graph/machine'
-import { assignPages } from '../../staging/memory/pages'
+import { assignPages } from '../../staging/plan/pages'
 import type { Call, Cell, UnpagedResidency, Plan } from '../../staging/plan/plan'
 import type { PlannedStays } from '../../staging/schedule/stays'
 

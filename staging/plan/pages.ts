@@ -2,7 +2,7 @@
 // peak. Since every page serves every residency, the pool needs exactly as many pages as are held at the worst moment:
 // fragmentation costs mappings, never memory. Best fit keeps the runs few.
 // Worked example, pool of 4: a takes 0-1, b takes 2-3, a goes, c (3 pages) cannot be; c (2 pages) takes 0-1.
-import type { UnpagedResidency, PageRun, Point, Residency } from '../plan/plan'
+import type { UnpagedResidency, PageRun, Point, Residency } from './plan'
 
 /** Pages held at the worst moment; releases at a point come before acquires. */
 export const peakOf = (rs: readonly UnpagedResidency[], end: Point): number => {

@@ -2,7 +2,7 @@
 import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { assignPages, peakOf } from '../../staging/memory/pages'
+import { assignPages, peakOf } from '../../staging/plan/pages'
 import type { UnpagedResidency, Residency } from '../../staging/plan/plan'
 
 const residency = (storage: number, pages: number, acquire: number, release: number, from = 0): UnpagedResidency => ({
