@@ -1,4 +1,4 @@
-// timeout 600
+// timeout 2400
 // Several processes on MPI, through the command line: the bits of threads, checkpoints, ranks that are killed or asked to end. Where there is
 // no MPI it says so.
 import { spawnSync } from 'node:child_process'
