@@ -45,13 +45,54 @@ def small():
         def forward(self, x):
             return x + self.body(x)
 
-    return torch.nn.Sequential(torch.nn.Conv2d(3, 32, 3, padding=1), torch.nn.ReLU(), Residual(), cheap(), cheap(), cheap(), torch.nn.Conv2d(32, 4, 1))
+    return torch.nn.Sequential(torch.nn.Conv2d(3, 32, 3, padding=1), torch.nn.ReLU(), Residual(), cheap(), cheap(),
+                               torch.nn.Conv2d(32, 32, 3, padding=2, dilation=2, groups=32), torch.nn.ReLU(), torch.nn.Conv2d(32, 4, 1))
+
+
+def normed(i, o, kernel, dilation=1):
+    conv = torch.nn.Conv2d(i, o, kernel, padding=dilation * (kernel // 2), dilation=dilation, bias=False)
+    return conv, torch.nn.BatchNorm2d(o), torch.nn.ReLU(inplace=True)
+
+
+def stretch(x, like):
+    return torch.nn.functional.interpolate(x, size=like.shape[2:], mode='bilinear', align_corners=False)
+
+
+def deeplabv3plus():
+    # models/deeplab.ts: VainF's DeepLabV3Plus-Pytorch, output stride 16.
+    class ImagePooling(torch.nn.Sequential):
+        def forward(self, x):
+            return stretch(super().forward(x), x)
+
+    class DeepLab(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            nn = torch.nn
+            self.backbone = vision().resnet50(replace_stride_with_dilation=[False, False, True])
+            del self.backbone.fc
+            dilated = [nn.Sequential(*normed(2048, 256, 3, d)) for d in (6, 12, 18)]
+            pooling = ImagePooling(nn.AdaptiveAvgPool2d(1), *normed(2048, 256, 1))
+            self.low, self.reaches = nn.Sequential(*normed(256, 48, 1)), nn.ModuleList([nn.Sequential(*normed(2048, 256, 1)), *dilated, pooling])
+            self.project = nn.Sequential(*normed(5 * 256, 256, 1), nn.Dropout(0.1))
+            self.head = nn.Sequential(*normed(304, 256, 3), nn.Conv2d(256, 21, 1))
+
+        def forward(self, x):
+            b = self.backbone
+            low = b.layer1(b.maxpool(b.relu(b.bn1(b.conv1(x)))))
+            high = b.layer4(b.layer3(b.layer2(low)))
+            low, high = self.low(low), self.project(torch.cat([reach(high) for reach in self.reaches], 1))
+            return stretch(self.head(torch.cat([low, stretch(high, low)], 1)), x)
+
+    return DeepLab()
 
 
 DEVICE = 'cuda' if torch.cuda.is_available() else 'cpu'
 MODELS = {
     'small': small,
     'resnet50': lambda: vision().resnet50(),
+    'vgg16': lambda: vision().vgg16(),
+    'densenet121': lambda: vision().densenet121(),
+    'deeplabv3plus-resnet50': deeplabv3plus,
     'vgg16-features': lambda: vision().vgg16().features,
     'darknet19-features': lambda: darknet19_features(True),
     'darknet19-features-plain': lambda: darknet19_features(False),
@@ -64,8 +105,10 @@ def build(args):
     image = torch.randn(args.batch, 3, args.image, args.image, device=DEVICE).to(memory_format=torch.channels_last)
     with torch.no_grad():
         seen = min(args.image, 256)
-        shape = model(image[:1, :, :seen, :seen]).shape
-    if len(shape) == 2:
+        shape = model(image[:2, :, :seen, :seen]).shape
+    if args.model.startswith('deeplab'):
+        target, loss = torch.randint(0, shape[1], (args.batch, args.image, args.image), device=DEVICE), torch.nn.functional.cross_entropy
+    elif len(shape) == 2:
         target, loss = torch.randint(0, shape[1], (args.batch,), device=DEVICE), torch.nn.functional.cross_entropy
     else:
         scale = args.image * shape[2] // seen

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "cuda/backend.hpp"
+#include "cuda/kernels/exec.hpp"
 #include "cuda/taken.hpp"
 
 namespace spillway::cuda {
@@ -23,6 +24,8 @@ Status Context::create(const OpenOptions& options) {
   for (cudaEvent_t& e : events_) SPILLWAY_CUDA(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
   SPILLWAY_CUDA(cudaMalloc(reinterpret_cast<void**>(&step_), sizeof(StepContext)));
   SPILLWAY_CUDA(cudaHostAlloc(reinterpret_cast<void**>(&step_here_), sizeof(StepContext), cudaHostAllocDefault));
+  SPILLWAY_CUDA(cudaMalloc(reinterpret_cast<void**>(&arrivals_), ARRIVALS * sizeof *arrivals_));
+  SPILLWAY_CUDA(cudaMemsetAsync(arrivals_, 0, ARRIVALS * sizeof *arrivals_, stream(Lane::compute)));
   return {};
 }
 
@@ -39,6 +42,7 @@ Context::~Context() {
   for (void* p : pinned_) cudaFreeHost(p);
   if (step_here_) cudaFreeHost(step_here_);
   if (step_) cudaFree(step_);
+  if (arrivals_) cudaFree(arrivals_);
   cudaGetLastError();
 }
 

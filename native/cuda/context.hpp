@@ -37,6 +37,8 @@ class Context {
   cudaStream_t stream(Lane lane) const { return streams_[size_t(lane)]; }
   /// On the device.
   const StepContext* step() const { return step_; }
+  /// On the device, zero between launches: what blocks of a kernel that wait for each other count in.
+  uint32_t* arrivals() const { return arrivals_; }
   Precision precision() const { return precision_; }
 
  private:
@@ -53,6 +55,7 @@ class Context {
   std::vector<void*> pinned_;
   StepContext* step_ = nullptr;        // on the device
   StepContext* step_here_ = nullptr;   // pinned
+  uint32_t* arrivals_ = nullptr;       // on the device
   uint64_t before_pool_ = 0, with_pool_ = 0;  // bytes taken
   Pool pool_;
 };

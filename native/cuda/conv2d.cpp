@@ -98,14 +98,16 @@ Shaped shaped(const KernelCall& c, Precision precision) {
   return s;
 }
 
-/// Whether x, cut out, would be zeros for the most part: a wide dilation that meets next to nothing. No library is asked then.
-bool cut_is_mostly_nothing(const Shaped& s) {
+/// Whether x, cut out, would be zeros for the most part (a wide dilation that meets next to nothing), or more than a kernel takes. No library is asked then.
+bool cut_is_too_much(const Shaped& s) {
   constexpr int64_t MORE = 8, WORTH_ELEMENTS = int64_t(1) << 24;
-  return s.cut && s.problem.x[2] * s.problem.x[3] > MORE * s.x->dims[2] * s.x->dims[3] && s.problem.x[0] * s.problem.x[1] * s.problem.x[2] * s.problem.x[3] > WORTH_ELEMENTS;
+  if (!s.cut) return false;
+  const int64_t elements = s.problem.x[0] * s.problem.x[1] * s.problem.x[2] * s.problem.x[3];
+  return elements >= MOST_ELEMENTS || (elements > WORTH_ELEMENTS && s.problem.x[2] * s.problem.x[3] > MORE * s.x->dims[2] * s.x->dims[3]);
 }
 
 Result<ConvolutionWay> way_of(const Shaped& s, uint32_t number) {
-  if (!cut_is_mostly_nothing(s)) return convolution_way(s.problem, rank_of(number));
+  if (!cut_is_too_much(s)) return convolution_way(s.problem, rank_of(number));
   return number == 0 ? Result<ConvolutionWay>(ConvolutionWay{}) : Result<ConvolutionWay>(refuse("cuDNN is not asked for this convolution"));
 }
 
@@ -131,10 +133,8 @@ class Convolution final : public Ready {
  public:
   Convolution(const KernelCall& c, const ConvolutionWay& way, Precision precision) : Ready(c), shaped_(shaped(call(), precision)), way_(way), at_(layout(shaped_, way)) {}
   int64_t workspace_bytes() const override { return at_.bytes; }
-  Status run(const Context& context) const override { return run_on(context.stream(Lane::compute)); }
-
- private:
-  Status run_on(cudaStream_t stream) const {
+  Status run(const Context& context) const override {
+    const cudaStream_t stream = context.stream(Lane::compute);
     const Shaped& s = shaped_;
     const Direction d = s.problem.direction;
     const Epilogue& e = s.problem.epilogue;
@@ -151,11 +151,12 @@ class Convolution final : public Ready {
     SPILLWAY_TRY(execute(*way_.plan, tensors, space + at_.scratch, stream));
     if (s.cut && writes_x) SPILLWAY_TRY(scatter_grid(*s.x, *s.cut, x, stream));
     if (w != s.w->data && writes_w) SPILLWAY_TRY(weights_from_channels_last(*s.w, way_.stored_w, w, stream));
-    if (s.db) SPILLWAY_TRY(sum_bias_gradient(*s.dy, *s.db, space + at_.scratch, stream));
+    if (s.db) SPILLWAY_TRY(sum_bias_gradient(*s.dy, *s.db, space + at_.scratch, context));
     if (way_.fused || !(s.bias || e.rectified)) return {};
     return finish_pixels(call().outs[0], s.bias, e.rectified ? float(e.slope) : 1, stream);
   }
 
+ private:
   const Shaped shaped_;
   const ConvolutionWay way_;
   const Layout at_;

@@ -6,6 +6,8 @@
 
 namespace spillway::cuda {
 
+static_assert(BLOCK_THREADS == BLOCK_ITEMS);
+
 template <class F>
 __global__ void __launch_bounds__(BLOCK_THREADS) run_items(uint32_t n, const F f) {
   const uint32_t i = blockIdx.x * BLOCK_THREADS + threadIdx.x;
@@ -23,7 +25,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS) run_words(uint32_t n, const Bit
 
 class GpuExec {
  public:
-  GpuExec(cudaStream_t stream, const StepContext* step) : stream_(stream), step_(step) {}
+  GpuExec(cudaStream_t stream, const StepContext* step, uint32_t* arrivals) : stream_(stream), step_(step), arrivals_(arrivals) {}
   template <class F>
   void each(int64_t n, F f) {
     if (!launches(n)) return;
@@ -34,7 +36,13 @@ class GpuExec {
     if (!launches(n)) return;
     status_ = checked(launch(run_words<Bit, Put>, blocks(n, BLOCK_THREADS / WARP_THREADS), stream_, uint32_t(n), bit, put), "launching a kernel");
   }
+  template <class K>
+  void blocks(int64_t n, const K& k) {
+    if (!launches(n)) return;
+    status_ = checked(launch_phases(uint32_t(n), stream_, k), "launching a kernel");
+  }
   const StepContext* step() const { return step_; }
+  uint32_t* arrivals() const { return arrivals_; }
   const Status& status() const { return status_; }
 
  private:
@@ -45,7 +53,8 @@ class GpuExec {
   }
 
   cudaStream_t stream_;
-  const StepContext* step_;  // on the device
+  const StepContext* step_;  // on the device, as the next
+  uint32_t* arrivals_;
   Status status_;
 };
 

@@ -163,7 +163,7 @@ class Linear final : public Ready {
                                                             compiled_.d, &way_.algo, way_.workspaceSize > 0 ? scratch_of(call()) + rounded_ : nullptr,
                                                             way_.workspaceSize, stream), "cublasLtMatmul"));
     if (!bias_) return {};
-    return OpKind(call().kind) == OpKind::linear ? finish_pixels(call().outs[0], bias_, 1, stream) : sum_bias_gradient(call().ins[1], *bias_, call().workspace, stream);
+    return OpKind(call().kind) == OpKind::linear ? finish_pixels(call().outs[0], bias_, 1, stream) : sum_bias_gradient(call().ins[1], *bias_, call().workspace, context);
   }
 
  private:

@@ -10,7 +10,7 @@ namespace {
 /// f(exec, something of the stored type).
 template <class F>
 Status launched(cudaStream_t stream, DType stored, F f) {
-  GpuExec exec(stream, nullptr);
+  GpuExec exec(stream, nullptr, nullptr);
   if (stored == DType::bf16) f(exec, StoredBf16{});
   else f(exec, 0.0f);
   return exec.status();
@@ -27,13 +27,13 @@ const OwnFunctions* own_functions(uint32_t wire) {
 }
 
 Status run_own(const KernelCall& call, const Context& context) {
-  GpuExec exec(context.stream(Lane::compute), context.step());
+  GpuExec exec(context.stream(Lane::compute), context.step(), context.arrivals());
   functions<GpuExec>(call.kind)->run(exec, call);
   return exec.status();
 }
 
 Status run_own_together(const KernelCall* calls, uint32_t n, const Context& context) {
-  GpuExec exec(context.stream(Lane::compute), context.step());
+  GpuExec exec(context.stream(Lane::compute), context.step(), context.arrivals());
   functions<GpuExec>(calls[0].kind)->run_together(exec, calls, n);
   return exec.status();
 }
@@ -55,8 +55,11 @@ Status finish_pixels(const View& y, const View* bias, float slope, cudaStream_t 
   return launched(stream, y.dtype, [&](GpuExec& e, auto t) { finish_channels<decltype(t)>(e, y, b, slope); });
 }
 int64_t bias_gradient_workspace(const View& dy) { return bias_gradient_bytes(dy); }
-Status sum_bias_gradient(const View& dy, const View& db, void* workspace, cudaStream_t stream) {
-  return launched(stream, dy.dtype, [&](GpuExec& e, auto t) { bias_gradient<decltype(t)>(e, dy, db, workspace); });
+Status sum_bias_gradient(const View& dy, const View& db, void* workspace, const Context& context) {
+  GpuExec exec(context.stream(Lane::compute), nullptr, context.arrivals());
+  if (dy.dtype == DType::bf16) bias_gradient<StoredBf16>(exec, dy, db, workspace);
+  else bias_gradient<float>(exec, dy, db, workspace);
+  return exec.status();
 }
 
 }  // namespace spillway::cuda

@@ -28,6 +28,6 @@ Status weights_from_channels_last(const View& w, DType stored, const void* from,
 /// y += bias, channel by channel (null: none), and what is not above zero times `slope` (1: nothing is rectified).
 Status finish_pixels(const View& y, const View* bias, float slope, cudaStream_t stream);
 int64_t bias_gradient_workspace(const View& dy);
-Status sum_bias_gradient(const View& dy, const View& db, void* workspace, cudaStream_t stream);
+Status sum_bias_gradient(const View& dy, const View& db, void* workspace, const Context& context);
 
 }  // namespace spillway::cuda

@@ -1,6 +1,6 @@
 // `node scripts/gpu/ways.js STEPS MODEL [OPTION VALUE …]`: one training for each way that products have on the GPU (library engines by rank,
 // fused graphs, those that need not repeat) and each strategy; every product takes that way, or its last where it has fewer.
-// In: a model and its sizes. Out: a line of JSON for each run, {way, strategy, repeats, losses, weightsSha256, …}, as soon as it is over, so
+// In: a model and its sizes, `--ways 0,16` for some. Out: a line of JSON for each run, {way, strategy, repeats, losses, weightsSha256, …}, as soon as it is over, so
 // that a run that is cut short still tells; errors are lines, too. Invariant: nothing is judged here (check.js does).
 'use strict'
 const { isLeft } = require('fp-ts/Either')
@@ -42,14 +42,15 @@ const tell = (line) => console.log(JSON.stringify(line))
 
 const main = async ([steps, model, ...words]) => {
   const named = Object.fromEntries(words.flatMap((w, i) => (i % 2 === 0 ? [[w.replace(/^--/, ''), words[i + 1]]] : [])))
-  const { image, batch, precision } = named
+  const { image, batch, precision, ways: asked } = named
+  const wanted = asked === undefined ? WAYS : asked.split(',').map(Number)
   const sizes = {
     ...(image === undefined ? {} : { image: [Number(image), Number(image)] }),
     ...(batch === undefined ? {} : { batch: Number(batch) }),
     ...(precision === undefined ? {} : { precision }),
   }
   const { prepared } = right(prepareNamed(model, { ...sizes, machine: 'cuda', algorithms: 'fastest' }))
-  for (const way of WAYS) {
+  for (const way of wanted) {
     const here = { ...prepared, machine: inWay(prepared.machine, way) }
     let inCore
     for (const strategy of STRATEGIES) {

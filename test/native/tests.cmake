@@ -35,6 +35,11 @@ if(CUDA_HEADERS EQUAL 3)
   set_target_properties(spillway_driver_stub PROPERTIES PREFIX "" NO_SONAME ON)
   target_link_options(spillway_driver_stub PRIVATE -Wl,-soname,libcuda.so.1)
   add_dependencies(spillway_host_cuda spillway_driver_stub)
+  # What a step launches, counted (bench/launches.ts).
+  add_executable(cuda_launches EXCLUDE_FROM_ALL ${TESTS}/host_cuda/launches/launches.cpp)
+  target_link_libraries(cuda_launches PRIVATE spillway_core ${CMAKE_DL_LIBS})
+  target_compile_definitions(cuda_launches PRIVATE SPILLWAY_HOST_CUDA="$<TARGET_FILE:spillway_host_cuda>")
+  add_dependencies(cuda_launches spillway_host_cuda)
 endif()
 
 # A file layer that fails, for runs of the command line.

@@ -1,5 +1,5 @@
 // Batch norm in parts: statistics, apply, the two halves of the backward, the frozen forms, the running averages.
-// Each element-wise part is an affine map with per-channel coefficients, worked out in double at the head of the scratch.
+// Each element-wise part is an affine map with coefficients of its channel, which an item works out in double for all of its pixels.
 #pragma once
 #include <cmath>
 
@@ -28,80 +28,115 @@ struct RunningMoments {
   double eps;
 };
 
-/// `arrays` coefficients of C floats each.
-inline int64_t coefficient_bytes(const KernelCall& c, int64_t arrays) { return arrays * c.ins[0].dims[1] * int64_t(sizeof(float)); }
-
-/// Per channel: a deviation (x - mean), and what it is multiplied by, in the first two arrays of `space`.
-struct Normal {
-  float *mean, *scale;
-  Normal(float* space, int64_t channels) : mean(space), scale(space + channels) {}
-  SPILLWAY_BOTH void put(uint32_t ch, Moments m, float gamma) const {
-    mean[ch] = float(m.mean);
-    scale[ch] = float(m.rstd * double(gamma));
-  }
-  SPILLWAY_BOTH float deviation(float x, uint32_t ch) const { return x - mean[ch]; }
+/// What a channel's values are normalised by: z = (x - mean)·scale + shift.
+struct NormAt {
+  float mean, scale, shift;
+  /// The forward's very arithmetic, by which the backward finds on which side of zero a result was.
+  SPILLWAY_BOTH float z(float deviation) const { return fmaf(deviation, scale, shift); }
 };
 
-/// y = (x - mean)·scale + beta.
-template <class T, class Exec, class MomentsOf>
-void normalise(Exec& exec, const KernelCall& c, MomentsOf moments, const View& gamma_view, const View& beta_view) {
-  const int64_t channels = c.ins[0].dims[1];
-  const Normal normal(static_cast<float*>(c.workspace), channels);
-  const float *const gamma = floats(gamma_view), *const beta = floats(beta_view);
-  exec.each(channels, [=] SPILLWAY_BOTH(uint32_t ch) { normal.put(ch, moments.of(ch), gamma[ch]); });
-  map<T, 1>(exec, c.outs[0], {&c.ins[0]}, [=] SPILLWAY_BOTH(const float* x, uint32_t ch) { return normal.deviation(x[0], ch) * normal.scale[ch] + beta[ch]; });
+template <class MomentsOf>
+struct NormOf {
+  MomentsOf moments;
+  const float *gamma, *beta;
+  SPILLWAY_BOTH NormAt at(uint32_t ch) const {
+    const Moments m = moments.of(ch);
+    return {float(m.mean), float(m.rstd * double(gamma[ch])), beta[ch]};
+  }
+  SPILLWAY_BOTH float of(const NormAt& k, const float* x) const { return (x[0] - k.mean) * k.scale + k.shift; }
+};
+
+template <class MomentsOf>
+NormOf<MomentsOf> norm_of(const KernelCall& c, MomentsOf moments, uint32_t gamma_input) {
+  return {moments, floats(c.ins[gamma_input]), floats(c.ins[gamma_input + 1])};
 }
 
-/// dgamma = Σ dz·(x - mean)·rstd and dbeta = Σ dz, where dz(pixel, channel) is what comes in: the mean is taken off in single
-/// precision, as it is where it is applied.
-template <class T, class Exec, class MomentsOf, class Dz>
-void reduce(Exec& exec, const KernelCall& c, MomentsOf moments, Dz dz) {
-  const PixelsOf<T> x(c.ins[0]);
-  const int64_t channels = c.ins[0].dims[1];
-  const float* const means = moments.means;
-  const double* const sums = sums_of<2>(exec, ops::pixels(c.ins[0]), channels, c.workspace, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t ch, double* sum) {
-    const double gradient = double(dz(pixel, ch));
-    sum[0] += (double(x.at(pixel)[ch]) - double(means[ch])) * gradient;
-    sum[1] += gradient;
-  });
+/// dgamma = Σ dz·(x - mean)·rstd and dbeta = Σ dz, where the gate says which of dy's gradients become dz: the mean is taken off in single
+/// precision, as it is where it is applied. A gate has at(channel), which begins with the mean, bits(pixel, channel), passed(at, deviation, dy, bit).
+template <class T, class Gate>
+struct GradientTerm {
+  PixelsOf<T> x, dy;
+  Gate gate;
+  template <int LANES>
+  SPILLWAY_BOTH auto start(uint32_t ch) const { return at_channels<LANES>(gate, ch); }
+  template <int LANES, class Start>
+  SPILLWAY_BOTH void add(const Start& start, uint32_t pixel, uint32_t ch, double (&sum)[LANES][2]) const {
+    float values[LANES], gradients[LANES];
+    fetch<LANES>(x.at(pixel) + ch, values);
+    fetch<LANES>(dy.at(pixel) + ch, gradients);
+    const uint32_t bits = gate.bits(pixel, ch);
+    for (int lane = 0; lane < LANES; lane++) {
+      const float deviation = values[lane] - start.at[lane].mean;
+      const double dz = double(gate.passed(start.at[lane], deviation, gradients[lane], bits >> lane & 1));
+      sum[lane][0] += double(deviation) * dz;
+      sum[lane][1] += dz;
+    }
+  }
+};
+
+/// Nothing stood behind the norm.
+struct OpenGate {
+  const float* means;
+  struct At { float mean; };
+  SPILLWAY_BOTH At at(uint32_t ch) const { return {means[ch]}; }
+  SPILLWAY_BOTH uint32_t bits(uint32_t, uint32_t) const { return 0; }
+  SPILLWAY_BOTH float passed(const At&, float, float dy, uint32_t) const { return dy; }
+};
+
+/// x is input 0, dy input 1.
+template <class T, class Exec, class MomentsOf, class Gate>
+void reduce(Exec& exec, const KernelCall& c, MomentsOf moments, Gate gate) {
   float *const dgamma = floats(c.outs[0]), *const dbeta = floats(c.outs[1]);
-  exec.each(channels, [=] SPILLWAY_BOTH(uint32_t ch) {
-    dgamma[ch] = float(sums[ch] * moments.of(ch).rstd);
-    dbeta[ch] = float(sums[channels + ch]);
+  const GradientTerm<T, Gate> term{PixelsOf<T>(c.ins[0]), PixelsOf<T>(c.ins[1]), gate};
+  sum_pixels<2, T>(exec, c.ins[0], has_wide_pixels<T>(c.ins[0]) && has_wide_pixels<T>(c.ins[1]), c.workspace, term, [=] SPILLWAY_BOTH(uint32_t ch, const double* sum) {
+    dgamma[ch] = float(sum[0] * moments.of(ch).rstd);
+    dbeta[ch] = float(sum[1]);
   });
-}
-
-template <class T, class Exec, class MomentsOf>
-void reduce(Exec& exec, const KernelCall& c, MomentsOf moments) {
-  const PixelsOf<T> dy(c.ins[1]);
-  reduce<T>(exec, c, moments, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t ch) -> float { return dy.at(pixel)[ch]; });
 }
 
 /// dx = scale·(dz - offset - (x - mean)·tilt) by channel.
-struct NormGradient {
-  Normal normal;
-  float *tilt, *offset;
-  SPILLWAY_BOTH float dx(float x, float dz, uint32_t ch) const { return normal.scale[ch] * (dz - offset[ch] - normal.deviation(x, ch) * tilt[ch]); }
+struct NormGradientAt {
+  float mean, scale, tilt, offset;
+  SPILLWAY_BOTH float dx(float x, float dz) const { return scale * (dz - offset - (x - mean) * tilt); }
 };
 
-/// From gamma and dgamma at these inputs, and dbeta behind the latter, in four arrays of the scratch.
-template <class Exec>
-NormGradient norm_gradient(Exec& exec, const KernelCall& c, BatchMoments moments, uint32_t gamma_input, uint32_t dgamma_input) {
-  const int64_t channels = c.ins[0].dims[1];
-  float* const space = static_cast<float*>(c.workspace);
-  const NormGradient g{Normal(space, channels), space + 2 * channels, space + 3 * channels};
-  const float *const gamma = floats(c.ins[gamma_input]), *const dgamma = floats(c.ins[dgamma_input]), *const dbeta = floats(c.ins[dgamma_input + 1]);
-  exec.each(channels, [=] SPILLWAY_BOTH(uint32_t ch) {
+struct NormGradient {
+  BatchMoments moments;
+  const float *gamma, *dgamma, *dbeta;
+  SPILLWAY_BOTH NormGradientAt at(uint32_t ch) const {
     const Moments m = moments.of(ch);
-    g.normal.put(ch, m, gamma[ch]);
-    g.tilt[ch] = float(double(dgamma[ch]) * m.rstd / moments.count);
-    g.offset[ch] = float(double(dbeta[ch]) / moments.count);
-  });
-  return g;
+    return {float(m.mean), float(m.rstd * double(gamma[ch])), float(double(dgamma[ch]) * m.rstd / moments.count), float(double(dbeta[ch]) / moments.count)};
+  }
+  SPILLWAY_BOTH float of(const NormGradientAt& k, const float* v) const { return k.dx(v[0], v[1]); }
+};
+
+/// From gamma and dgamma at these inputs, and dbeta behind the latter.
+inline NormGradient norm_gradient(const KernelCall& c, BatchMoments moments, uint32_t gamma_input, uint32_t dgamma_input) {
+  return {moments, floats(c.ins[gamma_input]), floats(c.ins[dgamma_input]), floats(c.ins[dgamma_input + 1])};
 }
 
 struct ChannelReduction : OwnKernel {
   static int64_t workspace(const KernelCall& c) { return sums_bytes<2>(ops::pixels(c.ins[0]), c.ins[0].dims[1]); }
+};
+
+/// Deviations from the first pixel: squares of a mean far from zero would cancel.
+template <class T>
+struct MomentTerm {
+  PixelsOf<T> x;
+  struct First { float value; };
+  SPILLWAY_BOTH First at(uint32_t ch) const { return {x.data[ch]}; }
+  template <int LANES>
+  SPILLWAY_BOTH auto start(uint32_t ch) const { return at_channels<LANES>(*this, ch); }
+  template <int LANES, class Start>
+  SPILLWAY_BOTH void add(const Start& first, uint32_t pixel, uint32_t ch, double (&sum)[LANES][2]) const {
+    float values[LANES];
+    fetch<LANES>(x.at(pixel) + ch, values);
+    for (int lane = 0; lane < LANES; lane++) {
+      const double deviation = double(values[lane]) - double(first.at[lane].value);
+      sum[lane][0] += deviation;
+      sum[lane][1] += deviation * deviation;
+    }
+  }
 };
 
 template <>
@@ -110,28 +145,20 @@ struct Kernel<OpKind::bn_stats> : ChannelReduction {
   static void run(Exec& exec, const KernelCall& c) {
     const PixelsOf<T> x(c.ins[0]);
     const double count = double(ops::pixels(c.ins[0]));
-    const int64_t channels = c.ins[0].dims[1];
-    // Deviations from the first pixel: squares of a mean far from zero would cancel.
-    const double* const sums = sums_of<2>(exec, ops::pixels(c.ins[0]), channels, c.workspace, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t ch, double* sum) {
-      const double deviation = double(x.at(pixel)[ch]) - double(x.data[ch]);
-      sum[0] += deviation;
-      sum[1] += deviation * deviation;
-    });
     const ops::Statistics<float> stats(c.outs[0]);
-    exec.each(channels, [=] SPILLWAY_BOTH(uint32_t ch) {
-      const double sum = sums[ch], squares = sums[channels + ch] - sum * sum / count;
-      stats.put(ch, double(x.data[ch]) + sum / count, squares > 0 ? squares : 0);
+    sum_pixels<2, T>(exec, c.ins[0], has_wide_pixels<T>(c.ins[0]), c.workspace, MomentTerm<T>{x}, [=] SPILLWAY_BOTH(uint32_t ch, const double* sum) {
+      const double squares = sum[1] - sum[0] * sum[0] / count;
+      stats.put(ch, double(float(x.data[ch])) + sum[0] / count, squares > 0 ? squares : 0);
     });
   }
 };
 
 template <>
 struct Kernel<OpKind::bn_apply> : OwnKernel {
-  static int64_t workspace(const KernelCall& c) { return coefficient_bytes(c, 2); }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const auto a = BnApplyAttrs::read(c.attrs);
-    normalise<T>(exec, c, BatchMoments(c.ins[1], double(a.count), a.eps), c.ins[2], c.ins[3]);
+    map_by_channel<T, 1>(exec, c.outs[0], {&c.ins[0]}, norm_of(c, BatchMoments(c.ins[1], double(a.count), a.eps), 2));
   }
 };
 
@@ -140,40 +167,40 @@ struct Kernel<OpKind::bn_bwd_reduce> : ChannelReduction {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const auto a = BnBwdReduceAttrs::read(c.attrs);
-    reduce<T>(exec, c, BatchMoments(c.ins[2], double(a.count), a.eps));
+    const BatchMoments moments(c.ins[2], double(a.count), a.eps);
+    reduce<T>(exec, c, moments, OpenGate{moments.means});
   }
 };
 
 template <>
 struct Kernel<OpKind::bn_bwd_data> : OwnKernel {
-  static int64_t workspace(const KernelCall& c) { return coefficient_bytes(c, 4); }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const auto a = BnBwdDataAttrs::read(c.attrs);
-    const NormGradient g = norm_gradient(exec, c, BatchMoments(c.ins[2], double(a.count), a.eps), 3, 4);
-    map<T, 2>(exec, c.outs[0], {&c.ins[0], &c.ins[1]}, [=] SPILLWAY_BOTH(const float* v, uint32_t ch) { return g.dx(v[0], v[1], ch); });
+    map_by_channel<T, 2>(exec, c.outs[0], {&c.ins[0], &c.ins[1]}, norm_gradient(c, BatchMoments(c.ins[2], double(a.count), a.eps), 3, 4));
   }
 };
 
 template <>
 struct Kernel<OpKind::bn_frozen> : OwnKernel {
-  static int64_t workspace(const KernelCall& c) { return coefficient_bytes(c, 2); }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
-    normalise<T>(exec, c, RunningMoments(c.ins[1], c.ins[2], BnFrozenAttrs::read(c.attrs).eps), c.ins[3], c.ins[4]);
+    map_by_channel<T, 1>(exec, c.outs[0], {&c.ins[0]}, norm_of(c, RunningMoments(c.ins[1], c.ins[2], BnFrozenAttrs::read(c.attrs).eps), 3));
   }
+};
+
+struct FrozenGradient {
+  const float *variance, *gamma;
+  double eps;
+  SPILLWAY_BOTH float at(uint32_t ch) const { return float(double(gamma[ch]) / sqrt(double(variance[ch]) + eps)); }
+  SPILLWAY_BOTH float of(float scale, const float* dy) const { return dy[0] * scale; }
 };
 
 template <>
 struct Kernel<OpKind::bn_frozen_bwd_data> : OwnKernel {
-  static int64_t workspace(const KernelCall& c) { return coefficient_bytes(c, 1); }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
-    const double eps = BnFrozenBwdDataAttrs::read(c.attrs).eps;
-    float* const scale = static_cast<float*>(c.workspace);
-    const float *const variance = floats(c.ins[1]), *const gamma = floats(c.ins[2]);
-    exec.each(c.ins[0].dims[1], [=] SPILLWAY_BOTH(uint32_t ch) { scale[ch] = float(double(gamma[ch]) / sqrt(double(variance[ch]) + eps)); });
-    map<T, 1>(exec, c.outs[0], {&c.ins[0]}, [=] SPILLWAY_BOTH(const float* dy, uint32_t ch) { return dy[0] * scale[ch]; });
+    map_by_channel<T, 1>(exec, c.outs[0], {&c.ins[0]}, FrozenGradient{floats(c.ins[1]), floats(c.ins[2]), BnFrozenBwdDataAttrs::read(c.attrs).eps});
   }
 };
 
@@ -181,7 +208,8 @@ template <>
 struct Kernel<OpKind::bn_frozen_bwd_reduce> : ChannelReduction {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
-    reduce<T>(exec, c, RunningMoments(c.ins[2], c.ins[3], BnFrozenBwdReduceAttrs::read(c.attrs).eps));
+    const RunningMoments moments(c.ins[2], c.ins[3], BnFrozenBwdReduceAttrs::read(c.attrs).eps);
+    reduce<T>(exec, c, moments, OpenGate{moments.means});
   }
 };
 

@@ -57,10 +57,11 @@ inline bool aligned_for_wide(const View& v) { return reinterpret_cast<uintptr_t>
 template <class T, int N, class Exec, class Op>
 void map_wide(Exec& exec, T* out, Arrays<T, N> in, uint32_t channels, int64_t count, Op op) {
   constexpr int LANES = Wide<T>::LANES;
+  const uint32_t groups = channels / uint32_t(LANES);
   exec.each(count / LANES, [=] SPILLWAY_BOTH(uint32_t i) {
     Wide<T> x[N], result;
     for (int k = 0; k < N; k++) x[k] = reinterpret_cast<const Wide<T>*>(in.at[k])[i];
-    const uint32_t channel = uint32_t(int64_t(i) * LANES % channels);
+    const uint32_t channel = i % groups * uint32_t(LANES);
     for (int lane = 0; lane < LANES; lane++) {
       float values[N];
       for (int k = 0; k < N; k++) values[k] = x[k].v[lane];
@@ -109,6 +110,94 @@ void map(Exec& exec, const View& y, const View* const (&xs)[N], Op op) {
     return;
   }
   map_pixels<T, N>(exec, y, xs, op);
+}
+
+// ---------------------------------------------------------------- by channel
+
+/// Whether each pixel's channels can be had 16 bytes at a time.
+template <class T>
+bool has_wide_pixels(const View& v) {
+  constexpr int64_t LANES = Wide<T>::LANES;
+  return aligned_for_wide(v) && v.dims[1] % LANES == 0 && v.strides[0] % LANES == 0 && v.strides[2] % LANES == 0 && v.strides[3] % LANES == 0;
+}
+
+template <int LANES, class T>
+SPILLWAY_BOTH void fetch(const T* at, float* values) {
+  if constexpr (LANES == 1) values[0] = at[0];
+  else {
+    static_assert(LANES == Wide<T>::LANES);
+    const Wide<T> wide = *reinterpret_cast<const Wide<T>*>(at);
+    for (int lane = 0; lane < LANES; lane++) values[lane] = wide.v[lane];
+  }
+}
+
+template <int LANES, class T>
+SPILLWAY_BOTH void put(T* at, const float* values) {
+  if constexpr (LANES == 1) at[0] = values[0];
+  else {
+    static_assert(LANES == Wide<T>::LANES);
+    Wide<T> wide;
+    for (int lane = 0; lane < LANES; lane++) wide.v[lane] = values[lane];
+    *reinterpret_cast<Wide<T>*>(at) = wide;
+  }
+}
+
+/// An item has LANES channels side by side, and every so-manieth pixel: what it works out for the channels serves all of them.
+/// body.start<LANES>(channel), then body.step<LANES>(start, pixel, channel) for each pixel.
+template <int LANES, class Exec, class Body>
+void each_by_channels(Exec& exec, int64_t pixels, int64_t channels, Body body) {
+  constexpr int64_t ITEMS = 262144;  // keep a large GPU busy
+  const uint32_t groups = uint32_t(channels / LANES), end = uint32_t(pixels);
+  const uint32_t shares = uint32_t(pixels < ITEMS / groups ? pixels : groups < ITEMS ? ITEMS / groups : 1);
+  exec.each(int64_t(groups) * shares, [=] SPILLWAY_BOTH(uint32_t i) {
+    const uint32_t channel = i % groups * uint32_t(LANES);
+    const auto start = body.template start<LANES>(channel);
+    for (uint32_t pixel = i / groups; pixel < end; pixel += shares) body.template step<LANES>(start, pixel, channel);
+  });
+}
+
+template <class At, int LANES>
+struct AtChannels { At at[LANES]; };
+
+/// f.at(channel) for channels side by side.
+template <int LANES, class F>
+SPILLWAY_BOTH auto at_channels(const F& f, uint32_t channel) {
+  AtChannels<decltype(f.at(channel)), LANES> all;
+  for (int lane = 0; lane < LANES; lane++) all.at[lane] = f.at(channel + uint32_t(lane));
+  return all;
+}
+
+template <class T, int N, class F>
+struct MapByChannel {
+  PixelsOf<T> y;
+  PixelArrays<T, N> in;
+  F f;
+  template <int LANES>
+  SPILLWAY_BOTH auto start(uint32_t channel) const { return at_channels<LANES>(f, channel); }
+  template <int LANES, class Start>
+  SPILLWAY_BOTH void step(const Start& start, uint32_t pixel, uint32_t channel) const {
+    float x[N][LANES], result[LANES];
+    for (int k = 0; k < N; k++) fetch<LANES>(in.of[k].at(pixel) + channel, x[k]);
+    for (int lane = 0; lane < LANES; lane++) {
+      float values[N];
+      for (int k = 0; k < N; k++) values[k] = x[k][lane];
+      result[lane] = f.of(start.at[lane], values);
+    }
+    put<LANES>(y.at(pixel) + channel, result);
+  }
+};
+
+/// y = f.of(f.at(channel), values of the N inputs at this place). y may be one of the inputs.
+template <class T, int N, class Exec, class F>
+void map_by_channel(Exec& exec, const View& y, const View* const (&xs)[N], F f) {
+  MapByChannel<T, N, F> body{PixelsOf<T>(y), {}, f};
+  bool wide = has_wide_pixels<T>(y);
+  for (int k = 0; k < N; k++) {
+    body.in.of[k] = PixelsOf<T>(*xs[k]);
+    wide = wide && has_wide_pixels<T>(*xs[k]);
+  }
+  if (wide) each_by_channels<Wide<T>::LANES>(exec, ops::pixels(y), y.dims[1], body);
+  else each_by_channels<1>(exec, ops::pixels(y), y.dims[1], body);
 }
 
 /// The part of `whole` where `part` lies, as a view with the dims of `part`.

@@ -1,9 +1,12 @@
 // Kernels are written once, as work items without an order; an Exec runs them: threads of the GPU (cuda/exec.cuh), or a
 // loop on the host, where they are held to the reference device without a GPU.
 // In: each(n, f) runs f(i) for i in [0, n). Invariant: the items of one each() neither read what another writes nor care
-// who is first; one each() is over when the next begins. words(n, bit, put) is the same with 32 items for each word that it puts.
+// who is first; one each() is over when the next begins. words(n, bit, put) is the same with 32 items for each word that it puts;
+// blocks(n, k) runs n blocks of items that share memory and go through the phases of k side by side.
 #pragma once
 #include <cstdint>
+#include <memory>
+#include <utility>
 
 #include "ops/both.hpp"
 #include "core/kernel.hpp"
@@ -12,6 +15,44 @@ namespace spillway::cuda {
 
 /// Libraries fail near 2^31 elements, and items are counted in 32 bits: plans tile below it.
 constexpr int64_t MOST_ELEMENTS = int64_t(1) << 31;
+
+/// Items of a block.
+constexpr uint32_t BLOCK_ITEMS = 256;
+/// Blocks of one launch that wait for each other have a counter in common; there are so many. A counter that all have reached is zero again.
+constexpr uint32_t ARRIVALS = 1024;
+
+/// Whether the calling item's block is the last of so many that write what the last one reads. Each that writes says published() before.
+SPILLWAY_BOTH inline bool arrives_last(uint32_t* counter, uint32_t blocks) {
+#ifdef __CUDA_ARCH__
+  __threadfence();
+  return atomicInc(counter, blocks - 1) == blocks - 1;
+#else
+  *counter = (*counter + 1) % blocks;
+  return *counter == 0;
+#endif
+}
+SPILLWAY_BOTH inline void published() {
+#ifdef __CUDA_ARCH__
+  __threadfence();
+#endif
+}
+/// What another block has published; not what this processor's cache holds of it.
+SPILLWAY_BOTH inline double of_other_blocks(const double* at) {
+#ifdef __CUDA_ARCH__
+  return __ldcg(at);
+#else
+  return *at;
+#endif
+}
+
+/// A block's phases on one thread of the host: those of an item in turn, and all items before the next phase.
+template <class K, int... P>
+void phases_on_host(const K& k, typename K::Shared& shared, uint32_t block, std::integer_sequence<int, P...>) {
+  const auto all_items = [](auto phase) {
+    for (uint32_t item = BLOCK_ITEMS; item-- > 0;) phase(item);
+  };
+  (all_items([&](uint32_t item) { k.template run<P>(shared, block, item); }), ...);
+}
 
 class HostExec {
  public:
@@ -29,11 +70,19 @@ class HostExec {
       put(uint32_t(k), word);
     }
   }
+  /// k.run<phase>(shared, block, item) for the K::PHASES in turn; no item of a block begins one before all have ended the one before.
+  template <class K>
+  void blocks(int64_t n, const K& k) {
+    const auto shared = std::make_unique<typename K::Shared>();
+    for (int64_t block = 0; block < n; block++) phases_on_host(k, *shared, uint32_t(block), std::make_integer_sequence<int, K::PHASES>());
+  }
+  uint32_t* arrivals() { return arrivals_; }
   /// Where the step's scalars are when the items run.
   const StepContext* step() const { return step_; }
 
  private:
   const StepContext* step_;
+  uint32_t arrivals_[ARRIVALS] = {};
 };
 
 }  // namespace spillway::cuda

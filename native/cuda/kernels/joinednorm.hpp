@@ -44,6 +44,14 @@ void each_group(const ops::Parts& parts, F f) {
   }
 }
 
+/// f.at(channel) of all channels, at the head of `space`: what has many parts is read by items that have one element each.
+template <class At, class Exec, class F>
+const At* tabulated(Exec& exec, int64_t channels, F f, void* space) {
+  At* const table = static_cast<At*>(space);
+  exec.each(channels, [=] SPILLWAY_BOTH(uint32_t ch) { table[ch] = f.at(ch); });
+  return table;
+}
+
 template <>
 struct Kernel<OpKind::join_stats> : OwnKernel {
   template <class T, class Exec>
@@ -60,17 +68,18 @@ struct Kernel<OpKind::join_stats> : OwnKernel {
 
 template <>
 struct Kernel<OpKind::joined_norm> : OwnKernel {
-  static int64_t workspace(const KernelCall& c) { return coefficient_bytes(c, 2); }
+  static int64_t workspace(const KernelCall& c) { return c.ins[0].dims[1] * int64_t(sizeof(NormAt)); }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const auto a = JoinedNormAttrs::read(c.attrs);
-    const Rectified r = rectified(exec, c, BatchMoments(c.ins[0], double(a.count), a.eps), 1, float(a.slope), static_cast<float*>(c.workspace));
+    const RectifiedNorm norm{norm_of(c, BatchMoments(c.ins[0], double(a.count), a.eps), 1), float(a.slope)};
+    const NormAt* const at = tabulated<NormAt>(exec, c.outs[0].dims[1], norm, c.workspace);
     const PixelsOf<T> y(c.outs[0]);
     each_group<T>(ops::parts_of(c, 3), [&](const PartsBeside<T>& x) {
       exec.each(ops::pixels(c.outs[0]) * x.channels, [=] SPILLWAY_BOTH(uint32_t i) {
         const uint32_t pixel = i / x.channels, ch = i % x.channels, of_all = x.first + ch;
-        const float z = r.z(r.deviation(x.at(pixel, ch), of_all), of_all);
-        y.at(pixel)[of_all] = r.passed(z, z);
+        const float value = x.at(pixel, ch);
+        y.at(pixel)[of_all] = norm.of(at[of_all], &value);
       });
     });
   }
@@ -83,32 +92,47 @@ struct Kernel<OpKind::joined_norm_bwd_reduce> : OwnKernel {
     each_group<float>(ops::parts_of(c, 4), [&](const PartsBeside<float>& x) { most = std::max(most, sums_bytes<2>(ops::pixels(c.ins[0]), x.channels)); });
     return most;
   }
-  static int64_t workspace(const KernelCall& c) { return sums(c) + coefficient_bytes(c, 2); }
+  static int64_t workspace(const KernelCall& c) { return sums(c) + c.ins[0].dims[1] * int64_t(sizeof(NormAt)); }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const auto a = JoinedNormBwdReduceAttrs::read(c.attrs);
     const BatchMoments moments(c.ins[1], double(a.count), a.eps);
-    const Rectified r = rectified(exec, c, moments, 2, float(a.slope), reinterpret_cast<float*>(static_cast<char*>(c.workspace) + sums(c)));
+    const RectifiedNorm norm{norm_of(c, moments, 2), float(a.slope)};
+    const NormAt* const at = tabulated<NormAt>(exec, c.ins[0].dims[1], norm, static_cast<char*>(c.workspace) + sums(c));
+    const PixelsOf<T> dy(c.ins[0]);
+    float *const dgamma = floats(c.outs[0]), *const dbeta = floats(c.outs[1]);
     each_group<T>(ops::parts_of(c, 4), [&](const PartsBeside<T>& x) {
-      reduce_rectified<T>(exec, c, r, moments, c.ins[0], x.first, x.channels, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t ch) { return x.at(pixel, ch); });
+      const auto term = [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t ch, double* sum) {
+        const NormAt k = at[x.first + ch];
+        const float deviation = x.at(pixel, ch) - k.mean;
+        const double dz = double(norm.passed(k, deviation, dy.at(pixel)[x.first + ch], 0));
+        sum[0] += double(deviation) * dz;
+        sum[1] += dz;
+      };
+      const auto finish = [=] SPILLWAY_BOTH(uint32_t ch, const double* sum) {
+        dgamma[x.first + ch] = float(sum[0] * moments.of(x.first + ch).rstd);
+        dbeta[x.first + ch] = float(sum[1]);
+      };
+      sum_columns<2, 1>(exec, ops::pixels(c.ins[0]), x.channels, c.workspace, PlainTerm<2, decltype(term)>{term}, finish);
     });
   }
 };
 
 template <>
 struct Kernel<OpKind::joined_norm_bwd_data> : OwnKernel {
-  static int64_t workspace(const KernelCall& c) { return coefficient_bytes(c, 4); }
+  static int64_t workspace(const KernelCall& c) { return c.ins[0].dims[1] * int64_t(sizeof(RectifiedGradientAt)); }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const auto a = JoinedNormBwdDataAttrs::read(c.attrs);
     const BatchMoments moments(c.ins[1], double(a.count), a.eps);
-    const RectifiedGradient g = rectified_gradient(exec, c, moments, 2, float(a.slope));
+    const RectifiedGradient g = rectified_gradient(c, moments, 2, float(a.slope));
+    const RectifiedGradientAt* const at = tabulated<RectifiedGradientAt>(exec, c.ins[0].dims[1], g, c.workspace);
     const PixelsOf<T> dy(c.ins[0]), onto(c.ins[6]), dx(c.outs[0]);
     const bool added = a.onto != 0;
     each_group<T>(ops::parts_of(c, uint32_t(6 + a.onto)), [&](const PartsBeside<T>& x) {
       exec.each(ops::pixels(c.outs[0]) * x.channels, [=] SPILLWAY_BOTH(uint32_t i) {
         const uint32_t pixel = i / x.channels, ch = i % x.channels, of_all = x.first + ch;
-        const float gradient = g.dx(x.at(pixel, ch), dy.at(pixel)[of_all], of_all);
+        const float values[] = {x.at(pixel, ch), dy.at(pixel)[of_all]}, gradient = g.of(at[of_all], values);
         dx.at(pixel)[of_all] = added ? gradient + onto.at(pixel)[of_all] : gradient;
       });
     });

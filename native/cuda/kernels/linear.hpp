@@ -8,13 +8,25 @@ namespace spillway::cuda {
 
 inline int64_t bias_gradient_bytes(const View& dy) { return sums_bytes<1>(ops::pixels(dy), dy.dims[1]); }
 
+template <class T>
+struct SumTerm {
+  PixelsOf<T> x;
+  struct Nothing {};
+  template <int LANES>
+  SPILLWAY_BOTH Nothing start(uint32_t) const { return {}; }
+  template <int LANES>
+  SPILLWAY_BOTH void add(Nothing, uint32_t pixel, uint32_t ch, double (&sum)[LANES][1]) const {
+    float values[LANES];
+    fetch<LANES>(x.at(pixel) + ch, values);
+    for (int lane = 0; lane < LANES; lane++) sum[lane][0] += double(values[lane]);
+  }
+};
+
 template <class T, class Exec>
 void bias_gradient(Exec& exec, const View& dy_view, const View& db_view, void* scratch) {
-  const PixelsOf<T> dy(dy_view);
-  const double* const sums = sums_of<1>(exec, ops::pixels(dy_view), dy_view.dims[1], scratch,
-                                        [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t c, double* sum) { sum[0] += double(dy.at(pixel)[c]); });
   float* const db = floats(db_view);
-  exec.each(dy_view.dims[1], [=] SPILLWAY_BOTH(uint32_t c) { db[c] = float(sums[c]); });
+  sum_pixels<1, T>(exec, dy_view, has_wide_pixels<T>(dy_view), scratch, SumTerm<T>{PixelsOf<T>(dy_view)},
+                   [=] SPILLWAY_BOTH(uint32_t c, const double* sum) { db[c] = float(sum[0]); });
 }
 
 /// y[r, c] = Σ_k left[r·rs + k·rk] · right[c·cs + k·ck] (+ bias[c]), rows of y `columns` long.

@@ -1,40 +1,92 @@
 // The end of a residual block in one pass each way: batch norm, sum with the shortcut, rectifier. The sign of each sum is kept as a
-// bit, a word for what a warp computes side by side.
+// bit: an item that has eight channels writes their byte; where they do not lie so, a warp writes a word.
 #pragma once
 #include "cuda/kernels/batchnorm_relu.hpp"
 #include "ops/residualnorm.hpp"
 
 namespace spillway::cuda {
 
-/// Signs by pixel, and what passes a rectifier of `slope` by them.
+/// Signs by pixel, of SIGNS_PER_BYTE channels side by side in a byte: a bit of what stands at the byte's place in its word.
+constexpr uint32_t SIGNS_PER_BYTE = 8;
+
 struct SignsOf {
   PixelsOf<uint32_t> words;
   float slope;
   SignsOf(const View& signs, float slope_) : words(signs), slope(slope_) {}
-  SPILLWAY_BOTH float passed(uint32_t pixel, uint32_t ch, float value) const {
-    return words.at(pixel)[ch / ops::SIGNS_PER_WORD] >> (ch % ops::SIGNS_PER_WORD) & 1 ? value : slope == 0 ? 0.0f : slope * value;
+  /// Those of a channel and of the rest of its word, the channel's first.
+  SPILLWAY_BOTH uint32_t bits(uint32_t pixel, uint32_t ch) const { return words.at(pixel)[ch / ops::SIGNS_PER_WORD] >> (ch % ops::SIGNS_PER_WORD); }
+  SPILLWAY_BOTH float passed(float value, uint32_t bit) const { return bit ? value : slope == 0 ? 0.0f : slope * value; }
+};
+
+struct ResidualGate {
+  OpenGate means;
+  SignsOf signs;
+  SPILLWAY_BOTH OpenGate::At at(uint32_t ch) const { return means.at(ch); }
+  SPILLWAY_BOTH uint32_t bits(uint32_t pixel, uint32_t ch) const { return signs.bits(pixel, ch); }
+  SPILLWAY_BOTH float passed(const OpenGate::At&, float, float dy, uint32_t bit) const { return signs.passed(dy, bit); }
+};
+
+template <class T>
+struct ResidualSum {
+  PixelsOf<T> x, shortcut, y;
+  PixelsOf<uint32_t> signs;
+  NormOf<BatchMoments> norm;
+  float slope;
+
+  /// Of LANES channels; their signs.
+  template <int LANES>
+  SPILLWAY_BOTH uint32_t sum(const NormAt* at, uint32_t pixel, uint32_t ch) const {
+    float values[LANES], others[LANES];
+    fetch<LANES>(x.at(pixel) + ch, values);
+    fetch<LANES>(shortcut.at(pixel) + ch, others);
+    uint32_t bits = 0;
+    for (int lane = 0; lane < LANES; lane++) {
+      const float z = at[lane].z(values[lane] - at[lane].mean) + others[lane];
+      bits |= uint32_t(!(z <= 0)) << lane;
+      values[lane] = rectified_by(z, z, slope);
+    }
+    put<LANES>(y.at(pixel) + ch, values);
+    return bits;
   }
+
+  /// An item has the channels of a byte of signs; behind the last channel there are signs, too.
+  template <int LANES>
+  SPILLWAY_BOTH auto start(uint32_t ch) const { return at_channels<LANES>(ChannelsOrNone{norm, x.channels}, ch); }
+  template <int LANES, class Start>
+  SPILLWAY_BOTH void step(const Start& start, uint32_t pixel, uint32_t ch) const {
+    static_assert(LANES == SIGNS_PER_BYTE);
+    constexpr int STEP = Wide<T>::LANES;
+    uint32_t bits = 0;
+    for (int lane = 0; lane < LANES; lane += STEP)
+      if (ch + uint32_t(lane) < x.channels) bits |= sum<STEP>(start.at + lane, pixel, ch + uint32_t(lane)) << lane;
+    reinterpret_cast<uint8_t*>(signs.at(pixel))[ch / SIGNS_PER_BYTE] = uint8_t(bits);
+  }
+
+  struct ChannelsOrNone {
+    NormOf<BatchMoments> norm;
+    uint32_t channels;
+    SPILLWAY_BOTH NormAt at(uint32_t ch) const { return ch < channels ? norm.at(ch) : NormAt{}; }
+  };
 };
 
 template <>
 struct Kernel<OpKind::bn_add_relu_apply> : OwnKernel {
-  static int64_t workspace(const KernelCall& c) { return coefficient_bytes(c, 2); }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const auto a = BnAddReluApplyAttrs::read(c.attrs);
-    const Rectified r = rectified(exec, c, BatchMoments(c.ins[2], double(a.count), a.eps), 3, float(a.slope), static_cast<float*>(c.workspace));
-    const PixelsOf<T> x(c.ins[0]), shortcut(c.ins[1]), y(c.outs[0]);
-    const PixelsOf<uint32_t> signs(c.outs[1]);
+    const ResidualSum<T> sum{PixelsOf<T>(c.ins[0]), PixelsOf<T>(c.ins[1]), PixelsOf<T>(c.outs[0]), PixelsOf<uint32_t>(c.outs[1]),
+                             norm_of(c, BatchMoments(c.ins[2], double(a.count), a.eps), 3), float(a.slope)};
+    if (has_wide_pixels<T>(c.ins[0]) && has_wide_pixels<T>(c.ins[1]) && has_wide_pixels<T>(c.outs[0]))
+      return each_by_channels<SIGNS_PER_BYTE>(exec, ops::pixels(c.ins[0]), c.outs[1].dims[1] * ops::SIGNS_PER_WORD, sum);
     exec.words(
         ops::elements(c.outs[1]),
         [=] SPILLWAY_BOTH(uint32_t word, uint32_t bit) {
-          const uint32_t pixel = word / signs.channels, ch = word % signs.channels * uint32_t(ops::SIGNS_PER_WORD) + bit;
-          if (ch >= x.channels) return false;
-          const float z = r.z(r.deviation(x.at(pixel)[ch], ch), ch) + float(shortcut.at(pixel)[ch]);
-          y.at(pixel)[ch] = r.passed(z, z);
-          return !(z <= 0);
+          const uint32_t pixel = word / sum.signs.channels, ch = word % sum.signs.channels * uint32_t(ops::SIGNS_PER_WORD) + bit;
+          if (ch >= sum.x.channels) return false;
+          const NormAt at = sum.norm.at(ch);
+          return sum.template sum<1>(&at, pixel, ch) != 0;
         },
-        [=] SPILLWAY_BOTH(uint32_t word, uint32_t bits) { signs.at(word / signs.channels)[word % signs.channels] = bits; });
+        [=] SPILLWAY_BOTH(uint32_t word, uint32_t bits) { sum.signs.at(word / sum.signs.channels)[word % sum.signs.channels] = bits; });
   }
 };
 
@@ -43,29 +95,44 @@ struct Kernel<OpKind::bn_add_relu_bwd_reduce> : ChannelReduction {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const auto a = BnAddReluBwdReduceAttrs::read(c.attrs);
-    const PixelsOf<T> dy(c.ins[1]);
-    const SignsOf signs(c.ins[2], float(a.slope));
-    reduce<T>(exec, c, BatchMoments(c.ins[3], double(a.count), a.eps),
-              [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t ch) { return signs.passed(pixel, ch, dy.at(pixel)[ch]); });
+    const BatchMoments moments(c.ins[3], double(a.count), a.eps);
+    reduce<T>(exec, c, moments, ResidualGate{{moments.means}, SignsOf(c.ins[2], float(a.slope))});
+  }
+};
+
+template <class T>
+struct ResidualGradient {
+  PixelsOf<T> x, dy, dshortcut, dx;
+  SignsOf signs;
+  NormGradient norm;
+  template <int LANES>
+  SPILLWAY_BOTH auto start(uint32_t ch) const { return at_channels<LANES>(norm, ch); }
+  template <int LANES, class Start>
+  SPILLWAY_BOTH void step(const Start& start, uint32_t pixel, uint32_t ch) const {
+    float values[LANES], gradients[LANES];
+    fetch<LANES>(x.at(pixel) + ch, values);
+    fetch<LANES>(dy.at(pixel) + ch, gradients);
+    const uint32_t bits = signs.bits(pixel, ch);
+    for (int lane = 0; lane < LANES; lane++) {
+      gradients[lane] = signs.passed(gradients[lane], bits >> lane & 1);
+      values[lane] = start.at[lane].dx(values[lane], gradients[lane]);
+    }
+    put<LANES>(dshortcut.at(pixel) + ch, gradients);
+    put<LANES>(dx.at(pixel) + ch, values);
   }
 };
 
 template <>
 struct Kernel<OpKind::bn_add_relu_bwd_data> : OwnKernel {
-  static int64_t workspace(const KernelCall& c) { return coefficient_bytes(c, 4); }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const auto a = BnAddReluBwdDataAttrs::read(c.attrs);
-    const BatchMoments moments(c.ins[3], double(a.count), a.eps);
-    const NormGradient g = norm_gradient(exec, c, moments, 4, 5);
-    const PixelsOf<T> x(c.ins[0]), dy(c.ins[1]), dshortcut(c.outs[0]), dx(c.outs[1]);
-    const SignsOf signs(c.ins[2], float(a.slope));
-    exec.each(ops::elements(c.ins[0]), [=] SPILLWAY_BOTH(uint32_t i) {
-      const uint32_t pixel = i / x.channels, ch = i % x.channels;
-      const float dz = signs.passed(pixel, ch, dy.at(pixel)[ch]);
-      dshortcut.at(pixel)[ch] = dz;
-      dx.at(pixel)[ch] = g.dx(x.at(pixel)[ch], dz, ch);
-    });
+    const ResidualGradient<T> gradient{PixelsOf<T>(c.ins[0]), PixelsOf<T>(c.ins[1]), PixelsOf<T>(c.outs[0]), PixelsOf<T>(c.outs[1]), SignsOf(c.ins[2], float(a.slope)),
+                                       norm_gradient(c, BatchMoments(c.ins[3], double(a.count), a.eps), 4, 5)};
+    const int64_t pixels = ops::pixels(c.ins[0]), channels = c.ins[0].dims[1];
+    if (has_wide_pixels<T>(c.ins[0]) && has_wide_pixels<T>(c.ins[1]) && has_wide_pixels<T>(c.outs[0]) && has_wide_pixels<T>(c.outs[1]))
+      return each_by_channels<Wide<T>::LANES>(exec, pixels, channels, gradient);
+    each_by_channels<1>(exec, pixels, channels, gradient);
   }
 };
 

@@ -469,6 +469,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t raw, cudnnBackendDescriptor_t pl
   Handle* const h = live(raw, "cudnnBackendExecute");
   const Held plan = live(plan_raw, "cudnnBackendExecute"), pack = live(pack_raw, "cudnnBackendExecute");
   if (!plan->finalized || !pack->finalized) return CUDNN_STATUS_BAD_PARAM;
+  if (only_counts(counted_products)) return CUDNN_STATUS_SUCCESS;
   Meaning m;
   if (!meaning_of(*plan->graph, m)) return CUDNN_STATUS_BAD_PARAM;
   const auto ids = pack->all<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);

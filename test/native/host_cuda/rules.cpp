@@ -23,7 +23,7 @@ Order order_asked() {
 
 std::atomic<int64_t> to_failure{number_of("SPILLWAY_HOST_CUDA_FAILS")}, calls{0};
 std::atomic<int> the_order{int(order_asked())};
-std::atomic<bool> over{false};
+std::atomic<bool> over{false}, counting{false};
 
 }  // namespace
 
@@ -44,6 +44,12 @@ bool fails(const char* function) {
   return to_failure > 0 && --to_failure == 0;
 }
 
+int64_t counted_kernels = 0, counted_products = 0;
+bool only_counts(int64_t& counted) {
+  if (counting) counted++;
+  return counting;
+}
+
 Order order() { return Order(the_order.load()); }
 
 bool coin() {
@@ -59,6 +65,12 @@ SPILLWAY_SHOWN void spillway_host_cuda_fail(int64_t nth) { spillway::host_cuda::
 SPILLWAY_SHOWN int64_t spillway_host_cuda_calls() { return spillway::host_cuda::calls; }
 /// 0: what nobody waits for runs as late as it may; 1: other streams run before the one that is waited for; 2: by chance.
 SPILLWAY_SHOWN void spillway_host_cuda_order(int order) { spillway::host_cuda::the_order = order; }
+/// From now on kernels and libraries' products are counted and do not run; their addresses lead nowhere.
+SPILLWAY_SHOWN void spillway_host_cuda_count() { spillway::host_cuda::counting = true; }
+SPILLWAY_SHOWN void spillway_host_cuda_counted(int64_t* kernels, int64_t* products) {
+  *kernels = spillway::host_cuda::counted_kernels;
+  *products = spillway::host_cuda::counted_products;
+}
 /// From now on no function may be called.
 SPILLWAY_SHOWN void spillway_host_cuda_over() { spillway::host_cuda::over = true; }
 /// A process that is about to leave by _exit writes down what it executed, where that is counted (scripts/cuda/coverage.js).

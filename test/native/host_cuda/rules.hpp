@@ -16,6 +16,10 @@ std::recursive_mutex& world();
 /// Counts the call; true when it is the one that fails. Nothing may be called once the process is on its way out.
 bool fails(const char* function);
 
+/// Where a test only asks how much is launched: counts one, and nothing is to run. False elsewhere.
+extern int64_t counted_kernels, counted_products;
+bool only_counts(int64_t& counted);
+
 /// How jobs of different streams that no event orders are interleaved.
 enum class Order : int { late, early, shuffled };
 Order order();

@@ -61,6 +61,7 @@ cudaError_t launch_grid(uint32_t blocks, uint32_t threads, cudaStream_t stream, 
   const std::lock_guard<std::recursive_mutex> lock(world());
   if (fails("a kernel")) return cudaErrorLaunchFailure;
   if (blocks == 0 || threads == 0 || threads > 1024 || threads % WARP != 0) return cudaErrorInvalidConfiguration;
+  if (only_counts(counted_kernels)) return cudaSuccess;
   const std::shared_ptr<void> held(::operator new(bytes), [](void* p) { ::operator delete(p); });
   std::memcpy(held.get(), arguments, bytes);
   return enqueue(stream, ranges_in(arguments, bytes), [blocks, threads, thread, held] {
@@ -188,6 +189,15 @@ cudaError_t cudaFreeHost(void* at) {
 }
 
 /// Memory that is not pinned: what is read is read at once, what is written is there when the call is over.
+cudaError_t cudaMemsetAsync(void* at, int value, size_t bytes, cudaStream_t stream) {
+  ENTER("cudaMemsetAsync", cudaErrorUnknown)
+  if (kind_of(at, bytes) != Kind::device) return cudaErrorInvalidValue;
+  return enqueue(stream, ranges_in(&at, sizeof at), [at, value, bytes] {
+    std::memset(at, value, bytes);
+    return cudaSuccess;
+  });
+}
+
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   ENTER("cudaMemcpyAsync", cudaErrorUnknown)
   const Kind into = kind_of(to, bytes), of = kind_of(from, bytes);

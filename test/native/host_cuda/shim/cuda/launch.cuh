@@ -6,6 +6,9 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <memory>
+
+#include "cuda/kernels/exec.hpp"
 
 #undef __launch_bounds__
 #define __launch_bounds__(...)
@@ -40,6 +43,16 @@ template <class A, class B>
 cudaError_t launch(void (*kernel)(uint32_t, A, B), uint32_t blocks, cudaStream_t stream, uint32_t n, const A& a, const B& b) {
   struct Held { void (*kernel)(uint32_t, A, B); uint32_t n; A a; B b; } held{kernel, n, a, b};
   return host_cuda::launch_grid(blocks, BLOCK_THREADS, stream, &held, sizeof held, [](const void* h) { static_cast<const Held*>(h)->kernel(static_cast<const Held*>(h)->n, static_cast<const Held*>(h)->a, static_cast<const Held*>(h)->b); });
+}
+
+/// A block's phases, run by its first thread for all items: whatever order they go in, no phase begins before all have ended the one before.
+template <class K>
+cudaError_t launch_phases(uint32_t blocks, cudaStream_t stream, const K& k) {
+  return host_cuda::launch_grid(blocks, WARP_THREADS, stream, &k, sizeof k, [](const void* h) {
+    if (host_cuda::thread_index.x != 0) return;
+    const auto shared = std::make_unique<typename K::Shared>();
+    phases_on_host(*static_cast<const K*>(h), *shared, host_cuda::block_index.x, std::make_integer_sequence<int, K::PHASES>());
+  });
 }
 
 }  // namespace spillway::cuda

@@ -1,0 +1,129 @@
+// `npm run bench:launches -- [--as before] [NETWORK …]`: what an in-core step launches and moves on the cuda device, counted on the imitated
+// CUDA (test/native/host_cuda/launches), and what it would take on an H200 at its published rates. In: networks, batches, sizes. Out:
+// bench/results/launches.json: own kernels, calls of cuDNN and cuBLAS, bytes of operands, and seconds of the model, in tf32 and bf16, in the
+// column `now`, or that which is named; the other stays. Invariant: nothing is measured here; no GPU is needed.
+import { execFileSync, spawnSync } from 'node:child_process'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { isLeft } from 'fp-ts/Either'
+import { compile } from '../staging/compile'
+import type { Precision } from '../staging/devices'
+import { opDef } from '../staging/ops/registry'
+import { callShapes } from '../staging/plan/expand'
+import type { Plan } from '../staging/plan/plan'
+import { toTape } from '../staging/plan/tape'
+import { graphOf, machine } from './lab/steps'
+import { record } from './sides'
+
+const ROOT = join(__dirname, '..')
+const FILE = join(ROOT, 'bench/results/launches.json')
+/** Network, batch, side. */
+const CASES = [
+  ['resnet50', 128, 224],
+  ['vgg16-features', 64, 224],
+  ['densenet121', 64, 224],
+  ['deeplabv3plus-resnet50', 8, 512],
+  ['unet', 8, 512],
+] as const
+const PRECISIONS = ['tf32', 'bf16'] as const
+type Rounded = (typeof PRECISIONS)[number]
+
+/** NVIDIA's data sheet of the H200 SXM, dense; a launch within a replayed graph is an assumption. */
+const H200 = { tf32: 494.7e12, bf16: 989.5e12, fp32: 67e12, bytesPerSecond: 4.8e12, launchSeconds: 1.5e-6 }
+
+interface Counted {
+  readonly call: number
+  readonly kind: string
+  readonly kernels: number
+  readonly products: number
+  readonly bytes: number
+}
+
+const planOf = (network: string, batch: number, side: number, precision: Precision): Plan => {
+  const on = { ...machine('h200-pcie-141g'), precision }
+  const graph = graphOf(network, on, batch, side)
+  if (!graph) throw new Error(`there is no ${network}`)
+  const plan = compile(graph, { strategy: 'in-core', machine: on, budgetBytes: on.memoryBytes, algorithms: 'fixed' })
+  if (isLeft(plan)) throw new Error(JSON.stringify(plan.left))
+  return plan.right
+}
+
+const countedOf = (program: string, plan: Plan, precision: Rounded): readonly Counted[] => {
+  const folder = mkdtempSync(join(tmpdir(), 'spillway-launches-'))
+  try {
+    const tape = join(folder, 'plan.tape')
+    writeFileSync(tape, toTape(plan))
+    const lines = execFileSync(program, [tape, precision], { encoding: 'utf8', maxBuffer: 2 ** 28 })
+    return lines
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Counted)
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+}
+
+/** Seconds at peak rates: of products by their arithmetic or bytes, whichever is more, of all else, and of launching. */
+const modelled = (plan: Plan, counted: readonly Counted[], precision: Rounded) => {
+  let [products, others, launches] = [0, 0, 0]
+  counted.forEach((c, i) => {
+    const { kind, attrs, ins, outs } = plan.calls[i]!
+    if (kind !== c.kind) throw new Error(`call ${i} is ${kind}, and ${c.kind} was counted`)
+    const flops = opDef(kind).flops(attrs as never, callShapes(plan.graph, ins, outs))
+    const moving = c.bytes / H200.bytesPerSecond
+    if (c.products > 0) products += Math.max(flops / H200[precision], moving)
+    else others += Math.max(flops / H200.fp32, moving)
+    launches += (c.kernels + c.products) * H200.launchSeconds
+  })
+  const ms = (seconds: number): number => Number((seconds * 1e3).toFixed(3))
+  return { productsMs: ms(products), othersMs: ms(others), launchesMs: ms(launches), stepMs: ms(products + others + launches) }
+}
+
+/** The kinds of call that launch most. */
+const dearest = (counted: readonly Counted[]): Readonly<Record<string, string>> => {
+  const kinds = new Map<string, { calls: number; launches: number }>()
+  for (const c of counted) {
+    const of = kinds.get(c.kind) ?? { calls: 0, launches: 0 }
+    kinds.set(c.kind, { calls: of.calls + 1, launches: of.launches + c.kernels + c.products })
+  }
+  const most = [...kinds].sort(([, a], [, b]) => b.launches - a.launches).slice(0, 12)
+  return Object.fromEntries(most.map(([kind, { calls, launches }]) => [kind, `${launches} of ${calls} calls`]))
+}
+
+const row = (program: string, network: string, batch: number, side: number, precision: Rounded) => {
+  const plan = planOf(network, batch, side, precision)
+  const counted = countedOf(program, plan, precision)
+  const sum = (of: (c: Counted) => number): number => counted.reduce((n, c) => n + of(c), 0)
+  return {
+    calls: counted.length,
+    kernels: sum((c) => c.kernels),
+    products: sum((c) => c.products),
+    gigabytes: Number((sum((c) => c.bytes) / 1e9).toFixed(2)),
+    ...modelled(plan, counted, precision),
+    launches: dearest(counted),
+  }
+}
+
+const main = (): void => {
+  const { values, positionals } = parseArgs({ allowPositionals: true, options: { as: { type: 'string', default: 'now' } } })
+  const build = `require('./scripts/testing/native').nativeLibrary(process.cwd(), 'cuda_launches').then((f) => process.exit(f ? 0 : 1))`
+  if (spawnSync(process.execPath, ['-e', build], { cwd: ROOT, stdio: 'inherit' }).status !== 0)
+    throw new Error('the headers of CUDA, cuDNN and cuBLAS are not here')
+  const program = process.env['SPILLWAY_CUDA_LAUNCHES'] ?? join(ROOT, 'build', 'addon', 'cuda_launches')
+  const before = existsSync(FILE) ? JSON.parse(readFileSync(FILE, 'utf8')).rows : {}
+  const rows: Record<string, Record<string, unknown>> = { ...before }
+  for (const [network, batch, side] of CASES.filter(([n]) => positionals.length === 0 || positionals.includes(n)))
+    for (const precision of PRECISIONS) {
+      const name = `${network} b${batch}@${side} ${precision}`
+      const one = row(program, network, batch, side, precision)
+      rows[name] = { ...rows[name], [values.as]: one }
+      console.log(
+        `${name}: ${one.kernels} own kernels, ${one.products} products, ${one.gigabytes} GB, ${one.stepMs} ms by the model`,
+      )
+    }
+  record('launches', { rates: H200, rows })
+}
+
+if (require.main === module) main()
