@@ -11,6 +11,7 @@ import type { Data } from '../data/data'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import { shownPeakBytes } from '../machine/memory'
 import { DEVICES, isDevice } from '../../staging/devices'
+import type { Rank } from '../ranks/rank'
 import { showPercent, showSeconds, showSize } from '../report/format'
 import { summary } from '../report/summary'
 import type { MetricName } from '../predict/metrics'
@@ -297,6 +298,13 @@ const watched = (
 }
 const note = (text: string): void => void process.stderr.write(`note: ${text}\n`)
 
+/** Without a budget, what the least of the ranks may take; a plan that is there has its own. */
+const budgetOfAll = ({ least }: Rank, o: TrainCommandOptions): TrainCommandOptions => {
+  if (!least || o.budget !== undefined || o.plan !== undefined) return o
+  note(`rank ${least.rank} has the least memory: the plan is for ${showSize(least.bytes)} (--budget says otherwise)`)
+  return { ...o, budget: least.bytes }
+}
+
 const trainAlone = (model: string, o: TrainCommandOptions, out: Output): TaskEither<SpillwayError, TrainResult> =>
   pipe(
     TE.fromIOEither(() => prepared(model, o, out)),
@@ -330,7 +338,7 @@ const trainAmong = (
           pipe(
             TE.fromIOEither(() => {
               interrupt.forget()
-              return prepared(model, o, out)
+              return prepared(model, budgetOfAll(rank, o), out)
             }),
             TE.map((run) => ({ ...run, staged: { ...run.staged, rank } })),
             TE.tap(({ staged }) => handOver(staged)),

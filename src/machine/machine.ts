@@ -60,7 +60,7 @@ const plainMachine = (native: Native, device: 'ref' | 'null', o: MachineOptions)
     device: devices[device],
     simulated: false,
     precision: o.precision ?? 'fp32',
-    memoryBytes: deviceBytes(),
+    memoryBytes: deviceBytes(o),
     link: tieredLink(o, { memory: () => linkAt(FIXED_LINK, o), disk: () => linkAt(FIXED_LINK, o), besideDisk: 0, apart: false }),
     seconds: fixedSeconds(device === 'ref' ? 5e8 : 1e11, dtype),
     workspace: firstScratch(device, waysOf(native, device, { threads: o.threads }, 1)),

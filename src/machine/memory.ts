@@ -7,6 +7,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { bytesOf, PAGE_BYTES, pagesIn } from '../../staging/core/bytes'
 import { attempt } from '../errors/exceptions'
+import { startedBy } from '../ranks/engine'
 import { groupRooms, type Reader } from './groups'
 
 const read = (path: string): string | undefined => attempt(() => readFileSync(path, 'utf8'))
@@ -24,7 +25,15 @@ export const availableBytes = (from: Reader = read): number =>
 
 /** What the process itself takes beside the device: Node, libraries, kernels' code. */
 const OWN_BYTES = 512 * 1024 ** 2
-export const deviceBytes = (): number => Math.max(PAGE_BYTES, bytesOf(pagesIn(availableBytes() - OWN_BYTES)))
+/** Of several processes that train together, those on this machine have equal shares of its memory. */
+export const deviceBytes = (
+  { ranks = 1 }: { readonly ranks?: number | undefined } = {},
+  env = process.env,
+  from: Reader = read,
+): number => {
+  const here = ranks > 1 ? (startedBy(env)?.here ?? 1) : 1
+  return Math.max(PAGE_BYTES, bytesOf(pagesIn(availableBytes(from) / here - OWN_BYTES)))
+}
 
 // ---------------------------------------------------------------- what we take
 

@@ -67,7 +67,7 @@ export const cpuMachine = (native: Native, o: MachineOptions): LocalMachine => {
   const threads = o.threads ?? native.deviceInfo().threads
   if (o.algorithms === 'fixed') {
     const ways = waysOf(native, 'cpu', { threads }, 1)
-    return fixedMachine('cpu', o, { memoryBytes: deviceBytes(), seconds: remembered(statedSeconds(threads)), ways })
+    return fixedMachine('cpu', o, { memoryBytes: deviceBytes(o), seconds: remembered(statedSeconds(threads)), ways })
   }
   const measuring = o.measure ?? 'while'
   const { profile, times } = timesOf(native, threads, measuring)
@@ -92,7 +92,7 @@ export const cpuMachine = (native: Native, o: MachineOptions): LocalMachine => {
     device: devices.cpu,
     simulated: false,
     precision: o.precision ?? 'fp32',
-    memoryBytes: deviceBytes(),
+    memoryBytes: deviceBytes(o),
     sharesMemory: true,
     link,
     seconds: remembered((kind, attrs, s) => times.seconds(kind, attrs, s)),
@@ -165,7 +165,7 @@ export const cudaMachine = (native: Native, o: MachineOptions): LocalMachine => 
           : (profile.known('pinned') ?? STATED_LINKS.memory),
         o,
       ),
-    memoryBytes: deviceBytes(),
+    memoryBytes: deviceBytes(o),
     disk: () => diskLink(o, profile, (folder) => native.copyBandwidth(folder)),
     room: roomFor(tier),
     ...lines('cuda', o),

@@ -12,6 +12,8 @@ export interface Rank {
   readonly communicator: NativeCommunicator
   /** What its longest step took. */
   readonly pace: { seconds: number }
+  /** Who may take the least memory, where that is clearly less than what the leader may. */
+  readonly least?: { readonly rank: number; readonly bytes: number }
 }
 
 export const rankOf = (communicator: NativeCommunicator): Rank => ({

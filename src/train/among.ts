@@ -14,9 +14,10 @@ import { errorText, exitCode, type SpillwayError, usage } from '../errors/errors
 import { deviceFailed } from '../errors/exceptions'
 import type { MachineOptions } from '../machine/localmachine'
 import { machineNamed } from '../machine/machine'
+import { deviceBytes } from '../machine/memory'
 import { type Engine, engineFor } from '../ranks/engine'
 import { openMpi } from '../ranks/mpi'
-import { broadcast, type Rank, rankOf } from '../ranks/rank'
+import { broadcast, gathered, type Rank, rankOf } from '../ranks/rank'
 import { untrustedPlan } from '../stage/planfile'
 import { describePlan, machineOptionsIn, type Staged } from '../stage/stage'
 import type { Listener } from './events'
@@ -133,6 +134,16 @@ const byProcesses = <A>(
     TE.flatMap((rank) => watched<A | Farewell>(rank, asRank(rank, following, threads, leading))),
   )
 
+/** Memory differs a little from moment to moment. */
+const CLEARLY_LESS = 0.9
+/** All ranks say what they may take: the leader plans for all. */
+const knowingLeast = (rank: Rank): TaskEither<SpillwayError, Rank> =>
+  TE.tryCatch(async () => {
+    const all = await gathered(rank, deviceBytes(rank))
+    const bytes = Math.min(...all)
+    return bytes < CLEARLY_LESS * all[0]! ? { ...rank, least: { rank: all.indexOf(bytes), bytes } } : rank
+  }, deviceFailed)
+
 /** What this process is among the others. */
 const asRank = <A>(
   rank: Rank,
@@ -141,9 +152,13 @@ const asRank = <A>(
   leading: Leading<A>,
 ): TaskEither<SpillwayError, A | Farewell> =>
   rank.rank === 0
-    ? leading(rank, handedOver(rank, threads))
+    ? pipe(
+        knowingLeast(rank),
+        TE.flatMap((knowing) => leading(knowing, handedOver(rank, threads))),
+      )
     : pipe(
         TE.fromEither(following(threads)),
+        TE.tap(() => knowingLeast(rank)),
         TE.flatMap(({ machine, options }) =>
           pipe(
             heardPlan(rank, machine),

@@ -60,6 +60,7 @@ interface Told {
   readonly ranks?: number
   readonly shard?: string
   readonly commBytes: number
+  readonly budgetBytes: number
   readonly resumedFrom: number
 }
 const told = ({ code, out, err }: End): Told => {
@@ -137,6 +138,18 @@ if (HERE) {
       assert.is(processes.commBytes, (await known).commBytes)
     })
 
+  if (spawnSync('unshare', ['-m', 'true']).status === 0)
+    test('the least memory of all ranks counts, and a note says whose that is', async () => {
+      const little = join(root, 'meminfo')
+      writeFileSync(little, 'MemAvailable:    2097152 kB\n')
+      const script = join(root, 'second.sh')
+      const hidden = `mount --bind ${little} /proc/meminfo && exec "$@"`
+      writeFileSync(script, `[ "$OMPI_COMM_WORLD_RANK$PMI_RANK" = 1 ] || exec "$@"\nexec unshare -m sh -c '${hidden}' sh "$@"\n`)
+      const end = await ended(spillway([...TRAIN, '--steps=1'], { under: ['mpirun', '-n', '2', 'sh', script], env: ENV }))
+      assert.match(end.err, /note: rank 1 has the least memory: the plan is for 512 MiB \(--budget says otherwise\)/)
+      assert.is(told(end).budgetBytes, 2 ** 29)
+    })
+
   test('shared updates have the bits of those that each rank does whole', async () => {
     const parts = told(await among(2, ['--steps=3', '--shard=gradients']))
     assert.is(parts.weightsSha256, (await byThreads(3, 2)).weightsSha256)
@@ -172,7 +185,7 @@ twice()
       join(__dirname, '..', '..', 'scripts', 'testing', 'typescript.js'),
     ]
     const { status, stdout, stderr } = spawnSync(under[0]!, [...under.slice(1), file], {
-      env: { ...process.env, ...ENV },
+      env: { ...process.env, ...ENV, FORCE_COLOR: '0', NO_COLOR: '1' },
       encoding: 'utf8',
     })
     assert.is(status, 0, stderr)

@@ -2,7 +2,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { groupRooms } from '../../../src/machine/groups'
-import { availableBytes } from '../../../src/machine/memory'
+import { availableBytes, deviceBytes } from '../../../src/machine/memory'
 
 const reader =
   (files: Readonly<Record<string, string>>) =>
@@ -63,6 +63,16 @@ test('in a container that sees its own part of the hierarchy', () => {
 test('without groups, and where nothing can be read, nothing is said', () => {
   assert.equal(groupRooms(reader({})), [])
   assert.equal(groupRooms(reader({ '/proc/self/mountinfo': V2, '/proc/self/cgroup': '0::/a' })), [])
+})
+
+test('ranks that train together on a machine have equal shares of its memory', () => {
+  const from = reader({ '/proc/meminfo': 'MemAvailable:    41943040 kB\n' })
+  const here = { OMPI_COMM_WORLD_SIZE: '8', OMPI_COMM_WORLD_RANK: '5', OMPI_COMM_WORLD_LOCAL_SIZE: '4' }
+  const gibs = (ranks: number | undefined, env: NodeJS.ProcessEnv): number => deviceBytes({ ranks }, env, from) / 2 ** 30
+  assert.is(gibs(8, here), 9.5)
+  assert.is(gibs(1, here), 39.5)
+  assert.is(gibs(undefined, here), 39.5)
+  assert.is(gibs(8, {}), 39.5)
 })
 
 test.run()
