@@ -94,13 +94,15 @@ interface Taken {
 interface Row {
   readonly network: string
   readonly small: number
+  readonly lowerTier: 'memory' | 'disk'
 }
 
 /** Beside the other networks' rows, if those were measured at the same sides and in the same budget. */
 const recorded = <S extends object>(settings: S, rows: readonly Row[]): void => {
   const found = existsSync(FOUND) ? (JSON.parse(readFileSync(FOUND, 'utf8')) as S & { readonly rows: readonly Row[] }) : undefined
   const same = found && Object.entries(settings).every(([k, v]) => (found as Record<string, unknown>)[k] === v)
-  const isNew = (r: Row): boolean => rows.some((n) => n.network === r.network && n.small === r.small)
+  const isNew = (r: Row): boolean =>
+    rows.some((n) => n.network === r.network && n.small === r.small && n.lowerTier === r.lowerTier)
   const all = [...(same ? found.rows.filter((r) => !isNew(r)) : []), ...rows]
   record('predictions', { ...settings, rows: NETWORKS.flatMap((name) => all.filter((r) => r.network === name)) })
 }
@@ -172,7 +174,7 @@ const main = async (): Promise<void> => {
         load: loadavg()[1],
         strategy: tiled.plan.plan.strategy,
         planPeakBytes: tiled.plan.plan.peakPages * PAGE_BYTES,
-        lowerTier: onDisk.spill === undefined ? 'memory' : 'disk',
+        lowerTier: onDisk.spill === undefined ? ('memory' as const) : ('disk' as const),
         lowerTierBytes: tiled.plan.plan.tierBytes,
       }
       rows.push(row)
