@@ -71,8 +71,12 @@ export interface Bits {
 }
 
 /** Each strategy beside in-core. */
-export const bitsOf = async (network: string, of: readonly string[] = strategies.filter(isExact)): Promise<readonly Bits[]> => {
-  const { on, graph } = graphOn(network, ONE_OF_EACH[network]!)
+export const bitsOf = async (
+  network: string,
+  of: readonly string[] = strategies.filter(isExact),
+  input = ONE_OF_EACH[network]!,
+): Promise<readonly Bits[]> => {
+  const { on, graph } = graphOn(network, input)
   const run = async (strategy: string): Promise<TrainResult> => {
     const budget = smallestOf(graph, on, strategy, 'fixed')
     const plan = must(stageGraph(graph, on, { strategy, budget, algorithms: 'fixed' }))

@@ -2,14 +2,15 @@
 // cell, a storage and an offset. Invariant: cells that share bytes are never alive at the same time.
 //
 // Large cells have a storage each, or one for a row of them: pages are interchangeable, so they cannot fragment. What is smaller is packed:
-// parameters and state into one storage for ever (large ones may be at home in the lower tier instead), small values by lifetime into another, and a tiled segment's locals
-// into one per segment (the same offsets for every tile). Worked example of packing by lifetime, sizes in lines of 64:
+// parameters and state into one storage for ever (large ones may be at home in the lower tier instead), small values by lifetime into another (or,
+// where pages are shared, those that rest by pages), and a tiled segment's locals into one per segment (the same offsets for every tile). Worked example of packing by lifetime, sizes in lines of 64:
 // a[0,4) size 2, b[2,6) size 1, c[5,9) size 2: c takes a's bytes, b lies behind them; three lines in all.
 import { ALIGN_BYTES, alignUp, mostHeld, PAGE_BYTES, pagesFor } from '../core/bytes'
 import { sameBox } from '../core/box'
 import { type Call, type Cell, type CellScope, type Place, SMALL_VALUES, type Storage, type View } from '../plan/plan'
 import { SECTOR_BYTES } from '../plan/wire'
 import { rowsOf } from './rows'
+import { sharedPagesOf } from './sharedpages'
 
 /** Cells below this are packed together; a storage of its own wastes half a page on average. */
 export const SMALL_BYTES = PAGE_BYTES / 4
@@ -146,10 +147,10 @@ export type StorageKind = 'persistent' | 'small' | 'scratch' | 'fed' | 'output' 
 export const mayMove = (k: StorageKind): boolean => k === 'value' || k === 'fed' || k === 'output' || k === 'home'
 
 /**
- * How the large values of a step lie: each on pages of its own, those that live alike side by side, or packed by lifetime with
- * the small ones, for plans that move nothing.
+ * How the values of a step lie: large ones each on pages of its own, or those that live alike side by side, or so and values under a
+ * page that rest together on pages that leave; or all packed by lifetime, for plans that move nothing.
  */
-export type Packing = 'apart' | 'rows' | 'tight'
+export type Packing = 'apart' | 'rows' | 'shared' | 'tight'
 
 export interface Placement {
   readonly storages: readonly Storage[]
@@ -162,7 +163,9 @@ const isLocal = (c: Cell): boolean => c.segment >= 0
 const isSmall =
   (packing: Packing) =>
   (c: Cell): boolean =>
-    (c.scope === 'whole' || c.scope === 'workspace') && !isLocal(c) && (packing === 'tight' || c.bytes < SMALL_BYTES)
+    (c.scope === 'whole' || c.scope === 'workspace') &&
+    !isLocal(c) &&
+    (packing === 'tight' || c.bytes < SMALL_BYTES || (packing === 'shared' && 2 * c.bytes <= PAGE_BYTES))
 
 interface PackedCells extends Packed {
   readonly members: readonly Cell[]
@@ -267,7 +270,18 @@ export const place = (
   persistents: Persistents = 'resident',
 ): Placement => {
   const placer = new Placer(cells.length)
-  const rows = packing === 'rows' ? rowsIn(cells, calls) : []
+  const shared = packing === 'shared' ? sharedPagesOf(cells, calls) : []
+  const isShared = new Set(shared.flat())
+  const rows =
+    packing === 'rows' || packing === 'shared'
+      ? [
+          ...rowsIn(
+            cells.filter((c) => !isShared.has(c)),
+            calls,
+          ),
+          ...shared,
+        ]
+      : []
   const rowOf = new Map(rows.flatMap((row) => row.map((c) => [c.id, row] as const)))
   placer.inARow(
     'persistent',
@@ -283,7 +297,7 @@ export const place = (
     'small',
     SMALL_VALUES,
     packedCells(
-      cells.filter((c) => (isLocal(c) ? !inTiles.has(c) : isSmall(packing)(c))),
+      cells.filter((c) => (isLocal(c) ? !inTiles.has(c) : isSmall(packing)(c) && !rowOf.has(c.id))),
       (c) => [c.first, c.last],
     ),
   )

@@ -2,7 +2,7 @@
 // production, and candidates that swap some of them out. In: a graph and a machine. Out: layouts, orders, candidates.
 // Invariant: an activation is a value that is made in the forward pass and read again in the backward pass; its gap is the
 // one between the two.
-import { bytesOf } from '../core/bytes'
+import { bytesOf, pagesOf } from '../core/bytes'
 import type { ValueId } from '../graph/graph'
 import type { Link } from '../graph/machine'
 import type { PageStays } from '../memory/touches'
@@ -48,10 +48,18 @@ export const activationsOf = (l: Layout): readonly Activation[] => {
     .sort((a, b) => a.made - b.made || a.index - b.index)
 }
 
-/** Which planned stays are those of a value, when its pages are its own. */
-export const indexByValue = (l: Layout): ReadonlyMap<ValueId, number> => {
-  const byStorage = new Map(l.planned.map((t, i) => [t.storage, i]))
-  return new Map(l.cells.flatMap((c) => c.values.map((v) => [v, byStorage.get(l.places[c.id]!.storage)!] as const)))
+/** Which planned stays are of pages that a value lies on. */
+export const indicesByValue = (l: Layout): ReadonlyMap<ValueId, readonly number[]> => {
+  const byStorage = new Map<number, number[]>()
+  l.planned.forEach((t, i) => byStorage.set(t.storage, [...(byStorage.get(t.storage) ?? []), i]))
+  return new Map(
+    l.cells.flatMap((c) => {
+      const { storage, offset } = l.places[c.id]!
+      const [from, to] = pagesOf(offset, c.bytes)
+      const under = (byStorage.get(storage) ?? []).filter((i) => l.planned[i]!.from < to && from < l.planned[i]!.to)
+      return c.values.map((v) => [v, under] as const)
+    }),
+  )
 }
 
 /** Which planned stays are of pages of these parts: they may be cut finer. */

@@ -9,6 +9,7 @@ import type { Planner, Refiner } from './candidate'
 import { inCoreLayout } from './incore'
 import type { Layout } from './layout'
 import { type Activation, activationsOf, eager } from './activations'
+import { overSharedPages } from './sharing'
 import { occupancy } from './stays'
 
 export interface AutoswapOptions {
@@ -84,6 +85,8 @@ const START: readonly (readonly number[])[] = [
 
 /** In order of production: what is feasible does not depend on the scores. */
 export const autoswap: Planner = (graph, machine) => right([eager(inCoreLayout(graph, machine))].values())
+
+export const autoswapSmall: Planner = overSharedPages(inCoreLayout, undefined, (l) => [eager(l)])
 
 export const refineAutoswap = (options: Partial<AutoswapOptions> = {}): Refiner =>
   function* (graph, machine, pages) {

@@ -13,6 +13,7 @@ import { type Layout, layOut } from './layout'
 import { type Activation, activationsOf, swapping, turningPoint } from './activations'
 import { prefetched } from './prefetch'
 import { onceFor } from './remember'
+import { overSharedPages } from './sharing'
 import { leastPages } from './stays'
 
 export interface DymemOptions {
@@ -74,3 +75,5 @@ export const dymem =
     const o = { ...DYMEM, ...options }
     return right([candidate((o.depthFirst ? depthFirstLayout : inCoreLayout)(graph, machine), o)].values())
   }
+
+export const dymemSmall: Planner = overSharedPages(depthFirstLayout, undefined, (l) => [candidate(l, DYMEM)])

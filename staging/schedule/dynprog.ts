@@ -12,6 +12,7 @@ import { inCoreRows } from './incore'
 import type { Layout } from './layout'
 import { chooseSwaps, type SwapChain } from './swapdp'
 import { type Activation, activationsOf, always, swapping, turningPoint } from './activations'
+import { overSharedPages } from './sharing'
 import { cutInto, leastSwapping, occupancy } from './stays'
 
 export interface DynprogOptions {
@@ -142,6 +143,8 @@ export const dynprog =
     const l = inParts(inCoreRows(graph, machine), { ...DYNPROG, ...o }.share)
     return right([always(l, swapping(l, activationsOf(l)))].values())
   }
+
+export const dynprogSmall: Planner = overSharedPages(inCoreRows, undefined, (l) => [always(l, swapping(l, activationsOf(l)))])
 
 const fits = (l: Layout, out: readonly Activation[], pages: number): boolean =>
   leastSwapping(l.planned, l.calls.length, out) <= pages

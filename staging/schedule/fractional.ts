@@ -12,6 +12,7 @@ import { choices, DYNPROG, inParts } from './dynprog'
 import { inCoreRows } from './incore'
 import type { Layout } from './layout'
 import { activationsOf, eachUseRows, eager, cutForLink, indicesUnder } from './activations'
+import { overSharedPages } from './sharing'
 
 export interface FractionalOptions {
   /** In parts; else whole activations. */
@@ -43,6 +44,10 @@ export const fractional =
   (o: Partial<FractionalOptions> = {}): Planner =>
   (graph, machine) =>
     right(candidates(graph, machine, { ...FRACTIONAL, ...o }).values())
+
+export const fractionalSmall: Planner = overSharedPages(eachUseRows, 'run', (l, machine) => [
+  swappingOnDemand(cutForLink(l, machine.link)),
+])
 
 export const refineFractional = (options: Partial<FractionalOptions> = {}): Refiner =>
   function* (graph, machine, pages) {

@@ -6,6 +6,7 @@ import { right } from 'fp-ts/Either'
 import type { Planner } from './candidate'
 import { inCoreRows } from './incore'
 import { activationsOf, always, eager, swapping } from './activations'
+import { overSharedPages } from './sharing'
 
 export interface GreedyOptions {
   /** Swap out as many as the budget demands; else all. */
@@ -20,3 +21,5 @@ export const swapGreedy =
     const l = inCoreRows(graph, machine)
     return right([asNeeded ? eager(l) : always(l, swapping(l, activationsOf(l)))].values())
   }
+
+export const greedySmall: Planner = overSharedPages(inCoreRows, undefined, (l) => [eager(l)])

@@ -7,8 +7,10 @@ import { right } from 'fp-ts/Either'
 import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
 import { type Candidate, deferred, type Planner } from './candidate'
+import type { Layout } from './layout'
 import { spread } from './optimal'
-import { byWorth, recomputableOf, recomputing } from './recomputed'
+import { byWorth, type Recomputation, recomputableOf, recomputing } from './recomputed'
+import { overSharedPages } from './sharing'
 import { cached, SUPERNEURONS, type SuperneuronsOptions } from './superneurons'
 
 export interface HybridSuperneuronsOptions extends SuperneuronsOptions {
@@ -18,19 +20,27 @@ export interface HybridSuperneuronsOptions extends SuperneuronsOptions {
 
 const AMOUNTS = 5
 
-function* listed(graph: Graph, machine: Machine, o: HybridSuperneuronsOptions): Generator<Candidate, void, boolean> {
+/** Steps that make more and more again. */
+function* steps(graph: Graph, machine: Machine, costAware: boolean): Generator<Recomputation> {
   const order = byWorth(recomputableOf(graph, machine).droppable)
-  const amounts = o.costAware
+  const amounts = costAware
     ? spread(
         Array.from({ length: order.length + 1 }, (_, n) => n),
         AMOUNTS,
       )
     : [order.length]
-  for (const n of amounts) {
-    const step = recomputing(graph, machine, order.slice(0, n))
-    yield deferred(step.seconds, () => cached(step.layout(), o))
-  }
+  for (const n of amounts) yield recomputing(graph, machine, order.slice(0, n))
 }
+
+function* listed(graph: Graph, machine: Machine, o: HybridSuperneuronsOptions): Generator<Candidate, void, boolean> {
+  for (const step of steps(graph, machine, o.costAware)) yield deferred(step.seconds, () => cached(step.layout(), o))
+}
+
+function* layouts(graph: Graph, machine: Machine): Generator<Layout> {
+  for (const step of steps(graph, machine, true)) yield step.layout()
+}
+
+export const hybridSuperneuronsSmall: Planner = overSharedPages(layouts, 'run', (l) => [cached(l, SUPERNEURONS)])
 
 export const hybridSuperneurons =
   (options: Partial<HybridSuperneuronsOptions> = {}): Planner =>

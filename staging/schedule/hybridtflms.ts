@@ -8,8 +8,10 @@ import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
 import { type Candidate, deferred, type Planner, type Refiner } from './candidate'
 import { atLeastSeconds } from './bound'
+import type { Layout } from './layout'
 import { byWorth, type Droppable, type Recomputation, recomputableOf, recomputing } from './recomputed'
 import { spread } from './optimal'
+import { overSharedPages } from './sharing'
 import { EVERYTHING, TFLMS, Tflms, type TflmsOptions, tuned } from './tflms'
 
 export interface HybridTflmsOptions extends TflmsOptions {
@@ -44,6 +46,12 @@ export const hybridTflms =
   (options: Partial<HybridTflmsOptions> = {}): Planner =>
   (graph, machine) =>
     right(listed(graph, machine, { ...HYBRID_TFLMS, ...options }))
+
+function* layouts(graph: Graph, machine: Machine): Generator<Layout> {
+  for (const list of listsOf(graph, machine, HYBRID_TFLMS)) yield recomputing(graph, machine, list).layout()
+}
+
+export const hybridTflmsSmall: Planner = overSharedPages(layouts, 'run', (l) => [new Tflms(l).candidate(EVERYTHING)])
 
 export const refineHybridTflms = (options: Partial<HybridTflmsOptions> = {}): Refiner =>
   function* (graph, machine, pages, toBeat) {

@@ -40,17 +40,19 @@ export const layerRuns = (l: Layout): LayerRuns => {
   return { runs, at }
 }
 
+type IndicesByValue = ReadonlyMap<number, readonly number[]>
+
 /** Planned stays that a convolution's forward reads: its input feature maps. */
-export const convolutionInputs = (l: Layout, planned: ReadonlyMap<number, number>): ReadonlySet<number> =>
+export const convolutionInputs = (l: Layout, planned: IndicesByValue): ReadonlySet<number> =>
   plannedOf(l, planned, (op) => op.ins)
 
 /** Planned stays that a convolution's forward writes. */
-export const convolutionOutputs = (l: Layout, planned: ReadonlyMap<number, number>): ReadonlySet<number> =>
+export const convolutionOutputs = (l: Layout, planned: IndicesByValue): ReadonlySet<number> =>
   plannedOf(l, planned, (op) => op.outs)
 
 const plannedOf = (
   l: Layout,
-  planned: ReadonlyMap<number, number>,
+  planned: IndicesByValue,
   pick: (op: Graph['ops'][number]) => readonly number[],
 ): ReadonlySet<number> => {
   const conv = convolutions(l.graph)

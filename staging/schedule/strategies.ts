@@ -1,24 +1,24 @@
 // The planners by name. Adding a planner is adding its file and a line here.
 import { auto, refineAuto } from './auto'
-import { autoswap, refineAutoswap } from './autoswap'
+import { autoswap, autoswapSmall, refineAutoswap } from './autoswap'
 import { checkpointSqrt } from './checkpoint'
 import type { BuiltInStrategies } from '../core/names'
 import type { Method } from './candidate'
-import { dymem } from './dymem'
-import { dynprog, refineDynprog } from './dynprog'
-import { fractional, refineFractional } from './fractional'
-import { swapGreedy } from './greedy'
-import { hybridSuperneurons } from './hybridsuperneurons'
-import { hybridTflms, refineHybridTflms } from './hybridtflms'
+import { dymem, dymemSmall } from './dymem'
+import { dynprog, dynprogSmall, refineDynprog } from './dynprog'
+import { fractional, fractionalSmall, refineFractional } from './fractional'
+import { greedySmall, swapGreedy } from './greedy'
+import { hybridSuperneurons, hybridSuperneuronsSmall } from './hybridsuperneurons'
+import { hybridTflms, hybridTflmsSmall, refineHybridTflms } from './hybridtflms'
 import { inCore } from './incore'
 import { jointFinest, jointSmall } from './jointsearch'
 import { checkpointOptimal, refineOptimal } from './optimal'
 import { retiled } from './retile'
-import { tiled, tiledFinest } from './tiled'
-import { superneurons } from './superneurons'
-import { refineTflms, tflms } from './tflms'
-import { vdnnAll, vdnnConv, vdnnPlus } from './vdnn'
-import { window } from './window'
+import { tiled, tiledFinest, tiledSmall } from './tiled'
+import { superneurons, superneuronsSmall } from './superneurons'
+import { refineTflms, tflms, tflmsSmall } from './tflms'
+import { vdnnAll, vdnnAllSmall, vdnnConv, vdnnConvSmall, vdnnPlus, vdnnPlusSmall } from './vdnn'
+import { window, windowSmall } from './window'
 
 export interface Strategy extends Method {
   /** What it swaps of all that in-core keeps: all of it, or what cannot be made again. */
@@ -31,20 +31,20 @@ const byName: Readonly<Record<keyof BuiltInStrategies, Strategy>> = {
   'in-core': { planner: inCore },
   'checkpoint:sqrt': { planner: checkpointSqrt() },
   'checkpoint:optimal': { planner: checkpointOptimal(), refiner: refineOptimal() },
-  'swap:vdnn-all': { planner: vdnnAll(), swaps: 'all' },
-  'swap:vdnn-conv': { planner: vdnnConv(), swaps: 'all' },
-  'swap:vdnn++': { planner: vdnnPlus(), swaps: 'all' },
-  'swap:superneurons': { planner: superneurons(), swaps: 'all' },
-  'swap:autoswap': { planner: autoswap, refiner: refineAutoswap(), swaps: 'all' },
-  'swap:tflms': { planner: tflms, refiner: refineTflms(), swaps: 'all' },
-  'swap:dymem': { planner: dymem(), swaps: 'all' },
-  'swap:window': { planner: window(), swaps: 'all' },
-  'swap:greedy': { planner: swapGreedy(), swaps: 'all' },
-  'swap:dynprog': { planner: dynprog(), refiner: refineDynprog(), swaps: 'all' },
-  'swap:fractional': { planner: fractional(), refiner: refineFractional(), swaps: 'all' },
-  'hybrid:tflms': { planner: hybridTflms(), refiner: refineHybridTflms(), swaps: 'rest' },
-  'hybrid:superneurons': { planner: hybridSuperneurons(), swaps: 'rest' },
-  tiled: { planner: tiled(), finest: tiledFinest, tiles: true },
+  'swap:vdnn-all': { planner: vdnnAll(), small: vdnnAllSmall, swaps: 'all' },
+  'swap:vdnn-conv': { planner: vdnnConv(), small: vdnnConvSmall, swaps: 'all' },
+  'swap:vdnn++': { planner: vdnnPlus(), small: vdnnPlusSmall, swaps: 'all' },
+  'swap:superneurons': { planner: superneurons(), small: superneuronsSmall, swaps: 'all' },
+  'swap:autoswap': { planner: autoswap, small: autoswapSmall, refiner: refineAutoswap(), swaps: 'all' },
+  'swap:tflms': { planner: tflms, small: tflmsSmall, refiner: refineTflms(), swaps: 'all' },
+  'swap:dymem': { planner: dymem(), small: dymemSmall, swaps: 'all' },
+  'swap:window': { planner: window(), small: windowSmall, swaps: 'all' },
+  'swap:greedy': { planner: swapGreedy(), small: greedySmall, swaps: 'all' },
+  'swap:dynprog': { planner: dynprog(), small: dynprogSmall, refiner: refineDynprog(), swaps: 'all' },
+  'swap:fractional': { planner: fractional(), small: fractionalSmall, refiner: refineFractional(), swaps: 'all' },
+  'hybrid:tflms': { planner: hybridTflms(), small: hybridTflmsSmall, refiner: refineHybridTflms(), swaps: 'rest' },
+  'hybrid:superneurons': { planner: hybridSuperneurons(), small: hybridSuperneuronsSmall, swaps: 'rest' },
+  tiled: { planner: tiled(), small: tiledSmall, finest: tiledFinest, tiles: true },
   auto: { planner: auto(), small: jointSmall, finest: jointFinest, refiner: refineAuto(), improver: retiled(), tiles: true },
 }
 

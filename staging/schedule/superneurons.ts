@@ -8,8 +8,9 @@ import type { Candidate, Planner } from './candidate'
 import { inCoreLayout } from './incore'
 import { convolutionOutputs, type LayerRuns, layerRuns } from './layers'
 import type { Layout } from './layout'
-import { type Activation, activationsOf, indexByValue } from './activations'
+import { type Activation, activationsOf, indicesByValue } from './activations'
 import { prefetched } from './prefetch'
+import { overSharedPages } from './sharing'
 import { leastSwapping } from './stays'
 
 export interface SuperneuronsOptions {
@@ -29,7 +30,7 @@ export const SUPERNEURONS: SuperneuronsOptions = { cache: true, prefetch: true }
 
 /** Convolutions' outputs of any layout leave as the cache decides. */
 export const cached = (l: Layout, o: SuperneuronsOptions): Candidate => {
-  const outputs = convolutionOutputs(l, indexByValue(l))
+  const outputs = convolutionOutputs(l, indicesByValue(l))
   const layers = layerRuns(l)
   const oldest = activationsOf(l)
     .filter((a) => outputs.has(a.index))
@@ -60,3 +61,5 @@ export const superneurons =
   (o: Partial<SuperneuronsOptions> = {}): Planner =>
   (graph, machine) =>
     right([cached(inCoreLayout(graph, machine), { ...SUPERNEURONS, ...o })].values())
+
+export const superneuronsSmall: Planner = overSharedPages(inCoreLayout, undefined, (l) => [cached(l, SUPERNEURONS)])

@@ -9,6 +9,7 @@ import type { Point } from '../plan/plan'
 import type { Candidate, Planner, Refiner } from './candidate'
 import type { Layout } from './layout'
 import { always, eachUseLayout, swapping } from './activations'
+import { overSharedPages } from './sharing'
 import { canSwap, type Timing } from './stays'
 
 export interface TflmsSetting {
@@ -109,6 +110,8 @@ const largest = (least: number, most: number, fits: (x: number) => boolean): num
 export const EVERYTHING: TflmsSetting = { threshold: 0, ahead: 0, groupby: 0 }
 
 export const tflms: Planner = (graph, machine) => right([new Tflms(eachUseLayout(graph, machine)).candidate(EVERYTHING)].values())
+
+export const tflmsSmall: Planner = overSharedPages(eachUseLayout, 'run', (l) => [new Tflms(l).candidate(EVERYTHING)])
 
 export interface TflmsOptions {
   readonly tuneAhead: boolean

@@ -13,8 +13,10 @@ import { atLeastOf, callSeconds, launchSeconds } from './atleast'
 import { type Candidate, type Deferred, deferred, type Planner, swappingOnDemand } from './candidate'
 import { opCosts } from './chain'
 import { inCoreRows } from './incore'
-import { layOut } from './layout'
+import { layOut, packedAs } from './layout'
+import type { Packing } from '../memory/place'
 import { onceFor } from './remember'
+import { sharing } from './sharing'
 
 const TILE_SIZES = 12
 /** Of a step of training; of what only predicts, whose images are larger than any that is trained on. More are listed where nothing fits. */
@@ -47,11 +49,12 @@ export const inTiles = (
   machine: Machine,
   tiles: readonly ChosenSegment[],
   mostCalls = Infinity,
+  packing: Packing = 'rows',
 ): Deferred | null => {
   const p = forwardPieces(graph, machine)
   const segments = assemble(graph, groupsOf(p, tiles))
   if (isLeft(segments) || callsIn(segments.right) > mostCalls) return null
-  const make = (): Candidate => swappingOnDemand(layOut(graph, segments.right, machine, { packing: 'rows' }))
+  const make = (): Candidate => swappingOnDemand(layOut(graph, segments.right, machine, { packing }))
   return deferred(callSeconds(graph, segments.right, machine), make, {
     tiles,
     atLeast: () => atLeastOf(graph, segments.right, machine),
@@ -72,6 +75,7 @@ function* refine(
   o: TiledOptions,
   rules: Omit<SegmentationRules, 'limitBytes'>,
   seen: Set<string>,
+  packing: Packing,
 ): Generator<Candidate, void, boolean> {
   const p = forwardPieces(graph, machine)
   const whole = p.stretch(0, p.pieces.length - 1).workBytes
@@ -84,7 +88,7 @@ function* refine(
     const tiles = chosen.map((s) => tilesOf(s.grid))
     if (seen.has(key) || Math.max(...tiles) === 1 || Math.max(...tiles) > usualTiles(graph)) continue
     seen.add(key)
-    const candidate = inTiles(graph, machine, chosen)
+    const candidate = inTiles(graph, machine, chosen, Infinity, packing)
     if (!candidate) continue
     if (yield candidate) return
     const { pages } = candidate.atLeast!
@@ -111,15 +115,27 @@ function* finest(graph: Graph, machine: Machine): Generator<Candidate, void, boo
 
 export const tiledFinest: Planner = (graph, machine) => right(finest(graph, machine))
 
-function* candidates(graph: Graph, machine: Machine, o: TiledOptions): Generator<Candidate, void, boolean> {
+function* candidates(
+  graph: Graph,
+  machine: Machine,
+  o: TiledOptions,
+  packing: Packing = 'rows',
+): Generator<Candidate, void, boolean> {
   const seen = new Set<string>()
   const { outBytesPerSecond, inBytesPerSecond } = machine.link
   const onLink = 1 / outBytesPerSecond + 1 / inBytesPerSecond
   for (const secondsPerCrossingByte of o.crossings ? [0, onLink] : [0])
     for (const bandsOnly of o.squares ? [true, false] : [true])
-      yield* refine(graph, machine, o, { secondsPerCrossingByte, bandsOnly }, seen)
+      yield* refine(graph, machine, o, { secondsPerCrossingByte, bandsOnly }, seen, packing)
   // A network of which nothing can be tiled still has a plan: what does not fit leaves whole.
-  if (!seen.size) yield swappingOnDemand(inCoreRows(graph, machine))
+  if (!seen.size) yield swappingOnDemand(packedAs(inCoreRows(graph, machine), packing))
+}
+
+/** The same tiles, where values under a page are many: on pages that they share. */
+export const tiledSmall: Planner = (graph, machine) => right(small(graph, machine))
+
+function* small(graph: Graph, machine: Machine): Generator<Candidate, void, boolean> {
+  if (sharing(inCoreRows(graph, machine))) yield* candidates(graph, machine, TILED, 'shared')
 }
 
 export const tiled =

@@ -10,7 +10,8 @@ import type { Candidate, Planner } from './candidate'
 import { inCoreLayout } from './incore'
 import { convolutionInputs, type LayerRuns, layerRuns } from './layers'
 import type { Layout } from './layout'
-import { type Activation, activationsOf, always, swapping, indexByValue, turningPoint } from './activations'
+import { type Activation, activationsOf, always, swapping, indicesByValue, turningPoint } from './activations'
+import { overSharedPages } from './sharing'
 import type { Timing } from './stays'
 
 export interface VdnnOptions {
@@ -43,7 +44,7 @@ const prefetches = (l: Layout, { runs, at }: LayerRuns, swapped: readonly Activa
 }
 
 const vdnnCandidate = (l: Layout, o: VdnnOptions): Candidate => {
-  const conv = convolutionInputs(l, indexByValue(l))
+  const conv = convolutionInputs(l, indicesByValue(l))
   const swapped = activationsOf(l).filter((a) => o.layers === 'all' || conv.has(a.index))
   const layers = layerRuns(l)
   const fetchedBy = prefetches(l, layers, swapped)
@@ -71,6 +72,12 @@ const vdnn =
 export const vdnnAll = vdnn('all')
 export const vdnnConv = vdnn('conv')
 
+const vdnnSmall = (layers: 'all' | 'conv'): Planner =>
+  overSharedPages(inCoreLayout, undefined, (l) => [vdnnCandidate(l, { barriers: true, prefetch: true, layers })])
+
+export const vdnnAllSmall = vdnnSmall('all')
+export const vdnnConvSmall = vdnnSmall('conv')
+
 // ---------------------------------------------------------------- vDNN++
 
 export interface VdnnPlusOptions {
@@ -92,7 +99,7 @@ const secondsPerPage =
 
 const selections = (l: Layout, o: VdnnPlusOptions): readonly (readonly Activation[])[] => {
   const all = activationsOf(l)
-  const conv = convolutionInputs(l, indexByValue(l))
+  const conv = convolutionInputs(l, indicesByValue(l))
   const value = secondsPerPage(l, layerRuns(l))
   const worth = new Map(all.map((a) => [a, value(a)]))
   const ratios = [...new Set(worth.values())].sort((a, b) => b - a)
@@ -104,13 +111,13 @@ const selections = (l: Layout, o: VdnnPlusOptions): readonly (readonly Activatio
   return above.flatMap((list) => (o.halves ? [list, list.filter((_, i) => i % 2 === 0)] : [list]))
 }
 
+const selected = (l: Layout, o: VdnnPlusOptions): readonly Candidate[] => selections(l, o).map((s) => always(l, swapping(l, s)))
+
+const VDNN_PLUS: VdnnPlusOptions = { thresholds: true, halves: true }
+
 export const vdnnPlus =
   (o: Partial<VdnnPlusOptions> = {}): Planner =>
-  (graph: Graph, machine: Machine) => {
-    const l = inCoreLayout(graph, machine)
-    return right(
-      selections(l, { thresholds: true, halves: true, ...o })
-        .map((s) => always(l, swapping(l, s)))
-        .values(),
-    )
-  }
+  (graph: Graph, machine: Machine) =>
+    right(selected(inCoreLayout(graph, machine), { ...VDNN_PLUS, ...o }).values())
+
+export const vdnnPlusSmall: Planner = overSharedPages(inCoreLayout, undefined, (l) => selected(l, VDNN_PLUS))

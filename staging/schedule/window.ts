@@ -10,6 +10,7 @@ import { swapAll } from './belady'
 import type { Layout } from './layout'
 import { eachUseLayout } from './activations'
 import { prefetched, type Wish } from './prefetch'
+import { overSharedPages } from './sharing'
 import { canSwap, leastPages } from './stays'
 
 export interface WindowOptions {
@@ -71,11 +72,16 @@ const candidate = (l: Layout, least: number, share: number, o: WindowOptions): C
   fit: (budget) => windowSwaps(l, share * budget, budget, o),
 })
 
+const candidates = (l: Layout, o: WindowOptions): readonly Candidate[] => {
+  const least = leastPages(swapAll(l.planned), l.calls.length)
+  return o.shares.map((share) => candidate(l, least, share, o))
+}
+
 export const window =
   (options: Partial<WindowOptions> = {}): Planner =>
   (graph, machine) => {
     const o = { ...WINDOW, ...options }
-    const l = eachUseLayout(graph, machine)
-    const least = leastPages(swapAll(l.planned), l.calls.length)
-    return right(o.shares.map((share) => candidate(l, least, share, o)).values())
+    return right(candidates(eachUseLayout(graph, machine), o).values())
   }
+
+export const windowSmall: Planner = overSharedPages(eachUseLayout, 'run', (l) => candidates(l, WINDOW))

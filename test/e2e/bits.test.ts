@@ -15,6 +15,11 @@ test('the bits of in-core', async () => {
   }
 })
 
+test('the bits of in-core, where values under a page share pages that leave', async () => {
+  const all = await bitsOf('resnet20-cifar', ['swap:window', 'swap:vdnn-conv', 'hybrid:superneurons'], [8, 32, 32])
+  for (const b of all) assert.ok(b.same && b.worked && b.asPlanned && b.budgetMiB < b.inCoreMiB, JSON.stringify(b))
+})
+
 test('every family of the zoo is among those of the acceptance', () => {
   const familyOf = (name: string): string | undefined => zooEntry(name)?.family
   assert.equal(new Set(Object.keys(ONE_OF_EACH).map(familyOf)), new Set(zooNames.map(familyOf)))

@@ -1,0 +1,48 @@
+// Which values under a page share one, so that it can leave. In: cells with lifetimes, the calls that touch them. Out: for each page its
+// cells. Only what rests is there: what for most of its life nothing touches, as activations between the passes. In order of production each
+// goes to the page of the one before it, where there is room: a chain's neighbours rest together, so that the page rests nearly as long.
+// Worked example, thirds of a page, touched at: a 0 9, b 1 8, c 2 7, d 3 6, scratch 3: pages (a b c) and (d), scratch not; from 3 to 6 the first is away.
+import { ALIGN_BYTES, alignUp, PAGE_BYTES } from '../core/bytes'
+import type { Call, Cell } from '../plan/plan'
+
+/** Of its life, what rests is idle for more than this share at once. */
+const RESTING_SHARE = 0.5
+
+/** For each cell the most calls in a row that leave it alone. */
+const idleCalls = (cells: readonly Cell[], calls: readonly Call[]): Int32Array => {
+  const idle = new Int32Array(cells.length)
+  const touched = new Int32Array(cells.length).fill(-1)
+  calls.forEach((call, p) => {
+    const touch = ({ cell }: { readonly cell: number }): void => {
+      if (touched[cell]! >= 0) idle[cell] = Math.max(idle[cell]!, p - touched[cell]! - 1)
+      touched[cell] = p
+    }
+    call.ins.forEach(touch)
+    call.outs.forEach(touch)
+  })
+  return idle
+}
+
+/** Values under a page that rest, in order of production. */
+export const restingUnderAPage = (cells: readonly Cell[], calls: readonly Call[]): readonly Cell[] => {
+  const idle = idleCalls(cells, calls)
+  return cells
+    .filter((c) => c.scope === 'whole' && c.segment < 0 && c.bytes < PAGE_BYTES)
+    .filter((c) => idle[c.id]! > RESTING_SHARE * (c.last - c.first))
+    .sort((a, b) => a.first - b.first || b.last - a.last || a.id - b.id)
+}
+
+export const sharedPagesOf = (cells: readonly Cell[], calls: readonly Call[]): readonly (readonly Cell[])[] => {
+  const pages: Cell[][] = []
+  let free = 0
+  for (const c of restingUnderAPage(cells, calls)) {
+    const bytes = alignUp(c.bytes, ALIGN_BYTES)
+    if (bytes > free) {
+      pages.push([])
+      free = PAGE_BYTES
+    }
+    pages[pages.length - 1]!.push(c)
+    free -= bytes
+  }
+  return pages
+}
