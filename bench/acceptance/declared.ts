@@ -111,7 +111,7 @@ export const j = joined(made, made)
 export const events = s.fit(net, plan, { steps: 1, schedule: s.cosine({ floor: 0.1 }) })
 export const schedules = [s.constant(), s.stepped({ every: 3 }), s.polynomial(), s.oneCycle()]
 export const held = s.validation({ data: 'held/', metrics: ['accuracy'], weights: 'average' })
-export const own2 = s.metric({ name: 'rows', start: () => 0, add: (n) => n + 1, value: (n) => n })
+export const own2 = s.metric({ name: 'rows', start: () => 0, add: (n) => n + 1, value: (n) => n, merge: (a, b) => a + b })
 export const evaluating = stage(net, { mode: 'evaluate', loss: s.focal({ gamma: 2 }) })
 export const summed = stage(net, { loss: s.sumOf(crossEntropy, [0.5, s.dice()]) })
 export const ownLoss = s.lossOf((y, t) => y.minus(t).square().plus(1e-6).sqrt().mean())

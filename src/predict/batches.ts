@@ -52,7 +52,11 @@ export interface Batches {
   /** A path beside which large outputs wait; without, all wait in memory. */
   readonly beside: string | undefined
   /** Takes what a batch handed out, before the place is filled anew; whether there is more to come. */
-  readonly take: (step: number, read: Read, took: RunMetrics) => Either<SpillwayError, boolean>
+  readonly take: (
+    step: number,
+    read: Read,
+    took: RunMetrics,
+  ) => Either<SpillwayError, boolean> | Promise<Either<SpillwayError, boolean>>
 }
 
 /** All batches, one after the other. */
@@ -78,7 +82,7 @@ export const inBatches =
         const done: Either<SpillwayError, RunMetrics> = await running
         if (E.isLeft(done)) return done
         running = step < steps ? started(step + 1) : undefined
-        const more = take(step, places[step % 2]!.read, done.right)
+        const more = await take(step, places[step % 2]!.read, done.right)
         if (E.isLeft(more)) return more
         if (!more.right) break
         took.push(done.right)

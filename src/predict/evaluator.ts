@@ -1,6 +1,6 @@
 // Evaluating: a model's loss and metrics over data, each sample once. In: a model, its plan (`mode: 'evaluate'`), weights, data. Out: the mean
 // loss, metrics, and what it took. Invariant: what the last full batch leaves over has a plan of its own size in the same budget, so that
-// no sample counts twice; metrics see what the plan hands out, some rows at a time.
+// no sample counts twice; metrics see what the plan hands out, some rows at a time. Ranks share batches (shares.ts).
 // Worked example, five images in batches of two: two steps, then one of a plan for one image; the loss is (2a + 2b + c) / 5.
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -9,7 +9,7 @@ import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as TE from 'fp-ts/TaskEither'
 import type { TaskEither } from 'fp-ts/TaskEither'
-import type { Form, Loss, Model } from '../../dsl'
+import type { Form, Loss, Model, Shape } from '../../dsl'
 import { evaluationOf, FORMS } from '../../dsl/prediction'
 import { evaluationGraph } from '../../staging/compile'
 import { knownIn } from '../../staging/core/known'
@@ -17,28 +17,35 @@ import type { Known } from '../../staging/core/options'
 import { fingerprint } from '../../staging/graph/fingerprint'
 import { takesBytes, type Value, valueBytes } from '../../staging/graph/graph'
 import { lossBy, lossEntry } from '../../staging/ops/loss'
-import { asTheyAre, type Data } from '../data/data'
+import { encodePlan } from '../../staging/plan/codec'
+import type { Plan } from '../../staging/plan/plan'
+import { asTheyAre, type Data, pick } from '../data/data'
 import { differencesFrom, takenFor } from '../data/description'
-import { dataAt, fedOf } from '../data/open'
+import { dataAt, fedOf, type OpenedData } from '../data/open'
 import { type SpillwayError, usage } from '../errors/errors'
 import { onFile, using } from '../errors/exceptions'
+import type { LocalMachine } from '../machine/localmachine'
 import { PeakMemory } from '../machine/memory'
+import { leads, type Rank } from '../ranks/rank'
+import { untrustedPlan } from '../stage/planfile'
 import { prepareEvaluation } from '../stage/prepare'
 import type { Details } from '../report/run'
-import type { Staged } from '../stage/stage'
+import { describePlan, type Staged } from '../stage/stage'
 import { dataOf, filesOf } from '../train/beforehand'
 import { forgetPlanning, type RunMetrics } from '../train/device'
 import { checkedLoading, descriptionOf, loadingOf } from '../train/loading'
+import type { SharedEvaluation } from '../train/measured'
 import { PREFETCH } from '../train/options'
 import { answerOf } from '../train/trainer'
 import { inBatches, outputOf, type Read, type Took, tookOf } from './batches'
-import { type Compared, detailedMetrics, type Measured, type Measuring, measuring, shareOf, type Task } from './metrics'
+import { type Compared, detailedMetrics, type Measured, type Measuring, measuring, shareOf, type Task, unmerged } from './metrics'
 import { EVALUATE, type EvaluateOptions } from './options'
 import { type Pass, passOver } from './passes'
 import { resized } from './resized'
+import { meetingOf, ownBatches, type Unit } from './shares'
 import { type TargetRows, targetsOf } from './targets'
 import { type Weights, withWeights } from './weighted'
-import { pictured, type Watch, watching } from './worst'
+import { type Kept, pictured, type Watch, watching } from './worst'
 
 /** How good a model is on data, and what finding that out took. */
 export interface Evaluated extends Measured, Took {
@@ -95,22 +102,21 @@ export const checkedMetrics = (
     E.flatMap((task) => measuring(task, metrics)),
   )
 
-const taskOf = ({ loss, form, model }: Subject): Either<SpillwayError, Task> => {
-  const [, channels, height, width] = model.output
-  return pipe(
+const taskOf = ({ loss, form, model: { output } }: Subject): Either<SpillwayError, Task> => taskFor(loss, form, output)
+
+const taskFor = (loss: Loss, form: Form, [, channels, height, width]: Shape): Either<SpillwayError, Task> =>
+  pipe(
     lossEntry(loss),
     E.map((entry) => ({ loss, entry, form, channels, pixels: height * width })),
   )
-}
 
-const sizeOf = ({ model: { output } }: Subject): { readonly height: number; readonly width: number } => ({
-  height: output[2]!,
-  width: output[3]!,
-})
+const sizeOf = ([, , height, width]: Shape): { readonly height: number; readonly width: number } => ({ height, width })
 
 interface Ready {
   readonly staged: Staged
-  readonly subject: Subject
+  readonly task: Task
+  /** Of all that is handed out of a batch. */
+  readonly output: Shape
   readonly options: Unweighted
   readonly data: Data
   /** Samples, where that is known before they are gone through. */
@@ -123,30 +129,38 @@ interface Ready {
   /** Looks for the worst samples, where somebody wants to see them. */
   readonly watched: () => Watch | undefined
   /** Plans for what full batches leave over, by its size. */
-  readonly smaller: Map<number, Either<SpillwayError, Staged>>
+  readonly smallerOf: (batch: number) => Either<SpillwayError, Staged>
+  /** What the data are, where ranks compare it. */
+  readonly content: string
+  /** Who shares it. */
+  readonly rank?: Rank | undefined
 }
 
 const batchOf = ({ plan: { graph } }: Staged): number => graph.values.find((v) => v.role === 'input')!.shape[0]!
 
-const smallerOf = ({ smaller, subject: { model, loss, form }, staged }: Ready, batch: number): Either<SpillwayError, Staged> => {
+/** Each is made once. */
+const smallerPlans = ({ model, loss, form }: Subject, staged: Staged): Ready['smallerOf'] => {
   const [, c, h, w] = model.input
-  const known =
-    smaller.get(batch) ??
-    resized(model, staged, [batch, c, h, w], (m) =>
-      prepareEvaluation(m, staged.machine, { loss, as: form, name: staged.plan.graph.name }),
-    )
-  smaller.set(batch, known)
-  return known
+  const made = new Map<number, Either<SpillwayError, Staged>>()
+  return (batch) => {
+    const known =
+      made.get(batch) ??
+      resized(model, staged, [batch, c, h, w], (m) =>
+        prepareEvaluation(m, staged.machine, { loss, as: form, name: staged.plan.graph.name }),
+      )
+    made.set(batch, known)
+    return known
+  }
 }
 
 const readyOf = (
   model: Model,
   staged: Staged,
   options: Unweighted & Partial<EvaluationOptions>,
-  detailed: boolean,
+  { detailed = false, rank }: Circumstances,
 ): Either<SpillwayError, Ready> => {
   const { graph } = staged.plan
-  const { weights, data, workers } = options
+  const { weights, data } = options
   return pipe(
     knownIn(EVALUATE)(options),
     E.flatMap(checkedLoading),
@@ -158,8 +172,6 @@ const readyOf = (
         : E.right(undefined),
     ),
     E.bind('task', ({ subject }) => taskOf(subject)),
-    E.bind('asked', ({ task }) => measuring(task, options.metrics)),
-    E.bind('begun', ({ task, asked }) => (detailed ? measuring(task, detailedMetrics(task, options.metrics)) : E.right(asked))),
     E.let('description', () => (typeof weights === 'string' ? descriptionOf(weights) : undefined)),
     E.bind('data', ({ description }) => {
       if (data === undefined) return E.left(usage('evaluate needs data'))
@@ -168,25 +180,56 @@ const readyOf = (
       return E.right(taken.data)
     }),
     E.tap(({ data }) =>
-      filesOf({ data, workers, ...(typeof weights === 'string' ? { weights, ...loadingOf(options) } : {}) })(graph),
+      filesOf({ data, workers: options.workers, ...(typeof weights === 'string' ? { weights, ...loadingOf(options) } : {}) })(
+        graph,
+      ),
     ),
-    E.bind('opened', ({ data }) => dataOf(graph, { data, workers }, false)),
-    E.map(({ subject, task, asked, begun, data, opened, description }) => {
-      const input = model.input.slice(1)
-      const classes = description?.classes ?? opened.described.classes
-      const now = { ...opened.described, model: graph.name, input }
-      for (const text of description ? differencesFrom(description, now) : []) options.onNote?.(text)
+    E.bind('ready', ({ task, data, subject }) =>
+      readyWith(
+        { staged, task, output: model.output, options, data, smallerOf: smallerPlans(subject, staged) },
+        { detailed, rank },
+        ({ described }) => {
+          const input = model.input.slice(1)
+          const now = { ...described, model: graph.name, input }
+          const description = typeof weights === 'string' ? descriptionOf(weights) : undefined
+          for (const text of description ? differencesFrom(description, now) : []) options.onNote?.(text)
+          return description?.classes
+        },
+      ),
+    ),
+    E.map(({ ready }) => ready),
+  )
+}
+
+/** How an evaluation is gone about: by whom, and whether a person looks at it. */
+interface Circumstances {
+  readonly detailed?: boolean
+  readonly rank?: Rank | undefined
+}
+
+/** What is asked for can be made of what is handed out, and the data fit. */
+const readyWith = (
+  known: Pick<Ready, 'staged' | 'task' | 'output' | 'options' | 'data' | 'smallerOf'>,
+  { detailed = false, rank }: Circumstances,
+  namesOf: (opened: OpenedData) => readonly string[] | undefined = () => undefined,
+): Either<SpillwayError, Ready> => {
+  const { staged, task, output, options, data } = known
+  return pipe(
+    measuring(task, options.metrics),
+    E.bindTo('asked'),
+    E.bind('begun', ({ asked }) => (detailed ? measuring(task, detailedMetrics(task, options.metrics)) : E.right(asked))),
+    E.bind('opened', () => dataOf(staged.plan.graph, { data, workers: options.workers }, rank !== undefined)),
+    E.map(({ asked, begun, opened }) => {
+      const classes = namesOf(opened) ?? opened.described.classes
       return {
-        staged,
-        subject,
-        options,
-        data,
+        ...known,
         samples: opened.samples,
+        content: opened.content,
         begun,
         measures: ['loss', ...Object.keys(asked().result().metrics)],
-        watched: () => (detailed ? watching(task, sizeOf(subject), classes) : undefined),
+        watched: () => (detailed ? watching(task, sizeOf(output), classes) : undefined),
         classes,
-        smaller: new Map(),
+        rank,
       }
     }),
   )
@@ -226,35 +269,52 @@ interface Sums {
   images: number
   loss: number
   shares: number
+  arenaPeakBytes: number
   took: readonly RunMetrics[]
 }
 
-/** Adds what a batch came to. */
-const added = (
-  { subject: { loss } }: Ready,
-  sums: Sums,
+/** What a batch came to, whose first image is `first`. */
+const unitOf = (
+  { task: { loss } }: Ready,
+  { measuring, watch }: Sums,
   output: Value,
+  first: number,
   target: (b: number) => TargetRows,
   read: Read,
-): number => {
+  took: RunMetrics,
+): Unit => {
   const batch = output.shape[0]!
   const bytes = valueBytes(output) / batch
   const share = shareOf(loss, batch)
-  for (let b = 0; b < batch; b++)
+  const folds: (readonly unknown[])[] = []
+  for (let b = 0; b < batch; b++) {
     eachPart(
       output,
       (at, n) => read(b * bytes + at, n),
       target(b),
-      sums.images + b,
+      first + b,
       (part) => {
         share.add(part)
-        sums.measuring.add(part)
-        sums.watch?.add(part)
+        measuring.add(part)
+        watch?.add(part)
       },
     )
-  sums.images += batch
-  return share.value()
+    folds.push(measuring.image())
+  }
+  return { images: batch, loss: took.losses[0]!, share: share.value(), folds, arenaPeakBytes: took.arenaPeakBytes }
 }
+
+/** Adds what batches came to, in their order. */
+const settling =
+  ({ options, samples }: Ready, sums: Sums) =>
+  ({ images, loss, share, folds, arenaPeakBytes }: Unit): void => {
+    folds.forEach(sums.measuring.fold)
+    sums.images += images
+    sums.loss += loss * share
+    sums.shares += share
+    sums.arenaPeakBytes = Math.max(sums.arenaPeakBytes, arenaPeakBytes)
+    options.onProgress?.(sums.images, samples)
+  }
 
 interface Stretch {
   readonly staged: Staged
@@ -262,33 +322,38 @@ interface Stretch {
   readonly steps: number
   /** Whether a step saw so many samples as its batch has: it counts, and there may be more. */
   readonly isFull: (step: number) => boolean
+  /** The first image of a step, in the data. */
+  readonly first: (step: number) => number
+  /** Takes what a step came to. */
+  readonly take: (unit: Unit) => Either<SpillwayError, void> | Promise<Either<SpillwayError, void>>
 }
 
 /** Where outputs wait that memory does not hold. */
 const besideOf = ({ spill }: Unweighted): string => join(spill === undefined || spill === 'ram' ? tmpdir() : spill, 'outputs')
 
-const over = (ready: Running, sums: Sums, { staged, data, steps, isFull }: Stretch): TaskEither<SpillwayError, void> => {
-  const { options: o, samples, weights } = ready
+const over = (
+  ready: Running,
+  sums: Sums,
+  { staged, data, steps, isFull, first, take: taken }: Stretch,
+): TaskEither<SpillwayError, void> => {
+  const { options: o, weights } = ready
   const { graph } = staged.plan
   const output = outputOf(graph)!
   return pipe(
     TE.fromEither(dataOf(graph, { data, workers: o.workers, prefetch: o.prefetch }, false)),
     TE.flatMap(({ source }) => {
       const targets = targetsOf(source, fedOf(graph).find((v) => !v.isInput)!)
-      const take = (step: number, read: Read, took: RunMetrics): Either<SpillwayError, boolean> =>
-        onFile(
+      const take = async (step: number, read: Read, took: RunMetrics): Promise<Either<SpillwayError, boolean>> => {
+        if (!isFull(step)) return E.right(false)
+        const unit = onFile(
           'data',
           'targets',
-        )(() => {
-          if (!isFull(step)) return E.right(false)
-          const share = added(ready, sums, output, (b) => targets.of(step, b), read)
-          sums.loss += took.losses[0]! * share
-          sums.shares += share
-          sums.took = [...sums.took, took]
-          targets.drop(step)
-          o.onProgress?.(sums.images, samples)
-          return E.right(true)
-        })
+        )(() => E.right(unitOf(ready, sums, output, first(step), (b) => targets.of(step, b), read, took)))
+        if (E.isLeft(unit)) return unit
+        sums.took = [...sums.took, took]
+        targets.drop(step)
+        return E.map(() => true)(await taken(unit.right))
+      }
       return withWeights(staged, weights, o, (session) =>
         TE.asUnit(inBatches({ session, output, data: targets.data, steps, beside: besideOf(o), take })),
       )
@@ -305,22 +370,78 @@ const passed = (ready: Running, sums: Sums, pass: Pass): TaskEither<SpillwayErro
   const steps = samples === undefined ? Infinity : Math.floor(samples / batch)
   const isFull = (step: number): boolean => step * batch <= (pass.samples() ?? Infinity)
   const left = (): number => (pass.samples() ?? sums.images) - sums.images
+  const settle = settling(ready, sums)
+  const take = (unit: Unit): Either<SpillwayError, void> => E.right(settle(unit))
+  const first = (): number => sums.images
   return pipe(
     // Planned before anything runs, where it is known how many are left.
     TE.fromEither(
-      samples === undefined || samples % batch === 0 ? E.right(undefined) : E.asUnit(smallerOf(ready, samples % batch)),
+      samples === undefined || samples % batch === 0 ? E.right(undefined) : E.asUnit(ready.smallerOf(samples % batch)),
     ),
-    TE.flatMap(() => (steps > 0 ? over(ready, sums, { staged, data: pass.data, steps, isFull }) : TE.right(undefined))),
+    TE.flatMap(() =>
+      steps > 0 ? over(ready, sums, { staged, data: pass.data, steps, isFull, first, take }) : TE.right(undefined),
+    ),
     TE.flatMap(() =>
       left() === 0
         ? TE.right(undefined)
         : pipe(
-            TE.fromEither(smallerOf(ready, left())),
+            TE.fromEither(ready.smallerOf(left())),
             TE.flatMap((smaller) =>
-              over(ready, sums, { staged: smaller, data: pass.rest(left()), steps: 1, isFull: () => true }),
+              over(ready, sums, { staged: smaller, data: pass.rest(left()), steps: 1, isFull: () => true, first, take }),
             ),
           ),
     ),
+  )
+}
+
+/** The samples of some batches. */
+const samplesOf = (batches: readonly number[], batch: number): readonly number[] =>
+  batches.flatMap((k) => Array.from({ length: batch }, (_, b) => k * batch + b))
+
+/** A rank's batches; what all of them came to is known at rank 0. */
+const passedAmong = (ready: Running, sums: Sums, rank: Rank, samples: number): TaskEither<SpillwayError, void> => {
+  const { staged, data } = ready
+  const batch = batchOf(staged)
+  const { full, left, rounds } = ownBatches(samples, batch, rank)
+  const meeting = meetingOf(rank, settling(ready, sums))
+  const take = (unit: Unit): Promise<Either<SpillwayError, void>> => {
+    rank.pace.seconds = Math.max(rank.pace.seconds, sums.took.at(-1)!.seconds[0] ?? 0)
+    return meeting.round(unit)
+  }
+  const isFull = (): boolean => true
+  const rest = Array.from({ length: left }, (_, i) => samples - left + i)
+  return pipe(
+    full.length > 0
+      ? over(ready, sums, {
+          staged,
+          data: pick(data, samplesOf(full, batch)),
+          steps: full.length,
+          isFull,
+          first: (step) => full[step - 1]! * batch,
+          take,
+        })
+      : TE.right(undefined),
+    TE.flatMap(() =>
+      left === 0
+        ? full.length < rounds
+          ? (): Promise<Either<SpillwayError, void>> => meeting.round()
+          : TE.right(undefined)
+        : pipe(
+            TE.fromEither(ready.smallerOf(left)),
+            TE.flatMap((smaller) =>
+              over(ready, sums, { staged: smaller, data: pick(data, rest), steps: 1, isFull, first: () => rest[0]!, take }),
+            ),
+          ),
+    ),
+    TE.orElse((e) => (e.tag === 'Cancelled' ? TE.flatMap(() => TE.left(e))(meeting.leave) : TE.left(e))),
+    TE.flatMap(() => () => meeting.counted({ counts: sums.measuring.counts(), worst: sums.watch?.worst() ?? [] })),
+    TE.tapIO((others) => () => {
+      for (const { counts, worst } of others) {
+        sums.measuring.join(counts)
+        sums.watch?.join(worst as readonly Kept[])
+      }
+    }),
+    TE.asUnit,
   )
 }
 
@@ -337,6 +458,7 @@ const evaluated = (ready: Ready, sums: Sums, memory: PeakMemory): Evaluated => {
     ...rest,
     ...(ready.classes ? { classes: ready.classes } : {}),
     ...tookOf(ready.staged, sums.took, memory.bytes()),
+    arenaPeakBytes: sums.arenaPeakBytes,
   }
 }
 
@@ -362,7 +484,12 @@ const seen =
 export interface Evaluation {
   /** The names of what it measures, `loss` among them. */
   readonly measures: readonly string[]
+  /** At a rank that does not lead what all of them found is not known. */
   readonly run: (weights: Weights) => TaskEither<SpillwayError, Seen>
+  /** What the data are, where ranks compare it. */
+  readonly content: string
+  /** What other ranks need to take part; or why the leader evaluates alone. */
+  readonly shared?: SharedEvaluation | { readonly alone: string } | undefined
 }
 
 const performed = (ready: Running): TaskEither<SpillwayError, Seen> =>
@@ -374,13 +501,88 @@ const performed = (ready: Running): TaskEither<SpillwayError, Seen> =>
     (memory) => memory.stop(),
     (memory) => {
       const { options: o, staged } = ready
-      const sums: Sums = { measuring: ready.begun(), watch: ready.watched(), images: 0, loss: 0, shares: 0, took: [] }
+      const sums: Sums = {
+        measuring: ready.begun(),
+        watch: ready.watched(),
+        images: 0,
+        loss: 0,
+        shares: 0,
+        arenaPeakBytes: 0,
+        took: [],
+      }
       const held = batchOf(staged) * ((o.prefetch ?? PREFETCH) + 2)
+      const { rank, samples } = ready
+      const isShared = rank !== undefined && samples !== undefined && aloneBecause(ready) === undefined
       return pipe(
-        passed(ready, sums, passOver(ready.data, held)(ready.samples)),
-        TE.flatMapTask(() => seen(ready, sums, evaluated(ready, sums, memory))),
+        isShared ? passedAmong(ready, sums, rank, samples) : passed(ready, sums, passOver(ready.data, held)(samples)),
+        TE.flatMapTask(() => {
+          const result = evaluated(ready, sums, memory)
+          return isShared && !leads(rank) ? async () => result : seen(ready, sums, result)
+        }),
       )
     },
+  )
+
+// ---------------------------------------------------------------- among ranks
+
+/** Why one process alone can evaluate. */
+const aloneBecause = ({ samples, data, options: { metrics } }: Ready): string | undefined => {
+  const odd = unmerged(metrics)
+  if (odd !== undefined) return `metric '${odd}' has no merge`
+  return samples === undefined || data.set.kind === 'stream' ? 'its samples come one after the other' : undefined
+}
+
+/** For the others: one plan, and one for what full batches leave over. */
+const sharedOf = (ready: Ready, detailed: boolean): Either<SpillwayError, Evaluation['shared']> => {
+  const { rank, staged, samples, task, output } = ready
+  if (!rank) return E.right(undefined)
+  const alone = aloneBecause(ready)
+  if (alone !== undefined) return E.right({ alone })
+  const left = samples! % batchOf(staged)
+  return pipe(
+    left === 0 ? E.right([]) : E.map((smaller: Staged) => [smaller])(ready.smallerOf(left)),
+    E.map((smaller) => ({
+      plans: [staged, ...smaller].map(({ plan }) => encodePlan(plan)),
+      form: task.form,
+      output,
+      detailed,
+    })),
+  )
+}
+
+/** The evaluation that the leader has planned, at another rank: `machine` is that of its training. */
+export const followedEvaluation = (
+  { plans, form, output, detailed }: SharedEvaluation,
+  machine: LocalMachine,
+  options: Unweighted,
+  rank: Rank,
+): Either<SpillwayError, Evaluation> =>
+  pipe(
+    plans,
+    E.traverseArray((text) => E.map((plan: Plan) => describePlan(plan, machine))(untrustedPlan(text))),
+    E.flatMap(([staged, smaller = staged]) =>
+      pipe(
+        taskFor(lossBy(staged!.plan.graph)!, form as Form, output as Shape),
+        E.flatMap((task) =>
+          readyWith(
+            {
+              staged: staged!,
+              task,
+              output: output as Shape,
+              options,
+              data: asTheyAre(typeof options.data === 'string' ? dataAt(options.data) : options.data),
+              smallerOf: () => E.right(smaller!),
+            },
+            { detailed, rank },
+          ),
+        ),
+      ),
+    ),
+    E.map((ready) => ({
+      measures: ready.measures,
+      content: ready.content,
+      run: (weights) => performed({ ...ready, weights }),
+    })),
   )
 
 /**
@@ -392,12 +594,16 @@ export const openEvaluation = (
   model: Model,
   staged: Staged,
   o: Unweighted & Partial<EvaluationOptions>,
-  detailed = false,
+  how: Circumstances = {},
 ): Either<SpillwayError, Evaluation> =>
   pipe(
-    readyOf(model, staged, o, detailed),
-    E.map((ready) => ({
+    readyOf(model, staged, o, how),
+    E.bindTo('ready'),
+    E.bind('shared', ({ ready }) => sharedOf(ready, how.detailed ?? false)),
+    E.map(({ ready, shared }) => ({
       measures: ready.measures,
+      content: ready.content,
+      shared,
       run: (weights) => performed({ ...ready, weights }),
     })),
   )

@@ -1,6 +1,6 @@
 // How good predictions are. In: what a model gave for some rows of an image, and what it should have given, one part after the other. Out:
-// numbers. Invariant: a metric is a sum over all parts, and what is counted is whole, so that it is the same whatever the plan, the batch or
-// the size of the parts. Definitions are torchmetrics' and scikit-learn's: a mean over classes has those that are there, in one or the other.
+// numbers. Invariant: what is counted is whole, and what is rounded is summed image by image, so that it is the same whatever the plan, the batch,
+// the parts or the processes. Definitions are torchmetrics' and scikit-learn's: a mean over classes has those that are there, in one or the other.
 // Worked example, classes 0 1 1 for labels 0 1 0: accuracy 2/3; IoU 1/2 and 1/2; F1 2/3 and 2/3.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
@@ -37,15 +37,29 @@ export interface MetricOptions<S = unknown> {
   readonly add: (state: S, part: Compared) => S
   /** The number. @example metric({ name: 'rows', start: () => 0, add: (sum, part) => sum + part.rows, value: (sum) => sum }) */
   readonly value: (state: S) => number
+  /**
+   * What is known of the images so far and of the next one, each begun by `start`: so several processes share an evaluation, and send one
+   * another states of numbers, strings, arrays, objects, maps.
+   *
+   * @example
+   * metric({ name: 'rows', start: () => 0, add: (sum, part) => sum + part.rows, value: (sum) => sum, merge: (sum, next) => sum + next })
+   */
+  readonly merge?: ((known: S, next: S) => S) | undefined
 }
 /** A metric of one's own. */
 export interface Metric {
   readonly kind: 'metric'
   readonly name: string
-  readonly begun: () => { readonly add: (part: Compared) => void; readonly value: () => number }
+  readonly begun: () => {
+    readonly add: (part: Compared) => void
+    /** What is known since it was asked last; only where states merge. */
+    readonly image?: () => unknown
+    readonly fold?: (state: unknown) => void
+    readonly value: () => number
+  }
 }
 
-const METRIC = optionsFor<MetricOptions>()('metric', 'name', 'start', 'add', 'value')
+const METRIC = optionsFor<MetricOptions>()('metric', 'name', 'start', 'add', 'value', 'merge')
 
 /**
  * A metric of one's own, which sees all rows of all images once.
@@ -62,17 +76,28 @@ const METRIC = optionsFor<MetricOptions>()('metric', 'name', 'start', 'add', 'va
  * })
  */
 export const metric = <S>(o: MetricOptions<S>): Metric => {
-  const { name, start, add, value } = known(METRIC, o)
+  const { name, start, add, value, merge } = known(METRIC, o)
   return {
     kind: 'metric',
     name,
     begun: () => {
       let state = start()
+      const adding = (part: Compared): void => {
+        state = add(state, part)
+      }
+      if (!merge) return { add: adding, value: () => value(state) }
+      let all: { readonly known: S } | undefined
       return {
-        add: (part) => {
-          state = add(state, part)
+        add: adding,
+        image: () => {
+          const seen = state
+          state = start()
+          return seen
         },
-        value: () => value(state),
+        fold: (next) => {
+          all = { known: all ? merge(all.known, next as S) : (next as S) }
+        },
+        value: () => value(all ? all.known : start()),
       }
     },
   }
@@ -175,7 +200,21 @@ export interface Measured {
 }
 export interface Measuring {
   readonly add: (part: Compared) => void
+  /** What an image came to, when all its parts are added, of what is rounded: by whoever saw it. */
+  readonly image: () => readonly unknown[]
+  /** Takes that, in the order of images. */
+  readonly fold: (image: readonly unknown[]) => void
+  /** What has been counted, in whole numbers, and takes what others have. */
+  readonly counts: () => readonly unknown[]
+  readonly join: (counts: readonly unknown[]) => void
   readonly result: () => Measured
+}
+
+/** One of several; what it has not it needs not. */
+interface Part extends Pick<Measuring, 'add' | 'result'> {
+  readonly image?: () => unknown
+  readonly fold?: (image: unknown) => void
+  readonly counts?: () => readonly Float64Array[]
 }
 
 interface Sums {
@@ -225,7 +264,7 @@ const labelsIn = ({ entry, channels }: Task, target: ArrayLike<number>): ArrayLi
 export const withLabels = (task: Task, part: Compared): Compared =>
   task.entry.shares ? { ...part, target: labelsIn(task, part.target) } : part
 
-const countingClasses = (task: Task, names: readonly (typeof OF_CLASSES)[number][]): Measuring => {
+const countingClasses = (task: Task, names: readonly (typeof OF_CLASSES)[number][]): Part => {
   const classes = classesOf(task)!
   const ignored = ignoredBy(task.loss)
   const labels = isOfClasses(task)
@@ -245,6 +284,7 @@ const countingClasses = (task: Task, names: readonly (typeof OF_CLASSES)[number]
         if (table) table[label * classes + is]!++
       }
     },
+    counts: () => [hits, given, labelled, ...(table ? [table] : [])],
     result: () => {
       const sums = { hits, given, labelled }
       const lists = Object.fromEntries(names.flatMap((n) => (LISTS[n] ? [[LISTS[n], listOf(LISTS[n], sums)]] : [])))
@@ -262,10 +302,11 @@ const countingClasses = (task: Task, names: readonly (typeof OF_CLASSES)[number]
 }
 
 /** Whether the label is among the k largest; of equal values the first counts as the larger. */
-const countingTop = (task: Task, name: string): Measuring => {
+const countingTop = (task: Task, name: string): Part => {
   const k = topOf(name)!
   const ignored = ignoredBy(task.loss)
-  let [hits, labels] = [0, 0]
+  const [HITS, LABELS] = [0, 1]
+  const counted = new Float64Array(2)
   return {
     add: ({ output, target: wanted, channels }) => {
       const target = labelsIn(task, wanted)
@@ -275,16 +316,18 @@ const countingTop = (task: Task, name: string): Measuring => {
         const [at, own] = [i * channels, output[i * channels + label]!]
         let above = 0
         for (let c = 0; c < channels; c++) if (output[at + c]! > own || (c < label && output[at + c] === own)) above++
-        labels++
-        if (above < k) hits++
+        counted[LABELS]!++
+        if (above < k) counted[HITS]!++
       }
     },
-    result: () => ({ metrics: { [name]: hits / labels } }),
+    counts: () => [counted],
+    result: () => ({ metrics: { [name]: counted[HITS]! / counted[LABELS]! } }),
   }
 }
 
-const summingErrors = (names: readonly (typeof OF_NUMBERS)[number][]): Measuring => {
+const summingErrors = (names: readonly (typeof OF_NUMBERS)[number][]): Part => {
   let [absolute, squared, numbers] = [0, 0, 0]
+  let image: [absolute: number, squared: number, numbers: number] = [0, 0, 0]
   const VALUES = {
     mae: () => absolute / numbers,
     mse: () => squared / numbers,
@@ -293,21 +336,38 @@ const summingErrors = (names: readonly (typeof OF_NUMBERS)[number][]): Measuring
   }
   return {
     add: ({ output, target }) => {
+      let [a, s, n] = image
       for (let i = 0; i < output.length; i++) {
         const e = output[i]! - target[i]!
-        absolute += Math.abs(e)
-        squared += e * e
+        a += Math.abs(e)
+        s += e * e
       }
-      numbers += output.length
+      n += output.length
+      image = [a, s, n]
+    },
+    image: () => {
+      const seen = image
+      image = [0, 0, 0]
+      return seen
+    },
+    fold: (next) => {
+      const [a, s, n] = next as typeof image
+      absolute += a
+      squared += s
+      numbers += n
     },
     result: () => ({ metrics: Object.fromEntries(names.map((n) => [n, VALUES[n]()])) }),
   }
 }
 
-const own = (m: Metric): Measuring => {
-  const { add, value } = m.begun()
-  return { add, result: () => ({ metrics: { [m.name]: value() } }) }
+const own = (m: Metric): Part => {
+  const { value, ...how } = m.begun()
+  return { ...how, result: () => ({ metrics: { [m.name]: value() } }) }
 }
+
+/** The first that one process alone can make: nobody knows how states of several come together. */
+export const unmerged = (asked: readonly (MetricName | Metric)[] = []): string | undefined =>
+  asked.flatMap((m) => (typeof m === 'string' || m.begun().fold ? [] : [m.name]))[0]
 
 /** Those that are asked for, in their order; or why one of them is not to be had. */
 export const measuring = (
@@ -333,13 +393,25 @@ export const measuring = (
 const together = (task: Task, names: readonly string[], wanted: readonly (MetricName | Metric)[]): Measuring => {
   const ofClasses = OF_CLASSES.filter((n) => wanted.includes(n))
   const ofNumbers = OF_NUMBERS.filter((n) => wanted.includes(n))
-  const all = [
+  const all: readonly Part[] = [
     ...(ofClasses.length ? [countingClasses(task, ofClasses)] : []),
     ...(ofNumbers.length ? [summingErrors(ofNumbers)] : []),
     ...wanted.flatMap((m) => (typeof m !== 'string' ? [own(m)] : topOf(m) !== undefined ? [countingTop(task, m)] : [])),
   ]
   return {
     add: (part) => all.forEach((m) => m.add(part)),
+    image: () => all.map((m) => m.image?.()),
+    fold: (image) => all.forEach((m, i) => m.fold?.(image[i])),
+    counts: () => all.map((m) => m.counts?.()),
+    join: (counts) =>
+      all.forEach((m, i) =>
+        m.counts?.().forEach((own, k) => {
+          const others = (counts[i] as readonly Float64Array[])[k]!
+          others.forEach((n, j) => {
+            own[j]! += n
+          })
+        }),
+      ),
     result: () => {
       const results = all.map((m) => m.result())
       const metrics = Object.assign({}, ...results.map((r) => r.metrics)) as Record<string, number>

@@ -12,9 +12,9 @@ import { type SpillwayError, SpillwayException, unknownName, usage } from '../er
 import { lossIn } from '../stage/identity'
 import { prepareEvaluation } from '../stage/prepare'
 import { type Staged, stagePrepared } from '../stage/stage'
-import { type Evaluating, JUDGED_WEIGHTS, type JudgedWeights, type OpenedEvaluation } from '../train/measured'
+import { type Evaluating, type EvaluatingRun, JUDGED_WEIGHTS, type JudgedWeights, type OpenedEvaluation } from '../train/measured'
 import { modelState } from '../train/weights'
-import { openEvaluation } from './evaluator'
+import { type Evaluation, followedEvaluation, openEvaluation } from './evaluator'
 import { formFor, type Metric, type MetricName } from './metrics'
 
 /** How a model is evaluated while it is trained. */
@@ -45,13 +45,33 @@ const keepsAverage = ({ plan }: Staged, weights: JudgedWeights | undefined): Eit
     ? E.left(usage("validation: weights: 'average' needs an average of the weights: stage with average, or --average"))
     : E.right(undefined)
 
+const runOf = ({ spill, threads, throttle, hostMemory, signal, workers }: EvaluatingRun): EvaluatingRun => ({
+  spill,
+  threads,
+  throttle,
+  hostMemory,
+  signal,
+  workers,
+})
+
+/** Of an evaluation, what a run wants to know. */
+const found = ({ run, ...evaluation }: Evaluation): OpenedEvaluation => ({
+  ...evaluation,
+  run: (weights) =>
+    pipe(
+      run(weights),
+      TE.map(({ loss, metrics, arenaPeakBytes, details }) => ({ loss, metrics, arenaPeakBytes, details })),
+    ),
+})
+
 const openedFor = (
   { data, metrics, weights }: ValidationOptions,
   model: Trainable | undefined,
   trained: Staged,
-  { spill, threads, throttle, hostMemory, signal, workers, detailed }: Parameters<Evaluating['open']>[2],
+  o: EvaluatingRun,
+  detailed: boolean,
 ): Either<SpillwayError, OpenedEvaluation> => {
-  const { plan, machine } = trained
+  const { plan, machine, rank } = trained
   return pipe(
     E.Do,
     E.bind('model', () => evaluable(model)),
@@ -60,19 +80,10 @@ const openedFor = (
       prepareEvaluation(model, machine, { loss: lossIn(plan.graph), as: formFor(metrics ?? []), name: plan.graph.name }),
     ),
     E.bindW('staged', ({ prepared }) =>
-      stagePrepared(prepared, { budget: plan.budgetBytes, algorithms: plan.algorithms, spill }),
+      stagePrepared(prepared, { budget: plan.budgetBytes, algorithms: plan.algorithms, spill: o.spill }),
     ),
-    E.flatMap(({ model, staged }) =>
-      openEvaluation(model, staged, { data, metrics, spill, threads, throttle, hostMemory, signal, workers }, detailed),
-    ),
-    E.map(({ measures, run }) => ({
-      measures,
-      run: (weights) =>
-        pipe(
-          run(weights),
-          TE.map(({ loss, metrics, arenaPeakBytes, details }) => ({ loss, metrics, arenaPeakBytes, details })),
-        ),
-    })),
+    E.flatMap(({ model, staged }) => openEvaluation(model, staged, { data, metrics, ...runOf(o) }, { detailed, rank })),
+    E.map(found),
   )
 }
 
@@ -92,6 +103,8 @@ export const validation = <const O extends ValidationOptions>(options: Known<O, 
     kind: 'evaluation',
     every,
     weights: o.weights ?? 'latest',
-    open: (model, staged, run) => openedFor(o, model, staged, run),
+    open: (model, staged, run, detailed) => openedFor(o, model, staged, run, detailed),
+    follow: (shared, { machine, rank }, run) =>
+      E.map(found)(followedEvaluation(shared, machine, { data: o.data, metrics: o.metrics, ...runOf(run) }, rank!)),
   }
 }

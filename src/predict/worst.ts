@@ -154,7 +154,7 @@ const classPicture = (what: string, { rows, columns, numbers }: Small): Picture 
 // ---------------------------------------------------------------- while an evaluation goes on
 
 /** A sample that is among the worst so far. */
-interface Kept {
+export interface Kept {
   /** In the data, counted from 0. */
   readonly image: number
   readonly loss: number
@@ -168,7 +168,13 @@ export interface Watch {
   readonly add: (part: Compared) => void
   /** The worst first, when all is seen. */
   readonly worst: () => readonly Kept[]
+  /** Takes those of others. */
+  readonly join: (others: readonly Kept[]) => void
 }
+
+/** Of equal ones the first. */
+const worstOf = (kept: readonly Kept[]): readonly Kept[] =>
+  [...kept].sort((a, b) => (a.loss === b.loss ? a.image - b.image : b.loss - a.loss)).slice(0, MOST)
 
 interface Looking {
   readonly image: number
@@ -231,7 +237,7 @@ export const watching = (
       ...(isOne ? wordsFor(task, name, last!) : {}),
       pictures: isOne ? [] : [picture('its label', label), picture('what the model gives', answer)],
     }
-    kept = [...kept, sample].sort((a, b) => b.loss - a.loss || a.image - b.image).slice(0, MOST)
+    kept = worstOf([...kept, sample])
   }
   /** Classes, of what is values. */
   const answered = ({ output, target, channels: each }: Compared): ArrayLike<number> => {
@@ -263,6 +269,9 @@ export const watching = (
       if (now) finished(now)
       now = undefined
       return kept
+    },
+    join: (others) => {
+      kept = worstOf([...kept, ...others])
     },
   }
 }

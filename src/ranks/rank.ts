@@ -1,5 +1,6 @@
 // One of several processes that train together, or of as many threads. In: an engine's communicator. Out: what a run needs of the others.
 // Invariant: all ranks make the same calls in the same order; rank 0 leads: it plans, reads checkpoints and writes all there is to write.
+import { deserialize, serialize } from 'node:v8'
 import { bandsOf } from '../../staging/graph/bands'
 import type { Graph } from '../../staging/graph/graph'
 import { slicesOf } from '../../staging/graph/ranks'
@@ -48,3 +49,32 @@ export const gathered = async <A>({ communicator }: Rank, own: A): Promise<reado
 /** The leader's, at every rank. */
 export const fromLeader = async <A>(rank: Rank, own?: A): Promise<A> =>
   JSON.parse(new TextDecoder().decode(await broadcast(rank, new TextEncoder().encode(JSON.stringify(own ?? null))))) as A
+
+/** What each rank says, at every rank: typed arrays and maps, too. */
+export const exchanged = async <A>({ communicator }: Rank, own: A): Promise<readonly A[]> =>
+  (await communicator.exchange(Uint8Array.from(serialize(own)))).map((bytes) => deserialize(bytes) as A)
+
+/** As the native interpreter has it while steps run. */
+const LEAST_PATIENCE = 600
+const PATIENT_STEPS = 20
+/** For what the failure has to say, here or in a script. */
+const LAST_WORDS_MS = 2000
+
+/** Who does not come hangs. */
+export const patiently = async <A>(rank: Rank, meeting: Promise<A>): Promise<A> => {
+  const seconds = patienceAsked() ?? Math.max(LEAST_PATIENCE, PATIENT_STEPS * rank.pace.seconds)
+  const hangs = `rank ${rank.rank} has waited ${seconds.toFixed(0)} s for other ranks: one of them hangs, or goes far slower than the others (SPILLWAY_PATIENCE=SECONDS waits longer)`
+  let timer: NodeJS.Timeout | undefined
+  const tooLong = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => {
+      reject(new Error(hangs))
+      // What waits for the others waits on: this process would not end by itself.
+      setTimeout(() => rank.communicator.abort(1), LAST_WORDS_MS)
+    }, seconds * 1000)
+  })
+  try {
+    return await Promise.race([meeting, tooLong])
+  } finally {
+    clearTimeout(timer)
+  }
+}

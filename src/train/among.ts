@@ -189,12 +189,18 @@ const byThreads = <A>(
       const all = native.openThreadRanks(ranks).map(rankOf)
       let first: SpillwayError | undefined
       const ending = async <B>(work: TaskEither<SpillwayError, B>): Promise<Either<SpillwayError, B>> => {
-        const answer = await work()
-        if (E.isLeft(answer) && !isOrderly(answer.left)) {
-          first ??= answer.left
+        try {
+          const answer = await work()
+          if (E.isLeft(answer) && !isOrderly(answer.left)) {
+            first ??= answer.left
+            all[0]!.communicator.abort(1)
+          }
+          return answer
+        } catch (e) {
+          // What users' code throws is theirs, and the others wait no longer.
           all[0]!.communicator.abort(1)
+          throw e
         }
-        return answer
       }
       const others: Promise<Either<SpillwayError, Farewell>>[] = []
       const handOver = (staged: Staged): TaskEither<SpillwayError, unknown> =>

@@ -9,26 +9,57 @@ import type { SpillwayError } from '../errors/errors'
 import { deviceFailed, using } from '../errors/exceptions'
 import { type Rank, fromLeader } from '../ranks/rank'
 import type { Staged } from '../stage/stage'
-import type { DeviceSession } from './device'
-import { closed, opened } from './opened'
+import { asLeaderHas, judged, sameEvaluations } from './evaluations'
+import type { OpenedEvaluation } from './measured'
+import { closed, type Held, lent, opened } from './opened'
 import { seedOf, type TrainOptions } from './options'
 import { partsIn, shown } from './parts'
 import { alike, begins, digestOf, type Farewell, followed, type Order, sameState } from './ranks'
 import { ratesOfSteps } from './schedules'
 import { type Ready, readyOf } from './start'
 
+interface Following extends Ready {
+  readonly held: Held
+  readonly rank: Rank
+  /** What it takes part in. */
+  readonly evaluation: OpenedEvaluation | undefined
+  /** As they were given. */
+  readonly asked: TrainOptions
+}
+
+/** Its share of an evaluation, with the leader's weights. */
+const evaluated = (run: Following, { step, names }: Extract<Order, { readonly what: 'evaluate' }>) => {
+  const { evaluation, state, held, rank, asked } = run
+  return lent(
+    held,
+    run,
+  )((parked) =>
+    pipe(
+      asLeaderHas(rank, names, judged(asked, state, parked, step)),
+      TE.flatMap((weights) => evaluation!.run(weights)),
+    ),
+  )
+}
+
 /** Does what the leader says, until the end. */
-const obeyed = async (ready: Ready, session: DeviceSession, rank: Rank): Promise<Either<SpillwayError, Farewell>> => {
-  const { options: o, length, data, staged } = ready
+const obeyed = async (run: Following): Promise<Either<SpillwayError, Farewell>> => {
+  const { options: o, length, data, staged, held, rank } = run
   for (;;) {
     const order = await fromLeader<Order>(rank)
     if (order.what === 'end') return E.right(order)
     if (order.what === 'show') {
-      const parts = await shown(rank, staged.plan.graph, order.names, session)
+      const parts = await shown(rank, staged.plan.graph, order.names, held.session)
       if (E.isLeft(parts)) return parts
       continue
     }
+    if (order.what === 'evaluate') {
+      const found = await evaluated(run, order)()
+      // All have agreed on an early end here, too.
+      if (E.isLeft(found) && found.left.tag !== 'Cancelled') return found
+      continue
+    }
     const { firstStep, steps } = order
+    const { session } = held
     const rates = ratesOfSteps(o, firstStep, steps, length.steps)
     if (E.isLeft(rates)) return rates
     const running = session.run({
@@ -50,22 +81,29 @@ const obeyed = async (ready: Ready, session: DeviceSession, rank: Rank): Promise
 
 const OTHER_WEIGHTS = 'its weights are not those of rank 0 after the last step: memory or a processor is at fault'
 
-const followedTo = (ready: Ready, rank: Rank): TaskEither<SpillwayError, Farewell> =>
+const followedTo = (
+  ready: Ready,
+  rank: Rank,
+  evaluation: OpenedEvaluation | undefined,
+  asked: TrainOptions,
+): TaskEither<SpillwayError, Farewell> =>
   using(
     () => opened(ready.staged, ready.options),
     closed(ready.options),
-    ({ session }) =>
+    (held) =>
       pipe(
         // What it has a part of begins as it does in one process.
-        TE.fromEither(partsIn(ready.staged.plan.graph).size > 0 ? session.initialise(seedOf(ready.options)) : E.right(undefined)),
-        TE.flatMap(() => sameState(ready.staged, ready.state, session)),
-        TE.flatMap(() => TE.tryCatch(() => obeyed(ready, session, rank), deviceFailed)),
+        TE.fromEither(
+          partsIn(ready.staged.plan.graph).size > 0 ? held.session.initialise(seedOf(ready.options)) : E.right(undefined),
+        ),
+        TE.flatMap(() => sameState(ready.staged, ready.state, held.session)),
+        TE.flatMap(() => TE.tryCatch(() => obeyed({ ...ready, held, rank, evaluation, asked }), deviceFailed)),
         TE.flatMapEither((farewell) => farewell),
         TE.flatMapEither((farewell) =>
           farewell.digest === undefined
             ? E.right(farewell)
             : pipe(
-                digestOf(ready.staged.plan.graph, ready.state, session),
+                digestOf(ready.staged.plan.graph, ready.state, held.session),
                 E.flatMap((digest) =>
                   digest === farewell.digest
                     ? E.right(farewell)
@@ -84,6 +122,11 @@ export const followerTask = (staged: Staged, rank: Rank, o: TrainOptions): TaskE
     TE.bindTo('ready'),
     TE.bind('before', () => begins(rank)),
     TE.flatMap(({ ready, before }) =>
-      before === null ? TE.tryCatch(() => fromLeader<Farewell>(rank), deviceFailed) : followedTo(ready, rank),
+      before === null
+        ? TE.tryCatch(() => fromLeader<Farewell>(rank), deviceFailed)
+        : pipe(
+            sameEvaluations(ready, o),
+            TE.flatMap((evaluation) => followedTo(ready, rank, evaluation, o)),
+          ),
     ),
   )

@@ -30,6 +30,19 @@ export interface OpenedEvaluation {
   /** The names of what it measures, `loss` among them. */
   readonly measures: readonly string[]
   readonly run: (weights: StateReader) => TaskEither<SpillwayError, Found>
+  /** What the data are, where ranks compare it. */
+  readonly content: string
+  /** What other ranks need to take part; or why the leader evaluates alone. */
+  readonly shared?: SharedEvaluation | { readonly alone: string } | undefined
+}
+
+/** What the leader tells the others of its evaluations: their plan, that for what full batches leave over, and what metrics are made of. */
+export interface SharedEvaluation {
+  readonly plans: readonly string[]
+  readonly form: string
+  /** Of the model. */
+  readonly output: readonly number[]
+  readonly detailed: boolean
 }
 
 /** Those of the last update, or an average that the plan keeps. */
@@ -43,17 +56,22 @@ export interface Evaluating {
   /** Epochs from one to the next. */
   readonly every: number
   readonly weights: JudgedWeights
+  /** Of a run, `detailed` where somebody looks at what it finds beside its metrics. */
   readonly open: (
     model: Trainable | undefined,
     staged: Staged,
-    o: Omit<DeviceOptions, 'tier'> & {
-      readonly spill?: string | undefined
-      readonly signal?: AbortSignal | undefined
-      readonly workers?: number | undefined
-      /** Whether somebody looks at what it finds beside its metrics. */
-      readonly detailed: boolean
-    },
+    o: EvaluatingRun,
+    detailed: boolean,
   ) => Either<SpillwayError, OpenedEvaluation>
+  /** At a rank that does not lead. */
+  readonly follow: (shared: SharedEvaluation, staged: Staged, o: EvaluatingRun) => Either<SpillwayError, OpenedEvaluation>
+}
+
+/** What an evaluation has of its run. */
+export interface EvaluatingRun extends Omit<DeviceOptions, 'tier'> {
+  readonly spill?: string | undefined
+  readonly signal?: AbortSignal | undefined
+  readonly workers?: number | undefined
 }
 
 // ---------------------------------------------------------------- what was measured

@@ -1,6 +1,6 @@
 // What ranks say to one another around their steps. In: a run that is ready at each rank. Out: the same weights everywhere before the first
-// step, an end that all hear of. Invariant: all ranks come by these places in this order: `alike`, `begins`, `sameState`; then the leader
-// says what comes next, until the end. Worked example: the leader resumes at step 40 of 100, tells so, hands its weights to all, and says:
+// step, an end that all hear of. Invariant: all ranks come by these places in this order: `alike`, `begins`, `sameEvaluations`, `sameState`; then
+// the leader says what comes next, until the end. Worked example: the leader resumes at step 40 of 100, tells so, hands its weights to all, and says:
 // steps 41 to 100; show your parts of the state, for a checkpoint; the end, with 0.
 import { createHash } from 'node:crypto'
 import * as E from 'fp-ts/Either'
@@ -16,7 +16,7 @@ import { ownOfRank } from '../../staging/graph/ranks'
 import { exitCode, type SpillwayError } from '../errors/errors'
 import { deviceFailed } from '../errors/exceptions'
 import { version } from '../files/version'
-import { broadcast, gathered, leads, patienceAsked, type Rank, fromLeader } from '../ranks/rank'
+import { broadcast, fromLeader, gathered, leads, patiently, type Rank } from '../ranks/rank'
 import type { Staged } from '../stage/stage'
 import { seedOf, type TrainOptions } from './options'
 import { cutOf, partsIn, shown, type Whole } from './parts'
@@ -26,7 +26,7 @@ import { scheduleText } from './schedules'
 import type { ModelState, StateReader, StateStore } from './weights'
 
 /** What fails among ranks fails at all of them. */
-const together = <A>(work: () => Promise<A>): TaskEither<SpillwayError, A> => TE.tryCatch(work, deviceFailed)
+export const together = <A>(work: () => Promise<A>): TaskEither<SpillwayError, A> => TE.tryCatch(work, deviceFailed)
 
 /** By the words for it: what a run is that ranks may do together. */
 const factsOf = ({ data, length, options: o, staged }: Ready): Readonly<Record<string, string>> => ({
@@ -41,7 +41,7 @@ const factsOf = ({ data, length, options: o, staged }: Ready): Readonly<Record<s
 })
 
 /** The first rank that differs from the leader, and in what. */
-const differenceIn = (facts: readonly Readonly<Record<string, string>>[]): string | undefined => {
+export const differenceIn = (facts: readonly Readonly<Record<string, string>>[]): string | undefined => {
   const [first = {}] = facts
   for (const [rank, own] of facts.entries()) {
     const odd = Object.keys(first).find((k) => own[k] !== first[k])
@@ -120,40 +120,19 @@ export interface Farewell {
 const ORDERLY: readonly SpillwayError['tag'][] = ['Stopped', 'Cancelled', 'Diverged']
 export const isOrderly = (e: SpillwayError): boolean => ORDERLY.includes(e.tag)
 
-/** What all ranks do next: so many steps, show what they have parts of, or end. */
+/** What all ranks do next: so many steps, an evaluation, with these weights as rank 0 has them, show what they have parts of, or end. */
 export type Order =
   | { readonly what: 'run'; readonly firstStep: number; readonly steps: number }
+  | { readonly what: 'evaluate'; readonly step: number; readonly names: readonly string[] }
   | { readonly what: 'show'; readonly names: readonly string[] }
   | ({ readonly what: 'end' } & Farewell)
 
-/** As the native interpreter has it while steps run. */
-const LEAST_PATIENCE = 600
-const PATIENT_STEPS = 20
-/** For what the failure has to say, here or in a script. */
-const LAST_WORDS_MS = 2000
-
-/** Between steps the others do nothing but wait for the leader's word: who does not come for it hangs. */
-const heard = async (rank: Rank, order: Order): Promise<void> => {
-  const seconds = patienceAsked() ?? Math.max(LEAST_PATIENCE, PATIENT_STEPS * rank.pace.seconds)
-  const hangs = `rank ${rank.rank} has waited ${seconds.toFixed(0)} s for other ranks: one of them hangs, or goes far slower than the others (SPILLWAY_PATIENCE=SECONDS waits longer)`
-  let timer: NodeJS.Timeout | undefined
-  const tooLong = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => {
-      reject(new Error(hangs))
-      // What waits for the others waits on: this process would not end by itself.
-      setTimeout(() => rank.communicator.abort(1), LAST_WORDS_MS)
-    }, seconds * 1000)
-  })
-  try {
-    await Promise.race([fromLeader(rank, order), tooLong])
-  } finally {
-    clearTimeout(timer)
-  }
-}
+/** Between steps the others do nothing but wait for the leader's word. */
+const heard = (rank: Rank, order: Order): Promise<unknown> => patiently(rank, fromLeader(rank, order))
 
 /** The leader's next word, at every rank: between two of them the others wait. */
 export const announce = (rank: Rank | undefined, order: Order): TaskEither<SpillwayError, void> =>
-  rank ? together(() => heard(rank, order)) : TE.right(undefined)
+  rank ? TE.asUnit(together(() => heard(rank, order))) : TE.right(undefined)
 
 /** Its last word. */
 export const ended = (rank: Rank, farewell: Farewell): TaskEither<SpillwayError, void> =>

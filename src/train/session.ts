@@ -16,6 +16,7 @@ import { recordPlan } from '../stage/recorded'
 import type { Staged } from '../stage/stage'
 import { type Checkpoint, holdsCheckpoints, KEPT, saveCheckpoint } from './checkpoint'
 import { forgetPlanning, type RunMetrics, type StepDone } from './device'
+import { asLeaderHas, isShared, judged, ownWeights, sameEvaluations } from './evaluations'
 import type { Listener } from './events'
 import { epochsAt, meanLoss } from './length'
 import { type Found, isEnough, type Measurement, metricOf, nextMeasured, standing } from './measured'
@@ -30,7 +31,7 @@ import { lockOf, readyOf, type Start, startOf } from './start'
 import { openStepLog, type StepLog } from './steplog'
 import { addRun, NO_STEPS, type Totals } from './totals'
 import { traced } from './traced'
-import { averaged, type Counted, type ModelState, saveWeights, type StateReader } from './weights'
+import { type Counted, type ModelState, saveWeights, type StateReader } from './weights'
 
 /** What a run has met so far. */
 interface Met {
@@ -212,18 +213,23 @@ const saved = (run: RunningSession, counted: Counted, totals: Totals): TaskEithe
 
 const averagesOf = ({ averages }: ModelState): readonly string[] => [...averages.values()].map((a) => a.name)
 
-/** The weights that an evaluation is asked to measure. */
-const judged = ({ evaluate }: TrainOptions, state: ModelState, parked: StateReader, step: number): StateReader =>
-  evaluate?.weights === 'average' ? averaged(state, parked, step) : parked
-
 /** What the model is worth after an epoch. */
 const measuredBy = (run: RunningSession, epoch: number, step: number): TaskEither<SpillwayError, Measurement> => {
-  const { evaluation, options: o, length, losses, held, listener, page, state } = run
+  const { evaluation, options: o, length, losses, held, listener, page, state, staged } = run
   const { epochs } = length
   if (!evaluation) return TE.right({ epoch, step, metrics: { loss: meanLoss(losses, epochs!, epoch) } })
   return pipe(
-    wholeParts(run.staged, held.session, o.evaluate?.weights === 'average' ? averagesOf(state) : []),
-    TE.flatMap((whole) => lent<Found>(held, run)((parked) => evaluation.run(judged(o, state, withWhole(whole, parked), step)))),
+    wholeParts(staged, held.session, o.evaluate?.weights === 'average' ? averagesOf(state) : []),
+    TE.flatMap((whole) => {
+      const { rank } = staged
+      const own = (parked: StateReader): StateReader => judged(o, state, withWhole(whole, parked), step)
+      if (!rank || !isShared(evaluation)) return lent<Found>(held, run)((parked) => evaluation.run(own(parked)))
+      const names = ownWeights(o, staged.plan.graph, state)
+      return pipe(
+        announce(rank, { what: 'evaluate', step, names }),
+        TE.flatMap(() => lent<Found>(held, run)((parked) => TE.flatMap(evaluation.run)(asLeaderHas(rank, names, own(parked))))),
+      )
+    }),
     TE.mapLeft((e) => (e.tag === 'Cancelled' ? cancelled(o, step) : e)),
     TE.map(({ loss, metrics, arenaPeakBytes, details }) => {
       const measurement = { epoch, step, metrics: { loss, ...metrics } }
@@ -445,6 +451,7 @@ const resultOf = (start: Start, listener: Listener, page: RunPage): TaskEither<S
       )
     : pipe(
         TE.fromEither(recordedPlan(start)),
+        TE.flatMap(() => sameEvaluations(start, o)),
         TE.flatMap(() => onDevice(start, listener, page)),
         TE.mapLeft(withKept(o)),
         TE.tapIO(leftToMeasure(staged)),

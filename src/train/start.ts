@@ -103,9 +103,7 @@ export const readyOf = (model: Trainable | undefined, staged: Staged, o: TrainOp
     E.let('batch', () => batchOf(staged.plan.graph)),
     E.bind('length', ({ data, batch }) => lengthOf(o, data.samples, batch)),
     E.bind('evaluation', () =>
-      o.evaluate
-        ? o.evaluate.open(model ?? staged.model, staged, { ...o, detailed: reportFile(o) !== undefined })
-        : E.right(undefined),
+      o.evaluate ? o.evaluate.open(model ?? staged.model, staged, o, reportFile(o) !== undefined) : E.right(undefined),
     ),
     E.tap(({ length, evaluation }) => checkedMeasures(o, length.epochs, evaluation?.measures ?? ['loss'])),
     E.tap(({ length }) => E.right(leftOver(staged, length.steps, o))),

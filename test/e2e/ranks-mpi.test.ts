@@ -13,6 +13,7 @@ import { crossEntropy } from '../../dsl'
 import type { Shard } from '../../staging/graph/machine'
 import { COLLECTIVES } from '../../staging/graph/ranks'
 import { machineNamed } from '../../src/machine/machine'
+import { writeTensors } from '../../src/files/safetensors'
 import { prepare } from '../../src/stage/prepare'
 import { zooEntry } from '../../src/zoo'
 import { doctor } from '../../src/doctor/doctor'
@@ -62,6 +63,7 @@ interface Told {
   readonly commBytes: number
   readonly budgetBytes: number
   readonly resumedFrom: number
+  readonly measured: readonly unknown[]
 }
 const told = ({ code, out, err }: End): Told => {
   assert.is(code, 0, err)
@@ -119,10 +121,29 @@ if (HERE) {
   test('4 processes have the bits of as many threads', () => alike(4))
   for (const mpi of ALL.length ? ALL : [USUAL]) test(`2 processes, by ${mpi.run}`, () => alike(2, mpi))
 
-  test('bands of rows have the bits of those of threads', async () => {
-    const more = ['--steps=2', '--bands=2']
+  test('bands of rows have the bits of those of threads, and evaluate to the same numbers', async () => {
+    const held = join(root, 'held.safetensors')
+    const tensor = (name: string, type: 'F32' | 'I32', shape: readonly number[], numbers: Float32Array | Int32Array) => ({
+      name,
+      type,
+      shape,
+      read: () => E.right(new Uint8Array(numbers.buffer)),
+    })
+    const images = Float32Array.from({ length: 13 * 768 }, (_, i) => Math.sin(i))
+    writeTensors(held, [
+      tensor('input', 'F32', [13, 3, 16, 16], images),
+      tensor(
+        'target',
+        'I32',
+        [13, 1, 1, 1],
+        Int32Array.from({ length: 13 }, (_, i) => i % 10),
+      ),
+    ])
+    const more = ['--steps=2', '--bands=2', `--evaluate=${held}`]
     const processes = told(await among(2, more))
-    assert.is(processes.weightsSha256, told(await alone(...more, '--engine=threads', '--ranks=2')).weightsSha256)
+    const asThreads = told(await alone(...more, '--engine=threads', '--ranks=2'))
+    assert.is(processes.weightsSha256, asThreads.weightsSha256)
+    assert.equal([processes.measured.length, processes.measured], [2, asThreads.measured])
     assert.ok(processes.commBytes > 0)
   })
 

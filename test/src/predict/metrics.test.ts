@@ -66,7 +66,10 @@ const measured = (task: Task, parts: readonly Compared[], metrics: readonly (Met
   const begun = measuring(task, metrics)
   if (isLeft(begun)) throw new Error(errorText(begun.left))
   const m = begun.right()
-  parts.forEach((p) => m.add(p))
+  parts.forEach((p, i) => {
+    m.add(p)
+    if (parts[i + 1]?.image !== p.image) m.fold(m.image())
+  })
   return m.result()
 }
 
@@ -135,6 +138,39 @@ test('a metric of one’s own begins anew each time', () => {
   const expected = c.values.reduce((m, y, i) => Math.max(m, Math.abs(y - c.target[i]!)), 0)
   for (let i = 0; i < 2; i++) near(measured(task, partsOf(c, 2, false, true), [largest]).metrics['largest'], expected, 'largest')
   assert.is(measured(task, [], [largest]).metrics['largest'], 0)
+})
+
+test('what several have seen comes together: counts in any order, sums image by image, states that merge', () => {
+  const seen = metric({
+    name: 'seen',
+    start: (): readonly number[] => [],
+    add: (list, { image }) => (list.includes(image) ? list : [...list, image]),
+    merge: (a, b) => [...a, ...b],
+    value: (list) => list.reduce((n, image) => 10 * n + image + 1, 0),
+  })
+  for (const [name, loss, metrics] of [
+    ['pixels', crossEntropy, ['accuracy', 'f1', 'confusion', 'top2', seen]],
+    ['numbers', mse, ['mae', 'psnr', seen]],
+  ] as const) {
+    const c = CASES[name]!
+    const task = taskOf(loss, c.shape)
+    const parts = partsOf(c, 1, false, name === 'numbers')
+    const begun = measuring(task, metrics)
+    if (isLeft(begun)) throw new Error(errorText(begun.left))
+    const [first, second] = [begun.right(), begun.right()]
+    const images = [...new Set(parts.map((p) => p.image))].map((image) => {
+      const m = image % 2 ? second : first
+      for (const part of parts) if (part.image === image) m.add(part)
+      return m.image()
+    })
+    images.forEach(first.fold)
+    first.join(second.counts())
+    assert.equal(first.result(), measured(task, parts, metrics))
+    assert.is(
+      first.result().metrics['seen'],
+      images.reduce((n, _, i) => 10 * n + i + 1, 0),
+    )
+  }
 })
 
 test('what is measured where nothing is said, and what each needs', () => {

@@ -1,0 +1,95 @@
+// An evaluation that several ranks share. In: how many samples, the size of a batch, a rank. Out: which batches are its own; what each came
+// to, at rank 0. Invariant: batches are those of one process, and come to rank 0 in their order, so that numbers are the same for any number of
+// ranks; all ranks meet after each round, one batch of each, and one that is to end ends all there.
+// Worked example, 7 samples, batches of 2, 2 ranks: rank 0 has batches 0 and 2, rank 1 has 1 and the one that is left over.
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import type { SpillwayError } from '../errors/errors'
+import { usage } from '../errors/errors'
+import { deviceFailed } from '../errors/exceptions'
+import { exchanged, leads, patiently, type Rank } from '../ranks/rank'
+
+/** What a batch came to. */
+export interface Unit {
+  readonly images: number
+  /** The mean over the batch, and by how much it counts. */
+  readonly loss: number
+  readonly share: number
+  /** What each image came to, of what is rounded. */
+  readonly folds: readonly (readonly unknown[])[]
+  readonly arenaPeakBytes: number
+}
+
+/** The batches of a rank. */
+export interface Own {
+  /** Full ones, counted from 0 among all. */
+  readonly full: readonly number[]
+  /** How many samples of what the last full batch leaves over. */
+  readonly left: number
+  /** Of all ranks: who has no batch in the last one comes with nothing. */
+  readonly rounds: number
+}
+
+export const ownBatches = (samples: number, batch: number, { rank, ranks }: Pick<Rank, 'rank' | 'ranks'>): Own => {
+  const [full, left] = [Math.floor(samples / batch), samples % batch]
+  return {
+    full: Array.from({ length: Math.max(0, Math.ceil((full - rank) / ranks)) }, (_, i) => i * ranks + rank),
+    left: full % ranks === rank ? left : 0,
+    rounds: Math.ceil((full + (left > 0 ? 1 : 0)) / ranks),
+  }
+}
+
+/** What is known when all batches are done. */
+export interface Counted {
+  readonly counts: readonly unknown[]
+  readonly worst: readonly unknown[]
+}
+
+interface Word {
+  readonly unit?: Unit | undefined
+  readonly counted?: Counted
+  readonly isCancelled?: true
+}
+
+const CANCELLED: SpillwayError = { tag: 'Cancelled', stepsDone: 0 }
+
+export interface Meeting {
+  /** A round: what this rank's batch came to, where it had one. */
+  readonly round: (unit?: Unit) => Promise<Either<SpillwayError, void>>
+  /** All rounds are over; rank 0 hears what the others have counted. */
+  readonly counted: (own: Counted) => Promise<Either<SpillwayError, readonly Counted[]>>
+  /** This rank is to end. */
+  readonly leave: () => Promise<Either<SpillwayError, void>>
+}
+
+/** `settle`: takes what batches came to, in their order, at rank 0. */
+export const meetingOf = (rank: Rank, settle: (unit: Unit) => void): Meeting => {
+  let isOver = false
+  const sending = async (word: Word): Promise<Either<SpillwayError, readonly Word[]>> => {
+    if (isOver) return E.left(CANCELLED)
+    try {
+      const words = await patiently(rank, exchanged(rank, word))
+      isOver = words.some((w) => w.isCancelled)
+      return isOver ? E.left(CANCELLED) : E.right(words)
+    } catch (e) {
+      return E.left(
+        e instanceof Error && e.name === 'DataCloneError'
+          ? usage(`what a metric of one's own knows cannot be sent to rank 0: ${e.message}; without merge rank 0 evaluates alone`)
+          : deviceFailed(e),
+      )
+    }
+  }
+  return {
+    round: async (unit) => {
+      const words = await sending({ unit })
+      if (E.isLeft(words)) return words
+      if (leads(rank)) for (const { unit: one } of words.right) if (one) settle(one)
+      return E.right(undefined)
+    },
+    counted: async (own) => {
+      const words = await sending({ counted: own })
+      return E.map((all: readonly Word[]) => (leads(rank) ? all.slice(1).flatMap((w) => w.counted ?? []) : []))(words)
+    },
+    leave: async () => E.map(() => undefined)(await sending({ isCancelled: true })),
+  }
+}

@@ -1,0 +1,88 @@
+// Evaluations that ranks share. In: a run whose ranks are ready; its order to evaluate. Out: the same plans at all of them, and the same weights,
+// as rank 0 has them. Invariant: a rank takes part with what the leader has planned and with data that hold the same; what each rank has of its
+// own (running statistics with local norms, parts of averages) comes from the leader.
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import * as TE from 'fp-ts/TaskEither'
+import type { TaskEither } from 'fp-ts/TaskEither'
+import type { Graph } from '../../staging/graph/graph'
+import { ownOfRank } from '../../staging/graph/ranks'
+import type { SpillwayError } from '../errors/errors'
+import { broadcast, fromLeader, gathered, leads, type Rank } from '../ranks/rank'
+import type { OpenedEvaluation, SharedEvaluation } from './measured'
+import type { TrainOptions } from './options'
+import { type Whole, withWhole } from './parts'
+import { differenceIn, together } from './ranks'
+import type { Ready } from './start'
+import { averaged, type ModelState, type StateReader } from './weights'
+
+/** What the others need, where they take part. */
+const sharedIn = (evaluation: OpenedEvaluation | undefined): SharedEvaluation | undefined =>
+  evaluation?.shared && !('alone' in evaluation.shared) ? evaluation.shared : undefined
+
+export const isShared = (evaluation: OpenedEvaluation): boolean => sharedIn(evaluation) !== undefined
+
+const followed = (
+  { staged, options }: Ready,
+  { evaluate, ...o }: TrainOptions,
+  shared: SharedEvaluation,
+): Either<SpillwayError, OpenedEvaluation> =>
+  evaluate
+    ? evaluate.follow(shared, staged, { ...options, signal: o.signal })
+    : E.left({ tag: 'DeviceFailed', reason: `rank ${staged.rank!.rank} cannot take part: it has no evaluations, and rank 0 has` })
+
+/** All ranks know what is evaluated, and on the same data; or the leader does that alone, and says why. */
+export const sameEvaluations = (ready: Ready, o: TrainOptions): TaskEither<SpillwayError, OpenedEvaluation | undefined> => {
+  const { evaluation, staged, options } = ready
+  const { rank } = staged
+  if (!rank) return TE.right(evaluation)
+  const alone = evaluation?.shared && 'alone' in evaluation.shared ? evaluation.shared.alone : undefined
+  if (alone !== undefined) options.onNote?.(`rank 0 evaluates, and the others wait: ${alone}`)
+  return pipe(
+    together(() => fromLeader<SharedEvaluation | null>(rank, sharedIn(evaluation) ?? null)),
+    TE.flatMap((shared): TaskEither<SpillwayError, OpenedEvaluation | undefined> => {
+      if (!shared) return TE.right(evaluation)
+      return pipe(
+        TE.fromEither(leads(rank) ? E.right(evaluation!) : followed(ready, o, shared)),
+        TE.bindTo('own'),
+        TE.bind('facts', ({ own: { content, measures } }) =>
+          together(() => gathered(rank, { 'data of evaluations': content, metrics: measures.join(', ') })),
+        ),
+        TE.flatMapEither(({ own, facts }) => {
+          const difference = differenceIn(facts)
+          return difference === undefined ? E.right(own) : E.left<SpillwayError>({ tag: 'DeviceFailed', reason: difference })
+        }),
+      )
+    }),
+  )
+}
+
+/** The weights that an evaluation is asked to measure. */
+export const judged = ({ evaluate }: TrainOptions, state: ModelState, parked: StateReader, step: number): StateReader =>
+  evaluate?.weights === 'average' ? averaged(state, parked, step) : parked
+
+/** Of the weights that are measured, those of which each rank has something else than the leader. */
+export const ownWeights = ({ evaluate }: TrainOptions, graph: Graph, { weights, averages }: ModelState): readonly string[] => {
+  const own = ownOfRank(graph)
+  const isOwn = (name: string | undefined): boolean => name !== undefined && own.has(name)
+  return weights
+    .map((v) => v.name)
+    .filter((name) => isOwn(name) || (evaluate?.weights === 'average' && isOwn(averages.get(name)?.name)))
+}
+
+/** These as the leader has them, at every rank. */
+export const asLeaderHas = (rank: Rank, names: readonly string[], store: StateReader): TaskEither<SpillwayError, StateReader> => {
+  const heard = new Map<string, Uint8Array>()
+  return pipe(
+    names,
+    TE.traverseSeqArray((name) =>
+      pipe(
+        TE.fromEither(leads(rank) ? store.read(name) : E.right(undefined)),
+        TE.flatMap((own) => together(() => broadcast(rank, own))),
+        TE.map((bytes) => (leads(rank) ? undefined : heard.set(name, bytes))),
+      ),
+    ),
+    TE.map(() => withWhole(heard satisfies Whole, store)),
+  )
+}
