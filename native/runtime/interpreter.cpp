@@ -77,16 +77,17 @@ Status Interpreter::call_timed(uint32_t index, uint32_t call, StepMetrics& metri
   return s;
 }
 
-/// What was found ends the run where it is.
+/// What was found ends the run where it is; where other ranks wait for this one's exchanges, after the step.
 Status Interpreter::met(const Result<std::optional<NotFinite>>& found) {
   if (!found.ok()) return found.status();
-  if (!found.value()) return {};
+  if (!found.value() || not_finite_) return {};
   not_finite_ = found.value();
   not_finite_->step = step_.step;
-  return cancelled();
+  return step_.communicator ? Status() : cancelled();
 }
 
 Status Interpreter::call_searched(uint32_t call) {
+  if (not_finite_) return program_.run(call);
   Status s = device_.finish(Lane::compute);
   if (s.ok()) s = met(search_->before(call));
   if (s.ok()) s = program_.run(call);
@@ -338,7 +339,8 @@ void Interpreter::collect(RunMetrics& run) {
 
 /// Whether there is a next step: what one rank wants is what all do.
 Result<Accord> Interpreter::accord(const RunOptions& options) const {
-  const Accord own = stop_ == Stop::none ? Accord::go_on : stop_ == Stop::after_step ? Accord::stop : Accord::interrupted;
+  const Accord going = not_finite_ ? Accord::stop : Accord::go_on;
+  const Accord own = stop_ == Stop::none ? going : stop_ == Stop::after_step ? Accord::stop : Accord::interrupted;
   return options.communicator ? agree(*options.communicator, own) : own;
 }
 

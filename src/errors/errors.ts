@@ -38,6 +38,8 @@ export interface NotFinitePlace {
   readonly at: readonly number[]
   /** What made it of finite numbers; without, it was given so. */
   readonly by?: string
+  /** Of several, the one that met it. */
+  readonly rank?: number
 }
 
 /**
@@ -111,10 +113,12 @@ const isSourceError = (e: SpillwayError): e is SourceError => e.tag in SOURCE_TA
 export const faultText = ({ file, line, column, code, message }: TypeFault): string =>
   `${file === '' ? '' : `${file}:${line}:${column}: `}${message} (${code})`
 
-const firstText = ({ step, number, at, by, in: where }: NotFinitePlace): string =>
-  by === undefined
-    ? `${where} holds ${number} at [${at.join(', ')}] before step ${step} reads it`
-    : `the first number that is not finite is ${number}, which ${by} makes in ${where} at [${at.join(', ')}] in step ${step}`
+const firstText = ({ step, number, at, by, in: where, rank }: NotFinitePlace): string => {
+  const met = rank === undefined ? '' : `, at rank ${rank}`
+  return by === undefined
+    ? `${where} holds ${number} at [${at.join(', ')}] before step ${step} reads it${met}`
+    : `the first number that is not finite is ${number}, which ${by} makes in ${where} at [${at.join(', ')}] in step ${step}${met}`
+}
 
 const renderSource = (e: SourceError): string => {
   switch (e.tag) {

@@ -17,7 +17,7 @@ import { type DataSource, fedOf, scaledFor } from '../data/open'
 import { orderOf, orderOfSteps, type Order } from '../data/order'
 import type { FedValue } from '../data/places'
 import { type FileTensor, sampleCount } from '../files/samples'
-import type { NotFinitePlace, SpillwayError } from '../errors/errors'
+import type { SpillwayError } from '../errors/errors'
 import { SpillwayException, usage } from '../errors/errors'
 import { deviceFailed, onDevice } from '../errors/exceptions'
 import type { Tier } from '../machine/tier'
@@ -34,10 +34,10 @@ import {
   type RunRequest,
   tryLoadNative,
 } from '../device/native'
-import { patienceAsked, shareIn } from '../ranks/rank'
+import { patienceAsked, type Rank, shareIn } from '../ranks/rank'
 import { showSize } from '../report/format'
 import type { Staged } from '../stage/stage'
-import { notFinitePlace } from './finite'
+import { type Met, notFinitePlace } from './finite'
 import type { StateStore } from './weights'
 
 export interface DeviceOptions {
@@ -125,8 +125,11 @@ export interface DeviceSession extends StateStore {
   /** Parameters and states drawn from the seed and their names: the same whatever the plan. */
   readonly initialise: (seed: number) => Either<SpillwayError, void>
   readonly run: (s: StepsToRun) => Promise<Either<SpillwayError, RunMetrics>>
-  /** Nothing where all is finite, or it was cancelled. After something was found the session can only be disposed of. */
-  readonly search: (s: StepsToSearch) => Promise<Either<SpillwayError, NotFinitePlace | undefined>>
+  /**
+   * Nothing where all is finite, or it was cancelled; of several ranks what this one met. After something was found the session can only be
+   * disposed of.
+   */
+  readonly search: (s: StepsToSearch) => Promise<Either<SpillwayError, Met | undefined>>
   /** Ends the run within a step. */
   readonly cancel: () => void
   /** Ends the run after the step at hand. */
@@ -302,12 +305,16 @@ const thrownOr = (thrown: Thrown, e: unknown): SpillwayError => {
   return deviceFailed(theirs ? theirs.error : e)
 }
 
+/** Whom steps meet. */
+const meeting = (rank: Rank | undefined): Pick<RunRequest, 'communicator' | 'patience'> => {
+  const patience = patienceAsked()
+  return rank ? { communicator: rank.communicator, ...(patience === undefined ? {} : { patience }) } : {}
+}
+
 const runOn = async (open: Open, s: StepsToRun): Promise<Either<SpillwayError, RunMetrics>> => {
   const { staged, options } = open
   const { steps, firstStep, seed, rates, sink } = s
-  const patience = patienceAsked()
-  const among = staged.rank ? { communicator: staged.rank.communicator, ...(patience === undefined ? {} : { patience }) } : {}
-  const request = { steps, firstStep, seed, ...(rates ? { rates } : {}), ...(sink ? { sink } : {}), ...among }
+  const request = { steps, firstStep, seed, ...(rates ? { rates } : {}), ...(sink ? { sink } : {}), ...meeting(staged.rank) }
   const [rate = 0] = ratesIn(staged.plan)
   const lr = (step: number): number => rate * (rates?.[step - firstStep] ?? 1)
   const thrown: Thrown = {}
@@ -336,13 +343,15 @@ const runOn = async (open: Open, s: StepsToRun): Promise<Either<SpillwayError, R
   }
 }
 
-const searchOn = async (open: Open, s: StepsToSearch): Promise<Either<SpillwayError, NotFinitePlace | undefined>> => {
+const searchOn = async (open: Open, s: StepsToSearch): Promise<Either<SpillwayError, Met | undefined>> => {
   const { data, rates, ...rest } = s
-  const request = { ...rest, ...(rates ? { rates } : {}) }
+  const { plan, rank } = open.staged
+  const request = { ...rest, ...(rates ? { rates } : {}), ...meeting(rank) }
   const thrown: Thrown = {}
   try {
     const metrics = await withFeed(open, { ...s, last: s.firstStep + s.steps - 1 }, thrown, request, () => {})
-    return right(metrics?.notFinite && notFinitePlace(open.staged.plan, data, metrics.notFinite))
+    const met = metrics?.notFinite
+    return right(met && { call: met.call, place: notFinitePlace(plan, data, met, rank) })
   } catch (e) {
     return left(thrownOr(thrown, e))
   }

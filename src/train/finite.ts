@@ -1,23 +1,38 @@
 // Where a run stopped being finite, in words. In: the first number that is not, as the device met it: a call, an operand, a place.
 // Out: the layer and value that it came out of, or the sample of a file or the weights that it stood in before.
-// Invariant: a call is blamed only where all that it read was finite.
+// Invariant: a call is blamed only where all that it read was finite; of several ranks, the one that met it first in the order of the plan.
 import { isFed } from '../../staging/graph/graph'
+import { slicesOf } from '../../staging/graph/ranks'
 import type { Plan } from '../../staging/plan/plan'
 import type { NativeNotFinite } from '../device/native'
 import type { NotFinitePlace } from '../errors/errors'
 import { type DataSource, sampleWords } from '../data/open'
+import { gathered, type Rank } from '../ranks/rank'
 
-export const notFinitePlace = (plan: Plan, data: DataSource, n: NativeNotFinite): NotFinitePlace => {
+/** Images and rows are those of the whole, whatever a rank has of them. */
+export const notFinitePlace = (plan: Plan, data: DataSource, n: NativeNotFinite, rank?: Rank): NotFinitePlace => {
   const { kind, op, ins, outs } = plan.calls[n.call]!
   const { values, ops } = plan.graph
   const v = values[[...ins, ...outs][n.operand]!.value]!
   const at = n.at.slice(0, v.shape.length)
-  const found = { step: n.step, number: String(n.value) }
+  const found = { step: n.step, number: String(n.value), ...(rank ? { rank: rank.rank } : {}) }
   if (n.made) {
     const layer = ops[op]?.layer
     return { ...found, at, in: `'${v.name}'`, by: layer === undefined ? kind : `${kind} of layer '${layer}'` }
   }
   return isFed(v)
-    ? { ...found, at: at.slice(1), in: sampleWords(data, v.name, v.shape[0]!, n.step, at[0]!) }
+    ? { ...found, at: at.slice(1), in: sampleWords(data, v.name, v.shape[0]! * slicesOf(plan.graph), n.step, at[0]!) }
     : { ...found, at, in: `'${v.name}'` }
 }
+
+/** A place, and the call of the plan that met it. */
+export interface Met {
+  readonly call: number
+  readonly place: NotFinitePlace
+}
+
+/** The first that any rank has met: what is not finite travels, and comes to the others later. All ranks call it. */
+export const firstMet = async (rank: Rank, own: Met | undefined): Promise<Met | undefined> =>
+  (await gathered(rank, own ?? null))
+    .flatMap((met) => met ?? [])
+    .sort((a, b) => a.place.step - b.place.step || a.call - b.call || a.place.rank! - b.place.rank!)[0]

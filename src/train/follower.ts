@@ -9,6 +9,7 @@ import type { SpillwayError } from '../errors/errors'
 import { deviceFailed, using } from '../errors/exceptions'
 import { type Rank, fromLeader } from '../ranks/rank'
 import type { Staged } from '../stage/stage'
+import type { DeviceSession } from './device'
 import { asLeaderHas, judged, sameEvaluations } from './evaluations'
 import type { OpenedEvaluation } from './measured'
 import { closed, type Held, lent, opened } from './opened'
@@ -17,6 +18,7 @@ import { partsIn, shown } from './parts'
 import { alike, begins, digestOf, type Farewell, followed, type Order, sameState } from './ranks'
 import { ratesOfSteps } from './schedules'
 import { type Ready, readyOf } from './start'
+import { searched, type Sought } from './traced'
 
 interface Following extends Ready {
   readonly held: Held
@@ -41,6 +43,27 @@ const evaluated = (run: Following, { step, names }: Extract<Order, { readonly wh
   )
 }
 
+/** What it has a part of begins as it does in one process; all else is the leader's. */
+const filled = ({ staged, state, options }: Ready, session: DeviceSession): TaskEither<SpillwayError, void> =>
+  pipe(
+    TE.fromEither(partsIn(staged.plan.graph).size > 0 ? session.initialise(seedOf(options)) : E.right(undefined)),
+    TE.flatMap(() => sameState(staged, state, session)),
+  )
+
+/** Its part of the steps that are run once more. */
+const soughtAgain = (run: Following, order: Sought): TaskEither<SpillwayError, unknown> =>
+  using(
+    () => opened(run.staged, run.options),
+    closed(run.options),
+    ({ session }) =>
+      pipe(
+        filled(run, session),
+        TE.flatMap(() =>
+          searched(run, session, { firstStep: order.firstStep, steps: order.steps, searchFrom: order.searchFrom }),
+        ),
+      ),
+  )
+
 /** Does what the leader says, until the end. */
 const obeyed = async (run: Following): Promise<Either<SpillwayError, Farewell>> => {
   const { options: o, length, data, staged, held, rank } = run
@@ -56,6 +79,13 @@ const obeyed = async (run: Following): Promise<Either<SpillwayError, Farewell>> 
       const found = await evaluated(run, order)()
       // All have agreed on an early end here, too.
       if (E.isLeft(found) && found.left.tag !== 'Cancelled') return found
+      continue
+    }
+    if (order.what === 'search') {
+      // From another state, over data that it has seen: what is left of the run is its end.
+      closed(o)(held)
+      const found = await soughtAgain(run, order)()
+      if (E.isLeft(found)) return found
       continue
     }
     const { firstStep, steps } = order
@@ -92,11 +122,7 @@ const followedTo = (
     closed(ready.options),
     (held) =>
       pipe(
-        // What it has a part of begins as it does in one process.
-        TE.fromEither(
-          partsIn(ready.staged.plan.graph).size > 0 ? held.session.initialise(seedOf(ready.options)) : E.right(undefined),
-        ),
-        TE.flatMap(() => sameState(ready.staged, ready.state, held.session)),
+        filled(ready, held.session),
         TE.flatMap(() => TE.tryCatch(() => obeyed({ ...ready, held, rank, evaluation, asked }), deviceFailed)),
         TE.flatMapEither((farewell) => farewell),
         TE.flatMapEither((farewell) =>

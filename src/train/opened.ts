@@ -54,6 +54,7 @@ export const closed =
   (o: TrainOptions) =>
   (held: Held): void => {
     held.feeding.feed?.close()
+    delete held.feeding.feed
     closeSession(o, held)
   }
 

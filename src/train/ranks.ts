@@ -120,10 +120,14 @@ export interface Farewell {
 const ORDERLY: readonly SpillwayError['tag'][] = ['Stopped', 'Cancelled', 'Diverged']
 export const isOrderly = (e: SpillwayError): boolean => ORDERLY.includes(e.tag)
 
-/** What all ranks do next: so many steps, an evaluation, with these weights as rank 0 has them, show what they have parts of, or end. */
+/**
+ * What all ranks do next: so many steps; an evaluation, with these weights as rank 0 has them; steps once more, to find where they stop being
+ * finite; show what they have parts of; or end.
+ */
 export type Order =
   | { readonly what: 'run'; readonly firstStep: number; readonly steps: number }
   | { readonly what: 'evaluate'; readonly step: number; readonly names: readonly string[] }
+  | { readonly what: 'search'; readonly firstStep: number; readonly steps: number; readonly searchFrom: number }
   | { readonly what: 'show'; readonly names: readonly string[] }
   | ({ readonly what: 'end' } & Farewell)
 

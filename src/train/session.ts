@@ -392,6 +392,7 @@ const onDevice = (start: Start, listener: Listener, page: RunPage): TaskEither<S
             ),
         ),
     ),
+    TE.orElse((e) => (e.tag === 'Diverged' && o.onNonfinite !== 'continue' ? traced(start, e, met.seconds ?? 0) : TE.left(e))),
     // An end that is no rank's failure is told to all of them.
     TE.orElse((e) =>
       staged.rank && isOrderly(e)
@@ -400,10 +401,6 @@ const onDevice = (start: Start, listener: Listener, page: RunPage): TaskEither<S
             TE.flatMap(() => TE.left(e)),
           )
         : TE.left(e),
-    ),
-    // To look for it would take all ranks.
-    TE.orElse((e) =>
-      e.tag === 'Diverged' && o.onNonfinite !== 'continue' && !staged.rank ? traced(start, e, met.seconds ?? 0) : TE.left(e),
     ),
   )
 }

@@ -8,44 +8,63 @@ import type { NotFinitePlace, SpillwayError } from '../errors/errors'
 import { using } from '../errors/exceptions'
 import { showSeconds } from '../report/format'
 import { findCheckpoint } from './checkpoint'
+import type { DeviceSession, StepsToSearch } from './device'
+import { firstMet } from './finite'
 import { closed, filled, opened } from './opened'
 import { seedOf } from './options'
+import { cutting } from './parts'
+import { announce, sameState, together } from './ranks'
 import { ratesOfSteps } from './schedules'
-import type { Start } from './start'
+import type { Ready, Start } from './start'
 
 export type Diverged = Extract<SpillwayError, { readonly tag: 'Diverged' }>
 
 /** Longer than this nobody waits for an explanation. */
 const REPLAY_SECONDS = 600
 
-const sought = ({ step, what }: Diverged, steps: number): string =>
+const soughtText = ({ step, what }: Diverged, steps: number): string =>
   `step ${step}: ${what}; looking for where that comes from: ${steps === 1 ? 'this step' : `the last ${steps} steps`} once more`
 const notSought = (steps: number, seconds: number): string =>
   `where that comes from is not looked for: from the last state that is kept it is ${steps} steps, ${showSeconds(seconds)}; ` +
   'a smaller --checkpoint-every keeps more'
 
-const replayed = (start: Start, done: number, e: Diverged): TaskEither<SpillwayError, NotFinitePlace | undefined> =>
-  using(
-    () => opened(start.staged, start.options),
-    closed(start.options),
+/** Steps that are run once more, from the state that a session has. */
+export type Sought = Pick<StepsToSearch, 'firstStep' | 'steps' | 'searchFrom'>
+
+/** The first place of all ranks, at each of them. */
+export const searched = (
+  { options: o, length, data, staged: { rank } }: Ready,
+  session: DeviceSession,
+  sought: Sought,
+): TaskEither<SpillwayError, NotFinitePlace | undefined> =>
+  pipe(
+    TE.fromEither(ratesOfSteps(o, sought.firstStep, sought.steps, length.steps)),
+    TE.flatMap((rates) => () => {
+      const searching = session.search({ ...sought, seed: seedOf(o), rates, data: data.source })
+      if (o.signal?.aborted) session.cancel()
+      return searching
+    }),
+    TE.flatMap((met) => (rank ? together(() => firstMet(rank, met)) : TE.right(met))),
+    TE.map((met) => met?.place),
+  )
+
+/** `announced`: the other ranks have been told to take part. */
+const replayed = (start: Start, sought: Sought, announced: () => void): TaskEither<SpillwayError, NotFinitePlace | undefined> => {
+  const { staged, state, options } = start
+  const kept = new Map<string, Uint8Array>()
+  return using(
+    () => opened(staged, options),
+    closed(options),
     ({ session }) =>
       pipe(
-        TE.fromEither(filled({ ...start, session })),
-        TE.flatMapEither(() => ratesOfSteps(start.options, done + 1, e.step - done, start.length.steps)),
-        TE.flatMap(
-          (rates) => () =>
-            session.search({
-              firstStep: done + 1,
-              steps: e.step - done,
-              seed: seedOf(start.options),
-              rates,
-              data: start.data.source,
-              // Weights that a step spoilt show in the loss of the next one.
-              searchFrom: Math.max(done + 1, e.step - 1),
-            }),
-        ),
+        TE.fromEither(filled({ ...start, session: cutting(session, staged.plan.graph, kept) })),
+        TE.tapIO(() => announced),
+        TE.tap(() => announce(staged.rank, { what: 'search', ...sought })),
+        TE.tap(() => sameState(staged, state, session, kept)),
+        TE.flatMap(() => searched(start, session, sought)),
       ),
   )
+}
 
 /** The error with that place, where it is found: from the newest checkpoint on, or from the run's start. */
 export const traced = (start: Start, e: Diverged, stepSeconds: number): TaskEither<SpillwayError, never> => {
@@ -59,11 +78,16 @@ export const traced = (start: Start, e: Diverged, stepSeconds: number): TaskEith
     onNote?.(notSought(steps, steps * stepSeconds))
     return TE.left(e)
   }
-  onNote?.(sought(e, steps))
+  onNote?.(soughtText(e, steps))
+  let isShared = false
   return pipe(
-    replayed({ ...start, options, from }, done, e),
+    // Weights that a step spoilt show in the loss of the next one.
+    replayed({ ...start, options, from }, { firstStep: done + 1, steps, searchFrom: Math.max(done + 1, e.step - 1) }, () => {
+      isShared = start.staged.rank !== undefined
+    }),
     TE.matchE(
-      () => TE.left(e),
+      // Ranks that take part hear of no other end.
+      (failure) => TE.left(isShared ? failure : e),
       (first) => TE.left(first ? { ...e, first } : e),
     ),
   )
