@@ -187,7 +187,10 @@ const estimates = (o: Order, room: number, link: Link): readonly number[] =>
 /** Calls that are laid out for all candidates together: the work of the search, whatever the machine that plans. */
 const MOST_CALLS = 120_000
 /** A step this little longer than its compute is left as it is. */
-const WORTH = 1.12
+const WORTH = 1.08
+
+/** Limits that are worth another look at each other leave no more than this part of the step. */
+const AGAIN = 0.995
 
 class JointSearch {
   private readonly order: Order
@@ -247,8 +250,12 @@ class JointSearch {
     }
     yield* this.look({ ...this.best!, carry: this.best!.backward / 2 })
     yield* this.along(values.length / 8, values.length / 50)
-    yield* this.scaled('backward')
-    yield* this.scaled('forward')
+    for (let before = Infinity; this.seconds < AGAIN * before; ) {
+      before = this.seconds
+      yield* this.scaled('backward')
+      yield* this.scaled('carry')
+      yield* this.scaled('forward')
+    }
     yield* this.along(values.length / 24, 1)
   }
 
@@ -265,11 +272,12 @@ class JointSearch {
   }
 
   /** Larger tiles for as long as that helps, or smaller ones. */
-  private *scaled(phase: 'forward' | 'backward'): Generator<Candidate, void, number> {
+  private *scaled(what: 'forward' | 'backward' | 'carry'): Generator<Candidate, void, number> {
     for (const by of [Math.SQRT2, Math.SQRT1_2]) {
-      const { [phase]: before } = this.best!
-      while (yield* this.look({ ...this.best!, [phase]: this.best![phase] * by }));
-      if (this.best![phase] !== before) return
+      const { [what]: before } = this.best!
+      if (before === undefined) return
+      while (yield* this.look({ ...this.best!, [what]: this.best![what]! * by }));
+      if (this.best![what] !== before) return
     }
   }
 }
@@ -286,21 +294,30 @@ const persistentBytes = (graph: Graph): { readonly all: number; readonly large: 
 const MUCH = 1 / 8
 const TOO_MUCH = 1 / 4
 
-/** Better than `toBeat`, where that is much longer than the compute of the step. */
+/** Better than `toBeat`, where that is longer than the compute of the step: the seconds of the best by then. */
 export function* refineJoint(
   graph: Graph,
   machine: Machine,
   budgetPages: number,
   toBeat: number,
-): Generator<Candidate, void, number> {
+): Generator<Candidate, number, number> {
   const compute = computeSeconds(inCoreLayout(graph, machine))
-  if (toBeat < WORTH * compute) return
+  if (toBeat < WORTH * compute) return toBeat
   const { large } = persistentBytes(graph)
   const share = large / bytesOf(budgetPages)
   const { outBytesPerSecond, inBytesPerSecond } = machine.link
   const isQuick = large / outBytesPerSecond + large / inBytesPerSecond < compute
-  if (share < TOO_MUCH || !isQuick) yield* new JointSearch(graph, machine, 'resident').run(budgetPages)
-  if (share >= MUCH) yield* new JointSearch(graph, machine, 'home').run(budgetPages)
+  const kinds: readonly Persistents[] = [
+    ...(share < TOO_MUCH || !isQuick ? (['resident'] as const) : []),
+    ...(share >= MUCH ? (['home'] as const) : []),
+  ]
+  let seconds = toBeat
+  for (const persistents of kinds) {
+    const search = new JointSearch(graph, machine, persistents)
+    yield* search.run(budgetPages)
+    seconds = Math.min(seconds, search.seconds)
+  }
+  return seconds
 }
 
 /** Parts of what the step keeps and makes for which small tiles are listed: what fits none of them is for others. */

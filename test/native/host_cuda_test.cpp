@@ -220,9 +220,13 @@ Asked asked_ways(OpKind kind, int64_t channels, int64_t groups, int64_t dilation
   };
   const bool product = kind == OpKind::linear;
   const int64_t side = product ? 1 : 6, window = product ? 1 : 3, in = channels / groups;
-  View x = activation(channels, side);
-  const View y = activation(8, side);
-  if (rows) x.extent[2] = 2 * side;
+  View x = activation(channels, side), y = activation(8, side);
+  if (rows) {
+    x.dims[2] = side + 2;
+    x.origin[2] = 1;
+    y.origin[2] = 2;
+    x.extent[2] = y.extent[2] = 2 * side;
+  }
   const View w{.dtype = DType::f32, .rank = product ? 2u : 4u, .dims = {8, in, window, window}, .strides = {in * window * window, window * window, window, 1}, .extent = {8, in, window, window}};
   const View b{.dtype = DType::f32, .rank = 1, .dims = {8, 1, 1, 1}, .strides = {1, 1, 1, 1}, .extent = {8, 1, 1, 1}};
   const View ins[] = {x, w, b};
