@@ -8,7 +8,7 @@ import type { Graph } from '../graph/graph'
 import type { Point } from '../plan/plan'
 import type { Candidate, Planner, Refiner } from './candidate'
 import type { Layout } from './layout'
-import { always, eachUseLayout, swapping } from './activations'
+import { always, eachUseLayout, swapping, turningPoint } from './activations'
 import { overSharedPages } from './sharing'
 import { canSwap, type Timing } from './stays'
 
@@ -29,6 +29,22 @@ export const levels = (graph: Graph): readonly number[] => {
   })
 }
 
+/**
+ * For each call the level of its op in the edited graph: what is made again stands where it runs, behind what has triggered it, not where
+ * its first run stands. Worked example, backward levels 9 10 11 with a norm of level 3 made again before the last: 9 10 10 11.
+ */
+export const callLevels = (l: Layout): readonly number[] => {
+  const level = levels(l.graph)
+  const turn = turningPoint(l)
+  let reached = 0
+  return l.calls.map((c, p) => {
+    const own = level[c.op]!
+    const at = p >= turn && l.graph.ops[c.op]!.phase === 'forward' ? Math.max(own, reached) : own
+    if (p >= turn) reached = Math.max(reached, at)
+    return at
+  })
+}
+
 interface Gap {
   readonly index: number
   readonly gap: number
@@ -39,7 +55,7 @@ interface Gap {
 
 /** All gaps of what may leave, with the levels between their two uses. */
 const gapsOf = (l: Layout, level: readonly number[]): readonly Gap[] => {
-  const at = (p: Point): number => level[l.calls[p]!.op]!
+  const at = (p: Point): number => level[p]!
   return l.planned.flatMap((t, index) =>
     canSwap(t)
       ? t.stays.slice(1).map((s, gap): Gap => {
@@ -56,7 +72,7 @@ export class Tflms {
   readonly deepest: number
 
   constructor(private readonly l: Layout) {
-    this.level = levels(l.graph)
+    this.level = callLevels(l)
     this.gaps = gapsOf(l, this.level)
     this.deepest = Math.max(1, ...this.level)
   }
@@ -67,8 +83,8 @@ export class Tflms {
 
   /** The point after the last op before the use that lies so many levels ahead of it. */
   private trigger(g: Gap, ahead: number): Point {
-    const level = this.level[this.l.calls[g.use]!.op]! - ahead
-    for (let p = g.use; p > g.start; p--) if (this.level[this.l.calls[p - 1]!.op]! <= level) return p
+    const level = this.level[g.use]! - ahead
+    for (let p = g.use; p > g.start; p--) if (this.level[p - 1]! <= level) return p
     return g.start
   }
 

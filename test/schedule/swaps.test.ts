@@ -15,11 +15,16 @@ import type { Layout } from '../../staging/schedule/layout'
 import { activationsOf, eachUseLayout, turningPoint } from '../../staging/schedule/activations'
 import { prefetched } from '../../staging/schedule/prefetch'
 import { superneurons } from '../../staging/schedule/superneurons'
-import { levels, Tflms } from '../../staging/schedule/tflms'
+import { callLevels, levels, Tflms } from '../../staging/schedule/tflms'
 import { leastPages, type PlannedStays } from '../../staging/schedule/stays'
 import { vdnnAll, vdnnConv, vdnnPlus } from '../../staging/schedule/vdnn'
 import { windowSwaps } from '../../staging/schedule/window'
 import { machines } from '../../staging/sim/machines'
+import { simulate } from '../../staging/sim/simulate'
+import { compile } from '../../staging/compile'
+import { mib } from '../../staging/core/bytes'
+import { recomputableOf, recomputing } from '../../staging/schedule/recomputed'
+import { trainingGraph } from '../golden/golden'
 import { forwardOps } from '../../staging/tile/segments'
 import { samePad, Sketch } from '../graph/sketch'
 import { trained } from '../tile/trained'
@@ -246,6 +251,37 @@ test('superneurons: the cache lets go of the least recently used output of a con
   assert.equal(gone(c!.layout, c!.fit(inCorePages - 1)), [['c1', 2]])
   const [eager] = candidates(superneurons({ cache: false, prefetch: false }))
   assert.ok(gone(eager!.layout, eager!.fit(inCorePages)).length >= 4)
+})
+
+test('TFLMS levels of what runs again are those of where it runs: what it reads may leave until then', () => {
+  const graph = trainingGraph('resnet18', [4, 3, 128, 128])
+  const { droppable } = recomputableOf(graph, machine)
+  const l = recomputing(graph, machine, droppable).layout()
+  const [at, own] = [callLevels(l), levels(graph)]
+  let reached = 0
+  let again = 0
+  l.calls.forEach((c, p) => {
+    const isAgain = p >= turningPoint(l) && graph.ops[c.op]!.phase === 'forward'
+    assert.is(at[p], isAgain ? Math.max(own[c.op]!, reached) : own[c.op])
+    if (isAgain && at[p]! > own[c.op]!) again++
+    if (p >= turningPoint(l)) reached = Math.max(reached, at[p]!)
+  })
+  assert.ok(again > 10)
+})
+
+test('behind a slow link, the hybrid of TFLMS is faster than TFLMS by what it need not move', () => {
+  const graph = trainingGraph('resnet20-cifar', [128, 3, 32, 32])
+  const { outBytesPerSecond, inBytesPerSecond } = named.link
+  const slow = {
+    ...named,
+    link: { ...named.link, outBytesPerSecond: outBytesPerSecond / 16, inBytesPerSecond: inBytesPerSecond / 16 },
+  }
+  const [swapped, hybrid] = ['swap:tflms', 'hybrid:tflms'].map((strategy) => {
+    const plan = compile(graph, { strategy, machine: slow, budgetBytes: mib(100), algorithms: 'fixed' })
+    if (isLeft(plan)) throw new Error(JSON.stringify(plan.left))
+    return simulate(plan.right, slow.link).makespanSeconds
+  })
+  assert.ok(swapped! / hybrid! > 1.15, `${swapped! / hybrid!}`)
 })
 
 test.run()
