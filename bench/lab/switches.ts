@@ -17,6 +17,7 @@ import { checkpointOptimal, refineOptimal } from '../../staging/schedule/optimal
 import { type SuperneuronsOptions, superneurons } from '../../staging/schedule/superneurons'
 import { type RetileOptions, retiled } from '../../staging/schedule/retile'
 import { refineTflms, type TflmsOptions, tflms } from '../../staging/schedule/tflms'
+import { type SftOptions, sft } from '../../staging/schedule/sft'
 import { type TiledOptions, tiled } from '../../staging/schedule/tiled'
 import { type VdnnOptions, type VdnnPlusOptions, vdnnAll, vdnnConv, vdnnPlus } from '../../staging/schedule/vdnn'
 import { type WindowOptions, window } from '../../staging/schedule/window'
@@ -149,6 +150,7 @@ export const SWITCHES: Readonly<Record<string, readonly Switch[]>> = {
     ...cache,
     costAware: ['with everything cheap made again', false],
   }),
+  sft: switches<SftOptions>(alone(sft), { expands: ['without growing backwards: gradients that overlap are added up', false] }),
   tiled: switches<TiledOptions>(alone(tiled), {
     crossings: ['without a price for what crosses', false],
     squares: ['with bands only', false],

@@ -19,6 +19,7 @@ export interface BuiltInStrategies {
   'swap:fractional': true
   'hybrid:tflms': true
   'hybrid:superneurons': true
+  sft: true
   tiled: true
   auto: true
 }

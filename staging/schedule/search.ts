@@ -241,7 +241,7 @@ const runAll = (search: Search, mixes: boolean): Either<StageError, void> => {
   if (isLeft(inCore) || search.best?.plan.strategy === 'in-core') return inCore
   if (mixes) search.run('auto')
   for (const name of mixes ? Object.keys(planners) : ['tiled'])
-    if (name !== 'in-core' && name !== 'auto' && !search.isBeatenByTraffic(name)) search.run(name)
+    if (name !== 'in-core' && name !== 'auto' && !planners[name]!.alone && !search.isBeatenByTraffic(name)) search.run(name)
   search.improve(planners['auto']!.improver!, 'auto')
   return right(undefined)
 }

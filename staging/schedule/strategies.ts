@@ -14,6 +14,7 @@ import { inCore } from './incore'
 import { jointFinest, jointSmall } from './jointsearch'
 import { checkpointOptimal, refineOptimal } from './optimal'
 import { retiled } from './retile'
+import { sft } from './sft'
 import { tiled, tiledFinest, tiledSmall } from './tiled'
 import { superneurons, superneuronsSmall } from './superneurons'
 import { refineTflms, tflms, tflmsSmall } from './tflms'
@@ -25,6 +26,8 @@ export interface Strategy extends Method {
   readonly swaps?: 'all' | 'rest'
   /** It cuts images into tiles, whose sums are rounded in another order than those of whole images. */
   readonly tiles?: true
+  /** `auto` does not try it: it is there to be compared with. */
+  readonly alone?: true
 }
 
 const byName: Readonly<Record<keyof BuiltInStrategies, Strategy>> = {
@@ -44,6 +47,7 @@ const byName: Readonly<Record<keyof BuiltInStrategies, Strategy>> = {
   'swap:fractional': { planner: fractional(), small: fractionalSmall, refiner: refineFractional(), swaps: 'all' },
   'hybrid:tflms': { planner: hybridTflms(), small: hybridTflmsSmall, refiner: refineHybridTflms(), swaps: 'rest' },
   'hybrid:superneurons': { planner: hybridSuperneurons(), small: hybridSuperneuronsSmall, swaps: 'rest' },
+  sft: { planner: sft(), tiles: true, alone: true },
   tiled: { planner: tiled(), small: tiledSmall, finest: tiledFinest, tiles: true },
   auto: { planner: auto(), small: jointSmall, finest: jointFinest, refiner: refineAuto(), improver: retiled(), tiles: true },
 }

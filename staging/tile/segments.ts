@@ -164,9 +164,9 @@ const nameOf = (graph: Graph, ops: readonly OpId[]): string => {
 }
 
 /** Segments of a training step for these groups of its forward ops. */
-export const assemble = (graph: Graph, groups: readonly Group[]): Either<TileError, readonly Segment[]> => {
+export const assemble = (graph: Graph, groups: readonly Group[], expands = false): Either<TileError, readonly Segment[]> => {
   const map = new ForwardMap(graph, groups.flatMap(exchangesApart(graph)).flatMap(wholeApart(graph)))
-  return assembled(graph, map)
+  return assembled(graph, map, expands)
 }
 
 const exchangesApart =
@@ -199,13 +199,13 @@ const wholeApart =
     ].filter((part) => part.ops.length > 0)
   }
 
-const assembled = (graph: Graph, map: ForwardMap): Either<TileError, readonly Segment[]> => {
+const assembled = (graph: Graph, map: ForwardMap, expands: boolean): Either<TileError, readonly Segment[]> => {
   const { groups } = map
   const fused = isTiled(groups[groups.length - 1]!.grid)
   const forward: Run[] = groups
     .map((g, gi): Run => ({ phase: 'forward', group: gi, grid: g.grid, ops: [...g.ops] }))
     .slice(0, fused ? -1 : undefined)
-  return segmentsOf(graph, [...forward, ...backwardRuns(map).flatMap((r) => withRecompute(map, r))])
+  return segmentsOf(graph, [...forward, ...backwardRuns(map).flatMap((r) => withRecompute(map, r))], expands)
 }
 
 /**
@@ -246,15 +246,15 @@ const withoutUnread = (graph: Graph, runs: readonly Run[]): readonly Run[] => {
   return kept.reverse().filter((r) => r.ops.length > 0)
 }
 
-/** Slices, what each run leaves behind, and in-place choices. */
-export const segmentsOf = (graph: Graph, planned: readonly Run[]): Either<TileError, readonly Segment[]> => {
+/** Slices, what each run leaves behind, and in-place choices. `expands`: gradients are made complete, by tiles that grow both ways (paper 3). */
+export const segmentsOf = (graph: Graph, planned: readonly Run[], expands = false): Either<TileError, readonly Segment[]> => {
   const runs = withoutUnread(graph, withLateUpdates(graph, planned))
   const live = liveness(
     graph,
     runs.map((r) => r.ops),
   )
   const bodyOf = ({ grid, ops }: Run, i: number): Either<TileError, Pick<Segment, 'body' | 'keeps'>> =>
-    isTiled(grid) ? sliceRun(graph, ops, grid, live[i]!.leaves) : E.right({ body: ops.map((op) => ({ op })), keeps: [] })
+    isTiled(grid) ? sliceRun(graph, ops, grid, live[i]!.leaves, expands) : E.right({ body: ops.map((op) => ({ op })), keeps: [] })
   return pipe(
     runs,
     E.traverseReadonlyArrayWithIndex((i, r) =>

@@ -59,6 +59,14 @@ export const operandsOf = onceForPair((graph: Graph, op: Op): Operands => {
 const isGathering = (def: OpDef, accesses: readonly (AccessMap | null)[]): boolean =>
   def.anchor === 'out' && accesses.some((a) => a !== null && a.H.tag === 'inside')
 
+/** Where a result is touched so from an operand, what of that operand touches a range of it. */
+const sourcesOf = (a: Access): Access | null => {
+  if (a.tag === 'same') return a
+  if (a.tag === 'window') return { ...a, tag: 'transposed' }
+  if (a.tag === 'transposed') return { ...a, tag: 'window' }
+  return null
+}
+
 const extent = (graph: Graph, v: ValueId, d: TiledDim): number => graph.values[v]!.shape[dimIndex[d]] ?? 1
 
 /** One dimension of one segment. */
@@ -78,13 +86,14 @@ class DimSlicer {
     private readonly leaves: ReadonlySet<ValueId>,
     private readonly dim: TiledDim,
     private readonly n: number,
+    private readonly expands: boolean,
   ) {
     for (const op of ops) for (const v of op.outs) this.madeBy.set(v, op)
   }
 
   /** Itself, with all ranges known; or the first that is not legal. */
   sliced(): Either<TileError, DimSlicer> {
-    for (const op of this.ops) this.consume(op)
+    if (!this.expands) for (const op of this.ops) this.consume(op)
     for (let i = this.ops.length - 1; i >= 0 && !this.error; i--) this.produce(this.ops[i]!)
     for (const op of this.ops) this.checkAll(op)
     return this.error ? E.left(this.error) : E.right(this)
@@ -148,20 +157,69 @@ class DimSlicer {
       }
   }
 
-  /** Sweep 2: ops that make what their readers need, of all their outputs alike. */
-  private produce(op: Op): void {
-    if (this.iteration.has(op.id)) return
-    const wanted: Ranges[] = op.outs.filter((v) => this.leaves.has(v)).map((v) => this.pieces(op, v))
+  /**
+   * Instead of sweep 1, as paper 3 has it: a gradient is made complete where it is wanted, of all that touches it, so that tiles
+   * grow backwards, too, and nothing is added up between them but sums. Those take disjoint pieces.
+   */
+  private gather(op: Op, anchor: ValueId | null): { readonly over: Ranges; readonly wanted?: Ranges } {
+    const { outs } = operandsOf(this.graph, op)
+    const all = outs.filter((o) => o.access && o.def.role === 'data' && o.access[this.dim].tag !== 'reduce')
+    const data = all[0]
+    if (!data) return { over: this.pieces(op, anchor ?? op.ins[0]!) }
+    const wanted = this.wantedOf(
+      op,
+      all.map((o) => o.value),
+    )
+    if (anchor === null) return { over: wanted }
+    const back = sourcesOf(data.access![this.dim])
+    if (!back) return { over: this.fail(op, 'its gradient is not made in complete tiles: end the segment before it') }
+    return { over: this.map(op, back, wanted, anchor), wanted }
+  }
+
+  /** What is read of an op's outputs, and left of them. */
+  private wantedOf(op: Op, outs: readonly ValueId[] = op.outs): Ranges {
+    const wanted: Ranges[] = outs.filter((v) => this.leaves.has(v)).map((v) => this.pieces(op, v))
     for (const reader of this.ops) {
       const over = this.iteration.get(reader.id)
       if (!over || reader.id === op.id) continue
       operandsOf(this.graph, reader).ins.forEach((o) => {
-        if (op.outs.includes(o.value) && o.access) wanted.push(this.read(reader, o, over))
+        if (outs.includes(o.value) && o.access) wanted.push(this.read(reader, o, over))
       })
     }
-    const over = wanted.length
+    return wanted.length
       ? wanted.reduce((a, b) => a.map((r, i) => hull(r, b[i]!)))
       : this.fail(op, 'nothing in the segment reads it')
+  }
+
+  /** Sweep 2: ops that make what their readers need, of all their outputs alike. */
+  private produce(op: Op): void {
+    if (this.iteration.has(op.id)) return
+    const def = opDef(op.kind)
+    const anchor = this.anchored(op, def)
+    const { ins, outs } = operandsOf(this.graph, op)
+    const isWindow = (o: Operand): boolean => o.access?.[this.dim].tag === 'window'
+    if (
+      this.expands &&
+      (anchor !== null ||
+        isGathering(
+          def,
+          ins.map((o) => o.access),
+        ))
+    ) {
+      const { wanted, over } = this.gather(op, anchor)
+      this.iteration.set(op.id, over)
+      for (const o of outs)
+        if (o.access && o.def.role === 'data') {
+          const touched = this.map(op, o.access[this.dim], over, o.value)
+          // What no window touches is zero, and is made, too, where nothing else is read beside it.
+          const made = touched.map((r, i) => (wanted ? hull(r, wanted[i]!) : r))
+          if (ins.some((x, k) => k !== def.anchor && isWindow(x)) && made.some((r, i) => !sameRange(r, touched[i]!)))
+            this.fail(op, 'no window touches some rows of its gradient: end the segment before it')
+          this.made.set(o.value, made)
+        }
+      return
+    }
+    const over = this.wantedOf(op)
     this.iteration.set(op.id, over)
     for (const v of op.outs) this.made.set(v, over)
   }
@@ -169,7 +227,7 @@ class DimSlicer {
   /** What `op` touches of an input. */
   read(op: Op, o: Operand, over: Ranges): Ranges {
     const a = o.access![this.dim]
-    if (a.tag === 'inside') return this.share(op, o.value)
+    if (a.tag === 'inside') return this.expands ? over : this.share(op, o.value)
     return this.map(op, a, over, o.value)
   }
 
@@ -199,6 +257,7 @@ export const sliceRun = (
   ids: readonly OpId[],
   grid: Grid,
   leaves: ReadonlySet<ValueId>,
+  expands = false,
 ): Either<TileError, SlicedRun> => {
   const ops = ids.map((id) => graph.ops[id]!)
   const exchange = ops.find((op) => ROW_EXCHANGES.includes(op.kind))
@@ -206,8 +265,8 @@ export const sliceRun = (
     return E.left({ layer: exchange.layer, dim: 'H', why: 'rows go from rank to rank whole: end the segment before it' })
   return pipe(
     TILED_DIMS,
-    E.traverseArray((d) => new DimSlicer(graph, ops, leaves, d, grid[d]).sliced()),
-    E.map((dims) => slicedAlong(graph, ops, grid, leaves, dims)),
+    E.traverseArray((d) => new DimSlicer(graph, ops, leaves, d, grid[d], expands).sliced()),
+    E.map((dims) => slicedAlong(graph, ops, grid, leaves, dims, expands)),
   )
 }
 
@@ -217,6 +276,7 @@ const slicedAlong = (
   grid: Grid,
   leaves: ReadonlySet<ValueId>,
   dims: readonly DimSlicer[],
+  expands: boolean,
 ): SlicedRun => {
   const slices = (f: (d: DimSlicer) => Ranges): Slices => ({ B: f(dims[0]!), H: f(dims[1]!), W: f(dims[2]!) })
   const body = ops.map((op): Step => {
@@ -230,19 +290,27 @@ const slicedAlong = (
     }
   })
   const keeps = ops.flatMap((op) =>
-    operandsOf(graph, op).outs.flatMap((o) => (leaves.has(o.value) ? [keepOf(graph, op, o, grid, slices)] : [])),
+    operandsOf(graph, op).outs.flatMap((o) => (leaves.has(o.value) ? [keepOf(graph, op, o, grid, slices, expands)] : [])),
   )
   return { body, keeps }
 }
 
-const keepOf = (graph: Graph, op: Op, o: Operand, grid: Grid, slices: (f: (d: DimSlicer) => Ranges) => Slices): Keep => {
+const keepOf = (
+  graph: Graph,
+  op: Op,
+  o: Operand,
+  grid: Grid,
+  slices: (f: (d: DimSlicer) => Ranges) => Slices,
+  expands: boolean,
+): Keep => {
   if (o.def.role === 'whole') return { value: o.value, merge: o.def.merge ?? 'sum', slices: null }
   const forward =
-    opDef(op.kind).anchor === 'out' &&
-    !isGathering(
-      opDef(op.kind),
-      operandsOf(graph, op).ins.map((i) => i.access),
-    )
+    (expands && TILED_DIMS.every((d) => o.access?.[d].tag !== 'reduce')) ||
+    (opDef(op.kind).anchor === 'out' &&
+      !isGathering(
+        opDef(op.kind),
+        operandsOf(graph, op).ins.map((i) => i.access),
+      ))
   const shape = graph.values[o.value]!.shape
   const part = forward ? slicesOfPieces(shape, grid) : slices((d) => d.made.get(o.value)!)
   const exact = TILED_DIMS.every(

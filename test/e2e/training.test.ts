@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { isLeft, right } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { adamw } from '../../dsl'
+import { adamw, conv2d, maxPool, model, relu, seq } from '../../dsl'
 import { PAGE_BYTES } from '../../staging/core/bytes'
 import { savePlan, tryLoadPlan } from '../../src/stage/planfile'
 import { openTensors, writeTensors } from '../../src/files/safetensors'
@@ -56,12 +56,33 @@ test('exactly the smallest budget trains; a page less is refused', async () => {
   }
 })
 
+/** What paper 3 trains: no norms. */
+const plain = model(
+  [1, 3, 128, 128],
+  seq(
+    conv2d('a', 32, 3),
+    relu(),
+    conv2d('b', 32, 3),
+    relu(),
+    maxPool('p', 2),
+    conv2d('c', 16, 3, { stride: 2 }),
+    conv2d('head', 4, 1),
+  ),
+)
+
 test('tiles agree with the whole within rounding', async () => {
-  const whole = await trained(trunk, staged(trunk, { strategy: 'in-core' }))
-  const tiled = await trained(trunk, staged(trunk, { strategy: 'tiled', budget: smallestBudget(trunk, 'tiled') }))
-  whole.losses.forEach((l, i) =>
-    assert.ok(Math.abs(tiled.losses[i]! - l) <= 1e-4 * Math.abs(l), `${tiled.losses} against ${whole.losses}`),
-  )
+  for (const [net, strategy] of [
+    [trunk, 'tiled'],
+    [plain, 'sft'],
+  ] as const) {
+    const whole = await trained(net, staged(net, { strategy: 'in-core' }))
+    const plan = staged(net, { strategy, budget: smallestBudget(net, strategy) })
+    assert.ok(plan.plan.segments.some((s) => s.grid.B * s.grid.H * s.grid.W > 1))
+    const tiled = await trained(net, plan)
+    whole.losses.forEach((l, i) =>
+      assert.ok(Math.abs(tiled.losses[i]! - l) <= 1e-4 * Math.abs(l), `${strategy}: ${tiled.losses} against ${whole.losses}`),
+    )
+  }
 })
 
 test('a spill file on disk gives the same bits and leaves nothing behind', async () => {

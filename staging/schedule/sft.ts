@@ -1,0 +1,98 @@
+// `sft` (paper 3, Listings 2 to 4): one grid for all, of as many tiles along rows as along columns; segments as the capacity asks for. An op must
+// be tiled where its output is larger than a capacity; what must be tiled, as far as the next op that need not be, is one segment, the rest
+// runs whole. Each tile is expanded twice: forwards, by what its outputs read, and backwards, by the gradients that its own gradient is
+// complete of. In: the training graph. Out: candidates, 2 to 32 tiles a side by capacities; nothing leaves the device.
+// Worked example, [c1 p1 c2 p2] with outputs of 8 2 4 1 MiB, capacity 3: segments [c1 p1] and [c2 p2]; 1: all four; 4: c1 and p1 alone.
+import { isLeft, right } from 'fp-ts/Either'
+import { type Graph, type Op, valueBytes } from '../graph/graph'
+import type { Machine } from '../graph/machine'
+import { type Segment, UNTILED } from '../plan/plan'
+import { tileableDims } from '../tile/ft'
+import { assemble, forwardOps, type Group } from '../tile/segments'
+import { operandsOf } from '../tile/slices'
+import { atLeastResident, callSeconds } from './atleast'
+import { type Candidate, deferred, type Planner, resident } from './candidate'
+import { inCoreRows } from './incore'
+import { layOut } from './layout'
+
+export interface SftOptions {
+  /** Tiles grow backwards, too, so that gradients are complete; else what overlaps of them is added up. */
+  readonly expands: boolean
+}
+const SFT: SftOptions = { expands: true }
+
+/** Tiles along rows, and as many along columns: the paper's five. */
+const SIDES = [2, 4, 8, 16, 32]
+const MOST_CAPACITIES = 8
+
+const outputBytes = (graph: Graph, op: Op): number =>
+  op.outs.reduce((n, v) => Math.max(n, graph.values[v]!.role === 'activation' ? valueBytes(graph.values[v]!) : 0), 0)
+
+/** What reads what a segment sums over its tiles begins the next. */
+const isClosed = (graph: Graph, ops: readonly Op[], op: Op): boolean => {
+  const sums = new Set(ops.flatMap((o) => operandsOf(graph, o).outs.flatMap((v) => (v.def.merge ? [v.value] : []))))
+  return op.ins.some((v) => sums.has(v))
+}
+
+/** Ops in runs that are tiled, or not, for a capacity. */
+const groupsFor = (graph: Graph, capacity: number, side: number): readonly Group[] => {
+  const groups: { tiled: boolean; open: boolean; ops: Op[] }[] = []
+  for (const op of forwardOps(graph)) {
+    const dims = tileableDims(graph, op)
+    const canTile = dims.has('H') && dims.has('W')
+    const must = canTile && outputBytes(graph, op) > capacity
+    const last = groups[groups.length - 1]
+    const joins = last?.tiled && last.open && canTile && !isClosed(graph, last.ops, op)
+    if (joins) {
+      last.ops.push(op)
+      last.open = must
+    } else if (must) groups.push({ tiled: true, open: true, ops: [op] })
+    else if (last && !last.tiled) last.ops.push(op)
+    else groups.push({ tiled: false, open: false, ops: [op] })
+  }
+  return groups.map(({ tiled, ops }) => ({ grid: tiled ? { B: 1, H: side, W: side } : UNTILED, ops: ops.map((o) => o.id) }))
+}
+
+/** What must be tiled for a capacity in so many tiles a side; null where nothing is, or cannot be. */
+const tiledFor = (graph: Graph, capacity: number, side: number, o: SftOptions): readonly Segment[] | null => {
+  const groups = groupsFor(graph, capacity, side)
+  const segments = assemble(graph, groups, o.expands)
+  return isLeft(segments) || groups.every((g) => g.grid === UNTILED) ? null : segments.right
+}
+
+const candidateOf = (graph: Graph, machine: Machine, segments: readonly Segment[]): Candidate =>
+  deferred(callSeconds(graph, segments, machine), () => resident(layOut(graph, segments, machine, { packing: 'rows' })), {
+    atLeast: () => atLeastResident(graph, segments, machine),
+  })
+
+function* candidates(graph: Graph, machine: Machine, o: SftOptions): Generator<Candidate, void, boolean> {
+  const sizes = [...new Set(forwardOps(graph).map((op) => outputBytes(graph, op)))].sort((a, b) => b - a)
+  const seen = new Set<string>()
+  let any = false
+  for (const capacity of [...sizes.slice(1, MOST_CAPACITIES), 0])
+    for (const side of SIDES) {
+      const key = `${side}: ${groupsFor(graph, capacity, side)
+        .map((g) => `${g.ops.length}x${g.grid.H}`)
+        .join()}`
+      const segments = seen.has(key) ? null : tiledFor(graph, capacity, side, o)
+      seen.add(key)
+      if (!segments) continue
+      any = true
+      yield candidateOf(graph, machine, segments)
+    }
+  // A network of which nothing can be tiled runs as it is.
+  if (!any) yield resident(inCoreRows(graph, machine))
+}
+
+export const sft =
+  (options: Partial<SftOptions> = {}): Planner =>
+  (graph, machine) =>
+    right(candidates(graph, machine, { ...SFT, ...options }))
+
+/** Everything that can be tiled in one segment, in so many tiles a side: the laboratory tells halos from the rest. */
+export const sftWhole =
+  (side: number, options: Partial<SftOptions> = {}): Planner =>
+  (graph, machine) => {
+    const segments = tiledFor(graph, 0, side, { ...SFT, ...options })
+    return right((segments ? [candidateOf(graph, machine, segments)] : []).values())
+  }
