@@ -32,7 +32,7 @@ const smallest = (network: string, side: number, budget: number): Case => ({
   network,
   batch: 1,
   size: [side, side],
-  machine: 'v100-pcie-16g',
+  machine: '2080ti-pcie-11g',
   strategy: 'auto',
   budget: mib(budget),
 })

@@ -1,6 +1,6 @@
 // What cuDNN names for convolutions on GPUs that are simulated, asked without them (scripts/cuda/answers.ts). In: a machine's name, a call.
-// Out: the scratch of its first engine in fp32, where that was asked; undefined for other shapes, whose scratch the op table bounds.
-// Invariant: the same for everybody: the table is committed.
+// Out: the scratch of its first engine in fp32, where that was asked; for a weight's gradient over another image, the most that was asked
+// for that weight; undefined for other shapes, whose scratch the op table bounds. Invariant: the same for everybody: the table is committed.
 import type { AnyAttrs, CallShapes } from '../ops/op'
 import { SCRATCH } from './scratch'
 
@@ -19,15 +19,38 @@ export const convolutionKey = (kind: string, attrs: AnyAttrs, s: CallShapes): st
 /** In the order of the table's columns. */
 const ASKED = ['h200-pcie-141g', 'a100-pcie-40g', '2080ti-pcie-11g']
 
-const rows = ((): (() => ReadonlyMap<string, readonly number[]>) => {
-  let read: ReadonlyMap<string, readonly number[]> | undefined
+interface Table {
+  readonly calls: ReadonlyMap<string, readonly number[]>
+  /** By window and weight: the table's bound counts a copy for each of eight threads of a processor. */
+  readonly gradients: ReadonlyMap<string, readonly number[]>
+}
+
+/** A weight's gradient, whatever the image, with a bias's or without. */
+const GRADIENT = /^(conv(?:2d|_transpose2d)_bwd_weights\|[^|]*\|).*\|([^| ]*)[^|]*$/
+const ofWeight = (key: string): string | undefined => {
+  const found = GRADIENT.exec(key)
+  return found ? found[1]! + found[2]! : undefined
+}
+
+const table = ((): (() => Table) => {
+  let read: Table | undefined
   return () => {
-    read ??= new Map(
-      SCRATCH.split('\n').flatMap((line) => {
-        const [key, bytes] = line.split('=')
-        return bytes === undefined ? [] : [[key!, bytes.split(',').map(Number)] as const]
-      }),
-    )
+    if (read) return read
+    const calls = new Map<string, readonly number[]>()
+    const gradients = new Map<string, readonly number[]>()
+    for (const line of SCRATCH.split('\n')) {
+      const [key, bytes] = line.split('=')
+      if (bytes === undefined) continue
+      const own = bytes.split(',').map(Number)
+      calls.set(key!, own)
+      const weight = ofWeight(key!)
+      if (weight !== undefined)
+        gradients.set(
+          weight,
+          own.map((n, i) => Math.max(n, gradients.get(weight)?.[i] ?? 0)),
+        )
+    }
+    read = { calls, gradients }
     return read
   }
 })()
@@ -36,6 +59,8 @@ export const askedScratch = (machine: string): Scratch => {
   const column = ASKED.indexOf(machine)
   return (kind, attrs, s) => {
     const key = column < 0 ? undefined : convolutionKey(kind, attrs, s)
-    return key === undefined ? undefined : rows().get(key)?.[column]
+    if (key === undefined) return undefined
+    const { calls, gradients } = table()
+    return (calls.get(key) ?? gradients.get(ofWeight(key) ?? ''))?.[column]
   }
 }
