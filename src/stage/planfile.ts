@@ -47,8 +47,11 @@ const together = (plans: readonly Plan[]): Either<SpillwayError, readonly Plan[]
 }
 
 /** The texts of plans that stand behind one another. */
+const apart = (text: string): readonly string[] => text.split(/(?<=\n)(?=\{)/)
 export const untrustedPlans = (text: string): Either<SpillwayError, readonly Plan[]> =>
-  pipe(text.split(/(?<=\n)(?=\{)/), traverseArray(untrustedPlan), flatMap(together))
+  pipe(apart(text), traverseArray(untrustedPlan), flatMap(together))
+/** The same, of a text that was verified before. */
+export const decodedPlans = (text: string): Either<SpillwayError, readonly Plan[]> => pipe(apart(text), traverseArray(decodePlan))
 
 /** The plans of a file: of all bands where ranks have bands of rows, else one. */
 export const tryLoadPlans = (file: string): Either<SpillwayError, readonly Plan[]> =>

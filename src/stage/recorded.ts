@@ -7,13 +7,17 @@ import { filter, fromEither, none, type Option } from 'fp-ts/Option'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { fingerprint } from '../../staging/graph/fingerprint'
-import { decodePlan } from '../../staging/plan/codec'
 import { type Algorithms, type Plan, precisionOf } from '../../staging/plan/plan'
 import { toTape } from '../../staging/plan/tape'
 import type { SpillwayError } from '../errors/errors'
-import { readText } from '../files/whole'
-import { tryLoadPlan, trySavePlan } from './planfile'
+import { readText, writeWholeText } from '../files/whole'
+import { decodedPlans, plansText, tryLoadPlans } from './planfile'
 import type { Prepared } from './prepare'
+
+const every =
+  (is: (plan: Plan, at: number) => boolean) =>
+  (plans: readonly Plan[]): boolean =>
+    plans.every(is)
 
 /** In a checkpoint folder. */
 const PLAN_FILE = 'plan.json'
@@ -25,42 +29,46 @@ interface Asked {
   readonly algorithms?: Algorithms | undefined
 }
 
-/** Whatever was measured since. Another budget, or another strategy, is another plan. */
-export const recordedFor = ({ machine, graph }: Prepared, o: Asked): Option<Plan> => {
+/** Whatever was measured since: one for all ranks, or that of each band. Another budget, or another strategy, is another plan. */
+export const recordedFor = ({ machine, graph, family = [graph] }: Prepared, o: Asked): Option<readonly Plan[]> => {
   const file = o.resumes === undefined ? undefined : join(o.resumes, PLAN_FILE)
   return pipe(
-    file !== undefined && existsSync(file) ? fromEither(tryLoadPlan(file)) : none,
+    file !== undefined && existsSync(file) ? fromEither(tryLoadPlans(file)) : none,
+    filter((plans) => plans.length === family.length),
     filter(
-      (plan) =>
-        fingerprint(plan.graph) === fingerprint(graph) &&
-        plan.machine === machine.name &&
-        ['auto', plan.strategy].includes(o.strategy ?? 'auto') &&
-        plan.algorithms === (o.algorithms ?? 'measured') &&
-        precisionOf(plan) === machine.precision &&
-        plan.budgetBytes === (o.budget ?? plan.budgetBytes) &&
-        (machine.tier.kind === 'disk' || plan.tierBytes <= (plan.hostBytes ?? Infinity)),
+      every(
+        (plan, at) =>
+          fingerprint(plan.graph) === fingerprint(family[at]!) &&
+          plan.machine === machine.name &&
+          ['auto', plan.strategy].includes(o.strategy ?? 'auto') &&
+          plan.algorithms === (o.algorithms ?? 'measured') &&
+          precisionOf(plan) === machine.precision &&
+          plan.budgetBytes === (o.budget ?? plan.budgetBytes) &&
+          (machine.tier.kind === 'disk' || plan.tierBytes <= (plan.hostBytes ?? Infinity)),
+      ),
     ),
   )
 }
 
 /** Another plan may be found when more is measured. */
-export const recordPlan = (folder: string, plan: Plan): Either<SpillwayError, unknown> =>
-  plan.algorithms === 'fixed' ? E.right(undefined) : trySavePlan(join(folder, PLAN_FILE), plan)
+export const recordPlan = (folder: string, plans: readonly Plan[]): Either<SpillwayError, unknown> =>
+  plans[0]!.algorithms === 'fixed' ? E.right(undefined) : writeWholeText(join(folder, PLAN_FILE), plansText(plans))
 
 /** What is executed, whatever it is said to take. */
-const executed = (plan: Plan): Buffer => Buffer.from(toTape({ ...plan, calls: plan.calls.map((c) => ({ ...c, seconds: 0 })) }))
+const executed = (plans: readonly Plan[]): Buffer =>
+  Buffer.concat(plans.map((plan) => toTape({ ...plan, calls: plan.calls.map((c) => ({ ...c, seconds: 0 })) })))
 
 /** What a run's plan is beside the one that it began with, where they are not the same instructions. */
-export const otherThanRecorded = (folder: string, plan: Plan): string | undefined => {
+export const otherThanRecorded = (folder: string, plans: readonly Plan[]): string | undefined => {
   const file = join(folder, PLAN_FILE)
-  if (plan.algorithms === 'fixed' || !existsSync(file)) return undefined
+  if (plans[0]!.algorithms === 'fixed' || !existsSync(file)) return undefined
   return pipe(
     readText('plan', file),
-    E.flatMap(decodePlan),
+    E.flatMap(decodedPlans),
     E.match(
       () => `the plan that the run began with, ${file}, cannot be read`,
       (began) =>
-        executed(began).equals(executed(plan)) ? undefined : `the plan is another than the one that it began with, ${file}`,
+        executed(began).equals(executed(plans)) ? undefined : `the plan is another than the one that it began with, ${file}`,
     ),
   )
 }

@@ -310,10 +310,10 @@ export const stagePrepared = <M extends Trainable>(p: Prepared<M>, o: StageAsked
     E.flatMap(() => prescribedFor(p, o)),
     E.flatMap((byHand) =>
       pipe(
-        p.family ? O.none : recordedFor(p, o),
+        recordedFor(p, o),
         O.match(
           () => stagedWith(planned(byHand), p.machine, o),
-          (plan) => right(describePlan(plan, p.machine, o.allocator)),
+          (plans) => right(describePlans(plans, p.machine, o.allocator)),
         ),
       ),
     ),
@@ -325,8 +325,10 @@ export const stagePrepared = <M extends Trainable>(p: Prepared<M>, o: StageAsked
  * Updates are shared out where nobody says whether, and all is not kept otherwise: where that fits and nothing else does, or is quicker.
  */
 export const stagedOverRanks = <M extends Trainable>(p: Prepared<M>, o: StageAsked): Either<SpillwayError, Staged<M>> => {
-  const whole = stagePrepared(p, o)
   const { ranks = 1, shard } = p.machine
+  const began = ranks === 1 || shard || o.resumes === undefined ? O.none : O.fromEither(sharedOut(p, 'gradients'))
+  if (O.isSome(began) && O.isSome(recordedFor(began.value, o))) return stagePrepared(began.value, o)
+  const whole = stagePrepared(p, o)
   const isTight = E.isLeft(whole) ? whole.left.tag === 'BudgetInfeasible' : whole.right.plan.strategy !== 'in-core'
   if (ranks === 1 || shard || !isTight || (o.strategy ?? 'auto') !== 'auto' || isByHand(o)) return whole
   const parts = pipe(

@@ -413,8 +413,11 @@ const leftToMeasure =
   (): void =>
     attempt(() => machine.measureMore(MEASURING_SHARE * (steps - resumedFrom) * secondsPerStep))
 
-const recordedPlan = ({ staged: { plan }, options: { checkpointDir } }: Start): Either<SpillwayError, unknown> =>
-  checkpointDir === undefined ? E.right(undefined) : recordPlan(checkpointDir, plan)
+const recordedPlan = ({
+  staged: { plan, family = [plan] },
+  options: { checkpointDir },
+}: Start): Either<SpillwayError, unknown> =>
+  checkpointDir === undefined ? E.right(undefined) : recordPlan(checkpointDir, family)
 
 const emitStart = ({ from, length: { steps, epochs } }: Start, listener: Listener): void =>
   listener.emit({

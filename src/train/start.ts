@@ -157,7 +157,7 @@ const found = (directory: string, ready: Ready, asked: RunIdentity): Either<Spil
     return E.left(usage(`the run in ${directory} has done ${checkpoint.step} steps: ask for at least as many`))
   const differs = [
     checkpoint.circumstances && elsewhere(checkpoint.circumstances, circumstances),
-    otherThanRecorded(directory, staged.plan),
+    otherThanRecorded(directory, staged.family ?? [staged.plan]),
   ]
   for (const why of differs) if (why) o.onNote?.(`bits may differ from those of the run so far: ${why}`)
   const [before, now] = [checkpoint.settings['schedule'] ?? 'constant', scheduleText(o, length.steps)]

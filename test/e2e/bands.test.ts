@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import * as E from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
+import * as O from 'fp-ts/Option'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import {
@@ -37,8 +38,9 @@ import { bandOf } from '../../src/train/among'
 import { errorText, SpillwayException, type SpillwayError } from '../../src/errors/errors'
 import type { LocalMachine } from '../../src/machine/localmachine'
 import { machineNamed } from '../../src/machine/machine'
-import { rankOf } from '../../src/ranks/rank'
+import { type Rank, rankOf } from '../../src/ranks/rank'
 import { plansText, untrustedPlans } from '../../src/stage/planfile'
+import { otherThanRecorded, recordedFor, recordPlan } from '../../src/stage/recorded'
 import { prepare, type Prepared } from '../../src/stage/prepare'
 import { describePlan, describePlans, machineOptionsIn, type Staged, stagePrepared, type StageAsked } from '../../src/stage/stage'
 import { hearing } from '../../src/train/events'
@@ -51,6 +53,9 @@ import { encodePlan } from '../../staging/plan/codec'
 import type { Plan } from '../../staging/plan/plan'
 import type { Shard } from '../../staging/graph/machine'
 import { alongRows } from './cutrows'
+
+const root = mkdtempSync(join(tmpdir(), 'spillway-bands-'))
+test.after(() => rmSync(root, { recursive: true }))
 
 const got = <A>(e: E.Either<SpillwayError, A>): A =>
   E.getOrElseW((l: SpillwayError): never => {
@@ -223,6 +228,63 @@ test('the plans of all bands stand in one file; half of them, or others among th
   assert.match(refused([first!, other[1]!]), /plan 1 is not that of band 1 of the same step/)
 })
 
+test('a rank of a grid that has another network, seed or length is refused before the first step, and one whose weights differ after the last', async () => {
+  const c: Case = { net: classes(23, 17, 4), loss: crossEntropy }
+  const cuts = { bands: 2, shares: 2 }
+  const [staged, other] = [stagedFor(c, cuts, 'in-core'), stagedFor({ ...c, net: classes(23, 17, 4, 5) }, cuts, 'in-core')]
+  /** What ranks say, where the last has these: whoever is first ends the others. */
+  const refusal = async (o: Partial<TrainOptions>, own = staged, spoil = (rank: Rank): Rank => rank): Promise<string> => {
+    const all = loadNative().openThreadRanks(4).map(rankOf)
+    const followers = all.slice(1).map(async (rank) => {
+      const is = rank.rank === 3
+      const answer = await followerTask(bandOf(is ? own : staged, rank), is ? spoil(rank) : rank, { ...RUN, ...(is ? o : {}) })()
+      if (E.isLeft(answer)) rank.communicator.abort(1)
+      return answer
+    })
+    const led = session({ ...staged, rank: all[0]! })
+    const answers: readonly E.Either<SpillwayError, unknown>[] = await Promise.all([led, ...followers])
+    return answers.map((e) => (E.isLeft(e) ? errorText(e.left) : '')).join('\n')
+  }
+  assert.match(await refusal({}, other), /rank 3 cannot take part: its network is '.*', and that of rank 0 '/)
+  assert.match(await refusal({ seed: 2 }), "rank 3 cannot take part: its seed is '2', and that of rank 0 '1'")
+  assert.match(
+    await refusal({ onNonfinite: 'continue' }),
+    "its answer to a loss that is not finite is 'continue', and that of rank 0 'end'",
+  )
+  assert.match(await refusal({ steps: 3 }), "rank 3 cannot take part: its steps is '3', and that of rank 0 '2'")
+  // One bit of one weight, on its way.
+  let spoilt = false
+  const spoiling = (rank: Rank): Rank => {
+    const exchange = rank.communicator.exchange.bind(rank.communicator)
+    const value = async (own: Uint8Array): Promise<readonly Uint8Array[]> => {
+      const heard = await exchange(own)
+      if (!spoilt && heard[0]!.length === 4 * 4 * 3 * 25) {
+        heard[0]![0]! ^= 1
+        spoilt = true
+      }
+      return heard
+    }
+    Object.defineProperty(rank.communicator, 'exchange', { value })
+    return rank
+  }
+  assert.match(await refusal({}, staged, spoiling), 'rank 3: its weights are not those of rank 0 after the last step')
+  assert.ok(spoilt)
+})
+
+test('a run that goes on has the plans of all bands that it began with', () => {
+  const p = preparedFor({ net: classes(23, 17, 4), loss: crossEntropy }, machine('cpu', { bands: 2 }))
+  const resumes = mkdtempSync(join(root, 'recorded-'))
+  const { family } = got(stagePrepared(p, { strategy: 'in-core' }))
+  got(recordPlan(resumes, family!))
+  const began = recordedFor(p, { resumes })
+  assert.ok(O.isSome(began))
+  assert.equal(began.value.map(encodePlan), family!.map(encodePlan))
+  assert.is(otherThanRecorded(resumes, family!), undefined)
+  assert.equal(got(stagePrepared(p, { resumes })).family!.map(encodePlan), family!.map(encodePlan))
+  const three = preparedFor({ net: classes(23, 17, 4), loss: crossEntropy }, machine('cpu', { bands: 3 }))
+  assert.ok(O.isNone(recordedFor(three, { resumes })))
+})
+
 /** At a rate at which the losses of later steps are those of other weights: they agree where gradients do. */
 const inDouble = async (h: number, w: number): Promise<void> => {
   const c: Case = { net: pixels(h, w), loss: mse, device: 'ref', optimizer: sgd({ lr: 0.05 }) }
@@ -233,9 +295,6 @@ const inDouble = async (h: number, w: number): Promise<void> => {
     r.losses.forEach((l, i) => assert.ok(Math.abs(l - whole.losses[i]!) < 1e-11 * l, `${bands} bands: ${l} ${whole.losses[i]}`))
   }
 }
-
-const root = mkdtempSync(join(tmpdir(), 'spillway-bands-'))
-test.after(() => rmSync(root, { recursive: true }))
 
 /** All numbers of a weights file of doubles. */
 const doublesIn = (file: string): Float64Array => {

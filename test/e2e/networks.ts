@@ -36,7 +36,9 @@ const bytesOf = (a: Float32Array | Int32Array): Uint8Array => new Uint8Array(a.b
 const isScale = (graph: Graph, name: string): boolean =>
   name.endsWith('.weight') && graph.values.some((v) => v.name === name.replace(/weight$/, 'running_mean'))
 
-const writeStart = (folder: string, f: Fixture, graph: Graph): { readonly weights: string; readonly data: string } => {
+const elements = (shape: readonly number[]): number => shape.reduce((n, d) => n * d, 1)
+
+export const writeWeights = (folder: string, graph: Graph): string => {
   const params = graph.values.filter((v) => v.role === 'param')
   const statistics = graph.values.filter((v) => /\.running_(mean|var)$/.test(v.name) && v.role === 'state')
   const weights = join(folder, 'weights.safetensors')
@@ -54,6 +56,14 @@ const writeStart = (folder: string, f: Fixture, graph: Graph): { readonly weight
       read: () => right(bytesOf(new Float32Array(v.shape[0]!).fill(v.name.endsWith('var') ? 1 : 0))),
     })),
   ])
+  return weights
+}
+
+export const writeStart = (
+  folder: string,
+  f: Pick<Fixture, 'input' | 'output'>,
+  graph: Graph,
+): { readonly weights: string; readonly data: string } => {
   const target = graph.values.find((v) => v.role === 'target')!
   const classes = target.dtype === 'i32'
   const data = join(folder, 'data.safetensors')
@@ -63,10 +73,11 @@ const writeStart = (folder: string, f: Fixture, graph: Graph): { readonly weight
       name: 'target',
       type: classes ? 'I32' : 'F32',
       shape: target.shape,
-      read: () => right(bytesOf(classes ? labels('target', f.output[0]!, f.output[1]!) : uniform('target', target.shape, 1))),
+      read: () =>
+        right(bytesOf(classes ? labels('target', elements(target.shape), f.output[1]!) : uniform('target', target.shape, 1))),
     },
   ])
-  return { weights, data }
+  return { weights: writeWeights(folder, graph), data }
 }
 
 // ---------------------------------------------------------------- staging and running
@@ -77,7 +88,7 @@ export const done = <A>(result: Either<unknown, A>): A => {
 }
 
 /** Dropout off: its random bits are our own, not PyTorch's. */
-const withoutDropout = (graph: Graph): Graph => ({
+export const withoutDropout = (graph: Graph): Graph => ({
   ...graph,
   ops: graph.ops.map((o) => (o.kind.startsWith('dropout') ? { ...o, attrs: { ...o.attrs, p: 0 } } : o)),
 })

@@ -3,7 +3,7 @@
 // no MPI it says so.
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'uvu'
@@ -359,16 +359,23 @@ twice()
       assert.is(rest.weightsSha256, whole.weightsSha256)
     })
 
-  test('one rank that is asked to end ends all after the step', async () => {
+  test('one rank of a grid that is asked to end ends all after the step, and nothing is left', async () => {
     const at = join(root, 'asked')
+    let memory: readonly string[] = []
     const end = await among(
-      2,
-      ['--steps=2000', `--checkpoint-dir=${at}`, '--checkpoint-every=1'],
-      afterStep(2, () => process.kill(ranksOf(at).at(-1)!, 'SIGTERM')),
+      4,
+      ['--steps=2000', '--bands=2', `--checkpoint-dir=${at}`, '--checkpoint-every=1'],
+      afterStep(2, () => {
+        const ranks = ranksOf(at)
+        memory = ranks.flatMap((pid) => readFileSync(`/proc/${pid}/maps`, 'utf8').match(/\/dev\/shm\/\S+/g) ?? [])
+        process.kill(ranks.at(-1)!, 'SIGTERM')
+      }),
     )
     assert.is(end.code, 130, end.err)
     assert.match(end.err, /cancelled after \d+ complete steps/)
     assert.equal(ranksOf(at), [])
+    // Nothing is left of the memory that its ranks shared.
+    assert.equal(memory.filter(existsSync), [])
   })
 
   test('what is wrong is told once, with its code', async () => {
