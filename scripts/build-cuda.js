@@ -1,12 +1,12 @@
 // `npm run build:cuda`: the cuda plugin, build/cuda/spillway_cuda.so, with the nvcc and the headers that are here.
-// --gate: compiles for one architecture only, fetches headers that are missing into a cache, and without nvcc says
-// `skipped: …` and ends well. --fetch: fetches missing headers. --arch LIST: of CMake's architectures, instead of all of ours.
+// --gate: compiles for one architecture only, fetches headers that are missing into a cache, holds what is declared of NCCL to its header, and
+// without nvcc says `skipped: …` and ends well. --fetch: fetches missing headers. --arch LIST: of CMake's architectures, instead of all of ours.
 'use strict'
 const { spawnSync } = require('node:child_process')
 const fs = require('node:fs')
 const os = require('node:os')
 const path = require('node:path')
-const { fetchHeaders, includes, nvcc } = require('./cuda/toolkit')
+const { fetchHeaders, includes, NCCL, nvcc } = require('./cuda/toolkit')
 
 const ROOT = path.dirname(__dirname)
 
@@ -18,6 +18,18 @@ const end = (code, words) => {
 const cmake = (args) => {
   const { status } = spawnSync('cmake', args, { cwd: ROOT, stdio: 'inherit' })
   if (status !== 0) end(1, `cmake ${args.join(' ')} failed`)
+}
+
+/** What cuda/libraries.hpp declares of NCCL, beside nccl.h. */
+const heldToHeader = () => {
+  const why = includes().nccl ? null : fetchHeaders(NCCL)
+  if (why) return `no nccl.h to hold the declarations to: ${why}`
+  const found = includes()
+  const folders = [found.cuda, found.cudnn, found.cublas, found.nccl].flatMap((folder) => ['-isystem', folder])
+  const args = ['-std=c++20', '-fsyntax-only', '-Wall', '-Wextra', '-Werror', '-Inative', ...folders]
+  const { status } = spawnSync('c++', [...args, 'test/native/host_cuda/header/nccl.cpp'], { cwd: ROOT, stdio: 'inherit' })
+  if (status !== 0) end(1, 'what cuda/libraries.hpp declares of NCCL is not what nccl.h does')
+  return 'NCCL is declared as its header has it'
 }
 
 const main = (argv) => {
@@ -39,6 +51,7 @@ const main = (argv) => {
     ['cublas', 'cublasLt.h'],
   ])
     if (!found[library]) end(2, `there is no ${file}: install the library's headers, or run this with --fetch`)
+  if (gate) console.log(heldToHeader())
   const folder = path.join('build', gate ? 'cuda-gate' : 'cuda')
   const at = argv.indexOf('--arch')
   const architectures = at >= 0 ? argv[at + 1] : gate ? '90-real' : undefined

@@ -66,6 +66,16 @@ Napi::Value device_facts(const Napi::CallbackInfo& info) {
   return o;
 }
 
+/// carrier(device) -> what carries bytes between the devices of ranks; nothing where the host does; throws where it is missing.
+Napi::Value carrier(const Napi::CallbackInfo& info) {
+  const Device* device = take(info.Env(), load_device(as_string(info[0], "device")));
+  if (!device->carrier) return info.Env().Undefined();
+  char name[64] = {};
+  Words words;
+  if (device->carrier(&name, &words) != Code::ok) fail(info.Env(), words.text);
+  return Napi::String::New(info.Env(), name);
+}
+
 /// copyBandwidth(directory?, device = cpu, threads = all) -> {outBytesPerSecond, inBytesPerSecond, fullDuplex, beside: {copies, calls}}
 Napi::Value copy_bandwidth(const Napi::CallbackInfo& info) {
   const Device* device = info[1].IsUndefined() ? nullptr : take(info.Env(), load_device(as_string(info[1], "device")));
@@ -89,6 +99,7 @@ void export_devices(Napi::Env env, Napi::Object exports) {
   exports.Set("describeDevice", Napi::Function::New(env, describe_device, "describeDevice"));
   exports.Set("deviceInfo", Napi::Function::New(env, device_info, "deviceInfo"));
   exports.Set("deviceFacts", Napi::Function::New(env, device_facts, "deviceFacts"));
+  exports.Set("carrier", Napi::Function::New(env, carrier, "carrier"));
   exports.Set("copyBandwidth", Napi::Function::New(env, copy_bandwidth, "copyBandwidth"));
 }
 

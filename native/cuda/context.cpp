@@ -3,6 +3,7 @@
 #include "cuda/context.hpp"
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "cuda/backend.hpp"
@@ -22,6 +23,7 @@ Status Context::create(const OpenOptions& options) {
   for (cudaStream_t& s : streams_) SPILLWAY_CUDA(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
   events_.resize(options.events);
   for (cudaEvent_t& e : events_) SPILLWAY_CUDA(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
+  for (cudaEvent_t& e : turn_) SPILLWAY_CUDA(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
   SPILLWAY_CUDA(cudaMalloc(reinterpret_cast<void**>(&step_), sizeof(StepContext)));
   SPILLWAY_CUDA(cudaHostAlloc(reinterpret_cast<void**>(&step_here_), sizeof(StepContext), cudaHostAllocDefault));
   SPILLWAY_CUDA(cudaMalloc(reinterpret_cast<void**>(&arrivals_), ARRIVALS * sizeof *arrivals_));
@@ -33,6 +35,9 @@ Context::~Context() {
   for (cudaStream_t s : streams_)
     if (s) cudaStreamSynchronize(s);
   for (cudaGraphExec_t g : graphs_) cudaGraphExecDestroy(g);
+  ranks_.reset();
+  for (cudaEvent_t e : turn_)
+    if (e) cudaEventDestroy(e);
   for (cudaEvent_t e : events_)
     if (e) cudaEventDestroy(e);
   for (cudaEvent_t e : stamps_)
@@ -80,7 +85,17 @@ Result<std::byte*> Context::pin(uint64_t bytes) {
   return static_cast<std::byte*>(at);
 }
 
+/// Before the first step of ranks, where all of them come. SPILLWAY_NCCL_ALONE: one that is alone sends to itself, to see whether NCCL works.
+Status Context::meet(Communicator* others) {
+  if (!others || (others->size == 1 && !std::getenv("SPILLWAY_NCCL_ALONE")) || (ranks_ && &ranks_->host() == others)) return {};
+  Result<std::unique_ptr<Ranks>> met = Ranks::open(*others, device_, stream(Lane::ranks));
+  if (!met.ok()) return met.status();
+  ranks_ = std::move(met).value();
+  return {};
+}
+
 Status Context::begin_step(const StepContext& step) {
+  SPILLWAY_TRY(meet(step.communicator));
   *step_here_ = step;
   return checked(cudaMemcpyAsync(step_, step_here_, sizeof step, cudaMemcpyHostToDevice, stream(Lane::compute)), "cudaMemcpyAsync");
 }
@@ -93,7 +108,7 @@ Status Context::record(Lane lane, uint32_t event) { return checked(cudaEventReco
 
 Status Context::wait(Lane lane, uint32_t event) { return checked(cudaStreamWaitEvent(stream(lane), events_[event], 0), "cudaStreamWaitEvent"); }
 
-Status Context::finish(Lane lane) { return checked(cudaStreamSynchronize(stream(lane)), "the GPU"); }
+Status Context::finish(Lane lane) { return ranks_ ? ranks_->finish(stream(lane)) : checked(cudaStreamSynchronize(stream(lane)), "the GPU"); }
 
 Status Context::stamp(Lane lane, uint32_t number) {
   if (stamps_.size() <= number) stamps_.resize(number + 1);

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "cuda/pool.hpp"
+#include "cuda/ranks.hpp"
 #include "runtime/device.hpp"
 
 namespace spillway::cuda {
@@ -30,6 +31,17 @@ class Context {
   Status stamp(Lane lane, uint32_t number);
   double seconds_between(uint32_t from, uint32_t to) const;
 
+  /// What f enqueues on the lane of ranks comes behind what compute was given, and before what compute will be.
+  template <class F>
+  Status in_turn(F f) const {
+    SPILLWAY_CUDA(cudaEventRecord(turn_[0], stream(Lane::compute)));
+    SPILLWAY_CUDA(cudaStreamWaitEvent(stream(Lane::ranks), turn_[0], 0));
+    SPILLWAY_TRY(f());
+    SPILLWAY_CUDA(cudaEventRecord(turn_[1], stream(Lane::ranks)));
+    return checked(cudaStreamWaitEvent(stream(Lane::compute), turn_[1], 0), "cudaStreamWaitEvent");
+  }
+  void leave_ranks() { if (ranks_) ranks_->leave(); }
+
   Status begin_capture();
   Result<uint32_t> end_capture();
   Status launch(uint32_t graph);
@@ -37,6 +49,10 @@ class Context {
   cudaStream_t stream(Lane lane) const { return streams_[size_t(lane)]; }
   /// On the device.
   const StepContext* step() const { return step_; }
+  /// The same, as the host knows it.
+  const StepContext* step_here() const { return step_here_; }
+  /// Null for who is alone.
+  Ranks* ranks() const { return ranks_.get(); }
   /// On the device, zero between launches: what blocks of a kernel that wait for each other count in.
   uint32_t* arrivals() const { return arrivals_; }
   Precision precision() const { return precision_; }
@@ -45,12 +61,14 @@ class Context {
   explicit Context(const OpenOptions& options) : precision_(options.precision), counts_memory_(options.counts_memory) {}
   Status open_counted(const PoolLayout& layout);
   Status create(const OpenOptions& options);
+  Status meet(Communicator* others);
 
   const Precision precision_;
   const bool counts_memory_;
   int device_ = 0;
   cudaStream_t streams_[LANES] = {};
   std::vector<cudaEvent_t> events_, stamps_;
+  cudaEvent_t turn_[2] = {};
   std::vector<cudaGraphExec_t> graphs_;
   std::vector<void*> pinned_;
   StepContext* step_ = nullptr;        // on the device
@@ -58,6 +76,7 @@ class Context {
   uint32_t* arrivals_ = nullptr;       // on the device
   uint64_t before_pool_ = 0, with_pool_ = 0;  // bytes taken
   Pool pool_;
+  std::unique_ptr<Ranks> ranks_;
 };
 
 /// What the machine has, or why it cannot be used.

@@ -3,6 +3,7 @@
 #include "cuda/kernels/exec.hpp"
 #include "cuda/launch.cuh"
 #include "cuda/libraries.hpp"
+#include "cuda/ranks.hpp"
 
 namespace spillway::cuda {
 
@@ -25,7 +26,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS) run_words(uint32_t n, const Bit
 
 class GpuExec {
  public:
-  GpuExec(cudaStream_t stream, const StepContext* step, uint32_t* arrivals) : stream_(stream), step_(step), arrivals_(arrivals) {}
+  GpuExec(cudaStream_t stream, const StepContext* step, uint32_t* arrivals, Ranks* ranks = nullptr) : stream_(stream), step_(step), arrivals_(arrivals), ranks_(ranks) {}
   template <class F>
   void each(int64_t n, F f) {
     if (!launches(n)) return;
@@ -41,6 +42,10 @@ class GpuExec {
     if (!launches(n)) return;
     status_ = checked(launch_phases(uint32_t(n), stream_, k), "launching a kernel");
   }
+  /// On the stream of the ranks, which is this one's then.
+  void trade(const ops::Group&, const std::vector<Parcel>& sends, const std::vector<Parcel>& takes) {
+    if (status_.ok()) status_ = ranks_->trade(sends.data(), sends.size(), takes.data(), takes.size());
+  }
   const StepContext* step() const { return step_; }
   uint32_t* arrivals() const { return arrivals_; }
   const Status& status() const { return status_; }
@@ -55,6 +60,7 @@ class GpuExec {
   cudaStream_t stream_;
   const StepContext* step_;  // on the device, as the next
   uint32_t* arrivals_;
+  Ranks* ranks_;
   Status status_;
 };
 

@@ -77,6 +77,18 @@ Result<Nvml> load_nvml() {
   SPILLWAY_TAKE(nvmlDeviceGetComputeRunningProcesses_v3)
   return table.nvmlInit_v2() == 0 ? Result<Nvml>(table) : Result<Nvml>(failed(Code::device, "nvmlInit failed"));
 }
+
+/// Buffers that it takes for its own in a captured graph it must be able to hand to other processes, as one piece each: ours are neither.
+Result<Nccl> load_nccl() {
+  ::setenv("NCCL_GRAPH_REGISTER", "0", 0);
+  ::setenv("NCCL_LOCAL_REGISTER", "0", 0);
+  void* library = open_library({"libnccl.so.2"});
+  if (!library)
+    return failed(Code::device, "there is no NCCL (libnccl.so.2), which carries bytes between the ranks' GPUs: install it, or name its folder in SPILLWAY_CUDA_LIBRARIES (a PyTorch wheel has one in nvidia/nccl/lib)");
+  Nccl table;
+  SPILLWAY_NCCL(SPILLWAY_TAKE)
+  return table;
+}
 #undef SPILLWAY_TAKE
 
 }  // namespace
@@ -97,6 +109,16 @@ const Result<CublasLt>& cublas_lt() {
 const Result<Nvml>& nvml() {
   static const Result<Nvml> loaded = load_nvml();
   return loaded;
+}
+
+const Result<Nccl>& nccl() {
+  static const Result<Nccl> loaded = load_nccl();
+  return loaded;
+}
+
+std::string nccl_version(int number) {
+  const int unit = number < 10000 ? 1000 : 10000;  // 2708 was 2.7.8
+  return text(number / unit, ".", number % unit / 100, ".", number % 100);
 }
 
 Status checked(cudaError_t code, const char* what) {

@@ -1,4 +1,4 @@
-// What the plugin calls: the CUDA runtime (linked in), and the driver, cuDNN 9 and cuBLASLt, which are looked for when they
+// What the plugin calls: the CUDA runtime (linked in), and the driver, cuDNN 9, cuBLASLt and NCCL, which are looked for when they
 // are first needed. In: nothing. Out: tables of their functions, or in words what is missing. Invariant: the plugin loads
 // on a machine that has none of them.
 #pragma once
@@ -10,6 +10,8 @@
 #include <string>
 
 #include "core/result.hpp"
+
+struct ncclComm;
 
 namespace spillway::cuda {
 
@@ -32,6 +34,29 @@ struct Nvml {
   int (*nvmlDeviceGetComputeRunningProcesses_v3)(void* device, unsigned int* count, NvmlProcess* processes) = nullptr;
 };
 
+/// Of NCCL, whose header is not everywhere either; test/native/host_cuda/header/nccl.cpp holds it to that.
+struct NcclId { char internal[128]; };
+using NcclComm = ::ncclComm*;
+constexpr int NCCL_SUCCESS = 0, NCCL_BYTES = 0;
+struct Nccl {
+  int (*ncclGetVersion)(int* version) = nullptr;
+  const char* (*ncclGetErrorString)(int code) = nullptr;
+  int (*ncclGetUniqueId)(NcclId* id) = nullptr;
+  int (*ncclCommInitRank)(NcclComm* comm, int ranks, NcclId id, int rank) = nullptr;
+  int (*ncclCommDestroy)(NcclComm comm) = nullptr;
+  int (*ncclCommAbort)(NcclComm comm) = nullptr;
+  int (*ncclCommGetAsyncError)(NcclComm comm, int* code) = nullptr;
+  int (*ncclGroupStart)() = nullptr;
+  int (*ncclGroupEnd)() = nullptr;
+  int (*ncclSend)(const void* from, size_t count, int type, int peer, NcclComm comm, cudaStream_t stream) = nullptr;
+  int (*ncclRecv)(void* into, size_t count, int type, int peer, NcclComm comm, cudaStream_t stream) = nullptr;
+};
+#define SPILLWAY_NCCL(X) \
+  X(ncclGetVersion) X(ncclGetErrorString) X(ncclGetUniqueId) X(ncclCommInitRank) X(ncclCommDestroy) X(ncclCommAbort) X(ncclCommGetAsyncError) \
+  X(ncclGroupStart) X(ncclGroupEnd) X(ncclSend) X(ncclRecv)
+/// 23203: "2.32.3".
+std::string nccl_version(int number);
+
 #define SPILLWAY_POINTER(name) decltype(&::name) name = nullptr;
 struct Driver { SPILLWAY_DRIVER(SPILLWAY_POINTER) };
 struct Cudnn { SPILLWAY_CUDNN(SPILLWAY_POINTER) };
@@ -43,6 +68,7 @@ const Result<Driver>& driver();
 const Result<Cudnn>& cudnn();
 const Result<CublasLt>& cublas_lt();
 const Result<Nvml>& nvml();
+const Result<Nccl>& nccl();
 /// Made once, for the life of the process.
 Result<cublasLtHandle_t> cublas_lt_handle();
 

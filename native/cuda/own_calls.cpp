@@ -1,5 +1,6 @@
 // A call prepared for one of the device's own kernels.
 #include "cuda/own_kernels.hpp"
+#include "ops/collective.hpp"
 
 namespace spillway::cuda {
 namespace {
@@ -8,7 +9,15 @@ class Own final : public Ready {
  public:
   explicit Own(const KernelCall& c) : Ready(c), workspace_bytes_(own_functions(c.kind)->workspace(c)) {}
   int64_t workspace_bytes() const override { return workspace_bytes_; }
-  Status run(const Context& context) const override { return run_own(call(), context); }
+  /// An exchange with other ranks goes on their lane, which waits for compute and, unless it goes beside, is waited for.
+  Status run(const Context& context) const override {
+    if (!context.ranks()) return run_own(call(), context);
+    KernelCall known = call();
+    known.step = context.step_here();
+    if (!ops::meets_ranks(known.kind)) return run_own(known, context);
+    const auto exchanged = [&] { return run_own(known, context, Lane::ranks); };
+    return ops::goes_beside(known.kind, known.attrs) ? exchanged() : context.in_turn(exchanged);
+  }
 
  private:
   const int64_t workspace_bytes_;

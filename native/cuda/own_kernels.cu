@@ -26,8 +26,8 @@ const OwnFunctions* own_functions(uint32_t wire) {
   return &known[wire];
 }
 
-Status run_own(const KernelCall& call, const Context& context) {
-  GpuExec exec(context.stream(Lane::compute), context.step(), context.arrivals());
+Status run_own(const KernelCall& call, const Context& context, Lane lane) {
+  GpuExec exec(context.stream(lane), context.step(), context.arrivals(), context.ranks());
   functions<GpuExec>(call.kind)->run(exec, call);
   return exec.status();
 }

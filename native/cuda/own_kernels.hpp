@@ -13,7 +13,8 @@ struct OwnFunctions {
   uint32_t together;  // calls that it takes in one go
 };
 const OwnFunctions* own_functions(uint32_t wire);
-Status run_own(const KernelCall& call, const Context& context);
+/// On a lane of the context's: an exchange between ranks on theirs.
+Status run_own(const KernelCall& call, const Context& context, Lane lane = Lane::compute);
 /// A checked call.
 std::unique_ptr<Ready> ready_own(const KernelCall& call);
 Status run_own_together(const KernelCall* calls, uint32_t n, const Context& context);

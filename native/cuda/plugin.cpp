@@ -34,6 +34,15 @@ Code reported_value(Words* words, T* into, F f) {
   });
 }
 
+template <size_t N>
+Status name_carrier(char (&into)[N]) {
+  if (!nccl().ok()) return nccl().status();
+  int version = 0;
+  if (nccl().value().ncclGetVersion(&version) != NCCL_SUCCESS) return failed(Code::device, "NCCL does not say its version");
+  std::snprintf(into, N, "NCCL %s", nccl_version(version).c_str());
+  return {};
+}
+
 bool is_product(uint32_t wire) {
   const OpKind kind = OpKind(wire);
   return kind == OpKind::linear || kind == OpKind::linear_bwd_data || kind == OpKind::linear_bwd_weights;
@@ -134,6 +143,8 @@ constexpr Device DEVICE{
     .begin_capture = [](DeviceContext* c, Words* w) { return reported(w, [&] { return of(c)->begin_capture(); }); },
     .end_capture = [](DeviceContext* c, uint32_t* graph, Words* w) { return reported_value(w, graph, [&] { return of(c)->end_capture(); }); },
     .launch = [](DeviceContext* c, uint32_t graph, Words* w) { return reported(w, [&] { return of(c)->launch(graph); }); },
+    .carrier = [](char (*name)[64], Words* w) { return reported(w, [&] { return name_carrier(*name); }); },
+    .leave_ranks = [](DeviceContext* c) { of(c)->leave_ranks(); },
 };
 
 }  // namespace

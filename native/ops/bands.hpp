@@ -13,7 +13,7 @@ namespace spillway::ops {
 struct Rows {
   int64_t from = 0, to = 0;
   int64_t count() const { return std::max<int64_t>(0, to - from); }
-  bool operator==(const Rows&) const = default;
+  bool operator==(const Rows& o) const { return from == o.from && to == o.to; }
 };
 inline Rows common(Rows a, Rows b) { return {std::max(a.from, b.from), std::min(a.to, b.to)}; }
 

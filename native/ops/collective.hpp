@@ -13,6 +13,18 @@
 
 namespace spillway::ops {
 
+/// Whether a call meets other ranks, and whether on their second way, beside what is computed.
+inline bool meets_ranks(uint32_t kind) {
+  switch (OpKind(kind)) {
+    case OpKind::all_sum: case OpKind::all_sums: case OpKind::all_moments: case OpKind::sum_parts: case OpKind::put_part: case OpKind::take_rows: case OpKind::sum_rows: return true;
+    default: return false;
+  }
+}
+inline bool goes_beside(uint32_t kind, const double* attrs) {
+  const bool may = kind == uint32_t(OpKind::all_sums) || kind == uint32_t(OpKind::sum_parts) || kind == uint32_t(OpKind::put_part);
+  return may && AllSumsAttrs::read(attrs).beside != 0;
+}
+
 /// Elements that are summed in one go: what is larger goes piece by piece, with the scratch of one.
 constexpr int64_t SUMMED_AT_ONCE = int64_t(1) << 21;
 

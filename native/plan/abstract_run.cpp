@@ -5,7 +5,7 @@
 #include <deque>
 #include <map>
 
-#include "gen/ops.h"
+#include "ops/collective.hpp"
 #include "plan/checks.hpp"
 
 namespace spillway {
@@ -13,11 +13,7 @@ namespace {
 
 enum class Use { read, write };
 
-/// Whether ranks exchange it on their second way.
-bool goes_beside(const Tape& tape, const CallRecord& c) {
-  const bool may = c.kind == uint32_t(OpKind::all_sums) || c.kind == uint32_t(OpKind::sum_parts) || c.kind == uint32_t(OpKind::put_part);
-  return may && AllSumsAttrs::read(tape.attrs.data() + c.first_attr).beside != 0;
-}
+bool goes_beside(const Tape& tape, const CallRecord& c) { return ops::goes_beside(c.kind, tape.attrs.data() + c.first_attr); }
 
 class AbstractRun {
  public:

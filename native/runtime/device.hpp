@@ -11,7 +11,7 @@
 
 namespace spillway {
 
-constexpr uint32_t DEVICE_TABLE_VERSION = 4;
+constexpr uint32_t DEVICE_TABLE_VERSION = 5;
 #define SPILLWAY_DEVICE_ENTRY "spillway_device_table"
 
 /// Where a function that fails puts its reason.
@@ -20,10 +20,10 @@ struct Words {
   Words() { text[0] = 0; }
 };
 
-/// Streams of a context. Copies run on `out` and `in` where the device reaches both ends; the far lanes belong to the
-/// threads that carry bytes between the device and what it cannot reach (the disk).
-enum class Lane : uint32_t { compute, out, in, far_out, far_in };
-constexpr uint32_t LANES = 5;
+/// Streams of a context. Copies run on `out` and `in` where the device reaches both ends, exchanges between ranks on `ranks`; the far lanes
+/// belong to the threads that carry bytes between the device and what it cannot reach (the disk).
+enum class Lane : uint32_t { compute, out, in, ranks, far_out, far_in };
+constexpr uint32_t LANES = 6;
 
 /// Pages [va, va + count) of the range of addresses show pages [phys, …) of the pool. In pages.
 struct PageMapping { uint64_t va, phys, count; };
@@ -100,13 +100,14 @@ struct Device {
   /// Checks a call and works out all that follows from its shapes, attributes and way. Views may have no data.
   Code (*prepare)(DeviceContext*, const KernelCall*, DeviceCall** into, uint64_t* workspace_bytes, Words*);
   void (*release)(DeviceContext*, DeviceCall*);
-  /// On the compute lane, in the step that begin_step was last given.
+  /// On the compute lane, in the step that begin_step was last given; a call that goes beside others (op table) on the lane `ranks`,
+  /// which has been made to wait for what it reads.
   Code (*run)(DeviceContext*, const Addressed*, Words*);
   /// Calls of one kind with the same attributes, no one of which touches what another writes, in one go; at most so many.
   /// Null where there is nothing to gain. The first one's workspace serves them all.
   Code (*run_together)(DeviceContext*, const Addressed* calls, uint32_t n, Words*);
   uint32_t (*most_together)(uint32_t wire);
-  /// Sets the step for the calls and graphs that follow; never inside a capture.
+  /// Sets the step for the calls and graphs that follow; never inside a capture. All ranks of its communicator do so at once.
   Code (*begin_step)(DeviceContext*, const StepContext*, Words*);
 
   /// Either end may be the device's or pinned; pageable host memory only while the host waits for the copy anyway.
@@ -127,6 +128,12 @@ struct Device {
   Code (*end_capture)(DeviceContext*, uint32_t* graph, Words*);
   /// Runs what was kept, on the compute lane.
   Code (*launch)(DeviceContext*, uint32_t graph, Words*);
+
+  /// What carries bytes between the devices of ranks, for people ("NCCL 2.32.3"); fails in words where it is not there. Null where the
+  /// communicator does.
+  Code (*carrier)(char (*name)[64], Words*);
+  /// The run has failed: nothing that the context was given waits for other ranks any more. Null where the communicator is told so.
+  void (*leave_ranks)(DeviceContext*);
 };
 
 /// What a plugin exports under the name SPILLWAY_DEVICE_ENTRY: null when it does not speak this version.

@@ -81,7 +81,7 @@ constexpr Device host_device(const char* name, DType float_type, HostExtras extr
           .release = host::release, .run = host::run,
           .run_together = nullptr, .most_together = nullptr, .begin_step = host::begin_step,
           .copy = host::copy, .record = host::at_event, .wait = host::at_event, .finish = host::finish,
-          .stamp = nullptr, .seconds_between = nullptr, .begin_capture = nullptr, .end_capture = nullptr, .launch = nullptr};
+          .stamp = nullptr, .seconds_between = nullptr, .begin_capture = nullptr, .end_capture = nullptr, .launch = nullptr, .carrier = nullptr, .leave_ranks = nullptr};
 }
 
 }  // namespace spillway

@@ -30,6 +30,25 @@ size_t exchanges_in(const Tape& tape) {
   return size_t(std::count_if(tape.instrs.begin(), tape.instrs.end(), [](const InstrRecord& i) { return i.tag == Tag::exchange; }));
 }
 
+uint64_t sent_by(const Communicator* c) { return c ? c->sent_bytes + (c->beside ? c->beside->sent_bytes : 0) : 0; }
+
+/// What a rank had sent when this was made.
+class Sent {
+ public:
+  explicit Sent(Communicator* rank) : rank_(rank), first_(rank ? rank->sent_bytes : 0), second_(rank && rank->beside ? rank->beside->sent_bytes : 0) {}
+  /// What has been counted since, which is counted no more.
+  uint64_t taken_back() const {
+    const uint64_t since = sent_by(rank_) - first_ - second_;
+    if (rank_) rank_->sent_bytes = first_;
+    if (rank_ && rank_->beside) rank_->beside->sent_bytes = second_;
+    return since;
+  }
+
+ private:
+  Communicator* rank_;
+  uint64_t first_, second_;
+};
+
 bool moves_pages(const Tape& tape) {
   return std::any_of(tape.transfers.begin(), tape.transfers.end(), [](const TransferRecord& t) { return t.with_tier(); });
 }
@@ -58,6 +77,7 @@ Result<std::unique_ptr<Interpreter>> Interpreter::open(const Tape& tape, Program
 /// Exchanges beside computing go one after the other, in the plan's order, on a thread of their own: all ranks call in the same order.
 void Interpreter::open_exchanges() {
   const size_t n = exchanges_in(tape_);
+  exchange_part_.assign(n > 0 ? tape_.events : 0, NONE);
   if (n == 0 || device_.asynchronous()) return;
   exchange_of_.resize(tape_.events);
   exchanges_.emplace(StreamId::ranks, n, 0, std::make_unique<OneAtATime>([this](const CopyJob& job, uint64_t, uint64_t) {
@@ -118,6 +138,12 @@ void Interpreter::count(const CallRecord& c, uint32_t index, uint32_t call, doub
   if (record_) timeline_.spans.push_back({StreamId::compute, index, call, start, end});
 }
 
+void Interpreter::count_beside(const InstrRecord& instr, uint32_t index, double start, double end, StepMetrics& metrics) {
+  metrics.beside_seconds += end - start;
+  seconds_by_kind_[tape_.calls[instr.a].kind] += end - start;
+  if (record_) timeline_.spans.push_back({StreamId::ranks, index, instr.a, start, end});
+}
+
 /// Losses that this instruction completes go to where the host sees them.
 Status Interpreter::fetch_losses(uint32_t instruction) {
   auto it = std::lower_bound(losses_.begin(), losses_.end(), std::pair(instruction, uint32_t(0)));
@@ -145,15 +171,40 @@ Status Interpreter::copy(uint32_t index, StepMetrics& metrics) {
   return copies_.start(index, step_.step, stamped_);
 }
 
-/// A device that has lanes of its own has none for exchanges: there it is a call like others.
-Status Interpreter::exchange(uint32_t index, const InstrRecord& instr, StepMetrics& metrics) {
-  if (!exchanges_) return call(index, instr.a, metrics);
+Status Interpreter::exchange(uint32_t index, const InstrRecord& instr) {
+  if (!exchanges_) return within(exchange_on_lane(index, instr), "instruction ", index, ", call ", instr.a, " (", op_info(tape_.calls[instr.a].kind)->kind, "): ");
   exchange_of_[instr.b] = exchanges_->push({.transfer = instr.a, .instruction = index, .bytes = 1, .step = step_.step});
   return {};
 }
 
-Status Interpreter::wait_exchange(uint32_t event, StepMetrics& metrics) {
-  if (!exchanges_) return {};
+/// As a copy: the lane waits for all that compute was given so far.
+Status Interpreter::exchange_on_lane(uint32_t index, const InstrRecord& instr) {
+  const uint32_t started = tape_.events + instr.b;
+  Status s = device_.record(Lane::compute, started);
+  if (s.ok()) s = device_.wait(Lane::ranks, started);
+  if (s.ok() && stamped_) s = device_.stamp(Lane::ranks, stamp_of(index, false));
+  if (s.ok()) s = program_.run(instr.a);
+  if (s.ok() && stamped_) s = device_.stamp(Lane::ranks, stamp_of(index, true));
+  if (s.ok()) s = device_.record(Lane::ranks, instr.b);
+  exchange_part_[instr.b] = part_;
+  return s;
+}
+
+/// What a graph leaves under way is complete when it ends: the compute lane waits for the last one, and with it for all before.
+Status Interpreter::join_exchanges() {
+  uint32_t last = NONE;
+  for (const InstrRecord& i : tape_.instrs)
+    if (i.tag == Tag::exchange && exchange_part_[i.b] == part_) last = i.b;
+  part_++;
+  return last == NONE ? Status{} : device_.wait(Lane::compute, last);
+}
+
+Status Interpreter::wait_exchange(uint32_t index, uint32_t event, StepMetrics& metrics) {
+  if (!exchanges_) {
+    Status s = stamped_ ? device_.stamp(Lane::compute, stamp_of(index, false)) : Status{};
+    if (s.ok() && exchange_part_[event] == part_) s = device_.wait(Lane::compute, event);
+    return s.ok() && stamped_ ? device_.stamp(Lane::compute, stamp_of(index, true)) : s;
+  }
   const Clock::time_point start = Clock::now();
   Status s = exchanges_->wait(exchange_of_[event]);
   metrics.stall_ranks_seconds += seconds_since(start);
@@ -161,7 +212,7 @@ Status Interpreter::wait_exchange(uint32_t event, StepMetrics& metrics) {
 }
 
 Status Interpreter::wait(uint32_t index, const InstrRecord& instr, StepMetrics& metrics) {
-  if (Cause(instr.b) == Cause::ranks) return wait_exchange(instr.a, metrics);
+  if (Cause(instr.b) == Cause::ranks) return wait_exchange(index, instr.a, metrics);
   Status s = stamped_ ? device_.stamp(Lane::compute, stamp_of(index, false)) : Status{};
   const Clock::time_point start = Clock::now();
   if (s.ok()) s = copies_.wait(instr.a);
@@ -194,7 +245,7 @@ Status Interpreter::execute(uint32_t index, const RunOptions& options, StepMetri
     case Tag::swap_out:
     case Tag::swap_in: return copy(index, metrics);
     case Tag::wait: return wait(index, i, metrics);
-    case Tag::exchange: return exchange(index, i, metrics);
+    case Tag::exchange: return exchange(index, i);
     case Tag::mark: mark(i, options); return {};
   }
   return refuse("instruction ", index, ": unknown tag ", uint32_t(i.tag));
@@ -219,7 +270,7 @@ void Interpreter::split() {
   }
   for (uint32_t i = 0; i < tape_.instrs.size(); i++) {
     const bool replayed = !copies_.by_thread(tape_.instrs[i]);
-    if (parts_.empty() || parts_.back().replayed != replayed) parts_.push_back({i, i, replayed, {0, 0}, {}});
+    if (parts_.empty() || parts_.back().replayed != replayed) parts_.push_back({i, i, replayed, {0, 0}, {}, 0});
     parts_.back().to = i + 1;
   }
 }
@@ -229,11 +280,14 @@ Status Interpreter::capture(const RunOptions& options) {
   for (Part& part : parts_) {
     if (!part.replayed) continue;
     part.moved = {};
+    const Sent before(options.communicator);
     Status s = device_.begin_capture();
     if (!s.ok()) return s;
     for (uint32_t i = part.from; s.ok() && i < part.to; i++) s = execute(i, options, part.moved);
     if (s.ok()) s = copies_.join();
+    if (s.ok()) s = join_exchanges();
     const Result<uint32_t> graph = device_.end_capture();
+    part.sent = before.taken_back();
     if (!s.ok()) return s;
     if (!graph.ok()) return within(graph.status(), "keeping instructions ", part.from, " to ", part.to, " as a graph: ");
     part.graph[parity] = graph.value();
@@ -242,7 +296,9 @@ Status Interpreter::capture(const RunOptions& options) {
   return {};
 }
 
-Status Interpreter::replay(const Part& part, uint32_t parity, StepMetrics& metrics) {
+/// What goes to other ranks is counted when calls are made, and a graph makes them once.
+Status Interpreter::replay(const Part& part, uint32_t parity, const RunOptions& options, StepMetrics& metrics) {
+  if (options.communicator) options.communicator->sent_bytes += part.sent;
   metrics.bytes_out += part.moved.bytes_out;
   metrics.bytes_in += part.moved.bytes_in;
   metrics.bytes_fed += part.moved.bytes_fed;
@@ -263,7 +319,7 @@ Status Interpreter::run_parts(const RunOptions& options, StepMetrics& metrics) {
   for (const Part& part : parts_) {
     if (s.ok() && stop_.load(std::memory_order_relaxed) == Stop::at_once) s = cancelled();
     if (!s.ok()) break;
-    if (part.replayed) s = replay(part, parity, metrics);
+    if (part.replayed) s = replay(part, parity, options, metrics);
     for (uint32_t i = part.from; s.ok() && !part.replayed && i < part.to; i++) s = execute(i, options, metrics);
   }
   replaying_ = false;
@@ -275,10 +331,11 @@ void Interpreter::read_stamps(StepMetrics& metrics) {
   for (uint32_t i = 0; i < tape_.instrs.size(); i++) {
     const InstrRecord& instr = tape_.instrs[i];
     const Tag tag = instr.tag;
-    if (tag == Tag::acquire || tag == Tag::release || tag == Tag::mark || (tag == Tag::wait && Cause(instr.b) == Cause::ranks) || ((tag == Tag::swap_out || tag == Tag::swap_in) && copies_.by_thread(instr))) continue;
+    if (tag == Tag::acquire || tag == Tag::release || tag == Tag::mark || ((tag == Tag::swap_out || tag == Tag::swap_in) && copies_.by_thread(instr))) continue;
     const double start = device_.seconds_between(STEP_START, stamp_of(i, false)), end = device_.seconds_between(STEP_START, stamp_of(i, true));
-    if (tag == Tag::call || tag == Tag::exchange) count(tape_.calls[instr.a], i, instr.a, start, end, metrics);
-    else if (tag == Tag::wait) (Cause(instr.b) == Cause::memory ? metrics.stall_memory_seconds : metrics.stall_data_seconds) += end - start;
+    if (tag == Tag::call) count(tape_.calls[instr.a], i, instr.a, start, end, metrics);
+    else if (tag == Tag::exchange) count_beside(instr, i, start, end, metrics);
+    else if (tag == Tag::wait) (Cause(instr.b) == Cause::ranks ? metrics.stall_ranks_seconds : Cause(instr.b) == Cause::memory ? metrics.stall_memory_seconds : metrics.stall_data_seconds) += end - start;
     else if (record_) timeline_.spans.push_back({tag == Tag::swap_out ? StreamId::out : StreamId::in, i, instr.a, start, end});
   }
 }
@@ -372,11 +429,7 @@ class Patience {
 RunMetrics Interpreter::run(const RunOptions& options) {
   RunMetrics run;
   Patience patience(options);
-  const auto sent = [&] {
-    const Communicator* const c = options.communicator;
-    return c ? c->sent_bytes + (c->beside ? c->beside->sent_bytes : 0) : 0;
-  };
-  const uint64_t sent_before = sent();
+  const uint64_t sent_before = sent_by(options.communicator);
   not_finite_.reset();
   run.steps.reserve(options.steps);
   record_ = options.timeline;
@@ -407,16 +460,17 @@ RunMetrics Interpreter::run(const RunOptions& options) {
   copies_.feeder().end();
   search_.reset();
   if (!run.status.ok()) {
+    if (options.communicator) device_.leave_ranks();  // before anyone waits for a lane that waits for them
     copies_.abandon();
     // Who exchanges with the others may wait for ever: this rank goes no further.
     if (exchanges_ && options.communicator) options.communicator->engine->interrupt(options.communicator);
     if (exchanges_) exchanges_->abandon();
-    for (const Lane lane : {Lane::compute, Lane::out, Lane::in}) device_.finish(lane);  // what failed is known already
+    for (const Lane lane : {Lane::compute, Lane::out, Lane::in, Lane::ranks}) device_.finish(lane);  // what failed is known already
   }
   run.torn = !run.status.ok();
   if (run.status.code == Code::cancelled) run.status = {};
   run.cancelled = run.status.ok() && run.steps.size() < options.steps;
-  run.sent_bytes = sent() - sent_before;
+  run.sent_bytes = sent_by(options.communicator) - sent_before;
   collect(run);
   return run;
 }

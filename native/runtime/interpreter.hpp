@@ -44,15 +44,15 @@ class Interpreter {
   void stop(Stop how);
 
  private:
-  /// Instructions [from, to): one graph for each buffer of inputs, or, where a thread carries them, none. `moved`: its bytes.
-  struct Part { uint32_t from, to; bool replayed; uint32_t graph[2]; StepMetrics moved; };
+  /// Instructions [from, to): one graph for each buffer of inputs, or, where a thread carries them, none. `moved`: its bytes; `sent`: to other ranks.
+  struct Part { uint32_t from, to; bool replayed; uint32_t graph[2]; StepMetrics moved; uint64_t sent; };
 
   Interpreter(const Tape& tape, Program& program, OpenDevice& device, Pages& pages, Copies& copies);
   Result<Accord> accord(const RunOptions& options) const;
   Status run_step(const RunOptions& options, bool last, StepMetrics& metrics);
   Status run_instructions(const RunOptions& options, StepMetrics& metrics);
   Status run_parts(const RunOptions& options, StepMetrics& metrics);
-  Status replay(const Part& part, uint32_t parity, StepMetrics& metrics);
+  Status replay(const Part& part, uint32_t parity, const RunOptions& options, StepMetrics& metrics);
   void split();
   Status capture(const RunOptions& options);
   Status execute(uint32_t index, const RunOptions& options, StepMetrics& metrics);
@@ -62,8 +62,10 @@ class Interpreter {
   Status met(const Result<std::optional<NotFinite>>& found);
   Status wait(uint32_t index, const InstrRecord& instr, StepMetrics& metrics);
   Status copy(uint32_t index, StepMetrics& metrics);
-  Status exchange(uint32_t index, const InstrRecord& instr, StepMetrics& metrics);
-  Status wait_exchange(uint32_t event, StepMetrics& metrics);
+  Status exchange(uint32_t index, const InstrRecord& instr);
+  Status exchange_on_lane(uint32_t index, const InstrRecord& instr);
+  Status wait_exchange(uint32_t index, uint32_t event, StepMetrics& metrics);
+  Status join_exchanges();
   void open_exchanges();
   Status fetch_losses(uint32_t instruction);
   void hold(uint32_t residency, bool acquire);
@@ -71,6 +73,7 @@ class Interpreter {
   Status end_step(StepMetrics& metrics);
   void read_stamps(StepMetrics& metrics);
   void count(const CallRecord& c, uint32_t index, uint32_t call, double start, double end, StepMetrics& metrics);
+  void count_beside(const InstrRecord& instr, uint32_t index, double start, double end, StepMetrics& metrics);
   double sum_of_losses() const;
   void collect(RunMetrics& run);
 
@@ -97,6 +100,8 @@ class Interpreter {
   Timeline timeline_;
   double exchange_seconds_ = 0;                        // of the step at hand; the lane's own until all of it is waited for
   std::vector<CopyStream::Ticket> exchange_of_;        // by event
+  std::vector<uint32_t> exchange_part_;                // by event: what was captured as one with it; NONE: nothing yet
+  uint32_t part_ = 0;
   std::optional<CopyStream> exchanges_;                // last: its thread uses the others
 };
 

@@ -85,6 +85,7 @@ class OpenDevice {
     const Status s = status_of([&](Words* w) { return device_->end_capture(context_, &graph, w); });
     return s.ok() ? Result<uint32_t>(graph) : Result<uint32_t>(s);
   }
+  void leave_ranks() { if (device_->leave_ranks) device_->leave_ranks(context_); }
   Status launch(uint32_t graph) { return status_of([&](Words* w) { return device_->launch(context_, graph, w); }); }
 
  private:

@@ -26,7 +26,7 @@ const build = () => {
     ...['-S', 'native', '-B', BUILD, '-DSPILLWAY_ADDON=ON', '-DCMAKE_BUILD_TYPE=Release'],
     '-DSPILLWAY_HOST_CUDA_OPTIONS=--coverage;-DSPILLWAY_COVERED',
   ])
-  run('cmake', ['--build', BUILD, '--parallel', '2', '--target', 'host_cuda_test', 'kernels_host_cuda'])
+  run('cmake', ['--build', BUILD, '--parallel', '2', '--target', 'host_cuda_test', 'host_cuda_ranks_test', 'kernels_host_cuda'])
 }
 
 const filesUnder = (folder, ending) =>
@@ -39,6 +39,7 @@ const countAnew = () => {
   for (const file of filesUnder(OBJECTS, '.gcda')) fs.rmSync(file)
   for (const [program, env] of [
     ['host_cuda_test', {}],
+    ['host_cuda_ranks_test', {}],
     ['kernels_host_cuda', { SPILLWAY_TEST_SHARE: '10' }],
   ])
     run(path.join(BUILD, 'tests', program), [], { env: { ...process.env, ...env } })

@@ -54,6 +54,7 @@ const includes = () => {
     cuda: firstWith([...system, ...inside('cu13', 'cuda_runtime')], 'cuda_runtime_api.h'),
     cudnn: firstWith([...system, ...inside('cudnn')], 'cudnn.h'),
     cublas: firstWith([...system, ...inside('cu13', 'cublas')], 'cublasLt.h'),
+    nccl: firstWith([...system, ...inside('nccl')], 'nccl.h'),
   }
 }
 
@@ -61,7 +62,7 @@ const includes = () => {
 const libraryFolders = () =>
   [
     ...pythonPackages().flatMap((folder) =>
-      ['cudnn', 'cu13', 'cublas', 'cuda_nvrtc'].map((name) => path.join(folder, name, 'lib')),
+      ['cudnn', 'cu13', 'cublas', 'cuda_nvrtc', 'nccl'].map((name) => path.join(folder, name, 'lib')),
     ),
     ...toolkits().map((folder) => path.join(folder, 'lib64')),
     '/usr/local/nvidia/lib64',
@@ -69,9 +70,11 @@ const libraryFolders = () =>
   ].filter(fs.existsSync)
 
 const PACKAGES = ['nvidia-cudnn-cu13>=9,<10', 'nvidia-cublas>=13,<14']
+/** Not needed to build: what is declared of NCCL is held to its header. */
+const NCCL = ['nvidia-nccl-cu13>=2.20,<3']
 
 /** Takes the headers out of the published packages into the cache. Null, or why not. */
-const fetchHeaders = () => {
+const fetchHeaders = (packages = PACKAGES) => {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'spillway-cuda-'))
   try {
     const fetched = run('python3', [
@@ -83,9 +86,9 @@ const fetchHeaders = () => {
       '--only-binary=:all:',
       '-d',
       folder,
-      ...PACKAGES,
+      ...packages,
     ])
-    if (!fetched.ok) return `pip cannot download ${PACKAGES.join(' and ')}: ${fetched.words}`
+    if (!fetched.ok) return `pip cannot download ${packages.join(' and ')}: ${fetched.words}`
     const unpack = [
       'import glob, sys, zipfile',
       "for wheel in glob.glob(sys.argv[1] + '/*.whl'):",
@@ -100,4 +103,4 @@ const fetchHeaders = () => {
   }
 }
 
-module.exports = { nvcc, includes, fetchHeaders, libraryFolders, cacheFolder }
+module.exports = { NCCL, nvcc, includes, fetchHeaders, libraryFolders, cacheFolder }

@@ -28,12 +28,24 @@ const left = () => Math.min(deadline, sectionEnd) - now()
 /** Seconds that a section wants for all that it has, in order of worth; each fits a call of ten minutes by itself. Where a call has less for
  * or more than all that were asked for want, each gets its share; what one leaves goes to those behind it. */
 const WANTED = imitated
-  ? { conformance: 30, identity: 40, ways: 40, faults: 15, sanitizer: 15, incore: 40, incoremore: 30, outofcore: 60, large: 45 }
+  ? {
+      conformance: 30,
+      identity: 40,
+      ways: 40,
+      faults: 15,
+      ranks: 15,
+      sanitizer: 15,
+      incore: 40,
+      incoremore: 30,
+      outofcore: 60,
+      large: 45,
+    }
   : {
       conformance: 300,
       identity: 150,
       ways: 150,
       faults: 60,
+      ranks: 90,
       sanitizer: 100,
       incore: 500,
       incoremore: 500,
@@ -429,6 +441,77 @@ const cardIsHeld = async (model) => {
   )
 }
 
+const carrierOf = async () => {
+  const ask = "console.log(require('./dist/src/device/native').loadNative().carrier('cuda') ?? '')"
+  const r = await run('ranks: carrier', process.execPath, ['-e', ask], { seconds: 60 })
+  return r.status === 0 ? { name: r.stdout.trim() } : { error: r.text.slice(-300) }
+}
+const gpusHere = async () => {
+  const r = await run('ranks: GPUs', 'nvidia-smi', ['-L'], { seconds: 30 })
+  return r.status === 0 ? r.stdout.split('\n').filter((line) => line.startsWith('GPU ')).length : 1
+}
+
+/** NCCL: with one GPU a rank that sends to itself; with more, as many ranks twice, to the same bits. */
+const ranks = async () => {
+  const { name, error } = await carrierOf()
+  if (!name) return skipped(`ranks: ${error ?? 'on this device the host carries'}`)
+  const alone = await run('ranks: alone', process.execPath, ['scripts/gpu/alone.js'], {
+    seconds: 90,
+    env: { SPILLWAY_NCCL_ALONE: '1' },
+  })
+  check(
+    'ranks',
+    `${name}: one rank, which sends to itself`,
+    alone.status === 0,
+    parsed(alone.stdout) ?? { error: alone.text.slice(-400) },
+  )
+  const gpus = await gpusHere()
+  if (gpus < 2) return skipped('ranks: several GPUs: there is one here')
+  const among = () =>
+    run(
+      'ranks: several',
+      'mpirun',
+      [
+        '--allow-run-as-root',
+        '-n',
+        String(gpus),
+        process.execPath,
+        'dist/src/cli.js',
+        'train',
+        ...NETWORKS.faults,
+        '--batch',
+        String(4 * gpus),
+        '--device',
+        'cuda',
+        '--steps',
+        '6',
+        '--seed',
+        '1',
+        '--algorithms',
+        'fixed',
+        '--json',
+      ],
+      { seconds: 120 },
+    )
+  const told = [await among(), await among()]
+  if (/ENOENT/.test(told[0].text)) return skipped('ranks: several GPUs: there is no mpirun here')
+  const of = told.map((r) => parsed(r.stdout.slice(r.stdout.indexOf('{'))) ?? { error: r.text.slice(-400) })
+  check(
+    'ranks',
+    `${gpus} GPUs, the same bits twice`,
+    of.every((o) => o.ranks === gpus && o.weightsSha256 === of[0].weightsSha256),
+    {
+      runs: of.map(({ weightsSha256, commBytes, commSeconds, secondsPerStep, error: e }) => ({
+        weightsSha256,
+        commBytes,
+        commSeconds,
+        secondsPerStep,
+        error: e,
+      })),
+    },
+  )
+}
+
 /** PyTorch's modes so far: a line after each, so that one that takes too long costs itself alone. */
 const peerOf = async (name, model, sizes, precision, steps, modes, seconds) => {
   const r = await run(
@@ -577,7 +660,7 @@ const large = async () => {
   }
 }
 
-const SECTIONS = { conformance, identity, ways, faults, sanitizer, incore, incoremore, outofcore, large }
+const SECTIONS = { conformance, identity, ways, faults, ranks, sanitizer, incore, incoremore, outofcore, large }
 
 const main = async () => {
   if (out === '--list')

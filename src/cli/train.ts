@@ -10,7 +10,7 @@ import type { Augment } from '../data/augment'
 import type { Data } from '../data/data'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import { shownPeakBytes } from '../machine/memory'
-import { DEVICES, isDevice } from '../../staging/devices'
+import { DEVICES, type DeviceName, isDevice } from '../../staging/devices'
 import type { Rank } from '../ranks/rank'
 import { showPercent, showSeconds, showSize } from '../report/format'
 import { summary } from '../report/summary'
@@ -71,7 +71,7 @@ const stopping = ({ timeLimit, checkpointDir }: TrainCommandOptions): Pick<Train
 
 // ---------------------------------------------------------------- the command
 
-const deviceOf = (o: TrainCommandOptions): Either<SpillwayError, string> => {
+const deviceOf = (o: TrainCommandOptions): Either<SpillwayError, DeviceName> => {
   const device = o.device ?? o.machine ?? 'cpu'
   if (o.device !== undefined && o.machine !== undefined && o.device !== o.machine)
     return E.left(usage('--device and --machine name two machines: give one'))
@@ -322,7 +322,7 @@ const trainAmong = (
     TE.fromEither(
       pipe(
         deviceOf(asked),
-        E.flatMap(meets),
+        E.flatMap((device) => meets(engine, device)),
         E.flatMap(() => (asked.threads === undefined ? sharedThreads(engine) : E.right(asked.threads))),
       ),
     ),

@@ -334,6 +334,8 @@ export interface Native {
   describeDevice(device: DeviceName): NativeDevice
   /** Throws, in words, when the device cannot be used here: no plugin, driver, library or GPU. */
   deviceFacts(device: DeviceName): DeviceFacts
+  /** What carries bytes between the devices of ranks, for people; nothing where the host does. Throws, in words, where it is missing. */
+  carrier(device: DeviceName): string | undefined
   /** Measures memory, a spill file in the directory, or the link of a device of its own memory: takes about a second. */
   copyBandwidth(directory?: string, device?: DeviceName, threads?: number): CopyBandwidth
   /** The ways that plans may choose among, at most so many, the device's first choice first; none where the call is not legal. */

@@ -124,5 +124,11 @@ export const cudaFindings = (probe: Probe, root: string, loader: readonly string
     'libcublasLt.so',
     'comes with the CUDA toolkit; or name the folder of the wheel nvidia-cublas (PyTorch brings it) in SPILLWAY_CUDA_LIBRARIES',
   ),
+  library(
+    probe,
+    'NCCL',
+    'libnccl.so.2',
+    'needed where several processes train on GPUs: apt-get install libnccl2, or name the folder of the wheel nvidia-nccl-cu13 (PyTorch brings it) in SPILLWAY_CUDA_LIBRARIES',
+  ),
   ...device(probe, root, loader),
 ]

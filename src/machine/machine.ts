@@ -21,6 +21,7 @@ import { linkAt, STATED_DISK, STATED_LINKS, tieredLink } from './links'
 import type { LocalMachine, MachineOptions } from './localmachine'
 import { ownMachines } from './ownmachines'
 import { deviceBytes } from './memory'
+import { takeOwnGpu } from '../ranks/gpu'
 import type { Speeds } from './profile'
 import { UNTAUGHT } from './taught'
 import { callBytes } from './timing'
@@ -123,6 +124,7 @@ const spillPlace = ({ spill }: MachineOptions): Either<SpillwayError, void> => {
 const deviceMachine = (name: DeviceName, o: MachineOptions): Either<SpillwayError, LocalMachine> =>
   pipe(
     spillPlace(o),
+    E.tap(() => right(takeOwnGpu())),
     E.flatMap(tryLoadNative),
     E.tap((native) => isBuilt(native, name)),
     E.tap((native) => E.flatten(onDevice(() => hasPrecision(native, name, o.precision ?? 'fp32')))),

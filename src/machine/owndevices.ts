@@ -116,6 +116,10 @@ const orNowhere =
 
 /** What the context, the libraries' handles, modules and graphs take beside the pool. */
 const CUDA_OWN_BYTES = 1024 ** 3
+/** And NCCL's buffers: by its documentation 4 MiB (NCCL_BUFFSIZE) for each channel to another rank and from it. What they take is not measured. */
+const NCCL_RANK_BYTES = 2 * 8 * 4 * 1024 ** 2
+const NCCL_MOST_BYTES = 2 * 1024 ** 3
+const ncclBytes = (ranks = 1): number => Math.min(NCCL_MOST_BYTES, (ranks - 1) * NCCL_RANK_BYTES)
 
 /** What calls of a GPU are said to take. */
 const STATED_GPU = namedMachines['h200-pcie-141g']!.seconds
@@ -139,7 +143,7 @@ const libraryWays = (first: Ways, all: Ways, algorithms: Algorithms): Ways => {
 
 export const cudaMachine = (native: Native, o: MachineOptions): LocalMachine => {
   const facts = native.deviceFacts('cuda')
-  const memoryBytes = Math.max(PAGE_BYTES, bytesOf(pagesIn(facts.freeBytes - CUDA_OWN_BYTES)))
+  const memoryBytes = Math.max(PAGE_BYTES, bytesOf(pagesIn(facts.freeBytes - CUDA_OWN_BYTES - ncclBytes(o.ranks))))
   // What products of floats are: with bf16 they are left as they are.
   const precision = o.precision === 'tf32' ? 'tf32' : 'fp32'
   const first = orNowhere(waysOf(native, 'cuda', { precision }, 1))

@@ -19,6 +19,8 @@ export interface Started {
   readonly ranks: number
   /** Of these, how many are on this machine. */
   readonly here: number
+  /** Which of these it is. */
+  readonly at: number
   readonly by: 'mpirun' | 'srun'
 }
 
@@ -27,9 +29,15 @@ export type Engine = { readonly kind: 'threads'; readonly ranks: number } | ({ r
 type Env = Readonly<Record<string, string | undefined>>
 /** Of OpenMPI, of MPICH and its kin, of Slurm. */
 const STARTERS = [
-  { size: 'OMPI_COMM_WORLD_SIZE', rank: 'OMPI_COMM_WORLD_RANK', here: 'OMPI_COMM_WORLD_LOCAL_SIZE', by: 'mpirun' },
-  { size: 'PMI_SIZE', rank: 'PMI_RANK', here: 'MPI_LOCALNRANKS', by: 'mpirun' },
-  { size: 'SLURM_STEP_NUM_TASKS', rank: 'SLURM_PROCID', here: 'SLURM_TASKS_PER_NODE', by: 'srun' },
+  {
+    size: 'OMPI_COMM_WORLD_SIZE',
+    rank: 'OMPI_COMM_WORLD_RANK',
+    here: 'OMPI_COMM_WORLD_LOCAL_SIZE',
+    at: 'OMPI_COMM_WORLD_LOCAL_RANK',
+    by: 'mpirun',
+  },
+  { size: 'PMI_SIZE', rank: 'PMI_RANK', here: 'MPI_LOCALNRANKS', at: 'MPI_LOCALRANKID', by: 'mpirun' },
+  { size: 'SLURM_STEP_NUM_TASKS', rank: 'SLURM_PROCID', here: 'SLURM_TASKS_PER_NODE', at: 'SLURM_LOCALID', by: 'srun' },
 ] as const
 
 const count = (text: string | undefined): number | undefined => {
@@ -40,7 +48,9 @@ const count = (text: string | undefined): number | undefined => {
 export const startedBy = (env: Env): Started | undefined => {
   for (const s of STARTERS) {
     const [ranks, rank] = [count(env[s.size]), count(env[s.rank])]
-    if (ranks !== undefined && rank !== undefined) return { rank, ranks, here: Math.max(1, count(env[s.here]) ?? 1), by: s.by }
+    if (ranks === undefined || rank === undefined) continue
+    const here = Math.max(1, count(env[s.here]) ?? 1)
+    return { rank, ranks, here, at: count(env[s.at]) ?? rank % here, by: s.by }
   }
   return undefined
 }

@@ -12,6 +12,7 @@ import { optionsFor } from '../../staging/core/options'
 import { UPDATES } from '../../staging/ops/updates'
 import { machineNamed } from '../machine/machine'
 import { ownRates } from '../machine/ownmachines'
+import { takeOwnGpu } from '../ranks/gpu'
 import { ownStrategy } from './ownstrategies'
 import { type AnyLayer, machineOptionsOf, type Staged, type StageOptions } from './stage'
 import type { Answered, Asked } from './worker'
@@ -38,6 +39,7 @@ const WORKER = join(__dirname, `worker${extname(__filename)}`)
 const inThread = (asked: Asked, signal: AbortSignal | undefined): Promise<Answered> =>
   new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(signal.reason)
+    takeOwnGpu()
     const worker = new Worker(WORKER, { workerData: asked })
     const onAbort = (): void => {
       reject(signal?.reason)

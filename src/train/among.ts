@@ -7,15 +7,17 @@ import { pipe } from 'fp-ts/function'
 import * as TE from 'fp-ts/TaskEither'
 import type { TaskEither } from 'fp-ts/TaskEither'
 import type { Trainable } from '../../dsl'
+import type { DeviceName } from '../../staging/devices'
 import { ranksOf } from '../../staging/graph/ranks'
 import { encodePlan } from '../../staging/plan/codec'
 import { tryLoadNative } from '../device/native'
 import { errorText, exitCode, type SpillwayError, usage } from '../errors/errors'
-import { deviceFailed } from '../errors/exceptions'
+import { deviceFailed, onDevice } from '../errors/exceptions'
 import type { MachineOptions } from '../machine/localmachine'
 import { machineNamed } from '../machine/machine'
 import { deviceBytes } from '../machine/memory'
 import { type Engine, engineFor } from '../ranks/engine'
+import { gpuOf, takeOwnGpu } from '../ranks/gpu'
 import { openMpi } from '../ranks/mpi'
 import { broadcast, gathered, type Rank, rankOf } from '../ranks/rank'
 import { untrustedPlan } from '../stage/planfile'
@@ -27,9 +29,6 @@ import { type Farewell, isOrderly } from './ranks'
 import type { TrainResult } from './result'
 import { sessionTask } from './session'
 
-/** Devices whose operators meet other ranks. */
-const MEETING = ['cpu', 'ref', 'null']
-
 /** What ranks on one machine have of its processors each, where nothing is said. */
 export const sharedThreads = (engine: Engine): Either<SpillwayError, number> =>
   pipe(
@@ -39,10 +38,30 @@ export const sharedThreads = (engine: Engine): Either<SpillwayError, number> =>
     ),
   )
 
-export const meets = (device: string): Either<SpillwayError, void> =>
-  MEETING.includes(device)
-    ? E.right(undefined)
-    : E.left(usage(`--device ${device}: several processes train together on devices of the host alone`, MEETING))
+/** Whether ranks can meet on a device, in words why not: between GPUs something must carry bytes, and each process has a GPU of its own. */
+export const meets = (engine: Engine, device: DeviceName): Either<SpillwayError, void> =>
+  pipe(
+    engine.kind === 'mpi' && device === 'cuda' ? gpuOf(engine, process.env) : E.right(''),
+    E.tap(() => E.right(takeOwnGpu())),
+    E.flatMap(tryLoadNative),
+    E.flatMap((native) => onDevice(() => native.carrier(device))),
+    E.mapLeft((e) => ofOne(engine, e)),
+    E.flatMap((carrier) =>
+      carrier && engine.kind === 'threads'
+        ? E.left(
+            usage(
+              `--device ${device}: each rank has a GPU, and a process, of its own: mpirun -n ${engine.ranks} npx spillway train …`,
+            ),
+          )
+        : E.right(undefined),
+    ),
+  )
+
+/** A process that finds no GPU may be one too many for its machine. */
+const ofOne = (engine: Engine, e: SpillwayError): SpillwayError =>
+  engine.kind === 'mpi' && e.tag === 'DeviceFailed'
+    ? { ...e, reason: `rank ${engine.rank}, number ${engine.at} of ${engine.here} on its machine: ${e.reason}` }
+    : e
 
 /** How the leader trains once the others have the plan. */
 type Leading<A> = (rank: Rank, handOver: (staged: Staged) => TaskEither<SpillwayError, unknown>) => TaskEither<SpillwayError, A>
@@ -268,7 +287,7 @@ const engineOf = (staged: Staged, { engine }: TrainOptions): Either<SpillwayErro
             : `the plan is for ${ranksText(ranks)}: start as many, mpirun -n ${ranks} node script.js, or train with engine: 'threads'`,
         ),
     ),
-    E.tap((found) => (found ? meets(staged.machine.device.name) : E.right(undefined))),
+    E.tap((found) => (found ? meets(found, staged.machine.device.name) : E.right(undefined))),
     E.filterOrElse(
       () => (staged.plan.graph.bands?.of ?? 1) === (staged.family?.length ?? 1),
       () => usage(`the plan is that of one band of ${staged.plan.graph.bands!.of}, and the others have their own: stage it here`),

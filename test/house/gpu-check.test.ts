@@ -57,14 +57,14 @@ test('a section that there is not is refused, with those there are', () => {
   assert.is(r.status, 2)
   assert.match(
     r.stderr,
-    /no section speed; there are: conformance, identity, ways, faults, sanitizer, incore, incoremore, outofcore, large/,
+    /no section speed; there are: conformance, identity, ways, faults, ranks, sanitizer, incore, incoremore, outofcore, large/,
   )
 })
 
 test('sections say the seconds that they want, each within a call of ten minutes', () => {
   const { stdout } = spawnSync(process.execPath, [join(ROOT, 'scripts', 'gpu', 'check.js'), '--list'], { encoding: 'utf8' })
   const sections = stdout.trim().split('\n')
-  assert.is(sections.length, 9)
+  assert.is(sections.length, 10)
   for (const line of sections) assert.ok(Number(/^\w+ (\d+) s$/.exec(line)?.[1]) <= 520, line)
 })
 
@@ -90,7 +90,7 @@ if (process.env['SPILLWAY_FULL'])
     const r = rehearsed(300, [], { SPILLWAY_GPU_TESTS: join(ROOT, 'build', 'addon', 'tests') })
     assert.is(r.status, 0, r.stdout + r.stderr)
     const left = leftBy(r)
-    const all = ['conformance', 'identity', 'ways', 'faults', 'sanitizer', 'incore', 'incoremore', 'outofcore', 'large']
+    const all = ['conformance', 'identity', 'ways', 'faults', 'ranks', 'sanitizer', 'incore', 'incoremore', 'outofcore', 'large']
     assert.equal([left.imitated, Object.keys(left.sections), left.conformanceFailures], [true, all, 0])
     const checked = new Set(left.checks.map((c) => c.section))
     for (const section of ['conformance', 'identity', 'ways', 'faults']) assert.ok(checked.has(section), r.stdout)
@@ -124,6 +124,7 @@ test('when time runs out, what was left out stands in gpu.json', () => {
     'identity',
     'ways',
     'faults',
+    'ranks',
     'sanitizer',
     'incore',
     'incoremore',

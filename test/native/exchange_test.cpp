@@ -19,26 +19,7 @@ size_t find(const TapeBuilder& t, Tag tag, size_t from = 0) {
   throw std::runtime_error("no such instruction");
 }
 
-/// Calls 0 to 7 of the classifier: the sixth makes the gradients, the others behind it read them. Between: all_sums of both beside a call that
-/// sums the gradient of the output in its turn, on the ranks' first way.
-TapeBuilder shared_by(uint32_t ranks) {
-  TapeBuilder t = classifier(false);
-  const uint64_t e = t.element(), offset = (t.buffers[0].bytes + 63) / 64 * 64;
-  const auto operand = [&](uint32_t call, uint32_t i) { return t.operands[t.calls[call].first_operand + i]; };
-  const uint32_t dlogits = operand(4, 2), dw = operand(5, 2), db = operand(5, 3);
-  t.buffers[0].bytes = offset + 8192;
-  const auto scratch = [&](uint64_t at) { return t.view(0, offset + at, {uint32_t(4096 / e)}, false, t.float_type); };
-  const uint32_t bucket = t.call(OpKind::all_sums, {dw, db}, {dw, db}, {double(ranks), 1});
-  t.calls[bucket].workspace_view = scratch(0);
-  const ViewRecord& v = t.views[dlogits];
-  const uint32_t flat = t.view(v.buffer, v.offset, {v.dims[0] * v.dims[1]}, false, t.float_type);
-  const uint32_t beside = t.call(OpKind::all_sum, {flat}, {flat}, {double(ranks)});
-  t.calls[beside].workspace_view = scratch(4096);
-  const size_t sgd = t.instrs.size() - 2;
-  const uint32_t event = t.events++;
-  t.instrs.insert(t.instrs.begin() + ptrdiff_t(sgd), {{Tag::exchange, bucket, event, 0}, {Tag::call, beside, 0, 0}, {Tag::wait, event, 2, 0}});
-  return t;
-}
+TapeBuilder shared_by(uint32_t ranks) { return shared_by(classifier(false), ranks); }
 
 Status read_status(const TapeBuilder& t) {
   const Result<Tape> tape = read_tape(t.bytes());
@@ -69,7 +50,8 @@ void refused() {
 
 struct Trained { std::vector<std::byte> weight, bias; double loss; };
 
-std::vector<Trained> train(uint32_t ranks, uint64_t steps) {
+/// On the reference device, or on one with lanes and graphs of its own.
+std::vector<Trained> train(uint32_t ranks, uint64_t steps, const Device* device = nullptr) {
   auto opened = open_thread_ranks(ranks);
   CHECK(opened.ok());
   std::vector<OwnCommunicator> all = std::move(opened).value();
@@ -77,7 +59,7 @@ std::vector<Trained> train(uint32_t ranks, uint64_t steps) {
   std::vector<std::thread> threads;
   for (uint32_t r = 0; r < ranks; r++)
     threads.emplace_back([&, r] {
-      Opened o = open_session(shared_by(ranks));
+      Opened o = open_session(device ? shared_by(with_workspace(classifier(false, DType::f32)), ranks) : shared_by(ranks), {.device = device});
       const RunMetrics m = run(o, {.steps = steps, .timeline = true, .communicator = all[r].get()});
       check(m.status.ok() && m.steps.size() == steps, "a rank trains", __FILE__, __LINE__, m.status.message);
       if (m.steps.empty()) return;
@@ -92,9 +74,12 @@ std::vector<Trained> train(uint32_t ranks, uint64_t steps) {
 }
 
 void ranks_agree() {
+  const Device* const imitated = load_plugin(SPILLWAY_IMITATION).value();
   for (const uint32_t ranks : {2u, 3u}) {
-    const std::vector<Trained> a = train(ranks, 30), b = train(ranks, 30);
-    for (uint32_t r = 0; r < ranks; r++) CHECK(a[r].weight == a[0].weight && a[r].bias == a[0].bias && a[r].weight == b[r].weight && a[r].loss == b[r].loss);
+    for (const Device* device : {static_cast<const Device*>(nullptr), imitated}) {
+      const std::vector<Trained> a = train(ranks, 30, device), b = train(ranks, 30, device);
+      for (uint32_t r = 0; r < ranks; r++) CHECK(a[r].weight == a[0].weight && a[r].bias == a[0].bias && a[r].weight == b[r].weight && a[r].loss == b[r].loss);
+    }
   }
 }
 

@@ -6,6 +6,7 @@
 #include "cuda/kernels/batchnorm_relu.hpp"
 #include "cuda/kernels/cast.hpp"
 #include "cuda/kernels/clip.hpp"
+#include "cuda/kernels/collective.hpp"
 #include "cuda/kernels/concat.hpp"
 #include "cuda/kernels/conv2d.hpp"
 #include "cuda/kernels/convtranspose2d.hpp"

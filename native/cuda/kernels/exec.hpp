@@ -7,9 +7,11 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "ops/both.hpp"
 #include "core/kernel.hpp"
+#include "ops/collective.hpp"
 
 namespace spillway::cuda {
 
@@ -76,6 +78,8 @@ class HostExec {
     const auto shared = std::make_unique<typename K::Shared>();
     for (int64_t block = 0; block < n; block++) phases_on_host(k, *shared, uint32_t(block), std::make_integer_sequence<int, K::PHASES>());
   }
+  /// Bytes to other ranks and from them, after what was run before and before what comes.
+  void trade(const ops::Group& group, const std::vector<Parcel>& sends, const std::vector<Parcel>& takes) { ops::trade(group.comm, sends, takes); }
   uint32_t* arrivals() { return arrivals_; }
   /// Where the step's scalars are when the items run.
   const StepContext* step() const { return step_; }

@@ -68,16 +68,21 @@ struct Kernel<OpKind::merge_sum> : OwnKernel {
   }
 };
 
+/// y (ny elements so far; none: y becomes x) and x (nx elements). In one place, so that ranks have the bits of tiles.
+template <class Exec>
+void merge_moments_of(Exec& exec, const View& x_view, double nx, const View& y_view, double ny) {
+  for (int64_t image = 0; image < ops::Statistics<float>::images(x_view); image++) {
+    const ops::Statistics<float> x(x_view, image), y(y_view, image);
+    exec.each(ops::Statistics<float>::count(x_view), [=] SPILLWAY_BOTH(uint32_t i) { ops::merge_statistic(x, nx, y, ny, int64_t(i)); });
+  }
+}
+
 template <>
 struct Kernel<OpKind::merge_moments> : OwnKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const auto a = MergeMomentsAttrs::read(c.attrs);
-    const double nx = double(a.count_x), ny = double(a.count_y);
-    for (int64_t image = 0; image < ops::Statistics<float>::images(c.ins[0]); image++) {
-      const ops::Statistics<float> x(c.ins[0], image), y(c.outs[0], image);
-      exec.each(ops::Statistics<float>::count(c.ins[0]), [=] SPILLWAY_BOTH(uint32_t i) { ops::merge_statistic(x, nx, y, ny, int64_t(i)); });
-    }
+    merge_moments_of(exec, c.ins[0], double(a.count_x), c.outs[0], double(a.count_y));
   }
 };
 

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "test/native/host_cuda/asked.hpp"
+#include "test/native/host_cuda/nccl.hpp"
 
 namespace {
 
@@ -14,6 +15,7 @@ struct Known { const char *library, *name; void* at; };
 #define DRIVER(name) {"libcuda.so.1", #name, reinterpret_cast<void*>(&::name)},
 #define CUDNN(name) {"libcudnn.so.9", #name, reinterpret_cast<void*>(&::name)},
 #define CUBLASLT(name) {"libcublasLt.so.13", #name, reinterpret_cast<void*>(&::name)},
+#define NCCL(name) {"libnccl.so.2", #name, reinterpret_cast<void*>(&::name)},
 #define NVML(name) {"libnvidia-ml.so.1", #name, reinterpret_cast<void*>(&::name)},
 
 }  // namespace
@@ -27,7 +29,7 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned int*, spillway::cuda
 namespace {
 
 const Known KNOWN[] = {SPILLWAY_DRIVER(DRIVER) SPILLWAY_CUDNN(CUDNN) SPILLWAY_CUBLASLT(CUBLASLT)
-                       NVML(nvmlInit_v2) NVML(nvmlDeviceGetHandleByPciBusId_v2) NVML(nvmlDeviceGetComputeRunningProcesses_v3)};
+                       SPILLWAY_NCCL(NCCL) NVML(nvmlInit_v2) NVML(nvmlDeviceGetHandleByPciBusId_v2) NVML(nvmlDeviceGetComputeRunningProcesses_v3)};
 
 bool missing(std::string_view name) {
   const char* const list = std::getenv("SPILLWAY_HOST_CUDA_MISSING");

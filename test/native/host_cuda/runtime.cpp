@@ -3,11 +3,16 @@
 #include <unistd.h>
 
 #include <csetjmp>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
 
 #include "cuda/libraries.hpp"
 #include "test/native/host_cuda/memory.hpp"
+#include "test/native/host_cuda/nccl.hpp"
 #include "test/native/host_cuda/rules.hpp"
 #include "test/native/host_cuda/shim/cuda/launch.cuh"
 #include "test/native/host_cuda/streams.hpp"
@@ -20,6 +25,24 @@ std::jmp_buf parked;
 uint32_t arrived = 0, word = 0;
 
 cudaError_t forget_nothing = cudaSuccess;
+
+/// The GPUs that this process sees, by their number in the machine, as CUDA_VISIBLE_DEVICES says: up to the first that is none.
+std::vector<int> visible_gpus() {
+  const char *const all = std::getenv("SPILLWAY_HOST_CUDA_GPUS"), *const named = std::getenv("CUDA_VISIBLE_DEVICES");
+  const int machine = all ? std::atoi(all) : 1;
+  std::vector<int> seen;
+  if (!named)
+    for (int i = 0; i < machine; i++) seen.push_back(i);
+  std::istringstream list(named ? named : "");
+  for (std::string one; std::getline(list, one, ',');) {
+    char* end = nullptr;
+    const long n = std::strtol(one.c_str(), &end, 10);
+    if (one.empty() || *end || n < 0 || n >= machine) break;
+    seen.push_back(int(n));
+  }
+  return seen;
+}
+std::string bus_of(int device) { return text("0000:0", visible_gpus().at(size_t(device)) + 1, ":00.0"); }
 
 bool leads_somewhere(Kind k) { return k != Kind::mixed; }
 
@@ -111,8 +134,8 @@ cudaError_t cudaGetDeviceCount(int* count) {
   ENTER("cudaGetDeviceCount", cudaErrorUnknown)
   const char* const says = std::getenv("SPILLWAY_HOST_CUDA_DEVICE");
   const std::string_view device = says ? says : "";
-  *count = device == "none" ? 0 : 1;
-  return device == "no driver" ? cudaErrorInsufficientDriver : device == "undetected" ? cudaErrorNoDevice : cudaSuccess;
+  *count = device == "none" ? 0 : int(visible_gpus().size());
+  return device == "no driver" ? cudaErrorInsufficientDriver : device == "undetected" || (device.empty() && *count == 0) ? cudaErrorNoDevice : cudaSuccess;
 }
 
 cudaError_t cudaGetDevice(int* device) {
@@ -147,7 +170,7 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
 cudaError_t cudaDeviceGetPCIBusId(char* into, int bytes, int device) {
   ENTER("cudaDeviceGetPCIBusId", cudaErrorUnknown)
   if (device != 0 || bytes < 13) return cudaErrorInvalidValue;
-  std::snprintf(into, size_t(bytes), "0000:01:00.0");
+  std::snprintf(into, size_t(bytes), "%s", bus_of(device).c_str());
   return cudaSuccess;
 }
 
@@ -230,7 +253,7 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char* bus_id, void** device) {
   ENTER("nvmlDeviceGetHandleByPciBusId_v2", 999)
   static int only;
   *device = &only;
-  return std::strcmp(bus_id, "0000:01:00.0") == 0 ? 0 : 6;
+  return bus_of(0) == bus_id ? 0 : 6;
 }
 
 int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned int* count, spillway::cuda::NvmlProcess* processes) {
@@ -245,4 +268,4 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned int* count, spillway
 }  // extern "C"
 
 /// What is there still: memory, streams, events, graphs.
-extern "C" __attribute__((visibility("default"))) uint64_t spillway_host_cuda_live() { return live_memory() + live_handles(); }
+extern "C" __attribute__((visibility("default"))) uint64_t spillway_host_cuda_live() { return live_memory() + live_handles() + live_communicators(); }

@@ -79,13 +79,14 @@ std::shared_ptr<Event> live(cudaEvent_t e, const char* where) { return live(stat
 bool step(Stream& s) {
   if (s.items.empty()) return false;
   if (s.items.front().waits && s.items.front().waits->done < s.items.front().number) return false;
+  if (s.items.front().job && state().lost == cudaSuccess) {
+    const Inside inside;
+    const cudaError_t code = s.items.front().job();
+    if (code == cudaErrorNotReady) return false;
+    if (code != cudaSuccess) state().lost = code;
+  }
   const Item item = std::move(s.items.front());
   s.items.pop_front();
-  if (!item.job) return true;
-  if (state().lost == cudaSuccess) {
-    const Inside inside;
-    if (const cudaError_t code = item.job(); code != cudaSuccess) state().lost = code;
-  }
   use(item.touched, -1);
   return true;
 }
@@ -100,15 +101,26 @@ void run_others(const Stream& s) {
   }
 }
 
-void run_until(Stream& s, const std::function<bool()>& done) {
+/// False where it goes no further until another process does something.
+bool advance(Stream& s, const std::function<bool()>& done) {
   while (!done()) {
     if (order() != Order::late) run_others(s);
     if (done() || step(s)) continue;
     if (s.items.empty()) broken("what is waited for is on its way", "a stream");
     const std::shared_ptr<Event> e = s.items.front().waits;
     const uint64_t number = s.items.front().number;
+    if (!e) return false;
     if (!e->where) broken("what is waited for is on its way", "an event");
-    run_until(*e->where, [&] { return e->done >= number; });
+    if (!advance(*e->where, [&] { return e->done >= number; })) return false;
+  }
+  return true;
+}
+
+void run_until(Stream& s, const std::function<bool()>& done) {
+  while (!advance(s, done)) {
+    world().unlock();
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    world().lock();
   }
 }
 
@@ -117,18 +129,33 @@ void put(Stream& s, Item item) {
   s.items.push_back(std::move(item));
 }
 
+/// One run of a graph.
+struct Replay {
+  std::shared_ptr<Graph> graph;
+  std::vector<Job> jobs;
+  std::vector<bool> done;
+  explicit Replay(std::shared_ptr<Graph> g) : graph(std::move(g)), done(graph->nodes.size()) {
+    for (const Node& n : graph->nodes) jobs.push_back(n.job);
+  }
+};
+
 /// In an order that the edges allow: the origin's nodes as early as may be, or as late.
-cudaError_t run_graph(const Graph& g) {
-  std::vector<bool> done(g.nodes.size());
-  for (size_t left = g.nodes.size(); left > 0; left--) {
+cudaError_t run_graph(Replay& replay) {
+  const Graph& g = *replay.graph;
+  std::vector<bool>& done = replay.done;
+  for (auto left = size_t(std::count(done.begin(), done.end(), false)); left > 0; left--) {
     std::vector<size_t> ready;
     for (size_t i = 0; i < g.nodes.size(); i++)
       if (!done[i] && std::all_of(g.nodes[i].after.begin(), g.nodes[i].after.end(), [&](size_t n) { return done[n]; })) ready.push_back(i);
     const bool origin_first = order() == Order::late || (order() == Order::shuffled && coin());
     const auto wanted = std::find_if(ready.begin(), ready.end(), [&](size_t i) { return g.nodes[i].origin == origin_first; });
-    const size_t node = wanted == ready.end() ? ready.front() : *wanted;
-    if (const cudaError_t code = g.nodes[node].job(); code != cudaSuccess) return code;
-    done[node] = true;
+    if (wanted != ready.end()) std::iter_swap(ready.begin(), wanted);
+    cudaError_t code = cudaErrorNotReady;
+    for (size_t i = 0; i < ready.size() && code == cudaErrorNotReady; i++) {
+      code = replay.jobs[ready[i]]();
+      if (code == cudaSuccess) done[ready[i]] = true;
+    }
+    if (code != cudaSuccess) return code;
   }
   return cudaSuccess;
 }
@@ -229,6 +256,14 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   ENTER("cudaStreamSynchronize", cudaErrorUnknown)
   if (is_capturing(handle)) return lose(*live(handle, "")->capture, cudaErrorStreamCaptureUnsupported);
   return drain(handle);
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t handle) {
+  ENTER("cudaStreamQuery", cudaErrorUnknown)
+  if (is_capturing(handle)) return lose(*live(handle, "")->capture, cudaErrorStreamCaptureUnsupported);
+  const auto s = live(handle, "cudaStreamQuery");
+  const bool over = advance(*s, [&] { return s->items.empty(); });
+  return lost() != cudaSuccess ? lost() : over ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* into, unsigned int flags) {
@@ -361,7 +396,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
   ENTER("cudaGraphLaunch", cudaErrorUnknown)
   const auto g = live(state().kept, graph, "cudaGraphLaunch");
   if (is_capturing(stream)) return cudaErrorStreamCaptureUnsupported;
-  return enqueue(stream, g->touched, [g] { return run_graph(*g); });
+  return enqueue(stream, g->touched, [replay = Replay(g)]() mutable { return run_graph(replay); });
 }
 
 }  // extern "C"

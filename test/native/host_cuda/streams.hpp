@@ -10,6 +10,7 @@
 
 namespace spillway::host_cuda {
 
+/// cudaErrorNotReady: it waits for another process, and is to be run again.
 using Job = std::function<cudaError_t()>;
 
 /// `touched`: the ranges of device memory that it reads or writes.

@@ -17,6 +17,7 @@
 #include "plan/tape.hpp"
 #include "runtime/memory.hpp"
 #include "core/owned_call.hpp"
+#include "ops/collective.hpp"
 
 namespace spillway::imitation {
 namespace {
@@ -41,6 +42,7 @@ struct Context {
   uint64_t va_bytes = 0;
   std::vector<AddressRange> pinned;
   StepContext step;         // the device's
+  Communicator* others = nullptr;
   Lanes lanes;              // last: its threads use the others
 
   bool is_away(const void* p) const { return reinterpret_cast<uintptr_t>(p) & AWAY; }
@@ -150,9 +152,15 @@ std::shared_ptr<OwnedCall> placed(const Addressed& addressed) {
 
 Code run(DeviceContext* c, const Addressed* addressed, Words* words) {
   if (const Status s = possibly_failed(); !s.ok()) return report(words, s);
-  return report(words, of(c)->lanes.push(Lane::compute, [owned = placed(*addressed), kernel = of(addressed->call)->kernel] {
+  const KernelCall& call = of(addressed->call)->call.call;
+  const Lane lane = ops::goes_beside(call.kind, call.attrs) && of(c)->others ? Lane::ranks : Lane::compute;
+  return report(words, of(c)->lanes.push(lane, [owned = placed(*addressed), kernel = of(addressed->call)->kernel] {
     if (const auto pause = way_of(owned->call).pause; pause.count() > 0) std::this_thread::sleep_for(pause);
-    kernel->run(owned->call);
+    try {
+      kernel->run(owned->call);
+    } catch (const std::exception& e) {
+      return failed(Code::device, e.what());
+    }
     return Status{};
   }));
 }
@@ -172,6 +180,7 @@ Code run_together(DeviceContext* c, const Addressed* calls, uint32_t n, Words* w
 
 Code begin_step(DeviceContext* c, const StepContext* step, Words* words) {
   if (of(c)->lanes.capturing(Lane::compute)) return report(words, refuse("a step begins outside of captures"));
+  of(c)->others = step->communicator;
   return report(words, of(c)->lanes.push(Lane::compute, [c = of(c), step = *step] {
     c->step = step;
     return Status{};
@@ -238,7 +247,8 @@ constexpr Device DEVICE{.version = DEVICE_TABLE_VERSION, .bytes = sizeof(Device)
                         .run_together = run_together, .most_together = most_together, .begin_step = begin_step,
                         .copy = copy, .record = record, .wait = wait, .finish = finish,
                         .stamp = stamp, .seconds_between = seconds_between,
-                        .begin_capture = begin_capture, .end_capture = end_capture, .launch = launch};
+                        .begin_capture = begin_capture, .end_capture = end_capture, .launch = launch, .carrier = nullptr,
+                        .leave_ranks = [](DeviceContext* c) { if (of(c)->others) of(c)->others->engine->interrupt(of(c)->others); }};
 
 }  // namespace
 

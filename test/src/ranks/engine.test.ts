@@ -5,14 +5,19 @@ import * as assert from 'uvu/assert'
 import { errorText } from '../../../src/errors/errors'
 import { engineFor, startedBy } from '../../../src/ranks/engine'
 
-const OPEN_MPI = { OMPI_COMM_WORLD_SIZE: '4', OMPI_COMM_WORLD_RANK: '2', OMPI_COMM_WORLD_LOCAL_SIZE: '2' }
+const OPEN_MPI = {
+  OMPI_COMM_WORLD_SIZE: '4',
+  OMPI_COMM_WORLD_RANK: '2',
+  OMPI_COMM_WORLD_LOCAL_SIZE: '2',
+  OMPI_COMM_WORLD_LOCAL_RANK: '1',
+}
 const MPICH = { PMI_SIZE: '3', PMI_RANK: '0' }
 const SLURM = { SLURM_STEP_NUM_TASKS: '8', SLURM_PROCID: '7', SLURM_TASKS_PER_NODE: '4(x2)' }
 
 test('each of them says how many there are, which one this is, and how many are here', () => {
-  assert.equal(startedBy(OPEN_MPI), { rank: 2, ranks: 4, here: 2, by: 'mpirun' })
-  assert.equal(startedBy(MPICH), { rank: 0, ranks: 3, here: 1, by: 'mpirun' })
-  assert.equal(startedBy(SLURM), { rank: 7, ranks: 8, here: 4, by: 'srun' })
+  assert.equal(startedBy(OPEN_MPI), { rank: 2, ranks: 4, here: 2, at: 1, by: 'mpirun' })
+  assert.equal(startedBy(MPICH), { rank: 0, ranks: 3, here: 1, at: 0, by: 'mpirun' })
+  assert.equal(startedBy(SLURM), { rank: 7, ranks: 8, here: 4, at: 3, by: 'srun' })
   assert.is(startedBy({ SLURM_PROCID: '0', OMPI_COMM_WORLD_SIZE: 'x', OMPI_COMM_WORLD_RANK: '' }), undefined)
 })
 
@@ -23,7 +28,7 @@ test('one process is alone, whoever started it', () => {
 })
 
 test('MPI is found by itself, threads are asked for', () => {
-  assert.equal(engineFor({}, OPEN_MPI), E.right({ kind: 'mpi', rank: 2, ranks: 4, here: 2, by: 'mpirun' }))
+  assert.equal(engineFor({}, OPEN_MPI), E.right({ kind: 'mpi', rank: 2, ranks: 4, here: 2, at: 1, by: 'mpirun' }))
   assert.equal(engineFor({ engine: 'threads', ranks: 2 }, {}), E.right({ kind: 'threads', ranks: 2 }))
 })
 
