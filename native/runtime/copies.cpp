@@ -157,7 +157,6 @@ Status Copies::join() {
     if (s.ok()) s = device_.wait(Lane::compute, joined(lane));
     if (!s.ok()) return s;
   }
-  part_++;
   return {};
 }
 

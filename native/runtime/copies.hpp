@@ -41,7 +41,9 @@ class Copies {
   double feed_seconds(uint32_t event, Clock::time_point waited_from) const;
   Status start(uint32_t instruction, uint64_t step, bool stamped);
   Status wait(uint32_t event);
-  /// The lanes join the compute lane: what they were given is complete for whatever comes after.
+  /// What comes is captured as one: what was under way before is none of it.
+  void begin_part() { part_++; }
+  /// The lanes join the compute lane: what they were given since is complete for whatever comes after.
   Status join();
 
   Feeder& feeder() { return *feeder_; }

@@ -195,7 +195,6 @@ Status Interpreter::join_exchanges() {
   uint32_t last = NONE;
   for (const InstrRecord& i : tape_.instrs)
     if (i.tag == Tag::exchange && exchange_part_[i.b] == part_) last = i.b;
-  part_++;
   return last == NONE ? Status{} : device_.wait(Lane::compute, last);
 }
 
@@ -280,6 +279,8 @@ Status Interpreter::capture(const RunOptions& options) {
   for (Part& part : parts_) {
     if (!part.replayed) continue;
     part.moved = {};
+    copies_.begin_part();
+    part_++;
     const Sent before(options.communicator);
     Status s = device_.begin_capture();
     if (!s.ok()) return s;
