@@ -123,6 +123,7 @@ export const SWITCHES: Readonly<Record<string, readonly Switch[]>> = {
   'swap:window': switches<WindowOptions>(alone(window), {
     shares: ['without a choice of windows: the budget', [1]],
     skipRedundant: ['with redundant moves', false],
+    parameters: ['with parameters and state in its sequence', true],
   }),
   'swap:greedy': switches<GreedyOptions>(alone(swapGreedy), { asNeeded: ['with everything swapped out', false] }),
   'swap:dynprog': switches<DynprogOptions>(both(dynprog, refineDynprog), {

@@ -23,6 +23,7 @@ import { NETWORKS } from '../../staging/sim/networks'
 import { GROUP, UPDATES } from '../../staging/ops/updates'
 import { instructions } from '../../staging/plan/instructions'
 import { type Algorithms, type Plan, precisionOf } from '../../staging/plan/plan'
+import { mappingOf } from '../../staging/memory/allocators/replay'
 import { simulate } from '../../staging/sim/simulate'
 import type { Timeline } from '../../staging/sim/timeline'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
@@ -147,7 +148,7 @@ export const describePlan = (chosen: Plan, machine: LocalMachine, allocator = 'p
   return {
     plan,
     machine,
-    timeline: simulate(plan, machine.link),
+    timeline: simulate(plan, machine.link, mappingOf(plan, allocator)),
     staging: {
       allocator,
       ...times,

@@ -1,6 +1,8 @@
 // Every strategy over a sweep of budgets, for `spillway compare` and the laboratory. In: a training graph, a machine, which
 // strategies and budgets. Out: a comparison: for each case what `plan` says of it, or that no plan fits.
 import { isLeft } from 'fp-ts/Either'
+import { mappingOf } from '../../staging/memory/allocators/replay'
+import { simulate } from '../../staging/sim/simulate'
 import { compile } from '../../staging/compile'
 import { bytesOf, PAGE_BYTES } from '../../staging/core/bytes'
 import type { Graph } from '../../staging/graph/graph'
@@ -72,7 +74,9 @@ const casesOf = (
   }
   const { plan, timeline, staging } = staged.right
   return allocators.map((allocator): Case => {
-    const facts = planJson(plan, timeline, { ...staging, allocator, leastSeconds })
+    const mapping = mappingOf(plan, allocator)
+    const mapped = mapping ? simulate(plan, machine.link, mapping) : timeline
+    const facts = planJson(plan, mapped, { ...staging, allocator, leastSeconds })
     return {
       ...facts,
       strategy,

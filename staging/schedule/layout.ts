@@ -43,7 +43,8 @@ export const layOut = (graph: Graph, segments: readonly Segment[], machine: Mach
   placed(graph, segments, expand(graph, segments, machine), placing)
 
 /** The same step with large parameters and state at home in the lower tier, from where they come and go. */
-export const atHome = (l: Layout, packing: Packing): Layout => placed(l.graph, l.segments, l, { packing, persistents: 'home' })
+export const atHome = (l: Layout, packing: Packing, rule?: StayRule): Layout =>
+  placed(l.graph, l.segments, l, { packing, persistents: 'home', ...(rule ? { rule } : {}) })
 
 /**
  * The same step with its values elsewhere: a storage of its own wastes half a page a value, which is a tenth of a step whose

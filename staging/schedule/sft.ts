@@ -39,7 +39,8 @@ const groupsFor = (graph: Graph, capacity: number, side: number): readonly Group
   const groups: { tiled: boolean; open: boolean; ops: Op[] }[] = []
   for (const op of forwardOps(graph)) {
     const dims = tileableDims(graph, op)
-    const canTile = dims.has('H') && dims.has('W')
+    // As in the paper, the loss is between the passes: the forward of every segment runs again.
+    const canTile = op.phase === 'forward' && dims.has('H') && dims.has('W')
     const must = canTile && outputBytes(graph, op) > capacity
     const last = groups[groups.length - 1]
     const joins = last?.tiled && last.open && canTile && !isClosed(graph, last.ops, op)

@@ -3,13 +3,16 @@
 // the oldest first, where memory is needed. A first use that only writes copies nothing, what is never used again is dropped.
 // Where the paper backtracks when a reservation fails, room is only given that no call until the use needs: it never fails.
 // Worked example, uses a b c b a of 2 pages each, window 4: after its first use b is held for its second, a leaves for c.
-import { right } from 'fp-ts/Either'
+import { isRight, right } from 'fp-ts/Either'
 import type { Point } from '../plan/plan'
 import type { Candidate, Planner } from './candidate'
 import { swapAll } from './belady'
-import type { Layout } from './layout'
+import type { Graph } from '../graph/graph'
+import type { Machine } from '../graph/machine'
+import { atHome, type Layout } from './layout'
 import { eachUseLayout } from './activations'
 import { prefetched, type Wish } from './prefetch'
+import { onceFor } from './remember'
 import { overSharedPages } from './sharing'
 import { canSwap, leastPages } from './stays'
 
@@ -18,8 +21,10 @@ export interface WindowOptions {
   readonly shares: readonly number[]
   /** What the window holds already is not moved. */
   readonly skipRedundant: boolean
+  /** Large parameters and state are in the sequence, too, at home in the lower tier: they come before their use, and go back. */
+  readonly parameters: boolean
 }
-export const WINDOW: WindowOptions = { shares: [0.25, 0.5, 1, 1.5, 2, 4, 8, 16], skipRedundant: true }
+export const WINDOW: WindowOptions = { shares: [0.25, 0.5, 1, 1.5, 2, 4, 8, 16], skipRedundant: true, parameters: false }
 
 /** Pages of variables that the calls before a point touch, each use counted. */
 const touchedBefore = (l: Layout): Float64Array => {
@@ -72,6 +77,9 @@ const candidate = (l: Layout, least: number, share: number, o: WindowOptions): C
   fit: (budget) => windowSwaps(l, share * budget, budget, o),
 })
 
+/** Every value that a call uses, parameters included. */
+const sequenceLayout = onceFor((graph, machine): Layout => atHome(eachUseLayout(graph, machine), 'apart', 'run'))
+
 const candidates = (l: Layout, o: WindowOptions): readonly Candidate[] => {
   const least = leastPages(swapAll(l.planned), l.calls.length)
   return o.shares.map((share) => candidate(l, least, share, o))
@@ -81,7 +89,16 @@ export const window =
   (options: Partial<WindowOptions> = {}): Planner =>
   (graph, machine) => {
     const o = { ...WINDOW, ...options }
-    return right(candidates(eachUseLayout(graph, machine), o).values())
+    return right(candidates((o.parameters ? sequenceLayout : eachUseLayout)(graph, machine), o).values())
   }
 
-export const windowSmall: Planner = overSharedPages(eachUseLayout, 'run', (l) => candidates(l, WINDOW))
+const shared = overSharedPages(eachUseLayout, 'run', (l) => candidates(l, WINDOW))
+
+/** Where nothing else fits: over shared pages, and with parameters in the sequence, as the paper has them throughout. */
+export const windowSmall: Planner = (graph, machine) => right(small(graph, machine))
+
+function* small(graph: Graph, machine: Machine): Generator<Candidate, void, boolean> {
+  const listed = shared(graph, machine)
+  if (isRight(listed)) for (let next = listed.right.next(false); !next.done; next = listed.right.next(false)) yield next.value
+  yield* candidates(sequenceLayout(graph, machine), WINDOW)
+}

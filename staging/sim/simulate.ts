@@ -90,7 +90,8 @@ const callEnd = (start: number, seconds: number, lanes: readonly Lane[], beside:
   }
 }
 
-export const simulate = (plan: UnpagedPlan, link: Link): Timeline => {
+/** `mapping`: seconds before each call in which an allocator maps what the call asks for (memory/allocators). */
+export const simulate = (plan: UnpagedPlan, link: Link, mapping?: readonly number[]): Timeline => {
   const spans: Span[] = []
   const memory: MemorySample[] = []
   /** By residency; by call. */
@@ -164,6 +165,9 @@ export const simulate = (plan: UnpagedPlan, link: Link): Timeline => {
     switch (i.tag) {
       case 'call': {
         const call = plan.calls[i.call]!
+        const mapped = mapping?.[i.call] ?? 0
+        now += mapped
+        stall.memory += mapped
         const label = call.op >= 0 ? plan.graph.ops[call.op]!.layer : call.kind
         if (isShared && COLLECTIVES.includes(call.kind)) exchanges.hinder(now, call.seconds)
         const end = link.beside ? callEnd(now, call.seconds, lanes, link.beside) : now + call.seconds

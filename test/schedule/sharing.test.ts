@@ -25,15 +25,17 @@ const halfOf = (graph: Graph): number => bytesOf(pagesIn(refused(graph, 'in-core
 
 /** What they move is what convolutions read or make. */
 const CONVOLUTIONS_ONLY = ['swap:vdnn-conv', 'swap:superneurons', 'hybrid:superneurons']
+/** It moves nothing, and between norms its tiles hold what is whole. */
+const MOVES_NOTHING = ['sft']
 const others = strategies.filter((s) => s !== 'in-core')
 
 test('resnet20-cifar, 34 MiB: so has every strategy that may move all activations; of the others the refusal names what stays', () => {
   const graph = trainingGraph('resnet20-cifar', [16, 3, 32, 32])
   const half = halfOf(graph)
   for (const strategy of others)
-    if (CONVOLUTIONS_ONLY.includes(strategy)) {
+    if ([...CONVOLUTIONS_ONLY, ...MOVES_NOTHING].includes(strategy)) {
       const { smallestBytes, inTheWay } = refused(graph, strategy, half)
-      assert.ok(smallestBytes < 2 * half && inTheWay.length > 0, strategy)
+      assert.ok(smallestBytes <= 2 * half + PAGE_BYTES && inTheWay.length > 0, strategy)
     } else assert.ok(isRight(compile(graph, { strategy, machine, budgetBytes: half, algorithms: 'fixed' })), strategy)
 })
 

@@ -13,7 +13,6 @@ export interface Allocator {
   readonly heldBytes: number
   /** Free blocks that it could use for another request without growing. */
   readonly freeBlocks: readonly number[]
-  readonly mappings: number
 }
 
 const ROUND_BYTES = 512
@@ -23,7 +22,6 @@ export interface BestFitOptions {
 }
 
 export class BestFit implements Allocator {
-  readonly mappings = 0
   private readonly segments: Space[] = []
   private readonly where = new Map<number, { readonly segment: Space; readonly block: Block }>()
 
@@ -58,9 +56,12 @@ export class BestFit implements Allocator {
   }
 }
 
+/** Chunks that a request maps; of what is small none. */
+export const chunksOf = ({ bytes }: Pick<Request, 'bytes'>, chunkBytes: number): number =>
+  2 * bytes < chunkBytes ? 0 : Math.ceil(bytes / chunkBytes)
+
 /** What is much smaller than a chunk comes from a caching pool beside the chunks: a chunk each would waste nearly all of it. */
 export class VirtualAddressing implements Allocator {
-  mappings = 0
   private cached = 0
   private used = 0
   private readonly small = new BestFit()
@@ -77,17 +78,16 @@ export class VirtualAddressing implements Allocator {
   }
 
   private isSmall(r: Request): boolean {
-    return 2 * r.bytes < this.chunkBytes
+    return chunksOf(r, this.chunkBytes) === 0
   }
 
   private chunks(r: Request): number {
-    return Math.ceil(r.bytes / this.chunkBytes)
+    return chunksOf(r, this.chunkBytes)
   }
 
   ask(r: Request): boolean {
     if (this.isSmall(r)) return this.small.ask(r)
     const n = this.chunks(r)
-    this.mappings += n
     this.used += n
     this.cached -= Math.min(this.cached, n)
     return true
@@ -111,7 +111,6 @@ export interface GtbmOptions {
 }
 
 export class Gtbm implements Allocator {
-  readonly mappings = 0
   private readonly main: Space
   private readonly where = new Map<number, Block>()
   private readonly aside = new BestFit()

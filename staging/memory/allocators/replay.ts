@@ -8,7 +8,7 @@ import { pipe } from 'fp-ts/function'
 import { bytesOf, parseBytes } from '../../core/bytes'
 import { certain } from '../../core/certain'
 import type { Plan } from '../../plan/plan'
-import { type Allocator, BestFit, Gtbm, type GtbmOptions, VirtualAddressing } from './allocators'
+import { type Allocator, BestFit, chunksOf, Gtbm, type GtbmOptions, VirtualAddressing } from './allocators'
 import { eventsOf, type Event, type Request, requestsOf } from './requests'
 
 export interface Replay {
@@ -19,6 +19,7 @@ export interface Replay {
   /** Unusable free space: at the worst request, and over all requests. */
   readonly worstUnusable: number
   readonly meanUnusable: number
+  /** Of a step; what stays for ever is mapped once. */
   readonly mappingSeconds: number
   /** Held and asked for, by call, where either changes. */
   readonly series: readonly (readonly [call: number, held: number, requested: number])[]
@@ -29,6 +30,16 @@ export interface Replay {
  * which ResNet-50 maps some 400 chunks.
  */
 const MAP_SECONDS = 25e-6
+
+/** Seconds before each call in which an allocator maps chunks, and the device waits; of those that map nothing, nothing. */
+export const mappingOf = (plan: Plan, name: string): readonly number[] | undefined => {
+  const { chunkBytes } = certain(`there is an allocator '${name}'`)(allocatorNamed(name))
+  if (chunkBytes === undefined) return undefined
+  const before = new Array<number>(plan.calls.length).fill(0)
+  for (const r of requestsOf(plan))
+    if (r.from > 0 || r.to < plan.calls.length) before[r.from]! += chunksOf(r, chunkBytes) * MAP_SECONDS
+  return before
+}
 
 const unusable = (free: readonly number[], bytes: number): number => {
   const total = free.reduce((n, b) => n + b, 0)
@@ -64,7 +75,7 @@ const run = (name: string, allocator: Allocator, events: readonly Event[]): Eith
     requestedBytes,
     worstUnusable: worst,
     meanUnusable,
-    mappingSeconds: allocator.mappings * MAP_SECONDS,
+    mappingSeconds: 0,
     series,
   })
 }
@@ -98,7 +109,6 @@ const reserved = (plan: Plan): Allocator => ({
   give: () => {},
   heldBytes: bytesOf(plan.peakPages),
   freeBlocks: [],
-  mappings: 0,
 })
 
 /** Whether there is such an allocator: its name with the chunk's bytes, or why not. */
@@ -123,5 +133,6 @@ export const replay = (plan: Plan, name: string, gtbm?: GtbmOptions): Replay => 
   const events = eventsOf(requestsOf(plan))
   if (name === 'gtbm') return searchPool(events, gtbm)
   const growing = chunkBytes === undefined ? new BestFit() : new VirtualAddressing(chunkBytes)
-  return certain('there is room')(run(name, name === 'pages' ? reserved(plan) : growing, events))
+  const mappingSeconds = (mappingOf(plan, name) ?? []).reduce((a, b) => a + b, 0)
+  return { ...certain('there is room')(run(name, name === 'pages' ? reserved(plan) : growing, events)), mappingSeconds }
 }
