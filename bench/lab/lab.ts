@@ -6,6 +6,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ablation } from './ablation'
 import { bars } from './bars'
+import { causes } from './causes'
 import { type Experiment, pageOf, type Report } from './page'
 import { paper1 } from './paper1'
 import { paper2 } from './paper2'
@@ -16,7 +17,16 @@ import { full } from './steps'
 
 const FOLDER = join(__dirname, '../../docs/lab')
 
-const experiments: Readonly<Record<string, Experiment>> = { paper1, paper2, paper3, paper4, paper5, ablation, bars }
+const experiments: Readonly<Record<string, Experiment>> = {
+  paper1,
+  paper2,
+  paper3,
+  paper4,
+  paper5,
+  causes,
+  ablation,
+  bars,
+}
 
 /** Only the page, from the reports that are there. */
 const PAGE = 'page'

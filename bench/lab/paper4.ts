@@ -92,7 +92,7 @@ const fragmentation = (plot: (name: string, svg: string) => string): Section => 
     heading: 'Figure 15: allocators on the same allocations',
     words: [
       'Peak over what is asked for at most, and in brackets the mean unusable free space (equation 1). The paper reports 2500 MB for best-fit and 1854 MB for GTBM with ResNet-32 at batch 100: ' +
-        '1.35 to 1. GTBM takes the best fit at the low end, and what branches share is temporary in the forward pass alone. It holds less than best-fit in-core and under `swap:fractional` (1.001 for 1.065, 1.009 for 1.183), as the paper says, and more under `swap:dymem` (1.176 for 1.043 on googlenet), for a cause that was not looked for. ' +
+        '1.35 to 1. GTBM takes the best fit at the low end, and what branches share is temporary in the forward pass alone. It holds less than best-fit in-core and under `swap:fractional` (1.001 for 1.065, 1.009 for 1.183), as the paper says, and more under `swap:dymem` (1.176 for 1.043 on googlenet), since the pool is the sum of two ends that are fullest at different times: *causes*, below. ' +
         'Pages are planned before the run: the peak is what is alive, rounded up to pages of 2 MiB (small plans show the rounding; where values leave page by page, pages hold less than the whole values that the others are asked for; a swapped plan’s budget is the peak whatever is asked for). ' +
         'Caching best-fit never returns a segment, as its users’ default is; chunks of 40 MiB lose half a chunk a value.',
     ],
@@ -118,7 +118,7 @@ export const paper4: Experiment = (plot) => ({
       heading: 'Figures 12, 13 and 14: memory, throughput and overlap',
       words: [
         'The paper’s rates are those of its own framework, published as curves. What its words say of them, beside ours: no difference between the three for VGG-16 and AlexNet, here too, since all of them wait for convolutions; ' +
-          'Inception-v4 3650 MB for vDNN and 2527 MB for DyMem (0.69), SuperNeurons between; DyMem up to 1.42 times vDNN’s throughput with ResNet-50; SuperNeurons the fastest where it fits, and the first that no longer does; ' +
+          'Inception-v4 3650 MB for vDNN and 2527 MB for DyMem (0.69), SuperNeurons between; DyMem up to 1.42 times vDNN’s throughput with ResNet-50 (*causes*, below, has why ours differ); SuperNeurons the fastest where it fits, and the first that no longer does; ' +
           'of the time of vDNN 18 % (Inception-v4) and 12 % (ResNet-32) is overlap, of DyMem’s more: our last column is what neither waits for.',
         'Ours differ where the paper’s memory is that of a best-fit heap and ours of pages; and our vDNN and DyMem move everything whether or not it fits, as theirs do, so that `swap:fractional` and `auto` stand at in-core rates beside them.',
       ],
