@@ -1,25 +1,12 @@
 // serial
 // Exchanges between ranks beside computing: what the reader refuses while one is under way, and threads as ranks that train on both of their
 // ways at once, to the same weights. In: the classifier's tape, whose gradients are exchanged beside a call that needs none of them.
-#include <string>
-#include <thread>
-
-#include "test/native/runs.hpp"
+#include "test/native/ranks.hpp"
 
 using namespace spillway;
 using namespace spillway::testing;
 
 namespace {
-
-struct Places { size_t exchange, wait; };
-
-size_t find(const TapeBuilder& t, Tag tag, size_t from = 0) {
-  for (size_t i = from; i < t.instrs.size(); i++)
-    if (t.instrs[i].tag == tag) return i;
-  throw std::runtime_error("no such instruction");
-}
-
-TapeBuilder shared_by(uint32_t ranks) { return shared_by(classifier(false), ranks); }
 
 Status read_status(const TapeBuilder& t) {
   const Result<Tape> tape = read_tape(t.bytes());
@@ -39,38 +26,13 @@ void refused() {
       {"out of its limits", [](TapeBuilder& t) { t.attrs[t.calls[t.instrs[find(t, Tag::exchange)].a].first_attr + 1] = 2; }},
       {"outputs", [](TapeBuilder& t) { t.calls[t.instrs[find(t, Tag::exchange)].a].outs = 1; }},
   };
-  CHECK(read_status(shared_by(2)).ok());
+  CHECK(read_status(shared_by(classifier(false), 2)).ok());
   for (const Spoiled& s : all) {
-    TapeBuilder t = shared_by(2);
+    TapeBuilder t = shared_by(classifier(false), 2);
     s.spoil(t);
     const Status status = read_status(t);
     check(contains(status.message, s.says), s.says, __FILE__, __LINE__, status.message);
   }
-}
-
-struct Trained { std::vector<std::byte> weight, bias; double loss; };
-
-/// On the reference device, or on one with lanes and graphs of its own.
-std::vector<Trained> train(uint32_t ranks, uint64_t steps, const Device* device = nullptr) {
-  auto opened = open_thread_ranks(ranks);
-  CHECK(opened.ok());
-  std::vector<OwnCommunicator> all = std::move(opened).value();
-  std::vector<Trained> out(ranks);
-  std::vector<std::thread> threads;
-  for (uint32_t r = 0; r < ranks; r++)
-    threads.emplace_back([&, r] {
-      Opened o = open_session(device ? shared_by(with_workspace(classifier(false, DType::f32)), ranks) : shared_by(ranks), {.device = device});
-      const RunMetrics m = run(o, {.steps = steps, .timeline = true, .communicator = all[r].get()});
-      check(m.status.ok() && m.steps.size() == steps, "a rank trains", __FILE__, __LINE__, m.status.message);
-      if (m.steps.empty()) return;
-      CHECK(m.sent_bytes > 0 && m.steps.back().beside_seconds > 0);
-      size_t exchanged = 0;
-      for (const Span& s : m.timeline.spans) exchanged += s.stream == StreamId::ranks;
-      CHECK(exchanged == 1);
-      out[r] = {bytes_of(o, "head.weight"), bytes_of(o, "head.bias"), m.steps.back().loss};
-    });
-  for (std::thread& t : threads) t.join();
-  return out;
 }
 
 void ranks_agree() {
@@ -87,7 +49,7 @@ void ranks_agree() {
 void ends_when_told() {
   auto opened = open_thread_ranks(2);
   std::vector<OwnCommunicator> all = std::move(opened).value();
-  Opened o = open_session(shared_by(2));
+  Opened o = open_session(shared_by(classifier(false), 2));
   RunOptions options{.steps = 5, .source = o.source.get(), .communicator = all[0].get()};
   CHECK(o.session->begin(options).ok());
   std::thread other([&] { std::this_thread::sleep_for(std::chrono::milliseconds(50)); o.session->stop(Stop::at_once); });
@@ -100,7 +62,7 @@ void ends_when_told() {
 void waits_no_longer() {
   auto opened = open_thread_ranks(2);
   std::vector<OwnCommunicator> all = std::move(opened).value();
-  Opened o = open_session(shared_by(2));
+  Opened o = open_session(shared_by(classifier(false), 2));
   const RunMetrics m = run(o, {.steps = 5, .communicator = all[0].get(), .patience = 0.05});
   CHECK(!m.status.ok() && contains(m.status.message, "rank 0 has waited 0 s for other ranks: one of them hangs"));
   CHECK(all[0]->patience == 0);
