@@ -52,11 +52,10 @@ const write = ([what, path, text]: Asked): Either<SpillwayError, readonly string
         E.map(() => [`${what} ${path}`]),
       )
 
-const emits = ({ mode = 'train', emit, classes, ranks = 1 }: PlanOptions): Either<SpillwayError, void> => {
+const emits = ({ mode = 'train', emit, classes }: PlanOptions): Either<SpillwayError, void> => {
   if (emit === undefined) return E.right(undefined)
   if (mode !== 'train')
     return E.left(usage(`--emit is for plans that train, and --mode ${mode} asks for another: --save keeps it`))
-  if (ranks > 1) return E.left(usage('--emit and --ranks: a plan module is for one process: --save keeps the plan'))
   return classes === undefined
     ? E.right(undefined)
     : E.left(usage('--emit and --classes: a plan module imports its model: write one in a file, and plan that'))
@@ -74,12 +73,12 @@ export const planModel = async (model: string, o: PlanOptions, out: Output): Pro
       E.flatMap(() => emits(o)),
       E.flatMap(() => stageNamed(model, { measure: 'first', ...o })),
     ),
-    E.bind('emitted', ({ named, staged: { plan } }) =>
+    E.bind('emitted', ({ named, staged: { plan, family = [plan] } }) =>
       o.emit === undefined
         ? E.right(() => '')
         : pipe(
             elaboratedFor(named.model, plan),
-            E.map((step) => (to: string) => moduleText(plan, step, sourceOf(named, to))),
+            E.map((step) => (to: string) => moduleText([plan, ...family.slice(1)], step, sourceOf(named, to))),
           ),
     ),
     E.flatMap(({ emitted, staged }) => {

@@ -10,9 +10,10 @@ import type { CheckedHead, Elaborated, Planned, PlanHead, PlannedSegment, Traina
 import { type Described, described } from '../../dsl/plan/described'
 import { stale } from '../../dsl/plan/stalestep'
 import { bytesOf } from '../../staging/core/bytes'
+import { bandsOf } from '../../staging/graph/bands'
 import { fingerprint } from '../../staging/graph/fingerprint'
+import { ranksOf } from '../../staging/graph/ranks'
 import type { OpId } from '../../staging/graph/graph'
-import { encodePlan } from '../../staging/plan/codec'
 import { goesToTier, type Plan, precisionOf, type Segment } from '../../staging/plan/plan'
 import { isForward } from '../../staging/tile/segments'
 import { liveness } from '../../staging/tile/liveness'
@@ -20,8 +21,11 @@ import { type SpillwayError, usage } from '../errors/errors'
 import { belonging, elaboratedFor } from './identity'
 import { literal } from './literal'
 import { machineNamed } from '../machine/machine'
-import { untrustedPlan } from './planfile'
-import { describePlan, type Staged } from './stage'
+import { plansText, untrustedPlans } from './planfile'
+import { describePlans, machineOptionsIn, type Staged } from './stage'
+
+/** One for all, or one for each band of rows. */
+type Plans = readonly [Plan, ...(readonly Plan[])]
 
 /** A plan with what its type knows of it. */
 export interface PlanModule<P extends PlanHead = PlanHead> {
@@ -86,14 +90,15 @@ const precisionHead = (plan: Plan): Pick<PlanHead, 'precision'> => {
   return precision === 'fp32' ? {} : { precision }
 }
 
-export const headOf = (plan: Plan, { step, layers }: Elaborated): PlanHead => ({
+/** What all ranks have in common: segments are the same, and the peak is the largest of their bands. */
+export const headOf = ([plan, ...others]: Plans, { step, layers }: Elaborated): PlanHead => ({
   model: plan.graph.name,
   ...described(step),
   machine: plan.machine,
   strategy: plan.strategy,
   ...precisionHead(plan),
   budget: plan.budgetBytes,
-  peak: bytesOf(plan.peakPages),
+  peak: bytesOf(Math.max(plan.peakPages, ...others.map((p) => p.peakPages))),
   fingerprint: fingerprint(plan.graph),
   segments: plannedSegments(plan, new Map(layers.flatMap((l, i) => (l.named ? [[l.name, i] as const] : [])))),
   checkpoints: checkpointsOf(plan),
@@ -113,27 +118,35 @@ export interface ModelSource {
 const fedText = (step: Elaborated): string =>
   step.graph.values.flatMap((v) => (v.role === 'input' ? [v.shape.join('x')] : [])).join(' and ')
 
-export const moduleText = (plan: Plan, step: Elaborated, from: ModelSource): string => `\
-// Made by \`spillway plan --emit\`: do not edit, stage again. The plan of ${plan.graph.name}, ${fedText(step)}, for ${plan.machine}.
+const ranksText = ({ graph }: Plan): string => {
+  const [ranks, bands] = [ranksOf(graph), bandsOf(graph)]
+  return ranks === 1 ? '' : bands === 1 ? `, ${ranks} ranks` : `, ${ranks} ranks with ${bands} bands of each image`
+}
+
+/** Of one process or of ranks that have the same; or of each band of rows. */
+export const moduleText = (plans: Plans, step: Elaborated, from: ModelSource): string => `\
+// Made by \`spillway plan --emit\`: do not edit, stage again. The plan of ${plans[0].graph.name}, ${fedText(step)}, for ${plans[0].machine}${ranksText(plans[0])}.
 // biome-ignore-all format: generated
 import { planModule${from.resized ? ', type Resized' : ''} } from 'spillway'
 ${from.importing}
 
-export default planModule<${from.resized ? `Resized<${from.type}>` : from.type}>()(${literal(headOf(plan, step))}, '${pack(plan)}')
+export default planModule<${from.resized ? `Resized<${from.type}>` : from.type}>()(${literal(headOf(plans, step))}, '${pack(plans)}')
 `
 
-const pack = (plan: Plan): string => deflateSync(encodePlan(plan), { level: 9 }).toString('base64')
+const pack = (plans: Plans): string => deflateSync(plansText(plans), { level: 9 }).toString('base64')
 
 /** Far more than any plan, and far less than memory. */
 const LARGEST = 2 ** 28
 
-const unpack = (module: PlanModule): Either<SpillwayError, Plan> =>
+const unpack = (module: PlanModule): Either<SpillwayError, Plans> =>
   pipe(
     E.tryCatch(
       () => inflateSync(Buffer.from(module.packed, 'base64'), { maxOutputLength: LARGEST }).toString('utf8'),
       () => misfit('what it carries cannot be unpacked'),
     ),
-    E.flatMap(untrustedPlan),
+    E.flatMap(untrustedPlans),
+    // It has at least one.
+    E.map((plans) => plans as Plans),
   )
 
 /** Whatever the order of its fields. */
@@ -146,16 +159,16 @@ const misfit = (reason: string): SpillwayError => ({ tag: 'PlanFormat', at: 'the
 export const openModule = <M extends Trainable>(model: M, module: PlanModule, spill?: string): Either<SpillwayError, Staged<M>> =>
   pipe(
     unpack(module),
-    E.bindTo('plan'),
+    E.map((plans) => ({ plans, plan: plans[0] })),
     E.tap(({ plan }) => sameStep(model, plan, module.head)),
-    E.bind('machine', ({ plan }) => machineNamed(plan.machine, { spill, precision: precisionOf(plan) })),
+    E.bind('machine', ({ plan }) => machineNamed(plan.machine, { spill, ...machineOptionsIn({ plan }) })),
     E.bind('step', ({ plan, machine }) => belonging(model, plan, machine)),
     E.filterOrElse(
       // Nets may be written in several ways: that they are the same is known by now.
-      ({ plan, step }) => sameJson({ ...headOf(plan, step), nets: [] }, { ...module.head, nets: [] }),
+      ({ plans, step }) => sameJson({ ...headOf(plans, step), nets: [] }, { ...module.head, nets: [] }),
       () => misfit('what it says is not what its plan says'),
     ),
-    E.map(({ plan, machine }) => ({ ...describePlan(plan, machine), model })),
+    E.map(({ plans, machine }) => ({ ...describePlans(plans, machine), model })),
   )
 
 /** What changed between a model, or a step, and what a plan was staged for, in words. */

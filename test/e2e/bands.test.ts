@@ -33,6 +33,7 @@ import {
   upsample,
 } from '../../dsl'
 import { compileSegments } from '../../staging/compile'
+import { bytesOf } from '../../staging/core/bytes'
 import { loadNative } from '../../src/device/native'
 import { bandOf } from '../../src/train/among'
 import { errorText, SpillwayException, type SpillwayError } from '../../src/errors/errors'
@@ -40,6 +41,7 @@ import type { LocalMachine } from '../../src/machine/localmachine'
 import { machineNamed } from '../../src/machine/machine'
 import { type Rank, rankOf } from '../../src/ranks/rank'
 import { plansText, untrustedPlans } from '../../src/stage/planfile'
+import { headOf, moduleText, openModule, type PlanModule } from '../../src/stage/planmodule'
 import { otherThanRecorded, recordedFor, recordPlan } from '../../src/stage/recorded'
 import { prepare, type Prepared } from '../../src/stage/prepare'
 import { describePlan, describePlans, machineOptionsIn, type Staged, stagePrepared, type StageAsked } from '../../src/stage/stage'
@@ -48,6 +50,7 @@ import { followerTask } from '../../src/train/follower'
 import type { TrainOptions } from '../../src/train/options'
 import type { TrainResult } from '../../src/train/result'
 import { sessionTask } from '../../src/train/session'
+import { train } from '../../src/train/trainer'
 import { ranksOf } from '../../staging/graph/ranks'
 import { encodePlan } from '../../staging/plan/codec'
 import type { Plan } from '../../staging/plan/plan'
@@ -269,6 +272,22 @@ test('a rank of a grid that has another network, seed or length is refused befor
   }
   assert.match(await refusal({}, staged, spoiling), 'rank 3: its weights are not those of rank 0 after the last step')
   assert.ok(spoilt)
+})
+
+test('a plan module carries the plans of all bands, and trains on as many ranks', async () => {
+  const c: Case = { net: classes(23, 17, 4), loss: crossEntropy }
+  const staged = stagedFor(c, { bands: 2, shares: 2 }, 'in-core')
+  const { step } = preparedFor(c, machine('cpu', { bands: 2, shares: 2 }))
+  const plans = staged.family as readonly [Plan, ...(readonly Plan[])]
+  const text = moduleText(plans, step!, { importing: '', type: 'typeof net', resized: false })
+  assert.match(text, ', for cpu, 4 ranks with 2 bands of each image.')
+  const packed = /'([^']+)'\)\n$/.exec(text)![1]!
+  const module: PlanModule = { kind: 'plan-module', head: headOf(plans, step!), packed }
+  assert.is(module.head.peak, Math.max(...plans.map((p) => bytesOf(p.peakPages))))
+  const opened = got(openModule(c.net, module))
+  assert.equal(opened.family!.map(encodePlan), plans.map(encodePlan))
+  const result = await train(c.net, opened, { ...RUN, engine: 'threads' })
+  assert.equal([result.weightsSha256, result.ranks], [(await together(staged)).weightsSha256, 4])
 })
 
 test('a run that goes on has the plans of all bands that it began with', () => {

@@ -35,7 +35,7 @@ const emitted = (o: StageOptions): string => {
   if (isLeft(staged)) throw new Error(errorText(staged.left))
   const step = elaboratedFor(net, staged.right.plan)
   if (isLeft(step)) throw new Error(errorText(step.left))
-  return moduleText(staged.right.plan, step.right, { importing: '', type: 'typeof net', resized: false })
+  return moduleText([staged.right.plan], step.right, { importing: '', type: 'typeof net', resized: false })
     .replace(/^import .*$/gm, '')
     .replace('export default', 'export const plan =')
 }

@@ -61,7 +61,7 @@ const emitted = (s: Trainable, type: string, o: StageOptions = {}, resized = fal
   if (isLeft(staged)) throw new Error(errorText(staged.left))
   const step = elaboratedFor(s, staged.right.plan)
   if (isLeft(step)) throw new Error(errorText(step.left))
-  return moduleText(staged.right.plan, step.right, { importing: '', type, resized })
+  return moduleText([staged.right.plan], step.right, { importing: '', type, resized })
     .replace(/^import .*$/gm, '')
     .replace('export default', 'export const plan =')
 }
