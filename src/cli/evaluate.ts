@@ -4,6 +4,7 @@ import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as TE from 'fp-ts/TaskEither'
+import type { TaskEither } from 'fp-ts/TaskEither'
 import { type Model, mse } from '../../dsl'
 import { formBeside } from '../../dsl/prediction'
 import type { DeviceName } from '../../staging/devices'
@@ -16,13 +17,17 @@ import { machineNamed } from '../machine/machine'
 import { checkedMetrics, type Evaluated, evaluateTask } from '../predict/evaluator'
 import { formFor, type MetricName } from '../predict/metrics'
 import type { EvaluateOptions } from '../predict/options'
+import { engineFor } from '../ranks/engine'
 import { showSeconds, showSize } from '../report/format'
 import { summary } from '../report/summary'
 import { prepareEvaluation } from '../stage/prepare'
 import { type Staged, type StageOptions, stagePrepared } from '../stage/stage'
+import { sharedThreads } from '../train/among'
 import { filesOf } from '../train/beforehand'
 import { type LoadingOptions, loadingOf } from '../train/loading'
+import type { Farewell } from '../train/ranks'
 import { type DataFlags, dataNamed } from './data'
+import { evaluatedAmong } from './evaluateamong'
 import { interrupts } from './interrupts'
 import { modelNamed } from './model'
 import { type InputOptions, overrideOf } from './options'
@@ -129,37 +134,81 @@ const finite = (r: Evaluated): Either<SpillwayError, Evaluated> =>
     ? E.right(r)
     : E.left({ tag: 'Diverged', step: 1, what: `the mean loss of ${r.images} samples is ${r.loss}` })
 
+/** What a run of it is given beside what is asked. */
+const runOptions = (o: EvaluateCommandOptions, options: Given, out: Output, signal: AbortSignal): EvaluateOptions => ({
+  ...options,
+  ...(o.threads === undefined ? {} : { threads: o.threads }),
+  ...(o.spill === undefined ? {} : { spill: o.spill }),
+  ...(o.hostMemory === undefined ? {} : { hostMemory: o.hostMemory }),
+  signal,
+  onProgress: (done, samples) => out.say(samples === undefined ? `${done}` : `${done} of ${samples}`),
+  onNote: (text) => process.stderr.write(`note: ${text}\n`),
+})
+
+const stagedAndShown = (
+  model: string,
+  o: EvaluateCommandOptions,
+  options: Given,
+  out: Output,
+): Either<SpillwayError, { readonly model: Model; readonly staged: Staged }> =>
+  pipe(
+    stagedFor(model, o, options),
+    E.tap(({ staged }) => {
+      out.say(summary(staged.plan, staged.timeline, staged.staging))
+      return E.right(undefined)
+    }),
+  )
+
+const evaluated = (
+  model: string,
+  o: EvaluateCommandOptions,
+  options: Given,
+  out: Output,
+): TaskEither<SpillwayError, Evaluated | Farewell> => {
+  const interrupt = interrupts(() => out.say('\ninterrupted: ending this batch; once more ends the process at once'))
+  const found = engineFor({}, process.env)
+  if (E.isLeft(found)) return TE.left(found.left)
+  const engine = found.right
+  return pipe(
+    engine?.kind === 'mpi'
+      ? pipe(
+          TE.fromEither(o.threads === undefined ? sharedThreads(engine) : E.right(o.threads)),
+          TE.flatMap((threads) => {
+            const own = { ...o, threads, ranks: engine.ranks }
+            return evaluatedAmong(engine, {
+              options: runOptions(own, options, out, interrupt.signal),
+              machine: own,
+              staged: () => stagedAndShown(model, own, options, out),
+            })
+          }),
+        )
+      : pipe(
+          TE.fromIOEither(() => stagedAndShown(model, o, options, out)),
+          TE.flatMap(({ model, staged }) => evaluateTask(model, staged, runOptions(o, options, out, interrupt.signal))),
+        ),
+    TE.mapLeft((e): SpillwayError => (e.tag === 'Cancelled' ? { ...e, signal: interrupt.name() } : e)),
+    TE.tapIO(() => interrupt.forget),
+  )
+}
+
+/** Of a rank that does not lead there is nothing to say. */
+const isResult = (answer: Evaluated | Farewell): answer is Evaluated => 'loss' in answer
+
 export const evaluateModel = (model: string, o: EvaluateCommandOptions, out: Output): Promise<Done> =>
   pipe(
     TE.fromEither(given(o)),
-    TE.bindTo('options'),
-    TE.bind('found', ({ options }) => TE.fromEither(stagedFor(model, o, options))),
-    TE.tapIO(
-      ({ found: { staged } }) =>
-        () =>
-          out.say(summary(staged.plan, staged.timeline, staged.staging)),
-    ),
-    TE.flatMap(({ options, found }) => {
-      const interrupt = interrupts(() => out.say('\ninterrupted: ending this batch; once more ends the process at once'))
-      return pipe(
-        evaluateTask(found.model, found.staged, {
-          ...options,
-          ...(o.threads === undefined ? {} : { threads: o.threads }),
-          ...(o.spill === undefined ? {} : { spill: o.spill }),
-          ...(o.hostMemory === undefined ? {} : { hostMemory: o.hostMemory }),
-          signal: interrupt.signal,
-          onProgress: (done, samples) => out.say(samples === undefined ? `${done}` : `${done} of ${samples}`),
-          onNote: (text) => process.stderr.write(`note: ${text}\n`),
-        }),
-        TE.mapLeft((e): SpillwayError => (e.tag === 'Cancelled' ? { ...e, signal: interrupt.name() } : e)),
-        TE.tapIO(() => interrupt.forget),
-      )
+    TE.flatMap((options) => evaluated(model, o, options, out)),
+    TE.flatMapEither((answer): Either<SpillwayError, Evaluated | undefined> => {
+      if (isResult(answer)) return finite(answer)
+      process.exitCode = answer.code
+      return E.right(undefined)
     }),
-    TE.flatMapEither(finite),
     TE.tap((r) =>
       TE.fromEither(
-        o.out === undefined ? E.right(undefined) : E.asUnit(writeWholeText(o.out, `${JSON.stringify(r, null, 2)}\n`)),
+        r === undefined || o.out === undefined
+          ? E.right(undefined)
+          : E.asUnit(writeWholeText(o.out, `${JSON.stringify(r, null, 2)}\n`)),
       ),
     ),
-    TE.map((r) => out.answer(r, resultText(r))),
+    TE.map((r) => (r === undefined ? undefined : out.answer(r, resultText(r)))),
   )()

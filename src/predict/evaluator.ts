@@ -554,10 +554,13 @@ const sharedOf = (ready: Ready, detailed: boolean): Either<SpillwayError, Evalua
 export const followedEvaluation = (
   { plans, form, output, detailed }: SharedEvaluation,
   machine: LocalMachine,
-  options: Unweighted,
+  options: Unweighted & Partial<Pick<EvaluationOptions, 'weights'>>,
   rank: Rank,
-): Either<SpillwayError, Evaluation> =>
-  pipe(
+): Either<SpillwayError, Evaluation> => {
+  const { data, weights } = options
+  const description = typeof weights === 'string' ? descriptionOf(weights) : undefined
+  const given = asTheyAre(typeof data === 'string' ? dataAt(data) : data)
+  return pipe(
     plans,
     E.traverseArray((text) => E.map((plan: Plan) => describePlan(plan, machine))(untrustedPlan(text))),
     E.flatMap(([staged, smaller = staged]) =>
@@ -570,7 +573,7 @@ export const followedEvaluation = (
               task,
               output: output as Shape,
               options,
-              data: asTheyAre(typeof options.data === 'string' ? dataAt(options.data) : options.data),
+              data: takenFor(given, description, takesBytes(staged!.plan.graph)).data,
               smallerOf: () => E.right(smaller!),
             },
             { detailed, rank },
@@ -584,6 +587,7 @@ export const followedEvaluation = (
       run: (weights) => performed({ ...ready, weights }),
     })),
   )
+}
 
 /**
  * What an evaluation needs, looked at before it begins; `weights` may be in memory, of a run that trains. `detailed`: for people to look at.

@@ -124,7 +124,7 @@ const gracious = ({ pace, communicator }: Rank): { readonly forget: () => void }
 }
 
 /** A process that leaves without a word takes the others with it. */
-const watched = <A>(rank: Rank, work: TaskEither<SpillwayError, A>): TaskEither<SpillwayError, A> => {
+export const watched = <A>(rank: Rank, work: TaskEither<SpillwayError, A>): TaskEither<SpillwayError, A> => {
   const abort = (code: number): void => rank.communicator.abort(code || 1)
   return async () => {
     process.once('exit', abort)
@@ -140,7 +140,7 @@ const watched = <A>(rank: Rank, work: TaskEither<SpillwayError, A>): TaskEither<
   }
 }
 
-type Processes = Extract<Engine, { readonly kind: 'mpi' }>
+export type Processes = Extract<Engine, { readonly kind: 'mpi' }>
 
 const byProcesses = <A>(
   engine: Processes,
