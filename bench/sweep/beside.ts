@@ -14,12 +14,15 @@ export interface Beside {
 }
 
 export const autoBeside = (all: readonly SweptNetwork[], tolerance: number): readonly Beside[] => {
-  const others = Object.keys(all[0]?.strategies ?? {}).filter((s) => s !== 'auto')
+  const others = [...new Set(all.flatMap((n) => Object.keys(n.strategies)))].filter((s) => s !== 'auto')
   return others.map((strategy) => {
     const count = { below: 0, same: 0, above: 0, yields: 0 }
     for (const n of all)
       n.strategies['auto']!.ratios.forEach((mine, i) => {
-        const other = n.strategies[strategy]!.ratios[i] ?? Infinity
+        const of = n.strategies[strategy]
+        // A sweep of before there was such a strategy says nothing of it.
+        if (!of) return
+        const other = of.ratios[i] ?? Infinity
         const auto = mine ?? Infinity
         if (auto === Infinity && other === Infinity) return
         const fits = n.budgetsMiB[i]! >= n.inCoreMiB

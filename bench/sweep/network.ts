@@ -24,6 +24,8 @@ export interface SweptNetwork {
   readonly network: string
   readonly input: readonly number[]
   readonly inCoreMiB: number
+  /** How many budgets were asked for: small networks have fewer that differ. */
+  readonly asked?: number
   readonly budgetsMiB: readonly number[]
   readonly strategies: Readonly<Record<string, SweptStrategy>>
   readonly faults: readonly string[]
@@ -82,6 +84,7 @@ export const sweptNetwork = (graph: Graph, machine: LocalMachine, input: readonl
     network: graph.name,
     input,
     inCoreMiB: inCore / MIB,
+    asked: count,
     budgetsMiB: budgets.map((b) => b / MIB),
     strategies: Object.fromEntries(swept),
     faults: run.faults,

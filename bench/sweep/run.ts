@@ -1,8 +1,9 @@
-// Every planner × every network of the zoo × two image sizes × eight budgets, planned for a V100 behind PCIe:
+// Every planner × every network of the zoo × two image sizes × ten budgets, planned for a V100 behind PCIe:
 // `npm run sweep [-- NETWORK …]` plans the networks named (all by default) and puts them into bench/results/sweep.json; then
 // tells what holds of everything in that file: each plan verified or refused with the smallest budget that works; `auto`
 // never above another strategy, and how often below each. Exits 1 when something does not hold. With `--again STRATEGY` plans
-// only that strategy anew, beside what the file has of the others.
+// only that strategy anew, beside what the file has of the others. Each network is written when it is done, so that a sweep can be stopped;
+// `--rest` goes on with those that the file does not have whole: ten budgets, every strategy of today.
 import { zooNames } from '../../src/zoo'
 import { strategies } from '../../staging/schedule/strategies'
 import { graphOf, machine } from '../lab/steps'
@@ -11,7 +12,7 @@ import { type SweptNetwork, sweptAgain, sweptNetwork } from './network'
 import { store, sweptNetworks } from './stored'
 
 const ON = 'v100-pcie-16g'
-const BUDGETS = 8
+const BUDGETS = 10
 const MOST_ABOVE = 1e-6
 const LEAST_BELOW = 0.7
 
@@ -52,6 +53,15 @@ const swept = (network: string, again: string | undefined): readonly SweptNetwor
     return one
   })
 
+/** Whether the file has all of a network. */
+const isWhole = (network: string): boolean => {
+  const stored = sweptNetworks().filter((n) => n.network === network)
+  return (
+    stored.length === sizesOf(network).length &&
+    stored.every((n) => n.asked === BUDGETS && strategies.every((s) => n.strategies[s] !== undefined))
+  )
+}
+
 const holds = (all: readonly SweptNetwork[]): boolean => {
   const faults = all.flatMap((n) => n.faults.map((f) => `${n.network} ${n.input.join('x')}: ${f}`))
   for (const f of faults) console.log(`FAILS  ${f}`)
@@ -67,15 +77,16 @@ const holds = (all: readonly SweptNetwork[]): boolean => {
 }
 
 const main = (): void => {
-  const [first, second, ...rest] = process.argv.slice(2)
+  const goesOn = process.argv.includes('--rest')
+  const [first, second, ...rest] = process.argv.slice(2).filter((a) => a !== '--rest')
   const again = first === '--again' ? second : undefined
   if (again !== undefined && !(strategies as readonly string[]).includes(again))
     throw new Error(`there is no strategy '${again}'`)
-  const wanted = again === undefined ? process.argv.slice(2) : rest
+  const wanted = again === undefined ? process.argv.slice(2).filter((a) => a !== '--rest') : rest
   const unknown = wanted.find((w) => !zooNames.includes(w))
   if (unknown !== undefined) throw new Error(`there is no network '${unknown}'; legal are ${zooNames.join(', ')}`)
   for (const network of zooNames) {
-    if (wanted.length && !wanted.includes(network)) continue
+    if ((wanted.length && !wanted.includes(network)) || (goesOn && isWhole(network))) continue
     const fresh = swept(network, again)
     store(fresh, ON)
   }
