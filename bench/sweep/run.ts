@@ -1,9 +1,8 @@
-// Every planner × every network of the zoo × two image sizes × ten budgets, planned for a V100 behind PCIe:
-// `npm run sweep [-- NETWORK …]` plans the networks named (all by default) and puts them into bench/results/sweep.json; then
-// tells what holds of everything in that file: each plan verified or refused with the smallest budget that works; `auto`
-// never above another strategy, and how often below each. Exits 1 when something does not hold. With `--again STRATEGY` plans
-// only that strategy anew, beside what the file has of the others. Each network is written when it is done, so that a sweep can be stopped;
-// `--rest` goes on with those that the file does not have whole: ten budgets, every strategy of today.
+// Every planner × every network of the zoo × two image sizes × ten budgets, planned for a V100 behind PCIe: `npm run sweep [-- NETWORK …]` plans the
+// networks named (all by default) into bench/results/sweep.json, each when it is done, and tells what holds of all that is there: each plan verified or
+// refused with the smallest budget that works; `auto` never above another strategy, and how often below each. Exits 1 when something does not
+// hold. `--again STRATEGY` plans only that strategy anew, beside what the file has of the others; `--rest` only networks of which the file does
+// not have ten budgets and every strategy of today, so that a sweep that was stopped goes on.
 import { zooNames } from '../../src/zoo'
 import { strategies } from '../../staging/schedule/strategies'
 import { graphOf, machine } from '../lab/steps'
