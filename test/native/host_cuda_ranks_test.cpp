@@ -291,11 +291,17 @@ int every_operator(Communicator& own, const std::string& folder) {
   return control<uint64_t()>("spillway_host_cuda_live")() == 0 ? 0 : 4;
 }
 
+#ifdef SPILLWAY_WITH_CPU
+constexpr KernelTable WIDE = cpu::kernel;
+#else
+constexpr KernelTable WIDE = imitation::own_kernel;  // a build under ThreadSanitizer has no cpu device
+#endif
+
 /// The same on the host, by threads that are ranks; in bf16, which a processor may lack, by the device's own kernels.
 void run_here(Case& c, Communicator* own) {
   const StepContext step{.communicator = own};
   Prepared p(c, &step);
-  const KernelTable table = p.ins[0].dtype == DType::bf16 ? imitation::own_kernel : cpu::kernel;
+  const KernelTable table = p.ins[0].dtype == DType::bf16 ? imitation::own_kernel : WIDE;
   Result<std::unique_ptr<PreparedKernel>> kernel = table(p.call.kind)->prepare(p.call);
   must(kernel.ok() ? Status{} : kernel.status());
   std::vector<std::byte> workspace(size_t(kernel.value()->workspace_bytes()) + 64);
