@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "addon/arguments.hpp"
+#include "addon/requests.hpp"
 
 namespace spillway::addon {
 namespace {
@@ -68,7 +69,7 @@ const char* name_of(Accord accord) {
 
 void CommunicatorObject::define(Napi::Env env, Napi::Object exports) {
   const Napi::Function type = DefineClass(env, "Communicator", {
-    InstanceMethod<&CommunicatorObject::exchange>("exchange"), InstanceMethod<&CommunicatorObject::agree>("agree"),
+    InstanceMethod<&CommunicatorObject::exchange>("exchange"), InstanceMethod<&CommunicatorObject::agree>("agree"), InstanceMethod<&CommunicatorObject::measure>("measure"),
     InstanceMethod<&CommunicatorObject::interrupt>("interrupt"), InstanceMethod<&CommunicatorObject::abort>("abort"),
     InstanceMethod<&CommunicatorObject::close>("close"),
   });
@@ -124,6 +125,19 @@ Napi::Value CommunicatorObject::agree(const Napi::CallbackInfo& info) {
   return waiting<Accord>(
       info.Env(), open(info.Env()), [own](Communicator& c) { return spillway::agree(c, own); },
       [](Napi::Env env, const Accord& a) -> Napi::Value { return Napi::String::New(env, name_of(a)); });
+}
+
+/// measure(request) -> Promise of {seconds, aloneSeconds} of a call that meets other ranks: all of them ask for it at once
+Napi::Value CommunicatorObject::measure(const Napi::CallbackInfo& info) {
+  const std::shared_ptr<const Request> r = parse_request(info[0], false);
+  return waiting<MeasuredAmong>(
+      info.Env(), open(info.Env()), [r](Communicator& c) { return measure_among(*r->device, r->call, c, r->options); },
+      [](Napi::Env env, const MeasuredAmong& m) -> Napi::Value {
+        const Napi::Object o = Napi::Object::New(env);
+        o.Set("seconds", m.seconds);
+        o.Set("aloneSeconds", m.alone_seconds);
+        return o;
+      });
 }
 
 /// interrupt(): whoever waits for other ranks returns.

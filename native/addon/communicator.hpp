@@ -20,6 +20,7 @@ class CommunicatorObject : public Napi::ObjectWrap<CommunicatorObject> {
  private:
   Napi::Value exchange(const Napi::CallbackInfo& info);
   Napi::Value agree(const Napi::CallbackInfo& info);
+  Napi::Value measure(const Napi::CallbackInfo& info);
   Napi::Value interrupt(const Napi::CallbackInfo& info);
   Napi::Value abort(const Napi::CallbackInfo& info);
   Napi::Value close(const Napi::CallbackInfo& info);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/bf16.hpp"
+#include "core/communicator.hpp"
 #include "gen/wire.h"
 #include "runtime/clock.hpp"
 #include "runtime/cores.hpp"
@@ -238,6 +239,73 @@ Result<Measured> measure_repeated(const Device& device, const KernelCall& call, 
     std::sort(seconds.begin(), seconds.end());
   }
   return Measured{seconds.front(), true};
+}
+
+namespace {
+
+double median(std::vector<double> of) {
+  const auto middle = of.begin() + ptrdiff_t(of.size() / 2);
+  std::nth_element(of.begin(), middle, of.end());
+  return *middle;
+}
+
+/// What each rank's last run took, at all of them; whoever comes out of it has met the others.
+Result<double> slowest_of(Communicator& ranks, double own) {
+  std::vector<double> all(ranks.size);
+  std::vector<uint64_t> bounds(ranks.size + 1);
+  for (uint32_t r = 0; r <= ranks.size; r++) bounds[r] = r * sizeof(double);
+  all[ranks.rank] = own;
+  char words[COMMUNICATOR_WORDS] = {};
+  if (const Code code = ranks.engine->all_gather(&ranks, all.data(), bounds.data(), words); code != Code::ok) return failed(code, words);
+  return *std::max_element(all.begin(), all.end());
+}
+
+/// Until they tell how long a run takes, or took long enough: all ranks decide alike.
+template <class F>
+Result<double> median_among(Communicator& ranks, F run) {
+  constexpr size_t WARMING = 2, LEAST = 3, MOST = 15;
+  constexpr double PATIENCE_SECONDS = 0.15;
+  std::vector<double> seconds;
+  double spent = 0;
+  for (size_t n = 0; seconds.size() < MOST && (seconds.size() < LEAST || spent < PATIENCE_SECONDS); n++) {
+    if (const Result<double> met = slowest_of(ranks, 0); !met.ok()) return met;
+    const Clock::time_point began = Clock::now();
+    if (const Status s = run(); !s.ok()) return s;
+    const Result<double> took = slowest_of(ranks, seconds_since(began));
+    if (!took.ok()) return took;
+    spent += took.value();
+    if (n >= WARMING) seconds.push_back(took.value());
+  }
+  return median(std::move(seconds));
+}
+
+}  // namespace
+
+Result<MeasuredAmong> measure_among(const Device& device, const KernelCall& call, Communicator& ranks, const SingleOptions& options) {
+  Result<OpenDevice> opened = open(device, options);
+  if (!opened.ok()) return opened.status();
+  OpenDevice& context = opened.value();
+  const Result<PreparedCall> prepared = context.prepare(call);
+  if (!prepared.ok()) return prepared.status();
+  const Result<Placed> placed = Placed::of(context, call, prepared.value().workspace_bytes());
+  if (!placed.ok()) return placed.status();
+  const Addressed there = prepared.value().at(placed.value().addresses());
+  const auto once = [&] {
+    const Status s = context.run(there);
+    return s.ok() ? context.finish(Lane::compute) : s;
+  };
+  StepContext step = *call.step;
+  Status s;
+  for (size_t i = 0; s.ok() && i < placed.value().operands(); i++) s = fill_operand(context, placed.value().host(i), placed.value().at(i));
+  if (s.ok()) s = context.begin_step(step);
+  if (!s.ok()) return s;
+  // What an exchange does by itself is known of it as of any call: what is asked for is what the others add.
+  const Result<double> alone = median_among(ranks, once);
+  if (!alone.ok()) return alone.status();
+  step.communicator = &ranks;
+  if (s = context.begin_step(step); !s.ok()) return s;
+  const Result<double> among = median_among(ranks, once);
+  return among.ok() ? Result<MeasuredAmong>(MeasuredAmong{among.value(), alone.value()}) : Result<MeasuredAmong>(among.status());
 }
 
 }  // namespace spillway

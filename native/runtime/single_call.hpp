@@ -26,6 +26,13 @@ Status single_run(const Device& device, const KernelCall& call, const SingleOpti
 /// after a first one.
 Result<Measured> measure_repeated(const Device& device, const KernelCall& call, const SingleOptions& options = {});
 
+/// What a call takes that meets other ranks, and what it takes by itself.
+struct MeasuredAmong {
+  double seconds = 0, alone_seconds = 0;
+};
+/// All ranks come here at once, with the same call: the median of several runs, each as long as it was for the slowest of them, and alike at all.
+Result<MeasuredAmong> measure_among(const Device& device, const KernelCall& call, Communicator& ranks, const SingleOptions& options = {});
+
 /// Bytes from the first element of a view to the end of its last.
 uint64_t span_bytes(const View& v);
 

@@ -31,7 +31,7 @@ import { unknownName } from '../errors/errors'
 import type { Measuring } from '../machine/localmachine'
 import { ENGINES } from '../ranks/engine'
 import { NORMS, SHARDS } from '../../staging/graph/machine'
-import { NETWORKS } from '../../staging/sim/networks'
+import { MEASURED, NETWORKS } from '../../staging/sim/networks'
 import { scheduleNames } from '../train/schedules'
 import type { Runner } from './output'
 import { LOSS_FLAGS, OWN_FLAGS } from './own'
@@ -143,8 +143,8 @@ const LAYOUT = [
 ] as const
 const NETWORK = [
   '--network <name>',
-  `between processes that share a batch, for predicted times: ${NETWORKS.join(', ')} (default: exchanges take no time on the way)`,
-  choiceOption('--network', NETWORKS),
+  `between processes that share a batch, for predicted times: ${NETWORKS.join(', ')}, or ${MEASURED}, by those that run (default: that under mpirun or srun, else no time on the way)`,
+  choiceOption('--network', [...NETWORKS, MEASURED]),
 ] as const
 const BANDS = [
   '--bands <n>',

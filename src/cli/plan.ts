@@ -3,7 +3,10 @@ import { dirname, relative, resolve } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
+import * as TE from 'fp-ts/TaskEither'
+import type { TaskEither } from 'fp-ts/TaskEither'
 import { bytesOf } from '../../staging/core/bytes'
+import { type DeviceName, isDevice } from '../../staging/devices'
 import type { Plan } from '../../staging/plan/plan'
 import { filePlace } from '../files/places'
 import { writeWholeText } from '../files/whole'
@@ -18,9 +21,13 @@ import { reportHtml } from '../report/html'
 import { summary } from '../report/summary'
 import { traceJson } from '../report/trace'
 import { type SpillwayError, usage } from '../errors/errors'
+import { startedBy } from '../ranks/engine'
+import { meets, planningAmong, type Processes, sharedThreads } from '../train/among'
+import type { Farewell } from '../train/ranks'
 import type { NamedModel } from './model'
 import type { Done, Output } from './output'
-import { stageNamed, type StagingOptions } from './stage'
+import { plannedAmong } from './planamong'
+import { type StagedModel, stageNamed, type StagingOptions } from './stage'
 
 export interface PlanOptions extends StagingOptions {
   readonly save?: string
@@ -64,25 +71,55 @@ const emits = ({ mode = 'train', emit, classes }: PlanOptions): Either<SpillwayE
 const bandsText = (family: readonly Plan[]): string =>
   `note: the bands hold ${family.map((plan) => showSize(bytesOf(plan.peakPages))).join(', ')}`
 
-export const planModel = async (model: string, o: PlanOptions, out: Output): Promise<Done> => {
+const note = (text: string): void => void process.stderr.write(`note: ${text}\n`)
+
+/** Those that were started with this one and would train together, where they can be asked. */
+const startedWith = ({ mode = 'train', machine = 'cpu', ranks }: PlanOptions): Either<SpillwayError, Processes | undefined> => {
+  const started = startedBy(process.env)
+  if (!started || started.ranks < 2) return E.right(undefined)
+  if (mode !== 'train' || !isDevice(machine)) {
+    const what = mode === 'train' ? `machine '${machine}' exists in simulation` : `what is to ${mode} is planned by one process`
+    return E.left(usage(`${started.by} has started ${started.ranks} processes, and ${what}: plan it without ${started.by}`))
+  }
+  return ranks === undefined || ranks === started.ranks
+    ? E.right({ kind: 'mpi', ...started })
+    : E.left(usage(`--ranks ${ranks}: ${started.by} has started ${started.ranks}; plan for others without it`))
+}
+
+const staged = (model: string, o: PlanOptions): TaskEither<SpillwayError, StagedModel | Farewell> =>
+  pipe(
+    TE.fromEither(startedWith(o)),
+    TE.flatMap((engine): TaskEither<SpillwayError, StagedModel | Farewell> => {
+      if (!engine) return TE.fromIOEither(() => stageNamed(model, o))
+      return pipe(
+        TE.fromEither(
+          pipe(
+            meets(engine, (o.machine ?? 'cpu') as DeviceName),
+            E.flatMap(() => (o.threads === undefined ? sharedThreads(engine) : E.right(o.threads))),
+          ),
+        ),
+        TE.flatMap((threads) => {
+          const own: PlanOptions = { ...o, threads, ranks: engine.ranks }
+          return planningAmong(engine, own, threads, (rank, others) =>
+            plannedAmong({ rank, others, note }, own, (heard) => stageNamed(model, { ...own, ...heard })),
+          )
+        }),
+      )
+    }),
+  )
+
+const written = async (model: StagedModel, o: PlanOptions, out: Output): Promise<Done> => {
+  const { named, staged } = model
+  const { plan, timeline, family = [plan] } = staged
   const least = await leastSeconds()
   return pipe(
-    pipe(
-      [filePlace('plan', o.save), filePlace('report', o.report), filePlace('trace', o.trace), filePlace('plan module', o.emit)],
-      E.sequenceArray,
-      E.flatMap(() => emits(o)),
-      E.flatMap(() => stageNamed(model, { measure: 'first', ...o })),
-    ),
-    E.bind('emitted', ({ named, staged: { plan, family = [plan] } }) =>
-      o.emit === undefined
-        ? E.right(() => '')
-        : pipe(
-            elaboratedFor(named.model, plan),
-            E.map((step) => (to: string) => moduleText([plan, ...family.slice(1)], step, sourceOf(named, to))),
-          ),
-    ),
-    E.flatMap(({ emitted, staged }) => {
-      const { plan, timeline } = staged
+    o.emit === undefined
+      ? E.right(() => '')
+      : pipe(
+          elaboratedFor(named.model, plan),
+          E.map((step) => (to: string) => moduleText([plan, ...family.slice(1)], step, sourceOf(named, to))),
+        ),
+    E.flatMap((emitted) => {
       const staging = { ...staged.staging, leastSeconds: least?.(plan.graph, staged.machine, plan.budgetBytes) }
       return pipe(
         E.traverseArray(write)([
@@ -91,14 +128,33 @@ export const planModel = async (model: string, o: PlanOptions, out: Output): Pro
           ['trace', o.trace, () => traceJson(plan, timeline)],
           ['plan module', o.emit, emitted],
         ]),
-        E.map((written) => {
+        E.map((files) => {
           const lacks = lacksOf(staged)
           out.answer({ ...planJson(plan, timeline, staging), lacks }, summary(plan, timeline, staging))
           if (staged.family) out.say(bandsText(staged.family))
           lacks.forEach((lack) => out.say(`note: it will not run here: ${lack}`))
-          return written.flat().forEach(out.say)
+          return files.flat().forEach(out.say)
         }),
       )
     }),
   )
 }
+
+/** Of a rank that does not lead there is nothing to say. */
+const isStaged = (answer: StagedModel | Farewell): answer is StagedModel => 'staged' in answer
+
+export const planModel = (model: string, o: PlanOptions, out: Output): Promise<Done> =>
+  pipe(
+    pipe(
+      [filePlace('plan', o.save), filePlace('report', o.report), filePlace('trace', o.trace), filePlace('plan module', o.emit)],
+      E.sequenceArray,
+      E.flatMap(() => emits(o)),
+      TE.fromEither,
+    ),
+    TE.flatMap(() => staged(model, { measure: 'first', ...o })),
+    TE.flatMap((answer) => {
+      if (isStaged(answer)) return () => written(answer, o, out)
+      process.exitCode = answer.code
+      return TE.right(undefined)
+    }),
+  )()

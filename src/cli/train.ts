@@ -11,7 +11,6 @@ import type { Data } from '../data/data'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import { shownPeakBytes } from '../machine/memory'
 import { DEVICES, type DeviceName, isDevice } from '../../staging/devices'
-import type { Rank } from '../ranks/rank'
 import { showPercent, showSeconds, showSize } from '../report/format'
 import { summary } from '../report/summary'
 import type { MetricName } from '../predict/metrics'
@@ -30,6 +29,7 @@ import { interrupts } from './interrupts'
 import type { Done, Output } from './output'
 import { bar, lossText, metricsText, plainLines } from './progress'
 import { among, type Following, meets, sharedThreads } from '../train/among'
+import { plannedAmong } from './planamong'
 import { type StagedModel, stageNamed, type StagingOptions } from './stage'
 
 export interface TrainCommandOptions extends StagingOptions, DataFlags, Omit<TrainOptions, 'evaluate' | 'keep'> {
@@ -233,12 +233,10 @@ const optionsOf = (o: TrainCommandOptions): Either<SpillwayError, TrainOptions> 
     ),
   )
 
-/** All that is known before the first step: the call is right, and there is a plan for this device. */
-const prepared = (
-  model: string,
-  o: TrainCommandOptions,
-  out: Output,
-): Either<SpillwayError, StagedModel & { readonly options: TrainOptions }> =>
+type PreparedRun = StagedModel & { readonly options: TrainOptions }
+
+/** What can be known before the first step: the call is right, and there is a plan for this device. */
+const prepared = (model: string, o: TrainCommandOptions): Either<SpillwayError, PreparedRun> =>
   pipe(
     E.Do,
     E.bind('device', () => deviceOf(o)),
@@ -259,19 +257,16 @@ const prepared = (
     ),
     E.map(({ options, found }) => ({ options, ...found })),
     E.tap(({ staged, options }) => roomFor(staged, options)),
-    E.tap(({ staged }) => {
-      out.say(summary(staged.plan, staged.timeline, staged.staging))
-      const report = reportFile(o)
-      if (report !== undefined) out.say(`report     ${report}`)
-      return E.right(undefined)
-    }),
   )
 
+const shown = ({ staged }: PreparedRun, o: TrainCommandOptions, out: Output): void => {
+  out.say(summary(staged.plan, staged.timeline, staged.staging))
+  const report = reportFile(o)
+  if (report !== undefined) out.say(`report     ${report}`)
+}
+
 /** The run, with what a person sees of it. */
-const watched = (
-  { named, staged, options }: StagedModel & { readonly options: TrainOptions },
-  out: Output,
-): TaskEither<SpillwayError, TrainResult> => {
+const watched = ({ named, staged, options }: PreparedRun, out: Output): TaskEither<SpillwayError, TrainResult> => {
   const progress = out.stream.isTTY ? bar(out, staged.plan) : plainLines(out)
   const interrupt = interrupts(() => {
     progress.stop()
@@ -298,16 +293,10 @@ const watched = (
 }
 const note = (text: string): void => void process.stderr.write(`note: ${text}\n`)
 
-/** Without a budget, what the least of the ranks may take; a plan that is there has its own. */
-const budgetOfAll = ({ least }: Rank, o: TrainCommandOptions): TrainCommandOptions => {
-  if (!least || o.budget !== undefined || o.plan !== undefined) return o
-  note(`rank ${least.rank} has the least memory: the plan is for ${showSize(least.bytes)} (--budget says otherwise)`)
-  return { ...o, budget: least.bytes }
-}
-
 const trainAlone = (model: string, o: TrainCommandOptions, out: Output): TaskEither<SpillwayError, TrainResult> =>
   pipe(
-    TE.fromIOEither(() => prepared(model, o, out)),
+    TE.fromIOEither(() => prepared(model, o)),
+    TE.tapIO((run) => () => shown(run, o, out)),
     TE.flatMap((run) => watched(run, out)),
   )
 
@@ -334,12 +323,18 @@ const trainAmong = (
           optionsOf(o),
         )
       return pipe(
-        among<TrainResult>(engine, threads, following, (rank, handOver) =>
+        among<TrainResult>(engine, threads, following, (rank, handOver, others) =>
           pipe(
             TE.fromIOEither(() => {
               interrupt.forget()
-              return prepared(model, budgetOfAll(rank, o), out)
+              return E.right(undefined)
             }),
+            TE.flatMap(() =>
+              plannedAmong({ rank, others, note }, { ...o, machine: o.device ?? o.machine }, (asked) =>
+                prepared(model, { ...o, ...asked }),
+              ),
+            ),
+            TE.tapIO((run) => () => shown(run, o, out)),
             TE.map((run) => ({ ...run, staged: { ...run.staged, rank } })),
             TE.tap(({ staged }) => handOver(staged)),
             TE.flatMap((run) => watched(run, out)),

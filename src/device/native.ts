@@ -206,6 +206,8 @@ export interface NativeCommunicator {
   exchange(own: Uint8Array): Promise<readonly Uint8Array[]>
   /** What runs ask before each step. */
   agree(own: Accord): Promise<Accord>
+  /** What a call takes that meets other ranks, and what it takes by itself: all ranks ask for the same call at once, with the same answer. */
+  measure(call: KernelRequest): Promise<{ readonly seconds: number; readonly aloneSeconds: number }>
   /** Whoever waits for other ranks returns. */
   interrupt(): void
   /** Ends all ranks; with MPI this process, too. */

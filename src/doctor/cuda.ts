@@ -108,7 +108,27 @@ const device = (probe: Probe, root: string, loader: readonly string[]): readonly
   )
 }
 
-export const cudaFindings = (probe: Probe, root: string, loader: readonly string[]): Finding[] => [
+const carrierCodec = t.type({ carrier: t.string })
+/** Its version, too, which all ranks must share: the library itself says it, where the plugin is there that asks. */
+const nccl = (probe: Probe, root: string, carrying: readonly string[]): Finding => {
+  const found = library(
+    probe,
+    'NCCL',
+    'libnccl.so.2',
+    'needed where several processes train on GPUs: apt-get install libnccl2, or name the folder of the wheel nvidia-nccl-cu13 (PyTorch brings it) in SPILLWAY_CUDA_LIBRARIES',
+  )
+  if (found.state !== 'ok' || pluginPath(probe, root) === undefined) return found
+  return pipe(
+    answerOf(probe, carrierCodec, carrying),
+    E.match(
+      () => found,
+      ({ carrier }) => ({ ...found, value: `${carrier.replace(/^NCCL /, '')} (${found.value})` }),
+    ),
+  )
+}
+
+/** `loader` asks the device about itself, `carrying` what carries bytes between GPUs. */
+export const cudaFindings = (probe: Probe, root: string, loader: readonly string[], carrying: readonly string[]): Finding[] => [
   driver(probe),
   ...gpus(probe),
   toolkit(probe),
@@ -124,11 +144,6 @@ export const cudaFindings = (probe: Probe, root: string, loader: readonly string
     'libcublasLt.so',
     'comes with the CUDA toolkit; or name the folder of the wheel nvidia-cublas (PyTorch brings it) in SPILLWAY_CUDA_LIBRARIES',
   ),
-  library(
-    probe,
-    'NCCL',
-    'libnccl.so.2',
-    'needed where several processes train on GPUs: apt-get install libnccl2, or name the folder of the wheel nvidia-nccl-cu13 (PyTorch brings it) in SPILLWAY_CUDA_LIBRARIES',
-  ),
+  nccl(probe, root, carrying),
   ...device(probe, root, loader),
 ]

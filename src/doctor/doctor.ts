@@ -31,6 +31,7 @@ const ADDON_QUESTION = 'console.log(JSON.stringify(require(process.argv[1]).load
 /** What the cuda device says of itself, its link, and the engines of its libraries. */
 const CUDA_QUESTION =
   "const n = require(process.argv[1]).loadNative(); console.log(JSON.stringify({ ...n.deviceFacts('cuda'), link: n.copyBandwidth(undefined, 'cuda'), engines: require(process.argv[2]).enginesOf(n) }))"
+const NCCL_QUESTION = "console.log(JSON.stringify({ carrier: require(process.argv[1]).loadNative().carrier('cuda') }))"
 
 export const doctor = (probe: Probe = thisMachine(), available: number = availableBytes()): Report => {
   const findings = [
@@ -38,7 +39,7 @@ export const doctor = (probe: Probe = thisMachine(), available: number = availab
     ...memoryFindings(probe, available),
     ...diskFindings(probe),
     ...nativeFindings(probe, asking(ADDON_QUESTION)),
-    ...cudaFindings(probe, packageFolder(), asking(CUDA_QUESTION)),
+    ...cudaFindings(probe, packageFolder(), asking(CUDA_QUESTION), asking(NCCL_QUESTION)),
     ...ranksFindings(probe),
   ]
   return {

@@ -1,8 +1,9 @@
 // What a machine of this process is, and what is said of one when it is asked for.
-import type { NetworkName } from '../../staging/sim/networks'
+import type { MEASURED, NamedNetwork, NetworkName } from '../../staging/sim/networks'
 import type { Precision } from '../../staging/devices'
 import type { Machine, Norms, Shard } from '../../staging/graph/machine'
 import type { Algorithms, Plan } from '../../staging/plan/plan'
+import type { Compared, Elsewhere } from './slowest'
 import type { Tier } from './tier'
 import type { HowKnown } from './timing'
 
@@ -21,6 +22,8 @@ export interface LocalMachine extends Machine {
   readonly learnFromSteps: (plan: Plan, seconds: Float64Array, threads?: number) => void
   /** Keeps what was measured, for the next process. */
   readonly saveProfile: () => void
+  /** Absent where times are stated. */
+  readonly compared?: Compared
 }
 
 /** How many calls of a step are known how. */
@@ -91,7 +94,11 @@ export interface MachineOptions extends TierOptions {
    *
    * @example stage(net, { machine: 'v100-nvlink-16g', ranks: 8, network: 'ethernet-25g' })
    */
-  readonly network?: NetworkName | undefined
+  readonly network?: NetworkName | typeof MEASURED | undefined
+  /** The same, as ranks have measured it. */
+  readonly over?: NamedNetwork | undefined
+  /** What the others of them say of calls and links: each takes what it takes where it takes longest. */
+  readonly elsewhere?: Elsewhere | undefined
   /**
    * Of several: batch norms over all images of a step (whole, the default), or over each one's share.
    *

@@ -11,7 +11,7 @@ import type { Machine } from '../../staging/graph/machine'
 import type { AnyAttrs, CallShapes } from '../../staging/ops/op'
 import { opDef } from '../../staging/ops/registry'
 import { machines as namedMachines } from '../../staging/sim/machines'
-import { networks, overNetwork } from '../../staging/sim/networks'
+import { MEASURED, networkNamed, NETWORKS, overNetwork } from '../../staging/sim/networks'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import { onDevice } from '../errors/exceptions'
 import { folderPlace } from '../files/places'
@@ -135,7 +135,7 @@ const divisors = (n: number): readonly number[] => Array.from({ length: n }, (_,
 
 /** One of several that train together. */
 const among =
-  ({ ranks = 1, bands = 1, band = 0, network, norms, shard = 'none' }: MachineOptions) =>
+  ({ ranks = 1, bands = 1, band = 0, network, over, norms, shard = 'none' }: MachineOptions) =>
   (machine: LocalMachine): Either<SpillwayError, LocalMachine> => {
     if (ranks % bands !== 0)
       return left(
@@ -158,7 +158,15 @@ const among =
     if (ranks === 1) return lonely === undefined ? right(machine) : left(usage(`${lonely} ${LONELY}`))
     const cut = bands > 1 ? { bands: { at: band % bands, of: bands } } : {}
     const one = { ...machine, ranks, ...cut, ...(norms === 'local' ? { norms } : {}), ...(shard === 'none' ? {} : { shard }) }
-    return right(network === undefined ? one : overNetwork(networks[network], ranks)(one))
+    if (network === MEASURED)
+      return left(
+        usage(
+          `network '${MEASURED}': it is measured between processes that run: mpirun -n ${ranks} npx spillway plan …`,
+          NETWORKS,
+        ),
+      )
+    const between = network === undefined ? over : networkNamed(network)
+    return right(between === undefined ? one : overNetwork(between, ranks)(one))
   }
 const LONELY = 'between several processes: plan takes --ranks, train is started by mpirun, or with --engine threads'
 

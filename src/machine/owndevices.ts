@@ -14,9 +14,10 @@ import type { LocalMachine, MachineOptions } from './localmachine'
 import { deviceBytes } from './memory'
 import { type KeptProfile, openProfile, type Speeds } from './profile'
 import { statedSeconds } from './stated'
+import { slowest, slowestLink } from './slowest'
 import { profileOf, roughOf, taughtBy, timesOf, UNTAUGHT } from './taught'
 import { type Tier, tierOf } from './tier'
-import { GPU_SAMPLES, sampleOf, timer } from './timing'
+import { CPU_SAMPLES, GPU_SAMPLES, sampleOf, timer } from './timing'
 import { asked, firstScratch, remembered, timedChoices, type Ways, waysOf } from './ways'
 
 /** The first choice for each call, by stated times and links. */
@@ -71,6 +72,7 @@ export const cpuMachine = (native: Native, o: MachineOptions): LocalMachine => {
   }
   const measuring = o.measure ?? 'while'
   const { profile, times } = timesOf(native, threads, measuring)
+  const timed = slowest(times, 'f32', CPU_SAMPLES, o.elsewhere)
   const tier = tierOf(o.spill)
   const link = tieredLink(o, {
     memory: () => {
@@ -94,11 +96,11 @@ export const cpuMachine = (native: Native, o: MachineOptions): LocalMachine => {
     precision: o.precision ?? 'fp32',
     memoryBytes: deviceBytes(o),
     sharesMemory: true,
-    link,
-    seconds: remembered((kind, attrs, s) => times.seconds(kind, attrs, s)),
+    link: slowestLink(link, o.elsewhere),
+    seconds: remembered((kind, attrs, s) => timed.seconds(kind, attrs, s)),
     workspace: firstScratch('cpu', ways),
-    choices: timedChoices(ways, times),
-    ...taughtBy({ profile, times }, link, (n = threads) => profileOf(native, n)),
+    choices: timedChoices(ways, timed),
+    ...taughtBy({ profile, times }, timed, link, o.elsewhere, (n = threads) => profileOf(native, n)),
   }
 }
 
@@ -159,6 +161,7 @@ export const cudaMachine = (native: Native, o: MachineOptions): LocalMachine => 
     GPU_SAMPLES,
     roughOf(profile),
   )
+  const timed = slowest(times, 'f32', GPU_SAMPLES, o.elsewhere)
   const all = orNowhere(waysOf(native, 'cuda', { precision }))
   const tier = tierOf(o.spill)
   const link = tieredLink(o, {
@@ -180,11 +183,11 @@ export const cudaMachine = (native: Native, o: MachineOptions): LocalMachine => 
     device: devices.cuda,
     simulated: false,
     precision: o.precision ?? 'fp32',
-    link,
+    link: slowestLink(link, o.elsewhere),
     memoryBytes,
-    seconds: remembered((kind, attrs, s) => times.seconds(kind, attrs, s)),
+    seconds: remembered((kind, attrs, s) => timed.seconds(kind, attrs, s)),
     workspace: firstScratch('cuda', first),
-    choices: timedChoices(libraryWays(first, all, o.algorithms ?? 'measured'), times),
-    ...taughtBy({ profile, times }, link),
+    choices: timedChoices(libraryWays(first, all, o.algorithms ?? 'measured'), timed),
+    ...taughtBy({ profile, times }, timed, link, o.elsewhere),
   }
 }

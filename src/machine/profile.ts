@@ -3,7 +3,7 @@
 // file that cannot be read, or is of another version, is measured anew; one that cannot be written is done without.
 import { createHash } from 'node:crypto'
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
-import { cpus, homedir, totalmem } from 'node:os'
+import { cpus, homedir, hostname, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { isLeft } from 'fp-ts/Either'
 import * as t from 'io-ts'
@@ -105,6 +105,8 @@ export const profileWords = (build: string, threads: number): string => {
 }
 
 export interface KeptProfile {
+  /** Of this machine's alone. */
+  readonly name: string
   readonly measurements: Measurements
   /** Those beside which something else ran. */
   readonly rough: Measurements
@@ -191,6 +193,7 @@ export const openProfile = (build: string, threads: number, quietNow: () => bool
   }
   let inFile: StepTimes = new Map(inSteps)
   return {
+    name: `${hostname()}:${fileOf(machine)}`,
     measurements,
     rough,
     inSteps,

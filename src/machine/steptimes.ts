@@ -4,7 +4,9 @@
 // adds for it: that is taken off what is told, since it will be added again.
 // Worked example: runs whose quickest steps gave a call 2, 1 and 3 ms: 2 ms are planned after the first, 1.5 after the second, 2 after
 // the third; had copies lasted through the third and slowed it down by half, that would have told 2 ms.
+import { ROW_EXCHANGES } from '../../staging/graph/bands'
 import type { Link } from '../../staging/graph/machine'
+import { COLLECTIVES, ranksOf } from '../../staging/graph/ranks'
 import { callShapes } from '../../staging/plan/expand'
 import type { Call, Plan } from '../../staging/plan/plan'
 import { simulate } from '../../staging/sim/simulate'
@@ -23,9 +25,13 @@ export type StepTimes = Map<string, readonly number[]>
 /** Not the median: what disturbs a step meets a few of its calls, others each time, and would be missing from the sum of all. */
 export const mean = (xs: readonly number[]): number => xs.reduce((n, x) => n + x, 0) / xs.length
 
+const isExchange = ({ kind }: Call): boolean => COLLECTIVES.includes(kind) || ROW_EXCHANGES.includes(kind)
+/** What ranks exchange takes as long as the way between so many of them does, and they wait for one another. */
+const between = ({ graph, network }: Plan): string => ` among ${ranksOf(graph)}${network ? ` over ${network.name}` : ''}`
+
 const keyOf = (plan: Plan, c: Call): string => {
   const shapes = callShapes(plan.graph, c.ins, c.outs)
-  return timeKey(c.kind, c.attrs, shapes) + wayText(c.way ?? 0, shapes)
+  return timeKey(c.kind, c.attrs, shapes) + wayText(c.way ?? 0, shapes) + (isExchange(c) ? between(plan) : '')
 }
 
 /** What each call would have taken with nothing copied beside it. */
@@ -79,11 +85,11 @@ export const forgetOldest = (known: StepTimes): void => {
   }
 }
 
-/** The plan with the times that steps have told, where they have. */
-export const asInSteps = (known: StepTimes, plan: Plan): Plan => {
+/** The plan with the times that steps have told, where they have; on another machine a call takes so many times as long. */
+export const asInSteps = (known: StepTimes, plan: Plan, slower: (c: Call) => number = () => 1): Plan => {
   const secondsOf = (c: Call): number => {
     const taken = known.size > 0 ? known.get(keyOf(plan, c)) : undefined
-    return taken?.length ? mean(taken) : c.seconds
+    return taken?.length ? mean(taken) * (isExchange(c) ? 1 : slower(c)) : c.seconds
   }
   return { ...plan, calls: plan.calls.map((c) => ({ ...c, seconds: secondsOf(c) })) }
 }

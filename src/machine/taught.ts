@@ -2,10 +2,12 @@
 // over kept profiles, and what is told of plans. Invariant: one profile a process for each number of threads.
 import { callShapes } from '../../staging/plan/expand'
 import type { Link } from '../../staging/graph/machine'
+import type { Call, Plan } from '../../staging/plan/plan'
 import type { Native } from '../device/native'
 import type { LocalMachine, Measuring } from './localmachine'
 import { cacheFolder, cpuBuild, type KeptProfile, openProfile } from './profile'
 import { isQuiet } from './quiet'
+import { comparedBy, type Elsewhere, type SlowestTimer } from './slowest'
 import { statedSeconds } from './stated'
 import { asInSteps, learn, mean } from './steptimes'
 import { CPU_SAMPLES, type HowKnown, type RoughTimes, type Timer, timer } from './timing'
@@ -59,14 +61,23 @@ export const timesOf = (native: Native, threads: number, measuring: Measuring): 
   return { profile, times }
 }
 
-type Taught = Pick<LocalMachine, 'timesOf' | 'measuringSeconds' | 'measureMore' | 'asInSteps' | 'learnFromSteps' | 'saveProfile'>
+type Taught = Pick<
+  LocalMachine,
+  'timesOf' | 'measuringSeconds' | 'measureMore' | 'asInSteps' | 'learnFromSteps' | 'saveProfile' | 'compared'
+>
 
-/** What is kept of a machine that is measured; steps of `n` threads have a profile of their own. */
+/** What is kept of a machine that is measured; steps of `n` threads have a profile of their own. `timer`: of the slowest of all. */
 export const taughtBy = (
   { profile, times }: Timed,
+  timer: SlowestTimer,
   link: Link,
+  elsewhere: Elsewhere | undefined,
   profileFor: (n?: number) => KeptProfile = () => profile,
 ): Taught => {
+  const slower =
+    ({ graph }: Plan) =>
+    (c: Call): number =>
+      timer.slower(c.kind, c.attrs, callShapes(graph, c.ins, c.outs), c.way)
   const saveProfile = (): void => {
     if (times.isNew() || profile.isNew()) profile.save()
   }
@@ -87,11 +98,12 @@ export const taughtBy = (
       times.measureMore(seconds)
       saveProfile()
     },
-    asInSteps: (plan) => asInSteps(profile.inSteps, plan),
+    asInSteps: (plan) => asInSteps(profile.inSteps, plan, elsewhere && slower(plan)),
     learnFromSteps: (plan, seconds, n) => {
       if (learn(profileFor(n).inSteps, plan, seconds, link)) profileFor(n).save()
     },
     saveProfile,
+    compared: comparedBy(profile.name, times, timer, link, elsewhere),
   }
 }
 

@@ -170,7 +170,8 @@ export const timeKey = (kind: string, attrs: AnyAttrs, s: CallShapes): string =>
 
 export const wayText = (way: number, s: CallShapes): string => `${way === 0 ? '' : ` way ${way}`}${s.bf16 ? ' bf16' : ''}`
 
-const keyOf = (kind: string, { attrs, s }: Sample, way: number): string => timeKey(kind, attrs, s) + wayText(way, s)
+/** What a call is timed as. */
+export const keyOf = (kind: string, { attrs, s }: Sample, way: number): string => timeKey(kind, attrs, s) + wayText(way, s)
 
 /** What a time goes back to: its call or its like, measured; measured beside something else; or what is known of other calls. */
 export type HowKnown = 'measured' | 'roughly' | 'estimated'

@@ -283,6 +283,7 @@ export const exchangesOf = (plan: Plan, { stallSeconds }: Pick<Timeline, 'stallS
   return {
     ranks,
     ...(plan.graph.shard ? { shard: plan.graph.shard } : {}),
+    ...(plan.network ? { network: plan.network } : {}),
     exchanges: calls.length,
     commBytes: Math.round(sum(sentBy)),
     commSeconds: all,

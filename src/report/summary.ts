@@ -27,6 +27,7 @@ const headLines = (plan: Plan, facts: Facts, timeline: Timeline, staging: Stagin
       ` · swaps out ${showSize(facts.traffic.out)}, in ${showSize(facts.traffic.in)}${handedText(facts)}`,
     ...diskLine(wearOf(plan, timeline, staging)),
     ...ranksLine(plan, timeline),
+    ...networkLine(plan),
     ...(staging.allocator === 'pages' ? [] : [allocatorLine(plan, staging.allocator)]),
     `  plan       ${plural(plan.segments.length, 'segment')} (${facts.segments.tiled} tiled, ${facts.segments.recompute} recomputing)` +
       ` · ${plural(plan.calls.length, 'call')} · planned in ${showSeconds(staging.planningSeconds)}${splitText(staging)}`,
@@ -61,6 +62,13 @@ const timesLine = ({ callTimes }: Staging): readonly string[] => {
     `  times      ${plural(measured, 'call')} measured, ${roughly} known roughly, ${estimated} estimated (--measure first measures)`,
   ]
 }
+
+const networkLine = ({ network }: Plan): readonly string[] =>
+  network
+    ? [
+        `  network    ${network.name} · each sends ${showSize(network.bytesPerSecond)} a second · ${showSeconds(network.latencySeconds)} a message`,
+      ]
+    : []
 
 const ranksLine = (plan: Plan, timeline: Timeline): readonly string[] => {
   const all = exchangesOf(plan, timeline)

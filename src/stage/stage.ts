@@ -19,7 +19,7 @@ import type { Graph } from '../../staging/graph/graph'
 import type { AllocatorName, MachineName, StrategyName } from '../../staging/core/names'
 import { isDevice } from '../../staging/devices'
 import { NORMS, SHARDS } from '../../staging/graph/machine'
-import { NETWORKS } from '../../staging/sim/networks'
+import { NETWORKS, type NetworkName } from '../../staging/sim/networks'
 import { GROUP, UPDATES } from '../../staging/ops/updates'
 import { instructions } from '../../staging/plan/instructions'
 import { type Algorithms, type Plan, precisionOf } from '../../staging/plan/plan'
@@ -68,6 +68,12 @@ export interface StageOptions<L extends string = AnyLayer> extends StageAsked<L>
   readonly machine?: MachineName | undefined
   /** What the plan is replayed on, to compare; default `pages`, what runs. @example stage(net, { allocator: 'best-fit' }) */
   readonly allocator?: AllocatorName | undefined
+  /**
+   * Between several processes, for predicted times; default: exchanges take no more than a machine's own part of them.
+   *
+   * @example stage(net, { machine: 'v100-nvlink-16g', ranks: 8, network: 'ethernet-25g' })
+   */
+  readonly network?: NetworkName | undefined
   /**
    * The checkpoint folder of a run that goes on: the plan that it began with, where the same is asked for again.
    *
@@ -251,7 +257,7 @@ const trainsAlone = ({ mode = 'train', ...o }: StageAsked): Either<SpillwayError
   if (odd !== undefined) return left(usage(`${odd} ranks or bands: legal are 1 to ${MOST_RANKS}`))
   if (o.norms !== undefined && !NORMS.includes(o.norms)) return left(unknownName('norms', o.norms, NORMS))
   if (o.shard !== undefined && !SHARDS.includes(o.shard)) return left(unknownName('shard', o.shard, SHARDS))
-  return o.network !== undefined && !NETWORKS.includes(o.network)
+  return o.network !== undefined && !(NETWORKS as readonly string[]).includes(o.network)
     ? left(unknownName('network', o.network, NETWORKS))
     : right(undefined)
 }

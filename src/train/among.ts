@@ -19,13 +19,14 @@ import { deviceBytes } from '../machine/memory'
 import { type Engine, engineFor } from '../ranks/engine'
 import { gpuOf, takeOwnGpu } from '../ranks/gpu'
 import { openMpi } from '../ranks/mpi'
-import { broadcast, gathered, type Rank, rankOf } from '../ranks/rank'
+import { fromLeader, gathered, leads, type Rank, rankOf } from '../ranks/rank'
 import { untrustedPlan } from '../stage/planfile'
 import { describePlan, machineOptionsIn, type Staged } from '../stage/stage'
 import type { Listener } from './events'
 import { followerTask } from './follower'
 import type { TrainOptions } from './options'
-import { type Farewell, isOrderly } from './ranks'
+import { answering, type LastWord, otherProcesses, type Others, otherThreads, type Word } from './others'
+import { type Farewell, isOrderly, together } from './ranks'
 import type { TrainResult } from './result'
 import { sessionTask } from './session'
 
@@ -64,33 +65,31 @@ const ofOne = (engine: Engine, e: SpillwayError): SpillwayError =>
     : e
 
 /** How the leader trains once the others have the plan. */
-type Leading<A> = (rank: Rank, handOver: (staged: Staged) => TaskEither<SpillwayError, unknown>) => TaskEither<SpillwayError, A>
+type Leading<A> = (
+  rank: Rank,
+  handOver: (staged: Staged) => TaskEither<SpillwayError, unknown>,
+  others: Others,
+) => TaskEither<SpillwayError, A>
 
 // ---------------------------------------------------------------- processes
 
-const heardPlan = (rank: Rank, o: MachineOptions): TaskEither<SpillwayError, Staged> =>
+const heardPlan = (
+  rank: Rank,
+  o: MachineOptions,
+  { threads, plans }: Extract<LastWord, { readonly what: 'plan' }>,
+): Either<SpillwayError, Staged> =>
   pipe(
-    TE.tryCatch(() => broadcast(rank), deviceFailed),
-    TE.map(
-      (bytes) => JSON.parse(new TextDecoder().decode(bytes)) as { readonly threads: number; readonly plans: readonly string[] },
-    ),
-    TE.flatMapEither(({ threads, plans }) =>
-      pipe(
-        // One for all, or one for each band of rows.
-        untrustedPlan(plans[rank.rank % plans.length]!),
-        E.bindTo('plan'),
-        E.bind('machine', ({ plan }) => machineNamed(plan.machine, { ...o, threads, ...machineOptionsIn({ plan }) })),
-        E.map(({ plan, machine }) => ({ ...describePlan(plan, machine), rank })),
-      ),
-    ),
+    // One for all, or one for each band of rows.
+    untrustedPlan(plans[rank.rank % plans.length]!),
+    E.bindTo('plan'),
+    E.bind('machine', ({ plan }) => machineNamed(plan.machine, { ...o, threads, ...machineOptionsIn({ plan }) })),
+    E.map(({ plan, machine }) => ({ ...describePlan(plan, machine), rank })),
   )
 
 const handedOver =
   (rank: Rank, threads: number) =>
   ({ plan, family = [plan] }: Staged): TaskEither<SpillwayError, void> =>
-    TE.tryCatch(async () => {
-      await broadcast(rank, new TextEncoder().encode(JSON.stringify({ threads, plans: family.map(encodePlan) })))
-    }, deviceFailed)
+    TE.asUnit(together(() => fromLeader<Word>(rank, { what: 'plan', threads, plans: family.map(encodePlan) })))
 
 /** Of a rank that does not lead: what it needs to run what the leader plans. */
 export interface Following {
@@ -173,18 +172,52 @@ const asRank = <A>(
   rank.rank === 0
     ? pipe(
         knowingLeast(rank),
-        TE.flatMap((knowing) => leading(knowing, handedOver(rank, threads))),
+        TE.flatMap((knowing) => leading(knowing, handedOver(rank, threads), otherProcesses(rank, threads))),
       )
     : pipe(
         TE.fromEither(following(threads)),
         TE.tap(() => knowingLeast(rank)),
         TE.flatMap(({ machine, options }) =>
           pipe(
-            heardPlan(rank, machine),
-            TE.flatMap((staged) => followerTask(staged, rank, options)),
+            together(() => answering(rank, machine, threads)),
+            TE.flatMap((word) =>
+              word.what === 'end'
+                ? TE.right<SpillwayError, Farewell>(word)
+                : pipe(
+                    TE.fromEither(heardPlan(rank, machine, word)),
+                    TE.flatMap((staged) => followerTask(staged, rank, options)),
+                  ),
+            ),
           ),
         ),
       )
+
+/** As one of several processes: the first plans, the others answer it until it has planned. */
+export const planningAmong = <A>(
+  engine: Processes,
+  machine: MachineOptions,
+  threads: number,
+  planning: (rank: Rank, others: Others) => TaskEither<SpillwayError, A>,
+): TaskEither<SpillwayError, A | Farewell> =>
+  pipe(
+    TE.fromIOEither(() => openMpi(engine)),
+    TE.flatMap((rank) =>
+      watched<A | Farewell>(
+        rank,
+        leads(rank)
+          ? pipe(
+              knowingLeast(rank),
+              TE.flatMap((knowing) => planning(knowing, otherProcesses(rank, threads))),
+              TE.tap(() => together(() => fromLeader<Word>(rank, { what: 'end', code: 0 }))),
+            )
+          : pipe(
+              knowingLeast(rank),
+              TE.flatMap(() => together(() => answering(rank, machine, threads))),
+              TE.map((word): Farewell => ({ code: word.what === 'end' ? word.code : 0 })),
+            ),
+      ),
+    ),
+  )
 
 // ---------------------------------------------------------------- threads
 
@@ -229,7 +262,7 @@ const byThreads = <A>(
             others.push(...all.slice(1).map((rank) => ending(followerTask(bandOf(staged, rank), rank, options)))),
           ),
         )
-      const led = await ending(leading(all[0]!, handOver))
+      const led = await ending(leading(all[0]!, handOver, otherThreads(all, threads)))
       await Promise.all(others)
       for (const { communicator } of all) communicator.close()
       return first ? E.left(first) : led

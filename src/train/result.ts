@@ -48,6 +48,8 @@ export interface TrainResult extends StepsTaken {
   readonly ranks?: number
   /** What each of them had a part of, where updates were shared out. */
   readonly shard?: 'optimizer' | 'gradients'
+  /** The network that the plan counts on between them. */
+  readonly network?: { readonly name: string; readonly bytesPerSecond: number; readonly latencySeconds: number }
   /** What this rank's operators sent to the others. */
   readonly commBytes?: number
   /** What this rank's steps took for exchanges, waits for slower ranks included. */
@@ -64,6 +66,7 @@ const sharedBy = ({ staged: { plan }, totals }: Ended): Partial<TrainResult> => 
   return {
     ranks,
     ...(shard ? { shard } : {}),
+    ...(plan.network ? { network: plan.network } : {}),
     commBytes,
     commSeconds,
     commHiddenShare: commSeconds > 0 ? commHiddenSeconds / commSeconds : 0,

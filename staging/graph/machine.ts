@@ -80,6 +80,8 @@ export interface Machine {
   readonly norms?: 'local'
   /** What each has a part of, of what updates need; absent: nothing. */
   readonly shard?: Exclude<Shard, 'none'>
+  /** What they exchange over, where its time counts. */
+  readonly network?: { readonly name: string; readonly bytesPerSecond: number; readonly latencySeconds: number }
   readonly memoryBytes: number
   /** The host memory of the lower tier is a part of `memoryBytes`. */
   readonly sharesMemory?: boolean

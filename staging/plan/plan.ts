@@ -8,7 +8,7 @@
 // What stands in plan files is said by codecs, from which its types follow.
 import * as t from 'io-ts'
 import type { Box } from '../core/box'
-import { count, integer, list, names, record, seconds, tuple, wholeFrom, words } from '../core/codecs'
+import { count, integer, list, names, positive, record, seconds, tuple, wholeFrom, words } from '../core/codecs'
 import type { Precision } from '../devices'
 import { isBf16 } from '../graph/check'
 import { graphCodec } from '../graph/codec'
@@ -212,6 +212,8 @@ const fields = {
 const optionalFields = {
   /** How floats are multiplied, where not as fp32; that of bf16 stands in the values of the graph. */
   precision: t.literal('tf32'),
+  /** Between ranks, where the time of exchanges on their way was counted. */
+  network: record({ name: words, bytesPerSecond: positive, latencySeconds: positive }),
   /** Where the lower tier is host memory and a disk: its first bytes, which are the memory's. */
   hostBytes: count,
 }

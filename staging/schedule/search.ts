@@ -51,6 +51,7 @@ export const scheduled = (c: Candidate, strategy: string, o: Omit<CompileOptions
     machine: o.machine.name,
     algorithms: o.algorithms ?? 'measured',
     ...(o.machine.precision === 'tf32' ? { precision: 'tf32' as const } : {}),
+    ...(o.machine.network ? { network: o.machine.network } : {}),
     budgetBytes: o.budgetBytes,
     segments,
     cells,

@@ -1,6 +1,6 @@
 // Networks between the machines that train together, by name, from published figures. In: what a rank can send a second, and how long a
 // message is under way. Out: what an exchange takes. Invariant: bytes are counted as operators send them: each rank R-1 parts of R to the
-// others, and its own sums to all of them; nothing is measured, so plans for these names are the same everywhere.
+// others, and its own sums to all of them; nothing is measured here, so plans for these names are the same everywhere.
 // Worked example: 4 MB of gradients, 8 ranks, 2.8 GB/s: 2 x (3 messages of 20 us + 3.5 MB / 2.8 GB/s) = 2.62 ms.
 import { elementsOf } from '../core/box'
 import { ROW_EXCHANGES } from '../graph/bands'
@@ -16,6 +16,14 @@ export interface Network {
   /** It is what the device's copies from and to its host pass. */
   readonly isLink?: boolean
 }
+
+/** By a name of the list, or as ranks have measured it. */
+export interface NamedNetwork extends Network {
+  readonly name: string
+}
+
+/** What is between ranks, as they find it. */
+export const MEASURED = 'measured'
 
 /** What transports reach of a link's bits. */
 const REACHED = 0.9
@@ -42,6 +50,7 @@ export const networks = {
 } as const satisfies Readonly<Record<string, Network>>
 export type NetworkName = keyof typeof networks
 export const NETWORKS = Object.keys(networks) as readonly NetworkName[]
+export const networkNamed = (name: NetworkName): NamedNetwork => ({ name, ...networks[name] })
 
 /** How often what is sent on a collective's way through all ranks has to wait for a message: they double their reach each time. */
 const hops = (ranks: number): number => Math.ceil(Math.log2(ranks))
@@ -86,7 +95,7 @@ const rowSeconds = (
 
 /** The same machine, whose exchanges take what the network takes beside what it does with them. */
 export const overNetwork =
-  (network: Network, ranks: number) =>
+  (network: NamedNetwork, ranks: number) =>
   <M extends Machine>(m: M): M => {
     const exchange = (kind: string, attrs: AnyAttrs, s: CallShapes): number => {
       const elements = exchanged(kind, s.ins).reduce((n, own) => n + elementsOf(own), 0)
@@ -99,6 +108,7 @@ export const overNetwork =
     const { choices } = m
     return {
       ...m,
+      network: { name: network.name, bytesPerSecond: network.bytesPerSecond, latencySeconds: network.latencySeconds },
       link: network.isLink ? { ...m.link, carriesExchanges: true } : m.link,
       seconds: (kind: string, attrs: AnyAttrs, s: CallShapes) => m.seconds(kind, attrs, s) + exchange(kind, attrs, s),
       ...(choices

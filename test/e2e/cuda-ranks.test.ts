@@ -55,6 +55,7 @@ interface Told {
   readonly bytesOut: number
   readonly commSeconds: number
   readonly withoutGraphs?: string
+  readonly network?: { readonly name: string }
 }
 const told = ({ code, out, err }: End): Told => {
   assert.is(code, 0, err)
@@ -119,8 +120,10 @@ const onlyAt = (rank: number, variable: string): string => {
 
 const always = (): void => {
   test('two ranks have the bits of one GPU in two tiles, and count what they send', async () => {
-    const two = told(await among(2))
+    const two = told(await among(2, ['--network=measured']))
     assert.equal([two.ranks, two.weightsSha256], [2, await byTiles(2)])
+    // By NCCL, through its own operators.
+    assert.is(two.network?.name, 'measured')
     assert.ok(two.commBytes > 0 && two.commSeconds > 0)
     assert.is(two.withoutGraphs, undefined)
   })

@@ -198,6 +198,17 @@ test('libraries inside a wheel are found by their folder', () => {
   assert.is(finding(wheel, 'cuDNN').value, '/w/cudnn/lib/libcudnn.so.9')
 })
 
+test('NCCL is named with its version where something can ask it', () => {
+  const there = (plugin: boolean): Probe => ({
+    ...(plugin ? withPlugin : { ...healthy, exists: (file) => !file.endsWith('spillway_cuda.so') && healthy.exists(file) }),
+    env: { ...healthy.env, SPILLWAY_CUDA_LIBRARIES: '/w/nccl/lib' },
+    list: (f) => (f === '/w/nccl/lib' ? ['libnccl.so.2'] : healthy.list(f)),
+    run: (c, a) => (c === process.execPath ? right('{"carrier":"NCCL 2.27.3"}') : healthy.run(c, a)),
+  })
+  assert.is(finding(there(true), 'NCCL').value, '2.27.3 (/w/nccl/lib/libnccl.so.2)')
+  assert.is(finding(there(false), 'NCCL').value, '/w/nccl/lib/libnccl.so.2')
+})
+
 test('small limits are notes with a way out', () => {
   const small: Probe = { ...healthy, read: (f) => (f.endsWith('max_map_count') ? '65530\n' : undefined), directIo: () => false }
   for (const name of ['mappings', 'huge pages', 'spill folder']) {

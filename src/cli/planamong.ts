@@ -1,0 +1,66 @@
+// How rank 0 plans for all that were started with it. In: what is asked of staging, what the other ranks tell. Out: a plan for the least memory, the
+// slowest machine and the network between them. Invariant: where a plan is there, or its times are stated, nobody is asked for anything.
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import * as TE from 'fp-ts/TaskEither'
+import type { TaskEither } from 'fp-ts/TaskEither'
+import { isDevice } from '../../staging/devices'
+import { MEASURED } from '../../staging/sim/networks'
+import type { SpillwayError } from '../errors/errors'
+import type { LocalMachine, MachineOptions } from '../machine/localmachine'
+import { machineNamed } from '../machine/machine'
+import type { Rank } from '../ranks/rank'
+import { showSize } from '../report/format'
+import type { Staged } from '../stage/stage'
+import { type Others, plannedWith } from '../train/others'
+import { together } from '../train/ranks'
+import type { StagingOptions } from './stage'
+
+interface Leader {
+  readonly rank: Rank
+  readonly others: Others
+  readonly note: (text: string) => void
+}
+
+/** What ranks have heard, in the place of what was asked. */
+type Heard = Pick<StagingOptions, 'budget' | 'network' | 'over' | 'elsewhere'>
+
+/** Without a budget, what the least of the ranks may take. */
+const leastBudget = ({ rank: { least }, note }: Leader, { budget }: StagingOptions): Heard => {
+  if (!least || budget !== undefined) return {}
+  note(`rank ${least.rank} has the least memory: the plan is for ${showSize(least.bytes)} (--budget says otherwise)`)
+  return { budget: least.bytes }
+}
+
+/** Where nobody names one, that of machines whose times are measured, too. */
+const measuredNetwork = ({ others }: Leader, o: StagingOptions): TaskEither<SpillwayError, Heard> => {
+  const { machine = 'cpu', network } = o
+  if (!isDevice(machine) || (network ?? MEASURED) !== MEASURED) return TE.right({})
+  return pipe(
+    network === MEASURED ? TE.right(true) : TE.fromIOEither(() => isTimed(machine, o)),
+    TE.flatMap((isMeasured) =>
+      isMeasured
+        ? pipe(
+            together(() => others.network(machine)),
+            TE.map((over): Heard => ({ network: undefined, over })),
+          )
+        : TE.right({}),
+    ),
+  )
+}
+const isTimed = (machine: string, o: MachineOptions): Either<SpillwayError, boolean> =>
+  E.map(({ compared }: LocalMachine) => compared !== undefined)(machineNamed(machine, o))
+
+export const plannedAmong = <A extends { readonly staged: Staged }>(
+  leader: Leader,
+  o: StagingOptions,
+  ask: (heard: Heard) => Either<SpillwayError, A>,
+): TaskEither<SpillwayError, A> =>
+  o.plan !== undefined
+    ? TE.fromIOEither(() => ask({}))
+    : pipe(
+        measuredNetwork(leader, o),
+        TE.map((over) => ({ ...leastBudget(leader, o), ...over })),
+        TE.flatMap((heard) => plannedWith(leader.others, leader.note, o.algorithms, (elsewhere) => ask({ ...heard, elsewhere }))),
+      )

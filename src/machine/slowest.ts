@@ -1,0 +1,153 @@
+// Machines that train together: each step takes what the slowest of them takes. In: this one's timer, what the others say of the calls that it
+// was asked for. Out: a timer of the largest times. Invariant: what others say is kept as how many times as long as here, of a sample: so one
+// answer serves all calls that are timed by it, and what nobody was asked for is as much slower as the calls of its kind.
+// Worked example: a convolution takes 2 ms here, 3 and 1 elsewhere: 3; another convolution that nobody else was asked for, 1.5 times its own.
+import type { Link } from '../../staging/graph/machine'
+import type { Float } from '../../staging/graph/graph'
+import type { AnyAttrs, CallShapes } from '../../staging/ops/op'
+import { keyOf, type SampleLimits, sampleOf, type Timer } from './timing'
+
+/** A call that planning has asked for, as it is timed. */
+export interface AskedCall {
+  readonly kind: string
+  readonly attrs: AnyAttrs
+  readonly s: CallShapes
+  readonly way: number
+}
+/** Seconds of each, on one machine; null where it has no such way. */
+export type AnsweredSeconds = readonly (number | null)[]
+
+/** What other machines say. */
+export interface Elsewhere {
+  /** By what a call is timed as, how many times as long as here: at least 1. */
+  readonly times: ReadonlyMap<string, number>
+  readonly links: readonly Link[]
+}
+
+/** What one machine says of the calls that another one asks it for. */
+export interface Answer {
+  readonly seconds: AnsweredSeconds
+  readonly link: Link
+}
+
+/** How a machine's times are compared with those of others. */
+export interface Compared {
+  /** Where they are kept: machines of one name have the same. */
+  readonly kept: string
+  /** What planning has asked for so far and others were not asked for yet. */
+  readonly asked: () => readonly AskedCall[]
+  readonly answer: (calls: readonly AskedCall[]) => Answer
+  /** Once others have answered for these calls: what is to be planned with; nothing where none is slower than was thought. */
+  readonly knowing: (calls: readonly AskedCall[], answers: readonly Answer[]) => Elsewhere | undefined
+}
+
+export interface SlowestTimer extends Timer {
+  /** Each once. */
+  readonly asked: ReadonlyMap<string, AskedCall>
+  /** How many times as long as here a call takes where it takes longest. */
+  readonly slower: (kind: string, attrs: AnyAttrs, s: CallShapes, way?: number) => number
+}
+
+const median = (of: readonly number[]): number => [...of].sort((a, b) => a - b)[Math.floor(of.length / 2)] ?? 1
+
+/** Of calls that nobody was asked for, by kind and way: as those of the kind, or as any. */
+const usual = ({ times }: Elsewhere): ((of: string) => number) => {
+  const byKind = new Map<string, number[]>()
+  for (const [key, n] of times) {
+    if (n === Infinity) continue
+    const of = key.slice(0, key.indexOf('('))
+    byKind.set(of, [...(byKind.get(of) ?? []), n])
+  }
+  const all = median([...byKind.values()].flat())
+  return (kind) => median(byKind.get(kind) ?? [all])
+}
+
+export const slowest = (own: Timer, float: Float, limits: SampleLimits, elsewhere: Elsewhere | undefined): SlowestTimer => {
+  const asked = new Map<string, AskedCall>()
+  const otherwise = elsewhere && elsewhere.times.size > 0 ? usual(elsewhere) : () => 1
+  const slower = (kind: string, attrs: AnyAttrs, s: CallShapes, way = 0): number => {
+    const sample = sampleOf(kind, attrs, s, float, limits)
+    const key = keyOf(kind, sample, way)
+    if (!asked.has(key)) asked.set(key, { kind, ...sample, way })
+    return elsewhere?.times.get(key) ?? otherwise(kind)
+  }
+  return {
+    asked,
+    slower,
+    seconds: (kind, attrs, s, way) => own.seconds(kind, attrs, s, way) * slower(kind, attrs, s, way),
+    howKnown: (kind, attrs, s, way) => own.howKnown(kind, attrs, s, way),
+    isNew: () => own.isNew(),
+    spent: () => own.spent(),
+    measureMore: (seconds) => own.measureMore(seconds),
+  }
+}
+
+/** A way that a machine has not got is nobody's. */
+const secondsBy =
+  (own: Timer) =>
+  (calls: readonly AskedCall[]): AnsweredSeconds =>
+    calls.map(({ kind, attrs, s, way }) => {
+      try {
+        return own.seconds(kind, attrs, s, way)
+      } catch (e) {
+        if (way === 0) throw e
+        return null
+      }
+    })
+
+/** By less, two machines are alike. */
+const SAME_WITHIN = 0.03
+/** Room differs a little from moment to moment. */
+const SAME_ROOM_WITHIN = 0.1
+
+type Rates = Pick<Link, 'outBytesPerSecond' | 'inBytesPerSecond' | 'bytes' | 'writesPerSecond'>
+const least = (a: number | undefined, b: number | undefined): number => Math.min(a ?? Infinity, b ?? Infinity)
+const given = <K extends keyof Rates>(key: K, n: number): Partial<Record<K, number>> =>
+  n === Infinity ? {} : ({ [key]: n } as Record<K, number>)
+
+/** A link that is as slow, and has as little room, as any of two. */
+const slowerLink = (a: Link, b: Link): Link => ({
+  ...a,
+  outBytesPerSecond: Math.min(a.outBytesPerSecond, b.outBytesPerSecond),
+  inBytesPerSecond: Math.min(a.inBytesPerSecond, b.inBytesPerSecond),
+  latencySeconds: Math.max(a.latencySeconds, b.latencySeconds),
+  fullDuplex: a.fullDuplex && b.fullDuplex,
+  ...(a.beside && b.beside
+    ? { beside: { copies: Math.max(a.beside.copies, b.beside.copies), calls: Math.max(a.beside.calls, b.beside.calls) } }
+    : {}),
+  ...given('bytes', least(a.bytes, b.bytes)),
+  ...given('writesPerSecond', least(a.writesPerSecond, b.writesPerSecond)),
+  ...(a.beyond && b.beyond ? { beyond: slowerLink(a.beyond, b.beyond) } : {}),
+})
+
+/** The slowest of one's own link and those of others. */
+export const slowestLink = (own: Link, elsewhere: Elsewhere | undefined): Link => (elsewhere?.links ?? []).reduce(slowerLink, own)
+
+const linkDiffers = (a: Link, b: Link): boolean =>
+  b.outBytesPerSecond < (1 - SAME_WITHIN) * a.outBytesPerSecond ||
+  b.inBytesPerSecond < (1 - SAME_WITHIN) * a.inBytesPerSecond ||
+  (b.bytes ?? Infinity) < (1 - SAME_ROOM_WITHIN) * (a.bytes ?? Infinity) ||
+  (a.beyond !== undefined && b.beyond !== undefined && linkDiffers(a.beyond, b.beyond))
+
+export const comparedBy = (
+  kept: string,
+  own: Timer,
+  timer: SlowestTimer,
+  link: Link,
+  elsewhere: Elsewhere | undefined,
+): Compared => ({
+  kept,
+  asked: () => [...timer.asked].flatMap(([key, call]) => (elsewhere?.times.has(key) ? [] : [call])),
+  answer: (calls) => ({ seconds: secondsBy(own)(calls), link }),
+  knowing: (calls, answers) => {
+    const times = new Map(elsewhere?.times)
+    let differs = answers.some((t) => linkDiffers(slowestLink(link, elsewhere), t.link))
+    calls.forEach(({ kind, attrs, s, way }, i) => {
+      const here = own.seconds(kind, attrs, s, way)
+      const n = Math.max(1, ...answers.map(({ seconds }) => (seconds[i] === null ? Infinity : seconds[i]! / here)))
+      times.set(keyOf(kind, { attrs, s }, way), n)
+      differs ||= Math.abs(n / timer.slower(kind, attrs, s, way) - 1) > SAME_WITHIN
+    })
+    return differs ? { times, links: answers.map((t) => t.link) } : undefined
+  },
+})
