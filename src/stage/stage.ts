@@ -170,7 +170,16 @@ export const describePlan = (chosen: Plan, machine: LocalMachine, allocator = 'p
 /** What a plan was made for beside its machine's name. */
 export const machineOptionsIn = ({ plan }: Pick<Staged, 'plan'>): MachineOptions => {
   const { ranks, bands, norms, shard } = plan.graph
-  return { precision: precisionOf(plan), ranks, bands: bands?.of, band: bands?.at, norms, shard }
+  return {
+    precision: precisionOf(plan),
+    ranks,
+    bands: bands?.of,
+    band: bands?.at,
+    norms,
+    shard,
+    network: undefined,
+    over: plan.network,
+  }
 }
 
 /** The same of one for each band, where there are several. */
