@@ -53,6 +53,16 @@ NormOf<MomentsOf> norm_of(const KernelCall& c, MomentsOf moments, uint32_t gamma
 
 /// dgamma = Σ dz·(x - mean)·rstd and dbeta = Σ dz, where the gate says which of dy's gradients become dz: the mean is taken off in single
 /// precision, as it is where it is applied. A gate has at(channel), which begins with the mean, bits(pixel, channel), passed(at, deviation, dy, bit).
+template <int LANES, class Gate, class At>
+SPILLWAY_BOTH void add_gradients(const Gate& gate, const AtChannels<At, LANES>& of, const float (&values)[LANES], const float (&gradients)[LANES], uint32_t bits, double (&sum)[LANES][2]) {
+  for (int lane = 0; lane < LANES; lane++) {
+    const float deviation = values[lane] - of.at[lane].mean;
+    const double dz = double(gate.passed(of.at[lane], deviation, gradients[lane], bits >> lane & 1));
+    sum[lane][0] += double(deviation) * dz;
+    sum[lane][1] += dz;
+  }
+}
+
 template <class T, class Gate>
 struct GradientTerm {
   PixelsOf<T> x, dy;
@@ -64,13 +74,7 @@ struct GradientTerm {
     float values[LANES], gradients[LANES];
     fetch<LANES>(x.at(pixel) + ch, values);
     fetch<LANES>(dy.at(pixel) + ch, gradients);
-    const uint32_t bits = gate.bits(pixel, ch);
-    for (int lane = 0; lane < LANES; lane++) {
-      const float deviation = values[lane] - start.at[lane].mean;
-      const double dz = double(gate.passed(start.at[lane], deviation, gradients[lane], bits >> lane & 1));
-      sum[lane][0] += double(deviation) * dz;
-      sum[lane][1] += dz;
-    }
+    add_gradients<LANES>(gate, start, values, gradients, gate.bits(pixel, ch), sum);
   }
 };
 
@@ -119,23 +123,30 @@ struct ChannelReduction : OwnKernel {
   static int64_t workspace(const KernelCall& c) { return sums_bytes<2>(ops::pixels(c.ins[0]), c.ins[0].dims[1]); }
 };
 
-/// Deviations from the first pixel: squares of a mean far from zero would cancel.
+/// A value near to those of a channel: squares of a mean far from zero would cancel, those of deviations from it do not.
+struct NearTo { float value; };
+
+template <int LANES>
+SPILLWAY_BOTH void add_moments(const AtChannels<NearTo, LANES>& first, const float (&values)[LANES], double (&sum)[LANES][2]) {
+  for (int lane = 0; lane < LANES; lane++) {
+    const double deviation = double(values[lane]) - double(first.at[lane].value);
+    sum[lane][0] += deviation;
+    sum[lane][1] += deviation * deviation;
+  }
+}
+
+/// Deviations from the first pixel.
 template <class T>
 struct MomentTerm {
   PixelsOf<T> x;
-  struct First { float value; };
-  SPILLWAY_BOTH First at(uint32_t ch) const { return {x.data[ch]}; }
+  SPILLWAY_BOTH NearTo at(uint32_t ch) const { return {x.data[ch]}; }
   template <int LANES>
   SPILLWAY_BOTH auto start(uint32_t ch) const { return at_channels<LANES>(*this, ch); }
-  template <int LANES, class Start>
-  SPILLWAY_BOTH void add(const Start& first, uint32_t pixel, uint32_t ch, double (&sum)[LANES][2]) const {
+  template <int LANES>
+  SPILLWAY_BOTH void add(const AtChannels<NearTo, LANES>& first, uint32_t pixel, uint32_t ch, double (&sum)[LANES][2]) const {
     float values[LANES];
     fetch<LANES>(x.at(pixel) + ch, values);
-    for (int lane = 0; lane < LANES; lane++) {
-      const double deviation = double(values[lane]) - double(first.at[lane].value);
-      sum[lane][0] += deviation;
-      sum[lane][1] += deviation * deviation;
-    }
+    add_moments<LANES>(first, values, sum);
   }
 };
 

@@ -17,6 +17,8 @@ namespace spillway::cuda {
 
 /// Libraries fail near 2^31 elements, and items are counted in 32 bits: plans tile below it.
 constexpr int64_t MOST_ELEMENTS = int64_t(1) << 31;
+/// Rows and columns of a whole value: where a window ends behind the last is counted in 32 bits, too.
+constexpr int64_t MOST_ROWS = int64_t(1) << 30;
 
 /// Items of a block.
 constexpr uint32_t BLOCK_ITEMS = 256;

@@ -25,21 +25,80 @@ struct GroupMoments {
 inline int64_t image_pixels(const View& v) { return v.dims[2] * v.dims[3]; }
 inline int64_t image_channels(const View& v) { return v.dims[0] * v.dims[1]; }
 
+/// What an item knows of columns side by side, which are channels of one image: its first pixel, the first channel, and what f.at() is for each.
+template <class At, int LANES>
+struct InImage {
+  uint32_t pixel, channel;
+  AtChannels<At, LANES> of;
+};
+
+template <int LANES, class T, class F>
+SPILLWAY_BOTH auto start_image(const PixelsOf<T>& x, const F& f, uint32_t column) {
+  const uint32_t b = column / x.channels, channel = column % x.channels;
+  InImage<decltype(f.at(b, channel)), LANES> in{b * x.height * x.width, channel, {}};
+  for (int lane = 0; lane < LANES; lane++) in.of.at[lane] = f.at(b, channel + uint32_t(lane));
+  return in;
+}
+
+/// Deviations from the first element of the group.
+template <class T>
+struct GroupMomentTerm {
+  PixelsOf<T> x;
+  uint32_t size;
+  SPILLWAY_BOTH NearTo at(uint32_t b, uint32_t ch) const { return {x.at(b, 0, 0)[ch / size * size]}; }
+  template <int LANES>
+  SPILLWAY_BOTH auto start(uint32_t column) const { return start_image<LANES>(x, *this, column); }
+  template <int LANES>
+  SPILLWAY_BOTH void add(const InImage<NearTo, LANES>& start, uint32_t pixel, uint32_t, double (&sum)[LANES][2]) const {
+    float values[LANES];
+    fetch<LANES>(x.at(start.pixel + pixel) + start.channel, values);
+    add_moments<LANES>(start.of, values, sum);
+  }
+};
+
+/// y = f.of(f.at(image, channel), values of the N inputs at this place).
+template <class T, int N, class F>
+struct MapByImage {
+  PixelsOf<T> y;
+  PixelArrays<T, N> in;
+  F f;
+  template <int LANES>
+  SPILLWAY_BOTH auto start(uint32_t column) const { return start_image<LANES>(y, f, column); }
+  template <int LANES, class Start>
+  SPILLWAY_BOTH void step(const Start& start, uint32_t pixel, uint32_t) const {
+    float x[N][LANES], result[LANES];
+    for (int k = 0; k < N; k++) fetch<LANES>(in.of[k].at(start.pixel + pixel) + start.channel, x[k]);
+    for (int lane = 0; lane < LANES; lane++) {
+      float values[N];
+      for (int k = 0; k < N; k++) values[k] = x[k][lane];
+      result[lane] = f.of(start.of.at[lane], values);
+    }
+    put<LANES>(y.at(start.pixel + pixel) + start.channel, result);
+  }
+};
+
+template <class T, int N, class Exec, class F>
+void map_by_image(Exec& exec, const View& y, const View* const (&xs)[N], F f) {
+  MapByImage<T, N, F> body{PixelsOf<T>(y), {}, f};
+  bool wide = has_wide_pixels<T>(y);
+  for (int k = 0; k < N; k++) {
+    body.in.of[k] = PixelsOf<T>(*xs[k]);
+    wide = wide && has_wide_pixels<T>(*xs[k]);
+  }
+  if (wide) each_by_channels<Wide<T>::LANES>(exec, image_pixels(y), image_channels(y), body);
+  else each_by_channels<1>(exec, image_pixels(y), image_channels(y), body);
+}
+
 template <>
 struct Kernel<OpKind::group_norm_stats> : OwnKernel {
   static int64_t workspace(const KernelCall& c) { return sums_bytes<2>(image_pixels(c.ins[0]), image_channels(c.ins[0])); }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const View& v = c.ins[0];
-    const Pixels x(v);
+    const PixelsOf<T> x(v);
     const int64_t groups = GroupNormStatsAttrs::read(c.attrs).groups, channels = v.dims[1], size = channels / groups, columns = image_channels(v);
-    // Deviations from the group's first element: squares of a mean far from zero would cancel.
-    const double* const sums = sums_of<2>(exec, image_pixels(v), columns, c.workspace, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t column, double* sum) {
-      const uint32_t b = column / x.channels, ch = column % x.channels;
-      const double deviation = double(x.at(b, pixel / x.width, pixel % x.width)[ch]) - double(x.at(b, 0, 0)[ch / size * size]);
-      sum[0] += deviation;
-      sum[1] += deviation * deviation;
-    });
+    double* const sums = totals_in<2>(c.workspace, image_pixels(v), columns);
+    sum_channels<2, T>(exec, image_pixels(v), columns, has_wide_pixels<T>(v), c.workspace, GroupMomentTerm<T>{x, uint32_t(size)}, PutTotals<2>{sums, uint32_t(columns)});
     const double count = double(size * image_pixels(v));
     float* const stats = floats(c.outs[0]);
     const int64_t stride = c.outs[0].strides[0];
@@ -51,7 +110,7 @@ struct Kernel<OpKind::group_norm_stats> : OwnKernel {
         squares += sums[columns + ch];
       }
       squares -= sum * sum / count;
-      const double mean = double(x.at(b, 0, 0)[g * size]) + sum / count, positive = squares > 0 ? squares : 0;
+      const double mean = double(float(x.at(b, 0, 0)[g * size])) + sum / count, positive = squares > 0 ? squares : 0;
       float* const row = stats + b * stride + g;
       row[0] = float(mean);
       row[groups] = float(positive);
@@ -61,19 +120,45 @@ struct Kernel<OpKind::group_norm_stats> : OwnKernel {
   }
 };
 
+/// `gamma` and `beta` may be null.
+struct GroupNormOf {
+  GroupMoments moments;
+  const float *gamma, *beta;
+  SPILLWAY_BOTH NormAt at(uint32_t b, uint32_t ch) const {
+    const Moments m = moments.of(b, ch);
+    return {float(m.mean), float(gamma ? m.rstd * double(gamma[ch]) : m.rstd), beta ? beta[ch] : 0.0f};
+  }
+  SPILLWAY_BOTH float of(const NormAt& k, const float* x) const { return k.z(x[0] - k.mean); }
+};
+
 template <>
 struct Kernel<OpKind::group_norm_apply> : OwnKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
-    const Pixels x(c.ins[0]), y(c.outs[0]);
     const GroupMoments moments(c.ins[1], GroupNormApplyAttrs::read(c.attrs), c.ins[0].dims[1]);
-    const float *const gamma = c.n_ins > 2 ? floats(c.ins[2]) : nullptr, *const beta = c.n_ins > 2 ? floats(c.ins[3]) : nullptr;
-    exec.each(ops::elements(c.outs[0]), [=] SPILLWAY_BOTH(uint32_t i) {
-      const Place p = Place::of(i, y.channels, y.height, y.width);
-      const Moments m = moments.of(p.b, p.c);
-      const double normal = (double(x.at(p.b, p.h, p.w)[p.c]) - m.mean) * m.rstd;
-      y.at(p.b, p.h, p.w)[p.c] = float(gamma ? normal * double(gamma[p.c]) + double(beta[p.c]) : normal);
-    });
+    map_by_image<T, 1>(exec, c.outs[0], {&c.ins[0]}, GroupNormOf{moments, c.n_ins > 2 ? floats(c.ins[2]) : nullptr, c.n_ins > 2 ? floats(c.ins[3]) : nullptr});
+  }
+};
+
+/// Nothing stood behind the norm.
+struct OpenGroupGate {
+  GroupMoments moments;
+  SPILLWAY_BOTH OpenGate::At at(uint32_t b, uint32_t ch) const { return {float(moments.of(b, ch).mean)}; }
+  SPILLWAY_BOTH float passed(const OpenGate::At&, float, float dy, uint32_t) const { return dy; }
+};
+
+template <class T>
+struct GroupGradientTerm {
+  PixelsOf<T> x, dy;
+  OpenGroupGate gate;
+  template <int LANES>
+  SPILLWAY_BOTH auto start(uint32_t column) const { return start_image<LANES>(x, gate, column); }
+  template <int LANES>
+  SPILLWAY_BOTH void add(const InImage<OpenGate::At, LANES>& start, uint32_t pixel, uint32_t, double (&sum)[LANES][2]) const {
+    float values[LANES], gradients[LANES];
+    fetch<LANES>(x.at(start.pixel + pixel) + start.channel, values);
+    fetch<LANES>(dy.at(start.pixel + pixel) + start.channel, gradients);
+    add_gradients<LANES>(gate, start.of, values, gradients, 0, sum);
   }
 };
 
@@ -82,41 +167,56 @@ struct Kernel<OpKind::group_norm_bwd_reduce> : OwnKernel {
   static int64_t workspace(const KernelCall& c) { return sums_bytes<2>(image_pixels(c.ins[0]), image_channels(c.ins[0])); }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
-    const View& v = c.ins[0];
-    const Pixels x(v), dy(c.ins[1]), of_images(c.outs[0]);
+    const View &v = c.ins[0], &gradient = c.ins[1];
+    const Pixels of_images(c.outs[0]);
     const GroupMoments moments(c.ins[2], GroupNormBwdReduceAttrs::read(c.attrs), v.dims[1]);
-    const int64_t columns = image_channels(v), channels = v.dims[1], images = v.dims[0];
-    const double* const sums = sums_of<2>(exec, image_pixels(v), columns, c.workspace, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t column, double* sum) {
-      const uint32_t b = column / x.channels, ch = column % x.channels, h = pixel / x.width, w = pixel % x.width;
-      const Moments m = moments.of(b, ch);
-      const double gradient = double(dy.at(b, h, w)[ch]);
-      sum[0] += gradient * (double(x.at(b, h, w)[ch]) - m.mean) * m.rstd;
-      sum[1] += gradient;
+    const uint32_t columns = uint32_t(image_channels(v)), channels = uint32_t(v.dims[1]), images = uint32_t(v.dims[0]);
+    double* const sums = totals_in<2>(c.workspace, image_pixels(v), columns);
+    const auto finish = [=] SPILLWAY_BOTH(uint32_t column, const double* sum) {
+      const uint32_t b = column / channels, ch = column % channels;
+      const double products = sum[0] * moments.of(b, ch).rstd;
+      float* const row = of_images.at(b, 0, 0);
+      row[ch] = float(products);
+      row[channels + ch] = float(sum[1]);
+      sums[column] = products;
+      sums[columns + column] = sum[1];
+    };
+    sum_channels<2, T>(exec, image_pixels(v), columns, has_wide_pixels<T>(v) && has_wide_pixels<T>(gradient), c.workspace,
+                       GroupGradientTerm<T>{PixelsOf<T>(v), PixelsOf<T>(gradient), {moments}}, finish);
+    if (c.n_outs == 1) return;
+    float *const dgamma = floats(c.outs[1]), *const dbeta = c.n_outs > 2 ? floats(c.outs[2]) : nullptr;
+    exec.each(channels, [=] SPILLWAY_BOTH(uint32_t ch) {
+      double products = 0, plain = 0;
+      for (uint32_t b = 0; b < images; b++) {
+        products += sums[b * channels + ch];
+        plain += sums[columns + b * channels + ch];
+      }
+      dgamma[ch] = float(products);
+      if (dbeta) dbeta[ch] = float(plain);
     });
-    exec.each(columns, [=] SPILLWAY_BOTH(uint32_t i) {
-      float* const row = of_images.at(i / channels, 0, 0);
-      row[i % channels] = float(sums[i]);
-      row[channels + i % channels] = float(sums[columns + i]);
-    });
-    for (uint32_t k = 1; k < c.n_outs; k++) {
-      float* const into = floats(c.outs[k]);
-      const double* const of_kind = sums + (k - 1) * columns;
-      exec.each(channels, [=] SPILLWAY_BOTH(uint32_t ch) {
-        double total = 0;
-        for (int64_t b = 0; b < images; b++) total += of_kind[b * channels + ch];
-        into[ch] = float(total);
-      });
-    }
   }
+};
+
+/// From two sums for each image and group.
+struct GroupGradient {
+  GroupMoments moments;
+  const float* gamma;  // may be null
+  const double* of_groups;
+  SPILLWAY_BOTH NormGradientAt at(uint32_t b, uint32_t ch) const {
+    const Moments m = moments.of(b, ch);
+    const double* const sums = of_groups + 2 * (b * moments.groups + ch / moments.size);
+    // dx = rstd·(gamma·dy - (plain + (x - mean)·rstd·products)/count)
+    return {float(m.mean), float(gamma ? m.rstd * double(gamma[ch]) : m.rstd), float(m.rstd * m.rstd * sums[0] / moments.count), float(m.rstd * sums[1] / moments.count)};
+  }
+  SPILLWAY_BOTH float of(const NormGradientAt& k, const float* v) const { return k.scale * v[1] - k.offset - (v[0] - k.mean) * k.tilt; }
 };
 
 template <>
 struct Kernel<OpKind::group_norm_bwd_data> : OwnKernel {
-  /// Two sums for each image and group.
   static int64_t workspace(const KernelCall& c) { return 2 * c.ins[0].dims[0] * GroupNormBwdDataAttrs::read(c.attrs).groups * int64_t(sizeof(double)); }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
-    const Pixels x(c.ins[0]), dy(c.ins[1]), of_images(c.ins[3]), dx(c.outs[0]);
+    const Pixels of_images(c.ins[3]);
     const auto a = GroupNormBwdDataAttrs::read(c.attrs);
     const int64_t channels = c.ins[0].dims[1], groups = a.groups, size = channels / groups;
     const GroupMoments moments(c.ins[2], a, channels);
@@ -133,13 +233,7 @@ struct Kernel<OpKind::group_norm_bwd_data> : OwnKernel {
       of_groups[2 * i] = products;
       of_groups[2 * i + 1] = plain;
     });
-    exec.each(ops::elements(c.outs[0]), [=] SPILLWAY_BOTH(uint32_t i) {
-      const Place p = Place::of(i, dx.channels, dx.height, dx.width);
-      const Moments m = moments.of(p.b, p.c);
-      const double* const sums = of_groups + 2 * (p.b * groups + p.c / size);
-      const double normal = (double(x.at(p.b, p.h, p.w)[p.c]) - m.mean) * m.rstd, scale = gamma ? double(gamma[p.c]) : 1.0;
-      dx.at(p.b, p.h, p.w)[p.c] = float(m.rstd * (scale * double(dy.at(p.b, p.h, p.w)[p.c]) - (sums[1] + normal * sums[0]) / moments.count));
-    });
+    map_by_image<T, 2>(exec, c.outs[0], {&c.ins[0], &c.ins[1]}, GroupGradient{moments, gamma, of_groups});
   }
 };
 

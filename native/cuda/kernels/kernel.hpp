@@ -31,7 +31,7 @@ inline float* floats(const View& v) { return static_cast<float*>(v.data); }
 template <class T>
 T* stored(const View& v) { return static_cast<T*>(v.data); }
 
-/// What the operator allows, in f32 and bf16, below the most elements that a kernel sees.
+/// What the operator allows, in f32 and bf16, below the most elements that a kernel sees; places in 32 bits.
 template <class K>
 Status check_call(const KernelCall& c) {
   if (Status s = ops::check(c); !s.ok()) return s;
@@ -40,6 +40,10 @@ Status check_call(const KernelCall& c) {
   for (uint32_t i = 0; i < c.n_ins + c.n_outs; i++)
     if (ops::elements(i < c.n_ins ? c.ins[i] : c.outs[i - c.n_ins]) >= MOST_ELEMENTS)
       return ops::refuse(c, "no kernel of the cuda device takes 2^31 elements or more: tile");
+  for (uint32_t i = 0; i < c.n_ins + c.n_outs; i++) {
+    const View& v = i < c.n_ins ? c.ins[i] : c.outs[i - c.n_ins];
+    if (std::max(v.extent[2], v.extent[3]) > MOST_ROWS) return ops::refuse(c, "the cuda device counts rows in 32 bits");
+  }
   return {};
 }
 

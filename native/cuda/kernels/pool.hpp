@@ -8,26 +8,46 @@
 
 namespace spillway::cuda {
 
-using ops::Span;
 using ops::Window;
 using ops::WindowAxis;
+
+/// Rows [lo, hi).
+struct Rows {
+  int32_t lo, hi;
+};
+
+/// Windows along one axis, in 32 bits, which places in a whole value fit (check_call): 64 take twice the registers.
+struct Windows {
+  int32_t kernel, stride, pad, in_extent, out_lo, out_end;
+  explicit Windows(const WindowAxis& a)
+      : kernel(int32_t(a.kernel)), stride(int32_t(a.stride)), pad(int32_t(a.pad)), in_extent(int32_t(a.in_extent)), out_lo(int32_t(a.out_lo)), out_end(int32_t(a.out_lo + a.out_size)) {}
+  SPILLWAY_BOTH int32_t start(int32_t out) const { return out * stride - pad; }
+  /// As ops::pool_span.
+  SPILLWAY_BOTH Rows of(int32_t out) const {
+    const int32_t first = start(out), end = first + kernel;
+    return {first > 0 ? first : 0, end < in_extent ? end : in_extent};
+  }
+  /// The output rows of the view whose windows reach this input row.
+  SPILLWAY_BOTH Rows reaching(int32_t row) const {
+    const int32_t past = row + pad - kernel + 1;
+    const int32_t first = past > 0 ? (past + stride - 1) / stride : 0, end = (row + pad) / stride + 1;
+    return {first > out_lo ? first : out_lo, end < out_end ? end : out_end};
+  }
+};
+
+struct WindowsOf {
+  Windows h, w;
+  explicit WindowsOf(const Window& window) : h(window.h), w(window.w) {}
+};
 
 /// A box whose pixels are named by their place in the whole value.
 template <class T>
 struct ImageOf {
   PixelsOf<T> pixels;
-  int64_t b0, h0, w0;
-  explicit ImageOf(const View& v) : pixels(v), b0(v.origin[0]), h0(v.origin[2]), w0(v.origin[3]) {}
-  SPILLWAY_BOTH T* at(int64_t b, int64_t h, int64_t w) const { return pixels.at(b - b0, h - h0, w - w0); }
+  int32_t b0, h0, w0;
+  explicit ImageOf(const View& v) : pixels(v), b0(int32_t(v.origin[0])), h0(int32_t(v.origin[2])), w0(int32_t(v.origin[3])) {}
+  SPILLWAY_BOTH T* at(int32_t b, int32_t h, int32_t w) const { return pixels.at(b - b0, h - h0, w - w0); }
 };
-
-/// The output rows of the view whose windows reach this input row.
-SPILLWAY_BOTH inline Span windows_of(const WindowAxis& axis, int64_t row) {
-  const int64_t past = row + axis.pad - axis.kernel + 1;
-  const int64_t first = past > 0 ? (past + axis.stride - 1) / axis.stride : 0, last = (row + axis.pad) / axis.stride + 1;
-  const int64_t end = axis.out_lo + axis.out_size;
-  return {first > axis.out_lo ? first : axis.out_lo, last < end ? last : end};
-}
 
 /// Calls f(b, c, h, w, pixel of y) for each element of a box, by places in the whole value.
 template <class T, class Exec, class F>
@@ -35,34 +55,34 @@ void each_element(Exec& exec, const View& view, F f) {
   const ImageOf<T> y(view);
   exec.each(ops::elements(view), [=] SPILLWAY_BOTH(uint32_t i) {
     const Place p = Place::of(i, y.pixels.channels, y.pixels.height, y.pixels.width);
-    f(p.b + y.b0, p.c, p.h + y.h0, p.w + y.w0, y.pixels.at(p.b, p.h, p.w)[p.c]);
+    f(int32_t(p.b) + y.b0, p.c, int32_t(p.h) + y.h0, int32_t(p.w) + y.w0, y.pixels.at(p.b, p.h, p.w)[p.c]);
   });
 }
 
 /// Each element of dx is the sum of share(b, c, h, w, oy, ox) over the windows (oy, ox) that reach it.
 template <class T, class Exec, class F>
-void sum_windows(Exec& exec, const View& dx_view, const Window& window, F share) {
-  each_element<T>(exec, dx_view, [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t h, int64_t w, T& dx) {
-    const Span rows = windows_of(window.h, h), columns = windows_of(window.w, w);
+void sum_windows(Exec& exec, const View& dx_view, const WindowsOf& windows, F share) {
+  each_element<T>(exec, dx_view, [=] SPILLWAY_BOTH(int32_t b, uint32_t c, int32_t h, int32_t w, T& dx) {
+    const Rows rows = windows.h.reaching(h), columns = windows.w.reaching(w);
     float sum = 0;
-    for (int64_t oy = rows.lo; oy < rows.hi; oy++)
-      for (int64_t ox = columns.lo; ox < columns.hi; ox++) sum += share(b, c, h, w, oy, ox);
+    for (int32_t oy = rows.lo; oy < rows.hi; oy++)
+      for (int32_t ox = columns.lo; ox < columns.hi; ox++) sum += share(b, c, h, w, oy, ox);
     dx = sum;
   });
 }
 
 struct Maximum {
   float value;
-  int64_t h, w;
+  int32_t h, w;
 };
 
 /// The first maximum of a window in row order; a NaN counts as the maximum.
 template <class T>
-SPILLWAY_BOTH Maximum window_maximum(const ImageOf<T>& x, const Window& window, int64_t b, uint32_t c, int64_t oy, int64_t ox) {
-  const Span rows = ops::pool_span(window.h, oy), columns = ops::pool_span(window.w, ox);
+SPILLWAY_BOTH Maximum window_maximum(const ImageOf<T>& x, const WindowsOf& windows, int32_t b, uint32_t c, int32_t oy, int32_t ox) {
+  const Rows rows = windows.h.of(oy), columns = windows.w.of(ox);
   Maximum best{-INFINITY, rows.lo, columns.lo};
-  for (int64_t h = rows.lo; h < rows.hi; h++)
-    for (int64_t w = columns.lo; w < columns.hi; w++) {
+  for (int32_t h = rows.lo; h < rows.hi; h++)
+    for (int32_t w = columns.lo; w < columns.hi; w++) {
       const float value = x.at(b, h, w)[c];
       if (value > best.value || value != value) best = {value, h, w};
     }
@@ -74,8 +94,8 @@ struct Kernel<OpKind::max_pool> : OwnKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& call) {
     const ImageOf<T> x(call.ins[0]);
-    const Window window = ops::pool_window(MaxPoolAttrs::read(call.attrs), call.ins[0], call.outs[0]);
-    each_element<T>(exec, call.outs[0], [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t oy, int64_t ox, T& y) { y = window_maximum(x, window, b, c, oy, ox).value; });
+    const WindowsOf window(ops::pool_window(MaxPoolAttrs::read(call.attrs), call.ins[0], call.outs[0]));
+    each_element<T>(exec, call.outs[0], [=] SPILLWAY_BOTH(int32_t b, uint32_t c, int32_t oy, int32_t ox, T& y) { y = window_maximum(x, window, b, c, oy, ox).value; });
   }
 };
 
@@ -84,8 +104,8 @@ struct Kernel<OpKind::max_pool_bwd> : OwnKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& call) {
     const ImageOf<T> x(call.ins[0]), dy(call.ins[1]);
-    const Window window = ops::pool_window(MaxPoolBwdAttrs::read(call.attrs), call.ins[0], call.ins[1]);
-    sum_windows<T>(exec, call.outs[0], window, [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t h, int64_t w, int64_t oy, int64_t ox) {
+    const WindowsOf window(ops::pool_window(MaxPoolBwdAttrs::read(call.attrs), call.ins[0], call.ins[1]));
+    sum_windows<T>(exec, call.outs[0], window, [=] SPILLWAY_BOTH(int32_t b, uint32_t c, int32_t h, int32_t w, int32_t oy, int32_t ox) {
       const Maximum best = window_maximum(x, window, b, c, oy, ox);
       return best.h == h && best.w == w ? float(dy.at(b, oy, ox)[c]) : 0.0f;
     });
@@ -93,7 +113,7 @@ struct Kernel<OpKind::max_pool_bwd> : OwnKernel {
 };
 
 /// A pixel's place in its window, padding included.
-SPILLWAY_BOTH inline uint32_t place_in(const Window& window, int64_t oy, int64_t ox, int64_t h, int64_t w) {
+SPILLWAY_BOTH inline uint32_t place_in(const WindowsOf& window, int32_t oy, int32_t ox, int32_t h, int32_t w) {
   return uint32_t((h - window.h.start(oy)) * window.w.kernel + (w - window.w.start(ox)));
 }
 
@@ -103,8 +123,8 @@ struct Kernel<OpKind::max_pool_places> : OwnKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& call) {
     const ImageOf<T> x(call.ins[0]);
-    const Window window = ops::pool_window(MaxPoolPlacesAttrs::read(call.attrs), call.ins[0], call.outs[0]);
-    each_element<uint32_t>(exec, call.outs[0], [=] SPILLWAY_BOTH(int64_t b, uint32_t word, int64_t oy, int64_t ox, uint32_t& places) {
+    const WindowsOf window(ops::pool_window(MaxPoolPlacesAttrs::read(call.attrs), call.ins[0], call.outs[0]));
+    each_element<uint32_t>(exec, call.outs[0], [=] SPILLWAY_BOTH(int32_t b, uint32_t word, int32_t oy, int32_t ox, uint32_t& places) {
       uint32_t packed = 0;
       for (uint32_t k = 0; k < 4 && 4 * word + k < x.pixels.channels; k++) {
         const Maximum best = window_maximum(x, window, b, 4 * word + k, oy, ox);
@@ -121,8 +141,8 @@ struct Kernel<OpKind::max_pool_places_bwd> : OwnKernel {
   static void run(Exec& exec, const KernelCall& call) {
     const ImageOf<uint32_t> places(call.ins[0]);
     const ImageOf<T> dy(call.ins[1]);
-    const Window window = ops::pool_window(MaxPoolPlacesBwdAttrs::read(call.attrs), call.outs[0], call.ins[1]);
-    sum_windows<T>(exec, call.outs[0], window, [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t h, int64_t w, int64_t oy, int64_t ox) {
+    const WindowsOf window(ops::pool_window(MaxPoolPlacesBwdAttrs::read(call.attrs), call.outs[0], call.ins[1]));
+    sum_windows<T>(exec, call.outs[0], window, [=] SPILLWAY_BOTH(int32_t b, uint32_t c, int32_t h, int32_t w, int32_t oy, int32_t ox) {
       return (places.at(b, oy, ox)[c / 4] >> (8 * (c % 4)) & 0xff) == place_in(window, oy, ox, h, w) ? float(dy.at(b, oy, ox)[c]) : 0.0f;
     });
   }
@@ -130,13 +150,22 @@ struct Kernel<OpKind::max_pool_places_bwd> : OwnKernel {
 
 /// What an average is divided by.
 struct Divisor {
-  Window window;
-  int64_t pad_bottom, pad_right;
+  WindowsOf window;
+  int32_t pad_bottom, pad_right;
   bool padding;
   template <class Attrs>
-  Divisor(const Attrs& a, const Window& window_) : window(window_), pad_bottom(a.pad_bottom), pad_right(a.pad_right), padding(a.count_include_pad != 0) {}
-  SPILLWAY_BOTH float share(int64_t oy, int64_t ox) const {
-    return float(1.0 / (double(ops::pool_divisor(window.h, oy, pad_bottom, padding)) * double(ops::pool_divisor(window.w, ox, pad_right, padding))));
+  Divisor(const Attrs& a, const Window& window_) : window(window_), pad_bottom(int32_t(a.pad_bottom)), pad_right(int32_t(a.pad_right)), padding(a.count_include_pad != 0) {}
+  SPILLWAY_BOTH float share(int32_t oy, int32_t ox) const {
+    return float(1.0 / (double(pixels(window.h, oy, pad_bottom)) * double(pixels(window.w, ox, pad_right))));
+  }
+
+ private:
+  /// As ops::pool_divisor.
+  SPILLWAY_BOTH int32_t pixels(const Windows& axis, int32_t out, int32_t pad_after) const {
+    const Rows rows = axis.of(out);
+    const int32_t start = axis.start(out), end = start + axis.kernel, most = axis.in_extent + pad_after;
+    const int32_t n = padding ? (end < most ? end : most) - start : rows.hi - rows.lo;
+    return n > 1 ? n : 1;
   }
 };
 
@@ -147,11 +176,11 @@ struct Kernel<OpKind::avg_pool> : OwnKernel {
     const ImageOf<T> x(call.ins[0]);
     const auto a = AvgPoolAttrs::read(call.attrs);
     const Divisor divisor(a, ops::pool_window(a, call.ins[0], call.outs[0]));
-    each_element<T>(exec, call.outs[0], [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t oy, int64_t ox, T& y) {
-      const Span rows = ops::pool_span(divisor.window.h, oy), columns = ops::pool_span(divisor.window.w, ox);
+    each_element<T>(exec, call.outs[0], [=] SPILLWAY_BOTH(int32_t b, uint32_t c, int32_t oy, int32_t ox, T& y) {
+      const Rows rows = divisor.window.h.of(oy), columns = divisor.window.w.of(ox);
       float sum = 0;
-      for (int64_t h = rows.lo; h < rows.hi; h++)
-        for (int64_t w = columns.lo; w < columns.hi; w++) sum += x.at(b, h, w)[c];
+      for (int32_t h = rows.lo; h < rows.hi; h++)
+        for (int32_t w = columns.lo; w < columns.hi; w++) sum += x.at(b, h, w)[c];
       y = sum * divisor.share(oy, ox);
     });
   }
@@ -164,7 +193,7 @@ struct Kernel<OpKind::avg_pool_bwd> : OwnKernel {
     const ImageOf<T> dy(call.ins[0]);
     const auto a = AvgPoolBwdAttrs::read(call.attrs);
     const Divisor divisor(a, ops::pool_window(a, call.outs[0], call.ins[0]));
-    sum_windows<T>(exec, call.outs[0], divisor.window, [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t, int64_t, int64_t oy, int64_t ox) {
+    sum_windows<T>(exec, call.outs[0], divisor.window, [=] SPILLWAY_BOTH(int32_t b, uint32_t c, int32_t, int32_t, int32_t oy, int32_t ox) {
       return dy.at(b, oy, ox)[c] * divisor.share(oy, ox);
     });
   }

@@ -139,20 +139,31 @@ struct PutTotals {
   }
 };
 
+/// Where there is room for totals, behind what shares add up.
+template <int Sums>
+double* totals_in(void* scratch, int64_t terms, int64_t columns) {
+  const int64_t shares = sum_shares(terms, columns);
+  return static_cast<double*>(scratch) + (shares > 1 ? shares * Sums * columns : 0);
+}
+
 /// term(number, column, sums) adds to sums[0 .. Sums). The totals lie at the returned address: sum after sum, column by column.
 template <int Sums, class Exec, class Term>
 const double* sums_of(Exec& exec, int64_t terms, int64_t columns, void* scratch, Term term) {
-  const int64_t shares = sum_shares(terms, columns);
-  double* const totals = static_cast<double*>(scratch) + (shares > 1 ? shares * Sums * columns : 0);
+  double* const totals = totals_in<Sums>(scratch, terms, columns);
   sum_columns<Sums, 1>(exec, terms, columns, scratch, PlainTerm<Sums, Term>{term}, PutTotals<Sums>{totals, uint32_t(columns)});
   return totals;
 }
 
-/// The same over pixels of activations stored as T, each with steps of 16 bytes where `views` allow that.
+/// The same, of activations stored as T, with steps of 16 bytes where that is `wide`: columns are channels then, side by side.
+template <int Sums, class T, class Exec, class Term, class Finish>
+void sum_channels(Exec& exec, int64_t terms, int64_t columns, bool wide, void* scratch, Term term, Finish finish) {
+  if (wide) sum_columns<Sums, Wide<T>::LANES>(exec, terms, columns, scratch, term, finish);
+  else sum_columns<Sums, 1>(exec, terms, columns, scratch, term, finish);
+}
+
 template <int Sums, class T, class Exec, class Term, class Finish>
 void sum_pixels(Exec& exec, const View& of, bool wide, void* scratch, Term term, Finish finish) {
-  if (wide) sum_columns<Sums, Wide<T>::LANES>(exec, ops::pixels(of), of.dims[1], scratch, term, finish);
-  else sum_columns<Sums, 1>(exec, ops::pixels(of), of.dims[1], scratch, term, finish);
+  sum_channels<Sums, T>(exec, ops::pixels(of), of.dims[1], wide, scratch, term, finish);
 }
 
 }  // namespace spillway::cuda

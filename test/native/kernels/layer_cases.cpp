@@ -115,8 +115,8 @@ Family residualnorm_family(Random& r) {
 }
 const Listed residualnorm_listed{"residual batchnorm", residualnorm_family, 30};
 
-/// Batch norm of values so wide, side by side along C; its gradient by itself and added onto a wider one.
-Family joinednorm_calls(Random& r, const std::vector<int64_t>& widths) {
+/// Batch norm of values so wide, side by side along C; its gradient by itself and added onto one that is some `step`s wider.
+Family joinednorm_calls(Random& r, const std::vector<int64_t>& widths, int64_t step = 1) {
   Family f;
   Dims in = image(r);
   in[3] = std::max<int64_t>(in[3], 4);
@@ -133,7 +133,7 @@ Family joinednorm_calls(Random& r, const std::vector<int64_t>& widths) {
     first.insert(first.end(), parts.begin(), parts.end());
     return first;
   };
-  const Dims per_channel{in[1], 1, 1, 1}, wider{in[0], in[1] + r.between(0, 9), in[2], in[3]};
+  const Dims per_channel{in[1], 1, 1, 1}, wider{in[0], in[1] + step * r.between(0, 9), in[2], in[3]};
   const Call join{OpKind::join_stats, {count}, moments, {parameter(Array({4, in[1], 1, 1}), 2)}, 0};
   const Array dy = r.normal(in), gamma = r.normal(per_channel), beta = r.normal(per_channel);
   const Operand s = parameter(reference(join)[0], 2), g = parameter(gamma, 1), b = parameter(beta, 1);
@@ -154,8 +154,9 @@ Family joinednorm_calls(Random& r, const std::vector<int64_t>& widths) {
 
 Family joinednorm_family(Random& r) {
   std::vector<int64_t> widths(size_t(r.between(2, 4)));
-  for (int64_t& width : widths) width = channels(r);
-  return joinednorm_calls(r, widths);
+  const int64_t step = r.pick<int64_t>({1, 1, 8});  // 16 bytes side by side in each
+  for (int64_t& width : widths) width = step == 1 ? channels(r) : step * r.between(1, 3);
+  return joinednorm_calls(r, widths, step);
 }
 const Listed joinednorm_listed{"joined batchnorm", joinednorm_family, 30};
 
