@@ -72,7 +72,9 @@ ablation say of \`auto\` is older: below a quarter of the memory it takes less t
 **What is assumed.** Op times are a roofline over published peak rates: 60 % of the arithmetic peak for what computes, 80 % of the memory bandwidth for
 what moves, plus a launch; no machine was measured. So absolute throughputs differ from the papers by what their frameworks and
 kernels reach; what is to be compared is the ratio to in-core, where methods stop working, and their order. Links are what the papers measured
-or the links' published rates at 85 %. A budget is the whole device memory, of which a real run also needs a context. Convolution workspaces are those of the op table's fallback.
+or the links' published rates at 85 %. A budget is the whole device memory, of which a real run also needs a context. Convolutions of
+paper 3, on the 2080 Ti and the A100, have the workspaces that cuDNN named for those (\`bench/results/cudnn.json\`); a V100, which it knows no
+more, has those of the op table's bounds.
 The papers' strategies keep parameters and optimizer state on the device; in-place rectifiers and just-in-time updates make our in-core step smaller than the papers'.`
 
 export const pageOf = (reports: readonly Report[]): string =>
