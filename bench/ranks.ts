@@ -10,6 +10,7 @@ import { bytesOf } from '../staging/core/bytes'
 import { exchangesOf } from '../src/report/facts'
 import { simulate } from '../staging/sim/simulate'
 import { COLLECTIVES } from '../staging/graph/ranks'
+import { mostHiddenSeconds } from './hideable'
 import { graphOf } from './lab/steps'
 import { record } from './sides'
 
@@ -31,6 +32,8 @@ interface Step {
   /** Without what waits for other ranks. */
   readonly otherSeconds: number
   readonly hiddenShare: number
+  /** Of any schedule: what of the exchanges has something beside it. */
+  readonly mostHiddenShare: number
   readonly peakBytes: number
   readonly calls: number
 }
@@ -44,12 +47,13 @@ const stepOf = (ranks: number, network?: NetworkName, norms?: Norms, shard?: Sha
   if (isLeft(plan)) throw new Error(JSON.stringify(plan.left))
   const timeline = simulate(plan.right, on.link)
   const { exchanges: calls = 0, commSeconds = 0, commHiddenShare = 0 } = exchangesOf(plan.right, timeline) ?? {}
-  const inPlace = plan.right.calls.reduce((n, c) => n + (COLLECTIVES.includes(c.kind) ? c.seconds : 0), 0)
+  const inTurn = plan.right.calls.reduce((n, c) => n + (COLLECTIVES.includes(c.kind) ? c.seconds : 0), 0)
   return {
     seconds: timeline.makespanSeconds,
     exchanges: commSeconds,
-    otherSeconds: timeline.makespanSeconds - inPlace - (timeline.stallSeconds.ranks ?? 0),
+    otherSeconds: timeline.makespanSeconds - inTurn - (timeline.stallSeconds.ranks ?? 0),
     hiddenShare: commHiddenShare,
+    mostHiddenShare: commSeconds > 0 ? mostHiddenSeconds(plan.right) / commSeconds : 0,
     peakBytes: bytesOf(plan.right.peakPages),
     calls,
   }
@@ -58,7 +62,10 @@ const stepOf = (ranks: number, network?: NetworkName, norms?: Norms, shard?: Sha
 const { seconds: alone, peakBytes: alonePeakBytes } = stepOf(1)
 const rows = Object.entries(BETWEEN).flatMap(([network, numbers]) =>
   numbers.map((ranks) => {
-    const { seconds, exchanges, otherSeconds, hiddenShare, peakBytes, calls } = stepOf(ranks, network as NetworkName)
+    const { seconds, exchanges, otherSeconds, hiddenShare, mostHiddenShare, peakBytes, calls } = stepOf(
+      ranks,
+      network as NetworkName,
+    )
     const local = stepOf(ranks, network as NetworkName, 'local')
     const parts = stepOf(ranks, network as NetworkName, undefined, 'gradients')
     // Whatever is exchanged when: the step computes, and each rank's part of the network carries.
@@ -69,6 +76,7 @@ const rows = Object.entries(BETWEEN).flatMap(([network, numbers]) =>
       stepSeconds: rounded(seconds),
       commSeconds: rounded(exchanges),
       commHiddenShare: rounded(hiddenShare),
+      mostHiddenShare: rounded(mostHiddenShare),
       exchanges: calls,
       peakBytes,
       efficiency: rounded(alone / seconds),
@@ -76,6 +84,7 @@ const rows = Object.entries(BETWEEN).flatMap(([network, numbers]) =>
       localNorms: {
         commSeconds: rounded(local.exchanges),
         commHiddenShare: rounded(local.hiddenShare),
+        mostHiddenShare: rounded(local.mostHiddenShare),
         efficiency: rounded(alone / local.seconds),
       },
       // Each has a part of the optimizer's state and of gradients' sums.

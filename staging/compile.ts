@@ -39,7 +39,7 @@ import { atHome, type Layout, layOut } from './schedule/layout'
 import { prescribedGroups } from './schedule/prescribed'
 import { type CompileOptions, fitted, search } from './schedule/search'
 import { tileFailed } from './schedule/tilefailed'
-import { assemble, type Run, segmentsOf } from './tile/segments'
+import { assemble, runsOf, segmentsOf } from './tile/segments'
 import { verify } from './verify/verify'
 
 export type { CompileOptions, Work } from './schedule/search'
@@ -158,7 +158,7 @@ export const compileTogether = (
 
 /** A plan of the same segments. */
 const likePlan = (plan: Plan, graph: Graph, o: CompileOptions): Either<StageError, Plan> => {
-  const runs = plan.segments.map((s, group): Run => ({ phase: s.phase, group, grid: s.grid, ops: s.body.map((step) => step.op) }))
+  const runs = runsOf(plan.segments)
   return pipe(
     segmentsOf(graph, runs),
     E.mapLeft(tileFailed(plan.strategy)),

@@ -11,12 +11,12 @@ struct AllSum : PlainKernel {
   static int64_t workspace(const KernelCall& c) { return ops::all_sum_scratch(ops::elements(c.ins[0]), AllSumAttrs::read(c.attrs).ranks) * int64_t(sizeof(float)); }
   static void run(const KernelCall& c) {
     const auto a = AllSumAttrs::read(c.attrs);
-    ops::all_sum(ops::ranks_of(c, a.ranks), floats(c.ins[0]), floats(c.outs[0]), ops::elements(c.ins[0]), static_cast<float*>(c.workspace));
+    ops::all_sums(ops::ranks_of(c, a.ranks), c, static_cast<float*>(c.workspace));
   }
 };
 
 struct AllSums : PlainKernel {
-  static int64_t workspace(const KernelCall& c) { return ops::all_sums_scratch(ops::sizes_of(c), AllSumsAttrs::read(c.attrs).ranks) * int64_t(sizeof(float)); }
+  static int64_t workspace(const KernelCall& c) { return ops::all_sums_scratch(c, AllSumsAttrs::read(c.attrs).ranks) * int64_t(sizeof(float)); }
   static void run(const KernelCall& c) {
     const auto a = AllSumsAttrs::read(c.attrs);
     ops::all_sums(ops::ranks_of(c, a.ranks, a.beside != 0), c, static_cast<float*>(c.workspace));

@@ -40,6 +40,9 @@ class Context {
     SPILLWAY_CUDA(cudaEventRecord(turn_[1], stream(Lane::ranks)));
     return checked(cudaStreamWaitEvent(stream(Lane::compute), turn_[1], 0), "cudaStreamWaitEvent");
   }
+  /// Of the call that is run next: whether compute goes on, and waits for what it exchanges later.
+  void waits_later(bool beside) { waits_later_ = beside; }
+  bool waits_later() const { return waits_later_; }
   void leave_ranks() { if (ranks_) ranks_->leave(); }
 
   Status begin_capture();
@@ -66,6 +69,7 @@ class Context {
   const Precision precision_;
   const bool counts_memory_;
   int device_ = 0;
+  bool waits_later_ = false;
   cudaStream_t streams_[LANES] = {};
   std::vector<cudaEvent_t> events_, stamps_;
   cudaEvent_t turn_[2] = {};

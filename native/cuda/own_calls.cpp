@@ -9,14 +9,14 @@ class Own final : public Ready {
  public:
   explicit Own(const KernelCall& c) : Ready(c), workspace_bytes_(own_functions(c.kind)->workspace(c)) {}
   int64_t workspace_bytes() const override { return workspace_bytes_; }
-  /// An exchange with other ranks goes on their lane, which waits for compute and, unless it goes beside, is waited for.
+  /// An exchange with other ranks goes on their lane, which waits for compute and, unless it goes beside, is waited for at once.
   Status run(const Context& context) const override {
     if (!context.ranks()) return run_own(call(), context);
     KernelCall known = call();
     known.step = context.step_here();
     if (!ops::meets_ranks(known.kind)) return run_own(known, context);
     const auto exchanged = [&] { return run_own(known, context, Lane::ranks); };
-    return ops::goes_beside(known.kind, known.attrs) ? exchanged() : context.in_turn(exchanged);
+    return context.waits_later() ? exchanged() : context.in_turn(exchanged);
   }
 
  private:

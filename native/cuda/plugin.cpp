@@ -97,6 +97,7 @@ Code run(DeviceContext* c, const Addressed* addressed, Words* words) {
   return reported(words, [&] {
     Ready& call = *of(addressed->call);
     call.place(addressed->at);
+    of(c)->waits_later(addressed->beside);
     return call.run(*of(c));
   });
 }

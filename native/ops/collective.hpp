@@ -1,6 +1,6 @@
 // What ranks merge: sums and moments of their shares of a batch, in the order of ranks and by the rules by which tiles merge, so that R ranks
-// have the bits of one process with R tiles along B. Worked example, all_sum of [1 2 3] and [10 20 30] on 2 ranks: rank 0 adds up the first
-// two numbers, rank 1 the third; then each has all of [11 22 33].
+// have the bits of one process with R tiles along B. Few elements go in one round: each rank gets those of all, and adds them up. Worked example
+// in pieces, all_sum of [1 2 3] and [10 20 30] on 2 ranks: rank 0 adds up two numbers, rank 1 the third; then each has all of [11 22 33].
 #pragma once
 #include <algorithm>
 #include <array>
@@ -24,13 +24,20 @@ inline bool goes_beside(uint32_t kind, const double* attrs) {
   const bool may = kind == uint32_t(OpKind::all_sums) || kind == uint32_t(OpKind::sum_parts) || kind == uint32_t(OpKind::put_part);
   return may && AllSumsAttrs::read(attrs).beside != 0;
 }
+/// On the first way, and yet perhaps beside what is computed: a plan may begin it early, and wait for it where its result is touched.
+inline bool may_begin_early(uint32_t kind, const double* attrs) {
+  return kind == uint32_t(OpKind::all_moments) || (kind == uint32_t(OpKind::all_sums) && !goes_beside(kind, attrs));
+}
 
 /// Elements that are summed in one go: what is larger goes piece by piece, with the scratch of one.
 constexpr int64_t SUMMED_AT_ONCE = int64_t(1) << 21;
 
 inline int64_t share_of(int64_t elements, int64_t ranks) { return (elements + ranks - 1) / ranks; }
-/// A piece's parts, one from each rank.
-inline int64_t all_sum_scratch(int64_t elements, int64_t ranks) { return share_of(std::min(elements, SUMMED_AT_ONCE), ranks) * ranks; }
+/// What of all ranks together is no more goes in one round: everybody gets all of it, and adds up by itself.
+constexpr int64_t IN_ONE_ROUND = int64_t(1) << 15;
+inline bool in_one_round(int64_t elements, int64_t ranks) { return elements * ranks <= IN_ONE_ROUND; }
+/// What all ranks have; or a piece's parts, one from each rank.
+inline int64_t all_sum_scratch(int64_t elements, int64_t ranks) { return ranks * (in_one_round(elements, ranks) ? elements : share_of(std::min(elements, SUMMED_AT_ONCE), ranks)); }
 inline int64_t all_moments_scratch(int64_t elements, int64_t ranks) { return elements * ranks; }
 
 inline Status check_all_moments(const KernelCall& c) {
@@ -128,9 +135,27 @@ inline Group all_of(const KernelCall& c, int64_t ranks, bool beside = false) {
   return all;
 }
 
+/// Everybody has its elements in its place of `all`, in the order of ranks, and gets those of the others.
+template <class T>
+void gather(const Group& group, T* all, int64_t elements) {
+  if (!group) return;
+  Bounds bounds;
+  for (uint32_t r = 0; r <= group.size; r++) bounds[r] = uint64_t(r) * uint64_t(elements) * sizeof(T);
+  group.all_gather(all, bounds.data());
+  group.count(uint64_t(elements) * sizeof(T) * (group.size - 1));
+}
+
+/// y = the sum of what ranks have, from zero in their order: `apart` elements from one rank's to the next one's.
+template <class T>
+void add_up(const T* all, int64_t apart, uint32_t ranks, T* y, int64_t elements) {
+  for (int64_t i = 0; i < elements; i++) y[i] = T(0) + all[i];
+  for (uint32_t r = 1; r < ranks; r++)
+    for (int64_t i = 0; i < elements; i++) y[i] += all[r * apart + i];
+}
+
 /// y = the sum of all ranks' x, from zero in the order of ranks; `scratch`: all_sum_scratch() elements.
 template <class T>
-void all_sum(const Group& group, const T* x, T* y, int64_t elements, T* scratch) {
+void sum_in_pieces(const Group& group, const T* x, T* y, int64_t elements, T* scratch) {
   for (int64_t first = 0; first < elements; first += SUMMED_AT_ONCE) {
     const int64_t n = std::min(SUMMED_AT_ONCE, elements - first);
     if (!group) {
@@ -142,37 +167,40 @@ void all_sum(const Group& group, const T* x, T* y, int64_t elements, T* scratch)
     for (uint32_t r = 0; r <= group.size; r++) bounds[r] = uint64_t(std::min(n, r * share)) * sizeof(T);
     group.all_to_all(x + first, bounds.data(), scratch);
     const int64_t own = int64_t((bounds[group.index + 1] - bounds[group.index]) / sizeof(T));
-    T* const sum = y + first + bounds[group.index] / sizeof(T);
-    for (int64_t i = 0; i < own; i++) sum[i] = T(0) + scratch[i];
-    for (uint32_t r = 1; r < group.size; r++)
-      for (int64_t i = 0; i < own; i++) sum[i] += scratch[r * own + i];
+    add_up(scratch, own, group.size, y + first + bounds[group.index] / sizeof(T), own);
     group.all_gather(y + first, bounds.data());
     group.count(uint64_t(n - own) * sizeof(T) + uint64_t(own) * sizeof(T) * (group.size - 1));
   }
 }
 
-/// Several go as one, side by side in scratch, with all_sum's own behind them.
-template <class Sizes>
-int64_t all_sums_scratch(const Sizes& sizes, int64_t ranks) {
+inline int64_t elements_in(const KernelCall& c) {
   int64_t all = 0;
-  for (const int64_t n : sizes) all += n;
-  return all_sum_scratch(all, ranks) + (sizes.size() > 1 ? all : 0);
+  for (uint32_t i = 0; i < c.n_ins; i++) all += elements(c.ins[i]);
+  return all;
+}
+/// Several go as one; in pieces they lie side by side in scratch, with all_sum's own behind them.
+inline int64_t all_sums_scratch(const KernelCall& c, int64_t ranks) {
+  const int64_t all = elements_in(c);
+  return all_sum_scratch(all, ranks) + (c.n_ins > 1 && !in_one_round(all, ranks) ? all : 0);
 }
 
-inline std::vector<int64_t> sizes_of(const KernelCall& c) {
-  std::vector<int64_t> sizes;
-  for (uint32_t i = 0; i < c.n_ins; i++) sizes.push_back(elements(c.ins[i]));
-  return sizes;
-}
-
+/// all_sum, and all_sums.
 template <class T>
 void all_sums(const Group& group, const KernelCall& c, T* scratch) {
   const auto in = [&](uint32_t i) { return static_cast<const T*>(c.ins[i].data); };
   const auto out = [&](uint32_t i) { return static_cast<T*>(c.outs[i].data); };
-  if (c.n_ins == 1) return all_sum(group, in(0), out(0), elements(c.ins[0]), scratch);
-  T* end = scratch;
+  const int64_t all = elements_in(c);
+  const bool one_round = in_one_round(all, group.size);
+  if (c.n_ins == 1 && !one_round) return sum_in_pieces(group, in(0), out(0), all, scratch);
+  T* end = scratch + (one_round ? group.index * all : 0);
   for (uint32_t i = 0; i < c.n_ins; i++) end = std::copy_n(in(i), elements(c.ins[i]), end);
-  all_sum(group, scratch, scratch, end - scratch, end);
+  if (one_round) {
+    gather(group, scratch, all);
+    const T* from = scratch;
+    for (uint32_t i = 0; i < c.n_outs; from += elements(c.outs[i]), i++) add_up(from, all, group.size, out(i), elements(c.outs[i]));
+    return;
+  }
+  sum_in_pieces(group, scratch, scratch, all, end);
   const T* from = scratch;
   for (uint32_t i = 0; i < c.n_outs; from += elements(c.outs[i]), i++) std::copy_n(from, elements(c.outs[i]), out(i));
 }
@@ -242,10 +270,7 @@ void sum_parts(const Group& group, const KernelCall& c, int64_t ranks, T* scratc
     }
     const T* own = came;
     each_run(c, ranks, from, n, [&](uint32_t i, int64_t at, int64_t count) {
-      T* const y = static_cast<T*>(c.outs[i].data) + at;
-      for (int64_t k = 0; k < count; k++) y[k] = T(0) + own[k];
-      for (uint32_t r = 1; r < size; r++)
-        for (int64_t k = 0; k < count; k++) y[k] += own[int64_t(r) * n + k];
+      add_up(own, n, size, static_cast<T*>(c.outs[i].data) + at, count);
       own += count;
     });
   }
@@ -292,12 +317,7 @@ void all_moments(const Group& group, const View& x, const View& y, Counts counts
   const int64_t elements = ops::elements(x);
   const uint32_t size = group.size;
   std::memcpy(scratch + group.index * elements, x.data, size_t(elements) * sizeof(T));
-  if (group) {
-    Bounds bounds;
-    for (uint32_t r = 0; r <= size; r++) bounds[r] = uint64_t(r) * uint64_t(elements) * sizeof(T);
-    group.all_gather(scratch, bounds.data());
-    group.count(uint64_t(elements) * sizeof(T) * (size - 1));
-  }
+  gather(group, scratch, elements);
   View part = x;
   double before = 0;
   for (uint32_t r = 0; r < size; r++) {

@@ -5,15 +5,13 @@
 #include <deque>
 #include <map>
 
-#include "ops/collective.hpp"
 #include "plan/checks.hpp"
+#include "plan/exchanges.hpp"
 
 namespace spillway {
 namespace {
 
 enum class Use { read, write };
-
-bool goes_beside(const Tape& tape, const CallRecord& c) { return ops::goes_beside(c.kind, tape.attrs.data() + c.first_attr); }
 
 class AbstractRun {
  public:
@@ -24,7 +22,7 @@ class AbstractRun {
 
  private:
   struct Copy { uint32_t transfer, event; bool out; };
-  struct Event { bool issued = false, out = false, complete = false, awaited = false, exchanged = false; };
+  struct Event { bool issued = false, out = false, complete = false, awaited = false, exchanged = false, early = false; };
   /// A call on the lane of exchanges, and all that it touches.
   struct Exchange { uint32_t call, event; std::vector<PhysSpan> spans; };
   struct TierSlot { uint64_t hi; uint32_t event; };
@@ -58,7 +56,7 @@ class AbstractRun {
   std::vector<bool> held_;                    // of each residency
   std::vector<std::vector<Copy>> busy_;       // copies in flight, of each residency
   std::deque<Copy> out_, in_;
-  std::deque<Exchange> exchanges_;
+  std::deque<Exchange> exchanges_, early_;    // each way carries them one after the other
   std::vector<Event> events_;
   std::map<uint64_t, TierSlot> tier_;         // what this step wrote to the lower tier, by first byte
   std::map<uint64_t, Home> homes_;            // by first byte
@@ -85,9 +83,10 @@ Status AbstractRun::release(uint32_t residency) {
   if (tape_.residencies[residency].for_ever()) return refuse("residency ", residency, " is held for ever");
   if (unsaved_[residency]) return refuse("residency ", residency, " was written after its last copy home");
   if (!busy_[residency].empty()) return refuse("residency ", residency, " has a copy under way (transfer ", busy_[residency][0].transfer, ")");
-  for (const Exchange& x : exchanges_)
-    for (const PhysSpan& s : x.spans)
-      if (s.residency == residency) return refuse("residency ", residency, " has an exchange under way (call ", x.call, ")");
+  for (const std::deque<Exchange>* way : {&exchanges_, &early_})
+    for (const Exchange& x : *way)
+      for (const PhysSpan& s : x.spans)
+        if (s.residency == residency) return refuse("residency ", residency, " has an exchange under way (call ", x.call, ")");
   for (const PageRun& run : map_.runs(residency)) std::fill_n(owner_.begin() + ptrdiff_t(run.page), run.count, NONE);
   held_[residency] = false;
   pages_ -= tape_.residencies[residency].pages;
@@ -101,9 +100,10 @@ bool AbstractRun::overlaps(const TransferRecord& t, const PhysSpan& span) const 
 }
 
 Status AbstractRun::against_copies(const PhysSpan& span, Use use) const {
-  for (const Exchange& x : exchanges_)
-    for (const PhysSpan& s : x.spans)
-      if (s.lo < span.hi && span.lo < s.hi) return refuse("call ", x.call, " is still exchanging these bytes with other ranks");
+  for (const std::deque<Exchange>* way : {&exchanges_, &early_})
+    for (const Exchange& x : *way)
+      for (const PhysSpan& s : x.spans)
+        if (s.lo < span.hi && span.lo < s.hi) return refuse("call ", x.call, " is still exchanging these bytes with other ranks");
   for (const Copy& c : busy_[span.residency]) {
     if (c.out && use == Use::read) continue;
     if (overlaps(tape_.transfers[c.transfer], span))
@@ -160,8 +160,9 @@ Status AbstractRun::exchange(uint32_t index, uint32_t event) {
   };
   for (uint32_t i = 0; i < uint32_t(c.ins) + c.outs; i++) held(tape_.operands[c.first_operand + i]);
   if (c.workspace_view != NONE) held(c.workspace_view);
-  events_[event] = {.issued = true, .exchanged = true};
-  exchanges_.push_back(std::move(x));
+  const bool early = !goes_beside(tape_, c);
+  events_[event] = {.issued = true, .exchanged = true, .early = early};
+  (early ? early_ : exchanges_).push_back(std::move(x));
   return {};
 }
 
@@ -277,9 +278,10 @@ Status AbstractRun::wait(uint32_t event, Cause cause) {
   if (!e.issued) return refuse("event ", event, " is waited for before anything signals it");
   if (e.exchanged != (cause == Cause::ranks)) return refuse("event ", event, " is of ", e.exchanged ? "an exchange" : "a copy", ", which is not waited for because of ", name_of(cause));
   e.awaited = true;
+  auto& way = e.early ? early_ : exchanges_;
   while (e.exchanged && !e.complete) {
-    events_[exchanges_.front().event].complete = true;
-    exchanges_.pop_front();
+    events_[way.front().event].complete = true;
+    way.pop_front();
   }
   auto& stream = e.out ? out_ : in_;
   while (!e.complete) {
@@ -294,7 +296,7 @@ Status AbstractRun::step(const InstrRecord& i) {
     case Tag::call:
       return goes_beside(tape_, tape_.calls[i.a]) ? refuse("it goes beside others, and is called in its turn") : call(i.a);
     case Tag::exchange:
-      return goes_beside(tape_, tape_.calls[i.a]) ? exchange(i.a, i.b) : refuse("it goes beside nothing");
+      return goes_beside(tape_, tape_.calls[i.a]) || may_begin_early(tape_, tape_.calls[i.a]) ? exchange(i.a, i.b) : refuse("it goes beside nothing");
     case Tag::acquire: return acquire(i.a);
     case Tag::release: return release(i.a);
     case Tag::swap_out: return copy(i.a, i.b, true);

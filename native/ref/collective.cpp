@@ -12,12 +12,12 @@ struct AllSum {
   template <class T>
   static void run(const KernelCall& c) {
     const auto a = AllSumAttrs::read(c.attrs);
-    ops::all_sum(ops::ranks_of(c, a.ranks), static_cast<const T*>(c.ins[0].data), static_cast<T*>(c.outs[0].data), ops::elements(c.ins[0]), static_cast<T*>(c.workspace));
+    ops::all_sums(ops::ranks_of(c, a.ranks), c, static_cast<T*>(c.workspace));
   }
 };
 
 struct AllSums {
-  static int64_t scratch_doubles(const KernelCall& c) { return ops::all_sums_scratch(ops::sizes_of(c), AllSumsAttrs::read(c.attrs).ranks); }
+  static int64_t scratch_doubles(const KernelCall& c) { return ops::all_sums_scratch(c, AllSumsAttrs::read(c.attrs).ranks); }
   template <class T>
   static void run(const KernelCall& c) {
     const auto a = AllSumsAttrs::read(c.attrs);

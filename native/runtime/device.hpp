@@ -11,7 +11,7 @@
 
 namespace spillway {
 
-constexpr uint32_t DEVICE_TABLE_VERSION = 5;
+constexpr uint32_t DEVICE_TABLE_VERSION = 6;
 #define SPILLWAY_DEVICE_ENTRY "spillway_device_table"
 
 /// Where a function that fails puts its reason.
@@ -61,8 +61,8 @@ struct DeviceMemory {
 struct DeviceContext;  // of one session
 struct DeviceCall;     // prepared in a context
 
-/// A prepared call and where its operands lie: inputs, outputs, then its scratch.
-struct Addressed { DeviceCall* call; void* const* at; };
+/// A prepared call and where its operands lie: inputs, outputs, then its scratch. `beside`: an exchange with other ranks that compute waits for later.
+struct Addressed { DeviceCall* call; void* const* at; bool beside; };
 
 struct Device {
   uint32_t version, bytes;   // DEVICE_TABLE_VERSION, sizeof(Device)
@@ -100,8 +100,8 @@ struct Device {
   /// Checks a call and works out all that follows from its shapes, attributes and way. Views may have no data.
   Code (*prepare)(DeviceContext*, const KernelCall*, DeviceCall** into, uint64_t* workspace_bytes, Words*);
   void (*release)(DeviceContext*, DeviceCall*);
-  /// On the compute lane, in the step that begin_step was last given; a call that goes beside others (op table) on the lane `ranks`,
-  /// which has been made to wait for what it reads.
+  /// On the compute lane, in the step that begin_step was last given; what goes beside others on the lane `ranks`, which has been made to wait
+  /// for what it reads.
   Code (*run)(DeviceContext*, const Addressed*, Words*);
   /// Calls of one kind with the same attributes, no one of which touches what another writes, in one go; at most so many.
   /// Null where there is nothing to gain. The first one's workspace serves them all.

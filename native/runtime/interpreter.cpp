@@ -10,6 +10,7 @@
 
 #include "gen/ops.h"
 #include "plan/bindings.hpp"
+#include "plan/exchanges.hpp"
 
 namespace spillway {
 namespace {
@@ -26,8 +27,8 @@ size_t kinds() {
   return most + 1;
 }
 
-size_t exchanges_in(const Tape& tape) {
-  return size_t(std::count_if(tape.instrs.begin(), tape.instrs.end(), [](const InstrRecord& i) { return i.tag == Tag::exchange; }));
+size_t exchanges_in(const Tape& tape, bool early) {
+  return size_t(std::count_if(tape.instrs.begin(), tape.instrs.end(), [&](const InstrRecord& i) { return i.tag == Tag::exchange && is_on_first_way(tape, tape.calls[i.a]) == early; }));
 }
 
 uint64_t sent_by(const Communicator* c) { return c ? c->sent_bytes + (c->beside ? c->beside->sent_bytes : 0) : 0; }
@@ -74,19 +75,33 @@ Result<std::unique_ptr<Interpreter>> Interpreter::open(const Tape& tape, Program
   return i;
 }
 
-/// Exchanges beside computing go one after the other, in the plan's order, on a thread of their own: all ranks call in the same order.
+/// Exchanges beside computing go one after the other, in the plan's order, on a thread of their way: all ranks call in the same order.
 void Interpreter::open_exchanges() {
-  const size_t n = exchanges_in(tape_);
-  exchange_part_.assign(n > 0 ? tape_.events : 0, NONE);
-  if (n == 0 || device_.asynchronous()) return;
+  const bool any = exchanges_in(tape_, true) + exchanges_in(tape_, false) > 0;
+  exchange_part_.assign(any ? tape_.events : 0, NONE);
+  exchange_call_.assign(any ? tape_.events : 0, NONE);
+  if (!any || device_.asynchronous()) return;
   exchange_of_.resize(tape_.events);
-  exchanges_.emplace(StreamId::ranks, n, 0, std::make_unique<OneAtATime>([this](const CopyJob& job, uint64_t, uint64_t) {
+  begun_ = exchange_lane(true);
+  beside_ = exchange_lane(false);
+}
+
+std::unique_ptr<Interpreter::ExchangeLane> Interpreter::exchange_lane(bool early) {
+  const size_t n = exchanges_in(tape_, early);
+  if (n == 0) return nullptr;
+  auto lane = std::make_unique<ExchangeLane>();
+  lane->seconds_by_kind.resize(kinds());
+  lane->stream.emplace(StreamId::ranks, n, 0, std::make_unique<OneAtATime>([this, own = lane.get()](const CopyJob& job, uint64_t, uint64_t) {
     const Clock::time_point start = Clock::now();
     Status s = program_.run(job.transfer);
-    exchange_seconds_ += seconds_since(start);
+    own->seconds_by_kind[tape_.calls[job.transfer].kind] += seconds_since(start);
     return s;
   }));
+  return lane;
 }
+
+/// Null where the device has lanes of its own.
+Interpreter::ExchangeLane* Interpreter::lane_of(uint32_t call) const { return (is_on_first_way(tape_, tape_.calls[call]) ? begun_ : beside_).get(); }
 
 // ---------------------------------------------------------------- instructions
 
@@ -116,7 +131,8 @@ Status Interpreter::call_searched(uint32_t call) {
 }
 
 Status Interpreter::call(uint32_t index, uint32_t call, StepMetrics& metrics) {
-  Status s;
+  Status s = early_ && is_on_first_way(tape_, tape_.calls[call]) ? join_early() : Status{};
+  if (!s.ok()) return s;
   if (search_) {
     s = call_searched(call);
   } else if (!device_.asynchronous()) {
@@ -172,9 +188,19 @@ Status Interpreter::copy(uint32_t index, StepMetrics& metrics) {
 }
 
 Status Interpreter::exchange(uint32_t index, const InstrRecord& instr) {
-  if (!exchanges_) return within(exchange_on_lane(index, instr), "instruction ", index, ", call ", instr.a, " (", op_info(tape_.calls[instr.a].kind)->kind, "): ");
-  exchange_of_[instr.b] = exchanges_->push({.transfer = instr.a, .instruction = index, .bytes = 1, .step = step_.step});
+  if (is_on_first_way(tape_, tape_.calls[instr.a])) early_ = instr.b;
+  exchange_call_[instr.b] = instr.a;
+  ExchangeLane* const lane = lane_of(instr.a);
+  if (!lane) return within(exchange_on_lane(index, instr), "instruction ", index, ", call ", instr.a, " (", op_info(tape_.calls[instr.a].kind)->kind, "): ");
+  exchange_of_[instr.b] = lane->stream->push({.transfer = instr.a, .instruction = index, .bytes = 1, .step = step_.step});
   return {};
+}
+
+/// What was begun on the first way comes before what is exchanged there in its turn, at all ranks.
+Status Interpreter::join_early() {
+  const uint32_t event = *std::exchange(early_, {});
+  if (begun_) return begun_->stream->wait(exchange_of_[event]);
+  return exchange_part_[event] == part_ ? device_.wait(Lane::compute, event) : Status{};
 }
 
 /// As a copy: the lane waits for all that compute was given so far.
@@ -199,13 +225,14 @@ Status Interpreter::join_exchanges() {
 }
 
 Status Interpreter::wait_exchange(uint32_t index, uint32_t event, StepMetrics& metrics) {
-  if (!exchanges_) {
+  ExchangeLane* const lane = lane_of(exchange_call_[event]);
+  if (!lane) {
     Status s = stamped_ ? device_.stamp(Lane::compute, stamp_of(index, false)) : Status{};
     if (s.ok() && exchange_part_[event] == part_) s = device_.wait(Lane::compute, event);
     return s.ok() && stamped_ ? device_.stamp(Lane::compute, stamp_of(index, true)) : s;
   }
   const Clock::time_point start = Clock::now();
-  Status s = exchanges_->wait(exchange_of_[event]);
+  Status s = lane->stream->wait(exchange_of_[event]);
   metrics.stall_ranks_seconds += seconds_since(start);
   return s;
 }
@@ -347,8 +374,12 @@ Status Interpreter::end_step(StepMetrics& metrics) {
   if (!s.ok()) return s;
   metrics.seconds = seconds_since(step_start_);
   metrics.loss = sum_of_losses();
-  metrics.beside_seconds = std::exchange(exchange_seconds_, 0);  // all of it has been waited for
-  seconds_by_kind_[uint32_t(OpKind::all_sums)] += metrics.beside_seconds;
+  for (ExchangeLane* lane : {begun_.get(), beside_.get()})  // all of it has been waited for
+    for (size_t kind = 0; lane && kind < lane->seconds_by_kind.size(); kind++) {
+      const double seconds = std::exchange(lane->seconds_by_kind[kind], 0);
+      metrics.beside_seconds += seconds;
+      seconds_by_kind_[kind] += seconds;
+    }
   if (stamped_) read_stamps(metrics);
   return s;
 }
@@ -361,7 +392,9 @@ Status Interpreter::run_step(const RunOptions& options, bool last, StepMetrics& 
   timeline_.memory.clear();
   if (record_) timeline_.memory.push_back({0, pages_.held()});
   copies_.begin_step(step_start_, record_);
-  if (exchanges_) exchanges_->begin_step(step_start_, record_);
+  early_.reset();
+  for (ExchangeLane* lane : {begun_.get(), beside_.get()})
+    if (lane) lane->stream->begin_step(step_start_, record_);
   if (options.search_from > 0 && step_.step >= options.search_from && !search_) search_.emplace(tape_, device_, pages_);
   const bool warm = stamped_steps_ >= STAMPED_STEPS;
   stamped_ = device_.asynchronous() && !search_ && (!warm || (record_ && last));
@@ -378,7 +411,8 @@ Status Interpreter::run_step(const RunOptions& options, bool last, StepMetrics& 
 void Interpreter::stop(Stop how) {
   stop_ = how;
   if (how == Stop::at_once) copies_.interrupt();
-  if (how == Stop::at_once && exchanges_) exchanges_->interrupt();
+  for (ExchangeLane* lane : {begun_.get(), beside_.get()})
+    if (how == Stop::at_once && lane) lane->stream->interrupt();
 }
 
 void Interpreter::collect(RunMetrics& run) {
@@ -392,7 +426,8 @@ void Interpreter::collect(RunMetrics& run) {
   if (!record_) return;
   run.timeline = timeline_;
   copies_.collect(run.timeline.spans);
-  if (exchanges_) run.timeline.spans.insert(run.timeline.spans.end(), exchanges_->spans().begin(), exchanges_->spans().end());
+  for (const ExchangeLane* lane : {begun_.get(), beside_.get()})
+    if (lane) run.timeline.spans.insert(run.timeline.spans.end(), lane->stream->spans().begin(), lane->stream->spans().end());
 }
 
 /// Whether there is a next step: what one rank wants is what all do.
@@ -464,8 +499,9 @@ RunMetrics Interpreter::run(const RunOptions& options) {
     if (options.communicator) device_.leave_ranks();  // before anyone waits for a lane that waits for them
     copies_.abandon();
     // Who exchanges with the others may wait for ever: this rank goes no further.
-    if (exchanges_ && options.communicator) options.communicator->engine->interrupt(options.communicator);
-    if (exchanges_) exchanges_->abandon();
+    if ((begun_ || beside_) && options.communicator) options.communicator->engine->interrupt(options.communicator);
+    for (ExchangeLane* lane : {begun_.get(), beside_.get()})
+      if (lane) lane->stream->abandon();
     for (const Lane lane : {Lane::compute, Lane::out, Lane::in, Lane::ranks}) device_.finish(lane);  // what failed is known already
   }
   run.torn = !run.status.ok();

@@ -44,6 +44,11 @@ class Interpreter {
   void stop(Stop how);
 
  private:
+  /// A thread that carries exchanges of one way beside computing.
+  struct ExchangeLane {
+    std::vector<double> seconds_by_kind;  // of the step at hand; the thread's own until all of it is waited for
+    std::optional<CopyStream> stream;
+  };
   /// Instructions [from, to): one graph for each buffer of inputs, or, where a thread carries them, none. `moved`: its bytes; `sent`: to other ranks.
   struct Part { uint32_t from, to; bool replayed; uint32_t graph[2]; StepMetrics moved; uint64_t sent; };
 
@@ -66,7 +71,10 @@ class Interpreter {
   Status exchange_on_lane(uint32_t index, const InstrRecord& instr);
   Status wait_exchange(uint32_t index, uint32_t event, StepMetrics& metrics);
   Status join_exchanges();
+  Status join_early();
   void open_exchanges();
+  std::unique_ptr<ExchangeLane> exchange_lane(bool early);
+  ExchangeLane* lane_of(uint32_t call) const;
   Status fetch_losses(uint32_t instruction);
   void hold(uint32_t residency, bool acquire);
   void mark(const InstrRecord& instr, const RunOptions& options);
@@ -98,11 +106,12 @@ class Interpreter {
   Clock::time_point step_start_{}, last_mark_{};
   bool record_ = false, stamped_ = false, replaying_ = false;
   Timeline timeline_;
-  double exchange_seconds_ = 0;                        // of the step at hand; the lane's own until all of it is waited for
+  std::optional<uint32_t> early_;                      // the event of what was begun last on the first way; the next one in its turn there waits for it
   std::vector<CopyStream::Ticket> exchange_of_;        // by event
+  std::vector<uint32_t> exchange_call_;                // by event
   std::vector<uint32_t> exchange_part_;                // by event: what was captured as one with it; NONE: nothing yet
   uint32_t part_ = 0;
-  std::optional<CopyStream> exchanges_;                // last: its thread uses the others
+  std::unique_ptr<ExchangeLane> begun_, beside_;       // on the first way and on the second; last: their threads use the others
 };
 
 }  // namespace spillway

@@ -19,7 +19,7 @@ class PreparedCall {
   ~PreparedCall() { if (call_) device_->release(context_, call_); }
 
   uint64_t workspace_bytes() const { return workspace_bytes_; }
-  Addressed at(void* const* addresses) const { return {call_, addresses}; }
+  Addressed at(void* const* addresses, bool beside = false) const { return {call_, addresses, beside}; }
 
  private:
   const Device* device_;

@@ -87,9 +87,12 @@ Status Program::prepare_calls(const Pages& pages) {
     for (uint32_t k = 0; k < uint32_t(c.ins) + c.outs; k++) addresses_.push_back(address(tape_->operands[c.first_operand + k]));
     addresses_.push_back(address(c.workspace_view));
   }
+  std::vector<bool> beside(of.size());
+  for (const InstrRecord& i : tape_->instrs)
+    if (i.tag == Tag::exchange) beside[i.a] = true;
   void* const* at = addresses_.data();
   for (size_t i = 0; i < of.size(); i++) {
-    calls_.push_back(prepared_[of[i]].at(at));
+    calls_.push_back(prepared_[of[i]].at(at, beside[i]));
     at += tape_->calls[i].ins + tape_->calls[i].outs + 1;
   }
   return {};

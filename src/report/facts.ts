@@ -271,12 +271,18 @@ export const exchangesOf = (plan: Plan, { stallSeconds }: Pick<Timeline, 'stallS
   const ranks = ranksOf(plan.graph)
   if (ranks === 1) return undefined
   const calls = plan.calls.filter((c) => COLLECTIVES.includes(c.kind) || ROW_EXCHANGES.includes(c.kind))
-  const bytesIn = (c: (typeof calls)[number]): number =>
-    exchanged(c.kind, c.ins).reduce((n, v) => n + valueBytes(plan.graph.values[v.value]!), 0)
-  const sentBy = (c: (typeof calls)[number]): number =>
-    ROW_EXCHANGES.includes(c.kind)
-      ? rowBytesSent(c.kind, c.attrs, extentOf(c.ins[0]!.box[2]), bytesIn(c))
-      : sentBytes(c.kind, c.attrs['ranks'] ?? ranks, bytesIn(c))
+  const sentBy = (c: (typeof calls)[number]): number => {
+    const own = exchanged(c.kind, c.ins).map((v) => plan.graph.values[v.value]!)
+    const bytes = own.reduce((n, v) => n + valueBytes(v), 0)
+    return ROW_EXCHANGES.includes(c.kind)
+      ? rowBytesSent(c.kind, c.attrs, extentOf(c.ins[0]!.box[2]), bytes)
+      : sentBytes(
+          c.kind,
+          c.attrs['ranks'] ?? ranks,
+          own.reduce((n, v) => n + elementsOf(v.shape), 0),
+          bytes,
+        )
+  }
   const sum = (of: (c: (typeof calls)[number]) => number): number => calls.reduce((n, c) => n + of(c), 0)
   const beside = sum((c) => c.beside?.seconds ?? 0)
   const all = sum((c) => c.seconds) + beside

@@ -1,7 +1,7 @@
 // How fast ranks exchange, measured where they are about to. In: the communicator, the device whose operators will exchange. Out: bytes a second
 // and latency, as a network that has a name has them. Invariant: what is timed is an operator of the plan, on the engine that the run uses, less
 // what it takes by itself; all ranks come here at once, and have the same answer.
-// Worked example, 2 ranks: sums of 1 KiB in 50 us, of 4 MiB in 2.1 ms: two messages of 25 us each, and 4 MiB in the rest, 2.05 GB/s.
+// Worked example, 2 ranks: sums of 1 KiB in 25 us, of 4 MiB in 2.1 ms: one message of 25 us, two of them, and 4 MiB in the rest, 2.05 GB/s.
 import { type DeviceName, devices } from '../../staging/devices'
 import { dtypeBytes } from '../../staging/graph/graph'
 import { exchangeSeconds, MEASURED, type NamedNetwork } from '../../staging/sim/networks'
@@ -12,8 +12,9 @@ import type { Rank } from '../ranks/rank'
 const SIZES = [256, 2 ** 17, 2 ** 20] as const
 const KIND = 'all_sum'
 
-/** What an exchange of so many bytes took. */
+/** What an exchange of so many elements took. */
 export interface TimedExchange {
+  readonly elements: number
   readonly bytes: number
   readonly seconds: number
 }
@@ -23,16 +24,19 @@ const MOST_BYTES_PER_SECOND = 1e12
 const LEAST_LATENCY_SECONDS = 1e-8
 
 /** Of an exchange's time: how often it waits for a message, and the bytes that each rank sends. */
-const partsOf = (ranks: number, bytes: number): { readonly messages: number; readonly sent: number } => ({
-  messages: exchangeSeconds({ bytesPerSecond: Infinity, latencySeconds: 1 }, KIND, ranks, bytes),
-  sent: exchangeSeconds({ bytesPerSecond: 1, latencySeconds: 0 }, KIND, ranks, bytes),
+const partsOf = (
+  ranks: number,
+  { elements, bytes }: Omit<TimedExchange, 'seconds'>,
+): { readonly messages: number; readonly sent: number } => ({
+  messages: exchangeSeconds({ bytesPerSecond: Infinity, latencySeconds: 1 }, KIND, ranks, elements, bytes),
+  sent: exchangeSeconds({ bytesPerSecond: 1, latencySeconds: 0 }, KIND, ranks, elements, bytes),
 })
 
 const median = (of: readonly number[]): number => [...of].sort((a, b) => a - b)[Math.floor(of.length / 2)]!
 
 /** Each two of them, the smaller first, say what a byte takes: the middle of that. What is left of the smallest is the way. */
 export const fitted = (ranks: number, timed: readonly TimedExchange[]): NamedNetwork => {
-  const points = timed.map(({ bytes, seconds }) => ({ ...partsOf(ranks, bytes), seconds }))
+  const points = timed.map((t) => ({ ...partsOf(ranks, t), seconds: t.seconds }))
   const perByte = points.flatMap((a, i) =>
     points
       .slice(i + 1)
@@ -58,7 +62,7 @@ export const timedExchanges = async (
   for (const n of SIZES) {
     const call = nativeCall(KIND, { ranks }, { ins: [[n]], outs: [[n]] }, dtype)
     const { seconds, aloneSeconds } = await communicator.measure({ device, ...call, threads })
-    timed.push({ bytes: n * dtypeBytes[dtype], seconds: Math.max(0, seconds - aloneSeconds) })
+    timed.push({ elements: n, bytes: n * dtypeBytes[dtype], seconds: Math.max(0, seconds - aloneSeconds) })
   }
   return timed
 }

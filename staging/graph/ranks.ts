@@ -27,6 +27,9 @@ import { type Graph, isFed, type Op, type Value, type ValueId } from './graph'
 export const COLLECTIVES: readonly string[] = ['all_sum', 'all_moments', 'all_sums', 'sum_parts', 'put_part']
 /** Those that may go on beside computing. */
 export const BESIDE: readonly string[] = ['all_sums', 'sum_parts', 'put_part']
+/** In its turn; or begun early, where a plan has something to do beside it, and waited for where its result is touched. */
+export const mayBeginEarly = ({ kind, attrs }: Pick<Op, 'kind' | 'attrs'>): boolean =>
+  kind === 'all_moments' || (kind === 'all_sums' && attrs['beside'] !== 1)
 /** What the graph of one process has not. */
 export const BETWEEN: readonly string[] = [...COLLECTIVES, 'take_part']
 /** What has been updated is read by what puts a rank's part into the whole, and by nothing else. */

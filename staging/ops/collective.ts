@@ -9,7 +9,14 @@ import { checked, elements, expectShape, legal } from './rules'
 const ranks = { least: 1, most: 1024 } as const
 /** Elements that are summed in one go. */
 const AT_ONCE = 2 ** 21
-const partsOf = (n: number, among: number): number => among * Math.ceil(Math.min(n, AT_ONCE) / among)
+/**
+ * What of all ranks together is no more goes in one round: everybody gets all of it, and adds up by itself. That is 128 KiB, which take about as
+ * long as the round that is left out.
+ */
+const IN_ONE_ROUND = 2 ** 15
+export const inOneRound = (elements: number, among: number): boolean => elements * among <= IN_ONE_ROUND
+/** Of a sum's scratch: what all ranks have, or each rank's part of a piece. */
+const partsOf = (n: number, among: number): number => among * (inOneRound(n, among) ? n : Math.ceil(Math.min(n, AT_ONCE) / among))
 
 export const allSum = defineOp({
   kind: 'all_sum',
@@ -26,9 +33,6 @@ export const allSum = defineOp({
   workspace: (a, s, elementBytes) => elementBytes * partsOf(elements(s.ins[0]), a.ranks),
 })
 
-/** Several are sent as one, side by side in scratch; one is sent from where it is. */
-const packed = (sizes: readonly number[]): number => (sizes.length > 1 ? sizes.reduce((n, s) => n + s, 0) : 0)
-
 export const allSums = defineOp({
   kind: 'all_sums',
   wire: 182,
@@ -43,16 +47,10 @@ export const allSums = defineOp({
   outs: [{ name: 'y', role: 'whole' }],
   shape: (_, ins) => right([...ins]),
   flops: (a, s) => a.ranks * s.ins.reduce((n, x) => n + elements(x), 0),
+  // Several are sent as one: in pieces from scratch, side by side; one is sent from where it is.
   workspace: (a, s, elementBytes) => {
-    const sizes = s.ins.map((x) => elements(x))
-    return (
-      elementBytes *
-      (packed(sizes) +
-        partsOf(
-          sizes.reduce((n, x) => n + x, 0),
-          a.ranks,
-        ))
-    )
+    const n = s.ins.reduce((sum, x) => sum + elements(x), 0)
+    return elementBytes * (partsOf(n, a.ranks) + (s.ins.length > 1 && !inOneRound(n, a.ranks) ? n : 0))
   },
 })
 

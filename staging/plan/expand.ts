@@ -12,7 +12,7 @@ import { isBf16 } from '../graph/check'
 import { type Graph, type Op, valueBytes, dtypeBytes, isFed, isPersistent, isResult, type ValueId } from '../graph/graph'
 import { type Choice, type Costs, fastest } from '../graph/machine'
 import { originIn } from '../graph/bands'
-import { wholeShape } from '../graph/ranks'
+import { mayBeginEarly, wholeShape } from '../graph/ranks'
 import { alignmentOf, anchorOf, callKey, type Windowed, windowedOf } from '../ops/callkey'
 import { asShape, type CallShapes, type Whereabouts } from '../ops/op'
 import { opDef } from '../ops/registry'
@@ -66,7 +66,7 @@ const cellsOf = ({ ins, outs, workspace }: Call): readonly number[] => [
 /** Parts of weights that are put back at once. */
 const MOST_PUTS = 4
 
-/** Whether it runs on the lane of exchanges. */
+/** Whether it always runs on the lane of exchanges. */
 export const goesBeside = ({ attrs }: Pick<Call, 'attrs'>): boolean => attrs['beside'] === 1
 
 /** Statistics of each image [B,4G,1,1], as opposed to those of the batch [4,C]. */
@@ -303,9 +303,9 @@ class Expander {
 
   emit(call: Call): void {
     const at = this.calls.length
-    const isBeside = goesBeside(call)
+    const isBeside = goesBeside(call) || mayBeginEarly(call)
     // Nobody touches a weight again: what is put into it would be held to the end of the step.
-    if (isBeside && call.kind === 'put_part' && this.puts.push(at) > MOST_PUTS) {
+    if (call.kind === 'put_part' && isBeside && this.puts.push(at) > MOST_PUTS) {
       const earlier = this.puts.shift()!
       if (!this.until.has(earlier)) this.join(earlier, at)
     }
@@ -323,9 +323,9 @@ class Expander {
     this.calls.push(call)
   }
 
-  /** From this point on its cells are anybody's. */
+  /** From this point on its cells are anybody's. What need not go beside others does where there are some. */
   private join(call: number, at: number): void {
-    this.until.set(call, at)
+    if (goesBeside(this.calls[call]!) || at > call + 1) this.until.set(call, at)
     for (const cell of cellsOf(this.calls[call]!)) {
       const c = this.cells[cell]!
       c.last = Math.max(c.last, at - 1)

@@ -115,7 +115,7 @@ export interface Call {
   /** The way to run it; absent: direct. */
   readonly way?: number
   readonly seconds: number
-  /** It runs on the lane of exchanges, beside the calls up to this point, where somebody touches what it does; then `seconds` is 0. */
+  /** It runs on a lane of exchanges, beside the calls up to this point, where somebody touches what it does; then `seconds` is 0. */
   readonly beside?: { readonly until: Point; readonly seconds: number }
 }
 

@@ -3,8 +3,9 @@ import { right } from 'fp-ts/Either'
 import { certain } from '../core/certain'
 import type { Graph, OpId } from '../graph/graph'
 import { type Segment, UNTILED } from '../plan/plan'
-import { assemble, forwardOps } from '../tile/segments'
+import { assemble, forwardOps, runsOf, segmentsOf } from '../tile/segments'
 import { type Planner, resident } from './candidate'
+import { withEarlyExchanges } from './early'
 import { type Layout, layOut, packedAs } from './layout'
 import { onceFor } from './remember'
 
@@ -24,4 +25,22 @@ export const inCoreLayout = onceFor((graph, machine): Layout => layOut(graph, in
 /** With values that live alike side by side: for planners that count pages, not values. */
 export const inCoreRows = onceFor((graph, machine): Layout => packedAs(inCoreLayout(graph, machine), 'rows'))
 
-export const inCore: Planner = (graph, machine) => right([resident(inCoreRows(graph, machine))].values())
+/** The same calls, in the order in which exchanges between ranks begin early; undefined where there are none. */
+const earlyLayout = onceFor((graph, machine): Layout | undefined => {
+  const plain = inCoreLayout(graph, machine)
+  const seconds = new Map(plain.calls.map((c) => [c.op, c.beside?.seconds ?? c.seconds]))
+  const runs = withEarlyExchanges(graph, runsOf(plain.segments), (op) => seconds.get(op.id) ?? 0)
+  const segments = runs && certain('an order of whole values is legal')(segmentsOf(graph, runs))
+  return segments && packedAs(layOut(graph, segments, machine), 'rows')
+})
+
+/** Of what everything in its turn takes, how much more memory to begin early may take. */
+const HARDLY_MORE = 1 / 64
+
+/** What begins early is held for longer: where that takes more than a little memory, or than there is, everything goes in its turn. */
+export const inCore: Planner = (graph, machine) => {
+  const inTurn = resident(inCoreRows(graph, machine))
+  const early = earlyLayout(graph, machine)
+  const offered = early && resident(early)
+  return right([...(offered && offered.least <= (1 + HARDLY_MORE) * inTurn.least ? [offered] : []), inTurn].values())
+}

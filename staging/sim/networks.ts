@@ -1,18 +1,21 @@
 // Networks between the machines that train together, by name, from published figures. In: what a rank can send a second, and how long a
 // message is under way. Out: what an exchange takes. Invariant: bytes are counted as operators send them: each rank R-1 parts of R to the
-// others, and its own sums to all of them; nothing is measured here, so plans for these names are the same everywhere.
+// others, and its own sums to all of them; of few elements all to all others. Nothing is measured here: plans for names are the same everywhere.
 // Worked example: 4 MB of gradients, 8 ranks, 2.8 GB/s: 2 x (3 messages of 20 us + 3.5 MB / 2.8 GB/s) = 2.62 ms.
 import { elementsOf } from '../core/box'
 import { ROW_EXCHANGES } from '../graph/bands'
 import { dtypeBytes } from '../graph/graph'
 import type { Machine } from '../graph/machine'
 import { rowsSent } from '../ops/bands'
+import { inOneRound } from '../ops/collective'
 import type { AnyAttrs, CallShapes } from '../ops/op'
 
 export interface Network {
   /** Of one rank, in each direction at once. */
   readonly bytesPerSecond: number
   readonly latencySeconds: number
+  /** Where a rank's messages go straight to all others at once: what each further one takes to be handed over. */
+  readonly messageSeconds?: number
   /** It is what the device's copies from and to its host pass. */
   readonly isLink?: boolean
 }
@@ -29,10 +32,16 @@ export const MEASURED = 'measured'
 const REACHED = 0.9
 const ethernet = (gigabits: number): Network => ({ bytesPerSecond: (REACHED * gigabits * 1e9) / 8, latencySeconds: 20e-6 })
 const infiniband = (gigabits: number): Network => ({ bytesPerSecond: (REACHED * gigabits * 1e9) / 8, latencySeconds: 2e-6 })
-/** Between GPUs of one machine: bricks of 25 GB/s a direction, 85 % of it usable. */
-const nvlink = (bricks: number): Network => ({ bytesPerSecond: 0.85 * bricks * 25e9, latencySeconds: 5e-6 })
+/**
+ * Within a machine NCCL carries what GPUs exchange, as sends and receives of one group: these "can be seen as progressing independently"
+ * (NCCL's user guide, Point-to-point communication), so that a round waits for one message. Nothing is published of what a further one takes
+ * of the kernel that sends them all: half a microsecond is assumed.
+ */
+const grouped = { messageSeconds: 0.5e-6 } as const
+/** Between GPUs of one machine, each linked with all others: bricks of 25 GB/s a direction, 85 % of it usable. */
+const nvlink = (bricks: number): Network => ({ ...grouped, bytesPerSecond: 0.85 * bricks * 25e9, latencySeconds: 5e-6 })
 /** 16 lanes, as between a GPU and its host; 12.2 GB/s of PCIe 3.0 are measured in paper 5. */
-const pcie = (bytesPerSecond: number): Network => ({ bytesPerSecond, latencySeconds: 1e-5, isLink: true })
+const pcie = (bytesPerSecond: number): Network => ({ ...grouped, bytesPerSecond, latencySeconds: 1e-5, isLink: true })
 
 export const networks = {
   'nvlink-v100': nvlink(6),
@@ -52,31 +61,43 @@ export type NetworkName = keyof typeof networks
 export const NETWORKS = Object.keys(networks) as readonly NetworkName[]
 export const networkNamed = (name: NetworkName): NamedNetwork => ({ name, ...networks[name] })
 
-/** How often what is sent on a collective's way through all ranks has to wait for a message: they double their reach each time. */
-const hops = (ranks: number): number => Math.ceil(Math.log2(ranks))
+/**
+ * What it takes until what is sent once has come to all ranks: one message after the other, doubling their reach each time, as the trees of MPI
+ * between machines do; or one, and all others beside it.
+ */
+const roundSeconds = ({ latencySeconds, messageSeconds }: Network, ranks: number): number =>
+  messageSeconds === undefined
+    ? Math.ceil(Math.log2(ranks)) * latencySeconds
+    : latencySeconds + Math.max(0, ranks - 2) * messageSeconds
 
-/** How often it goes through all ranks, and how much of its bytes a rank sends to all others together. */
-const WAYS: Readonly<Partial<Record<string, { readonly rounds: number; readonly sent: (ranks: number) => number }>>> = {
-  all_sum: { rounds: 2, sent: (ranks) => (2 * (ranks - 1)) / ranks },
-  all_sums: { rounds: 2, sent: (ranks) => (2 * (ranks - 1)) / ranks },
-  sum_parts: { rounds: 1, sent: (ranks) => (ranks - 1) / ranks },
-  all_moments: { rounds: 1, sent: (ranks) => ranks - 1 },
-  put_part: { rounds: 1, sent: (ranks) => ranks - 1 },
+interface Way {
+  /** How often it goes through all ranks. */
+  readonly rounds: number
+  /** How much of its bytes a rank sends to all others together. */
+  readonly sent: number
 }
+const toAll = (ranks: number): Way => ({ rounds: 1, sent: ranks - 1 })
+const sumWay = (ranks: number, elements: number): Way =>
+  inOneRound(elements, ranks) ? toAll(ranks) : { rounds: 2, sent: (2 * (ranks - 1)) / ranks }
+const WAYS: Readonly<Partial<Record<string, (ranks: number, elements: number) => Way>>> = {
+  all_sum: sumWay,
+  all_sums: sumWay,
+  sum_parts: (ranks) => ({ rounds: 1, sent: (ranks - 1) / ranks }),
+  all_moments: toAll,
+  put_part: toAll,
+}
+const wayOf = (kind: string, ranks: number, elements: number): Way => WAYS[kind]?.(ranks, elements) ?? { rounds: 0, sent: 0 }
+
 /** Of the operands of an exchange, what is sent: of what is put into a weight the rank's own part. */
 export const exchanged = <A>(kind: string, ins: readonly A[]): readonly A[] => (kind === 'put_part' ? ins.slice(1) : ins)
 
-/** Bytes that each rank sends for so many of its own. */
-export const sentBytes = (kind: string, ranks: number, bytes: number): number => (WAYS[kind]?.sent(ranks) ?? 0) * bytes
+/** What each rank sends for so many elements of its own, in as many bytes. */
+export const sentBytes = (kind: string, ranks: number, elements: number, bytes: number): number =>
+  wayOf(kind, ranks, elements).sent * bytes
 
-export const exchangeSeconds = (
-  { bytesPerSecond, latencySeconds }: Network,
-  kind: string,
-  ranks: number,
-  bytes: number,
-): number => {
-  return (WAYS[kind]?.rounds ?? 0) * hops(ranks) * latencySeconds + sentBytes(kind, ranks, bytes) / bytesPerSecond
-}
+export const exchangeSeconds = (network: Network, kind: string, ranks: number, elements: number, bytes: number): number =>
+  wayOf(kind, ranks, elements).rounds * roundSeconds(network, ranks) +
+  sentBytes(kind, ranks, elements, bytes) / network.bytesPerSecond
 
 /** Of an exchange of rows, among so many of the value's own. */
 export const rowBytesSent = (kind: string, attrs: AnyAttrs, rows: number, bytes: number): number =>
@@ -103,7 +124,7 @@ export const overNetwork =
       const bytes = elements * dtypeBytes[s.bf16 ? 'bf16' : m.device.dtype]
       return ROW_EXCHANGES.includes(kind)
         ? rowSeconds(network, kind, attrs, s.ins[0]![2] ?? 1, bytes)
-        : exchangeSeconds(network, kind, attrs['ranks'] ?? ranks, bytes)
+        : exchangeSeconds(network, kind, attrs['ranks'] ?? ranks, elements, bytes)
     }
     const { choices } = m
     return {

@@ -1,14 +1,14 @@
 // Runs a plan's instructions on a machine's clock (DESIGN 7): one compute stream, one link out, one link in; where the lower tier has a
 // disk, each copy has the rate of its own. Copies take latency plus bytes over bandwidth, and share a link that is not full duplex. Where
 // copies and calls slow each other down (`beside`), both take longer while they overlap. Exchanges between ranks beside computing have a
-// lane of their own; one that is waited for at once goes first, and what is under way ends that much later. Out: the timeline.
-// Worked example: call a (1 s), swap out 3 s, call b (1 s), wait: the step takes 1 + 3 s, of which 2 s are a stall.
+// lane of their own. One that is waited for at once goes first, as does one that is begun early, and what is under way ends that much later.
+// Out: the timeline. Worked example: call a (1 s), swap out 3 s, call b (1 s), wait: the step takes 1 + 3 s, of which 2 s are a stall.
 import { bytesOf } from '../core/bytes'
 import type { Beside, Link } from '../graph/machine'
-import { COLLECTIVES } from '../graph/ranks'
+import { COLLECTIVES, mayBeginEarly } from '../graph/ranks'
 import { instructions, isForEver } from '../plan/instructions'
 import { pagesLabel } from '../plan/naming'
-import { liesBeyond, type UnpagedPlan } from '../plan/plan'
+import { type Call, liesBeyond, type UnpagedPlan } from '../plan/plan'
 import type { MemorySample, Span, Timeline } from './timeline'
 
 interface Copy {
@@ -101,6 +101,8 @@ export const simulate = (plan: UnpagedPlan, link: Link, mapping?: readonly numbe
   const stall = { memory: 0, data: 0, ranks: 0 }
   const laneOut = new Lane()
   const exchanges = link.carriesExchanges ? laneOut : new Lane()
+  /** What is begun early goes one after the other, before what is under way on the other lane. */
+  const early = new Lane()
   const disk = plan.tierBytes > (plan.hostBytes ?? Infinity) ? link.beyond : undefined
   const inLine = disk && !disk.apart ? disk : undefined
   const laneOf = { out: laneOut, in: link.fullDuplex && (inLine?.fullDuplex ?? true) ? new Lane() : laneOut, ranks: exchanges }
@@ -108,6 +110,7 @@ export const simulate = (plan: UnpagedPlan, link: Link, mapping?: readonly numbe
   const beyondOf = { out: diskOut, in: !disk?.apart ? laneOf.in : disk.fullDuplex ? new Lane() : diskOut }
   const lanes = [...new Set([laneOf.out, laneOf.in, beyondOf.out, beyondOf.in])]
   let now = 0
+  let lastEarly = -1
   let compute = 0
   let held = 0
   held += plan.residencies.filter(isForEver(plan)).reduce((n, r) => n + r.to - r.from, 0)
@@ -137,21 +140,28 @@ export const simulate = (plan: UnpagedPlan, link: Link, mapping?: readonly numbe
     spanOf.set(c, spans.length)
     spans.push({ stream, start: now, end: now, residency, label: pagesLabel(plan, r.storage, r.from, r.to) })
   }
+  const labelOf = ({ op, kind }: Call): string => (op >= 0 ? plan.graph.ops[op]!.layer : kind)
   const exchange = (index: number): void => {
     const call = plan.calls[index]!
+    const isEarly = mayBeginEarly(call)
     const c: Copy = {
       stream: 'ranks',
       issued: now,
       latency: 0,
       transfer: call.beside!.seconds,
-      lane: exchanges,
+      lane: isEarly ? early : exchanges,
       start: now,
       end: now,
     }
+    early.settle(now)
     copies.ranks[index] = c
-    exchanges.push(c)
+    c.lane.push(c)
+    if (isEarly) {
+      lastEarly = index
+      exchanges.hinder(now, call.beside!.seconds)
+    }
     spanOf.set(c, spans.length)
-    spans.push({ stream: 'ranks', start: now, end: now, call: index, label: plan.graph.ops[call.op]!.layer })
+    spans.push({ stream: 'ranks', start: now, end: now, call: index, label: labelOf(call) })
   }
   const wait = (stream: Copy['stream'], of: number, cause: keyof typeof stall): void => {
     const c = copies[stream][of]
@@ -168,10 +178,12 @@ export const simulate = (plan: UnpagedPlan, link: Link, mapping?: readonly numbe
         const mapped = mapping?.[i.call] ?? 0
         now += mapped
         stall.memory += mapped
-        const label = call.op >= 0 ? plan.graph.ops[call.op]!.layer : call.kind
-        if (isShared && COLLECTIVES.includes(call.kind)) exchanges.hinder(now, call.seconds)
+        if (isShared && COLLECTIVES.includes(call.kind)) {
+          if (lastEarly >= 0) wait('ranks', lastEarly, 'ranks')
+          exchanges.hinder(now, call.seconds)
+        }
         const end = link.beside ? callEnd(now, call.seconds, lanes, link.beside) : now + call.seconds
-        spans.push({ stream: 'compute', start: now, end, call: i.call, label })
+        spans.push({ stream: 'compute', start: now, end, call: i.call, label: labelOf(call) })
         now = end
         compute += call.seconds
         break

@@ -1,6 +1,6 @@
 // What a run of a plan looks like in time: simulated by sim/simulate.ts, or measured by the runtime.
 // Seconds count from the start of the step. Invariant: spans of one stream are in order of `start` and do not overlap, but for copies to
-// a disk beside those to host memory.
+// a disk beside those to host memory, and for exchanges that are begun early beside those that give way to them.
 
 export type Stream = 'compute' | 'out' | 'in' | 'ranks'
 

@@ -267,6 +267,10 @@ export const segmentsOf = (graph: Graph, planned: readonly Run[], expands = fals
   )
 }
 
+/** The runs that segments were made of, or others may be. */
+export const runsOf = (segments: readonly Segment[]): readonly Run[] =>
+  segments.map((s, group): Run => ({ phase: s.phase, group, grid: s.grid, ops: s.body.map((step) => step.op) }))
+
 /** What a tile holds of a value that the segment computes. */
 const heldSlices = (graph: Graph, seg: Segment, v: ValueId): Slices | null => {
   const maker = seg.body.find((st) => graph.ops[st.op]!.outs.includes(v))!

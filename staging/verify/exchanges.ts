@@ -2,7 +2,7 @@
 // In: the calls, in order. Out: the first that touches such bytes, or a residency that moves or ends under them.
 // Worked example: call 4 exchanges dw until point 9: calls 5 to 8 may touch no byte of dw, and dw's pages stay where they are.
 import { pagesFor, pagesIn } from '../core/bytes'
-import { BESIDE } from '../graph/ranks'
+import { BESIDE, mayBeginEarly } from '../graph/ranks'
 import type { Call, Residency } from '../plan/plan'
 import type { Facts } from './facts'
 import { broken, eachFault, type Fault } from './failure'
@@ -55,7 +55,7 @@ export const exchangesBeside = ({ plan, at }: Facts): ((index: number) => Fault)
     const isBeside = BESIDE.includes(kind) && attrs['beside'] === 1
     const bad = (reason: string): Fault => broken('structure', reason, at(index))
     if (!beside) return isBeside ? bad(`${kind} goes beside others, and nobody waits for it`) : undefined
-    if (!isBeside) return bad(`${kind} cannot go beside others`)
+    if (!isBeside && !mayBeginEarly(calls[index]!)) return bad(`${kind} cannot go beside others`)
     if (!Number.isSafeInteger(beside.until) || beside.until <= index || beside.until > calls.length || seconds !== 0)
       return bad(`it is waited for at ${beside.until} of ${calls.length}, and takes ${seconds} s of computing`)
     const x = { call: index, until: beside.until, bytes: cellsOf(calls[index]!).map(bytesOf) }

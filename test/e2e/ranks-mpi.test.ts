@@ -88,8 +88,9 @@ const formula = (ranks: number, shard?: Shard): number => {
     // Of a gradient all parts but one's own; of a weight one's own to all others.
     const parts = kind === 'sum_parts' ? sizes.reduce((all, size) => all + Math.ceil(size / ranks), 0) : sizes[1]!
     if (kind === 'sum_parts' || kind === 'put_part') return sent + 4 * parts * (ranks - 1)
+    if (kind === 'all_moments' || n * ranks <= 2 ** 15) return sent + 4 * n * (ranks - 1)
     const own = Math.min(n, Math.ceil(n / ranks))
-    return sent + 4 * (kind !== 'all_moments' ? n - own + own * (ranks - 1) : n * (ranks - 1))
+    return sent + 4 * (n - own + own * (ranks - 1))
   }, 0)
 }
 

@@ -26,7 +26,14 @@ void refused() {
       {"out of its limits", [](TapeBuilder& t) { t.attrs[t.calls[t.instrs[find(t, Tag::exchange)].a].first_attr + 1] = 2; }},
       {"outputs", [](TapeBuilder& t) { t.calls[t.instrs[find(t, Tag::exchange)].a].outs = 1; }},
   };
-  CHECK(read_status(shared_by(classifier(false), 2)).ok());
+  CHECK(read_status(shared_by(classifier(false), 2)).ok() && read_status(shared_by(classifier(false), 2, true)).ok());
+  TapeBuilder met = shared_by(classifier(false), 2, true);
+  const size_t begun = find(met, Tag::exchange);
+  met.instrs[begun + 1].a = met.instrs[begun + 3].a;
+  CHECK(contains(read_status(met).message, "is still exchanging these bytes with other ranks"));
+  met = shared_by(classifier(false), 2, true);
+  met.instrs[begun] = {Tag::call, met.instrs[begun].a, 0, 0};
+  CHECK(contains(read_status(met).message, "is waited for before anything signals it"));
   for (const Spoiled& s : all) {
     TapeBuilder t = shared_by(classifier(false), 2);
     s.spoil(t);
@@ -39,8 +46,8 @@ void ranks_agree() {
   const Device* const imitated = load_plugin(SPILLWAY_IMITATION).value();
   for (const uint32_t ranks : {2u, 3u}) {
     for (const Device* device : {static_cast<const Device*>(nullptr), imitated}) {
-      const std::vector<Trained> a = train(ranks, 30, device), b = train(ranks, 30, device);
-      for (uint32_t r = 0; r < ranks; r++) CHECK(a[r].weight == a[0].weight && a[r].bias == a[0].bias && a[r].weight == b[r].weight && a[r].loss == b[r].loss);
+      const std::vector<Trained> a = train(ranks, 30, device), b = train(ranks, 30, device), early = train(ranks, 30, device, true);
+      for (uint32_t r = 0; r < ranks; r++) CHECK(a[r].weight == a[0].weight && a[r].bias == a[0].bias && a[r].weight == b[r].weight && a[r].loss == b[r].loss && early[r] == a[r]);
     }
   }
 }
@@ -73,7 +80,7 @@ void waits_no_longer() {
 
 int main() {
   test("what is exchanged beside computing is nobody else's", refused);
-  test("ranks on both of their ways at once have the same weights, each time", ranks_agree);
+  test("ranks on both of their ways at once, and on one of them, have the same weights, each time", ranks_agree);
   test("a rank that waits for others ends when it is told to", ends_when_told);
   test("a rank that waits in vain says so", waits_no_longer);
   return finish();

@@ -187,9 +187,10 @@ std::vector<Case> cases_of(uint32_t rank, uint32_t size) {
   const auto part = [&](int64_t n, uint32_t of) { return (n + of - 1) / of; };
   for (uint32_t of = size; of > 1; of = size % 2 == 0 && of == size ? size / 2 : 1) {
     const double r = of;
-    for (const int64_t n : {1, 5, 1000}) all.push_back({"all_sum", OpKind::all_sum, {r}, {f32({n})}, {f32({n})}});
+    for (const int64_t n : {1, 5, 1000, 32771}) all.push_back({"all_sum", OpKind::all_sum, {r}, {f32({n})}, {f32({n})}});
     for (const double beside : {0.0, 1.0}) {
       all.push_back({"all_sums", OpKind::all_sums, {r, beside}, {f32({7}), f32({3, 5}), f32({40})}, {f32({7}), f32({3, 5}), f32({40})}});
+      all.push_back({"all_sums in pieces", OpKind::all_sums, {r, beside}, {f32({32000}), f32({3, 257})}, {f32({32000}), f32({3, 257})}});
       all.push_back({"all_sums of one", OpKind::all_sums, {r, beside}, {f32({33})}, {f32({33})}});
     }
     all.push_back({"all_moments", OpKind::all_moments, {r, 12}, {f32({4, 6})}, {f32({4, 6})}, true});
@@ -262,7 +263,7 @@ void run_there(OpenDevice& device, std::byte* pool, Case& c) {
   for (size_t i = 0; i < p.ins.size(); i++) must(device.copy(Lane::compute, at[i], p.ins[i].data, span_bytes(p.ins[i])));
   const bool beside = ops::goes_beside(p.call.kind, p.call.attrs);
   if (beside) must(device.record(Lane::compute, 0)), must(device.wait(Lane::ranks, 0));
-  must(device.run(prepared.value().at(at.data())));
+  must(device.run(prepared.value().at(at.data(), beside)));
   if (beside) must(device.record(Lane::ranks, 1)), must(device.wait(Lane::compute, 1));
   for (size_t i = 0; i < p.ins.size(); i++) must(device.copy(Lane::compute, p.ins[i].data, at[i], span_bytes(p.ins[i])));
   for (size_t i = 0; i < p.outs.size(); i++) must(device.copy(Lane::compute, p.outs[i].data, at[p.ins.size() + i], span_bytes(p.outs[i])));

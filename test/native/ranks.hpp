@@ -20,8 +20,8 @@ struct Trained {
 };
 
 /// What one rank has after so many steps, on the reference device, or on one with lanes and graphs of its own; nothing where it fails.
-inline Trained train_as(Communicator* rank, uint64_t steps, const Device* device = nullptr) {
-  Opened o = open_session(shared_by(device ? with_workspace(classifier(false, DType::f32)) : classifier(false), rank->size), {.device = device});
+inline Trained train_as(Communicator* rank, uint64_t steps, const Device* device = nullptr, bool early = false) {
+  Opened o = open_session(shared_by(device ? with_workspace(classifier(false, DType::f32)) : classifier(false), rank->size, early), {.device = device});
   const RunMetrics m = run(o, {.steps = steps, .timeline = true, .communicator = rank});
   check(m.status.ok() && m.steps.size() == steps, "a rank trains", __FILE__, __LINE__, m.status.message);
   if (m.steps.empty()) return {};
@@ -32,13 +32,13 @@ inline Trained train_as(Communicator* rank, uint64_t steps, const Device* device
   return {bytes_of(o, "head.weight"), bytes_of(o, "head.bias"), m.steps.back().loss};
 }
 
-inline std::vector<Trained> train(uint32_t ranks, uint64_t steps, const Device* device = nullptr) {
+inline std::vector<Trained> train(uint32_t ranks, uint64_t steps, const Device* device = nullptr, bool early = false) {
   auto opened = open_thread_ranks(ranks);
   CHECK(opened.ok());
   std::vector<OwnCommunicator> all = std::move(opened).value();
   std::vector<Trained> out(ranks);
   std::vector<std::thread> threads;
-  for (uint32_t r = 0; r < ranks; r++) threads.emplace_back([&, r] { out[r] = train_as(all[r].get(), steps, device); });
+  for (uint32_t r = 0; r < ranks; r++) threads.emplace_back([&, r] { out[r] = train_as(all[r].get(), steps, device, early); });
   for (std::thread& t : threads) t.join();
   return out;
 }

@@ -48,14 +48,14 @@ inline std::vector<std::byte> bytes_of(Opened& o, std::string_view name) {
 }
 
 /// Calls 0 to 7 of the classifier: the sixth makes the gradients, the others behind it read them. Between: all_sums of both beside a call that
-/// sums the gradient of the output in its turn, on the ranks' first way.
-inline TapeBuilder shared_by(TapeBuilder t, uint32_t ranks) {
+/// sums the gradient of the output in its turn, on the ranks' first way; `early`: both go there, and the first is begun early.
+inline TapeBuilder shared_by(TapeBuilder t, uint32_t ranks, bool early = false) {
   const uint64_t e = t.element(), offset = (t.buffers[0].bytes + 63) / 64 * 64;
   const auto operand = [&](uint32_t call, uint32_t i) { return t.operands[t.calls[call].first_operand + i]; };
   const uint32_t dlogits = operand(4, 2), dw = operand(5, 2), db = operand(5, 3);
   t.buffers[0].bytes = offset + 8192;
   const auto scratch = [&](uint64_t at) { return t.view(0, offset + at, {uint32_t(4096 / e)}, false, t.float_type); };
-  const uint32_t bucket = t.call(OpKind::all_sums, {dw, db}, {dw, db}, {double(ranks), 1});
+  const uint32_t bucket = t.call(OpKind::all_sums, {dw, db}, {dw, db}, {double(ranks), early ? 0.0 : 1.0});
   t.calls[bucket].workspace_view = scratch(0);
   const ViewRecord& v = t.views[dlogits];
   const uint32_t flat = t.view(v.buffer, v.offset, {v.dims[0] * v.dims[1]}, false, t.float_type);

@@ -14,12 +14,24 @@ import { exchangesOf } from '../../src/report/facts'
 import { prepare } from '../../src/stage/prepare'
 import { zooEntry } from '../../src/zoo'
 
-test('a sum is sent twice but for its own part, statistics to all others', () => {
-  assert.is(sentBytes('all_sum', 8, 4e6), 7e6)
-  assert.is(sentBytes('all_moments', 8, 1000), 7000)
-  assert.is(sentBytes('conv2d', 8, 1000), 0)
-  const seconds = exchangeSeconds({ bytesPerSecond: 2.8e9, latencySeconds: 2e-5 }, 'all_sum', 8, 4e6)
-  assert.ok(Math.abs(seconds - 2.62e-3) < 1e-9, `${seconds}`)
+const near = (seconds: number, due: number): void => assert.ok(Math.abs(seconds - due) < 1e-9, `${seconds} for ${due}`)
+
+test('a sum is sent twice but for its own part, statistics and few elements to all others', () => {
+  assert.is(sentBytes('all_sum', 8, 1e6, 4e6), 7e6)
+  assert.is(sentBytes('all_sums', 8, 4096, 16384), 7 * 16384)
+  assert.is(sentBytes('all_sums', 8, 4097, 16388), (7 / 4) * 16388)
+  assert.is(sentBytes('all_moments', 8, 1e6, 4e6), 28e6)
+  assert.is(sentBytes('conv2d', 8, 250, 1000), 0)
+  const ethernet = { bytesPerSecond: 2.8e9, latencySeconds: 2e-5 }
+  near(exchangeSeconds(ethernet, 'all_sum', 8, 1e6, 4e6), 2.62e-3)
+  near(exchangeSeconds(ethernet, 'all_sum', 8, 100, 400), 6e-5 + 1e-6)
+})
+
+test('messages that go straight to all others are under way together', () => {
+  const direct = { bytesPerSecond: 1e11, latencySeconds: 5e-6, messageSeconds: 1e-6 }
+  near(exchangeSeconds(direct, 'all_moments', 2, 1, 0), 5e-6)
+  near(exchangeSeconds(direct, 'all_moments', 8, 1, 0), 11e-6)
+  near(exchangeSeconds(direct, 'all_sum', 8, 1e6, 4e6), 2 * 11e-6 + 7e-5)
 })
 
 interface Planned {
@@ -45,8 +57,9 @@ const computing = ({ plan }: Planned): number => plan.calls.reduce((n, c) => n +
 
 test('an exchange in its turn goes before what is under way beside computing', () => {
   const { plan, timeline } = planFor(4, 'ethernet-25g')
-  const beside = timeline.spans.filter((s) => s.stream === 'ranks')
-  assert.is(beside.length, plan.calls.filter((c) => c.beside).length)
+  const all = timeline.spans.filter((s) => s.stream === 'ranks')
+  assert.is(all.length, plan.calls.filter((c) => c.beside).length)
+  const beside = all.filter((s) => plan.calls[s.call!]!.attrs['beside'] === 1)
   beside.forEach((s, i) => assert.ok(s.start >= (beside[i - 1]?.end ?? 0), 'one after the other'))
   const stretched = beside.filter((s) => s.end - s.start > plan.calls[s.call!]!.beside!.seconds + 1e-9)
   assert.ok(stretched.length > 0)
@@ -57,8 +70,8 @@ test('a plan over a network takes what its exchanges take on it, and the same me
   const { calls, graph } = over.plan
   const expected = calls.reduce((n, c) => {
     if (!c.kind.startsWith('all_')) return n
-    const bytes = c.ins.reduce((sum, v) => sum + graph.values[v.value]!.shape.reduce((a, d) => a * d, 4), 0)
-    return n + exchangeSeconds(networks['infiniband-100g'], c.kind, 4, bytes)
+    const elements = c.ins.reduce((sum, v) => sum + graph.values[v.value]!.shape.reduce((a, d) => a * d, 1), 0)
+    return n + exchangeSeconds(networks['infiniband-100g'], c.kind, 4, elements, 4 * elements)
   }, 0)
   assert.ok(expected > 0)
   assert.is(over.plan.peakPages, bare.plan.peakPages)

@@ -46,6 +46,19 @@ const away = (pages: number, back: number): UnpagedResidency[] => [
   { storage: 0, from: 0, to: pages, acquire: back, release: 4, swapIn: { ready: 3, from: 'tier' }, tierOffset: 0 },
 ]
 
+test('what is begun early goes before what is under way beside computing, and one in its turn behind it', () => {
+  const calls = callsOf([0, 0, 1, 1, 1]).map((c, i) => {
+    if (i === 0) return { ...c, kind: 'all_sums', attrs: { ranks: 2, beside: 1 }, beside: { until: 5, seconds: 5 } }
+    if (i === 1) return { ...c, kind: 'all_moments', attrs: { ranks: 2, count: 1 }, beside: { until: 4, seconds: 3 } }
+    return i === 3 ? { ...c, kind: 'all_sum', attrs: { ranks: 2 } } : c
+  })
+  const t = simulate(planWith([], calls), PAGE_A_SECOND)
+  // Call 3 waits for what was begun early, from 1 to 3; the other lane's 5 s end as much later as both take.
+  assert.equal(rows(t.spans), ['ranks 0 0-9', 'ranks 1 0-3', 'compute 2 0-1', 'compute 3 3-4', 'compute 4 4-5'])
+  assert.equal(t.stallSeconds, { memory: 0, data: 0, ranks: 6 })
+  assert.is(t.makespanSeconds, 9)
+})
+
 test('a value that arrives late is a stall for data', () => {
   const t = simulate(planWith(away(2, 2), callsOf([1, 2, 1, 1])), PAGE_A_SECOND)
   // Out from 1 to 3, hidden by call 1; in from 3 to 5, call 2 ends at 4, call 3 begins at 5.

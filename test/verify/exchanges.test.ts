@@ -7,6 +7,7 @@ import { crossEntropy } from '../../dsl'
 import { compile } from '../../staging/compile'
 import { bytesOf, pagesIn } from '../../staging/core/bytes'
 import { decodePlan, encodePlan } from '../../staging/plan/codec'
+import { mayBeginEarly } from '../../staging/graph/ranks'
 import { isForEver } from '../../staging/plan/instructions'
 import type { Call, Plan, Residency } from '../../staging/plan/plan'
 import { verify } from '../../staging/verify/verify'
@@ -34,7 +35,8 @@ const refusal = (plan: Plan): string => {
   assert.ok(E.isLeft(answer))
   return `${answer.left.rule}: ${answer.left.reason}`
 }
-const first = (plan: Plan): number => plan.calls.findIndex((c) => c.beside && c.beside.until > 2)
+const first = (plan: Plan, early = false): number =>
+  plan.calls.findIndex((c) => c.beside && c.beside.until > 2 && mayBeginEarly(c) === early)
 const withCall = (plan: Plan, at: number, by: (c: Call) => Call): Plan => ({
   ...plan,
   calls: plan.calls.map((c, i) => (i === at ? by(c) : c)),
@@ -43,7 +45,7 @@ const withCall = (plan: Plan, at: number, by: (c: Call) => Call): Plan => ({
 test('plans with exchanges beside computing verify, whatever leaves the device, and come back from their files', () => {
   for (const plan of [kept, planned('swap:greedy', 0.8), planned('checkpoint:sqrt')]) {
     assert.ok(plan.calls.filter((c) => c.beside).length > 4)
-    for (const c of plan.calls) assert.is(c.beside !== undefined, c.attrs['beside'] === 1)
+    for (const c of plan.calls) assert.ok(c.beside ? c.attrs['beside'] === 1 || mayBeginEarly(c) : c.attrs['beside'] !== 1)
     const again = decodePlan(encodePlan(plan))
     assert.ok(E.isRight(again), E.isLeft(again) ? JSON.stringify(again.left).slice(0, 300) : '')
     assert.equal(
@@ -63,6 +65,15 @@ test('who is not waited for, or too late, is refused', () => {
   assert.match(refusal(alone), /^structure: all_sums goes beside others, and nobody waits for it$/)
   const other = withCall(kept, 0, (c) => ({ ...c, beside: { until: 1, seconds: 0 } }))
   assert.match(refusal(other), /^structure: \w+ cannot go beside others$/)
+})
+
+test('what begins early is waited for before anyone touches it, or goes in its turn', () => {
+  const at = first(kept, true)
+  const { beside } = kept.calls[at]!
+  const late = withCall(kept, at, (c) => ({ ...c, beside: { ...beside!, until: beside!.until + 1 } }))
+  assert.match(refusal(late), /^exchanged: it touches what call \d+ exchanges with other ranks until then$/)
+  const inTurn = withCall(kept, at, ({ beside: _, ...c }) => ({ ...c, seconds: beside!.seconds }))
+  assert.ok(E.isRight(verify(inTurn)))
 })
 
 test('pages that move under an exchange are refused', () => {

@@ -1,6 +1,6 @@
 // What ranks merge: as the host's devices do it (ops/collective.hpp, ops/bands.hpp), with the same scratch and the same parcels. NCCL carries
 // bytes; what it brings is added up here, from zero in the order of ranks, as tiles are: no bit depends on NCCL's version or topology.
-// Worked example, all_sum of [1 2 3] on rank 0 of 2: 3 goes to rank 1, its [10 20] come, [11 22] go, and its [33] comes.
+// Worked example in pieces, all_sum of [1 2 3] on rank 0 of 2: 3 goes to rank 1, its [10 20] come, [11 22] go, and its [33] comes.
 #pragma once
 #include "cuda/kernels/plumbing.hpp"
 #include "ops/bands.hpp"
@@ -64,9 +64,27 @@ void add_up(Exec& exec, const Terms& of, float* y, int64_t elements) {
   exec.each(elements, [=] SPILLWAY_BOTH(uint32_t i) { y[i] = terms.sum(i); });
 }
 
+/// Everybody's `elements` come to lie in `all`, in the order of members, but for this one's: they stay where they are.
+template <class Exec>
+void gather(Exec& exec, const ops::Group& group, const float* own, float* all, int64_t elements) {
+  if (!group) return;
+  std::vector<Parcel> sends, takes;
+  for (uint32_t r = 0; r < group.size; r++) {
+    if (r == group.index) continue;
+    sends.push_back(parcel(group, r, own, elements));
+    takes.push_back(parcel(group, r, all + r * elements, elements));
+  }
+  exec.trade(group, sends, takes);
+  group.count(uint64_t(elements) * sizeof(float) * (group.size - 1));
+}
+
 /// y = the sum of all members' x; `scratch`: all_sum_scratch() elements.
 template <class Exec>
 void sum_over(Exec& exec, const ops::Group& group, const float* x, float* y, int64_t elements, float* scratch) {
+  if (ops::in_one_round(elements, group.size)) {
+    gather(exec, group, x, scratch, elements);
+    return add_up(exec, {x, scratch, elements, group.index, group.size}, y, elements);
+  }
   if (!group) return exec.each(elements, [=] SPILLWAY_BOTH(uint32_t i) { y[i] = 0.0f + x[i]; });
   for (int64_t first = 0; first < elements; first += ops::SUMMED_AT_ONCE) {
     const Shares shares(std::min(ops::SUMMED_AT_ONCE, elements - first), group.size);
@@ -95,17 +113,26 @@ struct Kernel<OpKind::all_sum> : OwnKernel {
 
 template <>
 struct Kernel<OpKind::all_sums> : OwnKernel {
-  static int64_t workspace(const KernelCall& c) { return ops::all_sums_scratch(ops::sizes_of(c), AllSumsAttrs::read(c.attrs).ranks) * int64_t(sizeof(float)); }
+  static int64_t workspace(const KernelCall& c) { return ops::all_sums_scratch(c, AllSumsAttrs::read(c.attrs).ranks) * int64_t(sizeof(float)); }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const auto a = AllSumsAttrs::read(c.attrs);
     const ops::Group group = ops::ranks_of(c, a.ranks, a.beside != 0);
-    float* const packed = static_cast<float*>(c.workspace);
-    if (c.n_ins == 1) return sum_over(exec, group, floats(c.ins[0]), floats(c.outs[0]), ops::elements(c.ins[0]), packed);
+    float* const scratch = static_cast<float*>(c.workspace);
+    if (c.n_ins == 1) return sum_over(exec, group, floats(c.ins[0]), floats(c.outs[0]), ops::elements(c.ins[0]), scratch);
+    const int64_t all = ops::elements_in(c);
+    const bool one_round = ops::in_one_round(all, group.size);
+    float* const packed = scratch + (one_round ? group.index * all : 0);
     int64_t end = 0;
     for (uint32_t i = 0; i < c.n_ins; end += ops::elements(c.ins[i]), i++) copy_elements(exec, floats(c.ins[i]), packed + end, ops::elements(c.ins[i]));
-    sum_over(exec, group, packed, packed, end, packed + end);
     end = 0;
+    if (one_round) {
+      gather(exec, group, packed, scratch, all);
+      for (uint32_t i = 0; i < c.n_outs; end += ops::elements(c.outs[i]), i++)
+        add_up(exec, {packed + end, scratch + end, all, group.index, group.size}, floats(c.outs[i]), ops::elements(c.outs[i]));
+      return;
+    }
+    sum_over(exec, group, packed, packed, all, packed + all);
     for (uint32_t i = 0; i < c.n_outs; end += ops::elements(c.outs[i]), i++) copy_elements(exec, packed + end, floats(c.outs[i]), ops::elements(c.outs[i]));
   }
 };
@@ -119,10 +146,7 @@ struct Kernel<OpKind::all_moments> : OwnKernel {
     const int64_t elements = ops::elements(c.ins[0]);
     float* const all = static_cast<float*>(c.workspace);
     copy_elements(exec, floats(c.ins[0]), all + group.index * elements, elements);
-    if (group) {
-      from_each(exec, group, all, Shares(elements * group.size, group.size));
-      group.count(uint64_t(elements) * sizeof(float) * (group.size - 1));
-    }
+    gather(exec, group, all + group.index * elements, all, elements);
     const ops::Counts counts(c);
     View part = c.ins[0];
     double before = 0;

@@ -152,8 +152,7 @@ std::shared_ptr<OwnedCall> placed(const Addressed& addressed) {
 
 Code run(DeviceContext* c, const Addressed* addressed, Words* words) {
   if (const Status s = possibly_failed(); !s.ok()) return report(words, s);
-  const KernelCall& call = of(addressed->call)->call.call;
-  const Lane lane = ops::goes_beside(call.kind, call.attrs) && of(c)->others ? Lane::ranks : Lane::compute;
+  const Lane lane = addressed->beside && of(c)->others ? Lane::ranks : Lane::compute;
   return report(words, of(c)->lanes.push(lane, [owned = placed(*addressed), kernel = of(addressed->call)->kernel] {
     if (const auto pause = way_of(owned->call).pause; pause.count() > 0) std::this_thread::sleep_for(pause);
     try {

@@ -9,7 +9,11 @@ import { rankOf } from '../../../src/ranks/rank'
 const near = (a: number, b: number): boolean => Math.abs(a / b - 1) < 1e-6
 const SIZES = [1024, 2 ** 19, 2 ** 22]
 const over = (bytesPerSecond: number, latencySeconds: number, ranks: number): readonly TimedExchange[] =>
-  SIZES.map((bytes) => ({ bytes, seconds: exchangeSeconds({ bytesPerSecond, latencySeconds }, 'all_sum', ranks, bytes) }))
+  SIZES.map((bytes) => ({
+    elements: bytes / 4,
+    bytes,
+    seconds: exchangeSeconds({ bytesPerSecond, latencySeconds }, 'all_sum', ranks, bytes / 4, bytes),
+  }))
 
 test('a network is found again from what exchanges take over it, for any number of ranks', () => {
   for (const ranks of [2, 3, 8, 64])
@@ -30,7 +34,7 @@ test('one size that was disturbed does not decide, and what took no time is no n
   assert.ok(near(disturbed.bytesPerSecond, 2.8e9), `${disturbed.bytesPerSecond}`)
   const nothing = fitted(
     4,
-    SIZES.map((bytes) => ({ bytes, seconds: 0 })),
+    SIZES.map((bytes) => ({ elements: bytes / 4, bytes, seconds: 0 })),
   )
   assert.ok(Number.isFinite(nothing.bytesPerSecond) && nothing.latencySeconds > 0)
 })
