@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { devices } from '../../staging/devices'
-import { opDefs } from '../../staging/ops/registry'
+import { opDef, opDefs } from '../../staging/ops/registry'
 import { addonFile, loadNative, tryLoadNative } from '../../src/device/native'
 
 const native = loadNative()
@@ -49,6 +49,24 @@ test('asks kernels for their workspace, and whether shapes are legal', () => {
     native.ways({ device: 'ref', kind: 'conv2d', attrs: conv, ins: [x, w], outs: [y] }),
   )
   assert.equal(native.ways({ device: 'ref', kind: 'conv2d', attrs: conv, ins: [x, { dims: [3, 7, 3, 3] }], outs: [y] }), [])
+})
+
+test('sums over ranks ask for the scratch that plans give them, where they go in one round and in pieces', () => {
+  for (const device of native.deviceInfo().devices.filter((d) => d === 'ref' || d === 'cpu'))
+    for (const ranks of [1, 2, 3, 8, 1024])
+      for (const n of [1, 31, 32, 33, 4095, 4096, 4097, 10922, 10923, 16384, 16385, 2 ** 15, 2 ** 15 + 1, 2 ** 21 + 1])
+        for (const [kind, sizes] of [
+          ['all_sum', [n]],
+          ['all_sums', [n]],
+          ['all_sums', [n, 1]],
+        ] as const) {
+          const shapes = sizes.map((size) => [size])
+          const views = shapes.map((dims) => ({ dims }))
+          const attrs = kind === 'all_sum' ? { ranks } : { ranks, beside: 0 }
+          const [way] = native.ways({ device, kind, attrs: Object.values(attrs), ins: views, outs: views })
+          const given = opDef(kind).workspace!(attrs as never, { ins: shapes, outs: shapes }, 1)
+          assert.is(way!.workspace, given * (device === 'ref' ? 8 : 4), `${device} ${kind} ${ranks} ${sizes}`)
+        }
 })
 
 /** A run must not go on as if nothing were: what PyTorch makes zero gradients of. */
