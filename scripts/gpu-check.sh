@@ -5,11 +5,27 @@
 # worth, each with its share of SPILLWAY_GPU_SECONDS, 520.
 # SPILLWAY_GPU_PYTHON: the python3 that has PyTorch, if it is not found by itself. SPILLWAY_GPU_IMITATED=1: a rehearsal on the
 # plugin that imitates a GPU, with small networks. SPILLWAY_GPU_PROFILES: the folder `profiles` of an earlier call, whose measurements serve
-# again. Out: results.tar.xz, which holds all the rest (with SPILLWAY_GPU_ONE_FILE=1 nothing but it and gpu.json stays); gpu.json, logs and plots in FOLDER; exit code 0 if every check that ran holds.
+# again. Out: results.tar.xz, which holds all the rest, gpu.json, logs and plots in FOLDER (with
+# SPILLWAY_GPU_ONE_FILE=1 only results.tar.xz, gpu.json and runs.log); exit code 0 if every check that ran holds.
 set -uo pipefail
-bundle=$(realpath "$1"); mkdir -p "$2"; out=$(realpath "$2"); shift 2
+bundle=$(realpath "$1"); mkdir -p "$2"; given=$(realpath "$2"); out=$given; shift 2
+if [ -n "${SPILLWAY_GPU_PROFILES:-}" ]; then SPILLWAY_GPU_PROFILES=$(realpath "$SPILLWAY_GPU_PROFILES"); fi
 started=$(date +%s)
 where=${SPILLWAY_GPU_WHERE:-$(mktemp -d /tmp/spillway-gpu-XXXXXX)}
+# What is written as it comes must be there, too, if somebody ends this script.
+if [ -n "${SPILLWAY_GPU_ONE_FILE:-}" ]; then
+  out=$where/results
+  mkdir -p "$out"
+  for file in gpu.json runs.log; do : > "$given/$file"; ln -sf "$given/$file" "$out/$file"; done
+fi
+profiles=$where/cache/spillway
+# What was measured of this machine serves the next call; and a box may give back few files, so all of them are one.
+pack() {
+  mkdir -p "$out/profiles" && cp "$profiles"/*.json "$out/profiles/" 2> /dev/null
+  tar -C "$out" -chf - --exclude results.tar.xz . | xz -T0 > "$where/results.tar.xz" && mv "$where/results.tar.xz" "$given/"
+}
+trap pack EXIT
+trap 'exit 1' TERM INT
 python3 -m tarfile -e "$bundle" "$where" || tar -xJf "$bundle" -C "$where" || exit 1
 cd "$where/spillway" || exit 1
 export SPILLWAY_ADDON="$PWD/addon/spillway.node" SPILLWAY_CUDA="$PWD/addon/spillway_cuda.so" XDG_CACHE_HOME="$where/cache"
@@ -25,10 +41,15 @@ for python in "${SPILLWAY_GPU_PYTHON:-python3}" "${VIRTUAL_ENV:-/none}"/bin/pyth
   fi
 done
 export PATH="$PWD/bin:$PATH"
+if ! node --version > "$out/node.log" 2>&1; then
+  echo "the node of the bundle does not run here: $(tail -1 "$out/node.log")"
+  printf '{"error":"the node of the bundle does not run here"}\n' > "$out/gpu.json"
+  exit 1
+fi
 if [ -n "${SPILLWAY_GPU_IMITATED:-}" ]; then export SPILLWAY_CUDA="$PWD/addon/spillway_imitation.so"; fi
 export SPILLWAY_CUDA_LIBRARIES="${SPILLWAY_CUDA_LIBRARIES:+$SPILLWAY_CUDA_LIBRARIES:}$(node -p "require('./scripts/cuda/toolkit').libraryFolders().join(':')")"
 
-loads() { timeout 60 node -e "console.log(JSON.stringify(require('./dist/src/native').loadNative().deviceFacts('cuda'), null, 1))" > "$out/device.json" 2> "$out/device.log"; }
+loads() { timeout 60 node -e "console.log(JSON.stringify(require('./dist/src/device/native').loadNative().deviceFacts('cuda'), null, 1))" > "$out/device.json" 2> "$out/device.log"; }
 if ! loads && grep -q 'cannot load\|built for another version' "$out/device.log"; then
   grep 'Error' "$out/device.log"
   echo "the plugin that was carried does not load here: building it"
@@ -42,12 +63,5 @@ if [ ! -s "$out/device.json" ]; then
 fi
 cat "$out/device.json"
 timeout 60 node dist/src/cli.js doctor > "$out/doctor.txt" 2>&1
-profiles="$XDG_CACHE_HOME/spillway"
 if [ -d "${SPILLWAY_GPU_PROFILES:-}" ]; then cp "$SPILLWAY_GPU_PROFILES"/*.json "$profiles/"; fi
 SPILLWAY_GPU_STARTED=$started node scripts/gpu/check.js "$out" "$@"
-status=$?
-# What was measured of this machine serves the next call; and a box may give back few files, so all of them are one.
-mkdir -p "$out/profiles" && cp "$profiles"/*.json "$out/profiles/" 2> /dev/null
-tar -C "$out" -cf - --exclude results.tar.xz . | xz -T0 > "$out/results.tar.xz"
-if [ -n "${SPILLWAY_GPU_ONE_FILE:-}" ]; then find "$out" -mindepth 1 -maxdepth 1 ! -name results.tar.xz ! -name gpu.json -exec rm -r {} +; fi
-exit $status

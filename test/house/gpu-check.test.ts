@@ -94,6 +94,33 @@ test('every section runs, and leaves its checks, cases, plots and logs', async (
   assert.ok(Object.values(left.sections).every((o) => o.given > 0))
 })
 
+test('the bundle has what the box runs, and its results are one file', () => {
+  const [bundle, out] = [join(root, 'bundle.tar.xz'), join(root, 'box')]
+  const env = {
+    PATH: process.env['PATH'],
+    SPILLWAY_GPU_IMITATED: '1',
+    SPILLWAY_GPU_ONE_FILE: '1',
+    SPILLWAY_GPU_WHERE: mkdtempSync(join(root, 'where-')),
+  }
+  const made = spawnSync('bash', [join(ROOT, 'scripts', 'gpu-bundle.sh'), bundle], { encoding: 'utf8', env })
+  assert.is(made.status, 0, made.stdout + made.stderr)
+  const ran = spawnSync('bash', [join(ROOT, 'scripts', 'gpu-check.sh'), bundle, out, 'faults'], {
+    encoding: 'utf8',
+    env,
+    cwd: root,
+  })
+  assert.is(ran.status, 0, ran.stdout + ran.stderr)
+  assert.equal(readdirSync(out).sort(), ['gpu.json', 'results.tar.xz', 'runs.log'])
+  const left = JSON.parse(readFileSync(join(out, 'gpu.json'), 'utf8')) as Left
+  assert.equal(
+    left.checks.map((c) => [c.section, c.holds]),
+    [['faults', true]],
+  )
+  const packed = spawnSync('tar', ['-tJf', join(out, 'results.tar.xz')], { encoding: 'utf8' }).stdout
+  for (const file of ['./gpu.json', './device.json', './doctor.txt', './logs/001-fault_after.out'])
+    assert.ok(packed.split('\n').includes(file), packed)
+})
+
 test('what fails is told, with why; the others stand', () => {
   const r = rehearsed(240, ['conformance', 'faults'])
   const left = leftBy(r)
