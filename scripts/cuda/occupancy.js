@@ -58,13 +58,15 @@ const compiled = (chip) => {
       ...['-cubin', `-arch=sm_${chip}`, '-Xptxas=-v', ...flags, '-Inative', ...headers],
       ...['-o', path.join(folder, 'kernels.cubin'), 'native/cuda/own_kernels.cu'],
     ])
-    return [...told.matchAll(/Compiling entry function '(\w+)'[^]*?Used (\d+) registers.*/g)].map(([text, name, registers]) => ({
-      name,
-      registers: Number(registers),
-      shared: Number(/(\d+) bytes smem/.exec(text)?.[1] ?? 0),
-      stack: Number(/(\d+) bytes stack frame/.exec(text)?.[1] ?? 0),
-      spilled: Number(/(\d+) bytes spill stores/.exec(text)?.[1] ?? 0) + Number(/(\d+) bytes spill loads/.exec(text)?.[1] ?? 0),
-    }))
+    return [...told.matchAll(/Compiling entry function '(\w+)'[\s\S]*?Used (\d+) registers.*/g)].map(
+      ([text, name, registers]) => ({
+        name,
+        registers: Number(registers),
+        shared: Number(/(\d+) bytes smem/.exec(text)?.[1] ?? 0),
+        stack: Number(/(\d+) bytes stack frame/.exec(text)?.[1] ?? 0),
+        spilled: Number(/(\d+) bytes spill stores/.exec(text)?.[1] ?? 0) + Number(/(\d+) bytes spill loads/.exec(text)?.[1] ?? 0),
+      }),
+    )
   } finally {
     fs.rmSync(folder, { recursive: true })
   }
