@@ -9,6 +9,7 @@ import { COLLECTIVES, ranksOf } from '../../staging/graph/ranks'
 import { replay } from '../../staging/memory/allocators/replay'
 import { opDef } from '../../staging/ops/registry'
 import { callShapes } from '../../staging/plan/expand'
+import { repeatedCalls } from '../../staging/plan/repeated'
 import {
   type Call,
   type Cell,
@@ -44,18 +45,7 @@ export interface Staging {
   readonly callTimes: CallTimes | undefined
 }
 
-// ---------------------------------------------------------------- what is computed more than once
-
-/** For each call: whether an earlier segment has run its op before, so that this is a recomputation. */
-export const repeatedCalls = (plan: Plan): readonly boolean[] => {
-  const firstSegment = new Map<number, number>()
-  return plan.calls.map((c) => {
-    if (c.op < 0) return false
-    const first = firstSegment.get(c.op)
-    if (first === undefined) firstSegment.set(c.op, c.segment)
-    return first !== undefined && first !== c.segment
-  })
-}
+// ---------------------------------------------------------------- arithmetic
 
 /** Arithmetic of one call on its boxes; plumbing moves bytes and counts for nothing. */
 export const callFlops = (plan: Plan, call: Call): number =>

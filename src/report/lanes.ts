@@ -3,7 +3,7 @@
 import type { Plan } from '../../staging/plan/plan'
 import { COLLECTIVES } from '../../staging/graph/ranks'
 import type { Span, Stalls, Timeline } from '../../staging/sim/timeline'
-import { repeatedCalls } from './facts'
+import { repeatedCalls } from '../../staging/plan/repeated'
 
 /** What a bar stands for; also the name of its colour. */
 export type Shade =

@@ -3,7 +3,8 @@
 import { bytesOf, pagesOf } from '../../staging/core/bytes'
 import { valueBytes, type Graph, type Op } from '../../staging/graph/graph'
 import { goesToTier, type Plan, type Segment, type SegmentPhase, tilesOf } from '../../staging/plan/plan'
-import { repeatedCalls, segmentFlops } from './facts'
+import { repeatedCalls } from '../../staging/plan/repeated'
+import { segmentFlops } from './facts'
 import { pagesByKind, totalPages } from './memory'
 
 // ---------------------------------------------------------------- segments

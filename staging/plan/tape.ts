@@ -24,6 +24,7 @@ import { opDef } from '../ops/registry'
 import { isDense } from './expand'
 import { instructions, isForEver } from './instructions'
 import type { Call, Plan, View } from './plan'
+import { repeatedCalls } from './repeated'
 import { emptySections, instructionRecord, joined, type Values } from './records'
 import { type INSTRUCTIONS, NONE, type SECTIONS, type Tag } from './wire'
 
@@ -80,7 +81,8 @@ class TapeWriter {
   bytes(): Uint8Array {
     this.mapped()
     this.bind()
-    this.plan.calls.forEach((c, p) => this.call(c, p))
+    const repeated = repeatedCalls(this.plan)
+    this.plan.calls.forEach((c, p) => this.call(c, p, repeated[p]!))
     this.order()
     return joined(this.sections, {
       floatType: this.float,
@@ -153,9 +155,8 @@ class TapeWriter {
     return id
   }
 
-  private call(c: Call, p: number): void {
+  private call(c: Call, p: number, recompute: boolean): void {
     const def = opDef(c.kind)
-    const op = this.plan.graph.ops[c.op]
     const isWeights = (v: ValueId): boolean => isPersistent(this.plan.graph.values[v]!)
     const view = (v: View): number => {
       const value = this.plan.graph.values[v.value]!
@@ -167,13 +168,12 @@ class TapeWriter {
     for (const v of [...c.ins, ...c.outs]) this.sections.operands.add({ view: view(v) })
     const firstAttr = this.sections.attrs.count
     for (const f of attrNames(def, c.attrs)) this.sections.attrs.add({ value: c.attrs[f]! })
-    const again = this.plan.segments[c.segment]!
     const flops = def.flops(c.attrs, { ins: c.ins.map((v) => this.shapeIn(v)), outs: c.outs.map((v) => this.shapeIn(v)) })
     this.sections.calls.add({
       kind: def.wire,
       ins: c.ins.length,
       outs: c.outs.length,
-      flags: { recompute: again.phase === 'recompute' || (again.phase === 'backward' && op?.phase === 'forward') },
+      flags: { recompute },
       firstOperand,
       firstAttr,
       attrs: this.sections.attrs.count - firstAttr,

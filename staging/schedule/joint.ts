@@ -5,8 +5,11 @@
 // Worked example, [conv1 norm1 relu1 conv2 norm2 relu2] that keeps conv1: forward [conv1 stats1 | norm1 relu1 conv2 stats2 | norm2 relu2];
 // backward [norm1 relu1 conv2 | norm2's sums], [norm1 relu1 conv2 | norm2's and conv2's gradients, norm1's sums], [norm1's gradient].
 import type { Either } from 'fp-ts/Either'
+import { dimIndex, tileRange } from '../core/box'
 import { type Graph, type Op, type OpId, type ValueId, valueBytes } from '../graph/graph'
 import { SMALL_BYTES } from '../memory/place'
+import { touched } from '../ops/op'
+import { opDef } from '../ops/registry'
 import { type Segment, UNTILED } from '../plan/plan'
 import { profileForward } from '../tile/cuts'
 import type { OpCost } from '../tile/footprint'
@@ -14,8 +17,8 @@ import { tileableDims } from '../tile/ft'
 import { gridFor, reachOf } from '../tile/gridfor'
 import { liveness } from '../tile/liveness'
 import { forwardOps, isForward, type Run, segmentsOf, summed, takesNoData } from '../tile/segments'
-import type { TileError, TiledDim } from '../tile/slices'
-import { makersOf, stagesAt, withReruns } from './rerun'
+import { operandsOf, TILED_DIMS, type TileError, type TiledDim } from '../tile/slices'
+import { makersOf, stagesAt, withoutDead, withReruns } from './rerun'
 
 /** Ops that one loop over tiles can run, and what waits for its sums. */
 export interface Stretch {
@@ -26,6 +29,7 @@ export interface Stretch {
 }
 
 const NONE: ReadonlySet<OpId> = new Set()
+const NO_VALUES: ReadonlySet<ValueId> = new Set()
 
 /** Stretches as long as they can be that begin anew before some ops. */
 const stretchesOf = (
@@ -97,6 +101,21 @@ const sunk = (graph: Graph, leastBytes: number): readonly Op[] => {
   return ops.flatMap((op) => (waits.has(op.id) ? [] : at(op)))
 }
 
+/** Whether tiles make its results in pieces side by side. Where they overlap, a tile's is a part of a sum, which a norm's gradient cannot read:
+ * what is made again so is made complete, in tiles that grow. */
+const inPieces = (graph: Graph, op: Op): boolean => {
+  const { anchor } = opDef(op.kind)
+  return operandsOf(graph, op).outs.every(({ value, access }) =>
+    TILED_DIMS.every((d) => {
+      const over = graph.values[anchor === 'out' ? value : op.ins[anchor]!]!.shape[dimIndex[d]] ?? 1
+      const extent = graph.values[value]!.shape[dimIndex[d]] ?? 1
+      if (!access || over < 2) return access !== null
+      const [first, second] = [0, 1].map((i) => touched(access[d], tileRange(over, 2, i), extent))
+      return first![0] === 0 && first![1] === second![0] && second![1] === extent
+    }),
+  )
+}
+
 /** What does not depend on the choice. */
 export interface Joint {
   readonly graph: Graph
@@ -110,6 +129,8 @@ export interface Joint {
   readonly canGo: (v: ValueId) => boolean
   /** Of that what the backward reads, in order. */
   readonly mayGo: readonly ValueId[]
+  /** What makes a gradient that a loop over tiles can make again. */
+  readonly gradientMakers: ReadonlyMap<ValueId, Op>
 }
 
 /** `leastBytes`: what is smaller is not worth the trouble. */
@@ -121,6 +142,14 @@ export const jointOf = (graph: Graph, costs: readonly OpCost[], leastBytes = SMA
     const value = graph.values[v]!
     return value.role === 'activation' && valueBytes(value) >= leastBytes && inLoops.has(v)
   }
+  const isGradient = (v: ValueId): boolean => graph.values[v]!.role === 'gradient' && graph.values[v]!.shape.length === 4
+  const gradientMakers = new Map(
+    graph.ops
+      .filter((op) => op.phase === 'backward' && loops(op))
+      .flatMap((op) =>
+        op.outs.flatMap((v) => (isGradient(v) && valueBytes(graph.values[v]!) >= leastBytes ? [[v, op] as const] : [])),
+      ),
+  )
   const read = new Set(graph.ops.filter((op) => op.phase === 'backward').flatMap((op) => op.ins))
   const order = sunk(graph, leastBytes)
   return {
@@ -132,6 +161,7 @@ export const jointOf = (graph: Graph, costs: readonly OpCost[], leastBytes = SMA
     order,
     canGo,
     mayGo: [...read].filter(canGo).sort((a, b) => a - b),
+    gradientMakers,
   }
 }
 
@@ -159,16 +189,28 @@ const breaksOf = (j: Joint, there: ReadonlySet<ValueId>): ReadonlySet<OpId> => {
   return new Set(stages.flatMap((s) => [s.forward[0]!, ...s.backward.slice(0, 1)]))
 }
 
+const madeIn = (graph: Graph, s: Stretch): readonly ValueId[] => s.ops.flatMap((id) => graph.ops[id]!.outs)
+
+/** What each stretch of the forward runs: what it reads of earlier ones, and does not pass whole, made again. */
+const forwardBodies = (j: Joint, forward: readonly Stretch[], passing: ReadonlySet<ValueId>): readonly (readonly OpId[])[] => {
+  if (passing.size === 0) return forward.map((s) => s.ops)
+  const there = new Set([...j.makers.keys()].filter((v) => !passing.has(v)))
+  return forward.map((s) => withReruns(j.graph, j.makers, s.ops, new Set([...there, ...madeIn(j.graph, s)])))
+}
+
 /** What each stretch of the backward runs: what it finds missing made again, before its first reader. */
-const bodiesOf = (
+const backwardBodies = (
   j: Joint,
   backward: readonly Stretch[],
   there: ReadonlySet<ValueId>,
+  passing: ReadonlySet<ValueId>,
   carry: number,
 ): readonly (readonly OpId[])[] => {
+  const gradients = [...j.gradientMakers].filter(([v]) => passing.has(v))
+  const makers = gradients.length > 0 ? new Map([...j.makers, ...gradients]) : j.makers
   let carried: ReadonlySet<ValueId> = new Set()
   return backward.map((s) => {
-    const ops = withReruns(j.graph, j.makers, s.ops, new Set([...there, ...carried]))
+    const ops = withReruns(j.graph, makers, s.ops, new Set([...there, ...carried, ...madeIn(j.graph, s)]))
     if (carry > 0)
       carried = new Set(
         ops.flatMap((id) => {
@@ -180,24 +222,46 @@ const bodiesOf = (
   })
 }
 
-/** The step that makes these values again. */
-export const jointSegments = (j: Joint, gone: ReadonlySet<ValueId>, limits: Limits): Either<TileError, readonly Segment[]> => {
+/** A stretch, or what waits for its sums. */
+interface Part extends Omit<Run, 'grid' | 'ops'> {
+  readonly ops: readonly OpId[]
+  readonly loops: boolean
+}
+
+/** The step that makes what is gone again for the backward, and what is passing for each stretch that reads it. */
+export const jointSegments = (
+  j: Joint,
+  gone: ReadonlySet<ValueId>,
+  limits: Limits,
+  passing: ReadonlySet<ValueId> = NO_VALUES,
+): Either<TileError, readonly Segment[]> => {
   const there = thereFor(j, gone)
   const breaks = limits.cut ? breaksOf(j, there) : NONE
   const forward = limits.cut ? stretchesOf(j.graph, 'forward', forwardOps(j.graph), breaks) : j.forward
   const backward = limits.cut ? stretchesOf(j.graph, 'backward', j.order, breaks) : j.backward
   const stretches = [...forward, ...backward]
-  const bodies = [...forward.map((s) => s.ops), ...bodiesOf(j, backward, there, limits.carry ?? 0)]
-  const runs = stretches.flatMap((s, i) => [bodies[i]!, s.after])
-  const live = liveness(j.graph, runs)
+  const bodies = [...forwardBodies(j, forward, passing), ...backwardBodies(j, backward, there, passing, limits.carry ?? 0)]
+  const expands = (s: Stretch, ops: readonly OpId[]): boolean => {
+    const own = new Set(s.ops)
+    return ops.some((id) => !own.has(id) && j.graph.ops[id]!.phase === 'backward' && !inPieces(j.graph, j.graph.ops[id]!))
+  }
+  const runs = withoutDead(
+    j.graph,
+    stretches.flatMap((s, i): readonly Part[] => [
+      { phase: s.phase, group: i, ops: bodies[i]!, loops: true, expands: expands(s, bodies[i]!) },
+      { phase: s.phase === 'forward' ? 'forward' : 'update', group: i, ops: s.after, loops: false },
+    ]),
+  )
+  const live = liveness(
+    j.graph,
+    runs.map((r) => r.ops),
+  )
   return segmentsOf(
     j.graph,
-    stretches.flatMap((s, i): readonly Run[] => {
-      const ops = bodies[i]!
-      const grid = gridFor(j.graph, j.costs, ops, live[2 * i]!, limits[s.phase])
-      const run: Run = { phase: s.phase, group: i, grid, ops: [...ops] }
-      const after: Run = { phase: s.phase === 'forward' ? 'forward' : 'update', group: i, grid: UNTILED, ops: [...s.after] }
-      return [run, after].filter((r) => r.ops.length > 0)
+    runs.map(({ loops, ...run }, i): Run => {
+      const limit = limits[stretches[run.group]!.phase]
+      const grid = loops ? gridFor(j.graph, j.costs, run.ops, live[i]!, limit, run.expands) : UNTILED
+      return { ...run, grid, ops: [...run.ops] }
     }),
   )
 }

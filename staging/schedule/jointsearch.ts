@@ -18,8 +18,10 @@ import type { Segment } from '../plan/plan'
 import { forwardOps } from '../tile/segments'
 import { type Persistents, SMALL_BYTES } from '../memory/place'
 import { type FineTiles, fineTiles } from './finetiles'
+import { Going } from './going'
 import { inCoreLayout } from './incore'
 import { layOut } from './layout'
+import { type Missing, missingOf, passingOf } from './passing'
 import { onceFor } from './remember'
 
 // ---------------------------------------------------------------- the order in which values go
@@ -34,99 +36,18 @@ interface Order {
   /** What the calls of the step take when nothing is made again. */
   readonly seconds: number
   readonly forwardSeconds: number
-}
-
-const NO_VALUE = -1
-
-/** What the backward's stretches make again, kept up to date while values go; flat arrays, since it is asked very often. */
-class Going {
-  readonly gone = new Set<ValueId>()
-  private readonly there: Uint8Array
-  /** What each stretch finds whole, and makes again. */
-  private readonly found: ReadonlySet<ValueId>[] = []
-  private readonly seconds: number[] = []
-  private readonly users = new Map<ValueId, Set<number>>()
-  /** What each stretch reads that is made by an op. */
-  private readonly reads: readonly (readonly ValueId[])[]
-  /** The op that makes a value, and -1; of what each op reads, what is made by an op. */
-  private readonly maker: Int32Array
-  private readonly made: readonly (readonly ValueId[])[]
-  /** In which closure an op was last made again. */
-  private readonly again: Int32Array
-  private closures = 0
-  private readonly pending: ValueId[] = []
-  againSeconds = 0
-
-  constructor(private readonly j: Joint) {
-    const { graph, makers } = j
-    this.there = new Uint8Array(graph.values.length)
-    for (const v of thereFor(j, this.gone)) this.there[v] = 1
-    this.maker = Int32Array.from(graph.values, (v) => makers.get(v.id)?.id ?? -1)
-    this.again = new Int32Array(graph.ops.length)
-    const isMade = (v: ValueId): boolean => this.maker[v]! >= 0
-    this.made = graph.ops.map((op) => op.ins.filter(isMade))
-    this.reads = j.backward.map((s) => s.ops.flatMap((id) => this.made[id]!))
-    j.backward.forEach((_, i) => this.look(i))
-  }
-
-  /** Seconds of what a stretch makes again, without a value; tells what it finds whole. */
-  private closure(i: number, without: ValueId, found?: Set<ValueId>): number {
-    const { costs } = this.j
-    const { there, maker, made, again, pending } = this
-    const now = ++this.closures
-    let seconds = 0
-    for (const v of this.reads[i]!) pending.push(v)
-    for (let v = pending.pop(); v !== undefined; v = pending.pop()) {
-      const op = maker[v]!
-      if (v !== without && there[v] === 1) found?.add(v)
-      else if (again[op] !== now) {
-        again[op] = now
-        seconds += costs[op]!.seconds
-        for (const w of made[op]!) pending.push(w)
-      }
-    }
-    return seconds
-  }
-
-  private look(i: number): void {
-    const found = new Set<ValueId>()
-    const seconds = this.closure(i, NO_VALUE, found)
-    for (const v of this.found[i] ?? []) this.users.get(v)!.delete(i)
-    for (const v of found) {
-      const users = this.users.get(v) ?? new Set<number>()
-      users.add(i)
-      this.users.set(v, users)
-    }
-    this.againSeconds += seconds - (this.seconds[i] ?? 0)
-    this.found[i] = found
-    this.seconds[i] = seconds
-  }
-
-  /** Seconds that it costs more if a value goes, too. */
-  price(v: ValueId): number {
-    let more = 0
-    for (const i of this.users.get(v) ?? []) more += this.closure(i, v) - this.seconds[i]!
-    return more
-  }
-
-  /** Lets it go: the values whose price that changes. */
-  go(v: ValueId): ReadonlySet<ValueId> {
-    const users = [...(this.users.get(v) ?? [])]
-    this.there[v] = 0
-    this.gone.add(v)
-    for (const i of users) this.look(i)
-    return new Set(users.flatMap((i) => [...this.found[i]!]))
-  }
+  /** Bytes of the largest value that may go. */
+  readonly largest: number
 }
 
 const orderOf = onceFor((graph, machine): Order => {
   const costs = opCosts(graph, machine)
   const joint = jointOf(graph, costs)
-  const going = new Going(joint)
+  const going = new Going(graph, costs, joint.makers, joint.backward, thereFor(joint, new Set()))
   const bytes = (v: ValueId): number => valueBytes(graph.values[v]!)
   const price = new Map(joint.mayGo.map((v) => [v, going.price(v) / bytes(v)]))
   const values: ValueId[] = []
-  const againSeconds = [going.againSeconds]
+  const againSeconds = [going.total]
   const keptBytes = [joint.mayGo.reduce((n, v) => n + bytes(v), 0)]
   while (price.size > 0) {
     let next = -1
@@ -135,37 +56,64 @@ const orderOf = onceFor((graph, machine): Order => {
     const changed = going.go(next)
     for (const v of changed) if (price.has(v)) price.set(v, going.price(v) / bytes(v))
     values.push(next)
-    againSeconds.push(going.againSeconds)
+    againSeconds.push(going.total)
     keptBytes.push(keptBytes.at(-1)! - bytes(next))
   }
   const seconds = (ops: readonly { readonly id: OpId }[]): number => ops.reduce((n, op) => n + costs[op.id]!.seconds, 0)
-  return { joint, values, againSeconds, keptBytes, seconds: seconds(graph.ops), forwardSeconds: seconds(forwardOps(graph)) }
+  const largest = values.reduce((n, v) => Math.max(n, bytes(v)), 0)
+  return {
+    joint,
+    values,
+    againSeconds,
+    keptBytes,
+    seconds: seconds(graph.ops),
+    forwardSeconds: seconds(forwardOps(graph)),
+    largest,
+  }
 })
 
 // ---------------------------------------------------------------- candidates
 
 interface Choice extends Limits {
-  /** So many of the order go. */
-  readonly gone: number
+  /** So many of the order go; or what is best where everything moves. */
+  readonly gone: number | 'moving'
+  /** Of a second that something moves, over one of computing: what stretches make again rather than pass it on. Absent: they pass everything. */
+  readonly weight?: number
+  /** Of the budget, what is left free for copies ahead of their time. */
+  readonly ahead?: number
   readonly persistents: Persistents
 }
 
-/** The step of a choice, laid out when it is asked for. Tiles that are not legal somewhere are none at all. */
-const candidateOf = (graph: Graph, machine: Machine, { gone, persistents, ...limits }: Choice): Deferred => {
-  const { joint, values, againSeconds, seconds } = orderOf(graph, machine)
+/** Of the budget, what each value has there when it is read, or not yet written, that crosses between stretches. */
+const STAYS = 0.05
+
+const missingFor = (graph: Graph, machine: Machine, { gone, weight }: Choice, room: number): Missing => {
+  const { joint, values } = orderOf(graph, machine)
+  const moving = { link: machine.link, stays: STAYS * room, weight: weight ?? 1 }
+  if (gone === 'moving') return missingOf(joint, moving)
   const out = new Set(values.slice(0, gone))
+  return { gone: out, passing: weight === undefined ? new Set() : passingOf(joint, out, moving) }
+}
+
+/** The step of a choice, laid out when it is asked for. Tiles that are not legal somewhere are none at all. */
+const candidateOf = (graph: Graph, machine: Machine, choice: Choice, room = Infinity): Deferred => {
+  const { joint, againSeconds, seconds } = orderOf(graph, machine)
+  const { gone, persistents, ahead = 0 } = choice
   let made: readonly Segment[] | undefined
   const segments = (): readonly Segment[] => {
     if (made) return made
-    const tiled = jointSegments(joint, out, limits)
-    made = isLeft(tiled) ? certain('whole values are always legal')(jointSegments(joint, out, UNLIMITED)) : tiled.right
+    const missing = missingFor(graph, machine, choice, room)
+    const tiled = jointSegments(joint, missing.gone, choice, missing.passing)
+    made = isLeft(tiled) ? certain('whole values are always legal')(jointSegments(joint, missing.gone, UNLIMITED)) : tiled.right
     return made
   }
-  return deferred(
-    LEAST * (seconds + againSeconds[gone]!),
-    () => swappingOnDemand(cutForLink(layOut(graph, segments(), machine, { packing: 'rows', persistents }), machine.link)),
-    { atLeast: () => atLeastOf(graph, segments(), machine, persistents) },
-  )
+  const make = (): Candidate => {
+    const whole = swappingOnDemand(cutForLink(layOut(graph, segments(), machine, { packing: 'rows', persistents }), machine.link))
+    return { ...whole, fit: (pages) => whole.fit(Math.max(whole.least, Math.floor((1 - ahead) * pages))) }
+  }
+  return deferred(LEAST * (seconds + (gone === 'moving' ? 0 : againSeconds[gone]!)), make, {
+    atLeast: () => atLeastOf(graph, segments(), machine, persistents),
+  })
 }
 const UNLIMITED: Limits = { forward: Infinity, backward: Infinity }
 /** The emitted step leaves out what turns out to be unread. */
@@ -189,6 +137,9 @@ const MOST_CALLS = 120_000
 /** A step this little longer than its compute is left as it is. */
 const WORTH = 1.08
 
+/** Of the budget, what copies ahead of their time have where much moves. */
+const AHEAD = 0.15
+
 /** Limits that are worth another look at each other leave no more than this part of the step. */
 const AGAIN = 0.995
 
@@ -196,6 +147,7 @@ class JointSearch {
   private readonly order: Order
   private readonly tried = new Set<string>()
   private calls = 0
+  private room = Infinity
   best: Choice | null = null
   seconds = Infinity
 
@@ -215,9 +167,11 @@ class JointSearch {
       Math.round(choice.backward),
       choice.cut,
       Math.round(choice.carry ?? 0),
+      choice.weight ?? 0,
+      choice.ahead ?? 0,
     ])
     if (this.tried.has(key) || this.calls >= MOST_CALLS) return false
-    const candidate = candidateOf(this.graph, this.machine, choice)
+    const candidate = candidateOf(this.graph, this.machine, choice, this.room)
     const seconds = yield candidate
     this.tried.add(key)
     if (candidate.isLaidOut) this.calls += candidate.layout.calls.length
@@ -243,6 +197,8 @@ class JointSearch {
       backward: share * room,
       cut,
     })
+    this.room = room
+    if (this.order.largest > room) yield* this.afar()
     for (const cut of [false, true]) {
       const quarter = yield* this.look(at(1 / 4, cut))
       yield* this.look(at((yield* this.look(at(1 / 8, cut))) || !quarter ? 1 / 16 : 1 / 2, cut))
@@ -250,13 +206,24 @@ class JointSearch {
     }
     yield* this.look({ ...this.best!, carry: this.best!.backward / 2 })
     yield* this.along(values.length / 8, values.length / 50)
+    yield* this.look({ ...this.best!, weight: 1 })
+    yield* this.look({ ...this.best!, ahead: AHEAD })
     for (let before = Infinity; this.seconds < AGAIN * before; ) {
       before = this.seconds
       yield* this.scaled('backward')
       yield* this.scaled('carry')
       yield* this.scaled('forward')
+      yield* this.scaled('weight')
     }
     yield* this.along(values.length / 24, 1)
+  }
+
+  /** Where one value alone is larger than the budget everything moves: what is there is what can be there sooner than it is made again. */
+  private *afar(): Generator<Candidate, void, number> {
+    const limit = this.room / 8
+    const { persistents } = this
+    yield* this.look({ gone: 'moving', weight: 1, ahead: AHEAD, forward: limit, backward: limit, persistents })
+    if (this.best) yield* this.scaled('weight')
   }
 
   /** More or fewer values go, in steps that halve when they no longer help; half a value is none. */
@@ -264,6 +231,7 @@ class JointSearch {
     const most = this.order.values.length
     for (let d = first; d >= Math.max(last, 0.5); ) {
       const { gone } = this.best!
+      if (gone === 'moving') return
       let better = false
       for (const n of [Math.round(gone + d), Math.round(gone - d)])
         if (!better && n >= 0 && n <= most) better = yield* this.look({ ...this.best!, gone: n })
@@ -272,7 +240,7 @@ class JointSearch {
   }
 
   /** Larger tiles for as long as that helps, or smaller ones. */
-  private *scaled(what: 'forward' | 'backward' | 'carry'): Generator<Candidate, void, number> {
+  private *scaled(what: 'forward' | 'backward' | 'carry' | 'weight'): Generator<Candidate, void, number> {
     for (const by of [Math.SQRT2, Math.SQRT1_2]) {
       const { [what]: before } = this.best!
       if (before === undefined) return

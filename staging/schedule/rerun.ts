@@ -62,9 +62,9 @@ export const withReruns = (graph: Graph, makers: ReadonlyMap<ValueId, Op>, ops: 
   })
 
 /** Takes out what nobody reads before it is made again or the step ends. */
-const withoutDead = (graph: Graph, runs: readonly Run[]): readonly Run[] => {
+export const withoutDead = <R extends { readonly ops: readonly OpId[] }>(graph: Graph, runs: readonly R[]): readonly R[] => {
   const needed = new Set(graph.values.filter(isResult).map((v) => v.id))
-  const out: Run[] = []
+  const out: R[] = []
   for (const run of [...runs].reverse()) {
     const ops: OpId[] = []
     for (const id of [...run.ops].reverse()) {

@@ -30,8 +30,8 @@ const workBytes = (graph: Graph, costs: readonly OpCost[], ops: readonly OpId[],
 }
 
 /** Whether ops that run together can be sliced so. */
-export const isLegalGrid = (graph: Graph, ops: readonly OpId[], live: RunLiveness, grid: Grid): boolean =>
-  isRight(sliceRun(graph, ops, grid, live.leaves))
+export const isLegalGrid = (graph: Graph, ops: readonly OpId[], live: RunLiveness, grid: Grid, expands = false): boolean =>
+  isRight(sliceRun(graph, ops, grid, live.leaves, expands))
 
 /** Along the batch first, where nothing overlaps, then bands of rows; as small as they can be where that is not enough. */
 export const gridFor = (
@@ -40,6 +40,7 @@ export const gridFor = (
   ops: readonly OpId[],
   live: RunLiveness,
   limitBytes: number,
+  expands = false,
 ): Grid => {
   const list = ops.map((id) => graph.ops[id]!)
   const dims = list.map((op) => tileableDims(graph, op)).reduce((a, b) => new Set([...b].filter((d) => a.has(d))))
@@ -49,7 +50,7 @@ export const gridFor = (
   const B = Math.min(most.B, tiles)
   for (let H = Math.min(most.H, Math.ceil(tiles / B)); H > 1; H >>= 1) {
     const grid = { B, H, W: 1 }
-    if (isLegalGrid(graph, ops, live, grid)) return grid
+    if (isLegalGrid(graph, ops, live, grid, expands)) return grid
   }
   return { B, H: 1, W: 1 }
 }

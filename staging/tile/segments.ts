@@ -29,6 +29,8 @@ export interface Run {
   readonly group: number
   readonly grid: Grid
   readonly ops: OpId[]
+  /** Its gradients are made complete, by tiles that grow both ways (paper 3). */
+  readonly expands?: boolean
 }
 
 export const isForward = (op: Op): boolean => op.phase === 'forward' || op.phase === 'loss'
@@ -246,15 +248,15 @@ const withoutUnread = (graph: Graph, runs: readonly Run[]): readonly Run[] => {
   return kept.reverse().filter((r) => r.ops.length > 0)
 }
 
-/** Slices, what each run leaves behind, and in-place choices. `expands`: gradients are made complete, by tiles that grow both ways (paper 3). */
+/** Slices, what each run leaves behind, and in-place choices. `expands`: all of them do. */
 export const segmentsOf = (graph: Graph, planned: readonly Run[], expands = false): Either<TileError, readonly Segment[]> => {
   const runs = withoutUnread(graph, withLateUpdates(graph, planned))
   const live = liveness(
     graph,
     runs.map((r) => r.ops),
   )
-  const bodyOf = ({ grid, ops }: Run, i: number): Either<TileError, Pick<Segment, 'body' | 'keeps'>> =>
-    isTiled(grid) ? sliceRun(graph, ops, grid, live[i]!.leaves, expands) : E.right({ body: ops.map((op) => ({ op })), keeps: [] })
+  const bodyOf = ({ grid, ops, expands: grows = expands }: Run, i: number): Either<TileError, Pick<Segment, 'body' | 'keeps'>> =>
+    isTiled(grid) ? sliceRun(graph, ops, grid, live[i]!.leaves, grows) : E.right({ body: ops.map((op) => ({ op })), keeps: [] })
   return pipe(
     runs,
     E.traverseReadonlyArrayWithIndex((i, r) =>

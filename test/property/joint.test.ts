@@ -14,6 +14,8 @@ interface Case {
   readonly recipe: Recipe
   /** Whether the i-th of what may go goes, again and again. */
   readonly goes: readonly boolean[]
+  /** Whether the i-th of what stretches may make again rather than pass it on is not passed on. */
+  readonly passes: readonly boolean[]
   readonly limits: Limits
   readonly squeeze: number
 }
@@ -21,6 +23,7 @@ const limit = fc.constantFrom(1, 500, 5000, 1e9)
 const cases: fc.Arbitrary<Case> = fc.record({
   recipe: recipes,
   goes: fc.array(fc.boolean(), { minLength: 1, maxLength: 5 }),
+  passes: fc.array(fc.boolean(), { minLength: 1, maxLength: 5 }),
   limits: fc.record({ forward: limit, backward: limit }),
   squeeze: fc.constantFrom(0, 0.5, 1),
 })
@@ -34,12 +37,16 @@ for (const [device, tolerance] of [
   test(`what is made again in tiles agrees with what is kept on ${device}`, async () => {
     let [compared, again] = [0, 0]
     await fc.assert(
-      fc.asyncProperty(cases, async ({ recipe, goes, limits, squeeze }) => {
+      fc.asyncProperty(cases, async ({ recipe, goes, passes, limits, squeeze }) => {
         const worst = await compareWith(device, recipe, tolerance, (graph, machine) => {
           const joint = jointOf(graph, opCosts(graph, machine), 0)
           const gone = new Set(joint.mayGo.filter((_, i) => goes[i % goes.length]))
+          const mayPass = [...joint.makers.keys(), ...joint.gradientMakers.keys()].filter(
+            (v) => joint.gradientMakers.has(v) || (joint.canGo(v) && (gone.has(v) || !joint.mayGo.includes(v))),
+          )
+          const passing = new Set(mayPass.filter((_, i) => passes[i % passes.length]))
           if (gone.size > 0) again++
-          return planOfSegments(graph, jointSegments(joint, gone, limits), squeeze, machine)
+          return planOfSegments(graph, jointSegments(joint, gone, limits, passing), squeeze, machine)
         })
         if (worst !== undefined) compared++
         assert.ok(worst === undefined || worst <= 1, `${worst} times what is allowed`)

@@ -1,6 +1,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { callFlops, factsOf, liveBytes, lowerBound, opFlops, planJson, repeatedCalls, segmentFlops } from '../../src/report/facts'
+import { callFlops, factsOf, liveBytes, lowerBound, opFlops, planJson, segmentFlops } from '../../src/report/facts'
+import { repeatedCalls } from '../../staging/plan/repeated'
 import { bytesOf } from '../../staging/core/bytes'
 import type { Call, Cell, Plan, View } from '../../staging/plan/plan'
 import { chainPlan, LINK, play, stagingOf } from './plans'

@@ -6,7 +6,7 @@ import * as assert from 'uvu/assert'
 import { compile, compileSegments } from '../../staging/compile'
 import { bytesOf, mib, pagesIn } from '../../staging/core/bytes'
 import { renderError } from '../../staging/core/errors'
-import type { Graph } from '../../staging/graph/graph'
+import { type Graph, type ValueId, valueBytes } from '../../staging/graph/graph'
 import { type Segment, tilesOf } from '../../staging/plan/plan'
 import { auto, refineAuto } from '../../staging/schedule/auto'
 import { computeSeconds, mostPages } from '../../staging/schedule/bound'
@@ -14,6 +14,7 @@ import { opCosts } from '../../staging/schedule/chain'
 import { inCoreLayout } from '../../staging/schedule/incore'
 import { jointOf, jointSegments, type Limits } from '../../staging/schedule/joint'
 import { jointSmall, refineJoint } from '../../staging/schedule/jointsearch'
+import { type Missing, missingOf } from '../../staging/schedule/passing'
 import { machines } from '../../staging/sim/machines'
 import { simulate } from '../../staging/sim/simulate'
 import { trainingGraph } from '../golden/golden'
@@ -32,8 +33,9 @@ const twoNorms = (): Graph => {
 }
 
 /** Each segment's tiles and ops, updates aside; every plan is verified. */
-const outline = (g: Graph, gone: readonly string[], limits: Limits): readonly string[] => {
-  const made = jointSegments(jointOf(g, opCosts(g, machine), 0), new Set(gone.map((n) => valueNamed(g, n))), limits)
+const outline = (g: Graph, gone: readonly string[], limits: Limits, passing: readonly string[] = []): readonly string[] => {
+  const named = (names: readonly string[]): ReadonlySet<ValueId> => new Set(names.map((n) => valueNamed(g, n)))
+  const made = jointSegments(jointOf(g, opCosts(g, machine), 0), named(gone), limits, named(passing))
   if (isLeft(made)) throw new Error(`${made.left.layer} along ${made.left.dim}: ${made.left.why}`)
   const plan = compileSegments(g, made.right, { strategy: 'by hand', budgetBytes: mib(512), machine })
   if (isLeft(plan)) throw new Error(renderError(plan.left))
@@ -60,6 +62,42 @@ test('what is carried stays for the next loop', () => {
   const lines = outline(twoNorms(), ['n1', 'r1', 'c2', 'n2', 'r2'], { ...SMALL, carry: Infinity })
   assert.match(lines[3]!, /^backward \d+: n1:bn_apply r1:relu c2:conv2d /)
   assert.match(lines[4]!, /^backward \d+: n2:bn_bwd_data /)
+})
+
+test('what no stretch of the forward passes on, the next one makes again', () => {
+  const lines = outline(twoNorms(), ['c1', 'n1', 'r1', 'c2', 'n2', 'r2'], SMALL, ['c1', 'n1', 'r1', 'c2'])
+  assert.equal(lines.slice(0, 3), [
+    'forward 8: c1:conv2d n1:bn_stats',
+    'forward 12: c1:conv2d n1:bn_apply r1:relu c2:conv2d n2:bn_stats',
+    'forward 12: c1:conv2d n1:bn_apply r1:relu c2:conv2d n2:bn_apply r2:relu loss:mse',
+  ])
+})
+
+test('a gradient that no stretch passes on is made again, complete where windows overlap', () => {
+  const all = ['c1', 'n1', 'r1', 'c2', 'n2', 'r2']
+  const plain = outline(twoNorms(), all, SMALL)
+  const lines = outline(twoNorms(), all, SMALL, ['r1.grad', 'n1.grad'])
+  assert.ok(!plain.at(-1)!.includes('c2:conv2d_bwd_data'))
+  assert.match(lines.at(-1)!, /c2:conv2d_bwd_data .*n1:bn_bwd_data c1:conv2d_bwd_weights$/)
+})
+
+test('what goes where everything moves: nothing over a fast link, what is cheap to make over a slow one', () => {
+  const g = trainingGraph('resnet20-cifar', [8, 3, 512, 512])
+  const joint = jointOf(g, opCosts(g, machine))
+  const over = (bytesPerSecond: number, bytes = Infinity) =>
+    missingOf(joint, {
+      link: { ...machine.link, outBytesPerSecond: bytesPerSecond, inBytesPerSecond: bytesPerSecond, bytes },
+      stays: 0,
+      weight: 1,
+    })
+  const sizes = (m: Missing): readonly number[] => [m.gone.size, m.passing.size]
+  assert.equal(sizes(over(1e15)), [0, 0])
+  const [slow, slower] = [over(1.2e10), over(1.2e9)]
+  assert.ok(slow.gone.size > 0 && slow.passing.size > 0)
+  assert.ok(slower.gone.size >= slow.gone.size)
+  const kept = (m: Missing): number => joint.mayGo.reduce((n, v) => n + (m.gone.has(v) ? 0 : valueBytes(g.values[v]!)), 0)
+  assert.ok(kept(over(1e15)) > mib(512))
+  assert.ok(kept(over(1e15, mib(512))) <= mib(512))
 })
 
 test('nothing goes: nothing runs again', () => {

@@ -1,0 +1,13 @@
+// What a step computes more than once. In: its calls. Out: for each of them, whether an earlier segment has run its op before.
+// Worked example, checkpointing: segment 0 runs conv1 and relu1, segment 1 both again: the calls of segment 1 are repeated.
+import type { Call } from './plan'
+
+export const repeatedCalls = ({ calls }: { readonly calls: readonly Call[] }): readonly boolean[] => {
+  const firstSegment = new Map<number, number>()
+  return calls.map((c) => {
+    if (c.op < 0) return false
+    const first = firstSegment.get(c.op)
+    if (first === undefined) firstSegment.set(c.op, c.segment)
+    return first !== undefined && first !== c.segment
+  })
+}

@@ -1,0 +1,139 @@
+// What a joint plan does not find whole where what crosses between stretches has to move: forward values that the backward makes again, and
+// values of either pass that no stretch passes on, since those that read them make them again in their own tiles. A norm in training mode is
+// a barrier, not a place where a value must stand whole. In: a joint plan, the link, what need not leave. Out: what goes. A stretch takes the
+// longer of computing and of what it waits for: the one that waits makes more again. Worked example, a residual block's shortcut: 25 GiB that
+// are added three norms later, two seconds each way; from small values in the middle of the block it is made again in a tenth of one.
+import { type Op, type OpId, type ValueId, valueBytes } from '../graph/graph'
+import type { Link } from '../graph/machine'
+import { reachOf } from '../tile/gridfor'
+import { Going } from './going'
+import { type Joint, type Stretch, thereFor } from './joint'
+
+export interface Moving {
+  readonly link: Link
+  /** Bytes of each value that need not leave. */
+  readonly stays: number
+  /** Of a second that something moves, over one of computing. */
+  readonly weight: number
+}
+
+/** What goes of the forward until the backward, and what no stretch passes on. */
+export interface Missing {
+  readonly gone: ReadonlySet<ValueId>
+  readonly passing: ReadonlySet<ValueId>
+}
+
+/** Of what a stretch need not wait for, so much counts all the same: others may. */
+const BESIDE = 0.15
+
+/** What is read of an earlier stretch, by loops over tiles alone. */
+const crossing = ({ graph }: Joint, stretches: readonly Stretch[], may: (v: ValueId) => boolean): readonly ValueId[] => {
+  const madeIn = new Map<ValueId, number>()
+  const [inLoops, whole] = [new Set<ValueId>(), new Set<ValueId>()]
+  stretches.forEach((s, i) => {
+    for (const id of s.ops) {
+      for (const v of graph.ops[id]!.ins)
+        if (madeIn.has(v) && madeIn.get(v) !== i && may(v)) (reachOf(s.dims) === 'image' ? inLoops : whole).add(v)
+      for (const v of graph.ops[id]!.outs) madeIn.set(v, i)
+    }
+  })
+  return [...inLoops].filter((v) => !whole.has(v)).sort((a, b) => a - b)
+}
+
+class Choosing {
+  private readonly coming: Float64Array
+
+  constructor(
+    private readonly j: Joint,
+    private readonly moving: Moving,
+  ) {
+    this.coming = Float64Array.from(j.graph.values, ({ id }) => this.moved(id) / moving.link.inBytesPerSecond)
+  }
+
+  private moved(v: ValueId): number {
+    return Math.max(0, valueBytes(this.j.graph.values[v]!) - this.moving.stays)
+  }
+
+  /** What it saves that a value does not leave. */
+  private stayed(v: ValueId): number {
+    return (BESIDE * this.moving.weight * this.moved(v)) / this.moving.link.outBytesPerSecond
+  }
+
+  private going(stretches: readonly Stretch[], makers: ReadonlyMap<ValueId, Op>, there: Iterable<ValueId>): Going {
+    const { graph, costs } = this.j
+    const own = stretches.map((s) => s.ops.reduce((n: number, id: OpId) => n + costs[id]!.seconds, 0))
+    const cost = (i: number, again: number, coming: number): number => {
+      const [computes, moves] = [own[i]! + again, this.moving.weight * coming]
+      return Math.max(computes, moves) + BESIDE * Math.min(computes, moves)
+    }
+    return new Going(graph, costs, makers, stretches, new Set(there), { coming: this.coming, cost })
+  }
+
+  forward(gone: ReadonlySet<ValueId>): readonly ValueId[] {
+    const { j } = this
+    const there = thereFor(j, gone)
+    const candidates = crossing(j, j.forward, (v) => j.canGo(v) && !there.has(v))
+    return letGo(this.going(j.forward, j.makers, j.makers.keys()), candidates, (v) => this.stayed(v))
+  }
+
+  /** Gradients, and forward values of these: what makes a gradient again reads forward values, so they are looked at together. */
+  backward(gone: ReadonlySet<ValueId>, mayGo: readonly ValueId[], most = Infinity): readonly ValueId[] {
+    const { j } = this
+    const forward = new Set(mayGo)
+    const bytes = (v: ValueId): number => (forward.has(v) ? valueBytes(j.graph.values[v]!) : 0)
+    const there = [...thereFor(j, gone), ...j.gradientMakers.keys()]
+    return letGo(
+      this.going(j.backward, new Map([...j.makers, ...j.gradientMakers]), there),
+      [...mayGo, ...crossing(j, j.backward, (v) => j.gradientMakers.has(v))],
+      (v) => (forward.has(v) ? 0 : this.stayed(v)),
+      { bytes, excess: mayGo.reduce((n, v) => n + bytes(v), 0) - most },
+    )
+  }
+}
+
+/** What must go, whatever it costs: so many bytes. */
+interface Excess {
+  readonly bytes: (v: ValueId) => number
+  readonly excess: number
+}
+const NOTHING: Excess = { bytes: () => 0, excess: 0 }
+
+/** Lets those go, the best first, that cost less than they save; and, the cheapest for a byte first, what must. */
+const letGo = (
+  going: Going,
+  candidates: readonly ValueId[],
+  saved: (v: ValueId) => number,
+  { bytes, excess }: Excess = NOTHING,
+): readonly ValueId[] => {
+  const price = new Map(candidates.map((v) => [v, going.price(v) - saved(v)]))
+  const least = (of: (v: ValueId, price: number) => number): ValueId | undefined => {
+    let [best, at] = [Infinity, undefined as ValueId | undefined]
+    for (const [v, p] of price) if (of(v, p) < best) [best, at] = [of(v, p), v]
+    return at
+  }
+  const values: ValueId[] = []
+  for (let more = excess; ; ) {
+    const best = least((_, p) => p)
+    const next = best !== undefined && price.get(best)! < 0 ? best : more > 0 ? least((v, p) => p / bytes(v)) : undefined
+    if (next === undefined) return values
+    price.delete(next)
+    values.push(next)
+    more -= bytes(next)
+    for (const v of going.go(next)) if (price.has(v)) price.set(v, going.price(v) - saved(v))
+  }
+}
+
+/** What no stretch passes on where this much is gone. */
+export const passingOf = (j: Joint, gone: ReadonlySet<ValueId>, moving: Moving): ReadonlySet<ValueId> => {
+  const choosing = new Choosing(j, moving)
+  return new Set([...choosing.forward(gone), ...choosing.backward(gone, [])])
+}
+
+/** What goes where next to everything that is kept has to move; no more is kept than the lower tier has fast memory for. */
+export const missingOf = (j: Joint, moving: Moving): Missing => {
+  const choosing = new Choosing(j, moving)
+  const may = new Set(j.mayGo)
+  const backward = choosing.backward(new Set(), j.mayGo, moving.link.bytes)
+  const gone = new Set(backward.filter((v) => may.has(v)))
+  return { gone, passing: new Set([...choosing.forward(gone), ...backward.filter((v) => !may.has(v))]) }
+}
