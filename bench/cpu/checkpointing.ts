@@ -8,7 +8,11 @@ import { type Case, sized } from './cases'
 import * as side from './sides'
 import { type Options, type OurStep, type PeerStep, secondsOf, type Opening } from './sides'
 
-export const CHECKPOINTED: readonly Case[] = [sized('vgg16-features', 1, 1024), sized('resnet50', 8, 224), sized('deeplabv3plus-resnet50', 2, 256)]
+export const CHECKPOINTED: readonly Case[] = [
+  sized('vgg16-features', 1, 1024),
+  sized('resnet50', 8, 224),
+  sized('deeplabv3plus-resnet50', 2, 256),
+]
 
 /** Segments that PyTorch's users try. */
 const SETTINGS = [4, 8, 16, 24]
