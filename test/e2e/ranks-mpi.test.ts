@@ -156,6 +156,39 @@ if (HERE) {
     assert.ok(processes.commBytes > 0)
   })
 
+  for (const [mpi, at] of (ALL.length ? ALL : [USUAL]).map((mpi, i) => [mpi, i === 0 ? 0 : -1] as const))
+    test(`${mpi.run}: an evaluation of which a rank is asked to end ends at all of them, with its code`, async () => {
+      const weights = join(root, 'asked.safetensors')
+      const many = join(root, 'many.safetensors')
+      const n = 20_000
+      writeTensors(many, [
+        { name: 'input', type: 'F32', shape: [n, 3, 16, 16], read: () => E.right(new Uint8Array(4 * n * 768)) },
+        { name: 'target', type: 'I32', shape: [n, 1, 1, 1], read: () => E.right(new Uint8Array(4 * n)) },
+      ])
+      told(await alone('--steps=1', `--save=${weights}`))
+      const asked = [
+        'evaluate',
+        ...TRAIN.slice(1).filter((a) => !a.startsWith('--seed')),
+        `--weights=${weights}`,
+        `--data=${many}`,
+      ]
+      let [signalled, began] = [0, 0]
+      const end = await ended(
+        spillway(asked, { under: [mpi.run, '-n', '2'], env: { ...ENV, SPILLWAY_MPICXX: mpi.cxx } }),
+        (err) => {
+          if (signalled > 0 || !/\d+ of 20000/.test(err)) return
+          signalled = ranksOf(many).at(at)!
+          began = performance.now()
+          process.kill(signalled, at === 0 ? 'SIGINT' : 'SIGTERM')
+        },
+      )
+      assert.ok(signalled > 0, 'it ended before anybody asked')
+      assert.is(end.code, 130, end.err)
+      assert.match(end.err, /cancelled/)
+      assert.ok(performance.now() - began < 20_000)
+      assert.equal(ranksOf(many), [])
+    })
+
   /** Two shares of the batch, each in two bands, and updates shared out over all four. */
   const GRID = ['--steps=2', '--bands=2', '--shard=gradients']
   for (const mpi of ALL.length ? ALL : [USUAL])

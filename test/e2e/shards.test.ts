@@ -10,7 +10,9 @@ import { adam, adamw, batchNorm, conv2d, globalAvgPool, linear, model, type Opti
 import type { Updates } from '../../staging/ops/updates'
 import { isPersistent, valueBytes } from '../../staging/graph/graph'
 import { LEAST_SHARED } from '../../staging/grad/rewrite/ranks'
-import { alone, type Case, preparedFor, machine, shared, stagedFor } from './rankruns'
+import { machineNamed } from '../../src/machine/machine'
+import { stagedOverRanks } from '../../src/stage/stage'
+import { alone, type Case, got, preparedFor, machine, shared, stagedFor } from './rankruns'
 
 const net = seq(
   conv2d('a', 17, 3, { bias: false }),
@@ -94,11 +96,10 @@ test('what each rank holds of states is as counted by hand', () => {
   }
 })
 
+/** Nearly all of its memory are weights and what is kept for them. */
+const wide = model([8, 3, 4, 4], seq(conv2d('a', 256, 3), relu(), conv2d('b', 512, 3), globalAvgPool('pool'), linear('head', 5)))
+
 test('the peak of a plan falls by what states do', () => {
-  const wide = model(
-    [8, 3, 4, 4],
-    seq(conv2d('a', 256, 3), relu(), conv2d('b', 512, 3), globalAvgPool('pool'), linear('head', 5)),
-  )
   const peak = (shard: 'none' | 'optimizer' | 'gradients'): number =>
     stagedFor({ model: wide, optimizer: adam({ lr: 1e-3 }), shard }, 4, 'in-core').staging.inCore.peakBytes
   const states = 2 * 4 * 256 * 512 * 9
@@ -132,5 +133,24 @@ test('checkpoints are those of one process, and go on with any number of ranks',
   })
   assert.is(last.resumedFrom, 4)
 })
+
+for (const algorithms of ['fixed', 'measured'] as const)
+  test(`a run for which auto has shared updates out goes on with them: ${algorithms}`, async () => {
+    const c: Case = { model: wide, optimizer: adam({ lr: 1e-3 }) }
+    const folder = join(root, algorithms)
+    const on = got(machineNamed('cpu', { algorithms, threads: 1, ranks: 4 }))
+    // Room for the parts that ranks have of updates, not for all of them.
+    const budget = stagedFor({ ...c, shard: 'gradients' }, 4, 'in-core').staging.inCore.peakBytes + 2 ** 21
+    const staged = (resumes?: string) => got(stagedOverRanks(preparedFor(c, on), { budget, algorithms, resumes }))
+    const began = staged()
+    assert.is(began.plan.graph.shard, 'gradients')
+    const first = await shared(began, 4, { steps: 2, checkpointDir: folder })
+    assert.is(first.shard, 'gradients')
+    const again = staged(folder)
+    assert.is(again.plan.graph.shard, 'gradients')
+    const rest = await shared(again, 4, { steps: 3, checkpointDir: folder, resume: true })
+    assert.equal([rest.resumedFrom, rest.shard], [2, 'gradients'])
+    assert.is(rest.weightsSha256, (await shared(began, 4, { steps: 3 })).weightsSha256)
+  })
 
 test.run()

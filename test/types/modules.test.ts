@@ -35,13 +35,17 @@ const emitted = (o: StageOptions): string => {
   if (isLeft(staged)) throw new Error(errorText(staged.left))
   const step = elaboratedFor(net, staged.right.plan)
   if (isLeft(step)) throw new Error(errorText(step.left))
-  return moduleText([staged.right.plan], step.right, { importing: '', type: 'typeof net', resized: false })
+  const { plan, family = [plan] } = staged.right
+  return moduleText([plan, ...family.slice(1)], step.right, { importing: '', type: 'typeof net', resized: false })
     .replace(/^import .*$/gm, '')
     .replace('export default', 'export const plan =')
 }
 const tiled = emitted({ tiles: [{ from: 'c1', to: 'p1', H: 4, W: 2 }], checkpoints: ['stage1.0.a'] })
 const swapped = emitted({ strategy: 'swap:vdnn-all', budget: 2 ** 25 })
 const frozen = emitted({ freeze: ['c1.*', 'stage1.*'], groups: [{ match: '*.bias', lr: 0.01 }] })
+/** Of several processes: shares of the batch, over a network; bands of rows. */
+const shared = emitted({ ranks: 2, shard: 'gradients', network: 'ethernet-25g' })
+const banded = emitted({ ranks: 2, bands: 2 })
 const text = (module: string, body = BODY, input?: string): string => modelText(body, input) + module
 
 /** What changed in the model since, and what is said of it. */
@@ -132,6 +136,10 @@ const programs: Programs = Object.fromEntries([
   ...rewritten.map(([what, body]) => [what, text(tiled, body)]),
   ...edits.map(([from, to], i) => [`edit${i}`, text(tiled.replace(from, to))]),
   ['frozen', text(frozen)],
+  ['shared', text(shared)],
+  ['banded', text(banded)],
+  ['shared, another model', text(shared, BODY.replace("'c2', 8, 3", "'c2', 8, 5"))],
+  ['banded, another image', text(banded, BODY, '[2, 3, 256, 194]')],
   ['pair', `${text(tiled)}${pair}tryRun(other, plan, { steps: 1 })`],
   ['staged pair', `${text('')}${pair}tryRun(other, stage(net), { steps: 1 })\ntryRun(net, stage(net), { steps: 1 })`],
   ['small device', `${text(tiled)}tryRun(net, plan, { steps: 1, device: device('small', mib(2)) })`],
@@ -152,6 +160,26 @@ test('a module is accepted beside the model that it was staged for, and gives it
   assert.match(tiled, "{ phase: 'forward', from: 'c1', to: 'p1', H: 4, W: 2 }")
   assert.match(swapped, /swaps: \[\s*\{ value: /)
   assert.match(frozen, /updates: \{ freeze: \['c1\.\*', 'stage1\.\*'\], groups: \[\{ match: '\*\.bias', lr: 0\.01 \}\] \}/)
+})
+
+test('modules of several processes are those of the whole model: accepted beside it, stale beside another', () => {
+  assert.equal(
+    ['shared', 'banded'].flatMap((name) => checked.errors(name)),
+    [],
+  )
+  const opened = [shared, banded].map((module) => openModule(net, moduleOf(module)))
+  for (const one of opened) assert.ok(isRight(one), isLeft(one) ? errorText(one.left) : '')
+  const [ofShares, ofBands] = opened.flatMap((one) => (isRight(one) ? [one.right] : []))
+  assert.equal(
+    [ofShares!.plan.graph.ranks, ofShares!.plan.graph.shard, ofShares!.plan.network?.name],
+    [2, 'gradients', 'ethernet-25g'],
+  )
+  assert.equal([ofBands!.family?.length, ofBands!.plan.graph.bands], [2, { at: 0, of: 2 }])
+  const stale = (how: string): string => `stale plan: ${how}; stage again`
+  assert.equal(checked.errors('shared, another model').map(refusedPlan), [stale("'c2' (conv2d) has changed since it was staged")])
+  assert.equal(checked.errors('banded, another image').map(refusedPlan), [
+    stale("'input' was [2,3,256,192] when it was staged, and is [2,3,256,194] now"),
+  ])
 })
 
 for (const [what, body, says, input] of changes)
