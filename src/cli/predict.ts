@@ -17,6 +17,7 @@ import type { TierOptions } from '../machine/localmachine'
 import { machineNamed } from '../machine/machine'
 import { outPlace, pictureSize, type Predicted, predictTask } from '../predict/predictor'
 import type { PredictOptions } from '../predict/options'
+import { startedBy } from '../ranks/engine'
 import { showSeconds, showShape, showSize } from '../report/format'
 import { reportHtml } from '../report/html'
 import { summary } from '../report/summary'
@@ -120,9 +121,21 @@ const stagedAt = (
     ),
   )
 
+/** Each of several would predict all images, and write the same files at once. */
+const startedAlone = (): Either<SpillwayError, void> => {
+  const started = startedBy(process.env)
+  return started && started.ranks > 1
+    ? E.left(
+        usage(
+          `predict is of one process, and ${started.by} has started ${started.ranks}: start it once, or once for each part of the images`,
+        ),
+      )
+    : E.right(undefined)
+}
+
 export const predictModel = (model: string, o: PredictCommandOptions, out: Output): Promise<Done> =>
   pipe(
-    TE.fromEither(given(o)),
+    TE.fromEither(E.flatMap(() => given(o))(startedAlone())),
     TE.bindTo('options'),
     TE.bind('found', ({ options }) => stagedFor(model, o, options)),
     TE.tap(({ found: { staged } }) => {

@@ -485,4 +485,28 @@ test('a refusal that comes of the loss that nobody gave says so', async () => {
   assert.not.match(refusalOf(given).message, hint)
 })
 
+test('of several processes predict is refused, and plan for others than these', async () => {
+  const started = { OMPI_COMM_WORLD_SIZE: '4', OMPI_COMM_WORLD_RANK: '1' }
+  Object.assign(process.env, started)
+  try {
+    const predicted = await spillway('predict', 'unet', '--weights=none.safetensors', '--data=none', '--out=none')
+    assert.is(predicted.code, 2)
+    assert.match(
+      predicted.err,
+      /predict is of one process, and mpirun has started 4: start it once, or once for each part of the images/,
+    )
+    for (const [words, ...more] of [
+      [/--ranks 8: mpirun has started 4; plan for others without it/, '--ranks=8'],
+      [/mpirun has started 4 processes, and machine 'v100-nvlink-16g' exists in simulation/, '--machine=v100-nvlink-16g'],
+      [/mpirun has started 4 processes, and what is to predict is planned by one process/, '--mode=predict'],
+    ] as const) {
+      const planned = await spillway('plan', 'resnet20-cifar', ...more)
+      assert.is(planned.code, 2)
+      assert.match(planned.err, words)
+    }
+  } finally {
+    for (const name of Object.keys(started)) delete process.env[name]
+  }
+})
+
 test.run()
