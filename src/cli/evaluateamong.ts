@@ -1,8 +1,6 @@
 // `spillway evaluate` as one of several processes that mpirun or srun has started: rank 0 plans, all have a share of the batches, and rank 0 says
 // what came of it. In: the engine, how rank 0 plans, what all are given. Out: the result, at the others a code to end with. Invariant: a rank
 // whose weights or data hold something else is refused; where the evaluation cannot be shared rank 0 is alone with it, and says so.
-import { createHash } from 'node:crypto'
-import { closeSync, openSync, readSync } from 'node:fs'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -11,39 +9,24 @@ import type { TaskEither } from 'fp-ts/TaskEither'
 import type { Model } from '../../dsl'
 import { precisionOf } from '../../staging/plan/plan'
 import { exitCode, type SpillwayError } from '../errors/errors'
-import { onFile } from '../errors/exceptions'
 import type { MachineOptions } from '../machine/localmachine'
 import { machineNamed } from '../machine/machine'
 import { type Evaluated, type Evaluation, followedEvaluation, openEvaluation } from '../predict/evaluator'
 import type { EvaluateOptions } from '../predict/options'
 import { openMpi } from '../ranks/mpi'
-import { fromLeader, gathered, leads, type Rank } from '../ranks/rank'
+import { fromLeader, leads, type Rank } from '../ranks/rank'
 import { untrustedPlan } from '../stage/planfile'
 import type { Staged } from '../stage/stage'
 import { type Processes, watched } from '../train/among'
 import type { SharedEvaluation } from '../train/measured'
-import { differenceIn, type Farewell, together } from '../train/ranks'
+import { type Farewell, together } from '../train/ranks'
+import { alike } from './alike'
 
 interface Asked {
   readonly options: EvaluateOptions
   readonly machine: MachineOptions
   readonly staged: () => Either<SpillwayError, { readonly model: Model; readonly staged: Staged }>
 }
-
-const BLOCK = 2 ** 24
-const hashOf = (path: string): Either<SpillwayError, string> =>
-  onFile(
-    'weights',
-    path,
-  )(() => {
-    const [hash, block, fd] = [createHash('sha256'), new Uint8Array(BLOCK), openSync(path, 'r')]
-    try {
-      for (let n = readSync(fd, block); n > 0; n = readSync(fd, block)) hash.update(block.subarray(0, n))
-    } finally {
-      closeSync(fd)
-    }
-    return E.right(hash.digest('hex'))
-  })
 
 /** Nothing to share: the others are done. */
 const ALONE: Farewell = { code: 0 }
@@ -73,17 +56,6 @@ const opened = (rank: Rank, { options, machine, staged }: Asked): TaskEither<Spi
   )
 }
 
-/** All ranks are about the same. */
-const alike = (rank: Rank, { content, measures }: Evaluation, weights: string): TaskEither<SpillwayError, void> =>
-  pipe(
-    TE.fromEither(hashOf(weights)),
-    TE.flatMap((hash) => together(() => gathered(rank, { weights: hash, data: content, metrics: measures.join(', ') }))),
-    TE.flatMapEither((facts) => {
-      const difference = differenceIn(facts)
-      return difference === undefined ? E.right(undefined) : E.left<SpillwayError>({ tag: 'DeviceFailed', reason: difference })
-    }),
-  )
-
 export const evaluatedAmong = (engine: Processes, asked: Asked): TaskEither<SpillwayError, Evaluated | Farewell> =>
   pipe(
     TE.fromIOEither(() => openMpi(engine)),
@@ -97,7 +69,9 @@ export const evaluatedAmong = (engine: Processes, asked: Asked): TaskEither<Spil
             const { weights } = asked.options
             const isShared = !(evaluation.shared && 'alone' in evaluation.shared)
             return pipe(
-              isShared ? alike(rank, evaluation, weights) : TE.right(undefined),
+              isShared
+                ? alike(rank, weights, { data: evaluation.content, metrics: evaluation.measures.join(', ') })
+                : TE.right(undefined),
               TE.flatMap(() => evaluation.run(weights)),
               TE.map((result) => (leads(rank) ? result : ALONE)),
               // Who ends early says so at rank 0 alone.

@@ -17,19 +17,23 @@ import type { TierOptions } from '../machine/localmachine'
 import { machineNamed } from '../machine/machine'
 import { outPlace, pictureSize, type Predicted, predictTask } from '../predict/predictor'
 import type { PredictOptions } from '../predict/options'
-import { startedBy } from '../ranks/engine'
+import { isOneFile } from '../predict/outputs'
+import { type Engine, engineFor } from '../ranks/engine'
 import { showSeconds, showShape, showSize } from '../report/format'
 import { reportHtml } from '../report/html'
 import { summary } from '../report/summary'
 import { preparePrediction } from '../stage/prepare'
 import { type Staged, type StageOptions, stagePrepared } from '../stage/stage'
+import { sharedThreads } from '../train/among'
 import { filesOf } from '../train/beforehand'
 import { type LoadingOptions, loadingOf } from '../train/loading'
+import type { Farewell } from '../train/ranks'
 import { type DataFlags, dataNamed } from './data'
 import { interrupts } from './interrupts'
 import { modelNamed } from './model'
 import { type InputOptions, overrideOf } from './options'
 import type { Done, Output } from './output'
+import { predictedAmong } from './predictamong'
 
 export interface PredictCommandOptions
   extends InputOptions,
@@ -121,48 +125,89 @@ const stagedAt = (
     ),
   )
 
-/** Each of several would predict all images, and write the same files at once. */
-const startedAlone = (): Either<SpillwayError, void> => {
-  const started = startedBy(process.env)
-  return started && started.ranks > 1
-    ? E.left(
-        usage(
-          `predict is of one process, and ${started.by} has started ${started.ranks}: start it once, or once for each part of the images`,
-        ),
-      )
+/** Several processes have one file each at a time, not one together. */
+const outOf = (engine: Engine | undefined, out: string): Either<SpillwayError, void> =>
+  engine && isOneFile(out)
+    ? E.left(usage(`--out ${out} is one file, and each of ${engine.ranks} processes writes its own: name a folder`))
     : E.right(undefined)
+
+const shown = ({ staged: { plan, timeline, staging } }: { readonly staged: Staged }, o: PredictCommandOptions, out: Output) => {
+  out.say(summary(plan, timeline, staging))
+  return TE.fromEither(
+    o.report === undefined ? E.right(undefined) : E.asUnit(writeWholeText(o.report, reportHtml(plan, timeline, staging))),
+  )
 }
+
+/** What a run of it is given beside what is asked. */
+const runOptions = (o: PredictCommandOptions, options: Given, out: Output, signal: AbortSignal): PredictOptions => ({
+  ...options,
+  ...(o.threads === undefined ? {} : { threads: o.threads }),
+  ...(o.spill === undefined ? {} : { spill: o.spill }),
+  ...(o.hostMemory === undefined ? {} : { hostMemory: o.hostMemory }),
+  signal,
+  onProgress: (done, images) => out.say(`${done} of ${images}`),
+  onNote: (text) => process.stderr.write(`note: ${text}\n`),
+})
+
+const performed = (
+  model: string,
+  o: PredictCommandOptions,
+  options: Given,
+  engine: Engine | undefined,
+  out: Output,
+): TaskEither<SpillwayError, Predicted | Farewell> => {
+  const staged = (own: PredictCommandOptions) =>
+    pipe(
+      stagedFor(model, own, options),
+      TE.tap((found) => shown(found, own, out)),
+    )
+  const interrupt = interrupts(() => out.say('\ninterrupted: ending this batch; once more ends the process at once'))
+  return pipe(
+    engine?.kind === 'mpi'
+      ? pipe(
+          TE.fromEither(o.threads === undefined ? sharedThreads(engine) : E.right(o.threads)),
+          TE.flatMap((threads) => {
+            const own = { ...o, threads, ranks: engine.ranks }
+            return predictedAmong(engine, {
+              options: runOptions(own, options, out, interrupt.signal),
+              machine: own,
+              staged: () => staged(own),
+            })
+          }),
+        )
+      : pipe(
+          staged(o),
+          TE.flatMap((found) => predictTask(found.model, found.staged, runOptions(o, options, out, interrupt.signal))),
+        ),
+    TE.mapLeft((e): SpillwayError => (e.tag === 'Cancelled' ? { ...e, signal: interrupt.name() } : e)),
+    TE.tapIO(() => interrupt.forget),
+  )
+}
+
+/** Of a rank that does not lead there is nothing to say. */
+const isResult = (answer: Predicted | Farewell): answer is Predicted => 'images' in answer
 
 export const predictModel = (model: string, o: PredictCommandOptions, out: Output): Promise<Done> =>
   pipe(
-    TE.fromEither(E.flatMap(() => given(o))(startedAlone())),
-    TE.bindTo('options'),
-    TE.bind('found', ({ options }) => stagedFor(model, o, options)),
-    TE.tap(({ found: { staged } }) => {
-      out.say(summary(staged.plan, staged.timeline, staged.staging))
-      const { plan, timeline, staging } = staged
-      return TE.fromEither(
-        o.report === undefined ? E.right(undefined) : E.asUnit(writeWholeText(o.report, reportHtml(plan, timeline, staging))),
-      )
-    }),
-    TE.flatMap(({ options, found }) => {
-      const interrupt = interrupts(() => out.say('\ninterrupted: ending this batch; once more ends the process at once'))
-      return pipe(
-        predictTask(found.model, found.staged, {
-          ...options,
-          ...(o.threads === undefined ? {} : { threads: o.threads }),
-          ...(o.spill === undefined ? {} : { spill: o.spill }),
-          ...(o.hostMemory === undefined ? {} : { hostMemory: o.hostMemory }),
-          signal: interrupt.signal,
-          onProgress: (done, images) => out.say(`${done} of ${images}`),
-          onNote: (text) => process.stderr.write(`note: ${text}\n`),
+    TE.fromEither(
+      pipe(
+        engineFor({}, process.env),
+        E.bindTo('engine'),
+        E.bind('options', () => given(o)),
+        E.tap(({ engine, options }) => outOf(engine, options.out)),
+      ),
+    ),
+    TE.flatMap(({ engine, options }) =>
+      pipe(
+        performed(model, o, options, engine, out),
+        TE.map((answer) => {
+          if (!isResult(answer)) {
+            process.exitCode = answer.code
+            return
+          }
+          const { outputs: _, ...rest } = answer
+          return out.answer(rest, resultText(answer, options.out))
         }),
-        TE.mapLeft((e): SpillwayError => (e.tag === 'Cancelled' ? { ...e, signal: interrupt.name() } : e)),
-        TE.map((r) => {
-          interrupt.forget()
-          const { outputs: _, ...rest } = r
-          return out.answer(rest, resultText(r, options.out))
-        }),
-      )
-    }),
+      ),
+    ),
   )()

@@ -22,7 +22,7 @@ import { type Size, sizeOf } from '../data/decode'
 import { type DataDescription, differencesFrom, takenFor } from '../data/description'
 import { holdsPictures, picturesAt } from '../data/images'
 import { type DataSource, type ImageSet, MOST_PIXELS, type OpenedData, openOwn, openPictures, openRunData } from '../data/open'
-import { chosen } from '../data/order'
+import { chosen, orderOf } from '../data/order'
 import { sizeOfOwn } from '../data/readers'
 import { type SpillwayError, SpillwayException, unknownName, usage } from '../errors/errors'
 import { onFile, using } from '../errors/exceptions'
@@ -89,16 +89,18 @@ const formOf = (model: Model, { plan: { graph }, machine }: Staged): Either<Spil
 }
 
 /** Images of one size, and the plan for them. */
-interface Group {
+export interface Group {
   readonly staged: Staged
   readonly output: Value
   readonly data: DataSource
+  /** Of these images alone, by their places in the group. */
+  readonly part: (places: readonly number[]) => Either<SpillwayError, DataSource>
   readonly names: readonly string[]
   /** Where each stands among all images. */
   readonly at: readonly number[]
 }
 
-interface Ready {
+export interface Ready {
   readonly options: PredictOptions
   readonly groups: readonly Group[]
   readonly description: DataDescription | undefined
@@ -138,10 +140,17 @@ const dataOf = (data: string | Data): Data =>
 /** Of the data, what is images to look at. */
 const picturesIn = ({ set }: Data): ImageSet | undefined => (set.kind === 'images' ? set : undefined)
 
-const groupOf = (staged: Staged, data: DataSource, names: readonly string[], at: readonly number[]): Group => ({
+const groupOf = (
+  staged: Staged,
+  data: DataSource,
+  part: Group['part'],
+  names: readonly string[],
+  at: readonly number[],
+): Group => ({
   staged,
   output: outputOf(staged.plan.graph)!,
   data,
+  part,
   names,
   at,
 })
@@ -169,7 +178,13 @@ const ofArrays = (staged: Staged, { data, weights, ...o }: PredictOptions): Eith
     ),
     E.map(({ found, source }) => {
       const names = namesOf([...found.values()][0]!)
-      return [groupOf(staged, source, names, [...names.keys()])]
+      const part: Group['part'] = (places) =>
+        set.fit === undefined
+          ? E.right({ kind: 'files', files: found, numbers: set, order: orderOf(Uint32Array.from(places), undefined) })
+          : E.map((o: OpenedData) => o.source)(
+              openRunData({ set: { ...set, augment: {} }, parts: [{ kind: 'list', samples: places }] }, IN_TURN, graph),
+            )
+      return [groupOf(staged, source, part, names, [...names.keys()])]
     }),
   )
 }
@@ -203,17 +218,22 @@ const groupsBySize = (
   sizes: readonly Size[],
   nameOf: (i: number) => string,
   open: (at: readonly number[], graph: Graph) => Either<SpillwayError, DataSource>,
+  plans: readonly Staged[] | undefined,
 ): Either<SpillwayError, readonly Group[]> => {
   const { graph } = staged.plan
   const [batch, c, h, w] = graph.values.find((v) => v.role === 'input')!.shape as Shape
+  const made = ({ height, width }: Size): Staged | undefined =>
+    plans?.find((one) => sizeOfPlan(one).height === height && sizeOfPlan(one).width === width)
   const planFor = (height: number, width: number): Either<SpillwayError, Staged> =>
     height === h && width === w
       ? E.right(staged)
-      : model === undefined || form === undefined
-        ? E.left(usage(`there is an image of ${height} x ${width}, and the plan is for ${h} x ${w}`))
-        : resized(model, staged, [batch, c, height, width], (m) =>
-            preparePrediction(m, staged.machine, { as: form, name: graph.name }),
-          )
+      : plans
+        ? E.fromNullable(usage(`there is an image of ${height} x ${width} here, and none at rank 0`))(made({ height, width }))
+        : model === undefined || form === undefined
+          ? E.left(usage(`there is an image of ${height} x ${width}, and the plan is for ${h} x ${w}`))
+          : resized(model, staged, [batch, c, height, width], (m) =>
+              preparePrediction(m, staged.machine, { as: form, name: graph.name }),
+            )
   const bySize = new Map<string, number[]>()
   sizes.forEach(({ height, width }, i) => bySize.set(`${height} ${width}`, [...(bySize.get(`${height} ${width}`) ?? []), i]))
   return pipe(
@@ -223,14 +243,21 @@ const groupsBySize = (
         planFor(sizes[at[0]!]!.height, sizes[at[0]!]!.width),
         E.bindTo('own'),
         E.bind('data', ({ own }) => open(at, own.plan.graph)),
-        E.map(({ own, data }) => groupOf(own, data, at.map(nameOf), at)),
+        E.map(({ own, data }) => {
+          const part: Group['part'] = (places) =>
+            open(
+              places.map((place) => at[place]!),
+              own.plan.graph,
+            )
+          return groupOf(own, data, part, at.map(nameOf), at)
+        }),
       ),
     ),
   )
 }
 
 /** Height and width of what the plan takes. */
-const sizeOfPlan = ({ plan: { graph } }: Staged): Size => {
+export const sizeOfPlan = ({ plan: { graph } }: Staged): Size => {
   const [, , height, width] = graph.values.find((v) => v.role === 'input')!.shape as Shape
   return { height, width }
 }
@@ -242,6 +269,7 @@ const ofPictures = (
   form: Form | undefined,
   set: ImageSet,
   { workers, weights, ...o }: PredictOptions,
+  plans: readonly Staged[] | undefined,
 ): TaskEither<SpillwayError, readonly Group[]> => {
   const going = { workers: workers ?? usualWorkers(), prefetch: PREFETCH }
   return pipe(
@@ -271,6 +299,7 @@ const ofPictures = (
             going,
             graph,
           ),
+        plans,
       ),
     ),
   )
@@ -285,6 +314,7 @@ const ofOwn = (
   form: Form | undefined,
   { set, parts }: { readonly set: OwnSet; readonly parts: Data['parts'] },
   { weights, ...o }: PredictOptions,
+  plans: readonly Staged[] | undefined,
 ): TaskEither<SpillwayError, readonly Group[]> => {
   const digits = String(set.length - 1).length
   const sizeAt = (i: number): Promise<Size> =>
@@ -316,6 +346,7 @@ const ofOwn = (
             { prefetch: PREFETCH },
             graph,
           ),
+        plans,
       ),
     ),
   )
@@ -326,7 +357,13 @@ const oneShape = ({ options: { out }, groups }: Ready): Either<SpillwayError, vo
     ? E.left(usage(`${out} holds outputs of one size, and the images have ${groups.length}: name a folder`))
     : E.right(undefined)
 
-const readyOf = (model: Model | undefined, staged: Staged, options: PredictOptions): TaskEither<SpillwayError, Ready> => {
+/** `plans`: by whoever has looked at the images before, of their other sizes. */
+export const readyOf = (
+  model: Model | undefined,
+  staged: Staged,
+  options: PredictOptions,
+  plans?: readonly Staged[],
+): TaskEither<SpillwayError, Ready> => {
   const { plan, machine } = staged
   const fits = (): Either<SpillwayError, Form | undefined> => {
     if (!outputOf(plan.graph)) return E.left(usage("the plan is one of training: stage with mode: 'predict'"))
@@ -356,9 +393,9 @@ const readyOf = (model: Model | undefined, staged: Staged, options: PredictOptio
     TE.flatMap(({ form, set, data, description }) =>
       pipe(
         set
-          ? ofPictures(model, staged, form, set, options)
+          ? ofPictures(model, staged, form, set, options, plans)
           : data.set.kind === 'own'
-            ? ofOwn(model, staged, form, { set: data.set, parts: data.parts }, options)
+            ? ofOwn(model, staged, form, { set: data.set, parts: data.parts }, options, plans)
             : TE.fromIOEither(() => ofArrays(staged, { ...options, data })),
         TE.map((groups): Ready => {
           const { name } = plan.graph
@@ -374,12 +411,14 @@ const readyOf = (model: Model | undefined, staged: Staged, options: PredictOptio
 
 // ---------------------------------------------------------------- batches
 
+/** So many images more are written. */
+export type Counted = (images: number) => Promise<Either<SpillwayError, void>>
+
 /** Writes what each batch hands out; what a batch has beyond the images is dropped. */
 const written = (
   { staged, output, data, names }: Group,
-  { out, onProgress }: PredictOptions,
-  before: number,
-  images: number,
+  { out }: PredictOptions,
+  counted: Counted,
   session: DeviceSession,
   outputs: Outputs,
   see: (image: number, value: Uint8Array) => void,
@@ -393,8 +432,8 @@ const written = (
     data,
     steps: Math.ceil(names.length / batch),
     beside: out && resolve(isOneFile(out) ? out : `${out}/outputs`),
-    take: (step, read) =>
-      onFile(
+    take: async (step, read) => {
+      const done = onFile(
         'output',
         out ?? 'memory',
       )(() => {
@@ -408,18 +447,19 @@ const written = (
             },
             outputs.image(i),
           )
-        const done = Math.min(names.length, step * batch)
-        if (done === names.length) outputs.end()
-        onProgress?.(before + done, images)
-        return E.right(true)
-      }),
+        const all = Math.min(names.length, step * batch)
+        if (all === names.length) outputs.end()
+        return E.right(all - (step - 1) * batch)
+      })
+      return E.isLeft(done) ? done : E.map(() => true)(await counted(done.right))
+    },
   })
 }
 
 // ---------------------------------------------------------------- the whole
 
 /** What a group came to. */
-interface Done {
+export interface Done {
   readonly group: Group
   readonly outputs: Outputs
   readonly runs: readonly RunMetrics[]
@@ -428,7 +468,7 @@ interface Done {
 }
 
 /** One group after the other took the device; what each image came to stands where the image stood. */
-const predicted = (done: readonly Done[], classes: readonly string[] | undefined, processPeakBytes: number): Predicted => {
+export const predicted = (done: readonly Done[], classes: readonly string[] | undefined, processPeakBytes: number): Predicted => {
   const [{ group }] = done as readonly [Done, ...Done[]]
   const { shape, classes: isClasses } = shapeOf(group.output, group.staged.plan.graph)
   const labels = done.flatMap((d) => d.labels)
@@ -456,7 +496,7 @@ const predicted = (done: readonly Done[], classes: readonly string[] | undefined
 }
 
 const performed =
-  (group: Group, o: PredictOptions, before: number, images: number, classes: readonly string[] = []) =>
+  (group: Group, o: PredictOptions, counted: Counted, classes: readonly string[] = []) =>
   (session: DeviceSession): TaskEither<SpillwayError, Done> =>
   async () => {
     const { staged, output, names } = group
@@ -474,7 +514,7 @@ const performed =
     const isNamed = isClasses && classes.length > 0 && shape.every((n) => n === 1)
     const labels: string[] = []
     try {
-      const runs = await written(group, o, before, images, session, outputs, (image, value) => {
+      const runs = await written(group, o, counted, session, outputs, (image, value) => {
         if (isNamed) labels[image] = classes[new DataView(value.buffer, value.byteOffset).getInt32(0, true)] ?? ''
       })()
       ended = E.isRight(runs)
@@ -484,31 +524,46 @@ const performed =
     }
   }
 
-const all = ({ options: o, groups, description }: Ready): TaskEither<SpillwayError, readonly Done[]> => {
-  const images = groups.reduce((n, g) => n + g.names.length, 0)
-  const before = groups.map((_, i) => groups.slice(0, i).reduce((n, g) => n + g.names.length, 0))
-  return pipe(
+export const all = ({ options: o, groups, description }: Ready, counted: Counted): TaskEither<SpillwayError, readonly Done[]> =>
+  pipe(
     groups,
-    TE.traverseSeqArrayWithIndex((i, g) =>
-      withWeights(g.staged, o.weights, o, performed(g, o, before[i]!, images, description?.classes)),
-    ),
+    TE.traverseSeqArray((g) => withWeights(g.staged, o.weights, o, performed(g, o, counted, description?.classes))),
   )
+
+const imagesIn = ({ groups }: Ready): number => groups.reduce((n, g) => n + g.names.length, 0)
+export const counting = (ready: Ready): ((images: number) => void) => {
+  let done = 0
+  return (images) => {
+    done += images
+    ready.options.onProgress?.(done, imagesIn(ready))
+  }
 }
+
+/** What it all came to, and what the process held at most meanwhile. */
+export const watched = <A>(
+  work: TaskEither<SpillwayError, A>,
+): TaskEither<SpillwayError, { readonly done: A; readonly bytes: number }> =>
+  using(
+    () => {
+      forgetPlanning()
+      return E.right(new PeakMemory().start())
+    },
+    (memory) => memory.stop(),
+    (memory) => TE.map((done: A) => ({ done, bytes: memory.bytes() }))(work),
+  )
 
 /** The same as a task: `model` is checked against the plan when it is given. */
 export const predictTask = (model: Model | undefined, staged: Staged, o: PredictOptions): TaskEither<SpillwayError, Predicted> =>
   pipe(
     readyOf(model, staged, o),
-    TE.flatMap((ready) =>
-      using(
-        () => {
-          forgetPlanning()
-          return E.right(new PeakMemory().start())
-        },
-        (memory) => memory.stop(),
-        (memory) => TE.map((done: readonly Done[]) => predicted(done, ready.description?.classes, memory.bytes()))(all(ready)),
-      ),
-    ),
+    TE.flatMap((ready) => {
+      const count = counting(ready)
+      const counted: Counted = (images) => Promise.resolve(E.right(count(images)))
+      return pipe(
+        watched(all(ready, counted)),
+        TE.map(({ done, bytes }) => predicted(done, ready.description?.classes, bytes)),
+      )
+    }),
   )
 
 /**

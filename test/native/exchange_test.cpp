@@ -1,6 +1,7 @@
 // serial
 // Exchanges between ranks beside computing: what the reader refuses while one is under way, and threads as ranks that train on both of their
 // ways at once, to the same weights. In: the classifier's tape, whose gradients are exchanged beside a call that needs none of them.
+#include "runtime/single_call.hpp"
 #include "test/native/ranks.hpp"
 
 using namespace spillway;
@@ -76,6 +77,29 @@ void waits_no_longer() {
   CHECK(contains(agree(*all[1], Accord::go_on).status().message, "another rank has ended"));
 }
 
+/// All ranks time the same exchange at once, and have the same answer.
+void measured_together() {
+  const Device* const imitated = load_plugin(SPILLWAY_IMITATION).value();
+  for (const Device* device : {find_device("ref"), imitated}) {
+    auto opened = open_thread_ranks(3);
+    std::vector<OwnCommunicator> all = std::move(opened).value();
+    std::vector<MeasuredAmong> took(all.size());
+    std::vector<std::thread> threads;
+    for (uint32_t r = 0; r < all.size(); r++)
+      threads.emplace_back([&, r] {
+        const double attrs[] = {double(all.size())};
+        const View v{.dtype = device == imitated ? DType::f32 : DType::f64, .rank = 1, .dims = {70'000, 1, 1, 1}, .strides = {1, 1, 1, 1}, .extent = {70'000, 1, 1, 1}};
+        const StepContext step;
+        const KernelCall call{.kind = uint32_t(OpKind::all_sum), .ins = &v, .n_ins = 1, .outs = &v, .n_outs = 1, .attrs = attrs, .n_attrs = 1, .step = &step};
+        const Result<MeasuredAmong> measured = measure_among(*device, call, *all[r]);
+        CHECK(measured.ok());
+        if (measured.ok()) took[r] = measured.value();
+      });
+    for (std::thread& t : threads) t.join();
+    for (const MeasuredAmong& m : took) CHECK(m.seconds > 0 && m.seconds == took[0].seconds && m.alone_seconds == took[0].alone_seconds);
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -83,5 +107,6 @@ int main() {
   test("ranks on both of their ways at once, and on one of them, have the same weights, each time", ranks_agree);
   test("a rank that waits for others ends when it is told to", ends_when_told);
   test("a rank that waits in vain says so", waits_no_longer);
+  test("ranks that time an exchange have the same answer", measured_together);
   return finish();
 }

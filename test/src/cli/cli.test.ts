@@ -485,16 +485,13 @@ test('a refusal that comes of the loss that nobody gave says so', async () => {
   assert.not.match(refusalOf(given).message, hint)
 })
 
-test('of several processes predict is refused, and plan for others than these', async () => {
+test('of several processes predictions in one file are refused, and plans for others than these', async () => {
   const started = { OMPI_COMM_WORLD_SIZE: '4', OMPI_COMM_WORLD_RANK: '1' }
   Object.assign(process.env, started)
   try {
-    const predicted = await spillway('predict', 'unet', '--weights=none.safetensors', '--data=none', '--out=none')
+    const predicted = await spillway('predict', 'unet', '--weights=none.safetensors', '--data=none', '--out=all.npy')
     assert.is(predicted.code, 2)
-    assert.match(
-      predicted.err,
-      /predict is of one process, and mpirun has started 4: start it once, or once for each part of the images/,
-    )
+    assert.match(predicted.err, /--out all.npy is one file, and each of 4 processes writes its own: name a folder/)
     for (const [words, ...more] of [
       [/--ranks 8: mpirun has started 4; plan for others without it/, '--ranks=8'],
       [/mpirun has started 4 processes, and machine 'v100-nvlink-16g' exists in simulation/, '--machine=v100-nvlink-16g'],

@@ -1,0 +1,70 @@
+// `spillway predict` as one of several processes that mpirun or srun has started: rank 0 looks at the images and plans, all have a share of the
+// batches, and rank 0 says what came of it. In: the engine, how rank 0 plans, what all are given. Out: the result, at the others a code to end
+// with. Invariant: a rank whose weights or images are not those of rank 0 is refused.
+import * as E from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import * as TE from 'fp-ts/TaskEither'
+import type { TaskEither } from 'fp-ts/TaskEither'
+import type { Model } from '../../dsl'
+import { precisionOf } from '../../staging/plan/plan'
+import { exitCode, type SpillwayError } from '../errors/errors'
+import type { MachineOptions } from '../machine/localmachine'
+import { machineNamed } from '../machine/machine'
+import { followedPrediction, openPrediction, type SharedPrediction } from '../predict/among'
+import type { PredictOptions } from '../predict/options'
+import type { Predicted } from '../predict/predictor'
+import { openMpi } from '../ranks/mpi'
+import { fromLeader, leads, type Rank } from '../ranks/rank'
+import { untrustedPlan } from '../stage/planfile'
+import { describePlan, type Staged } from '../stage/stage'
+import { type Processes, watched } from '../train/among'
+import { type Farewell, together } from '../train/ranks'
+import { alike } from './alike'
+
+interface Asked {
+  readonly options: PredictOptions
+  readonly machine: MachineOptions
+  readonly staged: () => TaskEither<SpillwayError, { readonly model: Model; readonly staged: Staged }>
+}
+
+const DONE: Farewell = { code: 0 }
+
+const opened = (rank: Rank, { options, machine, staged }: Asked): TaskEither<SpillwayError, SharedPrediction> =>
+  leads(rank)
+    ? pipe(
+        staged(),
+        TE.flatMap((found) => openPrediction(found.model, found.staged, options, rank)),
+        TE.tap(({ plans }) => together(() => fromLeader(rank, plans))),
+      )
+    : pipe(
+        together(() => fromLeader<readonly string[]>(rank)),
+        TE.flatMapEither(
+          E.traverseArray((text: string) =>
+            pipe(
+              untrustedPlan(text),
+              E.bindTo('plan'),
+              E.bind('own', ({ plan }) => machineNamed(plan.machine, { ...machine, precision: precisionOf(plan) })),
+              E.map(({ plan, own }) => describePlan(plan, own)),
+            ),
+          ),
+        ),
+        TE.flatMap((plans) => followedPrediction(plans, options, rank)),
+      )
+
+export const predictedAmong = (engine: Processes, asked: Asked): TaskEither<SpillwayError, Predicted | Farewell> =>
+  pipe(
+    TE.fromIOEither(() => openMpi(engine)),
+    TE.flatMap((rank) =>
+      watched<Predicted | Farewell>(
+        rank,
+        pipe(
+          opened(rank, asked),
+          TE.tap(({ content }) => alike(rank, asked.options.weights, { 'list of images': content })),
+          TE.flatMap(({ run }) => run()),
+          TE.map((result): Predicted | Farewell => result ?? DONE),
+          // Who ends early says so at rank 0 alone.
+          TE.orElse((e) => (!leads(rank) && e.tag === 'Cancelled' ? TE.right({ code: exitCode(e) }) : TE.left(e))),
+        ),
+      ),
+    ),
+  )

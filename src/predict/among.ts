@@ -1,0 +1,130 @@
+// Predictions that several ranks share. In: what rank 0 has found and planned. Out: the files of one process, each written by the rank that has its
+// batch; at rank 0 what they all came to. Invariant: batches are those of one process, by the same plans, so files have its bits; all ranks
+// meet after each round, one batch of each, and one that is to end ends all there.
+// Worked example, 7 images, batches of 2, 3 ranks: rank 0 has images 0, 1 and 6, rank 1 has 2 and 3, rank 2 has 4 and 5; two rounds.
+import { createHash } from 'node:crypto'
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import * as TE from 'fp-ts/TaskEither'
+import type { TaskEither } from 'fp-ts/TaskEither'
+import type { Model } from '../../dsl'
+import { encodePlan } from '../../staging/plan/codec'
+import type { DataSource } from '../data/open'
+import type { SpillwayError } from '../errors/errors'
+import { deviceFailed } from '../errors/exceptions'
+import { gathered, leads, type Rank } from '../ranks/rank'
+import type { Staged } from '../stage/stage'
+import type { PredictOptions } from './options'
+import {
+  all,
+  type Counted,
+  counting,
+  type Done,
+  type Group,
+  type Predicted,
+  predicted,
+  type Ready,
+  readyOf,
+  sizeOfPlan,
+  watched,
+} from './predictor'
+import { meetingOf } from './shares'
+
+/** What rank 0 has found and planned; at the others, their part of it. */
+export interface SharedPrediction {
+  /** That of the model's size, then those of the images. */
+  readonly plans: readonly string[]
+  /** What is to be predicted, in words that are the same where it is the same. */
+  readonly content: string
+  readonly run: () => TaskEither<SpillwayError, Predicted | undefined>
+}
+
+/** Of each group's batches every so many'th: rank 1 of 3 has the second, the fifth and so on. */
+const shareOf =
+  ({ rank, ranks }: Rank) =>
+  (group: Group): Either<SpillwayError, Group> => {
+    const batch = group.output.shape[0]!
+    const places = [...group.names.keys()].filter((i) => Math.floor(i / batch) % ranks === rank)
+    const of = <A>(list: readonly A[]): readonly A[] => places.map((i) => list[i]!)
+    const own = { ...group, names: of(group.names), at: of(group.at) }
+    return places.length === 0 ? E.right(own) : E.map((data: DataSource) => ({ ...own, data }))(group.part(places))
+  }
+
+/** What a rank says of a group that it has done. */
+interface Said {
+  readonly at: readonly number[]
+  readonly files: readonly string[]
+  readonly labels: readonly string[]
+}
+const said = ({ group, outputs, labels }: Done): Said => ({ at: group.at, files: outputs.written(), labels })
+const doneBy =
+  (groups: readonly Group[]) =>
+  (all: readonly Said[]): readonly Done[] =>
+    all.map(({ at, files, labels }, i) => ({
+      group: { ...groups[i]!, at, names: at.map(String) },
+      outputs: { image: () => () => {}, end: () => {}, drop: () => {}, written: () => files, kept: () => [] },
+      runs: [],
+      labels,
+    }))
+
+/** All ranks come by as many rounds: one for each batch of whoever has most. */
+const sharedRun = (rank: Rank, ready: Ready): TaskEither<SpillwayError, Predicted | undefined> => {
+  const count = counting(ready)
+  const meeting = meetingOf(rank, ({ images }) => count(images))
+  const counted: Counted = (images) => meeting.round({ images, loss: 0, share: 0, folds: [], arenaPeakBytes: 0 })
+  const batches = ({ names, output }: Group): number => Math.ceil(names.length / output.shape[0]!)
+  const sum = (of: readonly number[]): number => of.reduce((n, x) => n + x, 0)
+  const rounds = sum(ready.groups.map((g) => Math.ceil(batches(g) / rank.ranks)))
+  return pipe(
+    TE.fromIOEither(() => E.traverseArray(shareOf(rank))(ready.groups)),
+    TE.flatMap((groups) =>
+      pipe(
+        watched(
+          pipe(
+            all({ ...ready, groups }, counted),
+            TE.tap(() => async () => {
+              for (let i = sum(groups.map(batches)); i < rounds; i++) {
+                const met = await meeting.round()
+                if (E.isLeft(met)) return met
+              }
+              return E.right(undefined)
+            }),
+          ),
+        ),
+        TE.orElse((e) => (e.tag === 'Cancelled' ? TE.flatMap(() => TE.left(e))(meeting.leave) : TE.left(e))),
+        TE.bind('others', ({ done }) => TE.tryCatch(() => gathered(rank, done.map(said)), deviceFailed)),
+        TE.map(({ done, bytes, others }) =>
+          leads(rank)
+            ? predicted([...done, ...others.slice(1).flatMap(doneBy(ready.groups))], ready.description?.classes, bytes)
+            : undefined,
+        ),
+      ),
+    ),
+  )
+}
+
+const sharing =
+  (rank: Rank, first: Staged) =>
+  (ready: Ready): SharedPrediction => ({
+    plans: [first, ...ready.groups.map((g) => g.staged)].map(({ plan }) => encodePlan(plan)),
+    content: createHash('sha256')
+      .update(JSON.stringify(ready.groups.map(({ names, at, staged }) => [names, at, sizeOfPlan(staged)])))
+      .digest('hex'),
+    run: () => sharedRun(rank, ready),
+  })
+
+/** At rank 0. */
+export const openPrediction = (
+  model: Model,
+  staged: Staged,
+  o: PredictOptions,
+  rank: Rank,
+): TaskEither<SpillwayError, SharedPrediction> => TE.map(sharing(rank, staged))(readyOf(model, staged, o))
+
+/** At the others, with its plans. */
+export const followedPrediction = (
+  [first, ...plans]: readonly Staged[],
+  o: PredictOptions,
+  rank: Rank,
+): TaskEither<SpillwayError, SharedPrediction> => TE.map(sharing(rank, first!))(readyOf(undefined, first!, o, plans))
