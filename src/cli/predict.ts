@@ -187,6 +187,13 @@ const performed = (
 /** Of a rank that does not lead there is nothing to say. */
 const isResult = (answer: Predicted | Farewell): answer is Predicted => 'images' in answer
 
+const finished = (answer: Predicted | Farewell, options: Given, out: Output): void => {
+  if (isResult(answer)) {
+    const { outputs: _, ...rest } = answer
+    out.answer(rest, resultText(answer, options.out))
+  } else process.exitCode = answer.code
+}
+
 export const predictModel = (model: string, o: PredictCommandOptions, out: Output): Promise<Done> =>
   pipe(
     TE.fromEither(
@@ -200,14 +207,7 @@ export const predictModel = (model: string, o: PredictCommandOptions, out: Outpu
     TE.flatMap(({ engine, options }) =>
       pipe(
         performed(model, o, options, engine, out),
-        TE.map((answer) => {
-          if (!isResult(answer)) {
-            process.exitCode = answer.code
-            return
-          }
-          const { outputs: _, ...rest } = answer
-          return out.answer(rest, resultText(answer, options.out))
-        }),
+        TE.map((answer) => finished(answer, options, out)),
       ),
     ),
   )()

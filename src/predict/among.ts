@@ -18,6 +18,7 @@ import type { Staged } from '../stage/stage'
 import type { PredictOptions } from './options'
 import {
   all,
+  CANCELLED,
   type Counted,
   counting,
   type Done,
@@ -52,15 +53,15 @@ const shareOf =
   }
 
 /** What a rank says of a group that it has done. */
-interface Said {
+interface Part {
   readonly at: readonly number[]
   readonly files: readonly string[]
   readonly labels: readonly string[]
 }
-const said = ({ group, outputs, labels }: Done): Said => ({ at: group.at, files: outputs.written(), labels })
+const partOf = ({ group, outputs, labels }: Done): Part => ({ at: group.at, files: outputs.written(), labels })
 const doneBy =
   (groups: readonly Group[]) =>
-  (all: readonly Said[]): readonly Done[] =>
+  (all: readonly Part[]): readonly Done[] =>
     all.map(({ at, files, labels }, i) => ({
       group: { ...groups[i]!, at, names: at.map(String) },
       outputs: { image: () => () => {}, end: () => {}, drop: () => {}, written: () => files, kept: () => [] },
@@ -85,7 +86,7 @@ const sharedRun = (rank: Rank, ready: Ready): TaskEither<SpillwayError, Predicte
             all({ ...ready, groups }, counted),
             TE.tap(() => async () => {
               for (let i = sum(groups.map(batches)); i < rounds; i++) {
-                const met = await meeting.round()
+                const met = ready.options.signal?.aborted ? E.left(CANCELLED) : await meeting.round()
                 if (E.isLeft(met)) return met
               }
               return E.right(undefined)
@@ -93,7 +94,7 @@ const sharedRun = (rank: Rank, ready: Ready): TaskEither<SpillwayError, Predicte
           ),
         ),
         TE.orElse((e) => (e.tag === 'Cancelled' ? TE.flatMap(() => TE.left(e))(meeting.leave) : TE.left(e))),
-        TE.bind('others', ({ done }) => TE.tryCatch(() => gathered(rank, done.map(said)), deviceFailed)),
+        TE.bind('others', ({ done }) => TE.tryCatch(() => gathered(rank, done.map(partOf)), deviceFailed)),
         TE.map(({ done, bytes, others }) =>
           leads(rank)
             ? predicted([...done, ...others.slice(1).flatMap(doneBy(ready.groups))], ready.description?.classes, bytes)

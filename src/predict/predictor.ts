@@ -411,13 +411,15 @@ export const readyOf = (
 
 // ---------------------------------------------------------------- batches
 
+export const CANCELLED: SpillwayError = { tag: 'Cancelled', stepsDone: 0 }
+
 /** So many images more are written. */
 export type Counted = (images: number) => Promise<Either<SpillwayError, void>>
 
 /** Writes what each batch hands out; what a batch has beyond the images is dropped. */
 const written = (
   { staged, output, data, names }: Group,
-  { out }: PredictOptions,
+  { out, signal }: PredictOptions,
   counted: Counted,
   session: DeviceSession,
   outputs: Outputs,
@@ -451,7 +453,9 @@ const written = (
         if (all === names.length) outputs.end()
         return E.right(all - (step - 1) * batch)
       })
-      return E.isLeft(done) ? done : E.map(() => true)(await counted(done.right))
+      if (E.isLeft(done)) return done
+      // It may have come between two runs, of which it has ended neither.
+      return signal?.aborted ? E.left(CANCELLED) : E.map(() => true)(await counted(done.right))
     },
   })
 }
