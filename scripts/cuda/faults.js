@@ -1,8 +1,7 @@
 // `node scripts/cuda/faults.js [WORDS …]`: plants faults in the cuda device's sources, one at a time (those whose names hold such words), and
 // runs its tests on the imitated CUDA: each must be caught. In: nothing but this checkout; the sources that are changed are a copy in build/.
 // Out: bench/results/cuda-faults.json, a row for each fault, with the test that caught it and its words; where faults are named, the others'
-// rows stay; exit code 0 if every one was.
-// Faults in headers that own_kernels.cu includes are left out: they take long to compile.
+// rows stay; exit code 0 if every one was. Faults in headers that own_kernels.cu includes are few: they take long to compile.
 'use strict'
 const { spawn, spawnSync } = require('node:child_process')
 const fs = require('node:fs')
@@ -173,6 +172,45 @@ const FAULTS = [
     'std::unique_ptr<Compiled>& of_product = known[p];',
     'std::unique_ptr<Compiled>& of_product = known[known.empty() ? p : known.begin()->first];',
   ),
+  fault(
+    'what ranks exchange, on the lane of compute',
+    'own_calls.cpp',
+    'run_own(known, context, Lane::ranks)',
+    'run_own(known, context)',
+  ),
+  fault(
+    'an exchange that nobody waits for',
+    'own_calls.cpp',
+    'ops::goes_beside(known.kind, known.attrs) ? exchanged() : context.in_turn(exchanged)',
+    'exchanged()',
+  ),
+  fault(
+    'parcels that are taken from the first rank alone',
+    'ranks.cpp',
+    'NCCL_BYTES, int(takes[i].rank), comm_, stream_)',
+    'NCCL_BYTES, int(takes[0].rank), comm_, stream_)',
+  ),
+  fault('a communicator that is never given back', 'ranks.cpp', 'if (comm_) api().ncclCommDestroy(comm_);', ''),
+  fault(
+    'ranks that wait for ever',
+    'ranks.cpp',
+    'if (lost_.ok() && patience > 0 && seconds > patience) lose(waited(host_, patience));',
+    '(void)seconds, (void)patience;',
+  ),
+  fault('a rank whose end nobody hears of', 'ranks.cpp', 's.ok() && code != NCCL_SUCCESS', 's.ok() && code < NCCL_SUCCESS'),
+  fault('two ranks on one GPU', 'ranks.cpp', 'std::strcmp(all[before].bus, all[r].bus) == 0', "all[before].bus[0] == '?'"),
+  fault(
+    'terms of ranks added up from the last',
+    'kernels/collective.hpp',
+    'for (uint32_t r = 0; r < size; r++) total +=',
+    'for (uint32_t r = size; r-- > 0;) total +=',
+  ),
+  fault(
+    'shares of ranks that lie on one another',
+    'kernels/collective.hpp',
+    'parcel(group, r, came + r * own, own)',
+    'parcel(group, r, came + r / 2 * own, own)',
+  ),
 ]
 
 const run = (program, args, seconds = 600) => {
@@ -189,7 +227,7 @@ const configure = () =>
     ...['-S', 'native', '-B', BUILD, '-DSPILLWAY_ADDON=ON', '-DCMAKE_BUILD_TYPE=Release'],
     `-DSPILLWAY_CUDA_SOURCE=${PLANTED}`,
   ])
-const build = () => run('cmake', ['--build', BUILD, '--parallel', '2', '--target', 'host_cuda_test', 'kernels_host_cuda'], 3600)
+const build = () => run('cmake', ['--build', BUILD, '--parallel', '2', '--target', ...CHECKS.map(([program]) => program)], 3600)
 
 /** The sources as they are here. A file is written only where it differs, so that what is built of it stays, and no planted fault does. */
 const layOut = () => {
@@ -204,6 +242,7 @@ const layOut = () => {
 const CHECKS = [
   ['host_cuda_test', {}],
   ['kernels_host_cuda', { SPILLWAY_TEST_SHARE: '60' }],
+  ['host_cuda_ranks_test', {}],
 ]
 /** A program that a fault keeps waiting is over by then; without a fault they take a quarter of a minute. */
 const CHECK_SECONDS = 120
