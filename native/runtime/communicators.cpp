@@ -8,6 +8,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 
@@ -150,7 +151,12 @@ Result<std::vector<OwnCommunicator>> open_thread_ranks(uint32_t ranks) {
   return all;
 }
 
+/// UCX, under MPICH and OpenMPI, rewrites mmap, munmap and the like in memory while it is loaded, so that it sees what is freed. Threads that run
+/// them meanwhile, as Node's do, may crash (openucx/ucx#11795, #3831). Without that it registers nothing for longer than a message.
+static void keep_memory_unhooked() { ::setenv("UCX_MEM_EVENTS", "n", 0); }
+
 Result<OwnCommunicator> open_plugin_rank(const std::string& path) {
+  keep_memory_unhooked();
   void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (!library) return failed(Code::device, "cannot load ", path, ": ", ::dlerror());
   const auto open = reinterpret_cast<OpenCommunicator>(::dlsym(library, SPILLWAY_COMMUNICATOR_ENTRY));

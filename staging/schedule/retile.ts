@@ -28,7 +28,7 @@ const LIMITS = [2, 1.68, 1.41, 1.19, 1, 0.84]
 const PRICES = [0, 0.3, 1, 3]
 
 /** Calls that are laid out for all candidates together: the work of the search, whatever the machine that plans. */
-const MOST_CALLS = 100_000
+const MOST_CALLS = 200_000
 
 /** What becomes of the segments if the i-th changes; null where it cannot. */
 type Change = (tiles: Tiles, i: number) => Tiles | null
