@@ -206,7 +206,7 @@ class JointSearch {
     }
     yield* this.look({ ...this.best!, carry: this.best!.backward / 2 })
     yield* this.along(values.length / 8, values.length / 50)
-    yield* this.look({ ...this.best!, weight: 1 })
+    for (const weight of [1, 2, 0.5]) yield* this.look({ ...this.best!, weight })
     yield* this.look({ ...this.best!, ahead: AHEAD })
     for (let before = Infinity; this.seconds < AGAIN * before; ) {
       before = this.seconds
