@@ -1,6 +1,7 @@
 // The tape reader: good tapes pass, and each kind of spoiled tape is refused in the words that name what is wrong.
 #include <ctime>
 #include <functional>
+#include <limits>
 
 #include "test/native/checking.hpp"
 #include "test/native/tape_builder.hpp"
