@@ -289,7 +289,12 @@ export const place = (
     cells.filter((c) => c.scope === 'persistent' && (persistents === 'resident' || !hasHome(c))),
   )
   const locals = new Map<number, Cell[]>()
-  for (const c of cells.filter(isLocal)) locals.set(c.segment, [...(locals.get(c.segment) ?? []), c])
+  for (const c of cells) {
+    if (!isLocal(c)) continue
+    const members = locals.get(c.segment)
+    if (members) members.push(c)
+    else locals.set(c.segment, [c])
+  }
   const phases = locals.size ? localPhases(cells, calls) : null
   const tiles = new Map([...locals].map(([s, members]) => [s, packedTile(members, (c) => phases!.get(c.id)!)]))
   const inTiles = new Set([...tiles.values()].flatMap((t) => t.members))

@@ -31,6 +31,7 @@ import {
 } from './plan'
 
 interface GrowingCell {
+  readonly id: number
   label: string
   scope: CellScope
   values: ValueId[]
@@ -265,17 +266,18 @@ class Expander {
       else seg.body.forEach((step) => this.untiled(step, s))
     })
     for (const call of new Set(this.underWay.values())) this.join(call, this.calls.length)
-    return {
-      calls: this.calls.map((c, i) =>
-        this.until.has(i) ? { ...c, seconds: 0, beside: { until: this.until.get(i)!, seconds: c.seconds } } : c,
-      ),
-      cells: this.cells.map((c, id) => ({ ...c, id, first: c.first < 0 ? 0 : c.first })),
+    for (const c of this.cells) c.first = Math.max(0, c.first)
+    for (const [i, until] of this.until) {
+      const c = this.calls[i]!
+      this.calls[i] = { ...c, seconds: 0, beside: { until, seconds: c.seconds } }
     }
+    return { calls: this.calls, cells: this.cells }
   }
 
   cell(label: string, scope: CellScope, values: ValueId[], bytes: number, segment = -1): number {
-    this.cells.push({ label, scope, values, bytes, segment, first: -1, last: -1 })
-    return this.cells.length - 1
+    const id = this.cells.length
+    this.cells.push({ id, label, scope, values, bytes, segment, first: -1, last: -1 })
+    return id
   }
 
   wholeView(v: ValueId, box?: Box): View {

@@ -15,6 +15,7 @@ import { opDef } from '../ops/registry'
 import type { OpCost } from '../tile/footprint'
 import type { AtLeast } from './candidate'
 import { opCosts } from './chain'
+import { onceFor } from './remember'
 
 /** Tiles may be faster than the whole on machines with caches; where op times are a roofline, halos and launches only add. */
 const surely = (machine: Machine): number => (machine.simulated ? 1 : 0.85)
@@ -66,6 +67,8 @@ const largest = (ranges: Slices['B']): number => ranges.reduce((n, [from, to]) =
 
 class Measuring {
   private readonly costs: readonly OpCost[]
+  /** Of segments that steps have in common. */
+  private readonly known = new WeakMap<Segment, number>()
 
   constructor(
     private readonly graph: Graph,
@@ -108,6 +111,12 @@ class Measuring {
   /** `tiles`: of a loop of which one tile stands for all. */
   pages(s: Segment, tiles = tilesOf(s.grid)): number {
     return tiles > 1 ? this.loopPages(s, tiles) : pagesFor(this.wholeBytes(s))
+  }
+
+  knownPages(s: Segment): number {
+    const pages = this.known.get(s) ?? this.pages(s)
+    this.known.set(s, pages)
+    return pages
   }
 
   /** Whole values, each from the first touch to the last; one that takes over another's bytes is the same. */
@@ -262,6 +271,13 @@ export const pagesOfTiles = (
   }
 }
 
+const measuringOf = onceFor(
+  (graph, machine): Readonly<Record<Persistents, Measuring>> => ({
+    resident: new Measuring(graph, machine, 'resident'),
+    home: new Measuring(graph, machine, 'home'),
+  }),
+)
+
 /** Of a step of which as much leaves as the budget demands. */
 export const atLeastOf = (
   graph: Graph,
@@ -269,7 +285,7 @@ export const atLeastOf = (
   machine: Machine,
   persistents: Persistents = 'resident',
 ): AtLeast => {
-  const measuring = new Measuring(graph, machine, persistents)
+  const measuring = measuringOf(graph, machine)[persistents]
   const always = measuring.alwaysPages
   const launch = launchSeconds(machine)
   const costs = opCosts(graph, machine)
@@ -280,7 +296,7 @@ export const atLeastOf = (
   let pages = 0
   return {
     get pages() {
-      pages ||= always + segments.reduce((n, s) => Math.max(n, measuring.pages(s)), 0)
+      pages ||= always + segments.reduce((n, s) => Math.max(n, measuring.knownPages(s)), 0)
       return pages
     },
     seconds: (budgetPages, link) =>

@@ -26,7 +26,7 @@ export interface Candidate {
   /** A bound on `least` from below, where one is known without laying it out. */
   readonly atLeastPages?: number
   /** Nothing that these bounds rule out need be laid out. */
-  readonly atLeast?: AtLeast
+  readonly atLeast?: AtLeast | undefined
   /** The tiles of the step, where it is nothing but tiles: an improver may start from them. */
   readonly tiles?: readonly ChosenSegment[]
 }
@@ -99,14 +99,11 @@ export const deferred = (
   return {
     computeSeconds,
     ...others,
-    ...(atLeast
-      ? {
-          get atLeast() {
-            least ??= atLeast()
-            return least
-          },
-        }
-      : {}),
+    // Only when it is asked for: it takes as long as half a layout.
+    get atLeast() {
+      least ??= atLeast?.()
+      return least
+    },
     get isLaidOut() {
       return made !== undefined
     },

@@ -10,15 +10,15 @@ import { type Graph, type Op, type OpId, type ValueId, valueBytes } from '../gra
 import { SMALL_BYTES } from '../memory/place'
 import { touched } from '../ops/op'
 import { opDef } from '../ops/registry'
-import { type Segment, UNTILED } from '../plan/plan'
+import { type Grid, type Segment, UNTILED } from '../plan/plan'
 import { profileForward } from '../tile/cuts'
 import type { OpCost } from '../tile/footprint'
 import { tileableDims } from '../tile/ft'
-import { gridFor, reachOf } from '../tile/gridfor'
+import { gridsOf, reachOf } from '../tile/gridfor'
 import { liveness } from '../tile/liveness'
-import { forwardOps, isForward, type Run, segmentsOf, summed, takesNoData } from '../tile/segments'
+import { forwardOps, isForward, type Run, segmentsOn, summed, takesNoData } from '../tile/segments'
 import { operandsOf, TILED_DIMS, type TileError, type TiledDim } from '../tile/slices'
-import { makersOf, stagesAt, withoutDead, withReruns } from './rerun'
+import { type Found, makersOf, stagesAt, withoutDead, withReruns } from './rerun'
 
 /** Ops that one loop over tiles can run, and what waits for its sums. */
 export interface Stretch {
@@ -169,11 +169,14 @@ export const jointOf = (graph: Graph, costs: readonly OpCost[], leastBytes = SMA
 export const thereFor = ({ makers, canGo, mayGo }: Joint, gone: ReadonlySet<ValueId>): ReadonlySet<ValueId> =>
   new Set([...[...makers.keys()].filter((v) => !canGo(v)), ...mayGo.filter((v) => !gone.has(v))])
 
-export interface Limits {
+/** What stretches run, whatever tiles they run in. */
+export interface Shape {
   /** Stretches end where all that crosses is kept, too. */
   readonly cut?: boolean
   /** What is made again and no larger than this stays for the next stretch. */
   readonly carry?: number
+}
+export interface Limits {
   /** The most that a tile works on, of what it reads, makes and leaves: in the forward, and in the backward. */
   readonly forward: number
   readonly backward: number
@@ -189,13 +192,45 @@ const breaksOf = (j: Joint, there: ReadonlySet<ValueId>): ReadonlySet<OpId> => {
   return new Set(stages.flatMap((s) => [s.forward[0]!, ...s.backward.slice(0, 1)]))
 }
 
-const madeIn = (graph: Graph, s: Stretch): readonly ValueId[] => s.ops.flatMap((id) => graph.ops[id]!.outs)
+/** What stretches find, one after the other: what all of them do, and what comes to each. */
+class Finding implements Found {
+  private readonly always: Uint8Array
+  private readonly here: Int32Array
+  private stretch = 0
+
+  constructor(
+    private readonly graph: Graph,
+    there: Iterable<ValueId>,
+  ) {
+    this.always = new Uint8Array(graph.values.length)
+    this.here = new Int32Array(graph.values.length)
+    for (const v of there) this.always[v] = 1
+  }
+
+  /** The next one finds what it makes itself, too. */
+  next(s: Stretch): this {
+    this.stretch++
+    for (const id of s.ops) for (const v of this.graph.ops[id]!.outs) this.add(v)
+    return this
+  }
+
+  has(v: ValueId): boolean {
+    return this.always[v] === 1 || this.here[v] === this.stretch
+  }
+
+  add(v: ValueId): void {
+    this.here[v] = this.stretch
+  }
+}
 
 /** What each stretch of the forward runs: what it reads of earlier ones, and does not pass whole, made again. */
 const forwardBodies = (j: Joint, forward: readonly Stretch[], passing: ReadonlySet<ValueId>): readonly (readonly OpId[])[] => {
   if (passing.size === 0) return forward.map((s) => s.ops)
-  const there = new Set([...j.makers.keys()].filter((v) => !passing.has(v)))
-  return forward.map((s) => withReruns(j.graph, j.makers, s.ops, new Set([...there, ...madeIn(j.graph, s)])))
+  const found = new Finding(
+    j.graph,
+    [...j.makers.keys()].filter((v) => !passing.has(v)),
+  )
+  return forward.map((s) => withReruns(j.graph, j.makers, s.ops, found.next(s)))
 }
 
 /** What each stretch of the backward runs: what it finds missing made again, before its first reader. */
@@ -208,60 +243,85 @@ const backwardBodies = (
 ): readonly (readonly OpId[])[] => {
   const gradients = [...j.gradientMakers].filter(([v]) => passing.has(v))
   const makers = gradients.length > 0 ? new Map([...j.makers, ...gradients]) : j.makers
-  let carried: ReadonlySet<ValueId> = new Set()
+  const isCarried = (v: ValueId): boolean => j.canGo(v) && !there.has(v) && valueBytes(j.graph.values[v]!) <= carry
+  const found = new Finding(j.graph, there)
+  let carried: readonly ValueId[] = []
   return backward.map((s) => {
-    const ops = withReruns(j.graph, makers, s.ops, new Set([...there, ...carried, ...madeIn(j.graph, s)]))
+    found.next(s)
+    for (const v of carried) found.add(v)
+    const ops = withReruns(j.graph, makers, s.ops, found)
     if (carry > 0)
-      carried = new Set(
-        ops.flatMap((id) => {
-          const op = j.graph.ops[id]!
-          return [...op.ins, ...op.outs].filter((v) => j.canGo(v) && !there.has(v) && valueBytes(j.graph.values[v]!) <= carry)
-        }),
-      )
+      carried = ops.flatMap((id) => {
+        const op = j.graph.ops[id]!
+        return [...op.ins.filter(isCarried), ...op.outs.filter(isCarried)]
+      })
     return ops
   })
 }
 
 /** A stretch, or what waits for its sums. */
-interface Part extends Omit<Run, 'grid' | 'ops'> {
+export interface Part extends Pick<Run, 'phase' | 'expands'> {
   readonly ops: readonly OpId[]
+  readonly of: Stretch['phase']
   readonly loops: boolean
 }
 
-/** The step that makes what is gone again for the backward, and what is passing for each stretch that reads it. */
-export const jointSegments = (
+/** The parts of the step that makes what is gone again for the backward, and what is passing for each stretch that reads it. */
+export const jointParts = (
   j: Joint,
   gone: ReadonlySet<ValueId>,
-  limits: Limits,
+  { cut, carry = 0 }: Shape,
   passing: ReadonlySet<ValueId> = NO_VALUES,
-): Either<TileError, readonly Segment[]> => {
+): readonly Part[] => {
   const there = thereFor(j, gone)
-  const breaks = limits.cut ? breaksOf(j, there) : NONE
-  const forward = limits.cut ? stretchesOf(j.graph, 'forward', forwardOps(j.graph), breaks) : j.forward
-  const backward = limits.cut ? stretchesOf(j.graph, 'backward', j.order, breaks) : j.backward
+  const breaks = cut ? breaksOf(j, there) : NONE
+  const forward = cut ? stretchesOf(j.graph, 'forward', forwardOps(j.graph), breaks) : j.forward
+  const backward = cut ? stretchesOf(j.graph, 'backward', j.order, breaks) : j.backward
   const stretches = [...forward, ...backward]
-  const bodies = [...forwardBodies(j, forward, passing), ...backwardBodies(j, backward, there, passing, limits.carry ?? 0)]
+  const bodies = [...forwardBodies(j, forward, passing), ...backwardBodies(j, backward, there, passing, carry)]
   const expands = (s: Stretch, ops: readonly OpId[]): boolean => {
     const own = new Set(s.ops)
     return ops.some((id) => !own.has(id) && j.graph.ops[id]!.phase === 'backward' && !inPieces(j.graph, j.graph.ops[id]!))
   }
-  const runs = withoutDead(
+  return withoutDead(
     j.graph,
     stretches.flatMap((s, i): readonly Part[] => [
-      { phase: s.phase, group: i, ops: bodies[i]!, loops: true, expands: expands(s, bodies[i]!) },
-      { phase: s.phase === 'forward' ? 'forward' : 'update', group: i, ops: s.after, loops: false },
+      { phase: s.phase, ops: bodies[i]!, of: s.phase, loops: true, expands: expands(s, bodies[i]!) },
+      { phase: s.phase === 'forward' ? 'forward' : 'update', ops: s.after, of: s.phase, loops: false },
     ]),
   )
+}
+
+/** The step, whatever tiles it runs in. */
+export type InTiles = (limits: Limits) => Either<TileError, readonly Segment[]>
+
+export const partsInTiles = (j: Joint, parts: readonly Part[]): InTiles => {
   const live = liveness(
     j.graph,
-    runs.map((r) => r.ops),
+    parts.map((p) => p.ops),
   )
-  return segmentsOf(
+  const grids = parts.map(({ loops, ops, expands }, i): ((limit: number) => Grid) =>
+    loops ? gridsOf(j.graph, j.costs, ops, live[i]!, expands) : () => UNTILED,
+  )
+  const inGrids = segmentsOn(
     j.graph,
-    runs.map(({ loops, ...run }, i): Run => {
-      const limit = limits[stretches[run.group]!.phase]
-      const grid = loops ? gridFor(j.graph, j.costs, run.ops, live[i]!, limit, run.expands) : UNTILED
-      return { ...run, grid, ops: [...run.ops] }
-    }),
+    parts.map(
+      ({ phase, ops, expands }, group): Run => ({
+        phase,
+        group,
+        grid: UNTILED,
+        ops: [...ops],
+        ...(expands === undefined ? {} : { expands }),
+      }),
+    ),
   )
+  // Updates that wait for others (segmentsOf) are of no group's loop.
+  return (limits) => inGrids((r) => (r.phase === 'update' ? UNTILED : grids[r.group]!(limits[parts[r.group]!.of])))
 }
+
+export const jointSegments = (
+  j: Joint,
+  gone: ReadonlySet<ValueId>,
+  choice: Shape & Limits,
+  passing: ReadonlySet<ValueId> = NO_VALUES,
+): Either<TileError, readonly Segment[]> => partsInTiles(j, jointParts(j, gone, choice, passing))(choice)

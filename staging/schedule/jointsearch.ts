@@ -13,7 +13,17 @@ import { atLeastOf } from './atleast'
 import { computeSeconds } from './bound'
 import { type Candidate, type Deferred, deferred, type Planner, swappingOnDemand } from './candidate'
 import { opCosts } from './chain'
-import { type Joint, jointOf, jointSegments, type Limits, thereFor } from './joint'
+import {
+  type InTiles,
+  type Joint,
+  jointOf,
+  jointParts,
+  jointSegments,
+  type Limits,
+  partsInTiles,
+  type Shape,
+  thereFor,
+} from './joint'
 import type { Segment } from '../plan/plan'
 import { forwardOps } from '../tile/segments'
 import { type Persistents, SMALL_BYTES } from '../memory/place'
@@ -74,7 +84,7 @@ const orderOf = onceFor((graph, machine): Order => {
 
 // ---------------------------------------------------------------- candidates
 
-interface Choice extends Limits {
+interface Choice extends Shape, Limits {
   /** So many of the order go; or what is best where everything moves. */
   readonly gone: number | 'moving'
   /** Of a second that something moves, over one of computing: what stretches make again rather than pass it on. Absent: they pass everything. */
@@ -95,16 +105,49 @@ const missingFor = (graph: Graph, machine: Machine, { gone, weight }: Choice, ro
   return { gone: out, passing: weight === undefined ? new Set() : passingOf(joint, out, moving) }
 }
 
-/** The step of a choice, laid out when it is asked for. Tiles that are not legal somewhere are none at all. */
-const candidateOf = (graph: Graph, machine: Machine, choice: Choice, room = Infinity): Deferred => {
-  const { joint, againSeconds, seconds } = orderOf(graph, machine)
+/** The steps of choices: those that differ in nothing but their tiles have one. */
+class Steps {
+  private readonly known = new Map<string, InTiles>()
+  private readonly byParts = new Map<string, InTiles>()
+
+  constructor(
+    private readonly graph: Graph,
+    private readonly machine: Machine,
+    private readonly room = Infinity,
+  ) {}
+
+  /** Tiles that are not legal somewhere are none at all. */
+  segments(choice: Choice): readonly Segment[] {
+    const key = JSON.stringify([choice.gone, choice.weight ?? null, choice.cut, choice.carry ?? 0])
+    const step = this.known.get(key) ?? this.step(choice)
+    this.known.set(key, step)
+    return certain('whole values are always legal')(step(choice))
+  }
+
+  private step(choice: Choice): InTiles {
+    const { joint } = orderOf(this.graph, this.machine)
+    const { gone, passing } = missingFor(this.graph, this.machine, choice, this.room)
+    const parts = jointParts(joint, gone, choice, passing)
+    const key = parts.map((p) => `${p.phase}${p.expands ? '+' : ''} ${p.ops.join()}`).join(';')
+    const known = this.byParts.get(key)
+    if (known) return known
+    const tiles = partsInTiles(joint, parts)
+    const step: InTiles = (limits) => {
+      const tiled = tiles(limits)
+      return isLeft(tiled) ? jointSegments(joint, gone, UNLIMITED) : tiled
+    }
+    this.byParts.set(key, step)
+    return step
+  }
+}
+
+/** The step of a choice, laid out when it is asked for. */
+const candidateOf = (graph: Graph, machine: Machine, choice: Choice, steps = new Steps(graph, machine)): Deferred => {
+  const { againSeconds, seconds } = orderOf(graph, machine)
   const { gone, persistents, ahead = 0 } = choice
   let made: readonly Segment[] | undefined
   const segments = (): readonly Segment[] => {
-    if (made) return made
-    const missing = missingFor(graph, machine, choice, room)
-    const tiled = jointSegments(joint, missing.gone, choice, missing.passing)
-    made = isLeft(tiled) ? certain('whole values are always legal')(jointSegments(joint, missing.gone, UNLIMITED)) : tiled.right
+    made ??= steps.segments(choice)
     return made
   }
   const make = (): Candidate => {
@@ -146,7 +189,10 @@ const AGAIN = 0.995
 class JointSearch {
   private readonly order: Order
   private readonly tried = new Set<string>()
+  /** What other choices came to: calls that were laid out, by how much is left for copies ahead. */
+  private readonly laidOut = new WeakMap<readonly Segment[], Map<number, number>>()
   private calls = 0
+  private steps: Steps
   private room = Infinity
   best: Choice | null = null
   seconds = Infinity
@@ -157,6 +203,7 @@ class JointSearch {
     private readonly persistents: Persistents,
   ) {
     this.order = orderOf(graph, machine)
+    this.steps = new Steps(graph, machine)
   }
 
   /** Whether it is the best so far. */
@@ -171,10 +218,21 @@ class JointSearch {
       choice.ahead ?? 0,
     ])
     if (this.tried.has(key) || this.calls >= MOST_CALLS) return false
-    const candidate = candidateOf(this.graph, this.machine, choice, this.room)
-    const seconds = yield candidate
     this.tried.add(key)
-    if (candidate.isLaidOut) this.calls += candidate.layout.calls.length
+    const candidate = candidateOf(this.graph, this.machine, choice, this.steps)
+    if (candidate.computeSeconds! >= this.seconds) return false
+    const segments = this.steps.segments(choice)
+    const alike = this.laidOut.get(segments) ?? new Map<number, number>()
+    this.laidOut.set(segments, alike)
+    const known = alike.get(choice.ahead ?? 0)
+    if (known !== undefined) {
+      this.calls += known
+      return false
+    }
+    const seconds = yield candidate
+    const calls = candidate.isLaidOut ? candidate.layout.calls.length : 0
+    alike.set(choice.ahead ?? 0, calls)
+    this.calls += calls
     if (seconds >= this.seconds) return false
     this.seconds = seconds
     this.best = choice
@@ -198,6 +256,7 @@ class JointSearch {
       cut,
     })
     this.room = room
+    this.steps = new Steps(this.graph, this.machine, room)
     if (this.order.largest > room) yield* this.afar()
     for (const cut of [false, true]) {
       const quarter = yield* this.look(at(1 / 4, cut))

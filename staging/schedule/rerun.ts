@@ -46,20 +46,33 @@ export const makersOf = (graph: Graph): ReadonlyMap<ValueId, Op> =>
 export const againOps = (graph: Graph, ops: readonly OpId[]): readonly OpId[] =>
   ops.filter((id) => !graph.ops[id]!.outs.every((v) => staysForGood(graph, v)))
 
+/** What is there, and whatever comes to it. */
+export interface Found {
+  readonly has: (v: ValueId) => boolean
+  readonly add: (v: ValueId) => void
+}
+
 /** `ops`, and before each what makes the forward values it reads that are not `there`; what is made is there from then on. */
-export const withReruns = (graph: Graph, makers: ReadonlyMap<ValueId, Op>, ops: readonly OpId[], there: Set<ValueId>): OpId[] =>
-  ops.flatMap((id) => {
-    const again = new Set<OpId>()
-    const visit = (v: ValueId): void => {
-      const maker = makers.get(v)
-      if (!maker || there.has(v) || again.has(maker.id)) return
-      again.add(maker.id)
-      maker.ins.forEach(visit)
+export const withReruns = (graph: Graph, makers: ReadonlyMap<ValueId, Op>, ops: readonly OpId[], there: Found): OpId[] => {
+  const out: OpId[] = []
+  const again = new Set<OpId>()
+  const visit = (v: ValueId): void => {
+    const maker = there.has(v) ? undefined : makers.get(v)
+    if (!maker || again.has(maker.id)) return
+    again.add(maker.id)
+    for (const w of maker.ins) visit(w)
+  }
+  for (const id of ops) {
+    for (const v of graph.ops[id]!.ins) visit(v)
+    if (again.size > 0) {
+      for (const made of again) for (const v of graph.ops[made]!.outs) there.add(v)
+      out.push(...[...again].sort((a, b) => a - b))
+      again.clear()
     }
-    graph.ops[id]!.ins.forEach(visit)
-    for (const made of again) for (const v of graph.ops[made]!.outs) there.add(v)
-    return [...[...again].sort((a, b) => a - b), id]
-  })
+    out.push(id)
+  }
+  return out
+}
 
 /** Takes out what nobody reads before it is made again or the step ends. */
 export const withoutDead = <R extends { readonly ops: readonly OpId[] }>(graph: Graph, runs: readonly R[]): readonly R[] => {

@@ -2,6 +2,7 @@
 // A position is clean when a single activation crosses it, or activations that an op behind it reads side by side as one: there
 // a checkpoint costs one value, even in a network with branches (paper 3 names the same places by dominators). Worked example: conv relu [conv relu conv +] relu pool: inside the
 // brackets the skip crosses too, so the clean positions lie before and after the block.
+import { onceFor } from '../core/remember'
 import { valueBytes, type Graph, type Op, type ValueId } from '../graph/graph'
 import { opDef } from '../ops/registry'
 import { forwardOps } from './segments'
@@ -23,7 +24,7 @@ export interface ForwardProfile {
   readonly madeBefore: readonly number[]
 }
 
-export const profileForward = (graph: Graph): ForwardProfile => {
+export const profileForward = onceFor((graph: Graph): ForwardProfile => {
   const ops = forwardOps(graph)
   const lastUse = new Map<ValueId, number>()
   ops.forEach((op, i) => op.ins.forEach((v) => lastUse.set(v, i)))
@@ -42,7 +43,7 @@ export const profileForward = (graph: Graph): ForwardProfile => {
     if (i + 1 < ops.length) cuts.push({ at: i + 1, bytes, clean: crossAsOne([...alive]), values: [...alive] })
   })
   return { ops, cuts, madeBefore }
-}
+})
 
 /** Positions that split the forward pass into about `blocks` blocks of equal activation bytes, at clean cuts where there are any. */
 export const balancedCuts = (p: ForwardProfile, blocks: number): readonly number[] => {

@@ -33,24 +33,38 @@ const workBytes = (graph: Graph, costs: readonly OpCost[], ops: readonly OpId[],
 export const isLegalGrid = (graph: Graph, ops: readonly OpId[], live: RunLiveness, grid: Grid, expands = false): boolean =>
   isRight(sliceRun(graph, ops, grid, live.leaves, expands))
 
-/** Along the batch first, where nothing overlaps, then bands of rows; as small as they can be where that is not enough. */
-export const gridFor = (
+/**
+ * For each limit: along the batch first, where nothing overlaps, then bands of rows; as small as they can be where that is not enough.
+ * What does not depend on the limit is worked out once.
+ */
+export const gridsOf = (
   graph: Graph,
   costs: readonly OpCost[],
   ops: readonly OpId[],
   live: RunLiveness,
-  limitBytes: number,
   expands = false,
-): Grid => {
+): ((limitBytes: number) => Grid) => {
   const list = ops.map((id) => graph.ops[id]!)
   const dims = list.map((op) => tileableDims(graph, op)).reduce((a, b) => new Set([...b].filter((d) => a.has(d))))
-  const tiles = Math.ceil(workBytes(graph, costs, ops, live) / limitBytes)
-  if (tiles <= 1 || reachOf(dims) !== 'image') return UNTILED
-  const most = mostTiles(graph, { dims }, list)
-  const B = Math.min(most.B, tiles)
-  for (let H = Math.min(most.H, Math.ceil(tiles / B)); H > 1; H >>= 1) {
-    const grid = { B, H, W: 1 }
-    if (isLegalGrid(graph, ops, live, grid, expands)) return grid
+  if (reachOf(dims) !== 'image') return () => UNTILED
+  const bytes = workBytes(graph, costs, ops, live)
+  let most: Grid | undefined
+  const legal = new Map<string, boolean>()
+  const isLegal = (grid: Grid): boolean => {
+    const key = `${grid.B}x${grid.H}`
+    const known = legal.get(key) ?? isLegalGrid(graph, ops, live, grid, expands)
+    legal.set(key, known)
+    return known
   }
-  return { B, H: 1, W: 1 }
+  return (limitBytes) => {
+    const tiles = Math.ceil(bytes / limitBytes)
+    if (tiles <= 1) return UNTILED
+    most ??= mostTiles(graph, { dims }, list)
+    const B = Math.min(most.B, tiles)
+    for (let H = Math.min(most.H, Math.ceil(tiles / B)); H > 1; H >>= 1) {
+      const grid = { B, H, W: 1 }
+      if (isLegal(grid)) return grid
+    }
+    return { B, H: 1, W: 1 }
+  }
 }

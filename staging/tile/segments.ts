@@ -16,7 +16,7 @@ import { type Grid, type Segment, type SegmentPhase, type Slices, type Step, til
 import { inputDef } from '../ops/op'
 import { opDef } from '../ops/registry'
 import { isComputed, liveness, mutated } from './liveness'
-import { operandsOf, sameSlices, sliceRun, type TileError } from './slices'
+import { operandsOf, sameSlices, type SlicedRun, sliceRun, type TileError } from './slices'
 
 export interface Group {
   readonly ops: readonly OpId[]
@@ -249,29 +249,57 @@ const withoutUnread = (graph: Graph, runs: readonly Run[]): readonly Run[] => {
 }
 
 /** Slices, what each run leaves behind, and in-place choices. `expands`: all of them do. */
-export const segmentsOf = (graph: Graph, planned: readonly Run[], expands = false): Either<TileError, readonly Segment[]> => {
+export const segmentsOf = (graph: Graph, planned: readonly Run[], expands = false): Either<TileError, readonly Segment[]> =>
+  segmentsOn(graph, planned, expands)((r) => r.grid)
+
+/** The same for grids that are chosen later, maybe again and again: what has the grid that it had before is the segment that it was,
+ * and so are all of them. */
+export const segmentsOn = (
+  graph: Graph,
+  planned: readonly Run[],
+  expands = false,
+): ((gridOf: (r: Run) => Grid) => Either<TileError, readonly Segment[]>) => {
   const runs = withoutUnread(graph, withLateUpdates(graph, planned))
   const live = liveness(
     graph,
     runs.map((r) => r.ops),
   )
-  const bodyOf = ({ grid, ops, expands: grows = expands }: Run, i: number): Either<TileError, Pick<Segment, 'body' | 'keeps'>> =>
+  const bodyOf = ({ ops, expands: grows = expands }: Run, grid: Grid, i: number): Either<TileError, SlicedRun> =>
     isTiled(grid) ? sliceRun(graph, ops, grid, live[i]!.leaves, grows) : E.right({ body: ops.map((op) => ({ op })), keeps: [] })
-  return pipe(
-    runs,
-    E.traverseReadonlyArrayWithIndex((i, r) =>
-      pipe(
-        bodyOf(r, i),
-        E.map((own): Segment => ({ name: nameOf(graph, r.ops), phase: r.phase, grid: r.grid, ...own })),
-      ),
-    ),
-    E.map((segments) => chooseInPlace(graph, segments)),
-  )
+  const known = runs.map(() => new Map<string, Either<TileError, Segment>>())
+  const segment = (r: Run, grid: Grid, i: number): Either<TileError, Segment> => {
+    const key = keyOf(grid)
+    const there = known[i]!.get(key)
+    if (there) return there
+    const made = pipe(
+      bodyOf(r, grid, i),
+      E.map((own): Segment => ({ name: nameOf(graph, r.ops), phase: r.phase, grid, ...own })),
+    )
+    known[i]!.set(key, made)
+    return made
+  }
+  const inPlace = new InPlace(graph)
+  const all = new Map<string, Either<TileError, readonly Segment[]>>()
+  return (gridOf) => {
+    const grids = runs.map(gridOf)
+    const key = grids.map(keyOf).join()
+    const there = all.get(key)
+    if (there) return there
+    const made = pipe(
+      runs,
+      E.traverseReadonlyArrayWithIndex((i, r) => segment(r, grids[i]!, i)),
+      E.map((segments) => inPlace.choose(segments)),
+    )
+    all.set(key, made)
+    return made
+  }
 }
 
 /** The runs that segments were made of, or others may be. */
 export const runsOf = (segments: readonly Segment[]): readonly Run[] =>
   segments.map((s, group): Run => ({ phase: s.phase, group, grid: s.grid, ops: s.body.map((step) => step.op) }))
+
+const keyOf = ({ B, H, W }: Grid): string => `${B}x${H}x${W}`
 
 /** What a tile holds of a value that the segment computes. */
 const heldSlices = (graph: Graph, seg: Segment, v: ValueId): Slices | null => {
@@ -281,26 +309,39 @@ const heldSlices = (graph: Graph, seg: Segment, v: ValueId): Slices | null => {
 }
 
 /** Lets output 0 take over the bytes of an input that nobody reads again. */
-const chooseInPlace = (graph: Graph, segments: readonly Segment[]): readonly Segment[] => {
-  const readLater = new Set<ValueId>()
-  for (const v of graph.values) if (isResult(v)) readLater.add(v.id)
-  const out: Segment[] = []
-  for (let s = segments.length - 1; s >= 0; s--) {
-    const seg = segments[s]!
+class InPlace {
+  /** What was chosen last for a step, and a segment. */
+  private readonly steps = new WeakMap<Step, Step>()
+  private readonly segments = new WeakMap<Segment, Segment>()
+
+  constructor(private readonly graph: Graph) {}
+
+  choose(segments: readonly Segment[]): readonly Segment[] {
+    const readLater = new Uint8Array(this.graph.values.length)
+    for (const v of this.graph.values) if (isResult(v)) readLater[v.id] = 1
+    const out = new Array<Segment>(segments.length)
+    for (let s = segments.length - 1; s >= 0; s--) out[s] = this.segment(segments[s]!, readLater)
+    return out
+  }
+
+  private segment(seg: Segment, readLater: Uint8Array): Segment {
+    const { graph } = this
     const tiled = isTiled(seg.grid)
     const own = new Set(tiled ? seg.body.flatMap((st) => graph.ops[st.op]!.outs) : [])
     const kept = new Set(seg.keeps.map((k) => k.value))
-    const body: Step[] = []
+    const body = new Array<Step>(seg.body.length)
+    const before = this.segments.get(seg)
+    let isAsBefore = before !== undefined
     for (let k = seg.body.length - 1; k >= 0; k--) {
       const step = seg.body[k]!
       const op = graph.ops[step.op]!
-      for (const v of op.outs) readLater.delete(v)
+      for (const v of op.outs) readLater[v] = 0
       const free = (i: number): boolean => {
         const v = op.ins[i]!
         const o = op.outs[0]!
         // An output has a place of its own, from which it leaves, and a loss one where it is read after the step.
         if (isResult(graph.values[o]!)) return false
-        if (readLater.has(v) || !isComputed(graph, v) || op.ins.indexOf(v) !== op.ins.lastIndexOf(v)) return false
+        if (readLater[v] === 1 || !isComputed(graph, v) || op.ins.indexOf(v) !== op.ins.lastIndexOf(v)) return false
         if (!sameShape(graph.values[v]!.shape, graph.values[o]!.shape)) return false
         if (!tiled) return true
         if (!own.has(v) || kept.has(v) || kept.has(o)) return false
@@ -308,11 +349,23 @@ const chooseInPlace = (graph: Graph, segments: readonly Segment[]): readonly Seg
         const held = heldSlices(graph, seg, v)
         return held !== null && sameSlices(step.slices![op.ins.length]!, held)
       }
-      const takes = (opDef(op.kind).inPlace ?? []).find(free)
-      body.push(takes === undefined ? step : { ...step, inPlace: takes })
-      for (const v of op.ins) readLater.add(v)
+      const chosen = this.step(step, opDef(op.kind).inPlace?.find(free))
+      body[k] = chosen
+      isAsBefore &&= before!.body[k] === chosen
+      for (const v of op.ins) readLater[v] = 1
     }
-    out.push({ ...seg, body: body.reverse() })
+    if (isAsBefore) return before!
+    const chosen = { ...seg, body }
+    this.segments.set(seg, chosen)
+    return chosen
   }
-  return out.reverse()
+
+  private step(step: Step, takes: number | undefined): Step {
+    if (takes === undefined) return step
+    const before = this.steps.get(step)
+    if (before?.inPlace === takes) return before
+    const chosen = step.slices ? { op: step.op, slices: step.slices, inPlace: takes } : { op: step.op, inPlace: takes }
+    this.steps.set(step, chosen)
+    return chosen
+  }
 }

@@ -12,7 +12,7 @@ import { auto, refineAuto } from '../../staging/schedule/auto'
 import { computeSeconds, mostPages } from '../../staging/schedule/bound'
 import { opCosts } from '../../staging/schedule/chain'
 import { inCoreLayout } from '../../staging/schedule/incore'
-import { jointOf, jointSegments, type Limits } from '../../staging/schedule/joint'
+import { jointOf, jointSegments, type Limits, type Shape } from '../../staging/schedule/joint'
 import { jointSmall, refineJoint } from '../../staging/schedule/jointsearch'
 import { type Missing, missingOf } from '../../staging/schedule/passing'
 import { machines } from '../../staging/sim/machines'
@@ -33,7 +33,12 @@ const twoNorms = (): Graph => {
 }
 
 /** Each segment's tiles and ops, updates aside; every plan is verified. */
-const outline = (g: Graph, gone: readonly string[], limits: Limits, passing: readonly string[] = []): readonly string[] => {
+const outline = (
+  g: Graph,
+  gone: readonly string[],
+  limits: Shape & Limits,
+  passing: readonly string[] = [],
+): readonly string[] => {
   const named = (names: readonly string[]): ReadonlySet<ValueId> => new Set(names.map((n) => valueNamed(g, n)))
   const made = jointSegments(jointOf(g, opCosts(g, machine), 0), named(gone), limits, named(passing))
   if (isLeft(made)) throw new Error(`${made.left.layer} along ${made.left.dim}: ${made.left.why}`)
