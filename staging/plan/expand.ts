@@ -95,6 +95,27 @@ interface Alike {
   readonly of: readonly number[]
 }
 
+/** Equal for the indices along a dimension of which boxes have one shape and meet borders alike. */
+type KindOf = (dim: 'B' | 'H' | 'W', i: number) => string
+
+const alongOf = { B: 0, H: 2, W: 3 } as const
+
+const kindsOf = (graph: Graph, known: Known, op: Op, step: Step): KindOf => {
+  const slices = step.slices!
+  const values = [...op.ins, ...op.outs].map((v) => graph.values[v]!)
+  const windowed = known.windowsOf(op)
+  const anchor = anchorOf(op.kind, op.ins.length)
+  return (dim, i) => {
+    const d = alongOf[dim]
+    const at = (operand: number): Range => slices[operand]?.[dim][i] ?? [0, values[operand]?.shape[d] ?? 1]
+    let kind = ''
+    for (const s of slices) kind += s ? `${s[dim][i]![1] - s[dim][i]![0]},` : ','
+    for (const { operand, windows, d: of } of windowed)
+      if (of === d) kind += `|${alignmentOf(windows, at(anchor), at(operand)[0], wholeShape(graph, values[operand]!)[d] ?? 1)}`
+    return kind
+  }
+}
+
 /** What the tiles of a loop cost at one of its steps: those whose boxes have one shape, and meet borders alike, cost the same. */
 class StepCosts {
   private readonly choices: (Choice | undefined)[] = []
@@ -108,27 +129,18 @@ class StepCosts {
     step: Step,
     grid: Grid,
   ) {
-    const slices = step.slices!
-    const values = [...op.ins, ...op.outs].map((v) => graph.values[v]!)
-    const windowed = known.windowsOf(op)
-    const anchor = anchorOf(op.kind, op.ins.length)
-    const at = (operand: number, dim: 'B' | 'H' | 'W', i: number, d: 0 | 2 | 3): Range =>
-      slices[operand]?.[dim][i] ?? [0, values[operand]?.shape[d] ?? 1]
-    const along = (dim: 'B' | 'H' | 'W', d: 0 | 2 | 3): Alike => {
-      const windows = windowed.filter((w) => w.d === d)
+    const kindOf = kindsOf(graph, known, op, step)
+    const along = (dim: 'B' | 'H' | 'W'): Alike => {
       const kinds: string[] = []
       const of = new Array<number>(grid[dim])
       for (let i = 0; i < grid[dim]; i++) {
-        let kind = ''
-        for (const s of slices) kind += s ? `${s[dim][i]![1] - s[dim][i]![0]},` : ','
-        for (const { operand, windows: a } of windows)
-          kind += `|${alignmentOf(a, at(anchor, dim, i, d), at(operand, dim, i, d)[0], wholeShape(graph, values[operand]!)[d] ?? 1)}`
+        const kind = kindOf(dim, i)
         const known = kinds.indexOf(kind)
         of[i] = known < 0 ? kinds.push(kind) - 1 : known
       }
       return { kinds, of }
     }
-    this.alike = { B: along('B', 0), H: along('H', 2), W: along('W', 3) }
+    this.alike = { B: along('B'), H: along('H'), W: along('W') }
   }
 
   at(t: TileIndex, shapes: () => CallShapes): Choice {
@@ -221,8 +233,8 @@ const knownFor = onceForPair((graph: Graph, machine: Costs) => new Known(graph, 
 const indexOfLargest = (ranges: readonly Range[]): number =>
   ranges.reduce((best, r, i) => (r[1] - r[0] > ranges[best]![1] - ranges[best]![0] ? i : best), 0)
 
-/** The scratch that a step of a loop takes at its largest tile. */
-export const tileScratch = (graph: Graph, machine: Costs, step: Step, grid: Grid): number => {
+/** The scratch that a step of a loop takes at its largest tile: of the others nothing is worked out. */
+export const tileScratch = (graph: Graph, machine: Costs, step: Step): number => {
   const op = graph.ops[step.op]!
   const known = knownFor(graph, machine)
   const first = step.slices!.find((s) => s !== null)
@@ -235,7 +247,8 @@ export const tileScratch = (graph: Graph, machine: Costs, step: Step, grid: Grid
       return { cell: -1, value, held, box: slices ? boxAt(slices, graph.values[value]!.shape, t) : held }
     })
   const shapes = (): CallShapes => callShapes(graph, views().slice(0, op.ins.length), views().slice(op.ins.length))
-  return known.stepCosts(step, grid).at(t, shapes).workspace
+  const kindOf = kindsOf(graph, known, op, step)
+  return known.tileCost(op, `${kindOf('B', t.B)};${kindOf('H', t.H)};${kindOf('W', t.W)}`, shapes).workspace
 }
 
 class Expander {
@@ -364,6 +377,8 @@ class TiledSegment {
   /** Where each value made in the current tile is, and what box that holds. */
   private here = new Map<ValueId, View>()
   private readonly costs: readonly StepCosts[]
+  /** Of moments, the elements behind those of the tiles [from, to). */
+  private readonly merged = new Map<ValueId, { readonly from: number; to: number; count: number }>()
 
   constructor(
     private readonly x: Expander,
@@ -497,17 +512,20 @@ class TiledSegment {
 
   /** Elements behind each of this tile's partial moments, and behind those merged so far: those of the same images, where images have their own. */
   private counts(op: Op, moments: View, t: TileIndex): { countX: number; countY: number } {
-    const step = this.seg.body.find((x) => x.op === op.id)!
-    const slices = step.slices![0]!
+    const slices = this.seg.body.find((x) => x.op === op.id)!.slices![0]!
     const shape = this.x.graph.values[op.ins[0]!]!.shape
     const g = this.seg.grid
     const statistics = elementsOf(shapeOf(moments.box)) / 4
     const size = (b: number, h: number, w: number): number =>
       elementsOf(shapeOf(boxAt(slices, shape, { index: 0, B: b, H: h, W: w }))) / statistics
     const from = isPerImage(this.x.graph.values[moments.value]!.shape) ? t.B * g.H * g.W : 0
-    let countY = 0
-    for (let i = from; i < t.index; i++) countY += size(Math.floor(i / (g.H * g.W)), Math.floor(i / g.W) % g.H, i % g.W)
-    return { countX: size(t.B, t.H, t.W), countY }
+    const before = this.merged.get(moments.value)
+    const merged = before?.from === from ? before : { from, to: from, count: 0 }
+    this.merged.set(moments.value, merged)
+    for (let i = merged.to; i < t.index; i++)
+      merged.count += size(Math.floor(i / (g.H * g.W)), Math.floor(i / g.W) % g.H, i % g.W)
+    merged.to = t.index
+    return { countX: size(t.B, t.H, t.W), countY: merged.count }
   }
 }
 

@@ -191,7 +191,7 @@ class Measuring {
     s.body.forEach((step, k) => {
       const { op: id, inPlace, slices } = step
       const op = this.graph.ops[id]!
-      scratch.push({ bytes: tileScratch(this.graph, this.machine, step, s.grid), first: k, last: k })
+      scratch.push({ bytes: tileScratch(this.graph, this.machine, step), first: k, last: k })
       let together = 0
       op.ins.forEach((v, i) => {
         const h = here.get(v)
