@@ -1,5 +1,6 @@
-// The native code under sanitizers. In: `address` (ASan and UBSan), `thread` (TSan, on the null and ref devices) or
-// `fuzz [N]` (so many damaged tapes under ASan and UBSan). Out: exit code 0 if the build is clean and every test passes.
+// The native code under sanitizers. In: `address` (ASan and UBSan), `thread` (TSan, on the null and ref devices), `fuzz [N]` (so many
+// damaged tapes under ASan and UBSan) or `zoo [WORD]` (a training of each family of the zoo, or of those named so, on the cuda device and an
+// imitated CUDA, under TSan). Out: exit code 0 if the build is clean and every test passes.
 'use strict'
 const { spawnSync } = require('node:child_process')
 const fs = require('node:fs')
@@ -60,10 +61,57 @@ const fuzz = (count = FUZZED) => {
   run(path.join(BUILDS.address.folder, 'fuzz_tape'), [count, '1', ...tapes])
 }
 
+/** The first two steps run call by call, the next are graphs, one for each input buffer. */
+const ZOO_STEPS = '4'
+/** Less than a swapped training puts aside: the rest goes through a thread to a file. */
+const HOST_BYTES = String(2 ** 20)
+
+const trained = (tape, spill) => {
+  const args = [tape, '--device', 'cuda', '--steps', ZOO_STEPS, '--spill', spill, '--host-memory', HOST_BYTES]
+  const library = path.join(ROOT, BUILDS.thread.folder, 'spillway_host_cuda.so')
+  const { status, signal, stdout, stderr } = spawnSync(path.join(ROOT, BUILDS.thread.folder, 'runplan'), args, {
+    encoding: 'utf8',
+    env: { ...process.env, ...ENV, SPILLWAY_CUDA: library },
+  })
+  const losses = [...stdout.matchAll(/loss ([^,]+)/g)].map(([, loss]) => loss)
+  const moved = [...stdout.matchAll(/, out (\d+)/g)].reduce((n, [, bytes]) => n + Number(bytes), 0)
+  if (status === 0 && losses.length === Number(ZOO_STEPS)) return { losses: losses.join(' '), moved }
+  console.error(`${path.basename(tape)} failed: ${signal ?? `exit ${status}`}\n${stdout}${stderr}`)
+  process.exit(1)
+}
+
+/** Each family in-core and swapped: no race, and the same losses, digit by digit. */
+const zoo = (word = '') => {
+  const folder = path.join(ROOT, 'build', 'zoo-tapes')
+  fs.rmSync(folder, { recursive: true, force: true })
+  run(process.execPath, ['-r', require.resolve('./testing/typescript'), path.join('scripts', 'cuda', 'tapes.ts'), folder, word])
+  const tapes = fs.existsSync(folder) ? fs.readdirSync(folder) : []
+  if (tapes.length === 0) return
+  build(BUILDS.thread, ['runplan', 'spillway_host_cuda'])
+  const spill = fs.mkdtempSync(path.join(os.tmpdir(), 'spillway-zoo-'))
+  process.on('exit', () => fs.rmSync(spill, { recursive: true, force: true }))
+  const families = [...new Set(tapes.map((file) => file.split('.')[0]))]
+  const moving = families.filter((family) => {
+    const began = Date.now()
+    const [inCore, swapped] = ['in-core', 'swapped'].map((how) => trained(path.join(folder, `${family}.${how}.tape`), spill))
+    console.log(`${family}: ${swapped.moved} bytes moved, ${((Date.now() - began) / 1000).toFixed(0)} s`)
+    if (inCore.losses !== swapped.losses) {
+      console.error(`${family}: in-core ${inCore.losses}, swapped ${swapped.losses}`)
+      process.exit(1)
+    }
+    return swapped.moved > 0
+  })
+  // Where parameters are nearly all, as in alexnet, nothing is worth moving.
+  if (word !== '' || moving.length * 2 > families.length) return
+  console.error(`of ${families.length} trainings ${moving.length} move values`)
+  process.exit(1)
+}
+
 const main = (mode, count) => {
+  if (mode === 'zoo') return zoo(count)
   if (mode === 'fuzz') return fuzz(count)
   if (mode in BUILDS) return build(BUILDS[mode], BUILDS[mode].targets())
-  console.error(`check-native: '${mode}' is none of address, thread, fuzz`)
+  console.error(`check-native: '${mode}' is none of address, thread, fuzz, zoo`)
   process.exit(2)
 }
 

@@ -33,7 +33,8 @@ const STEPS = [
   { name: 'op-table', command: script('gen-ops.ts', '--check') },
   { name: 'wire', command: script('gen-wire.ts', '--check') },
   { name: 'cuda-plugin', long: true, command: [process.execPath, 'scripts/build-cuda.js', '--gate'] },
-  { name: 'native-tsan', long: true, command: [process.execPath, 'scripts/check-native.js', 'thread'] },
+  { name: 'native-tsan', place: 'tsan', long: true, command: [process.execPath, 'scripts/check-native.js', 'thread'] },
+  { name: 'zoo-tsan', place: 'tsan', long: true, full: true, command: [process.execPath, 'scripts/check-native.js', 'zoo'] },
   {
     name: 'arm64-compiles',
     place: 'arm64',

@@ -1,9 +1,10 @@
 // Runs a tape file without Node: runplan TAPE [--device null|ref|cpu|cuda] [--steps N] [--spill DIR] [--seed N] [--threads N]
-// [--throttle BYTES_PER_SECOND] [--classes N]. In: an untrusted file. Out: one line a step, then totals; exit code 1 with a reason.
+// [--throttle BYTES_PER_SECOND] [--classes N] [--host-memory BYTES]. In: an untrusted file. Out: one line a step, then totals; exit code 1 with a reason.
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <optional>
 
 #include "runtime/random.hpp"
 #include "runtime/session.hpp"
@@ -18,6 +19,7 @@ struct Arguments {
   int threads = 0;
   double throttle = 0;
   uint32_t classes = 10;
+  std::optional<uint64_t> host_memory = {};
 };
 
 Status parse(int argc, char** argv, Arguments& a) {
@@ -33,10 +35,11 @@ Status parse(int argc, char** argv, Arguments& a) {
     else if (word == "--threads") a.threads = std::atoi(value);
     else if (word == "--throttle") a.throttle = std::atof(value);
     else if (word == "--classes") a.classes = uint32_t(std::strtoul(value, nullptr, 10));
+    else if (word == "--host-memory") a.host_memory = std::strtoull(value, nullptr, 10);
     else return refuse("unknown option ", word);
   }
   return a.tape.empty() ? refuse("usage: runplan TAPE [--device null|ref|cpu|cuda] [--steps N] [--spill DIR] [--seed N] [--threads N] "
-                                 "[--throttle BYTES_PER_SECOND] [--classes N]") : Status{};
+                                 "[--throttle BYTES_PER_SECOND] [--classes N] [--host-memory BYTES]") : Status{};
 }
 
 Status run(const Arguments& a) {
@@ -45,7 +48,7 @@ Status run(const Arguments& a) {
   const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
   const Result<const Device*> device = load_device(a.device);
   if (!device.ok()) return device.status();
-  auto opened = Session::open(std::as_bytes(std::span(bytes)), {.device = device.value(), .spill_directory = a.spill, .threads = a.threads, .throttle = {a.throttle, a.throttle}});
+  auto opened = Session::open(std::as_bytes(std::span(bytes)), {.device = device.value(), .spill_directory = a.spill, .host_bytes = a.host_memory, .threads = a.threads, .throttle = {a.throttle, a.throttle}});
   if (!opened.ok()) return opened.status();
   const std::unique_ptr<Session> session = std::move(opened).value();
   Source source(session->tape());

@@ -20,10 +20,19 @@ struct Tensor {
 struct Window { int64_t stride[2], pad[2], dilation[2]; };
 enum class Way { forward, data, weights };
 
-/// x, w and y as floats of the factors; what is made is added up in double, in `made`, in the natural order of its dims.
-inline std::vector<double> convolve(Way way, const Tensor& x, const Tensor& w, const Tensor& y, const Window& g, const void* px, const void* pw, const void* py, Rounding r) {
-  const auto count = [](const Tensor& t) { return size_t(t.dims[0] * t.dims[1] * t.dims[2] * t.dims[3]); };
-  std::vector<double> made(count(way == Way::forward ? y : way == Way::data ? x : w));
+/// A tensor's numbers as factors, in doubles, the second dimension innermost.
+inline std::vector<double> unpacked(const Tensor& t, const void* at, Rounding r) {
+  std::vector<double> values;
+  values.reserve(size_t(t.dims[0] * t.dims[1] * t.dims[2] * t.dims[3]));
+  for (int64_t a = 0; a < t.dims[0]; a++)
+    for (int64_t c = 0; c < t.dims[2]; c++)
+      for (int64_t d = 0; d < t.dims[3]; d++)
+        for (int64_t b = 0; b < t.dims[1]; b++) values.push_back(double(factor(read_number(at, t.at(a, b, c, d), t.narrow), r)));
+  return values;
+}
+
+/// The products and sums of a convolution, on numbers as `unpacked` lays them; what is made begins as zeros.
+inline void multiply(Way way, const Tensor& x, const Tensor& w, const Tensor& y, const Window& g, double* px, double* pw, double* py) {
   const int64_t group_in = w.dims[1], groups = x.dims[1] / group_in, group_out = w.dims[0] / groups;
   for (int64_t b = 0; b < y.dims[0]; b++)
     for (int64_t oy = 0; oy < y.dims[2]; oy++)
@@ -32,22 +41,37 @@ inline std::vector<double> convolve(Way way, const Tensor& x, const Tensor& w, c
           for (int64_t kx = 0; kx < w.dims[3]; kx++) {
             const int64_t iy = oy * g.stride[0] - g.pad[0] + ky * g.dilation[0], ix = ox * g.stride[1] - g.pad[1] + kx * g.dilation[1];
             if (iy < 0 || ix < 0 || iy >= x.dims[2] || ix >= x.dims[3]) continue;
+            double* const of_y = py + ((b * y.dims[2] + oy) * y.dims[3] + ox) * y.dims[1];
             for (int64_t o = 0; o < w.dims[0]; o++) {
-              const int64_t first = o / group_out * group_in;
-              const size_t in_y = size_t(((b * y.dims[1] + o) * y.dims[2] + oy) * y.dims[3] + ox);
-              const double dy = way == Way::forward ? 0 : double(factor(read_number(py, y.at(b, o, oy, ox), y.narrow), r));
-              double sum = 0;
-              for (int64_t i = 0; i < group_in; i++) {
-                const size_t in_x = size_t(((b * x.dims[1] + first + i) * x.dims[2] + iy) * x.dims[3] + ix), in_w = size_t(((o * group_in + i) * w.dims[2] + ky) * w.dims[3] + kx);
-                const auto at_x = [&] { return double(factor(read_number(px, x.at(b, first + i, iy, ix), x.narrow), r)); };
-                const auto at_w = [&] { return double(factor(read_number(pw, w.at(o, i, ky, kx), w.narrow), r)); };
-                if (way == Way::forward) sum += at_x() * at_w();
-                else if (way == Way::data) made[in_x] += dy * at_w();
-                else made[in_w] += dy * at_x();
+              double* const of_x = px + ((b * x.dims[2] + iy) * x.dims[3] + ix) * x.dims[1] + o / group_out * group_in;
+              double* const of_w = pw + ((o * w.dims[2] + ky) * w.dims[3] + kx) * group_in;
+              if (way == Way::forward) {
+                double sum = 0;
+                for (int64_t i = 0; i < group_in; i++) sum += of_x[i] * of_w[i];
+                of_y[o] += sum;
+              } else if (way == Way::data) {
+                for (int64_t i = 0; i < group_in; i++) of_x[i] += of_y[o] * of_w[i];
+              } else {
+                for (int64_t i = 0; i < group_in; i++) of_w[i] += of_y[o] * of_x[i];
               }
-              if (way == Way::forward) made[in_y] += sum;
             }
           }
+}
+
+/// x, w and y as floats of the factors; what is made is added up in double, in `made`, in the natural order of its dims.
+inline std::vector<double> convolve(Way way, const Tensor& x, const Tensor& w, const Tensor& y, const Window& g, const void* px, const void* pw, const void* py, Rounding r) {
+  const Tensor& t = way == Way::forward ? y : way == Way::data ? x : w;
+  const auto numbers = [&](const Tensor& of, const void* at) {
+    return &of == &t ? std::vector<double>(size_t(t.dims[0] * t.dims[1] * t.dims[2] * t.dims[3])) : unpacked(of, at, r);
+  };
+  std::vector<double> xs = numbers(x, px), ws = numbers(w, pw), ys = numbers(y, py);
+  multiply(way, x, w, y, g, xs.data(), ws.data(), ys.data());
+  const std::vector<double>& innermost = way == Way::forward ? ys : way == Way::data ? xs : ws;
+  std::vector<double> made(innermost.size());
+  const int64_t plane = t.dims[2] * t.dims[3];
+  for (int64_t a = 0; a < t.dims[0]; a++)
+    for (int64_t p = 0; p < plane; p++)
+      for (int64_t b = 0; b < t.dims[1]; b++) made[size_t((a * t.dims[1] + b) * plane + p)] = innermost[size_t((a * plane + p) * t.dims[1] + b)];
   return made;
 }
 

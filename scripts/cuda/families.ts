@@ -1,0 +1,60 @@
+// A network of each family of the zoo, small enough for the imitated CUDA (test/native/host_cuda), which computes one value after the
+// other. In: a family's network and options. Out: its staged plan. Invariant: every file of models/ has one (test/e2e/cuda-host).
+import { type Either, isLeft, map } from 'fp-ts/Either'
+import { down, globalGenerator, multiScale, pix2pixHD, residualBlocks, up } from '../../models/pix2pixhd'
+import { stageNamed } from '../../src/cli/stage'
+import { errorText, type SpillwayError } from '../../src/errors/errors'
+import { type Staged, type StageOptions, tryStage } from '../../src/stage/stage'
+import { PAGE_BYTES } from '../../staging/core/bytes'
+
+/** Each with the side of its image and how many there are: norms of few values make noise of rounding. */
+export const FAMILIES = {
+  'vgg11-features': [32, 2],
+  alexnet: [64, 2],
+  'darknet19-features': [64, 2],
+  googlenet: [64, 2],
+  inception3: [128, 4],
+  inception4: [96, 4],
+  'resnet20-cifar': [32, 8],
+  resnet18: [64, 2],
+  densenet121: [64, 4],
+  mobilenetv2: [64, 2],
+  'efficientnet-b0': [64, 2],
+  'convnext-tiny': [32, 2],
+  unet: [32, 2],
+  'deeplabv3plus-resnet50': [32, 8],
+  pix2pixhd: [128, 2],
+} as const
+export type FamilyName = keyof typeof FAMILIES
+export const familyNames = Object.keys(FAMILIES) as readonly FamilyName[]
+
+/** Pix2PixHD with few channels: that of the zoo has 188 million parameters. */
+const narrow = {
+  generator: globalGenerator(4, 19, down(4, 8), down(7, 16), residualBlocks(10, 2, 16), up(12, 8), up(15, 4)),
+  discriminator: multiScale(4, 8, 16, 32),
+}
+
+/** What both a named network and one of TypeScript's can be asked with. */
+type Asked = Pick<StageOptions, 'machine' | 'strategy' | 'budget'>
+
+const tried = (name: FamilyName, o: Asked): Either<SpillwayError, Staged> => {
+  const [side, batch] = FAMILIES[name]
+  return name === 'pix2pixhd'
+    ? tryStage(pix2pixHD([batch, 5, side, side], narrow), { ...o, algorithms: 'fixed' })
+    : map((s: { readonly staged: Staged }) => s.staged)(
+        stageNamed(name, { ...o, batch, image: [side, side], algorithms: 'fixed' }),
+      )
+}
+
+export const stagedFamily = (name: FamilyName, o: Asked): Staged => {
+  const staged = tried(name, o)
+  if (isLeft(staged)) throw new Error(`${name}: ${errorText(staged.left)}`)
+  return staged.right
+}
+
+/** The least budget in which a strategy has a plan. */
+export const smallestOf = (name: FamilyName, o: Asked): number => {
+  const refused = tried(name, { ...o, budget: PAGE_BYTES })
+  if (!isLeft(refused) || refused.left.tag !== 'BudgetInfeasible') throw new Error(`${name} has a plan of one page`)
+  return refused.left.smallestBytes
+}
