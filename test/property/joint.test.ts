@@ -28,7 +28,7 @@ const cases: fc.Arbitrary<Case> = fc.record({
   squeeze: fc.constantFrom(0, 0.5, 1),
 })
 
-const RUNS = process.env.SPILLWAY_FULL ? 400 : 50
+const RUNS = process.env.SPILLWAY_FULL ? 400 : 25
 
 for (const [device, tolerance] of [
   ['ref', 1e-9],

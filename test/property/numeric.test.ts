@@ -7,7 +7,7 @@ import * as assert from 'uvu/assert'
 import { compare } from './compare'
 import { cases } from './plans'
 
-const RUNS = process.env.SPILLWAY_FULL ? 400 : 50
+const RUNS = process.env.SPILLWAY_FULL ? 400 : 25
 
 for (const [device, tolerance] of [
   ['ref', 1e-9],

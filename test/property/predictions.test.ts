@@ -17,7 +17,7 @@ import { machine } from './compare'
 import { networkOf, type Recipe } from './networks'
 import { cases, groupsOf, planOf } from './plans'
 
-const RUNS = process.env['SPILLWAY_FULL'] ? 300 : 60
+const RUNS = process.env['SPILLWAY_FULL'] ? 300 : 30
 const machines = { ref: machine('ref'), cpu: machine('cpu') }
 const native = loadNative()
 
