@@ -5,27 +5,30 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { crossEntropy, crossEntropyWith, type Loss, sgd } from '../../dsl'
+import { crossEntropy, crossEntropyWith, type Loss, type Model, sgd } from '../../dsl'
 import { addonFile } from '../../src/device/native'
 import type { TrainResult } from '../../src/train/result'
 import type { MachineName, StrategyName } from '../../staging/core/names'
 import { npy } from '../faults/labelfiles'
-import { trunk } from './models'
+import { smallTrunk, trunk } from './models'
 import { ended, training } from './processes'
-import { DEVICE, halfway, sameBits, smallestBudget, staged, trained } from './runs'
+import { DEVICE, sameBits, smallestBudget, staged, trained } from './runs'
 
 const root = mkdtempSync(join(tmpdir(), 'spillway-class-weights-'))
 test.after(() => rmSync(root, { recursive: true }))
 process.env.XDG_CACHE_HOME = join(root, 'cache')
 process.env.SPILLWAY_CUDA = join(dirname(addonFile()!), 'spillway_imitation.so')
 
-const SIZE = 64
-const PIXELS = 2 * SIZE ** 2
 const labelAt = (i: number): number => (i % 7 === 0 ? 255 : (i * 13 + Math.floor(i / 9)) % 4)
-const image = Float32Array.from({ length: 3 * PIXELS }, (_, i) => ((i * 31) % 17) / 17 - 0.5)
-const labels = Uint8Array.from({ length: PIXELS }, (_, i) => labelAt(i))
-writeFileSync(join(root, 'input.npy'), npy('<f4', [2, 3, SIZE, SIZE], new Uint8Array(image.buffer)))
-writeFileSync(join(root, 'target.npy'), npy('|u1', [2, SIZE, SIZE], labels))
+const folderOf = (size: number): string => {
+  const folder = mkdtempSync(join(root, `${size}-`))
+  const image = Float32Array.from({ length: 6 * size ** 2 }, (_, i) => ((i * 31) % 17) / 17 - 0.5)
+  const labels = Uint8Array.from({ length: 2 * size ** 2 }, (_, i) => labelAt(i))
+  writeFileSync(join(folder, 'input.npy'), npy('<f4', [2, 3, size, size], new Uint8Array(image.buffer)))
+  writeFileSync(join(folder, 'target.npy'), npy('|u1', [2, size, size], labels))
+  return folder
+}
+const [large, small] = [folderOf(64), folderOf(32)]
 
 const WEIGHTS = [0.5, 1, 0, 4]
 const LOSSES: Readonly<Record<string, Loss>> = {
@@ -35,31 +38,29 @@ const LOSSES: Readonly<Record<string, Loss>> = {
 }
 const optimizer = sgd({ lr: 0.01 })
 
-const run = (loss: Loss, strategy: StrategyName = 'in-core', machine: MachineName = DEVICE): Promise<TrainResult> => {
+const run = (
+  loss: Loss,
+  strategy: StrategyName = 'in-core',
+  machine: MachineName = DEVICE,
+  net: Model = trunk,
+): Promise<TrainResult> => {
   const o = { loss, optimizer, machine }
-  const budget = strategy === 'tiled' ? smallestBudget(trunk, 'tiled', o) : undefined
-  const plan = staged(trunk, {
-    ...o,
-    strategy,
-    budget: strategy === 'in-core' ? undefined : (budget ?? halfway(trunk, strategy, o)),
-  })
-  return trained(trunk, plan, { data: root, steps: 2 })
+  const budget = strategy === 'in-core' ? undefined : smallestBudget(net, strategy, o)
+  const plan = staged(net, { ...o, strategy, budget })
+  return trained(net, plan, { data: net === (trunk as Model) ? large : small, steps: 2 })
 }
 const near = (got: number, expected: number, within: number): void =>
   assert.ok(Math.abs(got - expected) <= within * Math.abs(expected), `${got} is not near ${expected}`)
 
 for (const [name, loss] of Object.entries(LOSSES))
   test(`${name}: tiled as whole, and as ref in double`, async () => {
-    const whole = await run(loss)
-    const [double, imitated, tiled] = [
-      await run(loss, 'in-core', 'ref'),
-      await run(loss, 'in-core', 'cuda'),
-      await run(loss, 'tiled'),
-    ]
-    whole.losses.forEach((l, i) => {
-      near(l, double.losses[i]!, 1e-5)
-      near(imitated.losses[i]!, double.losses[i]!, 1e-5)
-      near(tiled.losses[i]!, l, 1e-5)
+    const [whole, tiled] = [await run(loss), await run(loss, 'tiled')]
+    whole.losses.forEach((l, i) => near(tiled.losses[i]!, l, 1e-5))
+    const on = (machine: MachineName) => run(loss, 'in-core', machine, smallTrunk)
+    const [single, double, imitated] = [await on(DEVICE), await on('ref'), await on('cuda')]
+    double.losses.forEach((l, i) => {
+      near(single.losses[i]!, l, 1e-5)
+      near(imitated.losses[i]!, l, 1e-5)
     })
   })
 

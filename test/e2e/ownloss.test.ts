@@ -5,13 +5,13 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { huber, l1, type Loss, lossOf, mse, sgd, sumOf } from '../../dsl'
+import { huber, l1, type Loss, lossOf, type Model, mse, sgd, sumOf } from '../../dsl'
 import { addonFile } from '../../src/device/native'
 import { evaluate } from '../../src/predict/evaluator'
 import type { TrainResult } from '../../src/train/result'
 import type { MachineName, StrategyName } from '../../staging/core/names'
 import { npy } from '../faults/labelfiles'
-import { trunk } from './models'
+import { smallTrunk, trunk } from './models'
 import { DEVICE, sameBits, smallestBudget, staged, trained } from './runs'
 
 const root = mkdtempSync(join(tmpdir(), 'spillway-own-loss-'))
@@ -25,10 +25,15 @@ const everything = lossOf((y, t) => {
   return e.log().times(2).over(e).plus(y.softmax().times(t)).minus(y.times(0.01).exp().over(4)).plus(y.relu()).mean()
 })
 
-const run = (loss: Loss, strategy: StrategyName = 'in-core', machine: MachineName = DEVICE): Promise<TrainResult> => {
+const run = (
+  loss: Loss,
+  strategy: StrategyName = 'in-core',
+  machine: MachineName = DEVICE,
+  net: Model = trunk,
+): Promise<TrainResult> => {
   const o = { loss, optimizer: sgd({ lr: 0.01 }), machine }
-  const budget = strategy === 'in-core' ? undefined : smallestBudget(trunk, strategy, o)
-  return trained(trunk, staged(trunk, { ...o, strategy, budget }), { steps: 3 })
+  const budget = strategy === 'in-core' ? undefined : smallestBudget(net, strategy, o)
+  return trained(net, staged(net, { ...o, strategy, budget }), { steps: 3 })
 }
 const near = (got: readonly number[], expected: readonly number[], within: number): void =>
   got.forEach((x, i) =>
@@ -58,8 +63,9 @@ for (const [name, loss] of Object.entries({ charbonnier, everything }))
     const tiled = await run(loss, 'tiled')
     assert.ok(tiled.peakBytes < whole.peakBytes / 2 && tiled.arenaPeakBytes === tiled.peakBytes)
     near(tiled.losses, whole.losses, 1e-5)
-    near((await run(loss, 'in-core', 'ref')).losses, whole.losses, 1e-5)
-    near((await run(loss, 'in-core', 'cuda')).losses, whole.losses, 1e-5)
+    const small = await run(loss, 'in-core', DEVICE, smallTrunk)
+    for (const machine of ['ref', 'cuda'] as const)
+      near((await run(loss, 'in-core', machine, smallTrunk)).losses, small.losses, 1e-5)
     await sameBits({ loss })
   })
 
