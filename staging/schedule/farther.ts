@@ -25,29 +25,36 @@ const movesOf = (rs: readonly PlannedResidency[]): ReadonlyMap<PlannedStays, num
   return moves
 }
 
+/** For each share of the memory that is tried to be filled. */
 export const goneFarther = (
   rs: readonly PlannedResidency[],
   calls: readonly Call[],
-  { bytes, share }: { readonly bytes: number; readonly share: number },
+  bytes: number,
   homes: Homes = { bytes: 0, of: () => undefined },
-): ReadonlySet<PlannedStays> => {
+): ((share: number) => ReadonlySet<PlannedStays>) => {
   const starts = startsOf(calls)
   const moves = movesOf(rs)
   const within = homesWithin(rs, homes, bytes)
-  const far = new Set(rs.flatMap((r) => (r.stays.kind === 'home' && homes.of(r.stays.storage)! >= within ? r.stays : [])))
-  const room = homes.bytes > bytes ? 0 : pagesIn(share * (bytes - homes.bytes))
+  const farHomes = rs.flatMap((r) => (r.stays.kind === 'home' && homes.of(r.stays.storage)! >= within ? r.stays : []))
   const worth = ({ parts, first, last }: Slot): number =>
     parts.reduce((n, part) => n + moves.get(part)!, 0) /
     parts.length /
     (starts[Math.min(last, calls.length)]! - starts[first]! + 1e-9)
-  const held = new Int32Array(calls.length + 1)
-  const slots = slotsOf(rs, undefined, MOST_PAGES).map((slot) => ({ slot, worth: worth(slot) }))
-  for (const { slot } of slots.sort((a, b) => b.worth - a.worth)) {
-    const pages = slot.to - slot.from
-    let most = 0
-    for (let p = slot.first; p <= Math.min(slot.last, calls.length); p++) most = Math.max(most, held[p]!)
-    if (most + pages <= room) for (let p = slot.first; p <= Math.min(slot.last, calls.length); p++) held[p]! += pages
-    else for (const part of slot.parts) far.add(part)
+  const slots = slotsOf(rs, undefined, MOST_PAGES)
+    .map((slot) => ({ slot, worth: worth(slot) }))
+    .sort((a, b) => b.worth - a.worth)
+  return (share) => {
+    const far = new Set(farHomes)
+    const room = homes.bytes > bytes ? 0 : pagesIn(share * (bytes - homes.bytes))
+    const held = new Int32Array(calls.length + 1)
+    for (const { slot } of slots) {
+      const pages = slot.to - slot.from
+      const last = Math.min(slot.last, calls.length)
+      let at = pages <= room ? slot.first : Infinity
+      while (at <= last && held[at]! + pages <= room) at++
+      if (at > last && at < Infinity) for (let p = slot.first; p <= last; p++) held[p]! += pages
+      else for (const part of slot.parts) far.add(part)
+    }
+    return far
   }
-  return far
 }

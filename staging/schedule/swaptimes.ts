@@ -92,8 +92,9 @@ interface InTwo {
 /** Host memory as far as it goes, and the disk for the rest. */
 const inTwo = (near: readonly PlannedResidency[], o: InTwo): Swaps => {
   const { calls, bytes, link, beyond, homes, timed, swaps } = o
+  const goneFor = goneFarther(near, calls, bytes, homes)
   for (const share of SHARES) {
-    const far = goneFarther(near, calls, { bytes, share }, homes)
+    const far = goneFor(share)
     const rs = timed((part) => (far.has(part) ? beyond : link))
     const slots = tierSlots(rs, homes, { has: (part) => far.has(part), mostHomes: bytes })
     if (slots.hostBytes <= bytes || share === 0) return swaps(rs, slots)
