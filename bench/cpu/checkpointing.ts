@@ -1,5 +1,5 @@
-// Steps with little memory: PyTorch's checkpointing at the setting with the least memory, Spillway's `auto` in a third of that,
-// and our own in-core step, taken in turns. In: cases. Out: ratios, and where our time goes.
+// Steps with little memory: PyTorch's checkpointing at the setting with the least memory, Spillway's `auto` in a third of that or in
+// a part of what our in-core step takes, and that in-core step, taken in turns. In: cases. Out: ratios, and where our time goes.
 // Activation memory is a process's peak less its peak before the first step; ours opens its memory before that, so it is the
 // peak less what there was before the session and less the parameters, which PyTorch has by then.
 import { join } from 'node:path'
@@ -8,10 +8,21 @@ import { type Case, sized } from './cases'
 import * as side from './sides'
 import { type Options, type OurStep, type PeerStep, secondsOf, type Opening } from './sides'
 
-export const CHECKPOINTED: readonly Case[] = [
+interface Checkpointed extends Case {
+  /** The budget, over the memory of our in-core plan; absent: what SHARE of the peer's activations leaves. */
+  readonly ofInCore?: number
+}
+
+const parts = (c: Case): readonly Checkpointed[] =>
+  [4, 8].map((part) => ({ ...c, name: `${c.name} in 1/${part}`, ofInCore: 1 / part }))
+
+const [RESNET, DEEPLAB] = [sized('resnet50', 8, 224), sized('deeplabv3plus-resnet50', 2, 256)]
+export const CHECKPOINTED: readonly Checkpointed[] = [
   sized('vgg16-features', 1, 1024),
-  sized('resnet50', 8, 224),
-  sized('deeplabv3plus-resnet50', 2, 256),
+  RESNET,
+  DEEPLAB,
+  ...parts(RESNET),
+  ...parts(DEEPLAB),
 ]
 
 /** Segments that PyTorch's users try. */
@@ -57,14 +68,15 @@ const peerActivations = async (segments: number, graph: string, o: Options): Pro
   }
 }
 
-export const measureCheckpointing = async (c: Case, o: Options): Promise<Checkpointing> => {
+export const measureCheckpointing = async (c: Checkpointed, o: Options): Promise<Checkpointing> => {
   const graph = join(o.folder, 'graph.json')
   const inCore = side.ours(c, o, graph)
-  const { parameterBytes } = await inCore.answer<Opening>()
+  const { parameterBytes, peakBytes } = await inCore.answer<Opening>()
   const bySegments: Record<number, number> = {}
   for (const n of SETTINGS) bySegments[n] = await peerActivations(n, graph, o)
   const segments = SETTINGS.reduce((a, b) => (bySegments[b]! < bySegments[a]! ? b : a))
-  const budgetBytes = bytesOf(pagesIn(bySegments[segments]! * SHARE + parameterBytes))
+  const wanted = c.ofInCore === undefined ? bySegments[segments]! * SHARE + parameterBytes : c.ofInCore * peakBytes
+  const budgetBytes = bytesOf(pagesIn(wanted))
   const us = side.ours({ ...c, strategy: 'auto', budgetBytes, spill: o.folder }, o)
   const peer = side.peer(`checkpoint:${segments}`, o, graph)
   try {
