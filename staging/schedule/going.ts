@@ -1,26 +1,36 @@
 // What stretches of ops make again while values go, kept up to date. In: stretches, what is there for them, what makes values, what a stretch
-// costs by the seconds of what it makes again and of what it waits for. Out: what all of them cost, and how much more if a value goes, too.
-// Invariant: what a stretch makes itself is there for it. Flat arrays, since it is asked very often.
-// Worked example, conv1 [norm1 relu1] conv2 [norm2 relu2]: a stretch that reads relu2 makes norm2 and relu2 again; if conv2's output goes,
-// conv2, norm1 and relu1 as well.
+// costs by its seconds of making again, of what comes and of what leaves it. Out: what all cost, and how much more if a value goes, too.
+// Invariant: what a stretch makes itself is there for it. Flat arrays, since it is asked very often. Worked example, conv1 [norm1 relu1]
+// conv2 [norm2 relu2]: a stretch that reads relu2 makes norm2 and relu2 again; if conv2's output goes, conv2, norm1 and relu1 as well. Letting
+// a sum go that a later stretch reads may leave it a term instead, as large: then that leaves, and waits to go in its turn.
 import type { Graph, Op, OpId, ValueId } from '../graph/graph'
 import type { OpCost } from '../tile/footprint'
 
 const NO_VALUE = -1
+const NO_STRETCH = -1
 
 export interface Costing {
   /** What a stretch waits for each value that it finds whole. */
   readonly coming: Float64Array
+  /** What it waits for each value of its own that another finds whole; and what of its own leaves whoever reads it. */
+  readonly leaving: Float64Array
+  readonly kept: Iterable<ValueId>
   /** Of the i-th stretch. */
-  readonly cost: (i: number, againSeconds: number, comingSeconds: number) => number
+  readonly cost: (i: number, againSeconds: number, comingSeconds: number, leavingSeconds: number) => number
 }
 
 export class Going {
   private readonly there: Uint8Array
-  /** What each stretch finds whole, and what it costs. */
+  /** What each stretch finds whole; its seconds of making again, of what comes and of what leaves; and what it costs. */
   private readonly found: ReadonlySet<ValueId>[] = []
-  private readonly costs: number[] = []
+  private readonly againSeconds: Float64Array
+  private readonly comingSeconds: Float64Array
+  private readonly leavingSeconds: Float64Array
+  private readonly costs: Float64Array
   private readonly users = new Map<ValueId, Set<number>>()
+  /** The stretch that makes a value; what each makes that leaves for as long as somebody finds it whole. */
+  private readonly home: Int32Array
+  private readonly own: readonly ValueId[][]
   /** What each stretch reads that is made by an op. */
   private readonly reads: readonly (readonly ValueId[])[]
   /** The op that makes a value, and -1; of what each op reads, what is made by an op. */
@@ -31,6 +41,8 @@ export class Going {
   private readonly seen: Int32Array
   private closures = 0
   private readonly pending: ValueId[] = []
+  /** Of the last closure. */
+  private closed = { again: 0, coming: 0 }
   /** What all stretches cost. */
   total = 0
 
@@ -53,11 +65,33 @@ export class Going {
       const own = new Set(s.ops.flatMap((id) => graph.ops[id]!.outs))
       return s.ops.flatMap((id) => this.made[id]!.filter((v) => !own.has(v)))
     })
+    this.againSeconds = new Float64Array(stretches.length)
+    this.comingSeconds = new Float64Array(stretches.length)
+    this.leavingSeconds = new Float64Array(stretches.length)
+    this.costs = new Float64Array(stretches.length)
+    this.home = new Int32Array(graph.values.length).fill(NO_STRETCH)
+    this.own = stretches.map(() => [])
+    if (costing) this.settle(graph, stretches, costing)
     stretches.forEach((_, i) => this.look(i))
+    stretches.forEach((_, i) => this.charge(i))
   }
 
-  /** What a stretch costs without a value; tells what it finds whole. */
-  private closure(i: number, without: ValueId, found?: Set<ValueId>): number {
+  private settle(graph: Graph, stretches: readonly { readonly ops: readonly OpId[] }[], { leaving, kept }: Costing): void {
+    const stays = new Set(kept)
+    stretches.forEach((s, i) => {
+      for (const v of s.ops.flatMap((id) => graph.ops[id]!.outs)) {
+        if (leaving[v] === 0) continue
+        if (stays.has(v)) this.leavingSeconds[i]! += leaving[v]!
+        else {
+          this.home[v] = i
+          this.own[i]!.push(v)
+        }
+      }
+    })
+  }
+
+  /** What a stretch makes again and waits for without a value; tells what it finds whole. */
+  private closure(i: number, without: ValueId, find?: (v: ValueId) => void): void {
     const { ops, there, maker, made, again, seen, pending, costing } = this
     const now = ++this.closures
     let [seconds, coming] = [0, 0]
@@ -67,7 +101,7 @@ export class Going {
       if (v !== without && there[v] === 1) {
         if (seen[v] === now) continue
         seen[v] = now
-        found?.add(v)
+        find?.(v)
         if (costing) coming += costing.coming[v]!
       } else if (again[op] !== now) {
         again[op] = now
@@ -75,27 +109,84 @@ export class Going {
         for (const w of made[op]!) pending.push(w)
       }
     }
-    return costing ? costing.cost(i, seconds, coming) : seconds
+    this.closed.again = seconds
+    this.closed.coming = coming
   }
 
-  private look(i: number): void {
+  isFound(v: ValueId): boolean {
+    return (this.users.get(v)?.size ?? 0) > 0
+  }
+
+  /** What it finds, more than before by now; the stretches which that leaves and did not before. */
+  private look(i: number): readonly number[] {
     const found = new Set<ValueId>()
-    const cost = this.closure(i, NO_VALUE, found)
+    this.closure(i, NO_VALUE, (v) => found.add(v))
     for (const v of this.found[i] ?? []) this.users.get(v)!.delete(i)
+    const left: number[] = []
     for (const v of found) {
       const users = this.users.get(v) ?? new Set<number>()
+      if (users.size === 0 && !this.found[i]?.has(v)) left.push(...this.leaves(v, 1))
       users.add(i)
       this.users.set(v, users)
     }
-    this.total += cost - (this.costs[i] ?? 0)
     this.found[i] = found
+    this.againSeconds[i] = this.closed.again
+    this.comingSeconds[i] = this.closed.coming
+    return left
+  }
+
+  /** The stretch that it leaves, if it does. */
+  private leaves(v: ValueId, times: 1 | -1): readonly number[] {
+    const home = this.home[v]!
+    if (home === NO_STRETCH) return []
+    this.leavingSeconds[home]! += times * this.costing!.leaving[v]!
+    return [home]
+  }
+
+  private costOf(i: number, again: number, coming: number, leaving: number): number {
+    return this.costing ? this.costing.cost(i, again, coming, leaving) : again
+  }
+
+  private charge(i: number): void {
+    const cost = this.costOf(i, this.againSeconds[i]!, this.comingSeconds[i]!, this.leavingSeconds[i]!)
+    this.total += cost - this.costs[i]!
     this.costs[i] = cost
   }
 
-  /** How much more it costs if a value goes, too. */
+  /** How much more it costs if a value goes, too: it leaves no longer, but what is found whole in its stead does. */
   price(v: ValueId): number {
+    const users = this.users.get(v) ?? new Set<number>()
+    const { costing } = this
     let more = 0
-    for (const i of this.users.get(v) ?? []) more += this.closure(i, v) - this.costs[i]!
+    if (!costing) {
+      for (const i of users) {
+        this.closure(i, v)
+        more += this.closed.again - this.costs[i]!
+      }
+      return more
+    }
+    const left = new Map<number, number>()
+    const leaves = (w: ValueId, times: 1 | -1): void => {
+      const home = this.home[w]!
+      if (home !== NO_STRETCH) left.set(home, (left.get(home) ?? 0) + times * costing.leaving[w]!)
+    }
+    if (users.size > 0) leaves(v, -1)
+    const fresh = new Set<ValueId>()
+    for (const i of users) {
+      this.closure(i, v, (w) => {
+        if (this.isFound(w) || fresh.has(w)) return
+        fresh.add(w)
+        leaves(w, 1)
+      })
+      left.set(i, left.get(i) ?? 0)
+      more += this.costOf(i, this.closed.again, this.closed.coming, this.leavingSeconds[i]!) - this.costs[i]!
+    }
+    for (const [i, seconds] of left) {
+      if (seconds === 0) continue
+      // Those that find it make more again than is noted of them: near enough for what leaves them beside.
+      const at = (leaving: number): number => this.costOf(i, this.againSeconds[i]!, this.comingSeconds[i]!, leaving)
+      more += at(this.leavingSeconds[i]! + seconds) - at(this.leavingSeconds[i]!)
+    }
     return more
   }
 
@@ -103,7 +194,10 @@ export class Going {
   go(v: ValueId): ReadonlySet<ValueId> {
     const users = [...(this.users.get(v) ?? [])]
     this.there[v] = 0
-    for (const i of users) this.look(i)
-    return new Set(users.flatMap((i) => [...this.found[i]!]))
+    const touched = new Set(users)
+    if (users.length > 0) for (const i of this.leaves(v, -1)) touched.add(i)
+    for (const i of users) for (const home of this.look(i)) touched.add(home)
+    for (const i of touched) this.charge(i)
+    return new Set([...touched].flatMap((i) => [...this.found[i]!, ...this.own[i]!]))
   }
 }

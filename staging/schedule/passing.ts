@@ -1,7 +1,7 @@
 // What a joint plan does not find whole where what crosses between stretches has to move: forward values that the backward makes again, and
 // values of either pass that no stretch passes on, since those that read them make them again in their own tiles. A norm in training mode is
 // a barrier, not a place where a value must stand whole. In: a joint plan, the link, what need not leave. Out: what goes. A stretch takes the
-// longer of computing and of what it waits for: the one that waits makes more again. Worked example, a residual block's shortcut: 25 GiB that
+// longest of computing, of what comes and of what leaves: the one that waits makes more again. Worked example, a residual block's shortcut: 25 GiB that
 // are added three norms later, two seconds each way; from small values in the middle of the block it is made again in a tenth of one.
 import { type Op, type OpId, type ValueId, valueBytes } from '../graph/graph'
 import type { Link } from '../graph/machine'
@@ -26,19 +26,16 @@ export interface Missing {
 /** Of what a stretch need not wait for, so much counts all the same: others may. */
 const BESIDE = 0.15
 
-/** What is read of an earlier stretch, by loops over tiles alone. */
-const crossing = ({ graph }: Joint, stretches: readonly Stretch[], may: (v: ValueId) => boolean): readonly ValueId[] => {
-  const madeIn = new Map<ValueId, number>()
-  const [inLoops, whole] = [new Set<ValueId>(), new Set<ValueId>()]
-  stretches.forEach((s, i) => {
-    for (const id of s.ops) {
-      for (const v of graph.ops[id]!.ins)
-        if (madeIn.has(v) && madeIn.get(v) !== i && may(v)) (reachOf(s.dims) === 'image' ? inLoops : whole).add(v)
-      for (const v of graph.ops[id]!.outs) madeIn.set(v, i)
-    }
-  })
-  return [...inLoops].filter((v) => !whole.has(v)).sort((a, b) => a - b)
-}
+/** What something other than a loop over tiles reads of an earlier stretch: that has to be whole. */
+const readWhole = ({ graph }: Joint, stretches: readonly Stretch[]): ReadonlySet<ValueId> =>
+  new Set(
+    stretches
+      .filter((s) => reachOf(s.dims) !== 'image')
+      .flatMap((s) => {
+        const own = new Set(s.ops.flatMap((id) => graph.ops[id]!.outs))
+        return s.ops.flatMap((id) => graph.ops[id]!.ins.filter((v) => !own.has(v)))
+      }),
+  )
 
 class Choosing {
   private readonly coming: Float64Array
@@ -54,26 +51,36 @@ class Choosing {
     return Math.max(0, valueBytes(this.j.graph.values[v]!) - this.moving.stays)
   }
 
-  /** What it saves that a value does not leave. */
-  private stayed(v: ValueId): number {
-    return (BESIDE * this.moving.weight * this.moved(v)) / this.moving.link.outBytesPerSecond
-  }
-
-  private going(stretches: readonly Stretch[], makers: ReadonlyMap<ValueId, Op>, there: Iterable<ValueId>): Going {
+  /** `kept`: what leaves its stretch, whoever reads it. */
+  private going(
+    stretches: readonly Stretch[],
+    makers: ReadonlyMap<ValueId, Op>,
+    there: Iterable<ValueId>,
+    kept: Iterable<ValueId>,
+  ): Going {
     const { graph, costs } = this.j
+    const { weight, link } = this.moving
     const own = stretches.map((s) => s.ops.reduce((n: number, id: OpId) => n + costs[id]!.seconds, 0))
-    const cost = (i: number, again: number, coming: number): number => {
-      const [computes, moves] = [own[i]! + again, this.moving.weight * coming]
-      return Math.max(computes, moves) + BESIDE * Math.min(computes, moves)
+    const leaving = Float64Array.from(graph.values, ({ id }) => this.moved(id) / link.outBytesPerSecond)
+    const cost = (i: number, again: number, coming: number, leaves: number): number => {
+      const computes = own[i]! + again
+      const [one, other] = link.fullDuplex ? [Math.max(coming, leaves), Math.min(coming, leaves)] : [coming + leaves, 0]
+      const moves = weight * one
+      return Math.max(computes, moves) + BESIDE * (Math.min(computes, moves) + weight * other)
     }
-    return new Going(graph, costs, makers, stretches, new Set(there), { coming: this.coming, cost })
+    return new Going(graph, costs, makers, stretches, new Set(there), { coming: this.coming, leaving, kept, cost })
   }
 
   forward(gone: ReadonlySet<ValueId>): readonly ValueId[] {
     const { j } = this
     const there = thereFor(j, gone)
-    const candidates = crossing(j, j.forward, (v) => j.canGo(v) && !there.has(v))
-    return letGo(this.going(j.forward, j.makers, j.makers.keys()), candidates, (v) => this.stayed(v))
+    const whole = readWhole(j, j.forward)
+    const kept = j.mayGo.filter((v) => !gone.has(v))
+    return letGo(
+      this.going(j.forward, j.makers, j.makers.keys(), kept),
+      j.makers.keys(),
+      (v) => j.canGo(v) && !there.has(v) && !whole.has(v),
+    )
   }
 
   /** Gradients, and forward values of these: what makes a gradient again reads forward values, so they are looked at together. */
@@ -82,10 +89,11 @@ class Choosing {
     const forward = new Set(mayGo)
     const bytes = (v: ValueId): number => (forward.has(v) ? valueBytes(j.graph.values[v]!) : 0)
     const there = [...thereFor(j, gone), ...j.gradientMakers.keys()]
+    const whole = readWhole(j, j.backward)
     return letGo(
-      this.going(j.backward, new Map([...j.makers, ...j.gradientMakers]), there),
-      [...mayGo, ...crossing(j, j.backward, (v) => j.gradientMakers.has(v))],
-      (v) => (forward.has(v) ? 0 : this.stayed(v)),
+      this.going(j.backward, new Map([...j.makers, ...j.gradientMakers]), there, []),
+      [...mayGo, ...j.gradientMakers.keys()],
+      (v) => forward.has(v) || (j.gradientMakers.has(v) && !whole.has(v)),
       { bytes, excess: mayGo.reduce((n, v) => n + bytes(v), 0) - most },
     )
   }
@@ -98,28 +106,32 @@ interface Excess {
 }
 const NOTHING: Excess = { bytes: () => 0, excess: 0 }
 
-/** Lets those go, the best first, that cost less than they save; and, the cheapest for a byte first, what must. */
+/** Of what is found whole and may go: what saves more than it costs, the best first; and then what must, the cheapest for a byte first. */
 const letGo = (
   going: Going,
-  candidates: readonly ValueId[],
-  saved: (v: ValueId) => number,
+  values: Iterable<ValueId>,
+  may: (v: ValueId) => boolean,
   { bytes, excess }: Excess = NOTHING,
 ): readonly ValueId[] => {
-  const price = new Map(candidates.map((v) => [v, going.price(v) - saved(v)]))
+  const price = new Map<ValueId, number>()
+  const out = new Set<ValueId>()
+  const look = (some: Iterable<ValueId>): void => {
+    for (const v of some) if (may(v) && !out.has(v) && (going.isFound(v) || bytes(v) > 0)) price.set(v, going.price(v))
+  }
+  look(values)
   const least = (of: (v: ValueId, price: number) => number): ValueId | undefined => {
     let [best, at] = [Infinity, undefined as ValueId | undefined]
     for (const [v, p] of price) if (of(v, p) < best) [best, at] = [of(v, p), v]
     return at
   }
-  const values: ValueId[] = []
   for (let more = excess; ; ) {
     const best = least((_, p) => p)
     const next = best !== undefined && price.get(best)! < 0 ? best : more > 0 ? least((v, p) => p / bytes(v)) : undefined
-    if (next === undefined) return values
+    if (next === undefined) return [...out]
     price.delete(next)
-    values.push(next)
+    out.add(next)
     more -= bytes(next)
-    for (const v of going.go(next)) if (price.has(v)) price.set(v, going.price(v) - saved(v))
+    look(going.go(next))
   }
 }
 
