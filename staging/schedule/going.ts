@@ -117,7 +117,7 @@ export class Going {
     return (this.users.get(v)?.size ?? 0) > 0
   }
 
-  /** What it finds, more than before by now; the stretches which that leaves and did not before. */
+  /** What it finds, more than before by now; the stretches out of which that is moved and was not before. */
   private look(i: number): readonly number[] {
     const found = new Set<ValueId>()
     this.closure(i, NO_VALUE, (v) => found.add(v))
@@ -125,7 +125,7 @@ export class Going {
     const left: number[] = []
     for (const v of found) {
       const users = this.users.get(v) ?? new Set<number>()
-      if (users.size === 0 && !this.found[i]?.has(v)) left.push(...this.leaves(v, 1))
+      if (users.size === 0 && !this.found[i]?.has(v)) left.push(...this.movedOut(v, 1))
       users.add(i)
       this.users.set(v, users)
     }
@@ -135,8 +135,8 @@ export class Going {
     return left
   }
 
-  /** The stretch that it leaves, if it does. */
-  private leaves(v: ValueId, times: 1 | -1): readonly number[] {
+  /** The stretch out of which it is moved, if it is. */
+  private movedOut(v: ValueId, times: 1 | -1): readonly number[] {
     const home = this.home[v]!
     if (home === NO_STRETCH) return []
     this.leavingSeconds[home]! += times * this.costing!.leaving[v]!
@@ -153,7 +153,7 @@ export class Going {
     this.costs[i] = cost
   }
 
-  /** How much more it costs if a value goes, too: it leaves no longer, but what is found whole in its stead does. */
+  /** How much more it costs if a value goes, too: it is moved out no longer, but what is found whole in its stead is. */
   price(v: ValueId): number {
     const users = this.users.get(v) ?? new Set<number>()
     const { costing } = this
@@ -166,24 +166,24 @@ export class Going {
       return more
     }
     const left = new Map<number, number>()
-    const leaves = (w: ValueId, times: 1 | -1): void => {
+    const movedOut = (w: ValueId, times: 1 | -1): void => {
       const home = this.home[w]!
       if (home !== NO_STRETCH) left.set(home, (left.get(home) ?? 0) + times * costing.leaving[w]!)
     }
-    if (users.size > 0) leaves(v, -1)
+    if (users.size > 0) movedOut(v, -1)
     const fresh = new Set<ValueId>()
     for (const i of users) {
       this.closure(i, v, (w) => {
         if (this.isFound(w) || fresh.has(w)) return
         fresh.add(w)
-        leaves(w, 1)
+        movedOut(w, 1)
       })
       left.set(i, left.get(i) ?? 0)
       more += this.costOf(i, this.closed.again, this.closed.coming, this.leavingSeconds[i]!) - this.costs[i]!
     }
     for (const [i, seconds] of left) {
       if (seconds === 0) continue
-      // Those that find it make more again than is noted of them: near enough for what leaves them beside.
+      // Those that find it make more again than is noted of them: near enough for what is moved out of them beside.
       const at = (leaving: number): number => this.costOf(i, this.againSeconds[i]!, this.comingSeconds[i]!, leaving)
       more += at(this.leavingSeconds[i]! + seconds) - at(this.leavingSeconds[i]!)
     }
@@ -195,7 +195,7 @@ export class Going {
     const users = [...(this.users.get(v) ?? [])]
     this.there[v] = 0
     const touched = new Set(users)
-    if (users.length > 0) for (const i of this.leaves(v, -1)) touched.add(i)
+    if (users.length > 0) for (const i of this.movedOut(v, -1)) touched.add(i)
     for (const i of users) for (const home of this.look(i)) touched.add(home)
     for (const i of touched) this.charge(i)
     return new Set([...touched].flatMap((i) => [...this.found[i]!, ...this.own[i]!]))

@@ -62,9 +62,9 @@ class Choosing {
     const { weight, link } = this.moving
     const own = stretches.map((s) => s.ops.reduce((n: number, id: OpId) => n + costs[id]!.seconds, 0))
     const leaving = Float64Array.from(graph.values, ({ id }) => this.moved(id) / link.outBytesPerSecond)
-    const cost = (i: number, again: number, coming: number, leaves: number): number => {
+    const cost = (i: number, again: number, coming: number, out: number): number => {
       const computes = own[i]! + again
-      const [one, other] = link.fullDuplex ? [Math.max(coming, leaves), Math.min(coming, leaves)] : [coming + leaves, 0]
+      const [one, other] = link.fullDuplex ? [Math.max(coming, out), Math.min(coming, out)] : [coming + out, 0]
       const moves = weight * one
       return Math.max(computes, moves) + BESIDE * (Math.min(computes, moves) + weight * other)
     }
