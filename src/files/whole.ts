@@ -111,7 +111,7 @@ export const writeWhole = (path: string, pieces: ByteStream): Either<SpillwayErr
     }
   })
 
-/** A file that is filled piece by piece, in any order, and has its name once it is whole. */
+/** A file that is filled piece by piece, in any order, and has its name once it is whole; after that `drop` does nothing. */
 export interface Filling {
   readonly put: (offset: number, bytes: Uint8Array) => void
   readonly done: () => void
@@ -120,9 +120,11 @@ export interface Filling {
 export const fillWhole = (path: string): Filling => {
   const temporary = temporaryName(path)
   const fd = openSync(temporary, 'wx', 0o644)
-  const drop = (): void => {
-    closeSync(fd)
-    rmSync(temporary, { force: true })
+  let isOpen = true
+  // Once only: a closed number may be another file's by then.
+  const close = (): void => {
+    if (isOpen) closeSync(fd)
+    isOpen = false
   }
   return {
     put: (offset, bytes) => {
@@ -130,10 +132,13 @@ export const fillWhole = (path: string): Filling => {
     },
     done: () => {
       fsyncSync(fd)
-      closeSync(fd)
+      close()
       renameSync(temporary, path)
     },
-    drop,
+    drop: () => {
+      close()
+      rmSync(temporary, { force: true })
+    },
   }
 }
 

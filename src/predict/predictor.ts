@@ -449,9 +449,7 @@ const written = (
             },
             outputs.image(i),
           )
-        const all = Math.min(names.length, step * batch)
-        if (all === names.length) outputs.end()
-        return E.right(all - (step - 1) * batch)
+        return E.right(Math.min(names.length, step * batch) - (step - 1) * batch)
       })
       if (E.isLeft(done)) return done
       // It may have come between two runs, of which it has ended neither.
@@ -521,8 +519,17 @@ const performed =
       const runs = await written(group, o, counted, session, outputs, (image, value) => {
         if (isNamed) labels[image] = classes[new DataView(value.buffer, value.byteOffset).getInt32(0, true)] ?? ''
       })()
-      ended = E.isRight(runs)
-      return E.map((r: readonly RunMetrics[]) => ({ group, outputs, runs: r, labels }))(runs)
+      const whole = E.flatMap((r: readonly RunMetrics[]) =>
+        onFile(
+          'output',
+          o.out ?? 'memory',
+        )(() => {
+          outputs.end()
+          return E.right({ group, outputs, runs: r, labels })
+        }),
+      )(runs)
+      ended = E.isRight(whole)
+      return whole
     } finally {
       if (!ended) outputs.drop()
     }
