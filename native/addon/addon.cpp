@@ -1,6 +1,7 @@
 // The module: what JavaScript sees of the native side. src/device/native.ts is the only file that loads it.
 #include "addon/communicator.hpp"
 #include "addon/kernels.hpp"
+#include "addon/leaving.hpp"
 #include "addon/session.hpp"
 
 namespace spillway::addon {
@@ -10,6 +11,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   export_kernels(env, exports);
   CommunicatorObject::define(env, exports);
   SessionObject::define(env, exports);
+  watch_exit(env);
   return exports;
 }
 

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <thread>
 
 #include "addon/arguments.hpp"
+#include "addon/leaving.hpp"
 #include "addon/requests.hpp"
 
 namespace spillway::addon {
@@ -44,7 +46,7 @@ Napi::Value waiting(Napi::Env env, const Held& rank, std::function<Result<T>(Com
   const auto deferred = Napi::Promise::Deferred::New(env);
   const Napi::Function nothing = Napi::Function::New(env, [](const Napi::CallbackInfo&) {});
   auto channel = Napi::ThreadSafeFunction::New(env, nothing, "spillway ranks", 1, 1);
-  std::thread([deferred, channel, work, answer, held = Held(rank)]() mutable {
+  std::thread([deferred, channel, work, answer, held = Held(rank), busy = std::make_unique<AtWork>()]() mutable {
     auto result = std::make_shared<Result<T>>(work(*held));
     held.reset();  // the last to hold it closes it, which is JavaScript's
     channel.BlockingCall([=](Napi::Env on, Napi::Function) {

@@ -3,6 +3,10 @@
 // a clean-up hook, registered after the function's own and hence run before it, does that.
 #include "addon/run.hpp"
 
+#include <memory>
+
+#include "addon/leaving.hpp"
+
 namespace spillway::addon {
 namespace {
 
@@ -31,7 +35,7 @@ void Run::start() {
   napi_add_env_cleanup_hook(env_, at_exit, this);
   // Two owners: this object, which may abort, and from now on the thread. A run that is refused has none.
   channel_.Acquire();
-  thread_ = std::thread([this] { work(); });
+  thread_ = std::thread([this, busy = std::make_unique<AtWork>()] { work(); });
 }
 
 void Run::report(const Progress& p) {

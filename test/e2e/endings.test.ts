@@ -1,5 +1,7 @@
 // timeout 600
 // How runs end before their time: signals, time limits, losses that are not finite, folders of others; and what is left to go on from.
+import { spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import {
   closeSync,
   cpSync,
@@ -17,7 +19,7 @@ import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { findCheckpoint } from '../../src/train/checkpoint'
-import { afterStep, type End, ended, training, trainingFrom } from './processes'
+import { afterStep, type End, ended, MODEL, training, trainingFrom, trainingOf } from './processes'
 
 const root = mkdtempSync(join(tmpdir(), 'spillway-endings-'))
 test.after(() => rmSync(root, { recursive: true }))
@@ -49,8 +51,27 @@ for (const [signal, code] of [
 test('a reader that goes away ends the command in silence', async () => {
   const child = training(...LONG)
   child.stderr!.once('data', () => child.stderr!.destroy())
-  const code = await new Promise((resolve) => child.once('exit', resolve))
-  assert.is(code, 141)
+  assert.equal(await once(child, 'exit'), [141, null])
+})
+
+test('a process that is left in the midst of a step ends without teardown, which would take from threads what they run', async () => {
+  const teller = join(root, 'torndown.so')
+  const made = spawnSync('c++', ['-shared', '-fPIC', join(__dirname, 'torndown.cpp'), '-o', teller], { encoding: 'utf8' })
+  assert.is(made.status, 0, made.stderr)
+  const tornDown = join(root, 'torn-down')
+  const env = { LD_PRELOAD: teller, TORN_DOWN: tornDown }
+  const left = trainingOf(MODEL, LONG, { env })
+  const reading = afterStep(2, () => left.stderr!.destroy())
+  let said = ''
+  left.stderr!.on('data', (d: Buffer) => {
+    said += d.toString()
+    reading(said)
+  })
+  assert.equal(await once(left, 'exit'), [141, null])
+  assert.not.ok(existsSync(tornDown))
+  // As it does when all is done.
+  resultOf(await ended(trainingOf(MODEL, ['--steps', '1'], { env })))
+  assert.ok(existsSync(tornDown))
 })
 
 test('a run under nohup does not end when its terminal goes', async () => {

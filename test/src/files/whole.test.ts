@@ -1,12 +1,12 @@
 // Whole-file writes: the name shows the old bytes or the new ones; leftovers of dead writers go, those of living ones stay.
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { closeSync, fstatSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createHash } from 'node:crypto'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isLeft, left, right } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { removeLeftovers, writeWhole, writeWholeText } from '../../../src/files/whole'
+import { fillWhole, removeLeftovers, writeWhole, writeWholeText } from '../../../src/files/whole'
 
 const folder = mkdtempSync(join(tmpdir(), 'spillway-files-'))
 test.after(() => rmSync(folder, { recursive: true }))
@@ -42,6 +42,31 @@ test('a writer that fails leaves the old file and nothing else', () => {
     readdirSync(folder).filter((n) => n.startsWith('.')),
     [],
   )
+})
+
+test('a file that is filled in any order stays when it is dropped late, and no other file is closed with it', () => {
+  const path = join(folder, 'filled.txt')
+  const filling = fillWhole(path)
+  filling.put(2, Buffer.from('w!'))
+  filling.put(0, Buffer.from('ne'))
+  filling.done()
+  // They take the numbers that are free, the filled file's among them.
+  const others = [0, 1, 2].map(() => openSync(path, 'r'))
+  filling.drop()
+  for (const fd of others) {
+    assert.is(fstatSync(fd).size, 4)
+    closeSync(fd)
+  }
+  assert.is(readFileSync(path, 'utf8'), 'new!')
+})
+
+test('a file that is dropped half filled leaves nothing', () => {
+  const before = readdirSync(folder)
+  const filling = fillWhole(join(folder, 'half.txt'))
+  filling.put(0, Buffer.from('half'))
+  filling.drop()
+  filling.drop()
+  assert.equal(readdirSync(folder), before)
 })
 
 test('a folder that is not there is refused in words, with the name that was asked for', () => {
