@@ -26,25 +26,25 @@ const half = maxPool(3, { stride: 2 })
 
 // ---------------------------------------------------------------- the stem's three forks
 
-const mixed3a = concat(half, shrinking('conv', 96, 2))
+export const mixed3a = concat(half, shrinking('conv', 96, 2))
 // biome-ignore format: one branch a line
-const mixed4a = concat(
+export const mixed4a = concat(
   block('branch0', unit('0', 64, 1), shrinking('1', 96, 1)),
   block('branch1', unit('0', 64, 1), unit('1', 64, [1, 7]), unit('2', 64, [7, 1]), shrinking('3', 96, 1)),
 )
-const mixed5a = concat(shrinking('conv', 192, 2), half)
+export const mixed5a = concat(shrinking('conv', 192, 2), half)
 
 // ---------------------------------------------------------------- modules that keep the size
 
 // biome-ignore format: one branch a line
-const inceptionA = concat(
+export const inceptionA = concat(
   unit('branch0', 96, 1),
   block('branch1', unit('0', 64, 1), unit('1', 96, 3)),
   block('branch2', unit('0', 64, 1), unit('1', 96, 3), unit('2', 96, 3)),
   block('branch3', average, unit('1', 96, 1)),
 )
 // biome-ignore format: one branch a line
-const inceptionB = concat(
+export const inceptionB = concat(
   unit('branch0', 384, 1),
   block('branch1', unit('0', 192, 1), unit('1', 224, [1, 7]), unit('2', 256, [7, 1])),
   block('branch2',
@@ -53,7 +53,7 @@ const inceptionB = concat(
   block('branch3', average, unit('1', 128, 1)),
 )
 // biome-ignore format: one branch a line
-const inceptionC = concat(
+export const inceptionC = concat(
   unit('branch0', 256, 1),
   seq(unit('branch1_0', 384, 1), concat(unit('branch1_1a', 256, [1, 3]), unit('branch1_1b', 256, [3, 1]))),
   seq(
@@ -66,13 +66,13 @@ const inceptionC = concat(
 // ---------------------------------------------------------------- modules that halve it
 
 // biome-ignore format: one branch a line
-const reductionA = concat(
+export const reductionA = concat(
   shrinking('branch0', 384, 2),
   block('branch1', unit('0', 192, 1), unit('1', 224, 3), shrinking('2', 256, 2)),
   half,
 )
 // biome-ignore format: one branch a line
-const reductionB = concat(
+export const reductionB = concat(
   block('branch0', unit('0', 192, 1), shrinking('1', 192, 2)),
   block('branch1', unit('0', 256, 1), unit('1', 256, [1, 7]), unit('2', 320, [7, 1]), shrinking('3', 320, 2)),
   half,
