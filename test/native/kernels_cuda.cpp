@@ -73,7 +73,7 @@ std::vector<Held> held(bool on_device, const std::string& precision) {
   constexpr Held NARROW{DType::bf16, BF16_TOLERANCE};
   if (!on_device) return {{DType::f32, 1e-5}, NARROW};
   if (precision == "bf16") return {NARROW};
-  return {precision == "tf32" ? Held{DType::f32, 2e-3, true} : Held{DType::f32, 1e-4}};
+  return {precision == "tf32" ? Held{DType::f32, TF32_TOLERANCE, true} : Held{DType::f32, 1e-4}};
 }
 
 /// Whole and strided, in place, in tiles; the i-th case of its family.

@@ -1,6 +1,9 @@
-// Kernels in bf16 that are wrong on purpose: the comparison that the cuda device's own kernels are held to says so, case by case,
-// and has nothing to say of the right ones. Two ways to be wrong: results cut short where they should be rounded (three digits
-// behind the first, of bf16's seven), and sums without the term of the last channel.
+// Kernels that are wrong on purpose: the comparison that the cuda device is held to says so, case by case, and has nothing to say of the
+// right ones. Ways to be wrong in bf16: results cut short where they should be rounded (three digits behind the first, of bf16's seven), and
+// sums without the term of the last channel; in TF32 such sums alone. Right in TF32 is what cuts its factors to that, even where terms
+// cancel: a result of few elements may then be far off itself.
+#include <cstring>
+
 #include "test/native/imitation/kernels.hpp"
 #include "test/native/kernels/families.hpp"
 #include "test/native/kernels/comparing.hpp"
@@ -37,6 +40,31 @@ void without_last_channel(PreparedKernel& right, const KernelCall& call) {
   right.run(spoilt);
 }
 
+/// TF32 has ten digits behind the first; tensor cores do not look at floats' other thirteen.
+float in_tf32(float v) {
+  uint32_t bits;
+  std::memcpy(&bits, &v, sizeof bits);
+  bits &= ~uint32_t(0x1fff);
+  std::memcpy(&v, &bits, sizeof bits);
+  return v;
+}
+
+/// The first two operands are factors.
+void factors_in_tf32(PreparedKernel& right, const KernelCall& call) {
+  std::vector<View> ins(call.ins, call.ins + call.n_ins);
+  std::vector<float> cut[2];
+  for (size_t k = 0; k < 2; k++) {
+    View& v = ins[k];
+    const float* const data = static_cast<const float*>(v.data);
+    cut[k].resize(size_t(v.dims[0] * v.dims[1] * v.dims[2] * v.dims[3]));
+    each_element(v, [&](int64_t, int64_t i) { cut[k][size_t(i)] = in_tf32(data[i]); });
+    v.data = cut[k].data();
+  }
+  KernelCall rounded = call;
+  rounded.ins = ins.data();
+  right.run(rounded);
+}
+
 struct Wrong { const char* what; OpKind kind; void (*run)(PreparedKernel&, const KernelCall&); };
 constexpr Wrong WRONG[] = {
     {"relu cut short", OpKind::relu, cut_short},
@@ -44,6 +72,13 @@ constexpr Wrong WRONG[] = {
     {"conv2d without its last channel", OpKind::conv2d, without_last_channel},
     {"linear without its last channel", OpKind::linear, without_last_channel},
 };
+
+constexpr Wrong WRONG_IN_TF32[] = {
+    {"conv2d in tf32 without its last channel", OpKind::conv2d, without_last_channel},
+    {"linear in tf32 without its last channel", OpKind::linear, without_last_channel},
+};
+constexpr Wrong TF32{"factors in tf32", OpKind::linear, factors_in_tf32};
+constexpr OpKind PRODUCTS[] = {OpKind::conv2d, OpKind::conv2d_bwd_data, OpKind::conv2d_bwd_weights, OpKind::linear, OpKind::linear_bwd_data, OpKind::linear_bwd_weights};
 
 const Wrong* wrong = nullptr;
 
@@ -67,17 +102,51 @@ constexpr KernelEntry SPOILT{[](const KernelCall& c, uint32_t most) { return imi
 const KernelEntry* wrong_kernel(uint32_t) { return &SPOILT; }
 
 /// Of the families that the own kernels are tested with.
-std::vector<Call> calls_of(OpKind kind) {
+template <class F>
+std::vector<Call> calls_of(OpKind kind, F wanted) {
   std::vector<Call> calls;
   for (const Generator& g : generators()) {
     Random r(2024);
     for (size_t i = 0; i < CASES; i++)
       for (const Call& call : g.make(r).calls) {
         if (calls.size() == CASES) return calls;
-        if (call.kind == kind && call.way == 0 && may_be_narrow(call)) calls.push_back(call);
+        if (call.kind == kind && call.way == 0 && wanted(call)) calls.push_back(call);
       }
   }
   return calls;
+}
+
+/// How often the comparison fails with a kernel.
+int failures(const Call& call, const Setting& setting, double tolerance) {
+  Report told(Report::SILENT);
+  compare(told, call, setting, tolerance);
+  return told.failed();
+}
+
+/// 3.001·4.001 - 2·6.003 and its like: terms that all but cancel.
+Call cancelling() {
+  Array x({1, 2, 1, 1}), w({1, 2, 1, 1});
+  x.data = {double(3.001f), double(2.0f)};
+  w.data = {double(4.001f), -double(6.003f)};
+  return {OpKind::linear, {}, {tensor(x), parameter(w, 2)}, {tensor(Array({1, 1, 1, 1}))}, 2, {}, true};
+}
+
+void check_tf32(Report& report) {
+  constexpr Setting OF_TERMS{wrong_kernel, DType::f32, false, false, true}, OF_RESULTS{wrong_kernel, DType::f32};
+  wrong = &TF32;
+  for (const OpKind kind : PRODUCTS) {
+    if (!is_asked(op_info(uint32_t(kind))->kind)) continue;
+    for (const Call& call : calls_of(kind, is_product)) report.check(failures(call, OF_TERMS, TF32_TOLERANCE) == 0, "factors in tf32 are called wrong: " + name_of(call));
+  }
+  if (is_asked("linear")) {
+    report.check(failures(cancelling(), OF_TERMS, TF32_TOLERANCE) == 0, "terms that cancel are called wrong");
+    report.check(failures(cancelling(), OF_RESULTS, TF32_TOLERANCE) == 1, "these terms do not cancel");
+  }
+  for (const Wrong& w : WRONG_IN_TF32) {
+    if (!is_asked(w.what)) continue;
+    wrong = &w;
+    for (const Call& call : calls_of(w.kind, is_product)) report.check(failures(call, OF_TERMS, TF32_TOLERANCE) == 1, std::string(w.what) + ": nobody notices: " + name_of(call));
+  }
 }
 
 }  // namespace
@@ -88,13 +157,11 @@ int main(int argc, char** argv) {
   for (const Wrong& w : WRONG) {
     if (!is_asked(w.what)) continue;
     wrong = &w;
-    for (const Call& call : calls_of(w.kind)) {
-      Report right(Report::SILENT), spoilt(Report::SILENT);
-      compare(right, call, {imitation::own_kernel, DType::bf16}, BF16_TOLERANCE);
-      compare(spoilt, call, {wrong_kernel, DType::bf16}, BF16_TOLERANCE);
-      report.check(right.failed() == 0, std::string(w.what) + ": the right kernel is called wrong: " + name_of(call));
-      report.check(spoilt.failed() == 1, std::string(w.what) + ": nobody notices: " + name_of(call));
+    for (const Call& call : calls_of(w.kind, may_be_narrow)) {
+      report.check(failures(call, {imitation::own_kernel, DType::bf16}, BF16_TOLERANCE) == 0, std::string(w.what) + ": the right kernel is called wrong: " + name_of(call));
+      report.check(failures(call, {wrong_kernel, DType::bf16}, BF16_TOLERANCE) == 1, std::string(w.what) + ": nobody notices: " + name_of(call));
     }
   }
+  check_tf32(report);
   return report.finish(!all_asked());
 }

@@ -16,6 +16,8 @@ inline std::vector<Array> reference(const Call& call, DType dtype) {
 
 /// What results in bf16 are held to.
 constexpr double BF16_TOLERANCE = 2e-2;
+/// Products of factors in TF32, against the size of their terms: cutting both off takes up to 2^-9 of a term.
+constexpr double TF32_TOLERANCE = 2e-3;
 
 /// d(forward(x)·dy)/dx is `gradient`.
 struct Gradient {
