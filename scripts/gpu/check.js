@@ -419,7 +419,13 @@ const ways = async () => {
 
 /** Another process holds the card: that is refused in words, and the next run works. */
 const faults = async () => {
-  if (!imitated) await cardIsHeld(NETWORKS.faults)
+  const cannot = imitated
+    ? 'a rehearsal has no card'
+    : result.torch === 'none'
+      ? 'there is no PyTorch here to hold it'
+      : undefined
+  if (cannot) skipped(`faults: a card that another process holds: ${cannot}`)
+  else await cardIsHeld(NETWORKS.faults)
   const after = await train('fault: after', NETWORKS.faults, [], 5, 60)
   check('faults', 'and the next run works', after.ok, after.ok ? {} : { error: why(after) })
 }
@@ -554,6 +560,11 @@ const peerOf = async (name, model, sizes, precision, steps, modes, seconds) => {
   }
 }
 
+/** A case that stands alone says so among what was left out; why is in its `peer`. */
+const tellIfAlone = (name, peer) => {
+  if (!peer?.seconds) skipped(`${name}: no time of PyTorch beside it`)
+}
+
 /** The mode that was quickest, to be asked again. */
 const quickest = ({ modes = {} }) =>
   Object.keys(modes).reduce(
@@ -587,6 +598,7 @@ const versus = async (name, model, sizes, precision, steps) => {
     memoryRatio: peer.peakBytes && before.json.peakBytes / peer.peakBytes,
     peer: peer.answer,
   })
+  tellIfAlone(name, peer)
   plotSteps(path.join(out, `${fileName(name)}.svg`), name, before.seconds, peerSeconds)
 }
 
@@ -671,6 +683,7 @@ const large = async () => {
       largeRatio: peer?.seconds && r.secondsPerStep / peer.seconds,
       ...(peer && !peer.seconds ? { peer: peer.answer } : {}),
     })
+    if (image <= most) tellIfAlone(name, peer)
   }
 }
 

@@ -1,5 +1,6 @@
 // timeout 900
-// What a GPU box runs from its bundle, rehearsed in the checkout on the plugin that imitates a GPU: sections, what they leave
+// What a GPU box runs from its bundle, rehearsed in the checkout: every section on the cuda device's own sources and an imitated CUDA
+// (test/native/host_cuda), or, where its headers are not and with SPILLWAY_FULL=1, on the plugin that imitates a GPU; what sections leave
 // behind, and what is written when time runs out.
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
@@ -19,12 +20,18 @@ test.after(() => rmSync(root, { recursive: true }))
 interface Left {
   readonly imitated: boolean
   readonly conformanceFailures: number | null
-  readonly checks: readonly { readonly section: string; readonly holds: boolean; readonly words?: readonly string[] }[]
+  readonly checks: readonly {
+    readonly section: string
+    readonly what: string
+    readonly holds: boolean
+    readonly words?: readonly string[]
+  }[]
   readonly cases: readonly {
     readonly name: string
     readonly secondsPerStep?: number
     readonly peakBytes?: number
     readonly bytesOut?: number
+    readonly deviceMemory?: { readonly poolBytes: number; readonly ofProcess: boolean }
     readonly peer?: { readonly error?: string; readonly device?: string }
   }[]
   readonly sectionSeconds: Readonly<Record<string, number>>
@@ -72,14 +79,16 @@ test('sections say the seconds that they want, each within a call of ten minutes
 /** What all of them take depends on the machine: a minute or two where nothing else runs. */
 const PATIENT = 600
 
-test('every section runs, and leaves its checks, cases, plots and logs', async () => {
-  await nativeLibrary(ROOT, 'kernels_cuda')
-  const r = rehearsed(PATIENT, [], { SPILLWAY_GPU_TESTS: join(ROOT, 'build', 'addon', 'tests') })
+const ALL = ['conformance', 'identity', 'ways', 'faults', 'ranks', 'sanitizer', 'incore', 'incoremore', 'outofcore', 'large']
+const TESTS = join(ROOT, 'build', 'addon', 'tests')
+
+/** PyTorch may be on this machine. */
+const leftOut = ({ skipped }: Left): readonly string[] => skipped.filter((what) => !what.endsWith('no time of PyTorch beside it'))
+
+const everySectionRan = (r: ReturnType<typeof rehearsed>): Left => {
   assert.is(r.status, 0, r.stdout + r.stderr)
   const left = leftBy(r)
-  const all = ['conformance', 'identity', 'ways', 'faults', 'ranks', 'sanitizer', 'incore', 'incoremore', 'outofcore', 'large']
-  assert.equal([left.imitated, Object.keys(left.sections), left.conformanceFailures], [true, all, 0])
-  assert.equal(left.skipped, ['ranks: on this device the host carries'])
+  assert.equal([left.imitated, Object.keys(left.sections), left.conformanceFailures], [true, ALL, 0])
   const checked = new Set(left.checks.map((c) => c.section))
   for (const section of ['conformance', 'identity', 'ways', 'faults', 'sanitizer']) assert.ok(checked.has(section), r.stdout)
   for (const c of left.cases) assert.ok(c.secondsPerStep! > 0 && c.peakBytes! > 0, JSON.stringify(c))
@@ -88,10 +97,31 @@ test('every section runs, and leaves its checks, cases, plots and logs', async (
   assert.ok(named('swap:window')[0]!.bytesOut! > 0, r.stdout)
   const [one] = named('small b2@48 tf32')
   assert.ok(one!.peer?.error || one!.peer?.device === 'cpu', 'PyTorch is not here, or finds no GPU, and says so')
+  if (one!.peer?.error) assert.ok(left.skipped.includes(`${one!.name}: no time of PyTorch beside it`), left.skipped.join())
   assert.match(r.read('small_b2_48_tf32.svg'), /^<svg .*<circle/)
   assert.match(r.read('runs.log'), /(\d+) fault: after: .* train .*\n\1 fault: after: = 0 after/)
   assert.match(r.read('logs/001-conformance_fp32_1.out'), /\d+ passed, 0 failed/)
   assert.ok(Object.values(left.sections).every((o) => o.given > 0))
+  return left
+}
+
+const NO_CARD = 'faults: a card that another process holds: a rehearsal has no card'
+
+test("every section runs on the cuda device's own sources, and leaves its checks, cases, plots and logs", async () => {
+  const library = await nativeLibrary(ROOT, 'spillway_host_cuda')
+  if (library === null) return console.log('skipped: the headers of CUDA, cuDNN and cuBLAS are not here')
+  await nativeLibrary(ROOT, 'kernels_cuda')
+  const left = everySectionRan(rehearsed(PATIENT, [], { SPILLWAY_GPU_TESTS: TESTS, SPILLWAY_CUDA: library }))
+  assert.equal(leftOut(left), [NO_CARD, 'ranks: several GPUs: there is one here'])
+  assert.ok(left.checks.some((c) => c.what === 'NCCL 2.32.3: one rank, which sends to itself'))
+  assert.ok(left.cases.every((c) => c.deviceMemory!.ofProcess && c.deviceMemory!.poolBytes === c.peakBytes))
+})
+
+test('every section runs on the plugin that imitates a GPU', async () => {
+  if (!process.env['SPILLWAY_FULL'] && (await nativeLibrary(ROOT, 'spillway_host_cuda')) !== null) return
+  await nativeLibrary(ROOT, 'kernels_cuda')
+  const left = everySectionRan(rehearsed(PATIENT, [], { SPILLWAY_GPU_TESTS: TESTS }))
+  assert.equal(leftOut(left), [NO_CARD, 'ranks: on this device the host carries'])
 })
 
 test('the bundle has what the box runs, and its results are one file', () => {
@@ -136,18 +166,7 @@ test('what fails is told, with why; the others stand', () => {
 test('when time runs out, what was left out stands in gpu.json', () => {
   const r = rehearsed(1, [])
   assert.is(r.status, 0)
-  assert.equal(leftBy(r).skipped, [
-    'conformance',
-    'identity',
-    'ways',
-    'faults',
-    'ranks',
-    'sanitizer',
-    'incore',
-    'incoremore',
-    'outofcore',
-    'large',
-  ])
+  assert.equal(leftBy(r).skipped, ALL)
 })
 
 test.run()
