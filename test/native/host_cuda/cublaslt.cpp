@@ -163,7 +163,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t h, cublasLtMatmul
   Sizes s{};
   *found = 0;
   if (c != d || !sizes_of(live<Product>(state().products, product, "cublasLtMatmulAlgoGetHeuristic"), layout(a), layout(b), layout(d), s)) return CUBLAS_STATUS_INVALID_VALUE;
-  if (s.k % RARE == 0) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (s.k % RARE == 0 || std::getenv("SPILLWAY_HOST_CUDA_NO_ENGINES")) return CUBLAS_STATUS_NOT_SUPPORTED;
   for (uint64_t which = 0; which < 2 && *found < most; which++) {
     const uint64_t workspace = workspace_of(which, s.m);
     if (workspace > wish.workspace) continue;

@@ -221,8 +221,9 @@ bool meaning_of(const Descriptor& graph, Meaning& m) {
   return !m.result.is_virtual;
 }
 
-/// Whether there is any engine: as cuDNN, and two gaps more, so that own kernels have something to do.
+/// Whether there is any engine: as cuDNN, and two gaps more, so that own kernels have something to do; none where the environment says so.
 bool supported(const Meaning& m) {
+  if (std::getenv("SPILLWAY_HOST_CUDA_NO_ENGINES")) return false;
   if (m.x.narrow != m.y.narrow && !m.y.is_virtual) return false;
   if (m.way == Way::weights && m.w.narrow != m.x.narrow && m.w.dims[2] * m.w.dims[3] > 1) return false;
   if (m.way != Way::weights && m.w.narrow != m.x.narrow) return false;
