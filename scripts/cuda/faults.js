@@ -173,6 +173,12 @@ const FAULTS = [
     'std::unique_ptr<Compiled>& of_product = known[known.empty() ? p : known.begin()->first];',
   ),
   fault(
+    'a transposed convolution on an own kernel without its bias',
+    'kernels/convtranspose2d.hpp',
+    'c.n_ins > 2 ? &c.ins[2] : nullptr',
+    'nullptr',
+  ),
+  fault(
     'what ranks exchange, on the lane of compute',
     'own_calls.cpp',
     'run_own(known, context, Lane::ranks)',
