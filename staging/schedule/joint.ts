@@ -18,7 +18,7 @@ import { gridsOf, reachOf } from '../tile/gridfor'
 import { liveness } from '../tile/liveness'
 import { forwardOps, isForward, type Run, segmentsOn, summed, takesNoData } from '../tile/segments'
 import { operandsOf, TILED_DIMS, type TileError, type TiledDim } from '../tile/slices'
-import { type Found, makersOf, stagesAt, withoutDead, withReruns } from './rerun'
+import { makersOf, stagesAt, withoutDead, withReruns } from './rerun'
 
 /** Ops that one loop over tiles can run, and what waits for its sums. */
 export interface Stretch {
@@ -192,68 +192,34 @@ const breaksOf = (j: Joint, there: ReadonlySet<ValueId>): ReadonlySet<OpId> => {
   return new Set(stages.flatMap((s) => [s.forward[0]!, ...s.backward.slice(0, 1)]))
 }
 
-/** What stretches find, one after the other: what all of them do, and what comes to each. */
-class Finding implements Found {
-  private readonly always: Uint8Array
-  private readonly here: Int32Array
-  private stretch = 0
+/** Whether a stretch makes again, in its own tiles, what it needs of another. */
+export type Makes = (s: Stretch, v: ValueId) => boolean
 
-  constructor(
-    private readonly graph: Graph,
-    there: Iterable<ValueId>,
-  ) {
-    this.always = new Uint8Array(graph.values.length)
-    this.here = new Int32Array(graph.values.length)
-    for (const v of there) this.always[v] = 1
-  }
+/** Whether it has the choice: loops over tiles make what others can. */
+export const mayMake = (j: Joint, s: Stretch, v: ValueId): boolean =>
+  reachOf(s.dims) === 'image' && (j.canGo(v) || (s.phase === 'backward' && j.gradientMakers.has(v)))
 
-  /** The next one finds what it makes itself, too. */
-  next(s: Stretch): this {
-    this.stretch++
-    for (const id of s.ops) for (const v of this.graph.ops[id]!.outs) this.add(v)
-    return this
-  }
-
-  has(v: ValueId): boolean {
-    return this.always[v] === 1 || this.here[v] === this.stretch
-  }
-
-  add(v: ValueId): void {
-    this.here[v] = this.stretch
-  }
+/** What all stretches decide alike: the backward makes what is gone again, and each what is passing. */
+export const alike = (j: Joint, gone: ReadonlySet<ValueId>, passing: ReadonlySet<ValueId> = NO_VALUES): Makes => {
+  const there = thereFor(j, gone)
+  return ({ phase }, v) => (phase === 'backward' && j.makers.has(v) ? !there.has(v) : passing.has(v))
 }
 
-/** What each stretch of the forward runs: what it reads of earlier ones, and does not pass whole, made again. */
-const forwardBodies = (j: Joint, forward: readonly Stretch[], passing: ReadonlySet<ValueId>): readonly (readonly OpId[])[] => {
-  if (passing.size === 0) return forward.map((s) => s.ops)
-  const found = new Finding(
-    j.graph,
-    [...j.makers.keys()].filter((v) => !passing.has(v)),
-  )
-  return forward.map((s) => withReruns(j.graph, j.makers, s.ops, found.next(s)))
-}
-
-/** What each stretch of the backward runs: what it finds missing made again, before its first reader. */
-const backwardBodies = (
-  j: Joint,
-  backward: readonly Stretch[],
-  there: ReadonlySet<ValueId>,
-  passing: ReadonlySet<ValueId>,
-  carry: number,
-): readonly (readonly OpId[])[] => {
-  const gradients = [...j.gradientMakers].filter(([v]) => passing.has(v))
-  const makers = gradients.length > 0 ? new Map([...j.makers, ...gradients]) : j.makers
-  const isCarried = (v: ValueId): boolean => j.canGo(v) && !there.has(v) && valueBytes(j.graph.values[v]!) <= carry
-  const found = new Finding(j.graph, there)
+/** What each stretch runs: what it makes again before its first reader. */
+const bodiesOf = (j: Joint, stretches: readonly Stretch[], makes: Makes, carry: number): readonly (readonly OpId[])[] => {
+  const makers = new Map([...j.makers, ...j.gradientMakers])
+  const isCarried = (v: ValueId): boolean => j.canGo(v) && valueBytes(j.graph.values[v]!) <= carry
   let carried: readonly ValueId[] = []
-  return backward.map((s) => {
-    found.next(s)
-    for (const v of carried) found.add(v)
-    const ops = withReruns(j.graph, makers, s.ops, found)
-    if (carry > 0)
+  return stretches.map((s) => {
+    const here = new Set([...carried, ...s.ops.flatMap((id) => j.graph.ops[id]!.outs)])
+    const ops = withReruns(j.graph, makers, s.ops, {
+      has: (v) => here.has(v) || !makes(s, v),
+      add: (v) => here.add(v),
+    })
+    if (carry > 0 && s.phase === 'backward')
       carried = ops.flatMap((id) => {
         const op = j.graph.ops[id]!
-        return [...op.ins.filter(isCarried), ...op.outs.filter(isCarried)]
+        return [...op.ins, ...op.outs].filter((v) => isCarried(v) && makes(s, v))
       })
     return ops
   })
@@ -266,19 +232,13 @@ export interface Part extends Pick<Run, 'phase' | 'expands'> {
   readonly loops: boolean
 }
 
-/** The parts of the step that makes what is gone again for the backward, and what is passing for each stretch that reads it. */
-export const jointParts = (
-  j: Joint,
-  gone: ReadonlySet<ValueId>,
-  { cut, carry = 0 }: Shape,
-  passing: ReadonlySet<ValueId> = NO_VALUES,
-): readonly Part[] => {
-  const there = thereFor(j, gone)
-  const breaks = cut ? breaksOf(j, there) : NONE
+/** The parts of the step in which stretches make things again. `gone`: what is not kept for the backward; stretches end where all is that crosses. */
+export const jointParts = (j: Joint, gone: ReadonlySet<ValueId>, { cut, carry = 0 }: Shape, makes: Makes): readonly Part[] => {
+  const breaks = cut ? breaksOf(j, thereFor(j, gone)) : NONE
   const forward = cut ? stretchesOf(j.graph, 'forward', forwardOps(j.graph), breaks) : j.forward
   const backward = cut ? stretchesOf(j.graph, 'backward', j.order, breaks) : j.backward
   const stretches = [...forward, ...backward]
-  const bodies = [...forwardBodies(j, forward, passing), ...backwardBodies(j, backward, there, passing, carry)]
+  const bodies = bodiesOf(j, stretches, makes, carry)
   const expands = (s: Stretch, ops: readonly OpId[]): boolean => {
     const own = new Set(s.ops)
     return ops.some((id) => !own.has(id) && j.graph.ops[id]!.phase === 'backward' && !inPieces(j.graph, j.graph.ops[id]!))
@@ -324,4 +284,4 @@ export const jointSegments = (
   gone: ReadonlySet<ValueId>,
   choice: Shape & Limits,
   passing: ReadonlySet<ValueId> = NO_VALUES,
-): Either<TileError, readonly Segment[]> => partsInTiles(j, jointParts(j, gone, choice, passing))(choice)
+): Either<TileError, readonly Segment[]> => partsInTiles(j, jointParts(j, gone, choice, alike(j, gone, passing)))(choice)

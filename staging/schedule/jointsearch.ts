@@ -11,15 +11,18 @@ import type { Link, Machine } from '../graph/machine'
 import { cutForLink } from './activations'
 import { atLeastOf } from './atleast'
 import { computeSeconds } from './bound'
+import { decisionsOf } from './crossings'
 import { type Candidate, type Deferred, deferred, type Planner, swappingOnDemand } from './candidate'
 import { opCosts } from './chain'
 import {
+  alike,
   type InTiles,
   type Joint,
   jointOf,
   jointParts,
   jointSegments,
   type Limits,
+  type Makes,
   partsInTiles,
   type Shape,
   thereFor,
@@ -31,7 +34,7 @@ import { type FineTiles, fineTiles } from './finetiles'
 import { Going } from './going'
 import { inCoreLayout } from './incore'
 import { layOut } from './layout'
-import { type Missing, missingOf, passingOf } from './passing'
+import { missingOf, passingOf } from './passing'
 import { onceFor } from './remember'
 
 // ---------------------------------------------------------------- the order in which values go
@@ -94,20 +97,26 @@ interface Choice extends Shape, Limits {
   readonly persistents: Persistents
 }
 
-/** Of the budget, what each value has there when it is read, or not yet written, that crosses between stretches. */
-const STAYS = 0.05
+interface Missing {
+  readonly gone: ReadonlySet<ValueId>
+  readonly makes: Makes
+}
 
 const missingFor = (graph: Graph, machine: Machine, { gone, weight }: Choice, room: number): Missing => {
   const { joint, values } = orderOf(graph, machine)
-  const moving = { link: machine.link, stays: STAYS * room, weight: weight ?? 1 }
-  if (gone === 'moving') return missingOf(joint, moving)
+  const moving = { link: machine.link, room, weight: weight ?? 1 }
+  if (gone === 'moving') {
+    const found = missingOf(joint, moving)
+    return { gone: found.gone, makes: decisionsOf(joint, moving, alike(joint, found.gone, found.passing)) }
+  }
   const out = new Set(values.slice(0, gone))
-  return { gone: out, passing: weight === undefined ? new Set() : passingOf(joint, out, moving) }
+  return { gone: out, makes: alike(joint, out, weight === undefined ? undefined : passingOf(joint, out, moving)) }
 }
 
 /** The steps of choices: those that differ in nothing but their tiles have one. */
 class Steps {
   private readonly known = new Map<string, InTiles>()
+  private readonly missing = new Map<string, Missing>()
   private readonly byParts = new Map<string, InTiles>()
 
   constructor(
@@ -124,10 +133,18 @@ class Steps {
     return certain('whole values are always legal')(step(choice))
   }
 
+  /** The same for all shapes. */
+  private missingFor(choice: Choice): Missing {
+    const key = JSON.stringify([choice.gone, choice.weight ?? null])
+    const missing = this.missing.get(key) ?? missingFor(this.graph, this.machine, choice, this.room)
+    this.missing.set(key, missing)
+    return missing
+  }
+
   private step(choice: Choice): InTiles {
     const { joint } = orderOf(this.graph, this.machine)
-    const { gone, passing } = missingFor(this.graph, this.machine, choice, this.room)
-    const parts = jointParts(joint, gone, choice, passing)
+    const { gone, makes } = this.missingFor(choice)
+    const parts = jointParts(joint, gone, choice, makes)
     const key = parts.map((p) => `${p.phase}${p.expands ? '+' : ''} ${p.ops.join()}`).join(';')
     const known = this.byParts.get(key)
     if (known) return known
@@ -177,11 +194,16 @@ const estimates = (o: Order, room: number, link: Link): readonly number[] =>
 
 /** Calls that are laid out for all candidates together: the work of the search, whatever the machine that plans. */
 const MOST_CALLS = 120_000
+/** Where each candidate has tens of thousands. */
+const MOST_CALLS_AFAR = 240_000
 /** A step this little longer than its compute is left as it is. */
 const WORTH = 1.08
 
 /** Of the budget, what copies ahead of their time have where much moves. */
 const AHEAD = 0.15
+
+/** Seconds of copies are fewer than bytes say, since parts of values stay. */
+const WEIGHTS_AFAR = [0.8, 0.7, 0.65, 1]
 
 /** Limits that are worth another look at each other leave no more than this part of the step. */
 const AGAIN = 0.995
@@ -194,6 +216,7 @@ class JointSearch {
   private calls = 0
   private steps: Steps
   private room = Infinity
+  private mostCalls = MOST_CALLS
   best: Choice | null = null
   seconds = Infinity
 
@@ -201,6 +224,7 @@ class JointSearch {
     private readonly graph: Graph,
     private readonly machine: Machine,
     private readonly persistents: Persistents,
+    private readonly toBeat: number,
   ) {
     this.order = orderOf(graph, machine)
     this.steps = new Steps(graph, machine)
@@ -217,7 +241,7 @@ class JointSearch {
       choice.weight ?? 0,
       choice.ahead ?? 0,
     ])
-    if (this.tried.has(key) || this.calls >= MOST_CALLS) return false
+    if (this.tried.has(key) || this.calls >= this.mostCalls) return false
     this.tried.add(key)
     const candidate = candidateOf(this.graph, this.machine, choice, this.steps)
     if (candidate.computeSeconds! >= this.seconds) return false
@@ -257,7 +281,10 @@ class JointSearch {
     })
     this.room = room
     this.steps = new Steps(this.graph, this.machine, room)
-    if (this.order.largest > room) yield* this.afar()
+    if (this.order.largest > room) {
+      yield* this.afar()
+      if (this.best || this.toBeat < Infinity) return
+    }
     for (const cut of [false, true]) {
       const quarter = yield* this.look(at(1 / 4, cut))
       yield* this.look(at((yield* this.look(at(1 / 8, cut))) || !quarter ? 1 / 16 : 1 / 2, cut))
@@ -277,12 +304,19 @@ class JointSearch {
     yield* this.along(values.length / 24, 1)
   }
 
-  /** Where one value alone is larger than the budget everything moves: what is there is what can be there sooner than it is made again. */
+  /**
+   * Where one value alone is larger than the budget everything moves: what is there is what can be there sooner than it is made again. What
+   * the decisions are taken by is coarse: of several that are as good by that, one is better in fact.
+   */
   private *afar(): Generator<Candidate, void, number> {
-    const limit = this.room / 8
+    const limit = this.room / 6
     const { persistents } = this
-    yield* this.look({ gone: 'moving', weight: 1, ahead: AHEAD, forward: limit, backward: limit, persistents })
-    if (this.best) yield* this.scaled('weight')
+    this.mostCalls = MOST_CALLS_AFAR
+    for (const weight of WEIGHTS_AFAR)
+      yield* this.look({ gone: 'moving', weight, ahead: AHEAD, forward: limit, backward: limit, persistents })
+    if (!this.best) return
+    yield* this.scaled('backward')
+    yield* this.scaled('forward')
   }
 
   /** More or fewer values go, in steps that halve when they no longer help; half a value is none. */
@@ -340,7 +374,7 @@ export function* refineJoint(
   ]
   let seconds = toBeat
   for (const persistents of kinds) {
-    const search = new JointSearch(graph, machine, persistents)
+    const search = new JointSearch(graph, machine, persistents, seconds)
     yield* search.run(budgetPages)
     seconds = Math.min(seconds, search.seconds)
   }

@@ -11,8 +11,8 @@ import { type Joint, type Stretch, thereFor } from './joint'
 
 export interface Moving {
   readonly link: Link
-  /** Bytes of each value that need not leave. */
-  readonly stays: number
+  /** Bytes of the device for what is neither parameters nor state. */
+  readonly room: number
   /** Of a second that something moves, over one of computing. */
   readonly weight: number
 }
@@ -23,8 +23,21 @@ export interface Missing {
   readonly passing: ReadonlySet<ValueId>
 }
 
+/** Of the room, what each value has there when it is read, or not yet written, that crosses between stretches. */
+const STAYS = 0.05
+
 /** Of what a stretch need not wait for, so much counts all the same: others may. */
 const BESIDE = 0.15
+
+/** What leaves of a value, and comes back. */
+export const movedBytes = ({ room }: Moving, bytes: number): number => Math.max(0, bytes - STAYS * room)
+
+/** What a stretch takes that computes, and waits, for so long. */
+export const costOfStretch = ({ weight, link }: Moving, computing: number, coming: number, leaving: number): number => {
+  const [one, other] = link.fullDuplex ? [Math.max(coming, leaving), Math.min(coming, leaving)] : [coming + leaving, 0]
+  const moves = weight * one
+  return Math.max(computing, moves) + BESIDE * (Math.min(computing, moves) + weight * other)
+}
 
 /** What something other than a loop over tiles reads of an earlier stretch: that has to be whole. */
 const readWhole = ({ graph }: Joint, stretches: readonly Stretch[]): ReadonlySet<ValueId> =>
@@ -48,7 +61,7 @@ class Choosing {
   }
 
   private moved(v: ValueId): number {
-    return Math.max(0, valueBytes(this.j.graph.values[v]!) - this.moving.stays)
+    return movedBytes(this.moving, valueBytes(this.j.graph.values[v]!))
   }
 
   /** `kept`: what leaves its stretch, whoever reads it. */
@@ -59,15 +72,11 @@ class Choosing {
     kept: Iterable<ValueId>,
   ): Going {
     const { graph, costs } = this.j
-    const { weight, link } = this.moving
+    const { link } = this.moving
     const own = stretches.map((s) => s.ops.reduce((n: number, id: OpId) => n + costs[id]!.seconds, 0))
     const leaving = Float64Array.from(graph.values, ({ id }) => this.moved(id) / link.outBytesPerSecond)
-    const cost = (i: number, again: number, coming: number, out: number): number => {
-      const computes = own[i]! + again
-      const [one, other] = link.fullDuplex ? [Math.max(coming, out), Math.min(coming, out)] : [coming + out, 0]
-      const moves = weight * one
-      return Math.max(computes, moves) + BESIDE * (Math.min(computes, moves) + weight * other)
-    }
+    const cost = (i: number, again: number, coming: number, out: number): number =>
+      costOfStretch(this.moving, own[i]! + again, coming, out)
     return new Going(graph, costs, makers, stretches, new Set(there), { coming: this.coming, leaving, kept, cost })
   }
 

@@ -77,7 +77,7 @@ export const scheduleSwaps = (
 }
 
 /** Of the memory, what is tried to be filled: what is slow is away for longer, and takes more of it. */
-const SHARES = [1, 0.95, 0.9, 0.8, 0.65, 0.4, 0]
+const SHARES = [1, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.65, 0.55, 0.4, 0.2, 0]
 
 interface InTwo {
   readonly calls: readonly Call[]

@@ -5,7 +5,7 @@ import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { opCosts } from '../../staging/schedule/chain'
-import { jointOf, jointSegments, type Limits } from '../../staging/schedule/joint'
+import { jointOf, jointParts, jointSegments, type Limits, mayMake, partsInTiles } from '../../staging/schedule/joint'
 import { compareWith } from './compare'
 import { type Recipe, recipes } from './networks'
 import { planOfSegments } from './plans'
@@ -16,6 +16,9 @@ interface Case {
   readonly goes: readonly boolean[]
   /** Whether the i-th of what stretches may make again rather than pass it on is not passed on. */
   readonly passes: readonly boolean[]
+  /** Whether each stretch decides for itself, and what the i-th does, again and again, about what it has the choice of. */
+  readonly apart: boolean
+  readonly makes: readonly boolean[]
   readonly limits: Limits
   readonly squeeze: number
 }
@@ -24,6 +27,8 @@ const cases: fc.Arbitrary<Case> = fc.record({
   recipe: recipes,
   goes: fc.array(fc.boolean(), { minLength: 1, maxLength: 5 }),
   passes: fc.array(fc.boolean(), { minLength: 1, maxLength: 5 }),
+  apart: fc.boolean(),
+  makes: fc.array(fc.boolean(), { minLength: 1, maxLength: 7 }),
   limits: fc.record({ forward: limit, backward: limit }),
   squeeze: fc.constantFrom(0, 0.5, 1),
 })
@@ -35,9 +40,9 @@ for (const [device, tolerance] of [
   ['cpu', 1e-4],
 ] as const)
   test(`what is made again in tiles agrees with what is kept on ${device}`, async () => {
-    let [compared, again] = [0, 0]
+    let [compared, again, decided] = [0, 0, 0]
     await fc.assert(
-      fc.asyncProperty(cases, async ({ recipe, goes, passes, limits, squeeze }) => {
+      fc.asyncProperty(cases, async ({ recipe, goes, passes, apart, makes, limits, squeeze }) => {
         const worst = await compareWith(device, recipe, tolerance, (graph, machine) => {
           const joint = jointOf(graph, opCosts(graph, machine), 0)
           const gone = new Set(joint.mayGo.filter((_, i) => goes[i % goes.length]))
@@ -46,6 +51,17 @@ for (const [device, tolerance] of [
           )
           const passing = new Set(mayPass.filter((_, i) => passes[i % passes.length]))
           if (gone.size > 0) again++
+          if (apart) {
+            decided++
+            const stretches = [...joint.forward, ...joint.backward]
+            const parts = jointParts(
+              joint,
+              gone,
+              {},
+              (s, v) => mayMake(joint, s, v) && makes[(3 * stretches.indexOf(s) + v) % makes.length]!,
+            )
+            return planOfSegments(graph, partsInTiles(joint, parts)(limits), squeeze, machine)
+          }
           return planOfSegments(graph, jointSegments(joint, gone, limits, passing), squeeze, machine)
         })
         if (worst !== undefined) compared++
@@ -55,6 +71,7 @@ for (const [device, tolerance] of [
     )
     assert.ok(compared >= RUNS, `only ${compared} cases could be tiled`)
     assert.ok(again >= RUNS / 2, `only ${again} cases made something again`)
+    assert.ok(decided >= RUNS / 2, `in only ${decided} cases stretches decided for themselves`)
   })
 
 test.run()

@@ -92,7 +92,7 @@ test('what goes where everything moves: nothing over a fast link, what is cheap 
   const over = (bytesPerSecond: number, bytes = Infinity) =>
     missingOf(joint, {
       link: { ...machine.link, outBytesPerSecond: bytesPerSecond, inBytesPerSecond: bytesPerSecond, bytes },
-      stays: 0,
+      room: 0,
       weight: 1,
     })
   const sizes = (m: Missing): readonly number[] => [m.gone.size, m.passing.size]

@@ -1,0 +1,11 @@
+// Numbers that look random and are the same on every machine, so that what is found with their help is, too. In: a seed. Out: one number
+// after the other, from 0 to below 1. (Mulberry32: a counter whose bits are mixed by two multiplications.)
+export const randomFrom = (seed: number): (() => number) => {
+  let counter = seed >>> 0
+  return () => {
+    counter = (counter + 0x6d2b79f5) >>> 0
+    let bits = Math.imul(counter ^ (counter >>> 15), 1 | counter)
+    bits ^= bits + Math.imul(bits ^ (bits >>> 7), 61 | bits)
+    return ((bits ^ (bits >>> 14)) >>> 0) / 2 ** 32
+  }
+}

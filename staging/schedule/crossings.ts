@@ -1,0 +1,308 @@
+// What each stretch of a joint plan makes again, where what crosses between stretches has to move: each decides for itself. A value may
+// stand, and a stretch that waits for the link make it again all the same; what one makes again, a later one may find. In: stretches in the
+// order in which they run, what each makes again to begin with, the link. Out: better decisions, by annealing: one of them is turned at a
+// time, and stays so where the step takes less, or hardly more; less and less more as it goes on.
+// Worked example: two stretches of the backward read a value of 25 GiB, two seconds away. The first waits for the link anyway and makes it
+// again in one second; the second computes for three seconds beside its copies, and finds it.
+import { randomFrom } from '../core/random'
+import { type Op, type OpId, type ValueId, valueBytes } from '../graph/graph'
+import { type Joint, type Makes, mayMake, type Stretch } from './joint'
+import { costOfStretch, type Moving, movedBytes } from './passing'
+
+/** What a stretch does about a value: nothing, since it does not need it; or one of two. */
+const IGNORES = 0
+const FINDS = 1
+const MAKES = 2
+
+/** A value's way from one stretch that has it to the next that finds it: bytes that come, those of them that had not left before, and what lies in the lower tier. */
+interface Trip {
+  readonly from: number
+  readonly to: number
+  readonly bytes: number
+  readonly fresh: number
+  readonly lies: number
+}
+
+/** Of what moves from one stretch to the next, what lies in the lower tier at a time. */
+const NEXT_LIES = 0.5
+
+/** Where the lower tier is too small and nothing lies behind it, what is too much costs as much as on a link so much slower. */
+const NO_ROOM = 1 / 100
+
+/** A set of small numbers, emptied and filled again and again. */
+class Marks {
+  readonly list: number[] = []
+  private readonly at: Int32Array
+  private time = 1
+
+  constructor(count: number) {
+    this.at = new Int32Array(count)
+  }
+
+  clear(): void {
+    this.list.length = 0
+    this.time++
+  }
+
+  has(n: number): boolean {
+    return this.at[n] === this.time
+  }
+
+  /** Whether it is new. */
+  add(n: number): boolean {
+    if (this.at[n] === this.time) return false
+    this.at[n] = this.time
+    this.list.push(n)
+    return true
+  }
+}
+
+export class Crossings {
+  readonly stretches: readonly Stretch[]
+  /** What all stretches cost, and what does not fit into the lower tier. */
+  total = 0
+  private readonly values: number
+  /** By stretch and value. What it would do if it needed it; whether it has the choice; what it does. */
+  private readonly makes: Uint8Array
+  private readonly may: Uint8Array
+  private readonly does: Uint8Array
+  /** What each stretch reads of others; and needs by now, for what it makes again as well. */
+  private readonly reads: readonly (readonly ValueId[])[]
+  private readonly needs: ValueId[][]
+  /** The op that makes a value; of what each op reads, what is made by an op. */
+  private readonly maker: readonly (Op | undefined)[]
+  private readonly made: readonly (readonly ValueId[])[]
+  /** Of a value. */
+  private readonly bytes: Float64Array
+  private readonly moved: Float64Array
+  private readonly trips: (readonly Trip[])[]
+  /** Of a stretch. */
+  private readonly ownSeconds: Float64Array
+  private readonly againSeconds: Float64Array
+  private readonly coming: Float64Array
+  private readonly leaving: Float64Array
+  private readonly costs: Float64Array
+  /** Bytes that stand between it and the next. */
+  private readonly standing: Float64Array
+  private tooMuch = 0
+  /** Of the look under way. */
+  private readonly ops: Marks
+  private readonly seen: Marks
+  private readonly pending: ValueId[] = []
+  /** Of the update under way. */
+  private readonly changed: Marks
+  private readonly touched: Marks
+
+  constructor(
+    private readonly j: Joint,
+    private readonly moving: Moving,
+    start: Makes,
+  ) {
+    const { graph } = j
+    this.stretches = [...j.forward, ...j.backward]
+    const { stretches } = this
+    const count = stretches.length
+    this.values = graph.values.length
+    this.makes = new Uint8Array(count * this.values)
+    this.may = new Uint8Array(count * this.values)
+    this.does = new Uint8Array(count * this.values)
+    const makers = new Map(graph.ops.filter((op) => op.phase !== 'update').flatMap((op) => op.outs.map((v) => [v, op] as const)))
+    this.maker = graph.values.map(({ id }) => makers.get(id))
+    this.made = graph.ops.map((op) => op.ins.filter((v) => makers.has(v)))
+    this.bytes = Float64Array.from(graph.values, valueBytes)
+    this.moved = this.bytes.map((b) => movedBytes(moving, b))
+    this.trips = graph.values.map(() => [])
+    this.ownSeconds = Float64Array.from(stretches, (s) => s.ops.reduce((n, id) => n + j.costs[id]!.seconds, 0))
+    this.againSeconds = new Float64Array(count)
+    this.coming = new Float64Array(count)
+    this.leaving = new Float64Array(count)
+    this.costs = new Float64Array(count)
+    this.standing = new Float64Array(count)
+    this.ops = new Marks(graph.ops.length)
+    this.seen = new Marks(this.values)
+    this.changed = new Marks(this.values)
+    this.touched = new Marks(count)
+    this.needs = stretches.map(() => [])
+    this.reads = stretches.map((s, i) => this.settle(s, i, start))
+    this.update(stretches.keys())
+  }
+
+  /** What it makes itself, and where it has the choice; tells what it reads of others. */
+  private settle(s: Stretch, i: number, start: Makes): readonly ValueId[] {
+    const { j, values, maker, does, may, makes } = this
+    const own = (id: OpId): readonly ValueId[] => j.graph.ops[id]!.outs.filter((v) => maker[v])
+    for (const v of [...s.ops, ...s.after].flatMap(own)) does[i * values + v] = MAKES
+    const mine = new Set([...s.ops, ...s.after].flatMap(own))
+    for (let v = 0; v < values; v++) {
+      if (mine.has(v) || !mayMake(j, s, v)) continue
+      may[i * values + v] = 1
+      makes[i * values + v] = start(s, v) ? 1 : 0
+    }
+    return [...new Set(s.ops.flatMap((id) => this.made[id]!).filter((v) => !mine.has(v)))]
+  }
+
+  /** After decisions of these changed. */
+  private update(some: Iterable<number>): void {
+    const { touched, changed, moving } = this
+    const { inBytesPerSecond, outBytesPerSecond } = moving.link
+    touched.clear()
+    changed.clear()
+    for (const i of some) touched.add(i)
+    for (let k = 0, { length } = touched.list; k < length; k++) this.look(touched.list[k]!)
+    for (const v of changed.list) this.stand(v)
+    for (const i of touched.list) {
+      const computing = this.ownSeconds[i]! + this.againSeconds[i]!
+      const cost = costOfStretch(moving, computing, this.coming[i]! / inBytesPerSecond, this.leaving[i]! / outBytesPerSecond)
+      this.total += cost - this.costs[i]!
+      this.costs[i] = cost
+    }
+    const tooMuch = this.secondsTooMuch()
+    this.total += tooMuch - this.tooMuch
+    this.tooMuch = tooMuch
+  }
+
+  /** What it needs, and does about that. */
+  private look(i: number): void {
+    const { maker, made, ops, seen, pending, may, does, makes, j, changed } = this
+    const at = i * this.values
+    const needs: ValueId[] = []
+    let again = 0
+    ops.clear()
+    seen.clear()
+    for (const v of this.reads[i]!) pending.push(v)
+    for (let v = pending.pop(); v !== undefined; v = pending.pop()) {
+      const k = at + v
+      const isOwn = may[k] === 0 && does[k] === MAKES
+      if (isOwn || !seen.add(v)) continue
+      needs.push(v)
+      const it = makes[k] === 1 ? MAKES : FINDS
+      const { id } = maker[v]!
+      if (it === MAKES && ops.add(id)) {
+        again += j.costs[id]!.seconds
+        for (const w of made[id]!) pending.push(w)
+      }
+      if (does[k] === it) continue
+      does[k] = it
+      changed.add(v)
+    }
+    for (const v of this.needs[i]!)
+      if (!seen.has(v)) {
+        does[at + v] = IGNORES
+        changed.add(v)
+      }
+    this.needs[i] = needs
+    this.againSeconds[i] = again
+  }
+
+  /** From one stretch that has it to the next that finds it, it leaves and comes, but for what stays in between. */
+  private stand(v: ValueId): void {
+    const { does, values, trips } = this
+    this.count(trips[v]!, -1)
+    const fresh: Trip[] = []
+    let from = -1
+    let out = 0
+    for (let i = 0; i < this.stretches.length; i++) {
+      const it = does[i * values + v]
+      if (it === FINDS && from >= 0) {
+        const bytes = this.moved[v]!
+        fresh.push({ from, to: i, bytes, fresh: bytes - out, lies: (i === from + 1 ? NEXT_LIES : 1) * this.bytes[v]! })
+        out = bytes
+        from = i
+      } else if (it === MAKES) {
+        from = i
+        out = 0
+      }
+    }
+    this.count(fresh, 1)
+    trips[v] = fresh
+  }
+
+  private count(trips: readonly Trip[], sign: 1 | -1): void {
+    for (const { from, to, bytes, fresh, lies } of trips) {
+      this.leaving[from]! += sign * fresh
+      this.coming[to]! += sign * bytes
+      this.touched.add(from)
+      this.touched.add(to)
+      for (let i = from; i < to; i++) this.standing[i]! += sign * lies
+    }
+  }
+
+  private secondsTooMuch(): number {
+    const { link } = this.moving
+    const { bytes = Infinity, beyond } = link
+    let most = 0
+    for (const n of this.standing) if (n > most) most = n
+    if (most <= bytes) return 0
+    const rate = (r: 'outBytesPerSecond' | 'inBytesPerSecond'): number => beyond?.[r] ?? NO_ROOM * link[r]
+    return (most - bytes) * (1 / rate('outBytesPerSecond') + 1 / rate('inBytesPerSecond'))
+  }
+
+  /** Steps in which decisions are turned; the first accept what takes `hot` seconds more as often as not, the last one `cold`. */
+  anneal(steps: number, hot: number, cold: number): void {
+    const random = randomFrom(steps)
+    const below = (n: number): number => Math.floor(random() * n)
+    let [best, makes] = [this.total, this.makes.slice()]
+    for (let step = 0; step < steps; step++) {
+      const i = this.dearer(below(this.stretches.length), below(this.stretches.length))
+      const needs = this.needs[i]!
+      if (needs.length === 0) continue
+      const v = needs[below(needs.length)]!
+      if (this.may[i * this.values + v] === 0) continue
+      const before = this.total
+      const turned = this.turn(i, v, random)
+      this.update([i])
+      const more = this.total - before
+      if (more > 0 && random() >= Math.exp(-more / (hot * (cold / hot) ** (step / steps)))) {
+        for (const k of turned) this.makes[k]! ^= 1
+        this.update([i])
+      } else if (this.total < best - NEARLY * best) [best, makes] = [this.total, this.makes.slice()]
+    }
+    this.makes.set(makes)
+    this.update(this.stretches.keys())
+  }
+
+  private dearer(i: number, k: number): number {
+    return this.costs[i]! >= this.costs[k]! ? i : k
+  }
+
+  /** Its decision on a value; what it needs to make it again, and nothing else so far, it all finds or all makes now and then. */
+  private turn(i: number, v: ValueId, random: () => number): readonly number[] {
+    const { makes, may, does } = this
+    const at = i * this.values
+    const turned = [at + v]
+    makes[at + v]! ^= 1
+    if (makes[at + v] === 1 && random() < 0.5) {
+      const all = random() < 0.5 ? 0 : 1
+      for (const w of this.made[this.maker[v]!.id]!)
+        if (may[at + w] === 1 && does[at + w] === IGNORES && makes[at + w] !== all) {
+          makes[at + w] = all
+          turned.push(at + w)
+        }
+    }
+    return turned
+  }
+
+  /** What each makes again of what it needs. */
+  decided(): Makes {
+    const again = new Map(
+      this.stretches.map((s, i) => [s, new Set(this.needs[i]!.filter((v) => this.does[i * this.values + v] === MAKES))] as const),
+    )
+    return (s, v) => again.get(s)!.has(v)
+  }
+}
+
+/** Of the total: no less is worth noting. */
+const NEARLY = 1e-9
+/** Steps for each stretch; and of what a stretch costs in the mean, how much more the first accept, and the last. */
+const STEPS = 3000
+const HOT = 1 / 10
+const COLD = 1 / 100
+
+/** What each stretch of a joint plan, uncut, makes again. */
+export const decisionsOf = (j: Joint, moving: Moving, start: Makes): Makes => {
+  const crossings = new Crossings(j, moving, start)
+  const { length } = crossings.stretches
+  const mean = crossings.total / length
+  crossings.anneal(STEPS * length, HOT * mean, COLD * mean)
+  return crossings.decided()
+}
