@@ -9,6 +9,7 @@ import { ALIGN_BYTES, alignUp, mostHeld, PAGE_BYTES, pagesFor } from '../core/by
 import { sameBox } from '../core/box'
 import { type Call, type Cell, type CellScope, type Place, SMALL_VALUES, type Storage, type View } from '../plan/plan'
 import { SECTOR_BYTES } from '../plan/wire'
+import { Gaps } from './gaps'
 import { rowsOf } from './rows'
 import { sharedPagesOf } from './sharedpages'
 
@@ -23,48 +24,6 @@ export interface Lifetime {
   readonly last: number
 }
 
-/** What is placed so far, in order of offset; flat arrays, since every new item looks at all of it. */
-class Placed {
-  private readonly offset: Float64Array
-  private readonly end: Float64Array
-  private readonly first: Float64Array
-  private readonly last: Float64Array
-  private count = 0
-
-  constructor(most: number) {
-    this.offset = new Float64Array(most)
-    this.end = new Float64Array(most)
-    this.first = new Float64Array(most)
-    this.last = new Float64Array(most)
-  }
-
-  /** The lowest offset at which `size` bytes are free throughout a life. */
-  lowestFree(size: number, first: number, last: number): number {
-    let at = 0
-    for (let j = 0; j < this.count; j++) {
-      if (this.last[j]! < first || this.first[j]! > last) continue
-      if (at + size <= this.offset[j]!) break
-      if (this.end[j]! > at) at = this.end[j]!
-    }
-    return at
-  }
-
-  put(offset: number, size: number, first: number, last: number): void {
-    let lo = 0
-    for (let hi = this.count; lo < hi; ) {
-      const middle = (lo + hi) >> 1
-      if (this.offset[middle]! <= offset) lo = middle + 1
-      else hi = middle
-    }
-    for (const field of [this.offset, this.end, this.first, this.last]) field.copyWithin(lo + 1, lo, this.count)
-    this.offset[lo] = offset
-    this.end[lo] = offset + size
-    this.first[lo] = first
-    this.last[lo] = last
-    this.count++
-  }
-}
-
 export interface Packed {
   readonly offsets: readonly number[]
   readonly bytes: number
@@ -73,7 +32,7 @@ export interface Packed {
 /** Each item in its turn at the lowest gap that is free throughout its life. */
 const packInOrder = (items: readonly Lifetime[], order: readonly number[]): Packed => {
   const offsets = new Array<number>(items.length).fill(0)
-  const placed = new Placed(items.length)
+  const placed = new Gaps()
   let total = 0
   for (const i of order) {
     const { first, last, bytes } = items[i]!

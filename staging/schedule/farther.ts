@@ -3,9 +3,10 @@
 // since what is away for a short time leaves its place to others. Homes, which are always there, come first: each is written in each step.
 // Worked example, memory of 4 pages: x (4 pages) is away for 1 s, y (4) for the 2 s after it, z (4) for all 4 s: z lies on the disk.
 import { pagesIn } from '../core/bytes'
+import { Highest } from '../core/highest'
 import type { Call } from '../plan/plan'
 import type { PlannedResidency, PlannedStays } from './stays'
-import { type Homes, homesWithin, type Slot, slotsOf } from './tierslots'
+import { awayIn, type Homes, homesWithin, type Slot, slotsOf } from './tierslots'
 
 /** A slot is cut so that one of a large value need not lie on the disk as a whole. */
 const MOST_PAGES = 32
@@ -40,19 +41,19 @@ export const goneFarther = (
     parts.reduce((n, part) => n + moves.get(part)!, 0) /
     parts.length /
     (starts[Math.min(last, calls.length)]! - starts[first]! + 1e-9)
-  const slots = slotsOf(rs, undefined, MOST_PAGES)
+  const slots = slotsOf(awayIn(rs), undefined, MOST_PAGES)
     .map((slot) => ({ slot, worth: worth(slot) }))
     .sort((a, b) => b.worth - a.worth)
   return (share) => {
     const far = new Set(farHomes)
     const room = homes.bytes > bytes ? 0 : pagesIn(share * (bytes - homes.bytes))
-    const held = new Int32Array(calls.length + 1)
+    const held = new Highest(calls.length + 1)
     for (const { slot } of slots) {
       const pages = slot.to - slot.from
       const last = Math.min(slot.last, calls.length)
-      let at = pages <= room ? slot.first : Infinity
-      while (at <= last && held[at]! + pages <= room) at++
-      if (at > last && at < Infinity) for (let p = slot.first; p <= last; p++) held[p]! += pages
+      // What goes at the end of the step is away when nothing else is.
+      const fits = pages <= room && (slot.first > last || held.mostIn(slot.first, last) + pages <= room)
+      if (fits) held.add(slot.first, last, pages)
       else for (const part of slot.parts) far.add(part)
     }
     return far

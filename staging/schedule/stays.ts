@@ -41,25 +41,26 @@ export interface PlannedResidency {
   readonly timed: boolean
   /** The swap in is waited for. */
   readonly ready: Point
+  /** When it comes if nobody makes it come sooner. */
+  readonly comes: Point
   acquire: Point
   release: Point
   readonly previous: PlannedResidency | null
 }
 
-export const residenciesOf = (t: PlannedStays): readonly PlannedResidency[] => {
-  const out: PlannedResidency[] = []
+const addResidencies = (t: PlannedStays, out: PlannedResidency[]): void => {
   const final = t.stays.length - 1
   let first = 0
   let lastWrite = -1
+  let previous: PlannedResidency | null = null
   for (let i = 0; i <= final; i++) {
     lastWrite = Math.max(lastWrite, t.stays[i]!.lastWrite)
     if (i < final && !t.swapped[i]) continue
-    const previous: PlannedResidency | null = out[out.length - 1] ?? null
     const [begin, end] = [t.stays[first]!.first, t.stays[i]!.last]
     const handsOut = i === final && t.kind === 'output'
     const { swapInAt, swappedInBy } = (first > 0 ? t.timing?.[first - 1] : undefined) ?? {}
-    const acquire = Math.max(previous?.release ?? 0, Math.min(begin, swapInAt ?? begin))
-    out.push({
+    const comes: Point = Math.max(previous?.release ?? 0, Math.min(begin, swapInAt ?? begin))
+    previous = {
       stays: t,
       pages: t.to - t.from,
       first: begin,
@@ -71,14 +72,31 @@ export const residenciesOf = (t: PlannedStays): readonly PlannedResidency[] => {
       settled: lastWrite + 1,
       swappedOutBy: (i < final ? t.timing?.[i]?.swappedOutBy : undefined) ?? Infinity,
       timed: swapInAt !== undefined,
-      ready: Math.max(acquire, Math.min(begin, swappedInBy ?? begin)),
-      acquire,
+      ready: Math.max(comes, Math.min(begin, swappedInBy ?? begin)),
+      comes,
+      acquire: comes,
       release: end + 1,
-    })
+    }
+    out.push(previous)
     if (i < final) lastWrite = -1
     first = i + 1
   }
+}
+
+/** Those of a part stand behind each other. */
+export const residenciesOf = (planned: readonly PlannedStays[]): readonly PlannedResidency[] => {
+  const out: PlannedResidency[] = []
+  for (const t of planned) addResidencies(t, out)
   return out
+}
+
+/** With no copy ahead of its time or late. */
+export const untimed = (rs: readonly PlannedResidency[]): readonly PlannedResidency[] => {
+  for (const r of rs) {
+    r.acquire = r.comes
+    r.release = r.last + 1
+  }
+  return rs
 }
 
 /** By how much what is held changes at each call, when nothing moves before its time or stays after it. */
@@ -160,15 +178,30 @@ export const leastSwapping = (
   return mostHeld(by, calls)
 }
 
-export const byPoint = <T>(items: readonly T[], at: (item: T) => Point): ReadonlyMap<Point, readonly T[]> => {
-  const m = new Map<Point, T[]>()
-  for (const item of items) {
-    const p = at(item)
-    const list = m.get(p)
-    if (list) list.push(item)
-    else m.set(p, [item])
+/** Numbers of residencies by a point each, in their order: those of point p from `starts[p]` to `starts[p + 1]`. */
+export interface ByPoint {
+  readonly starts: Int32Array
+  readonly numbers: Int32Array
+}
+
+/** `at`: undefined for what is of no interest; points from `points` on are of none either. */
+export const byPoint = (
+  rs: readonly PlannedResidency[],
+  points: number,
+  at: (r: PlannedResidency) => Point | undefined,
+): ByPoint => {
+  const pointOf = new Int32Array(rs.length)
+  const starts = new Int32Array(points + 2)
+  for (let i = 0; i < rs.length; i++) {
+    const p = at(rs[i]!) ?? points
+    pointOf[i] = p < points ? p : points
+    starts[pointOf[i]! + 1]!++
   }
-  return m
+  for (let p = 0; p <= points; p++) starts[p + 1]! += starts[p]!
+  const next = starts.slice()
+  const numbers = new Int32Array(rs.length)
+  for (let i = 0; i < rs.length; i++) numbers[next[pointOf[i]!]!++] = i
+  return { starts, numbers }
 }
 
 /** What a planner may swap. */

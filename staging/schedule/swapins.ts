@@ -16,13 +16,11 @@ interface SwapIn {
 /** Seconds of each call in which swaps in that planners have timed themselves keep the link busy. */
 const timedBusy = (rs: readonly PlannedResidency[], { calls, seconds }: SwapContext): Float64Array => {
   const busy = new Float64Array(calls.length)
-  const starting = byPoint(
-    rs.filter((r) => r.timed),
-    (r) => r.acquire,
-  )
+  if (!rs.some((r) => r.timed)) return busy
+  const { starts, numbers } = byPoint(rs, calls.length, (r) => (r.timed ? r.acquire : undefined))
   let left = 0
   for (let p = 0; p < calls.length; p++) {
-    for (const r of starting.get(p) ?? []) left += seconds(r)
+    for (let k = starts[p]!; k < starts[p + 1]!; k++) left += seconds(rs[numbers[k]!]!)
     busy[p] = Math.min(left, calls[p]!.seconds)
     left -= busy[p]!
   }
@@ -36,11 +34,11 @@ export const placeSwapIns = (
   copies: SwapContext,
 ): void => {
   const { calls, budget, link, seconds } = copies
-  const swaps = rs.filter((r) => r.swapIn && !r.timed)
-  const starting = byPoint(swaps, (r) => r.first)
-  const earliest = byPoint(swaps, (r) => r.previous?.release ?? 0)
+  const swaps = (r: PlannedResidency): boolean => r.swapIn !== null && !r.timed
+  const starting = byPoint(rs, calls.length, (r) => (swaps(r) ? r.first : undefined))
+  const earliest = byPoint(rs, calls.length, (r) => (swaps(r) ? (r.previous?.release ?? 0) : undefined))
   const inBusy = timedBusy(rs, copies)
-  const copyOf = new Map<PlannedResidency, SwapIn>()
+  const copyOf = new Array<SwapIn | undefined>(rs.length)
   const pending: SwapIn[] = []
   let head = 0
   let held = 0
@@ -69,15 +67,16 @@ export const placeSwapIns = (
   }
   for (let p = calls.length - 1; p >= 0; p--) {
     drain(Math.max(0, calls[p]!.seconds - inBusy[p]! - (link.fullDuplex ? 0 : outBusy[p]!)), p)
-    for (const r of [...(starting.get(p) ?? [])].reverse()) {
+    for (let k = starting.starts[p + 1]! - 1; k >= starting.starts[p]!; k--) {
+      const r = rs[starting.numbers[k]!]!
       const total = seconds(r)
       const c = { r, total, left: total, settled: false }
       pending.push(c)
-      copyOf.set(r, c)
+      copyOf[starting.numbers[k]!] = c
       held += r.pages
     }
-    for (const r of earliest.get(p) ?? []) {
-      const c = copyOf.get(r)
+    for (let k = earliest.starts[p]!; k < earliest.starts[p + 1]!; k++) {
+      const c = copyOf[earliest.numbers[k]!]
       if (c && !c.settled) cutShort(c, p)
     }
     while (head < pending.length && (p === 0 || occ[p - 1]! + held > budget)) settle(pending[head]!, p)

@@ -1,6 +1,7 @@
 // How long finished stays keep their pages while their swaps out run: one walk forward through the step. In: residencies,
 // what is held at each call, the budget. Out: each residency's release; what that holds in addition, added to `occ`; for each
 // call, how long the link is busy during it.
+// Invariant: residencies of a part stand behind each other, so the one before one that returns is its number less one.
 // Worked example: see swaptimes.ts.
 import type { Link } from '../graph/machine'
 import type { Call, Point } from '../plan/plan'
@@ -23,18 +24,12 @@ export const placeSwapOuts = (
   occ: Int32Array,
   { calls, budget, seconds }: SwapContext,
 ): Float64Array => {
-  const swaps = rs.filter((r) => r.swapOut)
-  const starting = byPoint(swaps, (r) => r.settled)
-  const ending = byPoint(swaps, (r) => r.last + 1)
-  const due = byPoint(
-    swaps.filter((r) => r.swappedOutBy < Infinity),
-    (r) => r.swappedOutBy,
-  )
-  const returning = byPoint(
-    rs.filter((r) => r.previous?.swapOut),
-    (r) => r.acquire,
-  )
-  const ends = new Map<PlannedResidency, number>()
+  const points = calls.length
+  const starting = byPoint(rs, points, (r) => (r.swapOut ? r.settled : undefined))
+  const ending = byPoint(rs, points, (r) => (r.swapOut ? r.last + 1 : undefined))
+  const due = byPoint(rs, points, (r) => (r.swapOut ? r.swappedOutBy : undefined))
+  const returning = byPoint(rs, points, (r) => (r.previous?.swapOut ? r.acquire : undefined))
+  const ends = new Float64Array(rs.length)
   const late = new Int32Array(occ.length)
   const busy = new Float64Array(calls.length)
   /** Copies whose stays are over, in order of their ends, from `head` on: their pages are held for nothing else. */
@@ -55,20 +50,23 @@ export const placeSwapOuts = (
     }
   }
   for (let p = 0; p < calls.length; p++) {
-    for (const r of starting.get(p) ?? []) {
-      linkFree = Math.max(time, linkFree) + seconds(r)
-      ends.set(r, linkFree)
+    for (let k = starting.starts[p]!; k < starting.starts[p + 1]!; k++) {
+      const i = starting.numbers[k]!
+      linkFree = Math.max(time, linkFree) + seconds(rs[i]!)
+      ends[i] = linkFree
     }
-    for (const r of ending.get(p) ?? []) {
-      const copy = { r, end: ends.get(r)! }
+    for (let k = ending.starts[p]!; k < ending.starts[p + 1]!; k++) {
+      const r = rs[ending.numbers[k]!]!
+      const end = ends[ending.numbers[k]!]!
       let at = pending.length
-      while (at > head && pending[at - 1]!.end > copy.end) at--
-      pending.splice(at, 0, copy)
+      while (at > head && pending[at - 1]!.end > end) at--
+      if (at === pending.length) pending.push({ r, end })
+      else pending.splice(at, 0, { r, end })
       held += r.pages
     }
     waitUntil(time, p)
-    for (const r of due.get(p) ?? []) waitUntil(ends.get(r)!, p)
-    for (const r of returning.get(p) ?? []) waitUntil(ends.get(r.previous!)!, p)
+    for (let k = due.starts[p]!; k < due.starts[p + 1]!; k++) waitUntil(ends[due.numbers[k]!]!, p)
+    for (let k = returning.starts[p]!; k < returning.starts[p + 1]!; k++) waitUntil(ends[returning.numbers[k]! - 1]!, p)
     while (head < pending.length && occ[p]! + held > budget) waitUntil(pending[head]!.end, p)
     busy[p] = Math.min(calls[p]!.seconds, Math.max(0, linkFree - time))
     time += calls[p]!.seconds

@@ -11,8 +11,8 @@ import { type Call, liesBeyond, type UnpagedResidency } from '../plan/plan'
 import { goneFarther } from './farther'
 import { placeSwapIns } from './swapins'
 import { placeSwapOuts } from './swapouts'
-import { type Homes, tierSlots, type TierSlots } from './tierslots'
-import { type PlannedResidency, residenciesOf, occupancy, type PlannedStays } from './stays'
+import { awayIn, type Homes, mostInSlots, slotsOf, tierSlots, type TierSlots } from './tierslots'
+import { type PlannedResidency, residenciesOf, occupancy, type PlannedStays, untimed } from './stays'
 
 export interface Swaps {
   readonly residencies: readonly UnpagedResidency[]
@@ -21,7 +21,10 @@ export interface Swaps {
   readonly hostBytes?: number
 }
 
-const unpagedOf = (r: PlannedResidency, slots: TierSlots, end: number): UnpagedResidency => {
+/** Of which a neighbour may become a part. */
+type Growing = UnpagedResidency & { to: number }
+
+const unpagedOf = (r: PlannedResidency, slots: TierSlots, end: number): Growing => {
   const tierOffset = slots.offset(r)
   return {
     storage: r.stays.storage,
@@ -48,8 +51,7 @@ export const scheduleSwaps = (
 ): Swaps | null => {
   const held = occupancy(planned, calls.length)
   for (let p = 0; p < calls.length; p++) if (held[p]! > budgetPages) return null
-  const timed = (lies: (part: PlannedStays) => Link): readonly PlannedResidency[] => {
-    const rs = planned.flatMap(residenciesOf)
+  const timed = (rs: readonly PlannedResidency[], lies: (part: PlannedStays) => Link): readonly PlannedResidency[] => {
     const occ = held.slice()
     const at =
       (rate: (l: Link) => number) =>
@@ -70,7 +72,7 @@ export const scheduleSwaps = (
     tierBytes: slots.bytes,
     ...(link.beyond ? { hostBytes: slots.hostBytes } : {}),
   })
-  const near = timed(() => link)
+  const near = timed(residenciesOf(planned), () => link)
   const all = tierSlots(near, homes)
   const { bytes = Infinity, beyond } = link
   return all.bytes <= bytes || !beyond ? swaps(near, all) : inTwo(near, { calls, bytes, link, beyond, homes, timed, swaps })
@@ -85,17 +87,28 @@ interface InTwo {
   readonly link: Link
   readonly beyond: Link
   readonly homes: Homes | undefined
-  readonly timed: (lies: (part: PlannedStays) => Link) => readonly PlannedResidency[]
+  readonly timed: (rs: readonly PlannedResidency[], lies: (part: PlannedStays) => Link) => readonly PlannedResidency[]
   readonly swaps: (rs: readonly PlannedResidency[], slots: TierSlots) => Swaps
 }
 
-/** Host memory as far as it goes, and the disk for the rest. */
+/** Host memory as far as it goes, and the disk for the rest. What takes too much of it even where nothing is late need not be timed. */
 const inTwo = (near: readonly PlannedResidency[], o: InTwo): Swaps => {
   const { calls, bytes, link, beyond, homes, timed, swaps } = o
   const goneFor = goneFarther(near, calls, bytes, homes)
+  const soonest = awayIn(near, (r) => r.last + 1)
+  const inMemory = homes ? homes.bytes : 0
   for (const share of SHARES) {
     const far = goneFor(share)
-    const rs = timed((part) => (far.has(part) ? beyond : link))
+    const least =
+      inMemory > bytes
+        ? 0
+        : inMemory +
+          mostInSlots(
+            slotsOf(soonest, (part) => !far.has(part)),
+            calls.length,
+          )
+    if (least > bytes && share > 0) continue
+    const rs = timed(untimed(near), (part) => (far.has(part) ? beyond : link))
     const slots = tierSlots(rs, homes, { has: (part) => far.has(part), mostHomes: bytes })
     if (slots.hostBytes <= bytes || share === 0) return swaps(rs, slots)
   }
@@ -103,9 +116,9 @@ const inTwo = (near: readonly PlannedResidency[], o: InTwo): Swaps => {
 }
 
 /** Parts side by side that come and go together are one residency, unless they lie in different places. */
-const mergeNeighbours = (residencies: readonly UnpagedResidency[], hostBytes: number): readonly UnpagedResidency[] => {
+const mergeNeighbours = (residencies: readonly Growing[], hostBytes: number): readonly UnpagedResidency[] => {
   const sorted = [...residencies].sort((a, b) => a.storage - b.storage || a.acquire - b.acquire || a.from - b.from)
-  const out: UnpagedResidency[] = []
+  const out: Growing[] = []
   for (const d of sorted) {
     const l = out[out.length - 1]
     const together =
@@ -121,7 +134,7 @@ const mergeNeighbours = (residencies: readonly UnpagedResidency[], hostBytes: nu
       (l.tierOffset === undefined
         ? d.tierOffset === undefined
         : d.tierOffset === l.tierOffset + bytesOf(l.to - l.from) && liesBeyond({ hostBytes }, l) === liesBeyond({ hostBytes }, d))
-    if (together) out[out.length - 1] = { ...l, to: d.to }
+    if (together) l.to = d.to
     else out.push(d)
   }
   return out

@@ -3,7 +3,7 @@
 // swap in of any of them, so that those that move together move as one; slots of runs of parts that are away at different times share
 // bytes. Homes come first, then what is in memory, then the disk.
 // Worked example, a storage of parts a b c d of which a, b and d leave: a and b share a slot, d has its own.
-import { bytesOf } from '../core/bytes'
+import { bytesOf, mostHeld } from '../core/bytes'
 import { packByLifetime, type Packed } from '../memory/place'
 import type { Point } from '../plan/plan'
 import type { PlannedResidency, PlannedStays } from './stays'
@@ -33,31 +33,48 @@ const NOWHERE: Homes = { bytes: 0, of: () => undefined }
 
 const isToTier = (r: PlannedResidency): boolean => r.swapOut && !r.handsOut
 
-/** For each part that leaves: when its pages are in the tier, or on their way. */
-const awayTimes = (rs: readonly PlannedResidency[]): ReadonlyMap<PlannedStays, { first: Point; last: Point }> => {
-  const away = new Map<PlannedStays, { first: Point; last: Point }>()
-  for (const r of rs) {
-    if (!isToTier(r)) continue
-    const t = away.get(r.stays)
-    away.set(r.stays, { first: Math.min(t?.first ?? r.settled, r.settled), last: Math.max(t?.last ?? 0, r.release) })
-  }
-  for (const r of rs) {
-    const t = r.swapIn === 'tier' ? away.get(r.stays) : undefined
-    if (t) t.last = Math.max(t.last, r.first)
-  }
-  return away
+/** When the pages of a part are in the tier, or on their way. */
+export interface Away {
+  readonly part: PlannedStays
+  readonly first: Point
+  readonly last: Point
 }
 
-/** Of what has no home: parts side by side in one slot, of at most so many pages where a slot must fit somewhere. */
-export const slotsOf = (
+/**
+ * Of each part that leaves and has no home, in order of storage and pages. In: residencies, those of a part behind each other; when each that
+ * is swapped out is gone from the device.
+ */
+export const awayIn = (
   rs: readonly PlannedResidency[],
+  goneAt: (r: PlannedResidency) => Point = (r) => r.release,
+): readonly Away[] => {
+  const away: Away[] = []
+  for (let i = 0; i < rs.length; ) {
+    const part = rs[i]!.stays
+    let [goes, first, last, returns] = [false, Infinity, 0, 0]
+    for (; i < rs.length && rs[i]!.stays === part; i++) {
+      const r = rs[i]!
+      if (isToTier(r)) {
+        goes = true
+        first = Math.min(first, r.settled)
+        last = Math.max(last, goneAt(r))
+      }
+      if (r.swapIn === 'tier') returns = Math.max(returns, r.first)
+    }
+    if (goes && part.kind !== 'home') away.push({ part, first, last: Math.max(last, returns) })
+  }
+  return away.sort((a, b) => a.part.storage - b.part.storage || a.part.from - b.part.from)
+}
+
+/** Parts side by side in one slot, of at most so many pages where a slot must fit somewhere. */
+export const slotsOf = (
+  away: readonly Away[],
   isIn: (part: PlannedStays) => boolean = () => true,
   mostPages = Infinity,
 ): readonly Slot[] => {
-  const away = awayTimes(rs.filter((r) => r.stays.kind !== 'home'))
   const slots: Slot[] = []
-  for (const part of [...away.keys()].filter(isIn).sort((a, b) => a.storage - b.storage || a.from - b.from)) {
-    const { first, last } = away.get(part)!
+  for (const { part, first, last } of away) {
+    if (!isIn(part)) continue
     const before = slots[slots.length - 1]
     if (before && before.storage === part.storage && before.to === part.from && part.to - before.from <= mostPages) {
       before.to = part.to
@@ -67,6 +84,16 @@ export const slotsOf = (
     } else slots.push({ storage: part.storage, from: part.from, to: part.to, parts: [part], first, last })
   }
   return slots
+}
+
+/** Bytes of slots at the worst moment: wherever they lie, they take no less. */
+export const mostInSlots = (slots: readonly Slot[], points: number): number => {
+  const pages = new Float64Array(points + 2)
+  for (const { from, to, first, last } of slots) {
+    pages[first]! += to - from
+    pages[Math.min(last, points) + 1]! -= to - from
+  }
+  return bytesOf(mostHeld(pages, points + 1))
 }
 
 /** The places of slots behind each other, from a first byte on. */
@@ -95,8 +122,9 @@ export const tierSlots = (
   beyond?: { readonly has: (part: PlannedStays) => boolean; readonly mostHomes: number },
 ): TierSlots => {
   const offsets = new Map<PlannedStays, number>()
-  const near = placed(slotsOf(rs, beyond ? (part) => !beyond.has(part) : undefined), homes.bytes, offsets)
-  const bytes = beyond ? placed(slotsOf(rs, beyond.has), near, offsets) : near
+  const away = awayIn(rs)
+  const near = placed(slotsOf(away, beyond ? (part) => !beyond.has(part) : undefined), homes.bytes, offsets)
+  const bytes = beyond ? placed(slotsOf(away, beyond.has), near, offsets) : near
   const atHome = (part: PlannedStays): number => homes.of(part.storage)! + bytesOf(part.from)
   return {
     offset: (r) =>

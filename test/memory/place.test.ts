@@ -3,6 +3,7 @@ import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { ALIGN_BYTES, alignUp, bytesOf, mib, PAGE_BYTES } from '../../staging/core/bytes'
+import { Gaps } from '../../staging/memory/gaps'
 import { type Lifetime, packByLifetime, place, SMALL_BYTES } from '../../staging/memory/place'
 import { expand } from '../../staging/plan/expand'
 import type { Call, Cell, CellScope } from '../../staging/plan/plan'
@@ -73,6 +74,32 @@ test('packing never overlaps live items, is aligned, and stays near the bytes th
   )
   assert.ok(packed <= 1.01 * bound, `${(packed / bound).toFixed(3)} of the lower bound on average`)
   assert.ok(worst <= 1.2, `${worst.toFixed(3)} of the lower bound at worst`)
+})
+
+test('the lowest gap is the same however much is placed: as one look at everything after the other finds it', () => {
+  const sizes = fc.oneof(fc.constant(1), fc.constant(8), fc.nat({ max: 40 }))
+  const item = fc.tuple(sizes, fc.nat({ max: 300 }), fc.oneof(fc.nat({ max: 3 }), fc.nat({ max: 300 })))
+  fc.assert(
+    fc.property(fc.array(item, { minLength: 1, maxLength: 400, size: 'max' }), (items) => {
+      const gaps = new Gaps()
+      const placed: { at: number; end: number; first: number; last: number }[] = []
+      for (const [size, first, length] of items) {
+        const last = first + length
+        let lowest = 0
+        for (const p of placed) {
+          if (p.last < first || p.first > last) continue
+          if (lowest + size <= p.at) break
+          lowest = Math.max(lowest, p.end)
+        }
+        const at = gaps.lowestFree(size, first, last)
+        assert.is(at, lowest)
+        gaps.put(at, size, first, last)
+        const behind = placed.findIndex((p) => p.at > at)
+        placed.splice(behind < 0 ? placed.length : behind, 0, { at, end: at + size, first, last })
+      }
+    }),
+    { numRuns: 60, seed: 5 },
+  )
 })
 
 // ---------------------------------------------------------------- storages
