@@ -224,7 +224,6 @@ class JointSearch {
     private readonly graph: Graph,
     private readonly machine: Machine,
     private readonly persistents: Persistents,
-    private readonly toBeat: number,
   ) {
     this.order = orderOf(graph, machine)
     this.steps = new Steps(graph, machine)
@@ -281,10 +280,7 @@ class JointSearch {
     })
     this.room = room
     this.steps = new Steps(this.graph, this.machine, room)
-    if (this.order.largest > room) {
-      yield* this.afar()
-      if (this.best || this.toBeat < Infinity) return
-    }
+    if (this.order.largest > room) yield* this.afar()
     for (const cut of [false, true]) {
       const quarter = yield* this.look(at(1 / 4, cut))
       yield* this.look(at((yield* this.look(at(1 / 8, cut))) || !quarter ? 1 / 16 : 1 / 2, cut))
@@ -314,9 +310,11 @@ class JointSearch {
     this.mostCalls = MOST_CALLS_AFAR
     for (const weight of WEIGHTS_AFAR)
       yield* this.look({ gone: 'moving', weight, ahead: AHEAD, forward: limit, backward: limit, persistents })
-    if (!this.best) return
-    yield* this.scaled('backward')
-    yield* this.scaled('forward')
+    if (this.best) {
+      yield* this.scaled('backward')
+      yield* this.scaled('forward')
+    }
+    this.mostCalls = MOST_CALLS
   }
 
   /** More or fewer values go, in steps that halve when they no longer help; half a value is none. */
@@ -374,7 +372,7 @@ export function* refineJoint(
   ]
   let seconds = toBeat
   for (const persistents of kinds) {
-    const search = new JointSearch(graph, machine, persistents, seconds)
+    const search = new JointSearch(graph, machine, persistents)
     yield* search.run(budgetPages)
     seconds = Math.min(seconds, search.seconds)
   }
