@@ -62,7 +62,10 @@ export class Crossings {
   /** What all stretches cost, and what does not fit into the lower tier. */
   total = 0
   private readonly values: number
-  /** By stretch and value. What it would do if it needed it; whether it has the choice; what it does. */
+  private readonly count: number
+  /** All that leaves may stand. */
+  private readonly isRoomy: boolean
+  /** By value and stretch. What it would do if it needed it; whether it has the choice; what it does. */
   private readonly makes: Uint8Array
   private readonly may: Uint8Array
   private readonly does: Uint8Array
@@ -101,7 +104,8 @@ export class Crossings {
     const { graph } = j
     this.stretches = [...j.forward, ...j.backward]
     const { stretches } = this
-    const count = stretches.length
+    const count = (this.count = stretches.length)
+    this.isRoomy = moving.link.bytes === undefined
     this.values = graph.values.length
     this.makes = new Uint8Array(count * this.values)
     this.may = new Uint8Array(count * this.values)
@@ -129,14 +133,14 @@ export class Crossings {
 
   /** What it makes itself, and where it has the choice; tells what it reads of others. */
   private settle(s: Stretch, i: number, start: Makes): readonly ValueId[] {
-    const { j, values, maker, does, may, makes } = this
+    const { j, values, count, maker, does, may, makes } = this
     const own = (id: OpId): readonly ValueId[] => j.graph.ops[id]!.outs.filter((v) => maker[v])
-    for (const v of [...s.ops, ...s.after].flatMap(own)) does[i * values + v] = MAKES
+    for (const v of [...s.ops, ...s.after].flatMap(own)) does[v * count + i] = MAKES
     const mine = new Set([...s.ops, ...s.after].flatMap(own))
     for (let v = 0; v < values; v++) {
       if (mine.has(v) || !mayMake(j, s, v)) continue
-      may[i * values + v] = 1
-      makes[i * values + v] = start(s, v) ? 1 : 0
+      may[v * count + i] = 1
+      makes[v * count + i] = start(s, v) ? 1 : 0
     }
     return [...new Set(s.ops.flatMap((id) => this.made[id]!).filter((v) => !mine.has(v)))]
   }
@@ -163,15 +167,14 @@ export class Crossings {
 
   /** What it needs, and does about that. */
   private look(i: number): void {
-    const { maker, made, ops, seen, pending, may, does, makes, j, changed } = this
-    const at = i * this.values
+    const { maker, made, ops, seen, pending, may, does, makes, j, changed, count } = this
     const needs: ValueId[] = []
     let again = 0
     ops.clear()
     seen.clear()
     for (const v of this.reads[i]!) pending.push(v)
     for (let v = pending.pop(); v !== undefined; v = pending.pop()) {
-      const k = at + v
+      const k = v * count + i
       const isOwn = may[k] === 0 && does[k] === MAKES
       if (isOwn || !seen.add(v)) continue
       needs.push(v)
@@ -187,7 +190,7 @@ export class Crossings {
     }
     for (const v of this.needs[i]!)
       if (!seen.has(v)) {
-        does[at + v] = IGNORES
+        does[v * count + i] = IGNORES
         changed.add(v)
       }
     this.needs[i] = needs
@@ -196,13 +199,14 @@ export class Crossings {
 
   /** From one stretch that has it to the next that finds it, it leaves and comes, but for what stays in between. */
   private stand(v: ValueId): void {
-    const { does, values, trips } = this
-    this.count(trips[v]!, -1)
+    const { does, count, trips } = this
+    if (this.moved[v] === 0 && this.isRoomy) return
+    this.charge(trips[v]!, -1)
     const fresh: Trip[] = []
     let from = -1
     let out = 0
-    for (let i = 0; i < this.stretches.length; i++) {
-      const it = does[i * values + v]
+    for (let i = 0, k = v * count; i < count; i++, k++) {
+      const it = does[k]
       if (it === FINDS && from >= 0) {
         const bytes = this.moved[v]!
         fresh.push({ from, to: i, bytes, fresh: bytes - out, lies: (i === from + 1 ? NEXT_LIES : 1) * this.bytes[v]! })
@@ -213,23 +217,24 @@ export class Crossings {
         out = 0
       }
     }
-    this.count(fresh, 1)
+    this.charge(fresh, 1)
     trips[v] = fresh
   }
 
-  private count(trips: readonly Trip[], sign: 1 | -1): void {
+  private charge(trips: readonly Trip[], sign: 1 | -1): void {
     for (const { from, to, bytes, fresh, lies } of trips) {
       this.leaving[from]! += sign * fresh
       this.coming[to]! += sign * bytes
       this.touched.add(from)
       this.touched.add(to)
-      for (let i = from; i < to; i++) this.standing[i]! += sign * lies
+      if (!this.isRoomy) for (let i = from; i < to; i++) this.standing[i]! += sign * lies
     }
   }
 
   private secondsTooMuch(): number {
     const { link } = this.moving
     const { bytes = Infinity, beyond } = link
+    if (this.isRoomy) return 0
     let most = 0
     for (const n of this.standing) if (n > most) most = n
     if (most <= bytes) return 0
@@ -241,13 +246,15 @@ export class Crossings {
   anneal(steps: number, hot: number, cold: number): void {
     const random = randomFrom(steps)
     const below = (n: number): number => Math.floor(random() * n)
-    let [best, makes] = [this.total, this.makes.slice()]
+    let best = this.total
+    /** What was decided at the best; absent while that is so now. */
+    let makes: Uint8Array | undefined
     for (let step = 0; step < steps; step++) {
       const i = this.dearer(below(this.stretches.length), below(this.stretches.length))
       const needs = this.needs[i]!
       if (needs.length === 0) continue
       const v = needs[below(needs.length)]!
-      if (this.may[i * this.values + v] === 0) continue
+      if (this.may[v * this.count + i] === 0) continue
       const before = this.total
       const turned = this.turn(i, v, random)
       this.update([i])
@@ -255,9 +262,15 @@ export class Crossings {
       if (more > 0 && random() >= Math.exp(-more / (hot * (cold / hot) ** (step / steps)))) {
         for (const k of turned) this.makes[k]! ^= 1
         this.update([i])
-      } else if (this.total < best - NEARLY * best) [best, makes] = [this.total, this.makes.slice()]
+      } else if (this.total < best - NEARLY * best) {
+        best = this.total
+        makes = undefined
+      } else if (more > 0 && !makes) {
+        makes = this.makes.slice()
+        for (const k of turned) makes[k]! ^= 1
+      }
     }
-    this.makes.set(makes)
+    if (makes) this.makes.set(makes)
     this.update(this.stretches.keys())
   }
 
@@ -267,17 +280,18 @@ export class Crossings {
 
   /** Its decision on a value; what it needs to make it again, and nothing else so far, it all finds or all makes now and then. */
   private turn(i: number, v: ValueId, random: () => number): readonly number[] {
-    const { makes, may, does } = this
-    const at = i * this.values
-    const turned = [at + v]
-    makes[at + v]! ^= 1
-    if (makes[at + v] === 1 && random() < 0.5) {
+    const { makes, may, does, count } = this
+    const first = v * count + i
+    const turned = [first]
+    makes[first]! ^= 1
+    if (makes[first] === 1 && random() < 0.5) {
       const all = random() < 0.5 ? 0 : 1
-      for (const w of this.made[this.maker[v]!.id]!)
-        if (may[at + w] === 1 && does[at + w] === IGNORES && makes[at + w] !== all) {
-          makes[at + w] = all
-          turned.push(at + w)
-        }
+      for (const w of this.made[this.maker[v]!.id]!) {
+        const k = w * count + i
+        if (may[k] === 0 || does[k] !== IGNORES || makes[k] === all) continue
+        makes[k] = all
+        turned.push(k)
+      }
     }
     return turned
   }
@@ -285,7 +299,7 @@ export class Crossings {
   /** What each makes again of what it needs. */
   decided(): Makes {
     const again = new Map(
-      this.stretches.map((s, i) => [s, new Set(this.needs[i]!.filter((v) => this.does[i * this.values + v] === MAKES))] as const),
+      this.stretches.map((s, i) => [s, new Set(this.needs[i]!.filter((v) => this.does[v * this.count + i] === MAKES))] as const),
     )
     return (s, v) => again.get(s)!.has(v)
   }

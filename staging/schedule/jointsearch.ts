@@ -288,14 +288,16 @@ class JointSearch {
     }
     yield* this.look({ ...this.best!, carry: this.best!.backward / 2 })
     yield* this.along(values.length / 8, values.length / 50)
-    for (const weight of [1, 2, 0.5]) yield* this.look({ ...this.best!, weight })
-    yield* this.look({ ...this.best!, ahead: AHEAD })
+    if (this.best!.gone !== 'moving') {
+      for (const weight of [1, 2, 0.5]) yield* this.look({ ...this.best!, weight })
+      yield* this.look({ ...this.best!, ahead: AHEAD })
+    }
     for (let before = Infinity; this.seconds < AGAIN * before; ) {
       before = this.seconds
       yield* this.scaled('backward')
       yield* this.scaled('carry')
       yield* this.scaled('forward')
-      yield* this.scaled('weight')
+      if (this.best!.gone !== 'moving') yield* this.scaled('weight')
     }
     yield* this.along(values.length / 24, 1)
   }
@@ -308,8 +310,10 @@ class JointSearch {
     const limit = this.room / 6
     const { persistents } = this
     this.mostCalls = MOST_CALLS_AFAR
-    for (const weight of WEIGHTS_AFAR)
+    for (const [i, weight] of WEIGHTS_AFAR.entries()) {
+      if (i > 1 && !this.best) break
       yield* this.look({ gone: 'moving', weight, ahead: AHEAD, forward: limit, backward: limit, persistents })
+    }
     if (this.best) {
       yield* this.scaled('backward')
       yield* this.scaled('forward')
