@@ -29,6 +29,15 @@ const NEXT_LIES = 0.5
 /** Where the lower tier is too small and nothing lies behind it, what is too much costs as much as on a link so much slower. */
 const NO_ROOM = 1 / 100
 
+/** Nearly e^-x, and the same on every processor. */
+const likely = (x: number): number => {
+  const y = Math.max(0, 1 - x / 16)
+  const square = y * y
+  const fourth = square * square
+  const eighth = fourth * fourth
+  return eighth * eighth
+}
+
 /** A set of small numbers, emptied and filled again and again. */
 class Marks {
   readonly list: number[] = []
@@ -104,7 +113,8 @@ export class Crossings {
     const { graph } = j
     this.stretches = [...j.forward, ...j.backward]
     const { stretches } = this
-    const count = (this.count = stretches.length)
+    const count = stretches.length
+    this.count = count
     this.isRoomy = moving.link.bytes === undefined
     this.values = graph.values.length
     this.makes = new Uint8Array(count * this.values)
@@ -242,14 +252,16 @@ export class Crossings {
     return (most - bytes) * (1 / rate('outBytesPerSecond') + 1 / rate('inBytesPerSecond'))
   }
 
-  /** Steps in which decisions are turned; the first accept what takes `hot` seconds more as often as not, the last one `cold`. */
-  anneal(steps: number, hot: number, cold: number): void {
+  /** Steps in which decisions are turned; the first now and then accept what takes `hot` seconds more, the last ones what takes a tenth of that. */
+  anneal(steps: number, hot: number): void {
     const random = randomFrom(steps)
     const below = (n: number): number => Math.floor(random() * n)
     let best = this.total
     /** What was decided at the best; absent while that is so now. */
     let makes: Uint8Array | undefined
+    let heat = hot
     for (let step = 0; step < steps; step++) {
+      heat -= (COOLS * heat) / steps
       const i = this.dearer(below(this.stretches.length), below(this.stretches.length))
       const needs = this.needs[i]!
       if (needs.length === 0) continue
@@ -259,7 +271,7 @@ export class Crossings {
       const turned = this.turn(i, v, random)
       this.update([i])
       const more = this.total - before
-      if (more > 0 && random() >= Math.exp(-more / (hot * (cold / hot) ** (step / steps)))) {
+      if (more > 0 && random() >= likely(more / heat)) {
         for (const k of turned) this.makes[k]! ^= 1
         this.update([i])
       } else if (this.total < best - NEARLY * best) {
@@ -307,16 +319,16 @@ export class Crossings {
 
 /** Of the total: no less is worth noting. */
 const NEARLY = 1e-9
-/** Steps for each stretch; and of what a stretch costs in the mean, how much more the first accept, and the last. */
+/** Steps for each stretch; and of what a stretch costs in the mean, how much more the first accept. */
 const STEPS = 3000
 const HOT = 1 / 10
-const COLD = 1 / 100
+/** In all steps, to a tenth: the logarithm of ten. */
+const COOLS = 2.3
 
 /** What each stretch of a joint plan, uncut, makes again. */
 export const decisionsOf = (j: Joint, moving: Moving, start: Makes): Makes => {
   const crossings = new Crossings(j, moving, start)
   const { length } = crossings.stretches
-  const mean = crossings.total / length
-  crossings.anneal(STEPS * length, HOT * mean, COLD * mean)
+  crossings.anneal(STEPS * length, (HOT * crossings.total) / length)
   return crossings.decided()
 }

@@ -62,7 +62,7 @@ test('what they cost is kept up to date, and no more than to begin with', () => 
   const moving = over(3e9)
   const before = total(j, moving, FINDS)
   const crossings = new Crossings(j, moving, FINDS)
-  crossings.anneal(20_000, before / 1000, before / 10_000)
+  crossings.anneal(20_000, before / 1000)
   assert.ok(crossings.total < 0.9 * before, `${crossings.total} of ${before}`)
   assert.ok(Math.abs(total(j, moving, crossings.decided()) - crossings.total) < 1e-9 * before)
 })
