@@ -92,6 +92,8 @@ interface Choice extends Shape, Limits {
   readonly gone: number | 'moving'
   /** Of a second that something moves, over one of computing: what stretches make again rather than pass it on. Absent: they pass everything. */
   readonly weight?: number
+  /** Where everything moves, all stretches decide alike. */
+  readonly alike?: boolean
   /** Of the budget, what is left free for copies ahead of their time. */
   readonly ahead?: number
   readonly persistents: Persistents
@@ -102,12 +104,13 @@ interface Missing {
   readonly makes: Makes
 }
 
-const missingFor = (graph: Graph, machine: Machine, { gone, weight }: Choice, room: number): Missing => {
+const missingFor = (graph: Graph, machine: Machine, { gone, weight, alike: areAlike }: Choice, room: number): Missing => {
   const { joint, values } = orderOf(graph, machine)
   const moving = { link: machine.link, room, weight: weight ?? 1 }
   if (gone === 'moving') {
     const found = missingOf(joint, moving)
-    return { gone: found.gone, makes: decisionsOf(joint, moving, alike(joint, found.gone, found.passing)) }
+    const makes = alike(joint, found.gone, found.passing)
+    return { gone: found.gone, makes: areAlike ? makes : decisionsOf(joint, moving, makes) }
   }
   const out = new Set(values.slice(0, gone))
   return { gone: out, makes: alike(joint, out, weight === undefined ? undefined : passingOf(joint, out, moving)) }
@@ -127,7 +130,7 @@ class Steps {
 
   /** Tiles that are not legal somewhere are none at all. */
   segments(choice: Choice): readonly Segment[] {
-    const key = JSON.stringify([choice.gone, choice.weight ?? null, choice.cut, choice.carry ?? 0])
+    const key = JSON.stringify([choice.gone, choice.weight ?? null, choice.alike ?? false, choice.cut, choice.carry ?? 0])
     const step = this.known.get(key) ?? this.step(choice)
     this.known.set(key, step)
     return certain('whole values are always legal')(step(choice))
@@ -135,7 +138,7 @@ class Steps {
 
   /** The same for all shapes. */
   private missingFor(choice: Choice): Missing {
-    const key = JSON.stringify([choice.gone, choice.weight ?? null])
+    const key = JSON.stringify([choice.gone, choice.weight ?? null, choice.alike ?? false])
     const missing = this.missing.get(key) ?? missingFor(this.graph, this.machine, choice, this.room)
     this.missing.set(key, missing)
     return missing
@@ -238,6 +241,7 @@ class JointSearch {
       choice.cut,
       Math.round(choice.carry ?? 0),
       choice.weight ?? 0,
+      choice.alike ?? false,
       choice.ahead ?? 0,
     ])
     if (this.tried.has(key) || this.calls >= this.mostCalls) return false
@@ -310,9 +314,11 @@ class JointSearch {
     const limit = this.room / 6
     const { persistents } = this
     this.mostCalls = MOST_CALLS_AFAR
+    const choice = { gone: 'moving', weight: 1, ahead: AHEAD, forward: limit, backward: limit, persistents } as const
+    yield* this.look({ ...choice, alike: true })
     for (const [i, weight] of WEIGHTS_AFAR.entries()) {
       if (i > 1 && !this.best) break
-      yield* this.look({ gone: 'moving', weight, ahead: AHEAD, forward: limit, backward: limit, persistents })
+      yield* this.look({ ...choice, weight })
     }
     if (this.best) {
       yield* this.scaled('backward')
