@@ -83,6 +83,8 @@ const boundText = (facts: Facts, staging: Staging): string => {
   const bound = showSeconds(facts.lowerBoundSeconds)
   if (facts.lowerBoundSeconds === staging.inCore.computeSeconds)
     return `The in-core arithmetic alone takes ${bound}, which no plan can beat;`
+  if (facts.lowerBoundSeconds < staging.inCore.computeSeconds)
+    return `At the rates of this plan’s own calls, which are quicker here than untiled ones were thought to be, no plan takes less than ${bound};`
   return facts.lowerBoundSeconds === staging.leastSeconds
     ? `Whatever is kept, moved or computed again, a step takes ${bound} in this budget, which no plan can beat;`
     : `Only swapping out and in what does not fit takes ${bound} on this link, which no plan that only swaps can beat;`

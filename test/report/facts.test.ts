@@ -159,13 +159,29 @@ test('the halo ratio is one untiled, and counts the rows that tiles compute twic
 })
 
 test('the lower bound: arithmetic alone, or swapping out and in what does not fit when the plan only swaps', () => {
-  const plan = { ...chainPlan({ layers: 4, size: 64 }), budgetBytes: bytesOf(10) + 5 }
+  const chain = chainPlan({ layers: 4, size: 64 })
+  const own = chain.calls.reduce((n, c) => n + c.seconds, 0)
+  // Calls that take a second in all.
+  const plan = { ...chain, calls: chain.calls.map((c) => ({ ...c, seconds: c.seconds / own })), budgetBytes: bytesOf(10) + 5 }
   const staging = { ...stagingOf(plan), inCore: { peakBytes: bytesOf(110), computeSeconds: 0.1 } }
   const moving = bytesOf(2 * 100) / LINK.outBytesPerSecond
   assert.is(lowerBound(plan, staging, true), moving)
   assert.is(lowerBound(plan, staging, false), 0.1)
   assert.is(lowerBound(plan, { ...staging, inCore: { ...staging.inCore, computeSeconds: 1 } }, true), 1)
   assert.is(lowerBound({ ...plan, budgetBytes: bytesOf(200) }, staging, true), 0.1)
+})
+
+test('a plan of tiles that are quicker than untiled calls were thought to be is bounded by what its own calls show', () => {
+  const tiled = chainPlan({ layers: 3, size: 64, tiles: 2 })
+  const { done, whole } = segmentFlops(tiled)[0]!
+  assert.ok(done > whole)
+  const of = (computeSeconds: number, leastSeconds?: number): number =>
+    lowerBound(tiled, { ...stagingOf(tiled), inCore: { peakBytes: 1, computeSeconds }, leastSeconds }, false)
+  const own = tiled.calls.reduce((n, c) => n + c.seconds, 0)
+  const bound = of(own * 3)
+  assert.ok(bound < own && bound > own * 0.9, `${bound} of ${own}`)
+  assert.is(of(bound / 2), bound / 2)
+  assert.ok(Math.abs(of(own * 3, own * 6) - bound * 2) < 1e-9 * bound)
 })
 
 test('traffic: saves go out, loads from the tier come in, fed values are counted apart', () => {
