@@ -78,6 +78,7 @@ const AUTO: readonly Switch[] = [
   ...switches<RetileOptions>((o) => ({ planner: tiled(), improver: retiled(o) }), {
     limits: ['tiles alone, made better without limits and prices in between', false],
     grids: ['tiles alone, made better without a grid of its own for each segment', false],
+    shapes: ['tiles alone, made better without other shapes', false],
     borders: ['tiles alone, made better without other borders', false],
   }).map((s, i) => (i ? s : { ...s, words: 'tiles alone, made better for the budget' })),
 ]

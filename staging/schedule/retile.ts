@@ -1,11 +1,11 @@
 // The last step of `auto`: better tiles than those of the fastest plan so far, where that is a plan in tiles. In: its segments.
 // Out: candidates near them, one change at a time, kept where the simulator says that the step is faster. `tiled` gives all
 // segments one limit, a power of two of the whole; here limits lie closer and crossings have more prices, and then each segment
-// has its own grid and borders: only the one that needs most must have tiles that small.
+// has its own grid, shape of tiles and borders: only the one that needs most must have tiles that small.
 // Worked example, [c1 c2 | c3 c4] in 8 tiles each, of which c1 c2 fill the budget: c3 c4 in 4 tiles, then in 2; c1 c2 stay.
 import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
-import { tilesOf } from '../plan/plan'
+import { type Grid, tilesOf } from '../plan/plan'
 import type { ForwardPieces } from '../tile/pieces'
 import { type ChosenSegment, segmentation, tilingSeconds } from '../tile/segmentation'
 import type { Candidate, Improver } from './candidate'
@@ -18,10 +18,12 @@ export interface RetileOptions {
   readonly limits: boolean
   /** A grid of its own for each segment. */
   readonly grids: boolean
+  /** Of another shape: as many tiles, narrower or wider. */
+  readonly shapes: boolean
   /** Segments joined, split, and with other borders. */
   readonly borders: boolean
 }
-export const RETILE: RetileOptions = { limits: true, grids: true, borders: true }
+export const RETILE: RetileOptions = { limits: true, grids: true, shapes: true, borders: true }
 
 /** Over the most that a tile of the plan works on, and over what the link takes for what crosses. */
 const LIMITS = [2, 1.68, 1.41, 1.19, 1, 0.84]
@@ -50,6 +52,15 @@ const coarser =
     return replaced(tiles, i, 1, { ...s, grid: { ...s.grid, [along]: Math.max(1, Math.min(n - 1, Math.ceil(n * share))) } })
   }
 
+/** One column fewer, or as many tiles that are half or twice as wide: kernels may be quicker on one of them. */
+const shaped =
+  (of: (grid: Grid) => Pick<Grid, 'H' | 'W'>): Change =>
+  (tiles, i) => {
+    const s = tiles[i]!
+    const grid = { ...s.grid, ...of(s.grid) }
+    return grid.H >= 1 && grid.W >= 1 ? replaced(tiles, i, 1, { ...s, grid }) : null
+  }
+
 const joined: Change = (tiles, i) => {
   const [a, b] = [tiles[i]!, tiles[i + 1]]
   return b ? replaced(tiles, i, 2, { from: a.from, to: b.to, grid: tilesOf(a.grid) < tilesOf(b.grid) ? b.grid : a.grid }) : null
@@ -71,6 +82,11 @@ const shifted =
   }
 
 const GRIDS = [coarser(0.5), coarser(0.75), coarser(1)]
+const SHAPES = [
+  shaped(({ H, W }) => ({ H, W: W - 1 })),
+  shaped(({ H, W }) => ({ H: H >> 1, W: 2 * W })),
+  shaped(({ H, W }) => ({ H: 2 * H, W: W >> 1 })),
+]
 const BORDERS = [joined, shifted(-1), shifted(1), split]
 
 const keyOf = (tiles: Tiles): string => tiles.map(({ from, grid: { B, H, W } }) => `${from}:${B}x${H}x${W}`).join()
@@ -146,5 +162,7 @@ export const retiled = (options: Partial<RetileOptions> = {}): Improver =>
     const search = new Retiling(graph, machine, best.tiles, seconds)
     if (o.limits) yield* search.limits()
     if (o.grids) yield* search.change(GRIDS)
-    if (o.borders) yield* search.change(o.grids ? [...BORDERS, ...GRIDS] : BORDERS)
+    const grids = o.grids ? GRIDS : []
+    if (o.shapes) yield* search.change([...SHAPES, ...grids])
+    if (o.borders) yield* search.change([...BORDERS, ...grids])
   }

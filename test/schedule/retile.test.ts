@@ -8,6 +8,8 @@ import { compile } from '../../staging/compile'
 import { bytesOf, PAGE_BYTES, pagesIn } from '../../staging/core/bytes'
 import { renderError } from '../../staging/core/errors'
 import type { Graph } from '../../staging/graph/graph'
+import type { Machine } from '../../staging/graph/machine'
+import type { CallShapes } from '../../staging/ops/op'
 import { tilesOf } from '../../staging/plan/plan'
 import type { Candidate, Improver } from '../../staging/schedule/candidate'
 import { inCore } from '../../staging/schedule/incore'
@@ -36,7 +38,7 @@ const seconds = (graph: Graph, pages: number, improver?: Improver): number => {
   return simulate(plan.right, machine.link).makespanSeconds
 }
 
-const OFF: RetileOptions = { limits: false, grids: false, borders: false }
+const OFF: RetileOptions = { limits: false, grids: false, shapes: false, borders: false }
 
 for (const [name, graph] of Object.entries({ normed, plain }))
   test(`${name}: no slower than tiles of one limit, and each part gains on its own`, () => {
@@ -111,3 +113,21 @@ test('a plan that is not tiles alone is left as it is', () => {
 })
 
 test.run()
+
+test('where calls on wide rows take longer, tiles become narrower', () => {
+  const wide = (s: CallShapes): boolean => s.ins[0]!.length === 4 && s.ins[0]![3]! > 120
+  const narrow: Machine = {
+    ...machine,
+    seconds: (kind, attrs, s) => machine.seconds(kind, attrs, s) * (wide(s) ? 2 : 1),
+  }
+  const best = inTiles(plain, narrow, [{ from: 0, to: forwardPieces(plain, narrow).pieces.length, grid: { B: 4, H: 4, W: 1 } }])!
+  const time = (c: Candidate): number => c.layout.calls.reduce((n, call) => n + call.seconds, 0)
+  let least = { seconds: time(best), columns: 1 }
+  const improver = retiled({ ...OFF, shapes: true })(plain, narrow, best, least.seconds)
+  for (let next = improver.next(Infinity); !next.done; ) {
+    const seconds = next.value.computeSeconds! < least.seconds ? time(next.value) : Infinity
+    if (seconds < least.seconds) least = { seconds, columns: next.value.tiles![0]!.grid.W }
+    next = improver.next(seconds)
+  }
+  assert.ok(least.columns > 1, `${least.columns}`)
+})
