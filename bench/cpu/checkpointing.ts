@@ -1,7 +1,8 @@
 // Steps with little memory: PyTorch's checkpointing at the setting with the least memory, Spillway's `auto` in a third of that or in
 // a part of what our in-core step takes, and that in-core step, taken in turns. In: cases. Out: ratios, and where our time goes.
 // Activation memory is a process's peak less its peak before the first step; ours opens its memory before that, so it is the
-// peak less what there was before the session and less the parameters, which PyTorch has by then.
+// peak less what there was before the session and less the parameters, which PyTorch has by then. Where parameters may leave, that says
+// nothing (it may be less than nothing): there the memory of both counts with the parameters.
 import { join } from 'node:path'
 import { bytesOf, pagesIn } from '../../staging/core/bytes'
 import { type Case, sized } from './cases'
@@ -35,6 +36,8 @@ export interface Checkpointing {
   readonly name: string
   readonly timeRatio: number
   readonly activationRatio: number
+  /** Of all that a step takes in the process, parameters included. */
+  readonly memoryRatio: number
   /** Ours, checkpointed, over ours in-core. */
   readonly ownRatio: number
   readonly secondsPerStep: number
@@ -88,12 +91,14 @@ export const measureCheckpointing = async (c: Checkpointed, o: Options): Promise
       WARM_UP,
       o,
     )
-    const activationBytes = side.memoryOf(mine) - opening.baseBytes - parameterBytes
+    const memoryBytes = side.memoryOf(mine) - opening.baseBytes
+    const activationBytes = memoryBytes - parameterBytes
     const [secondsPerStep, inCoreSecondsPerStep, peerSecondsPerStep] = [secondsOf(mine), secondsOf(kept), secondsOf(theirs)]
     return {
       name: c.name,
       timeRatio: secondsPerStep / peerSecondsPerStep,
       activationRatio: activationBytes / bySegments[segments]!,
+      memoryRatio: memoryBytes / (bySegments[segments]! + parameterBytes),
       ownRatio: secondsPerStep / inCoreSecondsPerStep,
       secondsPerStep,
       peerSecondsPerStep,
@@ -123,5 +128,5 @@ export const measureCheckpointing = async (c: Checkpointed, o: Options): Promise
 export const showCheckpointing = (r: Checkpointing): string =>
   `${r.name.padEnd(28)} ${r.secondsPerStep.toFixed(2)} s in ${(r.activationBytes / 2 ** 20).toFixed(0)} MiB (${r.strategy})  ` +
   `peer ${r.peerSecondsPerStep.toFixed(2)} s in ${(r.peerActivationBytes / 2 ** 20).toFixed(0)} MiB (${r.peerSegments} segments)  ` +
-  `time ${r.timeRatio.toFixed(3)}  memory ${r.activationRatio.toFixed(3)}  over our in-core ${r.ownRatio.toFixed(3)}, ` +
+  `time ${r.timeRatio.toFixed(3)}  memory ${r.activationRatio.toFixed(3)}, with parameters ${r.memoryRatio.toFixed(3)}  over our in-core ${r.ownRatio.toFixed(3)}, ` +
   `recompute ${r.recomputeSeconds.toFixed(2)} s, halo ${r.haloRatio.toFixed(3)}, stalls ${r.stallSeconds.toFixed(2)} s`

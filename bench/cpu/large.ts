@@ -11,6 +11,13 @@ const SMALL = sized('vgg16-features', 1, 512)
 export const LARGE: readonly Case[] = [
   { ...sized('vgg16-features', 1, 4096), strategy: 'auto', budgetBytes: 1.5 * GIB, stepsAtOnce: 1 },
   { ...sized('vgg16-features', 1, 8192), strategy: 'auto', budgetBytes: 3 * GIB, stepsAtOnce: 1 },
+  {
+    ...sized('vgg16-features', 1, 8192),
+    name: 'vgg16-features b1@8192 in 6 GiB',
+    strategy: 'auto',
+    budgetBytes: 6 * GIB,
+    stepsAtOnce: 1,
+  },
 ]
 
 export interface Large {
