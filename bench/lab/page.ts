@@ -64,10 +64,9 @@ operators. In-core steps are shorter: ResNet-50 makes 304 images a second where 
 batch 1440 \`swap:fractional\` keeps 79 % of it, it kept 80 %). What holds less works in less, as a rule; but a fused norm of a residual sum holds four
 of the largest activations at once where three were held. So \`checkpoint:optimal\`, and with it what \`auto\` mixes, needs more memory at least
 where images or batches are large: ResNet-50 on 16 GB is mixed to batch 928, and made again inside tiles from 1120 on, where \`auto\` keeps
-94 % of the rate (it kept 96 to 98 %); DenseNet-121 at batch 1152 needs 0.49 GiB at least, it needed 0.15. Beside the bound of swapping (paper 5) \`auto\` takes 0.85 of
-it in the median, it took 0.75, since fused graphs keep less, so that the bound itself lies lower. Seconds of planning in paper 5's tables are
-of a machine that did other work beside. Papers 1 to 4 and the causes are drawn with values made again inside tiles; what paper 5 and the
-ablation say of \`auto\` is older: below a quarter of the memory it takes less than that where norms are live (\`npm run bench:joint\`).
+94 % of the rate (it kept 96 to 98 %); DenseNet-121 at batch 1152 needs 0.49 GiB at least, it needed 0.15. Beside the bound of swapping (paper 5) \`auto\` takes 0.75 of
+it in the median; that of fused graphs lies lower, since these keep less, and without values made again inside tiles it was 0.85. Seconds of
+planning in paper 5's tables are of a machine that did other work beside.
 
 **What is assumed.** Op times are a roofline over published peak rates: 60 % of the arithmetic peak for what computes, 80 % of the memory bandwidth for
 what moves, plus a launch; no machine was measured. So absolute throughputs differ from the papers by what their frameworks and
