@@ -26,7 +26,7 @@ export interface RetileOptions {
 export const RETILE: RetileOptions = { limits: true, grids: true, shapes: true, borders: true }
 
 /** Over the most that a tile of the plan works on, and over what the link takes for what crosses. */
-const LIMITS = [2, 1.68, 1.41, 1.19, 1, 0.84]
+const LIMITS = [4, 3.36, 2.83, 2.38, 2, 1.68, 1.41, 1.19, 1, 0.84]
 const PRICES = [0, 0.3, 1, 3]
 
 /** Calls that are laid out for all candidates together: the work of the search, whatever the machine that plans. */
