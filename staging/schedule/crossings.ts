@@ -145,7 +145,7 @@ export class Crossings {
 
   /** What it makes itself, and where it has the choice; tells what it reads of others. */
   private settle(s: Stretch, i: number, start: Makes): readonly ValueId[] {
-    const { j, values, count, maker, does, may, makes } = this
+    const { j, values, count, maker, may, makes } = this
     const own = (id: OpId): readonly ValueId[] => j.graph.ops[id]!.outs.filter((v) => maker[v])
     const mine = new Set([...s.ops, ...s.after].flatMap(own))
     for (const v of mine) this.set(v, i, MAKES)
