@@ -28,32 +28,80 @@ const scaled = (all: readonly Activation[], score: Score): Score => {
   return (a) => (most > 0 ? values.get(a)! / most : 0)
 }
 
-/** The integral of the load above the budget while an activation is away. */
-const excess =
-  (l: Layout, load: Int32Array, budgetPages: number) =>
-  (a: Activation): number => {
+/** The load above the budget over time, as integrals while activations are away. */
+class Excess {
+  /** Of the calls at which it is above: what each adds, and what is behind all before it. */
+  private readonly parts: Float64Array
+  private readonly sums: Float64Array
+  /** For each call, how many of these are before it. */
+  private readonly above: Int32Array
+
+  constructor(
+    private readonly l: Layout,
+    private readonly budgetPages: number,
+  ) {
+    const points = l.calls.length
+    this.above = new Int32Array(points + 1)
+    this.parts = new Float64Array(points)
+    this.sums = new Float64Array(points + 1)
+  }
+
+  under(load: Int32Array): this {
+    const { calls } = this.l
+    let n = 0
+    for (let p = 0; p < calls.length; p++) {
+      const pages = load[p]! - this.budgetPages
+      if (pages > 0) {
+        this.parts[n] = pages * calls[p]!.seconds
+        this.sums[n + 1] = this.sums[n]! + this.parts[n]!
+        n++
+      }
+      this.above[p + 1] = n
+    }
+    return this
+  }
+
+  of({ read, needed }: Activation): number {
+    const to = this.above[needed]!
     let sum = 0
-    for (let p = a.read; p < a.needed; p++) sum += Math.max(0, load[p]! - budgetPages) * l.calls[p]!.seconds
+    for (let k = this.above[read]!; k < to; k++) sum += this.parts[k]!
     return sum
   }
+
+  private about({ read, needed }: Activation): number {
+    return this.sums[this.above[needed]!]! - this.sums[this.above[read]!]!
+  }
+
+  /** The first with the greatest; none where none is above. Only those are summed up by themselves that are it up to rounding. */
+  greatest(all: Iterable<Activation>): Activation | null {
+    let least = 0
+    for (const a of all) least = Math.max(least, this.about(a))
+    least -= 4 * Number.EPSILON * this.parts.length * this.sums[this.above.at(-1)!]!
+    const known = new Map<number, number>()
+    let best: Activation | null = null
+    let most = 0
+    for (const a of all) {
+      if (this.about(a) < least) continue
+      const key = this.above[a.read]! * this.sums.length + this.above[a.needed]!
+      const sum = known.get(key) ?? this.of(a)
+      known.set(key, sum)
+      if (sum > most) [best, most] = [a, sum]
+    }
+    return best
+  }
+}
 
 /** Each time the one with the greatest excess, after what was chosen before has left; scored by how early it is chosen. */
 const submodular = (l: Layout, all: readonly Activation[], budgetPages: number): Score => {
   const load = occupancy(l.planned, l.calls.length)
   const left = new Set(all)
   const rank = new Map<Activation, number>()
-  while (left.size > 0) {
-    const worth = excess(l, load, budgetPages)
-    let best: Activation | null = null
-    let most = 0
-    for (const a of left) {
-      const w = worth(a)
-      if (w > most) [best, most] = [a, w]
-    }
-    if (!best) break
-    rank.set(best, all.length - rank.size)
-    left.delete(best)
-    for (let p = best.read; p < best.needed; p++) load[p]! -= best.pages
+  const excess = new Excess(l, budgetPages)
+  const next = (): Activation | null => excess.under(load).greatest(left)
+  for (let a = next(); a; a = next()) {
+    rank.set(a, all.length - rank.size)
+    left.delete(a)
+    for (let p = a.read; p < a.needed; p++) load[p]! -= a.pages
   }
   return (a) => rank.get(a) ?? 0
 }
@@ -63,7 +111,8 @@ const scoresOf = (l: Layout, all: readonly Activation[], budgetPages: number): r
   for (const c of l.calls) before.push(before[before.length - 1]! + c.seconds)
   const away: Score = (a) => before[a.needed]! - before[a.read]!
   const load = occupancy(l.planned, l.calls.length)
-  return [away, (a: Activation) => away(a) * a.pages, excess(l, load, budgetPages), submodular(l, all, budgetPages)].map((s) =>
+  const excess = new Excess(l, budgetPages).under(load)
+  return [away, (a: Activation) => away(a) * a.pages, (a: Activation) => excess.of(a), submodular(l, all, budgetPages)].map((s) =>
     scaled(all, s),
   )
 }

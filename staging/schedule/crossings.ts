@@ -14,14 +14,11 @@ const IGNORES = 0
 const FINDS = 1
 const MAKES = 2
 
-/** A value's way from one stretch that has it to the next that finds it: bytes that come, those of them that had not left before, and what lies in the lower tier. */
-interface Trip {
-  readonly from: number
-  readonly to: number
-  readonly bytes: number
-  readonly fresh: number
-  readonly lies: number
-}
+/**
+ * A value's ways from one stretch that has it to the next that finds it, behind each other: from, to, and whether it had left before. All its
+ * bytes come each time, and leave once.
+ */
+type Trips = number[]
 
 /** Of what moves from one stretch to the next, what lies in the lower tier at a time. */
 const NEXT_LIES = 0.5
@@ -38,18 +35,20 @@ const likely = (x: number): number => {
   return eighth * eighth
 }
 
-/** A set of small numbers, emptied and filled again and again. */
+/** A set of small numbers, in the order in which they came; emptied and filled again and again. */
 class Marks {
-  readonly list: number[] = []
+  count = 0
+  readonly list: Int32Array
   private readonly at: Int32Array
   private time = 1
 
-  constructor(count: number) {
-    this.at = new Int32Array(count)
+  constructor(most: number) {
+    this.list = new Int32Array(most)
+    this.at = new Int32Array(most)
   }
 
   clear(): void {
-    this.list.length = 0
+    this.count = 0
     this.time++
   }
 
@@ -61,7 +60,7 @@ class Marks {
   add(n: number): boolean {
     if (this.at[n] === this.time) return false
     this.at[n] = this.time
-    this.list.push(n)
+    this.list[this.count++] = n
     return true
   }
 }
@@ -87,7 +86,9 @@ export class Crossings {
   /** Of a value. */
   private readonly bytes: Float64Array
   private readonly moved: Float64Array
-  private readonly trips: (readonly Trip[])[]
+  private readonly trips: Trips[]
+  /** The stretches that find or make it, in order. */
+  private readonly users: number[][]
   /** Of a stretch. */
   private readonly ownSeconds: Float64Array
   private readonly againSeconds: Float64Array
@@ -126,6 +127,7 @@ export class Crossings {
     this.bytes = Float64Array.from(graph.values, valueBytes)
     this.moved = this.bytes.map((b) => movedBytes(moving, b))
     this.trips = graph.values.map(() => [])
+    this.users = graph.values.map(() => [])
     this.ownSeconds = Float64Array.from(stretches, (s) => s.ops.reduce((n, id) => n + j.costs[id]!.seconds, 0))
     this.againSeconds = new Float64Array(count)
     this.coming = new Float64Array(count)
@@ -143,16 +145,30 @@ export class Crossings {
 
   /** What it makes itself, and where it has the choice; tells what it reads of others. */
   private settle(s: Stretch, i: number, start: Makes): readonly ValueId[] {
-    const { j, values, count, maker, does, may, makes } = this
+    const { j, values, count, maker, may, makes } = this
     const own = (id: OpId): readonly ValueId[] => j.graph.ops[id]!.outs.filter((v) => maker[v])
-    for (const v of [...s.ops, ...s.after].flatMap(own)) does[v * count + i] = MAKES
     const mine = new Set([...s.ops, ...s.after].flatMap(own))
+    for (const v of mine) this.set(v, i, MAKES)
     for (let v = 0; v < values; v++) {
       if (mine.has(v) || !mayMake(j, s, v)) continue
       may[v * count + i] = 1
       makes[v * count + i] = start(s, v) ? 1 : 0
     }
     return [...new Set(s.ops.flatMap((id) => this.made[id]!).filter((v) => !mine.has(v)))]
+  }
+
+  private set(v: ValueId, i: number, it: number): void {
+    const k = v * this.count + i
+    const before = this.does[k]!
+    this.does[k] = it
+    if (before !== IGNORES && it !== IGNORES) return
+    const users = this.users[v]!
+    if (it === IGNORES) users.splice(users.indexOf(i), 1)
+    else {
+      let at = users.length
+      while (at > 0 && users[at - 1]! > i) at--
+      users.splice(at, 0, i)
+    }
   }
 
   /** After decisions of these changed. */
@@ -162,9 +178,10 @@ export class Crossings {
     touched.clear()
     changed.clear()
     for (const i of some) touched.add(i)
-    for (let k = 0, { length } = touched.list; k < length; k++) this.look(touched.list[k]!)
-    for (const v of changed.list) this.stand(v)
-    for (const i of touched.list) {
+    for (let k = 0, { count } = touched; k < count; k++) this.look(touched.list[k]!)
+    for (let k = 0; k < changed.count; k++) this.stand(changed.list[k]!)
+    for (let k = 0; k < touched.count; k++) {
+      const i = touched.list[k]!
       const computing = this.ownSeconds[i]! + this.againSeconds[i]!
       const cost = costOfStretch(moving, computing, this.coming[i]! / inBytesPerSecond, this.leaving[i]! / outBytesPerSecond)
       this.total += cost - this.costs[i]!
@@ -178,7 +195,6 @@ export class Crossings {
   /** What it needs, and does about that. */
   private look(i: number): void {
     const { maker, made, ops, seen, pending, may, does, makes, j, changed, count } = this
-    const needs: ValueId[] = []
     let again = 0
     ops.clear()
     seen.clear()
@@ -187,7 +203,6 @@ export class Crossings {
       const k = v * count + i
       const isOwn = may[k] === 0 && does[k] === MAKES
       if (isOwn || !seen.add(v)) continue
-      needs.push(v)
       const it = makes[k] === 1 ? MAKES : FINDS
       const { id } = maker[v]!
       if (it === MAKES && ops.add(id)) {
@@ -195,49 +210,56 @@ export class Crossings {
         for (const w of made[id]!) pending.push(w)
       }
       if (does[k] === it) continue
-      does[k] = it
+      this.set(v, i, it)
       changed.add(v)
     }
-    for (const v of this.needs[i]!)
+    const needs = this.needs[i]!
+    for (const v of needs)
       if (!seen.has(v)) {
-        does[v * count + i] = IGNORES
+        this.set(v, i, IGNORES)
         changed.add(v)
       }
-    this.needs[i] = needs
+    while (needs.length > seen.count) needs.pop()
+    for (let k = 0; k < seen.count; k++) needs[k] = seen.list[k]!
     this.againSeconds[i] = again
   }
 
   /** From one stretch that has it to the next that finds it, it leaves and comes, but for what stays in between. */
   private stand(v: ValueId): void {
-    const { does, count, trips } = this
+    const { does, count } = this
     if (this.moved[v] === 0 && this.isRoomy) return
-    this.charge(trips[v]!, -1)
-    const fresh: Trip[] = []
+    this.charge(v, -1)
+    const trips = this.trips[v]!
+    let length = 0
     let from = -1
-    let out = 0
-    for (let i = 0, k = v * count; i < count; i++, k++) {
-      const it = does[k]
-      if (it === FINDS && from >= 0) {
-        const bytes = this.moved[v]!
-        fresh.push({ from, to: i, bytes, fresh: bytes - out, lies: (i === from + 1 ? NEXT_LIES : 1) * this.bytes[v]! })
-        out = bytes
-        from = i
-      } else if (it === MAKES) {
-        from = i
-        out = 0
+    let isOut = 0
+    for (const i of this.users[v]!) {
+      const finds = does[v * count + i] === FINDS
+      if (finds && from < 0) continue
+      if (finds) {
+        trips[length++] = from
+        trips[length++] = i
+        trips[length++] = isOut
       }
+      from = i
+      isOut = finds ? 1 : 0
     }
-    this.charge(fresh, 1)
-    trips[v] = fresh
+    while (trips.length > length) trips.pop()
+    this.charge(v, 1)
   }
 
-  private charge(trips: readonly Trip[], sign: 1 | -1): void {
-    for (const { from, to, bytes, fresh, lies } of trips) {
-      this.leaving[from]! += sign * fresh
-      this.coming[to]! += sign * bytes
+  private charge(v: ValueId, sign: 1 | -1): void {
+    const trips = this.trips[v]!
+    const moved = sign * this.moved[v]!
+    for (let t = 0; t < trips.length; t += 3) {
+      const [from, to] = [trips[t]!, trips[t + 1]!]
+      this.leaving[from]! += trips[t + 2] === 1 ? 0 : moved
+      this.coming[to]! += moved
       this.touched.add(from)
       this.touched.add(to)
-      if (!this.isRoomy) for (let i = from; i < to; i++) this.standing[i]! += sign * lies
+      if (this.isRoomy) continue
+      const lies = sign * (to === from + 1 ? NEXT_LIES : 1) * this.bytes[v]!
+      for (let i = from; i < to; i++) this.standing[i]! += lies
     }
   }
 

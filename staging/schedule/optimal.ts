@@ -19,8 +19,8 @@ import { forwardPieces } from './tiled'
 
 const SLOTS = 1000
 const LISTED = 16
-/** Layouts that are remembered for other budgets. */
-const REMEMBERED = 12
+/** Calls of layouts that are remembered for other budgets, of all chains of a graph together. */
+const REMEMBERED_CALLS = 60_000
 /** The emitted schedule leaves out what turns out to be unread: it takes a little less than the model says. */
 const MODELLED_LOW = 0.97
 /** What halos cost is modelled coarsely. */
@@ -51,6 +51,25 @@ const mostBytes = (sizes: readonly ChainStage[]): number => {
   }
   return most
 }
+
+/** What is remembered: when there is too much of it, what came first is forgotten. */
+class Latest {
+  private readonly kept: { readonly size: number; readonly forget: () => void }[] = []
+  private size = 0
+
+  constructor(private readonly most: number) {}
+
+  add(size: number, forget: () => void): void {
+    this.kept.push({ size, forget })
+    this.size += size
+    while (this.size > this.most && this.kept.length > 1) {
+      const first = this.kept.shift()!
+      this.size -= first.size
+      first.forget()
+    }
+  }
+}
+const latest = onceFor(() => new Latest(REMEMBERED_CALLS))
 
 export class OptimalChain {
   private readonly solved: SolvedChain
@@ -127,7 +146,7 @@ export class OptimalChain {
     if (known) return known
     const layout = layOut(this.chain.graph, this.segments(slots), this.machine, { packing: 'rows' })
     this.layouts.set(key, layout)
-    if (this.layouts.size > REMEMBERED) this.layouts.delete(this.layouts.keys().next().value!)
+    latest(this.chain.graph, this.machine).add(layout.calls.length, () => this.layouts.delete(key))
     return layout
   }
 }

@@ -17,18 +17,6 @@ export interface ForwardPieces extends Pieces {
   readonly ops: readonly (readonly Op[])[]
 }
 
-const NOTHING: Stretch = {
-  forwardSeconds: 0,
-  backwardSeconds: 0,
-  calls: 0,
-  haloH: 0,
-  haloW: 0,
-  haloBoth: 0,
-  workBytes: 0,
-  bandBytes: 0,
-  crossingBytes: 0,
-}
-
 /** The most tiles that the values of these ops admit; 1 along a dimension in which one of them cannot be tiled. */
 export const mostTiles = (graph: Graph, run: Pick<FtRun, 'dims'>, ops: readonly Op[]): Grid => {
   const most = { B: Infinity, H: Infinity, W: Infinity }
@@ -68,27 +56,70 @@ interface Halo {
   readonly W: number
 }
 
-/** One stretch after the other from a last piece backwards, each with a piece more in front. */
-class Growing {
+/** Numbers behind each other: one, for as long as they are all the same. */
+class Column {
+  private first = 0
+  private numbers: Float64Array | undefined
+  private count = 0
+
+  push(x: number): void {
+    if (this.count === 0) this.first = x
+    if (!this.numbers && x !== this.first) this.numbers = new Float64Array(this.count + 1).fill(this.first)
+    if (this.numbers) {
+      if (this.count >= this.numbers.length) {
+        const longer = new Float64Array((this.count * 3) / 2 + 8)
+        longer.set(this.numbers)
+        this.numbers = longer
+      }
+      this.numbers[this.count] = x
+    }
+    this.count++
+  }
+
+  at(i: number): number {
+    return this.numbers ? this.numbers[i]! : this.first
+  }
+}
+
+/** What all stretches are made of. */
+interface Making {
+  readonly graph: Graph
+  readonly costs: readonly OpCost[]
+  readonly ops: readonly (readonly Op[])[]
+  /** Of each op. */
+  readonly backward: ReadonlyMap<number, number>
+  readonly forwards: Pieces['forwards']
+  /** Ops in front of each piece. */
+  readonly before: readonly number[]
+}
+
+/** The halos of stretches from a last piece backwards, each with a piece more in front. */
+class Halos {
+  readonly H = new Column()
+  readonly W = new Column()
+  readonly both = new Column()
   private readonly halos = new Map<ValueId, Halo>()
-  private sum = NOTHING
+  private sum = { H: 0, W: 0, both: 0 }
 
   constructor(
-    private readonly graph: Graph,
-    private readonly costs: readonly OpCost[],
-    private readonly backward: ReadonlyMap<number, number>,
-    private readonly held: Held,
-    private readonly operands: ReadonlyMap<number, ReturnType<typeof operandsOf>>,
-    private readonly forwards: Pieces['forwards'],
+    private readonly m: Making,
+    private next: number,
   ) {}
 
-  add(ops: readonly Op[]): Stretch {
-    for (const op of [...ops].reverse()) this.op(op)
-    return { ...this.sum, ...this.held.bytes() }
+  /** As far as they are asked for. */
+  downTo(i: number): this {
+    for (; this.next >= i; this.next--) {
+      for (const op of [...this.m.ops[this.next]!].reverse()) this.op(op)
+      this.H.push(this.sum.H)
+      this.W.push(this.sum.W)
+      this.both.push(this.sum.both)
+    }
+    return this
   }
 
   private op(op: Op): void {
-    const { ins, outs } = this.operands.get(op.id)!
+    const { graph, costs, backward, forwards } = this.m
+    const { ins, outs } = operandsOf(graph, op)
     const halo = op.outs.reduce<Halo>(
       (h, v) => ({ H: Math.max(h.H, this.halos.get(v)?.H ?? 0), W: Math.max(h.W, this.halos.get(v)?.W ?? 0) }),
       { H: 0, W: 0 },
@@ -103,24 +134,106 @@ class Growing {
       const before = this.halos.get(o.value) ?? { H: 0, W: 0 }
       this.halos.set(o.value, { H: Math.max(before.H, grown('H')), W: Math.max(before.W, grown('W')) })
     }
-    const shape = this.graph.values[outs[0]?.value ?? op.ins[0]!]!.shape
+    const shape = graph.values[outs[0]?.value ?? op.ins[0]!]!.shape
     const [h, w] = [halo.H / (shape[2] ?? 1), halo.W / (shape[3] ?? 1)]
-    const forward = this.costs[op.id]!.seconds
-    const back = this.backward.get(op.id) ?? 0
-    const all = this.forwards * forward + back
-    const s = this.sum
-    this.sum = {
-      ...NOTHING,
-      forwardSeconds: s.forwardSeconds + forward,
-      backwardSeconds: s.backwardSeconds + back,
-      calls: s.calls + 4,
-      haloH: s.haloH + all * h,
-      haloW: s.haloW + all * w,
-      haloBoth: s.haloBoth + all * h * w,
-    }
-    this.held.add(op)
+    const all = forwards * costs[op.id]!.seconds + (backward.get(op.id) ?? 0)
+    const { H, W, both } = this.sum
+    this.sum = { H: H + all * h, W: W + all * w, both: both + all * h * w }
   }
 }
+
+/**
+ * The stretches that end with one piece, each with a piece more in front, made as far as they are asked for. There are as many as half
+ * the square of the pieces, of which most run over several FT runs and are never tiled: nobody asks for their halos.
+ */
+class Row {
+  readonly forwardSeconds = new Column()
+  readonly backwardSeconds = new Column()
+  readonly workBytes = new Column()
+  readonly bandBytes = new Column()
+  readonly crossingBytes = new Column()
+  private readonly halos: Halos
+  private next: number
+  private seconds = { forward: 0, backward: 0 }
+
+  constructor(
+    readonly m: Making,
+    readonly last: number,
+    private readonly held: Held,
+  ) {
+    this.next = last
+    this.halos = new Halos(m, last)
+  }
+
+  from(i: number): Stretch {
+    for (; this.next >= i; this.next--) this.add(this.m.ops[this.next]!)
+    return new Stretching(this, i)
+  }
+
+  halosFrom(i: number): Halos {
+    return this.halos.downTo(i)
+  }
+
+  private add(ops: readonly Op[]): void {
+    let { forward, backward } = this.seconds
+    for (let k = ops.length - 1; k >= 0; k--) {
+      const op = ops[k]!
+      forward += this.m.costs[op.id]!.seconds
+      backward += this.m.backward.get(op.id) ?? 0
+      this.held.add(op)
+    }
+    this.seconds = { forward, backward }
+    const { workBytes, bandBytes, crossingBytes } = this.held.bytes()
+    this.forwardSeconds.push(forward)
+    this.backwardSeconds.push(backward)
+    this.workBytes.push(workBytes)
+    this.bandBytes.push(bandBytes)
+    this.crossingBytes.push(crossingBytes)
+  }
+}
+
+/** A stretch from the i-th piece to the last of its row. */
+class Stretching implements Stretch {
+  private readonly at: number
+
+  constructor(
+    private readonly row: Row,
+    private readonly i: number,
+  ) {
+    this.at = row.last - i
+  }
+
+  get forwardSeconds(): number {
+    return this.row.forwardSeconds.at(this.at)
+  }
+  get backwardSeconds(): number {
+    return this.row.backwardSeconds.at(this.at)
+  }
+  get calls(): number {
+    const { before } = this.row.m
+    return CALLS_OF_AN_OP * (before[this.row.last + 1]! - before[this.i]!)
+  }
+  get haloH(): number {
+    return this.row.halosFrom(this.i).H.at(this.at)
+  }
+  get haloW(): number {
+    return this.row.halosFrom(this.i).W.at(this.at)
+  }
+  get haloBoth(): number {
+    return this.row.halosFrom(this.i).both.at(this.at)
+  }
+  get workBytes(): number {
+    return this.row.workBytes.at(this.at)
+  }
+  get bandBytes(): number {
+    return this.row.bandBytes.at(this.at)
+  }
+  get crossingBytes(): number {
+    return this.row.crossingBytes.at(this.at)
+  }
+}
+/** Forward, forward again, and two of the backward. */
+const CALLS_OF_AN_OP = 4
 
 /** `launchSeconds`: of a call that does next to nothing. */
 export const piecesOf = (graph: Graph, costs: readonly OpCost[], launchSeconds: number): ForwardPieces => {
@@ -152,17 +265,9 @@ export const piecesOf = (graph: Graph, costs: readonly OpCost[], launchSeconds: 
   const lastUse = new Map(forward.flatMap((op, i) => op.ins.map((v) => [v, i] as const)))
   const held = (j: number): Held =>
     trains(graph) ? heldTraining(graph, read, crossing[j]!) : heldPredicting(graph, lastUse, order)
-  const operands = new Map(graph.ops.map((op) => [op.id, operandsOf(graph, op)]))
-  const rows = ops.map((_, j) => ({
-    stretches: [] as Stretch[],
-    next: j,
-    growing: new Growing(graph, costs, backward, held(j), operands, forwards),
-  }))
-  /** Stretches that end with piece j are made as far as they are asked for. */
-  const stretch = (i: number, j: number): Stretch => {
-    const row = rows[j]!
-    for (; row.next >= i; row.next--) row.stretches[row.next] = row.growing.add(ops[row.next]!)
-    return row.stretches[i]!
-  }
-  return { pieces, ops, launchSeconds, stretch, forwards }
+  const before = [0]
+  for (const here of ops) before.push(before.at(-1)! + here.length)
+  const making: Making = { graph, costs, ops, backward, forwards, before }
+  const rows = ops.map((_, j) => new Row(making, j, held(j)))
+  return { pieces, ops, launchSeconds, stretch: (i, j) => rows[j]!.from(i), forwards }
 }

@@ -57,7 +57,9 @@ const least = (a: Grid, b: Grid): Grid => ({ B: Math.min(a.B, b.B), H: Math.min(
 
 /** What the tiles of a stretch take over the whole: halos and launches. */
 export const tilingSeconds = (s: Stretch, g: Grid, launch: number): number =>
-  (g.H - 1) * s.haloH + (g.W - 1) * s.haloW + (g.H - 1) * (g.W - 1) * s.haloBoth + (tilesOf(g) - 1) * s.calls * launch
+  tilesOf(g) === 1
+    ? 0
+    : (g.H - 1) * s.haloH + (g.W - 1) * s.haloW + (g.H - 1) * (g.W - 1) * s.haloBoth + (tilesOf(g) - 1) * s.calls * launch
 
 const seconds = (s: Stretch, g: Grid, last: boolean, p: Pieces): number =>
   (last ? 1 : p.forwards) * s.forwardSeconds + s.backwardSeconds + tilingSeconds(s, g, p.launchSeconds)
