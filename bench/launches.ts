@@ -10,6 +10,8 @@ import { parseArgs } from 'node:util'
 import { isLeft } from 'fp-ts/Either'
 import { compile } from '../staging/compile'
 import type { Precision } from '../staging/devices'
+import { PAGE_BYTES } from '../staging/core/bytes'
+import { valueBytes } from '../staging/graph/graph'
 import { opDef } from '../staging/ops/registry'
 import { callShapes } from '../staging/plan/expand'
 import type { Plan } from '../staging/plan/plan'
@@ -81,6 +83,33 @@ const modelled = (plan: Plan, counted: readonly Counted[], precision: Rounded) =
   return { productsMs: ms(products), othersMs: ms(others), launchesMs: ms(launches), stepMs: ms(products + others + launches) }
 }
 
+/** A kernel takes weights of floats as they are where their layouts are the same. */
+const isLaidOut = ([, channels, height, width]: readonly number[], precision: Rounded): boolean =>
+  precision === 'bf16' || (height! * width! > 1 && channels! > 1)
+
+/**
+ * What weights would save that a convolution and its gradient by the data find rounded, or laid out, once: launches, the bytes that these read
+ * and write, and milliseconds; and what of memory that takes, over the most that the step holds.
+ */
+const weightsOnce = (plan: Plan, precision: Rounded) => {
+  const { ops, values } = plan.graph
+  const readBy = (kind: RegExp): ReadonlySet<number> => new Set(ops.flatMap((op) => (kind.test(op.kind) ? [op.ins[1]!] : [])))
+  const back = readBy(/^conv(_transpose)?2d_bwd_data$/)
+  const twice = [...readBy(/^conv(_transpose)?2d(_relu)?$/)].filter((w) => back.has(w) && isLaidOut(values[w]!.shape, precision))
+  const floats = twice.reduce((bytes, w) => bytes + valueBytes(values[w]!), 0)
+  const kept = precision === 'bf16' ? floats / 2 : floats
+  const ms = (twice.length * H200.launchSeconds + (floats + kept) / H200.bytesPerSecond) * 1e3
+  const megabytes = (bytes: number): number => Number((bytes / 1e6).toFixed(1))
+  const share = Number((kept / (plan.peakPages * PAGE_BYTES)).toFixed(4))
+  return {
+    launches: twice.length,
+    megabytes: megabytes(floats + kept),
+    ms: Number(ms.toFixed(3)),
+    keptMegabytes: megabytes(kept),
+    ofPeak: share,
+  }
+}
+
 /** The kinds of call that launch most. */
 const dearest = (counted: readonly Counted[]): Readonly<Record<string, string>> => {
   const kinds = new Map<string, { calls: number; launches: number }>()
@@ -102,6 +131,7 @@ const row = (program: string, network: string, batch: number, side: number, prec
     products: sum((c) => c.products),
     gigabytes: Number((sum((c) => c.bytes) / 1e9).toFixed(2)),
     ...modelled(plan, counted, precision),
+    weightsOnce: weightsOnce(plan, precision),
     launches: dearest(counted),
   }
 }
