@@ -22,12 +22,13 @@ export const swapUntil = (
   calls: readonly Call[],
   budgetPages: number,
 ): readonly PlannedStays[] => {
-  const swapped = planned.map((t) => [...t.swapped])
+  /** Of those of which more leave than before. */
+  const swapped = new Map<number, boolean[]>()
   const held = new Int32Array(calls.length + 1)
   const add = (p: number, pages: number): void => {
     if (p < held.length) held[p]! += pages
   }
-  const endsBefore: Idle[][] = Array.from({ length: calls.length + 1 }, () => [])
+  const endsBefore = new Map<number, Idle[]>()
   planned.forEach((t, index) => {
     const pages = t.to - t.from
     const last = t.stays.length - 1
@@ -38,7 +39,12 @@ export const swapUntil = (
       if (t.swapped[gap]) {
         add(t.stays[gap]!.last + 1, -pages)
         add(next, pages)
-      } else if (canSwap(t) && t.stays[gap]!.last + 1 < next) endsBefore[t.stays[gap]!.last + 1]!.push({ index, gap, next })
+      } else if (canSwap(t) && t.stays[gap]!.last + 1 < next) {
+        const end = t.stays[gap]!.last + 1
+        const before = endsBefore.get(end)
+        if (before) before.push({ index, gap, next })
+        else endsBefore.set(end, [{ index, gap, next }])
+      }
     }
   })
   // The one with the farthest next use is on top. Once that use has come, everything left is in use too.
@@ -46,15 +52,17 @@ export const swapUntil = (
   let now = 0
   for (let p = 0; p < calls.length; p++) {
     now += held[p]!
-    for (const i of endsBefore[p]!) idle.push(i)
+    for (const i of endsBefore.get(p) ?? []) idle.push(i)
     while (now > budgetPages) {
       const i = idle.pop()
       if (!i || i.next <= p) break
       const pages = planned[i.index]!.to - planned[i.index]!.from
-      swapped[i.index]![i.gap] = true
+      const gaps = swapped.get(i.index) ?? [...planned[i.index]!.swapped]
+      gaps[i.gap] = true
+      swapped.set(i.index, gaps)
       now -= pages
       add(i.next, pages)
     }
   }
-  return planned.map((t, i) => ({ ...t, swapped: swapped[i]! }))
+  return planned.map((t, i) => (swapped.has(i) ? { ...t, swapped: swapped.get(i)! } : t))
 }
