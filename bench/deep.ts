@@ -1,0 +1,42 @@
+// `npm run bench:deep`: what `auto` takes to plan a network of 17 000 ops, a chain of residual blocks in 40 MiB each. In: a machine
+// that is simulated. Out: processor seconds and the most memory of a process, with as large a heap as Node.js likes, and with one that is held
+// to so many MiB, in which it collects garbage more often; into bench/results/deep.json. Invariant: a process plans it once.
+import { isLeft } from 'fp-ts/Either'
+import { compile } from '../staging/compile'
+import { mib } from '../staging/core/bytes'
+import { MANY_BLOCKS, residualChain } from './acceptance/times'
+import { on } from './acceptance/cases'
+import { inTurns, ONCE, record } from './sides'
+
+const HEAP_MIB = 640
+
+interface Answer {
+  readonly ops: number
+  readonly seconds: number
+  readonly peakMB: number
+}
+
+const once = (): Answer => {
+  const graph = residualChain(MANY_BLOCKS)
+  const began = process.cpuUsage()
+  const plan = compile(graph, { strategy: 'auto', machine: on, budgetBytes: mib(200 + 40 * MANY_BLOCKS) })
+  if (isLeft(plan)) throw new Error(JSON.stringify(plan.left))
+  const { user, system } = process.cpuUsage(began)
+  return {
+    ops: graph.ops.length,
+    seconds: Number(((user + system) / 1e6).toFixed(1)),
+    peakMB: Math.round((process.resourceUsage().maxRSS * 1024) / 1e6),
+  }
+}
+
+const main = (): void => {
+  const free = inTurns<Answer>(__filename, undefined, 1)[0]!.answers[0]!
+  process.env['NODE_OPTIONS'] = `--max-old-space-size=${HEAP_MIB}`
+  const held = inTurns<Answer>(__filename, undefined, 1)[0]!.answers[0]!
+  const { ops, ...of } = free
+  const { ops: _, ...small } = held
+  console.log(JSON.stringify(record('deep', { ops, ...of, heapHeldTo: { mebibytes: HEAP_MIB, ...small } })))
+}
+
+if (process.argv[2] === ONCE) console.log(JSON.stringify(once()))
+else main()
