@@ -4,10 +4,11 @@
 // holds at once, and what every tile reads or adds to. Seconds: tiles together compute what the whole does and launch each call anew;
 // and what a later segment reads of an earlier one, and does not fit beside what is always there, goes out before it and comes back.
 // Worked example, a budget of 6 pages of which parameters take 1: 9 pages between forward and backward leave 4 to be moved both ways.
-import { ALIGN_BYTES, alignUp, bytesOf, pagesFor, pagesIn } from '../core/bytes'
+import { ALIGN_BYTES, alignUp, bytesOf, PAGE_BYTES, pagesFor, pagesIn } from '../core/bytes'
 import { dtypeBytes, type Graph, isFed, isPersistent, isResult, type ValueId, valueBytes } from '../graph/graph'
 import { inSeconds, type Machine, outSeconds } from '../graph/machine'
 import { type Persistents, SMALL_BYTES, TINY_BYTES } from '../memory/place'
+import { PART_PAGES } from '../memory/touches'
 import { tileScratch } from '../plan/expand'
 import { type Grid, type Segment, type Slices, tilesOf } from '../plan/plan'
 import type { CallShapes } from '../ops/op'
@@ -74,6 +75,8 @@ class Measuring {
     private readonly graph: Graph,
     private readonly machine: Machine,
     private readonly persistents: Persistents,
+    /** Bytes from which a value that tiles touch in parts has pages of its own. */
+    private readonly apartFrom = SMALL_BYTES,
   ) {
     this.costs = opCosts(graph, machine)
   }
@@ -105,7 +108,7 @@ class Measuring {
   private partPages(v: ValueId, slices: Slices | null): number {
     const whole = valueBytes(this.graph.values[v]!)
     const bytes = this.tileBytes(v, slices)
-    return whole < SMALL_BYTES || bytes === whole ? pagesIn(bytes) : pagesFor(bytes)
+    return whole < this.apartFrom || bytes === whole ? pagesIn(bytes) : pagesFor(bytes)
   }
 
   /** `tiles`: of a loop of which one tile stands for all. */
@@ -180,12 +183,25 @@ class Measuring {
     return inside + mostOf(passing, s.body.length) + [...bands.values()].reduce((n, b) => n + b.always, 0)
   }
 
+  /** Its few pages come and go together: a loop that touches parts of it, in every tile, holds them throughout. */
+  private isOnePart(v: ValueId, slices: Slices | null): boolean {
+    const bytes = valueBytes(this.graph.values[v]!)
+    return (
+      slices !== null &&
+      bytes >= this.apartFrom &&
+      pagesFor(bytes) <= PART_PAGES &&
+      this.tileBytes(v, slices) < bytes &&
+      [slices.B, slices.H, slices.W].every((ranges) => ranges.every(([from, to]) => from < to))
+    )
+  }
+
   private loopPages(s: Segment, tiles: number, counts: (v: ValueId) => boolean = () => true): number {
     const written = new Set(s.keeps.flatMap((k) => (k.merge ? [] : [k.value])))
     const summed = s.keeps.filter((k) => k.merge && !k.slices).map((k) => k.value)
     const here = new Map<ValueId, Held>()
     const scratch: Held[] = []
     const always = new Set<ValueId>(summed.filter((v) => this.comes(v)))
+    const oneParts = new Set<ValueId>()
     /** The most pages of whole values that a call reads or leaves. */
     let whole = 0
     s.body.forEach((step, k) => {
@@ -198,24 +214,32 @@ class Measuring {
         if (h) h.last = k
         else if (this.hasHome(v)) always.add(v)
         else if (counts(v) && this.comes(v) && !written.has(v) && op.ins.indexOf(v) === i) {
-          const pages = this.partPages(v, slices![i]!)
-          whole = Math.max(whole, pages)
-          if (!opDef(op.kind).dense) together += pages
+          if (this.isOnePart(v, slices![i]!)) oneParts.add(v)
+          else if (this.tileBytes(v, slices![i]!) === valueBytes(this.graph.values[v]!)) always.add(v)
+          else {
+            const pages = this.partPages(v, slices![i]!)
+            whole = Math.max(whole, pages)
+            if (!opDef(op.kind).dense) together += pages
+          }
         }
       })
       whole = Math.max(whole, together)
       op.outs.forEach((v, i) => {
         const bytes = this.tileBytes(v, slices![op.ins.length + i]!)
-        if (written.has(v)) whole = Math.max(whole, this.partPages(v, slices![op.ins.length + i]!))
+        if (written.has(v) && this.isOnePart(v, slices![op.ins.length + i]!)) oneParts.add(v)
+        else if (written.has(v)) whole = Math.max(whole, this.partPages(v, slices![op.ins.length + i]!))
         else if (i === 0 && inPlace !== undefined) {
           const under = here.get(op.ins[inPlace]!)
           if (under) here.set(v, under)
         } else if (bytes >= TINY_BYTES) here.set(v, { bytes, first: k, last: k })
       })
     })
-    const throughout = [...always].reduce((n, v) => n + valueBytes(this.graph.values[v]!), 0)
-    // In the tiles between the first and the last all that every tile reads is there.
-    const beside = tiles > 2 ? pagesIn(throughout) + whole : Math.max(pagesIn(throughout), whole)
+    const bytes = (v: ValueId): number => valueBytes(this.graph.values[v]!)
+    for (const v of oneParts) always.delete(v)
+    const throughout =
+      pagesIn([...always].reduce((n, v) => n + bytes(v), 0)) + [...oneParts].reduce((n, v) => n + pagesFor(bytes(v)), 0)
+    // In the tiles between the first and the last all that every tile touches is there.
+    const beside = tiles > 2 ? throughout + whole : Math.max(throughout, whole)
     return pagesFor(mostOf([...new Set(here.values()), ...scratch], s.body.length)) + beside
   }
 }
@@ -272,20 +296,21 @@ export const pagesOfTiles = (
 }
 
 const measuringOf = onceFor(
-  (graph, machine): Readonly<Record<Persistents, Measuring>> => ({
+  (graph, machine): Readonly<Record<Persistents | 'shared', Measuring>> => ({
     resident: new Measuring(graph, machine, 'resident'),
     home: new Measuring(graph, machine, 'home'),
+    shared: new Measuring(graph, machine, 'resident', PAGE_BYTES),
   }),
 )
 
-/** Of a step of which as much leaves as the budget demands. */
+/** Of a step of which as much leaves as the budget demands; `shared`: values under a page may lie on one with others. */
 export const atLeastOf = (
   graph: Graph,
   segments: readonly Segment[],
   machine: Machine,
-  persistents: Persistents = 'resident',
+  lie: Persistents | 'shared' = 'resident',
 ): AtLeast => {
-  const measuring = measuringOf(graph, machine)[persistents]
+  const measuring = measuringOf(graph, machine)[lie]
   const always = measuring.alwaysPages
   const launch = launchSeconds(machine)
   const costs = opCosts(graph, machine)

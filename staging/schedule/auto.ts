@@ -11,7 +11,7 @@ import { type Candidate, type Planner, type Refiner, resident, swappingOnDemand 
 import { ALL_RULES } from './chaindp'
 import type { Layout } from './layout'
 import { cutForLink } from './activations'
-import { refineJoint } from './jointsearch'
+import { refineJoint, smallTiles } from './jointsearch'
 import { mostThatFits, type OptimalChain, optimalOf, tiledChainsOf } from './optimal'
 
 /** The distance at which the search for the best memory begins, and the one at which it ends, in parts of the whole range. */
@@ -44,10 +44,22 @@ const ruleFor =
   (layout: Layout): Candidate =>
     o.swap ? swappingOnDemand(cutForLink(layout, machine.link)) : resident(layout)
 
-/** Of each chain the one that needs least. */
+/** Of each chain the one that needs least; where pages may leave, of those that compute at most twice. */
 function* listed(chains: readonly OptimalChain[], o: AutoOptions): Generator<Candidate, void, boolean> {
-  for (const optimal of chains) yield optimal.candidate(optimal.steps[0]!, ruleFor(optimal.machine, o))
+  for (const optimal of chains)
+    yield optimal.candidate(o.swap ? optimal.leastWorthwhile : optimal.steps[0]!, ruleFor(optimal.machine, o))
 }
+
+/** Where none of these fits: those that need less, and tiles of joint plans. */
+function* small(graph: Graph, machine: Machine): Generator<Candidate, void, boolean> {
+  for (const optimal of chainsFor(graph, machine, AUTO)) {
+    const least = optimal.steps[0]!
+    if (least !== optimal.leastWorthwhile) yield optimal.candidate(least, ruleFor(optimal.machine, AUTO))
+  }
+  yield* smallTiles(graph, machine)
+}
+
+export const autoSmall: Planner = (graph, machine) => right(small(graph, machine))
 
 export const auto =
   (options: Partial<AutoOptions> = {}): Planner =>
@@ -59,7 +71,7 @@ export const auto =
 /** For each memory what the step takes at least: its compute, and the link's time for what does not fit. */
 const estimates = (optimal: OptimalChain, budgetPages: number, link: Link): readonly number[] => {
   const { steps } = optimal
-  const least = steps[0]!
+  const least = optimal.leastWorthwhile
   const besides = bytesOf(resident(optimal.layout(least)).least) - optimal.bytes(least)
   return steps.map((m) => {
     const excess = Math.max(0, besides + optimal.bytes(m) - bytesOf(budgetPages))

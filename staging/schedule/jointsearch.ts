@@ -392,7 +392,8 @@ export function* refineJoint(
 /** Parts of what the step keeps and makes for which small tiles are listed: what fits none of them is for others. */
 const LISTED = [1 / 64, 1 / 256]
 
-function* smallTiles(graph: Graph, machine: Machine): Generator<Candidate, void, boolean> {
+/** Small tiles, with as much made again as if nothing fitted; and, last, with what is large of parameters and state at home. */
+export function* smallTiles(graph: Graph, machine: Machine): Generator<Candidate, void, boolean> {
   const order = orderOf(graph, machine)
   const estimate = estimates(order, 0, machine.link)
   const gone = estimate.indexOf(Math.min(...estimate))
@@ -442,5 +443,4 @@ const fineCandidate = (graph: Graph, machine: Machine, tiles: FineTiles, persist
 /** Nothing made again, with all that leaves moved; or as much as if nothing fitted. */
 export const jointFinest: Planner = (graph, machine) => right(finestTiles(graph, machine))
 
-/** Small tiles, with as much made again as if nothing fitted; and, last, with what is large of parameters and state at home. */
 export const jointSmall: Planner = (graph, machine) => right(smallTiles(graph, machine))

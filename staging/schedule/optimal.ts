@@ -19,6 +19,8 @@ import { forwardPieces } from './tiled'
 
 const SLOTS = 1000
 const LISTED = 16
+/** A schedule that computes this many times what the fastest does is of interest only where no other fits. */
+const WORTH_COMPUTING = 2
 /** Calls of layouts that are remembered for other budgets, of all chains of a graph together. */
 const REMEMBERED_CALLS = 60_000
 /** The emitted schedule leaves out what turns out to be unread: it takes a little less than the model says. */
@@ -97,6 +99,13 @@ export class OptimalChain {
     return Array.from({ length: SLOTS + 1 }, (_, m) => m).filter(
       (m) => Number.isFinite(seconds(m)) && !(seconds(m) >= (m ? seconds(m - 1) : Infinity)),
     )
+  }
+
+  /** The least memory with which a schedule does not compute again and again: that of a long chain may compute everything twenty times. */
+  get leastWorthwhile(): number {
+    const { steps } = this
+    const most = WORTH_COMPUTING * this.seconds(steps.at(-1)!)
+    return steps.find((m) => this.seconds(m) <= most)!
   }
 
   private get isTiled(): boolean {

@@ -1,5 +1,5 @@
 // The planners by name. Adding a planner is adding its file and a line here.
-import { auto, refineAuto } from './auto'
+import { auto, autoSmall, refineAuto } from './auto'
 import { autoswap, autoswapSmall, refineAutoswap } from './autoswap'
 import { checkpointSqrt } from './checkpoint'
 import type { BuiltInStrategies } from '../core/names'
@@ -11,7 +11,7 @@ import { greedySmall, swapGreedy } from './greedy'
 import { hybridSuperneurons, hybridSuperneuronsSmall } from './hybridsuperneurons'
 import { hybridTflms, hybridTflmsSmall, refineHybridTflms } from './hybridtflms'
 import { inCore } from './incore'
-import { jointFinest, jointSmall } from './jointsearch'
+import { jointFinest } from './jointsearch'
 import { checkpointOptimal, refineOptimal } from './optimal'
 import { retiled } from './retile'
 import { sft } from './sft'
@@ -49,7 +49,7 @@ const byName: Readonly<Record<keyof BuiltInStrategies, Strategy>> = {
   'hybrid:superneurons': { planner: hybridSuperneurons(), small: hybridSuperneuronsSmall, swaps: 'rest' },
   sft: { planner: sft(), tiles: true, alone: true },
   tiled: { planner: tiled(), small: tiledSmall, finest: tiledFinest, tiles: true },
-  auto: { planner: auto(), small: jointSmall, finest: jointFinest, refiner: refineAuto(), improver: retiled(), tiles: true },
+  auto: { planner: auto(), small: autoSmall, finest: jointFinest, refiner: refineAuto(), improver: retiled(), tiles: true },
 }
 
 /** By any name: those from outside are looked up here. */

@@ -57,7 +57,7 @@ export const inTiles = (
   const make = (): Candidate => swappingOnDemand(layOut(graph, segments.right, machine, { packing }))
   return deferred(callSeconds(graph, segments.right, machine), make, {
     tiles,
-    atLeast: () => atLeastOf(graph, segments.right, machine),
+    atLeast: () => atLeastOf(graph, segments.right, machine, packing === 'shared' ? 'shared' : 'resident'),
   })
 }
 
