@@ -333,8 +333,45 @@ export const atLeastOf = (
   }
 }
 
+/**
+ * Where nothing leaves: the most bytes that whole values take beside each other, from where they are made to where they are read last, with
+ * the scratch of the call. Loops hold at least what crosses them.
+ */
+const mostHeldBytes = (graph: Graph, segments: readonly Segment[], costs: readonly OpCost[]): number => {
+  const needed = new Uint8Array(graph.values.length)
+  const bytes = graph.values.map((v) => (isPersistent(v) || isFed(v) || isResult(v) ? 0 : valueBytes(v)))
+  let held = 0
+  let most = 0
+  const need = (v: ValueId): void => {
+    if (needed[v]) return
+    needed[v] = 1
+    held += bytes[v]!
+  }
+  for (let s = segments.length - 1; s >= 0; s--) {
+    const { body, grid } = segments[s]!
+    const isLoop = tilesOf(grid) > 1
+    for (let k = body.length - 1; k >= 0; k--) {
+      const { op: id, inPlace } = body[k]!
+      const { ins, outs } = graph.ops[id]!
+      const unread = isLoop ? 0 : outs.reduce((n, v) => (needed[v] ? n : n + bytes[v]!), 0)
+      const before = held
+      for (const v of ins) need(v)
+      const taken = inPlace === undefined ? 0 : bytes[outs[0]!]!
+      if (!isLoop) most = Math.max(most, held + unread - taken + costs[id]!.workspaceBytes)
+      else most = Math.max(most, before * READ_SHARE)
+      for (const v of outs)
+        if (needed[v]) {
+          needed[v] = 0
+          held -= bytes[v]!
+        }
+    }
+  }
+  return most
+}
+
 /** Of a step of which nothing leaves. */
 export const atLeastResident = (graph: Graph, segments: readonly Segment[], machine: Machine): AtLeast => ({
-  pages: new Measuring(graph, machine, 'resident').alwaysPages + pagesFor(Math.max(0, ...crossingBytes(graph, segments))),
+  pages:
+    measuringOf(graph, machine).resident.alwaysPages + pagesFor(mostHeldBytes(graph, segments, opCosts(graph, machine))),
   seconds: () => 0,
 })

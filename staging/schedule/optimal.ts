@@ -205,7 +205,8 @@ export function* mostThatFits(optimal: OptimalChain, budgetPages: number, toBeat
     const mid = (lo + hi) >> 1
     const slow = optimal.leastSeconds(steps[mid]!) >= toBeat
     const candidate = optimal.resident(steps[mid]!)
-    const fits = slow || ((candidate.atLeastPages ?? 0) <= budgetPages && candidate.least <= budgetPages)
+    const mayFit = (): boolean => (candidate.atLeastPages ?? 0) <= budgetPages && candidate.atLeast!.pages <= budgetPages
+    const fits = slow || (mayFit() && candidate.least <= budgetPages)
     if (fits && !slow) best = Math.min(best, yield candidate)
     if (fits) lo = mid + 1
     else hi = mid

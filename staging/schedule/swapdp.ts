@@ -22,65 +22,100 @@ export interface SwapChoice {
   readonly idleSeconds: number
 }
 
-interface State {
-  readonly kept: number
-  readonly out: number
-  readonly in: number
-  readonly idle: number
-  readonly swappedOut: boolean
-  readonly from: State | null
-}
-
 const positive = (x: number): number => Math.max(0, x)
 const EPSILON = 1e-9
 
-class Front {
-  readonly byKept = new Map<number, State[]>()
+interface Column<A> {
+  readonly length: number
+  readonly constructor: Function
+  set(from: A): void
+}
+const longer = <A extends Column<A>>(column: A): A => {
+  const twice: A = new (column.constructor as new (n: number) => A)(2 * column.length)
+  twice.set(column)
+  return twice
+}
 
-  add(s: State): void {
-    const list = this.byKept.get(s.kept)
-    if (!list) {
-      this.byKept.set(s.kept, [s])
-      return
-    }
-    let kept = 0
-    for (const o of list) {
-      if (o.out <= s.out && o.in <= s.in && o.idle <= s.idle) return
-      if (!(s.out <= o.out && s.in <= o.in && s.idle <= o.idle)) list[kept++] = o
-    }
-    list.length = kept
-    list.push(s)
+/** A state is a row of columns: there are hundreds of thousands, and each is kept for those that come from it. */
+class States {
+  kept = new Float64Array(1024)
+  out = new Float64Array(1024)
+  into = new Float64Array(1024)
+  idle = new Float64Array(1024)
+  swappedOut = new Uint8Array(1024)
+  /** The row that it comes from, -1 for the first. */
+  from = new Int32Array(1024)
+  private count = 0
+
+  push(kept: number, out: number, into: number, idle: number, swappedOut: boolean, from: number): number {
+    const at = this.count++
+    if (at === this.kept.length) this.grow()
+    this.kept[at] = kept
+    this.out[at] = out
+    this.into[at] = into
+    this.idle[at] = idle
+    this.swappedOut[at] = swappedOut ? 1 : 0
+    this.from[at] = from
+    return at
   }
 
-  *states(): Generator<State> {
+  private grow(): void {
+    this.kept = longer(this.kept)
+    this.out = longer(this.out)
+    this.into = longer(this.into)
+    this.idle = longer(this.idle)
+    this.swappedOut = longer(this.swappedOut)
+    this.from = longer(this.from)
+  }
+}
+
+/** Rows of the states before one F_i, by what they keep. */
+class Front {
+  readonly byKept = new Map<number, number[]>()
+
+  constructor(readonly states: States) {}
+
+  add(kept: number, out: number, into: number, idle: number, swappedOut: boolean, from: number): void {
+    const { states } = this
+    const list = this.byKept.get(kept)
+    if (!list) {
+      this.byKept.set(kept, [states.push(kept, out, into, idle, swappedOut, from)])
+      return
+    }
+    let left = 0
+    for (const o of list) {
+      const [oOut, oIn, oIdle] = [states.out[o]!, states.into[o]!, states.idle[o]!]
+      if (oOut <= out && oIn <= into && oIdle <= idle) return
+      if (!(out <= oOut && into <= oIn && idle <= oIdle)) list[left++] = o
+    }
+    list.length = left
+    list.push(states.push(kept, out, into, idle, swappedOut, from))
+  }
+
+  *rows(): Generator<number> {
     for (const list of this.byKept.values()) yield* list
   }
 }
 
 /** Equations 1 to 8: the waits around F_i and B_i, and the state after them with x_i swapped out or not. */
-const step = (c: SwapChain, i: number, s: State, next: Front): void => {
+const step = (c: SwapChain, i: number, s: number, next: Front): void => {
+  const { states } = next
+  const [kept, out, into] = [states.kept[s]!, states.out[s]!, states.into[s]!]
   const x = c.x[i]!
   const after = c.x[i + 1] ?? 0
-  const short = s.kept + x + after - c.limit
-  const shortOut = positive(short + positive(s.out) + c.forwardExtra[i]!)
-  const shortIn = positive(short + positive(s.in) + c.backwardExtra[i]!)
-  if (shortOut > positive(s.out) + EPSILON || shortIn > positive(s.in) + EPSILON) return
-  const idle = s.idle + shortOut / c.out + shortIn / c.in
+  const short = kept + x + after - c.limit
+  const shortOut = positive(short + positive(out) + c.forwardExtra[i]!)
+  const shortIn = positive(short + positive(into) + c.backwardExtra[i]!)
+  if (shortOut > positive(out) + EPSILON || shortIn > positive(into) + EPSILON) return
+  const idle = states.idle[s]! + shortOut / c.out + shortIn / c.in
   const movedOut = shortOut + c.forward[i]!
   const movedIn = shortIn + c.backward[i]!
-  next.add({ kept: s.kept + x, out: s.out - movedOut, in: s.in - movedIn, idle, swappedOut: false, from: s })
-  next.add({
-    kept: s.kept,
-    out: positive(s.out) + x - movedOut,
-    in: x + positive(s.in - movedIn),
-    idle,
-    swappedOut: true,
-    from: s,
-  })
+  next.add(kept + x, out - movedOut, into - movedIn, idle, false, s)
+  next.add(kept, positive(out) + x - movedOut, x + positive(into - movedIn), idle, true, s)
 }
 
 /** Equations 9 and 10: the wait between F_L and B_L. While one direction still works the other's ops may run, if they have room. */
-const turn = (c: SwapChain, s: State): number => {
+const turn = (c: SwapChain, s: { readonly kept: number; readonly out: number; readonly in: number }): number => {
   if (s.out <= 0 && s.in <= 0) return 0
   if (s.out > 0 && s.in > 0) return s.out / c.out + s.in / c.in
   const leaving = s.out > 0
@@ -99,24 +134,25 @@ const turn = (c: SwapChain, s: State): number => {
 }
 
 export const chooseSwaps = (c: SwapChain): SwapChoice | null => {
-  let front = new Front()
-  front.add({ kept: 0, out: 0, in: 0, idle: 0, swappedOut: false, from: null })
+  const states = new States()
+  let front = new Front(states)
+  front.add(0, 0, 0, 0, false, -1)
   for (let i = 0; i < c.x.length; i++) {
-    const next = new Front()
-    for (const s of front.states()) step(c, i, s, next)
+    const next = new Front(states)
+    for (const s of front.rows()) step(c, i, s, next)
     front = next
   }
-  let best: State | null = null
+  let best = -1
   let least = Infinity
-  for (const s of front.states()) {
-    const idle = s.idle + turn(c, s)
+  for (const s of front.rows()) {
+    const idle = states.idle[s]! + turn(c, { kept: states.kept[s]!, out: states.out[s]!, in: states.into[s]! })
     if (idle < least) {
       best = s
       least = idle
     }
   }
-  if (!best) return null
+  if (best < 0) return null
   const swapOut: boolean[] = []
-  for (let s = best; s.from; s = s.from) swapOut.unshift(s.swappedOut)
+  for (let s = best; states.from[s]! >= 0; s = states.from[s]!) swapOut.unshift(states.swappedOut[s] === 1)
   return { swapOut, idleSeconds: least }
 }

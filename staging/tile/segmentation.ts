@@ -83,6 +83,19 @@ const gridOf = (s: Stretch, most: Grid, last: boolean, p: Pieces, rules: Segment
   return best
 }
 
+const mostOf = (p: Pieces, i: number, j: number): Grid =>
+  p.pieces.slice(i, j + 1).reduce((m, x) => least(m, x.most), p.pieces[i]!.most)
+
+/** Of pieces i..j as one segment, which are `s`; null where none makes its tiles small enough. */
+const gridFor = (p: Pieces, s: Stretch, i: number, j: number, rules: SegmentationRules): Grid | null => {
+  if (tilesFor(s, 1, rules.limitBytes) <= 1) return UNTILED
+  if (p.pieces[i]!.run !== p.pieces[j]!.run) return null
+  return gridOf(s, mostOf(p, i, j), j === p.pieces.length - 1, p, rules)
+}
+
+const costOn = (p: Pieces, s: Stretch, j: number, grid: Grid, rules: SegmentationRules): number =>
+  seconds(s, grid, j === p.pieces.length - 1, p) + s.crossingBytes * rules.secondsPerCrossingByte
+
 interface Cost {
   readonly seconds: number
   readonly grid: Grid
@@ -91,39 +104,40 @@ interface Cost {
 /** Pieces i..j as one segment; null where no grid makes its tiles small enough. */
 export const segmentCost = (p: Pieces, i: number, j: number, rules: SegmentationRules): Cost | null => {
   const s = p.stretch(i, j)
-  const last = j === p.pieces.length - 1
-  const crossing = s.crossingBytes * rules.secondsPerCrossingByte
-  const tiles = tilesFor(s, 1, rules.limitBytes)
-  const one = p.pieces[i]!.run === p.pieces[j]!.run
-  const most = (): Grid => p.pieces.slice(i, j + 1).reduce((m, x) => least(m, x.most), p.pieces[i]!.most)
-  const grid = tiles <= 1 ? UNTILED : one ? gridOf(s, most(), last, p, rules) : null
-  return grid && { seconds: seconds(s, grid, last, p) + crossing, grid }
+  const grid = gridFor(p, s, i, j, rules)
+  return grid && { seconds: costOn(p, s, j, grid, rules), grid }
 }
 
 /** A piece whose tiles cannot be made small enough stands alone, as finely tiled as it can be. */
-const alone = (p: Pieces, i: number, rules: SegmentationRules): Cost => {
-  const { most } = p.pieces[i]!
-  const grid = { B: most.B, H: most.H, W: rules.bandsOnly && most.H > 1 ? 1 : most.W }
-  const last = i === p.pieces.length - 1
-  const s = p.stretch(i, i)
-  return { grid, seconds: seconds(s, grid, last, p) + s.crossingBytes * rules.secondsPerCrossingByte }
-}
+const finest = ({ most }: Piece, rules: SegmentationRules): Grid => ({
+  B: most.B,
+  H: most.H,
+  W: rules.bandsOnly && most.H > 1 ? 1 : most.W,
+})
 
+/** A deep network has millions of stretches: none of them leaves an object behind. */
 export const segmentation = (p: Pieces, rules: SegmentationRules): readonly ChosenSegment[] => {
   const n = p.pieces.length
-  const best: { seconds: number; from: number; grid: Grid }[] = [{ seconds: 0, from: 0, grid: UNTILED }]
+  /** Up to each piece: the least seconds, where the last segment begins, and its grid. */
+  const seconds = new Float64Array(n + 1)
+  const begins = new Int32Array(n + 1)
+  const grids: Grid[] = [UNTILED]
   for (let to = 1; to <= n; to++) {
-    let chosen: { seconds: number; from: number; grid: Grid } | null = null
+    seconds[to] = Infinity
     for (let from = to - 1; from >= 0; from--) {
-      const cost = segmentCost(p, from, to - 1, rules) ?? (from === to - 1 ? alone(p, from, rules) : null)
+      const s = p.stretch(from, to - 1)
+      const grid = gridFor(p, s, from, to - 1, rules) ?? (from === to - 1 ? finest(p.pieces[from]!, rules) : null)
       // What does not fit in tiles does not fit with more in it, either.
-      if (!cost) break
-      const total = best[from]!.seconds + cost.seconds
-      if (!chosen || total < chosen.seconds) chosen = { seconds: total, from, grid: cost.grid }
+      if (!grid) break
+      const total = seconds[from]! + costOn(p, s, to - 1, grid, rules)
+      if (total < seconds[to]! || grids.length === to) {
+        seconds[to] = total
+        begins[to] = from
+        grids[to] = grid
+      }
     }
-    best.push(chosen!)
   }
   const out: ChosenSegment[] = []
-  for (let to = n; to > 0; to = best[to]!.from) out.unshift({ from: best[to]!.from, to, grid: best[to]!.grid })
+  for (let to = n; to > 0; to = begins[to]!) out.unshift({ from: begins[to]!, to, grid: grids[to]! })
   return out
 }

@@ -15,7 +15,7 @@ import { type Graph, isResult, type Op, type OpId, trains, type ValueId } from '
 import { type Grid, type Segment, type SegmentPhase, type Slices, type Step, tilesOf, UNTILED } from '../plan/plan'
 import { inputDef } from '../ops/op'
 import { opDef } from '../ops/registry'
-import { isComputed, liveness, mutated } from './liveness'
+import { isComputed, liveness, mutated, type RunLiveness } from './liveness'
 import { operandsOf, sameSlices, type SlicedRun, sliceRun, type TileError } from './slices'
 
 export interface Group {
@@ -104,7 +104,7 @@ export const backwardRuns = (map: ForwardMap): Run[] => {
     grid: groups[last]!.grid,
     ops: fused ? [...groups[last]!.ops] : [],
   }
-  let sums = new Set<ValueId>(fused ? cur.ops.flatMap((id) => summed(graph, id)) : [])
+  let sums = new Set<ValueId>(fused && isTiled(cur.grid) ? cur.ops.flatMap((id) => summed(graph, id)) : [])
   let updates: OpId[] = []
   const close = (): void => {
     if (cur.ops.length) runs.push(cur)
@@ -135,7 +135,7 @@ export const backwardRuns = (map: ForwardMap): Run[] => {
       sums = new Set()
     }
     cur.ops.push(op.id)
-    for (const v of summed(graph, op.id)) sums.add(v)
+    if (isTiled(cur.grid)) for (const v of summed(graph, op.id)) sums.add(v)
   }
   close()
   return runs
@@ -216,12 +216,19 @@ const assembled = (graph: Graph, map: ForwardMap, expands: boolean): Either<Tile
  */
 const withLateUpdates = (graph: Graph, runs: readonly Run[]): readonly Run[] => {
   const isUpdate = (id: OpId): boolean => graph.ops[id]!.phase === 'update'
-  const lastRead = new Map<ValueId, number>()
-  runs.forEach((r, i) => r.ops.forEach((id) => !isUpdate(id) && graph.ops[id]!.ins.forEach((v) => lastRead.set(v, i))))
+  const lastRead = new Int32Array(graph.values.length).fill(-1)
+  runs.forEach((r, i) => {
+    for (const id of r.ops) if (!isUpdate(id)) for (const v of graph.ops[id]!.ins) lastRead[v] = i
+  })
   const due = (id: OpId, i: number): number =>
-    isUpdate(id) ? Math.max(i, ...mutated(graph, id).map((v) => lastRead.get(v) ?? i)) : i
+    isUpdate(id) ? mutated(graph, id).reduce((n, v) => Math.max(n, lastRead[v]!), i) : i
   const late = new Map<number, OpId[]>()
-  runs.forEach((r, i) => r.ops.forEach((id) => due(id, i) > i && late.set(due(id, i), [...(late.get(due(id, i)) ?? []), id])))
+  runs.forEach((r, i) => {
+    for (const id of r.ops) {
+      const to = due(id, i)
+      if (to > i) late.set(to, [...(late.get(to) ?? []), id])
+    }
+  })
   if (late.size === 0) return runs
   const update = (i: number): readonly Run[] =>
     late.has(i) ? [{ phase: 'update', group: runs[i]!.group, grid: UNTILED, ops: late.get(i)! }] : []
@@ -232,19 +239,18 @@ const withLateUpdates = (graph: Graph, runs: readonly Run[]): readonly Run[] => 
 
 /** Without forward ops that only a later run of theirs is read of: what the backward pass reads is made again there. */
 const withoutUnread = (graph: Graph, runs: readonly Run[]): readonly Run[] => {
-  const needed = new Set(graph.values.filter(isResult).map((v) => v.id))
-  const again = new Set<number>()
-  const kept = [...runs].reverse().map((r) => {
-    const ops = [...r.ops].reverse().filter((id) => {
-      const op = graph.ops[id]!
-      if (isForward(op) && again.has(id) && !op.outs.some((v) => needed.has(v))) return false
-      again.add(id)
-      op.outs.forEach((v) => needed.delete(v))
-      op.ins.forEach((v) => needed.add(v))
-      return true
-    })
-    return { ...r, ops: ops.reverse() }
-  })
+  const needed = new Uint8Array(graph.values.length)
+  for (const v of graph.values) if (isResult(v)) needed[v.id] = 1
+  const again = new Uint8Array(graph.ops.length)
+  const isRead = (id: OpId): boolean => {
+    const op = graph.ops[id]!
+    if (isForward(op) && again[id] === 1 && !op.outs.some((v) => needed[v] === 1)) return false
+    again[id] = 1
+    for (const v of op.outs) needed[v] = 0
+    for (const v of op.ins) needed[v] = 1
+    return true
+  }
+  const kept = [...runs].reverse().map((r) => ({ ...r, ops: [...r.ops].reverse().filter(isRead).reverse() }))
   return kept.reverse().filter((r) => r.ops.length > 0)
 }
 
@@ -260,12 +266,17 @@ export const segmentsOn = (
   expands = false,
 ): ((gridOf: (r: Run) => Grid) => Either<TileError, readonly Segment[]>) => {
   const runs = withoutUnread(graph, withLateUpdates(graph, planned))
-  const live = liveness(
-    graph,
-    runs.map((r) => r.ops),
-  )
+  // Only tiles ask for it.
+  let live: readonly RunLiveness[] | undefined
+  const leavesOf = (i: number): ReadonlySet<ValueId> => {
+    live ??= liveness(
+      graph,
+      runs.map((r) => r.ops),
+    )
+    return live[i]!.leaves
+  }
   const bodyOf = ({ ops, expands: grows = expands }: Run, grid: Grid, i: number): Either<TileError, SlicedRun> =>
-    isTiled(grid) ? sliceRun(graph, ops, grid, live[i]!.leaves, grows) : E.right({ body: ops.map((op) => ({ op })), keeps: [] })
+    isTiled(grid) ? sliceRun(graph, ops, grid, leavesOf(i), grows) : E.right({ body: ops.map((op) => ({ op })), keeps: [] })
   const known = runs.map(() => new Map<string, Either<TileError, Segment>>())
   const segment = (r: Run, grid: Grid, i: number): Either<TileError, Segment> => {
     const key = keyOf(grid)
