@@ -11,7 +11,7 @@ import type { Candidate } from './candidate'
 import { inCoreSegments } from './incore'
 import { type Layout, layOut, packedAs } from './layout'
 import { onceFor } from './remember'
-import { canSwap, cutInto, leastSwapping, leastPages, type Timing, type PlannedStays } from './stays'
+import { canSwap, cutInto, leavingIn, leastSwapping, leastPages, type Timing, type PlannedStays } from './stays'
 
 /** As in-core, a stay for every run of calls: pages may leave between any two uses. */
 export const eachUseLayout = onceFor((graph, machine): Layout => layOut(graph, inCoreSegments(graph), machine, { rule: 'run' }))
@@ -82,7 +82,7 @@ export const swapping = (
     t.timing[gap] = timing
     of.set(index, t)
   }
-  return l.planned.map((t, i) => (of.has(i) ? { ...t, ...of.get(i)! } : t))
+  return l.planned.map((t, i) => (of.has(i) ? leavingIn(t, t.kind, of.get(i)!) : t))
 }
 
 /** The same moves under any budget that admits them. */

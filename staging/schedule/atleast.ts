@@ -16,6 +16,7 @@ import { opDef } from '../ops/registry'
 import type { OpCost } from '../tile/footprint'
 import type { AtLeast } from './candidate'
 import { opCosts } from './chain'
+import { onceFor as onceForGraph } from '../core/remember'
 import { onceFor } from './remember'
 
 /** Tiles may be faster than the whole on machines with caches; where op times are a roofline, halos and launches only add. */
@@ -249,27 +250,55 @@ class Measuring {
 /** Rows that no window reads need not stay. */
 const READ_SHARE = 0.95
 
+/** What is needed later of what the step makes, on the way through it from its end. */
+class Holding {
+  bytes = 0
+  private readonly needed: Uint8Array
+  private readonly sizes: readonly number[]
+
+  constructor(graph: Graph) {
+    this.needed = new Uint8Array(graph.values.length)
+    this.sizes = sizesOf(graph)
+  }
+
+  size(v: ValueId): number {
+    return this.sizes[v]!
+  }
+
+  has(v: ValueId): boolean {
+    return this.needed[v] === 1
+  }
+
+  need(v: ValueId): void {
+    if (this.needed[v] === 1) return
+    this.needed[v] = 1
+    this.bytes += this.sizes[v]!
+  }
+
+  drop(v: ValueId): void {
+    if (this.needed[v] === 0) return
+    this.needed[v] = 0
+    this.bytes -= this.sizes[v]!
+  }
+}
+
+/** Of each value that the step makes and reads; nothing of what is always there, or comes and goes by itself. */
+const sizesOf = onceForGraph((graph: Graph): readonly number[] =>
+  graph.values.map((v) => (isPersistent(v) || isFed(v) || isResult(v) ? 0 : valueBytes(v))),
+)
+
 /** Bytes that cross into each segment: made before, read in it or later, and not made again until then. */
 const crossingBytes = (graph: Graph, segments: readonly Segment[]): readonly number[] => {
-  const needed = new Set<ValueId>()
-  let bytes = 0
-  const of = (v: ValueId): number => valueBytes(graph.values[v]!)
-  const comes = (v: ValueId): boolean => {
-    const value = graph.values[v]!
-    return !isPersistent(value) && !isFed(value) && !isResult(value)
-  }
+  const held = new Holding(graph)
   const out = new Array<number>(segments.length).fill(0)
   for (let s = segments.length - 1; s >= 0; s--) {
-    for (let k = segments[s]!.body.length - 1; k >= 0; k--) {
-      const op = graph.ops[segments[s]!.body[k]!.op]!
-      for (const v of op.outs) if (needed.delete(v)) bytes -= of(v)
-      for (const v of op.ins)
-        if (comes(v) && !needed.has(v)) {
-          needed.add(v)
-          bytes += of(v)
-        }
+    const { body } = segments[s]!
+    for (let k = body.length - 1; k >= 0; k--) {
+      const { ins, outs } = graph.ops[body[k]!.op]!
+      for (const v of outs) held.drop(v)
+      for (const v of ins) held.need(v)
     }
-    out[s] = bytes * READ_SHARE
+    out[s] = held.bytes * READ_SHARE
   }
   return out
 }
@@ -338,32 +367,21 @@ export const atLeastOf = (
  * the scratch of the call. Loops hold at least what crosses them.
  */
 const mostHeldBytes = (graph: Graph, segments: readonly Segment[], costs: readonly OpCost[]): number => {
-  const needed = new Uint8Array(graph.values.length)
-  const bytes = graph.values.map((v) => (isPersistent(v) || isFed(v) || isResult(v) ? 0 : valueBytes(v)))
-  let held = 0
+  const held = new Holding(graph)
   let most = 0
-  const need = (v: ValueId): void => {
-    if (needed[v]) return
-    needed[v] = 1
-    held += bytes[v]!
-  }
   for (let s = segments.length - 1; s >= 0; s--) {
     const { body, grid } = segments[s]!
     const isLoop = tilesOf(grid) > 1
     for (let k = body.length - 1; k >= 0; k--) {
       const { op: id, inPlace } = body[k]!
       const { ins, outs } = graph.ops[id]!
-      const unread = isLoop ? 0 : outs.reduce((n, v) => (needed[v] ? n : n + bytes[v]!), 0)
-      const before = held
-      for (const v of ins) need(v)
-      const taken = inPlace === undefined ? 0 : bytes[outs[0]!]!
-      if (!isLoop) most = Math.max(most, held + unread - taken + costs[id]!.workspaceBytes)
-      else most = Math.max(most, before * READ_SHARE)
-      for (const v of outs)
-        if (needed[v]) {
-          needed[v] = 0
-          held -= bytes[v]!
-        }
+      const unread = outs.reduce((n, v) => (held.has(v) ? n : n + held.size(v)), 0)
+      const after = held.bytes
+      for (const v of ins) held.need(v)
+      const taken = inPlace === undefined ? 0 : held.size(outs[0]!)
+      const bytes = isLoop ? after * READ_SHARE : held.bytes + unread - taken + costs[id]!.workspaceBytes
+      most = Math.max(most, bytes)
+      for (const v of outs) held.drop(v)
     }
   }
   return most
@@ -371,7 +389,6 @@ const mostHeldBytes = (graph: Graph, segments: readonly Segment[], costs: readon
 
 /** Of a step of which nothing leaves. */
 export const atLeastResident = (graph: Graph, segments: readonly Segment[], machine: Machine): AtLeast => ({
-  pages:
-    measuringOf(graph, machine).resident.alwaysPages + pagesFor(mostHeldBytes(graph, segments, opCosts(graph, machine))),
+  pages: measuringOf(graph, machine).resident.alwaysPages + pagesFor(mostHeldBytes(graph, segments, opCosts(graph, machine))),
   seconds: () => 0,
 })

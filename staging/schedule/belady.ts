@@ -6,10 +6,10 @@
 // Worked example, pages a b c of one size, budget 2, used a b c b a: at c, of a and b the farther next use is a's.
 import { Heap } from '../core/heap'
 import type { Call } from '../plan/plan'
-import { canSwap, type PlannedStays } from './stays'
+import { canSwap, leavingIn, type PlannedStays } from './stays'
 
 export const swapAll = (planned: readonly PlannedStays[]): readonly PlannedStays[] =>
-  planned.map((t) => (canSwap(t) ? { ...t, swapped: t.swapped.map(() => true) } : t))
+  planned.map((t) => (canSwap(t) ? leavingIn(t, t.kind, { ...t, swapped: t.swapped.map(() => true) }) : t))
 
 interface Idle {
   readonly index: number
@@ -64,5 +64,5 @@ export const swapUntil = (
       add(i.next, pages)
     }
   }
-  return planned.map((t, i) => (swapped.has(i) ? { ...t, swapped: swapped.get(i)! } : t))
+  return planned.map((t, i) => (swapped.has(i) ? leavingIn(t, t.kind, { ...t, swapped: swapped.get(i)! }) : t))
 }

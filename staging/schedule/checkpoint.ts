@@ -2,7 +2,9 @@
 // Keeps what crosses between blocks, drops the rest, and runs each block's forward again just before its backward.
 // With n layers, sqrt(n) blocks need about 2 sqrt(n) values; the best number for a budget is found by trying them all.
 import { right } from 'fp-ts/Either'
+import { type Segment, UNTILED } from '../plan/plan'
 import { balancedCuts, type ForwardProfile, profileForward, splitAt } from '../tile/cuts'
+import { assembledRuns } from '../tile/segments'
 import { atLeastResident } from './atleast'
 import { type Candidate, deferred, type Planner, resident } from './candidate'
 import { opCosts } from './chain'
@@ -41,10 +43,19 @@ export const checkpointSqrt =
     const costs = opCosts(graph, machine)
     const ids = profile.ops.map((op) => op.id)
     const candidate = (cuts: readonly number[]): Candidate => {
-      const segments = untiled(graph, splitAt(ids, cuts))
-      const seconds = segments.reduce((n, s) => n + s.body.reduce((m, step) => m + costs[step.op]!.seconds, 0), 0)
-      const make = (): Candidate => resident(layOut(graph, segments, machine, { packing: 'rows' }))
-      return deferred(seconds, make, { atLeast: () => atLeastResident(graph, segments, machine) })
+      const blocks = splitAt(ids, cuts)
+      const runs = assembledRuns(
+        graph,
+        blocks.map((ops) => ({ ops, grid: UNTILED })),
+      )
+      const seconds = runs.reduce((n, r) => n + r.ops.reduce((m, op) => m + costs[op]!.seconds, 0), 0)
+      let made: readonly Segment[] | undefined
+      const segments = (): readonly Segment[] => {
+        made ??= untiled(graph, blocks)
+        return made
+      }
+      const make = (): Candidate => resident(layOut(graph, segments(), machine, { packing: 'rows' }))
+      return deferred(seconds, make, { atLeast: () => atLeastResident(graph, segments(), machine) })
     }
     return right(
       splitsOf(profile, { ...CHECKPOINT_SQRT, ...options })

@@ -8,7 +8,7 @@ import { type Parts, type StayRule, touches } from '../memory/touches'
 import { expand } from '../plan/expand'
 import { pagesLabel } from '../plan/naming'
 import type { Segment, Unrolled } from '../plan/plan'
-import type { PlannedStays } from './stays'
+import { leavingIn, type PlannedStays } from './stays'
 
 export interface Layout extends Unrolled, Placement {
   readonly graph: Graph
@@ -31,10 +31,9 @@ const placed = (
   { rule, packing, persistents, parts }: Placing,
 ): Layout => {
   const placement = place(cells, calls, packing, persistents)
-  const planned = touches(graph, segments, calls, placement, rule, parts).map(({ storage, from, to, stays }): PlannedStays => {
-    const swapped = new Array<boolean>(stays.length - 1).fill(false)
-    return { storage, from, to, stays, kind: placement.kinds[storage]!, swapped }
-  })
+  const planned = touches(graph, segments, calls, placement, rule, parts).map((t) =>
+    leavingIn(t, placement.kinds[t.storage]!, { swapped: new Array<boolean>(t.stays.length - 1).fill(false) }),
+  )
   const { storages, places, kinds } = placement
   return { graph, segments, cells, calls, storages, places, kinds, planned: planned }
 }

@@ -22,8 +22,25 @@ export interface PlannedStays extends PageStays {
   readonly kind: StorageKind
   readonly swapped: readonly boolean[]
   /** For each gap. */
-  readonly timing?: readonly (Timing | undefined)[]
+  readonly timing: readonly (Timing | undefined)[] | undefined
 }
+
+type Leaving = Pick<PlannedStays, 'swapped'> & Partial<Pick<PlannedStays, 'timing'>>
+
+/** The same stays, with these gaps. All are made here, so that the engine compiles what reads millions of them for one shape. */
+export const leavingIn = (
+  { storage, from, to, stays }: PageStays,
+  kind: StorageKind,
+  { swapped, timing }: Leaving,
+): PlannedStays => ({
+  storage,
+  from,
+  to,
+  stays,
+  kind,
+  swapped,
+  timing,
+})
 
 export interface PlannedResidency {
   readonly stays: PlannedStays
@@ -212,9 +229,8 @@ export const cutInto = (planned: readonly PlannedStays[], pages: number): readon
   planned.flatMap((t) => {
     if (!canSwap(t) || t.to - t.from <= pages) return [t]
     const count = Math.ceil((t.to - t.from) / pages)
-    const { storage, stays, kind, swapped, timing } = t
     return Array.from({ length: count }, (_, k) => {
       const [from, to] = [t.from + k * pages, Math.min(t.to, t.from + (k + 1) * pages)]
-      return { storage, from, to, stays, kind, swapped, ...(timing ? { timing } : {}) }
+      return leavingIn({ ...t, from, to }, t.kind, t)
     })
   })

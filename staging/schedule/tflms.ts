@@ -66,13 +66,21 @@ const gapsOf = (l: Layout, level: readonly number[]): readonly Gap[] => {
   )
 }
 
+/** Calls of which the least level is known. */
+const STRIDE = 64
+
+const leastLevels = (level: readonly number[]): readonly number[] =>
+  Array.from({ length: Math.ceil(level.length / STRIDE) }, (_, i) => Math.min(...level.slice(i * STRIDE, (i + 1) * STRIDE)))
+
 export class Tflms {
   private readonly level: readonly number[]
+  private readonly leastLevel: readonly number[]
   private readonly gaps: readonly Gap[]
   readonly deepest: number
 
   constructor(private readonly l: Layout) {
     this.level = callLevels(l)
+    this.leastLevel = leastLevels(this.level)
     this.gaps = gapsOf(l, this.level)
     this.deepest = Math.max(1, ...this.level)
   }
@@ -84,7 +92,11 @@ export class Tflms {
   /** The point after the last op before the use that lies so many levels ahead of it. */
   private trigger(g: Gap, ahead: number): Point {
     const level = this.level[g.use]! - ahead
-    for (let p = g.use; p > g.start; p--) if (this.level[p - 1]! <= level) return p
+    for (let p = g.use; p > g.start; ) {
+      if (p % STRIDE === 0 && this.leastLevel[p / STRIDE - 1]! > level) p -= STRIDE
+      else if (this.level[p - 1]! <= level) return p
+      else p--
+    }
     return g.start
   }
 

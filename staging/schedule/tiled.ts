@@ -7,7 +7,7 @@ import { type Graph, trains } from '../graph/graph'
 import type { Machine } from '../graph/machine'
 import { type Segment, tilesOf } from '../plan/plan'
 import { type ForwardPieces, piecesOf } from '../tile/pieces'
-import { type ChosenSegment, segmentation, type SegmentationRules } from '../tile/segmentation'
+import { type ChosenSegment, segmentation, type SegmentationRules, type Stretch } from '../tile/segmentation'
 import { assemble, type Group } from '../tile/segments'
 import { atLeastOf, callSeconds, launchSeconds } from './atleast'
 import { type Candidate, type Deferred, deferred, type Planner, swappingOnDemand } from './candidate'
@@ -64,7 +64,8 @@ export const inTiles = (
 /** Every piece on its own, on the grid that the rules give it. */
 const apart = (p: ForwardPieces, rules: SegmentationRules): readonly ChosenSegment[] =>
   p.pieces.flatMap((piece, i) => {
-    const one = segmentation({ ...p, pieces: [piece], stretch: () => p.stretch(i, i) }, rules)
+    const here = (): Stretch => p.stretch(i, i)
+    const one = segmentation({ ...p, pieces: [piece], stretch: here, passing: here }, rules)
     return one.map(({ grid }) => ({ from: i, to: i + 1, grid }))
   })
 

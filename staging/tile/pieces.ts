@@ -165,9 +165,9 @@ class Row {
     this.halos = new Halos(m, last)
   }
 
-  from(i: number): Stretch {
+  downTo(i: number): this {
     for (; this.next >= i; this.next--) this.add(this.m.ops[this.next]!)
-    return new Stretching(this, i)
+    return this
   }
 
   halosFrom(i: number): Halos {
@@ -194,13 +194,16 @@ class Row {
 
 /** A stretch from the i-th piece to the last of its row. */
 class Stretching implements Stretch {
-  private readonly at: number
+  private at = 0
+  private i = 0
 
-  constructor(
-    private readonly row: Row,
-    private readonly i: number,
-  ) {
+  constructor(private row: Row) {}
+
+  to(row: Row, i: number): this {
+    this.row = row.downTo(i)
+    this.i = i
     this.at = row.last - i
+    return this
   }
 
   get forwardSeconds(): number {
@@ -269,5 +272,13 @@ export const piecesOf = (graph: Graph, costs: readonly OpCost[], launchSeconds: 
   for (const here of ops) before.push(before.at(-1)! + here.length)
   const making: Making = { graph, costs, ops, backward, forwards, before }
   const rows = ops.map((_, j) => new Row(making, j, held(j)))
-  return { pieces, ops, launchSeconds, stretch: (i, j) => rows[j]!.from(i), forwards }
+  const passing = new Stretching(rows[0]!)
+  return {
+    pieces,
+    ops,
+    launchSeconds,
+    stretch: (i, j) => new Stretching(rows[j]!).to(rows[j]!, i),
+    passing: (i, j) => passing.to(rows[j]!, i),
+    forwards,
+  }
 }

@@ -34,6 +34,8 @@ export interface Pieces {
   readonly pieces: readonly Piece[]
   /** Pieces i..j as one segment. */
   readonly stretch: (i: number, j: number) => Stretch
+  /** The same, which is good until the next one is asked for: a deep network has millions. */
+  readonly passing: (i: number, j: number) => Stretch
   readonly launchSeconds: number
   /** How often the forward of a segment runs that is not the last: again for its backward, where there is one. */
   readonly forwards: 1 | 2
@@ -115,7 +117,6 @@ const finest = ({ most }: Piece, rules: SegmentationRules): Grid => ({
   W: rules.bandsOnly && most.H > 1 ? 1 : most.W,
 })
 
-/** A deep network has millions of stretches: none of them leaves an object behind. */
 export const segmentation = (p: Pieces, rules: SegmentationRules): readonly ChosenSegment[] => {
   const n = p.pieces.length
   /** Up to each piece: the least seconds, where the last segment begins, and its grid. */
@@ -125,7 +126,7 @@ export const segmentation = (p: Pieces, rules: SegmentationRules): readonly Chos
   for (let to = 1; to <= n; to++) {
     seconds[to] = Infinity
     for (let from = to - 1; from >= 0; from--) {
-      const s = p.stretch(from, to - 1)
+      const s = p.passing(from, to - 1)
       const grid = gridFor(p, s, from, to - 1, rules) ?? (from === to - 1 ? finest(p.pieces[from]!, rules) : null)
       // What does not fit in tiles does not fit with more in it, either.
       if (!grid) break

@@ -166,10 +166,11 @@ const nameOf = (graph: Graph, ops: readonly OpId[]): string => {
 }
 
 /** Segments of a training step for these groups of its forward ops. */
-export const assemble = (graph: Graph, groups: readonly Group[], expands = false): Either<TileError, readonly Segment[]> => {
-  const map = new ForwardMap(graph, groups.flatMap(exchangesApart(graph)).flatMap(wholeApart(graph)))
-  return assembled(graph, map, expands)
-}
+export const assemble = (graph: Graph, groups: readonly Group[], expands = false): Either<TileError, readonly Segment[]> =>
+  segmentsOf(graph, assembled(graph, groups), expands)
+
+/** Their runs, from which it is known what they compute. */
+export const assembledRuns = (graph: Graph, groups: readonly Group[]): readonly Run[] => inOrder(graph, assembled(graph, groups))
 
 const exchangesApart =
   (graph: Graph) =>
@@ -201,13 +202,14 @@ const wholeApart =
     ].filter((part) => part.ops.length > 0)
   }
 
-const assembled = (graph: Graph, map: ForwardMap, expands: boolean): Either<TileError, readonly Segment[]> => {
+const assembled = (graph: Graph, all: readonly Group[]): readonly Run[] => {
+  const map = new ForwardMap(graph, all.flatMap(exchangesApart(graph)).flatMap(wholeApart(graph)))
   const { groups } = map
   const fused = isTiled(groups[groups.length - 1]!.grid)
   const forward: Run[] = groups
     .map((g, gi): Run => ({ phase: 'forward', group: gi, grid: g.grid, ops: [...g.ops] }))
     .slice(0, fused ? -1 : undefined)
-  return segmentsOf(graph, [...forward, ...backwardRuns(map).flatMap((r) => withRecompute(map, r))], expands)
+  return [...forward, ...backwardRuns(map).flatMap((r) => withRecompute(map, r))]
 }
 
 /**
@@ -254,6 +256,9 @@ const withoutUnread = (graph: Graph, runs: readonly Run[]): readonly Run[] => {
   return kept.reverse().filter((r) => r.ops.length > 0)
 }
 
+/** Runs as they are: with updates in their place, and without what nobody reads. */
+const inOrder = (graph: Graph, planned: readonly Run[]): readonly Run[] => withoutUnread(graph, withLateUpdates(graph, planned))
+
 /** Slices, what each run leaves behind, and in-place choices. `expands`: all of them do. */
 export const segmentsOf = (graph: Graph, planned: readonly Run[], expands = false): Either<TileError, readonly Segment[]> =>
   segmentsOn(graph, planned, expands)((r) => r.grid)
@@ -265,7 +270,7 @@ export const segmentsOn = (
   planned: readonly Run[],
   expands = false,
 ): ((gridOf: (r: Run) => Grid) => Either<TileError, readonly Segment[]>) => {
-  const runs = withoutUnread(graph, withLateUpdates(graph, planned))
+  const runs = inOrder(graph, planned)
   // Only tiles ask for it.
   let live: readonly RunLiveness[] | undefined
   const leavesOf = (i: number): ReadonlySet<ValueId> => {

@@ -39,6 +39,7 @@ export const plannedStays = (
   to: pages,
   kind: 'value',
   swapped,
+  timing: undefined,
   stays: stays.map(([first, last], i) => ({ segment: i, first, last, lastWrite: i === 0 ? last : -1 })),
   ...over,
 })
