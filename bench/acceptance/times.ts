@@ -18,10 +18,11 @@ const TIMED: readonly Shaped[] = [
 ]
 const RUNS = 5
 const LIMIT_SECONDS = 1
-/** Dynamic programmes (tiled chooses its segments by one) and `auto`; `swap:autoswap` searches by Bayesian optimisation, and is exempt. */
+/** Dynamic programmes (tiled chooses its segments by one), `sft`, which tries forty grids, and `auto`; `swap:autoswap` searches by Bayesian optimisation, and is exempt. */
 const LIMITS: Readonly<Record<string, number>> = {
   auto: 5,
   tiled: 5,
+  sft: 5,
   'checkpoint:optimal': 5,
   'swap:dynprog': 5,
   'swap:autoswap': Infinity,

@@ -44,7 +44,7 @@ const ruleFor =
   (layout: Layout): Candidate =>
     o.swap ? swappingOnDemand(cutForLink(layout, machine.link)) : resident(layout)
 
-/** Of each chain the one that needs least; where pages may leave, of those that compute at most twice. */
+/** Of each chain the one that needs least; where pages may leave, of those that do not compute again and again. */
 function* listed(chains: readonly OptimalChain[], o: AutoOptions): Generator<Candidate, void, boolean> {
   for (const optimal of chains)
     yield optimal.candidate(o.swap ? optimal.leastWorthwhile : optimal.steps[0]!, ruleFor(optimal.machine, o))

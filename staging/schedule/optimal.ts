@@ -20,7 +20,7 @@ import { forwardPieces } from './tiled'
 const SLOTS = 1000
 const LISTED = 16
 /** A schedule that computes this many times what the fastest does is of interest only where no other fits. */
-const WORTH_COMPUTING = 2
+const WORTH_COMPUTING = 3
 /** Calls of layouts that are remembered for other budgets, of all chains of a graph together. */
 const REMEMBERED_CALLS = 60_000
 /** The emitted schedule leaves out what turns out to be unread: it takes a little less than the model says. */

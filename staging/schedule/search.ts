@@ -67,6 +67,9 @@ export const scheduled = (c: Candidate, strategy: string, o: Omit<CompileOptions
 /** A step this little longer than its compute is not worth finer tiles. */
 const HARDLY_WAITS = 1.02
 
+/** What computes this much longer than the best takes: those that compute more are not worth listing. */
+const SURELY_SLOWER = 1.01
+
 /** Where so little is enough for something, finer tiles are not looked at; and elsewhere only those that may need this part of it. */
 const FEW_PAGES = 64
 const MUCH_LESS = 0.75
@@ -168,6 +171,7 @@ class Search {
       const hopeless = this.hopeless(c)
       if (hopeless !== undefined) {
         least = Math.min(least, hopeless)
+        goodEnough = this.best !== null && (c.computeSeconds ?? 0) >= SURELY_SLOWER * this.best.seconds
         if (!this.best) this.large.push(c)
         continue
       }

@@ -4,12 +4,11 @@
 // complete of. In: the training graph. Out: candidates, 2 to 32 tiles a side by capacities; nothing leaves the device.
 // Worked example, [c1 p1 c2 p2] with outputs of 8 2 4 1 MiB, capacity 3: segments [c1 p1] and [c2 p2]; 1: all four; 4: c1 and p1 alone.
 import { isLeft, right } from 'fp-ts/Either'
-import { type Graph, type Op, valueBytes } from '../graph/graph'
+import { type Graph, type Op, type ValueId, valueBytes } from '../graph/graph'
 import type { Machine } from '../graph/machine'
 import { type Segment, UNTILED } from '../plan/plan'
 import { tileableDims } from '../tile/ft'
-import { assemble, forwardOps, type Group } from '../tile/segments'
-import { operandsOf } from '../tile/slices'
+import { assemble, forwardOps, type Group, summed } from '../tile/segments'
 import { atLeastResident, callSeconds } from './atleast'
 import { type Candidate, deferred, type Planner, resident } from './candidate'
 import { inCoreRows } from './incore'
@@ -28,35 +27,32 @@ const MOST_CAPACITIES = 8
 const outputBytes = (graph: Graph, op: Op): number =>
   op.outs.reduce((n, v) => Math.max(n, graph.values[v]!.role === 'activation' ? valueBytes(graph.values[v]!) : 0), 0)
 
-/** What reads what a segment sums over its tiles begins the next. */
-const isClosed = (graph: Graph, ops: readonly Op[], op: Op): boolean => {
-  const sums = new Set(ops.flatMap((o) => operandsOf(graph, o).outs.flatMap((v) => (v.def.merge ? [v.value] : []))))
-  return op.ins.some((v) => sums.has(v))
-}
-
 /** Ops in runs that are tiled, or not, for a capacity. */
 const groupsFor = (graph: Graph, capacity: number, side: number): readonly Group[] => {
-  const groups: { tiled: boolean; open: boolean; ops: Op[] }[] = []
+  /** `sums`: what a segment sums over its tiles; what reads it begins the next. */
+  const groups: { tiled: boolean; open: boolean; ops: Op[]; sums: Set<ValueId> }[] = []
+  const begin = (tiled: boolean, op: Op): void =>
+    void groups.push({ tiled, open: tiled, ops: [op], sums: new Set(summed(graph, op.id)) })
   for (const op of forwardOps(graph)) {
     const dims = tileableDims(graph, op)
     // As in the paper, the loss is between the passes: the forward of every segment runs again.
     const canTile = op.phase === 'forward' && dims.has('H') && dims.has('W')
     const must = canTile && outputBytes(graph, op) > capacity
     const last = groups[groups.length - 1]
-    const joins = last?.tiled && last.open && canTile && !isClosed(graph, last.ops, op)
+    const joins = last?.tiled && last.open && canTile && !op.ins.some((v) => last.sums.has(v))
     if (joins) {
       last.ops.push(op)
       last.open = must
-    } else if (must) groups.push({ tiled: true, open: true, ops: [op] })
+      for (const v of summed(graph, op.id)) last.sums.add(v)
+    } else if (must) begin(true, op)
     else if (last && !last.tiled) last.ops.push(op)
-    else groups.push({ tiled: false, open: false, ops: [op] })
+    else begin(false, op)
   }
   return groups.map(({ tiled, ops }) => ({ grid: tiled ? { B: 1, H: side, W: side } : UNTILED, ops: ops.map((o) => o.id) }))
 }
 
-/** What must be tiled for a capacity in so many tiles a side; null where nothing is, or cannot be. */
-const tiledFor = (graph: Graph, capacity: number, side: number, o: SftOptions): readonly Segment[] | null => {
-  const groups = groupsFor(graph, capacity, side)
+/** Null where nothing is tiled, or cannot be. */
+const tiledIn = (graph: Graph, groups: readonly Group[], o: SftOptions): readonly Segment[] | null => {
   const segments = assemble(graph, groups, o.expands)
   return isLeft(segments) || groups.every((g) => g.grid === UNTILED) ? null : segments.right
 }
@@ -72,10 +68,9 @@ function* candidates(graph: Graph, machine: Machine, o: SftOptions): Generator<C
   let any = false
   for (const capacity of [...sizes.slice(1, MOST_CAPACITIES), 0])
     for (const side of SIDES) {
-      const key = `${side}: ${groupsFor(graph, capacity, side)
-        .map((g) => `${g.ops.length}x${g.grid.H}`)
-        .join()}`
-      const segments = seen.has(key) ? null : tiledFor(graph, capacity, side, o)
+      const groups = groupsFor(graph, capacity, side)
+      const key = `${side}: ${groups.map((g) => `${g.ops.length}x${g.grid.H}`).join()}`
+      const segments = seen.has(key) ? null : tiledIn(graph, groups, o)
       seen.add(key)
       if (!segments) continue
       any = true
@@ -94,6 +89,6 @@ export const sft =
 export const sftWhole =
   (side: number, options: Partial<SftOptions> = {}): Planner =>
   (graph, machine) => {
-    const segments = tiledFor(graph, 0, side, { ...SFT, ...options })
+    const segments = tiledIn(graph, groupsFor(graph, 0, side), { ...SFT, ...options })
     return right((segments ? [candidateOf(graph, machine, segments)] : []).values())
   }

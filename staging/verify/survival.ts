@@ -45,13 +45,13 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
     Math.min(cells[cell]!.bytes, bytesOf(page + 1) - places[cell]!.offset),
   ]
   /** For each page of a storage that many cells share, the cells that lie there over time; made when it is asked for. */
-  const sharers: (readonly (readonly number[])[] | undefined)[] = storages.map(() => undefined)
+  const sharers = new Map<number, readonly (readonly number[])[]>()
   const sharersOf = (storage: number): readonly (readonly number[])[] => {
-    const known = sharers[storage]
+    const known = sharers.get(storage)
     if (known) return known
     const on: number[][] = Array.from({ length: pagesFor(storages[storage]!.bytes) }, () => [])
     for (const c of storages[storage]!.cells) for (let page = firstPage(c); page < endPage(c); page++) on[page]!.push(c)
-    sharers[storage] = on
+    sharers.set(storage, on)
     return on
   }
   const cellsOn = (r: Residency): readonly number[] => {

@@ -2,13 +2,17 @@
 import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { residualChain } from '../../bench/acceptance/times'
 import { compile, type Work } from '../../staging/compile'
 import { bytesOf } from '../../staging/core/bytes'
 import type { Graph } from '../../staging/graph/graph'
 import type { Candidate, Planner } from '../../staging/schedule/candidate'
+import { auto, autoSmall } from '../../staging/schedule/auto'
 import { checkpointSqrt } from '../../staging/schedule/checkpoint'
 import { jointFinest, jointSmall } from '../../staging/schedule/jointsearch'
+import { checkpointOptimal, optimalOf } from '../../staging/schedule/optimal'
 import { scheduled } from '../../staging/schedule/search'
+import { sft } from '../../staging/schedule/sft'
 import { tiled } from '../../staging/schedule/tiled'
 import { machines } from '../../staging/sim/machines'
 import { simulate } from '../../staging/sim/simulate'
@@ -43,6 +47,32 @@ test('bounds lie below the pages and the seconds of what is laid out', () => {
         assert.ok(bound <= takes, `${name}: at least ${bound} s, but it takes ${takes}`)
       }
   }
+})
+
+test('what nothing leaves of is known to a few hundredths; values of a page each are all counted', () => {
+  const graph = trainingGraph('densenet121', [8, 3, 112, 112])
+  for (const planner of [checkpointSqrt(), checkpointOptimal(), sft()])
+    for (const c of listOf(planner, graph, 4)) {
+      const { pages } = c.atLeast!
+      assert.ok(pages <= c.least && pages >= 0.85 * c.least, `at least ${pages} pages, and ${c.least} are enough`)
+    }
+  for (const planner of [tiled(), jointSmall])
+    for (const c of listOf(planner, graph, 4)) {
+      const { pages } = c.atLeast!
+      assert.ok(pages <= c.least && pages >= 0.7 * c.least, `at least ${pages} pages, and ${c.least} are enough`)
+    }
+})
+
+test('a deep chain is planned without what computes everything again and again', () => {
+  const graph = residualChain(150)
+  const optimal = optimalOf(graph, machine)
+  const [least, worthwhile] = [optimal.seconds(optimal.steps[0]!), optimal.seconds(optimal.leastWorthwhile)]
+  const fastest = optimal.seconds(optimal.steps.at(-1)!)
+  assert.ok(least > 10 * fastest && worthwhile < 3 * fastest, `${least} and ${worthwhile} of ${fastest} s`)
+  const list = listOf(auto(), graph, 20).map((c) => c.computeSeconds!)
+  assert.ok(Math.max(...list) < least, 'that is not listed')
+  const small = listOf(autoSmall, graph, 20).map((c) => c.computeSeconds!)
+  assert.ok(Math.max(...small) >= optimal.leastSeconds(optimal.steps[0]!), 'but where nothing fits')
 })
 
 test('the smallest budget that a refusal names is the same from every budget, and works', () => {
