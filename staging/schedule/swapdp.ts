@@ -27,7 +27,7 @@ const EPSILON = 1e-9
 
 interface Column<A> {
   readonly length: number
-  readonly constructor: Function
+  readonly constructor: unknown
   set(from: A): void
 }
 const longer = <A extends Column<A>>(column: A): A => {
