@@ -101,6 +101,41 @@ const sunk = (graph: Graph, leastBytes: number): readonly Op[] => {
   return ops.flatMap((op) => (waits.has(op.id) ? [] : at(op)))
 }
 
+/**
+ * Forward ops that read a large value beside an earlier stretch, which makes or reads it, run there, where all else that they read is complete
+ * by then: it comes once for both. Of a block that halves its image, the convolution of the shortcut runs beside the first of the branch.
+ */
+const risen = (graph: Graph, leastBytes: number): readonly Op[] => {
+  const stretches = stretchesOf(graph, 'forward', forwardOps(graph)).map(({ ops, dims, after }) => ({
+    ops,
+    after,
+    loops: reachOf(dims) === 'image',
+    stays: [] as OpId[],
+    joining: [] as OpId[],
+    large: new Set<ValueId>(),
+  }))
+  /** The first stretch that may read it. */
+  const from = new Map<ValueId, number>()
+  const isLarge = (v: ValueId): boolean => graph.values[v]!.role === 'activation' && valueBytes(graph.values[v]!) >= leastBytes
+  stretches.forEach((s, i) => {
+    for (const id of s.ops) {
+      const op = graph.ops[id]!
+      const complete = op.ins.reduce((n, v) => Math.max(n, from.get(v) ?? 0), 0)
+      const loops = s.loops && reachOf(tileableDims(graph, op)) === 'image'
+      const other = loops
+        ? stretches.findIndex((t, k) => k >= complete && k < i && t.loops && op.ins.some((v) => t.large.has(v)))
+        : -1
+      const to = other < 0 ? i : other
+      stretches[to]![to < i ? 'joining' : 'stays'].push(id)
+      const sums = new Set(summed(graph, id))
+      for (const v of op.outs) from.set(v, sums.has(v) ? to + 1 : to)
+      for (const v of [...op.ins, ...op.outs]) if (isLarge(v)) stretches[to]!.large.add(v)
+    }
+    for (const id of s.after) for (const v of graph.ops[id]!.outs) from.set(v, i + 1)
+  })
+  return stretches.flatMap(({ stays, joining, after }) => [...stays, ...joining, ...after].map((id) => graph.ops[id]!))
+}
+
 /** Whether tiles make its results in pieces side by side. Where they overlap, a tile's is a part of a sum, which a norm's gradient cannot read:
  * what is made again so is made complete, in tiles that grow. */
 const inPieces = (graph: Graph, op: Op): boolean => {
@@ -123,8 +158,9 @@ export interface Joint {
   readonly makers: ReadonlyMap<ValueId, Op>
   readonly forward: readonly Stretch[]
   readonly backward: readonly Stretch[]
-  /** Ops of the backward, in the order in which stretches run them. */
-  readonly order: readonly Op[]
+  /** Ops in the order in which stretches run them. */
+  readonly forwardOrder: readonly Op[]
+  readonly backwardOrder: readonly Op[]
   /** What a loop over tiles can make again. */
   readonly canGo: (v: ValueId) => boolean
   /** Of that what the backward reads, in order. */
@@ -151,14 +187,16 @@ export const jointOf = (graph: Graph, costs: readonly OpCost[], leastBytes = SMA
       ),
   )
   const read = new Set(graph.ops.filter((op) => op.phase === 'backward').flatMap((op) => op.ins))
-  const order = sunk(graph, leastBytes)
+  const forwardOrder = risen(graph, leastBytes)
+  const backwardOrder = sunk(graph, leastBytes)
   return {
     graph,
     costs,
     makers,
-    forward: stretchesOf(graph, 'forward', forwardOps(graph)),
-    backward: stretchesOf(graph, 'backward', order),
-    order,
+    forward: stretchesOf(graph, 'forward', forwardOrder),
+    backward: stretchesOf(graph, 'backward', backwardOrder),
+    forwardOrder,
+    backwardOrder,
     canGo,
     mayGo: [...read].filter(canGo).sort((a, b) => a - b),
     gradientMakers,
@@ -235,8 +273,8 @@ export interface Part extends Pick<Run, 'phase' | 'expands'> {
 /** The parts of the step in which stretches make things again. `gone`: what is not kept for the backward; stretches end where all is that crosses. */
 export const jointParts = (j: Joint, gone: ReadonlySet<ValueId>, { cut, carry = 0 }: Shape, makes: Makes): readonly Part[] => {
   const breaks = cut ? breaksOf(j, thereFor(j, gone)) : NONE
-  const forward = cut ? stretchesOf(j.graph, 'forward', forwardOps(j.graph), breaks) : j.forward
-  const backward = cut ? stretchesOf(j.graph, 'backward', j.order, breaks) : j.backward
+  const forward = cut ? stretchesOf(j.graph, 'forward', j.forwardOrder, breaks) : j.forward
+  const backward = cut ? stretchesOf(j.graph, 'backward', j.backwardOrder, breaks) : j.backward
   const stretches = [...forward, ...backward]
   const bodies = bodiesOf(j, stretches, makes, carry)
   const expands = (s: Stretch, ops: readonly OpId[]): boolean => {

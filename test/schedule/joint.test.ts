@@ -105,6 +105,22 @@ test('what goes where everything moves: nothing over a fast link, what is cheap 
   assert.ok(kept(over(1e15, mib(512))) <= mib(512))
 })
 
+test('what reads a large value beside an earlier loop joins that one', () => {
+  const s = new Sketch([4, 2, 16, 16])
+  const x = s.relu(s.norm(s.conv(s.image, 'c0', 4), 'n0'), 'r0')
+  const halves = { strideH: 2, strideW: 2 }
+  const first = s.relu(s.norm(s.conv(x, 'c1', 4, 3, { ...halves, padTop: 1, padLeft: 1 }), 'n1'), 'r1')
+  const branch = s.norm(s.conv(first, 'c2', 4), 'n2')
+  const shortcut = s.norm(s.conv(x, 'c3', 4, 1, halves), 'n3')
+  const sum = s.op('add', {}, [branch, shortcut], 'sum')
+  assert.equal(outline(trained(s, sum), [], SMALL).slice(0, 4), [
+    'forward 8: c0:conv2d n0:bn_stats',
+    'forward 12: n0:bn_apply r0:relu c1:conv2d n1:bn_stats c3:conv2d n3:bn_stats',
+    'forward 4: n1:bn_apply r1:relu c2:conv2d n2:bn_stats',
+    'forward 8: n2:bn_apply n3:bn_apply sum:add loss:mse',
+  ])
+})
+
 test('nothing goes: nothing runs again', () => {
   const ops = outline(twoNorms(), [], WHOLE).flatMap((line) => line.split(' ').slice(2))
   assert.is(new Set(ops).size, ops.length)
