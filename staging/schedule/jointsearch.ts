@@ -291,11 +291,12 @@ class JointSearch {
       if (cut && !this.best) return
     }
     yield* this.look({ ...this.best!, carry: this.best!.backward / 2 })
-    yield* this.along(values.length / 8, values.length / 50)
+    yield* this.along(values.length / 8, values.length / 8)
     if (this.best!.gone !== 'moving') {
       for (const weight of [1, 2, 0.5]) yield* this.look({ ...this.best!, weight })
       yield* this.look({ ...this.best!, ahead: AHEAD })
     }
+    yield* this.along(values.length / 16, values.length / 50)
     for (let before = Infinity; this.seconds < AGAIN * before; ) {
       before = this.seconds
       yield* this.scaled('backward')
