@@ -8,11 +8,10 @@ const BLOCK = 64
 
 /** Some of what is placed, in order of offset, and what is known of all of it. */
 class Block {
-  readonly offset = new Float64Array(BLOCK)
-  readonly end = new Float64Array(BLOCK)
-  readonly first = new Float64Array(BLOCK)
-  readonly last = new Float64Array(BLOCK)
-  count = 0
+  readonly offset: number[] = []
+  readonly end: number[] = []
+  readonly first: number[] = []
+  readonly last: number[] = []
   /** The first and the last that any of it lives, and from when to when all of it does. */
   firstOfAny = Infinity
   lastOfAny = -Infinity
@@ -22,15 +21,17 @@ class Block {
   /** No gap between two of them is larger. */
   mostGap = 0
 
+  get count(): number {
+    return this.offset.length
+  }
+
   insert(offset: number, end: number, first: number, last: number): void {
     let at = this.count
     while (at > 0 && this.offset[at - 1]! > offset) at--
-    for (const field of [this.offset, this.end, this.first, this.last]) field.copyWithin(at + 1, at, this.count)
-    this.offset[at] = offset
-    this.end[at] = end
-    this.first[at] = first
-    this.last[at] = last
-    this.count++
+    this.offset.splice(at, 0, offset)
+    this.end.splice(at, 0, end)
+    this.first.splice(at, 0, first)
+    this.last.splice(at, 0, last)
     this.sum()
   }
 
@@ -38,12 +39,10 @@ class Block {
   split(): Block {
     const upper = new Block()
     const half = this.count >> 1
-    upper.count = this.count - half
-    upper.offset.set(this.offset.subarray(half, this.count))
-    upper.end.set(this.end.subarray(half, this.count))
-    upper.first.set(this.first.subarray(half, this.count))
-    upper.last.set(this.last.subarray(half, this.count))
-    this.count = half
+    upper.offset.push(...this.offset.splice(half))
+    upper.end.push(...this.end.splice(half))
+    upper.first.push(...this.first.splice(half))
+    upper.last.push(...this.last.splice(half))
     this.sum()
     upper.sum()
     return upper

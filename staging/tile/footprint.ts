@@ -27,28 +27,30 @@ export interface Footprint {
 }
 
 /** For each op of the sequence: the values that nobody needs once it has run. */
-const dying = (graph: Graph, ops: readonly OpId[], after: ReadonlySet<ValueId>): readonly ReadonlySet<ValueId>[] => {
-  const needed = new Set(after)
-  const out = new Array<ReadonlySet<ValueId>>(ops.length)
+const dying = (graph: Graph, ops: readonly OpId[], after: ReadonlySet<ValueId>): readonly (readonly ValueId[])[] => {
+  /** Whether an op that was looked at, the last first, reads it before it is made again; absent: what must be there after does. */
+  const needed = new Map<ValueId, boolean>()
+  const out = new Array<readonly ValueId[]>(ops.length)
   for (let i = ops.length - 1; i >= 0; i--) {
-    const op = graph.ops[ops[i]!]!
-    out[i] = new Set([...op.ins, ...op.outs].filter((v) => !needed.has(v)))
-    for (const v of op.outs) needed.delete(v)
-    for (const v of op.ins) needed.add(v)
+    const { ins, outs } = graph.ops[ops[i]!]!
+    const dead: ValueId[] = []
+    const look = (v: ValueId): void => {
+      if (!(needed.get(v) ?? after.has(v)) && !dead.includes(v)) dead.push(v)
+    }
+    ins.forEach(look)
+    outs.forEach(look)
+    for (const v of outs) needed.set(v, false)
+    for (const v of ins) needed.set(v, true)
+    out[i] = dead
   }
   return out
 }
 
-const takenOver = (
-  graph: Graph,
-  id: OpId,
-  dead: ReadonlySet<ValueId>,
-  live: ReadonlyMap<ValueId, number>,
-): ValueId | undefined => {
+const takenOver = (graph: Graph, id: OpId, dead: readonly ValueId[], live: ReadonlyMap<ValueId, number>): ValueId | undefined => {
   const op = graph.ops[id]!
   const { values } = graph
   const fits = (v: ValueId): boolean =>
-    dead.has(v) &&
+    dead.includes(v) &&
     live.has(v) &&
     sameShape(values[v]!.shape, values[op.outs[0]!]!.shape) &&
     op.ins.indexOf(v) === op.ins.lastIndexOf(v)

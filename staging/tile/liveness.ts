@@ -14,20 +14,24 @@ export interface RunLiveness {
 }
 
 export const liveness = (graph: Graph, runs: readonly (readonly OpId[])[]): readonly RunLiveness[] => {
-  const needed = new Set<ValueId>()
-  for (const v of graph.values) if (isResult(v)) needed.add(v.id)
+  const needed = Uint8Array.from(graph.values, (v) => (isResult(v) ? 1 : 0))
+  /** The last run looked at that makes it. */
+  const makes = new Int32Array(graph.values.length).fill(runs.length)
   const out: RunLiveness[] = new Array(runs.length)
   for (let r = runs.length - 1; r >= 0; r--) {
-    const made = new Set<ValueId>()
     const reads = new Set<ValueId>()
+    const leaves = new Set<ValueId>()
     for (const id of runs[r]!) {
       const op = graph.ops[id]!
-      for (const v of op.ins) if (!made.has(v)) reads.add(v)
-      for (const v of op.outs) made.add(v)
+      for (const v of op.ins) if (makes[v] !== r) reads.add(v)
+      for (const v of op.outs) {
+        if (makes[v] === r) continue
+        makes[v] = r
+        if (needed[v] === 1) leaves.add(v)
+        needed[v] = 0
+      }
     }
-    const leaves = new Set<ValueId>([...made].filter((v) => needed.has(v)))
-    for (const v of made) needed.delete(v)
-    for (const v of reads) needed.add(v)
+    for (const v of reads) needed[v] = 1
     out[r] = { reads, leaves }
   }
   return out
