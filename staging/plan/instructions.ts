@@ -20,22 +20,32 @@ export const isForEver = (plan: Pick<Plan, 'storages' | 'cells'>): ((r: UnpagedR
   return (r) => storages[r.storage]!
 }
 
+const NONE: readonly number[] = []
+
 type Timed = Pick<UnpagedPlan, 'storages' | 'cells' | 'calls' | 'residencies'>
 
-export const instructions = (plan: Timed): readonly Instr[] => {
+/** Of a call, a residency, or the segment whose tile begins. */
+type Visit = (tag: Instr['tag'], of: number, tile: number) => void
+
+/** A plan has hundreds of thousands, and a search asks for those of hundreds of plans. */
+export const eachInstruction = (plan: Timed, visit: Visit): void => {
   const end = plan.calls.length
   const forEver = isForEver(plan)
+  /** Those of each point, in order; most points have none. */
   const at = (
     pick: (r: UnpagedResidency) => Point | undefined,
-    due: (r: UnpagedResidency) => Point = () => 0,
-  ): readonly number[][] => {
-    const lists: number[][] = Array.from({ length: end + 1 }, () => [])
+    due?: (r: UnpagedResidency) => Point,
+  ): ((p: Point) => readonly number[]) => {
+    const lists = new Array<number[] | undefined>(end + 1).fill(undefined)
     plan.residencies.forEach((r, i) => {
       const p = pick(r)
-      if (p !== undefined) lists[p]!.push(i)
+      if (p === undefined) return
+      const list = lists[p]
+      if (list) list.push(i)
+      else lists[p] = [i]
     })
-    for (const l of lists) if (l.length > 1) l.sort((a, b) => due(plan.residencies[a]!) - due(plan.residencies[b]!))
-    return lists
+    if (due) for (const l of lists) if (l && l.length > 1) l.sort((a, b) => due(plan.residencies[a]!) - due(plan.residencies[b]!))
+    return (p) => lists[p] ?? NONE
   }
   const comesAndGoes = (r: UnpagedResidency, p: Point): Point | undefined => (forEver(r) ? undefined : p)
   const releases = at((r) => comesAndGoes(r, r.release))
@@ -52,27 +62,35 @@ export const instructions = (plan: Timed): readonly Instr[] => {
   plan.calls.forEach(({ beside }, i) => {
     if (beside) due.set(beside.until, [...(due.get(beside.until) ?? []), i])
   })
-  const out: Instr[] = []
   let segment = -1
   let tile = -1
   for (let p = 0; p <= end; p++) {
-    for (const call of due.get(p) ?? []) out.push({ tag: 'waitExchange', call })
-    for (const i of swapOuts[p]!) out.push({ tag: 'swapOut', residency: i })
-    for (const i of releases[p]!) if (plan.residencies[i]!.swapOut) out.push({ tag: 'waitSwapOut', residency: i })
-    for (const i of releases[p]!) out.push({ tag: 'release', residency: i })
-    for (const i of acquires[p]!) {
-      out.push({ tag: 'acquire', residency: i })
-      if (plan.residencies[i]!.swapIn) out.push({ tag: 'swapIn', residency: i })
+    for (const call of due.get(p) ?? []) visit('waitExchange', call, 0)
+    for (const i of swapOuts(p)) visit('swapOut', i, 0)
+    for (const i of releases(p)) if (plan.residencies[i]!.swapOut) visit('waitSwapOut', i, 0)
+    for (const i of releases(p)) visit('release', i, 0)
+    for (const i of acquires(p)) {
+      visit('acquire', i, 0)
+      if (plan.residencies[i]!.swapIn) visit('swapIn', i, 0)
     }
-    for (const i of readies[p]!) out.push({ tag: 'waitSwapIn', residency: i })
+    for (const i of readies(p)) visit('waitSwapIn', i, 0)
     const call = plan.calls[p]
     if (!call) break
     if (call.segment !== segment || call.tile !== tile) {
       segment = call.segment
       tile = call.tile
-      out.push({ tag: 'mark', segment, tile })
+      visit('mark', segment, tile)
     }
-    out.push({ tag: call.beside ? 'exchange' : 'call', call: p })
+    visit(call.beside ? 'exchange' : 'call', p, 0)
   }
+}
+
+export const instructions = (plan: Timed): readonly Instr[] => {
+  const out: Instr[] = []
+  eachInstruction(plan, (tag, of, tile) => {
+    if (tag === 'mark') out.push({ tag, segment: of, tile })
+    else if (tag === 'call' || tag === 'exchange' || tag === 'waitExchange') out.push({ tag, call: of })
+    else out.push({ tag, residency: of })
+  })
   return out
 }

@@ -51,7 +51,11 @@ export const activationsOf = (l: Layout): readonly Activation[] => {
 /** Which planned stays are of pages that a value lies on. */
 export const indicesByValue = (l: Layout): ReadonlyMap<ValueId, readonly number[]> => {
   const byStorage = new Map<number, number[]>()
-  l.planned.forEach((t, i) => byStorage.set(t.storage, [...(byStorage.get(t.storage) ?? []), i]))
+  l.planned.forEach((t, i) => {
+    const known = byStorage.get(t.storage)
+    if (known) known.push(i)
+    else byStorage.set(t.storage, [i])
+  })
   return new Map(
     l.cells.flatMap((c) => {
       const { storage, offset } = l.places[c.id]!

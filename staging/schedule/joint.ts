@@ -187,7 +187,7 @@ export const jointOf = (graph: Graph, costs: readonly OpCost[], leastBytes = SMA
       ),
   )
   const read = new Set(graph.ops.filter((op) => op.phase === 'backward').flatMap((op) => op.ins))
-  const forwardOrder = risen(graph, leastBytes)
+  const forwardOrder = forwardOps(graph)
   const backwardOrder = sunk(graph, leastBytes)
   return {
     graph,
@@ -201,6 +201,12 @@ export const jointOf = (graph: Graph, costs: readonly OpCost[], leastBytes = SMA
     mayGo: [...read].filter(canGo).sort((a, b) => a - b),
     gradientMakers,
   }
+}
+
+/** The same with ops beside earlier ones that read the same: what both read comes once, what they make stands for longer. */
+export const rising = (j: Joint, leastBytes = SMALL_BYTES): Joint => {
+  const forwardOrder = risen(j.graph, leastBytes)
+  return { ...j, forwardOrder, forward: stretchesOf(j.graph, 'forward', forwardOrder) }
 }
 
 /** What the backward finds when it begins: the kept values, and all that no loop over tiles can make again. */

@@ -24,6 +24,7 @@ import {
   type Limits,
   type Makes,
   partsInTiles,
+  rising,
   type Shape,
   thereFor,
 } from './joint'
@@ -42,6 +43,7 @@ import { onceFor } from './remember'
 /** What the i-th value to go leaves: seconds of making again all that went, and bytes kept. */
 interface Order {
   readonly joint: Joint
+  readonly rising: Joint
   readonly values: readonly ValueId[]
   /** For none gone, one gone, … all gone. */
   readonly againSeconds: readonly number[]
@@ -76,6 +78,7 @@ const orderOf = onceFor((graph, machine): Order => {
   const largest = values.reduce((n, v) => Math.max(n, bytes(v)), 0)
   return {
     joint,
+    rising: rising(joint),
     values,
     againSeconds,
     keptBytes,
@@ -94,6 +97,8 @@ interface Choice extends Shape, Limits {
   readonly weight?: number
   /** Where everything moves, all stretches decide alike. */
   readonly alike?: boolean
+  /** Ops run beside earlier ones that read the same. */
+  readonly rises?: boolean
   /** Of the budget, what is left free for copies ahead of their time. */
   readonly ahead?: number
   readonly persistents: Persistents
@@ -104,15 +109,19 @@ interface Missing {
   readonly makes: Makes
 }
 
-const missingFor = (graph: Graph, machine: Machine, { gone, weight, alike: areAlike }: Choice, room: number): Missing => {
-  const { joint, values } = orderOf(graph, machine)
+const jointOfChoice = (o: Order, { rises }: Choice): Joint => (rises ? o.rising : o.joint)
+
+const missingFor = (graph: Graph, machine: Machine, choice: Choice, room: number): Missing => {
+  const { gone, weight, alike: areAlike } = choice
+  const order = orderOf(graph, machine)
+  const joint = jointOfChoice(order, choice)
   const moving = { link: machine.link, room, weight: weight ?? 1 }
   if (gone === 'moving') {
     const found = missingOf(joint, moving)
     const makes = alike(joint, found.gone, found.passing)
     return { gone: found.gone, makes: areAlike ? makes : decisionsOf(joint, moving, makes) }
   }
-  const out = new Set(values.slice(0, gone))
+  const out = new Set(order.values.slice(0, gone))
   return { gone: out, makes: alike(joint, out, weight === undefined ? undefined : passingOf(joint, out, moving)) }
 }
 
@@ -130,7 +139,14 @@ class Steps {
 
   /** Tiles that are not legal somewhere are none at all. */
   segments(choice: Choice): readonly Segment[] {
-    const key = JSON.stringify([choice.gone, choice.weight ?? null, choice.alike ?? false, choice.cut, choice.carry ?? 0])
+    const key = JSON.stringify([
+      choice.gone,
+      choice.weight ?? null,
+      choice.alike ?? false,
+      choice.rises ?? false,
+      choice.cut,
+      choice.carry ?? 0,
+    ])
     const step = this.known.get(key) ?? this.step(choice)
     this.known.set(key, step)
     return certain('whole values are always legal')(step(choice))
@@ -138,14 +154,14 @@ class Steps {
 
   /** The same for all shapes. */
   private missingFor(choice: Choice): Missing {
-    const key = JSON.stringify([choice.gone, choice.weight ?? null, choice.alike ?? false])
+    const key = JSON.stringify([choice.gone, choice.weight ?? null, choice.alike ?? false, choice.rises ?? false])
     const missing = this.missing.get(key) ?? missingFor(this.graph, this.machine, choice, this.room)
     this.missing.set(key, missing)
     return missing
   }
 
   private step(choice: Choice): InTiles {
-    const { joint } = orderOf(this.graph, this.machine)
+    const joint = jointOfChoice(orderOf(this.graph, this.machine), choice)
     const { gone, makes } = this.missingFor(choice)
     const parts = jointParts(joint, gone, choice, makes)
     const key = parts.map((p) => `${p.phase}${p.expands ? '+' : ''} ${p.ops.join()}`).join(';')
@@ -242,6 +258,7 @@ class JointSearch {
       Math.round(choice.carry ?? 0),
       choice.weight ?? 0,
       choice.alike ?? false,
+      choice.rises ?? false,
       choice.ahead ?? 0,
     ])
     if (this.tried.has(key) || this.calls >= this.mostCalls) return false
@@ -281,6 +298,7 @@ class JointSearch {
       forward: share * room,
       backward: share * room,
       cut,
+      rises: true,
     })
     this.room = room
     this.steps = new Steps(this.graph, this.machine, room)
@@ -315,7 +333,7 @@ class JointSearch {
     const limit = this.room / 6
     const { persistents } = this
     this.mostCalls = MOST_CALLS_AFAR
-    const choice = { gone: 'moving', weight: 1, ahead: AHEAD, forward: limit, backward: limit, persistents } as const
+    const choice = { gone: 'moving', weight: 1, ahead: AHEAD, forward: limit, backward: limit, persistents, rises: true } as const
     yield* this.look({ ...choice, alike: true })
     for (const [i, weight] of WEIGHTS_AFAR.entries()) {
       if (i > 1 && !this.best) break

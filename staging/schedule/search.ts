@@ -9,7 +9,7 @@ import { lastLink, type Machine, withScratch } from '../graph/machine'
 import { inOrder } from '../plan/pages'
 import { homeBytes } from '../memory/place'
 import type { Algorithms, UnpagedPlan } from '../plan/plan'
-import { simulate } from '../sim/simulate'
+import { outcomeOf } from '../sim/simulate'
 import { atLeastSeconds, computeSeconds } from './bound'
 import type { Candidate, Improver, Method } from './candidate'
 import { inCoreRows } from './incore'
@@ -66,9 +66,6 @@ export const scheduled = (c: Candidate, strategy: string, o: Omit<CompileOptions
 
 /** A step this little longer than its compute is not worth finer tiles. */
 const HARDLY_WAITS = 1.02
-
-/** What computes this much longer than the best takes: those that compute more are not worth listing. */
-const SURELY_SLOWER = 1.01
 
 /** Where so little is enough for something, finer tiles are not looked at; and elsewhere only those that may need this part of it. */
 const FEW_PAGES = 64
@@ -143,9 +140,9 @@ class Search {
     const plan = this.beaten(c.layout) ? null : scheduled(c, strategy, this.o)
     if (!plan) return Infinity
     this.o.count?.('simulated')
-    const timeline = simulate(plan, this.o.machine.link)
-    const seconds = timeline.makespanSeconds
-    const lack = tierLack(plan, this.o.machine, timeline)
+    const outcome = outcomeOf(plan, this.o.machine.link)
+    const seconds = outcome.makespanSeconds
+    const lack = tierLack(plan, this.o.machine, outcome)
     if (lack) {
       if (!this.lack || lack.needs / lack.has < this.lack.needs / this.lack.has) this.lack = lack
       return Infinity
@@ -171,7 +168,6 @@ class Search {
       const hopeless = this.hopeless(c)
       if (hopeless !== undefined) {
         least = Math.min(least, hopeless)
-        goodEnough = this.best !== null && (c.computeSeconds ?? 0) >= SURELY_SLOWER * this.best.seconds
         if (!this.best) this.large.push(c)
         continue
       }
@@ -275,7 +271,7 @@ const linkVariants = (found: Search): readonly Machine[] => {
 export const fitted = (c: Candidate, o: CompileOptions): Either<StageError, UnpagedPlan> => {
   const plan = scheduled(c, o.strategy, o)
   if (!plan) return left(infeasible(c, o))
-  const lack = tierLack(plan, unworn(o.machine), simulate(plan, o.machine.link))
+  const lack = tierLack(plan, unworn(o.machine), outcomeOf(plan, o.machine.link))
   return lack ? left(tooLittle(lack, o)) : right(plan)
 }
 

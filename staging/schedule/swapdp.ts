@@ -71,7 +71,7 @@ class States {
 
 /** Rows of the states before one F_i, by what they keep. */
 class Front {
-  readonly byKept = new Map<number, number[]>()
+  private readonly byKept = new Map<number, number[]>()
 
   constructor(readonly states: States) {}
 
@@ -92,8 +92,8 @@ class Front {
     list.push(states.push(kept, out, into, idle, swappedOut, from))
   }
 
-  *rows(): Generator<number> {
-    for (const list of this.byKept.values()) yield* list
+  each(f: (row: number) => void): void {
+    for (const list of this.byKept.values()) for (let k = 0; k < list.length; k++) f(list[k]!)
   }
 }
 
@@ -139,18 +139,18 @@ export const chooseSwaps = (c: SwapChain): SwapChoice | null => {
   front.add(0, 0, 0, 0, false, -1)
   for (let i = 0; i < c.x.length; i++) {
     const next = new Front(states)
-    for (const s of front.rows()) step(c, i, s, next)
+    front.each((s) => step(c, i, s, next))
     front = next
   }
   let best = -1
   let least = Infinity
-  for (const s of front.rows()) {
+  front.each((s) => {
     const idle = states.idle[s]! + turn(c, { kept: states.kept[s]!, out: states.out[s]!, in: states.into[s]! })
     if (idle < least) {
       best = s
       least = idle
     }
-  }
+  })
   if (best < 0) return null
   const swapOut: boolean[] = []
   for (let s = best; states.from[s]! >= 0; s = states.from[s]!) swapOut.unshift(states.swappedOut[s] === 1)

@@ -4,7 +4,7 @@
 import { bytesOf } from '../core/bytes'
 import { lastLink, type Machine } from '../graph/machine'
 import { goesToTier, liesBeyond, type UnpagedPlan } from '../plan/plan'
-import type { Timeline } from '../sim/timeline'
+import type { Outcome } from '../sim/simulate'
 
 export interface TierLack {
   readonly of: 'host memory' | 'the disk' | 'writes'
@@ -34,14 +34,14 @@ export const unworn = (machine: Machine): Machine => {
 export const tierLack = (
   plan: UnpagedPlan,
   { link, memoryBytes, sharesMemory }: Machine,
-  { memory, makespanSeconds }: Pick<Timeline, 'memory' | 'makespanSeconds'>,
+  { mostPages, makespanSeconds }: Pick<Outcome, 'mostPages' | 'makespanSeconds'>,
 ): TierLack | undefined => {
   if (plan.tierBytes === 0) return undefined
   const last = lastLink(link)
   const near = plan.hostBytes ?? plan.tierBytes
   const isDisk = last.writesPerStep !== undefined || last.writesPerSecond !== undefined
   const { bytes } = link
-  const device = sharesMemory ? bytesOf(memory.reduce((n, m) => Math.max(n, m.pages), 0)) : 0
+  const device = sharesMemory ? bytesOf(mostPages) : 0
   const writes = isDisk ? writtenLast(plan) : 0
   return (
     lackOf(link.beyond || !isDisk ? 'host memory' : 'the disk', near, bytes) ??

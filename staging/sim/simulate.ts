@@ -6,7 +6,7 @@
 import { bytesOf } from '../core/bytes'
 import type { Beside, Link } from '../graph/machine'
 import { COLLECTIVES, mayBeginEarly } from '../graph/ranks'
-import { instructions, isForEver } from '../plan/instructions'
+import { eachInstruction, isForEver } from '../plan/instructions'
 import { pagesLabel } from '../plan/naming'
 import { type Call, liesBeyond, type UnpagedPlan } from '../plan/plan'
 import type { MemorySample, Span, Timeline } from './timeline'
@@ -90,13 +90,24 @@ const callEnd = (start: number, seconds: number, lanes: readonly Lane[], beside:
   }
 }
 
-/** `mapping`: seconds before each call in which an allocator maps what the call asks for (memory/allocators). */
-export const simulate = (plan: UnpagedPlan, link: Link, mapping?: readonly number[]): Timeline => {
-  const spans: Span[] = []
-  const memory: MemorySample[] = []
+/** What a search asks of a step. */
+export interface Outcome extends Pick<Timeline, 'makespanSeconds' | 'computeSeconds' | 'stallSeconds'> {
+  /** Held at its worst moment. */
+  readonly mostPages: number
+}
+
+/** What is noted of a step as it runs. */
+interface Notes {
+  /** A copy's or an exchange's, when it is issued; its times are known in the end. */
+  readonly issued: (c: Copy, of: Pick<Span, 'call' | 'residency'>) => void
+  readonly computed: (call: number, start: number, end: number) => void
+  /** So many pages from then on. */
+  readonly held: (pages: number, time: number) => void
+}
+
+const runOn = (plan: UnpagedPlan, link: Link, mapping?: readonly number[], notes?: Notes): Outcome => {
   /** By residency; by call. */
   const copies: Readonly<Record<Copy['stream'], (Copy | undefined)[]>> = { out: [], in: [], ranks: [] }
-  const spanOf = new Map<Copy, number>()
   const isShared = plan.calls.some((c) => c.beside)
   const stall = { memory: 0, data: 0, ranks: 0 }
   const laneOut = new Lane()
@@ -113,14 +124,13 @@ export const simulate = (plan: UnpagedPlan, link: Link, mapping?: readonly numbe
   let lastEarly = -1
   let compute = 0
   let held = 0
-  held += plan.residencies.filter(isForEver(plan)).reduce((n, r) => n + r.to - r.from, 0)
-  memory.push({ time: 0, pages: held })
+  let mostPages = 0
   const hold = (pages: number): void => {
     held += pages
-    const last = memory[memory.length - 1]!
-    if (last.time === now) memory[memory.length - 1] = { time: now, pages: held }
-    else memory.push({ time: now, pages: held })
+    if (held > mostPages) mostPages = held
+    notes?.held(held, now)
   }
+  hold(plan.residencies.filter(isForEver(plan)).reduce((n, r) => n + r.to - r.from, 0))
   const copy = (stream: 'out' | 'in', residency: number): void => {
     const r = plan.residencies[residency]!
     const isFar = disk !== undefined && liesBeyond(plan, r)
@@ -137,10 +147,8 @@ export const simulate = (plan: UnpagedPlan, link: Link, mapping?: readonly numbe
     }
     copies[stream][residency] = c
     c.lane.push(c)
-    spanOf.set(c, spans.length)
-    spans.push({ stream, start: now, end: now, residency, label: pagesLabel(plan, r.storage, r.from, r.to) })
+    notes?.issued(c, { residency })
   }
-  const labelOf = ({ op, kind }: Call): string => (op >= 0 ? plan.graph.ops[op]!.layer : kind)
   const exchange = (index: number): void => {
     const call = plan.calls[index]!
     const isEarly = mayBeginEarly(call)
@@ -160,8 +168,7 @@ export const simulate = (plan: UnpagedPlan, link: Link, mapping?: readonly numbe
       lastEarly = index
       exchanges.hinder(now, call.beside!.seconds)
     }
-    spanOf.set(c, spans.length)
-    spans.push({ stream: 'ranks', start: now, end: now, call: index, label: labelOf(call) })
+    notes?.issued(c, { call: index })
   }
   const wait = (stream: Copy['stream'], of: number, cause: keyof typeof stall): void => {
     const c = copies[stream][of]
@@ -171,11 +178,11 @@ export const simulate = (plan: UnpagedPlan, link: Link, mapping?: readonly numbe
       now = end
     }
   }
-  for (const i of instructions(plan)) {
-    switch (i.tag) {
+  eachInstruction(plan, (tag, of) => {
+    switch (tag) {
       case 'call': {
-        const call = plan.calls[i.call]!
-        const mapped = mapping?.[i.call] ?? 0
+        const call = plan.calls[of]!
+        const mapped = mapping?.[of] ?? 0
         now += mapped
         stall.memory += mapped
         if (isShared && COLLECTIVES.includes(call.kind)) {
@@ -183,43 +190,71 @@ export const simulate = (plan: UnpagedPlan, link: Link, mapping?: readonly numbe
           exchanges.hinder(now, call.seconds)
         }
         const end = link.beside ? callEnd(now, call.seconds, lanes, link.beside) : now + call.seconds
-        spans.push({ stream: 'compute', start: now, end, call: i.call, label: labelOf(call) })
+        notes?.computed(of, now, end)
         now = end
         compute += call.seconds
         break
       }
       case 'exchange':
-        exchange(i.call)
+        exchange(of)
         break
       case 'waitExchange':
-        wait('ranks', i.call, 'ranks')
+        wait('ranks', of, 'ranks')
         break
       case 'acquire':
-        hold(plan.residencies[i.residency]!.to - plan.residencies[i.residency]!.from)
+        hold(plan.residencies[of]!.to - plan.residencies[of]!.from)
         break
       case 'release':
-        hold(plan.residencies[i.residency]!.from - plan.residencies[i.residency]!.to)
+        hold(plan.residencies[of]!.from - plan.residencies[of]!.to)
         break
       case 'swapOut':
-        copy('out', i.residency)
+        copy('out', of)
         break
       case 'swapIn':
-        copy('in', i.residency)
+        copy('in', of)
         break
       case 'waitSwapOut':
-        wait('out', i.residency, 'memory')
+        wait('out', of, 'memory')
         break
       case 'waitSwapIn':
-        wait('in', i.residency, 'data')
+        wait('in', of, 'data')
         break
       case 'mark':
         break
     }
+  })
+  const { ranks, ...forCopies } = stall
+  return { makespanSeconds: now, computeSeconds: compute, stallSeconds: isShared ? stall : forCopies, mostPages }
+}
+
+/** Without its timeline. */
+export const outcomeOf = (plan: UnpagedPlan, link: Link): Outcome => runOn(plan, link)
+
+/** `mapping`: seconds before each call in which an allocator maps what the call asks for (memory/allocators). */
+export const simulate = (plan: UnpagedPlan, link: Link, mapping?: readonly number[]): Timeline => {
+  const spans: Span[] = []
+  const spanOf = new Map<Copy, number>()
+  const memory: MemorySample[] = []
+  const layerOf = ({ op, kind }: Call): string => (op >= 0 ? plan.graph.ops[op]!.layer : kind)
+  const labelOf = ({ call, residency }: Pick<Span, 'call' | 'residency'>): string => {
+    if (residency === undefined) return layerOf(plan.calls[call!]!)
+    const { storage, from, to } = plan.residencies[residency]!
+    return pagesLabel(plan, storage, from, to)
   }
+  const { mostPages: _, ...seconds } = runOn(plan, link, mapping, {
+    issued: (c, of) => {
+      spanOf.set(c, spans.length)
+      spans.push({ stream: c.stream, start: c.issued, end: c.issued, ...of, label: labelOf(of) })
+    },
+    computed: (call, start, end) => spans.push({ stream: 'compute', start, end, call, label: labelOf({ call }) }),
+    held: (pages, time) => {
+      if (memory[memory.length - 1]?.time === time) memory.pop()
+      memory.push({ time, pages })
+    },
+  })
   for (const [c, i] of spanOf) {
     c.lane.finish(c)
     spans[i] = { ...spans[i]!, start: c.start, end: c.end }
   }
-  const { ranks, ...forCopies } = stall
-  return { makespanSeconds: now, computeSeconds: compute, stallSeconds: isShared ? stall : forCopies, spans, memory }
+  return { ...seconds, spans, memory }
 }

@@ -9,24 +9,31 @@ import { opDef } from '../ops/registry'
 import type { Stretch } from './segmentation'
 
 /** What a stretch works on, and what pays for crossing its borders: of each stretch that ends at one place, the longest last. */
-export interface Held {
+export interface Held extends Pick<Stretch, 'workBytes' | 'bandBytes' | 'crossingBytes'> {
   /** An op more, in front. */
   readonly add: (op: Op) => void
-  readonly bytes: () => Pick<Stretch, 'workBytes' | 'bandBytes' | 'crossingBytes'>
 }
 
 /** Of what is trained: two of its largest values at once, and what its backward pass reads; all that crosses at its end. */
-export const heldTraining = (graph: Graph, read: ReadonlySet<ValueId>, crossingBytes: number): Held => {
-  let [largest, readBytes] = [0, 0]
-  return {
-    add: (op) => {
-      for (const v of op.outs) {
-        const bytes = valueBytes(graph.values[v]!)
-        largest = Math.max(largest, bytes)
-        if (read.has(v)) readBytes += bytes
-      }
-    },
-    bytes: () => ({ workBytes: readBytes + 2 * largest, bandBytes: 0, crossingBytes }),
+export class HeldTraining implements Held {
+  private largest = 0
+  private readBytes = 0
+  workBytes = 0
+  readonly bandBytes = 0
+
+  constructor(
+    private readonly graph: Graph,
+    private readonly read: ReadonlySet<ValueId>,
+    readonly crossingBytes: number,
+  ) {}
+
+  add(op: Op): void {
+    for (const v of op.outs) {
+      const bytes = valueBytes(this.graph.values[v]!)
+      this.largest = Math.max(this.largest, bytes)
+      if (this.read.has(v)) this.readBytes += bytes
+    }
+    this.workBytes = this.readBytes + 2 * this.largest
   }
 }
 
@@ -66,10 +73,14 @@ export const heldPredicting = (graph: Graph, lastUse: ReadonlyMap<ValueId, numbe
         else if ((lastUse.get(v) ?? -1) > end) left += bytesOf(v)
       }
     },
-    bytes: () => ({
-      workBytes: Math.max(peak, ...apart.values()) + left + results,
-      bandBytes: now + left + results,
-      crossingBytes: (now - fed + left) / 2,
-    }),
+    get workBytes() {
+      return Math.max(peak, ...apart.values()) + left + results
+    },
+    get bandBytes() {
+      return now + left + results
+    },
+    get crossingBytes() {
+      return (now - fed + left) / 2
+    },
   }
 }

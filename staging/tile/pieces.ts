@@ -9,7 +9,7 @@ import { profileForward } from './cuts'
 import type { OpCost } from './footprint'
 import { type FtRun, maximalRuns } from './ft'
 import type { Piece, Pieces, Stretch } from './segmentation'
-import { type Held, heldPredicting, heldTraining } from './held'
+import { type Held, heldPredicting, HeldTraining } from './held'
 import { forwardOps } from './segments'
 import { operandsOf } from './slices'
 
@@ -154,7 +154,8 @@ class Row {
   readonly crossingBytes = new Column()
   private readonly halos: Halos
   private next: number
-  private seconds = { forward: 0, backward: 0 }
+  private forward = 0
+  private backward = 0
 
   constructor(
     readonly m: Making,
@@ -175,43 +176,46 @@ class Row {
   }
 
   private add(ops: readonly Op[]): void {
-    let { forward, backward } = this.seconds
+    const { m, held } = this
     for (let k = ops.length - 1; k >= 0; k--) {
       const op = ops[k]!
-      forward += this.m.costs[op.id]!.seconds
-      backward += this.m.backward.get(op.id) ?? 0
-      this.held.add(op)
+      this.forward += m.costs[op.id]!.seconds
+      this.backward += m.backward.get(op.id) ?? 0
+      held.add(op)
     }
-    this.seconds = { forward, backward }
-    const { workBytes, bandBytes, crossingBytes } = this.held.bytes()
-    this.forwardSeconds.push(forward)
-    this.backwardSeconds.push(backward)
-    this.workBytes.push(workBytes)
-    this.bandBytes.push(bandBytes)
-    this.crossingBytes.push(crossingBytes)
+    this.forwardSeconds.push(this.forward)
+    this.backwardSeconds.push(this.backward)
+    this.workBytes.push(held.workBytes)
+    this.bandBytes.push(held.bandBytes)
+    this.crossingBytes.push(held.crossingBytes)
   }
 }
 
 /** A stretch from the i-th piece to the last of its row. */
 class Stretching implements Stretch {
+  forwardSeconds = 0
+  backwardSeconds = 0
+  workBytes = 0
+  bandBytes = 0
+  crossingBytes = 0
   private at = 0
   private i = 0
 
   constructor(private row: Row) {}
 
   to(row: Row, i: number): this {
+    const at = row.last - i
     this.row = row.downTo(i)
     this.i = i
-    this.at = row.last - i
+    this.at = at
+    this.forwardSeconds = row.forwardSeconds.at(at)
+    this.backwardSeconds = row.backwardSeconds.at(at)
+    this.workBytes = row.workBytes.at(at)
+    this.bandBytes = row.bandBytes.at(at)
+    this.crossingBytes = row.crossingBytes.at(at)
     return this
   }
 
-  get forwardSeconds(): number {
-    return this.row.forwardSeconds.at(this.at)
-  }
-  get backwardSeconds(): number {
-    return this.row.backwardSeconds.at(this.at)
-  }
   get calls(): number {
     const { before } = this.row.m
     return CALLS_OF_AN_OP * (before[this.row.last + 1]! - before[this.i]!)
@@ -224,15 +228,6 @@ class Stretching implements Stretch {
   }
   get haloBoth(): number {
     return this.row.halosFrom(this.i).both.at(this.at)
-  }
-  get workBytes(): number {
-    return this.row.workBytes.at(this.at)
-  }
-  get bandBytes(): number {
-    return this.row.bandBytes.at(this.at)
-  }
-  get crossingBytes(): number {
-    return this.row.crossingBytes.at(this.at)
   }
 }
 /** Forward, forward again, and two of the backward. */
@@ -267,7 +262,7 @@ export const piecesOf = (graph: Graph, costs: readonly OpCost[], launchSeconds: 
   const order = new Map(forward.map((op, i) => [op.id, i]))
   const lastUse = new Map(forward.flatMap((op, i) => op.ins.map((v) => [v, i] as const)))
   const held = (j: number): Held =>
-    trains(graph) ? heldTraining(graph, read, crossing[j]!) : heldPredicting(graph, lastUse, order)
+    trains(graph) ? new HeldTraining(graph, read, crossing[j]!) : heldPredicting(graph, lastUse, order)
   const before = [0]
   for (const here of ops) before.push(before.at(-1)! + here.length)
   const making: Making = { graph, costs, ops, backward, forwards, before }

@@ -63,8 +63,12 @@ export const tilingSeconds = (s: Stretch, g: Grid, launch: number): number =>
     ? 0
     : (g.H - 1) * s.haloH + (g.W - 1) * s.haloW + (g.H - 1) * (g.W - 1) * s.haloBoth + (tilesOf(g) - 1) * s.calls * launch
 
+/** In one tile. */
+const wholeSeconds = (s: Stretch, last: boolean, p: Pieces): number =>
+  (last ? 1 : p.forwards) * s.forwardSeconds + s.backwardSeconds
+
 const seconds = (s: Stretch, g: Grid, last: boolean, p: Pieces): number =>
-  (last ? 1 : p.forwards) * s.forwardSeconds + s.backwardSeconds + tilingSeconds(s, g, p.launchSeconds)
+  wholeSeconds(s, last, p) + tilingSeconds(s, g, p.launchSeconds)
 
 /** How many tiles keep to the limit, so many of them side by side. */
 const tilesFor = (s: Stretch, W: number, limitBytes: number): number =>
@@ -88,9 +92,8 @@ const gridOf = (s: Stretch, most: Grid, last: boolean, p: Pieces, rules: Segment
 const mostOf = (p: Pieces, i: number, j: number): Grid =>
   p.pieces.slice(i, j + 1).reduce((m, x) => least(m, x.most), p.pieces[i]!.most)
 
-/** Of pieces i..j as one segment, which are `s`; null where none makes its tiles small enough. */
-const gridFor = (p: Pieces, s: Stretch, i: number, j: number, rules: SegmentationRules): Grid | null => {
-  if (tilesFor(s, 1, rules.limitBytes) <= 1) return UNTILED
+/** Of pieces i..j as one segment, which are `s`, in tiles; null where none are small enough. */
+const inTiles = (p: Pieces, s: Stretch, i: number, j: number, rules: SegmentationRules): Grid | null => {
   if (p.pieces[i]!.run !== p.pieces[j]!.run) return null
   return gridOf(s, mostOf(p, i, j), j === p.pieces.length - 1, p, rules)
 }
@@ -106,7 +109,7 @@ interface Cost {
 /** Pieces i..j as one segment; null where no grid makes its tiles small enough. */
 export const segmentCost = (p: Pieces, i: number, j: number, rules: SegmentationRules): Cost | null => {
   const s = p.stretch(i, j)
-  const grid = gridFor(p, s, i, j, rules)
+  const grid = tilesFor(s, 1, rules.limitBytes) <= 1 ? UNTILED : inTiles(p, s, i, j, rules)
   return grid && { seconds: costOn(p, s, j, grid, rules), grid }
 }
 
@@ -127,10 +130,17 @@ export const segmentation = (p: Pieces, rules: SegmentationRules): readonly Chos
     seconds[to] = Infinity
     for (let from = to - 1; from >= 0; from--) {
       const s = p.passing(from, to - 1)
-      const grid = gridFor(p, s, from, to - 1, rules) ?? (from === to - 1 ? finest(p.pieces[from]!, rules) : null)
+      const isWhole = tilesFor(s, 1, rules.limitBytes) <= 1
+      const grid = isWhole
+        ? UNTILED
+        : (inTiles(p, s, from, to - 1, rules) ?? (from === to - 1 ? finest(p.pieces[from]!, rules) : null))
       // What does not fit in tiles does not fit with more in it, either.
       if (!grid) break
-      const total = seconds[from]! + costOn(p, s, to - 1, grid, rules)
+      // A deep network has millions of stretches, whole ones for the most part.
+      const own = isWhole
+        ? wholeSeconds(s, to === n, p) + s.crossingBytes * rules.secondsPerCrossingByte
+        : costOn(p, s, to - 1, grid, rules)
+      const total = seconds[from]! + own
       if (total < seconds[to]! || grids.length === to) {
         seconds[to] = total
         begins[to] = from

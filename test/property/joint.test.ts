@@ -5,7 +5,7 @@ import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { opCosts } from '../../staging/schedule/chain'
-import { jointOf, jointParts, jointSegments, type Limits, mayMake, partsInTiles } from '../../staging/schedule/joint'
+import { jointOf, jointParts, jointSegments, type Limits, mayMake, partsInTiles, rising } from '../../staging/schedule/joint'
 import { compareWith } from './compare'
 import { type Recipe, recipes } from './networks'
 import { planOfSegments } from './plans'
@@ -16,6 +16,8 @@ interface Case {
   readonly goes: readonly boolean[]
   /** Whether the i-th of what stretches may make again rather than pass it on is not passed on. */
   readonly passes: readonly boolean[]
+  /** Whether ops run beside earlier ones that read the same. */
+  readonly rises: boolean
   /** Whether each stretch decides for itself, and what the i-th does, again and again, about what it has the choice of. */
   readonly apart: boolean
   readonly makes: readonly boolean[]
@@ -28,6 +30,7 @@ const cases: fc.Arbitrary<Case> = fc.record({
   goes: fc.array(fc.boolean(), { minLength: 1, maxLength: 5 }),
   passes: fc.array(fc.boolean(), { minLength: 1, maxLength: 5 }),
   apart: fc.boolean(),
+  rises: fc.boolean(),
   makes: fc.array(fc.boolean(), { minLength: 1, maxLength: 7 }),
   limits: fc.record({ forward: limit, backward: limit }),
   squeeze: fc.constantFrom(0, 0.5, 1),
@@ -42,9 +45,10 @@ for (const [device, tolerance] of [
   test(`what is made again in tiles agrees with what is kept on ${device}`, async () => {
     let [compared, again, decided] = [0, 0, 0]
     await fc.assert(
-      fc.asyncProperty(cases, async ({ recipe, goes, passes, apart, makes, limits, squeeze }) => {
+      fc.asyncProperty(cases, async ({ recipe, goes, passes, apart, rises, makes, limits, squeeze }) => {
         const worst = await compareWith(device, recipe, tolerance, (graph, machine) => {
-          const joint = jointOf(graph, opCosts(graph, machine), 0)
+          const written = jointOf(graph, opCosts(graph, machine), 0)
+          const joint = rises ? rising(written, 0) : written
           const gone = new Set(joint.mayGo.filter((_, i) => goes[i % goes.length]))
           const mayPass = [...joint.makers.keys(), ...joint.gradientMakers.keys()].filter(
             (v) => joint.gradientMakers.has(v) || (joint.canGo(v) && (gone.has(v) || !joint.mayGo.includes(v))),
