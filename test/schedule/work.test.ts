@@ -3,14 +3,16 @@
 import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { graphOf, machine as stated } from '../../bench/lab/steps'
 import { compile, type Work } from '../../staging/compile'
-import { bytesOf } from '../../staging/core/bytes'
+import { bytesOf, mib } from '../../staging/core/bytes'
 import { renderError } from '../../staging/core/errors'
 import type { Graph } from '../../staging/graph/graph'
 import type { Machine } from '../../staging/graph/machine'
 import { inCoreLayout } from '../../staging/schedule/incore'
 import { leastPages } from '../../staging/schedule/stays'
 import { machines } from '../../staging/sim/machines'
+import { outcomeOf } from '../../staging/sim/simulate'
 import { trainingGraph } from '../golden/golden'
 
 const machine = machines['v100-pcie-16g']!
@@ -49,6 +51,17 @@ test('a step that fits is one candidate, laid out and simulated once', () => {
   const { strategy, work } = planned(graph, 'auto', 2 * inCorePages(graph))
   assert.is(strategy, 'in-core')
   assert.equal(work, { offered: 1, 'laid out': 1, simulated: 1 })
+})
+
+test('tiles that compute more than the best takes end no list: finer ones may compute less', () => {
+  const on = stated('v100-pcie-16g')
+  const graph = graphOf('vgg13-bn', on, 128, 224)!
+  const seconds = (strategy: string): number => {
+    const plan = compile(graph, { strategy, machine: on, budgetBytes: mib(5890) })
+    if (isLeft(plan)) throw new Error(renderError(plan.left))
+    return outcomeOf(plan.right, on.link).makespanSeconds
+  }
+  assert.ok(seconds('auto') < seconds('tiled'))
 })
 
 /** Some room above what is done today: 31 to 40 of 80 to 98, and 7 or 8, but 24 in densenet121, whose candidates lie close together. */
