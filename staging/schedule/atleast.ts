@@ -5,7 +5,7 @@
 // and what a later segment reads of an earlier one, and does not fit beside what is always there, goes out before it and comes back.
 // Worked example, a budget of 6 pages of which parameters take 1: 9 pages between forward and backward leave 4 to be moved both ways.
 import { ALIGN_BYTES, alignUp, bytesOf, PAGE_BYTES, pagesFor, pagesIn } from '../core/bytes'
-import { dtypeBytes, type Graph, isFed, isPersistent, isResult, type ValueId, valueBytes } from '../graph/graph'
+import { dtypeBytes, type Graph, isFed, isPersistent, isResult, type OpId, type ValueId, valueBytes } from '../graph/graph'
 import { inSeconds, type Machine, outSeconds } from '../graph/machine'
 import { type Persistents, SMALL_BYTES, TINY_BYTES } from '../memory/place'
 import { PART_PAGES } from '../memory/touches'
@@ -31,11 +31,17 @@ export const launchSeconds = (machine: Machine): number => machine.seconds('copy
 /** The smallest call of all and one that does next to nothing differ by this much at most. */
 const LAUNCH_SHARE = 0.9
 
-const computeOf = (s: Segment, costs: readonly OpCost[], launch: number): number =>
+/** What runs, and in how many tiles: a segment, or what is not cut into slices yet. */
+export interface Running {
+  readonly grid: Grid
+  readonly body: readonly { readonly op: OpId }[]
+}
+
+const computeOf = (s: Running, costs: readonly OpCost[], launch: number): number =>
   s.body.reduce((n, step) => n + costs[step.op]!.seconds, 0) + (tilesOf(s.grid) - 1) * s.body.length * LAUNCH_SHARE * launch
 
 /** The seconds of all calls. */
-export const callSeconds = (graph: Graph, segments: readonly Segment[], machine: Machine): number => {
+export const callSeconds = (graph: Graph, segments: readonly Running[], machine: Machine): number => {
   const costs = opCosts(graph, machine)
   return surely(machine) * segments.reduce((n, s) => n + computeOf(s, costs, launchSeconds(machine)), 0)
 }
@@ -288,7 +294,7 @@ const sizesOf = onceForGraph((graph: Graph): readonly number[] =>
 )
 
 /** Bytes that cross into each segment: made before, read in it or later, and not made again until then. */
-const crossingBytes = (graph: Graph, segments: readonly Segment[]): readonly number[] => {
+const crossingBytes = (graph: Graph, segments: readonly Running[]): readonly number[] => {
   const held = new Holding(graph)
   const out = new Array<number>(segments.length).fill(0)
   for (let s = segments.length - 1; s >= 0; s--) {
@@ -338,19 +344,28 @@ export const atLeastOf = (
   segments: readonly Segment[],
   machine: Machine,
   lie: Persistents | 'shared' = 'resident',
+): AtLeast => atLeastOfRunning(graph, segments, () => segments, machine, lie)
+
+/** The same where slices are only asked for with pages; null where such tiles are not legal. */
+export const atLeastOfRunning = (
+  graph: Graph,
+  running: readonly Running[],
+  sliced: () => readonly Segment[] | null,
+  machine: Machine,
+  lie: Persistents | 'shared',
 ): AtLeast => {
   const measuring = measuringOf(graph, machine)[lie]
   const always = measuring.alwaysPages
   const launch = launchSeconds(machine)
   const costs = opCosts(graph, machine)
-  const crossing = crossingBytes(graph, segments)
+  const crossing = crossingBytes(graph, running)
   const before = [0]
-  for (const s of segments) before.push(before.at(-1)! + surely(machine) * computeOf(s, costs, launch))
+  for (const s of running) before.push(before.at(-1)! + surely(machine) * computeOf(s, costs, launch))
   const compute = before.at(-1)!
   let pages = 0
   return {
     get pages() {
-      pages ||= always + segments.reduce((n, s) => Math.max(n, measuring.knownPages(s)), 0)
+      pages ||= always + (sliced()?.reduce((n, s) => Math.max(n, measuring.knownPages(s)), 0) ?? Infinity)
       return pages
     },
     seconds: (budgetPages, link) =>

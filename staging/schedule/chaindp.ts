@@ -52,6 +52,8 @@ export const ALL_RULES: ChainRules = { nested: true, options: true }
 interface Table {
   readonly seconds: Float64Array
   readonly choice: Int16Array
+  /** The least slots that are enough. */
+  least: number
 }
 
 export interface SolvedChain {
@@ -131,7 +133,7 @@ class Solver {
 
   private solve(a: number, b: number): Table {
     const size = Math.min(this.slots, mostSaved(this.stages, a, b)) + 1
-    const table: Table = { seconds: new Float64Array(size).fill(Infinity), choice: new Int16Array(size) }
+    const table: Table = { seconds: new Float64Array(size).fill(Infinity), choice: new Int16Array(size), least: size }
     const options = this.rules.options ? this.stages[a]!.options : this.stages[a]!.options.slice(0, 1)
     for (const [k, o] of options.entries()) this.save(table, a, b, k, o)
     let passes = 0
@@ -146,12 +148,15 @@ class Solver {
     return table
   }
 
-  private save({ seconds, choice }: Table, a: number, b: number, k: number, o: StageOption): void {
+  private save(table: Table, a: number, b: number, k: number, o: StageOption): void {
+    const { seconds, choice } = table
     const after = this.stages[b]!.gradient
     const least = Math.max(o.saved, o.forwardPeak + after, o.backwardPeak)
     const own = this.forwardSeconds(a, b) + o.backwardSeconds
     const inner = a < b ? this.tableOf[a + 1]![b]! : null
-    for (let m = least; m < seconds.length; m++) {
+    const from = Math.max(least, inner ? o.saved + inner.least : 0)
+    table.least = Math.min(table.least, from)
+    for (let m = from; m < seconds.length; m++) {
       const s = own + (inner ? inner.seconds[entry(inner, m - o.saved)]! : 0)
       if (s < seconds[m]!) {
         seconds[m] = s
@@ -160,11 +165,16 @@ class Solver {
     }
   }
 
-  private skip({ seconds, choice }: Table, a: number, j: number, b: number, passes: number, peak: number): void {
+  /** Where it takes no less even with all memory for either part, more memory makes it no better: more takes no more. */
+  private skip(table: Table, a: number, j: number, b: number, passes: number, peak: number): void {
+    const { seconds, choice } = table
     const kept = this.kept[a]![j]!
     const right = this.tableOf[j]![b]!
     const left = this.tableOf[a]![j - 1]!
-    for (let m = Math.max(kept, peak); m < seconds.length; m++) {
+    const from = Math.max(peak, kept + right.least, left.least)
+    table.least = Math.min(table.least, from)
+    const bound = passes + right.seconds.at(-1)! + left.seconds.at(-1)!
+    for (let m = from; m < seconds.length && seconds[m]! > bound; m++) {
       const s = passes + right.seconds[entry(right, m - kept)]! + left.seconds[entry(left, m)]!
       if (s < seconds[m]!) {
         seconds[m] = s

@@ -105,6 +105,10 @@ export class Crossings {
   /** Of the update under way. */
   private readonly changed: Marks
   private readonly touched: Marks
+  /** Before the last look: what its stretch did about each value that changed, what it needed, and its seconds. */
+  private readonly did: Uint8Array
+  private needed: ValueId[] = []
+  private seconds = 0
 
   constructor(
     private readonly j: Joint,
@@ -138,6 +142,7 @@ export class Crossings {
     this.seen = new Marks(this.values)
     this.changed = new Marks(this.values)
     this.touched = new Marks(count)
+    this.did = new Uint8Array(this.values)
     this.needs = stretches.map(() => [])
     this.reads = stretches.map((s, i) => this.settle(s, i, start))
     this.update(stretches.keys())
@@ -173,12 +178,36 @@ export class Crossings {
 
   /** After decisions of these changed. */
   private update(some: Iterable<number>): void {
-    const { touched, changed, moving } = this
-    const { inBytesPerSecond, outBytesPerSecond } = moving.link
+    const { touched, changed } = this
     touched.clear()
     changed.clear()
     for (const i of some) touched.add(i)
     for (let k = 0, { count } = touched; k < count; k++) this.look(touched.list[k]!)
+    this.charged()
+  }
+
+  /** Takes back the last update, of the one stretch whose decisions are what they were before. */
+  private undo(i: number): void {
+    const { touched, changed, did } = this
+    touched.clear()
+    touched.add(i)
+    for (let k = 0; k < changed.count; k++) this.set(changed.list[k]!, i, did[k]!)
+    this.keepNeeds(i)
+    this.againSeconds[i] = this.seconds
+    this.charged()
+  }
+
+  /** What it needs by now is what is noted beside; that is what it needed before. */
+  private keepNeeds(i: number): void {
+    const before = this.needs[i]!
+    this.needs[i] = this.needed
+    this.needed = before
+  }
+
+  /** What the values that changed cost the stretches that move them, and those that were looked at. */
+  private charged(): void {
+    const { touched, changed, moving } = this
+    const { inBytesPerSecond, outBytesPerSecond } = moving.link
     for (let k = 0; k < changed.count; k++) this.stand(changed.list[k]!)
     for (let k = 0; k < touched.count; k++) {
       const i = touched.list[k]!
@@ -194,7 +223,7 @@ export class Crossings {
 
   /** What it needs, and does about that. */
   private look(i: number): void {
-    const { maker, made, ops, seen, pending, may, does, makes, j, changed, count } = this
+    const { maker, made, ops, seen, pending, may, does, makes, j, changed, count, did } = this
     let again = 0
     ops.clear()
     seen.clear()
@@ -210,17 +239,21 @@ export class Crossings {
         for (const w of made[id]!) pending.push(w)
       }
       if (does[k] === it) continue
-      this.set(v, i, it)
+      did[changed.count] = does[k]!
       changed.add(v)
+      this.set(v, i, it)
     }
-    const needs = this.needs[i]!
-    for (const v of needs)
+    for (const v of this.needs[i]!)
       if (!seen.has(v)) {
-        this.set(v, i, IGNORES)
+        did[changed.count] = does[v * count + i]!
         changed.add(v)
+        this.set(v, i, IGNORES)
       }
-    while (needs.length > seen.count) needs.pop()
-    for (let k = 0; k < seen.count; k++) needs[k] = seen.list[k]!
+    const { needed } = this
+    while (needed.length > seen.count) needed.pop()
+    for (let k = 0; k < seen.count; k++) needed[k] = seen.list[k]!
+    this.keepNeeds(i)
+    this.seconds = this.againSeconds[i]!
     this.againSeconds[i] = again
   }
 
@@ -295,7 +328,7 @@ export class Crossings {
       const more = this.total - before
       if (more > 0 && random() >= likely(more / heat)) {
         for (const k of turned) this.makes[k]! ^= 1
-        this.update([i])
+        this.undo(i)
       } else if (this.total < best - NEARLY * best) {
         best = this.total
         makes = undefined

@@ -6,7 +6,6 @@
 import type { Graph, Op, OpId, ValueId } from '../graph/graph'
 import type { OpCost } from '../tile/footprint'
 
-const NO_VALUE = -1
 const NO_STRETCH = -1
 
 export interface Costing {
@@ -21,8 +20,9 @@ export interface Costing {
 
 export class Going {
   private readonly there: Uint8Array
-  /** What each stretch finds whole; its seconds of making again, of what comes and of what leaves; and what it costs. */
+  /** What each stretch finds whole, and the ops that it runs again; its seconds of making again, of what comes and of what leaves; and what it costs. */
   private readonly found: ReadonlySet<ValueId>[] = []
+  private readonly again: ReadonlySet<OpId>[] = []
   private readonly againSeconds: Float64Array
   private readonly comingSeconds: Float64Array
   private readonly leavingSeconds: Float64Array
@@ -36,13 +36,13 @@ export class Going {
   /** The op that makes a value, and -1; of what each op reads, what is made by an op. */
   private readonly maker: Int32Array
   private readonly made: readonly (readonly ValueId[])[]
-  /** In which closure an op was last made again, and a value last found whole. */
-  private readonly again: Int32Array
+  /** In which look at what goes an op was last made again, and a value last found whole. */
+  private readonly making: Int32Array
   private readonly seen: Int32Array
   private closures = 0
   private readonly pending: ValueId[] = []
-  /** Of the last closure. */
-  private closed = { again: 0, coming: 0 }
+  /** Of the last such look. */
+  private more = { again: 0, coming: 0 }
   /** What all stretches cost. */
   total = 0
 
@@ -57,7 +57,7 @@ export class Going {
     this.there = new Uint8Array(graph.values.length)
     for (const v of there) this.there[v] = 1
     this.maker = Int32Array.from(graph.values, (v) => makers.get(v.id)?.id ?? -1)
-    this.again = new Int32Array(graph.ops.length)
+    this.making = new Int32Array(graph.ops.length)
     this.seen = new Int32Array(graph.values.length)
     const isMade = (v: ValueId): boolean => this.maker[v]! >= 0
     this.made = graph.ops.map((op) => op.ins.filter(isMade))
@@ -90,27 +90,53 @@ export class Going {
     })
   }
 
-  /** What a stretch makes again and waits for without a value; tells what it finds whole. */
-  private closure(i: number, without: ValueId, find?: (v: ValueId) => void): void {
-    const { ops, there, maker, made, again, seen, pending, costing } = this
-    const now = ++this.closures
+  /** What a stretch makes again, and finds whole. */
+  private closure(i: number, found: Set<ValueId>): void {
+    const { ops, there, maker, made, pending, costing } = this
+    const again = new Set<OpId>()
     let [seconds, coming] = [0, 0]
     for (const v of this.reads[i]!) pending.push(v)
     for (let v = pending.pop(); v !== undefined; v = pending.pop()) {
       const op = maker[v]!
-      if (v !== without && there[v] === 1) {
-        if (seen[v] === now) continue
-        seen[v] = now
-        find?.(v)
+      if (there[v] === 1) {
+        if (found.has(v)) continue
+        found.add(v)
         if (costing) coming += costing.coming[v]!
-      } else if (again[op] !== now) {
-        again[op] = now
+      } else if (!again.has(op)) {
+        again.add(op)
         seconds += ops[op]!.seconds
         for (const w of made[op]!) pending.push(w)
       }
     }
-    this.closed.again = seconds
-    this.closed.coming = coming
+    this.again[i] = again
+    this.againSeconds[i] = seconds
+    this.comingSeconds[i] = coming
+  }
+
+  /** What it makes again, and waits for, more than that without a value that it finds; tells what it finds in its stead. */
+  private without(v: ValueId, i: number, find: (v: ValueId) => void): void {
+    const { ops, there, maker, made, making, seen, pending, costing } = this
+    const found = this.found[i]!
+    const again = this.again[i]!
+    const now = ++this.closures
+    let [seconds, coming] = [0, costing ? -costing.coming[v]! : 0]
+    const make = (op: OpId): void => {
+      if (making[op] === now || again.has(op)) return
+      making[op] = now
+      seconds += ops[op]!.seconds
+      for (const w of made[op]!) pending.push(w)
+    }
+    make(maker[v]!)
+    for (let w = pending.pop(); w !== undefined; w = pending.pop()) {
+      if (there[w] === 0) make(maker[w]!)
+      else if (seen[w] !== now && !found.has(w)) {
+        seen[w] = now
+        find(w)
+        if (costing) coming += costing.coming[w]!
+      }
+    }
+    this.more.again = seconds
+    this.more.coming = coming
   }
 
   isFound(v: ValueId): boolean {
@@ -120,7 +146,7 @@ export class Going {
   /** What it finds, more than before by now; the stretches out of which that is moved and was not before. */
   private look(i: number): readonly number[] {
     const found = new Set<ValueId>()
-    this.closure(i, NO_VALUE, (v) => found.add(v))
+    this.closure(i, found)
     for (const v of this.found[i] ?? []) this.users.get(v)!.delete(i)
     const left: number[] = []
     for (const v of found) {
@@ -130,8 +156,6 @@ export class Going {
       this.users.set(v, users)
     }
     this.found[i] = found
-    this.againSeconds[i] = this.closed.again
-    this.comingSeconds[i] = this.closed.coming
     return left
   }
 
@@ -160,8 +184,8 @@ export class Going {
     let more = 0
     if (!costing) {
       for (const i of users) {
-        this.closure(i, v)
-        more += this.closed.again - this.costs[i]!
+        this.without(v, i, () => {})
+        more += this.more.again
       }
       return more
     }
@@ -173,13 +197,14 @@ export class Going {
     if (users.size > 0) movedOut(v, -1)
     const fresh = new Set<ValueId>()
     for (const i of users) {
-      this.closure(i, v, (w) => {
+      this.without(v, i, (w) => {
         if (this.isFound(w) || fresh.has(w)) return
         fresh.add(w)
         movedOut(w, 1)
       })
       left.set(i, left.get(i) ?? 0)
-      more += this.costOf(i, this.closed.again, this.closed.coming, this.leavingSeconds[i]!) - this.costs[i]!
+      const [again, coming] = [this.againSeconds[i]! + this.more.again, this.comingSeconds[i]! + this.more.coming]
+      more += this.costOf(i, again, coming, this.leavingSeconds[i]!) - this.costs[i]!
     }
     for (const [i, seconds] of left) {
       if (seconds === 0) continue

@@ -1,6 +1,7 @@
 // The search over joint plans (joint.ts) for one budget. In: the training graph, a machine, pages. Out: candidates, from the one
 // that an estimate prefers to better ones nearby, as the simulator says. Two things are chosen: what is made again, and how small tiles
-// are. What is made again comes in one order: what costs least for a byte first, with all that it makes dearer counted anew.
+// are. What is made again comes in one order: what costs least for a byte first, with all that it makes dearer counted anew. Parameters and
+// state may be on the device or at home in the lower tier: both are begun with, and what begins well is gone on with.
 // Worked example, ResNet-50 in an eighth: the outputs of the last convolution of each block, 196 MiB each in the first stage, are made
 // again in 0.8 ms each where moving one takes 17 ms each way; those of the others leave and come back.
 import { isLeft, right } from 'fp-ts/Either'
@@ -212,7 +213,7 @@ const estimates = (o: Order, room: number, link: Link): readonly number[] =>
   })
 
 /** Calls that are laid out for all candidates together: the work of the search, whatever the machine that plans. */
-const MOST_CALLS = 120_000
+const MOST_CALLS = 90_000
 /** Where each candidate has tens of thousands. */
 const MOST_CALLS_AFAR = 240_000
 /** A step this little longer than its compute is left as it is. */
@@ -283,11 +284,11 @@ class JointSearch {
     return true
   }
 
-  *run(pages: number): Generator<Candidate, void, number> {
-    const { values } = this.order
+  /** A look at tiles of several sizes: whether anything fits. */
+  *begin(pages: number): Generator<Candidate, boolean, number> {
     const { all, large } = persistentBytes(this.graph)
     const room = bytesOf(pages) - (this.persistents === 'home' ? all - large : all)
-    if (room <= 0) return
+    if (room <= 0) return false
     const gone = (share: number): number => {
       const estimate = estimates(this.order, room * (1 - share), this.machine.link)
       return estimate.indexOf(Math.min(...estimate))
@@ -303,13 +304,17 @@ class JointSearch {
     this.room = room
     this.steps = new Steps(this.graph, this.machine, room)
     if (this.order.largest > room) yield* this.afar()
-    for (const cut of [false, true]) {
-      const quarter = yield* this.look(at(1 / 4, cut))
-      yield* this.look(at((yield* this.look(at(1 / 8, cut))) || !quarter ? 1 / 16 : 1 / 2, cut))
-      if (cut && !this.best) return
-    }
+    const quarter = yield* this.first(at, 1 / 4)
+    yield* this.first(at, (yield* this.first(at, 1 / 8)) || !quarter ? 1 / 16 : 1 / 2)
+    return this.best !== null
+  }
+
+  /** Near the best so far, which there is. */
+  *refine(): Generator<Candidate, void, number> {
+    const { values } = this.order
     yield* this.look({ ...this.best!, carry: this.best!.backward / 2 })
     yield* this.along(values.length / 8, values.length / 8)
+    yield* this.turned()
     if (this.best!.gone !== 'moving') {
       for (const weight of [1, 2, 0.5]) yield* this.look({ ...this.best!, weight })
       yield* this.look({ ...this.best!, ahead: AHEAD })
@@ -321,8 +326,15 @@ class JointSearch {
       yield* this.scaled('carry')
       yield* this.scaled('forward')
       if (this.best!.gone !== 'moving') yield* this.scaled('weight')
+      yield* this.turned()
     }
     yield* this.along(values.length / 24, 1)
+  }
+
+  /** Whether it is the best so far. Stretches end at what is kept where that is what fits. */
+  private *first(at: (share: number, cut: boolean) => Choice, share: number): Generator<Candidate, boolean, number> {
+    if (yield* this.look(at(share, this.best?.cut ?? false))) return true
+    return !this.best && (yield* this.look(at(share, true)))
   }
 
   /**
@@ -359,6 +371,11 @@ class JointSearch {
     }
   }
 
+  /** Stretches that end where all that crosses is kept, or no longer. */
+  private *turned(): Generator<Candidate, void, number> {
+    if (this.best!.gone !== 'moving') yield* this.look({ ...this.best!, cut: !this.best!.cut })
+  }
+
   /** Larger tiles for as long as that helps, or smaller ones. */
   private *scaled(what: 'forward' | 'backward' | 'carry' | 'weight'): Generator<Candidate, void, number> {
     for (const by of [Math.SQRT2, Math.SQRT1_2]) {
@@ -381,6 +398,8 @@ const persistentBytes = (graph: Graph): { readonly all: number; readonly large: 
 /** Where large parameters and state would take this part of the budget, they may be at home in the lower tier; and from the other on they are. */
 const MUCH = 1 / 8
 const TOO_MUCH = 1 / 4
+/** Of the two, what is this much longer to begin with stays so. */
+const NEAR = 1.05
 
 /** Better than `toBeat`, where that is longer than the compute of the step: the seconds of the best by then. */
 export function* refineJoint(
@@ -399,13 +418,14 @@ export function* refineJoint(
     ...(share < TOO_MUCH || !isQuick ? (['resident'] as const) : []),
     ...(share >= MUCH ? (['home'] as const) : []),
   ]
-  let seconds = toBeat
+  const searches: JointSearch[] = []
   for (const persistents of kinds) {
     const search = new JointSearch(graph, machine, persistents)
-    yield* search.run(budgetPages)
-    seconds = Math.min(seconds, search.seconds)
+    if (yield* search.begin(budgetPages)) searches.push(search)
   }
-  return seconds
+  const near = NEAR * Math.min(...searches.map((s) => s.seconds))
+  for (const search of searches) if (search.seconds <= near) yield* search.refine()
+  return Math.min(toBeat, ...searches.map((s) => s.seconds))
 }
 
 /** Parts of what the step keeps and makes for which small tiles are listed: what fits none of them is for others. */

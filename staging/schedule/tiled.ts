@@ -2,14 +2,14 @@
 // not fit leave by bands. In: the training graph. Out: candidates over a geometric range of limits to a tile's working set, two
 // prices for what crosses between segments (nothing; what the link takes for it), and two shapes; the simulator chooses.
 // Free crossings give short segments with small halos; dear ones give long segments that keep little.
-import { isLeft, right } from 'fp-ts/Either'
+import * as E from 'fp-ts/Either'
 import { type Graph, trains } from '../graph/graph'
 import type { Machine } from '../graph/machine'
 import { type Segment, tilesOf } from '../plan/plan'
 import { type ForwardPieces, piecesOf } from '../tile/pieces'
 import { type ChosenSegment, segmentation, type SegmentationRules, type Stretch } from '../tile/segmentation'
-import { assemble, type Group } from '../tile/segments'
-import { atLeastOf, callSeconds, launchSeconds } from './atleast'
+import { assembledRuns, type Group, slicedRuns } from '../tile/segments'
+import { atLeastOfRunning, callSeconds, launchSeconds, type Running } from './atleast'
 import { type Candidate, type Deferred, deferred, type Planner, swappingOnDemand } from './candidate'
 import { opCosts } from './chain'
 import { inCoreRows } from './incore'
@@ -25,8 +25,6 @@ const usualTiles = (graph: Graph): number => (trains(graph) ? 512 : 2048)
 /** Where nothing fits: limits that are halved so often, and calls that a plan may have. */
 const FINEST_SIZES = 18
 const FINEST_CALLS = 120_000
-const callsIn = (segments: readonly Pick<Segment, 'grid' | 'body'>[]): number =>
-  segments.reduce((n, s) => n + tilesOf(s.grid) * s.body.length, 0)
 
 export interface TiledOptions {
   /** Choose borders knowing what crossing costs, too. */
@@ -43,22 +41,36 @@ export const forwardPieces = onceFor((graph, machine) => piecesOf(graph, opCosts
 const groupsOf = (p: ForwardPieces, chosen: readonly ChosenSegment[]): readonly Group[] =>
   chosen.map(({ from, to, grid }) => ({ ops: p.ops.slice(from, to).flatMap((ops) => ops.map((o) => o.id)), grid }))
 
-/** The step in these tiles, which says so; null where they are not legal. */
-export const inTiles = (
-  graph: Graph,
-  machine: Machine,
-  tiles: readonly ChosenSegment[],
-  mostCalls = Infinity,
-  packing: Packing = 'rows',
-): Deferred | null => {
-  const p = forwardPieces(graph, machine)
-  const segments = assemble(graph, groupsOf(p, tiles))
-  if (isLeft(segments) || callsIn(segments.right) > mostCalls) return null
-  const make = (): Candidate => swappingOnDemand(layOut(graph, segments.right, machine, { packing }))
-  return deferred(callSeconds(graph, segments.right, machine), make, {
+interface StepInTiles {
+  readonly candidate: Deferred
+  readonly calls: number
+  readonly isLegal: () => boolean
+  /** Only what its bounds did not rule out for its calls alone. */
+  readonly isSliced: () => boolean
+}
+
+const stepInTiles = (graph: Graph, machine: Machine, tiles: readonly ChosenSegment[], packing: Packing): StepInTiles => {
+  const runs = assembledRuns(graph, groupsOf(forwardPieces(graph, machine), tiles))
+  const running = runs.map(({ grid, ops }): Running => ({ grid, body: ops.map((op) => ({ op })) }))
+  let made: readonly Segment[] | null | undefined
+  const segments = (): readonly Segment[] | null => {
+    if (made === undefined) made = E.getOrElseW(() => null)(slicedRuns(graph, runs))
+    return made
+  }
+  // What is not legal needs more pages than there are, and is never laid out.
+  const make = (): Candidate => swappingOnDemand(layOut(graph, segments()!, machine, { packing }))
+  const candidate = deferred(callSeconds(graph, running, machine), make, {
     tiles,
-    atLeast: () => atLeastOf(graph, segments.right, machine, packing === 'shared' ? 'shared' : 'resident'),
+    atLeast: () => atLeastOfRunning(graph, running, segments, machine, packing === 'shared' ? 'shared' : 'resident'),
   })
+  const calls = runs.reduce((n, r) => n + tilesOf(r.grid) * r.ops.length, 0)
+  return { candidate, calls, isLegal: () => segments() !== null, isSliced: () => made !== undefined }
+}
+
+/** The step in these tiles, which says so; null where they are not legal. */
+export const inTiles = (graph: Graph, machine: Machine, tiles: readonly ChosenSegment[]): Deferred | null => {
+  const { candidate, isLegal } = stepInTiles(graph, machine, tiles, 'rows')
+  return isLegal() ? candidate : null
 }
 
 /** Every piece on its own, on the grid that the rules give it. */
@@ -89,9 +101,10 @@ function* refine(
     const tiles = chosen.map((s) => tilesOf(s.grid))
     if (seen.has(key) || Math.max(...tiles) === 1 || Math.max(...tiles) > usualTiles(graph)) continue
     seen.add(key)
-    const candidate = inTiles(graph, machine, chosen, Infinity, packing)
-    if (!candidate) continue
+    const { candidate, isSliced } = stepInTiles(graph, machine, chosen, packing)
     if (yield candidate) return
+    // What computes too long is of no interest, nor is what it would need.
+    if (!isSliced()) continue
     const { pages } = candidate.atLeast!
     idle = pages < least ? 0 : idle + 1
     least = Math.min(least, pages)
@@ -109,12 +122,12 @@ function* finest(graph: Graph, machine: Machine): Generator<Candidate, void, boo
       const key = chosen.map((s) => `${s.from}:${s.grid.B}x${s.grid.H}x${s.grid.W}`).join()
       if (seen.has(key) || Math.max(...chosen.map((s) => tilesOf(s.grid))) <= usualTiles(graph)) continue
       seen.add(key)
-      const candidate = inTiles(graph, machine, chosen, FINEST_CALLS)
-      if (candidate) yield candidate
+      const { candidate, calls, isLegal } = stepInTiles(graph, machine, chosen, 'rows')
+      if (calls <= FINEST_CALLS && isLegal()) yield candidate
     }
 }
 
-export const tiledFinest: Planner = (graph, machine) => right(finest(graph, machine))
+export const tiledFinest: Planner = (graph, machine) => E.right(finest(graph, machine))
 
 function* candidates(
   graph: Graph,
@@ -133,7 +146,7 @@ function* candidates(
 }
 
 /** The same tiles, where values under a page are many: on pages that they share. */
-export const tiledSmall: Planner = (graph, machine) => right(small(graph, machine))
+export const tiledSmall: Planner = (graph, machine) => E.right(small(graph, machine))
 
 function* small(graph: Graph, machine: Machine): Generator<Candidate, void, boolean> {
   if (sharing(inCoreRows(graph, machine))) yield* candidates(graph, machine, TILED, 'shared')
@@ -142,4 +155,4 @@ function* small(graph: Graph, machine: Machine): Generator<Candidate, void, bool
 export const tiled =
   (options: Partial<TiledOptions> = {}): Planner =>
   (graph, machine) =>
-    right(candidates(graph, machine, { ...TILED, ...options }))
+    E.right(candidates(graph, machine, { ...TILED, ...options }))

@@ -167,7 +167,7 @@ const nameOf = (graph: Graph, ops: readonly OpId[]): string => {
 
 /** Segments of a training step for these groups of its forward ops. */
 export const assemble = (graph: Graph, groups: readonly Group[], expands = false): Either<TileError, readonly Segment[]> =>
-  segmentsOf(graph, assembled(graph, groups), expands)
+  slicedRuns(graph, assembledRuns(graph, groups), expands)
 
 /** Their runs, from which it is known what they compute. */
 export const assembledRuns = (graph: Graph, groups: readonly Group[]): readonly Run[] => inOrder(graph, assembled(graph, groups))
@@ -261,16 +261,19 @@ const inOrder = (graph: Graph, planned: readonly Run[]): readonly Run[] => witho
 
 /** Slices, what each run leaves behind, and in-place choices. `expands`: all of them do. */
 export const segmentsOf = (graph: Graph, planned: readonly Run[], expands = false): Either<TileError, readonly Segment[]> =>
-  segmentsOn(graph, planned, expands)((r) => r.grid)
+  slicedRuns(graph, inOrder(graph, planned), expands)
+
+/** The same of runs that are in order. */
+export const slicedRuns = (graph: Graph, runs: readonly Run[], expands = false): Either<TileError, readonly Segment[]> =>
+  slicedOn(graph, runs, expands)((r) => r.grid)
 
 /** The same for grids that are chosen later, maybe again and again: what has the grid that it had before is the segment that it was,
  * and so are all of them. */
-export const segmentsOn = (
-  graph: Graph,
-  planned: readonly Run[],
-  expands = false,
-): ((gridOf: (r: Run) => Grid) => Either<TileError, readonly Segment[]>) => {
-  const runs = inOrder(graph, planned)
+export const segmentsOn = (graph: Graph, planned: readonly Run[]): Sliced => slicedOn(graph, inOrder(graph, planned), false)
+
+type Sliced = (gridOf: (r: Run) => Grid) => Either<TileError, readonly Segment[]>
+
+const slicedOn = (graph: Graph, runs: readonly Run[], expands: boolean): Sliced => {
   // Only tiles ask for it.
   let live: readonly RunLiveness[] | undefined
   const leavesOf = (i: number): ReadonlySet<ValueId> => {

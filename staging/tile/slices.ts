@@ -69,6 +69,23 @@ const sourcesOf = (a: Access): Access | null => {
 
 const extent = (graph: Graph, v: ValueId, d: TiledDim): number => graph.values[v]!.shape[dimIndex[d]] ?? 1
 
+interface Reading {
+  readonly reader: Op
+  readonly operand: Operand
+}
+type Readings = ReadonlyMap<ValueId, readonly Reading[]>
+
+const readingsOf = (graph: Graph, ops: readonly Op[]): Readings => {
+  const readings = new Map<ValueId, Reading[]>()
+  for (const reader of ops)
+    for (const operand of operandsOf(graph, reader).ins) {
+      const known = readings.get(operand.value)
+      if (known) known.push({ reader, operand })
+      else readings.set(operand.value, [{ reader, operand }])
+    }
+  return readings
+}
+
 /** One dimension of one segment. */
 class DimSlicer {
   /** Ranges of the values that the run computes. */
@@ -83,6 +100,7 @@ class DimSlicer {
   constructor(
     private readonly graph: Graph,
     private readonly ops: readonly Op[],
+    private readonly readings: Readings,
     private readonly leaves: ReadonlySet<ValueId>,
     private readonly dim: TiledDim,
     private readonly n: number,
@@ -179,13 +197,11 @@ class DimSlicer {
   /** What is read of an op's outputs, and left of them. */
   private wantedOf(op: Op, outs: readonly ValueId[] = op.outs): Ranges {
     const wanted: Ranges[] = outs.filter((v) => this.leaves.has(v)).map((v) => this.pieces(op, v))
-    for (const reader of this.ops) {
-      const over = this.iteration.get(reader.id)
-      if (!over || reader.id === op.id) continue
-      operandsOf(this.graph, reader).ins.forEach((o) => {
-        if (outs.includes(o.value) && o.access) wanted.push(this.read(reader, o, over))
-      })
-    }
+    for (const v of outs)
+      for (const { reader, operand } of this.readings.get(v) ?? []) {
+        const over = this.iteration.get(reader.id)
+        if (over && reader.id !== op.id && operand.access) wanted.push(this.read(reader, operand, over))
+      }
     return wanted.length
       ? wanted.reduce((a, b) => a.map((r, i) => hull(r, b[i]!)))
       : this.fail(op, 'nothing in the segment reads it')
@@ -263,9 +279,10 @@ export const sliceRun = (
   const exchange = ops.find((op) => ROW_EXCHANGES.includes(op.kind))
   if (exchange)
     return E.left({ layer: exchange.layer, dim: 'H', why: 'rows go from rank to rank whole: end the segment before it' })
+  const readings = readingsOf(graph, ops)
   return pipe(
     TILED_DIMS,
-    E.traverseArray((d) => new DimSlicer(graph, ops, leaves, d, grid[d], expands).sliced()),
+    E.traverseArray((d) => new DimSlicer(graph, ops, readings, leaves, d, grid[d], expands).sliced()),
     E.map((dims) => slicedAlong(graph, ops, grid, leaves, dims, expands)),
   )
 }
