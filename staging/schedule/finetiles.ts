@@ -79,9 +79,13 @@ interface Sized {
   readonly loops: readonly Loop[]
 }
 
+const keyOf = (grid: Grid): string => TILED_DIMS.map((d) => grid[d]).join()
+
 class Telling {
   private readonly measured: (s: Segment, grid: Grid) => TilePages
   private readonly legal = new Map<string, Grid>()
+  /** Of a run in so few tiles, by grid: what others are cut into changes nothing about it. */
+  private readonly known = new Map<string, Map<string, TilePages>>()
 
   constructor(
     private readonly graph: Graph,
@@ -119,9 +123,11 @@ class Telling {
     const [whole, sized] = [segmentsOf(graph, runs), segmentsOf(graph, gridded(runs, few))]
     if (!isRight(whole) || !isRight(sized) || sized.right.length !== runs.length) return null
     const loops = sized.right.map((s, i): Loop => {
-      const known = new Map<string, TilePages>()
+      const run = `${keyOf(few[i]!)} ${runs[i]!.ops.join()}`
+      const known = this.known.get(run) ?? new Map<string, TilePages>()
+      this.known.set(run, known)
       const pages = (grid: Grid): TilePages => {
-        const key = TILED_DIMS.map((d) => grid[d]).join()
+        const key = keyOf(grid)
         const n = known.get(key) ?? measured(tilesOf(grid) > 1 ? tileOn(graph, s, grid) : whole.right[i]!, grid)
         known.set(key, n)
         return n
