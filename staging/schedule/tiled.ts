@@ -101,10 +101,10 @@ function* refine(
     const tiles = chosen.map((s) => tilesOf(s.grid))
     if (seen.has(key) || Math.max(...tiles) === 1 || Math.max(...tiles) > usualTiles(graph)) continue
     seen.add(key)
-    const { candidate, isSliced } = stepInTiles(graph, machine, chosen, packing)
+    const { candidate, isSliced, isLegal } = stepInTiles(graph, machine, chosen, packing)
     if (yield candidate) return
-    // What computes too long is of no interest, nor is what it would need.
-    if (!isSliced()) continue
+    // What computes too long is of no interest, nor is what it would need; and what is not legal needs nothing.
+    if (!isSliced() || !isLegal()) continue
     const { pages } = candidate.atLeast!
     idle = pages < least ? 0 : idle + 1
     least = Math.min(least, pages)
