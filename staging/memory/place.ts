@@ -32,7 +32,7 @@ export interface Packed {
 /** Each item in its turn at the lowest gap that is free throughout its life. */
 const packInOrder = (items: readonly Lifetime[], order: readonly number[]): Packed => {
   const offsets = new Array<number>(items.length).fill(0)
-  const placed = new Gaps()
+  const placed = new Gaps(items.reduce((n, i) => Math.max(n, i.last), 0) + 1)
   let total = 0
   for (const i of order) {
     const { first, last, bytes } = items[i]!

@@ -38,6 +38,18 @@ export const TILED: TiledOptions = { crossings: true, squares: true, join: true 
 
 export const forwardPieces = onceFor((graph, machine) => piecesOf(graph, opCosts(graph, machine), launchSeconds(machine)))
 
+/** Tiles of a segment lie inside one run: where no run works on more than the limit, nothing is tiled. */
+const mostInARun = onceFor((graph, machine): number => {
+  const p = forwardPieces(graph, machine)
+  const first = new Map<number, number>()
+  let most = 0
+  p.pieces.forEach(({ run }, i) => {
+    if (!first.has(run)) first.set(run, i)
+    if (p.pieces[i + 1]?.run !== run) most = Math.max(most, p.stretch(first.get(run)!, i).workBytes)
+  })
+  return most
+})
+
 const groupsOf = (p: ForwardPieces, chosen: readonly ChosenSegment[]): readonly Group[] =>
   chosen.map(({ from, to, grid }) => ({ ops: p.ops.slice(from, to).flatMap((ops) => ops.map((o) => o.id)), grid }))
 
@@ -92,10 +104,13 @@ function* refine(
 ): Generator<Candidate, void, boolean> {
   const p = forwardPieces(graph, machine)
   const whole = p.stretch(0, p.pieces.length - 1).workBytes
+  const most = mostInARun(graph, machine)
   let least = Infinity
   let idle = 0
   for (let i = 1; i <= TILE_SIZES && idle < 2; i++) {
     const limited = { ...rules, limitBytes: whole / 2 ** i }
+    // A deep network's runs are short, and its stretches many.
+    if (most <= limited.limitBytes) continue
     const chosen = o.join ? segmentation(p, limited) : apart(p, limited)
     const key = chosen.map((s) => `${s.from}:${s.grid.B}x${s.grid.H}x${s.grid.W}`).join()
     const tiles = chosen.map((s) => tilesOf(s.grid))
