@@ -5,6 +5,7 @@ import type { Either } from 'fp-ts/Either'
 import type { StageError } from '../core/errors'
 import type { Graph } from '../graph/graph'
 import type { Link, Machine } from '../graph/machine'
+import type { Segment } from '../plan/plan'
 import type { ChosenSegment } from '../tile/segmentation'
 import { type Layout, packedAs } from './layout'
 import { swapUntil } from './belady'
@@ -29,6 +30,8 @@ export interface Candidate {
   readonly atLeast?: AtLeast | undefined
   /** The tiles of the step, where it is nothing but tiles: an improver may start from them. */
   readonly tiles?: readonly ChosenSegment[]
+  /** Other segments, placed and moved as these are: an improver may change them. */
+  readonly like?: (segments: readonly Segment[]) => Candidate
 }
 
 /**
@@ -87,7 +90,7 @@ export interface Deferred extends Candidate {
 export const deferred = (
   computeSeconds: number,
   make: () => Candidate,
-  known: Pick<Candidate, 'atLeastPages' | 'tiles'> & { readonly atLeast?: () => AtLeast } = {},
+  known: Pick<Candidate, 'atLeastPages' | 'tiles' | 'like'> & { readonly atLeast?: () => AtLeast } = {},
 ): Deferred => {
   let made: Candidate | undefined
   let least: AtLeast | undefined

@@ -4,7 +4,7 @@ import { certain } from '../core/certain'
 import type { Graph, OpId } from '../graph/graph'
 import { type Segment, UNTILED } from '../plan/plan'
 import { assemble, forwardOps, runsOf, segmentsOf } from '../tile/segments'
-import { type Planner, resident } from './candidate'
+import { type Candidate, type Planner, resident } from './candidate'
 import { withEarlyExchanges } from './early'
 import { type Layout, layOut, packedAs } from './layout'
 import { onceFor } from './remember'
@@ -39,8 +39,9 @@ const HARDLY_MORE = 1 / 64
 
 /** What begins early is held for longer: where that takes more than a little memory, or than there is, everything goes in its turn. */
 export const inCore: Planner = (graph, machine) => {
-  const inTurn = resident(inCoreRows(graph, machine))
+  const like = (segments: readonly Segment[]): Candidate => resident(layOut(graph, segments, machine, { packing: 'rows' }))
+  const inTurn = { ...resident(inCoreRows(graph, machine)), like }
   const early = earlyLayout(graph, machine)
-  const offered = early && resident(early)
+  const offered = early && { ...resident(early), like }
   return right([...(offered && offered.least <= (1 + HARDLY_MORE) * inTurn.least ? [offered] : []), inTurn].values())
 }

@@ -187,11 +187,12 @@ const candidateOf = (graph: Graph, machine: Machine, choice: Choice, steps = new
     made ??= steps.segments(choice)
     return made
   }
-  const make = (): Candidate => {
-    const whole = swappingOnDemand(cutForLink(layOut(graph, segments(), machine, { packing: 'rows', persistents }), machine.link))
+  const like = (of: readonly Segment[]): Candidate => {
+    const whole = swappingOnDemand(cutForLink(layOut(graph, of, machine, { packing: 'rows', persistents }), machine.link))
     return { ...whole, fit: (pages) => whole.fit(Math.max(whole.least, Math.floor((1 - ahead) * pages))) }
   }
-  return deferred(LEAST * (seconds + (gone === 'moving' ? 0 : againSeconds[gone]!)), make, {
+  return deferred(LEAST * (seconds + (gone === 'moving' ? 0 : againSeconds[gone]!)), () => like(segments()), {
+    like,
     atLeast: () => atLeastOf(graph, segments(), machine, persistents),
   })
 }

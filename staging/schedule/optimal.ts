@@ -128,6 +128,7 @@ export class OptimalChain {
 
   candidate(slots: number, rule: (layout: Layout) => Candidate): Candidate {
     return deferred(this.leastSeconds(slots), () => rule(this.layout(slots)), {
+      like: (segments) => rule(this.laidOut(segments)),
       atLeast: () => atLeastOf(this.chain.graph, this.segments(slots), this.machine),
     })
   }
@@ -136,7 +137,11 @@ export class OptimalChain {
   resident(slots: number): Candidate {
     const atLeastPages = pagesIn(this.persistentBytes + this.bytes(slots) * HELD_LOW)
     const atLeast = (): AtLeast => atLeastResident(this.chain.graph, this.segments(slots), this.machine)
-    return deferred(this.leastSeconds(slots), () => resident(this.layout(slots)), { atLeastPages, atLeast })
+    return deferred(this.leastSeconds(slots), () => resident(this.layout(slots)), {
+      atLeastPages,
+      atLeast,
+      like: (segments) => resident(this.laidOut(segments)),
+    })
   }
 
   private segments(slots: number): readonly Segment[] {
@@ -148,12 +153,16 @@ export class OptimalChain {
   }
   private latest: { readonly slots: number; readonly segments: readonly Segment[] } | undefined
 
+  private laidOut(segments: readonly Segment[]): Layout {
+    return layOut(this.chain.graph, segments, this.machine, { packing: 'rows' })
+  }
+
   layout(slots: number): Layout {
     const actions = this.solved.actions(slots)
     const key = actions.map((a) => `${a.tag}${a.stage}${a.tag === 'pass' ? '' : `:${a.option}`}`).join()
     const known = this.layouts.get(key)
     if (known) return known
-    const layout = layOut(this.chain.graph, this.segments(slots), this.machine, { packing: 'rows' })
+    const layout = this.laidOut(this.segments(slots))
     this.layouts.set(key, layout)
     latest(this.chain.graph, this.machine).add(layout.calls.length, () => this.layouts.delete(key))
     return layout

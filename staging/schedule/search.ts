@@ -10,6 +10,7 @@ import { inOrder } from '../plan/pages'
 import { homeBytes } from '../memory/place'
 import type { Algorithms, UnpagedPlan } from '../plan/plan'
 import { outcomeOf } from '../sim/simulate'
+import { arriving } from './arriving'
 import { atLeastSeconds, computeSeconds } from './bound'
 import type { Candidate, Improver, Method } from './candidate'
 import { inCoreRows } from './incore'
@@ -67,6 +68,9 @@ export const scheduled = (c: Candidate, strategy: string, o: Omit<CompileOptions
 /** A step this little longer than its compute is not worth finer tiles. */
 const HARDLY_WAITS = 1.02
 
+/** And one that is only this little longer is as fast as it can be. */
+const NOTHING_TO_GAIN = 1.001
+
 /** Where so little is enough for something, finer tiles are not looked at; and elsewhere only those that may need this part of it. */
 const FEW_PAGES = 64
 const MUCH_LESS = 0.75
@@ -82,6 +86,8 @@ class Search {
   best: Best | null = null
   /** Of what fits the budget and no tier, what takes least more than there is. */
   lack: TierLack | null = null
+  /** Nothing more need be tried. */
+  isEnough = false
   private smallest: Candidate | null = null
   /** What is listed and surely needs more than there is: of interest only where nothing fits. */
   private readonly large: Candidate[] = []
@@ -217,6 +223,11 @@ class Search {
       next = refined.next(this.hopeless(next.value) === undefined ? this.consider(next.value, strategy) : Infinity)
   }
 
+  /** Whether the best waits for a part of its time that is worth looking at. */
+  get waits(): boolean {
+    return this.best !== null && this.best.seconds > NOTHING_TO_GAIN * computeSeconds(this.best.candidate.layout)
+  }
+
   /** From the best plan, whosever it is. */
   improve(improver: Improver, strategy: string): void {
     if (this.best) this.answer(improver(this.graph, this.machine, this.best.candidate, this.best.seconds), strategy)
@@ -239,11 +250,17 @@ class Search {
 /** In-core where it fits; else mixtures, and every other strategy that may be faster still. What only predicts has tiles alone to choose. */
 const runAll = (search: Search, mixes: boolean): Either<StageError, void> => {
   const inCore = search.run('in-core')
-  if (isLeft(inCore) || search.best?.plan.strategy === 'in-core') return inCore
+  if (isLeft(inCore)) return inCore
+  if (search.best) {
+    search.isEnough = true
+    if (search.waits) search.improve(arriving, 'auto')
+    return inCore
+  }
   if (mixes) search.run('auto')
   for (const name of mixes ? Object.keys(planners) : ['tiled'])
     if (name !== 'in-core' && name !== 'auto' && !planners[name]!.alone && !search.isBeatenByTraffic(name)) search.run(name)
   search.improve(planners['auto']!.improver!, 'auto')
+  if (search.waits) search.improve(arriving, 'auto')
   return right(undefined)
 }
 
@@ -298,7 +315,7 @@ const searched = (graph: Graph, o: CompileOptions): Either<StageError, UnpagedPl
     const ran = runs()
     if (isLeft(ran)) return ran
     for (found.machine of linkVariants(found)) runs()
-    if (found.best?.plan.strategy === 'in-core') break
+    if (found.isEnough) break
   }
   // More calls take less memory, and do not move less.
   if (!found.best && !found.lack) found.finest(trains(graph) || o.strategy !== 'auto' ? o.strategy : 'tiled')

@@ -70,9 +70,10 @@ const stepInTiles = (graph: Graph, machine: Machine, tiles: readonly ChosenSegme
     return made
   }
   // What is not legal needs more pages than there are, and is never laid out.
-  const make = (): Candidate => swappingOnDemand(layOut(graph, segments()!, machine, { packing }))
-  const candidate = deferred(callSeconds(graph, running, machine), make, {
+  const like = (of: readonly Segment[]): Candidate => swappingOnDemand(layOut(graph, of, machine, { packing }))
+  const candidate = deferred(callSeconds(graph, running, machine), () => like(segments()!), {
     tiles,
+    like,
     atLeast: () => atLeastOfRunning(graph, running, segments, machine, packing === 'shared' ? 'shared' : 'resident'),
   })
   const calls = runs.reduce((n, r) => n + tilesOf(r.grid) * r.ops.length, 0)

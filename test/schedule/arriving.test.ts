@@ -1,0 +1,88 @@
+// What runs while the input arrives: how much of the wait it takes away, and where there is nothing to gain.
+import { isLeft } from 'fp-ts/Either'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { compile, type Work } from '../../staging/compile'
+import { bytesOf } from '../../staging/core/bytes'
+import { renderError } from '../../staging/core/errors'
+import type { Graph } from '../../staging/graph/graph'
+import type { Machine } from '../../staging/graph/machine'
+import type { Plan } from '../../staging/plan/plan'
+import { computeSeconds } from '../../staging/schedule/bound'
+import { inCoreLayout } from '../../staging/schedule/incore'
+import { leastPages } from '../../staging/schedule/stays'
+import { machines } from '../../staging/sim/machines'
+import { simulate } from '../../staging/sim/simulate'
+import { trainingGraph } from '../golden/golden'
+
+const v100 = machines['v100-pcie-16g']!
+const linkOf = (inBytesPerSecond: number): Machine => ({ ...v100, link: { ...v100.link, inBytesPerSecond } })
+
+interface Step {
+  readonly plan: Plan
+  /** Over the compute of the in-core step. */
+  readonly ratio: number
+  readonly work: Readonly<Record<Work, number>>
+}
+
+/** In so many times the memory of in-core. */
+const stepOf = (graph: Graph, machine: Machine, strategy: string, share = 1): Step => {
+  const layout = inCoreLayout(graph, machine)
+  const pages = Math.ceil(share * leastPages(layout.planned, layout.calls.length))
+  const work = { offered: 0, 'laid out': 0, simulated: 0 }
+  const count = (w: Work): void => {
+    work[w]++
+  }
+  const plan = compile(graph, { strategy, machine, budgetBytes: bytesOf(pages), count })
+  if (isLeft(plan)) throw new Error(renderError(plan.left))
+  assert.ok(plan.right.peakPages <= pages)
+  const ratio = simulate(plan.right, machine.link).makespanSeconds / computeSeconds(layout)
+  return { plan: plan.right, ratio, work }
+}
+
+const alexnet = trainingGraph('alexnet', [256, 3, 224, 224])
+
+test('a step that waits for its input for a twelfth of its time waits for a fifth of that when its first ops come in parts', () => {
+  const whole = stepOf(alexnet, v100, 'in-core')
+  const parted = stepOf(alexnet, v100, 'auto')
+  assert.ok(whole.ratio > 1.08, `${whole.ratio}`)
+  assert.ok(parted.ratio - 1 < (whole.ratio - 1) / 5, `${parted.ratio} for ${whole.ratio}`)
+  const [first, ...others] = parted.plan.segments
+  assert.ok(first!.grid.B > 1 && first!.grid.H === 1 && first!.grid.W === 1, JSON.stringify(first!.grid))
+  for (const s of others) assert.equal(s.grid, { B: 1, H: 1, W: 1 })
+})
+
+test('norms end the loop: what reads the sums of a batch waits for all of it', () => {
+  const resnet = trainingGraph('resnet18', [32, 3, 224, 224])
+  const whole = stepOf(resnet, v100, 'in-core', 2)
+  const parted = stepOf(resnet, v100, 'auto', 2)
+  assert.ok(parted.ratio - 1 < (2 / 3) * (whole.ratio - 1), `${parted.ratio} for ${whole.ratio}`)
+  const kinds = parted.plan.segments[0]!.body.map((step) => resnet.ops[step.op]!.kind)
+  assert.is(kinds.filter((k) => k.startsWith('conv2d')).length, 1, kinds.join())
+})
+
+test('in less memory than in-core takes, too', () => {
+  const convnext = trainingGraph('convnext-tiny', [32, 3, 224, 224])
+  const parted = stepOf(convnext, v100, 'auto', 1 / 2)
+  assert.ok(parted.plan.segments[0]!.grid.B > 1)
+  const endless = stepOf(convnext, linkOf(1e15), 'auto', 1 / 2)
+  assert.is(endless.plan.segments[0]!.grid.B, 1)
+})
+
+test('where the input is there at once, or is one image, a step that fits is in-core', () => {
+  for (const [graph, machine] of [
+    [alexnet, linkOf(1e13)],
+    [trainingGraph('alexnet', [1, 3, 224, 224]), v100],
+  ] as const) {
+    const { plan, work } = stepOf(graph, machine, 'auto', 2)
+    assert.is(plan.strategy, 'in-core')
+    assert.equal(work, { offered: 1, 'laid out': 1, simulated: 1 })
+  }
+})
+
+test('the slower the input comes, the more ops run beside it', () => {
+  const ops = [12e9, 4e9, 1e9].map((rate) => stepOf(alexnet, linkOf(rate), 'auto', 2).plan.segments[0]!.body.length)
+  assert.ok(ops[0]! < ops[1]! && ops[1]! <= ops[2]!, ops.join())
+})
+
+test.run()
