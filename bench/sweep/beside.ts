@@ -1,7 +1,6 @@
 // `auto` beside every other strategy. In: swept networks. Out: for each other strategy, in how many of its cases `auto` takes
 // less time, as much, or more. A case is a network, a size and a budget; one that the other has no plan for is one that `auto`
-// has and it has not: below. Where everything fits, `auto` is in-core and nothing else, though tiles that need not wait for the
-// whole input may be faster by what that wait takes: such cases are cases, and are counted apart (`yields`).
+// has and it has not: below.
 import type { SweptNetwork } from './network'
 
 export interface Beside {
@@ -10,13 +9,12 @@ export interface Beside {
   readonly below: number
   readonly same: number
   readonly above: number
-  readonly yields: number
 }
 
 export const autoBeside = (all: readonly SweptNetwork[], tolerance: number): readonly Beside[] => {
   const others = [...new Set(all.flatMap((n) => Object.keys(n.strategies)))].filter((s) => s !== 'auto')
   return others.map((strategy) => {
-    const count = { below: 0, same: 0, above: 0, yields: 0 }
+    const count = { below: 0, same: 0, above: 0 }
     for (const n of all)
       n.strategies['auto']!.ratios.forEach((mine, i) => {
         const of = n.strategies[strategy]
@@ -25,9 +23,8 @@ export const autoBeside = (all: readonly SweptNetwork[], tolerance: number): rea
         const other = of.ratios[i] ?? Infinity
         const auto = mine ?? Infinity
         if (auto === Infinity && other === Infinity) return
-        const fits = n.budgetsMiB[i]! >= n.inCoreMiB
-        count[auto > other * (1 + tolerance) ? (fits ? 'yields' : 'above') : auto < other * (1 - tolerance) ? 'below' : 'same']++
+        count[auto > other * (1 + tolerance) ? 'above' : auto < other * (1 - tolerance) ? 'below' : 'same']++
       })
-    return { strategy, ...count, cases: count.below + count.same + count.above + count.yields }
+    return { strategy, ...count, cases: count.below + count.same + count.above }
   })
 }

@@ -67,9 +67,7 @@ const holds = (all: readonly SweptNetwork[]): boolean => {
   const every = (count: (s: Beside) => number, beside: readonly Beside[]): number => beside.reduce((n, s) => n + count(s), 0)
   const beside = autoBeside(all, MOST_ABOVE)
   for (const b of beside)
-    console.log(
-      `${b.strategy}: auto below in ${b.below} of ${b.cases} cases, as fast in ${b.same}, above in ${b.above}, in-core though it is slower in ${b.yields}`,
-    )
+    console.log(`${b.strategy}: auto below in ${b.below} of ${b.cases} cases, as fast in ${b.same}, above in ${b.above}`)
   const share = every((b) => b.below, beside) / every((b) => b.cases, beside)
   console.log(`${all.length} networks and sizes; auto below each other strategy in ${(100 * share).toFixed(1)} % of cases`)
   return !faults.length && every((b) => b.above, beside) === 0 && beside.every((b) => b.below >= LEAST_BELOW * b.cases)
