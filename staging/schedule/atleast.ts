@@ -75,6 +75,8 @@ const largest = (ranges: Slices['B']): number => ranges.reduce((n, [from, to]) =
 
 class Measuring {
   private readonly costs: readonly OpCost[]
+  /** Kinds of which some op takes scratch over whole values: tiles of others take none either. */
+  private readonly scratching: ReadonlySet<string>
   /** Of segments that steps have in common. */
   private readonly known = new WeakMap<Segment, number>()
 
@@ -86,6 +88,7 @@ class Measuring {
     private readonly apartFrom = SMALL_BYTES,
   ) {
     this.costs = opCosts(graph, machine)
+    this.scratching = new Set(graph.ops.filter((op) => this.costs[op.id]!.workspaceBytes > 0).map((op) => op.kind))
   }
 
   /** Whether it comes and goes, as a parameter or state that is at home in the lower tier does. */
@@ -214,7 +217,7 @@ class Measuring {
     s.body.forEach((step, k) => {
       const { op: id, inPlace, slices } = step
       const op = this.graph.ops[id]!
-      scratch.push({ bytes: tileScratch(this.graph, this.machine, step), first: k, last: k })
+      if (this.scratching.has(op.kind)) scratch.push({ bytes: tileScratch(this.graph, this.machine, step), first: k, last: k })
       let together = 0
       op.ins.forEach((v, i) => {
         const h = here.get(v)

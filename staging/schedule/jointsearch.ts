@@ -461,10 +461,13 @@ function* finestTiles(graph: Graph, machine: Machine): Generator<Candidate, void
     if (!tiles) continue
     let before = Infinity
     for (let pages = tiles(Infinity).pages.likely * FINER; ; pages *= FINER) {
-      const finer = tiles(Math.floor(pages))
+      const limit = Math.floor(pages)
+      const finer = tiles(limit)
       if (finer.pages.likely >= before || finer.calls > FINEST_CALLS) break
       before = finer.pages.likely
       yield fineCandidate(graph, machine, finer, persistents)
+      // The op that takes more is in tiles as small as can be.
+      if (before > limit) break
     }
   }
 }
