@@ -2,6 +2,7 @@
 // without each field of its options record. Invariant: the compiler refuses a planner's option that has no switch here.
 // What a switch leaves is what the method was before the heuristic, or, for what is tried in several settings, the first alone.
 import type { CompileOptions } from '../../staging/compile'
+import { arriving } from '../../staging/schedule/arriving'
 import { type AutoOptions, auto, refineAuto } from '../../staging/schedule/auto'
 import { type AutoswapOptions, autoswap, refineAutoswap } from '../../staging/schedule/autoswap'
 import type { Planner, Refiner } from '../../staging/schedule/candidate'
@@ -75,6 +76,10 @@ const AUTO: readonly Switch[] = [
     refine: ['mixtures without refinement on the simulator', false],
     joint: ['mixtures without values made again inside tiles', false],
   }).map((s, i) => (i ? s : { ...s, words: 'mixtures alone, without the plans of the others' })),
+  {
+    words: 'mixtures alone, which begin in parts of the batch while the input arrives',
+    method: { planner: auto(), refiner: refineAuto(), improver: arriving },
+  },
   ...switches<RetileOptions>((o) => ({ planner: tiled(), improver: retiled(o) }), {
     limits: ['tiles alone, made better without limits and prices in between', false],
     grids: ['tiles alone, made better without a grid of its own for each segment', false],
