@@ -1,10 +1,13 @@
 // A bound that no plan beats, as a linear programme. In: a training graph with norms, a machine, a budget. Out: the programme in CPLEX's
 // LP format, for any solver. The last statistics of the batch part the step in two: all that leads to them has run over the whole batch
 // before, the backward runs after. At that point each part of a value that the backward reads is on the device, in the lower tier, or
-// computed again later, from what is there or computed again itself. Working sets are left out; tiles take no less than the whole.
+// computed again later, from what is there or computed again itself. Working sets are left out; tiles take no less than the whole, and what
+// ranks exchange may go beside all of it.
 // Worked example, one value of 12 GB that is made again in 0.5 s, half of which fits, a link of 12 GB/s: min of 0.5 s out and in, 0.25 s.
+import { ROW_EXCHANGES } from '../graph/bands'
 import { valueBytes, type Graph, isPersistent, type Op, type ValueId } from '../graph/graph'
 import type { Machine } from '../graph/machine'
+import { COLLECTIVES } from '../graph/ranks'
 import { SMALL_BYTES } from '../memory/place'
 import { sigmaDelta } from '../ops/op'
 import { forwardOps } from '../tile/segments'
@@ -53,14 +56,17 @@ const needsAsMuch = (graph: Graph, op: Op, input: number): boolean => {
 const sum = (terms: readonly (readonly [factor: number, name: string])[]): string =>
   terms.map(([factor, name]) => `${factor < 0 ? '-' : '+'} ${Math.abs(factor)} ${name}`).join('\n   ')
 
+const isExchange = ({ kind }: Op): boolean => COLLECTIVES.includes(kind) || ROW_EXCHANGES.includes(kind)
+
 /** Null where nothing parts the step. Sizes in MiB, times in milliseconds. */
 export const programmeOf = (graph: Graph, machine: Machine, budgetBytes: number): string | null => {
   const barrier = barrierOf(graph)
   if (!barrier) return null
   const costs = opCosts(graph, machine)
+  const seconds = (op: Op): number => (isExchange(op) ? 0 : costs[op.id]!.seconds)
   const makers = makersOf(graph)
   const before = leadingTo(graph, barrier)
-  const ms = (ops: Iterable<Op>): number => [...ops].reduce((n, op) => n + 1e3 * costs[op.id]!.seconds, 0)
+  const ms = (ops: Iterable<Op>): number => [...ops].reduce((n, op) => n + 1e3 * seconds(op), 0)
   const size = (v: ValueId): number => valueBytes(graph.values[v]!) / 2 ** 20
   const isActivation = (v: ValueId): boolean => graph.values[v]!.role === 'activation'
   const values = [...before].flatMap((op) => op.outs).filter(isActivation)
@@ -81,7 +87,7 @@ export const programmeOf = (graph: Graph, machine: Machine, budgetBytes: number)
     [1, `m${v}`],
     [1, `a${makers.get(v)!.id}`],
   ]
-  const remade = again.map((op) => [1e3 * costs[op.id]!.seconds, `a${op.id}`] as const)
+  const remade = again.map((op) => [1e3 * seconds(op), `a${op.id}`] as const)
   const moved = (rate: number) => values.map((v) => [size(v) / rate, `m${v}`] as const)
   const negative = (terms: readonly (readonly [number, string])[]) => terms.map(([f, name]) => [-f, name] as const)
   const constraints = [
