@@ -18,10 +18,13 @@ const list = (items: readonly string[]): string =>
 
 // ---------------------------------------------------------------- memory
 
+/** Whether its loops go over the batch alone, of whole images. */
+const isInParts = (plan: Plan): boolean => plan.segments.every(({ grid }) => grid.H === 1 && grid.W === 1)
+
 const whatItDoes = (plan: Plan, facts: Facts): string => {
   const means = [
     facts.segments.tiled > 0 &&
-      `cuts ${facts.segments.tiled === plan.segments.length ? 'every segment' : `${facts.segments.tiled} of ${plural(plan.segments.length, 'segment')}`} into tiles`,
+      `cuts ${facts.segments.tiled === plan.segments.length ? 'every segment' : `${facts.segments.tiled} of ${plural(plan.segments.length, 'segment')}`} into ${isInParts(plan) ? 'parts of the batch' : 'tiles'}`,
     facts.recomputeSeconds > 0 && 'forgets activations and computes them again',
     facts.traffic.out > 0 && 'swaps values out and in',
   ].filter((m) => m !== false)
@@ -49,6 +52,13 @@ const memoryText = (plan: Plan, facts: Facts, staging: Staging): string => {
 const tilesText = (plan: Plan, facts: Facts): string => {
   const finest = plan.segments.reduce((a, b) => (tilesOf(b.grid) > tilesOf(a.grid) ? b : a))
   const { B, H, W } = finest.grid
+  if (isInParts(plan))
+    return sentence(
+      `${plural(facts.segments.tiled, 'segment runs', 'segments run')} as loops over parts of the batch, of which there are up to ${B} (${finest.name}).`,
+      tilesOf(plan.segments[0]!.grid) > 1 &&
+        'The first part is computed as soon as its images are there, while the others are on their way.',
+      'What is summed over the batch is added up over its parts, so the result is that of the whole batch, up to rounding.',
+    )
   return sentence(
     `${plural(facts.segments.tiled, 'segment runs', 'segments run')} as loops over tiles; the finest grid is ${H} rows by ${W} columns${B > 1 ? ` for each of ${B} micro-batches` : ''} (${finest.name}).`,
     'A tile needs a border of its neighbours’ pixels (its halo), and every convolution further back widens it:',

@@ -12,7 +12,7 @@ import { layerRows, segmentRows } from '../../src/report/tables'
 import { traceJson } from '../../src/report/trace'
 import { factsOf, type Staging } from '../../src/report/facts'
 import { explain } from '../../src/report/words'
-import type { Plan } from '../../staging/plan/plan'
+import { type Plan, tilesOf } from '../../staging/plan/plan'
 import { simulate } from '../../staging/sim/simulate'
 import { instructions } from '../../staging/plan/instructions'
 import type { Span } from '../../staging/sim/timeline'
@@ -189,6 +189,23 @@ test('the words say what the plan does, and nothing about what it does not', () 
   const [memory] = explain(plan, factsOf(plan, stagingOf(plan, 2)), play(plan), stagingOf(plan, 2))
   assert.match(memory!.text, 'within the budget')
   assert.match(memory!.text, 'keeps everything on the device')
+})
+
+test('loops over the batch have no halo: what is said of them is that images are computed as they come', () => {
+  const inRows = chainPlan({ layers: 3, size: 64, tiles: 4 })
+  const inParts: Plan = {
+    ...inRows,
+    segments: inRows.segments.map((s) => (tilesOf(s.grid) > 1 ? { ...s, grid: { B: 4, H: 1, W: 1 } } : s)),
+  }
+  const textOf = (plan: Plan): string =>
+    explain(plan, factsOf(inRows, stagingOf(inRows, 2)), play(inRows), stagingOf(inRows, 2))
+      .map((p) => p.text)
+      .join(' ')
+  assert.match(textOf(inParts), 'into parts of the batch')
+  assert.match(textOf(inParts), 'as soon as its images are there')
+  assert.not.match(textOf(inParts), 'halo')
+  assert.match(textOf(inRows), 'into tiles')
+  assert.match(textOf(inRows), 'halo')
 })
 
 test('what bounds the step is named: the arithmetic, the link of a plan that only swaps, or whatever a plan does', () => {
