@@ -296,17 +296,21 @@ const sizesOf = onceForGraph((graph: Graph): readonly number[] =>
   graph.values.map((v) => (isPersistent(v) || isFed(v) || isResult(v) ? 0 : valueBytes(v))),
 )
 
+/** From the end of what runs to its beginning. */
+const passBack = (graph: Graph, held: Holding, body: Running['body']): void => {
+  for (let k = body.length - 1; k >= 0; k--) {
+    const { ins, outs } = graph.ops[body[k]!.op]!
+    for (const v of outs) held.drop(v)
+    for (const v of ins) held.need(v)
+  }
+}
+
 /** Bytes that cross into each segment: made before, read in it or later, and not made again until then. */
 const crossingBytes = (graph: Graph, segments: readonly Running[]): readonly number[] => {
   const held = new Holding(graph)
   const out = new Array<number>(segments.length).fill(0)
   for (let s = segments.length - 1; s >= 0; s--) {
-    const { body } = segments[s]!
-    for (let k = body.length - 1; k >= 0; k--) {
-      const { ins, outs } = graph.ops[body[k]!.op]!
-      for (const v of outs) held.drop(v)
-      for (const v of ins) held.need(v)
-    }
+    passBack(graph, held, segments[s]!.body)
     out[s] = held.bytes * READ_SHARE
   }
   return out
@@ -382,23 +386,26 @@ export const atLeastOfRunning = (
 
 /**
  * Where nothing leaves: the most bytes that whole values take beside each other, from where they are made to where they are read last, with
- * the scratch of the call. Loops hold at least what crosses them.
+ * the scratch of the call. A loop holds what it finds when it begins, and what is read later when it ends; between its ops there are only tiles.
  */
 const mostHeldBytes = (graph: Graph, segments: readonly Segment[], costs: readonly OpCost[]): number => {
   const held = new Holding(graph)
   let most = 0
   for (let s = segments.length - 1; s >= 0; s--) {
     const { body, grid } = segments[s]!
-    const isLoop = tilesOf(grid) > 1
+    if (tilesOf(grid) > 1) {
+      const after = held.bytes
+      passBack(graph, held, body)
+      most = Math.max(most, READ_SHARE * Math.max(held.bytes, after))
+      continue
+    }
     for (let k = body.length - 1; k >= 0; k--) {
       const { op: id, inPlace } = body[k]!
       const { ins, outs } = graph.ops[id]!
       const unread = outs.reduce((n, v) => (held.has(v) ? n : n + held.size(v)), 0)
-      const after = held.bytes
       for (const v of ins) held.need(v)
       const taken = inPlace === undefined ? 0 : held.size(outs[0]!)
-      const bytes = isLoop ? after * READ_SHARE : held.bytes + unread - taken + costs[id]!.workspaceBytes
-      most = Math.max(most, bytes)
+      most = Math.max(most, held.bytes + unread - taken + costs[id]!.workspaceBytes)
       for (const v of outs) held.drop(v)
     }
   }

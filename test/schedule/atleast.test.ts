@@ -11,7 +11,9 @@ import { auto, autoSmall } from '../../staging/schedule/auto'
 import { checkpointSqrt } from '../../staging/schedule/checkpoint'
 import { jointFinest, jointSmall } from '../../staging/schedule/jointsearch'
 import { checkpointOptimal, optimalOf } from '../../staging/schedule/optimal'
+import { inCoreLayout } from '../../staging/schedule/incore'
 import { scheduled } from '../../staging/schedule/search'
+import { leastPages } from '../../staging/schedule/stays'
 import { sft } from '../../staging/schedule/sft'
 import { tiled } from '../../staging/schedule/tiled'
 import { machines } from '../../staging/sim/machines'
@@ -47,6 +49,21 @@ test('bounds lie below the pages and the seconds of what is laid out', () => {
         assert.ok(bound <= takes, `${name}: at least ${bound} s, but it takes ${takes}`)
       }
   }
+})
+
+test('values that live inside a loop are there in tiles alone, however large they are', () => {
+  const graph = trainingGraph('vgg11-features', [1, 3, 1024, 1024])
+  let saved = 0
+  for (const planner of [sft(), sft({ expands: false })])
+    for (const c of listOf(planner, graph, 40)) {
+      const { pages } = c.atLeast!
+      assert.ok(pages <= c.least, `at least ${pages} pages, but ${c.least} are enough`)
+      saved = Math.max(
+        saved,
+        1 - c.least / leastPages(inCoreLayout(graph, machine).planned, inCoreLayout(graph, machine).calls.length),
+      )
+    }
+  assert.ok(saved > 0.5, `${saved}`)
 })
 
 test('what nothing leaves of is known to a few hundredths; values of a page each are all counted', () => {
