@@ -17,6 +17,7 @@ export interface Stay {
   readonly last: number
   readonly lastWrite: number
 }
+type GrowingStay = { -readonly [K in keyof Stay]: Stay[K] }
 export interface PageStays {
   readonly storage: number
   readonly from: number
@@ -63,15 +64,81 @@ const cutAt = (pages: number, seams: readonly number[], most: number): Starts =>
   })
 }
 
-/** The part that a page belongs to. */
-const partOf = (starts: Starts, page: number): number => {
-  let [lo, hi] = [0, starts.length - 1]
+/** The last of these numbers, which rise, that is not above `n`; the first is not. */
+const lastUpTo = (rising: readonly number[], n: number): number => {
+  let [lo, hi] = [0, rising.length - 1]
   while (lo < hi) {
     const middle = (lo + hi + 1) >> 1
-    if (starts[middle]! <= page) lo = middle
+    if (rising[middle]! <= n) lo = middle
     else hi = middle - 1
   }
   return lo
+}
+
+/** Calls [first, last] of a segment, which write or only read. */
+interface Touch {
+  readonly segment: number
+  readonly first: number
+  readonly last: number
+  readonly writes: boolean
+}
+
+/**
+ * When the parts of a storage are touched. Parts side by side that have been touched alike share one history: where tiles are many and
+ * parts small, most do, and their stays are made once.
+ */
+class Histories {
+  /** The first parts of those that share one, from 0 on. */
+  private readonly from: number[] = [0]
+  private readonly stays: GrowingStay[][] = [[]]
+
+  constructor(
+    private readonly starts: Starts,
+    private readonly rule: StayRule,
+  ) {}
+
+  /** Pages from `lo` to `hi`. */
+  touch(lo: number, hi: number, t: Touch): void {
+    const begin = this.splitAt(lastUpTo(this.starts, lo))
+    const end = this.splitAt(lastUpTo(this.starts, hi) + 1)
+    for (let k = begin; k < end; k++) this.add(this.stays[k]!, t)
+  }
+
+  /** The number of the history that begins with this part. */
+  private splitAt(part: number): number {
+    if (part === this.starts.length) return this.from.length
+    const k = lastUpTo(this.from, part)
+    if (this.from[k] === part) return k
+    this.from.splice(k + 1, 0, part)
+    const own = this.stays[k]!.map((stay) => ({ ...stay }))
+    this.stays.splice(k + 1, 0, own)
+    return k + 1
+  }
+
+  private add(stays: GrowingStay[], { segment, first, last, writes }: Touch): void {
+    const before = stays[stays.length - 1]
+    const goesOn =
+      before && (before.last >= first || (before.segment === segment && (this.rule === 'segment' || before.last >= first - 1)))
+    if (!goesOn) stays.push({ segment, first, last, lastWrite: writes ? last : -1 })
+    else {
+      before.last = Math.max(before.last, last)
+      if (writes) before.lastWrite = Math.max(before.lastWrite, last)
+    }
+  }
+
+  /** Those that are touched, or all `forEver`. */
+  parts(storage: number, end: number, forEver: readonly Stay[] | undefined): readonly PageStays[] {
+    const { starts, from } = this
+    return this.stays.flatMap((own, k): readonly PageStays[] => {
+      const stays = forEver ?? own
+      if (!stays.length) return []
+      const count = (from[k + 1] ?? starts.length) - from[k]!
+      return Array.from({ length: count }, (_, i) => {
+        const part = from[k]! + i
+        return { storage, from: starts[part]!, to: starts[part + 1] ?? end, stays }
+      })
+    })
+  }
 }
 
 /** Storages that may move and that tiles touch. */
@@ -132,55 +199,31 @@ export const touches = (
 ): readonly PageStays[] => {
   const tiled = tiledStorages(segments, calls, at)
   const parts = partsOf(at, tiled, cut === 'fine' ? bandPages(graph, calls, at, tiled) : NO_BANDS)
-  const stays: { segment: number; first: number; last: number; lastWrite: number }[][][] = parts.map((c) => c.map(() => []))
+  const histories = parts.map((starts) => new Histories(starts, rule))
   /** From call p to call `to`, where it goes on beside others. */
-  const touch = (
-    storage: number,
-    lo: number,
-    hi: number,
-    [p, to]: readonly [number, number],
-    segment: number,
-    writes: boolean,
-  ): void => {
-    if (hi <= lo) return
-    const starts = parts[storage]!
-    const one = starts.length === 1
-    const end = one ? 0 : partOf(starts, pagesIn(hi - 1))
-    for (let c = one ? 0 : partOf(starts, pagesIn(lo)); c <= end; c++) {
-      const list = stays[storage]![c]!
-      const last = list[list.length - 1]
-      if (last && (last.last >= p || (last.segment === segment && (rule === 'segment' || last.last >= p - 1)))) {
-        last.last = Math.max(last.last, to)
-        if (writes) last.lastWrite = Math.max(last.lastWrite, to)
-      } else list.push({ segment, first: p, last: to, lastWrite: writes ? to : -1 })
-    }
+  const touch = (storage: number, lo: number, hi: number, at: Touch): void => {
+    if (lo < hi) histories[storage]!.touch(pagesIn(lo), pagesIn(hi - 1), at)
   }
-  calls.forEach((call, p) => {
-    const calls = [p, call.beside ? call.beside.until - 1 : p] as const
+  calls.forEach((call, first) => {
+    const { segment } = call
+    const last = call.beside ? call.beside.until - 1 : first
     const view = (v: View, writes: boolean): void => {
       const value = graph.values[v.value]!
       const { storage, offset } = at.places[v.cell]!
       const [lo, hi] = bytesTouched(v, value.shape, value.dtype)
-      touch(storage, offset + lo, offset + hi, calls, call.segment, writes)
+      touch(storage, offset + lo, offset + hi, { segment, first, last, writes })
     }
     const overwritten = call.op < 0 ? undefined : opDef(call.kind).mutates
     for (let k = 0; k < call.ins.length; k++) view(call.ins[k]!, (overwritten?.includes(k) ?? false) || call.beside !== undefined)
     for (let k = 0; k < call.outs.length; k++) view(call.outs[k]!, true)
     if (call.workspace) {
       const { storage, offset } = at.places[call.workspace.cell]!
-      touch(storage, offset, offset + call.workspace.bytes, calls, call.segment, true)
+      touch(storage, offset, offset + call.workspace.bytes, { segment, first, last, writes: true })
     }
   })
+  const forEver: readonly Stay[] = [{ segment: -1, first: 0, last: calls.length, lastWrite: calls.length }]
   return at.storages.flatMap((s, i) => {
-    const pages = Math.max(1, pagesFor(s.bytes))
-    const starts = parts[i]!
-    return stays[i]!.map(
-      (list, k): PageStays => ({
-        storage: s.id,
-        from: starts[k]!,
-        to: starts[k + 1] ?? pages,
-        stays: at.kinds[i] === 'persistent' ? [{ segment: -1, first: 0, last: calls.length, lastWrite: calls.length }] : list,
-      }),
-    ).filter((c) => c.stays.length > 0)
+    const end = Math.max(1, pagesFor(s.bytes))
+    return histories[i]!.parts(s.id, end, at.kinds[i] === 'persistent' ? forEver : undefined)
   })
 }

@@ -11,7 +11,8 @@ import { hashText } from '../core/fnv'
 import { costsOf, replayed } from './costs'
 import { expand } from './expand'
 import { foldedOf, unfolded } from './folded'
-import { fieldsOf, fileCodec, type Plan, type Residency, type Unrolled } from './plan'
+import { fieldsOf, fileCodec, type Plan, type Residency, type Segment, type Slices, type Unrolled } from './plan'
+import { foldedRanges } from './ranges'
 import { checkedSegments } from './checksegments'
 
 export type PlanFormat = Extract<PlanError, { readonly tag: 'PlanFormat' }>
@@ -22,7 +23,7 @@ const refused = (at: string, reason: string): Either<PlanFormat, never> => left(
 
 export const PLAN_FORMAT = 'spillway-plan'
 /** Of the file and of how segments unroll (expand.ts): pages are held from one call to another, and calls are counted. */
-export const PLAN_VERSION = 6
+export const PLAN_VERSION = 7
 
 // ---------------------------------------------------------------- writing
 
@@ -31,9 +32,24 @@ const fileText = (plan: unknown): string => {
   return `{"format":"${PLAN_FORMAT}","version":${PLAN_VERSION},"checksum":"${hashText(text)}","plan":${text}}\n`
 }
 
+/** Slices of many tiles as differences: ranges.ts. */
+const foldedSegment = (s: Segment): unknown => {
+  const slices = (of: Slices | null): unknown => of && { B: foldedRanges(of.B), H: foldedRanges(of.H), W: foldedRanges(of.W) }
+  return {
+    ...s,
+    body: s.body.map((step) => (step.slices ? { ...step, slices: step.slices.map(slices) } : step)),
+    keeps: s.keeps.map((k) => ({ ...k, slices: slices(k.slices) })),
+  }
+}
+
 export const encodePlan = (p: Plan): string => {
   const folded = foldedOf(p.residencies, p.calls.length)
-  return fileText({ ...fieldsOf(p), ...(folded ? { residencies: [], folded } : {}), costs: costsOf(p) })
+  return fileText({
+    ...fieldsOf(p),
+    segments: p.segments.map(foldedSegment),
+    ...(folded ? { residencies: [], folded } : {}),
+    costs: costsOf(p),
+  })
 }
 
 // ---------------------------------------------------------------- reading

@@ -48,8 +48,8 @@ interface TileIndex {
   readonly W: number
 }
 
-/** The box of an operand at one tile. */
-const boxAt = (s: Slices, shape: readonly number[], t: TileIndex): Box => [s.B[t.B]!, [0, shape[1] ?? 1], s.H[t.H]!, s.W[t.W]!]
+/** The box of an operand at one tile; channels are whole. */
+const boxAt = (s: Slices, full: Box, t: TileIndex): Box => [s.B[t.B]!, full[1], s.H[t.H]!, s.W[t.W]!]
 
 /** Whether a box is one run of bytes inside what holds it (channels-last: B, H, W, C from the outside in). */
 export const isDense = (held: Box, box: Box): boolean => {
@@ -244,7 +244,7 @@ export const tileScratch = (graph: Graph, machine: Costs, step: Step): number =>
     [...op.ins, ...op.outs].map((value, i) => {
       const held = known.boxes[value]!
       const slices = step.slices![i]
-      return { cell: -1, value, held, box: slices ? boxAt(slices, graph.values[value]!.shape, t) : held }
+      return { cell: -1, value, held, box: slices ? boxAt(slices, held, t) : held }
     })
   const shapes = (): CallShapes => callShapes(graph, views().slice(0, op.ins.length), views().slice(op.ins.length))
   const kindOf = kindsOf(graph, known, op, step)
@@ -377,6 +377,8 @@ class TiledSegment {
   /** Where each value made in the current tile is, and what box that holds. */
   private here = new Map<ValueId, View>()
   private readonly costs: readonly StepCosts[]
+  /** The boxes of the current tile, each once. */
+  private boxes: Box[] = []
   /** Of moments, the elements behind those of the tiles [from, to). */
   private readonly merged = new Map<ValueId, { readonly from: number; to: number; count: number }>()
 
@@ -393,11 +395,13 @@ class TiledSegment {
     for (const k of this.seg.keeps) this.x.newWhole(k.value)
     // Gradients of parameters are used up in the order in which they are done: begun the other way round, their lives nest (memory/rows.ts).
     const sums = this.seg.keeps.filter((k) => k.merge === 'sum').reverse()
+    const zeroes = sums.map((k) => this.zeroing(k))
     const g = this.seg.grid
     for (let index = 0; index < tilesOf(g); index++) {
       const t = { index, B: Math.floor(index / (g.H * g.W)), H: Math.floor(index / g.W) % g.H, W: index % g.W }
       this.here = new Map()
-      for (const k of sums) this.zero(k, t)
+      this.boxes = []
+      for (const zero of zeroes) zero(t)
       this.seg.body.forEach((step, k) => this.step(step, k, t))
     }
   }
@@ -419,25 +423,31 @@ class TiledSegment {
     return { cell: this.local(key, v.name, value, bytes), value, held: box, box }
   }
 
-  /** Zeroes the rows that this tile is the first to add to, over the whole width; the last row of tiles zeroes the rest. */
-  private zero(k: Keep, t: TileIndex): void {
-    const view = (box?: Box): View => this.x.wholeView(k.value, box)
-    const fill = (v: View): void => this.x.plumb('fill', { value: 0 }, [], [v], this.s, t.index)
-    if (!k.slices) {
-      if (t.index === 0) fill(view())
-      return
-    }
-    if (t.W > 0) return
-    const full = this.x.fullOf(k.value)
-    const rows = k.slices.H
+  /** Zeroes the rows that a tile is the first to add to, over the whole width; the last row of tiles zeroes the rest. */
+  private zeroing({ value, slices }: Keep): (t: TileIndex) => void {
+    const full = this.x.fullOf(value)
+    const fill = (box: Box, t: TileIndex): void =>
+      this.x.plumb('fill', { value: 0 }, [], [this.x.wholeView(value, box)], this.s, t.index)
+    if (!slices) return (t) => t.index === 0 && fill(full, t)
+    const rows = slices.H
     // The halos of small tiles all begin at the border: what is summed over all tiles is one range throughout.
-    if (rows.length > 1 && rows.every((r) => sameRange(r, rows[0]!))) {
-      if (t.H === 0) fill(view([k.slices.B[t.B]!, full[1], full[2], full[3]]))
-      return
+    const isOne = rows.length > 1 && rows.every((r) => sameRange(r, rows[0]!))
+    let done = 0
+    return (t) => {
+      if (t.W > 0 || (isOne && t.H > 0)) return
+      const from = t.H === 0 ? 0 : done
+      done = Math.max(from, rows[t.H]![1])
+      const to = isOne || t.H === rows.length - 1 ? full[2][1] : rows[t.H]![1]
+      if (from < to) fill([slices.B[t.B]!, full[1], [from, to], full[3]], t)
     }
-    const from = t.H === 0 ? 0 : Math.max(...rows.slice(0, t.H).map((r) => r[1]))
-    const to = t.H === rows.length - 1 ? full[2][1] : rows[t.H]![1]
-    if (from < to) fill(view([k.slices.B[t.B]!, full[1], [from, to], full[3]]))
+  }
+
+  private boxAt(slices: Slices, v: ValueId, t: TileIndex): Box {
+    const box = boxAt(slices, this.x.fullOf(v), t)
+    const same = this.boxes.find((b) => sameBox(b, box))
+    if (same) return same
+    this.boxes.push(box)
+    return box
   }
 
   private step(step: Step, k: number, t: TileIndex): void {
@@ -465,7 +475,9 @@ class TiledSegment {
   private input(op: Op, v: ValueId, slices: Slices | null, key: string, t: TileIndex): View {
     const held = this.here.get(v) ?? this.x.wholeView(v)
     if (!slices) return held
-    const view = { ...held, box: boxAt(slices, this.x.graph.values[v]!.shape, t) }
+    const box = this.boxAt(slices, v, t)
+    // What a loop makes it reads as it is, for the most part: plans have millions of views.
+    const view = box === held.box ? held : { ...held, box }
     if (!opDef(op.kind).dense || isDense(view.held, view.box)) return view
     const copy = this.localView(key, v, view.box)
     this.x.plumb('copy', {}, [view], [copy], this.s, t.index)
@@ -475,7 +487,7 @@ class TiledSegment {
   private output(op: Op, step: Step, v: ValueId, i: number, ins: readonly View[], key: string, t: TileIndex): View {
     const slices = step.slices![op.ins.length + i] ?? null
     const keep = this.keeps.get(v)
-    const box = slices ? boxAt(slices, this.x.graph.values[v]!.shape, t) : this.x.fullOf(v)
+    const box = slices ? this.boxAt(slices, v, t) : this.x.fullOf(v)
     let view: View
     if (i === 0 && step.inPlace !== undefined) {
       const cell = ins[step.inPlace]!.cell
@@ -495,7 +507,7 @@ class TiledSegment {
   }
 
   private keptBox(k: Keep, t: TileIndex): Box {
-    return k.slices ? boxAt(k.slices, this.x.graph.values[k.value]!.shape, t) : this.x.fullOf(k.value)
+    return k.slices ? this.boxAt(k.slices, k.value, t) : this.x.fullOf(k.value)
   }
 
   /** Adds or copies the tile's part into the whole value. */
@@ -513,11 +525,11 @@ class TiledSegment {
   /** Elements behind each of this tile's partial moments, and behind those merged so far: those of the same images, where images have their own. */
   private counts(op: Op, moments: View, t: TileIndex): { countX: number; countY: number } {
     const slices = this.seg.body.find((x) => x.op === op.id)!.slices![0]!
-    const shape = this.x.graph.values[op.ins[0]!]!.shape
+    const full = this.x.fullOf(op.ins[0]!)
     const g = this.seg.grid
     const statistics = elementsOf(shapeOf(moments.box)) / 4
     const size = (b: number, h: number, w: number): number =>
-      elementsOf(shapeOf(boxAt(slices, shape, { index: 0, B: b, H: h, W: w }))) / statistics
+      elementsOf(shapeOf(boxAt(slices, full, { index: 0, B: b, H: h, W: w }))) / statistics
     const from = isPerImage(this.x.graph.values[moments.value]!.shape) ? t.B * g.H * g.W : 0
     const before = this.merged.get(moments.value)
     const merged = before?.from === from ? before : { from, to: from, count: 0 }

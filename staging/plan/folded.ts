@@ -2,9 +2,10 @@
 // and which row comes when; physical pages are left out, for pages.ts gives them again. What tiles repeat is said once, so that a file does
 // not grow with the image as its plan does.
 // Worked example, parts of 2 pages that come at calls 5, 9 and 13 for 4 calls each: two rows, the second of them twice.
-import { type Either, filterOrElse, flatMap, mapLeft, toError, tryCatch } from 'fp-ts/Either'
+import { type Either, filterOrElse, flatMap, map, mapLeft, toError, tryCatch } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { faultOf, list } from '../core/codecs'
+import { repeats, spelledOut } from '../core/repeats'
 import { assignPages } from './pages'
 import { type Folded, type PageRun, type Point, type Residency, residencyCodec, type UnpagedResidency } from './plan'
 
@@ -60,7 +61,9 @@ class Before {
   }
 }
 
-const folded = (residencies: readonly UnpagedResidency[]): Folded => {
+const rowsOf = (
+  residencies: readonly UnpagedResidency[],
+): { readonly rows: Folded['rows']; readonly order: readonly number[] } => {
   const before = new Before()
   const known = new Map<string, number>()
   const rows: (readonly number[])[] = []
@@ -74,7 +77,7 @@ const folded = (residencies: readonly UnpagedResidency[]): Folded => {
   return { rows, order }
 }
 
-const unpaged = ({ rows, order }: Folded): readonly UnpagedResidency[] => {
+const unpaged = (rows: Folded['rows'], order: readonly number[]): readonly UnpagedResidency[] => {
   const before = new Before()
   return order.map((k) => residencyOf(before.next(rows[k]!, 1)))
 }
@@ -85,29 +88,27 @@ const sameRuns = (a: readonly PageRun[], b: readonly PageRun[]): boolean =>
 /** The residencies of a plan of so many calls, folded; null where they are few, or their pages are others than pages.ts would give. */
 export const foldedOf = (residencies: readonly Residency[], end: Point, many = MANY): Folded | null => {
   if (residencies.length < many) return null
-  const short = folded(residencies)
-  const again = assignPages(unpaged(short), end).residencies
+  const { rows, order } = rowsOf(residencies)
+  const again = assignPages(unpaged(rows, order), end).residencies
   const isSame = ({ storage, from, acquire, runs }: Residency, i: number): boolean => {
     const r = again[i]!
     return r.storage === storage && r.from === from && r.acquire === acquire && sameRuns(r.runs, runs)
   }
-  return residencies.every(isSame) ? short : null
+  return residencies.every(isSame) ? { rows, order: repeats(order) } : null
 }
 
-const isRow =
-  (rows: Folded['rows']) =>
-  (k: number): boolean =>
-    rows[k]?.length === WIDTH
+/** More residencies than any plan has. */
+const MOST = 2 ** 24
 
 /** The residencies of a file, or what is wrong with them. */
-export const unfolded = (f: Folded, end: Point): Either<string, readonly Residency[]> =>
+export const unfolded = ({ rows, order }: Folded, end: Point): Either<string, readonly Residency[]> =>
   pipe(
-    f.order.every(isRow(f.rows)) ? f : null,
-    (sound) =>
-      tryCatch(
-        () => unpaged(sound!),
-        () => `the order names rows of ${WIDTH} numbers that are not there`,
-      ),
+    spelledOut(order, MOST),
+    filterOrElse(
+      (ks) => ks.every((k) => rows[k]?.length === WIDTH),
+      () => `the order names rows of ${WIDTH} numbers that are not there`,
+    ),
+    map((ks) => unpaged(rows, ks)),
     filterOrElse(
       (rs) => rs.every((r) => r.from < r.to && r.acquire >= 0 && r.acquire <= r.release && r.release <= end),
       () => `legal are residencies of a page or more, within ${end} calls`,

@@ -9,10 +9,12 @@
 import * as t from 'io-ts'
 import type { Box } from '../core/box'
 import { count, integer, list, names, positive, record, seconds, tuple, wholeFrom, words } from '../core/codecs'
+import { repeatsCodec } from '../core/repeats'
 import type { Precision } from '../devices'
 import { isBf16 } from '../graph/check'
 import { graphCodec } from '../graph/codec'
 import type { OpId, ValueId } from '../graph/graph'
+import { rangesCodec } from './ranges'
 
 // ---------------------------------------------------------------- segments
 
@@ -22,7 +24,7 @@ export interface Grid extends t.TypeOf<typeof gridCodec> {}
 export const UNTILED: Grid = { B: 1, H: 1, W: 1 }
 export const tilesOf = (g: Grid): number => g.B * g.H * g.W
 
-const ranges = list(tuple(count, count))
+const ranges = rangesCodec
 const slicesCodec = record({ B: ranges, H: ranges, W: ranges })
 /** Ranges of one operand, for each tile index along each tiled dimension (the box is their product; C is whole). */
 export interface Slices extends t.TypeOf<typeof slicesCodec> {}
@@ -220,7 +222,7 @@ const optionalFields = {
 const filed = record(fields, optionalFields)
 /** The whole step, as it will run. */
 export interface Plan extends t.TypeOf<typeof filed>, Unrolled {}
-const foldedCodec = record({ rows: list(list(integer)), order: list(count) })
+const foldedCodec = record({ rows: list(list(integer)), order: repeatsCodec })
 /** Residencies by rows that come again and again: folded.ts. */
 export interface Folded extends t.TypeOf<typeof foldedCodec> {}
 /** Of a plan file, whose calls cost what `costs` says; of many residencies there are none but folded ones. */

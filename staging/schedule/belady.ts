@@ -11,10 +11,33 @@ import { canSwap, leavingIn, type PlannedStays } from './stays'
 export const swapAll = (planned: readonly PlannedStays[]): readonly PlannedStays[] =>
   planned.map((t) => (canSwap(t) ? leavingIn(t, t.kind, { ...t, swapped: t.swapped.map(() => true) }) : t))
 
+/** The gaps of parts that may leave and have not yet, by the call before which they begin: those of call p from `starts[p]` to `starts[p + 1]`. */
 interface Idle {
-  readonly index: number
-  readonly gap: number
-  readonly next: number
+  readonly starts: Int32Array
+  readonly part: Int32Array
+  readonly gap: Int32Array
+}
+
+const idleIn = (planned: readonly PlannedStays[], calls: number): Idle => {
+  const starts = new Int32Array(calls + 2)
+  const each = (look: (begins: number, part: number, gap: number) => void): void =>
+    planned.forEach((t, part) => {
+      if (!canSwap(t)) return
+      for (let gap = 0; gap < t.stays.length - 1; gap++) {
+        const begins = t.stays[gap]!.last + 1
+        if (!t.swapped[gap] && begins < t.stays[gap + 1]!.first) look(begins, part, gap)
+      }
+    })
+  each((begins) => starts[begins + 1]!++)
+  for (let p = 0; p <= calls; p++) starts[p + 1]! += starts[p]!
+  const next = starts.slice()
+  const [part, gap] = [new Int32Array(starts[calls + 1]!), new Int32Array(starts[calls + 1]!)]
+  each((begins, ofPart, ofGap) => {
+    const at = next[begins]!++
+    part[at] = ofPart
+    gap[at] = ofGap
+  })
+  return { starts, part, gap }
 }
 
 export const swapUntil = (
@@ -28,40 +51,35 @@ export const swapUntil = (
   const add = (p: number, pages: number): void => {
     if (p < held.length) held[p]! += pages
   }
-  const endsBefore = new Map<number, Idle[]>()
-  planned.forEach((t, index) => {
+  for (const t of planned) {
     const pages = t.to - t.from
     const last = t.stays.length - 1
     add(t.stays[0]!.first, pages)
     add(t.stays[last]!.last + 1, -pages)
-    for (let gap = 0; gap < last; gap++) {
-      const next = t.stays[gap + 1]!.first
+    for (let gap = 0; gap < last; gap++)
       if (t.swapped[gap]) {
         add(t.stays[gap]!.last + 1, -pages)
-        add(next, pages)
-      } else if (canSwap(t) && t.stays[gap]!.last + 1 < next) {
-        const end = t.stays[gap]!.last + 1
-        const before = endsBefore.get(end)
-        if (before) before.push({ index, gap, next })
-        else endsBefore.set(end, [{ index, gap, next }])
+        add(t.stays[gap + 1]!.first, pages)
       }
-    }
-  })
+  }
+  const idle = idleIn(planned, calls.length)
+  const nextUse = (i: number): number => planned[idle.part[i]!]!.stays[idle.gap[i]! + 1]!.first
   // The one with the farthest next use is on top. Once that use has come, everything left is in use too.
-  const idle = new Heap<Idle>((a, b) => a.next > b.next)
+  const farthest = new Heap<number>((a, b) => nextUse(a) > nextUse(b))
   let now = 0
   for (let p = 0; p < calls.length; p++) {
     now += held[p]!
-    for (const i of endsBefore.get(p) ?? []) idle.push(i)
+    for (let i = idle.starts[p]!; i < idle.starts[p + 1]!; i++) farthest.push(i)
     while (now > budgetPages) {
-      const i = idle.pop()
-      if (!i || i.next <= p) break
-      const pages = planned[i.index]!.to - planned[i.index]!.from
-      const gaps = swapped.get(i.index) ?? [...planned[i.index]!.swapped]
-      gaps[i.gap] = true
-      swapped.set(i.index, gaps)
+      const i = farthest.pop()
+      if (i === undefined || nextUse(i) <= p) break
+      const part = idle.part[i]!
+      const pages = planned[part]!.to - planned[part]!.from
+      const gaps = swapped.get(part) ?? [...planned[part]!.swapped]
+      gaps[idle.gap[i]!] = true
+      swapped.set(part, gaps)
       now -= pages
-      add(i.next, pages)
+      add(nextUse(i), pages)
     }
   }
   return planned.map((t, i) => (swapped.has(i) ? leavingIn(t, t.kind, { ...t, swapped: swapped.get(i)! }) : t))

@@ -27,6 +27,18 @@ export interface PlannedStays extends PageStays {
 
 type Leaving = Pick<PlannedStays, 'swapped'> & Partial<Pick<PlannedStays, 'timing'>>
 
+/** Of so many gaps at the most, each list that there is is kept once: parts are many, and leave in few ways. */
+const FEW_GAPS = 16
+const knownGaps: (readonly boolean[])[] = []
+
+const sharedGaps = (swapped: readonly boolean[]): readonly boolean[] => {
+  if (swapped.length > FEW_GAPS) return swapped
+  const key = swapped.reduce((bits, isSwapped) => 2 * bits + Number(isSwapped), 1)
+  const known = knownGaps[key] ?? [...swapped]
+  knownGaps[key] = known
+  return known
+}
+
 /** The same stays, with these gaps. All are made here, so that the engine compiles what reads millions of them for one shape. */
 export const leavingIn = (
   { storage, from, to, stays }: PageStays,
@@ -38,7 +50,7 @@ export const leavingIn = (
   to,
   stays,
   kind,
-  swapped,
+  swapped: sharedGaps(swapped),
   timing,
 })
 

@@ -65,10 +65,7 @@ export const scheduleSwaps = (
     return rs
   }
   const swaps = (rs: readonly PlannedResidency[], slots: TierSlots): Swaps => ({
-    residencies: mergeNeighbours(
-      rs.map((r) => unpagedOf(r, slots, calls.length)),
-      slots.hostBytes,
-    ),
+    residencies: mergeNeighbours(rs, (r) => unpagedOf(r, slots, calls.length), slots.hostBytes),
     tierBytes: slots.bytes,
     ...(link.beyond ? { hostBytes: slots.hostBytes } : {}),
   })
@@ -116,10 +113,15 @@ const inTwo = (near: readonly PlannedResidency[], o: InTwo): Swaps => {
 }
 
 /** Parts side by side that come and go together are one residency, unless they lie in different places. */
-const mergeNeighbours = (residencies: readonly Growing[], hostBytes: number): readonly UnpagedResidency[] => {
-  const sorted = [...residencies].sort((a, b) => a.storage - b.storage || a.acquire - b.acquire || a.from - b.from)
+const mergeNeighbours = (
+  rs: readonly PlannedResidency[],
+  unpaged: (r: PlannedResidency) => Growing,
+  hostBytes: number,
+): readonly UnpagedResidency[] => {
+  const sorted = [...rs].sort((a, b) => a.stays.storage - b.stays.storage || a.acquire - b.acquire || a.stays.from - b.stays.from)
   const out: Growing[] = []
-  for (const d of sorted) {
+  for (const r of sorted) {
+    const d = unpaged(r)
     const l = out[out.length - 1]
     const together =
       l &&

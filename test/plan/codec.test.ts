@@ -86,6 +86,24 @@ test('many residencies stand in a file as rows that come again, without their pa
   assert.match(refusal(file(folded, residencies))!, /folded: there are residencies beside it/)
 })
 
+test('the slices of many tiles stand in a file as differences, and come back as they were', () => {
+  const text = encodePlan(swappedPlan())
+  const segments = child(child(JSON.parse(text) as Json, 'plan'), 'segments') as readonly Json[]
+  const at = segments.findIndex((s) => child(child(s, 'grid'), 'H') === 64)
+  const path = ['segments', at, 'body', 0, 'slices', 0, 'H'] as const
+  const differences = child(path.slice(1).reduce<Json>(child, segments as Json), 'differences') as readonly Json[]
+  assert.ok(differences.length < 16, JSON.stringify(differences))
+  const refusals: readonly (readonly [Json, RegExp])[] = [
+    [[...differences, 1], /differences|a range has no end/],
+    [[...differences, [1, 2]], /65 slices along H for 64 tiles/],
+    [[...differences, [1, 2 ** 40]], /they are more than 8388608 numbers/],
+    [[[1, 4], ...differences], /stands behind 0 numbers/],
+    [[-1, ...differences.slice(1)], /whole number from 0/],
+    ['x', /differences/],
+  ]
+  for (const [damaged, words] of refusals) assert.match(refusal(edited(text, path, { differences: damaged }))!, words)
+})
+
 test('a plan comes back as it was, calls and cells included', () => {
   const plan = tiledPlan()
   const back = decodePlan(encodePlan(plan))

@@ -1,0 +1,48 @@
+// Whole numbers in little room, where stretches of them come again. In: numbers. Out: the same numbers, in which a pair [back, count] stands
+// for `count` of them, each that which is `back` before it: where count is larger than back, they go on repeating.
+// Worked example: 5 1 2 1 2 1 2 3 is 5 1 2 [2,4] 3.
+import { type Either, left, right } from 'fp-ts/Either'
+import * as t from 'io-ts'
+import { integer, list, tuple, wholeFrom } from './codecs'
+
+/** Fewer are no shorter as a pair. */
+const LEAST = 4
+
+export const repeatsCodec = list(t.union([integer, tuple(wholeFrom(1), wholeFrom(1))]))
+export type Repeats = t.TypeOf<typeof repeatsCodec>
+
+/** Of so many places each remembers one stretch: what another takes the place of is told again. */
+const PLACES = 2 ** 18
+
+/** Each stretch that has come before is told by where it came last. */
+export const repeats = (numbers: readonly number[]): Repeats => {
+  const out: (number | readonly [number, number])[] = []
+  const lastAt = new Int32Array(PLACES).fill(-1)
+  const placeOf = (i: number): number => {
+    let hash = 0
+    for (let k = i; k < i + LEAST; k++) hash = Math.imul(hash ^ (numbers[k] ?? 0), 0x9e3779b1)
+    return (hash >>> 0) % PLACES
+  }
+  for (let i = 0; i < numbers.length; ) {
+    const at = lastAt[placeOf(i)]!
+    let count = 0
+    if (at >= 0) while (i + count < numbers.length && numbers[at + count] === numbers[i + count]) count++
+    const isRepeat = count >= LEAST
+    out.push(isRepeat ? [i - at, count] : numbers[i]!)
+    for (const end = i + (isRepeat ? count : 1); i < end; i++) lastAt[placeOf(i)] = i
+  }
+  return out
+}
+
+/** The numbers, unless they are more than `most`. */
+export const spelledOut = (short: Repeats, most: number): Either<string, readonly number[]> => {
+  const out: number[] = []
+  for (const r of short) {
+    const [back, count] = typeof r === 'number' ? [0, 1] : r
+    if (out.length + count > most) return left(`they are more than ${most} numbers`)
+    if (back > out.length) return left(`[${back},${count}] stands behind ${out.length} numbers`)
+    if (typeof r === 'number') out.push(r)
+    else for (let k = 0; k < count; k++) out.push(out[out.length - back]!)
+  }
+  return right(out)
+}

@@ -1,0 +1,39 @@
+// Numbers told by what they repeat come back as they were; what is no such telling is refused in words.
+import * as fc from 'fast-check'
+import { isLeft, left, right } from 'fp-ts/Either'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { type Repeats, repeats, repeatsCodec, spelledOut } from '../../staging/core/repeats'
+
+test('numbers come back as they were, however they repeat', () => {
+  const stretch = fc.tuple(fc.array(fc.integer({ min: -3, max: 3 }), { minLength: 1, maxLength: 6 }), fc.nat({ max: 40 }))
+  fc.assert(
+    fc.property(fc.array(stretch, { maxLength: 8 }), (stretches) => {
+      const numbers = stretches.flatMap(([of, times]) => Array.from({ length: times }, () => of).flat())
+      const short = repeats(numbers)
+      assert.ok(short.length <= numbers.length)
+      assert.equal(spelledOut(short, numbers.length), right(numbers))
+      assert.ok(repeatsCodec.is(short))
+    }),
+    { seed: 7, numRuns: 300 },
+  )
+})
+
+test('what repeats takes no more room the longer it is', () => {
+  assert.equal(repeats([5, 1, 2, 1, 2, 1, 2, 3]), [5, 1, 2, [2, 4], 3])
+  const long = repeats(Array.from({ length: 1_000_000 }, (_, i) => i % 13))
+  assert.equal(long, [...Array.from({ length: 13 }, (_, i) => i), [13, 999_987]])
+})
+
+test('what stands for more than there may be, or for what is not there, is refused', () => {
+  const refusals: readonly (readonly [Repeats, string])[] = [
+    [[1, [1, 2 ** 50]], 'they are more than 100 numbers'],
+    [[1, [2, 3]], '[2,3] stands behind 1 numbers'],
+    [[[1, 1]], '[1,1] stands behind 0 numbers'],
+  ]
+  for (const [short, words] of refusals) assert.equal(spelledOut(short, 100), left(words))
+  for (const u of [[[0, 1]], [[1, 0]], [[1]], [1.5], ['1'], [[1, 2, 3]]])
+    assert.ok(isLeft(repeatsCodec.decode(u)), JSON.stringify(u))
+})
+
+test.run()
