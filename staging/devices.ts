@@ -17,6 +17,8 @@ export interface DeviceDeclaration {
   readonly fused: boolean
   /** Updates many small parameters in one launch. */
   readonly gathersUpdates: boolean
+  /** Its convolutions take weights in a layout of their own, and find them so where a step lays them out. */
+  readonly laysWeights: boolean
 }
 
 export type { DeviceName }
@@ -28,15 +30,23 @@ const cpu: DeviceDeclaration = {
   bf16Needs: 'avx512_bf16',
   fused: true,
   gathersUpdates: false,
+  laysWeights: false,
 }
 
 export const devices: Readonly<Record<DeviceName, DeviceDeclaration>> = {
   cpu,
   /** Computes everything naively, in double precision. */
-  ref: { name: 'ref', dtype: 'f64', precisions: ['fp32', 'bf16'], fused: true, gathersUpdates: false },
+  ref: { name: 'ref', dtype: 'f64', precisions: ['fp32', 'bf16'], fused: true, gathersUpdates: false, laysWeights: false },
   /** The cpu, but that nothing is computed. */
   null: { ...cpu, name: 'null' },
-  cuda: { name: 'cuda', dtype: 'f32', precisions: ['fp32', 'tf32', 'bf16'], fused: true, gathersUpdates: true },
+  cuda: {
+    name: 'cuda',
+    dtype: 'f32',
+    precisions: ['fp32', 'tf32', 'bf16'],
+    fused: true,
+    gathersUpdates: true,
+    laysWeights: true,
+  },
 }
 
 export const DEVICES = Object.keys(devices) as readonly DeviceName[]

@@ -1,6 +1,7 @@
 // Convolution and its gradients: directly on oneDNN, by Winograd's algorithm, or tap by tap.
 #include "cpu/conv2d_winograd.hpp"
 #include "cpu/convolution.hpp"
+#include "cpu/laid.hpp"
 #include "cpu/rectify.hpp"
 #include "cpu/taps.hpp"
 
@@ -120,11 +121,13 @@ constexpr KernelEntry ways() {
 #endif
 }
 
+constexpr KernelEntry forward = ways<Forward>(), forward_relu = ways<ForwardRelu>(), backward_data = ways<BackwardData>();
+
 }  // namespace
 
-const KernelEntry conv2d = ways<Forward>();
-const KernelEntry conv2d_relu = ways<ForwardRelu>();
-const KernelEntry conv2d_bwd_data = ways<BackwardData>();
+const KernelEntry conv2d = either_weight<forward>();
+const KernelEntry conv2d_relu = either_weight<forward_relu>();
+const KernelEntry conv2d_bwd_data = either_weight<backward_data>();
 const KernelEntry conv2d_bwd_weights = ways<BackwardWeights>();
 
 }  // namespace spillway::cpu

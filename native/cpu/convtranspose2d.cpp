@@ -5,6 +5,7 @@
 #include "cpu/channel_maps.hpp"
 #include "cpu/channel_sums.hpp"
 #include "cpu/convolution.hpp"
+#include "cpu/laid.hpp"
 
 namespace spillway::cpu {
 namespace {
@@ -68,10 +69,12 @@ class Weights : public DirectConvolution<BackwardWeights> {
   int64_t sums_;
 };
 
+constexpr KernelEntry forward = entry<DirectConvolution<Forward>>(), backward_data = entry<DirectConvolution<BackwardData>>();
+
 }  // namespace
 
-const KernelEntry conv_transpose2d = entry<DirectConvolution<Forward>>();
-const KernelEntry conv_transpose2d_bwd_data = entry<DirectConvolution<BackwardData>>();
+const KernelEntry conv_transpose2d = either_weight<forward>();
+const KernelEntry conv_transpose2d_bwd_data = either_weight<backward_data>();
 const KernelEntry conv_transpose2d_bwd_weights = entry<Weights>();
 
 }  // namespace spillway::cpu

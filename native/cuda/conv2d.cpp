@@ -1,5 +1,6 @@
 // cuDNN pads alike on both sides: where a tile's padding differs (or its view holds more than the windows read), x is cut out
-// of its view into the workspace, zeros included. Weights go to channels-last there too, and to bf16 where activations are. Worked example: the top band of a
+// of its view into the workspace, zeros included. Weights go to channels-last there too, and to bf16 where activations are, unless they come
+// laid out. Worked example: the top band of a
 // 3x3 convolution has one row of padding above and none below: its x is copied with that row of zeros, and padding is 0.
 #include "cuda/conv2d.hpp"
 
@@ -113,8 +114,11 @@ Result<ConvolutionWay> way_of(const Shaped& s, uint32_t number) {
 
 int64_t bytes_of(const Sizes& s, DType stored) { return s[0] * s[1] * s[2] * s[3] * int64_t(dtype_bytes(stored)); }
 
-/// Floats with a 1x1 window look the same either way.
-bool rewrites_weights(const Problem& p, const ConvolutionWay& way) { return way.stored_w == DType::bf16 || (p.w[2] * p.w[3] > 1 && p.w[1] > 1); }
+/// Floats with a 1x1 window look the same either way; those that come laid out are as cuDNN takes them.
+bool rewrites_weights(const Shaped& s, const ConvolutionWay& way) {
+  const Sizes& w = s.problem.w;
+  return !ops::comes_laid(*s.w) && (way.stored_w == DType::bf16 || (w[2] * w[3] > 1 && w[1] > 1));
+}
 
 /// A fused bias is taken in the stored type.
 bool rewrites_bias(const Shaped& s, const ConvolutionWay& way) { return way.fused && s.bias && s.problem.factors == Factors::bf16; }
@@ -123,7 +127,7 @@ bool rewrites_bias(const Shaped& s, const ConvolutionWay& way) { return way.fuse
 struct Layout { int64_t cut, weights, bias, scratch, bytes; };
 
 Layout layout(const Shaped& s, const ConvolutionWay& way) {
-  const int64_t cut = s.cut ? aligned(bytes_of(s.problem.x, s.x->dtype)) : 0, weights = rewrites_weights(s.problem, way) ? aligned(bytes_of(s.problem.w, way.stored_w)) : 0;
+  const int64_t cut = s.cut ? aligned(bytes_of(s.problem.x, s.x->dtype)) : 0, weights = rewrites_weights(s, way) ? aligned(bytes_of(s.problem.w, way.stored_w)) : 0;
   const int64_t bias = rewrites_bias(s, way) ? aligned(s.bias->dims[0] * int64_t(dtype_bytes(DType::bf16))) : 0, before = cut + weights + bias;
   const int64_t scratch = std::max(way.plan->workspace_bytes, s.db ? bias_gradient_workspace(*s.dy) : 0);
   return {0, cut, cut + weights, before, before + scratch + (before + scratch > 0 ? ALIGN : 0)};
@@ -140,7 +144,7 @@ class Convolution final : public Ready {
     const Epilogue& e = s.problem.epilogue;
     std::byte* const space = reinterpret_cast<std::byte*>(aligned(int64_t(reinterpret_cast<uintptr_t>(call().workspace))));
     void* const x = s.cut ? space + at_.cut : s.x->data;
-    void* const w = rewrites_weights(s.problem, way_) ? space + at_.weights : s.w->data;
+    void* const w = rewrites_weights(s, way_) ? space + at_.weights : s.w->data;
     const bool writes_x = d == Direction::backward_data, writes_w = d == Direction::backward_weights;
     if (s.cut && !writes_x) SPILLWAY_TRY(gather_grid(*s.x, *s.cut, x, stream));
     if (w != s.w->data && !writes_w) SPILLWAY_TRY(weights_to_channels_last(*s.w, way_.stored_w, w, stream));

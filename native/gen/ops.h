@@ -157,7 +157,8 @@
   X(put_part, 185) \
   X(take_rows, 190) \
   X(sum_rows, 191) \
-  X(label_numbers, 193)
+  X(label_numbers, 193) \
+  X(lay_out, 194)
 
 /// Every activation of staging/ops/unary.ts: X(kind); its gradient is kind_bwd.
 #define SPILLWAY_UNARY(X) \
@@ -1007,12 +1008,17 @@ struct LabelNumbersAttrs {
   static LabelNumbersAttrs read(const double*) { return {}; }
 };
 
+struct LayOutAttrs {
+  static LayOutAttrs read(const double*) { return {}; }
+};
+
 // ---------------------------------------------------------------- what the tape reader checks
 
-/// data: rank 4, a box of an activation; whole: dense, origin 0, any rank; any: either.
+/// data: rank 4, a box of an activation; whole: dense (but what is laid), origin 0, any rank; any: either.
 enum class Role : uint8_t { data, whole, any };
-/// real: the tape's float type; either: that or bf16, all such operands of a call alike; any: all such operands alike; u8: bytes.
-enum class Element : uint8_t { real, i32, any, either, bf16, u8 };
+/// real: the tape's float type; either: that or bf16, all such operands of a call alike; any: all such operands alike; u8: bytes;
+/// laid: as either, but whole, channels innermost; weight: real, dense, or laid.
+enum class Element : uint8_t { real, i32, any, either, bf16, u8, weight, laid };
 
 struct OperandInfo {
   const char* name = nullptr;
@@ -1130,10 +1136,10 @@ inline constexpr AttrLimit SumRowsLimits[] = {{0, 2, 1024, -UNBOUNDED, UNBOUNDED
 
 inline constexpr OpInfo OP_TABLE[] = {
     {"conv2d", 1, 2, 3, 1, 1, 9, 0, "iiiiiiiii", false, -1, -1, nullptr, 0,
-     {{"x", Role::data, Element::either, false, false, nullptr}, {"w", Role::whole, Element::real, false, false, nullptr}, {"b", Role::whole, Element::real, false, false, nullptr}},
+     {{"x", Role::data, Element::either, false, false, nullptr}, {"w", Role::whole, Element::weight, false, false, nullptr}, {"b", Role::whole, Element::real, false, false, nullptr}},
      {{"y", Role::data, Element::either, true, false, "ssss"}}},
     {"conv2d_bwd_data", 2, 2, 2, 1, 1, 9, 0, "iiiiiiiii", false, -1, 0, nullptr, 0,
-     {{"dy", Role::data, Element::either, false, false, "sass"}, {"w", Role::whole, Element::real, false, false, nullptr}},
+     {{"dy", Role::data, Element::either, false, false, "sass"}, {"w", Role::whole, Element::weight, false, false, nullptr}},
      {{"dx", Role::data, Element::either, true, false, nullptr}}},
     {"conv2d_bwd_weights", 3, 2, 2, 1, 2, 9, 0, "iiiiiiiii", false, -1, 1, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, nullptr}, {"dy", Role::data, Element::either, false, false, "sass"}},
@@ -1250,10 +1256,10 @@ inline constexpr OpInfo OP_TABLE[] = {
      {{"y", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
     {"conv_transpose2d", 41, 2, 3, 1, 1, 11, 0, "iiiiiiiiiii", false, -1, -1, nullptr, 0,
-     {{"x", Role::data, Element::either, false, false, nullptr}, {"w", Role::whole, Element::real, false, false, nullptr}, {"b", Role::whole, Element::real, false, false, nullptr}},
+     {{"x", Role::data, Element::either, false, false, nullptr}, {"w", Role::whole, Element::weight, false, false, nullptr}, {"b", Role::whole, Element::real, false, false, nullptr}},
      {{"y", Role::data, Element::either, true, false, "ssss"}}},
     {"conv_transpose2d_bwd_data", 42, 2, 2, 1, 1, 11, 0, "iiiiiiiiiii", false, -1, 0, nullptr, 0,
-     {{"dy", Role::data, Element::either, false, false, "sass"}, {"w", Role::whole, Element::real, false, false, nullptr}},
+     {{"dy", Role::data, Element::either, false, false, "sass"}, {"w", Role::whole, Element::weight, false, false, nullptr}},
      {{"dx", Role::data, Element::either, true, false, nullptr}}},
     {"conv_transpose2d_bwd_weights", 43, 2, 2, 1, 2, 11, 0, "iiiiiiiiiii", false, -1, 1, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, nullptr}, {"dy", Role::data, Element::either, false, false, "sass"}},
@@ -1340,7 +1346,7 @@ inline constexpr OpInfo OP_TABLE[] = {
      {{"dy", Role::data, Element::either, false, false, "sass"}, {"stats", Role::whole, Element::real, false, false, "4C"}, {"gamma", Role::whole, Element::real, false, false, "C"}, {"beta", Role::whole, Element::real, false, false, "C"}, {"dgamma", Role::whole, Element::real, false, false, "C"}, {"dbeta", Role::whole, Element::real, false, false, "C"}, {"x0", Role::data, Element::either, false, false, "sass"}, {"x1", Role::data, Element::either, false, false, "sass"}},
      {{"dx", Role::data, Element::either, true, false, "sass"}}},
     {"conv2d_relu", 84, 2, 3, 1, 1, 10, 0, "iiiiiiiiif", false, -1, -1, nullptr, 0,
-     {{"x", Role::data, Element::either, false, false, nullptr}, {"w", Role::whole, Element::real, false, false, nullptr}, {"b", Role::whole, Element::real, false, false, nullptr}},
+     {{"x", Role::data, Element::either, false, false, nullptr}, {"w", Role::whole, Element::weight, false, false, nullptr}, {"b", Role::whole, Element::real, false, false, nullptr}},
      {{"y", Role::data, Element::either, true, false, "ssss"}}},
     {"max_pool_places", 86, 1, 1, 1, 1, 7, 0, "iiiiiii", false, -1, -1, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, nullptr}},
@@ -1591,6 +1597,9 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"label_numbers", 193, 1, 1, 1, 1, 0, 0, "", false, -1, -1, nullptr, 0,
      {{"labels", Role::data, Element::i32, false, false, "ssss"}},
      {{"y", Role::data, Element::real, true, false, "ssss"}}},
+    {"lay_out", 194, 1, 1, 1, 1, 0, 0, "", false, -1, 0, nullptr, 0,
+     {{"w", Role::whole, Element::real, false, false, nullptr}},
+     {{"laid", Role::whole, Element::laid, true, false, "="}}},
 };
 
 /// Null when no operator has this wire number.

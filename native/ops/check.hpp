@@ -61,6 +61,18 @@ inline bool is_whole(const View& v) {
     if (lo != 0) return false;
   return v.rank >= 1 && elements(v) >= 1 && dense_plain(v);
 }
+/// A weight laid out: channels innermost.
+inline bool is_laid(const View& v) {
+  for (const int64_t lo : v.origin)
+    if (lo != 0) return false;
+  return v.rank == 4 && elements(v) >= 1 && dense_channels_last(v);
+}
+/// What convolutions take for a weight: floats in their natural order; or laid out, stored as activations are.
+inline bool is_weight(const View& w, const View& activations) {
+  return w.rank == 4 && ((w.dtype != DType::bf16 && is_whole(w)) || (w.dtype == activations.dtype && is_laid(w)));
+}
+/// Whether a weight comes laid out, where that makes a difference.
+inline bool comes_laid(const View& w) { return w.dtype == DType::bf16 || !dense_plain(w); }
 inline bool is_vector(const View& v, int64_t n) { return is_whole(v) && v.dims[0] == n && elements(v) == n; }
 inline bool is_matrix(const View& v, int64_t rows, int64_t columns) {
   return is_whole(v) && v.dims[0] == rows && v.dims[1] == columns && elements(v) == rows * columns;

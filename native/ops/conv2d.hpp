@@ -23,7 +23,7 @@ inline Status check_conv2d_sizes(const KernelCall& c, const View& x, const View&
   if (!is_activation(x) || !is_activation(y) || !dense_channels_last(x) || !dense_channels_last(y))
     return refuse(c, "x and y must be dense activations");
   if (x.origin[1] != 0 || y.origin[1] != 0) return refuse(c, "x and y must hold all channels");
-  if (w.rank != 4 || !is_whole(w)) return refuse(c, "w must be dense, [O,C/groups,kH,kW]");
+  if (!is_weight(w, x)) return refuse(c, "w must be [O,C/groups,kH,kW], dense or laid out");
   if (a.groups < 1 || x.dims[1] % a.groups != 0 || y.dims[1] % a.groups != 0)
     return refuse(c, "groups must divide the channels of x and y");
   if (w.dims[0] != y.dims[1] || w.dims[1] != x.dims[1] / a.groups) return refuse(c, "w must be [O,C/groups,kH,kW]");
@@ -42,6 +42,7 @@ inline Status check_conv2d_bwd_data(const KernelCall& c) {
 }
 
 inline Status check_conv2d_bwd_weights(const KernelCall& c) {
+  if (!is_whole(c.outs[0])) return refuse(c, "dw must be dense");
   return check_conv2d_sizes(c, c.ins[0], c.ins[1], c.outs[0], c.n_outs > 1 ? &c.outs[1] : nullptr);
 }
 

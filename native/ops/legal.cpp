@@ -13,6 +13,7 @@
 #include "ops/frombytes.hpp"
 #include "ops/groupnorm.hpp"
 #include "ops/joinednorm.hpp"
+#include "ops/layout.hpp"
 #include "ops/linear.hpp"
 #include "ops/loss.hpp"
 #include "ops/lrn.hpp"
@@ -39,6 +40,7 @@ constexpr OwnCheck OWN_CHECKS[] = {
     {OpKind::conv_transpose2d, check_conv_transpose2d},
     {OpKind::conv_transpose2d_bwd_data, check_conv_transpose2d_bwd_data},
     {OpKind::conv_transpose2d_bwd_weights, check_conv_transpose2d_bwd_weights},
+    {OpKind::lay_out, check_lay_out},
     {OpKind::linear, check_linear},
     {OpKind::linear_bwd_data, check_linear_bwd_data},
     {OpKind::linear_bwd_weights, check_linear_bwd_weights},

@@ -48,10 +48,14 @@ class ElementTypes {
     if (element == Element::i32) return dtype == DType::i32;
     if (element == Element::bf16) return dtype == DType::bf16;
     if (element == Element::u8) return dtype == DType::u8;
+    if (element == Element::weight) return dtype == real_ || (dtype == DType::bf16 && dtype == stored());
     if (first_) alike_ = dtype;
     first_ = false;
     return dtype == alike_ && (dtype == real_ || dtype == DType::bf16 || (element == Element::any && dtype == DType::i32));
   }
+
+  /// How activations are stored, as far as is known.
+  DType stored() const { return alike_; }
 
  private:
   DType real_, alike_;  // of those operands that may be of several types

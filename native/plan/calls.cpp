@@ -7,19 +7,29 @@
 namespace spillway {
 namespace {
 
-bool is_dense(const ViewRecord& v) {
+bool strides_follow(const ViewRecord& v, const int (&outer_to_inner)[4]) {
   uint64_t stride = 1;
-  for (int d = 3; d >= 0; d--) {
+  for (int i = 3; i >= 0; i--) {
+    const int d = outer_to_inner[i];
     if (v.dims[d] > 1 && v.strides[d] != stride) return false;
     stride *= v.dims[d];
   }
   return true;
 }
+bool is_dense(const ViewRecord& v) { return strides_follow(v, {0, 1, 2, 3}); }
+bool is_laid(const ViewRecord& v) { return v.rank == 4 && strides_follow(v, {0, 2, 3, 1}); }
 
 bool is_whole(const ViewRecord& v) {
   for (int d = 0; d < 4; d++)
     if (v.origin[d] != 0 || v.extent[d] != v.dims[d]) return false;
   return true;
+}
+
+/// Of a whole operand of a type that it may have: a weight in floats is dense, one that is stored as activations are is laid out.
+bool lies_well(const OperandInfo& info, const ViewRecord& v, const ops::ElementTypes& types) {
+  const bool weight = info.element == Element::weight, laid = info.element == Element::laid || (weight && v.dtype == types.stored());
+  const bool dense = info.element != Element::laid && !(weight && v.dtype == DType::bf16);
+  return is_whole(v) && ((dense && is_dense(v)) || (laid && is_laid(v)));
 }
 
 Status check_operand(const Tape& tape, const OperandInfo& info, uint32_t view, ops::ElementTypes& types) {
@@ -28,7 +38,7 @@ Status check_operand(const Tape& tape, const OperandInfo& info, uint32_t view, o
   if (!types.takes(info.element, v.dtype)) return refuse("view ", view, " has element type ", name_of(v.dtype));
   if (info.role == Role::data && v.rank != 4) return refuse("view ", view, " has rank ", v.rank, ", not 4");
   if (info.role == Role::data && v.dims[1] > 1 && v.strides[1] != 1) return refuse("view ", view, " is not stored channels-last");
-  if (info.role == Role::whole && (!is_dense(v) || !is_whole(v))) return refuse("view ", view, " is not dense and whole");
+  if (info.role == Role::whole && !lies_well(info, v, types)) return refuse("view ", view, " is not dense and whole");
   return {};
 }
 

@@ -68,10 +68,18 @@ constexpr bool works_on_bf16() {
   return requires { Op::works_on_bf16; };
 }
 
+/// What it computes in. Where a weight is laid out and no operand is of the float type, that is not known: numbers are then those of doubles.
+template <class Op>
+DType computed_in(const KernelCall& c) {
+  if constexpr (constexpr uint32_t w = product_of<Op>(); w != UINT32_MAX)
+    if (w + 1 == c.n_ins && c.ins[w].dtype == DType::bf16) return DType::f64;
+  return ops::float_type(c);
+}
+
 template <class Op>
 int64_t scratch_bytes(const KernelCall& c) {
   const int64_t doubles = scratch_doubles<Op>(c) * int64_t(sizeof(double));
-  return ops::is_bf16(c) && !works_on_bf16<Op>() ? doubles + AsFloats<double>::elements(c, product_of<Op>()) * int64_t(dtype_bytes(ops::float_type(c))) : doubles;
+  return ops::is_bf16(c) && !works_on_bf16<Op>() ? doubles + AsFloats<double>::elements(c, product_of<Op>()) * int64_t(dtype_bytes(computed_in<Op>(c))) : doubles;
 }
 
 template <class Op, class T>
@@ -89,7 +97,7 @@ void run_as(const KernelCall& c) {
 template <class Op>
 class Prepared final : public PreparedKernel {
  public:
-  explicit Prepared(const KernelCall& c) : workspace_bytes_(scratch_bytes<Op>(c)), run_(ops::float_type(c) == DType::f64 ? run_as<Op, double> : run_as<Op, float>) {}
+  explicit Prepared(const KernelCall& c) : workspace_bytes_(scratch_bytes<Op>(c)), run_(computed_in<Op>(c) == DType::f64 ? run_as<Op, double> : run_as<Op, float>) {}
   int64_t workspace_bytes() const override { return workspace_bytes_; }
   void run(const KernelCall& c) override { run_(c); }
 

@@ -157,10 +157,11 @@ ${attrStructs(opDefs).join('\n\n')}
 
 // ---------------------------------------------------------------- what the tape reader checks
 
-/// data: rank 4, a box of an activation; whole: dense, origin 0, any rank; any: either.
+/// data: rank 4, a box of an activation; whole: dense (but what is laid), origin 0, any rank; any: either.
 enum class Role : uint8_t { data, whole, any };
-/// real: the tape's float type; either: that or bf16, all such operands of a call alike; any: all such operands alike; u8: bytes.
-enum class Element : uint8_t { real, i32, any, either, bf16, u8 };
+/// real: the tape's float type; either: that or bf16, all such operands of a call alike; any: all such operands alike; u8: bytes;
+/// laid: as either, but whole, channels innermost; weight: real, dense, or laid.
+enum class Element : uint8_t { real, i32, any, either, bf16, u8, weight, laid };
 
 struct OperandInfo {
   const char* name = nullptr;

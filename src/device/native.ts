@@ -18,13 +18,14 @@ export interface NativeOperand {
   /** Where the box lies in the whole value, and the whole value's dims; default: the box is the whole. */
   readonly origin?: readonly number[]
   readonly extent?: readonly number[]
+  /** Elements between neighbours along each dim. */
+  readonly strides?: readonly number[] | undefined
 }
 
 export interface NativeArray extends NativeOperand {
   /** bf16: its bits. */
   readonly data: Float32Array | Float64Array | Int32Array | Uint16Array | Uint8Array
-  /** Elements between neighbours along each dim, and before the first. */
-  readonly strides?: readonly number[]
+  /** Elements before the first. */
   readonly offset?: number
 }
 

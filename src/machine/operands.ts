@@ -9,6 +9,7 @@ import {
   type AnyAttrs,
   attrNames,
   type CallShapes,
+  comesLaid,
   inputDef,
   type OperandDef,
   type OpDef,
@@ -21,7 +22,7 @@ import { storedAs } from '../../staging/ops/elements'
 import { opDef } from '../../staging/ops/registry'
 
 /** Where a box lies in its value, all of it said. */
-export type PlacedOperand = Required<Omit<NativeOperand, 'rank'>>
+export type PlacedOperand = Required<Omit<NativeOperand, 'rank' | 'strides'>> & Pick<NativeOperand, 'strides'>
 
 interface Placed {
   readonly origin: number
@@ -79,24 +80,29 @@ export type NativeCall = Pick<KernelRequest<PlacedOperand>, 'kind' | 'attrs' | '
 export const wireAttrs = (def: OpDef, attrs: AnyAttrs): readonly number[] => attrNames(def, attrs).map((k) => attrs[k]!)
 
 export const operandType = (def: OpDef, o: OperandDef, s: CallShapes, float: Float): DType => {
-  const stored = storedAs(def, o, s.bf16 === true)
+  const stored = storedAs(def, o, s.bf16 === true, comesLaid(def, s))
   return stored === 'real' ? float : stored
 }
+
+/** Of a weight that lies as activations do: channels innermost. */
+const laidStrides = ([, c, h, w]: readonly number[]): readonly number[] => [h! * w! * c!, 1, w! * c!, c!]
 
 export const nativeCall = (kind: string, attrs: AnyAttrs, s: CallShapes, float: Float): NativeCall => {
   const def = opDef(kind)
   const typeOf = (o: OperandDef): DType => operandType(def, o, s, float)
+  const stridesOf = ({ laid }: OperandDef, dims: readonly number[]): Pick<NativeOperand, 'strides'> =>
+    laid === 'is' || (laid === 'may' && comesLaid(def, s)) ? { strides: laidStrides(dims) } : {}
   const ins = s.ins.map((shape, i): OperandShape => ({ def: inputDef(def, i), shape }))
   const outs = s.outs.map((shape, i): OperandShape => ({ def: def.outs[Math.min(i, def.outs.length - 1)]!, shape }))
   if (s.at) {
     const known = (slots: readonly OperandShape[], at: readonly Whereabouts[]): readonly PlacedOperand[] =>
-      slots.map(({ def: o, shape }, i) => ({ dims: shape, ...at[i]!, dtype: typeOf(o) }))
+      slots.map(({ def: o, shape }, i) => ({ dims: shape, ...at[i]!, dtype: typeOf(o), ...stridesOf(o, shape) }))
     return { kind: def.wire, attrs: wireAttrs(def, attrs), ins: known(ins, s.at.ins), outs: known(outs, s.at.outs) }
   }
   const starts = startsOf(def, attrs, s, [...ins, ...outs])
   const operand = ({ def: o, shape }: OperandShape): PlacedOperand => {
     const dtype = typeOf(o)
-    if (shape.length !== 4 || o.role === 'whole') return { dims: shape, origin: shape.map(() => 0), extent: shape, dtype }
+    if (shape.length !== 4 || o.role === 'whole') return { dims: shape, origin: shape.map(() => 0), extent: shape, dtype, ...stridesOf(o, shape) }
     const places = DIMS.map((d, i) => placeAlong(o, attrs, s, d, shape[i]!, starts[d]))
     return { dims: shape, origin: places.map((p) => p.origin), extent: places.map((p) => p.extent), dtype }
   }

@@ -3,7 +3,7 @@
 // Invariant: sizes are rounded down to few steps, so that all tiles of a layer share a handful of measurements.
 import { DIMS, elementsOf, extentOf } from '../../staging/core/box'
 import { dtypeBytes, type Float } from '../../staging/graph/graph'
-import { type Access, type AnyAttrs, type CallShapes, inputDef, type OperandDef, sigmaDelta, touched } from '../../staging/ops/op'
+import { type Access, type AnyAttrs, type CallShapes, comesLaid, inputDef, type OperandDef, sigmaDelta, touched } from '../../staging/ops/op'
 import { opDef } from '../../staging/ops/registry'
 import { type NativeCall, nativeCall, operandType } from './operands'
 
@@ -100,7 +100,11 @@ const shrunk = (whole: Access | undefined, access: Access | undefined, held: num
   return held
 }
 
-const precisionOf = (s: CallShapes): Pick<CallShapes, 'bf16'> => (s.bf16 ? { bf16: true } : {})
+/** How its operands are stored: in a smaller call as in the call. */
+const storedOf = (s: CallShapes): Pick<CallShapes, 'bf16' | 'laid'> => ({
+  ...(s.bf16 ? { bf16: true } : {}),
+  ...(s.laid ? { laid: true } : {}),
+})
 
 /** The call with its iteration along one dimension cut to `to`. */
 const cut = (kind: string, { attrs, s }: Sample, dim: 0 | 2 | 3, to: number): Sample => {
@@ -113,15 +117,18 @@ const cut = (kind: string, { attrs, s }: Sample, dim: 0 | 2 | 3, to: number): Sa
       : shape.map((n, i) => (i === dim ? shrunk(o.access!(attrs, s)[DIMS[dim]], o.access!(near, s)[DIMS[dim]], n, from, to) : n))
   const ins = s.ins.map((x, i) => one(inputDef(def, i), x))
   const outs = s.outs.map((x, i) => one(def.outs[Math.min(i, def.outs.length - 1)]!, x))
-  return { attrs: near, s: { ...precisionOf(s), ins, outs } }
+  return { attrs: near, s: { ...storedOf(s), ins, outs } }
 }
 
 /** Operators over whole tensors alone (the update phase) have no tiles; they are cut to a vector of as much work. */
 const cutWhole = (kind: string, s: CallShapes, float: Float, limits: SampleLimits): CallShapes => {
   const ratio = callBytes(kind, s, float) / limits.bytes
   if (ratio <= 1) return s
-  const one = (x: readonly number[]): readonly number[] => [Math.max(1, Math.floor(elementsOf(x) / ratio))]
-  return { ...precisionOf(s), ins: s.ins.map(one), outs: s.outs.map(one) }
+  // A weight that is laid out has fewer channels; all else is a vector.
+  const laid = opDef(kind).outs[0]?.laid
+  const one = (x: readonly number[]): readonly number[] =>
+    laid ? [Math.max(1, Math.floor(x[0]! / ratio)), ...x.slice(1)] : [Math.max(1, Math.floor(elementsOf(x) / ratio))]
+  return { ...storedOf(s), ins: s.ins.map(one), outs: s.outs.map(one) }
 }
 
 export const sampleOf = (
@@ -165,7 +172,7 @@ export const timeKey = (kind: string, attrs: AnyAttrs, s: CallShapes): string =>
   return `${kind}(${[...def.ins, ...def.outs]
     .map(window)
     .filter((w) => w !== '/' && w !== '')
-    .join()})${sizes(s.ins)}>${sizes(s.outs)}`
+    .join()})${sizes(s.ins)}>${sizes(s.outs)}${comesLaid(def, s) ? ' laid' : ''}`
 }
 
 export const wayText = (way: number, s: CallShapes): string => `${way === 0 ? '' : ` way ${way}`}${s.bf16 ? ' bf16' : ''}`

@@ -17,7 +17,7 @@ import {
 } from '../ops/op'
 import { type Element, elementOf, inputElements, storedAs } from '../ops/elements'
 import { findOp, opDefs } from '../ops/registry'
-import { type DType, DTYPES, type Float, FLOATS, PERSISTENT_ROLES, type Value, type ValueRole } from './graph'
+import { type DType, DTYPES, type Float, FLOATS, isLaid, PERSISTENT_ROLES, type Value, type ValueRole } from './graph'
 
 export interface OpRequest {
   readonly kind: string
@@ -61,21 +61,24 @@ const checkedOperand =
     const roles = rolesFor(d, o, i, v)
     if (!roles.includes(v.role)) return wrong(`, a value of role ${v.role}`, `a value of role ${roles.join(', ')}`)
     if (o.role === 'data' && v.shape.length !== 4) return wrong(` ${shapeText(v.shape)}`, 'a value [B,C,H,W]')
-    const types = STORED[elementOf(d, o)]
+    const laid = isLaid(v)
+    const types = storedTypes(elementOf(d, o), laid)
     if (!types.includes(v.dtype)) return wrong(` of element type ${v.dtype}`, `element type ${types.join(' or ')}`)
-    return v.dtype !== 'bf16' && storedAs(d, o, bf16) === 'bf16'
+    return v.dtype !== 'bf16' && storedAs(d, o, bf16, laid) === 'bf16'
       ? wrong(` of element type ${v.dtype} beside a bf16 one`, 'element type bf16')
       : right(v)
   }
 
-const STORED: Readonly<Record<Element, readonly DType[]>> = {
+const STORED: Readonly<Record<Exclude<Element, 'weight'>, readonly DType[]>> = {
   real: FLOATS,
   i32: ['i32'],
   either: [...FLOATS, 'bf16'],
   bf16: ['bf16'],
   u8: ['u8'],
   any: DTYPES,
+  laid: [...FLOATS, 'bf16'],
 }
+const storedTypes = (e: Element, laid: boolean): readonly DType[] => STORED[e === 'weight' ? (laid ? 'laid' : 'real') : e]
 
 /** Whether a call with these operands stores activations as bf16. */
 export const isBf16 = (values: readonly { readonly dtype: DType }[]): boolean => values.some((v) => v.dtype === 'bf16')

@@ -20,6 +20,7 @@ import {
   type Float,
   floatOf,
   type Graph,
+  isLaid,
   type Op,
   PHASES,
   ROLES,
@@ -90,7 +91,7 @@ const checkedGradient = (g: Graph, v: Value): Either<string, Value> => {
   return sameShape(of.shape, v.shape) ? E.right(v) : E.left(`the gradient '${v.name}' has another shape than '${of.name}'`)
 }
 
-/** Class labels and what ops make of whole numbers are i32; what is fed may be bytes, and it and what layers make may be bf16. */
+/** Class labels and what ops make of whole numbers are i32; what is fed may be bytes, and it, what layers make and laid weights may be bf16. */
 const typesOf = (v: Value, float: DType, integers: ReadonlySet<number>): readonly DType[] =>
   v.role === 'target'
     ? [float, 'i32']
@@ -98,7 +99,7 @@ const typesOf = (v: Value, float: DType, integers: ReadonlySet<number>): readonl
       ? ['i32']
       : v.role === 'input'
         ? [float, 'bf16', 'u8']
-        : ['activation', 'gradient'].includes(v.role)
+        : ['activation', 'gradient'].includes(v.role) || isLaid(v)
           ? [float, 'bf16']
           : [float]
 

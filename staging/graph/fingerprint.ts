@@ -1,13 +1,16 @@
 // A short stable name for what a graph computes: equal graphs have equal fingerprints, and any change of a name, shape,
-// operator, attribute or wiring changes it (FNV-1a, 64 bits: it tells versions apart, it does not resist forgery).
+// operator, attribute or wiring changes it (FNV-1a, 64 bits: it tells versions apart, it does not resist forgery). Whether a step lays its
+// weights out once is no part of what it computes.
 import { hashText } from '../core/fnv'
 import type { Graph } from './graph'
+import { asStaged } from './laid'
 
 const sorted = (attrs: Readonly<Record<string, number>>): readonly (readonly [string, number])[] =>
   Object.entries(attrs).sort(([a], [b]) => (a < b ? -1 : 1))
 
-export const fingerprint = (g: Graph): string =>
-  hashText(
+export const fingerprint = (graph: Graph): string => {
+  const g = asStaged(graph)
+  return hashText(
     JSON.stringify([
       g.values.map((v) => [
         v.name,
@@ -26,3 +29,4 @@ export const fingerprint = (g: Graph): string =>
       ...(g.norms === undefined ? [] : [g.norms]),
     ]),
   )
+}

@@ -93,6 +93,8 @@ const isOne =
   (v: Value): boolean =>
     list.includes(v.role)
 export const isPersistent = isOne(PERSISTENT_ROLES)
+/** Of what convolutions read as their weight: it is no parameter, but one laid out (ops/layout.ts), and lies as activations do. */
+export const isLaid = (v: Value): boolean => v.role === 'stat' && v.shape.length === 4
 /** Fed from outside at each step: its bytes come from the data source, and never need to be written back. */
 export const isFed = isOne(FED_ROLES)
 /** Whether it is fed bytes, of which it makes numbers itself. */

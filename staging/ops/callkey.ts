@@ -3,11 +3,11 @@
 // Worked example: of the tiles of a 3x3 convolution over a 4x4 grid, all but the outer ones share one key.
 import { DIMS, type Range } from '../core/box'
 import type { AnyAttrs, CallShapes, Windows } from './op'
-import { inputDef, outputDef } from './op'
+import { comesLaid, inputDef, outputDef } from './op'
 import { opDef } from './registry'
 
 export const callKey = (kind: string, attrs: AnyAttrs, s: CallShapes): string =>
-  `${kind}|${Object.values(attrs).join()}|${s.ins.join(';')}|${s.outs.join(';')}|${paddings(kind, attrs, s)}${s.bf16 ? '|bf16' : ''}`
+  `${kind}|${Object.values(attrs).join()}|${s.ins.join(';')}|${s.outs.join(';')}|${paddings(kind, attrs, s)}${s.bf16 ? '|bf16' : ''}${comesLaid(opDef(kind), s) ? '|laid' : ''}`
 
 /** An operand that windows look at along rows (2) or columns (3); inputs are counted first, then outputs. */
 export interface Windowed {

@@ -85,6 +85,7 @@ export const [conv2d, conv2dBwdData, conv2dBwdWeights] = product({
   // Every output element meets C/groups * kH * kW weights.
   multiplyAdds: (_, w, y) => elements(y) * (elements(w) / (w?.[0] ?? 1)),
   copies: 9,
+  laid: true,
 })
 
 const reluFields = { ...convFields, slope: 'float' } as const

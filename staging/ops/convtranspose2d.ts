@@ -73,4 +73,5 @@ export const [convTranspose2d, convTranspose2dBwdData, convTranspose2dBwdWeights
   // Every element of x meets O/groups * kH * kW weights.
   multiplyAdds: (x, w) => elements(x) * (elements(w) / (w?.[0] ?? 1)),
   copies: 9,
+  laid: true,
 })

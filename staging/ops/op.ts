@@ -218,6 +218,8 @@ export interface CallShapes {
   readonly at?: { readonly ins: readonly Whereabouts[]; readonly outs: readonly Whereabouts[] }
   /** Activations are stored as bf16 (elements.ts). */
   readonly bf16?: boolean
+  /** Among its inputs is one that lies as laid weights do: where it takes a weight, that is it (`comesLaid`). */
+  readonly laid?: boolean
 }
 
 /**
@@ -252,6 +254,8 @@ export interface OperandDef<F extends Fields = Fields> {
   readonly updates?: boolean
   /** Stays of the graph's float type where the op's other data operands are bf16. */
   readonly float?: boolean
+  /** Of a weight: it 'may' come laid out, or 'is' what is laid out: channels innermost, stored as activations are (layout.ts). */
+  readonly laid?: 'may' | 'is'
 }
 
 // ---------------------------------------------------------------- gradients
@@ -414,6 +418,9 @@ export const perChannelSum = (name: string): OperandDef => ({ ...perChannel(name
 
 /** A tensor of the shape of input 0: what is kept of a parameter, its gradient. */
 export const asInput0 = (name: string): OperandDef => ({ name, role: 'whole', dims: 'as input 0' })
+
+/** Whether a call finds its weight laid out. */
+export const comesLaid = (d: OpDef, s: CallShapes): boolean => s.laid === true && d.ins.some((o) => o.laid === 'may')
 
 /** The operand definition of input `i`, past the end of a variadic list too. */
 export const inputDef = <F extends Fields>(d: Pick<OpDef<F>, 'ins' | 'variadic' | 'kind'>, i: number): OperandDef<F> => {

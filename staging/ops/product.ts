@@ -37,6 +37,8 @@ export interface Product<F extends Fields> {
   readonly multiplyAdds: (x: Sizes | undefined, w: Sizes | undefined, y: Sizes | undefined) => number
   /** Copies of the weight that its gradient is summed in: one for each of up to eight threads, and one in the kernel's layout. */
   readonly copies: number
+  /** The weight may come laid out (layout.ts). */
+  readonly laid?: boolean
 }
 
 /** The gradients of x, weight and bias, where y's is dy. */
@@ -57,6 +59,7 @@ export const weightCopy = (_: AnyAttrs, s: CallShapes, bytes: number): number =>
 export const product = <const F extends Fields>(p: Product<F>): readonly [OpDef, OpDef, OpDef] => {
   const common = { bf16: 'may', fields: p.fields, dense: true } as const
   const whole = (name: string): OperandDef<F> => ({ name, role: 'whole' })
+  const weight: OperandDef<F> = { ...whole('w'), ...(p.laid && { laid: 'may' }) }
   const biasFits = (a: AttrsOf<F>, w: Sizes, b: Sizes | undefined) => (): string | undefined =>
     b && expectShape('the bias', b, [p.biases(a, w)])()
   const forward = defineOp<F>({
@@ -66,7 +69,7 @@ export const product = <const F extends Fields>(p: Product<F>): readonly [OpDef,
     wire: p.wires[0],
     anchor: 'out',
     what: p.what[0],
-    ins: [{ name: 'x', role: 'data', access: p.image((s) => s.ins[1]!) }, whole('w'), { ...whole('b'), optional: true }],
+    ins: [{ name: 'x', role: 'data', access: p.image((s) => s.ins[1]!) }, weight, { ...whole('b'), optional: true }],
     outs: [{ name: 'y', role: 'data', access: p.own }],
     shape: (a, [x, w, b]) => checked([biasFits(a, w!, b)], () => p.apply(a, x!, w!)),
     backward: (g) => productGradients(p.kind, g, g.attrs, g.dOut(0)),
@@ -79,7 +82,7 @@ export const product = <const F extends Fields>(p: Product<F>): readonly [OpDef,
     wire: p.wires[1],
     anchor: 0,
     what: p.what[1],
-    ins: [{ name: 'dy', role: 'data', access: p.gradient }, whole('w')],
+    ins: [{ name: 'dy', role: 'data', access: p.gradient }, weight],
     outs: [{ name: 'dx', role: 'data', access: p.image((s) => s.ins[1]!) }],
     outputsGiven: true,
     shape: (a, [dy, w], given) => invertsForward(() => p.apply(a, given[0]!, w!), dy!, given),

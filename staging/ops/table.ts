@@ -16,6 +16,7 @@ import { fromBytes } from './frombytes'
 import { groupNormStats, groupNormApply, groupNormBwdReduce, groupNormBwdData } from './groupnorm'
 import { joinStats, joinedNorm, joinedNormBwdReduce, joinedNormBwdData } from './joinednorm'
 import { layerNorm, layerNormBwdData, layerNormBwdWeights } from './layernorm'
+import { layOut } from './layout'
 import { linear, linearBwdData, linearBwdWeights } from './linear'
 import { countLabels, countClasses, weighClasses, softmaxXent, softmaxXentBwd, softmaxXentCounted, softmaxXentCountedBwd, classXent, classXentBwd, softXent, softXentBwd, labelNumbers, diceSums, diceSumsBwd, dice, diceBwd, elementLossOps } from './loss'
 import { lrn, lrnBwd } from './lrn'
@@ -88,6 +89,7 @@ const entries: readonly OpDef[] = [
   layerNorm,
   layerNormBwdData,
   layerNormBwdWeights,
+  layOut,
   linear,
   linearBwdData,
   linearBwdWeights,

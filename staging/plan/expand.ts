@@ -9,7 +9,7 @@ import { ALIGN_BYTES, alignUp } from '../core/bytes'
 import { type Box, elementsOf, extentOf, fullBox, type Range, sameBox, sameRange, shapeOf } from '../core/box'
 import { onceForPair } from '../core/remember'
 import { isBf16 } from '../graph/check'
-import { type Graph, type Op, valueBytes, dtypeBytes, isFed, isPersistent, isResult, type ValueId } from '../graph/graph'
+import { type Graph, type Op, valueBytes, dtypeBytes, isFed, isLaid, isPersistent, isResult, type ValueId } from '../graph/graph'
 import { type Choice, type Costs, fastest } from '../graph/machine'
 import { originIn } from '../graph/bands'
 import { mayBeginEarly, wholeShape } from '../graph/ranks'
@@ -82,11 +82,13 @@ export const callShapes = (graph: Graph, ins: readonly View[], outs: readonly Vi
       ? { origin: originIn(graph.values[v.value]!, v.box), extent: wholeShape(graph, graph.values[v.value]!) }
       : { origin: natural(v).map(() => 0), extent: natural(v) }
   const bf16 = isBf16([...ins, ...outs].map((v) => graph.values[v.value]!))
+  const laid = ins.some((v) => isLaid(graph.values[v.value]!))
   return {
     ins: ins.map(shape),
     outs: outs.map(shape),
     at: { ins: ins.map(where), outs: outs.map(where) },
     ...(bf16 ? { bf16 } : {}),
+    ...(laid ? { laid } : {}),
   }
 }
 

@@ -76,9 +76,10 @@ function* whileArriving(graph: Graph, machine: Machine, { layout, like }: Candid
     const begun = left > 0 ? begunBy(graph, layout.segments, head) : null
     if (!begun) continue
     left--
-    const candidate = like(begun)
+    const candidate = { ...like(begun), like }
     // What a loop works on may be a page more than there is.
-    if ((yield candidate) === Infinity) yield swappingOnDemand(candidate.layout)
+    const onDemand: Candidate['like'] = (segments, g) => swappingOnDemand(like(segments, g).layout)
+    if ((yield candidate) === Infinity) yield { ...swappingOnDemand(candidate.layout), like: onDemand }
   }
 }
 

@@ -30,8 +30,8 @@ export interface Candidate {
   readonly atLeast?: AtLeast | undefined
   /** The tiles of the step, where it is nothing but tiles: an improver may start from them. */
   readonly tiles?: readonly ChosenSegment[]
-  /** Other segments, placed and moved as these are: an improver may change them. */
-  readonly like?: (segments: readonly Segment[]) => Candidate
+  /** Other segments, of this graph or another one, placed and moved as these are: an improver may change them. */
+  readonly like?: (segments: readonly Segment[], graph?: Graph) => Candidate
 }
 
 /**

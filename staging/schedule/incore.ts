@@ -39,7 +39,7 @@ const HARDLY_MORE = 1 / 64
 
 /** What begins early is held for longer: where that takes more than a little memory, or than there is, everything goes in its turn. */
 export const inCore: Planner = (graph, machine) => {
-  const like = (segments: readonly Segment[]): Candidate => resident(layOut(graph, segments, machine, { packing: 'rows' }))
+  const like = (of: readonly Segment[], g = graph): Candidate => resident(layOut(g, of, machine, { packing: 'rows' }))
   const inTurn = { ...resident(inCoreRows(graph, machine)), like }
   const early = earlyLayout(graph, machine)
   const offered = early && { ...resident(early), like }

@@ -187,8 +187,8 @@ const candidateOf = (graph: Graph, machine: Machine, choice: Choice, steps = new
     made ??= steps.segments(choice)
     return made
   }
-  const like = (of: readonly Segment[]): Candidate => {
-    const whole = swappingOnDemand(cutForLink(layOut(graph, of, machine, { packing: 'rows', persistents }), machine.link))
+  const like = (of: readonly Segment[], g = graph): Candidate => {
+    const whole = swappingOnDemand(cutForLink(layOut(g, of, machine, { packing: 'rows', persistents }), machine.link))
     return { ...whole, fit: (pages) => whole.fit(Math.max(whole.least, Math.floor((1 - ahead) * pages))) }
   }
   return deferred(LEAST * (seconds + (gone === 'moving' ? 0 : againSeconds[gone]!)), () => like(segments()), {

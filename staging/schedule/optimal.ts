@@ -128,7 +128,7 @@ export class OptimalChain {
 
   candidate(slots: number, rule: (layout: Layout) => Candidate): Candidate {
     return deferred(this.leastSeconds(slots), () => rule(this.layout(slots)), {
-      like: (segments) => rule(this.laidOut(segments)),
+      like: (segments, graph) => rule(this.laidOut(segments, graph)),
       atLeast: () => atLeastOf(this.chain.graph, this.segments(slots), this.machine),
     })
   }
@@ -140,7 +140,7 @@ export class OptimalChain {
     return deferred(this.leastSeconds(slots), () => resident(this.layout(slots)), {
       atLeastPages,
       atLeast,
-      like: (segments) => resident(this.laidOut(segments)),
+      like: (segments, graph) => resident(this.laidOut(segments, graph)),
     })
   }
 
@@ -153,8 +153,8 @@ export class OptimalChain {
   }
   private latest: { readonly slots: number; readonly segments: readonly Segment[] } | undefined
 
-  private laidOut(segments: readonly Segment[]): Layout {
-    return layOut(this.chain.graph, segments, this.machine, { packing: 'rows' })
+  private laidOut(segments: readonly Segment[], graph = this.chain.graph): Layout {
+    return layOut(graph, segments, this.machine, { packing: 'rows' })
   }
 
   layout(slots: number): Layout {

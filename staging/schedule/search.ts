@@ -14,6 +14,7 @@ import { arriving } from './arriving'
 import { atLeastSeconds, computeSeconds } from './bound'
 import type { Candidate, Improver, Method } from './candidate'
 import { inCoreRows } from './incore'
+import { laying } from './laying'
 import { heldAt, type Layout } from './layout'
 import { scheduleSwaps } from './swaptimes'
 import { recomputableOf } from './recomputed'
@@ -319,6 +320,8 @@ const searched = (graph: Graph, o: CompileOptions): Either<StageError, UnpagedPl
   }
   // More calls take less memory, and do not move less.
   if (!found.best && !found.lack) found.finest(trains(graph) || o.strategy !== 'auto' ? o.strategy : 'tiled')
+  // The last of all: it changes the graph, which nothing else would know.
+  if (o.strategy === 'auto' && !o.method) found.improve(laying, 'auto')
   if (found.best) return right(found.best.plan)
   return left(found.lack ? tooLittle(found.lack, o) : infeasible(found.least, o))
 }

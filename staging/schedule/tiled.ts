@@ -70,7 +70,7 @@ const stepInTiles = (graph: Graph, machine: Machine, tiles: readonly ChosenSegme
     return made
   }
   // What is not legal needs more pages than there are, and is never laid out.
-  const like = (of: readonly Segment[]): Candidate => swappingOnDemand(layOut(graph, of, machine, { packing }))
+  const like = (of: readonly Segment[], g = graph): Candidate => swappingOnDemand(layOut(g, of, machine, { packing }))
   const candidate = deferred(callSeconds(graph, running, machine), () => like(segments()!), {
     tiles,
     like,

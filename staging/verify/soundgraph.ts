@@ -4,7 +4,7 @@ import { isLeft } from 'fp-ts/Either'
 import { type Element, elementOf } from '../ops/elements'
 import { attrsCodec, inputDef, type OpDef, outputDef, shapeText } from '../ops/op'
 import { findOp } from '../ops/registry'
-import { type DType, floatOf, type Graph, isFed, isPersistent, type Op, type Value } from '../graph/graph'
+import { type DType, floatOf, type Graph, isFed, isLaid, isPersistent, type Op, type Value } from '../graph/graph'
 import { inWholeShapes, ranksFault } from '../graph/ranks'
 import { broken, eachFault, type Fault, firstFault } from './failure'
 
@@ -68,7 +68,7 @@ const typed = (graph: Graph, op: Op, def: OpDef): Fault => {
     ...op.outs.map((v, i) => ({ v, element: elementOf(def, outputDef(def, i)) })),
   ].map(({ v, element }) => ({ value: graph.values[v]!, element }))
   const float = floatOf(graph)
-  const either = operands.find(({ element }) => element === 'either')?.value.dtype === 'bf16' ? 'bf16' : float
+  const either = operands.find(({ element }) => element === 'either' || element === 'laid')?.value.dtype === 'bf16' ? 'bf16' : float
   const legal: Readonly<Record<Element, readonly DType[]>> = {
     real: [float],
     i32: ['i32'],
@@ -76,9 +76,13 @@ const typed = (graph: Graph, op: Op, def: OpDef): Fault => {
     bf16: ['bf16'],
     u8: ['u8'],
     any: ['i32', 'bf16', float],
+    weight: [float],
+    laid: [either],
   }
-  const odd = operands.find(({ value, element }) => !legal[element].includes(value.dtype))
-  return odd && bad(`${text(op)} takes it as ${odd.value.dtype}; legal is ${legal[odd.element].join(' or ')}`, odd.value.name)
+  const typesOf = ({ value, element }: (typeof operands)[number]): readonly DType[] =>
+    legal[element === 'weight' && isLaid(value) ? 'laid' : element]
+  const odd = operands.find((o) => !typesOf(o).includes(o.value.dtype))
+  return odd && bad(`${text(op)} takes it as ${odd.value.dtype}; legal is ${typesOf(odd).join(' or ')}`, odd.value.name)
 }
 
 const shaped = (graph: Graph, op: Op, def: OpDef): Fault => {

@@ -179,6 +179,44 @@ void spoiled_tapes() {
   }
 }
 
+/// The classifier's tape with a weight that is laid out and a convolution that reads it: views 13 w, 14 laid, 15 x, 16 y in its image's buffer.
+TapeBuilder with_laid_weight() {
+  TapeBuilder t = classifier(true);
+  const uint32_t b = 2;
+  const uint32_t w = t.view(b, 0, {4, 3, 3, 3}, false, DType::f64), laid = t.view(b, 4096, {4, 3, 3, 3}, true, DType::f64);
+  const uint32_t x = t.view(b, 8192, {1, 3, 8, 8}, true, DType::f64), y = t.view(b, 16384, {1, 4, 6, 6}, true, DType::f64);
+  t.call(OpKind::lay_out, {w}, {laid});
+  t.call(OpKind::conv2d, {x, laid}, {y}, {1, 1, 0, 0, 0, 0, 1, 1, 1});
+  return t;
+}
+
+void in_bf16(TapeBuilder& t, std::initializer_list<size_t> views) {
+  for (const size_t v : views) t.views[v].dtype = DType::bf16;
+}
+
+/// A weight lies in its natural order in floats, or channels innermost as activations are stored; what lays it out writes that.
+void laid_weights() {
+  constexpr size_t W = 13, LAID = 14, X = 15, Y = 16;
+  const auto says = [](const std::function<void(TapeBuilder&)>& change) {
+    TapeBuilder t = with_laid_weight();
+    change(t);
+    const std::string message = read_status(t).message;
+    return message.find("not dense and whole") != std::string::npos || message.find("element type") != std::string::npos ? message : std::string();
+  };
+  const auto conv_reads = [](TapeBuilder& t, size_t view) { t.operands[t.calls.back().first_operand + 1] = uint32_t(view); };
+  CHECK(says([](auto&) {}).empty());
+  CHECK(says([](auto& t) { in_bf16(t, {LAID, X, Y}); }).empty());
+  CHECK(says([&](auto& t) { conv_reads(t, W); }).empty());
+  CHECK(says([&](auto& t) { in_bf16(t, {LAID, X, Y}); conv_reads(t, W); }).empty());
+  CHECK(contains(says([](auto& t) { in_bf16(t, {LAID}); }), "conv2d: input 1 (w): view 14 has element type bf16"));
+  CHECK(contains(says([&](auto& t) { in_bf16(t, {X, Y}); }), "conv2d: input 1 (w): view 14 is not dense and whole"));
+  CHECK(contains(says([&](auto& t) { in_bf16(t, {W, X, Y}); conv_reads(t, W); }), "lay_out: input 0 (w): view 13 has element type bf16"));
+  CHECK(contains(says([](auto& t) { t.views[LAID].strides[0] = 28; }), "view 14 is not dense and whole"));
+  CHECK(contains(says([](auto& t) { t.views[LAID].extent[2] = 4; }), "view 14 is not dense and whole"));
+  CHECK(contains(says([](auto& t) { t.operands[t.calls[t.calls.size() - 2].first_operand + 1] = W; }), "lay_out: output 0 (laid): view 13 is not dense and whole"));
+  CHECK(contains(says([](auto& t) { t.operands[t.calls[t.calls.size() - 2].first_operand] = LAID; }), "lay_out: input 0 (w): view 14 is not dense and whole"));
+}
+
 void raw_bytes() {
   const std::vector<std::byte> good = classifier(true).bytes();
   for (size_t n = 0; n < good.size(); n += n < 400 ? 1 : 97) CHECK(!read_tape(std::span(good).first(n)).ok());
@@ -230,6 +268,7 @@ double seconds_to_read(const TapeBuilder& t) {
 int main() {
   test("good tapes pass", good_tapes);
   spoiled_tapes();
+  test("laid weights lie as they should", laid_weights);
   test("truncated and flipped bytes are refused", raw_bytes);
   test("200 000 instructions over 3 000 mappings, and 30 000 mappings, take seconds at most under any sanitizer", [] {
     CHECK(seconds_to_read(long_tape(66'000, 8)) < 5);

@@ -16,6 +16,7 @@
 #include "cuda/kernels/groupnorm.hpp"
 #include "cuda/kernels/joinednorm.hpp"
 #include "cuda/kernels/layernorm.hpp"
+#include "cuda/kernels/layout.hpp"
 #include "cuda/kernels/linear.hpp"
 #include "cuda/kernels/loss.hpp"
 #include "cuda/kernels/lrn.hpp"

@@ -1,6 +1,6 @@
 // The three directions of a convolution between a src (which windows slide over) and a dst (one pixel a window), element by
 // element: what runs where cuDNN has no engine, and on the host in tests. conv2d reads src and makes dst, conv_transpose2d the
-// other way round. Weights lie as parameters do: [dst channels, src channels/groups, kH, kW]. What lies outside a view is zero.
+// other way round. Weights lie as parameters do, [dst channels, src channels/groups, kH, kW], or laid out. What lies outside a view is zero.
 #pragma once
 #include "cuda/kernels/linear.hpp"
 #include "cuda/kernels/pool.hpp"
@@ -23,12 +23,14 @@ template <class T>
 struct Taps {
   Window window;
   int64_t group_in, group_out;
-  float* weights;
+  const void* weights;
+  bool laid;
 
-  Taps(const ops::Conv2d& g, const View& w) : window(g.window), group_in(g.group_in()), group_out(g.group_out()), weights(floats(w)) {}
+  Taps(const ops::Conv2d& g, const View& w) : window(g.window), group_in(g.group_in()), group_out(g.group_out()), weights(w.data), laid(ops::comes_laid(w)) {}
   /// o is counted in all channels, i within its group.
   SPILLWAY_BOTH float weight(int64_t o, int64_t i, int64_t ky, int64_t kx) const {
-    return as_stored<T>(weights[((o * group_in + i) * window.h.kernel + ky) * window.w.kernel + kx]);
+    if (laid) return float(static_cast<const T*>(weights)[((o * window.h.kernel + ky) * window.w.kernel + kx) * group_in + i]);
+    return as_stored<T>(static_cast<const float*>(weights)[((o * group_in + i) * window.h.kernel + ky) * window.w.kernel + kx]);
   }
   SPILLWAY_BOTH int64_t row(int64_t oy, int64_t ky) const { return window.h.start(oy) + ky * window.h.dilation; }
   SPILLWAY_BOTH int64_t column(int64_t ox, int64_t kx) const { return window.w.start(ox) + kx * window.w.dilation; }

@@ -1,5 +1,6 @@
 // What stands between our values and a library's: grids of pixels cut out of a view (with zeros outside) and put back, weights
-// between [O, C, kH, kW] and [O, kH, kW, C], a bias added to every pixel, which is rectified too.
+// between [O, C, kH, kW] and [O, kH, kW, C] (of a call, or many laid out once a step in one go), a bias added to every pixel, which is
+// rectified too.
 #pragma once
 #include "cuda/kernels/kernel.hpp"
 
@@ -36,7 +37,8 @@ void scatter(Exec& exec, const View& dx_view, const Grid& grid, const T* from) {
 
 /// Weights become what products take: T in [O, kH, kW, C]. Where element i of it lies in [O, C, kH, kW].
 struct WeightOrder {
-  uint32_t channels, window;
+  uint32_t channels = 1, window = 1;
+  WeightOrder() = default;
   explicit WeightOrder(const View& w) : channels(uint32_t(w.dims[1])), window(uint32_t(w.dims[2] * w.dims[3])) {}
   SPILLWAY_BOTH int64_t plain(uint32_t i) const {
     const uint32_t c = i % channels, at = i / channels % window, o = i / channels / window;
@@ -50,6 +52,62 @@ void pack_weights(Exec& exec, const View& w, T* into) {
   const float* const from = floats(w);
   exec.each(ops::elements(w), [=] SPILLWAY_BOTH(uint32_t i) { into[i] = from[order.plain(i)]; });
 }
+
+/// Weights that are laid out side by side: an item owns an element of all of them, end to end.
+struct WeightsBeside {
+  static constexpr uint32_t MOST = 64;  // as many as a kernel's parameters hold
+  uint32_t count = 0;
+  uint32_t from[MOST + 1] = {};
+  const float* w[MOST] = {};
+  void* laid[MOST] = {};
+  WeightOrder order[MOST] = {};
+
+  bool has_room(const KernelCall& c) const { return count < MOST && int64_t(from[count]) + ops::elements(c.ins[0]) < MOST_ELEMENTS; }
+  void add(const KernelCall& c) {
+    w[count] = floats(c.ins[0]);
+    laid[count] = c.outs[0].data;
+    order[count] = WeightOrder(c.ins[0]);
+    from[count + 1] = from[count] + uint32_t(ops::elements(c.ins[0]));
+    count++;
+  }
+  template <class T>
+  SPILLWAY_BOTH void lay(uint32_t item) const {
+    uint32_t lo = 0, hi = count;
+    while (hi - lo > 1) {
+      const uint32_t middle = (lo + hi) / 2;
+      if (from[middle] <= item) lo = middle;
+      else hi = middle;
+    }
+    const uint32_t i = item - from[lo];
+    static_cast<T*>(laid[lo])[i] = w[lo][order[lo].plain(i)];
+  }
+};
+
+template <>
+struct Kernel<OpKind::lay_out> : OwnKernel {
+  static constexpr uint32_t together = WeightsBeside::MOST;
+  template <class T, class Exec>
+  static void run(Exec& exec, const KernelCall& c) { lay<T>(exec, &c, 1); }
+  /// Of one type after the other, as they come.
+  template <class Exec>
+  static void run_together(Exec& exec, const KernelCall* calls, uint32_t n) {
+    for (uint32_t first = 0, end; first < n; first = end) {
+      const bool bf16 = ops::is_bf16(calls[first]);
+      for (end = first + 1; end < n && ops::is_bf16(calls[end]) == bf16;) end++;
+      if (bf16) lay<StoredBf16>(exec, calls + first, end - first);
+      else lay<float>(exec, calls + first, end - first);
+    }
+  }
+  template <class T, class Exec>
+  static void lay(Exec& exec, const KernelCall* calls, uint32_t n) {
+    for (uint32_t next = 0; next < n;) {
+      WeightsBeside weights;
+      do weights.add(calls[next++]);
+      while (next < n && weights.has_room(calls[next]));
+      exec.each(weights.from[weights.count], [=] SPILLWAY_BOTH(uint32_t item) { weights.template lay<T>(item); });
+    }
+  }
+};
 
 template <class T, class Exec>
 void unpack_weights(Exec& exec, const View& w, const T* from) {

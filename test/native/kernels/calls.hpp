@@ -24,10 +24,13 @@ struct Operand {
   bool tensor = true;
   bool labels = false;
   Reach spatial = Reach::same;
+  bool laid = false;        // a weight
 };
 
 inline Operand tensor(const Array& a, Reach spatial = Reach::same) { return {a, 4, true, false, spatial}; }
 inline Operand parameter(const Array& a, int rank) { return {a, rank, false, false, Reach::all}; }
+/// A weight that lies as activations do: channels innermost, stored as they are.
+inline Operand laid_out(const Array& a) { return {a, 4, true, false, Reach::all, true}; }
 inline Operand labelled(const Array& a) { return {a, 4, true, true, Reach::same}; }
 
 /// Ways of the cpu device's convolutions.
@@ -89,7 +92,7 @@ inline DType stored_type(const Call& call, size_t i, DType wanted) {
   const size_t ins = call.ins.size();
   const Element e = i < ins ? op.in(uint32_t(i)).element : op.out(uint32_t(i - ins)).element;
   if (e == Element::u8) return DType::u8;
-  if (e == Element::bf16 || (wanted == DType::bf16 && (e == Element::either || e == Element::any))) return DType::bf16;
+  if (e == Element::bf16 || (wanted == DType::bf16 && (e == Element::either || e == Element::any || call.operand(i).laid))) return DType::bf16;
   return wanted == DType::bf16 ? DType::f32 : wanted;
 }
 

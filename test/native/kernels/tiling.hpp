@@ -32,7 +32,7 @@ inline std::vector<Box> grid(Random& r, const Dims& d) {
 /// The box of an operand that an iteration box touches, and up to `margin` rows and columns more on each side.
 inline Box touched(const Call& call, const Operand& operand, const Box& iteration, int64_t margin) {
   const Dims& d = operand.value.dims;
-  if (!operand.tensor) return whole(d);
+  if (!operand.tensor || operand.laid) return whole(d);
   Box box = whole(d);
   box.lo[0] = iteration.lo[0];
   box.size[0] = iteration.size[0];

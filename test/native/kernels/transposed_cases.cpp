@@ -69,6 +69,8 @@ Family conv_transpose2d_family(Random& r) {
   }
   return transposed_calls(c, r);
 }
+Family laid_conv_transpose2d_family(Random& r) { return with_laid_weights(conv_transpose2d_family(r)); }
+const Listed laid_conv_transpose2d_listed{"conv_transpose2d of laid weights", laid_conv_transpose2d_family, 20, MANY};
 const Listed conv_transpose2d_listed{"conv_transpose2d", conv_transpose2d_family, 80, MANY};
 
 /// As networks have them: twice the size, kernel 2 or 4 (or 3 with output padding).

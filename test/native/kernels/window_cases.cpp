@@ -54,6 +54,8 @@ Family conv2d_family(Random& r) {
   }
   return conv2d_calls(c, r);
 }
+Family laid_conv2d_family(Random& r) { return with_laid_weights(conv2d_family(r)); }
+const Listed laid_conv2d_listed{"conv2d of laid weights", laid_conv2d_family, 40, MANY};
 const Listed conv2d_listed{"conv2d", conv2d_family, 120, MANY};
 
 Family by(uint32_t way, Family f) {

@@ -19,6 +19,19 @@ inline WindowShape random_window(Random& r, int64_t most_kernel, bool dilated) {
   return s;
 }
 
+/// The calls that take a weight, which they find laid out, and what lays it out.
+inline Family with_laid_weights(const Family& f) {
+  Family laid;
+  for (Call call : f.calls) {
+    if (call.ins[1].tensor) continue;
+    call.ins[1] = laid_out(call.ins[1].value);
+    laid.calls.push_back(call);
+  }
+  const Array w = laid.calls[0].ins[1].value;
+  laid.calls.push_back({OpKind::lay_out, {}, {parameter(w, 4)}, {laid_out(Array(w.dims))}, 0, {}, true});
+  return laid;
+}
+
 inline int64_t reach(const WindowShape& s, int axis) { return s.dilation[axis] * (s.kernel[axis] - 1) + 1; }
 
 /// An extent that the window fits into.

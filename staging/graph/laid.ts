@@ -1,0 +1,91 @@
+// A step whose convolutions find their weights laid out (ops/layout.ts). In: a graph, and which of its parameters. Out: the same step, that
+// lays them out first of all; and back. Invariant: what it computes is the same, so it has the fingerprint of the step as it was staged:
+// values keep their ids, laid weights come behind them, and ops move by as many as lay them out.
+// Worked example, ops [conv(x, w), …, conv_bwd_data(dy, w), …, sgd(w, dw)]: [lay_out(w), conv(x, laid), …, conv_bwd_data(dy, laid), …, sgd(w, dw)].
+import type { OpDef } from '../ops/op'
+import { opDef } from '../ops/registry'
+import { isBf16Op } from './check'
+import { type DType, floatOf, type Graph, type Op, type Value, type ValueId } from './graph'
+
+const LAY_OUT = 'lay_out'
+
+/** The input of an operator that may come laid out. */
+const laidInputs = new WeakMap<OpDef, number>()
+const laidInput = (def: OpDef): number => {
+  const known = laidInputs.get(def) ?? def.ins.findIndex((o) => o.laid === 'may')
+  laidInputs.set(def, known)
+  return known
+}
+
+/** The weight that an op would read laid out, and as what: an op in bf16 reads bf16. */
+const readLaid = (g: Graph, op: Op): { readonly weight: Value; readonly dtype: DType } | undefined => {
+  const def = opDef(op.kind)
+  const at = laidInput(def)
+  const weight = at < 0 ? undefined : g.values[op.ins[at]!]!
+  if (weight?.role !== 'param') return undefined
+  const values = (ids: readonly ValueId[]): readonly Value[] => ids.map((v) => g.values[v]!)
+  return { weight, dtype: isBf16Op(def, values(op.ins), values(op.outs)) ? 'bf16' : floatOf(g) }
+}
+
+/** Floats of one channel, or of one place, lie alike in either order. */
+const makesADifference = ({ shape: [, channels, rows, columns] }: Value, dtype: DType): boolean =>
+  dtype === 'bf16' || (channels! > 1 && rows! * columns! > 1)
+
+/** The weights that ops read which would rather find them laid out, and what each of these ops is. */
+export const readers = (g: Graph): ReadonlyMap<ValueId, readonly Op[]> => {
+  const found = new Map<ValueId, Op[]>()
+  for (const op of g.ops) {
+    const read = readLaid(g, op)
+    if (!read || !makesADifference(read.weight, read.dtype)) continue
+    const others = found.get(read.weight.id) ?? []
+    others.push(op)
+    found.set(read.weight.id, others)
+  }
+  return found
+}
+
+/** The graph in which these weights are laid out, once for each type that they are read as. */
+export const laidOut = (g: Graph, weights: ReadonlySet<ValueId>): Graph => {
+  const values = [...g.values]
+  const made: Op[] = []
+  const known = new Map<string, ValueId>()
+  const layer = new Map(g.ops.flatMap((op) => op.ins.map((v) => [v, op.layer] as const)).reverse())
+  const laid = ({ id: w, name, shape }: Value, dtype: DType): ValueId => {
+    const key = `${w} ${dtype}`
+    const before = known.get(key)
+    if (before !== undefined) return before
+    const id = values.length
+    values.push({ id, name: `${name}.laid`, role: 'stat', shape, dtype })
+    made.push({ id: made.length, kind: LAY_OUT, layer: layer.get(w)!, phase: 'forward', attrs: {}, ins: [w], outs: [id] })
+    known.set(key, id)
+    return id
+  }
+  const ops = g.ops.map((op): Op => {
+    const read = readLaid(g, op)
+    if (!read || !weights.has(read.weight.id) || !makesADifference(read.weight, read.dtype)) return op
+    const at = laidInput(opDef(op.kind))
+    const into = laid(read.weight, read.dtype)
+    return { ...op, ins: op.ins.map((v, i) => (i === at ? into : v)) }
+  })
+  return { ...g, values, ops: [...made, ...ops].map((op, id) => ({ ...op, id })) }
+}
+
+/** How many ops lay weights out, before all others. */
+export const layingOps = (g: Graph): number => g.ops.filter((op) => op.kind === LAY_OUT).length
+
+/** The step as it was staged, whose weights nobody lays out. */
+export const asStaged = (g: Graph): Graph => {
+  const weightOf = new Map(g.ops.flatMap((op) => (op.kind === LAY_OUT ? [[op.outs[0]!, op.ins[0]!] as const] : [])))
+  if (weightOf.size === 0) return g
+  const kept = g.values.filter((v) => !weightOf.has(v.id))
+  const now = new Map(kept.map((v, i) => [v.id, i]))
+  const id = (v: ValueId): ValueId => now.get(weightOf.get(v) ?? v)!
+  const staged = g.ops.filter((op) => op.kind !== LAY_OUT)
+  const opNow = new Map(staged.map((op, i) => [op.id, i]))
+  return {
+    ...g,
+    values: kept.map((v, i) => ({ ...v, id: i, ...(v.gradOf === undefined ? {} : { gradOf: id(v.gradOf) }) })),
+    ops: staged.map((op, i) => ({ ...op, id: i, ins: op.ins.map(id), outs: op.outs.map(id) })),
+    ...(g.alone ? { alone: g.alone.flatMap((op) => opNow.get(op) ?? []) } : {}),
+  }
+}
