@@ -62,7 +62,12 @@ export const behindLaying = (laid: Graph, segments: readonly Segment[]): readonl
 const isWorthTrying = (graph: Graph, { device, choices, simulated }: Machine): boolean =>
   device.laysWeights && choices !== undefined && !simulated && ranksOf(graph) === 1
 
-function* layingOnce(graph: Graph, machine: Machine, { layout, like }: Candidate): Generator<Candidate, void, number> {
+function* layingOnce(
+  graph: Graph,
+  machine: Machine,
+  { layout, like }: Candidate,
+  seconds: number,
+): Generator<Candidate, void, number> {
   if (!like || layingOps(layout.graph) > 0 || !isWorthTrying(graph, machine)) return
   const all = wanted(layout)
   let left = Math.min(TRIED, Math.floor(MOST_CALLS / layout.calls.length))
@@ -70,7 +75,7 @@ function* layingOnce(graph: Graph, machine: Machine, { layout, like }: Candidate
     const chosen = share(all, of)
     if (chosen.length === 0) return
     const laid = laidOut(graph, new Set(chosen.map((l) => l.weight)))
-    if ((yield like(behindLaying(laid, layout.segments), laid)) < Infinity) return
+    if ((yield like(behindLaying(laid, layout.segments), laid)) < seconds) return
   }
 }
 

@@ -5,6 +5,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { avgPool, batchNorm, conv2d, convTranspose2d, identity, type Model, model, relu, residual, seq } from '../../dsl'
@@ -15,6 +16,9 @@ import type { Staged, StageOptions } from '../../src/stage/stage'
 import type { TrainResult } from '../../src/train/result'
 import { trainTask } from '../../src/train/trainer'
 import { zooEntry, zooNames } from '../../src/zoo'
+import { compileSegments } from '../../staging/compile'
+import { laidOut, layingOps, readers } from '../../staging/graph/laid'
+import { behindLaying } from '../../staging/schedule/laying'
 import { done } from './networks'
 import type { StrategyName } from '../../staging/core/names'
 import { classifier, trunk } from './models'
@@ -69,6 +73,18 @@ const sameBitsHowever = async (net: Model, o: StageOptions, strategies: readonly
     assert.is(r.arenaPeakBytes, r.peakBytes)
   }
   return inCore.losses
+}
+
+/** The same plan, but that weights are laid out at its head. */
+const layingOnce = (plain: Staged): Staged => {
+  const { graph, segments, strategy, algorithms } = plain.plan
+  const laid = laidOut(graph, new Set(readers(graph).keys()))
+  assert.ok(layingOps(laid) > 0)
+  const { machine } = plain
+  const o = { strategy, algorithms, machine, budgetBytes: machine.memoryBytes }
+  const plan = compileSegments(laid, behindLaying(laid, segments), o)
+  if (isLeft(plan)) throw new Error(JSON.stringify(plan.left))
+  return { ...plain, plan: plan.right }
 }
 
 /** How far all gradients of a first step together are from those in doubles, where norms of few values make more of rounding. */
@@ -136,6 +152,18 @@ const cases = (): void => {
     near(await sameBitsHowever(segmenter, { ...ON, algorithms: 'measured' }, []), expected, 1e-4)
     near(await sameBitsHowever(segmenter, { ...ON, precision: 'bf16' }, ['checkpoint:sqrt']), expected, 3e-2)
   })
+
+  for (const precision of ['fp32', 'tf32', 'bf16'] as const)
+    test(`weights laid out once in ${precision}: the bits of laying them out in every call, whole, recomputed and in tiles`, async () => {
+      for (const strategy of ['in-core', 'checkpoint:sqrt', 'tiled'] as const) {
+        const o = { ...ON, precision, strategy } as const
+        const plain = staged(segmenter, strategy === 'in-core' ? o : { ...o, budget: smallestBudget(segmenter, strategy, o) })
+        const laid = layingOnce(plain)
+        const [inEach, once] = [await trained(segmenter, plain, { steps: STEPS }), await trained(segmenter, laid, { steps: STEPS })]
+        assert.equal([strategy, once.weightsSha256, once.losses], [strategy, inEach.weightsSha256, inEach.losses])
+        assert.is(once.withoutGraphs, undefined)
+      }
+    })
 
   test('every family of the zoo has a network here', () => {
     const families = new Set(zooNames.map((name) => zooEntry(name)!.family))

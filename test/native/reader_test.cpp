@@ -179,7 +179,7 @@ void spoiled_tapes() {
   }
 }
 
-/// The classifier's tape with a weight that is laid out and a convolution that reads it: views 13 w, 14 laid, 15 x, 16 y in its image's buffer.
+/// The classifier's tape with a weight that is laid out and a convolution that reads it: the last views are w, laid, x, y, in its image's buffer.
 TapeBuilder with_laid_weight() {
   TapeBuilder t = classifier(true);
   const uint32_t b = 2;
@@ -196,7 +196,8 @@ void in_bf16(TapeBuilder& t, std::initializer_list<size_t> views) {
 
 /// A weight lies in its natural order in floats, or channels innermost as activations are stored; what lays it out writes that.
 void laid_weights() {
-  constexpr size_t W = 13, LAID = 14, X = 15, Y = 16;
+  const size_t Y = with_laid_weight().views.size() - 1, X = Y - 1, LAID = Y - 2, W = Y - 3;
+  const std::string w = "view " + std::to_string(W), laid = "view " + std::to_string(LAID);
   const auto says = [](const std::function<void(TapeBuilder&)>& change) {
     TapeBuilder t = with_laid_weight();
     change(t);
@@ -205,16 +206,16 @@ void laid_weights() {
   };
   const auto conv_reads = [](TapeBuilder& t, size_t view) { t.operands[t.calls.back().first_operand + 1] = uint32_t(view); };
   CHECK(says([](auto&) {}).empty());
-  CHECK(says([](auto& t) { in_bf16(t, {LAID, X, Y}); }).empty());
+  CHECK(says([&](auto& t) { in_bf16(t, {LAID, X, Y}); }).empty());
   CHECK(says([&](auto& t) { conv_reads(t, W); }).empty());
   CHECK(says([&](auto& t) { in_bf16(t, {LAID, X, Y}); conv_reads(t, W); }).empty());
-  CHECK(contains(says([](auto& t) { in_bf16(t, {LAID}); }), "conv2d: input 1 (w): view 14 has element type bf16"));
-  CHECK(contains(says([&](auto& t) { in_bf16(t, {X, Y}); }), "conv2d: input 1 (w): view 14 is not dense and whole"));
-  CHECK(contains(says([&](auto& t) { in_bf16(t, {W, X, Y}); conv_reads(t, W); }), "lay_out: input 0 (w): view 13 has element type bf16"));
-  CHECK(contains(says([](auto& t) { t.views[LAID].strides[0] = 28; }), "view 14 is not dense and whole"));
-  CHECK(contains(says([](auto& t) { t.views[LAID].extent[2] = 4; }), "view 14 is not dense and whole"));
-  CHECK(contains(says([](auto& t) { t.operands[t.calls[t.calls.size() - 2].first_operand + 1] = W; }), "lay_out: output 0 (laid): view 13 is not dense and whole"));
-  CHECK(contains(says([](auto& t) { t.operands[t.calls[t.calls.size() - 2].first_operand] = LAID; }), "lay_out: input 0 (w): view 14 is not dense and whole"));
+  CHECK(contains(says([&](auto& t) { in_bf16(t, {LAID}); }), "conv2d: input 1 (w): " + laid + " has element type bf16"));
+  CHECK(contains(says([&](auto& t) { in_bf16(t, {X, Y}); }), "conv2d: input 1 (w): " + laid + " is not dense and whole"));
+  CHECK(contains(says([&](auto& t) { in_bf16(t, {W, X, Y}); conv_reads(t, W); }), "lay_out: input 0 (w): " + w + " has element type bf16"));
+  CHECK(contains(says([&](auto& t) { t.views[LAID].strides[0] = 28; }), laid + " is not dense and whole"));
+  CHECK(contains(says([&](auto& t) { t.views[LAID].extent[2] = 4; }), laid + " is not dense and whole"));
+  CHECK(contains(says([&](auto& t) { t.operands[t.calls[t.calls.size() - 2].first_operand + 1] = W; }), "lay_out: output 0 (laid): " + w + " is not dense and whole"));
+  CHECK(contains(says([&](auto& t) { t.operands[t.calls[t.calls.size() - 2].first_operand] = LAID; }), "lay_out: input 0 (w): " + laid + " is not dense and whole"));
 }
 
 void raw_bytes() {
