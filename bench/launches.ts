@@ -8,14 +8,16 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { isLeft } from 'fp-ts/Either'
-import { compile } from '../staging/compile'
-import type { Precision } from '../staging/devices'
-import { PAGE_BYTES } from '../staging/core/bytes'
-import { valueBytes } from '../staging/graph/graph'
+import { compile, compileSegments } from '../staging/compile'
+import { type Graph, valueBytes } from '../staging/graph/graph'
+import { laidOut, readers } from '../staging/graph/laid'
+import type { Machine } from '../staging/graph/machine'
+import type { LocalMachine } from '../src/machine/localmachine'
 import { opDef } from '../staging/ops/registry'
 import { callShapes } from '../staging/plan/expand'
-import type { Plan } from '../staging/plan/plan'
+import type { Plan, Segment } from '../staging/plan/plan'
 import { toTape } from '../staging/plan/tape'
+import { behindLaying } from '../staging/schedule/laying'
 import { graphOf, machine } from './lab/steps'
 import { record } from './sides'
 
@@ -43,8 +45,7 @@ interface Counted {
   readonly bytes: number
 }
 
-const planOf = (network: string, batch: number, side: number, precision: Precision): Plan => {
-  const on = { ...machine('h200-pcie-141g'), precision }
+const planOf = (network: string, batch: number, side: number, on: LocalMachine): Plan => {
   const graph = graphOf(network, on, batch, side)
   if (!graph) throw new Error(`there is no ${network}`)
   const plan = compile(graph, { strategy: 'in-core', machine: on, budgetBytes: on.memoryBytes, algorithms: 'fixed' })
@@ -83,30 +84,43 @@ const modelled = (plan: Plan, counted: readonly Counted[], precision: Rounded) =
   return { productsMs: ms(products), othersMs: ms(others), launchesMs: ms(launches), stepMs: ms(products + others + launches) }
 }
 
-/** A kernel takes weights of floats as they are where their layouts are the same. */
-const isLaidOut = ([, channels, height, width]: readonly number[], precision: Rounded): boolean =>
-  precision === 'bf16' || (height! * width! > 1 && channels! > 1)
+/** The same step in other segments, whatever is beside it. */
+const inSegments = (graph: Graph, segments: readonly Segment[], on: Machine): Plan => {
+  const plan = compileSegments(graph, segments, {
+    strategy: 'in-core',
+    machine: on,
+    budgetBytes: on.memoryBytes,
+    algorithms: 'fixed',
+  })
+  if (isLeft(plan)) throw new Error(JSON.stringify(plan.left))
+  return plan.right
+}
+
+const launchesOf = (counted: readonly Counted[]): number => counted.reduce((n, c) => n + c.kernels + c.products, 0)
 
 /**
- * What weights would save that a convolution and its gradient by the data find rounded, or laid out, once: launches, the bytes that these read
- * and write, and milliseconds; and what of memory that takes, over the most that the step holds.
+ * What it saves to lay out once each weight that a convolution and its gradient by the data read: launches, as they are counted with it and
+ * without; the bytes that laying out reads and writes, which are no call's operands; milliseconds; and what of memory that takes, over the
+ * most that the step holds.
  */
-const weightsOnce = (plan: Plan, precision: Rounded) => {
-  const { ops, values } = plan.graph
-  const readBy = (kind: RegExp): ReadonlySet<number> => new Set(ops.flatMap((op) => (kind.test(op.kind) ? [op.ins[1]!] : [])))
-  const back = readBy(/^conv(_transpose)?2d_bwd_data$/)
-  const twice = [...readBy(/^conv(_transpose)?2d(_relu)?$/)].filter((w) => back.has(w) && isLaidOut(values[w]!.shape, precision))
-  const floats = twice.reduce((bytes, w) => bytes + valueBytes(values[w]!), 0)
-  const kept = precision === 'bf16' ? floats / 2 : floats
-  const ms = (twice.length * H200.launchSeconds + (floats + kept) / H200.bytesPerSecond) * 1e3
+const weightsOnce = (program: string, { graph, segments }: Plan, on: Machine, precision: Rounded) => {
+  const twice = [...readers(graph)].filter(([, ops]) => ops.length > 1)
+  const laid = laidOut(graph, new Set(twice.map(([w]) => w)))
+  const [before, after] = [inSegments(graph, segments, on), inSegments(laid, behindLaying(laid, segments), on)]
+  const launches = launchesOf(countedOf(program, before, precision)) - launchesOf(countedOf(program, after, precision))
+  const floats = twice.map(([w]) => valueBytes(graph.values[w]!))
+  const stored = precision === 'bf16' ? 1 / 2 : 1
+  const saved = twice.reduce((bytes, [, ops], i) => bytes + (ops.length - 1) * floats[i]! * (1 + stored), 0)
+  const kept = floats.reduce((bytes, n) => bytes + n * stored, 0)
+  const ms = (launches * H200.launchSeconds + saved / H200.bytesPerSecond) * 1e3
   const megabytes = (bytes: number): number => Number((bytes / 1e6).toFixed(1))
-  const share = Number((kept / (plan.peakPages * PAGE_BYTES)).toFixed(4))
   return {
-    launches: twice.length,
-    megabytes: megabytes(floats + kept),
+    weights: twice.length,
+    launches,
+    megabytes: megabytes(saved),
     ms: Number(ms.toFixed(3)),
     keptMegabytes: megabytes(kept),
-    ofPeak: share,
+    ofPeak: Number((after.peakPages / before.peakPages - 1).toFixed(4)),
   }
 }
 
@@ -122,7 +136,8 @@ const dearest = (counted: readonly Counted[]): Readonly<Record<string, string>> 
 }
 
 const row = (program: string, network: string, batch: number, side: number, precision: Rounded) => {
-  const plan = planOf(network, batch, side, precision)
+  const on = { ...machine('h200-pcie-141g'), precision }
+  const plan = planOf(network, batch, side, on)
   const counted = countedOf(program, plan, precision)
   const sum = (of: (c: Counted) => number): number => counted.reduce((n, c) => n + of(c), 0)
   return {
@@ -131,7 +146,7 @@ const row = (program: string, network: string, batch: number, side: number, prec
     products: sum((c) => c.products),
     gigabytes: Number((sum((c) => c.bytes) / 1e9).toFixed(2)),
     ...modelled(plan, counted, precision),
-    weightsOnce: weightsOnce(plan, precision),
+    weightsOnce: weightsOnce(program, plan, on, precision),
     launches: dearest(counted),
   }
 }

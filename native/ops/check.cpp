@@ -65,9 +65,9 @@ DType float_type(const KernelCall& c) {
   DType found = DType::f32;
   for (uint32_t i = c.n_ins + c.n_outs; op && i-- > 0;) {
     const Element element = element_of(*op, c, i);
-    const bool narrow = operand_of(c, i).dtype == DType::bf16;
-    if (element == Element::real || (element == Element::weight && !narrow)) return operand_of(c, i).dtype;
-    if (element != Element::i32 && operand_of(c, i).dtype == DType::f64) found = DType::f64;
+    const DType dtype = operand_of(c, i).dtype;
+    if (element == Element::real || (element == Element::weight && dtype != DType::bf16)) return dtype;
+    if (element != Element::i32 && dtype == DType::f64) found = DType::f64;
   }
   return found;
 }

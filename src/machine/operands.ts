@@ -102,7 +102,8 @@ export const nativeCall = (kind: string, attrs: AnyAttrs, s: CallShapes, float: 
   const starts = startsOf(def, attrs, s, [...ins, ...outs])
   const operand = ({ def: o, shape }: OperandShape): PlacedOperand => {
     const dtype = typeOf(o)
-    if (shape.length !== 4 || o.role === 'whole') return { dims: shape, origin: shape.map(() => 0), extent: shape, dtype, ...stridesOf(o, shape) }
+    if (shape.length !== 4 || o.role === 'whole')
+      return { dims: shape, origin: shape.map(() => 0), extent: shape, dtype, ...stridesOf(o, shape) }
     const places = DIMS.map((d, i) => placeAlong(o, attrs, s, d, shape[i]!, starts[d]))
     return { dims: shape, origin: places.map((p) => p.origin), extent: places.map((p) => p.extent), dtype }
   }

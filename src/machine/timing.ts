@@ -3,7 +3,16 @@
 // Invariant: sizes are rounded down to few steps, so that all tiles of a layer share a handful of measurements.
 import { DIMS, elementsOf, extentOf } from '../../staging/core/box'
 import { dtypeBytes, type Float } from '../../staging/graph/graph'
-import { type Access, type AnyAttrs, type CallShapes, comesLaid, inputDef, type OperandDef, sigmaDelta, touched } from '../../staging/ops/op'
+import {
+  type Access,
+  type AnyAttrs,
+  type CallShapes,
+  comesLaid,
+  inputDef,
+  type OperandDef,
+  sigmaDelta,
+  touched,
+} from '../../staging/ops/op'
 import { opDef } from '../../staging/ops/registry'
 import { type NativeCall, nativeCall, operandType } from './operands'
 

@@ -140,7 +140,7 @@ class TapeWriter {
     return isShare ? Math.floor(this.rank / bandsOf(this.plan.graph)) * value.shape[0]! : 0
   }
 
-  /** Parameters, statistics, scalars: dense in their natural order. Activations of rank 4 go through `view`. */
+  /** Parameters, statistics, scalars: dense in their natural order. Activations of rank 4 and laid weights go through `view`. */
   private flatView(at: Placed, value: Pick<Value, 'shape' | 'dtype'>): number {
     return this.record(at, value.dtype, wholeBox(value.shape, naturalStrides))
   }

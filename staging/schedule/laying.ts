@@ -16,7 +16,7 @@ import type { Layout } from './layout'
 const TRIED = 4
 const MOST_CALLS = 40_000
 
-/** What counts for a weight: calls that read it, of which all but one would be spared the work; nothing is spared where there is one. */
+/** A weight, and how many calls read it: all but one are spared the work, so nothing is where there is but one. */
 interface Laid {
   readonly weight: ValueId
   readonly elements: number
@@ -39,10 +39,17 @@ const wanted = ({ graph, calls }: Layout): readonly Laid[] => {
     .sort((a, b) => b.calls - a.calls || a.elements - b.elements)
 }
 
-/** Of those that come first, what takes at most this share of the memory of all. */
+/** Those that come first and together take at most this share of the memory of all. */
 const share = (all: readonly Laid[], of: number): readonly Laid[] => {
-  let left = of * all.reduce((n, l) => n + l.elements, 0)
-  return all.filter(({ elements }) => (left -= elements) >= 0)
+  const most = of * all.reduce((n, l) => n + l.elements, 0)
+  const chosen: Laid[] = []
+  let elements = 0
+  for (const l of all) {
+    elements += l.elements
+    if (elements > most) break
+    chosen.push(l)
+  }
+  return chosen
 }
 
 /** The segments of the graph that lays weights out, of those of the graph as it was. */

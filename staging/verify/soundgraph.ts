@@ -68,7 +68,8 @@ const typed = (graph: Graph, op: Op, def: OpDef): Fault => {
     ...op.outs.map((v, i) => ({ v, element: elementOf(def, outputDef(def, i)) })),
   ].map(({ v, element }) => ({ value: graph.values[v]!, element }))
   const float = floatOf(graph)
-  const either = operands.find(({ element }) => element === 'either' || element === 'laid')?.value.dtype === 'bf16' ? 'bf16' : float
+  const either =
+    operands.find(({ element }) => element === 'either' || element === 'laid')?.value.dtype === 'bf16' ? 'bf16' : float
   const legal: Readonly<Record<Element, readonly DType[]>> = {
     real: [float],
     i32: ['i32'],

@@ -159,7 +159,10 @@ const cases = (): void => {
         const o = { ...ON, precision, strategy } as const
         const plain = staged(segmenter, strategy === 'in-core' ? o : { ...o, budget: smallestBudget(segmenter, strategy, o) })
         const laid = layingOnce(plain)
-        const [inEach, once] = [await trained(segmenter, plain, { steps: STEPS }), await trained(segmenter, laid, { steps: STEPS })]
+        const [inEach, once] = [
+          await trained(segmenter, plain, { steps: STEPS }),
+          await trained(segmenter, laid, { steps: STEPS }),
+        ]
         assert.equal([strategy, once.weightsSha256, once.losses], [strategy, inEach.weightsSha256, inEach.losses])
         assert.is(once.withoutGraphs, undefined)
       }

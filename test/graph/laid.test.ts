@@ -61,10 +61,22 @@ test('what is laid out otherwise than activations are stored is refused', () => 
 })
 
 test('the cost of a call says whether it finds its weight laid out; that of others does not', () => {
-  const shapes = { ins: [[1, 3, 8, 8], [4, 3, 3, 3]], outs: [[1, 4, 8, 8]] } // prettier-ignore
+  const shapes = {
+    ins: [
+      [1, 3, 8, 8],
+      [4, 3, 3, 3],
+    ],
+    outs: [[1, 4, 8, 8]],
+  } // prettier-ignore
   const attrs = network().ops.find((op) => op.kind === 'conv2d')!.attrs
   assert.is(callKey('conv2d', attrs, { ...shapes, laid: true }), `${callKey('conv2d', attrs, shapes)}|laid`)
-  const norm = { ins: [[1, 4, 8, 8], [1, 8, 1, 1]], outs: [[1, 4, 8, 8]] } // prettier-ignore
+  const norm = {
+    ins: [
+      [1, 4, 8, 8],
+      [1, 8, 1, 1],
+    ],
+    outs: [[1, 4, 8, 8]],
+  } // prettier-ignore
   assert.is(callKey('relu', { slope: 0 }, { ...norm, laid: true }), callKey('relu', { slope: 0 }, norm))
 })
 

@@ -40,7 +40,8 @@ const timed: Machine = {
     return [
       {
         way: 0,
-        seconds: kind === 'lay_out' ? layingSeconds(s.ins[0]!) : v100.seconds(kind, attrs, s) + (lays ? layingSeconds(weight) : 0),
+        seconds:
+          kind === 'lay_out' ? layingSeconds(s.ins[0]!) : v100.seconds(kind, attrs, s) + (lays ? layingSeconds(weight) : 0),
         workspace: lays ? 2 * elementsOf(weight) : 0,
       },
     ]
