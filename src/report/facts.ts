@@ -3,6 +3,7 @@
 import { ALIGN_BYTES, alignUp, bytesOf, mostHeld, pagesIn } from '../../staging/core/bytes'
 import { elementsOf, extentOf } from '../../staging/core/box'
 import { valueBytes, type Graph, isPersistent } from '../../staging/graph/graph'
+import { layingOps } from '../../staging/graph/laid'
 import { lastLink, type Link } from '../../staging/graph/machine'
 import { ROW_EXCHANGES } from '../../staging/graph/bands'
 import { COLLECTIVES, ranksOf } from '../../staging/graph/ranks'
@@ -241,7 +242,8 @@ const atOwnRates = (plan: Plan): number => {
 
 /**
  * Paper 5, Prop. 3: no step is faster than its arithmetic; one that only swaps must also swap out and in what does not fit.
- * Plans that tile or recompute are bounded by the arithmetic alone, or by what a solver says of the budget.
+ * Plans that tile or recompute, or lay weights out and so have other scratch, are bounded by the arithmetic alone, or by what a solver says
+ * of the budget.
  */
 export const lowerBound = (plan: Plan, staging: Staging, onlySwaps: boolean): number => {
   const excess = Math.max(0, staging.inCore.peakBytes - bytesOf(pagesIn(plan.budgetBytes)))
@@ -275,7 +277,7 @@ export const factsOf = (plan: Plan, staging: Staging): Facts => {
     recomputeSeconds: seconds((_, i) => repeated[i]!),
     plumbingSeconds: seconds((c) => c.op < 0),
     haloRatio: whole > 0 ? done / whole : 1,
-    lowerBoundSeconds: lowerBound(plan, staging, tiled === 0 && recompute === 0),
+    lowerBoundSeconds: lowerBound(plan, staging, tiled === 0 && recompute === 0 && layingOps(graph) === 0),
     segments: { tiled, recompute },
   }
 }

@@ -3,10 +3,11 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { nativeCall } from '../../../src/machine/operands'
-import { sampleOf } from '../../../src/machine/timing'
+import { keyOf, sampleOf } from '../../../src/machine/timing'
 import { loadNative } from '../../../src/device/native'
 import { extentOf } from '../../../staging/core/box'
-import type { Graph } from '../../../staging/graph/graph'
+import { type Graph, isLaid, type Op } from '../../../staging/graph/graph'
+import { laidOut, readers } from '../../../staging/graph/laid'
 import { type CallShapes, inputDef, touched } from '../../../staging/ops/op'
 import { opDef } from '../../../staging/ops/registry'
 import { must, Sketch, trainingFrom } from '../../graph/sketch'
@@ -78,5 +79,23 @@ for (const rows of [1e9, 100, 13])
         )
     }
   })
+
+test('so are those of weights that are laid out, and of what lays them out, however large: each timed apart from the same call without', () => {
+  const laid = laidOut(g, new Set(readers(g).keys()))
+  const isOf = ({ kind, ins }: Op): boolean => kind === 'lay_out' || ins.some((v) => isLaid(laid.values[v]!))
+  const asked = laid.ops.filter(isOf)
+  assert.ok(asked.some((op) => op.kind === 'lay_out') && asked.some((op) => op.kind === 'conv_transpose2d_bwd_data'))
+  for (const op of asked) {
+    const reads = op.kind !== 'lay_out'
+    const shapes: CallShapes = { ...tileOf(laid, op.id, 100), ...(reads ? { laid: true } : {}) }
+    const sample = sampleOf(op.kind, op.attrs, shapes, 'f32')
+    if (reads) assert.is.not(keyOf(op.kind, sample, 0), keyOf(op.kind, { ...sample, s: { ...sample.s, laid: false } }, 0))
+    for (const device of ['ref', 'cpu'] as const)
+      assert.ok(native.ways({ device, ...nativeCall(op.kind, sample.attrs, sample.s, 'f32') }).length > 0, op.kind)
+  }
+  const huge = sampleOf('lay_out', {}, { ins: [[4096, 4096, 3, 3]], outs: [[4096, 4096, 3, 3]] }, 'f32')
+  assert.ok(huge.s.ins[0]![0]! < 4096)
+  assert.ok(native.ways({ device: 'cpu', ...nativeCall('lay_out', {}, huge.s, 'f32') }).length > 0)
+})
 
 test.run()
