@@ -125,8 +125,8 @@ const FAULTS = [
   fault(
     'weights that are not turned',
     'conv2d.cpp',
-    'return way.stored_w == DType::bf16 || (p.w[2] * p.w[3] > 1 && p.w[1] > 1);',
-    '(void)p; return way.stored_w == DType::bf16;',
+    'way.stored_w == DType::bf16 || (w[2] * w[3] > 1 && w[1] > 1)',
+    'way.stored_w == DType::bf16 || w[0] < 0',
   ),
   fault(
     'scratch over the weights',
