@@ -7,7 +7,7 @@ import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type Either, isLeft, isRight } from 'fp-ts/Either'
+import { type Either, isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { bytesOf } from '../../staging/core/bytes'
@@ -23,7 +23,7 @@ import { predict } from '../../src/predict/predictor'
 import { model } from '../../dsl'
 import { npy } from '../faults/labelfiles'
 import { net, trunk } from './models'
-import { DEVICE, smallestBudget, staged, trained } from './runs'
+import { BF16, DEVICE, smallestBudget, staged, trained } from './runs'
 
 const done = <A>(e: Either<SpillwayError, A>): A => {
   if (isLeft(e)) throw new Error(errorText(e.left))
@@ -32,8 +32,8 @@ const done = <A>(e: Either<SpillwayError, A>): A => {
 const folder = mkdtempSync(join(tmpdir(), 'spillway-bf16-'))
 test.after(() => rmSync(folder, { recursive: true }))
 
-const machine = isRight(machineNamed(DEVICE, { precision: 'bf16' })) ? DEVICE : 'ref'
-const bf16 = { machine, precision: 'bf16' } as const
+const bf16 = BF16
+const { machine } = bf16
 
 if (machine !== DEVICE) console.log(`no bf16 on ${DEVICE}: tested on ref`)
 

@@ -17,7 +17,7 @@ import { bytesOf, PAGE_BYTES } from '../../staging/core/bytes'
 import { isPersistent, valueBytes } from '../../staging/graph/graph'
 import { verify } from '../../staging/verify/verify'
 import { uniform } from '../fixtures/formula'
-import { DEVICE, staged, trained } from './runs'
+import { BF16, DEVICE, staged, trained } from './runs'
 
 const root = mkdtempSync(join(tmpdir(), 'spillway-home-'))
 test.after(() => rmSync(root, { recursive: true }))
@@ -65,7 +65,7 @@ const CASES: Readonly<Record<string, StageOptions>> = {
     accumulate: 2,
     freeze: ['stem.*', 'c2.*'],
   },
-  bf16: { precision: 'bf16' },
+  bf16: BF16,
 }
 
 for (const [name, o] of Object.entries(CASES))

@@ -1,11 +1,12 @@
 // Staged runs for the end-to-end tests: budgets between the smallest and in-core, results or exceptions.
-import { isLeft } from 'fp-ts/Either'
+import { isLeft, isRight } from 'fp-ts/Either'
 import type { Model } from '../../dsl'
 import { crossEntropy } from '../../dsl'
 import { bytesOf, PAGE_BYTES, pagesIn } from '../../staging/core/bytes'
 import type { StrategyName } from '../../staging/core/names'
 import * as assert from 'uvu/assert'
 import { loadNative } from '../../src/device/native'
+import { machineNamed } from '../../src/machine/machine'
 import { type Staged, stage, type StageOptions, tryStage } from '../../src/stage/stage'
 import type { TrainOptions } from '../../src/train/options'
 import { train } from '../../src/train/trainer'
@@ -14,6 +15,12 @@ import { classifier, trunk } from './models'
 
 /** The device that computes in this build. */
 export const DEVICE = loadNative().deviceInfo().devices.includes('cpu') ? 'cpu' : 'ref'
+
+/** In bf16 there, or on `ref` where this processor has none. */
+export const BF16 = {
+  machine: isRight(machineNamed(DEVICE, { precision: 'bf16' })) ? DEVICE : 'ref',
+  precision: 'bf16',
+} as const satisfies StageOptions
 
 export const staged = (model: Model, o: StageOptions = {}): Staged =>
   stage(model, { machine: DEVICE, algorithms: 'fixed', ...(model === (classifier as Model) ? { loss: crossEntropy } : {}), ...o })
