@@ -1,4 +1,4 @@
-// timeout 200
+// timeout 900
 // each of models
 // Training with activations in bf16: the strategies end with the same bits, tiles within rounding, losses are near those of
 // fp32 on two networks of the zoo, activations take half the memory, and what lacks bf16 says so. Where the processor has no
