@@ -3,6 +3,7 @@
 import { extname, join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { SpillwayException } from '../errors/errors'
+import { openGate, stopGate } from './gate'
 import { imageReader, imageTypes, type ImageWork } from './imagereader'
 import type { Answered, Asked, Begun } from './imageworker'
 import type { PlaceArray, PlaceType } from './places'
@@ -10,6 +11,8 @@ import type { Reader } from './readers'
 
 const WORKER = join(__dirname, `imageworker${extname(__filename)}`)
 const MOST_UNDER_WAY = 2
+/** Milliseconds that threads have for the samples that they are at. */
+const LAST_SAMPLES = 10_000
 
 interface Waiting extends Asked {
   readonly done: () => void
@@ -20,10 +23,21 @@ interface Hand {
   readonly under: Map<number, Waiting>
 }
 
+/** What ends the threads of each pool that is open: the process may end while they read. */
+const open = new Set<() => void>()
+process.on('exit', () => open.forEach((close) => close()))
+
 const pooled = (work: ImageWork, workers: number): Reader => {
   let hands: readonly Hand[] | undefined
   let queue: Waiting[] = []
   let tasks = 0
+  const gate = openGate()
+  const close = (): void => {
+    stopGate(gate, LAST_SAMPLES)
+    for (const hand of hands ?? []) void hand.worker.terminate()
+    queue = []
+    open.delete(close)
+  }
   const serve = (): void => {
     for (const hand of hands ?? [])
       while (hand.under.size < MOST_UNDER_WAY && queue.length > 0) {
@@ -49,7 +63,7 @@ const pooled = (work: ImageWork, workers: number): Reader => {
   const begun = (arrays: readonly PlaceArray[]): Hand => {
     const types = imageTypes(work)
     const shared = arrays.map((a, i) => ({ type: types[i] as PlaceType, memory: a.buffer as unknown as SharedArrayBuffer }))
-    const worker = new Worker(WORKER, { workerData: { work, arrays: shared } satisfies Begun })
+    const worker = new Worker(WORKER, { workerData: { gate, work, arrays: shared } satisfies Begun })
     worker.unref()
     const hand: Hand = { worker, under: new Map() }
     worker.on('message', (a: Answered) => answered(hand, a))
@@ -61,14 +75,14 @@ const pooled = (work: ImageWork, workers: number): Reader => {
     types: () => Promise.resolve(imageTypes(work)),
     read: (place, _, arrays, at) =>
       new Promise<void>((done, failed) => {
-        hands ??= Array.from({ length: workers }, () => begun(arrays))
+        if (!hands) {
+          open.add(close)
+          hands = Array.from({ length: workers }, () => begun(arrays))
+        }
         queue.push({ task: tasks++, place, at, done, failed })
         serve()
       }),
-    close: () => {
-      for (const hand of hands ?? []) void hand.worker.terminate()
-      queue = []
-    },
+    close,
   }
 }
 
