@@ -37,15 +37,12 @@ export interface Content extends Contribution {
   readonly tile: number
 }
 
-interface CellState {
-  owns: boolean
-  takenBy: number
-  readonly values: Map<number, Content>
-}
-
 export interface Contents {
-  readonly state: (cell: number) => CellState
+  /** Whether the cell's bytes are its own now. */
+  readonly owns: (cell: number) => boolean
   readonly sharesBytes: (a: number, b: number) => boolean
+  /** What of a value is final in a cell. */
+  readonly exact: (cell: number, value: number) => Region
   readonly contentOf: (view: View) => Content | undefined
   /** Why a box of the view's value cannot be read as final, if so. */
   readonly needExact: (view: View, call: number) => Fault
@@ -116,7 +113,17 @@ export const trackContents = (facts: Facts): Contents => {
   const from = (cell: number): number => plan.places[cell]!.offset
   const to = (cell: number): number => from(cell) + plan.cells[cell]!.bytes
   const owners = plan.storages.map(() => new Owners(from, to))
-  const states = plan.cells.map((): CellState => ({ owns: false, takenBy: -1, values: new Map() }))
+  const owned = new Uint8Array(plan.cells.length)
+  const takenBy = new Int32Array(plan.cells.length).fill(-1)
+  const NONE: ReadonlyMap<number, Content> = new Map()
+  /** Of each cell that owns its bytes, and was written. */
+  const contentsOf = new Map<number, Map<number, Content>>()
+  const valuesIn = (cell: number): ReadonlyMap<number, Content> => contentsOf.get(cell) ?? NONE
+  const put = (cell: number, value: number, content: Content): void => {
+    const values = contentsOf.get(cell)
+    if (values) values.set(value, content)
+    else contentsOf.set(cell, new Map([[value, content]]))
+  }
   const unfinished = new Map<string, { readonly cell: number; readonly value: number }>()
   const wholeOf = (value: number): Content => ({
     held: full[value]!,
@@ -129,34 +136,33 @@ export const trackContents = (facts: Facts): Contents => {
   })
 
   const claim = (cell: number): void => {
-    const s = states[cell]!
-    if (s.owns) return
-    s.owns = true
+    if (owned[cell]) return
+    owned[cell] = 1
     for (const other of owners[plan.places[cell]!.storage]!.claim(cell)) {
-      const o = states[other]!
-      o.owns = false
-      o.takenBy = cell
-      o.values.clear()
+      owned[other] = 0
+      takenBy[other] = cell
+      contentsOf.delete(other)
     }
   }
   const arrive = (cell: number): void => {
     claim(cell)
-    for (const v of plan.cells[cell]!.values) if (comesFromOutside(plan.graph.values[v]!)) states[cell]!.values.set(v, wholeOf(v))
+    for (const v of plan.cells[cell]!.values) if (comesFromOutside(plan.graph.values[v]!)) put(cell, v, wholeOf(v))
   }
   for (const c of plan.cells) if (c.scope === 'persistent') arrive(c.id)
 
   const contentOf = (view: View): Content | undefined => {
-    const content = states[view.cell]!.values.get(view.value)
+    const content = contentsOf.get(view.cell)?.get(view.value)
     return content && sameHeld(content.held, view.held) ? content : undefined
   }
 
   const missing = (view: View, call: number): VerifyFailed => {
-    const s = states[view.cell]!
+    const values = valuesIn(view.cell)
+    const taker = takenBy[view.cell]!
     const { label } = plan.cells[view.cell]!
     const where = at(call, view.value)
-    if (s.takenBy >= 0 && s.values.size === 0)
-      return broken('clobbered', `the bytes of cell '${label}' went to '${plan.cells[s.takenBy]!.label}'`, where)
-    const others = [...s.values.keys()].filter((v) => v !== view.value).map(name)
+    if (taker >= 0 && values.size === 0)
+      return broken('clobbered', `the bytes of cell '${label}' went to '${plan.cells[taker]!.label}'`, where)
+    const others = [...values.keys()].filter((v) => v !== view.value).map(name)
     if (others.length > 0) return broken('unwritten', `cell '${label}' holds '${others.join("', '")}' instead`, where)
     return broken('unwritten', `nothing was written to cell '${label}' for this box`, where)
   }
@@ -176,16 +182,15 @@ export const trackContents = (facts: Facts): Contents => {
 
   const write = (view: View, piece: Contribution, call: number): Fault => {
     const whole = plan.cells[view.cell]!.scope !== 'local'
-    const { values } = states[view.cell]!
     claim(view.cell)
     const old = contentOf(view)
     if (whole && old && touches(old.defined, view.box))
       return broken('coverage', `elements of the whole value are written a second time`, at(call, view.value))
-    for (const [v, content] of values) {
+    for (const [v, content] of valuesIn(view.cell)) {
       if (v === view.value) continue
       const left = whole || sameHeld(content.held, view.held) ? cut(content, view.box) : undefined
-      if (left) values.set(v, left)
-      else values.delete(v)
+      if (left) put(view.cell, v, left)
+      else contentsOf.get(view.cell)!.delete(v)
       if (left !== content) unfinished.delete(`${view.cell} ${v}`)
     }
     const { segment, tile } = plan.calls[call]!
@@ -196,14 +201,14 @@ export const trackContents = (facts: Facts): Contents => {
       : whole
         ? { ...piece, exact: within(piece.exact, view.box) }
         : piece
-    values.set(view.value, written(old, view, kept, segment, tile))
+    put(view.cell, view.value, written(old, view, kept, segment, tile))
     if (whole) unfinished.set(`${view.cell} ${view.value}`, { cell: view.cell, value: view.value })
     return undefined
   }
 
   const endSegment = (call: number): Fault => {
     for (const { cell, value } of unfinished.values()) {
-      const content = states[cell]!.values.get(value)
+      const content = contentsOf.get(cell)?.get(value)
       const lacks = lacking(content?.exact ?? NOTHING, full[value]!)
       if (!content || lacks.length === 0) continue
       return content.ways.length > 0 || content.exact.length === 0
@@ -222,10 +227,11 @@ export const trackContents = (facts: Facts): Contents => {
     claim,
     arrive,
     endSegment,
-    state: (cell) => states[cell]!,
+    owns: (cell) => owned[cell] === 1,
+    exact: (cell, value) => contentsOf.get(cell)?.get(value)?.exact ?? NOTHING,
     sharesBytes: (a, b) => a !== b && plan.places[a]!.storage === plan.places[b]!.storage && from(a) < to(b) && from(b) < to(a),
     sum: (view, content) => {
-      states[view.cell]!.values.set(view.value, content)
+      put(view.cell, view.value, content)
     },
   }
 }

@@ -8,7 +8,7 @@ import type { AccessMap } from '../ops/op'
 import type { Call, View } from '../plan/plan'
 import type { Contents, Contribution } from './contents'
 import type { Facts, OpFacts } from './facts'
-import { broken, eachFault, type Fault, firstFault, type VerifyFailed } from './failure'
+import { broken, eachFault, type Fault, type VerifyFailed } from './failure'
 import { iterationOf } from './operands'
 import { effectOfPlumbing } from './plumbing'
 import { final, isElementwise, needed } from './reach'
@@ -87,22 +87,29 @@ const inPlaceFault = (facts: Facts, contents: Contents, c: Call, index: number):
       facts.elementBytes[o.value] === facts.elementBytes[i.value]
     )
   }
-  for (const [k, o] of c.outs.entries()) {
-    const shared = c.ins.findIndex((i, n) => i.cell === o.cell && !may(k, n))
-    if (shared >= 0) return broken('in-place', `output ${k} of ${c.kind} overwrites input ${shared}`, facts.at(index, o.value))
-    if (c.outs.some((p, n) => n !== k && p.cell === o.cell))
-      return broken('in-place', `two outputs of ${c.kind} stand in one cell`, facts.at(index, o.value))
+  for (let k = 0; k < c.outs.length; k++) {
+    const o = c.outs[k]!
+    for (let n = 0; n < c.ins.length; n++)
+      if (c.ins[n]!.cell === o.cell && !may(k, n))
+        return broken('in-place', `output ${k} of ${c.kind} overwrites input ${n}`, facts.at(index, o.value))
+    for (let n = 0; n < c.outs.length; n++)
+      if (n !== k && c.outs[n]!.cell === o.cell)
+        return broken('in-place', `two outputs of ${c.kind} stand in one cell`, facts.at(index, o.value))
   }
-  const cells = [...c.ins, ...c.outs].map((v) => v.cell).concat(c.workspace ? [c.workspace.cell] : [])
-  const writes = c.outs.map((v) => v.cell).concat(c.workspace ? [c.workspace.cell] : [])
-  const pair = writes.find((w) => cells.some((other) => contents.sharesBytes(w, other)))
-  return pair === undefined
-    ? undefined
-    : broken(
-        'clobbered',
-        `cell '${facts.plan.cells[pair]!.label}' shares bytes with another operand of the call`,
-        facts.at(index),
-      )
+  const meets = (cell: number): boolean => {
+    for (const v of c.ins) if (contents.sharesBytes(cell, v.cell)) return true
+    for (const v of c.outs) if (contents.sharesBytes(cell, v.cell)) return true
+    return c.workspace ? contents.sharesBytes(cell, c.workspace.cell) : false
+  }
+  const clobbered = (cell: number): Fault =>
+    meets(cell)
+      ? broken(
+          'clobbered',
+          `cell '${facts.plan.cells[cell]!.label}' shares bytes with another operand of the call`,
+          facts.at(index),
+        )
+      : undefined
+  return eachFault(c.outs, (v) => clobbered(v.cell)) ?? (c.workspace ? clobbered(c.workspace.cell) : undefined)
 }
 
 export const trackEffects = (facts: Facts, contents: Contents): Effects => {
@@ -126,14 +133,10 @@ export const trackEffects = (facts: Facts, contents: Contents): Effects => {
 
   const run = (index: number): Fault => {
     const c = facts.plan.calls[index]!
-    return firstFault([
-      () => stale(c, index),
-      () => inPlaceFault(facts, contents, c, index),
-      () => {
-        if (c.workspace) contents.claim(c.workspace.cell)
-        return c.op >= 0 ? runOp(c, index) : effectOfPlumbing(facts, contents, index)
-      },
-    ])
+    const fault = stale(c, index) ?? inPlaceFault(facts, contents, c, index)
+    if (fault) return fault
+    if (c.workspace) contents.claim(c.workspace.cell)
+    return c.op >= 0 ? runOp(c, index) : effectOfPlumbing(facts, contents, index)
   }
   return { run }
 }

@@ -13,12 +13,12 @@ const persistentStay = (facts: Facts, contents: Contents, device: Device): Fault
     if (c.scope !== 'persistent') return undefined
     const { storage } = facts.plan.places[c.id]!
     if (facts.plan.storages[storage]!.home !== undefined)
-      return contents.state(c.id).owns && device.isHome(c.id)
+      return contents.owns(c.id) && device.isHome(c.id)
         ? undefined
         : broken('lost', `what was written last to cell '${c.label}' does not come home`)
     if (device.residenciesUnder(c.id).some((i) => i < 0))
       return broken('resident', `cell '${c.label}' must be on the device from the first call to the last, unmoved`)
-    return contents.state(c.id).owns
+    return contents.owns(c.id)
       ? undefined
       : broken('clobbered', `the bytes of cell '${c.label}' are not what the next step expects`)
   })
@@ -28,7 +28,7 @@ const lossesComplete = (facts: Facts, contents: Contents, device: Device): Fault
   return eachFault(plan.graph.values, (v) => {
     if (v.role !== 'loss') return undefined
     const end = (reason: string): Fault => broken('end', reason, { value: v.name })
-    const cell = plan.cells.find((c) => contains(contents.state(c.id).values.get(v.id)?.exact ?? [], full[v.id]!))
+    const cell = plan.cells.find((c) => contains(contents.exact(c.id, v.id), full[v.id]!))
     if (!cell) return end('the loss is not complete when the step ends')
     const stays = device.residenciesUnder(cell.id).every((i) => plan.residencies[i]?.release === plan.calls.length)
     return stays && !device.anyLost(cell.id) ? undefined : end('the loss has left the device when the step ends')
@@ -42,8 +42,7 @@ const outputsHandedOut = (facts: Facts, contents: Contents, device: Device): Fau
     const value = c.scope === 'output' ? c.values[0] : undefined
     if (value === undefined) return undefined
     const end = (reason: string): Fault => broken('output', reason, { value: facts.name(value) })
-    if (!contains(contents.state(c.id).values.get(value)?.exact ?? [], full[value]!))
-      return end('it is not complete when the step ends')
+    if (!contains(contents.exact(c.id, value), full[value]!)) return end('it is not complete when the step ends')
     const kept = device.kept(c.id)
     return kept === 0 ? undefined : end(`${kept} of its pages are never handed out`)
   })

@@ -60,6 +60,15 @@ const opFacts = (op: Op, graph: Graph): OpFacts => {
   }
 }
 
+/** Where each begins in one array that holds so much of every one, and where the array ends. */
+export const startsOf = <A>(all: readonly A[], length: (a: A) => number): Int32Array => {
+  const starts = new Int32Array(all.length + 1)
+  all.forEach((a, i) => {
+    starts[i + 1] = starts[i]! + length(a)
+  })
+  return starts
+}
+
 export const fullBoxOf = (v: Value): Box => fullBox(asShape(v.shape))
 
 export const factsOf = (plan: Plan): Facts => {

@@ -5,7 +5,7 @@ import type { Box } from '../core/box'
 import type { AccessMap } from '../ops/op'
 import type { Call, View } from '../plan/plan'
 import type { Facts, OpFacts } from './facts'
-import { broken, eachFault, type Fault, firstFault } from './failure'
+import { broken, eachFault, type Fault } from './failure'
 import { needed } from './reach'
 import { boxText, inBox } from './region'
 
@@ -17,7 +17,8 @@ const AXES = ['B', 'C', 'H', 'W'] as const
 
 const fits = (access: AccessMap, view: View, iteration: Box, full: Box): string | undefined => {
   const need = needed(access, iteration, full)
-  for (const [i, axis] of AXES.entries()) {
+  for (let i = 0; i < 4; i++) {
+    const axis = AXES[i]!
     const [lo, hi] = view.box[i]!
     const [from, to] = need[i]!
     const { tag } = access[axis]
@@ -55,8 +56,8 @@ export const checkOperands = (facts: Facts, index: number): Fault => {
       ? broken('dense', `${side} ${k} of ${call.kind} must lie without gaps in memory`, at())
       : undefined
   }
-  return firstFault([
-    () => eachFault(call.ins, (v, k) => check(f.ins[k]!, v, 'input', k)),
-    () => eachFault(call.outs, (v, k) => check(f.outs[k]!, v, 'output', k)),
-  ])
+  return (
+    eachFault(call.ins, (v, k) => check(f.ins[k]!, v, 'input', k)) ??
+    eachFault(call.outs, (v, k) => check(f.outs[k]!, v, 'output', k))
+  )
 }

@@ -4,11 +4,11 @@
 // Invariant: at one point swaps out start first, then are waited for and pages released, then pages are acquired and swaps in
 // start, then those are waited for: a page that is swapped out and released at one point serves another from that point on.
 import { pagesFor, pagesIn } from '../core/bytes'
-import type { Call, View } from '../plan/plan'
+import type { Residency, View } from '../plan/plan'
 import { byteRuns } from './bytes'
 import type { Contents } from './contents'
-import type { Facts } from './facts'
-import { broken, eachFault, type Fault, firstFault } from './failure'
+import { type Facts, startsOf } from './facts'
+import { broken, eachFault, type Fault } from './failure'
 import { trackSurvival } from './survival'
 
 export interface Device {
@@ -30,140 +30,158 @@ export interface Device {
 
 type Use = 'read' | 'write' | 'both'
 
-const byPoint = (points: number, at: readonly (number | undefined)[]): readonly (readonly number[])[] => {
-  const lists: number[][] = Array.from({ length: points + 1 }, () => [])
-  at.forEach((p, i) => {
-    if (p !== undefined) lists[p]!.push(i)
-  })
-  return lists
+/** Which of them happen at each point, in their order. */
+class ByPoint {
+  private readonly from: Int32Array
+  private readonly list: Int32Array
+
+  constructor(points: number, count: number, at: (i: number) => number | undefined) {
+    this.from = new Int32Array(points + 2)
+    for (let i = 0; i < count; i++) {
+      const point = at(i)
+      if (point !== undefined) this.from[point + 1]!++
+    }
+    for (let p = 0; p <= points; p++) this.from[p + 1]! += this.from[p]!
+    const next = this.from.slice()
+    this.list = new Int32Array(this.from[points + 1]!)
+    for (let i = 0; i < count; i++) {
+      const point = at(i)
+      if (point !== undefined) this.list[next[point]!++] = i
+    }
+  }
+
+  firstFault(point: number, check: (i: number, point: number) => Fault): Fault {
+    for (let k = this.from[point]!; k < this.from[point + 1]!; k++) {
+      const fault = check(this.list[k]!, point)
+      if (fault) return fault
+    }
+    return undefined
+  }
 }
+
+const WRONG_TIMES = {
+  resident: 'is not on the device',
+  arriving: 'is still arriving',
+  leaving: 'is written while it is swapped out',
+} as const
+const NOWHERE: Pick<Residency, 'swapIn' | 'swapOut'> = {}
 
 export const trackDevice = (facts: Facts, contents: Contents): Device => {
   const { plan } = facts
   const { calls, cells, places, storages, residencies } = plan
   const survival = trackSurvival(facts, contents)
-  const resident = storages.map((s) => new Int32Array(pagesFor(s.bytes)).fill(-1))
-  const owner = new Map<number, number>()
+  const pagesBefore = startsOf(storages, (s) => pagesFor(s.bytes))
+  /** For each page of each storage the residency that has it. */
+  const resident = new Int32Array(pagesBefore[storages.length]!).fill(-1)
+  /** For each physical page the residency that holds it. */
+  const owner = new Int32Array(plan.peakPages).fill(-1)
   const budget = pagesIn(plan.budgetBytes)
-  const releases = byPoint(
-    calls.length,
-    residencies.map((r) => r.release),
-  )
-  const acquires = byPoint(
-    calls.length,
-    residencies.map((r) => r.acquire),
-  )
-  const swapOuts = byPoint(
-    calls.length,
-    residencies.map((r) => r.swapOut?.start),
-  )
+  const at = (point: (r: Residency) => number | undefined): ByPoint =>
+    new ByPoint(calls.length, residencies.length, (i) => point(residencies[i]!))
+  const releases = at((r) => r.release)
+  const acquires = at((r) => r.acquire)
+  const swapOuts = at((r) => r.swapOut?.start)
   let held = 0
   let peak = 0
 
   const release = (i: number): Fault => {
-    const r = residencies[i]!
-    resident[r.storage]!.fill(-1, r.from, r.to)
-    for (const run of r.runs) for (let p = run.page; p < run.page + run.count; p++) owner.delete(p)
-    held -= r.to - r.from
+    const { storage, from, to, runs } = residencies[i]!
+    resident.fill(-1, pagesBefore[storage]! + from, pagesBefore[storage]! + to)
+    for (const { page, count } of runs) owner.fill(-1, page, page + count)
+    held -= to - from
     return undefined
   }
-  const acquire =
-    (point: number) =>
-    (i: number): Fault => {
-      const r = residencies[i]!
-      const { label } = storages[r.storage]!
-      for (let p = r.from; p < r.to; p++) {
-        if (resident[r.storage]![p]! >= 0)
-          return broken('pages', `page ${p} of '${label}' is acquired while it is on the device already`, facts.at(point))
-        resident[r.storage]![p] = i
-      }
-      for (const run of r.runs)
-        for (let p = run.page; p < run.page + run.count; p++) {
-          const other = owner.get(p)
-          if (other !== undefined)
-            return broken(
-              'pages',
-              `physical page ${p} is given to '${label}' while '${storages[residencies[other]!.storage]!.label}' holds it`,
-              facts.at(point),
-            )
-          if (p >= plan.peakPages)
-            return broken('pages', `physical page ${p} is outside a pool of ${plan.peakPages}`, facts.at(point))
-          owner.set(p, i)
-        }
-      held += r.to - r.from
-      return survival.acquire(i)
+  const acquire = (i: number, point: number): Fault => {
+    const { storage, from, to, runs } = residencies[i]!
+    const { label } = storages[storage]!
+    const before = pagesBefore[storage]!
+    for (let p = from; p < to; p++) {
+      if (resident[before + p]! >= 0)
+        return broken('pages', `page ${p} of '${label}' is acquired while it is on the device already`, facts.at(point))
+      resident[before + p] = i
     }
+    for (const run of runs)
+      for (let p = run.page; p < run.page + run.count; p++) {
+        if (p >= plan.peakPages)
+          return broken('pages', `physical page ${p} is outside a pool of ${plan.peakPages}`, facts.at(point))
+        const other = owner[p]!
+        if (other >= 0)
+          return broken(
+            'pages',
+            `physical page ${p} is given to '${label}' while '${storages[residencies[other]!.storage]!.label}' holds it`,
+            facts.at(point),
+          )
+        owner[p] = i
+      }
+    held += to - from
+    return survival.acquire(i)
+  }
   const withinBudget = (point: number): Fault => {
     peak = Math.max(peak, held)
     return held <= budget ? undefined : broken('budget', `${held} pages are held; the budget is ${budget}`, facts.at(point))
   }
   const advance = (point: number): Fault =>
-    firstFault([
-      () => eachFault(swapOuts[point]!, survival.swapOut),
-      () => eachFault(releases[point]!, release),
-      () => eachFault(acquires[point]!, acquire(point)),
-      () => withinBudget(point),
-    ])
+    swapOuts.firstFault(point, survival.swapOut) ??
+    releases.firstFault(point, release) ??
+    acquires.firstFault(point, acquire) ??
+    withinBudget(point)
 
   const touchRun = (cell: number, lo: number, hi: number, use: Use, call: number, value?: number): Fault => {
     const { storage, offset } = places[cell]!
     const last = pagesFor(offset + hi)
     for (let p = pagesIn(offset + lo); p < last; p++) {
-      const i = resident[storage]![p]!
+      const i = resident[pagesBefore[storage]! + p]!
+      const { swapIn, swapOut } = i < 0 ? NOWHERE : residencies[i]!
       const fault =
         i < 0
           ? 'resident'
-          : residencies[i]!.swapIn && residencies[i]!.swapIn.ready > call
+          : swapIn && swapIn.ready > call
             ? 'arriving'
-            : use !== 'read' && residencies[i]!.swapOut && residencies[i]!.swapOut.start <= call
+            : use !== 'read' && swapOut && swapOut.start <= call
               ? 'leaving'
               : undefined
-      const words = {
-        resident: 'is not on the device',
-        arriving: 'is still arriving',
-        leaving: 'is written while it is swapped out',
-      }
-      if (fault) return broken(fault, `page ${p} of '${storages[storage]!.label}' ${words[fault]}`, facts.at(call, value))
+      if (fault) return broken(fault, `page ${p} of '${storages[storage]!.label}' ${WRONG_TIMES[fault]}`, facts.at(call, value))
     }
     return undefined
   }
-  const touchView =
-    (call: number) =>
-    ({ view, use }: { readonly view: View; readonly use: Use }): Fault => {
-      const missing = eachFault(byteRuns(view, facts.elementBytes[view.value]!), ([lo, hi]) =>
-        touchRun(view.cell, lo, hi, use, call, view.value),
-      )
-      if (missing || use === 'write' || !survival.isLost(view)) return missing
-      return broken(
-        'lost',
-        `its bytes in cell '${cells[view.cell]!.label}' left the device and did not come back`,
-        facts.at(call, view.value),
-      )
+  const touchView = (call: number, view: View, use: Use): Fault => {
+    for (const [lo, hi] of byteRuns(view, facts.elementBytes[view.value]!)) {
+      const missing = touchRun(view.cell, lo, hi, use, call, view.value)
+      if (missing) return missing
     }
-  const usesOf = (c: Call) => {
-    const mutated = facts.ops[c.op]?.def.mutates ?? []
-    const sums = c.kind === 'merge_sum' || (c.kind === 'merge_moments' && c.attrs['countY'] !== 0)
-    return [
-      ...c.ins.map((view, k) => ({ view, use: mutated.includes(k) ? ('both' as const) : ('read' as const) })),
-      ...c.outs.map((view) => ({ view, use: sums ? ('both' as const) : ('write' as const) })),
-    ]
-  }
-  const touch = (call: number): Fault => {
-    const c = calls[call]!
-    return (
-      eachFault(usesOf(c), touchView(call)) ??
-      (c.workspace ? touchRun(c.workspace.cell, 0, c.workspace.bytes, 'write', call) : undefined)
+    if (use === 'write' || !survival.isLost(view)) return undefined
+    return broken(
+      'lost',
+      `its bytes in cell '${cells[view.cell]!.label}' left the device and did not come back`,
+      facts.at(call, view.value),
     )
   }
-
-  const wrote = (call: number): void => {
-    for (const { view, use } of usesOf(calls[call]!)) if (use !== 'read') survival.wrote(view, call)
+  /** What a call may do to its operands, one after the other. */
+  const eachUse = (call: number, check: (call: number, view: View, use: Use) => Fault): Fault => {
+    const c = calls[call]!
+    const mutated = facts.ops[c.op]?.def.mutates
+    const sums = c.kind === 'merge_sum' || (c.kind === 'merge_moments' && c.attrs['countY'] !== 0)
+    return (
+      eachFault(c.ins, (view, k) => check(call, view, mutated?.includes(k) ? 'both' : 'read')) ??
+      eachFault(c.outs, (view) => check(call, view, sums ? 'both' : 'write'))
+    )
   }
+  const touch = (call: number): Fault => {
+    const { workspace } = calls[call]!
+    return eachUse(call, touchView) ?? (workspace ? touchRun(workspace.cell, 0, workspace.bytes, 'write', call) : undefined)
+  }
+
+  const write = (call: number, view: View, use: Use): Fault => {
+    if (use !== 'read') survival.wrote(view, call)
+    return undefined
+  }
+  const wrote = (call: number): void => void eachUse(call, write)
   const residenciesUnder = (cell: number): readonly number[] => {
     const { storage, offset } = places[cell]!
-    return [...new Set(resident[storage]!.subarray(pagesIn(offset), pagesFor(offset + cells[cell]!.bytes)))]
+    const before = pagesBefore[storage]!
+    return [...new Set(resident.subarray(before + pagesIn(offset), before + pagesFor(offset + cells[cell]!.bytes)))]
   }
-  const leave = (): Fault => eachFault(swapOuts[calls.length]!, survival.swapOut)
+  const leave = (): Fault => swapOuts.firstFault(calls.length, survival.swapOut)
   return {
     advance,
     leave,

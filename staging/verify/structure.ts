@@ -165,16 +165,19 @@ const soundCall =
       (scratch?.scope !== 'workspace' || c.workspace.bytes > scratch.bytes || c.workspace.bytes < dtypeBytes[floatOf(plan.graph)])
     )
       return broken('operand', `its workspace of ${c.workspace.bytes} bytes is not in a workspace cell that large`, facts.at(i))
-    return firstFault([() => eachFault([...c.ins, ...c.outs], soundView(facts, i)), () => matchesOp(facts, c, i)])
+    const views = soundView(facts, i)
+    return eachFault(c.ins, views) ?? eachFault(c.outs, views) ?? matchesOp(facts, c, i)
   }
 
 /** A cell's first and last call enclose all calls that touch it. */
 const soundLifetimes = (plan: Plan): Fault => {
-  const escaped = (cell: number, call: number): boolean => call < plan.cells[cell]!.first || call > plan.cells[cell]!.last
-  return eachFault(plan.calls, (c, i) => {
-    const touched = [...c.ins, ...c.outs].map((v) => v.cell).concat(c.workspace ? [c.workspace.cell] : [])
-    const cell = touched.find((t) => escaped(t, i))
-    return cell === undefined ? undefined : bad(`call ${i} touches cell '${plan.cells[cell]!.label}' outside its stated life`)
+  const inLife = (cell: number, call: number): Fault => {
+    const { first, last, label } = plan.cells[cell]!
+    return first <= call && call <= last ? undefined : bad(`call ${call} touches cell '${label}' outside its stated life`)
+  }
+  return eachFault(plan.calls, ({ ins, outs, workspace }, i) => {
+    const lives = (v: View): Fault => inLife(v.cell, i)
+    return eachFault(ins, lives) ?? eachFault(outs, lives) ?? (workspace ? inLife(workspace.cell, i) : undefined)
   })
 }
 

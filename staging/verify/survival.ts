@@ -6,7 +6,7 @@ import { bytesOf, PAGE_BYTES, pagesFor, pagesIn } from '../core/bytes'
 import type { Residency, View } from '../plan/plan'
 import { byteRuns, type Bytes, meetsAny, meetsRun, withoutRun, withRun } from './bytes'
 import type { Contents } from './contents'
-import type { Facts } from './facts'
+import { type Facts, startsOf } from './facts'
 import { broken, type Fault } from './failure'
 import { emptyTier, type Stored } from './tier'
 
@@ -31,13 +31,15 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
     if (home === undefined) continue
     for (let page = 0; bytesOf(page) < bytes; page++) {
       const [lo, hi] = [home + bytesOf(page), home + Math.min(bytes, bytesOf(page + 1))]
-      tier.swapOut({ storage: id, page, lo, hi, start: 0, intact: new Set(on), readUntil: -1 })
+      tier.swapOut({ storage: id, page, lo, hi, start: 0, intact: on, readUntil: -1 })
     }
   }
   const homeOf = (cell: number): number | undefined => storages[places[cell]!.storage]!.home
   const firstPage = (cell: number): number => pagesIn(places[cell]!.offset)
   const endPage = (cell: number): number => pagesFor(places[cell]!.offset + cells[cell]!.bytes)
-  const lastWrite = cells.map((c) => new Int32Array(endPage(c.id) - firstPage(c.id)).fill(-1))
+  const pagesBefore = startsOf(cells, (c) => endPage(c.id) - firstPage(c.id))
+  /** For each page of each cell the call that wrote there last. */
+  const lastWrite = new Int32Array(pagesBefore[cells.length]!).fill(-1)
 
   /** Bytes of the cell that lie in a page of its storage. */
   const within = (cell: number, page: number): readonly [number, number] => [
@@ -58,24 +60,26 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
     const all = storages[r.storage]!.cells
     return all.length === 1 ? all : [...new Set(sharersOf(r.storage).slice(r.from, r.to).flat())]
   }
-  const pagesOf = (r: Residency, cell: number): readonly number[] => {
-    const from = Math.max(r.from, firstPage(cell))
-    return Array.from({ length: Math.max(0, Math.min(r.to, endPage(cell)) - from) }, (_, i) => from + i)
-  }
   const tierOffset = (r: Residency, page: number): number => r.tierOffset! + bytesOf(page - r.from)
 
-  const handed = storages.map((s) => new Uint8Array(pagesFor(s.bytes)))
+  const pagesBeforeStorage = startsOf(storages, (st) => pagesFor(st.bytes))
+  const handed = new Uint8Array(pagesBeforeStorage[storages.length]!)
   const handOut = (index: number): Fault => {
     const r = residencies[index]!
     for (let page = r.from; page < r.to; page++) {
       const { label, cells: on } = storages[r.storage]!
       const out = (reason: string): Fault => broken('output', `page ${page} of '${label}' ${reason}`, facts.at(r.swapOut!.start))
-      if (handed[r.storage]![page]) return out('is handed out a second time')
+      if (handed[pagesBeforeStorage[r.storage]! + page]) return out('is handed out a second time')
       if (on.some((c) => meetsRun(lost[c]!, ...within(c, page)))) return out('is handed out when its bytes are lost')
-      handed[r.storage]![page] = 1
+      handed[pagesBeforeStorage[r.storage]! + page] = 1
     }
     return undefined
   }
+  const isIntact = (cell: number, page: number): boolean =>
+    firstPage(cell) <= page &&
+    page < endPage(cell) &&
+    contents.owns(cell) &&
+    (lost[cell]!.length === 0 || !meetsRun(lost[cell]!, ...within(cell, page)))
   const swapOut = (index: number): Fault => {
     const r = residencies[index]!
     if (r.swapOut!.to === 'sink') return handOut(index)
@@ -83,18 +87,8 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
     for (let page = r.from; page < r.to; page++) {
       const lo = tierOffset(r, page)
       const bytes = Math.min(PAGE_BYTES, storages[r.storage]!.bytes - bytesOf(page))
-      const intact = on.filter(
-        (c) => firstPage(c) <= page && page < endPage(c) && contents.state(c).owns && !meetsRun(lost[c]!, ...within(c, page)),
-      )
-      const entry: Stored = {
-        storage: r.storage,
-        page,
-        lo,
-        hi: lo + bytes,
-        start: r.swapOut!.start,
-        intact: new Set(intact),
-        readUntil: -1,
-      }
+      const intact = on.every((c) => isIntact(c, page)) ? on : on.filter((c) => isIntact(c, page))
+      const entry: Stored = { storage: r.storage, page, lo, hi: lo + bytes, start: r.swapOut!.start, intact, readUntil: -1 }
       if (!tier.swapOut(entry))
         return broken(
           'tier',
@@ -134,8 +128,9 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
         facts.at(r.acquire),
       )
     for (const c of on) {
-      if (!contents.state(c).owns) contents.arrive(c)
-      for (const page of pagesOf(r, c)) lost[c] = withoutRun(lost[c]!, ...within(c, page))
+      if (!contents.owns(c)) contents.arrive(c)
+      for (let page = Math.max(r.from, firstPage(c)); page < Math.min(r.to, endPage(c)); page++)
+        lost[c] = withoutRun(lost[c]!, ...within(c, page))
     }
     return undefined
   }
@@ -143,7 +138,7 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
   const acquire = (index: number): Fault => {
     const r = residencies[index]!
     for (let page = r.from; page < r.to; page++)
-      if (handed[r.storage]![page])
+      if (handed[pagesBeforeStorage[r.storage]! + page])
         return broken(
           'output',
           `page ${page} of '${storages[r.storage]!.label}' is there again after it was handed out`,
@@ -154,11 +149,14 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
     if (copies === undefined || 'tag' in copies) return copies
     for (const c of cellsOn(r)) {
       const kept = cells[c]!.scope === 'persistent' && r.acquire === 0 && homeOf(c) === undefined
-      if (kept || !contents.state(c).owns) continue
-      for (const page of pagesOf(r, c)) {
+      if (kept || !contents.owns(c)) continue
+      const written = pagesBefore[c]! - firstPage(c)
+      for (let page = Math.max(r.from, firstPage(c)); page < Math.min(r.to, endPage(c)); page++) {
         const copy = copies[page - r.from]
-        const current = copy?.intact.has(c) === true && lastWrite[c]![page - firstPage(c)]! < copy.start
-        lost[c] = current ? withoutRun(lost[c]!, ...within(c, page)) : withRun(lost[c]!, ...within(c, page))
+        const current = copy !== undefined && copy.intact.includes(c) && lastWrite[written + page]! < copy.start
+        if (current && lost[c]!.length === 0) continue
+        const [lo, hi] = within(c, page)
+        lost[c] = current ? withoutRun(lost[c]!, lo, hi) : withRun(lost[c]!, lo, hi)
       }
     }
     return undefined
@@ -172,18 +170,21 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
   }
   const wrote = (view: View, call: number): void => {
     const { offset } = places[view.cell]!
-    const pages = lastWrite[view.cell]!
-    const first = firstPage(view.cell)
+    const written = pagesBefore[view.cell]! - firstPage(view.cell)
     for (const [lo, hi] of byteRuns(view, elementBytes(view)))
-      pages.fill(call, pagesIn(offset + lo) - first, pagesFor(offset + hi) - first)
+      lastWrite.fill(call, written + pagesIn(offset + lo), written + pagesFor(offset + hi))
     if (lost[view.cell]!.length === 0) return
     for (const [lo, hi] of byteRuns(view, elementBytes(view), true)) lost[view.cell] = withoutRun(lost[view.cell]!, lo, hi)
   }
-  const kept = (cell: number): number => handed[places[cell]!.storage]!.reduce((n, h) => n - h, endPage(cell) - firstPage(cell))
+  const kept = (cell: number): number => {
+    const { storage } = places[cell]!
+    const given = handed.subarray(pagesBeforeStorage[storage]!, pagesBeforeStorage[storage + 1]!)
+    return given.reduce((n, h) => n - h, endPage(cell) - firstPage(cell))
+  }
   const isHome = (cell: number): boolean =>
-    Array.from(lastWrite[cell]!).every((written, page) => {
+    Array.from(lastWrite.subarray(pagesBefore[cell]!, pagesBefore[cell + 1]!)).every((written, page) => {
       const copy = tier.find(places[cell]!.storage, page, homeOf(cell)! + bytesOf(page))
-      return copy?.intact.has(cell) === true && written < copy.start
+      return copy?.intact.includes(cell) === true && written < copy.start
     })
   return { swapOut, acquire, isLost, wrote, kept, isHome, anyLost: (c) => lost[c]!.length > 0 }
 }

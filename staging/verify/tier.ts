@@ -11,7 +11,7 @@ export interface Stored {
   /** The point where the swap out starts. */
   readonly start: number
   /** Cells whose bytes in this page were intact then. */
-  readonly intact: ReadonlySet<number>
+  readonly intact: readonly number[]
   /** A swap in from here may run until this point. */
   readUntil: number
 }
@@ -23,27 +23,33 @@ export interface Tier {
 }
 
 export const emptyTier = (): Tier => {
+  /** What lies in each page of the tier, of which a copy meets two at the most. */
   const buckets = new Map<number, Stored[]>()
-  const bucketsOf = (e: Stored): readonly number[] => {
-    const [first, last] = [pagesIn(e.lo), pagesIn(e.hi - 1)]
-    return first === last ? [first] : [first, last]
-  }
-  const drop = (e: Stored): void => {
-    for (const b of bucketsOf(e))
-      buckets.set(
-        b,
-        buckets.get(b)!.filter((x) => x !== e),
-      )
-  }
-  const swapOut = (entry: Stored): boolean => {
-    const hit = new Set(bucketsOf(entry).flatMap((b) => (buckets.get(b) ?? []).filter((e) => e.lo < entry.hi && entry.lo < e.hi)))
-    for (const e of hit) {
-      if (e.readUntil >= entry.start) return false
-      drop(e)
+  const eachBucket = (e: Stored, does: (bucket: Stored[]) => boolean): boolean => {
+    const last = pagesIn(e.hi - 1)
+    for (let page = pagesIn(e.lo); page <= last; page++) {
+      let bucket = buckets.get(page)
+      if (!bucket) buckets.set(page, (bucket = []))
+      if (!does(bucket)) return false
     }
-    for (const b of bucketsOf(entry)) buckets.set(b, [...(buckets.get(b) ?? []), entry])
     return true
   }
+  const meets = (a: Stored, b: Stored): boolean => a.lo < b.hi && b.lo < a.hi
+  const drop = (e: Stored): boolean =>
+    eachBucket(e, (bucket) => {
+      bucket.splice(bucket.indexOf(e), 1)
+      return true
+    })
+  const swapOut = (entry: Stored): boolean =>
+    eachBucket(entry, (bucket) => {
+      for (let i = bucket.length - 1; i >= 0; i--) {
+        const e = bucket[i]!
+        if (!meets(e, entry)) continue
+        if (e.readUntil >= entry.start) return false
+        drop(e)
+      }
+      return true
+    }) && eachBucket(entry, (bucket) => bucket.push(entry) > 0)
   const find = (storage: number, page: number, offset: number): Stored | undefined =>
     buckets.get(pagesIn(offset))?.find((e) => e.lo === offset && e.storage === storage && e.page === page)
   return { swapOut, find }
