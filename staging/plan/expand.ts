@@ -350,9 +350,16 @@ class Expander {
     }
   }
 
-  plumb(kind: Plumbing, attrs: Record<string, number>, ins: View[], outs: View[], segment: number, tile: number): void {
-    const isSome = [...ins, ...outs].some((v) => v.box.every((r) => r[1] > r[0]))
-    const seconds = isSome ? this.known.plumbingSeconds(kind, attrs, ins, outs) : 0
+  plumb(
+    kind: Plumbing,
+    attrs: Readonly<Record<string, number>>,
+    ins: readonly View[],
+    outs: readonly View[],
+    segment: number,
+    tile: number,
+  ): void {
+    const isSome = (v: View): boolean => v.box.every((r) => r[1] > r[0])
+    const seconds = ins.some(isSome) || outs.some(isSome) ? this.known.plumbingSeconds(kind, attrs, ins, outs) : 0
     this.emit({ kind, op: -1, segment, tile, attrs, ins, outs, workspace: null, seconds })
   }
 
@@ -372,6 +379,11 @@ class Expander {
   }
 }
 
+const NO_ATTRS = {}
+const ZERO = { value: 0 }
+const sameView = (a: View, b: View): boolean =>
+  a === b || (a.cell === b.cell && a.value === b.value && sameBox(a.box, b.box) && sameBox(a.held, b.held))
+
 /** The loop over the tiles of one segment. Local cells are made once, at the size of the largest tile. */
 class TiledSegment {
   private readonly keeps: ReadonlyMap<ValueId, Keep>
@@ -381,6 +393,9 @@ class TiledSegment {
   private readonly costs: readonly StepCosts[]
   /** The boxes of the current tile, each once. */
   private boxes: Box[] = []
+  /** What its calls took and gave, and their scratch, when they were last made: plans have millions of views, and most are as they were. */
+  private readonly views = new Map<string, readonly View[]>()
+  private readonly scratch = new Map<number, NonNullable<Call['workspace']>>()
   /** Of moments, the elements behind those of the tiles [from, to). */
   private readonly merged = new Map<ValueId, { readonly from: number; to: number; count: number }>()
 
@@ -408,6 +423,26 @@ class TiledSegment {
     }
   }
 
+  /** The same list as the last one of that name, where it is alike; else a list of as many of its views as are. */
+  private once(name: string, views: readonly View[]): readonly View[] {
+    const last = this.views.get(name)
+    const alike = last ? views.map((v, i) => (sameView(v, last[i]!) ? last[i]! : v)) : views
+    const same = last && alike.every((v, i) => v === last[i]) ? last : alike
+    this.views.set(name, same)
+    return same
+  }
+
+  private plumb(
+    kind: Plumbing,
+    attrs: Record<string, number>,
+    ins: readonly View[],
+    outs: readonly View[],
+    name: string,
+    t: TileIndex,
+  ): void {
+    this.x.plumb(kind, attrs, this.once(`${name} ins`, ins), this.once(`${name} outs`, outs), this.s, t.index)
+  }
+
   private local(key: string, label: string, value: ValueId | null, bytes: number): number {
     let cell = this.locals.get(key)
     if (cell === undefined) {
@@ -429,7 +464,7 @@ class TiledSegment {
   private zeroing({ value, slices }: Keep): (t: TileIndex) => void {
     const full = this.x.fullOf(value)
     const fill = (box: Box, t: TileIndex): void =>
-      this.x.plumb('fill', { value: 0 }, [], [this.x.wholeView(value, box)], this.s, t.index)
+      this.plumb('fill', ZERO, [], [this.x.wholeView(value, box)], `${value} zeroed`, t)
     if (!slices) return (t) => t.index === 0 && fill(full, t)
     const rows = slices.H
     // The halos of small tiles all begin at the border: what is summed over all tiles is one range throughout.
@@ -457,21 +492,28 @@ class TiledSegment {
     const ins = op.ins.map((v, i) => this.input(op, v, step.slices![i]!, `${k}.in${i}`, t))
     const outs = op.outs.map((v, i) => this.output(op, step, v, i, ins, `${k}.out${i}`, t))
     const { seconds, workspace, way } = this.costs[k]!.at(t, () => callShapes(this.x.graph, ins, outs))
-    const scratch =
-      workspace > 0 ? { cell: this.local(`${k}.ws`, `${op.layer} workspace`, null, workspace), bytes: workspace } : null
     this.x.emit({
       kind: op.kind,
       op: op.id,
       segment: this.s,
       tile: t.index,
       attrs: op.attrs,
-      ins,
-      outs,
-      workspace: scratch,
+      ins: this.once(`${k} ins`, ins),
+      outs: this.once(`${k} outs`, outs),
+      workspace: this.scratchOf(k, op, workspace),
       way,
       seconds,
     })
     op.outs.forEach((v, i) => this.keep(op.outs[i]!, this.here.get(v)!, op, t))
+  }
+
+  private scratchOf(k: number, op: Op, bytes: number): Call['workspace'] {
+    if (bytes === 0) return null
+    const last = this.scratch.get(k)
+    if (last?.bytes === bytes) return last
+    const made = { cell: this.local(`${k}.ws`, `${op.layer} workspace`, null, bytes), bytes }
+    this.scratch.set(k, made)
+    return made
   }
 
   private input(op: Op, v: ValueId, slices: Slices | null, key: string, t: TileIndex): View {
@@ -482,7 +524,7 @@ class TiledSegment {
     const view = box === held.box ? held : { ...held, box }
     if (!opDef(op.kind).dense || isDense(view.held, view.box)) return view
     const copy = this.localView(key, v, view.box)
-    this.x.plumb('copy', {}, [view], [copy], this.s, t.index)
+    this.plumb('copy', NO_ATTRS, [view], [copy], `${key} copied`, t)
     return copy
   }
 
@@ -519,9 +561,10 @@ class TiledSegment {
     const whole = this.x.wholeView(v, this.keptBox(k, t))
     if (made.cell === whole.cell) return
     const part = { ...made, box: whole.box }
-    if (!k.merge) this.x.plumb('copy', {}, [part], [whole], this.s, t.index)
-    else if (k.merge === 'sum') this.x.plumb('merge_sum', {}, [part], [whole], this.s, t.index)
-    else this.x.plumb('merge_moments', this.counts(op, made, t), [part], [whole], this.s, t.index)
+    const name = `${v} kept`
+    if (!k.merge) this.plumb('copy', NO_ATTRS, [part], [whole], name, t)
+    else if (k.merge === 'sum') this.plumb('merge_sum', NO_ATTRS, [part], [whole], name, t)
+    else this.plumb('merge_moments', this.counts(op, made, t), [part], [whole], name, t)
   }
 
   /** Elements behind each of this tile's partial moments, and behind those merged so far: those of the same images, where images have their own. */

@@ -23,28 +23,40 @@ export const peakOf = (rs: readonly UnpagedResidency[], end: Point): number => {
 /** The free pages of the pool as sorted, disjoint, merged runs. */
 class FreeRuns {
   private runs: { page: number; count: number }[]
+  /** By page and count: plans have millions of residencies, in few places. */
+  private readonly alone = new Map<number, readonly [PageRun]>()
 
-  constructor(pages: number) {
+  constructor(private readonly pages: number) {
     this.runs = pages > 0 ? [{ page: 0, count: pages }] : []
   }
 
-  take(count: number): PageRun[] {
-    const out: PageRun[] = []
-    let left = count
-    while (left > 0) {
-      const fit = this.bestFit(left)
-      const run = this.runs[fit]
-      if (!run) throw new Error(`the page pool is short of ${left} pages`)
-      const n = Math.min(left, run.count)
-      out.push({ page: run.page, count: n })
-      if (n === run.count) this.runs.splice(fit, 1)
-      else {
-        run.page += n
-        run.count -= n
-      }
-      left -= n
+  take(count: number): readonly PageRun[] {
+    const first = this.takeRun(count)
+    if (first.count === count) {
+      const key = first.page * this.pages + count - 1
+      const known = this.alone.get(key)
+      if (known) return known
+      const made = [first] as const
+      this.alone.set(key, made)
+      return made
     }
+    const out = [first]
+    for (let left = count - first.count; left > 0; left -= out.at(-1)!.count) out.push(this.takeRun(left))
     return out
+  }
+
+  /** So many pages in one run, or as many as there are in one. */
+  private takeRun(count: number): PageRun {
+    const fit = this.bestFit(count)
+    const run = this.runs[fit]
+    if (!run) throw new Error(`the page pool is short of ${count} pages`)
+    const taken = { page: run.page, count: Math.min(count, run.count) }
+    if (taken.count === run.count) this.runs.splice(fit, 1)
+    else {
+      run.page += taken.count
+      run.count -= taken.count
+    }
+    return taken
   }
 
   /** The smallest run that is large enough, else the largest. */
@@ -85,14 +97,17 @@ export interface Paged {
 export const assignPages = (unpaged: readonly UnpagedResidency[], end: Point): Paged => {
   const peakPages = peakOf(unpaged, end)
   const free = new FreeRuns(peakPages)
-  const leaving: (readonly PageRun[])[][] = Array.from({ length: end + 1 }, () => [])
+  /** For each point the last residency that ends there, and for each residency the one before it that ends there too. */
+  const lastEnding = new Int32Array(end + 1).fill(-1)
+  const endingBefore = new Int32Array(unpaged.length)
   const residencies: Residency[] = []
   let now = 0
   for (const d of inOrder(unpaged)) {
-    for (; now <= d.acquire; now++) for (const runs of leaving[now]!) for (const r of runs) free.give(r)
-    const runs = free.take(d.to - d.from)
-    residencies.push({ ...d, runs })
-    leaving[d.release]!.push(runs)
+    for (; now <= d.acquire; now++)
+      for (let i = lastEnding[now]!; i >= 0; i = endingBefore[i]!) for (const r of residencies[i]!.runs) free.give(r)
+    endingBefore[residencies.length] = lastEnding[d.release]!
+    lastEnding[d.release] = residencies.length
+    residencies.push({ ...d, runs: free.take(d.to - d.from) })
   }
   return { residencies, peakPages }
 }
