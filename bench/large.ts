@@ -43,6 +43,7 @@ const CASES: Readonly<Record<string, Case>> = {
   'unet-16384': smallest('unet', 16384, 400),
   'deeplabv3plus-resnet50-16384': { ...smallest('deeplabv3plus-resnet50', 16384, 900), batch: 2 },
   'pix2pixhd-2048': smallest('pix2pixhd', 2048, 900),
+  'vgg16-features-40960-least': smallest('vgg16-features', 40960, 88),
   'vgg16-features-20480': { ...GPU, network: 'vgg16-features', batch: 1, size: [20480, 20480] },
   'vgg16-features-40960': { ...GPU, network: 'vgg16-features', batch: 1, size: [40960, 40960] },
   'darknet19-features-20480': { ...GPU, network: 'darknet19-features', batch: 1, size: [20480, 20480] },

@@ -10,13 +10,14 @@ import type { Plan } from '../../staging/plan/plan'
 import { verify } from '../../staging/verify/verify'
 import { type SpillwayError, usage } from '../errors/errors'
 import { orThrow } from '../errors/exceptions'
+import { mostCallsRead } from './heap'
 import { readText, type Written, writeWholeText } from '../files/whole'
 
 /** Writes a plan file, whole or not at all; or says why not. @example trySavePlan('plan.json', plan.plan) */
 export const trySavePlan = (file: string, plan: Plan): Either<SpillwayError, Written> => writeWholeText(file, encodePlan(plan))
 
 /** The text of a plan that nobody vouches for. */
-export const untrustedPlan = (text: string): Either<SpillwayError, Plan> => pipe(decodePlan(text), tap(verify))
+export const untrustedPlan = (text: string): Either<SpillwayError, Plan> => pipe(decodePlan(text, mostCallsRead()), tap(verify))
 
 /** One for all ranks, or one for each of their bands. */
 export const plansText = (plans: readonly Plan[]): string => plans.map(encodePlan).join('')
@@ -51,7 +52,11 @@ const apart = (text: string): readonly string[] => text.split(/(?<=\n)(?=\{)/)
 export const untrustedPlans = (text: string): Either<SpillwayError, readonly Plan[]> =>
   pipe(apart(text), traverseArray(untrustedPlan), flatMap(together))
 /** The same, of a text that was verified before. */
-export const decodedPlans = (text: string): Either<SpillwayError, readonly Plan[]> => pipe(apart(text), traverseArray(decodePlan))
+export const decodedPlans = (text: string): Either<SpillwayError, readonly Plan[]> =>
+  pipe(
+    apart(text),
+    traverseArray((one) => decodePlan(one, mostCallsRead())),
+  )
 
 /** The plans of a file: of all bands where ranks have bands of rows, else one. */
 export const tryLoadPlans = (file: string): Either<SpillwayError, readonly Plan[]> =>

@@ -28,6 +28,7 @@ import { simulate } from '../../staging/sim/simulate'
 import type { Timeline } from '../../staging/sim/timeline'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import { orThrow, whilePlanning } from '../errors/exceptions'
+import { mostCallsPlanned } from './heap'
 import type { LocalMachine, MachineOptions, TierOptions } from '../machine/localmachine'
 import { startedBy } from '../ranks/engine'
 import type { Rank } from '../ranks/rank'
@@ -204,6 +205,7 @@ type Planned = (o: {
   budgetBytes: number
   machine: LocalMachine
   algorithms: Algorithms
+  mostCalls: number
 }) => Either<SpillwayError, readonly Plan[]>
 
 const stagedWith = (planned: Planned, machine: LocalMachine, o: StageAsked): Either<SpillwayError, Staged> => {
@@ -216,7 +218,9 @@ const stagedWith = (planned: Planned, machine: LocalMachine, o: StageAsked): Eit
   })
   const staged = pipe(
     checkedBudget(o.budget ?? machine.memoryBytes),
-    E.chain((budgetBytes) => whilePlanning(() => planned({ strategy, budgetBytes, machine, algorithms }))),
+    E.chain((budgetBytes) =>
+      whilePlanning(() => planned({ strategy, budgetBytes, machine, algorithms, mostCalls: mostCallsPlanned() })),
+    ),
     E.chain((plans) => whilePlanning(() => right(describePlans(plans, machine, allocator, times())))),
   )
   machine.saveProfile()

@@ -7,6 +7,7 @@ import { compile } from '../../staging/compile'
 import { bytesOf, PAGE_BYTES } from '../../staging/core/bytes'
 import type { Graph } from '../../staging/graph/graph'
 import type { Algorithms } from '../../staging/plan/plan'
+import { mostCallsPlanned } from './heap'
 import type { Least } from './least'
 import type { LocalMachine } from '../machine/localmachine'
 import { lowerBound, planJson, type PlanJson } from '../report/facts'
@@ -47,7 +48,13 @@ export interface Comparison {
 
 /** The smallest budget of a strategy: what it answers when it is given one page. */
 export const smallestOf = (graph: Graph, machine: LocalMachine, strategy: string, algorithms?: Algorithms): number => {
-  const plan = compile(graph, { strategy, budgetBytes: PAGE_BYTES, machine, algorithms })
+  const plan = compile(graph, {
+    strategy,
+    budgetBytes: PAGE_BYTES,
+    machine,
+    algorithms,
+    mostCalls: mostCallsPlanned(),
+  })
   if (!isLeft(plan)) return bytesOf(plan.right.peakPages)
   return plan.left.tag === 'BudgetInfeasible' ? plan.left.smallestBytes : Infinity
 }

@@ -2,6 +2,7 @@
 // Invariant: each message names the layer (or file place) and says what would be legal. Passes add variants here.
 import { showBytes } from './bytes'
 import { optionRefused } from './options'
+import { heapToPlan } from './planningmemory'
 
 /** Errors of building, reading or differentiating a graph. */
 export type GraphError =
@@ -31,6 +32,11 @@ export type GraphError =
   | { readonly tag: 'ModelInvalid'; readonly at: string; readonly reason: string }
   | { readonly tag: 'OptionUnknown'; readonly option: string; readonly of: string; readonly legal: readonly string[] }
 
+export interface TooManyCalls {
+  readonly calls: number
+  readonly most: number
+}
+
 /** Errors of planning, and of reading and checking plans. */
 export type PlanError =
   | {
@@ -38,6 +44,8 @@ export type PlanError =
       readonly strategy: string
       readonly budgetBytes: number
       readonly smallestBytes: number
+      /** Finer tiles would take less, and so many calls, of which there is memory to plan only so many. */
+      readonly tooMany?: TooManyCalls
       /** Why it cannot work, when that is known without looking for plans. */
       readonly reason?: string
       /** What fills the device at the worst moment, largest first. */
@@ -106,6 +114,10 @@ const tierText = (e: Extract<PlanError, { tag: 'TierInfeasible' }>): string => {
   )
 }
 
+const moreHeap = ({ calls, most }: TooManyCalls): string =>
+  `; finer tiles make a step of ${calls} calls, and the heap has room to plan ${most}: ` +
+  `NODE_OPTIONS=--max-old-space-size=${Math.ceil(heapToPlan(calls) / 2 ** 20)} gives it enough`
+
 const renderPlanError = (e: PlanError): string => {
   switch (e.tag) {
     case 'PlanByHandInvalid':
@@ -115,7 +127,8 @@ const renderPlanError = (e: PlanError): string => {
       const way = e.inTheWay.map((w) => `${w.label} ${showBytes(w.bytes)}`)
       return (
         `no plan of strategy '${e.strategy}' fits ${showBytes(e.budgetBytes)}: the smallest budget that works is ` +
-        `${showBytes(e.smallestBytes)} (${e.smallestBytes} bytes)${way.length === 0 ? '' : `; in the way are ${list(way)}`}`
+        `${showBytes(e.smallestBytes)} (${e.smallestBytes} bytes)${way.length === 0 ? '' : `; in the way are ${list(way)}`}` +
+        (e.tooMany ? moreHeap(e.tooMany) : '')
       )
     }
     case 'TierInfeasible':

@@ -7,9 +7,6 @@ import type { Graph } from '../graph/graph'
 import { asShape } from '../ops/op'
 import { type Grid, type Keep, type Segment, type Slices, type Step, tilesOf } from './plan'
 
-/** More calls than any plan has: a file must not make its reader fill the memory. */
-const MOST_CALLS = 4_000_000
-
 type Checked = Either<string, unknown>
 
 const checkedRanges = (dim: string, ranges: readonly Range[], tiles: number, extent: number): Checked => {
@@ -56,18 +53,19 @@ const checkedKeep =
     return mapLeft((reason) => `'${value.name}' is kept by ${reason}`)(checkedSlices(keep.slices, grid, value.shape))
   }
 
-export const checkedSegments = (graph: Graph, segments: readonly Segment[]): Checked => {
+/** A file must not make its reader fill the memory. */
+export const checkedSegments = (graph: Graph, segments: readonly Segment[], mostCalls: number): Checked => {
   let calls = 0
   const segment = (i: number, s: Segment): Checked => {
     calls += tilesOf(s.grid) * (s.body.length + s.keeps.length)
-    return calls <= MOST_CALLS
+    return calls <= mostCalls
       ? pipe(
           s.body,
           traverseArray(checkedStep(graph, s.grid)),
           chain(() => traverseArray(checkedKeep(graph, s))(s.keeps)),
           mapLeft((reason) => `segment ${i} ('${s.name}'): ${reason}`),
         )
-      : left(`they unroll into more than ${MOST_CALLS} calls`)
+      : left(`they unroll into more than ${mostCalls} calls, which is what there is memory for`)
   }
   return traverseReadonlyArrayWithIndex(segment)(segments)
 }

@@ -8,6 +8,7 @@ import type * as t from 'io-ts'
 import { faultOf, parsedJson } from '../core/codecs'
 import type { PlanError } from '../core/errors'
 import { hashText } from '../core/fnv'
+import { callsReadIn } from '../core/planningmemory'
 import { costsOf, replayed } from './costs'
 import { expand } from './expand'
 import { foldedOf, unfolded } from './folded'
@@ -78,9 +79,9 @@ const opened = (text: string): Either<PlanFormat, unknown> => {
 }
 
 /** Cells and calls. A file may name segments that cannot be unrolled; whatever that trips over is the file's fault. */
-const unrolled = ({ graph, segments, costs }: t.TypeOf<typeof fileCodec>): Either<PlanFormat, Unrolled> =>
+const unrolled = ({ graph, segments, costs }: t.TypeOf<typeof fileCodec>, mostCalls: number): Either<PlanFormat, Unrolled> =>
   pipe(
-    checkedSegments(graph, segments),
+    checkedSegments(graph, segments, mostCalls),
     chain(() =>
       tryCatch(
         () => expand(graph, segments, replayed(costs)),
@@ -100,12 +101,13 @@ const residenciesIn = (
       ? refused('folded', 'there are residencies beside it; legal are the ones or the others')
       : mapLeft(fault('folded'))(unfolded(folded, calls.length))
 
-export const decodePlan = (text: string): Either<PlanFormat, Plan> =>
+/** Of more calls than there is room for a plan is refused. */
+export const decodePlan = (text: string, mostCalls = callsReadIn()): Either<PlanFormat, Plan> =>
   pipe(
     opened(text),
     chain(decoded),
     bindTo('file'),
-    bind('calls', ({ file }) => unrolled(file)),
+    bind('calls', ({ file }) => unrolled(file, mostCalls)),
     bind('residencies', ({ file, calls }) => residenciesIn(file, calls)),
     chain(({ file: { costs: _, folded: __, ...fields }, calls, residencies }) =>
       calls.cells.length === fields.places.length

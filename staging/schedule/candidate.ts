@@ -55,12 +55,15 @@ export type Refiner = (
 /** Candidates made from the best one for a budget, whatever strategy it is of, and its seconds; answered like a refiner's. */
 export type Improver = (graph: Graph, machine: Machine, best: Candidate, seconds: number) => Iterator<Candidate, unknown, number>
 
+/** As many calls as there is memory to plan; what it ends with is how many the next step of the list would have taken, if that was too many. */
+export type Finest = (graph: Graph, machine: Machine, mostCalls: number) => Iterator<Candidate, number | undefined, boolean>
+
 export interface Method {
   readonly planner: Planner
   /** What it lists where nothing of that fits. */
   readonly small?: Planner
   /** What it lists last of all, where nothing of any strategy fits: more calls, in less memory. */
-  readonly finest?: Planner
+  readonly finest?: Finest
   /** What it tries once the budget is known. */
   readonly refiner?: Refiner | undefined
   /** What it tries last, with the best plan of all. */

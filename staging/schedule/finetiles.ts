@@ -20,14 +20,17 @@ import { pagesOfTiles, type TilePages } from './atleast'
 /** Tiles along each dimension from which halos are read off. */
 const TELLING = 4
 
-/** The grids that a segment may run on, and what a tile of one holds. */
+/** The grids that a segment may run on, what a tile of one holds, and the one of fewest tiles that hold no more than so many pages. */
 interface Loop {
   readonly most: Grid
   readonly body: number
   readonly pages: (grid: Grid) => TilePages
+  readonly gridWithin: (pages: number) => Grid
 }
 
 const largest = (ranges: readonly Range[]): number => ranges.reduce((n, [from, to]) => Math.max(n, to - from), 0)
+
+type Grids = Omit<Loop, 'gridWithin'>
 
 /** What one of so many tiles touches of an operand, where one of a few touches these; what every tile touches whole stays so. */
 const extentOf = (few: readonly Range[], extent: number, tiles: number): number => {
@@ -80,12 +83,25 @@ interface Sized {
 }
 
 const keyOf = (grid: Grid): string => TILED_DIMS.map((d) => grid[d]).join()
+/** No image has so many rows. */
+const FAR = 2 ** 20
+const numberOf = ({ B, H, W }: Grid): number => (B * FAR + H) * FAR + W
+
+const remembered = <A, B>(key: (a: A) => number, f: (a: A) => B): ((a: A) => B) => {
+  const known = new Map<number, B>()
+  return (a) => {
+    const k = key(a)
+    const b = known.get(k) ?? f(a)
+    known.set(k, b)
+    return b
+  }
+}
 
 class Telling {
   private readonly measured: (s: Segment, grid: Grid) => TilePages
   private readonly legal = new Map<string, Grid>()
-  /** Of a run in so few tiles, by grid: what others are cut into changes nothing about it. */
-  private readonly known = new Map<string, Map<string, TilePages>>()
+  /** Of a run in so few tiles: what others are cut into changes nothing about it. */
+  private readonly known = new Map<string, Loop>()
 
   constructor(
     private readonly graph: Graph,
@@ -113,7 +129,7 @@ class Telling {
   }
 
   of(bodies: readonly Pick<Run, 'phase' | 'ops'>[]): Sized | null {
-    const { graph, measured } = this
+    const { graph } = this
     const runs = bodies.map(({ phase, ops }, group): Run => ({ phase, group, grid: UNTILED, ops }))
     const live = liveness(
       graph,
@@ -122,22 +138,30 @@ class Telling {
     const few = runs.map((r, i) => this.few(r.ops, live[i]!))
     const [whole, sized] = [segmentsOf(graph, runs), segmentsOf(graph, gridded(runs, few))]
     if (!isRight(whole) || !isRight(sized) || sized.right.length !== runs.length) return null
-    const loops = sized.right.map((s, i): Loop => {
-      const run = `${keyOf(few[i]!)} ${runs[i]!.ops.join()}`
-      const known = this.known.get(run) ?? new Map<string, TilePages>()
-      this.known.set(run, known)
-      const pages = (grid: Grid): TilePages => {
-        const key = keyOf(grid)
-        const n = known.get(key) ?? measured(tilesOf(grid) > 1 ? tileOn(graph, s, grid) : whole.right[i]!, grid)
-        known.set(key, n)
-        return n
-      }
-      const most = this.most(runs[i]!.ops)
-      // Along what could not even be cut in a few, nothing is cut.
-      const along = (d: TiledDim): number => (few[i]![d] > 1 ? most[d] : 1)
-      return { most: { B: along('B'), H: along('H'), W: along('W') }, body: s.body.length, pages }
+    const loops = runs.map(({ ops }, i): Loop => {
+      const key = `${keyOf(few[i]!)} ${ops.join()}`
+      const loop = this.known.get(key) ?? this.loop(ops, few[i]!, whole.right[i]!, sized.right[i]!)
+      this.known.set(key, loop)
+      return loop
     })
     return { runs, live, loops }
+  }
+
+  private loop(ops: readonly OpId[], few: Grid, whole: Segment, sized: Segment): Loop {
+    const pages = remembered(numberOf, (grid: Grid) =>
+      this.measured(tilesOf(grid) > 1 ? tileOn(this.graph, sized, grid) : whole, grid),
+    )
+    const most = this.most(ops)
+    // Along what could not even be cut in a few, nothing is cut.
+    const along = (d: TiledDim): number => (few[d] > 1 ? most[d] : 1)
+    const grids = { most: { B: along('B'), H: along('H'), W: along('W') }, body: whole.body.length, pages }
+    return {
+      ...grids,
+      gridWithin: remembered(
+        (limit) => limit,
+        (limit: number) => gridWithin(grids, limit),
+      ),
+    }
   }
 
   on({ runs, live }: Sized, grids: readonly Grid[]): Either<TileError, readonly Segment[]> {
@@ -175,30 +199,79 @@ export const fineTiles = (
   const telling = new Telling(graph, machine, persistents)
   let sized = telling.of(whole.map(({ phase, body }) => ({ phase, ops: body.map((step) => step.op) })))
   if (!sized || sized.loops.every((l) => tilesOf(l.most) === 1)) return null
+  const inHalves = ({ runs }: Sized, isTwo: (i: number) => boolean): Sized | null =>
+    runs.some((r, i) => r.ops.length > 1 && isTwo(i))
+      ? telling.of(runs.flatMap((r, i) => (r.ops.length > 1 && isTwo(i) ? halves(r) : [r])))
+      : null
+  /** Of the loop of most calls halves, and halves of these: what takes the fewest calls. */
+  const ofFewerCalls = (from: Sized, pages: number): Sized => {
+    let best = from
+    let fewest = callsOf(tilesWithin(from, pages))
+    let inVain = 0
+    for (let next: Sized | null = from; next && inVain < IN_VAIN; ) {
+      const { calls } = tilesWithin(next, pages)
+      const busiest = calls.indexOf(Math.max(...calls))
+      next = inHalves(next, (i) => i === busiest)
+      const on = next && tilesWithin(next, pages)
+      inVain++
+      if (!on || callsOf(on) >= fewest || mostOf(on) > pages) continue
+      best = next!
+      fewest = callsOf(on)
+      inVain = 0
+    }
+    return best
+  }
+  let before = Infinity
   return (pages) => {
-    for (;;) {
-      const now: Sized = sized!
-      const grids = now.loops.map((l) => gridWithin(l, pages))
-      const isOver = (i: number): boolean => now.loops[i]!.pages(grids[i]!).likely > pages && tilesOf(now.loops[i]!.most) > 1
-      const split = now.runs.some((r, i) => r.ops.length > 1 && isOver(i))
-        ? telling.of(now.runs.flatMap((r, i) => (r.ops.length > 1 && isOver(i) ? halves(r) : [r])))
-        : null
-      if (split) sized = split
-      else
-        return {
-          pages: {
-            least: Math.max(...now.loops.map((l, i) => l.pages(grids[i]!).least)),
-            likely: Math.max(...now.loops.map((l, i) => l.pages(grids[i]!).likely)),
-          },
-          calls: now.loops.reduce((n, l, i) => n + tilesOf(grids[i]!) * l.body, 0),
-          segments: () => telling.on(now, grids),
-        }
+    for (let split: Sized | null = sized; split; ) {
+      sized = split
+      const { loops } = sized
+      const on = tilesWithin(sized, pages)
+      split = inHalves(sized, (i) => on.pages[i]!.likely > pages && tilesOf(loops[i]!.most) > 1)
+    }
+    // Where some tile takes more however small it is, others need not take less.
+    const limit = Math.max(pages, mostOf(tilesWithin(sized!, pages)))
+    const calls = callsOf(tilesWithin(sized!, limit))
+    if (calls > SUDDENLY * before) sized = ofFewerCalls(sized!, limit)
+    const now = sized!
+    const on = tilesWithin(now, limit)
+    before = callsOf(on)
+    return {
+      pages: { least: Math.max(...on.pages.map((p) => p.least)), likely: mostOf(on) },
+      calls: before,
+      segments: () => telling.on(now, on.grids),
     }
   }
 }
 
+/** What each loop of a step is in tiles of at most so many pages. */
+interface Within {
+  readonly grids: readonly Grid[]
+  readonly pages: readonly TilePages[]
+  readonly calls: readonly number[]
+}
+
+const tilesWithin = ({ loops }: Sized, pages: number): Within => {
+  const grids = loops.map((l) => l.gridWithin(pages))
+  return {
+    grids,
+    pages: loops.map((l, i) => l.pages(grids[i]!)),
+    calls: loops.map((l, i) => tilesOf(grids[i]!) * l.body),
+  }
+}
+
+/**
+ * So many times the calls for a little fewer pages: then a long loop's tiles are nearly all halo. Where they are not, computing it costs less
+ * than moving what passes between halves.
+ */
+const SUDDENLY = 3
+/** So many halves one after the other that take no fewer calls, and no others are tried. */
+const IN_VAIN = 4
+
+const callsOf = ({ calls }: Within): number => calls.reduce((a, b) => a + b, 0)
+const mostOf = ({ pages }: Within): number => Math.max(...pages.map((p) => p.likely))
 /** The fewest rows of tiles that hold no more than so many pages; as many as there can be where none do. */
-const rowsWithin = ({ most, pages }: Loop, W: number, limit: number): number => {
+const rowsWithin = ({ most, pages }: Grids, W: number, limit: number): number => {
   let [lo, hi] = [1, most.H]
   while (lo < hi) {
     const middle = (lo + hi) >> 1
@@ -208,16 +281,12 @@ const rowsWithin = ({ most, pages }: Loop, W: number, limit: number): number => 
   return lo
 }
 
-/** Calls of one loop over which nothing fits any more. */
-const MOST_CALLS = 50_000
-
-const gridWithin = (loop: Loop, limit: number): Grid => {
+const gridWithin = (loop: Grids, limit: number): Grid => {
   if (loop.pages(UNTILED).likely <= limit) return UNTILED
   let best = UNTILED
   const fits = (g: Grid): boolean => loop.pages(g).likely <= limit
   for (let W = 1; W <= loop.most.W; W *= 2) {
     const grid = { B: loop.most.B, H: rowsWithin(loop, W, limit), W }
-    if (tilesOf(grid) * loop.body > MOST_CALLS) continue
     const isBetter = fits(grid)
       ? !fits(best) || tilesOf(grid) < tilesOf(best)
       : !fits(best) && loop.pages(grid).likely < loop.pages(best).likely

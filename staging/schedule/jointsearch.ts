@@ -13,7 +13,7 @@ import { cutForLink } from './activations'
 import { atLeastOf } from './atleast'
 import { computeSeconds } from './bound'
 import { decisionsOf } from './crossings'
-import { type Candidate, type Deferred, deferred, type Planner, swappingOnDemand } from './candidate'
+import { type Candidate, type Deferred, deferred, type Finest, type Planner, swappingOnDemand } from './candidate'
 import { opCosts } from './chain'
 import {
   alike,
@@ -447,13 +447,13 @@ export function* smallTiles(graph: Graph, machine: Machine): Generator<Candidate
 
 /** Where nothing of any strategy fits: from all pages down, tiles that take this part of what the ones before them took. */
 const FINER = Math.SQRT1_2
-/** So many calls at the most: the work of planning, of which a smallest budget seldom takes a third. */
-const FINEST_CALLS = 300_000
 
-function* finestTiles(graph: Graph, machine: Machine): Generator<Candidate, void, boolean> {
+/** Until the op that takes most is in tiles as small as can be. */
+function* finestTiles(graph: Graph, machine: Machine, mostCalls: number): Generator<Candidate, number | undefined, boolean> {
   const order = orderOf(graph, machine)
   const persistents: Persistents = persistentBytes(graph).large > 0 ? 'home' : 'resident'
   const estimate = estimates(order, 0, machine.link)
+  let tooMany: number | undefined
   for (const gone of new Set([0, estimate.indexOf(Math.min(...estimate))])) {
     const out = new Set(order.values.slice(0, gone))
     const whole = certain('whole values are always legal')(jointSegments(order.joint, out, { ...UNLIMITED, cut: true }))
@@ -463,13 +463,17 @@ function* finestTiles(graph: Graph, machine: Machine): Generator<Candidate, void
     for (let pages = tiles(Infinity).pages.likely * FINER; ; pages *= FINER) {
       const limit = Math.floor(pages)
       const finer = tiles(limit)
-      if (finer.pages.likely >= before || finer.calls > FINEST_CALLS) break
+      if (finer.pages.likely >= before) break
+      if (finer.calls > mostCalls) {
+        tooMany = Math.min(finer.calls, tooMany ?? Infinity)
+        break
+      }
       before = finer.pages.likely
       yield fineCandidate(graph, machine, finer, persistents)
-      // The op that takes more is in tiles as small as can be.
       if (before > limit) break
     }
   }
+  return tooMany
 }
 
 /** Its segments are known when it is laid out: they have as many slices as an image has rows. */
@@ -484,6 +488,6 @@ const fineCandidate = (graph: Graph, machine: Machine, tiles: FineTiles, persist
 }
 
 /** Nothing made again, with all that leaves moved; or as much as if nothing fitted. */
-export const jointFinest: Planner = (graph, machine) => right(finestTiles(graph, machine))
+export const jointFinest: Finest = finestTiles
 
 export const jointSmall: Planner = (graph, machine) => right(smallTiles(graph, machine))

@@ -3,7 +3,8 @@
 // smallest budget that works and what is in its way. Invariant: no candidate that could win is left out for its bounds.
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import { bytesOf, pagesFor, pagesIn } from '../core/bytes'
-import type { StageError } from '../core/errors'
+import type { StageError, TooManyCalls } from '../core/errors'
+import { callsPlannedIn } from '../core/planningmemory'
 import { type Graph, trains } from '../graph/graph'
 import { lastLink, type Machine, withScratch } from '../graph/machine'
 import { inOrder } from '../plan/pages'
@@ -30,6 +31,8 @@ export interface CompileOptions {
   readonly algorithms?: Algorithms
   /** Instead of what the registry has under the strategy's name: the laboratory takes heuristics away. */
   readonly method?: Method
+  /** Calls that there is memory to plan; absent: in Node.js' usual heap. */
+  readonly mostCalls?: number
   /** Told of the work as it is done. */
   readonly count?: (work: Work) => void
 }
@@ -72,8 +75,7 @@ const HARDLY_WAITS = 1.02
 /** And one that is only this little longer is as fast as it can be. */
 const NOTHING_TO_GAIN = 1.001
 
-/** Where so little is enough for something, finer tiles are not looked at; and elsewhere only those that may need this part of it. */
-const FEW_PAGES = 64
+/** Finer tiles are looked at where they may need this part of what is enough for something else. */
 const MUCH_LESS = 0.75
 
 interface Best {
@@ -89,6 +91,8 @@ class Search {
   lack: TierLack | null = null
   /** Nothing more need be tried. */
   isEnough = false
+  /** Calls of finer tiles, of which there is memory to plan only so many. */
+  tooMany: TooManyCalls | undefined
   private smallest: Candidate | null = null
   /** What is listed and surely needs more than there is: of interest only where nothing fits. */
   private readonly large: Candidate[] = []
@@ -207,16 +211,19 @@ class Search {
 
   /** What a strategy lists last, where nothing else fits: of that, what may do with much less. */
   finest(strategy: string): void {
-    const listed = (this.o.method ?? planners[strategy]!).finest?.(this.graph, this.machine)
+    const { method = planners[strategy]!, mostCalls = callsPlannedIn() } = this.o
+    const listed = method.finest?.(this.graph, this.machine, mostCalls)
     const known = this.least?.least ?? Infinity
-    if (!listed || isLeft(listed) || known <= FEW_PAGES) return
-    for (let next = listed.right.next(false); !next.done && !this.best; next = listed.right.next(false)) {
+    if (!listed) return
+    let next = listed.next(false)
+    for (; !next.done && !this.best; next = listed.next(false)) {
       const c = next.value
       if ((c.atLeast?.pages ?? 0) <= MUCH_LESS * known && this.hopeless(c) === undefined) {
         this.note(c)
         this.consider(c, strategy)
       } else if ((c.atLeast?.pages ?? Infinity) <= MUCH_LESS * known) this.large.push(c)
     }
+    if (next.done && next.value !== undefined) this.tooMany = { calls: next.value, most: mostCalls }
   }
 
   private answer(refined: Iterator<Candidate, unknown, number>, strategy: string): void {
@@ -323,7 +330,7 @@ const searched = (graph: Graph, o: CompileOptions): Either<StageError, UnpagedPl
   // The last of all: it changes the graph, which nothing else would know.
   if (o.strategy === 'auto' && !o.method) found.improve(laying, 'auto')
   if (found.best) return right(found.best.plan)
-  return left(found.lack ? tooLittle(found.lack, o) : infeasible(found.least, o))
+  return left(found.lack ? tooLittle(found.lack, o) : infeasible(found.least, o, found.tooMany))
 }
 
 const tooLittle = ({ of, needs, has }: TierLack, o: CompileOptions): StageError => ({
@@ -341,15 +348,18 @@ const tightestOf = (c: Candidate): readonly PlannedStays[] => {
   return leastPages(all, c.layout.calls.length) === c.least ? all : c.fit(c.least)
 }
 
-const infeasible = (smallest: Candidate | null, o: CompileOptions): StageError => {
-  if (!smallest)
-    return { tag: 'BudgetInfeasible', strategy: o.strategy, budgetBytes: o.budgetBytes, smallestBytes: Infinity, inTheWay: [] }
-  const planned = tightestOf(smallest)
-  const { call } = tightestCall(planned, smallest.layout.calls.length)
-  return {
+const infeasible = (smallest: Candidate | null, o: CompileOptions, tooMany?: TooManyCalls): StageError => {
+  const refused = {
     tag: 'BudgetInfeasible',
     strategy: o.strategy,
     budgetBytes: o.budgetBytes,
+    ...(tooMany ? { tooMany } : {}),
+  } as const
+  if (!smallest) return { ...refused, smallestBytes: Infinity, inTheWay: [] }
+  const planned = tightestOf(smallest)
+  const { call } = tightestCall(planned, smallest.layout.calls.length)
+  return {
+    ...refused,
     smallestBytes: bytesOf(smallest.least),
     inTheWay: heldAt(smallest.layout, planned, call)
       .slice(0, 5)

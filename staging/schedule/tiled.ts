@@ -3,6 +3,7 @@
 // prices for what crosses between segments (nothing; what the link takes for it), and two shapes; the simulator chooses.
 // Free crossings give short segments with small halos; dear ones give long segments that keep little.
 import * as E from 'fp-ts/Either'
+import { PAGE_BYTES } from '../core/bytes'
 import { type Graph, trains } from '../graph/graph'
 import type { Machine } from '../graph/machine'
 import { type Segment, tilesOf } from '../plan/plan'
@@ -10,7 +11,7 @@ import { type ForwardPieces, piecesOf } from '../tile/pieces'
 import { type ChosenSegment, segmentation, type SegmentationRules, type Stretch } from '../tile/segmentation'
 import { assembledRuns, type Group, slicedRuns } from '../tile/segments'
 import { atLeastOfRunning, callSeconds, launchSeconds, type Running } from './atleast'
-import { type Candidate, type Deferred, deferred, type Planner, swappingOnDemand } from './candidate'
+import { type Candidate, type Deferred, deferred, type Finest, type Planner, swappingOnDemand } from './candidate'
 import { opCosts } from './chain'
 import { inCoreRows } from './incore'
 import { layOut, packedAs } from './layout'
@@ -21,10 +22,6 @@ import { sharing } from './sharing'
 const TILE_SIZES = 12
 /** Of a step of training; of what only predicts, whose images are larger than any that is trained on. More are listed where nothing fits. */
 const usualTiles = (graph: Graph): number => (trains(graph) ? 512 : 2048)
-
-/** Where nothing fits: limits that are halved so often, and calls that a plan may have. */
-const FINEST_SIZES = 18
-const FINEST_CALLS = 120_000
 
 export interface TiledOptions {
   /** Choose borders knowing what crossing costs, too. */
@@ -127,23 +124,26 @@ function* refine(
   }
 }
 
-/** Tiles of which there are more than usual, from coarse to fine. */
-function* finest(graph: Graph, machine: Machine): Generator<Candidate, void, boolean> {
+/** Tiles of which there are more than usual, from coarse to fine; what works on less than a page takes no less. */
+function* finest(graph: Graph, machine: Machine, mostCalls: number): Generator<Candidate, number | undefined, boolean> {
   const p = forwardPieces(graph, machine)
   const whole = p.stretch(0, p.pieces.length - 1).workBytes
   const seen = new Set<string>()
-  for (let i = 1; i <= FINEST_SIZES; i++)
+  let tooMany: number | undefined
+  for (let limitBytes = whole / 2; limitBytes >= PAGE_BYTES; limitBytes /= 2)
     for (const bandsOnly of [true, false]) {
-      const chosen = segmentation(p, { limitBytes: whole / 2 ** i, secondsPerCrossingByte: 0, bandsOnly })
+      const chosen = segmentation(p, { limitBytes, secondsPerCrossingByte: 0, bandsOnly })
       const key = chosen.map((s) => `${s.from}:${s.grid.B}x${s.grid.H}x${s.grid.W}`).join()
       if (seen.has(key) || Math.max(...chosen.map((s) => tilesOf(s.grid))) <= usualTiles(graph)) continue
       seen.add(key)
       const { candidate, calls, isLegal } = stepInTiles(graph, machine, chosen, 'rows')
-      if (calls <= FINEST_CALLS && isLegal()) yield candidate
+      if (calls > mostCalls) tooMany = Math.min(calls, tooMany ?? Infinity)
+      else if (isLegal()) yield candidate
     }
+  return tooMany
 }
 
-export const tiledFinest: Planner = (graph, machine) => E.right(finest(graph, machine))
+export const tiledFinest: Finest = finest
 
 function* candidates(
   graph: Graph,

@@ -153,7 +153,7 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
       const written = pagesBefore[c]! - firstPage(c)
       for (let page = Math.max(r.from, firstPage(c)); page < Math.min(r.to, endPage(c)); page++) {
         const copy = copies[page - r.from]
-        const current = copy !== undefined && copy.intact.includes(c) && lastWrite[written + page]! < copy.start
+        const current = copy?.intact.includes(c) === true && lastWrite[written + page]! < copy.start
         if (current && lost[c]!.length === 0) continue
         const [lo, hi] = within(c, page)
         lost[c] = current ? withoutRun(lost[c]!, lo, hi) : withRun(lost[c]!, lo, hi)

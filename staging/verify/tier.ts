@@ -28,8 +28,8 @@ export const emptyTier = (): Tier => {
   const eachBucket = (e: Stored, does: (bucket: Stored[]) => boolean): boolean => {
     const last = pagesIn(e.hi - 1)
     for (let page = pagesIn(e.lo); page <= last; page++) {
-      let bucket = buckets.get(page)
-      if (!bucket) buckets.set(page, (bucket = []))
+      const bucket = buckets.get(page) ?? []
+      buckets.set(page, bucket)
       if (!does(bucket)) return false
     }
     return true

@@ -55,6 +55,14 @@ const edited = (text: string, path: Path, value: Json): string => {
 const leavesOf = (u: Json, path: Path = []): readonly Path[] =>
   typeof u === 'object' && u !== null ? Object.keys(u).flatMap((k) => leavesOf(child(u, k), [...path, k])) : [path]
 
+test('a file of more calls than there is memory for is refused', () => {
+  const text = encodePlan(tiledPlan())
+  const refused = decodePlan(text, 20)
+  assert.ok(isLeft(refused))
+  assert.match(renderError(refused.left), /segments: they unroll into more than 20 calls, which is what there is memory for/)
+  assert.ok(isRight(decodePlan(text)))
+})
+
 test('many residencies stand in a file as rows that come again, without their pages, and come back as they were', () => {
   const plan = swappedPlan()
   const { residencies, calls } = plan

@@ -1,6 +1,6 @@
 // timeout 400
 // Where nothing fits, tiles finer than the usual ones: the smallest budget of a large image is not that of a set number of tiles.
-import { isLeft } from 'fp-ts/Either'
+import { isLeft, right } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { conv2d, model, relu, seq } from '../../dsl'
@@ -8,8 +8,11 @@ import { type Staged, tryStage } from '../../src/stage/stage'
 import { compile, compileSegments } from '../../staging/compile'
 import { bytesOf, mib, PAGE_BYTES } from '../../staging/core/bytes'
 import { certain } from '../../staging/core/certain'
+import { renderError } from '../../staging/core/errors'
 import type { Graph } from '../../staging/graph/graph'
 import { tilesOf, UNTILED } from '../../staging/plan/plan'
+import { callsPlannedIn } from '../../staging/core/planningmemory'
+import type { Planner } from '../../staging/schedule/candidate'
 import { opCosts } from '../../staging/schedule/chain'
 import { fineTiles } from '../../staging/schedule/finetiles'
 import { jointOf, jointSegments } from '../../staging/schedule/joint'
@@ -36,6 +39,8 @@ for (const strategy of STRATEGIES)
     assert.is(bytesOf(plan.right.plan.peakPages), smallestBytes)
   })
 
+const finest: Planner = (graph, on) => right(jointFinest(graph, on, callsPlannedIn()))
+
 /** Two norms at 384x384: values of 9 MiB, which do not fit a budget of a few pages even one by one. */
 const twoNorms = (): Graph => {
   const s = new Sketch([1, 3, 384, 384])
@@ -50,7 +55,7 @@ test('tiles for fewer and fewer pages: what they take falls, and what they compu
   const whole = certain('it is legal')(
     segmentsOf(graph, [{ phase: 'forward', group: 0, grid: UNTILED, ops: graph.ops.map((o) => o.id) }]),
   )
-  const o = { strategy: 'auto', machine: on, method: { planner: jointFinest } }
+  const o = { strategy: 'auto', machine: on, method: { planner: finest } }
   const refused = compile(graph, { ...o, budgetBytes: PAGE_BYTES })
   if (!isLeft(refused) || refused.left.tag !== 'BudgetInfeasible') throw new Error('a page was enough')
   const { smallestBytes } = refused.left
@@ -86,6 +91,27 @@ test('loops of which no tile takes so few pages become two', () => {
   })
   assert.ok(counts[0]!.likely <= 16 && counts[1]!.likely <= 8, JSON.stringify(counts))
   assert.ok(counts[1]!.calls > counts[0]!.calls && counts[2]!.segments > counts[0]!.segments, JSON.stringify(counts))
+})
+
+test('how small tiles are is for the memory to say in which they are planned', () => {
+  const graph = twoNorms()
+  const refusal = (mostCalls: number) => {
+    const method = { planner: () => right([].values()), finest: jointFinest }
+    const refused = compile(graph, { strategy: 'auto', machine: machine('cpu'), budgetBytes: PAGE_BYTES, method, mostCalls })
+    if (!isLeft(refused) || refused.left.tag !== 'BudgetInfeasible') throw new Error('a page was enough')
+    return refused.left
+  }
+  const [all, some] = [refusal(1e6), refusal(100)]
+  assert.is(all.tooMany, undefined)
+  assert.ok(all.smallestBytes < some.smallestBytes, `${all.smallestBytes} and ${some.smallestBytes}`)
+  const { calls, most } = some.tooMany!
+  assert.ok(calls > most && most === 100)
+  assert.match(
+    renderError(some),
+    new RegExp(
+      `; finer tiles make a step of ${calls} calls, and the heap has room to plan 100: NODE_OPTIONS=--max-old-space-size=\\d+ gives it enough$`,
+    ),
+  )
 })
 
 test.run()
