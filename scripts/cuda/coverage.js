@@ -5,6 +5,7 @@
 const { spawnSync } = require('node:child_process')
 const fs = require('node:fs')
 const path = require('node:path')
+const { headersHere } = require('./toolkit')
 
 const ROOT = path.join(__dirname, '..', '..')
 const BUILD = path.join(ROOT, 'build', 'covered')
@@ -22,6 +23,11 @@ const run = (program, args, options = {}) => {
 }
 
 const build = () => {
+  const why = headersHere()
+  if (why) {
+    console.error(why)
+    process.exit(1)
+  }
   run('cmake', [
     ...['-S', 'native', '-B', BUILD, '-DSPILLWAY_ADDON=ON', '-DCMAKE_BUILD_TYPE=Release'],
     '-DSPILLWAY_HOST_CUDA_OPTIONS=--coverage;-DSPILLWAY_COVERED',

@@ -6,6 +6,7 @@
 const { spawn, spawnSync } = require('node:child_process')
 const fs = require('node:fs')
 const path = require('node:path')
+const { headersHere } = require('./toolkit')
 
 const ROOT = path.join(__dirname, '..', '..')
 const SOURCES = path.join(ROOT, 'native', 'cuda')
@@ -128,6 +129,7 @@ const FAULTS = [
     'way.stored_w == DType::bf16 || (w[2] * w[3] > 1 && w[1] > 1)',
     'way.stored_w == DType::bf16 || w[0] < 0',
   ),
+  fault('laid weights that are turned once more', 'conv2d.cpp', 'return !ops::comes_laid(*s.w) && (', 'return ('),
   fault(
     'scratch over the weights',
     'conv2d.cpp',
@@ -328,6 +330,9 @@ const main = async (words) => {
   if (asked.length === 0) give(`no fault's name holds ${words.join(' or ')}; there are:\n${FAULTS.map((f) => f.name).join('\n')}`)
   const gone = asked.filter((f) => !fs.readFileSync(path.join(SOURCES, f.file), 'utf8').includes(f.from))
   if (gone.length > 0) give(`what is to be changed is not there any more:\n${gone.map((f) => `${f.file}: ${f.name}`).join('\n')}`)
+  // Without them the tests are built without the device, and pass.
+  const why = headersHere()
+  if (why) give(why)
   layOut()
   const configured = configure()
   const first = configured.ok ? build() : configured

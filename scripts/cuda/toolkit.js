@@ -103,4 +103,11 @@ const fetchHeaders = (packages = PACKAGES) => {
   }
 }
 
-module.exports = { NCCL, nvcc, includes, fetchHeaders, libraryFolders, cacheFolder }
+/** The headers that the cuda device is compiled with, fetched where they are missing. Null, or why they are not there. */
+const headersHere = () => {
+  const missing = () => ['cuda', 'cudnn', 'cublas'].filter((library) => !includes()[library])
+  const why = missing().some((library) => library !== 'cuda') ? fetchHeaders() : null
+  return missing().length === 0 ? null : (why ?? `there are no headers of ${missing().join(' and ')}`)
+}
+
+module.exports = { headersHere, NCCL, nvcc, includes, fetchHeaders, libraryFolders, cacheFolder }
