@@ -5,15 +5,17 @@
 // and what a later segment reads of an earlier one, and does not fit beside what is always there, goes out before it and comes back.
 // Worked example, a budget of 6 pages of which parameters take 1: 9 pages between forward and backward leave 4 to be moved both ways.
 import { ALIGN_BYTES, alignUp, bytesOf, PAGE_BYTES, pagesFor, pagesIn } from '../core/bytes'
+import { dimIndex, type Range } from '../core/box'
 import { dtypeBytes, type Graph, isFed, isPersistent, isResult, type OpId, type ValueId, valueBytes } from '../graph/graph'
 import { inSeconds, type Machine, outSeconds } from '../graph/machine'
 import { type Persistents, SMALL_BYTES, TINY_BYTES } from '../memory/place'
 import { PART_PAGES } from '../memory/touches'
 import { tileScratch } from '../plan/expand'
-import { type Grid, type Segment, type Slices, tilesOf } from '../plan/plan'
-import type { CallShapes } from '../ops/op'
+import { type Grid, type Segment, type Slices, type Step, tilesOf } from '../plan/plan'
+import { type Access, type CallShapes, pointwise, touched } from '../ops/op'
 import { opDef } from '../ops/registry'
 import type { OpCost } from '../tile/footprint'
+import { operandsOf, TILED_DIMS, type TiledDim } from '../tile/slices'
 import type { AtLeast } from './candidate'
 import { opCosts } from './chain'
 import { onceFor as onceForGraph } from '../core/remember'
@@ -30,6 +32,31 @@ export const launchSeconds = (machine: Machine): number => machine.seconds('copy
 
 /** The smallest call of all and one that does next to nothing differ by this much at most. */
 const LAUNCH_SHARE = 0.9
+
+/** Of one tile whose slices were read off others': the slices that an op touches for its anchor's. Of several tiles they fit. */
+const fitting = (graph: Graph, step: Step): Step => {
+  const op = graph.ops[step.op]!
+  const { anchor } = opDef(op.kind)
+  const slices = step.slices!
+  const over = slices[anchor === 'out' ? op.ins.length : anchor]
+  if (!over || TILED_DIMS.some((d) => over[d].length > 1)) return step
+  const { ins, outs } = operandsOf(graph, op)
+  const along = (access: Access, d: TiledDim, v: ValueId): readonly Range[] => [
+    touched(access, over[d][0]!, graph.values[v]!.shape[dimIndex[d]] ?? 1),
+  ]
+  return {
+    ...step,
+    slices: [...ins, ...outs].map(({ value, access }, i) => {
+      const own = slices[i]!
+      if (!own) return own
+      const at = (d: TiledDim): readonly Range[] => {
+        const a = (access ?? pointwise)[d]
+        return a.tag === 'inside' ? own[d] : along(a, d, value)
+      }
+      return { B: at('B'), H: at('H'), W: at('W') }
+    }),
+  }
+}
 
 /** What runs, and in how many tiles: a segment, or what is not cut into slices yet. */
 export interface Running {
@@ -217,7 +244,8 @@ class Measuring {
     s.body.forEach((step, k) => {
       const { op: id, inPlace, slices } = step
       const op = this.graph.ops[id]!
-      if (this.scratching.has(op.kind)) scratch.push({ bytes: tileScratch(this.graph, this.machine, step), first: k, last: k })
+      if (this.scratching.has(op.kind))
+        scratch.push({ bytes: tileScratch(this.graph, this.machine, fitting(this.graph, step)), first: k, last: k })
       let together = 0
       op.ins.forEach((v, i) => {
         const h = here.get(v)

@@ -114,4 +114,21 @@ test('how small tiles are is for the memory to say in which they are planned', (
   )
 })
 
+test('tiles that are read off others are of windows that fit them, where strides leave rows over', () => {
+  const half = { strideH: 2, strideW: 2, padTop: 1, padLeft: 1, padBottom: 1, padRight: 1 }
+  for (const side of [89, 90, 91, 97]) {
+    const s = new Sketch([1, 3, side, side])
+    const first = s.relu(s.conv(s.image, 'c1', 4, 3, half), 'r1')
+    const graph = trained(s, s.conv(s.relu(s.conv(first, 'c2', 4, 3, half), 'r2'), 'c3', 2, 3))
+    // The device refuses to tell the scratch of a call that is none.
+    const refused = compile(graph, {
+      strategy: 'auto',
+      machine: machine('cpu'),
+      budgetBytes: PAGE_BYTES,
+      method: { planner: () => right([].values()), finest: jointFinest },
+    })
+    assert.ok(isLeft(refused) && refused.left.tag === 'BudgetInfeasible', JSON.stringify(refused))
+  }
+})
+
 test.run()
