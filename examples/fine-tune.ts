@@ -35,18 +35,12 @@ export const digits = async () => ({
   data: folder(await digitFolder('high-digits', 'train', 200, [5, 6, 7, 8, 9])),
   held: folder(await digitFolder('high-digits-held', 't10k', 500, [5, 6, 7, 8, 9])),
 })
-export const how = async () => ({
-  shuffle: true,
-  epochs: 12,
-  schedule: cosine(),
-  weights: await pretrained(),
-  weightsSkip: 'head.*',
-})
+export const howFrom = (weights: string) => ({ shuffle: true, epochs: 12, schedule: cosine(), weights, weightsSkip: 'head.*' })
 
 const main = async (): Promise<void> => {
   const { data, held } = await digits()
   const save = join(RUNS, 'high-digits.safetensors')
-  const { losses } = await train(net, plan, { ...(await how()), data, save, onNote: console.log })
+  const { losses } = await train(net, plan, { ...howFrom(await pretrained()), data, save, onNote: console.log })
   const judge = stage(net, { mode: 'evaluate', loss: crossEntropy, budget: mib(16) })
   const { metrics } = await evaluate(net, judge, { weights: save, data: held })
   console.log(`after ${losses.length} steps, ${(100 * metrics['accuracy']!).toFixed(1)} % of 5 to 9 are told right`)

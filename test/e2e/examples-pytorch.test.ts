@@ -1,6 +1,7 @@
 // timeout 400
-// The examples that learn, beside PyTorch: from the same weights and fed the same batches, the losses of the first steps. What ten trainings
-// reach is compared by `npm run bench:examples`.
+// The examples that learn, beside PyTorch: from the same weights and fed the same batches, the losses of the first steps. What two processors
+// round differently grows from step to step: `fine-tune`, at a rate of 0.1 with momentum, is 1e-5 away after ten steps and 4e-4 after
+// twenty. What ten trainings reach is compared by `npm run bench:examples`.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'uvu'
@@ -25,8 +26,10 @@ for (const [name, open] of Object.entries(EXAMPLES))
       if (event.kind === 'step') ours.push(event.loss)
       if (ours.length === losses.length) break
     }
-    for (const [step, loss] of losses.entries())
-      assert.ok(Math.abs(ours[step]! - loss) <= 1e-4 * Math.max(1, loss), `step ${step + 1}: ${ours[step]}, PyTorch's ${loss}`)
+    for (const [step, loss] of losses.entries()) {
+      const most = (step < 10 ? 5e-5 : 1e-3) * Math.max(1, loss)
+      assert.ok(Math.abs(ours[step]! - loss) <= most, `step ${step + 1}: ${ours[step]}, PyTorch's ${loss}`)
+    }
   })
 
 test.run()
