@@ -6,6 +6,9 @@
 
 namespace spillway::cpu {
 
+/// Each channel's bit.
+constexpr BlockBits own_bits{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768};
+
 /// The bits of channels that stand side by side, from bit 0 on.
 inline uint32_t signs_of(const Block& z) {
 #ifdef __AVX512F__
@@ -13,8 +16,9 @@ inline uint32_t signs_of(const Block& z) {
   std::memcpy(&lanes, &z, sizeof lanes);
   return _mm512_cmp_ps_mask(lanes, _mm512_setzero_ps(), _CMP_NLE_UQ);
 #else
+  const BlockBits set = ~BlockBits(z <= 0) & own_bits;
   uint32_t bits = 0;
-  for (int64_t i = 0; i < block_width; i++) bits |= uint32_t(!(z[i] <= 0)) << i;
+  for (int64_t i = 0; i < block_width; i++) bits |= set[i];
   return bits;
 #endif
 }
@@ -22,8 +26,7 @@ inline uint32_t signs_of(float z) { return !(z <= 0); }
 
 /// `above` where a bit is set, `below` elsewhere.
 inline Block by_signs(uint32_t bits, const Block& above, const Block& below) {
-  constexpr BlockBits lane{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768};
-  return ((BlockBits{} + bits) & lane) != 0 ? above : below;
+  return ((BlockBits{} + bits) & own_bits) != 0 ? above : below;
 }
 inline float by_signs(uint32_t bits, float above, float below) { return bits & 1 ? above : below; }
 
