@@ -1,7 +1,8 @@
 // Tile boxes of one segment (DESIGN 5; paper 3, Listing 4). In: a run of ops and a grid. Out: for each op, the range of
 // every sliced operand at each tile index along B, H and W, and what each tile adds to the values left behind.
 //
-// Dimensions are independent, so all works on ranges. Two sweeps along each dimension:
+// Dimensions are independent, so all works on ranges. One that is not cut is taken whole, with what no window touches, as in-core
+// has it: so a part of the batch has the bits of a batch. Else two sweeps along each dimension:
 //  1. ops anchored at an input (reductions, backward), in order: the iteration range is the piece of the anchor that the
 //     tile consumes: the producer's range when another such op of the tile made it, else tile i of n disjoint pieces;
 //  2. ops anchored at their output, in reverse: the hull of what their readers touch and of the piece to leave behind.
@@ -130,6 +131,7 @@ class DimSlicer {
 
   private map(op: Op, a: Access, over: Ranges, v: ValueId): Ranges {
     const e = extent(this.graph, v, this.dim)
+    if (this.n === 1) return [[0, e]]
     return over.map((r) => {
       const t = touched(a, r, e)
       if (t[0] >= t[1]) this.fail(op, `a tile would see nothing but padding: use fewer tiles along ${this.dim}`)

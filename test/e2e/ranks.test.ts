@@ -165,7 +165,7 @@ test('a rank with tiles of its own repeats, and agrees to rounding', async () =>
 })
 
 test('a run goes on with another number of ranks where it is told so, as one process goes on with as many tiles', async () => {
-  const c = { model: NETS.residual }
+  const c = { model: 'resnet20-cifar', image: 16 }
   const [apart, tiled] = [mkdtempSync(join(root, 'ranks-')), mkdtempSync(join(root, 'tiles-'))]
   const [two, four] = [stagedFor(c, 2, 'in-core'), stagedFor(c, 4, 'in-core')]
   await shared(two, 2, { checkpointDir: apart })
