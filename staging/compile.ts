@@ -150,15 +150,15 @@ export const compileTogether = (
     E.chain((plan) =>
       pipe(
         graphs,
-        E.traverseArray((graph) => (graph === largest ? E.right(plan) : likePlan(plan, graph, o))),
+        E.traverseArray((graph) => (graph === largest ? E.right(plan) : likePlan(plan, largest, graph, o))),
       ),
     ),
   )
 }
 
-/** A plan of the same segments. */
-const likePlan = (plan: Plan, graph: Graph, o: CompileOptions): Either<StageError, Plan> => {
-  const runs = runsOf(plan.segments)
+/** A plan of the same segments, for a graph of as many ops. */
+const likePlan = (plan: Plan, of: Graph, graph: Graph, o: CompileOptions): Either<StageError, Plan> => {
+  const runs = runsOf(of, plan.segments)
   return pipe(
     segmentsOf(graph, runs),
     E.mapLeft(tileFailed(plan.strategy)),

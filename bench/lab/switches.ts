@@ -4,6 +4,7 @@
 import type { CompileOptions } from '../../staging/compile'
 import { arriving } from '../../staging/schedule/arriving'
 import { type AutoOptions, auto, refineAuto } from '../../staging/schedule/auto'
+import { otherBorders } from '../../staging/schedule/borders'
 import { type AutoswapOptions, autoswap, refineAutoswap } from '../../staging/schedule/autoswap'
 import type { Planner, Refiner } from '../../staging/schedule/candidate'
 import { ALL_RULES, type ChainRules } from '../../staging/schedule/chaindp'
@@ -15,8 +16,8 @@ import { type GreedyOptions, swapGreedy } from '../../staging/schedule/greedy'
 import { type HybridSuperneuronsOptions, hybridSuperneurons } from '../../staging/schedule/hybridsuperneurons'
 import { type HybridTflmsOptions, hybridTflms, refineHybridTflms } from '../../staging/schedule/hybridtflms'
 import { checkpointOptimal, refineOptimal } from '../../staging/schedule/optimal'
+import { ownGrids } from '../../staging/schedule/owngrids'
 import { type SuperneuronsOptions, superneurons } from '../../staging/schedule/superneurons'
-import { type RetileOptions, retiled } from '../../staging/schedule/retile'
 import { refineTflms, type TflmsOptions, tflms } from '../../staging/schedule/tflms'
 import { type SftOptions, sft } from '../../staging/schedule/sft'
 import { type TiledOptions, tiled } from '../../staging/schedule/tiled'
@@ -72,20 +73,19 @@ const AUTO: readonly Switch[] = [
   ...switches<AutoOptions>(both(auto, refineAuto), {
     swap: ['mixtures without swapping', false],
     cheapFirst: ['mixtures without cheap values made again inside a stage', false],
-    tile: ['mixtures without tiles', false],
     refine: ['mixtures without refinement on the simulator', false],
     joint: ['mixtures without values made again inside tiles', false],
   }).map((s, i) => (i ? s : { ...s, words: 'mixtures alone, without the plans of the others' })),
   {
     words: 'mixtures alone, which begin in parts of the batch while the input arrives',
-    method: { planner: auto(), refiner: refineAuto(), improver: arriving },
+    method: { planner: auto(), refiner: refineAuto(), improvers: [arriving] },
   },
-  ...switches<RetileOptions>((o) => ({ planner: tiled(), improver: retiled(o) }), {
-    limits: ['tiles alone, made better without limits and prices in between', false],
-    grids: ['tiles alone, made better without a grid of its own for each segment', false],
-    shapes: ['tiles alone, made better without other shapes', false],
-    borders: ['tiles alone, made better without other borders', false],
-  }).map((s, i) => (i ? s : { ...s, words: 'tiles alone, made better for the budget' })),
+  { words: 'tiles alone, made better for the budget', method: { planner: tiled(), improvers: [otherBorders, ownGrids] } },
+  {
+    words: 'tiles alone, made better without a grid of its own for each loop',
+    method: { planner: tiled(), improvers: [otherBorders] },
+  },
+  { words: 'tiles alone, made better without other borders', method: { planner: tiled(), improvers: [ownGrids] } },
 ]
 
 export const SWITCHES: Readonly<Record<string, readonly Switch[]>> = {

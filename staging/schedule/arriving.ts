@@ -57,7 +57,7 @@ const heads = (graph: Graph, machine: Machine, coming: number): readonly Head[] 
 
 /** The first run begins with these ops, in a loop; null where it has a grid already or not all of them, or they cannot be a loop. */
 const begunBy = (graph: Graph, segments: readonly Segment[], { ops, parts }: Head): readonly Segment[] | null => {
-  const [first, ...others] = runsOf(segments)
+  const [first, ...others] = runsOf(graph, segments)
   const rest = first!.ops.filter((id) => !ops.includes(id))
   if (isTiled(first!.grid) || first!.ops.length - rest.length < ops.length) return null
   const loop: Run = { ...first!, grid: { B: parts, H: 1, W: 1 }, ops: [...ops] }
@@ -69,7 +69,12 @@ const begunBy = (graph: Graph, segments: readonly Segment[], { ops, parts }: Hea
 const firstFedBytes = ({ planned }: Layout): number =>
   bytesOf(planned.reduce((n, t) => n + (t.kind === 'fed' && t.stays[0]!.first === 0 ? t.to - t.from : 0), 0))
 
-function* whileArriving(graph: Graph, machine: Machine, { layout, like }: Candidate): Generator<Candidate, void, number> {
+function* whileArriving(
+  graph: Graph,
+  machine: Machine,
+  _: number,
+  { layout, like }: Candidate,
+): Generator<Candidate, void, number> {
   if (!like) return
   let left = Math.min(TRIED, Math.floor(MOST_CALLS / layout.calls.length))
   for (const head of heads(graph, machine, firstFedBytes(layout) / machine.link.inBytesPerSecond)) {

@@ -373,6 +373,13 @@ const measuringOf = onceFor(
   }),
 )
 
+/** What a segment takes at least, with what is always there. */
+export const leastPagesOf = (graph: Graph, machine: Machine, persistents: Persistents): ((s: Segment) => number) => {
+  const measuring = measuringOf(graph, machine)[persistents]
+  const always = measuring.alwaysPages
+  return (s) => always + measuring.knownPages(s)
+}
+
 /** Of a step of which as much leaves as the budget demands; `shared`: values under a page may lie on one with others. */
 export const atLeastOf = (
   graph: Graph,

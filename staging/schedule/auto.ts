@@ -12,7 +12,7 @@ import { ALL_RULES } from './chaindp'
 import type { Layout } from './layout'
 import { cutForLink } from './activations'
 import { refineJoint, smallTiles } from './jointsearch'
-import { mostThatFits, type OptimalChain, optimalOf, tiledChainsOf } from './optimal'
+import { mostThatFits, type OptimalChain, optimalOf } from './optimal'
 
 /** The distance at which the search for the best memory begins, and the one at which it ends, in parts of the whole range. */
 const COARSE = 1 / 6
@@ -23,20 +23,15 @@ export interface AutoOptions {
   readonly swap: boolean
   /** Make cheap values again inside a stage that keeps its dear ones; else a stage keeps all or nothing. */
   readonly cheapFirst: boolean
-  /** Run stages that work on much at once in tiles, where they can be tiled. */
-  readonly tile: boolean
   /** Look on the simulator at the memories near the one that the estimate prefers. */
   readonly refine: boolean
   /** Where that still waits or computes for long: values made again inside tiles, across norms (jointsearch.ts). */
   readonly joint: boolean
 }
-export const AUTO: AutoOptions = { swap: true, cheapFirst: true, tile: true, refine: true, joint: true }
+export const AUTO: AutoOptions = { swap: true, cheapFirst: true, refine: true, joint: true }
 
-/** The chain of whole stages first. */
-const chainsFor = (graph: Graph, machine: Machine, o: AutoOptions): readonly OptimalChain[] => [
-  optimalOf(graph, machine, { ...ALL_RULES, options: o.cheapFirst }),
-  ...(o.tile ? tiledChainsOf(graph, machine) : []),
-]
+const chainFor = (graph: Graph, machine: Machine, o: AutoOptions): OptimalChain =>
+  optimalOf(graph, machine, { ...ALL_RULES, options: o.cheapFirst })
 
 /** Who leaves: parts, the farthest next use first. */
 const ruleFor =
@@ -44,18 +39,16 @@ const ruleFor =
   (layout: Layout): Candidate =>
     o.swap ? swappingOnDemand(cutForLink(layout, machine.link)) : resident(layout)
 
-/** Of each chain the one that needs least; where pages may leave, of those that do not compute again and again. */
-function* listed(chains: readonly OptimalChain[], o: AutoOptions): Generator<Candidate, void, boolean> {
-  for (const optimal of chains)
-    yield optimal.candidate(o.swap ? optimal.leastWorthwhile : optimal.steps[0]!, ruleFor(optimal.machine, o))
+/** The one that needs least; where pages may leave, of those that do not compute again and again. */
+function* listed(optimal: OptimalChain, o: AutoOptions): Generator<Candidate, void, boolean> {
+  yield optimal.candidate(o.swap ? optimal.leastWorthwhile : optimal.steps[0]!, ruleFor(optimal.machine, o))
 }
 
-/** Where none of these fits: those that need less, and tiles of joint plans. */
+/** Where it does not fit: the one that needs least of all, and tiles of joint plans. */
 function* small(graph: Graph, machine: Machine): Generator<Candidate, void, boolean> {
-  for (const optimal of chainsFor(graph, machine, AUTO)) {
-    const least = optimal.steps[0]!
-    if (least !== optimal.leastWorthwhile) yield optimal.candidate(least, ruleFor(optimal.machine, AUTO))
-  }
+  const optimal = chainFor(graph, machine, AUTO)
+  const least = optimal.steps[0]!
+  if (least !== optimal.leastWorthwhile) yield optimal.candidate(least, ruleFor(optimal.machine, AUTO))
   yield* smallTiles(graph, machine)
 }
 
@@ -65,7 +58,7 @@ export const auto =
   (options: Partial<AutoOptions> = {}): Planner =>
   (graph, machine) => {
     const o = { ...AUTO, ...options }
-    return right(listed(chainsFor(graph, machine, o), o))
+    return right(listed(chainFor(graph, machine, o), o))
   }
 
 /** For each memory what the step takes at least: its compute, and the link's time for what does not fit. */
@@ -98,23 +91,14 @@ function* mixtures(optimal: OptimalChain, estimate: readonly number[], o: AutoOp
   return tried.get(best)!
 }
 
-/** Chains that are looked at closely for a budget. */
-const CLOSELY = 3
-
 export const refineAuto = (options: Partial<AutoOptions> = {}): Refiner =>
   function* (graph, machine, budgetPages, toBeat) {
     const o = { ...AUTO, ...options }
+    const optimal = chainFor(graph, machine, o)
     if (!o.swap) {
-      let least = toBeat
-      for (const optimal of chainsFor(graph, machine, o))
-        least = Math.min(least, yield* mostThatFits(optimal, budgetPages, least))
+      yield* mostThatFits(optimal, budgetPages, toBeat)
       return
     }
-    const promising = chainsFor(graph, machine, o)
-      .map((optimal) => ({ optimal, estimate: estimates(optimal, budgetPages, machine.link) }))
-      .sort((a, b) => Math.min(...a.estimate) - Math.min(...b.estimate))
-    let seconds = toBeat
-    for (const { optimal, estimate } of promising.slice(0, CLOSELY))
-      seconds = Math.min(seconds, yield* mixtures(optimal, estimate, o))
-    if (o.joint) yield* refineJoint(graph, machine, budgetPages, seconds)
+    const seconds = yield* mixtures(optimal, estimates(optimal, budgetPages, machine.link), o)
+    if (o.joint) yield* refineJoint(graph, machine, budgetPages, Math.min(toBeat, seconds))
   }

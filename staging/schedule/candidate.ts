@@ -53,7 +53,13 @@ export type Refiner = (
 ) => Iterator<Candidate, unknown, number>
 
 /** Candidates made from the best one for a budget, whatever strategy it is of, and its seconds; answered like a refiner's. */
-export type Improver = (graph: Graph, machine: Machine, best: Candidate, seconds: number) => Iterator<Candidate, unknown, number>
+export type Improver = (
+  graph: Graph,
+  machine: Machine,
+  budgetPages: number,
+  best: Candidate,
+  seconds: number,
+) => Iterator<Candidate, unknown, number>
 
 /** As many calls as there is memory to plan; what it ends with is how many the next step of the list would have taken, if that was too many. */
 export type Finest = (graph: Graph, machine: Machine, mostCalls: number) => Iterator<Candidate, number | undefined, boolean>
@@ -66,8 +72,8 @@ export interface Method {
   readonly finest?: Finest
   /** What it tries once the budget is known. */
   readonly refiner?: Refiner | undefined
-  /** What it tries last, with the best plan of all. */
-  readonly improver?: Improver
+  /** What it tries last, one after the other, each with the best plan by then. */
+  readonly improvers?: readonly Improver[]
 }
 
 /** Nothing leaves the device: values need no pages of their own. */

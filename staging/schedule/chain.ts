@@ -2,18 +2,14 @@
 // Out: stages (cut wherever one value crosses), sizes in bytes, and what each option of a stage keeps.
 // Options differ in what they drop until the backward makes it again: nothing, then what is cheapest to make again per byte,
 // up to everything but the stage's output. Worked example, conv norm relu conv: keep all; drop the relu; drop the convs too.
-import { isRight } from 'fp-ts/Either'
 import { valueBytes, type Graph, type OpId, type ValueId } from '../graph/graph'
 import type { Machine } from '../graph/machine'
 import { checkpointCuts } from '../tile/cuts'
 import { type Footprint, footprint, type OpCost } from '../tile/footprint'
-import type { ForwardPieces } from '../tile/pieces'
-import { isTiled, segmentsOf } from '../tile/segments'
-import type { Action, ChainStage, StageOption } from './chaindp'
+import type { ChainStage, StageOption } from './chaindp'
 import { inCoreLayout } from './incore'
 import { onceFor } from './remember'
-import { againOps, type Keeping, makersOf, runsOf, type Stage, stagesAt, withReruns } from './rerun'
-import { NO_TILES, stageTiles, tiledSizes } from './stagetiles'
+import { againOps, type Keeping, makersOf, type Stage, stagesAt, withReruns } from './rerun'
 
 export interface Chain {
   readonly graph: Graph
@@ -157,11 +153,9 @@ const gradientsInto = (graph: Graph, stages: readonly Stage[]): readonly Readonl
   return into
 }
 
-/** Where a checkpoint costs one value that is not too large; where there are too many such places, every so many of them. */
-const cutsOf = (graph: Graph, mostBytes: number): readonly number[] => {
-  const cuts = checkpointCuts(graph)
-    .filter((c) => c.bytes <= mostBytes)
-    .map((c) => c.at)
+/** Where a checkpoint costs one value; where there are too many such places, every so many of them. */
+const cutsOf = (graph: Graph): readonly number[] => {
+  const cuts = checkpointCuts(graph).map((c) => c.at)
   const every = Math.ceil((cuts.length + 1) / MOST_STAGES)
   return cuts.filter((_, i) => (i + 1) % every === 0)
 }
@@ -192,43 +186,10 @@ const withUpdatesWhereMade = (graph: Graph, stages: readonly Stage[]): readonly 
   return stages.map((s, i) => ({ ...s, backward: [...backward[i]!, ...s.backward.filter(elsewhere)] }))
 }
 
-const measured = (graph: Graph, machine: Machine, stages: readonly Stage[]): Chain => {
+export const chainOf = (graph: Graph, machine: Machine): Chain => {
+  const stages = stagesAt(graph, cutsOf(graph))
   const measure = new Measurer(graph, opCosts(graph, machine), withUpdatesWhereMade(graph, stages))
   const keeping = stages.map((_, i) => measure.keeping(i))
   const sizes = stages.map((_, i) => measure.stage(i, keeping[i]!))
   return { graph, stages, keeping, sizes }
-}
-
-export const chainOf = (graph: Graph, machine: Machine): Chain =>
-  measured(graph, machine, stagesAt(graph, cutsOf(graph, Infinity)))
-
-/** What takes most while a stage runs backward, however little it keeps. */
-const leastPeak = (s: ChainStage): number => Math.min(...s.options.map((o) => o.backwardPeak))
-
-/**
- * The chain whose stages run in tiles where more than `limitBytes` would be worked on at once, and end only where no more
- * crosses. Null where that does not lower what the largest stage needs.
- */
-export const tiledChainOf = (graph: Graph, machine: Machine, pieces: ForwardPieces, limitBytes: number): Chain | null => {
-  const whole = stagesAt(graph, cutsOf(graph, limitBytes))
-  const tiles = whole.map((s, i) => (i < whole.length - 1 ? stageTiles(pieces, s, limitBytes) : NO_TILES))
-  if (!tiles.some((t) => isTiled(t.grid))) return null
-  const chain = measured(graph, machine, whole)
-  const largest = chain.sizes.reduce((m, s, i) => (leastPeak(s) > leastPeak(chain.sizes[m]!) ? i : m), 0)
-  if (!isTiled(tiles[largest]!.grid)) return null
-  const stages = whole.map((s, i) => ({ ...s, grid: tiles[i]!.grid }))
-  const sizes = chain.sizes.map((s, i) => tiledSizes(s, tiles[i]!, chain.sizes[i - 1]?.gradient ?? 0))
-  const tiled = { ...chain, stages, sizes }
-  return canBeSliced(tiled) ? tiled : null
-}
-
-/** Every stage with every one of its options. */
-const canBeSliced = ({ graph, stages, keeping }: Chain): boolean => {
-  const most = Math.max(...keeping.map((k) => k.options.length))
-  return Array.from({ length: most }, (_, k) => k).every((k) => {
-    const option = (stage: number): number => Math.min(k, keeping[stage]!.options.length - 1)
-    const forward = stages.map((_, stage): Action => ({ tag: 'forward', stage, option: option(stage) }))
-    const backward = stages.map((_, stage): Action => ({ tag: 'backward', stage, option: option(stage) })).reverse()
-    return isRight(segmentsOf(graph, runsOf(graph, stages, keeping, [...forward, ...backward])))
-  })
 }

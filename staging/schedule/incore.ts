@@ -29,7 +29,7 @@ export const inCoreRows = onceFor((graph, machine): Layout => packedAs(inCoreLay
 const earlyLayout = onceFor((graph, machine): Layout | undefined => {
   const plain = inCoreLayout(graph, machine)
   const seconds = new Map(plain.calls.map((c) => [c.op, c.beside?.seconds ?? c.seconds]))
-  const runs = withEarlyExchanges(graph, runsOf(plain.segments), (op) => seconds.get(op.id) ?? 0)
+  const runs = withEarlyExchanges(graph, runsOf(graph, plain.segments), (op) => seconds.get(op.id) ?? 0)
   const segments = runs && certain('an order of whole values is legal')(segmentsOf(graph, runs))
   return segments && packedAs(layOut(graph, segments, machine), 'rows')
 })

@@ -72,6 +72,7 @@ const isWorthTrying = (graph: Graph, { device, choices, simulated }: Machine): b
 function* layingOnce(
   graph: Graph,
   machine: Machine,
+  _: number,
   { layout, like }: Candidate,
   seconds: number,
 ): Generator<Candidate, void, number> {

@@ -7,15 +7,14 @@ import { pagesIn } from '../core/bytes'
 import { valueBytes, type Graph, isPersistent } from '../graph/graph'
 import type { Machine } from '../graph/machine'
 import type { Segment } from '../plan/plan'
-import { isTiled, segmentsOf } from '../tile/segments'
+import { segmentsOf } from '../tile/segments'
 import { atLeastOf, atLeastResident } from './atleast'
 import { type AtLeast, type Candidate, deferred, type Planner, type Refiner, resident } from './candidate'
-import { type Chain, chainOf, tiledChainOf } from './chain'
+import { type Chain, chainOf } from './chain'
 import { ALL_RULES, type ChainRules, type ChainStage, type SolvedChain, solveChain } from './chaindp'
 import { type Layout, layOut } from './layout'
 import { onceFor } from './remember'
 import { runsOf } from './rerun'
-import { forwardPieces } from './tiled'
 
 const SLOTS = 1000
 const LISTED = 16
@@ -25,8 +24,6 @@ const WORTH_COMPUTING = 3
 const REMEMBERED_CALLS = 60_000
 /** The emitted schedule leaves out what turns out to be unread: it takes a little less than the model says. */
 const MODELLED_LOW = 0.97
-/** What halos cost is modelled coarsely. */
-const TILED_LOW = 0.9
 /** And holds less, by that and by what rounding to slots makes of sizes. */
 const HELD_LOW = 0.9
 
@@ -108,10 +105,6 @@ export class OptimalChain {
     return steps.find((m) => this.seconds(m) <= most)!
   }
 
-  private get isTiled(): boolean {
-    return this.chain.stages.some((s) => isTiled(s.grid))
-  }
-
   /** Modelled: what the calls take, and what is held at the worst moment besides parameters and the like. */
   seconds(slots: number): number {
     return this.solved.seconds(slots)
@@ -119,7 +112,7 @@ export class OptimalChain {
 
   /** What the emitted schedule takes at least. */
   leastSeconds(slots: number): number {
-    return this.seconds(slots) * (this.isTiled ? TILED_LOW : MODELLED_LOW)
+    return this.seconds(slots) * MODELLED_LOW
   }
 
   bytes(slots: number): number {
@@ -182,21 +175,6 @@ export const optimalOf = (graph: Graph, machine: Machine, rules: ChainRules = AL
   known.set(key, chain)
   return chain
 }
-
-/** Limits to what a tile works on: halves of the whole. */
-const LIMITS = 8
-
-/** The chains whose largest stages run in tiles, one for each limit that changes something. */
-export const tiledChainsOf = onceFor((graph, machine): readonly OptimalChain[] => {
-  const p = forwardPieces(graph, machine)
-  const whole = p.stretch(0, p.pieces.length - 1).workBytes
-  const found = new Map<string, Chain>()
-  for (let i = 1; i <= LIMITS; i++) {
-    const chain = tiledChainOf(graph, machine, p, whole / 2 ** i)
-    if (chain) found.set(JSON.stringify(chain.stages.map((s) => [s.forward[0], s.grid])), chain)
-  }
-  return [...found.values()].map((chain) => new OptimalChain(chain, machine))
-})
 
 function* listed(optimal: OptimalChain): Generator<Candidate, void, boolean> {
   for (const slots of spread(optimal.steps, LISTED)) yield optimal.resident(slots)

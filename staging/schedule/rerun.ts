@@ -3,16 +3,14 @@
 // it reads: a forward value that is not there is made again right before its first reader, from what is.
 // Worked example, stage [conv norm relu] that keeps only conv's output: its backward is [norm relu | relu's gradient, …].
 import { type Graph, isResult, type Op, type OpId, type ValueId } from '../graph/graph'
-import { type Grid, type SegmentPhase, UNTILED } from '../plan/plan'
+import { type SegmentPhase, UNTILED } from '../plan/plan'
 import { splitAt } from '../tile/cuts'
-import { ForwardMap, forwardOps, isForward, isTiled, type Run, takesNoData } from '../tile/segments'
+import { ForwardMap, forwardOps, isForward, type Run } from '../tile/segments'
 import type { Action } from './chaindp'
 
 export interface Stage {
   readonly forward: readonly OpId[]
   readonly backward: readonly OpId[]
-  /** Forward and backward each run as a loop over these tiles. */
-  readonly grid: Grid
 }
 
 /**
@@ -30,7 +28,7 @@ export const stagesAt = (graph: Graph, cuts: readonly number[]): readonly Stage[
     stage = Math.min(stage, (op.phase === 'update' ? null : map.reach(op))?.[1] ?? stage)
     backward[stage]!.push(op.id)
   }
-  return groups.map((g, i) => ({ forward: g.ops, backward: backward[i]!, grid: UNTILED }))
+  return groups.map((g, i) => ({ forward: g.ops, backward: backward[i]! }))
 }
 
 /** Small, and dear to make again: statistics and losses are made once a step and stay. */
@@ -105,44 +103,11 @@ class Emitter {
     this.makers = makersOf(graph)
   }
 
-  /**
-   * Untiled runs of one phase that follow each other are one; backward runs stay apart, so that values may leave between them.
-   * What needs complete sums has no place in a loop over tiles.
-   */
+  /** Runs of one phase that follow each other are one; backward runs stay apart, so that values may leave between them. */
   private emit(phase: SegmentPhase, stage: number, ops: readonly OpId[]): void {
-    const { grid } = this.stages[stage]!
     const last = this.runs[this.runs.length - 1]
-    if (isTiled(grid)) {
-      for (const part of this.loopsOf(ops)) {
-        this.push({ phase, group: stage, grid, ops: part.filter((id) => !this.isWhole(id)) })
-        this.push({ phase: 'update', group: stage, grid: UNTILED, ops: part.filter((id) => this.isWhole(id)) })
-      }
-    } else if (last?.phase === phase && phase !== 'backward' && !isTiled(last.grid)) last.ops.push(...ops)
-    else this.push({ phase, group: stage, grid, ops: [...ops] })
-  }
-
-  private isWhole(id: OpId): boolean {
-    return this.graph.ops[id]!.phase === 'update' || takesNoData(this.graph.ops[id]!)
-  }
-
-  /** A loop over tiles ends before an op that reads what is made of its sums. */
-  private loopsOf(ops: readonly OpId[]): readonly (readonly OpId[])[] {
-    const loops: OpId[][] = [[]]
-    let made = new Set<ValueId>()
-    for (const id of ops) {
-      const op = this.graph.ops[id]!
-      if (!this.isWhole(id) && op.ins.some((v) => made.has(v))) {
-        loops.push([])
-        made = new Set()
-      }
-      loops[loops.length - 1]!.push(id)
-      if (this.isWhole(id)) op.outs.forEach((v) => made.add(v))
-    }
-    return loops
-  }
-
-  private push(run: Run): void {
-    if (run.ops.length) this.runs.push(run)
+    if (last?.phase === phase && phase !== 'backward') last.ops.push(...ops)
+    else if (ops.length) this.runs.push({ phase, group: stage, grid: UNTILED, ops: [...ops] })
   }
 
   private forget(stage: number, keep?: ReadonlySet<ValueId>): void {

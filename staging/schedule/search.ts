@@ -238,7 +238,9 @@ class Search {
 
   /** From the best plan, whosever it is. */
   improve(improver: Improver, strategy: string): void {
-    if (this.best) this.answer(improver(this.graph, this.machine, this.best.candidate, this.best.seconds), strategy)
+    if (!this.best) return
+    const { candidate, seconds } = this.best
+    this.answer(improver(this.graph, this.machine, this.pages, candidate, seconds), strategy)
   }
 
   /**
@@ -267,7 +269,7 @@ const runAll = (search: Search, mixes: boolean): Either<StageError, void> => {
   if (mixes) search.run('auto')
   for (const name of mixes ? Object.keys(planners) : ['tiled'])
     if (name !== 'in-core' && name !== 'auto' && !planners[name]!.alone && !search.isBeatenByTraffic(name)) search.run(name)
-  search.improve(planners['auto']!.improver!, 'auto')
+  for (const improver of planners['auto']!.improvers!) search.improve(improver, 'auto')
   if (search.waits) search.improve(arriving, 'auto')
   return right(undefined)
 }
@@ -315,7 +317,7 @@ const searched = (graph: Graph, o: CompileOptions): Either<StageError, UnpagedPl
   const found = new Search(graph, o)
   const runs = (): Either<StageError, void> => {
     const ran = o.strategy === 'auto' && !o.method ? runAll(found, trains(graph)) : found.run(o.strategy)
-    if (!isLeft(ran) && o.method?.improver) found.improve(o.method.improver, o.strategy)
+    if (!isLeft(ran)) for (const improver of o.method?.improvers ?? []) found.improve(improver, o.strategy)
     return ran
   }
   for (const machine of scratchVariants(o.machine)) {

@@ -1,6 +1,7 @@
 // The planners by name. Adding a planner is adding its file and a line here.
 import { auto, autoSmall, refineAuto } from './auto'
 import { autoswap, autoswapSmall, refineAutoswap } from './autoswap'
+import { otherBorders } from './borders'
 import { checkpointSqrt } from './checkpoint'
 import type { BuiltInStrategies } from '../core/names'
 import type { Method } from './candidate'
@@ -13,7 +14,7 @@ import { hybridTflms, hybridTflmsSmall, refineHybridTflms } from './hybridtflms'
 import { inCore } from './incore'
 import { jointFinest } from './jointsearch'
 import { checkpointOptimal, refineOptimal } from './optimal'
-import { retiled } from './retile'
+import { ownGrids } from './owngrids'
 import { sft } from './sft'
 import { tiled, tiledFinest, tiledSmall } from './tiled'
 import { superneurons, superneuronsSmall } from './superneurons'
@@ -49,7 +50,14 @@ const byName: Readonly<Record<keyof BuiltInStrategies, Strategy>> = {
   'hybrid:superneurons': { planner: hybridSuperneurons(), small: hybridSuperneuronsSmall, swaps: 'rest' },
   sft: { planner: sft(), tiles: true, alone: true },
   tiled: { planner: tiled(), small: tiledSmall, finest: tiledFinest, tiles: true },
-  auto: { planner: auto(), small: autoSmall, finest: jointFinest, refiner: refineAuto(), improver: retiled(), tiles: true },
+  auto: {
+    planner: auto(),
+    small: autoSmall,
+    finest: jointFinest,
+    refiner: refineAuto(),
+    improvers: [otherBorders, ownGrids],
+    tiles: true,
+  },
 }
 
 /** By any name: those from outside are looked up here. */

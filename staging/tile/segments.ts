@@ -315,8 +315,19 @@ const slicedOn = (graph: Graph, runs: readonly Run[], expands: boolean): Sliced 
 }
 
 /** The runs that segments were made of, or others may be. */
-export const runsOf = (segments: readonly Segment[]): readonly Run[] =>
-  segments.map((s, group): Run => ({ phase: s.phase, group, grid: s.grid, ops: s.body.map((step) => step.op) }))
+export const runsOf = (graph: Graph, segments: readonly Segment[]): readonly Run[] =>
+  segments.map((s, group): Run => {
+    const run = { phase: s.phase, group, grid: s.grid, ops: s.body.map((step) => step.op) }
+    return isTiled(s.grid) && !isSlicedAs(graph, s, false) ? { ...run, expands: true } : run
+  })
+
+/** Whether its tiles are these, which grow both ways or do not. */
+const isSlicedAs = (graph: Graph, { body, grid, keeps }: Segment, expands: boolean): boolean => {
+  const ops = body.map((step) => step.op)
+  const sliced = sliceRun(graph, ops, grid, new Set(keeps.map((k) => k.value)), expands)
+  const same = (a: Slices | null, b: Slices | null): boolean => (a && b ? sameSlices(a, b) : a === b)
+  return E.isRight(sliced) && sliced.right.body.every((step, i) => step.slices!.every((s, k) => same(s, body[i]!.slices![k]!)))
+}
 
 const keyOf = ({ B, H, W }: Grid): string => `${B}x${H}x${W}`
 

@@ -24,7 +24,7 @@ const waysOf = (graph: Graph, machine: Machine): readonly (readonly Segment[])[]
   const first = listed.right.next(false)
   if (first.done) throw new Error('in-core is one candidate at least')
   const ways: (readonly Segment[])[] = []
-  const asked = arriving(graph, slow, first.value, Infinity)
+  const asked = arriving(graph, slow, Infinity, first.value, Infinity)
   for (let next = asked.next(0); !next.done; next = asked.next(0)) ways.push(next.value.layout.segments)
   return ways
 }

@@ -4,8 +4,13 @@
 import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import * as E from 'fp-ts/Either'
+import type { Graph } from '../../staging/graph/graph'
+import { type Segment, tilesOf } from '../../staging/plan/plan'
 import { opCosts } from '../../staging/schedule/chain'
 import { jointOf, jointParts, jointSegments, type Limits, mayMake, partsInTiles, rising } from '../../staging/schedule/joint'
+import { isTiled, runsOf, segmentsOf } from '../../staging/tile/segments'
+import type { TileError } from '../../staging/tile/slices'
 import { compareWith } from './compare'
 import { type Recipe, recipes } from './networks'
 import { planOfSegments } from './plans'
@@ -22,6 +27,8 @@ interface Case {
   readonly apart: boolean
   readonly makes: readonly boolean[]
   readonly limits: Limits
+  /** How many times fewer bands the i-th loop has than its limit says, again and again. */
+  readonly fewer: readonly number[]
   readonly squeeze: number
 }
 const limit = fc.constantFrom(1, 500, 5000, 1e9)
@@ -33,8 +40,18 @@ const cases: fc.Arbitrary<Case> = fc.record({
   rises: fc.boolean(),
   makes: fc.array(fc.boolean(), { minLength: 1, maxLength: 7 }),
   limits: fc.record({ forward: limit, backward: limit }),
+  fewer: fc.array(fc.constantFrom(1, 2, 3), { minLength: 1, maxLength: 4 }),
   squeeze: fc.constantFrom(0, 0.5, 1),
 })
+
+/** Each loop on a grid of its own. */
+const onOwnGrids = (graph: Graph, segments: readonly Segment[], fewer: Case['fewer']): E.Either<TileError, readonly Segment[]> =>
+  segmentsOf(
+    graph,
+    runsOf(graph, segments).map((r, i) =>
+      isTiled(r.grid) ? { ...r, grid: { ...r.grid, H: Math.ceil(r.grid.H / fewer[i % fewer.length]!) } } : r,
+    ),
+  )
 
 const RUNS = process.env.SPILLWAY_FULL ? 400 : 25
 
@@ -43,10 +60,16 @@ for (const [device, tolerance] of [
   ['cpu', 1e-4],
 ] as const)
   test(`what is made again in tiles agrees with what is kept on ${device}`, async () => {
-    let [compared, again, decided] = [0, 0, 0]
+    let [compared, again, decided, owned] = [0, 0, 0, 0]
     await fc.assert(
-      fc.asyncProperty(cases, async ({ recipe, goes, passes, apart, rises, makes, limits, squeeze }) => {
+      fc.asyncProperty(cases, async ({ recipe, goes, passes, apart, rises, makes, limits, fewer, squeeze }) => {
         const worst = await compareWith(device, recipe, tolerance, (graph, machine) => {
+          const onGrids = (made: E.Either<TileError, readonly Segment[]>): ReturnType<typeof planOfSegments> => {
+            const own = E.isRight(made) ? onOwnGrids(graph, made.right, fewer) : made
+            if (E.isRight(own) && E.isRight(made) && own.right.some((s, i) => tilesOf(s.grid) < tilesOf(made.right[i]!.grid)))
+              owned++
+            return planOfSegments(graph, own, squeeze, machine)
+          }
           const written = jointOf(graph, opCosts(graph, machine), 0)
           const joint = rises ? rising(written, 0) : written
           const gone = new Set(joint.mayGo.filter((_, i) => goes[i % goes.length]))
@@ -64,9 +87,9 @@ for (const [device, tolerance] of [
               {},
               (s, v) => mayMake(joint, s, v) && makes[(3 * stretches.indexOf(s) + v) % makes.length]!,
             )
-            return planOfSegments(graph, partsInTiles(joint, parts)(limits), squeeze, machine)
+            return onGrids(partsInTiles(joint, parts)(limits))
           }
-          return planOfSegments(graph, jointSegments(joint, gone, limits, passing), squeeze, machine)
+          return onGrids(jointSegments(joint, gone, limits, passing))
         })
         if (worst !== undefined) compared++
         assert.ok(worst === undefined || worst <= 1, `${worst} times what is allowed`)
@@ -75,6 +98,7 @@ for (const [device, tolerance] of [
     )
     assert.ok(compared >= RUNS, `only ${compared} cases could be tiled`)
     assert.ok(again >= RUNS / 2, `only ${again} cases made something again`)
+    assert.ok(owned >= RUNS / 4, `in only ${owned} cases a loop had a grid of its own`)
     assert.ok(decided >= RUNS / 2, `in only ${decided} cases stretches decided for themselves`)
   })
 

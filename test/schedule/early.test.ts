@@ -62,10 +62,10 @@ test('a norm backward goes beside the weights of the layer behind it, and runnin
 
 test('each op comes once, and the step is no longer than in turn', () => {
   const inTurn = inCoreRows(graph, on)
-  const ordered = withEarlyExchanges(graph, runsOf(inTurn.segments), () => 1)!
+  const ordered = withEarlyExchanges(graph, runsOf(graph, inTurn.segments), () => 1)!
   const ops = (runs: readonly { readonly ops: readonly number[] }[]): readonly number[] =>
     runs.flatMap((r) => r.ops).sort((a, b) => a - b)
-  assert.equal(ops(ordered), ops(runsOf(inTurn.segments)))
+  assert.equal(ops(ordered), ops(runsOf(graph, inTurn.segments)))
   const plan = planned(2 ** 34)
   const before = simulate({ ...plan, ...inTurn, residencies: [] }, on.link).makespanSeconds
   assert.ok(simulate(plan, on.link).makespanSeconds < before)
@@ -80,7 +80,7 @@ test('where nothing may be held for longer all goes in its turn, in the same mem
   const one = prepare(net, alone.right, { loss: crossEntropy })
   assert.ok(E.isRight(one))
   assert.is(
-    withEarlyExchanges(one.right.graph, runsOf(inCoreRows(one.right.graph, alone.right).segments), () => 1),
+    withEarlyExchanges(one.right.graph, runsOf(one.right.graph, inCoreRows(one.right.graph, alone.right).segments), () => 1),
     undefined,
   )
 })
@@ -91,7 +91,7 @@ test('a chain of one norm has nothing that its statistics could go beside', () =
   const small = prepare(chain, on, { loss: crossEntropy })
   assert.ok(E.isRight(small))
   const g = small.right.graph
-  const runs = runsOf(inCoreRows(g, on).segments)
+  const runs = runsOf(g, inCoreRows(g, on).segments)
   const [forward] = withEarlyExchanges(g, runs, (op: Op) => (op.kind === 'bn_running' ? 0 : 1))!
   const kinds = forward!.ops.map((id) => g.ops[id]!.kind)
   assert.is(kinds[kinds.indexOf('all_moments') + 1]!.startsWith('bn_'), true)

@@ -108,8 +108,8 @@ test('nor do ranks, which run one list of ops', () => {
   if (isLeft(listed)) throw new Error(JSON.stringify(listed.left))
   const best = listed.right.next(false)
   if (best.done) throw new Error('in-core is one candidate at least')
-  assert.is(laying(graph, timed, best.value, Infinity).next(0).done, false)
-  assert.is(laying({ ...graph, ranks: 2 }, timed, best.value, Infinity).next(0).done, true)
+  assert.is(laying(graph, timed, Infinity, best.value, Infinity).next(0).done, false)
+  assert.is(laying({ ...graph, ranks: 2 }, timed, Infinity, best.value, Infinity).next(0).done, true)
 })
 
 test.run()

@@ -1,0 +1,121 @@
+// `auto`, once the best plan of all is known, whosever it is: each loop on a grid of its own. In: a step of which some loops run in tiles,
+// and pages. Out: the same step with other tiles in some of them, kept where the simulator says that it is faster. Planners give all loops
+// one limit to what a tile works on, but only where memory is short must tiles be that small, and elsewhere larger ones have fewer calls
+// and halos.
+// A change is tried on all loops at once, then, where that is no better, on either half of them, the loops whose tiles cost most
+// together, and so on down to single ones: most loops take it or none does, so that few steps are laid out.
+// Worked example, four loops in 8 tiles each, of which the third fills the budget: all in 4 tiles are no plan; the first two in 4 are
+// a faster one, in 2, too, and whole; of the others, the fourth is.
+import { isRight } from 'fp-ts/Either'
+import type { Graph } from '../graph/graph'
+import type { Machine } from '../graph/machine'
+import { type Grid, type Segment, tilesOf } from '../plan/plan'
+import { isTiled, runsOf, segmentsOn } from '../tile/segments'
+import { leastPagesOf } from './atleast'
+import type { Candidate, Improver } from './candidate'
+
+/** Calls that are laid out for all candidates together: the work of the search, whatever the machine that plans. */
+const MOST_CALLS = 80_000
+
+type Change = (grid: Grid) => Grid | null
+
+/** Fewer bands, then fewer columns, then fewer parts of the batch: halos are dearest. */
+const fewer =
+  (share: number): Change =>
+  (grid) => {
+    const along = (['H', 'W', 'B'] as const).find((d) => grid[d] > 1)
+    return along ? { ...grid, [along]: Math.max(1, Math.min(grid[along] - 1, Math.ceil(grid[along] * share))) } : null
+  }
+
+/** One column fewer, or as many tiles that are half or twice as wide: kernels may be quicker on one of them. */
+const shaped =
+  (of: (grid: Grid) => Pick<Grid, 'H' | 'W'>): Change =>
+  (grid) => {
+    const { H, W } = of(grid)
+    return H >= 1 && W >= 1 ? { ...grid, H, W } : null
+  }
+
+const CHANGES: readonly Change[] = [
+  fewer(0.5),
+  fewer(0.75),
+  fewer(1),
+  shaped(({ H, W }) => ({ H, W: W - 1 })),
+  shaped(({ H, W }) => ({ H: H >> 1, W: 2 * W })),
+  shaped(({ H, W }) => ({ H: 2 * H, W: W >> 1 })),
+]
+
+const keyOf = (grids: readonly Grid[]): string => grids.map(({ B, H, W }) => `${B}x${H}x${W}`).join()
+
+class OwnGrids {
+  private readonly seen = new Set<string>()
+  private readonly segmentsOn: (grids: readonly Grid[]) => readonly Segment[] | null
+  private readonly pages: (s: Segment) => number
+  private readonly ops: readonly number[]
+  private calls = 0
+
+  constructor(
+    graph: Graph,
+    machine: Machine,
+    private readonly budgetPages: number,
+    { layout }: Candidate,
+    private readonly like: NonNullable<Candidate['like']>,
+    private grids: readonly Grid[],
+    private seconds: number,
+  ) {
+    const runs = runsOf(graph, layout.segments)
+    const on = segmentsOn(graph, runs)
+    this.segmentsOn = (all) => {
+      const made = on((r) => all[r.group]!)
+      return isRight(made) ? made.right : null
+    }
+    this.pages = leastPagesOf(graph, machine, layout.kinds.includes('home') ? 'home' : 'resident')
+    this.ops = runs.map((r) => r.ops.length)
+    this.seen.add(keyOf(grids))
+  }
+
+  /** Whether it is faster: then the search goes on from it. */
+  private *look(grids: readonly Grid[]): Generator<Candidate, boolean, number> {
+    const key = keyOf(grids)
+    if (this.seen.has(key) || this.calls >= MOST_CALLS) return false
+    this.seen.add(key)
+    const segments = this.segmentsOn(grids)
+    if (!segments || segments.some((s) => this.pages(s) > this.budgetPages)) return false
+    const candidate = { ...this.like(segments), like: this.like }
+    this.calls += candidate.layout.calls.length
+    const seconds = yield candidate
+    if (seconds >= this.seconds) return false
+    this.grids = grids
+    this.seconds = seconds
+    return true
+  }
+
+  /** On all of these loops for as long as it helps, then on either half. */
+  private *change(loops: readonly number[], by: Change): Generator<Candidate, void, number> {
+    const chosen = new Set(loops)
+    while (yield* this.look(this.grids.map((grid, i) => (chosen.has(i) ? (by(grid) ?? grid) : grid))));
+    const middle = loops.length >> 1
+    if (middle === 0 || this.calls >= MOST_CALLS) return
+    yield* this.change(loops.slice(0, middle), by)
+    yield* this.change(loops.slice(middle), by)
+  }
+
+  /** Those with the most calls beyond a call for each op first. */
+  private get loops(): readonly number[] {
+    const more = this.grids.map((grid, i) => (tilesOf(grid) - 1) * this.ops[i]!)
+    return [...more.keys()].filter((i) => more[i]! > 0).sort((a, b) => more[b]! - more[a]!)
+  }
+
+  *search(): Generator<Candidate, void, number> {
+    for (const change of CHANGES) yield* this.change(this.loops, change)
+  }
+}
+
+/** Layouts that are too many calls each for a search of several. */
+const TRIED = 3
+
+export const ownGrids: Improver = function* (graph, machine, budgetPages, best, seconds) {
+  const { layout, like } = best
+  const grids = layout.segments.map((s) => s.grid)
+  if (!like || !grids.some(isTiled) || TRIED * layout.calls.length > MOST_CALLS) return
+  yield* new OwnGrids(graph, machine, budgetPages, best, like, grids, seconds).search()
+}
