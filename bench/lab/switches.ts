@@ -80,6 +80,10 @@ const AUTO: readonly Switch[] = [
     words: 'mixtures alone, which begin in parts of the batch while the input arrives',
     method: { planner: auto(), refiner: refineAuto(), improvers: [arriving] },
   },
+  {
+    words: 'mixtures alone, each loop on a grid of its own',
+    method: { planner: auto(), refiner: refineAuto(), improvers: [ownGrids] },
+  },
   { words: 'tiles alone, made better for the budget', method: { planner: tiled(), improvers: [otherBorders, ownGrids] } },
   {
     words: 'tiles alone, made better without a grid of its own for each loop',

@@ -1,11 +1,8 @@
 // `auto`, once the best plan of all is known, whosever it is: each loop on a grid of its own. In: a step of which some loops run in tiles,
-// and pages. Out: the same step with other tiles in some of them, kept where the simulator says that it is faster. Planners give all loops
-// one limit to what a tile works on, but only where memory is short must tiles be that small, and elsewhere larger ones have fewer calls
-// and halos.
-// A change is tried on all loops at once, then, where that is no better, on either half of them, the loops whose tiles cost most
-// together, and so on down to single ones: most loops take it or none does, so that few steps are laid out.
-// Worked example, four loops in 8 tiles each, of which the third fills the budget: all in 4 tiles are no plan; the first two in 4 are
-// a faster one, in 2, too, and whole; of the others, the fourth is.
+// and pages. Out: the same step with other tiles in some, kept where the simulator says that it is faster. Planners give all loops one limit to
+// what a tile works on, but only where memory is short must tiles be that small. A change is tried on all loops, then, where that is no better, on
+// either half of them, those whose tiles cost most together, and so on: most loops take it or none does. Worked example, four loops in 8 tiles
+// each, of which the third fills the budget: all in 4 are no plan; the first two in 4 are a faster one, then in 2, then whole; and so is the fourth.
 import { isRight } from 'fp-ts/Either'
 import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
