@@ -31,14 +31,16 @@ import { rewritten } from './grad/rewrite/rewrites'
 import { GraphBuilder } from './graph/builder'
 import { type Graph, valueBytes } from './graph/graph'
 import { type Machine, withScratch } from './graph/machine'
+import type { Persistents } from './memory/place'
 import { assignPages } from './plan/pages'
 import type { Plan, Segment, UnpagedPlan } from './plan/plan'
 import type { Prescription } from './plan/prescription'
 import { type Candidate, swappingOnDemand } from './schedule/candidate'
-import { atHome, type Layout, layOut } from './schedule/layout'
+import { layOut } from './schedule/layout'
 import { prescribedGroups } from './schedule/prescribed'
 import { type CompileOptions, fitted, search } from './schedule/search'
 import { tileFailed } from './schedule/tilefailed'
+import { updatedByRows } from './tile/byrows'
 import { assemble, runsOf, segmentsOf } from './tile/segments'
 import { verify } from './verify/verify'
 
@@ -119,18 +121,15 @@ export const paged = (plan: UnpagedPlan): Plan => ({ ...plan, ...assignPages(pla
 
 /** The plan of given segments, as much of it leaving the device as the budget demands: for tests and for plans by hand. */
 export const compileSegments = (graph: Graph, segments: readonly Segment[], o: CompileOptions): Either<StageError, Plan> =>
-  pipe(
-    layOut(graph, segments, o.machine, { packing: 'rows' }),
-    (layout) => swappingWith(layout, pagesIn(o.budgetBytes)),
-    (candidate) => fitted(candidate, o),
-    E.chain(finished),
-  )
+  pipe(fitted(swappingWith(graph, segments, o), o), E.chain(finished))
 
 /** Large parameters and state are at home in the lower tier where the budget is too small for them and that is of use. */
-const swappingWith = (layout: Layout, pages: number): Candidate => {
-  const resident = swappingOnDemand(layout)
-  if (resident.least <= pages) return resident
-  const away = swappingOnDemand(atHome(layout, 'rows'))
+const swappingWith = (graph: Graph, segments: readonly Segment[], { machine, budgetBytes }: CompileOptions): Candidate => {
+  const laidOut = (all: readonly Segment[], persistents: Persistents): Candidate =>
+    swappingOnDemand(layOut(graph, all, machine, { packing: 'rows', persistents }))
+  const resident = laidOut(segments, 'resident')
+  if (resident.least <= pagesIn(budgetBytes)) return resident
+  const away = laidOut(updatedByRows(graph, segments), 'home')
   return away.least < resident.least ? away : resident
 }
 

@@ -26,6 +26,9 @@ export const fullBox = (s: Shape): Box => [
   [0, s[3]],
 ]
 export const shapeOf = (b: Box): Shape => [extentOf(b[0]), extentOf(b[1]), extentOf(b[2]), extentOf(b[3])]
+/** The shape of a box of a value of this shape; of one that is no image rows alone are cut, the first dimension. */
+export const shapeIn = (b: Box, natural: readonly number[]): readonly number[] =>
+  natural.length === 4 ? shapeOf(b) : natural.length === 0 ? natural : [extentOf(b[0]), ...natural.slice(1)]
 export const sameBox = (a: Box, b: Box): boolean =>
   sameRange(a[0], b[0]) && sameRange(a[1], b[1]) && sameRange(a[2], b[2]) && sameRange(a[3], b[3])
 export const hullBox = (a: Box, b: Box): Box => [hull(a[0], b[0]), hull(a[1], b[1]), hull(a[2], b[2]), hull(a[3], b[3])]

@@ -93,6 +93,9 @@ const isOne =
   (v: Value): boolean =>
     list.includes(v.role)
 export const isPersistent = isOne(PERSISTENT_ROLES)
+/** A parameter, what is kept of it, or its gradient. */
+export const isOfWeight = (g: Graph, v: Value): boolean =>
+  isPersistent(v) || (v.gradOf !== undefined && isPersistent(g.values[v.gradOf]!))
 /** Of what convolutions read as their weight: it is no parameter, but one laid out (ops/layout.ts), and lies as activations do. */
 export const isLaid = (v: Value): boolean => v.role === 'stat' && v.shape.length === 4
 /** Fed from outside at each step: its bytes come from the data source, and never need to be written back. */

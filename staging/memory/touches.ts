@@ -42,7 +42,10 @@ const MOST_SMALL = 4096
 /** Bytes [lo, hi) of a cell from the first to the last element of a view. */
 export const bytesTouched = (v: View, natural: readonly number[], dtype: DType): readonly [number, number] => {
   const e = dtypeBytes[dtype]
-  if (natural.length !== 4) return [0, natural.reduce((n, d) => n * d, e)]
+  if (natural.length !== 4) {
+    const row = natural.slice(1).reduce((n, d) => n * d, e)
+    return [v.box[0][0] * row, v.box[0][1] * row]
+  }
   const [B, C, H, W] = v.held
   const [h, w, c] = [H[1] - H[0], W[1] - W[0], C[1] - C[0]]
   if (v.box === v.held) return [0, (B[1] - B[0]) * h * w * c * e]

@@ -341,6 +341,11 @@ export interface OpDef<F extends Fields = Fields> {
   readonly inPlace?: readonly number[]
   /** Inputs that the op overwrites (update phase). */
   readonly mutates?: readonly number[]
+  /**
+   * Its operands are of one shape, and an element of theirs depends on itself alone: a loop may take them by rows, so many of the first
+   * dimension at a time.
+   */
+  readonly byRows?: true
   /** Kernels take data operands stored as bf16, too ('may'), or always do so; absent: only those of the graph's float type. */
   readonly bf16?: 'may' | 'always'
   /** The kernel wants data operands without gaps; the tiler copies slices for it. */

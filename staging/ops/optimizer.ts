@@ -1,7 +1,7 @@
 // Optimizers, an entry each: what users choose, what is kept for each parameter, the operator that updates it. In: nothing.
 // Out: these operators, the types of optimizers, and what one keeps. The DSL's constructors (dsl/training.ts), the command line's
 // flags, the bytes in types, kernels' checks and the cases of tests follow from an entry; its arithmetic stands in
-// native/ops/optimizer.hpp, once for all devices. Updates are ops, so that their memory is in the plan; all operands are whole.
+// native/ops/optimizer.hpp, once for all devices. Updates are ops, so that their memory is in the plan; operands are whole, or rows of them.
 import { chosenBy, type Choices, type Chosen, fieldsOf, limitsOf, trials, withDefaults } from './choices'
 import { type AnyAttrs, asInput0, defineOp, inputsWith, type OpDef, type OperandDef } from './op'
 import { firstIn, legal, perElement } from './rules'
@@ -144,6 +144,7 @@ const updateOp = (e: OptimizerEntry, own: Pick<OpDef, 'kind' | 'wire' | 'what'>,
     limits: { ...limitsOf(choices), ...more.limits },
     anchor: 0,
     mutates: [0, ...states.map((_, i) => 2 + i)],
+    byRows: true,
     ins: [asInput0('w'), asInput0('g'), ...states.map((s) => ({ ...asInput0(s.name), ...s, optional: s.when !== undefined }))],
     outs: [],
     shape: () => legal(),

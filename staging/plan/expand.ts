@@ -6,10 +6,21 @@
 // lie, and need neither copy. An accumulated value is zeroed band by band, just before the first tile that adds to a band, so
 // that the bands of a large value need not all be there at once.
 import { ALIGN_BYTES, alignUp } from '../core/bytes'
-import { type Box, elementsOf, extentOf, fullBox, type Range, sameBox, sameRange, shapeOf } from '../core/box'
+import { type Box, elementsOf, extentOf, fullBox, type Range, sameBox, sameRange, shapeIn, shapeOf } from '../core/box'
 import { onceForPair } from '../core/remember'
 import { isBf16 } from '../graph/check'
-import { type Graph, type Op, valueBytes, dtypeBytes, isFed, isLaid, isPersistent, isResult, type ValueId } from '../graph/graph'
+import {
+  type Graph,
+  type Op,
+  valueBytes,
+  dtypeBytes,
+  isFed,
+  isLaid,
+  isOfWeight,
+  isPersistent,
+  isResult,
+  type ValueId,
+} from '../graph/graph'
 import { type Choice, type Costs, fastest } from '../graph/machine'
 import { originIn } from '../graph/bands'
 import { mayBeginEarly, wholeShape } from '../graph/ranks'
@@ -75,12 +86,13 @@ const isPerImage = (stats: readonly number[]): boolean => stats.length === 4
 
 /** What a machine is told of a call. */
 export const callShapes = (graph: Graph, ins: readonly View[], outs: readonly View[]): CallShapes => {
-  const natural = (v: View): readonly number[] => graph.values[v.value]!.shape
-  const shape = (v: View): readonly number[] => (natural(v).length === 4 ? shapeOf(v.box) : natural(v))
-  const where = (v: View): Whereabouts =>
-    natural(v).length === 4
-      ? { origin: originIn(graph.values[v.value]!, v.box), extent: wholeShape(graph, graph.values[v.value]!) }
-      : { origin: natural(v).map(() => 0), extent: natural(v) }
+  const shape = (v: View): readonly number[] => shapeIn(v.box, graph.values[v.value]!.shape)
+  const where = (v: View): Whereabouts => {
+    const value = graph.values[v.value]!
+    return value.shape.length === 4 && !isOfWeight(graph, value)
+      ? { origin: originIn(value, v.box), extent: wholeShape(graph, value) }
+      : { origin: value.shape.map(() => 0), extent: shape(v) }
+  }
   const bf16 = isBf16([...ins, ...outs].map((v) => graph.values[v.value]!))
   const laid = ins.some((v) => isLaid(graph.values[v.value]!))
   return {

@@ -5,18 +5,8 @@
 // Worked example, two bands a, b: a0 b0 are written in the forward pass, both leave, a1 b1 come back: era 0 shows a0 b0,
 // era 1 shows a1 b1; had b stayed, era 1 would show a1 and b0's same physical pages again.
 import { bytesOf, pagesFor, pagesIn } from '../core/bytes'
-import { elementsOf, extentOf, type Shape, shapeOf } from '../core/box'
-import {
-  BOUND_ROLES,
-  type DType,
-  dtypeBytes,
-  type Float,
-  floatOf,
-  isFed,
-  isPersistent,
-  type Value,
-  type ValueId,
-} from '../graph/graph'
+import { elementsOf, type Shape, shapeIn, shapeOf } from '../core/box'
+import { BOUND_ROLES, type DType, dtypeBytes, type Float, floatOf, isFed, isOfWeight, type Value } from '../graph/graph'
 import { bandsOf, originIn, wholeRows } from '../graph/bands'
 import { sharesOf, slicesOf, wholeShape } from '../graph/ranks'
 import { asShape, attrNames } from '../ops/op'
@@ -157,12 +147,12 @@ class TapeWriter {
 
   private call(c: Call, p: number, recompute: boolean): void {
     const def = opDef(c.kind)
-    const isWeights = (v: ValueId): boolean => isPersistent(this.plan.graph.values[v]!)
     const view = (v: View): number => {
       const value = this.plan.graph.values[v.value]!
-      const dense = value.shape.length === 4 && (isWeights(v.value) || (value.gradOf !== undefined && isWeights(value.gradOf)))
-      if (!dense) return this.view(v, p)
-      return this.flatView(this.placed(v.cell, p), c.op < 0 ? { ...value, shape: [elementsOf(value.shape)] } : value)
+      if (!isOfWeight(this.plan.graph, value)) return this.view(v, p)
+      const shape = c.op < 0 && value.shape.length === 4 ? [elementsOf(value.shape)] : shapeIn(v.box, value.shape)
+      const at = this.placed(v.cell, p)
+      return this.flatView({ ...at, offset: at.offset + rowsBefore(v, value) }, { ...value, shape })
     }
     const firstOperand = this.sections.operands.count
     for (const v of [...c.ins, ...c.outs]) this.sections.operands.add({ view: view(v) })
@@ -193,8 +183,7 @@ class TapeWriter {
   }
 
   private shapeIn(v: View): readonly number[] {
-    const natural = this.plan.graph.values[v.value]!.shape
-    return natural.length === 4 ? v.box.map(extentOf) : natural
+    return shapeIn(v.box, this.plan.graph.values[v.value]!.shape)
   }
 
   /** Parameters, state, fed values, losses and outputs, by name. */
@@ -315,6 +304,9 @@ class TapeWriter {
   }
 }
 
+/** Bytes of a parameter, or what is kept of it, before the rows that a view has. */
+const rowsBefore = ({ box }: View, { shape, dtype }: Value): number =>
+  box[0][0] === 0 ? 0 : box[0][0] * elementsOf(shape.slice(1)) * dtypeBytes[dtype]
 const naturalStrides = ([, c, h, w]: Shape): readonly number[] => [c * h * w, h * w, w, 1]
 const channelsLast = ([, c, h, w]: Shape): readonly number[] => [h * w * c, 1, w * c, c]
 const wholeBox = (shape: readonly number[], strides: (s: Shape) => readonly number[]): Box4 => {

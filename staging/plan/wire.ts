@@ -147,7 +147,7 @@ export const SECTIONS = {
   residencies: section('residency', 'Its physical pages are those of its mappings (the same set in each buffer that shows it).', {
     pages: number('u32', 'their number'), flags: flags('u32', ['forEver'], 'held when the step starts and for ever'), reserved: reserved('u64'),
   }),
-  views: section('view', 'Activations have rank 4: `dims` are B, C, H, W of a box, stored channels-last (the stride of C is 1). Other values (parameters, statistics) are dense in their natural row-major order, dims padded with 1 at the end, origin 0, extent = dims. A laid weight, which `lay_out` writes and convolutions read, has the dims of the weight and lies as a dense activation does, of the type of the activations of the call.', {
+  views: section('view', 'Activations have rank 4: `dims` are B, C, H, W of a box, stored channels-last (the stride of C is 1). Other values (parameters, statistics) are dense in their natural row-major order, dims padded with 1 at the end, origin 0, extent = dims; rows of a parameter, as an update may take them, are such a value by themselves. A laid weight, which `lay_out` writes and convolutions read, has the dims of the weight and lies as a dense activation does, of the type of the activations of the call.', {
     buffer: indexOrNone('buffers', 'none: a template, which only gives dims and type'), dtype: named(DTYPE), offset: number('u64', 'bytes'), dims: numbers('u32', 4, ''), strides: numbers('u64', 4, 'elements'),
     origin: numbers('u32', 4, 'where the box lies in the whole value'), extent: numbers('u32', 4, "the whole value's dims"), rank: number('u32'), reserved: reserved('u32'),
   }),

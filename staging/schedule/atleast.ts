@@ -250,7 +250,7 @@ class Measuring {
       op.ins.forEach((v, i) => {
         const h = here.get(v)
         if (h) h.last = k
-        else if (this.hasHome(v)) always.add(v)
+        else if (this.hasHome(v) && !slices![i]) always.add(v)
         else if (counts(v) && this.comes(v) && !written.has(v) && op.ins.indexOf(v) === i) {
           if (this.isOnePart(v, slices![i]!)) oneParts.add(v)
           else if (this.tileBytes(v, slices![i]!) === valueBytes(this.graph.values[v]!)) always.add(v)

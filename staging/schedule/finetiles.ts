@@ -9,6 +9,8 @@ import type { Graph, OpId, ValueId } from '../graph/graph'
 import type { Machine } from '../graph/machine'
 import type { Persistents } from '../memory/place'
 import { type Grid, type Segment, type Slices, type Step, tilesOf, UNTILED } from '../plan/plan'
+import { opDef } from '../ops/registry'
+import { rowsGridOf } from '../tile/byrows'
 import { tileableDims } from '../tile/ft'
 import { isLegalGrid, reachOf } from '../tile/gridfor'
 import { liveness, type RunLiveness } from '../tile/liveness'
@@ -114,6 +116,7 @@ class Telling {
   /** The most tiles of a run along each dimension. */
   private most(ops: readonly OpId[]): Grid {
     const list = ops.map((id) => this.graph.ops[id]!)
+    if (list.length === 1 && opDef(list[0]!.kind).byRows) return rowsGridOf(this.graph, list[0]!)
     const dims = list.map((op) => tileableDims(this.graph, op)).reduce((a, b) => new Set([...b].filter((d) => a.has(d))))
     return reachOf(dims) === 'image' ? mostTiles(this.graph, { dims }, list) : UNTILED
   }

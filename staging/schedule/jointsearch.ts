@@ -30,6 +30,7 @@ import {
   thereFor,
 } from './joint'
 import type { Segment } from '../plan/plan'
+import { updatedByRows } from '../tile/byrows'
 import { forwardOps } from '../tile/segments'
 import { type Persistents, SMALL_BYTES } from '../memory/place'
 import { type FineTiles, fineTiles } from './finetiles'
@@ -184,7 +185,7 @@ const candidateOf = (graph: Graph, machine: Machine, choice: Choice, steps = new
   const { gone, persistents, ahead = 0 } = choice
   let made: readonly Segment[] | undefined
   const segments = (): readonly Segment[] => {
-    made ??= steps.segments(choice)
+    made ??= persistents === 'home' ? updatedByRows(graph, steps.segments(choice)) : steps.segments(choice)
     return made
   }
   const like = (of: readonly Segment[], g = graph): Candidate => {
@@ -456,7 +457,8 @@ function* finestTiles(graph: Graph, machine: Machine, mostCalls: number): Genera
   let tooMany: number | undefined
   for (const gone of new Set([0, estimate.indexOf(Math.min(...estimate))])) {
     const out = new Set(order.values.slice(0, gone))
-    const whole = certain('whole values are always legal')(jointSegments(order.joint, out, { ...UNLIMITED, cut: true }))
+    const joint = certain('whole values are always legal')(jointSegments(order.joint, out, { ...UNLIMITED, cut: true }))
+    const whole = persistents === 'home' ? updatedByRows(graph, joint) : joint
     const tiles = fineTiles(graph, machine, whole, persistents)
     if (!tiles) continue
     let before = Infinity

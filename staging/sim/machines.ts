@@ -73,6 +73,16 @@ const roofline =
       bytesMoved(s) / (MEMORY_EFFICIENCY * a.bytesPerSecond),
     )
 
+/** What cuBLAS is offered for a product (native/cuda/linear.cpp), on a line of its own. */
+const PRODUCT_SCRATCH = mib(32) + 256
+const isProduct = (kind: string): boolean => kind === 'linear' || kind.startsWith('linear_bwd')
+
+/** What the op table bounds, for GPUs. */
+const bounded: Machine['workspace'] = (kind, attrs, s) => {
+  const bytes = opDef(kind).workspace?.(attrs as never, s, dtypeBytes.f32) ?? 0
+  return isProduct(kind) ? Math.min(bytes, PRODUCT_SCRATCH) : bytes
+}
+
 /** A machine that exists in simulation. */
 export const simulatedOf = (name: string, a: Accelerator, link: Link, asked = askedScratch(name)): Machine => ({
   name,
@@ -82,7 +92,7 @@ export const simulatedOf = (name: string, a: Accelerator, link: Link, asked = as
   memoryBytes: a.memoryBytes,
   link,
   seconds: roofline(a),
-  workspace: (kind, attrs, s) => asked(kind, attrs, s) ?? opDef(kind).workspace?.(attrs as never, s, dtypeBytes.f32) ?? 0,
+  workspace: (kind, attrs, s) => asked(kind, attrs, s) ?? bounded(kind, attrs, s),
 })
 
 const of = (name: keyof BuiltInMachines, a: Accelerator, link: Link): Machine => simulatedOf(name, a, link)

@@ -281,12 +281,37 @@ export const sliceRun = (
   const exchange = ops.find((op) => ROW_EXCHANGES.includes(op.kind))
   if (exchange)
     return E.left({ layer: exchange.layer, dim: 'H', why: 'rows go from rank to rank whole: end the segment before it' })
+  const [update] = ops
+  if (update && ops.length === 1 && opDef(update.kind).byRows) return rowsOf(graph, update, grid)
   const readings = readingsOf(graph, ops)
   return pipe(
     TILED_DIMS,
     E.traverseArray((d) => new DimSlicer(graph, ops, readings, leaves, d, grid[d], expands).sliced()),
     E.map((dims) => slicedAlong(graph, ops, grid, leaves, dims, expands)),
   )
+}
+
+/** Rows that stay together: parts of dense weights begin at a line, so that kernels find them as they find whole ones. */
+const ROWS = 16
+
+/** An update of a parameter, so many rows at a time; the last part may be smaller. */
+const rowsOf = (graph: Graph, op: Op, { B, H, W }: Grid): Either<TileError, SlicedRun> => {
+  const { shape } = graph.values[op.ins[0]!]!
+  const rows = shape[0] ?? 1
+  const blocks = Math.ceil(rows / ROWS)
+  if (H * W > 1 || B > blocks)
+    return E.left({
+      layer: op.layer,
+      dim: H * W > 1 ? 'H' : 'B',
+      why: `a parameter is updated in at most ${blocks} parts of its rows`,
+    })
+  const one = (d: 'H' | 'W'): Ranges => [[0, shape[dimIndex[d]] ?? 1]]
+  const parts = Array.from({ length: B }, (_, i): Range => {
+    const [from, to] = tileRange(blocks, B, i)
+    return [from * ROWS, Math.min(rows, to * ROWS)]
+  })
+  const slices: Slices = { B: parts, H: one('H'), W: one('W') }
+  return E.right({ body: [{ op: op.id, slices: op.ins.map(() => slices) }], keeps: [] })
 }
 
 const slicedAlong = (

@@ -12,11 +12,13 @@ import { broken, eachFault, type Fault, type VerifyFailed } from './failure'
 import { iterationOf } from './operands'
 import { effectOfPlumbing } from './plumbing'
 import { final, isElementwise, needed } from './reach'
-import { contains, inBox, meet, plus, type Region, sameRegion, within } from './region'
+import { contains, inBox, lacking, meet, NOTHING, plus, type Region, regionText, sameRegion, touches, within } from './region'
 import { merged, settled, take, type Taken, waysOf } from './sums'
 
 export interface Effects {
   readonly run: (call: number) => Fault
+  /** What the calls have overwritten a part of, and not the rest. */
+  readonly half: () => Fault
 }
 
 const exactly = (box: Box): Contribution => ({ exact: [box], ways: [], support: box })
@@ -113,13 +115,16 @@ const inPlaceFault = (facts: Facts, contents: Contents, c: Call, index: number):
 }
 
 export const trackEffects = (facts: Facts, contents: Contents): Effects => {
-  const updated = new Map<number, number>()
+  const updated = new Map<number, { readonly by: number; readonly region: Region }>()
   const stale = (c: Call, index: number): Fault =>
-    eachFault(c.ins, (v, k) =>
-      updated.has(v.value) && !putsPart(c, k)
-        ? broken('updated', `it was updated by call ${updated.get(v.value)} of this step`, facts.at(index, v.value))
-        : undefined,
-    )
+    eachFault(c.ins, (v, k) => {
+      const { by, region } = updated.get(v.value) ?? { by: -1, region: NOTHING }
+      return touches(region, v.box) && !putsPart(c, k)
+        ? broken('updated', `it was updated by call ${by} of this step`, facts.at(index, v.value))
+        : undefined
+    })
+  const update = ({ value, box }: View, by: number): void =>
+    void updated.set(value, { by, region: plus(updated.get(value)?.region ?? NOTHING, box) })
 
   const runOp = (c: Call, index: number): Fault => {
     const f = facts.ops[c.op]!
@@ -127,7 +132,7 @@ export const trackEffects = (facts: Facts, contents: Contents): Effects => {
     if (unread) return unread
     const results = resultsOf(facts, contents, f, c, index)
     if (isLeft(results)) return results.left
-    for (const k of f.def.mutates ?? []) if (c.ins[k]) updated.set(c.ins[k].value, index)
+    for (const k of f.def.mutates ?? []) if (c.ins[k]) update(c.ins[k], index)
     return eachFault(c.outs, (o, k) => contents.write(o, results.right[k]!, index))
   }
 
@@ -138,5 +143,12 @@ export const trackEffects = (facts: Facts, contents: Contents): Effects => {
     if (c.workspace) contents.claim(c.workspace.cell)
     return c.op >= 0 ? runOp(c, index) : effectOfPlumbing(facts, contents, index)
   }
-  return { run }
+  const half = (): Fault =>
+    eachFault([...updated], ([value, { by, region }]) => {
+      const lacks = lacking(region, facts.full[value]!)
+      return lacks.length === 0
+        ? undefined
+        : broken('times', `the step does not update ${regionText(lacks)}`, facts.at(by, value))
+    })
+  return { run, half }
 }

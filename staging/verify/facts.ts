@@ -40,7 +40,7 @@ export interface Facts {
 }
 
 const accessOf = (op: Op, graph: Graph, def: OperandDef, value: number): AccessMap | null => {
-  if (def.role === 'whole') return null
+  if (def.role === 'whole') return opDef(op.kind).byRows ? pointwise : null
   const shapes = { ins: op.ins.map((v) => graph.values[v]!.shape), outs: op.outs.map((v) => graph.values[v]!.shape) }
   return ofBand(graph, op, value, def.access ? def.access(op.attrs as never, shapes) : pointwise)
 }

@@ -8,7 +8,7 @@
 //   graph       SSA, producers before readers, shapes by the op table, updates use their own weight's gradient
 //   structure   indices, boxes, lifetimes and points exist and are in order; calls say what their graph ops say
 //   place       cells lie inside their storages, aligned
-//   times       each op runs; an op that overwrites state runs exactly once
+//   times       each op runs; an op that overwrites state does so once, whole or in parts that are all of it
 //   operand     a call's views, attributes and scratch fit its op and its cells
 //   halo        each operand's box holds what the op needs for its iteration box, clipped to the image
 //   dense       no gaps in memory where the kernel wants none
@@ -64,7 +64,7 @@ const soundTimes = ({ plan, ops }: Facts): Fault => {
   return eachFault(ops, ({ op, def }, i) => {
     const text = `${op.kind} of layer '${op.layer}'`
     if (times[i] === 0) return broken('times', `no call runs op ${i}, ${text}`)
-    return def.mutates && times[i]! > 1
+    return def.mutates && !def.byRows && times[i]! > 1
       ? broken('times', `op ${i}, ${text}, runs ${times[i]} times; it overwrites state, so legal is once`)
       : undefined
   })
@@ -84,7 +84,7 @@ const runCalls = (facts: Facts): Fault => {
     const ended = calls[i + 1]?.segment !== calls[i]!.segment ? contents.endSegment(i) : undefined
     if (ended) return ended
   }
-  return device.leave() ?? checkEnd(facts, contents, device)
+  return device.leave() ?? effects.half() ?? checkEnd(facts, contents, device)
 }
 
 export const verify = (plan: Plan): Either<VerifyFailed, Verified> => {

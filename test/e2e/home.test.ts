@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { adam, conv2d, model, mse, relu, seq, sgd } from '../../dsl'
+import { adam, conv2d, flatten, linear, maxPool, model, mse, relu, seq, sgd } from '../../dsl'
 import { source } from '../../src/data/data'
 import { validation } from '../../src/predict/validation'
 import { loadPlan, savePlan } from '../../src/stage/planfile'
@@ -15,6 +15,7 @@ import { train } from '../../src/train/trainer'
 import { describePlan, type Staged, type StageOptions, tryStage } from '../../src/stage/stage'
 import { bytesOf, PAGE_BYTES } from '../../staging/core/bytes'
 import { isPersistent, valueBytes } from '../../staging/graph/graph'
+import { tilesOf } from '../../staging/plan/plan'
 import { verify } from '../../staging/verify/verify'
 import { uniform } from '../fixtures/formula'
 import { BF16, DEVICE, staged, trained } from './runs'
@@ -40,15 +41,15 @@ const wide = model(
   ),
 )
 
-/** By hand, so that nothing is tiled: tiles sum up in another order. */
-const byHand = (o: StageOptions, budget: number) =>
-  tryStage(wide, { machine: DEVICE, algorithms: 'fixed', checkpoints: ['c2'], budget, ...o })
+/** By hand, so that no image is tiled: tiles sum up in another order. */
+const byHand = (net: typeof wide | typeof dense, o: StageOptions, budget: number) =>
+  tryStage(net, { machine: DEVICE, algorithms: 'fixed', budget, checkpoints: ['c2'], ...o })
 
 /** In the smallest budget that is named. */
-const squeezed = (o: StageOptions): Staged => {
-  const refused = byHand(o, PAGE_BYTES)
+const squeezed = (o: StageOptions, net: typeof wide | typeof dense = wide): Staged => {
+  const refused = byHand(net, o, PAGE_BYTES)
   if (!isLeft(refused) || refused.left.tag !== 'BudgetInfeasible') throw new Error('a page was enough')
-  const plan = byHand(o, refused.left.smallestBytes)
+  const plan = byHand(net, o, refused.left.smallestBytes)
   if (isLeft(plan)) throw new Error(JSON.stringify(plan.left))
   return plan.right
 }
@@ -88,6 +89,43 @@ for (const [name, o] of Object.entries(CASES))
     const read = describePlan(loadPlan(file), small.machine)
     const rest = await trained(wide, read, { steps: 4, checkpointDir, resume: true, spill: root })
     assert.equal([rest.resumedFrom, rest.weightsSha256], [2, expected.weightsSha256])
+  })
+
+/** A dense weight of 33 MiB with rows that no part of 16 MiB ends at, and a convolution's of 36 MiB. */
+const dense = model(
+  [2, 64, 8, 8],
+  seq(
+    conv2d('c1', 1024, 1),
+    relu(),
+    maxPool(4),
+    conv2d('c2', 1024, 3),
+    relu(),
+    conv2d('narrow', 2084, 1),
+    flatten(),
+    linear('fc1', 1037),
+    relu(),
+    linear('fc2', 4),
+  ),
+)
+
+for (const name of ['momentum', 'two states of each', 'an average, an update of two steps, some frozen'])
+  test(`${name}: large weights are updated by rows, to the bits of in-core`, async () => {
+    const o: StageOptions = { ...CASES[name], checkpoints: ['narrow'], freeze: ['c1.*'] }
+    const { checkpoints: _, ...whole } = o
+    const small = squeezed(o, dense)
+    assert.ok(!isLeft(verify(small.plan)))
+    const loops = small.plan.segments.filter((s) => tilesOf(s.grid) > 1)
+    assert.equal(
+      loops.map((s) => [s.name, s.phase, s.grid.B]),
+      [
+        ['fc1', 'update', 3],
+        ['c2', 'update', 3],
+      ],
+    )
+    const expected = await trained(dense, staged(dense, { strategy: 'in-core', ...whole }), { steps: 2 })
+    const r = await trained(dense, small, { steps: 2, spill: root })
+    assert.equal([r.weightsSha256, r.losses], [expected.weightsSha256, expected.losses])
+    assert.is(r.arenaPeakBytes, r.peakBytes)
   })
 
 test('what is measured between epochs sees what is at home', async () => {

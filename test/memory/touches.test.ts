@@ -2,7 +2,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { bytesOf } from '../../staging/core/bytes'
-import type { Box } from '../../staging/core/box'
+import { type Box, fullBox } from '../../staging/core/box'
 import { place } from '../../staging/memory/place'
 import { bytesTouched, type PageStays, touches } from '../../staging/memory/touches'
 import { expand } from '../../staging/plan/expand'
@@ -87,9 +87,12 @@ test('bytes from the first to the last element of a box, channels innermost', ()
   )
 })
 
-test('what is no image is touched whole', () => {
-  assert.equal(bytesTouched(view(full), [64], 'f32'), [0, 256])
-  assert.equal(bytesTouched(view(full), [2, 64], 'f64'), [0, 1024])
+test('what is no image is touched whole, or by rows', () => {
+  const held = fullBox([2, 64, 1, 1])
+  assert.equal(bytesTouched(view(held, held), [2, 64], 'f64'), [0, 1024])
+  assert.equal(bytesTouched(view([[1, 2], ...held.slice(1)] as unknown as Box, held), [2, 64], 'f64'), [512, 1024])
+  const one = fullBox([1, 1, 1, 1])
+  assert.equal(bytesTouched(view(one, one), [], 'f32'), [0, 4])
 })
 
 const laidOut = (g: Graph, segments: readonly Segment[]) => {

@@ -11,7 +11,7 @@ import { machines } from '../../staging/sim/machines'
 import { trained } from '../tile/trained'
 import { Sketch } from '../graph/sketch'
 import type { MutablePlan } from './draft'
-import { refuses } from './refused'
+import { allResident, refuses, removeCall, repeatCall } from './refused'
 
 const machine = machines['v100-pcie-16g']!
 
@@ -110,6 +110,59 @@ refuses(
     r.tierOffset = homeOf(p, 'a.weight').home!
   },
   /over the home of 'a.weight'/,
+)
+
+// ---------------------------------------------------------------- updates by rows
+
+/** A dense layer of 1000 times 8448 weights, 32.2 MiB: its update is a loop over three parts. */
+const dense = (() => {
+  const s = new Sketch([1, 8448, 1, 1])
+  const graph = trained(s, s.linear(s.image, 'fc', 1000))
+  const planned = (budgetBytes: number) =>
+    compileSegments(graph, inCoreSegments(graph), { strategy: 'by hand', budgetBytes, machine })
+  const refused = planned(PAGE_BYTES)
+  if (!isLeft(refused) || refused.left.tag !== 'BudgetInfeasible') throw new Error('a page was enough')
+  const plan = planned(refused.left.smallestBytes)
+  if (isLeft(plan)) throw new Error(renderError(plan.left))
+  return plan.right
+})()
+const byRows = (): MutablePlan => structuredClone(dense) as MutablePlan
+const updates = (p: MutablePlan) =>
+  p.calls.filter((c) => c.kind === 'sgd' && p.graph.values[c.ins[0]!.value]!.name === 'fc.weight')
+
+test('a large weight is updated by rows: it is never there with its gradient and its momentum', () => {
+  const boxes = updates(byRows()).map((c) => c.ins.map((v) => v.box[0]))
+  const [first, second, last] = [
+    [0, 336],
+    [336, 672],
+    [672, 1000],
+  ]
+  assert.equal(
+    boxes,
+    [first, second, last].map((rows) => [rows, rows, rows]),
+  )
+  const weight = 4 * 1000 * 8448
+  assert.ok(dense.peakPages * PAGE_BYTES < 2.5 * weight, `${dense.peakPages} pages`)
+})
+
+const at = (p: MutablePlan, n: number): number => p.calls.indexOf(updates(p)[n]!)
+const inMemory = (p: MutablePlan): MutablePlan =>
+  allResident(Object.assign(p, { storages: p.storages.map(({ home: _, ...s }) => s) }))
+const resident = (): MutablePlan => inMemory(byRows())
+refuses('some rows are updated twice', 'updated', resident, (p) => repeatCall(p, at(p, 1)), /was updated by call/)
+refuses('some rows are not updated', 'times', resident, (p) => removeCall(p, at(p, 1)), /does not update B\[336,672\)/)
+/** The n-th operand has these rows. */
+const take = (c: MutablePlan['calls'][number], n: number, rows: [number, number]): void => {
+  const { box, ...view } = c.ins[n]!
+  c.ins[n] = { ...view, box: [rows, box[1], box[2], box[3]] }
+}
+refuses('the rows of a gradient are others', 'halo', resident, (p) => take(updates(p)[1]!, 1, [0, 336]), /for B\[336,672\)/)
+refuses(
+  'an op that is no update takes rows',
+  'halo',
+  resident,
+  (p) => take(p.calls.find((c) => c.kind === 'linear')!, 1, [0, 336]),
+  /taken whole/,
 )
 
 test.run()

@@ -138,7 +138,7 @@ refuses(
   /legal is 0/,
 )
 refuses('an update is left out', 'times', swapPlan, (p) => removeCall(p, indexOf(p, 'sgd')), /no call runs op/)
-refuses('an update runs twice', 'times', swapPlan, (p) => repeatCall(p, indexOf(p, 'sgd')), /runs 2 times/)
+refuses('an update runs twice', 'updated', swapPlan, (p) => repeatCall(p, indexOf(p, 'sgd')), /was updated by call/)
 
 // ---------------------------------------------------------------- places and residencies
 
