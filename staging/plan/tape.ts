@@ -107,7 +107,7 @@ class TapeWriter {
   private view(v: View, p: number): number {
     const value = this.plan.graph.values[v.value]!
     const at = this.placed(v.cell, p)
-    if (value.shape.length !== 4) return this.flatView(at, value)
+    if (value.shape.length !== 4) return this.rowsView(v, at, value)
     const held = shapeOf(v.held)
     const dims = shapeOf(v.box)
     const e = dtypeBytes[value.dtype]
@@ -135,6 +135,12 @@ class TapeWriter {
     return this.record(at, value.dtype, wholeBox(value.shape, naturalStrides))
   }
 
+  /** The same of the rows that a view has: of parameters and what is kept of them, all or those that an update takes. */
+  private rowsView({ box }: View, at: Placed, { shape, dtype }: Value): number {
+    const before = box[0][0] === 0 ? 0 : box[0][0] * elementsOf(shape.slice(1)) * dtypeBytes[dtype]
+    return this.flatView({ ...at, offset: at.offset + before }, { shape: shapeIn(box, shape), dtype })
+  }
+
   private record(at: Placed, dtype: DType, box: Box4): number {
     const { dims, strides, origin, extent, rank } = box
     const key = `${at.buffer},${at.offset},${dtype},${rank},${dims.join()},${strides.join()},${origin.join()},${extent.join()}`
@@ -150,9 +156,9 @@ class TapeWriter {
     const view = (v: View): number => {
       const value = this.plan.graph.values[v.value]!
       if (!isOfWeight(this.plan.graph, value)) return this.view(v, p)
-      const shape = c.op < 0 && value.shape.length === 4 ? [elementsOf(value.shape)] : shapeIn(v.box, value.shape)
       const at = this.placed(v.cell, p)
-      return this.flatView({ ...at, offset: at.offset + rowsBefore(v, value) }, { ...value, shape })
+      const isRun = c.op < 0 && value.shape.length === 4
+      return isRun ? this.flatView(at, { ...value, shape: [elementsOf(value.shape)] }) : this.rowsView(v, at, value)
     }
     const firstOperand = this.sections.operands.count
     for (const v of [...c.ins, ...c.outs]) this.sections.operands.add({ view: view(v) })
@@ -304,9 +310,6 @@ class TapeWriter {
   }
 }
 
-/** Bytes of a parameter, or what is kept of it, before the rows that a view has. */
-const rowsBefore = ({ box }: View, { shape, dtype }: Value): number =>
-  box[0][0] === 0 ? 0 : box[0][0] * elementsOf(shape.slice(1)) * dtypeBytes[dtype]
 const naturalStrides = ([, c, h, w]: Shape): readonly number[] => [c * h * w, h * w, w, 1]
 const channelsLast = ([, c, h, w]: Shape): readonly number[] => [h * w * c, 1, w * c, c]
 const wholeBox = (shape: readonly number[], strides: (s: Shape) => readonly number[]): Box4 => {

@@ -4,14 +4,33 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import * as E from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { adam, adamw, batchNorm, conv2d, globalAvgPool, linear, model, type Optimizer, relu, rmsprop, seq, sgd } from '../../dsl'
+import {
+  adam,
+  adamw,
+  batchNorm,
+  conv2d,
+  flatten,
+  globalAvgPool,
+  linear,
+  maxPool,
+  model,
+  type Optimizer,
+  relu,
+  rmsprop,
+  seq,
+  sgd,
+} from '../../dsl'
+import { compileSegments } from '../../staging/compile'
 import type { Updates } from '../../staging/ops/updates'
 import { isPersistent, valueBytes } from '../../staging/graph/graph'
+import { tilesOf } from '../../staging/plan/plan'
+import { inCoreSegments } from '../../staging/schedule/incore'
 import { LEAST_SHARED } from '../../staging/grad/rewrite/ranks'
 import { machineNamed } from '../../src/machine/machine'
-import { stagedOverRanks } from '../../src/stage/stage'
+import { describePlan, stagedOverRanks } from '../../src/stage/stage'
 import { alone, type Case, got, preparedFor, machine, shared, stagedFor } from './rankruns'
 
 const net = seq(
@@ -75,6 +94,28 @@ test('4 ranks, and a network that swaps', async () => {
     assert.equal([strategy, parts.losses, parts.weightsSha256], [strategy, whole.losses, whole.weightsSha256])
     assert.is(parts.arenaPeakBytes, parts.peakBytes, strategy)
   }
+})
+
+test('its parts of large weights at home are updated by rows', async () => {
+  const dense = model(
+    [4, 521, 4, 4],
+    seq(conv2d('narrow', 521, 1), maxPool(1), flatten('flat'), linear('a', 1040), relu(), linear('b', 5)),
+  )
+  const c = { model: dense, optimizer: adam({ lr: 1e-3 }) }
+  const on = machine('cpu', 2, 'optimizer')
+  const { graph } = preparedFor({ ...c, shard: 'optimizer' }, on)
+  const planned = (budgetBytes: number) =>
+    compileSegments(graph, inCoreSegments(graph), { strategy: 'by-hand', budgetBytes, machine: on, algorithms: 'fixed' })
+  const refused = planned(2 ** 21)
+  if (E.isRight(refused) || refused.left.tag !== 'BudgetInfeasible') throw new Error('a page was enough')
+  const plan = got(planned(refused.left.smallestBytes))
+  assert.equal(
+    plan.segments.filter((s) => tilesOf(s.grid) > 1).map((s) => [s.name, s.grid.B]),
+    [['a', 2]],
+  )
+  const whole = await trained(c, 2)
+  const parts = await shared(describePlan(plan, on), 2, { steps: 3 })
+  assert.equal([parts.losses, parts.weightsSha256], [whole.losses, whole.weightsSha256])
 })
 
 test('in double, on the ref device', async () => {
