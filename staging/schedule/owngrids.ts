@@ -1,8 +1,8 @@
 // `auto`, once the best plan of all is known, whosever it is: each loop on a grid of its own. In: a step of which some loops run in tiles,
-// and pages. Out: the same step with other tiles in some, kept where the simulator says that it is faster. Planners give all loops one limit to
-// what a tile works on, but only where memory is short must tiles be that small. A change is tried on all loops, then, where that is no better, on
-// either half of them, those whose tiles cost most together, and so on: most loops take it or none does. Worked example, four loops in 8 tiles
-// each, of which the third fills the budget: all in 4 are no plan; the first two in 4 are a faster one, then in 2, then whole; and so is the fourth.
+// and pages. Out: the same step with other tiles in some, kept where the simulator says that it is faster: planners give all loops one limit.
+// A change is tried on all loops, then, where that is no better, on either half of them, those whose tiles cost most together, and so on; what
+// holds too much holds it whatever others are on. Worked example, four loops in 8 tiles each, of which the third fills the budget: all in 4
+// are no plan; the first two in 4 are a faster one, then in 2, then whole; and so is the fourth.
 import { isRight } from 'fp-ts/Either'
 import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
@@ -10,6 +10,7 @@ import { type Grid, type Segment, tilesOf } from '../plan/plan'
 import { isTiled, runsOf, segmentsOn } from '../tile/segments'
 import { leastPagesOf } from './atleast'
 import type { Candidate, Improver } from './candidate'
+import { overfullCalls } from './stays'
 
 /** Calls that are laid out for all candidates together: the work of the search, whatever the machine that plans. */
 const MOST_CALLS = 80_000
@@ -45,6 +46,8 @@ const keyOf = (grids: readonly Grid[]): string => grids.map(({ B, H, W }) => `${
 
 class OwnGrids {
   private readonly seen = new Set<string>()
+  /** Of each loop the grids of which a tile holds too much, whatever others are on. */
+  private readonly tooLarge: readonly Grid[][]
   private readonly segmentsOn: (grids: readonly Grid[]) => readonly Segment[] | null
   private readonly pages: (s: Segment) => number
   private readonly ops: readonly number[]
@@ -68,6 +71,19 @@ class OwnGrids {
     this.pages = leastPagesOf(graph, machine, layout.kinds.includes('home') ? 'home' : 'resident')
     this.ops = runs.map((r) => r.ops.length)
     this.seen.add(keyOf(grids))
+    this.tooLarge = grids.map(() => [])
+  }
+
+  /** No tile of it is smaller than one that holds too much. */
+  private isTooLarge(i: number, { B, H, W }: Grid): boolean {
+    return this.tooLarge[i]!.some((g) => B <= g.B && H <= g.H && W <= g.W)
+  }
+
+  /** The loops for which there is too little memory, even where all leaves that may. */
+  private learn(grids: readonly Grid[], { layout: { planned, calls, segments } }: Candidate): void {
+    if (segments.length !== grids.length) return
+    const full = new Set(overfullCalls(planned, calls.length, this.budgetPages).map((p) => calls[p]!.segment))
+    for (const i of full) this.tooLarge[i]!.push(grids[i]!)
   }
 
   /** Whether it is faster: then the search goes on from it. */
@@ -75,11 +91,13 @@ class OwnGrids {
     const key = keyOf(grids)
     if (this.seen.has(key) || this.calls >= MOST_CALLS) return false
     this.seen.add(key)
+    if (grids.some((grid, i) => this.isTooLarge(i, grid))) return false
     const segments = this.segmentsOn(grids)
     if (!segments || segments.some((s) => this.pages(s) > this.budgetPages)) return false
     const candidate = { ...this.like(segments), like: this.like }
     this.calls += candidate.layout.calls.length
     const seconds = yield candidate
+    if (candidate.least > this.budgetPages) this.learn(grids, candidate)
     if (seconds >= this.seconds) return false
     this.grids = grids
     this.seconds = seconds

@@ -169,7 +169,22 @@ export const tightestCall = (
 export const leastPages = (planned: readonly PlannedStays[], calls: number): number => tightestCall(planned, calls).pages
 
 /** `leastPages` where all that may leave is away in every gap, without making those stays. */
-export const leastSwappingAll = (planned: readonly PlannedStays[], calls: number): number => {
+export const leastSwappingAll = (planned: readonly PlannedStays[], calls: number): number =>
+  mostHeld(swappingAll(planned, calls), calls)
+
+/** The calls at which even so more pages are held. */
+export const overfullCalls = (planned: readonly PlannedStays[], calls: number, pages: number): readonly number[] => {
+  const out: number[] = []
+  let held = 0
+  swappingAll(planned, calls).forEach((change, p) => {
+    held += change
+    if (held > pages) out.push(p)
+  })
+  return out
+}
+
+/** By how many pages what is held changes at each call. */
+const swappingAll = (planned: readonly PlannedStays[], calls: number): Int32Array => {
   const by = new Int32Array(calls + 1)
   for (const t of planned) {
     const pages = t.to - t.from
@@ -184,7 +199,7 @@ export const leastSwappingAll = (planned: readonly PlannedStays[], calls: number
       if (next) first = next.first
     }
   }
-  return mostHeld(by, calls)
+  return by
 }
 
 const knownChanges = new WeakMap<readonly PlannedStays[], Int32Array>()

@@ -14,6 +14,7 @@ import { auto, autoSmall, refineAuto } from '../../staging/schedule/auto'
 import type { Candidate, Improver, Method } from '../../staging/schedule/candidate'
 import { inCore } from '../../staging/schedule/incore'
 import { ownGrids } from '../../staging/schedule/owngrids'
+import { overfullCalls } from '../../staging/schedule/stays'
 import { forwardPieces, inTiles, tiled } from '../../staging/schedule/tiled'
 import { machines } from '../../staging/sim/machines'
 import { simulate } from '../../staging/sim/simulate'
@@ -92,6 +93,23 @@ test('what one loop alone needs more pages for is not laid out', () => {
   const refused = asked(best, () => Infinity, Math.floor(0.8 * best.least))
   const free = asked(best, () => Infinity)
   assert.ok(refused.length < free.length, `${refused.length} of ${free.length}`)
+})
+
+test('a loop that holds too much is not asked about again, with tiles as large or larger', () => {
+  const best = bestOf(plain)
+  const full: { readonly loop: number; readonly grid: Grid }[] = []
+  const isLarger = (a: Grid, b: Grid): boolean => a.B <= b.B && a.H <= b.H && a.W <= b.W
+  const improver = ownGrids(plain, machine, best.least, best, 1)
+  for (let next = improver.next(Infinity); !next.done; next = improver.next(Infinity)) {
+    const { segments, planned, calls } = next.value.layout
+    const again = full.find(({ loop, grid }) => isLarger(segments[loop]!.grid, grid))
+    assert.is(again, undefined, JSON.stringify(again))
+    for (const p of overfullCalls(planned, calls.length, best.least)) {
+      const loop = calls[p]!.segment
+      full.push({ loop, grid: segments[loop]!.grid })
+    }
+  }
+  assert.ok(full.length > 0)
 })
 
 test('a plan without loops is left as it is', () => {
