@@ -6,7 +6,7 @@
 // backward [norm1 relu1 conv2 | norm2's sums], [norm1 relu1 conv2 | norm2's and conv2's gradients, norm1's sums], [norm1's gradient].
 import type { Either } from 'fp-ts/Either'
 import { dimIndex, tileRange } from '../core/box'
-import { type Graph, type Op, type OpId, type ValueId, valueBytes } from '../graph/graph'
+import { type Graph, isOfWeight, type Op, type OpId, type ValueId, valueBytes } from '../graph/graph'
 import { SMALL_BYTES } from '../memory/place'
 import { touched } from '../ops/op'
 import { opDef } from '../ops/registry'
@@ -31,22 +31,41 @@ export interface Stretch {
 const NONE: ReadonlySet<OpId> = new Set()
 const NO_VALUES: ReadonlySet<ValueId> = new Set()
 
-/** Stretches as long as they can be that begin anew before some ops. */
+/** What every tile of a loop reads or adds to whole, and what may be elsewhere otherwise: parameters and their gradients. */
+const heldWhole = (graph: Graph, op: Op): readonly ValueId[] => {
+  const { ins, outs } = operandsOf(graph, op)
+  const isHeld = (v: ValueId, role: string): boolean => role === 'whole' && isOfWeight(graph, graph.values[v]!)
+  return [...ins, ...outs].flatMap(({ value, def }) => (isHeld(value, def.role) ? [value] : []))
+}
+
+/** Stretches as long as they can be that begin anew before some ops, and hold no more than so many bytes of parameters throughout. */
 const stretchesOf = (
   graph: Graph,
   phase: Stretch['phase'],
   ops: readonly Op[],
   before: ReadonlySet<OpId> = NONE,
+  mostWhole = Infinity,
 ): readonly Stretch[] => {
   const out: Stretch[] = []
   let cur: { ops: OpId[]; dims: ReadonlySet<TiledDim>; after: OpId[] } | undefined
   /** What is complete only when the loop is over. */
   let sums = new Set<ValueId>()
+  let whole = new Set<ValueId>()
+  const end = (): void => {
+    if (cur) out.push({ phase, ...cur })
+    cur = undefined
+    whole = new Set()
+  }
+  const bytes = (values: Iterable<ValueId>): number => [...values].reduce((n, v) => n + valueBytes(graph.values[v]!), 0)
+  /** With what this op holds beside; one that holds nothing more always joins. */
+  const isFull = (op: Op): boolean => {
+    const more = mostWhole === Infinity ? [] : heldWhole(graph, op).filter((v) => !whole.has(v))
+    const full = more.length > 0 && whole.size > 0 && bytes(whole) + bytes(more) > mostWhole
+    for (const v of more) whole.add(v)
+    return full
+  }
   for (const op of ops) {
-    if (before.has(op.id) && cur) {
-      out.push({ phase, ...cur })
-      cur = undefined
-    }
+    if (before.has(op.id)) end()
     const waits = op.phase === 'update' || takesNoData(op)
     if (cur && waits && reachOf(cur.dims) !== 'none') {
       cur.after.push(op.id)
@@ -56,18 +75,19 @@ const stretchesOf = (
     const dims = tileableDims(graph, op)
     const both = new Set([...dims].filter((d) => cur?.dims.has(d)))
     const reach = reachOf(dims)
-    const joins = cur && reachOf(cur.dims) === reach && reachOf(both) === reach
+    const joins = cur && reachOf(cur.dims) === reach && reachOf(both) === reach && (reach === 'none' || !isFull(op))
     if (cur && joins && (reach === 'none' || !op.ins.some((v) => sums.has(v)))) {
       cur.ops.push(op.id)
       cur.dims = both
     } else {
-      if (cur) out.push({ phase, ...cur })
+      end()
       cur = { ops: [op.id], dims, after: [] }
       sums = new Set()
+      isFull(op)
     }
     if (reach !== 'none') for (const v of summed(graph, op.id)) sums.add(v)
   }
-  if (cur) out.push({ phase, ...cur })
+  end()
   return out
 }
 
@@ -219,6 +239,8 @@ export interface Shape {
   readonly cut?: boolean
   /** What is made again and no larger than this stays for the next stretch. */
   readonly carry?: number
+  /** Of parameters that may be elsewhere, and their gradients, a loop holds no more bytes, unless one op does. */
+  readonly whole?: number
 }
 export interface Limits {
   /** The most that a tile works on, of what it reads, makes and leaves: in the forward, and in the backward. */
@@ -277,10 +299,16 @@ export interface Part extends Pick<Run, 'phase' | 'expands'> {
 }
 
 /** The parts of the step in which stretches make things again. `gone`: what is not kept for the backward; stretches end where all is that crosses. */
-export const jointParts = (j: Joint, gone: ReadonlySet<ValueId>, { cut, carry = 0 }: Shape, makes: Makes): readonly Part[] => {
+export const jointParts = (
+  j: Joint,
+  gone: ReadonlySet<ValueId>,
+  { cut, carry = 0, whole }: Shape,
+  makes: Makes,
+): readonly Part[] => {
   const breaks = cut ? breaksOf(j, thereFor(j, gone)) : NONE
-  const forward = cut ? stretchesOf(j.graph, 'forward', j.forwardOrder, breaks) : j.forward
-  const backward = cut ? stretchesOf(j.graph, 'backward', j.backwardOrder, breaks) : j.backward
+  const isUsual = !cut && whole === undefined
+  const forward = isUsual ? j.forward : stretchesOf(j.graph, 'forward', j.forwardOrder, breaks, whole)
+  const backward = isUsual ? j.backward : stretchesOf(j.graph, 'backward', j.backwardOrder, breaks, whole)
   const stretches = [...forward, ...backward]
   const bodies = bodiesOf(j, stretches, makes, carry)
   const expands = (s: Stretch, ops: readonly OpId[]): boolean => {

@@ -148,6 +148,7 @@ class Steps {
       choice.rises ?? false,
       choice.cut,
       choice.carry ?? 0,
+      choice.whole ?? 0,
     ])
     const step = this.known.get(key) ?? this.step(choice)
     this.known.set(key, step)
@@ -221,6 +222,9 @@ const MOST_CALLS_AFAR = 240_000
 /** A step this little longer than its compute is left as it is. */
 const WORTH = 1.08
 
+/** Of the budget, what a loop holds of parameters that are at home, and of their gradients, from its first tile to its last. */
+const WHOLE = 1 / 4
+
 /** Of the budget, what copies ahead of their time have where much moves. */
 const AHEAD = 0.15
 
@@ -263,6 +267,7 @@ class JointSearch {
       choice.alike ?? false,
       choice.rises ?? false,
       choice.ahead ?? 0,
+      choice.whole ?? 0,
     ])
     if (this.tried.has(key) || this.calls >= this.mostCalls) return false
     this.tried.add(key)
@@ -302,6 +307,7 @@ class JointSearch {
       backward: share * room,
       cut,
       rises: true,
+      ...(this.persistents === 'home' ? { whole: WHOLE * room } : {}),
     })
     this.room = room
     this.steps = new Steps(this.graph, this.machine, room)
@@ -442,7 +448,8 @@ export function* smallTiles(graph: Graph, machine: Machine): Generator<Candidate
   for (const persistents of kinds)
     for (const part of LISTED) {
       const limit = part * order.keptBytes[0]!
-      yield candidateOf(graph, machine, { gone, persistents, forward: limit, backward: limit, cut: true })
+      const whole = persistents === 'home' ? { whole: limit } : {}
+      yield candidateOf(graph, machine, { gone, persistents, forward: limit, backward: limit, cut: true, ...whole })
     }
 }
 

@@ -75,9 +75,6 @@ const HARDLY_WAITS = 1.02
 /** And one that is only this little longer is as fast as it can be. */
 const NOTHING_TO_GAIN = 1.001
 
-/** Finer tiles are looked at where they may need this part of what is enough for something else. */
-const MUCH_LESS = 0.75
-
 interface Best {
   readonly candidate: Candidate
   readonly plan: UnpagedPlan
@@ -209,7 +206,7 @@ class Search {
     return right(undefined)
   }
 
-  /** What a strategy lists last, where nothing else fits: of that, what may do with much less. */
+  /** What a strategy lists last, where nothing else fits: of that, what may do with less. */
   finest(strategy: string): void {
     const { method = planners[strategy]!, mostCalls = callsPlannedIn() } = this.o
     const listed = method.finest?.(this.graph, this.machine, mostCalls)
@@ -218,10 +215,11 @@ class Search {
     let next = listed.next(false)
     for (; !next.done && !this.best; next = listed.next(false)) {
       const c = next.value
-      if ((c.atLeast?.pages ?? 0) <= MUCH_LESS * known && this.hopeless(c) === undefined) {
+      if ((c.atLeast?.pages ?? 0) >= known) continue
+      if (this.hopeless(c) === undefined) {
         this.note(c)
         this.consider(c, strategy)
-      } else if ((c.atLeast?.pages ?? Infinity) <= MUCH_LESS * known) this.large.push(c)
+      } else this.large.push(c)
     }
     if (next.done && next.value !== undefined) this.tooMany = { calls: next.value, most: mostCalls }
   }

@@ -27,6 +27,8 @@ interface Case {
   readonly apart: boolean
   readonly makes: readonly boolean[]
   readonly limits: Limits
+  /** Bytes of weights and their gradients that a loop holds. */
+  readonly whole: number | undefined
   /** How many times fewer bands the i-th loop has than its limit says, again and again. */
   readonly fewer: readonly number[]
   readonly squeeze: number
@@ -40,6 +42,7 @@ const cases: fc.Arbitrary<Case> = fc.record({
   rises: fc.boolean(),
   makes: fc.array(fc.boolean(), { minLength: 1, maxLength: 7 }),
   limits: fc.record({ forward: limit, backward: limit }),
+  whole: fc.constantFrom(undefined, 1, 500),
   fewer: fc.array(fc.constantFrom(1, 2, 3), { minLength: 1, maxLength: 4 }),
   squeeze: fc.constantFrom(0, 0.5, 1),
 })
@@ -62,7 +65,7 @@ for (const [device, tolerance] of [
   test(`what is made again in tiles agrees with what is kept on ${device}`, async () => {
     let [compared, again, decided, owned] = [0, 0, 0, 0]
     await fc.assert(
-      fc.asyncProperty(cases, async ({ recipe, goes, passes, apart, rises, makes, limits, fewer, squeeze }) => {
+      fc.asyncProperty(cases, async ({ recipe, goes, passes, apart, rises, makes, limits, whole, fewer, squeeze }) => {
         const worst = await compareWith(device, recipe, tolerance, (graph, machine) => {
           const onGrids = (made: E.Either<TileError, readonly Segment[]>): ReturnType<typeof planOfSegments> => {
             const own = E.isRight(made) ? onOwnGrids(graph, made.right, fewer) : made
@@ -84,12 +87,12 @@ for (const [device, tolerance] of [
             const parts = jointParts(
               joint,
               gone,
-              {},
+              whole === undefined ? {} : { whole },
               (s, v) => mayMake(joint, s, v) && makes[(3 * stretches.indexOf(s) + v) % makes.length]!,
             )
             return onGrids(partsInTiles(joint, parts)(limits))
           }
-          return onGrids(jointSegments(joint, gone, limits, passing))
+          return onGrids(jointSegments(joint, gone, { ...limits, ...(whole === undefined ? {} : { whole }) }, passing))
         })
         if (worst !== undefined) compared++
         assert.ok(worst === undefined || worst <= 1, `${worst} times what is allowed`)

@@ -12,6 +12,7 @@ import { auto, refineAuto } from '../../staging/schedule/auto'
 import { computeSeconds, mostPages } from '../../staging/schedule/bound'
 import { opCosts } from '../../staging/schedule/chain'
 import { inCoreLayout } from '../../staging/schedule/incore'
+import type { Ref } from '../../staging/ops/op'
 import { type Joint, jointOf, jointSegments, type Limits, rising, type Shape } from '../../staging/schedule/joint'
 import { jointSmall, refineJoint } from '../../staging/schedule/jointsearch'
 import { type Missing, missingOf } from '../../staging/schedule/passing'
@@ -135,6 +136,25 @@ test('loops end where all that crosses is kept, too, where that is asked for', (
   const cut = outline(g, [], { ...SMALL, cut: true })
   assert.ok(cut.length > 2, cut.join('; '))
   assert.ok(outline(g, ['c1', 'r1', 'c2'], { ...SMALL, cut: true }).length < cut.length)
+})
+
+test('a loop holds no more of weights and their gradients than it may, unless one op does; what has no weight of its own joins', () => {
+  const s = new Sketch([4, 2, 16, 16])
+  const conv = (x: Ref, layer: string): Ref => s.relu(s.conv(x, layer, 2, 3, undefined, false), `r${layer}`)
+  const g = trained(s, conv(conv(conv(s.image, 'a'), 'b'), 'c'))
+  const weight = 4 * 2 * 2 * 9
+  const loops = (whole: number): readonly string[] => outline(g, [], { ...SMALL, whole })
+  assert.is(loops(Infinity).length, 2)
+  assert.equal(loops(2 * weight), [
+    'forward 8: a:conv2d ra:relu b:conv2d rb:relu',
+    'forward 8: c:conv2d rc:relu loss:mse',
+    'backward 12: loss:mse_bwd rc:relu_bwd c:conv2d_bwd_weights c:conv2d_bwd_data rb:relu_bwd',
+    'backward 8: b:conv2d_bwd_weights b:conv2d_bwd_data ra:relu_bwd',
+    'backward 4: a:conv2d_bwd_weights',
+  ])
+  const ops = (lines: readonly string[]): readonly string[] => lines.flatMap((line) => line.split(' ').slice(2)).sort()
+  assert.equal(ops(loops(1)), ops(loops(Infinity)))
+  assert.is(loops(1).length, 3 + 5)
 })
 
 test('of the gradients of branches that are summed up, the small ones wait', () => {
