@@ -223,7 +223,9 @@ const MOST_CALLS_AFAR = 240_000
 const WORTH = 1.08
 
 /** Of the budget, what a loop holds of parameters that are at home, and of their gradients, from its first tile to its last. */
-const WHOLE = 1 / 4
+const WHOLE = 1 / 8
+/** So much of that is looked at, too. */
+const LESS_WHOLE = 1 / 4
 
 /** Of the budget, what copies ahead of their time have where much moves. */
 const AHEAD = 0.15
@@ -335,6 +337,8 @@ class JointSearch {
       yield* this.scaled('forward')
       if (this.best!.gone !== 'moving') yield* this.scaled('weight')
       yield* this.turned()
+      const { whole } = this.best!
+      if (whole !== undefined) yield* this.look({ ...this.best!, whole: whole * LESS_WHOLE })
     }
     yield* this.along(values.length / 24, 1)
   }
