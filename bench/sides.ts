@@ -2,7 +2,7 @@
 // Out: for each side what its processes said, JSON on stdout. Invariant: both sides run this very file, in a process of its own
 // each time, as guest in the other checkout's bench/ and gone afterwards.
 import { execFileSync } from 'node:child_process'
-import { copyFileSync, existsSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { cpus, loadavg, release } from 'node:os'
 import { basename, join, resolve } from 'node:path'
 
@@ -46,9 +46,16 @@ export const inTurns = <A>(
   return roots.map(([side], k) => ({ side, answers: answers[k]! }))
 }
 
+/** The widest vectors of the processor: machines of one name differ in them, and in their speed. */
+const vectors = (): string => {
+  const flags = existsSync('/proc/cpuinfo') ? readFileSync('/proc/cpuinfo', 'utf8') : ''
+  return ['avx512f', 'avx2'].find((f) => new RegExp(`^flags.*\\b${f}\\b`, 'm').test(flags)) ?? 'unknown'
+}
+
 /** With the day and this machine, in bench/results or in the file that is named. */
 export const record = <R extends object>(name: string, result: R, file = join(ROOT, 'bench/results', `${name}.json`)) => {
-  const machine = { cpu: cpus()[0]?.model, cores: cpus().length, kernel: release(), node: process.version, load: loadavg()[0] }
+  const cpu = { cpu: cpus()[0]?.model, vectors: vectors(), cores: cpus().length }
+  const machine = { ...cpu, kernel: release(), node: process.version, load: loadavg()[0] }
   const all = { date: new Date().toISOString().slice(0, 10), machine, ...result }
   writeFileSync(file, `${JSON.stringify(all, null, 2)}\n`)
   return all
