@@ -1,9 +1,10 @@
-"""PyTorch's training step (forward, loss, backward, SGD with momentum) in its best ways. In: model, batch, image, precision.
-Out: after each mode a line of JSON of all so far, the last one counts: seconds per step (median) and peak bytes of eager with
-channels-last, CUDA graphs, and torch.compile. A mode that fails says why; the others stand. Without a GPU it runs on the
-processor, for a rehearsal."""
+"""PyTorch's training step (forward, loss, backward, SGD with momentum) in its best ways. In: model, batch, image, precision; with
+--serve such words line by line. Out: after each mode a line of JSON of all so far, the last one counts, behind it an empty line: seconds
+per step (median) and peak bytes of steps as they go on, of eager with channels-last, CUDA graphs, and torch.compile. A mode that fails
+says why; the others stand. Without a GPU it runs on the processor, for a rehearsal."""
 import argparse
 import json
+import sys
 import time
 
 import torch
@@ -150,6 +151,9 @@ def measure(step, steps):
     for _ in range(3):
         step()
     finish()
+    if DEVICE == 'cuda':  # what the search for algorithms took is over
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
     seconds = []
     for _ in range(steps):
         start = time.perf_counter()
@@ -162,7 +166,6 @@ def measure(step, steps):
 def run(mode, args):
     if DEVICE == 'cuda':
         torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats()
     model, *rest = build(args)
     if mode == 'compile':
         model = torch.compile(model)
@@ -171,7 +174,7 @@ def run(mode, args):
     return {'secondsPerStep': seconds, **({'peakBytes': torch.cuda.max_memory_allocated()} if DEVICE == 'cuda' else {})}
 
 
-def main():
+def answer(words):
     p = argparse.ArgumentParser()
     p.add_argument('--model', choices=MODELS, required=True)
     p.add_argument('--batch', type=int, default=1)
@@ -179,7 +182,7 @@ def main():
     p.add_argument('--precision', choices=['fp32', 'tf32', 'bf16'], default='fp32')
     p.add_argument('--steps', type=int, default=20)
     p.add_argument('--modes', default='eager,graph,compile')
-    args = p.parse_args()
+    args = p.parse_args(words)
     allowed = args.precision == 'tf32'
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = allowed
     torch.backends.cudnn.benchmark = True
@@ -190,6 +193,13 @@ def main():
         except Exception as e:  # one mode's failure leaves the others
             modes[mode] = {'error': str(e)[:300]}
         print(json.dumps({'torch': torch.__version__, 'cudnn': torch.backends.cudnn.version(), 'device': DEVICE, 'modes': modes}), flush=True)
+    if DEVICE == 'cuda':
+        torch.cuda.empty_cache()
+    print(flush=True)
 
 
-main()
+if sys.argv[1:] == ['--serve']:
+    for line in sys.stdin:
+        answer(line.split())
+else:
+    answer(sys.argv[1:])

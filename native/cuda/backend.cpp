@@ -120,44 +120,36 @@ Result<Engines> Engines::of(std::vector<Descriptor> operations, const EngineLimi
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
     Result<std::vector<Descriptor>> configs = configs_of(e.graph_, mode);
     if (!configs.ok()) return configs.status();
+    e.fallbacks_ = e.configs_.size();
     for (Descriptor& config : configs.value()) e.configs_.push_back(std::move(config));
   }
   return e;
 }
 
 void Engines::try_next() {
+  const bool is_fallback = tried_ >= fallbacks_;
   const Descriptor& config = configs_[tried_++];
   const auto left_out = [&](const Status& why) {
     if (why.code != Code::illegal && failure_.ok()) failure_ = why;
   };
   const Result<EngineFacts> facts = facts_of(config);
   if (!facts.ok()) return left_out(facts.status());
+  if (is_fallback && numbers_.contains(facts.value().number)) return;
   const Worth worth = worth_of(facts.value().notes, limits_.tensor_cores);
   if (worth == Worth::nothing) return;
   Result<std::unique_ptr<ExecutionPlan>> plan = plan_of(handle_, config);
   if (!plan.ok()) return left_out(plan.status());
   plan.value()->engine = facts.value().number;
-  if (plan.value()->workspace_bytes <= limits_.most_workspace) found_[worth == Worth::loose].push_back(std::move(plan).value());
+  if (plan.value()->workspace_bytes > limits_.most_workspace) return;
+  numbers_.insert(facts.value().number);
+  found_[worth == Worth::loose].push_back(std::move(plan).value());
 }
 
 void Engines::try_until(const Rank& choice) {
   while (found_[choice.loose].size() <= choice.rank && tried_ < configs_.size()) try_next();
 }
 
-/// Where algorithms are fixed the first engine is the only one: what it is stands before any is handed out.
-void Engines::settle_first() {
-  auto& found = found_[0];
-  const auto modest = [&](const std::unique_ptr<ExecutionPlan>& p) { return p->workspace_bytes <= limits_.modest_workspace; };
-  settled_ = true;
-  try_until({0, false});
-  if (found.empty() || modest(found.front())) return;
-  try_until({MOST_REPEATING - 1, false});
-  const auto first = std::find_if(found.begin(), found.end(), modest);
-  if (first != found.end()) std::rotate(found.begin(), first, first + 1);
-}
-
 Result<const ExecutionPlan*> Engines::nth(const Rank& choice) {
-  if (!settled_) settle_first();
   try_until(choice);
   const auto& found = found_[choice.loose];
   if (found.size() > choice.rank) return found[choice.rank].get();

@@ -86,8 +86,7 @@ Shaped shaped(const KernelCall& c, Precision precision) {
                                               : ops::conv2d_geometry(Conv2dAttrs::read(c.attrs), *s.x, *s.y, *s.w);
   const auto& [h, w] = g.window;
   const Factors factors = factors_of(c, precision);
-  const DType stored_w = s.problem.direction == Direction::backward_weights ? DType::f32 : stored_type(factors);
-  s.problem = {s.problem.direction, factors, stored_w, {g.batch, g.in_channels, h.in_size, w.in_size}, {g.out_channels, g.group_in(), h.kernel, w.kernel},
+  s.problem = {s.problem.direction, factors, {g.batch, g.in_channels, h.in_size, w.in_size}, {g.out_channels, g.group_in(), h.kernel, w.kernel},
                {g.batch, g.out_channels, h.out_size, w.out_size}, h.stride, w.stride, rows_before(h), rows_before(w), h.dilation, w.dilation, alignment(*s.x), alignment(*s.y),
                epilogue_of(c, s)};
   if (symmetric(h) && symmetric(w)) return s;
@@ -99,25 +98,30 @@ Shaped shaped(const KernelCall& c, Precision precision) {
   return s;
 }
 
-/// Whether x, cut out, would be zeros for the most part (a wide dilation that meets next to nothing), or more than a kernel takes. No library is asked then.
-bool cut_is_too_much(const Shaped& s) {
+/// Whether x with its padding would be zeros for the most part (a wide dilation that meets next to nothing), or more than a kernel takes. No
+/// library is asked then, also where it pads by itself: engines of cuDNN 9.14 count such places in 32 bits, and read elsewhere.
+bool padded_is_too_much(const Shaped& s) {
   constexpr int64_t MORE = 8, WORTH_ELEMENTS = int64_t(1) << 24;
-  if (!s.cut) return false;
-  const int64_t elements = s.problem.x[0] * s.problem.x[1] * s.problem.x[2] * s.problem.x[3];
-  return elements >= MOST_ELEMENTS || (elements > WORTH_ELEMENTS && s.problem.x[2] * s.problem.x[3] > MORE * s.x->dims[2] * s.x->dims[3]);
+  const Problem& p = s.problem;
+  const int64_t rows = p.x[2] + 2 * p.pad_h, columns = p.x[3] + 2 * p.pad_w, pixels = p.x[0] * p.x[1];
+  if (rows > (MOST_ELEMENTS - 1) / columns / pixels) return true;
+  return s.cut && pixels * rows * columns > WORTH_ELEMENTS && rows * columns > MORE * s.x->dims[2] * s.x->dims[3];
 }
 
 Result<ConvolutionWay> way_of(const Shaped& s, uint32_t number) {
-  if (!cut_is_too_much(s)) return convolution_way(s.problem, rank_of(number));
+  if (!padded_is_too_much(s)) return convolution_way(s.problem, rank_of(number));
   return number == 0 ? Result<ConvolutionWay>(ConvolutionWay{}) : Result<ConvolutionWay>(refuse("cuDNN is not asked for this convolution"));
 }
 
 int64_t bytes_of(const Sizes& s, DType stored) { return s[0] * s[1] * s[2] * s[3] * int64_t(dtype_bytes(stored)); }
 
+/// As a library takes weights, and leaves their gradient.
+DType stored_w(const Shaped& s) { return stored_type(s.problem.factors); }
+
 /// Floats with a 1x1 window look the same either way; those that come laid out are as cuDNN takes them.
-bool rewrites_weights(const Shaped& s, const ConvolutionWay& way) {
+bool rewrites_weights(const Shaped& s) {
   const Sizes& w = s.problem.w;
-  return !ops::comes_laid(*s.w) && (way.stored_w == DType::bf16 || (w[2] * w[3] > 1 && w[1] > 1));
+  return !ops::comes_laid(*s.w) && (stored_w(s) == DType::bf16 || (w[2] * w[3] > 1 && w[1] > 1));
 }
 
 /// A fused bias is taken in the stored type.
@@ -127,7 +131,7 @@ bool rewrites_bias(const Shaped& s, const ConvolutionWay& way) { return way.fuse
 struct Layout { int64_t cut, weights, bias, scratch, bytes; };
 
 Layout layout(const Shaped& s, const ConvolutionWay& way) {
-  const int64_t cut = s.cut ? aligned(bytes_of(s.problem.x, s.x->dtype)) : 0, weights = rewrites_weights(s, way) ? aligned(bytes_of(s.problem.w, way.stored_w)) : 0;
+  const int64_t cut = s.cut ? aligned(bytes_of(s.problem.x, s.x->dtype)) : 0, weights = rewrites_weights(s) ? aligned(bytes_of(s.problem.w, stored_w(s))) : 0;
   const int64_t bias = rewrites_bias(s, way) ? aligned(s.bias->dims[0] * int64_t(dtype_bytes(DType::bf16))) : 0, before = cut + weights + bias;
   const int64_t scratch = std::max(way.plan->workspace_bytes, s.db ? bias_gradient_workspace(*s.dy) : 0);
   return {0, cut, cut + weights, before, before + scratch + (before + scratch > 0 ? ALIGN : 0)};
@@ -144,17 +148,17 @@ class Convolution final : public Ready {
     const Epilogue& e = s.problem.epilogue;
     std::byte* const space = reinterpret_cast<std::byte*>(aligned(int64_t(reinterpret_cast<uintptr_t>(call().workspace))));
     void* const x = s.cut ? space + at_.cut : s.x->data;
-    void* const w = rewrites_weights(s, way_) ? space + at_.weights : s.w->data;
+    void* const w = rewrites_weights(s) ? space + at_.weights : s.w->data;
     const bool writes_x = d == Direction::backward_data, writes_w = d == Direction::backward_weights;
     if (s.cut && !writes_x) SPILLWAY_TRY(gather_grid(*s.x, *s.cut, x, stream));
-    if (w != s.w->data && !writes_w) SPILLWAY_TRY(weights_to_channels_last(*s.w, way_.stored_w, w, stream));
+    if (w != s.w->data && !writes_w) SPILLWAY_TRY(weights_to_channels_last(*s.w, stored_w(s), w, stream));
     std::vector<Bound> tensors{{X, x}, {W, w}, {Y, s.y->data}};
     void* const bias = rewrites_bias(s, way_) ? space + at_.bias : s.bias ? s.bias->data : nullptr;
     if (rewrites_bias(s, way_)) SPILLWAY_TRY(weights_to_channels_last(*s.bias, DType::bf16, bias, stream));
     if (way_.fused && s.bias) tensors.push_back({BIAS, bias});
     SPILLWAY_TRY(execute(*way_.plan, tensors, space + at_.scratch, stream));
     if (s.cut && writes_x) SPILLWAY_TRY(scatter_grid(*s.x, *s.cut, x, stream));
-    if (w != s.w->data && writes_w) SPILLWAY_TRY(weights_from_channels_last(*s.w, way_.stored_w, w, stream));
+    if (w != s.w->data && writes_w) SPILLWAY_TRY(weights_from_channels_last(*s.w, stored_w(s), w, stream));
     if (s.db) SPILLWAY_TRY(sum_bias_gradient(*s.dy, *s.db, space + at_.scratch, context));
     if (way_.fused || !(s.bias || e.rectified)) return {};
     return finish_pixels(call().outs[0], s.bias, e.rectified ? float(e.slope) : 1, stream);

@@ -20,12 +20,12 @@ std::vector<std::string> folders() {
   return list;
 }
 
-/// Null when no folder has any of these names.
+/// What the user names goes before what the system has, which may be older. Null when no folder has any of these names.
 void* open_library(std::initializer_list<const char*> names) {
   for (const char* name : names) {
-    if (void* found = ::dlopen(name, RTLD_NOW | RTLD_GLOBAL)) return found;
     for (const std::string& folder : folders())
       if (void* found = ::dlopen((folder + name).c_str(), RTLD_NOW | RTLD_GLOBAL)) return found;
+    if (void* found = ::dlopen(name, RTLD_NOW | RTLD_GLOBAL)) return found;
   }
   return nullptr;
 }

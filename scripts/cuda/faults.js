@@ -126,8 +126,8 @@ const FAULTS = [
   fault(
     'weights that are not turned',
     'conv2d.cpp',
-    'way.stored_w == DType::bf16 || (w[2] * w[3] > 1 && w[1] > 1)',
-    'way.stored_w == DType::bf16 || w[0] < 0',
+    'stored_w(s) == DType::bf16 || (w[2] * w[3] > 1 && w[1] > 1)',
+    'stored_w(s) == DType::bf16 || w[0] < 0',
   ),
   fault('laid weights that are turned once more', 'conv2d.cpp', 'return !ops::comes_laid(*s.w) && (', 'return ('),
   fault(
@@ -143,6 +143,12 @@ const FAULTS = [
     'backend.cpp',
     'if (has_note(notes, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)) return Worth::nothing;',
     '',
+  ),
+  fault(
+    'a fallback by an engine that was named before',
+    'backend.cpp',
+    'if (is_fallback && numbers_.contains(facts.value().number)) return;',
+    '(void)is_fallback;',
   ),
   fault(
     'engines that need not repeat, among those that do',

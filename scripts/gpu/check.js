@@ -9,7 +9,7 @@ const fs = require('node:fs')
 const os = require('node:os')
 const path = require('node:path')
 const { plotSteps } = require('./plot')
-const { fileName, runner } = require('./runs')
+const { answerer, fileName, runner } = require('./runs')
 
 const imitated = Boolean(process.env.SPILLWAY_GPU_IMITATED)
 const [out, ...wanted] = process.argv.slice(2)
@@ -41,16 +41,16 @@ const WANTED = imitated
       large: 45,
     }
   : {
-      conformance: 300,
+      conformance: 120,
       identity: 150,
       ways: 150,
       faults: 60,
-      ranks: 90,
-      sanitizer: 100,
-      incore: 500,
-      incoremore: 500,
-      outofcore: 450,
-      large: 450,
+      ranks: 60,
+      sanitizer: 60,
+      incore: 180,
+      incoremore: 150,
+      outofcore: 300,
+      large: 300,
     }
 
 /** The networks of each section, `steps` with the five that warm up (STEADY). */
@@ -73,11 +73,11 @@ const NETWORKS = imitated
           [2, 'swap:window'],
         ],
       },
-      large: { cases: [[SMALL, 1, 48, 'tiled']], most: 48, budget: 10 * MIB },
+      large: { cases: [[SMALL, 1, 48, 'tiled']], held: 24, budget: 10 * MIB },
       faults: [SMALL],
     }
   : {
-      conformanceParts: Math.max(1, Math.min(8, Math.floor(CORES / 2))),
+      conformanceParts: Math.max(1, Math.min(14, CORES - 2)),
       identity: [
         ['vgg16-features', '--image', '512'],
         ['resnet18', '--batch', '16', '--image', '128'],
@@ -88,17 +88,17 @@ const NETWORKS = imitated
         ['resnet18', '--batch', '16', '--image', '128', '--precision', 'bf16'],
       ],
       incore: [
-        ['resnet50', 128, 224, 'tf32', 30],
-        ['resnet50', 128, 224, 'bf16', 30],
-        ['vgg16', 64, 224, 'tf32', 20],
-        ['vgg16', 64, 224, 'bf16', 20],
-        ['resnet50', 128, 224, 'fp32', 16],
+        ['resnet50', 128, 224, 'bf16', 16, 'less'],
+        ['resnet50', 128, 224, 'tf32', 16, 'less'],
+        ['vgg16', 64, 224, 'tf32', 16],
+        ['vgg16', 64, 224, 'bf16', 16],
       ],
       incoremore: [
-        ['densenet121', 64, 224, 'tf32', 20],
-        ['densenet121', 64, 224, 'bf16', 20],
-        ['deeplabv3plus-resnet50', 8, 512, 'tf32', 16],
+        ['densenet121', 64, 224, 'bf16', 16],
         ['deeplabv3plus-resnet50', 8, 512, 'bf16', 16],
+        ['densenet121', 64, 224, 'tf32', 16],
+        ['deeplabv3plus-resnet50', 8, 512, 'tf32', 16],
+        ['resnet50', 128, 224, 'fp32', 12],
         ['vgg16-features', 1, 2048, 'tf32', 16],
         ['darknet19-features', 1, 2048, 'tf32', 16],
       ],
@@ -110,9 +110,9 @@ const NETWORKS = imitated
         precision: 'fp32',
         steps: 8,
         beyond: [
-          [2, 'auto'],
-          [4, 'auto'],
           [7.5, 'auto'],
+          [4, 'auto'],
+          [2, 'auto'],
           [2, 'swap:window'],
           [4, 'swap:window'],
         ],
@@ -126,13 +126,16 @@ const NETWORKS = imitated
           ['darknet19-features-plain', 1, 10240, 'tiled'],
           ['darknet19-features-plain', 1, 20480, 'tiled'],
         ],
-        most: 10240,
+        held: 2048,
         budget: 11 * GIB,
       },
       faults: ['resnet18', '--batch', '8', '--image', '64'],
     }
-/** A rehearsal measures every way of every call in-core alone: a host is slow at it. */
-const WAYS_OUT_OF_CORE = imitated ? ['--algorithms', 'fixed'] : []
+/** In-core steps take the engines that cuDNN names first, which repeat bit for bit: measuring others takes half a minute, and on an H100 found no
+ * faster step. `ways` trains with all of them. */
+const FIXED = ['--algorithms', 'fixed']
+/** Other plans depend on what calls take. A rehearsal measures in-core alone: a host is slow at it. */
+const MEASURED = imitated ? FIXED : []
 /** A part of the section's time for each. */
 const CONFORMANCE = { fp32: 0.5, tf32: 0.5, bf16: 1 }
 
@@ -192,6 +195,8 @@ const skipped = (what) => {
 }
 
 const run = runner({ out, root: ROOT, secondsLeft: left })
+/** Starting PyTorch takes longer than its steps. */
+const pytorch = answerer({ out, root: ROOT, secondsLeft: left }, 'peer', 'python3', ['bench/gpu/peer.py', '--serve'])
 
 const spillway = async (name, args, seconds = 120, env = {}) => {
   const r = await run(name, process.execPath, ['dist/src/cli.js', ...args, '--json'], { seconds, env })
@@ -299,9 +304,9 @@ const testPart = async (precision, part, parts, seconds) => {
     .split('\n')
     .filter((line) => line.startsWith('FAILED'))
     .slice(0, 5)
-  return passed === undefined
-    ? { passed: 0, failed: 1, words: [...words, `part ${part}: ${r.outcome} ${r.text.slice(-200)}`] }
-    : { passed, failed, words }
+  if (passed !== undefined) return { passed, failed, words }
+  if (r.timedOut) return { passed: 0, failed: words.length, words, late: part }
+  return { passed: 0, failed: 1, words: [...words, `part ${part}: ${r.outcome} ${r.text.slice(-200)}`] }
 }
 
 const conformance = async () => {
@@ -314,6 +319,8 @@ const conformance = async () => {
     const ran = await Promise.all(Array.from({ length: parts }, (_, i) => testPart(precision, i + 1, parts, seconds)))
     const sum = (of) => ran.reduce((n, t) => n + t[of], 0)
     const words = ran.flatMap((t) => t.words)
+    const late = ran.flatMap((t) => t.late ?? [])
+    if (late.length > 0) skipped(`conformance ${precision}: parts ${late.join(', ')} of ${parts} did not come to their end`)
     failures += sum('failed')
     result.conformanceFailures = failures
     check('conformance', precision, sum('failed') === 0 && sum('passed') > 0, {
@@ -533,30 +540,15 @@ const ranks = async () => {
 }
 
 /** PyTorch's modes so far: a line after each, so that one that takes too long costs itself alone. */
-const peerOf = async (name, model, sizes, precision, steps, modes, seconds) => {
-  const r = await run(
-    name,
-    'python3',
-    [
-      'bench/gpu/peer.py',
-      '--model',
-      baseOf(model),
-      ...sizes,
-      '--precision',
-      precision,
-      '--steps',
-      String(steps),
-      '--modes',
-      modes,
-    ],
-    { seconds },
-  )
-  const answer = parsed(r.stdout.trim().split('\n').pop())
-  const least = (of) => Math.min(...Object.values(answer?.modes ?? {}).map((m) => m[of] ?? Infinity))
+const peerOf = async (model, sizes, precision, steps, modes, seconds) => {
+  const words = ['--model', baseOf(model), ...sizes, '--precision', precision, '--steps', String(steps), '--modes', modes]
+  const { lines, outcome, log } = await pytorch.ask(words.join(' '), seconds)
+  const answer = parsed(lines.at(-1) ?? '')
+  const least = Math.min(...Object.values(answer?.modes ?? {}).map((m) => m.secondsPerStep ?? Infinity))
   return {
-    answer: answer ?? { error: `${r.outcome} ${r.text.slice(-400)}` },
-    seconds: Number.isFinite(least('secondsPerStep')) ? least('secondsPerStep') : undefined,
-    peakBytes: Number.isFinite(least('peakBytes')) ? least('peakBytes') : undefined,
+    answer: answer ?? { error: `${outcome} ${fs.existsSync(log) ? fs.readFileSync(log, 'utf8').slice(-400) : ''}` },
+    seconds: Number.isFinite(least) ? least : undefined,
+    peakBytes: answer?.modes?.eager?.peakBytes, // a graph has memory of its own, which is not counted when it runs
   }
 }
 
@@ -572,27 +564,26 @@ const quickest = ({ modes = {} }) =>
     'none',
   )
 
-/** Our step and PyTorch's in turns, two of each, so that a slow minute meets both; one plan for both of ours, PyTorch's best mode in its second. */
-const versus = async (name, model, sizes, precision, steps) => {
-  const plan = await planOf(name, [model, ...sizes], ['--precision', precision, '--strategy', 'in-core'], 90)
-  const ours = (part) => train(`${name} ${part}`, [model], ['--plan', plan.file], steps, 60)
-  const before = plan.json.error ? { ok: false, json: plan.json } : await ours('first')
+/** What a second turn of a case takes, ours and PyTorch's. */
+const SECOND_TURN_SECONDS = 12
+
+/** Our step and PyTorch's in turns, two of each where there is time, so that a slow minute meets both; PyTorch's best mode in its second. */
+const versus = async (name, model, sizes, precision, steps, behind) => {
+  const ours = (part) =>
+    train(`${name} ${part}`, [model, ...sizes], ['--precision', precision, '--strategy', 'in-core', ...FIXED], steps, 60)
+  const before = await ours('first')
   if (!before.ok) return check('incore', name, false, { error: why(before) })
-  const peer = await peerOf(`${name} peer`, model, sizes, precision, steps, imitated ? 'eager,graph' : 'eager,graph,compile', 120)
-  const after = await ours('second')
-  plan.drop()
-  const again =
-    peer.seconds && left() > 10
-      ? await peerOf(`${name} peer again`, model, sizes, precision, steps, quickest(peer.answer), 90)
-      : undefined
+  const peer = await peerOf(model, sizes, precision, steps, 'eager,graph', 60)
+  const hasTime = left() > SECOND_TURN_SECONDS + 2 * SECOND_TURN_SECONDS * behind
+  const after = hasTime ? await ours('second') : undefined
+  const again = hasTime && peer.seconds ? await peerOf(model, sizes, precision, steps, quickest(peer.answer), 60) : undefined
   const peerSeconds = peer.seconds && Math.min(peer.seconds, again?.seconds ?? Infinity)
-  const best = Math.min(before.secondsPerStep, after.ok ? after.secondsPerStep : Infinity)
+  const best = Math.min(before.secondsPerStep, after?.secondsPerStep ?? Infinity)
   measured(name, {
-    ...plan.figures,
     ...before.figures,
     secondsPerStep: best,
-    predictedAfterSteps: after.json.predictedSecondsPerStep,
-    turns: { ours: [before.secondsPerStep, after.secondsPerStep], peer: [peer.seconds, again?.seconds] },
+    predictedAfterSteps: after?.json.predictedSecondsPerStep,
+    turns: { ours: [before.secondsPerStep, after?.secondsPerStep], peer: [peer.seconds, again?.seconds] },
     peerSecondsPerStep: peerSeconds,
     timeRatio: peerSeconds && best / peerSeconds,
     memoryRatio: peer.peakBytes && before.json.peakBytes / peer.peakBytes,
@@ -600,16 +591,42 @@ const versus = async (name, model, sizes, precision, steps) => {
   })
   tellIfAlone(name, peer)
   plotSteps(path.join(out, `${fileName(name)}.svg`), name, before.seconds, peerSeconds)
+  return { peerSeconds, peerBytes: peer.peakBytes }
+}
+
+/** The share of PyTorch's memory that ours is to need. Such a plan measures the calls that it asks about. */
+const LESS = 0.6
+const LESS_SECONDS = 45
+
+/** The same step in so much less memory than PyTorch's, by whatever plan is best. */
+const inLess = async (name, model, sizes, precision, steps, { peerSeconds, peerBytes }) => {
+  const budget = Math.floor((LESS * peerBytes) / 2 / MIB) * 2 * MIB
+  const r = await stagedRun(
+    `${name} in ${LESS} of its memory`,
+    [model, ...sizes],
+    ['--budget', String(budget), '--precision', precision, ...MEASURED],
+    steps,
+    90,
+  )
+  measured(`${name} in ${LESS} of PyTorch's memory`, {
+    budget,
+    ...r.figures,
+    peerSecondsPerStep: peerSeconds,
+    lessRatio: r.secondsPerStep && r.secondsPerStep / peerSeconds,
+  })
 }
 
 const inCore = async (networks) => {
-  for (const [model, batch, image, precision, steps] of networks) {
+  for (const [i, [model, batch, image, precision, steps, less]] of networks.entries()) {
     const name = `${baseOf(model)} b${batch}@${image} ${precision}`
-    if (left() < 30) {
+    if (left() < SECOND_TURN_SECONDS) {
       skipped(`incore ${name}`)
       continue
     }
-    await versus(name, model, ['--batch', String(batch), '--image', String(image)], precision, steps)
+    const sizes = ['--batch', String(batch), '--image', String(image)]
+    const peer = await versus(name, model, sizes, precision, steps, networks.length - 1 - i)
+    if (less && peer?.peerBytes && left() > LESS_SECONDS + SECOND_TURN_SECONDS * (networks.length - 1 - i))
+      await inLess(name, model, sizes, precision, steps, peer)
     const ratios = result.cases.map((c) => c.timeRatio).filter(Number.isFinite)
     result.worstTimeRatio = ratios.length ? Math.max(...ratios) : null
   }
@@ -628,22 +645,18 @@ const outofcore = async () => {
     large = await smallest(sized(more), 'in-core', 60)
   if (!small || !large) return check('outofcore', 'in-core sizes', false)
   const budget = budgetOf(small, large)
-  const at = (batch, strategy) =>
+  const at = (batch, strategy, algorithms = MEASURED) =>
     stagedRun(
       name(batch, strategy),
       sized(batch),
-      ['--budget', String(budget), '--strategy', strategy, '--precision', precision, ...WAYS_OUT_OF_CORE],
+      ['--budget', String(budget), '--strategy', strategy, '--precision', precision, ...algorithms],
       steps,
       100,
     )
   const fits = Math.floor((few + ((budget - small) * (more - few)) / (large - small)) * 0.98)
-  const rates = {}
-  for (const batch of [few, fits]) {
-    const r = await at(batch, 'in-core')
-    if (r.ok) rates[batch] = batch / r.secondsPerStep
-    measured(name(batch, 'in-core'), { imagesPerSecond: rates[batch], ...r.figures })
-  }
-  const best = Math.max(...Object.values(rates))
+  const inCore = await at(fits, 'in-core', FIXED)
+  const best = inCore.ok ? fits / inCore.secondsPerStep : undefined
+  measured(name(fits, 'in-core'), { imagesPerSecond: best, ...inCore.figures })
   const shares = []
   for (const [factor, strategy] of beyond) {
     if (left() < 20) {
@@ -653,37 +666,44 @@ const outofcore = async () => {
     const batch = Math.floor(fits * factor)
     const r = await at(batch, strategy)
     const rate = r.ok ? batch / r.secondsPerStep : undefined
-    if (strategy === 'auto' && rate) shares.push(rate / best)
+    if (strategy === 'auto' && rate && best) shares.push(rate / best)
     result.outOfCoreShare = shares.length ? Math.min(...shares) : null
-    measured(name(batch, strategy), { imagesPerSecond: rate, share: rate && rate / best, ...r.figures })
+    measured(name(batch, strategy), { imagesPerSecond: rate, share: rate && best && rate / best, ...r.figures })
   }
 }
 
-/** Paper 3: large images in a small budget; PyTorch holds all of those up to `most`. */
+/** Paper 3: large images in a small budget, beside the same network on an image that is held in-core: the share of its pixels a second. */
 const large = async () => {
-  const { cases, most, budget } = NETWORKS.large
+  const { cases, held, budget } = NETWORKS.large
+  const rates = {}
+  const rateOf = async (model, batch, image, options) => {
+    const sizes = ['--batch', String(batch), '--image', String(image)]
+    const name = `${baseOf(model)} b${batch}@${image} tf32`
+    const r = await stagedRun(name, [model, ...sizes], ['--precision', 'tf32', ...options], STEADY + 2, 150)
+    return { name, r, pixels: r.ok ? (batch * image * image) / r.secondsPerStep : undefined }
+  }
   for (const [model, batch, image, strategy] of cases) {
-    const name = `${baseOf(model)} b${batch}@${image} ${budget / MIB} MiB tf32`
     if (left() < 30) {
-      skipped(`large ${name}`)
+      skipped(`large ${baseOf(model)} b${batch}@${image}`)
       continue
     }
-    const sizes = ['--batch', String(batch), '--image', String(image)]
-    const r = await stagedRun(
-      name,
-      [model, ...sizes],
-      ['--budget', String(budget), '--strategy', strategy, '--precision', 'tf32', ...WAYS_OUT_OF_CORE],
-      STEADY + 2,
-      150,
-    )
-    const peer = image > most || left() < 20 ? undefined : await peerOf(`${name} peer`, model, sizes, 'tf32', 4, 'eager', 90)
-    measured(name, {
+    if (!(model in rates)) {
+      const { name, r, pixels } = await rateOf(model, batch, held, ['--strategy', 'in-core', ...FIXED])
+      rates[model] = pixels
+      measured(`${name} in-core`, { pixelsPerSecond: pixels, ...r.figures })
+    }
+    const { name, r, pixels } = await rateOf(model, batch, image, [
+      '--budget',
+      String(budget),
+      '--strategy',
+      strategy,
+      ...MEASURED,
+    ])
+    measured(`${name} in ${budget / MIB} MiB`, {
+      pixelsPerSecond: pixels,
+      largeShare: pixels && rates[model] && pixels / rates[model],
       ...r.figures,
-      peerSecondsPerStep: peer?.seconds,
-      largeRatio: peer?.seconds && r.secondsPerStep / peer.seconds,
-      ...(peer && !peer.seconds ? { peer: peer.answer } : {}),
     })
-    if (image <= most) tellIfAlone(name, peer)
   }
 }
 

@@ -1,6 +1,6 @@
 // Programs that gpu-check.sh runs, each in a process group of its own, its output in files of its own as it comes. In: a name, a
-// program, a limit. Out: its status and what it said. Invariant: when a run is over, or this process is told to end, nothing of
-// it is left that could hold the card.
+// program, a limit. Out: its status and what it said. A program that takes long to start stays and answers line by line. Invariant: when a
+// run is over, or this process is told to end, nothing of it is left that could hold the card.
 'use strict'
 const { spawn } = require('node:child_process')
 const fs = require('node:fs')
@@ -66,4 +66,55 @@ const runner = ({ out, root, secondsLeft }) => {
     })
 }
 
-module.exports = { fileName, runner }
+/** ask(question, seconds): the lines that it answered with, the last one the whole answer; a question that takes too long ends the program, and
+ * the next starts it anew. */
+const answerer = ({ out, root, secondsLeft }, name, program, args) => {
+  const log = path.join(out, 'logs', `${fileName(name)}.log`)
+  let child
+  const end = () => {
+    if (child?.pid) {
+      endGroup(child.pid)
+      running.delete(child.pid)
+    }
+    child = undefined
+  }
+  process.on('exit', end)
+  const start = () => {
+    const to = fs.openSync(log, 'a')
+    child = spawn(program, args, { cwd: root, stdio: ['pipe', 'pipe', to], detached: true })
+    fs.closeSync(to)
+    if (child.pid) running.add(child.pid)
+    child.on('error', end)
+    child.stdin.on('error', () => {})
+  }
+  const ask = (question, seconds) =>
+    new Promise((resolve) => {
+      if (child === undefined) start()
+      const asked = child
+      const limit = Math.max(1, Math.min(seconds, secondsLeft()))
+      let said = ''
+      const over = (outcome) => {
+        clearTimeout(timer)
+        asked.stdout.off('data', heard)
+        asked.off('exit', ended)
+        asked.off('error', failed)
+        fs.appendFileSync(path.join(out, 'runs.log'), `${name} ${question}: ${outcome}\n`)
+        if (outcome !== 'answered') end()
+        resolve({ lines: said.split('\n').filter((line) => line.startsWith('{')), outcome, log })
+      }
+      const heard = (data) => {
+        said += data
+        if (said.endsWith('\n\n')) over('answered')
+      }
+      const ended = (status, signal) => over(`ended: ${status ?? signal}`)
+      const failed = (e) => over(e.message)
+      const timer = setTimeout(() => over(`out of time (${limit.toFixed(0)} s)`), limit * 1000)
+      asked.stdout.on('data', heard)
+      asked.on('exit', ended)
+      asked.on('error', failed)
+      asked.stdin.write(`${question}\n`)
+    })
+  return { ask, end }
+}
+
+module.exports = { answerer, fileName, runner }

@@ -49,7 +49,7 @@ const library = (probe: Probe, name: string, file: string, fix: string): Finding
         .filter((f) => f.startsWith(file))
         .map((f) => path.join(folder, f)),
     )
-  const found = sharedLibrary(probe, file) ?? carried[0]
+  const found = carried[0] ?? sharedLibrary(probe, file)
   return found ? ok('cuda', name, found) : optional('cuda', name, `no ${file} known to the loader`, fix)
 }
 

@@ -5,7 +5,7 @@ import { devices } from '../../staging/devices'
 import type { Link } from '../../staging/graph/machine'
 import { opDef } from '../../staging/ops/registry'
 import type { Algorithms } from '../../staging/plan/plan'
-import { machines as namedMachines } from '../../staging/sim/machines'
+import { statedGpu } from '../../staging/sim/machines'
 import type { Native } from '../device/native'
 import { existingPart } from '../files/places'
 import { version } from '../files/version'
@@ -24,7 +24,7 @@ import { asked, firstScratch, remembered, timedChoices, type Ways, waysOf } from
 const fixedMachine = (
   name: 'cpu' | 'cuda',
   o: MachineOptions,
-  of: Pick<LocalMachine, 'memoryBytes' | 'seconds'> & { readonly ways: Ways },
+  of: Pick<LocalMachine, 'memoryBytes' | 'seconds'> & { readonly ways: Ways; readonly memoryLink: Speeds },
 ): LocalMachine => {
   const tier = tierOf(o.spill)
   return {
@@ -35,7 +35,7 @@ const fixedMachine = (
     precision: o.precision ?? 'fp32',
     memoryBytes: of.memoryBytes,
     link: tieredLink(o, {
-      memory: () => linkAt(STATED_LINKS.memory, o),
+      memory: () => linkAt(of.memoryLink, o),
       disk: () => linkAt(STATED_LINKS.disk, o),
       ...lines(name, o),
     }),
@@ -68,7 +68,12 @@ export const cpuMachine = (native: Native, o: MachineOptions): LocalMachine => {
   const threads = o.threads ?? native.deviceInfo().threads
   if (o.algorithms === 'fixed') {
     const ways = waysOf(native, 'cpu', { threads }, 1)
-    return fixedMachine('cpu', o, { memoryBytes: deviceBytes(o), seconds: remembered(statedSeconds(threads)), ways })
+    return fixedMachine('cpu', o, {
+      memoryBytes: deviceBytes(o),
+      seconds: remembered(statedSeconds(threads)),
+      ways,
+      memoryLink: STATED_LINKS.memory,
+    })
   }
   const measuring = o.measure ?? 'while'
   const { profile, times } = timesOf(native, threads, measuring)
@@ -123,9 +128,6 @@ const NCCL_RANK_BYTES = 2 * 8 * 4 * 1024 ** 2
 const NCCL_MOST_BYTES = 2 * 1024 ** 3
 const ncclBytes = (ranks = 1): number => Math.min(NCCL_MOST_BYTES, (ranks - 1) * NCCL_RANK_BYTES)
 
-/** What calls of a GPU are said to take. */
-const STATED_GPU = namedMachines['h200-pcie-141g']!.seconds
-
 /** A library makes an engine to answer for it: after so long, calls that are new have its first choice alone. */
 const ENGINES_PATIENCE_SECONDS = 30
 
@@ -149,7 +151,10 @@ export const cudaMachine = (native: Native, o: MachineOptions): LocalMachine => 
   // What products of floats are: with bf16 they are left as they are.
   const precision = o.precision === 'tf32' ? 'tf32' : 'fp32'
   const first = orNowhere(waysOf(native, 'cuda', { precision }, 1))
-  if (o.algorithms === 'fixed') return fixedMachine('cuda', o, { memoryBytes, seconds: remembered(STATED_GPU), ways: first })
+  if (o.algorithms === 'fixed') {
+    const { seconds, link } = statedGpu(precision === 'tf32')
+    return fixedMachine('cuda', o, { memoryBytes, seconds: remembered(seconds), ways: first, memoryLink: link })
+  }
   const profile = openProfile(
     `${facts.device}, ${facts.driver}, ${facts.libraries}, ${precision}, spillway ${version()}, build ${facts.build}`,
     0,

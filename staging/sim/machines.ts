@@ -62,7 +62,7 @@ const PCIE_4 = duplex(24.4e9)
 const PCIE_5 = duplex(48.8e9)
 
 const bytesMoved = (s: CallShapes): number =>
-  [...s.ins, ...s.outs].reduce((n, shape) => n + elementsOf(shape), 0) * dtypeBytes.f32
+  [...s.ins, ...s.outs].reduce((n, shape) => n + elementsOf(shape), 0) * (s.bf16 ? dtypeBytes.bf16 : dtypeBytes.f32)
 
 const roofline =
   (a: Accelerator) =>
@@ -94,6 +94,18 @@ export const simulatedOf = (name: string, a: Accelerator, link: Link, asked = as
   seconds: roofline(a),
   workspace: (kind, attrs, s) => asked(kind, attrs, s) ?? bounded(kind, attrs, s),
 })
+
+/** Of an H200 NVL, without the zeros that its data sheet counts. */
+const TENSOR_CORES = { tf32: 418e12, bf16: 836e12 }
+
+/** What a GPU at hand is said to do where nothing of it is measured: an H200, in the precision of its products. */
+export const statedGpu = (tf32: boolean) => {
+  const at = (flopsPerSecond: number): Machine['seconds'] => roofline({ ...H200_NVL, flopsPerSecond })
+  const floats = at(tf32 ? TENSOR_CORES.tf32 : H200_NVL.flopsPerSecond)
+  const bf16 = at(TENSOR_CORES.bf16)
+  const seconds: Machine['seconds'] = (kind, attrs, s) => (s.bf16 ? bf16 : floats)(kind, attrs, s)
+  return { seconds, link: { ...PCIE_5, beside: { copies: 1, calls: 1 } } }
+}
 
 const of = (name: keyof BuiltInMachines, a: Accelerator, link: Link): Machine => simulatedOf(name, a, link)
 const all: readonly Machine[] = [

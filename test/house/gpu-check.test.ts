@@ -93,7 +93,7 @@ const everySectionRan = (r: ReturnType<typeof rehearsed>): Left => {
   for (const section of ['conformance', 'identity', 'ways', 'faults', 'sanitizer']) assert.ok(checked.has(section), r.stdout)
   for (const c of left.cases) assert.ok(c.secondsPerStep! > 0 && c.peakBytes! > 0, JSON.stringify(c))
   const named = (part: string) => left.cases.filter((c) => c.name.includes(part))
-  assert.equal([named('fp32 auto').length, named('MiB tf32').length, named('bf16').length], [1, 1, 1], r.stdout)
+  assert.equal([named('fp32 auto').length, named('in 10 MiB').length, named('bf16').length], [1, 1, 1], r.stdout)
   assert.ok(named('swap:window')[0]!.bytesOut! > 0, r.stdout)
   const [one] = named('small b2@48 tf32')
   assert.ok(one!.peer?.error || one!.peer?.device === 'cpu', 'PyTorch is not here, or finds no GPU, and says so')

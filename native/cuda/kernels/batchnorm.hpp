@@ -139,7 +139,7 @@ SPILLWAY_BOTH void add_moments(const AtChannels<NearTo, LANES>& first, const flo
 template <class T>
 struct MomentTerm {
   PixelsOf<T> x;
-  SPILLWAY_BOTH NearTo at(uint32_t ch) const { return {x.data[ch]}; }
+  SPILLWAY_BOTH NearTo at(uint32_t ch) const { return NearTo{float(x.data[ch])}; }
   template <int LANES>
   SPILLWAY_BOTH auto start(uint32_t ch) const { return at_channels<LANES>(*this, ch); }
   template <int LANES>

@@ -20,6 +20,13 @@ constexpr int64_t MOST_ELEMENTS = int64_t(1) << 31;
 /// Rows and columns of a whole value: where a window ends behind the last is counted in 32 bits, too.
 constexpr int64_t MOST_ROWS = int64_t(1) << 30;
 
+#ifdef __CUDA_ARCH__
+#define SPILLWAY_PRAGMA(words) _Pragma(#words)
+#define SPILLWAY_UNROLL(n) SPILLWAY_PRAGMA(unroll n)
+#else
+#define SPILLWAY_UNROLL(n)
+#endif
+
 /// Items of a block.
 constexpr uint32_t BLOCK_ITEMS = 256;
 /// Blocks of one launch that wait for each other have a counter in common; there are so many. A counter that all have reached is zero again.

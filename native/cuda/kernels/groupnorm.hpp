@@ -45,7 +45,7 @@ template <class T>
 struct GroupMomentTerm {
   PixelsOf<T> x;
   uint32_t size;
-  SPILLWAY_BOTH NearTo at(uint32_t b, uint32_t ch) const { return {x.at(b, 0, 0)[ch / size * size]}; }
+  SPILLWAY_BOTH NearTo at(uint32_t b, uint32_t ch) const { return NearTo{float(x.at(b, 0, 0)[ch / size * size])}; }
   template <int LANES>
   SPILLWAY_BOTH auto start(uint32_t column) const { return start_image<LANES>(x, *this, column); }
   template <int LANES>

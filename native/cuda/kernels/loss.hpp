@@ -2,6 +2,7 @@
 // Sums are in double.
 #pragma once
 #include <cmath>
+#include <cstddef>
 
 #include "cuda/kernels/kernel.hpp"
 #include "ops/loss.hpp"
@@ -36,16 +37,90 @@ struct Softmax {
   }
 };
 
+/// A pixel of so many channels has a block of items, one of fewer an item. Its number of channels alone decides: the bits do not depend on tiles.
+constexpr uint32_t CHANNELS_OF_BLOCK = 256;
+
+template <class T, class Body>
+struct SoftmaxBlocks {
+  static constexpr int PHASES = 7;
+  static constexpr uint32_t ROWS = 16;
+  struct Shared { double at[BLOCK_ITEMS]; float top; };
+  PixelsOf<T> x;
+  Body body;
+
+  template <int phase>
+  SPILLWAY_BOTH void run(Shared& shared, uint32_t pixel, uint32_t item) const {
+    const T* const values = x.at(pixel);
+    double* const at = shared.at;
+    if constexpr (phase == 0) {
+      at[item] = -INFINITY;
+      for (uint32_t c = item; c < x.channels; c += BLOCK_ITEMS) at[item] = values[c] > at[item] ? float(values[c]) : at[item];
+    }
+    if constexpr (phase == 1) merge(at, item, ROWS, BLOCK_ITEMS, [](double a, double b) { return b > a ? b : a; });
+    if constexpr (phase == 2) {
+      merge(at, item, 1, ROWS, [](double a, double b) { return b > a ? b : a; });
+      if (item == 0) shared.top = float(at[0]);
+    }
+    if constexpr (phase == 3) {
+      at[item] = 0;
+      for (uint32_t c = item; c < x.channels; c += BLOCK_ITEMS) at[item] += double(expf(values[c] - shared.top));
+    }
+    if constexpr (phase == 4) merge(at, item, ROWS, BLOCK_ITEMS, [](double a, double b) { return a + b; });
+    if constexpr (phase == 5) merge(at, item, 1, ROWS, [](double a, double b) { return a + b; });
+    if constexpr (phase == 6) body(pixel, Softmax{shared.top, at[0]}, item, BLOCK_ITEMS);
+  }
+
+ private:
+  /// The first `into` of `from` values become theirs and those behind them.
+  template <class F>
+  SPILLWAY_BOTH static void merge(double* at, uint32_t item, uint32_t into, uint32_t from, F f) {
+    if (item >= into) return;
+    for (uint32_t i = item + into; i < from; i += into) at[item] = f(at[item], at[i]);
+  }
+};
+
+/// body(pixel, its softmax, c, step) for each pixel: once, or by many items, whose channels are c, c + step, ….
+template <class T, class Exec, class Body>
+void each_softmax(Exec& exec, const View& view, Body body) {
+  const PixelsOf<T> x(view);
+  if (x.channels >= CHANNELS_OF_BLOCK) return exec.blocks(ops::pixels(view), SoftmaxBlocks<T, Body>{x, body});
+  exec.each(ops::pixels(view), [=] SPILLWAY_BOTH(uint32_t pixel) { body(pixel, Softmax::of(x.at(pixel), x.channels), 0, 1); });
+}
+
+/// Where pixels have blocks their softmax is worked out before it is summed up.
+inline int64_t softmax_bytes(const View& v) { return v.dims[1] >= int64_t(CHANNELS_OF_BLOCK) ? ops::pixels(v) * int64_t(sizeof(Softmax)) : 0; }
+
+template <class T>
+struct SoftmaxOf {
+  PixelsOf<T> x;
+  const Softmax* known;
+  SPILLWAY_BOTH Softmax at(uint32_t pixel) const { return known ? known[pixel] : Softmax::of(x.at(pixel), x.channels); }
+  template <class Exec>
+  static SoftmaxOf in(Exec& exec, const View& view, void* scratch) {
+    Softmax* const into = static_cast<Softmax*>(scratch);
+    const PixelsOf<T> x(view);
+    if (softmax_bytes(view) == 0) return {x, nullptr};
+    each_softmax<T>(exec, view, [=] SPILLWAY_BOTH(uint32_t pixel, const Softmax& s, uint32_t c, uint32_t) {
+      if (c == 0) into[pixel] = s;
+    });
+    return {x, into};
+  }
+};
+
 /// Σ term over the pixels, times scale(), into the loss.
 template <class Exec, class Scale, class Term>
-void sum_loss(Exec& exec, const KernelCall& c, Scale scale, Term term) {
-  const double* const sum = sums_of<1>(exec, ops::pixels(c.ins[0]), 1, c.workspace, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t, double* total) { total[0] += term(pixel); });
+void sum_loss(Exec& exec, const KernelCall& c, void* scratch, Scale scale, Term term) {
+  const double* const sum = sums_of<1>(exec, ops::pixels(c.ins[0]), 1, scratch, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t, double* total) { total[0] += term(pixel); });
   float* const loss = floats(c.outs[0]);
   exec.each(1, [=] SPILLWAY_BOTH(uint32_t) { loss[0] = float(sum[0] * scale()); });
 }
 
 struct LossKernel : OwnKernel {
   static int64_t workspace(const KernelCall& c) { return sums_bytes<1>(ops::pixels(c.ins[0]), 1); }
+};
+struct SoftmaxLossKernel : OwnKernel {
+  static int64_t workspace(const KernelCall& c) { return softmax_bytes(c.ins[0]) + LossKernel::workspace(c); }
+  static void* after_softmax(const KernelCall& c) { return static_cast<std::byte*>(c.workspace) + softmax_bytes(c.ins[0]); }
 };
 
 template <>
@@ -65,18 +140,18 @@ struct Kernel<OpKind::count_labels> : LossKernel {
 };
 
 template <>
-struct Kernel<OpKind::softmax_xent> : LossKernel {
+struct Kernel<OpKind::softmax_xent> : SoftmaxLossKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const PixelsOf<T> x(c.ins[0]);
     const Labels labels(c.ins[1]);
     const ops::Xent<float> xent(c);
-    sum_loss(exec, c, [=] SPILLWAY_BOTH() { return xent.scale(); }, [=] SPILLWAY_BOTH(uint32_t pixel) -> double {
+    const auto softmax = SoftmaxOf<T>::in(exec, c.ins[0], c.workspace);
+    sum_loss(exec, c, after_softmax(c), [=] SPILLWAY_BOTH() { return xent.scale(); }, [=] SPILLWAY_BOTH(uint32_t pixel) -> double {
       const int32_t label = labels.at(pixel);
       if (!xent.takes(label, x.channels)) return 0;
-      const T* const values = x.at(pixel);
-      const Softmax s = Softmax::of(values, x.channels);
-      return double(s.top) + log(s.total) - double(values[label]);
+      const Softmax s = softmax.at(pixel);
+      return double(s.top) + log(s.total) - double(x.at(pixel)[label]);
     });
   }
 };
@@ -91,14 +166,13 @@ struct Kernel<OpKind::softmax_xent_bwd> : OwnKernel {
     const PixelsOf<T> x(c.ins[0]), dx(c.outs[0]);
     const Labels labels(c.ins[1]);
     const ops::Xent<float> xent(c);
-    exec.each(ops::pixels(c.ins[0]), [=] SPILLWAY_BOTH(uint32_t pixel) {
+    each_softmax<T>(exec, c.ins[0], [=] SPILLWAY_BOTH(uint32_t pixel, const Softmax& s, uint32_t first, uint32_t step) {
       const int32_t label = labels.at(pixel);
       const bool named = xent.takes(label, x.channels);
       const double scale = xent.scale();
       const T* const values = x.at(pixel);
-      const Softmax s = Softmax::of(values, named ? x.channels : 0);
       T* const gradient = dx.at(pixel);
-      for (uint32_t ch = 0; ch < x.channels; ch++)
+      for (uint32_t ch = first; ch < x.channels; ch += step)
         gradient[ch] = named ? float((double(expf(values[ch] - s.top)) / s.total - (ch == uint32_t(label) ? 1 : 0)) * scale) : 0.0f;
     });
   }
@@ -161,18 +235,18 @@ struct Kernel<OpKind::weigh_classes> : OwnKernel {
 };
 
 template <>
-struct Kernel<OpKind::class_xent> : LossKernel {
+struct Kernel<OpKind::class_xent> : SoftmaxLossKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const PixelsOf<T> x(c.ins[0]);
     const Labels labels(c.ins[1]);
     const ops::ClassXentTerms<float> terms(c);
-    sum_loss(exec, c, [=] SPILLWAY_BOTH() { return terms.weight; }, [=] SPILLWAY_BOTH(uint32_t pixel) -> double {
+    const auto softmax = SoftmaxOf<T>::in(exec, c.ins[0], c.workspace);
+    sum_loss(exec, c, after_softmax(c), [=] SPILLWAY_BOTH() { return terms.weight; }, [=] SPILLWAY_BOTH(uint32_t pixel) -> double {
       const int32_t label = labels.at(pixel);
       if (!terms.takes(label, x.channels)) return 0;
-      const T* const values = x.at(pixel);
-      const Softmax s = Softmax::of(values, x.channels);
-      return terms.value(values, 1, x.channels, label, double(s.top) + log(s.total));
+      const Softmax s = softmax.at(pixel);
+      return terms.value(x.at(pixel), 1, x.channels, label, double(s.top) + log(s.total));
     });
   }
 };
@@ -184,29 +258,29 @@ struct Kernel<OpKind::class_xent_bwd> : OwnKernel {
     const PixelsOf<T> x(c.ins[0]), dx(c.outs[0]);
     const Labels labels(c.ins[1]);
     const ops::ClassXentTerms<float> terms(c);
-    exec.each(ops::pixels(c.ins[0]), [=] SPILLWAY_BOTH(uint32_t pixel) {
+    each_softmax<T>(exec, c.ins[0], [=] SPILLWAY_BOTH(uint32_t pixel, const Softmax& s, uint32_t first, uint32_t step) {
       const int32_t label = labels.at(pixel);
       const bool named = terms.takes(label, x.channels);
       const double all = terms.all_factors(x.channels);
       const T* const values = x.at(pixel);
-      const Softmax s = Softmax::of(values, named ? x.channels : 0);
       T* const gradient = dx.at(pixel);
-      for (uint32_t ch = 0; ch < x.channels; ch++)
+      for (uint32_t ch = first; ch < x.channels; ch += step)
         gradient[ch] = named ? float(terms.slope(double(expf(values[ch] - s.top)) / s.total, ch, x.channels, label, all)) : 0.0f;
     });
   }
 };
 
 template <>
-struct Kernel<OpKind::soft_xent> : LossKernel {
+struct Kernel<OpKind::soft_xent> : SoftmaxLossKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const PixelsOf<T> x(c.ins[0]);
     const Pixels target(c.ins[1]);
     const ops::SoftXentTerms terms(c);
-    sum_loss(exec, c, [=] SPILLWAY_BOTH() { return terms.scale; }, [=] SPILLWAY_BOTH(uint32_t pixel) -> double {
+    const auto softmax = SoftmaxOf<T>::in(exec, c.ins[0], c.workspace);
+    sum_loss(exec, c, after_softmax(c), [=] SPILLWAY_BOTH() { return terms.scale; }, [=] SPILLWAY_BOTH(uint32_t pixel) -> double {
       const T* const values = x.at(pixel);
-      const Softmax s = Softmax::of(values, x.channels);
+      const Softmax s = softmax.at(pixel);
       const double log_total = double(s.top) + log(s.total);
       double sum = 0;
       for (uint32_t ch = 0; ch < x.channels; ch++) sum += terms.share(double(target.at(pixel)[ch]), x.channels) * (log_total - double(values[ch]));
@@ -222,13 +296,12 @@ struct Kernel<OpKind::soft_xent_bwd> : OwnKernel {
     const PixelsOf<T> x(c.ins[0]), dx(c.outs[0]);
     const Pixels target(c.ins[1]);
     const ops::SoftXentTerms terms(c);
-    exec.each(ops::pixels(c.ins[0]), [=] SPILLWAY_BOTH(uint32_t pixel) {
+    each_softmax<T>(exec, c.ins[0], [=] SPILLWAY_BOTH(uint32_t pixel, const Softmax& s, uint32_t first, uint32_t step) {
       const T* const values = x.at(pixel);
-      const Softmax s = Softmax::of(values, x.channels);
       T* const gradient = dx.at(pixel);
       double all = 0;
       for (uint32_t ch = 0; ch < x.channels; ch++) all += terms.share(double(target.at(pixel)[ch]), x.channels);
-      for (uint32_t ch = 0; ch < x.channels; ch++)
+      for (uint32_t ch = first; ch < x.channels; ch += step)
         gradient[ch] = float(terms.scale * (double(expf(values[ch] - s.top)) / s.total * all - terms.share(double(target.at(pixel)[ch]), x.channels)));
     });
   }
@@ -366,7 +439,7 @@ struct ElementLoss : LossKernel {
     const PixelsOf<T> x(c.ins[0]);
     const Target target(c, a.constant);
     const double scale = a.weight / double(a.count);
-    sum_loss(exec, c, [=] SPILLWAY_BOTH() { return scale; }, [=] SPILLWAY_BOTH(uint32_t pixel) -> double {
+    sum_loss(exec, c, c.workspace, [=] SPILLWAY_BOTH() { return scale; }, [=] SPILLWAY_BOTH(uint32_t pixel) -> double {
       double sum = 0;
       for (uint32_t ch = 0; ch < x.channels; ch++) sum += loss.value(double(x.at(pixel)[ch]), target.at(pixel, ch));
       return sum;

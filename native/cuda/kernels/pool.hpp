@@ -59,43 +59,109 @@ void each_element(Exec& exec, const View& view, F f) {
   });
 }
 
-/// Each element of dx is the sum of share(b, c, h, w, oy, ox) over the windows (oy, ox) that reach it.
-template <class T, class Exec, class F>
-void sum_windows(Exec& exec, const View& dx_view, const WindowsOf& windows, F share) {
-  each_element<T>(exec, dx_view, [=] SPILLWAY_BOTH(int32_t b, uint32_t c, int32_t h, int32_t w, T& dx) {
-    const Rows rows = windows.h.reaching(h), columns = windows.w.reaching(w);
-    float sum = 0;
-    for (int32_t oy = rows.lo; oy < rows.hi; oy++)
-      for (int32_t ox = columns.lo; ox < columns.hi; ox++) sum += share(b, c, h, w, oy, ox);
-    dx = sum;
+/// body.of<LANES>(b, c, h, w, values) makes the values of LANES channels side by side, from c on, of each pixel of a box, by places in the
+/// whole value. `wide`: everything that the body reads can be had 16 bytes at a time.
+template <class T, int LANES, class Exec, class Body>
+void each_lanes(Exec& exec, const View& view, Body body) {
+  const ImageOf<T> y(view);
+  const uint32_t groups = y.pixels.channels / LANES;
+  exec.each(ops::elements(view) / LANES, [=] SPILLWAY_BOTH(uint32_t i) {
+    const Place p = Place::of(i, groups, y.pixels.height, y.pixels.width);
+    const uint32_t c = p.c * LANES;
+    float values[LANES];
+    body.template of<LANES>(int32_t(p.b) + y.b0, c, int32_t(p.h) + y.h0, int32_t(p.w) + y.w0, values);
+    put<LANES>(y.pixels.at(p.b, p.h, p.w) + c, values);
   });
 }
+template <class T, class Exec, class Body>
+void each_pixel(Exec& exec, const View& view, bool wide, Body body) {
+  if (wide && has_wide_pixels<T>(view)) each_lanes<T, Wide<T>::LANES>(exec, view, body);
+  else each_lanes<T, 1>(exec, view, body);
+}
 
-struct Maximum {
-  float value;
-  int32_t h, w;
+/// Each element of dx is the sum of what share.add<LANES>(b, c, h, w, oy, ox, sum) adds for the windows (oy, ox) that reach it.
+template <class Share>
+struct SumOfWindows {
+  WindowsOf windows;
+  Share share;
+  template <int LANES>
+  SPILLWAY_BOTH void of(int32_t b, uint32_t c, int32_t h, int32_t w, float (&sum)[LANES]) const {
+    const Rows rows = windows.h.reaching(h), columns = windows.w.reaching(w);
+    for (float& lane : sum) lane = 0;
+    for (int32_t oy = rows.lo; oy < rows.hi; oy++)
+      for (int32_t ox = columns.lo; ox < columns.hi; ox++) share.template add<LANES>(b, c, h, w, oy, ox, sum);
+  }
+};
+template <class T, class Exec, class Share>
+void sum_windows(Exec& exec, const View& dx, bool wide, const WindowsOf& windows, Share share) {
+  each_pixel<T>(exec, dx, wide, SumOfWindows<Share>{windows, share});
+}
+
+/// A pixel's place in its window, padding included.
+SPILLWAY_BOTH inline uint32_t place_in(const WindowsOf& window, int32_t oy, int32_t ox, int32_t h, int32_t w) {
+  return uint32_t((h - window.h.start(oy)) * window.w.kernel + (w - window.w.start(ox)));
+}
+
+template <int LANES>
+struct Maxima {
+  float value[LANES];
+  uint32_t place[LANES];
 };
 
 /// The first maximum of a window in row order; a NaN counts as the maximum.
-template <class T>
-SPILLWAY_BOTH Maximum window_maximum(const ImageOf<T>& x, const WindowsOf& windows, int32_t b, uint32_t c, int32_t oy, int32_t ox) {
+template <int LANES, class T>
+SPILLWAY_BOTH Maxima<LANES> window_maxima(const ImageOf<T>& x, const WindowsOf& windows, int32_t b, uint32_t c, int32_t oy, int32_t ox) {
   const Rows rows = windows.h.of(oy), columns = windows.w.of(ox);
-  Maximum best{-INFINITY, rows.lo, columns.lo};
+  Maxima<LANES> best;
+  for (int lane = 0; lane < LANES; lane++) {
+    best.value[lane] = -INFINITY;
+    best.place[lane] = place_in(windows, oy, ox, rows.lo, columns.lo);
+  }
   for (int32_t h = rows.lo; h < rows.hi; h++)
     for (int32_t w = columns.lo; w < columns.hi; w++) {
-      const float value = x.at(b, h, w)[c];
-      if (value > best.value || value != value) best = {value, h, w};
+      const uint32_t place = place_in(windows, oy, ox, h, w);
+      float values[LANES];
+      fetch<LANES>(x.at(b, h, w) + c, values);
+      for (int lane = 0; lane < LANES; lane++)
+        if (values[lane] > best.value[lane] || values[lane] != values[lane]) {
+          best.value[lane] = values[lane];
+          best.place[lane] = place;
+        }
     }
   return best;
 }
+
+template <class T>
+struct MaximumOfWindow {
+  ImageOf<T> x;
+  WindowsOf window;
+  template <int LANES>
+  SPILLWAY_BOTH void of(int32_t b, uint32_t c, int32_t oy, int32_t ox, float (&y)[LANES]) const {
+    const Maxima<LANES> best = window_maxima<LANES>(x, window, b, c, oy, ox);
+    for (int lane = 0; lane < LANES; lane++) y[lane] = best.value[lane];
+  }
+};
 
 template <>
 struct Kernel<OpKind::max_pool> : OwnKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& call) {
-    const ImageOf<T> x(call.ins[0]);
     const WindowsOf window(ops::pool_window(MaxPoolAttrs::read(call.attrs), call.ins[0], call.outs[0]));
-    each_element<T>(exec, call.outs[0], [=] SPILLWAY_BOTH(int32_t b, uint32_t c, int32_t oy, int32_t ox, T& y) { y = window_maximum(x, window, b, c, oy, ox).value; });
+    each_pixel<T>(exec, call.outs[0], has_wide_pixels<T>(call.ins[0]), MaximumOfWindow<T>{ImageOf<T>(call.ins[0]), window});
+  }
+};
+
+template <class T>
+struct ShareOfMaximum {
+  ImageOf<T> x, dy;
+  WindowsOf window;
+  template <int LANES>
+  SPILLWAY_BOTH void add(int32_t b, uint32_t c, int32_t h, int32_t w, int32_t oy, int32_t ox, float (&sum)[LANES]) const {
+    const Maxima<LANES> best = window_maxima<LANES>(x, window, b, c, oy, ox);
+    const uint32_t here = place_in(window, oy, ox, h, w);
+    float values[LANES];
+    fetch<LANES>(dy.at(b, oy, ox) + c, values);
+    for (int lane = 0; lane < LANES; lane++) sum[lane] += best.place[lane] == here ? values[lane] : 0.0f;
   }
 };
 
@@ -103,35 +169,54 @@ template <>
 struct Kernel<OpKind::max_pool_bwd> : OwnKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& call) {
-    const ImageOf<T> x(call.ins[0]), dy(call.ins[1]);
     const WindowsOf window(ops::pool_window(MaxPoolBwdAttrs::read(call.attrs), call.ins[0], call.ins[1]));
-    sum_windows<T>(exec, call.outs[0], window, [=] SPILLWAY_BOTH(int32_t b, uint32_t c, int32_t h, int32_t w, int32_t oy, int32_t ox) {
-      const Maximum best = window_maximum(x, window, b, c, oy, ox);
-      return best.h == h && best.w == w ? float(dy.at(b, oy, ox)[c]) : 0.0f;
-    });
+    sum_windows<T>(exec, call.outs[0], has_wide_pixels<T>(call.ins[0]) && has_wide_pixels<T>(call.ins[1]), window,
+                   ShareOfMaximum<T>{ImageOf<T>(call.ins[0]), ImageOf<T>(call.ins[1]), window});
   }
 };
 
-/// A pixel's place in its window, padding included.
-SPILLWAY_BOTH inline uint32_t place_in(const WindowsOf& window, int32_t oy, int32_t ox, int32_t h, int32_t w) {
-  return uint32_t((h - window.h.start(oy)) * window.w.kernel + (w - window.w.start(ox)));
+/// Places of maxima, a byte each, four channels to a word: an item makes the words of the channels that it reads at once.
+template <class T, int LANES, class Exec>
+void put_places(Exec& exec, const View& x_view, const View& y_view, const WindowsOf& window) {
+  constexpr uint32_t WORDS = LANES > 4 ? LANES / 4 : 1;
+  const ImageOf<T> x(x_view);
+  const ImageOf<uint32_t> places(y_view);
+  exec.each(ops::elements(y_view) / WORDS, [=] SPILLWAY_BOTH(uint32_t i) {
+    const Place p = Place::of(i, places.pixels.channels / WORDS, places.pixels.height, places.pixels.width);
+    const int32_t b = int32_t(p.b) + places.b0, oy = int32_t(p.h) + places.h0, ox = int32_t(p.w) + places.w0;
+    const uint32_t word = p.c * WORDS;
+    uint32_t packed[WORDS] = {};
+    for (uint32_t k = 0; k < 4 * WORDS && 4 * word + k < x.pixels.channels; k += LANES) {
+      const Maxima<LANES> best = window_maxima<LANES>(x, window, b, 4 * word + k, oy, ox);
+      for (uint32_t lane = 0; lane < LANES; lane++) packed[(k + lane) / 4] |= best.place[lane] << (8 * ((k + lane) % 4));
+    }
+    for (uint32_t k = 0; k < WORDS; k++) places.pixels.at(p.b, p.h, p.w)[word + k] = packed[k];
+  });
 }
 
-/// Places of maxima, a byte each, four channels to a word.
 template <>
 struct Kernel<OpKind::max_pool_places> : OwnKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& call) {
-    const ImageOf<T> x(call.ins[0]);
     const WindowsOf window(ops::pool_window(MaxPoolPlacesAttrs::read(call.attrs), call.ins[0], call.outs[0]));
-    each_element<uint32_t>(exec, call.outs[0], [=] SPILLWAY_BOTH(int32_t b, uint32_t word, int32_t oy, int32_t ox, uint32_t& places) {
-      uint32_t packed = 0;
-      for (uint32_t k = 0; k < 4 && 4 * word + k < x.pixels.channels; k++) {
-        const Maximum best = window_maximum(x, window, b, 4 * word + k, oy, ox);
-        packed |= place_in(window, oy, ox, best.h, best.w) << (8 * k);
-      }
-      places = packed;
-    });
+    if (has_wide_pixels<T>(call.ins[0])) put_places<T, Wide<T>::LANES>(exec, call.ins[0], call.outs[0], window);
+    else put_places<T, 1>(exec, call.ins[0], call.outs[0], window);
+  }
+};
+
+template <class T>
+struct ShareOfPlace {
+  ImageOf<uint32_t> places;
+  ImageOf<T> dy;
+  WindowsOf window;
+  template <int LANES>
+  SPILLWAY_BOTH void add(int32_t b, uint32_t c, int32_t h, int32_t w, int32_t oy, int32_t ox, float (&sum)[LANES]) const {
+    const uint32_t here = place_in(window, oy, ox, h, w);
+    const uint32_t* const words = places.at(b, oy, ox);
+    float values[LANES];
+    fetch<LANES>(dy.at(b, oy, ox) + c, values);
+    for (uint32_t lane = 0; lane < LANES; lane++)
+      sum[lane] += (words[(c + lane) / 4] >> (8 * ((c + lane) % 4)) & 0xff) == here ? values[lane] : 0.0f;
   }
 };
 
@@ -139,12 +224,8 @@ template <>
 struct Kernel<OpKind::max_pool_places_bwd> : OwnKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& call) {
-    const ImageOf<uint32_t> places(call.ins[0]);
-    const ImageOf<T> dy(call.ins[1]);
     const WindowsOf window(ops::pool_window(MaxPoolPlacesBwdAttrs::read(call.attrs), call.outs[0], call.ins[1]));
-    sum_windows<T>(exec, call.outs[0], window, [=] SPILLWAY_BOTH(int32_t b, uint32_t c, int32_t h, int32_t w, int32_t oy, int32_t ox) {
-      return (places.at(b, oy, ox)[c / 4] >> (8 * (c % 4)) & 0xff) == place_in(window, oy, ox, h, w) ? float(dy.at(b, oy, ox)[c]) : 0.0f;
-    });
+    sum_windows<T>(exec, call.outs[0], has_wide_pixels<T>(call.ins[1]), window, ShareOfPlace<T>{ImageOf<uint32_t>(call.ins[0]), ImageOf<T>(call.ins[1]), window});
   }
 };
 
@@ -169,20 +250,44 @@ struct Divisor {
   }
 };
 
+template <class T>
+struct AverageOfWindow {
+  ImageOf<T> x;
+  Divisor divisor;
+  template <int LANES>
+  SPILLWAY_BOTH void of(int32_t b, uint32_t c, int32_t oy, int32_t ox, float (&y)[LANES]) const {
+    const Rows rows = divisor.window.h.of(oy), columns = divisor.window.w.of(ox);
+    float sum[LANES] = {}, values[LANES];
+    for (int32_t h = rows.lo; h < rows.hi; h++)
+      for (int32_t w = columns.lo; w < columns.hi; w++) {
+        fetch<LANES>(x.at(b, h, w) + c, values);
+        for (int lane = 0; lane < LANES; lane++) sum[lane] += values[lane];
+      }
+    const float share = divisor.share(oy, ox);
+    for (int lane = 0; lane < LANES; lane++) y[lane] = sum[lane] * share;
+  }
+};
+
 template <>
 struct Kernel<OpKind::avg_pool> : OwnKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& call) {
-    const ImageOf<T> x(call.ins[0]);
     const auto a = AvgPoolAttrs::read(call.attrs);
     const Divisor divisor(a, ops::pool_window(a, call.ins[0], call.outs[0]));
-    each_element<T>(exec, call.outs[0], [=] SPILLWAY_BOTH(int32_t b, uint32_t c, int32_t oy, int32_t ox, T& y) {
-      const Rows rows = divisor.window.h.of(oy), columns = divisor.window.w.of(ox);
-      float sum = 0;
-      for (int32_t h = rows.lo; h < rows.hi; h++)
-        for (int32_t w = columns.lo; w < columns.hi; w++) sum += x.at(b, h, w)[c];
-      y = sum * divisor.share(oy, ox);
-    });
+    each_pixel<T>(exec, call.outs[0], has_wide_pixels<T>(call.ins[0]), AverageOfWindow<T>{ImageOf<T>(call.ins[0]), divisor});
+  }
+};
+
+template <class T>
+struct ShareOfAverage {
+  ImageOf<T> dy;
+  Divisor divisor;
+  template <int LANES>
+  SPILLWAY_BOTH void add(int32_t b, uint32_t c, int32_t, int32_t, int32_t oy, int32_t ox, float (&sum)[LANES]) const {
+    float values[LANES];
+    fetch<LANES>(dy.at(b, oy, ox) + c, values);
+    const float share = divisor.share(oy, ox);
+    for (int lane = 0; lane < LANES; lane++) sum[lane] += values[lane] * share;
   }
 };
 
@@ -190,12 +295,9 @@ template <>
 struct Kernel<OpKind::avg_pool_bwd> : OwnKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& call) {
-    const ImageOf<T> dy(call.ins[0]);
     const auto a = AvgPoolBwdAttrs::read(call.attrs);
     const Divisor divisor(a, ops::pool_window(a, call.outs[0], call.ins[0]));
-    sum_windows<T>(exec, call.outs[0], divisor.window, [=] SPILLWAY_BOTH(int32_t b, uint32_t c, int32_t, int32_t, int32_t oy, int32_t ox) {
-      return dy.at(b, oy, ox)[c] * divisor.share(oy, ox);
-    });
+    sum_windows<T>(exec, call.outs[0], has_wide_pixels<T>(call.ins[0]), divisor.window, ShareOfAverage<T>{ImageOf<T>(call.ins[0]), divisor});
   }
 };
 

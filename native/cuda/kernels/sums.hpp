@@ -4,6 +4,7 @@
 // Worked example: 802816 pixels of 64 channels of bf16: 256 blocks of 8 items side by side (8 channels each) and 32 below each other.
 #pragma once
 #include <algorithm>
+#include <utility>
 
 #include "cuda/kernels/boxes.hpp"
 
@@ -22,12 +23,28 @@ int64_t sums_bytes(int64_t terms, int64_t columns) {
   return (shares > 1 ? shares + 1 : 1) * Sums * columns * int64_t(sizeof(double));
 }
 
-/// `term` has start<LANES>(column), made once for an item, and add<LANES>(start, number, column, sums) for LANES columns side by side.
+/// So many items of a block stand side by side, with LANES columns each: a line of memory.
+template <int LANES>
+constexpr uint32_t MOST_ACROSS = LANES > 1 ? 8 : 32;
+template <int LANES>
+uint32_t items_across(int64_t columns) {
+  uint32_t across = 1;
+  while (across < MOST_ACROSS<LANES> && across * LANES < columns) across *= 2;
+  return across;
+}
+
+/// `term` has start<LANES>(column), made once for the items of a block that have the same columns, and add<LANES>(start, number, column, sums) for
+/// LANES columns side by side.
 template <int Sums, int LANES, class Term, class Finish>
 struct ColumnSums {
-  static constexpr int PHASES = 7;
+  static constexpr int PHASES = 8;
   static constexpr uint32_t PLANES = LANES * Sums, CHUNK = 16;
-  struct Shared { double at[PLANES * BLOCK_ITEMS]; bool is_last; };
+  using Start = decltype(std::declval<const Term&>().template start<LANES>(uint32_t(0)));
+  struct Shared {
+    double at[PLANES * BLOCK_ITEMS];
+    Start starts[MOST_ACROSS<LANES>];
+    bool is_last;
+  };
   uint32_t terms, columns, across, blocks_across, shares;
   double* partial;
   uint32_t* arrivals;
@@ -38,17 +55,20 @@ struct ColumnSums {
   SPILLWAY_BOTH void run(Shared& shared, uint32_t block, uint32_t item) const {
     const uint32_t group = block % blocks_across, share = block / blocks_across;
     const uint32_t x = item % across, row = item / across, column = (group * across + x) * LANES;
-    if constexpr (phase == 0) gather(shared, column, share * rows() + row, item);
-    if constexpr (phase == 1) merge_chunks(shared, item);
-    if constexpr (phase == 2) hand_over(shared, group, share, item, shares == 1);
-    if constexpr (phase == 3) {
+    if constexpr (phase == 0) {
+      if (item < across && column < columns) shared.starts[x] = term.template start<LANES>(column);
+    }
+    if constexpr (phase == 1) gather(shared, x, column, share * rows() + row, item);
+    if constexpr (phase == 2) merge_chunks(shared, item);
+    if constexpr (phase == 3) hand_over(shared, group, share, item, shares == 1);
+    if constexpr (phase == 4) {
       if (item == 0) shared.is_last = shares > 1 && arrives_last(arrivals + group, shares);
     }
-    if constexpr (phase > 3) {
+    if constexpr (phase > 4) {
       if (!shared.is_last) return;
-      if constexpr (phase == 4) gather_shares(shared, column, row, item);
-      if constexpr (phase == 5) merge_chunks(shared, item);
-      if constexpr (phase == 6) hand_over(shared, group, share, item, true);
+      if constexpr (phase == 5) gather_shares(shared, column, row, item);
+      if constexpr (phase == 6) merge_chunks(shared, item);
+      if constexpr (phase == 7) hand_over(shared, group, share, item, true);
     }
   }
 
@@ -60,11 +80,13 @@ struct ColumnSums {
       for (int s = 0; s < Sums; s++) shared.at[uint32_t(s * LANES + lane) * BLOCK_ITEMS + item] = sum[lane][s];
   }
 
-  SPILLWAY_BOTH void gather(Shared& shared, uint32_t column, uint32_t first, uint32_t item) const {
+  SPILLWAY_BOTH void gather(Shared& shared, uint32_t x, uint32_t column, uint32_t first, uint32_t item) const {
     double sum[LANES][Sums] = {};
     if (column < columns) {
-      const auto start = term.template start<LANES>(column);
-      for (uint32_t n = first; n < terms; n += shares * rows()) term.template add<LANES>(start, n, column, sum);
+      const Start start = shared.starts[x];
+      const uint32_t step = shares * rows();
+      SPILLWAY_UNROLL(4)  // what four of them read is under way at once
+      for (uint32_t n = first; n < terms; n += step) term.template add<LANES>(start, n, column, sum);
     }
     keep(shared, sum, item);
   }
@@ -110,9 +132,7 @@ struct ColumnSums {
 
 template <int Sums, int LANES, class Exec, class Term, class Finish>
 void sum_columns(Exec& exec, int64_t terms, int64_t columns, void* scratch, Term term, Finish finish) {
-  constexpr uint32_t MOST_ACROSS = LANES > 1 ? 8 : 32;  // a line of memory
-  uint32_t across = 1;
-  while (across < MOST_ACROSS && across * LANES < columns) across *= 2;
+  const uint32_t across = items_across<LANES>(columns);
   const uint32_t blocks_across = uint32_t((columns + across * LANES - 1) / (across * LANES)), shares = uint32_t(sum_shares(terms, columns));
   exec.blocks(int64_t(blocks_across) * shares, ColumnSums<Sums, LANES, Term, Finish>{uint32_t(terms), uint32_t(columns), across, blocks_across, shares,
                                                                                       static_cast<double*>(scratch), exec.arrivals(), term, finish});

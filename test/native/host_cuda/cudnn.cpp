@@ -27,7 +27,7 @@ struct Attribute {
 };
 
 struct Engine {
-  enum Kind { loose, tensor_core, down_converts, winograd, refuses, greedy, exact, with_scratch, imprecise, wants_much } kind;
+  enum Kind { loose, tensor_core, down_converts, winograd, refuses, greedy, exact, with_scratch, imprecise, untrue } kind;
 };
 
 struct Descriptor {
@@ -233,16 +233,17 @@ bool supported(const Meaning& m) {
   return packed_channels_last(m.w) && m.w.dims[2] <= 11;
 }
 
-/// Images of so many channels have a first engine that is right and takes far more scratch than they are large.
-constexpr int64_t WANTS_MUCH_CHANNELS = 24;
+/// Of images of so many channels only a fallback repeats; that of others is by an engine that was named before, and untrue.
+constexpr int64_t FALLBACK_CHANNELS = 20;
 
 /// In the heuristics' order.
 std::vector<Engine> engines_of(const Meaning& m, cudnnBackendHeurMode_t mode) {
   if (!supported(m)) return {};
-  if (mode == CUDNN_HEUR_MODE_FALLBACK) return {{Engine::imprecise}, {Engine::exact}, {Engine::loose}};
+  const bool has_fallback = m.x.dims[1] == FALLBACK_CHANNELS;
+  if (mode == CUDNN_HEUR_MODE_FALLBACK) return {{Engine::imprecise}, {has_fallback ? Engine::exact : Engine::untrue}, {Engine::loose}};
   std::vector<Engine> list = {{Engine::winograd}, {Engine::loose}};
+  if (has_fallback) return list;
   if (m.x.alignment >= 16 && m.y.alignment >= 16) list.push_back({Engine::tensor_core});
-  if (m.x.dims[1] == WANTS_MUCH_CHANNELS) list.push_back({Engine::wants_much});
   for (const auto kind : {Engine::down_converts, Engine::refuses, Engine::greedy, Engine::exact, Engine::with_scratch}) list.push_back({kind});
   return list;
 }
@@ -263,7 +264,6 @@ int64_t workspace_of(Engine e, const Meaning& m) {
     case Engine::tensor_core: return 1024 + m.x.dims[1] * 16;
     case Engine::with_scratch: return 4096;
     case Engine::greedy: return int64_t(600) << 20;
-    case Engine::wants_much: return int64_t(8) << 20;
     default: return 0;
   }
 }
@@ -291,7 +291,7 @@ void compute(Engine e, const Meaning& m, const Places& at, uint64_t loose_run) {
   const bool narrow = m.x.narrow;
   const Rounding r = e.kind == Engine::tensor_core && !narrow ? Rounding::tf32 : e.kind == Engine::down_converts ? Rounding::coarse : Rounding::none;
   std::vector<double> made = convolve(m.way, m.x, m.w, m.y, m.window, at.x, at.w, at.y, r);
-  if (e.kind == Engine::winograd || e.kind == Engine::imprecise) for (double& v : made) v *= 1.0625;
+  if (e.kind == Engine::winograd || e.kind == Engine::imprecise || e.kind == Engine::untrue) for (double& v : made) v *= 1.0625;
   write(m, made, at.into, at.bias, e.kind == Engine::loose ? loose_run : 0);
 }
 
@@ -453,7 +453,7 @@ cudnnStatus_t cudnnBackendGetAttribute(const cudnnBackendDescriptor_t raw, cudnn
       return CUDNN_STATUS_SUCCESS;
     }
     case CUDNN_ATTR_ENGINE_GLOBAL_INDEX:
-      *static_cast<int64_t*>(into) = int64_t(d->engine.kind);
+      *static_cast<int64_t*>(into) = int64_t(d->engine.kind == Engine::untrue ? Engine::exact : d->engine.kind);
       *count = 1;
       return CUDNN_STATUS_SUCCESS;
     case CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE:

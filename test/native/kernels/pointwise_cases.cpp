@@ -62,9 +62,9 @@ std::vector<double> class_weights(Random& r, int64_t classes) {
   return weights;
 }
 
-Family class_loss_family(Random& r) {
+Family class_loss_of(Random& r, const Dims& in) {
   Family f;
-  const Dims in = image(r), places{in[0], 1, in[2], in[3]};
+  const Dims places{in[0], 1, in[2], in[3]};
   const Array x = r.normal(in, 2), one = [] { Array a; a.data = {1}; return a; }();
   const std::vector<double> attrs{double(count_of(places)), r.pick({1.0, 2.5})};
   const Operand labels = labelled(r.labels(places, in[1]));
@@ -84,6 +84,19 @@ Family class_loss_family(Random& r) {
   f.calls = {xent, back, count, some, some_back, classes, weigh, weighed, weighed_back};
   f.gradients = {gradient_of(xent, 0, one, reference(back)[0]), gradient_of(some, 0, one, reference(some_back)[0]),
                  gradient_of(weighed, 0, one, reference(weighed_back)[0])};
+  return f;
+}
+
+Family class_loss_family(Random& r) { return class_loss_of(r, image(r)); }
+
+/// The cuda device gives each pixel of them a block.
+Family many_classes_family(Random& r) {
+  const Dims in{r.between(1, 3), r.between(250, 600), r.between(1, 2), r.between(1, 3)};
+  Family f = class_loss_of(r, in);
+  const std::vector<double> attrs{double(in[0] * in[2] * in[3]), r.pick({1.0, 2.5}), r.pick({0.0, 0.25})};
+  const Operand x = tensor(r.normal(in, 2)), target = tensor(r.positive(in));
+  f.calls.push_back({OpKind::soft_xent, attrs, {x, target}, {parameter(Array(), 1)}, 0});
+  f.calls.push_back({OpKind::soft_xent_bwd, attrs, {x, target}, {tensor(Array(in))}, 0});
   return f;
 }
 
@@ -112,6 +125,7 @@ Family dice_family(Random& r) {
 const Listed dice_listed{"dice", dice_family, 15};
 
 const Listed class_loss_listed{"class loss", class_loss_family, 15};
+const Listed many_classes_listed{"class loss of many classes", many_classes_family, 6};
 
 /// Of several channels the largest, of one whether it is above zero.
 Family argmax_family(Random& r) {
