@@ -131,8 +131,8 @@ const NETWORKS = imitated
       },
       faults: ['resnet18', '--batch', '8', '--image', '64'],
     }
-/** In-core steps take the engines that cuDNN names first, which repeat bit for bit: measuring others takes half a minute, and on an H100 found no
- * faster step. `ways` trains with all of them. */
+/** In-core steps in tf32 and bf16 take the engines that cuDNN names first, which repeat bit for bit: measuring others takes half a minute, and on an
+ * H100 found no faster step. `ways` trains with all of them. */
 const FIXED = ['--algorithms', 'fixed']
 /** Other plans depend on what calls take. A rehearsal measures in-core alone: a host is slow at it. */
 const MEASURED = imitated ? FIXED : []
@@ -636,6 +636,9 @@ const inCore = async (networks) => {
 const incore = () => inCore(NETWORKS.incore)
 const incoremore = () => inCore(NETWORKS.incoremore)
 
+/** Planning measures for half of it; pinning tens of gigabytes and drawing a thousand images takes most of the rest. */
+const BEYOND_SECONDS = imitated ? 20 : 90
+
 /** Paper 1 on this card: batches beyond what a budget holds in-core. */
 const outofcore = async () => {
   const { model, image, budget: budgetOf, batches, precision, steps, beyond } = NETWORKS.outofcore
@@ -646,21 +649,21 @@ const outofcore = async () => {
     large = await smallest(sized(more), 'in-core', 60)
   if (!small || !large) return check('outofcore', 'in-core sizes', false)
   const budget = budgetOf(small, large)
-  const at = (batch, strategy, algorithms = MEASURED) =>
+  const at = (batch, strategy) =>
     stagedRun(
       name(batch, strategy),
       sized(batch),
-      ['--budget', String(budget), '--strategy', strategy, '--precision', precision, ...algorithms],
+      ['--budget', String(budget), '--strategy', strategy, '--precision', precision, ...MEASURED],
       steps,
       100,
     )
   const fits = Math.floor((few + ((budget - small) * (more - few)) / (large - small)) * 0.98)
-  const inCore = await at(fits, 'in-core', FIXED)
+  const inCore = await at(fits, 'in-core')
   const best = inCore.ok ? fits / inCore.secondsPerStep : undefined
   measured(name(fits, 'in-core'), { imagesPerSecond: best, ...inCore.figures })
   const shares = []
   for (const [factor, strategy] of beyond) {
-    if (left() < 20) {
+    if (left() < BEYOND_SECONDS) {
       skipped(`outofcore ${factor} ${strategy}`)
       continue
     }
@@ -673,6 +676,8 @@ const outofcore = async () => {
   }
 }
 
+const LARGE_SECONDS = imitated ? 20 : 60
+
 /** Paper 3: large images in a small budget, beside the same network on an image that is held in-core: the share of its pixels a second. */
 const large = async () => {
   const { cases, held, budget } = NETWORKS.large
@@ -684,7 +689,7 @@ const large = async () => {
     return { name, r, pixels: r.ok ? (batch * image * image) / r.secondsPerStep : undefined }
   }
   for (const [model, batch, image, strategy] of cases) {
-    if (left() < 30) {
+    if (left() < LARGE_SECONDS) {
       skipped(`large ${baseOf(model)} b${batch}@${image}`)
       continue
     }
