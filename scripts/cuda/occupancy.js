@@ -30,6 +30,11 @@ const ALLOWED = [
     why: 'an item has the coefficients of its channels in registers for all of its pixels, and 16 bytes of each operand under way',
   },
   {
+    row: /^SumOfWindows\b/,
+    chips: ['80', '90'],
+    why: 'an item looks at all windows that reach a pixel for 16 bytes of channels, in max_pool_bwd at all pixels of each',
+  },
+  {
     row: / bf16$/,
     chips: ['75'],
     why: 'sums of eight channels at a time take 32 KiB of shared memory, of which it has room for one; cuDNN multiplies no bf16 on it',
@@ -93,9 +98,10 @@ const kinds = () => {
 const rowOf = (name, names) => {
   const kind = names.get(/\(spillway::OpKind\)(\d+)/.exec(name)?.[1])
   const plain = name.replace(/spillway::(?:cuda::|ops::)?|\(anonymous namespace\)::/g, '')
-  const parts = /(?:each_by_channels|sum_columns|ColumnSums)<(?:\d+, )*(?:GpuExec, )?(\w+)<\w+(?:, \d+)?(?:, (\w+))?/
-    .exec(plain)
-    ?.slice(1)
+  const parts =
+    /(?:each_by_channels|each_lanes|sum_columns|ColumnSums)<(?:float, |StoredBf16, )?(?:\d+, )*(?:GpuExec, )?(\w+)<\w+(?:, \d+)?(?:, (\w+))?/
+      .exec(plain)
+      ?.slice(1)
   const of = kind ?? (parts ? parts.filter(Boolean).join(' ') : /run_\w+<(\w+)/.exec(plain)?.[1]) ?? plain.slice(0, 60)
   return `${of}${/StoredBf16/.test(name) ? ' bf16' : ''}`
 }

@@ -117,9 +117,10 @@ SPILLWAY_BOTH Maxima<LANES> window_maxima(const ImageOf<T>& x, const WindowsOf& 
     best.value[lane] = -INFINITY;
     best.place[lane] = place_in(windows, oy, ox, rows.lo, columns.lo);
   }
-  for (int32_t h = rows.lo; h < rows.hi; h++)
+  for (int32_t h = rows.lo; h < rows.hi; h++) {
+    const uint32_t row = place_in(windows, oy, ox, h, 0);
     for (int32_t w = columns.lo; w < columns.hi; w++) {
-      const uint32_t place = place_in(windows, oy, ox, h, w);
+      const uint32_t place = row + uint32_t(w);
       float values[LANES];
       fetch<LANES>(x.at(b, h, w) + c, values);
       for (int lane = 0; lane < LANES; lane++)
@@ -128,6 +129,7 @@ SPILLWAY_BOTH Maxima<LANES> window_maxima(const ImageOf<T>& x, const WindowsOf& 
           best.place[lane] = place;
         }
     }
+  }
   return best;
 }
 
@@ -170,8 +172,10 @@ struct Kernel<OpKind::max_pool_bwd> : OwnKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& call) {
     const WindowsOf window(ops::pool_window(MaxPoolBwdAttrs::read(call.attrs), call.ins[0], call.ins[1]));
-    sum_windows<T>(exec, call.outs[0], has_wide_pixels<T>(call.ins[0]) && has_wide_pixels<T>(call.ins[1]), window,
-                   ShareOfMaximum<T>{ImageOf<T>(call.ins[0]), ImageOf<T>(call.ins[1]), window});
+    const ShareOfMaximum<T> share{ImageOf<T>(call.ins[0]), ImageOf<T>(call.ins[1]), window};
+    // The maxima of eight channels do not go into registers.
+    if constexpr (Wide<T>::LANES > 4) each_lanes<T, 1>(exec, call.outs[0], SumOfWindows<ShareOfMaximum<T>>{window, share});
+    else sum_windows<T>(exec, call.outs[0], has_wide_pixels<T>(call.ins[0]) && has_wide_pixels<T>(call.ins[1]), window, share);
   }
 };
 
@@ -211,12 +215,11 @@ struct ShareOfPlace {
   WindowsOf window;
   template <int LANES>
   SPILLWAY_BOTH void add(int32_t b, uint32_t c, int32_t h, int32_t w, int32_t oy, int32_t ox, float (&sum)[LANES]) const {
-    const uint32_t here = place_in(window, oy, ox, h, w);
-    const uint32_t* const words = places.at(b, oy, ox);
+    const uint32_t here = place_in(window, oy, ox, h, w), first = LANES == 1 ? c % 4 : 0;  // of the word's bytes
+    const uint32_t* const words = places.at(b, oy, ox) + c / 4;
     float values[LANES];
     fetch<LANES>(dy.at(b, oy, ox) + c, values);
-    for (uint32_t lane = 0; lane < LANES; lane++)
-      sum[lane] += (words[(c + lane) / 4] >> (8 * ((c + lane) % 4)) & 0xff) == here ? values[lane] : 0.0f;
+    for (uint32_t lane = 0; lane < LANES; lane++) sum[lane] += (words[lane / 4] >> (8 * (first + lane % 4)) & 0xff) == here ? values[lane] : 0.0f;
   }
 };
 
