@@ -26,7 +26,7 @@ const plotSteps = (file, title, [first, ...seconds], peer) => {
   const words = `steps 2 to ${seconds.length + 1}; the first took ${(first * 1000).toFixed(0)} ms`
   fs.writeFileSync(
     file,
-    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${W} ${H}" font-family="sans-serif" font-size="12"><rect width="${W}" height="${H}" fill="#fff"/><text x="${LEFT}" y="20" font-size="14">${title}: milliseconds by step</text><text x="${LEFT}" y="${H - 12}" fill="#555">${words}</text>${ticks}${line}${dots}</svg>\n`,
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${W} ${H}" font-family="sans-serif" font-size="12"><title>${title}: milliseconds by step</title><rect width="${W}" height="${H}" fill="#fff"/><text x="${LEFT}" y="20" font-size="14">${title}: milliseconds by step</text><text x="${LEFT}" y="${H - 12}" fill="#555">${words}</text>${ticks}${line}${dots}</svg>\n`,
   )
 }
 
