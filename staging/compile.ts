@@ -29,7 +29,7 @@ import { overBands } from './grad/rewrite/bands'
 import { overRanks } from './grad/rewrite/ranks'
 import { rewritten } from './grad/rewrite/rewrites'
 import { GraphBuilder } from './graph/builder'
-import { type Graph, valueBytes } from './graph/graph'
+import { type Graph, madeAlike, valueBytes } from './graph/graph'
 import { type Machine, withScratch } from './graph/machine'
 import type { Persistents } from './memory/place'
 import { assignPages } from './plan/pages'
@@ -71,6 +71,7 @@ export const trainingGraph = (
     E.map((graph) => ({ ...graph, ...trainedBy(step) })),
     E.chain(bands ? overBands(bands.of, bands.at) : E.right),
     E.chain(overRanks(ranks, { norms, shard })),
+    E.map(madeAlike),
   )
 
 /** What users tell of one objective beside its optimizer, for who is to make its step again. */
@@ -87,6 +88,7 @@ export const predictionGraph = (forward: Graph, { device, precision }: Pick<Mach
     ({ graph }) => GraphBuilder.extending(graph, device.dtype).build(graph.ops.map((op) => op.id)),
     where(device.fused, withPoolPlaces),
     where(precision === 'bf16', inBf16),
+    madeAlike,
   )
 
 /** rewrite, losses, bf16: the graph with which a machine measures a loss. */
@@ -100,6 +102,7 @@ export const evaluationGraph = (
     (s) => measuring(s, { dtype: device.dtype }),
     E.map(where(device.fused, withPoolPlaces)),
     E.map(where(precision === 'bf16', inBf16)),
+    E.map(madeAlike),
   )
 
 /** tile, expand, place, schedule for each candidate of a strategy; pages, verify for the fastest that fits. */

@@ -15,19 +15,23 @@ export const once = <K, E, A>(known: Map<K, A>, key: K, make: (key: K) => Either
 export const onceFor = <A extends object, T>(f: (a: A) => T): ((a: A) => T) => {
   const known = new WeakMap<A, { readonly answer: T }>()
   return (a) => {
-    const here = known.get(a) ?? { answer: f(a) }
-    known.set(a, here)
-    return here.answer
+    const there = known.get(a)
+    if (there) return there.answer
+    const answer = f(a)
+    known.set(a, { answer })
+    return answer
   }
 }
 
 export const onceForPair = <A extends object, B extends object, T>(f: (a: A, b: B) => T): ((a: A, b: B) => T) => {
-  const known = new WeakMap<A, WeakMap<B, T>>()
+  const known = new WeakMap<A, WeakMap<B, { readonly answer: T }>>()
   return (a, b) => {
-    const here = known.get(a) ?? new WeakMap<B, T>()
+    const there = known.get(a)?.get(b)
+    if (there) return there.answer
+    const answer = f(a, b)
+    const here = known.get(a) ?? new WeakMap<B, { readonly answer: T }>()
     known.set(a, here)
-    const answer = here.has(b) ? here.get(b)! : f(a, b)
-    here.set(b, answer)
+    here.set(b, { answer })
     return answer
   }
 }

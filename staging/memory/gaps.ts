@@ -25,6 +25,8 @@ class Block {
   readonly end: number[] = []
   readonly first: number[] = []
   readonly last: number[] = []
+  /** Of each, the parts of the step in which it may live. */
+  private readonly partsOf: number[] = []
   /** The parts of the step in which any of it may live. */
   parts = 0
   /** From when to when all of it lives. */
@@ -47,6 +49,7 @@ class Block {
     this.end.splice(at, 0, end)
     this.first.splice(at, 0, first)
     this.last.splice(at, 0, last)
+    this.partsOf.splice(at, 0, bitsOf(this.partOf(first), this.partOf(last)))
     this.sum()
   }
 
@@ -58,6 +61,7 @@ class Block {
     upper.end.push(...this.end.splice(half))
     upper.first.push(...this.first.splice(half))
     upper.last.push(...this.last.splice(half))
+    upper.partsOf.push(...this.partsOf.splice(half))
     this.sum()
     upper.sum()
     return upper
@@ -70,10 +74,9 @@ class Block {
     this.mostEnd = this.end[0]!
     this.mostGap = 0
     for (let j = 0; j < this.count; j++) {
-      const [first, last] = [this.first[j]!, this.last[j]!]
-      this.parts |= bitsOf(this.partOf(first), this.partOf(last))
-      if (first > this.firstOfAll) this.firstOfAll = first
-      if (last < this.lastOfAll) this.lastOfAll = last
+      this.parts |= this.partsOf[j]!
+      if (this.first[j]! > this.firstOfAll) this.firstOfAll = this.first[j]!
+      if (this.last[j]! < this.lastOfAll) this.lastOfAll = this.last[j]!
       if (this.offset[j]! - this.mostEnd > this.mostGap) this.mostGap = this.offset[j]! - this.mostEnd
       if (this.end[j]! > this.mostEnd) this.mostEnd = this.end[j]!
     }

@@ -71,14 +71,32 @@ const MOST_PAIRS = 250_000
 export const packByLifetime = (items: readonly Lifetime[]): Packed => {
   const least = leastBytes(items)
   const sorted = (by: Order): readonly number[] => items.map((_, i) => i).sort((a, b) => by(items[a]!, items[b]!) || a - b)
-  let best = packInOrder(items, sorted(largestFirst))
-  let order = sorted(longestFirst)
-  for (let tries = Math.floor(MOST_PAIRS / items.length ** 2); tries > 0 && best.bytes > least; tries--) {
-    const packed = packInOrder(items, order)
-    if (packed.bytes < best.bytes) best = packed
-    order = topFirst(items, packed, order)
-  }
-  return best
+  const first = packInOrder(items, sorted(largestFirst))
+  const tries = Math.floor(MOST_PAIRS / items.length ** 2)
+  if (tries === 0 || first.bytes <= least) return first
+  return betterPacked(items, () => {
+    let best = first
+    let order = sorted(longestFirst)
+    for (let left = tries; left > 0 && best.bytes > least; left--) {
+      const packed = packInOrder(items, order)
+      if (packed.bytes < best.bytes) best = packed
+      order = topFirst(items, packed, order)
+    }
+    return best
+  })
+}
+
+/** Layouts have most of their loops in common: what many tries came to is remembered, of as many packings as a search may need. */
+const MOST_KNOWN = 4096
+const knownPacked = new Map<string, Packed>()
+
+const betterPacked = (items: readonly Lifetime[], pack: () => Packed): Packed => {
+  let key = ''
+  for (const { bytes, first, last } of items) key += `${bytes} ${first} ${last},`
+  const packed = knownPacked.get(key) ?? pack()
+  if (knownPacked.size >= MOST_KNOWN) knownPacked.clear()
+  knownPacked.set(key, packed)
+  return packed
 }
 
 /** What lies on top, before the first that lives beside it. */
@@ -157,9 +175,17 @@ class Placer implements Placement {
     this.places = new Array<Place>(cells)
   }
 
-  private open(kind: StorageKind, label: string, bytes: number, members: readonly Cell[], offsets: readonly number[]): void {
+  private open(
+    kind: StorageKind,
+    label: string,
+    bytes: number,
+    members: readonly Cell[],
+    offsets: readonly number[],
+    home?: number,
+  ): void {
     const id = this.storages.length
-    this.storages.push({ id, label, bytes, cells: members.map((c) => c.id) })
+    const cells = members.map((c) => c.id)
+    this.storages.push(home === undefined ? { id, label, bytes, cells } : { id, label, bytes, cells, home })
     this.kinds.push(kind)
     members.forEach((c, i) => {
       this.places[c.id] = { storage: id, offset: offsets[i]! }
@@ -172,9 +198,7 @@ class Placer implements Placement {
 
   /** Homes lie side by side from the beginning of the lower tier on. */
   atHome(c: Cell): void {
-    this.alone('home', c)
-    const storage = this.storages.pop()!
-    this.storages.push({ ...storage, home: this.homeBytes })
+    this.open('home', c.label, c.bytes, [c], [0], this.homeBytes)
     this.homeBytes = alignUp(this.homeBytes + c.bytes, SECTOR_BYTES)
   }
   private homeBytes = 0

@@ -4,6 +4,7 @@
 // A storage that only untiled segments touch is one part; one that tiles touch in bands is cut into parts, so that bands
 // can come and go on their own; a row of values is cut where one gives way to the next. Worked example: a value of 10 pages, written in 5 bands of 2 pages by segment 0 and read
 // by segment 3: five parts with two stays each, the k-th of them in the k-th tile.
+import type { Box } from '../core/box'
 import { pagesFor, pagesIn } from '../core/bytes'
 import { type DType, dtypeBytes, type Graph } from '../graph/graph'
 import { opDef } from '../ops/registry'
@@ -58,8 +59,11 @@ export const bytesTouched = (v: View, natural: readonly number[], dtype: DType):
 /** The pages at which parts of a storage begin, from 0 on. */
 type Starts = readonly number[]
 
+const UNCUT: Starts = [0]
+
 /** Cut at `seams`, and then into parts of at most so many pages. Parts are counted, not pages, of which a value may have millions. */
 const cutAt = (pages: number, seams: readonly number[], most: number): Starts => {
+  if (seams.length === 0 && most >= pages) return UNCUT
   const edges = [...new Set([0, ...seams.filter((s) => s > 0 && s < pages)])].sort((a, b) => a - b)
   return edges.flatMap((from, i) => {
     const length = (edges[i + 1] ?? pages) - from
@@ -78,14 +82,6 @@ const lastUpTo = (rising: readonly number[], n: number): number => {
   return lo
 }
 
-/** Calls [first, last] of a segment, which write or only read. */
-interface Touch {
-  readonly segment: number
-  readonly first: number
-  readonly last: number
-  readonly writes: boolean
-}
-
 /**
  * When the parts of a storage are touched. Parts side by side that have been touched alike share one history: where tiles are many and
  * parts small, most do, and their stays are made once.
@@ -100,11 +96,20 @@ class Histories {
     private readonly rule: StayRule,
   ) {}
 
-  /** Pages from `lo` to `hi`. */
-  touch(lo: number, hi: number, t: Touch): void {
+  /** All is touched, or nothing. */
+  get isOne(): boolean {
+    return this.starts.length === 1
+  }
+
+  /** Pages from `lo` to `hi`, by calls [first, last] of a segment, which write or only read. */
+  touch(lo: number, hi: number, segment: number, first: number, last: number, writes: boolean): void {
     const begin = this.splitAt(lastUpTo(this.starts, lo))
     const end = this.splitAt(lastUpTo(this.starts, hi) + 1)
-    for (let k = begin; k < end; k++) this.add(this.stays[k]!, t)
+    for (let k = begin; k < end; k++) this.add(this.stays[k]!, segment, first, last, writes)
+  }
+
+  touchAll(segment: number, first: number, last: number, writes: boolean): void {
+    this.add(this.stays[0]!, segment, first, last, writes)
   }
 
   /** The number of the history that begins with this part. */
@@ -118,56 +123,50 @@ class Histories {
     return k + 1
   }
 
-  private add(stays: GrowingStay[], { segment, first, last, writes }: Touch): void {
-    const before = stays[stays.length - 1]
+  private add(stays: GrowingStay[], segment: number, first: number, last: number, writes: boolean): void {
+    const before = stays.length === 0 ? undefined : stays[stays.length - 1]!
     const goesOn =
       before && (before.last >= first || (before.segment === segment && (this.rule === 'segment' || before.last >= first - 1)))
     if (!goesOn) stays.push({ segment, first, last, lastWrite: writes ? last : -1 })
     else {
-      before.last = Math.max(before.last, last)
-      if (writes) before.lastWrite = Math.max(before.lastWrite, last)
+      if (last > before.last) before.last = last
+      if (writes && last > before.lastWrite) before.lastWrite = last
     }
   }
 
-  /** Those that are touched, or all `forEver`. */
-  parts(storage: number, end: number, forEver: readonly Stay[] | undefined): readonly PageStays[] {
+  /** Adds those that are touched, or all `forEver`. */
+  parts(storage: number, end: number, forEver: readonly Stay[] | undefined, out: PageStays[]): void {
     const { starts, from } = this
-    return this.stays.flatMap((own, k): readonly PageStays[] => {
-      const stays = forEver ?? own
-      if (!stays.length) return []
-      const count = (from[k + 1] ?? starts.length) - from[k]!
-      return Array.from({ length: count }, (_, i) => {
-        const part = from[k]! + i
-        return { storage, from: starts[part]!, to: starts[part + 1] ?? end, stays }
-      })
-    })
+    for (let k = 0; k < from.length; k++) {
+      const stays = forEver ?? this.stays[k]!
+      if (stays.length === 0) continue
+      const next = k + 1 < from.length ? from[k + 1]! : starts.length
+      for (let part = from[k]!; part < next; part++)
+        out.push({ storage, from: starts[part]!, to: part + 1 < starts.length ? starts[part + 1]! : end, stays })
+    }
   }
 }
 
-/** Storages that may move and that tiles touch. */
-const tiledStorages = (segments: readonly Segment[], calls: readonly Call[], at: Placement): ReadonlySet<number> => {
-  const out = new Set<number>()
+/** Storages that may move and that tiles touch: a 1 each. */
+const tiledStorages = (segments: readonly Segment[], calls: readonly Call[], at: Placement): Uint8Array => {
+  const out = new Uint8Array(at.storages.length)
   const tiled = segments.map((s) => tilesOf(s.grid) > 1)
-  const touched = (v: View): void => void out.add(at.places[v.cell]!.storage)
+  if (!tiled.includes(true)) return out
   for (const call of calls)
     if (tiled[call.segment]) {
-      call.ins.forEach(touched)
-      call.outs.forEach(touched)
+      for (const v of call.ins) out[at.places[v.cell]!.storage] = 1
+      for (const v of call.outs) out[at.places[v.cell]!.storage] = 1
     }
-  return new Set([...out].filter((s) => mayMove(at.kinds[s]!)))
+  for (let s = 0; s < out.length; s++) if (!mayMove(at.kinds[s]!)) out[s] = 0
+  return out
 }
 
 /** Pages of the bands that loops touch of storages that move: of each loop the largest, of these the smallest. */
-const bandPages = (
-  graph: Graph,
-  calls: readonly Call[],
-  at: Placement,
-  tiled: ReadonlySet<number>,
-): ReadonlyMap<number, number> => {
+const bandPages = (graph: Graph, calls: readonly Call[], at: Placement, tiled: Uint8Array): ReadonlyMap<number, number> => {
   const byLoop = new Map<number, Map<number, number>>()
   const look = (segment: number, v: View): void => {
     const { storage } = at.places[v.cell]!
-    if (!tiled.has(storage)) return
+    if (!tiled[storage]) return
     const [lo, hi] = bytesTouched(v, graph.values[v.value]!.shape, graph.values[v.value]!.dtype)
     const loops = byLoop.get(storage) ?? new Map<number, number>()
     loops.set(segment, Math.max(loops.get(segment) ?? 0, hi - lo))
@@ -179,14 +178,14 @@ const bandPages = (
 
 const NO_BANDS: ReadonlyMap<number, number> = new Map()
 
-const partsOf = (at: Placement, tiled: ReadonlySet<number>, bands: ReadonlyMap<number, number>): readonly Starts[] =>
+const partsOf = (at: Placement, tiled: Uint8Array, bands: ReadonlyMap<number, number>): readonly Starts[] =>
   at.storages.map((s) => {
     const pages = Math.max(1, pagesFor(s.bytes))
     const kind = at.kinds[s.id]!
     const seams = kind === 'value' ? s.cells.flatMap((c) => seamOf(at.places[c]!.offset)) : []
     const band = Math.floor((bands.get(s.id) ?? Infinity) * BAND_SHARE)
     const most = (least: number, parts: number): number => Math.max(least, Math.min(band, Math.ceil(pages / parts)))
-    return cutAt(pages, seams, kind === 'small' ? most(1, MOST_SMALL) : tiled.has(s.id) ? most(PART_PAGES, MOST_PARTS) : Infinity)
+    return cutAt(pages, seams, kind === 'small' ? most(1, MOST_SMALL) : tiled[s.id] ? most(PART_PAGES, MOST_PARTS) : Infinity)
   })
 
 /** A page that two values share comes and goes by itself. */
@@ -203,30 +202,50 @@ export const touches = (
   const tiled = tiledStorages(segments, calls, at)
   const parts = partsOf(at, tiled, cut === 'fine' ? bandPages(graph, calls, at, tiled) : NO_BANDS)
   const histories = parts.map((starts) => new Histories(starts, rule))
-  /** From call p to call `to`, where it goes on beside others. */
-  const touch = (storage: number, lo: number, hi: number, at: Touch): void => {
-    if (lo < hi) histories[storage]!.touch(pagesIn(lo), pagesIn(hi - 1), at)
+  /** From call `first` to call `last`, through which it goes on beside others. */
+  const touch = (
+    storage: number,
+    lo: number,
+    hi: number,
+    segment: number,
+    first: number,
+    last: number,
+    writes: boolean,
+  ): void => {
+    if (lo < hi) histories[storage]!.touch(pagesIn(lo), pagesIn(hi - 1), segment, first, last, writes)
   }
-  calls.forEach((call, first) => {
-    const { segment } = call
-    const last = call.beside ? call.beside.until - 1 : first
-    const view = (v: View, writes: boolean): void => {
-      const value = graph.values[v.value]!
-      const { storage, offset } = at.places[v.cell]!
-      const [lo, hi] = bytesTouched(v, value.shape, value.dtype)
-      touch(storage, offset + lo, offset + hi, { segment, first, last, writes })
+  const view = (v: View, segment: number, first: number, last: number, writes: boolean): void => {
+    const { storage, offset } = at.places[v.cell]!
+    const history = histories[storage]!
+    if (history.isOne && v.box === v.held && isSome(v.box)) history.touchAll(segment, first, last, writes)
+    else {
+      const { shape, dtype } = graph.values[v.value]!
+      const [lo, hi] = bytesTouched(v, shape, dtype)
+      touch(storage, offset + lo, offset + hi, segment, first, last, writes)
     }
-    const overwritten = call.op < 0 ? undefined : opDef(call.kind).mutates
-    for (let k = 0; k < call.ins.length; k++) view(call.ins[k]!, (overwritten?.includes(k) ?? false) || call.beside !== undefined)
-    for (let k = 0; k < call.outs.length; k++) view(call.outs[k]!, true)
-    if (call.workspace) {
-      const { storage, offset } = at.places[call.workspace.cell]!
-      touch(storage, offset, offset + call.workspace.bytes, { segment, first, last, writes: true })
+  }
+  for (let first = 0; first < calls.length; first++) {
+    const { segment, kind, op, ins, outs, workspace, beside } = calls[first]!
+    const last = beside ? beside.until - 1 : first
+    const overwritten = op < 0 ? undefined : opDef(kind).mutates
+    for (let k = 0; k < ins.length; k++)
+      view(ins[k]!, segment, first, last, (overwritten?.includes(k) ?? false) || beside !== undefined)
+    for (let k = 0; k < outs.length; k++) view(outs[k]!, segment, first, last, true)
+    if (workspace) {
+      const { storage, offset } = at.places[workspace.cell]!
+      touch(storage, offset, offset + workspace.bytes, segment, first, last, true)
     }
-  })
+  }
   const forEver: readonly Stay[] = [{ segment: -1, first: 0, last: calls.length, lastWrite: calls.length }]
-  return at.storages.flatMap((s, i) => {
+  const out: PageStays[] = []
+  for (const s of at.storages) {
     const end = Math.max(1, pagesFor(s.bytes))
-    return histories[i]!.parts(s.id, end, at.kinds[i] === 'persistent' ? forEver : undefined)
-  })
+    histories[s.id]!.parts(s.id, end, at.kinds[s.id] === 'persistent' ? forEver : undefined, out)
+  }
+  return out
+}
+
+const isSome = (box: Box): boolean => {
+  for (let i = 0; i < box.length; i++) if (box[i]![1] <= box[i]![0]) return false
+  return true
 }

@@ -23,7 +23,7 @@ import {
 } from '../graph/graph'
 import { type Choice, type Costs, fastest } from '../graph/machine'
 import { originIn } from '../graph/bands'
-import { mayBeginEarly, wholeShape } from '../graph/ranks'
+import { BESIDE, mayBeginEarly, wholeShape } from '../graph/ranks'
 import { alignmentOf, anchorOf, callKey, type Windowed, windowedOf } from '../ops/callkey'
 import { asShape, type CallShapes, type Whereabouts } from '../ops/op'
 import { opDef } from '../ops/registry'
@@ -79,7 +79,8 @@ const cellsOf = ({ ins, outs, workspace }: Call): readonly number[] => [
 const MOST_PUTS = 4
 
 /** Whether it always runs on the lane of exchanges. */
-export const goesBeside = ({ attrs }: Pick<Call, 'attrs'>): boolean => attrs['beside'] === 1
+export const goesBeside = ({ kind, attrs }: Pick<Call, 'kind' | 'attrs'>): boolean =>
+  BESIDE.includes(kind) && attrs['beside'] === 1
 
 /** Statistics of each image [B,4G,1,1], as opposed to those of the batch [4,C]. */
 const isPerImage = (stats: readonly number[]): boolean => stats.length === 4
@@ -310,7 +311,7 @@ class Expander {
   wholeView(v: ValueId, box?: Box): View {
     const view = this.whole.get(v)
     if (view === undefined) throw new Error(`value ${this.graph.values[v]!.name} (${v}) is read before anything computes it`)
-    return box ? { ...view, box } : view
+    return box ? { cell: view.cell, value: v, held: view.held, box } : view
   }
 
   fullOf(v: ValueId): Box {
@@ -533,7 +534,7 @@ class TiledSegment {
     if (!slices) return held
     const box = this.boxAt(slices, v, t)
     // What a loop makes it reads as it is, for the most part: plans have millions of views.
-    const view = box === held.box ? held : { ...held, box }
+    const view = box === held.box ? held : { cell: held.cell, value: held.value, held: held.held, box }
     if (!opDef(op.kind).dense || isDense(view.held, view.box)) return view
     const copy = this.localView(key, v, view.box)
     this.plumb('copy', NO_ATTRS, [view], [copy], `${key} copied`, t)
@@ -572,7 +573,7 @@ class TiledSegment {
     if (!k) return
     const whole = this.x.wholeView(v, this.keptBox(k, t))
     if (made.cell === whole.cell) return
-    const part = { ...made, box: whole.box }
+    const part = { cell: made.cell, value: made.value, held: made.held, box: whole.box }
     const name = `${v} kept`
     if (!k.merge) this.plumb('copy', NO_ATTRS, [part], [whole], name, t)
     else if (k.merge === 'sum') this.plumb('merge_sum', NO_ATTRS, [part], [whole], name, t)

@@ -107,7 +107,7 @@ export const assignPages = (unpaged: readonly UnpagedResidency[], end: Point): P
       for (let i = lastEnding[now]!; i >= 0; i = endingBefore[i]!) for (const r of residencies[i]!.runs) free.give(r)
     endingBefore[residencies.length] = lastEnding[d.release]!
     lastEnding[d.release] = residencies.length
-    residencies.push({ ...d, runs: free.take(d.to - d.from) })
+    residencies.push({ runs: free.take(d.to - d.from), ...d })
   }
   return { residencies, peakPages }
 }

@@ -6,6 +6,7 @@
 // backward [norm1 relu1 conv2 | norm2's sums], [norm1 relu1 conv2 | norm2's and conv2's gradients, norm1's sums], [norm1's gradient].
 import type { Either } from 'fp-ts/Either'
 import { dimIndex, tileRange } from '../core/box'
+import { onceForPair } from '../core/remember'
 import { type Graph, isOfWeight, type Op, type OpId, type ValueId, valueBytes } from '../graph/graph'
 import { SMALL_BYTES } from '../memory/place'
 import { touched } from '../ops/op'
@@ -32,11 +33,11 @@ const NONE: ReadonlySet<OpId> = new Set()
 const NO_VALUES: ReadonlySet<ValueId> = new Set()
 
 /** What every tile of a loop reads or adds to whole, and what may be elsewhere otherwise: parameters and their gradients. */
-const heldWhole = (graph: Graph, op: Op): readonly ValueId[] => {
+const heldWhole = onceForPair((graph: Graph, op: Op): readonly ValueId[] => {
   const { ins, outs } = operandsOf(graph, op)
   const isHeld = (v: ValueId, role: string): boolean => role === 'whole' && isOfWeight(graph, graph.values[v]!)
   return [...ins, ...outs].flatMap(({ value, def }) => (isHeld(value, def.role) ? [value] : []))
-}
+})
 
 /** Stretches as long as they can be that begin anew before some ops, and hold no more than so many bytes of parameters throughout. */
 const stretchesOf = (

@@ -8,7 +8,7 @@ import { type Parts, type StayRule, touches } from '../memory/touches'
 import { expand } from '../plan/expand'
 import { pagesLabel } from '../plan/naming'
 import type { Segment, Unrolled } from '../plan/plan'
-import { leavingIn, type PlannedStays } from './stays'
+import { type PlannedStays, staying } from './stays'
 
 export interface Layout extends Unrolled, Placement {
   readonly graph: Graph
@@ -31,11 +31,9 @@ const placed = (
   { rule, packing, persistents, parts }: Placing,
 ): Layout => {
   const placement = place(cells, calls, packing, persistents)
-  const planned = touches(graph, segments, calls, placement, rule, parts).map((t) =>
-    leavingIn(t, placement.kinds[t.storage]!, { swapped: new Array<boolean>(t.stays.length - 1).fill(false) }),
-  )
+  const planned = touches(graph, segments, calls, placement, rule, parts).map((t) => staying(t, placement.kinds[t.storage]!))
   const { storages, places, kinds } = placement
-  return { graph, segments, cells, calls, storages, places, kinds, planned: planned }
+  return { graph, segments, cells, calls, storages, places, kinds, planned }
 }
 
 export const layOut = (graph: Graph, segments: readonly Segment[], machine: Machine, placing: Placing = {}): Layout =>

@@ -39,6 +39,14 @@ const sharedGaps = (swapped: readonly boolean[]): readonly boolean[] => {
   return known
 }
 
+/** Of so many gaps none. */
+const noGaps = (count: number): readonly boolean[] => {
+  if (count > FEW_GAPS) return new Array<boolean>(count).fill(false)
+  const known = knownGaps[1 << count] ?? new Array<boolean>(count).fill(false)
+  knownGaps[1 << count] = known
+  return known
+}
+
 /** The same stays, with these gaps. All are made here, so that the engine compiles what reads millions of them for one shape. */
 export const leavingIn = (
   { storage, from, to, stays }: PageStays,
@@ -52,6 +60,17 @@ export const leavingIn = (
   kind,
   swapped: sharedGaps(swapped),
   timing,
+})
+
+/** Stays of which nothing leaves. */
+export const staying = ({ storage, from, to, stays }: PageStays, kind: StorageKind): PlannedStays => ({
+  storage,
+  from,
+  to,
+  stays,
+  kind,
+  swapped: noGaps(stays.length - 1),
+  timing: undefined,
 })
 
 export interface PlannedResidency {

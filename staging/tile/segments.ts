@@ -10,6 +10,7 @@ import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { sameShape } from '../core/box'
+import { onceFor, onceForPair } from '../core/remember'
 import { ROW_EXCHANGES } from '../graph/bands'
 import { type Graph, isResult, type Op, type OpId, trains, type ValueId } from '../graph/graph'
 import { type Grid, type Segment, type SegmentPhase, type Slices, type Step, tilesOf, UNTILED } from '../plan/plan'
@@ -145,11 +146,13 @@ export const backwardRuns = (map: ForwardMap): Run[] => {
 export const isExchange = (op: Op): boolean => ROW_EXCHANGES.includes(op.kind)
 
 /** An op of complete sums: its place is not in a loop over tiles. */
-export const takesNoData = (op: Op): boolean => op.ins.every((_, i) => inputDef(opDef(op.kind), i).role === 'whole')
+export const takesNoData = onceFor((op: Op): boolean => op.ins.every((_, i) => inputDef(opDef(op.kind), i).role === 'whole'))
 
 /** Outputs of an op that tiles add up. */
-export const summed = (graph: Graph, id: OpId): readonly ValueId[] =>
-  operandsOf(graph, graph.ops[id]!).outs.flatMap((o) => (o.def.merge ? [o.value] : []))
+export const summed = (graph: Graph, id: OpId): readonly ValueId[] => summedBy(graph, graph.ops[id]!)
+const summedBy = onceForPair((graph: Graph, op: Op): readonly ValueId[] =>
+  operandsOf(graph, op).outs.flatMap((o) => (o.def.merge ? [o.value] : [])),
+)
 
 const withRecompute = (map: ForwardMap, run: Run): readonly Run[] => {
   if (run.phase !== 'backward' && run.phase !== 'step') return [run]

@@ -66,7 +66,7 @@ const resultsOf = (
   if (anchor === 'out' || iterationOf(f, c) === undefined) return right(c.outs.map((o) => exactly(o.box)))
   const view = c.ins[anchor]!
   const own = [{ source: view.value, by: f.op.id, taken: [view.box] }]
-  const asFinal: Taken = { ...exactly(view.box), own }
+  const asFinal: Taken = { own, ...exactly(view.box) }
   const got = f.linear ? take(facts, contents, view, f.op.id, index) : right(asFinal)
   return isLeft(got) ? got : right(c.outs.map((o, k) => consumed(facts, f.outs[k]!, o, view, got.right)))
 }
