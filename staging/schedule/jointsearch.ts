@@ -233,8 +233,11 @@ const AHEAD = 0.15
 /** Seconds of copies are fewer than bytes say, since parts of values stay. */
 const WEIGHTS_AFAR = [0.8, 0.7, 0.65, 1]
 
+/** What everything that moves takes longer than the best of others is not gone on with. */
+const FAR = 1.05
+
 /** Limits that are worth another look at each other leave no more than this part of the step. */
-const AGAIN = 0.995
+const AGAIN = 0.99
 
 class JointSearch {
   private readonly order: Order
@@ -247,6 +250,8 @@ class JointSearch {
   private mostCalls = MOST_CALLS
   best: Choice | null = null
   seconds = Infinity
+  /** Of the room, what tiles have that are best to begin with; none where everything moves. */
+  private share = 0
 
   constructor(
     private readonly graph: Graph,
@@ -293,8 +298,8 @@ class JointSearch {
     return true
   }
 
-  /** A look at tiles of several sizes: whether anything fits. */
-  *begin(pages: number): Generator<Candidate, boolean, number> {
+  /** A look at tiles of several sizes, first at those that are best for `other`, and at no more where they are much worse here: whether anything fits. */
+  *begin(pages: number, toBeat: number, other?: JointSearch): Generator<Candidate, boolean, number> {
     const { all, large } = persistentBytes(this.graph)
     const room = bytesOf(pages) - (this.persistents === 'home' ? all - large : all)
     if (room <= 0) return false
@@ -313,9 +318,14 @@ class JointSearch {
     })
     this.room = room
     this.steps = new Steps(this.graph, this.machine, room)
-    if (this.order.largest > room) yield* this.afar()
-    const quarter = yield* this.first(at, 1 / 4)
-    yield* this.first(at, (yield* this.first(at, 1 / 8)) || !quarter ? 1 / 16 : 1 / 2)
+    if (this.order.largest > room) yield* this.afar(toBeat)
+    if (other && other.share > 0) {
+      yield* this.first(at, other.share)
+      if (this.best && this.seconds > NEAR * other.seconds) return true
+    }
+    yield* this.first(at, 1 / 4)
+    const isQuarter = this.share === 1 / 4
+    yield* this.first(at, (yield* this.first(at, 1 / 8)) || !isQuarter ? 1 / 16 : 1 / 2)
     return this.best !== null
   }
 
@@ -340,27 +350,30 @@ class JointSearch {
       const { whole } = this.best!
       if (whole !== undefined) yield* this.look({ ...this.best!, whole: whole * LESS_WHOLE })
     }
-    yield* this.along(values.length / 24, 1)
+    yield* this.along(values.length / 24, values.length / 100)
   }
 
   /** Whether it is the best so far. Stretches end at what is kept where that is what fits. */
   private *first(at: (share: number, cut: boolean) => Choice, share: number): Generator<Candidate, boolean, number> {
-    if (yield* this.look(at(share, this.best?.cut ?? false))) return true
-    return !this.best && (yield* this.look(at(share, true)))
+    const better = (yield* this.look(at(share, this.best?.cut ?? false))) || (!this.best && (yield* this.look(at(share, true))))
+    if (better) this.share = share
+    return better
   }
 
   /**
    * Where one value alone is larger than the budget everything moves: what is there is what can be there sooner than it is made again. What
    * the decisions are taken by is coarse: of several that are as good by that, one is better in fact.
    */
-  private *afar(): Generator<Candidate, void, number> {
+  private *afar(toBeat: number): Generator<Candidate, void, number> {
     const limit = this.room / 6
     const { persistents } = this
     this.mostCalls = MOST_CALLS_AFAR
     const choice = { gone: 'moving', weight: 1, ahead: AHEAD, forward: limit, backward: limit, persistents, rises: true } as const
     yield* this.look({ ...choice, alike: true })
+    const all = this.seconds
     for (const [i, weight] of WEIGHTS_AFAR.entries()) {
-      if (i > 1 && !this.best) break
+      const isHopeless = this.best && this.seconds > FAR * toBeat
+      if ((i > 0 && isHopeless) || (i > 1 && this.seconds === all)) break
       yield* this.look({ ...choice, weight })
     }
     if (this.best) {
@@ -433,7 +446,7 @@ export function* refineJoint(
   const searches: JointSearch[] = []
   for (const persistents of kinds) {
     const search = new JointSearch(graph, machine, persistents)
-    if (yield* search.begin(budgetPages)) searches.push(search)
+    if (yield* search.begin(budgetPages, toBeat, searches[0])) searches.push(search)
   }
   const near = NEAR * Math.min(...searches.map((s) => s.seconds))
   for (const search of searches) if (search.seconds <= near) yield* search.refine()

@@ -1,19 +1,24 @@
 // `auto`, once the best plan of all is known, whosever it is: each loop on a grid of its own. In: a step of which some loops run in tiles,
 // and pages. Out: the same step with other tiles in some, kept where the simulator says that it is faster: planners give all loops one limit.
-// A change is tried on all loops, then, where that is no better, on either half of them, those whose tiles cost most together, and so on; what
-// holds too much holds it whatever others are on. Worked example, four loops in 8 tiles each, of which the third fills the budget: all in 4
+// A change is tried on all loops, then, where that is no better, on either half of them, those whose tiles cost most together, and so on, for as
+// long as tiles cost enough; what holds too much holds it whatever others are on. Worked example, four loops in 8 tiles each, of which the third fills the budget: all in 4
 // are no plan; the first two in 4 are a faster one, then in 2, then whole; and so is the fourth.
 import { isRight } from 'fp-ts/Either'
 import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
-import { type Grid, type Segment, tilesOf } from '../plan/plan'
+import type { Grid, Segment } from '../plan/plan'
 import { isTiled, runsOf, segmentsOn } from '../tile/segments'
 import { leastPagesOf } from './atleast'
 import type { Candidate, Improver } from './candidate'
+import { opCosts } from './chain'
+import type { Layout } from './layout'
 import { overfullCalls } from './stays'
 
 /** Calls that are laid out for all candidates together: the work of the search, whatever the machine that plans. */
 const MOST_CALLS = 80_000
+
+/** Of a step: what tiles of some loops add to it together that is worth a look. */
+const WORTH = 1 / 1000
 
 type Change = (grid: Grid) => Grid | null
 
@@ -22,7 +27,10 @@ const fewer =
   (share: number): Change =>
   (grid) => {
     const along = (['H', 'W', 'B'] as const).find((d) => grid[d] > 1)
-    return along ? { ...grid, [along]: Math.max(1, Math.min(grid[along] - 1, Math.ceil(grid[along] * share))) } : null
+    if (!along) return null
+    const parts = (d: 'B' | 'H' | 'W'): number =>
+      d === along ? Math.max(1, Math.min(grid[d] - 1, Math.ceil(grid[d] * share))) : grid[d]
+    return { B: parts('B'), H: parts('H'), W: parts('W') }
   }
 
 /** One column fewer, or as many tiles that are half or twice as wide: kernels may be quicker on one of them. */
@@ -30,7 +38,7 @@ const shaped =
   (of: (grid: Grid) => Pick<Grid, 'H' | 'W'>): Change =>
   (grid) => {
     const { H, W } = of(grid)
-    return H >= 1 && W >= 1 ? { ...grid, H, W } : null
+    return H >= 1 && W >= 1 ? { B: grid.B, H, W } : null
   }
 
 const CHANGES: readonly Change[] = [
@@ -50,7 +58,10 @@ class OwnGrids {
   private readonly tooLarge: readonly Grid[][]
   private readonly segmentsOn: (grids: readonly Grid[]) => readonly Segment[] | null
   private readonly pages: (s: Segment) => number
-  private readonly ops: readonly number[]
+  /** What its ops take in one tile. */
+  private readonly wholeSeconds: readonly number[]
+  /** What its tiles take beyond that. */
+  private excess: readonly number[]
   private calls = 0
 
   constructor(
@@ -69,9 +80,17 @@ class OwnGrids {
       return isRight(made) ? made.right : null
     }
     this.pages = leastPagesOf(graph, machine, layout.kinds.includes('home') ? 'home' : 'resident')
-    this.ops = runs.map((r) => r.ops.length)
+    const costs = opCosts(graph, machine)
+    this.wholeSeconds = runs.map((r) => r.ops.reduce((n, id) => n + costs[id]!.seconds, 0))
+    this.excess = this.excessIn(layout)
     this.seen.add(keyOf(grids))
     this.tooLarge = grids.map(() => [])
+  }
+
+  private excessIn({ calls }: Layout): readonly number[] {
+    const seconds = this.wholeSeconds.map(() => 0)
+    for (const c of calls) seconds[c.segment]! += c.seconds
+    return seconds.map((s, i) => Math.max(0, s - this.wholeSeconds[i]!))
   }
 
   /** No tile of it is smaller than one that holds too much. */
@@ -101,11 +120,13 @@ class OwnGrids {
     if (seconds >= this.seconds) return false
     this.grids = grids
     this.seconds = seconds
+    this.excess = this.excessIn(candidate.layout)
     return true
   }
 
   /** On all of these loops for as long as it helps, then on either half. */
   private *change(loops: readonly number[], by: Change): Generator<Candidate, void, number> {
+    if (loops.reduce((n, i) => n + this.excess[i]!, 0) < WORTH * this.seconds) return
     const chosen = new Set(loops)
     while (yield* this.look(this.grids.map((grid, i) => (chosen.has(i) ? (by(grid) ?? grid) : grid))));
     const middle = loops.length >> 1
@@ -114,10 +135,10 @@ class OwnGrids {
     yield* this.change(loops.slice(middle), by)
   }
 
-  /** Those with the most calls beyond a call for each op first. */
+  /** Those whose tiles cost most first. */
   private get loops(): readonly number[] {
-    const more = this.grids.map((grid, i) => (tilesOf(grid) - 1) * this.ops[i]!)
-    return [...more.keys()].filter((i) => more[i]! > 0).sort((a, b) => more[b]! - more[a]!)
+    const { excess } = this
+    return [...excess.keys()].filter((i) => isTiled(this.grids[i]!)).sort((a, b) => excess[b]! - excess[a]!)
   }
 
   *search(): Generator<Candidate, void, number> {
