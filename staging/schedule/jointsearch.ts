@@ -236,8 +236,9 @@ const WEIGHTS_AFAR = [0.8, 0.7, 0.65, 1]
 /** What everything that moves takes longer than the best of others is not gone on with. */
 const FAR = 1.05
 
-/** Limits that are worth another look at each other leave no more than this part of the step. */
-const AGAIN = 0.99
+/** What limits must have won together to be worth another look at each other, of the step; more, once that much work is done. */
+const AGAIN = 1 / 200
+const MUCH_WORK = MOST_CALLS / 3
 
 class JointSearch {
   private readonly order: Order
@@ -340,7 +341,7 @@ class JointSearch {
       yield* this.look({ ...this.best!, ahead: AHEAD })
     }
     yield* this.along(values.length / 16, values.length / 50)
-    for (let before = Infinity; this.seconds < AGAIN * before; ) {
+    for (let before = Infinity; this.seconds < (1 - AGAIN * (1 + this.calls / MUCH_WORK)) * before; ) {
       before = this.seconds
       yield* this.scaled('backward')
       yield* this.scaled('carry')
@@ -350,7 +351,7 @@ class JointSearch {
       const { whole } = this.best!
       if (whole !== undefined) yield* this.look({ ...this.best!, whole: whole * LESS_WHOLE })
     }
-    yield* this.along(values.length / 24, values.length / 100)
+    yield* this.along(values.length / 24, this.calls > MUCH_WORK ? values.length / 100 : 1)
   }
 
   /** Whether it is the best so far. Stretches end at what is kept where that is what fits. */

@@ -1,14 +1,15 @@
 // `auto`, once the best plan of all is known, whosever it is: each loop on a grid of its own. In: a step of which some loops run in tiles,
 // and pages. Out: the same step with other tiles in some, kept where the simulator says that it is faster: planners give all loops one limit.
-// A change is tried on all loops, then, where that is no better, on either half of them, those whose tiles cost most together, and so on, for as
-// long as tiles cost enough; what holds too much holds it whatever others are on. Worked example, four loops in 8 tiles each, of which the third fills the budget: all in 4
-// are no plan; the first two in 4 are a faster one, then in 2, then whole; and so is the fourth.
+// A change is tried on all loops, then, where that is no better, on either half of them, those that may win most together, and so on, for as
+// long as they may win enough for the work that is done; what holds too much holds it whatever others are on. Worked example, four loops in 8
+// tiles each, of which the third fills the budget: all in 4 are no plan; the first two in 4 are a faster one, then in 2, then whole.
 import { isRight } from 'fp-ts/Either'
 import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
 import type { Grid, Segment } from '../plan/plan'
 import { isTiled, runsOf, segmentsOn } from '../tile/segments'
 import { leastPagesOf } from './atleast'
+import { computeSeconds } from './bound'
 import type { Candidate, Improver } from './candidate'
 import { opCosts } from './chain'
 import type { Layout } from './layout'
@@ -17,8 +18,11 @@ import { overfullCalls } from './stays'
 /** Calls that are laid out for all candidates together: the work of the search, whatever the machine that plans. */
 const MOST_CALLS = 80_000
 
-/** Of a step: what tiles of some loops add to it together that is worth a look. */
+/** Of a step: what other tiles of some loops may win of it that is worth a look after so many calls. */
 const WORTH = 1 / 1000
+const AFTER_CALLS = 20_000
+/** Of what a step waits for, what other tiles may win. */
+const WAITS = 1 / 10
 
 type Change = (grid: Grid) => Grid | null
 
@@ -60,8 +64,8 @@ class OwnGrids {
   private readonly pages: (s: Segment) => number
   /** What its ops take in one tile. */
   private readonly wholeSeconds: readonly number[]
-  /** What its tiles take beyond that. */
-  private excess: readonly number[]
+  /** What other tiles of it may win: what these take beyond that, and some of its part of what the step waits for. */
+  private wins: readonly number[]
   private calls = 0
 
   constructor(
@@ -82,15 +86,17 @@ class OwnGrids {
     this.pages = leastPagesOf(graph, machine, layout.kinds.includes('home') ? 'home' : 'resident')
     const costs = opCosts(graph, machine)
     this.wholeSeconds = runs.map((r) => r.ops.reduce((n, id) => n + costs[id]!.seconds, 0))
-    this.excess = this.excessIn(layout)
+    this.wins = this.winsOf(layout)
     this.seen.add(keyOf(grids))
     this.tooLarge = grids.map(() => [])
   }
 
-  private excessIn({ calls }: Layout): readonly number[] {
-    const seconds = this.wholeSeconds.map(() => 0)
-    for (const c of calls) seconds[c.segment]! += c.seconds
-    return seconds.map((s, i) => Math.max(0, s - this.wholeSeconds[i]!))
+  private winsOf(layout: Layout): readonly number[] {
+    const compute = computeSeconds(layout)
+    const waits = WAITS * Math.max(0, this.seconds / compute - 1)
+    const taken = this.wholeSeconds.map(() => 0)
+    for (const { segment, seconds } of layout.calls) taken[segment]! += seconds
+    return taken.map((s, i) => Math.max(0, s - this.wholeSeconds[i]!) + waits * s)
   }
 
   /** No tile of it is smaller than one that holds too much. */
@@ -120,13 +126,13 @@ class OwnGrids {
     if (seconds >= this.seconds) return false
     this.grids = grids
     this.seconds = seconds
-    this.excess = this.excessIn(candidate.layout)
+    this.wins = this.winsOf(candidate.layout)
     return true
   }
 
   /** On all of these loops for as long as it helps, then on either half. */
   private *change(loops: readonly number[], by: Change): Generator<Candidate, void, number> {
-    if (loops.reduce((n, i) => n + this.excess[i]!, 0) < WORTH * this.seconds) return
+    if (loops.reduce((n, i) => n + this.wins[i]!, 0) < (WORTH * this.seconds * this.calls) / AFTER_CALLS) return
     const chosen = new Set(loops)
     while (yield* this.look(this.grids.map((grid, i) => (chosen.has(i) ? (by(grid) ?? grid) : grid))));
     const middle = loops.length >> 1
@@ -135,14 +141,17 @@ class OwnGrids {
     yield* this.change(loops.slice(middle), by)
   }
 
-  /** Those whose tiles cost most first. */
+  /** Those that may win most first. */
   private get loops(): readonly number[] {
-    const { excess } = this
-    return [...excess.keys()].filter((i) => isTiled(this.grids[i]!)).sort((a, b) => excess[b]! - excess[a]!)
+    const { wins } = this
+    return [...wins.keys()].filter((i) => isTiled(this.grids[i]!)).sort((a, b) => wins[b]! - wins[a]!)
   }
 
   *search(): Generator<Candidate, void, number> {
-    for (const change of CHANGES) yield* this.change(this.loops, change)
+    for (let before = Infinity; this.seconds < (1 - WORTH) * before && this.calls < AFTER_CALLS; ) {
+      before = this.seconds
+      for (const change of CHANGES) yield* this.change(this.loops, change)
+    }
   }
 }
 
