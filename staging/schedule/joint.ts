@@ -17,7 +17,7 @@ import type { OpCost } from '../tile/footprint'
 import { tileableDims } from '../tile/ft'
 import { gridsOf, reachOf } from '../tile/gridfor'
 import { liveness } from '../tile/liveness'
-import { forwardOps, isForward, type Run, segmentsOn, summed, takesNoData } from '../tile/segments'
+import { forwardOps, isForward, type KnownSegments, type Run, segmentsOn, summed, takesNoData } from '../tile/segments'
 import { operandsOf, TILED_DIMS, type TileError, type TiledDim } from '../tile/slices'
 import { makersOf, stagesAt, withoutDead, withReruns } from './rerun'
 
@@ -328,7 +328,7 @@ export const jointParts = (
 /** The step, whatever tiles it runs in. */
 export type InTiles = (limits: Limits) => Either<TileError, readonly Segment[]>
 
-export const partsInTiles = (j: Joint, parts: readonly Part[]): InTiles => {
+export const partsInTiles = (j: Joint, parts: readonly Part[], known?: KnownSegments): InTiles => {
   const live = liveness(
     j.graph,
     parts.map((p) => p.ops),
@@ -347,6 +347,7 @@ export const partsInTiles = (j: Joint, parts: readonly Part[]): InTiles => {
         ...(expands === undefined ? {} : { expands }),
       }),
     ),
+    known,
   )
   // Updates that wait for others (segmentsOf) are of no group's loop.
   return (limits) => inGrids((r) => (r.phase === 'update' ? UNTILED : grids[r.group]!(limits[parts[r.group]!.of])))

@@ -31,7 +31,7 @@ import {
 } from './joint'
 import type { Segment } from '../plan/plan'
 import { updatedByRows } from '../tile/byrows'
-import { forwardOps } from '../tile/segments'
+import { forwardOps, type KnownSegments } from '../tile/segments'
 import { type Persistents, SMALL_BYTES } from '../memory/place'
 import { type FineTiles, fineTiles } from './finetiles'
 import { Going } from './going'
@@ -132,6 +132,7 @@ class Steps {
   private readonly known = new Map<string, InTiles>()
   private readonly missing = new Map<string, Missing>()
   private readonly byParts = new Map<string, InTiles>()
+  private readonly knownSegments: KnownSegments = new Map()
 
   constructor(
     private readonly graph: Graph,
@@ -170,7 +171,7 @@ class Steps {
     const key = parts.map((p) => `${p.phase}${p.expands ? '+' : ''} ${p.ops.join()}`).join(';')
     const known = this.byParts.get(key)
     if (known) return known
-    const tiles = partsInTiles(joint, parts)
+    const tiles = partsInTiles(joint, parts, this.knownSegments)
     const step: InTiles = (limits) => {
       const tiled = tiles(limits)
       return isLeft(tiled) ? jointSegments(joint, gone, UNLIMITED) : tiled

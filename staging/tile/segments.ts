@@ -271,12 +271,16 @@ export const slicedRuns = (graph: Graph, runs: readonly Run[], expands = false):
   slicedOn(graph, runs, expands)((r) => r.grid)
 
 /** The same for grids that are chosen later, maybe again and again: what has the grid that it had before is the segment that it was,
- * and so are all of them. */
-export const segmentsOn = (graph: Graph, planned: readonly Run[]): Sliced => slicedOn(graph, inOrder(graph, planned), false)
+ * and so are all of them. `known`: what other steps of the graph have in common with this one. */
+export const segmentsOn = (graph: Graph, planned: readonly Run[], known?: KnownSegments): Sliced =>
+  slicedOn(graph, inOrder(graph, planned), false, known)
 
 type Sliced = (gridOf: (r: Run) => Grid) => Either<TileError, readonly Segment[]>
 
-const slicedOn = (graph: Graph, runs: readonly Run[], expands: boolean): Sliced => {
+/** Runs of one phase, with the same ops that leave the same, by their grids. */
+export type KnownSegments = Map<string, Map<string, Either<TileError, Segment>>>
+
+const slicedOn = (graph: Graph, runs: readonly Run[], expands: boolean, common?: KnownSegments): Sliced => {
   // Only tiles ask for it.
   let live: readonly RunLiveness[] | undefined
   const leavesOf = (i: number): ReadonlySet<ValueId> => {
@@ -288,19 +292,31 @@ const slicedOn = (graph: Graph, runs: readonly Run[], expands: boolean): Sliced 
   }
   const bodyOf = ({ ops, expands: grows = expands }: Run, grid: Grid, i: number): Either<TileError, SlicedRun> =>
     isTiled(grid) ? sliceRun(graph, ops, grid, leavesOf(i), grows) : E.right({ body: ops.map((op) => ({ op })), keeps: [] })
-  const known = runs.map(() => new Map<string, Either<TileError, Segment>>())
+  const likeThese = ({ phase, ops, expands: grows = expands }: Run, i: number): string => {
+    const leaves = leavesOf(i)
+    const left = ops.flatMap((id) => graph.ops[id]!.outs.filter((v) => leaves.has(v)))
+    return `${phase}${grows ? '+' : ''} ${ops.join()};${left.join()}`
+  }
+  const known = runs.map((): Map<string, Either<TileError, Segment>> | undefined => undefined)
+  const knownOf = (r: Run, i: number): Map<string, Either<TileError, Segment>> => {
+    const key = common ? likeThese(r, i) : ''
+    const there = known[i] ?? common?.get(key) ?? new Map<string, Either<TileError, Segment>>()
+    known[i] = there
+    common?.set(key, there)
+    return there
+  }
   const segment = (r: Run, grid: Grid, i: number): Either<TileError, Segment> => {
     const key = keyOf(grid)
-    const there = known[i]!.get(key)
+    const alike = knownOf(r, i)
+    const there = alike.get(key)
     if (there) return there
     const made = pipe(
       bodyOf(r, grid, i),
       E.map((own): Segment => ({ name: nameOf(graph, r.ops), phase: r.phase, grid, ...own })),
     )
-    known[i]!.set(key, made)
+    alike.set(key, made)
     return made
   }
-  const inPlace = new InPlace(graph)
   const all = new Map<string, Either<TileError, readonly Segment[]>>()
   return (gridOf) => {
     const grids = runs.map(gridOf)
@@ -310,7 +326,7 @@ const slicedOn = (graph: Graph, runs: readonly Run[], expands: boolean): Sliced 
     const made = pipe(
       runs,
       E.traverseReadonlyArrayWithIndex((i, r) => segment(r, grids[i]!, i)),
-      E.map((segments) => inPlace.choose(segments)),
+      E.map((segments) => withInPlace(graph, segments)),
     )
     all.set(key, made)
     return made
@@ -341,64 +357,67 @@ const heldSlices = (graph: Graph, seg: Segment, v: ValueId): Slices | null => {
   return maker.slices![op.ins.length + op.outs.indexOf(v)]!
 }
 
+const NONE: readonly number[] = []
+
+/** Of each step, the inputs whose bytes output 0 may take over where nobody reads them again. */
+const takeableIn = onceForPair((graph: Graph, seg: Segment): readonly (readonly number[])[] => {
+  const tiled = isTiled(seg.grid)
+  const own = new Set(tiled ? seg.body.flatMap((st) => graph.ops[st.op]!.outs) : [])
+  const kept = new Set(seg.keeps.map((k) => k.value))
+  return seg.body.map((step) => {
+    const op = graph.ops[step.op]!
+    const o = op.outs[0]!
+    const { inPlace = NONE } = opDef(op.kind)
+    // An output has a place of its own, from which it leaves, and a loss one where it is read after the step.
+    if (inPlace.length === 0 || isResult(graph.values[o]!)) return NONE
+    return inPlace.filter((i) => {
+      const v = op.ins[i]
+      if (v === undefined || !isComputed(graph, v) || op.ins.indexOf(v) !== op.ins.lastIndexOf(v)) return false
+      if (!sameShape(graph.values[v]!.shape, graph.values[o]!.shape)) return false
+      if (!tiled) return true
+      if (!own.has(v) || kept.has(v) || kept.has(o)) return false
+      // A tile may hold more of v than this op reads (another reader's halo): then its rows lie elsewhere in memory.
+      const held = heldSlices(graph, seg, v)
+      return held !== null && sameSlices(step.slices![op.ins.length]!, held)
+    })
+  })
+})
+
+/** The same segment with the inputs that its steps take over, from the last to the first: made once, whatever step it stands in. */
+const takingOver = onceFor((_: Segment) => new Map<string, Segment>())
+const stepTaking = onceFor((_: Step) => new Map<number, Step>())
+
 /** Lets output 0 take over the bytes of an input that nobody reads again. */
-class InPlace {
-  /** What was chosen last for a step, and a segment. */
-  private readonly steps = new WeakMap<Step, Step>()
-  private readonly segments = new WeakMap<Segment, Segment>()
+const withInPlace = (graph: Graph, segments: readonly Segment[]): readonly Segment[] => {
+  const readLater = new Uint8Array(graph.values.length)
+  for (const v of graph.values) if (isResult(v)) readLater[v.id] = 1
+  const out = new Array<Segment>(segments.length)
+  for (let s = segments.length - 1; s >= 0; s--) out[s] = chosen(graph, segments[s]!, readLater)
+  return out
+}
 
-  constructor(private readonly graph: Graph) {}
-
-  choose(segments: readonly Segment[]): readonly Segment[] {
-    const readLater = new Uint8Array(this.graph.values.length)
-    for (const v of this.graph.values) if (isResult(v)) readLater[v.id] = 1
-    const out = new Array<Segment>(segments.length)
-    for (let s = segments.length - 1; s >= 0; s--) out[s] = this.segment(segments[s]!, readLater)
-    return out
+const chosen = (graph: Graph, seg: Segment, readLater: Uint8Array): Segment => {
+  const takeable = takeableIn(graph, seg)
+  const takes: (number | undefined)[] = []
+  for (let k = seg.body.length - 1; k >= 0; k--) {
+    const { ins, outs } = graph.ops[seg.body[k]!.op]!
+    for (const v of outs) readLater[v] = 0
+    takes.push(takeable[k]!.find((i) => readLater[ins[i]!] !== 1))
+    for (const v of ins) readLater[v] = 1
   }
+  if (takes.every((t) => t === undefined)) return seg
+  const known = takingOver(seg)
+  const key = takes.join()
+  const made = known.get(key) ?? { ...seg, body: seg.body.map((step, k) => taking(step, takes[seg.body.length - 1 - k])) }
+  known.set(key, made)
+  return made
+}
 
-  private segment(seg: Segment, readLater: Uint8Array): Segment {
-    const { graph } = this
-    const tiled = isTiled(seg.grid)
-    const own = new Set(tiled ? seg.body.flatMap((st) => graph.ops[st.op]!.outs) : [])
-    const kept = new Set(seg.keeps.map((k) => k.value))
-    const body = new Array<Step>(seg.body.length)
-    const before = this.segments.get(seg)
-    let isAsBefore = before !== undefined
-    for (let k = seg.body.length - 1; k >= 0; k--) {
-      const step = seg.body[k]!
-      const op = graph.ops[step.op]!
-      for (const v of op.outs) readLater[v] = 0
-      const free = (i: number): boolean => {
-        const v = op.ins[i]!
-        const o = op.outs[0]!
-        // An output has a place of its own, from which it leaves, and a loss one where it is read after the step.
-        if (isResult(graph.values[o]!)) return false
-        if (readLater[v] === 1 || !isComputed(graph, v) || op.ins.indexOf(v) !== op.ins.lastIndexOf(v)) return false
-        if (!sameShape(graph.values[v]!.shape, graph.values[o]!.shape)) return false
-        if (!tiled) return true
-        if (!own.has(v) || kept.has(v) || kept.has(o)) return false
-        // A tile may hold more of v than this op reads (another reader's halo): then its rows lie elsewhere in memory.
-        const held = heldSlices(graph, seg, v)
-        return held !== null && sameSlices(step.slices![op.ins.length]!, held)
-      }
-      const chosen = this.step(step, opDef(op.kind).inPlace?.find(free))
-      body[k] = chosen
-      isAsBefore &&= before!.body[k] === chosen
-      for (const v of op.ins) readLater[v] = 1
-    }
-    if (isAsBefore) return before!
-    const chosen = { ...seg, body }
-    this.segments.set(seg, chosen)
-    return chosen
-  }
-
-  private step(step: Step, takes: number | undefined): Step {
-    if (takes === undefined) return step
-    const before = this.steps.get(step)
-    if (before?.inPlace === takes) return before
-    const chosen = step.slices ? { op: step.op, slices: step.slices, inPlace: takes } : { op: step.op, inPlace: takes }
-    this.steps.set(step, chosen)
-    return chosen
-  }
+const taking = (step: Step, takes: number | undefined): Step => {
+  if (takes === undefined) return step
+  const known = stepTaking(step)
+  const made =
+    known.get(takes) ?? (step.slices ? { op: step.op, slices: step.slices, inPlace: takes } : { op: step.op, inPlace: takes })
+  known.set(takes, made)
+  return made
 }
