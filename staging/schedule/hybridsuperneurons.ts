@@ -33,7 +33,8 @@ function* steps(graph: Graph, machine: Machine, costAware: boolean): Generator<R
 }
 
 function* listed(graph: Graph, machine: Machine, o: HybridSuperneuronsOptions): Generator<Candidate, void, boolean> {
-  for (const step of steps(graph, machine, o.costAware)) yield deferred(step.seconds, () => cached(step.layout(), o))
+  for (const step of steps(graph, machine, o.costAware))
+    yield deferred(step.seconds, () => cached(step.layout(), o), { atLeast: step.atLeast })
 }
 
 function* layouts(graph: Graph, machine: Machine): Generator<Layout> {

@@ -36,7 +36,8 @@ const listsOf = (graph: Graph, machine: Machine, o: HybridTflmsOptions): readonl
 }
 
 /** With least memory; nothing is laid out until someone asks. */
-const leastOf = (step: Recomputation): Candidate => deferred(step.seconds, () => new Tflms(step.layout()).candidate(EVERYTHING))
+const leastOf = (step: Recomputation): Candidate =>
+  deferred(step.seconds, () => new Tflms(step.layout()).candidate(EVERYTHING), { atLeast: step.atLeast })
 
 function* listed(graph: Graph, machine: Machine, o: HybridTflmsOptions): Generator<Candidate, void, boolean> {
   for (const list of listsOf(graph, machine, o)) yield leastOf(recomputing(graph, machine, list))
@@ -60,7 +61,8 @@ export const refineHybridTflms = (options: Partial<HybridTflmsOptions> = {}): Re
     for (const list of listsOf(graph, machine, o)) {
       const step = recomputing(graph, machine, list)
       // Where no swapping of the list can be the fastest or fit, no setting of it can or does.
-      if (step.seconds >= best || atLeastSeconds(step.layout(), pages, machine.link) >= best) continue
+      if (step.seconds >= best || step.atLeast().seconds(pages, machine.link) >= best) continue
+      if (atLeastSeconds(step.layout(), pages, machine.link) >= best) continue
       const t = new Tflms(step.layout())
       if (t.candidate(EVERYTHING).least > pages) continue
       for (const setting of tuned(t, pages, o)) best = Math.min(best, yield setting)

@@ -7,6 +7,9 @@ import { valueBytes, type Graph, type ValueId } from '../graph/graph'
 import type { Machine } from '../graph/machine'
 import { checkpointCuts } from '../tile/cuts'
 import { forwardOps, segmentsOf } from '../tile/segments'
+import type { Segment } from '../plan/plan'
+import { atLeastOf } from './atleast'
+import type { AtLeast } from './candidate'
 import { opCosts } from './chain'
 import { type Layout, layOut } from './layout'
 import { onceFor } from './remember'
@@ -54,9 +57,10 @@ export const recomputableOf = onceFor((graph, machine): Recomputable => {
   return { read: [...read], droppable: droppable.filter((i) => i.values.length), stages }
 })
 
-/** A step that makes values again: what its calls take, known before it is laid out. */
+/** A step that makes values again: what its calls take, and what moves at least, known before it is laid out. */
 export interface Recomputation {
   readonly seconds: number
+  readonly atLeast: () => AtLeast
   readonly layout: () => Layout
 }
 
@@ -68,11 +72,18 @@ const newRecomputation = (graph: Graph, machine: Machine, dropped: readonly Drop
   const gone = new Set(dropped.flatMap((i) => i.values))
   const kept = new Set(read.filter((v) => !gone.has(v)))
   const runs = keepingOnly(graph, stages, kept)
+  let made: readonly Segment[] | undefined
+  const segments = (): readonly Segment[] => {
+    made ??= certain('whole values are always legal')(segmentsOf(graph, runs))
+    return made
+  }
   let laidOut: Layout | undefined
   return {
     seconds: runs.reduce((n, r) => r.ops.reduce((m, id) => m + costs[id]!.seconds, n), 0),
+    // What leaves between two runs of calls that touch it needs less than a segment does.
+    atLeast: () => ({ pages: 0, seconds: atLeastOf(graph, segments(), machine).seconds }),
     layout: () => {
-      laidOut ??= layOut(graph, certain('whole values are always legal')(segmentsOf(graph, runs)), machine, { rule: 'run' })
+      laidOut ??= layOut(graph, segments(), machine, { rule: 'run' })
       return laidOut
     },
   }

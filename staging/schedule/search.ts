@@ -111,25 +111,16 @@ class Search {
     return this.best !== null && atLeastSeconds(layout, this.pages, this.o.machine.link) >= this.best.seconds
   }
 
-  /** Of what is not worth laying out, a bound on the pages that it needs. */
+  /** Of what is not worth laying out, a bound on the pages that it needs: bounds that cost little to know come first. */
   private hopeless(c: Candidate): number | undefined {
     this.o.count?.('offered')
-    if (this.isSlow(c)) return c.atLeastPages ?? 0
-    if (this.isLarge(c)) return Math.max(c.atLeast?.pages ?? 0, c.atLeastPages ?? 0)
+    const known = c.atLeastPages ?? 0
+    if (this.best && ((c.computeSeconds ?? 0) >= this.best.seconds || known > this.pages)) return known
+    if (this.best && (c.atLeast?.seconds(this.pages, this.o.machine.link) ?? 0) >= this.best.seconds) return known
+    const pages = c.atLeast?.pages ?? 0
+    if (pages > this.pages) return Math.max(pages, known)
     this.o.count?.('laid out')
     return undefined
-  }
-
-  private isSlow(c: Candidate): boolean {
-    if (!this.best) return false
-    return (
-      (c.computeSeconds ?? 0) >= this.best.seconds ||
-      (c.atLeast?.seconds(this.pages, this.o.machine.link) ?? 0) >= this.best.seconds
-    )
-  }
-
-  private isLarge(c: Candidate): boolean {
-    return (c.atLeast?.pages ?? 0) > this.pages || (this.best !== null && (c.atLeastPages ?? 0) > this.pages)
   }
 
   /** The one that needs least of all that were offered. */
