@@ -1,5 +1,6 @@
 // The graph: values and ops in SSA form, in execution order. The forward graph holds phase 'forward' only; the
 // training graph (grad/) adds loss, backward and update. Immutable; ids are indices into `values` and `ops`.
+import { mapped } from '../core/mapped'
 import type { AnyAttrs } from '../ops/op'
 import type { TrainedBy } from '../ops/updates'
 
@@ -83,17 +84,26 @@ export interface Graph {
   readonly bands?: { readonly at: number; readonly of: number }
 }
 
+const itself = <T>(item: T): T => item
+
 /**
- * The same graph, whose values, ops and attributes have few shapes between them: V8 gives each object that spreads others and then adds to
- * them a shape of its own, and whoever reads many shapes is slow.
+ * The same graph, whose values, ops and attributes have few shapes between them, and whose lists are of one kind: V8 gives each object that
+ * spreads others and then adds to them a shape of its own, and whoever reads many shapes is slow.
  */
 export const madeAlike = (g: Graph): Graph => ({
   ...g,
-  values: g.values.map(({ id, name, role, shape, dtype, ...more }) => ({ id, name, role, shape, dtype, ...more })),
-  ops: g.ops.map(({ id, kind, layer, phase, attrs, ins, outs }) => {
+  values: mapped(g.values, ({ id, name, role, shape, dtype, ...more }) => ({
+    id,
+    name,
+    role,
+    shape: mapped(shape, itself),
+    dtype,
+    ...more,
+  })),
+  ops: mapped(g.ops, ({ id, kind, layer, phase, attrs, ins, outs }) => {
     const own: Record<string, number> = {}
     for (const name in attrs) own[name] = attrs[name]!
-    return { id, kind, layer, phase, attrs: own, ins, outs }
+    return { id, kind, layer, phase, attrs: own, ins: mapped(ins, itself), outs: mapped(outs, itself) }
   }),
 })
 

@@ -5,6 +5,7 @@
 // parameters and state into one storage for ever (large ones may be at home in the lower tier instead), small values by lifetime into another (or,
 // where pages are shared, those that rest by pages), and a tiled segment's locals into one per segment (the same offsets for every tile). Worked example of packing by lifetime, sizes in lines of 64:
 // a[0,4) size 2, b[2,6) size 1, c[5,9) size 2: c takes a's bytes, b lies behind them; three lines in all.
+import { mapped } from '../core/mapped'
 import { ALIGN_BYTES, alignUp, mostHeld, PAGE_BYTES, pagesFor } from '../core/bytes'
 import { sameBox } from '../core/box'
 import { type Call, type Cell, type CellScope, type Place, SMALL_VALUES, type Storage, type View } from '../plan/plan'
@@ -70,7 +71,7 @@ const MOST_PAIRS = 250_000
  */
 export const packByLifetime = (items: readonly Lifetime[]): Packed => {
   const least = leastBytes(items)
-  const sorted = (by: Order): readonly number[] => items.map((_, i) => i).sort((a, b) => by(items[a]!, items[b]!) || a - b)
+  const sorted = (by: Order): readonly number[] => mapped(items, (_, i) => i).sort((a, b) => by(items[a]!, items[b]!) || a - b)
   const first = packInOrder(items, sorted(largestFirst))
   const tries = Math.floor(MOST_PAIRS / items.length ** 2)
   if (tries === 0 || first.bytes <= least) return first
@@ -150,7 +151,7 @@ interface PackedCells extends Packed {
 
 const packedCells = (members: readonly Cell[], life: (c: Cell) => readonly [number, number]): PackedCells => ({
   members,
-  ...packByLifetime(members.map((c) => ({ bytes: c.bytes, first: life(c)[0], last: life(c)[1] }))),
+  ...packByLifetime(mapped(members, (c) => ({ bytes: c.bytes, first: life(c)[0], last: life(c)[1] }))),
 })
 
 /** A tile's locals, without tiny ones that would make it take a page more. */
@@ -184,7 +185,7 @@ class Placer implements Placement {
     home?: number,
   ): void {
     const id = this.storages.length
-    const cells = members.map((c) => c.id)
+    const cells = mapped(members, (c) => c.id)
     this.storages.push(home === undefined ? { id, label, bytes, cells } : { id, label, bytes, cells, home })
     this.kinds.push(kind)
     members.forEach((c, i) => {
@@ -205,7 +206,7 @@ class Placer implements Placement {
 
   inARow(kind: StorageKind, label: string, members: readonly Cell[]): void {
     let bytes = 0
-    const offsets = members.map((c) => {
+    const offsets = mapped(members, (c) => {
       const at = bytes
       bytes += alignUp(c.bytes, ALIGN_BYTES)
       return at
@@ -265,7 +266,7 @@ export const place = (
           ...shared,
         ]
       : []
-  const rowOf = new Map(rows.flatMap((row) => row.map((c) => [c.id, row] as const)))
+  const rowOf = new Map(rows.flatMap((row) => mapped(row, (c) => [c.id, row] as const)))
   placer.inARow(
     'persistent',
     'parameters and state',
@@ -279,7 +280,7 @@ export const place = (
     else locals.set(c.segment, [c])
   }
   const phases = locals.size ? localPhases(cells, calls) : null
-  const tiles = new Map([...locals].map(([s, members]) => [s, packedTile(members, (c) => phases!.get(c.id)!)]))
+  const tiles = new Map(mapped([...locals], ([s, members]) => [s, packedTile(members, (c) => phases!.get(c.id)!)]))
   const inTiles = new Set([...tiles.values()].flatMap((t) => t.members))
   placer.packed(
     'small',

@@ -4,6 +4,7 @@
 // A storage that only untiled segments touch is one part; one that tiles touch in bands is cut into parts, so that bands
 // can come and go on their own; a row of values is cut where one gives way to the next. Worked example: a value of 10 pages, written in 5 bands of 2 pages by segment 0 and read
 // by segment 3: five parts with two stays each, the k-th of them in the k-th tile.
+import { mapped } from '../core/mapped'
 import type { Box } from '../core/box'
 import { pagesFor, pagesIn } from '../core/bytes'
 import { type DType, dtypeBytes, type Graph } from '../graph/graph'
@@ -118,7 +119,7 @@ class Histories {
     const k = lastUpTo(this.from, part)
     if (this.from[k] === part) return k
     this.from.splice(k + 1, 0, part)
-    const own = this.stays[k]!.map((stay) => ({ ...stay }))
+    const own = mapped(this.stays[k]!, (stay) => ({ ...stay }))
     this.stays.splice(k + 1, 0, own)
     return k + 1
   }
@@ -150,7 +151,7 @@ class Histories {
 /** Storages that may move and that tiles touch: a 1 each. */
 const tiledStorages = (segments: readonly Segment[], calls: readonly Call[], at: Placement): Uint8Array => {
   const out = new Uint8Array(at.storages.length)
-  const tiled = segments.map((s) => tilesOf(s.grid) > 1)
+  const tiled = mapped(segments, (s) => tilesOf(s.grid) > 1)
   if (!tiled.includes(true)) return out
   for (const call of calls)
     if (tiled[call.segment]) {
@@ -173,13 +174,13 @@ const bandPages = (graph: Graph, calls: readonly Call[], at: Placement, tiled: U
     byLoop.set(storage, loops)
   }
   for (const { segment, ins, outs } of calls) for (const v of [...ins, ...outs]) look(segment, v)
-  return new Map([...byLoop].map(([s, loops]) => [s, pagesFor(Math.min(...loops.values()))]))
+  return new Map(mapped([...byLoop], ([s, loops]) => [s, pagesFor(Math.min(...loops.values()))]))
 }
 
 const NO_BANDS: ReadonlyMap<number, number> = new Map()
 
 const partsOf = (at: Placement, tiled: Uint8Array, bands: ReadonlyMap<number, number>): readonly Starts[] =>
-  at.storages.map((s) => {
+  mapped(at.storages, (s) => {
     const pages = Math.max(1, pagesFor(s.bytes))
     const kind = at.kinds[s.id]!
     const seams = kind === 'value' ? s.cells.flatMap((c) => seamOf(at.places[c]!.offset)) : []
@@ -201,7 +202,7 @@ export const touches = (
 ): readonly PageStays[] => {
   const tiled = tiledStorages(segments, calls, at)
   const parts = partsOf(at, tiled, cut === 'fine' ? bandPages(graph, calls, at, tiled) : NO_BANDS)
-  const histories = parts.map((starts) => new Histories(starts, rule))
+  const histories = mapped(parts, (starts) => new Histories(starts, rule))
   /** From call `first` to call `last`, through which it goes on beside others. */
   const touch = (
     storage: number,

@@ -1,6 +1,7 @@
 // Which calls cost the same. In: a call's operator, attributes and shapes. Out: a text that is equal for calls that any
 // machine times alike and gives the same scratch: equal shapes and types, and equal padding where a tile meets the image's border.
 // Worked example: of the tiles of a 3x3 convolution over a 4x4 grid, all but the outer ones share one key.
+import { mapped } from '../core/mapped'
 import { DIMS, type Range } from '../core/box'
 import type { AnyAttrs, CallShapes, Windows } from './op'
 import { comesLaid, inputDef, outputDef } from './op'
@@ -19,7 +20,7 @@ export interface Windowed {
 /** Those of an operator. */
 export const windowedOf = (kind: string, attrs: AnyAttrs, s: CallShapes): readonly Windowed[] => {
   const def = opDef(kind)
-  const access = [...s.ins.map((_, i) => inputDef(def, i)), ...s.outs.map((_, i) => outputDef(def, i))].map((o) =>
+  const access = mapped([...mapped(s.ins, (_, i) => inputDef(def, i)), ...mapped(s.outs, (_, i) => outputDef(def, i))], (o) =>
     o.access?.(attrs, s),
   )
   return access.flatMap((map, operand) =>
@@ -50,10 +51,8 @@ const paddings = (kind: string, attrs: AnyAttrs, s: CallShapes): string => {
   const anchor = anchorOf(kind, s.ins.length)
   const counts = [...s.ins, ...s.outs][anchor]
   if (!at[anchor] || counts?.length !== 4) return ''
-  return windowedOf(kind, attrs, s)
-    .map(({ operand, d, windows }) => {
-      const from = at[anchor]!.origin[d]!
-      return alignmentOf(windows, [from, from + counts[d]!], at[operand]!.origin[d]!, at[operand]!.extent[d]!)
-    })
-    .join()
+  return mapped(windowedOf(kind, attrs, s), ({ operand, d, windows }) => {
+    const from = at[anchor]!.origin[d]!
+    return alignmentOf(windows, [from, from + counts[d]!], at[operand]!.origin[d]!, at[operand]!.extent[d]!)
+  }).join()
 }

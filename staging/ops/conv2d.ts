@@ -1,5 +1,6 @@
 // Convolution: forward, data gradient, weight and bias gradient. Weights are [O, C/groups, kH, kW], PyTorch's order.
 // Paper 3, Table 3: sigma is the stride, delta the reach of the (dilated) kernel less the stride, in H and W.
+import { mapped } from '../core/mapped'
 import {
   all,
   type AccessMap,
@@ -43,7 +44,7 @@ export const through =
   (seen: typeof window) =>
   (weight: (s: CallShapes) => Sizes) =>
   (a: Attrs, s: CallShapes): AccessMap => {
-    const [h, w] = windowsOf(a, weight(s)).map((x) => seen(x.kernel, x.stride, x.padLow, x.dilation))
+    const [h, w] = mapped(windowsOf(a, weight(s)), (x) => seen(x.kernel, x.stride, x.padLow, x.dilation))
     return { B: same, C: all, H: h!, W: w! }
   }
 

@@ -2,6 +2,7 @@
 // gradient pass, tiling, cost, liveness, the wire format and the generated C++ are derived.
 // In: nothing. Out: types and small constructors. Invariant: whoever needs to know something of an operator asks its entry;
 // only rewrites, which join operators, know some by name.
+import { mapped } from '../core/mapped'
 import { type Either, isLeft, left } from 'fp-ts/Either'
 import * as t from 'io-ts'
 import { clip, type Dim, DIMS, type Range, type Shape } from '../core/box'
@@ -22,7 +23,7 @@ export type AttrFields = Pick<OpDef, 'fields' | 'rest'>
 
 /** Those of an open list: `weight` names weight0, weight1, ... */
 export const listedAttrs = (name: string, values: readonly number[]): AnyAttrs =>
-  Object.fromEntries(values.map((v, i) => [`${name}${i}`, v]))
+  Object.fromEntries(mapped(values, (v, i) => [`${name}${i}`, v]))
 /** The same list of the attributes that hold it. */
 export const attrsListed = (name: string, attrs: AnyAttrs): readonly number[] => {
   const values: number[] = []
@@ -36,8 +37,8 @@ export const attrNames = (of: AttrFields, attrs: AnyAttrs): readonly string[] =>
 ]
 const restNames = ({ rest = {} }: AttrFields, attrs: AnyAttrs): readonly string[] => {
   const names = Object.keys(rest)
-  const rows = names.length === 0 ? 0 : Math.min(...names.map((name) => attrsListed(name, attrs).length))
-  return Array.from({ length: rows }, (_, i) => names.map((name) => `${name}${i}`)).flat()
+  const rows = names.length === 0 ? 0 : Math.min(...mapped(names, (name) => attrsListed(name, attrs).length))
+  return Array.from({ length: rows }, (_, i) => mapped(names, (name) => `${name}${i}`)).flat()
 }
 
 /** The codec that a plan file's attributes must pass: exactly these names, integers where integers are due. */
@@ -368,7 +369,7 @@ export interface OpDef<F extends Fields = Fields> {
 /** Ones at the end do not count: [C,1,1] is a number for each channel, too. */
 const dimsFault = ({ name, dims }: OperandDef, got: Sizes, ins: CallShapes['ins'], anchor: Sizes) => {
   if (dims === undefined) return undefined
-  const want = dims === 'as input 0' ? ins[0]! : dims.map((d) => (typeof d === 'number' ? d : anchor[DIMS.indexOf(d)]!))
+  const want = dims === 'as input 0' ? ins[0]! : mapped(dims, (d) => (typeof d === 'number' ? d : anchor[DIMS.indexOf(d)]!))
   const fits = want.every((d, i) => got[i] === d) && got.slice(want.length).every((d) => d === 1)
   return fits ? undefined : `${name} has shape ${shapeText(got)}; legal is ${shapeText(want)}`
 }
@@ -379,14 +380,14 @@ export const inputsWith = (d: OpDef, a: AnyAttrs): readonly OperandDef[] =>
 
 /** Attributes out of their limits, and inputs that should not come with them, or should. */
 const attrsFault = (d: OpDef, a: AnyAttrs, ins: number): string | undefined => {
-  const listed = restNames(d, a).map((name) => [name, d.rest![name.replace(/\d+$/, '')]!] as const)
+  const listed = mapped(restNames(d, a), (name) => [name, d.rest![name.replace(/\d+$/, '')]!] as const)
   const limits: Readonly<Partial<Record<string, Limit>>> = { ...d.limits, ...Object.fromEntries(listed) }
   const wrong = Object.entries(limits).find(([name, limit]) => !isWithin(limit!, a[name]!))
   if (wrong) return `${wrong[0]} is ${a[wrong[0]]}; legal is ${limitText(wrong[1]!)}`
   const due = inputsWith(d, a)
   return ins === due.length || d.ins.every((o) => o.when === undefined)
     ? undefined
-    : `${ins} inputs are given; with its attributes legal are ${due.map((o) => o.name).join(', ')}`
+    : `${ins} inputs are given; with its attributes legal are ${mapped(due, (o) => o.name).join(', ')}`
 }
 
 /** The shape rule with what the entry says of attributes and of whole operands. */
@@ -399,10 +400,10 @@ const withinTable =
     if (isLeft(outs)) return outs
     const anchor = def.anchor === 'out' ? outs.right[0]! : ins[def.anchor]!
     const operands = [
-      ...ins.map((s, i) => [inputDef(def, i), s] as const),
-      ...outs.right.map((s, i) => [outputDef(def, i), s] as const),
+      ...mapped(ins, (s, i) => [inputDef(def, i), s] as const),
+      ...mapped(outs.right, (s, i) => [outputDef(def, i), s] as const),
     ]
-    const odd = operands.map(([o, s]) => dimsFault(o, s, ins, anchor)).find((f) => f !== undefined)
+    const odd = mapped(operands, ([o, s]) => dimsFault(o, s, ins, anchor)).find((f) => f !== undefined)
     return odd === undefined ? outs : left(odd)
   }
 

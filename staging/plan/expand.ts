@@ -5,6 +5,7 @@
 // dense local), c1 → local, r1 in place, c2 → local, copy (its columns → the whole c2); rows of one image are dense where they
 // lie, and need neither copy. An accumulated value is zeroed band by band, just before the first tile that adds to a band, so
 // that the bands of a large value need not all be there at once.
+import { mapped } from '../core/mapped'
 import { ALIGN_BYTES, alignUp } from '../core/bytes'
 import { type Box, elementsOf, extentOf, fullBox, type Range, sameBox, sameRange, shapeIn, shapeOf } from '../core/box'
 import { onceForPair } from '../core/remember'
@@ -71,7 +72,7 @@ export const isDense = (held: Box, box: Box): boolean => {
 }
 
 const cellsOf = ({ ins, outs, workspace }: Call): readonly number[] => [
-  ...[...ins, ...outs].map((v) => v.cell),
+  ...mapped([...ins, ...outs], (v) => v.cell),
   ...(workspace ? [workspace.cell] : []),
 ]
 
@@ -92,14 +93,14 @@ export const callShapes = (graph: Graph, ins: readonly View[], outs: readonly Vi
     const value = graph.values[v.value]!
     return value.shape.length === 4 && !isOfWeight(graph, value)
       ? { origin: originIn(value, v.box), extent: wholeShape(graph, value) }
-      : { origin: value.shape.map(() => 0), extent: shape(v) }
+      : { origin: mapped(value.shape, () => 0), extent: shape(v) }
   }
-  const bf16 = isBf16([...ins, ...outs].map((v) => graph.values[v.value]!))
+  const bf16 = isBf16(mapped([...ins, ...outs], (v) => graph.values[v.value]!))
   const laid = ins.some((v) => isLaid(graph.values[v.value]!))
   return {
-    ins: ins.map(shape),
-    outs: outs.map(shape),
-    at: { ins: ins.map(where), outs: outs.map(where) },
+    ins: mapped(ins, shape),
+    outs: mapped(outs, shape),
+    at: { ins: mapped(ins, where), outs: mapped(outs, where) },
     ...(bf16 ? { bf16 } : {}),
     ...(laid ? { laid } : {}),
   }
@@ -117,7 +118,7 @@ const alongOf = { B: 0, H: 2, W: 3 } as const
 
 const kindsOf = (graph: Graph, known: Known, op: Op, step: Step): KindOf => {
   const slices = step.slices!
-  const values = [...op.ins, ...op.outs].map((v) => graph.values[v]!)
+  const values = mapped([...op.ins, ...op.outs], (v) => graph.values[v]!)
   const windowed = known.windowsOf(op)
   const anchor = anchorOf(op.kind, op.ins.length)
   return (dim, i) => {
@@ -182,7 +183,7 @@ class Known {
     private readonly graph: Graph,
     private readonly machine: Costs,
   ) {
-    this.boxes = graph.values.map((v) => fullBox(asShape(v.shape)))
+    this.boxes = mapped(graph.values, (v) => fullBox(asShape(v.shape)))
   }
 
   cost(op: Op, shapes: CallShapes): Choice {
@@ -198,7 +199,8 @@ class Known {
   /** The windowed operands of an op: those of its tiles, too. */
   windowsOf(op: Op): readonly Windowed[] {
     const shape = (v: ValueId): readonly number[] => this.graph.values[v]!.shape
-    const known = this.windows[op.id] ?? windowedOf(op.kind, op.attrs, { ins: op.ins.map(shape), outs: op.outs.map(shape) })
+    const known =
+      this.windows[op.id] ?? windowedOf(op.kind, op.attrs, { ins: mapped(op.ins, shape), outs: mapped(op.outs, shape) })
     this.windows[op.id] = known
     return known
   }
@@ -256,7 +258,7 @@ export const tileScratch = (graph: Graph, machine: Costs, step: Step): number =>
   if (!first) return 0
   const t = { index: 0, B: indexOfLargest(first.B), H: indexOfLargest(first.H), W: indexOfLargest(first.W) }
   const views = (): readonly View[] =>
-    [...op.ins, ...op.outs].map((value, i) => {
+    mapped([...op.ins, ...op.outs], (value, i) => {
       const held = known.boxes[value]!
       const slices = step.slices![i]
       return { cell: -1, value, held, box: slices ? boxAt(slices, held, t) : held }
@@ -378,8 +380,8 @@ class Expander {
 
   private untiled(step: Step, segment: number): void {
     const op = this.graph.ops[step.op]!
-    const ins = op.ins.map((v) => this.wholeView(v))
-    const outs = op.outs.map((v, i) => {
+    const ins = mapped(op.ins, (v) => this.wholeView(v))
+    const outs = mapped(op.outs, (v, i) => {
       if (i > 0 || step.inPlace === undefined) return this.newWhole(v)
       const { cell } = ins[step.inPlace]!
       this.cells[cell]!.values.push(v)
@@ -417,15 +419,15 @@ class TiledSegment {
     private readonly seg: Segment,
     private readonly s: number,
   ) {
-    this.keeps = new Map(seg.keeps.map((k) => [k.value, k]))
-    this.costs = seg.body.map((step) => x.known.stepCosts(step, seg.grid))
+    this.keeps = new Map(mapped(seg.keeps, (k) => [k.value, k]))
+    this.costs = mapped(seg.body, (step) => x.known.stepCosts(step, seg.grid))
   }
 
   run(): void {
     for (const k of this.seg.keeps) this.x.newWhole(k.value)
     // Gradients of parameters are used up in the order in which they are done: begun the other way round, their lives nest (memory/rows.ts).
     const sums = this.seg.keeps.filter((k) => k.merge === 'sum').reverse()
-    const zeroes = sums.map((k) => this.zeroing(k))
+    const zeroes = mapped(sums, (k) => this.zeroing(k))
     const g = this.seg.grid
     for (let index = 0; index < tilesOf(g); index++) {
       const t = { index, B: Math.floor(index / (g.H * g.W)), H: Math.floor(index / g.W) % g.H, W: index % g.W }
@@ -439,7 +441,7 @@ class TiledSegment {
   /** The same list as the last one of that name, where it is alike; else a list of as many of its views as are. */
   private once(name: string, views: readonly View[]): readonly View[] {
     const last = this.views.get(name)
-    const alike = last ? views.map((v, i) => (sameView(v, last[i]!) ? last[i]! : v)) : views
+    const alike = last ? mapped(views, (v, i) => (sameView(v, last[i]!) ? last[i]! : v)) : views
     const same = last && alike.every((v, i) => v === last[i]) ? last : alike
     this.views.set(name, same)
     return same
@@ -502,8 +504,8 @@ class TiledSegment {
 
   private step(step: Step, k: number, t: TileIndex): void {
     const op = this.x.graph.ops[step.op]!
-    const ins = op.ins.map((v, i) => this.input(op, v, step.slices![i]!, `${k}.in${i}`, t))
-    const outs = op.outs.map((v, i) => this.output(op, step, v, i, ins, `${k}.out${i}`, t))
+    const ins = mapped(op.ins, (v, i) => this.input(op, v, step.slices![i]!, `${k}.in${i}`, t))
+    const outs = mapped(op.outs, (v, i) => this.output(op, step, v, i, ins, `${k}.out${i}`, t))
     const { seconds, workspace, way } = this.costs[k]!.at(t, () => callShapes(this.x.graph, ins, outs))
     this.x.emit({
       kind: op.kind,

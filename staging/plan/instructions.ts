@@ -2,6 +2,7 @@
 // share it. In: a plan. Out: a flat list. At one point: waits for exchanges beside computing, starts of swaps out, waits for
 // swaps out and releases, acquires and starts of swaps in, waits for swaps in, the call. A link takes swaps in order, so of
 // those that start at one point the one that is waited for first starts first.
+import { mapped } from '../core/mapped'
 import type { UnpagedResidency, Plan, Point, UnpagedPlan } from './plan'
 
 export type Instr =
@@ -16,7 +17,10 @@ export type Instr =
 
 /** Held from the start of the session to its end: never acquired or released by an instruction. */
 export const isForEver = (plan: Pick<Plan, 'storages' | 'cells'>): ((r: UnpagedResidency) => boolean) => {
-  const storages = plan.storages.map((s) => s.home === undefined && s.cells.some((c) => plan.cells[c]!.scope === 'persistent'))
+  const storages = mapped(
+    plan.storages,
+    (s) => s.home === undefined && s.cells.some((c) => plan.cells[c]!.scope === 'persistent'),
+  )
   return (r) => storages[r.storage]!
 }
 

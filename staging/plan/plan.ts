@@ -6,6 +6,7 @@
 // segment 2 runs their backwards. relu1's value is produced twice: two cells, each alive from its producer to its last reader.
 //
 // What stands in plan files is said by codecs, from which its types follow.
+import { mapped } from '../core/mapped'
 import * as t from 'io-ts'
 import type { Box } from '../core/box'
 import { count, integer, list, names, positive, record, seconds, tuple, wholeFrom, words } from '../core/codecs'
@@ -229,7 +230,7 @@ export interface Folded extends t.TypeOf<typeof foldedCodec> {}
 export const fileCodec = record({ ...fields, costs: costsCodec }, { ...optionalFields, folded: foldedCodec })
 const fieldNames = [...Object.keys(fields), ...Object.keys(optionalFields)] as readonly (keyof t.TypeOf<typeof filed>)[]
 export const fieldsOf = (plan: Plan): t.TypeOf<typeof filed> =>
-  Object.fromEntries(fieldNames.map((f) => [f, plan[f]])) as unknown as t.TypeOf<typeof filed>
+  Object.fromEntries(mapped(fieldNames, (f) => [f, plan[f]])) as unknown as t.TypeOf<typeof filed>
 
 /** How a plan's activations are stored, and how they are multiplied. */
 export const precisionOf = (plan: Pick<Plan, 'graph' | 'precision'>): Precision =>

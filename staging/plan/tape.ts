@@ -4,6 +4,7 @@
 // A storage whose pages leave and come back has a buffer for each era: within an era each page has one residency.
 // Worked example, two bands a, b: a0 b0 are written in the forward pass, both leave, a1 b1 come back: era 0 shows a0 b0,
 // era 1 shows a1 b1; had b stayed, era 1 would show a1 and b0's same physical pages again.
+import { mapped } from '../core/mapped'
 import { bytesOf, pagesFor, pagesIn } from '../core/bytes'
 import { elementsOf, type Shape, shapeIn, shapeOf } from '../core/box'
 import { BOUND_ROLES, type DType, dtypeBytes, type Float, floatOf, isFed, isOfWeight, type Value } from '../graph/graph'
@@ -30,10 +31,10 @@ interface Era {
 
 /** Groups the residencies of each storage into eras; buffers are numbered in order of storage, then era. */
 const erasOf = (plan: Plan): { readonly of: readonly (readonly Era[])[]; readonly buffers: readonly number[] } => {
-  const byStorage: number[][] = plan.storages.map(() => [])
+  const byStorage: number[][] = mapped(plan.storages, () => [])
   plan.residencies.forEach((r, i) => byStorage[r.storage]!.push(i))
   const buffers: number[] = []
-  const of = byStorage.map((ids, storage) => {
+  const of = mapped(byStorage, (ids, storage) => {
     const eras: Era[] = []
     const open = (from: number, shows: number[]): void => {
       eras.push({ from, buffer: buffers.length, shows })
@@ -118,7 +119,7 @@ class TapeWriter {
     return this.record({ ...at, offset: at.offset + inside * e }, value.dtype, {
       dims,
       strides,
-      origin: originIn(value, v.box).map((first, d) => first + (d === 0 ? this.firstImage(value) : 0)),
+      origin: mapped(originIn(value, v.box), (first, d) => first + (d === 0 ? this.firstImage(value) : 0)),
       extent: asShape(wholeShape(this.plan.graph, value)),
       rank: 4,
     })
@@ -164,7 +165,7 @@ class TapeWriter {
     for (const v of [...c.ins, ...c.outs]) this.sections.operands.add({ view: view(v) })
     const firstAttr = this.sections.attrs.count
     for (const f of attrNames(def, c.attrs)) this.sections.attrs.add({ value: c.attrs[f]! })
-    const flops = def.flops(c.attrs, { ins: c.ins.map((v) => this.shapeIn(v)), outs: c.outs.map((v) => this.shapeIn(v)) })
+    const flops = def.flops(c.attrs, { ins: mapped(c.ins, (v) => this.shapeIn(v)), outs: mapped(c.outs, (v) => this.shapeIn(v)) })
     this.sections.calls.add({
       kind: def.wire,
       ins: c.ins.length,

@@ -2,6 +2,7 @@
 // production, and candidates that swap some of them out. In: a graph and a machine. Out: layouts, orders, candidates.
 // Invariant: an activation is a value that is made in the forward pass and read again in the backward pass; its gap is the
 // one between the two.
+import { mapped } from '../core/mapped'
 import { bytesOf, pagesOf } from '../core/bytes'
 import type { ValueId } from '../graph/graph'
 import type { Link } from '../graph/machine'
@@ -42,7 +43,7 @@ export const activationsOf = (l: Layout): readonly Activation[] => {
     .flatMap((t, index): readonly Activation[] => {
       const gap = t.stays.findIndex((s, i) => s.last < turn && (t.stays[i + 1]?.first ?? -1) >= turn)
       if (!canSwap(t) || gap < 0) return []
-      const made = Math.max(t.stays[0]!.first, ...t.stays.slice(0, gap + 1).map((s) => s.lastWrite + 1))
+      const made = Math.max(t.stays[0]!.first, ...mapped(t.stays.slice(0, gap + 1), (s) => s.lastWrite + 1))
       return [{ index, gap, pages: t.to - t.from, made, read: t.stays[gap]!.last + 1, needed: t.stays[gap + 1]!.first }]
     })
     .sort((a, b) => a.made - b.made || a.index - b.index)
@@ -61,7 +62,7 @@ export const indicesByValue = (l: Layout): ReadonlyMap<ValueId, readonly number[
       const { storage, offset } = l.places[c.id]!
       const [from, to] = pagesOf(offset, c.bytes)
       const under = (byStorage.get(storage) ?? []).filter((i) => l.planned[i]!.from < to && from < l.planned[i]!.to)
-      return c.values.map((v) => [v, under] as const)
+      return mapped(c.values, (v) => [v, under] as const)
     }),
   )
 }
@@ -81,12 +82,15 @@ export const swapping = (
 ): readonly PlannedStays[] => {
   const of = new Map<number, { swapped: boolean[]; timing: (Timing | undefined)[] }>()
   for (const { index, gap, timing } of gaps) {
-    const t = of.get(index) ?? { swapped: [...l.planned[index]!.swapped], timing: l.planned[index]!.swapped.map(() => undefined) }
+    const t = of.get(index) ?? {
+      swapped: [...l.planned[index]!.swapped],
+      timing: mapped(l.planned[index]!.swapped, () => undefined),
+    }
     t.swapped[gap] = true
     t.timing[gap] = timing
     of.set(index, t)
   }
-  return l.planned.map((t, i) => (of.has(i) ? leavingIn(t, t.kind, of.get(i)!) : t))
+  return mapped(l.planned, (t, i) => (of.has(i) ? leavingIn(t, t.kind, of.get(i)!) : t))
 }
 
 /** The same moves under any budget that admits them. */

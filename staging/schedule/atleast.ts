@@ -4,6 +4,7 @@
 // holds at once, and what every tile reads or adds to. Seconds: tiles together compute what the whole does and launch each call anew;
 // and what a later segment reads of an earlier one, and does not fit beside what is always there, goes out before it and comes back.
 // Worked example, a budget of 6 pages of which parameters take 1: 9 pages between forward and backward leave 4 to be moved both ways.
+import { mapped } from '../core/mapped'
 import { ALIGN_BYTES, alignUp, bytesOf, PAGE_BYTES, pagesFor, pagesIn } from '../core/bytes'
 import { dimIndex, type Range } from '../core/box'
 import { dtypeBytes, type Graph, isFed, isPersistent, isResult, type OpId, type ValueId, valueBytes } from '../graph/graph'
@@ -46,7 +47,7 @@ const fitting = (graph: Graph, step: Step): Step => {
   ]
   return {
     ...step,
-    slices: [...ins, ...outs].map(({ value, access }, i) => {
+    slices: mapped([...ins, ...outs], ({ value, access }, i) => {
       const own = slices[i]!
       if (!own) return own
       const at = (d: TiledDim): readonly Range[] => {
@@ -115,7 +116,12 @@ class Measuring {
     private readonly apartFrom = SMALL_BYTES,
   ) {
     this.costs = opCosts(graph, machine)
-    this.scratching = new Set(graph.ops.filter((op) => this.costs[op.id]!.workspaceBytes > 0).map((op) => op.kind))
+    this.scratching = new Set(
+      mapped(
+        graph.ops.filter((op) => this.costs[op.id]!.workspaceBytes > 0),
+        (op) => op.kind,
+      ),
+    )
   }
 
   /** Whether it comes and goes, as a parameter or state that is at home in the lower tier does. */
@@ -188,7 +194,7 @@ class Measuring {
    */
   likelyPages(s: Segment, { B, H, W }: Grid): number {
     const made = new Set(s.body.flatMap((step) => this.graph.ops[step.op]!.outs))
-    const kept = new Map(s.keeps.map((k) => [k.value, k]))
+    const kept = new Map(mapped(s.keeps, (k) => [k.value, k]))
     const bands = new Map<ValueId, { pages: number; always: number; first: number; last: number }>()
     const look = (v: ValueId, slices: Slices | null, k: number): void => {
       const value = this.graph.values[v]!
@@ -216,7 +222,10 @@ class Measuring {
       })
     })
     const inside = this.loopPages({ ...s, keeps: s.keeps.filter((k) => !k.slices) }, B * H * W, () => false)
-    const passing = [...bands.values()].map(({ pages, always, first, last }): Held => ({ bytes: pages - always, first, last }))
+    const passing = mapped(
+      [...bands.values()],
+      ({ pages, always, first, last }): Held => ({ bytes: pages - always, first, last }),
+    )
     return inside + mostOf(passing, s.body.length) + [...bands.values()].reduce((n, b) => n + b.always, 0)
   }
 
@@ -234,7 +243,10 @@ class Measuring {
 
   private loopPages(s: Segment, tiles: number, counts: (v: ValueId) => boolean = () => true): number {
     const written = new Set(s.keeps.flatMap((k) => (k.merge ? [] : [k.value])))
-    const summed = s.keeps.filter((k) => k.merge && !k.slices).map((k) => k.value)
+    const summed = mapped(
+      s.keeps.filter((k) => k.merge && !k.slices),
+      (k) => k.value,
+    )
     const here = new Map<ValueId, Held>()
     const scratch: Held[] = []
     const always = new Set<ValueId>(summed.filter((v) => this.comes(v)))
@@ -289,7 +301,8 @@ const READ_SHARE = 0.95
 
 /** What is needed later of what the step makes, on the way through it from its end. */
 class Holding {
-  bytes = 0
+  /** Minus zero is no small whole number to V8: that it grows large changes nothing about the object. */
+  bytes = -0
   private readonly needed: Uint8Array
   private readonly sizes: readonly number[]
 
@@ -321,7 +334,7 @@ class Holding {
 
 /** Of each value that the step makes and reads; nothing of what is always there, or comes and goes by itself. */
 const sizesOf = onceForGraph((graph: Graph): readonly number[] =>
-  graph.values.map((v) => (isPersistent(v) || isFed(v) || isResult(v) ? 0 : valueBytes(v))),
+  mapped(graph.values, (v) => (isPersistent(v) || isFed(v) || isResult(v) ? 0 : valueBytes(v))),
 )
 
 /** From the end of what runs to its beginning. */

@@ -4,12 +4,13 @@
 // `swapUntil` follows Belady: going through the step, wherever there is too little room, the idle part whose next use is
 // farthest away has left.
 // Worked example, pages a b c of one size, budget 2, used a b c b a: at c, of a and b the farther next use is a's.
+import { mapped } from '../core/mapped'
 import { Heap } from '../core/heap'
 import type { Call } from '../plan/plan'
 import { canSwap, leavingIn, type PlannedStays } from './stays'
 
 export const swapAll = (planned: readonly PlannedStays[]): readonly PlannedStays[] =>
-  planned.map((t) => (canSwap(t) ? leavingIn(t, t.kind, { ...t, swapped: t.swapped.map(() => true) }) : t))
+  mapped(planned, (t) => (canSwap(t) ? leavingIn(t, t.kind, { ...t, swapped: mapped(t.swapped, () => true) }) : t))
 
 /** The gaps of parts that may leave and have not yet, by the call before which they begin: those of call p from `starts[p]` to `starts[p + 1]`. */
 interface Idle {
@@ -82,5 +83,5 @@ export const swapUntil = (
       add(nextUse(i), pages)
     }
   }
-  return planned.map((t, i) => (swapped.has(i) ? leavingIn(t, t.kind, { ...t, swapped: swapped.get(i)! }) : t))
+  return mapped(planned, (t, i) => (swapped.has(i) ? leavingIn(t, t.kind, { ...t, swapped: swapped.get(i)! }) : t))
 }

@@ -2,6 +2,7 @@
 // Out: stages (cut wherever one value crosses), sizes in bytes, and what each option of a stage keeps.
 // Options differ in what they drop until the backward makes it again: nothing, then what is cheapest to make again per byte,
 // up to everything but the stage's output. Worked example, conv norm relu conv: keep all; drop the relu; drop the convs too.
+import { mapped } from '../core/mapped'
 import { valueBytes, type Graph, type OpId, type ValueId } from '../graph/graph'
 import type { Machine } from '../graph/machine'
 import { checkpointCuts } from '../tile/cuts'
@@ -24,7 +25,7 @@ const MOST_STAGES = 128
 const MOST_DROPS = 5
 
 export const opCosts = onceFor((graph, machine): readonly OpCost[] => {
-  const costs: OpCost[] = graph.ops.map(() => ({ seconds: 0, workspaceBytes: 0 }))
+  const costs: OpCost[] = mapped(graph.ops, () => ({ seconds: 0, workspaceBytes: 0 }))
   for (const c of inCoreLayout(graph, machine).calls)
     costs[c.op] = { seconds: c.seconds, workspaceBytes: c.workspace?.bytes ?? 0 }
   return costs
@@ -48,9 +49,12 @@ class Measurer {
   ) {
     this.makers = makersOf(graph)
     this.readBackward = new Set(stages.flatMap((s) => s.backward).flatMap((id) => graph.ops[id]!.ins))
-    this.lastRead = new Map(stages.flatMap((s, i) => s.forward.flatMap((id) => graph.ops[id]!.ins.map((v) => [v, i] as const))))
-    const outputs = stages.map((_, i) => this.outputs(i))
-    this.crossing = stages.map(
+    this.lastRead = new Map(
+      stages.flatMap((s, i) => s.forward.flatMap((id) => mapped(graph.ops[id]!.ins, (v) => [v, i] as const))),
+    )
+    const outputs = mapped(stages, (_, i) => this.outputs(i))
+    this.crossing = mapped(
+      stages,
       (_, i) => new Set(outputs.slice(0, i).flatMap((made) => [...made].filter((v) => this.lastRead.get(v)! >= i))),
     )
     this.gradients = gradientsInto(graph, stages)
@@ -82,7 +86,7 @@ class Measurer {
     const made = this.activations(this.stages[i]!.forward)
     const inside = new Set(made)
     const all = new Set(made.filter((v) => this.readBackward.has(v) || outputs.has(v)))
-    const price = new Map([...all].map((v) => [v, this.againSeconds(v, inside) / valueBytes(this.graph.values[v]!)]))
+    const price = new Map(mapped([...all], (v) => [v, this.againSeconds(v, inside) / valueBytes(this.graph.values[v]!)]))
     const order = [...all].filter((v) => !outputs.has(v)).sort((a, b) => price.get(a)! - price.get(b)! || a - b)
     const drops = Math.min(MOST_DROPS, order.length)
     const total = this.bytes(order)
@@ -111,7 +115,7 @@ class Measurer {
     const { forward, backward } = this.stages[i]!
     const { outputs } = keeping
     const inputs = this.crossing[i]!
-    const last = Math.max(i, ...[...outputs].map((v) => this.lastRead.get(v)!))
+    const last = Math.max(i, ...mapped([...outputs], (v) => this.lastRead.get(v)!))
     const gradients = this.gradients[i]!
     const again = againOps(this.graph, forward)
     const passes = this.run(forward, [], outputs, inputs)
@@ -135,7 +139,7 @@ class Measurer {
       passPeak: passes.peakBytes,
       crossing: Array.from({ length: last - i }, (_, d) => this.bytes([...outputs].filter((v) => this.lastRead.get(v)! > i + d))),
       gradient: this.bytes(gradients),
-      options: keeping.options.map(option),
+      options: mapped(keeping.options, option),
     }
   }
 }
@@ -148,14 +152,14 @@ const gradientsInto = (graph: Graph, stages: readonly Stage[]): readonly Readonl
     for (const id of backward) for (const v of graph.ops[id]!.ins) if (!firstRead.has(v)) firstRead.set(v, i)
     for (const id of backward) for (const v of graph.ops[id]!.outs) lastMade.set(v, i)
   })
-  const into = stages.map(() => new Set<ValueId>())
+  const into = mapped(stages, () => new Set<ValueId>())
   for (const [v, made] of lastMade) for (let i = firstRead.get(v) ?? made; i < made; i++) into[i]!.add(v)
   return into
 }
 
 /** Where a checkpoint costs one value; where there are too many such places, every so many of them. */
 const cutsOf = (graph: Graph): readonly number[] => {
-  const cuts = checkpointCuts(graph).map((c) => c.at)
+  const cuts = mapped(checkpointCuts(graph), (c) => c.at)
   const every = Math.ceil((cuts.length + 1) / MOST_STAGES)
   return cuts.filter((_, i) => (i + 1) % every === 0)
 }
@@ -171,7 +175,7 @@ const withUpdatesWhereMade = (graph: Graph, stages: readonly Stage[]): readonly 
   for (const id of updates) for (const v of graph.ops[id]!.ins) readers.set(v, [...(readers.get(v) ?? []), id])
   const placed = new Set<OpId>()
   /** From the end of the step: the first that makes an operand is the last one to. */
-  const backward = stages.map(({ backward }) =>
+  const backward = mapped(stages, ({ backward }) =>
     backward
       .filter((id) => !isUpdate(id))
       .reverse()
@@ -183,13 +187,13 @@ const withUpdatesWhereMade = (graph: Graph, stages: readonly Stage[]): readonly 
       .reverse(),
   )
   const elsewhere = (id: OpId): boolean => isUpdate(id) && !placed.has(id)
-  return stages.map((s, i) => ({ ...s, backward: [...backward[i]!, ...s.backward.filter(elsewhere)] }))
+  return mapped(stages, (s, i) => ({ ...s, backward: [...backward[i]!, ...s.backward.filter(elsewhere)] }))
 }
 
 export const chainOf = (graph: Graph, machine: Machine): Chain => {
   const stages = stagesAt(graph, cutsOf(graph))
   const measure = new Measurer(graph, opCosts(graph, machine), withUpdatesWhereMade(graph, stages))
-  const keeping = stages.map((_, i) => measure.keeping(i))
-  const sizes = stages.map((_, i) => measure.stage(i, keeping[i]!))
+  const keeping = mapped(stages, (_, i) => measure.keeping(i))
+  const sizes = mapped(stages, (_, i) => measure.stage(i, keeping[i]!))
   return { graph, stages, keeping, sizes }
 }

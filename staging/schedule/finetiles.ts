@@ -3,6 +3,7 @@
 // What a tile reads and makes is a piece and its halo: four tiles tell the halo, and with it what a tile of any other grid takes. Bands of
 // whole values are as wide as the image: only more rows of tiles make them smaller; what lives inside a tile is made smaller by columns, too.
 // Worked example, 64 rows: of four tiles an inner one reads [14, 34), so 4 rows of halo: one of 32 reads 6 rows.
+import { mapped } from '../core/mapped'
 import { type Either, isRight } from 'fp-ts/Either'
 import { dimIndex, type Range } from '../core/box'
 import type { Graph, OpId, ValueId } from '../graph/graph'
@@ -54,9 +55,9 @@ const tileOn = (graph: Graph, { body, ...s }: Segment, grid: Grid): Segment => {
   }
   const one = (step: Step): Step => {
     const op = graph.ops[step.op]!
-    return { ...step, slices: [...op.ins, ...op.outs].map((v, i) => sliced(v, step.slices![i]!)) }
+    return { ...step, slices: mapped([...op.ins, ...op.outs], (v, i) => sliced(v, step.slices![i]!)) }
   }
-  return { ...s, grid: UNTILED, body: body.map(one) }
+  return { ...s, grid: UNTILED, body: mapped(body, one) }
 }
 
 /** The first of these grids that is legal for a run. */
@@ -84,7 +85,7 @@ interface Sized {
   readonly loops: readonly Loop[]
 }
 
-const keyOf = (grid: Grid): string => TILED_DIMS.map((d) => grid[d]).join()
+const keyOf = (grid: Grid): string => mapped(TILED_DIMS, (d) => grid[d]).join()
 /** No image has so many rows. */
 const FAR = 2 ** 20
 const numberOf = ({ B, H, W }: Grid): number => (B * FAR + H) * FAR + W
@@ -115,9 +116,9 @@ class Telling {
 
   /** The most tiles of a run along each dimension. */
   private most(ops: readonly OpId[]): Grid {
-    const list = ops.map((id) => this.graph.ops[id]!)
+    const list = mapped(ops, (id) => this.graph.ops[id]!)
     if (list.length === 1 && opDef(list[0]!.kind).byRows) return rowsGridOf(this.graph, list[0]!)
-    const dims = list.map((op) => tileableDims(this.graph, op)).reduce((a, b) => new Set([...b].filter((d) => a.has(d))))
+    const dims = mapped(list, (op) => tileableDims(this.graph, op)).reduce((a, b) => new Set([...b].filter((d) => a.has(d))))
     return reachOf(dims) === 'image' ? mostTiles(this.graph, { dims }, list) : UNTILED
   }
 
@@ -133,15 +134,15 @@ class Telling {
 
   of(bodies: readonly Pick<Run, 'phase' | 'ops'>[]): Sized | null {
     const { graph } = this
-    const runs = bodies.map(({ phase, ops }, group): Run => ({ phase, group, grid: UNTILED, ops }))
+    const runs = mapped(bodies, ({ phase, ops }, group): Run => ({ phase, group, grid: UNTILED, ops }))
     const live = liveness(
       graph,
-      runs.map((r) => r.ops),
+      mapped(runs, (r) => r.ops),
     )
-    const few = runs.map((r, i) => this.few(r.ops, live[i]!))
+    const few = mapped(runs, (r, i) => this.few(r.ops, live[i]!))
     const [whole, sized] = [segmentsOf(graph, runs), segmentsOf(graph, gridded(runs, few))]
     if (!isRight(whole) || !isRight(sized) || sized.right.length !== runs.length) return null
-    const loops = runs.map(({ ops }, i): Loop => {
+    const loops = mapped(runs, ({ ops }, i): Loop => {
       const key = `${keyOf(few[i]!)} ${ops.join()}`
       const loop = this.known.get(key) ?? this.loop(ops, few[i]!, whole.right[i]!, sized.right[i]!)
       this.known.set(key, loop)
@@ -173,13 +174,14 @@ class Telling {
       graph,
       gridded(
         runs,
-        grids.map((g, i) => (tilesOf(g) > 1 ? firstLegal(graph, runs[i]!.ops, live[i]!, coarser(g)) : g)),
+        mapped(grids, (g, i) => (tilesOf(g) > 1 ? firstLegal(graph, runs[i]!.ops, live[i]!, coarser(g)) : g)),
       ),
     )
   }
 }
 
-const gridded = (runs: readonly Run[], grids: readonly Grid[]): readonly Run[] => runs.map((r, i) => ({ ...r, grid: grids[i]! }))
+const gridded = (runs: readonly Run[], grids: readonly Grid[]): readonly Run[] =>
+  mapped(runs, (r, i) => ({ ...r, grid: grids[i]! }))
 
 const halves = ({ phase, ops }: Run): readonly Pick<Run, 'phase' | 'ops'>[] => {
   const middle = (ops.length + 1) >> 1
@@ -200,7 +202,7 @@ export const fineTiles = (
   persistents: Persistents,
 ): ((pages: number) => FineTiles) | null => {
   const telling = new Telling(graph, machine, persistents)
-  let sized = telling.of(whole.map(({ phase, body }) => ({ phase, ops: body.map((step) => step.op) })))
+  let sized = telling.of(mapped(whole, ({ phase, body }) => ({ phase, ops: mapped(body, (step) => step.op) })))
   if (!sized || sized.loops.every((l) => tilesOf(l.most) === 1)) return null
   const inHalves = ({ runs }: Sized, isTwo: (i: number) => boolean): Sized | null =>
     runs.some((r, i) => r.ops.length > 1 && isTwo(i))
@@ -240,7 +242,7 @@ export const fineTiles = (
     const on = tilesWithin(now, limit)
     before = callsOf(on)
     return {
-      pages: { least: Math.max(...on.pages.map((p) => p.least)), likely: mostOf(on) },
+      pages: { least: Math.max(...mapped(on.pages, (p) => p.least)), likely: mostOf(on) },
       calls: before,
       segments: () => telling.on(now, on.grids),
     }
@@ -255,11 +257,11 @@ interface Within {
 }
 
 const tilesWithin = ({ loops }: Sized, pages: number): Within => {
-  const grids = loops.map((l) => l.gridWithin(pages))
+  const grids = mapped(loops, (l) => l.gridWithin(pages))
   return {
     grids,
-    pages: loops.map((l, i) => l.pages(grids[i]!)),
-    calls: loops.map((l, i) => tilesOf(grids[i]!) * l.body),
+    pages: mapped(loops, (l, i) => l.pages(grids[i]!)),
+    calls: mapped(loops, (l, i) => tilesOf(grids[i]!) * l.body),
   }
 }
 
@@ -272,7 +274,7 @@ const SUDDENLY = 3
 const IN_VAIN = 4
 
 const callsOf = ({ calls }: Within): number => calls.reduce((a, b) => a + b, 0)
-const mostOf = ({ pages }: Within): number => Math.max(...pages.map((p) => p.likely))
+const mostOf = ({ pages }: Within): number => Math.max(...mapped(pages, (p) => p.likely))
 /** The fewest rows of tiles that hold no more than so many pages; as many as there can be where none do. */
 const rowsWithin = ({ most, pages }: Grids, W: number, limit: number): number => {
   let [lo, hi] = [1, most.H]

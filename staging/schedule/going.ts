@@ -3,6 +3,7 @@
 // Invariant: what a stretch makes itself is there for it. Flat arrays, since it is asked very often. Worked example, conv1 [norm1 relu1]
 // conv2 [norm2 relu2]: a stretch that reads relu2 makes norm2 and relu2 again; if conv2's output goes, conv2, norm1 and relu1 as well. Letting
 // a sum go that a later stretch reads may leave it a term instead, as large: then that leaves, and waits to go in its turn.
+import { mapped } from '../core/mapped'
 import type { Graph, Op, OpId, ValueId } from '../graph/graph'
 import type { OpCost } from '../tile/footprint'
 
@@ -60,8 +61,8 @@ export class Going {
     this.making = new Int32Array(graph.ops.length)
     this.seen = new Int32Array(graph.values.length)
     const isMade = (v: ValueId): boolean => this.maker[v]! >= 0
-    this.made = graph.ops.map((op) => op.ins.filter(isMade))
-    this.reads = stretches.map((s) => {
+    this.made = mapped(graph.ops, (op) => op.ins.filter(isMade))
+    this.reads = mapped(stretches, (s) => {
       const own = new Set(s.ops.flatMap((id) => graph.ops[id]!.outs))
       return s.ops.flatMap((id) => this.made[id]!.filter((v) => !own.has(v)))
     })
@@ -70,7 +71,7 @@ export class Going {
     this.leavingSeconds = new Float64Array(stretches.length)
     this.costs = new Float64Array(stretches.length)
     this.home = new Int32Array(graph.values.length).fill(NO_STRETCH)
-    this.own = stretches.map(() => [])
+    this.own = mapped(stretches, () => [])
     if (costing) this.settle(graph, stretches, costing)
     stretches.forEach((_, i) => this.look(i))
     stretches.forEach((_, i) => this.charge(i))

@@ -1,4 +1,5 @@
 // The plan with no tiles, no recompute, no swap: one group, everything stays. The measure of all others.
+import { mapped } from '../core/mapped'
 import { right } from 'fp-ts/Either'
 import { certain } from '../core/certain'
 import type { Graph, OpId } from '../graph/graph'
@@ -14,11 +15,11 @@ export const untiled = (graph: Graph, groups: readonly (readonly OpId[])[]): rea
   certain('whole values are always legal')(
     assemble(
       graph,
-      groups.map((ops) => ({ ops, grid: UNTILED })),
+      mapped(groups, (ops) => ({ ops, grid: UNTILED })),
     ),
   )
 
-export const inCoreSegments = (graph: Graph): readonly Segment[] => untiled(graph, [forwardOps(graph).map((o) => o.id)])
+export const inCoreSegments = (graph: Graph): readonly Segment[] => untiled(graph, [mapped(forwardOps(graph), (o) => o.id)])
 
 export const inCoreLayout = onceFor((graph, machine): Layout => layOut(graph, inCoreSegments(graph), machine))
 
@@ -28,7 +29,7 @@ export const inCoreRows = onceFor((graph, machine): Layout => packedAs(inCoreLay
 /** The same calls, in the order in which exchanges between ranks begin early; undefined where there are none. */
 const earlyLayout = onceFor((graph, machine): Layout | undefined => {
   const plain = inCoreLayout(graph, machine)
-  const seconds = new Map(plain.calls.map((c) => [c.op, c.beside?.seconds ?? c.seconds]))
+  const seconds = new Map(mapped(plain.calls, (c) => [c.op, c.beside?.seconds ?? c.seconds]))
   const runs = withEarlyExchanges(graph, runsOf(graph, plain.segments), (op) => seconds.get(op.id) ?? 0)
   const segments = runs && certain('an order of whole values is legal')(segmentsOf(graph, runs))
   return segments && packedAs(layOut(graph, segments, machine), 'rows')

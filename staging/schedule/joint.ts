@@ -4,6 +4,7 @@
 // it finds missing, inside its own tiles and through any number of norms, for by then their statistics are known.
 // Worked example, [conv1 norm1 relu1 conv2 norm2 relu2] that keeps conv1: forward [conv1 stats1 | norm1 relu1 conv2 stats2 | norm2 relu2];
 // backward [norm1 relu1 conv2 | norm2's sums], [norm1 relu1 conv2 | norm2's and conv2's gradients, norm1's sums], [norm1's gradient].
+import { mapped } from '../core/mapped'
 import type { Either } from 'fp-ts/Either'
 import { dimIndex, tileRange } from '../core/box'
 import { onceForPair } from '../core/remember'
@@ -127,7 +128,7 @@ const sunk = (graph: Graph, leastBytes: number): readonly Op[] => {
  * by then: it comes once for both. Of a block that halves its image, the convolution of the shortcut runs beside the first of the branch.
  */
 const risen = (graph: Graph, leastBytes: number): readonly Op[] => {
-  const stretches = stretchesOf(graph, 'forward', forwardOps(graph)).map(({ ops, dims, after }) => ({
+  const stretches = mapped(stretchesOf(graph, 'forward', forwardOps(graph)), ({ ops, dims, after }) => ({
     ops,
     after,
     loops: reachOf(dims) === 'image',
@@ -154,7 +155,7 @@ const risen = (graph: Graph, leastBytes: number): readonly Op[] => {
     }
     for (const id of s.after) for (const v of graph.ops[id]!.outs) from.set(v, i + 1)
   })
-  return stretches.flatMap(({ stays, joining, after }) => [...stays, ...joining, ...after].map((id) => graph.ops[id]!))
+  return stretches.flatMap(({ stays, joining, after }) => mapped([...stays, ...joining, ...after], (id) => graph.ops[id]!))
 }
 
 /** Whether tiles make its results in pieces side by side. Where they overlap, a tile's is a part of a sum, which a norm's gradient cannot read:
@@ -166,7 +167,7 @@ const inPieces = (graph: Graph, op: Op): boolean => {
       const over = graph.values[anchor === 'out' ? value : op.ins[anchor]!]!.shape[dimIndex[d]] ?? 1
       const extent = graph.values[value]!.shape[dimIndex[d]] ?? 1
       if (!access || over < 2) return access !== null
-      const [first, second] = [0, 1].map((i) => touched(access[d], tileRange(over, 2, i), extent))
+      const [first, second] = mapped([0, 1], (i) => touched(access[d], tileRange(over, 2, i), extent))
       return first![0] === 0 && first![1] === second![0] && second![1] === extent
     }),
   )
@@ -254,7 +255,7 @@ const breaksOf = (j: Joint, there: ReadonlySet<ValueId>): ReadonlySet<OpId> => {
   const cuts = profileForward(j.graph).cuts.filter((c) => c.clean && c.values.every((v) => there.has(v)))
   const stages = stagesAt(
     j.graph,
-    cuts.map((c) => c.at),
+    mapped(cuts, (c) => c.at),
   )
   return new Set(stages.flatMap((s) => [s.forward[0]!, ...s.backward.slice(0, 1)]))
 }
@@ -277,7 +278,7 @@ const bodiesOf = (j: Joint, stretches: readonly Stretch[], makes: Makes, carry: 
   const makers = new Map([...j.makers, ...j.gradientMakers])
   const isCarried = (v: ValueId): boolean => j.canGo(v) && valueBytes(j.graph.values[v]!) <= carry
   let carried: readonly ValueId[] = []
-  return stretches.map((s) => {
+  return mapped(stretches, (s) => {
     const here = new Set([...carried, ...s.ops.flatMap((id) => j.graph.ops[id]!.outs)])
     const ops = withReruns(j.graph, makers, s.ops, {
       has: (v) => here.has(v) || !makes(s, v),
@@ -331,20 +332,21 @@ export type InTiles = (limits: Limits) => Either<TileError, readonly Segment[]>
 export const partsInTiles = (j: Joint, parts: readonly Part[], known?: KnownSegments): InTiles => {
   const live = liveness(
     j.graph,
-    parts.map((p) => p.ops),
+    mapped(parts, (p) => p.ops),
   )
-  const grids = parts.map(({ loops, ops, expands }, i): ((limit: number) => Grid) =>
+  const grids = mapped(parts, ({ loops, ops, expands }, i): ((limit: number) => Grid) =>
     loops ? gridsOf(j.graph, j.costs, ops, live[i]!, expands) : () => UNTILED,
   )
   const inGrids = segmentsOn(
     j.graph,
-    parts.map(
+    mapped(
+      parts,
       ({ phase, ops, expands }, group): Run => ({
         phase,
         group,
         grid: UNTILED,
         ops: [...ops],
-        ...(expands === undefined ? {} : { expands }),
+        expands,
       }),
     ),
     known,

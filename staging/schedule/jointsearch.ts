@@ -4,6 +4,7 @@
 // state may be on the device or at home in the lower tier: both are begun with, and what begins well is gone on with.
 // Worked example, ResNet-50 in an eighth: the outputs of the last convolution of each block, 196 MiB each in the first stage, are made
 // again in 0.8 ms each where moving one takes 17 ms each way; those of the others leave and come back.
+import { mapped } from '../core/mapped'
 import { isLeft, right } from 'fp-ts/Either'
 import { bytesOf } from '../core/bytes'
 import { certain } from '../core/certain'
@@ -62,7 +63,7 @@ const orderOf = onceFor((graph, machine): Order => {
   const joint = jointOf(graph, costs)
   const going = new Going(graph, costs, joint.makers, joint.backward, thereFor(joint, new Set()))
   const bytes = (v: ValueId): number => valueBytes(graph.values[v]!)
-  const price = new Map(joint.mayGo.map((v) => [v, going.price(v) / bytes(v)]))
+  const price = new Map(mapped(joint.mayGo, (v) => [v, going.price(v) / bytes(v)]))
   const values: ValueId[] = []
   const againSeconds = [going.total]
   const keptBytes = [joint.mayGo.reduce((n, v) => n + bytes(v), 0)]
@@ -168,7 +169,7 @@ class Steps {
     const joint = jointOfChoice(orderOf(this.graph, this.machine), choice)
     const { gone, makes } = this.missingFor(choice)
     const parts = jointParts(joint, gone, choice, makes)
-    const key = parts.map((p) => `${p.phase}${p.expands ? '+' : ''} ${p.ops.join()}`).join(';')
+    const key = mapped(parts, (p) => `${p.phase}${p.expands ? '+' : ''} ${p.ops.join()}`).join(';')
     const known = this.byParts.get(key)
     if (known) return known
     const tiles = partsInTiles(joint, parts, this.knownSegments)
@@ -208,7 +209,7 @@ const LEAST = 0.95
  * comes back during the backward, neither of which is shorter than its compute.
  */
 const estimates = (o: Order, room: number, link: Link): readonly number[] =>
-  o.againSeconds.map((again, n) => {
+  mapped(o.againSeconds, (again, n) => {
     const excess = Math.max(0, o.keptBytes[n]! - room)
     return (
       Math.max(o.forwardSeconds, excess / link.outBytesPerSecond) +
@@ -415,7 +416,7 @@ class JointSearch {
 }
 
 const persistentBytes = (graph: Graph): { readonly all: number; readonly large: number } => {
-  const bytes = graph.values.filter(isPersistent).map(valueBytes)
+  const bytes = mapped(graph.values.filter(isPersistent), valueBytes)
   return {
     all: bytes.reduce((n, b) => n + b, 0),
     large: bytes.filter((b) => b >= SMALL_BYTES).reduce((n, b) => n + b, 0),
@@ -450,9 +451,9 @@ export function* refineJoint(
     const search = new JointSearch(graph, machine, persistents)
     if (yield* search.begin(budgetPages, toBeat, searches[0])) searches.push(search)
   }
-  const near = NEAR * Math.min(...searches.map((s) => s.seconds))
+  const near = NEAR * Math.min(...mapped(searches, (s) => s.seconds))
   for (const search of searches) if (search.seconds <= near) yield* search.refine()
-  return Math.min(toBeat, ...searches.map((s) => s.seconds))
+  return Math.min(toBeat, ...mapped(searches, (s) => s.seconds))
 }
 
 /** Parts of what the step keeps and makes for which small tiles are listed: what fits none of them is for others. */

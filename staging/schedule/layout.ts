@@ -1,5 +1,6 @@
 // Segments, unrolled and placed: what every planner looks at before it decides what leaves the device. In: graph, segments,
 // machine. Out: cells, calls, storages, and planned stays (nothing is swapped yet).
+import { mapped } from '../core/mapped'
 import { pagesIn } from '../core/bytes'
 import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
@@ -31,7 +32,7 @@ const placed = (
   { rule, packing, persistents, parts }: Placing,
 ): Layout => {
   const placement = place(cells, calls, packing, persistents)
-  const planned = touches(graph, segments, calls, placement, rule, parts).map((t) => staying(t, placement.kinds[t.storage]!))
+  const planned = mapped(touches(graph, segments, calls, placement, rule, parts), (t) => staying(t, placement.kinds[t.storage]!))
   const { storages, places, kinds } = placement
   return { graph, segments, cells, calls, storages, places, kinds, planned }
 }

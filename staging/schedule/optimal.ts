@@ -1,6 +1,7 @@
 // `checkpoint:optimal`: the optimal recomputation of a chain of stages (chaindp.ts), for general graphs a chain of blocks. In:
 // the training graph. Out: candidates that keep everything on the device, from the least memory to nearly all of it; for a
 // budget, the one that uses it best. Stages may also keep their dear values and make the cheap ones again.
+import { mapped } from '../core/mapped'
 import { right } from 'fp-ts/Either'
 import { certain } from '../core/certain'
 import { pagesIn } from '../core/bytes'
@@ -32,10 +33,15 @@ const inSlots = (s: ChainStage, slot: number): ChainStage => {
   const n = (bytes: number): number => Math.round(bytes / slot)
   return {
     ...s,
-    crossing: s.crossing.map((bytes) => bytes / slot),
+    crossing: mapped(s.crossing, (bytes) => bytes / slot),
     gradient: n(s.gradient),
     passPeak: n(s.passPeak),
-    options: s.options.map((o) => ({ ...o, saved: n(o.saved), forwardPeak: n(o.forwardPeak), backwardPeak: n(o.backwardPeak) })),
+    options: mapped(s.options, (o) => ({
+      ...o,
+      saved: n(o.saved),
+      forwardPeak: n(o.forwardPeak),
+      backwardPeak: n(o.backwardPeak),
+    })),
   }
 }
 
@@ -84,7 +90,7 @@ export class OptimalChain {
     this.persistentBytes = chain.graph.values.filter(isPersistent).reduce((n, v) => n + valueBytes(v), 0)
     this.slot = Math.max(1, mostBytes(chain.sizes) / (SLOTS - chain.sizes.length))
     this.solved = solveChain(
-      chain.sizes.map((s) => inSlots(s, this.slot)),
+      mapped(chain.sizes, (s) => inSlots(s, this.slot)),
       SLOTS,
       rules,
     )
@@ -152,7 +158,7 @@ export class OptimalChain {
 
   layout(slots: number): Layout {
     const actions = this.solved.actions(slots)
-    const key = actions.map((a) => `${a.tag}${a.stage}${a.tag === 'pass' ? '' : `:${a.option}`}`).join()
+    const key = mapped(actions, (a) => `${a.tag}${a.stage}${a.tag === 'pass' ? '' : `:${a.option}`}`).join()
     const known = this.layouts.get(key)
     if (known) return known
     const layout = this.laidOut(this.segments(slots))

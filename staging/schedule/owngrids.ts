@@ -3,6 +3,7 @@
 // A change is tried on all loops, then, where that is no better, on either half of them, those that may win most together, and so on, for as
 // long as they may win enough for the work that is done; what holds too much holds it whatever others are on. Worked example, four loops in 8
 // tiles each, of which the third fills the budget: all in 4 are no plan; the first two in 4 are a faster one, then in 2, then whole.
+import { mapped } from '../core/mapped'
 import { isRight } from 'fp-ts/Either'
 import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
@@ -54,7 +55,7 @@ const CHANGES: readonly Change[] = [
   shaped(({ H, W }) => ({ H: 2 * H, W: W >> 1 })),
 ]
 
-const keyOf = (grids: readonly Grid[]): string => grids.map(({ B, H, W }) => `${B}x${H}x${W}`).join()
+const keyOf = (grids: readonly Grid[]): string => mapped(grids, ({ B, H, W }) => `${B}x${H}x${W}`).join()
 
 class OwnGrids {
   private readonly seen = new Set<string>()
@@ -85,18 +86,18 @@ class OwnGrids {
     }
     this.pages = leastPagesOf(graph, machine, layout.kinds.includes('home') ? 'home' : 'resident')
     const costs = opCosts(graph, machine)
-    this.wholeSeconds = runs.map((r) => r.ops.reduce((n, id) => n + costs[id]!.seconds, 0))
+    this.wholeSeconds = mapped(runs, (r) => r.ops.reduce((n, id) => n + costs[id]!.seconds, 0))
     this.wins = this.winsOf(layout)
     this.seen.add(keyOf(grids))
-    this.tooLarge = grids.map(() => [])
+    this.tooLarge = mapped(grids, () => [])
   }
 
   private winsOf(layout: Layout): readonly number[] {
     const compute = computeSeconds(layout)
     const waits = WAITS * Math.max(0, this.seconds / compute - 1)
-    const taken = this.wholeSeconds.map(() => 0)
+    const taken = mapped(this.wholeSeconds, () => 0)
     for (const { segment, seconds } of layout.calls) taken[segment]! += seconds
-    return taken.map((s, i) => Math.max(0, s - this.wholeSeconds[i]!) + waits * s)
+    return mapped(taken, (s, i) => Math.max(0, s - this.wholeSeconds[i]!) + waits * s)
   }
 
   /** No tile of it is smaller than one that holds too much. */
@@ -107,7 +108,7 @@ class OwnGrids {
   /** The loops for which there is too little memory, even where all leaves that may. */
   private learn(grids: readonly Grid[], { layout: { planned, calls, segments } }: Candidate): void {
     if (segments.length !== grids.length) return
-    const full = new Set(overfullCalls(planned, calls.length, this.budgetPages).map((p) => calls[p]!.segment))
+    const full = new Set(mapped(overfullCalls(planned, calls.length, this.budgetPages), (p) => calls[p]!.segment))
     for (const i of full) this.tooLarge[i]!.push(grids[i]!)
   }
 
@@ -134,7 +135,7 @@ class OwnGrids {
   private *change(loops: readonly number[], by: Change): Generator<Candidate, void, number> {
     if (loops.reduce((n, i) => n + this.wins[i]!, 0) < (WORTH * this.seconds * this.calls) / AFTER_CALLS) return
     const chosen = new Set(loops)
-    while (yield* this.look(this.grids.map((grid, i) => (chosen.has(i) ? (by(grid) ?? grid) : grid))));
+    while (yield* this.look(mapped(this.grids, (grid, i) => (chosen.has(i) ? (by(grid) ?? grid) : grid))));
     const middle = loops.length >> 1
     if (middle === 0 || this.calls >= MOST_CALLS) return
     yield* this.change(loops.slice(0, middle), by)
@@ -160,7 +161,7 @@ const TRIED = 3
 
 export const ownGrids: Improver = function* (graph, machine, budgetPages, best, seconds) {
   const { layout, like } = best
-  const grids = layout.segments.map((s) => s.grid)
+  const grids = mapped(layout.segments, (s) => s.grid)
   if (!like || !grids.some(isTiled) || TRIED * layout.calls.length > MOST_CALLS) return
   yield* new OwnGrids(graph, machine, budgetPages, best, like, grids, seconds).search()
 }

@@ -3,6 +3,7 @@
 // a barrier, not a place where a value must stand whole. In: a joint plan, the link, what need not leave. Out: what goes. A stretch takes the
 // longest of computing, of what comes and of what leaves: the one that waits makes more again. Worked example, a residual block's shortcut: 25 GiB that
 // are added three norms later, two seconds each way; from small values in the middle of the block it is made again in a tenth of one.
+import { mapped } from '../core/mapped'
 import { type Op, type OpId, type ValueId, valueBytes } from '../graph/graph'
 import type { Link } from '../graph/machine'
 import { reachOf } from '../tile/gridfor'
@@ -73,7 +74,7 @@ class Choosing {
   ): Going {
     const { graph, costs } = this.j
     const { link } = this.moving
-    const own = stretches.map((s) => s.ops.reduce((n: number, id: OpId) => n + costs[id]!.seconds, 0))
+    const own = mapped(stretches, (s) => s.ops.reduce((n: number, id: OpId) => n + costs[id]!.seconds, 0))
     const leaving = Float64Array.from(graph.values, ({ id }) => this.moved(id) / link.outBytesPerSecond)
     const cost = (i: number, again: number, coming: number, out: number): number =>
       costOfStretch(this.moving, own[i]! + again, coming, out)

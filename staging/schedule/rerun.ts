@@ -2,6 +2,7 @@
 // actions (pass over a stage, run it and keep something, run its backward). Out: runs, in which every backward op finds what
 // it reads: a forward value that is not there is made again right before its first reader, from what is.
 // Worked example, stage [conv norm relu] that keeps only conv's output: its backward is [norm relu | relu's gradient, …].
+import { mapped } from '../core/mapped'
 import { type Graph, isResult, type Op, type OpId, type ValueId } from '../graph/graph'
 import { type SegmentPhase, UNTILED } from '../plan/plan'
 import { splitAt } from '../tile/cuts'
@@ -18,17 +19,17 @@ export interface Stage {
  * belongs where the values are whose gradients it reads, so that one which makes gradients of earlier stages takes none of theirs along.
  */
 export const stagesAt = (graph: Graph, cuts: readonly number[]): readonly Stage[] => {
-  const ids = forwardOps(graph).map((o) => o.id)
-  const groups = splitAt(ids, cuts).map((ops) => ({ ops, grid: UNTILED }))
+  const ids = mapped(forwardOps(graph), (o) => o.id)
+  const groups = mapped(splitAt(ids, cuts), (ops) => ({ ops, grid: UNTILED }))
   const map = new ForwardMap(graph, groups)
-  const backward: OpId[][] = groups.map(() => [])
+  const backward: OpId[][] = mapped(groups, () => [])
   let stage = groups.length - 1
   for (const op of graph.ops) {
     if (isForward(op)) continue
     stage = Math.min(stage, (op.phase === 'update' ? null : map.reach(op))?.[1] ?? stage)
     backward[stage]!.push(op.id)
   }
-  return groups.map((g, i) => ({ forward: g.ops, backward: backward[i]! }))
+  return mapped(groups, (g, i) => ({ forward: g.ops, backward: backward[i]! }))
 }
 
 /** Small, and dear to make again: statistics and losses are made once a step and stay. */
@@ -38,7 +39,7 @@ const staysForGood = (graph: Graph, v: ValueId): boolean => {
 }
 
 export const makersOf = (graph: Graph): ReadonlyMap<ValueId, Op> =>
-  new Map(forwardOps(graph).flatMap((op) => op.outs.map((v) => [v, op] as const)))
+  new Map(forwardOps(graph).flatMap((op) => mapped(op.outs, (v) => [v, op] as const)))
 
 /** Forward ops that run when a stage runs again: all but those whose results stay for good. */
 export const againOps = (graph: Graph, ops: readonly OpId[]): readonly OpId[] =>
@@ -74,7 +75,7 @@ export const withReruns = (graph: Graph, makers: ReadonlyMap<ValueId, Op>, ops: 
 
 /** Takes out what nobody reads before it is made again or the step ends. */
 export const withoutDead = <R extends { readonly ops: readonly OpId[] }>(graph: Graph, runs: readonly R[]): readonly R[] => {
-  const needed = new Set(graph.values.filter(isResult).map((v) => v.id))
+  const needed = new Set(mapped(graph.values.filter(isResult), (v) => v.id))
   const out: R[] = []
   for (const run of [...runs].reverse()) {
     const ops: OpId[] = []

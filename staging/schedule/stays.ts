@@ -271,12 +271,13 @@ export const byPoint = (
 export const canSwap = (t: PlannedStays): boolean => mayMove(t.kind)
 
 /** Stays of parts of at most so many pages, which then leave and come on their own. */
-export const cutInto = (planned: readonly PlannedStays[], pages: number): readonly PlannedStays[] =>
-  planned.flatMap((t) => {
-    if (!canSwap(t) || t.to - t.from <= pages) return [t]
-    const count = Math.ceil((t.to - t.from) / pages)
-    return Array.from({ length: count }, (_, k) => {
-      const [from, to] = [t.from + k * pages, Math.min(t.to, t.from + (k + 1) * pages)]
-      return leavingIn({ ...t, from, to }, t.kind, t)
-    })
-  })
+export const cutInto = (planned: readonly PlannedStays[], pages: number): readonly PlannedStays[] => {
+  const out: PlannedStays[] = []
+  for (const t of planned) {
+    if (!canSwap(t) || t.to - t.from <= pages) out.push(t)
+    else
+      for (let from = t.from; from < t.to; from += pages)
+        out.push(leavingIn({ ...t, from, to: Math.min(t.to, from + pages) }, t.kind, t))
+  }
+  return out
+}

@@ -2,6 +2,7 @@
 // not fit leave by bands. In: the training graph. Out: candidates over a geometric range of limits to a tile's working set, two
 // prices for what crosses between segments (nothing; what the link takes for it), and two shapes; the simulator chooses.
 // Free crossings give short segments with small halos; dear ones give long segments that keep little.
+import { mapped } from '../core/mapped'
 import * as E from 'fp-ts/Either'
 import { PAGE_BYTES } from '../core/bytes'
 import { type Graph, trains } from '../graph/graph'
@@ -48,7 +49,7 @@ const mostInARun = onceFor((graph, machine): number => {
 })
 
 const groupsOf = (p: ForwardPieces, chosen: readonly ChosenSegment[]): readonly Group[] =>
-  chosen.map(({ from, to, grid }) => ({ ops: p.ops.slice(from, to).flatMap((ops) => ops.map((o) => o.id)), grid }))
+  mapped(chosen, ({ from, to, grid }) => ({ ops: p.ops.slice(from, to).flatMap((ops) => mapped(ops, (o) => o.id)), grid }))
 
 interface StepInTiles {
   readonly candidate: Deferred
@@ -60,7 +61,7 @@ interface StepInTiles {
 
 const stepInTiles = (graph: Graph, machine: Machine, tiles: readonly ChosenSegment[], packing: Packing): StepInTiles => {
   const runs = assembledRuns(graph, groupsOf(forwardPieces(graph, machine), tiles))
-  const running = runs.map(({ grid, ops }): Running => ({ grid, body: ops.map((op) => ({ op })) }))
+  const running = mapped(runs, ({ grid, ops }): Running => ({ grid, body: mapped(ops, (op) => ({ op })) }))
   let made: readonly Segment[] | null | undefined
   const segments = (): readonly Segment[] | null => {
     if (made === undefined) made = E.getOrElseW(() => null)(slicedRuns(graph, runs))
@@ -88,7 +89,7 @@ const apart = (p: ForwardPieces, rules: SegmentationRules): readonly ChosenSegme
   p.pieces.flatMap((piece, i) => {
     const here = (): Stretch => p.stretch(i, i)
     const one = segmentation({ ...p, pieces: [piece], stretch: here, passing: here }, rules)
-    return one.map(({ grid }) => ({ from: i, to: i + 1, grid }))
+    return mapped(one, ({ grid }) => ({ from: i, to: i + 1, grid }))
   })
 
 /** Finer and finer tiles, until one fits without waiting or two steps in a row no longer lower what is needed. */
@@ -110,8 +111,8 @@ function* refine(
     // A deep network's runs are short, and its stretches many.
     if (most <= limited.limitBytes) continue
     const chosen = o.join ? segmentation(p, limited) : apart(p, limited)
-    const key = chosen.map((s) => `${s.from}:${s.grid.B}x${s.grid.H}x${s.grid.W}`).join()
-    const tiles = chosen.map((s) => tilesOf(s.grid))
+    const key = mapped(chosen, (s) => `${s.from}:${s.grid.B}x${s.grid.H}x${s.grid.W}`).join()
+    const tiles = mapped(chosen, (s) => tilesOf(s.grid))
     if (seen.has(key) || Math.max(...tiles) === 1 || Math.max(...tiles) > usualTiles(graph)) continue
     seen.add(key)
     const { candidate, isSliced, isLegal } = stepInTiles(graph, machine, chosen, packing)
@@ -133,8 +134,8 @@ function* finest(graph: Graph, machine: Machine, mostCalls: number): Generator<C
   for (let limitBytes = whole / 2; limitBytes >= PAGE_BYTES; limitBytes /= 2)
     for (const bandsOnly of [true, false]) {
       const chosen = segmentation(p, { limitBytes, secondsPerCrossingByte: 0, bandsOnly })
-      const key = chosen.map((s) => `${s.from}:${s.grid.B}x${s.grid.H}x${s.grid.W}`).join()
-      if (seen.has(key) || Math.max(...chosen.map((s) => tilesOf(s.grid))) <= usualTiles(graph)) continue
+      const key = mapped(chosen, (s) => `${s.from}:${s.grid.B}x${s.grid.H}x${s.grid.W}`).join()
+      if (seen.has(key) || Math.max(...mapped(chosen, (s) => tilesOf(s.grid))) <= usualTiles(graph)) continue
       seen.add(key)
       const { candidate, calls, isLegal } = stepInTiles(graph, machine, chosen, 'rows')
       if (calls > mostCalls) tooMany = Math.min(calls, tooMany ?? Infinity)

@@ -3,6 +3,7 @@
 // copies and calls slow each other down (`beside`), both take longer while they overlap. Exchanges between ranks beside computing have a
 // lane of their own. One that is waited for at once goes first, as does one that is begun early, and what is under way ends that much later.
 // Out: the timeline. Worked example: call a (1 s), swap out 3 s, call b (1 s), wait: the step takes 1 + 3 s, of which 2 s are a stall.
+import { mapped } from '../core/mapped'
 import { bytesOf } from '../core/bytes'
 import type { Beside, Link } from '../graph/machine'
 import { COLLECTIVES, mayBeginEarly } from '../graph/ranks'
@@ -80,7 +81,7 @@ const callEnd = (start: number, seconds: number, lanes: readonly Lane[], beside:
     const busy = lanes.flatMap((l) => l.current() ?? [])
     if (!busy.length) return now + left
     const callEnds = now + left * beside.calls
-    const copyEnds = Math.min(...busy.map((c) => now + (c.end - now) * beside.copies))
+    const copyEnds = Math.min(...mapped(busy, (c) => now + (c.end - now) * beside.copies))
     const until = Math.min(callEnds, copyEnds)
     for (const c of busy)
       c.end = now + (c.end - now) * beside.copies <= until ? until : c.end + (until - now) * (1 - 1 / beside.copies)

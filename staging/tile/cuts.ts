@@ -2,6 +2,7 @@
 // A position is clean when a single activation crosses it, or activations that an op behind it reads side by side as one: there
 // a checkpoint costs one value, even in a network with branches (paper 3 names the same places by dominators). Worked example: conv relu [conv relu conv +] relu pool: inside the
 // brackets the skip crosses too, so the clean positions lie before and after the block.
+import { mapped } from '../core/mapped'
 import { onceFor } from '../core/remember'
 import { valueBytes, type Graph, type Op, type ValueId } from '../graph/graph'
 import { opDef } from '../ops/registry'
@@ -28,7 +29,7 @@ export const profileForward = onceFor((graph: Graph): ForwardProfile => {
   const ops = forwardOps(graph)
   const lastUse = new Map<ValueId, number>()
   ops.forEach((op, i) => op.ins.forEach((v) => lastUse.set(v, i)))
-  const joinedBy = new Map(ops.filter((op) => opDef(op.kind).joins).flatMap((op) => op.ins.map((v) => [v, new Set(op.ins)])))
+  const joinedBy = new Map(ops.filter((op) => opDef(op.kind).joins).flatMap((op) => mapped(op.ins, (v) => [v, new Set(op.ins)])))
   const crossAsOne = (values: readonly ValueId[]): boolean =>
     values.length === 1 || values.every((v) => joinedBy.get(values[0]!)?.has(v))
   const isActivation = (v: ValueId): boolean => graph.values[v]!.role === 'activation'
@@ -63,7 +64,7 @@ export const balancedCuts = (p: ForwardProfile, blocks: number): readonly number
 /** Splits a list at positions. */
 export const splitAt = <T>(list: readonly T[], positions: readonly number[]): readonly (readonly T[])[] => {
   const ends = [...positions, list.length]
-  return ends.map((e, i) => list.slice(i === 0 ? 0 : ends[i - 1]!, e)).filter((x) => x.length > 0)
+  return mapped(ends, (e, i) => list.slice(i === 0 ? 0 : ends[i - 1]!, e)).filter((x) => x.length > 0)
 }
 
 /**

@@ -2,6 +2,7 @@
 // is there before and must be there after. Out: the most bytes at once, workspace included, and the seconds.
 // Values die after their last read before they are made again; an op that may run in place takes over a dying input's bytes.
 // Worked example, values of 4 bytes: conv a->b, relu b->c in place, conv c->d, keep d: 4 + 4 at each convolution, so 8.
+import { mapped } from '../core/mapped'
 import { sameShape } from '../core/box'
 import { valueBytes, type Graph, type OpId, type ValueId } from '../graph/graph'
 import { opDef } from '../ops/registry'
@@ -54,7 +55,7 @@ const takenOver = (graph: Graph, id: OpId, dead: readonly ValueId[], live: Reado
     live.has(v) &&
     sameShape(values[v]!.shape, values[op.outs[0]!]!.shape) &&
     op.ins.indexOf(v) === op.ins.lastIndexOf(v)
-  return (opDef(op.kind).inPlace ?? []).map((i) => op.ins[i]!).find(fits)
+  return mapped(opDef(op.kind).inPlace ?? [], (i) => op.ins[i]!).find(fits)
 }
 
 export const footprint = (graph: Graph, ops: readonly OpId[], costs: readonly OpCost[], setting: Setting): Footprint => {

@@ -2,6 +2,7 @@
 // Out: a grid that can be sliced. A tile's share is that of all it touches: what the run reads whole, what it leaves whole, and the
 // most that it holds between.
 // Worked example, a limit of 10 MiB and a batch of 4: [conv relu] reads 16, leaves 16 and holds 8 at once: 4 tiles, one an image.
+import { mapped } from '../core/mapped'
 import { isRight } from 'fp-ts/Either'
 import { type Graph, type OpId, type ValueId, valueBytes } from '../graph/graph'
 import { type Grid, UNTILED } from '../plan/plan'
@@ -44,8 +45,8 @@ export const gridsOf = (
   live: RunLiveness,
   expands = false,
 ): ((limitBytes: number) => Grid) => {
-  const list = ops.map((id) => graph.ops[id]!)
-  const dims = list.map((op) => tileableDims(graph, op)).reduce((a, b) => new Set([...b].filter((d) => a.has(d))))
+  const list = mapped(ops, (id) => graph.ops[id]!)
+  const dims = mapped(list, (op) => tileableDims(graph, op)).reduce((a, b) => new Set([...b].filter((d) => a.has(d))))
   if (reachOf(dims) !== 'image') return () => UNTILED
   const bytes = workBytes(graph, costs, ops, live)
   let most: Grid | undefined

@@ -3,6 +3,7 @@
 // Halos: going backwards through a stretch, a value needs the most that any of its readers does: stride times the reader's
 // halo plus reach less stride; an op of c seconds over E rows with halo h costs c h / E more for each further tile.
 // Worked example, two 3x3 convolutions over 100 rows: the second has halo 0, the first 2, the image 4.
+import { mapped } from '../core/mapped'
 import { type Graph, type Op, trains, type ValueId } from '../graph/graph'
 import type { Grid } from '../plan/plan'
 import { profileForward } from './cuts'
@@ -237,7 +238,7 @@ const CALLS_OF_AN_OP = 4
 export const piecesOf = (graph: Graph, costs: readonly OpCost[], launchSeconds: number): ForwardPieces => {
   // What is kept for a backward pass costs whatever crosses for long; without one, several values may cross.
   const forwards = trains(graph) ? 2 : 1
-  const cuts = new Map(profileForward(graph).cuts.map((c) => [c.at, c]))
+  const cuts = new Map(mapped(profileForward(graph).cuts, (c) => [c.at, c]))
   const ops: Op[][] = []
   const pieces: Piece[] = []
   const crossing: number[] = []
@@ -259,14 +260,14 @@ export const piecesOf = (graph: Graph, costs: readonly OpCost[], launchSeconds: 
   const backward = backwardSeconds(graph, costs)
   const read = new Set(graph.ops.filter((o) => o.phase === 'backward').flatMap((o) => o.ins))
   const forward = forwardOps(graph)
-  const order = new Map(forward.map((op, i) => [op.id, i]))
-  const lastUse = new Map(forward.flatMap((op, i) => op.ins.map((v) => [v, i] as const)))
+  const order = new Map(mapped(forward, (op, i) => [op.id, i]))
+  const lastUse = new Map(forward.flatMap((op, i) => mapped(op.ins, (v) => [v, i] as const)))
   const held = (j: number): Held =>
     trains(graph) ? new HeldTraining(graph, read, crossing[j]!) : heldPredicting(graph, lastUse, order)
   const before = [0]
   for (const here of ops) before.push(before.at(-1)! + here.length)
   const making: Making = { graph, costs, ops, backward, forwards, before }
-  const rows = ops.map((_, j) => new Row(making, j, held(j)))
+  const rows = mapped(ops, (_, j) => new Row(making, j, held(j)))
   const passing = new Stretching(rows[0]!)
   return {
     pieces,

@@ -6,6 +6,7 @@
 // Worked example, groups {c1 r1 c2 r2 | c3 r3 loss} with r2 crossing: forward [c1 r1 c2 r2], [c3 r3 loss dr3 dc3], recompute
 // [c1 r1 c2], backward [dr2 dc2 dr1 dc1]. With a grid, recompute and backward are one segment and the last group runs
 // forward and backward in one visit to each tile.
+import { mapped } from '../core/mapped'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -31,7 +32,7 @@ export interface Run {
   readonly grid: Grid
   readonly ops: OpId[]
   /** Its gradients are made complete, by tiles that grow both ways (paper 3). */
-  readonly expands?: boolean
+  readonly expands?: boolean | undefined
 }
 
 export const isForward = (op: Op): boolean => op.phase === 'forward' || op.phase === 'loss'
@@ -164,7 +165,7 @@ const withRecompute = (map: ForwardMap, run: Run): readonly Run[] => {
 }
 
 const nameOf = (graph: Graph, ops: readonly OpId[]): string => {
-  const layers = [...new Set(ops.map((id) => graph.ops[id]!.layer))]
+  const layers = [...new Set(mapped(ops, (id) => graph.ops[id]!.layer))]
   return layers.length === 1 ? layers[0]! : `${layers[0]} … ${layers[layers.length - 1]}`
 }
 
@@ -209,9 +210,10 @@ const assembled = (graph: Graph, all: readonly Group[]): readonly Run[] => {
   const map = new ForwardMap(graph, all.flatMap(exchangesApart(graph)).flatMap(wholeApart(graph)))
   const { groups } = map
   const fused = isTiled(groups[groups.length - 1]!.grid)
-  const forward: Run[] = groups
-    .map((g, gi): Run => ({ phase: 'forward', group: gi, grid: g.grid, ops: [...g.ops] }))
-    .slice(0, fused ? -1 : undefined)
+  const forward: Run[] = mapped(groups, (g, gi): Run => ({ phase: 'forward', group: gi, grid: g.grid, ops: [...g.ops] })).slice(
+    0,
+    fused ? -1 : undefined,
+  )
   return [...forward, ...backwardRuns(map).flatMap((r) => withRecompute(map, r))]
 }
 
@@ -255,8 +257,14 @@ const withoutUnread = (graph: Graph, runs: readonly Run[]): readonly Run[] => {
     for (const v of op.ins) needed[v] = 1
     return true
   }
-  const kept = [...runs].reverse().map((r) => ({ ...r, ops: [...r.ops].reverse().filter(isRead).reverse() }))
-  return kept.reverse().filter((r) => r.ops.length > 0)
+  const kept: Run[] = []
+  for (let i = runs.length - 1; i >= 0; i--) {
+    const { phase, group, grid, ops: all, expands } = runs[i]!
+    const ops: OpId[] = []
+    for (let k = all.length - 1; k >= 0; k--) if (isRead(all[k]!)) ops.push(all[k]!)
+    if (ops.length > 0) kept.push({ phase, group, grid, ops: ops.reverse(), expands })
+  }
+  return kept.reverse()
 }
 
 /** Runs as they are: with updates in their place, and without what nobody reads. */
@@ -286,18 +294,18 @@ const slicedOn = (graph: Graph, runs: readonly Run[], expands: boolean, common?:
   const leavesOf = (i: number): ReadonlySet<ValueId> => {
     live ??= liveness(
       graph,
-      runs.map((r) => r.ops),
+      mapped(runs, (r) => r.ops),
     )
     return live[i]!.leaves
   }
   const bodyOf = ({ ops, expands: grows = expands }: Run, grid: Grid, i: number): Either<TileError, SlicedRun> =>
-    isTiled(grid) ? sliceRun(graph, ops, grid, leavesOf(i), grows) : E.right({ body: ops.map((op) => ({ op })), keeps: [] })
+    isTiled(grid) ? sliceRun(graph, ops, grid, leavesOf(i), grows) : E.right({ body: mapped(ops, (op) => ({ op })), keeps: [] })
   const likeThese = ({ phase, ops, expands: grows = expands }: Run, i: number): string => {
     const leaves = leavesOf(i)
     const left = ops.flatMap((id) => graph.ops[id]!.outs.filter((v) => leaves.has(v)))
     return `${phase}${grows ? '+' : ''} ${ops.join()};${left.join()}`
   }
-  const known = runs.map((): Map<string, Either<TileError, Segment>> | undefined => undefined)
+  const known = mapped(runs, (): Map<string, Either<TileError, Segment>> | undefined => undefined)
   const knownOf = (r: Run, i: number): Map<string, Either<TileError, Segment>> => {
     const key = common ? likeThese(r, i) : ''
     const there = known[i] ?? common?.get(key) ?? new Map<string, Either<TileError, Segment>>()
@@ -319,8 +327,8 @@ const slicedOn = (graph: Graph, runs: readonly Run[], expands: boolean, common?:
   }
   const all = new Map<string, Either<TileError, readonly Segment[]>>()
   return (gridOf) => {
-    const grids = runs.map(gridOf)
-    const key = grids.map(keyOf).join()
+    const grids = mapped(runs, gridOf)
+    const key = mapped(grids, keyOf).join()
     const there = all.get(key)
     if (there) return there
     const made = pipe(
@@ -335,15 +343,15 @@ const slicedOn = (graph: Graph, runs: readonly Run[], expands: boolean, common?:
 
 /** The runs that segments were made of, or others may be. */
 export const runsOf = (graph: Graph, segments: readonly Segment[]): readonly Run[] =>
-  segments.map((s, group): Run => {
-    const run = { phase: s.phase, group, grid: s.grid, ops: s.body.map((step) => step.op) }
+  mapped(segments, (s, group): Run => {
+    const run = { phase: s.phase, group, grid: s.grid, ops: mapped(s.body, (step) => step.op) }
     return isTiled(s.grid) && !isSlicedAs(graph, s, false) ? { ...run, expands: true } : run
   })
 
 /** Whether its tiles are these, which grow both ways or do not. */
 const isSlicedAs = (graph: Graph, { body, grid, keeps }: Segment, expands: boolean): boolean => {
-  const ops = body.map((step) => step.op)
-  const sliced = sliceRun(graph, ops, grid, new Set(keeps.map((k) => k.value)), expands)
+  const ops = mapped(body, (step) => step.op)
+  const sliced = sliceRun(graph, ops, grid, new Set(mapped(keeps, (k) => k.value)), expands)
   const same = (a: Slices | null, b: Slices | null): boolean => (a && b ? sameSlices(a, b) : a === b)
   return E.isRight(sliced) && sliced.right.body.every((step, i) => step.slices!.every((s, k) => same(s, body[i]!.slices![k]!)))
 }
@@ -363,8 +371,8 @@ const NONE: readonly number[] = []
 const takeableIn = onceForPair((graph: Graph, seg: Segment): readonly (readonly number[])[] => {
   const tiled = isTiled(seg.grid)
   const own = new Set(tiled ? seg.body.flatMap((st) => graph.ops[st.op]!.outs) : [])
-  const kept = new Set(seg.keeps.map((k) => k.value))
-  return seg.body.map((step) => {
+  const kept = new Set(mapped(seg.keeps, (k) => k.value))
+  return mapped(seg.body, (step) => {
     const op = graph.ops[step.op]!
     const o = op.outs[0]!
     const { inPlace = NONE } = opDef(op.kind)
@@ -391,9 +399,9 @@ const stepTaking = onceFor((_: Step) => new Map<number, Step>())
 const withInPlace = (graph: Graph, segments: readonly Segment[]): readonly Segment[] => {
   const readLater = new Uint8Array(graph.values.length)
   for (const v of graph.values) if (isResult(v)) readLater[v.id] = 1
-  const out = new Array<Segment>(segments.length)
-  for (let s = segments.length - 1; s >= 0; s--) out[s] = chosen(graph, segments[s]!, readLater)
-  return out
+  const out: Segment[] = []
+  for (let s = segments.length - 1; s >= 0; s--) out.push(chosen(graph, segments[s]!, readLater))
+  return out.reverse()
 }
 
 const chosen = (graph: Graph, seg: Segment, readLater: Uint8Array): Segment => {
@@ -408,7 +416,7 @@ const chosen = (graph: Graph, seg: Segment, readLater: Uint8Array): Segment => {
   if (takes.every((t) => t === undefined)) return seg
   const known = takingOver(seg)
   const key = takes.join()
-  const made = known.get(key) ?? { ...seg, body: seg.body.map((step, k) => taking(step, takes[seg.body.length - 1 - k])) }
+  const made = known.get(key) ?? { ...seg, body: mapped(seg.body, (step, k) => taking(step, takes[seg.body.length - 1 - k])) }
   known.set(key, made)
   return made
 }

@@ -8,6 +8,7 @@
 //  2. ops anchored at their output, in reverse: the hull of what their readers touch and of the piece to leave behind.
 // Worked example: 3x3 convolutions c1, c2 (padding 1) over 10 rows in 2 tiles, c2 left whole: tile 0 stores rows [0,5) of
 // c2, needs [0,6) of c1, so [0,7) of the image. Backwards from dy [0,5): dc1 on [0,6), dx on [0,7), added into the whole.
+import { mapped } from '../core/mapped'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -45,15 +46,15 @@ interface Operands {
 export const operandsOf = onceForPair((graph: Graph, op: Op): Operands => {
   const def = opDef(op.kind)
   const shape = (v: ValueId): readonly number[] => graph.values[v]!.shape
-  const shapes = { ins: op.ins.map(shape), outs: op.outs.map(shape) }
+  const shapes = { ins: mapped(op.ins, shape), outs: mapped(op.outs, shape) }
   const one = (value: ValueId, d: OperandDef): Operand => ({
     value,
     def: d,
     access: d.access ? ofBand(graph, op, value, d.access(op.attrs, shapes)) : null,
   })
   return {
-    ins: op.ins.map((v, i) => one(v, inputDef(def, i))),
-    outs: op.outs.map((v, i) => one(v, outputDef(def, i))),
+    ins: mapped(op.ins, (v, i) => one(v, inputDef(def, i))),
+    outs: mapped(op.outs, (v, i) => one(v, outputDef(def, i))),
   }
 })
 
@@ -132,7 +133,7 @@ class DimSlicer {
   private map(op: Op, a: Access, over: Ranges, v: ValueId): Ranges {
     const e = extent(this.graph, v, this.dim)
     if (this.n === 1) return [[0, e]]
-    return over.map((r) => {
+    return mapped(over, (r) => {
       const t = touched(a, r, e)
       if (t[0] >= t[1]) this.fail(op, `a tile would see nothing but padding: use fewer tiles along ${this.dim}`)
       return t
@@ -160,13 +161,13 @@ class DimSlicer {
       anchor === null &&
       !isGathering(
         def,
-        ins.map((o) => o.access),
+        mapped(ins, (o) => o.access),
       )
     )
       return
     const over =
       anchor === null
-        ? op.ins.map((v) => this.share(op, v)).reduce((a, b) => a.map((r, i) => hull(r, b[i]!)))
+        ? mapped(op.ins, (v) => this.share(op, v)).reduce((a, b) => mapped(a, (r, i) => hull(r, b[i]!)))
         : this.share(op, anchor)
     this.iteration.set(op.id, over)
     for (const o of outs)
@@ -188,7 +189,7 @@ class DimSlicer {
     if (!data) return { over: this.pieces(op, anchor ?? op.ins[0]!) }
     const wanted = this.wantedOf(
       op,
-      all.map((o) => o.value),
+      mapped(all, (o) => o.value),
     )
     if (anchor === null) return { over: wanted }
     const back = sourcesOf(data.access![this.dim])
@@ -198,14 +199,15 @@ class DimSlicer {
 
   /** What is read of an op's outputs, and left of them. */
   private wantedOf(op: Op, outs: readonly ValueId[] = op.outs): Ranges {
-    const wanted: Ranges[] = outs.filter((v) => this.leaves.has(v)).map((v) => this.pieces(op, v))
+    const wanted: Ranges[] = []
+    for (const v of outs) if (this.leaves.has(v)) wanted.push(this.pieces(op, v))
     for (const v of outs)
       for (const { reader, operand } of this.readings.get(v) ?? []) {
         const over = this.iteration.get(reader.id)
         if (over && reader.id !== op.id && operand.access) wanted.push(this.read(reader, operand, over))
       }
     return wanted.length
-      ? wanted.reduce((a, b) => a.map((r, i) => hull(r, b[i]!)))
+      ? wanted.reduce((a, b) => mapped(a, (r, i) => hull(r, b[i]!)))
       : this.fail(op, 'nothing in the segment reads it')
   }
 
@@ -221,7 +223,7 @@ class DimSlicer {
       (anchor !== null ||
         isGathering(
           def,
-          ins.map((o) => o.access),
+          mapped(ins, (o) => o.access),
         ))
     ) {
       const { wanted, over } = this.gather(op, anchor)
@@ -230,7 +232,7 @@ class DimSlicer {
         if (o.access && o.def.role === 'data') {
           const touched = this.map(op, o.access[this.dim], over, o.value)
           // What no window touches is zero, and is made, too, where nothing else is read beside it.
-          const made = touched.map((r, i) => (wanted ? hull(r, wanted[i]!) : r))
+          const made = mapped(touched, (r, i) => (wanted ? hull(r, wanted[i]!) : r))
           if (ins.some((x, k) => k !== def.anchor && isWindow(x)) && made.some((r, i) => !sameRange(r, touched[i]!)))
             this.fail(op, 'no window touches some rows of its gradient: end the segment before it')
           this.made.set(o.value, made)
@@ -277,7 +279,7 @@ export const sliceRun = (
   leaves: ReadonlySet<ValueId>,
   expands = false,
 ): Either<TileError, SlicedRun> => {
-  const ops = ids.map((id) => graph.ops[id]!)
+  const ops = mapped(ids, (id) => graph.ops[id]!)
   const exchange = ops.find((op) => ROW_EXCHANGES.includes(op.kind))
   if (exchange)
     return E.left({ layer: exchange.layer, dim: 'H', why: 'rows go from rank to rank whole: end the segment before it' })
@@ -311,7 +313,7 @@ const rowsOf = (graph: Graph, op: Op, { B, H, W }: Grid): Either<TileError, Slic
     return [from * ROWS, Math.min(rows, to * ROWS)]
   })
   const slices: Slices = { B: parts, H: one('H'), W: one('W') }
-  return E.right({ body: [{ op: op.id, slices: op.ins.map(() => slices) }], keeps: [] })
+  return E.right({ body: [{ op: op.id, slices: mapped(op.ins, () => slices) }], keeps: [] })
 }
 
 const slicedAlong = (
@@ -323,13 +325,13 @@ const slicedAlong = (
   expands: boolean,
 ): SlicedRun => {
   const slices = (f: (d: DimSlicer) => Ranges): Slices => ({ B: f(dims[0]!), H: f(dims[1]!), W: f(dims[2]!) })
-  const body = ops.map((op): Step => {
+  const body = mapped(ops, (op): Step => {
     const { ins, outs } = operandsOf(graph, op)
     return {
       op: op.id,
       slices: [
-        ...ins.map((o) => (o.def.role === 'whole' ? null : slices((d) => d.read(op, o, d.iteration.get(op.id)!)))),
-        ...outs.map((o) => (o.def.role === 'whole' ? null : slices((d) => d.made.get(o.value)!))),
+        ...mapped(ins, (o) => (o.def.role === 'whole' ? null : slices((d) => d.read(op, o, d.iteration.get(op.id)!)))),
+        ...mapped(outs, (o) => (o.def.role === 'whole' ? null : slices((d) => d.made.get(o.value)!))),
       ],
     }
   })
@@ -353,7 +355,7 @@ const keepOf = (
     (opDef(op.kind).anchor === 'out' &&
       !isGathering(
         opDef(op.kind),
-        operandsOf(graph, op).ins.map((i) => i.access),
+        mapped(operandsOf(graph, op).ins, (i) => i.access),
       ))
   const shape = graph.values[o.value]!.shape
   const part = forward ? slicesOfPieces(shape, grid) : slices((d) => d.made.get(o.value)!)

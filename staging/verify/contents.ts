@@ -1,6 +1,7 @@
 // What each cell's bytes mean while the calls run, symbolically: of which value which elements are final, and which
 // contributions a partial sum holds. Bytes that two cells share belong to the one that wrote last.
 // Invariant: `exact` elements have their final value; `ways` name, for a partial sum, what of each source is in it once.
+import { mapped } from '../core/mapped'
 import type { Box } from '../core/box'
 import { isFed, isPersistent, type Value } from '../graph/graph'
 import type { View } from '../plan/plan'
@@ -112,7 +113,7 @@ export const trackContents = (facts: Facts): Contents => {
   const { plan, full, name, at } = facts
   const from = (cell: number): number => plan.places[cell]!.offset
   const to = (cell: number): number => from(cell) + plan.cells[cell]!.bytes
-  const owners = plan.storages.map(() => new Owners(from, to))
+  const owners = mapped(plan.storages, () => new Owners(from, to))
   const owned = new Uint8Array(plan.cells.length)
   const takenBy = new Int32Array(plan.cells.length).fill(-1)
   const NONE: ReadonlyMap<number, Content> = new Map()
@@ -162,7 +163,10 @@ export const trackContents = (facts: Facts): Contents => {
     const where = at(call, view.value)
     if (taker >= 0 && values.size === 0)
       return broken('clobbered', `the bytes of cell '${label}' went to '${plan.cells[taker]!.label}'`, where)
-    const others = [...values.keys()].filter((v) => v !== view.value).map(name)
+    const others = mapped(
+      [...values.keys()].filter((v) => v !== view.value),
+      name,
+    )
     if (others.length > 0) return broken('unwritten', `cell '${label}' holds '${others.join("', '")}' instead`, where)
     return broken('unwritten', `nothing was written to cell '${label}' for this box`, where)
   }
@@ -178,7 +182,7 @@ export const trackContents = (facts: Facts): Contents => {
       : broken('unwritten', `${regionText(lacks)} is read and was never written`, at(call, view.value))
   }
   const sourcesText = ([way]: readonly Way[]): string =>
-    way ? way.map((p) => `of '${name(p.source)}' it has ${regionText(p.taken)}`).join(', ') : 'it holds zeros'
+    way ? mapped(way, (p) => `of '${name(p.source)}' it has ${regionText(p.taken)}`).join(', ') : 'it holds zeros'
 
   const write = (view: View, piece: Contribution, call: number): Fault => {
     const whole = plan.cells[view.cell]!.scope !== 'local'

@@ -1,6 +1,7 @@
 // What one call does to the contents of cells: which operands must be final, what its results then are.
 // In: the contents before the call. Out: the contents after it, or why the call reads what it must not.
 // Invariant: all operands are judged before any result is written.
+import { mapped } from '../core/mapped'
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import { type Box, hullBox } from '../core/box'
 import { putsPart } from '../graph/ranks'
@@ -29,7 +30,7 @@ const exactly = (box: Box): Contribution => ({ exact: [box], ways: [], support: 
 const consumed = (facts: Facts, access: AccessMap | null, out: View, anchor: View, got: Taken): Contribution => {
   const full = facts.full[out.value]!
   const whole = facts.full[anchor.value]!
-  const exact = access === null ? [] : got.exact.map((e) => final(access, e, whole, full)).reduce<Region>(plus, [])
+  const exact = access === null ? [] : mapped(got.exact, (e) => final(access, e, whole, full)).reduce<Region>(plus, [])
   const support = access === null ? out.box : meet(out.box, needed(access, anchor.box, full))
   const elementwise = access !== null && isElementwise(access) && got.own !== null && contains(exact, out.box)
   return settled(facts, { exact, support, ways: elementwise ? got.ways : waysOf(got) }, [out.box])
@@ -41,7 +42,7 @@ const gathered = (facts: Facts, out: View, got: readonly Taken[]): Either<string
   const ways = merged(facts, got)
   if (isLeft(ways)) return ways
   const exact = got.reduce<Region>((region, t) => t.exact.flatMap((e) => within(region, e)), [facts.full[out.value]!])
-  const support = got.map((t) => t.support).reduce(hullBox)
+  const support = mapped(got, (t) => t.support).reduce(hullBox)
   return right(settled(facts, { exact, ways: ways.right, support }, [out.box]))
 }
 
@@ -63,12 +64,12 @@ const resultsOf = (
     const sum = gathered(facts, c.outs[0]!, got)
     return isLeft(sum) ? left(broken('twice', sum.left, facts.at(index, c.outs[0]!.value))) : right([sum.right])
   }
-  if (anchor === 'out' || iterationOf(f, c) === undefined) return right(c.outs.map((o) => exactly(o.box)))
+  if (anchor === 'out' || iterationOf(f, c) === undefined) return right(mapped(c.outs, (o) => exactly(o.box)))
   const view = c.ins[anchor]!
   const own = [{ source: view.value, by: f.op.id, taken: [view.box] }]
   const asFinal: Taken = { own, ...exactly(view.box) }
   const got = f.linear ? take(facts, contents, view, f.op.id, index) : right(asFinal)
-  return isLeft(got) ? got : right(c.outs.map((o, k) => consumed(facts, f.outs[k]!, o, view, got.right)))
+  return isLeft(got) ? got : right(mapped(c.outs, (o, k) => consumed(facts, f.outs[k]!, o, view, got.right)))
 }
 
 // ---------------------------------------------------------------- operands

@@ -1,6 +1,7 @@
 // What ranks exchange beside computing: from its call to the point where it is waited for, its operands and its scratch are nobody else's.
 // In: the calls, in order. Out: the first that touches such bytes, or a residency that moves or ends under them.
 // Worked example: call 4 exchanges dw until point 9: calls 5 to 8 may touch no byte of dw, and dw's pages stay where they are.
+import { mapped } from '../core/mapped'
 import { pagesFor, pagesIn } from '../core/bytes'
 import { BESIDE, mayBeginEarly } from '../graph/ranks'
 import type { Call, Residency } from '../plan/plan'
@@ -23,7 +24,7 @@ export const exchangesBeside = ({ plan, at }: Facts): ((index: number) => Fault)
   const { calls, cells, places, storages, residencies } = plan
   let underWay: readonly UnderWay[] = []
   const cellsOf = (c: Call): readonly number[] => [
-    ...[...c.ins, ...c.outs].map((v) => v.cell),
+    ...mapped([...c.ins, ...c.outs], (v) => v.cell),
     ...(c.workspace ? [c.workspace.cell] : []),
   ]
   const bytesOf = (cell: number): Bytes => {
@@ -35,7 +36,7 @@ export const exchangesBeside = ({ plan, at }: Facts): ((index: number) => Fault)
 
   const touches = (index: number): Fault => {
     if (underWay.length === 0) return undefined
-    const touched = cellsOf(calls[index]!).map(bytesOf)
+    const touched = mapped(cellsOf(calls[index]!), bytesOf)
     const met = underWay.find((x) => x.bytes.some((b) => touched.some((t) => overlap(t, b))))
     return met && broken('exchanged', `it touches ${name(met)}`, at(index))
   }
@@ -58,7 +59,7 @@ export const exchangesBeside = ({ plan, at }: Facts): ((index: number) => Fault)
     if (!isBeside && !mayBeginEarly(calls[index]!)) return bad(`${kind} cannot go beside others`)
     if (!Number.isSafeInteger(beside.until) || beside.until <= index || beside.until > calls.length || seconds !== 0)
       return bad(`it is waited for at ${beside.until} of ${calls.length}, and takes ${seconds} s of computing`)
-    const x = { call: index, until: beside.until, bytes: cellsOf(calls[index]!).map(bytesOf) }
+    const x = { call: index, until: beside.until, bytes: mapped(cellsOf(calls[index]!), bytesOf) }
     underWay = [...underWay, x]
     return eachFault(residencies, moves(x))
   }

@@ -1,6 +1,7 @@
 // What the checks ask of the graph and the op table again and again, looked up once.
 // In: a plan whose graph is sound. Out: per value its full box and element size, per op its access maps and whether it
 // is linear in what it is anchored at.
+import { mapped } from '../core/mapped'
 import { asShape, type AccessMap, inputDef, type OpDef, type OperandDef, outputDef, pointwise } from '../ops/op'
 import { opDef } from '../ops/registry'
 import { type Box, fullBox } from '../core/box'
@@ -41,20 +42,20 @@ export interface Facts {
 
 const accessOf = (op: Op, graph: Graph, def: OperandDef, value: number): AccessMap | null => {
   if (def.role === 'whole') return opDef(op.kind).byRows ? pointwise : null
-  const shapes = { ins: op.ins.map((v) => graph.values[v]!.shape), outs: op.outs.map((v) => graph.values[v]!.shape) }
+  const shapes = { ins: mapped(op.ins, (v) => graph.values[v]!.shape), outs: mapped(op.outs, (v) => graph.values[v]!.shape) }
   return ofBand(graph, op, value, def.access ? def.access(op.attrs as never, shapes) : pointwise)
 }
 
 const opFacts = (op: Op, graph: Graph): OpFacts => {
   const def = opDef(op.kind)
   const isGradient = (v: number): boolean => graph.values[v]!.role === 'gradient'
-  const ins = op.ins.map((v, i) => accessOf(op, graph, inputDef(def, i), v))
+  const ins = mapped(op.ins, (v, i) => accessOf(op, graph, inputDef(def, i), v))
   const { anchor } = def
   return {
     op,
     def,
     ins,
-    outs: op.outs.map((v, i) => accessOf(op, graph, outputDef(def, i), v)),
+    outs: mapped(op.outs, (v, i) => accessOf(op, graph, outputDef(def, i), v)),
     linear: anchor !== 'out' && isGradient(op.ins[anchor]!) && op.ins.every((v, i) => i === anchor || !isGradient(v)),
     gathers: ins.some((a) => a !== null && a.B.tag === 'inside'),
   }
@@ -74,9 +75,9 @@ export const fullBoxOf = (v: Value): Box => fullBox(asShape(v.shape))
 export const factsOf = (plan: Plan): Facts => {
   const { graph } = plan
   const name = (v: number): string => graph.values[v]!.name
-  const ops = graph.ops.map((op) => opFacts(op, graph))
-  const merge = graph.values.map((): 'sum' | 'moments' => 'sum')
-  const producer: (OpFacts | undefined)[] = graph.values.map(() => undefined)
+  const ops = mapped(graph.ops, (op) => opFacts(op, graph))
+  const merge = mapped(graph.values, (): 'sum' | 'moments' => 'sum')
+  const producer: (OpFacts | undefined)[] = mapped(graph.values, () => undefined)
   for (const f of ops)
     f.op.outs.forEach((v, i) => {
       merge[v] = outputDef(f.def, i).merge ?? 'sum'
@@ -88,9 +89,9 @@ export const factsOf = (plan: Plan): Facts => {
     ops,
     merge,
     producer,
-    bodies: plan.segments.map((s) => new Set(s.body.map((step) => step.op))),
-    full: graph.values.map(fullBoxOf),
-    elementBytes: graph.values.map((v) => dtypeBytes[v.dtype]),
+    bodies: mapped(plan.segments, (s) => new Set(mapped(s.body, (step) => step.op))),
+    full: mapped(graph.values, fullBoxOf),
+    elementBytes: mapped(graph.values, (v) => dtypeBytes[v.dtype]),
     at: (call, value) => {
       const c: Call | undefined = plan.calls[call]
       return { ...(c ? { segment: c.segment, tile: c.tile } : {}), call, ...(value === undefined ? {} : { value: name(value) }) }

@@ -1,6 +1,7 @@
 // Sets of tensor elements as lists of disjoint boxes: what of a value is written, what of a gradient was consumed.
 // Invariant: the boxes of a region are disjoint. Boxes that touch are joined, so that tiles visited in index order
 // stay a handful of boxes: a finished row of tiles becomes one box, finished rows one box.
+import { mapped } from '../core/mapped'
 import type { Box, Range } from '../core/box'
 
 export type Region = readonly Box[]
@@ -29,7 +30,7 @@ export const meet = (a: Box, b: Box): Box => [
   meetRange(a[3], b[3]),
 ]
 
-const withAxis = (b: Box, axis: number, r: Range): Box => b.map((old, i) => (i === axis ? r : old)) as unknown as Box
+const withAxis = (b: Box, axis: number, r: Range): Box => mapped(b, (old, i) => (i === axis ? r : old)) as unknown as Box
 
 /** The parts of `a` outside `b`: at most two slabs along each axis. */
 export const outside = (a: Box, b: Box): readonly Box[] => {
@@ -55,7 +56,7 @@ export const lacking = (r: Region, b: Box): Region => {
 export const contains = (r: Region, b: Box): boolean => lacking(r, b).length === 0
 export const touches = (r: Region, b: Box): boolean => r.some((e) => overlap(e, b))
 export const sameRegion = (a: Region, b: Region): boolean => a.every((x) => contains(b, x)) && b.every((x) => contains(a, x))
-export const within = (r: Region, b: Box): Region => r.map((e) => meet(e, b)).filter((e) => !isEmptyBox(e))
+export const within = (r: Region, b: Box): Region => mapped(r, (e) => meet(e, b)).filter((e) => !isEmptyBox(e))
 
 /** One box, when two boxes differ along one axis at most and touch or overlap there. */
 const joined = (a: Box, b: Box): Box | undefined => {
@@ -86,4 +87,4 @@ export const disjoint = (a: Region, b: Region): boolean => !b.some((x) => touche
 export const rangeText = (r: Range): string => `[${r[0]},${r[1]})`
 export const boxText = (b: Box): string => `B${rangeText(b[0])} C${rangeText(b[1])} H${rangeText(b[2])} W${rangeText(b[3])}`
 export const regionText = (r: Region): string =>
-  r.length === 0 ? 'nothing' : r.slice(0, 3).map(boxText).join(' and ') + (r.length > 3 ? ' and more' : '')
+  r.length === 0 ? 'nothing' : mapped(r.slice(0, 3), boxText).join(' and ') + (r.length > 3 ? ' and more' : '')

@@ -1,5 +1,6 @@
 // The graph by itself: ids are indices, one producer for each value, producers before readers, shapes by the op
 // table's rules, gradients shaped like what they are gradients of.
+import { mapped } from '../core/mapped'
 import { isLeft } from 'fp-ts/Either'
 import { type Element, elementOf } from '../ops/elements'
 import { attrsCodec, inputDef, type OpDef, outputDef, shapeText } from '../ops/op'
@@ -63,10 +64,13 @@ const soundOp =
 
 /** Operands are stored as the op table says: those that may be bf16 all are or none is. */
 const typed = (graph: Graph, op: Op, def: OpDef): Fault => {
-  const operands = [
-    ...op.ins.map((v, i) => ({ v, element: elementOf(def, inputDef(def, i)) })),
-    ...op.outs.map((v, i) => ({ v, element: elementOf(def, outputDef(def, i)) })),
-  ].map(({ v, element }) => ({ value: graph.values[v]!, element }))
+  const operands = mapped(
+    [
+      ...mapped(op.ins, (v, i) => ({ v, element: elementOf(def, inputDef(def, i)) })),
+      ...mapped(op.outs, (v, i) => ({ v, element: elementOf(def, outputDef(def, i)) })),
+    ],
+    ({ v, element }) => ({ value: graph.values[v]!, element }),
+  )
   const float = floatOf(graph)
   const either =
     operands.find(({ element }) => element === 'either' || element === 'laid')?.value.dtype === 'bf16' ? 'bf16' : float
@@ -87,13 +91,13 @@ const typed = (graph: Graph, op: Op, def: OpDef): Fault => {
 }
 
 const shaped = (graph: Graph, op: Op, def: OpDef): Fault => {
-  const shapes = (ids: readonly number[]) => ids.map((v) => graph.values[v]!.shape)
+  const shapes = (ids: readonly number[]) => mapped(ids, (v) => graph.values[v]!.shape)
   const outs = shapes(op.outs)
   const rule = def.shape(op.attrs as never, shapes(op.ins), outs)
   if (isLeft(rule)) return bad(`${text(op)}: ${rule.left}`)
   return outs.every((s, i) => shapeText(s) === shapeText(rule.right[i] ?? []))
     ? undefined
-    : bad(`${text(op)} gives ${rule.right.map(shapeText).join(' ')}, not ${outs.map(shapeText).join(' ')}`)
+    : bad(`${text(op)} gives ${mapped(rule.right, shapeText).join(' ')}, not ${mapped(outs, shapeText).join(' ')}`)
 }
 
 /** An update reads the gradient of the very weight that it overwrites. */
@@ -101,8 +105,8 @@ const ownGradient =
   (graph: Graph) =>
   (op: Op): Fault => {
     const mutated = findOp(op.kind)?.mutates ?? []
-    const weight = mutated.map((i) => op.ins[i]).find((v) => v !== undefined && graph.values[v]!.role === 'param')
-    const gradients = op.ins.map((v) => graph.values[v]!).filter((v) => v.role === 'gradient')
+    const weight = mapped(mutated, (i) => op.ins[i]).find((v) => v !== undefined && graph.values[v]!.role === 'param')
+    const gradients = mapped(op.ins, (v) => graph.values[v]!).filter((v) => v.role === 'gradient')
     if (weight === undefined || gradients.every((g) => g.gradOf === weight)) return undefined
     return bad(`${text(op)} updates '${graph.values[weight]!.name}' with the gradient of another value`, gradients[0]!.name)
   }

@@ -1,6 +1,7 @@
 // The plan's lists against each other: ids are indices, views lie inside what their cells hold, cells inside their
 // storages, calls say what their graph ops say.
 // Invariant: after this every index, box and point that the other checks follow exists.
+import { mapped } from '../core/mapped'
 import { elementsOf } from '../core/box'
 import { ALIGN_BYTES, bytesOf, pagesFor } from '../core/bytes'
 import { BOUND_ROLES, dtypeBytes, floatOf, type Graph, isFed, isPersistent, valueBytes } from '../graph/graph'
@@ -256,7 +257,8 @@ const soundHomes = (plan: Plan): Fault => {
  * beside it.
  */
 const soundStays = (plan: Plan): Fault => {
-  const persists = plan.storages.map(
+  const persists = mapped(
+    plan.storages,
     ({ cells, home }) => home === undefined && cells.some((c) => plan.cells[c]!.scope === 'persistent'),
   )
   return eachFault(plan.residencies, (r, i) => {

@@ -1,6 +1,7 @@
 // Partial sums: reading one, adding one to another, and knowing when nothing is missing.
 // In: contents and views. Out: pieces, or the fault of a contribution that is missing, foreign or counted twice.
 // Worked example: two tiles of a convolution's backward give {dy: rows [0,4)} and {dy: rows [4,8)}; their sum holds all of dy once.
+import { mapped } from '../core/mapped'
 import { separate } from 'fp-ts/Array'
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import { hullBox } from '../core/box'
@@ -72,7 +73,7 @@ const combined = (
   b: readonly Way[],
   join: (x: Way, y: Way) => Either<Apart, Way>,
 ): Either<string, readonly Way[]> => {
-  const { left: reasons, right: ways } = separate(a.flatMap((x) => b.map((y) => join(x, y))))
+  const { left: reasons, right: ways } = separate(a.flatMap((x) => mapped(b, (y) => join(x, y))))
   return ways.length > 0 ? right(fewest(ways)) : left((reasons.find((r) => r.twice) ?? reasons[0]!).reason)
 }
 

@@ -2,6 +2,7 @@
 // again, or fed anew from the data source. What does not survive is lost until it is written again.
 // In: pages acquired and swapped out, cells written. Out: the bytes of a view that are lost. What is handed out is gone for good:
 // each page of an output once, its bytes intact, and not touched again.
+import { mapped } from '../core/mapped'
 import { bytesOf, PAGE_BYTES, pagesFor, pagesIn } from '../core/bytes'
 import type { Residency, View } from '../plan/plan'
 import { byteRuns, type Bytes, meetsAny, meetsRun, withoutRun, withRun } from './bytes'
@@ -25,7 +26,7 @@ export interface Survival {
 export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
   const { cells, places, storages, residencies } = facts.plan
   const tier = emptyTier()
-  const lost: Bytes[] = cells.map((c) => (c.scope === 'fed' ? [[0, c.bytes]] : []))
+  const lost: Bytes[] = mapped(cells, (c) => (c.scope === 'fed' ? [[0, c.bytes]] : []))
   /** What has a home lies there, intact, before the first call. */
   for (const { id, home, bytes, cells: on } of storages) {
     if (home === undefined) continue

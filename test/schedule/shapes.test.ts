@@ -60,4 +60,13 @@ test('and of tiles', () => {
   assert.ok(lying(graphOf('vgg11-features', on, 8, 128)!, 'tiled', 192).calls.some((c) => c.tile > 0))
 })
 
+test('lists that calls and segments have are of one kind, and where they may be empty of two, however hot what makes them is', () => {
+  for (let i = 0; i < 3; i++) compile({ ...graph }, { strategy: 'auto', machine: on, budgetBytes: mib(120) })
+  const { calls, segments, graph: planned } = lying({ ...graph }, 'auto', 120)
+  assert.is(shapes(planned.ops.map((op) => op.ins)), 1)
+  assert.ok(shapes(calls.flatMap((c) => [c.ins, c.outs])) <= 2)
+  assert.ok(shapes(segments.flatMap((s) => s.body.flatMap((step) => (step.slices ? [step.slices] : [])))) <= 1)
+  assert.is(shapes(segments.map((s) => s.body)), 1)
+})
+
 test.run()
