@@ -6,7 +6,7 @@ import { copyFileSync, existsSync, readFileSync, rmSync, writeFileSync } from 'n
 import { cpus, loadavg, release } from 'node:os'
 import { basename, join, resolve } from 'node:path'
 
-const ROOT = join(__dirname, '..')
+export const ROOT = join(__dirname, '..')
 /** What the file is called with where it is to measure. */
 export const ONCE = '--once'
 
@@ -15,7 +15,8 @@ export const median = (xs: readonly number[]): number => {
   return (sorted[(sorted.length - 1) >> 1]! + sorted[sorted.length >> 1]!) / 2
 }
 
-const asked = <A>(root: string, bench: string, args: readonly string[]): A => {
+/** What one process says, of the checkout in `root`. */
+export const asked = <A>(root: string, bench: string, args: readonly string[]): A => {
   const guests = [bench, __filename].map((file) => ({ from: file, to: join(root, 'bench', basename(file)) }))
   const brought = guests.filter(({ to }) => !existsSync(to))
   for (const { from, to } of brought) copyFileSync(from, to)
