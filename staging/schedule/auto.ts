@@ -18,6 +18,11 @@ import { mostThatFits, type OptimalChain, optimalOf } from './optimal'
 const COARSE = 1 / 6
 const FINE = 1 / 60
 
+/** A mixture this little longer than its compute is left as it is. */
+const WORTH = 1.08
+/** Where none fits, what is best are the smallest tiles that are listed: of joint plans, any but the best. */
+const WORTH_OF_SMALL = 1.001
+
 export interface AutoOptions {
   /** Give the programme more memory than there is, and let pages leave; else what is recomputed must fit. */
   readonly swap: boolean
@@ -100,5 +105,6 @@ export const refineAuto = (options: Partial<AutoOptions> = {}): Refiner =>
       return
     }
     const seconds = yield* mixtures(optimal, estimates(optimal, budgetPages, machine.link), o)
-    if (o.joint) yield* refineJoint(graph, machine, budgetPages, Math.min(toBeat, seconds))
+    const best = Math.min(toBeat, seconds)
+    if (o.joint) yield* refineJoint(graph, machine, budgetPages, best, seconds === best ? WORTH : WORTH_OF_SMALL)
   }

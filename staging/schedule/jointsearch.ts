@@ -221,8 +221,6 @@ const estimates = (o: Order, room: number, link: Link): readonly number[] =>
 const MOST_CALLS = 90_000
 /** Where each candidate has tens of thousands. */
 const MOST_CALLS_AFAR = 240_000
-/** A step this little longer than its compute is left as it is. */
-const WORTH = 1.08
 
 /** Of the budget, what a loop holds of parameters that are at home, and of their gradients, from its first tile to its last. */
 const WHOLE = 1 / 8
@@ -429,15 +427,16 @@ const TOO_MUCH = 1 / 4
 /** Of the two, what is this much longer to begin with stays so. */
 const NEAR = 1.05
 
-/** Better than `toBeat`, where that is longer than the compute of the step: the seconds of the best by then. */
+/** Better than `toBeat`, where that is so much longer than the compute of the step: the seconds of the best by then. */
 export function* refineJoint(
   graph: Graph,
   machine: Machine,
   budgetPages: number,
   toBeat: number,
+  worth: number,
 ): Generator<Candidate, number, number> {
   const compute = computeSeconds(inCoreLayout(graph, machine))
-  if (toBeat < WORTH * compute) return toBeat
+  if (toBeat < worth * compute) return toBeat
   const { large } = persistentBytes(graph)
   const share = large / bytesOf(budgetPages)
   const { outBytesPerSecond, inBytesPerSecond } = machine.link

@@ -172,7 +172,7 @@ test('where no value may go, the search ends', () => {
   const s = new Sketch([4, 2, 16, 16])
   const g = trained(s, s.conv(s.image, 'only', 4, 3, undefined, false))
   assert.is(jointOf(g, opCosts(g, machine)).mayGo.length, 0)
-  const search = refineJoint(g, machine, 100_000, Infinity)
+  const search = refineJoint(g, machine, 100_000, Infinity, 1)
   let looked = 0
   for (let next = search.next(); !next.done && looked < 1000; next = search.next(1)) looked++
   assert.ok(looked < 100, `${looked} candidates`)
