@@ -200,6 +200,14 @@ test('in a small part of its memory a network with norms is faster by far, in a 
   assert.ok(withJoint < 0.9 * without, `${withJoint} for ${without}`)
 })
 
+test('where no mixture fits, they are looked for however little the smallest tiles wait', () => {
+  const vgg = trainingGraph('vgg13', [128, 3, 224, 224])
+  const plan = compile(vgg, { strategy: 'auto', machine, budgetBytes: mib(4012) })
+  if (isLeft(plan)) throw new Error(renderError(plan.left))
+  const ratio = simulate(plan.right, machine.link).makespanSeconds / computeSeconds(inCoreLayout(vgg, machine))
+  assert.ok(ratio < 1.01, `${ratio}`)
+})
+
 test('the smallest budget that it names works, and a page less does not', () => {
   const smallest = (pages: number): number => {
     const refused = planned(pages, true)
