@@ -5,5 +5,6 @@
 export const mapped = <T, R>(list: readonly T[], of: (item: T, i: number) => R): R[] => {
   const out: R[] = []
   for (let i = 0; i < list.length; i++) out.push(of(list[i]!, i))
-  return out
+  // What grows has room for more: a copy has none.
+  return out.slice()
 }
