@@ -67,11 +67,25 @@ const report = ({ name }, { output, code, signal, timedOut, seconds }) => {
   return [{ name, said }]
 }
 
-/** The end of a log is what people see first: what failed long before stands there, too. */
-const LAST_LINES = 40
+/**
+ * The end of a log is what people see first: what failed long before stands there, too. A build goes on after a failure, so
+ * its last lines may say nothing of it: what comes before a line that names one is told as well.
+ */
+const LAST_LINES = 30
+const LINES_BEFORE = 4
 const tellAgain = (failed) => {
-  for (const { name, said } of failed)
-    console.log(`${name} FAILED, and ended with\n${said.split('\n').slice(-LAST_LINES).join('\n')}`)
+  for (const { name, said } of failed) {
+    const lines = said.split('\n')
+    const told = new Set()
+    const tell = (last, count) => {
+      for (let i = Math.max(0, last - count); i <= last; i++) told.add(i)
+    }
+    lines.forEach((line, i) => {
+      if (/\bFAILED\b|\*\*\*|\bERROR: |[1-9]\d* failed\b|\berror: /.test(line)) tell(i, LINES_BEFORE)
+    })
+    tell(lines.length - 1, LAST_LINES)
+    console.log(`${name} FAILED, and said\n${lines.filter((_, i) => told.has(i)).join('\n')}`)
+  }
 }
 
 /** Steps of one place one after the other, all others as there is room. Out: those that failed, and what they said. */
