@@ -1,4 +1,4 @@
-// Words that were given up must not come back: identifiers and pages say what docs/words.md lists. In: the second table of
+// Words that were given up must not come back: identifiers and pages say what docs/internals/words.md lists. In: the second table of
 // that page (retired words, where they are, what to say instead) and the files that git tracks or would add. Out: each place
 // with the word to use. Comments and sentences in code may use any word.
 import * as fs from 'node:fs'
@@ -12,7 +12,7 @@ interface Retired {
   readonly say: string
 }
 
-const LIST = 'docs/words.md'
+const LIST = 'docs/internals/words.md'
 const CODE = /^(src|dsl|staging|models|scripts|bench|native|examples|test)\/.*\.(ts|js|cpp|hpp|h|cu|cuh)$/
 const PAGE = /^(README|docs\/[^/]+)\.md$/
 

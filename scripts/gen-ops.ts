@@ -1,5 +1,5 @@
 // Generates what follows from the operators' entries and the files beside them: the registries, native/gen/ops.h, the table in
-// docs/operators.md. In: staging/ops, dsl/layers, native/cuda/kernels. Out: these files; with --check nothing is written and
+// docs/internals/operators.md. In: staging/ops, dsl/layers, native/cuda/kernels. Out: these files; with --check nothing is written and
 // the exit status is 1 when one of them differs.
 import { type Generated, generate } from './generated'
 import { cases } from './operators/cases'
@@ -12,7 +12,7 @@ const FILES: readonly Generated[] = [
   ['staging/ops/table.ts', opTable],
   ['native/gen/ops.h', () => header(entries())],
   ['native/cuda/kernels/all.hpp', cudaKernels],
-  ['docs/operators.md', (committed) => page(entries(), committed)],
+  ['docs/internals/operators.md', (committed) => page(entries(), committed)],
   ['test/native/kernels/table_cases.cpp', () => cases(entries())],
   ['dsl/layers/unary.ts', unaryLayers],
   ['dsl/layers/table.ts', layerTable],

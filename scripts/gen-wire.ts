@@ -1,5 +1,5 @@
 // Generates what follows from the tape's layout (staging/plan/wire.ts): native/gen/wire.h (enumerations, records, sections),
-// native/plan/forms.hpp (what the reader checks of each record's form) and the tables of docs/tape.md. In: the layout.
+// native/plan/forms.hpp (what the reader checks of each record's form) and the tables of docs/internals/tape.md. In: the layout.
 // Out: the three files; with --check nothing is written and the exit status is 1 when one of them differs.
 import { dtypeBytes } from '../staging/graph/graph'
 import {
@@ -230,7 +230,7 @@ ${sections
 }  // namespace spillway
 `
 
-// ---------------------------------------------------------------- docs/tape.md
+// ---------------------------------------------------------------- docs/internals/tape.md
 
 const fieldText = (f: Field): string => {
   switch (f.kind) {
@@ -287,7 +287,7 @@ generate(
   [
     ['native/gen/wire.h', wireHeader],
     ['native/plan/forms.hpp', formsHeader],
-    ['docs/tape.md', page],
+    ['docs/internals/tape.md', page],
   ],
   "the tape's layout",
   'gen-wire.ts',

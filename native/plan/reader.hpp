@@ -9,7 +9,7 @@
 
 namespace spillway {
 
-/// Runs every check that docs/tape.md lists.
+/// Runs every check that docs/internals/tape.md lists.
 Result<Tape> read_tape(std::span<const std::byte> bytes);
 
 /// FNV-1a 64, as the header's checksum is taken over everything from offset 32 on.

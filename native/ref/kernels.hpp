@@ -1,5 +1,5 @@
 // The reference device: naive loops, double accumulation, f32, f64 or bf16 storage. The oracle that other devices are held to.
-// In: a checked call. Out: the result by the formula of docs/operators.md, in the order in which it is written there.
+// In: a checked call. Out: the result by the formula of docs/internals/operators.md, in the order in which it is written there.
 // Invariant: single-threaded, no scratch (but a convolution's, in doubles, and a call in bf16's copies), every operator of the table has an entry or the
 // link fails.
 #pragma once

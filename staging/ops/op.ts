@@ -311,7 +311,7 @@ export interface OpDef<F extends Fields = Fields> {
   readonly kind: string
   /** Number on the wire (tape, plan files); never reused for another operator. */
   readonly wire: number
-  /** What a kernel computes, for docs/operators.md. */
+  /** What a kernel computes, for docs/internals/operators.md. */
   readonly what: string
   readonly fields: F
   /** Checked before the shape rule and by every kernel. */

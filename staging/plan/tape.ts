@@ -1,4 +1,4 @@
-// Lowers a finished plan to the binary tape of docs/tape.md. In: a plan. Out: bytes. Nothing is decided here but names:
+// Lowers a finished plan to the binary tape of docs/internals/tape.md. In: a plan. Out: bytes. Nothing is decided here but names:
 // which virtual range (buffer) shows a storage at a time.
 //
 // A storage whose pages leave and come back has a buffer for each era: within an era each page has one residency.

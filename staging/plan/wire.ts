@@ -1,6 +1,6 @@
 // The tape's layout, said once: enumerations, records field by field, instructions, header, limits. From it follow the writer's
 // records (records.ts), native/gen/wire.h with the structs, native/plan/forms.hpp with the reader's checks of form, and the
-// tables of docs/tape.md (scripts/gen-wire.ts). Invariant: fields follow each other in this order without gaps, each at a
+// tables of docs/internals/tape.md (scripts/gen-wire.ts). Invariant: fields follow each other in this order without gaps, each at a
 // multiple of its width.
 import { ALIGN_BYTES, PAGE_BYTES } from '../core/bytes'
 import { BOUND_ROLES, DISTRIBUTIONS, DTYPES, FED_ROLES, FLOATS, PERSISTENT_ROLES } from '../graph/graph'

@@ -58,9 +58,11 @@ const blocksOf = (page: string): readonly Block[] => {
 }
 const PAGES = [
   'README.md',
-  ...readdirSync(join(ROOT, 'docs'))
-    .sort()
-    .flatMap((f) => (f.endsWith('.md') ? [`docs/${f}`] : [])),
+  ...['docs', 'docs/internals'].flatMap((folder) =>
+    readdirSync(join(ROOT, folder))
+      .sort()
+      .flatMap((f) => (f.endsWith('.md') ? [`${folder}/${f}`] : [])),
+  ),
 ]
 const BLOCKS = PAGES.flatMap(blocksOf)
 const programs = BLOCKS.filter((b) => b.language === 'ts')
@@ -74,7 +76,7 @@ const TOLD: Readonly<Record<string, string>> = {
   'docs/composing.md': `const convs = <N extends string, C extends number>(name: N, channels: C) => seq(conv2d(name, channels, 3), relu())
 const [inner, project, backbone, aspp] = [relu(), conv2d('project', 48, 1), conv2d('backbone', 64, 3), relu()] as const
 `,
-  'docs/development.md': `import { type Family } from 'spillway'
+  'docs/internals/development.md': `import { type Family } from 'spillway'
 import { resnet18 } from 'spillway/models/resnet'
 `,
 }
@@ -296,7 +298,7 @@ const SAID: Readonly<Record<string, (block: Block, where: string) => Promise<voi
   // test/src/train/loading.test.ts has tables of this form.
   'docs/fine-tuning.md': () => Promise.resolve(),
   // scripts/imports/layers.ts and native.ts are these drawings, which every check holds.
-  'docs/development.md': () => Promise.resolve(),
+  'docs/internals/development.md': () => Promise.resolve(),
 }
 
 // ---------------------------------------------------------------- all of them

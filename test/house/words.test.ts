@@ -9,10 +9,10 @@ import { retiredIn, wordProblems } from '../../scripts/check-words'
 import { withFiles } from './scratch'
 
 const root = join(__dirname, '..', '..')
-const page = readFileSync(join(root, 'docs', 'words.md'), 'utf8')
+const page = readFileSync(join(root, 'docs', 'internals', 'words.md'), 'utf8')
 
 const problemsOf = (name: string, text: string): Promise<readonly string[]> =>
-  withFiles({ 'docs/words.md': page, [name]: text }, (folder) => {
+  withFiles({ 'docs/internals/words.md': page, [name]: text }, (folder) => {
     execFileSync('git', ['init', '-q'], { cwd: folder })
     return wordProblems(folder)
   })
@@ -24,8 +24,8 @@ test('every row of the list has words and what to say', () => {
 })
 
 const REFUSED: readonly [name: string, text: string, words: string][] = [
-  ['src/a.ts', `const a = 1\nconst copy${'Out'} = a\n`, `src/a.ts:2: '${'copy'} out' is retired (docs/words.md); say swap out`],
-  ['native/a.cpp', `void copy${'_in'}();\n`, `'${'copy'} in' is retired (docs/words.md); say swap in`],
+  ['src/a.ts', `const a = 1\nconst copy${'Out'} = a\n`, `src/a.ts:2: '${'copy'} out' is retired (docs/internals/words.md); say swap out`],
+  ['native/a.cpp', `void copy${'_in'}();\n`, `'${'copy'} in' is retired (docs/internals/words.md); say swap in`],
   ['staging/schedule/a.ts', 'interface TrackOfPages {}\n', "'track' is retired"],
   ['native/a.hpp', 'bool is_narrow(View v);\n', "'narrow' is retired"],
   ['docs/a.md', `What was off${'loaded'} comes back.\n`, `docs/a.md:1: 'off${'loaded'}' is retired`],

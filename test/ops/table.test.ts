@@ -53,7 +53,7 @@ const generate = (dir: string, ...args: string[]) =>
     },
   )
 
-test('native/gen/ops.h and the table in docs/operators.md are what the op table generates', () => {
+test('native/gen/ops.h and the table in docs/internals/operators.md are what the op table generates', () => {
   const check = generate(root, '--check')
   assert.is(check.status, 0, check.stderr)
 })
@@ -71,7 +71,7 @@ test('a header that drifted is noticed', () => {
       'native/gen',
       'native/cuda/kernels',
       'test/native/kernels',
-      'docs/operators.md',
+      'docs/internals/operators.md',
     ])
       cpSync(join(root, part), join(dir, part), { recursive: true })
     symlinkSync(join(root, 'node_modules'), join(dir, 'node_modules'))
@@ -80,11 +80,14 @@ test('a header that drifted is noticed', () => {
     writeFileSync(unary, readFileSync(unary, 'utf8').replace('wires: [15, 16]', 'wires: [7000, 16]'))
     const drifted = generate(dir, '--check')
     assert.is(drifted.status, 1)
-    for (const file of ['native/gen/ops.h', 'docs/operators.md'])
+    for (const file of ['native/gen/ops.h', 'docs/internals/operators.md'])
       assert.match(drifted.stderr, `${file} differs from the op table`)
     assert.is(generate(dir).status, 0)
     assert.match(readFileSync(join(dir, 'native', 'gen', 'ops.h'), 'utf8'), /X\(relu, 7000\)/)
-    assert.match(readFileSync(join(dir, 'docs', 'operators.md'), 'utf8'), /\| 7000 \| `relu` \| x → y \| slope \| out \|/)
+    assert.match(
+      readFileSync(join(dir, 'docs', 'internals', 'operators.md'), 'utf8'),
+      /\| 7000 \| `relu` \| x → y \| slope \| out \|/,
+    )
   } finally {
     rmSync(dir, { recursive: true })
   }

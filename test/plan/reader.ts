@@ -1,4 +1,4 @@
-// A reader of tapes that shares nothing with their writer: docs/tape.md, field by field. In: bytes. Out: records.
+// A reader of tapes that shares nothing with their writer: docs/internals/tape.md, field by field. In: bytes. Out: records.
 // It trusts the tape; what it gives is for tests to compare.
 
 export interface Section {

@@ -1,4 +1,4 @@
-// A tape of a small network, written record by record (docs/tape.md), so that these tests need no stager:
+// A tape of a small network, written record by record (docs/internals/tape.md), so that these tests need no stager:
 // x [B,C,1,1] -> linear -> softmax cross-entropy -> weight gradients -> sgd; and a relu of x that is swapped out and back.
 import { pagesFor } from '../../staging/core/bytes'
 import { opDef } from '../../staging/ops/registry'

@@ -30,7 +30,7 @@ const convCall = (rowsIn: number, rowsOut: number, c = 8, k = 3): CallShapes => 
   outs: [[1, c, rowsOut, rowsOut]],
 })
 
-/** Rows of padding that a kernel sees at the top and the bottom (docs/operators.md). */
+/** Rows of padding that a kernel sees at the top and the bottom (docs/internals/operators.md). */
 const padding = (s: CallShapes, pad: number, stride: number, k: number): readonly [number, number] => {
   const call = nativeCall('conv2d', conv(pad, stride), s, 'f32')
   const [x, y] = [call.ins[0]!, call.outs[0]!]
