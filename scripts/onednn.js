@@ -150,7 +150,7 @@ const build = (version, from) => {
   const env = { ...process.env, DNNL_DIR: configOf(library) }
   const flags = `-Wl,--allow-shlib-undefined,--no-as-needed,${shim},-rpath,${path.dirname(shim ?? '')}`
   const more = shim ? ['SHARED', 'MODULE', 'EXE'].map((kind) => `-DCMAKE_${kind}_LINKER_FLAGS=${flags}`) : []
-  run('cmake', [...configuring(ROOT, addon), ...more], { env })
+  run(...configuring(ROOT, addon, more), { env })
   run('cmake', ['--build', addon, '--parallel', String(os.availableParallelism())], { env })
   return path.join(addon, ADDON)
 }

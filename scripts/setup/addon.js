@@ -1,12 +1,13 @@
-// Builds the native addon. In: native/, the compiler, oneDNN and this CPU. Out: Release/spillway.node where find.js looks for it.
-// Invariant: the stamp beside it names what it was built from, and is written only when it is whole; a build folder whose CMake cache was
-// made by other tools or elsewhere begins anew.
+// Builds the native addon with cmake-js. In: native/, the compiler, oneDNN and this CPU. Out: Release/spillway.node, where find.js looks.
+// Invariant: the stamp beside the addon holds the key of its inputs and is written last. A build folder that other tools or another
+// checkout configured is emptied first.
 'use strict'
 const { createHash } = require('node:crypto')
 const fs = require('node:fs')
 const os = require('node:os')
 const path = require('node:path')
 const { runLogged, tellingLines } = require('./child')
+const { cmakeJs, nativeOf } = require('./cmakejs')
 const { ADDON, STAMP, findAddon, findPrebuilt, fitKey, placeToBuild } = require('./find')
 const { lock } = require('./lock')
 const { SetupProblem } = require('./problem')
@@ -25,16 +26,30 @@ const toolsKey = () => {
   return hash.digest('hex')
 }
 
-/** CMake's arguments to configure `folder`. One that was configured for another place or with another generator is of no use to it. */
-const configuring = (root, folder) => {
-  const native = path.join(root, 'native')
+/** Removes CMake's cache from `folder` if it belongs to another checkout or generator: CMake would refuse it. */
+const dropForeignCache = (root, folder) => {
   const cache = String(contentOf(path.join(folder, 'CMakeCache.txt')))
   const isOurs =
-    cache.includes(`CMAKE_HOME_DIRECTORY:INTERNAL=${native}\n`) && cache.includes(`CMAKE_GENERATOR:INTERNAL=${generator()}\n`)
+    cache.includes(`CMAKE_HOME_DIRECTORY:INTERNAL=${nativeOf(root)}\n`) &&
+    cache.includes(`CMAKE_GENERATOR:INTERNAL=${generator()}\n`)
   if (!isOurs)
     for (const name of ['CMakeCache.txt', 'CMakeFiles']) fs.rmSync(path.join(folder, name), { recursive: true, force: true })
-  const output = `-DCMAKE_LIBRARY_OUTPUT_DIRECTORY=${path.join(folder, 'Release')}`
-  return ['-S', native, '-B', folder, '-G', generator(), '-DCMAKE_BUILD_TYPE=Release', '-DSPILLWAY_ADDON=ON', output]
+}
+
+/**
+ * The command that configures `folder`. The compiler is given by its path, since cmake-js itself looks only for `g++` and `clang++`.
+ * cmake-js replaces CMake's default for CMAKE_CXX_FLAGS, so the user's CXXFLAGS follow as an argument of CMake.
+ */
+const configuring = (root, folder, extraCMakeArgs = []) => {
+  dropForeignCache(root, folder)
+  const compiler = compilerPath() ?? undefined
+  const { CXXFLAGS } = process.env
+  return cmakeJs('configure', root, folder, {
+    cMakeOptions: { SPILLWAY_ADDON: 'ON' },
+    cCompilerPath: compiler,
+    cppCompilerPath: compiler,
+    extraCMakeArgs: [...(CXXFLAGS ? [`-DCMAKE_CXX_FLAGS=${CXXFLAGS}`] : []), ...extraCMakeArgs],
+  })
 }
 
 const toolsStamp = (folder) => path.join(folder, 'tools-stamp')
@@ -92,11 +107,11 @@ const buildIn = async (root, folder, say) => {
   fs.rmSync(log, { force: true })
 
   say('building the native addon (a few minutes the first time)')
-  const cmake = (args, onLine) => runLogged('cmake', args, { cwd: root, log, onLine })
-  const configured = await cmake(configuring(root, folder))
+  const run = ([command, args], onLine) => runLogged(command, args, { cwd: root, log, onLine })
+  const configured = await run(configuring(root, folder))
   if (configured.code !== 0) throw buildProblem(folder, log, 'configuring the native build', configured.code)
   const bar = progress('compiled')
-  const built = await cmake(['--build', folder, '--parallel', String(jobs())], (line) => {
+  const built = await run(cmakeJs('build', root, folder, { parallel: jobs() }), (line) => {
     const percent = percentOf(line)
     if (percent !== null) bar.at(percent)
   })

@@ -32,7 +32,8 @@ const build = async (root, programs) => {
   const log = path.join(root, LOG)
   fs.rmSync(log, { force: true })
   // New test files are found by a glob, which is looked at anew only when CMake configures.
-  const configured = await runLogged('cmake', configuring(root, path.join(root, BUILD)), { cwd: root, log })
+  const [command, args] = configuring(root, path.join(root, BUILD))
+  const configured = await runLogged(command, args, { cwd: root, log })
   if (configured.code !== 0) return tellingLines(log)
   const jobs = String(Math.min(2, os.availableParallelism()))
   const { code } = await runLogged('cmake', ['--build', BUILD, '--parallel', jobs, '--target', ...programs], { cwd: root, log })
