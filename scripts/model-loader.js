@@ -1,7 +1,7 @@
-// Lets the compiled command line `require` a user's model, whatever kind of module it is. In: module requests. Out: 'spillway[/models/…]' and
-// the checkout's own sources resolve to the one compiled copy, wherever the model lies; TypeScript and ES modules are translated to
-// CommonJS one by one, without checking them, by this package's own compiler.
-// Invariant: neither the user's compiler nor the user's "type" of package decides whether a model loads.
+// Lets the compiled command line `require` a user's model, whatever kind of module it is. In: module requests. Out: 'spillway[/models/…]'
+// and the checkout's own sources resolve to the one compiled copy. Sucrase translates TypeScript and ES modules to CommonJS, file by file,
+// without checking types.
+// Invariant: a model loads without a TypeScript compiler, and whatever "type" the user's package has.
 'use strict'
 const fs = require('node:fs')
 const Module = require('node:module')
@@ -18,12 +18,11 @@ const compiledTwin = (root, file) => {
   return fs.existsSync(twin) ? twin : null
 }
 
+/** Sucrase keeps the lines, so an error names the line of the source. */
 const translated = (source, file) => {
-  const ts = require('typescript')
-  const { ES2022: target } = ts.ScriptTarget
-  const { CommonJS: module } = ts.ModuleKind
-  const compilerOptions = { target, module, esModuleInterop: true, allowJs: true, inlineSourceMap: true }
-  return ts.transpileModule(source, { fileName: file.replace(/\.[cm](?=[jt]s$)/, '.'), compilerOptions }).outputText
+  const { transform } = require('sucrase')
+  const isTypeScript = TYPESCRIPT.includes(path.extname(file))
+  return transform(source, { transforms: isTypeScript ? ['typescript', 'imports'] : ['imports'], filePath: file }).code
 }
 
 const load = (module, file) => module._compile(translated(fs.readFileSync(file, 'utf8'), file), file)

@@ -40,9 +40,18 @@ const isNewEnough = ({ version }: Compiler): boolean => {
   return major > 5 || (major === 5 && minor >= 9)
 }
 
-const compilerFor = (file: string): Compiler => {
-  const own = compilerFrom(file)
-  return own && isNewEnough(own) ? own : compilerFrom(__filename)!
+/** The project's compiler, else one beside this package (a checkout of Spillway has one); undefined if neither is new enough. */
+const compilerFor = (file: string): Compiler | undefined =>
+  [compilerFrom(file), compilerFrom(__filename)].find((c) => c && isNewEnough(c))
+
+/** TypeScript is an optional peer dependency: only `check` cannot do without it. */
+const compilerMissing = (file: string): SpillwayError => {
+  const old = compilerFrom(file)
+  const found = old === undefined ? 'the project has none' : `the project has ${old.version}`
+  return {
+    tag: 'Usage',
+    message: `\`check\` needs TypeScript 5.9 or newer, and ${found}: npm install --save-dev typescript@latest`,
+  }
 }
 
 /** The nearest of that name, from a folder upwards. */
@@ -147,7 +156,10 @@ export const typesOf = (text: string): Either<SpillwayError, TypesAnswer> =>
   pipe(
     resolve(text),
     E.fromPredicate(existsSync, (): SpillwayError => ({ tag: 'FileMissing', kind: 'model', file: text })),
-    E.flatMap((file) => answerOf(file, compilerFor(file))),
+    E.flatMap((file) => {
+      const compiler = compilerFor(file)
+      return compiler === undefined ? E.left(compilerMissing(file)) : answerOf(file, compiler)
+    }),
   )
 
 // ---------------------------------------------------------------- beside a command that loads the file
