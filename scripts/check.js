@@ -24,7 +24,14 @@ const STEPS = [
   { name: 'imports', command: script('check-imports.ts') },
   { name: 'hygiene', command: script('check-hygiene.ts') },
   { name: 'words', command: script('check-words.ts') },
-  { name: 'types', command: [process.execPath, bin('typescript', 'bin/tsc'), '--noEmit', '-p', '.'] },
+  {
+    name: 'types',
+    command: [
+      process.execPath,
+      bin('typescript', 'bin/tsc'),
+      ...'--noEmit --incremental --tsBuildInfoFile build/types.tsbuildinfo -p .'.split(' '),
+    ],
+  },
   {
     name: 'check-types',
     long: true,

@@ -1,4 +1,4 @@
-// The command line: `spillway COMMAND` (DESIGN 10). In: arguments. Out: the exit code; words and JSON on the way.
+// The command line: `spillway COMMAND`. In: arguments. Out: the exit code; words and JSON on the way.
 // Invariant: what an error means for the exit code stands in errors/errors.ts; with --json stdout holds one object.
 // Nobody waits for a command that is not asked for: only the one that is named is declared, and its own modules wait until it runs.
 import { Command, CommanderError } from 'commander'

@@ -1,5 +1,5 @@
 // Which part of the checkout may import which. In: an import edge. Out: null, or a sentence that names the edge and the
-// legal ones. DESIGN's arrows are transitive: what a part may import, it may import the whole way down.
+// legal ones. Arrows are transitive: what a part may import, it may import the whole way down.
 import type { Edge } from './graph'
 
 interface Layer {

@@ -1,4 +1,4 @@
-// `spillway plan MODEL`: stage and explain. Out: the summary or the JSON of DESIGN 10, and the files that were asked for.
+// `spillway plan MODEL`: stage and explain. Out: the summary or the JSON object, and the files that were asked for.
 import { dirname, relative, resolve } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'

@@ -1,5 +1,5 @@
 // Everything that can go wrong for a user, as data; one function turns it into words and one into an exit code.
-// In: what the layers below report. Out: SpillwayError, its text, its JSON, its exit code (DESIGN 10 and 11).
+// In: what the layers below report. Out: SpillwayError, its text, its JSON, its exit code.
 import { constants } from 'node:os'
 import { join } from 'node:path'
 import { renderError, type StageError } from '../../staging/core/errors'

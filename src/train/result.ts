@@ -1,4 +1,4 @@
-// What a run tells in the end: TrainResult, the object of `train --json` (DESIGN 10). In: a plan and the run's totals.
+// What a run tells in the end: TrainResult, the object of `train --json`. In: a plan and the run's totals.
 // Out: the result. Bytes and seconds are of all steps, those before a resume included.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'

@@ -1,4 +1,4 @@
-// Plan-time page tables (DESIGN 6). In: residencies without pages. Out: the same with runs of physical pages, and the
+// Plan-time page tables. In: residencies without pages. Out: the same with runs of physical pages, and the
 // peak. Since every page serves every residency, the pool needs exactly as many pages as are held at the worst moment:
 // fragmentation costs mappings, never memory. Best fit keeps the runs few.
 // Worked example, pool of 4: a takes 0-1, b takes 2-3, a goes, c (3 pages) cannot be; c (2 pages) takes 0-1.

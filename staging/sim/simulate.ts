@@ -1,4 +1,4 @@
-// Runs a plan's instructions on a machine's clock (DESIGN 7): one compute stream, one link out, one link in; where the lower tier has a
+// Runs a plan's instructions on a machine's clock: one compute stream, one link out, one link in; where the lower tier has a
 // disk, each copy has the rate of its own. Copies take latency plus bytes over bandwidth, and share a link that is not full duplex. Where
 // copies and calls slow each other down (`beside`), both take longer while they overlap. Exchanges between ranks beside computing have a
 // lane of their own. One that is waited for at once goes first, as does one that is begun early, and what is under way ends that much later.

@@ -1,4 +1,4 @@
-// Tile boxes of one segment (DESIGN 5; paper 3, Listing 4). In: a run of ops and a grid. Out: for each op, the range of
+// Tile boxes of one segment (paper 3, Listing 4). In: a run of ops and a grid. Out: for each op, the range of
 // every sliced operand at each tile index along B, H and W, and what each tile adds to the values left behind.
 //
 // Dimensions are independent, so all works on ranges. One that is not cut is taken whole, with what no window touches, as in-core

@@ -1,4 +1,4 @@
-// The independent verifier (DESIGN 7). In: a finished plan. Out: Verified, or the first rule that it breaks, with the
+// The independent verifier. In: a finished plan. Out: Verified, or the first rule that it breaks, with the
 // place and the reason. It shares no code with the passes that make plans: window arithmetic, lifetimes, page ownership
 // and budgets are derived here again from graph, calls, places and residencies.
 //

@@ -1,4 +1,4 @@
-// The command line as a contract (DESIGN 10): exit codes, one JSON object on stdout, fields, words.
+// The command line as a contract: exit codes, one JSON object on stdout, fields, words.
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
