@@ -73,9 +73,6 @@ const MY_NET = programs[0]!
 
 /** What the words around a block tell, or what it leaves to the reader. */
 const TOLD: Readonly<Record<string, string>> = {
-  'docs/composing.md': `const convs = <N extends string, C extends number>(name: N, channels: C) => seq(conv2d(name, channels, 3), relu())
-const [inner, project, backbone, aspp] = [relu(), conv2d('project', 48, 1), conv2d('backbone', 64, 3), relu()] as const
-`,
   'docs/internals/development.md': `import { type Family } from 'spillway'
 import { resnet18 } from 'spillway/models/resnet'
 `,
