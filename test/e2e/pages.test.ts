@@ -73,9 +73,6 @@ const MY_NET = programs[0]!
 
 /** What the words around a block tell, or what it leaves to the reader. */
 const TOLD: Readonly<Record<string, string>> = {
-  'docs/composing.md': `const convs = <N extends string, C extends number>(name: N, channels: C) => seq(conv2d(name, channels, 3), relu())
-const [inner, project, backbone, aspp] = [relu(), conv2d('project', 48, 1), conv2d('backbone', 64, 3), relu()] as const
-`,
   'docs/internals/development.md': `import { type Family } from 'spillway'
 import { resnet18 } from 'spillway/models/resnet'
 `,
@@ -308,7 +305,7 @@ test('every program of README and docs compiles in a project that has the packag
   assert.equal(faultsOf(programs), [])
 })
 
-/** What pages speak of: small images of two classes, by the names that commands give them, and weights. */
+/** Files that pages name: small images of two classes, small scenes with masks, and weights. */
 const furnished = async (where: string): Promise<void> => {
   mkdirSync(where)
   // Threads load what this process was told to, from where it is by then.
@@ -326,6 +323,7 @@ const furnished = async (where: string): Promise<void> => {
     'val/two',
     'validation/one',
     'photos',
+    'scenes/images',
   ].entries()) {
     mkdirSync(join(where, at), { recursive: true })
     for (const i of [0, 1])
@@ -333,6 +331,12 @@ const furnished = async (where: string): Promise<void> => {
         .png()
         .toFile(join(where, at, `${i}.png`))
   }
+  mkdirSync(join(where, 'scenes/masks'))
+  for (const i of [0, 1])
+    await sharp(Buffer.alloc(64 * 64, i), { raw: { width: 64, height: 64, channels: 1 } })
+      .toColourspace('b-w')
+      .png()
+      .toFile(join(where, `scenes/masks/${i}.png`))
 }
 
 test.before(() => {
