@@ -207,8 +207,15 @@ export const planParts = (plan: Plan, timeline: Timeline, staging: Staging): Pla
   return { html, data: drawing.data }
 }
 
-/** The report page of a plan. @example reportHtml(plan.plan, plan.timeline, plan.staging) */
-export const reportHtml = (plan: Plan, timeline: Timeline, staging: Staging): string => {
+/**
+ * The report page of a plan. `above` is HTML of your own, for example pictures; it stands below the heading and is not escaped.
+ * @example reportHtml(plan.plan, plan.timeline, plan.staging)
+ */
+export const reportHtml = (plan: Plan, timeline: Timeline, staging: Staging, above = ''): string => {
   const { html, data } = planParts(plan, timeline, staging)
-  return page(`${plan.graph.name}, ${plan.strategy}: a Spillway plan`, `${header(plan, factsOf(plan, staging))}\n${html}`, data)
+  return page(
+    `${plan.graph.name}, ${plan.strategy}: a Spillway plan`,
+    `${header(plan, factsOf(plan, staging))}\n${above}\n${html}`,
+    data,
+  )
 }
