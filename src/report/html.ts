@@ -207,7 +207,14 @@ export const planParts = (plan: Plan, timeline: Timeline, staging: Staging): Pla
   return { html, data: drawing.data }
 }
 
-/** The report page of a plan. @example reportHtml(plan.plan, plan.timeline, plan.staging) */
+/**
+ * Returns an HTML page that explains a plan: memory over time, segments, swaps.
+ *
+ * @param plan The plan.
+ * @param timeline Its simulated times.
+ * @param staging Facts about its planning.
+ * @example const page = reportHtml(plan.plan, plan.timeline, plan.staging)
+ */
 export const reportHtml = (plan: Plan, timeline: Timeline, staging: Staging): string => {
   const { html, data } = planParts(plan, timeline, staging)
   return page(`${plan.graph.name}, ${plan.strategy}: a Spillway plan`, `${header(plan, factsOf(plan, staging))}\n${html}`, data)
