@@ -27,6 +27,8 @@ export interface Api {
   readonly options: ReadonlyMap<string, readonly Option[]>
   /** Declaration of an exported function, without its body and its docs. */
   readonly signature: (name: string) => string
+  /** Name of the interface of options that an exported function takes; undefined if it takes none. */
+  readonly optionsOf: (name: string) => string | undefined
 }
 
 const OPTIONS = /Options$|^PlanByHand$|^TileRange$|^InputOverride$/
@@ -79,10 +81,12 @@ const optionsIn = (checker: ts.TypeChecker, file: ts.SourceFile): readonly (read
         })),
     ])
 
-/** The type as it is written, without the `undefined` of optional properties. */
+/** The type as it is written, without the `undefined` of optional properties; of a type parameter, what it extends. */
 const typeText = (option: ts.Symbol): string => {
   const declared = option.declarations?.find(ts.isPropertySignature)
-  return (declared?.type?.getText() ?? '').replace(/ \| undefined$/, '').replace(/\s+/g, ' ')
+  const text = (declared?.type?.getText() ?? '').replace(/ \| undefined$/, '').replace(/\s+/g, ' ')
+  const parameters = declared && ts.isInterfaceDeclaration(declared.parent) ? (declared.parent.typeParameters ?? []) : []
+  return parameters.find((p) => p.name.text === text)?.constraint?.getText() ?? text
 }
 
 export const readApi = (): Api => {
@@ -103,14 +107,27 @@ export const readApi = (): Api => {
         .flatMap((file) => optionsIn(checker, file)),
     ),
     signature: (name) => signatureOf(byName.get(name)),
+    optionsOf: (name) => /\b(\w+Options)\b/.exec(headOf(byName.get(name)))?.[1],
   }
+}
+
+type Made = ts.ArrowFunction | ts.FunctionDeclaration
+const functionOf = (symbol: ts.Symbol | undefined): Made | undefined => {
+  const [declared] = symbol?.declarations ?? []
+  const made = declared && ts.isVariableDeclaration(declared) ? declared.initializer : declared
+  return made && (ts.isArrowFunction(made) || ts.isFunctionDeclaration(made)) ? made : undefined
+}
+
+/** Type parameters and parameters, as they are written. */
+const headOf = (symbol: ts.Symbol | undefined): string => {
+  const made = functionOf(symbol)
+  return [...(made?.typeParameters ?? []), ...(made?.parameters ?? [])].map((p) => p.getText()).join(', ')
 }
 
 /** `conv2d(name, out, kernel, options?)`; a constant is its name. */
 const signatureOf = (symbol: ts.Symbol | undefined): string => {
-  const [declared] = symbol?.declarations ?? []
-  const made = declared && ts.isVariableDeclaration(declared) ? declared.initializer : declared
-  if (!made || !(ts.isArrowFunction(made) || ts.isFunctionDeclaration(made))) return symbol?.name ?? ''
+  const made = functionOf(symbol)
+  if (!made) return symbol?.name ?? ''
   const parameters = made.parameters.map(
     (p) => `${p.dotDotDotToken ? '...' : ''}${p.name.getText()}${p.questionToken || p.initializer ? '?' : ''}`,
   )

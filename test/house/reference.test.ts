@@ -4,6 +4,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type Documented, readApi } from '../../scripts/reference/exports'
+import { slug, splitDefault } from '../../scripts/reference/markdown'
 import { faultsOf, importsFor } from '../../scripts/reference/examples'
 
 const api = readApi()
@@ -67,6 +68,19 @@ test('imports name the exports that a text uses, not its properties and its own 
     "import { evaluate, folder } from 'spillway'\n",
   )
   assert.is(importsFor("import { mse } from 'spillway'\nmse", exported), '')
+})
+
+test('defaults are told apart from the text, in the forms that help and docs use', () => {
+  assert.equal(splitDefault('threads of the device (default: all cores)'), ['threads of the device', 'all cores'])
+  assert.equal(splitDefault('how (default what there is; on cpu (here) none)'), ['how', 'what there is; on cpu (here) none'])
+  assert.equal(splitDefault('Padding in pixels. Default 0.'), ['Padding in pixels.', '0'])
+  assert.equal(splitDefault('fp32 or bf16; default fp32'), ['fp32 or bf16', 'fp32'])
+  assert.equal(splitDefault('of a (default 1), b (default undefined)'), ['of a (default 1), b', ''])
+})
+
+test('headings have the anchors of GitHub and of the site', () => {
+  assert.is(slug('Shape and input'), 'shape-and-input')
+  assert.is(slug('`--budget`: a hard limit'), '--budget-a-hard-limit')
 })
 
 test.run()
