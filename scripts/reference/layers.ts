@@ -48,7 +48,7 @@ const GROUPS: readonly Group[] = [
 // ---------------------------------------------------------------- facts
 
 /** The value of an expression over the package's exports. */
-const valueOf = (text: string): unknown =>
+const evaluated = (text: string): unknown =>
   new Function(...Object.keys(spillway), `return (${text}\n)`)(...Object.values(spillway))
 
 /** Shortest calls of layers whose rule has no example. */
@@ -164,7 +164,7 @@ const callOf = (name: string): string | undefined => CALLS[name] ?? ruleOf(name)
 
 const section = (api: Api, exported: ReadonlySet<string>, d: Documented): string => {
   const call = callOf(d.name)
-  const facts = call === undefined ? undefined : factsOf(valueOf(call) as Net)
+  const facts = call === undefined ? undefined : factsOf(evaluated(call) as Net)
   const rows = [
     ...(facts ? [`- Shape of ${code(call!)}: ${code(facts.shape)}`] : []),
     ...(facts ? [`- Tiles along: ${facts.tiles}`] : []),
