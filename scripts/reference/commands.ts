@@ -142,10 +142,9 @@ const rowsOf = ({ flag, texts }: Listed): readonly (readonly string[])[] =>
     const anchor = i === 0 ? `<a id="option-${flag}"></a>` : ''
     const argument = argumentOf(option)
     return [
-      `${anchor}${code(`--${flag}`)}`,
-      argument === '' ? '' : code(argument),
-      plain(given),
+      `${anchor}${code(`--${flag}${argument === '' ? '' : ` ${argument}`}`)}`,
       plain(text),
+      plain(given),
       commands.length === NAMES.length ? 'all' : commands.map(commandLink).join(', '),
     ]
   })
@@ -154,7 +153,7 @@ export const optionsPage = (): string => {
   const listed = listedOf(NAMES.map(commandOf))
   const part = (subject: string): string =>
     `## ${subject}\n\n${table(
-      ['option', 'argument', 'default', 'meaning', 'commands'],
+      ['option', 'meaning', 'default', 'commands'],
       listed.filter((l) => l.subject === subject).flatMap(rowsOf),
     )}`
   return `${generatedNote('the commands (src/cli/flags.ts, own.ts)')}

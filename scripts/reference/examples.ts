@@ -3,7 +3,7 @@
 // Worked example: `conv2d('conv1', 64, 3)` becomes `import { conv2d } from 'spillway'` and the call.
 import { join } from 'node:path'
 import * as ts from 'typescript'
-import { ROOT } from './exports'
+import { type Exported, ROOT } from './exports'
 
 /** Names that examples use without declaring them: a model, its plan, a step of two nets. */
 export const PRELUDE = `import {
@@ -75,11 +75,13 @@ export const freeNames = (text: string): readonly string[] => {
 }
 
 /** The import of those names of the text that the package exports; empty if there are none, or if the text imports itself. */
-export const importsFor = (text: string, exported: ReadonlySet<string>): string => {
+export const importsFor = (text: string, exported: Exported): string => {
   const names = /^import /m.test(text)
     ? []
     : freeNames(text).filter((name) => exported.has(name) && !PRELUDE_NAMES.includes(name))
-  return names.length === 0 ? '' : `import { ${names.join(', ')} } from 'spillway'\n`
+  return names.length === 0
+    ? ''
+    : `import { ${names.map((name) => (exported.get(name) ? `type ${name}` : name)).join(', ')} } from 'spillway'\n`
 }
 
 // ---------------------------------------------------------------- the compiler
@@ -92,14 +94,14 @@ export interface Example {
 
 const FOLDER = join(ROOT, 'build/examples')
 
-const moduleOf = ({ text }: Example, exported: ReadonlySet<string>): string => {
+const moduleOf = ({ text }: Example, exported: Exported): string => {
   const given = freeNames(text).filter((name) => PRELUDE_NAMES.includes(name))
   const prelude = given.length === 0 ? '' : `import { ${given.join(', ')} } from './prelude'\n`
   return `${importsFor(text, exported)}${prelude}${text}\nexport {}\n`
 }
 
 /** Errors of all examples, each with its export and its text. Nothing is written: the files exist for the compiler only. */
-export const faultsOf = (examples: readonly Example[], exported: ReadonlySet<string>): readonly string[] => {
+export const faultsOf = (examples: readonly Example[], exported: Exported): readonly string[] => {
   const options: ts.CompilerOptions = {
     target: ts.ScriptTarget.ES2022,
     module: ts.ModuleKind.ESNext,

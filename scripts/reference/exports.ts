@@ -11,6 +11,8 @@ export interface Documented {
   readonly about: string
   readonly parameters: ReadonlyMap<string, string>
   readonly examples: readonly string[]
+  /** It exists for the compiler only. */
+  readonly isType: boolean
   /** Another package declares and documents it. */
   readonly isForeign: boolean
 }
@@ -36,6 +38,11 @@ const OPTIONS = /Options$|^PlanByHand$|^TileRange$|^InputOverride$/
 const INTERNAL = ['SweepOptions', 'DeviceOptions', 'MachineOptions', 'SessionOptions', 'FeedOptions', 'LogOptions']
 const INTERNAL_FILES = /\/src\/(cli|device)\//
 
+/** The exports by name, for imports. */
+export const namesOf = ({ exports: all }: Api): Exported => new Map(all.map((e) => [e.name, e.isType]))
+/** For each export: true if it is a type. */
+export type Exported = ReadonlyMap<string, boolean>
+
 const isForeign = (s: ts.Symbol): boolean =>
   s.declarations?.every((d) => d.getSourceFile().fileName.includes('node_modules')) === true
 
@@ -51,6 +58,7 @@ const documented = (checker: ts.TypeChecker, name: string, symbol: ts.Symbol): D
       }),
     ),
     examples: tags.flatMap(({ tag, text }) => (tag === 'example' ? [text.trim()] : [])),
+    isType: (symbol.flags & ts.SymbolFlags.Value) === 0,
     isForeign: isForeign(symbol),
   }
 }

@@ -5,7 +5,7 @@ import { isRight } from 'fp-ts/Either'
 import * as spillway from '../../src'
 import { layerKinds, ruleOf } from '../../dsl/layers/registry'
 import type { Net, Shape } from '../../dsl/net'
-import type { Api, Documented, Option } from './exports'
+import { type Api, type Documented, type Exported, namesOf, type Option } from './exports'
 import { importsFor } from './examples'
 import { code, fenced, generatedNote, plain, splitDefault, table } from './markdown'
 
@@ -162,7 +162,7 @@ const parameterRow = ([name, text]: readonly [string, string]): readonly string[
 
 const callOf = (name: string): string | undefined => CALLS[name] ?? ruleOf(name)?.example
 
-const section = (api: Api, exported: ReadonlySet<string>, d: Documented): string => {
+const section = (api: Api, exported: Exported, d: Documented): string => {
   const call = callOf(d.name)
   const facts = call === undefined ? undefined : factsOf(evaluated(call) as Net)
   const rows = [
@@ -198,7 +198,7 @@ const strays = (api: Api): readonly string[] => {
 export const layersPage = (api: Api): string => {
   const missing = strays(api)
   if (missing.length > 0) throw new Error(`scripts/reference/layers.ts: put ${missing.join(', ')} into a group`)
-  const exported = new Set(api.exports.map((e) => e.name))
+  const exported = namesOf(api)
   const documented = (name: string): Documented => api.exports.find((e) => e.name === name)!
   const contents = GROUPS.map(([title, , names]) => [title, names.map((n) => `[${n}](#${n.toLowerCase()})`).join(' ')])
   return `${generatedNote('the layers (dsl/layers, dsl/compose.ts)')}

@@ -23,7 +23,7 @@ export const slug = (heading: string): string =>
     .toLowerCase()
     .replace(/[^\p{L}\p{N}\s_-]/gu, '')
     .trim()
-    .replace(/\s+/g, '-')
+    .replace(/\s/g, '-')
 
 /** A default in parentheses, a sentence on it, or a clause after a semicolon or a comma; or the text is nothing else. */
 const DEFAULTS = [

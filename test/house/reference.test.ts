@@ -3,14 +3,16 @@
 // strict mode, as a user compiles it. Other packages document what they declare.
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { type Documented, readApi } from '../../scripts/reference/exports'
+import { type Documented, namesOf, readApi } from '../../scripts/reference/exports'
 import { slug, splitDefault } from '../../scripts/reference/markdown'
+import { anchorsOf, linksOf } from '../../scripts/site/links'
+import { apiPage } from '../../scripts/site/pages'
 import { faultsOf, importsFor } from '../../scripts/reference/examples'
 
 const api = readApi()
 const own = api.exports.filter((e) => !e.isForeign)
 const all: readonly Documented[] = [...own, ...[...api.options.values()].flat()]
-const exported = new Set(api.exports.map((e) => e.name))
+const exported = namesOf(api)
 
 test('only two exports are documented by another package', () => {
   assert.equal(
@@ -67,6 +69,7 @@ test('imports name the exports that a text uses, not its properties and its own 
     importsFor('const { loss } = await evaluate(net, plan, { data: folder("a") })', exported),
     "import { evaluate, folder } from 'spillway'\n",
   )
+  assert.is(importsFor('const options: TrainOptions = { steps: 1 }', exported), "import { type TrainOptions } from 'spillway'\n")
   assert.is(importsFor("import { mse } from 'spillway'\nmse", exported), '')
 })
 
@@ -81,6 +84,23 @@ test('defaults are told apart from the text, in the forms that help and docs use
 test('headings have the anchors of GitHub and of the site', () => {
   assert.is(slug('Shape and input'), 'shape-and-input')
   assert.is(slug('`--budget`: a hard limit'), '--budget-a-hard-limit')
+})
+
+test('links and anchors of a page are found outside code', () => {
+  const page = '# A\n## Of `x`\n## Of x\n```md\n[no](no.md)\n```\n[b](b.md#c) `[no](no.md)` <a id="d"></a>\n'
+  assert.equal(
+    linksOf(page).map((l) => `${l.line} ${l.to}`),
+    ['7 b.md#c'],
+  )
+  assert.equal([...anchorsOf(page)].sort(), ['a', 'd', 'of-x', 'of-x-1'])
+})
+
+test('a page of the API has its example first, with imports, and no type parameters', () => {
+  const page = '# a\n\nText.\n\n## Type Parameters\n\nT\n\n## Parameters\n\nP\n\n## Example\n\n```ts\nmse\n```\n'
+  assert.is(
+    apiPage(page, exported),
+    "# a\n\nText.\n\n## Example\n\n```ts\nimport { mse } from 'spillway'\n\nmse\n```\n## Parameters\n\nP\n\n",
+  )
 })
 
 test.run()
