@@ -24,6 +24,7 @@ const STEPS = [
   { name: 'imports', command: script('check-imports.ts') },
   { name: 'hygiene', command: script('check-hygiene.ts') },
   { name: 'words', command: script('check-words.ts') },
+  { name: 'links', command: script('check-links.ts') },
   { name: 'types', command: [process.execPath, bin('typescript', 'bin/tsc'), '--noEmit', '-p', '.'] },
   {
     name: 'check-types',
