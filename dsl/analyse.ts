@@ -33,7 +33,11 @@ export interface LayerReport {
   readonly state: number
 }
 
-/** What an editor shows of a model. */
+/**
+ * Facts of a whole model, as an editor shows them.
+ *
+ * @example const sizes = (m: Model<Summary>) => [m.parameters, m.activationBytes]
+ */
 export interface Summary {
   readonly input: Shape
   readonly output: Shape

@@ -8,14 +8,24 @@ import { known } from '../staging/core/known'
 import { optionsFor } from '../staging/core/options'
 import type { Net } from './net'
 
-/** What a network of the zoo is called with. */
+/**
+ * Options of a network with a chosen number of classes.
+ *
+ * @example const options: ClassesOptions = { classes: 10 }
+ */
 export interface ClassesOptions<N extends number = number> {
-  /** How many classes it tells apart. @example zooEntry('resnet50')?.build([8, 3, 224, 224], 'train', { classes: 10 }) */
+  /** Number of classes. @example zooEntry('resnet50')?.build([8, 3, 224, 224], 'train', { classes: 10 }) */
   readonly classes: N
 }
 const CLASSES = optionsFor<ClassesOptions>()('a network', 'classes')
 
-/** A network that can be given other classes, whatever it is; the zoo's own types say what it is then. */
+/**
+ * A net that can also be called with another number of classes.
+ *
+ * @example
+ * const own: Classifier = classifier(10, (classes) => seq(globalAvgPool(), linear('head', classes)))
+ * const head: Net = own({ classes: 5 })
+ */
 export interface Classifier extends Net {
   (options: ClassesOptions): Net
 }
@@ -31,13 +41,21 @@ const checked = (o: ClassesOptions): number => {
       })
 }
 
-/** Whether a net can be given other classes. @example isClassifier(net.net) && net.net({ classes: 10 }) */
+/**
+ * Returns true if the number of classes of a net can be chosen.
+ *
+ * @example if (isClassifier(net.net)) net.net({ classes: 10 })
+ */
 export const isClassifier = (net: unknown): net is Classifier => typeof net === 'function' && 'kind' in net
 
 /**
- * The network for its usual number of classes, and a function for others; what types know of it, the caller says.
+ * Creates a network of the zoo whose number of classes can be chosen. Used as a net, it has the usual number.
  *
- * @example const own = classifier(10, (classes) => seq(conv2d('stem', 8, 3), globalAvgPool('pool'), linear('head', classes)))
+ * @param usual Number of classes unless another one is given.
+ * @param make Returns the net for a number of classes.
+ * @example
+ * const own = classifier(10, (classes) => seq(conv2d('stem', 8, 3), globalAvgPool('pool'), linear('head', classes)))
+ * own({ classes: 5 })
  */
 export const classifier = <C = Classifier>(usual: number, make: (classes: number) => Net): C => {
   const net = make(usual)

@@ -3,58 +3,99 @@
 // In: nets. Out: nets, as plain data whose types are the syntax tree.
 import { type Identity, identity, type Net } from './net'
 
-/** Layers one after the other. */
+/**
+ * The chain that `seq` creates.
+ *
+ * @example const chain: Seq<readonly [Conv2d<'conv1', 64, 3>, Relu]> = seq(conv2d('conv1', 64, 3), relu())
+ */
 export interface Seq<Ls extends readonly Net[]> extends Net<'seq'> {
   readonly layers: Ls
 }
-/** A scope: the names inside are '<name>.<...>'. */
+/**
+ * The chain with a name prefix that `block` creates.
+ *
+ * @example const down: Block<'down', Seq<readonly [Relu]>> = block('down', relu())
+ */
 export interface Block<Name extends string, Body extends Net> extends Net<'block'> {
   readonly name: Name
   readonly body: Body
 }
-/** A scope of numbered scopes: the names inside are '<name>.0.<...>', '<name>.1.<...>', ...; a repeat counts on. */
+/**
+ * The chain of numbered blocks that `blocks` creates.
+ *
+ * @example const stage1: Blocks<'layer1', readonly [Relu, Relu]> = blocks('layer1', relu(), relu())
+ */
 export interface Blocks<Name extends string, Ls extends readonly Net[]> extends Net<'blocks'> {
   readonly name: Name
   readonly layers: Ls
 }
-/** Numbered scopes under a stem, from a number on: the names inside are '<stem><from>.<...>', ...; a repeat counts on. */
+/**
+ * The chain of numbered blocks that `counted` creates.
+ *
+ * @example const units: Counted<'unit', 1, readonly [Relu]> = counted('unit', 1, relu())
+ */
 export interface Counted<Stem extends string, From extends number, Ls extends readonly Net[]> extends Net<'counted'> {
   readonly stem: Stem
   readonly from: From
   readonly layers: Ls
 }
-/** So many copies, one after the other, in scopes '0', '1', ... */
+/** The copies that `repeat` creates. @example const four: Repeat<4, Relu> = repeat(4, relu()) */
 export interface Repeat<Times extends number, Body extends Net> extends Net<'repeat'> {
   readonly times: Times
   readonly body: Body
 }
-/** The sum of what both make of the same input. */
+/**
+ * The sum that `residual` creates.
+ *
+ * @example const unit: Residual<Relu, Identity> = residual(relu(), identity)
+ */
 export interface Residual<Body extends Net, Shortcut extends Net> extends Net<'residual'> {
   readonly body: Body
   readonly shortcut: Shortcut
 }
-/** What all branches make of the same input, joined along the channels. */
+/**
+ * The joined branches that `concat` creates.
+ *
+ * @example const both: Concat<readonly [Relu, Identity]> = concat(relu(), identity)
+ */
 export interface Concat<Bs extends readonly Net[]> extends Net<'concat'> {
   readonly branches: Bs
 }
 
-/** Its input times what the body makes of it. */
+/**
+ * The product that `scaled` creates.
+ *
+ * @example const gated: Scaled<Seq<readonly [GlobalAvgPool, Sigmoid]>> = scaled(globalAvgPool(), sigmoid())
+ */
 export interface Scaled<Body extends Net> extends Net<'scaled'> {
   readonly body: Body
 }
 
-/** What the body makes, stretched or shrunk to the height and width of its input. */
+/**
+ * The resized branch that `atInputSize` creates.
+ *
+ * @example const context: AtInputSize<Seq<readonly [GlobalAvgPool]>> = atInputSize(globalAvgPool())
+ */
 export interface AtInputSize<Body extends Net> extends Net<'atInputSize'> {
   readonly body: Body
 }
 
-/** One after the other. @example seq(conv2d('conv1', 64, 3), relu(), maxPool('pool1', 2)) */
+/**
+ * Creates a chain: each layer reads the output of the layer before it.
+ *
+ * @param layers Layers in execution order.
+ * @example seq(conv2d('conv1', 64, 3), relu(), maxPool('pool1', 2))
+ */
 export const seq = <const Ls extends readonly Net[]>(...layers: Ls): Seq<Ls> => ({ kind: 'seq', layers })
 
 /**
- * Layers whose names begin with the block's: 'downsample.0', 'downsample.1'.
+ * Creates a chain with a name prefix: the layers inside are called `<name>.<layer>`.
  *
- * @example block('downsample', conv2d('0', 64, 1, { stride: 2 }), batchNorm('1'))
+ * @param name Prefix of the names, without the dot.
+ * @param layers Layers in execution order.
+ * @example
+ * // layers downsample.0 and downsample.1
+ * block('downsample', conv2d('0', 64, 1, { stride: 2 }), batchNorm('1'))
  */
 export const block = <N extends string, const Ls extends readonly Net[]>(name: N, ...layers: Ls): Block<N, Seq<Ls>> => ({
   kind: 'block',
@@ -62,7 +103,16 @@ export const block = <N extends string, const Ls extends readonly Net[]>(name: N
   body: seq(...layers),
 })
 
-/** Numbered blocks: layers 'layer1.0.conv', 'layer1.1.conv'. @example blocks('layer1', conv2d('conv', 64, 3), conv2d('conv', 64, 3)) */
+/**
+ * Creates a chain of numbered blocks: the layers inside are called `<name>.0.<layer>`, `<name>.1.<layer>` and
+ * so on.
+ *
+ * @param name Prefix of the names, without the dot.
+ * @param layers One layer or chain per block; a `repeat` fills one block per copy.
+ * @example
+ * // layers layer1.0.conv and layer1.1.conv
+ * blocks('layer1', conv2d('conv', 64, 3), conv2d('conv', 64, 3))
+ */
 export const blocks = <N extends string, const Ls extends readonly Net[]>(name: N, ...layers: Ls): Blocks<N, Ls> => ({
   kind: 'blocks',
   name,
@@ -70,9 +120,15 @@ export const blocks = <N extends string, const Ls extends readonly Net[]>(name: 
 })
 
 /**
- * Layers whose names go on counting: 'denselayer1.conv' to 'denselayer6.conv'.
+ * Creates a chain of numbered blocks without a dot before the number: `<stem>1.<layer>`, `<stem>2.<layer>` and
+ * so on.
  *
- * @example counted('denselayer', 1, repeat(6, conv2d('conv', 32, 3)))
+ * @param stem Prefix of the names.
+ * @param from First number.
+ * @param layers One layer or chain per block; a `repeat` fills one block per copy.
+ * @example
+ * // layers denselayer1.conv to denselayer6.conv
+ * counted('denselayer', 1, repeat(6, conv2d('conv', 32, 3)))
  */
 export const counted = <S extends string, F extends number, const Ls extends readonly Net[]>(
   stem: S,
@@ -81,13 +137,22 @@ export const counted = <S extends string, F extends number, const Ls extends rea
 ): Counted<S, F, Ls> => ({ kind: 'counted', stem, from, layers })
 
 /**
- * A layer so many times, each with weights of its own; give it numbers by `counted`.
+ * Creates a chain of copies of one body. Each copy has its own weights. Wrap it in `blocks` or `counted` to
+ * number the copies.
  *
- * @example counted('unit', 1, repeat(4, conv2d('conv', 64, 3)))
+ * @param times Number of copies.
+ * @param body Layer or chain to copy.
+ * @example blocks('layer1', repeat(4, seq(conv2d('conv', 64, 3), relu())))
  */
 export const repeat = <T extends number, B extends Net>(times: T, body: B): Repeat<T, B> => ({ kind: 'repeat', times, body })
 
-/** The sum of two branches. @example residual(seq(conv2d('conv1', 64, 3), relu()), identity) */
+/**
+ * Creates the sum of two branches that read the same input. Both outputs must have the same shape.
+ *
+ * @param body First branch.
+ * @param shortcut Second branch, often `identity` or a 1×1 convolution.
+ * @example residual(seq(conv2d('conv1', 64, 3), relu()), identity)
+ */
 export const residual = <B extends Net, S extends Net>(body: B, shortcut: S): Residual<B, S> => ({
   kind: 'residual',
   body,
@@ -95,8 +160,10 @@ export const residual = <B extends Net, S extends Net>(body: B, shortcut: S): Re
 })
 
 /**
- * One branch times another: squeeze and excite, say.
+ * Creates a product: the input times the output of the layers. The output may have one pixel per channel, as in
+ * a squeeze-and-excite block, or one channel per pixel.
  *
+ * @param layers Layers that compute the factor.
  * @example scaled(globalAvgPool(), conv2d('fc1', 8, 1), relu(), conv2d('fc2', 64, 1), sigmoid())
  */
 export const scaled = <const Ls extends readonly Net[]>(...layers: Ls): Scaled<Seq<Ls>> => ({
@@ -105,16 +172,18 @@ export const scaled = <const Ls extends readonly Net[]>(...layers: Ls): Scaled<S
 })
 
 /**
- * What all branches make of the same input, joined along the channels, in their order.
+ * Creates branches that read the same input and joins their outputs along the channels, in order.
  *
- * @example concat(conv2d('a', 16, 1), conv2d('b', 32, 3))
+ * @param branches Branches; their outputs may differ in the number of channels only.
+ * @example concat(conv2d('a', 16, 1), conv2d('b', 32, 3), seq(maxPool(3, { stride: 1, pad: 1 }), conv2d('c', 16, 1)))
  */
 export const concat = <const Bs extends readonly Net[]>(...branches: Bs): Concat<Bs> => ({ kind: 'concat', branches })
 
 /**
- * What the layers make, resized bilinearly to the height and width of their input (PyTorch's align_corners=false), so that it
- * can meet what has kept that size: a context taken from the whole image, a coarse branch, a prediction for each pixel.
+ * Creates a branch whose output is resized bilinearly to the height and width of its input. Use it to join a
+ * coarse branch, such as a global context, with a fine one.
  *
+ * @param layers Layers of the branch, in execution order.
  * @example concat(identity, atInputSize(globalAvgPool(), conv2d('context', 256, 1)))
  */
 export const atInputSize = <const Ls extends readonly Net[]>(...layers: Ls): AtInputSize<Seq<Ls>> => ({
@@ -123,9 +192,13 @@ export const atInputSize = <const Ls extends readonly Net[]>(...layers: Ls): AtI
 })
 
 /**
- * A skip across the layers: their input, then along the channels what they make of it. A dense layer, a level of a U-Net.
+ * Creates a skip connection: the input, joined along the channels with the output of the layers. A dense block
+ * or a level of a U-Net is written so.
  *
- * @example skip(conv2d('conv', 32, 3))
+ * @param layers Layers in execution order; they must keep height and width.
+ * @example
+ * // one level of a U-Net
+ * skip(maxPool(2), conv2d('inner', 128, 3), relu(), upsample({ scale: 2 }))
  */
 export const skip = <const Ls extends readonly Net[]>(...layers: Ls): Concat<readonly [Identity, Seq<Ls>]> =>
   concat(identity, seq(...layers))

@@ -40,10 +40,14 @@ import {
   type TrainingStep,
 } from './step'
 
-/** A step as a graph, with its layers and objectives. */
+/**
+ * A step as a graph, with the report of every layer.
+ *
+ * @example const layerNames = (e: Elaborated) => e.layers.map((l) => l.name)
+ */
 export interface Elaborated extends ElaboratedStep {
   readonly step: TrainingStep
-  /** Every layer of every application, in execution order. */
+  /** The report of every layer of every application, in execution order. */
   readonly layers: readonly LayerReport[]
 }
 
@@ -281,6 +285,14 @@ const inOrderOf = (graph: Graph, layers: readonly LayerReport[]): readonly Layer
   return placed.sort((a, b) => a.at - b.at).map((p) => p.layer)
 }
 
-/** The forward graph of a step, in which every layer is an operator. @example elaborate(objectives, 'pix2pix') */
+/**
+ * Returns the forward graph of a step: each layer becomes one or more operators. Or the reason for a refusal.
+ *
+ * @param s The step.
+ * @param name Name of the graph. Default 'step'.
+ * @example
+ * const answer = elaborate(objectives, 'gan')
+ * if (answer._tag === 'Right') console.log(answer.right.layers.length)
+ */
 export const elaborate = (s: TrainingStep, name = 'step'): Result<Elaborated> =>
   s.objectives.length === 0 ? E.left(invalid('step', 'it has no objectives')) : new StepElaboration(s, name).run()

@@ -409,7 +409,11 @@ export type StateNumber<T extends AnyTally> = FromLow<T['state']>
 
 // ---------------------------------------------------------------- one layer, by its full name
 
-/** What is known of one layer: the facts that an editor shows. */
+/**
+ * Facts of one layer, as an editor shows them: shapes, the dimensions along which it can be tiled, bytes.
+ *
+ * @example const facts: LayerFacts = layerOf(net, 'conv1')
+ */
 export interface LayerFacts<
   Name extends string = string,
   In extends Shape = Shape,

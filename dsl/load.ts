@@ -26,9 +26,12 @@ const overridden = (input: unknown, o: InputOverride): unknown => {
 }
 
 /**
- * A `step(...)`, a `model(...)`, or a bare net that is given its image size: colour images, one at a time unless said otherwise.
+ * Returns a model or a step from an untrusted default export, or the reason for a refusal. A bare net becomes a
+ * model of RGB images if height and width are given.
  *
- * @example asTrainable(net, { batch: 8 })
+ * @param exported A `model(…)`, a `step(…)`, or a net.
+ * @param override Sizes that replace those of the model.
+ * @example asTrainable(net, { batch: 8, height: 512, width: 512 })
  */
 export const asTrainable = (exported: unknown, override: InputOverride = {}): Either<GraphError, Trainable> =>
   pipe(

@@ -9,7 +9,11 @@ import { type Loss, type LossCall, lossEntry, type LossSum, type OwnLoss, partsO
 
 export type { LossSum, OwnLoss } from '../staging/ops/loss'
 
-/** A loss, or so much of one. */
+/**
+ * A loss, or a pair of a weight and a loss, for `sumOf`.
+ *
+ * @example const parts: readonly LossPart[] = [crossEntropy, [0.5, dice()]]
+ */
 export type LossPart = Loss | readonly [weight: number, loss: Loss]
 
 type PlainIn<P> = P extends readonly [number, infer L] ? PlainIn<L> : P extends LossSum<infer L> ? L : Extract<P, PlainLoss>
@@ -17,8 +21,9 @@ type PlainIn<P> = P extends readonly [number, infer L] ? PlainIn<L> : P extends 
 const isWeighed = (p: LossPart): p is readonly [number, Loss] => Array.isArray(p)
 
 /**
- * The sum of losses of one output and one target, each times its weight, 1 unless it is given.
+ * Creates a weighted sum of losses of the same output and target.
  *
+ * @param parts Losses, or pairs of a weight and a loss. The weight is 1 by default.
  * @example stage(net, { loss: sumOf(crossEntropy, [0.5, dice()]) })
  */
 export const sumOf = <const Parts extends readonly [LossPart, ...LossPart[]]>(
@@ -35,35 +40,49 @@ export const sumOf = <const Parts extends readonly [LossPart, ...LossPart[]]>(
 
 // ---------------------------------------------------------------- of one's own
 
-/** What `lossOf` hands to its function, and what is made of that: as many numbers as the output has. */
+/**
+ * A number per element in the formula of `lossOf`. Each method returns a new value.
+ *
+ * @example
+ * const absolute = (y: LossValue, t: LossValue) => y.minus(t).abs().mean()
+ * lossOf(absolute)
+ */
 export interface LossValue {
-  /** The sum. @example lossOf((y, t) => y.plus(t.times(-1)).abs().mean()) */
+  /** Returns the sum. @example lossOf((y, t) => y.plus(t.times(-1)).abs().mean()) */
   readonly plus: (other: LossValue | number) => LossValue
-  /** The difference. @example lossOf((y, t) => y.minus(t).abs().mean()) */
+  /** Returns the difference. @example lossOf((y, t) => y.minus(t).abs().mean()) */
   readonly minus: (other: LossValue | number) => LossValue
-  /** The product, element by element. @example lossOf((y, t) => y.times(t).mean()) */
+  /** Returns the product, element by element. @example lossOf((y, t) => y.times(t).mean()) */
   readonly times: (other: LossValue | number) => LossValue
-  /** The quotient. @example lossOf((y, t) => y.minus(t).abs().over(t.abs().plus(1)).mean()) */
+  /** Returns the quotient, element by element. @example lossOf((y, t) => y.minus(t).abs().over(t.abs().plus(1)).mean()) */
   readonly over: (other: LossValue | number) => LossValue
-  /** Its square. @example lossOf((y, t) => y.minus(t).square().mean()) */
+  /** Returns the square. @example lossOf((y, t) => y.minus(t).square().mean()) */
   readonly square: () => LossValue
-  /** Its root; of what is 0 there is no gradient. @example lossOf((y, t) => y.minus(t).square().plus(1e-6).sqrt().mean()) */
+  /**
+   * Returns the square root; its gradient at 0 is not finite.
+   *
+   * @example lossOf((y, t) => y.minus(t).square().plus(1e-6).sqrt().mean())
+   */
   readonly sqrt: () => LossValue
-  /** Without its sign. @example lossOf((y, t) => y.minus(t).abs().mean()) */
+  /** Returns the absolute value. @example lossOf((y, t) => y.minus(t).abs().mean()) */
   readonly abs: () => LossValue
-  /** e to its power. @example lossOf((y, t) => y.exp().minus(y.times(t)).mean()) */
+  /** Returns e to this power. @example lossOf((y, t) => y.exp().minus(y.times(t)).mean()) */
   readonly exp: () => LossValue
-  /** The natural logarithm. @example lossOf((y, t) => y.abs().plus(1).log().minus(t).square().mean()) */
+  /** Returns the natural logarithm. @example lossOf((y, t) => y.abs().plus(1).log().minus(t).square().mean()) */
   readonly log: () => LossValue
-  /** Where it is below 0, 0. @example lossOf((y, t) => y.times(t).times(-1).plus(1).relu().mean()) */
+  /**
+   * Returns 0 for negative numbers and the number itself otherwise.
+   *
+   * @example lossOf((y, t) => y.times(t).times(-1).plus(1).relu().mean())
+   */
   readonly relu: () => LossValue
-  /** 1 / (1 + e^-x). @example lossOf((y, t) => y.sigmoid().minus(t).square().mean()) */
+  /** Returns 1 / (1 + e^−x). @example lossOf((y, t) => y.sigmoid().minus(t).square().mean()) */
   readonly sigmoid: () => LossValue
-  /** Hyperbolic tangent. @example lossOf((y, t) => y.tanh().minus(t).square().mean()) */
+  /** Returns the hyperbolic tangent. @example lossOf((y, t) => y.tanh().minus(t).square().mean()) */
   readonly tanh: () => LossValue
-  /** Softmax over the channels of each pixel. @example lossOf((y, t) => y.softmax().minus(t).square().mean()) */
+  /** Returns the softmax over the channels of each pixel. @example lossOf((y, t) => y.softmax().minus(t).square().mean()) */
   readonly softmax: () => LossValue
-  /** The mean of all, over all images: what a loss is. @example lossOf((y, t) => y.minus(t).abs().mean()) */
+  /** Returns the mean over all elements and images: the loss. @example lossOf((y, t) => y.minus(t).abs().mean()) */
   readonly mean: () => OwnLoss
 }
 
@@ -122,10 +141,13 @@ const nodeOf = (made: Made): LossValue => {
 }
 
 /**
- * A loss of one's own: the mean of what a function makes of the output and of a target of its shape. The function is called once, and writes
- * down operators, which are differentiated, tiled and swapped like those of layers.
+ * Creates your own loss: the mean of a formula of the output and of a target of the same shape. The function
+ * runs once and records operators, which are differentiated, tiled and swapped like those of layers.
  *
- * @example const charbonnier = lossOf((y, t) => y.minus(t).square().plus(1e-6).sqrt().mean())
+ * @param made Returns the loss from the output and the target; end with `.mean()`.
+ * @example
+ * const charbonnier = lossOf((y, t) => y.minus(t).square().plus(1e-6).sqrt().mean())
+ * stage(net, { loss: charbonnier })
  */
 export const lossOf = (made: (output: LossValue, target: LossValue) => OwnLoss): OwnLoss => {
   const loss = made(nodeOf('output'), nodeOf('target'))

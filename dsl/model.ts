@@ -13,14 +13,24 @@ import type { BadSize, Mode } from './layers/rule'
 import { badShape, type BadInput, type InputNotLiteral, LEGAL_SHAPE } from './messages'
 import type { Net, Shape } from './net'
 
-/** A net applied to images of one shape, with all that is known of it. */
+/**
+ * A net applied to images of one shape, with the output shape, parameters, bytes and the report of every layer.
+ *
+ * @example const describe = (m: Model) => `${m.layers.length} layers, ${m.parameters} parameters`
+ */
 export interface Model<M extends Summary = Summary, N extends Net = Net> extends Analysis<M> {
   readonly kind: 'model'
   readonly net: N
   readonly input: M['input']
 }
 
-/** What types know of a net at an input shape. */
+/**
+ * The facts of a net at an input shape, computed by the compiler.
+ *
+ * @example
+ * type Facts = SummaryOf<Conv2d<'conv1', 64, 3>, [1, 3, 32, 32]>
+ * const output: Facts['output'] = [1, 64, 32, 32]
+ */
 export type SummaryOf<N extends Net, In extends readonly number[]> = In extends readonly [
   infer B extends number,
   infer C extends number,
@@ -56,9 +66,14 @@ type Listed<Ds extends readonly number[], Text extends string = ''> = Ds extends
   : `[${Text}]`
 
 /**
- * A net applied to images of shape [B, C, H, W].
+ * Creates a model: a net applied to images of one shape. The compiler checks every layer; hover over the result
+ * to see its output shape, parameters and bytes.
  *
- * @example const net = model([1, 3, 224, 224], seq(conv2d('conv1', 64, 3), relu(), maxPool(2)))
+ * @param input Shape of the input: [batch, channels, height, width].
+ * @param net The layers.
+ * @example
+ * const small = model([1, 3, 224, 224], seq(conv2d('conv1', 64, 3), relu(), maxPool(2), globalAvgPool('pool'), linear('fc', 10)))
+ * console.log(small.output, small.parameters)
  */
 export const model = <const In extends readonly number[], N extends Net>(
   input: Checked<N, In>,
@@ -66,9 +81,15 @@ export const model = <const In extends readonly number[], N extends Net>(
 ): Model<SummaryOf<N, In>, N> => orThrow(renderError)(modelAt(input as unknown, net)) as unknown as Model<SummaryOf<N, In>, N>
 
 /**
- * The same for sizes, or nets, that are known only at run time; one that only predicts takes whatever its net takes then.
+ * Returns a model for a shape or a net that is known only at run time, or the reason for a refusal. `model`
+ * does the same for literal shapes, checks them at compile time, and throws.
  *
- * @example modelAt([1, 3, 64, 64], seq(conv2d('conv1', 64, 3), relu()))
+ * @param input Shape of the input: [batch, channels, height, width].
+ * @param net The layers, as untrusted data.
+ * @param mode 'train' (default) or 'predict'. A model for prediction may be refused for training.
+ * @example
+ * const answer = modelAt([1, 3, 64, 64], seq(conv2d('conv1', 64, 3), relu()))
+ * if (answer._tag === 'Right') console.log(answer.right.output)
  */
 export const modelAt = (input: unknown, net: unknown, mode: Mode = 'train'): Either<GraphError, Model> =>
   pipe(
@@ -79,15 +100,19 @@ export const modelAt = (input: unknown, net: unknown, mode: Mode = 'train'): Eit
     map(({ input, net, analysis }) => ({ kind: 'model', net, input, ...analysis })),
   )
 
-/** Sizes that the caller wants instead of the model's own. */
+/**
+ * Sizes that replace those of a model.
+ *
+ * @example const sizes: InputOverride = { batch: 8, height: 512, width: 512 }
+ */
 export interface InputOverride {
-  /** Images a step. @example asTrainable(net, { batch: 8 }) */
+  /** Images per step. Default: as in the model. @example asTrainable(net, { batch: 8 }) */
   readonly batch?: number | undefined
-  /** Rows of pixels. @example asTrainable(net, { height: 512, width: 512 }) */
+  /** Rows of the input, in pixels. Default: as in the model. @example asTrainable(net, { height: 512, width: 512 }) */
   readonly height?: number | undefined
-  /** Columns of pixels. @example asTrainable(net, { height: 512, width: 512 }) */
+  /** Columns of the input, in pixels. Default: as in the model. @example asTrainable(net, { height: 512, width: 512 }) */
   readonly width?: number | undefined
-  /** What it is for; default: to be trained. @example asTrainable(net, { mode: 'predict' }) */
+  /** Purpose: 'train' or 'predict'. Default 'train'. @example asTrainable(net, { mode: 'predict' }) */
   readonly mode?: Mode | undefined
 }
 
@@ -98,14 +123,25 @@ const decodeShape = (u: unknown): Either<GraphError, Shape> =>
 
 // ---------------------------------------------------------------- layers by name
 
-/** The names of a model's layers, as literals. */
+/**
+ * The names of a model's layers, as string literals.
+ *
+ * @example const first: LayerNames<typeof net> = 'conv1'
+ */
 export type LayerNames<M extends Model> = string extends M['net']['kind']
   ? string
   : Analyse<M['net'], M['input']> extends Facts<any, any, any, infer L>
     ? L
     : never
 
-/** What is known of one layer. @example layerOf(net, 'conv1').output */
+/**
+ * Returns the facts of one layer: input and output shape, bytes, and the dimensions along which it can be
+ * tiled.
+ *
+ * @param m The model.
+ * @param name Name of the layer; the editor completes it.
+ * @example layerOf(net, 'conv1').output
+ */
 export const layerOf = <M extends Model, L extends LayerNames<M>>(m: M, name: L): FactsOf<M['net'], M['input'], L> => {
   const found = m.layers.find((l) => l.name === name)
   if (!found) throw new Error(`there is no layer '${name}'; there are ${m.layers.map((l) => `'${l.name}'`).join(', ')}`)

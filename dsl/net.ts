@@ -5,17 +5,31 @@ import type { Dim, Shape } from '../staging/core/box'
 
 export type { Dim, Shape }
 
-/** Any node: a layer or a composition of layers. */
+/**
+ * A network: one layer, or a combination of layers. It is plain data.
+ *
+ * @example const trunk: Net = seq(conv2d('conv1', 64, 3), relu())
+ */
 export interface Net<Kind extends string = string> {
   readonly kind: Kind
 }
 
-/** A node that stands for one layer. Layers without a name of their own are called after their kind. */
+/**
+ * One layer. A layer without its own name is called after its kind.
+ *
+ * @example const layer: Layer<'relu', ''> = relu()
+ */
 export interface Layer<Kind extends string = string, Name extends string = string> extends Net<Kind> {
   readonly name: Name
 }
 
-/** A size along height and width: one number for both, or [height, width]. */
+/**
+ * A size along height and width: one number for both, or [height, width].
+ *
+ * @example
+ * const kernel: Extent = [3, 5]
+ * conv2d('conv1', 64, kernel)
+ */
 export type Extent = number | readonly [height: number, width: number]
 export type Height<E extends Extent> = E extends readonly [infer H extends number, number] ? H : E extends number ? E : never
 export type Width<E extends Extent> = E extends readonly [number, infer W extends number] ? W : E extends number ? E : never
@@ -62,7 +76,11 @@ export interface InPlaceLayers {
   identity: true
 }
 
-/** The layer that does nothing. */
+/** The layer that returns its input. @example const shortcut: Identity = identity */
 export interface Identity extends Layer<'identity', ''> {}
-/** What it is given. @example residual(seq(conv2d('conv1', 64, 3), relu()), identity) */
+/**
+ * A layer that returns its input. Use it as the shortcut of a `residual` or as a branch of a `concat`.
+ *
+ * @example residual(seq(conv2d('conv1', 64, 3), relu()), identity)
+ */
 export const identity: Identity = { kind: 'identity', name: '' }

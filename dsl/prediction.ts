@@ -26,7 +26,13 @@ import type { Loss } from './training'
  *  classes        the channel that is largest at each pixel; of one channel whether it is above zero
  */
 export const FORMS = ['values', 'probabilities', 'classes'] as const
-/** What is handed out of what a net gives: its values, probabilities, or the class of each pixel. */
+/**
+ * The form of a prediction: the values of the net, probabilities, or the largest class of each pixel.
+ *
+ * @example
+ * const form: Form = 'classes'
+ * stage(net, { mode: 'predict', as: form })
+ */
 export type Form = (typeof FORMS)[number]
 
 /** What is handed out is called so. */
@@ -40,7 +46,13 @@ const formed = (b: GraphBuilder, y: Ref, form: Form): Either<GraphError, Ref> =>
 
 /** What a plan is for: steps of training, predictions, or a loss and predictions beside what they should be. */
 export const MODES = ['train', 'predict', 'evaluate'] as const
-/** What a plan is for; default `train`. */
+/**
+ * The purpose of a plan: training, prediction or evaluation. Default 'train'.
+ *
+ * @example
+ * const mode: PlanMode = 'predict'
+ * stage(net, { mode })
+ */
 export type PlanMode = (typeof MODES)[number]
 
 interface Forward {

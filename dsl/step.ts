@@ -33,32 +33,48 @@ import type { Loss, Optimizer } from './training'
 
 // ---------------------------------------------------------------- tensors
 
-/** A value of the step. Its shape is that of the sizes written down; the command line may ask for others. */
+/**
+ * A value of a step, with its shape. The command line may ask for other sizes.
+ *
+ * @example const shapeOf = (t: Tensor) => t.shape.join('×')
+ */
 export interface Tensor<S extends Shape = Shape, M = unknown> {
   readonly kind: 'fed' | 'applied' | Combining | 'detached'
   readonly shape: S
   /** For types alone: how it was made, where they know it. */
   readonly made?: M
 }
-/** From which tensors, and by what of its own: a fed tensor's name, the net that is applied. */
+/**
+ * The origin of a tensor, for types: its kind, its inputs, and the net or the name.
+ *
+ * @example type Origin = Made<'fed', readonly [], 'photo'>
+ */
 export interface Made<K extends Tensor['kind'] = Tensor['kind'], Of extends readonly Tensor[] = readonly Tensor[], By = unknown> {
   readonly kind: K
   readonly of: Of
   readonly by: By
 }
-/** A tensor that data is fed to. */
+/**
+ * A tensor that data fill in each step.
+ *
+ * @example const input: Fed<[1, 3, 256, 256], 'photo'> = fed('photo', [1, 3, 256, 256])
+ */
 export interface Fed<S extends Shape = Shape, Name extends string = string> extends Tensor<S, Made<'fed', readonly [], Name>> {
   readonly kind: 'fed'
   readonly name: Name
 }
-/** A tensor that a net made. */
+/** The output of a net, as `apply` creates it. @example const made: Applied = apply(generator, label) */
 export interface Applied<S extends Shape = Shape, N extends Net = Net, To extends Tensor = Tensor>
   extends Tensor<S, Made<'applied', readonly [To], N>> {
   readonly kind: 'applied'
   readonly net: N
   readonly to: To
 }
-/** A tensor of several: joined, added or multiplied. */
+/**
+ * A tensor made of several: joined, added or multiplied.
+ *
+ * @example const both: Combined = joined(label, photo)
+ */
 export interface Combined<
   K extends Combining = Combining,
   S extends Shape = Shape,
@@ -67,7 +83,11 @@ export interface Combined<
   readonly kind: K
   readonly parts: Parts
 }
-/** A tensor through which nothing is learnt. */
+/**
+ * A tensor through which no gradient flows, as `detach` creates it.
+ *
+ * @example const constant: DetachedTensor = detach(fake)
+ */
 export interface DetachedTensor<S extends Shape = Shape, Of extends Tensor = Tensor>
   extends Tensor<S, Made<'detached', readonly [Of]>> {
   readonly kind: 'detached'
@@ -75,8 +95,10 @@ export interface DetachedTensor<S extends Shape = Shape, Of extends Tensor = Ten
 }
 
 /**
- * What each step is given: images, label maps, classes. Data files hold it under this name.
+ * Creates a tensor that data fill in each step: images, label maps or classes.
  *
+ * @param name Name of the tensor; data files and samples use it.
+ * @param shape Shape: [batch, channels, height, width].
  * @example const photo = fed('photo', [1, 3, 256, 256])
  */
 export const fed = <const Name extends string, const S extends readonly [number, number, number, number]>(
@@ -95,7 +117,15 @@ type Takes<N extends Net, S extends Shape> = OrWords<IsLiteral<N, S> extends tru
 export type Given<N extends Net, S extends Shape> =
   IsLiteral<N, S> extends true ? (AnalyseWhole<N, S> extends Facts<infer O, any, any, any> ? O : Shape) : Shape
 
-/** What a net makes of a tensor; the same net applied again has the same weights. @example const fake = apply(generator, label) */
+/**
+ * Applies a net to a tensor. A net that is applied twice uses the same weights both times.
+ *
+ * @param net The layers.
+ * @param to The input tensor.
+ * @example
+ * const made = apply(generator, label)
+ * const score = apply(critic, made)
+ */
 export const apply = <N extends Net, T extends Tensor>(
   net: N,
   to: T & Takes<N, T['shape']> & TakesFed<N, T>,
@@ -133,7 +163,14 @@ const combined = <T extends Combined>(kind: T['kind'], parts: T['parts']): T => 
   return { kind, parts, shape: orThrow(String)(combinedShape(kind, shapes)) } as unknown as T
 }
 
-/** Side by side along the channels. @example joined(label, photo) */
+/**
+ * Joins tensors along the channels.
+ *
+ * @param parts Tensors of the same batch, height and width.
+ * @example
+ * apply(critic, joined(label))
+ * joined(label, photo).shape
+ */
 export const joined = <const Parts extends readonly [Tensor, ...Tensor[]]>(
   ...parts: { readonly [K in keyof Parts]: Parts[K] & Joinable<Parts[0]['shape'], Parts[K], K> }
 ): Combined<'joined', JoinedShape<Parts>, Parts> => combined('joined', parts as unknown as Parts)
@@ -158,24 +195,39 @@ type Factor<S extends Shape, F extends Shape> = Unless<
   FactorMisfits<ShapeText<F>, ShapeText<S>>
 >
 
-/** The sum of two of one shape. @example add(label, apply(same, label)) */
+/** Adds two tensors of the same shape. @example add(label, apply(same, label)) */
 export const add = <A extends Tensor, B extends Tensor>(
   a: A,
   b: B & Addable<A['shape'], B['shape']>,
 ): Combined<'added', A['shape'], readonly [A, B]> => combined('added', [a, b])
 
-/** Element by element; a factor may have one value for each channel, or for each pixel. @example multiply(label, apply(gate, label)) */
+/**
+ * Multiplies two tensors element by element.
+ *
+ * @param x A tensor.
+ * @param factor A tensor of the same shape, of one value per channel, or of one value per pixel.
+ * @example multiply(label, apply(gate, label))
+ */
 export const multiply = <A extends Tensor, B extends Tensor>(
   x: A,
   factor: B & Factor<A['shape'], B['shape']>,
 ): Combined<'multiplied', A['shape'], readonly [A, B]> => combined('multiplied', [x, factor])
 
-/** The same values, taken as constants: no gradient passes. @example loss(mse, apply(critic, detach(fake)), 0) */
+/**
+ * Returns a tensor with the same values through which no gradient flows.
+ *
+ * @param of The tensor.
+ * @example loss(mse, apply(critic, detach(fake)), 0)
+ */
 export const detach = <T extends Tensor>(of: T): DetachedTensor<T['shape'], T> => ({ kind: 'detached', of, shape: of.shape })
 
 // ---------------------------------------------------------------- objectives
 
-/** weight * loss(of, to); `to` is a number where every element is compared with the same. */
+/**
+ * One term of an objective, as `loss` creates it.
+ *
+ * @example const term: LossTerm = loss(l1, fake, photo, 100)
+ */
 export interface LossTerm<
   L extends Loss = Loss,
   Of extends Tensor = Tensor,
@@ -189,9 +241,13 @@ export interface LossTerm<
 }
 
 /**
- * What an objective minimises: a loss of a tensor and its target, and its weight.
+ * Creates one term of an objective: `weight` times a loss between a tensor and its target.
  *
- * @example loss(mse, judged, 1), loss(l1, fake, photo, 100)
+ * @param kind The loss, e.g. `mse`, `crossEntropy` or `dice()`.
+ * @param of The tensor to train.
+ * @param to The target: a tensor, or one number for every element.
+ * @param weight Factor of the term. Default 1.
+ * @example const terms = [loss(mse, judged, 1), loss(l1, fake, photo, 100)]
  */
 export const loss = <L extends Loss, Of extends Tensor, To extends Tensor | number, W extends number = 1>(
   kind: L,
@@ -228,7 +284,11 @@ const comparable = (kind: Loss, of: Tensor, to: Tensor | number): Either<string,
 type OneOrMore<T> = T | readonly T[]
 export type Losses = Readonly<Record<string, readonly LossTerm[]>>
 
-/** What is minimised over some nets, and by what. */
+/**
+ * An objective of a step: its nets, optimizer, updates and losses.
+ *
+ * @example const names = (os: readonly StepObjective[]) => os.map((o) => o.name)
+ */
 export interface StepObjective<
   Name extends string = string,
   Over extends readonly Net[] = readonly Net[],
@@ -237,22 +297,38 @@ export interface StepObjective<
   U extends Updates = Updates,
 > {
   readonly name: Name
-  /** The nets whose parameters it trains. */
+  /** The nets to train. */
   readonly over: Over
   readonly optimizer: Opt
-  /** How gradients become updates, beside the optimizer. */
+  /** Options of the updates, e.g. `freeze` or `clipNorm`. */
   readonly updates: U
-  /** Reported as '<objective>.<loss>', several terms under one name as '<objective>.<loss>.0', ... */
+  /** The losses by name. Logs call them `<objective>.<loss>`; several terms of one name have a number. */
   readonly losses: Ls
 }
 
-/** What `minimize` is told of an objective. */
+/**
+ * Options of `minimize`.
+ *
+ * @example const objective: Minimize = { over: critic, optimizer: adam({ lr: 1e-4 }), losses: { real: loss(mse, judged, 1) } }
+ */
 export interface Minimize extends Updates {
-  /** The nets that it trains. @example minimize('critic', { over: critic, optimizer: adam({ lr: 1e-4 }), losses: { real } }) */
+  /**
+   * The nets to train: one, or a list.
+   *
+   * @example minimize('critic', { over: critic, optimizer: adam({ lr: 1e-4 }), losses: { real: loss(mse, judged, 1) } })
+   */
   readonly over: OneOrMore<Net>
-  /** How. @example minimize('critic', { over: critic, optimizer: adam({ lr: 1e-4 }), losses: { real } }) */
+  /**
+   * The optimizer of all nets of this objective.
+   *
+   * @example minimize('critic', { over: critic, optimizer: adam({ lr: 1e-4 }), losses: { real: loss(mse, judged, 1) } })
+   */
   readonly optimizer: Optimizer
-  /** By their names, one or several. @example minimize('critic', { over: critic, optimizer: sgd({ lr: 0.1 }), losses: { real } }) */
+  /**
+   * The losses by name; several terms under one name are summed.
+   *
+   * @example minimize('critic', { over: critic, optimizer: sgd({ lr: 0.1 }), losses: { real: loss(mse, judged, 1) } })
+   */
   readonly losses: Readonly<Record<string, OneOrMore<LossTerm>>>
 }
 const MINIMIZE = optionsFor<Minimize>()('minimize', 'over', 'optimizer', 'losses', ...UPDATES.keys)
@@ -260,7 +336,11 @@ const MINIMIZE = optionsFor<Minimize>()('minimize', 'over', 'optimizer', 'losses
 type Listed<T> = T extends readonly unknown[] ? T : readonly [T]
 const listed = <T>(one: OneOrMore<T>): readonly T[] => (Array.isArray(one) ? one : [one as T])
 
-/** An objective by what `minimize` was told of it. */
+/**
+ * The objective that `minimize` creates from a name and options.
+ *
+ * @example type Critic = Minimized<'critic', Minimize>
+ */
 export type Minimized<Name extends string, O extends Minimize> = StepObjective<
   Name,
   Listed<O['over']>,
@@ -270,8 +350,11 @@ export type Minimized<Name extends string, O extends Minimize> = StepObjective<
 >
 
 /**
- * An objective: its own nets, their optimizer, and the losses that these minimise.
+ * Creates an objective: the nets to train, their optimizer, and the losses.
  *
+ * @param name Name of the objective in logs.
+ * @param objective The nets (`over`), the `optimizer`, the `losses`, and options such as `freeze` or
+ *   `clipNorm`.
  * @example minimize('critic', { over: critic, optimizer: adam({ lr: 1e-4 }), losses: { real: loss(mse, judged, 1) } })
  */
 export const minimize = <const Name extends string, const O extends Minimize>(
@@ -288,7 +371,11 @@ export const minimize = <const Name extends string, const O extends Minimize>(
   } as unknown as Minimized<Name, O>
 }
 
-/** Objectives that are minimised in one step. */
+/**
+ * A training step: objectives that are minimised together.
+ *
+ * @example const count = (s: TrainingStep) => s.objectives.length
+ */
 export interface TrainingStep<Os extends readonly StepObjective[] = readonly StepObjective[]> {
   readonly kind: 'step'
   readonly objectives: Os
@@ -327,9 +414,15 @@ type KindUnapplied<N extends Net, Applies> = N extends unknown
   : never
 
 /**
- * Objectives that are minimised in one step, all losses measured on the weights that it began with.
+ * Creates a training step with several objectives, such as a GAN. All losses are computed with the weights from
+ * before the step.
  *
- * @example const objectives = step(minimize('critic', { over: critic, optimizer: adam({ lr: 1e-4 }), losses: { real: loss(mse, judged, 1) } }))
+ * @param objectives One `minimize(…)` per objective.
+ * @example
+ * step(
+ *   minimize('critic', { over: critic, optimizer: adam({ lr: 1e-4 }), losses: { fake: loss(mse, apply(critic, detach(fake)), 0) } }),
+ *   minimize('generator', { over: generator, optimizer: adam({ lr: 1e-4 }), losses: { l1: loss(l1, fake, photo) } }),
+ * )
  */
 export const step = <const Os extends readonly StepObjective[]>(
   ...objectives: { readonly [I in keyof Os]: Os[I] & Trains<Os[I], NetsOfObjectives<Os[number]>> }
@@ -376,5 +469,10 @@ export const tensorsOf = (s: TrainingStep): readonly Tensor[] => [
   ...madeOf(termsOf(s).flatMap((t) => [t.of, t.to].filter(isTensor))),
 ]
 
-/** What the step is fed. @example fedOf(objectives).map((tensor) => tensor.shape) */
+/**
+ * Returns the tensors that data fill in each step.
+ *
+ * @param s The step.
+ * @example fedOf(objectives).map((tensor) => `${tensor.name}: ${tensor.shape.join('×')}`)
+ */
 export const fedOf = (s: TrainingStep): readonly Fed[] => tensorsOf(s).filter(isFed)

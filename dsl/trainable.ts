@@ -24,7 +24,11 @@ import {
 } from './step'
 import type { Loss, Optimizer } from './training'
 
-/** A model, or a step of several objectives. */
+/**
+ * A model, or a step with several objectives. `stage` and `train` accept both.
+ *
+ * @example const nameOf = (t: Trainable) => t.kind
+ */
 export type Trainable = Model | TrainingStep
 
 /** The step that a model is; with what its output is compared, and by what it is trained, its type does not say. */
@@ -49,15 +53,27 @@ export type StepOfModel<M extends Model> = TrainingStep<
 /** The same of a net at any size. */
 type StepOfNet<N extends Net> = TrainingStep<readonly [StepObjective<string, readonly [N]>]>
 
-/** What is trained, given sizes of the caller's own. */
+/**
+ * A model or a step with sizes given by the caller, as a type of plan modules.
+ *
+ * @example type At512 = Resized<typeof net>
+ */
 export interface Resized<T> {
   readonly resized: T
 }
 
-/** What a plan module may be of: a network of the zoo is given sizes by whoever asks for it. */
+/**
+ * The subject of a plan module: a model, a step, a net or a network of the zoo.
+ *
+ * @example const subjects: readonly Planned[] = [net, net.net, objectives]
+ */
 export type Planned = Trainable | Net | Network | StepNetwork | Resized<Trainable | Net>
 
-/** The step that it is. */
+/**
+ * The training step of a model, a step, a network of the zoo or a net, as a type.
+ *
+ * @example type Objectives = StepOf<typeof objectives>['objectives']
+ */
 export type StepOf<T> = T extends TrainingStep
   ? T
   : T extends Model
@@ -72,7 +88,15 @@ export type StepOf<T> = T extends TrainingStep
             ? StepOfNet<T>
             : never
 
-/** The step that a model, a loss and an optimizer are. @example asStep(net, crossEntropy, sgd({ lr: 0.1 }), { freeze: 'stem.*' }) */
+/**
+ * Returns the training step of a model with a loss and an optimizer, or the reason for a refusal.
+ *
+ * @param m The model.
+ * @param kind The loss.
+ * @param optimizer The optimizer.
+ * @param updates Options of the updates, e.g. `freeze` or `clipNorm`.
+ * @example asStep(net, mse, sgd({ lr: 0.1 }), { freeze: 'conv1.*' })
+ */
 export const asStep = (m: Model, kind: Loss, optimizer: Optimizer, updates: Updates = {}): Either<GraphError, TrainingStep> => {
   if (m.layers.length === 0) return left({ tag: 'ModelInvalid', at: 'net', reason: 'it has no layers' })
   const output: Applied = { kind: 'applied', net: m.net, to: fed('input', m.input), shape: m.output }

@@ -8,157 +8,157 @@ import { type OptimizerOf, optimizerWith } from '../staging/ops/optimizer'
 export type { Loss } from '../staging/ops/loss'
 export type { Optimizer } from '../staging/ops/optimizer'
 
-/** Mean squared error to a target of the output's shape. @example stage(net, { loss: mse }) */
+/** Mean squared error between the output and a target of the same shape. @example stage(net, { loss: mse }) */
 export const mse = 'mse' satisfies Loss
-/** Mean absolute error to a target of the output's shape. @example stage(net, { loss: l1 }) */
+/** Mean absolute error between the output and a target of the same shape. @example stage(net, { loss: l1 }) */
 export const l1 = 'l1' satisfies Loss
-/** Binary cross-entropy of the output's sigmoid to a target between 0 and 1, for each pixel and channel. @example stage(net, { loss: bceWithLogits }) */
+/** Binary cross-entropy between the sigmoid of the output and a target from 0 to 1, for each pixel and channel. @example stage(net, { loss: bceWithLogits }) */
 export const bceWithLogits = 'bce-with-logits' satisfies Loss
-/** Options of `huber`. */
+/** Options of `huber`. @example const options: HuberOptions = { delta: 0.5 } */
 export interface HuberOptions {
-  /** more than 0; default 1 @example huber({ delta: 0.5 }) */
+  /** Error at which the loss becomes linear; more than 0. Default 1. @example huber({ delta: 0.5 }) */
   readonly delta?: number | undefined
 }
 const HUBER = optionsFor<HuberOptions>()('huber', 'delta')
-/** What `huber` makes: plain data. */
+/** The value that `huber` creates. Plain data. @example const value: Huber = huber({ delta: 0.5 }) */
 export interface Huber extends LossOf<'huber'> {}
-/** Huber loss: half the squared error up to delta, straight beyond it. @example huber({ delta: 0.5 }) */
+/** Creates the Huber loss: half the squared error up to `delta`, linear above it. @example huber({ delta: 0.5 }) */
 export const huber = <const O extends HuberOptions & object = HuberOptions>(o: Known<O, typeof HUBER> = {} as never): Huber => lossMade('huber', known(HUBER, o as O))
-/** Options of `focal`. */
+/** Options of `focal`. @example const options: FocalOptions = { balance: 0.5 } */
 export interface FocalOptions {
-  /** 0 to 1; default 0.25 @example focal({ balance: 0.5 }) */
+  /** Weight of positive elements; negative elements have 1 minus it; 0 to 1. Default 0.25. @example focal({ balance: 0.5 }) */
   readonly balance?: number | undefined
-  /** 0 or more; default 2 @example focal({ gamma: 0.5 }) */
+  /** Exponent that lowers the weight of elements that are already right; 0 or more. Default 2. @example focal({ gamma: 0.5 }) */
   readonly gamma?: number | undefined
 }
 const FOCAL = optionsFor<FocalOptions>()('focal', 'balance', 'gamma')
-/** What `focal` makes: plain data. */
+/** The value that `focal` creates. Plain data. @example const value: Focal = focal({ balance: 0.5 }) */
 export interface Focal extends LossOf<'focal'> {}
-/** Focal loss (Lin et al., 2017): binary cross-entropy of the output's sigmoid, of which elements that are right already count little. @example focal({ balance: 0.5, gamma: 1 }) */
+/** Creates the focal loss (Lin et al., 2017): binary cross-entropy in which elements that are already right count little. @example focal({ balance: 0.5, gamma: 1 }) */
 export const focal = <const O extends FocalOptions & object = FocalOptions>(o: Known<O, typeof FOCAL> = {} as never): Focal => lossMade('focal', known(FOCAL, o as O))
-/** The mean of the output itself, less that of a target: what a critic that has no bounds is trained by. @example stage(net, { loss: mean }) */
+/** Mean of the output minus the mean of the target, e.g. for the critic of a Wasserstein GAN. @example stage(net, { loss: mean }) */
 export const mean = 'mean' satisfies Loss
-/** Softmax cross-entropy to class labels, for each image or, where the output has pixels, for each pixel. @example stage(net, { loss: crossEntropy }) */
+/** Softmax cross-entropy to class labels: one label per image, or one per pixel if the output has several pixels. @example stage(net, { loss: crossEntropy }) */
 export const crossEntropy = 'cross-entropy' satisfies Loss
-/** Options of `crossEntropyWith`. */
+/** Options of `crossEntropyWith`. @example const options: CrossEntropyWithOptions = { ignoreIndex: -100 } */
 export interface CrossEntropyWithOptions {
-  /** -2147483647 to 2147483647; default none @example crossEntropyWith({ ignoreIndex: -100 }) */
+  /** Label that does not count; -2147483647 to 2147483647. Default: none. @example crossEntropyWith({ ignoreIndex: -100 }) */
   readonly ignoreIndex?: number | undefined
-  /** one for each class; 0 or more; default none @example crossEntropyWith({ weights: [1, 0.5, 2] }) */
+  /** Weights of the classes, one per class; 0 leaves a class out; 0 or more. Default: none. @example crossEntropyWith({ weights: [1, 0.5, 2] }) */
   readonly weights?: readonly number[] | undefined
-  /** 0 to 1; default none @example crossEntropyWith({ labelSmoothing: 0.1 }) */
+  /** Share of the target that is spread evenly over all classes; 0 to 1. Default: none. @example crossEntropyWith({ labelSmoothing: 0.1 }) */
   readonly labelSmoothing?: number | undefined
 }
 const CROSS_ENTROPY_WITH = optionsFor<CrossEntropyWithOptions>()('crossEntropyWith', 'ignoreIndex', 'weights', 'labelSmoothing')
-/** What `crossEntropyWith` makes: plain data. */
+/** The value that `crossEntropyWith` creates. Plain data. @example const value: CrossEntropy = crossEntropyWith({ ignoreIndex: -100 }) */
 export interface CrossEntropy extends LossOf<'cross-entropy'> {}
-/** The same with options. @example crossEntropyWith({ ignoreIndex: -100 }) */
+/** Creates the loss `crossEntropy` with options. @example crossEntropyWith({ ignoreIndex: -100 }) */
 export const crossEntropyWith = <const O extends CrossEntropyWithOptions & object = CrossEntropyWithOptions>(o: Known<O, typeof CROSS_ENTROPY_WITH> = {} as never): CrossEntropy => lossMade('cross-entropy', known(CROSS_ENTROPY_WITH, o as O))
-/** Options of `softCrossEntropy`. */
+/** Options of `softCrossEntropy`. @example const options: SoftCrossEntropyOptions = { labelSmoothing: 0.5 } */
 export interface SoftCrossEntropyOptions {
-  /** 0 to 1; default 0 @example softCrossEntropy({ labelSmoothing: 0.5 }) */
+  /** Share of the target that is spread evenly over all classes; 0 to 1. Default 0. @example softCrossEntropy({ labelSmoothing: 0.5 }) */
   readonly labelSmoothing?: number | undefined
 }
 const SOFT_CROSS_ENTROPY = optionsFor<SoftCrossEntropyOptions>()('softCrossEntropy', 'labelSmoothing')
-/** What `softCrossEntropy` makes: plain data. */
+/** The value that `softCrossEntropy` creates. Plain data. @example const value: SoftCrossEntropy = softCrossEntropy({ labelSmoothing: 0.5 }) */
 export interface SoftCrossEntropy extends LossOf<'soft-cross-entropy'> {}
-/** Softmax cross-entropy to shares of the classes, as many for each pixel as there are classes: what PyTorch calls class probabilities. @example softCrossEntropy({ labelSmoothing: 0.1 }) */
+/** Creates softmax cross-entropy to class probabilities instead of labels, e.g. for mixup. @example softCrossEntropy({ labelSmoothing: 0.1 }) */
 export const softCrossEntropy = <const O extends SoftCrossEntropyOptions & object = SoftCrossEntropyOptions>(o: Known<O, typeof SOFT_CROSS_ENTROPY> = {} as never): SoftCrossEntropy => lossMade('soft-cross-entropy', known(SOFT_CROSS_ENTROPY, o as O))
-/** Options of `dice`. */
+/** Options of `dice`. @example const options: DiceOptions = { smooth: 0.5 } */
 export interface DiceOptions {
-  /** 0 or more; default 0.00001 @example dice({ smooth: 0.5 }) */
+  /** Number added to both sides of the quotient, for numerical stability; 0 or more. Default 0.00001. @example dice({ smooth: 0.5 }) */
   readonly smooth?: number | undefined
-  /** -2147483647 to 2147483647; default none @example dice({ ignoreIndex: -100 }) */
+  /** Label that does not count; -2147483647 to 2147483647. Default: none. @example dice({ ignoreIndex: -100 }) */
   readonly ignoreIndex?: number | undefined
-  /** one for each class; 0 leaves it out; 0 or more; default none @example dice({ weights: [1, 0.5, 2] }) */
+  /** Weights of the classes, one per class; 0 leaves a class out; 0 or more. Default: none. @example dice({ weights: [1, 0.5, 2] }) */
   readonly weights?: readonly number[] | undefined
 }
 const DICE = optionsFor<DiceOptions>()('dice', 'smooth', 'ignoreIndex', 'weights')
-/** What `dice` makes: plain data. */
+/** The value that `dice` creates. Plain data. @example const value: Dice = dice({ smooth: 0.5 }) */
 export interface Dice extends LossOf<'dice'> {}
-/** Dice loss of the output's softmax to class labels, or, of one channel, of its sigmoid to labels of 0 and 1: 1 less how far the two overlap, the mean over the classes, each over the whole batch. @example dice({ smooth: 1 }) */
+/** Creates the Dice loss: 1 minus the overlap of predicted and labelled pixels, averaged over classes. It uses a softmax, or a sigmoid if the output has one channel. @example dice({ smooth: 1 }) */
 export const dice = <const O extends DiceOptions & object = DiceOptions>(o: Known<O, typeof DICE> = {} as never): Dice => lossMade('dice', known(DICE, o as O))
 
 /** An option as it is given, or its default. */
 type Said<O, K extends string, Of, Default extends Of> = K extends keyof O ? Extract<O[K], Of> | (undefined extends O[K] ? Default : never) : Default
 
-/** Options of `sgd`. */
+/** Options of `sgd`. @example const options: SgdOptions = { lr: 0.1 } */
 export interface SgdOptions {
-  /** 0 or more @example sgd({ lr: 0.1 }) */
+  /** Learning rate; 0 or more. @example sgd({ lr: 0.1 }) */
   readonly lr: number
-  /** 0 or more; default 0 @example sgd({ lr: 0.1, momentum: 0.5 }) */
+  /** Share of the previous update that is kept; 0 or more. Default 0. @example sgd({ lr: 0.1, momentum: 0.5 }) */
   readonly momentum?: number | undefined
-  /** 0 or more; default 0 @example sgd({ lr: 0.1, weightDecay: 0.5 }) */
+  /** Decay of the weights per update, times the learning rate; 0 or more. Default 0. @example sgd({ lr: 0.1, weightDecay: 0.5 }) */
   readonly weightDecay?: number | undefined
-  /** default false @example sgd({ lr: 0.1, nesterov: true }) */
+  /** If true, uses Nesterov's momentum. Default false. @example sgd({ lr: 0.1, nesterov: true }) */
   readonly nesterov?: boolean | undefined
 }
 const SGD = optionsFor<SgdOptions>()('sgd', 'lr', 'momentum', 'weightDecay', 'nesterov')
-/** What `sgd` makes: plain data. */
+/** The value that `sgd` creates. Plain data. @example const value: Sgd = sgd({ lr: 0.1 }) */
 export interface Sgd<Momentum extends number = number> extends OptimizerOf<'sgd'> {
   readonly momentum: Momentum
 }
-/** Stochastic gradient descent. @example sgd({ lr: 1e-3, momentum: 0.9 }) */
+/** Creates stochastic gradient descent, with momentum if given. @example sgd({ lr: 1e-3, momentum: 0.9 }) */
 export const sgd = <const O extends SgdOptions>(o: Known<O, typeof SGD>): Sgd<Said<O, 'momentum', number, 0>> => optimizerWith('sgd', known(SGD, o as O))
 
-/** Options of `adam`. */
+/** Options of `adam`. @example const options: AdamOptions = { lr: 0.1 } */
 export interface AdamOptions {
-  /** 0 or more @example adam({ lr: 0.1 }) */
+  /** Learning rate; 0 or more. @example adam({ lr: 0.1 }) */
   readonly lr: number
-  /** 0 or more and below 1; default 0.9 @example adam({ lr: 0.1, beta1: 0.5 }) */
+  /** Decay of the mean of the gradients; 0 or more and below 1. Default 0.9. @example adam({ lr: 0.1, beta1: 0.5 }) */
   readonly beta1?: number | undefined
-  /** 0 or more and below 1; default 0.999 @example adam({ lr: 0.1, beta2: 0.5 }) */
+  /** Decay of the mean of the squared gradients; 0 or more and below 1. Default 0.999. @example adam({ lr: 0.1, beta2: 0.5 }) */
   readonly beta2?: number | undefined
-  /** 0 or more; default 1e-8 @example adam({ lr: 0.1, eps: 0.5 }) */
+  /** Number added to the divisor, for numerical stability; 0 or more. Default 1e-8. @example adam({ lr: 0.1, eps: 0.5 }) */
   readonly eps?: number | undefined
-  /** 0 or more; default 0 @example adam({ lr: 0.1, weightDecay: 0.5 }) */
+  /** Decay of the weights per update, times the learning rate; 0 or more. Default 0. @example adam({ lr: 0.1, weightDecay: 0.5 }) */
   readonly weightDecay?: number | undefined
 }
 const ADAM = optionsFor<AdamOptions>()('adam', 'lr', 'beta1', 'beta2', 'eps', 'weightDecay')
-/** What `adam` makes: plain data. */
+/** The value that `adam` creates. Plain data. @example const value: Adam = adam({ lr: 0.1 }) */
 export interface Adam extends OptimizerOf<'adam'> {}
-/** Adam. @example adam({ lr: 1e-3 }) */
+/** Creates the Adam optimizer (Kingma and Ba, 2015), with weight decay added to the gradient. @example adam({ lr: 1e-3 }) */
 export const adam = <const O extends AdamOptions>(o: Known<O, typeof ADAM>): Adam => optimizerWith('adam', known(ADAM, o as O))
 
-/** Options of `adamw`. */
+/** Options of `adamw`. @example const options: AdamwOptions = { lr: 0.1 } */
 export interface AdamwOptions {
-  /** 0 or more @example adamw({ lr: 0.1 }) */
+  /** Learning rate; 0 or more. @example adamw({ lr: 0.1 }) */
   readonly lr: number
-  /** 0 or more and below 1; default 0.9 @example adamw({ lr: 0.1, beta1: 0.5 }) */
+  /** Decay of the mean of the gradients; 0 or more and below 1. Default 0.9. @example adamw({ lr: 0.1, beta1: 0.5 }) */
   readonly beta1?: number | undefined
-  /** 0 or more and below 1; default 0.999 @example adamw({ lr: 0.1, beta2: 0.5 }) */
+  /** Decay of the mean of the squared gradients; 0 or more and below 1. Default 0.999. @example adamw({ lr: 0.1, beta2: 0.5 }) */
   readonly beta2?: number | undefined
-  /** 0 or more; default 1e-8 @example adamw({ lr: 0.1, eps: 0.5 }) */
+  /** Number added to the divisor, for numerical stability; 0 or more. Default 1e-8. @example adamw({ lr: 0.1, eps: 0.5 }) */
   readonly eps?: number | undefined
-  /** 0 or more; default 0.01 @example adamw({ lr: 0.1, weightDecay: 0.5 }) */
+  /** Decay of the weights per update, times the learning rate; 0 or more. Default 0.01. @example adamw({ lr: 0.1, weightDecay: 0.5 }) */
   readonly weightDecay?: number | undefined
 }
 const ADAMW = optionsFor<AdamwOptions>()('adamw', 'lr', 'beta1', 'beta2', 'eps', 'weightDecay')
-/** What `adamw` makes: plain data. */
+/** The value that `adamw` creates. Plain data. @example const value: Adamw = adamw({ lr: 0.1 }) */
 export interface Adamw extends OptimizerOf<'adamw'> {}
-/** Adam with decoupled weight decay. @example adamw({ lr: 1e-3 }) */
+/** Creates Adam with decoupled weight decay (Loshchilov and Hutter, 2019). @example adamw({ lr: 1e-3 }) */
 export const adamw = <const O extends AdamwOptions>(o: Known<O, typeof ADAMW>): Adamw => optimizerWith('adamw', known(ADAMW, o as O))
 
-/** Options of `rmsprop`. */
+/** Options of `rmsprop`. @example const options: RmspropOptions = { lr: 0.1 } */
 export interface RmspropOptions {
-  /** 0 or more @example rmsprop({ lr: 0.1 }) */
+  /** Learning rate; 0 or more. @example rmsprop({ lr: 0.1 }) */
   readonly lr: number
-  /** 0 or more and below 1; default 0.99 @example rmsprop({ lr: 0.1, alpha: 0.5 }) */
+  /** Decay of the mean of the squared gradients; 0 or more and below 1. Default 0.99. @example rmsprop({ lr: 0.1, alpha: 0.5 }) */
   readonly alpha?: number | undefined
-  /** 0 or more; default 1e-8 @example rmsprop({ lr: 0.1, eps: 0.5 }) */
+  /** Number added to the divisor, for numerical stability; 0 or more. Default 1e-8. @example rmsprop({ lr: 0.1, eps: 0.5 }) */
   readonly eps?: number | undefined
-  /** 0 or more; default 0 @example rmsprop({ lr: 0.1, weightDecay: 0.5 }) */
+  /** Decay of the weights per update, times the learning rate; 0 or more. Default 0. @example rmsprop({ lr: 0.1, weightDecay: 0.5 }) */
   readonly weightDecay?: number | undefined
-  /** 0 or more; default 0 @example rmsprop({ lr: 0.1, momentum: 0.5 }) */
+  /** Share of the previous update that is kept; 0 or more. Default 0. @example rmsprop({ lr: 0.1, momentum: 0.5 }) */
   readonly momentum?: number | undefined
-  /** default false @example rmsprop({ lr: 0.1, centered: true }) */
+  /** If true, divides by the variance of the gradients instead of the mean of their squares. Default false. @example rmsprop({ lr: 0.1, centered: true }) */
   readonly centered?: boolean | undefined
 }
 const RMSPROP = optionsFor<RmspropOptions>()('rmsprop', 'lr', 'alpha', 'eps', 'weightDecay', 'momentum', 'centered')
-/** What `rmsprop` makes: plain data. */
+/** The value that `rmsprop` creates. Plain data. @example const value: Rmsprop = rmsprop({ lr: 0.1 }) */
 export interface Rmsprop<Momentum extends number = number, Centered extends boolean = boolean> extends OptimizerOf<'rmsprop'> {
   readonly momentum: Momentum
   readonly centered: Centered
 }
-/** RMSprop. @example rmsprop({ lr: 1e-2, momentum: 0.9, centered: true }) */
+/** Creates the RMSprop optimizer. @example rmsprop({ lr: 1e-2, momentum: 0.9, centered: true }) */
 export const rmsprop = <const O extends RmspropOptions>(o: Known<O, typeof RMSPROP>): Rmsprop<Said<O, 'momentum', number, 0>, Said<O, 'centered', boolean, false>> => optimizerWith('rmsprop', known(RMSPROP, o as O))

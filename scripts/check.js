@@ -24,6 +24,7 @@ const STEPS = [
   { name: 'imports', command: script('check-imports.ts') },
   { name: 'hygiene', command: script('check-hygiene.ts') },
   { name: 'words', command: script('check-words.ts') },
+<<<<<<< HEAD
   {
     name: 'types',
     command: [
@@ -32,12 +33,17 @@ const STEPS = [
       ...'--noEmit --incremental --tsBuildInfoFile build/types.tsbuildinfo -p .'.split(' '),
     ],
   },
+=======
+  { name: 'links', command: script('check-links.ts') },
+  { name: 'types', command: [process.execPath, bin('typescript', 'bin/tsc'), '--noEmit', '-p', '.'] },
+>>>>>>> reference
   {
     name: 'check-types',
     long: true,
     command: [process.execPath, '-r', './scripts/testing/typescript.js', path.join('test', 'types', 'compilers.ts')],
   },
   { name: 'op-table', command: script('gen-ops.ts', '--check') },
+  { name: 'reference', command: script('gen-reference.ts', '--check') },
   { name: 'wire', command: script('gen-wire.ts', '--check') },
   { name: 'cuda-plugin', long: true, command: [process.execPath, 'scripts/build-cuda.js', '--gate'] },
   { name: 'native-tsan', place: 'tsan', long: true, command: [process.execPath, 'scripts/check-native.js', 'thread'] },

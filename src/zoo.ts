@@ -20,15 +20,19 @@ import {
 } from '../dsl'
 import type { GraphError } from '../staging/core/errors'
 
-/** A network that has a name. */
+/**
+ * A network of the package, by name.
+ *
+ * @example const line = ({ name, defaultInput }: ZooEntry) => `${name} ${defaultInput.join('×')}`
+ */
 export interface ZooEntry {
   readonly name: string
-  /** The file of models/ that it stands in. */
+  /** File of models/ that holds it. */
   readonly family: string
   readonly defaultInput: Shape
-  /** What a network is trained with; a step has its own losses. */
+  /** Usual loss; absent for a step, which has its own. */
   readonly loss?: Loss
-  /** The network, or the step, at an input shape and for so many classes, or why there is none, in words. */
+  /** Returns the network at an input shape and for a number of classes, or the reason for a refusal. */
   readonly build: (input?: Shape, mode?: Mode, options?: Partial<ClassesOptions>) => Either<GraphError, Trainable>
 }
 
@@ -99,7 +103,11 @@ const families = familyNames.map((name) => {
   return { name, networks: Object.entries(family) }
 })
 
-/** Networks, then steps of several objectives. @example zoo.map(({ name, defaultInput }) => `${name} ${defaultInput}`) */
+/**
+ * All networks of the package, then the steps with several objectives.
+ *
+ * @example for (const { name, defaultInput } of zoo) console.log(name, defaultInput.join('×'))
+ */
 export const zoo: readonly ZooEntry[] = families
   .flatMap(({ name, networks }) => networks.map(([network, n]) => entry(name, network, n)))
   .sort((a, b) => Number(a.loss === undefined) - Number(b.loss === undefined))
@@ -108,7 +116,12 @@ export const zooNets: readonly ZooNet[] = families.flatMap(({ name, networks }) 
   networks.flatMap(([network, n]) => netsOf(name, network, n)),
 )
 
-/** The names that the command line takes for a model. @example zooNames.includes('resnet50') */
+/** The names of all networks of the package. @example zooNames.includes('resnet50') */
 export const zooNames: readonly string[] = zoo.map((e) => e.name)
-/** A network of the zoo by its name. @example zooEntry('resnet50')?.build([8, 3, 224, 224]) */
+/**
+ * Returns a network of the package by name; undefined if there is none.
+ *
+ * @param name Name, e.g. 'resnet50'.
+ * @example const answer = zooEntry('resnet50')?.build([8, 3, 224, 224], 'train', { classes: 10 })
+ */
 export const zooEntry = (name: string): ZooEntry | undefined => zoo.find((e) => e.name === name)

@@ -16,26 +16,35 @@ import { layerCodec } from './codecs'
 import type { LayerRule, LayerPosition } from './rule'
 import { emit, withParams } from './site'
 
-/** The layer of `batchNorm`. */
+/** The layer that `batchNorm` creates. @example const norm: BatchNorm<'bn1'> = batchNorm('bn1') */
 export interface BatchNorm<Name extends string, Frozen extends boolean = false> extends Layer<'batchNorm', Name> {
   readonly frozen: Frozen
   readonly eps: number
 }
 
-/** Options of `batchNorm`. */
+/** Options of `batchNorm`. @example const options: BatchNormOptions = { frozen: true, eps: 1e-3 } */
 export interface BatchNormOptions<F extends boolean = boolean> {
   /**
-   * Whether the running statistics are used and stay as they are; false unless said otherwise.
+   * If true, the layer uses its running statistics and never changes them. Default false.
    *
    * @example batchNorm('bn1', { frozen: true })
    */
   readonly frozen?: F | undefined
-  /** Added to the variance; 1e-5 unless said otherwise. @example batchNorm('bn1', { eps: 1e-3 }) */
+  /** Number added to the variance. Default 1e-5. @example batchNorm('bn1', { eps: 1e-3 }) */
   readonly eps?: number | undefined
 }
 const OPTIONS = optionsFor<BatchNormOptions>()('batchNorm', 'frozen', 'eps')
 
-/** Batch normalisation of every channel, with a scale and a shift. @example batchNorm('bn1'), batchNorm('bn1', { frozen: true }) */
+/**
+ * Creates batch normalisation: each channel gets mean 0 and variance 1 over the batch and all pixels, then a
+ * trained scale and shift. Tiles and ranks add up to the statistics of the whole batch. Predictions use the
+ * running statistics.
+ *
+ * @param name Name of the layer; the parameters are `<name>.weight`, `<name>.bias`, `<name>.running_mean` and
+ *   `<name>.running_var`.
+ * @param options `frozen` keeps the running statistics fixed; `eps` is added to the variance.
+ * @example seq(conv2d('conv1', 64, 3, { bias: false }), batchNorm('bn1'), relu())
+ */
 export const batchNorm = <N extends string, F extends boolean = false, Given = unknown>(
   name: N,
   options: BatchNormOptions<F> & Strays<Given, typeof OPTIONS> = {} as never,

@@ -34,7 +34,11 @@ import {
 import { emit, withParams } from './site'
 import { type ExtentText, extentText, type Padding, padOf, type WindowHeight, windowFits, type WindowWidth } from './window'
 
-/** The layer of `conv2d`. */
+/**
+ * The layer that `conv2d` creates. The name and all sizes are literals of its type.
+ *
+ * @example const stem: Conv2d<'stem', 64, 7, 2> = conv2d('stem', 64, 7, { stride: 2 })
+ */
 export interface Conv2d<
   Name extends string,
   Out extends number,
@@ -54,7 +58,7 @@ export interface Conv2d<
 }
 type AnyConv2d = Conv2d<string, number, Extent, Extent, Padding, Extent, number, boolean>
 
-/** Options of `conv2d`. */
+/** Options of `conv2d`. @example const options: Conv2dOptions = { stride: 2, pad: 1, bias: false } */
 export interface Conv2dOptions<
   S extends Extent = Extent,
   P extends Padding = Padding,
@@ -62,22 +66,39 @@ export interface Conv2dOptions<
   G extends number = number,
   B extends boolean = boolean,
 > extends WeightOptions<B> {
-  /** Pixels from one window to the next; 1 unless given. @example conv2d('down', 128, 3, { stride: 2 }) */
+  /** Step from one window to the next, in pixels. Default 1. @example conv2d('down', 128, 3, { stride: 2 }) */
   readonly stride?: S | undefined
-  /** Zeros around the image; 'same' unless given. @example conv2d('conv1', 64, 3, { pad: 0 }) */
+  /**
+   * Zeros around the image, in pixels: a number, [height, width], one number per side, or 'same'. Default
+   * 'same'.
+   *
+   * @example conv2d('conv1', 64, 3, { pad: 0 })
+   */
   readonly pad?: P | undefined
-  /** Pixels from one element of a window to the next; 1 unless given. @example conv2d('atrous', 64, 3, { dilation: 6 }) */
+  /** Distance between two elements of a window, in pixels. Default 1. @example conv2d('atrous', 64, 3, { dilation: 6 }) */
   readonly dilation?: D | undefined
-  /** Groups of channels that do not see each other; 1 unless given. @example conv2d('depthwise', 64, 3, { groups: 64 }) */
+  /**
+   * Number of channel groups; each output channel reads only the input channels of its group. Default 1.
+   *
+   * @example conv2d('depthwise', 64, 3, { groups: 64 })
+   */
   readonly groups?: G | undefined
 }
 const OPTIONS = optionsFor<Conv2dOptions>()('conv2d', 'stride', 'pad', 'dilation', 'groups', 'bias', 'init', 'param')
 
 /**
- * A convolution of `out` channels. `kernel`, `stride`, `pad` and `dilation` are one number, or [height, width]; `pad` may also
- * be 'same' or name its sides.
+ * Creates a convolution. Padding is 'same' by default, so an odd kernel at stride 1 keeps height and width.
  *
- * @example conv2d('conv1', 64, 3), conv2d('down', 128, 1, { stride: 2, bias: false })
+ * @param name Name of the layer; the parameters are `<name>.weight` and `<name>.bias`.
+ * @param out Number of output channels.
+ * @param kernel Kernel size in pixels: one number, or [height, width].
+ * @param options Stride, padding, dilation, groups, bias, initial weights and the parameter name.
+ * @example
+ * seq(
+ *   conv2d('conv1', 64, 3),
+ *   conv2d('down', 128, 3, { stride: 2, bias: false }),
+ *   conv2d('atrous', 128, [3, 5], { dilation: 2 }),
+ * )
  */
 export const conv2d = <
   N extends string,

@@ -23,7 +23,11 @@ import { type BadSize, badSize, type LayerRule } from './rule'
 import { emit, withParams } from './site'
 import { type ExtentText, extentText } from './window'
 
-/** The layer of `convTranspose2d`. */
+/**
+ * The layer that `convTranspose2d` creates.
+ *
+ * @example const up: ConvTranspose2d<'up1', 64, 2, 2> = convTranspose2d('up1', 64, 2, { stride: 2 })
+ */
 export interface ConvTranspose2d<
   Name extends string,
   Out extends number,
@@ -45,7 +49,11 @@ export interface ConvTranspose2d<
 }
 type AnyTransposed = ConvTranspose2d<string, number, Extent, Extent, Extent, Extent, Extent, number, boolean>
 
-/** Options of `convTranspose2d`. */
+/**
+ * Options of `convTranspose2d`.
+ *
+ * @example const options: ConvTranspose2dOptions = { stride: 2, pad: 1, outputPad: 1 }
+ */
 export interface ConvTranspose2dOptions<
   S extends Extent = Extent,
   P extends Extent = Extent,
@@ -54,32 +62,50 @@ export interface ConvTranspose2dOptions<
   G extends number = number,
   B extends boolean = boolean,
 > extends WeightOptions<B> {
-  /** Pixels of the output from one window to the next; 1 unless given. @example convTranspose2d('up1', 512, 2, { stride: 2 }) */
+  /**
+   * Step from one window of the output to the next, in pixels. Default 1.
+   *
+   * @example convTranspose2d('up1', 512, 2, { stride: 2 })
+   */
   readonly stride?: S | undefined
   /**
-   * Rows and columns taken off each side of the output; 0 unless given.
+   * Rows and columns removed from each side of the output. Default 0.
    *
    * @example convTranspose2d('up1', 512, 4, { stride: 2, pad: 1 })
    */
   readonly pad?: P | undefined
   /**
-   * Rows below and columns on the right that no window need reach; less than the stride or the dilation.
+   * Rows added at the bottom and columns added at the right; less than the stride or the dilation. Default 0.
    *
    * @example convTranspose2d('up1', 512, 3, { stride: 2, pad: 1, outputPad: 1 })
    */
   readonly outputPad?: Q | undefined
-  /** Pixels from one element of a window to the next; 1 unless given. @example convTranspose2d('up1', 512, 3, { dilation: 2 }) */
+  /**
+   * Distance between two elements of a window, in pixels. Default 1.
+   *
+   * @example convTranspose2d('up1', 512, 3, { dilation: 2 })
+   */
   readonly dilation?: D | undefined
-  /** Groups of channels that do not see each other; 1 unless given. @example convTranspose2d('up1', 64, 2, { stride: 2, groups: 64 }) */
+  /**
+   * Number of channel groups; each output channel reads only the input channels of its group. Default 1.
+   *
+   * @example convTranspose2d('up1', 64, 2, { stride: 2, groups: 64 })
+   */
   readonly groups?: G | undefined
 }
 // biome-ignore format: a list
 const OPTIONS = optionsFor<ConvTranspose2dOptions>()('convTranspose2d', 'stride', 'pad', 'outputPad', 'dilation', 'groups', 'bias', 'init', 'param')
 
 /**
- * A transposed convolution to `out` channels. Sizes are one number, or [height, width].
+ * Creates a transposed convolution, as PyTorch's `ConvTranspose2d`. Use it to enlarge an image with trained
+ * weights.
  *
- * @example convTranspose2d('up1', 512, 2, { stride: 2 })
+ * @param name Name of the layer; the parameters are `<name>.weight` and `<name>.bias`.
+ * @param out Number of output channels.
+ * @param kernel Kernel size in pixels: one number, or [height, width].
+ * @param options Stride, padding, output padding, dilation, groups, bias, initial weights and the parameter
+ *   name.
+ * @example seq(convTranspose2d('up1', 256, 2, { stride: 2 }), relu())
  */
 export const convTranspose2d = <
   N extends string,

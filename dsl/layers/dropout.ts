@@ -8,12 +8,20 @@ import { layerCodec } from './codecs'
 import type { LayerRule } from './rule'
 import { emit } from './site'
 
-/** The layer of `dropout`. */
+/** The layer that `dropout` creates. @example const drop: Dropout<0.5> = dropout(0.5) */
 export interface Dropout<P extends number, Name extends string = ''> extends Layer<'dropout', Name> {
   readonly p: P
 }
 
-/** Sets elements to zero with probability `p` and scales the others by 1 / (1 - p). @example dropout(0.5) */
+/**
+ * Creates dropout: in training it sets each element to 0 with probability `p` and multiplies the others by 1 /
+ * (1 − p). The mask depends on the seed, the step and the position only, so tiles do not change it. Predictions
+ * skip the layer.
+ *
+ * @param p Probability of 0, at least 0 and below 1.
+ * @param name Name of the layer. Default: its kind.
+ * @example seq(flatten(), linear('fc1', 4096), relu(), dropout(0.5))
+ */
 export const dropout = <P extends number, N extends string = ''>(p: P, name?: N): Dropout<P, N> => ({
   kind: 'dropout',
   name: name ?? ('' as N),

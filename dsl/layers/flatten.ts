@@ -7,10 +7,15 @@ import { layerCodec } from './codecs'
 import type { LayerRule } from './rule'
 import { emit } from './site'
 
-/** The layer of `flatten`. */
+/** The layer that `flatten` creates. @example const flat: Flatten = flatten() */
 export interface Flatten<Name extends string = ''> extends Layer<'flatten', Name> {}
 
-/** All values of an image as channels of one pixel. @example seq(maxPool('pool5', 2), flatten(), linear('fc', 10)) */
+/**
+ * Creates a layer that turns all values of an image into channels of one pixel. `linear` needs this shape.
+ *
+ * @param name Name of the layer. Default: its kind.
+ * @example seq(maxPool('pool5', 2), flatten(), linear('fc', 10))
+ */
 export const flatten = <N extends string = ''>(name?: N): Flatten<N> => ({ kind: 'flatten', name: name ?? ('' as N) })
 
 type FlattenShape<S extends Shape> = number extends S[1] | S[2] | S[3]

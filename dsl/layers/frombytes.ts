@@ -22,30 +22,45 @@ import { emit } from './site'
 /** A number for all channels, or one for each. */
 export type PerChannel = number | readonly number[]
 
-/** The layer of `fromBytes`. */
+/**
+ * The layer that `fromBytes` creates.
+ *
+ * @example const first: FromBytes<0.5, 0.25> = fromBytes({ mean: 0.5, std: 0.25 })
+ */
 export interface FromBytes<M extends PerChannel = PerChannel, D extends PerChannel = PerChannel, Name extends string = string>
   extends Layer<'fromBytes', Name> {
   readonly mean: M
   readonly std: D
 }
 
-/** Options of `fromBytes`. */
+/** Options of `fromBytes`. @example const options: FromBytesOptions = { mean: 0.5, std: 0.25 } */
 export interface FromBytesOptions<M extends PerChannel = PerChannel, D extends PerChannel = PerChannel> {
   /**
-   * Taken from each number, which lies between 0 and 1; one for all channels or one for each, 0 unless given.
+   * Number subtracted from each value (0 to 1): one for all channels, or one per channel. Default 0.
    *
    * @example fromBytes({ mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] })
    */
   readonly mean?: M | undefined
-  /** By which it is divided then; 1 unless given. @example fromBytes({ mean: 0.5, std: 0.25 }) */
+  /**
+   * Divisor of each value after the mean is subtracted: one for all channels, or one per channel. Default 1.
+   *
+   * @example fromBytes({ mean: 0.5, std: 0.25 })
+   */
   readonly std?: D | undefined
 }
 const OPTIONS = optionsFor<FromBytesOptions>()('fromBytes', 'mean', 'std')
 
 /**
- * Bytes of pixels as numbers, (x/255 - mean)/std: the first layer of a model that is fed images as they are stored.
+ * Creates the first layer of a model that reads images as bytes: it computes (x / 255 − mean) / std. The images
+ * then take one byte per number in memory and in each copy.
  *
- * @example seq(fromBytes({ mean: 0.5, std: 0.25 }), conv2d('conv1', 64, 3))
+ * @param options `mean` and `std`, one number for all channels or one per channel.
+ * @param name Name of the layer. Default: its kind.
+ * @example
+ * model([1, 3, 512, 512], seq(
+ *   fromBytes({ mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] }),
+ *   conv2d('conv1', 64, 3),
+ * ))
  */
 export const fromBytes = <const M extends PerChannel = 0, const D extends PerChannel = 1, N extends string = '', Given = unknown>(
   options: FromBytesOptions<M, D> & Strays<Given, typeof OPTIONS> = {} as never,

@@ -14,20 +14,40 @@ import { type BadSize, badSize, type LayerRule, type LayerPosition } from './rul
 import { emit } from './site'
 import { type ExtentText, extentText } from './window'
 
-/** The layer of `globalAvgPool`. */
+/**
+ * The layer that `globalAvgPool` creates.
+ *
+ * @example const pool: GlobalAvgPool<'pool'> = globalAvgPool('pool')
+ */
 export interface GlobalAvgPool<Name extends string = ''> extends Layer<'globalAvgPool', Name> {}
-/** The layer of `adaptiveAvgPool`. */
+/**
+ * The layer that `adaptiveAvgPool` creates.
+ *
+ * @example const pool: AdaptiveAvgPool<'avgpool', 7> = adaptiveAvgPool('avgpool', 7)
+ */
 export interface AdaptiveAvgPool<Name extends string, Size extends Extent> extends Layer<'adaptiveAvgPool', Name> {
   readonly size: Size
 }
 
-/** The mean of every channel. @example seq(relu(), globalAvgPool('pool'), linear('fc', 10)) */
+/**
+ * Creates a layer that averages each channel over the whole image.
+ *
+ * @param name Name of the layer. Default: its kind.
+ * @example seq(relu(), globalAvgPool('pool'), linear('fc', 10))
+ */
 export const globalAvgPool = <N extends string = ''>(name?: N): GlobalAvgPool<N> => ({
   kind: 'globalAvgPool',
   name: name ?? ('' as N),
 })
 
-/** The mean over windows so spaced that the output has this size. @example adaptiveAvgPool('avgpool', 7) */
+/**
+ * Creates average pooling to a fixed output size. The output size must divide the input size or be a multiple
+ * of it; other sizes are refused.
+ *
+ * @param name Name of the layer.
+ * @param size Output size in pixels: one number, or [height, width].
+ * @example seq(adaptiveAvgPool('avgpool', 7), flatten(), linear('fc', 4096))
+ */
 export const adaptiveAvgPool = <N extends string, const E extends Extent>(name: N, size: E): AdaptiveAvgPool<N, E> => ({
   kind: 'adaptiveAvgPool',
   name,

@@ -25,24 +25,41 @@ import type { Divides } from './conv2d'
 import { type BadSize, badSize, type LayerRule, type ParamSpec, type LayerPosition } from './rule'
 import { emit, withParams } from './site'
 
-/** The layer of `groupNorm`. */
+/**
+ * The layer that `groupNorm` creates.
+ *
+ * @example const norm: GroupNorm<'gn1', 32> = groupNorm('gn1', 32)
+ */
 export interface GroupNorm<Name extends string, Groups extends number, Affine extends boolean = true>
   extends Layer<'groupNorm', Name> {
   readonly groups: Groups
   readonly affine: Affine
   readonly eps: number
 }
-/** The layer of `instanceNorm`. */
+/**
+ * The layer that `instanceNorm` creates.
+ *
+ * @example const norm: InstanceNorm<'in1', true> = instanceNorm('in1', { affine: true })
+ */
 export interface InstanceNorm<Name extends string, Affine extends boolean = false> extends Layer<'instanceNorm', Name> {
   readonly affine: Affine
   readonly eps: number
 }
 
-/** Options of `groupNorm` and `instanceNorm`. */
+/**
+ * Options of `groupNorm` and `instanceNorm`.
+ *
+ * @example const options: ImageNormOptions = { affine: true, eps: 1e-6 }
+ */
 export interface ImageNormOptions<A extends boolean = boolean> {
-  /** Whether it has a scale and a shift for each channel. @example instanceNorm('in1', { affine: true }) */
+  /**
+   * If true, the layer has a trained scale and shift per channel. Default true for `groupNorm`, false for
+   * `instanceNorm`.
+   *
+   * @example instanceNorm('in1', { affine: true })
+   */
   readonly affine?: A | undefined
-  /** Added to the variance; 1e-5 unless said otherwise. @example groupNorm('gn1', 32, { eps: 1e-6 }) */
+  /** Number added to the variance. Default 1e-5. @example groupNorm('gn1', 32, { eps: 1e-6 }) */
   readonly eps?: number | undefined
 }
 const imageNormOptions = <const Of extends string>(of: Of) => optionsFor<ImageNormOptions>()(of, 'affine', 'eps')
@@ -51,7 +68,14 @@ const INSTANCE_NORM = imageNormOptions('instanceNorm')
 /** As given, and the defaults of the rest. */
 const imageNorm = <A extends boolean>(affine: A, o: ImageNormOptions<A>) => ({ affine: o.affine ?? affine, eps: o.eps ?? 1e-5 })
 
-/** Normalisation of groups of channels, image by image. @example groupNorm('gn1', 32) */
+/**
+ * Creates group normalisation: each image's channels are normalised in groups, then scaled and shifted.
+ *
+ * @param name Name of the layer; the parameters are `<name>.weight` and `<name>.bias`.
+ * @param groups Number of groups; it must divide the number of channels.
+ * @param options `affine` adds a scale and a shift (default true); `eps` is added to the variance.
+ * @example seq(conv2d('conv1', 64, 3), groupNorm('gn1', 32), relu())
+ */
 export const groupNorm = <N extends string, G extends number, A extends boolean = true, Given = unknown>(
   name: N,
   groups: G,
@@ -63,7 +87,13 @@ export const groupNorm = <N extends string, G extends number, A extends boolean 
   ...imageNorm(true as A, known(GROUP_NORM, options)),
 })
 
-/** Normalisation of every channel, image by image. @example instanceNorm(), instanceNorm('in1', { affine: true }) */
+/**
+ * Creates instance normalisation: each channel of each image gets mean 0 and variance 1.
+ *
+ * @param name Name of the layer. Default: its kind. A layer with `affine` needs a name.
+ * @param options `affine` adds a scale and a shift (default false); `eps` is added to the variance.
+ * @example seq(conv2d('conv1', 64, 3), instanceNorm(), relu(), conv2d('conv2', 64, 3), instanceNorm('in2', { affine: true }))
+ */
 export const instanceNorm = <N extends string = '', A extends boolean = false, Given = unknown>(
   name?: N,
   options: ImageNormOptions<A> & Strays<Given, typeof INSTANCE_NORM> = {} as never,

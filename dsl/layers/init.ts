@@ -9,7 +9,14 @@ import type { AddLimbs } from '../numbers/limbs'
 import type { Low } from '../numbers/naturals'
 import type { ParamSpec } from './rule'
 
-/** How weights begin. */
+/**
+ * Distribution of the initial weights. A number is the standard deviation of a normal distribution.
+ * 'fan-in-uniform' is PyTorch's default; 'fan-out-normal' is He's initialisation for ReLU networks.
+ *
+ * @example
+ * const init: WeightInit = 'fan-out-normal'
+ * conv2d('conv1', 64, 3, { init })
+ */
 export type WeightInit = 'fan-in-uniform' | 'fan-in-normal' | 'fan-out-normal' | number
 export const initCodec: t.Type<WeightInit> = t.union([
   t.literal('fan-in-uniform'),
@@ -27,13 +34,25 @@ export interface Weighted<Out extends number = number, Bias extends boolean = bo
   /** What the parameters' names start with, when that is not the layer's name. @example conv2d('conv1', 64, 3, { param: 'stem' }) */
   readonly param?: string
 }
-/** Options of layers with weights: `linear`, `pixelLinear` and convolutions. */
+/**
+ * Options of every layer that has weights: `linear`, `pixelLinear`, `conv2d` and `convTranspose2d`.
+ *
+ * @example const options: WeightOptions = { bias: false, init: 'fan-out-normal' }
+ */
 export interface WeightOptions<Bias extends boolean = boolean> {
-  /** How the weights begin. @example conv2d('conv1', 64, 3, { init: 'fan-out-normal' }) */
+  /**
+   * Distribution of the initial weights. Default 'fan-in-uniform', as in PyTorch.
+   *
+   * @example conv2d('conv1', 64, 3, { init: 'fan-out-normal' })
+   */
   readonly init?: WeightInit | undefined
-  /** What the parameters' names start with, when that is not the layer's name. @example conv2d('conv1', 64, 3, { param: 'stem' }) */
+  /** Prefix of the parameter names. Default: the name of the layer. @example conv2d('conv1', 64, 3, { param: 'stem' }) */
   readonly param?: string | undefined
-  /** Whether it adds a bias; true unless said otherwise. @example conv2d('conv1', 64, 3, { bias: false }) */
+  /**
+   * If true, the layer adds a trained bias to each output channel. Default true.
+   *
+   * @example conv2d('conv1', 64, 3, { bias: false })
+   */
   readonly bias?: Bias | undefined
 }
 export const weighted = <O extends number, B extends boolean>(out: O, { bias, init, param }: WeightOptions<B>) => ({

@@ -10,19 +10,25 @@ import { layerCodec } from './codecs'
 import type { LayerRule } from './rule'
 import { emit, withParams } from './site'
 
-/** The layer of `layerNorm`. */
+/** The layer that `layerNorm` creates. @example const norm: LayerNorm<'norm'> = layerNorm('norm') */
 export interface LayerNorm<Name extends string> extends Layer<'layerNorm', Name> {
   readonly eps: number
 }
 
-/** Options of `layerNorm`. */
+/** Options of `layerNorm`. @example const options: LayerNormOptions = { eps: 1e-6 } */
 export interface LayerNormOptions {
-  /** Added to the variance; 1e-5 unless said otherwise. @example layerNorm('norm', { eps: 1e-6 }) */
+  /** Number added to the variance. Default 1e-5. @example layerNorm('norm', { eps: 1e-6 }) */
   readonly eps?: number | undefined
 }
 const OPTIONS = optionsFor<LayerNormOptions>()('layerNorm', 'eps')
 
-/** Normalisation of the channels of every pixel. @example layerNorm('norm', { eps: 1e-6 }) */
+/**
+ * Creates layer normalisation over the channels of each pixel, as torchvision's `LayerNorm2d`.
+ *
+ * @param name Name of the layer; the parameters are `<name>.weight` and `<name>.bias`.
+ * @param options `eps` is added to the variance. Default 1e-5.
+ * @example seq(conv2d('stem', 96, 4, { stride: 4, pad: 0 }), layerNorm('norm', { eps: 1e-6 }))
+ */
 export const layerNorm = <N extends string, Given = unknown>(
   name: N,
   options: LayerNormOptions & Strays<Given, typeof OPTIONS> = {} as never,

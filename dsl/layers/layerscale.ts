@@ -7,13 +7,23 @@ import { layerCodec } from './codecs'
 import type { LayerRule } from './rule'
 import { emit, withParams } from './site'
 
-/** The layer of `layerScale`. */
+/**
+ * The layer that `layerScale` creates.
+ *
+ * @example const scale: LayerScale<'layer_scale'> = layerScale('layer_scale')
+ */
 export interface LayerScale<Name extends string> extends Layer<'layerScale', Name> {
   /** What each factor starts as. */
   readonly start: number
 }
 
-/** A factor for each channel, which is learnt. @example layerScale('layer_scale', 1e-6) */
+/**
+ * Creates a layer that multiplies each channel by a trained factor, as ConvNeXt does.
+ *
+ * @param name Name of the layer and of its parameter.
+ * @param start Initial value of every factor. Default 1e-6.
+ * @example residual(seq(conv2d('dw', 96, 7, { groups: 96 }), layerScale('layer_scale', 1e-6)), identity)
+ */
 export const layerScale = <N extends string>(name: N, start = 1e-6): LayerScale<N> => ({ kind: 'layerScale', name, start })
 
 declare module '../net' {

@@ -5,12 +5,18 @@ import { layerCodec } from './codecs'
 import type { LayerRule } from './rule'
 import { emit } from './site'
 
-/** The layer of `leakyRelu`. */
+/** The layer that `leakyRelu` creates. @example const activation: LeakyRelu<0.1> = leakyRelu(0.1) */
 export interface LeakyRelu<Slope extends number, Name extends string = ''> extends Layer<'leakyRelu', Name> {
   readonly slope: Slope
 }
 
-/** What is above zero as it is, the rest times a slope. @example leakyRelu(0.1) */
+/**
+ * Creates the leaky rectifier: positive numbers stay, negative numbers are multiplied by `slope`.
+ *
+ * @param slope Factor of negative numbers, at least 0.
+ * @param name Name of the layer. Default: its kind.
+ * @example seq(conv2d('conv1', 64, 3), leakyRelu(0.1))
+ */
 export const leakyRelu = <S extends number, N extends string = ''>(slope: S, name?: N): LeakyRelu<S, N> => ({
   kind: 'leakyRelu',
   name: name ?? ('' as N),

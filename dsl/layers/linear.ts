@@ -13,11 +13,15 @@ import { weightAndBias, weightFields, weighted, type Weighted, type WeightOption
 import { type BadSize, badSize, type LayerRule } from './rule'
 import { emit, withParams } from './site'
 
-/** The layer of `linear`. */
+/** The layer that `linear` creates. @example const head: Linear<'fc', 1000> = linear('fc', 1000) */
 export interface Linear<Name extends string, Out extends number, Bias extends boolean = true>
   extends Layer<'linear', Name>,
     Weighted<Out, Bias> {}
-/** Linear at each pixel. */
+/**
+ * The layer that `pixelLinear` creates.
+ *
+ * @example const mlp: PixelLinear<'mlp.0', 384> = pixelLinear('mlp.0', 384)
+ */
 export interface PixelLinear<Name extends string, Out extends number, Bias extends boolean = true>
   extends Layer<'pixelLinear', Name>,
     Weighted<Out, Bias> {}
@@ -25,14 +29,29 @@ export interface PixelLinear<Name extends string, Out extends number, Bias exten
 const LINEAR = optionsFor<WeightOptions>()('linear', 'bias', 'init', 'param')
 const PIXEL_LINEAR = optionsFor<WeightOptions>()('pixelLinear', 'bias', 'init', 'param')
 
-/** Every output a sum of all inputs with weights of its own. @example linear('fc', 1000) */
+/**
+ * Creates a fully connected layer. Its input must have one pixel: put `flatten()` or `globalAvgPool()` before
+ * it.
+ *
+ * @param name Name of the layer; the parameters are `<name>.weight` and `<name>.bias`.
+ * @param out Number of outputs.
+ * @param options Bias, initial weights and the parameter name.
+ * @example seq(globalAvgPool('pool'), linear('fc', 1000))
+ */
 export const linear = <N extends string, O extends number, B extends boolean = true, Given = unknown>(
   name: N,
   out: O,
   options: WeightOptions<B> & Strays<Given, typeof LINEAR> = {} as never,
 ): Linear<N, O, B> => ({ kind: 'linear', name, ...weighted(out, known(LINEAR, options)) })
 
-/** A 1x1 convolution whose weights are [out,C]. @example pixelLinear('mlp.0', 384) */
+/**
+ * Creates a linear layer over the channels of each pixel: a 1×1 convolution with weights of shape [out, C].
+ *
+ * @param name Name of the layer; the parameters are `<name>.weight` and `<name>.bias`.
+ * @param out Number of output channels.
+ * @param options Bias, initial weights and the parameter name.
+ * @example seq(pixelLinear('mlp.0', 384), gelu(), pixelLinear('mlp.2', 96))
+ */
 export const pixelLinear = <N extends string, O extends number, B extends boolean = true, Given = unknown>(
   name: N,
   out: O,

@@ -9,7 +9,11 @@ import { layerCodec } from './codecs'
 import { type BadSize, badSize, type LayerRule } from './rule'
 import { emit } from './site'
 
-/** The layer of `localResponseNorm`. */
+/**
+ * The layer that `localResponseNorm` creates.
+ *
+ * @example const norm: LocalResponseNorm<5, 2> = localResponseNorm(5, { k: 2 })
+ */
 export interface LocalResponseNorm<Size extends number, K extends number = 1, Name extends string = ''>
   extends Layer<'localResponseNorm', Name> {
   /** Channels that are summed over. */
@@ -19,18 +23,29 @@ export interface LocalResponseNorm<Size extends number, K extends number = 1, Na
   readonly k: K
 }
 
-/** Options of `localResponseNorm`. */
+/**
+ * Options of `localResponseNorm`: it divides by (k + alpha / size · Σ x²) to the power beta.
+ *
+ * @example const options: LocalResponseNormOptions = { alpha: 1e-4, beta: 0.75, k: 2 }
+ */
 export interface LocalResponseNormOptions<K extends number = number> {
-  /** 1e-4 unless given. @example localResponseNorm(5, { alpha: 1e-3 }) */
+  /** Factor of the sum of squares. Default 1e-4. @example localResponseNorm(5, { alpha: 1e-3 }) */
   readonly alpha?: number | undefined
-  /** 0.75 unless given. @example localResponseNorm(5, { beta: 0.5 }) */
+  /** Exponent of the divisor. Default 0.75. @example localResponseNorm(5, { beta: 0.5 }) */
   readonly beta?: number | undefined
-  /** 1 unless given. @example localResponseNorm(5, { k: 2 }) */
+  /** Number added to the sum. Default 1. @example localResponseNorm(5, { k: 2 }) */
   readonly k?: K | undefined
 }
 const OPTIONS = optionsFor<LocalResponseNormOptions>()('localResponseNorm', 'alpha', 'beta', 'k')
 
-/** Normalisation over neighbouring channels, as in AlexNet. @example localResponseNorm(5, { k: 2 }) */
+/**
+ * Creates local response normalisation over neighbouring channels, as in AlexNet.
+ *
+ * @param size Number of neighbouring channels in each sum.
+ * @param options The constants `alpha`, `beta` and `k`, with PyTorch's defaults.
+ * @param name Name of the layer. Default: its kind.
+ * @example seq(conv2d('conv1', 96, 11, { stride: 4 }), relu(), localResponseNorm(5, { k: 2 }))
+ */
 export const localResponseNorm = <S extends number, K extends number = 1, N extends string = '', Given = unknown>(
   size: S,
   options: LocalResponseNormOptions<K> & Strays<Given, typeof OPTIONS> = {} as never,

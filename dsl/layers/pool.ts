@@ -26,7 +26,7 @@ interface Pool<
   readonly ceil: Ceil
 }
 
-/** The layer of `maxPool`. */
+/** The layer that `maxPool` creates. @example const pool: MaxPool<'pool1', 2> = maxPool('pool1', 2) */
 export interface MaxPool<
   Name extends string,
   Kernel extends Extent,
@@ -34,7 +34,7 @@ export interface MaxPool<
   Pad extends Extent = 0,
   Ceil extends boolean = false,
 > extends Pool<'maxPool', Name, Kernel, Stride, Pad, Ceil> {}
-/** The layer of `avgPool`. */
+/** The layer that `avgPool` creates. @example const pool: AvgPool<'pool1', 2> = avgPool('pool1', 2) */
 export interface AvgPool<
   Name extends string,
   Kernel extends Extent,
@@ -46,20 +46,24 @@ export interface AvgPool<
   readonly countIncludePad: boolean
 }
 
-/** Options of `maxPool`. */
+/** Options of `maxPool`. @example const options: PoolOptions = { stride: 2, pad: 1 } */
 export interface PoolOptions<S extends Extent = Extent, P extends Extent = Extent, C extends boolean = boolean> {
-  /** Pixels from one window to the next; the window's size unless given. @example maxPool(3, { stride: 2 }) */
+  /** Step from one window to the next, in pixels. Default: the kernel size. @example maxPool(3, { stride: 2 }) */
   readonly stride?: S | undefined
-  /** Rows and columns around the image; 0 unless given. @example maxPool(3, { stride: 2, pad: 1 }) */
+  /** Rows and columns of padding on each side, in pixels. Default 0. @example maxPool(3, { stride: 2, pad: 1 }) */
   readonly pad?: P | undefined
-  /** Whether a last window may reach beyond the image; false unless given. @example maxPool(3, { stride: 2, ceil: true }) */
+  /** If true, the last window may reach past the border. Default false. @example maxPool(3, { stride: 2, ceil: true }) */
   readonly ceil?: C | undefined
 }
-/** Options of `avgPool`. */
+/**
+ * Options of `avgPool`.
+ *
+ * @example const options: AvgPoolOptions = { stride: 1, pad: 1, countIncludePad: false }
+ */
 export interface AvgPoolOptions<S extends Extent = Extent, P extends Extent = Extent, C extends boolean = boolean>
   extends PoolOptions<S, P, C> {
   /**
-   * Whether zeros of the padding count in the mean; true unless said otherwise.
+   * If true, zeros of the padding count in the mean. Default true.
    *
    * @example avgPool(3, { stride: 1, pad: 1, countIncludePad: false })
    */
@@ -89,9 +93,10 @@ const pool = <K extends string>(kind: K, name: string, kernel: Extent, o: PoolOp
 })
 
 /**
- * Max pooling, with a name or without.
+ * Creates max pooling. The name is optional: `maxPool(2)` and `maxPool('pool1', 2)` are both valid. The stride
+ * is the kernel size by default.
  *
- * @example maxPool('pool1', 2), maxPool(3, { stride: 2, pad: 1 })
+ * @example seq(conv2d('conv1', 64, 3), maxPool('pool1', 2), maxPool(3, { stride: 2, pad: 1 }))
  */
 export function maxPool<
   const K extends Extent,
@@ -100,6 +105,12 @@ export function maxPool<
   C extends boolean = false,
   Given = unknown,
 >(kernel: K, options?: PoolOptions<S, P, C> & Strays<Given, typeof MAX_POOL>): MaxPool<'', K, S, P, C>
+/**
+ * Creates max pooling. The name is optional: `maxPool(2)` and `maxPool('pool1', 2)` are both valid. The stride
+ * is the kernel size by default.
+ *
+ * @example seq(conv2d('conv1', 64, 3), maxPool('pool1', 2), maxPool(3, { stride: 2, pad: 1 }))
+ */
 export function maxPool<
   N extends string,
   const K extends Extent,
@@ -113,7 +124,12 @@ export function maxPool(...args: readonly unknown[]): MaxPool<string, Extent, Ex
   return pool('maxPool', name, kernel, known(MAX_POOL, options))
 }
 
-/** Average pooling, with a name or without. @example avgPool('pool1', 2), avgPool(3, { stride: 2, pad: 1, countIncludePad: false }) */
+/**
+ * Creates average pooling. The name is optional: `avgPool(2)` and `avgPool('pool1', 2)` are both valid. The
+ * stride is the kernel size by default.
+ *
+ * @example seq(avgPool('pool1', 2), avgPool(3, { stride: 2, pad: 1, countIncludePad: false }))
+ */
 export function avgPool<
   const K extends Extent,
   const S extends Extent = K,
@@ -121,6 +137,12 @@ export function avgPool<
   C extends boolean = false,
   Given = unknown,
 >(kernel: K, options?: AvgPoolOptions<S, P, C> & Strays<Given, typeof AVG_POOL>): AvgPool<'', K, S, P, C>
+/**
+ * Creates average pooling. The name is optional: `avgPool(2)` and `avgPool('pool1', 2)` are both valid. The
+ * stride is the kernel size by default.
+ *
+ * @example seq(avgPool('pool1', 2), avgPool(3, { stride: 2, pad: 1, countIncludePad: false }))
+ */
 export function avgPool<
   N extends string,
   const K extends Extent,

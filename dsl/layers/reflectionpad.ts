@@ -21,15 +21,21 @@ import {
 } from './sides'
 import { emit } from './site'
 
-/** The layer of `reflectionPad2d`. */
+/**
+ * The layer that `reflectionPad2d` creates.
+ *
+ * @example const border: ReflectionPad2d<3> = reflectionPad2d(3)
+ */
 export interface ReflectionPad2d<Pad extends SidePadding, Name extends string = ''> extends Layer<'reflectionPad2d', Name> {
   readonly pad: Pad
 }
 
 /**
- * Rows and columns around the image, mirrored.
+ * Creates padding that mirrors the rows and columns of the image.
  *
- * @example reflectionPad2d(3), reflectionPad2d([1, 2]), reflectionPad2d({ top: 0, left: 0, bottom: 1, right: 1 })
+ * @param pad Size of the border in pixels: one number, [height, width], or one number per side.
+ * @param name Name of the layer. Default: its kind.
+ * @example seq(reflectionPad2d(3), conv2d('conv1', 64, 7, { pad: 0 }), reflectionPad2d({ top: 0, left: 0, bottom: 1, right: 1 }))
  */
 export const reflectionPad2d = <const P extends SidePadding, N extends string = ''>(pad: P, name?: N): ReflectionPad2d<P, N> => ({
   kind: 'reflectionPad2d',

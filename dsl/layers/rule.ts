@@ -11,7 +11,13 @@ import { notASize, type NotASize } from '../messages'
 import { type Extent, type Height, height, type Net, type Shape, type Width, width } from '../net'
 import type { IsWhole } from '../numbers/naturals'
 
-/** A graph trains, or predicts with what was trained. */
+/**
+ * Purpose of a graph: 'train' adds the backward pass, 'predict' uses running statistics and drops nothing.
+ *
+ * @example
+ * const mode: Mode = 'predict'
+ * modelAt([1, 3, 64, 64], conv2d('conv1', 8, 3), mode)
+ */
 export type Mode = 'train' | 'predict'
 
 export interface ParamSpec {

@@ -3,7 +3,13 @@
 import { type OptionRefused, optionRefused, optionsFor, unknownKey } from '../../staging/core/options'
 import { type Extent, type Height, height, type Width, width } from '../net'
 
-/** Padding of each side. */
+/**
+ * Padding of each side, in pixels.
+ *
+ * @example
+ * const sides: Sides = { top: 0, left: 0, bottom: 1, right: 1 }
+ * conv2d('conv1', 64, 3, { pad: sides })
+ */
 export interface Sides {
   readonly top: number
   readonly left: number
@@ -23,7 +29,13 @@ export const sidesFault = (p: SidePadding | 'same'): string | null => {
   return key === null ? null : optionRefused(key, SIDES)
 }
 
-/** Padding: of all sides, of rows and columns, or of each side. */
+/**
+ * Padding in pixels: one number, [height, width], or one number per side.
+ *
+ * @example
+ * const pad: SidePadding = [1, 2]
+ * reflectionPad2d(pad)
+ */
 export type SidePadding = Extent | Sides
 
 export type SidesOf<P extends SidePadding> = P extends Sides

@@ -4,10 +4,16 @@ import { layerCodec } from './codecs'
 import type { LayerRule } from './rule'
 import { emit } from './site'
 
-/** The layer of `softmax`. */
+/** The layer that `softmax` creates. @example const shares: Softmax = softmax() */
 export interface Softmax<Name extends string = ''> extends Layer<'softmax', Name> {}
 
-/** Channels as shares of one, pixel by pixel. @example seq(linear('fc', 10), softmax()) */
+/**
+ * Creates a softmax over the channels of each pixel. Leave it out if the loss is `crossEntropy`, which contains
+ * it.
+ *
+ * @param name Name of the layer. Default: its kind.
+ * @example seq(linear('fc', 10), softmax())
+ */
 export const softmax = <N extends string = ''>(name?: N): Softmax<N> => ({ kind: 'softmax', name: name ?? ('' as N) })
 
 declare module '../net' {

@@ -9,14 +9,21 @@ import type { ProbabilityShape } from './dropout'
 import type { LayerRule } from './rule'
 import { emit } from './site'
 
-/** The layer of `stochasticDepth`. */
+/**
+ * The layer that `stochasticDepth` creates.
+ *
+ * @example const drop: StochasticDepth<0.2> = stochasticDepth(0.2)
+ */
 export interface StochasticDepth<P extends number, Name extends string = ''> extends Layer<'stochasticDepth', Name> {
   readonly p: P
 }
 
 /**
- * Sets an image to zero with probability `p` and scales the others by 1 / (1 - p).
+ * Creates stochastic depth: in training it sets a whole image to 0 with probability `p` and multiplies the
+ * others by 1 / (1 − p). Put it at the end of a residual branch. Predictions skip the layer.
  *
+ * @param p Probability of 0, at least 0 and below 1.
+ * @param name Name of the layer. Default: its kind.
  * @example residual(seq(conv2d('conv1', 64, 3), stochasticDepth(0.2)), identity)
  */
 export const stochasticDepth = <P extends number, N extends string = ''>(p: P, name?: N): StochasticDepth<P, N> => ({

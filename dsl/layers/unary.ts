@@ -3,45 +3,80 @@
 import type { Dim, Layer, Shape } from '../net'
 import { elementWise } from './elementwise'
 
-/** The layer of `relu`. */
+/** The layer that `relu` creates. @example const activation: Relu = relu() */
 export interface Relu<Name extends string = ''> extends Layer<'relu', Name> {}
-/** x > 0 ? x : slope·x, where slope is 0 @example seq(conv2d('conv1', 64, 3), relu()) */
+/**
+ * Creates the activation y = x > 0 ? x : 0, element by element.
+ *
+ * @param name Name of the layer. Default: its kind.
+ * @example seq(conv2d('conv1', 64, 3), relu())
+ */
 export const relu = <N extends string = ''>(name?: N): Relu<N> => ({ kind: 'relu', name: name ?? ('' as N) })
 export const reluRule = elementWise<Relu<string>>('relu', 'relu', { slope: 0 })
 
-/** The layer of `sigmoid`. */
+/** The layer that `sigmoid` creates. @example const activation: Sigmoid = sigmoid() */
 export interface Sigmoid<Name extends string = ''> extends Layer<'sigmoid', Name> {}
-/** 1 / (1 + e^−x) @example seq(conv2d('conv1', 64, 3), sigmoid()) */
+/**
+ * Creates the activation y = 1 / (1 + e^−x), element by element.
+ *
+ * @param name Name of the layer. Default: its kind.
+ * @example seq(conv2d('conv1', 64, 3), sigmoid())
+ */
 export const sigmoid = <N extends string = ''>(name?: N): Sigmoid<N> => ({ kind: 'sigmoid', name: name ?? ('' as N) })
 export const sigmoidRule = elementWise<Sigmoid<string>>('sigmoid', 'sigmoid', { })
 
-/** The layer of `tanh`. */
+/** The layer that `tanh` creates. @example const activation: Tanh = tanh() */
 export interface Tanh<Name extends string = ''> extends Layer<'tanh', Name> {}
-/** tanh(x) @example seq(conv2d('conv1', 64, 3), tanh()) */
+/**
+ * Creates the activation y = tanh(x), element by element.
+ *
+ * @param name Name of the layer. Default: its kind.
+ * @example seq(conv2d('conv1', 64, 3), tanh())
+ */
 export const tanh = <N extends string = ''>(name?: N): Tanh<N> => ({ kind: 'tanh', name: name ?? ('' as N) })
 export const tanhRule = elementWise<Tanh<string>>('tanh', 'tanh', { })
 
-/** The layer of `relu6`. */
+/** The layer that `relu6` creates. @example const activation: Relu6 = relu6() */
 export interface Relu6<Name extends string = ''> extends Layer<'relu6', Name> {}
-/** min(max(x, 0), 6) @example seq(conv2d('conv1', 64, 3), relu6()) */
+/**
+ * Creates the activation y = min(max(x, 0), 6), element by element.
+ *
+ * @param name Name of the layer. Default: its kind.
+ * @example seq(conv2d('conv1', 64, 3), relu6())
+ */
 export const relu6 = <N extends string = ''>(name?: N): Relu6<N> => ({ kind: 'relu6', name: name ?? ('' as N) })
 export const relu6Rule = elementWise<Relu6<string>>('relu6', 'relu6', { })
 
-/** The layer of `hardSwish`. */
+/** The layer that `hardSwish` creates. @example const activation: HardSwish = hardSwish() */
 export interface HardSwish<Name extends string = ''> extends Layer<'hardSwish', Name> {}
-/** x·min(max(x + 3, 0), 6) / 6 @example seq(conv2d('conv1', 64, 3), hardSwish()) */
+/**
+ * Creates the activation y = x·min(max(x + 3, 0), 6) / 6, element by element.
+ *
+ * @param name Name of the layer. Default: its kind.
+ * @example seq(conv2d('conv1', 64, 3), hardSwish())
+ */
 export const hardSwish = <N extends string = ''>(name?: N): HardSwish<N> => ({ kind: 'hardSwish', name: name ?? ('' as N) })
 export const hardSwishRule = elementWise<HardSwish<string>>('hardSwish', 'hard_swish', { })
 
-/** The layer of `silu`. */
+/** The layer that `silu` creates. @example const activation: Silu = silu() */
 export interface Silu<Name extends string = ''> extends Layer<'silu', Name> {}
-/** x / (1 + e^−x) @example seq(conv2d('conv1', 64, 3), silu()) */
+/**
+ * Creates the activation y = x / (1 + e^−x), element by element.
+ *
+ * @param name Name of the layer. Default: its kind.
+ * @example seq(conv2d('conv1', 64, 3), silu())
+ */
 export const silu = <N extends string = ''>(name?: N): Silu<N> => ({ kind: 'silu', name: name ?? ('' as N) })
 export const siluRule = elementWise<Silu<string>>('silu', 'silu', { })
 
-/** The layer of `gelu`. */
+/** The layer that `gelu` creates. @example const activation: Gelu = gelu() */
 export interface Gelu<Name extends string = ''> extends Layer<'gelu', Name> {}
-/** x·Φ(x), Φ the normal distribution (by erf, not tanh) @example seq(conv2d('conv1', 64, 3), gelu()) */
+/**
+ * Creates the activation y = x·Φ(x), Φ the normal distribution (by erf, not tanh), element by element.
+ *
+ * @param name Name of the layer. Default: its kind.
+ * @example seq(conv2d('conv1', 64, 3), gelu())
+ */
 export const gelu = <N extends string = ''>(name?: N): Gelu<N> => ({ kind: 'gelu', name: name ?? ('' as N) })
 export const geluRule = elementWise<Gelu<string>>('gelu', 'gelu', { })
 

@@ -16,13 +16,21 @@ export type UpsampleTo = { readonly scale: Extent } | { readonly size: Extent }
 /** 'bilinear-corners' is bilinear with `alignCorners`. */
 export type UpsampleMode = 'nearest' | 'bilinear' | 'bilinear-corners'
 
-/** The layer of `upsample`. */
+/**
+ * The layer that `upsample` creates.
+ *
+ * @example const twice: Upsample<{ scale: 2 }> = upsample({ scale: 2 })
+ */
 export interface Upsample<To extends UpsampleTo, Name extends string = ''> extends Layer<'upsample', Name> {
   readonly to: To
   readonly mode: UpsampleMode
 }
 
-/** Options of `upsample`: how many times the size, or the size; and how. */
+/**
+ * Options of `upsample`: a factor or a size, and the interpolation.
+ *
+ * @example const options: UpsampleOptions = { scale: 2, mode: 'bilinear' }
+ */
 export type UpsampleOptions = (
   | { readonly scale: Extent; readonly size?: undefined }
   | { readonly size: Extent; readonly scale?: undefined }
@@ -43,9 +51,16 @@ type ToOf<O> = O extends { readonly scale: infer S extends Extent }
     : never
 
 /**
- * Resamples to `scale` times the size, or to `size`; to the nearest pixel unless the mode is 'bilinear'.
+ * Creates a layer that resizes the image, as PyTorch's `Upsample`.
  *
- * @example upsample({ scale: 2 }), upsample({ size: [129, 65], mode: 'bilinear', alignCorners: true })
+ * @param options Either `scale` (factor) or `size` (pixels), each one number or [height, width]; `mode` is
+ *   'nearest' (default) or 'bilinear'.
+ * @param name Name of the layer. Default: its kind.
+ * @example
+ * seq(
+ *   upsample({ scale: 2 }),
+ *   upsample({ size: [129, 65], mode: 'bilinear', alignCorners: true }),
+ * )
  */
 export const upsample = <const O extends UpsampleOptions, N extends string = ''>(
   options: Known<O, typeof OPTIONS>,

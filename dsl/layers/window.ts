@@ -5,7 +5,13 @@ import { type Extent, type Height, height, type Width, width } from '../net'
 import { type SidePadding, type Sides, sidesOf } from './sides'
 import type { Add, CeilDiv, Compare, Div, IsOdd, Mul, Sub } from '../numbers/naturals'
 
-/** Zeros on each side: so many, or as many as keep the size at stride 1 (for odd kernels): half of the reach, rounded down. */
+/**
+ * Zero padding in pixels: of all sides, per side, or 'same', which keeps the size of the image at stride 1.
+ *
+ * @example
+ * const pad: Padding = { top: 0, left: 1, bottom: 0, right: 1 }
+ * conv2d('conv1', 64, 3, { pad })
+ */
 export type Padding = SidePadding | 'same'
 
 type HeightPad<P extends Padding> = P extends 'same' ? 'same' : P extends Extent ? Height<P> : never

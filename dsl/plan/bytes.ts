@@ -25,7 +25,11 @@ type Kept<States, O, N extends readonly 0[] = []> = States extends readonly [inf
     : Kept<Rest, O, [...N, 0]>
   : N['length']
 
-/** How many numbers an optimizer keeps for each parameter, by its entry; `number` when its type does not say. */
+/**
+ * The number of values that an optimizer keeps per parameter, e.g. 2 for Adam.
+ *
+ * @example const kept: NumbersKept<Adam> = 2
+ */
 export type NumbersKept<O> = O extends { readonly kind: infer K extends OptimizerName }
   ? Kept<(typeof OPTIMIZERS)[K]['states'], O>
   : number
@@ -37,14 +41,28 @@ type Numbers<M extends Model> =
     ? [parameters: ParametersNumber<T>, state: StateNumber<T>]
     : never
 
-/** Bytes of an in-core step with an optimizer that keeps K numbers for each parameter. */
+/**
+ * The bytes of an in-core step, computed by the compiler. K is the number of values that the optimizer keeps
+ * per parameter.
+ *
+ * @example type Bytes = StepBytes<typeof net, NumbersKept<Sgd<0.9>>>
+ */
 export type StepBytes<M extends Model, K extends number> = number extends K
   ? number
   : Numbers<M> extends [infer P extends number, infer State extends number]
     ? Add<Mul<4, Add<Mul<P, Add<2, K>>, State>>, M['activationBytes']>
     : never
 
-/** What a step keeps at least, whatever the plan. @example stepBytes(net, sgd({ lr: 0.1, momentum: 0.9 })) */
+/**
+ * Returns the bytes of an in-core step: parameters, gradients, optimizer state and activations. It is a lower
+ * estimate without workspace; hover over the result to see the number.
+ *
+ * @param m The model.
+ * @param optimizer The optimizer; its state counts.
+ * @example
+ * const bytes = stepBytes(net, sgd({ lr: 0.1, momentum: 0.9 }))
+ * console.log(showBytes(bytes))
+ */
 export const stepBytes = <M extends Model, const O extends Optimizer>(m: M, optimizer: O): StepBytes<M, NumbersKept<O>> =>
   (4 * (m.parameters * (2 + numbersKept(optimizer)) + stateOf(m)) + m.activationBytes) as StepBytes<M, NumbersKept<O>>
 
@@ -54,8 +72,10 @@ type Largest<Sites, Most = null> = Sites extends null ? Most : Largest<RestOf<Si
 type Larger<X, Most> = X extends AnySite ? (CompareLimbs<X['parameters'], Most> extends 'more' ? X['parameters'] : Most) : never
 
 /**
- * Bytes below which no plan of a step works; null when types do not tell what the step applies, or which of its parameters are
- * trained.
+ * A lower bound of the bytes of every plan of a step, computed by the compiler. It is null if the types do not
+ * know it.
+ *
+ * @example type Least = LeastBytes<StepOf<typeof net>>
  */
 export type LeastBytes<S extends TrainingStep> =
   TensorsOf<S> extends infer Ts extends readonly Tensor[]

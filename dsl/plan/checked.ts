@@ -24,7 +24,11 @@ import type {
   TooFine,
 } from './words'
 
-/** The options, when nothing is wrong with them; sizes that are not literals are left to run time. */
+/**
+ * The options of `stage` if they are valid; otherwise a type whose text is the error.
+ *
+ * @example type Options = CheckedOptions<typeof net, { budget: 4096 }>
+ */
 export type CheckedOptions<M extends Trainable, O, Legal extends Options = Options> = Known<O, Legal, Faultless<O, FaultOf<M, O>>>
 type Faultless<O, F> = F extends null ? KnownGroups<O> : WithFault<O, F>
 

@@ -108,7 +108,11 @@ type TensorFrom<D, Nets, Sized, Before> = D extends {
       : never
     : never
 
-/** The step that a description tells of. */
+/**
+ * The training step that the head of a plan module describes, as a type.
+ *
+ * @example type Step = StepFrom<PlanHead>
+ */
 export type StepFrom<P extends Described, Sized = true> =
   TensorsFrom<P, Sized> extends infer Ts
     ? ObjectivesFrom<P['objectives'], P['nets'], Ts> extends infer Os extends readonly StepObjective[]

@@ -10,29 +10,41 @@ import type { SitesOfTensors } from './sites'
 import type { Stale } from './stalestep'
 import type { OverDevice, PeakOverBudget } from './words'
 
-/** A segment as types know it. */
+/**
+ * One segment of a plan: a range of layers, its tiles, and its phase.
+ *
+ * @example const backward = (s: PlannedSegment) => s.phase === 'backward'
+ */
 export interface PlannedSegment extends TileRange {
   readonly phase: 'forward' | 'recompute' | 'backward' | 'update' | 'step'
 }
-/** What types know of a plan. */
+/**
+ * The part of a plan that the compiler knows: budget, peak, segments, checkpoints and swaps.
+ *
+ * @example const share = (head: PlanHead) => head.peak / head.budget
+ */
 export interface PlanHead extends Described {
   readonly model: string
   readonly machine: string
   readonly strategy: string
-  /** How activations are stored and multiplied; fp32 unless given. */
+  /** Storage of activations and the arithmetic of products. Absent: fp32. */
   readonly precision?: 'bf16' | 'tf32'
   readonly budget: number
   readonly peak: number
-  /** Of the training graph. */
+  /** Hash of the training graph. */
   readonly fingerprint: string
   readonly segments: readonly PlannedSegment[]
-  /** Layers whose outputs stay whole from the forward to the backward pass. */
+  /** Layers whose outputs are kept from the forward to the backward pass. */
   readonly checkpoints: readonly string[]
-  /** What leaves the device for a while, and its bytes there. */
+  /** Values that are swapped out, with their bytes. */
   readonly swaps: readonly { readonly value: string; readonly bytes: number }[]
 }
 
-/** A plan's head, when it fits a device; else the reason. */
+/**
+ * The head of a plan module if it fits the subject and its device; otherwise a type whose text is the error.
+ *
+ * @example type Head = CheckedHead<typeof net, PlanHead>
+ */
 export type CheckedHead<T, P extends PlanHead> = WithHeadFault<P, HeadFault<T, P>>
 
 type WithHeadFault<P extends PlanHead, F> =
@@ -75,15 +87,31 @@ type ForwardAt<
 
 // ---------------------------------------------------------------- a plan and a device
 
-/** A device of a kind: its name and the bytes of its memory. */
+/**
+ * A device with a name and a memory size, for compile-time checks.
+ *
+ * @example const card: Device = device('v100', gib(16))
+ */
 export interface Device<Name extends string = string, Memory extends number = number> {
   readonly name: Name
   readonly memory: Memory
 }
-/** A device that a plan must fit, to be told while typing. @example device('cpu', gib(4)) */
+/**
+ * Creates a device with a memory size. `run` compares the peak of a plan with it at compile time.
+ *
+ * @param name Name of the device in error messages.
+ * @param memory Memory of the device, in bytes.
+ * @example await run(net, plan, { steps: 10, device: device('cpu', gib(4)) })
+ */
 export const device = <N extends string, B extends number>(name: N, memory: B): Device<N, B> => ({ name, memory })
 
-/** Why a plan of this peak does not fit a device, or null. */
+/**
+ * The reason, as a type, for a peak that does not fit a device; null if it fits.
+ *
+ * @example
+ * type Fits = DeviceFault<1024, Device<'cpu', 4096>>
+ * const none: Fits = null
+ */
 export type DeviceFault<Peak extends number, D> =
   D extends Device<infer N, infer B>
     ? number extends Peak | B

@@ -76,7 +76,11 @@ type IsOne<M, All = M> = M extends unknown ? ([All] extends [M] ? true : false) 
 
 // ---------------------------------------------------------------- names
 
-/** The names of its layers, as literals where they are known. */
+/**
+ * The names of all layers of a model or step, as string literals if they are known.
+ *
+ * @example const first: NamesIn<typeof net> = 'conv1'
+ */
 export type NamesIn<M extends Trainable> = NamesOf<TensorsOf<StepOf<M>>>
 
 type NamesOf<Ts extends Unordered, Used extends readonly unknown[] = [], Acc extends string = never> = Ts extends readonly [

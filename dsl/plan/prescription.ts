@@ -24,27 +24,43 @@ import type { LayerReport } from '../analyse'
 import { badSize } from '../layers/rule'
 import { cannotTile, rangeBackwards, rangesOverlap, sumsInside, tooFine } from './words'
 
-/** Layers `from` to `to` run in so many tiles along each dimension; 1 unless given. */
+/**
+ * A range of layers and its number of tiles along each dimension.
+ *
+ * @example const range: TileRange = { from: 'conv1', to: 'pool1', H: 4, W: 2 }
+ */
 export interface TileRange<L extends string = string> {
-  /** The first layer that is tiled. @example stage(net, { tiles: [{ from: 'conv1', to: 'pool1', H: 4 }] }) */
+  /** First layer of the range. @example stage(net, { tiles: [{ from: 'conv1', to: 'pool1', H: 4 }] }) */
   readonly from: L
-  /** The last one. @example stage(net, { tiles: [{ from: 'conv1', to: 'pool1', H: 4 }] }) */
+  /** Last layer of the range. @example stage(net, { tiles: [{ from: 'conv1', to: 'pool1', H: 4 }] }) */
   readonly to: L
-  /** Tiles along the batch. @example stage(net, { tiles: [{ from: 'conv1', to: 'pool1', B: 2 }] }) */
+  /** Number of tiles along the batch. Default 1. @example stage(net, { tiles: [{ from: 'conv1', to: 'pool1', B: 2 }] }) */
   readonly B?: number | undefined
-  /** Tiles along the rows. @example stage(net, { tiles: [{ from: 'conv1', to: 'pool1', H: 4 }] }) */
+  /** Number of tiles along the rows. Default 1. @example stage(net, { tiles: [{ from: 'conv1', to: 'pool1', H: 4 }] }) */
   readonly H?: number | undefined
-  /** Tiles along the columns. @example stage(net, { tiles: [{ from: 'conv1', to: 'pool1', H: 2, W: 2 }] }) */
+  /**
+   * Number of tiles along the columns. Default 1.
+   *
+   * @example stage(net, { tiles: [{ from: 'conv1', to: 'pool1', H: 2, W: 2 }] })
+   */
   readonly W?: number | undefined
 }
 export const TILE_RANGE = optionsFor<TileRange>()('a tile range', 'from', 'to', 'B', 'H', 'W')
 
-/** What of a plan is prescribed. */
+/**
+ * Decisions of a plan that you make yourself: tiles and checkpoints.
+ *
+ * @example const byHand: PlanByHand = { tiles: [{ from: 'conv1', to: 'pool1', H: 4 }], checkpoints: ['pool1'] }
+ */
 export interface PlanByHand<L extends string = string> {
-  /** Runs of layers that are taken tile by tile. @example stage(net, { tiles: [{ from: 'conv1', to: 'pool1', H: 4 }] }) */
+  /**
+   * Ranges of layers that run tile by tile. Default: the planner decides.
+   *
+   * @example stage(net, { tiles: [{ from: 'conv1', to: 'pool1', H: 4 }] })
+   */
   readonly tiles?: readonly TileRange<L>[] | undefined
   /**
-   * Layers whose outputs stay: what lies between two of them is dropped and computed again for the backward pass.
+   * Layers whose outputs are kept; outputs between two of them are recomputed. Default: the planner decides.
    *
    * @example stage(net, { checkpoints: ['pool1'] })
    */

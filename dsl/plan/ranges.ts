@@ -11,7 +11,11 @@ import type { AnySite, FirstOf, Linked, RestOf, SitesOf } from './sites'
 
 // ---------------------------------------------------------------- a range of layers
 
-/** What is known of the layers from one to another, both included, in execution order. */
+/**
+ * Facts of a range of layers: the dimensions along which it can be tiled, and its parameters.
+ *
+ * @example const range: LayerRange<'conv1', 'pool1', Dim, number> = rangeOf(net, 'conv1', 'pool1')
+ */
 export interface LayerRange<From extends string, To extends string, Ft extends Dim, Parameters extends number>
   extends FtSegment<From, To, Ft> {
   readonly parameters: Parameters
@@ -42,7 +46,11 @@ type ParametersOfSites<Sites, Sum = null> = Sites extends null
     ? ParametersOfSites<RestOf<Sites>, AddLimbs<Sum, X['parameters']>>
     : never
 
-/** From a layer to a later one, or to itself. */
+/**
+ * The facts of a range of layers, as a type.
+ *
+ * @example type Range = RangeOf<typeof net, 'conv1', 'pool2'>
+ */
 export type RangeOf<M extends Model, From extends string, To extends string> =
   Between<SitesOfModel<M>, From, To> extends infer R
     ? [R] extends [never]
@@ -50,7 +58,15 @@ export type RangeOf<M extends Model, From extends string, To extends string> =
       : LayerRange<From, To, FtOfSites<R>, FromLow<ParametersOfSites<R>>>
     : never
 
-/** The layers from one to another, and what is known of them together. @example rangeOf(net, 'conv1', 'pool2').ft */
+/**
+ * Returns the facts of a range of layers: the dimensions along which it can be tiled, and its number of
+ * parameters.
+ *
+ * @param m The model.
+ * @param from Name of the first layer.
+ * @param to Name of the last layer.
+ * @example rangeOf(net, 'conv1', 'pool2').ft
+ */
 export const rangeOf = <M extends Model, From extends LayerNames<M>, To extends LayerNames<M>>(
   m: M,
   from: From,
@@ -67,11 +83,15 @@ export const rangeOf = <M extends Model, From extends LayerNames<M>, To extends 
 
 // ---------------------------------------------------------------- maximal segments
 
-/** Layers from one to another: their names, or their places. */
+/**
+ * A range of layers and the dimensions along which it can be tiled.
+ *
+ * @example const canTileRows = (s: FtSegment<string, string, Dim>) => s.ft.includes('H')
+ */
 export interface FtSegment<From, To, Ft extends Dim> {
   readonly from: From
   readonly to: To
-  /** The dimensions along which all of them are FT-compatible, so that tiles can run through them. */
+  /** Dimensions along which every layer of the range can be tiled. */
   readonly ft: readonly Ft[]
 }
 
@@ -119,7 +139,11 @@ type SegmentsOver<
         : never
     : never
 
-/** The runs of layers that can be tiled together, of a model. */
+/**
+ * The longest ranges of layers that can be tiled, as a type.
+ *
+ * @example type Segments = SegmentsOf<typeof net>
+ */
 export type SegmentsOf<M extends Model> = SegmentsOver<SitesOfModel<M>>
 
 const TILED: readonly Dim[] = ['B', 'H', 'W']
@@ -153,8 +177,9 @@ export const segmentPlaces = (layers: readonly LayerReport[]): readonly SegmentP
 }
 
 /**
- * The maximal FT segments, and the runs of layers between them that cannot be tiled along height or width.
+ * Returns the longest ranges of layers that can be tiled, and the ranges between them.
  *
+ * @param m The model.
  * @example segmentsOf(net)[0].ft
  */
 export const segmentsOf = <M extends Model>(m: M): SegmentsOf<M> => {

@@ -24,7 +24,11 @@ import {
 
 // ---------------------------------------------------------------- as types
 
-/** What changed between two steps, in words, or null. */
+/**
+ * The difference between two steps, in words, as a type; null if they are equal.
+ *
+ * @example type Changed = Stale<StepOf<typeof net>, StepOf<typeof net>>
+ */
 export type Stale<Now extends TrainingStep, Then extends TrainingStep> = StaleObjectives<Now['objectives'], Then['objectives']>
 
 type StaleObjectives<Now, Then> = Now extends readonly [infer N extends StepObjective, ...infer Rest]

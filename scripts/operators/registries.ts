@@ -131,9 +131,16 @@ import { elementWise } from './elementwise'
 ${LAYERS.map((u) => {
   const kind = camel(u.kind)
   const type = capital(kind)
-  return `/** The layer of \`${kind}\`. */
+  // relu's slope is 0, so its term is 0.
+  const formula = Object.entries(u.attrs ?? {}).reduce((f, [k, v]) => f.replace(`${k}·x`, v === 0 ? '0' : `${v}·x`), u.value)
+  return `/** The layer that \`${kind}\` creates. @example const activation: ${type} = ${kind}() */
 export interface ${type}<Name extends string = ''> extends Layer<'${kind}', Name> {}
-/** ${u.value}${u.attrs ? `, where ${Object.entries(u.attrs).map(([k, v]) => `${k} is ${v}`)}` : ''} @example seq(conv2d('conv1', 64, 3), ${kind}()) */
+/**
+ * Creates the activation y = ${formula}, element by element.
+ *
+ * @param name Name of the layer. Default: its kind.
+ * @example seq(conv2d('conv1', 64, 3), ${kind}())
+ */
 export const ${kind} = <N extends string = ''>(name?: N): ${type}<N> => ({ kind: '${kind}', name: name ?? ('' as N) })
 export const ${kind}Rule = elementWise<${type}<string>>('${kind}', '${u.kind}', { ${Object.entries(u.attrs ?? {}).map(([k, v]) => `${k}: ${v} `)}})
 `

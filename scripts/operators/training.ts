@@ -15,20 +15,47 @@ const someValue = (c: Choice): string => {
   return c.whole ? '-100' : c.default === undefined || isLoose(c) ? '0.1' : '0.5'
 }
 
+/** Its options with a value: those that are due, or the first. */
+const givenText = (options: Choices): string => {
+  const due = Object.entries(options).filter(([, c]) => c.default === undefined)
+  const given = due.length > 0 ? due : Object.entries(options).slice(0, 1)
+  return `{ ${given.map(([name, c]) => `${name}: ${someValue(c)}`).join(', ')} }`
+}
+
 const exampleOf = (kind: string, options: Choices, name: string): string => {
   const given = Object.entries(options).filter(([other, c]) => other === name || c.default === undefined)
   return `${camel(kind)}({ ${given.map(([other, c]) => `${other}: ${someValue(c)}`).join(', ')} })`
 }
 
+/** The meaning of each option; an option without a text here fails the generator. */
+const MEANINGS: Readonly<Record<string, string>> = {
+  lr: 'Learning rate',
+  momentum: 'Share of the previous update that is kept',
+  weightDecay: 'Decay of the weights per update, times the learning rate',
+  nesterov: "If true, uses Nesterov's momentum",
+  beta1: 'Decay of the mean of the gradients',
+  beta2: 'Decay of the mean of the squared gradients',
+  alpha: 'Decay of the mean of the squared gradients',
+  eps: 'Number added to the divisor, for numerical stability',
+  centered: 'If true, divides by the variance of the gradients instead of the mean of their squares',
+  delta: 'Error at which the loss becomes linear',
+  balance: 'Weight of positive elements; negative elements have 1 minus it',
+  gamma: 'Exponent that lowers the weight of elements that are already right',
+  ignoreIndex: 'Label that does not count',
+  weights: 'Weights of the classes, one per class; 0 leaves a class out',
+  labelSmoothing: 'Share of the target that is spread evenly over all classes',
+  smooth: 'Number added to both sides of the quotient, for numerical stability',
+}
+
 const optionText =
   (kind: string, options: Choices) =>
   ([name, c]: readonly [string, Choice]): string => {
-    const legal = [
-      ...(c.about ? [c.about] : []),
-      ...(isFlag(c) ? [] : [limitText(c)]),
-      ...(c.default === undefined ? [] : [`default ${c.default}`]),
-    ]
-    const about = `${legal.join('; ')} @example ${exampleOf(kind, options, name)}`
+    const meaning = MEANINGS[name]
+    if (meaning === undefined)
+      throw new Error(`option ${name} of ${kind} has no text: add one to MEANINGS in scripts/operators/training.ts`)
+    const legal = isFlag(c) ? '' : `; ${limitText(c)}`
+    const usual = c.default === undefined ? '' : ` Default${c.default === 'none' ? ': none' : ` ${c.default}`}.`
+    const about = `${meaning}${legal}.${usual} @example ${exampleOf(kind, options, name)}`
     const must = c.default === undefined
     return `  /** ${about} */\n  readonly ${name}${must ? '' : '?'}: ${typeOf(c)}${must ? '' : ' | undefined'}`
   }
@@ -41,8 +68,9 @@ const keysText = (kind: string, options: Choices): string => {
 const argumentText = (kind: string): string =>
   `<const O extends ${capital(camel(kind))}Options>(o: Known<O, typeof ${keysName(kind)}>)`
 const optionsText = (kind: string, options: Choices): string =>
-  `/** Options of \`${camel(kind)}\`. */\nexport interface ${capital(camel(kind))}Options {\n${Object.entries(options).map(optionText(kind, options)).join('\n')}\n}\n${keysText(kind, options)}`
-const madeText = (kind: string): string => `/** What \`${camel(kind)}\` makes: plain data. */`
+  `/** Options of \`${camel(kind)}\`. @example const options: ${capital(camel(kind))}Options = ${givenText(options)} */\nexport interface ${capital(camel(kind))}Options {\n${Object.entries(options).map(optionText(kind, options)).join('\n')}\n}\n${keysText(kind, options)}`
+const madeText = (kind: string, type: string, options: Choices): string =>
+  `/** The value that \`${camel(kind)}\` creates. Plain data. @example const value: ${type} = ${camel(kind)}(${givenText(options)}) */`
 
 /** A loss without options is its name; where all may be left out, it has another for those that give them. */
 const lossText = ([kind, { about, options }]: readonly [string, LossEntry]): string => {
@@ -53,9 +81,9 @@ const lossText = ([kind, { about, options }]: readonly [string, LossEntry]): str
   if (Object.keys(options).length === 0) return plain
   const maker = loose ? `${name}With` : name
   const text = `${optionsText(maker, options)}
-${madeText(maker)}
+${madeText(maker, type, options)}
 export interface ${type} extends LossOf<'${kind}'> {}
-/** ${loose ? `The same with options. @example ${exampleOf(maker, options, Object.keys(options)[0]!)}` : about} */
+/** ${loose ? `Creates the loss \`${name}\` with options. @example ${exampleOf(maker, options, Object.keys(options)[0]!)}` : about} */
 export const ${maker} = <const O extends ${capital(maker)}Options & object = ${capital(maker)}Options>(o: Known<O, typeof ${keysName(maker)}> = {} as never): ${type} => lossMade('${kind}', known(${keysName(maker)}, o as O))`
   return loose ? `${plain}\n${text}` : text
 }
@@ -68,7 +96,7 @@ const optimizerText = ([kind, { about, options, states }]: readonly [string, Opt
   const members = deciding.map(({ name }) => `\n  readonly ${name}: ${capital(name)}`).join('')
   const made = `${type}${listed(({ name, of }) => `Said<O, '${name}', ${of}, ${options[name]!.default}>`)}`
   return `${optionsText(kind, options)}
-${madeText(kind)}
+${madeText(kind, type, options)}
 export interface ${type}${listed(({ name, of }) => `${capital(name)} extends ${of} = ${of}`)} extends OptimizerOf<'${kind}'> {${members && `${members}\n`}}
 /** ${about} */
 export const ${camel(kind)} = ${argumentText(kind)}: ${made} => optimizerWith('${kind}', known(${keysName(kind)}, o as O))`

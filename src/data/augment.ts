@@ -4,37 +4,55 @@
 import type { Pixels, Rectangle, Size } from './decode'
 import { type Random, randomOf } from './random'
 
-/** What happens to images by chance, anew in each epoch. */
+/**
+ * Random changes of images. They differ in each epoch and depend on the seed.
+ *
+ * @example
+ * const augment: Augment = { flip: 'horizontal', crop: true, jitter: true }
+ * folder('cats/', { augment })
+ */
 export interface Augment {
-  /** Mirrored, left to right, top to bottom or both, each with probability one half. @example folder('cats/', { augment: { flip: 'horizontal' } }) */
+  /**
+   * Mirrors each image with probability 0.5: left to right, top to bottom, or both. Default: none.
+   *
+   * @example folder('cats/', { augment: { flip: 'horizontal' } })
+   */
   readonly flip?: 'horizontal' | 'vertical' | 'both'
-  /** Turned by 0, 90, 180 or 270 degrees; images that are not square by 0 or 180. @example folder('cells/', { augment: { turns: true } }) */
+  /**
+   * If true, turns each image by 0, 90, 180 or 270 degrees; an oblong image by 0 or 180. Default false.
+   *
+   * @example folder('cells/', { augment: { turns: true } })
+   */
   readonly turns?: boolean
   /**
-   * A rectangle of this share of the image's area, and of this ratio of width to height, is taken, anywhere; with `true` a share of 0.08 to
-   * 1 and a ratio of 3/4 to 4/3.
+   * Cuts a random rectangle of this share of the area and this ratio of width to height. True means 0.08 to 1
+   * and 3/4 to 4/3.
    *
    * @example folder('cats/', { augment: { crop: { area: [0.5, 1] } } })
    */
   readonly crop?: boolean | { readonly area?: readonly [number, number]; readonly ratio?: readonly [number, number] }
   /**
-   * Brightness, contrast and saturation, each by a factor between 1 - x and 1 + x; with `true` 0.2 each.
+   * Changes brightness, contrast and saturation by a factor between 1 − x and 1 + x. True means 0.2 each.
    *
    * @example folder('cats/', { augment: { jitter: { brightness: 0.3 } } })
    */
   readonly jitter?: boolean | { readonly brightness?: number; readonly contrast?: number; readonly saturation?: number }
-  /** A square of this share of the shorter side becomes the mean; with `true` a quarter. @example folder('cats/', { augment: { cutout: 0.3 } }) */
+  /**
+   * Replaces a square by the mean; the number is its side as a share of the shorter side. True means 0.25.
+   *
+   * @example folder('cats/', { augment: { cutout: 0.3 } })
+   */
   readonly cutout?: boolean | number
   /**
-   * Each image is mixed with another one, and its classes likewise, by shares that Beta(x, x) draws; with `true` x is 0.2. The loss is one of
-   * shares, as `softCrossEntropy()`.
+   * Mixes each image and its classes with another image, by a share from Beta(x, x). True means x = 0.2. It
+   * needs a loss of shares, e.g. `softCrossEntropy()`.
    *
    * @example folder('cats/', { augment: { mixup: 0.4 } })
    */
   readonly mixup?: boolean | number
   /**
-   * A rectangle of each image comes from another one, of a share of the area that Beta(x, x) draws; with `true` x is 1. A mask has the other
-   * one's labels there; classes are mixed by the area, for a loss of shares. With `mixup` one of the two happens, each half of the time.
+   * Replaces a rectangle by one of another image, of an area share from Beta(x, x). True means x = 1. With
+   * `mixup`, each sample gets one of the two.
    *
    * @example folder('cats/', { augment: { cutmix: true, mixup: 0.4 } })
    */

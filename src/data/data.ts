@@ -6,42 +6,78 @@ import { SpillwayException, usage } from '../errors/errors'
 import { type Augment, augmentProblem, type Fit, FITS } from './augment'
 import type { Part } from './order'
 
-/** One value of a sample: its numbers in the order of the data's layout; a class label may stand alone. */
+/**
+ * The numbers of one value of a sample, in the order of the data's layout. A class label may be a plain number.
+ *
+ * @example const image: SampleValue = new Uint8Array(3 * 64 * 64)
+ */
 export type SampleValue = number | Uint8Array | Uint8ClampedArray | Int32Array | Float32Array | Float64Array | readonly number[]
-/** What a model is fed, by name: `input` and `target` where there is one of each, else as the model calls them. */
+/**
+ * One sample: numbers by name. The names are `input` and `target`, or the names of the step's fed tensors.
+ *
+ * @example const sample: Sample = { input: new Float32Array(3 * 64 * 64), target: 4 }
+ */
 export type Sample = Readonly<Record<string, SampleValue>>
 
-/** How numbers become what the model sees. */
+/**
+ * Layout and normalisation of input numbers.
+ *
+ * @example const numbers: Numbers = { layout: 'NHWC', mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] }
+ */
 export interface Numbers {
-  /** Of each value: channels first (default, as in PyTorch), or last, as pixels lie in images. @example source({ length, read, layout: 'NHWC' }) */
+  /**
+   * Order of the numbers of a sample: 'NCHW' (channels first) or 'NHWC' (channels last). Default 'NCHW'.
+   *
+   * @example source({ length, read, layout: 'NHWC' })
+   */
   readonly layout?: 'NCHW' | 'NHWC'
   /**
-   * Of each channel of the inputs, subtracted. Bytes are first divided by 255, so that these are between 0 and 1, as in torchvision.
+   * Numbers subtracted from the inputs, one per channel. Bytes are first divided by 255. Default 0.
    *
    * @example source({ length, read, mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] })
    */
   readonly mean?: readonly number[]
-  /** Of each channel of the inputs, by which they are divided after that. @example source({ length, read, std: [0.5] }) */
+  /**
+   * Divisors of the inputs after the mean is subtracted, one per channel. Default 1.
+   *
+   * @example source({ length, read, std: [0.5] })
+   */
   readonly std?: readonly number[]
 }
 
-/** Samples that a function reads, in any order. */
+/**
+ * Options of `source` for a function that reads sample i.
+ *
+ * @example const own: OwnSource = { length: 1000, read: (i) => ({ input: pixels(i), target: labels(i) }) }
+ */
 export interface OwnSource extends Numbers {
-  /** How many samples there are. @example source({ length: 1000, read }) */
+  /** Number of samples. @example source({ length: 1000, read }) */
   readonly length: number
-  /** Sample i, counted from 0: what it throws ends the run, as it is. @example source({ length, read: async (i) => load(i) }) */
+  /**
+   * Returns sample i, counted from 0. An exception ends the run and is passed on.
+   *
+   * @example source({ length, read: async (i) => load(i) })
+   */
   readonly read: (i: number) => Sample | Promise<Sample>
-  /** What the data are, for a run that is resumed: other words are another run. @example source({ length, read, name: 'slides, 3rd scan' }) */
+  /**
+   * Name of the data. A resumed run must have the same name. Default: none.
+   *
+   * @example source({ length, read, name: 'slides, 3rd scan' })
+   */
   readonly name?: string
   /**
-   * What happens to samples by chance. The input is images, as bytes or as floats, and a target of its height and width follows.
+   * Random changes of the inputs, which must be images; a target of the same size follows. Default: none.
    *
    * @example source({ length: 1000, read, augment: { flip: 'horizontal', crop: true } })
    */
   readonly augment?: Augment
 }
 
-/** A rectangle of an image, in pixels; all of it is inside. */
+/**
+ * A rectangle inside an image, in pixels.
+ *
+ * @example const area = ({ height, width }: Region) => height * width
+ */
 export interface Region {
   readonly top: number
   readonly left: number
@@ -49,66 +85,102 @@ export interface Region {
   readonly width: number
 }
 
-/** Height and width, in pixels. */
+/** Height and width, in pixels. @example const size: PixelSize = [4000, 6000] */
 export type PixelSize = readonly [height: number, width: number]
 
-/** Samples of which regions are read: images that are larger than what the model sees, and may be larger than memory. */
+/**
+ * Options of `source` for images of which only regions are read. Images may be larger than memory.
+ *
+ * @example
+ * const slides: RegionSource = {
+ *   length: 20, size: [4000, 6000],
+ *   read: (i, { height, width }) => ({ input: new Uint8Array(3 * height * width).fill(i) }),
+ * }
+ */
 export interface RegionSource extends Omit<OwnSource, 'read'> {
   /**
-   * Height and width of all images, or of image i.
+   * Height and width in pixels, of all images or of image i.
    *
-   * @example source({ length: 20, size: [40_000, 60_000], read: (i, region) => slide(i, region) })
+   * @example
+   * source({ length: 20, size: [40_000, 60_000], read: (i, { height, width }) => ({ input: new Uint8Array(3 * height * width) }) })
    */
   readonly size: PixelSize | ((i: number) => PixelSize | Promise<PixelSize>)
   /**
-   * Image i, counted from 0, as far as the region goes: as many rows and columns as that has. A target with something for each pixel is given
-   * for the region, too.
+   * Returns a region of image i, counted from 0. A target per pixel has the size of the region, too.
    *
-   * @example source({ length: 20, size: [40_000, 60_000], read: (i, { top, left, height, width }) => ({ input: pixels(i, top, left, height, width) }) })
+   * @example
+   * source({ length: 20, size: [40_000, 60_000], read: (i, { height, width }) => ({ input: new Uint8Array(3 * height * width) }) })
    */
   readonly read: (i: number, region: Region) => Sample | Promise<Sample>
   /**
-   * What of an image the model sees: 'crop' (default) the middle as it is, 'cover' the largest rectangle of the model's shape in the middle,
-   * resized, 'stretch' all of it, 'pad' all of it with a border. With `augment: { crop: true }` a rectangle anywhere.
+   * Part of the image for the model: 'crop' (default) the middle, 'cover' the middle resized, 'stretch' or
+   * 'pad' the whole image.
    *
-   * @example source({ length: 20, size: [4000, 6000], fit: 'cover', read: (i, region) => slide(i, region) })
+   * @example
+   * source({ length: 20, size: [4000, 6000], fit: 'cover', read: (i, { height, width }) => ({ input: new Uint8Array(3 * height * width) }) })
    */
   readonly fit?: Fit
 }
 
-/** Samples one after the other. */
+/**
+ * Samples in sequence: an iterable or an async iterable.
+ *
+ * @example
+ * async function* stream(): Samples { yield { input: pixels(0), target: 4 } }
+ * source(stream)
+ */
 export type Samples = Iterable<Sample> | AsyncIterable<Sample>
-/** What is told of samples that come one after the other. */
+/**
+ * Options of `source` for samples in sequence.
+ *
+ * @example const options: StreamOptions = { name: 'camera', mean: [0.5] }
+ */
 export type StreamOptions = Numbers & Pick<OwnSource, 'name' | 'augment'>
 
-/** How image files become what the model is fed. */
+/**
+ * Options of `folder`.
+ *
+ * @example const options: ImageOptions = { fit: 'pad', augment: { flip: 'horizontal' } }
+ */
 export interface ImageOptions extends Pick<Numbers, 'mean' | 'std'> {
   /**
-   * What becomes of images of another size than the model's: 'cover' (default) takes the largest rectangle of the model's shape in the middle
-   * and resizes it, 'stretch' resizes all of it, 'pad' resizes it until all of it is inside, 'crop' takes the middle without resizing.
+   * Handling of images of another size: 'cover' (default) resizes and cuts the middle, 'stretch' resizes, 'pad'
+   * adds a border, 'crop' cuts the middle.
    *
    * @example folder('cats/', { fit: 'pad' })
    */
   readonly fit?: Fit
-  /** What happens to images by chance. @example folder('cats/', { augment: { flip: 'horizontal', crop: true } }) */
+  /** Random changes of the images. Default: none. @example folder('cats/', { augment: { flip: 'horizontal', crop: true } }) */
   readonly augment?: Augment
-  /** Bits of a number: 16 keeps those of 16-bit TIFF and PNG; default 8, which refuses them. @example folder('scans/', { depth: 16 }) */
+  /**
+   * Bits per number: 8 or 16. 16 keeps the precision of 16-bit TIFF and PNG. Default 8, which refuses such
+   * files.
+   *
+   * @example folder('scans/', { depth: 16 })
+   */
   readonly depth?: 8 | 16
-  /** Images that declare more pixels are refused before they are decoded; default 268435456. @example folder('slides/', { mostPixels: 1e9 }) */
+  /**
+   * Largest number of pixels of an image; larger images are refused before they are decoded. Default 268435456.
+   *
+   * @example folder('slides/', { mostPixels: 1e9 })
+   */
   readonly mostPixels?: number
 }
 
-/** How arrays in files become what the model is fed. */
+/**
+ * Options of `files`.
+ *
+ * @example const options: FilesOptions = { mean: [0.5], std: [0.25], fit: 'crop' }
+ */
 export interface FilesOptions extends Numbers {
   /**
-   * What happens to samples by chance: the input is images, and a target of their height and width follows.
+   * Random changes of the inputs, which must be images; a target of the same size follows. Default: none.
    *
    * @example files('slides/', { augment: { flip: 'horizontal', crop: true } })
    */
   readonly augment?: Augment
   /**
-   * What becomes of arrays of another height and width than the model's, as `folder` has it; without `fit` and `augment` they are of the
-   * model's.
+   * Handling of arrays of another height and width, as in `folder`. Default: they must match the model.
    *
    * @example files('slides/', { fit: 'crop', augment: { crop: true } })
    */
@@ -128,7 +200,11 @@ export type DataSet =
       Partial<Pick<RegionSource, 'size' | 'fit'>> & { readonly nameOf?: (i: number) => string })
   | ({ readonly kind: 'stream'; readonly open: () => Samples; readonly once: boolean } & StreamOptions)
 
-/** Samples to train with: `files`, `source`, and parts of them. */
+/**
+ * Samples for training or evaluation, as `files`, `folder` and `source` create them.
+ *
+ * @example const data: Data = folder('cats/')
+ */
 export interface Data {
   readonly set: DataSet
   readonly parts: readonly Part[]
@@ -161,9 +237,14 @@ const numbersOf = <N extends Numbers>(what: string, o: N): N => {
 }
 
 /**
- * Samples in .npy or .safetensors files, as `--data` finds them in a folder, with how their numbers are meant.
+ * Creates data from .npy or .safetensors files: a folder with `input` and `target`, or with pairs `NAME.input`
+ * and `NAME.target`.
  *
- * @example train(net, plan, { steps: 100, data: files('slides/', { mean: [0.5], std: [0.25] }), shuffle: true })
+ * @param path The folder or file.
+ * @param o Layout, normalisation, fit and augmentation.
+ * @example
+ * const slides = files('slides/', { mean: [0.5], std: [0.25] })
+ * await train(net, plan, { steps: 100, data: slides, shuffle: true })
  */
 export const files = (path: string, o: FilesOptions = {}): Data => {
   fitOf('files', known(FILES, o))
@@ -171,10 +252,15 @@ export const files = (path: string, o: FilesOptions = {}): Data => {
 }
 
 /**
- * Images in a folder: one folder for each class, in the order of their names; or images/NAME beside masks/NAME; or the path of a .csv or .json
- * list of image and label or mask. PNG, JPEG, WebP and TIFF, decoded by the package sharp.
+ * Creates data from a folder of images: one subfolder per class, or `images/NAME` beside `masks/NAME`. The path
+ * may also be a .csv or .json list of images with labels or masks. PNG, JPEG, WebP and TIFF need the package
+ * sharp.
  *
- * @example train(net, plan, { steps: 100, data: folder('cats/', { augment: { flip: 'horizontal' } }), shuffle: true })
+ * @param path The folder or the list.
+ * @param o Fit, normalisation and augmentation.
+ * @example
+ * const cats = folder('cats/', { augment: { flip: 'horizontal' } })
+ * await train(net, plan, { steps: 100, data: cats, shuffle: true })
  */
 export const folder = (path: string, o: ImageOptions = {}): Data => {
   known(FOLDER, o)
@@ -211,14 +297,25 @@ const isOnce = (u: Samples): boolean =>
   Symbol.asyncIterator in u ? (u[Symbol.asyncIterator]() as unknown) === u : (u[Symbol.iterator]() as unknown) === u
 
 /**
- * Samples that are made in TypeScript: by a function that reads any of them, or a region of any of them, or one after the other by whatever can
- * be iterated. A function that gives something to iterate is called for each epoch.
+ * Creates data from your own code: a function that reads sample i, a function that reads a region of image i,
+ * or an iterable. An iterable must be a function that returns it, if the run has several epochs.
  *
- * @example const data = source({ length: 1000, read: (i) => ({ input: pixels(i), target: labels(i) }) })
- * @example const slides = source({ length: 20, size: [4000, 6000], read: (i, { height, width }) => ({ input: new Uint8Array(3 * height * width).fill(i) }) })
+ * @example source({ length: 1000, read: (i) => ({ input: pixels(i), target: labels(i) }) })
  */
 export function source(images: RegionSource): Data
+/**
+ * Creates data from your own code: a function that reads sample i, a function that reads a region of image i,
+ * or an iterable. An iterable must be a function that returns it, if the run has several epochs.
+ *
+ * @example source({ length: 1000, read: (i) => ({ input: pixels(i), target: labels(i) }) })
+ */
 export function source(own: OwnSource): Data
+/**
+ * Creates data from your own code: a function that reads sample i, a function that reads a region of image i,
+ * or an iterable. An iterable must be a function that returns it, if the run has several epochs.
+ *
+ * @example source({ length: 1000, read: (i) => ({ input: pixels(i), target: labels(i) }) })
+ */
 export function source(samples: Samples | (() => Samples), o?: StreamOptions): Data
 export function source(from: OwnSource | RegionSource | Samples | (() => Samples), o: StreamOptions = {}): Data {
   known(SOURCE, o)
@@ -250,8 +347,11 @@ const withPart = (what: string, data: Data, part: Part): Data => {
 }
 
 /**
- * Two parts without a common sample: a share of them, drawn by a seed (default 0), and the rest.
+ * Returns two parts without a common sample: a random share, and the rest.
  *
+ * @param data The data.
+ * @param share Share of the first part, between 0 and 1.
+ * @param seed Seed of the draw. Default 0.
  * @example const [training, validation] = split(files('slides/'), 0.8)
  */
 export const split = (data: Data, share: number, seed = 0): readonly [Data, Data] => {
@@ -262,8 +362,11 @@ export const split = (data: Data, share: number, seed = 0): readonly [Data, Data
 }
 
 /**
- * One of several parts of the same size, or nearly: of 10 samples, shard 1 of 4 has samples 1, 5 and 9.
+ * Returns one of several equal parts. Of 10 samples, shard 1 of 4 has samples 1, 5 and 9.
  *
+ * @param data The data.
+ * @param index Number of the part, counted from 0.
+ * @param of Number of parts.
  * @example const mine = shard(files('slides/'), 1, 4)
  */
 export const shard = (data: Data, index: number, of: number): Data => {
@@ -273,8 +376,10 @@ export const shard = (data: Data, index: number, of: number): Data => {
 }
 
 /**
- * These samples, counted from 0, in this order.
+ * Returns the chosen samples, in the given order.
  *
+ * @param data The data.
+ * @param samples Numbers of the samples, counted from 0.
  * @example const few = pick(files('slides/'), [0, 3, 4])
  */
 export const pick = (data: Data, samples: readonly number[]): Data =>

@@ -8,7 +8,11 @@ import { nearest } from '../../staging/core/nearest'
 /** What a file is to us when it is refused. */
 export type FileKind = 'weights' | 'data' | 'checkpoint' | 'plan' | 'model' | 'output'
 
-/** What the compiler says of a place in a file; without a place, of the project's settings. */
+/**
+ * An error of the TypeScript compiler, with its place in a file.
+ *
+ * @example const place = (f: TypeFault) => `${f.file}:${f.line}:${f.column}: ${f.message}`
+ */
 export interface TypeFault {
   readonly file: string
   readonly line: number
@@ -90,7 +94,11 @@ export type SourceError =
   | { readonly tag: 'Stopped'; readonly stepsDone: number; readonly why: string; readonly directory: string }
   | { readonly tag: 'Cancelled'; readonly stepsDone: number; readonly signal?: NodeJS.Signals; readonly resume?: string }
 
-/** All that can go wrong for a user, as data. */
+/**
+ * Every error of the package, as plain data with a `tag`.
+ *
+ * @example const tagOf = (e: SpillwayError) => e.tag
+ */
 export type SpillwayError = SourceError | StageError
 
 const SOURCE_TAGS: Readonly<Record<SourceError['tag'], true>> = {
@@ -154,7 +162,14 @@ const renderSource = (e: SourceError): string => {
   }
 }
 
-/** An error in words. @example pipe(tryStage(net), either.mapLeft(errorText)) */
+/**
+ * Returns the text of an error: the failure, its place, and the legal values.
+ *
+ * @param e The error.
+ * @example
+ * const answer = tryStage(net, { budget: gib(4) })
+ * if (answer._tag === 'Left') console.error(errorText(answer.left))
+ */
 export const errorText = (e: SpillwayError): string => (isSourceError(e) ? renderSource(e) : renderError(e))
 
 /** What `--json` prints: the error's own fields, and its words. */
@@ -192,9 +207,14 @@ export const exitCode = (e: SpillwayError): number => {
 }
 
 /**
- * The throwing twins' exception: the error as data stays reachable.
+ * The exception of all functions without `try` in their name. It carries the error as data.
  *
- * @example if (thrown instanceof SpillwayException) console.error(thrown.error.tag)
+ * @example
+ * try {
+ *   stage(net, { budget: mib(1) })
+ * } catch (e) {
+ *   if (e instanceof SpillwayException) console.error(e.error.tag, e.message)
+ * }
  */
 export class SpillwayException extends Error {
   override readonly name = 'SpillwayException'

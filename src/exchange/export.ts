@@ -21,17 +21,28 @@ import { converted, modelState } from '../train/weights'
 import { inferenceGraph } from './inference'
 import { isLarge, type NewOnnx, onnxPieces, OPSET, outsidePieces, weightPieces } from './onnx'
 
-/** What is exported, and where it goes. */
+/**
+ * Options of `exportOnnx`.
+ *
+ * @example const options: ExportOptions = { weights: 'w.safetensors', out: 'net.onnx' }
+ */
 export interface ExportOptions {
-  /** The weights, as `train` saves them or PyTorch does (safetensors). @example exportOnnx(net, { weights: 'w.safetensors', out: 'net.onnx' }) */
+  /**
+   * File of the weights: safetensors, or a PyTorch file.
+   *
+   * @example exportOnnx(net, { weights: 'w.safetensors', out: 'net.onnx' })
+   */
   readonly weights: string
-  /** The ONNX file. @example exportOnnx(net, { weights: 'w.safetensors', out: 'net.onnx' }) */
+  /** Name of the ONNX file. @example exportOnnx(net, { weights: 'w.safetensors', out: 'net.onnx' }) */
   readonly out: string
-  /** Of a step: the objective whose net it is. @example exportOnnx(objectives, { net: 'generator', weights: 'w.safetensors', out: 'g.onnx' }) */
+  /**
+   * Objective of a step whose net is exported. Not for a model.
+   *
+   * @example exportOnnx(objectives, { net: 'generator', weights: 'w.safetensors', out: 'g.onnx' })
+   */
   readonly net?: string | undefined
   /**
-   * Whether the weights lie in a file of their own, called like the ONNX file with `.data` behind it; by default they do so
-   * only where one file would be larger than 2 GiB.
+   * If true, the weights go into a second file with the suffix `.data`. Default: only above 2 GiB.
    *
    * @example exportOnnx(net, { weights: 'w.safetensors', out: 'net.onnx', externalData: true })
    */
@@ -39,7 +50,11 @@ export interface ExportOptions {
 }
 const OPTIONS = optionsFor<ExportOptions>()('exportOnnx', 'weights', 'out', 'net', 'externalData')
 
-/** An ONNX file that is there, whole. */
+/**
+ * Facts of an ONNX file that was written.
+ *
+ * @example const line = ({ out, nodes, bytes }: ExportResult) => `${out}: ${nodes} nodes, ${bytes} bytes`
+ */
 export interface ExportResult extends Written {
   readonly out: string
   readonly opset: number
@@ -47,9 +62,9 @@ export interface ExportResult extends Written {
   readonly parameters: number
   readonly input: readonly number[]
   readonly output: readonly number[]
-  /** The file that holds the weights, where they are not in the ONNX file. */
+  /** Name of the second file; absent if the weights are in the ONNX file. */
   readonly data?: string
-  /** Tensors of the weights file that the model does not have. */
+  /** Tensors of the weights file that the model does not use. */
   readonly unused: readonly string[]
 }
 
@@ -120,7 +135,15 @@ const written = (o: ExportOptions, onnx: NewOnnx): Either<SpillwayError, Written
   )
 }
 
-/** `exportOnnx` whose refusals are values. @example const answer = tryExportOnnx(net, { weights: 'w.safetensors', out: 'net.onnx' }) */
+/**
+ * Writes a model with its weights as an ONNX file, or returns the error. `exportOnnx` throws it instead.
+ *
+ * @param model The model, or a step with the option `net`.
+ * @param o The files, and options.
+ * @example
+ * const answer = tryExportOnnx(net, { weights: 'w.safetensors', out: 'net.onnx' })
+ * if (answer._tag === 'Left') console.error(errorText(answer.left))
+ */
 export const tryExportOnnx = (model: Trainable, o: ExportOptions): Either<SpillwayError, ExportResult> =>
   pipe(
     knownIn(OPTIONS)(o),
@@ -147,9 +170,11 @@ export const tryExportOnnx = (model: Trainable, o: ExportOptions): Either<Spillw
   )
 
 /**
- * Writes a model with its weights as ONNX (opset 18), in the form for inference: norms by their running statistics, no
- * dropout, and a batch of any size. Throws a SpillwayException.
+ * Writes a model with its weights as an ONNX file (opset 18) for inference. Norms use their running statistics,
+ * dropout is absent, the batch is free. It throws a `SpillwayException`; `tryExportOnnx` returns the error.
  *
- * @example exportOnnx(net, { weights: 'weights.safetensors', out: 'net.onnx' })
+ * @param model The model, or a step with the option `net`.
+ * @param o The files, and options.
+ * @example const { bytes } = exportOnnx(net, { weights: 'weights.safetensors', out: 'net.onnx' })
  */
 export const exportOnnx = (model: Trainable, o: ExportOptions): ExportResult => orThrow(tryExportOnnx(model, o))

@@ -22,20 +22,36 @@ import type { Parameter } from './reading'
 import { takeOnnx } from './taken'
 import { netsOf } from './ways'
 
-/** Where an ONNX file goes, and at what size of its input. */
+/**
+ * Options of `importOnnx`.
+ *
+ * @example const options: ImportOptions = { out: 'my-net.ts', image: [512, 512], batch: 8 }
+ */
 export interface ImportOptions {
-  /** The model file, in TypeScript. @example importOnnx('net.onnx', { out: 'my-net.ts' }) */
+  /** Name of the model file, in TypeScript. @example importOnnx('net.onnx', { out: 'my-net.ts' }) */
   readonly out: string
-  /** The weights; by default beside the model file, as .safetensors. @example importOnnx('net.onnx', { out: 'my-net.ts', save: 'w.safetensors' }) */
+  /**
+   * Name of the weights file. Default: as `out`, with the suffix .safetensors.
+   *
+   * @example importOnnx('net.onnx', { out: 'my-net.ts', save: 'w.safetensors' })
+   */
   readonly save?: string | undefined
-  /** Height and width, where the file leaves them open or has others. @example importOnnx('net.onnx', { out: 'my-net.ts', image: [512, 512] }) */
+  /**
+   * Height and width of the input, in pixels. Default: as in the file.
+   *
+   * @example importOnnx('net.onnx', { out: 'my-net.ts', image: [512, 512] })
+   */
   readonly image?: readonly [height: number, width: number] | undefined
-  /** Images a step; by default what the file has, or 1. @example importOnnx('net.onnx', { out: 'my-net.ts', batch: 8 }) */
+  /** Images per step. Default: as in the file, or 1. @example importOnnx('net.onnx', { out: 'my-net.ts', batch: 8 }) */
   readonly batch?: number | undefined
 }
 const OPTIONS = optionsFor<ImportOptions>()('importOnnx', 'out', 'save', 'image', 'batch')
 
-/** What an ONNX file came to. */
+/**
+ * Facts of an imported model.
+ *
+ * @example const line = ({ out, layers, parameters }: ImportResult) => `${out}: ${layers} layers, ${parameters} parameters`
+ */
 export interface ImportResult extends Written {
   readonly out: string
   readonly save: string
@@ -125,7 +141,16 @@ export const bytesOf = (p: Parameter): Either<SpillwayError, Uint8Array> =>
 
 const newTensor = (p: Parameter): NewTensor => ({ name: p.name, type: p.tensor.type, shape: p.shape, read: () => bytesOf(p) })
 
-/** `importOnnx` whose refusals are values. @example const answer = tryImportOnnx('net.onnx', { out: 'my-net.ts' }) */
+/**
+ * Creates a typed model file and a weights file from an ONNX file, or returns the error. `importOnnx` throws it
+ * instead.
+ *
+ * @param path The ONNX file.
+ * @param o Output files and input size.
+ * @example
+ * const answer = tryImportOnnx('net.onnx', { out: 'my-net.ts' })
+ * if (answer._tag === 'Left') console.error(errorText(answer.left))
+ */
 export const tryImportOnnx = (path: string, o: ImportOptions): Either<SpillwayError, ImportResult> => {
   const save = o.save ?? `${o.out.replace(/\.ts$/, '')}.safetensors`
   return pipe(
@@ -159,9 +184,12 @@ export const tryImportOnnx = (path: string, o: ImportOptions): Either<SpillwayEr
 }
 
 /**
- * Makes a typed model file, and weights by its layers' names, of an ONNX file of a convolutional network. What cannot be taken is
- * refused by the name of its node. Throws a SpillwayException.
+ * Creates a typed model file and a weights file from an ONNX file of a convolutional network. An operator
+ * without a counterpart is refused with the name of its node. It throws a `SpillwayException`; `tryImportOnnx`
+ * returns the error.
  *
- * @example importOnnx('net.onnx', { out: 'my-net.ts' })
+ * @param path The ONNX file.
+ * @param o Output files and input size.
+ * @example const { layers } = importOnnx('net.onnx', { out: 'my-net.ts' })
  */
 export const importOnnx = (path: string, o: ImportOptions): ImportResult => orThrow(tryImportOnnx(path, o))

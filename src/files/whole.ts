@@ -24,7 +24,11 @@ import { pipe } from 'fp-ts/function'
 import type { FileKind, SpillwayError } from '../errors/errors'
 import { onFile } from '../errors/exceptions'
 
-/** A file that is there, whole. */
+/**
+ * A file that was written completely.
+ *
+ * @example const line = ({ bytes, sha256 }: Written) => `${bytes} bytes, ${sha256}`
+ */
 export interface Written {
   readonly bytes: number
   readonly sha256: string

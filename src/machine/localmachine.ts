@@ -7,22 +7,26 @@ import type { Compared, Elsewhere } from './slowest'
 import type { Tier } from './tier'
 import type { HowKnown } from './timing'
 
-/** A machine that plans are made for, and what it learns from runs. */
+/**
+ * A machine for which plans are made, with its measured times.
+ *
+ * @example const nameOf = (m: LocalMachine) => m.name
+ */
 export interface LocalMachine extends Machine {
   readonly tier: Tier
-  /** How the times of a plan's calls are known; undefined where they are stated, not measured. */
+  /** Returns the number of calls by the source of their times; undefined if the times are stated. */
   readonly timesOf: (plan: Plan) => CallTimes | undefined
-  /** Seconds of measuring since it was asked last, that of the link included. */
+  /** Returns the seconds of measuring since the last call. */
   readonly measuringSeconds: () => number
-  /** Measures what plans here had estimated, for so many seconds: what a run leaves to the next plan. */
+  /** Measures calls that were estimated, for a number of seconds. */
   readonly measureMore: (seconds: number) => void
-  /** A plan whose calls take what steps here have told that they take. */
+  /** Returns the plan with the times that its calls took in earlier steps. */
   readonly asInSteps: (plan: Plan) => Plan
-  /** Keeps what the calls of a plan took in a run's quickest quiet step, for what is said of plans to come. */
+  /** Records the times of a run's fastest undisturbed step for later plans. */
   readonly learnFromSteps: (plan: Plan, seconds: Float64Array, threads?: number) => void
-  /** Keeps what was measured, for the next process. */
+  /** Saves the measurements for the next process. */
   readonly saveProfile: () => void
-  /** Absent where times are stated. */
+  /** Results of earlier comparisons; absent if times are stated. */
   readonly compared?: Compared
 }
 
@@ -34,18 +38,22 @@ export type Measuring = 'first' | 'while'
 
 /** What is asked of the lower tier. */
 export interface TierOptions {
-  /** The lower tier: 'ram', or the folder of a spill file. @example stage(net, { spill: '/var/tmp' }) */
+  /**
+   * Place of swapped values: 'ram', or a folder for a spill file on disk. Default 'ram'.
+   *
+   * @example stage(net, { spill: '/var/tmp' })
+   */
   readonly spill?: string | undefined
   /**
-   * Bytes of the lower tier that may be host memory: what is more lies in the spill folder, or no plan has it. Default: what there is;
-   * with a spill folder none of it on cpu, whose own memory it is, and all that is left on cuda.
+   * Bytes of host memory for swapped values; the spill folder takes the rest. Default: all free memory; on cpu
+   * with a spill folder, 0.
    *
    * @example stage(net, { spill: '/var/tmp', hostMemory: gib(8) })
    */
   readonly hostMemory?: number | undefined
   /**
-   * Bytes that a step may write to the spill folder's disk. Default: so many that a week of steps does not wear it out, wherever there is
-   * a plan that does with it.
+   * Bytes that a step may write to the disk. Default: a limit that a disk survives for a week of steps, if a
+   * plan can meet it.
    *
    * @example stage(net, { spill: '/var/tmp', spillWritesPerStep: gib(20) })
    */
@@ -55,34 +63,35 @@ export interface TierOptions {
 export interface MachineOptions extends TierOptions {
   readonly threads?: number | undefined
   /**
-   * What plans may choose among: one way for each call, those that repeat bit for bit (default), or all there are.
+   * Algorithms of the plan: 'fixed', 'measured' (the fastest reproducible) or 'fastest'. Default 'measured'.
    *
    * @example stage(net, { algorithms: 'fixed' })
    */
   readonly algorithms?: Algorithms | undefined
   /**
-   * Whether calls that this machine has not measured yet are measured before the plan is made (first), or estimated, to be measured
-   * while runs go on (while, the default).
+   * Measures unknown calls before planning ('first'), or estimates them and measures during runs ('while').
+   * Default 'while'.
    *
    * @example stage(net, { measure: 'first' })
    */
   readonly measure?: Measuring | undefined
-  /** Bytes a second of an imitated link. */
+  /** Imitates a slower link, in bytes per second. */
   readonly throttle?: number | undefined
   /**
-   * bf16: activations and their gradients are stored so and multiplied with fp32 sums, where the device has it; tf32: products on cuda; default fp32.
+   * Precision of activations and products: 'fp32', 'bf16' if the device supports it, or 'tf32' on cuda. Default
+   * 'fp32'.
    *
    * @example stage(net, { precision: 'bf16' })
    */
   readonly precision?: Precision | undefined
   /**
-   * How many processes train together, each on such a machine; default: as many as mpirun or srun has started, or one.
+   * Number of processes that train together. Default: as many as mpirun or srun started, or 1.
    *
    * @example stage(net, { machine: 'v100-nvlink-16g', ranks: 8 })
    */
   readonly ranks?: number | undefined
   /**
-   * Into how many bands of rows these cut each image: as many as there are, or a part of them, which share the batch as well.
+   * Number of bands of rows into which ranks cut each image; it divides the number of ranks. Default 1.
    *
    * @example stage(net, { ranks: 4, bands: 2 })
    */
@@ -90,7 +99,8 @@ export interface MachineOptions extends TierOptions {
   /** Which of them this one has; default the first. */
   readonly band?: number | undefined
   /**
-   * Between them, for predicted times; default: exchanges take no more than a machine's own part of them.
+   * Network between ranks, for predicted times. Default: a network that is never slower than the machine's own
+   * work.
    *
    * @example stage(net, { machine: 'v100-nvlink-16g', ranks: 8, network: 'ethernet-25g' })
    */
@@ -100,13 +110,14 @@ export interface MachineOptions extends TierOptions {
   /** What the others of them say of calls and links: each takes what it takes where it takes longest. */
   readonly elsewhere?: Elsewhere | undefined
   /**
-   * Of several: batch norms over all images of a step (whole, the default), or over each one's share.
+   * Statistics of batch norms with several ranks: 'whole' batch, or 'local' share of each rank. Default
+   * 'whole'.
    *
    * @example stage(net, { ranks: 2, norms: 'local' })
    */
   readonly norms?: Norms | undefined
   /**
-   * Of several: what each has a part of, none, the optimizer's state, or gradients' sums, too; default: none, unless memory is short.
+   * State that ranks share out: 'none', 'optimizer' or 'gradients'. Default: 'none' unless memory is short.
    *
    * @example stage(net, { ranks: 2, shard: 'gradients' })
    */

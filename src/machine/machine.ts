@@ -30,7 +30,7 @@ import { tierOf } from './tier'
 import { type Native, tryLoadNative } from '../device/native'
 
 /**
- * The machines that plans can be made for: devices of this one, and named ones in simulation.
+ * Returns the names of all machines: the devices of this computer and the simulated machines.
  *
  * @example machineNames().includes('v100-pcie-16g')
  */

@@ -10,17 +10,24 @@ import { usage } from '../errors/errors'
 import { orThrow } from '../errors/exceptions'
 import * as E from 'fp-ts/Either'
 
-/** What a machine can do at its best, as data sheets say it. */
+/**
+ * Rates of a simulated machine, as in its data sheet.
+ *
+ * @example
+ * const rates: MachineRates = {
+ *   flopsPerSecond: 3e13, bytesPerSecond: 9e11, memoryBytes: gib(24), linkBytesPerSecond: 2.5e10,
+ * }
+ */
 export interface MachineRates {
-  /** Single-precision operations a second. */
+  /** Single-precision operations per second. */
   readonly flopsPerSecond: number
-  /** Bytes a second of the device's memory. */
+  /** Bandwidth of the device memory, in bytes per second. */
   readonly bytesPerSecond: number
-  /** Bytes of the device's memory. */
+  /** Size of the device memory, in bytes. */
   readonly memoryBytes: number
-  /** Bytes a second between the device and its host, in each direction at once. */
+  /** Bandwidth between the device and the host in each direction, in bytes per second. */
   readonly linkBytesPerSecond: number
-  /** From starting a call to the next; default 5 microseconds. */
+  /** Time to start a call, in seconds. Default 5e-6. */
   readonly launchSeconds?: number | undefined
 }
 const RATES = optionsFor<MachineRates>()(
@@ -57,10 +64,15 @@ const fault = (name: string, r: MachineRates): string | undefined => {
 }
 
 /**
- * Makes a machine of one's own known, to be planned for in simulation. Its name is declared first:
- * `declare module 'spillway' { interface Machines { 'lab-24g': true } }`.
+ * Registers your own simulated machine. Declare its name first: `declare module 'spillway' { interface Machines
+ * { 'lab-24g': true } }`.
  *
- * @example registerMachine('lab-24g' as never, { flopsPerSecond: 3e13, bytesPerSecond: 9e11, memoryBytes: gib(24), linkBytesPerSecond: 2.5e10 })
+ * @param name Name of the machine, for `stage` and `--machine`.
+ * @param machine Its rates.
+ * @example
+ * registerMachine('lab-24g' as never, {
+ *   flopsPerSecond: 3e13, bytesPerSecond: 9e11, memoryBytes: gib(24), linkBytesPerSecond: 2.5e10,
+ * })
  */
 export const registerMachine = <const O extends MachineRates>(name: keyof Machines, machine: Known<O, typeof RATES>): void => {
   const own: MachineRates = known(RATES, machine as O)

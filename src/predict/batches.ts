@@ -106,8 +106,9 @@ export interface Took {
   readonly bytesOut: number
   readonly bytesIn: number
   readonly diskBytes: number
-  /** Of a batch: the median, and as the plan has it. */
+  /** Median seconds of a batch. */
   readonly secondsPerStep: number
+  /** Seconds of a batch as planned. */
   readonly predictedSecondsPerStep: number
 }
 

@@ -47,13 +47,17 @@ import { type TargetRows, targetsOf } from './targets'
 import { type Weights, withWeights } from './weighted'
 import { type Kept, pictured, type Watch, watching } from './worst'
 
-/** How good a model is on data, and what finding that out took. */
+/**
+ * The result of `evaluate`: loss, metrics, times and memory.
+ *
+ * @example const line = ({ loss, metrics, images }: Evaluated) => `${images} images: ${loss} ${JSON.stringify(metrics)}`
+ */
 export interface Evaluated extends Measured, Took {
   readonly model: string
   readonly images: number
-  /** The mean over all images; over all labels that are not ignored. */
+  /** Mean loss over all images, or over all labels that are not ignored. */
   readonly loss: number
-  /** The names of the classes, where the weights, or the data, name them. */
+  /** Names of the classes; absent if neither the weights nor the data have them. */
   readonly classes?: readonly string[]
 }
 
@@ -620,12 +624,15 @@ export const evaluateTask = (model: Model, staged: Staged, o: EvaluationOptions)
   )
 
 /**
- * Measures a model on data: the mean loss and metrics, each sample once; rejects with a SpillwayException, or with the reason of the signal
- * that ended it.
+ * Computes the mean loss and metrics of a model on data; each sample counts once. It rejects with a
+ * `SpillwayException`, or with the reason of an aborted signal.
  *
+ * @param model The model.
+ * @param plan A plan with the mode 'evaluate'.
+ * @param options Weights, data and metrics.
  * @example
- * const plan = stage(net, { mode: 'evaluate', loss: crossEntropy, budget: mib(256) })
- * const { loss, metrics } = await evaluate(net, plan, { weights: 'weights.safetensors', data: 'validation/' })
+ * const evaluation = stage(net, { mode: 'evaluate', loss: crossEntropy, budget: mib(256) })
+ * const { loss, metrics } = await evaluate(net, evaluation, { weights: 'weights.safetensors', data: 'validation/' })
  */
 export const evaluate = async <const O extends EvaluateOptions>(
   model: Model,

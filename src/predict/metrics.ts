@@ -13,40 +13,67 @@ import { type SpillwayError, unknownName, usage } from '../errors/errors'
 
 // ---------------------------------------------------------------- what is compared
 
-/** Some rows of an image: what the model gave, and what it should have given, pixel by pixel, the channels of a pixel side by side. */
+/**
+ * Rows of an image for a metric: the output of the net beside the target.
+ *
+ * @example const sum = ({ output }: Compared) => Array.from(output).reduce((a, b) => a + b, 0)
+ */
 export interface Compared {
-  /** In the data, counted from 0. */
+  /** Number of the image in the data, counted from 0. */
   readonly image: number
   readonly rows: number
   readonly width: number
-  /** Numbers of a pixel of `output`: 1 of classes. */
+  /** Numbers per pixel of `output`; 1 for classes. */
   readonly channels: number
-  /** The net's values, or classes. */
+  /** Values or classes of the net, pixel by pixel. */
   readonly output: ArrayLike<number>
-  /** A label for each pixel, or as many numbers as `output` has. */
+  /** A label per pixel, or as many numbers as `output` has. */
   readonly target: ArrayLike<number>
 }
 
-/** A metric of one's own: what is known after each part, and the number that it comes to. */
+/**
+ * Options of `metric`.
+ *
+ * @example const rows: MetricOptions<number> = { name: 'rows', start: () => 0, add: (sum, part) => sum + part.rows, value: (sum) => sum }
+ */
 export interface MetricOptions<S = unknown> {
-  /** What it is reported as. @example metric({ name: 'bias', start: () => 0, add: (sum, part) => sum + part.rows, value: (sum) => sum }) */
+  /**
+   * Name of the metric in reports.
+   *
+   * @example metric({ name: 'bias', start: () => 0, add: (sum, part) => sum + part.rows, value: (sum) => sum })
+   */
   readonly name: string
-  /** What is known of nothing. @example metric({ name: 'rows', start: () => 0, add: (sum, part) => sum + part.rows, value: (sum) => sum }) */
+  /**
+   * Returns the state before the first part.
+   *
+   * @example metric({ name: 'rows', start: () => 0, add: (sum, part) => sum + part.rows, value: (sum) => sum })
+   */
   readonly start: () => S
-  /** What is known after one part more. @example metric({ name: 'rows', start: () => 0, add: (sum, part) => sum + part.rows, value: (sum) => sum }) */
+  /**
+   * Returns the state after one more part.
+   *
+   * @example metric({ name: 'rows', start: () => 0, add: (sum, part) => sum + part.rows, value: (sum) => sum })
+   */
   readonly add: (state: S, part: Compared) => S
-  /** The number. @example metric({ name: 'rows', start: () => 0, add: (sum, part) => sum + part.rows, value: (sum) => sum }) */
+  /**
+   * Returns the metric from the state.
+   *
+   * @example metric({ name: 'rows', start: () => 0, add: (sum, part) => sum + part.rows, value: (sum) => sum })
+   */
   readonly value: (state: S) => number
   /**
-   * What is known of the images so far and of the next one, each begun by `start`: so several processes share an evaluation, and send one
-   * another states of numbers, strings, arrays, objects, maps.
+   * Returns the state of two groups of images together. With it, ranks can share an evaluation.
    *
    * @example
    * metric({ name: 'rows', start: () => 0, add: (sum, part) => sum + part.rows, value: (sum) => sum, merge: (sum, next) => sum + next })
    */
   readonly merge?: ((known: S, next: S) => S) | undefined
 }
-/** A metric of one's own. */
+/**
+ * Your own metric, as `metric` creates it.
+ *
+ * @example const rows: Metric = metric({ name: 'rows', start: () => 0, add: (sum, part) => sum + part.rows, value: (sum) => sum })
+ */
 export interface Metric {
   readonly kind: 'metric'
   readonly name: string
@@ -62,8 +89,9 @@ export interface Metric {
 const METRIC = optionsFor<MetricOptions>()('metric', 'name', 'start', 'add', 'value', 'merge')
 
 /**
- * A metric of one's own, which sees all rows of all images once.
+ * Creates your own metric. It sees all rows of all images once.
  *
+ * @param o Name, start value, update and result.
  * @example
  * const bias = metric({
  *   name: 'bias',
@@ -109,7 +137,11 @@ const OF_CLASSES = ['accuracy', 'meanIou', 'dice', 'f1', 'confusion'] as const
 const OF_NUMBERS = ['mae', 'mse', 'psnr'] as const
 /** Metrics by name; `top5` and others like it, too. */
 export const METRICS = [...OF_CLASSES, 'top5', ...OF_NUMBERS] as const
-/** A metric by its name: `top3` counts labels among the three largest values. */
+/**
+ * The name of a metric. `top3` counts a label among the three largest values as correct.
+ *
+ * @example const metrics: readonly MetricName[] = ['accuracy', 'top3', 'f1']
+ */
 export type MetricName = (typeof METRICS)[number] | `top${number}`
 
 const TOP = /^top([1-9]\d{0,5})$/
@@ -192,10 +224,11 @@ const problemOf = (task: Task, name: string): SpillwayError | undefined => {
 
 /** What metrics come to. */
 export interface Measured {
+  /** Metrics by name. */
   readonly metrics: Readonly<Record<string, number>>
-  /** Of each class; NaN where no label and no prediction has it. */
+  /** Metrics of each class; NaN for a class without labels and predictions. */
   readonly perClass?: Readonly<Record<string, readonly number[]>>
-  /** How often a label, by row, became a class, by column. */
+  /** Confusion matrix: rows are labels, columns are predictions. */
   readonly confusion?: readonly (readonly number[])[]
 }
 export interface Measuring {

@@ -18,10 +18,14 @@ export interface OutputShape {
   readonly classes: boolean
 }
 
-/** One image's prediction, in the order C, H, W. */
+/**
+ * The output of one image, in the order channels, rows, columns.
+ *
+ * @example const largest = ({ values }: Prediction) => values.indexOf(Math.max(...values))
+ */
 export interface Prediction {
   readonly name: string
-  /** [C,H,W]; of classes [H,W]. */
+  /** Sizes: [C, H, W], or [H, W] of classes. */
   readonly shape: readonly number[]
   readonly values: Float32Array | Float64Array | Int32Array
 }

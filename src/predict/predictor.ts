@@ -54,18 +54,22 @@ import { MOST_PNG_CLASSES } from '../files/pictures'
 import { resized } from './resized'
 import { withWeights } from './weighted'
 
-/** What was predicted, and what that took. */
+/**
+ * The result of `predict`: outputs or files, times and memory.
+ *
+ * @example const line = ({ images, shape }: Predicted) => `${images} images, each ${shape.join('×')}`
+ */
 export interface Predicted extends Took {
   readonly model: string
   readonly images: number
-  /** Of one image's output. */
+  /** Sizes of the output of one image. */
   readonly shape: readonly number[]
-  /** The files, or else the outputs themselves. */
+  /** Names of the files that were written. */
   readonly files: readonly string[]
   readonly outputs: readonly Prediction[]
-  /** The names of the classes, where the weights name them. */
+  /** Names of the classes; absent if the weights have none. */
   readonly classes?: readonly string[]
-  /** Of outputs that are one class each: its name, image by image. */
+  /** Name of the class of each image, for outputs with one class. */
   readonly labels?: readonly string[]
 }
 
@@ -578,11 +582,15 @@ export const predictTask = (model: Model | undefined, staged: Staged, o: Predict
   )
 
 /**
- * Runs a plan of predictions over images; rejects with a SpillwayException, or with the reason of the signal that ended it.
+ * Runs a model over images and returns or writes the outputs. It rejects with a `SpillwayException`, or with
+ * the reason of an aborted signal.
  *
+ * @param model The model.
+ * @param plan A plan with the mode 'predict'.
+ * @param options Weights, data and output.
  * @example
- * const plan = stage(net, { mode: 'predict', as: 'classes', budget: mib(256) })
- * const { files } = await predict(net, plan, { weights: 'weights.safetensors', data: 'images/', out: 'masks/' })
+ * const prediction = stage(net, { mode: 'predict', as: 'classes', budget: mib(256) })
+ * const { files } = await predict(net, prediction, { weights: 'weights.safetensors', data: 'images/', out: 'masks/' })
  */
 export const predict = async <const O extends PredictOptions>(
   model: Model,

@@ -17,16 +17,24 @@ import { modelState } from '../train/weights'
 import { type Evaluation, followedEvaluation, openEvaluation } from './evaluator'
 import { formFor, type Metric, type MetricName } from './metrics'
 
-/** How a model is evaluated while it is trained. */
+/**
+ * Options of `validation`.
+ *
+ * @example const options: ValidationOptions = { data: 'val/', metrics: ['accuracy'], every: 2 }
+ */
 export interface ValidationOptions {
-  /** All that `train` takes; each sample counts once. @example validation({ data: 'val/' }) */
+  /** The samples: all forms that `train` accepts. Each sample counts once. @example validation({ data: 'val/' }) */
   readonly data: string | Data
-  /** What is measured beside the loss; default: what `evaluate` measures. @example validation({ data: 'val/', metrics: ['accuracy', 'f1'] }) */
+  /**
+   * Metrics beside the loss. Default: by the loss, as in `evaluate`.
+   *
+   * @example validation({ data: 'val/', metrics: ['accuracy', 'f1'] })
+   */
   readonly metrics?: readonly (MetricName | Metric)[] | undefined
-  /** Epochs from one to the next; default 1. @example validation({ data: 'val/', every: 5 }) */
+  /** Number of epochs between two evaluations. Default 1. @example validation({ data: 'val/', every: 5 }) */
   readonly every?: number | undefined
   /**
-   * Which weights are measured: those of the last update (`latest`, the default), or their `average`, where the plan keeps one.
+   * Weights to evaluate: 'latest' or 'average', if the plan keeps one. Default 'latest'.
    *
    * @example validation({ data: 'val/', weights: 'average' })
    */
@@ -88,9 +96,12 @@ const openedFor = (
 }
 
 /**
- * Evaluates a model after epochs of its training, in the same budget.
+ * Creates an evaluation after epochs of a run, within the budget of its plan.
  *
- * @example await train(net, plan, { epochs: 30, data: 'train/', evaluate: validation({ data: 'val/', metrics: ['accuracy'], every: 2 }) })
+ * @param options Data, metrics, and the number of epochs between two evaluations.
+ * @example
+ * const evaluation = validation({ data: 'val/', metrics: ['accuracy'], every: 2 })
+ * await train(net, plan, { epochs: 30, data: 'train/', evaluate: evaluation })
  */
 export const validation = <const O extends ValidationOptions>(options: Known<O, typeof VALIDATION>): Evaluating => {
   const o: ValidationOptions = known(VALIDATION, options as O)

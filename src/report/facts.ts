@@ -27,22 +27,27 @@ import type { Tier } from '../machine/tier'
 import { rowBytesSent, exchanged, sentBytes } from '../../staging/sim/networks'
 import type { Timeline } from '../../staging/sim/timeline'
 
-/** What the stager knows and a plan does not say. */
+/**
+ * Facts about a plan that the plan itself does not hold: allocator, link, in-core figures, planning time.
+ *
+ * @example const saved = ({ inCore }: Staging, peakBytes: number) => 1 - peakBytes / inCore.peakBytes
+ */
 export interface Staging {
   readonly allocator: string
   readonly link: Link
-  /** The same step with everything kept and nothing tiled. */
+  /** Peak and compute time of the same step with everything kept and no tiles. */
   readonly inCore: { readonly peakBytes: number; readonly computeSeconds: number }
-  /** What no plan takes less than in its budget, where a solver was asked (stage/least.ts). */
+  /** Lower bound of the step time in this budget; absent without a solver. */
   readonly leastSeconds?: number | undefined
-  /** What the lower tier is. */
+  /** Kind of memory that holds swapped values. */
   readonly tier: Tier['kind']
-  /** Instructions on the plan's tape. */
+  /** Number of instructions on the tape of the plan. */
   readonly instructions: number
-  /** Of all of it, and of what it measured. */
+  /** Seconds of planning, measurements included. */
   readonly planningSeconds: number
+  /** Seconds of measurements. */
   readonly measuringSeconds: number
-  /** How many of the plan's calls are known how; undefined where all are stated. */
+  /** Number of calls by the source of their times; undefined if all are stated. */
   readonly callTimes: CallTimes | undefined
 }
 

@@ -208,8 +208,13 @@ export const planParts = (plan: Plan, timeline: Timeline, staging: Staging): Pla
 }
 
 /**
- * The report page of a plan. `above` is HTML of your own, for example pictures; it stands below the heading and is not escaped.
- * @example reportHtml(plan.plan, plan.timeline, plan.staging)
+ * Returns an HTML page that explains a plan: memory over time, segments, swaps.
+ *
+ * @param plan The plan.
+ * @param timeline Its simulated times.
+ * @param staging Facts about its planning.
+ * @param above HTML of your own, for example pictures. It follows the heading and is not escaped.
+ * @example const page = reportHtml(plan.plan, plan.timeline, plan.staging)
  */
 export const reportHtml = (plan: Plan, timeline: Timeline, staging: Staging, above = ''): string => {
   const { html, data } = planParts(plan, timeline, staging)

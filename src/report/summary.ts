@@ -104,7 +104,14 @@ const COLUMNS: readonly (readonly [title: string, width: number, right: boolean,
 const tableLine = (cell: (column: (typeof COLUMNS)[number]) => string): string =>
   `  ${COLUMNS.map((c) => (c[2] ? clipped(cell(c), c[1]).padStart(c[1]) : clipped(cell(c), c[1]).padEnd(c[1]))).join(' ')}`.trimEnd()
 
-/** A plan in words, as `spillway plan` prints it. @example console.log(summary(plan.plan, plan.timeline, plan.staging)) */
+/**
+ * Returns a plan in words, as `spillway plan` prints it.
+ *
+ * @param plan The plan.
+ * @param timeline Its simulated times.
+ * @param staging Facts about its planning.
+ * @example console.log(summary(plan.plan, plan.timeline, plan.staging))
+ */
 export const summary = (plan: Plan, timeline: Timeline, staging: Staging): string => {
   const rows = segmentRows(plan)
   const hidden = rows.length - SHOWN_SEGMENTS

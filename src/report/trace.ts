@@ -146,7 +146,14 @@ const timelineEvents = (plan: Plan, timeline: Timeline, pid: number, title: stri
   ]
 }
 
-/** What runs when, for Perfetto. @example traceJson(plan.plan, plan.timeline) */
+/**
+ * Returns a trace of a step for Perfetto or chrome://tracing.
+ *
+ * @param plan The plan.
+ * @param simulated Its simulated times.
+ * @param measured Measured times, shown beside the simulated ones. Optional.
+ * @example const trace = traceJson(plan.plan, plan.timeline)
+ */
 export const traceJson = (plan: Plan, simulated: Timeline, measured?: Timeline): string => {
   const events = [
     ...timelineEvents(plan, simulated, 1, `predicted on ${plan.machine}`),

@@ -17,10 +17,14 @@ import { ownStrategy } from './ownstrategies'
 import { type AnyLayer, machineOptionsOf, type Staged, type StageOptions } from './stage'
 import type { Answered, Asked } from './worker'
 
-/** How a step is staged, and what stops it. */
+/**
+ * Options of `stageAsync`.
+ *
+ * @example const options: StageAsyncOptions = { budget: gib(4), signal: AbortSignal.timeout(60_000) }
+ */
 export interface StageAsyncOptions<L extends string = AnyLayer> extends StageOptions<L> {
   /**
-   * Stops the planning; the promise is rejected with the signal's reason.
+   * Stops planning; the promise rejects with the reason of the signal.
    *
    * @example stageAsync(net, { signal: AbortSignal.timeout(10_000) })
    */
@@ -52,9 +56,12 @@ const inThread = (asked: Asked, signal: AbortSignal | undefined): Promise<Answer
   })
 
 /**
- * What `stage` gives, made in a thread of its own: the same options, the same checks while typing, the same plan.
+ * Plans like `stage`, in a thread of its own, so that the caller stays responsive. It rejects with a
+ * `SpillwayException`.
  *
- * @example const plan = await stageAsync(net, { budget: gib(4), signal: AbortSignal.timeout(60_000) })
+ * @param model The model, or a step with several objectives.
+ * @param options The options of `stage`, and a `signal`.
+ * @example const planned = await stageAsync(net, { budget: gib(4), signal: AbortSignal.timeout(60_000) })
  */
 export const stageAsync = async <M extends Trainable, const O extends StageAsyncOptions<NamesIn<M>> & object>(
   model: M,

@@ -10,15 +10,26 @@ import { strategies } from '../../staging/schedule/strategies'
 import { usage } from '../errors/errors'
 import { orThrow } from '../errors/exceptions'
 
-/** What is to be planned. */
+/**
+ * Input of a strategy rule: the layers, the budget and the machine.
+ *
+ * @example const largest = ({ layers }: ToPlan) => Math.max(...layers.map((l) => l.bytes))
+ */
 export interface ToPlan {
-  /** In the order in which they run; one that has no name of its own stands between two that have. */
+  /** The layers in execution order, with their shapes and bytes. `named` is true if a layer has its own name. */
   readonly layers: readonly Pick<LayerReport, 'name' | 'named' | 'kind' | 'input' | 'output' | 'ft' | 'bytes' | 'parameters'>[]
-  /** Bytes of device memory that nothing may exceed. */
+  /** Hard limit of device memory, in bytes. */
   readonly budgetBytes: number
   readonly machine: Pick<Machine, 'name' | 'memoryBytes' | 'link'>
 }
-/** What is prescribed: layers in tiles, and those whose outputs stay. */
+/**
+ * A rule that chooses tiles and checkpoints, for `registerStrategy`.
+ *
+ * @example
+ * const pools: StrategyRule = ({ layers }) => ({
+ *   checkpoints: layers.filter((l) => l.named && l.kind === 'maxPool').map((l) => l.name),
+ * })
+ */
 export type StrategyRule = (toPlan: ToPlan) => PlanByHand
 
 const rules = new Map<string, StrategyRule>()
@@ -26,9 +37,11 @@ export const ownStrategy = (name: string | undefined): StrategyRule | undefined 
   name === undefined ? undefined : rules.get(name)
 
 /**
- * Makes a strategy of one's own known: a rule that prescribes tiles and checkpoints. Its name is declared first:
- * `declare module 'spillway' { interface Strategies { pools: true } }`.
+ * Registers your own strategy: a rule that chooses tiles and checkpoints. Declare its name first: `declare
+ * module 'spillway' { interface Strategies { pools: true } }`.
  *
+ * @param name Name of the strategy, for `stage`.
+ * @param rule Returns tiles and checkpoints for a model.
  * @example
  * registerStrategy('pools' as never, ({ layers }) => ({
  *   checkpoints: layers.filter((l) => l.named && l.kind === 'maxPool').map((l) => l.name),

@@ -13,7 +13,15 @@ import { orThrow } from '../errors/exceptions'
 import { mostCallsRead } from './heap'
 import { readText, type Written, writeWholeText } from '../files/whole'
 
-/** Writes a plan file, whole or not at all; or says why not. @example trySavePlan('plan.json', plan.plan) */
+/**
+ * Writes a plan to a file, completely or not at all, or returns the error. `savePlan` throws it instead.
+ *
+ * @param file Name of the file, e.g. 'plan.json'.
+ * @param plan The plan.
+ * @example
+ * const answer = trySavePlan('plan.json', plan.plan)
+ * if (answer._tag === 'Right') console.log(answer.right.sha256)
+ */
 export const trySavePlan = (file: string, plan: Plan): Either<SpillwayError, Written> => writeWholeText(file, encodePlan(plan))
 
 /** The text of a plan that nobody vouches for. */
@@ -62,7 +70,14 @@ export const decodedPlans = (text: string): Either<SpillwayError, readonly Plan[
 export const tryLoadPlans = (file: string): Either<SpillwayError, readonly Plan[]> =>
   pipe(readText('plan', file), flatMap(untrustedPlans))
 
-/** The plan of a file, read as untrusted and verified; or why it is refused. @example tryLoadPlan('plan.json') */
+/**
+ * Reads a plan file and verifies it, or returns the error. `loadPlan` throws it instead.
+ *
+ * @param file Name of the file.
+ * @example
+ * const answer = tryLoadPlan('plan.json')
+ * if (answer._tag === 'Left') console.error(errorText(answer.left))
+ */
 export const tryLoadPlan = (file: string): Either<SpillwayError, Plan> =>
   pipe(
     tryLoadPlans(file),
@@ -73,8 +88,19 @@ export const tryLoadPlan = (file: string): Either<SpillwayError, Plan> =>
     map((plans) => plans[0]!),
   )
 
-/** Writes a plan file, whole or not at all. @example savePlan('plan.json', plan.plan) */
+/**
+ * Writes a plan to a file, completely or not at all. It throws a `SpillwayException`; `trySavePlan` returns the
+ * error.
+ *
+ * @param file Name of the file, e.g. 'plan.json'.
+ * @param plan The plan.
+ * @example savePlan('plan.json', plan.plan)
+ */
 export const savePlan = (file: string, plan: Plan): void => void orThrow(trySavePlan(file, plan))
 
-/** A plan from a file, read as untrusted and verified; throws what is wrong with it. @example const plan = loadPlan('plan.json') */
+/**
+ * Reads a plan file and verifies it. It throws a `SpillwayException`; `tryLoadPlan` returns the error.
+ *
+ * @example const { budgetBytes } = loadPlan('plan.json')
+ */
 export const loadPlan = flow(tryLoadPlan, orThrow)

@@ -27,15 +27,23 @@ import { describePlans, machineOptionsIn, type Staged } from './stage'
 /** One for all, or one for each band of rows. */
 type Plans = readonly [Plan, ...(readonly Plan[])]
 
-/** A plan with what its type knows of it. */
+/**
+ * A plan as a typed value, as `spillway plan --emit` writes it. The compiler compares it with the model.
+ *
+ * @example const peak = (m: PlanModule) => m.head.peak
+ */
 export interface PlanModule<P extends PlanHead = PlanHead> {
   readonly kind: 'plan-module'
   readonly head: P
-  /** The plan file, deflated, in base 64. */
+  /** The plan file, compressed, in base 64. */
   readonly packed: string
 }
 
-/** What `spillway plan --emit` writes: T is the type of what the plan is for. @example planModule<typeof net>() */
+/**
+ * Creates a plan module. `spillway plan --emit` writes calls of it; T is the type of the model or step.
+ *
+ * @example const create = planModule<typeof net>()
+ */
 export const planModule =
   <T extends Planned>() =>
   <const P extends PlanHead>(head: CheckedHead<T, P>, packed: string): PlanModule<P> => ({
@@ -107,11 +115,15 @@ export const headOf = ([plan, ...others]: Plans, { step, layers }: Elaborated): 
 
 // ---------------------------------------------------------------- the module
 
-/** Where the model's type comes from: an import and an expression. */
+/**
+ * The import and the expression that give a plan module the type of its model.
+ *
+ * @example const from: ModelSource = { importing: "import net from './my-net'", type: 'typeof net', resized: false }
+ */
 export interface ModelSource {
   readonly importing: string
   readonly type: string
-  /** It was given other sizes than its own. */
+  /** True if the plan has other sizes than the model. */
   readonly resized: boolean
 }
 
@@ -155,7 +167,16 @@ const sameJson = (a: unknown, b: unknown): boolean => isDeepStrictEqual(asJson(a
 
 const misfit = (reason: string): SpillwayError => ({ tag: 'PlanFormat', at: 'the module', reason: `${reason}; stage again` })
 
-/** The plan of a module, for this model or step; or why they do not belong together. @example openModule(net, planned) */
+/**
+ * Returns the plan of a module for a model or a step, or the reason why the two do not match.
+ *
+ * @param model The model or step.
+ * @param module The plan module.
+ * @param spill Folder of the spill file, or 'ram'. Default: as planned.
+ * @example
+ * const answer = openModule(net, planned)
+ * if (answer._tag === 'Right') await train(net, answer.right, { steps: 10 })
+ */
 export const openModule = <M extends Trainable>(model: M, module: PlanModule, spill?: string): Either<SpillwayError, Staged<M>> =>
   pipe(
     unpack(module),

@@ -28,13 +28,14 @@ import { DEFAULT_OPTIMIZER } from './defaults'
 
 /** What is said of a model beside its net. */
 export interface Own extends Updates {
-  /**
-   * What a model's output is compared with; default `mse`. A step has its own losses and optimizers.
-   *
-   * @example stage(net, { loss: crossEntropy })
-   */
+  /** Loss of a model. Default `mse`. A step has its own losses. @example stage(net, { loss: crossEntropy }) */
   readonly loss?: Loss | undefined
-  /** Default: SGD with momentum 0.9 at a rate of 0.001. @example stage(net, { optimizer: adam({ lr: 1e-3 }) }) */
+  /**
+   * Optimizer of a model. Default: SGD with learning rate 0.001 and momentum 0.9. A step has its own
+   * optimizers.
+   *
+   * @example stage(net, { optimizer: adam({ lr: 1e-3 }) })
+   */
   readonly optimizer?: Optimizer | undefined
 }
 export interface Named extends Own {

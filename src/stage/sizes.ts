@@ -5,9 +5,24 @@ import type { IsWhole, Mul } from '../../dsl/numbers/naturals'
 
 type Times<N extends number, Unit extends number> = number extends N ? number : IsWhole<N> extends true ? Mul<N, Unit> : number
 
-/** So many times 1024 bytes, as a literal where the number is one. @example stage(net, { budget: kib(65_536) }) */
+/**
+ * Returns n · 1024 bytes. A literal stays a literal type.
+ *
+ * @param n Number of KiB.
+ * @example stage(net, { budget: kib(65_536) })
+ */
 export const kib = <N extends number>(n: N): Times<N, 1024> => bytes.kib(n) as Times<N, 1024>
-/** So many times 1024 ** 2 bytes, as a literal where the number is one. @example stage(net, { budget: mib(512) }) */
+/**
+ * Returns n · 1024² bytes. A literal stays a literal type.
+ *
+ * @param n Number of MiB.
+ * @example stage(net, { budget: mib(512) })
+ */
 export const mib = <N extends number>(n: N): Times<N, 1048576> => bytes.mib(n) as Times<N, 1048576>
-/** So many times 1024 ** 3 bytes, as a literal where the number is one. @example stage(net, { budget: gib(4) }) */
+/**
+ * Returns n · 1024³ bytes. A literal stays a literal type.
+ *
+ * @param n Number of GiB.
+ * @example stage(net, { budget: gib(4) })
+ */
 export const gib = <N extends number>(n: N): Times<N, 1073741824> => bytes.gib(n) as Times<N, 1073741824>

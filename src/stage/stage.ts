@@ -59,42 +59,58 @@ export interface StageAsked<L extends string = string>
 // biome-ignore lint/suspicious/noExplicitAny: options in a variable know no model, and fit each
 export type AnyLayer = any
 
-/** How a step is staged. In a variable of this type, layers may have any names. */
+/**
+ * Options of `stage`. In a variable of this type, names of layers are not checked by the compiler.
+ *
+ * @example
+ * const options: StageOptions = { budget: gib(4), strategy: 'checkpoint:sqrt' }
+ * stage(net, options)
+ */
 export interface StageOptions<L extends string = AnyLayer> extends StageAsked<L> {
-  /** Bytes of device memory that nothing may exceed; default: what the machine has. @example stage(net, { budget: gib(4) }) */
+  /** Hard limit of device memory, in bytes. Default: the memory of the device. @example stage(net, { budget: gib(4) }) */
   readonly budget?: number | undefined
-  /** The planner; default `auto`, which mixes all there is. @example stage(net, { strategy: 'checkpoint:sqrt' }) */
+  /**
+   * The planner. Default 'auto', which combines recomputing, swapping and tiles.
+   *
+   * @example stage(net, { strategy: 'checkpoint:sqrt' })
+   */
   readonly strategy?: StrategyName | undefined
-  /** What is planned for; default `cpu`. Named machines are simulated. @example stage(net, { machine: 'v100-pcie-16g' }) */
+  /**
+   * The machine of the plan: a device of this computer, or a simulated machine. Default 'cpu'.
+   *
+   * @example stage(net, { machine: 'v100-pcie-16g' })
+   */
   readonly machine?: MachineName | undefined
-  /** What the plan is replayed on, to compare; default `pages`, what runs. @example stage(net, { allocator: 'best-fit' }) */
+  /** Allocator to simulate beside the plan. Default 'pages', which runs use. @example stage(net, { allocator: 'best-fit' }) */
   readonly allocator?: AllocatorName | undefined
   /**
-   * Between several processes, for predicted times; default: exchanges take no more than a machine's own part of them.
+   * Network between ranks, for predicted times. Default: a network that is never slower than the machine's own
+   * work.
    *
    * @example stage(net, { machine: 'v100-nvlink-16g', ranks: 8, network: 'ethernet-25g' })
    */
   readonly network?: NetworkName | undefined
   /**
-   * The checkpoint folder of a run that goes on: the plan that it began with, where the same is asked for again.
+   * Checkpoint folder of an earlier run. If the options are the same, its plan is used again. Default: none.
    *
    * @example stage(net, { budget: gib(4), resumes: 'state' })
    */
   readonly resumes?: string | undefined
   /**
-   * What is planned: a step of training (the default); or a prediction, or an evaluation with a loss, which keep nothing for a backward pass.
+   * Purpose of the plan: 'train', 'predict' or 'evaluate'. The last two keep nothing for a backward pass.
+   * Default 'train'.
    *
    * @example stage(net, { mode: 'predict', budget: mib(512) })
    */
   readonly mode?: PlanMode | undefined
   /**
-   * What a prediction hands out of what the net gives: its values (the default), probabilities, or the class of each pixel. An evaluation
-   * hands out values or classes; default: the classes of pixels where the loss compares with such, else the values.
+   * Form of a prediction: 'values', 'probabilities' or 'classes'. Default 'values'; an evaluation chooses by
+   * its loss.
    *
    * @example stage(net, { mode: 'predict', as: 'classes' })
    */
   readonly as?: Form | undefined
-  /** What the plan is called. @example stage(net, { name: 'first try' }) */
+  /** Name of the plan in reports. Default: the name of the model. @example stage(net, { name: 'first try' }) */
   readonly name?: string | undefined
 }
 // biome-ignore format: a list
@@ -112,17 +128,21 @@ const knownOptions = <O extends StageOptions>(o: O): Either<SpillwayError, O> =>
     E.tap(({ groups = [] }) => E.traverseArray(knownIn(GROUP))(groups)),
   )
 
-/** A plan and everything that is said about it. */
+/**
+ * A plan with everything known about it: simulated times, facts of the planning, the machine.
+ *
+ * @example const seconds = (s: Staged) => s.timeline.makespanSeconds
+ */
 export interface Staged<M extends Trainable = Trainable> {
-  /** The model, or the step, that it was staged for, where that is known. */
+  /** The model or step of the plan; absent for a plan from a file. */
   readonly model?: M
   readonly plan: Plan
   readonly timeline: Timeline
   readonly staging: Staging
   readonly machine: LocalMachine
-  /** Which of several ranks runs it; absent: one process runs all of it. */
+  /** The rank that runs the plan; absent in a single process. */
   readonly rank?: Rank
-  /** Where ranks have bands of one image's rows: the plan of each. `plan` is the first's. */
+  /** The plan of each band of rows, if ranks share one image. `plan` is the first. */
   readonly family?: readonly Plan[]
 }
 
@@ -146,8 +166,12 @@ type PlanningTimes = Pick<Staging, 'planningSeconds' | 'measuringSeconds'>
 const NOT_PLANNED: PlanningTimes = { planningSeconds: 0, measuringSeconds: 0 }
 
 /**
- * What is said about a plan that is there: staged just now, or read from a file.
+ * Returns a plan with its simulated times and facts, e.g. for a plan from a file.
  *
+ * @param chosen The plan.
+ * @param machine The machine.
+ * @param allocator Allocator to simulate. Default 'pages'.
+ * @param times Seconds of planning and measuring. Default 0.
  * @example const { timeline } = describePlan(loadPlan('plan.json'), plan.machine)
  */
 export const describePlan = (chosen: Plan, machine: LocalMachine, allocator = 'pages', times = NOT_PLANNED): Staged => {
@@ -360,9 +384,14 @@ export const stagedOverRanks = <M extends Trainable>(p: Prepared<M>, o: StageAsk
 }
 
 /**
- * A plan for this model, or this step, in this budget; or why there is none.
+ * Plans a training step, a prediction or an evaluation within a memory budget, or returns the error. `stage`
+ * throws it instead.
  *
- * @example tryStage(net, { budget: gib(4), tiles: [{ from: 'conv1', to: 'pool2', H: 8 }], checkpoints: ['pool2'] })
+ * @param model The model, or a step with several objectives.
+ * @param options Budget, loss, optimizer, strategy, machine and more.
+ * @example
+ * const answer = tryStage(net, { budget: gib(4), tiles: [{ from: 'conv1', to: 'pool2', H: 8 }], checkpoints: ['pool2'] })
+ * if (answer._tag === 'Left') console.error(errorText(answer.left))
  */
 export const tryStage = <M extends Trainable, const O extends StageOptions<NamesIn<M>> & object>(
   model: M,
@@ -381,9 +410,12 @@ export const tryStage = <M extends Trainable, const O extends StageOptions<Names
 }
 
 /**
- * The same for scripts: throws a SpillwayException whose message says what would be legal.
+ * Plans a training step, a prediction or an evaluation within a memory budget. It throws a `SpillwayException`
+ * if no plan fits, with the smallest budget that works. `tryStage` returns the error instead.
  *
- * @example const plan = stage(net, { loss: mse, optimizer: sgd({ lr: 1e-3, momentum: 0.9 }), budget: gib(4) })
+ * @param model The model, or a step with several objectives.
+ * @param options Budget, loss, optimizer, strategy, machine and more.
+ * @example const planned = stage(net, { loss: mse, optimizer: sgd({ lr: 1e-3, momentum: 0.9 }), budget: gib(4) })
  */
 export const stage = <M extends Trainable, const O extends StageOptions<NamesIn<M>> & object>(
   model: M,

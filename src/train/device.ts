@@ -42,19 +42,29 @@ import type { StateStore } from './weights'
 
 export interface DeviceOptions {
   readonly tier: Tier
-  /** Of the device; default: all cores. @example train(net, plan, { steps: 100, threads: 1 }) */
+  /** Number of threads of the device. Default: all cores. @example train(net, plan, { steps: 100, threads: 1 }) */
   readonly threads?: number | undefined
-  /** Imitates a slower link, bytes a second in each direction. @example train(net, plan, { steps: 100, throttle: mib(500) }) */
+  /**
+   * Imitates a slower link: bytes per second in each direction. Default: no limit.
+   *
+   * @example train(net, plan, { steps: 100, throttle: mib(500) })
+   */
   readonly throttle?: number | undefined
   /**
-   * Bytes of the lower tier that may be host memory before the spill folder takes the rest; default: as planned.
+   * Bytes of host memory for swapped values; the spill folder takes the rest. Default: as planned.
    *
    * @example train(net, plan, { steps: 100, spill: '/var/tmp', hostMemory: gib(8) })
    */
   readonly hostMemory?: number | undefined
 }
 
-/** Where a run is: after each segment's tile, and at the end of each step. */
+/**
+ * Progress of a run: a tile of a segment, or a whole step.
+ *
+ * @example
+ * const show = (p: DeviceProgress) => p.kind === 'step' && console.log(p.step, p.loss)
+ * train(net, plan, { steps: 100, onProgress: show })
+ */
 export type DeviceProgress =
   | { readonly kind: 'tile'; readonly step: number; readonly segment: number; readonly tile: number }
   | StepDone
@@ -64,7 +74,7 @@ export interface StepDone {
   readonly kind: 'step'
   readonly step: number
   readonly loss: number
-  /** The learning rate that it had: the optimizer's, or the first of several, times the schedule's factor. */
+  /** Learning rate of the step: that of the optimizer, or of the first of several, times the factor of the schedule. */
   readonly lr: number
   readonly seconds: number
 }
@@ -87,21 +97,27 @@ export interface StepsToRun {
 
 /** What steps took, those of one run or all of a training. */
 export interface StepsTaken {
+  /** Loss of each step. */
   readonly losses: readonly number[]
+  /** Seconds of recomputing. */
   readonly recomputeSeconds: number
+  /** Seconds of waiting for memory and for data. */
   readonly stallSeconds: { readonly memory: number; readonly data: number }
-  /** Of waiting for data, what the source of the data was waited for. */
+  /** Seconds of waiting for the source of the data. */
   readonly feedSeconds: number
-  /** Host memory of batches that TypeScript makes ahead. */
+  /** Host memory of prepared batches, in bytes. */
   readonly feedBytes: number
+  /** Bytes swapped out. */
   readonly bytesOut: number
+  /** Bytes swapped in. */
   readonly bytesIn: number
+  /** Bytes written to the spill file. */
   readonly diskBytes: number
-  /** Of the device, as the interpreter counts it. */
+  /** Measured peak of device memory, in bytes. */
   readonly arenaPeakBytes: number
-  /** What the device's driver counted at the end, where the device has memory of its own. */
+  /** Device memory at the end, as the driver counts it; absent on the host. */
   readonly deviceMemory?: DeviceMemory
-  /** Why steps that the device could replay as graphs ran instruction by instruction; absent where none did. */
+  /** Reason why steps ran without device graphs; absent if none did. */
   readonly withoutGraphs?: string
 }
 export interface RunMetrics extends StepsTaken {

@@ -3,57 +3,61 @@
 import type { StepDone } from './device'
 import type { TrainResult } from './result'
 
-/** A run begins, or goes on. */
+/** The first event: a run starts or resumes. */
 export interface Started {
   readonly kind: 'start'
-  /** Those of an earlier process. */
+  /** Steps of earlier processes. */
   readonly stepsDone: number
-  /** Of the whole run. */
+  /** Steps of the whole run. */
   readonly steps: number
-  /** Where the number of samples is known: they over the batch, which need not be whole. */
+  /** Number of samples over the batch size; absent if the number of samples is unknown. */
   readonly stepsPerEpoch?: number
 }
 
 /** An epoch has ended. */
 export interface EpochDone {
   readonly kind: 'epoch'
-  /** Counted from 1. */
+  /** Number of the epoch, counted from 1. */
   readonly epoch: number
-  /** Its last step. */
+  /** Last step of the epoch. */
   readonly step: number
-  /** The mean over its steps: of one that two epochs share, the epoch that it ends. */
+  /** Mean loss of the steps of the epoch. */
   readonly loss: number
 }
 
-/** The model was evaluated after an epoch. */
+/** An evaluation after an epoch has ended. */
 export interface EvaluationDone {
   readonly kind: 'evaluation'
   readonly epoch: number
-  /** The epoch's last step. */
+  /** Last step of the epoch. */
   readonly step: number
-  /** By name, `loss` among them. */
+  /** Metrics by name, `loss` included. */
   readonly metrics: Readonly<Record<string, number>>
-  /** Whether it is the best so far, by the metric that counts. */
+  /** True if this is the best evaluation so far. */
   readonly isBest: boolean
-  /** The most that the evaluation held of the device. */
+  /** Peak of device memory during the evaluation, in bytes. */
   readonly arenaPeakBytes: number
 }
 
-/** A checkpoint was written, whole. */
+/** A checkpoint was written completely. */
 export interface CheckpointDone {
   readonly kind: 'checkpoint'
   readonly step: number
-  /** Where the tensors are. */
+  /** File of the tensors. */
   readonly file: string
 }
 
-/** All steps are done, or nothing has become better for as long as the run was to wait. */
+/** The last event: the run is complete, or it stopped early because nothing improved. */
 export interface Ended {
   readonly kind: 'end'
   readonly result: TrainResult
 }
 
-/** What `fit` gives, told apart by its kind. @example for await (const e of fit(net, plan, { epochs: 3 })) if (e.kind === 'epoch') console.log(e.loss) */
+/**
+ * An event of a run. Its `kind` says which one it is.
+ *
+ * @example for await (const e of fit(net, plan, { epochs: 3 })) if (e.kind === 'epoch') console.log(e.loss)
+ */
 export type FitEvent = Started | StepDone | EpochDone | EvaluationDone | CheckpointDone | Ended
 
 /** Who hears of a run. */

@@ -56,9 +56,12 @@ class Queue {
 }
 
 /**
- * A run as its events: `start`, each `step`, `epoch` and `checkpoint`, and `end` with the result. To leave the loop ends the run as a signal
- * does: within a step, the last checkpoint stays. It throws what `train` rejects with.
+ * Trains like `train` and yields events: `start`, `step`, `epoch`, `evaluation`, `checkpoint` and `end`.
+ * Leaving the loop ends the run within a step; the last checkpoint stays. It throws the errors of `train`.
  *
+ * @param model The model or step.
+ * @param plan The plan, as `stage` returns it.
+ * @param options Length, data, schedule, checkpoints and output files.
  * @example
  * for await (const event of fit(net, plan, { epochs: 30, data: 'slides/' })) {
  *   if (event.kind === 'epoch') console.log(event.epoch, event.loss)

@@ -15,37 +15,49 @@ import { openWeights } from '../files/pytorch'
 import { readTensor, type TensorFile } from '../files/safetensors'
 import { type Counted, fill, type ModelState, problemOf, type StateStore } from './weights'
 
-/** How the names of a weights file become those of a model. */
+/**
+ * Options for the names of a weights file.
+ *
+ * @example const loading: LoadingOptions = { weightsStrip: 'module.', weightsSkip: 'fc.*' }
+ */
 export interface LoadingOptions {
   /**
-   * Weights of the model that stay as they begin, by name, `*` for any run of characters: what a file has for them is left out.
+   * Names of weights that keep their initial values; `*` matches any characters. Default: none.
    *
    * @example train(net, plan, { epochs: 5, data: 'train/', weights: 'resnet50.safetensors', weightsSkip: 'fc.*' })
    */
   readonly weightsSkip?: string | readonly string[] | undefined
   /**
-   * What comes off the names in the file where they begin with it.
+   * Prefixes removed from the names in the file. Default: none.
    *
    * @example train(net, plan, { epochs: 5, data: 'train/', weights: 'parallel.safetensors', weightsStrip: 'module.' })
    */
   readonly weightsStrip?: string | readonly string[] | undefined
 }
 
-/** A weight of the model that stays as it begins. */
+/**
+ * A weight of the model that kept its initial value.
+ *
+ * @example const line = (w: LeftWeight) => `${w.name} [${w.shape.join(',')}]`
+ */
 export interface LeftWeight {
   readonly name: string
   readonly shape: readonly number[]
-  /** That of the file's tensor of this name, where it has one. */
+  /** Shape of the tensor of this name in the file; absent if there is none. */
   readonly inFile?: readonly number[]
 }
-/** What became of the tensors of a weights file. */
+/**
+ * The result of loading a weights file: weights taken, left, and unused tensors.
+ *
+ * @example const counts = (t: WeightsTable) => `${t.taken.length} taken, ${t.left.length} left, ${t.unused.length} unused`
+ */
 export interface WeightsTable {
   readonly file: string
-  /** The model's weights that the file fills. */
+  /** Weights of the model that the file filled. */
   readonly taken: readonly string[]
-  /** Those that were left out. */
+  /** Weights of the model that kept their initial values. */
   readonly left: readonly LeftWeight[]
-  /** Tensors of the file that the model does not have. */
+  /** Tensors of the file that the model does not use. */
   readonly unused: readonly string[]
 }
 

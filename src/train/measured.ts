@@ -47,23 +47,33 @@ export interface SharedEvaluation {
 
 /** Those of the last update, or an average that the plan keeps. */
 export const JUDGED_WEIGHTS = ['latest', 'average'] as const
-/** Which weights of a run an evaluation measures. */
+/**
+ * The weights that an evaluation uses: 'latest', or their moving 'average'.
+ *
+ * @example
+ * const weights: JudgedWeights = 'average'
+ * validation({ data: 'val/', weights })
+ */
 export type JudgedWeights = (typeof JUDGED_WEIGHTS)[number]
 
-/** An evaluation between the steps of a run, in the budget of its plan: what `validation` makes. */
+/**
+ * An evaluation during a run, as `validation` creates it.
+ *
+ * @example const evaluation: Evaluating = validation({ data: 'val/' })
+ */
 export interface Evaluating {
   readonly kind: 'evaluation'
-  /** Epochs from one to the next. */
+  /** Number of epochs between two evaluations. */
   readonly every: number
   readonly weights: JudgedWeights
-  /** Of a run, `detailed` where somebody looks at what it finds beside its metrics. */
+  /** Opens the evaluation for a run. Internal. */
   readonly open: (
     model: Trainable | undefined,
     staged: Staged,
     o: EvaluatingRun,
     detailed: boolean,
   ) => Either<SpillwayError, OpenedEvaluation>
-  /** At a rank that does not lead. */
+  /** Opens the evaluation on a rank that does not lead. Internal. */
   readonly follow: (shared: SharedEvaluation, staged: Staged, o: EvaluatingRun) => Either<SpillwayError, OpenedEvaluation>
 }
 
@@ -88,7 +98,11 @@ const numberCodec = new t.Type<number, number | string, unknown>(
 )
 
 export const measurementCodec = t.strict({ epoch: t.number, step: t.number, metrics: t.record(t.string, numberCodec) })
-/** How good the model was after an epoch: by an evaluation, or else the mean loss of its steps alone. */
+/**
+ * Metrics after an epoch: those of an evaluation, or the mean loss of its steps.
+ *
+ * @example const line = ({ epoch, metrics }: Measurement) => `${epoch}: ${JSON.stringify(metrics)}`
+ */
 export type Measurement = t.TypeOf<typeof measurementCodec>
 
 /** Of these, less is better; of all others, more. */

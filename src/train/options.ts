@@ -12,12 +12,16 @@ import { checkedLoading, type LoadingOptions } from './loading'
 import type { Evaluating } from './measured'
 import { checkedSchedule, type OwnSchedule, type Schedule } from './schedules'
 
-/** Which checkpoints of a run stay. */
+/** Checkpoints of a run to keep. @example const keep: KeepOptions = { last: 3, best: 'accuracy' } */
 export interface KeepOptions {
-  /** The newest; default 2. @example train(net, plan, { steps: 100, checkpointDir: 'state', keep: { last: 5 } }) */
+  /**
+   * Number of newest checkpoints to keep. Default 2.
+   *
+   * @example train(net, plan, { steps: 100, checkpointDir: 'state', keep: { last: 5 } })
+   */
   readonly last?: number | undefined
   /**
-   * The metric whose best stays, too: `loss`, `mae` and `mse` are best small, all others large. Without `evaluate` there is the loss of epochs.
+   * Metric whose best checkpoint is kept, too. For `loss`, `mae` and `mse` smaller is better. Default: none.
    *
    * @example train(net, plan, { epochs: 30, data: 'train/', checkpointDir: 'state', keep: { best: 'loss' } })
    */
@@ -25,158 +29,187 @@ export interface KeepOptions {
 }
 const KEEP = optionsFor<KeepOptions>()('keep', 'last', 'best')
 
-/** How a plan is trained. */
+/**
+ * Options of `train` and `fit`. Give `steps` or `epochs`.
+ *
+ * @example const options: TrainOptions = { epochs: 30, data: 'slides/', shuffle: true, save: 'weights.safetensors' }
+ */
 export interface TrainOptions extends Omit<DeviceOptions, 'tier'>, LoadingOptions {
-  /** The length of the whole run, steps before a resume included. @example train(net, plan, { steps: 100 }) */
+  /** Length of the whole run in steps, earlier processes included. @example train(net, plan, { steps: 100 }) */
   readonly steps?: number | undefined
   /**
-   * The same in epochs: the run ends with the step that holds the last sample of the last of them.
+   * Length of the whole run in epochs, earlier processes included.
    *
    * @example train(net, plan, { epochs: 30, data: 'slides/', shuffle: true })
    */
   readonly epochs?: number | undefined
   /**
-   * How the learning rate moves: `cosine()` and others, or a function of the step and the run's length that gives a factor of the
-   * optimizer's rate. A run that is resumed may have another.
+   * Schedule of the learning rate, or a function that returns a factor. You may change it when you resume.
+   * Default: constant.
    *
    * @example train(net, plan, { steps: 100, schedule: (step, total) => 1 - step / total })
    */
   readonly schedule?: Schedule | OwnSchedule | undefined
   /**
-   * Steps in which the learning rate rises to what the schedule begins with; default 0.
+   * Number of steps in which the learning rate rises to its first value. Default 0.
    *
    * @example train(net, plan, { epochs: 30, schedule: cosine(), warmup: 500 })
    */
   readonly warmup?: number | undefined
   /**
-   * A folder or file of pairs, or what `source`, `files` and their parts give; without it, seeded synthetic data.
+   * The samples: a folder or file, or the result of `folder`, `files` or `source`. Default: synthetic data.
    *
    * @example train(net, plan, { steps: 100, data: 'slides/' })
    */
   readonly data?: string | Data | undefined
-  /** The data in another order in each epoch, by seed. @example train(net, plan, { steps: 100, data: 'slides/', shuffle: true }) */
+  /**
+   * If true, each epoch has a new order, drawn by the seed. Default false.
+   *
+   * @example train(net, plan, { steps: 100, data: 'slides/', shuffle: true })
+   */
   readonly shuffle?: boolean | undefined
   /**
-   * Batches that are made ahead of the step at hand, where TypeScript makes them; default 2. The host's memory holds one more.
+   * Number of batches prepared ahead in TypeScript. Default 2.
    *
    * @example train(net, plan, { steps: 100, data: source({ length, read }), prefetch: 4 })
    */
   readonly prefetch?: number | undefined
   /**
-   * Threads that decode images; default: half the cores, four at most. With 0 the thread of JavaScript does it. Results are the same.
+   * Number of threads that decode images; 0 uses the main thread. Default: half the cores, at most 4.
    *
    * @example train(net, plan, { steps: 100, data: folder('cats/'), workers: 8 })
    */
   readonly workers?: number | undefined
-  /** Distinct synthetic samples; default: one batch, seen again and again. @example train(net, plan, { steps: 100, samples: 64 }) */
+  /** Number of distinct synthetic samples. Default: one batch. @example train(net, plan, { steps: 100, samples: 64 }) */
   readonly samples?: number | undefined
-  /** Of weights, synthetic data and dropout; default 0. @example train(net, plan, { steps: 100, seed: 7 }) */
+  /** Seed of weights, synthetic data and dropout. Default 0. @example train(net, plan, { steps: 100, seed: 7 }) */
   readonly seed?: number | undefined
-  /** 'ram', or the folder of the spill file. @example train(net, plan, { steps: 100, spill: '/var/tmp' }) */
+  /**
+   * Place of swapped values: 'ram', or a folder for a spill file. Default: as planned.
+   *
+   * @example train(net, plan, { steps: 100, spill: '/var/tmp' })
+   */
   readonly spill?: string | undefined
-  /** Where the training state is kept. @example train(net, plan, { steps: 100, checkpointDir: 'state' }) */
+  /** Folder of the checkpoints. Default: no checkpoints. @example train(net, plan, { steps: 100, checkpointDir: 'state' }) */
   readonly checkpointDir?: string | undefined
   /**
-   * Steps between checkpoints; default: a tenth of the run. There is one at the end in any case.
+   * Steps between two checkpoints; the last step always has one. Default: a tenth of the run.
    *
    * @example train(net, plan, { steps: 100, checkpointDir: 'state', checkpointEvery: 25 })
    */
   readonly checkpointEvery?: number | undefined
   /**
-   * Evaluates the model after epochs, in the budget of the plan: the run's state waits in the host's memory, or in the spill folder.
+   * An evaluation after epochs, within the budget of the plan. Default: none.
    *
    * @example train(net, plan, { epochs: 30, data: 'train/', evaluate: validation({ data: 'val/', metrics: ['accuracy'] }) })
    */
   readonly evaluate?: Evaluating | undefined
   /**
-   * Ends the run when this many evaluations, or epochs where there are none, have brought nothing better; by the metric of `keep.best`, or loss.
+   * Number of evaluations, or epochs without them, without improvement after which the run stops. Default: no
+   * limit.
    *
    * @example train(net, plan, { epochs: 300, data: 'train/', patience: 10 })
    */
   readonly patience?: number | undefined
   /**
-   * Which checkpoints stay: the last ones, two unless said otherwise, and the best by a metric.
+   * Checkpoints to keep. Default: the last 2.
    *
    * @example train(net, plan, { epochs: 30, data: 'train/', checkpointDir: 'state', keep: { best: 'loss', last: 3 } })
    */
   readonly keep?: KeepOptions | undefined
   /**
-   * Where the best weights go (safetensors), by the metric of `keep.best`, or loss.
+   * File for the best weights (safetensors). Default: none.
    *
    * @example train(net, plan, { epochs: 30, data: 'train/', saveBest: 'best.safetensors' })
    */
   readonly saveBest?: string | undefined
-  /** Goes on from the last checkpoint, bit for bit. @example train(net, plan, { steps: 200, checkpointDir: 'state', resume: true }) */
+  /**
+   * If true, continues from the last checkpoint, bit for bit. Default false.
+   *
+   * @example train(net, plan, { steps: 200, checkpointDir: 'state', resume: true })
+   */
   readonly resume?: boolean | undefined
   /**
-   * A run that is resumed may have been shared by another number of processes.
+   * If true, the resumed run may have another number of ranks; its bits then differ. Default false.
    *
    * @example train(net, plan, { steps: 200, checkpointDir: 'state', resume: true, resumeRanks: true })
    */
   readonly resumeRanks?: boolean | undefined
   /**
-   * How the processes meet that a plan for several `ranks` is of: MPI, found by itself where mpirun or srun has started them, or threads of this
-   * process.
+   * Transport between ranks: 'mpi', or 'threads' of this process. Default: 'mpi' under mpirun or srun.
    *
    * @example train(net, stage(net, { ranks: 2 }), { steps: 100, engine: 'threads' })
    */
   readonly engine?: EngineName | undefined
-  /** Weights to start from (safetensors, or what torch.save writes). @example train(net, plan, { steps: 100, weights: 'before.safetensors' }) */
+  /**
+   * File of initial weights: safetensors, or a PyTorch file. Default: random weights.
+   *
+   * @example train(net, plan, { steps: 100, weights: 'before.safetensors' })
+   */
   readonly weights?: string | undefined
-  /** Where the weights go at the end (safetensors). @example train(net, plan, { steps: 100, save: 'weights.safetensors' }) */
+  /**
+   * File for the final weights (safetensors). Default: none.
+   *
+   * @example train(net, plan, { steps: 100, save: 'weights.safetensors' })
+   */
   readonly save?: string | undefined
   /**
-   * A folder that gets a line of JSON for every step, and the page of the run; or a file whose name ends with .csv, which gets a row.
+   * Folder for a JSON line per step and the page of the run, or a .csv file. Default: none.
    *
    * @example train(net, plan, { steps: 100, log: 'runs/first' })
    */
   readonly log?: string | undefined
   /**
-   * A folder for TensorBoard: loss, seconds and learning rate of every step, and the plan's summary.
+   * Folder for TensorBoard events: loss, seconds and learning rate of each step. Default: none.
    *
    * @example train(net, plan, { steps: 100, tensorboard: 'runs/first' })
    */
   readonly tensorboard?: string | undefined
   /**
-   * An HTML page of the run, kept up to date while it goes on: losses, metrics, rates, time and memory beside what was planned, the samples
-   * that went worst, the plan.
+   * File for an HTML page of the run, updated during the run. Default: none.
    *
    * @example train(net, plan, { steps: 100, report: 'run.html' })
    */
   readonly report?: string | undefined
   /**
-   * What becomes of a run whose loss is not finite; default: it ends, and nothing of it is saved.
+   * Reaction to a loss that is not finite: 'end' stops and saves nothing, 'continue' goes on. Default 'end'.
    *
    * @example train(net, plan, { steps: 100, onNonfinite: 'continue' })
    */
   readonly onNonfinite?: 'end' | 'continue' | undefined
   /**
-   * Ends the run within a step; the last checkpoint stays, and the promise is rejected with the signal's reason.
+   * Ends the run within a step; the last checkpoint stays, and the promise rejects with the reason.
    *
    * @example train(net, plan, { steps: 100, signal: AbortSignal.timeout(60_000) })
    */
   readonly signal?: AbortSignal | undefined
   /**
-   * Ends the run after the step at hand, saved in checkpointDir: a time limit, a scheduler's warning.
+   * Ends the run after the current step and saves it in `checkpointDir`.
    *
    * @example train(net, plan, { steps: 100, checkpointDir: 'state', stop: AbortSignal.timeout(3 * 3600_000) })
    */
   readonly stop?: AbortSignal | undefined
   /**
-   * Told of every tile and every step, at once; `fit` tells of epochs and checkpoints, too.
+   * Called after every tile and every step.
    *
    * @example train(net, plan, { steps: 100, onProgress: (p) => p.kind === 'step' && console.log(p.loss) })
    */
   readonly onProgress?: ((p: DeviceProgress) => void) | undefined
   /**
-   * Words for a person: a damaged checkpoint that was passed over, tensors that were not needed.
+   * Called with a note for a person, e.g. about a damaged checkpoint. Default: notes are dropped.
    *
    * @example train(net, plan, { steps: 100, onNote: console.warn })
    */
   readonly onNote?: ((text: string) => void) | undefined
 }
 
-/** A run has a length, in one of two ways. */
+/**
+ * The length of a run: a number of steps, or a number of epochs.
+ *
+ * @example
+ * const length: RunLength = { epochs: 30 }
+ * await train(net, plan, { ...length, data: 'slides/' })
+ */
 export type RunLength = { readonly steps: number } | { readonly epochs: number }
 
 // biome-ignore format: a list

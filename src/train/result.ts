@@ -17,44 +17,48 @@ import { readTensor } from '../files/safetensors'
 import type { Totals } from './totals'
 import { type Counted, type ModelState, problemsOf, saveWeights, type StateReader, weightsSha256 } from './weights'
 
-/** What a run was and gave. */
+/**
+ * The result of a run: losses, times, memory, metrics and the hash of the weights.
+ *
+ * @example const last = (r: TrainResult) => r.losses[r.losses.length - 1]
+ */
 export interface TrainResult extends StepsTaken {
   readonly model: string
   readonly strategy: string
   readonly device: string
   readonly algorithms: string
   readonly budgetBytes: number
-  /** Planned. */
+  /** Planned peak of device memory, in bytes. */
   readonly peakBytes: number
-  /** The process's proportional set size at its largest sample. */
+  /** Largest sample of the process's memory (proportional set size), in bytes. */
   readonly processPeakBytes: number
   readonly steps: number
-  /** Steps that an earlier process had done. */
+  /** Steps of earlier processes. */
   readonly resumedFrom: number
   readonly secondsPerStep: number
   readonly predictedSecondsPerStep: number
   readonly weightsSha256: string
-  /** What became of the file that the run started from. */
+  /** Result of loading the initial weights; absent for random weights. */
   readonly weights?: WeightsTable
-  /** How good the model was after epochs, where that was measured. */
+  /** Evaluations after epochs, or the mean losses of epochs. */
   readonly measured: readonly Measurement[]
-  /** The best of these, by the metric of `keep.best`, or loss. */
+  /** The best evaluation by the metric of `keep.best`, or loss. */
   readonly best?: Measurement
-  /** Whether it ended because nothing had become better. */
+  /** True if the run stopped because nothing improved. */
   readonly endedEarly: boolean
-  /** Of a GPU's products in a step, how many no library has an engine for, so that own kernels run them; on the host: absent. */
+  /** Products of a GPU step that run on the package's own kernels; absent on the host. */
   readonly ownKernels?: OwnKernels
-  /** How many processes trained together, where several did. */
+  /** Number of processes that trained together; absent for one. */
   readonly ranks?: number
-  /** What each of them had a part of, where updates were shared out. */
+  /** State that the ranks shared out; absent if none. */
   readonly shard?: 'optimizer' | 'gradients'
-  /** The network that the plan counts on between them. */
+  /** The network between ranks that the plan assumes. */
   readonly network?: { readonly name: string; readonly bytesPerSecond: number; readonly latencySeconds: number }
-  /** What this rank's operators sent to the others. */
+  /** Bytes that this rank sent to others. */
   readonly commBytes?: number
-  /** What this rank's steps took for exchanges, waits for slower ranks included. */
+  /** Seconds of exchanges, waits for slower ranks included. */
   readonly commSeconds?: number
-  /** Of these, the part that went on beside computing. */
+  /** Share of these seconds that overlapped with compute, 0 to 1. */
   readonly commHiddenShare?: number
 }
 

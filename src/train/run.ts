@@ -19,9 +19,13 @@ import type { Staged } from '../stage/stage'
 import { type RunLength, TRAIN, type TrainOptions } from './options'
 import { answerOf, trainTask } from './trainer'
 
-/** How a plan is run. */
+/** Options of `run`. @example const options: RunOptions = { steps: 10, device: device('cpu', gib(4)) } */
 export interface RunOptions extends TrainOptions {
-  /** What the plan must fit. @example run(net, plan, { steps: 10, device: device('cpu', gib(4)) }) */
+  /**
+   * A device whose memory must hold the peak of the plan. Default: no check.
+   *
+   * @example run(net, plan, { steps: 10, device: device('cpu', gib(4)) })
+   */
   readonly device?: Device | undefined
 }
 const RUN = { of: 'run', keys: [...TRAIN.keys, 'device'] } as const
@@ -63,7 +67,16 @@ const fitting = ({ plan }: Staged, device: Device | undefined): Either<SpillwayE
     : E.right(undefined)
 }
 
-/** `run` whose refusals are values. @example const answer = await tryRun(net, plan, { steps: 10 }) */
+/**
+ * Trains with a plan or a plan module, or returns the error. `run` throws it instead.
+ *
+ * @param model The model or step.
+ * @param plan The plan, or a module that `spillway plan --emit` wrote.
+ * @param options The options of `train`, and a `device`.
+ * @example
+ * const answer = await tryRun(net, plan, { steps: 10 })
+ * if (answer._tag === 'Left') console.error(errorText(answer.left))
+ */
 export const tryRun = <M extends Trainable, P extends Staged | PlanModule, const O extends RunOptions & RunLength>(
   model: M,
   plan: MatchingPlan<M, P>,
@@ -80,8 +93,13 @@ export const tryRun = <M extends Trainable, P extends Staged | PlanModule, const
 }
 
 /**
- * The same for scripts: rejects with a SpillwayException, or with the reason of a signal that was aborted.
+ * Trains with a plan or a plan module, and checks at compile time that it matches the model and fits a device.
+ * It rejects with a `SpillwayException`, or with the reason of an aborted signal. `tryRun` returns the error
+ * instead.
  *
+ * @param model The model or step.
+ * @param plan The plan, or a module that `spillway plan --emit` wrote.
+ * @param options The options of `train`, and a `device`.
  * @example await run(net, plan, { steps: 10, device: device('cpu', gib(4)) })
  */
 export const run = async <M extends Trainable, P extends Staged | PlanModule, const O extends RunOptions & RunLength>(

@@ -12,34 +12,42 @@ import { type SpillwayError, SpillwayException, unknownName, usage } from '../er
 
 // ---------------------------------------------------------------- as users have them
 
-/** Options of `stepped`. */
+/** Options of `stepped`. @example const options: SteppedOptions = { every: 3000, factor: 0.1 } */
 export interface SteppedOptions {
-  /** Steps between two falls of the rate; default a third of the run. @example stepped({ every: 3000 }) */
+  /** Steps between two changes. Default: a third of the run. @example stepped({ every: 3000 }) */
   readonly every?: number | undefined
-  /** What the rate is multiplied by; default 0.1. @example stepped({ every: 3000, factor: 0.5 }) */
+  /** Factor of each change. Default 0.1. @example stepped({ every: 3000, factor: 0.5 }) */
   readonly factor?: number | undefined
 }
-/** Options of `cosine`. */
+/** Options of `cosine`. @example const options: CosineOptions = { floor: 0.01 } */
 export interface CosineOptions {
-  /** The share of the rate that it ends with; default 0. @example cosine({ floor: 0.01 }) */
+  /** Last learning rate as a share of the first. Default 0. @example cosine({ floor: 0.01 }) */
   readonly floor?: number | undefined
 }
-/** Options of `polynomial`. */
+/** Options of `polynomial`. @example const options: PolynomialOptions = { power: 0.9 } */
 export interface PolynomialOptions {
-  /** Of the share that is left of the run; default 1, a straight line. @example polynomial({ power: 0.9 }) */
+  /** Exponent of the remaining share. Default 1, a straight line. @example polynomial({ power: 0.9 }) */
   readonly power?: number | undefined
 }
-/** Options of `oneCycle`. */
+/**
+ * Options of `oneCycle`.
+ *
+ * @example const options: OneCycleOptions = { rise: 0.2, start: 0.1, end: 1e-3 }
+ */
 export interface OneCycleOptions {
-  /** The share of the run in which the rate rises; default 0.3. @example oneCycle({ rise: 0.2 }) */
+  /** Share of the run in which the learning rate rises. Default 0.3. @example oneCycle({ rise: 0.2 }) */
   readonly rise?: number | undefined
-  /** The share of the rate that it begins with; default 0.04. @example oneCycle({ start: 0.1 }) */
+  /** First learning rate as a share of the largest. Default 0.04. @example oneCycle({ start: 0.1 }) */
   readonly start?: number | undefined
-  /** The share of the rate that it ends with; default 0.000004. @example oneCycle({ end: 1e-3 }) */
+  /** Last learning rate as a share of the largest. Default 0.000004. @example oneCycle({ end: 1e-3 }) */
   readonly end?: number | undefined
 }
 
-/** How the learning rate moves: plain data. */
+/**
+ * A schedule of the learning rate, as `cosine` and others create it. Plain data.
+ *
+ * @example const schedule: Schedule = cosine({ floor: 0.01 })
+ */
 export type Schedule =
   | { readonly kind: 'constant' }
   | { readonly kind: 'step'; readonly every?: number | undefined; readonly factor: number }
@@ -48,7 +56,14 @@ export type Schedule =
   | { readonly kind: 'one-cycle'; readonly rise: number; readonly start: number; readonly end: number }
 export type ScheduleName = Schedule['kind']
 
-/** One of one's own: the factor of a step, counted from 1, in a run of so many. */
+/**
+ * Your own schedule: returns a factor of the learning rate for a step, counted from 1, of a run of `total`
+ * steps.
+ *
+ * @example
+ * const falling: OwnSchedule = (step, total) => 1 - step / total
+ * await train(net, plan, { steps: 100, schedule: falling })
+ */
 export type OwnSchedule = (step: number, total: number) => number
 
 const STEPPED = optionsFor<SteppedOptions>()('stepped', 'every', 'factor')
@@ -107,21 +122,45 @@ const scheduleWith = (kind: ScheduleName, given: object): Schedule => {
   return made.right
 }
 
-/** The optimizer's rate all the time: what a run has without a schedule. @example train(net, plan, { steps: 100, schedule: constant() }) */
+/**
+ * Creates a constant learning rate, the default.
+ *
+ * @example train(net, plan, { steps: 100, schedule: constant() })
+ */
 export const constant = (): Schedule => ({ kind: 'constant' })
-/** The rate times a factor every so many steps. @example train(net, plan, { epochs: 90, schedule: stepped({ every: 3000, factor: 0.1 }) }) */
+/**
+ * Creates a schedule that multiplies the learning rate by a factor at regular steps.
+ *
+ * @param o Steps between two changes, and the factor.
+ * @example train(net, plan, { epochs: 90, schedule: stepped({ every: 3000, factor: 0.1 }) })
+ */
 export const stepped = <const O extends SteppedOptions & object = SteppedOptions>(
   o: Known<O, typeof STEPPED> = {} as never,
 ): Schedule => scheduleWith('step', known(STEPPED, o as O))
-/** Half a cosine, from the rate down to a share of it. @example train(net, plan, { epochs: 90, schedule: cosine({ floor: 0.01 }), warmup: 500 }) */
+/**
+ * Creates a schedule that falls along half a cosine from the learning rate to `floor` times it.
+ *
+ * @param o The `floor`. Default 0.
+ * @example train(net, plan, { epochs: 90, schedule: cosine({ floor: 0.01 }), warmup: 500 })
+ */
 export const cosine = <const O extends CosineOptions & object = CosineOptions>(
   o: Known<O, typeof COSINE> = {} as never,
 ): Schedule => scheduleWith('cosine', known(COSINE, o as O))
-/** A power of the share that is left of the run. @example train(net, plan, { steps: 40_000, schedule: polynomial({ power: 0.9 }) }) */
+/**
+ * Creates a schedule that falls to 0 as a power of the remaining share of the run.
+ *
+ * @param o The `power`. Default 1.
+ * @example train(net, plan, { steps: 40_000, schedule: polynomial({ power: 0.9 }) })
+ */
 export const polynomial = <const O extends PolynomialOptions & object = PolynomialOptions>(
   o: Known<O, typeof POLYNOMIAL> = {} as never,
 ): Schedule => scheduleWith('poly', known(POLYNOMIAL, o as O))
-/** Up to the rate by half a cosine, and down by another. @example train(net, plan, { epochs: 30, schedule: oneCycle({ rise: 0.2 }) }) */
+/**
+ * Creates a schedule that rises to the learning rate along half a cosine and falls along another.
+ *
+ * @param o Length of the rise, first and last share.
+ * @example train(net, plan, { epochs: 30, schedule: oneCycle({ rise: 0.2 }) })
+ */
 export const oneCycle = <const O extends OneCycleOptions & object = OneCycleOptions>(
   o: Known<O, typeof ONE_CYCLE> = {} as never,
 ): Schedule => scheduleWith('one-cycle', known(ONE_CYCLE, o as O))

@@ -13,7 +13,16 @@ import { scriptTask } from './among'
 import type { RunLength, TRAIN, TrainOptions } from './options'
 import type { TrainResult } from './result'
 
-/** `model` is checked against the plan when it is given. @example const answer = await trainTask(net, plan, { steps: 10 })() */
+/**
+ * Returns a task that trains a model or a step with a plan. The task returns the error that `train` throws.
+ *
+ * @param model The model or step; undefined skips the comparison with the plan.
+ * @param staged The plan.
+ * @param o Length, data, schedule, checkpoints and output files.
+ * @example
+ * const answer = await trainTask(net, plan, { steps: 10 })()
+ * if (answer._tag === 'Left') console.error(errorText(answer.left))
+ */
 export const trainTask = (
   model: Trainable | undefined,
   staged: Staged,
@@ -36,9 +45,14 @@ export const answerOf =
   }
 
 /**
- * The same for scripts: rejects with a SpillwayException, or with the reason of a signal that was aborted.
+ * Trains a model or a step with a plan. The promise resolves at the end of the run. It rejects with a
+ * `SpillwayException`, or with the reason of an aborted signal. `fit` gives the same run as events; `trainTask`
+ * returns the error.
  *
- * @example const { losses } = await train(net, plan, { steps: 10, data: 'slides/' })
+ * @param model The model or step.
+ * @param staged The plan, as `stage` returns it.
+ * @param o Length, data, schedule, checkpoints and output files.
+ * @example const { losses, weightsSha256 } = await train(net, plan, { steps: 10, data: 'slides/', save: 'weights.safetensors' })
  */
 export const train = async <const O extends TrainOptions & RunLength>(
   model: Trainable,

@@ -3,9 +3,17 @@
 
 /** The tensor dimensions, in the order in which shapes are written. */
 export const DIMS = ['B', 'C', 'H', 'W'] as const
-/** A dimension of images: batch, channels, rows, columns. */
+/**
+ * A dimension of images: batch (B), channels (C), rows (H) or columns (W).
+ *
+ * @example const tiled: readonly Dim[] = ['H', 'W']
+ */
 export type Dim = (typeof DIMS)[number]
-/** Batch, channels, rows, columns. */
+/**
+ * Sizes of an image tensor: batch, channels, rows, columns.
+ *
+ * @example const input: Shape = [8, 3, 224, 224]
+ */
 export type Shape = readonly [b: number, c: number, h: number, w: number]
 
 /** A half-open interval [lo, hi). */

@@ -2,7 +2,7 @@
 import { type Either, left, right } from 'fp-ts/Either'
 
 /**
- * The unit of device memory on every device: what CUDA maps, and what a budget is counted in.
+ * Size of a page of device memory, in bytes: 2 MiB. Budgets and peaks are multiples of it.
  *
  * @example stage(net, { budget: 100 * PAGE_BYTES })
  */
@@ -39,7 +39,14 @@ const UNITS: Readonly<Record<string, number>> = {
   TB: 1e12,
 }
 
-/** Bytes of a text, or why it is none. @example parseBytes('512MiB') */
+/**
+ * Returns the number of bytes of a text such as '512MiB', or the reason for a refusal.
+ *
+ * @param text A number with an optional unit: KiB, MiB, GiB, TiB.
+ * @example
+ * const answer = parseBytes('512MiB')
+ * if (answer._tag === 'Right') stage(net, { budget: answer.right })
+ */
 export const parseBytes = (text: string): Either<string, number> => {
   const m = /^\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*$/.exec(text)
   const unit = m ? UNITS[m[2]!] : undefined
@@ -48,7 +55,12 @@ export const parseBytes = (text: string): Either<string, number> => {
   return Number.isSafeInteger(bytes) ? right(bytes) : left(`'${text}' is too large for a size`)
 }
 
-/** Bytes in words. @example showBytes(gib(4)) */
+/**
+ * Returns a size in words, e.g. '4.00 GiB'.
+ *
+ * @param bytes Number of bytes.
+ * @example console.log(showBytes(gib(4)))
+ */
 export const showBytes = (bytes: number): string => {
   for (const u of ['TiB', 'GiB', 'MiB', 'KiB'] as const)
     if (bytes >= UNITS[u]!) return `${(bytes / UNITS[u]!).toFixed(bytes >= 100 * UNITS[u]! ? 0 : 2)} ${u}`

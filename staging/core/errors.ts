@@ -4,7 +4,11 @@ import { showBytes } from './bytes'
 import { optionRefused } from './options'
 import { heapToPlan } from './planningmemory'
 
-/** Errors of building, reading or differentiating a graph. */
+/**
+ * An error about a model: an unknown option, a wrong shape, a duplicate name. Plain data with a `tag`.
+ *
+ * @example const isShape = (e: GraphError) => e.tag === 'ShapeInvalid'
+ */
 export type GraphError =
   | { readonly tag: 'UnknownOp'; readonly layer: string; readonly kind: string; readonly legal: readonly string[] }
   | { readonly tag: 'AttrsInvalid'; readonly layer: string; readonly kind: string; readonly got: unknown; readonly legal: string }
@@ -82,7 +86,11 @@ export type PlanError =
     }
   | { readonly tag: 'PlanFormat'; readonly at: string; readonly reason: string }
 
-/** Why there is no plan. */
+/**
+ * An error of planning: an error about the model, or no plan that fits. Plain data with a `tag`.
+ *
+ * @example const tagOf = (e: StageError) => e.tag
+ */
 export type StageError = GraphError | PlanError
 
 const list = (names: readonly string[]): string => names.join(', ')

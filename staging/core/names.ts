@@ -1,7 +1,11 @@
 // The names that options choose among: planners, machines, allocators. In: nothing. Out: their types, which an editor completes. Invariant:
 // the tables of planners and machines have exactly the keys of what is built in; who registers others declares their names by merging.
 
-/** The planners that there are by themselves. */
+/**
+ * The names of the built-in planners, as keys.
+ *
+ * @example const name: keyof BuiltInStrategies = 'swap:greedy'
+ */
 export interface BuiltInStrategies {
   'in-core': true
   'checkpoint:sqrt': true
@@ -24,15 +28,25 @@ export interface BuiltInStrategies {
   auto: true
 }
 /**
- * The planners by name; those of `registerStrategy` are declared by merging.
+ * The names of all planners, as keys. Add the name of your own one by declaration merging.
  *
  * @example stage(net, { strategy: 'swap:greedy' })
  */
 export interface Strategies extends BuiltInStrategies {}
-/** The name of a planner. */
+/**
+ * The name of a planner.
+ *
+ * @example
+ * const strategy: StrategyName = 'checkpoint:sqrt'
+ * stage(net, { strategy })
+ */
 export type StrategyName = keyof Strategies
 
-/** The machines that there are by themselves. */
+/**
+ * The names of the built-in simulated machines, as keys.
+ *
+ * @example const name: keyof BuiltInMachines = 'v100-pcie-16g'
+ */
 export interface BuiltInMachines {
   'p100-nvlink-16g': true
   'v100-nvlink-16g': true
@@ -44,15 +58,31 @@ export interface BuiltInMachines {
   'h200-pcie-141g': true
 }
 /**
- * The machines that plans can be simulated for, by name; those of `registerMachine` are declared by merging.
+ * The names of all simulated machines, as keys. Add the name of your own one by declaration merging.
  *
  * @example stage(net, { machine: 'v100-pcie-16g' })
  */
 export interface Machines extends BuiltInMachines {}
-/** The name of a kind of device. */
+/**
+ * The name of a device of this computer.
+ *
+ * @example const devices: readonly DeviceName[] = ['cpu', 'cuda']
+ */
 export type DeviceName = 'cpu' | 'ref' | 'null' | 'cuda'
-/** What plans are made for: a device of this machine, or a named one. */
+/**
+ * The name of a machine: a device of this computer or a simulated machine.
+ *
+ * @example
+ * const machine: MachineName = 'a100-pcie-40g'
+ * stage(net, { machine })
+ */
 export type MachineName = DeviceName | keyof Machines
 
-/** What a plan can be replayed on, to compare. */
+/**
+ * The name of an allocator that can be simulated beside a plan.
+ *
+ * @example
+ * const allocator: AllocatorName = 'best-fit'
+ * stage(net, { allocator })
+ */
 export type AllocatorName = 'pages' | 'best-fit' | 'gtbm' | `va:${string}`

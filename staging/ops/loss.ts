@@ -355,20 +355,20 @@ const none = {}
 // biome-ignore format: a table
 const ELEMENT_LOSSES = {
   mse: { op: 'mse', wires: [33, 34], value: '(x−t)²', slope: '2(x−t)', flops: 3, symmetric: true, options: none,
-    about: "Mean squared error to a target of the output's shape." },
+    about: "Mean squared error between the output and a target of the same shape." },
   l1: { op: 'l1', wires: [54, 55], value: '|x−t|', slope: 'sign(x−t), 0 where they are equal', flops: 2, symmetric: true, options: none,
-    about: "Mean absolute error to a target of the output's shape." },
+    about: "Mean absolute error between the output and a target of the same shape." },
   'bce-with-logits': { op: 'bce_with_logits', wires: [56, 57], value: 'max(x,0) − x·t + log(1+exp(−|x|))', slope: 'σ(x)−t', flops: 12, logits: true, options: none,
-    about: "Binary cross-entropy of the output's sigmoid to a target between 0 and 1, for each pixel and channel." },
+    about: "Binary cross-entropy between the sigmoid of the output and a target from 0 to 1, for each pixel and channel." },
   huber: { op: 'huber', wires: [122, 123], value: '|x−t| ≤ delta ? (x−t)²/2 : delta·(|x−t| − delta/2)', slope: 'x−t, kept to ±delta', flops: 5, symmetric: true,
     options: { delta: { above: 0, default: 1 } },
-    about: 'Huber loss: half the squared error up to delta, straight beyond it. @example huber({ delta: 0.5 })' },
+    about: 'Creates the Huber loss: half the squared error up to `delta`, linear above it. @example huber({ delta: 0.5 })' },
   focal: { op: 'focal', wires: [140, 141], value: 'a·mᵞ·bce(x,t), bce that of bce_with_logits, m = σ(x) + t − 2·σ(x)·t, a = balance·t + (1−balance)·(1−t)',
     slope: 'a·(mᵞ·(σ(x)−t) + bce(x,t)·gamma·mᵞ⁻¹·σ(x)·(1−σ(x))·(1−2t))', flops: 40,
     options: { balance: { least: 0, most: 1, default: 0.25 }, gamma: { least: 0, default: 2 } }, logits: true,
-    about: "Focal loss (Lin et al., 2017): binary cross-entropy of the output's sigmoid, of which elements that are right already count little. @example focal({ balance: 0.5, gamma: 1 })" },
+    about: "Creates the focal loss (Lin et al., 2017): binary cross-entropy in which elements that are already right count little. @example focal({ balance: 0.5, gamma: 1 })" },
   mean: { op: 'mean', wires: [166, 167], value: 'x−t', slope: '1', flops: 1, options: none,
-    about: "The mean of the output itself, less that of a target: what a critic that has no bounds is trained by." },
+    about: "Mean of the output minus the mean of the target, e.g. for the critic of a Wasserstein GAN." },
 } as const satisfies Readonly<Record<string, ElementLoss>>
 
 export const LOSSES = {
@@ -383,14 +383,14 @@ export const LOSSES = {
       weights: { least: 0, default: 'none', list: true, flag: 'classWeights', about: 'one for each class' },
       labelSmoothing: { least: 0, most: 1, default: 'none' },
     },
-    about: 'Softmax cross-entropy to class labels, for each image or, where the output has pixels, for each pixel.',
+    about: 'Softmax cross-entropy to class labels: one label per image, or one per pixel if the output has several pixels.',
   },
   'soft-cross-entropy': {
     op: 'soft_xent',
     shares: true,
     options: { labelSmoothing: { least: 0, most: 1, default: 0 } },
     about:
-      'Softmax cross-entropy to shares of the classes, as many for each pixel as there are classes: what PyTorch calls class probabilities. @example softCrossEntropy({ labelSmoothing: 0.1 })',
+      'Creates softmax cross-entropy to class probabilities instead of labels, e.g. for mixup. @example softCrossEntropy({ labelSmoothing: 0.1 })',
   },
   dice: {
     op: 'dice',
@@ -402,7 +402,7 @@ export const LOSSES = {
       weights: { least: 0, default: 'none', list: true, flag: 'classWeights', about: 'one for each class; 0 leaves it out' },
     },
     about:
-      "Dice loss of the output's softmax to class labels, or, of one channel, of its sigmoid to labels of 0 and 1: 1 less how far the two overlap, the mean over the classes, each over the whole batch. @example dice({ smooth: 1 })",
+      'Creates the Dice loss: 1 minus the overlap of predicted and labelled pixels, averaged over classes. It uses a softmax, or a sigmoid if the output has one channel. @example dice({ smooth: 1 })',
   },
 } as const satisfies Readonly<Record<string, LossEntry>>
 
@@ -418,21 +418,33 @@ export interface LossCall {
   readonly reads: readonly Read[]
 }
 type Read = 'output' | 'target' | number
-/** A loss of one's own: operators that make something of the shape of the output, whose mean it is. */
+/**
+ * The loss that `lossOf` creates.
+ *
+ * @example const squared: OwnLoss = lossOf((y, t) => y.minus(t).square().mean())
+ */
 export interface OwnLoss {
   readonly kind: 'own'
   readonly calls: readonly LossCall[]
-  /** What the mean is of. */
+  /** The value whose mean is the loss. */
   readonly of: Read
 }
 /** A loss that is no sum: one of the table, by its name or with options, or one of one's own. */
 export type PlainLoss = LossName | { readonly [K in LossName]: LossOf<K> }[LossName] | OwnLoss
-/** Losses of one output and one target, each times its weight. */
+/**
+ * The weighted sum of losses that `sumOf` creates.
+ *
+ * @example const both: LossSum = sumOf(crossEntropy, [0.5, dice()])
+ */
 export interface LossSum<L extends PlainLoss = PlainLoss> {
   readonly kind: 'sum'
   readonly parts: readonly (readonly [weight: number, loss: L])[]
 }
-/** What an output is compared with. */
+/**
+ * A loss: compares an output with a target. Plain data.
+ *
+ * @example const losses: readonly Loss[] = [mse, crossEntropy, dice(), sumOf(mse, [0.1, l1])]
+ */
 export type Loss = PlainLoss | LossSum
 
 const isOwn = (l: PlainLoss): l is OwnLoss => typeof l === 'object' && l.kind === 'own'

@@ -32,7 +32,7 @@ const adam = {
   wire: 36,
   steeredWire: 133,
   what: 'Adam, or AdamW when decoupled = 1; bias correction from the step counter (1 at the first step)',
-  about: 'Adam. @example adam({ lr: 1e-3 })',
+  about: 'Creates the Adam optimizer (Kingma and Ba, 2015), with weight decay added to the gradient. @example adam({ lr: 1e-3 })',
   options: { lr: from0, beta1: below1(0.9), beta2: below1(0.999), eps: { least: 0, default: 1e-8 }, weightDecay: decay },
   fixed: { decoupled: 0 },
   states: [{ name: 'exp_avg' }, { name: 'exp_avg_sq', drawn: 'positive' }],
@@ -45,7 +45,7 @@ export const OPTIMIZERS = {
     wire: 35,
     steeredWire: 132,
     what: "PyTorch's rule, dampening 0",
-    about: 'Stochastic gradient descent. @example sgd({ lr: 1e-3, momentum: 0.9 })',
+    about: 'Creates stochastic gradient descent, with momentum if given. @example sgd({ lr: 1e-3, momentum: 0.9 })',
     options: {
       lr: from0,
       momentum: { least: 0, default: 0 },
@@ -58,7 +58,7 @@ export const OPTIMIZERS = {
   adam,
   adamw: {
     ...adam,
-    about: 'Adam with decoupled weight decay. @example adamw({ lr: 1e-3 })',
+    about: 'Creates Adam with decoupled weight decay (Loshchilov and Hutter, 2019). @example adamw({ lr: 1e-3 })',
     options: { ...adam.options, weightDecay: { least: 0, default: 0.01 } },
     fixed: { decoupled: 1 },
   },
@@ -67,7 +67,7 @@ export const OPTIMIZERS = {
     wire: 124,
     steeredWire: 134,
     what: "PyTorch's rule: the step is g / (√(square_avg − grad_avg²) + eps), grad_avg 0 unless centered",
-    about: 'RMSprop. @example rmsprop({ lr: 1e-2, momentum: 0.9, centered: true })',
+    about: 'Creates the RMSprop optimizer. @example rmsprop({ lr: 1e-2, momentum: 0.9, centered: true })',
     options: {
       lr: from0,
       alpha: below1(0.99),
@@ -91,7 +91,11 @@ export type OptimizerName = keyof typeof OPTIMIZERS
 export const optimizerNames = Object.keys(OPTIMIZERS) as readonly OptimizerName[]
 
 export type OptimizerOf<K extends OptimizerName> = { readonly kind: K } & Chosen<(typeof OPTIMIZERS)[K]['options']>
-/** How weights are updated: plain data. */
+/**
+ * An optimizer with its options. Plain data.
+ *
+ * @example const optimizer: Optimizer = adamw({ lr: 1e-3 })
+ */
 export type Optimizer = { readonly [K in OptimizerName]: OptimizerOf<K> }[OptimizerName]
 
 export const optimizerWith = <O extends Optimizer>(kind: O['kind'], given: object): O =>

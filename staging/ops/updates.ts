@@ -13,50 +13,76 @@ import { knownIn } from '../core/known'
 import { type KnownItems, optionsFor } from '../core/options'
 import { OPTIMIZERS, type Optimizer } from './optimizer'
 
-/** Parameters that are trained otherwise than the optimizer says. */
+/**
+ * A group of parameters with its own learning rate or weight decay.
+ *
+ * @example const group: ParameterGroup = { match: ['*.bias', 'bn*'], weightDecay: 0 }
+ */
 export interface ParameterGroup {
-  /** Their names, `*` for any run of characters. @example stage(net, { groups: [{ match: ['*.bias', 'bn*'], weightDecay: 0 }] }) */
+  /**
+   * Names of the parameters; `*` matches any characters.
+   *
+   * @example stage(net, { groups: [{ match: ['*.bias', 'bn*'], weightDecay: 0 }] })
+   */
   readonly match: string | readonly string[]
-  /** Their learning rate, in the place of the optimizer's. @example stage(net, { groups: [{ match: 'stem.*', lr: 1e-4 }] }) */
+  /** Learning rate of the group. Default: as the optimizer. @example stage(net, { groups: [{ match: 'stem.*', lr: 1e-4 }] }) */
   readonly lr?: number | undefined
-  /** Their weight decay. @example stage(net, { groups: [{ match: '*.bias', weightDecay: 0 }] }) */
+  /**
+   * Weight decay of the group. Default: as the optimizer.
+   *
+   * @example stage(net, { groups: [{ match: '*.bias', weightDecay: 0 }] })
+   */
   readonly weightDecay?: number | undefined
-  /** They stay as they are. @example stage(net, { groups: [{ match: 'head.*' }, { match: '*', frozen: true }] }) */
+  /**
+   * If true, the parameters are not trained. Default false.
+   *
+   * @example stage(net, { groups: [{ match: 'head.*' }, { match: '*', frozen: true }] })
+   */
   readonly frozen?: boolean | undefined
 }
 export const GROUP = optionsFor<ParameterGroup>()('a parameter group', 'match', 'lr', 'weightDecay', 'frozen')
 
-/** How gradients become updates, beside the optimizer. */
+/**
+ * Options of the updates: freezing, groups, clipping, accumulation and averaging.
+ *
+ * @example const updates: Updates = { freeze: 'stem.*', clipNorm: 1, accumulate: 4 }
+ */
 export interface Updates {
   /**
-   * Parameters that stay as they are, by their names, `*` for any run of characters: neither their gradients nor what an optimizer keeps
-   * for them is in the plan, nor what the backward pass computes for them alone.
+   * Names of parameters that are not trained; `*` matches any characters. Their gradients and optimizer state
+   * take no memory.
    *
    * @example stage(net, { freeze: ['stem.*', 'bn*'] })
    */
   readonly freeze?: string | readonly string[] | undefined
   /**
-   * Parameters with a learning rate or a weight decay of their own; the first group that matches one has it.
+   * Groups of parameters with their own learning rate or weight decay. The first group that matches a parameter
+   * counts.
    *
    * @example stage(net, { optimizer: adamw({ lr: 1e-3 }), groups: [{ match: '*.bias', weightDecay: 0 }] })
    */
   readonly groups?: readonly ParameterGroup[] | undefined
-  /** Each element of a gradient is kept within plus and minus so much. @example stage(net, { clipValue: 0.5 }) */
+  /**
+   * Largest absolute value of a gradient element; larger ones are clipped. Default: no clipping.
+   *
+   * @example stage(net, { clipValue: 0.5 })
+   */
   readonly clipValue?: number | undefined
   /**
-   * Where all gradients together are longer than this, they are shortened to it, all by one factor.
+   * Largest norm of all gradients together; longer gradients are scaled down to it. Default: no clipping.
    *
    * @example stage(net, { optimizer: sgd({ lr: 0.1 }), clipNorm: 1 })
    */
   readonly clipNorm?: number | undefined
   /**
-   * So many steps make one update: parameters move at every so many-th step, by the mean of the gradients. Default 1.
+   * Number of steps per update; the update uses the mean of their gradients. Default 1.
    *
    * @example stage(net, { accumulate: 4 })
    */
   readonly accumulate?: number | undefined
   /**
-   * An average of the weights is kept, of which so much stays at each update; it is saved beside the weights.
+   * Decay of an exponential moving average of the weights, e.g. 0.999. Default: no average. It is saved beside
+   * the weights.
    *
    * @example stage(net, { average: 0.999 })
    */
@@ -73,7 +99,11 @@ export type KnownGroups<O> = O extends { readonly groups: infer Gs }
 export const updatesOf = (o: Updates): Updates =>
   Object.fromEntries(UPDATES.keys.flatMap((k) => (o[k] === undefined ? [] : [[k, o[k]]])))
 
-/** An optimizer, and what is said beside it: all by which a model is trained. */
+/**
+ * An optimizer and the options of its updates.
+ *
+ * @example const recipe: TrainedBy = { optimizer: adam({ lr: 1e-3 }), clipNorm: 1 }
+ */
 export type TrainedBy = Updates & { readonly optimizer: Optimizer }
 
 // ---------------------------------------------------------------- from outside: names and numbers are judged where they are used

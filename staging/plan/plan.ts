@@ -184,7 +184,14 @@ export const liesBeyond = (
 // ---------------------------------------------------------------- the plan
 
 const algorithmsCodec = names(['fixed', 'measured', 'fastest'])
-/** What plans may choose among: one way for each call, those that repeat bit for bit, or all there are. */
+/**
+ * The algorithms that a plan may choose: 'fixed' (one per call), 'measured' (the fastest reproducible),
+ * 'fastest' (any).
+ *
+ * @example
+ * const algorithms: Algorithms = 'fixed'
+ * stage(net, { algorithms })
+ */
 export type Algorithms = t.TypeOf<typeof algorithmsCodec>
 
 const costsCodec: t.Type<RecordedCosts, RecordedCosts, unknown> = t.record(
@@ -221,7 +228,11 @@ const optionalFields = {
   hostBytes: count,
 }
 const filed = record(fields, optionalFields)
-/** The whole step, as it will run. */
+/**
+ * A complete plan: every call, address and copy of a step. Save it with `savePlan`.
+ *
+ * @example const peak = ({ peakPages }: Plan) => peakPages * PAGE_BYTES
+ */
 export interface Plan extends t.TypeOf<typeof filed>, Unrolled {}
 const foldedCodec = record({ rows: list(list(integer)), order: repeatsCodec })
 /** Residencies by rows that come again and again: folded.ts. */

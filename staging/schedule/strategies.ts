@@ -63,5 +63,9 @@ const byName: Readonly<Record<keyof BuiltInStrategies, Strategy>> = {
 /** By any name: those from outside are looked up here. */
 export const planners: Readonly<Record<string, Strategy>> = byName
 
-/** The planners by name, for `stage` and `--strategy`. @example strategies.includes('swap:greedy') */
+/**
+ * The names of all built-in planners, for `stage` and `--strategy`.
+ *
+ * @example strategies.includes('swap:greedy')
+ */
 export const strategies = Object.keys(byName) as readonly (keyof BuiltInStrategies)[]

@@ -28,13 +28,17 @@ export interface Stalls {
   readonly ranks?: number
 }
 
-/** When everything of a step runs, as planned. */
+/**
+ * The simulated times of a step: total, compute, waits, and the memory in use.
+ *
+ * @example const waiting = (t: Timeline) => 1 - t.computeSeconds / t.makespanSeconds
+ */
 export interface Timeline {
   readonly makespanSeconds: number
   readonly computeSeconds: number
-  /** Time that the compute stream waits. */
+  /** Seconds for which the compute stream waits, by reason. */
   readonly stallSeconds: Stalls
   readonly spans: readonly Span[]
-  /** In order of `time`. */
+  /** Memory in use, in order of time. */
   readonly memory: readonly MemorySample[]
 }
