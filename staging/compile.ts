@@ -13,7 +13,7 @@
 //   expand      segments into calls over cells                          plan/expand.ts
 //   place       cells into storages; the stays of their pages          memory/place.ts, memory/touches.ts
 //   schedule    which pages are swapped, and when                     schedule/search.ts, schedule/swaptimes.ts
-//   pages       residencies onto physical pages                         memory/pages.ts
+//   pages       residencies onto physical pages                         plan/pages.ts
 //   verify      the finished plan, by code that shares nothing          verify
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
