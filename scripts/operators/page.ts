@@ -31,7 +31,7 @@ const attributesText = (d: OpDef, earlier: readonly OpDef[]): string => {
 
 const pageRow = (d: OpDef, i: number, opDefs: readonly OpDef[]): string => {
   const anchor = d.anchor === 'out' ? 'out' : inputDef(d, d.anchor).name
-  return ['', d.wire, `\`${d.kind}\``, operandsText(d), attributesText(d, opDefs.slice(0, i)), anchor, d.what, '']
+  return ['', d.wire, `\`${d.kind}\``, operandsText(d), attributesText(d, opDefs.slice(0, i)), anchor, d.what.replaceAll('|', '\\|'), '']
     .join(' | ')
     .replaceAll('|  |', '| |')
     .trim()
@@ -52,7 +52,7 @@ const withTable = (text: string, head: readonly string[], rows: readonly string[
   )
 
 export const page = (opDefs: readonly OpDef[], committed: string): string => {
-  const operators = withTable(committed, ['wire', 'kind', 'ins → outs', 'attributes', 'anchor', 'what'], opDefs.map(pageRow))
+  const operators = withTable(committed, ['wire', 'kind', 'ins → outs', 'attributes', 'anchor', 'result'], opDefs.map(pageRow))
   const losses = Object.entries<LossEntry>(LOSSES).map(
     ([name, e]) => `| \`${name}\` | \`${e.op}\` | ${optionsText(e.options)} | ${e.labels ? 'labels' : 'like the output'} |`,
   )
@@ -60,5 +60,5 @@ export const page = (opDefs: readonly OpDef[], committed: string): string => {
     ([name, e]) => `| \`${name}\` | \`${e.update}\` | ${optionsText(e.options)} | ${e.states.map(stateText).join(', ')} |`,
   )
   const both = withTable(operators, ['loss', 'operator', 'options (default, legal)', 'target'], losses)
-  return withTable(both, ['optimizer', 'operator', 'options (default, legal)', 'keeps for each parameter'], optimizers)
+  return withTable(both, ['optimizer', 'operator', 'options (default, legal)', 'state per parameter'], optimizers)
 }

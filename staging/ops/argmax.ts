@@ -8,7 +8,7 @@ export const argmax = defineOp({
   wire: 128,
   fields: {},
   anchor: 'out',
-  what: 'y `[B,1,H,W]` i32: the first channel of a pixel that no other exceeds; of one channel, 1 where it is above zero, else 0',
+  what: 'y `[B,1,H,W]` i32: the first channel with the largest value of a pixel; for a single channel, 1 if the value is above zero, else 0',
   ins: [pixels('x')],
   outs: [{ ...data('y'), dtype: 'i32' }],
   shape: (_, [x]) => checked([expectRank('the input', x!, 4)], () => legal([x![0]!, 1, x![2]!, x![3]!])),

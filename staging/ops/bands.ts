@@ -91,10 +91,10 @@ const exchange = (kind: 'take_rows' | 'sum_rows', wire: number, own: Pick<OpDef,
   })
 
 export const takeRows = exchange('take_rows', 190, {
-  what: 'y = rows [wantsFrom, wantsTo) of the value of which each of the `bands` ranks has rows [hasFrom, hasTo), from whoever has them; alone: its own, and zeros',
+  what: 'each of the `bands` ranks has rows [hasFrom, hasTo) of a value; y = its rows [wantsFrom, wantsTo), from the ranks that have them; with one rank: its own rows, else zeros',
 })
 
 export const sumRows = exchange('sum_rows', 191, {
-  what: 'y = the same rows, each the sum of what the ranks have of it, from zero in their order; alone: its own, and zeros',
+  what: 'y = the same rows, each summed over the ranks that have it, from zero in their order; with one rank: its own rows, else zeros',
   workspace: (a, s, bytes) => (bytes * rowsAdded(a) * elements(s.ins[0])) / (s.ins[0]?.[2] ?? 1),
 })

@@ -16,7 +16,7 @@ export const clipValues = defineOp({
   limits: { limit: { above: 0 } },
   anchor: 0,
   inPlace: [0],
-  what: 'y = g, kept to ±limit; in place of g',
+  what: 'y = g, clamped to ±limit; in place of g',
   ins: [asInput0('g')],
   outs: [asInput0('y')],
   samples: (image) => [{ attrs: { limit: 0.5 }, ins: [image] }],
@@ -29,7 +29,7 @@ export const squareSum = defineOp({
   wire: 130,
   fields: {},
   anchor: 0,
-  what: 'Σ g², and what was there before',
+  what: 'squares = Σ g² + before',
   ins: [asInput0('g'), { ...squares, name: 'before', optional: true }],
   outs: [squares],
   samples: (image) => [

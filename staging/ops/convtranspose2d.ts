@@ -60,7 +60,7 @@ export const [convTranspose2d, convTranspose2dBwdData, convTranspose2dBwdWeights
   wires: [41, 42, 43],
   what: [
     'w is `[C, O/groups, kH, kW]`; y[i·stride − pad + k·dilation] += x[i]·w[k]; reads exactly the x whose windows meet y',
-    'a convolution of dy; parts of windows outside the box of dy count as zero, for other tiles add them',
+    'a convolution of dy; parts of windows outside the box of dy count as zero, because other tiles add them',
     'dw and db merge by sum over tiles',
   ],
   fields,

@@ -1,4 +1,4 @@
-// [B,C,H,W] to [B,C*H*W,1,1] in PyTorch's order (C, then H, then W), whatever the storage: a copy, since activations
+// [B,C,H,W] to [B,C*H*W,1,1] in PyTorch's order (C, then H, then W), for any storage: a copy, since activations
 // are stored channels-last. It tiles along B only.
 import { all, type AccessMap, defineOp, same, type Sizes } from './op'
 import { checked, expectRank, firstOut, invertsForward, legal, perElement, gradientBy } from './rules'
@@ -14,7 +14,7 @@ export const flatten = defineOp({
   fields: {},
   anchor: 'out',
   dense: true,
-  what: "`[B,C,H,W]` → `[B,C·H·W,1,1]` in PyTorch's order (C, then H, then W), whatever the storage",
+  what: "`[B,C,H,W]` → `[B,C·H·W,1,1]` in PyTorch's order (C, then H, then W), for any storage",
   ins: [{ name: 'x', role: 'data', access: perSample }],
   outs: [{ name: 'y', role: 'data', access: perSample }],
   shape: (_, [x]) => flat(x!),

@@ -16,7 +16,7 @@ export const fromBytes = defineOp({
   anchor: 'out',
   ins: [{ ...data('x'), dtype: 'u8', drawn: 'byte' }],
   outs: [data('y')],
-  what: 'x bytes; y = (x/255 − mean)/std, of one mean and one std for all channels or one for each',
+  what: 'x bytes; y = (x/255 − mean)/std, with one mean and one std for all channels, or one per channel',
   shape: (a, [x]) =>
     checked(
       [

@@ -15,7 +15,7 @@ export const joinStats = defineOp({
   fields: { count: 'int' },
   anchor: 0,
   variadic: true,
-  what: 'statistics of values that stand side by side along C, from those of each; count = B·H·W of the whole values',
+  what: 'statistics of values concatenated along C, from the statistics of each; count = B·H·W of the whole values',
   ins: [
     { name: 's0', role: 'whole' },
     { name: 's1', role: 'whole' },
@@ -43,7 +43,7 @@ export const joinedNorm = defineOp({
   anchor: 'out',
   variadic: true,
   joins: true,
-  what: 'bn_relu_apply of all x side by side along C',
+  what: 'bn_relu_apply of all x concatenated along C',
   ins: [stats, perChannel('gamma'), perChannel('beta'), pixels('x0'), pixels('x1')],
   outs: [pixels('y')],
   shape: (a, [, , , ...parts]) => checked(fits(a, parts), () => legal(joinedShape(parts))),
@@ -79,7 +79,7 @@ export const joinedNormBwdReduce = defineOp({
   limits,
   anchor: 0,
   variadic: true,
-  what: 'bn_relu_bwd_reduce of all x side by side along C',
+  what: 'bn_relu_bwd_reduce of all x concatenated along C',
   ins: [pixels('dy'), stats, perChannel('gamma'), perChannel('beta'), pixels('x0'), pixels('x1')],
   outs: [perChannelSum('dgamma'), perChannelSum('dbeta')],
   shape: (a, [dy, , , , ...parts]) =>
@@ -99,7 +99,7 @@ export const joinedNormBwdData = defineOp({
   anchor: 0,
   variadic: true,
   inPlace: [0],
-  what: 'bn_relu_bwd_data of all x side by side along C; onto = 1: d, of at least as many channels, stands before x0, and its first channels are added; in place of dy',
+  what: 'bn_relu_bwd_data of all x concatenated along C; onto = 1: d, with at least as many channels, precedes x0, and its first channels are added; in place of dy',
   ins: [
     pixels('dy'),
     stats,

@@ -11,7 +11,7 @@ export const layOut = defineOp({
   bf16: 'may',
   fields: {},
   anchor: 0,
-  what: 'laid = w, channels innermost, stored as activations are; convolutions take it for w',
+  what: 'laid = w with channels innermost, stored in the type of activations; convolutions accept it in place of w',
   ins: [{ name: 'w', role: 'whole' }],
   outs: [{ ...asInput0('laid'), laid: 'is' }],
   shape: (_, [w]) => checked([expectRank('the weight', w!, 4)], () => legal(w!)),

@@ -51,7 +51,7 @@ export const countLabels = defineOp({
   anchor: 0,
   ins: [labels],
   outs: [{ ...countedLabels, merge: 'sum' }],
-  what: 'labels `[B,1,H,W]` i32; counted `[2]`: of those that are not ignoreIndex, how many are left over 4096, and how often 4096; sum',
+  what: 'labels `[B,1,H,W]` i32; counted `[2]`: n mod 4096 and ⌊n / 4096⌋ for the number n of labels other than ignoreIndex; sum',
   shape: (_, [given]) =>
     checked([expectRank('labels', given!, 4), () => expectShape('labels', given!, labelsOf(given!))()], () => legal([2])),
   flops: perElement(1, firstIn),
@@ -70,7 +70,7 @@ export const countClasses = defineOp({
   anchor: 0,
   ins: [labels],
   outs: [{ name: 'counted', role: 'whole', merge: 'sum' }],
-  what: 'labels `[B,1,H,W]` i32; counted `[2,classes]`: how many have each class and are not ignoreIndex, as `count_labels` has it; a label outside [0, classes) counts nowhere; sum',
+  what: 'labels `[B,1,H,W]` i32; counted `[2,classes]`: for each class, its number of labels other than ignoreIndex, in the form of `count_labels`; labels outside [0, classes) are not counted; sum',
   shape: (a, [given]) =>
     checked([expectRank('labels', given!, 4), () => expectShape('labels', given!, labelsOf(given!))()], () =>
       legal([2, a.classes]),
@@ -98,7 +98,7 @@ export const weighClasses = defineOp({
   anchor: 0,
   ins: [{ name: 'counted', role: 'whole' }],
   outs: [{ name: 'factors', role: 'whole' }],
-  what: 'counted `[2,C]` as `count_classes` has it; factors `[C]` = classWeight / Σ classWeight·count over the classes; all weights 1 where none is given, all factors 0 where the sum is',
+  what: 'counted `[2,C]` from `count_classes`; factors `[C]` = classWeight / Σ classWeight·count over the classes; without weights all are 1; if the sum is 0, all factors are 0',
   shape: (a, [given]) => {
     const classes = given![1] ?? 1
     return checked([expectShape('what is counted', given!, [2, classes]), weightsFit(a, classes)], () => legal([classes]))
@@ -173,8 +173,8 @@ export const [softmaxXentCounted, softmaxXentCountedBwd] = classLoss({
   fields: { ignoreIndex: 'int', weight: 'float' },
   limits: { ignoreIndex },
   counted: [countedLabels],
-  what: '`softmax_xent` without labels that are ignoreIndex, divided by the number that `count_labels` counted; 0 where there is none; sum',
-  dx: 'the gradient of it; 0 for a label outside [0, C) or ignored',
+  what: '`softmax_xent` without labels equal to ignoreIndex, divided by the count from `count_labels`; 0 if the count is 0; sum',
+  dx: 'the gradient; 0 for labels that are ignored or outside [0, C)',
 })
 
 export const [classXent, classXentBwd] = classLoss({
@@ -183,8 +183,8 @@ export const [classXent, classXentBwd] = classLoss({
   fields: { ignoreIndex: 'int', labelSmoothing: 'float', weight: 'float' },
   limits: { ignoreIndex: mayIgnore, labelSmoothing: { least: 0, most: 1 } },
   counted: [{ name: 'factors', role: 'whole', dims: ['C'] }],
-  what: 'loss `[1]` = weight·Σ (1−labelSmoothing)·factors[label]·l[label] + labelSmoothing/C·Σ factors·l, l = −log softmax(x), over pixels whose label is in [0, C) and not ignoreIndex, factors as `weigh_classes` has them; sum',
-  dx: 'the gradient of it; 0 for a label outside [0, C) or ignored',
+  what: 'loss `[1]` = weight·Σ (1−labelSmoothing)·factors[label]·l[label] + labelSmoothing/C·Σ factors·l, l = −log softmax(x), over pixels whose label is in [0, C) and not ignoreIndex, with factors from `weigh_classes`; sum',
+  dx: 'the gradient; 0 for labels that are ignored or outside [0, C)',
 })
 
 // ---------------------------------------------------------------- shares of classes
@@ -238,7 +238,7 @@ export const labelNumbers = defineOp({
   anchor: 'out',
   ins: [{ ...labels, access: () => pointwise }],
   outs: [{ ...data('y'), float: true }],
-  what: 'labels `[B,1,H,W]` i32; y = they as numbers',
+  what: 'labels `[B,1,H,W]` i32; y = labels as numbers',
   shape: (_, [given]) =>
     checked([expectRank('labels', given!, 4), () => expectShape('labels', given!, labelsOf(given!))()], () => legal(given!)),
   flops: perElement(1, firstOut),
@@ -260,7 +260,7 @@ export const diceSums = defineOp({
   anchor: 0,
   ins: [{ name: 'x', role: 'data', access: () => wholeChannels }, labels],
   outs: [{ ...classSums, merge: 'sum' }],
-  what: 'sums `[3,C]`, p = softmax(x): Σ p[label] where the class is the label, Σ p, how many labels; over pixels whose label is in [0, C) and not ignoreIndex; of one channel p = σ(x), the class 1, and labels are 0 and 1; sum',
+  what: 'sums `[3,C]`, p = softmax(x): for each class Σ p over the pixels with this label, Σ p over all pixels, and the number of its labels; over pixels whose label is in [0, C) and not ignoreIndex; for a single channel, p = σ(x), the class is 1, and labels are 0 and 1; sum',
   shape: (_, [x, given]) =>
     checked([expectRank('the input', x!, 4), expectShape('labels', given!, labelsOf(x!))], () => legal([3, x![1]!])),
   backward: (g) => {
@@ -280,7 +280,7 @@ export const diceSumsBwd = defineOp({
   anchor: 0,
   ins: [{ name: 'x', role: 'data', access: () => wholeChannels }, labels, { ...classSums, name: 'slopes' }],
   outs: [{ name: 'dx', role: 'data', access: () => wholeChannels }],
-  what: 'dx = p·(g − Σ p·g), g = slopes[1] + slopes[0] where the class is the label; of one channel dx = p·(1 − p)·g; 0 for a label outside [0, C) or ignored',
+  what: 'dx = p·(g − Σ p·g), g = slopes[1], plus slopes[0] if the class is the label; for a single channel, dx = p·(1 − p)·g; 0 for labels that are ignored or outside [0, C)',
   shape: (_, [x, given]) =>
     checked([expectRank('the input', x!, 4), expectShape('labels', given!, labelsOf(x!))], () => legal(x!)),
   flops: perElement(20, firstIn),
@@ -295,7 +295,7 @@ export const dice = defineOp({
   anchor: 0,
   ins: [classSums],
   outs: [{ name: 'loss', role: 'whole', dims: [1] }],
-  what: 'loss `[1]` = weight·(1 − mean over the classes of (2·sums[0] + smooth) / (sums[1] + sums[2] + smooth)), each class as often as classWeight says where weights are given; a class without any of these counts as 1',
+  what: 'loss `[1]` = weight·(1 − mean over the classes of (2·sums[0] + smooth) / (sums[1] + sums[2] + smooth)), a mean weighted by classWeight if weights are given; a class whose sums are all 0 counts as 1',
   shape: (a, [sums]) => checked([weightsFit(a, sums![1] ?? 1)], () => legal([1])),
   backward: gradientOf('dice_bwd'),
   flops: perElement(2, firstIn),
@@ -310,7 +310,7 @@ export const diceBwd = defineOp({
   anchor: 0,
   ins: [classSums],
   outs: [{ ...classSums, name: 'slopes' }],
-  what: 'the gradient of it by each of the sums; 0 for the last, which are labels',
+  what: 'the gradient with respect to each of the sums; 0 for the last row, the number of labels',
   shape: (a, [sums]) => checked([weightsFit(a, sums![1] ?? 1)], () => legal(sums!)),
   flops: perElement(2, firstIn),
 })
@@ -360,7 +360,7 @@ const ELEMENT_LOSSES = {
     about: "Mean absolute error between the output and a target of the same shape." },
   'bce-with-logits': { op: 'bce_with_logits', wires: [56, 57], value: 'max(x,0) − x·t + log(1+exp(−|x|))', slope: 'σ(x)−t', flops: 12, logits: true, options: none,
     about: "Binary cross-entropy between the sigmoid of the output and a target from 0 to 1, for each pixel and channel." },
-  huber: { op: 'huber', wires: [122, 123], value: '|x−t| ≤ delta ? (x−t)²/2 : delta·(|x−t| − delta/2)', slope: 'x−t, kept to ±delta', flops: 5, symmetric: true,
+  huber: { op: 'huber', wires: [122, 123], value: '|x−t| ≤ delta ? (x−t)²/2 : delta·(|x−t| − delta/2)', slope: 'x−t, clamped to ±delta', flops: 5, symmetric: true,
     options: { delta: { above: 0, default: 1 } },
     about: 'Creates the Huber loss: half the squared error up to `delta`, linear above it. @example huber({ delta: 0.5 })' },
   focal: { op: 'focal', wires: [140, 141], value: 'a·mᵞ·bce(x,t), bce that of bce_with_logits, m = σ(x) + t − 2·σ(x)·t, a = balance·t + (1−balance)·(1−t)',

@@ -30,7 +30,7 @@ export const lrnBwd = defineOp({
   fields,
   limits,
   anchor: 1,
-  what: 'dx = dy/d^beta − 2·alpha·beta/size·x·Σ dy·x/d^(beta+1) over the channels whose d x is in',
+  what: 'dx = dy/d^beta − 2·alpha·beta/size·x·Σ dy·x/d^(beta+1) over the channels whose d contains x',
   ins: [pixels('x'), pixels('dy')],
   outs: [pixels('dx')],
   shape: (a, [x, dy]) =>

@@ -172,7 +172,7 @@ export const steeredOps: readonly OpDef[] = updates.map((e) =>
     {
       kind: steeredKind(e.update),
       wire: e.steeredWire,
-      what: `${e.update} at every so many-th step, the steps counted so; average += (1 − a)·(w − average), the first time w`,
+      what: `${e.update} at every \`every\`-th step, counted as one step; average += (1 − a)·(w − average), initially w`,
     },
     STEERED,
   ),
@@ -182,7 +182,7 @@ export const steeredOps: readonly OpDef[] = updates.map((e) =>
 export const meanOverSteps: OpDef = defineOp({
   kind: 'mean_over_steps',
   wire: 135,
-  what: 'sum ← sum + g; at every so many-th step y = sum / every, and sum ← 0, else y = g; in place of g',
+  what: 'sum ← sum + g; at every `every`-th step y = sum / every and sum ← 0, else y = g; in place of g',
   fields: { every: 'int' },
   limits: { every: STEERED.limits.every },
   anchor: 0,

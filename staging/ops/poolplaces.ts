@@ -39,7 +39,7 @@ export const maxPoolPlaces = defineOp({
   bf16: 'may',
   fields: maxFields,
   anchor: 'out',
-  what: "the place of max_pool's maximum (the first; a NaN counts as one) in its window, row by row with padding: a byte each, channel 4i + k in byte k of word i",
+  what: "the position of max_pool's maximum (the first; a NaN counts as one) in its window, counted row by row with padding: one byte each, channel 4i + k in byte k of word i",
   ins: [windows('x')],
   outs: [{ ...pixels('places'), dtype: 'i32' }],
   shape: (a, [x]) => places(a, x!),

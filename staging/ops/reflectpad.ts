@@ -44,7 +44,7 @@ export const reflectPadBwd = defineOp({
   wire: 47,
   fields,
   anchor: 0,
-  what: 'each dy is added to the pixel that it was taken from; writes the whole dx box',
+  what: 'each dy is added to the pixel that it was copied from; writes the whole dx box',
   ins: [data('dy')],
   outs: [{ name: 'dx', role: 'data', access: image }],
   outputsGiven: true,

@@ -45,7 +45,7 @@ export const upsampleBwd = defineOp({
   fields,
   limits,
   anchor: 0,
-  what: 'each dy is added to the pixels of x that it was made of, with their weights; writes the whole dx box',
+  what: 'each dy is added to the pixels of x that it was interpolated from, with their weights; writes the whole dx box',
   ins: [data('dy')],
   outs: [image('dx')],
   shape: (a, [dy]) =>
