@@ -1,5 +1,5 @@
-// What bench/results/onednn.json says, as the tables of docs/internals/onednn.md. In: what was measured. Out: the page, with all between its marks written
-// anew. Invariant: no figure stands on the page that is not in the results; the shortest of a row is bold.
+// Writes bench/results/onednn.json as the tables of docs/internals/onednn.md. In: the results. Out: the page with the part between its marks
+// replaced. Invariant: every figure of that part is in the results. The shortest time of a row is bold.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
@@ -29,7 +29,7 @@ const END = '<!-- end -->'
 
 /** Within this, two calls take the same. */
 const ALIKE = 1.03
-const DIRECTIONS = ['forward', "the data's gradient", "the weights' gradient"] as const
+const DIRECTIONS = ['forward', 'data gradient', 'weight gradient'] as const
 const directionOf = (kind: string): (typeof DIRECTIONS)[number] =>
   kind.endsWith('bwd_data') ? DIRECTIONS[1] : kind.endsWith('bwd_weights') ? DIRECTIONS[2] : DIRECTIONS[0]
 
@@ -54,7 +54,7 @@ const stepsTable = (built: readonly Summary[], networks: readonly Network[]): st
         ),
       ]),
       [
-        `beside ${built[0]?.oneDnn}, mean`,
+        `relative to ${built[0]?.oneDnn}, mean`,
         ...boldLeast(
           built.map((v) => v.geomeanTimeRatio ?? Number.NaN),
           (ratio) => ratio.toFixed(3),
@@ -64,7 +64,7 @@ const stepsTable = (built: readonly Summary[], networks: readonly Network[]): st
   )
 }
 
-/** Of the dearest convolutions, how many each version runs as quickly as the quickest. */
+/** Counts, for each version, the most expensive convolutions that it runs as fast as the fastest version. */
 const callsTable = (built: readonly Summary[], networks: readonly Network[]): string => {
   const all = networks.flatMap((n) => n.convolutions)
   const rows = DIRECTIONS.flatMap((direction) => {
@@ -75,27 +75,27 @@ const callsTable = (built: readonly Summary[], networks: readonly Network[]): st
     return of.length === 0 ? [] : [[`${direction}, ${of.length} convolutions`, ...quick.map(String)]]
   })
   return table(
-    [`as quick as the quickest, within ${((ALIKE - 1) * 100).toFixed(0)} %`, ...built.map((v) => v.oneDnn ?? v.version)],
+    [`calls within ${((ALIKE - 1) * 100).toFixed(0)} % of the fastest`, ...built.map((v) => v.oneDnn ?? v.version)],
     rows,
   )
 }
 
-/** The version that the platform package carries, beside the others. */
+/** Compares the version of the platform package with the fastest one. */
 const carriedLine = (built: readonly Summary[], carried: string): string => {
   const ratio = (v: Summary | undefined): number => v?.geomeanTimeRatio ?? Number.NaN
   const own = built.find((v) => v.version === carried)
   const quickest = built.reduce((a, b) => (ratio(b) < ratio(a) ? b : a))
   if (own === undefined) return ''
-  if (quickest === own) return `Of all, ${own.oneDnn}, which the platform package carries, takes the least.`
+  if (quickest === own) return `${own.oneDnn}, the version of the platform package, is the fastest.`
   const more = 100 * (ratio(own) / ratio(quickest) - 1)
-  return `The least takes ${quickest.oneDnn}; ${own.oneDnn}, which the platform package carries, takes ${more.toFixed(1)} % more.`
+  return `${quickest.oneDnn} is the fastest. ${own.oneDnn}, the version of the platform package, takes ${more.toFixed(1)} % more time.`
 }
 
 export const onednnText = ({ date, machine, versions, networks }: Results, carried: string): string => {
   const built = versions.filter((v) => v.oneDnn !== undefined)
-  const lacking = versions.filter((v) => v.why !== undefined).map((v) => `${v.version} (${v.from}) could not be had.`)
+  const lacking = versions.filter((v) => v.why !== undefined).map((v) => `${v.version} (${v.from}) was not available.`)
   return [
-    `Measured on two threads of ${machine.cpu ?? 'an unknown processor'}, ${date}; medians of steps in turns.`,
+    `Measured on two threads of ${machine.cpu ?? 'an unknown processor'}, ${date}. Medians of steps in turns.`,
     stepsTable(built, networks),
     carriedLine(built, carried),
     callsTable(built, networks),
@@ -105,7 +105,7 @@ export const onednnText = ({ date, machine, versions, networks }: Results, carri
     .join('\n\n')
 }
 
-/** Writes what the results say into the page. */
+/** Writes the tables of the results into the page. */
 export const writePage = (results: Results, carried: string): void => {
   const page = readFileSync(PAGE, 'utf8')
   const [before, rest = ''] = page.split(BEGIN)

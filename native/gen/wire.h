@@ -105,9 +105,9 @@ constexpr size_t dtype_bytes(DType t) {
 struct HeaderRecord {
   char magic[8];  // `SPILLWAY`
   uint32_t version;  // 5
-  DType float_type;  // of values; activations may be bf16 beside either
+  DType float_type;  // of values; activations may also be bf16
   uint64_t bytes;  // of the whole tape
-  uint64_t checksum;  // FNV-1a 64 of everything from offset 32 on
+  uint64_t checksum;  // FNV-1a 64 of all bytes from offset 32 on
   uint32_t page_bytes;  // 2097152
   uint32_t events;
   uint64_t budget_pages;
@@ -135,21 +135,21 @@ struct MappingRecord {
 static_assert(sizeof(MappingRecord) == 24);
 
 struct ResidencyRecord {
-  uint32_t pages;  // their number
-  uint32_t flags;  // held when the step starts and for ever
+  uint32_t pages;  // number of pages
+  uint32_t flags;  // held at the start of the step and always
   uint64_t reserved;  // 0
   bool for_ever() const { return flags & 1; }
 };
 static_assert(sizeof(ResidencyRecord) == 16);
 
 struct ViewRecord {
-  uint32_t buffer;  // none: a template, which only gives dims and type
+  uint32_t buffer;  // none: a template, which gives only dims and type
   DType dtype;
   uint64_t offset;  // bytes
   uint32_t dims[4];
   uint64_t strides[4];  // elements
-  uint32_t origin[4];  // where the box lies in the whole value
-  uint32_t extent[4];  // the whole value's dims
+  uint32_t origin[4];  // position of the box in the whole value
+  uint32_t extent[4];  // dims of the whole value
   uint32_t rank;
   uint32_t reserved;  // 0
 };
@@ -159,15 +159,15 @@ struct CallRecord {
   uint16_t kind;  // wire number of the operator
   uint16_t ins;
   uint16_t outs;
-  uint16_t flags;  // of a segment that computes again
+  uint16_t flags;  // the segment is a recomputation
   uint32_t first_operand;
   uint32_t first_attr;
-  uint32_t attrs;  // how many attributes
+  uint32_t attrs;  // number of attributes
   uint32_t workspace_view;
-  uint32_t op;  // key of what is random; 0xffffffff: none
+  uint32_t op;  // key of random numbers; 0xffffffff: none
   uint32_t segment;
   uint32_t tile;
-  uint32_t way;  // the way to run it, as its device numbers them; 0: the device's first choice
+  uint32_t way;  // algorithm, by its number on the device; 0: the device's first choice
   double seconds;  // as planned
   uint64_t flops;
   bool recompute() const { return flags & 1; }
@@ -184,10 +184,10 @@ static_assert(sizeof(InstrRecord) == 16);
 
 struct TransferRecord {
   uint32_t residency;
-  uint32_t buffer;  // one that shows it
+  uint32_t buffer;  // one of its mappings
   uint64_t offset;  // in the buffer, a multiple of 4096
   uint64_t bytes;
-  Far far;  // the other side
+  Far far;  // other side of the copy
   uint32_t binding;  // of the source or the sink
   uint64_t far_offset;  // in the lower tier, or in the binding's value
   uint64_t reserved;  // 0
@@ -202,10 +202,10 @@ struct BindingRecord {
   uint32_t view;
   uint32_t name_offset;
   uint32_t name_bytes;
-  Dist dist;  // how it starts
+  Dist dist;  // initial values
   DType dtype;
   double a;  // of the distribution
-  uint64_t home;  // of a parameter or state that is a template: where it lies in the lower tier between steps; else 0
+  uint64_t home;  // for a parameter or state with a template: its offset in the lower tier between steps; else 0
   bool fed() const { return role == BindingRole::input || role == BindingRole::target; }
   bool persistent() const { return role == BindingRole::param || role == BindingRole::state; }
   bool passing() const { return role == BindingRole::input || role == BindingRole::target || role == BindingRole::output; }

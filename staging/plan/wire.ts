@@ -113,14 +113,14 @@ const instruction = <F extends Fields>(operands: F, what: string): Instruction<F
 /** Numbered from 1 in this order; their operands are a, b, c of the record. */
 // biome-ignore format: a table
 export const INSTRUCTIONS = {
-  call: instruction({ call: index('calls') }, 'run it on the compute stream'),
-  acquire: instruction({ residency: index('residencies') }, 'its pages are taken from the pool'),
-  release: instruction({ residency: index('residencies') }, 'its pages go back'),
+  call: instruction({ call: index('calls') }, 'run the call on the compute stream'),
+  acquire: instruction({ residency: index('residencies') }, 'take its pages from the pool'),
+  release: instruction({ residency: index('residencies') }, 'return its pages to the pool'),
   swapOut: instruction({ transfer: index('transfers'), event: index('events') }, 'start a copy to the lower tier or the sink on the out stream'),
   swapIn: instruction({ transfer: index('transfers'), event: index('events') }, 'start a copy from the lower tier or the data source on the in stream'),
-  wait: instruction({ event: index('events'), cause: named(CAUSE) }, 'the compute stream waits for the copy, or the exchange'),
-  mark: instruction({ segment: number('u32'), tile: number('u32') }, 'progress'),
-  exchange: instruction({ call: index('calls'), event: index('events') }, 'start it on the lane of exchanges'),
+  wait: instruction({ event: index('events'), cause: named(CAUSE) }, 'make the compute stream wait for the copy or the exchange'),
+  mark: instruction({ segment: number('u32'), tile: number('u32') }, 'report progress'),
+  exchange: instruction({ call: index('calls'), event: index('events') }, 'start the call on the lane of exchanges'),
 } as const
 export type Tag = keyof typeof INSTRUCTIONS
 export const TAG = { type: 'Tag', title: 'instruction', names: Object.keys(INSTRUCTIONS) as Tag[], first: 1 } satisfies Choice
@@ -141,31 +141,31 @@ const bare = <F extends Fields>(one: string, what: string, fields: F): Section<F
 // biome-ignore format: a table
 export const SECTIONS = {
   buffers: section('buffer', 'A virtual range; `bytes <= pages * page bytes`.', { pages: number('u64'), bytes: number('u64') }),
-  mappings: section('mapping', 'Pages of a buffer show physical pages. Each virtual page is mapped at most once, when the session opens. A physical page may be shown by many virtual pages; `residency` says whose bytes they are.', {
+  mappings: section('mapping', 'Maps pages of a buffer to physical pages. Each virtual page is mapped at most once, when the session opens. Several virtual pages may map to one physical page; `residency` names the owner of the bytes.', {
     buffer: index('buffers'), vaPage: number('u32', 'first page of the buffer'), physPage: number('u32', 'first physical page'), count: number('u32', 'pages'), residency: index('residencies'), reserved: reserved('u32'),
   }),
-  residencies: section('residency', 'Its physical pages are those of its mappings (the same set in each buffer that shows it).', {
-    pages: number('u32', 'their number'), flags: flags('u32', ['forEver'], 'held when the step starts and for ever'), reserved: reserved('u64'),
+  residencies: section('residency', 'Its mappings give its physical pages, the same set in each buffer.', {
+    pages: number('u32', 'number of pages'), flags: flags('u32', ['forEver'], 'held at the start of the step and always'), reserved: reserved('u64'),
   }),
-  views: section('view', 'Activations have rank 4: `dims` are B, C, H, W of a box, stored channels-last (the stride of C is 1). Other values (parameters, statistics) are dense in their natural row-major order, dims padded with 1 at the end, origin 0, extent = dims; rows of a parameter, as an update may take them, are such a value by themselves. A laid weight, which `lay_out` writes and convolutions read, has the dims of the weight and lies as a dense activation does, of the type of the activations of the call.', {
-    buffer: indexOrNone('buffers', 'none: a template, which only gives dims and type'), dtype: named(DTYPE), offset: number('u64', 'bytes'), dims: numbers('u32', 4, ''), strides: numbers('u64', 4, 'elements'),
-    origin: numbers('u32', 4, 'where the box lies in the whole value'), extent: numbers('u32', 4, "the whole value's dims"), rank: number('u32'), reserved: reserved('u32'),
+  views: section('view', 'Activations have rank 4: `dims` are B, C, H, W of a box, stored channels-last (the stride of C is 1). Other values (parameters, statistics) are dense in their natural row-major order, dims padded with 1 at the end, origin 0, extent = dims. Rows of a parameter, as an update by rows reads them, are such a value. A laid weight (written by `lay_out`, read by convolutions) has the dims of the weight, and the layout and type of a dense activation.', {
+    buffer: indexOrNone('buffers', 'none: a template, which gives only dims and type'), dtype: named(DTYPE), offset: number('u64', 'bytes'), dims: numbers('u32', 4, ''), strides: numbers('u64', 4, 'elements'),
+    origin: numbers('u32', 4, 'position of the box in the whole value'), extent: numbers('u32', 4, 'dims of the whole value'), rank: number('u32'), reserved: reserved('u32'),
   }),
-  calls: section('call', 'Operands are ins then outs. An op that mutates an input (`sgd`) names it among its ins only. A workspace view has rank 1, dims[0] = bytes / element size.', {
-    kind: number('u16', 'wire number of the operator'), ins: number('u16'), outs: number('u16'), flags: flags('u16', ['recompute'], 'of a segment that computes again'), firstOperand: span('operands', ['ins', 'outs'], 'operands pass'), firstAttr: span('attrs', ['attrs'], 'attributes pass'), attrs: number('u32', 'how many attributes'),
-    workspaceView: indexOrNone('views'), op: number('u32', 'key of what is random; 0xffffffff: none'), segment: number('u32'), tile: number('u32'),
-    way: number('u32', "the way to run it, as its device numbers them; 0: the device's first choice"), seconds: number('f64', 'as planned'), flops: number('u64'),
+  calls: section('call', 'Operands are ins, then outs. An op that mutates an input (`sgd`) lists it only in its ins. A workspace view has rank 1, and dims[0] = bytes / element size.', {
+    kind: number('u16', 'wire number of the operator'), ins: number('u16'), outs: number('u16'), flags: flags('u16', ['recompute'], 'the segment is a recomputation'), firstOperand: span('operands', ['ins', 'outs'], 'operands pass'), firstAttr: span('attrs', ['attrs'], 'attributes pass'), attrs: number('u32', 'number of attributes'),
+    workspaceView: indexOrNone('views'), op: number('u32', 'key of random numbers; 0xffffffff: none'), segment: number('u32'), tile: number('u32'),
+    way: number('u32', "algorithm, by its number on the device; 0: the device's first choice"), seconds: number('f64', 'as planned'), flops: number('u64'),
   }),
   operands: bare('operand', '', { view: index('views') }),
   attrs: bare('attribute', "In the op table's field order.", { value: number('f64') }),
   instrs: section('instruction', '', { tag: named(TAG), a: number('u32'), b: number('u32'), c: number('u32') }),
   transfers: section('transfer', '', {
-    residency: index('residencies'), buffer: index('buffers', 'one that shows it'), offset: number('u64', 'in the buffer, a multiple of 4096'), bytes: number('u64'), far: named(FAR, 'the other side'), binding: indexOrNone('bindings', 'of the source or the sink'),
+    residency: index('residencies'), buffer: index('buffers', 'one of its mappings'), offset: number('u64', 'in the buffer, a multiple of 4096'), bytes: number('u64'), far: named(FAR, 'other side of the copy'), binding: indexOrNone('bindings', 'of the source or the sink'),
     farOffset: number('u64', "in the lower tier, or in the binding's value"), reserved: reserved('u64'),
   }),
-  bindings: section('binding', 'For input, target and output the view is a template, and for what is at home in the lower tier.', {
-    role: named(ROLE), view: index('views'), nameOffset: span('strings', ['nameBytes'], 'name passes'), nameBytes: number('u32'), dist: named(DIST, 'how it starts'), dtype: named(DTYPE), a: number('f64', 'of the distribution'),
-    home: number('u64', 'of a parameter or state that is a template: where it lies in the lower tier between steps; else 0'),
+  bindings: section('binding', 'The view is a template for inputs, targets, outputs, and values with a home in the lower tier.', {
+    role: named(ROLE), view: index('views'), nameOffset: span('strings', ['nameBytes'], 'name passes'), nameBytes: number('u32'), dist: named(DIST, 'initial values'), dtype: named(DTYPE), a: number('f64', 'of the distribution'),
+    home: number('u64', 'for a parameter or state with a template: its offset in the lower tier between steps; else 0'),
   }),
   strings: bare('byte', 'UTF-8.', { byte: number('u8') }),
 } as const
@@ -178,7 +178,7 @@ export const sectionNames = Object.keys(SECTIONS) as SectionName[]
 export const CHECKED_FROM = 32
 // biome-ignore format: a table
 export const HEADER = {
-  magic: numbers('u8', 8, `\`${MAGIC}\``), version: number('u32', `${TAPE_VERSION}`), floatType: named(FLOAT, 'of values; activations may be bf16 beside either'), bytes: number('u64', 'of the whole tape'), checksum: number('u64', `FNV-1a 64 of everything from offset ${CHECKED_FROM} on`),
+  magic: numbers('u8', 8, `\`${MAGIC}\``), version: number('u32', `${TAPE_VERSION}`), floatType: named(FLOAT, 'of values; activations may also be bf16'), bytes: number('u64', 'of the whole tape'), checksum: number('u64', `FNV-1a 64 of all bytes from offset ${CHECKED_FROM} on`),
   pageBytes: number('u32', `${PAGE_BYTES}`), events: number('u32'), budgetPages: number('u64'), peakPages: number('u64', 'physical pages in the pool; at most the budget'), tierBytes: number('u64', 'of the lower tier'),
   sections: numbers('u64', 2 * sectionNames.length, 'offset and record count of each section below, in order'), reserved: reserved('u64', 2),
 } as const
