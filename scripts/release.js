@@ -1,4 +1,4 @@
-// `npm run release`: everything up to publishing. In: a clean checkout whose version CHANGELOG.md tells of. Out: in build/release, the platform
+// `npm run release`: everything up to publishing. In: a clean checkout whose version has a section in CHANGELOG.md. Out: in build/release, the platform
 // packages and spillway-….tgz, which names them, tried as `npm run acceptance -- install prebuilt` does; the lines that would publish them.
 // `-- --pack` packs what there is, and tries nothing. Invariant: it publishes nothing.
 'use strict'
@@ -6,6 +6,7 @@ const { spawnSync } = require('node:child_process')
 const fs = require('node:fs')
 const path = require('node:path')
 const { PLATFORMS } = require('./prebuilt/platforms')
+const { sectionOf } = require('./release/changelog')
 const { packWithPlatforms } = require('./release/pack')
 const { ROOT } = require('./setup')
 const { platformPackage } = require('./setup/prebuilt')
@@ -55,8 +56,8 @@ const pack = () => {
 const main = (args) => {
   if (args.includes('--pack')) return pack()
   if (run('git', ['status', '--porcelain']) !== '') stop('the checkout has changes that are not committed')
-  const told = fs.readFileSync(path.join(ROOT, 'CHANGELOG.md'), 'utf8')
-  if (!told.includes(`\n## ${version}`)) stop(`CHANGELOG.md says nothing of ${version}`)
+  if (!sectionOf(fs.readFileSync(path.join(ROOT, 'CHANGELOG.md'), 'utf8'), version))
+    stop(`CHANGELOG.md has no section '## [${version}]', or an empty one`)
   for (const arch of Object.keys(PLATFORMS)) run('npm', ['run', '--silent', 'prebuilt', '--', arch], { stdio: 'inherit' })
   run('npm', ['run', '--silent', 'acceptance', '--', 'install', 'prebuilt'], { stdio: 'inherit' })
   pack()

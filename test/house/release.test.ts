@@ -9,6 +9,9 @@ import { ROOT, withFiles } from './scratch'
 // biome-ignore lint/suspicious/noExplicitAny: plain JavaScript, run before there are types
 const { packWithPlatforms }: any = require(path.join(ROOT, 'scripts', 'release', 'pack.js'))
 
+// biome-ignore lint/suspicious/noExplicitAny: plain JavaScript, run before there are types
+const { sectionOf }: any = require(path.join(ROOT, 'scripts', 'release', 'changelog.js'))
+
 const PLATFORMS = { '@spillway/linux-x64': '1.0.0' }
 const MANIFEST = {
   name: 'some',
@@ -36,6 +39,20 @@ test('release: the checkout names none of them', () => {
   const text =
     fs.readFileSync(path.join(ROOT, 'package.json'), 'utf8') + fs.readFileSync(path.join(ROOT, 'package-lock.json'), 'utf8')
   assert.not.match(text, '@spillway/')
+})
+
+test('release: the changelog has a section for the version of package.json', () => {
+  const { version } = JSON.parse(fs.readFileSync(path.join(ROOT, 'package.json'), 'utf8'))
+  assert.ok(sectionOf(fs.readFileSync(path.join(ROOT, 'CHANGELOG.md'), 'utf8'), version).length > 100)
+})
+
+test('release: a section of the changelog ends at the next one', () => {
+  const text =
+    '# Changelog\n\n## [Unreleased]\n\n- a\n\n## [1.1.0] - 2027-01-01\n\n- b\n\n### Fixed\n\n- c\n\n## [1.0.0]\n\n## [0.9.0]'
+  assert.is(sectionOf(text, '1.1.0'), '- b\n\n### Fixed\n\n- c')
+  assert.is(sectionOf(text, '1.0.0'), '')
+  assert.is(sectionOf(text, '0.9.0'), '')
+  assert.is(sectionOf(text, '1.1'), null)
 })
 
 test.run()
