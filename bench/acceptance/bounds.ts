@@ -66,7 +66,7 @@ export const bounds = (claim: Claiming): void => {
     worstOfEach: byCase('overPaper'),
   })
   const least = over(all, 'swap:dynprog', 'overLeast')
-  const what = 'swap:dynprog at most 1.2 times what the calls before and after the worst one take at least, everywhere'
+  const what = 'swap:dynprog at most 1.2 times a lower bound from the calls before and after the worst one, everywhere'
   claim('bounds', what, Math.max(...least) <= 1.2, { ...figures(least), worstOfEach: byCase('overLeast') })
   const fractional = over(all, 'swap:fractional', 'overPaper')
   claim('bounds', 'swap:fractional at most 1.06 times the bound in the median', median(fractional) <= 1.06, figures(fractional))

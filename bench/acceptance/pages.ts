@@ -46,7 +46,7 @@ export const pages = (claim: Claiming): void => {
   const large = zooNames.flatMap(heldBy).filter((h) => h.peakBytes >= LEAST_BYTES)
   for (const [strategy] of SHARES) {
     const worst = large.filter((h) => h.strategy === strategy).sort((a, b) => b.ratio - a.ratio)
-    claim('pages', `pages hold at most ${LIMIT} of what is alive, ${strategy}`, worst.length > 0 && worst[0]!.ratio <= LIMIT, {
+    claim('pages', `pages hold at most ${LIMIT} of the live bytes, ${strategy}`, worst.length > 0 && worst[0]!.ratio <= LIMIT, {
       networks: worst.length,
       above: worst.filter((h) => h.ratio > LIMIT).length,
       worst: Object.fromEntries(worst.slice(0, 6).map((h) => [`${h.network} by ${h.chosen}`, h.ratio])),

@@ -53,14 +53,16 @@ const section = ([name, batch, size]: readonly [string, number, number]): Sectio
 }
 
 export const ablation: Experiment = () => ({
-  title: 'Ablation: what each heuristic is worth',
+  title: 'Ablation: the gain of each heuristic',
   words: [
-    'Every option of every planner, switched off alone. The step over its in-core compute on `v100-pcie-16g` at shares of the in-core memory, ' +
-      'and the least share that works; a dash where no plan fits. A planner tries several settings and the simulator takes the best, so that most switches cost ' +
-      'little where another setting is as good, and much where it is the only one.',
-    'What carries most: for `auto`, swapping and recomputing at once (1.10 for 1.17 at a third of resnet50), and tiles where no norm is in the way (vgg16 works in 0.145 of its memory for 0.66); ' +
-      'for `tiled`, the price of what crosses and joining pieces; for `swap:window`, not to move what the window holds; for `swap:fractional`, gaps between any two uses, in memory. ' +
-      'Depth-first order hardly changes anything, since the networks’ modules are written branch by branch (resnet50 works in less without it); grouping swaps in wins for `hybrid:tflms` on densenet121 alone, and lower thresholds never do.',
+    'Every option of every planner, switched off alone. The numbers are the step relative to its in-core compute on `v100-pcie-16g`, at shares of the in-core memory, and the least share that works. A dash means that no plan fits. A planner tries several settings and takes the best by simulation. So most switches cost little if another setting is as good, and much if it is the only one.',
+    'The most valuable heuristics:\n' +
+      '\n' +
+      '- `auto`: swapping and recomputing together (1.10 instead of 1.17 at a third of resnet50), and tiles if no norm prevents them (vgg16 works in 0.145 of its memory instead of 0.66);\n' +
+      '- `tiled`: the price of values between segments, and joining segments;\n' +
+      '- `swap:window`: no redundant moves;\n' +
+      '- `swap:fractional`: gaps between any two uses, for its least memory.',
+    'Depth-first order changes hardly anything, because the modules of the networks are written branch by branch. resnet50 works in less memory without it. Grouping swaps in helps `hybrid:tflms` only on densenet121. Lower thresholds never help.',
   ],
   sections: NETWORKS.flatMap((n) => section(n) ?? []),
 })

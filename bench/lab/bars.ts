@@ -36,9 +36,9 @@ const claims = (section: string, heading: string): Section => ({
   },
 })
 
-const MISSED = [
-  '**vgg16 at a third** stands with batch 64. With 32, parameters and momenta (1056 MiB) are more than a third of its in-core memory (880 MiB): `auto` has them at home, and takes 1.12 times its compute.',
-  '**What no swapping plan reaches**: the bound itself where its two terms cross. What is too much at the turn has left before it, in the time of the forward pass, which is a third of the compute, and comes back after it; so a step takes max(F, T) + max(B, T) at least, T being half of the transfers, which at the crossing (T = C/2, F = C/3) is 7/6 of the bound. The worst ratios of `swap:dynprog` and `swap:fractional`, 1.19, are there. Whole activations would be up to 1.24 (resnet18’s first is an eighth of all, and the link has nothing to move before it is made): what is more than a 32nd of all leaves in parts.',
+const LIMITS = [
+  '**vgg16 at a third** is claimed for batch 64. At batch 32, parameters and momenta (1056 MiB) exceed a third of its in-core memory (880 MiB). `auto` then keeps them in the lower tier, and takes 1.12 times its compute.',
+  '**The bound is not reachable where its two terms cross.** Excess values at the turn are swapped out during the forward pass, which is a third of the compute C, and swapped in after it. Let F and B be the passes, and T half of the transfers. Then a step takes at least max(F, T) + max(B, T). At the crossing (T = C/2, F = C/3), this is 7/6 of the bound. The worst ratios of `swap:dynprog` and `swap:fractional`, 1.19, are there. With whole activations, the ratio would be up to 1.24: resnet18’s first activation is an eighth of all, and the link is idle until it is complete. So activations above a 32nd of all are swapped in parts.',
 ]
 
 const sweep = (): Section => {
@@ -50,8 +50,8 @@ const sweep = (): Section => {
   return {
     heading: 'Every planner, every network',
     words: [
-      `\`npm run sweep\`, \`bench/results/sweep.json\`: ${networks} of ${zooNames.length} networks at two sizes each, up to ${Math.max(...all.map((n) => n.budgetsMiB.length))} budgets, ${plans} cases; ${faults} in which a plan was not verified, did not keep to its budget, or the smallest budget was wrong.`,
-      'How often `auto` takes less time than another strategy (or has a plan where it has none), as much, and more.',
+      `\`npm run sweep\`, \`bench/results/sweep.json\`: ${networks} of ${zooNames.length} networks at two sizes each, up to ${Math.max(...all.map((n) => n.budgetsMiB.length))} budgets, ${plans} cases. Faults (a plan that is not verified, a budget that is exceeded, a wrong smallest budget): ${faults}.`,
+      'The number of cases where `auto` takes less time than another strategy (or is the only one with a plan), the same, and more.',
     ],
     table: {
       head: ['strategy', 'cases', 'auto below', 'the same', 'above'],
@@ -68,14 +68,14 @@ const sweep = (): Section => {
 
 export const bars: Experiment = () => ({
   scope: 'claims',
-  title: 'What the planners promise',
+  title: 'Claims of the planners',
   words: [],
   sections: [
     claims('thirds', 'A third of in-core'),
     claims('bounds', 'The bound of paper 5'),
     claims('pages', 'Pages'),
     claims('times', 'Planning times'),
-    { heading: 'What is not reached, and why', words: MISSED },
+    { heading: 'Limits', words: LIMITS },
     ...(claimsOf('bits').length ? [claims('bits', 'The bits of in-core')] : []),
     ...(sweptNetworks().length ? [sweep()] : []),
   ],

@@ -52,7 +52,7 @@ const hybrid = (): Section => {
     const small = smallestOf(last, on, 'in-core')
     return [
       ['32 GB', on.memoryBytes],
-      [`what in-core takes at ${ends}`, small],
+      [`in-core memory at ${ends}`, small],
     ].flatMap(([words, budget]) =>
       SHARES.map((share) => {
         const m = linked(on, share)
@@ -64,11 +64,10 @@ const hybrid = (): Section => {
     )
   })
   return {
-    heading: 'Paper 2: what the hybrid gains over swapping',
+    heading: 'Paper 2: the gain of the hybrid over swapping',
     words: [
-      'The link. The hybrid moves less, which shows only where moving is what a step waits for. At the 64 GB/s that three NVLink bricks give, it is not: swapping takes 12 % over compute here at the paper’s size, so that no method could gain 37.5 %. ' +
-        'TFLMS moves values by operators on the CPU’s side, whose rate the paper does not give; its swapping falls behind from 4500 on, ours hardly does to 7000. Behind a sixteenth of the link ResNet-50’s hybrid gains 38.1 %, and behind a quarter of it DeepLab’s 19.1 % in what in-core takes at the paper’s limit: the paper’s figures, to a percent.',
-      'Until these tables were drawn our hybrid gave what it makes again the level of its first run, so that what that reads could not leave before: behind an eighth of the link it gained 10.4 %, where it now gains 30.8 %.',
+      '**Cause: the link.** The hybrid swaps less, which helps only if the step waits for swaps. At 64 GB/s, the rate of three NVLink bricks, it does not: swapping takes 12 % more than the compute at the paper’s size. So no method could gain 37.5 %. TFLMS copies values by operators on the CPU, at a rate that the paper does not state. Its swapping becomes slower from 4500 on, ours hardly up to 7000.',
+      'Behind a sixteenth of the link, ResNet-50’s hybrid gains 38.1 %. Behind a quarter of it, in the in-core memory at the paper’s limit, DeepLab’s gains 19.1 %. These are the paper’s figures, within a percent.',
     ],
     table: {
       head: ['network', 'paper', 'memory', 'link, GB/s', 'swap:tflms, s', 'hybrid:tflms, s', 'gain'],
@@ -85,9 +84,9 @@ const throughput = (): Section => {
   const variants: readonly (readonly [string, string, LocalMachine])[] = [
     ['resnet50', 'as in the table above', on],
     ['resnet50', 'without fused operators', unfused(on)],
-    ['resnet50', 'a link of 16 GB/s, as the paper states', linked(on, faster)],
+    ['resnet50', 'a link of 16 GB/s, as in the paper', linked(on, faster)],
     ['resnet50', 'both', unfused(linked(on, faster))],
-    ['resnet34', 'basic blocks of two 3×3 convolutions, as the paper has them', on],
+    ['resnet34', 'basic blocks of two 3×3 convolutions, as in the paper', on],
     ['resnet34', 'the same, without fused operators', unfused(on)],
     ['resnet50', 'without fused operators, a link of 24 GB/s: copies take as long as compute', unfused(linked(on, 2))],
   ]
@@ -101,8 +100,8 @@ const throughput = (): Section => {
   return {
     heading: 'Paper 4: DyMem over vDNN, 1.42 with ResNet-50',
     words: [
-      'Without barriers copies of one layer may go on beside the next, which gains most where copies and compute take about as long, and nothing where one of them is most of a step. The paper’s residual blocks are two 3×3 convolutions, of 25 and 76 ms beside copies of 66 and 68 (its Table 1); ' +
-        'our resnet50 has bottlenecks, whose copies take two thirds of the step whatever waits for what. The rows take over one thing after the other: with basic blocks the ratio is 1.30, and where copies take as long as compute 1.33, the most of any link; what is left to 1.42 is what the paper’s runtime waits for besides copies, which it does not say.',
+      '**Cause: the blocks of the network.** Without barriers, copies of one layer may run during the next layer. This helps most if copies and compute take about the same time, and not at all if one of them dominates. The paper’s residual blocks are two 3×3 convolutions of 25 and 76 ms, with copies of 66 and 68 ms (its Table 1). Our resnet50 has bottlenecks, whose copies take two thirds of the step in any order.',
+      'The rows adopt properties of the paper. With basic blocks, the ratio is 1.30. With copies as long as compute, it is 1.33, the highest of any link. The rest up to 1.42 is other waits of the paper’s runtime, which it does not state.',
     ],
     table: { head: ['network', 'setting', 'vDNN, s', 'DyMem, s', 'in-core, s', 'vDNN over DyMem'], rows },
   }
@@ -126,16 +125,15 @@ const superneurons = (): Section => {
   return {
     heading: 'Paper 4: SuperNeurons on Inception-v4',
     words: [
-      'What may leave. SuperNeurons as published moves what convolutions make, and makes the rest again; the paper’s copy of it has no recomputation, and yet needs less than vDNN. So its cache moves any tensor: with everything allowed to leave, the least of 2524 MiB is that of DyMem, and lies below vDNN’s. ' +
-        'What the paper’s has over that it puts down to its heap. vDNN’s and DyMem’s least are the paper’s within 3 %.',
+      '**Cause: the set of swapped values.** SuperNeurons as published swaps outputs of convolutions and recomputes the rest. The paper’s copy of it has no recomputation, and still needs less than vDNN. So its cache must swap any tensor. If every value may be swapped, the least memory is 2524 MiB, that of DyMem and below vDNN’s. The paper attributes its higher figure to its heap. The least memory of vDNN and DyMem is within 3 % of the paper’s.',
     ],
     table: {
-      head: ['what leaves', 'strategy', 'paper, MB', 'least MiB', 'best-fit on that plan, MiB'],
+      head: ['swapped values', 'strategy', 'paper, MB', 'least memory, MiB', 'best-fit with that plan, MiB'],
       rows: [
         row('every layer’s input, with barriers', 'swap:vdnn-all', 3650),
-        row('what convolutions make, the rest stays', 'swap:superneurons', 3510),
-        row('what convolutions make, the rest is made again', 'hybrid:superneurons', null),
-        row('any activation, as memory demands', 'swap:autoswap', null),
+        row('outputs of convolutions; the rest is kept', 'swap:superneurons', 3510),
+        row('outputs of convolutions; the rest is recomputed', 'hybrid:superneurons', null),
+        row('any activation, until the budget is met', 'swap:autoswap', null),
         row('every activation, depth-first, without barriers', 'swap:dymem', 2527),
       ],
     },
@@ -167,11 +165,10 @@ const resnet32 = (): Section => {
   return {
     heading: 'Paper 4: 2500 and 1854 MB for ResNet-32 at batch 100',
     words: [
-      'The image. All activations and gradients that a step of ResNet-32 with 16, 32 and 64 channels ever makes at 32² are 243 MiB together, so that no allocator, however bad, can hold 1854 MB; the paper’s network is wider or its images are larger than CIFAR’s. ' +
-        'DyMem’s 1854 MB are reached at about 260². The paper’s ratio of 1.35 is not: on the plans as they are here best-fit holds less, at any size, for the cause that the next table shows.',
+      '**Cause: the size of the image.** All activations and gradients of a step of ResNet-32, with 16, 32 and 64 channels at 32², have 243 MiB together. So no allocator can hold 1854 MB. The paper’s network is wider, or its images are larger than CIFAR’s. DyMem reaches 1854 MB at about 260². The paper’s ratio of 1.35 is not reached: on these plans, best-fit holds less at every size. The next table shows the cause.',
     ],
     table: {
-      head: ['image', 'all that is ever made, MiB', 'in-core, MiB', 'vDNN on best-fit, MiB', 'DyMem on GTBM, MiB', 'ratio'],
+      head: ['image', 'all values of a step, MiB', 'in-core, MiB', 'vDNN on best-fit, MiB', 'DyMem on GTBM, MiB', 'ratio'],
       rows,
     },
   }
@@ -183,8 +180,8 @@ const gtbm = (): Section => {
   const variants: readonly (readonly [string, GtbmOptions | null])[] = [
     ['best-fit', null],
     ['gtbm', { highEnd: true, incremental: true }],
-    ['gtbm, all from the low end', { highEnd: false, incremental: true }],
-    ['gtbm, nothing beside', { highEnd: true, incremental: false }],
+    ['gtbm, low end only', { highEnd: false, incremental: true }],
+    ['gtbm, no separate space', { highEnd: true, incremental: false }],
     ['gtbm, neither', { highEnd: false, incremental: false }],
   ]
   const inCore = graph ? smallestOf(graph, on, 'in-core') : 0
@@ -201,17 +198,20 @@ const gtbm = (): Section => {
   return {
     heading: 'Paper 4: GTBM under `swap:dymem` on googlenet',
     words: [
-      'The two ends. Peak over what is asked for at most, with one rule of GTBM away at a time. In a plan that moves everything, what waits for a join is short-lived and large; placed from the high end it keeps its room from movable values between two blocks, and the pool is the sum of two peaks at different times: all from the low end, 1.176 becomes 1.084. ' +
-        'What is reclaimed has a space beside, whose peak is not when the pool’s is: 0.04 more. With neither, 1.060 against best-fit’s 1.043, which grows by segments where the pool is one range. In-core and under `swap:fractional`, where little comes and goes, the rules cost nothing.',
+      '**Cause: the two ends of the pool.** Peak relative to the most requested bytes, with one rule of GTBM off at a time.',
+      '- **High end.** In a plan that swaps everything, values that wait for a join are large and short-lived. At the high end, they keep their room free of movable values between two blocks. So the pool is the sum of two peaks at different times. With all values at the low end, 1.176 becomes 1.084.\n' +
+        '- **Separate space.** Reclaimed values have a space of their own, whose peak is at another time: 0.04 more.\n' +
+        '- **Neither rule**: 1.060, against 1.043 of best-fit, which grows by segments while this pool is one range.\n' +
+        '- In-core and under `swap:fractional`, with few swaps, the rules cost nothing.',
     ],
     table: { head: ['plan', ...variants.map(([name]) => name)], rows },
   }
 }
 
 export const causes: Experiment = () => ({
-  title: 'Causes: rows of the papers that are not ours',
+  title: 'Causes of different results',
   words: [
-    '`npm run lab -- causes` runs these alone. Each changes one thing at a time, until the paper’s figure is there or it is clear that it cannot be.',
+    '`npm run lab -- causes` runs these alone. Each experiment changes one thing at a time, until it reaches the paper’s figure, or shows that it cannot.',
   ],
   sections: [hybrid(), throughput(), superneurons(), resnet32(), gtbm()],
 })

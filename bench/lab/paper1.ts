@@ -124,13 +124,13 @@ const table1 = (plot: (name: string, svg: string) => string): Section => {
     ],
   })
   return {
-    heading: 'Table 1: ResNet-50, images a second by batch',
+    heading: 'Table 1: ResNet-50, images per second by batch',
     words: [
-      'In brackets the share of the best in-core rate; the paper keeps 68 % at 928 and 55 % at 1440 of its own. ' +
-        'Absolute rates differ: 581 images/s are 14 of the 15.7 TFLOP/s that a V100 has without tensor cores, so that the paper must use them, and its link is the shorter beside its compute; ours are 60 % of that peak. ' +
-        'Shares lie higher for the same reason, and because nothing is mapped during a step: the paper’s virtual addressing costs 5 % of the schedule’s rate at batch 64, 11 % at 128 and 22 % at 190, our pages nothing. ' +
-        'With 25 µs for each chunk of 40 MiB on the step’s clock (what the paper’s 64 images say), mapping costs our window 3 to 4 % to batch 190 and 1 % at 1440, where transfers are most of the step; 84 µs a chunk would be the paper’s 22 %, so that mapping costs more where memory is nearly full. Chunks of 2 MiB would cost 39 %, which is why the paper takes large ones. ' +
-        'Parameters in the window’s sequence change 1 % at most: they are 0.2 of 16 GB. `auto` shares the excess between the link and recomputation, and keeps 98 % at 928; from 1120 on the operators of one block alone hold more than the mixtures can give, and it makes values again inside tiles: 94 % at 1440.',
+      'In brackets: the share of the best in-core rate. The paper keeps 68 % of its own at batch 928 and 55 % at 1440.',
+      '- **Absolute rates.** 581 images/s are 14 of the 15.7 TFLOP/s that a V100 has without tensor cores, so the paper must use them. Our rates are 60 % of that peak. So the paper’s link is slower relative to its compute, and our shares are higher.\n' +
+        '- **Mapping.** The paper’s virtual addressing costs 5 % of the schedule’s rate at batch 64, 11 % at 128 and 22 % at 190. Our pages are mapped before the step and cost nothing. With 25 µs per chunk of 40 MiB (from the paper’s batch 64), mapping costs our window 3 to 4 % up to batch 190. At 1440, where transfers take most of the step, it costs 1 %. The paper’s 22 % would need 84 µs per chunk. So mapping costs more when memory is nearly full. Chunks of 2 MiB would cost 39 %, so the paper uses large ones.\n' +
+        '- **Parameters** in the window’s sequence change at most 1 %: they are 0.2 of 16 GB.\n' +
+        '- **`auto`** divides the excess between the link and recomputation, and keeps 98 % at 928. From 1120 on, the operators of one block alone hold more memory than these mixtures can free. There it recomputes values inside tiles, and keeps 94 % at 1440.',
     ],
     table: {
       head: ['batch', 'paper: base', 'paper: schedule', 'paper: + VA', ...STRATEGIES, ...WINDOWS],
@@ -160,13 +160,15 @@ const figure3 = (plot: (name: string, svg: string) => string): Section => {
     points: rows.map((r) => [r.batch, r.replays[0]!.requestedBytes / GIB] as const),
   }
   return {
-    heading: 'Figures 3 and 5: what allocators hold of the window’s plans, GiB',
+    heading: 'Figures 3 and 5: memory of allocators for the window’s plans, GiB',
     words: [
-      'ResNet-50 under `swap:window` in 16 GB. The paper: at batch 928 best-fit holds almost twice what the schedule asks for, so that the schedule may ask for 8 GB only; chunks of 40 MB hold what is asked for. ' +
-        'Ours: caching best-fit holds 1.46 times as much at 928 and 1.63 times at 1440, since what comes back rarely fits the holes that others left; chunks of 40 MiB lose half a chunk a value; planned pages hold what is asked for.',
+      'ResNet-50 with `swap:window` in 16 GB. *Requested*: the most bytes that the plan requests at once.',
+      '- **Best-fit.** In the paper, it holds almost twice the requested bytes at batch 928, so the schedule may request only 8 GB. Our caching best-fit holds 1.46 times as much at 928 and 1.63 times at 1440. Returning values rarely fit the holes of other values.\n' +
+        '- **Chunks of 40 MB** hold the requested bytes in the paper. Ours lose half a chunk per value.\n' +
+        '- **Planned pages** hold the requested bytes.',
     ],
     table: {
-      head: ['batch', 'asked for', ...ALLOCATORS],
+      head: ['batch', 'requested', ...ALLOCATORS],
       rows: rows.map((r) => [
         r.batch,
         rounded(r.replays[0]!.requestedBytes / GIB),
@@ -200,11 +202,12 @@ const scheduleAlone = (): Section => {
     return [[batch, paper, least, alone && rounded(alone.budget / GIB), rate]]
   })
   return {
-    heading: 'Where the schedule alone ends: ResNet-50 on a best-fit pool',
+    heading: 'The limit of the schedule alone: ResNet-50 on a best-fit pool',
     words: [
-      'The paper’s schedule alone ends at 928, with a budget of 8 GB, since a best-fit pool holds twice what it asks for. Ours: the largest budget in steps of half a GiB with which such a pool holds no more than 16 GB; a dash where the window’s least is more than that. At 928 that is 9.3 GiB, and 204 images/s where pages keep 255; beyond it ours goes on to 1440, since near the window’s least hardly anything stays, and a pool through which values only pass does not break up.',
+      'The paper’s schedule alone ends at batch 928 with a budget of 8 GB, because a best-fit pool holds twice the requested bytes. Our rows use the largest budget, in steps of half a GiB, for which such a pool holds at most 16 GB. A dash means that the window needs more than that.',
+      'At 928, this budget is 9.3 GiB, with 204 images/s; pages reach 255. Ours continues to 1440. Near the least memory of the window, hardly any value is kept, and a pool without kept values does not fragment.',
     ],
-    table: { head: ['batch', 'paper: schedule', 'the window’s least, GiB', 'budget, GiB', 'images/s'], rows },
+    table: { head: ['batch', 'paper: schedule', 'least memory of the window, GiB', 'budget, GiB', 'images/s'], rows },
   }
 }
 
@@ -221,7 +224,7 @@ const figure4 = (n: Network, plot: (name: string, svg: string) => string): Secti
   const paper = { name: 'paper', reference: true, points: reported((r) => r[0] ?? r[1] ?? r[2]) }
   return {
     heading: `Figures 4 and 5: ${n.name} at ${n.size.join('×')}`,
-    words: [`Images a second. The least that the largest batch needs, GiB: ${least}.`],
+    words: [`Images per second. Least memory for the largest batch, GiB: ${least}.`],
     table: {
       head: ['batch', 'paper: base', 'paper: schedule', 'paper: + VA', ...STRATEGIES],
       rows: rows.map((r, i) => [r.batch, ...n.batches[i]![1], ...r.rates]),
@@ -238,8 +241,11 @@ const figure4 = (n: Network, plot: (name: string, svg: string) => string): Secti
 export const paper1: Experiment = (plot) => ({
   title: 'Paper 1: the adaptive window and virtual addressing',
   words: [
-    'The paper’s machine is a POWER9 with a V100 of 16 GB behind two NVLink 2.0 bricks. Its DenseNet trains batch 512 in memory, where DenseNet-121 takes 60 GiB if nothing is made again: it must share buffers or have fewer layers. ' +
-      'Its Pix2PixHD and DeepLabv3+ have other heads than ours. So rates are not comparable there; what is, is where each method ends, and what it keeps of its in-memory rate: 94 % and 81 % of DenseNet’s, 101 % and 117 % of Pix2PixHD’s, 77 % and 76 % of DeepLab’s (scheduled; with virtual addressing).',
+    'The machine of the paper is a POWER9 with a V100 of 16 GB behind two NVLink 2.0 bricks. Compare the largest batch of each method, and its share of the in-memory rate. Absolute rates are not comparable:\n' +
+      '\n' +
+      '- Its DenseNet trains batch 512 in memory. DenseNet-121 needs 60 GiB for that without recomputation. So the paper’s network shares buffers or has fewer layers.\n' +
+      '- Its Pix2PixHD and DeepLabv3+ have other heads than ours.',
+    'The paper keeps these shares of the in-memory rate (scheduled; with virtual addressing): DenseNet 94 % and 81 %, Pix2PixHD 101 % and 117 %, DeepLab 77 % and 76 %.',
   ],
   sections: [table1(plot), figure3(plot), scheduleAlone(), ...FIGURE_4.map((n) => figure4(n, plot))],
 })

@@ -47,7 +47,10 @@ const table = (): Table => {
       ]
     })
   })
-  return { head: ['network', 'strategy', 'least GiB', 'images/s in 12 GB', 'share of the step not waiting for values'], rows }
+  return {
+    head: ['network', 'strategy', 'least memory, GiB', 'images/s in 12 GB', 'share of the step without waits for values'],
+    rows,
+  }
 }
 
 const ALLOCATORS = ['pages', 'best-fit', 'gtbm', 'va:40MiB', 'va:2MiB']
@@ -91,10 +94,11 @@ const fragmentation = (plot: (name: string, svg: string) => string): Section => 
   return {
     heading: 'Figure 15: allocators on the same allocations',
     words: [
-      'Peak over what is asked for at most, and in brackets the mean unusable free space (equation 1). The paper reports 2500 MB for best-fit and 1854 MB for GTBM with ResNet-32 at batch 100: ' +
-        '1.35 to 1. GTBM takes the best fit at the low end, and what branches share is temporary in the forward pass alone. It holds less than best-fit in-core and under `swap:fractional` (1.001 for 1.065, 1.009 for 1.183), as the paper says, and more under `swap:dymem` (1.176 for 1.043 on googlenet), since the pool is the sum of two ends that are fullest at different times: *causes*, below. ' +
-        'Pages are planned before the run: the peak is what is alive, rounded up to pages of 2 MiB (small plans show the rounding; where values leave page by page, pages hold less than the whole values that the others are asked for; a swapped plan’s budget is the peak whatever is asked for). ' +
-        'Caching best-fit never returns a segment, as its users’ default is; chunks of 40 MiB lose half a chunk a value.',
+      'Peak relative to the most requested bytes. In brackets: the mean unusable free space (equation 1). The paper reports 2500 MB for best-fit and 1854 MB for GTBM with ResNet-32 at batch 100, a ratio of 1.35.',
+      '- **GTBM** takes the best fit at the low end. Values shared by branches are temporary only in the forward pass. In-core it holds less than best-fit (1.001 against 1.065 on resnet50, 1.009 against 1.183 on googlenet), as in the paper, and also under `swap:fractional`. Under `swap:dymem` it holds more (1.176 against 1.043 on googlenet): the pool is the sum of two ends with peaks at different times ([Causes](#causes-of-different-results)).\n' +
+        '- **Pages** are planned before the run. The peak is the live bytes, rounded up to pages of 2 MiB, which shows in small plans. If values are swapped page by page, pages hold less than the whole values that other allocators hold. The peak of a swapped plan is its budget.\n' +
+        '- **Best-fit** is caching and never returns a segment, as is the default of its users.\n' +
+        '- **Chunks of 40 MiB** lose half a chunk per value.',
     ],
     table: {
       head: ['plan', ...ALLOCATORS],
@@ -110,17 +114,20 @@ const fragmentation = (plot: (name: string, svg: string) => string): Section => 
 export const paper4: Experiment = (plot) => ({
   title: 'Paper 4: dynamic memory for nonlinear networks',
   words: [
-    'GeForce TITAN X (Maxwell), 12 GB, PCIe. The paper: up to 31 % less memory than vDNN (Inception-v4) and up to 42 % more throughput (ResNet-50); no difference for VGG-16 and AlexNet. ' +
-      'Table 2 counts how often a pool of a guessed size fails (5 %, 0.9 %, 0 at 100, 300, 500 MB of slack); ours is searched on the plan, and fails never.',
+    'GeForce TITAN X (Maxwell), 12 GB, PCIe. The paper reports up to 31 % less memory than vDNN (Inception-v4), up to 42 % more throughput (ResNet-50), and no difference for VGG-16 and AlexNet.',
+    'Its Table 2 counts failures of a pool of estimated size: 5 %, 0.9 % and 0 with 100, 300 and 500 MB of slack. Our pool size follows from the plan, and never fails.',
   ],
   sections: [
     {
       heading: 'Figures 12, 13 and 14: memory, throughput and overlap',
       words: [
-        'The paper’s rates are those of its own framework, published as curves. What its words say of them, beside ours: no difference between the three for VGG-16 and AlexNet, here too, since all of them wait for convolutions; ' +
-          'Inception-v4 3650 MB for vDNN and 2527 MB for DyMem (0.69), SuperNeurons between; DyMem up to 1.42 times vDNN’s throughput with ResNet-50 (*causes*, below, has why ours differ); SuperNeurons the fastest where it fits, and the first that no longer does; ' +
-          'of the time of vDNN 18 % (Inception-v4) and 12 % (ResNet-32) is overlap, of DyMem’s more: our last column is what neither waits for.',
-        'Ours differ where the paper’s memory is that of a best-fit heap and ours of pages; and our vDNN and DyMem move everything whether or not it fits, as theirs do, so that `swap:fractional` and `auto` stand at in-core rates beside them.',
+        'The paper publishes its rates as curves of its own framework. It states, and we find:',
+        '- **VGG-16 and AlexNet**: no difference between the three systems. Here, too, because all of them wait for convolutions.\n' +
+          '- **Inception-v4**: 3650 MB for vDNN and 2527 MB for DyMem (0.69), with SuperNeurons between them.\n' +
+          '- **ResNet-50**: DyMem has up to 1.42 times the throughput of vDNN. [Causes](#causes-of-different-results) explains our ratio.\n' +
+          '- **SuperNeurons** is the fastest system while it fits, and the first that no longer fits.\n' +
+          '- **Overlap**: 18 % of vDNN’s time (Inception-v4) and 12 % (ResNet-32), and more of DyMem’s. Our last column is the share of a step without waits for values.',
+        'The paper’s memory is a best-fit heap, ours is pages. Our vDNN and DyMem, like theirs, swap everything, even if it would fit. So `swap:fractional` and `auto` have in-core rates where these two do not.',
       ],
       table: table(),
     },

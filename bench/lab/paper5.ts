@@ -105,8 +105,8 @@ export const paper5: Experiment = (plot) => {
   const summary: Section = {
     heading: 'All cases',
     words: [
-      'The paper reports its dynamic programme at or below 1.2 of the bound everywhere, its greedy rule with spikes where the two terms of the bound cross, VDNN and AutoSwap above. ' +
-        'The bound is that of plans that only swap: `checkpoint:optimal` and `auto` may lie below 1, since what is made again need not move.',
+      'The ratio of the step to the lower bound. The paper reports at most 1.2 for its dynamic programme in all cases. Its greedy rule has spikes where the two terms of the bound cross. VDNN and AutoSwap are above.',
+      'The bound is for plans that only swap. `checkpoint:optimal` and `auto` can be below 1, because recomputed values need no swap.',
     ],
     table: {
       head: ['strategy', 'cases', 'median ratio', 'worst ratio'],
@@ -120,7 +120,7 @@ export const paper5: Experiment = (plot) => {
   }
   return {
     title: 'Paper 5: optimal swapping',
-    words: ['V100 behind PCIe 3.0 at the 12.2 GB/s that the paper measured.'],
+    words: ['A V100 behind PCIe 3.0 at 12.2 GB/s, as measured in the paper. Planning times are from a machine with other load.'],
     sections: [summary, ...all.map((s) => s.section)],
   }
 }

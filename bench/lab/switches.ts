@@ -57,11 +57,11 @@ const vdnn: { readonly [K in keyof Omit<VdnnOptions, 'layers'>]-?: Off<VdnnOptio
   prefetch: ['without prefetching', false],
 }
 const cache: { readonly [K in keyof SuperneuronsOptions]-?: Off<SuperneuronsOptions[K]> } = {
-  cache: ['without the tensor cache: all outputs of convolutions leave', false],
+  cache: ['without the tensor cache: all outputs of convolutions are swapped', false],
   prefetch: ['without prefetching', false],
 }
 const tuning: { readonly [K in keyof TflmsOptions]-?: Off<TflmsOptions[K]> } = {
-  tuneAhead: ['without looking ahead', false],
+  tuneAhead: ['without look-ahead', false],
   tuneGroupby: ['without grouping swaps in', false],
   thresholds: ['without a choice of thresholds: the highest', [1]],
 }
@@ -72,24 +72,24 @@ const AUTO: readonly Switch[] = [
   { words: 'with everything', method: undefined },
   ...switches<AutoOptions>(both(auto, refineAuto), {
     swap: ['mixtures without swapping', false],
-    cheapFirst: ['mixtures without cheap values made again inside a stage', false],
+    cheapFirst: ['mixtures without recomputing cheap values inside a stage', false],
     refine: ['mixtures without refinement on the simulator', false],
-    joint: ['mixtures without values made again inside tiles', false],
-  }).map((s, i) => (i ? s : { ...s, words: 'mixtures alone, without the plans of the others' })),
+    joint: ['mixtures without recomputing inside tiles', false],
+  }).map((s, i) => (i ? s : { ...s, words: 'mixtures alone, without the plans of other strategies' })),
   {
-    words: 'mixtures alone, which begin in parts of the batch while the input arrives',
+    words: 'mixtures alone, with the first ops in parts of the batch',
     method: { planner: auto(), refiner: refineAuto(), improvers: [arriving] },
   },
   {
-    words: 'mixtures alone, each loop on a grid of its own',
+    words: 'mixtures alone, with a grid per loop',
     method: { planner: auto(), refiner: refineAuto(), improvers: [ownGrids] },
   },
-  { words: 'tiles alone, made better for the budget', method: { planner: tiled(), improvers: [otherBorders, ownGrids] } },
+  { words: 'tiles alone, improved for the budget', method: { planner: tiled(), improvers: [otherBorders, ownGrids] } },
   {
-    words: 'tiles alone, made better without a grid of its own for each loop',
+    words: 'tiles alone, improved without a grid per loop',
     method: { planner: tiled(), improvers: [otherBorders] },
   },
-  { words: 'tiles alone, made better without other borders', method: { planner: tiled(), improvers: [ownGrids] } },
+  { words: 'tiles alone, improved without other borders', method: { planner: tiled(), improvers: [ownGrids] } },
 ]
 
 export const SWITCHES: Readonly<Record<string, readonly Switch[]>> = {
@@ -104,13 +104,13 @@ export const SWITCHES: Readonly<Record<string, readonly Switch[]>> = {
     ),
     {
       nested: ['without nested recomputation', false],
-      options: ['without cheap values made again inside a stage', false],
+      options: ['without recomputing cheap values inside a stage', false],
     },
   ),
   'swap:vdnn-all': switches(alone(vdnnAll), vdnn),
   'swap:vdnn-conv': switches(alone(vdnnConv), vdnn),
   'swap:vdnn++': switches<VdnnPlusOptions>(alone(vdnnPlus), {
-    thresholds: ['without thresholds: what convolutions read', false],
+    thresholds: ['without thresholds: inputs of convolutions', false],
     halves: ['without every other activation', false],
   }),
   'swap:superneurons': switches(alone(superneurons), cache),
@@ -146,8 +146,8 @@ export const SWITCHES: Readonly<Record<string, readonly Switch[]>> = {
   }),
   'swap:fractional': switches<FractionalOptions>(both(fractional, refineFractional), {
     parts: ['without parts: whole activations', false],
-    eager: ['without the first pages made', false],
-    belady: ['without the pages read again last', false],
+    eager: ['without the first pages written', false],
+    belady: ['without the last pages read again', false],
     chosen: ['without the choice of the dynamic programme', false],
     eachUse: ['without gaps between any two uses', false],
   }),
@@ -159,13 +159,15 @@ export const SWITCHES: Readonly<Record<string, readonly Switch[]>> = {
   }),
   'hybrid:superneurons': switches<HybridSuperneuronsOptions>(alone(hybridSuperneurons), {
     ...cache,
-    costAware: ['with everything cheap made again', false],
+    costAware: ['with all cheap values recomputed', false],
   }),
-  sft: switches<SftOptions>(alone(sft), { expands: ['without growing backwards: gradients that overlap are added up', false] }),
+  sft: switches<SftOptions>(alone(sft), {
+    expands: ['without growing in the backward pass: overlapping gradients are added', false],
+  }),
   tiled: switches<TiledOptions>(alone(tiled), {
-    crossings: ['without a price for what crosses', false],
+    crossings: ['without a price for values between segments', false],
     squares: ['with bands only', false],
-    join: ['without joining pieces', false],
+    join: ['without joining segments', false],
   }),
   auto: AUTO,
 }

@@ -29,7 +29,7 @@ What crosses has to move: The planner chooses, for each loop, what to keep. A se
 **Bold words open here.** Of these sentences many are short. Too short. See [what links say](https://a.b/c) in this text.
 
 \`\`\`ts
-// What stands in a code block does not count.
+${'//'} What stands in a code block does not count.
 \`\`\`
 
 - Whether a list item is whole, it counts as a sentence of its own
@@ -47,9 +47,9 @@ An address http://example.com/what is no sentence of words. A pair {{of}} braces
 `
 
 const CODE = `// Of the ranks what is shared. where a line begins small
-// the comment goes on: So few words.
+${'//'} the comment goes on: So few words.
 
-/**
+${'/**'}
  * What a block comment says.
  * @param what is dropped with its tag
  */
