@@ -24,7 +24,6 @@ const STEPS = [
   { name: 'imports', command: script('check-imports.ts') },
   { name: 'hygiene', command: script('check-hygiene.ts') },
   { name: 'words', command: script('check-words.ts') },
-<<<<<<< HEAD
   {
     name: 'types',
     command: [
@@ -33,10 +32,7 @@ const STEPS = [
       ...'--noEmit --incremental --tsBuildInfoFile build/types.tsbuildinfo -p .'.split(' '),
     ],
   },
-=======
   { name: 'links', command: script('check-links.ts') },
-  { name: 'types', command: [process.execPath, bin('typescript', 'bin/tsc'), '--noEmit', '-p', '.'] },
->>>>>>> reference
   {
     name: 'check-types',
     long: true,
