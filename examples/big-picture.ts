@@ -1,6 +1,6 @@
 // The demonstration of `npm start`: a U-Net learns to find cells in a picture whose training needs several times the memory budget.
 // In: nothing; the pictures are drawn. Out: runs/start/index.html with picture, target, prediction and memory; weights and PNG files.
-// Run with: npm start, or npx ts-node examples/big-picture.ts [--budget 192MiB] [--steps 60]
+// Run with: npm start, or npx ts-node examples/big-picture.ts [--budget 160MiB] [--steps 40]
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -50,8 +50,8 @@ const overlapOf = (target: ArrayLike<number>, predicted: ArrayLike<number>): rea
 const optionsOf = (args: readonly string[]) => {
   const text = { type: 'string' } as const
   const { values } = parseArgs({ args: [...args], options: { budget: text, steps: text, picture: text } })
-  const budget = parseBytes(values.budget ?? '192MiB')
-  const steps = Number(values.steps ?? 60)
+  const budget = parseBytes(values.budget ?? '160MiB')
+  const steps = Number(values.steps ?? 40)
   if (budget._tag === 'Left') throw new Error(`--budget: ${budget.left}`)
   if (!Number.isInteger(steps) || steps < 1) throw new Error(`--steps '${values.steps}': a whole number from 1 is allowed`)
   return { steps, budget: budget.right, picture: values.picture }
@@ -68,11 +68,12 @@ const main = async (args: readonly string[]): Promise<void> => {
 
   // The plan is made before the first step: it fits the budget, or staging ends with the smallest budget that would do.
   const loss = crossEntropyWith({ weights: [1, 4, 3] })
-  const plan = stage(net, { loss, optimizer: adamw({ lr: 6e-3 }), budget })
+  const plan = stage(net, { loss, optimizer: adamw({ lr: 6e-3 }), budget, name: 'cells in tissue' })
   const inCore = plan.staging.inCore.peakBytes
-  console.log(`picture   ${SIDE} x ${SIDE} pixels, drawn; one step needs ${showBytes(inCore)} of memory`)
+  console.log(`picture   ${SIDE} x ${SIDE} pixels, drawn; a training step needs ${showBytes(inCore)} of device memory`)
+  console.log(`budget    ${showBytes(budget)} of device memory, ${(inCore / budget).toFixed(1)} times less`)
   console.log(
-    `budget    ${showBytes(budget)}: ${(inCore / budget).toFixed(1)} times less; the plan holds ${showBytes(plan.plan.peakPages * PAGE_BYTES)}`,
+    `plan      holds ${showBytes(plan.plan.peakPages * PAGE_BYTES)}; swaps ${showBytes(plan.plan.tierBytes)} to host memory\n`,
   )
 
   const weights = join(OUT, 'weights.safetensors')
@@ -93,9 +94,9 @@ const main = async (args: readonly string[]): Promise<void> => {
   )
 
   const thumbs = await Promise.all([
-    miniature(unseen, 640),
-    maskMiniature(unseen.mask, SIDE, 640),
-    maskMiniature(answer, SIDE, 640),
+    miniature(unseen, 400),
+    maskMiniature(unseen.mask, SIDE, 400),
+    maskMiniature(answer, SIDE, 400),
   ])
   const titles = ['picture, not seen in training', 'target', 'prediction']
   const drawing = overview(

@@ -184,6 +184,7 @@ const ELSEWHERE: readonly (readonly [begins: string, why: string])[] = [
   ['npm test', 'this is a part of it'],
   ['npm install ./spillway', 'bench/acceptance/install.ts and prebuilt.ts install what npm pack makes'],
   ['npm run build', 'npm test begins with it; the cuda plugin needs nvcc'],
+  ['export SPILLWAY_', 'it sets a variable of the shell'],
   ['tensorboard', 'test/fixtures/check_tensorboard.py has TensorBoard read such files'],
   ['cmake', 'it needs other versions of oneDNN; npm run bench:onednn builds them'],
   ['scripts/gpu-', 'test/house/gpu-check.test.ts tries both'],
@@ -292,6 +293,8 @@ const SAID: Readonly<Record<string, (block: Block, where: string) => Promise<voi
   'docs/runs.md': async ({ text }, where) => assert.is(await refusedMask(where), text.trim()),
   // test/exchange/import.test.ts has files refused in these words.
   'docs/exchange.md': () => Promise.resolve(),
+  // test/e2e/pytorch-training.test.ts has PyTorch load such files.
+  'docs/cookbook.md': () => Promise.resolve(),
   // test/src/train/loading.test.ts has tables of this form.
   'docs/fine-tuning.md': () => Promise.resolve(),
   // scripts/imports/layers.ts and native.ts are these drawings, which every check holds.
@@ -313,6 +316,7 @@ const furnished = async (where: string): Promise<void> => {
   writeFileSync(join(where, 'my-net.ts'), MY_NET.text)
   const weights = join(folder, 'README-md/weights.safetensors')
   if (existsSync(weights)) copyFileSync(weights, join(where, 'weights.safetensors'))
+  writeFileSync(join(where, 'list.csv'), 'image,label\ntrain/one/0.png,0\ntrain/two/1.png,1\n')
   const { default: sharp } = await import('sharp')
   for (const [k, at] of [
     'cats/one',

@@ -4,6 +4,7 @@ import * as fs from 'node:fs'
 import * as path from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { linksOf } from '../../scripts/site/links'
 import { ROOT, withFiles } from './scratch'
 
 // biome-ignore lint/suspicious/noExplicitAny: plain JavaScript, run before there are types
@@ -33,6 +34,31 @@ test('release: what is packed names the platform packages, once it was made read
     assert.equal(fs.readdirSync(path.join(out, 'package')).sort(), ['a.js', 'package.json'])
     assert.equal(JSON.parse(fs.readFileSync(path.join(root, 'package.json'), 'utf8')), MANIFEST)
   })
+})
+
+/** The files that `npm pack` would pack. */
+const packedFiles = (): readonly string[] => {
+  const out = execFileSync('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], { cwd: ROOT, encoding: 'utf8' })
+  const [{ files }] = JSON.parse(out) as [{ files: readonly { path: string }[] }]
+  return files.map((f) => f.path)
+}
+
+/** Links of a page, as paths from the root, that name no file or folder among `files`. */
+const linksOutside = (files: readonly string[], page: string, text: string): readonly string[] =>
+  linksOf(text)
+    .filter(({ to }) => !/^([a-z]+:|#|\/)/.test(to))
+    .map(({ to }) => path.normalize(path.join(path.dirname(page), to.split('#')[0]!)).replace(/\/$/, ''))
+    .filter((to) => !files.some((f) => f === to || f.startsWith(`${to}/`)))
+    .map((to) => `${page} -> ${to}`)
+
+test('release: no page of the package links to a file that the package lacks', () => {
+  const files = packedFiles()
+  const pages = files.filter((f) => f.endsWith('.md'))
+  assert.ok(pages.includes('README.md') && pages.includes('docs/cookbook.md') && files.includes('examples/segment.ts'))
+  assert.equal(linksOutside(['a.md'], 'docs/b.md', '[a](../a.md) [c](c.md) [d](https://d)'), ['docs/b.md -> docs/c.md'])
+  const site = (page: string): boolean => page === 'docs/index.md'
+  const dead = pages.filter((p) => !site(p)).flatMap((p) => linksOutside(files, p, fs.readFileSync(path.join(ROOT, p), 'utf8')))
+  assert.equal(dead, [])
 })
 
 test('release: the checkout names none of them', () => {
