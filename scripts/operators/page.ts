@@ -31,7 +31,16 @@ const attributesText = (d: OpDef, earlier: readonly OpDef[]): string => {
 
 const pageRow = (d: OpDef, i: number, opDefs: readonly OpDef[]): string => {
   const anchor = d.anchor === 'out' ? 'out' : inputDef(d, d.anchor).name
-  return ['', d.wire, `\`${d.kind}\``, operandsText(d), attributesText(d, opDefs.slice(0, i)), anchor, d.what.replaceAll('|', '\\|'), '']
+  return [
+    '',
+    d.wire,
+    `\`${d.kind}\``,
+    operandsText(d),
+    attributesText(d, opDefs.slice(0, i)),
+    anchor,
+    d.what.replaceAll('|', '\\|'),
+    '',
+  ]
     .join(' | ')
     .replaceAll('|  |', '| |')
     .trim()

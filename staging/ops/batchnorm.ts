@@ -36,7 +36,7 @@ export const bnStats = defineOp({
   bf16: 'may',
   fields: {},
   anchor: 0,
-  what: "stats `[4,C]`: mean, M2 = Σ(x−mean)², and the rounding errors of both, so that tiles merge to the bits of the whole; merges by Chan's rule (`moments`); means and sums in double inside",
+  what: "stats `[4,C]`: mean, M2 = Σ(x−mean)², and the rounding errors of both, so that tiles merge to the bits of the whole. Merged by Chan's rule (`moments`). Means and sums are in double",
   ins: [data('x')],
   outs: [{ ...stats, merge: 'moments' }],
   shape: (_, [x]) =>

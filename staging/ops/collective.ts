@@ -42,7 +42,7 @@ export const allSums = defineOp({
   variadic: true,
   paired: true,
   inPlace: [0],
-  what: 'each y = Σ of its x over the ranks, as `all_sum`, sent as one message; beside = 1: on its own lane, concurrent with calls until one of them is touched; in place of x',
+  what: 'each y = Σ of its x over the ranks, as `all_sum`, sent as one message. With beside = 1, it has its own lane, concurrent with calls until one of them is touched; in place of x',
   ins: [{ name: 'x', role: 'whole' }],
   outs: [{ name: 'y', role: 'whole' }],
   shape: (_, ins) => right([...ins]),
@@ -62,7 +62,7 @@ export const allMoments = defineOp({
   rest: { of: { least: 1 } },
   anchor: 0,
   inPlace: [0],
-  what: "y = Chan's merge of x, `[4,C]` or `[B,4G,1,1]`, over the ranks in their order, each over `count` elements, or, if they differ, over `of` elements; with one rank: x; in place of x",
+  what: "y = Chan's merge of x, `[4,C]` or `[B,4G,1,1]`, over the ranks in their order. Each covers `count` elements or, if they differ, its number in `of`. With one rank: x; in place of x",
   ins: [asInput0('x')],
   outs: [asInput0('y')],
   shape: (a, [x]) => {

@@ -260,7 +260,7 @@ export const diceSums = defineOp({
   anchor: 0,
   ins: [{ name: 'x', role: 'data', access: () => wholeChannels }, labels],
   outs: [{ ...classSums, merge: 'sum' }],
-  what: 'sums `[3,C]`, p = softmax(x): for each class Σ p over the pixels with this label, Σ p over all pixels, and the number of its labels; over pixels whose label is in [0, C) and not ignoreIndex; for a single channel, p = σ(x), the class is 1, and labels are 0 and 1; sum',
+  what: 'sums `[3,C]`, p = softmax(x): for each class Σ p over the pixels with this label, Σ p over all pixels, and the number of its labels. Pixels count if their label is in [0, C) and not ignoreIndex. For a single channel, p = σ(x), the class is 1, and labels are 0 and 1; sum',
   shape: (_, [x, given]) =>
     checked([expectRank('the input', x!, 4), expectShape('labels', given!, labelsOf(x!))], () => legal([3, x![1]!])),
   backward: (g) => {
@@ -295,7 +295,7 @@ export const dice = defineOp({
   anchor: 0,
   ins: [classSums],
   outs: [{ name: 'loss', role: 'whole', dims: [1] }],
-  what: 'loss `[1]` = weight·(1 − mean over the classes of (2·sums[0] + smooth) / (sums[1] + sums[2] + smooth)), a mean weighted by classWeight if weights are given; a class whose sums are all 0 counts as 1',
+  what: 'loss `[1]` = weight·(1 − mean over the classes of (2·sums[0] + smooth) / (sums[1] + sums[2] + smooth)). The mean is weighted by classWeight if weights are given. A class whose sums are all 0 counts as 1',
   shape: (a, [sums]) => checked([weightsFit(a, sums![1] ?? 1)], () => legal([1])),
   backward: gradientOf('dice_bwd'),
   flops: perElement(2, firstIn),
