@@ -40,7 +40,9 @@ const INTERNALS = [
   'cuda',
   'onednn',
   'development',
-  'words',
+  'benchmarks',
+  'releases',
+  'environment',
 ]
 /** At the end of the reference. */
 const TERMS = ['glossary']
@@ -78,12 +80,16 @@ export const sidebarOf = (pages: string): readonly Item[] => {
     .map(item)
   const api = items('reference/api', ['index'], false).map((i) => ({ ...i, text: 'API', link: '/reference/api/' }))
   const lab = items('lab', ['index'], false).map((i) => ({ ...i, link: '/lab/' }))
+  const decisions = items('internals/decisions', ['index'], true).map((i) =>
+    i.link === '/internals/decisions/index' ? { ...i, link: '/internals/decisions/' } : i,
+  )
   const groups: readonly (readonly [string, readonly Item[], boolean])[] = [
     ['Getting started', items('', START, false), false],
     ['Guides', [...items('', GUIDES, false), ...others], false],
     ['Cookbook', items('', COOKBOOK, false), false],
     ['Reference', [...items('reference', REFERENCE, true), ...api, ...items('', TERMS, false)], false],
     ['Internals', items('internals', INTERNALS, true), true],
+    ['Decisions', decisions, true],
     ['Laboratory', lab, true],
   ]
   return groups
