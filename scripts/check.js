@@ -17,6 +17,7 @@ const STEPS = [
   { name: 'native-asan', place: 'asan', long: true, command: [process.execPath, 'scripts/check-native.js', 'address'] },
   { name: 'fuzz', place: 'asan', long: true, command: [process.execPath, 'scripts/check-native.js', 'fuzz'] },
   { name: 'format', command: [process.execPath, bin('@biomejs/biome', 'bin/biome'), 'format', '--max-diagnostics=20'] },
+  { name: 'format-native', command: [process.execPath, 'scripts/native-style.js', '--check'] },
   {
     name: 'lint',
     command: [process.execPath, bin('@biomejs/biome', 'bin/biome'), 'lint', '--error-on-warnings', '--max-diagnostics=none'],
@@ -51,7 +52,8 @@ const STEPS = [
     command: [process.execPath, 'scripts/prebuilt.js', 'arm64', '--compile'],
   },
   { name: 'arm64', place: 'arm64', long: true, full: true, command: [process.execPath, 'scripts/arm64.js'] },
-  { name: 'debian13', long: true, full: true, command: [process.execPath, 'scripts/debian13.js'] },
+  { name: 'debian13', long: true, full: true, command: [process.execPath, 'scripts/debian.js', 'trixie'] },
+  { name: 'debian12', long: true, full: true, command: [process.execPath, 'scripts/debian.js', 'bookworm'] },
 ]
 
 const LIMIT_SECONDS = 3600

@@ -94,7 +94,7 @@ const readmeScript = (folder: string, tools: string, claim: Claiming): void => {
 
 /** A clone of what is committed: its own Node, the oneDNN that it has, set-up, `npm start`, `npm test`. */
 const debian13 = (claim: Claiming): void => {
-  const { code, text, err } = say(ROOT)(process.execPath, 'scripts/debian13.js')
+  const { code, text, err } = say(ROOT)(process.execPath, 'scripts/debian.js', 'trixie')
   const skipped = /^skipped: (.*)$/m.exec(text)?.[1]
   if (skipped !== undefined) {
     console.log(`skips  install: Debian 13: ${skipped}`)

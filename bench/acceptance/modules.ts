@@ -1,7 +1,7 @@
 // Kinds of module, and what runs them, beside the installed package. In: a project of each kind, and its losses. Out: a claim for each cell of
 // the table in docs/modules.md: model files that the tool loads and checks, scripts that a runner of TypeScript runs to the same losses,
 // declarations that a compiler writes of all that the API gives. Invariant: no cell is left out because it would fail.
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Claiming } from './claims'
 
@@ -29,7 +29,13 @@ const modelFiles = (kind: Kind): Readonly<Record<string, string>> => ({
 
 const SIMULATED = ['--machine', 'v100-pcie-16g', '--json']
 
+/** The project gets a compiler if it has none: only `check` needs one. */
 export const modelsIn = (run: Say, folder: string, kind: Kind, claim: Claiming): void => {
+  if (!existsSync(join(folder, 'node_modules', 'typescript'))) {
+    const { code, err } = run(join('node_modules', '.bin', 'spillway'), 'check', 'package.json')
+    claim('install', `${kind}: check names the missing compiler`, code === 2 && err.includes('npm install --save-dev typescript'))
+    run('npm', 'install', '--no-audit', '--no-fund', '--save-dev', 'typescript@5.9')
+  }
   for (const [name, text] of Object.entries(modelFiles(kind))) {
     writeFileSync(join(folder, name), text)
     const [planned, checked] = [
@@ -73,6 +79,12 @@ const RUNNERS: readonly Runner[] = [
       return [bin(tools, 'ts-node'), '--compiler', compiler, '--compilerOptions', '{"module":"commonjs"}', file]
     },
   },
+  {
+    name: 'Deno',
+    // Deno takes every .ts and .mts file as an ES module.
+    of: { commonjs: ['ts', 'mts'], module: ['ts', 'mts'] },
+    command: (tools, file) => [bin(tools, 'deno'), 'run', '--allow-all', file],
+  },
   { name: 'tsx', of: { commonjs: ALL, module: ALL }, command: (tools, file) => [bin(tools, 'tsx'), file] },
   ...NODES.map(
     (version): Runner => ({
@@ -83,7 +95,7 @@ const RUNNERS: readonly Runner[] = [
     }),
   ),
 ]
-const TOOLS = ['typescript@5.9', 'ts-node@10', 'tsx@4', '@types/node@20']
+const TOOLS = ['typescript@5.9', 'ts-node@10', 'tsx@4', 'deno@2', '@types/node@20']
 
 const packagesIn = (run: Say, folder: string, packages: readonly string[]): void => {
   mkdirSync(folder)

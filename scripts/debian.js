@@ -1,10 +1,11 @@
-// Spillway on Debian 13, as somebody who has just installed that meets it: a root made with debootstrap, Debian's own Node, a clean clone,
-// `npm start`, `npm test`. In: this system's mirror, proxies and certificates, read at run time. Out: what the commands say; exit 1 when one
-// fails. Invariant: set-up alone installs what the native build needs; mounts are gone with the process that made them.
+// Spillway on a fresh Debian: a root made with debootstrap, Node, a clean clone, `npm start`, `npm test`, `doctor`. In: this system's
+// mirror, proxies and certificates, read at run time. Out: the output of the commands; exit code 1 when one fails.
+// Invariant: set-up alone installs the needs of the native build; mounts end with the process that made them.
 //
-//   node scripts/debian13.js                        a root under the system's temporary folder, removed at the end
-//   node scripts/debian13.js --keep DIR swaps       the root stays in DIR and is used again; only the tests that `swaps` finds
-//   SPILLWAY_DEBIAN13=DIR                           the same for what runs this script: check:full, acceptance
+//   node scripts/debian.js trixie                        Debian 13; a root under the system's temporary folder, removed at the end
+//   node scripts/debian.js bookworm                      Debian 12, with this system's Node: its own is too old
+//   node scripts/debian.js trixie --keep DIR swaps       the root stays in DIR and is used again; only the tests about `swaps`
+//   SPILLWAY_DEBIAN13=DIR, SPILLWAY_DEBIAN12=DIR         the same for check:full and acceptance
 'use strict'
 const { spawnSync } = require('node:child_process')
 const fs = require('node:fs')
@@ -14,8 +15,15 @@ const { mirror } = require('./setup/mirror')
 const { onPath } = require('./setup/system')
 
 const ROOT = path.dirname(__dirname)
-const SUITE = 'trixie'
-const PACKAGES = ['ca-certificates', 'git', 'nodejs', 'npm']
+/** Each suite with its packages and the variable that names a kept root. */
+const SUITES = {
+  trixie: { packages: ['ca-certificates', 'git', 'nodejs', 'npm'], kept: process.env.SPILLWAY_DEBIAN13 },
+  bookworm: {
+    packages: ['ca-certificates', 'git', 'libatomic1', 'libstdc++6'],
+    kept: process.env.SPILLWAY_DEBIAN12,
+    copiesNode: true,
+  },
+}
 /** Where the root has the clone, and the certificates that this system trusts. */
 const CLONE = '/srv/spillway'
 const CERTIFICATES = '/etc/ssl/host-certificates.pem'
@@ -84,11 +92,11 @@ const inside = (root, what, line) => {
   return run(what, 'unshare', ['--mount', '--pid', '--fork', '--kill-child', 'sh', '-c', script, 'sh', ...command])
 }
 
-const bootstrap = (root) => {
+const bootstrap = (suite, root) => {
   if (fs.existsSync(path.join(root, 'etc', 'os-release')) && !fs.existsSync(path.join(root, 'debootstrap'))) return true
   const proxy = aptProxy()
   const env = proxy === undefined ? process.env : { http_proxy: proxy, ...process.env }
-  return run(`debootstrap ${SUITE}`, 'debootstrap', ['--variant=minbase', SUITE, root, mirror()], env)
+  return run(`debootstrap ${suite}`, 'debootstrap', ['--variant=minbase', suite, root, mirror()], env)
 }
 
 const carryIn = (root) => {
@@ -113,24 +121,44 @@ const clone = (root) => {
   return run('a clean clone', 'git', ['clone', '--quiet', '--no-hardlinks', ROOT, place])
 }
 
-const tryIn = (root, patterns) => {
-  const test = ['npm test', ...(patterns.length > 0 ? ['--', ...patterns] : [])].join(' ')
-  if (!bootstrap(root)) return false
-  carryIn(root)
-  const installing = `apt-get update -q && apt-get install -q -y --no-install-recommends ${PACKAGES.join(' ')}`
-  if (!clone(root) || !inside(root, 'Node and git', installing)) return false
-  const told = '. /etc/os-release && echo "$PRETTY_NAME" && npx spillway doctor'
-  return ['npm start', test, told].every((line) => inside(root, line, `cd ${CLONE} && ${line}`))
+/** Copies this system's Node and npm to the place where they need no package. */
+const copyNode = (root) => {
+  const modules = path.join(root, 'usr/local/lib/node_modules')
+  const npm = path.resolve(path.dirname(fs.realpathSync(onPath('npm'))), '..')
+  fs.mkdirSync(modules, { recursive: true })
+  fs.copyFileSync(fs.realpathSync(process.execPath), path.join(root, 'usr/local/bin/node'))
+  fs.cpSync(npm, path.join(modules, 'npm'), { recursive: true })
+  for (const name of ['npm', 'npx']) {
+    const link = path.join(root, 'usr/local/bin', name)
+    fs.rmSync(link, { force: true })
+    fs.symlinkSync(`../lib/node_modules/npm/bin/${name}-cli.js`, link)
+  }
 }
 
-const main = (args) => {
+const tryIn = (suite, root, patterns) => {
+  const { packages, copiesNode } = SUITES[suite]
+  const test = ['npm test', ...(patterns.length > 0 ? ['--', ...patterns] : [])].join(' ')
+  if (!bootstrap(suite, root)) return false
+  carryIn(root)
+  if (copiesNode) copyNode(root)
+  const installing = `apt-get update -q && apt-get install -q -y --no-install-recommends ${packages.join(' ')}`
+  if (!clone(root) || !inside(root, 'Node and git', installing)) return false
+  const doctor = '. /etc/os-release && echo "$PRETTY_NAME" && npx spillway doctor'
+  return ['npm start', test, doctor].every((line) => inside(root, line, `cd ${CLONE} && ${line}`))
+}
+
+const main = ([suite, ...args]) => {
+  if (!(suite in SUITES)) {
+    console.error(`usage: node scripts/debian.js ${Object.keys(SUITES).join('|')} [--keep DIR [PATTERN ...]]`)
+    process.exit(2)
+  }
   const why = whyNot()
   if (why) return void console.log(`skipped: ${why}`)
-  const named = args[0] === '--keep' ? args[1] : process.env.SPILLWAY_DEBIAN13
+  const named = args[0] === '--keep' ? args[1] : SUITES[suite].kept
   const kept = named ? path.resolve(named) : undefined
-  const root = kept ?? fs.mkdtempSync(path.join(os.tmpdir(), 'spillway-debian13-'))
+  const root = kept ?? fs.mkdtempSync(path.join(os.tmpdir(), `spillway-${suite}-`))
   try {
-    if (!tryIn(root, args[0] === '--keep' ? args.slice(2) : args)) process.exitCode = 1
+    if (!tryIn(suite, root, args[0] === '--keep' ? args.slice(2) : args)) process.exitCode = 1
   } finally {
     if (kept === undefined) fs.rmSync(root, { recursive: true, force: true })
   }

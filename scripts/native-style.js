@@ -1,0 +1,51 @@
+// Formats C++ with clang-format, or checks it: `--check`, a step of `npm run check`; `--tidy [FILE …]` runs clang-tidy instead. In: .clang-format,
+// .clang-tidy, the files that git tracks. Out: the files, or exit code 1 with the names of files in another form.
+// Invariant: only version 16 decides, since versions differ; without it the check is skipped with a line that says so.
+'use strict'
+const { spawnSync } = require('node:child_process')
+const path = require('node:path')
+const { onPath } = require('./setup/system')
+
+const ROOT = path.dirname(__dirname)
+const VERSION = '16'
+
+/** The program of this version, or null. */
+const toolOf = (name) =>
+  [`${name}-${VERSION}`, name].map(onPath).find((file) => {
+    if (file === null) return false
+    const { stdout } = spawnSync(file, ['--version'], { encoding: 'utf8' })
+    return new RegExp(`version ${VERSION}\\.`).test(stdout ?? '')
+  }) ?? null
+
+const sources = () =>
+  spawnSync('git', ['ls-files', '-co', '--exclude-standard', 'native', 'test/native', 'test/e2e'], {
+    cwd: ROOT,
+    encoding: 'utf8',
+  })
+    .stdout.split('\n')
+    .filter((file) => /\.(cpp|hpp|cu|cuh|h)$/.test(file) && !/\/gen\//.test(file))
+
+const missing = (name) =>
+  `skipped: ${name} ${VERSION} is not installed ('apt-get install ${name}-${VERSION}' on Debian 12 or Ubuntu 24.04)`
+
+const main = (args) => {
+  const tidies = args.includes('--tidy')
+  const name = tidies ? 'clang-tidy' : 'clang-format'
+  const tool = toolOf(name)
+  if (tool === null) return void console.log(missing(name))
+  const named = args.filter((arg) => !arg.startsWith('--'))
+  const files = named.length > 0 ? named : sources().filter((file) => !tidies || /^native\/(?!cuda).*\.cpp$/.test(file))
+  const options = tidies
+    ? ['-p', 'build/addon', '--quiet', '--extra-arg=-Wno-unknown-warning-option']
+    : args.includes('--check')
+      ? ['--dry-run', '--Werror']
+      : ['-i']
+  const { status, stdout, stderr } = spawnSync(tool, [...options, ...files], { cwd: ROOT, encoding: 'utf8', maxBuffer: 1 << 28 })
+  const lines = `${stdout}${stderr}`.split('\n').filter((line) => /(warning|error): /.test(line))
+  for (const line of lines.slice(0, 40)) console.log(line)
+  if (lines.length > 40) console.log(`and ${lines.length - 40} more`)
+  if (status !== 0 && !tidies) console.log("'npm run format' formats these files")
+  process.exitCode = status === 0 ? 0 : 1
+}
+
+main(process.argv.slice(2))
