@@ -24,7 +24,11 @@ test('every row of the list has words and what to say', () => {
 })
 
 const REFUSED: readonly [name: string, text: string, words: string][] = [
-  ['src/a.ts', `const a = 1\nconst copy${'Out'} = a\n`, `src/a.ts:2: '${'copy'} out' is retired (docs/internals/words.md); say swap out`],
+  [
+    'src/a.ts',
+    `const a = 1\nconst copy${'Out'} = a\n`,
+    `src/a.ts:2: '${'copy'} out' is retired (docs/internals/words.md); say swap out`,
+  ],
   ['native/a.cpp', `void copy${'_in'}();\n`, `'${'copy'} in' is retired (docs/internals/words.md); say swap in`],
   ['staging/schedule/a.ts', 'interface TrackOfPages {}\n', "'track' is retired"],
   ['native/a.hpp', 'bool is_narrow(View v);\n', "'narrow' is retired"],
