@@ -29,7 +29,7 @@ process.env.XDG_CACHE_HOME = join(root, 'cache')
 
 const ON = { machine: 'cuda' } as const
 /** The imitated device computes on one thread: half of what the cpu is given. */
-const trunk = model([2, 3, 64, 32], net)
+const trunk = model([2, 3, 32, 32], net)
 const STEPS = 2
 
 test('without its plugin the device is refused in words', () => {
