@@ -76,8 +76,10 @@ test('bytes with their channels last are what mean and deviation make of them', 
       const c = Math.floor(k / (H * W))
       return x * (1 / std[c]! / 255) + -mean[c]! / std[c]!
     })
-  const last = (i: number): Uint8Array =>
-    Uint8Array.from({ length: SIZE }, (_, k) => raw(i)[(k % C) * H * W + Math.floor(k / C)]!)
+  const last = (i: number): Uint8Array => {
+    const first = raw(i)
+    return Uint8Array.from({ length: SIZE }, (_, k) => first[(k % C) * H * W + Math.floor(k / C)]!)
+  }
   const expected = await run(written('scaled.safetensors', scaled))
   const bytes = source({ length: SAMPLES, layout: 'NHWC', mean, std, read: (i) => ({ input: last(i), target: i % 10 }) })
   const r = await run(bytes)
