@@ -2,6 +2,7 @@
 import { isLeft, right } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { FULL } from '../full'
 import { residualChain } from '../../bench/acceptance/times'
 import { compile, type Work } from '../../staging/compile'
 import { bytesOf } from '../../staging/core/bytes'
@@ -58,7 +59,7 @@ test('values that live inside a loop are there in tiles alone, however large the
   const graph = trainingGraph('vgg11-features', [1, 3, 1024, 1024])
   let saved = 0
   for (const planner of [sft(), sft({ expands: false })])
-    for (const c of listOf(planner, graph, 40)) {
+    for (const c of listOf(planner, graph, FULL ? 40 : 10)) {
       const { pages } = c.atLeast!
       assert.ok(pages <= c.least, `at least ${pages} pages, but ${c.least} are enough`)
       saved = Math.max(

@@ -10,7 +10,7 @@ import { type ZooNet, zooNets } from '../../src/zoo'
 import { illegal, prelude, refusal } from './illegal'
 import { illegalPlans, legalPlans, planPrelude } from './illegalplans'
 import { legal } from './legal'
-import { refusedPlan } from './refusal'
+import { refusedPlan, sorted } from './refusal'
 
 const root = join(__dirname, '../..')
 const folder = join(root, 'build/types')
@@ -65,9 +65,6 @@ interface Case {
   readonly said: (error: string) => string
 }
 const asIs = (error: string): string => error
-/** The order of alternatives depends on what else was checked before. */
-const sorted = (error: string): string =>
-  error.replace(/(["`])[^"`]*\1(?: \| (["`])[^"`]*\2)+/g, (u) => u.split(' | ').sort().join(' | '))
 const cases: readonly Case[] = [
   ...illegal.map((c): Case => ({ program: prelude + c.program, expected: c.compiler ?? [refusal(c.says!)], said: asIs })),
   ...illegalPlans.map(
