@@ -108,7 +108,8 @@ const nothing = (why) => {
 /** `asked`: patterns, or the quick list. Files marked `// full` run in full mode, or where a pattern names them. */
 const runTests = async (options) => {
   const asked = options.quick ? QUICK : options.patterns
-  const { chosen, unknown } = discover(options.root, asked, options.full)
+  const { chosen: found, unknown } = discover(options.root, asked, options.full)
+  const chosen = options.quick ? found.filter(({ file }) => QUICK.some((path) => file.startsWith(path))) : found
   const jobs = typescriptJobs(
     options.root,
     chosen.filter((test) => !test.isNative),
@@ -131,11 +132,11 @@ const runTests = async (options) => {
 const sum = (results, key) => results.reduce((n, r) => n + r[key], 0)
 
 /** The closing line stands alone, last. */
-const close = (results, options, began) => {
+const close = (results, options, seconds) => {
   const bad = results.filter((r) => r.failed > 0)
   if (options.times) console.log(`\n${timesTable(results).join('\n')}`)
   if (bad.length > 0) console.log(`\nfailed: ${bad.map((r) => r.name).join(', ')}`)
-  console.log(`\n${totalLine((performance.now() - began) / 1000, childSeconds())}`)
+  console.log(`\n${totalLine(...seconds)}`)
   const skipped = sum(results, 'skipped')
   console.log(`${sum(results, 'passed')} passed, ${sum(results, 'failed')} failed${skipped ? `, ${skipped} skipped` : ''}`)
   process.exitCode = bad.length > 0 ? 1 : 0
@@ -160,8 +161,10 @@ const main = async (argv) => {
       process.exit(code)
     })
   }
-  const began = performance.now()
-  close(await runTests(options), options, began)
+  // Set-up does not count.
+  const [began, before] = [performance.now(), childSeconds()]
+  const results = await runTests(options)
+  close(results, options, [(performance.now() - began) / 1000, childSeconds() - before])
 }
 
 main(process.argv.slice(2)).catch((error) => {

@@ -9,7 +9,7 @@ const LINES = 60
 const LAST_LINES = 24
 const LINES_BEFORE = 2
 const LINES_AFTER = 8
-const FAILURE = /\bFAIL(ED)?\b|\*\*\*|\b[A-Z]\w*Error\b|\bERROR: |[1-9]\d* failed\b|\berror(:| TS\d)|^\s*✘/
+const FAILURE = /\bFAIL(ED)?\b|\*\*\*|\b\w*Error\b|\bERROR: |[1-9]\d* failed\b|\berror(:| TS\d)|^\s*✘/
 
 const logOf = (name) => path.join('build', 'test-output', `${name.replace(/[^\w.-]+/g, '-')}.log`)
 

@@ -88,6 +88,15 @@ const runOne = ({ command, args, cwd, env, timeoutSeconds }, onMessage) =>
       })
   })
 
+/** A bad ending of a process whose files have all ended: the one that causes it by itself, too, else the batch. */
+const blame = async (batch, jobs, ending, onDone) => {
+  for (const job of jobs) {
+    const again = await runOne(job)
+    if (again.code !== 0) return onDone(job, again)
+  }
+  onDone(batch, ending)
+}
+
 /**
  * The jobs of a batch. A file that fails ends its process (batch.js); those behind it run in the next. Where a process crashes or takes too
  * long, the file that it ran runs again by itself: its ending counts, and a crash that does not happen there is a failure of the batch.
@@ -105,11 +114,13 @@ const runBatch = async (batch, onDone) => {
       onDone(begun, { output, code, signal: null, timedOut: false, seconds, processorSeconds })
       return batch.timeoutSeconds
     })
-    if (ending.code !== 0 || waiting.has(begun.file)) {
+    if (waiting.delete(begun.file)) {
       const again = await runOne(begun)
-      const isFine = again.code === 0
-      if (waiting.delete(begun.file) || !isFine) onDone(begun, again)
-      if (isFine) onDone({ ...batch, name: `${batch.name} with ${begun.name}` }, ending)
+      onDone(begun, again)
+      if (again.code === 0) onDone({ ...batch, name: `${batch.name} with ${begun.name}` }, ending)
+    } else if (ending.code !== 0) {
+      const ran = rest.filter((job) => !waiting.has(job.file))
+      await blame(batch, ran, ending, onDone)
     }
     rest = [...waiting.values()]
   }
