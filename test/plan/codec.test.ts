@@ -184,6 +184,9 @@ test('ten thousand changed files are refused in words', () => {
   )
 })
 
+/** Of the processor; on a busy one the same work takes several times as long. */
+const AT_ONCE_SECONDS = 20
+
 const CHANGES = FULL ? 2000 : 400
 
 test('files with a right checksum and wrong contents are refused, or are plans that verify can judge', () => {
@@ -214,9 +217,10 @@ test("a text that would take its reader's memory or stack is refused at once, in
     `{"format":"spillway-plan","version":${PLAN_VERSION},"checksum":"${hashText(inside)}","plan":${inside}}\n`
   const insideOf = (file: string): string => file.slice(file.indexOf('"plan":') + 7, -2)
   const quick = (text: string, words: RegExp): void => {
-    const started = Date.now()
+    const before = process.cpuUsage()
     assert.match(refusal(text)!, words)
-    assert.ok(Date.now() - started < 5000, `${Date.now() - started} ms`)
+    const { user, system } = process.cpuUsage(before)
+    assert.ok((user + system) / 1e6 < AT_ONCE_SECONDS, `${(user + system) / 1e6} s`)
   }
   quick(nested, /file: it does not begin as plan files do/)
   quick('[],'.repeat(100_000_000), /file: it does not begin as plan files do/)
