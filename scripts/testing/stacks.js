@@ -2,7 +2,7 @@
 // lines. Maps are read when a stack is made: reading them at load takes a tenth of a process's start.
 'use strict'
 const fs = require('node:fs')
-const { SourceMap } = require('node:module')
+const { findSourceMap, SourceMap } = require('node:module')
 
 /** The wrapper of CommonJS stands before the first line. */
 const WRAPPER = require('node:module').wrapper[0].length
@@ -19,9 +19,13 @@ const mapStacks = (mapFileOf) => {
   const lineOf = (frame) => {
     const said = `${frame}`
     const file = frame.getFileName()
-    if (!file || mapFileOf(file) === undefined) return said
+    if (!file) return said
+    const isOurs = mapFileOf(file) !== undefined
+    // Others (scripts/model-loader.js) leave their maps with Node.
+    const map = isOurs ? mapOf(file) : findSourceMap(file)
+    if (!map) return said
     const [line, column] = [frame.getLineNumber(), frame.getColumnNumber()]
-    const { originalLine, originalColumn } = mapOf(file).findEntry(line - 1, column - 1 - (line === 1 ? WRAPPER : 0))
+    const { originalLine, originalColumn } = map.findEntry(line - 1, column - 1 - (isOurs && line === 1 ? WRAPPER : 0))
     if (originalLine === undefined) return said
     return said.replace(`${file}:${line}:${column}`, `${file}:${originalLine + 1}:${originalColumn + 1}`)
   }

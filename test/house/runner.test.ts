@@ -5,6 +5,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import * as path from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { FULL } from '../full'
 import { ROOT, withFiles } from './scratch'
 
 const UVU = JSON.stringify(require.resolve('uvu'))
@@ -197,7 +198,8 @@ test('`// own process` keeps a file out of them', async () => {
   })
 })
 
-for (const [why, text, words] of FAILING)
+const OF_A_KIND = ['a missing test.run()', 'a crash after the tests', 'a time-out']
+for (const [why, text, words] of FAILING.filter(([why]) => FULL || OF_A_KIND.includes(why)))
   test(`fails among files that share a process, which all run: ${why}`, async () => {
     const files = { ...alike(['a', 'c', 'd'], passing(2)), 'test/core/b.test.ts': text }
     const outcome = await run(files)
