@@ -186,8 +186,9 @@ for (const algorithms of fewOrAll(['fixed'] as const, ['fixed', 'measured'] as c
     const staged = (resumes?: string) => got(stagedOverRanks(preparedFor(c, on), { budget, algorithms, resumes }))
     const began = staged()
     const { shard } = began.plan.graph
-    // Measured times decide it, and a busy machine disturbs them: then auto may compute again instead. The run goes on with its choice.
-    if (algorithms === 'fixed') assert.is(shard, 'gradients')
+    // Measured times decide it, and a busy machine disturbs them: auto may compute again instead, which leaves nothing to go on with.
+    if (algorithms === 'measured' && shard === undefined) return
+    assert.is(shard, 'gradients')
     const first = await shared(began, 4, { steps: 2, checkpointDir: folder })
     assert.is(first.shard, shard)
     const again = staged(folder)
