@@ -1,12 +1,15 @@
 // `npm run check`: everything that has to hold before a commit; `--gate` adds the longer steps (sanitizers, fuzzing, type costs,
 // the cuda plugin, arm64's compiler); `npm run check:full` has longer tests as well, arm64 emulated and Debian 13. In: names of steps to run
-// only those. Out: a line for each step when it ends; its output if it fails. Two steps run at a time, those of one `place` in turn.
+// only those. Out: a line for each step when it ends; its output if it fails. Two steps run at a time, those of one `place` in turn;
+// the tests begin when a place is free. At the end a table compares seconds with testing/recorded.json, which `--record` writes.
 // Ends with the test runner's `N passed, N failed`, or the names of the steps that failed.
 'use strict'
-const { spawnSync } = require('node:child_process')
+const { spawn } = require('node:child_process')
+const fs = require('node:fs')
 const os = require('node:os')
 const path = require('node:path')
 const { ROOT, setUpOrExit } = require('./setup')
+const { excerpt } = require('./testing/excerpt')
 const { runAll, stopAll } = require('./testing/pool')
 
 const bin = (name, file) => path.join(ROOT, 'node_modules', name, file)
@@ -68,54 +71,102 @@ const jobOf = ({ name, command: [command, ...args] }) => ({
   timeoutSeconds: LIMIT_SECONDS,
 })
 
-const report = ({ name }, { output, code, signal, timedOut, seconds }) => {
+/** What the table tells: of each step its wall and processor seconds. */
+const took = []
+
+const report = ({ name }, { output, code, signal, timedOut, seconds, processorSeconds }) => {
+  took.push({ name, seconds, processorSeconds })
   const skipped = /^skipped: .*$/m.exec(output)?.[0]
   console.log(`${name} … ${code === 0 ? (skipped ?? 'ok') : 'FAILED'} (${seconds.toFixed(1)} s)`)
   if (code === 0) return []
   const why = timedOut ? `not done after ${LIMIT_SECONDS} s` : signal ? `ended by ${signal}` : ''
-  const said = `${output}${why}`.replace(/^/gm, '  | ')
+  const said = excerpt(`${output}${why}`, name, ROOT).replace(/^/gm, '  | ')
   console.log(said)
   return [{ name, said }]
 }
 
-/**
- * The end of a log is what people see first: what failed long before stands there, too. A build goes on after a failure, so
- * its last lines may say nothing of it: what comes before a line that names one is told as well.
- */
-const LAST_LINES = 30
-const LINES_BEFORE = 4
+/** The end of a log is what people see first. */
 const tellAgain = (failed) => {
-  for (const { name, said } of failed) {
-    const lines = said.split('\n')
-    const told = new Set()
-    const tell = (last, count) => {
-      for (let i = Math.max(0, last - count); i <= last; i++) told.add(i)
-    }
-    lines.forEach((line, i) => {
-      if (/\bFAILED\b|\*\*\*|\bERROR: |[1-9]\d* failed\b|\berror: /.test(line)) tell(i, LINES_BEFORE)
+  for (const { name, said } of failed) console.log(`${name} FAILED, and printed\n${said}`)
+}
+
+// ---------------------------------------------------------------- the tests
+
+const CLOSING = /^\d+ passed, \d+ failed(, \d+ skipped)?$/
+
+/** Runs the tests and prints their lines as they come. Out: success, and the closing line, which is printed last of all. */
+const runTests = (full) =>
+  new Promise((resolve) => {
+    const args = [path.join('scripts', 'test.js'), ...(full ? ['--full'] : [])]
+    const began = performance.now()
+    const child = spawn(process.execPath, args, { cwd: ROOT, stdio: ['ignore', 'pipe', 'inherit'] })
+    for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => child.kill(signal))
+    let [rest, closing, processorSeconds] = ['', '', 0]
+    child.stdout.setEncoding('utf8').on('data', (chunk) => {
+      const lines = `${rest}${chunk}`.split('\n')
+      rest = lines.pop()
+      for (const line of lines) {
+        processorSeconds = Number(/ s, ([\d.]+) processor seconds$/.exec(line)?.[1] ?? processorSeconds)
+        if (CLOSING.test(line)) closing = line
+        else console.log(line)
+      }
     })
-    tell(lines.length - 1, LAST_LINES)
-    console.log(`${name} FAILED, and said\n${lines.filter((_, i) => told.has(i)).join('\n')}`)
+    child.once('close', (code) => {
+      took.push({ name: 'tests', seconds: (performance.now() - began) / 1000, processorSeconds })
+      resolve({ passed: code === 0, closing })
+    })
+  })
+
+// ---------------------------------------------------------------- seconds
+
+const RECORDED = path.join(ROOT, 'scripts', 'testing', 'recorded.json')
+
+const recorded = () => {
+  try {
+    return JSON.parse(fs.readFileSync(RECORDED, 'utf8'))
+  } catch {
+    return {}
   }
 }
 
-/** Steps of one place one after the other, all others as there is room. Out: those that failed, and what they said. */
-const runSteps = async (steps) => {
+const column = (seconds) => (seconds === undefined ? '–' : seconds.toFixed(0)).padStart(10)
+
+/** A slow step is shown, and fails nothing. */
+const timesTable = () => {
+  const known = recorded()
+  const rows = took.map(
+    ({ name, seconds, processorSeconds }) =>
+      `${name.padEnd(16)}${column(seconds)}${column(known[name]?.seconds)}${column(processorSeconds)}${column(known[name]?.processorSeconds)}`,
+  )
+  return ['', `${'step'.padEnd(16)}   seconds  recorded processor  recorded`, ...rows].join('\n')
+}
+
+const record = () => {
+  const now = Object.fromEntries(
+    took.map(({ name, seconds, processorSeconds }) => [
+      name,
+      { seconds: Math.round(seconds), processorSeconds: Math.round(processorSeconds) },
+    ]),
+  )
+  fs.writeFileSync(RECORDED, `${JSON.stringify({ ...recorded(), ...now }, null, 2)}\n`)
+}
+
+// ---------------------------------------------------------------- all of it
+
+/** Steps of one place one after the other, all others as there is room; `tests` begin when nothing else waits. */
+const runSteps = async (steps, tests) => {
   const failed = []
   const places = new Map()
   for (const step of steps) places.set(step.place ?? step.name, [...(places.get(step.place ?? step.name) ?? []), step])
   const queue = [...places.values()]
+  let tested
   const worker = async () => {
     for (let place = queue.shift(); place; place = queue.shift())
       await runAll(place.map(jobOf), 1, (job, ending) => failed.push(...report(job, ending)))
+    if (tests) tested ??= tests()
   }
   await Promise.all(Array.from({ length: Math.min(2, os.availableParallelism()) }, worker))
-  return failed
-}
-
-const runTests = (full) => {
-  const args = [path.join('scripts', 'test.js'), ...(full ? ['--full'] : [])]
-  return spawnSync(process.execPath, args, { cwd: ROOT, stdio: 'inherit' }).status === 0
+  return { failed, tested: await tested }
 }
 
 const main = async (argv) => {
@@ -140,12 +191,13 @@ const main = async (argv) => {
   const steps = STEPS.filter((step) =>
     only.length > 0 ? only.includes(step.name) : (gate || !step.long) && (full || !step.full),
   )
-  const failed = await runSteps(steps)
-  if (only.length === 0 || only.includes('tests')) {
-    const passed = runTests(full)
-    tellAgain(failed)
-    if (!passed) failed.push({ name: 'tests' })
-  }
+  const withTests = only.length === 0 || only.includes('tests')
+  const { failed, tested } = await runSteps(steps, withTests ? () => runTests(full) : undefined)
+  if (tested) tellAgain(failed)
+  if (gate) console.log(timesTable())
+  if (argv.includes('--record')) record()
+  if (tested) console.log(`\n${tested.closing}`)
+  if (tested && !tested.passed) failed.push({ name: 'tests' })
   if (failed.length > 0) console.log(`failed: ${failed.map(({ name }) => name).join(', ')}`)
   process.exitCode = failed.length > 0 ? 1 : 0
 }

@@ -1,22 +1,41 @@
-// `npm test`: set-up, then every test/**/*.test.ts in a process of its own, then the native test programs.
-// `npm test -- PATTERN …` runs what there is on a subject (testing/discover.js). Ends with `N passed, N failed` alone on a line.
+// `npm test`: set-up, then every test/**/*.test.ts, then the native test programs. Files of the folders in testing/shared.js share
+// processes, each other file has its own. `npm test -- PATTERN …` runs the tests of a subject (testing/discover.js). Ends with
+// `N passed, N failed` alone on a line.
 // Invariant: nothing found, nothing run, a crash, a time-out or a forgotten `.only` is a failure.
 'use strict'
 const os = require('node:os')
 const path = require('node:path')
 const { setUpOrExit } = require('./setup')
 const { discover } = require('./testing/discover')
+const { excerpt } = require('./testing/excerpt')
 const { nativeJobs } = require('./testing/native')
 const { runAll, stopAll } = require('./testing/pool')
+const { childSeconds } = require('./testing/processor')
+const { QUICK } = require('./testing/quick')
+const { inBatches } = require('./testing/shared')
 const { tallyNative, tallyUvu } = require('./testing/tally')
+const { timesTable, totalLine } = require('./testing/times')
+const { watch } = require('./testing/watch')
 
-const USAGE = `npm test -- [PATTERN …] [--jobs N] [--root DIR] [--no-native] [--no-setup] [--full]
+const USAGE = `npm test -- [PATTERN …] [--watch] [--times] [--quick] [--full] [--jobs N] [--root DIR] [--no-native] [--no-setup]
   PATTERN      run the test files (and native programs) whose path holds it, the tests whose name holds it, and the native
                cases of the operators that it names; for a source file that no test is named after, the nearest tests
+  --watch      run them again after each change of a source
+  --times      print the slowest files and the seconds of each folder
+  --quick      run the files that scripts/testing/quick.js lists
+  --full       run the repetitions, too: more networks, seeds, ranks and cases (sets SPILLWAY_FULL=1)
   --jobs N     processes at a time (default 2, at most the cores)
   --no-native  leave the native test programs out
-  --no-setup   take the checkout as it is
-  --full       more cases in property and kernel tests (sets SPILLWAY_FULL=1)`
+  --no-setup   take the checkout as it is`
+
+const FLAGS = {
+  '--watch': { watch: true },
+  '--times': { times: true },
+  '--quick': { quick: true },
+  '--full': { full: true },
+  '--no-native': { native: false },
+  '--no-setup': { setup: false },
+}
 
 const parseArgs = (argv) => {
   const options = {
@@ -25,16 +44,14 @@ const parseArgs = (argv) => {
     root: path.dirname(__dirname),
     native: true,
     setup: true,
-    full: false,
+    full: process.env.SPILLWAY_FULL === '1',
   }
   const args = [...argv]
   while (args.length > 0) {
     const arg = args.shift()
     if (arg === '--jobs') options.jobs = Number.parseInt(args.shift(), 10)
     else if (arg === '--root') options.root = path.resolve(args.shift() ?? '')
-    else if (arg === '--no-native') options.native = false
-    else if (arg === '--no-setup') options.setup = false
-    else if (arg === '--full') options.full = true
+    else if (arg in FLAGS) Object.assign(options, FLAGS[arg])
     else if (arg === '--help' || arg === '-h') return null
     else if (arg.startsWith('-')) throw new Error(`unknown option ${arg}\n${USAGE}`)
     else options.patterns.push(arg)
@@ -53,38 +70,46 @@ const PATIENT = { OMP_WAIT_POLICY: 'passive' }
 
 const typescriptJobs = (root, files) => {
   const env = { ...PATIENT, ...process.env, FORCE_COLOR: '0', NO_COLOR: '1' }
-  const hooks = ['-r', require.resolve('./testing/typescript')]
+  const hooks = [...NURSERY, '-r', require.resolve('./testing/typescript')]
   const filter = ['-r', require.resolve('./testing/only')]
-  return files.map(({ file, only, hasOnly, serial, timeoutSeconds }) => ({
-    name: file,
+  const jobs = files.map((test) => ({
+    ...test,
+    name: test.file,
     command: process.execPath,
-    args: [...NURSERY, ...hooks, ...(only ? filter : []), file],
+    args: [...hooks, ...(test.only ? filter : []), test.file],
     cwd: root,
-    env: only ? { ...env, SPILLWAY_ONLY: JSON.stringify(only) } : env,
+    env: test.only ? { ...env, SPILLWAY_ONLY: JSON.stringify(test.only) } : env,
     tally: tallyUvu,
-    only,
-    hasOnly,
-    serial,
-    timeoutSeconds,
   }))
+  return inBatches(jobs, {
+    command: process.execPath,
+    args: [...hooks, require.resolve('./testing/batch')],
+    cwd: root,
+    env,
+    tally: tallyUvu,
+  })
 }
 
-const report = (job, ending) => {
+const report = (root, job, ending) => {
   const result = job.tally(ending.output, ending, job)
   if (job.hasOnly) Object.assign(result, { failed: result.failed + 1, reason: 'has a forgotten .only' })
   const counts = `${result.passed} passed${result.failed ? `, ${result.failed} failed` : ''}${result.skipped ? `, ${result.skipped} skipped` : ''}`
   console.log(`${result.failed ? 'FAIL' : ' ok '} ${job.name}  ${counts}  (${ending.seconds.toFixed(1)} s)`)
-  if (result.failed) console.log(`     ${job.name}: ${result.reason}\n${ending.output.replace(/^/gm, '     | ')}`)
-  return { ...result, name: job.name }
+  if (result.failed)
+    console.log(`     ${job.name}: ${result.reason}\n${excerpt(ending.output, job.name, root).replace(/^/gm, '     | ')}`)
+  return { ...result, name: job.name, seconds: ending.seconds, processorSeconds: ending.processorSeconds }
 }
 
 const nothing = (why) => {
   console.log(why)
-  return { name: 'discovery', passed: 0, failed: 1, skipped: 0 }
+  return { name: 'discovery', passed: 0, failed: 1, skipped: 0, seconds: 0, processorSeconds: 0 }
 }
 
+/** `asked`: patterns, or the quick list. Files marked `// full` run in full mode, or where a pattern names them. */
 const runTests = async (options) => {
-  const { chosen, unknown } = discover(options.root, options.patterns)
+  const asked = options.quick ? QUICK : options.patterns
+  const { chosen: found, unknown } = discover(options.root, asked, options.full)
+  const chosen = options.quick ? found.filter(({ file }) => QUICK.some((path) => file.startsWith(path))) : found
   const jobs = typescriptJobs(
     options.root,
     chosen.filter((test) => !test.isNative),
@@ -98,7 +123,7 @@ const runTests = async (options) => {
       )),
     )
   const results = []
-  await runAll(jobs, options.jobs, (job, ending) => results.push(report(job, ending)))
+  await runAll(jobs, options.jobs, (job, ending) => results.push(report(options.root, job, ending)))
   if (unknown.length > 0) results.push(nothing(`no test is found by ${unknown.join(' or ')}`))
   else if (sum(results, 'passed') + sum(results, 'failed') === 0) results.push(nothing('no tests found'))
   return results
@@ -106,9 +131,25 @@ const runTests = async (options) => {
 
 const sum = (results, key) => results.reduce((n, r) => n + r[key], 0)
 
+/** The closing line stands alone, last. */
+const close = (results, options, seconds) => {
+  const bad = results.filter((r) => r.failed > 0)
+  if (options.times) console.log(`\n${timesTable(results).join('\n')}`)
+  if (bad.length > 0) console.log(`\nfailed: ${bad.map((r) => r.name).join(', ')}`)
+  console.log(`\n${totalLine(...seconds)}`)
+  const skipped = sum(results, 'skipped')
+  console.log(`${sum(results, 'passed')} passed, ${sum(results, 'failed')} failed${skipped ? `, ${skipped} skipped` : ''}`)
+  process.exitCode = bad.length > 0 ? 1 : 0
+}
+
 const main = async (argv) => {
   const options = parseArgs(argv)
   if (options === null) return void console.log(USAGE)
+  if (options.watch)
+    return watch(
+      options.root,
+      argv.filter((arg) => arg !== '--watch'),
+    )
   if (options.setup) await setUpOrExit({ dev: true })
   if (options.full) process.env.SPILLWAY_FULL = '1'
   for (const [signal, code] of [
@@ -120,12 +161,10 @@ const main = async (argv) => {
       process.exit(code)
     })
   }
+  // Set-up does not count.
+  const [began, before] = [performance.now(), childSeconds()]
   const results = await runTests(options)
-  const bad = results.filter((r) => r.failed > 0)
-  if (bad.length > 0) console.log(`\nfailed: ${bad.map((r) => r.name).join(', ')}`)
-  const skipped = sum(results, 'skipped')
-  console.log(`\n${sum(results, 'passed')} passed, ${sum(results, 'failed')} failed${skipped ? `, ${skipped} skipped` : ''}`)
-  process.exitCode = bad.length > 0 ? 1 : 0
+  close(results, options, [(performance.now() - began) / 1000, childSeconds() - before])
 }
 
 main(process.argv.slice(2)).catch((error) => {

@@ -58,9 +58,9 @@ const NETWORKS = imitated
   ? {
       conformanceParts: 2,
       identity: [[SMALL, '--image', '48']],
-      ways: [[SMALL, '--image', '24', '--precision', 'bf16']],
-      incore: [[SMALL, 2, 48, 'tf32', 7]],
-      incoremore: [[SMALL, 2, 32, 'bf16', 7]],
+      ways: [[SMALL, '--image', '16', '--precision', 'bf16']],
+      incore: [[SMALL, 2, 24, 'tf32', 7]],
+      incoremore: [[SMALL, 2, 16, 'bf16', 7]],
       outofcore: {
         model: SMALL,
         image: 32,
@@ -73,8 +73,8 @@ const NETWORKS = imitated
           [2, 'swap:window'],
         ],
       },
-      large: { cases: [[SMALL, 1, 48, 'tiled']], held: 24, budget: 10 * MIB },
-      faults: [SMALL],
+      large: { cases: [[SMALL, 1, 32, 'tiled']], held: 16, budget: 10 * MIB },
+      faults: [SMALL, '--image', '16'],
     }
   : {
       conformanceParts: Math.max(1, Math.min(14, CORES - 2)),
@@ -296,7 +296,7 @@ const testPart = async (precision, part, parts, seconds) => {
       SPILLWAY_TEST_PART: `${part}/${parts}`,
       SPILLWAY_TEST_REPORT: report,
       SPILLWAY_TEST_SECONDS: String(Math.max(2, Math.floor(seconds * 0.8))),
-      ...(imitated ? { SPILLWAY_TEST_SHARE: '10' } : {}),
+      ...(imitated ? { SPILLWAY_TEST_SHARE: '40' } : {}),
     },
   })
   const [, passed, failed] = /(\d+) passed, (\d+) failed/.exec(r.text)?.map(Number) ?? []
@@ -337,7 +337,11 @@ const sanitizer = async () => {
   const seconds = Math.min(90, left())
   const r = await run('sanitizer', program, args, {
     seconds,
-    env: { SPILLWAY_TEST_DEVICE: 'cuda', SPILLWAY_TEST_SHARE: '20', SPILLWAY_TEST_SECONDS: String(Math.floor(seconds * 0.6)) },
+    env: {
+      SPILLWAY_TEST_DEVICE: 'cuda',
+      SPILLWAY_TEST_SHARE: imitated ? '40' : '20',
+      SPILLWAY_TEST_SECONDS: String(Math.floor(seconds * 0.6)),
+    },
   })
   if (/ENOENT|Device not supported/.test(r.text) || r.timedOut) return skipped(`sanitizer: ${r.outcome}`)
   check(

@@ -1,6 +1,7 @@
 // Which tests a call of the runner asks for. In: the checkout, patterns. Out: test files and native programs, each with its
 // marks; where only a part is asked for, `only` says which. Marks stand in the first lines of a file: `// serial` (nothing
-// else runs beside it), `// timeout 600` (seconds), `// each of FOLDER` (it makes tests that are named after files there).
+// else runs beside it), `// own process` (shared.js), `// timeout 600` (seconds), `// full` (repetition that only full mode runs),
+// `// each of FOLDER` (it makes tests that are named after files there).
 'use strict'
 const fs = require('node:fs')
 const path = require('node:path')
@@ -13,6 +14,8 @@ const marksOf = (text) => {
   const timeout = head.map((line) => /^\/\/ timeout (\d+)\s*$/.exec(line)).find(Boolean)
   return {
     serial: head.some((line) => /^\/\/ serial\b/.test(line)),
+    ownProcess: head.some((line) => /^\/\/ own process\b/.test(line)),
+    full: head.some((line) => /^\/\/ full\b/.test(line)),
     timeoutSeconds: timeout ? Number(timeout[1]) : DEFAULT_TIMEOUT_SECONDS,
     eachOf: head.flatMap((line) => /^\/\/ each of (.+)$/.exec(line)?.[1].split(' ') ?? []),
   }
@@ -74,14 +77,17 @@ const finder = (root) => {
   return { tests, find }
 }
 
+/** A pattern that names a file marked `// full` asks for it. */
+const names = ({ file }, patterns) => patterns.some((pattern) => path.basename(file).includes(path.basename(pattern)))
+
 /** `only`: patterns that a test's name must hold one of; absent: all of the file. `unknown`: patterns that nothing is found by. */
-const discover = (root, patterns) => {
+const discover = (root, patterns, isFull = false) => {
   const { tests, find } = finder(root)
-  if (patterns.length === 0) return { chosen: tests, unknown: [] }
+  if (patterns.length === 0) return { chosen: tests.filter((test) => isFull || !test.full), unknown: [] }
   const choices = patterns.map((pattern) => ({ pattern, parts: find(pattern) }))
   const chosen = tests.flatMap((test) => {
     const asking = choices.filter(({ parts }) => parts.has(test.file))
-    if (asking.length === 0) return []
+    if (asking.length === 0 || (test.full && !isFull && !names(test, patterns))) return []
     const isWhole = asking.some(({ parts }) => parts.get(test.file) === 'all')
     return [isWhole ? test : { ...test, only: asking.map(({ pattern }) => pattern) }]
   })

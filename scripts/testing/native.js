@@ -13,6 +13,9 @@ const BUILD = path.join('build', 'addon')
 const LOG = path.join('build', 'native-tests.log')
 const TIMEOUT_SECONDS = 600
 
+/** Of the cases of these programs `npm test` runs one in so many; the gate runs them under sanitizers as well, full mode runs all. */
+const SHARES = { kernels_cuda: 12 }
+
 const programOf = (source) => path.basename(source, '.cpp')
 
 /** Two runners must not build in one folder at once. */
@@ -57,13 +60,15 @@ const nativeJobs = async (root, programs, tally) => {
   if (problem) return [{ ...failure([...problem, `the whole log: ${LOG}`].join('\n')), cwd: root, env: process.env, tally }]
   // Two programs at a time share the cores: a thread that waits must not spin on one.
   const env = { ...process.env, OMP_WAIT_POLICY: 'passive' }
+  const shareOf = (program, only) =>
+    SHARES[program] && !only && process.env.SPILLWAY_FULL !== '1' ? { SPILLWAY_TEST_SHARE: String(SHARES[program]) } : {}
   return programs.map(({ file, only, serial }) => ({
     name: file,
     only,
     command: path.join(root, BUILD, 'tests', programOf(file)),
     args: only ?? [],
     cwd: root,
-    env,
+    env: { ...shareOf(programOf(file), only), ...env },
     serial,
     timeoutSeconds: TIMEOUT_SECONDS,
     tally,

@@ -15,10 +15,10 @@ import type { SpillwayError } from '../errors/errors'
 import { deviceFailed } from '../errors/exceptions'
 import { gathered, leads, type Rank } from '../ranks/rank'
 import type { Staged } from '../stage/stage'
+import { CANCELLED } from './batches'
 import type { PredictOptions } from './options'
 import {
   all,
-  CANCELLED,
   type Counted,
   counting,
   type Done,

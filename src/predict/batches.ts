@@ -44,6 +44,8 @@ const placeFor = (output: Value, beside: string | undefined): Place => {
   return { sink: { [output.name]: { path } }, read, remove: () => rmSync(path, { force: true }) }
 }
 
+export const CANCELLED: SpillwayError = { tag: 'Cancelled', stepsDone: 0 }
+
 export interface Batches {
   readonly session: DeviceSession
   readonly output: Value
@@ -51,6 +53,8 @@ export interface Batches {
   readonly steps: number
   /** A path beside which large outputs wait; without, all wait in memory. */
   readonly beside: string | undefined
+  /** Ends the batches. The session hears of it only while a run is active, so `inBatches` reads it between runs. */
+  readonly signal: AbortSignal | undefined
   /** Takes what a batch handed out, before the place is filled anew; whether there is more to come. */
   readonly take: (
     step: number,
@@ -61,7 +65,7 @@ export interface Batches {
 
 /** All batches, one after the other. */
 export const inBatches =
-  ({ session, output, data, steps, beside, take }: Batches): TaskEither<SpillwayError, readonly RunMetrics[]> =>
+  ({ session, output, data, steps, beside, signal, take }: Batches): TaskEither<SpillwayError, readonly RunMetrics[]> =>
   async () => {
     const places = [placeFor(output, beside), placeFor(output, beside)] as const
     const started = (step: number): Promise<Either<SpillwayError, RunMetrics>> =>
@@ -81,9 +85,10 @@ export const inBatches =
       for (let step = 1; running !== undefined; step++) {
         const done: Either<SpillwayError, RunMetrics> = await running
         if (E.isLeft(done)) return done
-        running = step < steps ? started(step + 1) : undefined
+        running = step < steps && !signal?.aborted ? started(step + 1) : undefined
         const more = await take(step, places[step % 2]!.read, done.right)
         if (E.isLeft(more)) return more
+        if (signal?.aborted) return E.left(CANCELLED)
         if (!more.right) break
         took.push(done.right)
       }

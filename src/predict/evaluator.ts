@@ -359,7 +359,7 @@ const over = (
         return E.map(() => true)(await taken(unit.right))
       }
       return withWeights(staged, weights, o, (session) =>
-        TE.asUnit(inBatches({ session, output, data: targets.data, steps, beside: besideOf(o), take })),
+        TE.asUnit(inBatches({ session, output, data: targets.data, steps, beside: besideOf(o), signal: o.signal, take })),
       )
     }),
   )

@@ -415,8 +415,6 @@ export const readyOf = (
 
 // ---------------------------------------------------------------- batches
 
-export const CANCELLED: SpillwayError = { tag: 'Cancelled', stepsDone: 0 }
-
 /** So many images more are written. */
 export type Counted = (images: number) => Promise<Either<SpillwayError, void>>
 
@@ -438,6 +436,7 @@ const written = (
     data,
     steps: Math.ceil(names.length / batch),
     beside: out && resolve(isOneFile(out) ? out : `${out}/outputs`),
+    signal,
     take: async (step, read) => {
       const done = onFile(
         'output',
@@ -455,9 +454,7 @@ const written = (
           )
         return E.right(Math.min(names.length, step * batch) - (step - 1) * batch)
       })
-      if (E.isLeft(done)) return done
-      // It may have come between two runs, of which it has ended neither.
-      return signal?.aborted ? E.left(CANCELLED) : E.map(() => true)(await counted(done.right))
+      return E.isLeft(done) ? done : E.map(() => true)(await counted(done.right))
     },
   })
 }

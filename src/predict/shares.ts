@@ -8,6 +8,7 @@ import type { SpillwayError } from '../errors/errors'
 import { usage } from '../errors/errors'
 import { deviceFailed } from '../errors/exceptions'
 import { exchanged, leads, patiently, type Rank } from '../ranks/rank'
+import { CANCELLED } from './batches'
 
 /** What a batch came to. */
 export interface Unit {
@@ -50,8 +51,6 @@ interface Word {
   readonly counted?: Counted
   readonly isCancelled?: true
 }
-
-const CANCELLED: SpillwayError = { tag: 'Cancelled', stepsDone: 0 }
 
 export interface Meeting {
   /** A round: what this rank's batch came to, where it had one. */

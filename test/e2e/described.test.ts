@@ -15,7 +15,7 @@ import { stage } from '../../src/stage/stage'
 import { train } from '../../src/train/trainer'
 import { png } from '../src/data/png'
 import images from './images-model'
-import { ended, spillway } from './processes'
+import { ended, spillway, unchecked } from './processes'
 import { DEVICE } from './runs'
 
 const root = mkdtempSync(join(tmpdir(), 'spillway-described-'))
@@ -86,7 +86,7 @@ test('a head that is taken for other classes is told; one that is left out is no
 })
 
 test('the command line prints names', async () => {
-  const model = join(__dirname, 'images-model.ts')
+  const model = unchecked(join(__dirname, 'images-model.ts'))
   const saved = join(root, 'cli.safetensors')
   const call = (...args: readonly string[]) => ended(spillway([...args, '--device', DEVICE, '--algorithms', 'fixed']))
   const trained = await call('train', model, '--loss', 'cross-entropy', '--data', cats, '--steps', '2', '--save', saved)

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { FULL, fewOrAll } from '../full'
 
 const root = join(__dirname, '../..')
 const run = (file: string) =>
@@ -14,15 +15,21 @@ const run = (file: string) =>
     encoding: 'utf8',
   })
 
+const runUnchecked = (file: string) =>
+  spawnSync(process.execPath, ['-r', join(root, 'scripts/testing/typescript.js'), join('examples', file)], {
+    cwd: root,
+    encoding: 'utf8',
+  })
+
 const expected: readonly (readonly [file: string, says: RegExp])[] = [
+  ['plan-module.ts', /^tiled: \d+ segments, \d+ MiB at the peak\n(\d+\.\d{4} ?){2}\n$/],
   ['own-model.ts', /(\d+\.\d{4} ){9}\d+\.\d{4}\n$/],
   [
     'custom-block.ts',
     /^mix\.1\.filter: \[1, 32, 96, 128\], to be tiled along B, H, W\nstem to pool: H, W\nhead to head: \n(\d+\.\d{4} ?){3}\n$/,
   ],
-  ['plan-module.ts', /^tiled: \d+ segments, \d+ MiB at the peak\n(\d+\.\d{4} ?){2}\n$/],
 ]
-for (const [file, says] of expected)
+for (const [file, says] of fewOrAll(expected.slice(0, 1), expected))
   test(`${file} type-checks and runs`, () => {
     const { status, stdout, stderr } = run(file)
     assert.is(status, 0, stderr)
@@ -74,12 +81,14 @@ Promise.all([run(own, plan, { steps: 3 }), train(own, staged, { steps: 3 })]).th
   const step = readFileSync(join(root, 'examples/own-step.ts'), 'utf8').replaceAll('../src/index', 'spillway')
   const files = { 'emitted-plan.ts': text, 'emitted-run.ts': program, 'emitted-step.ts': step }
   withFiles(files, () => {
-    const ran = run('emitted-run.ts')
+    const ran = runUnchecked('emitted-run.ts')
     assert.is(ran.status, 0, ran.stderr)
     const [byModule, staged] = ran.stdout.trim().split('\n')
     assert.match(byModule!, /^[0-9a-f]{64}( \d\S+){3}$/)
     assert.is(byModule, staged)
   })
+  // test/types/stepmodules.test.ts has stale plans of steps refused by types.
+  if (!FULL) return rmSync(folder, { recursive: true })
   withFiles({ ...files, 'emitted-step.ts': step.replace("conv2d('d2', 8, 4", "conv2d('d2', 6, 4") }, () => {
     const ran = run('emitted-run.ts')
     assert.is(ran.status, 1)

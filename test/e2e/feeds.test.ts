@@ -76,8 +76,10 @@ test('bytes with their channels last are what mean and deviation make of them', 
       const c = Math.floor(k / (H * W))
       return x * (1 / std[c]! / 255) + -mean[c]! / std[c]!
     })
-  const last = (i: number): Uint8Array =>
-    Uint8Array.from({ length: SIZE }, (_, k) => raw(i)[(k % C) * H * W + Math.floor(k / C)]!)
+  const last = (i: number): Uint8Array => {
+    const first = raw(i)
+    return Uint8Array.from({ length: SIZE }, (_, k) => first[(k % C) * H * W + Math.floor(k / C)]!)
+  }
   const expected = await run(written('scaled.safetensors', scaled))
   const bytes = source({ length: SAMPLES, layout: 'NHWC', mean, std, read: (i) => ({ input: last(i), target: i % 10 }) })
   const r = await run(bytes)
@@ -193,9 +195,9 @@ test('a feed that is slower than the step is waited for, and that is counted', a
 
 test('copies to and from the lower tier are no waits for data', async () => {
   const budget = smallestBudget(trunk, 'swap:greedy')
-  const r = await train(trunk, staged(trunk, { strategy: 'swap:greedy', budget }), { steps: 3, throttle: mib(100) })
+  const r = await train(trunk, staged(trunk, { strategy: 'swap:greedy', budget }), { steps: 3, throttle: mib(20) })
   const waited = r.stallSeconds.data + r.stallSeconds.memory
-  assert.ok(r.bytesIn > mib(5) && waited > 0.1, `${r.bytesIn} bytes, ${waited} s`)
+  assert.ok(r.bytesIn > mib(5) && waited > 0.5, `${r.bytesIn} bytes, ${waited} s`)
   assert.ok(r.feedSeconds < waited / 5, `${r.feedSeconds} of ${waited}`)
 })
 

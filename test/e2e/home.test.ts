@@ -18,6 +18,7 @@ import { isPersistent, valueBytes } from '../../staging/graph/graph'
 import { tilesOf } from '../../staging/plan/plan'
 import { verify } from '../../staging/verify/verify'
 import { uniform } from '../fixtures/formula'
+import { fewOrAll } from '../full'
 import { BF16, DEVICE, staged, trained } from './runs'
 
 const root = mkdtempSync(join(tmpdir(), 'spillway-home-'))
@@ -69,8 +70,10 @@ const CASES: Readonly<Record<string, StageOptions>> = {
   bf16: BF16,
 }
 
-for (const [name, o] of Object.entries(CASES))
+const MIXED = 'an average, an update of two steps, some frozen'
+for (const name of fewOrAll([MIXED], Object.keys(CASES)))
   test(`${name}: the bits of in-core in less memory than parameters and state take`, async () => {
+    const o = CASES[name]!
     const alone = staged(wide, { strategy: 'in-core', ...o })
     const small = squeezed(o)
     assert.ok(!isLeft(verify(small.plan)))
@@ -108,7 +111,7 @@ const dense = model(
   ),
 )
 
-for (const name of ['momentum', 'two states of each', 'an average, an update of two steps, some frozen'])
+for (const name of fewOrAll([MIXED], ['momentum', 'two states of each', MIXED]))
   test(`${name}: large weights are updated by rows, to the bits of in-core`, async () => {
     const o: StageOptions = { ...CASES[name], checkpoints: ['narrow'], freeze: ['c1.*'] }
     const { checkpoints: _, ...whole } = o

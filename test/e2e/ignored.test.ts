@@ -9,6 +9,7 @@ import { crossEntropy, crossEntropyWith, type Loss, type Model, sgd } from '../.
 import { addonFile } from '../../src/device/native'
 import type { TrainResult } from '../../src/train/result'
 import { npy } from '../faults/labelfiles'
+import { fewOrAll } from '../full'
 import { smallTrunk, trunk } from './models'
 import { ended, training } from './processes'
 import { DEVICE, halfway, smallestBudget, staged, trained } from './runs'
@@ -73,11 +74,12 @@ const run = (
 const near = (got: number, expected: number, within: number): void =>
   assert.ok(Math.abs(got - expected) <= within * Math.abs(expected), `${got} is not near ${expected}`)
 
-for (const [machine, net] of [
-  [DEVICE, trunk],
+const HERE = [DEVICE, trunk] as const
+const OTHERS = [
   ['ref', smallTrunk],
   ['cuda', smallTrunk],
-] as const)
+] as const
+for (const [machine, net] of fewOrAll<typeof HERE | (typeof OTHERS)[number]>([HERE, OTHERS[1]], [HERE, ...OTHERS]))
   test(`${machine}: what is ignored and what is not add up to all`, async () => {
     const { pixels, out, ...of } = picturesOf(net)
     const on = (data: string, loss: Loss, strategy: StrategyName = 'in-core') => run(data, loss, strategy, machine, net)

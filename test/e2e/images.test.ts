@@ -14,7 +14,7 @@ import { evaluate } from '../../src/predict/evaluator'
 import { train, trainTask } from '../../src/train/trainer'
 import { png } from '../src/data/png'
 import images from './images-model'
-import { ended, trainingOf } from './processes'
+import { ended, trainingOf, unchecked } from './processes'
 import { staged } from './runs'
 
 const root = mkdtempSync(join(tmpdir(), 'spillway-pictures-'))
@@ -36,7 +36,7 @@ for (let i = 0; i < 14; i++) {
   writeFileSync(join(at, `${i}.png`), png({ width, height, bits: 8, colour: 'rgb', pixels: pixels(width * height * 3, i) }))
 }
 
-const MODEL = join(__dirname, 'images-model.ts')
+const MODEL = unchecked(join(__dirname, 'images-model.ts'))
 const STEPS = '40'
 const start = (checkpointDir: string, workers: number, ...more: string[]) =>
   trainingOf(MODEL, [
@@ -69,7 +69,7 @@ test('images that come class by class are said to, unless they are shuffled', as
   assert.equal(await notesOf(pick(folder(classes), [0, 7, 1, 8, 2, 9]), false), [])
 })
 
-const KILLS = process.env['SPILLWAY_FULL'] ? 20 : 4
+const KILLS = process.env['SPILLWAY_FULL'] ? 20 : 2
 
 test(`killed ${KILLS} times in the middle of epochs, resumed with other numbers of threads, the weights are the same`, async () => {
   const alone = await ended(start('alone', 2))

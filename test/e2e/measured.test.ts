@@ -22,6 +22,7 @@ import { isEnough, type Measurement, standing } from '../../src/train/measured'
 import { checkedOptions, type TrainOptions } from '../../src/train/options'
 import type { TrainResult } from '../../src/train/result'
 import { train, trainTask } from '../../src/train/trainer'
+import { FULL } from '../full'
 import { afterStep, type End, ended, training } from './processes'
 import { DEVICE, halfway, staged } from './runs'
 
@@ -195,7 +196,7 @@ test('patience ends the run after the epochs that brought nothing; a resume coun
   const checkpointDir = folder()
   let rounds = 0
   for (let over = false; !over && rounds < 60; rounds++)
-    for await (const e of fit(net, plan, { ...o, checkpointDir, checkpointEvery: 3, resume: true })) {
+    for await (const e of fit(net, plan, { ...o, checkpointDir, checkpointEvery: FULL ? 3 : 12, resume: true })) {
       if (e.kind === 'end') {
         over = true
         assert.equal(

@@ -17,7 +17,7 @@ export const net = seq(
 )
 export const trunk = model([2, 3, 64, 64], net)
 /** A quarter of its pixels, for the devices that are slow: the reference and the imitated GPU. */
-export const smallTrunk = model([2, 3, 32, 32], net)
+export const smallTrunk = model([2, 3, 16, 16], net)
 export const classifier = model(
   [4, 3, 32, 32],
   seq(conv2d('stem', 32, 3), batchNorm('bn'), relu(), conv2d('head', 10, 1), globalAvgPool('pool')),

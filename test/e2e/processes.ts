@@ -1,7 +1,7 @@
 // The command line in processes of its own, as users meet it: what is sent to them, and how they end.
 import { type ChildProcess, spawn, type StdioOptions } from 'node:child_process'
-import { existsSync } from 'node:fs'
-import { join } from 'node:path'
+import { existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
 import * as assert from 'uvu/assert'
 import { DEVICE } from './runs'
 
@@ -12,7 +12,21 @@ export const COMMAND = existsSync(compiled)
   ? ['-r', require.resolve('../../scripts/testing/typescript'), compiled]
   : ['-r', require.resolve('../../scripts/testing/typescript'), join(project, 'src', 'cli.ts')]
 
-export const MODEL = join(__dirname, 'killed-model.ts')
+/**
+ * A JavaScript file that loads this model. The command line type-checks a .ts file of this repository beside its run, which takes a second
+ * of the processor; test/src/cli/beside.test.ts has that check.
+ */
+export const unchecked = (model: string): string => {
+  const folder = join(project, 'build', 'test-models')
+  const file = join(folder, `${basename(model, '.ts')}.js`)
+  const temporary = `${file}.${process.pid}.tmp`
+  mkdirSync(folder, { recursive: true })
+  writeFileSync(temporary, `module.exports = require(${JSON.stringify(model)})\n`)
+  renameSync(temporary, file)
+  return file
+}
+
+export const MODEL = unchecked(join(__dirname, 'killed-model.ts'))
 
 interface Surroundings {
   readonly stdin?: 'pipe' | number

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { openTensors, readTensor } from '../../src/files/safetensors'
+import { fewOrAll } from '../full'
 import { done, type Fixture, fixtures, inFolder, stagedFor, trained } from './networks'
 
 const norm = (bytes: Uint8Array): number => Math.sqrt(new Float64Array(bytes.slice().buffer).reduce((n, x) => n + x * x, 0))
@@ -30,7 +31,8 @@ const firstStep = (name: string): Promise<void> =>
     closeGradients(join(checkpointDir, 'step-000000001.safetensors'), f)
   })
 
-for (const name of Object.keys(fixtures).filter((n) => n !== 'vgg16'))
+const COMPARED = Object.keys(fixtures).filter((n) => n !== 'vgg16')
+for (const name of fewOrAll(['resnet18'], COMPARED))
   test(`${name}: the first loss and all gradients are PyTorch's in double precision`, () => firstStep(name))
 
 test.run()

@@ -8,6 +8,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { Staged } from '../../src/stage/stage'
 import { PAGE_BYTES } from '../../staging/core/bytes'
+import { fewOrAll } from '../full'
 import { done, fixtures, inFolder, stagedFor, trained } from './networks'
 
 const fiveSteps = (plan: Staged, name: string): Promise<void> =>
@@ -21,7 +22,7 @@ const fiveSteps = (plan: Staged, name: string): Promise<void> =>
     })
   })
 
-for (const name of Object.keys(fixtures))
+for (const name of fewOrAll(['darknet19-features', 'resnet18'], Object.keys(fixtures)))
   test(`${name}: the losses of five steps are PyTorch's`, () => fiveSteps(done(stagedFor(name, 'cpu', 'in-core')), name))
 
 /** Halfway between what the strategy needs at least and what it takes to keep everything. */
@@ -32,7 +33,7 @@ const halfway = (name: string, strategy: string): number => {
 }
 
 for (const strategy of ['checkpoint:sqrt', 'swap:greedy', 'tiled'])
-  for (const name of ['darknet19-features', 'resnet18'])
+  for (const name of fewOrAll(['darknet19-features'], ['darknet19-features', 'resnet18']))
     test(`${name}, ${strategy} in half the memory: the losses of five steps are PyTorch's`, () =>
       fiveSteps(done(stagedFor(name, 'cpu', strategy, halfway(name, strategy))), name))
 

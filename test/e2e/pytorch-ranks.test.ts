@@ -15,6 +15,7 @@ import { stageGraph } from '../../src/stage/stage'
 import { zooEntry } from '../../src/zoo'
 import { optimizerWith } from '../../staging/ops/optimizer'
 import { uniform } from '../fixtures/formula'
+import { fewOrAll } from '../full'
 import { withoutDropout, writeStart, writeWeights } from './networks'
 import { got, machine, PLAIN, shared } from './rankruns'
 
@@ -70,8 +71,7 @@ const same = async (key: string, ranks: number): Promise<void> => {
   })
 }
 
-const CHEAP = ['resnet18, sgd', 'unet, adamw']
-for (const key of process.env['SPILLWAY_FULL'] ? Object.keys(cases) : CHEAP)
-  for (const ranks of process.env['SPILLWAY_FULL'] ? [2, 4] : [2]) test(`${key}, ${ranks} ranks`, () => same(key, ranks))
+for (const key of fewOrAll(['resnet18, sgd'], Object.keys(cases)))
+  for (const ranks of fewOrAll([2], [2, 4])) test(`${key}, ${ranks} ranks`, () => same(key, ranks))
 
 test.run()

@@ -66,7 +66,7 @@ for (const mpi of isMeasured ? MPIS : []) {
     told(await planned([]))
     const { network, measuringSeconds } = told(await planned([]))
     assert.is(network?.name, 'measured')
-    assert.ok(network!.bytesPerSecond > 1e6 && network!.latencySeconds > 0 && network!.latencySeconds < 0.1)
+    assert.ok(network!.bytesPerSecond > 1e6 && network!.latencySeconds > 0)
     assert.is(measuringSeconds, 0)
   })
 

@@ -19,6 +19,7 @@ import { zooEntry } from '../../src/zoo'
 import { UPDATES } from '../../staging/ops/updates'
 import { verify } from '../../staging/verify/verify'
 import { uniform } from '../fixtures/formula'
+import { fewOrAll } from '../full'
 import { trunk } from './models'
 import { done } from './networks'
 import { DEVICE, halfway, sameBits, staged, trained } from './runs'
@@ -56,7 +57,10 @@ const CASES: Readonly<Record<string, StageOptions>> = {
   'groups of which one is frozen': { groups: [{ match: 'c*', lr: 1e-2 }, { match: 'head.*' }, { match: '*', frozen: true }] },
 }
 
-for (const [name, o] of Object.entries(CASES)) {
+const FEW = ['a frozen stem', 'gradients of a length', 'an update of three steps, clipped, averaged, in groups, some frozen']
+for (const name of fewOrAll(FEW, Object.keys(CASES))) {
+  const o = CASES[name]!
+
   test(`${name}: one run, whatever the plan`, async () => {
     const plain = Object.fromEntries(Object.entries(o).filter(([k]) => !UPDATES.keys.some((key) => key === k)))
     const without = await trained(trunk, staged(trunk, { strategy: 'in-core', ...plain }))

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import * as assert from 'uvu/assert'
 import { model } from '../../dsl'
 import { findCheckpoint } from '../../src/train/checkpoint'
-import { type End, ended, MODEL, trainingOf } from '../e2e/processes'
+import { type End, ended, MODEL, trainingOf, unchecked } from '../e2e/processes'
 import { smallestBudget } from '../e2e/runs'
 import type { Counts, Family } from './family'
 import { random } from './mutants'
@@ -126,7 +126,7 @@ const run = async (cases: number): Promise<Counts> => {
     name: 'disk',
     steps: large ? each / 2 : Math.ceil(1.5 * each),
     start: (more) =>
-      trainingOf(join(__dirname, 'spilling-model.ts'), [
+      trainingOf(unchecked(join(__dirname, 'spilling-model.ts')), [
         ...size,
         '--strategy',
         'swap:greedy',
@@ -150,7 +150,7 @@ const run = async (cases: number): Promise<Counts> => {
 
 export const family: Family = {
   what: 'runs killed at random moments, in memory and while they spill, are resumed to the same bits',
-  few: 12,
+  few: 6,
   all: 64,
   seconds: 2400,
   run,

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import * as assert from 'uvu/assert'
 import { model } from '../../dsl'
-import { type End, ended, trainingOf } from '../e2e/processes'
+import { type End, ended, trainingOf, unchecked } from '../e2e/processes'
 import { smallestBudget } from '../e2e/runs'
 import type { Counts, Family } from './family'
 import { net } from './spilling-model'
@@ -23,7 +23,7 @@ const run = async (cases: number): Promise<Counts> => {
   const budget = String(smallestBudget(small, 'swap:greedy'))
   const train = (at: string, ...more: readonly string[]): Promise<End> =>
     ended(
-      trainingOf(join(__dirname, 'spilling-model.ts'), [
+      trainingOf(unchecked(join(__dirname, 'spilling-model.ts')), [
         ...['--image', '256', '--strategy', 'swap:greedy', '--budget', budget, '--spill', spill, '--threads', '1'],
         ...STEPS,
         ...['--checkpoint-dir', join(root, at), ...more],

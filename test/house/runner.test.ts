@@ -1,8 +1,11 @@
+// timeout 900
 // The test runner must not be fooled: silence, zero tests, crashes, time-outs and forgotten `.only` are failures.
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
 import * as path from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { FULL } from '../full'
 import { ROOT, withFiles } from './scratch'
 
 const UVU = JSON.stringify(require.resolve('uvu'))
@@ -15,18 +18,22 @@ interface Outcome {
   readonly text: string
 }
 
+const lastOf = (text: string): string => text.trimEnd().split('\n').at(-1) ?? ''
+
+/** Not in full mode, whatever runs this. */
+const { SPILLWAY_FULL: _, ...ENV } = process.env
+
+const runIn = (root: string, ...args: string[]) =>
+  spawnSync(process.execPath, [path.join(ROOT, 'scripts', 'test.js'), '--root', root, '--no-native', '--no-setup', ...args], {
+    encoding: 'utf8',
+    timeout: 120_000,
+    env: ENV,
+  })
+
 const run = (files: Readonly<Record<string, string>>, ...args: string[]): Promise<Outcome> =>
   withFiles({ 'test/.keep': '', ...files }, (root) => {
-    const runner = path.join(ROOT, 'scripts', 'test.js')
-    const { status, stdout, stderr } = spawnSync(
-      process.execPath,
-      [runner, '--root', root, '--no-native', '--no-setup', ...args],
-      {
-        encoding: 'utf8',
-        timeout: 60_000,
-      },
-    )
-    return { status, last: stdout.trimEnd().split('\n').at(-1) ?? '', text: stdout + stderr }
+    const { status, stdout, stderr } = runIn(root, ...args)
+    return { status, last: lastOf(stdout), text: stdout + stderr }
   })
 
 test('counts the tests of all files', async () => {
@@ -156,10 +163,139 @@ test('what a test leaves running is ended with it', async () => {
 test('t', () => { spawn('sleep', ['45'], { stdio: 'inherit' }).unref() })
 test.run()
 `
-  const started = Date.now()
-  const outcome = await run({ 'test/a.test.ts': text })
+  // `run` ends the runner after two minutes.
+  const outcome = await run({ 'test/a.test.ts': text.replace("'45'", "'300'") })
   assert.is(outcome.last, '1 passed, 0 failed', outcome.text)
-  assert.ok(Date.now() - started < 30_000, 'the runner waited for the child')
+})
+
+// ---------------------------------------------------------------- files that share a process
+
+const alike = (names: readonly string[], text: string): Readonly<Record<string, string>> =>
+  Object.fromEntries(names.map((name) => [`test/core/${name}.test.ts`, text]))
+
+test('files of the shared folders run in one process, and each meets the environment of the start', async () => {
+  const text = `${HEAD}const fs = require('node:fs')
+test('t', () => {
+  if (process.env['LEFT'] || !fs.existsSync('test')) throw new Error('left')
+  fs.appendFileSync('pids', process.pid + ' ')
+  process.env['LEFT'] = '1'
+  process.chdir('test')
+})
+test.run()
+`
+  await withFiles({ 'test/.keep': '', ...alike(['a', 'b', 'c'], text) }, (root) => {
+    const { stdout } = runIn(root)
+    assert.is(lastOf(stdout), '3 passed, 0 failed', stdout)
+    assert.is(new Set(readFileSync(path.join(root, 'pids'), 'utf8').trim().split(' ')).size, 1)
+  })
+})
+
+test('`// own process` keeps a file out of them', async () => {
+  const text = `// own process\n${HEAD}test('t', () => require('node:fs').appendFileSync('pids', process.pid + ' '))\ntest.run()\n`
+  await withFiles({ 'test/.keep': '', ...alike(['a', 'b', 'c'], text) }, (root) => {
+    assert.is(lastOf(runIn(root).stdout), '3 passed, 0 failed')
+    assert.is(new Set(readFileSync(path.join(root, 'pids'), 'utf8').trim().split(' ')).size, 3)
+  })
+})
+
+const OF_A_KIND = ['a missing test.run()', 'a crash after the tests', 'a time-out']
+for (const [why, text, words] of FAILING.filter(([why]) => FULL || OF_A_KIND.includes(why)))
+  test(`fails among files that share a process, which all run: ${why}`, async () => {
+    const files = { ...alike(['a', 'c', 'd'], passing(2)), 'test/core/b.test.ts': text }
+    const outcome = await run(files)
+    assert.is(outcome.status, 1, outcome.text)
+    assert.match(outcome.last, /^\d+ passed, [12] failed/)
+    assert.match(outcome.text, words)
+    assert.match(outcome.text, /failed: .*test\/core\/b\.test\.ts/)
+    for (const name of ['a', 'c', 'd']) assert.match(outcome.text, ` ok  test/core/${name}.test.ts  2 passed`)
+  })
+
+test('a crash that happens only beside other files is a failure of the batch', async () => {
+  const text = `${HEAD}test('t', () => { if (process.send) process.kill(process.pid, 'SIGKILL') })\ntest.run()\n`
+  const outcome = await run({ ...alike(['a'], passing(1)), 'test/core/b.test.ts': text })
+  assert.is(outcome.status, 1)
+  assert.is(outcome.last, '2 passed, 1 failed', outcome.text)
+  assert.match(outcome.text, /FAIL batch 1 with test\/core\/b\.test\.ts/)
+})
+
+// ---------------------------------------------------------------- marks, times, excerpts
+
+test('a file marked `// full` runs in full mode, or where a pattern names it', async () => {
+  const files = { 'test/a.test.ts': passing(1), 'test/many.test.ts': `// full\n${passing(5)}` }
+  assert.is((await run(files)).last, '1 passed, 0 failed')
+  assert.is((await run(files, '--full')).last, '6 passed, 0 failed')
+  assert.is((await run(files, 'many')).last, '5 passed, 0 failed')
+})
+
+test('the totals stand before the closing line; --times adds the slowest files and the folders', async () => {
+  const files = { 'test/a.test.ts': passing(1), 'test/deep/b.test.ts': passing(2) }
+  const total = /\n\d+\.\d s, \d+\.\d processor seconds\n3 passed, 0 failed\n$/
+  assert.match((await run(files)).text, total)
+  const { text } = await run(files, '--times')
+  assert.match(text, total)
+  assert.match(text, /slowest files, in seconds\n +wall +processor\n( +\d+\.\d +\d+\.\d {2}test\/\S+\n){2}/)
+  assert.match(text, /by folder\n +wall +processor\n( +\d+\.\d +\d+\.\d {2}test(\/deep)? \(1 file\)\n){2}/)
+})
+
+test('of a long failure at most sixty lines are printed, and all of them stand in a log', async () => {
+  const text = `${HEAD}test('t', () => {
+  for (let i = 0; i < 5000; i++) console.log(i === 2500 ? 'Error: the reason' : 'line ' + i)
+  throw new Error('boom')
+})
+test.run()
+`
+  await withFiles({ 'test/a.test.ts': text }, (root) => {
+    const { stdout } = runIn(root)
+    const shown = stdout.split('\n').filter((line) => line.startsWith('     | '))
+    assert.ok(shown.length > 20 && shown.length <= 60, `${shown.length}`)
+    assert.match(shown.join('\n'), 'Error: the reason')
+    assert.match(shown.join('\n'), 'boom')
+    const [, left, all, log] = /\((\d+) of (\d+) lines are left out here; all of them: (\S+)\)/.exec(stdout)!
+    assert.is(Number(all) - Number(left), shown.length - 1)
+    assert.match(readFileSync(path.join(root, log!), 'utf8'), /line 0\n[\s\S]*line 4999\n/)
+  })
+})
+
+test('--watch runs again after a change, tells only what fails, and ends on SIGINT', async () => {
+  await withFiles({ 'test/a.test.ts': passing(1), 'test/b.test.ts': passing(1), 'src/x.ts': '' }, async (root) => {
+    const runner = path.join(ROOT, 'scripts', 'test.js')
+    const args = [runner, '--watch', '--root', root, '--no-native', '--no-setup']
+    const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
+    let said = ''
+    const until = (words: RegExp): Promise<void> =>
+      new Promise((resolve, reject) => {
+        child.once('close', () => reject(new Error(`it ended: ${said}`)))
+        const look = (): void => {
+          if (words.test(said)) resolve()
+        }
+        child.stdout.on('data', look)
+        look()
+      })
+    child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
+      said += chunk
+    })
+    await until(/2 passed, 0 failed\nwaiting for a change/)
+    assert.not.match(said, ' ok ')
+    writeFileSync(path.join(root, 'test', 'a.test.ts'), `${HEAD}test('bad', () => { throw new Error('boom') })\ntest.run()\n`)
+    await until(/test\/a\.test\.ts changed[\s\S]*FAIL test\/a\.test\.ts[\s\S]*boom[\s\S]*1 passed, 1 failed\nwaiting/)
+    child.removeAllListeners('close')
+    const code = new Promise((resolve) => child.once('close', resolve))
+    child.kill('SIGINT')
+    assert.is(await code, 0)
+  })
+})
+
+test('every pattern of the quick list finds a file', () => {
+  const { QUICK } = require('../../scripts/testing/quick') as { readonly QUICK: readonly string[] }
+  const { discover } = require('../../scripts/testing/discover') as {
+    readonly discover: (root: string, patterns: readonly string[]) => { readonly chosen: readonly { readonly file: string }[] }
+  }
+  const files = discover(ROOT, QUICK).chosen.map(({ file }) => file)
+  for (const pattern of QUICK)
+    assert.ok(
+      files.some((file) => file.startsWith(pattern)),
+      pattern,
+    )
 })
 
 test.run()

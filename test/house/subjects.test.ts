@@ -30,4 +30,17 @@ test('an operator is found where it is tested: by name, in every device, nativel
   assert.is(found.get('test/conformance/operators.test.ts'), 'named')
 })
 
+test('marks stand in the first lines of a file', () => {
+  const { marksOf } = require('../../scripts/testing/discover') as { readonly marksOf: (text: string) => object }
+  const unmarked = { serial: false, ownProcess: false, full: false, timeoutSeconds: 180, eachOf: [] }
+  assert.equal(marksOf('// words\n'), unmarked)
+  assert.equal(marksOf('// full\n// own process\n// timeout 7\n'), {
+    ...unmarked,
+    full: true,
+    ownProcess: true,
+    timeoutSeconds: 7,
+  })
+  assert.equal(marksOf(`${'\n'.repeat(10)}// full\n`), unmarked)
+})
+
 test.run()

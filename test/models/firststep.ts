@@ -104,16 +104,8 @@ export const stepsArePyTorchs = (names: readonly string[]): void => {
 }
 
 /** Deeper ones of a family are more of the same layers, and VGG's classifiers have gigabytes of weights: one of each kind stands for them, unless all are asked for. */
-const OF_A_KIND = [
-  'resnet20-cifar',
-  'resnet18',
-  'resnet50',
-  'densenet121',
-  'deeplabv3plus-resnet50',
-  'vgg11-features',
-  'darknet19-features',
-]
-const MANY = /^(resnet|densenet|deeplab|vgg|darknet)/
+const OF_A_KIND = ['resnet20-cifar', 'resnet18', 'densenet121', 'deeplabv3plus-resnet50', 'darknet19-features']
+const MANY = /^(alexnet|resnet|densenet|deeplab|inception|vgg|darknet)/
 export const namesWithSteps: readonly string[] = Object.keys(steps).filter(
   (n) => process.env['SPILLWAY_FULL'] || !MANY.test(n) || OF_A_KIND.includes(n),
 )

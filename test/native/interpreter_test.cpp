@@ -157,7 +157,7 @@ void throttle_is_a_floor() {
   CHECK(slow_in.seconds >= in && slow_in.stall_data_seconds >= in / 2);
 }
 
-/// A step that is ended at once would have taken long, and one that is waited for does not: machines that are busy with other things take their time.
+/// A step that is ended at once is torn, whatever the time; a step that is waited for takes 0.7 s.
 void cancel(Stop how, bool expect_torn) {
   Opened o = open_session(classifier(true, DType::f32), {.throttle = {expect_torn ? 1e5 : 4e6, 0}});  // 29 s a step, or 0.7
   RunOptions options{.steps = 1000, .source = o.source.get()};
@@ -167,13 +167,11 @@ void cancel(Stop how, bool expect_torn) {
   RunMetrics m;
   std::thread runner([&] { m = o.session->finish(); });
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  const auto start = Clock::now();
   o.session->stop(how);
   runner.join();
   CHECK(m.status.ok() && m.cancelled);
   CHECK(m.steps.size() < 20);
   CHECK(m.torn == expect_torn);
-  CHECK(seconds_since(start) < 14);
   CHECK(read_first(o).ok() == !expect_torn);
   if (expect_torn) CHECK_SAYS(o.session->begin(options), "open a new session");
   else CHECK(run(o, {.steps = 1, .first_step = 1 + m.steps.size()}).steps.size() == 1);

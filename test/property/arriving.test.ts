@@ -10,11 +10,12 @@ import type { Machine } from '../../staging/graph/machine'
 import type { Segment } from '../../staging/plan/plan'
 import { arriving } from '../../staging/schedule/arriving'
 import { inCore } from '../../staging/schedule/incore'
+import { FULL } from '../full'
 import { compareWith } from './compare'
 import { recipes } from './networks'
 import { planOfSegments } from './plans'
 
-const RUNS = process.env.SPILLWAY_FULL ? 300 : 25
+const RUNS = FULL ? 300 : 12
 
 /** The segments of each way. */
 const waysOf = (graph: Graph, machine: Machine): readonly (readonly Segment[])[] => {

@@ -6,10 +6,11 @@ import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { assemble } from '../../staging/tile/segments'
+import { FULL } from '../full'
 import { compareWith } from './compare'
 import { cases, groupsOf, planOfSegments } from './plans'
 
-const RUNS = process.env.SPILLWAY_FULL ? 200 : 15
+const RUNS = FULL ? 200 : 8
 
 test('tiles that grow both ways agree with the whole', async () => {
   let compared = 0

@@ -11,6 +11,7 @@ import { opCosts } from '../../staging/schedule/chain'
 import { jointOf, jointParts, jointSegments, type Limits, mayMake, partsInTiles, rising } from '../../staging/schedule/joint'
 import { isTiled, runsOf, segmentsOf } from '../../staging/tile/segments'
 import type { TileError } from '../../staging/tile/slices'
+import { FULL } from '../full'
 import { compareWith } from './compare'
 import { type Recipe, recipes } from './networks'
 import { planOfSegments } from './plans'
@@ -56,7 +57,7 @@ const onOwnGrids = (graph: Graph, segments: readonly Segment[], fewer: Case['few
     ),
   )
 
-const RUNS = process.env.SPILLWAY_FULL ? 400 : 25
+const RUNS = FULL ? 400 : 12
 
 for (const [device, tolerance] of [
   ['ref', 1e-9],

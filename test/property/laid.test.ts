@@ -10,10 +10,11 @@ import { laidOut, readers } from '../../staging/graph/laid'
 import { behindLaying } from '../../staging/schedule/laying'
 import { assemble } from '../../staging/tile/segments'
 import { verify } from '../../staging/verify/verify'
+import { FULL } from '../full'
 import { machine, stepOn } from './compare'
 import { cases, groupsOf, planOfSegments, trainingOf } from './plans'
 
-const RUNS = process.env.SPILLWAY_FULL ? 300 : 25
+const RUNS = FULL ? 300 : 8
 
 for (const [device, precision] of [
   ['ref', 'fp32'],

@@ -4,10 +4,11 @@
 import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { FULL } from '../full'
 import { compare } from './compare'
 import { cases } from './plans'
 
-const RUNS = process.env.SPILLWAY_FULL ? 400 : 25
+const RUNS = FULL ? 400 : 10
 
 for (const [device, tolerance] of [
   ['ref', 1e-9],

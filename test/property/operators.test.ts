@@ -4,11 +4,12 @@
 import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { FULL } from '../full'
 import { compare } from './compare'
 import { type Block, conv, keeping, reflect, resample, sampled, sampledKinds, up } from './networks'
 import { tilings } from './plans'
 
-const RUNS = process.env.SPILLWAY_FULL ? 100 : 8
+const RUNS = FULL ? 100 : 4
 
 const operators: Readonly<Record<string, fc.Arbitrary<Block>>> = {
   'transposed convolution': up,

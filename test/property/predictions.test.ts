@@ -13,11 +13,12 @@ import { type Plan, UNTILED } from '../../staging/plan/plan'
 import { toTape } from '../../staging/plan/tape'
 import { forwardOps } from '../../staging/tile/segments'
 import { verify } from '../../staging/verify/verify'
+import { FULL } from '../full'
 import { machine } from './compare'
 import { networkOf, type Recipe } from './networks'
 import { cases, groupsOf, planOf } from './plans'
 
-const RUNS = process.env['SPILLWAY_FULL'] ? 300 : 30
+const RUNS = FULL ? 300 : 12
 const machines = { ref: machine('ref'), cpu: machine('cpu') }
 const native = loadNative()
 

@@ -77,9 +77,7 @@ test('worker.terminate in the middle of a run, again and again', async () => {
     )
     await new Promise((go, fail) => worker.once('message', go).once('error', fail))
     await new Promise((go) => setTimeout(go, 30 * i))
-    const before = Date.now()
     await worker.terminate()
-    assert.ok(Date.now() - before < 5000)
   }
 })
 

@@ -24,6 +24,7 @@ import { batchNorm, conv2d, globalAvgPool, linear, model, relu, seq, skip } from
 import { training } from '../../staging/grad/grad'
 import { rewritten } from '../../staging/grad/rewrite/rewrites'
 import { elaborated } from '../dsl/forward'
+import { FULL, fewOrAll } from '../full'
 import { trainingGraph } from '../golden/golden'
 import { must } from '../graph/sketch'
 import { recipes } from '../property/networks'
@@ -31,7 +32,7 @@ import { trainingOf } from '../property/plans'
 import { everySchedule } from './schedules'
 
 const machine = machines['v100-pcie-16g']!
-const RUNS = process.env['SPILLWAY_FULL'] === '1' ? 200 : 20
+const RUNS = FULL ? 200 : 20
 
 const accepted = (graph: Graph, slots: number): void => {
   const { segments } = optimalOf(graph, machine).layout(slots)
@@ -101,7 +102,7 @@ const laidOut = ({ graph, stages, keeping }: Chain, actions: readonly Action[]) 
   return { pages: resident(layout).least, seconds: computeSeconds(layout) }
 }
 
-for (const isRewritten of [false, true])
+for (const isRewritten of fewOrAll([true], [false, true]))
   test(`a dense block${isRewritten ? ' whose values lie side by side' : ''}: no schedule needs less, and none that fits is much faster`, () => {
     // Stages keep all or nothing: else there are too many schedules to lay out.
     const rules: ChainRules = { nested: true, options: false }

@@ -9,15 +9,13 @@ import { graphOf, machine } from '../../bench/lab/steps'
 import { autoBeside } from '../../bench/sweep/beside'
 import { sweptNetwork } from '../../bench/sweep/network'
 import { strategies } from '../../staging/schedule/strategies'
+import { FULL, fewOrAll } from '../full'
 
-const FULL = process.env['SPILLWAY_FULL'] === '1'
 const on = machine('v100-pcie-16g')
 
 test('every planner has a verified plan for every budget, or names the smallest; auto is never behind', () => {
-  for (const [name, batch, size] of [
-    ['resnet18', 4, 64],
-    ['vgg11-features', 2, 96],
-  ] as const) {
+  const [resnet, vgg] = [['resnet18', 4, 64] as const, ['vgg11-features', 2, 96] as const]
+  for (const [name, batch, size] of fewOrAll([resnet], [resnet, vgg])) {
     const swept = sweptNetwork(graphOf(name, on, batch, size)!, on, [batch, size, size], FULL ? 8 : 3)
     assert.equal(swept.faults, [])
     assert.is(Object.keys(swept.strategies).length, strategies.length)

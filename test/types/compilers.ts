@@ -1,7 +1,7 @@
 // `npm run check:types`: the DSL under both compilers, TypeScript 5.9 and the newest. In: the programs of test/types and the
 // zoo. Out: whether every program says exactly what it must, and what type-checking each network costs, above an empty
 // program, against the ceilings of test/types/ceilings.json. Counts are exact (one checker, no threads), so
-// their ceilings are tight; times are generous, and below. `--update` rewrites the ceilings, `--only NAME` checks one network;
+// their ceilings are tight; times are printed, and have none. `--update` rewrites the ceilings, `--only NAME` checks one network;
 // a network without a ceiling and a ceiling without a network are wrong.
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -10,7 +10,7 @@ import { type ZooNet, zooNets } from '../../src/zoo'
 import { illegal, prelude, refusal } from './illegal'
 import { illegalPlans, legalPlans, planPrelude } from './illegalplans'
 import { legal } from './legal'
-import { refusedPlan } from './refusal'
+import { refusedPlan, sorted } from './refusal'
 
 const root = join(__dirname, '../..')
 const folder = join(root, 'build/types')
@@ -65,9 +65,6 @@ interface Case {
   readonly said: (error: string) => string
 }
 const asIs = (error: string): string => error
-/** The order of alternatives depends on what else was checked before. */
-const sorted = (error: string): string =>
-  error.replace(/(["`])[^"`]*\1(?: \| (["`])[^"`]*\2)+/g, (u) => u.split(' | ').sort().join(' | '))
 const cases: readonly Case[] = [
   ...illegal.map((c): Case => ({ program: prelude + c.program, expected: c.compiler ?? [refusal(c.says!)], said: asIs })),
   ...illegalPlans.map(
@@ -141,44 +138,26 @@ export const net = model([${input.join(', ')}], family${place}.net)
 export const names = (n: LayerNames<typeof net>): string => n
 export const known: { output: readonly number[]; parameters: number; ft: readonly string[] } = net`
 
-/** Usual networks take less than this above an empty program, and none more than the other. */
-const USUAL = ['vgg16', 'resnet50']
-const secondsFor = (name: string): number => (USUAL.includes(name) ? 3 : 10)
-/** On a machine that is so slow or busy that the empty program takes longer than usual, this many times what it takes. */
-const EMPTY_PROGRAMS = 2
-const TRIES = 5
-
-/** What a network costs above an empty program that is checked just before it, and whether that is too much. */
-const timed = (c: Compiler, name: string, text: string): Cost & { readonly slow: boolean } => {
-  const empty = costOf(c, 'empty', '')
-  const whole = costOf(c, 'network', text)
-  const seconds = Math.max(0, whole.seconds - empty.seconds)
-  return {
-    instantiations: whole.instantiations - empty.instantiations,
-    seconds,
-    slow: seconds > Math.max(secondsFor(name), EMPTY_PROGRAMS * empty.seconds),
-  }
-}
-
 const checkZoo = (
   c: Compiler,
   ceilings: Ceilings,
   only: string | undefined,
 ): { readonly tooMuch: number; readonly costs: Record<string, number> } => {
   const costs: Record<string, number> = {}
+  const empty = costOf(c, 'empty', '')
   let tooMuch = 0
   for (const z of zooNets) {
     if (only !== undefined && z.name !== only) continue
-    let cost = timed(c, z.name, program(z))
-    for (let tries = 1; tries < TRIES && cost.slow; tries++) cost = timed(c, z.name, program(z))
+    const whole = costOf(c, 'network', program(z))
+    const [instantiations, seconds] = [whole.instantiations - empty.instantiations, whole.seconds - empty.seconds]
     const most = ceilings[c]?.[z.name]
-    const over = most !== undefined && (cost.instantiations > most || cost.slow)
+    const over = most !== undefined && instantiations > most
     if (over) tooMuch++
-    const words = most === undefined ? '  NO CEILING' : over ? `  above ${most} or ${secondsFor(z.name)} s` : ''
+    const words = most === undefined ? '  NO CEILING' : over ? `  above ${most}` : ''
     console.log(
-      `${z.name.padEnd(26)} ${String(cost.instantiations).padStart(8)} instantiations ${cost.seconds.toFixed(2).padStart(6)} s${words}`,
+      `${z.name.padEnd(26)} ${String(instantiations).padStart(8)} instantiations ${seconds.toFixed(2).padStart(6)} s${words}`,
     )
-    costs[z.name] = Math.ceil((cost.instantiations * 1.1) / 1000) * 1000
+    costs[z.name] = Math.ceil((instantiations * 1.1) / 1000) * 1000
   }
   return { tooMuch, costs }
 }

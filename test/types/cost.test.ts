@@ -1,9 +1,11 @@
 // timeout 600
 // each of models
-// What type-checking costs, in instantiations (exact, so a ceiling can be tight) and seconds (printed, with a wide one).
+// What type-checking costs, in instantiations (exact, so a ceiling can be tight) and seconds (printed). The gate's step check-types
+// checks every network of the zoo.
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { zooEntry } from '../../src/zoo'
+import { FULL } from '../full'
 import { costOf } from './checker'
 
 interface Ceiling {
@@ -11,26 +13,21 @@ interface Ceiling {
   readonly input: string
   /** The most instantiations that it may take above a program that imports the DSL and a family. */
   readonly most: number
-  readonly seconds: number
 }
-/** Networks that people use every day. */
-const USUAL = 3
-/** The largest. */
-const LARGE = 10
 
 // biome-ignore format: a table
 const ceilings: readonly Ceiling[] = [
-  { network: 'vgg16', input: '[1, 3, 224, 224]', most: 40_000, seconds: USUAL },
-  { network: 'vgg16-features', input: '[1, 3, 20480, 20480]', most: 37_000, seconds: USUAL },
-  { network: 'darknet19', input: '[1, 3, 224, 224]', most: 47_000, seconds: USUAL },
-  { network: 'resnet18', input: '[1, 3, 224, 224]', most: 48_000, seconds: USUAL },
-  { network: 'resnet50', input: '[1, 3, 224, 224]', most: 68_000, seconds: USUAL },
-  { network: 'resnet50', input: '[1, 3, 4096, 4096]', most: 69_000, seconds: USUAL },
-  { network: 'unet', input: '[1, 3, 512, 512]', most: 51_000, seconds: USUAL },
-  { network: 'resnet152', input: '[1, 3, 224, 224]', most: 83_000, seconds: LARGE },
-  { network: 'deeplabv3plus-resnet101', input: '[2, 3, 512, 512]', most: 90_000, seconds: LARGE },
-  { network: 'inception4', input: '[1, 3, 299, 299]', most: 109_000, seconds: LARGE },
-  { network: 'densenet201', input: '[1, 3, 224, 224]', most: 250_000, seconds: LARGE },
+  { network: 'vgg16', input: '[1, 3, 224, 224]', most: 40_000 },
+  { network: 'vgg16-features', input: '[1, 3, 20480, 20480]', most: 37_000 },
+  { network: 'darknet19', input: '[1, 3, 224, 224]', most: 47_000 },
+  { network: 'resnet18', input: '[1, 3, 224, 224]', most: 48_000 },
+  { network: 'resnet50', input: '[1, 3, 224, 224]', most: 68_000 },
+  { network: 'resnet50', input: '[1, 3, 4096, 4096]', most: 69_000 },
+  { network: 'unet', input: '[1, 3, 512, 512]', most: 51_000 },
+  { network: 'resnet152', input: '[1, 3, 224, 224]', most: 83_000 },
+  { network: 'deeplabv3plus-resnet101', input: '[2, 3, 512, 512]', most: 90_000 },
+  { network: 'inception4', input: '[1, 3, 299, 299]', most: 109_000 },
+  { network: 'densenet201', input: '[1, 3, 224, 224]', most: 250_000 },
 ]
 
 const importOf = (family: string): string => `import { type LayerNames, model } from '../../dsl'
@@ -40,7 +37,10 @@ import family from '../../models/${family}'
 costOf("import 'uvu'\nexport {}")
 const empty = costOf(`${importOf('vgg')}export { family, model }\nexport type { LayerNames }`)
 
-for (const { network, input, most, seconds } of ceilings)
+/** A plain chain, residuals, and the most expensive. */
+const FEW = ['vgg16', 'resnet50', 'densenet201']
+
+for (const { network, input, most } of ceilings.filter((c) => FULL || FEW.includes(c.network)))
   test(`${network} at ${input}`, () => {
     const c = costOf(`${importOf(zooEntry(network)!.family)}export const net = model(${input}, family['${network}'].net)
 export const names = (n: LayerNames<typeof net>): string => n`)
@@ -51,7 +51,6 @@ export const names = (n: LayerNames<typeof net>): string => n`)
     )
     assert.ok(instantiations > 1000, 'the network was not checked at all')
     assert.ok(instantiations <= most, `${instantiations} instantiations, at most ${most} are allowed`)
-    assert.ok(took < seconds, `${took.toFixed(2)} s, less than ${seconds} s are allowed`)
   })
 
 test.run()

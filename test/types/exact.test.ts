@@ -2,6 +2,7 @@
 // its type says so: fields are passed on as they came.
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { FULL } from '../full'
 import { check, type Programs } from './checker'
 import { prelude } from './illegal'
 import { legalPlans, planPrelude } from './illegalplans'
@@ -28,8 +29,8 @@ declare const plan: s.Staged<typeof net>
 `
 
 const programs: Programs = Object.fromEntries([
-  ...legal.map((c, i) => [`legal${i}`, prelude + c]),
-  ...legalPlans.map((c, i) => [`plan${i}`, planPrelude + c]),
+  ...(FULL ? legal.map((c, i) => [`legal${i}`, prelude + c]) : []),
+  ...legalPlans.filter((_, i) => FULL || i % 4 === 0).map((c, i) => [`plan${i}`, planPrelude + c]),
   ...passedOn.map((c, i) => [`passed${i}`, PASSING + c]),
 ])
 const checked = check(programs, { exactOptionalPropertyTypes: true })

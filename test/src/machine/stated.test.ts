@@ -194,7 +194,7 @@ onCpu('a first plan estimates most of its calls and says so; its run leaves meas
   const { named, staged } = stagedWith({ budget: 64 * 2 ** 20 })
   const { callTimes, measuringSeconds, planningSeconds } = staged.staging
   assert.ok(callTimes!.estimated > 0 && callTimes!.measured + callTimes!.roughly > 0, JSON.stringify(callTimes))
-  assert.ok(measuringSeconds > 0 && measuringSeconds < 5 && planningSeconds > measuringSeconds)
+  assert.ok(measuringSeconds > 0 && planningSeconds > measuringSeconds)
   const checkpointDir = join(folder, 'run')
   const run = { steps: 6, checkpointDir, checkpointEvery: 3 }
   const first = await train(named.model, staged, run)

@@ -41,9 +41,14 @@ test('one size that was disturbed does not decide, and what took no time is no n
 
 test('all ranks that are threads are told the same times, which grow with what is sent', async () => {
   const all = loadNative().openThreadRanks(3).map(rankOf)
-  const [first, ...others] = await Promise.all(all.map((rank) => timedExchanges(rank, 'ref', 1)))
-  for (const other of others) assert.equal(other, first)
-  assert.ok(first![0]!.seconds < first![2]!.seconds)
+  // A busy machine may disturb one measurement; the ranks agree on each.
+  let grows = false
+  for (let tries = 0; !grows && tries < 20; tries++) {
+    const [first, ...others] = await Promise.all(all.map((rank) => timedExchanges(rank, 'ref', 1)))
+    for (const other of others) assert.equal(other, first)
+    grows = first![0]!.seconds < first![2]!.seconds
+  }
+  assert.ok(grows)
   for (const { communicator } of all) communicator.close()
 })
 

@@ -1,0 +1,6 @@
+// Full mode, `npm test -- --full`: repetitions of a check, with more networks, seeds, ranks or cases. `npm test` runs one of each kind.
+
+export const FULL = process.env['SPILLWAY_FULL'] === '1'
+
+/** All in full mode, else the few that stand for them. */
+export const fewOrAll = <A>(few: readonly A[], all: readonly A[]): readonly A[] => (FULL ? all : few)
