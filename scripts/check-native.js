@@ -1,6 +1,6 @@
-// The native code under sanitizers. In: `address` (ASan and UBSan), `thread` (TSan, on the null and ref devices), `fuzz [N]` (so many
-// damaged tapes under ASan and UBSan) or `zoo [WORD]` (a training of each family of the zoo, or of those named so, on the cuda device and an
-// imitated CUDA, under TSan). Out: exit code 0 if the build is clean and every test passes.
+// The native code under sanitizers. In: `address` (ASan and UBSan), `thread` (TSan, on the null and ref devices), `fuzz [N]`
+// (N damaged tapes under ASan and UBSan) or `zoo [WORD]` (a training of each family whose name holds WORD, on the cuda device and an imitated
+// CUDA, under TSan). Out: exit code 0 if the build is clean and every test passes.
 'use strict'
 const { spawnSync } = require('node:child_process')
 const fs = require('node:fs')

@@ -71,7 +71,7 @@ const jobOf = ({ name, command: [command, ...args] }) => ({
   timeoutSeconds: LIMIT_SECONDS,
 })
 
-/** What the table tells: of each step its wall and processor seconds. */
+/** The wall and processor seconds of each step, for the table. */
 const took = []
 
 const report = ({ name }, { output, code, signal, timedOut, seconds, processorSeconds }) => {
@@ -85,7 +85,7 @@ const report = ({ name }, { output, code, signal, timedOut, seconds, processorSe
   return [{ name, said }]
 }
 
-/** The end of a log is what people see first. */
+/** People see the end of a log first, so it repeats the failures. */
 const tellAgain = (failed) => {
   for (const { name, said } of failed) console.log(`${name} FAILED, and printed\n${said}`)
 }

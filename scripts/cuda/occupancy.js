@@ -14,8 +14,8 @@ const RESULT = path.join(ROOT, 'bench', 'results', 'cuda-occupancy.json')
 const LEAST_SHARE = 0.5
 const BLOCK_WARPS = 8
 
-/** Of the CUDA programming guide's table of compute capabilities: a multiprocessor's warps, blocks, registers (given to warps 256 at a time) and
- * bytes of shared memory, `kept` of which the system takes for each block. */
+/** Limits of a multiprocessor, from the CUDA programming guide: warps, blocks, registers, bytes of shared memory. The system takes `kept` bytes
+ * per block. A warp receives registers in units of 256. */
 const CHIPS = {
   75: { warps: 32, blocks: 16, registers: 65536, shared: 64 * 1024, kept: 0 },
   80: { warps: 64, blocks: 32, registers: 65536, shared: 164 * 1024, kept: 1024 },

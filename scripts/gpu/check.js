@@ -1,4 +1,4 @@
-// What gpu-check.sh runs on the box: sections of checks and benchmarks, each of which says how many seconds it wants.
+// The sections of checks and benchmarks that gpu-check.sh runs on a GPU box. Each section names its seconds.
 // In: the folder for results, names of sections; or --list, which prints what sections there are and what they want. Out: gpu.json {conformanceFailures, worstTimeRatio, outOfCoreShare, cases[]},
 // logs of each run, plots. Invariant: gpu.json is written after every check and case, so a run that is cut short still tells; a
 // section that fails or runs out of its time stops no other. With SPILLWAY_GPU_IMITATED the same lines run a small network on the
@@ -568,7 +568,7 @@ const quickest = ({ modes = {} }) =>
     'none',
   )
 
-/** What the first turn of a case takes, of which PyTorch's search for algorithms is most, and the second; a plan for less memory measures calls. */
+/** Seconds of the first turn of a case, mostly PyTorch's search for algorithms; of the second; of a plan for less memory, which measures calls. */
 const CASE_SECONDS = imitated ? 10 : 28
 const SECOND_TURN_SECONDS = 12
 const LESS_SECONDS = 55

@@ -1,5 +1,5 @@
-// What the loader reads in a shared object: its processor, the libraries and symbol versions that it needs, where it looks for them, and the
-// names that it shows to others. In: a 64-bit little-endian ELF file with section headers. Out: these facts. Invariant: nothing is run.
+// Reads a shared object as the loader does: its processor, its needed libraries and symbol versions, its search paths, its exported names.
+// In: a 64-bit little-endian ELF file with section headers. Out: these facts. Invariant: nothing is run.
 'use strict'
 const fs = require('node:fs')
 

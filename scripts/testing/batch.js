@@ -1,6 +1,6 @@
 // Runs several test files in one process, which loads the modules that they share once. In: paths of files. Out: for each, a message to
 // the parent when it begins and one when it ends, with its output. Invariant: a file meets the environment and the folder of the start;
-// after a file that fails the process ends, so that no file runs in what a failure left behind.
+// the process ends after a file that fails, so that no file runs beside the remains of a failure.
 'use strict'
 const path = require('node:path')
 

@@ -1,6 +1,6 @@
 // Keeps V8's compiled code of modules between processes. In: the id of a source (its content) and its JavaScript. Out: the module's
 // function. Invariant: code is used only for the source it was made of; V8 itself refuses code of another version or other flags.
-// (Compiling lazily takes half of the 0.4 s in which a process loads src/.)
+// (Lazy compilation is half of the 0.4 s that a process takes to load src/.)
 'use strict'
 const { createHash } = require('node:crypto')
 const fs = require('node:fs')

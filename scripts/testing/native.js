@@ -13,7 +13,7 @@ const BUILD = path.join('build', 'addon')
 const LOG = path.join('build', 'native-tests.log')
 const TIMEOUT_SECONDS = 600
 
-/** Of the cases of these programs `npm test` runs one in so many; the gate runs them under sanitizers as well, full mode runs all. */
+/** `npm test` runs one case in this number. The gate repeats them under sanitizers; full mode runs all. */
 const SHARES = { kernels_cuda: 12 }
 
 const programOf = (source) => path.basename(source, '.cpp')

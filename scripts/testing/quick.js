@@ -1,4 +1,4 @@
-// What `npm run test:quick` runs, in a minute on two cores: one of each kind of check. Each line is a file of test/, or
+// The files of `npm run test:quick`: one of each kind of check, a minute on two cores. Each line is a file of test/, or
 // a folder.
 'use strict'
 

@@ -1,4 +1,4 @@
-// What a run of the tests took. In: for each file its seconds. Out: lines: the slowest files, the totals of folders, the whole.
+// The times of a run of the tests. In: the seconds of each file. Out: lines with the slowest files, folders and totals.
 'use strict'
 const path = require('node:path')
 

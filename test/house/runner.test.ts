@@ -20,7 +20,7 @@ interface Outcome {
 
 const lastOf = (text: string): string => text.trimEnd().split('\n').at(-1) ?? ''
 
-/** Not in full mode, whatever runs this. */
+/** Without full mode, even if the caller has it. */
 const { SPILLWAY_FULL: _, ...ENV } = process.env
 
 const runIn = (root: string, ...args: string[]) =>

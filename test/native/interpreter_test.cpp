@@ -157,7 +157,7 @@ void throttle_is_a_floor() {
   CHECK(slow_in.seconds >= in && slow_in.stall_data_seconds >= in / 2);
 }
 
-/// A step that is ended at once is torn, whatever the time; a step that is waited for takes 0.7 s.
+/// A step that ends at once is torn at any time; a step that the run waits for takes 0.7 s.
 void cancel(Stop how, bool expect_torn) {
   Opened o = open_session(classifier(true, DType::f32), {.throttle = {expect_torn ? 1e5 : 4e6, 0}});  // 29 s a step, or 0.7
   RunOptions options{.steps = 1000, .source = o.source.get()};

@@ -184,7 +184,7 @@ test('ten thousand changed files are refused in words', () => {
   )
 })
 
-/** Of the processor; on a busy one the same work takes several times as long. */
+/** Processor seconds; on a busy machine the same work takes several times as long. */
 const AT_ONCE_SECONDS = 20
 
 const CHANGES = FULL ? 2000 : 400

@@ -89,7 +89,7 @@ const registryFor = (programs: Programs): ts.DocumentRegistry => {
   }
 }
 
-/** Files that have no errors under these options, whatever program they are a part of. */
+/** Files without errors under these options, in any program. */
 const faultless = new Set<string>()
 
 const outsideErrors = (program: ts.Program, programs: Programs, more: ts.CompilerOptions): void => {

@@ -1,6 +1,6 @@
 // timeout 600
 // each of models
-// What type-checking costs, in instantiations (exact, so a ceiling can be tight) and seconds (printed). The gate's step check-types
+// The cost of type-checking, in instantiations (exact, so a ceiling can be tight) and seconds (printed). The gate's step check-types
 // checks every network of the zoo.
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
