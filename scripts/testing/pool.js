@@ -98,8 +98,8 @@ const blame = async (batch, jobs, ending, onDone) => {
 }
 
 /**
- * The jobs of a batch. A file that fails ends its process (batch.js); those behind it run in the next. Where a process crashes or takes too
- * long, the file that it ran runs again by itself: its ending counts, and a crash that does not happen there is a failure of the batch.
+ * The jobs of a batch. A file that fails ends its process (batch.js); those behind it run in the next. If a process crashes or takes too
+ * long, its current file runs again alone, and that ending counts. A crash that does not repeat there is a failure of the batch.
  */
 const runBatch = async (batch, onDone) => {
   let rest = batch.jobs
