@@ -1,5 +1,5 @@
 // The picture of a run: what the network saw, should answer and answered, above the memory that the device holds during one step.
-// In: pictures, a plan, labels. Out: one SVG file that needs no other file, and looks right on light and dark pages.
+// In: pictures, a plan, labels. Out: one SVG file that needs no other file.
 import { PAGE_BYTES, showBytes, type Staged } from 'spillway'
 import sharp from 'sharp'
 import type { Picture } from './tissue'
@@ -72,14 +72,18 @@ const chart = ({ plan, timeline, staging }: Staged): string => {
   ].join('\n')
 }
 
+const MARGIN = 18
+const [ACROSS, DOWN] = [WIDTH + 2 * MARGIN, CHART_TOP + CHART_HEIGHT + 34 + 2 * MARGIN]
+
+/** The drawing has a white ground of its own, so it looks the same on dark pages. */
 export const overview = (thumbs: readonly (readonly [title: string, image: string])[], staged: Staged): string =>
-  `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${CHART_TOP + CHART_HEIGHT + 34}" font-family="system-ui, sans-serif" font-size="15">
+  `<svg xmlns="http://www.w3.org/2000/svg" viewBox="${-MARGIN} ${-MARGIN} ${ACROSS} ${DOWN}" font-family="system-ui, sans-serif" font-size="15">
 <style>
-text{fill:#3a3f46}.soft{fill:#7a808a;font-size:13px}
+text{fill:#3a3f46}.soft{fill:#6c727b;font-size:13px}
 .area{fill:#5b8def;fill-opacity:.75}.incore,.budget{fill:none;stroke-width:1.5;stroke-dasharray:6 4}
-.incore{stroke:#8a8f98}.budget{stroke:#d1453e}text.incore{fill:#7a808a;stroke:none}text.budget{fill:#d1453e;stroke:none}
-@media (prefers-color-scheme:dark){text{fill:#d5d8dd}.soft,text.incore{fill:#9aa1ab}text.budget{fill:#f0837c}}
+.incore{stroke:#8a8f98}.budget{stroke:#c93a33}text.incore{fill:#6c727b;stroke:none}text.budget{fill:#c93a33;stroke:none}
 </style>
+<rect x="${-MARGIN}" y="${-MARGIN}" width="${ACROSS}" height="${DOWN}" rx="10" fill="#fff"/>
 ${thumbs.map((t, n) => thumb(n, t)).join('\n')}
 ${chart(staged)}
 </svg>
