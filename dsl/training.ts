@@ -8,45 +8,45 @@ import { type OptimizerOf, optimizerWith } from '../staging/ops/optimizer'
 export type { Loss } from '../staging/ops/loss'
 export type { Optimizer } from '../staging/ops/optimizer'
 
-/** Mean squared error to a target of the output's shape. @example stage(net, { loss: mse }) */
+/** Mean squared error between the output and a target of its shape. @example stage(net, { loss: mse }) */
 export const mse = 'mse' satisfies Loss
-/** Mean absolute error to a target of the output's shape. @example stage(net, { loss: l1 }) */
+/** Mean absolute error between the output and a target of its shape. @example stage(net, { loss: l1 }) */
 export const l1 = 'l1' satisfies Loss
-/** Binary cross-entropy of the output's sigmoid to a target between 0 and 1, for each pixel and channel. @example stage(net, { loss: bceWithLogits }) */
+/** Binary cross-entropy between the sigmoid of the output and a target between 0 and 1, for each pixel and channel. @example stage(net, { loss: bceWithLogits }) */
 export const bceWithLogits = 'bce-with-logits' satisfies Loss
 /** Options of `huber`. */
 export interface HuberOptions {
-  /** more than 0; default 1 @example huber({ delta: 0.5 }) */
+  /** error where the loss changes from squared to linear; more than 0; default 1 @example huber({ delta: 0.5 }) */
   readonly delta?: number | undefined
 }
 const HUBER = optionsFor<HuberOptions>()('huber', 'delta')
 /** What `huber` makes: plain data. */
 export interface Huber extends LossOf<'huber'> {}
-/** Huber loss: half the squared error up to delta, straight beyond it. @example huber({ delta: 0.5 }) */
+/** Huber loss: half the squared error below delta, linear above it. @example huber({ delta: 0.5 }) */
 export const huber = <const O extends HuberOptions & object = HuberOptions>(o: Known<O, typeof HUBER> = {} as never): Huber => lossMade('huber', known(HUBER, o as O))
 /** Options of `focal`. */
 export interface FocalOptions {
-  /** 0 to 1; default 0.25 @example focal({ balance: 0.5 }) */
+  /** weight of elements with target 1; 0 to 1; default 0.25 @example focal({ balance: 0.5 }) */
   readonly balance?: number | undefined
-  /** 0 or more; default 2 @example focal({ gamma: 0.5 }) */
+  /** exponent that lowers the weight of easy elements; 0 or more; default 2 @example focal({ gamma: 0.5 }) */
   readonly gamma?: number | undefined
 }
 const FOCAL = optionsFor<FocalOptions>()('focal', 'balance', 'gamma')
 /** What `focal` makes: plain data. */
 export interface Focal extends LossOf<'focal'> {}
-/** Focal loss (Lin et al., 2017): binary cross-entropy of the output's sigmoid, of which elements that are right already count little. @example focal({ balance: 0.5, gamma: 1 }) */
+/** Focal loss (Lin et al., 2017): binary cross-entropy of the sigmoid of the output, with less weight on elements that are correct already. @example focal({ balance: 0.5, gamma: 1 }) */
 export const focal = <const O extends FocalOptions & object = FocalOptions>(o: Known<O, typeof FOCAL> = {} as never): Focal => lossMade('focal', known(FOCAL, o as O))
-/** The mean of the output itself, less that of a target: what a critic that has no bounds is trained by. @example stage(net, { loss: mean }) */
+/** Mean of the output minus mean of a target, such as the loss of a Wasserstein critic. @example stage(net, { loss: mean }) */
 export const mean = 'mean' satisfies Loss
-/** Softmax cross-entropy to class labels, for each image or, where the output has pixels, for each pixel. @example stage(net, { loss: crossEntropy }) */
+/** Softmax cross-entropy with class labels: one per image, or one per pixel if the output has pixels. @example stage(net, { loss: crossEntropy }) */
 export const crossEntropy = 'cross-entropy' satisfies Loss
 /** Options of `crossEntropyWith`. */
 export interface CrossEntropyWithOptions {
-  /** -2147483647 to 2147483647; default none @example crossEntropyWith({ ignoreIndex: -100 }) */
+  /** label to ignore; -2147483647 to 2147483647; default none @example crossEntropyWith({ ignoreIndex: -100 }) */
   readonly ignoreIndex?: number | undefined
-  /** one for each class; 0 or more; default none @example crossEntropyWith({ weights: [1, 0.5, 2] }) */
+  /** weight of each class; 0 or more; default none @example crossEntropyWith({ weights: [1, 0.5, 2] }) */
   readonly weights?: readonly number[] | undefined
-  /** 0 to 1; default none @example crossEntropyWith({ labelSmoothing: 0.1 }) */
+  /** share of each label to spread over all classes; 0 to 1; default none @example crossEntropyWith({ labelSmoothing: 0.1 }) */
   readonly labelSmoothing?: number | undefined
 }
 const CROSS_ENTROPY_WITH = optionsFor<CrossEntropyWithOptions>()('crossEntropyWith', 'ignoreIndex', 'weights', 'labelSmoothing')
@@ -56,27 +56,27 @@ export interface CrossEntropy extends LossOf<'cross-entropy'> {}
 export const crossEntropyWith = <const O extends CrossEntropyWithOptions & object = CrossEntropyWithOptions>(o: Known<O, typeof CROSS_ENTROPY_WITH> = {} as never): CrossEntropy => lossMade('cross-entropy', known(CROSS_ENTROPY_WITH, o as O))
 /** Options of `softCrossEntropy`. */
 export interface SoftCrossEntropyOptions {
-  /** 0 to 1; default 0 @example softCrossEntropy({ labelSmoothing: 0.5 }) */
+  /** share of each label to spread over all classes; 0 to 1; default 0 @example softCrossEntropy({ labelSmoothing: 0.5 }) */
   readonly labelSmoothing?: number | undefined
 }
 const SOFT_CROSS_ENTROPY = optionsFor<SoftCrossEntropyOptions>()('softCrossEntropy', 'labelSmoothing')
 /** What `softCrossEntropy` makes: plain data. */
 export interface SoftCrossEntropy extends LossOf<'soft-cross-entropy'> {}
-/** Softmax cross-entropy to shares of the classes, as many for each pixel as there are classes: what PyTorch calls class probabilities. @example softCrossEntropy({ labelSmoothing: 0.1 }) */
+/** Softmax cross-entropy with class probabilities as targets, one per class and pixel. @example softCrossEntropy({ labelSmoothing: 0.1 }) */
 export const softCrossEntropy = <const O extends SoftCrossEntropyOptions & object = SoftCrossEntropyOptions>(o: Known<O, typeof SOFT_CROSS_ENTROPY> = {} as never): SoftCrossEntropy => lossMade('soft-cross-entropy', known(SOFT_CROSS_ENTROPY, o as O))
 /** Options of `dice`. */
 export interface DiceOptions {
-  /** 0 or more; default 0.00001 @example dice({ smooth: 0.5 }) */
+  /** number added to numerator and denominator; 0 or more; default 0.00001 @example dice({ smooth: 0.5 }) */
   readonly smooth?: number | undefined
-  /** -2147483647 to 2147483647; default none @example dice({ ignoreIndex: -100 }) */
+  /** label to ignore; -2147483647 to 2147483647; default none @example dice({ ignoreIndex: -100 }) */
   readonly ignoreIndex?: number | undefined
-  /** one for each class; 0 leaves it out; 0 or more; default none @example dice({ weights: [1, 0.5, 2] }) */
+  /** weight of each class; 0 omits the class; 0 or more; default none @example dice({ weights: [1, 0.5, 2] }) */
   readonly weights?: readonly number[] | undefined
 }
 const DICE = optionsFor<DiceOptions>()('dice', 'smooth', 'ignoreIndex', 'weights')
 /** What `dice` makes: plain data. */
 export interface Dice extends LossOf<'dice'> {}
-/** Dice loss of the output's softmax to class labels, or, of one channel, of its sigmoid to labels of 0 and 1: 1 less how far the two overlap, the mean over the classes, each over the whole batch. @example dice({ smooth: 1 }) */
+/** Dice loss: 1 minus the overlap of softmax and class labels, per class over the whole batch, then the mean over classes. An output of one channel uses its sigmoid and labels 0 and 1. @example dice({ smooth: 1 }) */
 export const dice = <const O extends DiceOptions & object = DiceOptions>(o: Known<O, typeof DICE> = {} as never): Dice => lossMade('dice', known(DICE, o as O))
 
 /** An option as it is given, or its default. */
@@ -84,13 +84,13 @@ type Said<O, K extends string, Of, Default extends Of> = K extends keyof O ? Ext
 
 /** Options of `sgd`. */
 export interface SgdOptions {
-  /** 0 or more @example sgd({ lr: 0.1 }) */
+  /** learning rate; 0 or more @example sgd({ lr: 0.1 }) */
   readonly lr: number
-  /** 0 or more; default 0 @example sgd({ lr: 0.1, momentum: 0.5 }) */
+  /** momentum factor; 0 or more; default 0 @example sgd({ lr: 0.1, momentum: 0.5 }) */
   readonly momentum?: number | undefined
-  /** 0 or more; default 0 @example sgd({ lr: 0.1, weightDecay: 0.5 }) */
+  /** weight decay; 0 or more; default 0 @example sgd({ lr: 0.1, weightDecay: 0.5 }) */
   readonly weightDecay?: number | undefined
-  /** default false @example sgd({ lr: 0.1, nesterov: true }) */
+  /** use Nesterov momentum; default false @example sgd({ lr: 0.1, nesterov: true }) */
   readonly nesterov?: boolean | undefined
 }
 const SGD = optionsFor<SgdOptions>()('sgd', 'lr', 'momentum', 'weightDecay', 'nesterov')
@@ -103,15 +103,15 @@ export const sgd = <const O extends SgdOptions>(o: Known<O, typeof SGD>): Sgd<Sa
 
 /** Options of `adam`. */
 export interface AdamOptions {
-  /** 0 or more @example adam({ lr: 0.1 }) */
+  /** learning rate; 0 or more @example adam({ lr: 0.1 }) */
   readonly lr: number
-  /** 0 or more and below 1; default 0.9 @example adam({ lr: 0.1, beta1: 0.5 }) */
+  /** decay of the gradient average; 0 or more and below 1; default 0.9 @example adam({ lr: 0.1, beta1: 0.5 }) */
   readonly beta1?: number | undefined
-  /** 0 or more and below 1; default 0.999 @example adam({ lr: 0.1, beta2: 0.5 }) */
+  /** decay of the squared gradient average; 0 or more and below 1; default 0.999 @example adam({ lr: 0.1, beta2: 0.5 }) */
   readonly beta2?: number | undefined
-  /** 0 or more; default 1e-8 @example adam({ lr: 0.1, eps: 0.5 }) */
+  /** number added to the denominator; 0 or more; default 1e-8 @example adam({ lr: 0.1, eps: 0.5 }) */
   readonly eps?: number | undefined
-  /** 0 or more; default 0 @example adam({ lr: 0.1, weightDecay: 0.5 }) */
+  /** weight decay; 0 or more; default 0 @example adam({ lr: 0.1, weightDecay: 0.5 }) */
   readonly weightDecay?: number | undefined
 }
 const ADAM = optionsFor<AdamOptions>()('adam', 'lr', 'beta1', 'beta2', 'eps', 'weightDecay')
@@ -122,15 +122,15 @@ export const adam = <const O extends AdamOptions>(o: Known<O, typeof ADAM>): Ada
 
 /** Options of `adamw`. */
 export interface AdamwOptions {
-  /** 0 or more @example adamw({ lr: 0.1 }) */
+  /** learning rate; 0 or more @example adamw({ lr: 0.1 }) */
   readonly lr: number
-  /** 0 or more and below 1; default 0.9 @example adamw({ lr: 0.1, beta1: 0.5 }) */
+  /** decay of the gradient average; 0 or more and below 1; default 0.9 @example adamw({ lr: 0.1, beta1: 0.5 }) */
   readonly beta1?: number | undefined
-  /** 0 or more and below 1; default 0.999 @example adamw({ lr: 0.1, beta2: 0.5 }) */
+  /** decay of the squared gradient average; 0 or more and below 1; default 0.999 @example adamw({ lr: 0.1, beta2: 0.5 }) */
   readonly beta2?: number | undefined
-  /** 0 or more; default 1e-8 @example adamw({ lr: 0.1, eps: 0.5 }) */
+  /** number added to the denominator; 0 or more; default 1e-8 @example adamw({ lr: 0.1, eps: 0.5 }) */
   readonly eps?: number | undefined
-  /** 0 or more; default 0.01 @example adamw({ lr: 0.1, weightDecay: 0.5 }) */
+  /** weight decay; 0 or more; default 0.01 @example adamw({ lr: 0.1, weightDecay: 0.5 }) */
   readonly weightDecay?: number | undefined
 }
 const ADAMW = optionsFor<AdamwOptions>()('adamw', 'lr', 'beta1', 'beta2', 'eps', 'weightDecay')
@@ -141,17 +141,17 @@ export const adamw = <const O extends AdamwOptions>(o: Known<O, typeof ADAMW>): 
 
 /** Options of `rmsprop`. */
 export interface RmspropOptions {
-  /** 0 or more @example rmsprop({ lr: 0.1 }) */
+  /** learning rate; 0 or more @example rmsprop({ lr: 0.1 }) */
   readonly lr: number
-  /** 0 or more and below 1; default 0.99 @example rmsprop({ lr: 0.1, alpha: 0.5 }) */
+  /** decay of the squared gradient average; 0 or more and below 1; default 0.99 @example rmsprop({ lr: 0.1, alpha: 0.5 }) */
   readonly alpha?: number | undefined
-  /** 0 or more; default 1e-8 @example rmsprop({ lr: 0.1, eps: 0.5 }) */
+  /** number added to the denominator; 0 or more; default 1e-8 @example rmsprop({ lr: 0.1, eps: 0.5 }) */
   readonly eps?: number | undefined
-  /** 0 or more; default 0 @example rmsprop({ lr: 0.1, weightDecay: 0.5 }) */
+  /** weight decay; 0 or more; default 0 @example rmsprop({ lr: 0.1, weightDecay: 0.5 }) */
   readonly weightDecay?: number | undefined
-  /** 0 or more; default 0 @example rmsprop({ lr: 0.1, momentum: 0.5 }) */
+  /** momentum factor; 0 or more; default 0 @example rmsprop({ lr: 0.1, momentum: 0.5 }) */
   readonly momentum?: number | undefined
-  /** default false @example rmsprop({ lr: 0.1, centered: true }) */
+  /** normalize by the variance of the gradient; default false @example rmsprop({ lr: 0.1, centered: true }) */
   readonly centered?: boolean | undefined
 }
 const RMSPROP = optionsFor<RmspropOptions>()('rmsprop', 'lr', 'alpha', 'eps', 'weightDecay', 'momentum', 'centered')

@@ -20,13 +20,13 @@ const JOB = [
   'runs/start',
 ]
 
-const HELP = `npm start                       set up what is missing and train a VGG-16 trunk inside a small budget
-npm start -- OPTIONS            the same with other numbers: --image 768 --budget 512MiB --steps 20 …
+const HELP = `npm start                       install missing parts and train a VGG-16 trunk in a small budget
+npm start -- OPTIONS            the same with other options: --image 768 --budget 512MiB --steps 20 …
 npm start -- COMMAND …          any spillway command: models, plan MODEL, train MODEL, verify PLAN, doctor
-npm start -- --help             this text; 'npm start -- train --help' has all options of a command
+npm start -- --help             this text; 'npm start -- train --help' lists all options of a command
 
-The main job is: npx spillway ${JOB.join(' ')}
-A first run installs npm and system packages and builds the native addon; later runs start at once.`
+The default command is: npx spillway ${JOB.join(' ')}
+The first run installs npm and system packages and builds the native addon; later runs start at once.`
 
 const jobFor = (args) => (args.length === 0 || args[0].startsWith('-') ? [...JOB, ...args] : args)
 

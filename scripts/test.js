@@ -11,12 +11,12 @@ const { runAll, stopAll } = require('./testing/pool')
 const { tallyNative, tallyUvu } = require('./testing/tally')
 
 const USAGE = `npm test -- [PATTERN …] [--jobs N] [--root DIR] [--no-native] [--no-setup] [--full]
-  PATTERN      run the test files (and native programs) whose path holds it, the tests whose name holds it, and the native
-               cases of the operators that it names; for a source file that no test is named after, the nearest tests
-  --jobs N     processes at a time (default 2, at most the cores)
-  --no-native  leave the native test programs out
-  --no-setup   take the checkout as it is
-  --full       more cases in property and kernel tests (sets SPILLWAY_FULL=1)`
+  PATTERN      run test files (and native programs) with it in their path, tests with it in their name, and the native
+               cases of operators of this name; for a source file without a test of its own, run the nearest tests
+  --jobs N     number of parallel processes (default 2, at most the cores)
+  --no-native  skip the native test programs
+  --no-setup   do not set up the checkout first
+  --full       run more cases in property and kernel tests (sets SPILLWAY_FULL=1)`
 
 const parseArgs = (argv) => {
   const options = {
@@ -39,7 +39,7 @@ const parseArgs = (argv) => {
     else if (arg.startsWith('-')) throw new Error(`unknown option ${arg}\n${USAGE}`)
     else options.patterns.push(arg)
   }
-  if (!(options.jobs >= 1)) throw new Error('--jobs takes a number from 1')
+  if (!(options.jobs >= 1)) throw new Error('--jobs needs a number of at least 1')
   return options
 }
 
@@ -99,7 +99,7 @@ const runTests = async (options) => {
     )
   const results = []
   await runAll(jobs, options.jobs, (job, ending) => results.push(report(job, ending)))
-  if (unknown.length > 0) results.push(nothing(`no test is found by ${unknown.join(' or ')}`))
+  if (unknown.length > 0) results.push(nothing(`no test matches ${unknown.join(' or ')}`))
   else if (sum(results, 'passed') + sum(results, 'failed') === 0) results.push(nothing('no tests found'))
   return results
 }

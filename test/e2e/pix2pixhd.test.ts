@@ -169,7 +169,7 @@ test('in tiles it has the losses of in-core', async () => {
   const tiles = inLeast('ref', 'tiled')
   assert.ok(
     tiles.plan.segments.some((s) => s.grid.H * s.grid.W > 1),
-    'nothing is tiled',
+    'no tiles',
   )
   const [ran, inCore] = [await run(tiles), await run(inLeast('ref', 'in-core'))]
   ran.losses.forEach((l, i) =>
