@@ -274,7 +274,7 @@ const sections: Readonly<Record<string, () => Promise<void>>> = {
 const main = async (): Promise<void> => {
   const wanted = process.argv.slice(2)
   const unknown = wanted.find((w) => !sections[w])
-  if (unknown) throw new Error(`there is no section '${unknown}'; legal are ${Object.keys(sections).join(', ')}`)
+  if (unknown) throw new Error(`there is no section '${unknown}'; allowed: ${Object.keys(sections).join(', ')}`)
   const results = join(__dirname, 'results')
   mkdirSync(results, { recursive: true })
   const machine = {

@@ -98,7 +98,7 @@ const measured = (network: string): Row => {
 const main = (): void => {
   const named = process.argv.slice(2)
   const unknown = named.find((n) => !zooNames.includes(n))
-  if (unknown !== undefined) throw new Error(`there is no network '${unknown}'; legal are ${zooNames.join(', ')}`)
+  if (unknown !== undefined) throw new Error(`there is no network '${unknown}'; allowed: ${zooNames.join(', ')}`)
   for (const network of zooNames.filter((n) => named.length === 0 || named.includes(n))) {
     const row = measured(network)
     const text = ({ share, ratio, planning, smallestMiB }: Planned): string =>

@@ -66,13 +66,13 @@ const ownFields: Readonly<Record<OwnField, Field>> = {
     (u) => t.string.is(u) && u !== '',
     (kind, _, at) => invalid(at, `a ${kind} needs a name`),
   ),
-  stem: field(t.string.is, (_, u, at) => invalid(`${at}.stem`, `${show(u)} is not the stem of a name`)),
+  stem: field(t.string.is, (_, u, at) => invalid(`${at}.stem`, `${show(u)} is not a prefix of names`)),
   from: field(t.number.is, (_, u, at) => invalid(`${at}.from`, `${show(u)} is not a first number`)),
   times: field(
     (u) => t.number.is(u) && !(u > MOST_COPIES),
     (_, u, at) =>
       t.number.is(u)
-        ? invalid(at, `${u} copies are more than ${MOST_COPIES}`)
+        ? invalid(at, `${u} copies exceed the limit of ${MOST_COPIES}`)
         : invalid(`${at}.times`, `${show(u)} is not a number of copies`),
   ),
 }
@@ -104,7 +104,7 @@ const composition = (
 
 /** A field that a codec refuses, with its path. */
 export const misfit = ({ fields, value }: FieldFault, what: string, at: string): GraphError =>
-  invalid([at, ...fields].join('.'), `${show(value)} is not legal in ${what}`)
+  invalid([at, ...fields].join('.'), `${show(value)} is not allowed in ${what}`)
 
 /** No field that there is not: what a misspelt one says would have no effect. */
 export const onlyFields = (u: object, options: Options, at: string): Either<GraphError, void> => {
@@ -120,14 +120,14 @@ const layer = (u: Net, at: string): Either<GraphError, Net> => {
         onlyFields(u, rule.codec.options, at),
         E.flatMap(() => E.mapLeft((fault: FieldFault) => misfit(fault, `a ${u.kind}`, at))(rule.codec.decode(u))),
       )
-    : E.left(invalid(at, `there is no layer of kind '${u.kind}'; legal are ${legal}`))
+    : E.left(invalid(at, `there is no layer of kind '${u.kind}'; allowed: ${legal}`))
 }
 
 const node = (u: unknown, at: string, depth: number): Either<GraphError, Net> => {
   // A network of the zoo is a function that has a net's fields.
   if ((typeof u !== 'object' && typeof u !== 'function') || u === null || !('kind' in u) || typeof u.kind !== 'string')
     return E.left(invalid(at, `${show(u)} is not a layer`))
-  if (depth > DEEPEST) return E.left(invalid(at, `layers are nested more than ${DEEPEST} deep`))
+  if (depth > DEEPEST) return E.left(invalid(at, `layers nest deeper than ${DEEPEST}`))
   const composed = Object.hasOwn(compositions, u.kind) ? compositions[u.kind] : undefined
   return composed ? composition(u as unknown as Fields, u.kind, composed, at, depth) : layer(u as Net, at)
 }

@@ -188,7 +188,7 @@ class StepElaboration {
       : E.left(
           invalid(
             `fed '${t.name}'`,
-            'a net that begins with fromBytes takes it as bytes, and something else reads it as numbers; feed it twice, under two names',
+            'a net that begins with fromBytes reads it as bytes, but another reads it as numbers; feed it twice, under two names',
           ),
         )
   }
@@ -219,7 +219,7 @@ class StepElaboration {
     const count = countedIn(this.combinations, kind)
     const name = `${kind}${count === 1 ? '' : count}`
     const twice = made.some((m) => m.detached && made.some((other) => other.ref === m.ref && !other.detached))
-    if (twice) return E.left(invalid(name, 'it takes one tensor as it is and detached; legal is either'))
+    if (twice) return E.left(invalid(name, 'it takes one tensor both plain and detached; use one of them'))
     const refs = made.map((m) => m.ref)
     const [input, ...others] = refs.map((ref) => this.shapeOf(ref))
     const { op, ft, attrs } = COMBINATIONS[kind]
@@ -268,7 +268,7 @@ class StepElaboration {
       return E.left(
         invalid(
           keeps.layer,
-          'its net is applied twice, and its running statistics can move once a step; legal are frozen norms and norms of each image',
+          'its net is applied twice, but running statistics can change once per step; allowed: frozen norms, and norms per image',
         ),
       )
     const params = ops.flatMap((op) => op.ins.filter((v) => this.graph.value(v as Ref).role === 'param'))

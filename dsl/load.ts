@@ -6,6 +6,7 @@ import type { GraphError } from '../staging/core/errors'
 import { knownIn } from '../staging/core/known'
 import { optionsFor } from '../staging/core/options'
 import { isClassifier } from './classes'
+import { show } from './decode'
 import { type InputOverride, type Model, modelAt } from './model'
 import type { Trainable } from './trainable'
 import { decodeStep } from './stepdecode'
@@ -15,6 +16,16 @@ const SIZES = optionsFor<InputOverride>()('asTrainable', 'batch', 'height', 'wid
 // biome-ignore format: a list
 const MODEL = optionsFor<Model>()('a model', 'kind', 'net', 'input', 'output', 'ft', 'parameters', 'activationBytes', 'layers')
 const isObject = (u: unknown): u is Readonly<Record<string, unknown>> => (typeof u === 'object' && u !== null) || isClassifier(u)
+
+const noDefault = (): Either<GraphError, never> =>
+  left({
+    tag: 'ModelInvalid',
+    at: 'the model file',
+    reason: 'it has no default export; add: export default model([N, C, H, W], net)',
+  })
+/** An ES module, or its CommonJS form, that exports other names only. */
+const lacksDefault = (u: unknown): boolean =>
+  u === undefined || (typeof u === 'object' && u !== null && !('default' in u) && ('__esModule' in u || Symbol.toStringTag in u))
 
 /** CommonJS and ES modules wrap a default export differently. */
 const unwrapped = (u: unknown): unknown => (isObject(u) && !('kind' in u) && 'default' in u ? u['default'] : u)
@@ -36,14 +47,12 @@ const overridden = (input: unknown, o: InputOverride): unknown => {
 export const asTrainable = (exported: unknown, override: InputOverride = {}): Either<GraphError, Trainable> =>
   pipe(
     knownIn(SIZES)(override),
-    chain((sizes) => trainableAt(unwrapped(exported), sizes)),
+    chain((sizes) => (lacksDefault(exported) ? noDefault() : trainableAt(unwrapped(exported), sizes))),
   )
 
 const trainableAt = (u: unknown, override: InputOverride): Either<GraphError, Trainable> => {
-  if (!isObject(u))
-    return invalid(
-      `${u === undefined ? 'there is none' : `it is ${typeof u}`}; legal is model([B,C,H,W], net), a net, or step(...)`,
-    )
+  if (!isObject(u) || (!('kind' in u) && !isClassifier(u)))
+    return invalid(`it is ${show(u)}; allowed: model([B,C,H,W], net), a net, or step(...)`)
   if (u['kind'] === 'step') return decodeStep(u, override)
   if (u['kind'] === 'model')
     return pipe(
@@ -51,6 +60,6 @@ const trainableAt = (u: unknown, override: InputOverride): Either<GraphError, Tr
       chain(() => modelAt(overridden(u['input'], override), u['net'], override.mode)),
     )
   if (override.height === undefined || override.width === undefined)
-    return invalid('it is a net without an input size; legal is model([B,C,H,W], net), or a net with an image size given')
+    return invalid('it is a net without an input size; export default model([B,C,H,W], net), or give an image size (--image)')
   return modelAt([override.batch ?? 1, 3, override.height, override.width], u, override.mode)
 }

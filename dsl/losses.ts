@@ -111,7 +111,7 @@ const MADE = new WeakMap<LossValue, Made>()
 
 const madeBy = (what: string, other: LossValue): Made => {
   const made = typeof other === 'object' && other !== null ? MADE.get(other) : undefined
-  if (made === undefined) return refused(`${what} takes a number, or what was made of the output and the target`)
+  if (made === undefined) return refused(`${what} takes a number, or a value computed from the output and the target`)
   return made
 }
 
@@ -152,7 +152,7 @@ const nodeOf = (made: Made): LossValue => {
 export const lossOf = (made: (output: LossValue, target: LossValue) => OwnLoss): OwnLoss => {
   const loss = made(nodeOf('output'), nodeOf('target'))
   if (typeof loss !== 'object' || loss === null || loss.kind !== 'own')
-    return refused('its function gives no mean; legal is (output, target) => ... .mean()')
+    return refused('its function must return a mean: (output, target) => ... .mean()')
   orThrow(renderError)(lossEntry(loss))
   return loss
 }

@@ -33,30 +33,30 @@ export type OutputPadTooLarge<Q extends string, S extends string, D extends stri
   typeof outputPadTooLarge<Q, S, D>
 >
 
-export const paddedAway = <P extends string>(pad: P) => `a padding of ${pad} leaves nothing of its output` as const
+export const paddedAway = <P extends string>(pad: P) => `a padding of ${pad} removes all of its output` as const
 export type PaddedAway<P extends string> = ReturnType<typeof paddedAway<P>>
 
 export const noReflection = <P extends string, S extends string>(pad: P, shape: S) =>
-  `a padding of ${pad} reflects more than its input ${shape} has; legal is less than its height and width` as const
+  `a padding of ${pad} reflects more than its input ${shape} has; allowed: less than its height and width` as const
 export type NoReflection<P extends string, S extends string> = ReturnType<typeof noReflection<P, S>>
 
 export const notPositive = <What extends string, N extends string>(what: What, n: N) =>
   `its ${what} must be more than 0, not ${n}` as const
 export type NotPositive<What extends string, N extends string> = ReturnType<typeof notPositive<What, N>>
 
-export const notFinite = <What extends string>(what: What) => `its ${what} must be of finite numbers` as const
+export const notFinite = <What extends string>(what: What) => `its ${what} must be finite numbers` as const
 
 export const channelsMisfit = <What extends string, N extends string, S extends string>(what: What, numbers: N, shape: S) =>
-  `its ${what} has ${numbers} numbers for an input of ${shape}; legal is one for each channel, or one number for all` as const
+  `its ${what} has ${numbers} numbers for an input of ${shape}; allowed: one per channel, or one for all` as const
 export type ChannelsMisfit<What extends string, N extends string, S extends string> = ReturnType<
   typeof channelsMisfit<What, N, S>
 >
 
-export const bytesNotFirst = () => 'it takes bytes as they are fed, so it must be the first layer of the model' as const
+export const bytesNotFirst = () => 'it reads the bytes of the input, so it must be the first layer of the model' as const
 export type BytesNotFirst = ReturnType<typeof bytesNotFirst>
 
 export const bytesNotFed = () =>
-  'a net that begins with fromBytes takes bytes as they are fed; legal is to apply it to what fed(...) gives' as const
+  'a net that begins with fromBytes reads the bytes of an input; apply it to the result of fed(...)' as const
 export type BytesNotFed = ReturnType<typeof bytesNotFed>
 
 export const groupsDoNotDivide = <Side extends string, C extends string, G extends string>(side: Side, channels: C, groups: G) =>
@@ -74,11 +74,11 @@ export const neitherMultipleNorDivisor = <S extends string, N extends string>(sh
 export type NeitherMultipleNorDivisor<S extends string, N extends string> = ReturnType<typeof neitherMultipleNorDivisor<S, N>>
 
 export const oneValueAChannel = <S extends string>(shape: S) =>
-  `needs more than one value a channel to take a variance of but gets ${shape}; legal are two images or more, or frozen: true` as const
+  `needs more than one value per channel for a variance but gets ${shape}; allowed: two images or more, or frozen: true` as const
 export type OneValueAChannel<S extends string> = ReturnType<typeof oneValueAChannel<S>>
 
 export const oneValueAGroup = <S extends string>(shape: S) =>
-  `needs more than one value a group to take a variance of but gets ${shape}; legal are inputs with more pixels or fewer groups` as const
+  `needs more than one value per group for a variance but gets ${shape}; allowed: inputs with more pixels, or fewer groups` as const
 export type OneValueAGroup<S extends string> = ReturnType<typeof oneValueAGroup<S>>
 
 export const notAProbability = <P extends string>(p: P) => `its probability must be at least 0 and below 1, not ${p}` as const
@@ -89,7 +89,7 @@ export const sumsDiffer = <A extends string, B extends string>(body: A, shortcut
 export type SumsDiffer<A extends string, B extends string> = ReturnType<typeof sumsDiffer<A, B>>
 
 export const noFactor = <B extends string, S extends string>(body: B, input: S) =>
-  `its layers give ${body} for an input of ${input}; legal is that shape, or one value for each channel or for each pixel` as const
+  `its layers give ${body} for an input of ${input}; allowed: that shape, or one value per channel or per pixel` as const
 export type NoFactor<B extends string, S extends string> = ReturnType<typeof noFactor<B, S>>
 
 export const termsDiffer = <A extends string, B extends string>(a: A, b: B) =>
@@ -97,23 +97,22 @@ export const termsDiffer = <A extends string, B extends string>(a: A, b: B) =>
 export type TermsDiffer<A extends string, B extends string> = ReturnType<typeof termsDiffer<A, B>>
 
 export const factorMisfits = <F extends string, S extends string>(factor: F, shape: S) =>
-  `a factor of ${factor} does not fit a tensor of ${shape}; legal is that shape, or one value for each channel or for each pixel` as const
+  `a factor of ${factor} does not fit a tensor of ${shape}; allowed: that shape, or one value per channel or per pixel` as const
 export type FactorMisfits<F extends string, S extends string> = ReturnType<typeof factorMisfits<F, S>>
 
 export const targetMisfits = <T extends string, S extends string, Legal extends string>(target: T, output: S, legal: Legal) =>
-  `a target of ${target} cannot be compared with an output of ${output}; legal is ${legal}` as const
+  `a target of ${target} cannot be compared with an output of ${output}; allowed: ${legal}` as const
 export type TargetMisfits<T extends string, S extends string, Legal extends string> = ReturnType<
   typeof targetMisfits<T, S, Legal>
 >
 
 /** The run-time twin is the graph error 'ObjectiveInvalid'. */
-export const netUnapplied = <K extends string>(kind: K) =>
-  `a net of kind '${kind}' that it trains is applied to nothing that a loss reads` as const
+export const netUnapplied = <K extends string>(kind: K) => `it trains a net of kind '${kind}' that no loss depends on` as const
 export const LEGAL_NETS = 'nets that the step applies'
 export type NetUnapplied<
   Objective extends string,
   K extends string,
-> = `objective '${Objective}': ${ReturnType<typeof netUnapplied<K>>}; legal is ${typeof LEGAL_NETS}`
+> = `objective '${Objective}': ${ReturnType<typeof netUnapplied<K>>}; allowed: ${typeof LEGAL_NETS}`
 
 export const branchesDiffer = <A extends string, N extends string, B extends string>(first: A, branch: N, other: B) =>
   `the first branch gives ${first} but branch ${branch} gives ${other}; only the channels may differ` as const
@@ -124,28 +123,27 @@ export type NoBranches = ReturnType<typeof noBranches>
 
 /** The run-time twin is the graph error 'DuplicateName'. */
 export const duplicateName = <N extends string>(name: N) =>
-  `there are two values named '${name}'; legal is any name that no other layer has` as const
+  `two values are named '${name}'; give each layer its own name` as const
 export type DuplicateNameText<N extends string> = ReturnType<typeof duplicateName<N>>
 
 /** The run-time twin is the graph error 'ValueInvalid'. */
 export const LEGAL_SHAPE = 'four whole numbers [B,C,H,W] of at least 1'
 export const badShape = <S extends string>(shape: S) => `its shape is ${shape}` as const
-export type BadInput<S extends string> = `'input': ${ReturnType<typeof badShape<S>>}; legal is ${typeof LEGAL_SHAPE}`
+export type BadInput<S extends string> = `'input': ${ReturnType<typeof badShape<S>>}; allowed: ${typeof LEGAL_SHAPE}`
 
 // ---------------------------------------------------------------- only while typing: at run time every size is known
 
-export type NotLiteral = 'its sizes are not number literals; for sizes known only at run time use modelAt(input, net)'
+export type NotLiteral = 'its sizes are not number literals; if sizes are known only at run time, use modelAt(input, net)'
 export type NamesUnknown<N extends string> =
-  `there are two layers named '${N}' as far as types know: write <N extends string>(name: N) where their names come from, not (name: string)`
+  `two layers are named '${N}' for the type checker: declare their name as <N extends string>(name: N), not (name: string)`
 /** The type checker follows no longer list. */
 export type MostInARow = 900
 export type TooManyInARow =
-  'more than 900 layers or copies in a row are more than the type checker follows; put them into blocks of fewer, or use modelAt(input, net)'
+  'the type checker follows at most 900 layers or copies in a row; group them in smaller blocks, or use modelAt(input, net)'
 /** Nor a deeper nest. */
 export type MostLevels = 25
-export type TooDeepANest =
-  'its layers nest more than 25 deep, which is more than the type checker follows; put them one after the other, or use modelAt(input, net)'
+export type TooDeepANest = 'the type checker follows at most 25 nested layers; put them in a row, or use modelAt(input, net)'
 export type InputNotLiteral =
-  "'input': its sizes are not known while typing; write them in the call, model([1, 3, 224, 224], net), or `as const` behind the array"
+  "'input': its sizes are unknown to the type checker; write them in the call, model([1, 3, 224, 224], net), or add `as const` to the array"
 export type NotATuple =
-  'the list of its layers is not known while typing; use repeat(n, layer) instead of a loop, or modelAt(input, net)'
+  'the list of its layers is unknown to the type checker; use repeat(n, layer) instead of a loop, or modelAt(input, net)'

@@ -144,6 +144,6 @@ export type LayerNames<M extends Model> = string extends M['net']['kind']
  */
 export const layerOf = <M extends Model, L extends LayerNames<M>>(m: M, name: L): FactsOf<M['net'], M['input'], L> => {
   const found = m.layers.find((l) => l.name === name)
-  if (!found) throw new Error(`there is no layer '${name}'; there are ${m.layers.map((l) => `'${l.name}'`).join(', ')}`)
+  if (!found) throw new Error(`there is no layer '${name}'; allowed: ${m.layers.map((l) => `'${l.name}'`).join(', ')}`)
   return found as never
 }

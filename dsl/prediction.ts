@@ -72,7 +72,7 @@ const forwardOf = (m: Model, form: Form, name: string): Either<GraphError, Forwa
     E.bind('out', ({ y }) => formed(graph, y, form)),
     E.filterOrElse(
       () => graph.written.length > 0,
-      () => invalid('net', 'it has no layers that compute anything'),
+      () => invalid('net', 'it has no layers that compute'),
     ),
     E.map(({ y, out }) => {
       graph.markOutput(out, OUTPUT)

@@ -140,7 +140,7 @@ class Decoder {
   }
 
   private tensor(u: unknown, at: string): Result<Tensor> {
-    const legal = `${show(u)} is not a tensor of a step; legal are fed, apply, joined, add, multiply and detach`
+    const legal = `${show(u)} is not a tensor of a step; allowed: fed, apply, joined, add, multiply, detach`
     return once(this.tensors, u, () =>
       pipe(
         u,

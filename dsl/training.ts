@@ -8,11 +8,11 @@ import { type OptimizerOf, optimizerWith } from '../staging/ops/optimizer'
 export type { Loss } from '../staging/ops/loss'
 export type { Optimizer } from '../staging/ops/optimizer'
 
-/** Mean squared error between the output and a target of the same shape. @example stage(net, { loss: mse }) */
+/** Mean squared error between the output and a target of its shape. @example stage(net, { loss: mse }) */
 export const mse = 'mse' satisfies Loss
-/** Mean absolute error between the output and a target of the same shape. @example stage(net, { loss: l1 }) */
+/** Mean absolute error between the output and a target of its shape. @example stage(net, { loss: l1 }) */
 export const l1 = 'l1' satisfies Loss
-/** Binary cross-entropy between the sigmoid of the output and a target from 0 to 1, for each pixel and channel. @example stage(net, { loss: bceWithLogits }) */
+/** Binary cross-entropy between the sigmoid of the output and a target between 0 and 1, for each pixel and channel. @example stage(net, { loss: bceWithLogits }) */
 export const bceWithLogits = 'bce-with-logits' satisfies Loss
 /** Options of `huber`. @example const options: HuberOptions = { delta: 0.5 } */
 export interface HuberOptions {
@@ -22,7 +22,7 @@ export interface HuberOptions {
 const HUBER = optionsFor<HuberOptions>()('huber', 'delta')
 /** The value that `huber` creates. Plain data. @example const value: Huber = huber({ delta: 0.5 }) */
 export interface Huber extends LossOf<'huber'> {}
-/** Creates the Huber loss: half the squared error up to `delta`, linear above it. @example huber({ delta: 0.5 }) */
+/** Creates the Huber loss: half the squared error below delta, linear above it. @example huber({ delta: 0.5 }) */
 export const huber = <const O extends HuberOptions & object = HuberOptions>(o: Known<O, typeof HUBER> = {} as never): Huber => lossMade('huber', known(HUBER, o as O))
 /** Options of `focal`. @example const options: FocalOptions = { balance: 0.5 } */
 export interface FocalOptions {
@@ -34,9 +34,9 @@ export interface FocalOptions {
 const FOCAL = optionsFor<FocalOptions>()('focal', 'balance', 'gamma')
 /** The value that `focal` creates. Plain data. @example const value: Focal = focal({ balance: 0.5 }) */
 export interface Focal extends LossOf<'focal'> {}
-/** Creates the focal loss (Lin et al., 2017): binary cross-entropy in which elements that are already right count little. @example focal({ balance: 0.5, gamma: 1 }) */
+/** Creates the focal loss (Lin et al., 2017): binary cross-entropy of the sigmoid of the output, with less weight on elements that are correct already. @example focal({ balance: 0.5, gamma: 1 }) */
 export const focal = <const O extends FocalOptions & object = FocalOptions>(o: Known<O, typeof FOCAL> = {} as never): Focal => lossMade('focal', known(FOCAL, o as O))
-/** Mean of the output minus the mean of the target, e.g. for the critic of a Wasserstein GAN. @example stage(net, { loss: mean }) */
+/** Mean of the output minus mean of a target, such as the loss of a Wasserstein critic. @example stage(net, { loss: mean }) */
 export const mean = 'mean' satisfies Loss
 /** Softmax cross-entropy to class labels: one label per image, or one per pixel if the output has several pixels. @example stage(net, { loss: crossEntropy }) */
 export const crossEntropy = 'cross-entropy' satisfies Loss

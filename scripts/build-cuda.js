@@ -23,34 +23,31 @@ const cmake = (args) => {
 /** What cuda/libraries.hpp declares of NCCL, beside nccl.h. */
 const heldToHeader = () => {
   const why = includes().nccl ? null : fetchHeaders(NCCL)
-  if (why) return `no nccl.h to hold the declarations to: ${why}`
+  if (why) return `nccl.h is not found, so the declarations are not checked: ${why}`
   const found = includes()
   const folders = [found.cuda, found.cudnn, found.cublas, found.nccl].flatMap((folder) => ['-isystem', folder])
   const args = ['-std=c++20', '-fsyntax-only', '-Wall', '-Wextra', '-Werror', '-Inative', ...folders]
   const { status } = spawnSync('c++', [...args, 'test/native/host_cuda/header/nccl.cpp'], { cwd: ROOT, stdio: 'inherit' })
-  if (status !== 0) end(1, 'what cuda/libraries.hpp declares of NCCL is not what nccl.h does')
-  return 'NCCL is declared as its header has it'
+  if (status !== 0) end(1, 'the NCCL declarations in cuda/libraries.hpp differ from nccl.h')
+  return 'the NCCL declarations match nccl.h'
 }
 
 const main = (argv) => {
   const gate = argv.includes('--gate')
   const compiler = nvcc()
   if (!compiler)
-    end(
-      gate ? 0 : 2,
-      `${gate ? 'skipped: ' : ''}there is no nvcc here: install the CUDA toolkit, or put its bin folder on the PATH`,
-    )
+    end(gate ? 0 : 2, `${gate ? 'skipped: ' : ''}nvcc is not found: install the CUDA toolkit, or add its bin folder to PATH`)
   let found = includes()
   if ((!found.cudnn || !found.cublas) && (gate || argv.includes('--fetch'))) {
     const why = fetchHeaders()
-    if (why) end(gate ? 0 : 2, `${gate ? 'skipped: ' : ''}no headers of cuDNN and cuBLAS: ${why}`)
+    if (why) end(gate ? 0 : 2, `${gate ? 'skipped: ' : ''}the headers of cuDNN and cuBLAS are not found: ${why}`)
     found = includes()
   }
   for (const [library, file] of [
     ['cudnn', 'cudnn.h'],
     ['cublas', 'cublasLt.h'],
   ])
-    if (!found[library]) end(2, `there is no ${file}: install the library's headers, or run this with --fetch`)
+    if (!found[library]) end(2, `${file} is not found: install the headers of the library, or run this with --fetch`)
   if (gate) console.log(heldToHeader())
   const folder = path.join('build', gate ? 'cuda-gate' : 'cuda')
   const at = argv.indexOf('--arch')

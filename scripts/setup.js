@@ -35,7 +35,7 @@ const setUp = async (wanted) => {
   checkNode()
   if (!isReady(wanted)) {
     const release = await lock(path.join(ROOT, 'build', 'setup.lock'), (pid) =>
-      say(`waiting for another set-up here (process ${pid})`),
+      say(`waiting for another set-up of this folder (process ${pid})`),
     )
     try {
       await runUndone(stepsFor(wanted))

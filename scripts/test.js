@@ -56,7 +56,7 @@ const parseArgs = (argv) => {
     else if (arg.startsWith('-')) throw new Error(`unknown option ${arg}\n${USAGE}`)
     else options.patterns.push(arg)
   }
-  if (!(options.jobs >= 1)) throw new Error('--jobs takes a number from 1')
+  if (!(options.jobs >= 1)) throw new Error('--jobs needs a number of at least 1')
   return options
 }
 
@@ -124,7 +124,7 @@ const runTests = async (options) => {
     )
   const results = []
   await runAll(jobs, options.jobs, (job, ending) => results.push(report(options.root, job, ending)))
-  if (unknown.length > 0) results.push(nothing(`no test is found by ${unknown.join(' or ')}`))
+  if (unknown.length > 0) results.push(nothing(`no test matches ${unknown.join(' or ')}`))
   else if (sum(results, 'passed') + sum(results, 'failed') === 0) results.push(nothing('no tests found'))
   return results
 }

@@ -26,13 +26,16 @@ const declareNamed = (program: Command, args: readonly string[], run: Runner): v
 const flagsOf = (c: Command): readonly string[] =>
   c.options.map((o) => o.long).filter((l): l is string => l !== undefined && l !== null)
 
-/** Commander's refusals in our words, with the nearest legal flags or commands. */
+const helpOf = (c?: Command): string => `spillway ${c ? `${c.name()} ` : ''}--help`
+
+/** Commander's refusals in our words, with the nearest flags or commands. */
 const refusal = (e: CommanderError, program: Command, args: readonly string[]): SpillwayError => {
   const message = e.message.replace(/^error: /, '').replace(/\s*\(Did you mean[\s\S]*$/, '')
   const current = program.commands.find((c) => c.name() === args.find((a) => !a.startsWith('-')))
   const quoted = /'([^' =]+)/.exec(message)?.[1] ?? ''
-  if (e.code === 'commander.unknownOption') return usage(message, nearest(quoted, flagsOf(current ?? program), 3))
-  if (e.code === 'commander.unknownCommand') return usage(message, nearest(quoted, NAMES, 3))
+  if (e.code === 'commander.unknownOption')
+    return usage(message, nearest(quoted, flagsOf(current ?? program), 3), `'${helpOf(current)}' lists all`)
+  if (e.code === 'commander.unknownCommand') return usage(message, nearest(quoted, NAMES, 3), `'${helpOf()}' lists all`)
   return usage(message)
 }
 
@@ -41,7 +44,7 @@ const isHelp = (e: CommanderError): boolean => e.exitCode === 0
 const newProgram = (out: Output): Command => {
   const quiet = { writeErr: () => {}, outputError: () => {}, writeOut: (text: string) => void out.stream.write(text) }
   const program = new Command('spillway')
-    .description('Trains convolutional networks larger than the memory of the device they run on.')
+    .description('Trains convolutional networks larger than device memory.')
     .version(version())
     .exitOverride()
     .configureOutput(quiet)

@@ -50,7 +50,7 @@ const stepAt = (name: string, n: StepNetwork, input: Shape): Either<GraphError, 
   )
 
 const noClasses = (name: string): Either<GraphError, never> =>
-  left({ tag: 'ModelInvalid', at: name, reason: 'it has no head for classes; legal with classes are networks that have one' })
+  left({ tag: 'ModelInvalid', at: name, reason: 'it has no head for classes, so the number of classes cannot be set' })
 
 const netFor = (name: string, net: Net, { classes }: Partial<ClassesOptions>): Either<GraphError, Net> => {
   if (classes === undefined) return right(net)

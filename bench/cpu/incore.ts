@@ -45,7 +45,7 @@ export const measureInCore = async (c: Case, o: Options): Promise<InCore> => {
     const opening = await us.answer<Opening>()
     for (const name of o.modes) {
       const m = MODES[name]
-      if (!m) throw new Error(`no mode '${name}'; legal are ${Object.keys(MODES).join(', ')}`)
+      if (!m) throw new Error(`no mode '${name}'; allowed: ${Object.keys(MODES).join(', ')}`)
       const talker = side.peer(m.mode, o, graph, m.env)
       peers.set(name, talker)
       await talker.answer()

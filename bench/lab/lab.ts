@@ -46,7 +46,7 @@ const main = (): void => {
   const wanted = process.argv.slice(2)
   const unknown = wanted.find((w) => w !== PAGE && !experiments[w])
   if (unknown !== undefined)
-    throw new Error(`there is no section '${unknown}'; legal are ${[...Object.keys(experiments), PAGE].join(', ')}`)
+    throw new Error(`there is no section '${unknown}'; allowed: ${[...Object.keys(experiments), PAGE].join(', ')}`)
   mkdirSync(FOLDER, { recursive: true })
   for (const [name, experiment] of Object.entries(experiments)) if (!wanted.length || wanted.includes(name)) run(name, experiment)
   const there = Object.keys(experiments).filter((name) => existsSync(join(FOLDER, `${name}.json`)))

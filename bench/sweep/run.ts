@@ -81,7 +81,7 @@ const main = (): void => {
     throw new Error(`there is no strategy '${again}'`)
   const wanted = again === undefined ? process.argv.slice(2).filter((a) => a !== '--rest') : rest
   const unknown = wanted.find((w) => !zooNames.includes(w))
-  if (unknown !== undefined) throw new Error(`there is no network '${unknown}'; legal are ${zooNames.join(', ')}`)
+  if (unknown !== undefined) throw new Error(`there is no network '${unknown}'; allowed: ${zooNames.join(', ')}`)
   for (const network of zooNames) {
     if ((wanted.length && !wanted.includes(network)) || (goesOn && isWhole(network))) continue
     const fresh = swept(network, again)

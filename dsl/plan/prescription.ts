@@ -99,7 +99,7 @@ export const prescribe = (
 }
 
 const noLayer = (name: string, layers: readonly LayerReport[]): string =>
-  `there is no layer '${name}'; there are ${layers.flatMap((l) => (l.named ? [`'${l.name}'`] : [])).join(', ')}`
+  `there is no layer '${name}'; allowed: ${layers.flatMap((l) => (l.named ? [`'${l.name}'`] : [])).join(', ')}`
 
 /** The place of the last nameless layer that follows this one and can be tiled along the same dimensions. */
 const namelessAfter = (layers: readonly LayerReport[], at: number, tiled: readonly Tiled[] = []): number => {

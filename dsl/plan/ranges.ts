@@ -75,7 +75,7 @@ export const rangeOf = <M extends Model, From extends LayerNames<M>, To extends 
   const at = (name: string): number => m.layers.findIndex((l) => l.name === name)
   const [a, b] = [at(from), at(to)]
   if (a < 0 || b < a)
-    throw new Error(`no layers from '${from}' to '${to}'; there are ${m.layers.map((l) => `'${l.name}'`).join(', ')}`)
+    throw new Error(`no layers from '${from}' to '${to}'; allowed: ${m.layers.map((l) => `'${l.name}'`).join(', ')}`)
   const layers = m.layers.slice(a, b + 1)
   const ft = DIMS.filter((d) => layers.every((l) => l.ft.includes(d)))
   return { from, to, ft, parameters: layers.reduce((n, l) => n + l.parameters, 0) } as never

@@ -81,7 +81,7 @@ void CommunicatorObject::define(Napi::Env env, Napi::Object exports) {
 }
 
 CommunicatorObject::CommunicatorObject(const Napi::CallbackInfo& info) : Napi::ObjectWrap<CommunicatorObject>(info) {
-  if (!info[0].IsExternal()) fail(info.Env(), "ranks are opened by openThreadRanks and openPluginRank");
+  if (!info[0].IsExternal()) fail(info.Env(), "open ranks with openThreadRanks or openPluginRank");
   rank_ = std::move(*info[0].As<Napi::External<Held>>().Data());
   const Napi::Object self = info.This().As<Napi::Object>();
   self.Set("rank", rank_->rank);
@@ -92,7 +92,7 @@ CommunicatorObject::CommunicatorObject(const Napi::CallbackInfo& info) : Napi::O
 std::shared_ptr<Communicator> CommunicatorObject::shared(const Napi::Value& value) {
   if (value.IsUndefined()) return nullptr;
   const Napi::Object object = as_object(value, "communicator");
-  if (!object.InstanceOf(constructor().Value())) fail(value.Env(), "communicator is no rank");
+  if (!object.InstanceOf(constructor().Value())) fail(value.Env(), "communicator is not a rank of this addon");
   return Unwrap(object)->open(value.Env());
 }
 

@@ -47,7 +47,7 @@ uint64_t span_of(Napi::Env env, const View& v) {
   uint64_t last = 0, step = 0;
   for (int d = 0; d < 4; d++)
     if (__builtin_mul_overflow(uint64_t(v.dims[d] - 1), uint64_t(v.strides[d]), &step) || __builtin_add_overflow(last, step, &last) || last >> 56)
-      fail(env, "an operand is absurdly large");
+      fail(env, "an operand has more than 2^56 elements");
   return last + 1;
 }
 
@@ -61,14 +61,14 @@ View parse_view(const Napi::Value& value, const OperandInfo& info) {
   if (info.role == Role::data && v.rank != 4) fail(o.Env(), text(info.name, " must have rank 4"));
   uint64_t elements = 1;
   for (const int64_t d : v.dims)
-    if (d == 0 || __builtin_mul_overflow(elements, uint64_t(d), &elements) || elements >> 48) fail(o.Env(), text(info.name, ": empty or absurdly large"));
+    if (d == 0 || __builtin_mul_overflow(elements, uint64_t(d), &elements) || elements >> 48) fail(o.Env(), text(info.name, ": a dimension is 0, or it has more than 2^48 elements"));
   set_dense_strides(v, info.role);
   parse_sizes(o, "strides", v.strides);
   parse_sizes(o, "origin", v.origin);
   std::copy_n(v.dims, 4, v.extent);
   parse_sizes(o, "extent", v.extent);
   for (int d = 0; d < 4; d++)
-    if (v.origin[d] + v.dims[d] > v.extent[d]) fail(o.Env(), text(info.name, ": the box passes the whole value in dimension ", d));
+    if (v.origin[d] + v.dims[d] > v.extent[d]) fail(o.Env(), text(info.name, ": the box exceeds the whole value in dimension ", d));
   return v;
 }
 
@@ -79,7 +79,7 @@ void attach(View& v, const Napi::Object& operand, const char* name) {
   const auto array = data.As<Napi::TypedArray>();
   constexpr napi_typedarray_type arrays[] = {napi_float32_array, napi_float64_array, napi_int32_array, napi_uint16_array, napi_uint8_array};
   const napi_typedarray_type want = arrays[uint32_t(v.dtype)];
-  if (array.TypedArrayType() != want) fail(operand.Env(), text(name, ".data is not of the operand's dtype"));
+  if (array.TypedArrayType() != want) fail(operand.Env(), text(name, ".data has another type than the operand's dtype"));
   const uint64_t offset = count_or(operand, "offset", 0), span = span_of(operand.Env(), v);
   if (offset > array.ElementLength() || span > array.ElementLength() - offset)
     fail(operand.Env(), text(name, ".data has ", array.ElementLength(), " elements; the view reaches element ", offset + span));
@@ -114,7 +114,7 @@ int parse_in_place(const Napi::Value& value, const Request& r) {
   if (value.IsUndefined()) return -1;
   const uint64_t in_place = as_count(value, "inPlace");
   if (in_place >= r.ins.size() || r.outs.empty() || span_bytes(r.ins[in_place]) != span_bytes(r.outs[0]))
-    fail(value.Env(), text(r.op->kind, ": input ", in_place, " cannot be taken over by the first output"));
+    fail(value.Env(), text(r.op->kind, ": input ", in_place, " cannot be the memory of the first output: their sizes differ"));
   return int(in_place);
 }
 

@@ -36,7 +36,7 @@ std::vector<double> parse_rates(const Napi::Value& value) {
   if (value.IsUndefined()) return {};
   if (!value.IsTypedArray() || value.As<Napi::TypedArray>().TypedArrayType() != napi_float64_array) fail(value.Env(), "rates must be a Float64Array");
   const auto rates = value.As<Napi::Float64Array>();
-  if (rates.ElementLength() == 0) fail(value.Env(), "rates has no numbers: one for each step is due");
+  if (rates.ElementLength() == 0) fail(value.Env(), "rates is empty: give one number per step");
   return {rates.Data(), rates.Data() + rates.ElementLength()};
 }
 
@@ -156,14 +156,14 @@ SessionObject::~SessionObject() {
 }
 
 Session& SessionObject::open(Napi::Env env) const {
-  if (!session_) fail(env, "the session has been disposed of");
+  if (!session_) fail(env, "the session is closed");
   return *session_;
 }
 
 uint32_t SessionObject::find(Napi::Env env, const Napi::Value& name) const {
   const std::string wanted = as_string(name, "name");
   const uint32_t binding = open(env).find(wanted);
-  if (binding == NONE) fail(env, text("the plan has nothing called '", wanted, "'"));
+  if (binding == NONE) fail(env, text("the plan has no value named '", wanted, "'"));
   return binding;
 }
 
@@ -223,7 +223,7 @@ Napi::Value SessionObject::run(const Napi::CallbackInfo& info) {
   Session& session = open(info.Env());
   const Napi::Object options = as_object(info[0], "options");
   if (!info[1].IsFunction()) fail(info.Env(), "progress must be a function");
-  if (run_) fail(info.Env(), "a run is active: wait for its end");
+  if (run_) fail(info.Env(), "a run is active: wait until it ends");
   RunOptions o;
   o.steps = count_or(options, "steps", 1);
   o.first_step = count_or(options, "firstStep", 1);

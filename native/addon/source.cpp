@@ -16,7 +16,7 @@ FileType parse_type(Napi::Env env, const std::string& name) {
                                                         {"u8", FileType::u8}, {"i32", FileType::i32}, {"i64", FileType::i64}};
   for (const auto& [known, type] : TYPES)
     if (name == known) return type;
-  fail(env, text("files of '", name, "' cannot be read: f32, f64, f16, u8, i32, i64"));
+  fail(env, text("a file cannot hold '", name, "'; allowed: f32, f64, f16, u8, i32, i64"));
 }
 
 /// [N], [N,C], [N,H,W] (one channel), [N,C,H,W] or, with layout NHWC, [N,H,W,C].
@@ -55,7 +55,7 @@ FileFeed parse_tensor(const Napi::Object& o) {
   f.classes = uint32_t(std::min<uint64_t>(count_or(o, "classes", 0), UINT32_MAX));
   if (o.Has("ignored")) {
     const double ignored = as_number(o.Get("ignored"), "ignored");
-    if (!(std::abs(ignored) <= INT32_MAX)) fail(o.Env(), "what is ignored must be a whole number of 32 bits");
+    if (!(std::abs(ignored) <= INT32_MAX)) fail(o.Env(), "the ignored label must be a 32-bit whole number");
     f.ignored = int32_t(ignored);
   }
   return f;
@@ -90,7 +90,7 @@ void add_files(Source& source, const Napi::Object& files, const Tape& tape) {
   for (uint32_t i = 0; i < tape.bindings.size(); i++) {
     if (!tape.bindings[i].fed()) continue;
     const std::string name(tape.name(tape.bindings[i]));
-    if (!files.Has(name)) fail(files.Env(), text("'", name, "' is fed from outside, but no file is given for it"));
+    if (!files.Has(name)) fail(files.Env(), text("'", name, "' is an input of the plan, but no file is given for it"));
     require(files.Env(), source.set_files(i, parse_list(files.Get(name), name)));
   }
 }
@@ -108,9 +108,9 @@ FileFeed parse_slots_of(const Napi::Object& o, const std::string& name) {
   constexpr std::pair<FileType, napi_typedarray_type> TYPES[] = {{FileType::u8, napi_uint8_array}, {FileType::i32, napi_int32_array},
                                                                  {FileType::f32, napi_float32_array}, {FileType::f64, napi_float64_array}};
   const auto is_type = [&](const auto& t) { return t.first == f.type && data.IsTypedArray() && data.As<Napi::TypedArray>().TypedArrayType() == t.second; };
-  if (std::none_of(std::begin(TYPES), std::end(TYPES), is_type)) fail(o.Env(), text("'", name, "' must be an array of its dtype: u8, i32, f32 or f64"));
+  if (std::none_of(std::begin(TYPES), std::end(TYPES), is_type)) fail(o.Env(), text("'", name, "' must be a typed array of its dtype (u8, i32, f32 or f64)"));
   const auto array = data.As<Napi::TypedArray>();
-  if (array.ElementLength() == 0 || array.ElementLength() != tensor_elements(f)) fail(o.Env(), text("'", name, "' has ", array.ElementLength(), " elements, not those of its shape"));
+  if (array.ElementLength() == 0 || array.ElementLength() != tensor_elements(f)) fail(o.Env(), text("'", name, "' has ", array.ElementLength(), " elements, which does not match its shape"));
   void* bytes = nullptr;
   if (napi_get_typedarray_info(o.Env(), array, nullptr, nullptr, &bytes, nullptr, nullptr) != napi_ok || !bytes) fail(o.Env(), text("'", name, "' has no bytes"));
   f.memory = static_cast<const std::byte*>(bytes);
@@ -122,7 +122,7 @@ void add_slots(HeldSource& s, const Napi::Object& o, const Tape& tape, uint64_t 
   for (uint32_t i = 0; i < tape.bindings.size(); i++) {
     if (!tape.bindings[i].fed()) continue;
     const std::string name(tape.name(tape.bindings[i]));
-    if (!arrays.Has(name)) fail(o.Env(), text("'", name, "' is fed from outside, but no array is given for it"));
+    if (!arrays.Has(name)) fail(o.Env(), text("'", name, "' is an input of the plan, but no array is given for it"));
     const Napi::Object one = as_object(arrays.Get(name), name.c_str());
     require(o.Env(), s.source->set_file(i, parse_slots_of(one, name)));
     s.held.push_back(Napi::Persistent(one.Get("data").As<Napi::Object>()));
@@ -135,8 +135,8 @@ void add_bands(HeldSource& s, const Napi::Object& o, const Tape& tape, std::func
   for (uint32_t i = 0, fed = 0; i < tape.bindings.size(); i++) {
     if (!tape.bindings[i].fed()) continue;
     const std::string name(tape.name(tape.bindings[i]));
-    if (fed++ > 0) fail(o.Env(), "bands are of a plan that is fed one value");
-    if (!arrays.Has(name)) fail(o.Env(), text("'", name, "' is fed from outside, but no array is given for it"));
+    if (fed++ > 0) fail(o.Env(), "bands need a plan with one input");
+    if (!arrays.Has(name)) fail(o.Env(), text("'", name, "' is an input of the plan, but no array is given for it"));
     const Napi::Object one = as_object(arrays.Get(name), name.c_str());
     require(o.Env(), s.source->set_bands(i, parse_slots_of(one, name), count_or(o, "samples", 0), ask));
     s.held.push_back(Napi::Persistent(one.Get("data").As<Napi::Object>()));

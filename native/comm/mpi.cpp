@@ -58,7 +58,7 @@ Code finished(MpiRank& rank, MPI_Request* request, char* words) {
     if (const int error = called([&] { return MPI_Test(request, &done, MPI_STATUS_IGNORE); }); error != MPI_SUCCESS) return checked(error, words);
     if (done) return Code::ok;
     if (rank.interrupted) {
-      std::snprintf(words, COMMUNICATOR_WORDS, "interrupted while it waited for other ranks");
+      std::snprintf(words, COMMUNICATOR_WORDS, "interrupted while waiting for other ranks");
       return Code::cancelled;
     }
     if (looks < LOOKS) continue;
@@ -198,7 +198,7 @@ extern "C" __attribute__((visibility("default"))) spillway::Communicator* spillw
   // The threads of a run call, and that of JavaScript before and after it, never two at once.
   if (!is_open && checked(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), words) != Code::ok) return nullptr;
   if (!is_open && provided < MPI_THREAD_SERIALIZED) {
-    std::snprintf(words, COMMUNICATOR_WORDS, "this MPI was built without threads (MPI_THREAD_SERIALIZED)");
+    std::snprintf(words, COMMUNICATOR_WORDS, "this MPI was built without thread support; MPI_THREAD_SERIALIZED is needed");
     return nullptr;
   }
   MpiRank* const rank = open_way(words);

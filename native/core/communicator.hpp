@@ -14,7 +14,7 @@ constexpr uint32_t COMMUNICATOR_VERSION = 3;
 constexpr uint32_t MOST_RANKS = 1024;
 constexpr uint32_t COMMUNICATOR_WORDS = 1024;
 /// What waited in vain: the number of the rank, seconds.
-#define SPILLWAY_WAITED_WORDS "rank %u has waited %.0f s for other ranks: one of them hangs, or goes far slower than the others (SPILLWAY_PATIENCE=SECONDS waits longer)"
+#define SPILLWAY_WAITED_WORDS "rank %u waited %.0f s for other ranks: one of them hangs or is much slower (SPILLWAY_PATIENCE=SECONDS sets a longer wait)"
 /// What a plugin exports: opens this process's communicator; null, with words, where that fails.
 #define SPILLWAY_COMMUNICATOR_ENTRY "spillway_open_communicator"
 

@@ -140,7 +140,7 @@ constexpr KernelEntry entry() {
               ((c.way == ++number && applies<Others>(c) ? void(made = prepared<Others>(c)) : void()), ...);
             });
             if (!s.ok()) return s;
-            if (!made) return ops::refuse(c, "the cpu device has no such way to run it");
+            if (!made) return ops::refuse(c, "the cpu device has no kernel of this number for it");
             return made;
           }};
 }

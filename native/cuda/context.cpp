@@ -80,7 +80,7 @@ Result<DeviceMemory> Context::memory() const {
 Result<std::byte*> Context::pin(uint64_t bytes) {
   void* at = nullptr;
   if (Status s = checked(cudaHostAlloc(&at, bytes, cudaHostAllocPortable), "cudaHostAlloc"); !s.ok())
-    return within(s, "no pinned memory of ", bytes, " bytes: ");
+    return within(s, "cannot allocate pinned memory of ", bytes, " bytes: ");
   pinned_.push_back(at);
   return static_cast<std::byte*>(at);
 }
@@ -154,7 +154,7 @@ Status describe(DeviceFacts& into) {
   SPILLWAY_CUDA(cudaGetDevice(&device));
   cudaDeviceProp prop{};
   SPILLWAY_CUDA(cudaGetDeviceProperties(&prop, device));
-  if (prop.major < LEAST_MAJOR) return failed(Code::device, "the GPU '", prop.name, "' is of generation ", prop.major, ".", prop.minor, "; ", LEAST_MAJOR, ".0 is the least");
+  if (prop.major < LEAST_MAJOR) return failed(Code::device, "the GPU '", prop.name, "' has compute capability ", prop.major, ".", prop.minor, "; at least ", LEAST_MAJOR, ".0 is needed");
   SPILLWAY_CUDA(cudaDriverGetVersion(&version));
   SPILLWAY_CUDA(cudaRuntimeGetVersion(&runtime));
   size_t free = 0, total = 0;
@@ -180,7 +180,7 @@ Status device_facts(DeviceFacts& into) {
   const cudaError_t code = cudaGetDeviceCount(&count);
   if (code == cudaErrorInsufficientDriver)
     return failed(Code::device, "the NVIDIA driver is too old for CUDA ", CUDART_VERSION / 1000, ".", CUDART_VERSION % 1000 / 10, ": install a newer one");
-  if (code == cudaErrorNoDevice || (code == cudaSuccess && count == 0)) return failed(Code::device, "there is no NVIDIA GPU here");
+  if (code == cudaErrorNoDevice || (code == cudaSuccess && count == 0)) return failed(Code::device, "this machine has no NVIDIA GPU");
   SPILLWAY_TRY(checked(code, "looking for GPUs"));
   return describe(into);
 }

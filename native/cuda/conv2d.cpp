@@ -110,7 +110,7 @@ bool padded_is_too_much(const Shaped& s) {
 
 Result<ConvolutionWay> way_of(const Shaped& s, uint32_t number) {
   if (!padded_is_too_much(s)) return convolution_way(s.problem, rank_of(number));
-  return number == 0 ? Result<ConvolutionWay>(ConvolutionWay{}) : Result<ConvolutionWay>(refuse("cuDNN is not asked for this convolution"));
+  return number == 0 ? Result<ConvolutionWay>(ConvolutionWay{}) : Result<ConvolutionWay>(refuse("cuDNN is not used for this convolution"));
 }
 
 int64_t bytes_of(const Sizes& s, DType stored) { return s[0] * s[1] * s[2] * s[3] * int64_t(dtype_bytes(stored)); }

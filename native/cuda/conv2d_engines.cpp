@@ -135,7 +135,7 @@ Result<Engines*> engines_of(const Problem& p) {
   if (found != known.end()) return found->second ? &*found->second : nullptr;
   Graph graph = graph_of(p);
   Result<Engines> made = graph.status.ok() ? Engines::of(std::move(graph.operations), limits_of(p)) : Result<Engines>(graph.status);
-  if (!made.ok() && made.status().code != Code::illegal) return within(made.status(), "cuDNN cannot be asked for a convolution: ");
+  if (!made.ok() && made.status().code != Code::illegal) return within(made.status(), "cuDNN cannot describe this convolution: ");
   std::optional<Engines>& engines = known[p];
   if (made.ok()) engines.emplace(std::move(made).value());
   return engines ? &*engines : nullptr;
@@ -165,7 +165,7 @@ Result<ConvolutionWay> convolution_way(const Problem& p, const Rank& choice) {
   plain.epilogue = {};
   const Result<const ExecutionPlan*> plan = plan_of(plain, {choice.rank - fused, choice.loose});
   if (!plan.ok()) return plan.status();
-  if (!plan.value() && (choice.rank > 0 || choice.loose)) return refuse("cuDNN has no such way for this convolution");
+  if (!plan.value() && (choice.rank > 0 || choice.loose)) return refuse("cuDNN has no engine of this number for this convolution");
   return ConvolutionWay{plan.value(), false};
 }
 

@@ -41,7 +41,7 @@ bool take(void* library, const char* name, F& into) {
 
 Result<Driver> load_driver() {
   void* library = open_library({"libcuda.so.1"});
-  if (!library) return failed(Code::device, "there is no NVIDIA driver here (libcuda.so.1)");
+  if (!library) return failed(Code::device, "there is no NVIDIA driver (libcuda.so.1): install it");
   Driver table;
   SPILLWAY_DRIVER(SPILLWAY_TAKE)
   return table;
@@ -53,7 +53,7 @@ Result<Cudnn> load_cudnn() {
   open_library({"libcublasLt.so.13", "libcublasLt.so.12"});
   void* library = open_library({"libcudnn.so.9"});
   if (!library)
-    return failed(Code::device, "there is no cuDNN 9 (libcudnn.so.9): install it, or name its folder in SPILLWAY_CUDA_LIBRARIES (a PyTorch wheel has one in nvidia/cudnn/lib)");
+    return failed(Code::device, "cuDNN 9 is not found (libcudnn.so.9): install it, or set SPILLWAY_CUDA_LIBRARIES to its folder (PyTorch has one in nvidia/cudnn/lib)");
   Cudnn table;
   SPILLWAY_CUDNN(SPILLWAY_TAKE)
   return table;
@@ -62,7 +62,7 @@ Result<Cudnn> load_cudnn() {
 Result<CublasLt> load_cublas_lt() {
   void* library = open_library({"libcublasLt.so.13", "libcublasLt.so.12"});
   if (!library)
-    return failed(Code::device, "there is no cuBLAS (libcublasLt.so.13): install it, or name its folder in SPILLWAY_CUDA_LIBRARIES (a PyTorch wheel has one in nvidia/cu13/lib)");
+    return failed(Code::device, "cuBLAS is not found (libcublasLt.so.13): install it, or set SPILLWAY_CUDA_LIBRARIES to its folder (PyTorch has one in nvidia/cu13/lib)");
   CublasLt table;
   SPILLWAY_CUBLASLT(SPILLWAY_TAKE)
   return table;
@@ -70,7 +70,7 @@ Result<CublasLt> load_cublas_lt() {
 
 Result<Nvml> load_nvml() {
   void* library = open_library({"libnvidia-ml.so.1"});
-  if (!library) return failed(Code::device, "there is no libnvidia-ml.so.1");
+  if (!library) return failed(Code::device, "libnvidia-ml.so.1 is not found");
   Nvml table;
   SPILLWAY_TAKE(nvmlInit_v2)
   SPILLWAY_TAKE(nvmlDeviceGetHandleByPciBusId_v2)
@@ -84,7 +84,7 @@ Result<Nccl> load_nccl() {
   ::setenv("NCCL_LOCAL_REGISTER", "0", 0);
   void* library = open_library({"libnccl.so.2"});
   if (!library)
-    return failed(Code::device, "there is no NCCL (libnccl.so.2), which carries bytes between the ranks' GPUs: install it, or name its folder in SPILLWAY_CUDA_LIBRARIES (a PyTorch wheel has one in nvidia/nccl/lib)");
+    return failed(Code::device, "NCCL is not found (libnccl.so.2); ranks on GPUs need it: install it, or set SPILLWAY_CUDA_LIBRARIES to its folder (PyTorch has one in nvidia/nccl/lib)");
   Nccl table;
   SPILLWAY_NCCL(SPILLWAY_TAKE)
   return table;

@@ -134,7 +134,7 @@ Result<const Compiled*> compiled(const Product& p) {
 /// What a call names of a product's algorithms.
 Result<const cublasLtMatmulHeuristicResult_t*> chosen(const Compiled& c, uint32_t way) {
   const Rank choice = rank_of(way);
-  if (choice.loose || int(choice.rank) >= c.found) return refuse("cuBLAS has no such way for this product");
+  if (choice.loose || int(choice.rank) >= c.found) return refuse("cuBLAS has no algorithm of this number for this product");
   return &c.choices[choice.rank];
 }
 

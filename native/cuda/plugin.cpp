@@ -38,7 +38,7 @@ template <size_t N>
 Status name_carrier(char (&into)[N]) {
   if (!nccl().ok()) return nccl().status();
   int version = 0;
-  if (nccl().value().ncclGetVersion(&version) != NCCL_SUCCESS) return failed(Code::device, "NCCL does not say its version");
+  if (nccl().value().ncclGetVersion(&version) != NCCL_SUCCESS) return failed(Code::device, "NCCL does not report its version");
   std::snprintf(into, N, "NCCL %s", nccl_version(version).c_str());
   return {};
 }

@@ -58,10 +58,10 @@ Result<std::vector<Card>> all_cards(Communicator& host, const Card& own) {
 
 Status check_cards(const std::vector<Card>& all) {
   for (size_t r = 0; r < all.size(); r++) {
-    if (all[r].version != all[0].version) return failed(Code::illegal, "rank ", r, " has another version of NCCL than rank 0: ", nccl_version(all[r].version), " and ", nccl_version(all[0].version));
+    if (all[r].version != all[0].version) return failed(Code::illegal, "rank ", r, " and rank 0 have different NCCL versions: ", nccl_version(all[r].version), " and ", nccl_version(all[0].version));
     for (size_t before = 0; before < r; before++)
       if (std::strcmp(all[before].boot, all[r].boot) == 0 && std::strcmp(all[before].bus, all[r].bus) == 0)
-        return failed(Code::illegal, "ranks ", before, " and ", r, " have the same GPU (", all[r].bus, "): each needs one of its own; CUDA_VISIBLE_DEVICES says which a process sees");
+        return failed(Code::illegal, "ranks ", before, " and ", r, " have the same GPU (", all[r].bus, "); each rank needs its own: set CUDA_VISIBLE_DEVICES per process");
   }
   return {};
 }
@@ -86,7 +86,7 @@ Status shake_hands(Member own, NcclComm comm, cudaStream_t stream) {
     SPILLWAY_CUDA(cudaMemcpyAsync(numbers.data(), at, numbers.size() * sizeof *at, cudaMemcpyDeviceToHost, stream));
     SPILLWAY_CUDA(cudaStreamSynchronize(stream));
     for (uint32_t r = 0; r < own.size; r++)
-      if (numbers[own.size + r] != r) return failed(Code::device, "NCCL has brought other bytes than rank ", r, " has sent");
+      if (numbers[own.size + r] != r) return failed(Code::device, "NCCL delivered wrong bytes from rank ", r, "");
     return {};
   };
   const Status s = exchanged();
@@ -181,7 +181,7 @@ Status Ranks::looked_at() {
   if (!lost_.ok()) return lost_;
   int code = NCCL_SUCCESS;
   Status s = checked_nccl(api().ncclCommGetAsyncError(comm_, &code), "ncclCommGetAsyncError");
-  if (s.ok() && code != NCCL_SUCCESS) s = failed(Code::device, "NCCL: ", api().ncclGetErrorString(code), " (has another rank ended?)");
+  if (s.ok() && code != NCCL_SUCCESS) s = failed(Code::device, "NCCL: ", api().ncclGetErrorString(code), " (did another rank end?)");
   return s.ok() ? s : lose(s);
 }
 
@@ -211,7 +211,7 @@ Status Ranks::finish(cudaStream_t stream) {
 
 void Ranks::leave() {
   const std::lock_guard lock(mutex_);
-  if (lost_.ok()) lose(failed(Code::cancelled, "the run has ended"));
+  if (lost_.ok()) lose(failed(Code::cancelled, "the run ended"));
 }
 
 }  // namespace spillway::cuda

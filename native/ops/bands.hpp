@@ -48,12 +48,12 @@ inline int64_t sum_rows_scratch(const KernelCall& c) { return Cuts(c).added() * 
 inline Status check_rows(const KernelCall& c) {
   const View &x = c.ins[0], &y = c.outs[0];
   const Cuts cuts(c);
-  if (c.n_attrs != 2 + 4 * cuts.bands() || cuts.band() >= cuts.bands()) return refuse(c, "rows of each band are due");
-  if (!is_activation(x) || !is_activation(y) || !dense_channels_last(x) || !dense_channels_last(y)) return refuse(c, "rows must lie without gaps");
+  if (c.n_attrs != 2 + 4 * cuts.bands() || cuts.band() >= cuts.bands()) return refuse(c, "the rows of each band must be given");
+  if (!is_activation(x) || !is_activation(y) || !dense_channels_last(x) || !dense_channels_last(y)) return refuse(c, "rows must be contiguous in memory");
   for (int d = 0; d < 4; d++)
     if (d != 2 && (x.dims[d] != y.dims[d] || x.origin[d] != y.origin[d])) return refuse(c, "x and y must be rows of one value");
   const auto are = [](Rows r, const View& v) { return r.from == v.origin[2] && r.count() == v.dims[2]; };
-  return are(cuts.has(cuts.band()), x) && are(cuts.wants(cuts.band()), y) ? Status{} : refuse(c, "x must be the rows that this band has, y those that it wants");
+  return are(cuts.has(cuts.band()), x) && are(cuts.wants(cuts.band()), y) ? Status{} : refuse(c, "x must hold the rows of this band, y the rows it needs");
 }
 
 /// Where rows lie, image by image.

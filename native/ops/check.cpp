@@ -85,7 +85,7 @@ Status check_operands(const KernelCall& c) {
   if (s.ok()) s = check_counts(*op, c.attrs, c.n_ins, c.n_outs);
   if (!s.ok()) return refuse(c, s.message.c_str());
   const DType real = float_type(c);
-  if (real == DType::i32 || real == DType::bf16) return refuse(c, "float operands are due");
+  if (real == DType::i32 || real == DType::bf16) return refuse(c, "operands must be f32 or f64");
   ElementTypes types(real);
   for (uint32_t i = 0; i < c.n_ins + c.n_outs; i++)
     if (!types.takes(element_of(*op, c, i), operand_of(c, i).dtype)) return refuse(c, "wrong element type");
@@ -97,8 +97,8 @@ Status check_by_table(const KernelCall& c) {
   const View& anchor = op.anchor < 0 ? c.outs[0] : c.ins[op.anchor];
   for (uint32_t i = 0; i < c.n_ins + c.n_outs; i++) {
     const OperandInfo& o = i < c.n_ins ? op.in(i) : op.out(i - c.n_ins);
-    if (!o.fits) return refuse(c, "the op table does not say how its operands lie");
-    if (!lies_well(o, c, operand_of(c, i), anchor)) return refuse(c, (std::string(o.name) + " does not lie as it should").c_str());
+    if (!o.fits) return refuse(c, "the op table does not define the layout of its operands");
+    if (!lies_well(o, c, operand_of(c, i), anchor)) return refuse(c, (std::string(o.name) + " has the wrong layout").c_str());
   }
   return {};
 }

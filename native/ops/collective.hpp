@@ -43,7 +43,7 @@ inline int64_t all_moments_scratch(int64_t elements, int64_t ranks) { return ele
 inline Status check_all_moments(const KernelCall& c) {
   const View &x = c.ins[0], &y = c.outs[0];
   const auto of_images = [](const View& v) { return v.rank == 4 && v.dims[1] % 4 == 0 && v.dims[2] == 1 && v.dims[3] == 1; };
-  if (c.n_attrs != 2 && c.n_attrs != 2 + uint32_t(c.attrs[0])) return refuse(c, "as many counts as ranks are due, or none");
+  if (c.n_attrs != 2 && c.n_attrs != 2 + uint32_t(c.attrs[0])) return refuse(c, "counts must be absent or one per rank");
   if (of_images(x) && of_images(y) && x.dims[0] == y.dims[0] && x.dims[1] == y.dims[1]) return {};
   return is_statistics(x, x.dims[1]) && is_statistics(y, x.dims[1]) ? Status{} : refuse(c, "both sides must be [4,C], or [B,4G,1,1]");
 }
@@ -57,7 +57,7 @@ inline Status check_all_sums(const KernelCall& c) {
 using Bounds = std::array<uint64_t, MOST_RANKS + 1>;
 
 inline void require_done(Code code, const char* words) {
-  if (code != Code::ok) throw std::runtime_error(words[0] ? words : "the ranks have parted");
+  if (code != Code::ok) throw std::runtime_error(words[0] ? words : "the connection between ranks is closed");
 }
 
 inline void trade(Communicator* comm, const std::vector<Parcel>& sends, const std::vector<Parcel>& takes) {
@@ -109,7 +109,7 @@ struct Group {
 inline Communicator* way_of(const KernelCall& c, int64_t ranks, bool beside = false) {
   Communicator* const first = c.step ? c.step->communicator : nullptr;
   Communicator* const comm = first && beside ? first->beside : first;
-  if (first && !comm) throw std::runtime_error("the engine has no second way between ranks");
+  if (first && !comm) throw std::runtime_error("the engine has no second connection between ranks");
   if (comm && (ranks < 1 || comm->size % ranks != 0)) throw std::runtime_error(text("the plan is for ", ranks, " ranks, not for ", comm->size));
   return comm;
 }
@@ -224,7 +224,7 @@ inline int64_t sum_parts_scratch(const KernelCall& c, int64_t ranks) { return 2 
 
 inline Status check_part(const KernelCall& c, const View& whole, const View& part) {
   const int64_t due = share_of(elements(whole), int64_t(c.attrs[0]));
-  return elements(part) == due && part.dims[0] == due ? Status{} : refuse(c, "a part must have as many elements as each rank has of the whole");
+  return elements(part) == due && part.dims[0] == due ? Status{} : refuse(c, "a part must have the element count of one rank's share");
 }
 inline Status check_parts(const KernelCall& c) {
   for (uint32_t i = 0; i < c.n_ins; i++)

@@ -42,7 +42,7 @@ inline Status check_writes_box(const KernelCall& c, Status s) {
 }
 
 inline Status check_group_norm_apply(const KernelCall& c) {
-  if (c.n_ins == 3) return refuse(c, "gamma stands without beta");
+  if (c.n_ins == 3) return refuse(c, "gamma is given without beta");
   return check_writes_box(c, check_group_norm(c, 1, false));
 }
 inline Status check_group_norm_bwd_data(const KernelCall& c) { return check_writes_box(c, check_group_norm(c, 2, true)); }

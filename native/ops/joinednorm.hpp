@@ -59,7 +59,7 @@ inline Status check_joined_norm_bwd_data(const KernelCall& c) {
   if (onto != 0 && onto != 1) return refuse(c, "onto must be 0 or 1");
   const View &dy = c.ins[0], &more = c.ins[6];
   if (onto && (!is_activation(more) || !same_pixels(more, dy) || more.dims[1] < dy.dims[1]))
-    return refuse(c, "what is added to must hold the pixels of dy and at least its channels");
+    return refuse(c, "the value added to must hold the pixels of dy and at least its channels");
   if (Status s = check_joined(c, dy, 1, 4, parts_of(c, uint32_t(6 + onto))); !s.ok()) return s;
   return is_activation(c.outs[0]) && same_box(dy, c.outs[0]) ? Status{} : refuse(c, "dx must hold the box of dy");
 }

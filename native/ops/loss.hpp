@@ -32,13 +32,13 @@ inline Status check_softmax_xent_bwd(const KernelCall& c) {
 inline Status check_count_labels(const KernelCall& c) {
   const View& labels = c.ins[0];
   if (!is_activation(labels) || labels.dims[1] != 1) return refuse(c, "labels must be [B,1,H,W]");
-  return is_vector(c.outs[0], 2) ? Status{} : refuse(c, "what is counted must be [2]");
+  return is_vector(c.outs[0], 2) ? Status{} : refuse(c, "counted must be [2]");
 }
 
 inline Status check_count_classes(const KernelCall& c) {
   const View& labels = c.ins[0];
   if (!is_activation(labels) || labels.dims[1] != 1) return refuse(c, "labels must be [B,1,H,W]");
-  return is_matrix(c.outs[0], 2, CountClassesAttrs::read(c.attrs).classes) ? Status{} : refuse(c, "what is counted must be [2,classes]");
+  return is_matrix(c.outs[0], 2, CountClassesAttrs::read(c.attrs).classes) ? Status{} : refuse(c, "counted must be [2,classes]");
 }
 
 inline Status check_class_factors(const KernelCall& c) {
@@ -72,7 +72,7 @@ inline Status check_class_weights(const KernelCall& c, int64_t fields, int64_t c
 
 inline Status check_weigh_classes(const KernelCall& c) {
   const int64_t classes = c.ins[0].dims[1];
-  if (!is_matrix(c.ins[0], 2, classes)) return refuse(c, "what is counted must be [2,C]");
+  if (!is_matrix(c.ins[0], 2, classes)) return refuse(c, "counted must be [2,C]");
   if (!is_vector(c.outs[0], classes)) return refuse(c, "the factors must be [C]");
   return check_class_weights(c, 0, classes);
 }

@@ -51,7 +51,7 @@ inline int64_t place_words(int64_t channels) { return (channels + 3) / 4; }
 inline Status check_places(const KernelCall& c, const View& places, const View& y, const Window& window) {
   if (!is_activation(places) || !same_pixels(places, y) || places.origin[1] != 0 || places.dims[1] != place_words(y.dims[1]))
     return refuse(c, "places must hold the pixels of y, and a word for each four channels");
-  return window.h.kernel * window.w.kernel <= 256 ? Status{} : refuse(c, "a byte must count the window's places");
+  return window.h.kernel * window.w.kernel <= 256 ? Status{} : refuse(c, "a window must have at most 256 places");
 }
 
 inline Status check_max_pool_places(const KernelCall& c) {

@@ -50,7 +50,7 @@ inline Status check_reflect_sizes(const KernelCall& c, const View& x, const View
   if (x.dims[0] != y.dims[0] || x.origin[0] != y.origin[0] || x.dims[1] != y.dims[1] || x.origin[1] != y.origin[1])
     return refuse(c, "x and y must hold the same images and channels");
   const Mirrors g = reflect_geometry(ReflectPadAttrs::read(c.attrs), x);
-  if (!holds_mirrored(g.h, x, y, 2) || !holds_mirrored(g.w, x, y, 3)) return refuse(c, "x must hold every pixel that stands in y");
+  if (!holds_mirrored(g.h, x, y, 2) || !holds_mirrored(g.w, x, y, 3)) return refuse(c, "x must hold every pixel that y copies");
   return {};
 }
 

@@ -48,7 +48,7 @@ inline Status check_upsample_sizes(const KernelCall& c, const View& x, const Vie
   if (x.dims[0] != y.dims[0] || x.origin[0] != y.origin[0] || x.dims[1] != y.dims[1] || x.origin[1] != y.origin[1])
     return refuse(c, "x and y must hold the same images and channels");
   const Resamplings g = upsample_geometry(UpsampleAttrs::read(c.attrs));
-  if (!holds_pixels(g.h, x, y, 2) || !holds_pixels(g.w, x, y, 3)) return refuse(c, "x must hold every pixel that y is made of");
+  if (!holds_pixels(g.h, x, y, 2) || !holds_pixels(g.w, x, y, 3)) return refuse(c, "x must hold every pixel that y reads");
   return {};
 }
 

@@ -80,13 +80,13 @@ Status AbstractRun::acquire(uint32_t residency) {
 
 Status AbstractRun::release(uint32_t residency) {
   if (!held_[residency]) return refuse("residency ", residency, " is not held");
-  if (tape_.residencies[residency].for_ever()) return refuse("residency ", residency, " is held for ever");
-  if (unsaved_[residency]) return refuse("residency ", residency, " was written after its last copy home");
-  if (!busy_[residency].empty()) return refuse("residency ", residency, " has a copy under way (transfer ", busy_[residency][0].transfer, ")");
+  if (tape_.residencies[residency].for_ever()) return refuse("residency ", residency, " is held permanently");
+  if (unsaved_[residency]) return refuse("residency ", residency, " was written after its last copy to its home");
+  if (!busy_[residency].empty()) return refuse("residency ", residency, " has a copy in progress (transfer ", busy_[residency][0].transfer, ")");
   for (const std::deque<Exchange>* way : {&exchanges_, &early_})
     for (const Exchange& x : *way)
       for (const PhysSpan& s : x.spans)
-        if (s.residency == residency) return refuse("residency ", residency, " has an exchange under way (call ", x.call, ")");
+        if (s.residency == residency) return refuse("residency ", residency, " has an exchange in progress (call ", x.call, ")");
   for (const PageRun& run : map_.runs(residency)) std::fill_n(owner_.begin() + ptrdiff_t(run.page), run.count, NONE);
   held_[residency] = false;
   pages_ -= tape_.residencies[residency].pages;
@@ -107,7 +107,7 @@ Status AbstractRun::against_copies(const PhysSpan& span, Use use) const {
   for (const Copy& c : busy_[span.residency]) {
     if (c.out && use == Use::read) continue;
     if (overlaps(tape_.transfers[c.transfer], span))
-      return refuse("transfer ", c.transfer, " is still ", c.out ? "copying these bytes out" : "bringing these bytes in");
+      return refuse("transfer ", c.transfer, " is still ", c.out ? "swapping these bytes out" : "swapping these bytes in");
   }
   return {};
 }
@@ -123,7 +123,7 @@ Status AbstractRun::touch(uint32_t buffer, uint64_t lo, uint64_t hi, Use use, ui
     if (use == Use::write && residency == NONE && from_home_[span.residency]) unsaved_[span.residency] = true;
     return status.ok();
   });
-  if (unmapped) return refuse("buffer ", buffer, " has no page behind some of bytes [", lo, ", ", hi, ")");
+  if (unmapped) return refuse("buffer ", buffer, " has no page for some of bytes [", lo, ", ", hi, ")");
   return status.ok() ? status : within(status, "buffer ", buffer, ": ");
 }
 
@@ -195,7 +195,7 @@ Status AbstractRun::read_tier(const TransferRecord& t) const {
   if (it != tier_.begin()) --it;
   for (; at < hi; ++it) {
     if (it == tier_.end() || it->first > at || it->second.hi <= at) return refuse("nothing was written to tier byte ", at, " in this step");
-    if (it->second.event != BEFORE && !events_[it->second.event].complete) return refuse("the copy that writes tier byte ", at, " (event ", it->second.event, ") is not waited for");
+    if (it->second.event != BEFORE && !events_[it->second.event].complete) return refuse("no wait for the copy that writes tier byte ", at, " (event ", it->second.event, ")");
     at = it->second.hi;
   }
   return {};
@@ -209,7 +209,7 @@ Status AbstractRun::settle_homes() {
     const uint64_t hi = b.home + dense_bytes(tape_.views[b.view]);
     const auto next = homes_.lower_bound(b.home);
     if ((next != homes_.end() && next->first < hi) || (next != homes_.begin() && std::prev(next)->second.hi > b.home))
-      return refuse("binding ", i, " ('", tape_.name(b), "'): its home is another's, too");
+      return refuse("binding ", i, " ('", tape_.name(b), "'): its home overlaps another binding's");
     homes_[b.home] = {hi, i};
     tier_[b.home] = {hi, BEFORE};
   }
@@ -220,12 +220,12 @@ Status AbstractRun::settle_homes() {
 Result<bool> AbstractRun::homewards(const TransferRecord& t) const {
   const uint64_t lo = t.far_offset, hi = lo + t.bytes;
   auto home = homes_.upper_bound(lo);
-  if (home != homes_.end() && home->first < hi) return refuse("it passes the home of '", tape_.name(tape_.bindings[home->second.binding]), "'");
+  if (home != homes_.end() && home->first < hi) return refuse("it overlaps the end of the home of '", tape_.name(tape_.bindings[home->second.binding]), "'");
   if (home == homes_.begin() || (--home)->second.hi <= lo) return false;
   const auto name = tape_.name(tape_.bindings[home->second.binding]);
   const uint64_t pages = tape_.residencies[t.residency].pages * PAGE_BYTES;
-  if (hi > home->second.hi || lo - home->first != t.offset) return refuse("it does not lie in the home of '", name, "' as in its buffer");
-  if (t.bytes != std::min(pages, home->second.hi - lo)) return refuse("it moves a part of what its residency has of '", name, "'");
+  if (hi > home->second.hi || lo - home->first != t.offset) return refuse("it has another offset in the home of '", name, "' than in its buffer");
+  if (t.bytes != std::min(pages, home->second.hi - lo)) return refuse("it moves only a part of the residency's bytes of '", name, "'");
   return true;
 }
 
@@ -235,7 +235,7 @@ Status AbstractRun::hand_out(const TransferRecord& t) {
   const auto next = handed_.lower_bound({t.binding, lo});
   const bool meets_next = next != handed_.end() && next->first.first == t.binding && next->first.second < hi;
   const bool meets_last = next != handed_.begin() && std::prev(next)->first.first == t.binding && std::prev(next)->second > lo;
-  if (meets_next || meets_last) return refuse("bytes [", lo, ", ", hi, ") of '", tape_.name(tape_.bindings[t.binding]), "' are handed out twice");
+  if (meets_next || meets_last) return refuse("bytes [", lo, ", ", hi, ") of '", tape_.name(tape_.bindings[t.binding]), "' are output twice");
   handed_[{t.binding, lo}] = hi;
   return {};
 }
@@ -249,7 +249,7 @@ Status AbstractRun::copy(uint32_t transfer, uint32_t event, bool out) {
   if (t.with_tier()) {
     const Result<bool> home = homewards(t);
     if (!home.ok()) return within(home.status(), "transfer ", transfer, ": ");
-    if (!home.value() && from_home_[t.residency]) return refuse("transfer ", transfer, ": residency ", t.residency, " has a home elsewhere");
+    if (!home.value() && from_home_[t.residency]) return refuse("transfer ", transfer, ": residency ", t.residency, " has another home");
     from_home_[t.residency] = home.value();
     unsaved_[t.residency] = false;
   }
@@ -275,8 +275,8 @@ void AbstractRun::complete(const Copy& copy) {
 
 Status AbstractRun::wait(uint32_t event, Cause cause) {
   Event& e = events_[event];
-  if (!e.issued) return refuse("event ", event, " is waited for before anything signals it");
-  if (e.exchanged != (cause == Cause::ranks)) return refuse("event ", event, " is of ", e.exchanged ? "an exchange" : "a copy", ", which is not waited for because of ", name_of(cause));
+  if (!e.issued) return refuse("event ", event, " has a wait before its signal");
+  if (e.exchanged != (cause == Cause::ranks)) return refuse("event ", event, " belongs to ", e.exchanged ? "an exchange" : "a copy", "; its wait has the wrong cause, ", name_of(cause));
   e.awaited = true;
   auto& way = e.early ? early_ : exchanges_;
   while (e.exchanged && !e.complete) {
@@ -294,9 +294,9 @@ Status AbstractRun::wait(uint32_t event, Cause cause) {
 Status AbstractRun::step(const InstrRecord& i) {
   switch (i.tag) {
     case Tag::call:
-      return goes_beside(tape_, tape_.calls[i.a]) ? refuse("it goes beside others, and is called in its turn") : call(i.a);
+      return goes_beside(tape_, tape_.calls[i.a]) ? refuse("it runs concurrently, but has a plain call instruction") : call(i.a);
     case Tag::exchange:
-      return goes_beside(tape_, tape_.calls[i.a]) || may_begin_early(tape_, tape_.calls[i.a]) ? exchange(i.a, i.b) : refuse("it goes beside nothing");
+      return goes_beside(tape_, tape_.calls[i.a]) || may_begin_early(tape_, tape_.calls[i.a]) ? exchange(i.a, i.b) : refuse("it has an exchange instruction, but does not run concurrently");
     case Tag::acquire: return acquire(i.a);
     case Tag::release: return release(i.a);
     case Tag::swap_out: return copy(i.a, i.b, true);
@@ -316,8 +316,8 @@ Status AbstractRun::finish() const {
   for (const auto& [at, hi] : handed_) handed[at.first] += hi - at.second;
   for (size_t b = 0; b < tape_.bindings.size(); b++)
     if (tape_.bindings[b].role == BindingRole::output && handed[b] != dense_bytes(tape_.views[tape_.bindings[b].view]))
-      return refuse("'", tape_.name(tape_.bindings[b]), "' is not handed out whole");
-  if (peak_ != tape_.peak_pages) return refuse("the instructions hold ", peak_, " pages at most, the header says ", tape_.peak_pages);
+      return refuse("'", tape_.name(tape_.bindings[b]), "' is not output completely");
+  if (peak_ != tape_.peak_pages) return refuse("the instructions hold at most ", peak_, " pages; the header says ", tape_.peak_pages);
   return {};
 }
 

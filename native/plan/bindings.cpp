@@ -37,7 +37,7 @@ Status check_bindings_held(const Tape& tape, const PageMap& map) {
   for (size_t i = 0; i < tape.bindings.size(); i++) {
     const BindingRecord& b = tape.bindings[i];
     if (b.persistent() && !tape.at_home(b) && !held_for_ever(tape, map, tape.views[b.view]))
-      return refuse("binding ", i, " ('", tape.name(b), "'): its bytes are not held for ever");
+      return refuse("binding ", i, " ('", tape.name(b), "'): its bytes are not held permanently");
     if (b.role == BindingRole::loss && last_writer(tape, b) == NONE)
       return refuse("binding ", i, " ('", tape.name(b), "'): no call writes this loss");
   }

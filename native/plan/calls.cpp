@@ -34,7 +34,7 @@ bool lies_well(const OperandInfo& info, const ViewRecord& v, const ops::ElementT
 
 Status check_operand(const Tape& tape, const OperandInfo& info, uint32_t view, ops::ElementTypes& types) {
   const ViewRecord& v = tape.views[view];
-  if (v.buffer == NONE) return refuse("view ", view, " is a template without a buffer");
+  if (v.buffer == NONE) return refuse("view ", view, " is a template and has no buffer");
   if (!types.takes(info.element, v.dtype)) return refuse("view ", view, " has element type ", name_of(v.dtype));
   if (info.role == Role::data && v.rank != 4) return refuse("view ", view, " has rank ", v.rank, ", not 4");
   if (info.role == Role::data && v.dims[1] > 1 && v.strides[1] != 1) return refuse("view ", view, " is not stored channels-last");
@@ -61,8 +61,8 @@ uint64_t end_of(const ViewRecord& v) {
 Status check_workspace(const Tape& tape, const CallRecord& c) {
   if (c.workspace_view == NONE) return {};
   const ViewRecord& w = tape.views[c.workspace_view];
-  if (w.buffer == NONE || w.rank != 1 || !is_dense(w)) return refuse("its workspace (view ", c.workspace_view, ") is no run of bytes");
-  if (w.offset % ALIGN_BYTES != 0) return refuse("its workspace starts at ", w.offset, ", no multiple of ", ALIGN_BYTES);
+  if (w.buffer == NONE || w.rank != 1 || !is_dense(w)) return refuse("its workspace (view ", c.workspace_view, ") is not a contiguous range of bytes");
+  if (w.offset % ALIGN_BYTES != 0) return refuse("its workspace starts at ", w.offset, ", which is not a multiple of ", ALIGN_BYTES);
   for (uint32_t i = 0; i < uint32_t(c.ins) + c.outs; i++) {
     const ViewRecord& v = tape.views[tape.operands[c.first_operand + i]];
     if (v.buffer == w.buffer && v.offset < end_of(w) && w.offset < end_of(v)) return refuse("its workspace overlaps operand ", i);

@@ -47,8 +47,8 @@ inline Status check_form(const ViewRecord& r, const Counts& n) {
 
 inline Status check_form(const CallRecord& r, const Counts& n) {
   if (r.flags >= 2) return refuse("unknown flags ", r.flags);
-  if (uint64_t(r.first_operand) + r.ins + r.outs > n.operands) return refuse("its operands pass the end of section operands");
-  if (uint64_t(r.first_attr) + r.attrs > n.attrs) return refuse("its attributes pass the end of section attrs");
+  if (uint64_t(r.first_operand) + r.ins + r.outs > n.operands) return refuse("its operands exceed the end of section operands");
+  if (uint64_t(r.first_attr) + r.attrs > n.attrs) return refuse("its attributes exceed the end of section attrs");
   if (r.workspace_view != NONE && r.workspace_view >= n.views) return refuse("there is no view ", r.workspace_view);
   return {};
 }
@@ -65,7 +65,7 @@ inline Status check_form(const TransferRecord& r, const Counts& n) {
 inline Status check_form(const BindingRecord& r, const Counts& n) {
   if (uint32_t(r.role) > 5) return refuse("unknown role ", uint32_t(r.role));
   if (r.view >= n.views) return refuse("there is no view ", r.view);
-  if (uint64_t(r.name_offset) + r.name_bytes > n.strings) return refuse("its name passes the end of section strings");
+  if (uint64_t(r.name_offset) + r.name_bytes > n.strings) return refuse("its name exceeds the end of section strings");
   if (uint32_t(r.dist) > 3) return refuse("unknown distribution ", uint32_t(r.dist));
   if (uint32_t(r.dtype) > 4) return refuse("unknown element type ", uint32_t(r.dtype));
   return {};

@@ -10,7 +10,7 @@ namespace {
 
 Status join(std::vector<PageRun>& runs, const MappingRecord& m) {
   if (!runs.empty() && runs.back().page + runs.back().count > m.phys_page)
-    return refuse("residency ", m.residency, " shows physical page ", m.phys_page, " twice in buffer ", m.buffer);
+    return refuse("residency ", m.residency, " maps physical page ", m.phys_page, " twice in buffer ", m.buffer);
   if (!runs.empty() && runs.back().page + runs.back().count == m.phys_page) runs.back().count += m.count;
   else runs.push_back({m.phys_page, m.count});
   return {};
@@ -30,13 +30,13 @@ Status PageMap::group_residencies(const Tape& tape) {
     for (; i < by_page.size() && by_page[i].residency == residency && by_page[i].buffer == buffer; i++)
       if (Status s = join(runs, by_page[i]); !s.ok()) return s;
     if (runs_[residency].empty()) runs_[residency] = std::move(runs);
-    else if (runs_[residency] != runs) return refuse("residency ", residency, " shows other pages in buffer ", buffer, " than elsewhere");
+    else if (runs_[residency] != runs) return refuse("residency ", residency, " maps other pages in buffer ", buffer, " than in its other buffers");
   }
   for (size_t r = 0; r < runs_.size(); r++) {
     uint64_t pages = 0;
     for (const PageRun& run : runs_[r]) pages += run.count;
     if (pages == 0 || pages != tape.residencies[r].pages)
-      return refuse("residency ", r, ": the record says ", tape.residencies[r].pages, " pages, its mappings show ", pages);
+      return refuse("residency ", r, ": the record says ", tape.residencies[r].pages, " pages, its mappings have ", pages);
   }
   return {};
 }

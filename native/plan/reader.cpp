@@ -15,31 +15,31 @@ using Bytes = std::span<const std::byte>;
 
 template <class Record>
 Status load_section(Bytes bytes, uint64_t offset, uint64_t count, const char* name, std::vector<Record>& into) {
-  if (offset % 8 != 0) return refuse("section ", name, ": offset ", offset, " is no multiple of 8");
+  if (offset % 8 != 0) return refuse("section ", name, ": offset ", offset, " is not a multiple of 8");
   if (offset < sizeof(HeaderRecord) || offset > bytes.size()) return refuse("section ", name, ": offset ", offset, " is outside the tape");
-  if (count > (bytes.size() - offset) / sizeof(Record)) return refuse("section ", name, ": ", count, " records pass the end of the tape");
-  if (count >= NONE) return refuse("section ", name, ": ", count, " records are more than 32-bit indices reach");
+  if (count > (bytes.size() - offset) / sizeof(Record)) return refuse("section ", name, ": ", count, " records exceed the end of the tape");
+  if (count >= NONE) return refuse("section ", name, ": ", count, " records exceed the range of 32-bit indices");
   into.resize(count);
   if (count > 0) std::memcpy(into.data(), bytes.data() + offset, count * sizeof(Record));
   return {};
 }
 
 Status check_header(Bytes bytes, const HeaderRecord& h) {
-  if (std::memcmp(h.magic, TAPE_MAGIC, sizeof h.magic) != 0) return refuse("this is no tape: it does not start with ", TAPE_MAGIC);
+  if (std::memcmp(h.magic, TAPE_MAGIC, sizeof h.magic) != 0) return refuse("this is not a tape: it does not start with ", TAPE_MAGIC);
   if (h.version != TAPE_VERSION) return refuse("tape version ", h.version, "; this runtime reads version ", TAPE_VERSION);
-  if (h.bytes != bytes.size()) return refuse("the header says ", h.bytes, " bytes, the tape has ", bytes.size());
+  if (h.bytes != bytes.size()) return refuse("the header says ", h.bytes, " bytes; the tape has ", bytes.size());
   if (h.checksum != tape_checksum(bytes)) return refuse("the checksum is wrong: the tape is damaged");
   if (Status s = check_form(h, Counts{}); !s.ok()) return refuse("header: ", s.message);
-  if (h.page_bytes != PAGE_BYTES) return refuse("header: pages of ", h.page_bytes, " bytes; this runtime has pages of ", PAGE_BYTES);
-  if (h.peak_pages > h.budget_pages) return refuse("header: a peak of ", h.peak_pages, " pages is over the budget of ", h.budget_pages);
-  if (h.peak_pages > MAX_POOL_PAGES) return refuse("header: ", h.peak_pages, " pages are more than this runtime handles (", MAX_POOL_PAGES, ")");
-  if (h.tier_bytes > MAX_BYTES) return refuse("header: a lower tier of ", h.tier_bytes, " bytes");
+  if (h.page_bytes != PAGE_BYTES) return refuse("header: pages of ", h.page_bytes, " bytes; this runtime uses pages of ", PAGE_BYTES);
+  if (h.peak_pages > h.budget_pages) return refuse("header: a peak of ", h.peak_pages, " pages exceeds the budget of ", h.budget_pages);
+  if (h.peak_pages > MAX_POOL_PAGES) return refuse("header: ", h.peak_pages, " pages exceed this runtime's limit (", MAX_POOL_PAGES, ")");
+  if (h.tier_bytes > MAX_BYTES) return refuse("header: a lower tier of ", h.tier_bytes, " bytes is too large");
   return {};
 }
 
 Status load(Bytes bytes, Tape& tape) {
   HeaderRecord h;
-  if (bytes.size() < sizeof h) return refuse("the tape has ", bytes.size(), " bytes; its header alone takes ", sizeof h);
+  if (bytes.size() < sizeof h) return refuse("the tape has ", bytes.size(), " bytes; its header alone needs ", sizeof h);
   std::memcpy(&h, bytes.data(), sizeof h);
   if (Status s = check_header(bytes, h); !s.ok()) return s;
   tape.float_type = h.float_type;

@@ -21,7 +21,7 @@ Status check_buffers(const Tape& tape) {
   uint64_t total = 0;
   return each("buffer", tape.buffers, [&](const BufferRecord& b) -> Status {
     if (b.pages == 0 || b.pages > MAX_VIRTUAL_PAGES || (total += b.pages) > MAX_VIRTUAL_PAGES)
-      return refuse(b.pages, " pages: a buffer has at least one, and all together at most ", MAX_VIRTUAL_PAGES);
+      return refuse(b.pages, " pages; allowed: at least 1 per buffer, and in all buffers together at most ", MAX_VIRTUAL_PAGES);
     if (b.bytes == 0 || b.bytes > b.pages * PAGE_BYTES) return refuse(b.bytes, " bytes in ", b.pages, " pages");
     return {};
   });
@@ -31,9 +31,9 @@ Status check_mappings(const Tape& tape) {
   return each("mapping", tape.mappings, [&](const MappingRecord& m) -> Status {
     if (m.count == 0) return refuse("no pages");
     if (uint64_t(m.va_page) + m.count > tape.buffers[m.buffer].pages)
-      return refuse("virtual pages from ", m.va_page, ", ", m.count, " of them, pass the end of buffer ", m.buffer);
+      return refuse("virtual pages from ", m.va_page, ", ", m.count, " of them, exceed the end of buffer ", m.buffer);
     if (uint64_t(m.phys_page) + m.count > tape.peak_pages)
-      return refuse("physical pages from ", m.phys_page, ", ", m.count, " of them, pass the end of the pool");
+      return refuse("physical pages from ", m.phys_page, ", ", m.count, " of them, exceed the end of the pool");
     return {};
   });
 }
@@ -70,7 +70,7 @@ Status check_box(const ViewRecord& v) {
     if (v.dims[d] == 0) return refuse("dimension ", d, " is empty");
     if (uint32_t(d) >= v.rank && v.dims[d] != 1) return refuse("dimension ", d, " is ", v.dims[d], " in a view of rank ", v.rank);
     if (uint64_t(v.origin[d]) + v.dims[d] > v.extent[d])
-      return refuse("the box passes the whole value in dimension ", d, ": ", v.origin[d], " + ", v.dims[d], " > ", v.extent[d]);
+      return refuse("the box exceeds the whole value in dimension ", d, ": ", v.origin[d], " + ", v.dims[d], " > ", v.extent[d]);
     if (__builtin_mul_overflow(elements, uint64_t(v.extent[d]), &elements) || elements > MAX_ELEMENTS)
       return refuse("a value of more than ", MAX_ELEMENTS, " elements");
   }
@@ -81,34 +81,34 @@ Status check_view(const Tape& tape, const ViewRecord& v) {
   if (v.rank < 1 || v.rank > 4) return refuse("rank ", v.rank);
   if (Status s = check_box(v); !s.ok()) return s;
   if (v.buffer == NONE) return v.offset == 0 ? Status{} : refuse("a template has no offset");
-  if (v.offset % dtype_bytes(v.dtype) != 0) return refuse("offset ", v.offset, " is no multiple of the element size");
+  if (v.offset % dtype_bytes(v.dtype) != 0) return refuse("offset ", v.offset, " is not a multiple of the element size");
   const uint64_t span = span_bytes(v);
   const uint64_t bytes = tape.buffers[v.buffer].bytes;
   if (span == 0 || v.offset > bytes || span > bytes - v.offset)
-    return refuse("it passes the end of buffer ", v.buffer, " (", bytes, " bytes)");
+    return refuse("it exceeds the end of buffer ", v.buffer, " (", bytes, " bytes)");
   return strides_overlap(v) ? refuse("two of its elements share an address") : Status{};
 }
 
 Status check_far_side(const Tape& tape, const TransferRecord& t) {
   if (t.with_tier()) {
-    if (t.far_offset % SECTOR_BYTES != 0) return refuse("tier offset ", t.far_offset, " is no multiple of ", SECTOR_BYTES);
-    if (t.far_offset > tape.tier_bytes || t.bytes > tape.tier_bytes - t.far_offset) return refuse("it passes the end of the lower tier");
+    if (t.far_offset % SECTOR_BYTES != 0) return refuse("tier offset ", t.far_offset, " is not a multiple of ", SECTOR_BYTES);
+    if (t.far_offset > tape.tier_bytes || t.bytes > tape.tier_bytes - t.far_offset) return refuse("it exceeds the end of the lower tier");
     return {};
   }
   if (t.binding == NONE) return refuse("it names no binding");
   const BindingRecord& b = tape.bindings[t.binding];
-  if (t.from_source() && !b.fed()) return refuse("binding ", t.binding, " is not fed from a source");
-  if (t.to_sink() && b.role != BindingRole::output) return refuse("binding ", t.binding, " is not handed out");
+  if (t.from_source() && !b.fed()) return refuse("binding ", t.binding, " is not an input");
+  if (t.to_sink() && b.role != BindingRole::output) return refuse("binding ", t.binding, " is not an output");
   const uint64_t whole = dense_bytes(tape.views[b.view]), element = dtype_bytes(b.dtype);
-  if (t.far_offset > whole || t.bytes > whole - t.far_offset) return refuse("it passes the end of binding ", t.binding, "'s value");
-  if (t.far_offset % element != 0 || t.bytes % element != 0) return refuse("it cuts an element in two");
+  if (t.far_offset > whole || t.bytes > whole - t.far_offset) return refuse("it exceeds the end of binding ", t.binding, "'s value");
+  if (t.far_offset % element != 0 || t.bytes % element != 0) return refuse("it starts or ends inside an element");
   return {};
 }
 
 Status check_transfer(const Tape& tape, const TransferRecord& t) {
-  if (t.offset % SECTOR_BYTES != 0) return refuse("offset ", t.offset, " is no multiple of ", SECTOR_BYTES);
+  if (t.offset % SECTOR_BYTES != 0) return refuse("offset ", t.offset, " is not a multiple of ", SECTOR_BYTES);
   const uint64_t bytes = tape.buffers[t.buffer].pages * PAGE_BYTES;
-  if (t.bytes == 0 || t.offset > bytes || t.bytes > bytes - t.offset) return refuse("it passes the end of buffer ", t.buffer);
+  if (t.bytes == 0 || t.offset > bytes || t.bytes > bytes - t.offset) return refuse("it exceeds the end of buffer ", t.buffer);
   return check_far_side(tape, t);
 }
 
@@ -116,25 +116,25 @@ Status check_binding(const Tape& tape, const BindingRecord& b) {
   if (b.name_bytes == 0) return refuse("it has no name");
   const ViewRecord& v = tape.views[b.view];
   if (b.dtype != v.dtype) return refuse("element type ", name_of(b.dtype), ", but ", name_of(v.dtype), " in its view");
-  if (b.passing() && v.buffer != NONE) return refuse("the view of what is fed or handed out is a template without a buffer");
+  if (b.passing() && v.buffer != NONE) return refuse("the view of an input or output must be a template without a buffer");
   if (!b.passing() && !b.persistent() && v.buffer == NONE) return refuse("its view has no buffer");
-  if (!std::isfinite(b.a)) return refuse("its start is not finite");
-  if (!tape.at_home(b) && b.home != 0) return refuse("only what is between steps in the lower tier has a place there");
+  if (!std::isfinite(b.a)) return refuse("its start value is not finite");
+  if (!tape.at_home(b) && b.home != 0) return refuse("only a value that is in the lower tier between steps may have a home there");
   if (b.passing()) return {};
   if (b.dtype != tape.float_type) return refuse("element type ", name_of(b.dtype), " is not the tape's float type");
   if (span_bytes(v) != dense_bytes(v)) return refuse("its view has gaps");
   if (tape.at_home(b)) {
-    if (b.home % SECTOR_BYTES != 0) return refuse("its home, tier offset ", b.home, ", is no multiple of ", SECTOR_BYTES);
-    if (b.home > tape.tier_bytes || dense_bytes(v) > tape.tier_bytes - b.home) return refuse("its home passes the end of the lower tier");
+    if (b.home % SECTOR_BYTES != 0) return refuse("its home, tier offset ", b.home, ", is not a multiple of ", SECTOR_BYTES);
+    if (b.home > tape.tier_bytes || dense_bytes(v) > tape.tier_bytes - b.home) return refuse("its home exceeds the end of the lower tier");
   }
-  if (b.role == BindingRole::loss && dense_bytes(v) != dtype_bytes(v.dtype)) return refuse("a loss is one number");
+  if (b.role == BindingRole::loss && dense_bytes(v) != dtype_bytes(v.dtype)) return refuse("a loss must be one number");
   return {};
 }
 
 Status check_names(const Tape& tape) {
   std::set<std::string_view> seen;
   return each("binding", tape.bindings, [&](const BindingRecord& b) -> Status {
-    return seen.insert(tape.name(b)).second ? Status{} : refuse("another binding is called '", tape.name(b), "' too");
+    return seen.insert(tape.name(b)).second ? Status{} : refuse("two bindings are named '", tape.name(b), "'");
   });
 }
 

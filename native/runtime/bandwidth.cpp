@@ -175,7 +175,7 @@ Result<Bandwidth> measure_bandwidth(const std::string& directory, int threads) {
   if (!opened.ok()) return opened.status();
   const std::unique_ptr<Tier> tier = std::move(opened).value();
   const AddressRange memory = AddressRange::map(2 * half, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
-  if (!memory) return failed(Code::out_of_memory, "no memory to measure with: ", system_error());
+  if (!memory) return failed(Code::out_of_memory, "cannot allocate memory for the measurement: ", system_error());
   std::fill_n(memory.data(), 2 * half, std::byte(1));
   // Out goes to the lower half of the tier, in comes from the upper half.
   const auto out = [&] { return timed(half, [&](uint64_t at) { return tier->write(at, memory.data() + at, PIECE); }); };

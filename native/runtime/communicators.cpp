@@ -48,7 +48,7 @@ class Meeting {
       }
     }
     if (!parted_) return Code::ok;
-    std::snprintf(words, COMMUNICATOR_WORDS, "another rank has ended");
+    std::snprintf(words, COMMUNICATOR_WORDS, "another rank ended");
     return Code::cancelled;
   }
   void part() {
@@ -109,7 +109,7 @@ Code thread_trade(Communicator* c, const Parcel* sends, uint32_t n_sends, const 
     uint32_t& at = next[part.rank];
     while (at < theirs.count && theirs.parts[at].rank != c->rank) at++;
     if (at == theirs.count || theirs.parts[at].bytes != part.bytes) {
-      std::snprintf(words, COMMUNICATOR_WORDS, "ranks %u and %u differ in what goes from one to the other", c->rank, part.rank);
+      std::snprintf(words, COMMUNICATOR_WORDS, "ranks %u and %u disagree about the size of an exchange", c->rank, part.rank);
       return Code::illegal;
     }
     std::memcpy(part.data, theirs.parts[at++].data, part.bytes);
@@ -141,7 +141,7 @@ ThreadRank* rank_at(const std::shared_ptr<Meeting>& meeting, uint32_t number, ui
 }  // namespace
 
 Result<std::vector<OwnCommunicator>> open_thread_ranks(uint32_t ranks) {
-  if (ranks < 1 || ranks > MOST_RANKS) return refuse(ranks, " ranks; legal are 1 to ", MOST_RANKS);
+  if (ranks < 1 || ranks > MOST_RANKS) return refuse(ranks, " ranks; allowed: 1 to ", MOST_RANKS);
   const auto meeting = std::make_shared<Meeting>(ranks), second = std::make_shared<Meeting>(ranks);
   std::vector<OwnCommunicator> all;
   for (uint32_t r = 0; r < ranks; r++) {
@@ -160,11 +160,11 @@ Result<OwnCommunicator> open_plugin_rank(const std::string& path) {
   void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (!library) return failed(Code::device, "cannot load ", path, ": ", ::dlerror());
   const auto open = reinterpret_cast<OpenCommunicator>(::dlsym(library, SPILLWAY_COMMUNICATOR_ENTRY));
-  if (!open) return failed(Code::device, path, " is no engine of spillway");
+  if (!open) return failed(Code::device, path, " is not an engine for spillway");
   char words[COMMUNICATOR_WORDS] = {};
   Communicator* const c = open(COMMUNICATOR_VERSION, words);
-  if (!c) return failed(Code::device, words[0] ? words : "the engine was built for another version of spillway: build it again");
-  if (c->size > MOST_RANKS) return refuse(c->size, " ranks; legal are 1 to ", MOST_RANKS);
+  if (!c) return failed(Code::device, words[0] ? words : "the engine was built for another version of spillway: rebuild it");
+  if (c->size > MOST_RANKS) return refuse(c->size, " ranks; allowed: 1 to ", MOST_RANKS);
   return OwnCommunicator(c);
 }
 

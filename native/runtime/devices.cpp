@@ -25,7 +25,7 @@ constexpr Device DEVICES[] = {
 /// A device that comes as build/FOLDER/FILE, or lies beside this library, or where a variable says.
 struct Plugin { const char *name, *file, *folder, *variable, *missing; };
 constexpr Plugin PLUGINS[] = {
-    {"cuda", "spillway_cuda.so", "cuda", "SPILLWAY_CUDA", "'npm run build:cuda' builds it where nvcc and cuDNN are, 'spillway doctor' says what is missing"},
+    {"cuda", "spillway_cuda.so", "cuda", "SPILLWAY_CUDA", "'npx spillway doctor' lists the missing parts"},
 };
 
 /// The folder of the file that this code was loaded from.
@@ -71,7 +71,7 @@ Result<const Device*> load_plugin(const std::string& path) {
   const Device* device = entry ? entry(DEVICE_TABLE_VERSION) : nullptr;
   if (!device || device->version != DEVICE_TABLE_VERSION || device->bytes != sizeof(Device)) {
     ::dlclose(library);
-    return failed(Code::device, path, entry ? " was built for another version of spillway: build it again" : " is no device plugin of spillway");
+    return failed(Code::device, path, entry ? " was built for another version of spillway: rebuild it" : " is not a device plugin for spillway");
   }
   return device;
 }
@@ -93,7 +93,7 @@ Result<const Device*> load_device(std::string_view name) {
   for (const Device& d : DEVICES) names += text(d.name, ", ");
   for (const Plugin& plugin : PLUGINS) names += text(plugin.name, " (a plugin), ");
   names.resize(names.size() - 2);
-  return refuse("there is no device '", name, "'; there are ", names);
+  return refuse("there is no device '", name, "'; allowed: ", names);
 }
 
 }  // namespace spillway

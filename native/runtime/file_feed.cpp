@@ -182,8 +182,8 @@ Result<const std::byte*> FileReader::fetch(uint64_t offset, uint64_t bytes) {
   for (uint64_t done = 0; done < bytes;) {
     const ssize_t n = ::pread(file_.fd(), staging_->data() + done, bytes - done, off_t(offset + done));
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return at_fault(options_.path, failed(Code::io, "reading it: ", system_error()));
-    if (n == 0) return at_fault(options_.path, failed(Code::io, "it ends at byte ", offset + done, ", before its data do"));
+    if (n < 0) return at_fault(options_.path, failed(Code::io, "it cannot be read: ", system_error()));
+    if (n == 0) return at_fault(options_.path, failed(Code::io, "it ends at byte ", offset + done, ", before the end of its data"));
     done += uint64_t(n);
   }
   return static_cast<const std::byte*>(staging_->data());
@@ -195,11 +195,11 @@ Status FileReader::no_class(uint64_t at, const std::string& label) const {
   const uint64_t pixel = at % pixels_;
   const uint32_t classes = options_.classes;
   const std::string place = pixels_ == 1 ? "" : text(", row ", pixel / s.width, ", column ", pixel % s.width);
-  const char* const cure = label == "255" && classes == 2      ? "; of a mask of 0 and 255 the classes are 0 and 1"
+  const char* const cure = label == "255" && classes == 2      ? "; in a mask of 0 and 255 the labels are read as 0 and 1"
                            : label == std::to_string(classes) ? "; do the labels begin at 1?"
-                           : label == "255" || label == "-1" || label == "-100" ? "; labels that mean nothing are to be given as ignoreIndex (--ignore-index)"
+                           : label == "255" || label == "-1" || label == "-100" ? "; to ignore this label, set ignoreIndex (--ignore-index)"
                                                               : "";
-  return at_fault(options_.path, refuse("sample ", at / pixels_, place, " (counted from 0): ", label, " is no class of ", classes, " (0 to ", classes - 1, ")", cure));
+  return at_fault(options_.path, refuse("sample ", at / pixels_, place, " (counted from 0): ", label, " is not one of ", classes, " classes (0 to ", classes - 1, ")", cure));
 }
 
 /// Bytes of the tensor, or 0 when there is none or it is absurd.
@@ -238,23 +238,23 @@ class Files final : public Feed {
 
 Result<std::unique_ptr<Feed>> open_file(const FileFeed& options, const Staging& staging) {
   const uint64_t bytes = tensor_bytes(options);
-  if (bytes == 0) return at_fault(options.path, refuse("an empty or absurdly large tensor"));
+  if (bytes == 0) return at_fault(options.path, refuse("its tensor is empty or too large"));
   for (const size_t n : {options.scale.size(), options.shift.size()})
-    if (n != 1 && n != options.shape.channels) return at_fault(options.path, refuse(n, " numbers to scale or shift ", options.shape.channels, " channels"));
+    if (n != 1 && n != options.shape.channels) return at_fault(options.path, refuse(n, " scale or shift numbers for ", options.shape.channels, " channels"));
   if (options.memory) return std::unique_ptr<Feed>(std::make_unique<FileReader>(options, File{}, staging));
   File file(::open(options.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file) return at_fault(options.path, failed(Code::io, "it cannot be opened: ", system_error()));
   struct stat s {};
-  if (::fstat(file.fd(), &s) != 0 || !S_ISREG(s.st_mode)) return at_fault(options.path, failed(Code::io, "it is no regular file"));
+  if (::fstat(file.fd(), &s) != 0 || !S_ISREG(s.st_mode)) return at_fault(options.path, failed(Code::io, "it is not a regular file"));
   if (options.byte_offset > uint64_t(s.st_size) || bytes > uint64_t(s.st_size) - options.byte_offset)
-    return at_fault(options.path, failed(Code::io, "it has ", s.st_size, " bytes; its data take ", bytes, " from byte ", options.byte_offset));
+    return at_fault(options.path, failed(Code::io, "it has ", s.st_size, " bytes; its data need ", bytes, " from byte ", options.byte_offset));
   return std::unique_ptr<Feed>(std::make_unique<FileReader>(options, std::move(file), staging));
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Feed>> open_file_feeds(std::span<const FileFeed> files) {
-  if (files.empty()) return refuse("no file is given");
+  if (files.empty()) return refuse("no file given");
   const Staging staging = std::make_shared<std::vector<std::byte>>(STAGING_BYTES);
   auto all = std::make_unique<Files>();
   for (const FileFeed& file : files) {

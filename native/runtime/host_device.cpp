@@ -21,7 +21,7 @@ Code map(DeviceContext* c, const PoolLayout* layout, std::byte** base, Words* wo
 
 Code pin(DeviceContext* c, uint64_t bytes, std::byte** at, Words* words) {
   AddressRange range = AddressRange::map(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
-  if (!range) return report(words, failed(Code::out_of_memory, "no memory for ", bytes, " bytes: ", system_error()));
+  if (!range) return report(words, failed(Code::out_of_memory, "cannot allocate ", bytes, " bytes: ", system_error()));
   *at = range.data();
   of(c)->pinned.push_back(std::move(range));
   return Code::ok;

@@ -38,8 +38,8 @@ uint64_t mappings_of(std::span<const PageMapping> runs) {
 Status check_mapping_limit(uint64_t wanted) {
   const uint64_t left = mappings_left();
   if (wanted + SPARE_MAPPINGS <= left) return {};
-  return failed(Code::out_of_memory, "the plan needs ", wanted, " memory mappings and the system leaves ", left > SPARE_MAPPINGS ? left - SPARE_MAPPINGS : 0,
-                "; raise it with: sysctl vm.max_map_count=", 2 * wanted + 65530);
+  return failed(Code::out_of_memory, "the plan needs ", wanted, " memory mappings; the system allows ", left > SPARE_MAPPINGS ? left - SPARE_MAPPINGS : 0,
+                "; raise the limit: sysctl vm.max_map_count=", 2 * wanted + 65530);
 }
 
 /// Backs the pages by huge ones where the system has them: convolutions walk through values in long strides. Shared memory gets
@@ -65,7 +65,7 @@ Status HostPool::map_all(std::span<const PageMapping> mappings) {
 
 Result<HostPool> HostPool::open(const PoolLayout& layout) {
   if (const uint64_t left = available_memory(); layout.pool_pages * PAGE_BYTES > left)
-    return failed(Code::out_of_memory, "the plan takes ", layout.pool_pages * PAGE_BYTES, " bytes of memory, of which ", left, " are left");
+    return failed(Code::out_of_memory, "the plan needs ", layout.pool_pages * PAGE_BYTES, " bytes of memory; ", left, " are free");
   HostPool pool;
   pool.file_ = File(::memfd_create("spillway-pool", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!pool.file_) return failed(Code::out_of_memory, "cannot create the memory file: ", system_error());

@@ -291,7 +291,7 @@ void Interpreter::split() {
   const char* const graphs = std::getenv("SPILLWAY_GRAPHS");
   if (!device_.has_graphs()) return;
   if (graphs && std::string_view(graphs) == "off") {
-    without_graphs_ = "SPILLWAY_GRAPHS is off";
+    without_graphs_ = "SPILLWAY_GRAPHS=off";
     return;
   }
   for (uint32_t i = 0; i < tape_.instrs.size(); i++) {
@@ -317,7 +317,7 @@ Status Interpreter::capture(const RunOptions& options) {
     const Result<uint32_t> graph = device_.end_capture();
     part.sent = before.taken_back();
     if (!s.ok()) return s;
-    if (!graph.ok()) return within(graph.status(), "keeping instructions ", part.from, " to ", part.to, " as a graph: ");
+    if (!graph.ok()) return within(graph.status(), "capturing instructions ", part.from, " to ", part.to, " as a graph: ");
     part.graph[parity] = graph.value();
   }
   captured_[parity] = true;

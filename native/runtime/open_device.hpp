@@ -95,7 +95,7 @@ class OpenDevice {
   static Status status_of(F f) {
     Words words;
     const Code code = f(&words);
-    return code == Code::ok ? Status{} : Status{code, words.text[0] ? words.text : "the device failed without a word"};
+    return code == Code::ok ? Status{} : Status{code, words.text[0] ? words.text : "the device failed without a message"};
   }
   template <class F>
   static Result<std::byte*> address(F f) {

@@ -60,7 +60,7 @@ Result<PreparedCall> prepare_call(const Tape& tape, const CallRecord& c, OpenDev
 Status check_workspace(const Tape& tape, const CallRecord& c, const PreparedCall& prepared) {
   const uint64_t given = c.workspace_view == NONE ? 0 : tape.views[c.workspace_view].dims[0] * dtype_bytes(tape.views[c.workspace_view].dtype);
   if (prepared.workspace_bytes() <= given) return {};
-  return refuse("the kernel asks for ", prepared.workspace_bytes(), " bytes of workspace, the plan gives ", given);
+  return refuse("the kernel needs ", prepared.workspace_bytes(), " bytes of workspace; the plan has ", given);
 }
 
 }  // namespace

@@ -54,10 +54,10 @@ void fill_in_parallel(T* into, uint64_t count, const BindingRecord& b, RandomStr
 
 Status check_rates(const RunOptions& options) {
   if (options.rates.empty()) return {};
-  if (options.rates.size() != options.steps) return refuse("a run of ", options.steps, " steps is given ", options.rates.size(), " factors of the learning rate");
+  if (options.rates.size() != options.steps) return refuse("a run of ", options.steps, " steps has ", options.rates.size(), " learning rate factors; give one per step");
   for (size_t n = 0; n < options.rates.size(); n++)
     if (!std::isfinite(options.rates[n]) || options.rates[n] < 0)
-      return refuse("the learning rate's factor of step ", options.first_step + n, " is ", options.rates[n], ": a finite number of 0 or more is due");
+      return refuse("the learning rate factor of step ", options.first_step + n, " is ", options.rates[n], "; allowed: finite numbers of at least 0");
   return {};
 }
 
@@ -70,7 +70,7 @@ Status Session::open_tier(const SessionOptions& options) {
   if (device_->asynchronous() && !options.throttle.any()) tier_.pinned_bytes = whole_slots(tape_, spills ? options.host_bytes.value_or(all) : all);
   if (tier_.pinned_bytes > 0) {
     const Result<std::byte*> pinned = device_->pin(tier_.pinned_bytes);
-    if (!pinned.ok()) return within(pinned.status(), "the lower tier takes ", tier_.pinned_bytes, " bytes of pinned memory: ");
+    if (!pinned.ok()) return within(pinned.status(), "the lower tier needs ", tier_.pinned_bytes, " bytes of pinned memory: ");
     tier_.pinned = pinned.value();
   }
   const uint64_t rest = all - tier_.pinned_bytes;
@@ -116,8 +116,8 @@ uint32_t Session::find(std::string_view name) const {
 }
 
 Status Session::check_idle() const {
-  if (running_) return refuse("a run is active: wait for its end");
-  if (torn_) return refuse("a step was cut short, so weights may be half updated: open a new session");
+  if (running_) return refuse("a run is active: wait until it ends");
+  if (torn_) return refuse("a step was interrupted, so some weights may be updated and others not: open a new session");
   return {};
 }
 
@@ -132,7 +132,7 @@ Status Session::check_persistent(uint32_t binding, uint64_t bytes) const {
   if (Status s = check_idle(); !s.ok()) return s;
   const Result<uint64_t> held = size(binding);
   if (!held.ok()) return held.status();
-  return bytes == held.value() ? Status{} : refuse("'", tape_.name(tape_.bindings[binding]), "' takes ", held.value(), " bytes, not ", bytes);
+  return bytes == held.value() ? Status{} : refuse("'", tape_.name(tape_.bindings[binding]), "' has ", held.value(), " bytes, not ", bytes);
 }
 
 std::byte* Session::address(uint32_t binding) const {
@@ -148,7 +148,7 @@ Status Session::with_home(uint64_t home, std::byte* at, uint64_t bytes, bool wri
   }
   constexpr uint64_t PIECE = uint64_t(8) << 20;
   const AddressRange piece = AddressRange::map(std::min(PIECE, bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
-  if (!piece) return failed(Code::out_of_memory, "a piece of a parameter takes ", std::min(PIECE, bytes), " bytes of memory: ", system_error());
+  if (!piece) return failed(Code::out_of_memory, "moving a parameter needs ", std::min(PIECE, bytes), " bytes of memory: ", system_error());
   for (uint64_t done = 0; done < bytes; done += PIECE) {
     const uint64_t n = std::min(PIECE, bytes - done), offset = home - tier_.pinned_bytes + done;
     if (write) std::memcpy(piece.data(), at + done, n);
@@ -190,13 +190,13 @@ Status Session::begin(const RunOptions& options) {
   if (Status s = check_idle(); !s.ok()) return s;
   constexpr uint64_t MAX_STEPS = 1'000'000'000;
   if (options.first_step == 0 || options.first_step > MAX_STEPS || options.steps > MAX_STEPS)
-    return refuse("steps are numbered from 1, and at most ", MAX_STEPS);
+    return refuse("step numbers start at 1 and end at ", MAX_STEPS);
   if (Status s = check_rates(options); !s.ok()) return s;
   if (!options.source) return refuse("a run needs a data source");
   if (Status s = options.source->check(); !s.ok()) return s;
   if (std::any_of(tape_.bindings.begin(), tape_.bindings.end(), [](const BindingRecord& b) { return b.role == BindingRole::output; })) {
-    if (!options.sink) return refuse("what the plan hands out has nowhere to go");
-    if (options.steps > 1) return refuse("each step hands its outputs out to the same place: one step at a time");
+    if (!options.sink) return refuse("the plan has outputs, but no sink is given for them");
+    if (options.steps > 1) return refuse("a plan with outputs runs one step at a time, because each step writes them to the same place");
     if (Status s = options.sink->check(); !s.ok()) return s;
   }
   options_ = options;

@@ -184,7 +184,7 @@ namespace {
 Status run_here(OpenDevice& context, const PreparedCall& prepared, const KernelCall& call) {
   const uint64_t bytes = prepared.workspace_bytes();
   const AddressRange workspace = bytes > 0 ? AddressRange::map(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE) : AddressRange();
-  if (bytes > 0 && !workspace) return failed(Code::out_of_memory, "no memory for ", bytes, " bytes of workspace");
+  if (bytes > 0 && !workspace) return failed(Code::out_of_memory, "cannot allocate ", bytes, " bytes of workspace");
   const std::vector<void*> at = addresses_of(call, workspace.data());
   return context.run(prepared.at(at.data()));
 }

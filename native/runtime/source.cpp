@@ -85,7 +85,7 @@ Status Source::set_files(uint32_t binding, std::span<const FileFeed> files) {
                                         "' takes [", want.channels, ",", want.height, ",", want.width, "]"));
   for (const FileFeed& file : files)
     if (fed_[binding].dtype == DType::u8 && !file.is_bytes())
-      return at_fault(file.path, refuse("'", tape_.name(tape_.bindings[binding]), "' takes bytes as they are, not other numbers, scaled or not"));
+      return at_fault(file.path, refuse("'", tape_.name(tape_.bindings[binding]), "' takes unscaled bytes (u8)"));
   Result<std::unique_ptr<Feed>> feed = open_file_feeds(files);
   if (!feed.ok()) return feed.status();
   fed_[binding].feed = std::move(feed).value();
@@ -95,9 +95,9 @@ Status Source::set_files(uint32_t binding, std::span<const FileFeed> files) {
 Status Source::set_order(std::vector<uint32_t> order, uint64_t first_step, uint64_t steps) {
   for (const Fed& f : fed_) {
     if (!f.feed) continue;
-    if (order.size() / f.batch != steps || order.size() % f.batch != 0) return refuse("an order of ", order.size(), " samples is not one of ", steps, " steps of ", f.batch);
+    if (order.size() / f.batch != steps || order.size() % f.batch != 0) return refuse("an order of ", order.size(), " samples does not match ", steps, " steps of ", f.batch);
     for (const uint32_t n : order)
-      if (n >= f.samples() && slots_ == 0) return refuse("an order names sample ", n, " of ", f.samples());
+      if (n >= f.samples() && slots_ == 0) return refuse("the order contains sample ", n, " of ", f.samples());
   }
   order_ = std::move(order);
   first_step_ = first_step;
@@ -107,7 +107,7 @@ Status Source::set_order(std::vector<uint32_t> order, uint64_t first_step, uint6
 Status Source::set_slots(uint64_t slots, uint64_t first_step) {
   for (size_t i = 0; i < fed_.size(); i++)
     if (fed_[i].feed && (slots == 0 || fed_[i].feed->samples() != slots * fed_[i].batch))
-      return refuse("'", tape_.name(tape_.bindings[i]), "' has room for ", fed_[i].feed->samples(), " samples, not for ", slots, " steps of ", fed_[i].batch);
+      return refuse("'", tape_.name(tape_.bindings[i]), "' has slots for ", fed_[i].feed->samples(), " samples, not for ", slots, " steps of ", fed_[i].batch);
   slots_ = slots;
   put_ = first_step - 1;
   return {};
@@ -121,7 +121,7 @@ Status Source::set_bands(uint32_t binding, const FileFeed& place, uint64_t sampl
       (place.layout == FileLayout::nchw && have.channels > 1))
     return refuse("bands of [", have.height, ",", have.width, ",", have.channels, "], but '", tape_.name(tape_.bindings[binding]), "' takes [", want.height, ",",
                   want.width, ",", want.channels, "]");
-  if (fed.dtype == DType::u8 && !place.is_bytes()) return refuse("'", tape_.name(tape_.bindings[binding]), "' takes bytes as they are, not other numbers, scaled or not");
+  if (fed.dtype == DType::u8 && !place.is_bytes()) return refuse("'", tape_.name(tape_.bindings[binding]), "' takes unscaled bytes (u8)");
   Result<std::unique_ptr<Feed>> feed = open_file_feeds({&place, 1});
   if (!feed.ok()) return feed.status();
   fed.feed = std::move(feed).value();
@@ -176,7 +176,7 @@ uint64_t Source::sample_of(const Fed& fed, uint64_t step, uint64_t b) const {
 
 Status Source::check() const {
   for (size_t i = 0; i < fed_.size(); i++)
-    if (tape_.bindings[i].fed() && !fed_[i].feed) return refuse("'", tape_.name(tape_.bindings[i]), "' is fed from outside, but has no data");
+    if (tape_.bindings[i].fed() && !fed_[i].feed) return refuse("'", tape_.name(tape_.bindings[i]), "' is an input of the plan, but no data are given for it");
   return {};
 }
 

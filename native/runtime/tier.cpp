@@ -106,14 +106,14 @@ Status Tier::read(uint64_t offset, std::byte* into, uint64_t bytes) { return mov
 Result<std::unique_ptr<Tier>> open_ram_tier(uint64_t bytes) {
   if (bytes == 0) return std::unique_ptr<Tier>(std::make_unique<RamTier>(AddressRange()));
   if (const uint64_t left = available_memory(); bytes > left)
-    return failed(Code::out_of_memory, "the lower tier takes ", bytes, " bytes of memory, of which ", left, " are left: spill to a directory instead");
+    return failed(Code::out_of_memory, "the lower tier needs ", bytes, " bytes of host memory, and ", left, " are free: use --spill DIR");
   AddressRange range = AddressRange::map(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
-  if (!range) return failed(Code::out_of_memory, "the lower tier takes ", bytes, " bytes of memory: ", system_error());
+  if (!range) return failed(Code::out_of_memory, "the lower tier needs ", bytes, " bytes of host memory: ", system_error());
   ::madvise(range.data(), bytes, MADV_HUGEPAGE);
 #ifdef MADV_POPULATE_WRITE
   // Older systems do not know the call: there the pages come at their first use.
   if (::madvise(range.data(), bytes, MADV_POPULATE_WRITE) != 0 && errno != EINVAL)
-    return failed(Code::out_of_memory, "the lower tier takes ", bytes, " bytes of memory: ", system_error());
+    return failed(Code::out_of_memory, "the lower tier needs ", bytes, " bytes of host memory: ", system_error());
 #endif
   return std::unique_ptr<Tier>(std::make_unique<RamTier>(std::move(range)));
 }

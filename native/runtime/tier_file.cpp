@@ -32,13 +32,13 @@ struct SpillPlace {
 };
 
 std::string remedy(int error) {
-  if (error == ENOSPC || error == EDQUOT) return "; make room there, or name another folder with --spill";
+  if (error == ENOSPC || error == EDQUOT) return "; free disk space, or choose another folder with --spill";
   if (error == EFBIG) return "; raise the limit on file sizes (ulimit -f)";
-  if (error == EIO) return "; the disk fails: look at the system's log, and name another folder with --spill";
-  return "; name another folder with --spill";
+  if (error == EIO) return "; the disk fails: check the system log, and choose another folder with --spill";
+  return "; choose another folder with --spill";
 }
 
-constexpr const char* AFTERWARDS = " (weights stand in the last checkpoint: --resume goes on from there)";
+constexpr const char* AFTERWARDS = " (the weights are in the last checkpoint; --resume continues from it)";
 
 class FileChannel final : public Channel {
  public:
@@ -103,7 +103,7 @@ Status FileChannel::stopped(const Slot& s, int64_t after) const {
 Status FileChannel::still_whole() const {
   struct stat now {};
   if (::fstat(place_.file.fd(), &now) == 0 && uint64_t(now.st_size) >= place_.bytes && uint64_t(now.st_blocks) >= place_.blocks) return {};
-  return failed(Code::io, "the spill file in ", place_.directory, " was cut short by somebody else: it has ", uint64_t(now.st_size), " of ", place_.bytes, " bytes", remedy(0), AFTERWARDS);
+  return failed(Code::io, "the spill file in ", place_.directory, " was truncated by another process: it has ", uint64_t(now.st_size), " of ", place_.bytes, " bytes", remedy(0), AFTERWARDS);
 }
 
 /// After a short request the part goes on from its last whole sector.
@@ -173,7 +173,7 @@ File create_nameless(const std::string& directory, int flags) {
 Status check_file_limit(uint64_t bytes) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur) return {};
-  return failed(Code::io, "the spill file takes ", bytes, " bytes; this process may write files of at most ", uint64_t(limit.rlim_cur), " (ulimit -f)");
+  return failed(Code::io, "the spill file needs ", bytes, " bytes; this process may write files of at most ", uint64_t(limit.rlim_cur), " (ulimit -f)");
 }
 
 Status set_size(SpillPlace& place) {
@@ -187,7 +187,7 @@ Status set_size(SpillPlace& place) {
   }
   if ((errno == EOPNOTSUPP || errno == ENOSYS) && ::ftruncate(fd, off_t(place.bytes)) == 0) return {};
   const int error = errno;
-  return failed(Code::io, "the spill file takes ", place.bytes, " bytes: ", std::strerror(error), remedy(error));
+  return failed(Code::io, "the spill file needs ", place.bytes, " bytes: ", std::strerror(error), remedy(error));
 }
 
 }  // namespace

@@ -37,11 +37,11 @@ class Uring final : public Requests {
     std::unique_ptr<Uring> u(new Uring(fd));
     u->ring_ = File(int(::syscall(SYS_io_uring_setup, depth, &p)));
     if (!u->ring_) return failed(Code::io, "no io_uring: ", system_error());
-    if (!knows_reads_and_writes(u->ring_.fd())) return failed(Code::io, "an io_uring that does not know reads and writes");
+    if (!knows_reads_and_writes(u->ring_.fd())) return failed(Code::io, "this io_uring has no read and write requests");
     u->asked_ = map_ring(u->ring_.fd(), p.sq_off.array + p.sq_entries * sizeof(uint32_t), IORING_OFF_SQ_RING);
     u->ended_ = map_ring(u->ring_.fd(), p.cq_off.cqes + p.cq_entries * sizeof(io_uring_cqe), IORING_OFF_CQ_RING);
     u->entries_ = map_ring(u->ring_.fd(), p.sq_entries * sizeof(io_uring_sqe), IORING_OFF_SQES);
-    if (!u->asked_ || !u->ended_ || !u->entries_) return failed(Code::io, "io_uring's rings cannot be mapped: ", system_error());
+    if (!u->asked_ || !u->ended_ || !u->entries_) return failed(Code::io, "cannot map the rings of io_uring: ", system_error());
     u->offsets_ = p;
     return std::unique_ptr<Requests>(std::move(u));
   }
@@ -79,7 +79,7 @@ class Uring final : public Requests {
     }
     uint32_t* const head = in(ended_, offsets_.cq_off.head);
     while (*head == load(in(ended_, offsets_.cq_off.tail)))
-      if (!enter(0, 1)) throw std::runtime_error("io_uring cannot be waited for: " + system_error());
+      if (!enter(0, 1)) throw std::runtime_error("cannot wait for io_uring: " + system_error());
     const uint32_t mask = *in(ended_, offsets_.cq_off.ring_mask);
     const io_uring_cqe& e = reinterpret_cast<const io_uring_cqe*>(ended_.data() + offsets_.cq_off.cqes)[*head & mask];
     const Completion c{uint32_t(e.user_data), e.res};
@@ -113,6 +113,6 @@ Result<std::unique_ptr<Requests>> open_uring(int fd, uint32_t depth) { return Ur
 }  // namespace spillway
 #else
 namespace spillway {
-Result<std::unique_ptr<Requests>> open_uring(int, uint32_t) { return failed(Code::io, "no io_uring: this build's headers do not have it"); }
+Result<std::unique_ptr<Requests>> open_uring(int, uint32_t) { return failed(Code::io, "io_uring is missing in the headers of this build"); }
 }  // namespace spillway
 #endif

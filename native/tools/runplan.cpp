@@ -26,7 +26,7 @@ Status parse(int argc, char** argv, Arguments& a) {
   for (int i = 1; i < argc; i++) {
     const std::string_view word = argv[i];
     if (word.substr(0, 2) != "--") { a.tape = word; continue; }
-    if (i + 1 == argc) return refuse(word, " wants a value");
+    if (i + 1 == argc) return refuse(word, " needs a value");
     const char* value = argv[++i];
     if (word == "--device") a.device = value;
     else if (word == "--spill") a.spill = value;

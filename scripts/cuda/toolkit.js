@@ -107,7 +107,7 @@ const fetchHeaders = (packages = PACKAGES) => {
 const headersHere = () => {
   const missing = () => ['cuda', 'cudnn', 'cublas'].filter((library) => !includes()[library])
   const why = missing().some((library) => library !== 'cuda') ? fetchHeaders() : null
-  return missing().length === 0 ? null : (why ?? `there are no headers of ${missing().join(' and ')}`)
+  return missing().length === 0 ? null : (why ?? `the headers of ${missing().join(' and ')} are missing`)
 }
 
 module.exports = { headersHere, NCCL, nvcc, includes, fetchHeaders, libraryFolders, cacheFolder }

@@ -88,8 +88,8 @@ const buildProblem = (folder, log, doing, code) =>
   new SetupProblem(`${doing} failed (exit ${code})`, {
     details: [
       ...tellingLines(log),
-      `the whole log: ${log}`,
-      `if a half-built folder is to blame: rm -r ${folder}, and run the same command again; 'npx spillway doctor' says what is missing`,
+      `full log: ${log}`,
+      `to start the build again: rm -r ${folder}, and run the same command; 'npx spillway doctor' lists missing parts`,
     ],
   })
 
@@ -106,7 +106,7 @@ const buildIn = async (root, folder, say) => {
   writeStamp(toolsStamp(folder), tools)
   fs.rmSync(log, { force: true })
 
-  say('building the native addon (a few minutes the first time)')
+  say('building the native addon (once, about 3 minutes)')
   const run = ([command, args], onLine) => runLogged(command, args, { cwd: root, log, onLine })
   const configured = await run(configuring(root, folder))
   if (configured.code !== 0) throw buildProblem(folder, log, 'configuring the native build', configured.code)
@@ -117,7 +117,7 @@ const buildIn = async (root, folder, say) => {
   })
   bar.end()
   if (built.code !== 0) throw buildProblem(folder, log, 'building the native addon', built.code)
-  if (!fs.existsSync(path.join(folder, ADDON))) throw buildProblem(folder, log, `the build left no ${ADDON}: it`, 0)
+  if (!fs.existsSync(path.join(folder, ADDON))) throw buildProblem(folder, log, `the build made no ${ADDON}: it`, 0)
   writeStamp(path.join(folder, STAMP), fitKey(root))
 }
 
@@ -125,9 +125,9 @@ const buildAddon = async (root, say) => {
   await ensureSystem(root, say)
   const folder = placeToBuild(root)
   if (folder === null)
-    throw new SetupProblem('there is no folder to build the native addon in', {
+    throw new SetupProblem('cannot find a writable folder for the native addon', {
       exitCode: 2,
-      details: ['neither the cache (XDG_CACHE_HOME, or ~/.cache) nor the package can be written to'],
+      details: ['neither the cache (XDG_CACHE_HOME, or ~/.cache) nor the package folder is writable'],
     })
   const release = await lock(path.join(folder, 'build.lock'), (pid) => say(`waiting for another build (process ${pid})`))
   try {

@@ -29,7 +29,7 @@ const compile = async (root, say) => {
   const tsc = path.join(root, 'node_modules', 'typescript', 'bin', 'tsc')
   const compiled = await run(tsc, '-p', 'tsconfig.build.json')
   if (compiled.code !== 0 || (await run(MODULES, path.join(root, 'dist'))).code !== 0) {
-    throw new SetupProblem('the TypeScript does not compile', { details: [...tellingLines(log), `the whole log: ${LOG}`] })
+    throw new SetupProblem('TypeScript compilation failed', { details: [...tellingLines(log), `full log: ${LOG}`] })
   }
   writeDeclarations(path.join(root, 'dist'))
   writeStamp(path.join(root, STAMP), key)

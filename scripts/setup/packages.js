@@ -43,8 +43,8 @@ const installPackages = async (root, { dev }, say) => {
   throw new SetupProblem(`npm ci failed (exit ${code})`, {
     details: [
       ...tellingLines(log),
-      `the whole log: ${path.relative(root, log)}`,
-      'npm needs the registry once; with a proxy set HTTPS_PROXY, and run the command again.',
+      `full log: ${path.relative(root, log)}`,
+      'npm needs the registry once; behind a proxy, set HTTPS_PROXY and run the command again',
     ],
   })
 }

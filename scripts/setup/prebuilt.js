@@ -33,7 +33,7 @@ const chosenIn = (folder, root, flags) => {
     return {
       state: 'other',
       name: named,
-      words: `${named} is made of other native sources than spillway ${read(root, 'package.json').version}`,
+      words: `${named} was built from other native sources than spillway ${read(root, 'package.json').version}`,
     }
   const own = new Set(flags.split(/\s+/))
   const fitting = addons.find(({ needs }) => needs.every((flag) => own.has(flag)))
@@ -44,7 +44,7 @@ const chosenIn = (folder, root, flags) => {
 /** `{ state, name, words, file }`; there is a file where the state is 'fits'. */
 const prebuiltAddon = (root, flags, arch = process.arch) => {
   const name = platformPackage(arch)
-  if (process.env.SPILLWAY_PREBUILT === 'off') return { state: 'off', name, words: 'left out, as SPILLWAY_PREBUILT says' }
+  if (process.env.SPILLWAY_PREBUILT === 'off') return { state: 'off', name, words: 'not used, because SPILLWAY_PREBUILT=off' }
   const folder = platformFolder(root, name)
   if (folder === null) return { state: 'missing', name, words: `${name} is not installed` }
   try {

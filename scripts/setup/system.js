@@ -57,7 +57,7 @@ const refuseOldOneDnn = () => {
   if (major > OLDEST[0] || (major === OLDEST[0] && minor >= OLDEST[1])) return
   throw new SetupProblem(`oneDNN ${version} in ${folder} is too old: the native build needs ${OLDEST.join('.')} or newer`, {
     exitCode: 2,
-    details: ['the platform package brings one of its own; or DNNL_DIR names the folder of another dnnl-config.cmake'],
+    details: ['install the platform package, which includes oneDNN, or set DNNL_DIR to the folder of a newer dnnl-config.cmake'],
   })
 }
 
@@ -128,7 +128,7 @@ const ensurePackages = async (root, say) => {
   if (code === 0 && left.length === 0) return
   throw new SetupProblem(`apt-get could not install ${packages.join(' ')} (exit ${code})`, {
     exitCode: 2,
-    details: [...tellingLines(log), `the whole log: ${log}`, `by hand: ${line}`],
+    details: [...tellingLines(log), `full log: ${log}`, `run it yourself: ${line}`],
   })
 }
 

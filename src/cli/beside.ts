@@ -16,7 +16,9 @@ const patienceMs = (machine: string | undefined): number =>
   machine === undefined || isDevice(machine) ? MOST_MS : Math.max(0, Math.min(MOST_MS, SIMULATED_MS - 1000 * process.uptime()))
 
 const warn = (faults: readonly TypeFault[]): void =>
-  void process.stderr.write(`${['spillway: warning: types say of the model file:', ...faults.map(faultText)].join('\n')}\n`)
+  void process.stderr.write(
+    `${['spillway: warning: the type check of the model file reports:', ...faults.map(faultText)].join('\n')}\n`,
+  )
 
 /** Does `work`, whose answer stands whatever types say. */
 export const besideTypes = async (

@@ -19,10 +19,10 @@ const SIMULATED = 'v100-pcie-16g'
 
 const modelFile = (file: string): Either<SpillwayError, string> =>
   extname(file) === '.json'
-    ? E.left(usage(`check takes a model file; for a plan file: spillway verify ${file}`))
+    ? E.left(usage(`check takes a model file; for a plan file use: spillway verify ${file}`))
     : looksLikeFile(file)
       ? E.right(file)
-      : E.left(usage(`'${file}' is no model file: its name ends with one of ${MODEL_FILES.join(', ')}`))
+      : E.left(usage(`'${file}' is not a model file; allowed endings: ${MODEL_FILES.join(', ')}`))
 
 export const checkFile = (file: string, o: StagingOptions, out: Output): Done => {
   const { budget = UNBOUNDED_BYTES, strategy = o.budget === undefined ? 'in-core' : 'auto', machine = SIMULATED, algorithms } = o
@@ -39,8 +39,8 @@ export const checkFile = (file: string, o: StagingOptions, out: Output): Done =>
       const peakBytes = bytesOf(plan.peakPages)
       return out.answer(
         { checked: true, file, ...types, layers: layers.length, parameters, input, strategy: plan.strategy, machine, peakBytes },
-        `${file} holds: ${layers.length} layers with ${showCount(parameters)} parameters for ${showShape(input)}, by TypeScript ` +
-          `${types.typescript}\n${plan.strategy} for ${machine} takes ${showSize(peakBytes)}`,
+        `${file} is valid: ${layers.length} layers, ${showCount(parameters)} parameters, input ${showShape(input)}, checked by TypeScript ` +
+          `${types.typescript}\n${plan.strategy} on ${machine} needs ${showSize(peakBytes)}`,
       )
     }),
   )

@@ -8,9 +8,9 @@ import { type SpillwayError, unknownName } from '../errors/errors'
 import type { Done, Output } from './output'
 
 export const INSTALLING = `
-Where the shell looks for it:
+Write the script where the shell finds it:
   spillway completion bash > ~/.local/share/bash-completion/completions/spillway
-  spillway completion zsh > ~/.zfunc/_spillway        (a folder of $fpath)
+  spillway completion zsh > ~/.zfunc/_spillway        (in a folder of $fpath)
   spillway completion fish > ~/.config/fish/completions/spillway.fish`
 
 /** What may follow: one of some names, several with commas between them, files, folders, or anything (no names). */

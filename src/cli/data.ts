@@ -19,7 +19,7 @@ export const dataNamed = (path: string, { fit, layout }: DataFlags, augment?: Au
   if (layout === undefined && !fit && !augment) return E.right(path)
   if (layout !== undefined || holdsArrays(path))
     return holdsPictures(path) && layout !== undefined
-      ? E.left(usage('--layout is for arrays in files: pixels of images lie in one order'))
+      ? E.left(usage('--layout applies to arrays; image files have one layout'))
       : E.right(files(path, { ...(layout ? { layout: layout === 'nhwc' ? 'NHWC' : 'NCHW' } : {}), ...how }))
   return E.right(folder(path, how))
 }

@@ -51,7 +51,7 @@ type Given = Pick<EvaluateOptions, 'weights' | 'data' | 'metrics' | 'workers' | 
 const given = ({ weights, data, metrics, workers, ...o }: EvaluateCommandOptions): Either<SpillwayError, Given> => {
   const missing = Object.entries({ weights, data }).flatMap(([k, v]) => (v === undefined ? [`--${k}`] : []))
   return weights === undefined || data === undefined
-    ? E.left(usage(`evaluate needs ${missing.join(', ')}: spillway evaluate MODEL --weights W.safetensors --data DATA`))
+    ? E.left(usage(`evaluate needs ${missing.join(', ')}. Example: spillway evaluate MODEL --weights W.safetensors --data DATA`))
     : E.map((named: string | Data) => ({ weights, ...loadingOf(o), data: named, metrics, workers }))(dataNamed(data, o))
 }
 
@@ -65,7 +65,7 @@ const MOST_NAME = 24
 const classText = (perClass: NonNullable<Evaluated['perClass']>, names: readonly string[] = []): readonly string[] => {
   const lists = Object.entries(perClass)
   const classes = lists[0]![1].length
-  if (classes > MOST_CLASSES) return [`  classes    ${classes}, each in --json`]
+  if (classes > MOST_CLASSES) return [`  classes    ${classes} (--json has each)`]
   const width = Math.min(MOST_NAME, Math.max(9, ...names.map((n) => n.length)))
   const line = (first: string, rest: readonly string[]): string =>
     `  ${first.slice(0, MOST_NAME).padEnd(width)}  ${rest.map((t) => t.padStart(8)).join('  ')}`
@@ -89,8 +89,8 @@ const resultText = (r: Evaluated): string =>
     `  loss       ${r.loss.toPrecision(6)}`,
     ...Object.entries(r.metrics).map(([name, x]) => `  ${name.padEnd(9)}  ${shown(x)}`),
     ...(r.perClass ? classText(r.perClass, r.classes) : []),
-    `  time       ${showSeconds(r.secondsPerStep)} a batch, predicted ${showSeconds(r.predictedSecondsPerStep)}`,
-    `  memory     ${showSize(r.arenaPeakBytes)} on the device of a budget of ${showSize(r.budgetBytes)}; the process ${showSize(r.processPeakBytes)}`,
+    `  time       ${showSeconds(r.secondsPerStep)} per batch, predicted ${showSeconds(r.predictedSecondsPerStep)}`,
+    `  memory     ${showSize(r.arenaPeakBytes)} on the device, budget ${showSize(r.budgetBytes)}; the process ${showSize(r.processPeakBytes)}`,
     `  swaps      out ${showSize(r.bytesOut)}, in ${showSize(r.bytesIn)}${r.diskBytes ? `; ${showSize(r.diskBytes)} on disk` : ''}`,
   ].join('\n')
 
@@ -132,7 +132,7 @@ const stagedFor = (
 const finite = (r: Evaluated): Either<SpillwayError, Evaluated> =>
   Number.isFinite(r.loss)
     ? E.right(r)
-    : E.left({ tag: 'Diverged', step: 1, what: `the mean loss of ${r.images} samples is ${r.loss}` })
+    : E.left({ tag: 'Diverged', step: 1, what: `the mean loss over ${r.images} samples is ${r.loss}` })
 
 /** What a run of it is given beside what is asked. */
 const runOptions = (o: EvaluateCommandOptions, options: Given, out: Output, signal: AbortSignal): EvaluateOptions => ({
@@ -165,7 +165,7 @@ const evaluated = (
   options: Given,
   out: Output,
 ): TaskEither<SpillwayError, Evaluated | Farewell> => {
-  const interrupt = interrupts(() => out.say('\ninterrupted: ending this batch; once more ends the process at once'))
+  const interrupt = interrupts(() => out.say('\ninterrupted: stopping after this batch; interrupt again to stop at once'))
   const found = engineFor({}, process.env)
   if (E.isLeft(found)) return TE.left(found.left)
   const engine = found.right

@@ -38,7 +38,7 @@ const opened = (rank: Rank, { options, machine, staged }: Asked): TaskEither<Spi
       TE.flatMapEither((found) => openEvaluation(found.model, found.staged, options, { rank })),
       TE.tap(({ shared }) => {
         const alone = shared && 'alone' in shared ? shared.alone : undefined
-        if (alone !== undefined) options.onNote?.(`rank 0 evaluates, and the others wait: ${alone}`)
+        if (alone !== undefined) options.onNote?.(`rank 0 evaluates alone while the other ranks wait: ${alone}`)
         return together(() => fromLeader(rank, alone === undefined ? shared : null))
       }),
     )

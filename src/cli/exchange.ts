@@ -25,7 +25,7 @@ const given = (value: string | undefined, flag: string, what: string): Either<Sp
 
 export const exportModel = (model: string, o: ExportCommandOptions, out: Output): Done =>
   pipe(
-    given(o.weights, '--weights', 'the weights that are exported (safetensors); train writes them with --save'),
+    given(o.weights, '--weights', 'the weights to export (safetensors); train writes them with --save'),
     E.bindTo('weights'),
     E.bind('file', () => given(o.out, '--out', 'the ONNX file to write')),
     E.bind('named', () => modelNamed(model, overrideOf(o))),
@@ -34,12 +34,12 @@ export const exportModel = (model: string, o: ExportCommandOptions, out: Output)
     ),
     E.map(({ named, made }) => {
       if (made.unused.length > 0)
-        process.stderr.write(`note: not in the model, and left out: ${made.unused.slice(0, 12).join(', ')}\n`)
+        process.stderr.write(`note: left out, because the model does not have them: ${made.unused.slice(0, 12).join(', ')}\n`)
       return out.answer(
         { model: named.name, ...made },
         `${named.name} as ONNX (opset ${made.opset}): ${made.nodes} nodes, ${showCount(made.parameters)} parameters, ` +
           `${showShape(made.input)} to ${showShape(made.output)}, any batch\n${made.out}  ${showSize(made.bytes)}` +
-          `${made.data === undefined ? '' : `\n${made.data}  the weights: keep both files together`}`,
+          `${made.data === undefined ? '' : `\n${made.data} contains the weights: keep both files together`}`,
       )
     }),
   )
@@ -52,23 +52,23 @@ export interface ImportCommandOptions extends InputOptions {
 const newModelFile = (path: string): Either<SpillwayError, string> =>
   looksLikeFile(path) && path.endsWith('.ts')
     ? E.right(path)
-    : E.left(usage(`--out: '${path}' is no TypeScript file: its name ends with .ts`, undefined))
+    : E.left(usage(`--out: '${path}' is not a TypeScript file; its name must end with .ts`, undefined))
 
 export const importModel = (file: string, o: ImportCommandOptions, out: Output): Done =>
   pipe(
-    given(o.out, '--out', 'the model file to write, my-net.ts say'),
+    given(o.out, '--out', 'the model file to write, e.g. my-net.ts'),
     E.flatMap(newModelFile),
     E.filterOrElse(
       () => !MODEL_FILES.some((end) => file.endsWith(end)) || !existsSync(file),
-      () => usage(`import takes an ONNX file, and '${file}' is a model file already`),
+      () => usage(`import takes an ONNX file, but '${file}' is a model file`),
     ),
     E.flatMap((to) => tryImportOnnx(file, { out: to, save: o.save, image: o.image, batch: o.batch })),
     E.map((made) =>
       out.answer(
         made,
-        `${made.out} holds: ${made.layers} layers with ${showCount(made.parameters)} parameters, ${showShape(made.input)} to ` +
+        `wrote ${made.out}: ${made.layers} layers, ${showCount(made.parameters)} parameters, ${showShape(made.input)} to ` +
           `${showShape(made.output)}\n${made.save}  the weights, ${showSize(made.bytes)}\n` +
-          `to go on training it: spillway train ${made.out} --weights ${made.save}`,
+          `to train it further: spillway train ${made.out} --weights ${made.save}`,
       ),
     ),
   )

@@ -8,6 +8,7 @@ import { ALLOCATORS } from '../../staging/memory/allocators/replay'
 import { PREDICTING } from '../../staging/schedule/predicting'
 import { AUGMENTS, FITS } from '../data/augment'
 import { type CommandName, COMMANDS } from './commands'
+import { described } from './help'
 import {
   ALGORITHMS,
   budgetsOption,
@@ -55,11 +56,11 @@ const names = () => require('./names') as typeof import('./names')
 
 const sizeOptions = (c: Command): Command =>
   c
-    .option('--image <size>', 'image size in pixels: 512, or 509x389 for height x width', imageOption)
-    .option('--batch <n>', 'images a step', countOption('--batch'))
+    .option('--image <size>', 'image size in pixels: 512, or height x width: 509x389', imageOption)
+    .option('--batch <n>', 'images per step', countOption('--batch'))
 
 /** Of a network of the zoo. */
-const CLASSES = ['--classes <n>', 'of a zoo name: a head for so many classes', countOption('--classes')] as const
+const CLASSES = ['--classes <n>', 'number of classes of a zoo network', countOption('--classes')] as const
 
 const flagged = (c: Command, flags: typeof OWN_FLAGS): Command =>
   flags.reduce((own, [flag, about, parse]) => (parse ? own.option(flag, about, parse) : own.option(flag, about)), c)
@@ -67,129 +68,132 @@ const flagged = (c: Command, flags: typeof OWN_FLAGS): Command =>
 const modelOptions = (c: Command): Command =>
   flagged(sizeOptions(c), OWN_FLAGS).option(
     '--algorithms <choice>',
-    `${ALGORITHMS.join(', ')} (default measured)`,
+    `kernels: ${ALGORITHMS.join(', ')} (default measured)`,
     choiceOption('--algorithms', ALGORITHMS),
   )
 
 const measuring = (c: Command, usual: Measuring): Command =>
   c.option(
     '--measure <when>',
-    `what this machine has not measured yet: first, or estimated now and measured while runs go on (default ${usual})`,
+    `measure unknown call times first, or estimate them now and measure while runs execute (default ${usual})`,
     choiceOption('--measure', MEASURING),
   )
 
-const BUDGET = ['--budget <size>', 'the hard cap on device memory: 512MiB, 11GiB, plain bytes', sizeOption('--budget')] as const
+const BUDGET = ['--budget <size>', 'hard limit on device memory: 512MiB, 11GiB, plain bytes', sizeOption('--budget')] as const
 
 /** What a plan that trains nothing takes. */
 const forwardOptions = (c: Command): Command =>
   tierOptions(
     measuring(
       c
-        .option(BUDGET[0], `${BUDGET[1]} (default: what the device has)`, BUDGET[2])
+        .option(BUDGET[0], `${BUDGET[1]} (default: all device memory)`, BUDGET[2])
         .option(
           '--strategy <name>',
-          `how to fit: ${PREDICTING.join(', ')} (default auto)`,
+          `planning method: ${PREDICTING.join(', ')} (default auto)`,
           choiceOption('--strategy', PREDICTING),
         )
-        .option('--algorithms <choice>', `${ALGORITHMS.join(', ')} (default measured)`, choiceOption('--algorithms', ALGORITHMS)),
+        .option(
+          '--algorithms <choice>',
+          `kernels: ${ALGORITHMS.join(', ')} (default measured)`,
+          choiceOption('--algorithms', ALGORITHMS),
+        ),
       'while',
     )
-      .option('--device <name>', 'cpu, ref, null, cuda (default cpu)', choiceOption('--device', DEVICES))
-      .option('--precision <name>', 'fp32, bf16, tf32 (default fp32)', choiceOption('--precision', PRECISIONS))
-      .option('--threads <n>', 'threads of the device (default: all cores)', countOption('--threads')),
+      .option('--device <name>', 'device to run on: cpu, ref, null, cuda (default cpu)', choiceOption('--device', DEVICES))
+      .option(
+        '--precision <name>',
+        'stored type of activations: fp32, bf16, tf32 (default fp32)',
+        choiceOption('--precision', PRECISIONS),
+      )
+      .option('--threads <n>', 'threads of the cpu device (default: all cores)', countOption('--threads')),
   )
 
-const SPILL = ['--spill <where>', "the lower tier: 'ram', or a folder for the spill file (default ram)"] as const
+const SPILL = [
+  '--spill <where>',
+  'folder for swapped values that exceed --host-memory, or ram for no disk (default ram)',
+] as const
 /** Of what leaves the device: where it lies. */
 const tierOptions = (c: Command): Command =>
   c
     .option(...SPILL)
     .option(
       '--host-memory <size>',
-      'of the lower tier, what may be host memory: the spill folder takes the rest (default: what there is; on cpu with --spill none)',
+      'limit on host memory for swapped values; the rest spills (default: all free memory; 0 on cpu with --spill)',
       sizeOption('--host-memory'),
     )
     .option(
       '--spill-writes-per-step <size>',
-      'what a step may write to the disk of --spill (default: so much that a week of it does not wear the disk out)',
+      'limit on bytes that a step writes to the spill disk (default: a rate that does not wear out the disk)',
       sizeOption('--spill-writes-per-step'),
     )
 
-const WEIGHTS = 'the weights, by their names in PyTorch (safetensors, or what torch.save writes)'
+const WEIGHTS = 'weights file with PyTorch names (safetensors or torch.save)'
 /** Which of a weights file's tensors become which of the model's. */
 const weightsOptions = (c: Command, file: string): Command =>
   c
     .option('--weights <file>', file)
-    .option(
-      '--weights-skip <pattern>',
-      "weights of the model that stay as they begin, whatever the file has: 'fc.*', and as often as need be",
-      repeated,
-    )
-    .option(
-      '--weights-strip <prefix>',
-      "what comes off the names in the file that begin with it: 'module.', and as often as need be",
-      repeated,
-    )
+    .option('--weights-skip <pattern>', "do not load model weights that match, e.g. 'fc.*' (repeatable)", repeated)
+    .option('--weights-strip <prefix>', "remove this prefix from names in the file, e.g. 'module.' (repeatable)", repeated)
 
 const FIT = [
   '--fit <how>',
-  `images of another size than the model's: ${FITS.join(', ')} (default cover)`,
+  `how to resize images to the model size: ${FITS.join(', ')} (default cover)`,
   choiceOption('--fit', FITS),
 ] as const
 const LAYOUT = [
   '--layout <order>',
-  `of arrays: ${LAYOUTS.join(', ')}, with the channels last as pixels lie in images (default nchw)`,
+  `layout of arrays in data files: ${LAYOUTS.join(', ')} (default nchw)`,
   choiceOption('--layout', LAYOUTS),
 ] as const
 const NETWORK = [
   '--network <name>',
-  `between processes that share a batch, for predicted times: ${NETWORKS.join(', ')}, or ${MEASURED}, by those that run (default: that under mpirun or srun, else no time on the way)`,
+  `network between ranks, for predicted times: ${NETWORKS.join(', ')}, or ${MEASURED} (default: ${MEASURED} under mpirun or srun, else none)`,
   choiceOption('--network', [...NETWORKS, MEASURED]),
 ] as const
 const BANDS = [
   '--bands <n>',
-  'cut the rows of each image into so many bands, one for each of as many processes; where there are more, they share the batch, too (default 1)',
+  'number of row bands per image, one per rank; more ranks share the batch (default 1)',
   countOption('--bands'),
 ] as const
 const NORM = [
   '--norms <of>',
-  'of several processes, batch norms over the whole batch, or local: over the share of each (default whole)',
+  'batch norm statistics over the whole batch, or local: per rank (default whole)',
   choiceOption('--norms', NORMS),
 ] as const
 const SHARD = [
   '--shard <what>',
-  'of several processes, what each has a part of: none, the state of the optimizer, or gradients, too (default: none, unless memory is short)',
+  'shard across ranks: none, optimizer (its state), gradients (and the state) (default: none, if memory allows)',
   choiceOption('--shard', SHARDS),
 ] as const
 const WORKERS = [
   '--workers <n>',
-  'threads that decode images (default: half the cores, four at most)',
+  'threads that decode images (default: half the cores, at most 4)',
   countOption('--workers', 0),
 ] as const
 
 const planningOptions = (c: Command): Command =>
   tierOptions(modelOptions(c))
     .option(...CLASSES)
-    .option(BUDGET[0], `${BUDGET[1]} (default: what the device has)`, BUDGET[2])
-    .option('--strategy <name>', 'how to fit (default auto)')
+    .option(BUDGET[0], `${BUDGET[1]} (default: all device memory)`, BUDGET[2])
+    .option('--strategy <name>', 'planning method, e.g. auto, tiled, in-core (default auto)')
     .option(
       '--allocator <name>',
-      `${ALLOCATORS.join(', ')}: what runs are pages; the others are replayed on the plan to compare (default pages)`,
+      `simulate another allocator on the plan: ${ALLOCATORS.join(', ')} (default pages, the one that runs)`,
     )
-    .option('--threads <n>', 'threads of the device (default: all cores)', threadsOption)
+    .option('--threads <n>', 'threads of the cpu device (default: all cores)', threadsOption)
     .option(
       '--precision <name>',
-      'fp32, bf16 (activations stored and multiplied so: on cuda, and where the processor has it), tf32 (products on cuda); default fp32',
+      'stored type of activations: fp32, bf16 (cuda and some processors), tf32 (cuda) (default fp32)',
       choiceOption('--precision', PRECISIONS),
     )
-    .option('--throttle <size>', 'imitate a slower link: bytes a second in each direction', sizeOption('--throttle', 1))
+    .option('--throttle <size>', 'imitate a slower link: bytes per second in each direction', sizeOption('--throttle', 1))
 
 /** `top3` and others like it are no list. */
 const metricOption = option(E.fromPredicate(isMetricName, (text) => unknownName('metric', text, METRICS))) as (
   text: string,
 ) => MetricName
 
-const MODEL = ['<model>', 'a zoo name, or a TypeScript file'] as const
+const MODEL = ['<model>', "a zoo network (see 'spillway models') or a TypeScript file"] as const
 const listing = (c: Command): Command => c.addHelpText('after', () => names().listsText())
 
 // ---------------------------------------------------------------- each of them
@@ -200,63 +204,55 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
   models: (c, run) => c.action(() => run((out) => models().listModels(out))),
   plan: (c, run) =>
     listing(measuring(planningOptions(c.argument(...MODEL)), 'first'))
-      .option('--machine <name>', "this machine's cpu, ref, null or cuda, or a named one for simulation (default cpu)")
-      .option(
-        '--mode <what>',
-        `what is planned: ${MODES.join(', ')}; the others keep nothing for a backward pass (default train)`,
-        choiceOption('--mode', MODES),
-      )
+      .option('--machine <name>', 'device of this machine, or a simulated machine, see the list below (default cpu)')
+      .option('--mode <what>', `purpose of the plan: ${MODES.join(', ')} (default train)`, choiceOption('--mode', MODES))
       .option(
         '--as <form>',
-        `of a prediction or an evaluation, what of the output leaves: ${FORMS.join(', ')}`,
+        `form of the outputs of predict and evaluate: ${FORMS.join(', ')} (default values)`,
         choiceOption('--as', FORMS),
       )
-      .option('--ranks <n>', 'how many processes share the batch of --batch (default 1)', countOption('--ranks'))
+      .option('--ranks <n>', 'number of ranks that share the batch (default 1)', countOption('--ranks'))
       .option(...BANDS)
       .option(...NETWORK)
       .option(...NORM)
       .option(...SHARD)
       .option('--save <file>', 'write the plan as JSON')
-      .option('--emit <file>', 'write a typed plan module')
-      .option('--report <file>', 'write the report page')
-      .option('--trace <file>', 'write a trace for Perfetto')
+      .option('--emit <file>', 'write the plan as a typed TypeScript module')
+      .option('--report <file>', 'write an HTML page about the plan')
+      .option('--trace <file>', 'write a predicted trace for Perfetto')
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => plan().planModel(model, o, out)))),
   train: (c, run) =>
     weightsOptions(
       measuring(planningOptions(c.argument(...MODEL)), 'while'),
-      'start from these weights (safetensors, or what torch.save writes)',
+      'initial weights with PyTorch names (safetensors or torch.save)',
     )
-      .option('--plan <file>', 'a plan that was saved, instead of staging')
-      .option('--steps <n>', 'steps of the whole run, those before a resume included (default 10)', countOption('--steps'))
-      .option('--epochs <n>', 'the same in epochs of the data', countOption('--epochs'))
+      .option('--plan <file>', 'use a saved plan instead of planning')
+      .option('--steps <n>', 'total steps, including steps before a resume (default 10)', countOption('--steps'))
+      .option('--epochs <n>', 'total epochs, instead of --steps', countOption('--epochs'))
       .option(
         '--schedule <name>',
-        `how the learning rate moves: ${scheduleNames.join(', ')}; with options, cosine:floor=0.01 (default constant)`,
+        `learning rate schedule: ${scheduleNames.join(', ')}; options as in cosine:floor=0.01 (default constant)`,
         scheduleOption,
       )
-      .option(
-        '--warmup <n>',
-        'steps in which the learning rate rises to what the schedule begins with',
-        countOption('--warmup', 0),
-      )
+      .option('--warmup <n>', 'steps of linear warm-up before the schedule (default 0)', countOption('--warmup', 0))
       .option(
         '--data <path>',
-        'a folder of images or arrays, a .safetensors file, or a .csv or .json list of images (default: synthetic)',
+        'image folder with one folder per class, folder of arrays, .safetensors file, or .csv or .json list (default: synthetic)',
       )
       .option(...FIT)
       .option(...LAYOUT)
       .option(
         '--augment <a,b>',
-        `what happens to images by chance: ${AUGMENTS.join(', ')}`,
+        `random changes to images: ${AUGMENTS.join(', ')}`,
         listOption(choiceOption('--augment', AUGMENTS)),
       )
       .option(...WORKERS)
-      .option('--shuffle', 'take the data in another order in each epoch, by seed')
-      .option('--samples <n>', 'distinct synthetic samples (default: one batch)', countOption('--samples'))
-      .option('--seed <n>', 'seed of weights, data and dropout (default 0)', countOption('--seed', 0))
-      .option('--device <name>', 'cpu, ref, null, cuda (default cpu)')
-      .option('--machine <name>', 'the same')
-      .option('--checkpoint-dir <dir>', 'keep the training state there')
+      .option('--shuffle', 'shuffle the data in each epoch, by --seed')
+      .option('--samples <n>', 'number of synthetic samples (default: one batch)', countOption('--samples'))
+      .option('--seed <n>', 'seed of initial weights, data order and dropout (default 0)', countOption('--seed', 0))
+      .option('--device <name>', 'device to run on: cpu, ref, null, cuda (default cpu)')
+      .option('--machine <name>', 'same as --device')
+      .option('--checkpoint-dir <dir>', 'folder for checkpoints')
       .option(
         '--checkpoint-every <n>',
         'steps between checkpoints (default: a tenth of the run)',
@@ -264,41 +260,38 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       )
       .option(
         '--time-limit <time>',
-        'save in --checkpoint-dir and end with 75 after so long (3h, 45m); SIGUSR1 does so at once',
+        'after this time (3h, 45m), or at SIGUSR1, save a checkpoint and exit with 75',
         durationOption('--time-limit'),
       )
       .option(
         '--on-nonfinite <what>',
-        'a loss that is not finite: end (default), with 4 and nothing of it saved, or continue',
+        'if a loss is not finite: end with exit code 4, or continue (default end)',
         choiceOption('--on-nonfinite', ['end', 'continue'] as const),
       )
-      .option('--evaluate <path>', 'after epochs, evaluate on these data, in the same budget')
-      .option('--evaluate-every <n>', 'epochs from one evaluation to the next (default 1)', countOption('--evaluate-every'))
-      .option('--evaluate-average', 'evaluate the average of the weights that --average keeps, not the latest')
+      .option('--evaluate <path>', 'evaluate on these data after each epoch, in the same budget')
+      .option('--evaluate-every <n>', 'epochs between evaluations (default 1)', countOption('--evaluate-every'))
+      .option('--evaluate-average', 'evaluate the averaged weights of --average')
       .option(
         '--metrics <a,b>',
-        `what is measured beside the loss: ${METRICS.join(', ')}, or top and a number (default: by the loss)`,
+        `metrics besides the loss: ${METRICS.join(', ')}, or topN, e.g. top3 (default: chosen by the loss)`,
         listOption(metricOption),
       )
-      .option('--patience <n>', 'end when so many evaluations, or epochs, have brought nothing better', countOption('--patience'))
-      .option(
-        '--keep-best <metric>',
-        'keep the checkpoint that is best by this metric, too; what --patience goes by (default loss)',
-      )
-      .option('--keep-last <n>', 'how many of the newest checkpoints stay (default 2)', countOption('--keep-last'))
+      .option('--patience <n>', 'end after this number of evaluations (or epochs) without improvement', countOption('--patience'))
+      .option('--keep-best <metric>', 'metric that decides the best checkpoint and --patience (default loss)')
+      .option('--keep-last <n>', 'number of newest checkpoints to keep (default 2)', countOption('--keep-last'))
       .option('--save-best <file>', 'write the best weights (safetensors)')
-      .option('--resume', 'go on from the last checkpoint of --checkpoint-dir')
-      .option('--resume-ranks', 'with --resume: the run so far may have had another number of processes (bits then differ)')
-      .option('--save <file>', 'write the weights at the end (safetensors)')
-      .option('--log <where>', 'a folder for a JSON line a step and the page of the run, or a .csv file for a row a step')
-      .option('--tensorboard <dir>', 'write loss, seconds and learning rate of each step there, and the plan, for TensorBoard')
-      .option('--report <file>', 'write a page of the run, and keep it up to date while it goes on')
+      .option('--resume', 'continue from the last checkpoint in --checkpoint-dir')
+      .option('--resume-ranks', 'allow --resume with another number of ranks (bits may differ)')
+      .option('--save <file>', 'write the final weights (safetensors)')
+      .option('--log <where>', 'folder for steps.jsonl and the page of the run, or a .csv file: one row per step')
+      .option('--tensorboard <dir>', 'folder for TensorBoard events: loss, seconds, learning rate, plan')
+      .option('--report <file>', 'write an HTML page of the run, updated during the run')
       .option(
         '--engine <name>',
-        `where several processes that share a batch meet: ${ENGINES.join(', ')} (default: mpi under mpirun or srun)`,
+        `connection of the ranks: ${ENGINES.join(', ')} (default: mpi under mpirun or srun)`,
         choiceOption('--engine', ENGINES),
       )
-      .option('--ranks <n>', 'of --engine threads: how many share a batch', countOption('--ranks'))
+      .option('--ranks <n>', 'number of ranks of --engine threads', countOption('--ranks'))
       .option(...BANDS)
       .option(...NETWORK)
       .option(...NORM)
@@ -307,10 +300,13 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
   evaluate: (c, run) =>
     forwardOptions(
       weightsOptions(flagged(sizeOptions(c.argument(...MODEL)), LOSS_FLAGS), WEIGHTS)
-        .option('--data <path>', 'a folder of images or arrays, a .safetensors file, or a .csv or .json list of images')
+        .option(
+          '--data <path>',
+          'image folder with one folder per class, folder of arrays, .safetensors file, or .csv or .json list',
+        )
         .option(
           '--metrics <a,b>',
-          `what is measured beside the loss: ${METRICS.join(', ')} (default: what the loss suggests)`,
+          `metrics besides the loss: ${METRICS.join(', ')}, or topN, e.g. top3 (default: chosen by the loss)`,
           listOption(metricOption),
         ),
     )
@@ -318,69 +314,69 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option(...FIT)
       .option(...LAYOUT)
       .option(...WORKERS)
-      .option('--out <file>', 'write the result there, as JSON')
+      .option('--out <file>', 'write the result as JSON')
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => evaluate().evaluateModel(model, o, out)))),
   predict: (c, run) =>
     forwardOptions(
       weightsOptions(c.argument(...MODEL), WEIGHTS)
-        .option('--data <path>', 'the images: a folder of image files, or of .npy; one such file, a .safetensors file')
-        .option('--out <path>', 'a .npy or .safetensors file for all outputs, or a folder for one file each')
+        .option('--data <path>', 'folder of images or .npy files, one such file, or a .safetensors file')
+        .option('--out <path>', '.npy or .safetensors file for all outputs, or a folder: one file per image')
         .option(
           '--format <kind>',
-          `files in that folder: ${FORMATS.join(', ')} (pictures of classes); default npy`,
+          `file type in the folder: ${FORMATS.join(', ')} (a picture of the classes) (default npy)`,
           choiceOption('--format', FORMATS),
         )
-        .option('--as <form>', `${FORMS.join(', ')} of what the model gives (default values)`, choiceOption('--as', FORMS))
+        .option('--as <form>', `form of the outputs: ${FORMS.join(', ')} (default values)`, choiceOption('--as', FORMS))
         .option(
           '--image <size>',
-          "image size in pixels: 512, or 509x389 for height x width (default: the first image's)",
+          'image size in pixels: 512, or height x width: 509x389; image files need --fit for it (default: size of the first image)',
           imageOption,
         )
-        .option('--batch <n>', 'images a step (default 1)', countOption('--batch')),
+        .option('--batch <n>', 'images per step (default 1)', countOption('--batch')),
     )
       .option(...CLASSES)
-      .option(...FIT)
+      .option(FIT[0], `how to resize image files to --image: ${FITS.join(', ')} (default: keep the size of each image)`, FIT[2])
       .option(...LAYOUT)
       .option(...WORKERS)
-      .option('--report <file>', 'write the report page of the plan')
+      .option('--report <file>', 'write an HTML page about the plan')
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => predict().predictModel(model, o, out)))),
   check: (c, run) =>
-    modelOptions(c.argument('<file>', 'a TypeScript or JavaScript file whose default export is a model, a net or a step'))
-      .option(BUDGET[0], `${BUDGET[1]} (default: none, and everything is kept)`, BUDGET[2])
-      .option('--strategy <name>', 'how to fit into --budget (default auto)')
-      .option('--machine <name>', 'the machine to stage for (default a simulated one, so that nothing is measured)')
+    modelOptions(c.argument('<file>', 'TypeScript or JavaScript file with a model, net or step as default export'))
+      .option(BUDGET[0], `${BUDGET[1]} (default: unlimited, in-core)`, BUDGET[2])
+      .option('--strategy <name>', 'planning method, with --budget (default auto)')
+      .option('--machine <name>', 'machine to plan for (default: a simulated machine, without measuring)')
       .action((file, o) => run((out) => check().checkFile(file, o, out))),
   verify: (c, run) => c.argument('<plan>', 'a plan file').action((file) => run((out) => verify().verifyFile(file, out))),
   compare: (c, run) =>
     listing(measuring(modelOptions(c.argument(...MODEL)), 'first'))
       .option(...CLASSES)
-      .option('--machine <name>', 'default cpu')
+      .option('--machine <name>', 'device of this machine, or a simulated machine, see the list below (default cpu)')
       .option(
         '--strategies <a,b>',
-        'default all',
+        'strategies to compare (default all)',
         listOption((t) => t),
       )
-      .option('--budgets <n>', 'how many, evenly from the smallest to in-core (default 8); or sizes: 2GiB,4GiB', budgetsOption)
+      .option('--budgets <n>', 'number of budgets from the smallest to in-core, or sizes: 2GiB,4GiB (default 8)', budgetsOption)
       .option('--csv <file>', 'write the table as CSV')
       .option(
         '--allocators <a,b>',
-        `each plan on these: ${ALLOCATORS.join(', ')} (default pages, what runs)`,
+        `allocators to simulate on each plan: ${ALLOCATORS.join(', ')} (default pages, the one that runs)`,
         listOption((t) => t),
       )
-      .option('--plot <file>', 'write the comparison as SVG')
+      .option('--plot <file>', 'write the comparison as an SVG plot')
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => compare().compareModel(model, o, out)))),
   export: (c, run) =>
     sizeOptions(c.argument(...MODEL))
       .option(...CLASSES)
-      .option('--weights <file>', 'the weights that are exported (safetensors, or what torch.save writes)')
-      .option('--out <file>', 'the ONNX file to write')
-      .option('--net <name>', 'of a step: the objective whose net is meant')
-      .option('--external-data', 'the weights in a file of their own (by default only beyond 2 GiB)')
+      .option('--weights <file>', 'weights to export, with PyTorch names (safetensors or torch.save)')
+      .option('--out <file>', 'ONNX file to write')
+      .option('--net <name>', 'for a step: name of the objective whose net to export')
+      .option('--external-data', 'write the weights to a separate file (default: only above 2 GiB)')
       .action((model, o) => run((out) => exchange().exportModel(model, o, out))),
   import: (c, run) =>
     sizeOptions(c.argument('<file>', 'an ONNX file'))
-      .option('--out <file>', 'the model file to write, in TypeScript')
-      .option('--save <file>', 'write the weights there (default: beside --out, as .safetensors)')
+      .option('--out <file>', 'TypeScript model file to write')
+      .option('--save <file>', 'weights file to write (default: beside --out, as .safetensors)')
       .action((file, o) => run((out) => exchange().importModel(file, o, out))),
   doctor: (c, run) => c.action(() => run((out) => doctor().runDoctor(out))),
   completion: (c, run) =>
@@ -390,9 +386,9 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .action((shell) => run((out) => completion().printCompletion(shell, allCommands(), names().valuesOf, out))),
 }
 
-/** All that a command takes, and what it does. */
+/** Declares the arguments, the options and the action of a command. */
 export const declare = (c: Command, name: CommandName, run: Runner): Command =>
-  DECLARED[name](c.option('--json', 'one JSON object on stdout, everything else on stderr'), run)
+  described(DECLARED[name](c.option('--json', 'print one JSON object on stdout, and all else on stderr'), run), name)
 
 const allCommands = (): readonly Command[] =>
   (Object.keys(DECLARED) as CommandName[]).map((name) =>

@@ -67,7 +67,7 @@ const isModelFile = (text: string, file: string): Either<SpillwayError, void> =>
 const fromFile = (text: string, { classes, ...o }: ModelAsked): Either<SpillwayError, NamedModel> => {
   const file = resolve(text)
   if (classes !== undefined)
-    return E.left(usage(`--classes is of networks of the zoo: ${text} has the classes that it is written with`))
+    return E.left(usage(`--classes applies to zoo networks; the file ${text} sets its own number of classes`))
   return pipe(
     isModelFile(text, file),
     E.flatMap(() => E.tryCatch((): unknown => require(file), loadFailed(text, file))),

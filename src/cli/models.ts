@@ -24,7 +24,7 @@ const rowOf = (entry: ZooEntry): Row => {
     entry.build(),
     E.chainW((model) => stepWith(model, entry)),
     E.chainW((step) => elaborate(step, entry.name)),
-    certain(`the zoo's ${entry.name} builds`),
+    certain(`the zoo network ${entry.name} builds`),
   )
   return {
     name: entry.name,

@@ -29,7 +29,7 @@ export const sizeOption = (flag: string, least = 0): ((text: string) => number) 
       parseBytes,
       E.filterOrElse(
         (bytes) => bytes >= least,
-        (bytes) => `${bytes} is too little; legal is at least ${least}`,
+        (bytes) => `${bytes} is too small; allowed: at least ${least}`,
       ),
       E.mapLeft((reason) => usage(`${flag}: ${reason}`)),
     ),
@@ -62,7 +62,7 @@ export const threadsOption = option((text) => {
   const most = MOST_THREADS_EACH * cpus().length
   return /^\d{1,15}$/.test(text) && Number(text) >= 1 && Number(text) <= most
     ? E.right(Number(text))
-    : E.left(usage(`--threads: '${text}' is not a whole number from 1 to ${most}, ${MOST_THREADS_EACH} for each processor here`))
+    : E.left(usage(`--threads: '${text}' is not a whole number from 1 to ${most} (${MOST_THREADS_EACH} per processor)`))
 })
 
 /** Of either sign. */
@@ -79,7 +79,7 @@ export const durationOption = (flag: string): ((text: string) => number) =>
     const [hours, minutes, seconds] = (m ?? []).slice(1).map((n) => Number(n ?? 0))
     return m
       ? E.right((hours! * 60 + minutes!) * 60 + seconds!)
-      : E.left(usage(`${flag}: '${text}' is not a time: write 3h, 45m, 90s or 1h30m`))
+      : E.left(usage(`${flag}: '${text}' is not a time; examples: 3h, 45m, 90s, 1h30m`))
   })
 
 /** `512`, or `509x389`: height by width. */
@@ -87,7 +87,7 @@ export const imageOption: (text: string) => readonly [height: number, width: num
   const m = /^([1-9]\d{0,6})(?:x([1-9]\d{0,6}))?$/.exec(text)
   return m
     ? E.right([Number(m[1]), Number(m[2] ?? m[1])])
-    : E.left(usage(`--image: '${text}' is not a size in pixels: write 512, or 509x389 for height x width`))
+    : E.left(usage(`--image: '${text}' is not a size in pixels; examples: 512, or 509x389 (height x width)`))
 })
 
 export const choiceOption = <C extends string>(flag: string, legal: readonly C[]): ((text: string) => C) =>

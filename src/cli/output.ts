@@ -35,7 +35,7 @@ export const watchStreams = (): void => {
   for (const stream of [process.stdout, process.stderr])
     stream.on('error', (e: NodeJS.ErrnoException) => {
       if (e.code === 'EPIPE') process.exit(128 + constants.signals.SIGPIPE)
-      if (stream === process.stdout) process.stderr.write(`spillway: what it says cannot be written: ${e.message}\n`)
+      if (stream === process.stdout) process.stderr.write(`spillway: cannot write to the output: ${e.message}\n`)
       process.exit(1)
     })
 }

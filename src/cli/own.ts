@@ -28,17 +28,23 @@ const usualOptimizer = (kind: OptimizerName, given: object = {}): Optimizer =>
 
 type Flag = readonly [flag: string, about: string, parse?: (text: string, before?: unknown) => unknown]
 
-/** A flag for each option of a table's entries: whose it is, and its value unless it is given. */
+/** `huber, focal default 2`: the entries that have an option, those with one default together. */
+const ownersText = (owners: readonly string[], values: readonly unknown[]): string => {
+  const groups = new Map<unknown, readonly string[]>()
+  owners.forEach((kind, i) => groups.set(values[i], [...(groups.get(values[i]) ?? []), kind]))
+  const isPlain = (value: unknown): boolean => value === undefined || typeof value === 'boolean'
+  return [...groups].map(([value, kinds]) => `${kinds.join(', ')}${isPlain(value) ? '' : `: default ${value}`}`).join('; ')
+}
+
+/** A flag for each option of a table's entries, with its meaning, its owners and their defaults. */
 const flagsOf = (table: Table, usual: (kind: string) => object): readonly Flag[] =>
   namesOf(table).map((name) => {
     const owners = Object.keys(table).filter((kind) => name in table[kind]!.options)
     const values = owners.map((kind) => (usual(kind) as Readonly<Record<string, unknown>>)[name])
-    const isSwitch = typeof values[0] === 'boolean'
-    const about = owners.map((kind, i) => (isSwitch || values[i] === values[i + 1] ? kind : `${kind} (default ${values[i]})`))
     const choice = choicesOf(table, name)[0]!
     const flag = flagOf(keyOf(table, name))
-    const text = `of ${about.join(', ')}${choice.about ? `: ${choice.about}` : ''}`
-    if (isSwitch) return [flag, text]
+    const text = `${choice.about ?? name} (${ownersText(owners, values)})`
+    if (typeof values[0] === 'boolean') return [flag, text]
     if (choice.list) return [`${flag} <n,...>`, text, listOption(numberOption(flag))]
     return [`${flag} <n>`, text, (choice.whole ? integerOption : numberOption)(flag)]
   })
@@ -54,28 +60,28 @@ const lossOption = (text: string): NamedLosses =>
   })
 
 export const LOSS_FLAGS: readonly Flag[] = [
-  ['--loss <name>', `what the output is compared with: ${lossNames.join(', ')}; or a sum, as cross-entropy+0.5*dice`, lossOption],
+  [
+    '--loss <name>',
+    `loss: ${lossNames.join(', ')}; or a sum: cross-entropy+0.5*dice (default: the loss of the model, else mse)`,
+    lossOption,
+  ],
   ...flagsOf(LOSSES, (kind) => lossWith(kind as LossName, {}) as object),
 ]
 export const OWN_FLAGS: readonly Flag[] = [
   ...LOSS_FLAGS,
   [
     '--optimizer <name>',
-    `${optimizerNames.join(', ')} (default ${DEFAULT_OPTIMIZER.kind})`,
+    `optimizer: ${optimizerNames.join(', ')} (default ${DEFAULT_OPTIMIZER.kind})`,
     choiceOption('--optimizer', optimizerNames),
   ],
   ...flagsOf(OPTIMIZERS, (kind) => usualOptimizer(kind as OptimizerName)),
-  ['--freeze <pattern>', "parameters that stay as they are: 'stem.*', and as often as need be", repeated],
-  ['--clip-value <n>', 'keep each element of a gradient within plus and minus so much', numberOption('--clip-value')],
-  ['--clip-norm <n>', 'shorten all gradients by one factor where they are longer together', numberOption('--clip-norm')],
-  [
-    '--accumulate <n>',
-    'steps of which one update is made, by the mean of their gradients (default 1)',
-    countOption('--accumulate'),
-  ],
+  ['--freeze <pattern>', "do not train parameters that match, e.g. 'stem.*' (repeatable)", repeated],
+  ['--clip-value <n>', 'limit each gradient element to plus or minus this value', numberOption('--clip-value')],
+  ['--clip-norm <n>', 'scale all gradients down if their norm exceeds this value', numberOption('--clip-norm')],
+  ['--accumulate <n>', 'steps per update; the update uses their mean gradient (default 1)', countOption('--accumulate')],
   [
     '--average <n>',
-    'keep an average of the weights, so much of which stays at each update: 0.999; it is saved beside the weights',
+    'keep and save an exponential moving average of the weights with this decay, e.g. 0.999',
     numberOption('--average'),
   ],
 ]
@@ -104,7 +110,7 @@ const givenOf = (table: Table, flag: string, kinds: readonly string[], o: object
   const stray = given.find((name) => !kinds.some((kind) => name in table[kind]!.options))
   if (stray === undefined) return E.right(Object.fromEntries(given.map((name) => [name, typed[keyOf(table, name)]])))
   const owners = Object.keys(table).filter((k) => stray in table[k]!.options)
-  return E.left(usage(`${flagOf(keyOf(table, stray))} belongs to ${flag} ${owners.join(', ')}`))
+  return E.left(usage(`${flagOf(keyOf(table, stray))} needs ${flag} ${owners.join(' or ')}`))
 }
 
 const isNothing = (given: object): boolean => Object.keys(given).length === 0
@@ -129,7 +135,7 @@ export const suggestingLoss =
   <A>(answer: Either<SpillwayError, A>): Either<SpillwayError, A> => {
     if (E.isRight(answer) || (o.loss ?? usual) !== undefined) return answer
     const e = answer.left
-    const hint = '; neither the model nor --loss says a loss, so it is mse: give --loss cross-entropy for classes, or another'
+    const hint = '; the model has no loss and --loss is missing, so the loss is mse; for classes, use --loss cross-entropy'
     if (e.tag === 'Usage') return E.left({ ...e, message: `${e.message}${hint}` })
     return E.left(e.tag === 'FileRefused' && e.kind === 'data' ? { ...e, reason: `${e.reason}${hint}` } : e)
   }

@@ -61,15 +61,14 @@ const write = ([what, path, text]: Asked): Either<SpillwayError, readonly string
 
 const emits = ({ mode = 'train', emit, classes }: PlanOptions): Either<SpillwayError, void> => {
   if (emit === undefined) return E.right(undefined)
-  if (mode !== 'train')
-    return E.left(usage(`--emit is for plans that train, and --mode ${mode} asks for another: --save keeps it`))
+  if (mode !== 'train') return E.left(usage(`--emit writes only training plans; with --mode ${mode} use --save`))
   return classes === undefined
     ? E.right(undefined)
-    : E.left(usage('--emit and --classes: a plan module imports its model: write one in a file, and plan that'))
+    : E.left(usage('--emit cannot be used with --classes: write the model to a file and plan that file'))
 }
 
 const bandsText = (family: readonly Plan[]): string =>
-  `note: the bands hold ${family.map((plan) => showSize(bytesOf(plan.peakPages))).join(', ')}`
+  `note: peak memory per band: ${family.map((plan) => showSize(bytesOf(plan.peakPages))).join(', ')}`
 
 const note = (text: string): void => void process.stderr.write(`note: ${text}\n`)
 
@@ -78,12 +77,14 @@ const startedWith = ({ mode = 'train', machine = 'cpu', ranks }: PlanOptions): E
   const started = startedBy(process.env)
   if (!started || started.ranks < 2) return E.right(undefined)
   if (mode !== 'train' || !isDevice(machine)) {
-    const what = mode === 'train' ? `machine '${machine}' exists in simulation` : `what is to ${mode} is planned by one process`
-    return E.left(usage(`${started.by} has started ${started.ranks} processes, and ${what}: plan it without ${started.by}`))
+    const what = mode === 'train' ? `machine '${machine}' is only simulated` : `only one process can plan with --mode ${mode}`
+    return E.left(usage(`${started.by} started ${started.ranks} processes, but ${what}: run plan without ${started.by}`))
   }
   return ranks === undefined || ranks === started.ranks
     ? E.right({ kind: 'mpi', ...started })
-    : E.left(usage(`--ranks ${ranks}: ${started.by} has started ${started.ranks}; plan for others without it`))
+    : E.left(
+        usage(`--ranks ${ranks} differs from the ${started.ranks} processes that ${started.by} started: run plan without it`),
+      )
 }
 
 const staged = (model: string, o: PlanOptions): TaskEither<SpillwayError, StagedModel | Farewell> =>
@@ -132,7 +133,7 @@ const written = async (model: StagedModel, o: PlanOptions, out: Output): Promise
           const lacks = lacksOf(staged)
           out.answer({ ...planJson(plan, timeline, staging), lacks }, summary(plan, timeline, staging))
           if (staged.family) out.say(bandsText(staged.family))
-          lacks.forEach((lack) => out.say(`note: it will not run here: ${lack}`))
+          lacks.forEach((lack) => out.say(`note: this machine cannot run the plan: ${lack}`))
           return files.flat().forEach(out.say)
         }),
       )

@@ -29,7 +29,7 @@ type Heard = Pick<StagingOptions, 'budget' | 'network' | 'over' | 'elsewhere'>
 /** Without a budget, what the least of the ranks may take. */
 const leastBudget = ({ rank: { least }, note }: Leader, { budget }: StagingOptions): Heard => {
   if (!least || budget !== undefined) return {}
-  note(`rank ${least.rank} has the least memory: the plan is for ${showSize(least.bytes)} (--budget says otherwise)`)
+  note(`the budget is ${showSize(least.bytes)}, the memory of rank ${least.rank}, which has the least (--budget sets another)`)
   return { budget: least.bytes }
 }
 

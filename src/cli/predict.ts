@@ -50,10 +50,14 @@ type Given = Pick<PredictOptions, 'weights' | 'data' | 'format' | 'workers' | ke
 
 const given = (o: PredictCommandOptions): Either<SpillwayError, Given> => {
   const { weights, data, out, format, workers, as } = o
-  if (format === 'png' && as !== 'classes') return E.left(usage('--format png is of classes: give --as classes'))
+  if (format === 'png' && as !== 'classes') return E.left(usage('--format png needs --as classes'))
   const missing = Object.entries({ weights, data, out }).flatMap(([k, v]) => (v === undefined ? [`--${k}`] : []))
   return weights === undefined || data === undefined || out === undefined
-    ? E.left(usage(`predict needs ${missing.join(', ')}: spillway predict MODEL --weights W.safetensors --data IMAGES --out OUT`))
+    ? E.left(
+        usage(
+          `predict needs ${missing.join(', ')}. Example: spillway predict MODEL --weights W.safetensors --data IMAGES --out OUT`,
+        ),
+      )
     : E.map((named: string | Data) => ({ weights, ...loadingOf(o), data: named, out, format, workers }))(dataNamed(data, o))
 }
 
@@ -75,15 +79,15 @@ const labelsText = ({ labels = [] }: Predicted): readonly string[] => {
   const shown = sorted.slice(0, MOST_CLASSES).map(([name, n]) => `${n} ${name}`)
   return shown.length === 0
     ? []
-    : [`  classes    ${shown.join(', ')}${sorted.length > MOST_CLASSES ? ', …' : ''}; each in --json`]
+    : [`  classes    ${shown.join(', ')}${sorted.length > MOST_CLASSES ? ', …' : ''} (--json has each)`]
 }
 
 const resultText = (r: Predicted, out: string): string =>
   [
     `predicted ${r.images} image${r.images === 1 ? '' : 's'} with ${r.model}: ${showShape(r.shape)} each, in ${out}`,
     ...labelsText(r),
-    `  time       ${showSeconds(r.secondsPerStep)} a batch, predicted ${showSeconds(r.predictedSecondsPerStep)}`,
-    `  memory     ${showSize(r.arenaPeakBytes)} on the device of a budget of ${showSize(r.budgetBytes)}; the process ${showSize(r.processPeakBytes)}`,
+    `  time       ${showSeconds(r.secondsPerStep)} per batch, predicted ${showSeconds(r.predictedSecondsPerStep)}`,
+    `  memory     ${showSize(r.arenaPeakBytes)} on the device, budget ${showSize(r.budgetBytes)}; the process ${showSize(r.processPeakBytes)}`,
     `  swaps      out ${showSize(r.bytesOut)}, in ${showSize(r.bytesIn)}${r.diskBytes ? `; ${showSize(r.diskBytes)} on disk` : ''}`,
   ].join('\n')
 
@@ -128,7 +132,7 @@ const stagedAt = (
 /** Several processes have one file each at a time, not one together. */
 const outOf = (engine: Engine | undefined, out: string): Either<SpillwayError, void> =>
   engine && isOneFile(out)
-    ? E.left(usage(`--out ${out} is one file, and each of ${engine.ranks} processes writes its own: name a folder`))
+    ? E.left(usage(`--out ${out} is one file, but ${engine.ranks} processes write their own files: use a folder`))
     : E.right(undefined)
 
 const shown = ({ staged: { plan, timeline, staging } }: { readonly staged: Staged }, o: PredictCommandOptions, out: Output) => {
@@ -161,7 +165,7 @@ const performed = (
       stagedFor(model, own, options),
       TE.tap((found) => shown(found, own, out)),
     )
-  const interrupt = interrupts(() => out.say('\ninterrupted: ending this batch; once more ends the process at once'))
+  const interrupt = interrupts(() => out.say('\ninterrupted: stopping after this batch; interrupt again to stop at once'))
   return pipe(
     engine?.kind === 'mpi'
       ? pipe(

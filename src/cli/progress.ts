@@ -39,8 +39,7 @@ const WIDE = 130
 
 /** What is said of an epoch, a line. */
 const eventLine = (e: FitEvent, { stepsPerEpoch = 1 }: Started): string | undefined => {
-  if (e.kind === 'evaluation')
-    return `epoch ${e.epoch}  evaluated  ${metricsText(e.metrics)}${e.isBest ? '  (the best so far)' : ''}`
+  if (e.kind === 'evaluation') return `epoch ${e.epoch}  evaluated  ${metricsText(e.metrics)}${e.isBest ? '  (best so far)' : ''}`
   return e.kind === 'epoch' && stepsPerEpoch > 1 ? `epoch ${e.epoch}  mean loss ${lossText(e.loss)}` : undefined
 }
 

@@ -57,13 +57,13 @@ const fromFile = (
   beforehand: Beforehand,
 ): Either<SpillwayError, StagedModel> => {
   const given = DECIDED.filter((k) => o[k] !== undefined)
-  if (given.length) return E.left(usage(`${given.map(flagOf).join(', ')} cannot be given with --plan: the plan has decided it`))
+  if (given.length) return E.left(usage(`${given.map(flagOf).join(', ')} cannot be used with --plan: the plan sets it already`))
   return pipe(
     tryLoadPlans(file),
     E.map((plans) => ({ plans, plan: plans[0]! })),
     E.filterOrElseW(
       ({ plan }) => ranksOf(plan.graph) === (o.ranks ?? 1),
-      ({ plan }) => usage(`the plan is for ${ranksOf(plan.graph)} ranks, and here are ${o.ranks ?? 1}`),
+      ({ plan }) => usage(`the plan is for ${ranksOf(plan.graph)} ranks, but this run has ${o.ranks ?? 1}`),
     ),
     E.bind('machine', ({ plan }) => machineNamed(plan.machine, { ...o, ...machineOptionsIn({ plan }) })),
     E.bind('named', ({ plan }) => {
@@ -81,9 +81,9 @@ const PREPARING = { train: prepare, predict: preparePrediction, evaluate: prepar
 
 const trainsAs = ({ mode = 'train', as, ranks, bands }: StagingOptions): Either<SpillwayError, void> =>
   mode !== 'train' && (ranks ?? bands) !== undefined
-    ? E.left(usage(`${ranks === undefined ? '--bands' : '--ranks'} is for what trains, and --mode ${mode} does not`))
+    ? E.left(usage(`${ranks === undefined ? '--bands' : '--ranks'} applies to training; --mode ${mode} does not train`))
     : mode === 'train' && as !== undefined
-      ? E.left(usage(`--as ${as} is for what predicts or is evaluated: give --mode`))
+      ? E.left(usage(`--as ${as} needs --mode predict or --mode evaluate`))
       : E.right(undefined)
 
 export interface PreparedModel {

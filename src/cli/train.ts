@@ -74,7 +74,7 @@ const stopping = ({ timeLimit, checkpointDir }: TrainCommandOptions): Pick<Train
 const deviceOf = (o: TrainCommandOptions): Either<SpillwayError, DeviceName> => {
   const device = o.device ?? o.machine ?? 'cpu'
   if (o.device !== undefined && o.machine !== undefined && o.device !== o.machine)
-    return E.left(usage('--device and --machine name two machines: give one'))
+    return E.left(usage('--device and --machine name different machines: use one of them'))
   return isDevice(device) ? E.right(device) : E.left(unknownName('device', device, DEVICES))
 }
 
@@ -82,22 +82,22 @@ const deviceOf = (o: TrainCommandOptions): Either<SpillwayError, DeviceName> => 
 const MISLEADING = 1.25
 const shownToo = ({ processPeakBytes }: TrainResult): string => {
   const shown = shownPeakBytes()
-  return shown < MISLEADING * processPeakBytes
-    ? ''
-    : `, which top shows as ${showSize(shown)}: it counts a page at each of its addresses`
+  return shown < MISLEADING * processPeakBytes ? '' : `, shown by top as ${showSize(shown)} because it counts shared pages twice`
 }
 
-/** Below this share of a step nobody need look at the data. */
+/** Shares of a step that wait for data: below the first there is no note; above the second, data limit the speed. */
 const WAITING = 0.05
+const BOTTLENECK = 0.5
+const waitingText = (waited: number, secondsPerStep: number, given: boolean): string => {
+  const source = given ? 'data' : 'synthetic data'
+  return waited > BOTTLENECK * secondsPerStep
+    ? `${source} are the bottleneck: ${showSeconds(waited)} of each ${showSeconds(secondsPerStep)} step`
+    : `${showSeconds(waited)} of each ${showSeconds(secondsPerStep)} step wait for ${source}`
+}
 const dataText = ({ feedSeconds, feedBytes, steps, secondsPerStep }: TrainResult, given: boolean): readonly string[] => {
   const waited = feedSeconds / Math.max(1, steps)
-  const ahead = feedBytes > 0 ? [`batches ahead of the step take ${showSize(feedBytes)} of the host`] : []
-  const slow =
-    waited > WAITING * secondsPerStep
-      ? [
-          `${given ? 'the data are the bottleneck' : 'numbers that are made up in place of data take their time'}: ${showSeconds(waited)} of each ${showSeconds(secondsPerStep)} step`,
-        ]
-      : []
+  const ahead = feedBytes > 0 ? [`prefetched batches use ${showSize(feedBytes)} of host memory`] : []
+  const slow = waited > WAITING * secondsPerStep ? [waitingText(waited, secondsPerStep, given)] : []
   const words = [...slow, ...ahead]
   return words.length ? [`  data       ${words.join('; ')}`] : []
 }
@@ -105,7 +105,7 @@ const dataText = ({ feedSeconds, feedBytes, steps, secondsPerStep }: TrainResult
 const bestText = ({ best, endedEarly }: TrainResult): readonly string[] =>
   best
     ? [
-        `  best       epoch ${best.epoch}, step ${best.step}: ${metricsText(best.metrics)}${endedEarly ? '; nothing was better since, so the run ended' : ''}`,
+        `  best       epoch ${best.epoch}, step ${best.step}: ${metricsText(best.metrics)}${endedEarly ? '; the run ended after no further improvement' : ''}`,
       ]
     : []
 
@@ -113,10 +113,10 @@ const bestText = ({ best, endedEarly }: TrainResult): readonly string[] =>
 const slowText = ({ ownKernels, withoutGraphs }: TrainResult): readonly string[] => [
   ...(ownKernels && ownKernels.calls > 0
     ? [
-        `  kernels    ${ownKernels.calls} of ${ownKernels.of} products a step on own kernels, far slower: no library has an engine for them`,
+        `  kernels    ${ownKernels.calls} of ${ownKernels.of} products per step use own kernels, which are much slower: no library has an engine for them`,
       ]
     : []),
-  ...(withoutGraphs === undefined ? [] : [`  graphs     none: ${withoutGraphs}`]),
+  ...(withoutGraphs === undefined ? [] : [`  graphs     off: ${withoutGraphs}`]),
 ]
 
 const ranksText = ({
@@ -131,16 +131,16 @@ const ranksText = ({
   return ranks === undefined
     ? []
     : [
-        `  ranks      ${ranks}; each sent ${showSize(commBytes / here)} a step; exchanges took ${showSeconds(commSeconds / here)} of it, ${showPercent(commHiddenShare)} of that beside computing`,
+        `  ranks      ${ranks}; each sent ${showSize(commBytes / here)} per step; exchanges took ${showSeconds(commSeconds / here)}, ${showPercent(commHiddenShare)} of it during compute`,
       ]
 }
 
 const resultText = (r: TrainResult, given: boolean): string =>
   [
-    `trained ${r.model} for ${r.steps} steps${r.resumedFrom ? `, the first ${r.resumedFrom} of them earlier` : ''} with ${r.strategy}`,
+    `trained ${r.model} for ${r.steps} steps${r.resumedFrom ? `, ${r.resumedFrom} of them before this resume` : ''} with ${r.strategy}`,
     `  losses     ${r.losses.length <= 8 ? r.losses.map(lossText).join(' ') : `${r.losses.slice(0, 4).map(lossText).join(' ')} … ${r.losses.slice(-4).map(lossText).join(' ')}`}`,
-    `  time       ${showSeconds(r.secondsPerStep)} a step, predicted ${showSeconds(r.predictedSecondsPerStep)}; recompute ${showSeconds(r.recomputeSeconds)} in all`,
-    `  memory     ${showSize(r.arenaPeakBytes)} on the device of a budget of ${showSize(r.budgetBytes)}; the process ${showSize(r.processPeakBytes)}${shownToo(r)}`,
+    `  time       ${showSeconds(r.secondsPerStep)} per step, predicted ${showSeconds(r.predictedSecondsPerStep)}; recompute ${showSeconds(r.recomputeSeconds)} in total`,
+    `  memory     ${showSize(r.arenaPeakBytes)} on the device, budget ${showSize(r.budgetBytes)}; the process ${showSize(r.processPeakBytes)}${shownToo(r)}`,
     ...dataText(r, given),
     ...slowText(r),
     ...ranksText(r),
@@ -149,7 +149,7 @@ const resultText = (r: TrainResult, given: boolean): string =>
     `  weights    sha256 ${r.weightsSha256}`,
   ].join('\n')
 
-const RUNS_ON_PAGES = `what runs are plan-time pages; other allocators are for 'plan', which replays them`
+const RUNS_ON_PAGES = `train runs with pages only; 'spillway plan' simulates other allocators`
 
 const resumed = ({ resume, checkpointDir }: TrainCommandOptions): Pick<StagingOptions, 'resumes'> =>
   resume && checkpointDir !== undefined ? { resumes: checkpointDir } : {}
@@ -169,7 +169,7 @@ const MEANT: Required<Augment> = {
 const dataOf = ({ data, augment, ...o }: TrainCommandOptions): Either<SpillwayError, Pick<TrainOptions, 'data'>> => {
   if ((o.fit ?? o.layout ?? augment) === undefined) return E.right(data === undefined ? {} : { data })
   if (typeof data !== 'string')
-    return E.left(usage(o.layout ? '--layout is for arrays: give --data' : '--fit and --augment are for images: give --data'))
+    return E.left(usage(o.layout ? '--layout applies to arrays: add --data' : '--fit and --augment apply to images: add --data'))
   const meant = augment && Object.fromEntries(augment.map((name) => [name, MEANT[name]]))
   return pipe(
     dataNamed(data, o, meant),
@@ -183,9 +183,9 @@ const measuring = (
 ): Either<SpillwayError, { readonly evaluate: TrainOptions['evaluate']; readonly keep: TrainOptions['keep'] }> => {
   const { evaluate, evaluateEvery: every, metrics, evaluateAverage, keepBest: best, keepLast: last } = o
   if (evaluate === undefined && (every ?? metrics ?? evaluateAverage) !== undefined)
-    return E.left(usage('--evaluate-every, --evaluate-average and --metrics are for evaluations: give --evaluate DATA'))
+    return E.left(usage('--evaluate-every, --evaluate-average and --metrics need --evaluate DATA'))
   if (evaluateAverage && o.average === undefined && o.plan === undefined)
-    return E.left(usage('--evaluate-average measures an average of the weights: give --average, 0.999 for instance'))
+    return E.left(usage('--evaluate-average needs --average, e.g. --average 0.999'))
   const named: Either<SpillwayError, string | Data | undefined> =
     evaluate === undefined ? E.right(undefined) : dataNamed(evaluate, o)
   return pipe(
@@ -242,7 +242,7 @@ const prepared = (model: string, o: TrainCommandOptions): Either<SpillwayError, 
     E.bind('device', () => deviceOf(o)),
     E.filterOrElse(
       () => o.timeLimit === undefined || o.checkpointDir !== undefined,
-      () => usage('--time-limit needs --checkpoint-dir: the run is saved there and goes on with --resume'),
+      () => usage('--time-limit needs --checkpoint-dir, to save the run for --resume'),
     ),
     E.bind('options', () => optionsOf(o)),
     E.filterOrElse(
@@ -253,7 +253,7 @@ const prepared = (model: string, o: TrainCommandOptions): Either<SpillwayError, 
     E.bind('found', ({ device, options }) => stageNamed(model, { ...o, machine: device, ...resumed(o) }, fitting(o, options))),
     E.filterOrElse(
       ({ device, found: { staged } }) => staged.machine.name === device,
-      ({ device, found: { staged } }) => usage(`the plan was made for '${staged.machine.name}', not for --device ${device}`),
+      ({ device, found: { staged } }) => usage(`the plan is for '${staged.machine.name}', not for --device ${device}`),
     ),
     E.map(({ options, found }) => ({ options, ...found })),
     E.tap(({ staged, options }) => roomFor(staged, options)),
@@ -270,7 +270,7 @@ const watched = ({ named, staged, options }: PreparedRun, out: Output): TaskEith
   const progress = out.stream.isTTY ? bar(out, staged.plan) : plainLines(out)
   const interrupt = interrupts(() => {
     progress.stop()
-    out.say('\ninterrupted: ending this step; once more ends the process at once')
+    out.say('\ninterrupted: stopping after this step; interrupt again to stop at once')
   })
   return pipe(
     sessionTask(

@@ -47,10 +47,10 @@ const compilerFor = (file: string): Compiler | undefined =>
 /** TypeScript is an optional peer dependency: only `check` cannot do without it. */
 const compilerMissing = (file: string): SpillwayError => {
   const old = compilerFrom(file)
-  const found = old === undefined ? 'the project has none' : `the project has ${old.version}`
+  const found = old === undefined ? 'the project does not have it' : `the project has ${old.version}`
   return {
     tag: 'Usage',
-    message: `\`check\` needs TypeScript 5.9 or newer, and ${found}: npm install --save-dev typescript@latest`,
+    message: `\`check\` needs TypeScript 5.9 or newer, but ${found}; install it: npm install --save-dev typescript@latest`,
   }
 }
 
@@ -145,7 +145,7 @@ const answerOf = (file: string, compiler: Compiler): Either<SpillwayError, Types
     return E.left(
       faults.length > 0
         ? { tag: 'TypesRefused', file: shown(file), typescript: version, faults }
-        : { tag: 'FileRefused', kind: 'model', file, reason: `TypeScript ${version} says: ${stdout}${stderr}` },
+        : { tag: 'FileRefused', kind: 'model', file, reason: `TypeScript ${version} reports: ${stdout}${stderr}` },
     )
   } finally {
     rmSync(config, { force: true })

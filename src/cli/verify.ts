@@ -14,7 +14,7 @@ export const verifyFile = (file: string, out: Output): Done =>
     file,
     E.fromPredicate(
       () => !MODEL_FILES.includes(extname(file)),
-      () => usage(`verify takes a plan file; for a model file: spillway check ${file}`),
+      () => usage(`verify takes a plan file; for a model file use: spillway check ${file}`),
     ),
     E.flatMap(tryLoadPlans),
     E.map((plans) => {
@@ -33,8 +33,8 @@ export const verifyFile = (file: string, out: Output): Done =>
           segments: segments.length,
           calls: calls.length,
         },
-        `${file} holds: ${graph.name} with ${strategy} for ${machine}, peak ${showSize(peakBytes)} of ${showSize(budgetBytes)}, ` +
-          `${segments.length} segments, ${calls.length} calls${plans.length > 1 ? `, a plan for each of ${plans.length} bands` : ''}`,
+        `${file} is valid: ${graph.name}, strategy ${strategy}, machine ${machine}, peak ${showSize(peakBytes)} of ${showSize(budgetBytes)}, ` +
+          `${segments.length} segments, ${calls.length} calls${plans.length > 1 ? `, one plan for each of ${plans.length} bands` : ''}`,
       )
     }),
   )

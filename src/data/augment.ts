@@ -76,18 +76,19 @@ const isShare = (u: unknown): boolean => typeof u === 'number' && u >= 0 && u <=
 /** What is wrong with a wish, in words. */
 export const augmentProblem = (a: Augment): string | undefined => {
   const odd = Object.keys(a).find((k) => !(AUGMENTS as readonly string[]).includes(k))
-  if (odd !== undefined) return `augment has no '${odd}'; legal: ${AUGMENTS.join(', ')}`
+  if (odd !== undefined) return `unknown augment option '${odd}'; allowed: ${AUGMENTS.join(', ')}`
   if (a.flip !== undefined && !['horizontal', 'vertical', 'both'].includes(a.flip))
-    return `augment.flip is '${String(a.flip)}'; legal: horizontal, vertical, both`
+    return `augment.flip is '${String(a.flip)}'; allowed: horizontal, vertical, both`
   const crop = typeof a.crop === 'object' ? a.crop : {}
-  if (crop.area !== undefined && !isRange(crop.area, 1)) return 'augment.crop.area is two shares, the smaller first'
-  if (crop.ratio !== undefined && !isRange(crop.ratio, 100)) return 'augment.crop.ratio is two ratios, the smaller first'
+  if (crop.area !== undefined && !isRange(crop.area, 1))
+    return 'augment.crop.area must be two shares of the image area, the smaller first'
+  if (crop.ratio !== undefined && !isRange(crop.ratio, 100)) return 'augment.crop.ratio must be two ratios, the smaller first'
   const jitter = typeof a.jitter === 'object' ? a.jitter : {}
   const wild = Object.entries(jitter).find(([k, x]) => !['brightness', 'contrast', 'saturation'].includes(k) || !isShare(x))
-  if (wild) return `augment.jitter.${wild[0]}: legal are brightness, contrast and saturation, from 0 to 1`
-  if (typeof a.cutout === 'number' && !isShare(a.cutout)) return 'augment.cutout is a share from 0 to 1'
+  if (wild) return `augment.jitter.${wild[0]} is not allowed; allowed: brightness, contrast, saturation, each from 0 to 1`
+  if (typeof a.cutout === 'number' && !isShare(a.cutout)) return 'augment.cutout must be a share from 0 to 1'
   const odds = (['mixup', 'cutmix'] as const).find((k) => typeof a[k] === 'number' && !(Number.isFinite(a[k]) && a[k] > 0))
-  if (odds !== undefined) return `augment.${odds} is ${String(a[odds])}; legal are numbers above 0`
+  if (odds !== undefined) return `augment.${odds} is ${String(a[odds])}; allowed: numbers above 0`
   return undefined
 }
 

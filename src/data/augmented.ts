@@ -48,7 +48,7 @@ const sizeWords = ({ shape: [, h, w] }: FedValue): string => `${h} x ${w}`
 /** What mixing asks of the target, whatever the samples are read from. */
 export const mixingProblem = (augment: Augment, target: FedValue | undefined, isOfPixels: boolean): string | undefined =>
   target?.labels && !target.shares && (augment.mixup || (augment.cutmix && !isOfPixels))
-    ? `augment.${augment.mixup ? 'mixup' : 'cutmix'} makes shares of classes: the loss is one of shares, softCrossEntropy() (--loss soft-cross-entropy)`
+    ? `augment.${augment.mixup ? 'mixup' : 'cutmix'} needs a loss with class probabilities: softCrossEntropy() (--loss soft-cross-entropy)`
     : undefined
 
 /** The input and its targets, where all that is wished for can be done to them. */
@@ -62,20 +62,20 @@ export const chanceFits = (
   const mixes = augment.mixup || augment.cutmix
   const other = targets.find((t) => !isWhole(t) && (t.shape[1] !== input!.shape[1] || t.shape[2] !== input!.shape[2]))
   if (!input?.isInput || targets.some((t) => t.isInput))
-    return refused(`${isOfRegions ? 'a source of regions' : 'augment'} is of a model of one input`)
+    return refused(`${isOfRegions ? 'a source of regions' : 'augment'} needs a model with one input`)
   if (other && isOfRegions)
     return refused(
-      `'${other.key}' is ${sizeWords(other)} and '${input.key}' ${sizeWords(input)}: of a region of an image both are as large, or the target is one for the whole of it`,
+      `'${other.key}' is ${sizeWords(other)}, but '${input.key}' is ${sizeWords(input)}: in a region, both must have one size, or the target must be one label per image`,
     )
   if (other && (augment.flip || augment.turns || augment.crop || augment.cutmix))
     return refused(
-      `augment: '${other.key}' is ${sizeWords(other)} and '${input.key}' ${sizeWords(input)}: it is cut and turned with its input where both are as large`,
+      `augment: '${other.key}' is ${sizeWords(other)}, but '${input.key}' is ${sizeWords(input)}: both must have one size to be cropped and turned together`,
     )
   if (augment.jitter && input.shape[0] !== 1 && input.shape[0] !== 3)
-    return refused(`augment.jitter is of 1 or 3 channels, and '${input.key}' has ${input.shape[0]}`)
-  if (mixes && isInTurn)
-    return refused('augment: samples that come one after the other have no other one to be mixed with: give { length, read }')
-  if (mixes && targets.length > 1) return refused(`augment: samples of one target are mixed, and the model has ${targets.length}`)
+    return refused(`augment.jitter needs 1 or 3 channels; '${input.key}' has ${input.shape[0]}`)
+  if (mixes && isInTurn) return refused('augment: mixing needs samples in any order: pass { length, read } instead of a stream')
+  if (mixes && targets.length > 1)
+    return refused(`augment: mixing needs a model with one target; this model has ${targets.length}`)
   const problem = mixingProblem(
     augment,
     targets[0],
@@ -140,7 +140,7 @@ const copied = (pixels: Pixels): Pixels => {
 const coloursProblem = (pixels: Pixels): string | undefined => {
   if (pixels instanceof Uint8Array) return undefined
   const odd = pixels.findIndex((p) => !(p >= 0 && p <= 1))
-  return odd < 0 ? undefined : `augment.jitter is of bytes, or of numbers from 0 to 1, and one is ${pixels[odd]}`
+  return odd < 0 ? undefined : `augment.jitter needs bytes, or numbers from 0 to 1; found ${pixels[odd]}`
 }
 
 /** Before it is mixed with another: the input, and each target. */

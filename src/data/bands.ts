@@ -32,7 +32,7 @@ export interface BandsOf {
 /** Of a sample that may have targets, too, the input. */
 const inputIn = (sample: Sample, { key }: FedValue, name: string): SampleValue => {
   if (typeof sample !== 'object' || sample === null || sample[key] === undefined)
-    throw dataRefused(name, `a sample is { ${key} }, and this has none`)
+    throw dataRefused(name, `a sample must be { ${key} }; '${key}' is missing`)
   return sample[key]
 }
 
@@ -92,7 +92,7 @@ export const openBands = ({ set, images, input, numbers }: BandsOf): Bands => {
       if ((typeFor(input, given) === 'u8') !== (type === 'u8'))
         throw dataRefused(
           regionName(set, imageOf(band), regionOf(band)),
-          `${input.key}: the first region held ${type === 'u8' ? 'bytes' : 'other numbers than bytes'}, and this one does not: give all of them in arrays of one type`,
+          `${input.key}: the first region has ${type === 'u8' ? 'bytes' : 'numbers of another type than bytes'}, but this one does not: use one array type for all regions`,
         )
       array.set(given as ArrayLike<number>)
       if (band + 1 < images.length * each) begun(band + 1)

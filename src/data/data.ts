@@ -221,18 +221,18 @@ const augmentOf = <N extends { readonly augment?: Augment }>(what: string, o: N)
 }
 
 const fitOf = (what: string, { fit }: { readonly fit?: Fit }): void => {
-  if (fit !== undefined && !FITS.includes(fit)) refused(`${what}: fit is '${String(fit)}'; legal: ${FITS.join(', ')}`)
+  if (fit !== undefined && !FITS.includes(fit)) refused(`${what}: fit is '${String(fit)}'; allowed: ${FITS.join(', ')}`)
 }
 
 const numbersOf = <N extends Numbers>(what: string, o: N): N => {
   if (o.layout !== undefined && o.layout !== 'NCHW' && o.layout !== 'NHWC')
-    refused(`${what}: layout is '${String(o.layout)}'; legal are NCHW and NHWC`)
+    refused(`${what}: layout is '${String(o.layout)}'; allowed: NCHW, NHWC`)
   for (const [name, list] of [
     ['mean', o.mean],
     ['std', o.std],
   ] as const)
     if (list && !(Array.isArray(list) && list.length > 0 && list.every((n) => Number.isFinite(n) && (name === 'mean' || n > 0))))
-      refused(`${what}: ${name} is a list of ${name === 'mean' ? 'numbers' : 'numbers above 0'}, one for each channel`)
+      refused(`${what}: ${name} must be a list of ${name === 'mean' ? 'numbers' : 'numbers above 0'}, one for each channel`)
   return o
 }
 
@@ -265,9 +265,9 @@ export const files = (path: string, o: FilesOptions = {}): Data => {
 export const folder = (path: string, o: ImageOptions = {}): Data => {
   known(FOLDER, o)
   fitOf('folder', o)
-  if (o.depth !== undefined && o.depth !== 8 && o.depth !== 16) refused(`folder: depth is ${String(o.depth)}; legal: 8, 16`)
+  if (o.depth !== undefined && o.depth !== 8 && o.depth !== 16) refused(`folder: depth is ${String(o.depth)}; allowed: 8, 16`)
   if (o.mostPixels !== undefined && !(Number.isSafeInteger(o.mostPixels) && o.mostPixels > 0))
-    refused(`folder: mostPixels is ${o.mostPixels}; legal are whole numbers of at least 1`)
+    refused(`folder: mostPixels is ${o.mostPixels}; allowed: whole numbers of at least 1`)
   return { set: { kind: 'images', path, ...augmentOf('folder', numbersOf('folder', o)), layout: 'NHWC' }, parts: [] }
 }
 
@@ -276,12 +276,12 @@ const regionsOf = (from: OwnSource | RegionSource): void => {
   const { size, fit } = from as Partial<RegionSource>
   if (size === undefined && (fit !== undefined || from.read.length > 1))
     refused(
-      `source: ${fit === undefined ? 'read takes a region' : 'fit is of images of any size'}: say how large the images are, as size: [height, width] or size: (i) => [height, width]`,
+      `source: ${fit === undefined ? 'read takes a region' : 'fit applies to images of any size'}: add the image size, as size: [height, width] or size: (i) => [height, width]`,
     )
   fitOf('source', { ...(fit === undefined ? {} : { fit }) })
   const isSize = Array.isArray(size) && size.length === 2 && size.every((n) => Number.isSafeInteger(n) && n >= 1)
   if (size !== undefined && typeof size !== 'function' && !isSize)
-    refused(`source: size is ${JSON.stringify(size)}; legal are [height, width], in pixels, and a function of i that gives that`)
+    refused(`source: size is ${JSON.stringify(size)}; allowed: [height, width] in pixels, or a function of i that returns it`)
 }
 
 const isPlain = (o: object): boolean => Object.getPrototypeOf(o) === Object.prototype
@@ -327,9 +327,9 @@ export function source(from: OwnSource | RegionSource | Samples | (() => Samples
       parts: [],
     }
   if (typeof from !== 'object' || from === null || typeof from.read !== 'function')
-    return refused('source: it takes { length, read }, something to iterate, or a function that gives that')
+    return refused('source: pass { length, read }, an iterable, or a function that returns one of them')
   if (!Number.isSafeInteger(from.length) || from.length < 1 || from.length >= 2 ** 32)
-    return refused(`source: length is ${from.length}; legal are whole numbers of at least 1`)
+    return refused(`source: length is ${from.length}; allowed: whole numbers of at least 1`)
   // A class may have more than what is asked of it.
   if (isPlain(from)) known(OWN, from)
   regionsOf(from)
@@ -342,7 +342,7 @@ export function source(from: OwnSource | RegionSource | Samples | (() => Samples
 // ---------------------------------------------------------------- parts
 
 const withPart = (what: string, data: Data, part: Part): Data => {
-  if (data.set.kind === 'stream') refused(`${what}: samples that come one after the other have no parts: give { length, read }`)
+  if (data.set.kind === 'stream') refused(`${what}: a stream of samples cannot be split: pass { length, read }`)
   return { ...data, parts: [...data.parts, part] }
 }
 
@@ -355,8 +355,8 @@ const withPart = (what: string, data: Data, part: Part): Data => {
  * @example const [training, validation] = split(files('slides/'), 0.8)
  */
 export const split = (data: Data, share: number, seed = 0): readonly [Data, Data] => {
-  if (!(share > 0 && share < 1)) refused(`split: the share is ${share}; legal are numbers between 0 and 1`)
-  if (!Number.isSafeInteger(seed) || seed < 0) refused(`split: the seed is ${seed}; legal are whole numbers of at least 0`)
+  if (!(share > 0 && share < 1)) refused(`split: the share is ${share}; allowed: numbers between 0 and 1`)
+  if (!Number.isSafeInteger(seed) || seed < 0) refused(`split: the seed is ${seed}; allowed: whole numbers of at least 0`)
   const part = (from: number, to: number): Data => withPart('split', data, { kind: 'share', from, to, seed })
   return [part(0, share), part(share, 1)]
 }
@@ -371,7 +371,7 @@ export const split = (data: Data, share: number, seed = 0): readonly [Data, Data
  */
 export const shard = (data: Data, index: number, of: number): Data => {
   if (!(Number.isSafeInteger(of) && Number.isSafeInteger(index) && index >= 0 && index < of))
-    refused(`shard: ${index} of ${of}; legal are 0 to n - 1 of n`)
+    refused(`shard: ${index} of ${of}; allowed: 0 to n - 1 of n`)
   return withPart('shard', data, { kind: 'shard', index, of })
 }
 

@@ -29,7 +29,7 @@ const sharp = (): Sharp => {
   try {
     loaded = require('sharp') as Sharp
   } catch {
-    throw new SpillwayException(usage('image files are decoded by the package sharp, which is not there: npm install sharp'))
+    throw new SpillwayException(usage('reading image files needs the package sharp: npm install sharp'))
   }
   loaded.cache(false)
   loaded.concurrency(1)
@@ -71,9 +71,9 @@ export const sizeOf = async (file: string, limits: Limits): Promise<Size> => {
   try {
     const { width, height, depth } = await opened(file, { ...limits, mostPixels: Number.MAX_SAFE_INTEGER }).metadata()
     if (!(width * height <= limits.mostPixels))
-      throw refused(file, `it declares ${width} x ${height} pixels; at most ${limits.mostPixels} are read (mostPixels)`)
+      throw refused(file, `it has ${width} x ${height} pixels; the limit is ${limits.mostPixels} (mostPixels)`)
     if (limits.depth === 8 && depth !== undefined && depth !== 'uchar')
-      throw refused(file, `its numbers are ${depth}, of more than 8 bits: give depth: 16`)
+      throw refused(file, `its numbers are ${depth}, with more than 8 bits: set depth: 16`)
     return { width, height }
   } catch (e) {
     throw undecoded(file, e)
@@ -103,7 +103,7 @@ export const pixelsOf = async (file: string, from: Rectangle, to: Size, channels
       ? Float32Array.from(new Uint16Array(data.buffer, data.byteOffset, data.length / 2), (x) => x / 65535)
       : data
     if (numbers.length !== to.width * to.height * channels)
-      throw refused(file, `it decodes to ${info.channels} channels, not to ${channels}`)
+      throw refused(file, `it has ${info.channels} channels, not ${channels}`)
     return numbers
   } catch (e) {
     throw undecoded(file, e)
@@ -117,7 +117,7 @@ export const labelsOf = async (file: string, limits: Limits): Promise<Labels> =>
     const bytes = statSync(file).size
     const most = 1.5 * limits.mostPixels + 2 ** 20
     if (bytes > most)
-      throw refused(file, `it has ${bytes} bytes; of ${limits.mostPixels} pixels (mostPixels) no mask has so many`)
+      throw refused(file, `it has ${bytes} bytes, too many for a mask of ${limits.mostPixels} pixels (mostPixels)`)
     const labels = pngLabels(readFileSync(file), limits.mostPixels)
     if (isLeft(labels)) throw refused(file, labels.left)
     return labels.right
@@ -126,7 +126,7 @@ export const labelsOf = async (file: string, limits: Limits): Promise<Labels> =>
   try {
     const { data, info } = await opened(file, limits).raw({ depth: 'uchar' }).toBuffer({ resolveWithObject: true })
     if (info.channels !== 1)
-      throw refused(file, 'its pixels are colours: a mask has one label a pixel, in grey or as a palette in PNG')
+      throw refused(file, 'its pixels are colours; a mask needs one label per pixel, in grey or as a PNG palette')
     return { width, height, pixels: data }
   } catch (e) {
     throw undecoded(file, e)

@@ -90,10 +90,10 @@ export const takenFor = (data: Data, description: DataDescription | undefined, m
     const { mean, std } = description
     return {
       data: { ...data, set: { ...set, ...(mean ? { mean } : {}), ...(std ? { std } : {}) } },
-      notes: [`the data take ${trained}, as those that the model was trained on`],
+      notes: [`the data use ${trained}, as in training`],
     }
   }
-  return { data, notes: [`the model was trained on data with ${trained}, and these have ${numbersText(set)}`] }
+  return { data, notes: [`the model was trained on data with ${trained}, but these have ${numbersText(set)}`] }
 }
 
 const MOST_NAMES = 6
@@ -107,14 +107,14 @@ export const differencesFrom = (
 ): readonly string[] => [
   ...(classes && now.classes && !sameList(classes, now.classes)
     ? [
-        `the model was trained on the classes ${namesText(classes)}, and these data have ${namesText(now.classes)}: labels mean others`,
+        `the model was trained on the classes ${namesText(classes)}, but these data have ${namesText(now.classes)}: their labels have other meanings`,
       ]
     : []),
   ...(now.input && !sameList(input, now.input)
-    ? [`the model was trained on images of ${shapeText(input)}, and is fed ${shapeText(now.input)}`]
+    ? [`the model was trained on images of ${shapeText(input)}, but gets ${shapeText(now.input)}`]
     : []),
   // A script that gives no name has none.
   ...(model !== now.model && model !== 'model' && now.model !== 'model'
-    ? [`the weights are of model '${model}', and this is '${now.model}'`]
+    ? [`the weights belong to model '${model}', not to '${now.model}'`]
     : []),
 ]

@@ -41,7 +41,7 @@ const imagesIn = (folder: string): readonly string[] =>
 const stem = (file: string): string => basename(file, extname(file))
 
 const LAYOUTS =
-  'legal are a folder of images for each class, images/NAME.png beside masks/NAME.png, or a .csv or .json list of image and label or mask'
+  'allowed: one folder of images per class, images/NAME.png beside masks/NAME.png, or a .csv or .json list of image and label or mask'
 
 // ---------------------------------------------------------------- folders
 
@@ -58,7 +58,7 @@ const pairedIn = (folder: string, images: string, masks: string): Either<Spillwa
       const mask = found.get(stem(name))
       const image = join(folder, images, name)
       return mask === undefined
-        ? refused(image, `it has no mask: there is no image ${stem(name)} in ${join(folder, masks)}`)
+        ? refused(image, `it has no mask: ${join(folder, masks)} has no image named ${stem(name)}`)
         : E.right({ image, mask: join(folder, masks, mask) })
     }),
     E.map((samples) => ({ samples })),
@@ -90,7 +90,7 @@ const csvRows = (text: string): Either<string, readonly Row[]> => {
   const [head = [], ...rows] = lines.map(fields)
   const odd = rows.findIndex((r) => r.length !== head.length)
   return odd >= 0
-    ? E.left(`line ${odd + 2} has ${rows[odd]!.length} fields, its head ${head.length}`)
+    ? E.left(`line ${odd + 2} has ${rows[odd]!.length} fields, but the header has ${head.length}`)
     : E.right(rows.map((r) => Object.fromEntries(head.map((name, i) => [name, r[i]!]))))
 }
 
@@ -99,9 +99,9 @@ const jsonRows = (text: string): Either<string, readonly Row[]> => {
     const rows: unknown = JSON.parse(text)
     return Array.isArray(rows) && rows.every((r) => typeof r === 'object' && r !== null)
       ? E.right(rows as readonly Row[])
-      : E.left('it is no list of objects with image and label or mask')
+      : E.left('it is not a list of objects with image and label or mask')
   } catch (e) {
-    return E.left(`it is no JSON: ${(e as Error).message}`)
+    return E.left(`it is not JSON: ${(e as Error).message}`)
   }
 }
 
@@ -118,8 +118,7 @@ const listOf = (path: string, rows: readonly Row[]): Either<SpillwayError, Image
   const has = (key: string) => (row: Row) => row[key] !== undefined && row[key] !== ''
   const kind = rows.every(has('label')) ? 'label' : 'mask'
   const odd = rows.findIndex((r) => typeof r['image'] !== 'string' || !has('image')(r) || !has(kind)(r))
-  if (odd >= 0)
-    return refused(path, `its entry ${odd + 1} has no image, or neither label nor mask: all entries have the same of them`)
+  if (odd >= 0) return refused(path, `its entry ${odd + 1} must have image, and label or mask as the other entries`)
   const at = (file: unknown): string => resolve(dirname(path), String(file))
   const { of, classes } = labelsIn(rows)
   const samples = rows.map((r) => ({ image: at(r['image']), ...(kind === 'label' ? { label: of(r) } : { mask: at(r['mask']) }) }))
@@ -159,7 +158,7 @@ export const openImages = (path: string): Either<SpillwayError, ImageList> =>
     )(() => (statSync(path).isDirectory() ? folderOf(path) : LIST.test(path) ? openList(path) : refused(path, LAYOUTS))),
     E.filterOrElse(
       ({ samples }) => samples.length > 0,
-      (): SpillwayError => ({ tag: 'FileRefused', kind: 'data', file: path, reason: `it has no images: ${LAYOUTS}` }),
+      (): SpillwayError => ({ tag: 'FileRefused', kind: 'data', file: path, reason: `it has no images; ${LAYOUTS}` }),
     ),
   )
 
@@ -198,7 +197,7 @@ export const picturesAt = (path: string): Either<SpillwayError, readonly { reado
       (all) => new Set(all.map((p) => p.name)).size === all.length,
       (all): SpillwayError => {
         const { name } = all.find((p, i) => all.findIndex((q) => q.name === p.name) !== i)!
-        return { tag: 'FileRefused', kind: 'data', file: path, reason: `several of its images are called '${name}'` }
+        return { tag: 'FileRefused', kind: 'data', file: path, reason: `two of its images are named '${name}'` }
       },
     ),
   )

@@ -79,7 +79,7 @@ export const sharesOf = (labels: ArrayLike<number>, { classes }: { readonly clas
   for (let i = 0; i < labels.length; i++) {
     const label = labels[i]!
     if (!(Number.isInteger(label) && label >= 0 && label < classes))
-      throw dataRefused(name, `target: ${label} is no class of ${classes} (0 to ${classes - 1})`)
+      throw dataRefused(name, `target: ${label} is not one of ${classes} classes (0 to ${classes - 1})`)
     shares[i * classes + label] = 1
   }
   return shares

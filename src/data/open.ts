@@ -105,11 +105,11 @@ const fitting = ({ mean, std }: Numbers, values: readonly FedValue[]): Either<Sp
       if (bytes && list)
         return E.left(
           usage(
-            `the data have a ${name}, and the model, which begins with fromBytes, makes numbers of '${key}' itself: give it there alone`,
+            `the data have a ${name}, but the model begins with fromBytes, which normalizes '${key}' itself: set it only there`,
           ),
         )
       else if (isInput && list && list.length !== 1 && list.length !== shape[0])
-        return E.left(usage(`the data's ${name} has ${list.length} numbers, but '${key}' has ${shape[0]} channels`))
+        return E.left(usage(`the ${name} of the data has ${list.length} numbers, but '${key}' has ${shape[0]} channels`))
   return E.right(undefined)
 }
 
@@ -178,7 +178,7 @@ const orderFor = (length: number, { parts }: Data, { shuffle, seed }: Going): Ei
     E.mapLeft((reason) => usage(reason)),
     E.filterOrElse(
       (samples) => samples.length > 0,
-      () => usage(`no sample is left of ${length}: a part of the data is smaller than one`),
+      () => usage(`no sample of ${length} is left: this part of the data is empty`),
     ),
     E.map((samples) => orderOf(samples, shuffle ? seed : undefined)),
   )
@@ -188,7 +188,7 @@ const oneBatch = (values: readonly FedValue[]): Either<SpillwayError, readonly F
   return odd
     ? E.left(
         usage(
-          `'${odd.key}' is fed ${odd.batch} samples a step and '${values[0]!.key}' ${values[0]!.batch}: such a model takes files in turn`,
+          `'${odd.key}' gets ${odd.batch} samples per step, but '${values[0]!.key}' gets ${values[0]!.batch}: such a model takes samples only in file order`,
         ),
       )
     : E.right(values)
@@ -295,7 +295,7 @@ const openFed = (data: Data, set: FedSet, going: Going, graph: Graph, known?: st
       set.kind !== 'stream'
         ? orderFor(lengthOf(set), data, going)
         : going.shuffle
-          ? E.left(usage('shuffle: samples that come one after the other have no other order: give { length, read }'))
+          ? E.left(usage('shuffle: a stream of samples has one order: pass { length, read } to shuffle'))
           : E.right<never, Order>({ length: lengthOf(set), at: (position) => ({ epoch: 0, index: position }) }),
     ),
     E.map(({ values, order, chance }) => {
@@ -333,17 +333,13 @@ const openFed = (data: Data, set: FedSet, going: Going, graph: Graph, known?: st
 
 export const MOST_PIXELS = 2 ** 28
 
-const coloursOf = (channels: number): string => `images have 1 or 3 channels, the model's input ${channels}`
+const coloursOf = (channels: number): string => `images have 1 or 3 channels, but the input of the model has ${channels}`
 
 /** What images become is what the model takes. */
 const imageInputFits = ({ depth }: ImageSet, { shape: [channels], bytes }: FedValue): Either<SpillwayError, void> => {
   if (channels !== 1 && channels !== 3) return E.left(usage(coloursOf(channels)))
   return bytes && depth === 16
-    ? E.left(
-        usage(
-          'depth: 16 keeps numbers of 16 bits, and the model begins with fromBytes, which takes bytes: leave one of them out',
-        ),
-      )
+    ? E.left(usage('depth: 16 gives 16-bit numbers, but the model begins with fromBytes, which takes bytes: remove one of them'))
     : E.right(undefined)
 }
 
@@ -356,11 +352,11 @@ const imageValues = (
   const [input, target, ...others] = values
   const [, height, width] = input!.shape
   if (!input || !target || others.length || target.isInput)
-    return E.left(usage('image files feed a model of one input and one target'))
+    return E.left(usage('image files need a model with one input and one target'))
   if (!target.labels && !target.shares && !target.binary)
     return E.left(
       usage(
-        'image files give classes or masks: the model takes them with a loss of classes, as cross-entropy, or of one channel with bce-with-logits or focal',
+        'image files give classes or masks, which need a loss with labels such as cross-entropy, or bce-with-logits or focal with one channel',
       ),
     )
   const unmixed = mixingProblem(augment, target, samples[0]!.mask !== undefined)
@@ -368,15 +364,17 @@ const imageValues = (
   const size = target.shape[1] * target.shape[2]
   const most = target.shares?.classes ?? target.labels?.classes ?? (target.binary ? 2 : undefined) ?? Number.POSITIVE_INFINITY
   if (samples[0]!.label !== undefined && size !== 1)
-    return E.left(usage(`the images have a class each, and the model's target has ${size} labels: it wants masks`))
+    return E.left(
+      usage(`the images have one class each, but the target of the model has ${size} labels per image: it needs masks`),
+    )
   if (samples[0]!.mask !== undefined && (target.shape[1] !== height || target.shape[2] !== width))
     return E.left(
       usage(
-        `the images have masks of ${height} x ${width} labels, and the model's target is ${target.shape[1]} x ${target.shape[2]}`,
+        `the masks have ${height} x ${width} labels, but the target of the model has ${target.shape[1]} x ${target.shape[2]}`,
       ),
     )
   if (classes && classes.length > most)
-    return E.left(usage(`there are ${classes.length} classes of images, and the model has ${most}`))
+    return E.left(usage(`the images have ${classes.length} classes, but the model has ${most}`))
   return E.right([input, target])
 }
 
@@ -420,7 +418,7 @@ const classByClass = ({ samples, classes = [] }: ImageList, order: Order): boole
 }
 
 const CLASS_BY_CLASS =
-  'the images come class by class, as the folder has them, and a step sees one class alone: --shuffle (shuffle: true) draws another order in each epoch'
+  'the images are in folder order, so a step sees only one class: --shuffle (shuffle: true) shuffles them in each epoch'
 
 const openImageSet = (data: Data, set: ImageSet, going: Going, graph: Graph): Either<SpillwayError, OpenedData> =>
   pipe(
@@ -456,7 +454,7 @@ export const openPictures = (
   graph: Graph,
 ): Either<SpillwayError, DataSource> => {
   const [input, ...others] = fedOf(graph)
-  if (!input || others.length) return E.left(usage('image files feed a model of one input'))
+  if (!input || others.length) return E.left(usage('image files need a model with one input'))
   const samples = files.map((image) => ({ image }))
   const inTurn = orderOf(
     Uint32Array.from(files, (_, i) => i),
@@ -478,7 +476,7 @@ export const openOwn = (
   graph: Graph,
 ): Either<SpillwayError, DataSource> => {
   const [input, ...others] = fedOf(graph)
-  if (!input || others.length) return E.left(usage('a source feeds a model of one input with its images'))
+  if (!input || others.length) return E.left(usage('a source of images needs a model with one input'))
   const nameOf = (position: number): string => sampleName(images[position % images.length]!)
   const numbers = (value: FedValue, type: PlaceType) => ({ ...scaledFor(value, set, type === 'u8') })
   if (set.fit === undefined)

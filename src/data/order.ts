@@ -26,7 +26,7 @@ const partOf = (all: Uint32Array, part: Part): Either<string, Uint32Array> => {
   const odd = part.samples.find((i) => !(Number.isInteger(i) && i >= 0 && i < all.length))
   return odd === undefined
     ? E.right(Uint32Array.from(part.samples, (i) => all[i]!))
-    : E.left(`the list names sample ${odd} of ${all.length} (counted from 0)`)
+    : E.left(`the list contains sample ${odd}, but there are ${all.length} samples (counted from 0)`)
 }
 
 /** The parts in turn, each of what the one before left. */

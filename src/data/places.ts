@@ -54,9 +54,9 @@ export const dataRefused = (data: string, reason: string): SpillwayException =>
 const shapeWords = ({ shape }: FedValue): string => `[${shape.join(',')}]`
 
 const cureOf = (label: number, classes: number): string => {
-  if (label === 255 && classes === 2) return '; of a mask of 0 and 255 the classes are 0 and 1'
+  if (label === 255 && classes === 2) return '; in a mask of 0 and 255 the labels are read as 0 and 1'
   if (label === classes) return '; do the labels begin at 1?'
-  return [255, -1, -100].includes(label) ? '; labels that mean nothing are to be given as ignoreIndex (--ignore-index)' : ''
+  return [255, -1, -100].includes(label) ? '; to ignore this label, set ignoreIndex (--ignore-index)' : ''
 }
 
 /** The first label that is no class, in words. */
@@ -69,7 +69,7 @@ const labelProblem = (value: FedValue, labels: ArrayLike<number>): string | unde
     if (isLegal || label === ignored) continue
     const width = value.shape[2]
     const at = elementsOf(value) === 1 ? '' : `row ${Math.floor(i / width)}, column ${i % width} (counted from 0): `
-    return `${at}${label} is no class${classes === undefined ? '' : ` of ${classes} (0 to ${classes - 1})${cureOf(label, classes)}`}`
+    return `${at}${label} is ${classes === undefined ? 'not a class' : `not one of ${classes} classes (0 to ${classes - 1})${cureOf(label, classes)}`}`
   }
   return undefined
 }
@@ -78,20 +78,20 @@ const numbersIn = (given: SampleValue): ArrayLike<number> => (typeof given === '
 
 /** What is wrong with a value of a sample, wherever it goes, in words. */
 export const valueProblem = (value: FedValue, given: SampleValue | undefined): string | undefined => {
-  if (given === undefined) return 'it has none'
+  if (given === undefined) return 'it is missing'
   if (typeof given !== 'number' && !ArrayBuffer.isView(given) && !Array.isArray(given))
-    return 'legal are numbers in an array, or one label'
+    return 'allowed: an array of numbers, or one label'
   const numbers = numbersIn(given)
   const size = elementsOf(value)
-  if (numbers.length !== size) return `${numbers.length} numbers, but the model takes ${shapeWords(value)}, which is ${size}`
-  if (value.bytes && !isBytes(given)) return 'the model begins with fromBytes and takes bytes: give them in a Uint8Array'
+  if (numbers.length !== size) return `${numbers.length} numbers, but the model takes ${shapeWords(value)}, which has ${size}`
+  if (value.bytes && !isBytes(given)) return 'the model begins with fromBytes and takes bytes: pass a Uint8Array'
   return value.labels && labelProblem(value, numbers)
 }
 
 /** The same, and what is wrong with it here. */
 const problemOf = (into: PlaceArray, value: FedValue, given: SampleValue | undefined): string | undefined =>
   given !== undefined && into instanceof Uint8Array && ArrayBuffer.isView(given) && !isBytes(given) && !value.bytes
-    ? 'the first sample held bytes, and this one does not: give all of them in arrays of one type'
+    ? 'the first sample has bytes, but this one does not: use one array type for all samples'
     : valueProblem(value, given)
 
 /** Writes one value of a sample; `name` is the sample, for words. */

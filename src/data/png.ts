@@ -23,15 +23,15 @@ interface Header {
 
 const headerIn = (file: Buffer, most: number): Either<string, Header> => {
   if (file.length < 33 || !file.subarray(0, 8).equals(SIGNATURE) || file.toString('latin1', 12, 16) !== 'IHDR')
-    return E.left('it does not start as a PNG file does')
+    return E.left('it does not begin like a PNG file')
   const [width, height] = [file.readUInt32BE(16), file.readUInt32BE(20)]
   const [bits, colour, interlaced] = [file[24]!, file[25]!, file[28]!]
   if (width === 0 || height === 0 || width * height > most)
-    return E.left(`it declares ${width} x ${height} pixels; at most ${most} are read`)
+    return E.left(`it has ${width} x ${height} pixels; the limit is ${most}`)
   if (colour !== GREY && colour !== PALETTE)
-    return E.left('its pixels are colours: a mask has one label a pixel, as a palette or in grey')
-  if (![1, 2, 4, 8].includes(bits)) return E.left(`its pixels have ${bits} bits: those of a mask have 1, 2, 4 or 8`)
-  if (interlaced !== 0) return E.left('it is interlaced: save it without')
+    return E.left('its pixels are colours; a mask needs one label per pixel, in grey or as a palette')
+  if (![1, 2, 4, 8].includes(bits)) return E.left(`its pixels have ${bits} bits; allowed in a mask: 1, 2, 4, 8`)
+  if (interlaced !== 0) return E.left('it is interlaced: save it without interlacing')
   return E.right({ width, height, bits })
 }
 
@@ -69,7 +69,7 @@ const unfiltered = (rows: Buffer, height: number, rowBytes: number): Either<stri
   const out = Buffer.alloc(height * rowBytes)
   for (let y = 0; y < height; y++) {
     const filter = FILTERS[rows[y * (rowBytes + 1)]!]
-    if (!filter) return E.left(`row ${y} has a filter that is not known`)
+    if (!filter) return E.left(`row ${y} has an unknown filter`)
     const at = y * rowBytes
     for (let x = 0; x < rowBytes; x++) {
       const left = x > 0 ? out[at + x - 1]! : 0
@@ -96,7 +96,7 @@ const unpacked = (data: Buffer, bytes: number): Either<string, Buffer> => {
     const rows = inflateSync(data, { maxOutputLength: bytes })
     return rows.length === bytes ? E.right(rows) : E.left('it ends before its last pixel')
   } catch {
-    return E.left('its pixels cannot be unpacked')
+    return E.left('its pixels cannot be decompressed')
   }
 }
 

@@ -24,10 +24,11 @@ const checked = (sample: unknown, values: readonly FedValue[], name: string): Sa
   if (typeof sample !== 'object' || sample === null)
     throw dataRefused(
       name,
-      `a sample is { ${values.map((v) => v.key).join(', ')} }, and this is ${sample === null ? 'null' : `a ${typeof sample}`}`,
+      `a sample must be { ${values.map((v) => v.key).join(', ')} }; found ${sample === null ? 'null' : `a ${typeof sample}`}`,
     )
   const odd = Object.keys(sample).find((key) => !values.some((v) => v.key === key))
-  if (odd !== undefined) throw dataRefused(name, `the model is not fed '${odd}'; legal: ${values.map((v) => v.key).join(', ')}`)
+  if (odd !== undefined)
+    throw dataRefused(name, `the model has no input '${odd}'; allowed: ${values.map((v) => v.key).join(', ')}`)
   return sample as Sample
 }
 
@@ -81,7 +82,7 @@ export const ownName = ({ nameOf }: Own, index: number): string => (nameOf ?? sa
 export const sizeGiven = (given: unknown, name: string): Size => {
   const [height, width] = Array.isArray(given) && given.length === 2 ? (given as readonly unknown[]) : []
   if (![height, width].every((n) => Number.isSafeInteger(n) && Number(n) >= 1))
-    throw dataRefused(name, `its size is ${JSON.stringify(given)}; legal is [height, width], in pixels`)
+    throw dataRefused(name, `its size is ${JSON.stringify(given)}; allowed: [height, width] in pixels`)
   return { height: Number(height), width: Number(width) }
 }
 /** How large an image of a source of regions is. */
@@ -144,9 +145,9 @@ export const streamReader = (set: Stream, values: readonly FedValue[], chance?: 
     if (set.once && next > 0)
       throw dataRefused(
         'the source',
-        `it ended after ${next} samples, and can be gone through once: give a function that begins anew`,
+        `it ended after ${next} samples and cannot restart: pass a function that returns a new iterator`,
       )
-    throw dataRefused('the source', 'it gives no sample')
+    throw dataRefused('the source', 'it returns no sample')
   }
   const one = async (): Promise<unknown> => {
     iterator ??= iteratorOf(set.open())

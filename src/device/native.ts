@@ -383,7 +383,7 @@ const builtAddon = (): string => {
     stdio: ['ignore', 2, 2],
   })
   const file = status === 0 ? addonFile() : undefined
-  if (file === undefined) throw new SpillwayException({ tag: 'AddonMissing', reason: 'it could not be built, as told above' })
+  if (file === undefined) throw new SpillwayException({ tag: 'AddonMissing', reason: 'the build failed, see above' })
   return file
 }
 

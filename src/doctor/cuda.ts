@@ -34,7 +34,7 @@ const toolkit = (probe: Probe): Finding => {
       'cuda',
       'toolkit',
       'no nvcc',
-      'install the CUDA toolkit, or put its bin folder on the PATH: it is needed to build the cuda device, not to use it',
+      'install the CUDA toolkit, or add its bin folder to PATH: only building the cuda device needs it',
     )
   return ok('cuda', 'toolkit', `${release ?? 'unknown release'} (${nvcc})`)
 }
@@ -50,7 +50,7 @@ const library = (probe: Probe, name: string, file: string, fix: string): Finding
         .map((f) => path.join(folder, f)),
     )
   const found = carried[0] ?? sharedLibrary(probe, file)
-  return found ? ok('cuda', name, found) : optional('cuda', name, `no ${file} known to the loader`, fix)
+  return found ? ok('cuda', name, found) : optional('cuda', name, `${file} is not found by the loader`, fix)
 }
 
 const driver = (probe: Probe): Finding => {
@@ -61,7 +61,12 @@ const driver = (probe: Probe): Finding => {
 }
 
 const PLUGIN = 'spillway_cuda.so'
-const BUILD = `'npm run build:cuda' builds it where nvcc and the headers of cuDNN and cuBLAS are ('-- --fetch' fetches the headers)`
+const FROM_CHECKOUT = `run 'npm run build:cuda' with nvcc and the headers of cuDNN and cuBLAS ('-- --fetch' downloads the headers)`
+/** An installed package has no build script for the plugin. */
+const buildLine = (probe: Probe, root: string): string =>
+  probe.exists(path.join(root, 'scripts/build-cuda.js'))
+    ? FROM_CHECKOUT
+    : `in a checkout of Spillway, ${FROM_CHECKOUT}; then set SPILLWAY_CUDA to the file ${PLUGIN}`
 
 const pluginPath = (probe: Probe, root: string): string | undefined => {
   const named = probe.env.SPILLWAY_CUDA
@@ -92,17 +97,18 @@ const engines = ({ asked, own }: t.TypeOf<typeof factsCodec>['engines']): Findin
     : note(
         'cuda',
         'engines',
-        `cuDNN has none for ${own.length} of ${asked} plain convolutions (${own.join(', ')}): own kernels run them, far slower`,
-        'all of libcudnn_*.so.9 must lie beside libcudnn.so.9, of one version',
+        `cuDNN has none for ${own.length} of ${asked} plain convolutions (${own.join(', ')}): own kernels run them, much slower`,
+        'put all libcudnn_*.so.9 of one version beside libcudnn.so.9',
       )
 
 const device = (probe: Probe, root: string, loader: readonly string[]): readonly Finding[] => {
   const plugin = pluginPath(probe, root)
-  if (plugin === undefined) return [optional('cuda', 'device', `the cuda device is not built (no ${PLUGIN})`, BUILD)]
+  if (plugin === undefined)
+    return [optional('cuda', 'device', `the cuda device is not built (${PLUGIN} is missing)`, buildLine(probe, root))]
   return pipe(
     answerOf(probe, factsCodec, loader),
     E.match(
-      (reason) => [optional('cuda', 'device', `${plugin} cannot be used: ${reason}`, 'see the lines above for what is missing')],
+      (reason) => [optional('cuda', 'device', `${plugin} cannot be used: ${reason}`, 'fix the parts above that are missing')],
       (facts) => [ok('cuda', 'device', factsText(facts)), engines(facts.engines)],
     ),
   )
@@ -115,7 +121,7 @@ const nccl = (probe: Probe, root: string, carrying: readonly string[]): Finding 
     probe,
     'NCCL',
     'libnccl.so.2',
-    'needed where several processes train on GPUs: apt-get install libnccl2, or name the folder of the wheel nvidia-nccl-cu13 (PyTorch brings it) in SPILLWAY_CUDA_LIBRARIES',
+    'training on several GPUs needs it: apt-get install libnccl2, or set SPILLWAY_CUDA_LIBRARIES to the folder of the wheel nvidia-nccl-cu13 (part of PyTorch)',
   )
   if (found.state !== 'ok' || pluginPath(probe, root) === undefined) return found
   return pipe(
@@ -136,13 +142,13 @@ export const cudaFindings = (probe: Probe, root: string, loader: readonly string
     probe,
     'cuDNN',
     'libcudnn.so.9',
-    'install cuDNN 9 and run ldconfig, or name the folder of the wheel nvidia-cudnn-cu13 (PyTorch brings it) in SPILLWAY_CUDA_LIBRARIES',
+    'install cuDNN 9 and run ldconfig, or set SPILLWAY_CUDA_LIBRARIES to the folder of the wheel nvidia-cudnn-cu13 (part of PyTorch)',
   ),
   library(
     probe,
     'cuBLAS',
     'libcublasLt.so',
-    'comes with the CUDA toolkit; or name the folder of the wheel nvidia-cublas (PyTorch brings it) in SPILLWAY_CUDA_LIBRARIES',
+    'install the CUDA toolkit, or set SPILLWAY_CUDA_LIBRARIES to the folder of the wheel nvidia-cublas (part of PyTorch)',
   ),
   nccl(probe, root, carrying),
   ...device(probe, root, loader),

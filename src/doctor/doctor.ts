@@ -1,5 +1,6 @@
 // `spillway doctor`: what this machine has, what is missing and how to get it. In: a probe of the machine (this one by
 // default). Out: a report as data; `reportText` writes it for people. Invariant: `ready` iff nothing needed is missing.
+import { existsSync } from 'node:fs'
 import * as path from 'node:path'
 import { cudaFindings } from './cuda'
 import type { Finding, State } from './finding'
@@ -51,9 +52,12 @@ export const doctor = (probe: Probe = thisMachine(), available: number = availab
   }
 }
 
-const MARKS: Readonly<Record<State, string>> = { ok: 'ok', missing: 'MISSING', optional: 'none', note: 'note' }
+const MARKS: Readonly<Record<State, string>> = { ok: 'ok', missing: 'MISSING', optional: 'absent', note: 'note' }
 
-export const reportText = (report: Report): string => {
+/** Only a checkout has a script that sets up everything. */
+const inCheckout = (): boolean => existsSync(path.join(packageFolder(), 'scripts', 'start.js'))
+
+export const reportText = (report: Report, isCheckout = inCheckout()): string => {
   const width = Math.max(...report.findings.map((finding) => finding.name.length))
   const lines = report.findings.flatMap(({ area, name, state, value, fix }, index) => [
     ...(report.findings[index - 1]?.area === area ? [] : ['', area]),
@@ -63,6 +67,6 @@ export const reportText = (report: Report): string => {
   const needed = report.findings.filter((finding) => finding.state === 'missing').map((finding) => finding.name)
   const verdict = report.ready
     ? 'Ready to train on the cpu device.'
-    : `Not ready: ${needed.join(', ')} missing. 'npm start' sets up what it can.`
+    : `Not ready: ${needed.join(', ')} missing. Run the commands after '->'${isCheckout ? ", or 'npm start' for all" : ''}.`
   return [...lines.slice(1), '', verdict].join('\n')
 }

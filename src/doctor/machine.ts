@@ -27,8 +27,8 @@ const bf16 = (probe: Probe): Finding => {
     'machine',
     'bf16',
     has
-      ? 'the processor multiplies it: --precision bf16 halves activations'
-      : 'the processor lacks avx512_bf16: --precision bf16 is refused on cpu',
+      ? 'supported: --precision bf16 halves activation memory'
+      : 'the processor lacks avx512_bf16: --precision bf16 does not run on cpu',
   )
 }
 
@@ -53,7 +53,7 @@ const mapCount = (probe: Probe): Finding => {
         'memory',
         'mappings',
         `${value}: enough for most plans`,
-        'when a plan says that it needs more: sysctl -w vm.max_map_count=1048576',
+        'if a plan reports that it needs more: sysctl -w vm.max_map_count=1048576',
       )
 }
 
@@ -64,17 +64,13 @@ const hugePages = (probe: Probe): Finding => {
     'memory',
     'huge pages',
     `shared memory: ${chosen ?? 'not supported'}`,
-    'pages of 2 MiB save translation misses: echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled (as root)',
+    'for faster memory access with 2 MiB pages: echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled (as root)',
   )
 }
 
 export const memoryFindings = (probe: Probe, availableBytes: number): Finding[] => {
   const total = kibLine(probe.read('/proc/meminfo'), 'MemTotal') ?? 0
-  return [
-    ok('memory', 'memory', `${showBytes(total)}, of which ${showBytes(availableBytes)} may be taken now`),
-    mapCount(probe),
-    hugePages(probe),
-  ]
+  return [ok('memory', 'memory', `${showBytes(total)}, ${showBytes(availableBytes)} free`), mapCount(probe), hugePages(probe)]
 }
 
 // ---------------------------------------------------------------- disk
@@ -85,13 +81,13 @@ const spill = (probe: Probe, folder: string): Finding => {
   const value = `${free === undefined ? 'unknown' : showBytes(free)} free in ${folder}, direct I/O: ${direct ? 'yes' : 'no'}`
   return direct
     ? ok('disk', 'spill folder', value)
-    : note('disk', 'spill folder', value, 'for --spill choose a folder on a disk (not tmpfs)')
+    : note('disk', 'spill folder', value, 'for --spill, use a folder on a disk (not tmpfs)')
 }
 
 const uring = (probe: Probe): Finding => {
   const setting = probe.read('/proc/sys/kernel/io_uring_disabled')?.trim()
-  const words = setting === '0' ? 'allowed' : setting === undefined ? 'unknown to this kernel' : 'switched off'
-  return note('disk', 'io_uring', `${words}; the spill file is read and written by threads and does not need it`)
+  const words = setting === '0' ? 'allowed' : setting === undefined ? 'not in this kernel' : 'switched off'
+  return note('disk', 'io_uring', `${words}; not needed: threads read and write the spill file`)
 }
 
 export const diskFindings = (probe: Probe): Finding[] => [spill(probe, probe.folder), uring(probe)]

@@ -47,7 +47,7 @@ const oneDnn = (probe: Probe): Finding => {
   const version = `${part('MAJOR')}.${part('MINOR')}.${part('PATCH')}`
   const [major, minor] = [Number(part('MAJOR')), Number(part('MINOR'))]
   if (major < 2 || (major === 2 && minor < 6))
-    return missing('native', 'oneDNN', `${version}, too old: 2.6 or newer serves`, 'the platform package brings one of its own')
+    return missing('native', 'oneDNN', `${version} is too old; 2.6 or newer is needed`, 'the platform package includes oneDNN')
   return ok('native', 'oneDNN', `${version}${library ? ` (${library})` : ''}`)
 }
 
@@ -56,7 +56,8 @@ const infoCodec = t.intersection([t.type({ build: t.string, threads: t.number })
 
 const addon = (probe: Probe, question: readonly string[]): readonly Finding[] => {
   const file = probe.addon()
-  if (file === undefined) return [missing('native', 'addon', 'not built', 'what first needs it builds it')]
+  if (file === undefined)
+    return [missing('native', 'addon', 'not built', 'the first command that needs it builds it (about 3 minutes)')]
   return pipe(
     answerOf(probe, infoCodec, question),
     E.match(
@@ -65,7 +66,7 @@ const addon = (probe: Probe, question: readonly string[]): readonly Finding[] =>
           'native',
           'addon',
           `${file} does not load: ${reason}`,
-          `rm -r ${path.dirname(path.dirname(file))}; what needs it next builds it`,
+          `rm -r ${path.dirname(path.dirname(file))}; the next command that needs it builds it`,
         ),
       ],
       (info) => {
@@ -81,8 +82,8 @@ const platformAddon = (probe: Probe): readonly Finding[] => {
   const found = probe.prebuilt()
   if (found === undefined) return []
   if (found.state === 'fits') return [ok('native', 'prebuilt', found.words)]
-  const ignored = found.state === 'missing' || found.state === 'off' ? found.words : `${found.words}: it is ignored`
-  return [note('native', 'prebuilt', `${ignored}; the addon is built here`)]
+  const ignored = found.state === 'missing' || found.state === 'off' ? found.words : `${found.words}: ignored`
+  return [note('native', 'prebuilt', `${ignored}; the addon is compiled on this machine instead`)]
 }
 
 /** The tools are needed to build the addon, not to use it. */

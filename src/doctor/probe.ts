@@ -77,8 +77,8 @@ export const wordsOf: (answer: Either<string, string>) => string = E.getOrElse((
 export const answerOf = <A>(probe: Probe, codec: t.Decoder<unknown, A>, question: readonly string[]): Either<string, A> =>
   pipe(
     probe.run(process.execPath, question),
-    E.flatMap((text) => E.mapLeft(() => 'it says something else')(J.parse(text))),
-    E.flatMap(decodedOr(codec, 'it says something else')),
+    E.flatMap((text) => E.mapLeft(() => 'unexpected output')(J.parse(text))),
+    E.flatMap(decodedOr(codec, 'unexpected output')),
   )
 
 /** Where the shell would find a command. */

@@ -13,5 +13,5 @@ export const ranksFindings = (probe: Probe): Finding[] => {
     ]
   const [first = ''] = wordsOf(probe.run(mpirun, ['--version'])).split('\n')
   const version = /\(Open MPI\) [\d.]+/.exec(first)?.[0].replace(/[()]/g, '') ?? first.trim()
-  return [ok('ranks', 'MPI', `${version || 'of unknown version'} (${mpirun})`)]
+  return [ok('ranks', 'MPI', `${version || 'unknown version'} (${mpirun})`)]
 }

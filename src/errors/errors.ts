@@ -47,7 +47,7 @@ export interface NotFinitePlace {
 }
 
 /**
- * Usage               the call is wrong: a flag, a size, a name; `legal` are the nearest right ones
+ * Usage               the call is wrong: a flag, a size, a name; `legal` are the allowed ones, or the nearest of them with `more`
  * FileMissing         a file that the call names is not there             FileRefused  it is there and is not what it must be
  * DataRefused         what a source of data gives is not what the model is fed
  * TypesRefused        a model file does not type-check
@@ -59,7 +59,7 @@ export interface NotFinitePlace {
  * DeviceFailed        the native side ended the run                       Cancelled    the user did
  */
 export type SourceError =
-  | { readonly tag: 'Usage'; readonly message: string; readonly legal?: readonly string[] }
+  | { readonly tag: 'Usage'; readonly message: string; readonly legal?: readonly string[]; readonly more?: string }
   | { readonly tag: 'FileMissing'; readonly kind: FileKind; readonly file: string }
   | {
       readonly tag: 'FileRefused'
@@ -124,14 +124,18 @@ export const faultText = ({ file, line, column, code, message }: TypeFault): str
 const firstText = ({ step, number, at, by, in: where, rank }: NotFinitePlace): string => {
   const met = rank === undefined ? '' : `, at rank ${rank}`
   return by === undefined
-    ? `${where} holds ${number} at [${at.join(', ')}] before step ${step} reads it${met}`
-    : `the first number that is not finite is ${number}, which ${by} makes in ${where} at [${at.join(', ')}] in step ${step}${met}`
+    ? `${where} contains ${number} at [${at.join(', ')}], read by step ${step}${met}`
+    : `the first number that is not finite is ${number} in ${where} at [${at.join(', ')}], computed by ${by} in step ${step}${met}`
 }
+
+/** `allowed: a, b`, or with `more`, which tells how many there are: `nearest: a, b; …`. */
+const usageText = ({ message, legal, more }: Extract<SourceError, { readonly tag: 'Usage' }>): string =>
+  legal?.length ? `${message}; ${more ? 'nearest' : 'allowed'}: ${legal.join(', ')}${more ? `; ${more}` : ''}` : message
 
 const renderSource = (e: SourceError): string => {
   switch (e.tag) {
     case 'Usage':
-      return e.legal?.length ? `${e.message}; legal: ${e.legal.join(', ')}` : e.message
+      return usageText(e)
     case 'FileMissing':
       return `${e.kind} file ${e.file}: no such file`
     case 'FileRefused':
@@ -139,24 +143,24 @@ const renderSource = (e: SourceError): string => {
     case 'DataRefused':
       return `${e.data} is refused: ${e.reason}`
     case 'TypesRefused':
-      return [`TypeScript ${e.typescript} refuses model file ${e.file}:`, ...e.faults.map(faultText)].join('\n')
+      return [`model file ${e.file} has type errors (TypeScript ${e.typescript}):`, ...e.faults.map(faultText)].join('\n')
     case 'WeightsMismatch':
-      return `weights file ${e.file} does not fit the model: ${[...e.problems, ...(e.help ?? [])].join('; ')}`
+      return `weights file ${e.file} does not match the model: ${[...e.problems, ...(e.help ?? [])].join('; ')}`
     case 'CheckpointMismatch':
       return `checkpoint directory ${e.directory}: ${e.reason}`
     case 'FolderLocked':
       return (
-        `checkpoint directory ${e.directory}: process ${e.pid} on ${e.host} has written there since ${e.since}; ` +
-        `name another directory, or, if that process is gone, remove ${join(e.directory, 'lock.json')}`
+        `checkpoint directory ${e.directory}: process ${e.pid} on ${e.host} has used it since ${e.since}; ` +
+        `choose another directory, or, if that process has ended, remove ${join(e.directory, 'lock.json')}`
       )
     case 'AddonMissing':
-      return `the native addon is missing: ${e.reason}; 'npx spillway doctor' says what this machine lacks`
+      return `the native addon is missing: ${e.reason}; 'npx spillway doctor' lists the missing parts`
     case 'DeviceFailed':
-      return `the run ended on the device: ${e.reason}`
+      return `the device failed: ${e.reason}`
     case 'Diverged':
-      return `step ${e.step}: ${e.what}, so nothing of it was saved${e.first ? `; ${firstText(e.first)}` : ''}${e.resume ? `; ${e.resume}` : ''}`
+      return `step ${e.step}: ${e.what}, so this step was not saved${e.first ? `; ${firstText(e.first)}` : ''}${e.resume ? `; ${e.resume}` : ''}`
     case 'Stopped':
-      return `stopped by ${e.why} after ${e.stepsDone} steps, all saved in ${e.directory}: the same command with --resume goes on`
+      return `stopped by ${e.why} after ${e.stepsDone} steps, all saved in ${e.directory}: run the same command with --resume to continue`
     case 'Cancelled':
       return `cancelled after ${e.stepsDone} complete steps${e.resume ? `; ${e.resume}` : ''}`
   }
@@ -223,9 +227,29 @@ export class SpillwayException extends Error {
   }
 }
 
-export const usage = (message: string, legal?: readonly string[]): SpillwayError =>
-  legal ? { tag: 'Usage', message, legal } : { tag: 'Usage', message }
+export const usage = (message: string, legal?: readonly string[], more?: string): SpillwayError => ({
+  tag: 'Usage',
+  message,
+  ...(legal ? { legal } : {}),
+  ...(more ? { more } : {}),
+})
 
-/** `what 'resnet51' is not known; legal: resnet50, …`: the three nearest, or all when they are few. */
-export const unknownName = (what: string, name: string, known: readonly string[]): SpillwayError =>
-  usage(`${what} '${name}' is not known`, known.length <= 6 ? known : nearest(name, known, 3))
+/** Commands that list all names of a kind. */
+const LISTS: Readonly<Record<string, string>> = {
+  model: 'spillway models',
+  strategy: 'spillway plan --help',
+  machine: 'spillway plan --help',
+}
+const FEW = 6
+
+/** `machine 'rtx' is not known; allowed: …` with all names if they are few, else with the three nearest. */
+export const unknownName = (what: string, name: string, known: readonly string[]): SpillwayError => {
+  const message = `${what} '${name}' is not known`
+  if (known.length <= FEW) return usage(message, known)
+  const list = LISTS[what]
+  return usage(
+    message,
+    nearest(name, known, 3),
+    list ? `'${list}' lists all ${known.length}` : `there are ${known.length} in all`,
+  )
+}

@@ -80,19 +80,19 @@ const netOf = (step: TrainingStep, name: string | undefined): Either<SpillwayErr
   if (objective === undefined)
     return E.left(
       name === undefined
-        ? usage('this is a step of several nets: name the objective of the one that is meant', names)
+        ? usage('this step has several nets: name the objective of one of them', names)
         : unknownName('objective of one net', name, names),
     )
   const net: Net = objective.over[0]!
   const use = tensorsOf(step)
     .filter(isApplied)
     .find((t) => t.net === net)
-  return use ? modelAt(use.to.shape, net) : E.left(usage(`the net of objective '${objective.name}' is applied to nothing`))
+  return use ? modelAt(use.to.shape, net) : E.left(usage(`the net of objective '${objective.name}' is not applied to any tensor`))
 }
 
 const modelOf = (model: Trainable, name: string | undefined): Either<SpillwayError, Model> => {
   if (model.kind === 'step') return netOf(model, name)
-  return name === undefined ? E.right(model) : E.left(usage(`net '${name}' is named, but this is a model of one net`))
+  return name === undefined ? E.right(model) : E.left(usage(`net '${name}' is named, but the model has one net without a name`))
 }
 
 /** A model's forward graph, and which of its values is the output. */

@@ -101,7 +101,7 @@ export const importedFrom = (file: OnnxFile, o: Pick<ImportOptions, 'image' | 'b
     E.bind('nets', ({ taken }) => pipe(netsOf(taken.steps, taken.output), E.mapLeft(file.refused))),
     E.filterOrElse(
       ({ nets }) => nets.length > 0,
-      () => file.refused('its output is its input; legal is a network with layers'),
+      () => file.refused('it has no layers: its output is its input'),
     ),
     E.bind('model', ({ taken, nets }) => modelFor(nets, taken.input, o.batch)),
     E.let('parameters', ({ taken, model }) => partsOf(taken.parameters, model)),
@@ -167,7 +167,7 @@ export const tryImportOnnx = (path: string, o: ImportOptions): Either<SpillwayEr
         sourceText({
           input: model.input,
           nets,
-          head: [`Made by spillway import of ${basename(path)}; its weights are in ${basename(save)}.`],
+          head: [`Written by spillway import from ${basename(path)}; the weights are in ${basename(save)}.`],
         }),
       ),
     ),

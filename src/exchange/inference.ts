@@ -39,7 +39,7 @@ class Inference {
   }
   formsOf(id: ValueId): Forms {
     const forms = this.forms.get(id)
-    if (!forms) throw new Error(`'${this.value(id).name}' is read before it is made`)
+    if (!forms) throw new Error(`'${this.value(id).name}' is read before it is computed`)
     return forms
   }
   is(id: ValueId, forms: Forms): void {
@@ -391,7 +391,7 @@ export const inferenceGraph = (graph: Graph, output: ValueId): Omit<GraphProto, 
   for (const op of graph.ops) {
     at.nodes.at(op.layer)
     const write = WRITERS[op.kind]
-    if (!write) throw new Error(`no ONNX for operator ${op.kind}`)
+    if (!write) throw new Error(`operator ${op.kind} has no ONNX form`)
     write(at, op)
   }
   const made = at.value(output)

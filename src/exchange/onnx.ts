@@ -108,7 +108,8 @@ const numbers = (w: Weight): Either<SpillwayError, Uint8Array> =>
   pipe(
     w.read(),
     E.tap((bytes) => {
-      if (bytes.length !== weightBytes(w)) throw new Error(`weight ${w.name} came with ${bytes.length} bytes`)
+      if (bytes.length !== weightBytes(w))
+        throw new Error(`weight ${w.name} has ${bytes.length} bytes, which does not match its shape`)
       return E.right(undefined)
     }),
   )

@@ -68,19 +68,21 @@ const outside = (path: string, t: TensorProto, bytes: number, refused: Refused):
   const location = entry('location') ?? ''
   const [offset, length] = [Number(entry('offset') ?? 0), Number(entry('length') ?? bytes)]
   if (location === '' || location === '.' || location === '..' || basename(location) !== location)
-    return E.left(refused(`its weights are to lie in '${location}'; legal is the name of a file beside it`))
+    return E.left(refused(`its weights are in '${location}'; allowed: the name of a file beside it`))
   if (![offset, length].every((n) => Number.isSafeInteger(n) && n >= 0) || length !== bytes)
     return E.left(
-      refused(`tensor '${t.name ?? ''}' has ${bytes} bytes and is to be bytes ${offset} to ${offset + length} of ${location}`),
+      refused(
+        `tensor '${t.name ?? ''}' has ${bytes} bytes, but the file places it at bytes ${offset} to ${offset + length} of ${location}`,
+      ),
     )
   const file = join(dirname(path), location)
   const stat = attempt(() => lstatSync(file))
   if (stat === undefined) return E.left({ tag: 'FileMissing', kind: 'weights', file })
-  if (!stat.isFile()) return E.left(refused(`its weights are to lie in '${location}', which is no plain file`))
-  if (offset + length > stat.size) return E.left(refused(`tensor '${t.name ?? ''}' lies behind the end of ${location}`))
+  if (!stat.isFile()) return E.left(refused(`its weights are in '${location}', which is not a regular file`))
+  if (offset + length > stat.size) return E.left(refused(`tensor '${t.name ?? ''}' is beyond the end of ${location}`))
   return E.right(() => {
-    const read = withFile('weights', file, (fd) => E.fromNullable('it ends too early')(readRange(fd, offset, length)))
-    if (E.isLeft(read)) throw new Error(`${file} changed while it was read`)
+    const read = withFile('weights', file, (fd) => E.fromNullable('it is truncated')(readRange(fd, offset, length)))
+    if (E.isLeft(read)) throw new Error(`${file} changed during reading`)
     return read.right
   })
 }
@@ -91,17 +93,15 @@ const tensorOf =
     const type = TYPES[t.dataType ?? 0]
     const name = t.name || called
     if (type === undefined)
-      return E.left(refused(`tensor '${name}' is of element type ${t.dataType}; legal are ${Object.values(TYPES).join(', ')}`))
+      return E.left(refused(`tensor '${name}' is of element type ${t.dataType}; allowed: ${Object.values(TYPES).join(', ')}`))
     const dims = (t.dims ?? []).map(numberOf)
     const bytes = dims.every((d) => Number.isSafeInteger(d) && d >= 0) ? tensorBytes(type, dims) : undefined
     const declared = `tensor '${name}' ${type}[${dims.join(',')}]`
-    if (bytes === undefined) return E.left(refused(`${declared} is of no size that can be`))
+    if (bytes === undefined) return E.left(refused(`${declared} has an impossible size`))
     const made = (read: () => Uint8Array): Tensor => ({ name, type, dims, read: () => E.right(read()) })
     if (t.dataLocation === EXTERNAL) return pipe(outside(path, t, bytes, refused), E.map(made))
     const own = t.rawData?.length ? t.rawData : (listed(t, type) ?? new Uint8Array(0))
-    return own.length === bytes
-      ? E.right(made(() => own))
-      : E.left(refused(`${declared} comes with ${own.length} bytes, not ${bytes}`))
+    return own.length === bytes ? E.right(made(() => own)) : E.left(refused(`${declared} has ${own.length} bytes, not ${bytes}`))
   }
 
 /** All of a small tensor of whole numbers, or of real ones. */
@@ -125,10 +125,10 @@ export const readOnnx = (path: string): Either<SpillwayError, OnnxFile> => {
   return pipe(
     withFile('model', path, (fd, bytes) => {
       if (bytes > MOST_BYTES)
-        return E.left(`it has ${bytes} bytes; an ONNX file has at most ${MOST_BYTES}, and larger weights beside it`)
+        return E.left(`it has ${bytes} bytes; an ONNX file has at most ${MOST_BYTES}; larger weights must be in a file beside it`)
       return pipe(
         readRange(fd, 0, bytes),
-        E.fromNullable('it ends while it is read'),
+        E.fromNullable('it was truncated during reading'),
         E.flatMap((all) => decoded<ModelProto>(modelType(), all, LIMITS)),
         E.mapLeft((reason) => `it is not an ONNX model: ${reason}`),
         E.bindTo('model'),
@@ -138,7 +138,7 @@ export const readOnnx = (path: string): Either<SpillwayError, OnnxFile> => {
         ),
         E.filterOrElse(
           ({ opset }) => opset >= LEAST_OPSET,
-          ({ opset }) => `its operators are of version ${opset}; legal are ${LEAST_OPSET} and newer`,
+          ({ opset }) => `its operator set is version ${opset}; allowed: ${LEAST_OPSET} or newer`,
         ),
       )
     }),

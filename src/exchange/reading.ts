@@ -109,7 +109,7 @@ export class Reading {
   // -------------------------------------------------------------- what its inputs are
 
   symbolOf(name: string): Meaning {
-    return this.symbols.get(name) ?? refuse(`its input '${name}' is made by no node before it`)
+    return this.symbols.get(name) ?? refuse(`its input '${name}' is not the output of an earlier node`)
   }
   symbol(i: number): Meaning {
     return this.has(i) ? this.symbolOf(this.inputName(i)) : refuse(`its input ${i} is missing`)
@@ -118,10 +118,10 @@ export class Reading {
     const s = this.symbol(i)
     if (s.tag === 'data') return s
     if (s.tag === 'pixels') return this.numbersOfBytes(s)
-    if (s.tag === 'bytes') return refuse('its input is bytes; legal is to cast them to float first')
+    if (s.tag === 'bytes') return refuse('its input is bytes; cast them to float first')
     if (s.tag === 'odd') throw new Odd(s.node, s.why)
     return refuse(
-      `its input '${this.inputName(i)}' is ${s.tag === 'weight' ? 'a constant' : `${s.tag}`}; legal is what layers make of the image`,
+      `its input '${this.inputName(i)}' is ${s.tag === 'weight' ? 'a constant' : `${s.tag}`}; allowed: values computed by layers from the image`,
     )
   }
   /** The layer `fromBytes` for all that reads these numbers. */
@@ -138,13 +138,13 @@ export class Reading {
     const { step, form } = this.data(i)
     return form === 'image'
       ? step
-      : refuse(`its input is ${form === 'flat' ? '[B,C]' : 'with channels last'}; legal is [B,C,H,W]`)
+      : refuse(`its input is ${form === 'flat' ? '[B,C]' : 'with channels last'}; allowed: [B,C,H,W]`)
   }
   weight(i: number): Weight {
     const s = this.symbol(i)
     return s.tag === 'weight'
       ? s.weight
-      : refuse(`its input '${this.inputName(i)}' is computed; legal are weights that the file holds`)
+      : refuse(`its input '${this.inputName(i)}' is computed; allowed: weights stored in the file`)
   }
   /** Whole numbers that a node is given as an input. */
   numbers(i: number): readonly (number | 'batch')[] | undefined {
@@ -170,7 +170,7 @@ export class Reading {
 
   is(symbol: Meaning, output = 0): void {
     const name = this.node.output?.[output] ?? ''
-    if (this.symbols.has(name)) refuse(`its output '${name}' is made twice`)
+    if (this.symbols.has(name)) refuse(`its output '${name}' is computed twice`)
     this.symbols.set(name, symbol)
   }
   bind(name: string, symbol: Meaning): void {
@@ -208,11 +208,12 @@ export class Reading {
   }
   parameter(name: string, weight: Weight, shape: readonly number[]): void {
     if (elementsOf(weight.dims) !== elementsOf(shape))
-      refuse(`'${weight.tensor.name}' is [${weight.dims.join(',')}]; legal is [${shape.join(',')}]`)
+      refuse(`'${weight.tensor.name}' is [${weight.dims.join(',')}]; allowed: [${shape.join(',')}]`)
     if (!['F32', 'F16', 'F64', 'BF16'].includes(weight.tensor.type))
-      refuse(`'${weight.tensor.name}' is of type ${weight.tensor.type}; legal are F32, F16, BF16 and F64`)
+      refuse(`'${weight.tensor.name}' has type ${weight.tensor.type}; allowed: F32, F16, BF16, F64`)
     const owner = this.owners.get(weight.tensor.name)
-    if (owner !== undefined) refuse(`its weight '${weight.tensor.name}' is that of ${owner}, too; legal are weights of one layer`)
+    if (owner !== undefined)
+      refuse(`its weight '${weight.tensor.name}' belongs to ${owner} too; a weight may belong to one layer only`)
     this.owners.set(weight.tensor.name, nodeText(this.node))
     this.parameters.push({ ...weight, name, shape })
   }

@@ -14,7 +14,7 @@ type Pixels = Extract<Meaning, { readonly tag: 'pixels' }>
 export const castBytes = (r: Reading, step: number): void =>
   r.int('to', 0) === ELEMENT.FLOAT
     ? r.is({ tag: 'pixels', step, mean: [0], std: [1 / 255] })
-    : refuse(`it makes bytes numbers of element type ${r.int('to', 0)}; legal is float`)
+    : refuse(`it converts bytes to element type ${r.int('to', 0)}; allowed: float`)
 
 const numbersIn = (w: Weight, channels: number): readonly number[] | undefined =>
   elementsOf(w.dims) === 1 || isPerChannel(w, channels, 'image') ? numbersOf(w.tensor)?.map(shortest) : undefined
@@ -60,7 +60,7 @@ export const ofBytes = (r: Reading, op: keyof typeof NEXT): boolean => {
   if (numbers === undefined) return false
   const next = NEXT[op]!(pixels, numbers)
   if (!next.std.every((s) => s > 0 && Number.isFinite(s)))
-    refuse(`it makes numbers of bytes by [${numbers.join(', ')}]; legal are numbers above 0`)
+    refuse(`it scales bytes by [${numbers.join(', ')}]; allowed: numbers above 0`)
   r.is({ tag: 'pixels', step: pixels.step, ...next })
   return true
 }

@@ -14,9 +14,8 @@ export const sizesOf = (r: Reading, step: number, form: Form): readonly (number 
 
 /** The sizes that a Reshape asks for, zeros and −1 worked out. */
 const asked = (r: Reading, now: readonly (number | 'batch')[]): readonly (number | 'batch')[] => {
-  const wanted =
-    r.numbers(1) ?? refuse('its shape is computed in a way that is not known; legal are constants and sizes of values')
-  if (r.int('allowzero', 0) !== 0 && wanted.includes(0)) refuse('its shape has a 0 that is meant; legal are sizes')
+  const wanted = r.numbers(1) ?? refuse('its shape is computed in an unsupported way; allowed: constants and sizes of values')
+  if (r.int('allowzero', 0) !== 0 && wanted.includes(0)) refuse('its shape has a literal 0; allowed: sizes')
   const kept = wanted.map((d, i) => (d === 0 ? (now[i] ?? 0) : d))
   // A batch that was fixed when the model was written stays open.
   const open = kept.map((d, i) => (i === 0 && typeof d === 'number' && d > 0 ? ('batch' as const) : d))
@@ -27,7 +26,7 @@ const asked = (r: Reading, now: readonly (number | 'batch')[]): readonly (number
   if (open[0] === -1 && sizes(open) === total) return open.map((d, i) => (i === 0 ? 'batch' : d))
   return isOpen
     ? open.map((d) => (d === -1 ? total / sizes(open) : d))
-    : refuse(`it takes the batch apart: [${wanted.join(',')}]; legal is a batch that stays first`)
+    : refuse(`it splits the batch: [${wanted.join(',')}]; the batch must be the first dimension`)
 }
 
 export const flattened = (r: Reading, step: number): void => {
@@ -46,11 +45,11 @@ const reshapeData = (r: Reading, step: number, form: Form): unknown => {
   const [, groups, inner] = to
   if (form === 'image' && to.length === 3 && typeof groups === 'number' && c % groups === 0 && inner === (c / groups) * h * w)
     return r.is({ tag: 'rows', step, groups })
-  refuse(`it reshapes [B,${sizesOf(r, step, form).slice(1).join(',')}] to [${to.join(',')}]; legal are [B,-1] and [B,C,1,1]`)
+  refuse(`it reshapes [B,${sizesOf(r, step, form).slice(1).join(',')}] to [${to.join(',')}]; allowed: [B,-1], [B,C,1,1]`)
 }
 
 const reshaped = (w: Weight, dims: readonly number[]): Weight => {
-  if (w.transposed || elementsOf(dims) !== elementsOf(w.dims)) refuse(`it makes [${dims.join(',')}] of [${w.dims.join(',')}]`)
+  if (w.transposed || elementsOf(dims) !== elementsOf(w.dims)) refuse(`it reshapes [${w.dims.join(',')}] to [${dims.join(',')}]`)
   return { ...w, dims }
 }
 
@@ -71,7 +70,7 @@ export const reshape = (r: Reading): unknown => {
     const [, c, h, w] = r.shape(s.step)
     const to = asked(r, ['batch', s.groups, (c / s.groups) * h * w])
     if (s.eps === undefined || to.slice(1).join() !== [c, h, w].join())
-      return refuse(`it makes [${to.join(',')}] of groups; legal is the image that they were, normalised`)
+      return refuse(`it reshapes groups to [${to.join(',')}]; allowed: the original image, normalised`)
     return r.is({
       tag: 'data',
       step: r.layer(groupNorm(r.named(), s.groups, { affine: false, eps: s.eps }), s.step),
@@ -96,7 +95,7 @@ export const squeeze = (r: Reading): unknown => {
   const { step, form } = r.data(0)
   const [, , h, w] = r.shape(step)
   const axes = positive(axesOf(r) ?? [2, 3], 4)
-  if (form !== 'image' || axes.join() !== '2,3' || h !== 1 || w !== 1) refuse('legal is height and width of one pixel')
+  if (form !== 'image' || axes.join() !== '2,3' || h !== 1 || w !== 1) refuse('allowed: height and width of one pixel')
   r.is({ tag: 'data', step, form: 'flat' })
 }
 
@@ -110,7 +109,7 @@ export const unsqueeze = (r: Reading): unknown => {
     return r.is({ tag: 'weight', weight: reshaped(s.weight, dims) })
   }
   const { step, form } = r.data(0)
-  if (form !== 'flat' || positive(axes, 4).join() !== '2,3') refuse('legal are height and width of [B,C]')
+  if (form !== 'flat' || positive(axes, 4).join() !== '2,3') refuse('allowed: height and width of [B,C]')
   r.is({ tag: 'data', step, form: 'image' })
 }
 
@@ -118,13 +117,13 @@ export const transpose = (r: Reading): unknown => {
   const s = r.symbol(0)
   const perm = r.ints('perm')?.join() ?? ''
   if (s.tag === 'weight') {
-    if (s.weight.dims.length !== 2 || (perm !== '1,0' && perm !== '')) refuse('legal is rows for columns of a weight')
+    if (s.weight.dims.length !== 2 || (perm !== '1,0' && perm !== '')) refuse('allowed: a transposed weight matrix')
     return r.is({ tag: 'weight', weight: turned(s.weight) })
   }
   const { step, form } = r.data(0)
   if (form === 'image' && perm === '0,2,3,1') return r.is({ tag: 'data', step, form: 'last' })
   if (form === 'last' && perm === '0,3,1,2') return r.is({ tag: 'data', step, form: 'image' })
-  refuse(`its perm is [${perm}]; legal are [0,2,3,1] of an image, and back`)
+  refuse(`its perm is [${perm}]; allowed: [0,2,3,1] of an image, and its inverse`)
 }
 
 export const join = (r: Reading): unknown => {
@@ -138,10 +137,10 @@ export const join = (r: Reading): unknown => {
   const rank = form === 'flat' ? 2 : 4
   const [axis] = positive([r.int('axis', 1)], rank)
   if (parts.some((p) => p.form !== form) || axis !== (form === 'last' ? 3 : 1))
-    refuse(`it joins along axis ${axis}; legal are channels`)
+    refuse(`it concatenates along axis ${axis}; allowed: channels`)
   const [first, ...others] = parts.map((p) => r.shape(p.step))
   const odd = others.find((s) => s[2] !== first![2] || s[3] !== first![3])
-  if (odd) refuse(`it joins [${first!.slice(1).join(',')}] and [${odd.slice(1).join(',')}]; only the channels may differ`)
+  if (odd) refuse(`it concatenates [${first!.slice(1).join(',')}] and [${odd.slice(1).join(',')}]; only the channels may differ`)
   if (parts.length === 1) return r.is({ tag: 'data', step: parts[0]!.step, form })
   const ins = parts.map((p) => p.step)
   const step = r.joined(ins, (list) => [LOOKED_AT, list.reduce((n, i) => n + r.shape(i)[1], 0), first![2], first![3]])
@@ -153,7 +152,7 @@ export const globalAverage = (r: Reading): void => {
   const { step, form } = r.data(0)
   const axes = positive(axesOf(r) ?? refuse('its axes are computed'), form === 'flat' ? 2 : 4).join()
   if (!((form === 'image' && axes === '2,3') || (form === 'last' && axes === '1,2')))
-    refuse(`it reduces axes ${axes}; legal are height and width`)
+    refuse(`it reduces axes ${axes}; allowed: height and width`)
   const kept = r.int('keepdims', 1) === 1
   r.is({ tag: 'data', step: r.layer(globalAvgPool(), step), form: kept ? form : 'flat' })
 }
@@ -167,7 +166,7 @@ export const constant = (r: Reading): unknown => {
     (r.attribute('value_float')?.f === undefined ? undefined : [r.attribute('value_float')!.f!])
   if (value === undefined) {
     if (ints) return r.is({ tag: 'sizes', sizes: ints.map((n) => Number(n)) })
-    if (!floats) return refuse('it holds no numbers')
+    if (!floats) return refuse('it contains no numbers')
     const bytes = new Uint8Array(Float32Array.from(floats).buffer)
     const dims = r.attribute('value_floats') ? [floats.length] : []
     return r.is({
@@ -182,16 +181,16 @@ export const constant = (r: Reading): unknown => {
 
 export const gather = (r: Reading): unknown => {
   const [sizes, at] = [r.numbers(0), r.numbers(1)]
-  if (sizes === undefined || at === undefined || r.symbol(0).tag !== 'sizes') return refuse('legal is a size of a value')
+  if (sizes === undefined || at === undefined || r.symbol(0).tag !== 'sizes') return refuse('allowed: a size of a value')
   r.is({
     tag: 'sizes',
-    sizes: at.map((i) => sizes[Number(i) < 0 ? Number(i) + sizes.length : Number(i)] ?? refuse('there is no such size')),
+    sizes: at.map((i) => sizes[Number(i) < 0 ? Number(i) + sizes.length : Number(i)] ?? refuse('this size does not exist')),
   })
 }
 
 export const slice = (r: Reading): unknown => {
   const [sizes, from, to] = [r.numbers(0), r.numbers(1), r.numbers(2)]
   if (r.symbol(0).tag !== 'sizes' || sizes === undefined || from === undefined || to === undefined)
-    return refuse('legal is a part of the sizes of a value')
+    return refuse('allowed: a slice of the sizes of a value')
   r.is({ tag: 'sizes', sizes: sizes.slice(Number(from[0]), Number(to[0])) })
 }

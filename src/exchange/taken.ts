@@ -56,7 +56,7 @@ const clipped = (r: Reading): unknown => {
   const [low, high] = [bound('min', 1), bound('max', 2)]
   if (low === 0 && high === 6) return r.makes(relu6())
   if (low === 0 && high === undefined && !r.has(2)) return r.makes(relu())
-  refuse(`it clips to ${low ?? '−∞'} and ${high ?? '∞'}; legal are 0 and 6, and 0 and ∞`)
+  refuse(`it clips to ${low ?? '−∞'} and ${high ?? '∞'}; allowed: 0 and 6, 0 and ∞`)
 }
 
 const softmaxOver = (r: Reading): void => {
@@ -64,17 +64,17 @@ const softmaxOver = (r: Reading): void => {
   const usual = r.file.opset < 13 ? 1 : -1
   const axis = r.int('axis', usual)
   const legal = form === 'image' ? [1, -3] : form === 'flat' ? [1, -1] : [3, -1]
-  if (!legal.includes(axis)) refuse(`its axis is ${axis}; legal is that of the channels`)
+  if (!legal.includes(axis)) refuse(`its axis is ${axis}; allowed: the channel axis`)
   r.makes(softmax())
 }
 
 const localResponse = (r: Reading): void => {
   const size = r.int('size', 0)
-  if (size % 2 === 0) refuse(`its size is ${size}; legal are odd sizes, which are the same in PyTorch`)
+  if (size % 2 === 0) refuse(`its size is ${size}; allowed: odd sizes, as in PyTorch`)
   r.makes(localResponseNorm(size, { alpha: r.float('alpha', 1e-4), beta: r.float('beta', 0.75), k: r.float('bias', 1) }))
 }
 
-const part = (r: Reading): unknown => r.odd('it is a part of no function that is known')
+const part = (r: Reading): unknown => r.odd('it is not a part of a known function')
 
 const TAKERS: Readonly<Record<string, (r: Reading) => unknown>> = {
   Add: (r) => ofBytes(r, 'Add') || sum(r),
@@ -83,9 +83,7 @@ const TAKERS: Readonly<Record<string, (r: Reading) => unknown>> = {
   Cast: (r) => {
     const s = r.symbol(0)
     if (s.tag === 'bytes') return castBytes(r, s.step)
-    return s.tag === 'sizes' || r.int('to', 0) === ELEMENT.FLOAT
-      ? alias(r)
-      : refuse('it changes the type of numbers; legal is float')
+    return s.tag === 'sizes' || r.int('to', 0) === ELEMENT.FLOAT ? alias(r) : refuse('it changes the number type; allowed: float')
   },
   Clip: clipped,
   Concat: join,
@@ -97,15 +95,16 @@ const TAKERS: Readonly<Record<string, (r: Reading) => unknown>> = {
   Erf: part,
   Flatten: (r) => {
     const { step, form } = r.data(0)
-    if (form === 'last' || r.int('axis', 1) !== 1) refuse(`its axis is ${r.int('axis', 1)}; legal is 1, of an image`)
+    if (form === 'last' || r.int('axis', 1) !== 1) refuse(`its axis is ${r.int('axis', 1)}; allowed: 1, of an image`)
     flattened(r, step)
   },
   Gather: gather,
-  Gelu: (r) => (r.text('approximate', 'none') === 'none' ? r.makes(gelu()) : refuse("it is approximated; legal is 'none'")),
+  Gelu: (r) =>
+    r.text('approximate', 'none') === 'none' ? r.makes(gelu()) : refuse("its approximation is not supported; allowed: 'none'"),
   Gemm: gemm,
   GlobalAveragePool: (r) => r.makes(globalAvgPool()),
   GroupNormalization: (r) =>
-    r.file.opset >= 21 ? groupNormalization(r) : refuse('it is of version 18; legal is version 21, or reshape and normalise'),
+    r.file.opset >= 21 ? groupNormalization(r) : refuse('its version is 18; allowed: version 21, or reshape and normalise'),
   HardSigmoid: part,
   HardSwish: (r) => r.makes(hardSwish()),
   Identity: alias,
@@ -147,7 +146,7 @@ const takeNode = (r: Reading, node: NodeProto): void => {
   r.begin(node)
   const take =
     OWN_DOMAINS.includes(node.domain ?? '') && Object.hasOwn(TAKERS, node.opType ?? '') ? TAKERS[node.opType!] : undefined
-  if (take === undefined) refuse(`there is no layer for it; legal are ${TAKEN.join(', ')}`)
+  if (take === undefined) refuse(`this operator is not supported; allowed: ${TAKEN.join(', ')}`)
   else take(r)
 }
 
@@ -162,7 +161,7 @@ const inputOf = (
   if (input === undefined || inputs.length !== 1)
     return E.left(
       file.refused(
-        `it has ${inputs.length} inputs${inputs.length > 1 ? ` (${inputs.map((v) => v.name).join(', ')})` : ''}; legal is one`,
+        `it has ${inputs.length} inputs${inputs.length > 1 ? ` (${inputs.map((v) => v.name).join(', ')})` : ''}; allowed: one`,
       ),
     )
   const tensor = input.type?.tensorType
@@ -171,14 +170,14 @@ const inputOf = (
   if ((tensor?.elemType !== ELEMENT.FLOAT && !isBytes) || dims.length !== 4)
     return E.left(
       file.refused(
-        `its input '${input.name}' has ${dims.length} dimensions of element type ${tensor?.elemType}; legal are images [B,C,H,W] of float or of bytes (uint8)`,
+        `its input '${input.name}' has ${dims.length} dimensions of element type ${tensor?.elemType}; allowed: images [B,C,H,W] of float or uint8`,
       ),
     )
   const [b, c, h, w] = dims.map((d) => numberOf(d.dimValue ?? 0) || undefined)
   const [batch, height, width] = [o.batch ?? b ?? 1, o.height ?? h, o.width ?? w]
-  if (c === undefined) return E.left(file.refused(`its input '${input.name}' leaves the number of channels open`))
+  if (c === undefined) return E.left(file.refused(`its input '${input.name}' has no fixed number of channels`))
   if (height === undefined || width === undefined)
-    return E.left(usage(`the file leaves the height and the width of '${input.name}' open: say them (--image 224)`))
+    return E.left(usage(`the file has no height and width for '${input.name}': add --image, e.g. --image 224`))
   return E.right({ name: input.name ?? '', shape: [batch, c, height, width], isBytes })
 }
 
@@ -186,12 +185,12 @@ const outputOf = (r: Reading): number => {
   const outputs = r.file.graph.output ?? []
   if (outputs.length !== 1)
     return refuse(
-      `it has ${outputs.length} outputs${outputs.length > 1 ? ` (${outputs.map((v) => v.name).join(', ')})` : ''}; legal is one`,
+      `it has ${outputs.length} outputs${outputs.length > 1 ? ` (${outputs.map((v) => v.name).join(', ')})` : ''}; allowed: one`,
     )
   const s = r.symbolOf(outputs[0]!.name ?? '')
   if (s.tag === 'odd') throw new Odd(s.node, s.why)
   if (s.tag === 'pixels') return r.numbersOfBytes(s).step
-  return s.tag === 'data' ? s.step : refuse('its output is nothing that layers make')
+  return s.tag === 'data' ? s.step : refuse('its output is not computed by layers')
 }
 
 /** Reads a file's nodes one by one. */

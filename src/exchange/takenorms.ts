@@ -6,7 +6,7 @@ import { type Reading, refuse } from './reading'
 import type { Weight } from './symbols'
 
 export const batchNormalization = (r: Reading): void => {
-  if (r.int('training_mode', 0) !== 0) refuse('it trains (training_mode 1); legal is a model for inference')
+  if (r.int('training_mode', 0) !== 0) refuse('it is in training mode (training_mode 1); allowed: a model for inference')
   const [scale, shift, mean, variance] = [1, 2, 3, 4].map((i) => r.weight(i)) as [Weight, Weight, Weight, Weight]
   const { step } = r.data(0)
   const c = r.shape(step)[1]
@@ -25,7 +25,7 @@ export const instanceNormalization = (r: Reading): unknown => {
   const eps = r.float('epsilon', 1e-5)
   const plain = isFilledWith(scale, 1) && isFilledWith(shift, 0)
   if (s.tag === 'rows') {
-    if (!plain) refuse('its groups have scales of their own; legal are scales of channels')
+    if (!plain) refuse('it has scales per group; allowed: scales per channel')
     return r.is({ ...s, eps })
   }
   const from = r.image(0)
@@ -53,7 +53,7 @@ export const layerNormalization = (r: Reading): void => {
   const axis = r.int('axis', -1)
   const last = form === 'flat' ? 1 : 3
   if (form === 'image' || (axis !== -1 && axis !== last))
-    refuse('it normalises more than the channels of each pixel; legal is that')
+    refuse('it normalises more than the channels of each pixel; allowed: only the channels')
   const c = r.shape(step)[1]
   const [scale, shift] = [r.weight(1), r.weight(2)]
   const name = r.named(scale, shift)

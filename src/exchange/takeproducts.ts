@@ -13,7 +13,7 @@ export const turned = (w: Weight): Weight => ({ ...w, dims: [w.dims[1]!, w.dims[
 
 const dense = (r: Reading, weight: Weight, bias: Weight | undefined): void => {
   const { step, form } = r.data(0)
-  if (form === 'image') refuse('it multiplies the rows of an image; legal are [B,C] and channels last')
+  if (form === 'image') refuse('it multiplies the rows of an image; allowed: [B,C], and channels last')
   const [out, c] = weight.dims as [number, number]
   if (weight.dims.length !== 2 || c !== r.shape(step)[1])
     refuse(`its weight is [${weight.dims.join(',')}], its input has ${r.shape(step)[1]} channels`)
@@ -26,7 +26,7 @@ const dense = (r: Reading, weight: Weight, bias: Weight | undefined): void => {
 
 export const gemm = (r: Reading): void => {
   if (r.int('transA', 0) !== 0 || r.float('alpha', 1) !== NEUTRAL || (r.has(2) && r.float('beta', 1) !== NEUTRAL))
-    refuse('it has transA, alpha or beta; legal are A·B + C and A·Bᵀ + C')
+    refuse('it has transA, alpha or beta; allowed: A·B + C, A·Bᵀ + C')
   const weight = r.weight(1)
   dense(r, r.int('transB', 0) === 1 ? weight : turned(weight), r.has(2) ? r.weight(2) : undefined)
 }
@@ -43,7 +43,7 @@ const addWeight = (r: Reading, data: number, w: Weight): unknown => {
   const s = r.steps[step]!
   const layer = s.layer as (Net & Readonly<Record<string, unknown>>) | undefined
   const c = s.shape[1]
-  if (!isPerChannel(w, c, form)) return r.odd('it adds a constant that is not one number a channel')
+  if (!isPerChannel(w, c, form)) return r.odd('it adds a constant that is not one number per channel')
   if (layer && ['linear', 'pixelLinear', 'conv2d', 'convTranspose2d'].includes(layer.kind) && layer['bias'] === false) {
     // The bias may know the name that the product's own weight has lost.
     const old = layer['name'] as string
@@ -67,7 +67,7 @@ const addWeight = (r: Reading, data: number, w: Weight): unknown => {
     r.steps[step] = { ...s, kind: 'input', ins: [] }
     return r.is({ tag: 'data', step: r.replace(s.ins[0]!, { ...norm, name, affine: true } as Net, before!.ins[0]!), form })
   }
-  return r.odd('it adds a constant to what is no product without a bias')
+  return r.odd('it adds a constant, but not to a product without a bias')
 }
 
 export const sum = (r: Reading): unknown => {
@@ -85,7 +85,7 @@ export const sumOfMany = (r: Reading): void => {
   const odd = terms.find((t) => t.form !== first.form || r.shape(t.step).join() !== r.shape(first.step).join())
   if (odd)
     refuse(
-      `it adds [${r.shape(first.step).slice(1).join(',')}] and [${r.shape(odd.step).slice(1).join(',')}]; legal are equal sizes`,
+      `it adds [${r.shape(first.step).slice(1).join(',')}] and [${r.shape(odd.step).slice(1).join(',')}]; the sizes must be equal`,
     )
   const step = terms.slice(1).reduce((s, t) => r.meeting('sum', [s, t.step], r.shape(s)), first.step)
   r.is({ tag: 'data', step, form: first.form })
@@ -140,7 +140,7 @@ const gated = (r: Reading): { readonly x: string; readonly layer: Net } | undefi
 
 const behind = (r: Reading, x: string, layer: Net): unknown => {
   const s = r.symbolOf(x)
-  if (s.tag !== 'data') return r.odd('it is no activation of an image')
+  if (s.tag !== 'data') return r.odd('it is not an activation of an image')
   r.is({ tag: 'data', step: r.layer(layer, s.step), form: s.form })
 }
 
@@ -152,16 +152,16 @@ export const product = (r: Reading): unknown => {
   const [a, b] = [r.symbol(0), r.symbol(1)]
   const [data, weight] = a.tag === 'weight' ? [1, a.weight] : [0, b.tag === 'weight' ? b.weight : undefined]
   if (weight === undefined) {
-    if (a.tag === 'odd' || b.tag === 'odd') return r.odd('it is a part of no function that is known')
+    if (a.tag === 'odd' || b.tag === 'odd') return r.odd('it is not a part of a known function')
     const [x, y] = [r.data(0), r.data(1)]
-    if (x.form !== y.form) refuse('it multiplies [B,C] by an image; legal are factors [B,C,1,1]')
+    if (x.form !== y.form) refuse('it multiplies [B,C] by an image; allowed: factors [B,C,1,1]')
     const [sx, sy] = [r.shape(x.step), r.shape(y.step)]
     const shape = elementsOf(sx) >= elementsOf(sy) ? sx : sy
     return r.is({ tag: 'data', step: r.meeting('product', [x.step, y.step], shape), form: x.form })
   }
   const s = data === 0 ? a : b
   if (s.tag !== 'data' || !isPerChannel(weight, r.shape(s.step)[1], s.form) || elementsOf(weight.dims) === 1)
-    return r.odd('it multiplies by a constant that is not one number a channel')
+    return r.odd('it multiplies by a constant that is not one number per channel')
   const c = r.shape(s.step)[1]
   const stem = /^[\w.-]+$/.test(weight.tensor.name) && !weight.tensor.name.startsWith('onnx') ? weight.tensor.name : undefined
   const name = stem ?? r.named(weight)
@@ -171,6 +171,6 @@ export const product = (r: Reading): unknown => {
 
 export const matMul = (r: Reading): void => {
   const weight = r.weight(1)
-  if (weight.dims.length !== 2) refuse(`its weight is [${weight.dims.join(',')}]; legal are two dimensions`)
+  if (weight.dims.length !== 2) refuse(`its weight is [${weight.dims.join(',')}]; it must have two dimensions`)
   dense(r, turned(weight), undefined)
 }

@@ -9,7 +9,7 @@ import type { Weight } from './symbols'
 
 const pair = (ns: readonly number[] | undefined, usual: number): readonly [number, number] => {
   if (ns === undefined) return [usual, usual]
-  return ns.length === 2 ? [ns[0]!, ns[1]!] : refuse(`it works along ${ns.length} dimensions; legal are height and width`)
+  return ns.length === 2 ? [ns[0]!, ns[1]!] : refuse(`it has ${ns.length} dimensions; allowed: height and width`)
 }
 const extent = ([h, w]: readonly [number, number]): number | readonly [number, number] => (h === w ? h : [h, w])
 
@@ -36,9 +36,9 @@ const padsOf = (
     return [low[0]!, low[1]!, high[0]!, high[1]!]
   }
   if (auto !== 'NOTSET' && auto !== 'VALID' && auto !== '')
-    return refuse(`its auto_pad is '${auto}'; legal are NOTSET, VALID, SAME_UPPER, SAME_LOWER`)
+    return refuse(`its auto_pad is '${auto}'; allowed: NOTSET, VALID, SAME_UPPER, SAME_LOWER`)
   const pads = auto === 'VALID' ? undefined : r.ints('pads')
-  if (pads !== undefined && pads.length !== 4) return refuse(`it has ${pads.length} paddings; legal are 4: of two dimensions`)
+  if (pads !== undefined && pads.length !== 4) return refuse(`it has ${pads.length} paddings; allowed: 4, for two dimensions`)
   return (pads ?? [0, 0, 0, 0]) as unknown as Sides
 }
 
@@ -54,7 +54,8 @@ const paddedInput = (r: Reading): { readonly from: number; readonly around: Side
 const plus = (a: Sides, b: Sides): Sides => a.map((n, i) => n + b[i]!) as unknown as Sides
 
 const kernelOf = (weight: Weight): readonly [number, number] => {
-  if (weight.dims.length !== 4) return refuse(`its weight is [${weight.dims.join(',')}]; legal are four dimensions: of images`)
+  if (weight.dims.length !== 4)
+    return refuse(`its weight is [${weight.dims.join(',')}]; it must have four dimensions, for images`)
   return [weight.dims[2]!, weight.dims[3]!]
 }
 
@@ -99,9 +100,9 @@ export const transposedConvolution = (r: Reading): void => {
   const [stride, dilation] = [pair(r.ints('strides'), 1), pair(r.ints('dilations'), 1)]
   const from = r.image(0)
   if (r.ints('output_shape') !== undefined || !['NOTSET', ''].includes(r.text('auto_pad', 'NOTSET')))
-    refuse('its padding follows from an output_shape; legal are pads')
+    refuse('its padding is given by output_shape; allowed: pads')
   const pads = padsOf(r, from, kernel, stride, dilation)
-  if (pads[0] !== pads[2] || pads[1] !== pads[3]) refuse(`its pads are ${pads.join(', ')}; legal are the same on opposite sides`)
+  if (pads[0] !== pads[2] || pads[1] !== pads[3]) refuse(`its pads are ${pads.join(', ')}; allowed: equal pads on opposite sides`)
   const groups = r.int('group', 1)
   const out = weight.dims[1]! * groups
   const name = r.named(weight, r.has(2) ? r.weight(2) : undefined)
@@ -143,27 +144,27 @@ const isCeil = (
   if (fits(asked)) return asked
   return (
     fits(true) ||
-    refuse(`its pads are ${pads.join(', ')}; legal are the same on opposite sides, or as many more behind as ceil_mode takes`)
+    refuse(`its pads are ${pads.join(', ')}; allowed: equal pads on opposite sides, or the extra end pads of ceil_mode`)
   )
 }
 
 export const pooling = (r: Reading, kind: 'max' | 'avg'): void => {
   const kernel = pair(r.ints('kernel_shape'), 0)
   const stride = pair(r.ints('strides'), 1)
-  if (pair(r.ints('dilations'), 1).some((n) => n !== 1)) refuse('its dilations are more than 1; legal is 1')
+  if (pair(r.ints('dilations'), 1).some((n) => n !== 1)) refuse('its dilations exceed 1; allowed: 1')
   if (kind === 'max' && (r.int('storage_order', 0) !== 0 || r.symbol(0).tag === 'padded'))
-    refuse('legal are zeros around the image of an average only')
+    refuse('zero padding is allowed only before an average')
   const { from, around } = paddedInput(r)
   const own = padsOf(r, from, kernel, stride, [1, 1])
   const isAround = around.some((n) => n > 0)
   const counted = r.int('count_include_pad', 0) === 1
-  if (isAround && own.slice(0, 2).some((n) => n > 0)) refuse('it pads what is padded; legal is one of both')
+  if (isAround && own.slice(0, 2).some((n) => n > 0)) refuse('it is padded twice; use one padding')
   const pads = plus(own, around)
   const ceil = isCeil(r, from, kernel, stride, pads)
   const isPadded = own.some((n) => n > 0) && !isAround
   const options = { stride: extent(stride), pad: extent([pads[0], pads[1]]), ceil }
   if (kind === 'avg' && counted && (own[0] !== own[2] || own[1] !== own[3]))
-    refuse(`its pads ${own.join(', ')} count in the mean; legal are the same on opposite sides`)
+    refuse(`its pads ${own.join(', ')} count in the mean; allowed: equal pads on opposite sides`)
   const layer =
     kind === 'max'
       ? maxPool(extent(kernel), options)
@@ -188,9 +189,9 @@ export const padding = (r: Reading): unknown => {
   const value = r.has(2) ? r.scalar(2) : r.float('value', 0)
   if (mode !== 'constant' || value !== 0)
     refuse(
-      `its mode is '${mode}'${mode === 'constant' ? ` of ${value}` : ''}; legal are reflect, and zeros before a convolution or an average`,
+      `its mode is '${mode}'${mode === 'constant' ? ` of ${value}` : ''}; allowed: reflect, and zeros before a convolution or an average`,
     )
-  if (sides.some((n) => n < 0)) refuse('it takes rows or columns off; legal are zeros around')
+  if (sides.some((n) => n < 0)) refuse('it crops rows or columns; allowed: zeros around the image')
   if (sides.every((n) => n === 0)) return r.is({ tag: 'data', step: from, form: 'image' })
   r.is({ tag: 'padded', step: from, sides })
 }
@@ -206,7 +207,7 @@ export const resize = (r: Reading): unknown => {
   const sizes = r.numbers(3)
   const scales = r.numbers(2)
   const usesSizes = sizes !== undefined && sizes.length > 0
-  if (!usesSizes && !scales?.length) return refuse('its sizes are computed in a way that is not known; legal are constants')
+  if (!usesSizes && !scales?.length) return refuse('its sizes are computed in an unsupported way; allowed: constants')
   const [outC, outH, outW] = usesSizes
     ? [along(sizes, 1, c), along(sizes, 2, h), along(sizes, 3, w)]
     : [c * along(scales!, 1, 1), Math.floor(h * along(scales!, 2, 1)), Math.floor(w * along(scales!, 3, 1))]
@@ -221,7 +222,7 @@ export const resize = (r: Reading): unknown => {
   const isCorners = mode === 'linear' && place === 'align_corners'
   if (!isNearest && !isAreas && !isCorners)
     refuse(
-      `it resizes by '${mode}', ${place}${mode === 'nearest' ? `, ${nearest}` : ''}; legal are nearest (asymmetric, floor) and linear (half_pixel, align_corners)`,
+      `it resizes by '${mode}', ${place}${mode === 'nearest' ? `, ${nearest}` : ''}; allowed: nearest (asymmetric, floor), linear (half_pixel, align_corners)`,
     )
   const to = whole ? { scale: extent([outH / h, outW / w]) } : { size: extent([outH, outW]) }
   r.makes(isNearest ? upsample(to) : upsample({ ...to, mode: 'bilinear', alignCorners: isCorners }))

@@ -17,7 +17,7 @@ export interface Step {
   readonly node: string
 }
 
-const MEETING = 'legal are sums and concatenations of branches of one value, and a value times what is made of it'
+const MEETING = 'allowed: sums and concatenations of branches of one value, and a value times a function of itself'
 
 /** Of each value, the last one that all ways to it lead through: it stands before it, and values stand in order. */
 const gates = (steps: readonly Step[]): readonly number[] => {
@@ -48,8 +48,9 @@ class Ways {
     const nets: Net[] = []
     for (let at = to; at !== from; ) {
       const step = this.steps[at]!
-      if (this.passed.has(at)) throw new Error(`what ${step.node} makes goes ways that do not meet in one place; ${MEETING}`)
-      if (step.kind === 'input') throw new Error(`what ${step.node} makes is used before all of its layer is done; ${MEETING}`)
+      if (this.passed.has(at))
+        throw new Error(`the output of ${step.node} feeds branches that do not join in one place; ${MEETING}`)
+      if (step.kind === 'input') throw new Error(`the output of ${step.node} is used before its layer is complete; ${MEETING}`)
       this.passed.add(at)
       const next = step.kind === 'layer' ? step.ins[0]! : this.gate[at]!
       nets.push(step.kind === 'layer' ? step.layer! : this.meeting(step, next))

@@ -119,5 +119,5 @@ export const lockFolder = (directory: string): Either<SpillwayError, Lock> =>
     }
     return textOf(path) === mine
       ? E.right({ release: () => textOf(path) === mine && rmSync(path, { force: true }) })
-      : E.left({ tag: 'FileRefused', kind: 'output', file: path, reason: 'it changes hands too often' })
+      : E.left({ tag: 'FileRefused', kind: 'output', file: path, reason: 'it changed its owner too often; try again' })
   })

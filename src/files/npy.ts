@@ -47,12 +47,12 @@ const shapeFrom = (tuple: string): Either<string, readonly number[]> => {
 }
 
 const elementType = (descr: string): Either<string, NpyType> => {
-  if (!/^['"]/.test(descr)) return E.left('its descr is not a text')
+  if (!/^['"]/.test(descr)) return E.left('its descr is not a string')
   const name = descr.slice(1, -1)
   const type = name.replace(/^[<|=]/, '')
   return Object.hasOwn(ELEMENT, type) && !name.startsWith('>')
     ? E.right(type as NpyType)
-    : E.left(`its elements are '${name}': legal are <f4, <f8, <f2, |u1, <i4, <i8`)
+    : E.left(`its elements are '${name}'; allowed: <f4, <f8, <f2, |u1, <i4, <i8`)
 }
 
 const inCOrder = (order: string): Either<string, void> => {
@@ -62,17 +62,17 @@ const inCOrder = (order: string): Either<string, void> => {
 
 /** `head` is the start of the file: at least its header, when it has one. */
 export const parseNpy = (head: Uint8Array, fileBytes: number): Either<string, NpyHeader> => {
-  if (head.length < 10 || MAGIC.some((b, i) => head[i] !== b)) return E.left('it does not start as a .npy file does')
+  if (head.length < 10 || MAGIC.some((b, i) => head[i] !== b)) return E.left('it does not begin like a .npy file')
   const version = head[6]!
-  if (version < 1 || version > 3 || head[7] !== 0) return E.left(`its format version ${version}.${head[7]} is not known`)
+  if (version < 1 || version > 3 || head[7] !== 0) return E.left(`its format version ${version}.${head[7]} is unknown`)
   const lengthBytes = version === 1 ? 2 : 4
   const view = new DataView(head.buffer, head.byteOffset, head.byteLength)
-  if (head.length < 8 + lengthBytes) return E.left('it ends inside its header')
+  if (head.length < 8 + lengthBytes) return E.left('it is truncated in its header')
   const length = version === 1 ? view.getUint16(8, true) : view.getUint32(8, true)
   const offset = 8 + lengthBytes + length
-  if (length > MAX_HEADER_BYTES || offset > head.length) return E.left(`its header of ${length} bytes does not fit`)
+  if (length > MAX_HEADER_BYTES || offset > head.length) return E.left(`its header length of ${length} bytes exceeds the file`)
   const items = dictionary(Buffer.from(head.buffer, head.byteOffset + 8 + lengthBytes, length).toString('latin1'))
-  if (!items) return E.left('its header is not the dictionary of descr, fortran_order and shape')
+  if (!items) return E.left('its header is not a dictionary of descr, fortran_order and shape')
   return described(items, offset, fileBytes)
 }
 
@@ -87,7 +87,7 @@ const described = (items: ReadonlyMap<string, string>, offset: number, fileBytes
       return Number.isSafeInteger(bytes) && offset + bytes === fileBytes
         ? E.right({ type, shape, offset })
         : E.left(
-            `shape (${shape.join(', ')}) of ${type} needs ${bytes} bytes after the header, the file has ${fileBytes - offset}`,
+            `shape (${shape.join(', ')}) of ${type} needs ${bytes} bytes after the header, but the file has ${fileBytes - offset}`,
           )
     }),
   )
@@ -110,5 +110,5 @@ export const npyHead = (type: NpyType, shape: readonly number[]): Uint8Array => 
 export const openNpy = (path: string): Either<SpillwayError, NpyHeader> =>
   withFile('data', path, (fd, fileBytes) => {
     const head = readRange(fd, 0, Math.min(fileBytes, MAX_HEADER_BYTES + 12))
-    return head ? parseNpy(head, fileBytes) : E.left('it ends inside its header')
+    return head ? parseNpy(head, fileBytes) : E.left('it is truncated in its header')
   })

@@ -59,7 +59,7 @@ class Machine {
   // -------------------------------------------------------------- bytes
 
   private take(n: number): number {
-    if (n > this.bytes.length - this.at) refusePickle('it ends too early')
+    if (n > this.bytes.length - this.at) refusePickle('it is truncated')
     const at = this.at
     this.at += n
     return at
@@ -71,7 +71,7 @@ class Machine {
   f64 = (): number => this.view.getFloat64(this.take(8), false)
   u64 = (): number => {
     const n = this.view.getBigUint64(this.take(8), true)
-    return n > BigInt(this.bytes.length) ? refusePickle('it ends too early') : Number(n)
+    return n > BigInt(this.bytes.length) ? refusePickle('it is truncated') : Number(n)
   }
   raw(n: number): Uint8Array {
     const at = this.take(n)
@@ -82,7 +82,7 @@ class Machine {
   }
   line(): string {
     const end = this.bytes.indexOf(10, this.at)
-    if (end < 0) refusePickle('it ends too early')
+    if (end < 0) refusePickle('it is truncated')
     const text = this.text(end - this.at)
     this.at++
     return text
@@ -90,7 +90,7 @@ class Machine {
   /** Of at most eight bytes: no size of a tensor has more. */
   long(n: number): number {
     const raw = this.raw(n)
-    if (n > 8) refusePickle(`it has a whole number of ${n} bytes`)
+    if (n > 8) refusePickle(`it has an integer of ${n} bytes`)
     let value = 0n
     for (let i = n - 1; i >= 0; i--) value = (value << 8n) | BigInt(raw[i]!)
     return Number(BigInt.asIntN(8 * n, value))
@@ -102,19 +102,19 @@ class Machine {
     this.stack.push(u)
   }
   pop(): unknown {
-    if (this.stack.length === 0) refusePickle('it takes what it has not put')
+    if (this.stack.length === 0) refusePickle('it pops from an empty stack')
     const top = this.stack.pop()
-    return top === MARK ? refusePickle('it takes a mark for a value') : top
+    return top === MARK ? refusePickle('it uses a mark as a value') : top
   }
   top(): unknown {
-    return this.stack.length === 0 ? refusePickle('it takes what it has not put') : this.stack[this.stack.length - 1]
+    return this.stack.length === 0 ? refusePickle('it pops from an empty stack') : this.stack[this.stack.length - 1]
   }
   mark(): void {
     this.stack.push(MARK)
   }
   sinceMark(): unknown[] {
     const at = this.stack.lastIndexOf(MARK)
-    if (at < 0) refusePickle('it goes back to a mark that it has not set')
+    if (at < 0) refusePickle('it returns to a mark that is not set')
     return this.stack.splice(at).slice(1)
   }
   keep(key: number): void {
@@ -124,7 +124,7 @@ class Machine {
     this.keep(this.memo.size)
   }
   recall(key: number): void {
-    if (!this.memo.has(key)) refusePickle(`it recalls value ${key}, which it has not kept`)
+    if (!this.memo.has(key)) refusePickle(`it loads value ${key}, which is not stored`)
     this.push(this.memo.get(key))
   }
 
@@ -137,30 +137,31 @@ class Machine {
   }
   append(items: readonly unknown[]): void {
     const to = this.top()
-    const { list } = isList(to) ? to : refusePickle('it appends to what is no list')
+    const { list } = isList(to) ? to : refusePickle('it appends to a value that is not a list')
     for (const item of items) list.push(item)
   }
   setItems(items: readonly unknown[]): void {
     const to = this.top()
-    const map = to instanceof Map && items.length % 2 === 0 ? to : refusePickle('it sets items of what is no dictionary')
+    const map =
+      to instanceof Map && items.length % 2 === 0 ? to : refusePickle('it sets items of a value that is not a dictionary')
     for (let i = 0; i < items.length; i += 2) map.set(items[i], items[i + 1])
   }
   named(python: string): void {
     const known = this.names.known(python)
     if (known === undefined)
-      throw new PickleRefused(`it holds an object of ${python.slice(0, 100)}, and nothing of others is run`, python)
+      throw new PickleRefused(`it contains an object of ${python.slice(0, 100)}; foreign code is never run`, python)
     this.push('value' in known ? known.value : { python, known })
   }
   call(): void {
     const args = this.pop()
     const what = this.pop()
     const call = isNamed(what) && 'call' in what.known && Array.isArray(args) ? what.known.call : undefined
-    this.push(call ? call(args as readonly unknown[]) : refusePickle('it calls what is no function'))
+    this.push(call ? call(args as readonly unknown[]) : refusePickle('it calls a value that is not a function'))
   }
   /** The attributes of a dictionary are of no use here; nothing else has any. */
   build(): void {
     this.pop()
-    if (!(this.top() instanceof Map)) refusePickle('it changes an object after it was made')
+    if (!(this.top() instanceof Map)) refusePickle('it changes an object after its creation')
   }
   outside(): void {
     this.push(this.names.outside(this.pop()))
@@ -173,7 +174,7 @@ class Machine {
       if (code === STOP) return this.pop()
       const instruction = INSTRUCTIONS[code]
       if (instruction === undefined)
-        return refusePickle(`it has the instruction 0x${code.toString(16)}, which plain values do not need`)
+        return refusePickle(`it has the instruction 0x${code.toString(16)}, which is not allowed in plain values`)
       instruction(this)
     }
   }
@@ -230,7 +231,9 @@ const INSTRUCTIONS: Readonly<Record<number, (m: Machine) => void>> = {
   147: (m) => {
     const name = m.pop()
     const module = m.pop()
-    m.named(typeof module === 'string' && typeof name === 'string' ? `${module}.${name}` : refusePickle('it names no name'))
+    m.named(
+      typeof module === 'string' && typeof name === 'string' ? `${module}.${name}` : refusePickle('it refers to an empty name'),
+    )
   },
   [code('R')]: (m) => m.call(),
   129: (m) => m.call(),

@@ -23,13 +23,12 @@ const refusal = (what: string, path: string, why: string): Either<SpillwayError,
 
 const writable = (what: string, path: string, folder: string): Either<SpillwayError, void> => {
   const stat = statOf(folder)
-  if (stat === undefined)
-    return refusal(what, path, `${folder} ${isDangling(folder) ? 'is a link that leads nowhere' : 'is not there'}`)
+  if (stat === undefined) return refusal(what, path, `${folder} ${isDangling(folder) ? 'is a broken link' : 'does not exist'}`)
   if (!stat.isDirectory()) return refusal(what, path, `${folder} is not a folder`)
   return pipe(
     E.tryCatch(
       () => accessSync(folder, constants.W_OK | constants.X_OK),
-      (e) => ((e as NodeJS.ErrnoException).code === 'EROFS' ? 'lies on a read-only file system' : 'may not be written to'),
+      (e) => ((e as NodeJS.ErrnoException).code === 'EROFS' ? 'is on a read-only file system' : 'is not writable'),
     ),
     E.orElse((why): Either<SpillwayError, void> => refusal(what, path, `folder ${folder} ${why}`)),
   )
@@ -42,7 +41,7 @@ export const folderPlace = (what: string, path: string | undefined): Either<Spil
 /** A file of a folder that is there. */
 export const filePlace = (what: string, path: string | undefined): Either<SpillwayError, void> => {
   if (path === undefined) return E.right(undefined)
-  if (path === '') return E.left(usage(`${what}: its name is empty`))
+  if (path === '') return E.left(usage(`${what}: the name is empty`))
   const stat = statOf(path)
   const odd = stat && oddity(stat)
   return odd === undefined ? writable(what, path, dirname(resolve(path))) : refusal(what, path, odd)

@@ -46,7 +46,7 @@ const TEXTS = ['string', 'bytes']
 
 /** Walks over bytes by the definitions, without making anything. Throws what the walk finds. */
 const walk = (type: Type, r: Reader, end: number, depth: number, limits: Limits, count: Count): void => {
-  if (depth > limits.depth) throw new Error(`its messages are more than ${limits.depth} deep`)
+  if (depth > limits.depth) throw new Error(`its messages nest deeper than ${limits.depth}`)
   if (++count.messages > limits.messages) throw new Error(`it has more than ${limits.messages} parts`)
   while (r.pos < end) {
     const tag = r.uint32()
@@ -58,7 +58,7 @@ const walk = (type: Type, r: Reader, end: number, depth: number, limits: Limits,
     } else {
       const bytes = r.uint32()
       const next = r.pos + bytes
-      if (next > end) throw new Error('a part reaches beyond its end')
+      if (next > end) throw new Error('a part exceeds its end')
       const inner = field.resolve().resolvedType
       if (inner !== null && 'fieldsById' in inner) walk(inner as Type, r, next, depth + 1, limits, count)
       else if (field.repeated) count.elements += TEXTS.includes(field.type) ? 1 : bytes
@@ -66,13 +66,15 @@ const walk = (type: Type, r: Reader, end: number, depth: number, limits: Limits,
     }
     if (count.elements > limits.elements) throw new Error(`it lists more than ${limits.elements} numbers one by one`)
   }
-  if (r.pos !== end) throw new Error('a part reaches beyond its end')
+  if (r.pos !== end) throw new Error('a part exceeds its end')
 }
 
 /** What protobufjs says with offsets, as people read it. */
 const reasonOf = (e: unknown): string => {
   const { message } = E.toError(e)
-  return /index out of range|invalid wire|invalid varint/.test(message) ? 'its bytes are no message, or end too early' : message
+  return /index out of range|invalid wire|invalid varint/.test(message)
+    ? 'its bytes are not a message, or are truncated'
+    : message
 }
 
 /** A message, by its definition. */

@@ -32,8 +32,8 @@ const asModel = (file: string): string => `${loaded(file, ', weights_only=False'
 const asScript = (file: string): string => `torch.jit.load('${file}', map_location='cpu').state_dict()`
 
 const converted = (why: string, path: string, load: (file: string) => string): string =>
-  `${why}; this line makes safetensors of it: ${lineFor(path, load)}`
-const RUNS = ' (it runs what the file holds: for files of somebody whom you trust)'
+  `${why}; this line converts it to safetensors: ${lineFor(path, load)}`
+const RUNS = ' (it runs code in the file: only for files that you trust)'
 
 // ---------------------------------------------------------------- what its pickle may name
 
@@ -78,7 +78,7 @@ const tensorOf = ([storage, start, shape, strides, , , more]: readonly unknown[]
   shape.length <= MOST_DIMENSIONS &&
   (more === undefined || more === null || (more instanceof Map && more.size === 0))
     ? { storage, start: start as number, shape, strides }
-    : refusePickle('one of its tensors is not made of a storage, a place, a shape and strides')
+    : refusePickle('one of its tensors does not have storage, offset, shape and strides')
 
 /** A dictionary, of pairs where it is given some. */
 const dictionary = ([pairs]: readonly unknown[]): unknown => {
@@ -94,7 +94,7 @@ const NAMES: Readonly<Record<string, Known>> = {
   'collections.OrderedDict': { call: dictionary },
   'torch._utils._rebuild_tensor_v2': { call: tensorOf },
   'torch._utils._rebuild_parameter': {
-    call: ([tensor]) => (isTensor(tensor) ? tensor : refusePickle('a parameter of it is no tensor')),
+    call: ([tensor]) => (isTensor(tensor) ? tensor : refusePickle('one of its parameters is not a tensor')),
   },
   'torch.Size': { call: ([sizes]) => sizes },
   'torch.device': { call: ([name]) => name },
@@ -111,7 +111,7 @@ const storageOf = (id: unknown): Storage => {
   const [what, kind, part, , elements] = Array.isArray(id) ? id : []
   return what === 'storage' && isObject(kind) && 'type' in kind && typeof part === 'string' && isSizes([elements])
     ? { type: kind.type as TensorType, part, elements: elements as number }
-    : refusePickle('it names something outside that is no storage')
+    : refusePickle('it refers to an external object that is not a storage')
 }
 
 // ---------------------------------------------------------------- the tensors in what it holds
@@ -123,7 +123,7 @@ const DEEPEST = 16
 const keyOf = (u: unknown): string =>
   typeof u === 'string' || typeof u === 'number'
     ? String(u)
-    : refusePickle('a dictionary of it has a key that is neither text nor number')
+    : refusePickle('one of its dictionaries has a key that is neither a string nor a number')
 const entriesOf = (u: unknown): readonly (readonly [string, unknown])[] =>
   u instanceof Map
     ? [...u].map(([key, value]) => [keyOf(key), value] as const)
@@ -139,8 +139,8 @@ const tensorsIn = (value: unknown): ReadonlyMap<string, Tensor> => {
     depth: number,
   ): readonly (readonly [key: string, value: unknown, of: ReadonlyMap<string, Tensor>])[] => {
     seen += u instanceof Map ? u.size : isList(u) ? u.list.length : 0
-    if (seen > MOST_VALUES) refusePickle(`it holds more than ${MOST_VALUES} values`)
-    if (depth > DEEPEST) refusePickle(`its dictionaries are more than ${DEEPEST} deep`)
+    if (seen > MOST_VALUES) refusePickle(`it contains more than ${MOST_VALUES} values`)
+    if (depth > DEEPEST) refusePickle(`its dictionaries nest deeper than ${DEEPEST}`)
     return entriesOf(u).flatMap(([key, v]) => {
       const of = isTensor(v) ? new Map([['', v]]) : all(v, depth + 1)
       return of.size > 0 ? [[key, v, of] as const] : []
@@ -177,13 +177,13 @@ const storedAs =
     const width = TENSOR_BYTES[type]
     const lies = part(storage.part)
     if (lies === undefined) return refusePickle(`its tensor '${name}' has no storage`)
-    if (!lies.isStored) return refusePickle(`the storage of its tensor '${name}' is compressed, as torch.save never writes it`)
+    if (!lies.isStored) return refusePickle(`the storage of its tensor '${name}' is compressed; torch.save does not compress`)
     if (elements * width !== lies.bytes)
-      return refusePickle(`the storage of its tensor '${name}' has ${lies.bytes} bytes, and should have ${elements * width}`)
+      return refusePickle(`the storage of its tensor '${name}' has ${lies.bytes} bytes instead of ${elements * width}`)
     const bytes = tensorBytes(type, shape)
     const last = shape.reduce((at, d, i) => at + (d - 1) * strides[i]!, start)
     if (bytes === undefined || bytes > lies.bytes || (bytes > 0 && last >= elements))
-      return refusePickle(`its tensor '${name}' ${type}[${shape.join(',')}] reaches beyond its storage of ${elements} numbers`)
+      return refusePickle(`its tensor '${name}' ${type}[${shape.join(',')}] exceeds its storage of ${elements} numbers`)
     const place = { name, type, shape, offset: lies.offset + start * width, bytes }
     return bytes === 0 || isContiguous(tensor) ? place : { ...place, strides }
   }
@@ -211,19 +211,19 @@ const refusedPickle =
 
 const indexOf = (path: string, fd: number, parts: ReadonlyMap<string, ZipPart>): Either<string, Index> => {
   const pickle = [...parts.values()].find(({ name }) => /^[^/]+\/data\.pkl$/.test(name))
-  if (pickle === undefined) return E.left('it is a zip archive without the data.pkl that torch.save writes')
+  if (pickle === undefined) return E.left('it is a zip archive without the data.pkl of torch.save')
   const root = pickle.name.slice(0, -'data.pkl'.length)
   if (parts.has(`${root}constants.pkl`)) return E.left(converted('it is a TorchScript model', path, asScript))
-  if (!pickle.isStored) return E.left('its data.pkl is compressed, as torch.save never writes it')
+  if (!pickle.isStored) return E.left('its data.pkl is compressed; torch.save does not compress')
   if (pickle.bytes > MOST_PICKLE_BYTES)
-    return E.left(`its data.pkl has ${pickle.bytes} bytes; legal are at most ${MOST_PICKLE_BYTES}`)
+    return E.left(`its data.pkl has ${pickle.bytes} bytes; allowed: at most ${MOST_PICKLE_BYTES}`)
   const order = parts.get(`${root}byteorder`)
   const text = order && order.bytes <= 16 ? readRange(fd, order.offset, order.bytes) : undefined
   if (order && (text === undefined || Buffer.from(text).toString() !== 'little'))
-    return E.left(converted('its numbers have their bytes in the other order', path, asWeights))
+    return E.left(converted('its numbers have big-endian bytes', path, asWeights))
   return pipe(
     readRange(fd, pickle.offset, pickle.bytes),
-    E.fromNullable('it ends inside its data.pkl'),
+    E.fromNullable('it is truncated in its data.pkl'),
     E.flatMap((bytes) =>
       pipe(
         unpickled(bytes, { known: (name) => (Object.hasOwn(NAMES, name) ? NAMES[name] : undefined), outside: storageOf }),
@@ -239,7 +239,7 @@ const indexOf = (path: string, fd: number, parts: ReadonlyMap<string, ZipPart>):
     ),
     E.filterOrElse(
       (stored) => stored.length > 0,
-      () => 'it holds no tensors in a dictionary',
+      () => 'it has no dictionary of tensors',
     ),
     E.map((stored) => ({ tensors: new Map(stored.map((s) => [s.name, s])), metadata: {} })),
   )
@@ -262,8 +262,8 @@ const isPickle = (fd: number, fileBytes: number): boolean => {
 }
 
 const OLD = {
-  pickle: 'it is of the format that PyTorch wrote before version 1.6, or a pickle of its own',
-  tar: 'it is of the format that PyTorch wrote before version 0.2',
+  pickle: 'it has the format of PyTorch before 1.6, or it is another pickle',
+  tar: 'it has the format of PyTorch before 0.2',
 } as const
 
 /** A file of weights: safetensors, or what torch.save writes. */
@@ -275,7 +275,7 @@ export const openWeights = (kind: FileKind, path: string): Either<SpillwayError,
       if (format !== 'zip') return E.left(converted(OLD[format], path, asWeights))
       return pipe(
         zipParts(fd, fileBytes),
-        E.mapLeft((why) => `it is no whole zip archive: ${why}`),
+        E.mapLeft((why) => `it is not a complete zip archive: ${why}`),
         E.flatMap((parts) => indexOf(path, fd, parts)),
       )
     }),

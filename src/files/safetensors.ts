@@ -63,11 +63,11 @@ const entryAt =
       decodedOr(entryCodec, `tensor '${name}' is not {dtype, shape, data_offsets} of a known type`),
       E.flatMap(({ dtype: type, shape, data_offsets: [begin, end] }) => {
         if (begin > end || end > dataBytes)
-          return E.left(`tensor '${name}' lies at [${begin}, ${end}) of ${dataBytes} data bytes`)
+          return E.left(`tensor '${name}' is at bytes [${begin}, ${end}), but there are ${dataBytes} data bytes`)
         const bytes = end - begin
         return tensorBytes(type, shape) === bytes
           ? E.right({ name, type, shape, offset: dataStart + begin, bytes })
-          : E.left(`tensor '${name}' ${type}[${shape.join(',')}] does not have ${bytes} bytes`)
+          : E.left(`tensor '${name}' ${type}[${shape.join(',')}] does not match its ${bytes} bytes`)
       }),
     )
 
@@ -93,7 +93,7 @@ const parseIndex = (
     E.mapLeft((why) => `its header: ${why}`),
     E.flatMap(decodedOr(t.UnknownRecord, 'its header is not a JSON object')),
     E.map(({ __metadata__ = {}, ...entries }) => ({ __metadata__, entries })),
-    E.bind('metadata', ({ __metadata__: m }) => decodedOr(metadataCodec, 'its __metadata__ is not a record of texts')(m)),
+    E.bind('metadata', ({ __metadata__: m }) => decodedOr(metadataCodec, 'its __metadata__ is not an object of strings')(m)),
     E.bind('stored', ({ entries }) => E.traverseArray(entryAt(dataStart, fileBytes - dataStart))(Object.entries(entries))),
     E.tap(({ stored }) => tiling(stored, dataStart, fileBytes)),
     E.map(({ stored, metadata }) => ({ tensors: new Map(stored.map((s) => [s.name, s])), metadata })),
@@ -113,10 +113,10 @@ export const openTensors = (kind: FileKind, path: string): Either<SpillwayError,
       if (!head) return E.left(`${fileBytes} bytes are too few for a safetensors file`)
       const headerBytes = Number(new DataView(head.buffer).getBigUint64(0, true))
       if (headerBytes > MAX_HEADER_BYTES || headerBytes > fileBytes - 8)
-        return E.left(`its header of ${headerBytes} bytes does not fit`)
+        return E.left(`its header length of ${headerBytes} bytes exceeds the file`)
       return pipe(
         readRange(fd, 8, headerBytes),
-        E.fromNullable('it ends inside its header'),
+        E.fromNullable('it is truncated in its header'),
         E.flatMap(textOf),
         E.flatMap((text) => parseIndex(text, headerBytes, fileBytes)),
       )
@@ -149,7 +149,7 @@ const bytesOf = (fd: number, s: StoredTensor): Uint8Array | undefined => {
 }
 
 export const readTensor = ({ kind, path }: TensorFile, stored: StoredTensor): Either<SpillwayError, Uint8Array> =>
-  withFile(kind, path, (fd) => E.fromNullable(`it ends inside tensor '${stored.name}'`)(bytesOf(fd, stored)))
+  withFile(kind, path, (fd) => E.fromNullable(`it is truncated in tensor '${stored.name}'`)(bytesOf(fd, stored)))
 
 // ---------------------------------------------------------------- writing
 
@@ -165,7 +165,7 @@ export const headerOf = (
   let at = 0
   for (const x of tensors) {
     const bytes = tensorBytes(x.type, x.shape)
-    if (bytes === undefined) throw new Error(`tensor ${x.name} is too large to be written`)
+    if (bytes === undefined) throw new Error(`tensor ${x.name} is too large to write`)
     entries.push([x.name, { dtype: x.type, shape: x.shape, data_offsets: [at, at + bytes] }])
     at += bytes
   }
@@ -183,7 +183,8 @@ const piecesOf = function* (tensors: readonly NewTensor[], metadata: Readonly<Re
     yield pipe(
       x.read(),
       E.tap((bytes) => {
-        if (bytes.length !== tensorBytes(x.type, x.shape)) throw new Error(`tensor ${x.name} came with ${bytes.length} bytes`)
+        if (bytes.length !== tensorBytes(x.type, x.shape))
+          throw new Error(`tensor ${x.name} has ${bytes.length} bytes, which does not match its shape`)
         return E.right(undefined)
       }),
     )

@@ -56,9 +56,9 @@ const tensorArray =
   ({ path, tensors }: TensorFile, names: readonly string[]) =>
   (name: string): Either<SpillwayError, StoredArray> => {
     const s = tensors.get(name)
-    if (!s) return refused(path, `it has no tensor '${name}': a data file holds ${listed(names)}`)
+    if (!s) return refused(path, `it has no tensor '${name}'; a data file must contain ${listed(names)}`)
     const type = FROM_TENSOR[s.type]
-    if (!type) return refused(path, `its '${name}' is ${s.type}: legal are ${Object.keys(FROM_TENSOR).join(', ')}`)
+    if (!type) return refused(path, `its '${name}' is ${s.type}; allowed: ${Object.keys(FROM_TENSOR).join(', ')}`)
     return E.right({ path, what: `'${name}' of ${basename(path)}`, type, shape: s.shape, offset: s.offset })
   }
 
@@ -112,6 +112,14 @@ const samplesIn = (folder: string, names: readonly string[]): readonly Open[] =>
     : entries.filter((n) => n.endsWith('.npy')).map((n) => () => fromNpys([at(n)]))
 }
 
+/** Layouts of images, for the refusal of a folder with neither images nor arrays. */
+const imagesOf = (names: readonly string[]): readonly string[] =>
+  names.length === 1 ? ['image files'] : ['one folder of images per class', 'images/NAME.png beside masks/NAME.png']
+
+/** The usual parent folder of a data set is not itself a data set. */
+const below = (path: string): string =>
+  statAt(join(path, 'train'))?.isDirectory() ? `; did you mean ${join(path, 'train')}?` : ''
+
 const listSamples = (path: string, names: readonly string[]): Either<SpillwayError, readonly Open[]> => {
   const stat = statAt(path)
   if (!stat) return E.left({ tag: 'FileMissing', kind: 'data', file: path })
@@ -120,13 +128,16 @@ const listSamples = (path: string, names: readonly string[]): Either<SpillwayErr
     if (path.endsWith('.npy') && names.length === 1) return E.right([() => fromNpys([path])])
     return refused(
       path,
-      `data is a .safetensors file with tensors ${names.join(' and ')}, ${names.length === 1 ? 'a .npy file, ' : ''}or a folder with ${layoutsOf(names).join(', or ')}`,
+      `allowed for data: a .safetensors file with tensors ${names.join(' and ')}, ${names.length === 1 ? 'a .npy file, ' : ''}or a folder with ${layoutsOf(names).join(', or ')}`,
     )
   }
   const samples = samplesIn(path, names)
   return samples.length
     ? E.right(samples)
-    : refused(path, `the folder has no samples: legal are ${layoutsOf(names).join(', or ')}`)
+    : refused(
+        path,
+        `the folder has no samples; allowed: ${[...imagesOf(names), ...layoutsOf(names)].join(', or ')}${below(path)}`,
+      )
 }
 
 // ---------------------------------------------------------------- against the model
@@ -189,16 +200,16 @@ const fitted = (
   if (samples === undefined || shape.includes(0) || samples === 0)
     return refused(
       array.path,
-      `${array.what} is ${shapeText(array.shape)}, the model's ${name} is ${taken === 'as they are' ? '' : 'of any height and width, as '}[N,${sample.join(',')}] or ${shapeText(sample)}` +
+      `${array.what} is ${shapeText(array.shape)}, but ${name} of the model is ${taken === 'as they are' ? '' : 'of any height and width, as '}[N,${sample.join(',')}] or ${shapeText(sample)}` +
         `${labels ? ', where dimensions of 1 may be left out' : ''}` +
         (taken === 'as they are' && array.shape.length >= 3 && sizedIn(array.shape, own, layout, labels)
-          ? "; of another height and width: say how they are fitted, as fit: 'crop' (--fit crop)"
+          ? "; to resize other heights and widths, set fit, e.g. fit: 'crop' (--fit crop)"
           : ''),
     )
   if (labels && array.type.startsWith('f'))
-    return refused(array.path, `${array.what} holds ${array.type}: class labels are u8, i32 or i64`)
+    return refused(array.path, `${array.what} has type ${array.type}; class labels must be u8, i32 or i64`)
   if (value.dtype === 'u8' && array.type !== 'u8')
-    return refused(array.path, `${array.what} holds ${array.type}: the model begins with fromBytes and takes bytes (u8)`)
+    return refused(array.path, `${array.what} has type ${array.type}; the model begins with fromBytes and takes bytes (u8)`)
   return E.right({ path: resolve(array.path), offset: array.offset, type: array.type, samples, shape, layout })
 }
 
@@ -230,13 +241,16 @@ const alike = (
     E.tap((tensors) => {
       const odd = tensors.findIndex((t) => t.samples !== tensors[0]!.samples)
       if (odd >= 0)
-        return refused(stored[odd]!.path, `it has ${tensors[odd]!.samples} samples, its ${names[0]} has ${tensors[0]!.samples}`)
+        return refused(
+          stored[odd]!.path,
+          `it has ${tensors[odd]!.samples} samples, but its ${names[0]} has ${tensors[0]!.samples}`,
+        )
       // What has something for each pixel of the input has as many as it.
       const other = tensors.findIndex((t, i) => sameSides(fed[i]!.shape, fed[0]!.shape) && !sameSides(t.shape, tensors[0]!.shape))
       return taken === 'of any size' && other >= 0
         ? refused(
             stored[other]!.path,
-            `${stored[other]!.what} is of ${sidesText(tensors[other]!)}, and its ${names[0]} of ${sidesText(tensors[0]!)}`,
+            `${stored[other]!.what} has ${sidesText(tensors[other]!)}, but its ${names[0]} has ${sidesText(tensors[0]!)}`,
           )
         : E.right(tensors)
     }),
@@ -256,7 +270,7 @@ export const imageSize = (
         ? E.right([h!, w!] as const)
         : refused(
             array!.path,
-            `${array!.what} is ${shapeText(array!.shape)}: images are [${layout.slice(1).split('').join(',')}], or [${layout.split('').join(',')}] for several`,
+            `${array!.what} is ${shapeText(array!.shape)}; allowed: [${layout.slice(1).split('').join(',')}], or [${layout.split('').join(',')}] for several images`,
           )
     }),
   )

@@ -210,5 +210,5 @@ const LONGEST_TEXT = 2 ** 28
 
 export const readText = (kind: FileKind, file: string): Either<SpillwayError, string> =>
   withFile(kind, file, (fd, bytes) =>
-    bytes > LONGEST_TEXT ? left(`it has ${bytes} bytes; legal are at most ${LONGEST_TEXT}`) : right(readFileSync(fd, 'utf8')),
+    bytes > LONGEST_TEXT ? left(`it has ${bytes} bytes; allowed: at most ${LONGEST_TEXT}`) : right(readFileSync(fd, 'utf8')),
   )

@@ -40,7 +40,7 @@ class Reading extends RandomAccessReader {
 
 /** What a call has answered by the time that it returns. */
 const answered = <A>(call: (callback: (error: Error | null, answer?: A) => void) => void): Either<string, A> => {
-  let answer: Either<string, A> = E.left('it ends too early')
+  let answer: Either<string, A> = E.left('it is truncated')
   call((error, a) => {
     answer = error ? E.left(error.message) : a === undefined ? answer : E.right(a)
   })
@@ -62,10 +62,10 @@ const partOf = (zip: ZipFile, entry: Entry, fileBytes: number): Either<string, Z
   )
   if (E.isLeft(start)) return start
   const offset = start.right.fileDataStart
-  if (offset + bytes > fileBytes) return E.left(`its part '${name}' reaches beyond its end`)
+  if (offset + bytes > fileBytes) return E.left(`its part '${name}' exceeds its end`)
   const isStored = compressionMethod === 0 && !entry.isEncrypted()
   return isStored && bytes !== uncompressedSize
-    ? E.left(`its part '${name}' has ${bytes} bytes, and ${uncompressedSize} when it is read`)
+    ? E.left(`its part '${name}' has ${bytes} bytes instead of the declared ${uncompressedSize}`)
     : E.right({ name, isStored, offset, bytes })
 }
 
@@ -78,7 +78,7 @@ export const zipParts = (fd: number, fileBytes: number): Either<string, Readonly
   )
   if (E.isLeft(opened)) return opened
   const zip = opened.right
-  if (zip.entryCount > MOST_PARTS) return E.left(`it says that it has ${zip.entryCount} parts; legal are at most ${MOST_PARTS}`)
+  if (zip.entryCount > MOST_PARTS) return E.left(`it declares ${zip.entryCount} parts; allowed: at most ${MOST_PARTS}`)
   let failed: string | undefined
   zip.on('error', (error: Error) => {
     failed = error.message
@@ -90,7 +90,7 @@ export const zipParts = (fd: number, fileBytes: number): Either<string, Readonly
     if (E.isLeft(entry)) return entry
     const part = partOf(zip, entry.right, fileBytes)
     if (E.isLeft(part)) return part
-    if (parts.has(part.right.name)) return E.left(`it has two parts '${part.right.name}'`)
+    if (parts.has(part.right.name)) return E.left(`it has two parts named '${part.right.name}'`)
     parts.set(part.right.name, part.right)
   }
   return E.right(parts)

@@ -81,16 +81,20 @@ const hasPrecision = (native: Native, device: DeviceName, precision: Precision):
   if (precision === 'fp32' || has(precision)) return right(undefined)
   const others = DEVICES.filter((d) => devices[d].precisions.includes(precision))
   const reason = !precisions.includes(precision)
-    ? `${precision} is of the ${others.join(', ')} device's products`
+    ? `${precision} is only for the ${others.join(', ')} device`
     : bf16Needs
       ? `this processor has no bf16 arithmetic (${bf16Needs})`
       : 'this build has no bf16 kernels for it'
-  return left(usage(`precision '${precision}' is not legal on machine '${device}': ${reason}`, precisions.filter(has)))
+  return left(usage(`precision '${precision}' is not allowed on machine '${device}': ${reason}`, precisions.filter(has)))
 }
 
 const simulatedMachine = (name: string, o: MachineOptions): Either<SpillwayError, LocalMachine> =>
   o.precision !== undefined && o.precision !== 'fp32'
-    ? left(usage(`precision '${o.precision}' is not legal on machine '${name}': times of named machines are fp32`, ['fp32']))
+    ? left(
+        usage(`precision '${o.precision}' is not allowed on machine '${name}': simulated machines have fp32 times only`, [
+          'fp32',
+        ]),
+      )
     : right(withTiers(namedMachines[name] ?? ownMachines()[name]!, o))
 
 /** All the host memory and disk that somebody might buy, unless they are said. */
@@ -103,7 +107,7 @@ const withTiers = (machine: Machine, o: MachineOptions): LocalMachine => ({
 
 const isBuilt = (native: Native, name: DeviceName): Either<SpillwayError, void> => {
   const { devices } = native.deviceInfo()
-  const reason = `this build has no device '${name}', only ${devices.join(', ')}: see 'spillway doctor'`
+  const reason = `this build has no device '${name}', only ${devices.join(', ')}: run 'spillway doctor'`
   // Whether there is cuda, its plugin says when it is opened.
   return name === 'cuda' || devices.includes(name) ? right(undefined) : left({ tag: 'DeviceFailed', reason })
 }
@@ -141,34 +145,31 @@ const among =
       return left(
         usage(
           ranks === 1
-            ? `${bands} bands are of as many processes, or of a multiple: plan takes --ranks ${bands}, train is started by mpirun, or with --engine threads`
-            : `${ranks} ranks cannot have ${bands} bands each of some images; legal are ${divisors(ranks).join(', ')}`,
+            ? `${bands} bands need ${bands} ranks or a multiple of it: use --ranks ${bands} for plan; start train with mpirun, or with --engine threads`
+            : `the number of bands must divide the number of ranks: ${ranks} ranks, ${bands} bands; allowed: ${divisors(ranks).join(', ')}`,
         ),
       )
     if (bands > 1 && norms === 'local')
-      return left(usage("norms 'local' beside bands: they are of shares of a batch, not of rows"))
+      return left(usage("norms 'local' cannot be used with bands, which split rows and not the batch"))
     const lonely =
       network !== undefined
-        ? `network '${network}': a network is`
+        ? `network '${network}' needs`
         : norms !== undefined
-          ? `norms '${norms}': they are`
+          ? `norms '${norms}' needs`
           : shard === 'none'
             ? undefined
-            : `shard '${shard}': updates are shared out`
+            : `shard '${shard}' needs`
     if (ranks === 1) return lonely === undefined ? right(machine) : left(usage(`${lonely} ${LONELY}`))
     const cut = bands > 1 ? { bands: { at: band % bands, of: bands } } : {}
     const one = { ...machine, ranks, ...cut, ...(norms === 'local' ? { norms } : {}), ...(shard === 'none' ? {} : { shard }) }
     if (network === MEASURED)
       return left(
-        usage(
-          `network '${MEASURED}': it is measured between processes that run: mpirun -n ${ranks} npx spillway plan …`,
-          NETWORKS,
-        ),
+        usage(`network '${MEASURED}' is measured between running processes: mpirun -n ${ranks} npx spillway plan …`, NETWORKS),
       )
     const between = network === undefined ? over : networkNamed(network)
     return right(between === undefined ? one : overNetwork(between, ranks)(one))
   }
-const LONELY = 'between several processes: plan takes --ranks, train is started by mpirun, or with --engine threads'
+const LONELY = 'several ranks: use --ranks for plan; start train with mpirun, or with --engine threads'
 
 export const machineNamed = (name: string, o: MachineOptions = {}): Either<SpillwayError, LocalMachine> =>
   pipe(
@@ -181,9 +182,9 @@ const isSize = (n: number | undefined): boolean => n === undefined || (Number.is
 
 const soundTiers = ({ spill, hostMemory, spillWritesPerStep }: MachineOptions): Either<SpillwayError, void> => {
   for (const [name, bytes] of Object.entries({ hostMemory, spillWritesPerStep }))
-    if (!isSize(bytes)) return left(usage(`${name} of ${bytes} is not legal: it is a whole number of bytes`))
+    if (!isSize(bytes)) return left(usage(`${name} is ${bytes}; allowed: a whole number of bytes`))
   return spillWritesPerStep !== undefined && tierOf(spill).kind === 'memory'
-    ? left(usage("writes to a spill file are capped, and there is none: --spill DIR (spill: 'DIR') says where it lies"))
+    ? left(usage("a limit on spill writes needs a spill folder: add --spill DIR (spill: 'DIR')"))
     : right(undefined)
 }
 

@@ -55,12 +55,12 @@ const machineOf = (name: string, r: MachineRates): Machine => {
 
 const fault = (name: string, r: MachineRates): string | undefined => {
   if (name === '' || isDevice(name) || Object.hasOwn(machines, name))
-    return `machine '${name}' cannot be registered: legal is any name that no other machine or device has`
+    return `machine '${name}' cannot be registered: another machine or device has this name`
   const wrong = Object.entries(r).find(([, n]) => n !== undefined && !(typeof n === 'number' && n > 0 && n < Infinity))
-  if (wrong) return `machine '${name}': ${wrong[0]} is ${wrong[1]}; legal are numbers of more than 0`
+  if (wrong) return `machine '${name}': ${wrong[0]} is ${wrong[1]}; allowed: numbers above 0`
   return Number.isSafeInteger(r.memoryBytes)
     ? undefined
-    : `machine '${name}': memoryBytes is ${r.memoryBytes}, not a whole number`
+    : `machine '${name}': memoryBytes is ${r.memoryBytes}; allowed: whole numbers`
 }
 
 /**

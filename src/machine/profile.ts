@@ -100,7 +100,7 @@ export const profileWords = (build: string, threads: number): string => {
   const known = profile
     ? `${withRough(profile.measurements, profile.rough)} call times, ${profile.inSteps.size} in steps, and ` +
       `${withRough(profile.links, profile.roughLinks)} links in ${fileOf(machine)}`
-    : 'nothing is measured yet'
+    : 'nothing measured yet'
   return `${machine}: ${known}`
 }
 

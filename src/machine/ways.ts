@@ -47,7 +47,7 @@ export const firstScratch =
   (device: DeviceName, ways: Ways): Cost =>
   (kind, attrs, s) => {
     const [first] = ways(kind, attrs, s)
-    if (!first) throw new Error(`device ${device} refuses ${kind} of ${JSON.stringify(s)} with ${JSON.stringify(attrs)}`)
+    if (!first) throw new Error(`device ${device} cannot run ${kind} of ${JSON.stringify(s)} with ${JSON.stringify(attrs)}`)
     return first.workspace
   }
 

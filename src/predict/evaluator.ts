@@ -78,7 +78,7 @@ interface Subject {
 const subjectOf = (model: Model, { plan: { graph }, machine }: Staged): Either<SpillwayError, Subject> => {
   const loss = lossBy(graph)
   if (!outputOf(graph) || loss === undefined)
-    return E.left(usage(`the plan is one of ${outputOf(graph) ? 'prediction' : 'training'}: stage with mode: 'evaluate'`))
+    return E.left(usage(`this is a plan for ${outputOf(graph) ? 'prediction' : 'training'}: stage with mode: 'evaluate'`))
   const print = fingerprint(graph)
   const form = FORMS.find((f) =>
     pipe(
@@ -89,9 +89,7 @@ const subjectOf = (model: Model, { plan: { graph }, machine }: Staged): Either<S
   )
   return form
     ? E.right({ model, loss, form })
-    : E.left(
-        usage(`the plan was staged for model '${graph.name}', and this is another one, or another version of it: stage it again`),
-      )
+    : E.left(usage(`the plan is for model '${graph.name}', but this model differs: stage it again`))
 }
 
 /** Whether metrics can be made of what is handed out, before there is a plan. */
@@ -172,7 +170,7 @@ const readyOf = (
     E.bindTo('subject'),
     E.tap(() =>
       staged.machine.simulated
-        ? E.left(usage(`a plan for machine '${staged.machine.name}' cannot run here`))
+        ? E.left(usage(`a plan for the simulated machine '${staged.machine.name}' cannot run`))
         : E.right(undefined),
     ),
     E.bind('task', ({ subject }) => taskOf(subject)),
@@ -532,8 +530,8 @@ const performed = (ready: Running): TaskEither<SpillwayError, Seen> =>
 /** Why one process alone can evaluate. */
 const aloneBecause = ({ samples, data, options: { metrics } }: Ready): string | undefined => {
   const odd = unmerged(metrics)
-  if (odd !== undefined) return `metric '${odd}' has no merge`
-  return samples === undefined || data.set.kind === 'stream' ? 'its samples come one after the other' : undefined
+  if (odd !== undefined) return `metric '${odd}' has no merge function`
+  return samples === undefined || data.set.kind === 'stream' ? 'the samples are a stream' : undefined
 }
 
 /** For the others: one plan, and one for what full batches leave over. */

@@ -212,11 +212,11 @@ const problemOf = (task: Task, name: string): SpillwayError | undefined => {
   const compared = `a model whose loss is ${lossText(task.loss)}`
   const isTop = topOf(name) !== undefined
   if (isTop ? !isOfClasses(task) : isIn(OF_CLASSES, name) && classesOf(task) === undefined)
-    return usage(`metric '${name}' is of classes, and ${compared} has none: legal are ${OF_NUMBERS.join(', ')}`)
+    return usage(`metric '${name}' needs classes, but ${compared} has none; allowed: ${OF_NUMBERS.join(', ')}`)
   if (isIn(OF_NUMBERS, name) && isOfClasses(task))
-    return usage(`metric '${name}' compares numbers, and ${compared} gives classes: legal are ${OF_CLASSES.join(', ')}, top5`)
+    return usage(`metric '${name}' compares numbers, but ${compared} gives classes; allowed: ${OF_CLASSES.join(', ')}, top5`)
   return (isTop || isIn(OF_NUMBERS, name)) && task.form !== 'values'
-    ? usage(`metric '${name}' needs the net's values: stage with as: 'values'`)
+    ? usage(`metric '${name}' needs the values of the net: stage with as: 'values'`)
     : undefined
 }
 
@@ -410,7 +410,7 @@ export const measuring = (
   const wanted = asked ?? usualMetrics(task)
   const names = wanted.map((m) => (typeof m === 'string' ? m : m.name))
   const twice = names.find((n, i) => names.indexOf(n) !== i)
-  if (twice !== undefined) return E.left(usage(`metric '${twice}' is asked for twice`))
+  if (twice !== undefined) return E.left(usage(`metric '${twice}' is listed twice`))
   if (names.includes('confusion') && (classesOf(task) ?? 0) > MOST_CONFUSED)
     return E.left(usage(`metric 'confusion' is for at most ${MOST_CONFUSED} classes`))
   return pipe(

@@ -87,9 +87,7 @@ const formOf = (model: Model, { plan: { graph }, machine }: Staged): Either<Spil
       predictionOf(model, form, graph.name),
       E.exists((forward) => fingerprint(predictionGraph(forward, machine)) === print),
     )
-  return E.fromNullable(
-    usage(`the plan was staged for model '${graph.name}', and this is another one, or another version of it: stage it again`),
-  )(FORMS.find(isOf))
+  return E.fromNullable(usage(`the plan is for model '${graph.name}', but this model differs: stage it again`))(FORMS.find(isOf))
 }
 
 /** Images of one size, and the plan for them. */
@@ -120,7 +118,7 @@ const roomFor = ({ staged, output, names }: Group, out: string | undefined): Eit
   const batch = valueBytes(output)
   const bytes = (names.length * batch) / output.shape[0]! + (batch > MOST_HELD_BYTES ? 2 * batch : 0)
   const lacks = lacksOf(staged, [{ what: 'outputs', path: out, bytes }])
-  return lacks.length ? E.left(usage(`the plan cannot run here: ${lacks.join('; ')}`)) : E.right(undefined)
+  return lacks.length ? E.left(usage(`this machine cannot run the plan: ${lacks.join('; ')}`)) : E.right(undefined)
 }
 
 /** Pictures are of classes, in a folder. */
@@ -130,10 +128,10 @@ const formatFits = ({ plan: { graph } }: Staged, { out, format = 'npy' }: Predic
   const output = outputOf(graph)!
   const made = graph.ops.find((o) => o.outs.includes(output.id))!
   const classes = graph.values[made.ins[0]!]!.shape[1]!
-  if (made.kind !== 'argmax') return E.left(usage("format 'png' is of classes: stage with as: 'classes'"))
+  if (made.kind !== 'argmax') return E.left(usage("format 'png' needs classes: stage with as: 'classes'"))
   if (classes > MOST_PNG_CLASSES)
-    return E.left(usage(`format 'png' has at most ${MOST_PNG_CLASSES} classes, and the model ${classes}`))
-  return out === undefined || isOneFile(out) ? E.left(usage("format 'png' is of a folder: name one as out")) : E.right(undefined)
+    return E.left(usage(`format 'png' has at most ${MOST_PNG_CLASSES} classes, but the model has ${classes}`))
+  return out === undefined || isOneFile(out) ? E.left(usage("format 'png' needs a folder as out")) : E.right(undefined)
 }
 
 // ---------------------------------------------------------------- what is predicted
@@ -165,12 +163,9 @@ const IN_TURN = { seed: 0, shuffle: false, prefetch: PREFETCH, workers: 0, isKep
 const ofArrays = (staged: Staged, { data, weights, ...o }: PredictOptions): Either<SpillwayError, readonly Group[]> => {
   const { graph } = staged.plan
   const { set, parts } = dataOf(data)
-  if (set.kind === 'stream')
-    return E.left(usage('predict: samples that come one after the other are not predicted: give { length, read }'))
+  if (set.kind === 'stream') return E.left(usage('predict: a stream of samples is not supported: pass { length, read }'))
   if (set.kind !== 'files' || parts.length > 0)
-    return E.left(
-      usage('predict takes images and arrays in files, all of them: a path, folder() or files(); or a source, or a part of one'),
-    )
+    return E.left(usage('predict takes a path, folder(), files(), or a source or a part of a source'))
   return pipe(
     filesOf({ data, weights, ...loadingOf(o) })(graph),
     E.flatMap(() => openData(set.path, graph, set.layout, set.fit === undefined ? 'as they are' : 'of any size')),
@@ -232,9 +227,11 @@ const groupsBySize = (
     height === h && width === w
       ? E.right(staged)
       : plans
-        ? E.fromNullable(usage(`there is an image of ${height} x ${width} here, and none at rank 0`))(made({ height, width }))
+        ? E.fromNullable(usage(`this rank has an image of ${height} x ${width}, but rank 0 has none of this size`))(
+            made({ height, width }),
+          )
         : model === undefined || form === undefined
-          ? E.left(usage(`there is an image of ${height} x ${width}, and the plan is for ${h} x ${w}`))
+          ? E.left(usage(`an image has ${height} x ${width} pixels, but the plan is for ${h} x ${w}`))
           : resized(model, staged, [batch, c, height, width], (m) =>
               preparePrediction(m, staged.machine, { as: form, name: graph.name }),
             )
@@ -332,7 +329,7 @@ const ofOwn = (
     ),
     TE.filterOrElse(
       (images) => images.length > 0,
-      () => usage(`no sample is left of ${set.length}: a part of the data is smaller than one`),
+      () => usage(`no sample of ${set.length} is left: this part of the data is empty`),
     ),
     TE.bindTo('images'),
     TE.bind('sizes', ({ images }) => TE.traverseSeqArray((i: number) => looked(() => sizeAt(i)))([...images])),
@@ -358,7 +355,7 @@ const ofOwn = (
 
 const oneShape = ({ options: { out }, groups }: Ready): Either<SpillwayError, void> =>
   groups.length > 1 && out !== undefined && isOneFile(out)
-    ? E.left(usage(`${out} holds outputs of one size, and the images have ${groups.length}: name a folder`))
+    ? E.left(usage(`${out} can hold outputs of one size only, but the images have ${groups.length} sizes: use a folder`))
     : E.right(undefined)
 
 /** `plans`: by whoever has looked at the images before, of their other sizes. */
@@ -370,10 +367,10 @@ export const readyOf = (
 ): TaskEither<SpillwayError, Ready> => {
   const { plan, machine } = staged
   const fits = (): Either<SpillwayError, Form | undefined> => {
-    if (!outputOf(plan.graph)) return E.left(usage("the plan is one of training: stage with mode: 'predict'"))
+    if (!outputOf(plan.graph)) return E.left(usage("this is a plan for training: stage with mode: 'predict'"))
     if (plan.graph.values.some((v) => v.role === 'target'))
-      return E.left(usage("the plan is one of evaluation: stage with mode: 'predict'"))
-    if (machine.simulated) return E.left(usage(`a plan for machine '${machine.name}' cannot run here`))
+      return E.left(usage("this is a plan for evaluation: stage with mode: 'predict'"))
+    if (machine.simulated) return E.left(usage(`a plan for the simulated machine '${machine.name}' cannot run`))
     return model ? formOf(model, staged) : E.right(undefined)
   }
   return pipe(

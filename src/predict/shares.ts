@@ -73,7 +73,7 @@ export const meetingOf = (rank: Rank, settle: (unit: Unit) => void): Meeting => 
     } catch (e) {
       return E.left(
         e instanceof Error && e.name === 'DataCloneError'
-          ? usage(`what a metric of one's own knows cannot be sent to rank 0: ${e.message}; without merge rank 0 evaluates alone`)
+          ? usage(`the state of an own metric cannot be sent to rank 0: ${e.message}; without merge, rank 0 evaluates alone`)
           : deviceFailed(e),
       )
     }

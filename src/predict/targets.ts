@@ -124,6 +124,6 @@ const inFeed = (data: Extract<DataSource, { readonly kind: 'fed' }>, value: FedV
 
 /** Targets of data whose samples have one. */
 export const targetsOf = (data: DataSource, target: FedValue): Targets => {
-  if (data.kind === 'synthetic' || data.kind === 'asked') throw new Error('such data are not evaluated on')
+  if (data.kind === 'synthetic' || data.kind === 'asked') throw new Error('these data cannot be evaluated')
   return data.kind === 'files' ? inFiles(data, target) : inFeed(data, target)
 }

@@ -44,13 +44,13 @@ const VALIDATION = optionsFor<ValidationOptions>()('validation', 'data', 'metric
 
 const evaluable = (model: Trainable | undefined): Either<SpillwayError, Model> =>
   model === undefined || model.kind === 'step'
-    ? E.left(usage('evaluate: models are evaluated while they are trained; this is a step, or a plan without its model'))
+    ? E.left(usage('evaluate needs a model, not a step and not a plan without its model'))
     : E.right(model)
 
 /** An average can be measured where there is one. */
 const keepsAverage = ({ plan }: Staged, weights: JudgedWeights | undefined): Either<SpillwayError, void> =>
   weights === 'average' && modelState(plan.graph).averages.size === 0
-    ? E.left(usage("validation: weights: 'average' needs an average of the weights: stage with average, or --average"))
+    ? E.left(usage("validation: weights: 'average' needs averaged weights: stage with average (--average)"))
     : E.right(undefined)
 
 const runOf = ({ spill, threads, throttle, hostMemory, signal, workers }: EvaluatingRun): EvaluatingRun => ({
@@ -107,7 +107,7 @@ export const validation = <const O extends ValidationOptions>(options: Known<O, 
   const o: ValidationOptions = known(VALIDATION, options as O)
   const { every = 1 } = o
   if (!Number.isSafeInteger(every) || every < 1)
-    throw new SpillwayException(usage(`validation: every is ${every}; legal are whole numbers of at least 1`))
+    throw new SpillwayException(usage(`validation: every is ${every}; allowed: whole numbers of at least 1`))
   if (o.weights !== undefined && !JUDGED_WEIGHTS.includes(o.weights))
     throw new SpillwayException(unknownName('validation: weights', o.weights, JUDGED_WEIGHTS))
   return {

@@ -49,7 +49,7 @@ const badnessOf = (task: Task): Badness => {
   const ignored = ignoredBy(loss)
   if (form === 'classes')
     return {
-      name: 'the share of pixels that are wrong',
+      name: 'share of wrong pixels',
       of: ({ output, target }) => {
         let [sum, count] = [0, 0]
         for (let i = 0; i < target.length; i++) {
@@ -346,7 +346,7 @@ const lookedAt = async (data: Data, samples: readonly number[], graph: Graph): P
   const [input] = fedOf(single)
   const going = { seed: 0, shuffle: false, prefetch: 1, workers: 0, isKept: false }
   const opened = openRunData(pick(data, samples), going, single)
-  if (E.isLeft(opened)) throw new Error('it cannot be opened again')
+  if (E.isLeft(opened)) throw new Error('it cannot be reopened')
   const { source } = opened.right
   const pictures =
     source.kind === 'fed' ? await fromFeed(source.open(), input!, samples.length) : fromFiles(source, input!, samples.length)

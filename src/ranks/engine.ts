@@ -62,13 +62,10 @@ export const engineFor = ({ engine, ranks }: EngineAsked, env: Env): Either<Spil
   if (engine === 'threads') {
     if (ranks === undefined) return E.left(usage('--engine threads needs a number of ranks: --ranks 2'))
     if (started && started.ranks > 1)
-      return E.left(usage(`--engine threads is of one process, and ${started.by} has started ${started.ranks}`))
+      return E.left(usage(`--engine threads needs one process, but ${started.by} started ${started.ranks}`))
     return E.right(ranks === 1 ? undefined : { kind: 'threads', ranks })
   }
-  if (ranks !== undefined)
-    return E.left(usage(`--ranks is for --engine threads; with MPI whoever starts the processes says how many: ${HOW}`))
+  if (ranks !== undefined) return E.left(usage(`--ranks needs --engine threads; with MPI, mpirun sets the number: ${HOW}`))
   if (started && started.ranks > 1) return E.right({ kind: 'mpi', ...started })
-  return engine === 'mpi' && !started
-    ? E.left(usage(`--engine mpi: nobody has started several processes: ${HOW}`))
-    : E.right(undefined)
+  return engine === 'mpi' && !started ? E.left(usage(`--engine mpi needs processes started by MPI: ${HOW}`)) : E.right(undefined)
 }

@@ -17,7 +17,7 @@ export const gpuOf = ({ at, here }: Pick<Started, 'at' | 'here'>, { [VISIBLE]: n
   if (all.length === 1) return E.right(all[0]!)
   return all.length >= here && all[at] !== undefined
     ? E.right(all[at])
-    : E.left(usage(`${VISIBLE}=${named} names ${all.length} GPUs for ${here} ranks on this machine: each needs one of its own`))
+    : E.left(usage(`${VISIBLE}=${named} lists ${all.length} GPUs for ${here} ranks on this machine; each rank needs its own`))
 }
 
 /** Of several processes; what does not fit is refused where a device is asked for. */

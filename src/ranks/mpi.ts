@@ -47,8 +47,7 @@ const build = (into: string): Either<SpillwayError, string> => {
     fresh,
   ]
   const { status, stderr } = spawnSync(compiler(), args, { encoding: 'utf8' })
-  if (status !== 0)
-    return E.left(failed(`the engine for MPI could not be built by ${compiler()}: ${stderr.trim().slice(0, 2000)}`))
+  if (status !== 0) return E.left(failed(`${compiler()} could not build the MPI engine: ${stderr.trim().slice(0, 2000)}`))
   renameSync(fresh, into)
   return E.right(into)
 }
@@ -58,7 +57,7 @@ export const mpiEngine = (): Either<SpillwayError, string> => {
   const named = process.env['SPILLWAY_MPI']
   if (named) return E.right(named)
   const shown = spawnSync(compiler(), ['-show'], { encoding: 'utf8' })
-  if (shown.status !== 0) return E.left(failed(`there is no MPI to build for (${compiler()} is not on the PATH): ${GETTING_MPI}`))
+  if (shown.status !== 0) return E.left(failed(`MPI is not found (${compiler()} is not on the PATH): ${GETTING_MPI}`))
   const hash = createHash('sha256').update(shown.stdout)
   for (const file of SOURCES) hash.update('\0').update(readFileSync(join(packageFolder(), 'native', file)))
   const into = join(cacheFolder(), `mpi-${hash.digest('hex').slice(0, 16)}.so`)
@@ -75,7 +74,7 @@ export const openMpi = (started: Started): Either<SpillwayError, Rank> =>
       (c) => c.size === started.ranks,
       (c) =>
         usage(
-          `${started.by} has started ${started.ranks} processes, and the MPI of ${compiler()} sees ${c.size}: they belong to different MPIs; SPILLWAY_MPICXX names the compiler of the other`,
+          `${started.by} started ${started.ranks} processes, but the MPI of ${compiler()} sees ${c.size}, so these are two different MPIs: set SPILLWAY_MPICXX to the compiler of the first`,
         ),
     ),
     E.map(rankOf),

@@ -63,7 +63,7 @@ const LAST_WORDS_MS = 2000
 /** Who does not come hangs. */
 export const patiently = async <A>(rank: Rank, meeting: Promise<A>): Promise<A> => {
   const seconds = patienceAsked() ?? Math.max(LEAST_PATIENCE, PATIENT_STEPS * rank.pace.seconds)
-  const hangs = `rank ${rank.rank} has waited ${seconds.toFixed(0)} s for other ranks: one of them hangs, or goes far slower than the others (SPILLWAY_PATIENCE=SECONDS waits longer)`
+  const hangs = `rank ${rank.rank} waited ${seconds.toFixed(0)} s for other ranks: one of them hangs or is much slower (SPILLWAY_PATIENCE=SECONDS sets a longer wait)`
   let timer: NodeJS.Timeout | undefined
   const tooLong = new Promise<never>((_, reject) => {
     timer = setTimeout(() => {

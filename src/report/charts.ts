@@ -241,7 +241,7 @@ export const drawStep = (plan: Plan, timeline: Timeline): Drawing => {
       `${timeMarks(timeline.makespanSeconds)}<div class="hair" hidden></div></div></div>` +
       `<div class="tip" hidden></div></div>` +
       `<p class="tools"><button data-zoom="in">zoom in</button><button data-zoom="out">zoom out</button>` +
-      `<span>point at the drawing to read it; double-click to zoom in there, scroll sideways to move</span></p>`,
+      `<span>point at the drawing for details; double-click to zoom in, scroll sideways to move</span></p>`,
     data: pointerData(plan, timeline, lanes, points, x),
   }
 }

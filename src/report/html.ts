@@ -36,15 +36,13 @@ const cards = (facts: Facts, timeline: Timeline, staging: Staging): string => {
     card(
       'recompute',
       showPercent(facts.recomputeSeconds / staging.inCore.computeSeconds),
-      facts.recomputeSeconds > 0
-        ? `${showSeconds(facts.recomputeSeconds)} of arithmetic done again`
-        : 'nothing is computed twice',
+      facts.recomputeSeconds > 0 ? `${showSeconds(facts.recomputeSeconds)} of extra compute` : 'no operator runs twice',
     ),
-    card('halo', showRatio(facts.haloRatio), facts.segments.tiled > 0 ? 'arithmetic in tiles over untiled' : 'nothing is tiled'),
+    card('halo', showRatio(facts.haloRatio), facts.segments.tiled > 0 ? 'compute in tiles, relative to untiled' : 'no tiles'),
     card(
       'copies',
       facts.traffic.out > 0 ? `${showSize(facts.traffic.out)} out` : 'none',
-      facts.traffic.out > 0 ? `${showSize(facts.traffic.in)} back in` : 'nothing leaves the device',
+      facts.traffic.out > 0 ? `${showSize(facts.traffic.in)} back in` : 'no swaps',
     ),
     card(
       'waiting',
@@ -69,7 +67,7 @@ const sizes = (plan: Plan, facts: Facts, staging: Staging): string => {
 }
 
 const words = (plan: Plan, facts: Facts, timeline: Timeline, staging: Staging): string =>
-  `<section><h2>What this plan does, and why</h2><dl class="words">${explain(plan, facts, timeline, staging)
+  `<section><h2>How this plan works</h2><dl class="words">${explain(plan, facts, timeline, staging)
     .map((p) => `<dt>${p.heading}</dt><dd>${escapeHtml(p.text)}</dd>`)
     .join('')}</dl></section>`
 
@@ -113,15 +111,15 @@ const segmentTable = (plan: Plan): string => {
       `<td class="n">${showRatio(r.haloRatio)}</td><td class="n">${showSize(r.peakBytes)}</td></tr>`,
   )
   return (
-    `<section><h2>Segments</h2><p class="lead">The plan runs these from top to bottom. A segment is a loop over the tiles of its grid; what it keeps is whole and is read by a later segment.</p>` +
+    `<section><h2>Segments</h2><p class="lead">The plan runs the segments from top to bottom. A segment is a loop over the tiles of its grid. A later segment reads the values that it keeps.</p>` +
     `${table(['segment', 'phase', '#grid', 'body', 'keeps', '#seconds', '#halo', '#peak'], html, rows.length, 'segments')}</section>`
   )
 }
 
 const FATES: Readonly<Record<Fate, readonly [text: string, colour: string]>> = {
-  stays: ['stays on the device', 'activations'],
+  stays: ['kept on the device', 'activations'],
   'swapped out': ['swapped out and in', 'out'],
-  recomputed: ['computed again', 'recompute'],
+  recomputed: ['recomputed', 'recompute'],
   'only in tiles': ['only in tiles', 'workspace'],
 }
 
@@ -143,7 +141,7 @@ const layerTable = (plan: Plan): string => {
     )
   })
   return (
-    `<section><h2>Layers</h2><p class="lead">What becomes of each layer’s output between the forward and the backward pass, and where the time goes.</p>` +
+    `<section><h2>Layers</h2><p class="lead">How the plan stores each layer’s output between forward and backward pass, and the time of each layer.</p>` +
     `${table(['layer', '#output', '#bytes', '#parameters', 'its output', '#seconds'], html, rows.length, 'layers')}</section>`
   )
 }
@@ -164,22 +162,22 @@ const worstMoment = (plan: Plan): string => {
       `<tr><td>${escapeHtml(h.label)}</td><td><i class="${h.kind}" style="width:${((h.bytes / most) * 100).toFixed(1)}%"></i></td><td class="n">${showSize(h.bytes)}</td></tr>`,
   )
   return (
-    `<section><h2>The worst moment</h2><p class="lead">During ${escapeHtml(where)} the device holds ${showSize(bytesOf(plan.peakPages))}. These hold it, in whole pages of 2 MiB:</p>` +
+    `<section><h2>The worst moment</h2><p class="lead">During ${escapeHtml(where)} the device uses ${showSize(bytesOf(plan.peakPages))}, in whole pages of 2 MiB:</p>` +
     `<div class="scroll"><table class="holders"><tbody>${rows.join('')}</tbody></table></div></section>`
   )
 }
 
 const GLOSSARY: readonly (readonly [word: string, meaning: string])[] = [
-  ['in-core', 'the plan without tiles, recompute and copies: the fastest where it fits'],
+  ['in-core', 'the plan without tiles, recompute and swaps: the fastest plan if it fits'],
   ['budget', 'the hard cap on device memory: parameters, gradients, optimizer state, activations, workspace, buffers'],
-  ['segment', 'a loop over tiles whose body is a run of operators; untiled, it is a loop of one'],
-  ['halo', 'the border that a tile needs of its neighbours, and computes again'],
-  ['recompute', 'forward operators that run a second time, because their output was not kept'],
+  ['segment', 'a loop over tiles that runs a list of operators for each tile'],
+  ['halo', 'the border of a tile that its neighbours compute, too'],
+  ['recompute', 'forward operators that run a second time, because their output is not kept'],
   [
     'lower bound',
-    'what no plan of its kind can beat: the in-core arithmetic, and for plans that only swap the copies that must be made',
+    'a step time that no plan of this kind can beat: the in-core compute, or for plans that only swap, the necessary copies',
   ],
-  [kindTitle.workspace, 'values that live inside one tile, and the scratch of kernels'],
+  [kindTitle.workspace, 'values of one tile, and temporary memory of kernels'],
 ]
 
 const footer = `<footer><dl>${GLOSSARY.map(([w, m]) => `<dt>${w}</dt><dd>${m}</dd>`).join('')}</dl></footer>`
@@ -198,7 +196,7 @@ export const planParts = (plan: Plan, timeline: Timeline, staging: Staging): Pla
     cards(facts, timeline, staging),
     sizes(plan, facts, staging),
     words(plan, facts, timeline, staging),
-    `<section><h2>One step</h2><p class="lead">Above: what the device’s memory holds. Below: what the device computes and what is copied meanwhile.</p>${drawing.html}</section>`,
+    `<section><h2>One step</h2><p class="lead">Above: device memory. Below: compute and copies at the same time.</p>${drawing.html}</section>`,
     worstMoment(plan),
     segmentTable(plan),
     layerTable(plan),

@@ -22,13 +22,13 @@ export type Shade =
 
 export const shadeTitle: Readonly<Record<Shade, string>> = {
   forward: 'forward',
-  recompute: 'forward again (recompute)',
+  recompute: 'recompute (forward)',
   backward: 'backward',
   update: 'weight update',
-  tiling: 'gathering and adding tiles',
+  tiling: 'copying and adding tiles',
   full: 'waiting for room',
   late: 'waiting for values',
-  data: 'fed from the data source',
+  data: 'reading input data',
   out: 'swap out',
   in: 'swap in',
   ranks: 'exchange between ranks',

@@ -168,7 +168,7 @@ const section = (id: string, title: string, lead: string, ...parts: readonly str
 /** A drawing, and what it draws in numbers. */
 const figure = (id: string, plot: Plot, table: string): string =>
   `<figure class="plotted">${plotSvg({ height: 300, counts: true, ...plot }, 'page')}` +
-  `<details id="${id}-numbers"><summary>${escapeHtml(plot.title)}: the same in numbers</summary>${table}</details></figure>`
+  `<details id="${id}-numbers"><summary>${escapeHtml(plot.title)}: table</summary>${table}</details></figure>`
 
 const stepsText = ({ from, to }: Bucket): string => (from === to ? `${from}` : `${from} to ${to}`)
 const bucketTable = (caption: string, buckets: readonly Bucket[], text: (x: number) => string): string =>
@@ -211,13 +211,13 @@ const statusText = (v: RunView): string => {
 const head = (v: RunView): string => {
   const state = v.end === undefined ? 'running' : v.end.well ? 'done' : 'ended'
   const times = `Begun <time datetime="${v.began}">${timeText(v.began)}</time>, ${v.end ? 'ended' : 'written'} <time datetime="${v.written}">${timeText(v.written)}</time>.`
-  const resumed = v.resumedFrom > 0 ? ` The first ${showCount(v.resumedFrom)} steps were an earlier process's.` : ''
+  const resumed = v.resumedFrom > 0 ? ` An earlier process ran the first ${showCount(v.resumedFrom)} steps.` : ''
   return (
-    `<header><h1>${escapeHtml(v.plan.graph.name)}</h1><p>a run by the plan <b>${escapeHtml(v.plan.strategy)}</b> on <b>${escapeHtml(v.plan.machine)}</b>` +
+    `<header><h1>${escapeHtml(v.plan.graph.name)}</h1><p>a run with the plan <b>${escapeHtml(v.plan.strategy)}</b> on <b>${escapeHtml(v.plan.machine)}</b>` +
     `, budget <b>${showSize(v.plan.budgetBytes)}</b></p>` +
     `<p class="state ${state}" role="status" data-written="${v.end ? '' : v.written}">${escapeHtml(statusText(v))}</p><p class="when">${times}${resumed}` +
     `${v.end?.weightsSha256 === undefined ? '' : ` Weights: sha256 ${v.end.weightsSha256}.`}` +
-    `${v.end ? '' : ' <label class="tools"><input type="checkbox" id="live" checked> load anew by itself</label>'}</p></header>`
+    `${v.end ? '' : ' <label class="tools"><input type="checkbox" id="live" checked> reload automatically</label>'}</p></header>`
   )
 }
 
@@ -230,7 +230,7 @@ const bestNote = ({ best, evaluated }: RunView): string =>
         .slice(0, 2)
         .map(([name, x]) => `${escapeHtml(name)} ${metricText(name, x)}`)
         .join(', ')}`
-    : 'of the last step'
+    : 'at the last step'
 
 const cards = (v: RunView): string => {
   const seconds = secondsPerStep(v)
@@ -240,15 +240,19 @@ const cards = (v: RunView): string => {
     card(
       'steps',
       `${showCount(v.losses.length)} of ${showCount(v.steps)}`,
-      v.stepsPerEpoch ? `${numberText(v.stepsPerEpoch)} an epoch` : '',
+      v.stepsPerEpoch ? `${numberText(v.stepsPerEpoch)} per epoch` : '',
     ),
     card('loss', numberText(v.losses.at(-1) ?? NaN), bestNote(v)),
-    card('a step', Number.isFinite(seconds) ? showSeconds(seconds) : '–', `planned ${showSeconds(v.timeline.makespanSeconds)}`),
+    card(
+      'step time',
+      Number.isFinite(seconds) ? showSeconds(seconds) : '–',
+      `planned ${showSeconds(v.timeline.makespanSeconds)}`,
+    ),
     card('device memory', sums ? showSize(sums.arenaPeakBytes) : '–', `planned ${showSize(bytesOf(v.plan.peakPages))}`),
     card(
       'waiting for data',
       Number.isFinite(waited) ? showPercent(waited / Math.max(seconds, 1e-12)) : '–',
-      Number.isFinite(waited) ? `${showSeconds(waited)} of each step` : 'known when some steps are done',
+      Number.isFinite(waited) ? `${showSeconds(waited)} of each step` : 'known after a few steps',
     ),
   ].join('')}</div>`
 }
@@ -263,8 +267,8 @@ const losses = (v: RunView): string => {
   const of = (name: string, points: readonly (readonly [number, number])[]): readonly Series[] =>
     points.length === 0 ? [] : [{ name, points: points.map(([x, y]) => [x, Number.isFinite(y) ? y : undefined] as const) }]
   const series = [
-    seriesOf('of steps', buckets),
-    ...of('mean of an epoch', (v.stepsPerEpoch ?? 0) > 1 ? v.epochs.map((e) => [e.step, e.loss]) : []),
+    seriesOf('per step', buckets),
+    ...of('epoch mean', (v.stepsPerEpoch ?? 0) > 1 ? v.epochs.map((e) => [e.step, e.loss]) : []),
     ...of(
       'evaluated',
       evaluated.map((m) => [m.step, m.metrics['loss'] ?? NaN]),
@@ -277,14 +281,14 @@ const losses = (v: RunView): string => {
   return section(
     'loss',
     'Loss',
-    `${buckets.some((b) => b.to > b.from) ? 'A point is the mean of several steps, the shade behind it goes from the least to the most of them. ' : ''}${odd > 0 ? `${showCount(odd)} losses are not finite, and not drawn.` : ''}`,
+    `${buckets.some((b) => b.to > b.from) ? 'A point is the mean of several steps; the shade shows their range. ' : ''}${odd > 0 ? `${showCount(odd)} losses are not finite and are not drawn.` : ''}`,
     figure(
       'loss',
-      { title: 'Loss', x: 'step', y: log ? 'loss (by powers of ten)' : 'loss', series, log },
-      bucketTable('Loss of steps', buckets, numberText) +
+      { title: 'Loss', x: 'step', y: log ? 'loss (log scale)' : 'loss', series, log },
+      bucketTable('Loss per step', buckets, numberText) +
         ((v.stepsPerEpoch ?? 0) > 1
           ? tableOf(
-              'Mean loss of epochs',
+              'Mean loss per epoch',
               ['#epoch', '#last step', '#mean loss'],
               v.epochs.map((e) => [`${e.epoch}`, `${e.step}`, numberText(e.loss)]),
             )
@@ -312,7 +316,7 @@ const metrics = (v: RunView): string => {
   return section(
     'metrics',
     'Evaluations',
-    'The model on data that it does not learn from, after epochs.',
+    'Metrics on the evaluation data after each epoch.',
     shares.length > 0 ? plotOf('Metrics', shares, { yTo: 1 }) : '',
     ...others.map((name) => plotOf(name, [name], {})),
     tableOf(
@@ -328,7 +332,7 @@ const rates = (v: RunView): string => {
   const known = buckets.filter(isThere)
   if (known.length === 0) return ''
   if (known.every((b) => b.least === known[0]!.least && b.most === b.least))
-    return section('rate', 'Learning rate', `It is ${numberText(known[0]!.mean)} in all steps.`)
+    return section('rate', 'Learning rate', `It is ${numberText(known[0]!.mean)} in every step.`)
   return section(
     'rate',
     'Learning rate',
@@ -336,7 +340,7 @@ const rates = (v: RunView): string => {
     figure(
       'rate',
       { title: 'Learning rate', x: 'step', y: 'learning rate', series: [seriesOf('learning rate', buckets)] },
-      bucketTable('Learning rate of steps', buckets, numberText),
+      bucketTable('Learning rate per step', buckets, numberText),
     ),
   )
 }
@@ -370,10 +374,8 @@ const timeRows = (v: RunView): readonly (readonly string[])[] => {
       known(each(sums && Math.max(0, sums.stallDataSeconds - sums.feedSeconds))),
     ],
     ['waiting for data', known(0), known(each(sums?.feedSeconds))],
-    ['a step of training', known(timeline.makespanSeconds), known(secondsPerStep(v))],
-    ...(details
-      ? [['a batch of an evaluation', known(details.took.predictedSecondsPerStep), known(details.took.secondsPerStep)]]
-      : []),
+    ['training step', known(timeline.makespanSeconds), known(secondsPerStep(v))],
+    ...(details ? [['evaluation batch', known(details.took.predictedSecondsPerStep), known(details.took.secondsPerStep)]] : []),
   ]
 }
 
@@ -391,13 +393,13 @@ const time = (v: RunView): string => {
   return section(
     'time',
     'Time',
-    'Seconds of a step, as planned and as they were. Those of forward, backward and update are of the quickest step in whose way nothing else ran; waits and whole steps are means.',
-    tableOf('Time of a step by phase', ['phase', '#planned', '#measured'], timeRows(v)),
+    'Seconds per step, planned and measured. Forward, backward and update are from the fastest undisturbed step; waits and whole steps are means.',
+    tableOf('Time per phase of a step', ['phase', '#planned', '#measured'], timeRows(v)),
     first
       ? figure(
           'time',
-          { title: 'Seconds of a step', x: 'step', y: 'seconds', series: [seriesOf('measured', buckets), planned] },
-          bucketTable('Seconds of steps', buckets, numberText),
+          { title: 'Seconds per step', x: 'step', y: 'seconds', series: [seriesOf('measured', buckets), planned] },
+          bucketTable('Seconds per step', buckets, numberText),
         )
       : '',
   )
@@ -410,16 +412,16 @@ const memory = (v: RunView): string => {
   return section(
     'memory',
     'Memory',
-    'What the device holds at most, as planned and as the run counted it; none of it may exceed the budget.',
+    'Peak memory of the device, planned and measured; the budget is the limit.',
     tableOf(
-      'Memory, planned and held',
+      'Memory, planned and measured',
       ['of', '#budget', '#planned', '#held'],
       [
-        ['steps of training', size(plan.budgetBytes), size(bytesOf(plan.peakPages)), size(sums?.arenaPeakBytes)],
+        ['training steps', size(plan.budgetBytes), size(bytesOf(plan.peakPages)), size(sums?.arenaPeakBytes)],
         ...(details
           ? [['evaluations', size(details.took.budgetBytes), size(details.took.peakBytes), size(details.took.arenaPeakBytes)]]
           : []),
-        ...(host > 0 ? [['the lower tier, in host memory', '', size(host), '–']] : []),
+        ...(host > 0 ? [['host memory for swaps', '', size(host), '–']] : []),
         ...(disk > 0 || (sums?.diskBytes ?? 0) > 0 ? [['the spill file', '', size(disk), size(sums?.diskBytes)]] : []),
         ['the whole process', '', '', size(sums?.processPeakBytes)],
       ],
@@ -439,7 +441,7 @@ const crossed = (confusion: readonly (readonly number[])[], name: (c: number) =>
     `<td class="n" style="--share:${sum > 0 ? Math.round((x / sum) * 100) : 0}%">${showCount(x)}</td>`
   const rows = confusion.map((row, c) => `<tr><th scope="row">${name(c)}</th>${row.map((x) => cell(x, sums[c]!)).join('')}</tr>`)
   return (
-    `<div class="scroll numbers" tabindex="0" role="region" aria-label="Confusion"><table class="crossed"><caption>Confusion: how often a label, by row, became a class, by column</caption>` +
+    `<div class="scroll numbers" tabindex="0" role="region" aria-label="Confusion"><table class="crossed"><caption>Confusion: labels (rows) and predicted classes (columns)</caption>` +
     `<thead><tr><td></td>${confusion.map((_, c) => `<th scope="col" class="n">${name(c)}</th>`).join('')}</tr></thead><tbody>${rows.join('')}</tbody></table></div>`
   )
 }
@@ -450,7 +452,7 @@ const pairs = (confusion: readonly (readonly number[])[], name: (c: number) => s
     row.flatMap((times, is) => (is === label || times === 0 ? [] : [{ label, is, times }])),
   )
   return tableOf(
-    'Confusion: the labels that most often became another class',
+    'Confusion: the labels with most errors',
     ['label', 'became', '#times'],
     [...wrong]
       .sort((a, b) => b.times - a.times)
@@ -474,9 +476,9 @@ const classes = ({ details }: RunView): string => {
   return section(
     'classes',
     'Classes',
-    `As the last evaluation found them.${count > rows.length ? ` ${showCount(count - rows.length)} more classes are not shown.` : ''}`,
+    `From the last evaluation.${count > rows.length ? ` ${showCount(count - rows.length)} more classes are not shown.` : ''}`,
     lists.length > 0
-      ? tableOf('Metrics of each class', ['class', ...(labelled ? ['#labels'] : []), ...lists.map(([n]) => `#${n}`)], rows)
+      ? tableOf('Metrics per class', ['class', ...(labelled ? ['#labels'] : []), ...lists.map(([n]) => `#${n}`)], rows)
       : '',
     confusion === undefined ? '' : count <= MOST_CROSSED ? crossed(confusion, name) : pairs(confusion, name),
   )
@@ -499,7 +501,7 @@ const worst = ({ details }: RunView): string => {
   return section(
     'worst',
     'Worst samples',
-    `Of the last evaluation, by ${escapeHtml(details.worstBy)}; the worst first.`,
+    `From the last evaluation, by ${escapeHtml(details.worstBy)}, worst first.`,
     `<ol class="worst">${details.worst.map(one).join('')}</ol>`,
   )
 }
@@ -509,14 +511,14 @@ const worst = ({ details }: RunView): string => {
 /** Loads itself anew, unless that is switched off; what was opened stays open. */
 const SCRIPT = `
 const state=q('.state'),silent=(Date.now()-Date.parse(state.dataset.written))/6e4
-if(silent>10)state.append(' It has not been written for '+Math.round(silent)+' minutes: a step takes long, or the process is gone.')
+if(silent>10)state.append(' It was last updated '+Math.round(silent)+' minutes ago: a step is slow, or the process has ended.')
 const live=q('#live'),kept=sessionStorage,opened=()=>[...document.querySelectorAll('details')].filter(d=>d.open).map(d=>d.id)
 for(const id of JSON.parse(kept.getItem('opened')||'[]')){const d=document.getElementById(id);if(d)d.open=true}
 if(live){live.checked=kept.getItem('live')!=='no';live.onchange=()=>kept.setItem('live',live.checked?'yes':'no')
  setInterval(()=>{if(!live.checked||document.hidden)return;kept.setItem('opened',JSON.stringify(opened()));location.reload()},10000)}
 `
 
-const PLAN_WORDS = 'What follows is of the plan, as it was made before the first step: times in it are predicted.'
+const PLAN_WORDS = 'The rest of the page shows the plan, with predicted times.'
 
 /** What a run's page has of its plan: made once, since it does not change. */
 export const planPart = ({ plan, timeline, staging }: Pick<RunView, 'plan' | 'timeline' | 'staging'>) =>

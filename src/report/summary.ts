@@ -21,7 +21,7 @@ const headLines = (plan: Plan, facts: Facts, timeline: Timeline, staging: Stagin
   return [
     `${plan.graph.name} ${showShape(facts.input)} · ${plan.strategy} · ${plan.machine}${precisionText(plan)}`,
     `  memory     peak ${showSize(facts.peakBytes)} of a budget of ${showSize(budget)} · in-core needs ${showSize(staging.inCore.peakBytes)}${tier}`,
-    `  time       ${showSeconds(timeline.makespanSeconds)} a step · compute ${showSeconds(timeline.computeSeconds)}` +
+    `  time       ${showSeconds(timeline.makespanSeconds)} per step · compute ${showSeconds(timeline.computeSeconds)}` +
       ` · waiting ${showSeconds(memory)} for room, ${showSeconds(data)} for values · ${ratio.toFixed(2)} × the bound`,
     `  price      recompute ${showPercent(facts.recomputeSeconds / staging.inCore.computeSeconds)} · halo ${showRatio(facts.haloRatio)}` +
       ` · swaps out ${showSize(facts.traffic.out)}, in ${showSize(facts.traffic.in)}${handedText(facts)}`,
@@ -44,9 +44,9 @@ const diskLine = (wear: Wear | undefined): readonly string[] => {
       ? ''
       : bytesToDisk <= most
         ? ` (at most ${showSize(most)})`
-        : ` (more than the ${showSize(most)} that spare it: no other plan was found)`
+        : ` (more than the limit of ${showSize(most)} for the life of the disk: no other plan was found)`
   return [
-    `  disk       a step writes ${showSize(bytesToDisk)}${cap}, reads ${showSize(bytesFromDisk)} · ${showSize(bytesToDiskInAWeek)} written in a week`,
+    `  disk       a step writes ${showSize(bytesToDisk)}${cap}, reads ${showSize(bytesFromDisk)} · ${showSize(bytesToDiskInAWeek)} per week`,
   ]
 }
 
@@ -59,14 +59,14 @@ const timesLine = ({ callTimes }: Staging): readonly string[] => {
   if (!callTimes || callTimes.roughly + callTimes.estimated === 0) return []
   const { measured, roughly, estimated } = callTimes
   return [
-    `  times      ${plural(measured, 'call')} measured, ${roughly} known roughly, ${estimated} estimated (--measure first measures)`,
+    `  times      ${plural(measured, 'call')} measured, ${roughly} roughly, ${estimated} estimated (--measure first measures all)`,
   ]
 }
 
 const networkLine = ({ network }: Plan): readonly string[] =>
   network
     ? [
-        `  network    ${network.name} · each sends ${showSize(network.bytesPerSecond)} a second · ${showSeconds(network.latencySeconds)} a message`,
+        `  network    ${network.name} · each sends ${showSize(network.bytesPerSecond)} per second · ${showSeconds(network.latencySeconds)} per message`,
       ]
     : []
 
@@ -74,17 +74,17 @@ const ranksLine = (plan: Plan, timeline: Timeline): readonly string[] => {
   const all = exchangesOf(plan, timeline)
   return all
     ? [
-        `  ranks      ${all.ranks}${plan.graph.bands ? ` in ${plan.graph.bands.of} bands of rows` : ''} · ${plural(all.exchanges, 'exchange')} of ${showSize(all.commBytes)} in all that each sends · ${showSeconds(all.commSeconds)}, ${showPercent(all.commHiddenShare)} of them beside computing`,
+        `  ranks      ${all.ranks}${plan.graph.bands ? ` in ${plan.graph.bands.of} bands of rows` : ''} · ${plural(all.exchanges, 'exchange')}, each rank sends ${showSize(all.commBytes)} in total · ${showSeconds(all.commSeconds)}, ${showPercent(all.commHiddenShare)} of it during compute`,
       ]
     : []
 }
 
 const allocatorLine = (plan: Plan, allocator: string): string => {
   const r = replay(plan, allocator)
-  const mapping = r.mappingSeconds > 0 ? ` · mapping ${showSeconds(r.mappingSeconds)} a step` : ''
+  const mapping = r.mappingSeconds > 0 ? ` · mapping ${showSeconds(r.mappingSeconds)} per step` : ''
   return (
-    `  allocator  ${allocator} would hold ${showSize(r.peakBytes)} for ${showSize(r.requestedBytes)} asked for` +
-    ` · unusable free space ${showPercent(r.meanUnusable)} in the mean${mapping}`
+    `  allocator  ${allocator} would reserve ${showSize(r.peakBytes)} for ${showSize(r.requestedBytes)} requested` +
+    ` · mean unusable free space ${showPercent(r.meanUnusable)}${mapping}`
   )
 }
 
@@ -121,6 +121,6 @@ export const summary = (plan: Plan, timeline: Timeline, staging: Staging): strin
     '',
     tableLine(([title]) => title),
     ...shown.map((r) => tableLine(([, , , of]) => of(r))),
-    ...(hidden > 1 ? [`  … and ${hidden} more segments: see them all with --report`] : []),
+    ...(hidden > 1 ? [`  … and ${hidden} more segments; --report shows all`] : []),
   ].join('\n')
 }

@@ -25,12 +25,10 @@ const whatItDoes = (plan: Plan, facts: Facts): string => {
   const means = [
     facts.segments.tiled > 0 &&
       `cuts ${facts.segments.tiled === plan.segments.length ? 'every segment' : `${facts.segments.tiled} of ${plural(plan.segments.length, 'segment')}`} into ${isInParts(plan) ? 'parts of the batch' : 'tiles'}`,
-    facts.recomputeSeconds > 0 && 'forgets activations and computes them again',
+    facts.recomputeSeconds > 0 && 'recomputes activations',
     facts.traffic.out > 0 && 'swaps values out and in',
   ].filter((m) => m !== false)
-  return means.length > 0
-    ? `the plan ${list(means)}`
-    : 'the plan keeps everything on the device, computes it once and moves nothing'
+  return means.length > 0 ? `the plan ${list(means)}` : 'the plan keeps everything on the device, without recompute and swaps'
 }
 
 const memoryText = (plan: Plan, facts: Facts, staging: Staging): string => {
@@ -38,12 +36,12 @@ const memoryText = (plan: Plan, facts: Facts, staging: Staging): string => {
   const inCore = staging.inCore.peakBytes
   const over = inCore / budget
   return sentence(
-    `With everything kept (in-core), a step would hold ${showSize(inCore)} at its worst moment.`,
+    `In-core, a step would need ${showSize(inCore)} at its peak.`,
     over > 1
-      ? `The budget is ${showSize(budget)}, ${showRatio(over).replace('×', '')} times smaller; so ${whatItDoes(plan, facts)}.`
-      : `That is within the budget of ${showSize(budget)}; ${whatItDoes(plan, facts)}.`,
-    `The worst moment of this plan holds ${showSize(facts.peakBytes)} in whole pages (${showSize(facts.liveBytes)} of live bytes):`,
-    `${showPercent(facts.peakBytes / budget)} of the budget. ${showSize(facts.persistentBytes)} of it are parameters and optimizer state, which never leave${facts.homeBytes > 0 ? `; another ${showSize(facts.homeBytes)} of these are at home in the lower tier, from where they come and go` : ''}.`,
+      ? `The budget is ${showSize(budget)}, ${showRatio(over).replace('×', '')} times smaller, so ${whatItDoes(plan, facts)}.`
+      : `This fits the budget of ${showSize(budget)}; ${whatItDoes(plan, facts)}.`,
+    `The peak of this plan is ${showSize(facts.peakBytes)} in whole pages (${showSize(facts.liveBytes)} of live bytes):`,
+    `${showPercent(facts.peakBytes / budget)} of the budget. ${showSize(facts.persistentBytes)} of it are parameters and optimizer state, which stay on the device${facts.homeBytes > 0 ? `; another ${showSize(facts.homeBytes)} of them stay in the lower tier and are swapped in for use` : ''}.`,
   )
 }
 
@@ -54,24 +52,24 @@ const tilesText = (plan: Plan, facts: Facts): string => {
   const { B, H, W } = finest.grid
   if (isInParts(plan))
     return sentence(
-      `${plural(facts.segments.tiled, 'segment runs', 'segments run')} as loops over parts of the batch, of which there are up to ${B} (${finest.name}).`,
+      `${plural(facts.segments.tiled, 'segment runs', 'segments run')} as loops over parts of the batch, up to ${B} parts (${finest.name}).`,
       tilesOf(plan.segments[0]!.grid) > 1 &&
-        'The first part is computed as soon as its images are there, while the others are on their way.',
-      'What is summed over the batch is added up over its parts, so the result is that of the whole batch, up to rounding.',
+        'The first part starts when its images have arrived, while the others are still being copied.',
+      'Sums over the batch add up over its parts, so the result equals that of the whole batch up to rounding.',
     )
   return sentence(
     `${plural(facts.segments.tiled, 'segment runs', 'segments run')} as loops over tiles; the finest grid is ${H} rows by ${W} columns${B > 1 ? ` for each of ${B} micro-batches` : ''} (${finest.name}).`,
-    'A tile needs a border of its neighbours’ pixels (its halo), and every convolution further back widens it:',
-    `the tiles together do ${showRatio(facts.haloRatio)} the arithmetic of whole images.`,
-    'Gradients of overlapping borders are added, so each pixel counts once and the result is that of the whole image, up to rounding.',
-    facts.plumbingSeconds > 0 && `Gathering slices and adding tiles up takes ${showSeconds(facts.plumbingSeconds)}.`,
+    'A tile needs a border of pixels from its neighbours (the halo), and every earlier convolution widens it:',
+    `the tiles together need ${showRatio(facts.haloRatio)} the compute of whole images.`,
+    'Gradients of overlapping borders are added, so the result equals that of the whole image up to rounding.',
+    facts.plumbingSeconds > 0 && `Copying and adding tiles takes ${showSeconds(facts.plumbingSeconds)}.`,
   )
 }
 
 const recomputeText = (facts: Facts, staging: Staging): string =>
   sentence(
-    `Activations that the backward pass needs but that were not kept are computed a second time, in ${plural(facts.segments.recompute, 'segment')}.`,
-    `This costs ${showSeconds(facts.recomputeSeconds)}, ${showPercent(facts.recomputeSeconds / staging.inCore.computeSeconds)} of the step’s in-core arithmetic.`,
+    `Activations that the backward pass needs and that are not kept are recomputed in ${plural(facts.segments.recompute, 'segment')}.`,
+    `This costs ${showSeconds(facts.recomputeSeconds)}, ${showPercent(facts.recomputeSeconds / staging.inCore.computeSeconds)} of the in-core compute.`,
   )
 
 const copiesText = (plan: Plan, facts: Facts, timeline: Timeline, staging: Staging): string => {
@@ -79,10 +77,10 @@ const copiesText = (plan: Plan, facts: Facts, timeline: Timeline, staging: Stagi
   const tier = [...(host > 0 ? ['host memory'] : []), ...(disk > 0 ? ['the spill file on disk'] : [])].join(' and ')
   const stalled = timeline.stallSeconds.memory + timeline.stallSeconds.data
   return sentence(
-    `${showSize(facts.traffic.out)} leave for ${tier} and ${showSize(facts.traffic.in)} come back, while the device computes.`,
+    `${showSize(facts.traffic.out)} are swapped out to ${tier} and ${showSize(facts.traffic.in)} are swapped in during compute.`,
     stalled > 0
-      ? `The arithmetic waits ${showSeconds(stalled)} for copies, ${showPercent(stalled / timeline.makespanSeconds)} of the step.`
-      : 'The arithmetic never waits for them.',
+      ? `The compute waits ${showSeconds(stalled)} for copies, ${showPercent(stalled / timeline.makespanSeconds)} of the step.`
+      : 'The compute never waits for them.',
   )
 }
 
@@ -92,20 +90,20 @@ const copiesText = (plan: Plan, facts: Facts, timeline: Timeline, staging: Stagi
 const boundText = (facts: Facts, staging: Staging): string => {
   const bound = showSeconds(facts.lowerBoundSeconds)
   if (facts.lowerBoundSeconds === staging.inCore.computeSeconds)
-    return `The in-core arithmetic alone takes ${bound}, which no plan can beat;`
+    return `The in-core compute alone takes ${bound}, which no plan can beat;`
   if (facts.lowerBoundSeconds < staging.inCore.computeSeconds)
-    return `At the rates of this plan’s own calls, which are quicker here than untiled ones were thought to be, no plan takes less than ${bound};`
+    return `This plan’s calls are faster than the estimates for untiled calls; at these rates no plan takes less than ${bound};`
   return facts.lowerBoundSeconds === staging.leastSeconds
-    ? `Whatever is kept, moved or computed again, a step takes ${bound} in this budget, which no plan can beat;`
-    : `Only swapping out and in what does not fit takes ${bound} on this link, which no plan that only swaps can beat;`
+    ? `A step takes at least ${bound} in this budget, with any mix of keep, swap and recompute;`
+    : `The necessary swaps alone take ${bound} on this link, which no plan that only swaps can beat;`
 }
 
 const timeText = (facts: Facts, timeline: Timeline, staging: Staging): string => {
   const { memory, data, ranks = 0 } = timeline.stallSeconds
   const ratio = timeline.makespanSeconds / facts.lowerBoundSeconds
   return sentence(
-    `A step is predicted to take ${showSeconds(timeline.makespanSeconds)}: ${showSeconds(timeline.computeSeconds)} of arithmetic,`,
-    `${showSeconds(memory)} waiting for room in memory and ${showSeconds(data)} waiting for values to arrive.`,
+    `The predicted step time is ${showSeconds(timeline.makespanSeconds)}: ${showSeconds(timeline.computeSeconds)} of compute,`,
+    `${showSeconds(memory)} waiting for room in memory and ${showSeconds(data)} waiting for values.`,
     ranks > 0 ? `It waits ${showSeconds(ranks)} for exchanges between ranks.` : '',
     boundText(facts, staging),
     `this plan takes ${ratio.toFixed(2)} times that bound.`,

@@ -69,7 +69,9 @@ export const stageAsync = async <M extends Trainable, const O extends StageAsync
 ): Promise<Staged<M>> => {
   const { signal, ...rest }: StageAsyncOptions = orThrow(knownIn(STAGE_ASYNC)(options as O))
   if (ownStrategy(rest.strategy))
-    throw new SpillwayException(usage(`strategy '${rest.strategy}' is a function of this thread: use stage`))
+    throw new SpillwayException(
+      usage(`strategy '${rest.strategy}' is a function, which cannot move to a worker thread: use stage`),
+    )
   // Plain data: a network of the zoo is a function.
   const plain = orThrow(asTrainable(model))
   const answered = await inThread({ model: plain, options: rest, machines: ownRates() }, signal)

@@ -76,8 +76,7 @@ export const belonging = (model: Trainable, plan: Plan, machine: LocalMachine): 
     E.bindW('now', ({ step }) => trainingGraph(step, machine)),
     E.filterOrElseW(
       ({ now }) => fingerprint(now) === fingerprint(graph),
-      () =>
-        usage(`the plan was staged for model '${graph.name}', and this is another one, or another version of it: stage it again`),
+      () => usage(`the plan is for model '${graph.name}', but this model differs: stage it again`),
     ),
     E.map(({ step }) => step),
   )

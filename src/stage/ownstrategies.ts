@@ -49,10 +49,6 @@ export const ownStrategy = (name: string | undefined): StrategyRule | undefined 
  */
 export const registerStrategy = (name: keyof Strategies, rule: StrategyRule): void => {
   const isTaken = (name as string) === '' || (strategies as readonly string[]).includes(name)
-  orThrow(
-    isTaken
-      ? E.left(usage(`strategy '${name}' cannot be registered: legal is any name that no planner has`))
-      : E.right(undefined),
-  )
+  orThrow(isTaken ? E.left(usage(`strategy '${name}' cannot be registered: a planner has this name`)) : E.right(undefined))
   rules.set(name, rule)
 }

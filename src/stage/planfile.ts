@@ -46,13 +46,13 @@ const meetings = ({ calls }: Plan): string =>
 const together = (plans: readonly Plan[]): Either<SpillwayError, readonly Plan[]> => {
   const [first] = plans
   const of = first?.graph.bands?.of ?? 1
-  if (plans.length !== of) return left(misfit(`there are ${plans.length}, and they are of ${of} bands`))
+  if (plans.length !== of) return left(misfit(`there are ${plans.length} plans for ${of} bands`))
   const odd = plans.findIndex(
     (p, at) => at > 0 && (p.graph.bands?.at !== at || p.graph.ranks !== first!.graph.ranks || meetings(p) !== meetings(first!)),
   )
   return odd < 0 && (first!.graph.bands?.at ?? 0) === 0
     ? right(plans)
-    : left(misfit(`plan ${Math.max(0, odd)} is not that of band ${Math.max(0, odd)} of the same step`))
+    : left(misfit(`plan ${Math.max(0, odd)} does not belong to band ${Math.max(0, odd)} of the same step`))
 }
 
 /** The texts of plans that stand behind one another. */
@@ -83,7 +83,7 @@ export const tryLoadPlan = (file: string): Either<SpillwayError, Plan> =>
     tryLoadPlans(file),
     filterOrElseW(
       (plans) => plans.length === 1,
-      (plans) => usage(`${file} holds the plans of ${plans.length} bands, one for each: spillway train takes them with --plan`),
+      (plans) => usage(`${file} has the plans of ${plans.length} bands: use it with spillway train --plan`),
     ),
     map((plans) => plans[0]!),
   )

@@ -137,7 +137,7 @@ const ranksText = ({ graph }: Plan): string => {
 
 /** Of one process or of ranks that have the same; or of each band of rows. */
 export const moduleText = (plans: Plans, step: Elaborated, from: ModelSource): string => `\
-// Made by \`spillway plan --emit\`: do not edit, stage again. The plan of ${plans[0].graph.name}, ${fedText(step)}, for ${plans[0].machine}${ranksText(plans[0])}.
+// Written by \`spillway plan --emit\`: do not edit, stage again. The plan of ${plans[0].graph.name}, ${fedText(step)}, for ${plans[0].machine}${ranksText(plans[0])}.
 // biome-ignore-all format: generated
 import { planModule${from.resized ? ', type Resized' : ''} } from 'spillway'
 ${from.importing}
@@ -154,7 +154,7 @@ const unpack = (module: PlanModule): Either<SpillwayError, Plans> =>
   pipe(
     E.tryCatch(
       () => inflateSync(Buffer.from(module.packed, 'base64'), { maxOutputLength: LARGEST }).toString('utf8'),
-      () => misfit('what it carries cannot be unpacked'),
+      () => misfit('its packed plan cannot be decompressed'),
     ),
     E.flatMap(untrustedPlans),
     // It has at least one.
@@ -187,7 +187,7 @@ export const openModule = <M extends Trainable>(model: M, module: PlanModule, sp
     E.filterOrElse(
       // Nets may be written in several ways: that they are the same is known by now.
       ({ plans, step }) => sameJson({ ...headOf(plans, step), nets: [] }, { ...module.head, nets: [] }),
-      () => misfit('what it says is not what its plan says'),
+      () => misfit('its types differ from its packed plan'),
     ),
     E.map(({ plans, machine }) => ({ ...describePlans(plans, machine), model })),
   )

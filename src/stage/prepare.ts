@@ -66,7 +66,7 @@ const ofThisWorld = (graph: Graph): Either<SpillwayError, Graph> => {
     ? right(graph)
     : left(
         usage(
-          `the values of a step take ${(bytes / 1024 ** 4).toFixed(0)} TiB in all; legal are at most ${MOST_TIB}: a smaller batch, or smaller images`,
+          `the values of a step need ${(bytes / 1024 ** 4).toFixed(0)} TiB; allowed: at most ${MOST_TIB} TiB: use a smaller batch or smaller images`,
         ),
       )
 }
@@ -132,7 +132,7 @@ export const sharedOut = <M extends Trainable>(
     : right(p)
 }
 
-const GIVE_A_MODEL = 'give a model of the net that is meant, model([B,C,H,W], net)'
+const GIVE_A_MODEL = 'pass a model of one net, model([B,C,H,W], net)'
 
 /** What a prediction is staged as; a loss or an optimizer has no say in it. */
 export interface Predicting extends Named {
@@ -145,8 +145,9 @@ export const preparePrediction = <M extends Trainable>(
   o: Predicting = {},
 ): Either<SpillwayError, Prepared<M>> => {
   const given = optionsBeside(o)
-  if (given.length > 0) return left(usage(`${given.join(', ')}: what predicts is compared with nothing and not trained`))
-  if (model.kind === 'step') return left(usage(`a step predicts nothing by itself: ${GIVE_A_MODEL}`))
+  if (given.length > 0)
+    return left(usage(`${given.join(', ')} cannot be used with mode 'predict', which has no loss and no training`))
+  if (model.kind === 'step') return left(usage(`a step cannot predict: ${GIVE_A_MODEL}`))
   return pipe(
     predictionOf(model, o.as ?? 'values', o.name ?? model.kind),
     E.chainW((forward) => ofThisWorld(predictionGraph(forward, machine))),
@@ -162,9 +163,9 @@ export const prepareEvaluation = <M extends Trainable>(
 ): Either<SpillwayError, Prepared<M>> => {
   const loss = o.loss ?? mse
   const trains = (['optimizer', ...UPDATES.keys] as const).find((k) => o[k] !== undefined)
-  if (trains !== undefined) return left(usage(`${trains}: what evaluates trains nothing`))
-  if (model.kind === 'step') return left(usage(`a step is not evaluated by itself: ${GIVE_A_MODEL}`))
-  if (o.as === 'probabilities') return left(usage('as: an evaluation hands out values or classes, from which metrics are made'))
+  if (trains !== undefined) return left(usage(`${trains} cannot be used with mode 'evaluate', which does not train`))
+  if (model.kind === 'step') return left(usage(`a step cannot be evaluated: ${GIVE_A_MODEL}`))
+  if (o.as === 'probabilities') return left(usage("as is 'probabilities'; allowed in an evaluation: values, classes"))
   return pipe(
     evaluationOf(model, loss, o.as ?? formBeside(model, loss), o.name ?? model.kind),
     E.chainW((step) => evaluationGraph(step, machine)),

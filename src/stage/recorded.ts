@@ -66,9 +66,9 @@ export const otherThanRecorded = (folder: string, plans: readonly Plan[]): strin
     readText('plan', file),
     E.flatMap(decodedPlans),
     E.match(
-      () => `the plan that the run began with, ${file}, cannot be read`,
+      () => `the first plan of the run, ${file}, cannot be read`,
       (began) =>
-        executed(began).equals(executed(plans)) ? undefined : `the plan is another than the one that it began with, ${file}`,
+        executed(began).equals(executed(plans)) ? undefined : `the plan differs from the first plan of the run, ${file}`,
     ),
   )
 }

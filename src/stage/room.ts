@@ -23,13 +23,11 @@ const memoryLack = ({ machine, plan }: Staged): readonly string[] => {
   if (tier + device <= left) return []
   const asked = [
     ...(device > 0 ? [`${showSize(device)} on the device`] : []),
-    ...(tier > 0 ? [`${showSize(tier)} as its lower tier`] : []),
+    ...(tier > 0 ? [`${showSize(tier)} of host memory`] : []),
   ]
   const cure =
-    tier > 0
-      ? '--spill DIR puts the lower tier on a disk'
-      : `--budget ${machine.memoryBytes} asks for a plan that fits (${showSize(machine.memoryBytes)})`
-  return [`of this machine's memory ${showSize(left)} are left, and the plan takes ${asked.join(' and ')}: ${cure}`]
+    tier > 0 ? 'use --spill DIR to swap to a disk' : `use --budget ${machine.memoryBytes} (${showSize(machine.memoryBytes)})`
+  return [`this machine has ${showSize(left)} of free memory, but the plan needs ${asked.join(' and ')}: ${cure}`]
 }
 
 const diskLacks = (writings: readonly Writing[]): readonly string[] => {
@@ -45,8 +43,8 @@ const diskLacks = (writings: readonly Writing[]): readonly string[] => {
     on.reduce((n, w) => n + w.bytes, 0) <= room.bytes
       ? []
       : [
-          `${showSize(room.bytes)} are free where ${on.map((w) => w.path).join(' and ')} lie${on.length === 1 ? 's' : ''}, and the run writes ` +
-            `${on.map((w) => `${showSize(w.bytes)} of ${w.what}`).join(', ')}: make room there, or name another folder`,
+          `${showSize(room.bytes)} are free at ${on.map((w) => w.path).join(' and ')}, but the run writes ` +
+            `${on.map((w) => `${showSize(w.bytes)} of ${w.what}`).join(', ')}: free disk space, or choose another folder`,
         ],
   )
 }

@@ -153,7 +153,7 @@ const inCoreOf = (graph: Graph, plan: Plan, machine: LocalMachine, algorithms: A
   const whole =
     plan.strategy === 'in-core'
       ? plan
-      : certain('a model that has any plan has the one that keeps everything')(
+      : certain('a model with any plan has an in-core plan')(
           outline(graph, { strategy: 'in-core', budgetBytes: UNBOUNDED_BYTES, machine, algorithms }),
         )
   return {
@@ -222,7 +222,7 @@ export const describePlans = (
 export const checkedBudget = (budget: number): Either<SpillwayError, number> =>
   Number.isSafeInteger(budget) && budget >= 0
     ? right(budget)
-    : left(usage(`a budget of ${budget} is not legal: it is a whole number of bytes`))
+    : left(usage(`the budget is ${budget}; allowed: a whole number of bytes`))
 
 type Planned = (o: {
   strategy: string
@@ -261,7 +261,7 @@ const oneWay = (o: StageAsked): Either<SpillwayError, void> => {
   if (o.strategy !== undefined) return left({ tag: 'PlanByHandInvalid', at: 'strategy', reason: strategyAndPlan() })
   return o.resumes === undefined
     ? right(undefined)
-    : left(usage('resumes names a plan that is there; tiles and checkpoints describe one by hand: give one of the two'))
+    : left(usage('resumes and a plan by hand (tiles, checkpoints) exclude each other: use one of them'))
 }
 
 /** What trains here does so with all that were started with this process. */
@@ -288,10 +288,10 @@ export const machineOptionsOf = (o: StageAsked): MachineOptions => {
 /** Several processes are of what trains. */
 const trainsAlone = ({ mode = 'train', ...o }: StageAsked): Either<SpillwayError, void> => {
   const given = (['ranks', 'bands', 'norms', 'shard', 'network'] as const).find((k) => o[k] !== undefined)
-  if (given !== undefined && mode !== 'train') return left(usage(`${given} is of what trains, and mode '${mode}' does not`))
+  if (given !== undefined && mode !== 'train') return left(usage(`${given} applies to training; mode '${mode}' does not train`))
   const counts = [o.ranks, o.bands].filter((n): n is number => n !== undefined)
   const odd = counts.find((n) => !Number.isSafeInteger(n) || n < 1 || n > MOST_RANKS)
-  if (odd !== undefined) return left(usage(`${odd} ranks or bands: legal are 1 to ${MOST_RANKS}`))
+  if (odd !== undefined) return left(usage(`ranks or bands is ${odd}; allowed: 1 to ${MOST_RANKS}`))
   if (o.norms !== undefined && !NORMS.includes(o.norms)) return left(unknownName('norms', o.norms, NORMS))
   if (o.shard !== undefined && !SHARDS.includes(o.shard)) return left(unknownName('shard', o.shard, SHARDS))
   return o.network !== undefined && !(NETWORKS as readonly string[]).includes(o.network)
@@ -307,7 +307,7 @@ const prepared = <M extends Trainable>(model: M, machine: LocalMachine, o: Stage
   if (as !== undefined && !FORMS.includes(as)) return left(unknownName('as', as, FORMS))
   if (mode === 'predict') return preparePrediction(model, machine, o)
   if (mode === 'evaluate') return prepareEvaluation(model, machine, o)
-  return as === undefined ? prepare(model, machine, o) : left(usage(`as: '${as}' is for what predicts: mode: 'predict'`))
+  return as === undefined ? prepare(model, machine, o) : left(usage(`as: '${as}' needs mode: 'predict'`))
 }
 
 /** A budget that no plan can meet is told so in the words that the types have for it. */

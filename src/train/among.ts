@@ -50,9 +50,7 @@ export const meets = (engine: Engine, device: DeviceName): Either<SpillwayError,
     E.flatMap((carrier) =>
       carrier && engine.kind === 'threads'
         ? E.left(
-            usage(
-              `--device ${device}: each rank has a GPU, and a process, of its own: mpirun -n ${engine.ranks} npx spillway train …`,
-            ),
+            usage(`--device ${device}: each rank needs its own GPU and process: mpirun -n ${engine.ranks} npx spillway train …`),
           )
         : E.right(undefined),
     ),
@@ -108,7 +106,7 @@ const gracious = ({ pace, communicator }: Rank): { readonly forget: () => void }
     const seconds = Math.max(GRACE.seconds, GRACE.steps * pace.seconds)
     timer ??= setTimeout(() => {
       process.stderr.write(
-        `error: ${signal}: the step at hand has not ended in ${seconds.toFixed(0)} s: other ranks do not come\n`,
+        `error: ${signal}: the current step did not end within ${seconds.toFixed(0)} s: other ranks do not respond\n`,
       )
       communicator.abort(128 + constants.signals[signal])
     }, seconds * 1000).unref()
@@ -316,14 +314,15 @@ const engineOf = (staged: Staged, { engine }: TrainOptions): Either<SpillwayErro
       (found) =>
         usage(
           found
-            ? `the plan is for ${ranksText(ranks)}, and ${found.ranks} have been started: stage takes ranks`
-            : `the plan is for ${ranksText(ranks)}: start as many, mpirun -n ${ranks} node script.js, or train with engine: 'threads'`,
+            ? `the plan is for ${ranksText(ranks)}, but ${found.ranks} were started: pass ranks to stage`
+            : `the plan is for ${ranksText(ranks)}: start them with mpirun -n ${ranks} node script.js, or train with engine: 'threads'`,
         ),
     ),
     E.tap((found) => (found ? meets(found, staged.machine.device.name) : E.right(undefined))),
     E.filterOrElse(
       () => (staged.plan.graph.bands?.of ?? 1) === (staged.family?.length ?? 1),
-      () => usage(`the plan is that of one band of ${staged.plan.graph.bands!.of}, and the others have their own: stage it here`),
+      () =>
+        usage(`the plan belongs to one band of ${staged.plan.graph.bands!.of} and the other bands need theirs: stage it here`),
     ),
   )
 }
@@ -333,7 +332,7 @@ const ranksText = (n: number): string => (n === 1 ? 'one process' : `${n} ranks`
 const asLeader = (answer: TrainResult | Farewell): Either<SpillwayError, TrainResult> => {
   if ('weightsSha256' in answer) return E.right(answer)
   const { result, code } = answer
-  return result ? E.right(result) : E.left({ tag: 'DeviceFailed', reason: `rank 0 has ended the run with ${code}` })
+  return result ? E.right(result) : E.left({ tag: 'DeviceFailed', reason: `rank 0 ended the run with exit code ${code}` })
 }
 
 /** The run of a script: of one process, or of as many as its plan is for. */

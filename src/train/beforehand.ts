@@ -28,7 +28,7 @@ type Places = Pick<TrainOptions, 'checkpointDir' | 'resume' | 'save' | 'saveBest
 /** A folder that holds a run is for those that go on with it. */
 export const freeFor = (directory: string, resume: boolean | undefined): Either<SpillwayError, void> =>
   !resume && holdsCheckpoints(directory)
-    ? E.left(usage(`checkpoint directory ${directory} already holds a run: resume it, or name another directory`))
+    ? E.left(usage(`checkpoint directory ${directory} already has a run: resume it, or choose another directory`))
     : E.right(undefined)
 
 const reportPlace = ({ report, log }: Places): Either<SpillwayError, void> =>
@@ -113,5 +113,5 @@ const writingsOf = ({ plan: { graph } }: Staged, { checkpointDir, save, saveBest
 /** What the plan and the run's files take is there. */
 export const roomFor = (staged: Staged, o: Places): Either<SpillwayError, void> => {
   const lacks = lacksOf(staged, writingsOf(staged, o))
-  return lacks.length ? E.left(usage(`the plan cannot run here: ${lacks.join('; ')}`)) : E.right(undefined)
+  return lacks.length ? E.left(usage(`this machine cannot run the plan: ${lacks.join('; ')}`)) : E.right(undefined)
 }

@@ -185,12 +185,12 @@ const readHead = (path: string, step: number): Either<string, AnyHead> =>
     E.filterOrElse(
       // A digest that is there counts, whatever version the text claims.
       ({ head, text }) => (head.version === 1 ? !text.includes('"digest"') : matchesItself(text)),
-      () => 'it does not have the digest that was written',
+      () => 'its digest differs from the written one',
     ),
     E.map(({ head }) => head),
     E.filterOrElse(
       (head) => head.step === step && head.tensors.file === `${stem(step)}.safetensors`,
-      () => 'its step is not the one of its name',
+      () => 'its step differs from its file name',
     ),
   )
 
@@ -201,7 +201,7 @@ const readLosses = (file: TensorFile, steps: number): Either<string, readonly nu
         readTensor(file, stored),
         E.bimap(errorText, (bytes) => [...new Float64Array(bytes.slice().buffer)]),
       )
-    : E.left(`it does not hold the losses of ${steps} steps`)
+    : E.left(`it does not contain the losses of ${steps} steps`)
 }
 
 const asWritten = (directory: string, { file, bytes, sha256 }: Head['tensors']): Either<string, string> =>
@@ -214,7 +214,7 @@ const asWritten = (directory: string, { file, bytes, sha256 }: Head['tensors']):
     ),
     E.filterOrElse(
       (found) => found.sha256 === sha256,
-      () => `${file} does not have the digest that was written`,
+      () => `the digest of ${file} differs from the written one`,
     ),
     E.map(() => join(directory, file)),
   )
@@ -276,7 +276,7 @@ const WORDS: Readonly<Record<keyof RunIdentity, string>> = {
 export const elsewhere = (there: Circumstances, here: Circumstances): string =>
   (Object.keys(here) as (keyof Circumstances)[])
     .filter((k) => there[k] !== here[k])
-    .map((k) => `${CIRCUMSTANCES[k]} ${there[k]} there and ${here[k]} here`)
+    .map((k) => `${CIRCUMSTANCES[k]} ${there[k]} before and ${here[k]} now`)
     .join('; ')
 const CIRCUMSTANCES: Readonly<Record<keyof Circumstances, string>> = {
   processor: 'the processor is',
@@ -287,10 +287,12 @@ const CIRCUMSTANCES: Readonly<Record<keyof Circumstances, string>> = {
 /** The run that goes on from here, or why this is another one. */
 export const sameRun = (found: RunIdentity, wanted: RunIdentity): Either<string, RunIdentity> => {
   const keys = (Object.keys(WORDS) as (keyof RunIdentity)[]).filter((k) => found[k] !== wanted[k])
-  const detail = keys.filter((k) => k !== 'fingerprint').map((k) => `${WORDS[k]} is '${found[k]}' there and '${wanted[k]}' here`)
+  const detail = keys
+    .filter((k) => k !== 'fingerprint')
+    .map((k) => `${WORDS[k]} is '${found[k]}' in the checkpoint and '${wanted[k]}' now`)
   return keys.length === 0
     ? E.right(found)
-    : E.left(`the run there is another one: ${(detail.length ? detail : [`its ${WORDS.fingerprint} differs`]).join('; ')}`)
+    : E.left(`it belongs to another run: ${(detail.length ? detail : [`its ${WORDS.fingerprint} differs`]).join('; ')}`)
 }
 
 export const restore = (directory: string, c: Checkpoint, state: ModelState, store: StateStore): Either<SpillwayError, void> => {

@@ -178,7 +178,7 @@ const nativeSource = (staged: Staged, { data, ...s }: Steps): Exclude<NativeSour
     const own = order ?? (rank ? inTurn(samples) : undefined)
     return own ? { order: orderOfSteps(own, s.firstStep, s.steps, values[0]!.batch, shareIn(plan.graph, rank?.rank)) } : {}
   }
-  if (data.kind === 'fed' || data.kind === 'asked') throw new Error('a feed is no source of its own')
+  if (data.kind === 'fed' || data.kind === 'asked') throw new Error('a feed is not a source')
   if (data.kind === 'synthetic') {
     const classes = Math.min(...values.flatMap((v) => v.labels?.classes ?? []), Number.POSITIVE_INFINITY)
     const made = { seed: s.seed, samples: data.samples, classes: Number.isFinite(classes) ? classes : 1 }
@@ -376,7 +376,7 @@ const searchOn = async (open: Open, s: StepsToSearch): Promise<Either<SpillwayEr
 // ---------------------------------------------------------------- a session
 
 const deviceName = ({ machine }: Staged): DeviceName => {
-  if (machine.simulated) throw new Error(`a plan for machine '${machine.name}' cannot run here`)
+  if (machine.simulated) throw new Error(`a plan for the simulated machine '${machine.name}' cannot run`)
   return machine.device.name
 }
 
@@ -385,11 +385,7 @@ const opened = (native: Native, staged: Staged, o: DeviceOptions): Either<Spillw
   const { precision } = staged.plan
   const { hostBytes = Infinity, tierBytes } = staged.plan
   if (o.tier.kind === 'memory' && tierBytes > hostBytes)
-    return left(
-      usage(
-        `of what leaves the device the plan has ${showSize(tierBytes - hostBytes)} on a disk: --spill DIR (spill: 'DIR') says where`,
-      ),
-    )
+    return left(usage(`the plan swaps ${showSize(tierBytes - hostBytes)} to a disk: add --spill DIR (spill: 'DIR')`))
   const inMemory = Math.min(hostMemory ?? Infinity, hostBytes)
   const choices = {
     ...(inMemory === Infinity ? {} : { hostBytes: inMemory }),

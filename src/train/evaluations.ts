@@ -30,7 +30,7 @@ const followed = (
 ): Either<SpillwayError, OpenedEvaluation> =>
   evaluate
     ? evaluate.follow(shared, staged, { ...options, signal: o.signal })
-    : E.left({ tag: 'DeviceFailed', reason: `rank ${staged.rank!.rank} cannot take part: it has no evaluations, and rank 0 has` })
+    : E.left({ tag: 'DeviceFailed', reason: `rank ${staged.rank!.rank} cannot take part: it has no evaluations, but rank 0 has` })
 
 /** All ranks know what is evaluated, and on the same data; or the leader does that alone, and says why. */
 export const sameEvaluations = (ready: Ready, o: TrainOptions): TaskEither<SpillwayError, OpenedEvaluation | undefined> => {
@@ -38,7 +38,7 @@ export const sameEvaluations = (ready: Ready, o: TrainOptions): TaskEither<Spill
   const { rank } = staged
   if (!rank) return TE.right(evaluation)
   const alone = evaluation?.shared && 'alone' in evaluation.shared ? evaluation.shared.alone : undefined
-  if (alone !== undefined) options.onNote?.(`rank 0 evaluates, and the others wait: ${alone}`)
+  if (alone !== undefined) options.onNote?.(`rank 0 evaluates alone while the other ranks wait: ${alone}`)
   return pipe(
     together(() => fromLeader<SharedEvaluation | null>(rank, sharedIn(evaluation) ?? null)),
     TE.flatMap((shared): TaskEither<SpillwayError, OpenedEvaluation | undefined> => {

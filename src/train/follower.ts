@@ -109,7 +109,7 @@ const obeyed = async (run: Following): Promise<Either<SpillwayError, Farewell>> 
   }
 }
 
-const OTHER_WEIGHTS = 'its weights are not those of rank 0 after the last step: memory or a processor is at fault'
+const OTHER_WEIGHTS = 'its weights differ from those of rank 0 after the last step: its memory or processor is faulty'
 
 const followedTo = (
   ready: Ready,

@@ -40,8 +40,7 @@ interface Asked {
 export const lengthOf = (o: Asked, samples: number | undefined, batch: number): Either<SpillwayError, Length> => {
   const epochs = samples === undefined ? undefined : { samples, batch }
   if (o.epochs === undefined) return E.right({ steps: o.steps!, epochs })
-  if (!epochs)
-    return E.left(usage('epochs: nobody knows how many samples the data have, which come one after the other: give steps'))
+  if (!epochs) return E.left(usage('epochs needs the number of samples, which a stream does not have: use steps'))
   const steps = epochEnd(epochs, o.epochs)
   return Number.isSafeInteger(steps)
     ? E.right({ steps, epochs })

@@ -92,8 +92,8 @@ const isNames = (u: unknown): boolean =>
 /** Options that a file could be loaded with. */
 export const checkedLoading = <O extends LoadingOptions & { readonly weights?: unknown }>(o: O): Either<SpillwayError, O> => {
   for (const key of ['weightsSkip', 'weightsStrip'] as const) {
-    if (!isNames(o[key])) return E.left(usage(`${key} is ${JSON.stringify(o[key])}; legal are a text and a list of texts`))
-    if (listed(o[key]).length > 0 && o.weights === undefined) return E.left(usage(`${key} is of a weights file: give weights`))
+    if (!isNames(o[key])) return E.left(usage(`${key} is ${JSON.stringify(o[key])}; allowed: a string or a list of strings`))
+    if (listed(o[key]).length > 0 && o.weights === undefined) return E.left(usage(`${key} needs weights`))
   }
   return E.right(o)
 }
@@ -128,14 +128,13 @@ const without = (
     met ||= isOne
     const short = isOne ? name.slice(prefix.length) : name
     const other = made.get(short)
-    if (other !== undefined)
-      return E.left(usage(`weightsStrip: '${other}' and '${original}' of ${file} are both '${short}' then`))
+    if (other !== undefined) return E.left(usage(`weightsStrip: '${other}' and '${original}' of ${file} both become '${short}'`))
     made.set(short, original)
   }
   if (met) return E.right(made)
   const near = nearest(prefix, prefixesIn(names.keys()), 1)[0]
   const meant = near === undefined ? '' : `; did you mean '${near}'?`
-  return E.left(usage(`weightsStrip: no tensor's name in ${file} begins with '${prefix}'${meant}`))
+  return E.left(usage(`weightsStrip: no tensor name in ${file} begins with '${prefix}'${meant}`))
 }
 
 /** A file under the names that are left when prefixes have come off. */
@@ -157,7 +156,7 @@ const skipping = (patterns: readonly string[], known: readonly string[]): Either
       if (known.some(matches)) return E.right(matches)
       const near = nearestGlob(pattern, known)
       const meant = near === undefined ? '' : `; did you mean '${near}'?`
-      return E.left(usage(`weightsSkip: no weight of the model, and none of the file, matches '${pattern}'${meant}`))
+      return E.left(usage(`weightsSkip: no weight of the model or the file matches '${pattern}'${meant}`))
     }),
     E.map((all) => (name: string) => all.some((matches) => matches(name))),
   )
@@ -191,18 +190,24 @@ const prefixBefore = (missing: readonly string[], file: TensorFile): string | un
   return [...counts].sort((a, b) => b[1] - a[1])[0]?.[0]
 }
 
+/** `--classes 3`: if the file names its classes and the weights that misfit have their number of rows. */
+const classesHelp = (wrong: readonly string[], file: TensorFile): readonly string[] => {
+  const { length } = descriptionIn(file.metadata)?.classes ?? []
+  return length > 0 && wrong.every((name) => file.tensors.get(name)?.shape[0] === length)
+    ? [`the file has ${length} classes: use --classes ${length} with a zoo network`]
+    : []
+}
+
 const helpFor = (wrong: readonly string[], all: readonly string[], file: TensorFile): readonly string[] => {
   const prefix = prefixBefore(
     wrong.filter((name) => !file.tensors.has(name)),
     file,
   )
-  if (prefix !== undefined) return [`names there begin with '${prefix}': --weights-strip '${prefix}' takes it off`]
+  if (prefix !== undefined) return [`the names in the file begin with '${prefix}': remove it with --weights-strip '${prefix}'`]
   const patterns = patternsOf(wrong, all)
-  return wrong.length === all.length || patterns.length > MOST_PATTERNS
-    ? []
-    : [
-        `${patterns.map((p) => `--weights-skip '${p}'`).join(' ')} leaves ${wrong.length === 1 ? 'it as it begins' : 'them as they begin'}`,
-      ]
+  if (wrong.length === all.length || patterns.length > MOST_PATTERNS) return []
+  const skip = patterns.map((p) => `--weights-skip '${p}'`).join(' ')
+  return [...classesHelp(wrong, file), `${skip} trains ${wrong.length === 1 ? 'it' : 'them'} from initial values`]
 }
 
 // ---------------------------------------------------------------- a file for a model
@@ -314,9 +319,9 @@ export const tableText = ({ file, taken, left, unused }: WeightsTable): string |
   const row = (what: string, names: readonly string[]): readonly string[] =>
     names.length === 0 ? [] : [`  ${what.padEnd(14)}${String(names.length).padStart(6)}  ${some(names)}`]
   return [
-    `${file}: ${taken.length} of the model's ${taken.length + left.length} weights are taken`,
-    ...row('taken', taken),
-    ...row('as they begin', left.map(leftText)),
-    ...row('not needed', unused),
+    `${file}: loaded ${taken.length} of ${taken.length + left.length} weights of the model`,
+    ...row('loaded', taken),
+    ...row('not loaded', left.map(leftText)),
+    ...row('not used', unused),
   ].join('\n')
 }

@@ -157,11 +157,6 @@ export const checkedMeasures = (
   measures: readonly string[],
 ): Either<SpillwayError, void> => {
   if (!goesBy(o)) return E.right(undefined)
-  if (!epochs)
-    return E.left(
-      usage(
-        'evaluate, patience and the best go by epochs: nobody knows how many samples the data have, which come one after the other',
-      ),
-    )
+  if (!epochs) return E.left(usage('evaluate, patience and keep.best need epochs, but a stream has no number of samples'))
   return measures.includes(metricOf(o)) ? E.right(undefined) : E.left(unknownName('keep.best: metric', metricOf(o), measures))
 }

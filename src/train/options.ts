@@ -243,23 +243,23 @@ export const checkedOptions = (o: TrainOptions): Either<SpillwayError, TrainOpti
   if (E.isLeft(options)) return options
   const isLegal = (k: keyof typeof LEAST, n = o[k]): boolean => n === undefined || (Number.isSafeInteger(n) && n >= LEAST[k])
   const odd = (Object.keys(LEAST) as (keyof typeof LEAST)[]).find((k) => !isLegal(k))
-  if (odd) return E.left(usage(`${odd} is ${o[odd]}; legal are whole numbers of at least ${LEAST[odd]}`))
-  if (o.steps !== undefined && o.epochs !== undefined) return E.left(usage('steps and epochs are given: a run has one length'))
-  if (o.steps === undefined && o.epochs === undefined) return E.left(usage('a run needs a length: give steps or epochs'))
+  if (odd) return E.left(usage(`${odd} is ${o[odd]}; allowed: whole numbers of at least ${LEAST[odd]}`))
+  if (o.steps !== undefined && o.epochs !== undefined) return E.left(usage('give steps or epochs, not both'))
+  if (o.steps === undefined && o.epochs === undefined) return E.left(usage('a run needs steps or epochs'))
   const loading = checkedLoading(o)
   if (E.isLeft(loading)) return loading
   const schedule = checkedSchedule(o)
   if (E.isLeft(schedule)) return schedule
   if (o.throttle !== undefined && !(o.throttle > 0 && o.throttle < Infinity))
-    return E.left(usage(`throttle is ${o.throttle}; legal are numbers of more than 0`))
-  if (o.resumeRanks && !o.resume) return E.left(usage('resumeRanks is for a run that is resumed: give resume, too'))
+    return E.left(usage(`throttle is ${o.throttle}; allowed: numbers above 0`))
+  if (o.resumeRanks && !o.resume) return E.left(usage('resumeRanks needs resume'))
   const keep = knownIn(KEEP)(o.keep)
   if (E.isLeft(keep)) return keep
   const { last = 1, best } = o.keep ?? {}
   if (!(Number.isSafeInteger(last) && last >= 1))
-    return E.left(usage(`keep.last is ${last}; legal are whole numbers of at least 1`))
+    return E.left(usage(`keep.last is ${last}; allowed: whole numbers of at least 1`))
   if (o.evaluate !== undefined && o.evaluate.kind !== 'evaluation')
-    return E.left(usage('evaluate takes what validation({ data }) makes'))
+    return E.left(usage('evaluate takes the result of validation({ data })'))
   if (o.checkpointDir) return E.right(o)
   if (o.keep?.last !== undefined || (best !== undefined && o.saveBest === undefined && o.patience === undefined))
     return E.left(usage('keep needs a checkpoint directory'))

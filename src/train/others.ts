@@ -119,7 +119,7 @@ const slowText = (answers: readonly AnswerBy[], own: Answer): string | undefined
   }))
   const [slowest] = by.sort((a, b) => b.times - a.times)
   return slowest && slowest.times > CLEARLY
-    ? `rank ${slowest.rank} is the slowest: it takes ${slowest.times.toFixed(1)} times as long as rank 0 for what was timed, and the plan goes by that`
+    ? `rank ${slowest.rank} is the slowest, ${slowest.times.toFixed(1)} times slower than rank 0; the plan uses its times`
     : undefined
 }
 

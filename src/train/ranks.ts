@@ -37,7 +37,7 @@ const factsOf = ({ data, length, options: o, staged }: Ready): Readonly<Record<s
   steps: `${length.steps}`,
   seed: `${seedOf(o)}`,
   schedule: scheduleText(o, length.steps),
-  'answer to a loss that is not finite': o.onNonfinite ?? 'end',
+  'setting of onNonfinite': o.onNonfinite ?? 'end',
 })
 
 /** The first rank that differs from the leader, and in what. */
@@ -45,7 +45,7 @@ export const differenceIn = (facts: readonly Readonly<Record<string, string>>[])
   const [first = {}] = facts
   for (const [rank, own] of facts.entries()) {
     const odd = Object.keys(first).find((k) => own[k] !== first[k])
-    if (odd !== undefined) return `rank ${rank} cannot take part: its ${odd} is '${own[odd]}', and that of rank 0 '${first[odd]}'`
+    if (odd !== undefined) return `rank ${rank} cannot take part: its ${odd} is '${own[odd]}', but '${first[odd]}' on rank 0`
   }
   return undefined
 }

@@ -115,7 +115,7 @@ type End = NonNullable<RunView['end']>
 const endOf = (answer: Either<SpillwayError, TrainResult>): End => {
   if (E.isRight(answer)) {
     const { endedEarly, weightsSha256 } = answer.right
-    const early = endedEarly ? ' Nothing had become better for as long as it was to wait.' : ''
+    const early = endedEarly ? ' It ended early: no improvement within the patience.' : ''
     return { well: true, words: `Done.${early}`, weightsSha256 }
   }
   const e = answer.left
@@ -172,7 +172,7 @@ const opened = (path: string, start: Start): Either<SpillwayError, Kept> => {
     const written = write(end)
     if (E.isRight(written)) return
     isLost = true
-    o.onNote?.(`the report stays as it was: ${errorText(written.left)}`)
+    o.onNote?.(`the report is not updated: ${errorText(written.left)}`)
   }
   const whenDue = (): void => {
     if (performance.now() >= due) rewrite()

@@ -99,7 +99,7 @@ const problemOf = (given: Schedule): SpillwayError | undefined => {
     const legal = typeof value === 'number' && isWithin(limit, value) && (!limit.whole || Number.isSafeInteger(value))
     if (!legal)
       return usage(
-        `schedule '${given.kind}': ${name} is ${String(value)}; legal ${limit.whole ? 'are whole numbers, ' : 'is '}${limitText(limit)}`,
+        `schedule '${given.kind}': ${name} is ${String(value)}; allowed: ${limit.whole ? 'whole numbers, ' : ''}${limitText(limit)}`,
       )
   }
   return undefined
@@ -172,7 +172,7 @@ export const scheduleNamed = (text: string): Either<SpillwayError, Schedule> => 
   const parts = rest.length ? rest.join(':').split(',') : []
   const given = parts.map((part) => /^([A-Za-z]+)=([0-9.eE+-]+)$/.exec(part.trim()))
   return given.includes(null)
-    ? E.left(usage(`schedule '${text}': options are written ${name}:name=number,name=number`))
+    ? E.left(usage(`schedule '${text}': write options as ${name}:name=number,name=number`))
     : withUsual(name as ScheduleName, Object.fromEntries(given.map((m) => [m![1]!, Number(m![2])])))
 }
 
@@ -228,7 +228,7 @@ export const ratesOfSteps = (
   const odd = rates.findIndex((f) => !(f >= 0 && f < Infinity))
   return odd < 0
     ? E.right(rates)
-    : E.left(usage(`schedule: the factor of step ${first + odd} is ${rates[odd]}; legal are numbers of at least 0`))
+    : E.left(usage(`schedule: the factor of step ${first + odd} is ${rates[odd]}; allowed: numbers of at least 0`))
 }
 
 /** What is wrong with a schedule, known before anything is staged. */

@@ -59,8 +59,8 @@ interface RunningSession extends Start {
 
 const resumeHint = (directory: string): string =>
   holdsCheckpoints(directory)
-    ? `the last checkpoint in ${directory} is whole: run the same command with --resume to go on`
-    : `no checkpoint was due in ${directory} yet (--checkpoint-every says how often): the same command begins anew`
+    ? `run the same command with --resume to continue from the last checkpoint in ${directory}`
+    : `no checkpoint was saved in ${directory} yet (see --checkpoint-every): the same command starts again from step 1`
 
 /** What a run leaves behind that cannot write: a full disk, one that fails. */
 const withKept =
@@ -70,7 +70,9 @@ const withKept =
       ? {
           ...e,
           kept:
-            checkpointDir === undefined ? 'what was trained is lost: a checkpoint directory keeps it' : resumeHint(checkpointDir),
+            checkpointDir === undefined
+              ? 'the trained weights are lost; --checkpoint-dir (checkpointDir) saves them during a run'
+              : resumeHint(checkpointDir),
         }
       : e
 
@@ -112,7 +114,7 @@ const notFinite = ({ checkpointDir }: TrainOptions, step: number, what: string):
   step,
   what,
   ...(checkpointDir !== undefined && holdsCheckpoints(checkpointDir)
-    ? { resume: `the last checkpoint in ${checkpointDir} is of before that, and finite` }
+    ? { resume: `the last checkpoint in ${checkpointDir} is from an earlier step and finite` }
     : {}),
 })
 
@@ -137,7 +139,7 @@ const stepped = (run: RunningSession, p: StepDone): void => {
   emitEpoch(run, p.step)
   if (met.odd !== undefined || Number.isFinite(p.loss)) return
   met.odd = p.step
-  if (o.onNonfinite === 'continue') o.onNote?.(`the loss of step ${p.step} is ${p.loss}: the run goes on as it was asked to`)
+  if (o.onNonfinite === 'continue') o.onNote?.(`the loss of step ${p.step} is ${p.loss}; the run continues, as requested`)
   else held.session.cancel()
 }
 

@@ -36,13 +36,13 @@ import { modelState, type ModelState } from './weights'
 
 const runsHere = ({ machine }: Staged): Either<SpillwayError, void> =>
   machine.simulated
-    ? E.left(usage(`a plan for machine '${machine.name}' cannot run here: stage for one of this machine's devices`, DEVICES))
+    ? E.left(usage(`a plan for the simulated machine '${machine.name}' cannot run: stage for a device of this machine`, DEVICES))
     : E.right(undefined)
 
 const takenBy = ({ values }: Graph): string =>
   values.some((v) => v.role === 'loss')
-    ? 'the plan evaluates, and trains nothing: evaluate takes it'
-    : 'the plan predicts, and trains nothing: predict takes it'
+    ? 'this is a plan for evaluation: use it with evaluate'
+    : 'this is a plan for prediction: use it with predict'
 
 const trainsAnything = ({ plan }: Staged): Either<SpillwayError, void> =>
   trains(plan.graph) ? E.right(undefined) : E.left(usage(takenBy(plan.graph)))
@@ -81,8 +81,8 @@ const leftOver = ({ plan: { graph } }: Staged, steps: number, { onNote }: TrainO
   const over = steps % every
   if (over > 0)
     onNote?.(
-      `${every} steps make an update, and the last ${over} of ${steps} do not: the weights are those of step ${steps - over}; ` +
-        'a checkpoint holds what the others gave, and a longer run goes on with it',
+      `an update needs ${every} steps, so the last ${over} of ${steps} steps changed no weights: the weights are from step ${steps - over}; ` +
+        'a checkpoint saves their gradients for a longer run',
     )
 }
 
@@ -148,20 +148,20 @@ const found = (directory: string, ready: Ready, asked: RunIdentity): Either<Spil
   const { checkpoint, refused } = findCheckpoint(directory)
   refused.forEach((r) => o.onNote?.(`${directory}: ${r}`))
   if (!checkpoint) {
-    if (refused.length) return E.left(mismatch(`no checkpoint in it is whole: ${refused.join('; ')}`))
-    o.onNote?.(`${directory} holds no checkpoint to resume: the run begins anew`)
+    if (refused.length) return E.left(mismatch(`it has no complete checkpoint: ${refused.join('; ')}`))
+    o.onNote?.(`${directory} has no checkpoint to resume: the run starts from step 1`)
     return E.right(undefined)
   }
-  if (refused.length) o.onNote?.(`${directory}: going on from step ${checkpoint.step}`)
+  if (refused.length) o.onNote?.(`${directory}: continuing from step ${checkpoint.step}`)
   if (checkpoint.step > length.steps)
-    return E.left(usage(`the run in ${directory} has done ${checkpoint.step} steps: ask for at least as many`))
+    return E.left(usage(`the run in ${directory} has ${checkpoint.step} steps already: ask for at least ${checkpoint.step}`))
   const differs = [
     checkpoint.circumstances && elsewhere(checkpoint.circumstances, circumstances),
     otherThanRecorded(directory, staged.family ?? [staged.plan]),
   ]
-  for (const why of differs) if (why) o.onNote?.(`bits may differ from those of the run so far: ${why}`)
+  for (const why of differs) if (why) o.onNote?.(`bits may differ from the earlier part of the run: ${why}`)
   const [before, now] = [checkpoint.settings['schedule'] ?? 'constant', scheduleText(o, length.steps)]
-  if (before !== now) o.onNote?.(`the learning rate of the run so far was ${String(before)}; from here on it is ${now}`)
+  if (before !== now) o.onNote?.(`the learning rate schedule was ${String(before)} and is now ${now}`)
   const sameBut = onRanksOf(checkpoint.identity, asked)
   const wanted = {
     ...(o.resumeRanks ? sameBut : asked),
@@ -171,14 +171,11 @@ const found = (directory: string, ready: Ready, asked: RunIdentity): Either<Spil
   const [ranks, here] = [ranksIn(checkpoint.identity), ranksIn(asked)]
   const differ = ranks !== here
   if (differ && o.resumeRanks)
-    o.onNote?.(
-      `the run so far had ${ranksText(ranks)}, and goes on with ${ranksText(here)}: sums over the batch are grouped otherwise`,
-    )
+    o.onNote?.(`the run had ${ranksText(ranks)} and continues with ${ranksText(here)}: sums over the batch use another order`)
   return pipe(
     sameRun(checkpoint.identity, wanted),
     E.bimap(
-      (why) =>
-        mismatch(differ && !o.resumeRanks ? `${why}; --resume-ranks (resumeRanks) goes on with another number of ranks` : why),
+      (why) => mismatch(differ && !o.resumeRanks ? `${why}; --resume-ranks (resumeRanks) allows another number of ranks` : why),
       () => checkpoint,
     ),
   )

@@ -23,10 +23,10 @@ export type Diverged = Extract<SpillwayError, { readonly tag: 'Diverged' }>
 const REPLAY_SECONDS = 600
 
 const soughtText = ({ step, what }: Diverged, steps: number): string =>
-  `step ${step}: ${what}; looking for where that comes from: ${steps === 1 ? 'this step' : `the last ${steps} steps`} once more`
+  `step ${step}: ${what}; searching for the cause: running ${steps === 1 ? 'this step' : `the last ${steps} steps`} again`
 const notSought = (steps: number, seconds: number): string =>
-  `where that comes from is not looked for: from the last state that is kept it is ${steps} steps, ${showSeconds(seconds)}; ` +
-  'a smaller --checkpoint-every keeps more'
+  `no search for the cause: the last saved state is ${steps} steps back, ${showSeconds(seconds)}; ` +
+  'a smaller --checkpoint-every saves more states'
 
 /** Steps that are run once more, from the state that a session has. */
 export type Sought = Pick<StepsToSearch, 'firstStep' | 'steps' | 'searchFrom'>

@@ -90,7 +90,7 @@ export const asTensors = (values: readonly Value[], store: StateReader, step: nu
         store.read(v.name),
         E.filterOrElseW(
           (bytes) => !hasOdd(bytes, v),
-          (): SpillwayError => ({ tag: 'Diverged', step, what: `'${v.name}' holds numbers that are not finite` }),
+          (): SpillwayError => ({ tag: 'Diverged', step, what: `'${v.name}' has numbers that are not finite` }),
         ),
       ),
   }))
@@ -151,7 +151,7 @@ export const converted = (bytes: Uint8Array, from: TensorType, to: TensorType): 
 export const problemOf = (file: TensorFile, v: Value, exactType: boolean): string | undefined => {
   const s = file.tensors.get(v.name)
   if (!s) return `'${v.name}' ${shapeText(v.shape)} is missing`
-  if (!sameShape(s.shape, v.shape)) return `'${v.name}' is ${shapeText(s.shape)}, the model's is ${shapeText(v.shape)}`
+  if (!sameShape(s.shape, v.shape)) return `'${v.name}' is ${shapeText(s.shape)}, but ${shapeText(v.shape)} in the model`
   return (exactType ? s.type === storedType(v) : s.type in FLOATS)
     ? undefined
     : `'${v.name}' is ${s.type}, not ${exactType ? storedType(v) : 'a float type'}`

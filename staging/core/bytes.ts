@@ -50,7 +50,7 @@ const UNITS: Readonly<Record<string, number>> = {
 export const parseBytes = (text: string): Either<string, number> => {
   const m = /^\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*$/.exec(text)
   const unit = m ? UNITS[m[2]!] : undefined
-  if (!m || unit === undefined) return left(`'${text}' is not a size: write 512MiB, 11GiB or plain bytes`)
+  if (!m || unit === undefined) return left(`'${text}' is not a size; examples: 512MiB, 11GiB, 1048576`)
   const bytes = Math.floor(Number(m[1]) * unit)
   return Number.isSafeInteger(bytes) ? right(bytes) : left(`'${text}' is too large for a size`)
 }

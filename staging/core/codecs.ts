@@ -13,7 +13,7 @@ const number = (name: string, legal: (n: number) => boolean): t.Type<number, num
 /** A size, a count, an index. */
 export const whole = number('a whole number', (n) => Number.isSafeInteger(n) && n >= 0)
 /** A difference. */
-export const integer = number('a whole number of either sign', Number.isSafeInteger)
+export const integer = number('an integer', Number.isSafeInteger)
 export const positive = number('a number above 0', (n) => n > 0 && Number.isFinite(n))
 export const seconds = number('a time of 0 seconds or more', (n) => n >= 0 && Number.isFinite(n))
 
@@ -30,7 +30,7 @@ const LONGEST = 1000
 const UNFIT = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/u
 /** Words from a file that are shown to people. */
 export const words = codecOf(
-  `a text of at most ${LONGEST} characters, all of them visible`,
+  `a string of at most ${LONGEST} visible characters`,
   (u): u is string => typeof u === 'string' && u.length <= LONGEST && !UNFIT.test(u),
 )
 
@@ -42,7 +42,7 @@ export const tuple = <C extends readonly [t.Mixed, t.Mixed, ...t.Mixed[]]>(...of
   const open = t.tuple(of as unknown as [t.Mixed, t.Mixed]) as unknown as t.Type<Entries<C>, Entries<C>, unknown>
   const isLong = (u: unknown): boolean => Array.isArray(u) && u.length > of.length
   const validate: typeof open.validate = (u, c) =>
-    isLong(u) ? t.failure(u, c, `it has ${(u as unknown[]).length} entries; legal are ${of.length}`) : open.validate(u, c)
+    isLong(u) ? t.failure(u, c, `it has ${(u as unknown[]).length} entries; allowed: ${of.length}`) : open.validate(u, c)
   return new t.Type(open.name, (u): u is Entries<C> => !isLong(u) && open.is(u), validate, t.identity)
 }
 
@@ -91,7 +91,7 @@ const [LIST, LIST_END, OBJECT, OBJECT_END] = [91, 93, 123, 125]
 
 /** A JSON text that may be parsed: one too large, too deep or of too many lists would take its reader's memory or stack. */
 const parsable = (text: string, mostBrackets: number): Either<string, string> => {
-  if (text.length > MOST_CHARACTERS) return left(`it has ${text.length} characters; legal are at most ${MOST_CHARACTERS}`)
+  if (text.length > MOST_CHARACTERS) return left(`it has ${text.length} characters; allowed: at most ${MOST_CHARACTERS}`)
   let [depth, brackets] = [0, 0]
   let quoted = false
   for (let i = 0; i < text.length; i++) {

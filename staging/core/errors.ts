@@ -108,23 +108,22 @@ const verifyPlace = (e: Extract<PlanError, { tag: 'VerifyFailed' }>): string =>
 
 /** What would be legal, by what there is too little of. */
 const TIER_CURES: Readonly<Record<Extract<PlanError, { tag: 'TierInfeasible' }>['of'], string>> = {
-  'host memory': '--host-memory, --spill DIR for a disk that takes the rest, or a larger budget',
-  'the disk': 'a folder on a larger disk, more --host-memory, or a larger budget',
-  writes: '--spill-writes-per-step, more --host-memory, or a larger budget',
+  'host memory': 'raise --host-memory, add --spill DIR for a disk, or raise --budget',
+  'the disk': 'use a folder on a larger disk, raise --host-memory, or raise --budget',
+  writes: 'raise --spill-writes-per-step, --host-memory or --budget',
 }
 
 const tierText = (e: Extract<PlanError, { tag: 'TierInfeasible' }>): string => {
-  const has =
-    e.of === 'writes' ? `${showBytes(e.hasBytes)} that a step may write to the disk` : `${showBytes(e.hasBytes)} of ${e.of}`
+  const has = e.of === 'writes' ? `${showBytes(e.hasBytes)} of disk writes per step` : `${showBytes(e.hasBytes)} of ${e.of}`
   return (
-    `no plan of strategy '${e.strategy}' in ${showBytes(e.budgetBytes)} does with ${has}: of those that were tried none takes less than ` +
-    `${showBytes(e.needsBytes)} (${e.needsBytes} bytes); legal are ${TIER_CURES[e.of]}`
+    `no plan of strategy '${e.strategy}' in ${showBytes(e.budgetBytes)} fits ${has}: the best one needs ` +
+    `${showBytes(e.needsBytes)} (${e.needsBytes} bytes); ${TIER_CURES[e.of]}`
   )
 }
 
 const moreHeap = ({ calls, most }: TooManyCalls): string =>
-  `; finer tiles make a step of ${calls} calls, and the heap has room to plan ${most}: ` +
-  `NODE_OPTIONS=--max-old-space-size=${Math.ceil(heapToPlan(calls) / 2 ** 20)} gives it enough`
+  `; finer tiles need ${calls} calls per step, but the heap has room to plan ${most}: ` +
+  `NODE_OPTIONS=--max-old-space-size=${Math.ceil(heapToPlan(calls) / 2 ** 20)} is enough`
 
 const renderPlanError = (e: PlanError): string => {
   switch (e.tag) {
@@ -135,14 +134,14 @@ const renderPlanError = (e: PlanError): string => {
       const way = e.inTheWay.map((w) => `${w.label} ${showBytes(w.bytes)}`)
       return (
         `no plan of strategy '${e.strategy}' fits ${showBytes(e.budgetBytes)}: the smallest budget that works is ` +
-        `${showBytes(e.smallestBytes)} (${e.smallestBytes} bytes)${way.length === 0 ? '' : `; in the way are ${list(way)}`}` +
+        `${showBytes(e.smallestBytes)} (${e.smallestBytes} bytes)${way.length === 0 ? '' : `; largest at the peak: ${list(way)}`}` +
         (e.tooMany ? moreHeap(e.tooMany) : '')
       )
     }
     case 'TierInfeasible':
       return tierText(e)
     case 'UnknownStrategy':
-      return `there is no strategy '${e.got}'; legal are ${list(e.legal)}`
+      return `there is no strategy '${e.got}'; allowed: ${list(e.legal)}`
     case 'TilingIllegal':
       return `strategy '${e.strategy}' cannot tile layer '${e.layer}' along '${e.dim}': ${e.why}`
     case 'VerifyFailed': {
@@ -157,38 +156,38 @@ const renderPlanError = (e: PlanError): string => {
 export const renderError = (e: StageError): string => {
   switch (e.tag) {
     case 'UnknownOp':
-      return `layer '${e.layer}': there is no operator '${e.kind}'; legal are ${list(e.legal)}`
+      return `layer '${e.layer}': there is no operator '${e.kind}'; allowed: ${list(e.legal)}`
     case 'AttrsInvalid':
-      return `${at(e.layer, e.kind)}: attributes ${JSON.stringify(e.got)} are not legal; legal are ${e.legal}`
+      return `${at(e.layer, e.kind)}: attributes ${JSON.stringify(e.got)} are wrong; allowed: ${e.legal}`
     case 'OperandCount':
-      return `${at(e.layer, e.kind)}: ${e.got} inputs given; legal are ${e.legal}`
+      return `${at(e.layer, e.kind)}: it has ${e.got} inputs; allowed: ${e.legal}`
     case 'OperandInvalid':
-      return `${at(e.layer, e.kind)}: operand ${e.operand} is ${e.got}; legal is ${e.legal}`
+      return `${at(e.layer, e.kind)}: operand ${e.operand} is ${e.got}; allowed: ${e.legal}`
     case 'ShapeInvalid':
       return `${at(e.layer, e.kind)}: ${e.reason}`
     case 'ValueInvalid':
-      return `'${e.name}': ${e.reason}; legal is ${e.legal}`
+      return `'${e.name}': ${e.reason}; allowed: ${e.legal}`
     case 'DuplicateName':
-      return `there are two values named '${e.name}'; legal is any name that no other ${e.role} has`
+      return `two values are named '${e.name}'; give each ${e.role} its own name`
     case 'NotAnOutput':
-      return `${e.got} cannot be trained to a loss; legal is ${e.legal}`
+      return `${e.got} cannot have a loss; allowed: ${e.legal}`
     case 'UnknownLoss':
-      return `there is no loss '${e.got}'; legal are ${list(e.legal)}`
+      return `there is no loss '${e.got}'; allowed: ${list(e.legal)}`
     case 'NothingToTrain':
-      return `no trained parameter leads to the output of layer '${e.layer}'; legal is a network with at least one`
+      return `the output of layer '${e.layer}' depends on no trained parameter; unfreeze at least one before it`
     case 'NotDifferentiable':
       return (
         `${at(e.layer, e.kind)} has no backward rule, so a network with parameters before it cannot train; ` +
-        `operators that have one are ${list(e.legal)}`
+        `allowed: ${list(e.legal)}`
       )
     case 'ObjectiveInvalid':
-      return `objective '${e.objective}': ${e.reason}; legal is ${e.legal}`
+      return `objective '${e.objective}': ${e.reason}; allowed: ${e.legal}`
     case 'OptimizerInvalid':
-      return `optimizer: ${e.field} is ${e.got}; legal is ${e.legal}`
+      return `optimizer: ${e.field} is ${e.got}; allowed: ${e.legal}`
     case 'PatternUnmatched':
-      return `no parameter that is trained matches '${e.pattern}'${e.nearest === undefined ? '' : `; did you mean '${e.nearest}'?`}`
+      return `no trained parameter matches '${e.pattern}'${e.nearest === undefined ? '' : `; did you mean '${e.nearest}'?`}`
     case 'GroupInvalid':
-      return `groups[${e.group}]: ${e.reason}; legal is ${e.legal}`
+      return `groups[${e.group}]: ${e.reason}; allowed: ${e.legal}`
     case 'GraphFormat':
       return `not a graph: ${e.at}: ${e.reason}`
     case 'OptionUnknown':

@@ -24,7 +24,7 @@ export const unknownOption = <Key extends string, Of extends string, Near extend
 type UnknownOption<Key extends string, Of extends string, Near extends string> = ReturnType<typeof unknownOption<Key, Of, Near>>
 
 export const noSuchOption = <Key extends string, Of extends string, Legal extends string>(key: Key, of: Of, legal: Legal) =>
-  `\`${key}\` is not an option of ${of}; legal are ${legal}` as const
+  `\`${key}\` is not an option of ${of}; allowed: ${legal}` as const
 type NoSuchOption<Key extends string, Of extends string, Legal extends string> = ReturnType<typeof noSuchOption<Key, Of, Legal>>
 
 // ---------------------------------------------------------------- while typing

@@ -39,8 +39,8 @@ export const spelledOut = (short: Repeats, most: number): Either<string, readonl
   const out: number[] = []
   for (const r of short) {
     const [back, count] = typeof r === 'number' ? [0, 1] : r
-    if (out.length + count > most) return left(`they are more than ${most} numbers`)
-    if (back > out.length) return left(`[${back},${count}] stands behind ${out.length} numbers`)
+    if (out.length + count > most) return left(`they exceed the limit of ${most} numbers`)
+    if (back > out.length) return left(`[${back},${count}] refers back before the first of ${out.length} numbers`)
     if (typeof r === 'number') out.push(r)
     else for (let k = 0; k < count; k++) out.push(out[out.length - back]!)
   }

@@ -95,7 +95,7 @@ class Gradients {
   of(v: number, op: Op): Ref {
     for (const j of this.joined) if (j.of.includes(v)) this.divide(j, j.of.indexOf(v), op)
     const parts = this.parts.get(v)
-    if (!parts) throw new Error(`layer '${op.layer}': the gradient of value ${v} was never given`)
+    if (!parts) throw new Error(`layer '${op.layer}': the gradient of value ${v} is missing`)
     if (parts.length === 1) return parts[0]!
     for (const [i, p] of parts.entries())
       if (this.b.value(p).gradOf === v) this.b.markGradient(p, v as Ref, `${this.nameOf(v)}.${i}`)

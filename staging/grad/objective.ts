@@ -78,8 +78,8 @@ const checkedTerm =
         const { labels, shares, symmetric } = entry
         if (!Number.isFinite(weight)) return wrong(o, `the weight of '${name}' is ${weight}`, 'a finite number')
         if ('constant' in to) {
-          if (labels) return wrong(o, `'${name}' compares classes with ${to.constant}`, 'a fed tensor of class labels')
-          if (readsTarget(loss)) return wrong(o, `'${name}' compares with ${to.constant} and reads a target`, 'a fed tensor')
+          if (labels) return wrong(o, `'${name}' compares class labels with ${to.constant}`, 'a fed tensor of class labels')
+          if (readsTarget(loss)) return wrong(o, `'${name}' compares with ${to.constant}, but reads a target`, 'a fed tensor')
           if (shares) return wrong(o, `'${name}' compares shares of classes with ${to.constant}`, 'a tensor of shares')
           return Number.isFinite(to.constant)
             ? right(entry)
@@ -102,7 +102,7 @@ export const checkedObjectives = (graph: Graph, objectives: readonly Objective[]
     owner.has(p)
       ? wrong(
           o,
-          `parameter '${graph.values[p]!.name}' is trained by objective '${owner.get(p)}' already`,
+          `parameter '${graph.values[p]!.name}' is already trained by objective '${owner.get(p)}'`,
           'one objective for each parameter',
         )
       : right(owner.set(p, o.name))

@@ -77,19 +77,19 @@ export type Parts = Map<ValueId, Part>
 
 /** Of what ranks take of one another's rows, or add up. */
 export const rowsFault = (g: Graph, op: Op, parts: Parts): string | undefined => {
-  if (!g.bands) return 'is of bands, and there are none'
+  if (!g.bands) return 'needs bands, but the graph has none'
   const { at, of } = g.bands
   const [x, y] = [g.values[op.ins[0]!]!, g.values[op.outs[0]!]!]
   const [has, wants] = [hasIn(op.attrs), wantsIn(op.attrs)]
   if (op.attrs['bands'] !== of || op.attrs['band'] !== at)
-    return `is of band ${op.attrs['band']} of ${op.attrs['bands']}; legal is ${at} of ${of}`
+    return `is of band ${op.attrs['band']} of ${op.attrs['bands']}; allowed: ${at} of ${of}`
   if (!sameRange(has[at]!, rangeOf(x)))
-    return `takes rows ${text(has[at]!)} of '${x.name}', of which this rank has ${text(rangeOf(x))}`
-  if (!sameRange(wants[at]!, rangeOf(y))) return `makes rows ${text(wants[at]!)} of '${y.name}', which has ${text(rangeOf(y))}`
+    return `reads rows ${text(has[at]!)} of '${x.name}', but this rank has ${text(rangeOf(x))}`
+  if (!sameRange(wants[at]!, rangeOf(y))) return `computes rows ${text(wants[at]!)} of '${y.name}', which has ${text(rangeOf(y))}`
   const part = parts.get(x.id)
-  if (part && part.over !== 'bands') return `takes rows of a share, '${x.name}'`
-  if (op.kind === 'sum_rows') return part?.merge === 'sum' ? undefined : `adds up '${x.name}', of which no rank has a part`
-  return part === undefined || isPartition(has) ? undefined : `takes a part, '${x.name}', as if it were whole`
+  if (part && part.over !== 'bands') return `reads rows of a share, '${x.name}'`
+  if (op.kind === 'sum_rows') return part?.merge === 'sum' ? undefined : `adds up '${x.name}', but no rank has a part of it`
+  return part === undefined || isPartition(has) ? undefined : `reads the part '${x.name}' as the whole value`
 }
 
 const accessed = (g: Graph, op: Op, def: OperandDef): Access | undefined => {
@@ -118,7 +118,7 @@ export const bandFault = (g: Graph, op: Op, parts: Parts): string | undefined =>
     const exactly = H.tag === 'same' || H.tag === 'inside'
     const need: Range = exactly ? iteration : touched(H, iteration, wholeRows(value(v))[2]!)
     if (exactly ? !sameRange(here, need) : !holds(here, need))
-      return `needs rows ${text(need)} of '${value(v).name}' and has ${text(here)}`
+      return `needs rows ${text(need)} of '${value(v).name}', but has ${text(here)}`
   }
   for (const [i, v] of op.outs.entries()) {
     const o = def.outs[i]!
@@ -127,7 +127,7 @@ export const bandFault = (g: Graph, op: Op, parts: Parts): string | undefined =>
     const here = rangeOf(value(v))
     const exactly = H.tag === 'same' || H.tag === 'inside'
     const made: Range = exactly ? iteration : touched(H, iteration, wholeRows(value(v))[2]!)
-    if (!sameRange(here, made)) return `makes rows ${text(made)} of '${value(v).name}', which has ${text(here)}`
+    if (!sameRange(here, made)) return `computes rows ${text(made)} of '${value(v).name}', which has ${text(here)}`
     if (isCut(g, op) && !exactly && !madeApart(g, H, value(anchor.value), value(v)))
       parts.set(v, { merge: o.merge ?? 'sum', over: 'bands' })
   }
@@ -142,7 +142,7 @@ export const bandsIn = (height: number, bands: number): readonly Range[] | undef
 export const bandedFault = (g: Graph): string | undefined => {
   const { bands, ranks = 1 } = g
   if (bands && (ranks % bands.of !== 0 || bands.at >= bands.of))
-    return `it is band ${bands.at} of ${bands.of} of a graph of ${ranks} ranks; legal are bands that divide the ranks`
+    return `it is band ${bands.at} of ${bands.of} in a graph of ${ranks} ranks; the number of bands must divide the ranks`
   const odd = g.values.find((v) => v.rows && (!bands || v.shape.length !== 4 || v.rows.from + v.shape[2]! > v.rows.of))
-  return odd && `'${odd.name}' has rows beyond those that there are`
+  return odd && `'${odd.name}' has rows beyond its height`
 }

@@ -109,7 +109,7 @@ const shapesOf = (r: OpRequest, d: OpDef): Shapes => {
   const ins = r.ins.map((v) => v.shape)
   return !d.outputsGiven || isWithin(counts, r.given.length)
     ? d.shape(r.attrs, ins, r.given)
-    : left(`${r.given.length} output shapes are given; legal are ${countText(counts)}`)
+    : left(`it has ${r.given.length} output shapes; allowed: ${countText(counts)}`)
 }
 
 export const checkOp = (r: OpRequest): Either<GraphError, CheckedOp> => {
@@ -136,7 +136,7 @@ export const checkedValue = (v: Pick<Value, 'name' | 'role' | 'shape' | 'init'>)
     left({ tag: 'ValueInvalid', name: v.name, reason, legal })
   const misshapen = (legal: string): Either<GraphError, never> => wrong(`its shape is ${shapeText(v.shape)}`, legal)
   const isImage = v.role === 'input' || v.role === 'target'
-  if (v.name === '') return wrong('a value has no name', 'a name of at least one letter')
+  if (v.name === '') return wrong('a value has no name', 'a name of at least one character')
   if (v.shape.length < (isImage ? 4 : 1) || v.shape.length > 4)
     return misshapen(isImage ? 'a shape [B,C,H,W]' : 'a shape of 1 to 4 dimensions')
   if (!v.shape.every((d) => Number.isSafeInteger(d) && d > 0)) return misshapen('a whole number of 1 or more in each dimension')

@@ -68,7 +68,7 @@ const faultAt =
   (at: string) =>
   (reason: string): Fault => ({ tag: 'GraphFormat', at, reason })
 const numbered = <T extends { readonly id: number }>(item: T, i: number): Either<string, T> =>
-  item.id === i ? E.right(item) : E.left(`its id is ${item.id}; legal is ${i}`)
+  item.id === i ? E.right(item) : E.left(`its id is ${item.id}; allowed: ${i}`)
 
 const LEAVES: readonly ValueRole[] = ['param', 'state', 'input', 'target']
 const DATA_RESULTS: readonly ValueRole[] = ['activation', 'output', 'gradient']
@@ -77,18 +77,16 @@ const isLeaf = (v: Value): boolean => LEAVES.includes(v.role)
 
 const checkedStart = (v: Value): Either<string, Value> => {
   const persistent = v.role === 'param' || v.role === 'state'
-  if (persistent && !v.init) return E.left(`${v.role} '${v.name}' does not say how it starts`)
-  return !persistent && v.init
-    ? E.left(`'${v.name}' has a start value; legal are start values of parameters and states`)
-    : E.right(v)
+  if (persistent && !v.init) return E.left(`${v.role} '${v.name}' has no start value`)
+  return !persistent && v.init ? E.left(`'${v.name}' has a start value; only parameters and states have one`) : E.right(v)
 }
 
 const checkedGradient = (g: Graph, v: Value): Either<string, Value> => {
   if (v.gradOf === undefined) return E.right(v)
   const of = g.values[v.gradOf]
-  if (v.role !== 'gradient') return E.left(`'${v.name}' of role ${v.role} is a gradient; legal is role gradient`)
-  if (!of) return E.left(`gradOf is ${v.gradOf}; legal are 0 to ${g.values.length - 1}`)
-  return sameShape(of.shape, v.shape) ? E.right(v) : E.left(`the gradient '${v.name}' has another shape than '${of.name}'`)
+  if (v.role !== 'gradient') return E.left(`'${v.name}' of role ${v.role} is a gradient; its role must be gradient`)
+  if (!of) return E.left(`gradOf is ${v.gradOf}; allowed: 0 to ${g.values.length - 1}`)
+  return sameShape(of.shape, v.shape) ? E.right(v) : E.left(`the shapes of the gradient '${v.name}' and of '${of.name}' differ`)
 }
 
 /** Class labels and what ops make of whole numbers are i32; what is fed may be bytes, and it, what layers make and laid weights may be bf16. */
@@ -110,8 +108,8 @@ const checkedValues = (g: Graph): Either<Fault, unknown> => {
   const leaves = new Map([...g.values.filter(isLeaf)].reverse().map((v) => [v.name, v]))
   const typed = (v: Value): Either<string, Value> => {
     const types = typesOf(v, float, integers)
-    if (!types.includes(v.dtype)) return E.left(`'${v.name}' of role ${v.role} is ${v.dtype}; legal is ${types.join(' or ')}`)
-    return isLeaf(v) && leaves.get(v.name) !== v ? E.left(`a second leaf named '${v.name}'`) : E.right(v)
+    if (!types.includes(v.dtype)) return E.left(`'${v.name}' of role ${v.role} is ${v.dtype}; allowed: ${types.join(' or ')}`)
+    return isLeaf(v) && leaves.get(v.name) !== v ? E.left(`two inputs or parameters are named '${v.name}'`) : E.right(v)
   }
   return pipe(
     g.values,
@@ -130,10 +128,10 @@ const checkedValues = (g: Graph): Either<Fault, unknown> => {
 
 /** What an op writes is of the shape, type and role that the op table gives. */
 const asGiven = (v: Value, def: OperandDef, shape: readonly number[], type: DType): Either<string, Value> => {
-  if (!sameShape(v.shape, shape)) return E.left(`'${v.name}' has shape ${shapeText(v.shape)}; legal is ${shapeText(shape)}`)
-  if (v.dtype !== type) return E.left(`'${v.name}' is ${v.dtype}; legal is ${type}`)
+  if (!sameShape(v.shape, shape)) return E.left(`'${v.name}' has shape ${shapeText(v.shape)}; allowed: ${shapeText(shape)}`)
+  if (v.dtype !== type) return E.left(`'${v.name}' is ${v.dtype}; allowed: ${type}`)
   const roles = def.role === 'data' && def.merge !== 'moments' ? DATA_RESULTS : WHOLE_RESULTS
-  return roles.includes(v.role) ? E.right(v) : E.left(`'${v.name}' has role ${v.role}; legal are ${roles.join(', ')}`)
+  return roles.includes(v.role) ? E.right(v) : E.left(`'${v.name}' has role ${v.role}; allowed: ${roles.join(', ')}`)
 }
 
 /** Walks the ops in order; knows which values are there and which are overwritten by then. */
@@ -160,7 +158,7 @@ class Walk {
   }
 
   private named(v: ValueId, does: string): Either<string, Value> {
-    return E.fromNullable(`it ${does} value ${v}; legal are 0 to ${this.g.values.length - 1}`)(this.g.values[v])
+    return E.fromNullable(`it ${does} value ${v}; allowed: 0 to ${this.g.values.length - 1}`)(this.g.values[v])
   }
 
   private read(v: ValueId, updated: boolean): Either<string, Value> {
@@ -182,7 +180,7 @@ class Walk {
       this.named(v, 'writes'),
       E.filterOrElse(
         () => !this.written.has(v),
-        ({ name }: Value) => `it writes '${name}', which is there already`,
+        ({ name }: Value) => `it writes '${name}', which is already computed`,
       ),
       E.tap(() => E.right(this.written.add(v))),
     )
@@ -195,7 +193,7 @@ class Walk {
       E.mapLeft(renderError),
       E.filterOrElse(
         (c) => c.outs.length === outs.length,
-        (c) => `it has ${outs.length} outputs; legal are ${c.outs.length}`,
+        (c) => `it has ${outs.length} outputs; allowed: ${c.outs.length}`,
       ),
       E.tap(({ def, outs: shapes }) => {
         const types = outputTypes(def, isBf16Op(def, ins, outs), this.float)
@@ -205,7 +203,7 @@ class Walk {
       }),
       E.filterOrElse(
         ({ def }) => !def.mutates || op.phase === 'update',
-        () => `${op.kind} overwrites its inputs; legal is phase update`,
+        () => `${op.kind} overwrites its inputs; its phase must be update`,
       ),
       E.map(({ def }) => def.mutates?.forEach((i) => op.ins[i] !== undefined && this.overwritten.add(op.ins[i]!))),
     )
@@ -214,7 +212,7 @@ class Walk {
   /** What nothing computes. */
   ended(): Either<Fault, unknown> {
     const orphan = this.g.values.find((v) => !this.written.has(v.id))
-    const words = orphan && `nothing computes '${orphan.name}' of role ${orphan.role}`
+    const words = orphan && `no operator computes '${orphan.name}' of role ${orphan.role}`
     return words === undefined ? E.right(this.g) : E.left(faultAt(`values[${orphan!.id}]`)(words))
   }
 }

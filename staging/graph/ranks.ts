@@ -137,22 +137,22 @@ const countsFault = (g: Graph, op: Op, maker: Op | undefined, over: Part['over']
   const given = attrsListed('of', op.attrs)
   return due.length === given.length && due.every((n, r) => given[r] === n)
     ? undefined
-    : `merges moments of ${given.join(', ')} elements; legal are ${due.join(', ')}`
+    : `merges moments of ${given.join(', ')} elements; allowed: ${due.join(', ')}`
 }
 
 const collectiveFault = (g: Graph, op: Op, parts: Parts, makers: ReadonlyMap<ValueId, Op>): string | undefined => {
   const { kind, ins } = op
   const given = op.attrs['ranks']
-  const of = (due: number): string | undefined => (given === due ? undefined : `is of ${given} ranks; legal is ${due}`)
+  const of = (due: number): string | undefined => (given === due ? undefined : `is for ${given} ranks; allowed: ${due}`)
   if (kind === 'put_part') return of(ranksOf(g))
   for (const v of ins) {
     const part = parts.get(v)
     const merges = kind === 'all_moments' ? 'moments' : 'sum'
     const isOfImages = kind === 'all_moments' && g.values[v]!.shape.length === 4
-    if (part?.merge !== merges || (part.over === 'bands') !== isOfImages) return 'reads what no rank has a share of'
+    if (part?.merge !== merges || (part.over === 'bands') !== isOfImages) return 'reads a value that no rank has a share of'
     const fault = of(kind === 'sum_parts' ? ranksOf(g) : membersOf(g, part.over)) ?? countsFault(g, op, makers.get(v), part.over)
     if (fault !== undefined) return fault
-    if (kind === 'sum_parts' && part.over !== 'all') return 'makes parts of what not all ranks have a share of'
+    if (kind === 'sum_parts' && part.over !== 'all') return 'computes parts of a value that only some ranks have a share of'
   }
   return undefined
 }
@@ -168,7 +168,7 @@ export const ranksFault = (g: Graph): string | undefined => {
     // With local norms a norm's own sums are those of its share.
     const isOwn = g.norms === 'local' && readsMoments(g, op)
     if (!isOwn && share !== undefined)
-      return `reads a ${parts.get(share)!.over === 'bands' ? 'part' : 'share'}, '${g.values[share]?.name}', as if it were whole`
+      return `reads the ${parts.get(share)!.over === 'bands' ? 'part' : 'share'} '${g.values[share]?.name}' as the whole value`
     const over = mergedOver(g, op)
     if (membersOf(g, over) > 1)
       op.outs.forEach((v, i) => {
@@ -202,12 +202,12 @@ const partsFault = (g: Graph): string | undefined => {
   const name = (v: ValueId | undefined): string => `'${g.values[v ?? -1]?.name}'`
   for (const v of g.values) {
     if (!v.part) continue
-    if (ranks === 1) return `'${v.name}' is a part, and there is one process`
+    if (ranks === 1) return `'${v.name}' is a part, but there is one process`
     if (!['state', 'gradient', 'stat'].includes(v.role))
-      return `'${v.name}' of role ${v.role} is a part; legal is role state, gradient, stat`
+      return `'${v.name}' of role ${v.role} is a part; allowed roles: state, gradient, stat`
     const due = partOf(elementsOf(v.part), ranks)
     if (v.shape.length !== 1 || v.shape[0] !== due)
-      return `the part '${v.name}' has ${v.shape.join('x')} elements; legal is ${due}`
+      return `the part '${v.name}' has ${v.shape.join('x')} elements; allowed: ${due}`
   }
   /** By part that was taken of a weight: the weight; whether it is updated by then; whether it is put back. */
   const taken = new Map<ValueId, { readonly weight: ValueId; updated: boolean; put: boolean }>()
@@ -217,25 +217,25 @@ const partsFault = (g: Graph): string | undefined => {
     const whole = [...ins, ...outs].find((v) => !isPart(v))
     const part = [...ins, ...outs].find(isPart)
     if (kind === 'take_part' || kind === 'sum_parts') {
-      if (kind === 'take_part' && op.attrs['ranks'] !== ranks) return `${at} is of ${op.attrs['ranks']} ranks; legal is ${ranks}`
-      if (ins.some(isPart) || !outs.every(isPart)) return `${at} makes no parts of what is whole`
+      if (kind === 'take_part' && op.attrs['ranks'] !== ranks) return `${at} is for ${op.attrs['ranks']} ranks; allowed: ${ranks}`
+      if (ins.some(isPart) || !outs.every(isPart)) return `${at} does not split a whole value`
       if (g.values[ins[0]!]?.role === 'param') taken.set(outs[0]!, { weight: ins[0]!, updated: false, put: false })
     } else if (kind === 'put_part') {
       const own = taken.get(ins[1]!)
       if (own?.weight !== ins[0] || !own!.updated || own!.put)
-        return `${at} puts ${name(ins[1])} into ${name(ins[0])}, of which it is no updated part`
+        return `${at} writes ${name(ins[1])} into ${name(ins[0])}, but it is not an updated part of it`
       own!.put = true
     } else if (part !== undefined) {
-      if (!PARTWISE.includes(kind) || whole !== undefined) return `${at} reads a part, ${name(part)}, as if it were whole`
+      if (!PARTWISE.includes(kind) || whole !== undefined) return `${at} reads the part ${name(part)} as the whole value`
       if (!isUpdate(kind)) continue
       const own = taken.get(ins[0]!)
       if (!own || own.updated || g.values[ins[1]!]?.gradOf !== own.weight)
-        return `${at} updates ${name(ins[0])}, which is no part of the weight of its gradient`
+        return `${at} updates ${name(ins[0])}, which is not a part of the weight of its gradient`
       own.updated = true
     }
   }
   const lost = [...taken].find(([, own]) => !own.put)
-  return lost && `the part ${name(lost[0])} is not put back`
+  return lost && `the part ${name(lost[0])} is not written back`
 }
 
 /** The order of one process has each of its operators once. */
@@ -245,5 +245,5 @@ const orderFault = ({ ops, alone }: Graph): string | undefined => {
   const named = new Set(alone)
   return named.size === alone.length && alone.length === own.length && own.every((id) => named.has(id))
     ? undefined
-    : `the order of one process has ${named.size} operators of ${own.length}`
+    : `the order for one process has ${named.size} of ${own.length} operators`
 }

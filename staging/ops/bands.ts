@@ -61,12 +61,14 @@ const isCut = (c: Cut, bands: number): boolean =>
 /** Rows that are taken are of one rank alone, or the rank's own. */
 const cutsFit = (kind: string, a: Attrs, height: number) => (): string | undefined => {
   const [has, wants] = [hasIn(a), wantsIn(a)]
-  if (!isCut(has, a.bands) || !isCut(wants, a.bands)) return `the rows of ${a.bands} bands are due, at least one each`
-  if (a.band >= a.bands) return `band is ${a.band}; legal are 0 to ${a.bands - 1}`
-  if ([...has, ...wants].some(([, to]) => to > height)) return `rows beyond the ${height} that there are`
+  if (!isCut(has, a.bands) || !isCut(wants, a.bands)) return `the rows of ${a.bands} bands must be given, at least one each`
+  if (a.band >= a.bands) return `band is ${a.band}; allowed: 0 to ${a.bands - 1}`
+  if ([...has, ...wants].some(([, to]) => to > height)) return `rows exceed the height of ${height}`
   // Of a row that nobody has a part of the sum is zero: no window of a stride met it.
   if (kind === 'sum_rows' || has.every((h, r) => within(wants[r]!, h))) return undefined
-  return isPartition(has) && has[has.length - 1]![1] === height ? undefined : 'rows are taken that nobody has, or several have'
+  return isPartition(has) && has[has.length - 1]![1] === height
+    ? undefined
+    : 'rows are read that no rank, or more than one rank, has'
 }
 
 const everything: AccessMap = { B: all, C: all, H: all, W: all }

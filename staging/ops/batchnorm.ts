@@ -28,7 +28,7 @@ export const rectifiedLimits = { ...eps, slope: { least: 0 } } as const
 const channels = (x: Sizes): Sizes => [x[1]!]
 const elementsPerChannel = (x: Sizes): number => x[0]! * x[2]! * x[3]!
 export const countFits = (count: number, x: Sizes) => (): string | undefined =>
-  count === elementsPerChannel(x) ? undefined : `count is ${count} for ${x.join('x')}; legal is B*H*W = ${elementsPerChannel(x)}`
+  count === elementsPerChannel(x) ? undefined : `count is ${count} for ${x.join('x')}; allowed: B*H*W = ${elementsPerChannel(x)}`
 
 export const bnStats = defineOp({
   kind: 'bn_stats',
@@ -46,7 +46,7 @@ export const bnStats = defineOp({
         () =>
           elementsPerChannel(x!) > 1
             ? undefined
-            : `an input of ${x!.join('x')} has one value a channel and so no variance; legal are inputs with B*H*W of 2 or more`,
+            : `an input of ${x!.join('x')} has one value per channel, so no variance; allowed: B*H*W of 2 or more`,
       ],
       () => legal([4, x![1]!]),
     ),

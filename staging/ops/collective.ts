@@ -71,9 +71,7 @@ export const allMoments = defineOp({
       [
         expectShape('x', x!, x!.length === 4 ? [x![0]!, 4 * Math.floor(x![1]! / 4), 1, 1] : [4, x![1] ?? 1]),
         () =>
-          counts === 0 || counts === a.ranks
-            ? undefined
-            : `${counts} counts are given; legal is one for each of ${a.ranks} ranks`,
+          counts === 0 || counts === a.ranks ? undefined : `it has ${counts} counts; allowed: one for each of ${a.ranks} ranks`,
       ],
       () => legal(x!),
     )

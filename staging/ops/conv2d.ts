@@ -56,13 +56,13 @@ const convolve = (a: Attrs, x: Sizes, w: Sizes): Shapes => {
       expectRank('the input', x, 4),
       expectRank('the weight', w, 4),
       expectRange('groups', a.groups, 1),
-      () => (Number.isInteger(channels) ? undefined : `groups is ${a.groups}; legal are divisors of the ${x[1]} input channels`),
-      () => (w[0]! % a.groups === 0 ? undefined : `groups is ${a.groups}; legal are divisors of the ${w[0]} output channels`),
+      () => (Number.isInteger(channels) ? undefined : `groups is ${a.groups}; allowed: divisors of the ${x[1]} input channels`),
+      () => (w[0]! % a.groups === 0 ? undefined : `groups is ${a.groups}; allowed: divisors of the ${w[0]} output channels`),
       () =>
         w[1] === channels
           ? undefined
           : `the weight has shape ${shapeText(w)} for an input ${shapeText(x)}; ` +
-            `legal is [${w[0]},${channels},${w[2]},${w[3]}]`,
+            `allowed: [${w[0]},${channels},${w[2]},${w[3]}]`,
     ],
     // Padding stays below the window's reach, so that every window sees a pixel of the image.
     () => windowsFit(x, w[0]!, windowsOf(a, w), (v) => v.dilation * (v.kernel - 1)),

@@ -31,8 +31,7 @@ const axisChecks = (dim: string, extent: number, x: Axis): readonly (() => strin
   () =>
     outputExtent(extent, x) >= 1
       ? undefined
-      : `the padding takes all of the ${outputExtent(extent, x) + x.padLow + x.padHigh} rows in ${dim}` +
-        `; legal is less padding than that`,
+      : `the padding removes all ${outputExtent(extent, x) + x.padLow + x.padHigh} rows in ${dim}; use less padding`,
 ]
 
 /** y's shape from x and w. */
@@ -43,11 +42,11 @@ const spread = (a: Attrs, x: Sizes, w: Sizes): Shapes => {
       expectRank('the input', x, 4),
       expectRank('the weight', w, 4),
       expectRange('groups', a.groups, 1),
-      () => (x[1]! % a.groups === 0 ? undefined : `groups is ${a.groups}; legal are divisors of the ${x[1]} input channels`),
+      () => (x[1]! % a.groups === 0 ? undefined : `groups is ${a.groups}; allowed: divisors of the ${x[1]} input channels`),
       () =>
         w[0] === x[1]
           ? undefined
-          : `the weight has shape ${shapeText(w)} for an input ${shapeText(x)}; ` + `legal is [${x[1]},${w[1]},${w[2]},${w[3]}]`,
+          : `the weight has shape ${shapeText(w)} for an input ${shapeText(x)}; ` + `allowed: [${x[1]},${w[1]},${w[2]},${w[3]}]`,
       ...axisChecks('H', x[2]!, rows),
       ...axisChecks('W', x[3]!, columns),
     ],

@@ -25,7 +25,7 @@ export const fromBytes = defineOp({
           const given = attrsListed('mean', a).length
           return given === 1 || given === x![1]
             ? undefined
-            : `${given} means and deviations are given; legal are ${x![1]}, one for each channel, or one for all`
+            : `it has ${given} means and deviations; allowed: ${x![1]} (one per channel), or one for all`
         },
       ],
       () => legal(x!),

@@ -20,7 +20,7 @@ export const elementsPerGroup = (x: Sizes, groups: number): number => (x[1]! / g
 const groupsFit = (groups: number, x: Sizes) => (): string | undefined =>
   groups >= 1 && x[1]! % groups === 0
     ? undefined
-    : `${x[1]} channels do not divide into ${groups} groups; legal are divisors of ${x[1]}`
+    : `${x[1]} channels do not divide into ${groups} groups; allowed: divisors of ${x[1]}`
 
 interface Attrs {
   readonly groups: number
@@ -52,7 +52,7 @@ export const groupNormStats = defineOp({
         () =>
           elementsPerGroup(x!, a.groups) > 1
             ? undefined
-            : `an input of ${x!.join('x')} has one value a group and so no variance; legal are inputs with more pixels or fewer groups`,
+            : `an input of ${x!.join('x')} has one value per group, so no variance; allowed: more pixels, or fewer groups`,
       ],
       () => legal(statsOf(x!, a.groups)),
     ),
@@ -86,7 +86,7 @@ export const groupNormApply = defineOp({
       [
         ...fits(a, ins[0]!),
         () => expectShape('stats', ins[1]!, statsOf(ins[0]!, a.groups))(),
-        () => (ins.length === 3 ? 'gamma stands without beta; legal is both or neither' : undefined),
+        () => (ins.length === 3 ? 'gamma is given without beta; give both or neither' : undefined),
         ...eachChannel(ins[0]!, { gamma: ins[2], beta: ins[3] }),
       ],
       () => legal(ins[0]!),

@@ -36,7 +36,7 @@ const gradientOf =
 
 const labelsOf = (x: Sizes): Sizes => [x[0]!, 1, x[2]!, x[3]!]
 const counted = (count: number, expected: number) => (): string | undefined =>
-  count === expected ? undefined : `count is ${count}; legal is ${expected}`
+  count === expected ? undefined : `count is ${count}; allowed: ${expected}`
 
 const labels: OperandDef = { name: 'labels', role: 'data', access: () => wholeChannels, dtype: 'i32' }
 /** How many labels are not ignored, as what is left over 4096 and how often 4096: floats add up those of all tiles without rounding. */
@@ -86,8 +86,8 @@ const classWeights = { [CLASS_WEIGHT]: { least: 0 } } as const
 const weightsFit = (a: AnyAttrs, classes: number) => (): string | undefined => {
   const weights = attrsListed(CLASS_WEIGHT, a)
   if (weights.length === 0) return undefined
-  if (weights.length !== classes) return `${weights.length} weights are given; legal are ${classes}, one for each class`
-  return weights.every((w) => w === 0) ? 'all weights of classes are 0; legal is at least one above it' : undefined
+  if (weights.length !== classes) return `it has ${weights.length} weights; allowed: ${classes}, one per class`
+  return weights.every((w) => w === 0) ? 'all class weights are 0; at least one must be above 0' : undefined
 }
 
 export const weighClasses = defineOp({
@@ -355,20 +355,20 @@ const none = {}
 // biome-ignore format: a table
 const ELEMENT_LOSSES = {
   mse: { op: 'mse', wires: [33, 34], value: '(x−t)²', slope: '2(x−t)', flops: 3, symmetric: true, options: none,
-    about: "Mean squared error between the output and a target of the same shape." },
+    about: "Mean squared error between the output and a target of its shape." },
   l1: { op: 'l1', wires: [54, 55], value: '|x−t|', slope: 'sign(x−t), 0 where they are equal', flops: 2, symmetric: true, options: none,
-    about: "Mean absolute error between the output and a target of the same shape." },
+    about: "Mean absolute error between the output and a target of its shape." },
   'bce-with-logits': { op: 'bce_with_logits', wires: [56, 57], value: 'max(x,0) − x·t + log(1+exp(−|x|))', slope: 'σ(x)−t', flops: 12, logits: true, options: none,
-    about: "Binary cross-entropy between the sigmoid of the output and a target from 0 to 1, for each pixel and channel." },
+    about: "Binary cross-entropy between the sigmoid of the output and a target between 0 and 1, for each pixel and channel." },
   huber: { op: 'huber', wires: [122, 123], value: '|x−t| ≤ delta ? (x−t)²/2 : delta·(|x−t| − delta/2)', slope: 'x−t, clamped to ±delta', flops: 5, symmetric: true,
-    options: { delta: { above: 0, default: 1 } },
-    about: 'Creates the Huber loss: half the squared error up to `delta`, linear above it. @example huber({ delta: 0.5 })' },
+    options: { delta: { above: 0, default: 1, about: 'error where the loss changes from squared to linear' } },
+    about: 'Creates the Huber loss: half the squared error below delta, linear above it. @example huber({ delta: 0.5 })' },
   focal: { op: 'focal', wires: [140, 141], value: 'a·mᵞ·bce(x,t), bce that of bce_with_logits, m = σ(x) + t − 2·σ(x)·t, a = balance·t + (1−balance)·(1−t)',
     slope: 'a·(mᵞ·(σ(x)−t) + bce(x,t)·gamma·mᵞ⁻¹·σ(x)·(1−σ(x))·(1−2t))', flops: 40,
-    options: { balance: { least: 0, most: 1, default: 0.25 }, gamma: { least: 0, default: 2 } }, logits: true,
-    about: "Creates the focal loss (Lin et al., 2017): binary cross-entropy in which elements that are already right count little. @example focal({ balance: 0.5, gamma: 1 })" },
+    options: { balance: { least: 0, most: 1, default: 0.25, about: 'weight of elements with target 1' }, gamma: { least: 0, default: 2, about: 'exponent that lowers the weight of easy elements' } }, logits: true,
+    about: "Creates the focal loss (Lin et al., 2017): binary cross-entropy of the sigmoid of the output, with less weight on elements that are correct already. @example focal({ balance: 0.5, gamma: 1 })" },
   mean: { op: 'mean', wires: [166, 167], value: 'x−t', slope: '1', flops: 1, options: none,
-    about: "Mean of the output minus the mean of the target, e.g. for the critic of a Wasserstein GAN." },
+    about: "Mean of the output minus mean of a target, such as the loss of a Wasserstein critic." },
 } as const satisfies Readonly<Record<string, ElementLoss>>
 
 export const LOSSES = {
@@ -379,16 +379,16 @@ export const LOSSES = {
     weighed: 'class_xent',
     labels: true,
     options: {
-      ignoreIndex: { ...ignoreIndex, whole: true, default: 'none' },
-      weights: { least: 0, default: 'none', list: true, flag: 'classWeights', about: 'one for each class' },
-      labelSmoothing: { least: 0, most: 1, default: 'none' },
+      ignoreIndex: { ...ignoreIndex, whole: true, default: 'none', about: 'label to ignore' },
+      weights: { least: 0, default: 'none', list: true, flag: 'classWeights', about: 'weight of each class' },
+      labelSmoothing: { least: 0, most: 1, default: 'none', about: 'share of each label to spread over all classes' },
     },
     about: 'Softmax cross-entropy to class labels: one label per image, or one per pixel if the output has several pixels.',
   },
   'soft-cross-entropy': {
     op: 'soft_xent',
     shares: true,
-    options: { labelSmoothing: { least: 0, most: 1, default: 0 } },
+    options: { labelSmoothing: { least: 0, most: 1, default: 0, about: 'share of each label to spread over all classes' } },
     about:
       'Creates softmax cross-entropy to class probabilities instead of labels, e.g. for mixup. @example softCrossEntropy({ labelSmoothing: 0.1 })',
   },
@@ -397,9 +397,9 @@ export const LOSSES = {
     summed: 'dice_sums',
     labels: true,
     options: {
-      smooth: { least: 0, default: 1e-5 },
-      ignoreIndex: { ...ignoreIndex, whole: true, default: 'none' },
-      weights: { least: 0, default: 'none', list: true, flag: 'classWeights', about: 'one for each class; 0 leaves it out' },
+      smooth: { least: 0, default: 1e-5, about: 'number added to numerator and denominator' },
+      ignoreIndex: { ...ignoreIndex, whole: true, default: 'none', about: 'label to ignore' },
+      weights: { least: 0, default: 'none', list: true, flag: 'classWeights', about: 'weight of each class; 0 omits the class' },
     },
     about:
       'Creates the Dice loss: 1 minus the overlap of predicted and labelled pixels, averaged over classes. It uses a softmax, or a sigmoid if the output has one channel. @example dice({ smooth: 1 })',
@@ -551,7 +551,7 @@ const ownEntry = ({ calls, of }: OwnLoss): Either<GraphError, LossEntry> =>
   isRead(calls.length)(of) &&
   calls.every((c: LossCall, i) => typeof c?.op === 'string' && Array.isArray(c.reads) && c.reads.every(isRead(i)))
     ? right(OWN_ENTRY)
-    : notLegal("a loss of one's own", 'its calls read what no call before them gives', 'what lossOf makes')
+    : notLegal("a loss of one's own", 'its calls read a value that no earlier call computes', 'a result of lossOf')
 
 const plainEntry = (l: PlainLoss): Either<GraphError, LossEntry> => {
   if (l !== null && isOwn(l)) return ownEntry(l)
@@ -592,8 +592,8 @@ const sumEntry = ({ parts }: LossSum): Either<GraphError, LossEntry> => {
       if (other >= 0)
         return notLegal(
           name,
-          `'${nameAt(0)}' compares with ${comparesWith(first!)} and '${nameAt(other)}' with ${comparesWith(entries[other]!)}`,
-          'losses that compare with the same',
+          `'${nameAt(0)}' compares with ${comparesWith(first!)}, but '${nameAt(other)}' with ${comparesWith(entries[other]!)}`,
+          'losses with the same kind of target',
         )
       const ignoring = (parts as LossSum['parts']).findIndex(
         ([, p]) => typeof p === 'object' && 'ignoreIndex' in p && p.ignoreIndex !== undefined,
@@ -601,8 +601,8 @@ const sumEntry = ({ parts }: LossSum): Either<GraphError, LossEntry> => {
       if (ofMarks && ignoring >= 0)
         return notLegal(
           name,
-          `'${nameAt(ignoring)}' ignores labels, and '${nameAt(entries.findIndex((e) => e.logits))}' beside it takes all`,
-          'no ignoreIndex there',
+          `'${nameAt(ignoring)}' has an ignoreIndex, but '${nameAt(entries.findIndex((e) => e.logits))}' uses all labels`,
+          'the sum without ignoreIndex',
         )
       return right<GraphError, LossEntry>({
         op: 'sum',
@@ -619,7 +619,7 @@ const sumEntry = ({ parts }: LossSum): Either<GraphError, LossEntry> => {
 
 /** What is known of a loss that may come from outside. */
 export const lossEntry = (l: Loss): Either<GraphError, LossEntry> => {
-  if (Array.isArray(l)) return notLegal('loss', 'it is a list', 'one loss: of several, sumOf(...)')
+  if (Array.isArray(l)) return notLegal('loss', 'it is a list', 'one loss, or sumOf(...) of several')
   return typeof l === 'object' && l.kind === 'sum' ? sumEntry(l) : plainEntry(l)
 }
 

@@ -8,7 +8,7 @@ type Attrs = AttrsOf<typeof fields>
 
 const limits = { size: { least: 1, most: 2 ** 30 }, alpha: { least: 0 }, beta: { least: 0 } } as const
 /** Not all of a divisor may vanish. */
-const sound = (a: Attrs) => (): string | undefined => (a.k > 0 ? undefined : `k is ${a.k}; legal is more than 0`)
+const sound = (a: Attrs) => (): string | undefined => (a.k > 0 ? undefined : `k is ${a.k}; allowed: more than 0`)
 
 export const lrn = defineOp({
   kind: 'lrn',

@@ -371,7 +371,7 @@ const dimsFault = ({ name, dims }: OperandDef, got: Sizes, ins: CallShapes['ins'
   if (dims === undefined) return undefined
   const want = dims === 'as input 0' ? ins[0]! : mapped(dims, (d) => (typeof d === 'number' ? d : anchor[DIMS.indexOf(d)]!))
   const fits = want.every((d, i) => got[i] === d) && got.slice(want.length).every((d) => d === 1)
-  return fits ? undefined : `${name} has shape ${shapeText(got)}; legal is ${shapeText(want)}`
+  return fits ? undefined : `${name} has shape ${shapeText(got)}; allowed: ${shapeText(want)}`
 }
 
 /** The inputs that a call may have, given its attributes. */
@@ -383,11 +383,11 @@ const attrsFault = (d: OpDef, a: AnyAttrs, ins: number): string | undefined => {
   const listed = mapped(restNames(d, a), (name) => [name, d.rest![name.replace(/\d+$/, '')]!] as const)
   const limits: Readonly<Partial<Record<string, Limit>>> = { ...d.limits, ...Object.fromEntries(listed) }
   const wrong = Object.entries(limits).find(([name, limit]) => !isWithin(limit!, a[name]!))
-  if (wrong) return `${wrong[0]} is ${a[wrong[0]]}; legal is ${limitText(wrong[1]!)}`
+  if (wrong) return `${wrong[0]} is ${a[wrong[0]]}; allowed: ${limitText(wrong[1]!)}`
   const due = inputsWith(d, a)
   return ins === due.length || d.ins.every((o) => o.when === undefined)
     ? undefined
-    : `${ins} inputs are given; with its attributes legal are ${mapped(due, (o) => o.name).join(', ')}`
+    : `it has ${ins} inputs; allowed with its attributes: ${mapped(due, (o) => o.name).join(', ')}`
 }
 
 /** The shape rule with what the entry says of attributes and of whole operands. */

@@ -23,9 +23,11 @@ export interface OptimizerEntry {
   readonly flops: number
 }
 
-const from0 = { least: 0 } as const
-const decay = { least: 0, default: 0 } as const
-const below1 = (value: number) => ({ least: 0, below: 1, default: value }) as const
+const rate = { least: 0, about: 'learning rate' } as const
+const decay = { least: 0, default: 0, about: 'weight decay' } as const
+const epsilon = { least: 0, default: 1e-8, about: 'number added to the denominator' } as const
+const momentum = { least: 0, default: 0, about: 'momentum factor' } as const
+const below1 = (value: number, about: string) => ({ least: 0, below: 1, default: value, about }) as const
 
 const adam = {
   update: 'adam',
@@ -33,7 +35,13 @@ const adam = {
   steeredWire: 133,
   what: 'Adam, or AdamW when decoupled = 1; bias correction from the step counter (1 at the first step)',
   about: 'Creates the Adam optimizer (Kingma and Ba, 2015), with weight decay added to the gradient. @example adam({ lr: 1e-3 })',
-  options: { lr: from0, beta1: below1(0.9), beta2: below1(0.999), eps: { least: 0, default: 1e-8 }, weightDecay: decay },
+  options: {
+    lr: rate,
+    beta1: below1(0.9, 'decay of the gradient average'),
+    beta2: below1(0.999, 'decay of the squared gradient average'),
+    eps: epsilon,
+    weightDecay: decay,
+  },
   fixed: { decoupled: 0 },
   states: [{ name: 'exp_avg' }, { name: 'exp_avg_sq', drawn: 'positive' }],
   flops: 14,
@@ -47,10 +55,10 @@ export const OPTIMIZERS = {
     what: "PyTorch's rule, dampening 0",
     about: 'Creates stochastic gradient descent, with momentum if given. @example sgd({ lr: 1e-3, momentum: 0.9 })',
     options: {
-      lr: from0,
-      momentum: { least: 0, default: 0 },
+      lr: rate,
+      momentum,
       weightDecay: decay,
-      nesterov: { default: false, needs: 'momentum' },
+      nesterov: { default: false, needs: 'momentum', about: 'use Nesterov momentum' },
     },
     states: [{ name: 'momentum', when: 'momentum' }],
     flops: 6,
@@ -59,7 +67,7 @@ export const OPTIMIZERS = {
   adamw: {
     ...adam,
     about: 'Creates Adam with decoupled weight decay (Loshchilov and Hutter, 2019). @example adamw({ lr: 1e-3 })',
-    options: { ...adam.options, weightDecay: { least: 0, default: 0.01 } },
+    options: { ...adam.options, weightDecay: { ...decay, default: 0.01 } },
     fixed: { decoupled: 1 },
   },
   rmsprop: {
@@ -69,12 +77,12 @@ export const OPTIMIZERS = {
     what: "PyTorch's rule: the step is g / (√(square_avg − grad_avg²) + eps), grad_avg 0 unless centered",
     about: 'Creates the RMSprop optimizer. @example rmsprop({ lr: 1e-2, momentum: 0.9, centered: true })',
     options: {
-      lr: from0,
-      alpha: below1(0.99),
-      eps: { least: 0, default: 1e-8 },
+      lr: rate,
+      alpha: below1(0.99, 'decay of the squared gradient average'),
+      eps: epsilon,
       weightDecay: decay,
-      momentum: { least: 0, default: 0 },
-      centered: { default: false },
+      momentum,
+      centered: { default: false, about: 'normalize by the variance of the gradient' },
     },
     states: [
       { name: 'square_avg', drawn: 'positive' },

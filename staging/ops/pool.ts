@@ -131,7 +131,7 @@ const globalFields = { count: 'int' } as const
 const averages: AccessMap = { B: same, C: same, H: reduce, W: reduce }
 const broadcast: AccessMap = { B: same, C: same, H: all, W: all }
 const areaFits = (count: number, x: Sizes) => (): string | undefined =>
-  count === x[2]! * x[3]! ? undefined : `count is ${count}; legal is H*W = ${x[2]! * x[3]!}`
+  count === x[2]! * x[3]! ? undefined : `count is ${count}; allowed: H*W = ${x[2]! * x[3]!}`
 
 export const globalAvgPool = defineOp({
   kind: 'global_avg_pool',

@@ -23,7 +23,7 @@ const windows = (name: string): OperandDef<typeof maxFields> => ({
 const inBytes = (a: Attrs) => (): string | undefined =>
   a.kernelH * a.kernelW <= MOST_PLACES
     ? undefined
-    : `a window of ${a.kernelH}x${a.kernelW} has more places than a byte counts; legal are ${MOST_PLACES} or fewer`
+    : `a window of ${a.kernelH}x${a.kernelW} has too many places for a byte; allowed: at most ${MOST_PLACES}`
 
 const places = (a: Attrs, x: Sizes): Shapes =>
   checked([inBytes(a)], () =>

@@ -16,7 +16,7 @@ export const tableFault = (defs: readonly OpDef[]): string | undefined => {
     if (wires.has(d.wire)) return `${d.kind} and ${wires.get(d.wire)} share wire number ${d.wire}`
     if (kinds.has(d.kind)) return `${d.kind} is listed twice`
     if (!Number.isInteger(d.wire) || d.wire < 1 || d.wire > 0xffff)
-      return `${d.kind} has wire number ${d.wire}; legal are 1 to 65535`
+      return `${d.kind} has wire number ${d.wire}; allowed: 1 to 65535`
     if (!trailing(d.ins) || !trailing(d.outs)) return `${d.kind} has an optional operand before a required one`
     const bare = [...d.ins, ...d.outs].find((o) => o.role === 'data' && !o.access)
     if (bare) return `${d.kind} does not say how ${bare.name} is indexed`

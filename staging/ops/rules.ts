@@ -27,22 +27,22 @@ export const checked = <A>(checks: readonly Check[], answer: () => Either<string
 type Check = () => string | undefined
 
 export const expectShape = (name: string, got: Sizes, want: Sizes) => (): string | undefined =>
-  sameShape(got, want) ? undefined : `${name} has shape ${shapeText(got)}; legal is ${shapeText(want)}`
+  sameShape(got, want) ? undefined : `${name} has shape ${shapeText(got)}; allowed: ${shapeText(want)}`
 
 export const expectRange =
   (name: string, got: number, lo: number, hi = Infinity) =>
   (): string | undefined =>
-    got >= lo && got <= hi ? undefined : `${name} is ${got}; legal is ${hi === Infinity ? `${lo} or more` : `${lo} to ${hi}`}`
+    got >= lo && got <= hi ? undefined : `${name} is ${got}; allowed: ${hi === Infinity ? `${lo} or more` : `${lo} to ${hi}`}`
 
 export const expectRank = (name: string, got: Sizes, rank: number) => (): string | undefined =>
-  got.length === rank ? undefined : `${name} has shape ${shapeText(got)}; legal are shapes of ${rank} dimensions`
+  got.length === rank ? undefined : `${name} has shape ${shapeText(got)}; allowed: shapes of ${rank} dimensions`
 
 /** Tensors [B,C,H,W] that agree in all but some dimension. */
 export const agreeBut = (dim: number | undefined, shapes: readonly Sizes[]) => (): string | undefined => {
   const odd = shapes.findIndex((s) => !s.every((d, i) => i === dim || d === shapes[0]![i]))
   if (odd < 0) return undefined
   const want = shapes[0]!.map((d, i) => (i === dim ? '*' : String(d)))
-  return `input ${odd} has shape ${shapeText(shapes[odd]!)} and input 0 has ${shapeText(shapes[0]!)}; legal is [${want.join(',')}]`
+  return `input ${odd} has shape ${shapeText(shapes[odd]!)}, but input 0 has ${shapeText(shapes[0]!)}; allowed: [${want.join(',')}]`
 }
 
 /**
@@ -106,7 +106,7 @@ export const windowFits = (dim: string, extent: number, w: Window, mostPad: numb
 const holdsOne = (dim: string, padded: number, w: Window) => (): string | undefined =>
   padded >= reachOf(w)
     ? undefined
-    : `a window of ${reachOf(w)} is larger than the padded ${dim} of ${padded}; legal are kernels of 1 to ` +
+    : `a window of ${reachOf(w)} is larger than the padded ${dim} of ${padded}; allowed: kernels of 1 to ` +
       `${Math.floor((padded - 1) / w.dilation) + 1} or an image of ${reachOf(w) - w.padLow - w.padHigh} or more`
 
 /** The same along both axes of an image: the sizes of a value with so many channels, one for each window. */

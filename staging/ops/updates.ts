@@ -158,10 +158,10 @@ const groupOf =
     const given = Object.entries(own).filter(([, v]) => v !== undefined)
     const wrong = (reason: string, legal: string): Either<GraphError, never> =>
       left({ tag: 'GroupInvalid', group: i, reason, legal })
-    if (frozen && given.length > 0) return wrong(`it is frozen, and has ${given[0]![0]}`, 'one of the two')
+    if (frozen && given.length > 0) return wrong(`it is frozen, but has ${given[0]![0]}`, 'one of the two')
     return pipe(
       knownIn(GROUP)(group),
-      chain(() => (listed(match).length > 0 ? matching(match, names) : wrong('it names no pattern', 'at least one'))),
+      chain(() => (listed(match).length > 0 ? matching(match, names) : wrong('it has no pattern', 'at least one'))),
       map((has) => ({ has, optimizer: frozen ? undefined : ({ ...optimizer, ...Object.fromEntries(given) } as Optimizer) })),
     )
   }

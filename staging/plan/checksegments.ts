@@ -12,7 +12,7 @@ type Checked = Either<string, unknown>
 const checkedRanges = (dim: string, ranges: readonly Range[], tiles: number, extent: number): Checked => {
   if (ranges.length !== tiles) return left(`${ranges.length} slices along ${dim} for ${tiles} tiles`)
   const odd = ranges.find((r) => extentOf(r) <= 0 || r[1] > extent)
-  return odd ? left(`slice [${odd[0]},${odd[1]}) along ${dim}; legal are parts of [0,${extent})`) : right(ranges)
+  return odd ? left(`slice [${odd[0]},${odd[1]}) along ${dim}; allowed: parts of [0,${extent})`) : right(ranges)
 }
 
 const checkedSlices = (s: Slices | null, grid: Grid, shape: readonly number[]): Checked => {
@@ -33,9 +33,9 @@ const checkedStep =
     if (!op) return left(`there is no op ${step.op}`)
     if (step.inPlace !== undefined && step.inPlace >= op.ins.length) return left(`op ${step.op} has no input ${step.inPlace}`)
     const operands = [...op.ins, ...op.outs]
-    if (!step.slices) return tilesOf(grid) === 1 ? right(step) : left(`op ${step.op} says no slices`)
+    if (!step.slices) return tilesOf(grid) === 1 ? right(step) : left(`op ${step.op} has no slices`)
     if (step.slices.length !== operands.length)
-      return left(`op ${step.op} has ${operands.length} operands and ${step.slices.length} slices`)
+      return left(`op ${step.op} has ${operands.length} operands, but ${step.slices.length} slices`)
     const operand = (i: number, s: Slices | null): Checked =>
       mapLeft((reason: string) => `op ${step.op}, operand ${i}: ${reason}`)(
         checkedSlices(s, grid, graph.values[operands[i]!]!.shape),
@@ -49,7 +49,7 @@ const checkedKeep =
     const value = graph.values[keep.value]
     if (!value) return left(`there is no value ${keep.value} to keep`)
     if (!body.some((s) => graph.ops[s.op]!.outs.includes(keep.value)))
-      return left(`it keeps '${value.name}', which none of its ops gives`)
+      return left(`it keeps '${value.name}', which none of its ops computes`)
     return mapLeft((reason) => `'${value.name}' is kept by ${reason}`)(checkedSlices(keep.slices, grid, value.shape))
   }
 
@@ -65,7 +65,7 @@ export const checkedSegments = (graph: Graph, segments: readonly Segment[], most
           chain(() => traverseArray(checkedKeep(graph, s))(s.keeps)),
           mapLeft((reason) => `segment ${i} ('${s.name}'): ${reason}`),
         )
-      : left(`they unroll into more than ${mostCalls} calls, which is what there is memory for`)
+      : left(`they unroll into more than ${mostCalls} calls, the limit of the memory`)
   }
   return traverseReadonlyArrayWithIndex(segment)(segments)
 }

@@ -63,13 +63,13 @@ const TAIL = '}\n'
 /** The plan inside the text, untouched: any other text than what was written is refused, down to a space, and most before it is parsed. */
 const opened = (text: string): Either<PlanFormat, unknown> => {
   const head = HEAD.exec(text.slice(0, HEAD_CHARACTERS))
-  if (!head) return refused('file', `it does not begin as plan files do: {"format":"${PLAN_FORMAT}","version":${PLAN_VERSION}`)
+  if (!head) return refused('file', `it does not begin like a plan file: {"format":"${PLAN_FORMAT}","version":${PLAN_VERSION}`)
   const [before, format, version, checksum] = head
-  if (format !== PLAN_FORMAT) return refused('format', `it is "${format}"; legal is "${PLAN_FORMAT}"`)
+  if (format !== PLAN_FORMAT) return refused('format', `it is "${format}"; allowed: "${PLAN_FORMAT}"`)
   if (version !== `${PLAN_VERSION}`)
-    return refused('version', `it is ${version}; this program reads ${PLAN_VERSION}: stage the model again`)
+    return refused('version', `it is ${version}, but this version of spillway reads ${PLAN_VERSION}: stage the model again`)
   const written = text.slice(before.length, -TAIL.length)
-  const other = refused('checksum', 'the file is not what was written: stage the model again')
+  const other = refused('checksum', 'the file was changed after it was written: stage the model again')
   if (!text.endsWith(TAIL) || hashText(written) !== checksum) return other
   return pipe(
     parsedJson(written),
@@ -98,7 +98,7 @@ const residenciesIn = (
   !folded
     ? right(residencies)
     : residencies.length > 0
-      ? refused('folded', 'there are residencies beside it; legal are the ones or the others')
+      ? refused('folded', 'there are residencies too; only one of both is allowed')
       : mapLeft(fault('folded'))(unfolded(folded, calls.length))
 
 /** Of more calls than there is room for a plan is refused. */

@@ -312,7 +312,7 @@ class Expander {
 
   wholeView(v: ValueId, box?: Box): View {
     const view = this.whole.get(v)
-    if (view === undefined) throw new Error(`value ${this.graph.values[v]!.name} (${v}) is read before anything computes it`)
+    if (view === undefined) throw new Error(`value ${this.graph.values[v]!.name} (${v}) is read before it is computed`)
     return box ? { cell: view.cell, value: v, held: view.held, box } : view
   }
 

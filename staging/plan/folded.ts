@@ -106,12 +106,12 @@ export const unfolded = ({ rows, order }: Folded, end: Point): Either<string, re
     spelledOut(order, MOST),
     filterOrElse(
       (ks) => ks.every((k) => rows[k]?.length === WIDTH),
-      () => `the order names rows of ${WIDTH} numbers that are not there`,
+      () => `the order refers to missing rows of ${WIDTH} numbers`,
     ),
     map((ks) => unpaged(rows, ks)),
     filterOrElse(
       (rs) => rs.every((r) => r.from < r.to && r.acquire >= 0 && r.acquire <= r.release && r.release <= end),
-      () => `legal are residencies of a page or more, within ${end} calls`,
+      () => `allowed: residencies of at least one page, within ${end} calls`,
     ),
     flatMap((rs) =>
       tryCatch(

@@ -49,7 +49,7 @@ class FreeRuns {
   private takeRun(count: number): PageRun {
     const fit = this.bestFit(count)
     const run = this.runs[fit]
-    if (!run) throw new Error(`the page pool is short of ${count} pages`)
+    if (!run) throw new Error(`the page pool lacks ${count} pages`)
     const taken = { page: run.page, count: Math.min(count, run.count) }
     if (taken.count === run.count) this.runs.splice(fit, 1)
     else {

@@ -152,7 +152,7 @@ export const SECTIONS = {
     origin: numbers('u32', 4, 'position of the box in the whole value'), extent: numbers('u32', 4, 'dims of the whole value'), rank: number('u32'), reserved: reserved('u32'),
   }),
   calls: section('call', 'Operands are ins, then outs. An op that mutates an input (`sgd`) lists it only in its ins. A workspace view has rank 1, and dims[0] = bytes / element size.', {
-    kind: number('u16', 'wire number of the operator'), ins: number('u16'), outs: number('u16'), flags: flags('u16', ['recompute'], 'the segment is a recomputation'), firstOperand: span('operands', ['ins', 'outs'], 'operands pass'), firstAttr: span('attrs', ['attrs'], 'attributes pass'), attrs: number('u32', 'number of attributes'),
+    kind: number('u16', 'wire number of the operator'), ins: number('u16'), outs: number('u16'), flags: flags('u16', ['recompute'], 'the segment is a recomputation'), firstOperand: span('operands', ['ins', 'outs'], 'operands exceed'), firstAttr: span('attrs', ['attrs'], 'attributes exceed'), attrs: number('u32', 'number of attributes'),
     workspaceView: indexOrNone('views'), op: number('u32', 'key of random numbers; 0xffffffff: none'), segment: number('u32'), tile: number('u32'),
     way: number('u32', "algorithm, by its number on the device; 0: the device's first choice"), seconds: number('f64', 'as planned'), flops: number('u64'),
   }),
@@ -164,7 +164,7 @@ export const SECTIONS = {
     farOffset: number('u64', "in the lower tier, or in the binding's value"), reserved: reserved('u64'),
   }),
   bindings: section('binding', 'The view is a template for inputs, targets, outputs, and values with a home in the lower tier.', {
-    role: named(ROLE), view: index('views'), nameOffset: span('strings', ['nameBytes'], 'name passes'), nameBytes: number('u32'), dist: named(DIST, 'initial values'), dtype: named(DTYPE), a: number('f64', 'of the distribution'),
+    role: named(ROLE), view: index('views'), nameOffset: span('strings', ['nameBytes'], 'name exceeds'), nameBytes: number('u32'), dist: named(DIST, 'initial values'), dtype: named(DTYPE), a: number('f64', 'of the distribution'),
     home: number('u64', 'for a parameter or state with a template: its offset in the lower tier between steps; else 0'),
   }),
   strings: bare('byte', 'UTF-8.', { byte: number('u8') }),

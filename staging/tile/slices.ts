@@ -126,7 +126,7 @@ class DimSlicer {
 
   private pieces(op: Op, v: ValueId): Ranges {
     const e = extent(this.graph, v, this.dim)
-    if (this.n > e) return this.fail(op, `${this.n} tiles along ${this.dim} of ${e} rows: at most ${e}`)
+    if (this.n > e) return this.fail(op, `${this.n} tiles along ${this.dim} exceed its ${e} rows; allowed: at most ${e}`)
     return Array.from({ length: this.n }, (_, i) => tileRange(e, this.n, i))
   }
 
@@ -135,7 +135,7 @@ class DimSlicer {
     if (this.n === 1) return [[0, e]]
     return mapped(over, (r) => {
       const t = touched(a, r, e)
-      if (t[0] >= t[1]) this.fail(op, `a tile would see nothing but padding: use fewer tiles along ${this.dim}`)
+      if (t[0] >= t[1]) this.fail(op, `a tile would see only padding: use fewer tiles along ${this.dim}`)
       return t
     })
   }
@@ -193,7 +193,7 @@ class DimSlicer {
     )
     if (anchor === null) return { over: wanted }
     const back = sourcesOf(data.access![this.dim])
-    if (!back) return { over: this.fail(op, 'its gradient is not made in complete tiles: end the segment before it') }
+    if (!back) return { over: this.fail(op, 'its gradient is not computed in complete tiles: end the segment before it') }
     return { over: this.map(op, back, wanted, anchor), wanted }
   }
 
@@ -261,7 +261,7 @@ class DimSlicer {
       if (o.access?.[this.dim].tag === 'all' && extent(this.graph, o.value, this.dim) > 1)
         this.fail(op, `needs all of its input along ${this.dim}: end the segment before it`)
       if (made.def.merge && (made.def.role === 'whole' || made.access?.[this.dim].tag === 'reduce'))
-        this.fail(op, `reads what ${maker.layer} sums over the tiles: begin another segment before it`)
+        this.fail(op, `reads the sum of ${maker.layer} over the tiles: begin a new segment before it`)
     }
   }
 }
@@ -281,8 +281,7 @@ export const sliceRun = (
 ): Either<TileError, SlicedRun> => {
   const ops = mapped(ids, (id) => graph.ops[id]!)
   const exchange = ops.find((op) => ROW_EXCHANGES.includes(op.kind))
-  if (exchange)
-    return E.left({ layer: exchange.layer, dim: 'H', why: 'rows go from rank to rank whole: end the segment before it' })
+  if (exchange) return E.left({ layer: exchange.layer, dim: 'H', why: 'ranks exchange whole rows: end the segment before it' })
   const [update] = ops
   if (update && ops.length === 1 && opDef(update.kind).byRows) return rowsOf(graph, update, grid)
   const readings = readingsOf(graph, ops)

@@ -162,7 +162,7 @@ export const trackContents = (facts: Facts): Contents => {
     const { label } = plan.cells[view.cell]!
     const where = at(call, view.value)
     if (taker >= 0 && values.size === 0)
-      return broken('clobbered', `the bytes of cell '${label}' went to '${plan.cells[taker]!.label}'`, where)
+      return broken('clobbered', `the bytes of cell '${label}' are now in '${plan.cells[taker]!.label}'`, where)
     const others = mapped(
       [...values.keys()].filter((v) => v !== view.value),
       name,
@@ -178,11 +178,11 @@ export const trackContents = (facts: Facts): Contents => {
     const lacks = lacking(content.exact, view.box)
     const partial = content.ways.length > 0 || lacks.some((b) => touches(content.defined, b))
     return partial
-      ? broken('incomplete', `it is read before every contribution is in: ${sourcesText(content.ways)}`, at(call, view.value))
-      : broken('unwritten', `${regionText(lacks)} is read and was never written`, at(call, view.value))
+      ? broken('incomplete', `it is read before it is complete: ${sourcesText(content.ways)}`, at(call, view.value))
+      : broken('unwritten', `${regionText(lacks)} is read, but was never written`, at(call, view.value))
   }
   const sourcesText = ([way]: readonly Way[]): string =>
-    way ? mapped(way, (p) => `of '${name(p.source)}' it has ${regionText(p.taken)}`).join(', ') : 'it holds zeros'
+    way ? mapped(way, (p) => `it has ${regionText(p.taken)} of '${name(p.source)}'`).join(', ') : 'it holds zeros'
 
   const write = (view: View, piece: Contribution, call: number): Fault => {
     const whole = plan.cells[view.cell]!.scope !== 'local'
@@ -216,8 +216,8 @@ export const trackContents = (facts: Facts): Contents => {
       const lacks = lacking(content?.exact ?? NOTHING, full[value]!)
       if (!content || lacks.length === 0) continue
       return content.ways.length > 0 || content.exact.length === 0
-        ? broken('incomplete', `its segment ends before every contribution is in: ${sourcesText(content.ways)}`, at(call, value))
-        : broken('coverage', `its segment ends and no tile has written ${regionText(lacks)}`, at(call, value))
+        ? broken('incomplete', `its segment ends before it is complete: ${sourcesText(content.ways)}`, at(call, value))
+        : broken('coverage', `its segment ends, but no tile wrote ${regionText(lacks)}`, at(call, value))
     }
     unfinished.clear()
     return undefined

@@ -97,7 +97,7 @@ const inPlaceFault = (facts: Facts, contents: Contents, c: Call, index: number):
         return broken('in-place', `output ${k} of ${c.kind} overwrites input ${n}`, facts.at(index, o.value))
     for (let n = 0; n < c.outs.length; n++)
       if (n !== k && c.outs[n]!.cell === o.cell)
-        return broken('in-place', `two outputs of ${c.kind} stand in one cell`, facts.at(index, o.value))
+        return broken('in-place', `two outputs of ${c.kind} share one cell`, facts.at(index, o.value))
   }
   const meets = (cell: number): boolean => {
     for (const v of c.ins) if (contents.sharesBytes(cell, v.cell)) return true

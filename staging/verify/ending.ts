@@ -15,12 +15,12 @@ const persistentStay = (facts: Facts, contents: Contents, device: Device): Fault
     if (facts.plan.storages[storage]!.home !== undefined)
       return contents.owns(c.id) && device.isHome(c.id)
         ? undefined
-        : broken('lost', `what was written last to cell '${c.label}' does not come home`)
+        : broken('lost', `the last bytes of cell '${c.label}' are not copied to their home`)
     if (device.residenciesUnder(c.id).some((i) => i < 0))
-      return broken('resident', `cell '${c.label}' must be on the device from the first call to the last, unmoved`)
+      return broken('resident', `cell '${c.label}' must stay on the device, unmoved, from the first call to the last`)
     return contents.owns(c.id)
       ? undefined
-      : broken('clobbered', `the bytes of cell '${c.label}' are not what the next step expects`)
+      : broken('clobbered', `the bytes of cell '${c.label}' differ from the next step's expectation`)
   })
 
 const lossesComplete = (facts: Facts, contents: Contents, device: Device): Fault => {
@@ -44,13 +44,13 @@ const outputsHandedOut = (facts: Facts, contents: Contents, device: Device): Fau
     const end = (reason: string): Fault => broken('output', reason, { value: facts.name(value) })
     if (!contains(contents.exact(c.id, value), full[value]!)) return end('it is not complete when the step ends')
     const kept = device.kept(c.id)
-    return kept === 0 ? undefined : end(`${kept} of its pages are never handed out`)
+    return kept === 0 ? undefined : end(`${kept} of its pages are never output`)
   })
 }
 
 export const checkEnd = (facts: Facts, contents: Contents, device: Device): Fault => {
   const { peakPages } = facts.plan
-  if (device.peak() !== peakPages) return broken('peak', `the plan says ${peakPages} pages and holds ${device.peak()}`)
+  if (device.peak() !== peakPages) return broken('peak', `the plan says ${peakPages} pages, but holds ${device.peak()}`)
   return (
     persistentStay(facts, contents, device) ??
     lossesComplete(facts, contents, device) ??

@@ -32,7 +32,7 @@ export const exchangesBeside = ({ plan, at }: Facts): ((index: number) => Fault)
     return { storage, lo: offset, hi: offset + cells[cell]!.bytes }
   }
   const overlap = (a: Bytes, b: Bytes): boolean => a.storage === b.storage && a.lo < b.hi && b.lo < a.hi
-  const name = ({ call }: UnderWay): string => `what call ${call} exchanges with other ranks until then`
+  const name = ({ call }: UnderWay): string => `the exchange of call ${call}, which is not finished`
 
   const touches = (index: number): Fault => {
     if (underWay.length === 0) return undefined
@@ -48,17 +48,19 @@ export const exchangesBeside = ({ plan, at }: Facts): ((index: number) => Fault)
       const on = x.bytes.some((b) => b.storage === r.storage && pagesIn(b.lo) < r.to && r.from < pagesFor(b.hi))
       if (!on || r.release <= x.call || r.acquire >= x.until) return undefined
       const stays = r.acquire <= x.call && r.release >= x.until && (r.swapOut?.start ?? x.until) >= x.until
-      return stays ? undefined : broken('exchanged', `pages of '${storages[r.storage]!.label}' move under ${name(x)}`, at(x.call))
+      return stays
+        ? undefined
+        : broken('exchanged', `pages of '${storages[r.storage]!.label}' move during ${name(x)}`, at(x.call))
     }
 
   const starts = (index: number): Fault => {
     const { kind, attrs, beside, seconds } = calls[index]!
     const isBeside = BESIDE.includes(kind) && attrs['beside'] === 1
     const bad = (reason: string): Fault => broken('structure', reason, at(index))
-    if (!beside) return isBeside ? bad(`${kind} goes beside others, and nobody waits for it`) : undefined
-    if (!isBeside && !mayBeginEarly(calls[index]!)) return bad(`${kind} cannot go beside others`)
+    if (!beside) return isBeside ? bad(`${kind} runs concurrently, but has no wait`) : undefined
+    if (!isBeside && !mayBeginEarly(calls[index]!)) return bad(`${kind} cannot run concurrently`)
     if (!Number.isSafeInteger(beside.until) || beside.until <= index || beside.until > calls.length || seconds !== 0)
-      return bad(`it is waited for at ${beside.until} of ${calls.length}, and takes ${seconds} s of computing`)
+      return bad(`its wait is at ${beside.until} of ${calls.length} calls, and it lasts ${seconds} s of compute`)
     const x = { call: index, until: beside.until, bytes: mapped(cellsOf(calls[index]!), bytesOf) }
     underWay = [...underWay, x]
     return eachFault(residencies, moves(x))

@@ -25,7 +25,7 @@ const fits = (access: AccessMap, view: View, iteration: Box, full: Box): string 
     const inside = from <= lo && hi <= to
     const enough = lo <= from && to <= hi
     if (tag === 'same' ? inside && enough : tag === 'inside' ? inside : enough) continue
-    return `${axis} is [${lo},${hi}); ${tag === 'inside' ? 'legal are ranges inside' : tag === 'same' ? 'legal is' : 'it must hold'} [${from},${to})`
+    return `${axis} is [${lo},${hi}); ${tag === 'inside' ? 'allowed: ranges inside' : tag === 'same' ? 'legal is' : 'it must hold'} [${from},${to})`
   }
   return undefined
 }
@@ -49,11 +49,11 @@ export const checkOperands = (facts: Facts, index: number): Fault => {
     if (access === null)
       return inBox(view.box, full)
         ? undefined
-        : broken('halo', `${side} ${k} of ${call.kind} is taken whole, not ${boxText(view.box)}`, at())
+        : broken('halo', `${side} ${k} of ${call.kind} must be whole, not ${boxText(view.box)}`, at())
     const short = fits(access, view, iteration, full)
     if (short !== undefined) return broken('halo', `${side} ${k} of ${call.kind} for ${boxText(iteration)}: ${short}`, at())
     return f.def.dense && hasGaps(view)
-      ? broken('dense', `${side} ${k} of ${call.kind} must lie without gaps in memory`, at())
+      ? broken('dense', `${side} ${k} of ${call.kind} must be contiguous in memory`, at())
       : undefined
   }
   return (

@@ -12,7 +12,7 @@ const sameBox = (x: View, y: View): boolean => x.value === y.value && sameRegion
 
 const fill = (facts: Facts, contents: Contents, c: Call, index: number): Fault => {
   const [y] = c.outs
-  if (c.attrs['value'] !== 0) return broken('operand', `fill writes ${c.attrs['value']}; legal is 0`, facts.at(index, y!.value))
+  if (c.attrs['value'] !== 0) return broken('operand', `fill writes ${c.attrs['value']}; allowed: 0`, facts.at(index, y!.value))
   return contents.write(y!, { exact: NOTHING, ways: [], support: y!.box }, index)
 }
 
@@ -32,7 +32,7 @@ const target = (facts: Facts, contents: Contents, y: View, index: number): Conte
   const content = contents.contentOf(y)
   if (!content) return contents.missing(y, index)
   if (!contains(content.defined, y.box))
-    return broken('unwritten', 'something is added to elements that were never zeroed', facts.at(index, y.value))
+    return broken('unwritten', 'elements are added to before they are zeroed', facts.at(index, y.value))
   return content
 }
 
@@ -40,7 +40,7 @@ const isFault = (c: Content | Fault): c is Fault => c === undefined || 'tag' in 
 
 const mergeSum = (facts: Facts, contents: Contents, x: View, y: View, index: number): Fault => {
   if (facts.merge[y.value] !== 'sum')
-    return broken('operand', 'partial moments do not add up; legal is merge_moments', facts.at(index, y.value))
+    return broken('operand', 'partial moments cannot be added; allowed: merge_moments', facts.at(index, y.value))
   const content = target(facts, contents, y, index)
   if (isFault(content)) return content
   const got = take(facts, contents, x, -1, index)
@@ -54,7 +54,7 @@ const mergeSum = (facts: Facts, contents: Contents, x: View, y: View, index: num
 const mergeMoments = (facts: Facts, contents: Contents, c: Call, index: number): Fault => {
   const [x, y] = [c.ins[0]!, c.outs[0]!]
   const at = facts.at(index, y.value)
-  if (facts.merge[y.value] !== 'moments') return broken('operand', 'it is no statistic; legal is merge_sum', at)
+  if (facts.merge[y.value] !== 'moments') return broken('operand', 'it is not a statistic; allowed: merge_sum', at)
   const got = take(facts, contents, x, -1, index)
   if (isLeft(got)) return got.left
   const before = c.attrs['countY'] === 0 ? undefined : contents.contentOf(y)
@@ -62,7 +62,7 @@ const mergeMoments = (facts: Facts, contents: Contents, c: Call, index: number):
   if (c.attrs['countX'] !== counts[0] || c.attrs['countY'] !== counts[1])
     return broken(
       'operand',
-      `it merges ${c.attrs['countX']} elements into ${c.attrs['countY']}; legal is ${counts[0]} into ${counts[1]}`,
+      `it merges ${c.attrs['countX']} elements into ${c.attrs['countY']}; allowed: ${counts[0]} into ${counts[1]}`,
       at,
     )
   const others = before ? undefined : contents.contentOf(y)
@@ -78,7 +78,7 @@ const mergeMoments = (facts: Facts, contents: Contents, c: Call, index: number):
 export const effectOfPlumbing = (facts: Facts, contents: Contents, index: number): Fault => {
   const c = facts.plan.calls[index]!
   const [x, y] = [c.ins[0], c.outs[0]!]
-  if (x && !sameBox(x, y)) return broken('operand', `${c.kind} takes one box and gives another`, facts.at(index, y.value))
+  if (x && !sameBox(x, y)) return broken('operand', `the boxes of input and output of ${c.kind} differ`, facts.at(index, y.value))
   switch (c.kind) {
     case 'fill':
       return fill(facts, contents, c, index)

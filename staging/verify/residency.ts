@@ -97,7 +97,7 @@ export const trackDevice = (facts: Facts, contents: Contents): Device => {
     const before = pagesBefore[storage]!
     for (let p = from; p < to; p++) {
       if (resident[before + p]! >= 0)
-        return broken('pages', `page ${p} of '${label}' is acquired while it is on the device already`, facts.at(point))
+        return broken('pages', `page ${p} of '${label}' is acquired, but it is already on the device`, facts.at(point))
       resident[before + p] = i
     }
     for (const run of runs)
@@ -108,7 +108,7 @@ export const trackDevice = (facts: Facts, contents: Contents): Device => {
         if (other >= 0)
           return broken(
             'pages',
-            `physical page ${p} is given to '${label}' while '${storages[residencies[other]!.storage]!.label}' holds it`,
+            `physical page ${p} is given to '${label}', but '${storages[residencies[other]!.storage]!.label}' holds it`,
             facts.at(point),
           )
         owner[p] = i
@@ -118,7 +118,7 @@ export const trackDevice = (facts: Facts, contents: Contents): Device => {
   }
   const withinBudget = (point: number): Fault => {
     peak = Math.max(peak, held)
-    return held <= budget ? undefined : broken('budget', `${held} pages are held; the budget is ${budget}`, facts.at(point))
+    return held <= budget ? undefined : broken('budget', `${held} pages are held, but the budget is ${budget}`, facts.at(point))
   }
   const advance = (point: number): Fault =>
     swapOuts.firstFault(point, survival.swapOut) ??
@@ -152,7 +152,7 @@ export const trackDevice = (facts: Facts, contents: Contents): Device => {
     if (use === 'write' || !survival.isLost(view)) return undefined
     return broken(
       'lost',
-      `its bytes in cell '${cells[view.cell]!.label}' left the device and did not come back`,
+      `its bytes in cell '${cells[view.cell]!.label}' were swapped out and not swapped in`,
       facts.at(call, view.value),
     )
   }

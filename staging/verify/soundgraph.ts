@@ -15,9 +15,9 @@ const text = (op: Op): string => `op ${op.id} (${op.kind} of layer '${op.layer}'
 const soundValue =
   (graph: Graph) =>
   (v: Value, i: number): Fault => {
-    if (v.id !== i) return bad(`value ${i} has id ${v.id}; legal is its index`, v.name)
+    if (v.id !== i) return bad(`value ${i} has id ${v.id}; the id must be its index`, v.name)
     if (v.shape.length < 1 || v.shape.length > 4 || !v.shape.every((d) => Number.isSafeInteger(d) && d > 0))
-      return bad(`shape ${shapeText(v.shape)} is not one to four positive extents`, v.name)
+      return bad(`shape ${shapeText(v.shape)} must have one to four positive extents`, v.name)
     if (v.gradOf === undefined) return undefined
     const of = graph.values[v.gradOf]
     if (v.role !== 'gradient' || !of) return bad('only gradients are the gradient of a value of the graph', v.name)
@@ -39,7 +39,7 @@ const counts = (op: Op, def: OpDef): Fault => {
 const soundOp =
   (graph: Graph, producer: Map<number, number>) =>
   (op: Op, i: number): Fault => {
-    if (op.id !== i) return bad(`op ${i} has id ${op.id}; legal is its index`)
+    if (op.id !== i) return bad(`op ${i} has id ${op.id}; the id must be its index`)
     const def = findOp(op.kind)
     if (!def) return bad(`${text(op)} is not in the op table`)
     if (!attrsCodec(def).is(op.attrs)) return bad(`${text(op)} has attributes that the op table does not allow`)
@@ -49,14 +49,14 @@ const soundOp =
       const value = graph.values[v]
       if (!value) return bad(`${text(op)} reads value ${v}, which does not exist`)
       if (!isPersistent(value) && !isFed(value) && !producer.has(v))
-        return bad(`${text(op)} reads it before an op produces it`, value.name)
+        return bad(`${text(op)} reads it before an op computes it`, value.name)
     }
     for (const v of op.outs) {
       const value = graph.values[v]
-      if (!value) return bad(`${text(op)} produces value ${v}, which does not exist`)
+      if (!value) return bad(`${text(op)} computes value ${v}, which does not exist`)
       if (isPersistent(value) || isFed(value))
-        return bad(`${text(op)} produces a ${value.role}; legal is to mutate it`, value.name)
-      if (producer.has(v)) return bad(`${text(op)} produces what op ${producer.get(v)} produces already`, value.name)
+        return bad(`${text(op)} computes a ${value.role}; a ${value.role} can only be updated`, value.name)
+      if (producer.has(v)) return bad(`${text(op)} computes the value of op ${producer.get(v)} again`, value.name)
       producer.set(v, i)
     }
     return typed(graph, op, def) ?? shaped(graph, op, def)
@@ -87,7 +87,7 @@ const typed = (graph: Graph, op: Op, def: OpDef): Fault => {
   const typesOf = ({ value, element }: (typeof operands)[number]): readonly DType[] =>
     legal[element === 'weight' && isLaid(value) ? 'laid' : element]
   const odd = operands.find((o) => !typesOf(o).includes(o.value.dtype))
-  return odd && bad(`${text(op)} takes it as ${odd.value.dtype}; legal is ${typesOf(odd).join(' or ')}`, odd.value.name)
+  return odd && bad(`${text(op)} takes it as ${odd.value.dtype}; allowed: ${typesOf(odd).join(' or ')}`, odd.value.name)
 }
 
 const shaped = (graph: Graph, op: Op, def: OpDef): Fault => {
@@ -97,7 +97,7 @@ const shaped = (graph: Graph, op: Op, def: OpDef): Fault => {
   if (isLeft(rule)) return bad(`${text(op)}: ${rule.left}`)
   return outs.every((s, i) => shapeText(s) === shapeText(rule.right[i] ?? []))
     ? undefined
-    : bad(`${text(op)} gives ${mapped(rule.right, shapeText).join(' ')}, not ${mapped(outs, shapeText).join(' ')}`)
+    : bad(`${text(op)} computes ${mapped(rule.right, shapeText).join(' ')}, not ${mapped(outs, shapeText).join(' ')}`)
 }
 
 /** An update reads the gradient of the very weight that it overwrites. */
@@ -128,7 +128,7 @@ export const soundGraph = (shared: Graph): Fault => {
     () => soundRanks(shared),
     () =>
       eachFault(graph.values, (v) =>
-        isPersistent(v) || isFed(v) || producer.has(v.id) ? undefined : bad('no op produces it', v.name),
+        isPersistent(v) || isFed(v) || producer.has(v.id) ? undefined : bad('no op computes it', v.name),
       ),
   ])
 }

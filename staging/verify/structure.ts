@@ -46,7 +46,7 @@ const legalScopes = (plan: Plan, value: number): readonly CellScope[] => {
 const soundCell =
   (plan: Plan) =>
   (c: Cell, i: number): Fault => {
-    if (c.id !== i) return bad(`cell ${i} has id ${c.id}; legal is its index`)
+    if (c.id !== i) return bad(`cell ${i} has id ${c.id}; the id must be its index`)
     if (!whole(c.bytes) || c.bytes === 0) return bad(`cell '${c.label}' has ${c.bytes} bytes`)
     const stray = c.values.find((v) => !plan.graph.values[v] || !legalScopes(plan, v).includes(c.scope))
     return stray === undefined ? undefined : bad(`cell '${c.label}' of scope ${c.scope} cannot hold value ${stray}`)
@@ -57,10 +57,10 @@ const soundPlace =
   (c: Cell): Fault => {
     const place = plan.places[c.id]
     const storage = place && plan.storages[place.storage]
-    if (!place || !storage) return broken('place', `cell '${c.label}' has no place in any storage`)
+    if (!place || !storage) return broken('place', `cell '${c.label}' is in no storage`)
     if (!storage.cells.includes(c.id)) return broken('place', `storage '${storage.label}' does not list cell '${c.label}'`)
     if (!whole(place.offset) || place.offset % ALIGN_BYTES !== 0)
-      return broken('place', `cell '${c.label}' starts at byte ${place.offset}; legal are multiples of ${ALIGN_BYTES}`)
+      return broken('place', `cell '${c.label}' starts at byte ${place.offset}; allowed: multiples of ${ALIGN_BYTES}`)
     return place.offset + c.bytes <= storage.bytes
       ? undefined
       : broken('place', `cell '${c.label}' ends at byte ${place.offset + c.bytes} of a storage of ${storage.bytes}`)
@@ -71,19 +71,21 @@ const soundStorage =
   (s: Storage, i: number): Fault => {
     if (s.id !== i || !whole(s.bytes)) return bad(`storage ${i} has id ${s.id} and ${s.bytes} bytes`)
     const stray = s.cells.find((c) => plan.places[c]?.storage !== i)
-    return stray === undefined ? undefined : broken('place', `storage '${s.label}' lists cell ${stray}, whose place is elsewhere`)
+    return stray === undefined
+      ? undefined
+      : broken('place', `storage '${s.label}' lists cell ${stray}, which is in another storage`)
   }
 
 // ---------------------------------------------------------------- residencies
 
 const soundPoints = (plan: Plan, r: Residency): string | undefined => {
   const end = plan.calls.length
-  if (![r.acquire, r.release, r.swapIn?.ready ?? 0, r.swapOut?.start ?? 0].every(whole)) return 'a point is no whole number'
+  if (![r.acquire, r.release, r.swapIn?.ready ?? 0, r.swapOut?.start ?? 0].every(whole)) return 'a point is not a whole number'
   if (r.acquire >= r.release || r.release > end) return `acquired at ${r.acquire} and released at ${r.release} of ${end}`
   if (r.swapIn && (r.swapIn.ready < r.acquire || r.swapIn.ready >= r.release)) return `its swap in is ready at ${r.swapIn.ready}`
   const earliest = r.swapIn ? r.swapIn.ready : r.acquire
   if (r.swapOut && (r.swapOut.start <= earliest || r.swapOut.start > r.release))
-    return `its swap out starts at ${r.swapOut.start}; legal are points after ${earliest}, up to its release at ${r.release}`
+    return `its swap out starts at ${r.swapOut.start}; allowed: points after ${earliest}, up to its release at ${r.release}`
   return undefined
 }
 
@@ -93,22 +95,23 @@ const soundResidency =
     const storage = plan.storages[r.storage]
     const name = (): string => `residency ${i} (pages [${r.from},${r.to}) of '${storage?.label}')`
     if (!storage || !whole(r.from) || !whole(r.to) || r.from >= r.to || r.to > pagesFor(storage.bytes))
-      return bad(`${name()} names no pages`)
+      return bad(`${name()} has no pages`)
     const wrong = soundPoints(plan, r)
     if (wrong !== undefined) return bad(`${name()}: ${wrong}`)
-    if (i > 0 && plan.residencies[i - 1]!.acquire > r.acquire) return bad(`${name()} stands before one that is acquired earlier`)
+    if (i > 0 && plan.residencies[i - 1]!.acquire > r.acquire)
+      return bad(`${name()} is listed before one that is acquired earlier`)
     if (!r.runs.every((p) => whole(p.page) && whole(p.count) && p.count > 0)) return bad(`${name()} has an empty run of pages`)
     const pages = r.runs.reduce((n, p) => n + p.count, 0)
     if (pages !== r.to - r.from) return broken('pages', `${name()} has ${pages} physical pages for ${r.to - r.from}`)
     if ((!r.swapOut || r.swapOut.to === 'sink') && r.swapIn?.from !== 'tier') return undefined
     const bytes = Math.min(bytesOf(r.to), storage.bytes) - bytesOf(r.from)
     if (r.tierOffset === undefined || !whole(r.tierOffset) || r.tierOffset % SECTOR_BYTES !== 0)
-      return broken('tier', `${name()} is swapped at offset ${r.tierOffset}; legal are multiples of ${SECTOR_BYTES}`)
+      return broken('tier', `${name()} is swapped at offset ${r.tierOffset}; allowed: multiples of ${SECTOR_BYTES}`)
     const end = r.tierOffset + bytes
     if (end > plan.tierBytes) return broken('tier', `${name()} ends at byte ${end} of a lower tier of ${plan.tierBytes}`)
     const { hostBytes = end } = plan
     return r.tierOffset < hostBytes && hostBytes < end
-      ? broken('tier', `${name()} lies from byte ${r.tierOffset} to ${end}, across the end of the host's memory at ${hostBytes}`)
+      ? broken('tier', `${name()} is at bytes ${r.tierOffset} to ${end}, across the end of host memory at ${hostBytes}`)
       : undefined
   }
 
@@ -122,32 +125,32 @@ const soundView =
     const operand = (reason: string): Fault => broken('operand', reason, facts.at(call, v.value))
     if (!cell?.values.includes(v.value)) return operand(`cell ${v.cell} never holds it`)
     const full = facts.full[v.value]!
-    if (![...v.box, ...v.held].every((r) => whole(r[0]) && whole(r[1]))) return operand('its box is not made of whole numbers')
+    if (![...v.box, ...v.held].every((r) => whole(r[0]) && whole(r[1]))) return operand('its box has numbers that are not whole')
     if (isEmptyBox(v.box) || !inBox(v.held, v.box) || !inBox(full, v.held))
       return operand(`box ${boxText(v.box)} is not inside ${boxText(v.held)} inside ${boxText(full)}`)
     if (cell.scope !== 'local' && !inBox(v.held, full))
-      return operand(`a ${cell.scope} cell holds all of a value, not ${boxText(v.held)}`)
+      return operand(`a ${cell.scope} cell must hold all of a value, not ${boxText(v.held)}`)
     const bytes = volume(v.held) * facts.elementBytes[v.value]!
-    return bytes <= cell.bytes ? undefined : operand(`${bytes} bytes are held in cell '${cell.label}' of ${cell.bytes}`)
+    return bytes <= cell.bytes ? undefined : operand(`${bytes} bytes are held in cell '${cell.label}' of ${cell.bytes} bytes`)
   }
 
 const matchesOp = (facts: Facts, c: Call, i: number): Fault => {
   const bad = (reason: string): Fault => broken('operand', reason, facts.at(i))
   if (c.op < 0) {
     const operands = PLUMBING[c.kind as Plumbing]
-    if (!operands) return bad(`'${c.kind}' stands for no graph op and is no plumbing`)
+    if (!operands) return bad(`'${c.kind}' is neither a graph op nor plumbing`)
     if (!attrsCodec(opDef(c.kind)).is(c.attrs)) return bad(`${c.kind} has attributes that the op table does not allow`)
     return c.ins.length === operands[0] && c.outs.length === operands[1]
       ? undefined
       : bad(`${c.kind} has the wrong number of operands`)
   }
   const f = facts.ops[c.op]
-  if (!f || f.op.kind !== c.kind) return bad(`${c.kind} is not what op ${c.op} does`)
+  if (!f || f.op.kind !== c.kind) return bad(`${c.kind} is not the kind of op ${c.op}`)
   if (!f.def.fields || Object.keys(f.op.attrs).some((k) => f.op.attrs[k] !== c.attrs[k]))
-    return bad(`${c.kind} has other attributes than op ${c.op}`)
+    return bad(`the attributes of ${c.kind} and op ${c.op} differ`)
   const same = (views: readonly View[], ids: readonly number[]): boolean =>
     views.length === ids.length && ids.every((v, k) => views[k]!.value === v)
-  if (!same(c.ins, f.op.ins) || !same(c.outs, f.op.outs)) return bad(`${c.kind} has other operands than op ${c.op}`)
+  if (!same(c.ins, f.op.ins) || !same(c.outs, f.op.outs)) return bad(`the operands of ${c.kind} and op ${c.op} differ`)
   return facts.bodies[c.segment]!.has(c.op) ? undefined : bad(`segment ${c.segment} does not list op ${c.op}`)
 }
 
@@ -165,7 +168,7 @@ const soundCall =
       c.workspace &&
       (scratch?.scope !== 'workspace' || c.workspace.bytes > scratch.bytes || c.workspace.bytes < dtypeBytes[floatOf(plan.graph)])
     )
-      return broken('operand', `its workspace of ${c.workspace.bytes} bytes is not in a workspace cell that large`, facts.at(i))
+      return broken('operand', `its workspace of ${c.workspace.bytes} bytes is not in a workspace cell of this size`, facts.at(i))
     const views = soundView(facts, i)
     return eachFault(c.ins, views) ?? eachFault(c.outs, views) ?? matchesOp(facts, c, i)
   }
@@ -174,7 +177,7 @@ const soundCall =
 const soundLifetimes = (plan: Plan): Fault => {
   const inLife = (cell: number, call: number): Fault => {
     const { first, last, label } = plan.cells[cell]!
-    return first <= call && call <= last ? undefined : bad(`call ${call} touches cell '${label}' outside its stated life`)
+    return first <= call && call <= last ? undefined : bad(`call ${call} touches cell '${label}' outside its stated lifetime`)
   }
   return eachFault(plan.calls, ({ ins, outs, workspace }, i) => {
     const lives = (v: View): Fault => inLife(v.cell, i)
@@ -192,7 +195,7 @@ const soundEnds =
     if (!fed && r.swapOut?.to !== 'sink') return undefined
     const { cells, bytes, label } = plan.storages[r.storage]!
     const cell = cells.length === 1 ? plan.cells[cells[0]!]! : undefined
-    const does = fed ? 'is fed from the data source' : 'hands out'
+    const does = fed ? 'reads from the data source' : 'outputs'
     if (cell?.scope !== (fed ? 'fed' : 'output') || cell.values.length !== 1 || plan.places[cell.id]!.offset !== 0)
       return bad(`residency ${i} ${does} '${label}', which is not one ${fed ? 'fed value' : 'output'}`)
     const value = plan.graph.values[cell.values[0]!]!
@@ -212,16 +215,14 @@ const soundHomes = (plan: Plan): Fault => {
     const cell = s.cells.length === 1 ? plan.cells[s.cells[0]!]! : undefined
     const value = cell?.values.length === 1 ? plan.graph.values[cell.values[0]!] : undefined
     if (!cell || !value || !isPersistent(value) || plan.places[cell.id]!.offset !== 0 || s.bytes !== valueBytes(value))
-      return bad(`storage '${s.label}' has a home, and is not one parameter or state`)
+      return bad(`storage '${s.label}' has a home, but is not one parameter or state`)
     if (!whole(s.home) || s.home % SECTOR_BYTES !== 0 || s.home + s.bytes > plan.tierBytes)
-      return tier(`the home of '${s.label}' is ${s.bytes} bytes at ${s.home} of a lower tier of ${plan.tierBytes}`)
+      return tier(`the home of '${s.label}' has ${s.bytes} bytes at ${s.home} in a lower tier of ${plan.tierBytes}`)
     const { hostBytes = s.home } = plan
     if (s.home < hostBytes && hostBytes < s.home + s.bytes)
-      return tier(`the home of '${s.label}' lies across the end of the host's memory at ${hostBytes}`)
+      return tier(`the home of '${s.label}' crosses the end of host memory at ${hostBytes}`)
     const next = homes[i + 1]
-    return next && next.home < s.home + s.bytes
-      ? tier(`'${s.label}' and '${next.label}' are at home in the same bytes`)
-      : undefined
+    return next && next.home < s.home + s.bytes ? tier(`the homes of '${s.label}' and '${next.label}' overlap`) : undefined
   })
   /** The last home that begins before so many bytes. */
   const before = (end: number): (typeof homes)[number] | undefined => {
@@ -239,10 +240,10 @@ const soundHomes = (plan: Plan): Fault => {
       const { home, bytes, label } = plan.storages[r.storage]!
       const name = (): string => `residency ${i} (pages [${r.from},${r.to}) of '${label}')`
       if (home !== undefined) {
-        if (r.swapIn?.from !== 'tier' || r.swapOut?.to === 'sink') return tier(`${name()} does not come from its home`)
+        if (r.swapIn?.from !== 'tier' || r.swapOut?.to === 'sink') return tier(`${name()} is not swapped in from its home`)
         return r.tierOffset === home + bytesOf(r.from)
           ? undefined
-          : tier(`${name()} is swapped at ${r.tierOffset}; its home is at ${home}`)
+          : tier(`${name()} is swapped at ${r.tierOffset}, but its home is at ${home}`)
       }
       if (r.tierOffset === undefined) return undefined
       const end = r.tierOffset + Math.min(bytesOf(r.to), bytes) - bytesOf(r.from)
@@ -264,7 +265,7 @@ const soundStays = (plan: Plan): Fault => {
   return eachFault(plan.residencies, (r, i) => {
     if (!persists[r.storage] || (r.acquire === 0 && r.release === plan.calls.length && !r.swapIn && !r.swapOut)) return undefined
     const { label } = plan.storages[r.storage]!
-    return broken('resident', `residency ${i} of '${label}' must be on the device from the first call to the last, unmoved`)
+    return broken('resident', `residency ${i} of '${label}' must stay on the device, unmoved, from the first call to the last`)
   })
 }
 
@@ -274,12 +275,12 @@ const soundNames = (graph: Graph): Fault => {
   return eachFault(graph.values, (v) => {
     if (!(BOUND_ROLES as readonly string[]).includes(v.role)) return undefined
     const named = (reason: string): Fault => broken('graph', reason, { value: v.name })
-    if (v.name === '' || seen.has(v.name)) return named(`another ${v.role} has this name, or it has none`)
+    if (v.name === '' || seen.has(v.name)) return named(`its name is missing, or another ${v.role} has it`)
     seen.add(v.name)
     if (v.init && !Number.isFinite(v.init.a)) return named(`it starts at ${v.init.a}`)
     if (!isFed(v) && v.dtype !== float && !(v.role === 'output' && v.dtype === 'i32'))
-      return named(`a ${v.role} is ${v.dtype}; legal is ${float}`)
-    return v.role === 'loss' && elementsOf(v.shape) !== 1 ? named('a loss is one number') : undefined
+      return named(`a ${v.role} is ${v.dtype}; allowed: ${float}`)
+    return v.role === 'loss' && elementsOf(v.shape) !== 1 ? named('a loss must be one number') : undefined
   })
 }
 
@@ -287,15 +288,13 @@ const soundNames = (graph: Graph): Fault => {
 const MOST_PAGES = LIMITS.virtualPages
 const soundSize = (plan: Plan): Fault => {
   if (!whole(plan.peakPages) || plan.peakPages > LIMITS.poolPages)
-    return bad(`a peak of ${plan.peakPages} pages; legal are ${LIMITS.poolPages}`)
+    return bad(`a peak of ${plan.peakPages} pages; allowed: ${LIMITS.poolPages}`)
   if (!whole(plan.tierBytes) || plan.tierBytes > LIMITS.bytes) return bad(`a lower tier of ${plan.tierBytes} bytes`)
   const { hostBytes = 0 } = plan
   if (!whole(hostBytes) || hostBytes % SECTOR_BYTES !== 0 || hostBytes > plan.tierBytes)
-    return bad(
-      `a lower tier of ${plan.tierBytes} bytes of which ${hostBytes} are host memory; legal are multiples of ${SECTOR_BYTES}`,
-    )
+    return bad(`a lower tier of ${plan.tierBytes} bytes with ${hostBytes} of host memory; allowed: multiples of ${SECTOR_BYTES}`)
   const pages = [...plan.storages, ...plan.cells].reduce((n, x) => n + pagesFor(x.bytes), 0)
-  return pages <= MOST_PAGES ? undefined : bad(`cells and storages take ${pages} pages; legal are ${MOST_PAGES}`)
+  return pages <= MOST_PAGES ? undefined : bad(`cells and storages need ${pages} pages; allowed: ${MOST_PAGES}`)
 }
 
 export const soundStructure = (facts: Facts): Fault => {

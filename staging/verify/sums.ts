@@ -85,7 +85,7 @@ const addTiles =
   (facts: Facts) =>
   (a: Way, b: Way): Either<Apart, Way> => {
     if (!sameSources(a, b))
-      return apart(`one tile takes it from '${facts.name(a[0]!.source)}', another from '${facts.name(b[0]!.source)}'`)
+      return apart(`one tile reads it from '${facts.name(a[0]!.source)}', another from '${facts.name(b[0]!.source)}'`)
     const sum: SourcePart[] = []
     for (const p of a) {
       const q = b.find(sameSource(p))!
@@ -106,7 +106,7 @@ const mergePaths =
       if (!known) sum.push(p)
       else if (!sameRegion(known.taken, p.taken))
         return apart(
-          `${regionText(known.taken)} of '${facts.name(p.source)}' comes along one path and ${regionText(p.taken)} along another`,
+          `${regionText(known.taken)} of '${facts.name(p.source)}' arrives by one path and ${regionText(p.taken)} by another`,
         )
     }
     return right(sum)
@@ -124,7 +124,7 @@ export const merged = (facts: Facts, got: readonly Taken[]): Either<string, read
 
 /** The accumulator after one more contribution. */
 export const summed = (facts: Facts, y: Content, x: Taken): Either<string, Content> => {
-  if (y.exact.length > 0 && y.ways.length === 0) return left('it is complete already, so this contribution is counted twice')
+  if (y.exact.length > 0 && y.ways.length === 0) return left('it is already complete, so this contribution is counted twice')
   const ways = y.ways.length === 0 ? right(waysOf(x)) : combined(y.ways, waysOf(x), addTiles(facts))
   if (isLeft(ways)) return ways
   const support = y.ways.length > 0 ? hullBox(y.support, x.support) : x.support

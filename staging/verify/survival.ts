@@ -70,8 +70,8 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
     for (let page = r.from; page < r.to; page++) {
       const { label, cells: on } = storages[r.storage]!
       const out = (reason: string): Fault => broken('output', `page ${page} of '${label}' ${reason}`, facts.at(r.swapOut!.start))
-      if (handed[pagesBeforeStorage[r.storage]! + page]) return out('is handed out a second time')
-      if (on.some((c) => meetsRun(lost[c]!, ...within(c, page)))) return out('is handed out when its bytes are lost')
+      if (handed[pagesBeforeStorage[r.storage]! + page]) return out('is output a second time')
+      if (on.some((c) => meetsRun(lost[c]!, ...within(c, page)))) return out('is output after its bytes are lost')
       handed[pagesBeforeStorage[r.storage]! + page] = 1
     }
     return undefined
@@ -93,7 +93,7 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
       if (!tier.swapOut(entry))
         return broken(
           'tier',
-          `residency ${index} is swapped out over bytes of the lower tier that are still being swapped in`,
+          `residency ${index} is swapped out over tier bytes that are still being swapped in`,
           facts.at(r.swapOut!.start),
         )
     }
@@ -125,7 +125,7 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
     if (other !== undefined)
       return broken(
         'structure',
-        `residency ${index} is fed from the data source over cell '${cells[other]!.label}'`,
+        `residency ${index} is read from the data source over cell '${cells[other]!.label}'`,
         facts.at(r.acquire),
       )
     for (const c of on) {
@@ -142,7 +142,7 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
       if (handed[pagesBeforeStorage[r.storage]! + page])
         return broken(
           'output',
-          `page ${page} of '${storages[r.storage]!.label}' is there again after it was handed out`,
+          `page ${page} of '${storages[r.storage]!.label}' is on the device again after its output`,
           facts.at(r.acquire),
         )
     if (r.swapIn?.from === 'source') return fromSource(index)

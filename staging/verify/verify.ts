@@ -65,7 +65,7 @@ const soundTimes = ({ plan, ops }: Facts): Fault => {
     const text = `${op.kind} of layer '${op.layer}'`
     if (times[i] === 0) return broken('times', `no call runs op ${i}, ${text}`)
     return def.mutates && !def.byRows && times[i]! > 1
-      ? broken('times', `op ${i}, ${text}, runs ${times[i]} times; it overwrites state, so legal is once`)
+      ? broken('times', `op ${i}, ${text}, runs ${times[i]} times; it overwrites state, so it must run once`)
       : undefined
   })
 }

@@ -10,10 +10,10 @@ test('a tuple is exactly its entries: one more is refused, where io-ts drops it'
   assert.ok(isRight(codec.decode([1, 'a'])))
   assert.not.ok(codec.is([1, 'a', 2]))
   for (const [given, reason] of [
-    [[1, 'a', 2], 'it has 3 entries; legal are 2'],
-    [[1], 'nothing is not a text of at most 1000 characters, all of them visible'],
+    [[1, 'a', 2], 'it has 3 entries; allowed: 2'],
+    [[1], 'nothing is not a string of at most 1000 visible characters'],
     [['a', 'a'], '"a" is not a whole number'],
-    [7, '7 is not [a whole number, a text of at most 1000 characters, all of them visible]'],
+    [7, '7 is not [a whole number, a string of at most 1000 visible characters]'],
   ] as const) {
     const decoded = codec.decode(given)
     assert.ok(isLeft(decoded) && faultOf('it', decoded.left).reason === reason, JSON.stringify(given))

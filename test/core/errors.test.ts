@@ -34,7 +34,7 @@ const cases: readonly (readonly [StageError, string])[] = [
     "the plan breaks rule 'halo' at segment 2, tile 5, call 40, value 'conv1': rows [3,9) are needed, [3,8) are there",
   ],
   [{ tag: 'VerifyFailed', rule: 'budget', reason: '9 pages are held' }, "the plan breaks rule 'budget': 9 pages are held"],
-  [{ tag: 'UnknownStrategy', got: 'tilde', legal: ['tiled', 'auto'] }, "there is no strategy 'tilde'; legal are tiled, auto"],
+  [{ tag: 'UnknownStrategy', got: 'tilde', legal: ['tiled', 'auto'] }, "there is no strategy 'tilde'; allowed: tiled, auto"],
   [{ tag: 'PlanFormat', at: 'storages[3]', reason: 'its bytes are -1' }, 'not a plan file: storages[3]: its bytes are -1'],
 ]
 

@@ -27,9 +27,9 @@ test('what repeats takes no more room the longer it is', () => {
 
 test('what stands for more than there may be, or for what is not there, is refused', () => {
   const refusals: readonly (readonly [Repeats, string])[] = [
-    [[1, [1, 2 ** 50]], 'they are more than 100 numbers'],
-    [[1, [2, 3]], '[2,3] stands behind 1 numbers'],
-    [[[1, 1]], '[1,1] stands behind 0 numbers'],
+    [[1, [1, 2 ** 50]], 'they exceed the limit of 100 numbers'],
+    [[1, [2, 3]], '[2,3] refers back before the first of 1 numbers'],
+    [[[1, 1]], '[1,1] refers back before the first of 0 numbers'],
   ]
   for (const [short, words] of refusals) assert.equal(spelledOut(short, 100), left(words))
   for (const u of [[[0, 1]], [[1, 0]], [[1]], [1.5], ['1'], [[1, 2, 3]]])

@@ -66,7 +66,7 @@ test('what gives no classes says so', () => {
   for (const entry of zoo.filter((z) => WITHOUT.test(z.name))) {
     const made = entry.build(undefined, 'train', { classes: 2 })
     assert.ok(isLeft(made))
-    assert.match(errorText(made.left), /it has no head for classes; legal with classes are networks that have one/)
+    assert.match(errorText(made.left), /it has no head for classes, so the number of classes cannot be set/)
   }
 })
 
@@ -117,7 +117,7 @@ test('wrong numbers of classes and other options are refused', () => {
     }
   }
   for (const classes of [0, -1, 1.5, Number.NaN, '10', undefined])
-    assert.match(said({ classes }), /^'classes': it is .*; legal is a whole number of at least 1$/)
+    assert.match(said({ classes }), /^'classes': it is .*; allowed: a whole number of at least 1$/)
   assert.is(said({ clases: 3 }), '`clases` is not an option of a network; did you mean `classes`?')
 })
 

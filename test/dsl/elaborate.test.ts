@@ -274,7 +274,7 @@ test('what cannot be elaborated says why', () => {
   )
   assert.is(
     words(seq(conv2d('a', 3, 1, { param: 'p' }), conv2d('b', 3, 1, { param: 'p' }))),
-    "there are two values named 'p.weight'; legal is any name that no other param has",
+    "two values are named 'p.weight'; give each param its own name",
   )
 })
 

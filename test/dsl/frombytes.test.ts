@@ -43,7 +43,7 @@ test('what such a net is applied to is fed as bytes', () => {
 
 test('what a net made is no bytes', () => {
   const words =
-    /layer 'fromBytes' \(fromBytes\): a net that begins with fromBytes takes bytes as they are fed; legal is to apply it to what/
+    /layer 'fromBytes' \(fromBytes\): a net that begins with fromBytes takes bytes as they are fed; allowed: to apply it to what/
   const made = apply(other, photo)
   assert.throws(() => apply(reading, made as never), words)
   const forged = { ...apply(reading, photo), to: made }
@@ -82,9 +82,9 @@ test('nets from outside: the first layer, in whatever it stands', () => {
   const json = JSON.parse(JSON.stringify(reading)) as unknown
   assert.ok(isRight(modelAt([1, 3, 8, 8], json)))
   const odd = modelAt([1, 3, 8, 8], { kind: 'fromBytes', name: '', mean: Number.NaN, std: 1 })
-  assert.match(isLeft(odd) ? renderError(odd.left) : '', /its mean must be of finite numbers/)
+  assert.match(isLeft(odd) ? renderError(odd.left) : '', /its mean must be finite numbers/)
   const text = modelAt([1, 3, 8, 8], { kind: 'fromBytes', name: '', mean: '0.5', std: 1 })
-  assert.match(isLeft(text) ? renderError(text.left) : '', /net.mean: "0.5" is not legal in a fromBytes/)
+  assert.match(isLeft(text) ? renderError(text.left) : '', /net.mean: "0.5" is not allowed in a fromBytes/)
 })
 
 test('it counts what it makes: four bytes a number, no parameters', () => {

@@ -23,15 +23,15 @@ test('a default export: a model, a net with a size, either wrapped', () => {
 })
 test('what is no model', () => {
   const bare =
-    'not a model: the default export: it is a net without an input size; legal is model([B,C,H,W], net), or a net with an image size given'
+    'not a model: the default export: it is a net without an input size; export default model([B,C,H,W], net), or give an image size (--image)'
   assert.is(words(asTrainable(net)), bare)
   assert.is(
     words(asTrainable(undefined)),
-    'not a model: the default export: there is none; legal is model([B,C,H,W], net), a net, or step(...)',
+    'not a model: the default export: there is none; allowed: model([B,C,H,W], net), a net, or step(...)',
   )
   assert.is(
     words(asTrainable(7)),
-    'not a model: the default export: it is number; legal is model([B,C,H,W], net), a net, or step(...)',
+    'not a model: the default export: it is number; allowed: model([B,C,H,W], net), a net, or step(...)',
   )
   assert.is(words(asTrainable({ a: 1, b: 2 }, { height: 8, width: 8 })), 'not a model: net: an object with a, b is not a layer')
   assert.is(
@@ -40,7 +40,7 @@ test('what is no model', () => {
   )
   assert.is(
     words(asTrainable({ kind: 'model', input: [1, 3, 8], net })),
-    "'input': its shape is [1,3,8]; legal is four whole numbers [B,C,H,W] of at least 1",
+    "'input': its shape is [1,3,8]; allowed: four whole numbers [B,C,H,W] of at least 1",
   )
 })
 
@@ -54,23 +54,23 @@ test('what is no net, and where', () => {
     [{ kind: 'seq', layers: 5 }, 'net.layers: 5 is not a list of layers'],
     [
       { kind: 'seq', layers: [net, { kind: 'convolution' }] },
-      `net.layers[1]: there is no layer of kind 'convolution'; legal are ${kinds}`,
+      `net.layers[1]: there is no layer of kind 'convolution'; allowed: ${kinds}`,
     ],
     [{ kind: 'block', name: '', body: net }, 'net: a block needs a name'],
     [{ kind: 'residual', body: net }, 'net.shortcut: undefined is not a layer'],
-    [{ ...conv2d('c', 8, 3), kernel: '3' }, 'net.kernel: "3" is not legal in a conv2d'],
-    [{ ...conv2d('c', 8, 3), out: undefined }, 'net.out: undefined is not legal in a conv2d'],
-    [{ ...conv2d('c', 8, 3), name: 5 }, 'net.name: 5 is not legal in a conv2d'],
+    [{ ...conv2d('c', 8, 3), kernel: '3' }, 'net.kernel: "3" is not allowed in a conv2d'],
+    [{ ...conv2d('c', 8, 3), out: undefined }, 'net.out: undefined is not allowed in a conv2d'],
+    [{ ...conv2d('c', 8, 3), name: 5 }, 'net.name: 5 is not allowed in a conv2d'],
     [{ kind: 'repeat', times: '2', body: net }, 'net.times: "2" is not a number of copies'],
-    [repeat(1e9, net), 'net: 1000000000 copies are more than 10000'],
-    [{ kind: 'toString' }, `net: there is no layer of kind 'toString'; legal are ${kinds}`],
+    [repeat(1e9, net), 'net: 1000000000 copies exceed the limit of 10000'],
+    [{ kind: 'toString' }, `net: there is no layer of kind 'toString'; allowed: ${kinds}`],
   ]
   for (const [u, said] of cases) assert.is(words(modelAt([1, 3, 8, 8], u)), `not a model: ${said}`)
 })
 test('nesting without end is refused', () => {
   let deep: unknown = relu()
   for (let i = 0; i < 100_000; i++) deep = { kind: 'seq', layers: [deep] }
-  assert.match(words(modelAt([1, 3, 8, 8], deep)), 'layers are nested more than 200 deep')
+  assert.match(words(modelAt([1, 3, 8, 8], deep)), 'layers nest deeper than 200')
 })
 test('a net is its own JSON description', () => {
   for (const z of zooNets) {

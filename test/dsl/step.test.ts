@@ -93,11 +93,11 @@ test('tensors are added and multiplied where their shapes allow it', () => {
   assert.throws(
     // @ts-expect-error a factor for each of three channels
     () => multiply(x, fed('three', [2, 3, 1, 1])),
-    /a factor of \[2,3,1,1\] does not fit a tensor of \[2,6,8,8\]; legal is that shape, or one value for each channel/,
+    /a factor of \[2,3,1,1\] does not fit a tensor of \[2,6,8,8\]; allowed: that shape, or one value for each channel/,
   )
   assert.match(
     words(over(narrow, multiply(x, detach(x)))),
-    /multiplied: it takes one tensor as it is and detached; legal is either/,
+    /multiplied: it takes one tensor both plain and detached; use one of them/,
   )
 })
 
@@ -114,10 +114,7 @@ test('a net that is applied again has one set of weights', () => {
   )
   assert.is(objectives[0]!.params.size, 2)
   const other = seq(conv2d('c', 3, 3))
-  assert.is(
-    words(over(net, apply(other, apply(net, image)))),
-    "there are two values named 'c.weight'; legal is any name that no other param has",
-  )
+  assert.is(words(over(net, apply(other, apply(net, image)))), "two values are named 'c.weight'; give each param its own name")
 })
 
 test('what is detached passes no gradient on', () => {
@@ -143,24 +140,24 @@ test('each refusal says what would be legal', () => {
   assert.is(words(step()), 'not a model: step: it has no objectives')
   assert.match(
     words(step(minimize('all', { over: idle, optimizer, losses: { one: loss(mse, apply(net, image), 1) } }) as never)),
-    /objective 'all': a net of kind 'conv2d' that it trains is applied to nothing that a loss reads; legal is nets that the step applies/,
+    /objective 'all': it trains a net of kind 'conv2d' that no loss depends on; allowed: nets that the step applies/,
   )
   assert.match(words(step(minimize('all', { over: net, optimizer, losses: {} }) as never)), /legal is/)
   const twice = (name: string) => minimize(name, { over: net, optimizer, losses: { one: loss(mse, applied, 1) } })
   const applied = apply(net, image)
   assert.is(
     words(step(twice('a'), twice('b'))),
-    "objective 'b': parameter 'c.weight' is trained by objective 'a' already; legal is one objective for each parameter",
+    "objective 'b': parameter 'c.weight' is already trained by objective 'a'; allowed: one objective for each parameter",
   )
-  assert.is(words(step(twice('a'), twice('a'))), "there are two values named 'a'; legal is any name that no other objective has")
+  assert.is(words(step(twice('a'), twice('a'))), "two values are named 'a'; give each objective its own name")
   assert.match(
     words(step(minimize('all', { over: net, optimizer, losses: { one: loss(crossEntropy, applied, 1) } }))),
-    /compares classes with 1; legal is a fed tensor of class labels/,
+    /compares classes with 1; allowed: a fed tensor of class labels/,
   )
   const normed = seq(conv2d('c', 3, 3), batchNorm('n'))
   assert.match(
     words(over(normed, apply(normed, apply(normed, image)))),
-    /running statistics can move once a step; legal are frozen norms and norms of each image/,
+    /running statistics can move once a step; allowed: frozen norms and norms of each image/,
   )
 })
 
@@ -191,8 +188,7 @@ test('a step from elsewhere keeps what is shared, and takes other sizes', () => 
   }
   const e = asTrainable(damaged)
   assert.ok(
-    isLeft(e) &&
-      renderError(e.left).includes('is not a tensor of a step; legal are fed, apply, joined, add, multiply and detach'),
+    isLeft(e) && renderError(e.left).includes('is not a tensor of a step; allowed: fed, apply, joined, add, multiply and detach'),
   )
 })
 
@@ -201,16 +197,16 @@ test('each field of a step from elsewhere is refused by its path', () => {
   const s = over(shared, apply(shared, image))
   const [o] = s.objectives
   const cases: readonly (readonly [unknown, string])[] = [
-    [{ kind: 'step', objectives: 3 }, 'step.objectives: 3 is not legal in a step'],
-    [{ ...s, objectives: [{ ...o, name: '' }] }, 'step.objectives[0].name: "" is not legal in an objective'],
+    [{ kind: 'step', objectives: 3 }, 'step.objectives: 3 is not allowed in a step'],
+    [{ ...s, objectives: [{ ...o, name: '' }] }, 'step.objectives[0].name: "" is not allowed in an objective'],
     [
       { ...s, objectives: [{ ...o, optimizer: { kind: 'lbfgs' } }] },
-      'step.objectives[0].optimizer.kind: "lbfgs" is not legal in an objective',
+      'step.objectives[0].optimizer.kind: "lbfgs" is not allowed in an objective',
     ],
-    [{ ...s, objectives: [{ ...o, losses: { one: 1 } }] }, 'step.objectives[0].losses.one: 1 is not legal in an objective'],
+    [{ ...s, objectives: [{ ...o, losses: { one: 1 } }] }, 'step.objectives[0].losses.one: 1 is not allowed in an objective'],
     [
       { ...s, objectives: [{ ...o, losses: { one: [{ loss: 'mse', of: image, to: 1, weight: '1' }] } }] },
-      'step.objectives[0].losses.one[0].weight: "1" is not legal in a loss',
+      'step.objectives[0].losses.one[0].weight: "1" is not allowed in a loss',
     ],
     [
       {

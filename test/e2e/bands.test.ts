@@ -225,10 +225,10 @@ test('the plans of all bands stand in one file; half of them, or others among th
     return E.isLeft(e) ? errorText(e.left) : ''
   }
   const [first, second] = staged.family!
-  assert.match(refused([first!]), /there are 1, and they are of 2 bands/)
+  assert.match(refused([first!]), /there are 1 plans for 2 bands/)
   assert.match(refused([second!, first!]), /plan 1 is not that of band 1|plan 0 is not/)
   const other = stagedFor(c, { bands: 2, shares: 4 }, 'in-core').family!
-  assert.match(refused([first!, other[1]!]), /plan 1 is not that of band 1 of the same step/)
+  assert.match(refused([first!, other[1]!]), /plan 1 does not belong to band 1 of the same step/)
 })
 
 test('a rank of a grid that has another network, seed or length is refused before the first step, and one whose weights differ after the last', async () => {
@@ -249,12 +249,12 @@ test('a rank of a grid that has another network, seed or length is refused befor
     return answers.map((e) => (E.isLeft(e) ? errorText(e.left) : '')).join('\n')
   }
   assert.match(await refusal({}, other), /rank 3 cannot take part: its network is '.*', and that of rank 0 '/)
-  assert.match(await refusal({ seed: 2 }), "rank 3 cannot take part: its seed is '2', and that of rank 0 '1'")
+  assert.match(await refusal({ seed: 2 }), "rank 3 cannot take part: its seed is '2', but '1' on rank 0")
   assert.match(
     await refusal({ onNonfinite: 'continue' }),
-    "its answer to a loss that is not finite is 'continue', and that of rank 0 'end'",
+    "its answer to a loss that is not finite is 'continue', but 'end' on rank 0",
   )
-  assert.match(await refusal({ steps: 3 }), "rank 3 cannot take part: its steps is '3', and that of rank 0 '2'")
+  assert.match(await refusal({ steps: 3 }), "rank 3 cannot take part: its steps is '3', but '2' on rank 0")
   // One bit of one weight, on its way.
   let spoilt = false
   const spoiling = (rank: Rank): Rank => {

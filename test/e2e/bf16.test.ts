@@ -128,9 +128,9 @@ const refusal = (e: Either<SpillwayError, unknown>): string => {
 test('machines without bf16 say what they have', () => {
   assert.match(
     refusal(machineNamed('v100-pcie-16g', { precision: 'bf16' })),
-    /precision 'bf16' is not legal on machine 'v100-pcie-16g'.*legal: fp32/,
+    /precision 'bf16' is not allowed on machine 'v100-pcie-16g'.*allowed: fp32/,
   )
-  assert.match(refusal(machineNamed('ref', { precision: 'tf32' })), /tf32 is of the cuda device's products; legal: fp32/)
+  assert.match(refusal(machineNamed('ref', { precision: 'tf32' })), /tf32 is of the cuda device's products; allowed: fp32/)
 })
 
 test('a processor without bf16 refuses, and names what it lacks', () => {
@@ -144,7 +144,7 @@ test('a processor without bf16 refuses, and names what it lacks', () => {
   assert.is(r.status, 2, r.stderr)
   assert.match(
     r.stderr,
-    /precision 'bf16' is not legal on machine 'cpu': this processor has no bf16 arithmetic \(avx512_bf16\); legal: fp32/,
+    /precision 'bf16' is not allowed on machine 'cpu': this processor has no bf16 arithmetic \(avx512_bf16\); allowed: fp32/,
   )
 })
 

@@ -86,9 +86,9 @@ test('on the command line: --class-weights and --label-smoothing', async () => {
   const mse = '--class-weights belongs to --loss cross-entropy, dice'
   assert.equal(await said('--loss', 'mse', '--class-weights', '1,2'), [2, mse])
   const [code, words] = await said(...of, '--class-weights', '1,2')
-  assert.equal([code, /2 weights are given; legal are \d+, one for each class/.test(words)], [2, true], words)
+  assert.equal([code, /it has 2 weights; allowed: \d+, one per class/.test(words)], [2, true], words)
   const [over, more] = await said(...of, '--label-smoothing', '2')
-  assert.equal([over, /labelSmoothing is 2; legal is 0 to 1/.test(more)], [2, true], more)
+  assert.equal([over, /labelSmoothing is 2; allowed: 0 to 1/.test(more)], [2, true], more)
 })
 
 test.run()

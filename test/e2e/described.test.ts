@@ -57,7 +57,7 @@ test('an evaluation takes them, names the classes, and says what is otherwise', 
   const notes: string[] = []
   const told = await evaluate(images, plan, { weights, data: cats, onNote: (text) => notes.push(text) })
   assert.equal(told.classes, ['cat', 'dog'])
-  assert.equal(notes, ['the data take mean [0.4] and std [0.25], as those that the model was trained on'])
+  assert.equal(notes, ['the data use mean [0.4] and std [0.25], as in training'])
   const given = await evaluate(images, plan, { weights, data: folder(cats, numbers), onNote: (text) => notes.push(text) })
   assert.equal([given.loss, notes.length], [told.loss, 1])
   const bare = await evaluate(images, plan, { weights, data: folder(cats, { mean: [0] }), onNote: (text) => notes.push(text) })
@@ -82,7 +82,9 @@ test('a head that is taken for other classes is told; one that is left out is no
   const notes: string[] = []
   const onNote = (text: string): void => void notes.push(text)
   await train(images, training(), { steps: 1, data: folder(others, numbers), shuffle: true, weights, onNote })
-  assert.equal(notes, ['the model was trained on the classes cat, dog, and these data have bird, fish: labels mean others'])
+  assert.equal(notes, [
+    'the model was trained on the classes cat, dog, but these data have bird, fish: their labels have other meanings',
+  ])
 })
 
 test('the command line prints names', async () => {

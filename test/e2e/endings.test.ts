@@ -118,7 +118,7 @@ test('a time limit without a folder to save in is refused at once', async () => 
   assert.is(end.code, 2)
   assert.match(errorOf(end).message, /--time-limit needs --checkpoint-dir/)
   const odd = await ended(training('--time-limit', 'soon'))
-  assert.match(errorOf(odd).message, /--time-limit: 'soon' is not a time: write 3h, 45m, 90s or 1h30m/)
+  assert.match(errorOf(odd).message, /--time-limit: 'soon' is not a time; examples: 3h, 45m, 90s, 1h30m/)
 })
 
 // ---------------------------------------------------------------- not finite
@@ -142,7 +142,7 @@ test('asked to, it goes on with one warning, and still writes nothing that is no
   assert.is(end.code, 0, end.err)
   assert.is(end.err.match(/the run goes on as it was asked to/g)?.length, 1)
   assert.ok((findCheckpoint(at).checkpoint?.step ?? 0) < 8)
-  assert.match(end.err, /note: no checkpoint of step 8: '.*' holds numbers that are not finite/)
+  assert.match(end.err, /note: no checkpoint of step 8: '.*' has numbers that are not finite/)
 })
 
 // ---------------------------------------------------------------- folders
@@ -178,7 +178,7 @@ test('a lock of another machine is not judged; one that was cut off is nobody', 
   writeFileSync(lock, JSON.stringify({ host: 'elsewhere', boot: 'b', space: 's', pid: 1, began: '1', since: 'noon' }))
   const end = await ended(training(...run))
   assert.is(end.code, 5)
-  assert.match(errorOf(end).message, /process 1 on elsewhere has written there since noon; .* remove .*lock\.json/)
+  assert.match(errorOf(end).message, /process 1 on elsewhere has used it since noon; .* remove .*lock\.json/)
   writeFileSync(lock, '{"host":"else')
   assert.is((await ended(training(...run))).code, 0)
 })
@@ -217,7 +217,7 @@ test('data are known by what they hold: moved they are the same, changed they ar
   writeFileSync(join(other, 'target', 'a.npy'), npy([2, 4, 32, 32], 2))
   const end = await run(6, other)
   assert.is(end.code, 5, end.err)
-  assert.match(errorOf(end).message, /the run there is another one: data is '2 samples, sha256 .*' there/)
+  assert.match(errorOf(end).message, /it belongs to another run: data is '2 samples, sha256 .*' there/)
 })
 
 test.run()

@@ -293,7 +293,7 @@ test('what does not fit is said', async () => {
     [/another one, or another version/, () => evaluate(other, plan, o)],
     [/'top5' needs the net's values/, () => evaluate(m, plan, { ...o, metrics: ['top5'] })],
     [/evaluate needs data/, () => evaluate(m, plan, { weights: o.weights } as EvaluateOptions)],
-    [/mode 'evalute' is not known; legal: train, predict, evaluate/, () => stage(m, { mode: 'evalute' as 'evaluate' })],
+    [/mode 'evalute' is not known; allowed: train, predict, evaluate/, () => stage(m, { mode: 'evalute' as 'evaluate' })],
     [/trains nothing/, () => stage(m, { mode: 'evaluate', optimizer: { kind: 'adam' } as never })],
     [/values or classes/, () => stage(m, { mode: 'evaluate', as: 'probabilities' })],
     [/no such file/, () => evaluate(m, plan, { ...o, weights: at('none') })],
@@ -308,7 +308,7 @@ test('what does not fit is said', async () => {
     length: 3,
     read: (i) => ({ input: input.subarray(0, 3 * H * W), target: new Int32Array(H * W).fill(i * 4) }),
   })
-  assert.match((await refusal(() => evaluate(m, plan, { ...o, data: bad })))[0], /8 is no class of 5/)
+  assert.match((await refusal(() => evaluate(m, plan, { ...o, data: bad })))[0], /8 is not one of 5 classes/)
   const own = metric({
     name: 'own',
     start: () => 0,

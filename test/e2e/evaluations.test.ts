@@ -145,14 +145,14 @@ test('what cannot be shared rank 0 does alone, and says so', async () => {
     merge: undefined,
   }
   const notes = await same({ ...OF_CLASSES, metrics: [metric(rest)] }, 2)
-  assert.match(notes.join(), "rank 0 evaluates, and the others wait: metric 'rows' has no merge")
+  assert.match(notes.join(), "rank 0 evaluates alone while the other ranks wait: metric 'rows' has no merge function")
   const held = source({
     async *[Symbol.asyncIterator]() {
       for (let i = 0; i < 11; i++) yield { input: image(i), target: i % 5 }
     },
   })
   const streamed = await same({ ...OF_CLASSES, held }, 2)
-  assert.match(streamed.join(), 'rank 0 evaluates, and the others wait: its samples come one after the other')
+  assert.match(streamed.join(), 'rank 0 evaluates alone while the other ranks wait: its samples come one after the other')
 })
 
 /** Ranks with options of their own. */

@@ -235,15 +235,15 @@ test('what is not what the model is fed is refused in words', async () => {
     )
     assert.match(
       await wordsOf(at, { input: pixels(at), target: 10 }),
-      /target: 10 is no class of 10 \(0 to 9\); do the labels begin at 1\?/,
+      /target: 10 is not one of 10 classes \(0 to 9\); do the labels begin at 1\?/,
     )
-    assert.match(await wordsOf(at, { input: pixels(at), target: 0.5 }), /target: 0.5 is no class of 10/)
+    assert.match(await wordsOf(at, { input: pixels(at), target: 0.5 }), /target: 0.5 is not one of 10 classes/)
     assert.match(
       await wordsOf(at, { input: pixels(at), target: 1, mask: 1 }),
-      /the model is not fed 'mask'; legal: input, target/,
+      /the model has no input 'mask'; allowed: input, target/,
     )
-    assert.match(await wordsOf(at, undefined), /a sample is \{ input, target \}, and this is a undefined/)
-    assert.match(await wordsOf(at, { input: 'pixels', target: 1 }), /input: legal are numbers in an array/)
+    assert.match(await wordsOf(at, undefined), /a sample must be { input, target }; found a undefined/)
+    assert.match(await wordsOf(at, { input: 'pixels', target: 1 }), /input: allowed: numbers in an array/)
   }
   const mixed = source({ length: SAMPLES, read: (i) => ({ input: i === 5 ? pixels(i) : raw(i), target: 1 }) })
   const r = await trainTask(classifier, plan, { steps: 4, data: mixed })()
@@ -273,7 +273,7 @@ test('calls that cannot be meant are refused before anything is read', async () 
   }
   assert.match(
     thrown(() => split(own, 1)),
-    /legal are numbers between 0 and 1/,
+    /allowed: numbers between 0 and 1/,
   )
   assert.match(
     thrown(() => split(source([read(0)]), 0.5)),

@@ -159,16 +159,16 @@ test('the command line says which flag helps, and takes it', async () => {
     )
   const wrong = await call('--weights', at('parallel.pt'))
   assert.is(wrong.code, 2)
-  assert.match(wrong.err, /names there begin with 'module\.': --weights-strip 'module\.' takes it off/)
+  assert.match(wrong.err, /the names in the file begin with 'module\.': remove it with --weights-strip 'module\.'/)
   const shaped = await call('--weights', at('parallel.pt'), '--weights-strip', 'module.')
   assert.is(shaped.code, 2)
   assert.match(
     shaped.err,
-    /'head\.weight' is \[7,8\], the model's is \[5,8\]; --weights-skip 'head\.\*' leaves them as they begin/,
+    /'head\.weight' is \[7,8\], but \[5,8\] in the model; --weights-skip 'head\.\*' trains them from initial values/,
   )
   const right = await call('--weights', at('parallel.pt'), '--weights-strip', 'module.', '--weights-skip', 'head.*')
   assert.is(right.code, 0, right.err)
-  assert.match(right.err, /note: .*7 of the model's 9 weights are taken/)
+  assert.match(right.err, /note: loaded .*7 of 9 weights of the model/)
   assert.equal((JSON.parse(right.out) as TrainResult).weights!.left.length, 2)
 })
 

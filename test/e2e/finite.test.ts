@@ -104,7 +104,7 @@ test('weights that are not finite are told by name, and nothing is written over 
   writeFileSync(spoilt, bytes)
   writeFileSync(kept, 'what was there')
   const e = await failed(on, { weights: spoilt, save: kept })
-  assert.match(errorText(e), "'head.weight' holds NaN at [2, 9, 0, 0] before step 1 reads it")
+  assert.match(errorText(e), "'head.weight' contains NaN at [2, 9, 0, 0], read by step 1")
   assert.is(readFileSync(kept, 'utf8'), 'what was there')
 })
 
@@ -117,7 +117,7 @@ test('from a checkpoint on, only the steps after it are run once more; the words
     errorText(e),
     /^step 2: its loss is not finite, so nothing of it was saved; 'input' of sample 3 of .* holds NaN at \[0, 1, 0\] before/,
   )
-  assert.match(errorText(e), /; the last checkpoint in .* is of before that, and finite$/)
+  assert.match(errorText(e), /; the last checkpoint in .* is from an earlier step and finite$/)
   assert.ok(
     notes.some((n) => n.endsWith('looking for where that comes from: this step once more')),
     notes.join('\n'),

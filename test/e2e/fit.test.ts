@@ -195,9 +195,7 @@ test('a resume goes on under its schedule bit for bit, and may have another, whi
   assert.equal([rest.resumedFrom, rest.losses, rest.weightsSha256], [4, alone.losses, alone.weightsSha256])
   assert.equal(notes, [])
   await train(net, plan, { steps: 9, data, checkpointDir, resume: true, onNote })
-  assert.equal(notes, [
-    'the learning rate of the run so far was cosine floor 0.1 over 8 steps, 2 of them warm-up; from here on it is constant',
-  ])
+  assert.equal(notes, ['the learning rate schedule was cosine floor 0.1 over 8 steps, 2 of them warm-up and is now constant'])
 })
 
 test('a schedule that gives no number ends the run in words; what it throws comes out as it is', async () => {
@@ -209,7 +207,7 @@ test('a schedule that gives no number ends the run in words; what it throws come
     }
     return undefined
   }
-  assert.match(((await ends(() => -1)) as Error).message, /the factor of step 1 is -1; legal are numbers of at least 0/)
+  assert.match(((await ends(() => -1)) as Error).message, /the factor of step 1 is -1; allowed: numbers of at least 0/)
   const own = new RangeError('mine')
   assert.is(
     await ends(() => {

@@ -212,11 +212,10 @@ test('other numbers than bytes are refused, and a second mean', async () => {
   )
   assert.match(
     await said(bytes, ofFloats),
-    /sample 0 \(counted from 0\) is refused: input: the model begins with fromBytes and takes bytes: give them in a Uint8Array/,
+    /sample 0 \(counted from 0\) is refused: input: the model begins with fromBytes and takes bytes: pass a Uint8Array/,
   )
   const narrow = tensors('narrow.safetensors', 'U8', [C, H, W], raw)
-  const second =
-    /the data have a mean, and the model, which begins with fromBytes, makes numbers of 'input' itself: give it there alone/
+  const second = /the data have a mean, but the model begins with fromBytes, which normalizes 'input' itself: set it only there/
   assert.match(await said(bytes, files(narrow, { mean: [0.5] })), second)
   assert.match(await said(bytes, folder(join(root, 'list.json'), { mean: [0.5] })), second)
   assert.match(await said(bytes, source({ length: 1, mean: [0.5], read: () => ({ input: raw(0), target: 0 }) })), second)

@@ -165,7 +165,8 @@ test('two classes, and masks of 0 and 1, train one channel beside a sigmoid as t
   writeFileSync(join(ofPixels, 'masks', '0.png'), png({ ...small, colour: 'grey', pixels: new Uint8Array(64).fill(255) }))
   await train(many, staged(many, { loss: bceWithLogits }), { steps: 2, data: folder(ofPixels) }).then(
     () => assert.unreachable(),
-    (e: Error) => assert.match(e.message, /255 is no class of 2 \(0 to 1\); of a mask of 0 and 255 the classes are 0 and 1/),
+    (e: Error) =>
+      assert.match(e.message, /255 is not one of 2 classes \(0 to 1\); in a mask of 0 and 255 the labels are read as 0 and 1/),
   )
 })
 
@@ -220,7 +221,7 @@ test('images that the model cannot take, and settings that are none, are refused
   assert.match(await wordsOf(folder(join(root, 'nowhere'))), /no such file/)
   mkdirSync(join(classes, 'third'))
   writeFileSync(join(classes, 'third', 'a.png'), 'no image')
-  assert.match(await wordsOf(classes), /there are 3 classes of images, and the model has 2/)
+  assert.match(await wordsOf(classes), /the images have 3 classes, but the model has 2/)
   rmSync(join(classes, 'third'), { recursive: true })
   writeFileSync(join(classes, 'odd', 'z.png'), 'no image')
   assert.match(await wordsOf(folder(classes)), /odd\/z\.png is refused: it cannot be decoded/)
@@ -234,11 +235,11 @@ test('images that the model cannot take, and settings that are none, are refused
   }
   assert.match(
     thrown(() => folder('x', { augment: { flips: true } as object })),
-    /augment has no 'flips'; legal: flip, turns, crop, jitter, cutout, mixup, cutmix/,
+    /unknown augment option 'flips'; allowed: flip, turns, crop, jitter, cutout, mixup, cutmix/,
   )
   assert.match(
     thrown(() => folder('x', { augment: { mixup: 0 } })),
-    /augment\.mixup is 0; legal are numbers above 0/,
+    /augment\.mixup is 0; allowed: numbers above 0/,
   )
   assert.match(
     thrown(() => folder('x', { augment: { crop: { area: [0.5, 2] } } })),
@@ -246,7 +247,7 @@ test('images that the model cannot take, and settings that are none, are refused
   )
   assert.match(
     thrown(() => folder('x', { fit: 'squeeze' as 'pad' })),
-    /fit is 'squeeze'; legal: cover, stretch, pad, crop/,
+    /fit is 'squeeze'; allowed: cover, stretch, pad, crop/,
   )
 })
 

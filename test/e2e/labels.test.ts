@@ -1,5 +1,5 @@
 // timeout 400
-// Class labels in files: one that is no class ends the run before the step that it is fed to, on every device, with words that name
+// Class labels in files: one that is not one of the classes ends the run before the step that it is fed to, on every device, with words that name
 // the file, the sample, the place and the value.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -44,7 +44,8 @@ test('of an image there is no row and no column', async () => {
   const plan = staged(image, { loss: crossEntropy, strategy: 'in-core' })
   const e = await trained(image, plan, { steps: 2, data: root }).catch((thrown: unknown) => thrown)
   assert.ok(e instanceof SpillwayException)
-  const words = 'sample 2 (counted from 0): 255 is no class of 2 (0 to 1); of a mask of 0 and 255 the classes are 0 and 1'
+  const words =
+    'sample 2 (counted from 0): 255 is not one of 2 classes (0 to 1); in a mask of 0 and 255 the labels are read as 0 and 1'
   assert.is(e.message, `data file ${target} is refused: ${words}`)
 })
 
@@ -56,7 +57,7 @@ test('on the command line it is one object of JSON, 1, and no trace', async () =
   assert.is(end.code, 1, end.err)
   const { tag, file, message } = JSON.parse(end.out).error
   assert.equal([tag, file], ['FileRefused', join(data, 'target.npy')])
-  assert.match(message, /sample 1, row 14, column 28 \(counted from 0\): 7 is no class of 4 \(0 to 3\)/)
+  assert.match(message, /sample 1, row 14, column 28 \(counted from 0\): 7 is not one of 4 classes \(0 to 3\)/)
 })
 
 test.run()

@@ -108,7 +108,7 @@ const ofOneChannel = async (ofMarks: Loss, ignored: number): Promise<void> => {
   writeFileSync(join(marked, 'target.npy'), npy('|u1', [2, SIZE, SIZE], marks))
   await of('in-core').then(
     () => assert.unreachable(),
-    (e: Error) => assert.match(e.message, /2 is no class of 2 \(0 to 1\)/),
+    (e: Error) => assert.match(e.message, /2 is not one of 2 classes \(0 to 1\)/),
   )
 }
 
@@ -150,22 +150,22 @@ test('an evaluation measures a sum, and knows its plan again', async () => {
 test('what compares with other targets is no sum, in words', () => {
   assert.throws(
     () => sumOf(crossEntropy, mse),
-    "'a sum of losses': 'cross-entropy' compares with class labels and 'mse' with numbers; legal is losses that compare with the same",
+    "'a sum of losses': 'cross-entropy' compares with class labels, but 'mse' with numbers; allowed: losses with the same kind of target",
   )
   assert.throws(
     () => sumOf(bceWithLogits, dice({ ignoreIndex: 255 })),
-    "'a sum of losses': 'dice' ignores labels, and 'bce-with-logits' beside it takes all; legal is no ignoreIndex there",
+    "'a sum of losses': 'dice' has an ignoreIndex, but 'bce-with-logits' uses all labels; allowed: the sum without ignoreIndex",
   )
   assert.throws(
     () => staged(trunk, { loss: dice({ weights: [0, 0, 0, 0] }) }),
-    /all weights of classes are 0; legal is at least one above it/,
+    /all class weights are 0; at least one must be above 0/,
   )
-  assert.throws(() => staged(trunk, { loss: dice({ weights: [1, 2] }) }), /2 weights are given; legal are 4, one for each class/)
+  assert.throws(() => staged(trunk, { loss: dice({ weights: [1, 2] }) }), /it has 2 weights; allowed: 4, one per class/)
   assert.throws(() => sumOf(crossEntropy, [Number.NaN, dice()]), /part 1 is/)
   assert.throws(() => sumOf(crossEntropy, 'dise' as 'dice'), /there is no loss 'dise'; legal are/)
   assert.throws(
     () => staged(trunk, { loss: [crossEntropy, 'dice'] as never }),
-    /it is a list; legal is one loss: of several, sumOf/,
+    /it is a list; allowed: one loss: of several, sumOf/,
   )
 })
 
@@ -180,7 +180,7 @@ test('on the command line: --loss a+0.5*b', async () => {
   assert.is((await said('--loss', 'cross-entropy+mse'))[0], 2)
   assert.equal(await said('--loss', 'dice', '--class-weights', '0,1'), [
     2,
-    "layer 'loss' (dice): 2 weights are given; legal are 4, one for each class",
+    "layer 'loss' (dice): it has 2 weights; allowed: 4, one per class",
   ])
 })
 

@@ -258,9 +258,12 @@ test('what cannot be is said before the first step', async () => {
     const answer = await trainTask(net, plan, { steps: 4, data, ...o })()
     return isLeft(answer) ? errorText(answer.left) : 'nothing'
   }
-  assert.match(await said({ patience: 1, keep: { best: 'accuracy' } }), /keep.best: metric 'accuracy' is not known; legal: loss/)
+  assert.match(
+    await said({ patience: 1, keep: { best: 'accuracy' } }),
+    /keep.best: metric 'accuracy' is not known; allowed: loss/,
+  )
   const unknown = { patience: 1, keep: { best: 'meanIou' }, evaluate: evaluations }
-  assert.match(await said(unknown), /metric 'meanIou' is not known; legal: loss, accuracy/)
+  assert.match(await said(unknown), /metric 'meanIou' is not known; allowed: loss, accuracy/)
   const stream = source(function* () {
     yield { input: new Float32Array(3072), target: 0 }
   })
@@ -270,9 +273,9 @@ test('what cannot be is said before the first step', async () => {
     return isLeft(checked) ? errorText(checked.left) : 'nothing'
   }
   assert.is(early({ keep: { last: 3 } }), 'keep needs a checkpoint directory')
-  assert.is(early({ checkpointDir: 'c', keep: { last: 0 } }), 'keep.last is 0; legal are whole numbers of at least 1')
-  assert.is(early({ evaluate: { data: 'x' } as never }), 'evaluate takes what validation({ data }) makes')
-  assert.throws(() => validation({ data: 'x', every: 0 }), /every is 0; legal are whole numbers of at least 1/)
+  assert.is(early({ checkpointDir: 'c', keep: { last: 0 } }), 'keep.last is 0; allowed: whole numbers of at least 1')
+  assert.is(early({ evaluate: { data: 'x' } as never }), 'evaluate takes the result of validation({ data })')
+  assert.throws(() => validation({ data: 'x', every: 0 }), /every is 0; allowed: whole numbers of at least 1/)
   writeFileSync(join(root, 'file'), '')
   assert.match(await said({ saveBest: join(root, 'file', 'below') }), /weights file/)
 })

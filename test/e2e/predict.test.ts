@@ -354,7 +354,7 @@ test('image files, each at its own size, as arrays of their pixels; masks as pic
   assert.match(await say('values', { out: at('x'), format: 'png' }), /'png' is of classes/)
   assert.match(await say('classes', { out: at('x.npy'), format: 'png' }), /of a folder/)
   assert.match(await say('classes', { format: 'png' }), /of a folder/)
-  assert.match(await say('classes', { out: at('x'), format: 'gif' as 'png' }), /format 'gif' is not known; legal: npy, png/)
+  assert.match(await say('classes', { out: at('x'), format: 'gif' as 'png' }), /format 'gif' is not known; allowed: npy, png/)
   assert.match(await say('classes', { out: at('x.npy') }), /holds outputs of one size, and the images have 2/)
   assert.match(await say('classes', { data: source([]) }), /samples that come one after the other are not predicted/)
   writeFileSync(at('photos', 'broken.png'), 'no picture')
@@ -362,7 +362,7 @@ test('image files, each at its own size, as arrays of their pixels; masks as pic
   rmSync(at('photos', 'broken.png'))
   await picture('double/a.png', 8, 8)
   await (require('sharp') as typeof import('sharp'))(at('double', 'a.png')).toFile(at('double', 'a.webp'))
-  assert.match(await say('classes', { data: at('double') }), /several of its images are called 'a'/)
+  assert.match(await say('classes', { data: at('double') }), /two of its images are named 'a'/)
 })
 
 test("a net of many norms gives what PyTorch's eval() gives", async () => {
@@ -407,7 +407,7 @@ test('what does not fit is said, and nothing half written stays', async () => {
   const plan = stage(net, { mode: 'predict', machine: DEVICE })
   const training = stage(trainable, { machine: DEVICE })
   assert.equal(await refusal(() => predict(trainable, training, { weights, data })), [
-    "the plan is one of training: stage with mode: 'predict'",
+    "this is a plan for training: stage with mode: 'predict'",
     2,
   ])
   const [words, code] = await refusal(() => train(net, plan, { steps: 1 }))

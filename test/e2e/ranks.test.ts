@@ -131,7 +131,7 @@ test('a script trains over threads with the plan that it has staged for them', a
     (e: Error) =>
       assert.match(
         e.message,
-        /the plan is for 2 ranks: start as many, mpirun -n 2 node script.js, or train with engine: 'threads'/,
+        /the plan is for 2 ranks: start them with mpirun -n 2 node script\.js, or train with engine: 'threads'/,
       ),
   )
 })
@@ -209,7 +209,7 @@ test('a rank whose data differ is refused before the first step, by what differs
     assert.ok(E.isLeft(e))
     assert.match(
       errorText(e.left),
-      "rank 1 cannot take part: its data is 'synthetic, 3 samples', and that of rank 0 'synthetic, 8 samples'",
+      "rank 1 cannot take part: its data is 'synthetic, 3 samples', but 'synthetic, 8 samples' on rank 0",
     )
   }
 })
@@ -220,7 +220,7 @@ test('who waits for a rank that has gone is told so', async () => {
   b!.abort(1)
   await waiting.then(
     () => assert.unreachable(),
-    (e: Error) => assert.match(e.message, 'another rank has ended'),
+    (e: Error) => assert.match(e.message, 'another rank ended'),
   )
 })
 

@@ -275,12 +275,12 @@ test('arrays in files are cut, turned and coloured as a source of the same image
   assert.equal(await bits(files(folder, { fit: 'stretch' })), await bits(files(folder)))
   assert.match(
     await refusal(() => run(files(bytes[0]))),
-    /0.npy is \[3,40,52\], the model's input is \[N,3,16,16\] or \[3,16,16\]; of another height and width: say how they are fitted, as fit: 'crop' \(--fit crop\)/,
+    /0.npy is \[3,40,52\], but input of the model is \[N,3,16,16\] or \[3,16,16\]; to resize other heights and widths, set fit, e\.g\. fit: 'crop' \(--fit crop\)/,
   )
   assert.match(await refusal(() => files(folder, { fit: 'middle' as never })), /files: fit is 'middle'/)
   assert.match(
     await refusal(() => run(files(bytes[1], { fit: 'crop' }))),
-    /0.npy is \[40,52,3\], the model's input is of any height and width, as \[N,3,16,16\]/,
+    /0.npy is \[40,52,3\], but input of the model is of any height and width, as \[N,3,16,16\]/,
   )
   writeFileSync(join(folder, 'target.npy'), Buffer.concat([npyHead('u1', [6, 1, 16, 15]), labels.subarray(0, 6 * 240)]))
   assert.match(await refusal(() => run(files(folder, { fit: 'crop' }))), /target.npy is of 16 x 15, and its input of 16 x 16/)
@@ -313,11 +313,11 @@ test('wrong answers are refused in words that name the region', async () => {
   )
   assert.match(
     await training(reading((i, r) => ({ ...regionOf(i, r), target: new Uint8Array(256).fill(9) }))),
-    /9 is no class of 4/,
+    /9 is not one of 4 classes/,
   )
-  assert.match(await training(reading(() => null)), /a sample is \{ input, target \}, and this is null/)
-  assert.match(await training(reading(regionOf as never, { size: () => [16] })), /its size is \[16\]; legal is \[height, width\]/)
-  assert.match(await predicting(reading(() => ({ target: 1 }))), /a sample is \{ input \}, and this has none/)
+  assert.match(await training(reading(() => null)), /a sample must be { input, target }; found null/)
+  assert.match(await training(reading(regionOf as never, { size: () => [16] })), /its size is \[16\]; allowed: \[height, width\]/)
+  assert.match(await predicting(reading(() => ({ target: 1 }))), /a sample must be { input }; 'input' is missing/)
   assert.match(
     await predicting(reading((_, r) => ({ input: new Uint8Array(r.height) }))),
     /40 numbers, but the model takes \[3,40,52\]/,
@@ -348,14 +348,17 @@ test('what is no source of regions is refused when it is made', async () => {
   const { read, size } = own
   assert.match(
     await refusal(() => source({ length: 1, read: read as never })),
-    /read takes a region: say how large the images are, as size: \[height, width\] or size: \(i\) => \[height, width\]/,
+    /read takes a region: add the image size, as size: \[height, width\] or size: \(i\) => \[height, width\]/,
   )
-  assert.match(await refusal(() => source({ length: 1, read: () => ({}), fit: 'crop' } as never)), /fit is of images of any size/)
+  assert.match(
+    await refusal(() => source({ length: 1, read: () => ({}), fit: 'crop' } as never)),
+    /fit applies to images of any size/,
+  )
   assert.match(
     await refusal(() => source({ ...own, fit: 'middle' as never })),
-    /fit is 'middle'; legal: cover, stretch, pad, crop/,
+    /fit is 'middle'; allowed: cover, stretch, pad, crop/,
   )
-  assert.match(await refusal(() => source({ ...own, size: [4, 0] })), /size is \[4,0\]; legal are \[height, width\]/)
+  assert.match(await refusal(() => source({ ...own, size: [4, 0] })), /size is \[4,0\]; allowed: \[height, width\]/)
   assert.match(
     await refusal(() => source({ length: 1, read, sise: size } as never)),
     /`sise` is not an option of source; did you mean `size`\?/,

@@ -106,7 +106,7 @@ test('tables of the page are what the run told; the run is the one that it is wi
   assert.match(stateOf(page), /^Done\. Step 23 of 23, epoch 3 of 3\.$/)
   assert.not.match(page, 'id="live"')
 
-  assert.equal(rowsOf(page, 'Loss of steps'), [['step', 'value'], ...result.losses.map((l, i) => [`${i + 1}`, number(l)])])
+  assert.equal(rowsOf(page, 'Loss per step'), [['step', 'value'], ...result.losses.map((l, i) => [`${i + 1}`, number(l)])])
   const [, ...evaluations] = rowsOf(page, 'Evaluations')
   assert.equal(
     evaluations.map((row) => row.slice(0, 4)),
@@ -116,7 +116,7 @@ test('tables of the page are what the run told; the run is the one that it is wi
     evaluations.map((row) => row[4]),
     result.measured.map((m) => (m.step === result.best!.step ? 'best' : '')),
   )
-  const [, ...classes] = rowsOf(page, 'Metrics of each class')
+  const [, ...classes] = rowsOf(page, 'Metrics per class')
   assert.equal(
     classes.map((row) => row.slice(0, 2)),
     CLASSES.map((name) => [name, `${EACH}`]),
@@ -131,13 +131,13 @@ test('tables of the page are what the run told; the run is the one that it is wi
     )
     assert.is((Number(row[c + 1]) / EACH).toFixed(4), classes[c]![2])
   }
-  const memory = rowsOf(page, 'Memory, planned and held')
+  const memory = rowsOf(page, 'Memory, planned and measured')
   assert.equal(
     memory.slice(1, 3).map((row) => row[2] === row[3]),
     [true, true],
   )
-  const time = new Map(rowsOf(page, 'Time of a step by phase').map(([phase, ...rest]) => [phase, rest]))
-  for (const phase of ['forward', 'backward', 'weight update', 'a step of training', 'a batch of an evaluation'])
+  const time = new Map(rowsOf(page, 'Time per phase of a step').map(([phase, ...rest]) => [phase, rest]))
+  for (const phase of ['forward', 'backward', 'weight update', 'training step', 'evaluation batch'])
     assert.match(time.get(phase)![0]!, /^[\d.]+ (?:ns|µs|ms|s)$/, phase)
 
   // The samples that went worst have their files' names, pictures of their own, and classes by name.
@@ -258,13 +258,13 @@ test('a run that goes on shows the steps before it, too', async () => {
   }).catch(() => {})
   const stopped = readFileSync(report, 'utf8')
   assert.match(stateOf(stopped), /^Stopped: stopped by lunch after/)
-  const done = rowsOf(stopped, 'Loss of steps').length - 1
+  const done = rowsOf(stopped, 'Loss per step').length - 1
   const { losses } = await train(classifier, classifying, { ...o, resume: true })
   const page = readFileSync(report, 'utf8')
   wellMade(page)
   assert.match(page, `The first ${done} steps were an earlier process's.`)
   assert.equal(
-    rowsOf(page, 'Loss of steps').slice(1),
+    rowsOf(page, 'Loss per step').slice(1),
     losses.map((l, i) => [`${i + 1}`, number(l)]),
   )
 })
@@ -279,7 +279,7 @@ test('a page that cannot be written any more costs a note, not the run', async (
     onProgress: (p) => p.kind === 'step' && p.step === 2 && rmSync(at, { recursive: true }),
   })
   assert.is(result.steps, 6)
-  assert.match(notes.join('\n'), /^the report stays as it was: output file .*run\.html is refused/m)
+  assert.match(notes.join('\n'), /^the report is not updated: output file .*run\.html is refused/m)
 })
 
 test.run()

@@ -74,7 +74,7 @@ test('in tiles it trains the same weights within rounding', () =>
     const tiles = staged(small, 'ref', 'tiled')
     assert.ok(
       tiles.plan.segments.some((s) => s.grid.H * s.grid.W > 1),
-      'nothing is tiled',
+      'no tiles',
     )
     const ran = await trained(small, tiles, { save: save('tiles') })
     ran.losses.forEach((l, i) => assert.ok(Math.abs(l - whole.losses[i]!) <= 1e-9 * l))

@@ -36,7 +36,7 @@ if (hasTerminals)
     await new Promise((resolve) => child.once('close', resolve))
     assert.match(said, /step \d+\/400000 \S+ +\d+% {2}\S+ left {2}loss \S+ {2}rate \S+/)
     const after = said.slice(said.indexOf('interrupted:'))
-    assert.match(after, /^interrupted: ending this step; once more ends the process at once\r\n/)
+    assert.match(after, /^interrupted: stopping after this step; interrupt again to stop at once\r\n/)
     assert.match(after, /spillway: cancelled after \d+ complete steps\r\ncode 130\r\n/)
     assert.not.match(after, /step \d+\/400000|\n\s+at /)
     for (const [on, off] of [

@@ -89,7 +89,7 @@ test('what is said: both shares, what a step writes, and in a week', () => {
   assert.ok(Math.abs(json.bytesToDiskInAWeek! / ((json.bytesToDisk! * 604800) / json.makespanSeconds) - 1) < 1e-6)
   const words = summary(plan, timeline, staging)
   assert.match(words, / in host memory · [\d.]+ MiB on disk\n/)
-  assert.match(words, /\n {2}disk {7}a step writes [\d.]+ MiB, reads [\d.]+ MiB · [\d.]+ \wiB written in a week\n/)
+  assert.match(words, /\n {2}disk {7}a step writes [\d.]+ MiB, reads [\d.]+ MiB · [\d.]+ \wiB per week\n/)
   const capped = inTwo(PAGE_BYTES, { spillWritesPerStep: 2 ** 40 })
   assert.is(planJson(capped.plan, capped.timeline, capped.staging).spillWritesPerStep, 2 ** 40)
   assert.match(summary(capped.plan, capped.timeline, capped.staging), / \(at most 1 TiB\), reads /)
@@ -100,20 +100,17 @@ test('too little memory and no disk, too few writes: words, what would be legal,
   assert.is(memory.code, 3)
   assert.match(
     memory.words,
-    /^no plan of strategy 'swap:greedy' in [\d.]+ MiB does with 2\.00 MiB of host memory: .* none takes less than [\d.]+ MiB \(\d+ bytes\); legal are --host-memory, --spill DIR for a disk/,
+    /^no plan of strategy 'swap:greedy' in [\d.]+ MiB does with 2\.00 MiB of host memory: .* none takes less than [\d.]+ MiB \(\d+ bytes\); allowed: --host-memory, --spill DIR for a disk/,
   )
   const needs = memory.tag === 'TierInfeasible' ? memory.needsBytes : 0
   assert.ok(staged(trunk, { strategy, budget, hostMemory: needs }).plan.tierBytes <= needs)
   const writes = refused({ spill, spillWritesPerStep: PAGE_BYTES })
   assert.is(writes.code, 3)
-  assert.match(
-    writes.words,
-    / does with 2\.00 MiB that a step may write to the disk: .*; legal are --spill-writes-per-step, more/,
-  )
+  assert.match(writes.words, / does with 2\.00 MiB of disk writes per step: .*; allowed: --spill-writes-per-step, more/)
   const none = refused({ spillWritesPerStep: PAGE_BYTES })
   assert.is(none.code, 2)
   assert.match(none.words, /^writes to a spill file are capped, and there is none: --spill DIR/)
-  assert.match(refused({ hostMemory: -1 }).words, /^hostMemory of -1 is not legal/)
+  assert.match(refused({ hostMemory: -1 }).words, /^hostMemory of -1 is not allowed/)
 })
 
 test('auto does with little of everything: what may not be moved is computed again', () => {

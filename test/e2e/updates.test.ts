@@ -137,7 +137,7 @@ test('an evaluation may measure the average: what counts, and the best, go by it
       () => train(net, without, { epochs: 1, data, evaluate: validation({ data, weights: 'average' }) }),
       /needs an average of the weights/,
     ],
-    [() => validation({ data, weights: 'averge' as 'average' }), /weights 'averge' is not known; legal: latest, average/],
+    [() => validation({ data, weights: 'averge' as 'average' }), /weights 'averge' is not known; allowed: latest, average/],
   ]
   for (const [refused, words] of refusals)
     await Promise.resolve()

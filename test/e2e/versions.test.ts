@@ -40,13 +40,16 @@ const digest = async (...args: string[]): Promise<unknown> => {
 test('a plan file of 0.1 is refused by the name of its version, which says what to do', async () => {
   const { code, out } = await spillway('verify', join(files, 'plan.json'), '--json')
   assert.is(code, 1)
-  assert.match(JSON.parse(out).error.message, /version: it is 3; this program reads \d+: stage the model again/)
+  assert.match(JSON.parse(out).error.message, /version: it is 3, but this version of spillway reads \d+: stage the model again/)
 })
 
 test('a plan module of 0.1 is refused in the same words', () => {
   const [model, module] = ['model.ts', 'net.plan.ts'].map((file) => require(join(files, file)).default)
   const opened = openModule(model, module)
-  assert.match(isLeft(opened) ? errorText(opened.left) : '', /version: it is 3; this program reads \d+: stage the model again/)
+  assert.match(
+    isLeft(opened) ? errorText(opened.left) : '',
+    /version: it is 3, but this version of spillway reads \d+: stage the model again/,
+  )
 })
 
 test('a checkpoint of 0.1 goes on to the weights of a run that was never interrupted', async () => {

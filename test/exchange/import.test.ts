@@ -113,7 +113,7 @@ test('a model file that TypeScript takes, with its weights beside it', () => {
   const text = readFileSync(out, 'utf8')
   assert.match(
     text,
-    /^\/\/ Made by spillway import of residual-traced\.onnx; its weights are in residual\.safetensors\.\nimport \{/,
+    /^\/\/ Written by spillway import from residual-traced\.onnx; the weights are in residual\.safetensors\.\nimport \{/,
   )
   assert.match(
     text,
@@ -236,17 +236,17 @@ test('bytes that are no numbers yet, or none that a layer makes, are refused', (
   const bytes = fromBytesBy([])
   const refused = (...list: readonly NodeProto[]): string =>
     refusal(read(written({ ...bytes, node: list, initializer: [numbers('n', -1)] })))
-  assert.match(refused(node('Relu', ['x'], 'y')), /its input is bytes; legal is to cast them to float first/)
-  assert.match(refused(node('Cast', ['x'], 'y', [{ ...toFloat[0]!, i: ELEMENT.DOUBLE }])), /element type 11; legal is float/)
+  assert.match(refused(node('Relu', ['x'], 'y')), /its input is bytes; cast them to float first/)
+  assert.match(refused(node('Cast', ['x'], 'y', [{ ...toFloat[0]!, i: ELEMENT.DOUBLE }])), /element type 11; allowed: float/)
   const scaled = [node('Cast', ['x'], 's', toFloat), node('Mul', ['s', 'n'], 'z'), node('Relu', ['z'], 'y')]
-  assert.match(refused(...scaled), /it makes numbers of bytes by \[-1\]; legal are numbers above 0/)
+  assert.match(refused(...scaled), /it scales bytes by \[-1\]; allowed: numbers above 0/)
 })
 
 // ---------------------------------------------------------------- what is refused
 
 const REFUSED: Readonly<Record<string, RegExp>> = {
-  'last-kept': /node '\/block\/norm\/ReduceMean' \(ReduceMean\): it reduces axes 3; legal are height and width$/,
-  'sizes-traced': /node '\/ConstantOfShape' \(ConstantOfShape\): there is no layer for it; legal are Add, AveragePool, /,
+  'last-kept': /node '\/block\/norm\/ReduceMean' \(ReduceMean\): it reduces axes 3; allowed: height and width$/,
+  'sizes-traced': /node '\/ConstantOfShape' \(ConstantOfShape\): this operator is not supported; allowed: Add, AveragePool, /,
 }
 for (const [name, words] of Object.entries(REFUSED))
   test(`${name}.onnx is refused by its node`, () => assert.match(refusal(read(join(fixtures, `${name}.onnx`))), words))
@@ -254,7 +254,7 @@ for (const [name, words] of Object.entries(REFUSED))
 const MADE: Readonly<Record<string, readonly [Partial<GraphProto>, RegExp]>> = {
   'an operator that is no layer': [
     nodes(node('TopK', ['x'], 'y')),
-    /node 'y's' \(TopK\): there is no layer for it; legal are Add/,
+    /node 'y's' \(TopK\): this operator is not supported; allowed: Add/,
   ],
   'an operator of others': [
     nodes({ ...node('Relu', ['x'], 'y'), domain: 'com.acme' }),
@@ -262,20 +262,20 @@ const MADE: Readonly<Record<string, readonly [Partial<GraphProto>, RegExp]>> = {
   ],
   'a value that is made later': [
     nodes(node('Relu', ['z'], 'y'), node('Relu', ['x'], 'z')),
-    /'y's' \(Relu\): its input 'z' is made by no node before it/,
+    /'y's' \(Relu\): its input 'z' is not the output of an earlier node/,
   ],
   'a weight of three dimensions': [
     nodes(node('Conv', ['x', 'deep'], 'y')),
-    /its weight is \[4,4,1,1,1\]; legal are four dimensions: of images/,
+    /its weight is \[4,4,1,1,1\]; it must have four dimensions, for images/,
   ],
   'a weight for other channels': [nodes(node('Conv', ['x', 'few'], 'y')), /its weight is for 3 channels, its input has 4/],
   'a weight that is computed': [
     nodes(node('Relu', ['x'], 'z'), node('Conv', ['x', 'z'], 'y')),
-    /its input 'z' is computed; legal are weights that the file holds/,
+    /its input 'z' is computed; allowed: weights stored in the file/,
   ],
   'a weight of two layers': [
     nodes(node('Conv', ['x', 'w'], 'z'), node('Conv', ['z', 'w'], 'y')),
-    /'y's' \(Conv\): its weight 'w' is that of node 'z's' \(Conv\), too; legal are weights of one layer/,
+    /'y's' \(Conv\): its weight 'w' belongs to node 'z's' \(Conv\) too; a weight may belong to one layer only/,
   ],
   'padding beyond the window': [nodes(node('Conv', ['x', 'w'], 'y', [ints('pads', 9, 9, 9, 9)])), /'y's' \(Conv\): .*padding/],
   'ways that cross': [
@@ -286,7 +286,7 @@ const MADE: Readonly<Record<string, readonly [Partial<GraphProto>, RegExp]>> = {
       node('Relu', ['s'], 'r'),
       node('Add', ['a', 'r'], 'y'),
     ),
-    /what node 'a's' \(Conv\) makes goes ways that do not meet in one place; legal are sums and concatenations of branches of one value/,
+    /the output of node 'a's' \(Conv\) feeds branches that do not join in one place; allowed: sums and concatenations of branches of one value/,
   ],
   'a product of two branches': [
     nodes(node('Conv', ['x', 'w'], 'a'), node('Conv', ['x', 'v'], 'b'), node('Mul', ['a', 'b'], 'y')),
@@ -294,25 +294,25 @@ const MADE: Readonly<Record<string, readonly [Partial<GraphProto>, RegExp]>> = {
   ],
   'half of a function': [
     nodes(node('Erf', ['x'], 'e'), node('Relu', ['e'], 'y')),
-    /node 'e's' \(Erf\): it is a part of no function that is known/,
+    /node 'e's' \(Erf\): it is not a part of a known function/,
   ],
   'two outputs': [
     { ...nodes(node('Relu', ['x'], 'y')), output: [value('y'), value('x')] },
-    /it has 2 outputs \(y, x\); legal is one/,
+    /it has 2 outputs \(y, x\); allowed: one/,
   ],
   'two inputs': [
     { ...nodes(node('Relu', ['x'], 'y')), input: [value('x', 1, 4, 8, 8), value('z', 1)] },
-    /it has 2 inputs \(x, z\); legal is one/,
+    /it has 2 inputs \(x, z\); allowed: one/,
   ],
   'an input that is no image': [
     { ...nodes(node('Relu', ['x'], 'y')), input: [value('x', 1, 4)] },
-    /its input 'x' has 2 dimensions .*legal are images/,
+    /its input 'x' has 2 dimensions .*allowed: images/,
   ],
   'sizes that are left open': [
     { ...nodes(node('Relu', ['x'], 'y')), input: [value('x', 'n', 4, 'h', 'w')] },
     /leaves the height and the width of 'x' open: say them \(--image 224\)/,
   ],
-  nothing: [nodes(node('Identity', ['x'], 'y')), /its output is its input; legal is a network with layers/],
+  nothing: [nodes(node('Identity', ['x'], 'y')), /it has no layers: its output is its input/],
   'a tensor larger than its bytes': [
     { ...nodes(node('Relu', ['x'], 'y')), initializer: [{ ...weight('w', 1), dims: [2 ** 40] }] },
     /tensor 'w' F32\[1099511627776\] comes with 4 bytes, not 4398046511104/,
@@ -328,7 +328,7 @@ const MADE: Readonly<Record<string, readonly [Partial<GraphProto>, RegExp]>> = {
         { name: 'w', dims: [1], dataType: 1, dataLocation: 1, externalData: [{ key: 'location', value: '../secret' }] },
       ],
     },
-    /its weights are to lie in '\.\.\/secret'; legal is the name of a file beside it/,
+    /its weights are in '\.\.\/secret'; allowed: the name of a file beside it/,
   ],
   'bytes behind the end of a file': [
     {
@@ -346,7 +346,7 @@ const MADE: Readonly<Record<string, readonly [Partial<GraphProto>, RegExp]>> = {
         },
       ],
     },
-    /tensor 'w' lies behind the end of made\.onnx/,
+    /tensor 'w' is beyond the end of made\.onnx/,
   ],
 }
 for (const [what, [graph, words]] of Object.entries(MADE))
@@ -361,7 +361,7 @@ test('files that are no models, or of another time, are refused', () => {
   assert.match(refusal(read(path)), /it is not an ONNX model: it has no graph/)
   assert.match(
     refusal(read(written(nodes(node('Relu', ['x'], 'y')), { opsetImport: [{ domain: '', version: 6 }] }))),
-    /version 6; legal are 9 and newer/,
+    /version 6; allowed: 9 and newer/,
   )
 })
 
@@ -383,7 +383,7 @@ test('what would be much larger in memory than in the file is refused before it 
     return Buffer.from([tag, ...length, ...inner])
   }
   for (let i = 0; i < 60; i++) deep = around(0x0a, around(0x2a, around(0x32, deep)))
-  assert.match(refusal(read(graph(deep))), /its messages are more than 32 deep/)
+  assert.match(refusal(read(graph(deep))), /its messages nest deeper than 32/)
 })
 
 test('five hundred damaged files: each is taken or refused in words', () => {

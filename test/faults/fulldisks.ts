@@ -37,7 +37,7 @@ const CASES: Readonly<Record<string, (disk: SmallDisk) => Promise<void>>> = {
     refused(
       await ended(trainingOf(MODEL, [...args, '--device', 'ref'])),
       2,
-      /the plan cannot run here: .* are free where .* lies, .* of the spill file/,
+      /this machine cannot run the plan: .* are free where .* lies, .* of the spill file/,
     )
   },
   'no room for checkpoints': async ({ folder, fill }) => {
@@ -84,7 +84,13 @@ const CASES: Readonly<Record<string, (disk: SmallDisk) => Promise<void>>> = {
   'weights, filled later': async (disk) => {
     const weights = join(disk.folder, 'w.safetensors')
     const end = await filledLater(disk, '--steps', '200', '--save', weights)
-    refused(end, 1, FULL, /w\.safetensors/, /what was trained is lost: a checkpoint directory keeps it/)
+    refused(
+      end,
+      1,
+      FULL,
+      /w\.safetensors/,
+      /the trained weights are lost; --checkpoint-dir \(checkpointDir\) saves them during a run/,
+    )
     assert.not.ok(existsSync(weights))
   },
 }

@@ -25,18 +25,18 @@ export const npy = (descr: string, shape: readonly number[], data: Uint8Array): 
 }
 export const npyOf = ({ type, data }: LabelFile): Uint8Array => npy(DESCR[type], [SAMPLES, SIZE, SIZE], data)
 
-/** Of the first that is no class, where it stands and what it is. */
+/** Of the first that is not one of the classes, where it stands and what it is. */
 const expected = (type: Type, data: Uint8Array): string | undefined => {
   const labels = [...new ARRAYS[type](data.buffer as ArrayBuffer, data.byteOffset, LABELS)].map(BigInt)
   const at = labels.findIndex((l) => l < 0n || l >= BigInt(CLASSES))
   if (at < 0) return undefined
   const place = `sample ${Math.floor(at / SIZE ** 2)}, row ${Math.floor(at / SIZE) % SIZE}, column ${at % SIZE} (counted from 0)`
-  const unlabelled = '; labels that mean nothing are to be given as ignoreIndex (--ignore-index)'
+  const unlabelled = '; to ignore this label, set ignoreIndex (--ignore-index)'
   const cures = new Map([
     [BigInt(CLASSES), '; do the labels begin at 1?'],
     ...[255n, -1n, -100n].map((l) => [l, unlabelled] as const),
   ])
-  return `${place}: ${labels[at]} is no class of ${CLASSES} (0 to ${CLASSES - 1})${cures.get(labels[at]!) ?? ''}`
+  return `${place}: ${labels[at]} is not one of ${CLASSES} classes (0 to ${CLASSES - 1})${cures.get(labels[at]!) ?? ''}`
 }
 
 const fileOf = (name: string, type: Type, labels: readonly bigint[]): LabelFile => {

@@ -100,7 +100,7 @@ test('a grid: rows are those of a share, sums those of all ranks, or where each 
   )
   const head = g.ops.find((op) => op.layer === 'head' && op.kind === 'all_sums')!
   const odd: Graph = { ...g, ops: g.ops.map((op) => (op === head ? { ...op, attrs: { ...op.attrs, ranks: 6 } } : op)) }
-  assert.match(ranksFault(odd)!, /all_sums of 'head' is of 6 ranks; legal is 3/)
+  assert.match(ranksFault(odd)!, /all_sums of 'head' is of 6 ranks; allowed: 3/)
   assert.match(ranksFault({ ...g, bands: { at: 0, of: 4 } })!, /band 0 of 4 of a graph of 6 ranks/)
 })
 
@@ -129,14 +129,11 @@ test('a part that is read as if it were whole, rows that are not there, other co
     ops: g.ops.map((op) => (op === rows ? op : { ...op, ins: op.ins.map((v) => (v === rows.outs[0] ? rows.ins[0]! : v)) })),
   }
   for (const [odd, words] of [
-    [reading, /reads a part, 'p.grad.part', as if it were whole/],
-    [lacking, /conv2d of 'd' needs rows \[0,4\) of 'p' and has \[0,2\)/],
-    [
-      changed('all_moments', (op) => ({ attrs: { ...op.attrs, of0: 36 } })),
-      /merges moments of 36, 42 elements; legal are 35, 42/,
-    ],
-    [changed('all_sums', () => ({ attrs: { ranks: 3, beside: 1 } })), /is of 3 ranks; legal is 2/],
-    [changed('take_rows', (op) => ({ attrs: { ...op.attrs, band: 1 } })), /is of band 1 of 2; legal is 0 of 2/],
+    [reading, /reads the part 'p.grad.part' as the whole value/],
+    [lacking, /conv2d of 'd' needs rows \[0,4\) of 'p', but has \[0,2\)/],
+    [changed('all_moments', (op) => ({ attrs: { ...op.attrs, of0: 36 } })), /merges moments of 36, 42 elements; allowed: 35, 42/],
+    [changed('all_sums', () => ({ attrs: { ranks: 3, beside: 1 } })), /is for 3 ranks; allowed: 2/],
+    [changed('take_rows', (op) => ({ attrs: { ...op.attrs, band: 1 } })), /belongs to band 1 of 2; allowed: 0 of 2/],
   ] as const) {
     assert.match(ranksFault(odd)!, words)
     assert.ok(soundGraph(odd))
@@ -144,7 +141,7 @@ test('a part that is read as if it were whole, rows that are not there, other co
 })
 
 test('images that are too low are refused; what cannot be cut runs whole at every rank', () => {
-  assert.equal(graphOf(8, 0, 6), E.left("'input': its 6 rows cannot be cut into 8 bands; legal is at most 6 bands"))
+  assert.equal(graphOf(8, 0, 6), E.left("'input': its 6 rows cannot be split into 8 bands; allowed: at most 6 bands"))
   const flat = model([1, 3, 12, 8], seq(conv2d('c', 4, 3, { pad: 1 }), flatten(), linear('head', 3)))
   const g = trainingGraph(elaborated(flat as never), {
     device: devices.ref,

@@ -313,39 +313,36 @@ const refusal = (s: Sketch, output: number, over: Partial<OneObjective> = {}): s
 test('what cannot be trained is said in words', () => {
   const s = new Sketch([1, 3, 8, 8])
   const y = s.conv(s.image, 'conv', 4)
-  assert.is(refusal(s, 99), 'value 99 cannot be trained to a loss; legal is a value that the forward graph computes')
+  assert.is(refusal(s, 99), 'value 99 cannot have a loss; allowed: a value that the forward graph computes')
   assert.is(
     refusal(s, s.image),
-    "'image', a value of role input, cannot be trained to a loss; legal is a value that the forward graph computes",
+    "'image', a value of role input, cannot have a loss; allowed: a value that the forward graph computes",
   )
-  assert.is(refusal(s, y, { loss: 'l3' as 'mse' }), `there is no loss 'l3'; legal are ${lossNames.join(', ')}`)
+  assert.is(refusal(s, y, { loss: 'l3' as 'mse' }), `there is no loss 'l3'; allowed: ${lossNames.join(', ')}`)
   assert.is(
     refusal(s, y, { loss: { kind: 'cross-entropy', ignoreIndex: 2 ** 31 } }),
-    "layer 'loss' (count_labels): ignoreIndex is 2147483648; legal is -2147483647 to 2147483647",
+    "layer 'loss' (count_labels): ignoreIndex is 2147483648; allowed: -2147483647 to 2147483647",
   )
   assert.match(refusal(s, y, { loss: { kind: 'cross-entropy', ignoreIndex: 1.5 } }), /ignoreIndex/)
-  assert.is(refusal(s, y, { optimizer: sgd({ lr: -1 }) }), 'optimizer: lr is -1; legal is 0 or more')
+  assert.is(refusal(s, y, { optimizer: sgd({ lr: -1 }) }), 'optimizer: lr is -1; allowed: 0 or more')
   assert.is(
     refusal(s, y, { optimizer: sgd({ momentum: 0, nesterov: true }) }),
-    'optimizer: momentum with nesterov is 0; legal is more than 0',
+    'optimizer: momentum with nesterov is 0; allowed: more than 0',
   )
   assert.is(
     refusal(s, y, { optimizer: { kind: 'adam', lr: 1, beta1: 1, beta2: 0.9, eps: 1, weightDecay: 0 } }),
-    'optimizer: beta1 is 1; legal is 0 or more and below 1',
+    'optimizer: beta1 is 1; allowed: 0 or more and below 1',
   )
   assert.is(
     refusal(s, y, { optimizer: { kind: 'sgd', lr: 1 } as Optimizer }),
-    'optimizer: momentum is undefined; legal is 0 or more',
+    'optimizer: momentum is undefined; allowed: 0 or more',
   )
   const bare = new Sketch([1, 3, 8, 8])
   const out = bare.relu(bare.image, 'relu')
-  assert.is(refusal(bare, out), "no trained parameter leads to the output of layer 'relu'; legal is a network with at least one")
+  assert.is(refusal(bare, out), "the output of layer 'relu' depends on no trained parameter; unfreeze at least one before it")
   const taken = new Sketch([1, 3, 8, 8])
   taken.b.param('target', [1], { dist: 'constant', a: 0 })
-  assert.is(
-    refusal(taken, taken.conv(taken.image, 'conv', 4)),
-    "there are two values named 'target'; legal is any name that no other target has",
-  )
+  assert.is(refusal(taken, taken.conv(taken.image, 'conv', 4)), "two values are named 'target'; give each target its own name")
   const step = must(minimising(s.b.build(), y, 'mse', sgd()))
   assert.match(
     renderError(mustFail(training({ ...step, graph: must(training(step)) }))),
@@ -377,7 +374,7 @@ test('an operator without a backward rule is refused where a gradient must pass 
   const s = new Sketch([1, 4, 8, 8])
   const x = s.conv(s.image, 'conv', 4)
   const odd = s.op('relu_bwd', { slope: 0 }, [x, x], 'odd')
-  assert.match(refusal(s, odd), /^layer 'odd' \(relu_bwd\) has no backward rule, .* operators that have one are conv2d, linear, /)
+  assert.match(refusal(s, odd), /^layer 'odd' \(relu_bwd\) has no backward rule, .* allowed: conv2d, linear, /)
   const beside = new Sketch([1, 4, 8, 8])
   const constant = beside.op('relu_bwd', { slope: 0 }, [beside.image, beside.image], 'odd')
   assert.equal(tail(trained(beside, beside.conv(constant, 'conv', 4))).slice(2), [

@@ -69,7 +69,7 @@ test('what takes a part for the whole is refused', () => {
   })
   const named = (name: string): number => g.values.find((v) => v.name === name)!.id
   const wrong: readonly (readonly [Graph, RegExp])[] = [
-    [change('take_part', () => ({ attrs: { ranks: 3 } })), /take_part of 'b' is of 3 ranks; legal is 2/],
+    [change('take_part', () => ({ attrs: { ranks: 3 } })), /take_part of 'b' is of 3 ranks; allowed: 2/],
     [change('take_part', () => ({ ins: [named('b.weight.exp_avg')] })), /makes no parts of what is whole/],
     [
       change('put_part', (op) => ({ ins: [named('a.weight'), op.ins[1]!] })),
@@ -77,10 +77,10 @@ test('what takes a part for the whole is refused', () => {
     ],
     [
       { ...g, values: g.values.map((v) => (v.name === 'b.weight.part' ? { ...v, shape: [7] } : v)) },
-      /has 7 elements; legal is 2372/,
+      /has 7 elements; allowed: 2372/,
     ],
     [{ ...g, values: g.values.map(({ part: _, ...v }) => v) }, /makes no parts of what is whole/],
-    [{ ...g, ops: g.ops.filter((op) => op.kind !== 'put_part') }, /the part 'b.weight.part' is not put back/],
+    [{ ...g, ops: g.ops.filter((op) => op.kind !== 'put_part') }, /the part 'b.weight.part' is not written back/],
     [
       { ...g, values: g.values.map((v) => (v.name === 'b.weight' ? { ...v, shape: [2372], part: v.shape } : v)) },
       /of role param is a part/,

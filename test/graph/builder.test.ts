@@ -53,7 +53,7 @@ const refusal = (kind: string, attrs: Record<string, number>, pick: (s: Sketch) 
 test('each refusal names the layer and what would be legal', () => {
   assert.match(
     refusal('conv3d', {}, () => [0]),
-    /^layer 'layer7': there is no operator 'conv3d'; legal are conv2d, /,
+    /^layer 'layer7': there is no operator 'conv3d'; allowed: conv2d, /,
   )
   assert.match(
     refusal('copy', {}, () => [0]),
@@ -62,55 +62,55 @@ test('each refusal names the layer and what would be legal', () => {
   )
   assert.is(
     refusal('relu', {}, () => [3]),
-    "layer 'layer7' (relu): attributes {} are not legal; legal are slope: float",
+    "layer 'layer7' (relu): attributes {} are wrong; allowed: slope: float",
   )
   assert.is(
     refusal('add', { slope: 1 }, () => [3, 3]),
-    'layer \'layer7\' (add): attributes {"slope":1} are not legal; legal are none',
+    'layer \'layer7\' (add): attributes {"slope":1} are wrong; allowed: none',
   )
   assert.is(
     refusal('add', {}, () => [3]),
-    "layer 'layer7' (add): 1 inputs given; legal are 2 or more",
+    "layer 'layer7' (add): it has 1 inputs; allowed: 2 or more",
   )
   assert.is(
     refusal('relu', { slope: 0 }, () => [3, 3]),
-    "layer 'layer7' (relu): 2 inputs given; legal are 1",
+    "layer 'layer7' (relu): it has 2 inputs; allowed: 1",
   )
   assert.is(
     refusal('add', {}, () => [3, 5]),
-    "layer 'layer7' (add): input 1 has shape [1,4,4,4] and input 0 has [1,4,8,8]; legal is [1,4,8,8]",
+    "layer 'layer7' (add): input 1 has shape [1,4,4,4] and input 0 has [1,4,8,8]; allowed: [1,4,8,8]",
   )
   assert.is(
     refusal('relu', { slope: 0 }, () => [1]),
     "layer 'layer7' (relu): operand 0 (x) is 'conv1.weight', a value of role param; " +
-      'legal is a value of role input, target, activation, output, gradient, stat',
+      'allowed: a value of role input, target, activation, output, gradient, stat',
   )
   assert.match(
     refusal('linear', {}, () => [5, 3]),
-    /operand 1 \(w\) is 'conv1', a value of role activation; legal is a value of role param/,
+    /operand 1 \(w\) is 'conv1', a value of role activation; allowed: a value of role param/,
   )
   assert.match(
     refusal('bn_running', { momentum: 0.1, count: 4 }, () => [2, 2, 4]),
-    /operand 2 \(var\) is 'relu1', a value of role activation; legal is a value of role param, state/,
+    /operand 2 \(var\) is 'relu1', a value of role activation; allowed: a value of role param, state/,
   )
   assert.match(
     refusal('softmax_xent', { count: 64, weight: 1 }, () => [3, 3]),
-    /operand 1 \(labels\) is 'conv1' of element type f32; legal is element type i32/,
+    /operand 1 \(labels\) is 'conv1' of element type f32; allowed: element type i32/,
   )
   assert.match(
     refusal('conv2d_bwd_data', convAttrs(), () => [3, 1]),
-    /0 output shapes are given; legal are 1/,
+    /it has 0 output shapes; allowed: 1/,
   )
 })
 
-test('leaves that are not legal fail the op that reads them', () => {
+test('leaves that are not allowed fail the op that reads them', () => {
   const cases: readonly (readonly [string, readonly number[], string])[] = [
-    ['image', [1, 3, 8, 8], "there are two values named 'image'; legal is any name that no other input has"],
-    ['x', [1, 3, 8], "'x': its shape is [1,3,8]; legal is a shape [B,C,H,W]"],
-    ['x', [1, 3, 0, 8], "'x': its shape is [1,3,0,8]; legal is a whole number of 1 or more in each dimension"],
-    ['x', [1, 3, 8.5, 8], "'x': its shape is [1,3,8.5,8]; legal is a whole number of 1 or more in each dimension"],
-    ['x', [1, 3, 2 ** 30, 2 ** 30], "'x': its shape is [1,3,1073741824,1073741824]; legal is at most 2^50 elements"],
-    ['', [1, 3, 8, 8], "'': a value has no name; legal is a name of at least one letter"],
+    ['image', [1, 3, 8, 8], "two values are named 'image'; give each input its own name"],
+    ['x', [1, 3, 8], "'x': its shape is [1,3,8]; allowed: a shape [B,C,H,W]"],
+    ['x', [1, 3, 0, 8], "'x': its shape is [1,3,0,8]; allowed: a whole number of 1 or more in each dimension"],
+    ['x', [1, 3, 8.5, 8], "'x': its shape is [1,3,8.5,8]; allowed: a whole number of 1 or more in each dimension"],
+    ['x', [1, 3, 2 ** 30, 2 ** 30], "'x': its shape is [1,3,1073741824,1073741824]; allowed: at most 2^50 elements"],
+    ['', [1, 3, 8, 8], "'': a value has no name; allowed: a name of at least one character"],
   ]
   for (const [name, shape, words] of cases) {
     const s = small()

@@ -68,21 +68,21 @@ const refusals: readonly (readonly [string, (j: Json) => void, RegExp])[] = [
     (j) => {
       j.values[2]!.id = 7
     },
-    /values\[2\]: its id is 7; legal is 2/,
+    /values\[2\]: its id is 7; allowed: 2/,
   ],
   [
     'op id',
     (j) => {
       j.ops[2]!.id = 7
     },
-    /ops\[2\]: its id is 7; legal is 2/,
+    /ops\[2\]: its id is 7; allowed: 2/,
   ],
   [
     'operand out of range',
     (j) => {
       j.ops[1]!.ins = [4000]
     },
-    /ops\[1\]: it reads value 4000; legal are 0 to \d+/,
+    /ops\[1\]: it reads value 4000; allowed: 0 to \d+/,
   ],
   [
     'read before written',
@@ -106,14 +106,14 @@ const refusals: readonly (readonly [string, (j: Json) => void, RegExp])[] = [
     (j) => {
       j.ops[3]!.outs = j.ops[2]!.outs
     },
-    /ops\[3\]: it writes 'bn', which is there already/,
+    /ops\[3\]: it writes 'bn', which is already computed/,
   ],
   [
     'writes a parameter',
     (j) => {
       j.ops[0]!.outs = [valueAt('conv1.bias')]
     },
-    /ops\[0\]: it writes 'conv1.bias', which is there already/,
+    /ops\[0\]: it writes 'conv1.bias', which is already computed/,
   ],
   [
     'never written',
@@ -142,14 +142,14 @@ const refusals: readonly (readonly [string, (j: Json) => void, RegExp])[] = [
     (j) => {
       j.ops[3]!.attrs = {}
     },
-    /layer 'relu' \(relu\): attributes \{\} are not legal; legal are slope: float/,
+    /layer 'relu' \(relu\): attributes \{\} are wrong; allowed: slope: float/,
   ],
   [
     'fraction',
     (j) => {
       Object.assign(j.ops[0]!.attrs as object, { strideH: 1.5 })
     },
-    /attributes .* are not legal/,
+    /attributes .* are not allowed/,
   ],
   [
     'attribute of another type',
@@ -191,21 +191,21 @@ const refusals: readonly (readonly [string, (j: Json) => void, RegExp])[] = [
     (j) => {
       Object.assign(j.ops[opAt('mse')]!.attrs as object, { count: 3 })
     },
-    /count is 3; legal is \d+/,
+    /count is 3; allowed: \d+/,
   ],
   [
     'too few inputs',
     (j) => {
       j.ops[opAt('add')]!.ins = [valueAt('conv2')]
     },
-    /\(add\): 1 inputs given; legal are 2 or more/,
+    /\(add\): it has 1 inputs; allowed: 2 or more/,
   ],
   [
     'too many outputs',
     (j) => {
       j.ops[opAt('mse')]!.outs = [valueAt('loss'), valueAt('add.grad')]
     },
-    /it has 2 outputs; legal are 1/,
+    /it has 2 outputs; allowed: 1/,
   ],
   [
     'no start value',
@@ -226,21 +226,21 @@ const refusals: readonly (readonly [string, (j: Json) => void, RegExp])[] = [
     (j) => {
       j.values[valueAt('conv1.bias')]!.name = 'conv1.weight'
     },
-    /a second leaf named 'conv1.weight'/,
+    /two inputs or parameters are named 'conv1.weight'/,
   ],
   [
     'mixed float types',
     (j) => {
       j.values[valueAt('relu')]!.dtype = 'f64'
     },
-    /'relu' of role activation is f64; legal is f32 or bf16/,
+    /'relu' of role activation is f64; allowed: f32 or bf16/,
   ],
   [
     'whole numbers where floats are due',
     (j) => {
       j.values[valueAt('relu')]!.dtype = 'i32'
     },
-    /'relu' of role activation is i32; legal is f32 or bf16/,
+    /'relu' of role activation is i32; allowed: f32 or bf16/,
   ],
   [
     'gradient of nothing',
@@ -268,14 +268,14 @@ const refusals: readonly (readonly [string, (j: Json) => void, RegExp])[] = [
     (j) => {
       j.values[valueAt('relu')]!.role = 'stat'
     },
-    /'relu' has role stat; legal are activation, output, gradient/,
+    /'relu' has role stat; allowed: activation, output, gradient/,
   ],
   [
     'an update in the forward phase',
     (j) => {
       j.ops[opAt('sgd')]!.phase = 'backward'
     },
-    /sgd overwrites its inputs; legal is phase update/,
+    /sgd overwrites its inputs; allowed: phase update/,
   ],
   [
     'a weight read after its update',
@@ -292,7 +292,7 @@ const refusals: readonly (readonly [string, (j: Json) => void, RegExp])[] = [
     (j) => {
       j.ops[opAt('bn_running')]!.ins = [valueAt('bn.stats'), valueAt('conv1.bias'), valueAt('bn.stats')]
     },
-    /operand 2 \(var\) is 'bn.stats', a value of role stat; legal is a value of role param, state/,
+    /operand 2 \(var\) is 'bn.stats', a value of role stat; allowed: a value of role param, state/,
   ],
 ]
 

@@ -80,7 +80,10 @@ test('without oneDNN and addon it is not ready and says what to install', () => 
 
 test('a oneDNN that is too old is told, beside an addon that is built', () => {
   const old: Probe = { ...healthy, read: (file) => healthy.read(file)?.replace('MINOR 6', 'MINOR 2') }
-  assert.equal([finding(old, 'oneDNN').state, finding(old, 'oneDNN').value], ['optional', '2.2.3, too old: 2.6 or newer serves'])
+  assert.equal(
+    [finding(old, 'oneDNN').state, finding(old, 'oneDNN').value],
+    ['optional', '2.2.3 is too old; 2.6 or newer is needed'],
+  )
 })
 
 test('packages are called what this system calls them; a system that is like another has its names', () => {
@@ -113,7 +116,7 @@ test('an addon that does not load is told with its reason', () => {
 
 test('the addon and what is measured of it are told by its build', () => {
   assert.match(finding(healthy, 'addon').value, /oneDNN 2\.6\.3, spillway .*, build c0ffee$/)
-  assert.match(finding(healthy, 'profile').value, /3 threads, .*, build c0ffee: nothing is measured yet$/)
+  assert.match(finding(healthy, 'profile').value, /3 threads, .*, build c0ffee: nothing measured yet$/)
 })
 
 test('once the addon loads, the build tools are optional', () => {
@@ -126,10 +129,13 @@ test('a platform package is told: taken, ignored with the reason, or not there',
   const having = (state: 'fits' | 'other' | 'missing', words: string): Finding =>
     finding({ ...healthy, prebuilt: () => ({ state, name: '@spillway/linux-x64', words }) }, 'prebuilt')
   assert.equal([having('fits', 'a 1, v3').state, having('fits', 'a 1, v3').value], ['ok', 'a 1, v3'])
-  const other = having('other', 'a 1 is made of other native sources than spillway 2')
+  const other = having('other', 'a 1 was built from other native sources than spillway 2')
   assert.is(other.state, 'note')
-  assert.is(other.value, 'a 1 is made of other native sources than spillway 2: it is ignored; the addon is built here')
-  assert.is(having('missing', 'a is not installed').value, 'a is not installed; the addon is built here')
+  assert.is(
+    other.value,
+    'a 1 was built from other native sources than spillway 2: ignored; the addon is compiled on this machine instead',
+  )
+  assert.is(having('missing', 'a is not installed').value, 'a is not installed; the addon is compiled on this machine instead')
   assert.not(doctor(healthy, GiB).findings.some((f) => f.name === 'prebuilt'))
 })
 
@@ -156,9 +162,9 @@ test('without its plugin the cuda device says how to build it', () => {
 test('a plugin that cannot be used is told with its reason', () => {
   const broken: Probe = {
     ...withPlugin,
-    run: (c, a) => (c === process.execPath ? left('Error: there is no NVIDIA GPU here') : healthy.run(c, a)),
+    run: (c, a) => (c === process.execPath ? left('Error: this machine has no NVIDIA GPU') : healthy.run(c, a)),
   }
-  assert.match(finding(broken, 'device').value, 'cannot be used: Error: there is no NVIDIA GPU here')
+  assert.match(finding(broken, 'device').value, 'cannot be used: Error: this machine has no NVIDIA GPU')
   assert.is(finding(broken, 'device').state, 'optional')
 })
 
@@ -185,8 +191,8 @@ test('a GPU that can be used is told with memory, libraries and link', () => {
 
 test('a process that answers something else is told so', () => {
   const odd: Probe = { ...withPlugin, run: (c, a) => (c === process.execPath ? right('{"device":1}') : healthy.run(c, a)) }
-  assert.match(finding(odd, 'addon').value, 'does not load: it says something else')
-  assert.match(finding(odd, 'device').value, 'cannot be used: it says something else')
+  assert.match(finding(odd, 'addon').value, 'does not load: unexpected output')
+  assert.match(finding(odd, 'device').value, 'cannot be used: unexpected output')
 })
 
 test('libraries inside a wheel are found by their folder', () => {

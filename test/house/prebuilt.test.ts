@@ -72,7 +72,7 @@ test('prebuilt: each kind of processor takes the package of its own name', async
 
 test('prebuilt: of another version, for other processors, unreadable or not installed, it is left alone and told why', async () => {
   const cases = [
-    [await taking('narrow', 'another'), 'other', `${NAME} 0.9.0 is made of other native sources than spillway 1.0.0`],
+    [await taking('narrow', 'another'), 'other', `${NAME} 0.9.0 was built from other native sources than spillway 1.0.0`],
     [await taking('neither', 'own'), 'unfit', `${NAME} 0.9.0 has no addon for this processor`],
     [await taking('narrow'), 'missing', `${NAME} is not installed`],
   ] as const

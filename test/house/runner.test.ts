@@ -104,7 +104,7 @@ test('a pattern chooses files; one that matches nothing fails', async () => {
   for (const patterns of [['c.test'], ['a.test', 'c.test']]) {
     const nothing = await run(files, ...patterns)
     assert.is(nothing.status, 1)
-    assert.match(nothing.text, 'no test is found by c.test')
+    assert.match(nothing.text, 'no test matches c.test')
   }
 })
 

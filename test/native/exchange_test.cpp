@@ -19,12 +19,12 @@ void refused() {
   const Spoiled all[] = {
       {"is still exchanging these bytes with other ranks", [](TapeBuilder& t) { std::swap(t.instrs[find(t, Tag::wait, find(t, Tag::exchange))], t.instrs.back()); }},
       {"is still exchanging these bytes with other ranks", [](TapeBuilder& t) { const size_t x = find(t, Tag::exchange); t.instrs[x + 1].a = t.instrs[x + 3].a; }},
-      {"it goes beside others, and is called in its turn", [](TapeBuilder& t) { const size_t x = find(t, Tag::exchange); t.instrs.insert(t.instrs.begin() + ptrdiff_t(x), {Tag::call, t.instrs[x].a, 0, 0}); }},
-      {"is of an exchange, which is not waited for because of data", [](TapeBuilder& t) { t.instrs[find(t, Tag::wait, find(t, Tag::exchange))].b = 1; }},
-      {"it goes beside nothing", [](TapeBuilder& t) { t.instrs[find(t, Tag::exchange)].a = 0; }},
+      {"it runs concurrently, but has a plain call instruction", [](TapeBuilder& t) { const size_t x = find(t, Tag::exchange); t.instrs.insert(t.instrs.begin() + ptrdiff_t(x), {Tag::call, t.instrs[x].a, 0, 0}); }},
+      {"belongs to an exchange; its wait has the wrong cause, data", [](TapeBuilder& t) { t.instrs[find(t, Tag::wait, find(t, Tag::exchange))].b = 1; }},
+      {"it has an exchange instruction, but does not run concurrently", [](TapeBuilder& t) { t.instrs[find(t, Tag::exchange)].a = 0; }},
       {"is signalled twice", [](TapeBuilder& t) { t.instrs[find(t, Tag::exchange)].b = 0; }},
       {"is never waited for", [](TapeBuilder& t) { t.instrs.erase(t.instrs.begin() + ptrdiff_t(find(t, Tag::wait, find(t, Tag::exchange)))); t.instrs.resize(t.instrs.size() - 2); }},
-      {"out of its limits", [](TapeBuilder& t) { t.attrs[t.calls[t.instrs[find(t, Tag::exchange)].a].first_attr + 1] = 2; }},
+      {"outside its limits", [](TapeBuilder& t) { t.attrs[t.calls[t.instrs[find(t, Tag::exchange)].a].first_attr + 1] = 2; }},
       {"outputs", [](TapeBuilder& t) { t.calls[t.instrs[find(t, Tag::exchange)].a].outs = 1; }},
   };
   CHECK(read_status(shared_by(classifier(false), 2)).ok() && read_status(shared_by(classifier(false), 2, true)).ok());
@@ -34,7 +34,7 @@ void refused() {
   CHECK(contains(read_status(met).message, "is still exchanging these bytes with other ranks"));
   met = shared_by(classifier(false), 2, true);
   met.instrs[begun] = {Tag::call, met.instrs[begun].a, 0, 0};
-  CHECK(contains(read_status(met).message, "is waited for before anything signals it"));
+  CHECK(contains(read_status(met).message, "has a wait before its signal"));
   for (const Spoiled& s : all) {
     TapeBuilder t = shared_by(classifier(false), 2);
     s.spoil(t);
@@ -73,9 +73,9 @@ void waits_no_longer() {
   std::vector<OwnCommunicator> all = std::move(opened).value();
   Opened o = open_session(shared_by(classifier(false), 2));
   const RunMetrics m = run(o, {.steps = 5, .communicator = all[0].get(), .patience = 0.05});
-  CHECK(!m.status.ok() && contains(m.status.message, "rank 0 has waited 0 s for other ranks: one of them hangs"));
+  CHECK(!m.status.ok() && contains(m.status.message, "rank 0 waited 0 s for other ranks: one of them hangs"));
   CHECK(all[0]->patience == 0);
-  CHECK(contains(agree(*all[1], Accord::go_on).status().message, "another rank has ended"));
+  CHECK(contains(agree(*all[1], Accord::go_on).status().message, "another rank ended"));
 }
 
 /// All ranks time the same exchange at once, and have the same answer.

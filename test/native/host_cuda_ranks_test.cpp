@@ -64,7 +64,7 @@ Code gather_by_sockets(Communicator* c, void* all, const uint64_t* bounds, char*
   for (uint32_t r = 0; r < c->size && ok; r++)
     if (r != c->rank) ok = whole([](int fd, void* at, size_t n) { return ::recv(fd, at, n, 0); }, own.to[r], bytes + bounds[r], bounds[r + 1] - bounds[r]);
   if (ok) return Code::ok;
-  std::snprintf(words, COMMUNICATOR_WORDS, "another rank has ended");
+  std::snprintf(words, COMMUNICATOR_WORDS, "another rank ended");
   return Code::device;
 }
 
@@ -441,7 +441,7 @@ void what_does_not_fit_is_said() {
   const auto says = [](const std::string& words, const char* part) { check(contains(words, part), part, __FILE__, __LINE__, words); };
   says(refusal("SPILLWAY_HOST_CUDA_MISSING", "libnccl.so.2", nullptr), "rank 0: there is no NCCL (libnccl.so.2)");
   says(refusal("SPILLWAY_HOST_CUDA_MISSING", "ncclRecv", nullptr), "rank 0: it has no function ncclRecv: it is too old");
-  says(refusal("SPILLWAY_HOST_CUDA_NCCL", "2708", nullptr, 1), "rank 1 has another version of NCCL than rank 0: 2.7.8 and 2.32.3");
+  says(refusal("SPILLWAY_HOST_CUDA_NCCL", "2708", nullptr, 1), "rank 1 and rank 0 have different NCCL versions: 2.7.8 and 2.32.3");
   says(refusal(nullptr, nullptr, "1"), "ranks 0 and 1 have the same GPU (0000:02:00.0): each needs one of its own");
 }
 
@@ -467,7 +467,7 @@ void nobody_waits_for_ever() {
       return 0;
     });
     CHECK(codes[0] == 10 && codes[1] == (killed ? 100 + SIGKILL : 0));
-    const std::string words = content(d.path + "/0"), due = killed ? "rank 0: NCCL: remote process exited" : "rank 0 has waited 0 s for other ranks";
+    const std::string words = content(d.path + "/0"), due = killed ? "rank 0: NCCL: remote process exited" : "rank 0 waited 0 s for other ranks";
     check(contains(words, due), due.c_str(), __FILE__, __LINE__, words);
   }
 }

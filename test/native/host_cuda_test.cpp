@@ -173,15 +173,15 @@ std::string facts_with(const char* variable, const char* value) {
 
 void what_is_missing_is_said() {
   const std::pair<const char*, const char*> missing[] = {
-      {"libcuda.so.1", "there is no NVIDIA driver here (libcuda.so.1)"},
+      {"libcuda.so.1", "there is no NVIDIA driver (libcuda.so.1): install it"},
       {"cuMemMap", "it has no function cuMemMap: it is too old"},
       {"libcudnn.so.9", "there is no cuDNN 9 (libcudnn.so.9)"},
       {"libcublasLt.so.13", "there is no cuBLAS (libcublasLt.so.13)"},
       {"libnvidia-ml.so.1", "fine: host cuda, sm_90, CUDA runtime 13.0, cuDNN 9"},
   };
   for (const auto& [name, words] : missing) CHECK(contains(facts_with("SPILLWAY_HOST_CUDA_MISSING", name), words));
-  CHECK(contains(facts_with("SPILLWAY_HOST_CUDA_DEVICE", "none"), "there is no NVIDIA GPU here"));
-  CHECK(contains(facts_with("SPILLWAY_HOST_CUDA_DEVICE", "undetected"), "there is no NVIDIA GPU here"));
+  CHECK(contains(facts_with("SPILLWAY_HOST_CUDA_DEVICE", "none"), "this machine has no NVIDIA GPU"));
+  CHECK(contains(facts_with("SPILLWAY_HOST_CUDA_DEVICE", "undetected"), "this machine has no NVIDIA GPU"));
   CHECK(contains(facts_with("SPILLWAY_HOST_CUDA_DEVICE", "no driver"), "the NVIDIA driver is too old for CUDA 13.0"));
   CHECK(contains(facts_with("SPILLWAY_HOST_CUDA_OLD", "1"), "the GPU 'host cuda' is of generation 7.0; 8.0 is the least"));
 }
@@ -259,7 +259,7 @@ void only_no_engine_is_a_reason_for_an_own_kernel() {
   CHECK(apart([] {
     ::setenv("SPILLWAY_HOST_CUDA_NO_HEURISTICS", "1", 1);
     const std::string words = names_of(asked_ways(OpKind::conv2d, 8, 1, 1, Precision::fp32, DType::f32));
-    return contains(words, "cuDNN cannot be asked for a convolution: cuDNN's heuristics: ") && contains(words, "SUBLIBRARY_LOADING_FAILED") ? 0 : 1;
+    return contains(words, "cuDNN cannot describe this convolution: cuDNN's heuristics: ") && contains(words, "SUBLIBRARY_LOADING_FAILED") ? 0 : 1;
   }) == 0);
 }
 
@@ -267,7 +267,7 @@ void only_no_engine_is_a_reason_for_an_own_kernel() {
 void without_graphs() {
   const Trained expected = train(network(true), {.device = cuda()});
   CHECK(expected.without_graphs.empty());
-  for (const auto& [variable, value, words] : {std::tuple("SPILLWAY_GRAPHS", "off", "SPILLWAY_GRAPHS is off"), std::tuple("SPILLWAY_HOST_CUDA_NO_GRAPHS", "1", "as a graph: cuda")})
+  for (const auto& [variable, value, words] : {std::tuple("SPILLWAY_GRAPHS", "off", "SPILLWAY_GRAPHS=off"), std::tuple("SPILLWAY_HOST_CUDA_NO_GRAPHS", "1", "as a graph: cuda")})
     CHECK(apart([&, variable = variable, value = value, words = words] {
       ::setenv(variable, value, 1);
       const Trained t = train(network(true), {.device = cuda()});

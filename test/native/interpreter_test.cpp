@@ -80,9 +80,9 @@ void rates_are_checked() {
     options.source = o.source.get();
     return o.session->begin(options);
   };
-  CHECK_SAYS(refused({.steps = 2, .rates = {1}}), "a run of 2 steps is given 1 factors of the learning rate");
+  CHECK_SAYS(refused({.steps = 2, .rates = {1}}), "a run of 2 steps has 1 learning rate factors; give one per step");
   for (const double odd : {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN(), -0.5})
-    CHECK_SAYS(refused({.steps = 2, .first_step = 5, .rates = {1, odd}}), "the learning rate's factor of step 6 is");
+    CHECK_SAYS(refused({.steps = 2, .first_step = 5, .rates = {1, odd}}), "the learning rate factor of step 6 is");
 }
 
 void searching_changes_nothing() {
@@ -180,9 +180,9 @@ void cancel(Stop how, bool expect_torn) {
 void refuses_wrong_use() {
   Opened o = open_session(classifier(true));
   CHECK_SAYS(o.session->begin({.steps = 1}), "data source");
-  CHECK_SAYS(o.session->begin({.steps = 1, .first_step = 0, .source = o.source.get()}), "numbered from 1");
+  CHECK_SAYS(o.session->begin({.steps = 1, .first_step = 0, .source = o.source.get()}), "start at 1");
   Source empty(o.session->tape());
-  CHECK_SAYS(o.session->begin({.steps = 1, .source = &empty}), "'image' is fed from outside, but has no data");
+  CHECK_SAYS(o.session->begin({.steps = 1, .source = &empty}), "'image' is an input of the plan, but no data are given for it");
   CHECK_SAYS(o.session->size(o.session->find("image")).status(), "neither parameter nor state");
   CHECK(o.session->find("nobody") == NONE);
 }
@@ -207,7 +207,7 @@ void too_many_mappings() {
     t.mappings.push_back({b, 1, 0, 1, 0, 0});
   }
   CHECK(read_tape(t.bytes()).ok());
-  CHECK_SAYS(Session::open(t.bytes(), {.device = find_device("null")}).status(), "raise it with: sysctl vm.max_map_count");
+  CHECK_SAYS(Session::open(t.bytes(), {.device = find_device("null")}).status(), "raise the limit: sysctl vm.max_map_count");
 }
 
 /// A large parameter is filled by several threads: the same values as by one.

@@ -48,7 +48,7 @@ void synthetic() {
   const Tape tape = tape_of(DType::f32), wide = tape_of(DType::f64);
   Source s(tape), w(wide);
   const uint32_t x = binding(tape, "image"), y = binding(tape, "labels");
-  CHECK_SAYS(s.check(), "has no data");
+  CHECK_SAYS(s.check(), "no data are given");
   for (Source* source : {&s, &w}) {
     source->set_synthetic(x, {.seed = 9, .samples = 3, .deviation = 2});
     source->set_synthetic(y, {.seed = 9, .samples = 3, .classes = 4});
@@ -173,18 +173,18 @@ void labels_that_are_no_classes() {
   int32_t labels[6];
   CHECK(fed_labels<uint8_t>(FileType::u8, 9, 10, labels).ok() && labels[3] == 9);
   CHECK(fed_labels<uint8_t>(FileType::u8, 255, 0, labels).ok() && labels[3] == 255);  // how many classes there are is not known
-  CHECK_SAYS(fed_labels<uint8_t>(FileType::u8, 99, 10, labels), "sample 1, row 1, column 1 (counted from 0): 99 is no class of 10 (0 to 9)");
-  CHECK_SAYS(fed_labels<uint8_t>(FileType::u8, 10, 10, labels), "10 is no class of 10 (0 to 9); do the labels begin at 1?");
-  CHECK_SAYS(fed_labels<uint8_t>(FileType::u8, 255, 2, labels), "255 is no class of 2 (0 to 1); of a mask of 0 and 255 the classes are 0 and 1");
-  CHECK_SAYS(fed_labels<int32_t>(FileType::i32, -1, 10, labels), ": -1 is no class");
-  CHECK_SAYS(fed_labels<int64_t>(FileType::i64, (int64_t(1) << 40) + 1, 10, labels), ": 1099511627777 is no class");
-  CHECK_SAYS(fed_labels<int64_t>(FileType::i64, std::numeric_limits<int64_t>::min(), 10, labels), ": -9223372036854775808 is no class");
+  CHECK_SAYS(fed_labels<uint8_t>(FileType::u8, 99, 10, labels), "sample 1, row 1, column 1 (counted from 0): 99 is not one of 10 classes (0 to 9)");
+  CHECK_SAYS(fed_labels<uint8_t>(FileType::u8, 10, 10, labels), "10 is not one of 10 classes (0 to 9); do the labels begin at 1?");
+  CHECK_SAYS(fed_labels<uint8_t>(FileType::u8, 255, 2, labels), "255 is not one of 2 classes (0 to 1); in a mask of 0 and 255 the labels are read as 0 and 1");
+  CHECK_SAYS(fed_labels<int32_t>(FileType::i32, -1, 10, labels), ": -1 is not one of 10 classes");
+  CHECK_SAYS(fed_labels<int64_t>(FileType::i64, (int64_t(1) << 40) + 1, 10, labels), ": 1099511627777 is not one of 10 classes");
+  CHECK_SAYS(fed_labels<int64_t>(FileType::i64, std::numeric_limits<int64_t>::min(), 10, labels), ": -9223372036854775808 is not one of 10 classes");
   CHECK(fed_labels<uint8_t>(FileType::u8, 255, 10, labels, 255).ok() && labels[3] == 255);
   CHECK(fed_labels<int64_t>(FileType::i64, -1, 10, labels, -1).ok() && labels[3] == -1);
-  CHECK_SAYS(fed_labels<int64_t>(FileType::i64, int64_t(1) << 32, 10, labels, 0), ": 4294967296 is no class");
-  CHECK_SAYS(fed_labels<int32_t>(FileType::i32, 254, 10, labels, 255), ": 254 is no class");
-  CHECK_SAYS(fed_labels<float>(FileType::f32, std::numeric_limits<float>::quiet_NaN(), 10, labels), ": nan is no class");
-  CHECK_SAYS(fed_labels<uint16_t>(FileType::f16, 0x7c00, 10, labels), ": inf is no class");
+  CHECK_SAYS(fed_labels<int64_t>(FileType::i64, int64_t(1) << 32, 10, labels, 0), ": 4294967296 is not one of 10 classes");
+  CHECK_SAYS(fed_labels<int32_t>(FileType::i32, 254, 10, labels, 255), ": 254 is not one of 10 classes");
+  CHECK_SAYS(fed_labels<float>(FileType::f32, std::numeric_limits<float>::quiet_NaN(), 10, labels), ": nan is not one of 10 classes");
+  CHECK_SAYS(fed_labels<uint16_t>(FileType::f16, 0x7c00, 10, labels), ": inf is not one of 10 classes");
 }
 
 /// Of an image: one label a sample. Beyond the first piece that is read at once, too.
@@ -197,7 +197,7 @@ void labels_of_samples() {
   const FileFeed wide{.path = file.path, .type = FileType::u8, .samples = 1, .shape = {1, 1, MANY}, .classes = 4};
   CHECK_SAYS(open_file_feeds({&wide, 1}).value()->give(0, 0, MANY, into.data()), "sample 0, row 0, column 1048581 (counted from 0): 4 is");
   const FileFeed many{.path = file.path, .type = FileType::u8, .samples = MANY, .classes = 4};
-  CHECK_SAYS(open_file_feeds({&many, 1}).value()->give(MANY - 2, 0, 1, into.data()), "sample 1048581 (counted from 0): 4 is no class of 4");
+  CHECK_SAYS(open_file_feeds({&many, 1}).value()->give(MANY - 2, 0, 1, into.data()), "sample 1048581 (counted from 0): 4 is not one of 4 classes");
   CHECK(open_file_feeds({&many, 1}).value()->give(MANY - 1, 0, 1, into.data()).ok());
 }
 
@@ -216,7 +216,7 @@ void several_files() {
   CHECK(many.set_files(x, files).ok());
   for (const uint64_t step : {1, 2, 3}) CHECK(read_range<float>(many, x, step, 0, VALUE) == read_range<float>(one, x, step, 0, VALUE));
   any_range<float>(many, x, VALUE);
-  CHECK_SAYS(many.set_files(x, {}), "no file is given");
+  CHECK_SAYS(many.set_files(x, {}), "no file given");
 }
 
 /// What takes bytes is given those of the file, pixel by pixel, in a quarter of a float's memory; other numbers are refused.
@@ -234,10 +234,10 @@ void bytes_as_they_are() {
     CHECK(read_range<uint8_t>(bytes, x, 2, 0, VALUE) == std::vector<uint8_t>(wide.begin(), wide.end()));
     any_range<uint8_t>(bytes, x, VALUE);
     f.scale = {0.5};
-    CHECK_SAYS(bytes.set_file(x, f), "'image' takes bytes as they are");
+    CHECK_SAYS(bytes.set_file(x, f), "'image' takes unscaled bytes (u8)");
     f.scale = {1};
     f.type = FileType::f32;
-    CHECK_SAYS(bytes.set_file(x, f), "'image' takes bytes as they are");
+    CHECK_SAYS(bytes.set_file(x, f), "'image' takes unscaled bytes (u8)");
   }
   Source drawn(narrow);
   drawn.set_synthetic(x, {.seed = 9, .samples = 3});
@@ -256,7 +256,7 @@ void slots_in_memory() {
                           .shape = {3, 5, 7}, .scale = {0.5, 2, 4}, .shift = {1, 2, 3}};
     CHECK(s.set_file(x, images).ok());
     CHECK(s.set_file(y, {.memory = reinterpret_cast<const std::byte*>(labels.data()), .type = FileType::i32, .samples = 6, .classes = 4}).ok());
-    CHECK_SAYS(s.set_slots(2, 1), "has room for 6 samples, not for 2 steps of 2");
+    CHECK_SAYS(s.set_slots(2, 1), "has slots for 6 samples, not for 2 steps of 2");
     CHECK(s.set_slots(3, 4).ok());
     s.put(5);
     const auto values = read_range<double>(s, x, 5, 0, VALUE);  // the third place: samples 4 and 5
@@ -279,7 +279,7 @@ void slots_in_memory() {
     CHECK(late.code == Code::cancelled);
     FileFeed bad = images;
     bad.scale = {1, 2};
-    CHECK_SAYS(s.set_file(x, bad), "2 numbers to scale or shift 3 channels");
+    CHECK_SAYS(s.set_file(x, bad), "2 scale or shift numbers for 3 channels");
   }
 }
 
@@ -338,8 +338,8 @@ void orders() {
   CHECK(read_range<float>(order, x, 8, 0, VALUE) == read_range<float>(turn, x, 1, 0, VALUE));
   CHECK(order.same(7, 9) && !order.same(7, 8));
   any_range<float>(turn, x, VALUE);
-  CHECK_SAYS(order.set_order({0, 3}, 1, 1), "names sample 3 of 3");
-  CHECK_SAYS(order.set_order({0, 1, 2}, 1, 1), "is not one of 1 steps of 2");
+  CHECK_SAYS(order.set_order({0, 3}, 1, 1), "contains sample 3 of 3");
+  CHECK_SAYS(order.set_order({0, 1, 2}, 1, 1), "does not match 1 steps of 2");
 }
 
 void faults() {
@@ -353,18 +353,18 @@ void faults() {
   CHECK_SAYS(s.set_file(x, f), "samples of [3,7,5], but 'image' takes [3,5,7]");
   f = good;
   f.samples = 4;
-  CHECK_SAYS(s.set_file(x, f), "has 315 bytes; its data take 420");
+  CHECK_SAYS(s.set_file(x, f), "has 315 bytes; its data need 420");
   f.samples = uint64_t(1) << 60;
-  CHECK_SAYS(s.set_file(x, f), "absurdly large");
+  CHECK_SAYS(s.set_file(x, f), "too large");
   f = good;
   f.path = "/nonexistent";
   CHECK_SAYS(s.set_file(x, f), "it cannot be opened");
   f.path = "/tmp";
-  CHECK_SAYS(s.set_file(x, f), "no regular file");
+  CHECK_SAYS(s.set_file(x, f), "not a regular file");
   CHECK(s.set_file(x, good).ok());
   std::filesystem::resize_file(file.path, 100);  // it shrinks under us
   std::vector<float> into(VALUE);
-  CHECK_SAYS(s.read(x, 2, 0, std::as_writable_bytes(std::span(into))), "before its data do");
+  CHECK_SAYS(s.read(x, 2, 0, std::as_writable_bytes(std::span(into))), "before the end of its data");
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ void ram() {
   keeps_bytes(*tier.value());
   CHECK(tier.value()->disk_bytes() == 0);
   CHECK(open_ram_tier(0).ok());
-  CHECK_SAYS(open_ram_tier(uint64_t(1) << 55).status(), "spill to a directory instead");
+  CHECK_SAYS(open_ram_tier(uint64_t(1) << 55).status(), "use --spill DIR");
 }
 
 void spill() {
@@ -113,7 +113,7 @@ void bad_directories() {
 void disk_full() {
   const Directory d;
   const uint64_t free = std::filesystem::space(d.path).available;
-  CHECK_SAYS(open_spill_file(d.path, free + (uint64_t(64) << 30)).status(), "the spill file takes");
+  CHECK_SAYS(open_spill_file(d.path, free + (uint64_t(64) << 30)).status(), "the spill file needs");
   CHECK(d.files() == 0);
 }
 
@@ -274,7 +274,7 @@ void cut_short_by_somebody() {
     CHECK_SAYS(tier.value()->read(12 << 20, block.range.data(), 4 << 20), "stopped at byte");
     // A write makes it as long as it was, with a hole that would read as zeros.
     CHECK(tier.value()->write(12 << 20, block.range.data(), 4 << 20).ok());
-    CHECK_SAYS(tier.value()->read(0, block.range.data(), 4096), "was cut short by somebody else");
+    CHECK_SAYS(tier.value()->read(0, block.range.data(), 4096), "was truncated by another process");
   }
 }
 
@@ -327,7 +327,7 @@ int main() {
   test("io_uring and threads keep bytes", both_ways);
   test("several parts at once", parts_at_once);
   test("short and interrupted requests go on", short_requests_go_on);
-  test("the disk fills up in the middle of a run", [] { step_fails({.answered = full}, "No space left on device", "make room there"); });
+  test("the disk fills up in the middle of a run", [] { step_fails({.answered = full}, "No space left on device", "free disk space"); });
   test("a write that stops", [] { step_fails({.answered = stopped}, "writing the spill file in ", "another folder"); });
   test("a read error", [] { step_fails({.answered = broken}, ": Input/output error; ", "the disk fails"); });
   test("a file that ends early", [] { step_fails({.answered = ended}, "stopped at byte", "another folder"); });

@@ -30,20 +30,20 @@ test("output shapes are PyTorch's", () => {
 })
 
 test('what is wrong is said with what would be legal', () => {
-  assert.is(shape({}, [1, 4, 8, 8], [8, 3, 3, 3]), 'the weight has shape [8,3,3,3] for an input [1,4,8,8]; legal is [8,4,3,3]')
+  assert.is(shape({}, [1, 4, 8, 8], [8, 3, 3, 3]), 'the weight has shape [8,3,3,3] for an input [1,4,8,8]; allowed: [8,4,3,3]')
   assert.is(
     shape({}, [1, 3, 4, 8], [8, 3, 5, 5]),
-    'a window of 5 is larger than the padded H of 4; legal are kernels of 1 to 4 or an image of 5 or more',
+    'a window of 5 is larger than the padded H of 4; allowed: kernels of 1 to 4 or an image of 5 or more',
   )
   assert.is(
     shape({ dilationW: 4 }, [1, 3, 8, 8], [8, 3, 3, 3]),
-    'a window of 9 is larger than the padded W of 8; legal are kernels of 1 to 2 or an image of 9 or more',
+    'a window of 9 is larger than the padded W of 8; allowed: kernels of 1 to 2 or an image of 9 or more',
   )
-  assert.is(shape({ groups: 2 }, [1, 3, 8, 8], [8, 1, 3, 3]), 'groups is 2; legal are divisors of the 3 input channels')
-  assert.is(shape({ groups: 2 }, [1, 4, 8, 8], [3, 2, 3, 3]), 'groups is 2; legal are divisors of the 3 output channels')
-  assert.is(shape({ strideH: 0 }, [1, 3, 8, 8], [8, 3, 3, 3]), 'strideH is 0; legal is 1 or more')
-  assert.is(shape({ padTop: 3 }, [1, 3, 8, 8], [8, 3, 3, 3]), 'low padding in H is 3; legal is 0 to 2')
-  assert.is(shape({}, [1, 3, 8, 8], [8, 3, 3, 3], [3]), 'the bias has shape [3]; legal is [8]')
+  assert.is(shape({ groups: 2 }, [1, 3, 8, 8], [8, 1, 3, 3]), 'groups is 2; allowed: divisors of the 3 input channels')
+  assert.is(shape({ groups: 2 }, [1, 4, 8, 8], [3, 2, 3, 3]), 'groups is 2; allowed: divisors of the 3 output channels')
+  assert.is(shape({ strideH: 0 }, [1, 3, 8, 8], [8, 3, 3, 3]), 'strideH is 0; allowed: 1 or more')
+  assert.is(shape({ padTop: 3 }, [1, 3, 8, 8], [8, 3, 3, 3]), 'low padding in H is 3; allowed: 0 to 2')
+  assert.is(shape({}, [1, 3, 8, 8], [8, 3, 3, 3], [3]), 'the bias has shape [3]; allowed: [8]')
 })
 
 test('the backward ops take the shapes of what they give, and refuse others', () => {
@@ -54,12 +54,12 @@ test('the backward ops take the shapes of what they give, and refuse others', ()
     assert.equal(conv2dBwdData.shape(a, [dy, [8, 4, 3, 3]], [[1, 4, rows, 7]]), { _tag: 'Right', right: [[1, 4, rows, 7]] })
   assert.equal(conv2dBwdData.shape(a, [dy, [8, 4, 3, 3]], [[1, 4, 9, 7]]), {
     _tag: 'Left',
-    left: 'the incoming gradient has shape [1,8,3,3]; legal is [1,8,4,3]',
+    left: 'the incoming gradient has shape [1,8,3,3]; allowed: [1,8,4,3]',
   })
   assert.equal(conv2dBwdWeights.shape(a, [[1, 4, 7, 7], dy], [[8, 4, 3, 3], [8]]), { _tag: 'Right', right: [[8, 4, 3, 3], [8]] })
   assert.equal(conv2dBwdWeights.shape(a, [[1, 4, 7, 7], dy], [[8, 4, 3, 3], [4]]), {
     _tag: 'Left',
-    left: 'the bias has shape [4]; legal is [8]',
+    left: 'the bias has shape [4]; allowed: [8]',
   })
 })
 

@@ -23,15 +23,12 @@ test("output shapes are PyTorch's", () => {
 })
 
 test('what is wrong is said with what would be legal', () => {
-  assert.is(shape({}, [1, 8, 4, 4], [4, 8, 3, 3]), 'the weight has shape [4,8,3,3] for an input [1,8,4,4]; legal is [8,8,3,3]')
-  assert.is(shape({ outputPadW: 1 }, [1, 8, 4, 4], [8, 4, 3, 3]), 'output padding in W is 1; legal is 0 to 0')
-  assert.is(shape(pads(3), [1, 8, 4, 4], [8, 4, 3, 3]), 'low padding in H is 3; legal is 0 to 2')
-  assert.is(
-    shape(pads(2), [1, 8, 1, 4], [8, 4, 3, 3]),
-    'the padding takes all of the 3 rows in H; legal is less padding than that',
-  )
-  assert.is(shape({ groups: 3 }, [1, 8, 4, 4], [8, 4, 3, 3]), 'groups is 3; legal are divisors of the 8 input channels')
-  assert.is(shape({ groups: 2 }, [1, 8, 4, 4], [8, 4, 3, 3], [4]), 'the bias has shape [4]; legal is [8]')
+  assert.is(shape({}, [1, 8, 4, 4], [4, 8, 3, 3]), 'the weight has shape [4,8,3,3] for an input [1,8,4,4]; allowed: [8,8,3,3]')
+  assert.is(shape({ outputPadW: 1 }, [1, 8, 4, 4], [8, 4, 3, 3]), 'output padding in W is 1; allowed: 0 to 0')
+  assert.is(shape(pads(3), [1, 8, 4, 4], [8, 4, 3, 3]), 'low padding in H is 3; allowed: 0 to 2')
+  assert.is(shape(pads(2), [1, 8, 1, 4], [8, 4, 3, 3]), 'the padding removes all 3 rows in H; use less padding')
+  assert.is(shape({ groups: 3 }, [1, 8, 4, 4], [8, 4, 3, 3]), 'groups is 3; allowed: divisors of the 8 input channels')
+  assert.is(shape({ groups: 2 }, [1, 8, 4, 4], [8, 4, 3, 3], [4]), 'the bias has shape [4]; allowed: [8]')
 })
 
 test('a slice of rows needs sigma * rows + delta rows of x at most', () => {
@@ -70,7 +67,7 @@ test('the gradients take the shapes of what they give, and cost what the forward
   assert.equal(convTranspose2dBwdData.shape(a, [dy, w], [x]), { _tag: 'Right', right: [x] })
   assert.equal(convTranspose2dBwdData.shape(a, [dy, w], [[1, 8, 5, 6]]), {
     _tag: 'Left',
-    left: 'the incoming gradient has shape [1,4,10,10]; legal is [1,4,10,12]',
+    left: 'the incoming gradient has shape [1,4,10,10]; allowed: [1,4,10,12]',
   })
   assert.equal(convTranspose2dBwdWeights.shape(a, [x, dy], [w, [4]]), { _tag: 'Right', right: [w, [4]] })
   const flops = 2 * (8 * 5 * 5) * (4 * 2 * 2)

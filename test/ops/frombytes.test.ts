@@ -93,14 +93,14 @@ const refusal = (a: AnyAttrs): string | undefined => {
 test('one of both for all channels, or one for each; deviations above 0', () => {
   assert.is(refusal(attrs([0], [1])), undefined)
   assert.is(refusal(attrs([0, 0, 0], [1, 1, 1])), undefined)
-  assert.is(refusal({}), '0 means and deviations are given; legal are 3, one for each channel, or one for all')
-  assert.is(refusal(attrs([0, 0], [1, 1])), '2 means and deviations are given; legal are 3, one for each channel, or one for all')
-  assert.is(refusal(attrs([0, 0, 0], [1, 0, 1])), 'std1 is 0; legal is more than 0')
+  assert.is(refusal({}), 'it has 0 means and deviations; allowed: 3 (one per channel), or one for all')
+  assert.is(refusal(attrs([0, 0], [1, 1])), 'it has 2 means and deviations; allowed: 3 (one per channel), or one for all')
+  assert.is(refusal(attrs([0, 0, 0], [1, 0, 1])), 'std1 is 0; allowed: more than 0')
 })
 
 test('a call with other numbers, or of other elements, is refused by the device', () => {
   assert.throws(() => run(ALL, cases.slice(0, 2), [1, 4, 8, 8]), /a mean and a deviation for each channel, or one for all/)
-  assert.throws(() => run(ALL, [{ ...cases[0]!, std: 0 }], [1, 4, 8, 8]), /out of its limits/)
+  assert.throws(() => run(ALL, [{ ...cases[0]!, std: 0 }], [1, 4, 8, 8]), /outside its limits/)
   const floats = { dims: [1, 1, 1, 4], data: new Float32Array(4) }
   assert.throws(
     () => native.runKernel({ device: DEVICE, kind: 'from_bytes', attrs: [0, 1], ins: [floats], outs: [floats] }),

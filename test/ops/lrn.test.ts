@@ -13,8 +13,8 @@ const shape = (attrs: AnyAttrs, x: number[]): unknown => {
 test('local response norm divides by more than nothing', () => {
   const a = { size: 5, alpha: 1e-4, beta: 0.75, k: 2 }
   assert.equal(shape(a, [1, 96, 55, 55]), [1, 96, 55, 55])
-  assert.is(shape({ ...a, k: 0 }, [1, 96, 55, 55]), 'k is 0; legal is more than 0')
-  assert.is(shape({ ...a, size: 0 }, [1, 96, 55, 55]), 'size is 0; legal is 1 to 1073741824')
+  assert.is(shape({ ...a, k: 0 }, [1, 96, 55, 55]), 'k is 0; allowed: more than 0')
+  assert.is(shape({ ...a, size: 0 }, [1, 96, 55, 55]), 'size is 0; allowed: 1 to 1073741824')
 })
 
 test.run()

@@ -39,10 +39,10 @@ test('ceil mode adds a window only when it starts inside the image or its low pa
 })
 
 test('padding is at most half of the kernel', () => {
-  assert.is(rows(3, 2, 2, 0, 9), 'low padding in H is 2; legal is 0 to 1')
+  assert.is(rows(3, 2, 2, 0, 9), 'low padding in H is 2; allowed: 0 to 1')
   assert.is(
     rows(4, 4, 0, 0, 3),
-    'a window of 4 is larger than the padded H of 3; legal are kernels of 1 to 3 or an image of 4 or more',
+    'a window of 4 is larger than the padded H of 3; allowed: kernels of 1 to 3 or an image of 4 or more',
   )
 })
 
@@ -72,7 +72,7 @@ test('backward ops refuse gradients of another pooling', () => {
       ],
       [],
     ),
-    { _tag: 'Left', left: 'the incoming gradient has shape [1,3,3,3]; legal is [1,3,4,4]' },
+    { _tag: 'Left', left: 'the incoming gradient has shape [1,3,3,3]; allowed: [1,3,4,4]' },
   )
   const extent = { extentH: 7, extentW: 6 }
   assert.equal(avgPoolBwd.shape({ ...avg(2, 2, 0, 0), ...extent }, [[1, 3, 3, 3]], []), { _tag: 'Right', right: [[1, 3, 7, 6]] })
@@ -80,11 +80,11 @@ test('backward ops refuse gradients of another pooling', () => {
 
 test('global average pooling divides by the area of the whole value', () => {
   assert.equal(globalAvgPool.shape({ count: 42 }, [[2, 5, 6, 7]], []), { _tag: 'Right', right: [[2, 5, 1, 1]] })
-  assert.equal(globalAvgPool.shape({ count: 6 }, [[2, 5, 6, 7]], []), { _tag: 'Left', left: 'count is 6; legal is H*W = 42' })
+  assert.equal(globalAvgPool.shape({ count: 6 }, [[2, 5, 6, 7]], []), { _tag: 'Left', left: 'count is 6; allowed: H*W = 42' })
   assert.equal(globalAvgPoolBwd.shape({ count: 42 }, [[2, 5, 1, 1]], [[2, 5, 6, 7]]), { _tag: 'Right', right: [[2, 5, 6, 7]] })
   assert.equal(globalAvgPoolBwd.shape({ count: 42 }, [[2, 4, 1, 1]], [[2, 5, 6, 7]]), {
     _tag: 'Left',
-    left: 'the incoming gradient has shape [2,4,1,1]; legal is [2,5,1,1]',
+    left: 'the incoming gradient has shape [2,4,1,1]; allowed: [2,5,1,1]',
   })
 })
 

@@ -13,11 +13,11 @@ const shape = (def: OpDef, attrs: AnyAttrs, x: number[], given: number[][] = [])
 test('reflection needs less padding than there are rows, and at borders the mirror alone', () => {
   const a = { padTop: 3, padLeft: 0, padBottom: 1, padRight: 2 }
   assert.equal(shape(reflectPad, a, [1, 2, 4, 5]), [1, 2, 8, 7])
-  assert.is(shape(reflectPad, a, [1, 2, 3, 5]), 'padTop is 3; legal is 0 to 2')
+  assert.is(shape(reflectPad, a, [1, 2, 3, 5]), 'padTop is 3; allowed: 0 to 2')
   assert.equal(shape(reflectPadBwd, a, [1, 2, 8, 7], [[1, 2, 4, 5]]), [1, 2, 4, 5])
   assert.is(
     shape(reflectPadBwd, a, [1, 2, 8, 7], [[1, 2, 5, 5]]),
-    'the incoming gradient has shape [1,2,8,7]; legal is [1,2,9,7]',
+    'the incoming gradient has shape [1,2,8,7]; allowed: [1,2,9,7]',
   )
   const { H } = reflectPad.ins[0]!.access!({ ...a, padBottom: 3 }, { ins: [], outs: [] })
   assert.equal(touched(H, [0, 2], 20), [2, 4])

@@ -43,19 +43,16 @@ test('what is wrong is told in words', () => {
     const found = trainedBy(sgd({ lr: 1 }), u, NAMES)
     assert.is(isLeft(found) && renderError(found.left), words)
   }
-  says({ freeze: 'cf.*' }, "no parameter that is trained matches 'cf.*'; did you mean 'fc.*'?")
-  says(
-    { groups: [{ match: ['fc.*', 'fc.wieght'] }] },
-    "no parameter that is trained matches 'fc.wieght'; did you mean 'fc.weight'?",
-  )
-  says({ clipNorm: 0 }, "'clipNorm': it is 0; legal is a finite number above 0")
-  says({ clipValue: Number.NaN }, "'clipValue': it is NaN; legal is a finite number above 0")
-  says({ accumulate: 1.5 }, `'accumulate': it is 1.5; legal is a whole number from 1 to ${2 ** 30}`)
-  says({ average: 1 }, "'average': it is 1; legal is 0 or more and below 1")
-  says({ groups: [{ match: [] }] }, 'groups[0]: it names no pattern; legal is at least one')
+  says({ freeze: 'cf.*' }, "no trained parameter matches 'cf.*'; did you mean 'fc.*'?")
+  says({ groups: [{ match: ['fc.*', 'fc.wieght'] }] }, "no trained parameter matches 'fc.wieght'; did you mean 'fc.weight'?")
+  says({ clipNorm: 0 }, "'clipNorm': it is 0; allowed: a finite number above 0")
+  says({ clipValue: Number.NaN }, "'clipValue': it is NaN; allowed: a finite number above 0")
+  says({ accumulate: 1.5 }, `'accumulate': it is 1.5; allowed: a whole number from 1 to ${2 ** 30}`)
+  says({ average: 1 }, "'average': it is 1; allowed: 0 or more and below 1")
+  says({ groups: [{ match: [] }] }, 'groups[0]: it has no pattern; allowed: at least one')
   says(
     { groups: [{ match: '*' }, { match: '*', frozen: true, lr: 1 }] },
-    'groups[1]: it is frozen, and has lr; legal is one of the two',
+    'groups[1]: it is frozen, but has lr; allowed: one of the two',
   )
   says(
     { groups: [{ match: '*', wieghtDecay: 1 }] },

@@ -60,7 +60,7 @@ test('a file of more calls than there is memory for is refused', () => {
   const text = encodePlan(tiledPlan())
   const refused = decodePlan(text, 20)
   assert.ok(isLeft(refused))
-  assert.match(renderError(refused.left), /segments: they unroll into more than 20 calls, which is what there is memory for/)
+  assert.match(renderError(refused.left), /segments: they unroll into more than 20 calls, the limit of the memory/)
   assert.ok(isRight(decodePlan(text)))
 })
 
@@ -105,7 +105,7 @@ test('the slices of many tiles stand in a file as differences, and come back as 
   const refusals: readonly (readonly [Json, RegExp])[] = [
     [[...differences, 1], /differences|a range has no end/],
     [[...differences, [1, 2]], /65 slices along H for 64 tiles/],
-    [[...differences, [1, 2 ** 40]], /they are more than 8388608 numbers/],
+    [[...differences, [1, 2 ** 40]], /they exceed the limit of 8388608 numbers/],
     [[[1, 4], ...differences], /stands behind 0 numbers/],
     [[-1, ...differences.slice(1)], /whole number from 0/],
     ['x', /differences/],
@@ -247,15 +247,15 @@ test('words of a file that are shown are short and visible', () => {
   ]
   for (const path of paths)
     for (const forged of ['\u001b[2J', 'a\nb', '\u202egnp', 'a\u0000', '\u009b31m', 'a\u2028b', '\ud800', 'x'.repeat(1001)])
-      assert.match(refusal(edited(text, path, forged))!, /is not a text of at most 1000 characters, all of them visible/)
+      assert.match(refusal(edited(text, path, forged))!, /is not a string of at most 1000 visible characters/)
   for (const path of paths.slice(0, 4)) assert.is(refusal(edited(text, path, 'Ünï · ×2 … (née) 图')), undefined)
 })
 
 test('refusals say where and what', () => {
   const text = encodePlan(tiledPlan())
   for (const other of ['', '[]', '{"plan":1}', ` ${text}`])
-    assert.match(refusal(other)!, /file: it does not begin as plan files do: \{"format":"s/)
-  assert.match(refusal(text.replace('spillway-plan', 'spillway-map'))!, /format: it is "spillway-map"; legal is "spillway-plan"/)
+    assert.match(refusal(other)!, /file: it does not begin like a plan file: {"format":"s/)
+  assert.match(refusal(text.replace('spillway-plan', 'spillway-map'))!, /format: it is "spillway-map"; allowed: "spillway-plan"/)
   for (const part of [text.slice(0, -1), text.slice(0, 300), `${text} `])
     assert.match(refusal(part)!, /checksum: the file is not what was written/)
   const spaced = JSON.stringify(JSON.parse(text).plan, null, 1)

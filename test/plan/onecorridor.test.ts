@@ -86,8 +86,8 @@ test('a step has its own losses and optimizers, in words', () => {
       stepOf(own, given),
       E.match(errorText, () => 'nothing'),
     )
-  assert.is(words({ loss: 'mse' }), 'loss cannot be given for a step: it has its own losses and optimizers')
-  assert.is(words({ optimizer }), 'optimizer cannot be given for a step: it has its own losses and optimizers')
+  assert.is(words({ loss: 'mse' }), 'loss cannot be set for a step: it has its own losses and optimizers')
+  assert.is(words({ optimizer }), 'optimizer cannot be set for a step: it has its own losses and optimizers')
   assert.is(words({}), 'nothing')
 })
 

@@ -217,7 +217,7 @@ test('what bounds the step is named: the arithmetic, the link of a plan that onl
   const inCore = { peakBytes: 0, computeSeconds: 1e-3 }
   assert.match(
     bound(kept, { inCore }),
-    /The in-core arithmetic alone takes 1.00 ms, which no plan can beat; this plan takes [\d.]+ times/,
+    /The in-core compute alone takes 1.00 ms, which no plan can beat; this plan takes [\d.]+ times/,
   )
   assert.match(bound(kept, { inCore, leastSeconds: 5e-4 }), /The in-core arithmetic alone takes 1.00 ms/)
   assert.match(

@@ -170,7 +170,7 @@ test('reads data from files', () =>
     assert.ok(Math.abs(m.steps[0]!.loss - Math.log(CLASSES)) < 1e-6)
     await rejects(
       s.run({ steps: 1, source: { kind: 'files', files: { image: files.image } } as never }),
-      /'labels' is fed from outside, but no file/,
+      /'labels' is an input of the plan, but no file/,
     )
     await rejects(
       s.run({ steps: 1, source: { kind: 'files', files: { ...files, image: { ...files.image, shape: [2, 5] } } } }),
@@ -273,7 +273,7 @@ for (const [what, act, says] of WRONG) test(`refuses ${what}`, () => assert.thro
 
 test('refuses wrong arguments of its methods', async () => {
   const s = open()
-  assert.throws(() => s.init('nobody', 1), /the plan has nothing called 'nobody'/)
+  assert.throws(() => s.init('nobody', 1), /the plan has no value named 'nobody'/)
   assert.throws(() => s.init('head.weight', -1), /seed must be a whole number/)
   assert.throws(() => s.init('image', 1), /neither parameter nor state/)
   assert.throws(() => s.read(5 as never), /name must be a string/)

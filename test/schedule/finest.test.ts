@@ -109,7 +109,7 @@ test('how small tiles are is for the memory to say in which they are planned', (
   assert.match(
     renderError(some),
     new RegExp(
-      `; finer tiles make a step of ${calls} calls, and the heap has room to plan 100: NODE_OPTIONS=--max-old-space-size=\\d+ gives it enough$`,
+      `; finer tiles need ${calls} calls per step, but the heap has room to plan 100: NODE_OPTIONS=--max-old-space-size=\\d+ is enough$`,
     ),
   )
 })

@@ -109,7 +109,7 @@ test('a step takes plans by hand, by the names of its layers, those of a net tha
   }
   assert.match(plan({ tiles: [{ from: 's', to: 's#2', H: 4 }] }), /^s s#2 x4, a\.flat h b\.like x1$/)
   assert.match(plan({ checkpoints: ['s'] }), /^s x1, s#2 a\.flat h b\.like x1$/)
-  assert.is(plan({ checkpoints: ['s#3'] }), "there is no layer 's#3'; there are 's', 's#2', 'h'")
+  assert.is(plan({ checkpoints: ['s#3'] }), "there is no layer 's#3'; allowed: 's', 's#2', 'h'")
   assert.match(plan({ tiles: [{ from: 's#2', to: 's', H: 2 }] }), "layer 's' stands before layer 's#2'")
   assert.match(plan({ strategy: 'auto', checkpoints: ['s'] }), 'a strategy cannot be given with tiles or checkpoints')
   assert.match(plan({ resumes: 'run', checkpoints: ['s'] }), /^resumes names a plan that is there; .*: give one of the two$/)

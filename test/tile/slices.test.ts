@@ -343,9 +343,9 @@ test('what the loss and its gradient read are the same disjoint pieces', () => {
 
 test('more tiles than rows', () => {
   const e = refused(threeConvs(), ['c1:conv2d', 'c2:conv2d'], grid(1, 11, 1), ['c2'])
-  assert.equal(e, { layer: 'c2', dim: 'H', why: '11 tiles along H of 10 rows: at most 10' })
+  assert.equal(e, { layer: 'c2', dim: 'H', why: '11 tiles along H exceed its 10 rows; allowed: at most 10' })
   const batch = refused(threeConvs(), ['c2:conv2d_bwd_data'], grid(2, 1, 1), ['c1.grad'])
-  assert.equal(batch, { layer: 'c2', dim: 'B', why: '2 tiles along B of 1 rows: at most 1' })
+  assert.equal(batch, { layer: 'c2', dim: 'B', why: '2 tiles along B exceed its 1 rows; allowed: at most 1' })
 })
 
 test('an op that needs the whole image', () => {
@@ -362,10 +362,10 @@ test('a sum that is read before all tiles have added to it', () => {
   assert.equal(refused(g, ['c:conv2d', 'n:bn_stats', 'n:bn_apply'], grid(1, 2, 1), ['n']), {
     layer: 'n',
     dim: 'H',
-    why: 'reads what n sums over the tiles: begin another segment before it',
+    why: 'reads the sum of n over the tiles: begin a new segment before it',
   })
   const dy = refused(g, ['n:bn_bwd_reduce', 'n:bn_bwd_data'], grid(1, 1, 2), ['c.grad'])
-  assert.is(dy.why, 'reads what n sums over the tiles: begin another segment before it')
+  assert.is(dy.why, 'reads the sum of n over the tiles: begin a new segment before it')
 })
 
 test('an op that nobody needs', () => {

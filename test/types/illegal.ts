@@ -16,8 +16,8 @@ export interface Illegal {
 const at = (says: string, ...programs: readonly string[]): readonly Illegal[] => programs.map((program) => ({ program, says }))
 const compiler = (program: string, ...messages: readonly string[]): Illegal => ({ program, compiler: messages })
 
-const input = (shape: string): string => `'input': its shape is ${shape}; legal is four whole numbers [B,C,H,W] of at least 1`
-const LITERALS = 'its sizes are not number literals; for sizes known only at run time use modelAt(input, net)'
+const input = (shape: string): string => `'input': its shape is ${shape}; allowed: four whole numbers [B,C,H,W] of at least 1`
+const LITERALS = 'its sizes are not number literals; if sizes are known only at run time, use modelAt(input, net)'
 const refused = (words: string): string => `Argument of type 'number[]' is not assignable to parameter of type '"${words}"'.`
 
 const shapes: readonly Illegal[] = [
@@ -66,7 +66,7 @@ const transposed: readonly Illegal[] = [
     "model([1, 3, 4, 4], seq(convTranspose2d('u', 8, 3, { stride: 2, outputPad: 2 })))",
   ),
   ...at(
-    "layer 'u' (convTranspose2d): a padding of 2x2 leaves nothing of its output",
+    "layer 'u' (convTranspose2d): a padding of 2x2 removes all of its output",
     "model([1, 3, 1, 4], seq(convTranspose2d('u', 8, 3, { pad: 2 })))",
   ),
   ...at(
@@ -78,7 +78,7 @@ const transposed: readonly Illegal[] = [
     "model([1, 3, 8, 8], seq(conv2d('c', 8, 3, { pad: { top: 0, left: 1, bottom: 3, right: 0 } })))",
   ),
   ...at(
-    "layer 'reflectionPad2d' (reflectionPad2d): a padding of 0+0x4+4 reflects more than its input [1,3,4,4] has; legal is less than its height and width",
+    "layer 'reflectionPad2d' (reflectionPad2d): a padding of 0+0x4+4 reflects more than its input [1,3,4,4] has; allowed: less than its height and width",
     'model([1, 3, 4, 4], seq(reflectionPad2d([0, 4])))',
   ),
   ...at(
@@ -154,7 +154,7 @@ const sizes: readonly Illegal[] = [
     "model([1, 3, 9, 9], residual(atInputSize(conv2d('c', 4, 3, { stride: 2 })), identity))",
   ),
   ...at(
-    "layer 'scaled' (scaled): its layers give [1,4,9,9] for an input of [1,3,9,9]; legal is that shape, or one value for each channel or for each pixel",
+    "layer 'scaled' (scaled): its layers give [1,4,9,9] for an input of [1,3,9,9]; allowed: that shape, or one value per channel or per pixel",
     "model([1, 3, 9, 9], scaled(conv2d('c', 4, 3)))",
   ),
   ...at(
@@ -162,7 +162,7 @@ const sizes: readonly Illegal[] = [
     "model([1, 3, 8, 8], block('b', atInputSize(maxPool('p', 9))))",
   ),
   ...at(
-    "layer 'n' (batchNorm): needs more than one value a channel to take a variance of but gets [1,3,1,1]; legal are two images or more, or frozen: true",
+    "layer 'n' (batchNorm): needs more than one value per channel for a variance but gets [1,3,1,1]; allowed: two images or more, or frozen: true",
     "model([1, 3, 8, 8], seq(globalAvgPool(), batchNorm('n')))",
   ),
   ...at(
@@ -198,20 +198,20 @@ const compositions: readonly Illegal[] = [
   ),
   ...at("layer 'stem.concat' (concat): needs at least one branch", "model([1, 3, 8, 8], block('stem', concat()))"),
   ...at(
-    "there are two values named 'c1'; legal is any name that no other layer has",
+    "two values are named 'c1'; give each layer its own name",
     "model([1, 3, 8, 8], seq(conv2d('c1', 8, 3), relu(), conv2d('c1', 8, 3)))",
   ),
   ...at(
-    "there are two values named 'b.0.c'; legal is any name that no other layer has",
+    "two values are named 'b.0.c'; give each layer its own name",
     "model([1, 3, 8, 8], seq(blocks('b', conv2d('c', 8, 3)), block('b', conv2d('0.c', 8, 3))))",
   ),
   ...at(
-    "there are two values named 'c'; legal is any name that no other layer has",
+    "two values are named 'c'; give each layer its own name",
     "model([1, 3, 8, 8], residual(conv2d('c', 3, 3), conv2d('c', 3, 1)))",
   ),
 ]
 
-const FIRST = 'it takes bytes as they are fed, so it must be the first layer of the model'
+const FIRST = 'it reads the bytes of the input, so it must be the first layer of the model'
 const bytes: readonly Illegal[] = [
   ...at(
     `layer 'fromBytes' (fromBytes): ${FIRST}`,
@@ -228,11 +228,11 @@ const bytes: readonly Illegal[] = [
   ),
   ...at(`layer '1.fromBytes' (fromBytes): ${FIRST}`, 'model([1, 3, 8, 8], repeat(2, fromBytes()))'),
   ...at(
-    "layer 'fromBytes' (fromBytes): its mean has 2 numbers for an input of [1,3,8,8]; legal is one for each channel, or one number for all",
+    "layer 'fromBytes' (fromBytes): its mean has 2 numbers for an input of [1,3,8,8]; allowed: one per channel, or one for all",
     'model([1, 3, 8, 8], seq(fromBytes({ mean: [0.5, 0.5] })))',
   ),
   ...at(
-    "layer 'fromBytes' (fromBytes): its std has 1 numbers for an input of [1,3,8,8]; legal is one for each channel, or one number for all",
+    "layer 'fromBytes' (fromBytes): its std has 1 numbers for an input of [1,3,8,8]; allowed: one per channel, or one for all",
     'model([1, 3, 8, 8], seq(fromBytes({ mean: [0.5, 0.5, 0.5], std: [0.25] })))',
   ),
   ...at(
@@ -256,7 +256,7 @@ const whileTyping: readonly Illegal[] = [
   compiler(
     'const ls = [relu(), relu()]\nmodel([1, 3, 8, 8], seq(...ls))',
     refused(
-      "layer 'seq' (seq): the list of its layers is not known while typing; use repeat(n, layer) instead of a loop, or modelAt(input, net)",
+      "layer 'seq' (seq): the list of its layers is unknown to the type checker; use repeat(n, layer) instead of a loop, or modelAt(input, net)",
     ),
   ),
   compiler('seq(relu(), 5)', "Argument of type 'number' is not assignable to parameter of type 'Net<string>'."),

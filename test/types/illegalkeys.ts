@@ -10,7 +10,7 @@ const keysOf =
     written.map(([wrong, meant]) => {
       const cure =
         meant === null
-          ? `legal are ${legal
+          ? `allowed: ${legal
               .split(' ')
               .map((key) => `\`${key}\``)
               .join(', ')}`
@@ -118,22 +118,20 @@ const names: readonly Illegal[] = [
 
 const refused = (words: string, quote = '"'): string =>
   `Argument of type 'number[]' is not assignable to parameter of type '${quote}${words}${quote}'.`
-const twice = (layer: string): string =>
-  refused(`there are two values named '${layer}'; legal is any name that no other layer has`)
+const twice = (layer: string): string => refused(`two values are named '${layer}'; give each layer its own name`)
 const wide = (layer: string): string =>
   refused(
-    `there are two layers named '${layer}' as far as types know: write <N extends string>(name: N) where their names come from, not (name: string)`,
+    `two layers are named '${layer}' for the type checker: declare their name as <N extends string>(name: N), not (name: string)`,
     '`',
   )
 const UNIT = `const unit = <N extends string>(n: N) => seq(conv2d(\`\${n}.conv\`, 8, 3), batchNorm(\`\${n}.bn\`), relu())\n`
 const WIDE = `const one = (n: string) => conv2d(n, 8, 3)\nconst unit = (n: string) => seq(conv2d(\`\${n}.conv\`, 8, 3), relu())\n`
 const TOO_MANY =
-  'more than 900 layers or copies in a row are more than the type checker follows; put them into blocks of fewer, or use modelAt(input, net)'
-const TOO_DEEP =
-  'its layers nest more than 25 deep, which is more than the type checker follows; put them one after the other, or use modelAt(input, net)'
+  'the type checker follows at most 900 layers or copies in a row; group them in smaller blocks, or use modelAt(input, net)'
+const TOO_DEEP = 'the type checker follows at most 25 nested layers; put them in a row, or use modelAt(input, net)'
 const nested = (n: number, open: string, close: string): string => `${open.repeat(n)}relu()${close.repeat(n)}`
 const INPUT =
-  "'input': its sizes are not known while typing; write them in the call, model([1, 3, 224, 224], net), or `as const` behind the array"
+  "'input': its sizes are unknown to the type checker; write them in the call, model([1, 3, 224, 224], net), or add `as const` to the array"
 const inputOf = (type: string): string => `Argument of type '${type}' is not assignable to parameter of type '"${INPUT}"'.`
 
 const networks: readonly Illegal[] = [
@@ -174,7 +172,7 @@ const tensors = (type: string, words: string): string =>
   `Argument of type '${type}' is not assignable to parameter of type '${type} & "${words}"'.\n  Type '${type}' is not assignable to type '"${words}"'.`
 const fedOf = (shape: string, name: string): string => `Fed<readonly [${shape}], "${name}">`
 const target = (t: string, legal: string): string =>
-  `a target of [${t}] cannot be compared with an output of [1,3,8,8]; legal is [${legal}]`
+  `a target of [${t}] cannot be compared with an output of [1,3,8,8]; allowed: [${legal}]`
 const branch = (n: number, shape: string): string =>
   `the first branch gives [1,3,8,8] but branch ${n} gives [${shape}]; only the channels may differ`
 const A = "const a = fed('a', [1, 3, 8, 8])\n"
@@ -194,7 +192,7 @@ const steps: readonly Illegal[] = [
 /** Nets that an objective trains and nothing applies. */
 const unapplied = (program: string, objective: string, kind: string): Illegal => ({
   program: `${A}const g = conv2d('g', 3, 3)\nconst d = seq(conv2d('d', 1, 3), sigmoid())\nconst o = sgd({ lr: 0.1 })\n${program}`,
-  says: `objective '${objective}': a net of kind '${kind}' that it trains is applied to nothing that a loss reads; legal is nets that the step applies`,
+  says: `objective '${objective}': it trains a net of kind '${kind}' that no loss depends on; allowed: nets that the step applies`,
 })
 const nets: readonly Illegal[] = [
   unapplied("stage(step(minimize('m', { over: d, optimizer: o, losses: { x: loss(mse, apply(g, a), 0) } })), {})", 'm', 'seq'),

@@ -39,21 +39,18 @@ const VGG = '"c1" | "c2" | "p1" | "c3" | "p2" | "fc"'
 
 const dimensions: readonly Illegal[] = [
   ...at(
-    "layer 'flatten' (flatten) cannot be tiled along 'H'; it is FT-compatible along B",
+    "layer 'flatten' (flatten) cannot be tiled along 'H'; allowed: B",
     "stage(vgg, { tiles: [{ from: 'c1', to: 'fc', H: 2 }] })",
     "stage(vgg, { tiles: [{ from: 'c1', to: 'p1', H: 2 }, { from: 'c3', to: 'fc', H: 2 }] })",
   ),
+  ...at("layer 'fc' (linear) cannot be tiled along 'W'; allowed: B", "stage(vgg, { tiles: [{ from: 'fc', to: 'fc', W: 2 }] })"),
   ...at(
-    "layer 'fc' (linear) cannot be tiled along 'W'; it is FT-compatible along B",
-    "stage(vgg, { tiles: [{ from: 'fc', to: 'fc', W: 2 }] })",
-  ),
-  ...at(
-    "layer 'n1' (batchNorm) sums over 'H'; end the range there, and begin the next one with it",
+    "layer 'n1' (batchNorm) sums over 'H'; end the range before it, and begin the next range with it",
     "stage(normed, { tiles: [{ from: 'c1', to: 'b.c2', H: 4 }] })",
     "stage(normed, { tiles: [{ from: 'n1', to: 'n1', H: 4 }] })",
   ),
   ...at(
-    "layer 'b.n2' (batchNorm) sums over 'B'; end the range there, and begin the next one with it",
+    "layer 'b.n2' (batchNorm) sums over 'B'; end the range before it, and begin the next range with it",
     "stage(normed, { tiles: [{ from: 'c1', to: 'n1', H: 4 }, { from: 'n1', to: 'gap', B: 2 }] })",
   ),
 ]
@@ -87,35 +84,35 @@ const counts: readonly Illegal[] = [
 
 const ranges: readonly Illegal[] = [
   ...at(
-    "layer 'c1' stands before layer 'p1'; a range of tiles goes from the earlier layer to the later",
+    "layer 'c1' is before layer 'p1'; a tile range runs from the earlier layer to the later one",
     "stage(vgg, { tiles: [{ from: 'p1', to: 'c1', H: 2 }] })",
   ),
   ...at(
-    "layer 'c2' does not stand after layer 'c2', where the range before ends; ranges of tiles follow each other",
+    "layer 'c2' is not after layer 'c2', the end of the previous range; tile ranges must not overlap",
     "stage(vgg, { tiles: [{ from: 'c1', to: 'c2', H: 2 }, { from: 'c2', to: 'p1', H: 2 }] })",
   ),
   ...at(
-    "layer 'c1' does not stand after layer 'p1', where the range before ends; ranges of tiles follow each other",
+    "layer 'c1' is not after layer 'p1', the end of the previous range; tile ranges must not overlap",
     "stage(vgg, { tiles: [{ from: 'c2', to: 'p1', H: 2 }, { from: 'c1', to: 'c1', H: 2 }] })",
   ),
 ]
 
 const budgets: readonly Illegal[] = [
   ...at(
-    "a budget of 1024 bytes is below the 122960 bytes that its largest layer's parameters and gradients alone need",
+    'a budget of 1024 bytes is too small: the parameters and gradients of the largest layer alone need 122960 bytes',
     'stage(vgg, { budget: kib(1) })',
     'stage(vgg, { budget: 1024, optimizer: sgd({ lr: 0.1, momentum: 0.5 }) })',
   ),
   ...at(
-    "a budget of 1024 bytes is below the 122960 bytes that its largest layer's parameters and gradients alone need",
+    'a budget of 1024 bytes is too small: the parameters and gradients of the largest layer alone need 122960 bytes',
     'stage(vgg, { budget: 1024, optimizer: sgd({ lr: 0.1 }) })',
   ),
   ...at(
-    "a budget of 1024 bytes is below the 122960 bytes that its largest layer's parameters and gradients alone need",
+    'a budget of 1024 bytes is too small: the parameters and gradients of the largest layer alone need 122960 bytes',
     'stage(vgg, { budget: 1024, optimizer: adam({ lr: 0.1 }) })',
   ),
   ...at(
-    'a strategy cannot be given with tiles or checkpoints, which are a plan by hand',
+    'a strategy cannot be used with tiles or checkpoints, which are a plan by hand',
     "stage(vgg, { strategy: 'tiled', checkpoints: ['p1'] })",
     "stage(vgg, { strategy: 'auto', tiles: [{ from: 'c1', to: 'c2', H: 2 }] })",
   ),
@@ -148,7 +145,7 @@ const STEP = '"h" | "s" | "s#2"'
 
 const steps: readonly Illegal[] = [
   ...at(
-    "layer 's' stands before layer 's#2'; a range of tiles goes from the earlier layer to the later",
+    "layer 's' is before layer 's#2'; a tile range runs from the earlier layer to the later one",
     "stage(own, { tiles: [{ from: 's#2', to: 's', H: 2 }] })",
   ),
   ...at(
@@ -156,13 +153,13 @@ const steps: readonly Illegal[] = [
     "stage(own, { tiles: [{ from: 's', to: 's', H: 2 }, { from: 's#2', to: 'h', H: 17 }] })",
   ),
   ...at(
-    'loss cannot be given for a step: it has its own losses and optimizers',
+    'loss cannot be set for a step: it has its own losses and optimizers',
     'stage(own, { loss: mse })',
     'stage(own, { loss: mse, optimizer: sgd({ lr: 0.1 }), budget: 1 })',
   ),
-  ...at('freeze cannot be given for a step: it has its own losses and optimizers', "stage(own, { freeze: 's.*' })"),
+  ...at('freeze cannot be set for a step: it has its own losses and optimizers', "stage(own, { freeze: 's.*' })"),
   ...at(
-    "a budget of 1024 bytes is below the 1184 bytes that its largest layer's parameters and gradients alone need",
+    'a budget of 1024 bytes is too small: the parameters and gradients of the largest layer alone need 1184 bytes',
     'stage(own, { budget: 1024 })',
   ),
   { program: "stage(own, { checkpoints: ['s#3'] })", compiler: name('s#3', STEP) },

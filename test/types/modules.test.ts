@@ -73,29 +73,29 @@ const changes: readonly (readonly [what: string, body: string, says: string, inp
   [
     'a name',
     BODY.replace("'p1'", "'pool'"),
-    "stale plan: it was staged for 'p1' (maxPool), and the model now has 'pool' (maxPool) there; stage again",
+    "stale plan: it has 'p1' (maxPool) where the model has 'pool' (maxPool); stage again",
   ],
   [
     'a kind',
     BODY.replace('relu(), max', 'leakyRelu(0.1), max'),
-    "stale plan: it was staged for 'relu' (relu), and the model now has 'leakyRelu' (leakyRelu) there; stage again",
+    "stale plan: it has 'relu' (relu) where the model has 'leakyRelu' (leakyRelu); stage again",
   ],
-  ['a layer less', BODY.replace(", linear('fc', 10)", ''), "stale plan: 'fc' (linear) is gone from the model; stage again"],
+  ['a layer less', BODY.replace(", linear('fc', 10)", ''), "stale plan: 'fc' (linear) is no longer in the model; stage again"],
   ['a layer more', BODY.replace('10))', '10), relu())'), "stale plan: 'relu' (relu) is new in the model; stage again"],
   [
     'a scope',
     BODY.replace("'mixed'", "'mixed2'"),
-    "stale plan: it was staged for 'mixed' (block), and the model now has 'mixed2' (block) there; stage again",
+    "stale plan: it has 'mixed' (block) where the model has 'mixed2' (block); stage again",
   ],
   [
     'the wiring alone',
     BODY.replace("residual(unit('b', 8), identity)", "seq(unit('b', 8), residual(identity, identity))"),
-    "stale plan: it was staged for 'stage1.residual' (residual), and the model now has 'stage1.b' (conv2d) there; stage again",
+    "stale plan: it has 'stage1.residual' (residual) where the model has 'stage1.b' (conv2d); stage again",
   ],
   [
     'the image',
     BODY,
-    "stale plan: 'input' was [2,3,256,192] when it was staged, and is [2,3,256,194] now; stage again",
+    "stale plan: 'input' was [2,3,256,192] in the plan and is [2,3,256,194] now; stage again",
     '[2, 3, 256, 194]',
   ],
 ]
@@ -117,12 +117,12 @@ const edits: readonly (readonly [from: RegExp, to: string, says: string])[] = [
   [
     /to: 'p1', H: 4/,
     "to: 'fc', H: 4",
-    "layer 'stage1.0.a_bn' (batchNorm) sums over 'H'; end the range there, and begin the next one with it",
+    "layer 'stage1.0.a_bn' (batchNorm) sums over 'H'; end the range before it, and begin the next range with it",
   ],
   [
     /peak: \d+/,
     'peak: 99999999999999',
-    'the plan holds 99999999999999 bytes at its peak, more than its budget of BUDGET; stage again',
+    'the plan needs 99999999999999 bytes at its peak, more than its budget of BUDGET; stage again',
   ],
 ]
 const BUDGET = /budget: (\d+)/.exec(tiled)![1]!
@@ -200,7 +200,7 @@ for (const [i, [from, to, says]] of edits.entries())
   test(`a module that was edited: ${to}`, () => {
     assert.equal(checked.errors(`edit${i}`).map(refusedPlan), [says.replace('BUDGET', BUDGET)])
     const opened = openModule(net, moduleOf(tiled.replace(from, to)))
-    assert.match(isLeft(opened) ? errorText(opened.left) : '', 'what it says is not what its plan says; stage again')
+    assert.match(isLeft(opened) ? errorText(opened.left) : '', 'its types differ from its packed plan; stage again')
   })
 
 test('a pair that does not match, and a device that is too small', async () => {
@@ -212,7 +212,7 @@ test('a pair that does not match, and a device that is too small', async () => {
   assert.equal(argument('staged pair'), [words])
   const mismatch = await tryRun(other, moduleOf(tiled) as never, { steps: 1 } as never)
   assert.is(isLeft(mismatch) && errorText(mismatch.left), words)
-  const small = `the plan holds ${PEAK} bytes at its peak, more than the 2097152 of device 'small'; stage for a smaller budget`
+  const small = `the plan needs ${PEAK} bytes at its peak, more than the 2097152 of device 'small'; stage for a smaller budget`
   assert.equal(checked.errors('small device').map(refusedPlan), [small])
   const refused = await tryRun(net, moduleOf(tiled) as never, { steps: 1, device: { name: 'small', memory: 2 ** 21 } } as never)
   assert.is(isLeft(refused) && errorText(refused.left), small)

@@ -80,7 +80,7 @@ const fromZoo = emitted(done(pix2pixhd.build([1, 36, 64, 64])), "(typeof zoo)['p
 const changed = (at: string, kind: string): string => `stale plan: '${at}' (${kind}) has changed since it was staged; stage again`
 const now = (at: string, kind: string, as: string): string => `stale plan: '${at}' (${kind}) is ${as}; stage again`
 const replaced = (then: string, kind: string, at: string): string =>
-  `stale plan: it was staged for '${then}' (${kind}), and the model now has '${at}' (${kind}) there; stage again`
+  `stale plan: it has '${then}' (${kind}) where the model has '${at}' (${kind}); stage again`
 
 /** What changed in the step since, and what is said of it. */
 const changes: readonly (readonly [what: string, from: string, to: string, says: string])[] = [
@@ -125,7 +125,7 @@ const changes: readonly (readonly [what: string, from: string, to: string, says:
     'the image',
     '[2, 4, 64, 48]',
     '[2, 5, 64, 48]',
-    "stale plan: 'label' was [2,4,64,48] when it was staged, and is [2,5,64,48] now; stage again",
+    "stale plan: 'label' was [2,4,64,48] in the plan and is [2,5,64,48] now; stage again",
   ],
 ]
 const OTHER = `
@@ -174,7 +174,7 @@ for (const [what, from, to, says] of changes)
   })
 
 test('sizes of the caller are no difference; sizes of its own are', () => {
-  const size = "stale plan: 'label' was [2,4,96,80] when it was staged, and is [2,4,64,48] now; stage again"
+  const size = "stale plan: 'label' was [2,4,96,80] in the plan and is [2,4,64,48] now; stage again"
   assert.equal(checked.errors('not resized').map(refusedPlan), [size])
   const opened = openModule(own, moduleOf(resized))
   assert.is(isLeft(opened) && errorText(opened.left), size)

@@ -59,7 +59,7 @@ test('who is not waited for, or too late, is refused', () => {
   const at = first(kept)
   const { beside } = kept.calls[at]!
   const until = (point: number): Plan => withCall(kept, at, (c) => ({ ...c, beside: { ...beside!, until: point } }))
-  assert.match(refusal(until(beside!.until + 1)), /^exchanged: it touches what call \d+ exchanges with other ranks until then$/)
+  assert.match(refusal(until(beside!.until + 1)), /^exchanged: it touches the exchange of call \d+, which is not finished$/)
   assert.match(refusal(until(at)), /^structure: it is waited for at/)
   const alone = withCall(kept, at, ({ beside: _, ...c }) => c)
   assert.match(refusal(alone), /^structure: all_sums goes beside others, and nobody waits for it$/)
@@ -71,7 +71,7 @@ test('what begins early is waited for before anyone touches it, or goes in its t
   const at = first(kept, true)
   const { beside } = kept.calls[at]!
   const late = withCall(kept, at, (c) => ({ ...c, beside: { ...beside!, until: beside!.until + 1 } }))
-  assert.match(refusal(late), /^exchanged: it touches what call \d+ exchanges with other ranks until then$/)
+  assert.match(refusal(late), /^exchanged: it touches the exchange of call \d+, which is not finished$/)
   const inTurn = withCall(kept, at, ({ beside: _, ...c }) => ({ ...c, seconds: beside!.seconds }))
   assert.ok(E.isRight(verify(inTurn)))
 })
@@ -90,7 +90,7 @@ test('pages that move under an exchange are refused', () => {
     ...kept,
     residencies: kept.residencies.map((r, i) => (i === under ? { ...r, release: beside!.until - 1 } : r)),
   }
-  assert.match(refusal(moved), /^exchanged: pages of '.*' move under what call \d+ exchanges/)
+  assert.match(refusal(moved), /^exchanged: pages of '.*' move during what call \d+ exchanges/)
 })
 
 test.run()

@@ -56,7 +56,7 @@ refuses('the copy home starts before the last write', 'leaving', plan, (p) => {
   r.swapOut!.start = r.swapIn!.ready + 1
 })
 refuses(
-  'it does not come from its home',
+  'it is not swapped in from its home',
   'tier',
   plan,
   (p) => void delete residencies(p, 'a.weight')[0]!.swapIn,

@@ -28,7 +28,7 @@ refuses(
   'clobbered',
   residents,
   stackedOn('c2.grad', 'c1'),
-  /the bytes of cell 'c1' went to 'c2.grad'/,
+  /the bytes of cell 'c1' are now in 'c2.grad'/,
 )
 refuses('an operand at the place of another of the same call', 'clobbered', residents, stackedOn('r1.grad', 'c1'), /shares bytes/)
 refuses(

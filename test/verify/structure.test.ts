@@ -135,7 +135,7 @@ refuses(
   (p) => {
     call(p, 'fill').attrs['value'] = 1
   },
-  /legal is 0/,
+  /allowed: 0/,
 )
 refuses('an update is left out', 'times', swapPlan, (p) => removeCall(p, indexOf(p, 'sgd')), /no call runs op/)
 refuses('an update runs twice', 'updated', swapPlan, (p) => repeatCall(p, indexOf(p, 'sgd')), /was updated by call/)

@@ -166,7 +166,7 @@ refuses(
   (p) => {
     call(p, 'merge_moments', 1).attrs['countY'] = 8
   },
-  /legal is 16 into 16/,
+  /allowed: 16 into 16/,
 )
 refuses('moments are added like sums', 'operand', norm, (p) => {
   Object.assign(call(p, 'merge_moments', 1), { kind: 'merge_sum', attrs: {} })

@@ -36,13 +36,13 @@ template <class K>
 Status check_call(const KernelCall& c) {
   if (Status s = ops::check(c); !s.ok()) return s;
   if (ops::float_type(c) == DType::f64) return ops::refuse(c, "the cuda device computes in f32");
-  if (!K::library && c.way != 0) return ops::refuse(c, "the cuda device has no such way to run it");
+  if (!K::library && c.way != 0) return ops::refuse(c, "the cuda device has no kernel of this number for it");
   for (uint32_t i = 0; i < c.n_ins + c.n_outs; i++)
     if (ops::elements(i < c.n_ins ? c.ins[i] : c.outs[i - c.n_ins]) >= MOST_ELEMENTS)
-      return ops::refuse(c, "no kernel of the cuda device takes 2^31 elements or more: tile");
+      return ops::refuse(c, "kernels of the cuda device take fewer than 2^31 elements: use smaller tiles");
   for (uint32_t i = 0; i < c.n_ins + c.n_outs; i++) {
     const View& v = i < c.n_ins ? c.ins[i] : c.outs[i - c.n_ins];
-    if (std::max(v.extent[2], v.extent[3]) > MOST_ROWS) return ops::refuse(c, "the cuda device counts rows in 32 bits");
+    if (std::max(v.extent[2], v.extent[3]) > MOST_ROWS) return ops::refuse(c, "the cuda device takes fewer than 2^31 rows");
   }
   return {};
 }

@@ -128,7 +128,7 @@ class Cutting {
       this.fault ??= {
         tag: 'ValueInvalid',
         name,
-        reason: `'${op.layer}' (${op.kind}) reads other rows of it than a band has, and they are no floats`,
+        reason: `'${op.layer}' (${op.kind}) reads rows of other bands, and these values are not floats`,
         legal: 'one band',
       }
     const rows = this.add(v, 'rows', sameCut(wants, all) ? undefined : wants)
@@ -200,7 +200,7 @@ export const overBands =
       ? left({
           tag: 'ValueInvalid',
           name: low.name,
-          reason: `its ${heightOf(low)} rows cannot be cut into ${bands} bands`,
+          reason: `its ${heightOf(low)} rows cannot be split into ${bands} bands`,
           legal: `at most ${heightOf(low)} bands`,
         })
       : new Cutting(g, bands, at).run()

@@ -334,8 +334,8 @@ export const overRanks =
     const batch = image?.shape[0] ?? 1
     const odd = [...sharesOf(g)].map((v) => g.values[v]!).find((v) => v.shape[0] !== batch)
     if (odd)
-      return wrong(odd.name, `it has ${odd.shape[0]} images and '${image!.name}' ${batch}`, 'one batch for all that ranks share')
+      return wrong(odd.name, `it has ${odd.shape[0]} images, but '${image!.name}' has ${batch}`, 'one batch size for all inputs')
     return batch % slices === 0
       ? right(new Sharing(g, ranks, how).run())
-      : wrong(image!.name, `its batch of ${batch} cannot be shared by ${slices} ranks`, `a multiple of ${slices}`)
+      : wrong(image!.name, `its batch of ${batch} cannot be split between ${slices} ranks`, `a multiple of ${slices}`)
   }

@@ -114,7 +114,7 @@ const reserved = (plan: Plan): Allocator => ({
 /** Whether there is such an allocator: its name with the chunk's bytes, or why not. */
 export const allocatorNamed = (name: string): Either<string, { readonly name: string; readonly chunkBytes?: number }> => {
   if (name === 'pages' || name === 'best-fit' || name === 'gtbm') return E.right({ name })
-  const legal = `legal are ${ALLOCATORS.join(', ')} (va:40MiB)`
+  const legal = `allowed: ${ALLOCATORS.join(', ')} (va:40MiB)`
   return pipe(
     name.startsWith('va:') ? parseBytes(name.slice(3)) : E.left(legal),
     E.filterOrElse(

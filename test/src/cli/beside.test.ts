@@ -67,7 +67,7 @@ const TRAIN = trainFor(2)
 /** Some seconds, in which a compiler answers on a busy machine, too. */
 const LONG = trainFor(3000)
 const WARNED =
-  /warning: types say of the model file:\nnet\.ts:2:7: Type 'number' is not assignable to type 'string'\. \(TS2322\)\n/
+  /warning: the type check of the model file reports:\nnet\.ts:2:7: Type 'number' is not assignable to type 'string'\. \(TS2322\)\n/
 
 test('a fault is told on stderr with its place, and the command goes on', () => {
   const project = projectOf({ compiler: { text: FAULT } })

@@ -202,10 +202,10 @@ test('a budget that cannot work: exit 3, the smallest that can; that one works, 
 })
 
 const wrongCalls: readonly (readonly [what: string, args: readonly string[], words: RegExp])[] = [
-  ['an unknown model', ['plan', 'resnet51', ...SIMULATED], /model 'resnet51' is not known; legal: resnet50/],
-  ['an unknown command', ['trian', 'vgg16'], /unknown command 'trian'; legal: train/],
-  ['an unknown flag', ['plan', 'vgg16', '--bugdet', '1GiB'], /unknown option '--bugdet'; legal: --budget/],
-  ['a bad size', ['plan', 'vgg16', '--budget', 'much'], /--budget: 'much' is not a size: write 512MiB, 11GiB or plain bytes/],
+  ['an unknown model', ['plan', 'resnet51', ...SIMULATED], /model 'resnet51' is not known; allowed: resnet50/],
+  ['an unknown command', ['trian', 'vgg16'], /unknown command 'trian'; allowed: train/],
+  ['an unknown flag', ['plan', 'vgg16', '--bugdet', '1GiB'], /unknown option '--bugdet'; allowed: --budget/],
+  ['a bad size', ['plan', 'vgg16', '--budget', 'much'], /--budget: 'much' is not a size; examples: 512MiB, 11GiB, 1048576/],
   ['a bad image', ['plan', 'vgg16', '--image', '0x5'], /--image: '0x5' .* 509x389/],
   ['an image that the model does not take', ['plan', 'vgg16', '--image', '100', ...SIMULATED], /multiples of 7x7/],
   [
@@ -213,18 +213,18 @@ const wrongCalls: readonly (readonly [what: string, args: readonly string[], wor
     ['plan', 'resnet18', '--image', '64', ...SIMULATED, '--strategy', 'swap:gredy'],
     /swap:gredy.*swap:greedy/,
   ],
-  ['an unknown machine', ['plan', 'resnet18', '--machine', 'v100'], /machine 'v100' is not known; legal: v100-/],
-  ['an unknown device', ['train', 'resnet18', '--device', 'gpu'], /device 'gpu' is not known; legal: cpu, ref, null, cuda/],
-  ['an unknown precision', ['plan', 'resnet18', '--precision', 'fp8'], /--precision 'fp8' is not known; legal: fp32, tf32/],
+  ['an unknown machine', ['plan', 'resnet18', '--machine', 'v100'], /machine 'v100' is not known; allowed: v100-/],
+  ['an unknown device', ['train', 'resnet18', '--device', 'gpu'], /device 'gpu' is not known; allowed: cpu, ref, null, cuda/],
+  ['an unknown precision', ['plan', 'resnet18', '--precision', 'fp8'], /--precision 'fp8' is not known; allowed: fp32, tf32/],
   [
     'an unknown optimizer',
     ['plan', 'resnet18', '--optimizer', 'adma'],
-    /--optimizer 'adma' is not known; legal: sgd, adam, adamw/,
+    /--optimizer 'adma' is not known; allowed: sgd, adam, adamw/,
   ],
   [
     'a loss for a step, to plan',
     ['plan', 'pix2pixhd', '--image', '64x128', ...SIMULATED, '--loss', 'mse'],
-    /--loss cannot be given for a step: it has its own losses and optimizers/,
+    /--loss cannot be set for a step: it has its own losses and optimizers/,
   ],
   [
     'a loss and an optimizer for a step, to compare',
@@ -243,7 +243,7 @@ const wrongCalls: readonly (readonly [what: string, args: readonly string[], wor
       '--lr',
       '7',
     ],
-    /--loss, --optimizer, --lr cannot be given for a step: it has its own losses and optimizers/,
+    /--loss, --optimizer, --lr cannot be set for a step: it has its own losses and optimizers/,
   ],
   ['a missing argument', ['plan'], /missing required argument 'model'/],
   ['a missing plan file', ['verify', 'nowhere.json'], /plan file nowhere.json: no such file/],
@@ -265,12 +265,12 @@ test('a plan that will not run here says so, and training is refused before it b
   assert.is(lacks.length, 1)
   assert.match(
     lacks[0]!,
-    /^of this machine's memory .* are left, and the plan takes .* on the device: --budget \d+ asks for a plan/,
+    /^this machine has .* of free memory, but the plan needs .* on the device: --budget \d+ asks for a plan/,
   )
-  assert.match(plan.err, `note: it will not run here: ${lacks[0]}`)
+  assert.match(plan.err, `note: this machine cannot run the plan: ${lacks[0]}`)
   const train = await spillway('train', 'resnet18', '--device', 'null', ...asked, '--steps', '1', '--json')
   assert.is(train.code, 2, train.err)
-  assert.match(refusalOf(train).message, /^the plan cannot run here: of this machine's memory/)
+  assert.match(refusalOf(train).message, /^this machine cannot run the plan: of this machine's memory/)
 })
 
 for (const [what, args, words] of wrongCalls)
@@ -431,7 +431,7 @@ test('--classes gives a network of the zoo a head for so many, and is of nothing
   }
   await refused(/vgg16-features: it has no head for classes/, 'vgg16-features', '--classes', '4')
   await refused(
-    /--classes is of networks of the zoo: \.\/net\.ts has the classes that it is written with/,
+    /--classes applies to zoo networks; the file \.\/net\.ts sets its own number of classes/,
     './net.ts',
     '--classes',
     '4',
@@ -458,7 +458,7 @@ test('plan --mode plans what predicts and what is evaluated, without data; nothi
     [['--mode', 'evaluate', '--freeze', '*'], /evaluates trains nothing/],
     [['--mode', 'evaluate', '--as', 'probabilities'], /values or classes/],
     [['--as', 'classes'], /give --mode/],
-    [['--mode', 'predikt'], /--mode 'predikt' is not known; legal: train, predict, evaluate/],
+    [['--mode', 'predikt'], /--mode 'predikt' is not known; allowed: train, predict, evaluate/],
   ] as const) {
     const answer = await plan(...args)
     assert.is(answer.code, 2)
@@ -491,11 +491,11 @@ test('of several processes predictions in one file are refused, and plans for ot
   try {
     const predicted = await spillway('predict', 'unet', '--weights=none.safetensors', '--data=none', '--out=all.npy')
     assert.is(predicted.code, 2)
-    assert.match(predicted.err, /--out all.npy is one file, and each of 4 processes writes its own: name a folder/)
+    assert.match(predicted.err, /--out all.npy is one file, but 4 processes write their own files: use a folder/)
     for (const [words, ...more] of [
-      [/--ranks 8: mpirun has started 4; plan for others without it/, '--ranks=8'],
-      [/mpirun has started 4 processes, and machine 'v100-nvlink-16g' exists in simulation/, '--machine=v100-nvlink-16g'],
-      [/mpirun has started 4 processes, and what is to predict is planned by one process/, '--mode=predict'],
+      [/--ranks 8 differs from the 4 processes that mpirun started: run plan without it/, '--ranks=8'],
+      [/mpirun started 4 processes, but machine 'v100-nvlink-16g' is only simulated/, '--machine=v100-nvlink-16g'],
+      [/mpirun started 4 processes, but only one process can plan with --mode predict/, '--mode=predict'],
     ] as const) {
       const planned = await spillway('plan', 'resnet20-cifar', ...more)
       assert.is(planned.code, 2)

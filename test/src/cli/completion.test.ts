@@ -99,7 +99,7 @@ test('fish offers what bash does, where it is installed', () => {
 test('a shell that is not known is refused, with those that are', () => {
   const { code, err } = spillway('completion', 'tcsh')
   assert.is(code, 2)
-  assert.match(err, /shell 'tcsh' is not known; legal: bash, zsh, fish/)
+  assert.match(err, /shell 'tcsh' is not known; allowed: bash, zsh, fish/)
 })
 
 test.run()

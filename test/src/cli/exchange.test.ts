@@ -51,12 +51,12 @@ write('more.safetensors', { ...SHAPES, 'd.weight': [1] })
 test('a net goes out and comes back, at another size, with its weights', () => {
   const out = spillway('export', at('net.ts'), '--weights', at('more.safetensors'), '--out', at('net.onnx'), '--json')
   assert.is(out.code, 0, out.err)
-  assert.match(out.err, /note: not in the model, and left out: d\.weight/)
+  assert.match(out.err, /note: left out, because the model does not have them: d\.weight/)
   const { nodes, parameters, opset, input } = JSON.parse(out.out) as Readonly<Record<string, unknown>>
   assert.equal({ nodes, parameters, opset, input }, { nodes: 6, parameters: 130, opset: 18, input: [1, 3, 16, 16] })
   const back = spillway('import', at('net.onnx'), '--out', at('back.ts'), '--image', '20x24', '--batch', '3')
   assert.is(back.code, 0, back.err)
-  assert.match(back.out, /to go on training it: spillway train .*back\.ts --weights .*back\.safetensors/)
+  assert.match(back.out, /to train it further: spillway train .*back\.ts --weights .*back\.safetensors/)
   assert.match(readFileSync(at('back.ts'), 'utf8'), /model\(\[3, 3, 20, 24\], net\)/)
   assert.equal(readFileSync(at('back.safetensors')).subarray(-16), readFileSync(at('w.safetensors')).subarray(-16))
 })
@@ -74,11 +74,11 @@ const WRONG: readonly (readonly [readonly string[], RegExp])[] = [
   ],
   [
     ['export', 'pix2pixhd', '--weights', at('w.safetensors'), '--out', at('x.onnx'), '--net', 'critic'],
-    /'critic' is not known; legal: generator/,
+    /'critic' is not known; allowed: generator/,
   ],
   [['import', at('net.onnx')], /--out is missing: the model file to write/],
   [['import', at('net.onnx'), '--out', at('x.js')], /is no TypeScript file: its name ends with \.ts/],
-  [['import', at('net.ts'), '--out', at('x.ts')], /import takes an ONNX file, and '.*net\.ts' is a model file already/],
+  [['import', at('net.ts'), '--out', at('x.ts')], /import takes an ONNX file, but '.*net\.ts' is a model file/],
   [['import', at('none.onnx'), '--out', at('x.ts')], /model file .*none\.onnx: no such file/],
   [['import', at('net.onnx'), '--weights', 'w', '--out', at('x.ts')], /unknown option '--weights'/],
 ]

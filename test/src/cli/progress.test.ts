@@ -45,7 +45,7 @@ test('a bar has all of it, and leaves nothing behind', () => {
   progress.stop()
   const text = written()
   assert.match(text, /epoch 1\/3 {2}step 1\/6 .*\d+% {2}\S+ left {2}loss 1\.25000 {2}rate 0\.1/)
-  assert.match(text, 'epoch 1  evaluated  loss 1.00000  accuracy 0.5000  f1 0.2500  (the best so far)\n')
+  assert.match(text, 'epoch 1  evaluated  loss 1.00000  accuracy 0.5000  f1 0.2500  (best so far)\n')
   assert.match(text, /epoch 2\/3 {2}step 5\/6 .* left {2}loss 0\.750000 {2}accuracy 0\.5000 {2}rate 0\.05/)
   assert.ok(text.lastIndexOf('\u001b[?25h') > text.lastIndexOf('\u001b[?25l'), 'the cursor is there again')
   const end = text.length

@@ -228,8 +228,8 @@ test('what cannot be is refused in words, before the run or at its sample', asyn
     await problem({ flip: 'both' }, { input: new Uint8Array(5), target: 1 }, label),
     /5 numbers, but the model takes \[3,6,8\]/,
   )
-  assert.match(await problem({ flip: 'both' }, { input: last(0), target: 4 }, label), /4 is no class of 4/)
-  assert.match(await problem({ mixup: true }, { input: last(0), target: 7 }, shares), /7 is no class of 4/)
+  assert.match(await problem({ flip: 'both' }, { input: last(0), target: 4 }, label), /4 is not one of 4 classes/)
+  assert.match(await problem({ mixup: true }, { input: last(0), target: 7 }, shares), /7 is not one of 4 classes/)
   const wide = { input: new Float32Array(3 * H * W).fill(1.5), target: 1 }
   assert.match(await problem({ jitter: true }, wide, label), /jitter is of bytes, or of numbers from 0 to 1, and one is 1\.5/)
 })

@@ -52,14 +52,14 @@ test('data are described by what is said of them', () => {
 test('files of the same kind take mean and deviation where nothing is said of them', () => {
   const { data, notes } = takenFor(folder('val/', { fit: 'pad' }), whole)
   assert.equal([data.set.mean, data.set.std], [whole.mean, whole.std])
-  assert.equal(notes, ['the data take mean [0.5] and std [0.25, 0.5, 0.25], as those that the model was trained on'])
+  assert.equal(notes, ['the data use mean [0.5] and std [0.25, 0.5, 0.25], as in training'])
 })
 
 test('what somebody says counts, and where it differs it is said', () => {
   const own = folder('val/', { mean: [0.1] })
   assert.equal(takenFor(own, whole), {
     data: own,
-    notes: ['the model was trained on data with mean [0.5] and std [0.25, 0.5, 0.25], and these have mean [0.1]'],
+    notes: ['the model was trained on data with mean [0.5] and std [0.25, 0.5, 0.25], but these have mean [0.1]'],
   })
   // Numbers of another kind have other units.
   const arrays = files('val/')
@@ -76,9 +76,9 @@ test('other classes, sizes and models are told', () => {
   assert.equal(differencesFrom(whole, { model: 'my-net', input: [3, 64, 48], classes: ['cat', 'dog'] }), [])
   assert.equal(differencesFrom(whole, { model: 'model' }), [])
   assert.equal(differencesFrom(whole, { model: 'other', input: [3, 64, 64], classes: ['dog', 'cat'] }), [
-    'the model was trained on the classes cat, dog, and these data have dog, cat: labels mean others',
-    'the model was trained on images of [3,64,48], and is fed [3,64,64]',
-    "the weights are of model 'my-net', and this is 'other'",
+    'the model was trained on the classes cat, dog, but these data have dog, cat: their labels have other meanings',
+    'the model was trained on images of [3,64,48], but gets [3,64,64]',
+    "the weights belong to model 'my-net', not to 'other'",
   ])
 })
 

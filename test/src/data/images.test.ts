@@ -150,7 +150,7 @@ test('folders of classes, images with masks, and lists are found; what is missin
   put(join(at, 'pairs/images/b.jpg'), 'x')
   const lost = openImages(join(at, 'pairs'))
   assert.ok(isLeft(lost))
-  assert.match(errorText(lost.left), /images\/b\.jpg is refused: it has no mask: there is no image b in .*masks/)
+  assert.match(errorText(lost.left), /images\/b\.jpg is refused: it has no mask: .*masks has no image named b/)
   const csv = put(join(at, 'list.csv'), 'image,label\n"classes/ant/0.png",ant\nclasses/zebra/0.png, zebra\n')
   const list = openImages(csv)
   assert.ok(!isLeft(list))
@@ -163,7 +163,7 @@ test('folders of classes, images with masks, and lists are found; what is missin
   assert.ok(!isLeft(numbered))
   assert.equal(numbered.right, { samples: [{ image: join(at, 'classes/ant/0.png'), label: 7 }] })
   const refusals: readonly [string, string, RegExp][] = [
-    ['short.csv', 'image,label\na.png\n', /line 2 has 1 fields, its head 2/],
+    ['short.csv', 'image,label\na.png\n', /line 2 has 1 fields, but the header has 2/],
     ['none.csv', 'image,label\n', /it has no images/],
     ['bad.json', '{', /it is no JSON/],
     ['row.json', '[1]', /no list of objects/],
@@ -176,7 +176,7 @@ test('folders of classes, images with masks, and lists are found; what is missin
   }
   const empty = openImages(folder())
   assert.ok(isLeft(empty))
-  assert.match(errorText(empty.left), /it has no images: legal are a folder of images for each class/)
+  assert.match(errorText(empty.left), /it has no images; allowed: a folder of images for each class/)
 })
 
 test('what images are does not depend on where they lie', () => {
@@ -310,7 +310,7 @@ test('what is wrong with one sample is told with its file, by any number of thre
   const [first, ...rest] = work.samples as readonly { image: string; mask: string }[]
   const cases: readonly [{ image: string; mask: string }, RegExp][] = [
     [{ image: first!.image, mask: small }, /small\.png is refused: 4 x 4 pixels, but its image has 16 x 16/],
-    [{ image: first!.image, mask: wild }, /wild\.png is refused: target: row 0, column 0 .*201 is no class of 200/],
+    [{ image: first!.image, mask: wild }, /wild\.png is refused: target: row 0, column 0 .*201 is not one of 200 classes/],
     [{ image: damaged, mask: first!.mask }, /damaged\.png is refused/],
     [{ image: join(at, 'gone.png'), mask: first!.mask }, /gone\.png is refused/],
   ]

@@ -73,7 +73,7 @@ test('parts are of what the parts before left', () => {
   assert.equal([...two], [one[2], one[0]])
   assert.equal(chosen(3, [{ kind: 'list', samples: [3] }]), {
     _tag: 'Left',
-    left: 'the list names sample 3 of 3 (counted from 0)',
+    left: 'the list contains sample 3, but there are 3 samples (counted from 0)',
   })
 })
 

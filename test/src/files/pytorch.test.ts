@@ -99,34 +99,34 @@ test('what is not read is refused with the line that makes safetensors of it', (
   says('script.pt', 'it is a TorchScript model', `torch.jit.load('${at('script.pt')}', map_location='cpu').state_dict()`)
   says(
     'model.pth',
-    'it holds an object of torch.nn.modules.linear.Linear, and nothing of others is run',
+    'it contains an object of torch.nn.modules.linear.Linear; foreign code is never run',
     `torch.load('${at('model.pth')}', map_location='cpu', weights_only=False).state_dict()`,
   )
   says(
     'namespace.pth',
-    'it holds an object of argparse.Namespace, and nothing of others is run',
+    'it contains an object of argparse.Namespace; foreign code is never run',
     `(lambda c: c.get('state_dict', c))(torch.load('${at('namespace.pth')}', map_location='cpu', weights_only=False))`,
   )
   assert.match(refused(at('model.pth')), /it runs what the file holds: for files of somebody whom you trust\)$/)
-  says('complex.pth', 'it holds an object of torch.ComplexFloatStorage, and nothing of others is run', '(lambda c')
-  says('sparse.pth', 'it holds an object of torch._utils._rebuild_sparse_tensor, and nothing of others is run', '(lambda c')
-  says('big-endian.pth', 'its numbers have their bytes in the other order', 'torch.load(')
+  says('complex.pth', 'it contains an object of torch.ComplexFloatStorage; foreign code is never run', '(lambda c')
+  says('sparse.pth', 'it contains an object of torch._utils._rebuild_sparse_tensor; foreign code is never run', '(lambda c')
+  says('big-endian.pth', 'its numbers have big-endian bytes', 'torch.load(')
 })
 
 test('nothing that a file names is run', () => {
-  assert.match(refused(at('runs.pth')), /it holds an object of posix\.system, and nothing of others is run/)
+  assert.match(refused(at('runs.pth')), /it contains an object of posix\.system; foreign code is never run/)
   assert.not.ok(existsSync('/tmp/spillway-was-here'))
 })
 
 test('what is declared is held against what is there before anything is made of it', () => {
-  assert.match(refused(at('packed.pth')), /its data\.pkl is compressed, as torch\.save never writes it/)
+  assert.match(refused(at('packed.pth')), /its data\.pkl is compressed; torch\.save does not compress/)
   assert.match(refused(at('bomb.pth')), /its data\.pkl is compressed/)
-  assert.match(refused(at('short.pth')), /the storage of its tensor 'head\.\w+' has 8 bytes, and should have \d+/)
+  assert.match(refused(at('short.pth')), /the storage of its tensor 'head\.\w+' has 8 bytes instead of \d+/)
   const whole = readFileSync(at('pretrained.pth'))
   for (const length of [4, 22, 100, 1000, whole.length - 1]) {
     const path = join(folder, `${length}.pth`)
     writeFileSync(path, whole.subarray(0, length))
-    assert.match(refused(path), /it is no whole zip archive: /)
+    assert.match(refused(path), /it is not a complete zip archive: /)
   }
 })
 
@@ -174,7 +174,7 @@ test('pickles that are none are refused, each in words', () => {
     ['i', /the instruction 0x69/],
     ['c'.repeat(9), /ends too early/],
     ['\x93.', /takes what it has not put/],
-    ['K\x01K\x01\x93.', /it names no name/],
+    ['K\x01K\x01\x93.', /it refers to an empty name/],
   ] as const)
     assert.match(words(text), says, JSON.stringify(text))
 })

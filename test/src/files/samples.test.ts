@@ -84,7 +84,7 @@ test('shapes, types and counts that do not fit are refused in words', () => {
   const at = folder()
   npy(join(at, 'input.npy'), 'f4', [7, 3, 5, 4])
   npy(join(at, 'target.npy'), 'i8', [7])
-  assert.match(words(at), /input.npy is \[7,3,5,4\], the model's input is \[N,3,4,5\] or \[3,4,5\]/)
+  assert.match(words(at), /input.npy is \[7,3,5,4\], but input of the model is \[N,3,4,5\] or \[3,4,5\]/)
   npy(join(at, 'input.npy'), 'f4', [7, 3, 4, 5])
   npy(join(at, 'target.npy'), 'f4', [7])
   assert.match(words(at), /class labels are u8, i32 or i64/)
@@ -98,7 +98,7 @@ test('shapes, types and counts that do not fit are refused in words', () => {
 })
 
 test('folders and files of no known layout name the legal ones', () => {
-  assert.match(words(folder()), /no samples: legal are input.npy and target.npy/)
+  assert.match(words(folder()), /no samples: allowed: input.npy and target.npy/)
   const text = join(folder(), 'x.txt')
   writeFileSync(text, 'x')
   assert.match(words(text), /\.safetensors file .* or a folder/)

@@ -63,7 +63,7 @@ test('what was measured is known to the same build and number of threads only', 
     assert.is(openProfile('build b', 2).measurements.size, 0)
     assert.is(openProfile('build a', 1).measurements.size, 0)
     assert.match(profileWords('build a', 2), /build a: 1 call times, 0 in steps, and 0 links in .*\.json$/)
-    assert.match(profileWords('build b', 2), /build b: nothing is measured yet$/)
+    assert.match(profileWords('build b', 2), /build b: nothing measured yet$/)
   }))
 
 test('what was measured roughly is told apart, serves, and gives way to what was measured on a quiet machine', () =>

@@ -92,12 +92,12 @@ test('what a strategy prescribes is checked, its budget held; what it throws com
 test('names that are taken, and those that nobody registered, are refused in words', () => {
   assert.is(
     thrownBy(() => registerStrategy('auto', () => ({}))),
-    "strategy 'auto' cannot be registered: legal is any name that no planner has",
+    "strategy 'auto' cannot be registered: a planner has this name",
   )
   for (const name of ['cpu', 'v100-pcie-16g', ''])
     assert.is(
       thrownBy(() => registerMachine(name as never, RATES)),
-      `machine '${name}' cannot be registered: legal is any name that no other machine or device has`,
+      `machine '${name}' cannot be registered: another machine or device has this name`,
     )
   assert.match(
     thrownBy(() => stage(net, { machine, strategy: 'unregistered' })),
@@ -136,7 +136,7 @@ test('in a thread of its own a machine is known, and a strategy refused in words
   const [there, here] = [await stageAsync(net, { machine: 'lab-24g' }), stage(net, { machine: 'lab-24g' })]
   assert.is(encodePlan(there.plan), encodePlan(here.plan))
   const words = await stageAsync(net, { machine, strategy: 'pools' }).catch((e: Error) => e.message)
-  assert.is(words, "strategy 'pools' is a function of this thread: use stage")
+  assert.is(words, "strategy 'pools' is a function, which cannot move to a worker thread: use stage")
 })
 
 test.run()

@@ -41,7 +41,7 @@ test('more memory than there is: how much is left, what is asked, and a budget t
   const words = lack(taking({ device: FAR }))
   assert.match(
     words,
-    /^of this machine's memory [\d.]+ \wiB are left, and the plan takes [\d.]+ \wiB on the device: --budget \d+ asks/,
+    /^this machine has [\d.]+ \wiB of free memory, but the plan needs [\d.]+ \wiB on the device: --budget \d+ asks/,
   )
   const budget = Number(/--budget (\d+)/.exec(words)![1])
   assert.ok(budget <= Math.max(availableBytes(), here.machine.memoryBytes), `${budget}`)
@@ -49,7 +49,7 @@ test('more memory than there is: how much is left, what is asked, and a budget t
 
 test('a lower tier in memory that is too large: a disk helps', () => {
   const words = lack(taking({ tier: FAR }))
-  assert.match(words, /on the device and [\d.]+ \wiB as its lower tier: --spill DIR puts the lower tier on a disk$/)
+  assert.match(words, /on the device and [\d.]+ \wiB as its lower tier: use --spill DIR to swap to a disk$/)
   assert.equal(lacksOf(taking({ tier: mib(1) }, onDisk)), [])
 })
 
@@ -65,7 +65,7 @@ test('disks that are too small: each is named once, with all that is written the
     words,
     new RegExp(`are free where ${join(root, 'not', 'there')} and ${root} lie, and the run writes .* of the spill file, `),
   )
-  assert.match(words, /of checkpoints: make room there, or name another folder$/)
+  assert.match(words, /of checkpoints: free disk space, or choose another folder$/)
   const alone = lack(taking({}), [{ what: 'weights', path: join(root, 'w'), bytes: FAR }])
   assert.match(alone, new RegExp(`are free where ${join(root, 'w')} lies, and the run writes`))
 })

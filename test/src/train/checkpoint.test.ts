@@ -129,7 +129,7 @@ test('another run is refused in words', () => {
   const words = (wanted: RunIdentity): string =>
     getOrElse((reason: string) => reason)(map(() => 'the same')(sameRun(identity, wanted)))
   assert.is(words(identity), 'the same')
-  assert.match(words({ ...identity, seed: 2 }), /seed is '1' there and '2' here/)
+  assert.match(words({ ...identity, seed: 2 }), /seed is '1' in the checkpoint and '2' now/)
   assert.match(words({ ...identity, fingerprint: 'g' }), /training graph .* differs/)
 })
 

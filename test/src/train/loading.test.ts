@@ -102,7 +102,7 @@ test('the table tells of all that was not taken as it is, and of nothing else', 
   const path = file([...whole.filter((t) => t.name !== 'conv.weight'), f32('conv.weight', [9, 3, 3, 3]), f32('a.ema', [1])])
   assert.is(
     tableText(loaded(path, { weightsSkip: 'conv.*' })),
-    `${path}: 4 of the model's 5 weights are taken
+    `${path}: loaded 4 of 5 weights of the model
   taken              4  bn.running_mean, bn.running_var, bn.weight, frozen.running_mean
   as they begin      1  conv.weight [8,3,3,3] ([9,3,3,3] in the file)
   not needed         1  a.ema`,
@@ -117,7 +117,7 @@ test('what does not fit is told with the flag that helps', () => {
   )
   assert.match(
     refused(file([...headless, f32('conv.weight', [8, 1, 3, 3])])),
-    /'conv\.weight' is \[8,1,3,3\], the model's is \[8,3,3,3\]; --weights-skip 'conv\.\*' leaves it as it begins$/,
+    /'conv\.weight' is \[8,1,3,3\], but \[8,3,3,3\] in the model; --weights-skip 'conv\.\*' trains it from initial values$/,
   )
   // The scope has weights that fit.
   assert.match(
@@ -126,7 +126,7 @@ test('what does not fit is told with the flag that helps', () => {
   )
   assert.match(
     refused(file(renamed('module.'))),
-    /; 'module\.bn\.running_mean' is not in the model; .*; names there begin with 'module\.': --weights-strip 'module\.' takes it off$/,
+    /; 'module\.bn\.running_mean' is not in the model; .*; the names in the file begin with 'module\.': remove it with --weights-strip 'module\.'$/,
   )
   // Another network altogether.
   assert.not.match(refused(file([f32('features.0.weight', [4])])), /--weights-/)
@@ -136,18 +136,18 @@ test('patterns and prefixes that are of nothing are refused, with the nearest', 
   const path = file(whole)
   assert.is(
     refused(path, { weightsSkip: 'cnv.*' }),
-    "weightsSkip: no weight of the model, and none of the file, matches 'cnv.*'; did you mean 'conv.*'?",
+    "weightsSkip: no weight of the model or the file matches 'cnv.*'; did you mean 'conv.*'?",
   )
   const prefixed = file(renamed('module.'))
   assert.is(
     refused(prefixed, { weightsStrip: 'modul.' }),
-    `weightsStrip: no tensor's name in ${prefixed} begins with 'modul.'; did you mean 'module.'?`,
+    `weightsStrip: no tensor name in ${prefixed} begins with 'modul.'; did you mean 'module.'?`,
   )
   assert.match(refused(prefixed, { weightsStrip: '' }), /begins with ''/)
   const twice = file([...whole, f32('module.bn.weight', [8])])
   assert.is(
     refused(twice, { weightsStrip: 'module.' }),
-    `weightsStrip: 'bn.weight' and 'module.bn.weight' of ${twice} are both 'bn.weight' then`,
+    `weightsStrip: 'bn.weight' and 'module.bn.weight' of ${twice} both become 'bn.weight'`,
   )
 })
 
@@ -156,8 +156,8 @@ test('options that nothing can be done with are refused', () => {
     const answer = checkedLoading(o)
     return isLeft(answer) ? errorText(answer.left) : 'nothing'
   }
-  assert.is(words({ weights: 'w', weightsSkip: 3 }), 'weightsSkip is 3; legal are a text and a list of texts')
-  assert.is(words({ weightsStrip: 'module.' }), 'weightsStrip is of a weights file: give weights')
+  assert.is(words({ weights: 'w', weightsSkip: 3 }), 'weightsSkip is 3; allowed: a string or a list of strings')
+  assert.is(words({ weightsStrip: 'module.' }), 'weightsStrip needs weights')
   assert.is(words({ weights: 'w', weightsSkip: ['a', 'b'] }), 'nothing')
   assert.is(words({ weightsSkip: [] }), 'nothing')
 })

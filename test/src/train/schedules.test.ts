@@ -88,7 +88,7 @@ test('no factors where there is no schedule, so that bits stay as they are; thos
   const some = ratesOfSteps({ schedule: cosine() }, 3, 2, 4)
   assert.ok(isRight(some) && some.right!.length === 2 && Math.abs(some.right![0]! - 0.5) < 1e-15)
   const odd = ratesOfSteps({ schedule: (n) => (n === 5 ? Number.NaN : 1) }, 4, 3, 9)
-  assert.is(isLeft(odd) ? errorText(odd.left) : '', 'schedule: the factor of step 5 is NaN; legal are numbers of at least 0')
+  assert.is(isLeft(odd) ? errorText(odd.left) : '', 'schedule: the factor of step 5 is NaN; allowed: numbers of at least 0')
 })
 
 const said = (o: object): string => {
@@ -97,17 +97,17 @@ const said = (o: object): string => {
 }
 
 test('what is wrong with a length or a schedule is said in words', () => {
-  assert.is(said({}), 'a run needs a length: give steps or epochs')
-  assert.is(said({ steps: 1, epochs: 1 }), 'steps and epochs are given: a run has one length')
-  assert.is(said({ epochs: 0.5 }), 'epochs is 0.5; legal are whole numbers of at least 1')
-  assert.is(said({ steps: 1, warmup: -1 }), 'warmup is -1; legal are whole numbers of at least 0')
-  assert.match(said({ steps: 1, schedule: { kind: 'cosin' } }), /^schedule 'cosin' is not known; legal: .*cosine/)
-  assert.is(said({ steps: 1, schedule: { kind: 'cosine', floor: 2 } }), "schedule 'cosine': floor is 2; legal is 0 to 1")
+  assert.is(said({}), 'a run needs steps or epochs')
+  assert.is(said({ steps: 1, epochs: 1 }), 'give steps or epochs, not both')
+  assert.is(said({ epochs: 0.5 }), 'epochs is 0.5; allowed: whole numbers of at least 1')
+  assert.is(said({ steps: 1, warmup: -1 }), 'warmup is -1; allowed: whole numbers of at least 0')
+  assert.match(said({ steps: 1, schedule: { kind: 'cosin' } }), /^schedule 'cosin' is not known; allowed: .*cosine/)
+  assert.is(said({ steps: 1, schedule: { kind: 'cosine', floor: 2 } }), "schedule 'cosine': floor is 2; allowed: 0 to 1")
   assert.match(
     said({ steps: 1, schedule: { kind: 'cosine', floor: 0, flor: 2 } }),
     /`flor` is not an option of schedule 'cosine'/,
   )
-  assert.throws(() => stepped({ every: 0.5 }), /every is 0.5; legal are whole numbers, 1 or more/)
+  assert.throws(() => stepped({ every: 0.5 }), /every is 0.5; allowed: whole numbers, 1 or more/)
 })
 
 test('the command line has their names and options', () => {
@@ -117,7 +117,7 @@ test('the command line has their names and options', () => {
   }
   assert.equal(named('cosine'), cosine())
   assert.equal(named('one-cycle:rise=0.2,end=1e-3'), oneCycle({ rise: 0.2, end: 1e-3 }))
-  assert.match(named('cosin') as string, /schedule 'cosin' is not known; legal: .*cosine/)
+  assert.match(named('cosin') as string, /schedule 'cosin' is not known; allowed: .*cosine/)
   assert.match(named('cosine:0.1') as string, /options are written cosine:name=number/)
   assert.match(named('cosine:floo=0.1') as string, /`floo` is not an option of schedule 'cosine'; did you mean `floor`\?/)
 })

@@ -71,7 +71,7 @@ test('missing, extra and misshapen tensors are all named, and nothing is written
   assert.ok(isLeft(loaded))
   const words = errorText(loaded.left)
   for (const part of [
-    "'conv.weight' is [8,3,1,1], the model's is [8,3,3,3]",
+    "'conv.weight' is [8,3,1,1], but [8,3,3,3] in the model",
     "'frozen.running_mean' [8] is missing",
     "'head.weight' is not in the model",
     "'bn.running_var' is I32, not a float type",

@@ -1,0 +1,86 @@
+// The help of the commands. In: a command with its options. Out: the same, its options in groups by subject, and examples below them.
+// Invariant: each flag has one group, in every command.
+import type { Command, Option } from 'commander'
+import type { CommandName } from './commands'
+
+/** The groups in the order of the help. Flags without a group come last, under "Options:". */
+const GROUPS: Readonly<Record<string, readonly string[]>> = {
+  'Model:': ['--image', '--batch', '--classes', '--net', '--weights', '--weights-skip', '--weights-strip'],
+  'Data:': ['--data', '--fit', '--layout', '--augment', '--shuffle', '--samples', '--seed', '--workers'],
+  'Training:': ['--steps', '--epochs', '--plan', '--schedule', '--warmup', '--time-limit', '--on-nonfinite'],
+  'Loss:': ['--loss', '--class-weights', '--ignore-index', '--label-smoothing', '--delta', '--balance', '--gamma', '--smooth'],
+  'Optimizer:': [
+    ...[
+      '--optimizer',
+      '--lr',
+      '--momentum',
+      '--weight-decay',
+      '--nesterov',
+      '--beta1',
+      '--beta2',
+      '--eps',
+      '--alpha',
+      '--centered',
+    ],
+    ...['--clip-value', '--clip-norm', '--accumulate', '--average', '--freeze'],
+  ],
+  'Evaluation:': [
+    ...['--evaluate', '--evaluate-every', '--evaluate-average', '--metrics', '--keep-best', '--patience', '--save-best'],
+  ],
+  'Checkpoints:': ['--checkpoint-dir', '--checkpoint-every', '--keep-last', '--resume', '--resume-ranks'],
+  'Memory:': [
+    ...['--budget', '--budgets', '--strategy', '--strategies', '--host-memory', '--spill', '--spill-writes-per-step'],
+    ...['--throttle', '--allocator', '--allocators'],
+  ],
+  'Device:': ['--device', '--machine', '--precision', '--threads', '--algorithms', '--measure', '--mode'],
+  'Processes:': ['--engine', '--ranks', '--bands', '--norms', '--shard', '--network'],
+  'Output:': [
+    ...['--out', '--format', '--as', '--save', '--emit', '--report', '--trace', '--log', '--tensorboard', '--csv', '--plot'],
+    '--external-data',
+  ],
+}
+
+const EXAMPLES: Readonly<Record<CommandName, readonly string[]>> = {
+  models: ['spillway models'],
+  plan: [
+    'spillway plan resnet18 --image 224 --batch 8 --budget 300MiB',
+    'spillway plan vgg16 --image 512 --batch 4 --budget 2GiB --machine v100-pcie-16g',
+    'spillway plan my-net.ts --budget 1GiB --report plan.html',
+  ],
+  train: [
+    'spillway train resnet18 --image 96 --batch 4 --steps 5 --budget 300MiB',
+    'spillway train resnet18 --classes 3 --data images/train --shuffle --epochs 10 --save net.safetensors',
+    'spillway train my-net.ts --data images --epochs 20 --checkpoint-dir run --resume',
+  ],
+  evaluate: ['spillway evaluate resnet18 --classes 3 --weights net.safetensors --data images/val --metrics accuracy'],
+  predict: [
+    'spillway predict resnet18 --classes 3 --weights net.safetensors --data photos --out outputs --as classes',
+    'spillway predict my-net.ts --weights net.safetensors --data photo.png --out masks --as classes --format png',
+  ],
+  check: ['spillway check my-net.ts', 'spillway check my-net.ts --image 512 --batch 8 --budget 1GiB'],
+  verify: ['spillway plan resnet18 --budget 300MiB --save plan.json', 'spillway verify plan.json'],
+  compare: ['spillway compare resnet18 --image 224 --batch 8 --machine v100-pcie-16g --csv compare.csv --plot compare.svg'],
+  export: ['spillway export resnet18 --weights net.safetensors --out net.onnx'],
+  import: ['spillway import net.onnx --out my-net.ts'],
+  doctor: ['spillway doctor'],
+  completion: ['spillway completion bash > ~/.local/share/bash-completion/completions/spillway'],
+}
+
+const PLACES = new Map(
+  Object.entries(GROUPS).flatMap(([title, flags], group) =>
+    flags.map((flag, i) => [flag, { title, at: 100 * group + i }] as const),
+  ),
+)
+const placeOf = (o: Option): number => PLACES.get(o.long ?? '')?.at ?? Number.POSITIVE_INFINITY
+
+/** Groups the options of a command, and adds its examples. */
+export const described = (c: Command, name: CommandName): Command => {
+  for (const o of c.options) {
+    const place = PLACES.get(o.long ?? '')
+    if (place) o.helpGroup(place.title)
+  }
+  // Commander prints groups and options in the order of this array.
+  const options = c.options as Option[]
+  options.sort((a, b) => placeOf(a) - placeOf(b))
+  return c.addHelpText('after', `\nExamples:\n${EXAMPLES[name].map((line) => `  ${line}`).join('\n')}`)
+}
