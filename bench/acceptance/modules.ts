@@ -33,7 +33,12 @@ const SIMULATED = ['--machine', 'v100-pcie-16g', '--json']
 export const modelsIn = (run: Say, folder: string, kind: Kind, claim: Claiming): void => {
   if (!existsSync(join(folder, 'node_modules', 'typescript'))) {
     const { code, err } = run(join('node_modules', '.bin', 'spillway'), 'check', 'package.json')
-    claim('install', `${kind}: check names the missing compiler`, code === 2 && err.includes('npm install --save-dev typescript'))
+    claim(
+      'install',
+      `${kind}: check names the missing compiler`,
+      code === 2 && err.includes('npm install --save-dev typescript'),
+      { said: err.slice(-300) },
+    )
     run('npm', 'install', '--no-audit', '--no-fund', '--save-dev', 'typescript@5.9')
   }
   for (const [name, text] of Object.entries(modelFiles(kind))) {

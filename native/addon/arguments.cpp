@@ -60,14 +60,21 @@ uint64_t as_count(const Napi::Value& value, const char* what) {
 }
 
 std::span<std::byte> bytes_of(const Napi::Value& value, const char* what) {
-  if (!value.IsTypedArray() || value.As<Napi::TypedArray>().TypedArrayType() != napi_uint8_array) fail(value.Env(), text(what, " must be a Uint8Array"));
+  if (!value.IsTypedArray() || value.As<Napi::TypedArray>().TypedArrayType() != napi_uint8_array)
+    fail(value.Env(), text(what, " must be a Uint8Array"));
   auto array = value.As<Napi::Uint8Array>();
   return {reinterpret_cast<std::byte*>(array.Data()), array.ByteLength()};
 }
 
-std::string string_or(const Napi::Object& o, const char* key, const std::string& otherwise) { return present(o, key) ? as_string(o.Get(key), key) : otherwise; }
-double number_or(const Napi::Object& o, const char* key, double otherwise) { return present(o, key) ? as_number(o.Get(key), key) : otherwise; }
-uint64_t count_or(const Napi::Object& o, const char* key, uint64_t otherwise) { return present(o, key) ? as_count(o.Get(key), key) : otherwise; }
+std::string string_or(const Napi::Object& o, const char* key, const std::string& otherwise) {
+  return present(o, key) ? as_string(o.Get(key), key) : otherwise;
+}
+double number_or(const Napi::Object& o, const char* key, double otherwise) {
+  return present(o, key) ? as_number(o.Get(key), key) : otherwise;
+}
+uint64_t count_or(const Napi::Object& o, const char* key, uint64_t otherwise) {
+  return present(o, key) ? as_count(o.Get(key), key) : otherwise;
+}
 
 bool bool_or(const Napi::Object& o, const char* key, bool otherwise) {
   if (!present(o, key)) return otherwise;

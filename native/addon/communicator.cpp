@@ -1,4 +1,5 @@
-// See communicator.hpp. `openThreadRanks(n)` gives n objects, `openPluginRank(file)` one; both make them with an External that holds the rank.
+// See communicator.hpp. `openThreadRanks(n)` gives n objects, `openPluginRank(file)` one; both make them with an External that holds the
+// rank.
 #include "addon/communicator.hpp"
 
 #include <algorithm>
@@ -42,7 +43,8 @@ Napi::Value open_plugin(const Napi::CallbackInfo& info) {
 
 /// Waits for other ranks on a thread of its own; `answer` is called on JavaScript's.
 template <class T>
-Napi::Value waiting(Napi::Env env, const Held& rank, std::function<Result<T>(Communicator&)> work, std::function<Napi::Value(Napi::Env, const T&)> answer) {
+Napi::Value waiting(Napi::Env env, const Held& rank, std::function<Result<T>(Communicator&)> work,
+                    std::function<Napi::Value(Napi::Env, const T&)> answer) {
   const auto deferred = Napi::Promise::Deferred::New(env);
   const Napi::Function nothing = Napi::Function::New(env, [](const Napi::CallbackInfo&) {});
   auto channel = Napi::ThreadSafeFunction::New(env, nothing, "spillway ranks", 1, 1);
@@ -50,8 +52,10 @@ Napi::Value waiting(Napi::Env env, const Held& rank, std::function<Result<T>(Com
     auto result = std::make_shared<Result<T>>(work(*held));
     held.reset();  // the last to hold it closes it, which is JavaScript's
     channel.BlockingCall([=](Napi::Env on, Napi::Function) {
-      if (result->ok()) deferred.Resolve(answer(on, result->value()));
-      else deferred.Reject(error_of(on, result->status()).Value());
+      if (result->ok())
+        deferred.Resolve(answer(on, result->value()));
+      else
+        deferred.Reject(error_of(on, result->status()).Value());
     });
     channel.Release();
   }).detach();
@@ -62,19 +66,26 @@ Napi::Value waiting(Napi::Env env, const Held& rank, std::function<Result<T>(Com
 
 const char* name_of(Accord accord) {
   switch (accord) {
-    case Accord::go_on: return "goOn";
-    case Accord::stop: return "stop";
-    case Accord::interrupted: break;
+    case Accord::go_on:
+      return "goOn";
+    case Accord::stop:
+      return "stop";
+    case Accord::interrupted:
+      break;
   }
   return "interrupted";
 }
 
 void CommunicatorObject::define(Napi::Env env, Napi::Object exports) {
-  const Napi::Function type = DefineClass(env, "Communicator", {
-    InstanceMethod<&CommunicatorObject::exchange>("exchange"), InstanceMethod<&CommunicatorObject::agree>("agree"), InstanceMethod<&CommunicatorObject::measure>("measure"),
-    InstanceMethod<&CommunicatorObject::interrupt>("interrupt"), InstanceMethod<&CommunicatorObject::abort>("abort"),
-    InstanceMethod<&CommunicatorObject::close>("close"),
-  });
+  const Napi::Function type = DefineClass(env, "Communicator",
+                                          {
+                                              InstanceMethod<&CommunicatorObject::exchange>("exchange"),
+                                              InstanceMethod<&CommunicatorObject::agree>("agree"),
+                                              InstanceMethod<&CommunicatorObject::measure>("measure"),
+                                              InstanceMethod<&CommunicatorObject::interrupt>("interrupt"),
+                                              InstanceMethod<&CommunicatorObject::abort>("abort"),
+                                              InstanceMethod<&CommunicatorObject::close>("close"),
+                                          });
   constructor() = Napi::Persistent(type);
   exports.Set("openThreadRanks", Napi::Function::New(env, open_threads, "openThreadRanks"));
   exports.Set("openPluginRank", Napi::Function::New(env, open_plugin, "openPluginRank"));

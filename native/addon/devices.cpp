@@ -81,7 +81,9 @@ Napi::Value copy_bandwidth(const Napi::CallbackInfo& info) {
   const Device* device = info[1].IsUndefined() ? nullptr : take(info.Env(), load_device(as_string(info[1], "device")));
   const std::string directory = info[0].IsUndefined() ? "" : as_string(info[0], "directory");
   const int threads = parse_threads(info[2]);
-  const Bandwidth b = take(info.Env(), device && device->asynchronous ? measure_device_bandwidth(*device) : measure_bandwidth(directory, threads > 0 ? threads : default_threads()));
+  const Bandwidth b =
+      take(info.Env(), device && device->asynchronous ? measure_device_bandwidth(*device)
+                                                      : measure_bandwidth(directory, threads > 0 ? threads : default_threads()));
   const Napi::Object o = Napi::Object::New(info.Env());
   o.Set("outBytesPerSecond", b.out_bytes_per_second);
   o.Set("inBytesPerSecond", b.in_bytes_per_second);

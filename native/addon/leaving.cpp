@@ -26,7 +26,8 @@ AtWork::~AtWork() { at_work--; }
 
 void watch_exit(Napi::Env env) {
   const auto process = env.Global().Get("process").As<Napi::Object>();
-  const auto leaving = Napi::Function::New(env, [](const Napi::CallbackInfo&) { on_exit(leave, nullptr); }, "leaving");
+  const auto leaving = Napi::Function::New(
+      env, [](const Napi::CallbackInfo&) { on_exit(leave, nullptr); }, "leaving");
   process.Get("on").As<Napi::Function>().Call(process, {Napi::String::New(env, "exit"), leaving});
 }
 

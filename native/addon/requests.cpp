@@ -36,7 +36,7 @@ bool parse_sizes(const Napi::Object& operand, const char* key, int64_t (&into)[4
 
 /// Channels-last for activations, row-major for the others.
 void set_dense_strides(View& v, Role role) {
-  const int64_t *d = v.dims;
+  const int64_t* d = v.dims;
   const bool data = role == Role::data || (role == Role::any && v.rank == 4);
   const int64_t last[4] = {d[1] * d[2] * d[3], 1, d[3] * d[1], d[1]}, natural[4] = {d[1] * d[2] * d[3], d[2] * d[3], d[3], 1};
   std::copy_n(data ? last : natural, 4, v.strides);
@@ -46,7 +46,8 @@ void set_dense_strides(View& v, Role role) {
 uint64_t span_of(Napi::Env env, const View& v) {
   uint64_t last = 0, step = 0;
   for (int d = 0; d < 4; d++)
-    if (__builtin_mul_overflow(uint64_t(v.dims[d] - 1), uint64_t(v.strides[d]), &step) || __builtin_add_overflow(last, step, &last) || last >> 56)
+    if (__builtin_mul_overflow(uint64_t(v.dims[d] - 1), uint64_t(v.strides[d]), &step) || __builtin_add_overflow(last, step, &last) ||
+        last >> 56)
       fail(env, "an operand has more than 2^56 elements");
   return last + 1;
 }
@@ -61,7 +62,8 @@ View parse_view(const Napi::Value& value, const OperandInfo& info) {
   if (info.role == Role::data && v.rank != 4) fail(o.Env(), text(info.name, " must have rank 4"));
   uint64_t elements = 1;
   for (const int64_t d : v.dims)
-    if (d == 0 || __builtin_mul_overflow(elements, uint64_t(d), &elements) || elements >> 48) fail(o.Env(), text(info.name, ": a dimension is 0, or it has more than 2^48 elements"));
+    if (d == 0 || __builtin_mul_overflow(elements, uint64_t(d), &elements) || elements >> 48)
+      fail(o.Env(), text(info.name, ": a dimension is 0, or it has more than 2^48 elements"));
   set_dense_strides(v, info.role);
   parse_sizes(o, "strides", v.strides);
   parse_sizes(o, "origin", v.origin);
@@ -88,7 +90,9 @@ void attach(View& v, const Napi::Object& operand, const char* name) {
 
 const OpInfo& parse_kind(const Napi::Value& value) {
   for (const OpInfo& op : OP_TABLE)
-    if (value.IsString() ? op.kind == value.As<Napi::String>().Utf8Value() : value.IsNumber() && op.wire == value.As<Napi::Number>().DoubleValue()) return op;
+    if (value.IsString() ? op.kind == value.As<Napi::String>().Utf8Value()
+                         : value.IsNumber() && op.wire == value.As<Napi::Number>().DoubleValue())
+      return op;
   fail(value.Env(), text("unknown operator ", value.ToString().Utf8Value()));
 }
 
@@ -105,7 +109,8 @@ std::vector<View> parse_operands(const Napi::Value& value, const OpInfo& op, boo
 }
 
 std::vector<View> with_data(std::vector<View> views, const Napi::Value& list, const OpInfo& op, bool outs) {
-  for (uint32_t i = 0; i < views.size(); i++) attach(views[i], as_object(list.As<Napi::Array>().Get(i), "operand"), (outs ? op.out(i) : op.in(i)).name);
+  for (uint32_t i = 0; i < views.size(); i++)
+    attach(views[i], as_object(list.As<Napi::Array>().Get(i), "operand"), (outs ? op.out(i) : op.in(i)).name);
   return views;
 }
 
@@ -155,8 +160,15 @@ std::unique_ptr<Request> parse_request(const Napi::Value& value, bool data) {
     r->outs = with_data(std::move(r->outs), outs, *r->op, true);
   }
   r->step = {count_or(o, "step", 1), count_or(o, "seed", 0), number_or(o, "lrScale", 1)};
-  r->call = {.kind = r->op->wire, .ins = r->ins.data(), .n_ins = uint32_t(r->ins.size()), .outs = r->outs.data(), .n_outs = uint32_t(r->outs.size()),
-             .attrs = r->attrs.data(), .n_attrs = uint32_t(r->attrs.size()), .way = uint32_t(std::min<uint64_t>(count_or(o, "way", 0), UINT32_MAX)), .step = &r->step};
+  r->call = {.kind = r->op->wire,
+             .ins = r->ins.data(),
+             .n_ins = uint32_t(r->ins.size()),
+             .outs = r->outs.data(),
+             .n_outs = uint32_t(r->outs.size()),
+             .attrs = r->attrs.data(),
+             .n_attrs = uint32_t(r->attrs.size()),
+             .way = uint32_t(std::min<uint64_t>(count_or(o, "way", 0), UINT32_MAX)),
+             .step = &r->step};
   r->options = {parse_precision(o.Get("precision")), parse_threads(o.Get("threads")), parse_in_place(o.Get("inPlace"), *r)};
   return r;
 }

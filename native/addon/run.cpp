@@ -63,8 +63,10 @@ void Run::work() {
     thread_.join();
     finish(env);
   });
-  if (s == napi_closing) closed_ = true;
-  else channel_.Release();
+  if (s == napi_closing)
+    closed_ = true;
+  else
+    channel_.Release();
 }
 
 /// Its last line destroys this object: `ended` lets go of it.

@@ -46,8 +46,8 @@ class Run {
   Ended ended_;
   Napi::ThreadSafeFunction channel_;
   RunMetrics metrics_;
-  std::atomic<bool> closed_{false};   // the channel has told the thread that JavaScript no longer listens
-  bool aborted_ = false;              // this object has given its share of the channel back
+  std::atomic<bool> closed_{false};  // the channel has told the thread that JavaScript no longer listens
+  bool aborted_ = false;             // this object has given its share of the channel back
   std::thread thread_;
 };
 

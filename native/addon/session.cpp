@@ -34,7 +34,8 @@ SessionOptions parse_options(const Napi::Object& o) {
 /// A factor of the learning rate for each step; none where nothing is said.
 std::vector<double> parse_rates(const Napi::Value& value) {
   if (value.IsUndefined()) return {};
-  if (!value.IsTypedArray() || value.As<Napi::TypedArray>().TypedArrayType() != napi_float64_array) fail(value.Env(), "rates must be a Float64Array");
+  if (!value.IsTypedArray() || value.As<Napi::TypedArray>().TypedArrayType() != napi_float64_array)
+    fail(value.Env(), "rates must be a Float64Array");
   const auto rates = value.As<Napi::Float64Array>();
   if (rates.ElementLength() == 0) fail(value.Env(), "rates is empty: give one number per step");
   return {rates.Data(), rates.Data() + rates.ElementLength()};
@@ -132,13 +133,18 @@ Napi::Object metrics_object(Napi::Env env, const RunMetrics& m, bool timeline) {
 }  // namespace
 
 void SessionObject::define(Napi::Env env, Napi::Object exports) {
-  exports.Set("Session", DefineClass(env, "Session", {
-    InstanceMethod<&SessionObject::bindings>("bindings"), InstanceMethod<&SessionObject::facts>("facts"),
-    InstanceMethod<&SessionObject::init>("init"), InstanceMethod<&SessionObject::read>("read"),
-    InstanceMethod<&SessionObject::write>("write"), InstanceMethod<&SessionObject::run>("run"),
-    InstanceMethod<&SessionObject::put>("put"), InstanceMethod<&SessionObject::cancel>("cancel"),
-    InstanceMethod<&SessionObject::dispose>("dispose"),
-  }));
+  exports.Set("Session", DefineClass(env, "Session",
+                                     {
+                                         InstanceMethod<&SessionObject::bindings>("bindings"),
+                                         InstanceMethod<&SessionObject::facts>("facts"),
+                                         InstanceMethod<&SessionObject::init>("init"),
+                                         InstanceMethod<&SessionObject::read>("read"),
+                                         InstanceMethod<&SessionObject::write>("write"),
+                                         InstanceMethod<&SessionObject::run>("run"),
+                                         InstanceMethod<&SessionObject::put>("put"),
+                                         InstanceMethod<&SessionObject::cancel>("cancel"),
+                                         InstanceMethod<&SessionObject::dispose>("dispose"),
+                                     }));
 }
 
 /// new Session(tape: Uint8Array, {device, spill, threads, throttle, timeline})
@@ -147,7 +153,9 @@ SessionObject::SessionObject(const Napi::CallbackInfo& info) : Napi::ObjectWrap<
   const SessionOptions parsed = parse_options(options);
   timeline_ = bool_or(options, "timeline", false);
   session_ = take(info.Env(), Session::open(bytes_of(info[0], "tape"), parsed));
-  external_bytes_ = int64_t(session_->tape().peak_pages * PAGE_BYTES + std::min(session_->tape().tier_bytes, parsed.spill_directory.empty() ? session_->tape().tier_bytes : parsed.host_bytes.value_or(0)));
+  external_bytes_ = int64_t(
+      session_->tape().peak_pages * PAGE_BYTES +
+      std::min(session_->tape().tier_bytes, parsed.spill_directory.empty() ? session_->tape().tier_bytes : parsed.host_bytes.value_or(0)));
   Napi::MemoryManagement::AdjustExternalMemory(info.Env(), external_bytes_);
 }
 
@@ -233,7 +241,8 @@ Napi::Value SessionObject::run(const Napi::CallbackInfo& info) {
   o.search_from = count_or(options, "searchFrom", 0);
   // Nobody reads before the run is there.
   const auto asked = std::make_shared<Run*>(nullptr);
-  HeldSource source = parse_source(options.Get("source"), session.tape(), o.first_step, o.steps, [asked](uint64_t band) { (*asked)->ask(band); });
+  HeldSource source =
+      parse_source(options.Get("source"), session.tape(), o.first_step, o.steps, [asked](uint64_t band) { (*asked)->ask(band); });
   o.source = source.source.get();
   const std::shared_ptr<OutputSink> sink = parse_sink(options.Get("sink"), session.tape());
   if (sink) o.sink = &sink->sink;
@@ -243,11 +252,13 @@ Napi::Value SessionObject::run(const Napi::CallbackInfo& info) {
   const auto deferred = Napi::Promise::Deferred::New(info.Env());
   auto run = std::make_unique<Run>(info.Env(), session, std::move(source), info[1].As<Napi::Function>(),
                                    [this, deferred, sink, rank, timeline = o.timeline](Napi::Env env, const RunMetrics& m) {
-    run_.reset();
-    if (m.status.ok()) deferred.Resolve(metrics_object(env, m, timeline));
-    else deferred.Reject(error_of(env, m.status).Value());
-    Unref();
-  });
+                                     run_.reset();
+                                     if (m.status.ok())
+                                       deferred.Resolve(metrics_object(env, m, timeline));
+                                     else
+                                       deferred.Reject(error_of(env, m.status).Value());
+                                     Unref();
+                                   });
   *asked = run.get();
   o.progress = [r = run.get()](const Progress& p) { r->report(p); };
   require(info.Env(), session.begin(o));

@@ -35,7 +35,7 @@ class SessionObject : public Napi::ObjectWrap<SessionObject> {
   uint32_t find(Napi::Env env, const Napi::Value& name) const;
 
   std::unique_ptr<Session> session_;
-  std::unique_ptr<Run> run_;      // while one is active
+  std::unique_ptr<Run> run_;  // while one is active
   int64_t external_bytes_ = 0;
   bool timeline_ = false;
 };

@@ -1,5 +1,5 @@
-// See source.hpp. A file: {path, byteOffset, dtype, shape, layout, scale, shift, classes, ignored}; its shape starts with the number of samples.
-// Scale and shift are numbers, or lists of one for each channel.
+// See source.hpp. A file: {path, byteOffset, dtype, shape, layout, scale, shift, classes, ignored}; its shape starts with the number of
+// samples. Scale and shift are numbers, or lists of one for each channel.
 #include "addon/source.hpp"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 FileType parse_type(Napi::Env env, const std::string& name) {
   constexpr std::pair<const char*, FileType> TYPES[] = {{"f32", FileType::f32}, {"f64", FileType::f64}, {"f16", FileType::f16},
-                                                        {"u8", FileType::u8}, {"i32", FileType::i32}, {"i64", FileType::i64}};
+                                                        {"u8", FileType::u8},   {"i32", FileType::i32}, {"i64", FileType::i64}};
   for (const auto& [known, type] : TYPES)
     if (name == known) return type;
   fail(env, text("a file cannot hold '", name, "'; allowed: f32, f64, f16, u8, i32, i64"));
@@ -26,10 +26,17 @@ void parse_shape(const Napi::Array& shape, FileFeed& f) {
   for (uint32_t i = 0; i < shape.Length(); i++) n[i] = as_count(shape.Get(i), "shape");
   f.samples = n[0];
   switch (shape.Length()) {
-    case 2: f.shape = {n[1], 1, 1}; break;
-    case 3: f.shape = {1, n[1], n[2]}; break;
-    case 4: f.shape = f.layout == FileLayout::nchw ? SampleShape{n[1], n[2], n[3]} : SampleShape{n[3], n[1], n[2]}; break;
-    default: f.shape = {1, 1, 1};
+    case 2:
+      f.shape = {n[1], 1, 1};
+      break;
+    case 3:
+      f.shape = {1, n[1], n[2]};
+      break;
+    case 4:
+      f.shape = f.layout == FileLayout::nchw ? SampleShape{n[1], n[2], n[3]} : SampleShape{n[3], n[1], n[2]};
+      break;
+    default:
+      f.shape = {1, 1, 1};
   }
 }
 
@@ -105,14 +112,21 @@ uint64_t tensor_elements(const FileFeed& f) {
 FileFeed parse_slots_of(const Napi::Object& o, const std::string& name) {
   FileFeed f = parse_tensor(o);
   const Napi::Value data = o.Get("data");
-  constexpr std::pair<FileType, napi_typedarray_type> TYPES[] = {{FileType::u8, napi_uint8_array}, {FileType::i32, napi_int32_array},
-                                                                 {FileType::f32, napi_float32_array}, {FileType::f64, napi_float64_array}};
-  const auto is_type = [&](const auto& t) { return t.first == f.type && data.IsTypedArray() && data.As<Napi::TypedArray>().TypedArrayType() == t.second; };
-  if (std::none_of(std::begin(TYPES), std::end(TYPES), is_type)) fail(o.Env(), text("'", name, "' must be a typed array of its dtype (u8, i32, f32 or f64)"));
+  constexpr std::pair<FileType, napi_typedarray_type> TYPES[] = {{FileType::u8, napi_uint8_array},
+                                                                 {FileType::i32, napi_int32_array},
+                                                                 {FileType::f32, napi_float32_array},
+                                                                 {FileType::f64, napi_float64_array}};
+  const auto is_type = [&](const auto& t) {
+    return t.first == f.type && data.IsTypedArray() && data.As<Napi::TypedArray>().TypedArrayType() == t.second;
+  };
+  if (std::none_of(std::begin(TYPES), std::end(TYPES), is_type))
+    fail(o.Env(), text("'", name, "' must be a typed array of its dtype (u8, i32, f32 or f64)"));
   const auto array = data.As<Napi::TypedArray>();
-  if (array.ElementLength() == 0 || array.ElementLength() != tensor_elements(f)) fail(o.Env(), text("'", name, "' has ", array.ElementLength(), " elements, which does not match its shape"));
+  if (array.ElementLength() == 0 || array.ElementLength() != tensor_elements(f))
+    fail(o.Env(), text("'", name, "' has ", array.ElementLength(), " elements, which does not match its shape"));
   void* bytes = nullptr;
-  if (napi_get_typedarray_info(o.Env(), array, nullptr, nullptr, &bytes, nullptr, nullptr) != napi_ok || !bytes) fail(o.Env(), text("'", name, "' has no bytes"));
+  if (napi_get_typedarray_info(o.Env(), array, nullptr, nullptr, &bytes, nullptr, nullptr) != napi_ok || !bytes)
+    fail(o.Env(), text("'", name, "' has no bytes"));
   f.memory = static_cast<const std::byte*>(bytes);
   return f;
 }
@@ -145,22 +159,29 @@ void add_bands(HeldSource& s, const Napi::Object& o, const Tape& tape, std::func
 
 void add_order(Source& source, const Napi::Value& value, uint64_t first_step, uint64_t steps) {
   if (value.IsUndefined()) return;
-  if (!value.IsTypedArray() || value.As<Napi::TypedArray>().TypedArrayType() != napi_uint32_array) fail(value.Env(), "source.order must be a Uint32Array");
+  if (!value.IsTypedArray() || value.As<Napi::TypedArray>().TypedArrayType() != napi_uint32_array)
+    fail(value.Env(), "source.order must be a Uint32Array");
   const auto order = value.As<Napi::Uint32Array>();
   require(value.Env(), source.set_order({order.Data(), order.Data() + order.ElementLength()}, first_step, steps));
 }
 
 }  // namespace
 
-HeldSource parse_source(const Napi::Value& value, const Tape& tape, uint64_t first_step, uint64_t steps, std::function<void(uint64_t)> ask) {
+HeldSource parse_source(const Napi::Value& value, const Tape& tape, uint64_t first_step, uint64_t steps,
+                        std::function<void(uint64_t)> ask) {
   const Napi::Object o = as_object(value, "source");
   const std::string kind = as_string(o.Get("kind"), "source.kind");
   HeldSource s{std::make_unique<Source>(tape), {}};
-  if (kind == "synthetic") add_synthetic(*s.source, o, tape);
-  else if (kind == "files") add_files(*s.source, as_object(o.Get("files"), "source.files"), tape);
-  else if (kind == "slots") add_slots(s, o, tape, first_step);
-  else if (kind == "bands") add_bands(s, o, tape, std::move(ask));
-  else fail(value.Env(), text("source.kind '", kind, "': synthetic, files, slots or bands"));
+  if (kind == "synthetic")
+    add_synthetic(*s.source, o, tape);
+  else if (kind == "files")
+    add_files(*s.source, as_object(o.Get("files"), "source.files"), tape);
+  else if (kind == "slots")
+    add_slots(s, o, tape, first_step);
+  else if (kind == "bands")
+    add_bands(s, o, tape, std::move(ask));
+  else
+    fail(value.Env(), text("source.kind '", kind, "': synthetic, files, slots or bands"));
   add_order(*s.source, o.Get("order"), first_step, steps);
   return s;
 }

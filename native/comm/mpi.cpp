@@ -1,6 +1,7 @@
-// Ranks on MPI: all-to-all and all-gather alone, so that no bit depends on how an MPI adds up. Compiled where mpi.h is, against whichever MPI
-// that is, and loaded at run time (runtime/communicators.cpp). Invariant: who waits lets others have the processor, and can be interrupted;
-// counts are 32 bits wide in MPI, so what is larger goes in rounds; no two threads are in MPI at once, though two wait: no call waits there.
+// Ranks on MPI: all-to-all and all-gather alone, so that no bit depends on how an MPI adds up. Compiled where mpi.h is, against whichever
+// MPI that is, and loaded at run time (runtime/communicators.cpp). Invariant: who waits lets others have the processor, and can be
+// interrupted; counts are 32 bits wide in MPI, so what is larger goes in rounds; no two threads are in MPI at once, though two wait: no
+// call waits there.
 #include <mpi.h>
 #include <sys/prctl.h>
 #include <time.h>
@@ -45,8 +46,8 @@ Code checked(int error, char* words) {
 constexpr unsigned LOOKS = 100;
 constexpr long SHORTEST_NS = 5'000, LONGEST_NS = 200'000;
 
-/// MPI's own waiting keeps a processor busy: looks, then sleeps, a little longer each time. Who gives way without sleep (sched_yield) waits for
-/// the whole turn of whatever else wants the processor, several times for each exchange; who has slept is next.
+/// MPI's own waiting keeps a processor busy: looks, then sleeps, a little longer each time. Who gives way without sleep (sched_yield) waits
+/// for the whole turn of whatever else wants the processor, several times for each exchange; who has slept is next.
 Code finished(MpiRank& rank, MPI_Request* request, char* words) {
   // A thread's own: Linux otherwise adds fifty microseconds to every sleep.
   static thread_local const int exact = ::prctl(PR_SET_TIMERSLACK, 1000UL);
@@ -55,7 +56,8 @@ Code finished(MpiRank& rank, MPI_Request* request, char* words) {
   timespec from{};
   for (unsigned looks = 0;; looks++) {
     int done = 0;
-    if (const int error = called([&] { return MPI_Test(request, &done, MPI_STATUS_IGNORE); }); error != MPI_SUCCESS) return checked(error, words);
+    if (const int error = called([&] { return MPI_Test(request, &done, MPI_STATUS_IGNORE); }); error != MPI_SUCCESS)
+      return checked(error, words);
     if (done) return Code::ok;
     if (rank.interrupted) {
       std::snprintf(words, COMMUNICATOR_WORDS, "interrupted while waiting for other ranks");
@@ -94,7 +96,10 @@ Code mpi_all_to_all(Communicator* c, const void* from, const uint64_t* bounds, v
     own_places[r] = int(r * own);
   }
   MPI_Request request;
-  const int error = called([&] { return MPI_Ialltoallv(from, counts.data(), places.data(), MPI_BYTE, into, own_counts.data(), own_places.data(), MPI_BYTE, rank.all, &request); });
+  const int error = called([&] {
+    return MPI_Ialltoallv(from, counts.data(), places.data(), MPI_BYTE, into, own_counts.data(), own_places.data(), MPI_BYTE, rank.all,
+                          &request);
+  });
   return error == MPI_SUCCESS ? finished(rank, &request, words) : checked(error, words);
 }
 
@@ -107,14 +112,19 @@ Code mpi_all_gather(Communicator* c, void* all, const uint64_t* bounds, char* wo
       places[r] = int(bounds[r]);
     }
     MPI_Request request;
-    const int error = called([&] { return MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all, counts.data(), places.data(), MPI_BYTE, rank.all, &request); });
+    const int error = called([&] {
+      return MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all, counts.data(), places.data(), MPI_BYTE, rank.all, &request);
+    });
     return error == MPI_SUCCESS ? finished(rank, &request, words) : checked(error, words);
   }
   // Each rank's part in turn, round by round.
   for (uint32_t r = 0; r < c->size; r++)
     for (uint64_t first = 0, part = bounds[r + 1] - bounds[r]; first < part; first += ROUND_BYTES) {
       MPI_Request request;
-      const int error = called([&] { return MPI_Ibcast(static_cast<char*>(all) + bounds[r] + first, int(std::min(ROUND_BYTES, part - first)), MPI_BYTE, int(r), rank.all, &request); });
+      const int error = called([&] {
+        return MPI_Ibcast(static_cast<char*>(all) + bounds[r] + first, int(std::min(ROUND_BYTES, part - first)), MPI_BYTE, int(r), rank.all,
+                          &request);
+      });
       if (error != MPI_SUCCESS) return checked(error, words);
       if (const Code code = finished(rank, &request, words); code != Code::ok) return code;
     }
@@ -163,13 +173,18 @@ void mpi_close(Communicator* c) {
   if (MPI_Finalized(&ended) == MPI_SUCCESS && !ended) MPI_Finalize();
 }
 
-constexpr Engine ENGINE{COMMUNICATOR_VERSION, sizeof(Engine), "mpi", mpi_all_to_all, mpi_all_gather, mpi_trade,
-                     [](Communicator* c) {
-                       of(c).interrupted = true;
-                       if (c->beside) of(c->beside).interrupted = true;
-                     },
-                     [](Communicator* c, int code) { MPI_Abort(of(c).all, code); },
-                     mpi_close};
+constexpr Engine ENGINE{COMMUNICATOR_VERSION,
+                        sizeof(Engine),
+                        "mpi",
+                        mpi_all_to_all,
+                        mpi_all_gather,
+                        mpi_trade,
+                        [](Communicator* c) {
+                          of(c).interrupted = true;
+                          if (c->beside) of(c->beside).interrupted = true;
+                        },
+                        [](Communicator* c, int code) { MPI_Abort(of(c).all, code); },
+                        mpi_close};
 
 /// A way among all ranks; null where MPI refuses.
 MpiRank* open_way(char* words) {

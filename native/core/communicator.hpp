@@ -14,7 +14,8 @@ constexpr uint32_t COMMUNICATOR_VERSION = 3;
 constexpr uint32_t MOST_RANKS = 1024;
 constexpr uint32_t COMMUNICATOR_WORDS = 1024;
 /// What waited in vain: the number of the rank, seconds.
-#define SPILLWAY_WAITED_WORDS "rank %u waited %.0f s for other ranks: one of them hangs or is much slower (SPILLWAY_PATIENCE=SECONDS sets a longer wait)"
+#define SPILLWAY_WAITED_WORDS \
+  "rank %u waited %.0f s for other ranks: one of them hangs or is much slower (SPILLWAY_PATIENCE=SECONDS sets a longer wait)"
 /// What a plugin exports: opens this process's communicator; null, with words, where that fails.
 #define SPILLWAY_COMMUNICATOR_ENTRY "spillway_open_communicator"
 
@@ -34,7 +35,8 @@ struct Engine {
   Code (*all_to_all)(Communicator*, const void* from, const uint64_t* bounds, void* into, char* words);
   /// Every rank has its part of `all` in place, and afterwards those of the others.
   Code (*all_gather)(Communicator*, void* all, const uint64_t* bounds, char* words);
-  /// Each rank sends parts to some ranks and takes parts from some; of two ranks, the first that one sends is the first that the other takes.
+  /// Each rank sends parts to some ranks and takes parts from some; of two ranks, the first that one sends is the first that the other
+  /// takes.
   Code (*trade)(Communicator*, const Parcel* sends, uint32_t n_sends, const Parcel* takes, uint32_t n_takes, char* words);
   /// Whoever waits for other ranks on either way returns, cancelled. Any thread may call it.
   void (*interrupt)(Communicator*);

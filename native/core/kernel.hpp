@@ -29,22 +29,22 @@ struct Communicator;
 
 /// What changes from step to step.
 struct StepContext {
-  uint64_t step = 1;   // the first step is 1
+  uint64_t step = 1;  // the first step is 1
   uint64_t seed = 0;
   double lr_scale = 1.0;
   Communicator* communicator = nullptr;  // of one rank among several
 };
 
 struct KernelCall {
-  uint32_t kind = 0;             // wire number of the operator
+  uint32_t kind = 0;  // wire number of the operator
   const View* ins = nullptr;
   uint32_t n_ins = 0;
   const View* outs = nullptr;
   uint32_t n_outs = 0;
   const double* attrs = nullptr;  // in the op table's field order; gen/ops.h has a struct for each operator
   uint32_t n_attrs = 0;
-  void* workspace = nullptr;      // 64-byte aligned, at least what the kernel asked for when it was prepared
-  uint32_t way = 0;               // a number that only the device understands; 0 is its first choice
+  void* workspace = nullptr;  // 64-byte aligned, at least what the kernel asked for when it was prepared
+  uint32_t way = 0;           // a number that only the device understands; 0 is its first choice
   const StepContext* step = nullptr;
 };
 
@@ -53,7 +53,7 @@ struct Way {
   uint32_t number = 0;
   bool repeats = true;  // the same bits each time
   uint64_t workspace_bytes = 0;
-  char name[24] = {};   // for people
+  char name[24] = {};  // for people
 };
 
 /// More than any device has.
@@ -81,8 +81,19 @@ struct KernelEntry {
 /// Null when the device has no such operator. Defined once per device (ref, cpu, null) from SPILLWAY_OPS in gen/ops.h.
 using KernelTable = const KernelEntry* (*)(uint32_t wire);
 
-namespace ref { const KernelEntry* kernel(uint32_t wire); }
-namespace cpu { const KernelEntry* kernel(uint32_t wire); void set_threads(int threads); void bind_threads(const int* processors, uint32_t count, bool each); void forget(); std::string library(); bool has_bf16(); }
-namespace null { const KernelEntry* kernel(uint32_t wire); }
+namespace ref {
+const KernelEntry* kernel(uint32_t wire);
+}
+namespace cpu {
+const KernelEntry* kernel(uint32_t wire);
+void set_threads(int threads);
+void bind_threads(const int* processors, uint32_t count, bool each);
+void forget();
+std::string library();
+bool has_bf16();
+}  // namespace cpu
+namespace null {
+const KernelEntry* kernel(uint32_t wire);
+}
 
 }  // namespace spillway

@@ -18,8 +18,8 @@ constexpr PhiloxWords philox4x32(PhiloxWords counter, PhiloxKey key) {
 #pragma GCC unroll 10
   for (int round = 0; round < 10; round++) {
     const uint64_t product0 = multiplier0 * counter[0], product1 = multiplier1 * counter[2];
-    counter = {uint32_t(product1 >> 32) ^ counter[1] ^ key[0], uint32_t(product1),
-               uint32_t(product0 >> 32) ^ counter[3] ^ key[1], uint32_t(product0)};
+    counter = {uint32_t(product1 >> 32) ^ counter[1] ^ key[0], uint32_t(product1), uint32_t(product0 >> 32) ^ counter[3] ^ key[1],
+               uint32_t(product0)};
     key = {key[0] + weyl0, key[1] + weyl1};
   }
   return counter;

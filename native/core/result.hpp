@@ -12,11 +12,11 @@ namespace spillway {
 
 enum class Code : uint32_t {
   ok,
-  illegal,        // what was asked for
+  illegal,  // what was asked for
   cancelled,
   out_of_memory,  // of the host or of a device
   io,
-  device,         // it failed, or cannot be used here
+  device,  // it failed, or cannot be used here
 };
 
 struct Status {

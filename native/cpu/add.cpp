@@ -44,7 +44,8 @@ void add_all(const KernelCall& c) {
     for (int64_t h = 0; h < y.dims[2]; h++)
       for (int64_t w = 0; w < y.dims[3]; w++)
         for (int64_t first = 0; first < y.dims[1]; first += most) {
-          const int64_t place[4] = {y.origin[0] + b, y.origin[1] + first, y.origin[2] + h, y.origin[3] + w}, channels = std::min(most, y.dims[1] - first);
+          const int64_t place[4] = {y.origin[0] + b, y.origin[1] + first, y.origin[2] + h, y.origin[3] + w},
+                        channels = std::min(most, y.dims[1] - first);
           float sums[most] = {};
           for (uint32_t i = 0; i < c.n_ins; i++) add_channels(c.ins[i], place, channels, sums);
           store(sums, pixel_of<Bf16>(y, b, h, w) + first, channels);

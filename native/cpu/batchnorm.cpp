@@ -7,8 +7,7 @@ namespace spillway::cpu {
 namespace {
 
 struct RunningMoments {
-  RunningMoments(const View& mean_, const View& variance_, double eps_)
-      : mean(floats(mean_)), variance(floats(variance_)), eps(eps_) {}
+  RunningMoments(const View& mean_, const View& variance_, double eps_) : mean(floats(mean_)), variance(floats(variance_)), eps(eps_) {}
   Moments operator()(int64_t c) const { return {double(mean[c]), 1.0 / std::sqrt(double(variance[c]) + eps)}; }
   ChannelReader mean, variance;
   double eps;
@@ -18,7 +17,8 @@ struct RunningMoments {
 template <class MomentsOf>
 void normalise(const KernelCall& c, const MomentsOf& moments, const View& gamma, const View& beta) {
   const NormScale n = scale_of(moments, gamma, coefficients(c));
-  map_channels<0, 3>({&c.ins[0], 1}, {}, {n.mean, n.scale, floats(beta)}, c.outs[0], [](const auto& x, const auto& k) { return (x[0] - k[0]) * k[1] + k[2]; });
+  map_channels<0, 3>({&c.ins[0], 1}, {}, {n.mean, n.scale, floats(beta)}, c.outs[0],
+                     [](const auto& x, const auto& k) { return (x[0] - k[0]) * k[1] + k[2]; });
 }
 
 /// dgamma = Σ dy·(x - mean)·rstd and dbeta = Σ dy: the mean and rstd leave the sum.
@@ -90,11 +90,12 @@ struct BnBackwardData : Affine<4> {
     const Coefficients k = coefficients(c);
     const NormScale n = scale_of(moments, c.ins[3], k);
     const NormGradient g = gradient_of(moments, c.ins + 4, k);
-    map_channels<1, 4>({&c.ins[0], 1}, {&c.ins[1]}, {n.mean, n.scale, g.tilt, g.offset}, c.outs[0], [](const auto& element, const auto& constant) {
-      const auto& [x, dy] = element;
-      const auto& [centre, factor, slant, level] = constant;
-      return factor * (dy - level - (x - centre) * slant);
-    });
+    map_channels<1, 4>({&c.ins[0], 1}, {&c.ins[1]}, {n.mean, n.scale, g.tilt, g.offset}, c.outs[0],
+                       [](const auto& element, const auto& constant) {
+                         const auto& [x, dy] = element;
+                         const auto& [centre, factor, slant, level] = constant;
+                         return factor * (dy - level - (x - centre) * slant);
+                       });
   }
 };
 
@@ -116,9 +117,7 @@ struct BnFrozenBackwardData : Affine<1> {
 };
 
 struct BnFrozenBackwardReduce : Reduction {
-  static void run(const KernelCall& c) {
-    reduce(c, RunningMoments(c.ins[2], c.ins[3], BnFrozenBwdReduceAttrs::read(c.attrs).eps));
-  }
+  static void run(const KernelCall& c) { reduce(c, RunningMoments(c.ins[2], c.ins[3], BnFrozenBwdReduceAttrs::read(c.attrs).eps)); }
 };
 
 struct BnRunning : PlainKernel {

@@ -53,13 +53,19 @@ inline void store_pairs(Bf16* to, const Block& first, const Block& second) {
 /// One channel, or a block of them: V is float or Block.
 template <class V, class T>
 V load_as(const T* from) {
-  if constexpr (std::is_same_v<V, Block>) return load_block(from);
-  else return V(*from);
+  if constexpr (std::is_same_v<V, Block>)
+    return load_block(from);
+  else
+    return V(*from);
 }
 template <class T>
-void store_as(T* to, const Block& b) { store_block(to, b); }
+void store_as(T* to, const Block& b) {
+  store_block(to, b);
+}
 template <class T>
-void store_as(T* to, float f) { *to = T(f); }
+void store_as(T* to, float f) {
+  *to = T(f);
+}
 
 /// Past the caches, to an address that is a multiple of 64: for what is too large to be found there when it is read.
 inline void stream_block(float* to, const Block& b) {

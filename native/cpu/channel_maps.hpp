@@ -65,10 +65,12 @@ void map_pixel(const Pixel<T, N>& pixel, const std::array<const float*, K>& coef
   });
 }
 
-/// y = map(elements, coefficients) for every channel of every pixel: `elements` are that of `parts`, side by side along C, and those of `whole`. Map
-/// takes floats or blocks of them. A few pixels of all parts at a time, so that those of `whole` stay near. `y` may be any of what is read.
+/// y = map(elements, coefficients) for every channel of every pixel: `elements` are that of `parts`, side by side along C, and those of
+/// `whole`. Map takes floats or blocks of them. A few pixels of all parts at a time, so that those of `whole` stay near. `y` may be any of
+/// what is read.
 template <size_t N, size_t K, class Map>
-void map_channels(const ops::Parts& parts, const std::array<const View*, N>& whole, const std::array<const float*, K>& coefficients, const View& y, const Map& map) {
+void map_channels(const ops::Parts& parts, const std::array<const View*, N>& whole, const std::array<const float*, K>& coefficients,
+                  const View& y, const Map& map) {
   constexpr int64_t near = 8;
   const int64_t rows = y.dims[0] * y.dims[2];
   with_element(y, [&](auto element) {

@@ -87,7 +87,8 @@ struct Walker {
   const T* line;
   Walker() = default;
   Walker(const View& v, Stretch s, int64_t channel)
-      : at(pixel_of<T>(v, s.row / v.dims[2], s.row % v.dims[2], s.from) + channel), step(v.strides[3]),
+      : at(pixel_of<T>(v, s.row / v.dims[2], s.row % v.dims[2], s.from) + channel),
+        step(v.strides[3]),
         line(at + stretch_pixels * step + (stretch_pixels - 1) * channel) {}
   template <class V>
   void take(V& element, int64_t width) {
@@ -112,8 +113,11 @@ void add_stretch(const Summands<N, K, Signed>& of, const View& part, int64_t fro
     std::array<V, N> elements;
     for (size_t i = 0; i < N; i++) walkers[i].take(elements[i], width);
     const std::array<V, Sums> terms = [&] {
-      if constexpr (Signed) return term(elements, constants, signs_at(pixel_of<uint32_t>(*of.signs, s.row / part.dims[2], s.row % part.dims[2], w), from + first));
-      else return term(elements, constants);
+      if constexpr (Signed)
+        return term(elements, constants,
+                    signs_at(pixel_of<uint32_t>(*of.signs, s.row / part.dims[2], s.row % part.dims[2], w), from + first));
+      else
+        return term(elements, constants);
     }();
     for (int t = 0; t < Sums; t++) totals[t] += terms[t];
   }
@@ -149,7 +153,8 @@ void channel_sums(const Summands<N, K, Signed>& of, double* scratch, const Term&
     double* sums = scratch + block * width;
     std::fill_n(sums, width, 0.0);
     with_element(of.parts[0], [&](auto stored) {
-      for (int64_t row = block * rows / blocks; row < (block + 1) * rows / blocks; row++) add_row<decltype(stored), Element, Sums>(of, row, channels, sums, term);
+      for (int64_t row = block * rows / blocks; row < (block + 1) * rows / blocks; row++)
+        add_row<decltype(stored), Element, Sums>(of, row, channels, sums, term);
     });
   }
   for (int64_t block = 1; block < blocks; block++)

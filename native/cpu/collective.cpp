@@ -8,7 +8,9 @@ namespace spillway::cpu {
 namespace {
 
 struct AllSum : PlainKernel {
-  static int64_t workspace(const KernelCall& c) { return ops::all_sum_scratch(ops::elements(c.ins[0]), AllSumAttrs::read(c.attrs).ranks) * int64_t(sizeof(float)); }
+  static int64_t workspace(const KernelCall& c) {
+    return ops::all_sum_scratch(ops::elements(c.ins[0]), AllSumAttrs::read(c.attrs).ranks) * int64_t(sizeof(float));
+  }
   static void run(const KernelCall& c) {
     const auto a = AllSumAttrs::read(c.attrs);
     ops::all_sums(ops::ranks_of(c, a.ranks), c, static_cast<float*>(c.workspace));
@@ -16,7 +18,9 @@ struct AllSum : PlainKernel {
 };
 
 struct AllSums : PlainKernel {
-  static int64_t workspace(const KernelCall& c) { return ops::all_sums_scratch(c, AllSumsAttrs::read(c.attrs).ranks) * int64_t(sizeof(float)); }
+  static int64_t workspace(const KernelCall& c) {
+    return ops::all_sums_scratch(c, AllSumsAttrs::read(c.attrs).ranks) * int64_t(sizeof(float));
+  }
   static void run(const KernelCall& c) {
     const auto a = AllSumsAttrs::read(c.attrs);
     ops::all_sums(ops::ranks_of(c, a.ranks, a.beside != 0), c, static_cast<float*>(c.workspace));
@@ -24,7 +28,9 @@ struct AllSums : PlainKernel {
 };
 
 struct SumParts : PlainKernel {
-  static int64_t workspace(const KernelCall& c) { return ops::sum_parts_scratch(c, SumPartsAttrs::read(c.attrs).ranks) * int64_t(sizeof(float)); }
+  static int64_t workspace(const KernelCall& c) {
+    return ops::sum_parts_scratch(c, SumPartsAttrs::read(c.attrs).ranks) * int64_t(sizeof(float));
+  }
   static void run(const KernelCall& c) {
     const auto a = SumPartsAttrs::read(c.attrs);
     ops::sum_parts(ops::all_of(c, a.ranks, a.beside != 0), c, a.ranks, static_cast<float*>(c.workspace));
@@ -46,7 +52,9 @@ struct PutPart : PlainKernel {
 };
 
 struct AllMoments : PlainKernel {
-  static int64_t workspace(const KernelCall& c) { return ops::all_moments_scratch(ops::elements(c.ins[0]), AllMomentsAttrs::read(c.attrs).ranks) * int64_t(sizeof(float)); }
+  static int64_t workspace(const KernelCall& c) {
+    return ops::all_moments_scratch(ops::elements(c.ins[0]), AllMomentsAttrs::read(c.attrs).ranks) * int64_t(sizeof(float));
+  }
   static void run(const KernelCall& c) {
     const auto a = AllMomentsAttrs::read(c.attrs);
     ops::all_moments(ops::moments_of(c, a.ranks), c.ins[0], c.outs[0], ops::Counts(c), static_cast<float*>(c.workspace), merge_moments_of);

@@ -31,9 +31,7 @@ struct Concat : PlainKernel {
 };
 
 struct SliceChannels : PlainKernel {
-  static void run(const KernelCall& c) {
-    copy_channels(c.ins[0], SliceChannelsAttrs::read(c.attrs).from, c.outs[0], 0, c.outs[0].dims[1]);
-  }
+  static void run(const KernelCall& c) { copy_channels(c.ins[0], SliceChannelsAttrs::read(c.attrs).from, c.outs[0], 0, c.outs[0].dims[1]); }
 };
 
 }  // namespace

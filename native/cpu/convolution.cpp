@@ -39,8 +39,8 @@ bool strided_pointwise_weights(Direction direction, const Window& w) {
 constexpr int64_t few_channels = 128;
 bool better_turned(const Problem& p) {
   const auto all = [](const memory::dims& dims, int64_t n) { return std::ranges::all_of(dims, [n](int64_t d) { return d == n; }); };
-  return p.direction == Direction::backward_weights && !p.bias && p.weights.size() == 4 && p.weights[2] * p.weights[3] == 1 && all(p.strides, 1) &&
-         all(p.pad_before, 0) && all(p.pad_after, 0) && p.src[1] <= few_channels && p.src[1] < p.dst[1];
+  return p.direction == Direction::backward_weights && !p.bias && p.weights.size() == 4 && p.weights[2] * p.weights[3] == 1 &&
+         all(p.strides, 1) && all(p.pad_before, 0) && all(p.pad_after, 0) && p.src[1] <= few_channels && p.src[1] < p.dst[1];
 }
 
 /// Whether some row (axis 0) or column (axis 1) of the result looks at padding only.
@@ -72,8 +72,17 @@ bool gives_wrong_numbers(const Problem& p, const std::string& implementation) {
 
 Problem problem_of(Direction direction, const ops::Conv2d& g, bool bias, Activations activations) {
   const auto& [h, w] = g.window;
-  Problem p{direction, bias, activations, {}, {}, {g.batch, g.out_channels, h.out_size, w.out_size}, {h.stride, w.stride},
-            {h.dilation - 1, w.dilation - 1}, {h.pad_before(), w.pad_before()}, {}, std::nullopt};
+  Problem p{direction,
+            bias,
+            activations,
+            {},
+            {},
+            {g.batch, g.out_channels, h.out_size, w.out_size},
+            {h.stride, w.stride},
+            {h.dilation - 1, w.dilation - 1},
+            {h.pad_before(), w.pad_before()},
+            {},
+            std::nullopt};
   GridAxis rows{0, h.in_size, 1}, columns{0, w.in_size, 1};
   if (strided_pointwise_weights(direction, g.window)) {
     rows = {h.start(h.out_lo) - h.in_lo, h.out_size, h.stride};
@@ -104,15 +113,23 @@ Problem problem_of(Direction direction, const ops::Conv2d& g, bool bias, Activat
 class Describe {
  public:
   Describe(const Problem& p, tag layout)
-      : p_(p), src(factor_desc(p.bf16(), p.src, layout)), written_src(factor_desc(p.bf16_result(), p.src, layout)),
-        weights(factor_desc(p.bf16(), p.weights, tag::any)), weights_gradient(f32_desc(p.weights, tag::any)),
-        dst(factor_desc(p.bf16(), p.dst, layout)), written_dst(factor_desc(p.bf16_result(), p.dst, layout)), bias(f32_desc({p.dst[1]}, tag::x)) {}
+      : p_(p),
+        src(factor_desc(p.bf16(), p.src, layout)),
+        written_src(factor_desc(p.bf16_result(), p.src, layout)),
+        weights(factor_desc(p.bf16(), p.weights, tag::any)),
+        weights_gradient(f32_desc(p.weights, tag::any)),
+        dst(factor_desc(p.bf16(), p.dst, layout)),
+        written_dst(factor_desc(p.bf16_result(), p.dst, layout)),
+        bias(f32_desc({p.dst[1]}, tag::x)) {}
 
   std::optional<Compiled> compiled() const {
     switch (p_.direction) {
-      case Direction::forward: return forward();
-      case Direction::backward_data: return backward_data();
-      case Direction::backward_weights: return backward_weights();
+      case Direction::forward:
+        return forward();
+      case Direction::backward_data:
+        return backward_data();
+      case Direction::backward_weights:
+        return backward_weights();
     }
     return std::nullopt;
   }
@@ -134,14 +151,16 @@ class Describe {
   }
 
   Argument src_argument(const memory::desc& wanted, bool written) const {
-    return {written ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, factor_desc(written ? p_.bf16_result() : p_.bf16(), p_.src, tag::nhwc), wanted, written};
+    return {written ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, factor_desc(written ? p_.bf16_result() : p_.bf16(), p_.src, tag::nhwc), wanted,
+            written};
   }
   Argument weights_argument(const memory::desc& wanted, bool written) const {
     const tag ours = p_.weights.size() == 5 ? tag::goihw : p_.turned ? tag::iohw : tag::oihw;
     return {written ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, f32_desc(p_.weights, ours), wanted, written};
   }
   Argument dst_argument(const memory::desc& wanted, bool written) const {
-    return {written ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, factor_desc(written ? p_.bf16_result() : p_.bf16(), p_.dst, tag::nhwc), wanted, written};
+    return {written ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, factor_desc(written ? p_.bf16_result() : p_.bf16(), p_.dst, tag::nhwc), wanted,
+            written};
   }
 
   auto trusts() const {
@@ -155,7 +174,8 @@ class Describe {
 
   std::optional<Compiled> forward() const {
     using Forward = dnnl::convolution_forward;
-    const auto found = with_forward(written_dst, [this](const auto& arguments) { return fast_implementation<Forward>(trusts(), arguments); });
+    const auto found =
+        with_forward(written_dst, [this](const auto& arguments) { return fast_implementation<Forward>(trusts(), arguments); });
     if (!found) return std::nullopt;
     std::vector<Argument> arguments{src_argument(found->src_desc(), false), weights_argument(found->weights_desc(), false),
                                     dst_argument(found->dst_desc(), true)};
@@ -234,8 +254,10 @@ template <class T>
 void pack(const View& x, const Grid& grid, T* packed) {
   const size_t bytes = size_t(x.dims[1]) * sizeof(T);
   each_grid_pixel(x, grid, packed, [bytes](T* to, const T* from) {
-    if (from) std::memcpy(to, from, bytes);
-    else std::memset(to, 0, bytes);
+    if (from)
+      std::memcpy(to, from, bytes);
+    else
+      std::memset(to, 0, bytes);
   });
 }
 
@@ -253,17 +275,20 @@ void unpack(const View& x, const Grid& grid, T* packed) {
 
 std::shared_ptr<const Convolution> convolution_of(Direction direction, const ops::Conv2d& g, bool bias, Activations activations) {
   static Shared<Convolution> known;
-  Shared<Convolution>::Key key{int64_t(direction), bias, int64_t(activations), g.batch, g.in_channels, g.out_channels, g.groups, use_threads()};
+  Shared<Convolution>::Key key{int64_t(direction), bias,     int64_t(activations), g.batch, g.in_channels,
+                               g.out_channels,     g.groups, use_threads()};
   for (const WindowAxis& a : {g.window.h, g.window.w})
-    for (const int64_t n : {a.kernel, a.stride, a.dilation, a.in_size, a.out_size, a.start(a.out_lo) - a.in_lo,
-                            a.core_lo() - a.in_lo, a.core_size()})
+    for (const int64_t n :
+         {a.kernel, a.stride, a.dilation, a.in_size, a.out_size, a.start(a.out_lo) - a.in_lo, a.core_lo() - a.in_lo, a.core_size()})
       key.push_back(n);
   return known.get(key, [&] { return compile(problem_of(direction, g, bias, activations)); });
 }
 
 ReadyConvolution::ReadyConvolution(std::shared_ptr<const Convolution> made, const KernelCall& c) : made_(std::move(made)) {
-  if (made_->compiled) bound_.emplace(*made_->compiled);
-  else reference_ = ref::kernel(c.kind)->prepare(c).value();
+  if (made_->compiled)
+    bound_.emplace(*made_->compiled);
+  else
+    reference_ = ref::kernel(c.kind)->prepare(c).value();
 }
 
 void ReadyConvolution::run(const KernelCall& c, const View& src, bool writes_src, std::span<void*> data, size_t src_at) {

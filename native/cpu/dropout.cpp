@@ -1,6 +1,6 @@
 // Dropout by counter: the mask is drawn for the element's place in the whole value, so tiles and recompute agree.
-#include "cpu/runs.hpp"
 #include "core/philox.hpp"
+#include "cpu/runs.hpp"
 
 namespace spillway::cpu {
 namespace {
@@ -24,7 +24,8 @@ void masked_copy(const KernelCall& call, DropoutAttrs a) {
           float kept[lanes];
 #pragma omp simd
           for (int64_t c = 0; c < count; c++)
-            kept[c] = dropout_keeps(seed, stream, uint64_t(first + (lane + c) * channel_stride), threshold) ? float(from[lane + c]) * scale : 0.0f;
+            kept[c] = dropout_keeps(seed, stream, uint64_t(first + (lane + c) * channel_stride), threshold) ? float(from[lane + c]) * scale
+                                                                                                            : 0.0f;
           store(kept, to + lane, count);
         });
       }

@@ -53,9 +53,7 @@ struct GroupNormStats : PlainKernel {
     int64_t first, size;
     double pixels;
     double mean(int64_t c) const { return double(pivot[first + c]) + sums[first + c] / pixels; }
-    double deviation(int64_t c) const {
-      return std::max(0.0, squares[first + c] - sums[first + c] * sums[first + c] / pixels);
-    }
+    double deviation(int64_t c) const { return std::max(0.0, squares[first + c] - sums[first + c] * sums[first + c] / pixels); }
   };
 
   /// The channels' statistics, merged.

@@ -34,8 +34,10 @@ struct JoinedNormBackwardData : Affine<4> {
   static void run(const KernelCall& c) {
     const auto a = JoinedNormBwdDataAttrs::read(c.attrs);
     const RectifiedNorm norm = rectified_norm(c, ops::parts_of(c, uint32_t(6 + a.onto)), 1, a);
-    if (a.onto) norm_gradient<1>(norm, c.ins[0], c.ins + 4, {&c.ins[6]}, c.outs[0], c.workspace);
-    else norm_gradient<0>(norm, c.ins[0], c.ins + 4, {}, c.outs[0], c.workspace);
+    if (a.onto)
+      norm_gradient<1>(norm, c.ins[0], c.ins + 4, {&c.ins[6]}, c.outs[0], c.workspace);
+    else
+      norm_gradient<0>(norm, c.ins[0], c.ins + 4, {}, c.outs[0], c.workspace);
   }
 };
 

@@ -6,8 +6,8 @@
 #include <stdexcept>
 #include <type_traits>
 
-#include "ops/check.hpp"
 #include "core/bf16.hpp"
+#include "ops/check.hpp"
 
 namespace spillway::cpu {
 
@@ -35,18 +35,24 @@ concept Worked = std::is_constructible_v<Op, const KernelCall&>;
 /// A way beside the first says `name`, which calls it `applies` to and, of these, for which it is `worthwhile`.
 template <class Op>
 constexpr const char* name_of() {
-  if constexpr (requires { Op::name; }) return Op::name;
-  else return "direct";
+  if constexpr (requires { Op::name; })
+    return Op::name;
+  else
+    return "direct";
 }
 template <class Op>
 bool applies(const KernelCall& c) {
-  if constexpr (requires { Op::applies(c); }) return Op::applies(c);
-  else return true;
+  if constexpr (requires { Op::applies(c); })
+    return Op::applies(c);
+  else
+    return true;
 }
 template <class Op>
 bool worthwhile(const KernelCall& c) {
-  if constexpr (requires { Op::worthwhile(c); }) return Op::applies(c) && Op::worthwhile(c);
-  else return true;
+  if constexpr (requires { Op::worthwhile(c); })
+    return Op::applies(c) && Op::worthwhile(c);
+  else
+    return true;
 }
 
 /// Legal shapes, f32 or bf16 where the processor has it.
@@ -78,8 +84,10 @@ class Plain final : public PreparedKernel {
   using Run = void (*)(const KernelCall&);
   /// An operator that is written for both element types of activations is `run<T>`.
   static Run function_for(const KernelCall& c) {
-    if constexpr (requires { Op::template run<float>(c); }) return ops::is_bf16(c) ? Run(Op::template run<Bf16>) : Run(Op::template run<float>);
-    else return Op::run;
+    if constexpr (requires { Op::template run<float>(c); })
+      return ops::is_bf16(c) ? Run(Op::template run<Bf16>) : Run(Op::template run<float>);
+    else
+      return Op::run;
   }
   int64_t workspace_bytes_;
   Run run_;
@@ -101,14 +109,18 @@ class Object final : public PreparedKernel {
 
 template <class Op>
 std::unique_ptr<PreparedKernel> prepared(const KernelCall& c) {
-  if constexpr (Worked<Op>) return std::make_unique<Object<Op>>(c);
-  else return std::make_unique<Plain<Op>>(c);
+  if constexpr (Worked<Op>)
+    return std::make_unique<Object<Op>>(c);
+  else
+    return std::make_unique<Plain<Op>>(c);
 }
 
 template <class Op>
 int64_t workspace_of(const KernelCall& c) {
-  if constexpr (Worked<Op>) return Op(c).workspace_bytes();
-  else return Op::workspace(c);
+  if constexpr (Worked<Op>)
+    return Op(c).workspace_bytes();
+  else
+    return Op::workspace(c);
 }
 
 template <class Op>

@@ -23,8 +23,10 @@ class PlainWeight {
   void put_back(const View& laid, void* workspace) {
     ins_[1].data = workspace;
     call_.workspace = static_cast<std::byte*>(workspace) + bytes();
-    if (laid.dtype == DType::bf16) put_back(laid, static_cast<const Bf16*>(laid.data));
-    else put_back(laid, static_cast<const float*>(laid.data));
+    if (laid.dtype == DType::bf16)
+      put_back(laid, static_cast<const Bf16*>(laid.data));
+    else
+      put_back(laid, static_cast<const float*>(laid.data));
   }
 
  private:
@@ -33,7 +35,8 @@ class PlainWeight {
     float* to = floats(ins_[1]);
     for (int64_t o = 0; o < laid.dims[0]; o++)
       for (int64_t i = 0; i < laid.dims[1]; i++)
-        for (int64_t at = 0; at < laid.dims[2] * laid.dims[3]; at++) *to++ = float(from[(o * laid.dims[2] * laid.dims[3] + at) * laid.dims[1] + i]);
+        for (int64_t at = 0; at < laid.dims[2] * laid.dims[3]; at++)
+          *to++ = float(from[(o * laid.dims[2] * laid.dims[3] + at) * laid.dims[1] + i]);
   }
 
   std::vector<View> ins_;

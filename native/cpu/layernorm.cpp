@@ -100,7 +100,8 @@ struct LayerNormBackwardWeights : PlainKernel {
       std::fill_n(products, 2 * channels, 0.0);
       for (int64_t row = block * rows / blocks; row < (block + 1) * rows / blocks; row++)
         for (int64_t w = 0; w < x.dims[3]; w++) {
-          const T *const value = pixel_of<T>(x, row / x.dims[2], row % x.dims[2], w), *const gradient = pixel_of<T>(dy, row / x.dims[2], row % x.dims[2], w);
+          const T *const value = pixel_of<T>(x, row / x.dims[2], row % x.dims[2], w), *const gradient = pixel_of<T>(dy, row / x.dims[2],
+                                                                                                                    row % x.dims[2], w);
           const PixelMoments m(value, channels, eps);
           const float mean = float(m.mean), rstd = float(m.rstd);
 #pragma omp simd

@@ -76,7 +76,8 @@ struct BackwardWeights {
 template <class Way>
 class Kernel {
  public:
-  explicit Kernel(const KernelCall& c) : compiled_(product(Way::of(c))), bound_(*compiled_), workspace_bytes_(compiled_->workspace_bytes()) {
+  explicit Kernel(const KernelCall& c)
+      : compiled_(product(Way::of(c))), bound_(*compiled_), workspace_bytes_(compiled_->workspace_bytes()) {
     if constexpr (requires { Way::sums(c); }) workspace_bytes_ = std::max(workspace_bytes_, Way::sums(c));
   }
   int64_t workspace_bytes() const { return workspace_bytes_; }

@@ -18,7 +18,9 @@ struct RowSum : PlainKernel {
 
   /// Writes scale·Σ term.
   template <class Term>
-  static void sum(const KernelCall& c, double scale, Term term) { floats(c.outs[0])[0] = float(total(c, term) * scale); }
+  static void sum(const KernelCall& c, double scale, Term term) {
+    floats(c.outs[0])[0] = float(total(c, term) * scale);
+  }
 
   /// Σ term(b, h, w), pixel places counted inside the view.
   template <class Term>
@@ -64,7 +66,9 @@ struct CountLabels : RowSum {
 };
 
 struct CountClasses : PlainKernel {
-  static int64_t workspace(const KernelCall& c) { return loss_blocks(c.ins[0]) * CountClassesAttrs::read(c.attrs).classes * int64_t(sizeof(int64_t)); }
+  static int64_t workspace(const KernelCall& c) {
+    return loss_blocks(c.ins[0]) * CountClassesAttrs::read(c.attrs).classes * int64_t(sizeof(int64_t));
+  }
   static void run(const KernelCall& c) {
     const auto a = CountClassesAttrs::read(c.attrs);
     const View& labels = c.ins[0];
@@ -214,7 +218,8 @@ struct SoftXentBackward : PlainKernel {
           double all = 0;
           for (int64_t ch = 0; ch < classes; ch++) all += terms.share(double(target[ch]), classes);
           for (int64_t ch = 0; ch < classes; ch++)
-            gradient[ch] = T(float(terms.scale * (double(std::exp(float(pixel[ch]) - s.top)) / s.total * all - terms.share(double(target[ch]), classes))));
+            gradient[ch] = T(float(
+                terms.scale * (double(std::exp(float(pixel[ch]) - s.top)) / s.total * all - terms.share(double(target[ch]), classes))));
         }
   }
 };
@@ -338,7 +343,9 @@ struct ElementLossBackward : PlainKernel {
   static void run(const KernelCall& c) {
     const auto a = ops::ElementLossAttrs::read(c.attrs);
     const float scale = float(a.weight / double(a.count)), constant = float(a.constant);
-    const auto slope = [scale, loss = ops::loss_of<Loss>(c.attrs)](float x, float t) { return scale * float(loss.slope(double(x), double(t))); };
+    const auto slope = [scale, loss = ops::loss_of<Loss>(c.attrs)](float x, float t) {
+      return scale * float(loss.slope(double(x), double(t)));
+    };
     if (c.n_ins > 1)
       each_run<3>({&c.outs[0], &c.ins[0], &c.ins[1]}, [slope](Pointers<3> at, int64_t n) {
         float *const dx = at[0], *const x = at[1], *const target = at[2];
@@ -373,7 +380,7 @@ const KernelEntry dice_sums_bwd = entry<DiceSumsBackward>();
 const KernelEntry dice = entry<Dice>();
 const KernelEntry dice_bwd = entry<DiceBackward>();
 
-#define SPILLWAY_LOSS_ENTRY(kind)                                      \
+#define SPILLWAY_LOSS_ENTRY(kind)                                         \
   const KernelEntry kind = entry<ElementLoss<ops::element_loss::kind>>(); \
   const KernelEntry kind##_bwd = entry<ElementLossBackward<ops::element_loss::kind>>();
 SPILLWAY_ELEMENT_LOSSES(SPILLWAY_LOSS_ENTRY)

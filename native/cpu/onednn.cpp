@@ -80,7 +80,8 @@ void Compiled::prepare() const {
   std::call_once(code_->once, [this] {
     std::vector<dnnl::reorder> reorders;
     for (const Placed& placed : placed_)
-      reorders.push_back(placed.reorder && placed.panels.kind == pointwise_weights::Panels::Kind::none ? dnnl::reorder(*placed.reorder) : dnnl::reorder());
+      reorders.push_back(placed.reorder && placed.panels.kind == pointwise_weights::Panels::Kind::none ? dnnl::reorder(*placed.reorder)
+                                                                                                       : dnnl::reorder());
     code_->primitive = make_();
     code_->reorders = std::move(reorders);
   });
@@ -104,11 +105,14 @@ void Bound::reorder(size_t i, const dnnl::memory& from, const dnnl::memory& to) 
   const auto& [argument, unused, panels, offset, scratch] = compiled_.placed_[i];
   if (panels.kind != pointwise_weights::Panels::Kind::none) {
     const float* const source = static_cast<const float*>(from.get_data_handle());
-    if (argument.written) pointwise_weights::into_rows(dims_of(argument.ours), panels, source, static_cast<float*>(to.get_data_handle()));
-    else pointwise_weights::into_panels(dims_of(argument.ours), panels, source, to.get_data_handle());
+    if (argument.written)
+      pointwise_weights::into_rows(dims_of(argument.ours), panels, source, static_cast<float*>(to.get_data_handle()));
+    else
+      pointwise_weights::into_panels(dims_of(argument.ours), panels, source, to.get_data_handle());
     return;
   }
-  const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, from.get()}, {DNNL_ARG_TO, to.get()}, {DNNL_ARG_SCRATCHPAD, operands_[i].scratch.get()}};
+  const dnnl_exec_arg_t arguments[] = {
+      {DNNL_ARG_FROM, from.get()}, {DNNL_ARG_TO, to.get()}, {DNNL_ARG_SCRATCHPAD, operands_[i].scratch.get()}};
   checked(dnnl_primitive_execute(compiled_.code_->reorders[i].get(), stream_of_thread().get(), 3, arguments), "a reorder failed");
 }
 
@@ -124,7 +128,8 @@ void Bound::run(std::span<void* const> data, void* workspace) {
     o.scratch.set_data_handle(places + placed.scratch);
     if (!placed.argument.written) reorder(i, o.ours, o.used);
   }
-  checked(dnnl_primitive_execute(compiled_.code_->primitive.get(), stream_of_thread().get(), int(arguments_.size()), arguments_.data()), "a primitive failed");
+  checked(dnnl_primitive_execute(compiled_.code_->primitive.get(), stream_of_thread().get(), int(arguments_.size()), arguments_.data()),
+          "a primitive failed");
   for (size_t i = 0; i < operands_.size(); i++)
     if (compiled_.placed_[i].reorder && compiled_.placed_[i].argument.written) reorder(i, operands_[i].used, operands_[i].ours);
   stream_of_thread().wait();

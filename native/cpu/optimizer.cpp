@@ -12,8 +12,10 @@ struct Forgotten {
 };
 template <uint32_t operand, size_t N>
 decltype(auto) state(const Pointers<N>& at, int64_t i, Forgotten&& none = {}) {
-  if constexpr (operand > 0) return (at[operand][i]);
-  else return (none.value);
+  if constexpr (operand > 0)
+    return (at[operand][i]);
+  else
+    return (none.value);
 }
 
 template <OpKind kind, class Rule, class Attrs>

@@ -1,6 +1,6 @@
 // What tiling adds between operators: fill, copy, and the merging of sums and of moments (Chan's) on any strides.
-#include "ops/batchnorm.hpp"
 #include "ops/plumbing.hpp"
+#include "ops/batchnorm.hpp"
 
 #include <cstring>
 

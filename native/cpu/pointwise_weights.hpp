@@ -22,7 +22,8 @@ inline Panels panels_of(const dnnl::memory::desc& ours, const dnnl::memory::desc
   if (d.size() != 4 || d[2] * d[3] != 1 || d[0] % block_width != 0 || d[1] % block_width != 0) return {};
   if (ours != dnnl::memory::desc(d, type::f32, tag::oihw)) return {};
   const auto in = [&](type t, tag format) { return wanted == dnnl::memory::desc(d, t, format); };
-  if (in(type::f32, tag::OIhw16i16o)) return {Panels::Kind::floats, block_width};  // blocks of 16 x 16, one after the other, are panels of 16
+  if (in(type::f32, tag::OIhw16i16o))
+    return {Panels::Kind::floats, block_width};  // blocks of 16 x 16, one after the other, are panels of 16
   if (in(type::bf16, tag::IOhw8o16i2o)) return {Panels::Kind::bf16_towards_x, block_width};
   for (const auto& [format, width] : {std::pair{tag::Ohwi32o, 32}, {tag::Ohwi48o, 48}, {tag::Ohwi64o, 64}})
     if (in(type::f32, format)) return {Panels::Kind::floats, width};
@@ -33,7 +34,8 @@ inline Panels panels_of(const dnnl::memory::desc& ours, const dnnl::memory::desc
 
 /// Sixteen by sixteen weights from rows `step` apart to bf16: pairs of rows or of columns, each pair's lanes side by side.
 inline void bf16_rows(const float* from, int64_t step, Bf16* to) {
-  for (int64_t row = 0; row < block_width; row += 2) store_pairs(to + row * block_width, load_block(from + row * step), load_block(from + (row + 1) * step));
+  for (int64_t row = 0; row < block_width; row += 2)
+    store_pairs(to + row * block_width, load_block(from + row * step), load_block(from + (row + 1) * step));
 }
 inline void bf16_columns(const float* from, int64_t step, Bf16* to, int64_t to_step) {
   Square16 columns;
@@ -54,18 +56,23 @@ inline void into_panels(const dnnl::memory::dims& dims, Panels p, const float* r
       float* const panel = static_cast<float*>(panels) + at + across;
       Bf16* const bf16 = static_cast<Bf16*>(panels) + at + 2 * across;
       switch (p.kind) {
-        case Panels::Kind::none: break;
+        case Panels::Kind::none:
+          break;
         case Panels::Kind::floats:
-          if (o < out) turn(from, in, panel, p.width);
+          if (o < out)
+            turn(from, in, panel, p.width);
           else
             for (int64_t k = 0; k < block_width; k++) store_block(panel + k * p.width, Block{});
           break;
         case Panels::Kind::bf16:
-          if (o < out) bf16_columns(from, in, bf16, 2 * p.width);
+          if (o < out)
+            bf16_columns(from, in, bf16, 2 * p.width);
           else
             for (int64_t k = 0; k < block_width; k += 2) store_pairs(bf16 + k * p.width, Block{}, Block{});
           break;
-        case Panels::Kind::bf16_towards_x: bf16_rows(from, in, static_cast<Bf16*>(panels) + i * out + o * block_width); break;
+        case Panels::Kind::bf16_towards_x:
+          bf16_rows(from, in, static_cast<Bf16*>(panels) + i * out + o * block_width);
+          break;
       }
     }
 }
@@ -75,7 +82,8 @@ inline void into_rows(const dnnl::memory::dims& dims, Panels p, const float* pan
   const int64_t out = dims[0], in = dims[1];
 #pragma omp parallel for collapse(2) schedule(static)
   for (int64_t o = 0; o < out; o += block_width)
-    for (int64_t i = 0; i < in; i += block_width) turn(panels + o / p.width * p.width * in + i * p.width + o % p.width, p.width, rows + o * in + i, in);
+    for (int64_t i = 0; i < in; i += block_width)
+      turn(panels + o / p.width * p.width * in + i * p.width + o % p.width, p.width, rows + o * in + i, in);
 }
 
 }  // namespace spillway::cpu::pointwise_weights

@@ -59,20 +59,24 @@ inline void reduce_norm(const RectifiedNorm& norm, const View& dy, const View& d
 
 /// Scratch: four coefficient arrays. `totals`: dgamma, dbeta. `onto`: one gradient that this is added to, or none; it may be dx.
 template <size_t Onto>
-void norm_gradient(const RectifiedNorm& norm, const View& dy, const View* totals, const std::array<const View*, Onto>& onto, const View& dx, void* scratch) {
+void norm_gradient(const RectifiedNorm& norm, const View& dy, const View* totals, const std::array<const View*, Onto>& onto, const View& dx,
+                   void* scratch) {
   const Coefficients k{static_cast<float*>(scratch), dy.dims[1]};
   const NormScale n = norm.scale(k);
   const NormGradient g = gradient_of(norm.moments(), totals, k);
   std::array<const View*, 1 + Onto> beside{&dy};
   std::copy(onto.begin(), onto.end(), beside.begin() + 1);
   with_rectifier(norm.slope, [&](auto passing) {
-    map_channels<1 + Onto, 5>(norm.x, beside, {n.mean, n.scale, norm.shift(), g.tilt, g.offset}, dx, [passing](const auto& element, const auto& constant) {
-      const auto& [centre, factor, base, slant, level] = constant;
-      const auto deviation = element[0] - centre, z = deviation * factor + base;
-      const auto gradient = factor * (passing(z, element[1]) - level - deviation * slant);
-      if constexpr (Onto == 1) return gradient + element[2];
-      else return gradient;
-    });
+    map_channels<1 + Onto, 5>(norm.x, beside, {n.mean, n.scale, norm.shift(), g.tilt, g.offset}, dx,
+                              [passing](const auto& element, const auto& constant) {
+                                const auto& [centre, factor, base, slant, level] = constant;
+                                const auto deviation = element[0] - centre, z = deviation * factor + base;
+                                const auto gradient = factor * (passing(z, element[1]) - level - deviation * slant);
+                                if constexpr (Onto == 1)
+                                  return gradient + element[2];
+                                else
+                                  return gradient;
+                              });
   });
 }
 

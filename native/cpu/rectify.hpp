@@ -6,13 +6,14 @@
 
 namespace spillway::cpu {
 
-/// Calls body(rectifier); rectifier(z, passed) is `passed` above zero and slope·passed at zero and below, of floats or blocks of them. Loops
-/// use a copy of their own: one that a store might change would not be vectorised.
+/// Calls body(rectifier); rectifier(z, passed) is `passed` above zero and slope·passed at zero and below, of floats or blocks of them.
+/// Loops use a copy of their own: one that a store might change would not be vectorised.
 template <class Body>
 void with_rectifier(float slope, const Body& body) {
   if (slope == 0) body([]<class V>(const V& z, const V& passed) { return z <= 0 ? V{} : passed; });
   // A product that only one side needs would not be vectorised: it may raise an exception.
-  else body([slope]<class V>(const V& z, const V& passed) { return passed * (z <= 0 ? V{} + slope : V{} + 1.0f); });
+  else
+    body([slope]<class V>(const V& z, const V& passed) { return passed * (z <= 0 ? V{} + slope : V{} + 1.0f); });
 }
 
 inline void rectify(const View& y, float slope) {

@@ -47,8 +47,10 @@ void each_run(const Views<N>& views, Body body) {
   const auto every = [&](bool (*dense)(const View&)) {
     return std::all_of(views.begin(), views.end(), [&](const View* v) { return dense(*v); });
   };
-  if (every(ops::dense_channels_last) || every(ops::dense_plain)) each_chunk(views, body);
-  else each_row(views, body);
+  if (every(ops::dense_channels_last) || every(ops::dense_plain))
+    each_chunk(views, body);
+  else
+    each_row(views, body);
 }
 
 }  // namespace spillway::cpu

@@ -31,7 +31,9 @@ inline Block by_signs(uint32_t bits, const Block& above, const Block& below) {
 inline float by_signs(uint32_t bits, float above, float below) { return bits & 1 ? above : below; }
 
 /// The bits from a channel on.
-inline uint32_t signs_at(const uint32_t* words, int64_t channel) { return words[channel / ops::SIGNS_PER_WORD] >> (channel % ops::SIGNS_PER_WORD); }
+inline uint32_t signs_at(const uint32_t* words, int64_t channel) {
+  return words[channel / ops::SIGNS_PER_WORD] >> (channel % ops::SIGNS_PER_WORD);
+}
 
 /// dz from dy: what the rectifier of this slope lets through.
 template <class V>

@@ -1,6 +1,6 @@
 // Stochastic depth by counter: an image's lot is drawn for its place in the whole batch, so tiles and recompute agree.
-#include "cpu/runs.hpp"
 #include "core/philox.hpp"
+#include "cpu/runs.hpp"
 
 namespace spillway::cpu {
 namespace {
@@ -25,7 +25,8 @@ struct DropImages : PlainKernel {
       // What is dropped is zero, not a product with it: an infinity in it is dropped, too.
       each_run<2>({&to, &from}, [keep, scale](Pointers<2> at, int64_t n) {
         float *const kept = at[0], *const x = at[1];
-        if (!keep) std::fill_n(kept, n, 0.0f);
+        if (!keep)
+          std::fill_n(kept, n, 0.0f);
         else
 #pragma omp simd
           for (int64_t i = 0; i < n; i++) kept[i] = x[i] * scale;

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <array>
 
-#include "cpu/kernels.hpp"
 #include "core/bf16.hpp"
+#include "cpu/kernels.hpp"
 
 namespace spillway::cpu {
 

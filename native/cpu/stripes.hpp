@@ -14,7 +14,9 @@ struct Rows {
 
 /// A pixel by its place in the whole image; `b` counts inside the view.
 template <class T = float>
-T* at_image(const View& v, int64_t b, int64_t h, int64_t w) { return pixel_of<T>(v, b, h - v.origin[2], w - v.origin[3]); }
+T* at_image(const View& v, int64_t b, int64_t h, int64_t w) {
+  return pixel_of<T>(v, b, h - v.origin[2], w - v.origin[3]);
+}
 
 inline int64_t stripes_of(const View& dx) { return std::min<int64_t>(dx.dims[2], 64); }
 inline int64_t stripe_floats(const View& dx) { return (dx.dims[2] + stripes_of(dx) - 1) / stripes_of(dx) * dx.dims[3] * dx.dims[1]; }

@@ -14,18 +14,22 @@ void bind_threads(const int* processors, uint32_t count, bool each) {
 #pragma omp parallel
   {
     const uint32_t own = uint32_t(omp_get_thread_num());
-    if (!each) run_on({processors, processors + count});
-    else if (own < count) run_on({processors[own]});
+    if (!each)
+      run_on({processors, processors + count});
+    else if (own < count)
+      run_on({processors[own]});
   }
 }
 
 const KernelEntry* kernel(uint32_t wire) {
   switch (wire) {
 #define SPILLWAY_CASE(kind, number) \
-  case number: return &kind;
+  case number:                      \
+    return &kind;
     SPILLWAY_OPS(SPILLWAY_CASE)
 #undef SPILLWAY_CASE
-    default: return nullptr;
+    default:
+      return nullptr;
   }
 }
 

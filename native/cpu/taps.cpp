@@ -34,8 +34,8 @@ std::shared_ptr<const Convolution> product_of(Direction direction, const Conv2d&
   WindowAxis columns, row;
   columns.in_size = columns.in_extent = columns.out_size = tap.pixels;
   row.in_size = row.in_extent = row.out_size = 1;
-  const auto product =
-      convolution_of(direction, {1, g.in_channels, g.out_channels, 1, {row, columns}}, false, bf16 ? Activations::bf16_to_floats : Activations::floats);
+  const auto product = convolution_of(direction, {1, g.in_channels, g.out_channels, 1, {row, columns}}, false,
+                                      bf16 ? Activations::bf16_to_floats : Activations::floats);
   if (!product->compiled) throw std::runtime_error("oneDNN has no product for these channels");
   return product;
 }
@@ -76,11 +76,13 @@ struct Pixels {
   /// Calls f(in the view, gathered, elements) for each stretch that is contiguous in both.
   template <class F>
   void each(T* together, F f) const {
-    const int64_t channels = view.dims[1], stretches = column_step == 1 ? 1 : columns, length = column_step == 1 ? columns * channels : channels;
+    const int64_t channels = view.dims[1], stretches = column_step == 1 ? 1 : columns,
+                  length = column_step == 1 ? columns * channels : channels;
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < view.dims[0] * rows; i++)
       for (int64_t s = 0; s < stretches; s++)
-        f(pixel_of<T>(view, i / rows, row + i % rows * row_step, column + s * column_step), together + (i * columns + s) * channels, length);
+        f(pixel_of<T>(view, i / rows, row + i % rows * row_step, column + s * column_step), together + (i * columns + s) * channels,
+          length);
   }
 };
 
@@ -137,7 +139,9 @@ class Sums {
 }  // namespace
 
 Kernel::Kernel(Direction direction, const Conv2d& g, const KernelCall& c)
-    : g_(g), taps_(live_taps(g)), tap_of_(size_t(g.window.h.kernel * g.window.w.kernel), -1),
+    : g_(g),
+      taps_(live_taps(g)),
+      tap_of_(size_t(g.window.h.kernel * g.window.w.kernel), -1),
       bias_sums_(direction == Direction::backward_weights && c.n_outs > 1 ? channel_sums_bytes<1>(c.ins[1]) : 0) {
   const bool bf16 = ops::is_bf16(c);
   int64_t pixels = 0, own = 0;
@@ -214,7 +218,8 @@ void Kernel::backward_weights(const KernelCall& c) {
   with_element(x, [&](auto element) {
     using T = decltype(element);
     for (size_t t = 0; t < taps_.size(); t++) {
-      void* const data[] = {gather(Pixels<T>::of_x(x, g_.window, taps_[t]), at<T>(c, places_.x)), gather(Pixels<T>::of_y(dy, taps_[t]), at<T>(c, places_.y)), plane(c, t)};
+      void* const data[] = {gather(Pixels<T>::of_x(x, g_.window, taps_[t]), at<T>(c, places_.x)),
+                            gather(Pixels<T>::of_y(dy, taps_[t]), at<T>(c, places_.y)), plane(c, t)};
       products_[t].bound.run(data, at<void>(c, places_.product));
     }
   });

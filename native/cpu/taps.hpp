@@ -21,8 +21,8 @@ struct Tap {
   int64_t pixels;  // of all images
 };
 
-/// Where everything lies in the scratch: planes of weights, one [O,I] a tap; pixels of either side, those that are written as floats; sums, if the
-/// result itself is bf16; the product's own scratch.
+/// Where everything lies in the scratch: planes of weights, one [O,I] a tap; pixels of either side, those that are written as floats; sums,
+/// if the result itself is bf16; the product's own scratch.
 struct Places {
   int64_t planes, x, y, sums, product, bytes;
 };
@@ -44,8 +44,12 @@ class Kernel {
     Bound bound;
   };
   template <class T>
-  T* at(const KernelCall& c, int64_t offset) const { return reinterpret_cast<T*>(static_cast<char*>(c.workspace) + offset); }
-  float* plane(const KernelCall& c, size_t tap) const { return at<float>(c, places_.planes) + int64_t(tap) * g_.in_channels * g_.out_channels; }
+  T* at(const KernelCall& c, int64_t offset) const {
+    return reinterpret_cast<T*>(static_cast<char*>(c.workspace) + offset);
+  }
+  float* plane(const KernelCall& c, size_t tap) const {
+    return at<float>(c, places_.planes) + int64_t(tap) * g_.in_channels * g_.out_channels;
+  }
   void take_weights(const KernelCall& c, const float* weights) const;
   void give_weights(const KernelCall& c, float* weights) const;
 

@@ -43,7 +43,7 @@ struct UnaryBackward : PlainKernel {
 
 }  // namespace
 
-#define SPILLWAY_UNARY_ENTRY(kind)                         \
+#define SPILLWAY_UNARY_ENTRY(kind)                           \
   const KernelEntry kind = entry<Unary<ops::unary::kind>>(); \
   const KernelEntry kind##_bwd = entry<UnaryBackward<ops::unary::kind>>();
 SPILLWAY_UNARY(SPILLWAY_UNARY_ENTRY)

@@ -41,7 +41,7 @@ struct Upsample : PlainKernel {
         for (int64_t ox = y.origin[3]; ox < ops::upper(y, 3); ox++) {
           const Between columns = g.w.at(ox);
           const T* const from[4] = {at_image<T>(x, b, rows.first, columns.first), at_image<T>(x, b, rows.first, columns.second),
-                                        at_image<T>(x, b, rows.second, columns.first), at_image<T>(x, b, rows.second, columns.second)};
+                                    at_image<T>(x, b, rows.second, columns.first), at_image<T>(x, b, rows.second, columns.second)};
           blend(at_image<T>(y, b, oy, ox), from, rows, columns, y.dims[1]);
         }
       }
@@ -54,12 +54,15 @@ Rows made_of(const Resampling& axis, const View& dy, Rows rows) {
     int64_t lo = dy.origin[2], hi = ops::upper(dy, 2);
     while (lo < hi) {
       const int64_t middle = lo + (hi - lo) / 2;
-      if (holds(axis.at(middle))) hi = middle;
-      else lo = middle + 1;
+      if (holds(axis.at(middle)))
+        hi = middle;
+      else
+        lo = middle + 1;
     }
     return lo;
   };
-  return {first_that([&](const Between& b) { return b.second >= rows.lo; }), first_that([&](const Between& b) { return b.first >= rows.hi; })};
+  return {first_that([&](const Between& b) { return b.second >= rows.lo; }),
+          first_that([&](const Between& b) { return b.first >= rows.hi; })};
 }
 
 template <class T>

@@ -1,8 +1,8 @@
-// 3x3 convolutions of stride 1 by Winograd's F(4x4, 3x3), a fourth of the multiplications, on channels-last activations as they lie (T: floats,
-// or bf16 that floats are computed with). In: geometry; activations, weights in PyTorch's order, scratch. Out: results, or weight gradients.
-// Invariant: the same bits for any number of threads. Any padding, on each side, and any slice of an image will do.
-// At dilation d, pixels d apart are a tile. Where few are below one another (27 rows of a band have 1 or 2 at dilation 24), tiles are single
-// rows of four, by F(4, 3) along them: half of the multiplications.
+// 3x3 convolutions of stride 1 by Winograd's F(4x4, 3x3), a fourth of the multiplications, on channels-last activations as they lie (T:
+// floats, or bf16 that floats are computed with). In: geometry; activations, weights in PyTorch's order, scratch. Out: results, or weight
+// gradients. Invariant: the same bits for any number of threads. Any padding, on each side, and any slice of an image will do. At dilation
+// d, pixels d apart are a tile. Where few are below one another (27 rows of a band have 1 or 2 at dilation 24), tiles are single rows of
+// four, by F(4, 3) along them: half of the multiplications.
 #pragma once
 #include <cstdint>
 
@@ -41,7 +41,8 @@ struct Finish {
 int64_t convolve_bytes(const Geometry& g, int threads);
 /// dst = src * weights, finished.
 template <class T>
-void convolve(const Geometry& g, int threads, Weights order, const T* src, const float* weights, const Finish& finish, T* dst, void* scratch);
+void convolve(const Geometry& g, int threads, Weights order, const T* src, const float* weights, const Finish& finish, T* dst,
+              void* scratch);
 
 int64_t weight_gradient_bytes(const Geometry& g, int threads);
 /// dw [dst channels, src channels, 3, 3] from src and the gradient of dst.

@@ -29,8 +29,13 @@ struct Rows {
 class Axis {
  public:
   Axis(int64_t extent, int64_t step, int64_t pixels)
-      : extent_(extent), step_(step), pixels_(pixels), longer_(extent % step), of_longer_(over(extent / step + 1, pixels)),
-        of_others_(over(extent / step, pixels)), count_(longer_ * of_longer_ + (step - longer_) * of_others_) {}
+      : extent_(extent),
+        step_(step),
+        pixels_(pixels),
+        longer_(extent % step),
+        of_longer_(over(extent / step + 1, pixels)),
+        of_others_(over(extent / step, pixels)),
+        count_(longer_ * of_longer_ + (step - longer_) * of_others_) {}
   int64_t count() const { return count_; }
   int64_t first(int64_t tile) const {
     const int64_t there = longer_ * of_longer_;
@@ -47,13 +52,17 @@ class Axis {
 /// The tiles of dst, image by image.
 struct Tiles {
   Tiles(const Geometry& g, int64_t pixels_below)
-      : rows(g.dst.rows, g.rows.step, pixels_below), columns(g.dst.columns, g.columns.step, tile_pixels), count(g.batch * rows.count() * columns.count()) {}
+      : rows(g.dst.rows, g.rows.step, pixels_below),
+        columns(g.dst.columns, g.columns.step, tile_pixels),
+        count(g.batch * rows.count() * columns.count()) {}
   Axis rows, columns;
   int64_t count;
 };
 
 template <class S>
-int64_t products_of(const Geometry& g) { return Tiles(g, S::rows).count * S::places; }
+int64_t products_of(const Geometry& g) {
+  return Tiles(g, S::rows).count * S::places;
+}
 
 /// Calls f with those tiles that take fewer products.
 template <class F>
@@ -109,8 +118,14 @@ struct Pixels {
 template <class T>
 Pixels<T> pixels_at(const Geometry& g, const Plane& plane, const T* data, int64_t image, int64_t row, int64_t column) {
   const int64_t rows = g.rows.step, columns = g.columns.step, row_floats = plane.columns * plane.channels;
-  return {data + (image * plane.rows + row) * row_floats + column * plane.channels, rows * row_floats, columns * plane.channels, plane.channels,
-          over(-row, rows), over(plane.rows - row, rows), over(-column, columns), over(plane.columns - column, columns)};
+  return {data + (image * plane.rows + row) * row_floats + column * plane.channels,
+          rows * row_floats,
+          columns * plane.channels,
+          plane.channels,
+          over(-row, rows),
+          over(plane.rows - row, rows),
+          over(-column, columns),
+          over(plane.columns - column, columns)};
 }
 
 /// The tile beside it comes next: memory is slower than the forms.
@@ -124,8 +139,10 @@ inline void fetch_next(const Pixels<T>& s, int64_t channel) {
 /// A transform F of the tiles of S: along both, or along the rows that there are.
 template <class S, class F, int rows, class Read, class Write>
 inline void transform(const Read& read, const Write& write) {
-  if constexpr (std::is_same_v<S, Squares>) both_ways<F>(read, write);
-  else along_rows<F, rows>(read, write);
+  if constexpr (std::is_same_v<S, Squares>)
+    both_ways<F>(read, write);
+  else
+    along_rows<F, rows>(read, write);
 }
 
 /// So many channels.
@@ -141,7 +158,8 @@ inline void form_of(const Pixels<T>& s, Range channels, const To& to) {
     fetch_next<rows, columns>(s, channel);
     const auto write = [&](int row, int column, const Block& b) { store_block(to(row * 6 + column, channel - channels.first), b); };
     if (s.whole(rows, columns) && channel + block_width <= s.channels)
-      transform<S, F, rows>([&](int row, int column) { return load_block(s.origin + row * s.row_stride + column * s.column_stride + channel); }, write);
+      transform<S, F, rows>(
+          [&](int row, int column) { return load_block(s.origin + row * s.row_stride + column * s.column_stride + channel); }, write);
     else
       transform<S, F, rows>([&](int row, int column) { return s.at(row, column, channel); }, write);
   }
@@ -185,20 +203,24 @@ inline Block rectified(const Block& z, float slope) { return z <= 0 ? (slope == 
 
 /// Results of one tile.
 template <class S, bool streams, class T>
-inline void write_results(const Geometry& g, const Tiles& tiles, TileAt t, const Forms& forms, int64_t tile, Range range, const Finish& finish, T* dst) {
+inline void write_results(const Geometry& g, const Tiles& tiles, TileAt t, const Forms& forms, int64_t tile, Range range,
+                          const Finish& finish, T* dst) {
   const int64_t rows = tiles.rows.held(t.row), columns = tiles.columns.held(t.column);
   T* const origin = dst + ((t.image * g.dst.rows + t.row) * g.dst.columns + t.column) * g.dst.channels + range.first;
   for (int64_t channel = 0; channel < range.count; channel += block_width) {
     const int64_t count = range.count - channel;
     const Block shift = finish.bias ? load_channels(finish.bias + range.first + channel, count) : Block{};
-    transform<S, ResultOfForm, 1>([&](int row, int column) { return load_block(forms.half(row * 6 + column, tile, range.first + channel)); },
-                                  [&](int row, int column, const Block& b) {
-                                    if (row >= rows || column >= columns) return;
-                                    T* const to = origin + (row * g.rows.step * g.dst.columns + column * g.columns.step) * g.dst.channels + channel;
-                                    const Block result = finish.rectifies ? rectified(b + shift, finish.slope) : b + shift;
-                                    if constexpr (streams) stream_block(to, result);
-                                    else store_channels(to, result, count);
-                                  });
+    transform<S, ResultOfForm, 1>(
+        [&](int row, int column) { return load_block(forms.half(row * 6 + column, tile, range.first + channel)); },
+        [&](int row, int column, const Block& b) {
+          if (row >= rows || column >= columns) return;
+          T* const to = origin + (row * g.rows.step * g.dst.columns + column * g.columns.step) * g.dst.channels + channel;
+          const Block result = finish.rectifies ? rectified(b + shift, finish.slope) : b + shift;
+          if constexpr (streams)
+            stream_block(to, result);
+          else
+            store_channels(to, result, count);
+        });
   }
 }
 
@@ -267,16 +289,18 @@ inline void read_some_taps(WeightOrder order, const float* weights, int64_t sour
 
 /// Forms of some channels of src and sixteen of dst; `at` is where the latter begin in the forms.
 template <class S>
-void weight_forms(const Geometry& g, WeightOrder order, const float* weights, Range src, int64_t dst, const WeightForms& forms, int64_t at) {
+void weight_forms(const Geometry& g, WeightOrder order, const float* weights, Range src, int64_t dst, const WeightForms& forms,
+                  int64_t at) {
   const int64_t lanes = std::clamp<int64_t>(g.dst.channels - dst, 0, block_width);
   alignas(64) Taps taps;
   for (int64_t first = 0; first < src.count; first += block_width) {
     const int64_t sources = std::clamp<int64_t>(g.src.channels - src.first - first, 0, block_width);
     const float* const from = weights + (src.first + first) * order.src_stride + dst * order.dst_stride;
-    sources == block_width && lanes == block_width ? read_taps(order, from, taps) : read_some_taps(order, from, sources, lanes, taps);
+    sources == block_width&& lanes == block_width ? read_taps(order, from, taps) : read_some_taps(order, from, sources, lanes, taps);
     for (int64_t one = 0; one < block_width; one++)
-      transform<S, WeightForm, 3>([&](int row, int column) { return load_block(taps[one][order.tap(row, column)]); },
-                                  [&](int row, int column, const Block& b) { store_block(forms.half(row * 6 + column, first + one, at), b); });
+      transform<S, WeightForm, 3>(
+          [&](int row, int column) { return load_block(taps[one][order.tap(row, column)]); },
+          [&](int row, int column, const Block& b) { store_block(forms.half(row * 6 + column, first + one, at), b); });
   }
 }
 

@@ -25,7 +25,9 @@ struct ConvolvePlan {
   bool by_panels;
   int64_t sources, wide;  // channels of src whose forms are held at once, and of dst
   ConvolvePlan(const Geometry& g, int threads)
-      : tiles(g, S::rows), src_channels(rounded_up(g.src.channels, block_width)), dst_channels(rounded_up(g.dst.channels, panel_width)),
+      : tiles(g, S::rows),
+        src_channels(rounded_up(g.src.channels, block_width)),
+        dst_channels(rounded_up(g.dst.channels, panel_width)),
         by_panels(WeightForms::floats(S::places, src_channels, dst_channels) > most_weight_floats),
         sources(by_panels ? std::min(src_channels, most_sources) : src_channels),
         wide(by_panels ? std::clamp(dst_channels / panel_width / threads, int64_t(1), most_panels) * panel_width : dst_channels) {
@@ -63,16 +65,20 @@ struct Convolution {
   /// Sixteen bf16 are half a line, which memory takes whole.
   static constexpr bool streamable = std::is_same_v<T, float>;
 
-  void pixels(Range group, int64_t t, Range channels, const Forms& forms) const { image_forms<S>(g, plan.tiles, src, channels, group.first, t, forms); }
+  void pixels(Range group, int64_t t, Range channels, const Forms& forms) const {
+    image_forms<S>(g, plan.tiles, src, channels, group.first, t, forms);
+  }
 
-  /// Products of a group's pixels, of some channels, with the weights of `wide` results from `dst_channel` on: the first of a place sets, the others add.
-  void multiply_group(const Forms& pixels, int64_t count, Range channels, const WeightForms& forms, int64_t dst_channel, const Forms& results) const {
+  /// Products of a group's pixels, of some channels, with the weights of `wide` results from `dst_channel` on: the first of a place sets,
+  /// the others add.
+  void multiply_group(const Forms& pixels, int64_t count, Range channels, const WeightForms& forms, int64_t dst_channel,
+                      const Forms& results) const {
     const ASteps steps{block_width, 1, plan.group * block_width};
     const int64_t wide = std::min(plan.wide, plan.dst_channels - dst_channel);
     for (int p = 0; p < S::places; p++)
       for (int64_t at = 0; at < wide; at += panel_width)
-        multiply_tile(pixels.place(p), steps, count, forms.panel(p, at), results.half(p % S::sums, 0, dst_channel + at), channels.count / block_width,
-                      channels.first > 0 || p >= S::sums);
+        multiply_tile(pixels.place(p), steps, count, forms.panel(p, at), results.half(p % S::sums, 0, dst_channel + at),
+                      channels.count / block_width, channels.first > 0 || p >= S::sums);
   }
 
   void write(Range group, const Forms& results, Range channels) const {
@@ -138,7 +144,8 @@ void convolve_panels(const Convolution<S, T>& c, int threads, float* scratch) {
 }
 
 template <class S, class T>
-void convolve_by(const Geometry& g, int threads, Weights order, const T* src, const float* weights, const Finish& finish, T* dst, void* scratch) {
+void convolve_by(const Geometry& g, int threads, Weights order, const T* src, const float* weights, const Finish& finish, T* dst,
+                 void* scratch) {
   const ConvolvePlan<S> plan(g, threads);
   const int64_t bytes = g.batch * g.dst.rows * g.dst.columns * g.dst.channels * int64_t(sizeof(T));
   const bool whole_lines = g.dst.channels % block_width == 0 && reinterpret_cast<uintptr_t>(dst) % sizeof(Block) == 0;
@@ -169,7 +176,8 @@ int64_t convolve_bytes(const Geometry& g, int threads) {
 }
 
 template <class T>
-void convolve(const Geometry& g, int threads, Weights order, const T* src, const float* weights, const Finish& finish, T* dst, void* scratch) {
+void convolve(const Geometry& g, int threads, Weights order, const T* src, const float* weights, const Finish& finish, T* dst,
+              void* scratch) {
   by_tiles(g, [&](auto tiles) { convolve_by<decltype(tiles)>(g, threads, order, src, weights, finish, dst, scratch); });
 }
 

@@ -29,7 +29,8 @@ struct GradientPlan {
 
 /// Both forms of one tile; behind the last tile, nothing.
 template <class S, class T>
-void both_forms(const Geometry& g, const GradientPlan<S>& plan, const T* src, const T* ddst, int64_t first, int64_t t, const Forms& pixels, const Forms& gradients) {
+void both_forms(const Geometry& g, const GradientPlan<S>& plan, const T* src, const T* ddst, int64_t first, int64_t t, const Forms& pixels,
+                const Forms& gradients) {
   if (first + t < plan.tiles.count) {
     image_forms<S>(g, plan.tiles, src, {0, pixels.channels}, first, t, pixels);
     gradient_forms<S>(g, plan.tiles, ddst, first, t, gradients);
@@ -41,14 +42,16 @@ void both_forms(const Geometry& g, const GradientPlan<S>& plan, const T* src, co
 
 /// The weights between `src.count` channels of src and a panel of dst, as far as one group gives them.
 template <class S>
-void add_gradient(const Geometry& g, const Forms& pixels, const Forms& gradients, int64_t terms, Range src, int64_t panel, bool add, const WeightForms& sums, float* dw) {
+void add_gradient(const Geometry& g, const Forms& pixels, const Forms& gradients, int64_t terms, Range src, int64_t panel, bool add,
+                  const WeightForms& sums, float* dw) {
   const ASteps steps{1, block_width, block_width * block_width};
   for (int p = 0; p < S::places; p++)
     for (int64_t c = 0; c < src.count; c += gradient_rows)
-      multiply_panel<gradient_rows>(pixels.block(p, 0, (src.first + c) / block_width * block_width) + c % block_width, steps, gradients.half(p % S::sums, 0, panel),
-                                    sums.half(p, c, 0), terms / block_width, false);
+      multiply_panel<gradient_rows>(pixels.block(p, 0, (src.first + c) / block_width * block_width) + c % block_width, steps,
+                                    gradients.half(p % S::sums, 0, panel), sums.half(p, c, 0), terms / block_width, false);
   const Range held{src.first, std::min(src.count, g.src.channels - src.first)};
-  for (int64_t at = 0; at < panel_width && panel + at < g.dst.channels; at += block_width) weights_of_forms<S>(g, sums, held, panel + at, at, add, dw);
+  for (int64_t at = 0; at < panel_width && panel + at < g.dst.channels; at += block_width)
+    weights_of_forms<S>(g, sums, held, panel + at, at, add, dw);
 }
 
 template <class S, class T>

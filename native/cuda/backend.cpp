@@ -15,19 +15,27 @@ bool has_note(const std::vector<cudnnBackendNumericalNote_t>& notes, cudnnBacken
 }
 
 using Notes = std::vector<cudnnBackendNumericalNote_t>;
-struct EngineFacts { Notes notes; int64_t number; };
+struct EngineFacts {
+  Notes notes;
+  int64_t number;
+};
 
 Result<EngineFacts> facts_of(const Descriptor& config) {
   Result<Descriptor> engine = Descriptor::create(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   if (!engine.ok()) return engine.status();
   int64_t found = 0;
   cudnnBackendDescriptor_t into = engine.value().raw();
-  SPILLWAY_TRY(checked(api().cudnnBackendGetAttribute(config.raw(), CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &found, &into), "asking for an engine"));
+  SPILLWAY_TRY(
+      checked(api().cudnnBackendGetAttribute(config.raw(), CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &found, &into),
+              "asking for an engine"));
   Notes notes(CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
-  SPILLWAY_TRY(checked(api().cudnnBackendGetAttribute(into, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, int64_t(notes.size()), &found, notes.data()), "asking for an engine's notes"));
+  SPILLWAY_TRY(checked(api().cudnnBackendGetAttribute(into, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                                                      int64_t(notes.size()), &found, notes.data()),
+                       "asking for an engine's notes"));
   notes.resize(size_t(std::clamp<int64_t>(found, 0, int64_t(notes.size()))));
   int64_t number = 0;
-  SPILLWAY_TRY(checked(api().cudnnBackendGetAttribute(into, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &found, &number), "asking for an engine's number"));
+  SPILLWAY_TRY(checked(api().cudnnBackendGetAttribute(into, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &found, &number),
+                       "asking for an engine's number"));
   return EngineFacts{std::move(notes), number};
 }
 
@@ -37,7 +45,8 @@ enum class Worth { exact, loose, nothing };
 Worth worth_of(const Notes& notes, bool tensor_cores) {
   if (has_note(notes, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)) return Worth::nothing;
   if (has_note(notes, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)) return Worth::nothing;
-  if (has_note(notes, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6) || has_note(notes, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13)) return Worth::nothing;
+  if (has_note(notes, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6) || has_note(notes, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13))
+    return Worth::nothing;
   if (!tensor_cores && has_note(notes, CUDNN_NUMERICAL_NOTE_TENSOR_CORE)) return Worth::nothing;
   return has_note(notes, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) ? Worth::loose : Worth::exact;
 }
@@ -50,7 +59,9 @@ Result<std::vector<Descriptor>> configs_of(const Descriptor& graph, cudnnBackend
   Descriptor heuristics = std::move(made).value();
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph).set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
   std::vector<Descriptor> configs;
-  const auto none_or = [&](const Status& why) { return why.code == Code::illegal ? Result<std::vector<Descriptor>>(std::vector<Descriptor>()) : Result<std::vector<Descriptor>>(why); };
+  const auto none_or = [&](const Status& why) {
+    return why.code == Code::illegal ? Result<std::vector<Descriptor>>(std::vector<Descriptor>()) : Result<std::vector<Descriptor>>(why);
+  };
   if (Status s = heuristics.finalize(); !s.ok()) return none_or(within(s, "cuDNN's heuristics: "));
   std::vector<cudnnBackendDescriptor_t> raw;
   for (int64_t i = 0; i < MOST; i++) {
@@ -60,7 +71,9 @@ Result<std::vector<Descriptor>> configs_of(const Descriptor& graph, cudnnBackend
     raw.push_back(configs.back().raw());
   }
   int64_t found = 0;
-  const Status asked = checked(api().cudnnBackendGetAttribute(heuristics.raw(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, MOST, &found, raw.data()), "cuDNN's heuristics");
+  const Status asked = checked(api().cudnnBackendGetAttribute(heuristics.raw(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                                              CUDNN_TYPE_BACKEND_DESCRIPTOR, MOST, &found, raw.data()),
+                               "cuDNN's heuristics");
   if (!asked.ok()) return none_or(asked);
   configs.resize(size_t(std::clamp<int64_t>(found, 0, MOST)));
   return configs;
@@ -75,7 +88,9 @@ Result<std::unique_ptr<ExecutionPlan>> plan_of(cudnnHandle_t handle, const Descr
   plan->plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle).set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
   SPILLWAY_TRY(plan->plan.finalize());
   int64_t found = 0;
-  SPILLWAY_TRY(checked(api().cudnnBackendGetAttribute(plan->plan.raw(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &found, &plan->workspace_bytes), "asking for an engine's workspace"));
+  SPILLWAY_TRY(checked(api().cudnnBackendGetAttribute(plan->plan.raw(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1,
+                                                      &found, &plan->workspace_bytes),
+                       "asking for an engine's workspace"));
   return plan;
 }
 
@@ -113,7 +128,8 @@ Result<Engines> Engines::of(std::vector<Descriptor> operations, const EngineLimi
   for (const Descriptor& o : operations) raw.push_back(o.raw());
   const cudnnHandle_t raw_handle = handle.value();
   Result<Descriptor> graph = Descriptor::make(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, [&](Descriptor& d) {
-    d.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, int64_t(raw.size()), raw.data()).set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &raw_handle);
+    d.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, int64_t(raw.size()), raw.data())
+        .set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &raw_handle);
   });
   if (!graph.ok()) return graph.status();
   Engines e(std::move(operations), std::move(graph).value(), limits, raw_handle);

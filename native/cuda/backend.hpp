@@ -25,7 +25,9 @@ class Descriptor {
     std::swap(failure_, o.failure_);
     return *this;
   }
-  ~Descriptor() { if (raw_) cudnn().value().cudnnBackendDestroyDescriptor(raw_); }
+  ~Descriptor() {
+    if (raw_) cudnn().value().cudnnBackendDestroyDescriptor(raw_);
+  }
 
   static Result<Descriptor> create(cudnnBackendDescriptorType_t type);
   /// Creates one, lets `fill` set its attributes, and finalizes it.
@@ -42,8 +44,12 @@ class Descriptor {
 
   /// Sets attributes one after the other and finalizes; the first failure is kept.
   Descriptor& set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count, const void* values);
-  Descriptor& set(cudnnBackendAttributeName_t name, const std::vector<int64_t>& values) { return set(name, CUDNN_TYPE_INT64, int64_t(values.size()), values.data()); }
-  Descriptor& set(cudnnBackendAttributeName_t name, const Descriptor& other) { return set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &other.raw_); }
+  Descriptor& set(cudnnBackendAttributeName_t name, const std::vector<int64_t>& values) {
+    return set(name, CUDNN_TYPE_INT64, int64_t(values.size()), values.data());
+  }
+  Descriptor& set(cudnnBackendAttributeName_t name, const Descriptor& other) {
+    return set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &other.raw_);
+  }
   Status finalize();
 
  private:
@@ -59,14 +65,14 @@ struct ExecutionPlan {
 
 /// Which engines are asked for.
 struct EngineLimits {
-  bool tensor_cores;       // products may round what they read
+  bool tensor_cores;  // products may round what they read
   int64_t most_workspace;
 };
 
 class Engines {
  public:
-  /// What cuDNN's heuristics name for these operations, the functional fallbacks behind the fast ones. A fallback by an engine that was found
-  /// before is left out: on an H100 one in fp32 was wrong by 3e-4 where its first was right to 1e-6.
+  /// What cuDNN's heuristics name for these operations, the functional fallbacks behind the fast ones. A fallback by an engine that was
+  /// found before is left out: on an H100 one in fp32 was wrong by 3e-4 where its first was right to 1e-6.
   static Result<Engines> of(std::vector<Descriptor> operations, const EngineLimits& limits);
   /// In cuDNN's order; null when there are not so many. An engine that fails is left out; where none is left, that is the reason.
   Result<const ExecutionPlan*> nth(const Rank& choice);
@@ -82,14 +88,17 @@ class Engines {
   std::vector<Descriptor> operations_;
   Descriptor graph_;
   std::vector<Descriptor> configs_;
-  size_t fallbacks_ = 0, tried_ = 0;  // configs_ from there on are fallbacks
-  std::set<int64_t> numbers_;         // of engines that were found
-  Status failure_;    // of the first engine that failed
+  size_t fallbacks_ = 0, tried_ = 0;                      // configs_ from there on are fallbacks
+  std::set<int64_t> numbers_;                             // of engines that were found
+  Status failure_;                                        // of the first engine that failed
   std::vector<std::unique_ptr<ExecutionPlan>> found_[2];  // those that repeat bit for bit, and the loose
 };
 
 /// Tensors by number and address.
-struct Bound { int64_t id; void* at; };
+struct Bound {
+  int64_t id;
+  void* at;
+};
 Status execute(const ExecutionPlan& plan, const std::vector<Bound>& tensors, void* workspace, cudaStream_t stream);
 
 }  // namespace spillway::cuda

@@ -85,7 +85,8 @@ Result<std::byte*> Context::pin(uint64_t bytes) {
   return static_cast<std::byte*>(at);
 }
 
-/// Before the first step of ranks, where all of them come. SPILLWAY_NCCL_ALONE: one that is alone sends to itself, to see whether NCCL works.
+/// Before the first step of ranks, where all of them come. SPILLWAY_NCCL_ALONE: one that is alone sends to itself, to see whether NCCL
+/// works.
 Status Context::meet(Communicator* others) {
   if (!others || (others->size == 1 && !std::getenv("SPILLWAY_NCCL_ALONE")) || (ranks_ && &ranks_->host() == others)) return {};
   Result<std::unique_ptr<Ranks>> met = Ranks::open(*others, device_, stream(Lane::ranks));
@@ -106,9 +107,13 @@ Status Context::copy(Lane lane, void* to, const void* from, uint64_t bytes) {
 
 Status Context::record(Lane lane, uint32_t event) { return checked(cudaEventRecord(events_[event], stream(lane)), "cudaEventRecord"); }
 
-Status Context::wait(Lane lane, uint32_t event) { return checked(cudaStreamWaitEvent(stream(lane), events_[event], 0), "cudaStreamWaitEvent"); }
+Status Context::wait(Lane lane, uint32_t event) {
+  return checked(cudaStreamWaitEvent(stream(lane), events_[event], 0), "cudaStreamWaitEvent");
+}
 
-Status Context::finish(Lane lane) { return ranks_ ? ranks_->finish(stream(lane)) : checked(cudaStreamSynchronize(stream(lane)), "the GPU"); }
+Status Context::finish(Lane lane) {
+  return ranks_ ? ranks_->finish(stream(lane)) : checked(cudaStreamSynchronize(stream(lane)), "the GPU");
+}
 
 Status Context::stamp(Lane lane, uint32_t number) {
   if (stamps_.size() <= number) stamps_.resize(number + 1);
@@ -127,7 +132,9 @@ double Context::seconds_between(uint32_t from, uint32_t to) const {
 
 // ---------------------------------------------------------------- graphs
 
-Status Context::begin_capture() { return checked(cudaStreamBeginCapture(stream(Lane::compute), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture"); }
+Status Context::begin_capture() {
+  return checked(cudaStreamBeginCapture(stream(Lane::compute), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+}
 
 Result<uint32_t> Context::end_capture() {
   cudaGraph_t graph = nullptr;
@@ -154,7 +161,9 @@ Status describe(DeviceFacts& into) {
   SPILLWAY_CUDA(cudaGetDevice(&device));
   cudaDeviceProp prop{};
   SPILLWAY_CUDA(cudaGetDeviceProperties(&prop, device));
-  if (prop.major < LEAST_MAJOR) return failed(Code::device, "the GPU '", prop.name, "' has compute capability ", prop.major, ".", prop.minor, "; at least ", LEAST_MAJOR, ".0 is needed");
+  if (prop.major < LEAST_MAJOR)
+    return failed(Code::device, "the GPU '", prop.name, "' has compute capability ", prop.major, ".", prop.minor, "; at least ",
+                  LEAST_MAJOR, ".0 is needed");
   SPILLWAY_CUDA(cudaDriverGetVersion(&version));
   SPILLWAY_CUDA(cudaRuntimeGetVersion(&runtime));
   size_t free = 0, total = 0;
@@ -179,7 +188,8 @@ Status device_facts(DeviceFacts& into) {
   int count = 0;
   const cudaError_t code = cudaGetDeviceCount(&count);
   if (code == cudaErrorInsufficientDriver)
-    return failed(Code::device, "the NVIDIA driver is too old for CUDA ", CUDART_VERSION / 1000, ".", CUDART_VERSION % 1000 / 10, ": install a newer one");
+    return failed(Code::device, "the NVIDIA driver is too old for CUDA ", CUDART_VERSION / 1000, ".", CUDART_VERSION % 1000 / 10,
+                  ": install a newer one");
   if (code == cudaErrorNoDevice || (code == cudaSuccess && count == 0)) return failed(Code::device, "this machine has no NVIDIA GPU");
   SPILLWAY_TRY(checked(code, "looking for GPUs"));
   return describe(into);

@@ -43,7 +43,9 @@ class Context {
   /// Of the call that is run next: whether compute goes on, and waits for what it exchanges later.
   void waits_later(bool beside) { waits_later_ = beside; }
   bool waits_later() const { return waits_later_; }
-  void leave_ranks() { if (ranks_) ranks_->leave(); }
+  void leave_ranks() {
+    if (ranks_) ranks_->leave();
+  }
 
   Status begin_capture();
   Result<uint32_t> end_capture();
@@ -75,9 +77,9 @@ class Context {
   cudaEvent_t turn_[2] = {};
   std::vector<cudaGraphExec_t> graphs_;
   std::vector<void*> pinned_;
-  StepContext* step_ = nullptr;        // on the device
-  StepContext* step_here_ = nullptr;   // pinned
-  uint32_t* arrivals_ = nullptr;       // on the device
+  StepContext* step_ = nullptr;               // on the device
+  StepContext* step_here_ = nullptr;          // pinned
+  uint32_t* arrivals_ = nullptr;              // on the device
   uint64_t before_pool_ = 0, with_pool_ = 0;  // bytes taken
   Pool pool_;
   std::unique_ptr<Ranks> ranks_;

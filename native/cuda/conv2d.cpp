@@ -1,7 +1,7 @@
 // cuDNN pads alike on both sides: where a tile's padding differs (or its view holds more than the windows read), x is cut out
-// of its view into the workspace, zeros included. Weights go to channels-last there too, and to bf16 where activations are, unless they come
-// laid out. Worked example: the top band of a
-// 3x3 convolution has one row of padding above and none below: its x is copied with that row of zeros, and padding is 0.
+// of its view into the workspace, zeros included. Weights go to channels-last there too, and to bf16 where activations are, unless they
+// come laid out. Worked example: the top band of a 3x3 convolution has one row of padding above and none below: its x is copied with that
+// row of zeros, and padding is 0.
 #include "cuda/conv2d.hpp"
 
 #include <algorithm>
@@ -18,12 +18,13 @@ using ops::WindowAxis;
 constexpr int64_t ALIGN = 256;
 constexpr int64_t aligned(int64_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
 
-/// What one call hands to cuDNN, and how it gets there: views are the call's. x is what the windows slide over, y has a pixel for each window.
+/// What one call hands to cuDNN, and how it gets there: views are the call's. x is what the windows slide over, y has a pixel for each
+/// window.
 struct Shaped {
   Problem problem;
-  std::optional<Grid> cut;   // of x
+  std::optional<Grid> cut;  // of x
   const View *x, *w, *y;
-  const View* bias = nullptr;   // added to what the call makes
+  const View* bias = nullptr;  // added to what the call makes
   const View *db = nullptr, *dy = nullptr;
 };
 
@@ -50,12 +51,26 @@ Shaped roles_of(const KernelCall& c) {
   };
   switch (OpKind(c.kind)) {
     case OpKind::conv2d:
-    case OpKind::conv2d_relu: set(Direction::forward, c.ins[0], c.ins[1], out); s.bias = bias; break;
-    case OpKind::conv2d_bwd_data: set(Direction::backward_data, out, c.ins[1], c.ins[0]); break;
-    case OpKind::conv2d_bwd_weights: set(Direction::backward_weights, c.ins[0], out, c.ins[1]); break;
-    case OpKind::conv_transpose2d: set(Direction::backward_data, out, c.ins[1], c.ins[0]); s.bias = bias; break;
-    case OpKind::conv_transpose2d_bwd_data: set(Direction::forward, c.ins[0], c.ins[1], out); break;
-    default: set(Direction::backward_weights, c.ins[1], out, c.ins[0]); break;
+    case OpKind::conv2d_relu:
+      set(Direction::forward, c.ins[0], c.ins[1], out);
+      s.bias = bias;
+      break;
+    case OpKind::conv2d_bwd_data:
+      set(Direction::backward_data, out, c.ins[1], c.ins[0]);
+      break;
+    case OpKind::conv2d_bwd_weights:
+      set(Direction::backward_weights, c.ins[0], out, c.ins[1]);
+      break;
+    case OpKind::conv_transpose2d:
+      set(Direction::backward_data, out, c.ins[1], c.ins[0]);
+      s.bias = bias;
+      break;
+    case OpKind::conv_transpose2d_bwd_data:
+      set(Direction::forward, c.ins[0], c.ins[1], out);
+      break;
+    default:
+      set(Direction::backward_weights, c.ins[1], out, c.ins[0]);
+      break;
   }
   if (s.problem.direction == Direction::backward_weights) {
     s.db = db;
@@ -65,7 +80,8 @@ Shaped roles_of(const KernelCall& c) {
 }
 
 bool is_transposed(uint32_t kind) {
-  return OpKind(kind) == OpKind::conv_transpose2d || OpKind(kind) == OpKind::conv_transpose2d_bwd_data || OpKind(kind) == OpKind::conv_transpose2d_bwd_weights;
+  return OpKind(kind) == OpKind::conv_transpose2d || OpKind(kind) == OpKind::conv_transpose2d_bwd_data ||
+         OpKind(kind) == OpKind::conv_transpose2d_bwd_weights;
 }
 
 /// A whole value begins where the plan put it; a slice begins at one of its pixels.
@@ -86,8 +102,19 @@ Shaped shaped(const KernelCall& c, Precision precision) {
                                               : ops::conv2d_geometry(Conv2dAttrs::read(c.attrs), *s.x, *s.y, *s.w);
   const auto& [h, w] = g.window;
   const Factors factors = factors_of(c, precision);
-  s.problem = {s.problem.direction, factors, {g.batch, g.in_channels, h.in_size, w.in_size}, {g.out_channels, g.group_in(), h.kernel, w.kernel},
-               {g.batch, g.out_channels, h.out_size, w.out_size}, h.stride, w.stride, rows_before(h), rows_before(w), h.dilation, w.dilation, alignment(*s.x), alignment(*s.y),
+  s.problem = {s.problem.direction,
+               factors,
+               {g.batch, g.in_channels, h.in_size, w.in_size},
+               {g.out_channels, g.group_in(), h.kernel, w.kernel},
+               {g.batch, g.out_channels, h.out_size, w.out_size},
+               h.stride,
+               w.stride,
+               rows_before(h),
+               rows_before(w),
+               h.dilation,
+               w.dilation,
+               alignment(*s.x),
+               alignment(*s.y),
                epilogue_of(c, s)};
   if (symmetric(h) && symmetric(w)) return s;
   s.cut = Grid{-rows_before(h), (h.out_size - 1) * h.stride + h.reach(), -rows_before(w), (w.out_size - 1) * w.stride + w.reach()};
@@ -98,8 +125,8 @@ Shaped shaped(const KernelCall& c, Precision precision) {
   return s;
 }
 
-/// Whether x with its padding would be zeros for the most part (a wide dilation that meets next to nothing), or more than a kernel takes. No
-/// library is asked then, also where it pads by itself: engines of cuDNN 9.14 count such places in 32 bits, and read elsewhere.
+/// Whether x with its padding would be zeros for the most part (a wide dilation that meets next to nothing), or more than a kernel takes.
+/// No library is asked then, also where it pads by itself: engines of cuDNN 9.14 count such places in 32 bits, and read elsewhere.
 bool padded_is_too_much(const Shaped& s) {
   constexpr int64_t MORE = 8, WORTH_ELEMENTS = int64_t(1) << 24;
   const Problem& p = s.problem;
@@ -127,19 +154,25 @@ bool rewrites_weights(const Shaped& s) {
 /// A fused bias is taken in the stored type.
 bool rewrites_bias(const Shaped& s, const ConvolutionWay& way) { return way.fused && s.bias && s.problem.factors == Factors::bf16; }
 
-/// Places in the workspace, whose start is rounded up to ALIGN: x cut out, weights and a bias as cuDNN takes them, cuDNN's own scratch (or the sums of a bias, before it is needed).
-struct Layout { int64_t cut, weights, bias, scratch, bytes; };
+/// Places in the workspace, whose start is rounded up to ALIGN: x cut out, weights and a bias as cuDNN takes them, cuDNN's own scratch (or
+/// the sums of a bias, before it is needed).
+struct Layout {
+  int64_t cut, weights, bias, scratch, bytes;
+};
 
 Layout layout(const Shaped& s, const ConvolutionWay& way) {
-  const int64_t cut = s.cut ? aligned(bytes_of(s.problem.x, s.x->dtype)) : 0, weights = rewrites_weights(s) ? aligned(bytes_of(s.problem.w, stored_w(s))) : 0;
-  const int64_t bias = rewrites_bias(s, way) ? aligned(s.bias->dims[0] * int64_t(dtype_bytes(DType::bf16))) : 0, before = cut + weights + bias;
+  const int64_t cut = s.cut ? aligned(bytes_of(s.problem.x, s.x->dtype)) : 0,
+                weights = rewrites_weights(s) ? aligned(bytes_of(s.problem.w, stored_w(s))) : 0;
+  const int64_t bias = rewrites_bias(s, way) ? aligned(s.bias->dims[0] * int64_t(dtype_bytes(DType::bf16))) : 0,
+                before = cut + weights + bias;
   const int64_t scratch = std::max(way.plan->workspace_bytes, s.db ? bias_gradient_workspace(*s.dy) : 0);
   return {0, cut, cut + weights, before, before + scratch + (before + scratch > 0 ? ALIGN : 0)};
 }
 
 class Convolution final : public Ready {
  public:
-  Convolution(const KernelCall& c, const ConvolutionWay& way, Precision precision) : Ready(c), shaped_(shaped(call(), precision)), way_(way), at_(layout(shaped_, way)) {}
+  Convolution(const KernelCall& c, const ConvolutionWay& way, Precision precision)
+      : Ready(c), shaped_(shaped(call(), precision)), way_(way), at_(layout(shaped_, way)) {}
   int64_t workspace_bytes() const override { return at_.bytes; }
   Status run(const Context& context) const override {
     const cudaStream_t stream = context.stream(Lane::compute);

@@ -12,8 +12,8 @@
 namespace spillway::cuda {
 namespace {
 
-/// An engine that wants more scratch than this, and than a copy of what the convolution reads and writes, is too greedy: another is taken. In fp32
-/// the engines of an H100 turn what they read and write to channels first there; the one that does not takes forty times as long.
+/// An engine that wants more scratch than this, and than a copy of what the convolution reads and writes, is too greedy: another is taken.
+/// In fp32 the engines of an H100 turn what they read and write to channels first there; the one that does not takes forty times as long.
 constexpr int64_t ALWAYS_ALLOWED = int64_t(512) << 20;
 constexpr uint32_t MOST_FUSED = 2;
 constexpr int64_t WHOLE_ALIGN = 16;
@@ -55,14 +55,17 @@ struct Names {
 };
 
 constexpr Names NAMES[] = {
-    {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
-     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
-    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
-     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
-    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
-     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA},
 };
 
@@ -72,16 +75,22 @@ Result<Descriptor> convolve_operation(const Problem& p, const Descriptor& x, con
   const Names& names = NAMES[size_t(p.direction)];
   return Descriptor::make(names.operation, [&](Descriptor& d) {
     const float one = 1, zero = 0;
-    d.set(names.x, x).set(names.w, w).set(names.y, y).set(names.convolution, conv.value())
-        .set(names.alpha, CUDNN_TYPE_FLOAT, 1, &one).set(names.beta, CUDNN_TYPE_FLOAT, 1, &zero);
+    d.set(names.x, x)
+        .set(names.w, w)
+        .set(names.y, y)
+        .set(names.convolution, conv.value())
+        .set(names.alpha, CUDNN_TYPE_FLOAT, 1, &one)
+        .set(names.beta, CUDNN_TYPE_FLOAT, 1, &zero);
   });
 }
 
 /// y = mode(x), or mode(x, b).
-Result<Descriptor> pointwise_operation(cudnnPointwiseMode_t mode, double slope, const Descriptor& x, const Descriptor* b, const Descriptor& y) {
+Result<Descriptor> pointwise_operation(cudnnPointwiseMode_t mode, double slope, const Descriptor& x, const Descriptor* b,
+                                       const Descriptor& y) {
   const Result<Descriptor> pointwise = Descriptor::make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR, [&](Descriptor& d) {
     const cudnnDataType_t type = CUDNN_DATA_FLOAT;
-    d.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode).set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &type);
+    d.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode)
+        .set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &type);
     if (mode == CUDNN_POINTWISE_RELU_FWD && slope != 0) d.set(CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE, CUDNN_TYPE_DOUBLE, 1, &slope);
   });
   if (!pointwise.ok()) return pointwise.status();
@@ -97,8 +106,10 @@ struct Graph {
   std::vector<Descriptor> operations;
   Status status;
   void add(Result<Descriptor> operation) {
-    if (!operation.ok()) status = status.ok() ? operation.status() : status;
-    else operations.push_back(std::move(operation).value());
+    if (!operation.ok())
+      status = status.ok() ? operation.status() : status;
+    else
+      operations.push_back(std::move(operation).value());
   }
 };
 
@@ -106,8 +117,11 @@ struct Graph {
 Graph graph_of(const Problem& p) {
   const Epilogue& e = p.epilogue;
   const DType stored = stored_type(p.factors);
-  const auto result = [&](bool last, int64_t id) { return last ? tensor(Y, p.y, p.align_y, stored) : tensor(id, p.y, p.align_y, DType::f32); };
-  const Result<Descriptor> x = tensor(X, p.x, p.align_x, stored), w = tensor(W, p.w, WHOLE_ALIGN, stored), bias = tensor(BIAS, {1, p.y[1], 1, 1}, WHOLE_ALIGN, stored);
+  const auto result = [&](bool last, int64_t id) {
+    return last ? tensor(Y, p.y, p.align_y, stored) : tensor(id, p.y, p.align_y, DType::f32);
+  };
+  const Result<Descriptor> x = tensor(X, p.x, p.align_x, stored), w = tensor(W, p.w, WHOLE_ALIGN, stored),
+                           bias = tensor(BIAS, {1, p.y[1], 1, 1}, WHOLE_ALIGN, stored);
   const Result<Descriptor> convolved = result(!e.any(), CONVOLVED), biased = result(!e.rectified, BIASED), rectified = result(true, Y);
   Graph g;
   for (const auto* d : {&x, &w, &bias, &convolved, &biased, &rectified})

@@ -22,14 +22,14 @@ struct Epilogue {
   auto operator<=>(const Epilogue&) const = default;
 };
 
-/// Sizes B, C, H, W and O, C/groups, kH, kW. All three are stored as the factors are, a gradient of weights too: engines that write it in f32
-/// from bf16 take seven times as long on an H100 (one block of them goes over all pixels).
+/// Sizes B, C, H, W and O, C/groups, kH, kW. All three are stored as the factors are, a gradient of weights too: engines that write it in
+/// f32 from bf16 take seven times as long on an H100 (one block of them goes over all pixels).
 struct Problem {
   Direction direction;
   Factors factors;
   Sizes x, w, y;
   int64_t stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
-  int64_t align_x, align_y;   // bytes that addresses are multiples of
+  int64_t align_x, align_y;  // bytes that addresses are multiples of
   Epilogue epilogue;
   auto operator<=>(const Problem&) const = default;
 };

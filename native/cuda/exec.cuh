@@ -26,7 +26,8 @@ __global__ void __launch_bounds__(BLOCK_THREADS) run_words(uint32_t n, const Bit
 
 class GpuExec {
  public:
-  GpuExec(cudaStream_t stream, const StepContext* step, uint32_t* arrivals, Ranks* ranks = nullptr) : stream_(stream), step_(step), arrivals_(arrivals), ranks_(ranks) {}
+  GpuExec(cudaStream_t stream, const StepContext* step, uint32_t* arrivals, Ranks* ranks = nullptr)
+      : stream_(stream), step_(step), arrivals_(arrivals), ranks_(ranks) {}
   template <class F>
   void each(int64_t n, F f) {
     if (!launches(n)) return;
@@ -35,7 +36,8 @@ class GpuExec {
   template <class Bit, class Put>
   void words(int64_t n, Bit bit, Put put) {
     if (!launches(n)) return;
-    status_ = checked(launch(run_words<Bit, Put>, blocks(n, BLOCK_THREADS / WARP_THREADS), stream_, uint32_t(n), bit, put), "launching a kernel");
+    status_ =
+        checked(launch(run_words<Bit, Put>, blocks(n, BLOCK_THREADS / WARP_THREADS), stream_, uint32_t(n), bit, put), "launching a kernel");
   }
   template <class K>
   void blocks(int64_t n, const K& k) {

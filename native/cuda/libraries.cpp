@@ -53,7 +53,9 @@ Result<Cudnn> load_cudnn() {
   open_library({"libcublasLt.so.13", "libcublasLt.so.12"});
   void* library = open_library({"libcudnn.so.9"});
   if (!library)
-    return failed(Code::device, "cuDNN 9 is not found (libcudnn.so.9): install it, or set SPILLWAY_CUDA_LIBRARIES to its folder (PyTorch has one in nvidia/cudnn/lib)");
+    return failed(Code::device,
+                  "cuDNN 9 is not found (libcudnn.so.9): install it, or set SPILLWAY_CUDA_LIBRARIES to its folder (PyTorch has one in "
+                  "nvidia/cudnn/lib)");
   Cudnn table;
   SPILLWAY_CUDNN(SPILLWAY_TAKE)
   return table;
@@ -62,7 +64,9 @@ Result<Cudnn> load_cudnn() {
 Result<CublasLt> load_cublas_lt() {
   void* library = open_library({"libcublasLt.so.13", "libcublasLt.so.12"});
   if (!library)
-    return failed(Code::device, "cuBLAS is not found (libcublasLt.so.13): install it, or set SPILLWAY_CUDA_LIBRARIES to its folder (PyTorch has one in nvidia/cu13/lib)");
+    return failed(Code::device,
+                  "cuBLAS is not found (libcublasLt.so.13): install it, or set SPILLWAY_CUDA_LIBRARIES to its folder (PyTorch has one in "
+                  "nvidia/cu13/lib)");
   CublasLt table;
   SPILLWAY_CUBLASLT(SPILLWAY_TAKE)
   return table;
@@ -84,7 +88,9 @@ Result<Nccl> load_nccl() {
   ::setenv("NCCL_LOCAL_REGISTER", "0", 0);
   void* library = open_library({"libnccl.so.2"});
   if (!library)
-    return failed(Code::device, "NCCL is not found (libnccl.so.2); ranks on GPUs need it: install it, or set SPILLWAY_CUDA_LIBRARIES to its folder (PyTorch has one in nvidia/nccl/lib)");
+    return failed(Code::device,
+                  "NCCL is not found (libnccl.so.2); ranks on GPUs need it: install it, or set SPILLWAY_CUDA_LIBRARIES to its folder "
+                  "(PyTorch has one in nvidia/nccl/lib)");
   Nccl table;
   SPILLWAY_NCCL(SPILLWAY_TAKE)
   return table;
@@ -137,11 +143,14 @@ Status checked(CUresult code, const char* what) {
 /// What cuDNN has no engine for is refused; all else is a failure of the device.
 Status checked(cudnnStatus_t code, const char* what) {
   if (code == CUDNN_STATUS_SUCCESS) return {};
-  return failed(CUDNN_STATUS_CATEGORY(code) == CUDNN_STATUS_NOT_SUPPORTED ? Code::illegal : Code::device, what, ": ", cudnn().value().cudnnGetErrorString(code));
+  return failed(CUDNN_STATUS_CATEGORY(code) == CUDNN_STATUS_NOT_SUPPORTED ? Code::illegal : Code::device, what, ": ",
+                cudnn().value().cudnnGetErrorString(code));
 }
 
 Status checked(cublasStatus_t code, const char* what) {
-  return code == CUBLAS_STATUS_SUCCESS ? Status{} : failed(code == CUBLAS_STATUS_NOT_SUPPORTED ? Code::illegal : Code::device, what, ": cuBLAS status ", int(code));
+  return code == CUBLAS_STATUS_SUCCESS
+             ? Status{}
+             : failed(code == CUBLAS_STATUS_NOT_SUPPORTED ? Code::illegal : Code::device, what, ": cuBLAS status ", int(code));
 }
 
 Result<cublasLtHandle_t> cublas_lt_handle() {

@@ -15,7 +15,7 @@ constexpr int64_t MOST_WORKSPACE = int64_t(32) << 20;
 /// Column-major d (m×n) = a · b, each turned or not; leading dimensions as they lie.
 struct Product {
   Factors factors;
-  DType stored_d;        // a gradient of weights is f32
+  DType stored_d;  // a gradient of weights is f32
   bool turn_a, turn_b;
   int64_t m, n, k, lda, ldb;
   auto operator<=>(const Product&) const = default;
@@ -25,16 +25,22 @@ struct Product {
 constexpr int64_t WORKSPACE_ALIGN = 256;
 constexpr int64_t aligned(int64_t bytes) { return (bytes + WORKSPACE_ALIGN - 1) / WORKSPACE_ALIGN * WORKSPACE_ALIGN; }
 
-struct Operands { const void *a, *b; void* d; };
+struct Operands {
+  const void *a, *b;
+  void* d;
+};
 
 Product product_of(const KernelCall& c, Precision precision) {
   const View& w = OpKind(c.kind) == OpKind::linear_bwd_weights ? c.outs[0] : c.ins[1];
   const int64_t in = w.dims[1], out = w.dims[0], pixels = ops::pixels(c.ins[0]);
   const Factors f = factors_of(c, precision);
   switch (OpKind(c.kind)) {
-    case OpKind::linear: return {f, stored_type(f), true, false, out, pixels, in, in, in};
-    case OpKind::linear_bwd_data: return {f, stored_type(f), false, false, in, pixels, out, in, out};
-    default: return {f, DType::f32, false, true, in, out, pixels, in, out};
+    case OpKind::linear:
+      return {f, stored_type(f), true, false, out, pixels, in, in, in};
+    case OpKind::linear_bwd_data:
+      return {f, stored_type(f), false, false, in, pixels, out, in, out};
+    default:
+      return {f, DType::f32, false, true, in, out, pixels, in, out};
   }
 }
 
@@ -42,14 +48,18 @@ Product product_of(const KernelCall& c, Precision precision) {
 const View* weights_of(const KernelCall& c) { return OpKind(c.kind) == OpKind::linear_bwd_weights ? nullptr : &c.ins[1]; }
 
 /// Bytes of the weights as bf16; they are floats where they lie.
-int64_t rounded_weights(const KernelCall& c) { return weights_of(c) && ops::is_bf16(c) ? aligned(ops::elements(*weights_of(c)) * int64_t(dtype_bytes(DType::bf16))) : 0; }
+int64_t rounded_weights(const KernelCall& c) {
+  return weights_of(c) && ops::is_bf16(c) ? aligned(ops::elements(*weights_of(c)) * int64_t(dtype_bytes(DType::bf16))) : 0;
+}
 
 /// Scratch of a product: the weights as bf16, then cuBLAS's own; both from an aligned address on.
 int64_t scratch_bytes(const KernelCall& c, int64_t own) {
   const int64_t bytes = rounded_weights(c) + own;
   return bytes > 0 ? bytes + WORKSPACE_ALIGN : 0;
 }
-std::byte* scratch_of(const KernelCall& c) { return reinterpret_cast<std::byte*>(aligned(int64_t(reinterpret_cast<uintptr_t>(c.workspace)))); }
+std::byte* scratch_of(const KernelCall& c) {
+  return reinterpret_cast<std::byte*>(aligned(int64_t(reinterpret_cast<uintptr_t>(c.workspace))));
+}
 
 Operands operands_of(const KernelCall& c) {
   if (!weights_of(c)) return {c.ins[0].data, c.ins[1].data, c.outs[0].data};
@@ -84,17 +94,21 @@ Status choose(cublasLtHandle_t h, const Product& p, Compiled& c) {
   SPILLWAY_TRY(checked(api.cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate"));
   const uint64_t most = MOST_WORKSPACE;
   const DType stored = stored_type(p.factors);
-  const auto a = uint32_t(row_alignment(stored, p.lda)), b = uint32_t(row_alignment(stored, p.ldb)), d = uint32_t(row_alignment(p.stored_d, p.m));
+  const auto a = uint32_t(row_alignment(stored, p.lda)), b = uint32_t(row_alignment(stored, p.ldb)),
+             d = uint32_t(row_alignment(p.stored_d, p.m));
   Status s;
   const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t name, const void* value, size_t bytes) {
-    if (s.ok()) s = checked(api.cublasLtMatmulPreferenceSetAttribute(preference, name, value, bytes), "cublasLtMatmulPreferenceSetAttribute");
+    if (s.ok())
+      s = checked(api.cublasLtMatmulPreferenceSetAttribute(preference, name, value, bytes), "cublasLtMatmulPreferenceSetAttribute");
   };
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most);
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &a, sizeof a);
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &b, sizeof b);
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &d, sizeof d);
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &d, sizeof d);
-  if (s.ok()) s = checked(api.cublasLtMatmulAlgoGetHeuristic(h, c.product, c.a, c.b, c.d, c.d, preference, MOST_CHOICES, c.choices, &c.found), "cublasLtMatmulAlgoGetHeuristic");
+  if (s.ok())
+    s = checked(api.cublasLtMatmulAlgoGetHeuristic(h, c.product, c.a, c.b, c.d, c.d, preference, MOST_CHOICES, c.choices, &c.found),
+                "cublasLtMatmulAlgoGetHeuristic");
   api.cublasLtMatmulPreferenceDestroy(preference);
   if (s.code != Code::illegal) return s;
   c.found = 0;  // it says that it has none
@@ -110,12 +124,17 @@ Status compile(const Product& p, Compiled& c) {
   const cublasComputeType_t compute = p.factors == Factors::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
   SPILLWAY_TRY(checked(api.cublasLtMatmulDescCreate(&c.product, compute, CUDA_R_32F), "cublasLtMatmulDescCreate"));
   const cublasOperation_t a = p.turn_a ? CUBLAS_OP_T : CUBLAS_OP_N, b = p.turn_b ? CUBLAS_OP_T : CUBLAS_OP_N;
-  SPILLWAY_TRY(checked(api.cublasLtMatmulDescSetAttribute(c.product, CUBLASLT_MATMUL_DESC_TRANSA, &a, sizeof a), "cublasLtMatmulDescSetAttribute"));
-  SPILLWAY_TRY(checked(api.cublasLtMatmulDescSetAttribute(c.product, CUBLASLT_MATMUL_DESC_TRANSB, &b, sizeof b), "cublasLtMatmulDescSetAttribute"));
+  SPILLWAY_TRY(
+      checked(api.cublasLtMatmulDescSetAttribute(c.product, CUBLASLT_MATMUL_DESC_TRANSA, &a, sizeof a), "cublasLtMatmulDescSetAttribute"));
+  SPILLWAY_TRY(
+      checked(api.cublasLtMatmulDescSetAttribute(c.product, CUBLASLT_MATMUL_DESC_TRANSB, &b, sizeof b), "cublasLtMatmulDescSetAttribute"));
   const cudaDataType_t factors = data_type(stored_type(p.factors));
-  SPILLWAY_TRY(checked(api.cublasLtMatrixLayoutCreate(&c.a, factors, uint64_t(p.turn_a ? p.k : p.m), uint64_t(p.turn_a ? p.m : p.k), p.lda), "cublasLtMatrixLayoutCreate"));
-  SPILLWAY_TRY(checked(api.cublasLtMatrixLayoutCreate(&c.b, factors, uint64_t(p.turn_b ? p.n : p.k), uint64_t(p.turn_b ? p.k : p.n), p.ldb), "cublasLtMatrixLayoutCreate"));
-  SPILLWAY_TRY(checked(api.cublasLtMatrixLayoutCreate(&c.d, data_type(p.stored_d), uint64_t(p.m), uint64_t(p.n), p.m), "cublasLtMatrixLayoutCreate"));
+  SPILLWAY_TRY(checked(api.cublasLtMatrixLayoutCreate(&c.a, factors, uint64_t(p.turn_a ? p.k : p.m), uint64_t(p.turn_a ? p.m : p.k), p.lda),
+                       "cublasLtMatrixLayoutCreate"));
+  SPILLWAY_TRY(checked(api.cublasLtMatrixLayoutCreate(&c.b, factors, uint64_t(p.turn_b ? p.n : p.k), uint64_t(p.turn_b ? p.k : p.n), p.ldb),
+                       "cublasLtMatrixLayoutCreate"));
+  SPILLWAY_TRY(checked(api.cublasLtMatrixLayoutCreate(&c.d, data_type(p.stored_d), uint64_t(p.m), uint64_t(p.n), p.m),
+                       "cublasLtMatrixLayoutCreate"));
   return choose(h.value(), p, c);
 }
 
@@ -152,18 +171,26 @@ int64_t workspace_with(const KernelCall& c, const cublasLtMatmulHeuristicResult_
 class Linear final : public Ready {
  public:
   Linear(const KernelCall& c, const Compiled& compiled, const cublasLtMatmulHeuristicResult_t& way)
-      : Ready(c), compiled_(compiled), way_(way), workspace_bytes_(workspace_with(c, way)), rounded_(rounded_weights(c)), bias_(bias_of(call())) {}
+      : Ready(c),
+        compiled_(compiled),
+        way_(way),
+        workspace_bytes_(workspace_with(c, way)),
+        rounded_(rounded_weights(c)),
+        bias_(bias_of(call())) {}
   int64_t workspace_bytes() const override { return workspace_bytes_; }
   Status run(const Context& context) const override {
     const cudaStream_t stream = context.stream(Lane::compute);
     if (rounded_ > 0) SPILLWAY_TRY(weights_to_channels_last(*weights_of(call()), DType::bf16, scratch_of(call()), stream));
     const Operands o = operands_of(call());
     const float one = 1, zero = 0;
-    SPILLWAY_TRY(checked(cublas_lt().value().cublasLtMatmul(cublas_lt_handle().value(), compiled_.product, &one, o.a, compiled_.a, o.b, compiled_.b, &zero, o.d, compiled_.d, o.d,
-                                                            compiled_.d, &way_.algo, way_.workspaceSize > 0 ? scratch_of(call()) + rounded_ : nullptr,
-                                                            way_.workspaceSize, stream), "cublasLtMatmul"));
+    SPILLWAY_TRY(checked(
+        cublas_lt().value().cublasLtMatmul(cublas_lt_handle().value(), compiled_.product, &one, o.a, compiled_.a, o.b, compiled_.b, &zero,
+                                           o.d, compiled_.d, o.d, compiled_.d, &way_.algo,
+                                           way_.workspaceSize > 0 ? scratch_of(call()) + rounded_ : nullptr, way_.workspaceSize, stream),
+        "cublasLtMatmul"));
     if (!bias_) return {};
-    return OpKind(call().kind) == OpKind::linear ? finish_pixels(call().outs[0], bias_, 1, stream) : sum_bias_gradient(call().ins[1], *bias_, call().workspace, context);
+    return OpKind(call().kind) == OpKind::linear ? finish_pixels(call().outs[0], bias_, 1, stream)
+                                                 : sum_bias_gradient(call().ins[1], *bias_, call().workspace, context);
   }
 
  private:

@@ -11,8 +11,10 @@ namespace {
 template <class F>
 Status launched(cudaStream_t stream, DType stored, F f) {
   GpuExec exec(stream, nullptr, nullptr);
-  if (stored == DType::bf16) f(exec, StoredBf16{});
-  else f(exec, 0.0f);
+  if (stored == DType::bf16)
+    f(exec, StoredBf16{});
+  else
+    f(exec, 0.0f);
   return exec.status();
 }
 
@@ -57,8 +59,10 @@ Status finish_pixels(const View& y, const View* bias, float slope, cudaStream_t 
 int64_t bias_gradient_workspace(const View& dy) { return bias_gradient_bytes(dy); }
 Status sum_bias_gradient(const View& dy, const View& db, void* workspace, const Context& context) {
   GpuExec exec(context.stream(Lane::compute), nullptr, context.arrivals());
-  if (dy.dtype == DType::bf16) bias_gradient<StoredBf16>(exec, dy, db, workspace);
-  else bias_gradient<float>(exec, dy, db, workspace);
+  if (dy.dtype == DType::bf16)
+    bias_gradient<StoredBf16>(exec, dy, db, workspace);
+  else
+    bias_gradient<float>(exec, dy, db, workspace);
   return exec.status();
 }
 

@@ -1,7 +1,7 @@
 // The own kernels of the device, compiled by nvcc (own_kernels.cu), as the plugin calls them.
 #pragma once
-#include "cuda/ready.hpp"
 #include "cuda/kernels/layout.hpp"
+#include "cuda/ready.hpp"
 
 namespace spillway::cuda {
 

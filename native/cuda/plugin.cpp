@@ -62,7 +62,8 @@ Ready* of(DeviceCall* c) { return reinterpret_cast<Ready*>(c); }
 Result<std::vector<Way>> ways_of(const Context& context, const KernelCall& call, uint32_t most) {
   const OwnFunctions& f = *own_functions(call.kind);
   if (Status s = f.check(call); !s.ok()) return s;
-  if (f.library) return is_product(call.kind) ? linear_ways(call, context.precision(), most) : convolution_ways(call, context.precision(), most);
+  if (f.library)
+    return is_product(call.kind) ? linear_ways(call, context.precision(), most) : convolution_ways(call, context.precision(), most);
   return std::vector{Way{0, true, uint64_t(f.workspace(call)), "own"}};
 }
 
@@ -122,27 +123,42 @@ uint32_t most_together(uint32_t wire) {
 }
 
 constexpr Device DEVICE{
-    .version = DEVICE_TABLE_VERSION, .bytes = sizeof(Device), .name = "cuda", .float_type = DType::f32,
-    .precisions = precision_bit(Precision::fp32) | precision_bit(Precision::tf32) | precision_bit(Precision::bf16), .asynchronous = true,
+    .version = DEVICE_TABLE_VERSION,
+    .bytes = sizeof(Device),
+    .name = "cuda",
+    .float_type = DType::f32,
+    .precisions = precision_bit(Precision::fp32) | precision_bit(Precision::tf32) | precision_bit(Precision::bf16),
+    .asynchronous = true,
     .facts = [](DeviceFacts* into, Words* w) { return reported(w, [&] { return device_facts(*into); }); },
     .has_kernel = [](uint32_t wire) { return own_functions(wire) != nullptr; },
-    .forget = nullptr, .set_threads = nullptr, .bind_threads = nullptr,
-    .open = open, .close = [](DeviceContext* c) { delete of(c); },
-    .map = [](DeviceContext* c, const PoolLayout* l, std::byte** at, Words* w) { return reported_value(w, at, [&] { return of(c)->map(*l); }); },
+    .forget = nullptr,
+    .set_threads = nullptr,
+    .bind_threads = nullptr,
+    .open = open,
+    .close = [](DeviceContext* c) { delete of(c); },
+    .map = [](DeviceContext* c, const PoolLayout* l, std::byte** at,
+              Words* w) { return reported_value(w, at, [&] { return of(c)->map(*l); }); },
     .pool_bytes = [](DeviceContext* c) { return of(c)->pool_bytes(); },
     .memory = [](DeviceContext* c, DeviceMemory* into, Words* w) { return reported_value(w, into, [&] { return of(c)->memory(); }); },
-    .pin = [](DeviceContext* c, uint64_t bytes, std::byte** at, Words* w) { return reported_value(w, at, [&] { return of(c)->pin(bytes); }); },
-    .ways = ways, .prepare = prepare, .release = [](DeviceContext*, DeviceCall* call) { delete of(call); }, .run = run,
-    .run_together = run_together, .most_together = most_together,
+    .pin = [](DeviceContext* c, uint64_t bytes, std::byte** at,
+              Words* w) { return reported_value(w, at, [&] { return of(c)->pin(bytes); }); },
+    .ways = ways,
+    .prepare = prepare,
+    .release = [](DeviceContext*, DeviceCall* call) { delete of(call); },
+    .run = run,
+    .run_together = run_together,
+    .most_together = most_together,
     .begin_step = [](DeviceContext* c, const StepContext* s, Words* w) { return reported(w, [&] { return of(c)->begin_step(*s); }); },
-    .copy = [](DeviceContext* c, Lane lane, void* to, const void* from, uint64_t n, Words* w) { return reported(w, [&] { return of(c)->copy(lane, to, from, n); }); },
+    .copy = [](DeviceContext* c, Lane lane, void* to, const void* from, uint64_t n,
+               Words* w) { return reported(w, [&] { return of(c)->copy(lane, to, from, n); }); },
     .record = [](DeviceContext* c, Lane lane, uint32_t e, Words* w) { return reported(w, [&] { return of(c)->record(lane, e); }); },
     .wait = [](DeviceContext* c, Lane lane, uint32_t e, Words* w) { return reported(w, [&] { return of(c)->wait(lane, e); }); },
     .finish = [](DeviceContext* c, Lane lane, Words* w) { return reported(w, [&] { return of(c)->finish(lane); }); },
     .stamp = [](DeviceContext* c, Lane lane, uint32_t n, Words* w) { return reported(w, [&] { return of(c)->stamp(lane, n); }); },
     .seconds_between = [](DeviceContext* c, uint32_t from, uint32_t to) { return of(c)->seconds_between(from, to); },
     .begin_capture = [](DeviceContext* c, Words* w) { return reported(w, [&] { return of(c)->begin_capture(); }); },
-    .end_capture = [](DeviceContext* c, uint32_t* graph, Words* w) { return reported_value(w, graph, [&] { return of(c)->end_capture(); }); },
+    .end_capture = [](DeviceContext* c, uint32_t* graph,
+                      Words* w) { return reported_value(w, graph, [&] { return of(c)->end_capture(); }); },
     .launch = [](DeviceContext* c, uint32_t graph, Words* w) { return reported(w, [&] { return of(c)->launch(graph); }); },
     .carrier = [](char (*name)[64], Words* w) { return reported(w, [&] { return name_carrier(*name); }); },
     .leave_ranks = [](DeviceContext* c) { of(c)->leave_ranks(); },

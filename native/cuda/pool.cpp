@@ -27,8 +27,8 @@ Status Pool::create(int device, uint64_t pages) {
       p.handle = 0;
       size_t free = 0, total = 0;
       cudaMemGetInfo(&free, &total);
-      return failed(Code::out_of_memory, "the plan needs ", pages * PAGE_BYTES, " bytes of device memory; ", created_bytes_, " were allocated and ", free,
-                    " are free (does another process use the GPU?): ", s.message);
+      return failed(Code::out_of_memory, "the plan needs ", pages * PAGE_BYTES, " bytes of device memory; ", created_bytes_,
+                    " were allocated and ", free, " are free (does another process use the GPU?): ", s.message);
     }
     created_bytes_ += p.count * PAGE_BYTES;
   }
@@ -54,8 +54,10 @@ Status Pool::open(int device, const PoolLayout& layout) {
   const Driver& d = driver().value();
   const CUmemAllocationProp prop = on_device(device);
   size_t granularity = 0;
-  SPILLWAY_TRY(checked(d.cuMemGetAllocationGranularity(&granularity, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM), "cuMemGetAllocationGranularity"));
-  if (granularity == 0 || PAGE_BYTES % granularity != 0) return failed(Code::device, "this GPU uses pages of ", granularity, " bytes; plans use pages of ", PAGE_BYTES);
+  SPILLWAY_TRY(
+      checked(d.cuMemGetAllocationGranularity(&granularity, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM), "cuMemGetAllocationGranularity"));
+  if (granularity == 0 || PAGE_BYTES % granularity != 0)
+    return failed(Code::device, "this GPU uses pages of ", granularity, " bytes; plans use pages of ", PAGE_BYTES);
   const std::vector<uint64_t> bounds = piece_bounds(layout);
   for (size_t i = 0; i + 1 < bounds.size(); i++) pieces_.push_back({bounds[i], bounds[i + 1] - bounds[i], 0});
   SPILLWAY_TRY(create(device, layout.pool_pages));

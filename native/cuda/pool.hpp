@@ -22,8 +22,14 @@ class Pool {
 
  private:
   /// Physical pages [first, first + count) that every mapping shows together or not at all: one handle.
-  struct Piece { uint64_t first, count; CUmemGenericAllocationHandle handle; };
-  struct Mapped { CUdeviceptr at; size_t bytes; };
+  struct Piece {
+    uint64_t first, count;
+    CUmemGenericAllocationHandle handle;
+  };
+  struct Mapped {
+    CUdeviceptr at;
+    size_t bytes;
+  };
 
   Status create(int device, uint64_t pages);
   Status map(const PageMapping& m, const CUmemAccessDesc& access);

@@ -10,7 +10,10 @@ constexpr uint32_t FIRST_LOOSE = 16;
 /// So many of each are worth making an engine for.
 constexpr uint32_t MOST_REPEATING = 4, MOST_LOOSE = 3;
 
-struct Rank { uint32_t rank; bool loose; };
+struct Rank {
+  uint32_t rank;
+  bool loose;
+};
 constexpr Rank rank_of(uint32_t way) { return way < FIRST_LOOSE ? Rank{way, false} : Rank{way - FIRST_LOOSE, true}; }
 
 }  // namespace spillway::cuda

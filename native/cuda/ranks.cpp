@@ -1,5 +1,5 @@
-// What of NCCL waits for other ranks on the host (its start, the first bytes to each of them) does so on a thread of its own, so that somebody
-// can lose patience; afterwards its calls only enqueue.
+// What of NCCL waits for other ranks on the host (its start, the first bytes to each of them) does so on a thread of its own, so that
+// somebody can lose patience; afterwards its calls only enqueue.
 #include "cuda/ranks.hpp"
 
 #include <time.h>
@@ -31,9 +31,9 @@ Status waited(const Communicator& host, double seconds) {
 
 /// What each rank says of itself.
 struct Card {
-  NcclId id;                  // rank 0's
+  NcclId id;  // rank 0's
   int version;
-  char boot[40], bus[32];     // its machine, for as long as that runs; its GPU there
+  char boot[40], bus[32];  // its machine, for as long as that runs; its GPU there
 };
 
 Result<Card> own_card(const Communicator& host, int device) {
@@ -58,15 +58,20 @@ Result<std::vector<Card>> all_cards(Communicator& host, const Card& own) {
 
 Status check_cards(const std::vector<Card>& all) {
   for (size_t r = 0; r < all.size(); r++) {
-    if (all[r].version != all[0].version) return failed(Code::illegal, "rank ", r, " and rank 0 have different NCCL versions: ", nccl_version(all[r].version), " and ", nccl_version(all[0].version));
+    if (all[r].version != all[0].version)
+      return failed(Code::illegal, "rank ", r, " and rank 0 have different NCCL versions: ", nccl_version(all[r].version), " and ",
+                    nccl_version(all[0].version));
     for (size_t before = 0; before < r; before++)
       if (std::strcmp(all[before].boot, all[r].boot) == 0 && std::strcmp(all[before].bus, all[r].bus) == 0)
-        return failed(Code::illegal, "ranks ", before, " and ", r, " have the same GPU (", all[r].bus, "); each rank needs its own: set CUDA_VISIBLE_DEVICES per process");
+        return failed(Code::illegal, "ranks ", before, " and ", r, " have the same GPU (", all[r].bus,
+                      "); each rank needs its own: set CUDA_VISIBLE_DEVICES per process");
   }
   return {};
 }
 
-struct Member { uint32_t rank, size; };
+struct Member {
+  uint32_t rank, size;
+};
 
 /// A few bytes to each rank and from each, so that all are connected before anything is captured or timed.
 Status shake_hands(Member own, NcclComm comm, cudaStream_t stream) {
@@ -103,7 +108,8 @@ struct Opening {
   NcclComm comm = nullptr;
 };
 
-Status open_within(double patience, const Communicator& host, const std::shared_ptr<Opening>& opening, const NcclId& id, cudaStream_t stream) {
+Status open_within(double patience, const Communicator& host, const std::shared_ptr<Opening>& opening, const NcclId& id,
+                   cudaStream_t stream) {
   std::thread([opening, id, stream, own = Member{host.rank, host.size}] {
     NcclComm comm = nullptr;
     Status s = checked_nccl(api().ncclCommInitRank(&comm, int(own.size), id, int(own.rank)), "ncclCommInitRank");
@@ -119,13 +125,17 @@ Status open_within(double patience, const Communicator& host, const std::shared_
   }).detach();
   std::unique_lock lock(opening->mutex);
   const auto is_over = [&] { return opening->over; };
-  if (patience <= 0) opening->changed.wait(lock, is_over);
-  else if (!opening->changed.wait_for(lock, std::chrono::duration<double>(patience), is_over)) return waited(host, patience);
+  if (patience <= 0)
+    opening->changed.wait(lock, is_over);
+  else if (!opening->changed.wait_for(lock, std::chrono::duration<double>(patience), is_over))
+    return waited(host, patience);
   return opening->status;
 }
 
 /// Whose words they are, where they do not tell.
-Status of_rank(const Communicator& host, const Status& s) { return s.message.rfind("rank ", 0) == 0 ? s : within(s, "rank ", host.rank, ": "); }
+Status of_rank(const Communicator& host, const Status& s) {
+  return s.message.rfind("rank ", 0) == 0 ? s : within(s, "rank ", host.rank, ": ");
+}
 
 double seconds_now() {
   timespec now{};
@@ -169,8 +179,10 @@ Status Ranks::trade(const Parcel* sends, size_t n_sends, const Parcel* takes, si
   if (n_sends + n_takes == 0) return {};
   Status s = checked_nccl(api().ncclGroupStart(), "ncclGroupStart");
   if (!s.ok()) return lose(s);
-  for (size_t i = 0; s.ok() && i < n_sends; i++) s = checked_nccl(api().ncclSend(sends[i].data, sends[i].bytes, NCCL_BYTES, int(sends[i].rank), comm_, stream_), "ncclSend");
-  for (size_t i = 0; s.ok() && i < n_takes; i++) s = checked_nccl(api().ncclRecv(takes[i].data, takes[i].bytes, NCCL_BYTES, int(takes[i].rank), comm_, stream_), "ncclRecv");
+  for (size_t i = 0; s.ok() && i < n_sends; i++)
+    s = checked_nccl(api().ncclSend(sends[i].data, sends[i].bytes, NCCL_BYTES, int(sends[i].rank), comm_, stream_), "ncclSend");
+  for (size_t i = 0; s.ok() && i < n_takes; i++)
+    s = checked_nccl(api().ncclRecv(takes[i].data, takes[i].bytes, NCCL_BYTES, int(takes[i].rank), comm_, stream_), "ncclRecv");
   const Status ended = checked_nccl(api().ncclGroupEnd(), "ncclGroupEnd");  // also of a group that has failed
   if (s.ok()) s = ended;
   return s.ok() ? s : lose(s);

@@ -36,7 +36,7 @@ class Ranks {
   Communicator& host_;
   const cudaStream_t stream_;
   std::mutex mutex_;
-  NcclComm comm_;      // null once it is lost
+  NcclComm comm_;  // null once it is lost
   Status lost_;
   double lost_at_ = 0;
 };

@@ -3,8 +3,8 @@
 #pragma once
 #include <memory>
 
-#include "cuda/context.hpp"
 #include "core/owned_call.hpp"
+#include "cuda/context.hpp"
 #include "cuda/rank.hpp"
 
 namespace spillway::cuda {
@@ -28,7 +28,9 @@ class Ready {
 };
 
 /// What a library says of a way: its scratch, and the number of its engine, where it has one.
-struct LibraryWay { int64_t bytes, engine; };
+struct LibraryWay {
+  int64_t bytes, engine;
+};
 constexpr int64_t NO_NUMBER = -1;
 
 /// Those of a library's ways that f describes, in order: "cuDNN 2 (38)".
@@ -42,8 +44,10 @@ Result<std::vector<Way>> library_ways(uint32_t most, const char* library, F f) {
       if (!found.ok()) break;
       Way way{first + rank, first == 0, uint64_t(found.value().bytes), {}};
       const char* const loose = first == 0 ? "" : "loose ";
-      if (found.value().engine == NO_NUMBER) std::snprintf(way.name, sizeof way.name, "%s %s%u", library, loose, rank + 1);
-      else std::snprintf(way.name, sizeof way.name, "%s %s%u (%lld)", library, loose, rank + 1, static_cast<long long>(found.value().engine));
+      if (found.value().engine == NO_NUMBER)
+        std::snprintf(way.name, sizeof way.name, "%s %s%u", library, loose, rank + 1);
+      else
+        std::snprintf(way.name, sizeof way.name, "%s %s%u (%lld)", library, loose, rank + 1, static_cast<long long>(found.value().engine));
       ways.push_back(way);
     }
   return ways;

@@ -23,13 +23,12 @@ class Nothing final : public PreparedKernel {
   int64_t bytes_;
 };
 
-constexpr KernelEntry ENTRY{
-    [](const KernelCall& c, uint32_t most) { return real(c).ways(c, most); },
-    [](const KernelCall& c) -> Result<std::unique_ptr<PreparedKernel>> {
-      const auto made = real(c).prepare(c);
-      if (!made.ok()) return made.status();
-      return std::unique_ptr<PreparedKernel>(std::make_unique<Nothing>(made.value()->workspace_bytes()));
-    }};
+constexpr KernelEntry ENTRY{[](const KernelCall& c, uint32_t most) { return real(c).ways(c, most); },
+                            [](const KernelCall& c) -> Result<std::unique_ptr<PreparedKernel>> {
+                              const auto made = real(c).prepare(c);
+                              if (!made.ok()) return made.status();
+                              return std::unique_ptr<PreparedKernel>(std::make_unique<Nothing>(made.value()->workspace_bytes()));
+                            }};
 
 }  // namespace
 

@@ -1,6 +1,6 @@
-// What ranks that have bands of one image's rows hand one another: rows from whoever has them, or sums of what several have of a row, from zero
-// in the order of ranks, as tiles merge. Rows are sent from where they lie, and taken where they are to lie; sums have the others' as scratch.
-// Worked example, has [0,4) [4,8), wants [0,5) [3,8): rank 0 sends its row 3, and takes rank 1's row 4 as its last.
+// What ranks that have bands of one image's rows hand one another: rows from whoever has them, or sums of what several have of a row, from
+// zero in the order of ranks, as tiles merge. Rows are sent from where they lie, and taken where they are to lie; sums have the others' as
+// scratch. Worked example, has [0,4) [4,8), wants [0,5) [3,8): rank 0 sends its row 3, and takes rank 1's row 4 as its last.
 #pragma once
 #include <algorithm>
 #include <cstring>
@@ -49,11 +49,14 @@ inline Status check_rows(const KernelCall& c) {
   const View &x = c.ins[0], &y = c.outs[0];
   const Cuts cuts(c);
   if (c.n_attrs != 2 + 4 * cuts.bands() || cuts.band() >= cuts.bands()) return refuse(c, "the rows of each band must be given");
-  if (!is_activation(x) || !is_activation(y) || !dense_channels_last(x) || !dense_channels_last(y)) return refuse(c, "rows must be contiguous in memory");
+  if (!is_activation(x) || !is_activation(y) || !dense_channels_last(x) || !dense_channels_last(y))
+    return refuse(c, "rows must be contiguous in memory");
   for (int d = 0; d < 4; d++)
     if (d != 2 && (x.dims[d] != y.dims[d] || x.origin[d] != y.origin[d])) return refuse(c, "x and y must be rows of one value");
   const auto are = [](Rows r, const View& v) { return r.from == v.origin[2] && r.count() == v.dims[2]; };
-  return are(cuts.has(cuts.band()), x) && are(cuts.wants(cuts.band()), y) ? Status{} : refuse(c, "x must hold the rows of this band, y the rows it needs");
+  return are(cuts.has(cuts.band()), x) && are(cuts.wants(cuts.band()), y)
+             ? Status{}
+             : refuse(c, "x must hold the rows of this band, y the rows it needs");
 }
 
 /// Where rows lie, image by image.
@@ -114,7 +117,8 @@ void sum_rows(const Group& bands, const KernelCall& c, T* scratch) {
     T* at = scratch;
     for (uint32_t r = 0; r < cuts.bands(); r++)
       if (const Rows rows = common(cuts.has(r), wants); r != cuts.band() && rows.count() > 0)
-        for (int64_t b = 0; b < images; b++, at += rows.count() * row) takes.push_back({bands.rank(r), at, uint64_t(rows.count() * row) * sizeof(T)});
+        for (int64_t b = 0; b < images; b++, at += rows.count() * row)
+          takes.push_back({bands.rank(r), at, uint64_t(rows.count() * row) * sizeof(T)});
     trade(bands, sent(bands, cuts, x, images, [](uint32_t) { return false; }), takes);
   }
   T* const sum = static_cast<T*>(c.outs[0].data);

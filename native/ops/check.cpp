@@ -11,9 +11,7 @@ Element element_of(const OpInfo& op, const KernelCall& c, uint32_t operand) {
   return operand < c.n_ins ? op.in(operand).element : op.out(operand - c.n_ins).element;
 }
 
-const View& operand_of(const KernelCall& c, uint32_t operand) {
-  return operand < c.n_ins ? c.ins[operand] : c.outs[operand - c.n_ins];
-}
+const View& operand_of(const KernelCall& c, uint32_t operand) { return operand < c.n_ins ? c.ins[operand] : c.outs[operand - c.n_ins]; }
 
 /// A tensor's range in a dimension, as `how` says: s that of the anchor; a all of a value as large as the anchor's; b that of the anchor or
 /// one element that stands for all; 1 one element.
@@ -21,10 +19,14 @@ bool range_fits(char how, const View& v, const View& anchor, int d) {
   const bool one = v.origin[d] == 0 && v.dims[d] == 1 && v.extent[d] == 1;
   const bool same = v.origin[d] == anchor.origin[d] && v.dims[d] == anchor.dims[d];
   switch (how) {
-    case 's': return same;
-    case 'a': return v.origin[d] == 0 && v.dims[d] == v.extent[d] && v.dims[d] == anchor.dims[d];
-    case 'b': return one || same;
-    default: return one;
+    case 's':
+      return same;
+    case 'a':
+      return v.origin[d] == 0 && v.dims[d] == v.extent[d] && v.dims[d] == anchor.dims[d];
+    case 'b':
+      return one || same;
+    default:
+      return one;
   }
 }
 
@@ -106,8 +108,7 @@ Status check_by_table(const KernelCall& c) {
 Status refuse(const KernelCall& c, const char* words) {
   const OpInfo* op = op_info(c.kind);
   std::string words_and_boxes = std::string(op ? op->kind : "?") + ": " + words + " (";
-  for (uint32_t i = 0; i < c.n_ins + c.n_outs; i++)
-    words_and_boxes += (i == c.n_ins ? " -> " : i ? ", " : "") + box_text(operand_of(c, i));
+  for (uint32_t i = 0; i < c.n_ins + c.n_outs; i++) words_and_boxes += (i == c.n_ins ? " -> " : i ? ", " : "") + box_text(operand_of(c, i));
   return spillway::refuse(words_and_boxes, ")");
 }
 

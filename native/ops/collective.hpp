@@ -1,6 +1,7 @@
-// What ranks merge: sums and moments of their shares of a batch, in the order of ranks and by the rules by which tiles merge, so that R ranks
-// have the bits of one process with R tiles along B. Few elements go in one round: each rank gets those of all, and adds them up. Worked example
-// in pieces, all_sum of [1 2 3] and [10 20 30] on 2 ranks: rank 0 adds up two numbers, rank 1 the third; then each has all of [11 22 33].
+// What ranks merge: sums and moments of their shares of a batch, in the order of ranks and by the rules by which tiles merge, so that R
+// ranks have the bits of one process with R tiles along B. Few elements go in one round: each rank gets those of all, and adds them up.
+// Worked example in pieces, all_sum of [1 2 3] and [10 20 30] on 2 ranks: rank 0 adds up two numbers, rank 1 the third; then each has all
+// of [11 22 33].
 #pragma once
 #include <algorithm>
 #include <array>
@@ -16,8 +17,16 @@ namespace spillway::ops {
 /// Whether a call meets other ranks, and whether on their second way, beside what is computed.
 inline bool meets_ranks(uint32_t kind) {
   switch (OpKind(kind)) {
-    case OpKind::all_sum: case OpKind::all_sums: case OpKind::all_moments: case OpKind::sum_parts: case OpKind::put_part: case OpKind::take_rows: case OpKind::sum_rows: return true;
-    default: return false;
+    case OpKind::all_sum:
+    case OpKind::all_sums:
+    case OpKind::all_moments:
+    case OpKind::sum_parts:
+    case OpKind::put_part:
+    case OpKind::take_rows:
+    case OpKind::sum_rows:
+      return true;
+    default:
+      return false;
   }
 }
 inline bool goes_beside(uint32_t kind, const double* attrs) {
@@ -37,7 +46,9 @@ inline int64_t share_of(int64_t elements, int64_t ranks) { return (elements + ra
 constexpr int64_t IN_ONE_ROUND = int64_t(1) << 15;
 inline bool in_one_round(int64_t elements, int64_t ranks) { return elements * ranks <= IN_ONE_ROUND; }
 /// What all ranks have; or a piece's parts, one from each rank.
-inline int64_t all_sum_scratch(int64_t elements, int64_t ranks) { return ranks * (in_one_round(elements, ranks) ? elements : share_of(std::min(elements, SUMMED_AT_ONCE), ranks)); }
+inline int64_t all_sum_scratch(int64_t elements, int64_t ranks) {
+  return ranks * (in_one_round(elements, ranks) ? elements : share_of(std::min(elements, SUMMED_AT_ONCE), ranks));
+}
 inline int64_t all_moments_scratch(int64_t elements, int64_t ranks) { return elements * ranks; }
 
 inline Status check_all_moments(const KernelCall& c) {
@@ -66,7 +77,8 @@ inline void trade(Communicator* comm, const std::vector<Parcel>& sends, const st
 }
 
 /// Who takes part in a call: all ranks, or of a grid (shares of a batch, each in bands of rows) those of a column or a row. Without a
-/// communicator the call runs by itself (it is measured, or tested): then it is the only one's share. All ranks make the same calls at once.
+/// communicator the call runs by itself (it is measured, or tested): then it is the only one's share. All ranks make the same calls at
+/// once.
 struct Group {
   Communicator* comm = nullptr;
   uint32_t size = 1, index = 0, first = 0, every = 1;
@@ -94,7 +106,9 @@ struct Group {
   void all_gather(void* all, const uint64_t* bounds) const {
     char words[COMMUNICATOR_WORDS] = {};
     if (size == comm->size) return require_done(comm->engine->all_gather(comm, all, bounds, words), words);
-    const auto part = [&](uint32_t of, uint32_t to) { return Parcel{rank(to), static_cast<char*>(all) + bounds[of], bounds[of + 1] - bounds[of]}; };
+    const auto part = [&](uint32_t of, uint32_t to) {
+      return Parcel{rank(to), static_cast<char*>(all) + bounds[of], bounds[of + 1] - bounds[of]};
+    };
     std::vector<Parcel> sends, takes;
     for (uint32_t i = 0; i < size; i++) {
       if (i == index) continue;
@@ -110,7 +124,8 @@ inline Communicator* way_of(const KernelCall& c, int64_t ranks, bool beside = fa
   Communicator* const first = c.step ? c.step->communicator : nullptr;
   Communicator* const comm = first && beside ? first->beside : first;
   if (first && !comm) throw std::runtime_error("the engine has no second connection between ranks");
-  if (comm && (ranks < 1 || comm->size % ranks != 0)) throw std::runtime_error(text("the plan is for ", ranks, " ranks, not for ", comm->size));
+  if (comm && (ranks < 1 || comm->size % ranks != 0))
+    throw std::runtime_error(text("the plan is for ", ranks, " ranks, not for ", comm->size));
   return comm;
 }
 
@@ -233,7 +248,8 @@ inline Status check_parts(const KernelCall& c) {
 }
 inline Status check_put_part(const KernelCall& c) { return check_part(c, c.ins[0], c.ins[1]); }
 
-/// Rank r's parts lie behind one another; elements [from, from + n) of them, which are views' in turn: each(view, its element, of how many).
+/// Rank r's parts lie behind one another; elements [from, from + n) of them, which are views' in turn: each(view, its element, of how
+/// many).
 template <class Each>
 void each_run(const KernelCall& c, int64_t ranks, int64_t from, int64_t n, Each each) {
   int64_t base = 0;
@@ -311,7 +327,8 @@ struct Counts {
 /// Statistics of images are those of their bands; those of a batch, of all ranks.
 inline Group moments_of(const KernelCall& c, int64_t ranks) { return c.ins[0].rank == 4 ? bands_of(c, ranks) : ranks_of(c, ranks); }
 
-/// y = the ranks' statistics x, each over its count of elements, merged in the order of ranks by `merge` (x view, count, y view, count so far).
+/// y = the ranks' statistics x, each over its count of elements, merged in the order of ranks by `merge` (x view, count, y view, count so
+/// far).
 template <class T, class Merge>
 void all_moments(const Group& group, const View& x, const View& y, Counts counts, T* scratch, Merge merge) {
   const int64_t elements = ops::elements(x);

@@ -13,7 +13,10 @@ struct Conv2d {
 };
 
 inline Conv2d conv2d_geometry(const Conv2dAttrs& a, const View& x, const View& y, const View& w) {
-  return {y.dims[0], x.dims[1], y.dims[1], a.groups,
+  return {y.dims[0],
+          x.dims[1],
+          y.dims[1],
+          a.groups,
           {window_axis(x, y, 2, w.dims[2], a.stride_h, a.pad_top, a.dilation_h),
            window_axis(x, y, 3, w.dims[3], a.stride_w, a.pad_left, a.dilation_w)}};
 }
@@ -37,9 +40,7 @@ inline Status check_conv2d(const KernelCall& c) {
   return check_conv2d_sizes(c, c.ins[0], c.outs[0], c.ins[1], c.n_ins > 2 ? &c.ins[2] : nullptr);
 }
 
-inline Status check_conv2d_bwd_data(const KernelCall& c) {
-  return check_conv2d_sizes(c, c.outs[0], c.ins[0], c.ins[1], nullptr);
-}
+inline Status check_conv2d_bwd_data(const KernelCall& c) { return check_conv2d_sizes(c, c.outs[0], c.ins[0], c.ins[1], nullptr); }
 
 inline Status check_conv2d_bwd_weights(const KernelCall& c) {
   if (!is_whole(c.outs[0])) return refuse(c, "dw must be dense");

@@ -8,7 +8,10 @@ namespace spillway::ops {
 
 /// The convolution from y to x.
 inline Conv2d conv_transpose2d_geometry(const ConvTranspose2dAttrs& a, const View& x, const View& y, const View& w) {
-  return {y.dims[0], y.dims[1], x.dims[1], a.groups,
+  return {y.dims[0],
+          y.dims[1],
+          x.dims[1],
+          a.groups,
           {window_axis(y, x, 2, w.dims[2], a.stride_h, a.pad_top, a.dilation_h),
            window_axis(y, x, 3, w.dims[3], a.stride_w, a.pad_left, a.dilation_w)}};
 }

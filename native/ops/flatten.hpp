@@ -12,12 +12,8 @@ inline Status check_flat_sizes(const KernelCall& c, const View& image, const Vie
   return {};
 }
 
-inline Status check_flatten(const KernelCall& c) {
-  return check_flat_sizes(c, c.ins[0], c.outs[0]);
-}
+inline Status check_flatten(const KernelCall& c) { return check_flat_sizes(c, c.ins[0], c.outs[0]); }
 
-inline Status check_flatten_bwd(const KernelCall& c) {
-  return check_flat_sizes(c, c.outs[0], c.ins[0]);
-}
+inline Status check_flatten_bwd(const KernelCall& c) { return check_flat_sizes(c, c.outs[0], c.ins[0]); }
 
 }  // namespace spillway::ops

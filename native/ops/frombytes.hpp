@@ -23,7 +23,9 @@ struct ByteScale {
 
 inline Status check_from_bytes(const KernelCall& c) {
   if (Status s = check_by_table(c); !s.ok()) return s;
-  return c.n_attrs == 2 || int64_t(c.n_attrs) == 2 * c.outs[0].extent[1] ? Status{} : refuse(c, "there must be a mean and a deviation for each channel, or one for all");
+  return c.n_attrs == 2 || int64_t(c.n_attrs) == 2 * c.outs[0].extent[1]
+             ? Status{}
+             : refuse(c, "there must be a mean and a deviation for each channel, or one for all");
 }
 
 }  // namespace spillway::ops

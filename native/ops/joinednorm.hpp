@@ -44,9 +44,7 @@ inline Status check_joined(const KernelCall& c, const View& whole, uint32_t stat
   return {};
 }
 
-inline Status check_joined_norm(const KernelCall& c) {
-  return check_joined(c, c.outs[0], 0, 2, parts_of(c, 3));
-}
+inline Status check_joined_norm(const KernelCall& c) { return check_joined(c, c.outs[0], 0, 2, parts_of(c, 3)); }
 
 inline Status check_joined_norm_bwd_reduce(const KernelCall& c) {
   if (Status s = check_joined(c, c.ins[0], 1, 2, parts_of(c, 4)); !s.ok()) return s;

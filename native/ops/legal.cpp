@@ -1,5 +1,6 @@
 // What is legal for a call of any operator. In: a call. Out: Status in words. Invariant: operands and attributes are checked first, so that
-// an operator's own check may read them; an operator that is not listed here goes by the op table alone, which refuses what it does not say.
+// an operator's own check may read them; an operator that is not listed here goes by the op table alone, which refuses what it does not
+// say.
 #include <algorithm>
 #include <iterator>
 
@@ -106,7 +107,8 @@ constexpr OwnCheck OWN_CHECKS[] = {
 
 Status check(const KernelCall& c) {
   if (Status s = check_operands(c); !s.ok()) return s;
-  const auto own = std::find_if(std::begin(OWN_CHECKS), std::end(OWN_CHECKS), [&](const OwnCheck& o) { return uint32_t(o.kind) == c.kind; });
+  const auto own =
+      std::find_if(std::begin(OWN_CHECKS), std::end(OWN_CHECKS), [&](const OwnCheck& o) { return uint32_t(o.kind) == c.kind; });
   return own == std::end(OWN_CHECKS) ? check_by_table(c) : own->check(c);
 }
 

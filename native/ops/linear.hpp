@@ -19,9 +19,7 @@ inline Status check_linear(const KernelCall& c) {
   return check_linear_sizes(c, c.ins[0], c.outs[0], c.ins[1], c.n_ins > 2 ? &c.ins[2] : nullptr);
 }
 
-inline Status check_linear_bwd_data(const KernelCall& c) {
-  return check_linear_sizes(c, c.outs[0], c.ins[0], c.ins[1], nullptr);
-}
+inline Status check_linear_bwd_data(const KernelCall& c) { return check_linear_sizes(c, c.outs[0], c.ins[0], c.ins[1], nullptr); }
 
 inline Status check_linear_bwd_weights(const KernelCall& c) {
   return check_linear_sizes(c, c.ins[0], c.ins[1], c.outs[0], c.n_outs > 1 ? &c.outs[1] : nullptr);

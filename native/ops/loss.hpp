@@ -67,7 +67,8 @@ inline Status check_class_weights(const KernelCall& c, int64_t fields, int64_t c
   if (c.n_attrs == fields) return {};
   if (c.n_attrs != fields + classes) return refuse(c, "there must be a weight for each class");
   const double* const weights = c.attrs + fields;
-  return std::any_of(weights, weights + classes, [](double w) { return w > 0; }) ? Status{} : refuse(c, "a weight of a class must be above 0");
+  return std::any_of(weights, weights + classes, [](double w) { return w > 0; }) ? Status{}
+                                                                                 : refuse(c, "a weight of a class must be above 0");
 }
 
 inline Status check_weigh_classes(const KernelCall& c) {
@@ -78,7 +79,9 @@ inline Status check_weigh_classes(const KernelCall& c) {
 }
 
 inline Status check_label_numbers(const KernelCall& c) {
-  return is_activation(c.ins[0]) && c.ins[0].dims[1] == 1 && same_box(c.outs[0], c.ins[0]) ? Status{} : refuse(c, "labels and numbers must be [B,1,H,W]");
+  return is_activation(c.ins[0]) && c.ins[0].dims[1] == 1 && same_box(c.outs[0], c.ins[0])
+             ? Status{}
+             : refuse(c, "labels and numbers must be [B,1,H,W]");
 }
 
 inline bool is_class_sums(const View& sums, const View& x) { return is_matrix(sums, 3, x.dims[1]); }
@@ -112,7 +115,9 @@ inline Status check_dice_bwd(const KernelCall& c) {
 constexpr double COUNT_PIECE = 4096;
 
 template <class Real>
-SPILLWAY_BOTH double counted_number(const Real* low, const Real* high) { return double(*low) + double(*high) * COUNT_PIECE; }
+SPILLWAY_BOTH double counted_number(const Real* low, const Real* high) {
+  return double(*low) + double(*high) * COUNT_PIECE;
+}
 
 /// Cross-entropy with weights of classes and smoothed labels, of one pixel after the other.
 template <class Real>
@@ -121,8 +126,10 @@ struct ClassXentTerms {
   int64_t ignored;
   const Real* factors;
   explicit ClassXentTerms(const KernelCall& c)
-      : weight(ClassXentAttrs::read(c.attrs).weight), smoothing(ClassXentAttrs::read(c.attrs).label_smoothing),
-        ignored(ClassXentAttrs::read(c.attrs).ignore_index), factors(static_cast<const Real*>(c.ins[2].data)) {}
+      : weight(ClassXentAttrs::read(c.attrs).weight),
+        smoothing(ClassXentAttrs::read(c.attrs).label_smoothing),
+        ignored(ClassXentAttrs::read(c.attrs).ignore_index),
+        factors(static_cast<const Real*>(c.ins[2].data)) {}
   SPILLWAY_BOTH bool takes(int32_t label, int64_t classes) const { return label >= 0 && label < classes && label != ignored; }
   /// `log_total` is the logarithm of the sum of all exp(x).
   template <class T>
@@ -151,7 +158,10 @@ struct Xent {
   int64_t ignored;
   const Real* counted;
   explicit Xent(const KernelCall& c)
-      : weight(c.attrs[1]), count(c.attrs[0]), ignored(c.n_ins > 2 ? int_attr(c.attrs[0]) : INT64_MIN), counted(c.n_ins > 2 ? static_cast<const Real*>(c.ins[2].data) : nullptr) {}
+      : weight(c.attrs[1]),
+        count(c.attrs[0]),
+        ignored(c.n_ins > 2 ? int_attr(c.attrs[0]) : INT64_MIN),
+        counted(c.n_ins > 2 ? static_cast<const Real*>(c.ins[2].data) : nullptr) {}
   /// Where nothing is counted, nothing is added up either: by what it is divided does not matter.
   SPILLWAY_BOTH double number() const {
     if (counted == nullptr) return count;
@@ -166,7 +176,8 @@ struct Xent {
 struct SoftXentTerms {
   double scale, smoothing;
   explicit SoftXentTerms(const KernelCall& c)
-      : scale(SoftXentAttrs::read(c.attrs).weight / double(SoftXentAttrs::read(c.attrs).count)), smoothing(SoftXentAttrs::read(c.attrs).label_smoothing) {}
+      : scale(SoftXentAttrs::read(c.attrs).weight / double(SoftXentAttrs::read(c.attrs).count)),
+        smoothing(SoftXentAttrs::read(c.attrs).label_smoothing) {}
   SPILLWAY_BOTH double share(double target, int64_t classes) const { return (1 - smoothing) * target + smoothing / double(classes); }
 };
 
@@ -181,8 +192,12 @@ struct DiceTerms {
   /// Of the weights: without any, each class is 1.
   double total;
   DiceTerms(const KernelCall& c, const double* class_weights_)
-      : smooth(DiceAttrs::read(c.attrs).smooth), weight(DiceAttrs::read(c.attrs).weight), classes(c.ins[0].dims[1]), sums(static_cast<const Real*>(c.ins[0].data)),
-        class_weights(c.n_attrs > DICE_FIELDS ? class_weights_ : nullptr), total(c.n_attrs > DICE_FIELDS ? std::accumulate(c.attrs + DICE_FIELDS, c.attrs + c.n_attrs, 0.0) : double(classes)) {}
+      : smooth(DiceAttrs::read(c.attrs).smooth),
+        weight(DiceAttrs::read(c.attrs).weight),
+        classes(c.ins[0].dims[1]),
+        sums(static_cast<const Real*>(c.ins[0].data)),
+        class_weights(c.n_attrs > DICE_FIELDS ? class_weights_ : nullptr),
+        total(c.n_attrs > DICE_FIELDS ? std::accumulate(c.attrs + DICE_FIELDS, c.attrs + c.n_attrs, 0.0) : double(classes)) {}
   explicit DiceTerms(const KernelCall& c) : DiceTerms(c, c.attrs + DICE_FIELDS) {}
   SPILLWAY_BOTH double class_weight(int64_t k) const { return class_weights != nullptr ? class_weights[k] : 1; }
   SPILLWAY_BOTH double shared(int64_t k) const { return 2 * double(sums[k]) + smooth; }
@@ -193,7 +208,9 @@ struct DiceTerms {
     return weight * (1 - overlap / total);
   }
   SPILLWAY_BOTH double slope_of_shared(int64_t k) const { return all(k) > 0 ? -2 * weight / total * class_weight(k) / all(k) : 0; }
-  SPILLWAY_BOTH double slope_of_given(int64_t k) const { return all(k) > 0 ? weight / total * class_weight(k) * shared(k) / (all(k) * all(k)) : 0; }
+  SPILLWAY_BOTH double slope_of_given(int64_t k) const {
+    return all(k) > 0 ? weight / total * class_weight(k) * shared(k) / (all(k) * all(k)) : 0;
+  }
 };
 
 /// What all losses per element begin with; a loss's own options follow.
@@ -253,7 +270,8 @@ struct focal {
   }
   SPILLWAY_BOTH double slope(double x, double t) const {
     const double p = sigmoid(x), m = wrong(p, t);
-    const double turning = gamma > 0 && m > 0 ? bce_with_logits{}.value(x, t) * gamma * std::pow(m, gamma - 1) * p * (1 - p) * (1 - 2 * t) : 0;
+    const double turning =
+        gamma > 0 && m > 0 ? bce_with_logits{}.value(x, t) * gamma * std::pow(m, gamma - 1) * p * (1 - p) * (1 - 2 * t) : 0;
     return share(t) * (std::pow(m, gamma) * (p - t) + turning);
   }
 };
@@ -262,8 +280,10 @@ struct focal {
 
 template <class Loss>
 Loss loss_of(const double* attrs) {
-  if constexpr (std::is_constructible_v<Loss, const double*>) return Loss(attrs);
-  else return Loss{};
+  if constexpr (std::is_constructible_v<Loss, const double*>)
+    return Loss(attrs);
+  else
+    return Loss{};
 }
 
 }  // namespace spillway::ops

@@ -20,8 +20,6 @@ constexpr Channels lrn_readers(const LrnAttrs& a, int64_t c, int64_t channels) {
   return {std::max<int64_t>(0, to - a.size + 1), std::min(channels, to + 1)};
 }
 
-inline Status check_lrn(const KernelCall& c) {
-  return LrnAttrs::read(c.attrs).k > 0 ? check_by_table(c) : refuse(c, "k must be above 0");
-}
+inline Status check_lrn(const KernelCall& c) { return LrnAttrs::read(c.attrs).k > 0 ? check_by_table(c) : refuse(c, "k must be above 0"); }
 
 }  // namespace spillway::ops

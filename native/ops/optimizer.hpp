@@ -40,8 +40,13 @@ struct adam {
   SPILLWAY_BOTH adam(const Attrs& a, const StepContext& s)
       : rate(R(a.lr * s.lr_scale / (1 - std::pow(a.beta1, double(s.step))))),
         root(R(1 / std::sqrt(1 - std::pow(a.beta2, double(s.step))))),
-        beta1(R(a.beta1)), rest1(R(1 - a.beta1)), beta2(R(a.beta2)), rest2(R(1 - a.beta2)), eps(R(a.eps)),
-        shrink(a.decoupled ? R(1 - a.lr * s.lr_scale * a.weight_decay) : R(1)), decay(a.decoupled ? R(0) : R(a.weight_decay)) {}
+        beta1(R(a.beta1)),
+        rest1(R(1 - a.beta1)),
+        beta2(R(a.beta2)),
+        rest2(R(1 - a.beta2)),
+        eps(R(a.eps)),
+        shrink(a.decoupled ? R(1 - a.lr * s.lr_scale * a.weight_decay) : R(1)),
+        decay(a.decoupled ? R(0) : R(a.weight_decay)) {}
 
   SPILLWAY_BOTH void operator()(R& w, R g, R& m, R& v) const {
     const R gradient = g + decay * w;
@@ -59,8 +64,13 @@ struct rmsprop {
   bool centered;
   template <class Attrs>
   SPILLWAY_BOTH rmsprop(const Attrs& a, const StepContext& s)
-      : rate(R(a.lr * s.lr_scale)), alpha(R(a.alpha)), rest(R(1 - a.alpha)), eps(R(a.eps)), decay(R(a.weight_decay)),
-        momentum(R(a.momentum)), centered(a.centered != 0) {}
+      : rate(R(a.lr * s.lr_scale)),
+        alpha(R(a.alpha)),
+        rest(R(1 - a.alpha)),
+        eps(R(a.eps)),
+        decay(R(a.weight_decay)),
+        momentum(R(a.momentum)),
+        centered(a.centered != 0) {}
 
   SPILLWAY_BOTH void operator()(R& w, R g, R& square, R& velocity, R& mean) const {
     const R gradient = g + decay * w;
@@ -80,7 +90,8 @@ struct steered {
   R share;
   template <class Attrs>
   SPILLWAY_BOTH steered(const Attrs& a, const StepContext& s)
-      : rule(a, StepContext{s.step / uint64_t(a.every), s.seed, s.lr_scale}), share(s.step == uint64_t(a.every) ? R(1) : R(1 - a.average)) {}
+      : rule(a, StepContext{s.step / uint64_t(a.every), s.seed, s.lr_scale}),
+        share(s.step == uint64_t(a.every) ? R(1) : R(1 - a.average)) {}
 
   SPILLWAY_BOTH void follow(R w, R& average) const { average += share * (w - average); }
   SPILLWAY_BOTH void operator()(R& w, R g, R& a, R& average) const { rule(w, g, a), follow(w, average); }
@@ -94,7 +105,9 @@ SPILLWAY_BOTH auto moves(const Attrs& a, const StepContext& s, int) -> decltype(
   return s.step % uint64_t(a.every) == 0;
 }
 template <class Attrs>
-SPILLWAY_BOTH bool moves(const Attrs&, const StepContext&, long) { return true; }
+SPILLWAY_BOTH bool moves(const Attrs&, const StepContext&, long) {
+  return true;
+}
 
 }  // namespace update
 

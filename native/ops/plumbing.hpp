@@ -15,7 +15,6 @@ inline Status check_pair(const KernelCall& c) {
   return is_any(x) && is_any(y) && same_dims(x, y) ? Status{} : refuse(c, "x and y must have the same dims");
 }
 
-
 inline Status check_merge_moments(const KernelCall& c) {
   const View &x = c.ins[0], &y = c.outs[0];
   const auto of_batch = [&](const View& v) { return v.rank == 2 && is_matrix(v, 4, x.dims[1]); };

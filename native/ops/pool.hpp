@@ -89,8 +89,6 @@ inline Status check_reduced(const KernelCall& c, const View& x, const View& y) {
   return {};
 }
 
-inline Status check_global_avg_pool_bwd(const KernelCall& c) {
-  return check_reduced(c, c.outs[0], c.ins[0]);
-}
+inline Status check_global_avg_pool_bwd(const KernelCall& c) { return check_reduced(c, c.outs[0], c.ins[0]); }
 
 }  // namespace spillway::ops

@@ -54,12 +54,8 @@ inline Status check_reflect_sizes(const KernelCall& c, const View& x, const View
   return {};
 }
 
-inline Status check_reflect_pad(const KernelCall& c) {
-  return check_reflect_sizes(c, c.ins[0], c.outs[0]);
-}
+inline Status check_reflect_pad(const KernelCall& c) { return check_reflect_sizes(c, c.ins[0], c.outs[0]); }
 
-inline Status check_reflect_pad_bwd(const KernelCall& c) {
-  return check_reflect_sizes(c, c.outs[0], c.ins[0]);
-}
+inline Status check_reflect_pad_bwd(const KernelCall& c) { return check_reflect_sizes(c, c.outs[0], c.ins[0]); }
 
 }  // namespace spillway::ops

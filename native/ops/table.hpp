@@ -18,13 +18,15 @@ inline Status check_attrs(const OpInfo& op, const double* attrs, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) {
     const double a = attrs[i];
     if (!std::isfinite(a)) return refuse("attribute ", i, " is not finite");
-    if (i < op.attrs && op.attr_kinds[i] == 'i' && (std::abs(a) > 0x1p53 || a != std::floor(a))) return refuse("attribute ", i, " (", a, ") is not an integer");
+    if (i < op.attrs && op.attr_kinds[i] == 'i' && (std::abs(a) > 0x1p53 || a != std::floor(a)))
+      return refuse("attribute ", i, " (", a, ") is not an integer");
   }
   for (int i = 0; i < op.n_limits; i++) {
     const AttrLimit& l = op.limits[i];
     const uint32_t first = uint32_t(l.attr), step = first < op.attrs ? n : op.rest;
     for (uint32_t at = first; at < n; at += step)
-      if (const double a = attrs[at]; !(a >= l.least && a <= l.most && a > l.above && a < l.below)) return refuse("attribute ", at, " (", a, ") is outside its limits");
+      if (const double a = attrs[at]; !(a >= l.least && a <= l.most && a > l.above && a < l.below))
+        return refuse("attribute ", at, " (", a, ") is outside its limits");
   }
   return {};
 }

@@ -13,8 +13,8 @@
 
 namespace spillway::ops {
 
-/// e^x. Floats on a processor by the polynomial of Cephes, within two units in the last place, in a form that loops are vectorised with; what
-/// is beyond the range of floats comes to its end.
+/// e^x. Floats on a processor by the polynomial of Cephes, within two units in the last place, in a form that loops are vectorised with;
+/// what is beyond the range of floats comes to its end.
 template <class R>
 SPILLWAY_BOTH inline R exponential(R x) {
 #ifndef __CUDA_ARCH__
@@ -62,17 +62,25 @@ struct Transcendental {
 /// A NaN passes through rectifiers, as in PyTorch; infinities do not become NaN.
 struct Rectifier : Simple {
   template <class R>
-  SPILLWAY_BOTH R value(R x) const { return x <= 0 ? R(0) : x; }
+  SPILLWAY_BOTH R value(R x) const {
+    return x <= 0 ? R(0) : x;
+  }
   template <class R>
-  SPILLWAY_BOTH R gradient(R y, R dy) const { return y <= 0 ? R(0) : dy; }
+  SPILLWAY_BOTH R gradient(R y, R dy) const {
+    return y <= 0 ? R(0) : dy;
+  }
 };
 /// A product that only one side needs would not be vectorised: it may raise an exception.
 struct LeakyRectifier : Simple {
   double slope;
   template <class R>
-  SPILLWAY_BOTH R value(R x) const { return x * (x <= 0 ? R(slope) : R(1)); }
+  SPILLWAY_BOTH R value(R x) const {
+    return x * (x <= 0 ? R(slope) : R(1));
+  }
   template <class R>
-  SPILLWAY_BOTH R gradient(R y, R dy) const { return dy * (y <= 0 ? R(slope) : R(1)); }
+  SPILLWAY_BOTH R gradient(R y, R dy) const {
+    return dy * (y <= 0 ? R(slope) : R(1));
+  }
 };
 
 namespace unary {
@@ -81,23 +89,33 @@ struct relu {
   template <class Body>
   static void with(const double* attrs, const Body& body) {
     const double slope = ReluAttrs::read(attrs).slope;
-    if (slope == 0) body(Rectifier{});
-    else body(LeakyRectifier{{}, slope});
+    if (slope == 0)
+      body(Rectifier{});
+    else
+      body(LeakyRectifier{{}, slope});
   }
 };
 
 struct sigmoid : Transcendental {
   template <class R>
-  SPILLWAY_BOTH R value(R x) const { return R(1) / (R(1) + std::exp(-x)); }
+  SPILLWAY_BOTH R value(R x) const {
+    return R(1) / (R(1) + std::exp(-x));
+  }
   template <class R>
-  SPILLWAY_BOTH R gradient(R y, R dy) const { return dy * y * (R(1) - y); }
+  SPILLWAY_BOTH R gradient(R y, R dy) const {
+    return dy * y * (R(1) - y);
+  }
 };
 
 struct tanh : Transcendental {
   template <class R>
-  SPILLWAY_BOTH R value(R x) const { return std::tanh(x); }
+  SPILLWAY_BOTH R value(R x) const {
+    return std::tanh(x);
+  }
   template <class R>
-  SPILLWAY_BOTH R gradient(R y, R dy) const { return dy * (R(1) - y * y); }
+  SPILLWAY_BOTH R gradient(R y, R dy) const {
+    return dy * (R(1) - y * y);
+  }
 };
 
 struct relu6 : Simple {
@@ -107,12 +125,16 @@ struct relu6 : Simple {
     return positive >= 6 ? R(6) : positive;
   }
   template <class R>
-  SPILLWAY_BOTH R gradient(R y, R dy) const { return y <= 0 || y >= 6 ? R(0) : dy; }
+  SPILLWAY_BOTH R gradient(R y, R dy) const {
+    return y <= 0 || y >= 6 ? R(0) : dy;
+  }
 };
 
 struct hard_swish : Simple {
   template <class R>
-  SPILLWAY_BOTH R value(R x) const { return x * relu6{}.value(x + 3) / 6; }
+  SPILLWAY_BOTH R value(R x) const {
+    return x * relu6{}.value(x + 3) / 6;
+  }
   template <class R>
   SPILLWAY_BOTH R gradient(R x, R dy) const {
     const R slope = x / 3 + R(0.5), above = x >= 3 ? R(1) : slope;
@@ -122,7 +144,9 @@ struct hard_swish : Simple {
 
 struct silu : Simple {
   template <class R>
-  SPILLWAY_BOTH R value(R x) const { return x / (1 + exponential(-x)); }
+  SPILLWAY_BOTH R value(R x) const {
+    return x / (1 + exponential(-x));
+  }
   template <class R>
   SPILLWAY_BOTH R gradient(R x, R dy) const {
     const R s = 1 / (1 + exponential(-x));
@@ -132,7 +156,9 @@ struct silu : Simple {
 
 struct gelu : Simple {
   template <class R>
-  SPILLWAY_BOTH R value(R x) const { return x * normal_share(x); }
+  SPILLWAY_BOTH R value(R x) const {
+    return x * normal_share(x);
+  }
   template <class R>
   SPILLWAY_BOTH R gradient(R x, R dy) const {
     return dy * (normal_share(x) + x * R(0.3989422804014327) * exponential(x * x * R(-0.5)));
@@ -142,9 +168,13 @@ struct gelu : Simple {
 struct Affine : Simple {
   double factor, shift;
   template <class R>
-  SPILLWAY_BOTH R value(R x) const { return R(factor) * x + R(shift); }
+  SPILLWAY_BOTH R value(R x) const {
+    return R(factor) * x + R(shift);
+  }
   template <class R>
-  SPILLWAY_BOTH R gradient(R, R dy) const { return R(factor) * dy; }
+  SPILLWAY_BOTH R gradient(R, R dy) const {
+    return R(factor) * dy;
+  }
 };
 struct affine {
   template <class Body>
@@ -156,7 +186,9 @@ struct affine {
 
 struct abs : Simple {
   template <class R>
-  SPILLWAY_BOTH R value(R x) const { return x < 0 ? -x : x; }
+  SPILLWAY_BOTH R value(R x) const {
+    return x < 0 ? -x : x;
+  }
   template <class R>
   SPILLWAY_BOTH R gradient(R x, R dy) const {
     const R above = x > 0 ? R(1) : R(0), below = x < 0 ? R(1) : R(0);
@@ -166,37 +198,57 @@ struct abs : Simple {
 
 struct exp : Transcendental {
   template <class R>
-  SPILLWAY_BOTH R value(R x) const { return std::exp(x); }
+  SPILLWAY_BOTH R value(R x) const {
+    return std::exp(x);
+  }
   template <class R>
-  SPILLWAY_BOTH R gradient(R y, R dy) const { return dy * y; }
+  SPILLWAY_BOTH R gradient(R y, R dy) const {
+    return dy * y;
+  }
 };
 
 struct log : Transcendental {
   template <class R>
-  SPILLWAY_BOTH R value(R x) const { return std::log(x); }
+  SPILLWAY_BOTH R value(R x) const {
+    return std::log(x);
+  }
   template <class R>
-  SPILLWAY_BOTH R gradient(R x, R dy) const { return dy / x; }
+  SPILLWAY_BOTH R gradient(R x, R dy) const {
+    return dy / x;
+  }
 };
 
 struct sqrt : Transcendental {
   template <class R>
-  SPILLWAY_BOTH R value(R x) const { return std::sqrt(x); }
+  SPILLWAY_BOTH R value(R x) const {
+    return std::sqrt(x);
+  }
   template <class R>
-  SPILLWAY_BOTH R gradient(R y, R dy) const { return dy / (2 * y); }
+  SPILLWAY_BOTH R gradient(R y, R dy) const {
+    return dy / (2 * y);
+  }
 };
 
 struct square : Simple {
   template <class R>
-  SPILLWAY_BOTH R value(R x) const { return x * x; }
+  SPILLWAY_BOTH R value(R x) const {
+    return x * x;
+  }
   template <class R>
-  SPILLWAY_BOTH R gradient(R x, R dy) const { return 2 * x * dy; }
+  SPILLWAY_BOTH R gradient(R x, R dy) const {
+    return 2 * x * dy;
+  }
 };
 
 struct reciprocal : Simple {
   template <class R>
-  SPILLWAY_BOTH R value(R x) const { return 1 / x; }
+  SPILLWAY_BOTH R value(R x) const {
+    return 1 / x;
+  }
   template <class R>
-  SPILLWAY_BOTH R gradient(R y, R dy) const { return -dy * y * y; }
+  SPILLWAY_BOTH R gradient(R y, R dy) const {
+    return -dy * y * y;
+  }
 };
 
 }  // namespace unary

@@ -52,12 +52,8 @@ inline Status check_upsample_sizes(const KernelCall& c, const View& x, const Vie
   return {};
 }
 
-inline Status check_upsample(const KernelCall& c) {
-  return check_upsample_sizes(c, c.ins[0], c.outs[0]);
-}
+inline Status check_upsample(const KernelCall& c) { return check_upsample_sizes(c, c.ins[0], c.outs[0]); }
 
-inline Status check_upsample_bwd(const KernelCall& c) {
-  return check_upsample_sizes(c, c.outs[0], c.ins[0]);
-}
+inline Status check_upsample_bwd(const KernelCall& c) { return check_upsample_sizes(c, c.outs[0], c.ins[0]); }
 
 }  // namespace spillway::ops

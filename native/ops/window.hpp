@@ -35,8 +35,7 @@ struct WindowAxis {
 };
 
 /// Axis `dim` (2 rows, 3 columns) between the input side and the output side of a window operator.
-inline WindowAxis window_axis(const View& in, const View& out, int dim, int64_t kernel, int64_t stride, int64_t pad,
-                              int64_t dilation = 1) {
+inline WindowAxis window_axis(const View& in, const View& out, int dim, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation = 1) {
   return {kernel, stride, pad, dilation, in.origin[dim], in.dims[dim], in.extent[dim], out.origin[dim], out.dims[dim]};
 }
 

@@ -1,6 +1,7 @@
 // One abstract run of the instruction list, without bytes. In: a tape whose records are right one by one.
 // Out: the first instruction that would touch what it must not, or lose count of pages. Time is the order of instructions:
-// a copy is in flight from its issue to the wait for it, or for a later copy on the same stream; so is what ranks exchange beside computing.
+// a copy is in flight from its issue to the wait for it, or for a later copy on the same stream; so is what ranks exchange beside
+// computing.
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -16,19 +17,39 @@ enum class Use { read, write };
 class AbstractRun {
  public:
   AbstractRun(const Tape& tape, const PageMap& map)
-      : tape_(tape), map_(map), owner_(tape.peak_pages, NONE), held_(tape.residencies.size()), busy_(tape.residencies.size()), from_home_(tape.residencies.size()), unsaved_(tape.residencies.size()) {}
+      : tape_(tape),
+        map_(map),
+        owner_(tape.peak_pages, NONE),
+        held_(tape.residencies.size()),
+        busy_(tape.residencies.size()),
+        from_home_(tape.residencies.size()),
+        unsaved_(tape.residencies.size()) {}
 
   Status run();
 
  private:
-  struct Copy { uint32_t transfer, event; bool out; };
-  struct Event { bool issued = false, out = false, complete = false, awaited = false, exchanged = false, early = false; };
+  struct Copy {
+    uint32_t transfer, event;
+    bool out;
+  };
+  struct Event {
+    bool issued = false, out = false, complete = false, awaited = false, exchanged = false, early = false;
+  };
   /// A call on the lane of exchanges, and all that it touches.
-  struct Exchange { uint32_t call, event; std::vector<PhysSpan> spans; };
-  struct TierSlot { uint64_t hi; uint32_t event; };
+  struct Exchange {
+    uint32_t call, event;
+    std::vector<PhysSpan> spans;
+  };
+  struct TierSlot {
+    uint64_t hi;
+    uint32_t event;
+  };
   /// What lies in the lower tier when the step begins was written by no event of the step.
   static constexpr uint32_t BEFORE = NONE;
-  struct Home { uint64_t hi; uint32_t binding; };
+  struct Home {
+    uint64_t hi;
+    uint32_t binding;
+  };
 
   Status step(const InstrRecord& i);
   Status call(uint32_t index);
@@ -52,15 +73,15 @@ class AbstractRun {
 
   const Tape& tape_;
   const PageMap& map_;
-  std::vector<uint32_t> owner_;               // of each physical page
-  std::vector<bool> held_;                    // of each residency
-  std::vector<std::vector<Copy>> busy_;       // copies in flight, of each residency
+  std::vector<uint32_t> owner_;          // of each physical page
+  std::vector<bool> held_;               // of each residency
+  std::vector<std::vector<Copy>> busy_;  // copies in flight, of each residency
   std::deque<Copy> out_, in_;
-  std::deque<Exchange> exchanges_, early_;    // each way carries them one after the other
+  std::deque<Exchange> exchanges_, early_;  // each way carries them one after the other
   std::vector<Event> events_;
-  std::map<uint64_t, TierSlot> tier_;         // what this step wrote to the lower tier, by first byte
-  std::map<uint64_t, Home> homes_;            // by first byte
-  std::vector<bool> from_home_, unsaved_;     // of each residency: its bytes have a home; they changed since they were copied there
+  std::map<uint64_t, TierSlot> tier_;      // what this step wrote to the lower tier, by first byte
+  std::map<uint64_t, Home> homes_;         // by first byte
+  std::vector<bool> from_home_, unsaved_;  // of each residency: its bytes have a home; they changed since they were copied there
   std::map<std::pair<uint32_t, uint64_t>, uint64_t> handed_;  // bytes of outputs that the sink has: by binding and first byte, the last
   uint64_t pages_ = 0, peak_ = 0;
 };
@@ -82,7 +103,8 @@ Status AbstractRun::release(uint32_t residency) {
   if (!held_[residency]) return refuse("residency ", residency, " is not held");
   if (tape_.residencies[residency].for_ever()) return refuse("residency ", residency, " is held permanently");
   if (unsaved_[residency]) return refuse("residency ", residency, " was written after its last copy to its home");
-  if (!busy_[residency].empty()) return refuse("residency ", residency, " has a copy in progress (transfer ", busy_[residency][0].transfer, ")");
+  if (!busy_[residency].empty())
+    return refuse("residency ", residency, " has a copy in progress (transfer ", busy_[residency][0].transfer, ")");
   for (const std::deque<Exchange>* way : {&exchanges_, &early_})
     for (const Exchange& x : *way)
       for (const PhysSpan& s : x.spans)
@@ -117,9 +139,12 @@ Status AbstractRun::touch(uint32_t buffer, uint64_t lo, uint64_t hi, Use use, ui
   Status status;
   bool unmapped = false;
   map_.walk(tape_, buffer, lo, hi, unmapped, [&](const PhysSpan& span) {
-    if (residency != NONE && span.residency != residency) status = refuse("bytes of residency ", span.residency, ", not ", residency);
-    else if (!held_[span.residency]) status = refuse("residency ", span.residency, " is not held");
-    else status = against_copies(span, use);
+    if (residency != NONE && span.residency != residency)
+      status = refuse("bytes of residency ", span.residency, ", not ", residency);
+    else if (!held_[span.residency])
+      status = refuse("residency ", span.residency, " is not held");
+    else
+      status = against_copies(span, use);
     if (use == Use::write && residency == NONE && from_home_[span.residency]) unsaved_[span.residency] = true;
     return status.ok();
   });
@@ -155,7 +180,10 @@ Status AbstractRun::exchange(uint32_t index, uint32_t event) {
     const ViewRecord& v = tape_.views[view];
     for_each_block(v, [&](uint64_t lo, uint64_t hi) {
       bool unmapped = false;
-      return map_.walk(tape_, v.buffer, lo, hi, unmapped, [&](const PhysSpan& s) { x.spans.push_back(s); return true; });
+      return map_.walk(tape_, v.buffer, lo, hi, unmapped, [&](const PhysSpan& s) {
+        x.spans.push_back(s);
+        return true;
+      });
     });
   };
   for (uint32_t i = 0; i < uint32_t(c.ins) + c.outs; i++) held(tape_.operands[c.first_operand + i]);
@@ -170,7 +198,8 @@ Status AbstractRun::write_tier(const TransferRecord& t, uint32_t event) {
   const uint64_t lo = t.far_offset, hi = lo + t.bytes;
   for (const Copy& c : in_) {
     const TransferRecord& r = tape_.transfers[c.transfer];
-    if (r.with_tier() && r.far_offset < hi && lo < r.far_offset + r.bytes) return refuse("transfer ", c.transfer, " is still reading these tier bytes");
+    if (r.with_tier() && r.far_offset < hi && lo < r.far_offset + r.bytes)
+      return refuse("transfer ", c.transfer, " is still reading these tier bytes");
   }
   auto it = tier_.lower_bound(lo);
   if (it != tier_.begin() && std::prev(it)->second.hi > lo) {
@@ -195,7 +224,8 @@ Status AbstractRun::read_tier(const TransferRecord& t) const {
   if (it != tier_.begin()) --it;
   for (; at < hi; ++it) {
     if (it == tier_.end() || it->first > at || it->second.hi <= at) return refuse("nothing was written to tier byte ", at, " in this step");
-    if (it->second.event != BEFORE && !events_[it->second.event].complete) return refuse("no wait for the copy that writes tier byte ", at, " (event ", it->second.event, ")");
+    if (it->second.event != BEFORE && !events_[it->second.event].complete)
+      return refuse("no wait for the copy that writes tier byte ", at, " (event ", it->second.event, ")");
     at = it->second.hi;
   }
   return {};
@@ -220,11 +250,13 @@ Status AbstractRun::settle_homes() {
 Result<bool> AbstractRun::homewards(const TransferRecord& t) const {
   const uint64_t lo = t.far_offset, hi = lo + t.bytes;
   auto home = homes_.upper_bound(lo);
-  if (home != homes_.end() && home->first < hi) return refuse("it overlaps the end of the home of '", tape_.name(tape_.bindings[home->second.binding]), "'");
+  if (home != homes_.end() && home->first < hi)
+    return refuse("it overlaps the end of the home of '", tape_.name(tape_.bindings[home->second.binding]), "'");
   if (home == homes_.begin() || (--home)->second.hi <= lo) return false;
   const auto name = tape_.name(tape_.bindings[home->second.binding]);
   const uint64_t pages = tape_.residencies[t.residency].pages * PAGE_BYTES;
-  if (hi > home->second.hi || lo - home->first != t.offset) return refuse("it has another offset in the home of '", name, "' than in its buffer");
+  if (hi > home->second.hi || lo - home->first != t.offset)
+    return refuse("it has another offset in the home of '", name, "' than in its buffer");
   if (t.bytes != std::min(pages, home->second.hi - lo)) return refuse("it moves only a part of the residency's bytes of '", name, "'");
   return true;
 }
@@ -235,7 +267,8 @@ Status AbstractRun::hand_out(const TransferRecord& t) {
   const auto next = handed_.lower_bound({t.binding, lo});
   const bool meets_next = next != handed_.end() && next->first.first == t.binding && next->first.second < hi;
   const bool meets_last = next != handed_.begin() && std::prev(next)->first.first == t.binding && std::prev(next)->second > lo;
-  if (meets_next || meets_last) return refuse("bytes [", lo, ", ", hi, ") of '", tape_.name(tape_.bindings[t.binding]), "' are output twice");
+  if (meets_next || meets_last)
+    return refuse("bytes [", lo, ", ", hi, ") of '", tape_.name(tape_.bindings[t.binding]), "' are output twice");
   handed_[{t.binding, lo}] = hi;
   return {};
 }
@@ -276,7 +309,9 @@ void AbstractRun::complete(const Copy& copy) {
 Status AbstractRun::wait(uint32_t event, Cause cause) {
   Event& e = events_[event];
   if (!e.issued) return refuse("event ", event, " has a wait before its signal");
-  if (e.exchanged != (cause == Cause::ranks)) return refuse("event ", event, " belongs to ", e.exchanged ? "an exchange" : "a copy", "; its wait has the wrong cause, ", name_of(cause));
+  if (e.exchanged != (cause == Cause::ranks))
+    return refuse("event ", event, " belongs to ", e.exchanged ? "an exchange" : "a copy", "; its wait has the wrong cause, ",
+                  name_of(cause));
   e.awaited = true;
   auto& way = e.early ? early_ : exchanges_;
   while (e.exchanged && !e.complete) {
@@ -296,13 +331,21 @@ Status AbstractRun::step(const InstrRecord& i) {
     case Tag::call:
       return goes_beside(tape_, tape_.calls[i.a]) ? refuse("it runs concurrently, but has a plain call instruction") : call(i.a);
     case Tag::exchange:
-      return goes_beside(tape_, tape_.calls[i.a]) || may_begin_early(tape_, tape_.calls[i.a]) ? exchange(i.a, i.b) : refuse("it has an exchange instruction, but does not run concurrently");
-    case Tag::acquire: return acquire(i.a);
-    case Tag::release: return release(i.a);
-    case Tag::swap_out: return copy(i.a, i.b, true);
-    case Tag::swap_in: return copy(i.a, i.b, false);
-    case Tag::wait: return wait(i.a, Cause(i.b));
-    case Tag::mark: break;
+      return goes_beside(tape_, tape_.calls[i.a]) || may_begin_early(tape_, tape_.calls[i.a])
+                 ? exchange(i.a, i.b)
+                 : refuse("it has an exchange instruction, but does not run concurrently");
+    case Tag::acquire:
+      return acquire(i.a);
+    case Tag::release:
+      return release(i.a);
+    case Tag::swap_out:
+      return copy(i.a, i.b, true);
+    case Tag::swap_in:
+      return copy(i.a, i.b, false);
+    case Tag::wait:
+      return wait(i.a, Cause(i.b));
+    case Tag::mark:
+      break;
   }
   return {};
 }

@@ -6,7 +6,9 @@
 
 namespace spillway {
 
-struct Axis { uint64_t stride, dim; };  // stride in elements
+struct Axis {
+  uint64_t stride, dim;
+};  // stride in elements
 
 struct Axes {
   std::array<Axis, 4> axis;

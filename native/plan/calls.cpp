@@ -48,7 +48,8 @@ Status check_operands(const Tape& tape, const CallRecord& c, const OpInfo& op) {
   for (uint32_t i = 0; i < c.ins; i++)
     if (Status s = check_operand(tape, op.in(i), operand[i], types); !s.ok()) return within(s, "input ", i, " (", op.in(i).name, "): ");
   for (uint32_t o = 0; o < c.outs; o++)
-    if (Status s = check_operand(tape, op.out(o), operand[c.ins + o], types); !s.ok()) return within(s, "output ", o, " (", op.out(o).name, "): ");
+    if (Status s = check_operand(tape, op.out(o), operand[c.ins + o], types); !s.ok())
+      return within(s, "output ", o, " (", op.out(o).name, "): ");
   return {};
 }
 
@@ -61,7 +62,8 @@ uint64_t end_of(const ViewRecord& v) {
 Status check_workspace(const Tape& tape, const CallRecord& c) {
   if (c.workspace_view == NONE) return {};
   const ViewRecord& w = tape.views[c.workspace_view];
-  if (w.buffer == NONE || w.rank != 1 || !is_dense(w)) return refuse("its workspace (view ", c.workspace_view, ") is not a contiguous range of bytes");
+  if (w.buffer == NONE || w.rank != 1 || !is_dense(w))
+    return refuse("its workspace (view ", c.workspace_view, ") is not a contiguous range of bytes");
   if (w.offset % ALIGN_BYTES != 0) return refuse("its workspace starts at ", w.offset, ", which is not a multiple of ", ALIGN_BYTES);
   for (uint32_t i = 0; i < uint32_t(c.ins) + c.outs; i++) {
     const ViewRecord& v = tape.views[tape.operands[c.first_operand + i]];

@@ -11,8 +11,10 @@ namespace {
 Status join(std::vector<PageRun>& runs, const MappingRecord& m) {
   if (!runs.empty() && runs.back().page + runs.back().count > m.phys_page)
     return refuse("residency ", m.residency, " maps physical page ", m.phys_page, " twice in buffer ", m.buffer);
-  if (!runs.empty() && runs.back().page + runs.back().count == m.phys_page) runs.back().count += m.count;
-  else runs.push_back({m.phys_page, m.count});
+  if (!runs.empty() && runs.back().page + runs.back().count == m.phys_page)
+    runs.back().count += m.count;
+  else
+    runs.push_back({m.phys_page, m.count});
   return {};
 }
 
@@ -29,8 +31,10 @@ Status PageMap::group_residencies(const Tape& tape) {
     std::vector<PageRun> runs;
     for (; i < by_page.size() && by_page[i].residency == residency && by_page[i].buffer == buffer; i++)
       if (Status s = join(runs, by_page[i]); !s.ok()) return s;
-    if (runs_[residency].empty()) runs_[residency] = std::move(runs);
-    else if (runs_[residency] != runs) return refuse("residency ", residency, " maps other pages in buffer ", buffer, " than in its other buffers");
+    if (runs_[residency].empty())
+      runs_[residency] = std::move(runs);
+    else if (runs_[residency] != runs)
+      return refuse("residency ", residency, " maps other pages in buffer ", buffer, " than in its other buffers");
   }
   for (size_t r = 0; r < runs_.size(); r++) {
     uint64_t pages = 0;
@@ -43,9 +47,8 @@ Status PageMap::group_residencies(const Tape& tape) {
 
 Result<PageMap> PageMap::of(Tape& tape) {
   auto& mappings = tape.mappings;
-  std::sort(mappings.begin(), mappings.end(), [](const MappingRecord& a, const MappingRecord& b) {
-    return std::tie(a.buffer, a.va_page) < std::tie(b.buffer, b.va_page);
-  });
+  std::sort(mappings.begin(), mappings.end(),
+            [](const MappingRecord& a, const MappingRecord& b) { return std::tie(a.buffer, a.va_page) < std::tie(b.buffer, b.va_page); });
   for (size_t i = 1; i < mappings.size(); i++)
     if (mappings[i].buffer == mappings[i - 1].buffer && uint64_t(mappings[i - 1].va_page) + mappings[i - 1].count > mappings[i].va_page)
       return refuse("buffer ", mappings[i].buffer, ": virtual page ", mappings[i].va_page, " is mapped twice");

@@ -18,8 +18,6 @@ struct Tape : Sections {  // mappings are sorted by buffer, then virtual page
 };
 
 /// Of a value that lies without gaps.
-inline uint64_t dense_bytes(const ViewRecord& v) {
-  return uint64_t(v.dims[0]) * v.dims[1] * v.dims[2] * v.dims[3] * dtype_bytes(v.dtype);
-}
+inline uint64_t dense_bytes(const ViewRecord& v) { return uint64_t(v.dims[0]) * v.dims[1] * v.dims[2] * v.dims[3] * dtype_bytes(v.dtype); }
 
 }  // namespace spillway

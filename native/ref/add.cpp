@@ -25,7 +25,9 @@ void sum_of_inputs(const KernelCall& c) {
 
 struct Add {
   template <class T>
-  static void run(const KernelCall& c) { sum_of_inputs<T>(c); }
+  static void run(const KernelCall& c) {
+    sum_of_inputs<T>(c);
+  }
 };
 
 struct AddRelu {
@@ -43,7 +45,9 @@ struct AddRelu {
 
 struct GradSum {
   template <class T>
-  static void run(const KernelCall& c) { sum_of_inputs<T>(c); }
+  static void run(const KernelCall& c) {
+    sum_of_inputs<T>(c);
+  }
 };
 
 }  // namespace

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "ops/check.hpp"
 #include "core/bf16.hpp"
+#include "ops/check.hpp"
 
 namespace spillway::ref {
 
@@ -70,9 +70,13 @@ class AsFloats {
     const int64_t* d = from.dims;
     const int64_t strides[4] = {d[1] * d[2] * d[3], 1, d[3] * d[1], d[1]};
     std::copy_n(strides, 4, to.strides);
-    const auto load = [&](auto* data) { each_place(from, [&](int64_t dense, int64_t at) { copied[dense] = T(double(Bf16(double(data[at])))); }); };
-    if (from.dtype == DType::bf16) load(static_cast<const Bf16*>(from.data));
-    else load(static_cast<const T*>(from.data));
+    const auto load = [&](auto* data) {
+      each_place(from, [&](int64_t dense, int64_t at) { copied[dense] = T(double(Bf16(double(data[at])))); });
+    };
+    if (from.dtype == DType::bf16)
+      load(static_cast<const Bf16*>(from.data));
+    else
+      load(static_cast<const T*>(from.data));
   }
 
   const KernelCall& host_;

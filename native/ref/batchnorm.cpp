@@ -63,8 +63,7 @@ struct BnBackwardReduce {
   template <class T>
   static void run(const KernelCall& c) {
     const auto a = BnBwdReduceAttrs::read(c.attrs);
-    for (int64_t ch = 0; ch < c.ins[0].dims[1]; ch++)
-      reduce_channel<T>(c, ch, batch_moments<T>(c.ins[2], ch, a.count, a.eps));
+    for (int64_t ch = 0; ch < c.ins[0].dims[1]; ch++) reduce_channel<T>(c, ch, batch_moments<T>(c.ins[2], ch, a.count, a.eps));
   }
 };
 
@@ -162,8 +161,7 @@ struct BnFrozenBackwardReduce {
   template <class T>
   static void run(const KernelCall& c) {
     const auto a = BnFrozenBwdReduceAttrs::read(c.attrs);
-    for (int64_t ch = 0; ch < c.ins[0].dims[1]; ch++)
-      reduce_channel<T>(c, ch, running_moments<T>(c.ins[2], c.ins[3], ch, a.eps));
+    for (int64_t ch = 0; ch < c.ins[0].dims[1]; ch++) reduce_channel<T>(c, ch, running_moments<T>(c.ins[2], c.ins[3], ch, a.eps));
   }
 };
 

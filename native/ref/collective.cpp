@@ -8,7 +8,9 @@ namespace {
 
 /// Scratch is in doubles, whatever the type.
 struct AllSum {
-  static int64_t scratch_doubles(const KernelCall& c) { return ops::all_sum_scratch(ops::elements(c.ins[0]), AllSumAttrs::read(c.attrs).ranks); }
+  static int64_t scratch_doubles(const KernelCall& c) {
+    return ops::all_sum_scratch(ops::elements(c.ins[0]), AllSumAttrs::read(c.attrs).ranks);
+  }
   template <class T>
   static void run(const KernelCall& c) {
     const auto a = AllSumAttrs::read(c.attrs);
@@ -51,11 +53,14 @@ struct PutPart {
 };
 
 struct AllMoments {
-  static int64_t scratch_doubles(const KernelCall& c) { return ops::all_moments_scratch(ops::elements(c.ins[0]), AllMomentsAttrs::read(c.attrs).ranks); }
+  static int64_t scratch_doubles(const KernelCall& c) {
+    return ops::all_moments_scratch(ops::elements(c.ins[0]), AllMomentsAttrs::read(c.attrs).ranks);
+  }
   template <class T>
   static void run(const KernelCall& c) {
     const auto a = AllMomentsAttrs::read(c.attrs);
-    ops::all_moments(ops::moments_of(c, a.ranks), c.ins[0], c.outs[0], ops::Counts(c), static_cast<T*>(c.workspace), ops::merge_statistics<T>);
+    ops::all_moments(ops::moments_of(c, a.ranks), c.ins[0], c.outs[0], ops::Counts(c), static_cast<T*>(c.workspace),
+                     ops::merge_statistics<T>);
   }
 };
 

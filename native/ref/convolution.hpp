@@ -93,7 +93,8 @@ void start_sums(double* sums, int64_t channels, const View* bias) {
 
 /// dst = conv(src).
 template <class T>
-void convolve(const KernelCall& c, const ops::Conv2d& g, const View& src_view, const View& weights, const View& dst_view, const View* bias) {
+void convolve(const KernelCall& c, const ops::Conv2d& g, const View& src_view, const View& weights, const View& dst_view,
+              const View* bias) {
   const Tensor<T> src(src_view), w(weights), dst(dst_view);
   const Packed packed(c, g, true);
   packed.load(w);

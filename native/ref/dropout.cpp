@@ -1,6 +1,6 @@
 // Dropout by counter: the mask is drawn for the element's place in the whole value, so tiles and recompute agree.
-#include "ref/kernels.hpp"
 #include "core/philox.hpp"
+#include "ref/kernels.hpp"
 
 namespace spillway::ref {
 namespace {
@@ -20,12 +20,16 @@ void masked_copy(const KernelCall& call, DropoutAttrs a) {
 
 struct Dropout {
   template <class T>
-  static void run(const KernelCall& c) { masked_copy<T>(c, DropoutAttrs::read(c.attrs)); }
+  static void run(const KernelCall& c) {
+    masked_copy<T>(c, DropoutAttrs::read(c.attrs));
+  }
 };
 
 struct DropoutBackward {
   template <class T>
-  static void run(const KernelCall& c) { masked_copy<T>(c, DropoutBwdAttrs::read(c.attrs)); }
+  static void run(const KernelCall& c) {
+    masked_copy<T>(c, DropoutBwdAttrs::read(c.attrs));
+  }
 };
 
 }  // namespace

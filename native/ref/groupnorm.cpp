@@ -57,7 +57,8 @@ struct GroupNormApply {
     const int64_t size = view.dims[1] / a.groups;
     each_element(view, [&](int64_t b, int64_t c, int64_t h, int64_t w) {
       const Moments m = group_moments<T>(call.ins[1], b - view.origin[0], c / size, a);
-      const double scale = call.n_ins > 2 ? double(Tensor<T>(call.ins[2])[c]) : 1, shift = call.n_ins > 2 ? double(Tensor<T>(call.ins[3])[c]) : 0;
+      const double scale = call.n_ins > 2 ? double(Tensor<T>(call.ins[2])[c]) : 1,
+                   shift = call.n_ins > 2 ? double(Tensor<T>(call.ins[3])[c]) : 0;
       y.global(b, c, h, w) = T((double(x.global(b, c, h, w)) - m.mean) * m.rstd * scale + shift);
     });
   }

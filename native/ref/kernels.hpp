@@ -1,7 +1,7 @@
 // The reference device: naive loops, double accumulation, f32, f64 or bf16 storage. The oracle that other devices are held to.
 // In: a checked call. Out: the result by the formula of docs/internals/operators.md, in the order in which it is written there.
-// Invariant: single-threaded, no scratch (but a convolution's, in doubles, and a call in bf16's copies), every operator of the table has an entry or the
-// link fails.
+// Invariant: single-threaded, no scratch (but a convolution's, in doubles, and a call in bf16's copies), every operator of the table has an
+// entry or the link fails.
 #pragma once
 #include "ref/as_floats.hpp"
 
@@ -51,15 +51,19 @@ void each_pixel(const View& v, F f) {
 /// Doubles of scratch that an operator wants; most want none.
 template <class Op>
 int64_t scratch_doubles(const KernelCall& c) {
-  if constexpr (requires { Op::scratch_doubles(c); }) return Op::scratch_doubles(c);
-  else return 0;
+  if constexpr (requires { Op::scratch_doubles(c); })
+    return Op::scratch_doubles(c);
+  else
+    return 0;
 }
 
 /// The input that an operator multiplies others with: a call in bf16 rounds it too. Most have none.
 template <class Op>
 constexpr uint32_t product_of() {
-  if constexpr (requires { Op::product; }) return Op::product;
-  else return UINT32_MAX;
+  if constexpr (requires { Op::product; })
+    return Op::product;
+  else
+    return UINT32_MAX;
 }
 
 /// Calls that plans give no scratch work on bf16 as it lies.
@@ -68,7 +72,8 @@ constexpr bool works_on_bf16() {
   return requires { Op::works_on_bf16; };
 }
 
-/// What it computes in. Where a weight is laid out and no operand is of the float type, that is not known: numbers are then those of doubles.
+/// What it computes in. Where a weight is laid out and no operand is of the float type, that is not known: numbers are then those of
+/// doubles.
 template <class Op>
 DType computed_in(const KernelCall& c) {
   if constexpr (constexpr uint32_t w = product_of<Op>(); w != UINT32_MAX)
@@ -79,7 +84,9 @@ DType computed_in(const KernelCall& c) {
 template <class Op>
 int64_t scratch_bytes(const KernelCall& c) {
   const int64_t doubles = scratch_doubles<Op>(c) * int64_t(sizeof(double));
-  return ops::is_bf16(c) && !works_on_bf16<Op>() ? doubles + AsFloats<double>::elements(c, product_of<Op>()) * int64_t(dtype_bytes(computed_in<Op>(c))) : doubles;
+  return ops::is_bf16(c) && !works_on_bf16<Op>()
+             ? doubles + AsFloats<double>::elements(c, product_of<Op>()) * int64_t(dtype_bytes(computed_in<Op>(c)))
+             : doubles;
 }
 
 template <class Op, class T>
@@ -97,7 +104,8 @@ void run_as(const KernelCall& c) {
 template <class Op>
 class Prepared final : public PreparedKernel {
  public:
-  explicit Prepared(const KernelCall& c) : workspace_bytes_(scratch_bytes<Op>(c)), run_(computed_in<Op>(c) == DType::f64 ? run_as<Op, double> : run_as<Op, float>) {}
+  explicit Prepared(const KernelCall& c)
+      : workspace_bytes_(scratch_bytes<Op>(c)), run_(computed_in<Op>(c) == DType::f64 ? run_as<Op, double> : run_as<Op, float>) {}
   int64_t workspace_bytes() const override { return workspace_bytes_; }
   void run(const KernelCall& c) override { run_(c); }
 

@@ -18,7 +18,8 @@ Normal normal_of(const Tensor<T>& x, double eps, int64_t b, int64_t h, int64_t w
   const int64_t channels = x.view().dims[1];
   double mean = 0, variance = 0;
   for (int64_t c = 0; c < channels; c++) mean += double(x.global(b, c, h, w)) / double(channels);
-  for (int64_t c = 0; c < channels; c++) variance += (double(x.global(b, c, h, w)) - mean) * (double(x.global(b, c, h, w)) - mean) / double(channels);
+  for (int64_t c = 0; c < channels; c++)
+    variance += (double(x.global(b, c, h, w)) - mean) * (double(x.global(b, c, h, w)) - mean) / double(channels);
   Normal n{{}, 1 / std::sqrt(variance + eps)};
   for (int64_t c = 0; c < channels; c++) n.values.push_back((double(x.global(b, c, h, w)) - mean) * n.rstd);
   return n;
@@ -30,7 +31,8 @@ struct LayerNorm {
     const Tensor<T> x(call.ins[0]), gamma(call.ins[1]), beta(call.ins[2]), y(call.outs[0]);
     each_pixel(call.outs[0], [&](int64_t b, int64_t h, int64_t w) {
       const Normal n = normal_of(x, LayerNormAttrs::read(call.attrs).eps, b, h, w);
-      for (int64_t c = 0; c < int64_t(n.values.size()); c++) y.global(b, c, h, w) = T(n.values[size_t(c)] * double(gamma[c]) + double(beta[c]));
+      for (int64_t c = 0; c < int64_t(n.values.size()); c++)
+        y.global(b, c, h, w) = T(n.values[size_t(c)] * double(gamma[c]) + double(beta[c]));
     });
   }
 };

@@ -12,8 +12,10 @@ struct LayOut {
     const auto fill = [&](const auto& w) {
       each_element(c.outs[0], [&](int64_t o, int64_t i, int64_t ky, int64_t kx) { laid.at(o, i, ky, kx) = T(double(w.at(o, i, ky, kx))); });
     };
-    if (c.ins[0].dtype == DType::f64) fill(Tensor<double>(c.ins[0]));
-    else fill(Tensor<float>(c.ins[0]));
+    if (c.ins[0].dtype == DType::f64)
+      fill(Tensor<double>(c.ins[0]));
+    else
+      fill(Tensor<float>(c.ins[0]));
   }
 };
 

@@ -100,7 +100,8 @@ struct ClassXentBackward {
     each_labelled(call, terms, [&](int64_t b, int64_t h, int64_t w, int32_t label) {
       const Softmax s = softmax_of(x, b, h, w);
       for (int64_t c = 0; c < classes; c++)
-        dx.at(b, c, h, w) = T(terms.slope(std::exp(double(x.at(b, c, h, w)) - s.top) / s.total, c, classes, label, terms.all_factors(classes)));
+        dx.at(b, c, h, w) =
+            T(terms.slope(std::exp(double(x.at(b, c, h, w)) - s.top) / s.total, c, classes, label, terms.all_factors(classes)));
     });
   }
 };
@@ -165,7 +166,8 @@ struct SoftXentBackward {
           double all = 0;
           for (int64_t c = 0; c < v.dims[1]; c++) all += terms.share(double(target.at(b, c, h, w)), v.dims[1]);
           for (int64_t c = 0; c < v.dims[1]; c++)
-            dx.at(b, c, h, w) = T(terms.scale * (std::exp(double(x.at(b, c, h, w)) - s.top) / s.total * all - terms.share(double(target.at(b, c, h, w)), v.dims[1])));
+            dx.at(b, c, h, w) = T(terms.scale * (std::exp(double(x.at(b, c, h, w)) - s.top) / s.total * all -
+                                                 terms.share(double(target.at(b, c, h, w)), v.dims[1])));
         }
   }
 };
@@ -235,7 +237,9 @@ struct DiceSumsBackward {
 
 struct Dice {
   template <class T>
-  static void run(const KernelCall& c) { Tensor<T>(c.outs[0])[0] = T(ops::DiceTerms<T>(c).value()); }
+  static void run(const KernelCall& c) {
+    Tensor<T>(c.outs[0])[0] = T(ops::DiceTerms<T>(c).value());
+  }
 };
 
 struct DiceBackward {
@@ -304,7 +308,7 @@ const KernelEntry dice_sums_bwd = entry<DiceSumsBackward>();
 const KernelEntry dice = entry<Dice>();
 const KernelEntry dice_bwd = entry<DiceBackward>();
 
-#define SPILLWAY_LOSS_ENTRY(kind)                                      \
+#define SPILLWAY_LOSS_ENTRY(kind)                                         \
   const KernelEntry kind = entry<ElementLoss<ops::element_loss::kind>>(); \
   const KernelEntry kind##_bwd = entry<ElementLossBackward<ops::element_loss::kind>>();
 SPILLWAY_ELEMENT_LOSSES(SPILLWAY_LOSS_ENTRY)

@@ -45,7 +45,9 @@ struct SumOfProducts {
       for (int d = 0; d < 4; d++)
         if (of.dims[d] != 1) places.origin[d] = at[d], places.dims[d] = 1;
       double total = 0;
-      each_element(places, [&](int64_t i, int64_t j, int64_t k, int64_t l) { total += double(x.global(i, j, k, l)) * double(dy.global(i, j, k, l)); });
+      each_element(places, [&](int64_t i, int64_t j, int64_t k, int64_t l) {
+        total += double(x.global(i, j, k, l)) * double(dy.global(i, j, k, l));
+      });
       at_place(sums, b, c, h, w) = T(total);
     });
   }

@@ -1,6 +1,6 @@
 // What tiling adds between operators: fill, copy, and the merging of sums and of moments (Chan's) on any strides.
-#include "ops/batchnorm.hpp"
 #include "ops/plumbing.hpp"
+#include "ops/batchnorm.hpp"
 #include "ref/kernels.hpp"
 
 namespace spillway::ref {
@@ -39,7 +39,9 @@ struct MergeSum {
   template <class T>
   static void run(const KernelCall& call) {
     const Tensor<T> x(call.ins[0]), y(call.outs[0]);
-    each_local(call.outs[0], [&](int64_t b, int64_t c, int64_t h, int64_t w) { y.at(b, c, h, w) = T(double(y.at(b, c, h, w)) + double(x.at(b, c, h, w))); });
+    each_local(call.outs[0], [&](int64_t b, int64_t c, int64_t h, int64_t w) {
+      y.at(b, c, h, w) = T(double(y.at(b, c, h, w)) + double(x.at(b, c, h, w)));
+    });
   }
 };
 

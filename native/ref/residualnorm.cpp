@@ -74,7 +74,8 @@ struct BnAddReluBackwardData {
       const double dz = rectified(a.slope, passed(b, ch, h, w), double(dy.global(b, ch, h, w)));
       const double normal = (double(x.global(b, ch, h, w)) - m.mean) * m.rstd;
       dshortcut.global(b, ch, h, w) = T(dz);
-      dx.global(b, ch, h, w) = T(double(gamma[local]) * m.rstd * (dz - double(dbeta[local]) / count - normal * double(dgamma[local]) / count));
+      dx.global(b, ch, h, w) =
+          T(double(gamma[local]) * m.rstd * (dz - double(dbeta[local]) / count - normal * double(dgamma[local]) / count));
     });
   }
 };

@@ -1,6 +1,6 @@
 // Stochastic depth by counter: an image's lot is drawn for its place in the whole batch, so tiles and recompute agree.
-#include "ref/kernels.hpp"
 #include "core/philox.hpp"
+#include "ref/kernels.hpp"
 
 namespace spillway::ref {
 namespace {

@@ -6,10 +6,12 @@ namespace spillway::ref {
 const KernelEntry* kernel(uint32_t wire) {
   switch (wire) {
 #define SPILLWAY_CASE(kind, number) \
-  case number: return &kind;
+  case number:                      \
+    return &kind;
     SPILLWAY_OPS(SPILLWAY_CASE)
 #undef SPILLWAY_CASE
-    default: return nullptr;
+    default:
+      return nullptr;
   }
 }
 

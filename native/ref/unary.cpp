@@ -12,9 +12,8 @@ struct Unary {
   static void run(const KernelCall& c) {
     const Tensor<T> x(c.ins[0]), y(c.outs[0]);
     ops::with_unary<F>(c.attrs, [&](auto f) {
-      each_element(c.outs[0], [&](int64_t b, int64_t ch, int64_t h, int64_t w) {
-        y.global(b, ch, h, w) = T(f.value(double(x.global(b, ch, h, w))));
-      });
+      each_element(c.outs[0],
+                   [&](int64_t b, int64_t ch, int64_t h, int64_t w) { y.global(b, ch, h, w) = T(f.value(double(x.global(b, ch, h, w)))); });
     });
   }
 };
@@ -34,7 +33,7 @@ struct UnaryBackward {
 
 }  // namespace
 
-#define SPILLWAY_UNARY_ENTRY(kind)                         \
+#define SPILLWAY_UNARY_ENTRY(kind)                           \
   const KernelEntry kind = entry<Unary<ops::unary::kind>>(); \
   const KernelEntry kind##_bwd = entry<UnaryBackward<ops::unary::kind>>();
 SPILLWAY_UNARY(SPILLWAY_UNARY_ENTRY)

@@ -23,7 +23,10 @@ constexpr uint64_t MEMORY_BYTES = uint64_t(256) << 20, DISK_BYTES = uint64_t(64)
 constexpr uint64_t MOVED = uint64_t(128) << 20;
 static_assert(2 * MOVED <= MEMORY_BYTES);
 
-struct Timed { Status status; double bytes_per_second = 0; };
+struct Timed {
+  Status status;
+  double bytes_per_second = 0;
+};
 
 template <class Move>
 Timed timed(uint64_t half, Move move) {
@@ -119,7 +122,8 @@ class Rounds {
       for (size_t i = 0; i < STRETCH; i++) sum += at[i];
       sum_ = sum;
       arrived_++;
-      while (!stop_ && arrived_ < (round + 1) * threads_) {}
+      while (!stop_ && arrived_ < (round + 1) * threads_) {
+      }
     }
   }
 
@@ -189,8 +193,9 @@ Result<Bandwidth> measure_bandwidth(const std::string& directory, int threads) {
   other.join();
   for (const Timed& t : {alone_out, alone_in, both_out, both_in})
     if (!t.status.ok()) return t.status;
-  Bandwidth b{alone_out.bytes_per_second, alone_in.bytes_per_second,
-              reaches(both_out.bytes_per_second, alone_out.bytes_per_second) && reaches(both_in.bytes_per_second, alone_in.bytes_per_second)};
+  Bandwidth b{
+      alone_out.bytes_per_second, alone_in.bytes_per_second,
+      reaches(both_out.bytes_per_second, alone_out.bytes_per_second) && reaches(both_in.bytes_per_second, alone_in.bytes_per_second)};
   const double seconds_alone = double(PIECE) / b.out_bytes_per_second + double(PIECE) / b.in_bytes_per_second;
   if (Status s = measure_beside(*tier, memory.data(), half, threads, seconds_alone, b); !s.ok()) return s;
   return b;

@@ -30,7 +30,8 @@ uint64_t kernel_cache_bytes() {
   return unit == 'K' ? size << 10 : unit == 'M' ? size << 20 : 0;
 }
 
-/// What the last level of caches has, or more. The processor by itself tells of the whole package, of which a virtual machine's cores see a part.
+/// What the last level of caches has, or more. The processor by itself tells of the whole package, of which a virtual machine's cores see a
+/// part.
 uint64_t cache_bytes() {
   const uint64_t kernel = kernel_cache_bytes();
   const long processor = kernel ? 0 : ::sysconf(_SC_LEVEL3_CACHE_SIZE);
@@ -58,7 +59,9 @@ struct Region {
 };
 
 /// What one placement of a call takes of each region.
-struct Needs { uint64_t read = 0, written = 0, integers = 0, workspace = 0; };
+struct Needs {
+  uint64_t read = 0, written = 0, integers = 0, workspace = 0;
+};
 
 class Bench {
  public:
@@ -67,7 +70,8 @@ class Bench {
     if (!opened.ok()) return opened.status();
     Bench b(std::move(opened).value());
     const uint64_t share = cache_bytes();
-    const uint64_t sizes[] = {std::max(share, needs.read) + share / 2, std::max(share, needs.written) + share / 2, needs.integers, needs.workspace};
+    const uint64_t sizes[] = {std::max(share, needs.read) + share / 2, std::max(share, needs.written) + share / 2, needs.integers,
+                              needs.workspace};
     uint64_t pages = 0;
     for (const uint64_t bytes : sizes) pages += pages_of(bytes);
     const PageMapping whole{0, 0, pages};
@@ -83,7 +87,9 @@ class Bench {
     std::fill_n(b.integers.base, b.integers.bytes + b.workspace.bytes, std::byte(0));
     return b;
   }
-  bool holds(const Needs& n) const { return n.read <= read.bytes && n.written <= written.bytes && n.integers <= integers.bytes && n.workspace <= workspace.bytes; }
+  bool holds(const Needs& n) const {
+    return n.read <= read.bytes && n.written <= written.bytes && n.integers <= integers.bytes && n.workspace <= workspace.bytes;
+  }
   OpenDevice& context() { return context_; }
 
   Region read, written, integers, workspace;

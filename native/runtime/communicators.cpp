@@ -79,7 +79,8 @@ Code thread_all_to_all(Communicator* c, const void* from, const uint64_t* bounds
   meeting.show(c->rank, from);
   if (const Code code = meeting.wait(*c, words); code != Code::ok) return code;
   const uint64_t own = bounds[c->rank + 1] - bounds[c->rank];
-  for (uint32_t r = 0; r < c->size && own > 0; r++) std::memcpy(static_cast<std::byte*>(into) + r * own, meeting.of(r) + bounds[c->rank], own);
+  for (uint32_t r = 0; r < c->size && own > 0; r++)
+    std::memcpy(static_cast<std::byte*>(into) + r * own, meeting.of(r) + bounds[c->rank], own);
   return meeting.wait(*c, words);
 }
 
@@ -88,7 +89,8 @@ Code thread_all_gather(Communicator* c, void* all, const uint64_t* bounds, char*
   meeting.show(c->rank, all);
   if (const Code code = meeting.wait(*c, words); code != Code::ok) return code;
   for (uint32_t r = 0; r < c->size; r++)
-    if (const uint64_t n = bounds[r + 1] - bounds[r]; r != c->rank && n > 0) std::memcpy(static_cast<std::byte*>(all) + bounds[r], meeting.of(r) + bounds[r], n);
+    if (const uint64_t n = bounds[r + 1] - bounds[r]; r != c->rank && n > 0)
+      std::memcpy(static_cast<std::byte*>(all) + bounds[r], meeting.of(r) + bounds[r], n);
   return meeting.wait(*c, words);
 }
 
@@ -122,7 +124,13 @@ void part(Communicator* c) {
   if (c->beside) of(c->beside).meeting->part();
 }
 
-constexpr Engine THREADS{COMMUNICATOR_VERSION, sizeof(Engine), "threads", thread_all_to_all, thread_all_gather, thread_trade, part,
+constexpr Engine THREADS{COMMUNICATOR_VERSION,
+                         sizeof(Engine),
+                         "threads",
+                         thread_all_to_all,
+                         thread_all_gather,
+                         thread_trade,
+                         part,
                          [](Communicator* c, int) { part(c); },
                          [](Communicator* c) {
                            if (c->beside) delete &of(c->beside);
@@ -151,8 +159,9 @@ Result<std::vector<OwnCommunicator>> open_thread_ranks(uint32_t ranks) {
   return all;
 }
 
-/// UCX, under MPICH and OpenMPI, rewrites mmap, munmap and the like in memory while it is loaded, so that it sees what is freed. Threads that run
-/// them meanwhile, as Node's do, may crash (openucx/ucx#11795, #3831). Without that it registers nothing for longer than a message.
+/// UCX, under MPICH and OpenMPI, rewrites mmap, munmap and the like in memory while it is loaded, so that it sees what is freed. Threads
+/// that run them meanwhile, as Node's do, may crash (openucx/ucx#11795, #3831). Without that it registers nothing for longer than a
+/// message.
 static void keep_memory_unhooked() { ::setenv("UCX_MEM_EVENTS", "n", 0); }
 
 Result<OwnCommunicator> open_plugin_rank(const std::string& path) {

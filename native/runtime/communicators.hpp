@@ -1,5 +1,5 @@
-// The engines that ranks meet on, and what a run needs of them beside its operators. In: an engine. Out: this process's rank, or the ranks of
-// this process's threads. Invariant: whoever waits for a rank that has gone is told so.
+// The engines that ranks meet on, and what a run needs of them beside its operators. In: an engine. Out: this process's rank, or the ranks
+// of this process's threads. Invariant: whoever waits for a rank that has gone is told so.
 #pragma once
 #include <functional>
 #include <memory>

@@ -21,7 +21,9 @@ bool is_copy(const InstrRecord& i) { return is_out(i) || i.tag == Tag::swap_in; 
 /// what comes from the source, goes to the sink or through a bounce buffer, is moved when start() returns.
 class Copies::TierMover final : public Mover {
  public:
-  TierMover(Copies& copies, bool out) : copies_(copies), out_(out), channel_(out ? copies.tier_.rest->out() : copies.tier_.rest->in()) { under_way_.reserve(MOST_PIECES); }
+  TierMover(Copies& copies, bool out) : copies_(copies), out_(out), channel_(out ? copies.tier_.rest->out() : copies.tier_.rest->in()) {
+    under_way_.reserve(MOST_PIECES);
+  }
   uint64_t piece_bytes() const override { return copies_.device_.asynchronous() ? COPY_PIECE_BYTES : channel_.part_bytes(); }
 
   /// Copies of a stream are in order: one that meets bytes of the tier which are under way waits for them.
@@ -52,7 +54,9 @@ class Copies::TierMover final : public Mover {
   }
 
  private:
-  struct UnderWay { uint64_t tag, from, to; };
+  struct UnderWay {
+    uint64_t tag, from, to;
+  };
   const TransferRecord& transfer(const CopyJob& job) const { return copies_.tape_.transfers[job.transfer]; }
   bool by_parts(const TransferRecord& t) const { return !copies_.device_.asynchronous() && t.with_tier(); }
 
@@ -64,7 +68,8 @@ class Copies::TierMover final : public Mover {
   bool ended_ = false;
 };
 
-Result<std::unique_ptr<Copies>> Copies::open(const Tape& tape, OpenDevice& device, Pages& pages, LowerTier& tier, Throttle throttle, const Processors& processors) {
+Result<std::unique_ptr<Copies>> Copies::open(const Tape& tape, OpenDevice& device, Pages& pages, LowerTier& tier, Throttle throttle,
+                                             const Processors& processors) {
   std::unique_ptr<Copies> c(new Copies(tape, device, pages, tier, throttle));
   c->event_of_.resize(tape.instrs.size());
   bool threads = false;
@@ -116,8 +121,10 @@ Status Copies::on_lane(const InstrRecord& instr, uint32_t instruction, uint64_t 
   Status s = device_.record(Lane::compute, started(instr.b));
   if (s.ok()) s = device_.wait(lane, started(instr.b));
   if (s.ok() && stamped) s = device_.stamp(lane, stamp_of(instruction, false));
-  if (s.ok() && lane == Lane::out) s = device_.copy(lane, pinned, here, t.bytes);
-  else if (s.ok()) s = device_.copy(lane, here, t.from_source() ? feeder_->at(instr.a, step) : pinned, t.bytes);
+  if (s.ok() && lane == Lane::out)
+    s = device_.copy(lane, pinned, here, t.bytes);
+  else if (s.ok())
+    s = device_.copy(lane, here, t.from_source() ? feeder_->at(instr.a, step) : pinned, t.bytes);
   if (s.ok() && stamped) s = device_.stamp(lane, stamp_of(instruction, true));
   return s.ok() ? device_.record(lane, instr.b) : s;
 }

@@ -31,7 +31,8 @@ constexpr uint32_t STEP_START = 0, STEP_END = 1;
 class Copies {
  public:
   /// The threads that carry bytes run on these processors; none: anywhere.
-  static Result<std::unique_ptr<Copies>> open(const Tape& tape, OpenDevice& device, Pages& pages, LowerTier& tier, Throttle throttle, const Processors& processors = {});
+  static Result<std::unique_ptr<Copies>> open(const Tape& tape, OpenDevice& device, Pages& pages, LowerTier& tier, Throttle throttle,
+                                              const Processors& processors = {});
   /// Of the device: one for each end of a copy, one for each start, one for each lane that joins.
   static uint32_t events(const Tape& tape) { return 2 * tape.events + LANES; }
 
@@ -57,10 +58,21 @@ class Copies {
   void abandon();
 
  private:
-  struct Pending { CopyStream* stream = nullptr; CopyStream::Ticket ticket = 0; uint32_t part = NONE; };
+  struct Pending {
+    CopyStream* stream = nullptr;
+    CopyStream::Ticket ticket = 0;
+    uint32_t part = NONE;
+  };
 
   Copies(const Tape& tape, OpenDevice& device, Pages& pages, LowerTier& tier, Throttle throttle)
-      : tape_(tape), device_(device), pages_(pages), tier_(tier), throttle_(throttle), pending_(tape.events), by_thread_(tape.events), fed_(tape.events),
+      : tape_(tape),
+        device_(device),
+        pages_(pages),
+        tier_(tier),
+        throttle_(throttle),
+        pending_(tape.events),
+        by_thread_(tape.events),
+        fed_(tape.events),
         feeding_(tape.events) {}
   bool reached(const TransferRecord& t) const;
   class TierMover;
@@ -83,15 +95,17 @@ class Copies {
   Source* source_ = nullptr;
   Sink* sink_ = nullptr;
   std::unique_ptr<Feeder> feeder_;
-  std::vector<Pending> pending_;          // by event
-  std::vector<bool> by_thread_, fed_;     // by event
-  struct Feeding { Clock::time_point from, until; };
-  std::vector<Feeding> feeding_;          // by event: when the thread read the source; written before the event is complete
-  std::vector<uint32_t> event_of_;        // by instruction index of a COPY; used by the threads
-  std::byte* bounce_out_ = nullptr;       // pinned, a piece each; only where the host cannot see the pages
+  std::vector<Pending> pending_;       // by event
+  std::vector<bool> by_thread_, fed_;  // by event
+  struct Feeding {
+    Clock::time_point from, until;
+  };
+  std::vector<Feeding> feeding_;     // by event: when the thread read the source; written before the event is complete
+  std::vector<uint32_t> event_of_;   // by instruction index of a COPY; used by the threads
+  std::byte* bounce_out_ = nullptr;  // pinned, a piece each; only where the host cannot see the pages
   std::byte* bounce_in_ = nullptr;
   uint32_t part_ = 0;
-  std::optional<CopyStream> out_, in_;    // last: their threads use the others
+  std::optional<CopyStream> out_, in_;  // last: their threads use the others
 };
 
 }  // namespace spillway

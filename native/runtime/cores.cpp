@@ -83,9 +83,12 @@ double granted_processors(const std::string& root, const std::string& membership
   for (std::string line; std::getline(file, line);) {  // hierarchy:controllers:/path
     std::istringstream parts(line);
     std::string hierarchy, controllers, group;
-    if (!std::getline(parts, hierarchy, ':') || !std::getline(parts, controllers, ':') || !std::getline(parts, group) || group == "/") continue;
-    if (controllers.empty()) least = least_granted(least, least_along(root, group, quota_of_version_2));
-    else if (names_cpu(controllers)) least = least_granted(least, least_along(root + "/cpu", group, quota_of_version_1));
+    if (!std::getline(parts, hierarchy, ':') || !std::getline(parts, controllers, ':') || !std::getline(parts, group) || group == "/")
+      continue;
+    if (controllers.empty())
+      least = least_granted(least, least_along(root, group, quota_of_version_2));
+    else if (names_cpu(controllers))
+      least = least_granted(least, least_along(root + "/cpu", group, quota_of_version_1));
   }
   return least;
 }

@@ -26,7 +26,9 @@ enum class Lane : uint32_t { compute, out, in, ranks, far_out, far_in };
 constexpr uint32_t LANES = 6;
 
 /// Pages [va, va + count) of the range of addresses show pages [phys, …) of the pool. In pages.
-struct PageMapping { uint64_t va, phys, count; };
+struct PageMapping {
+  uint64_t va, phys, count;
+};
 
 struct PoolLayout {
   uint64_t pool_pages = 0, va_pages = 0;
@@ -39,8 +41,8 @@ enum class Precision : uint32_t { fp32, tf32, bf16 };
 constexpr uint32_t precision_bit(Precision p) { return uint32_t(1) << uint32_t(p); }
 
 struct OpenOptions {
-  int threads = 0;           // 0: all cores
-  uint32_t events = 0;       // numbered from 0; each is recorded before it is waited for
+  int threads = 0;      // 0: all cores
+  uint32_t events = 0;  // numbered from 0; each is recorded before it is waited for
   Precision precision = Precision::fp32;
   bool counts_memory = false;  // `memory` will be asked for
 };
@@ -55,17 +57,22 @@ struct DeviceFacts {
 /// libraries), by the pool, and since (kernels that are loaded late, graphs).
 struct DeviceMemory {
   uint64_t context_bytes = 0, pool_bytes = 0, grown_bytes = 0;
-  bool of_process = false;   // otherwise of all that use the device
+  bool of_process = false;  // otherwise of all that use the device
 };
 
 struct DeviceContext;  // of one session
 struct DeviceCall;     // prepared in a context
 
-/// A prepared call and where its operands lie: inputs, outputs, then its scratch. `beside`: an exchange with other ranks that compute waits for later.
-struct Addressed { DeviceCall* call; void* const* at; bool beside; };
+/// A prepared call and where its operands lie: inputs, outputs, then its scratch. `beside`: an exchange with other ranks that compute waits
+/// for later.
+struct Addressed {
+  DeviceCall* call;
+  void* const* at;
+  bool beside;
+};
 
 struct Device {
-  uint32_t version, bytes;   // DEVICE_TABLE_VERSION, sizeof(Device)
+  uint32_t version, bytes;  // DEVICE_TABLE_VERSION, sizeof(Device)
   const char* name;
   /// What it computes in, and the precisions that it has (a processor may lack what bf16 needs).
   DType float_type;
@@ -100,8 +107,8 @@ struct Device {
   /// Checks a call and works out all that follows from its shapes, attributes and way. Views may have no data.
   Code (*prepare)(DeviceContext*, const KernelCall*, DeviceCall** into, uint64_t* workspace_bytes, Words*);
   void (*release)(DeviceContext*, DeviceCall*);
-  /// On the compute lane, in the step that begin_step was last given; what goes beside others on the lane `ranks`, which has been made to wait
-  /// for what it reads.
+  /// On the compute lane, in the step that begin_step was last given; what goes beside others on the lane `ranks`, which has been made to
+  /// wait for what it reads.
   Code (*run)(DeviceContext*, const Addressed*, Words*);
   /// Calls of one kind with the same attributes, no one of which touches what another writes, in one go; at most so many.
   /// Null where there is nothing to gain. The first one's workspace serves them all.

@@ -23,7 +23,9 @@ constexpr Device DEVICES[] = {
 };
 
 /// A device that comes as build/FOLDER/FILE, or lies beside this library, or where a variable says.
-struct Plugin { const char *name, *file, *folder, *variable, *missing; };
+struct Plugin {
+  const char *name, *file, *folder, *variable, *missing;
+};
 constexpr Plugin PLUGINS[] = {
     {"cuda", "spillway_cuda.so", "cuda", "SPILLWAY_CUDA", "'npx spillway doctor' lists the missing parts"},
 };
@@ -45,12 +47,14 @@ std::string path_of(const Plugin& plugin) {
 
 Result<const Device*> load(const Plugin& plugin) {
   const std::string path = path_of(plugin);
-  if (::access(path.c_str(), F_OK) != 0) return failed(Code::device, "the ", plugin.name, " device is not built (", path, " is missing): ", plugin.missing);
+  if (::access(path.c_str(), F_OK) != 0)
+    return failed(Code::device, "the ", plugin.name, " device is not built (", path, " is missing): ", plugin.missing);
   const Result<const Device*> loaded = load_plugin(path);
   if (!loaded.ok()) return loaded;
   Words words;
   DeviceFacts facts;
-  if (const Code code = loaded.value()->facts(&facts, &words); code != Code::ok) return failed(code, "the ", plugin.name, " device cannot be used: ", words.text);
+  if (const Code code = loaded.value()->facts(&facts, &words); code != Code::ok)
+    return failed(code, "the ", plugin.name, " device cannot be used: ", words.text);
   return loaded;
 }
 
@@ -71,7 +75,8 @@ Result<const Device*> load_plugin(const std::string& path) {
   const Device* device = entry ? entry(DEVICE_TABLE_VERSION) : nullptr;
   if (!device || device->version != DEVICE_TABLE_VERSION || device->bytes != sizeof(Device)) {
     ::dlclose(library);
-    return failed(Code::device, path, entry ? " was built for another version of spillway: rebuild it" : " is not a device plugin for spillway");
+    return failed(Code::device, path,
+                  entry ? " was built for another version of spillway: rebuild it" : " is not a device plugin for spillway");
   }
   return device;
 }

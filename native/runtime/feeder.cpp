@@ -82,8 +82,10 @@ void Feeder::work() {
     Status status = fill(step);
     lock.lock();
     busy_ = false;
-    if (status.ok()) filled_ = step;
-    else failure_ = std::move(status);
+    if (status.ok())
+      filled_ = step;
+    else
+      failure_ = std::move(status);
     changed_.notify_all();
   }
 }
@@ -113,8 +115,10 @@ Status Feeder::refill(uint64_t step) {
         if (stop_ || quit_) return cancelled();
       }
       const uint64_t n = std::min(COPY_PIECE_BYTES, t.bytes - lo);
-      if (is_there) std::memcpy(into + lo, from + lo, n);
-      else if (Status s = source_->read(t.binding, step, t.far_offset + lo, {into + lo, n}); !s.ok()) return s;
+      if (is_there)
+        std::memcpy(into + lo, from + lo, n);
+      else if (Status s = source_->read(t.binding, step, t.far_offset + lo, {into + lo, n}); !s.ok())
+        return s;
     }
   }
   return {};

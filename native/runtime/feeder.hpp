@@ -42,7 +42,7 @@ class Feeder {
   std::vector<uint64_t> offsets_;  // by transfer
   uint64_t bytes_ = 0;             // of one buffer
   std::byte* buffers_[2] = {nullptr, nullptr};
-  uint64_t held_[2] = {0, 0};      // steps of this run; 0: none
+  uint64_t held_[2] = {0, 0};  // steps of this run; 0: none
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -20,18 +20,22 @@ constexpr uint64_t STAGING_BYTES = uint64_t(1) << 20;
 constexpr uint64_t ELEMENT_BYTES[] = {4, 8, 2, 1, 4, 8};
 
 /// IEEE half precision, as its 16 bits.
-struct Half { uint16_t bits; };
+struct Half {
+  uint16_t bits;
+};
 
 double to_double(Half h) {
   const int exponent = (h.bits >> 10) & 31, mantissa = h.bits & 1023;
-  const double magnitude = exponent == 31 ? (mantissa ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity())
+  const double magnitude = exponent == 31  ? (mantissa ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity())
                            : exponent == 0 ? std::ldexp(mantissa, -24)
                                            : std::ldexp(mantissa + 1024, exponent - 25);
   return h.bits >> 15 ? -magnitude : magnitude;
 }
 
 template <class Raw>
-double to_double(Raw raw) { return double(raw); }
+double to_double(Raw raw) {
+  return double(raw);
+}
 
 /// What no file may call a class, nor what is ignored: labels that do not fit become it.
 constexpr int32_t UNFIT = std::numeric_limits<int32_t>::min();
@@ -59,7 +63,8 @@ template <class Raw, class T>
 uint64_t convert(const Run<T>& run, const FileFeed& f, uint64_t channel) {
   const auto [raw, step, count, into, stride] = run;
   if constexpr (std::is_same_v<T, uint8_t>) {  // bytes of a file of bytes, or nobody asks
-    if (step == 1 && stride == 1) std::memcpy(into, raw, count);
+    if (step == 1 && stride == 1)
+      std::memcpy(into, raw, count);
     else
       for (uint64_t i = 0; i < count; i++) into[i * stride] = uint8_t(raw[i * step]);
     return count;
@@ -74,7 +79,8 @@ uint64_t convert(const Run<T>& run, const FileFeed& f, uint64_t channel) {
       const int32_t label = to_label(v);
       into[i * stride] = label;
       odd |= is_odd(uint32_t(label));
-    } else into[i * stride] = T(v);
+    } else
+      into[i * stride] = T(v);
   }
   if (odd == 0 || classes == 0) return count;
   uint64_t first = 0;
@@ -88,20 +94,27 @@ uint64_t convert_all(const Run<T>& run, const FileFeed& f, uint64_t channel, boo
   const uint64_t channels = f.shape.channels;
   if (!in_turn || channels == 1 || (f.scale.size() == 1 && f.shift.size() == 1)) return convert<Raw>(run, f, channel);
   for (uint64_t k = 0; k < channels && k < run.count; k++)
-    convert<Raw>(Run<T>{run.raw + k * sizeof(Raw), channels, (run.count - k + channels - 1) / channels, run.into + k * run.stride, channels * run.stride}, f,
-                 (channel + k) % channels);
+    convert<Raw>(Run<T>{run.raw + k * sizeof(Raw), channels, (run.count - k + channels - 1) / channels, run.into + k * run.stride,
+                        channels * run.stride},
+                 f, (channel + k) % channels);
   return run.count;  // labels have one channel
 }
 
 template <class F>
 auto on_type(FileType type, F f) {
   switch (type) {
-    case FileType::f32: return f(float{});
-    case FileType::f64: return f(double{});
-    case FileType::f16: return f(Half{});
-    case FileType::u8: return f(uint8_t{});
-    case FileType::i32: return f(int32_t{});
-    case FileType::i64: break;
+    case FileType::f32:
+      return f(float{});
+    case FileType::f64:
+      return f(double{});
+    case FileType::f16:
+      return f(Half{});
+    case FileType::u8:
+      return f(uint8_t{});
+    case FileType::i32:
+      return f(int32_t{});
+    case FileType::i64:
+      break;
   }
   return f(int64_t{});
 }
@@ -109,8 +122,10 @@ auto on_type(FileType type, F f) {
 /// As it stands in the file.
 template <class Raw>
 std::string written(Raw raw) {
-  if constexpr (std::is_integral_v<Raw>) return std::to_string(raw);
-  else return text(to_double(raw));
+  if constexpr (std::is_integral_v<Raw>)
+    return std::to_string(raw);
+  else
+    return text(to_double(raw));
 }
 
 /// One thread reads at a time, so all files of a value share it.
@@ -118,7 +133,8 @@ using Staging = std::shared_ptr<std::vector<std::byte>>;
 
 class FileReader final : public Feed {
  public:
-  FileReader(FileFeed options, File file, Staging staging) : options_(std::move(options)), file_(std::move(file)), staging_(std::move(staging)) {
+  FileReader(FileFeed options, File file, Staging staging)
+      : options_(std::move(options)), file_(std::move(file)), staging_(std::move(staging)) {
     const SampleShape& s = options_.shape;
     pixels_ = s.height * s.width;
     planar_ = options_.layout == FileLayout::nchw && pixels_ > 1 && s.channels > 1;  // else both orders are the same
@@ -171,7 +187,8 @@ Status FileReader::read_run(uint64_t at, uint64_t count, T* into, uint64_t strid
     const Run<T> run{raw, 1, n, into + done * stride, stride};
     const uint64_t channel = planar_ ? at / pixels_ % options_.shape.channels : (at + done) % options_.shape.channels;
     const uint64_t legal = on_type(options_.type, [&](auto type) { return convert_all<decltype(type)>(run, options_, channel, !planar_); });
-    if (legal < n) return no_class(at + done + legal, on_type(options_.type, [&](auto type) { return written(raw_at<decltype(type)>(raw, legal)); }));
+    if (legal < n)
+      return no_class(at + done + legal, on_type(options_.type, [&](auto type) { return written(raw_at<decltype(type)>(raw, legal)); }));
     done += n;
   }
   return {};
@@ -195,11 +212,12 @@ Status FileReader::no_class(uint64_t at, const std::string& label) const {
   const uint64_t pixel = at % pixels_;
   const uint32_t classes = options_.classes;
   const std::string place = pixels_ == 1 ? "" : text(", row ", pixel / s.width, ", column ", pixel % s.width);
-  const char* const cure = label == "255" && classes == 2      ? "; in a mask of 0 and 255 the labels are read as 0 and 1"
-                           : label == std::to_string(classes) ? "; do the labels begin at 1?"
+  const char* const cure = label == "255" && classes == 2                       ? "; in a mask of 0 and 255 the labels are read as 0 and 1"
+                           : label == std::to_string(classes)                   ? "; do the labels begin at 1?"
                            : label == "255" || label == "-1" || label == "-100" ? "; to ignore this label, set ignoreIndex (--ignore-index)"
-                                                              : "";
-  return at_fault(options_.path, refuse("sample ", at / pixels_, place, " (counted from 0): ", label, " is not one of ", classes, " classes (0 to ", classes - 1, ")", cure));
+                                                                                : "";
+  return at_fault(options_.path, refuse("sample ", at / pixels_, place, " (counted from 0): ", label, " is not one of ", classes,
+                                        " classes (0 to ", classes - 1, ")", cure));
 }
 
 /// Bytes of the tensor, or 0 when there is none or it is absurd.
@@ -240,14 +258,16 @@ Result<std::unique_ptr<Feed>> open_file(const FileFeed& options, const Staging& 
   const uint64_t bytes = tensor_bytes(options);
   if (bytes == 0) return at_fault(options.path, refuse("its tensor is empty or too large"));
   for (const size_t n : {options.scale.size(), options.shift.size()})
-    if (n != 1 && n != options.shape.channels) return at_fault(options.path, refuse(n, " scale or shift numbers for ", options.shape.channels, " channels"));
+    if (n != 1 && n != options.shape.channels)
+      return at_fault(options.path, refuse(n, " scale or shift numbers for ", options.shape.channels, " channels"));
   if (options.memory) return std::unique_ptr<Feed>(std::make_unique<FileReader>(options, File{}, staging));
   File file(::open(options.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file) return at_fault(options.path, failed(Code::io, "it cannot be opened: ", system_error()));
   struct stat s {};
   if (::fstat(file.fd(), &s) != 0 || !S_ISREG(s.st_mode)) return at_fault(options.path, failed(Code::io, "it is not a regular file"));
   if (options.byte_offset > uint64_t(s.st_size) || bytes > uint64_t(s.st_size) - options.byte_offset)
-    return at_fault(options.path, failed(Code::io, "it has ", s.st_size, " bytes; its data need ", bytes, " from byte ", options.byte_offset));
+    return at_fault(options.path,
+                    failed(Code::io, "it has ", s.st_size, " bytes; its data need ", bytes, " from byte ", options.byte_offset));
   return std::unique_ptr<Feed>(std::make_unique<FileReader>(options, std::move(file), staging));
 }
 

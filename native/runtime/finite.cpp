@@ -13,11 +13,15 @@ namespace {
 
 double number(const std::byte* at, DType dtype) {
   switch (dtype) {
-    case DType::f32: return *reinterpret_cast<const float*>(at);
-    case DType::f64: return *reinterpret_cast<const double*>(at);
-    case DType::bf16: return double(*reinterpret_cast<const Bf16*>(at));
+    case DType::f32:
+      return *reinterpret_cast<const float*>(at);
+    case DType::f64:
+      return *reinterpret_cast<const double*>(at);
+    case DType::bf16:
+      return double(*reinterpret_cast<const Bf16*>(at));
     case DType::i32:
-    case DType::u8: break;
+    case DType::u8:
+      break;
   }
   return 0;
 }

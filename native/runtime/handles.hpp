@@ -17,8 +17,13 @@ class File {
   File() = default;
   explicit File(int fd) : fd_(fd) {}
   File(File&& o) noexcept : fd_(std::exchange(o.fd_, -1)) {}
-  File& operator=(File&& o) noexcept { std::swap(fd_, o.fd_); return *this; }
-  ~File() { if (fd_ >= 0) ::close(fd_); }
+  File& operator=(File&& o) noexcept {
+    std::swap(fd_, o.fd_);
+    return *this;
+  }
+  ~File() {
+    if (fd_ >= 0) ::close(fd_);
+  }
   int fd() const { return fd_; }
   explicit operator bool() const { return fd_ >= 0; }
 
@@ -36,8 +41,14 @@ class AddressRange {
     return at == MAP_FAILED ? AddressRange() : AddressRange(at, bytes);
   }
   AddressRange(AddressRange&& o) noexcept : at_(std::exchange(o.at_, nullptr)), bytes_(std::exchange(o.bytes_, 0)) {}
-  AddressRange& operator=(AddressRange&& o) noexcept { std::swap(at_, o.at_); std::swap(bytes_, o.bytes_); return *this; }
-  ~AddressRange() { if (at_) ::munmap(at_, bytes_); }
+  AddressRange& operator=(AddressRange&& o) noexcept {
+    std::swap(at_, o.at_);
+    std::swap(bytes_, o.bytes_);
+    return *this;
+  }
+  ~AddressRange() {
+    if (at_) ::munmap(at_, bytes_);
+  }
   std::byte* data() const { return static_cast<std::byte*>(at_); }
   size_t bytes() const { return bytes_; }
   explicit operator bool() const { return at_ != nullptr; }

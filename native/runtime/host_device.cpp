@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <exception>
 
-#include "runtime/cores.hpp"
-#include "gen/ops.h"
-#include "runtime/memory.hpp"
 #include "core/owned_call.hpp"
+#include "gen/ops.h"
+#include "runtime/cores.hpp"
+#include "runtime/memory.hpp"
 
 namespace spillway::host {
 

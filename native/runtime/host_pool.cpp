@@ -38,8 +38,8 @@ uint64_t mappings_of(std::span<const PageMapping> runs) {
 Status check_mapping_limit(uint64_t wanted) {
   const uint64_t left = mappings_left();
   if (wanted + SPARE_MAPPINGS <= left) return {};
-  return failed(Code::out_of_memory, "the plan needs ", wanted, " memory mappings; the system allows ", left > SPARE_MAPPINGS ? left - SPARE_MAPPINGS : 0,
-                "; raise the limit: sysctl vm.max_map_count=", 2 * wanted + 65530);
+  return failed(Code::out_of_memory, "the plan needs ", wanted, " memory mappings; the system allows ",
+                left > SPARE_MAPPINGS ? left - SPARE_MAPPINGS : 0, "; raise the limit: sysctl vm.max_map_count=", 2 * wanted + 65530);
 }
 
 /// Backs the pages by huge ones where the system has them: convolutions walk through values in long strides. Shared memory gets
@@ -56,7 +56,8 @@ Status HostPool::map_all(std::span<const PageMapping> mappings) {
   if (Status s = check_mapping_limit(mappings_of(mappings)); !s.ok()) return s;
   for (const PageMapping& m : mappings) {
     void* at = base_ + m.va * PAGE_BYTES;
-    if (::mmap(at, m.count * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_.fd(), off_t(m.phys * PAGE_BYTES)) == MAP_FAILED)
+    if (::mmap(at, m.count * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_.fd(), off_t(m.phys * PAGE_BYTES)) ==
+        MAP_FAILED)
       return failed(Code::out_of_memory, "cannot map ", m.count, " pages: ", system_error());
     make_huge(static_cast<std::byte*>(at), m.count);
   }

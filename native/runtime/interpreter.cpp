@@ -28,7 +28,9 @@ size_t kinds() {
 }
 
 size_t exchanges_in(const Tape& tape, bool early) {
-  return size_t(std::count_if(tape.instrs.begin(), tape.instrs.end(), [&](const InstrRecord& i) { return i.tag == Tag::exchange && is_on_first_way(tape, tape.calls[i.a]) == early; }));
+  return size_t(std::count_if(tape.instrs.begin(), tape.instrs.end(), [&](const InstrRecord& i) {
+    return i.tag == Tag::exchange && is_on_first_way(tape, tape.calls[i.a]) == early;
+  }));
 }
 
 uint64_t sent_by(const Communicator* c) { return c ? c->sent_bytes + (c->beside ? c->beside->sent_bytes : 0) : 0; }
@@ -36,7 +38,8 @@ uint64_t sent_by(const Communicator* c) { return c ? c->sent_bytes + (c->beside 
 /// What a rank had sent when this was made.
 class Sent {
  public:
-  explicit Sent(Communicator* rank) : rank_(rank), first_(rank ? rank->sent_bytes : 0), second_(rank && rank->beside ? rank->beside->sent_bytes : 0) {}
+  explicit Sent(Communicator* rank)
+      : rank_(rank), first_(rank ? rank->sent_bytes : 0), second_(rank && rank->beside ? rank->beside->sent_bytes : 0) {}
   /// What has been counted since, which is counted no more.
   uint64_t taken_back() const {
     const uint64_t since = sent_by(rank_) - first_ - second_;
@@ -57,13 +60,20 @@ bool moves_pages(const Tape& tape) {
 }  // namespace
 
 Interpreter::Interpreter(const Tape& tape, Program& program, OpenDevice& device, Pages& pages, Copies& copies)
-    : tape_(tape), program_(program), device_(device), pages_(pages), copies_(copies), seconds_by_kind_(kinds()), quiet_steps_(tape.calls.size(), device.asynchronous() || moves_pages(tape)) {
+    : tape_(tape),
+      program_(program),
+      device_(device),
+      pages_(pages),
+      copies_(copies),
+      seconds_by_kind_(kinds()),
+      quiet_steps_(tape.calls.size(), device.asynchronous() || moves_pages(tape)) {
   for (const BindingRecord& b : tape.bindings)
     if (b.role == BindingRole::loss) losses_.emplace_back(last_writer(tape, b), b.view);
   std::sort(losses_.begin(), losses_.end());
 }
 
-Result<std::unique_ptr<Interpreter>> Interpreter::open(const Tape& tape, Program& program, OpenDevice& device, Pages& pages, Copies& copies) {
+Result<std::unique_ptr<Interpreter>> Interpreter::open(const Tape& tape, Program& program, OpenDevice& device, Pages& pages,
+                                                       Copies& copies) {
   std::unique_ptr<Interpreter> i(new Interpreter(tape, program, device, pages, copies));
   if (!i->losses_.empty()) {
     const Result<std::byte*> pinned = device.pin(i->losses_.size() * LOSS_BYTES);
@@ -91,17 +101,20 @@ std::unique_ptr<Interpreter::ExchangeLane> Interpreter::exchange_lane(bool early
   if (n == 0) return nullptr;
   auto lane = std::make_unique<ExchangeLane>();
   lane->seconds_by_kind.resize(kinds());
-  lane->stream.emplace(StreamId::ranks, n, 0, std::make_unique<OneAtATime>([this, own = lane.get()](const CopyJob& job, uint64_t, uint64_t) {
-    const Clock::time_point start = Clock::now();
-    Status s = program_.run(job.transfer);
-    own->seconds_by_kind[tape_.calls[job.transfer].kind] += seconds_since(start);
-    return s;
-  }));
+  lane->stream.emplace(StreamId::ranks, n, 0,
+                       std::make_unique<OneAtATime>([this, own = lane.get()](const CopyJob& job, uint64_t, uint64_t) {
+                         const Clock::time_point start = Clock::now();
+                         Status s = program_.run(job.transfer);
+                         own->seconds_by_kind[tape_.calls[job.transfer].kind] += seconds_since(start);
+                         return s;
+                       }));
   return lane;
 }
 
 /// Null where the device has lanes of its own.
-Interpreter::ExchangeLane* Interpreter::lane_of(uint32_t call) const { return (is_on_first_way(tape_, tape_.calls[call]) ? begun_ : beside_).get(); }
+Interpreter::ExchangeLane* Interpreter::lane_of(uint32_t call) const {
+  return (is_on_first_way(tape_, tape_.calls[call]) ? begun_ : beside_).get();
+}
 
 // ---------------------------------------------------------------- instructions
 
@@ -183,7 +196,10 @@ double Interpreter::sum_of_losses() const {
 Status Interpreter::copy(uint32_t index, StepMetrics& metrics) {
   const InstrRecord& instr = tape_.instrs[index];
   const TransferRecord& t = tape_.transfers[instr.a];
-  (t.to_sink() ? metrics.bytes_handed : t.from_source() ? metrics.bytes_fed : instr.tag == Tag::swap_out ? metrics.bytes_out : metrics.bytes_in) += t.bytes;
+  (t.to_sink()                  ? metrics.bytes_handed
+   : t.from_source()            ? metrics.bytes_fed
+   : instr.tag == Tag::swap_out ? metrics.bytes_out
+                                : metrics.bytes_in) += t.bytes;
   return copies_.start(index, step_.step, stamped_);
 }
 
@@ -191,7 +207,9 @@ Status Interpreter::exchange(uint32_t index, const InstrRecord& instr) {
   if (is_on_first_way(tape_, tape_.calls[instr.a])) early_ = instr.b;
   exchange_call_[instr.b] = instr.a;
   ExchangeLane* const lane = lane_of(instr.a);
-  if (!lane) return within(exchange_on_lane(index, instr), "instruction ", index, ", call ", instr.a, " (", op_info(tape_.calls[instr.a].kind)->kind, "): ");
+  if (!lane)
+    return within(exchange_on_lane(index, instr), "instruction ", index, ", call ", instr.a, " (", op_info(tape_.calls[instr.a].kind)->kind,
+                  "): ");
   exchange_of_[instr.b] = lane->stream->push({.transfer = instr.a, .instruction = index, .bytes = 1, .step = step_.step});
   return {};
 }
@@ -265,14 +283,24 @@ void Interpreter::mark(const InstrRecord& instr, const RunOptions& options) {
 Status Interpreter::execute(uint32_t index, const RunOptions& options, StepMetrics& metrics) {
   const InstrRecord& i = tape_.instrs[index];
   switch (i.tag) {
-    case Tag::call: return call(index, i.a, metrics);
-    case Tag::acquire: hold(i.a, true); return {};
-    case Tag::release: hold(i.a, false); return {};
+    case Tag::call:
+      return call(index, i.a, metrics);
+    case Tag::acquire:
+      hold(i.a, true);
+      return {};
+    case Tag::release:
+      hold(i.a, false);
+      return {};
     case Tag::swap_out:
-    case Tag::swap_in: return copy(index, metrics);
-    case Tag::wait: return wait(index, i, metrics);
-    case Tag::exchange: return exchange(index, i);
-    case Tag::mark: mark(i, options); return {};
+    case Tag::swap_in:
+      return copy(index, metrics);
+    case Tag::wait:
+      return wait(index, i, metrics);
+    case Tag::exchange:
+      return exchange(index, i);
+    case Tag::mark:
+      mark(i, options);
+      return {};
   }
   return refuse("instruction ", index, ": unknown tag ", uint32_t(i.tag));
 }
@@ -359,12 +387,21 @@ void Interpreter::read_stamps(StepMetrics& metrics) {
   for (uint32_t i = 0; i < tape_.instrs.size(); i++) {
     const InstrRecord& instr = tape_.instrs[i];
     const Tag tag = instr.tag;
-    if (tag == Tag::acquire || tag == Tag::release || tag == Tag::mark || ((tag == Tag::swap_out || tag == Tag::swap_in) && copies_.by_thread(instr))) continue;
-    const double start = device_.seconds_between(STEP_START, stamp_of(i, false)), end = device_.seconds_between(STEP_START, stamp_of(i, true));
-    if (tag == Tag::call) count(tape_.calls[instr.a], i, instr.a, start, end, metrics);
-    else if (tag == Tag::exchange) count_beside(instr, i, start, end, metrics);
-    else if (tag == Tag::wait) (Cause(instr.b) == Cause::ranks ? metrics.stall_ranks_seconds : Cause(instr.b) == Cause::memory ? metrics.stall_memory_seconds : metrics.stall_data_seconds) += end - start;
-    else if (record_) timeline_.spans.push_back({tag == Tag::swap_out ? StreamId::out : StreamId::in, i, instr.a, start, end});
+    if (tag == Tag::acquire || tag == Tag::release || tag == Tag::mark ||
+        ((tag == Tag::swap_out || tag == Tag::swap_in) && copies_.by_thread(instr)))
+      continue;
+    const double start = device_.seconds_between(STEP_START, stamp_of(i, false)),
+                 end = device_.seconds_between(STEP_START, stamp_of(i, true));
+    if (tag == Tag::call)
+      count(tape_.calls[instr.a], i, instr.a, start, end, metrics);
+    else if (tag == Tag::exchange)
+      count_beside(instr, i, start, end, metrics);
+    else if (tag == Tag::wait)
+      (Cause(instr.b) == Cause::ranks    ? metrics.stall_ranks_seconds
+       : Cause(instr.b) == Cause::memory ? metrics.stall_memory_seconds
+                                         : metrics.stall_data_seconds) += end - start;
+    else if (record_)
+      timeline_.spans.push_back({tag == Tag::swap_out ? StreamId::out : StreamId::in, i, instr.a, start, end});
   }
 }
 
@@ -478,8 +515,10 @@ RunMetrics Interpreter::run(const RunOptions& options) {
   copies_.begin_run(options.source, options.sink, options.first_step, options.first_step + options.steps - 1);
   for (uint64_t n = 0; n < options.steps; n++) {
     const Result<Accord> agreed = accord(options);
-    if (!agreed.ok()) run.status = agreed.status();
-    else run.accord = agreed.value();
+    if (!agreed.ok())
+      run.status = agreed.status();
+    else
+      run.accord = agreed.value();
     if (!agreed.ok() || run.accord != Accord::go_on) break;
     step_ = {options.first_step + n, options.seed, options.rates.empty() ? 1 : options.rates[n], options.communicator};
     StepMetrics metrics;

@@ -49,8 +49,15 @@ class Interpreter {
     std::vector<double> seconds_by_kind;  // of the step at hand; the thread's own until all of it is waited for
     std::optional<CopyStream> stream;
   };
-  /// Instructions [from, to): one graph for each buffer of inputs, or, where a thread carries them, none. `moved`: its bytes; `sent`: to other ranks.
-  struct Part { uint32_t from, to; bool replayed; uint32_t graph[2]; StepMetrics moved; uint64_t sent; };
+  /// Instructions [from, to): one graph for each buffer of inputs, or, where a thread carries them, none. `moved`: its bytes; `sent`: to
+  /// other ranks.
+  struct Part {
+    uint32_t from, to;
+    bool replayed;
+    uint32_t graph[2];
+    StepMetrics moved;
+    uint64_t sent;
+  };
 
   Interpreter(const Tape& tape, Program& program, OpenDevice& device, Pages& pages, Copies& copies);
   Result<Accord> accord(const RunOptions& options) const;
@@ -94,8 +101,8 @@ class Interpreter {
   std::byte* fetched_ = nullptr;                       // the losses' values, a double's room each; pinned
   std::vector<double> seconds_by_kind_;
   QuietSteps quiet_steps_;
-  bool warm_ = false;                                  // a step has run: the next is like all others
-  std::optional<FiniteSearch> search_;                 // of the step at hand
+  bool warm_ = false;                   // a step has run: the next is like all others
+  std::optional<FiniteSearch> search_;  // of the step at hand
   std::optional<NotFinite> not_finite_;
   std::vector<Part> parts_;
   bool captured_[2] = {false, false};
@@ -106,12 +113,12 @@ class Interpreter {
   Clock::time_point step_start_{}, last_mark_{};
   bool record_ = false, stamped_ = false, replaying_ = false;
   Timeline timeline_;
-  std::optional<uint32_t> early_;                      // the event of what was begun last on the first way; the next one in its turn there waits for it
-  std::vector<CopyStream::Ticket> exchange_of_;        // by event
-  std::vector<uint32_t> exchange_call_;                // by event
-  std::vector<uint32_t> exchange_part_;                // by event: what was captured as one with it; NONE: nothing yet
+  std::optional<uint32_t> early_;  // the event of what was begun last on the first way; the next one in its turn there waits for it
+  std::vector<CopyStream::Ticket> exchange_of_;  // by event
+  std::vector<uint32_t> exchange_call_;          // by event
+  std::vector<uint32_t> exchange_part_;          // by event: what was captured as one with it; NONE: nothing yet
   uint32_t part_ = 0;
-  std::unique_ptr<ExchangeLane> begun_, beside_;       // on the first way and on the second; last: their threads use the others
+  std::unique_ptr<ExchangeLane> begun_, beside_;  // on the first way and on the second; last: their threads use the others
 };
 
 }  // namespace spillway

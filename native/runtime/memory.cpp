@@ -23,7 +23,10 @@ uint64_t system_leaves() {
 }
 
 /// What a version calls its limits, what is held, and of its statistics what can be dropped.
-struct Names { std::vector<const char*> limits; const char *usage, *droppable; };
+struct Names {
+  std::vector<const char*> limits;
+  const char *usage, *droppable;
+};
 const Names V1{{"memory.limit_in_bytes"}, "memory.usage_in_bytes", "total_inactive_file"};
 const Names V2{{"memory.max", "memory.high"}, "memory.current", "inactive_file"};
 
@@ -77,7 +80,8 @@ uint64_t groups_leave() {
     std::string skipped, root, mount, type, from, options;
     place >> skipped >> skipped >> skipped >> root >> mount;
     source >> type >> from >> options;
-    if (type == "cgroup2" || (type == "cgroup" && has_memory(options))) least = std::min(least, hierarchy_leaves(mount, root, type == "cgroup2"));
+    if (type == "cgroup2" || (type == "cgroup" && has_memory(options)))
+      least = std::min(least, hierarchy_leaves(mount, root, type == "cgroup2"));
   }
   return least;
 }

@@ -22,7 +22,10 @@ struct Span {
 };
 
 /// From this time on so many pages are held.
-struct MemorySample { double seconds; uint64_t pages; };
+struct MemorySample {
+  double seconds;
+  uint64_t pages;
+};
 
 /// The last step of a run.
 struct Timeline {
@@ -33,7 +36,7 @@ struct Timeline {
 struct StepMetrics {
   double seconds = 0, loss = 0;
   double stall_memory_seconds = 0, stall_data_seconds = 0;
-  double stall_feed_seconds = 0;  // of those for data, the waits for the source
+  double stall_feed_seconds = 0;   // of those for data, the waits for the source
   double stall_ranks_seconds = 0;  // waits for exchanges beside computing
   double beside_seconds = 0;       // what these took
   double kernel_seconds = 0, recompute_seconds = 0;
@@ -41,17 +44,18 @@ struct StepMetrics {
 };
 
 struct RunMetrics {
-  Status status;             // why the run ended early, if it failed
-  bool cancelled = false;    // it ended early because it was told to
-  bool torn = false;         // it ended within a step: weights may be half updated
-  std::vector<StepMetrics> steps;            // those that ran to their end
-  std::vector<double> seconds_by_kind;       // kernel time of the whole run, by wire number
-  std::vector<double> quiet_call_seconds;    // by call, of the quickest warm step that tells them and in whose way nothing else ran; empty where there was none
+  Status status;                           // why the run ended early, if it failed
+  bool cancelled = false;                  // it ended early because it was told to
+  bool torn = false;                       // it ended within a step: weights may be half updated
+  std::vector<StepMetrics> steps;          // those that ran to their end
+  std::vector<double> seconds_by_kind;     // kernel time of the whole run, by wire number
+  std::vector<double> quiet_call_seconds;  // by call, of the quickest warm step that tells them and in whose way nothing else ran; empty
+                                           // where there was none
   uint64_t arena_peak_bytes = 0, arena_file_bytes = 0, disk_bytes = 0;
-  Accord accord = Accord::go_on;  // what the ranks agreed on before the step that did not come
-  uint64_t sent_bytes = 0;        // to other ranks, by operators
+  Accord accord = Accord::go_on;              // what the ranks agreed on before the step that did not come
+  uint64_t sent_bytes = 0;                    // to other ranks, by operators
   std::optional<DeviceMemory> device_memory;  // where a driver counts it
-  std::string without_graphs;     // why steps that the device could keep as graphs ran instruction by instruction
+  std::string without_graphs;                 // why steps that the device could keep as graphs ran instruction by instruction
   std::optional<NotFinite> not_finite;        // the first that a search met; it ended the run
   Timeline timeline;
 };
@@ -61,7 +65,7 @@ struct Progress {
   enum class Phase : uint32_t { segment, step } phase = Phase::segment;
   uint64_t step = 0;
   uint32_t segment = 0, tile = 0;
-  double loss = 0, seconds = 0;   // of the step that just ended
+  double loss = 0, seconds = 0;  // of the step that just ended
 };
 
 }  // namespace spillway

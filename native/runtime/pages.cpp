@@ -13,7 +13,8 @@ std::vector<PageMapping> joined(const Tape& tape, const std::vector<uint64_t>& s
     const uint64_t va = starts[m.buffer] / PAGE_BYTES + m.va_page;
     if (!runs.empty() && runs.back().va + runs.back().count == va && runs.back().phys + runs.back().count == m.phys_page)
       runs.back().count += m.count;
-    else runs.push_back({va, m.phys_page, m.count});
+    else
+      runs.push_back({va, m.phys_page, m.count});
   }
   return runs;
 }

@@ -17,7 +17,10 @@ class Pages {
   /// An address of the device's: the host may look there only where nothing is asynchronous.
   std::byte* at(uint32_t buffer, uint64_t offset) const { return base_ + starts_[buffer] + offset; }
 
-  void acquire(uint64_t pages) { held_ += pages; peak_ = std::max(peak_, held_); }
+  void acquire(uint64_t pages) {
+    held_ += pages;
+    peak_ = std::max(peak_, held_);
+  }
   void release(uint64_t pages) { held_ -= pages; }
   uint64_t held() const { return held_; }
   /// The most bytes that were held at once, counted as the instructions ran.
@@ -25,7 +28,7 @@ class Pages {
 
  private:
   std::byte* base_ = nullptr;
-  std::vector<uint64_t> starts_;   // of each buffer, from base_
+  std::vector<uint64_t> starts_;  // of each buffer, from base_
   uint64_t held_ = 0, peak_ = 0;
 };
 

@@ -53,12 +53,19 @@ Result<PreparedCall> prepare_call(const Tape& tape, const CallRecord& c, OpenDev
   if (!device.device().has_kernel(c.kind)) return refuse("the device '", device.device().name, "' has no such kernel");
   std::vector<View> views;
   for (uint32_t i = 0; i < uint32_t(c.ins) + c.outs; i++) views.push_back(shape_of(tape.views[tape.operands[c.first_operand + i]]));
-  return device.prepare({.kind = c.kind, .ins = views.data(), .n_ins = c.ins, .outs = views.data() + c.ins, .n_outs = c.outs,
-                         .attrs = tape.attrs.data() + c.first_attr, .n_attrs = c.attrs, .way = c.way});
+  return device.prepare({.kind = c.kind,
+                         .ins = views.data(),
+                         .n_ins = c.ins,
+                         .outs = views.data() + c.ins,
+                         .n_outs = c.outs,
+                         .attrs = tape.attrs.data() + c.first_attr,
+                         .n_attrs = c.attrs,
+                         .way = c.way});
 }
 
 Status check_workspace(const Tape& tape, const CallRecord& c, const PreparedCall& prepared) {
-  const uint64_t given = c.workspace_view == NONE ? 0 : tape.views[c.workspace_view].dims[0] * dtype_bytes(tape.views[c.workspace_view].dtype);
+  const uint64_t given =
+      c.workspace_view == NONE ? 0 : tape.views[c.workspace_view].dims[0] * dtype_bytes(tape.views[c.workspace_view].dtype);
   if (prepared.workspace_bytes() <= given) return {};
   return refuse("the kernel needs ", prepared.workspace_bytes(), " bytes of workspace; the plan has ", given);
 }
@@ -78,8 +85,10 @@ Status Program::prepare_calls(const Pages& pages) {
     Status s;
     if (is_new) {
       Result<PreparedCall> made = prepare_call(*tape_, c, *device_);
-      if (made.ok()) prepared_.push_back(std::move(made).value());
-      else s = made.status();
+      if (made.ok())
+        prepared_.push_back(std::move(made).value());
+      else
+        s = made.status();
     }
     if (s.ok()) s = check_workspace(*tape_, c, prepared_[it->second]);
     if (!s.ok()) return within(s, "call ", i, " (", op_info(c.kind)->kind, "): ");

@@ -32,7 +32,7 @@ class Program {
   std::vector<void*> addresses_;        // of all calls, one after the other
   std::vector<Addressed> calls_;        // by number
   std::vector<Group> groups_;
-  std::vector<uint32_t> group_of_;      // by instruction; NONE: none
+  std::vector<uint32_t> group_of_;  // by instruction; NONE: none
 };
 
 }  // namespace spillway

@@ -15,7 +15,8 @@ Queueing::Queueing() {
   DIR* const tasks = ::opendir("/proc/self/task");
   if (!tasks) return;
   while (const dirent* entry = ::readdir(tasks))
-    if (entry->d_name[0] != '.') files_.emplace_back(::open(text("/proc/self/task/", entry->d_name, "/schedstat").c_str(), O_RDONLY | O_CLOEXEC));
+    if (entry->d_name[0] != '.')
+      files_.emplace_back(::open(text("/proc/self/task/", entry->d_name, "/schedstat").c_str(), O_RDONLY | O_CLOEXEC));
   ::closedir(tasks);
 }
 
@@ -24,7 +25,8 @@ double Queueing::seconds() const {
   for (const File& f : files_) {
     char line[96] = {};
     unsigned long long ran = 0, stood = 0;
-    if (f && ::pread(f.fd(), line, sizeof line - 1, 0) > 0 && std::sscanf(line, "%llu %llu", &ran, &stood) == 2) sum += double(stood) * 1e-9;
+    if (f && ::pread(f.fd(), line, sizeof line - 1, 0) > 0 && std::sscanf(line, "%llu %llu", &ran, &stood) == 2)
+      sum += double(stood) * 1e-9;
   }
   return sum;
 }

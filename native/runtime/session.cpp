@@ -54,10 +54,12 @@ void fill_in_parallel(T* into, uint64_t count, const BindingRecord& b, RandomStr
 
 Status check_rates(const RunOptions& options) {
   if (options.rates.empty()) return {};
-  if (options.rates.size() != options.steps) return refuse("a run of ", options.steps, " steps has ", options.rates.size(), " learning rate factors; give one per step");
+  if (options.rates.size() != options.steps)
+    return refuse("a run of ", options.steps, " steps has ", options.rates.size(), " learning rate factors; give one per step");
   for (size_t n = 0; n < options.rates.size(); n++)
     if (!std::isfinite(options.rates[n]) || options.rates[n] < 0)
-      return refuse("the learning rate factor of step ", options.first_step + n, " is ", options.rates[n], "; allowed: finite numbers of at least 0");
+      return refuse("the learning rate factor of step ", options.first_step + n, " is ", options.rates[n],
+                    "; allowed: finite numbers of at least 0");
   return {};
 }
 
@@ -67,7 +69,8 @@ Status check_rates(const RunOptions& options) {
 Status Session::open_tier(const SessionOptions& options) {
   const uint64_t all = tier_extent(tape_);
   const bool spills = !options.spill_directory.empty();
-  if (device_->asynchronous() && !options.throttle.any()) tier_.pinned_bytes = whole_slots(tape_, spills ? options.host_bytes.value_or(all) : all);
+  if (device_->asynchronous() && !options.throttle.any())
+    tier_.pinned_bytes = whole_slots(tape_, spills ? options.host_bytes.value_or(all) : all);
   if (tier_.pinned_bytes > 0) {
     const Result<std::byte*> pinned = device_->pin(tier_.pinned_bytes);
     if (!pinned.ok()) return within(pinned.status(), "the lower tier needs ", tier_.pinned_bytes, " bytes of pinned memory: ");
@@ -167,7 +170,8 @@ Status Session::read(uint32_t binding, std::span<std::byte> into) {
 
 Status Session::write(uint32_t binding, std::span<const std::byte> from) {
   if (Status s = check_persistent(binding, from.size()); !s.ok()) return s;
-  if (const BindingRecord& b = tape_.bindings[binding]; tape_.at_home(b)) return with_home(b.home, const_cast<std::byte*>(from.data()), from.size(), true);
+  if (const BindingRecord& b = tape_.bindings[binding]; tape_.at_home(b))
+    return with_home(b.home, const_cast<std::byte*>(from.data()), from.size(), true);
   const Status s = device_->copy(Lane::compute, address(binding), from.data(), from.size());
   return s.ok() ? device_->finish(Lane::compute) : s;
 }
@@ -181,8 +185,10 @@ Status Session::init(uint32_t binding, uint64_t seed) {
   const bool apart = device_->asynchronous() || tape_.at_home(b);
   std::vector<std::byte> made(apart ? bytes.value() : 0);
   std::byte* const into = apart ? made.data() : address(binding);
-  if (b.dtype == DType::f64) fill_in_parallel(reinterpret_cast<double*>(into), bytes.value() / 8, b, key, threads_);
-  else fill_in_parallel(reinterpret_cast<float*>(into), bytes.value() / 4, b, key, threads_);
+  if (b.dtype == DType::f64)
+    fill_in_parallel(reinterpret_cast<double*>(into), bytes.value() / 8, b, key, threads_);
+  else
+    fill_in_parallel(reinterpret_cast<float*>(into), bytes.value() / 4, b, key, threads_);
   return apart ? write(binding, made) : Status{};
 }
 

@@ -17,7 +17,7 @@ struct SessionOptions {
   /// pinned, and none where it has no lanes.
   std::optional<uint64_t> host_bytes = {};
   Precision precision = Precision::fp32;
-  int threads = 0;              // 0: all cores
+  int threads = 0;  // 0: all cores
   Throttle throttle = {};
   OpenRequests open_requests = spillway::open_requests;
 };
@@ -64,7 +64,7 @@ class Session {
   RunOptions options_;
   std::atomic<bool> running_{false}, torn_{false};
   std::atomic<Communicator*> communicator_{nullptr};  // of the run at hand
-  std::unique_ptr<Interpreter> interpreter_;  // last: it uses the others
+  std::unique_ptr<Interpreter> interpreter_;          // last: it uses the others
 };
 
 }  // namespace spillway

@@ -105,7 +105,8 @@ Status fill_operand(OpenDevice& device, const View& v, std::byte* at) {
   if (v.dtype == DType::bf16) take_normals<Bf16>(block);
   if (v.dtype == DType::f64) take_normals<double>(block);
   Status s = device.copy(Lane::compute, at, block.data(), block.size());
-  for (uint64_t done = block.size(); s.ok() && done < bytes; done = std::min(bytes, 2 * done)) s = device.copy(Lane::compute, at + done, at, std::min(done, bytes - done));
+  for (uint64_t done = block.size(); s.ok() && done < bytes; done = std::min(bytes, 2 * done))
+    s = device.copy(Lane::compute, at + done, at, std::min(done, bytes - done));
   return s.ok() ? device.finish(Lane::compute) : s;
 }
 
@@ -183,7 +184,8 @@ namespace {
 
 Status run_here(OpenDevice& context, const PreparedCall& prepared, const KernelCall& call) {
   const uint64_t bytes = prepared.workspace_bytes();
-  const AddressRange workspace = bytes > 0 ? AddressRange::map(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE) : AddressRange();
+  const AddressRange workspace =
+      bytes > 0 ? AddressRange::map(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE) : AddressRange();
   if (bytes > 0 && !workspace) return failed(Code::out_of_memory, "cannot allocate ", bytes, " bytes of workspace");
   const std::vector<void*> at = addresses_of(call, workspace.data());
   return context.run(prepared.at(at.data()));
@@ -194,9 +196,11 @@ Status run_there(OpenDevice& context, const PreparedCall& prepared, const Kernel
   if (!made.ok()) return made.status();
   const Placed& placed = made.value();
   Status s;
-  for (size_t i = 0; s.ok() && i < placed.operands(); i++) s = context.copy(Lane::compute, placed.at(i), placed.host(i).data, span_bytes(placed.host(i)));
+  for (size_t i = 0; s.ok() && i < placed.operands(); i++)
+    s = context.copy(Lane::compute, placed.at(i), placed.host(i).data, span_bytes(placed.host(i)));
   if (s.ok()) s = context.run(prepared.at(placed.addresses()));
-  for (size_t i = 0; s.ok() && i < placed.operands(); i++) s = context.copy(Lane::compute, placed.host(i).data, placed.at(i), span_bytes(placed.host(i)));
+  for (size_t i = 0; s.ok() && i < placed.operands(); i++)
+    s = context.copy(Lane::compute, placed.host(i).data, placed.at(i), span_bytes(placed.host(i)));
   return s.ok() ? context.finish(Lane::compute) : s;
 }
 

@@ -30,7 +30,8 @@ Result<Measured> measure_repeated(const Device& device, const KernelCall& call, 
 struct MeasuredAmong {
   double seconds = 0, alone_seconds = 0;
 };
-/// All ranks come here at once, with the same call: the median of several runs, each as long as it was for the slowest of them, and alike at all.
+/// All ranks come here at once, with the same call: the median of several runs, each as long as it was for the slowest of them, and alike
+/// at all.
 Result<MeasuredAmong> measure_among(const Device& device, const KernelCall& call, Communicator& ranks, const SingleOptions& options = {});
 
 /// Bytes from the first element of a view to the end of its last.

@@ -36,7 +36,8 @@ Status Sink::write_file(const Place& place, uint64_t offset, std::span<const std
   while (!bytes.empty()) {
     const ssize_t n = ::pwrite(place.file.fd(), bytes.data(), bytes.size(), off_t(offset));
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return at_fault(place.path, failed(Code::io, "cannot write ", bytes.size(), " bytes at byte ", offset, ": ", system_error()));
+    if (n <= 0)
+      return at_fault(place.path, failed(Code::io, "cannot write ", bytes.size(), " bytes at byte ", offset, ": ", system_error()));
     bytes = bytes.subspan(size_t(n));
     offset += uint64_t(n);
   }
@@ -45,7 +46,8 @@ Status Sink::write_file(const Place& place, uint64_t offset, std::span<const std
 
 Status Sink::write(uint32_t binding, uint64_t offset, std::span<const std::byte> bytes) {
   const Place& p = places_[binding];
-  if (offset > p.bytes || bytes.size() > p.bytes - offset) return refuse("bytes exceed the end of '", tape_.name(tape_.bindings[binding]), "'");
+  if (offset > p.bytes || bytes.size() > p.bytes - offset)
+    return refuse("bytes exceed the end of '", tape_.name(tape_.bindings[binding]), "'");
   if (p.memory.empty()) return write_file(p, offset, bytes);
   std::copy(bytes.begin(), bytes.end(), p.memory.begin() + ptrdiff_t(offset));
   return {};

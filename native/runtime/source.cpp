@@ -13,7 +13,8 @@ constexpr uint64_t MOST_KEPT_BYTES = uint64_t(16) << 20;
 
 class Synthetic final : public Feed {
  public:
-  Synthetic(const SyntheticFeed& o, std::string_view binding, uint64_t sample_elements) : options_(o), stream_(stream_of(binding)), size_(sample_elements) {
+  Synthetic(const SyntheticFeed& o, std::string_view binding, uint64_t sample_elements)
+      : options_(o), stream_(stream_of(binding)), size_(sample_elements) {
     if (size_ == 0 || o.samples > MOST_KEPT_BYTES / sizeof(float) / size_) return;
     kept_.resize(o.samples * size_);
     made_.resize(o.samples);
@@ -67,13 +68,19 @@ Source::Source(const Tape& tape) : tape_(tape) {
   for (const BindingRecord& b : tape.bindings) {
     const ViewRecord& v = tape.views[b.view];
     const uint64_t row = uint64_t(v.dims[1]) * v.dims[3];
-    fed_.push_back({b.dtype, v.dims[0], {v.dims[1], b.fed() ? v.extent[2] : v.dims[2], v.dims[3]}, b.fed() ? v.origin[2] * row : 0, v.dims[2] * row, nullptr});
+    fed_.push_back({b.dtype,
+                    v.dims[0],
+                    {v.dims[1], b.fed() ? v.extent[2] : v.dims[2], v.dims[3]},
+                    b.fed() ? v.origin[2] * row : 0,
+                    v.dims[2] * row,
+                    nullptr});
   }
 }
 
 void Source::set_synthetic(uint32_t binding, const SyntheticFeed& options) {
   const Fed& fed = fed_[binding];
-  const uint64_t sample_elements = fed.dtype == DType::f32 || fed.dtype == DType::bf16 ? fed.shape.channels * fed.shape.height * fed.shape.width : 0;
+  const uint64_t sample_elements =
+      fed.dtype == DType::f32 || fed.dtype == DType::bf16 ? fed.shape.channels * fed.shape.height * fed.shape.width : 0;
   fed_[binding].feed = open_synthetic_feed(options, tape_.name(tape_.bindings[binding]), sample_elements);
 }
 
@@ -81,8 +88,9 @@ Status Source::set_files(uint32_t binding, std::span<const FileFeed> files) {
   const SampleShape& want = fed_[binding].shape;
   for (const FileFeed& file : files)
     if (const SampleShape& have = file.shape; have.channels != want.channels || have.height != want.height || have.width != want.width)
-      return at_fault(file.path, refuse("samples of [", have.channels, ",", have.height, ",", have.width, "], but '", tape_.name(tape_.bindings[binding]),
-                                        "' takes [", want.channels, ",", want.height, ",", want.width, "]"));
+      return at_fault(file.path,
+                      refuse("samples of [", have.channels, ",", have.height, ",", have.width, "], but '",
+                             tape_.name(tape_.bindings[binding]), "' takes [", want.channels, ",", want.height, ",", want.width, "]"));
   for (const FileFeed& file : files)
     if (fed_[binding].dtype == DType::u8 && !file.is_bytes())
       return at_fault(file.path, refuse("'", tape_.name(tape_.bindings[binding]), "' takes unscaled bytes (u8)"));
@@ -95,7 +103,8 @@ Status Source::set_files(uint32_t binding, std::span<const FileFeed> files) {
 Status Source::set_order(std::vector<uint32_t> order, uint64_t first_step, uint64_t steps) {
   for (const Fed& f : fed_) {
     if (!f.feed) continue;
-    if (order.size() / f.batch != steps || order.size() % f.batch != 0) return refuse("an order of ", order.size(), " samples does not match ", steps, " steps of ", f.batch);
+    if (order.size() / f.batch != steps || order.size() % f.batch != 0)
+      return refuse("an order of ", order.size(), " samples does not match ", steps, " steps of ", f.batch);
     for (const uint32_t n : order)
       if (n >= f.samples() && slots_ == 0) return refuse("the order contains sample ", n, " of ", f.samples());
   }
@@ -107,7 +116,8 @@ Status Source::set_order(std::vector<uint32_t> order, uint64_t first_step, uint6
 Status Source::set_slots(uint64_t slots, uint64_t first_step) {
   for (size_t i = 0; i < fed_.size(); i++)
     if (fed_[i].feed && (slots == 0 || fed_[i].feed->samples() != slots * fed_[i].batch))
-      return refuse("'", tape_.name(tape_.bindings[i]), "' has slots for ", fed_[i].feed->samples(), " samples, not for ", slots, " steps of ", fed_[i].batch);
+      return refuse("'", tape_.name(tape_.bindings[i]), "' has slots for ", fed_[i].feed->samples(), " samples, not for ", slots,
+                    " steps of ", fed_[i].batch);
   slots_ = slots;
   put_ = first_step - 1;
   return {};
@@ -117,10 +127,10 @@ Status Source::set_bands(uint32_t binding, const FileFeed& place, uint64_t sampl
   Fed& fed = fed_[binding];
   const SampleShape& want = fed.shape;
   const SampleShape& have = place.shape;
-  if (have.channels != want.channels || have.width != want.width || have.height == 0 || have.height > want.height || place.samples != 1 || samples == 0 ||
-      (place.layout == FileLayout::nchw && have.channels > 1))
-    return refuse("bands of [", have.height, ",", have.width, ",", have.channels, "], but '", tape_.name(tape_.bindings[binding]), "' takes [", want.height, ",",
-                  want.width, ",", want.channels, "]");
+  if (have.channels != want.channels || have.width != want.width || have.height == 0 || have.height > want.height || place.samples != 1 ||
+      samples == 0 || (place.layout == FileLayout::nchw && have.channels > 1))
+    return refuse("bands of [", have.height, ",", have.width, ",", have.channels, "], but '", tape_.name(tape_.bindings[binding]),
+                  "' takes [", want.height, ",", want.width, ",", want.channels, "]");
   if (fed.dtype == DType::u8 && !place.is_bytes()) return refuse("'", tape_.name(tape_.bindings[binding]), "' takes unscaled bytes (u8)");
   Result<std::unique_ptr<Feed>> feed = open_file_feeds({&place, 1});
   if (!feed.ok()) return feed.status();
@@ -176,7 +186,8 @@ uint64_t Source::sample_of(const Fed& fed, uint64_t step, uint64_t b) const {
 
 Status Source::check() const {
   for (size_t i = 0; i < fed_.size(); i++)
-    if (tape_.bindings[i].fed() && !fed_[i].feed) return refuse("'", tape_.name(tape_.bindings[i]), "' is an input of the plan, but no data are given for it");
+    if (tape_.bindings[i].fed() && !fed_[i].feed)
+      return refuse("'", tape_.name(tape_.bindings[i]), "' is an input of the plan, but no data are given for it");
   return {};
 }
 
@@ -226,7 +237,8 @@ bool Source::same(uint64_t step, uint64_t other) const {
       const auto row = [&](uint64_t s) { return order_.begin() + ptrdiff_t((s - first_step_) * f.batch); };
       return !f.feed || std::equal(row(step), row(step) + ptrdiff_t(f.batch), row(other));
     });
-  return std::all_of(fed_.begin(), fed_.end(), [&](const Fed& f) { return !f.feed || (std::max(step, other) - std::min(step, other)) * f.batch % f.samples() == 0; });
+  return std::all_of(fed_.begin(), fed_.end(),
+                     [&](const Fed& f) { return !f.feed || (std::max(step, other) - std::min(step, other)) * f.batch % f.samples() == 0; });
 }
 
 Status Source::read(uint32_t binding, uint64_t step, uint64_t offset, std::span<std::byte> into) {
@@ -235,11 +247,16 @@ Status Source::read(uint32_t binding, uint64_t step, uint64_t offset, std::span<
   if (Status s = is_there(step); !s.ok()) return s;
   const uint64_t element = dtype_bytes(fed.dtype), first = offset / element, count = into.size() / element;
   switch (fed.dtype) {
-    case DType::f32: return give(fed, step, first, count, reinterpret_cast<float*>(into.data()));
-    case DType::f64: return give(fed, step, first, count, reinterpret_cast<double*>(into.data()));
-    case DType::i32: return give(fed, step, first, count, reinterpret_cast<int32_t*>(into.data()));
-    case DType::u8: return give(fed, step, first, count, reinterpret_cast<uint8_t*>(into.data()));
-    case DType::bf16: return give_rounded(fed, step, first, {reinterpret_cast<Bf16*>(into.data()), count});
+    case DType::f32:
+      return give(fed, step, first, count, reinterpret_cast<float*>(into.data()));
+    case DType::f64:
+      return give(fed, step, first, count, reinterpret_cast<double*>(into.data()));
+    case DType::i32:
+      return give(fed, step, first, count, reinterpret_cast<int32_t*>(into.data()));
+    case DType::u8:
+      return give(fed, step, first, count, reinterpret_cast<uint8_t*>(into.data()));
+    case DType::bf16:
+      return give_rounded(fed, step, first, {reinterpret_cast<Bf16*>(into.data()), count});
   }
   return refuse("unknown element type");
 }

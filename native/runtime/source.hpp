@@ -11,14 +11,16 @@
 #include <optional>
 #include <span>
 
+#include "core/bf16.hpp"
 #include "core/result.hpp"
 #include "plan/tape.hpp"
-#include "core/bf16.hpp"
 
 namespace spillway {
 
 /// One sample of a fed value.
-struct SampleShape { uint64_t channels, height, width; };
+struct SampleShape {
+  uint64_t channels, height, width;
+};
 
 /// Gives elements [first, first + count) of a sample, in H, W, C order.
 class Feed {
@@ -80,8 +82,9 @@ class Source {
   Status set_order(std::vector<uint32_t> order, uint64_t first_step, uint64_t steps);
   /// The feeds hold the batches of so many steps, that of step s in place s mod slots; whoever reads a step waits until it is put there.
   Status set_slots(uint64_t slots, uint64_t first_step);
-  /// A fed value of so many samples, of which memory holds one band at a time: as many rows of one sample as `place` has, the last band fewer.
-  /// Whoever reads another one asks for it, by its number (the bands of the first sample, then those of the second, …), and waits for put().
+  /// A fed value of so many samples, of which memory holds one band at a time: as many rows of one sample as `place` has, the last band
+  /// fewer. Whoever reads another one asks for it, by its number (the bands of the first sample, then those of the second, …), and waits
+  /// for put().
   Status set_bands(uint32_t binding, const FileFeed& place, uint64_t samples, std::function<void(uint64_t band)> ask);
   /// All steps to this one are in their places; or the band that was asked for is in its. Any thread may call it.
   void put(uint64_t number);
@@ -114,7 +117,7 @@ class Source {
   Status give_rounded(Fed& fed, uint64_t step, uint64_t first, std::span<Bf16> into);
 
   const Tape& tape_;
-  std::vector<Fed> fed_;  // by binding; those that are not fed have no feed
+  std::vector<Fed> fed_;                                // by binding; those that are not fed have no feed
   std::vector<float> wide_ = std::vector<float>(8192);  // what becomes bf16
   std::vector<uint32_t> order_;
   uint64_t first_step_ = 1, slots_ = 0;

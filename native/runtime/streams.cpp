@@ -83,7 +83,8 @@ void CopyStream::work() {
 Status CopyStream::run_queue() {
   Status status;
   while (true) {
-    while (status.ok() && start_piece()) {}
+    while (status.ok() && start_piece()) {
+    }
     if (under_way_ == 0) return status;
     Moved m = mover_->finish();
     under_way_--;

@@ -115,7 +115,7 @@ class CopyStream {
   Status failure_;
   bool stop_ = false, idle_ = true;
 
-  Ticket starting_ = 1;                 // the thread's own: the first job that is not wholly started
+  Ticket starting_ = 1;                              // the thread's own: the first job that is not wholly started
   std::vector<std::pair<Ticket, uint64_t>> pieces_;  // by tag: whose piece it is and its bytes; {0, 0}: free
   uint32_t under_way_ = 0;
   Clock::time_point link_free_{}, last_end_{}, step_start_{};

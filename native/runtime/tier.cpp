@@ -70,7 +70,10 @@ class SplitChannel final : public Channel {
 class SplitTier final : public Tier {
  public:
   SplitTier(std::unique_ptr<Tier> memory, std::unique_ptr<Tier> file, uint64_t memory_bytes)
-      : memory_(std::move(memory)), file_(std::move(file)), out_(memory_->out(), file_->out(), memory_bytes), in_(memory_->in(), file_->in(), memory_bytes) {}
+      : memory_(std::move(memory)),
+        file_(std::move(file)),
+        out_(memory_->out(), file_->out(), memory_bytes),
+        in_(memory_->in(), file_->in(), memory_bytes) {}
   Channel& out() override { return out_; }
   Channel& in() override { return in_; }
   uint64_t disk_bytes() const override { return file_->disk_bytes(); }
@@ -100,7 +103,9 @@ Status move_all(Channel& channel, uint64_t offset, std::byte* at, uint64_t bytes
 
 }  // namespace
 
-Status Tier::write(uint64_t offset, const std::byte* from, uint64_t bytes) { return move_all(out(), offset, const_cast<std::byte*>(from), bytes); }
+Status Tier::write(uint64_t offset, const std::byte* from, uint64_t bytes) {
+  return move_all(out(), offset, const_cast<std::byte*>(from), bytes);
+}
 Status Tier::read(uint64_t offset, std::byte* into, uint64_t bytes) { return move_all(in(), offset, into, bytes); }
 
 Result<std::unique_ptr<Tier>> open_ram_tier(uint64_t bytes) {

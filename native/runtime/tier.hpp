@@ -50,7 +50,8 @@ class Tier {
 
 Result<std::unique_ptr<Tier>> open_ram_tier(uint64_t bytes);
 /// The first bytes in memory, the others in such a file; no part lies in both.
-Result<std::unique_ptr<Tier>> open_split_tier(uint64_t memory_bytes, const std::string& directory, uint64_t bytes, OpenRequests open = open_requests);
+Result<std::unique_ptr<Tier>> open_split_tier(uint64_t memory_bytes, const std::string& directory, uint64_t bytes,
+                                              OpenRequests open = open_requests);
 /// A file in this directory, unlinked at once: a killed process leaves nothing behind.
 Result<std::unique_ptr<Tier>> open_spill_file(const std::string& directory, uint64_t bytes, OpenRequests open = open_requests);
 

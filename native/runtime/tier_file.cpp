@@ -50,7 +50,9 @@ class FileChannel final : public Channel {
   Moved finish() override;
 
  private:
-  struct alignas(SECTOR_BYTES) Sector { std::byte bytes[SECTOR_BYTES]; };
+  struct alignas(SECTOR_BYTES) Sector {
+    std::byte bytes[SECTOR_BYTES];
+  };
   struct Slot {
     bool busy = false;
     uint64_t tag = 0, done = 0;
@@ -91,19 +93,21 @@ void FileChannel::ask(uint32_t slot) {
 }
 
 Status FileChannel::failure(const Slot& s, int error) const {
-  return failed(Code::io, out_ ? "writing" : "reading", " the spill file in ", place_.directory, " failed at byte ", s.part.offset + s.done, ": ", std::strerror(error), remedy(error), AFTERWARDS);
+  return failed(Code::io, out_ ? "writing" : "reading", " the spill file in ", place_.directory, " failed at byte ", s.part.offset + s.done,
+                ": ", std::strerror(error), remedy(error), AFTERWARDS);
 }
 
 Status FileChannel::stopped(const Slot& s, int64_t after) const {
-  return failed(Code::io, out_ ? "writing" : "reading", " the spill file in ", place_.directory, " stopped at byte ", s.part.offset + s.done, " after ", after, " of ", s.part.bytes - s.done,
-                " bytes", remedy(0), AFTERWARDS);
+  return failed(Code::io, out_ ? "writing" : "reading", " the spill file in ", place_.directory, " stopped at byte ",
+                s.part.offset + s.done, " after ", after, " of ", s.part.bytes - s.done, " bytes", remedy(0), AFTERWARDS);
 }
 
 /// Whoever cuts the file short leaves holes behind, which read as zeros once it has grown again.
 Status FileChannel::still_whole() const {
   struct stat now {};
   if (::fstat(place_.file.fd(), &now) == 0 && uint64_t(now.st_size) >= place_.bytes && uint64_t(now.st_blocks) >= place_.blocks) return {};
-  return failed(Code::io, "the spill file in ", place_.directory, " was truncated by another process: it has ", uint64_t(now.st_size), " of ", place_.bytes, " bytes", remedy(0), AFTERWARDS);
+  return failed(Code::io, "the spill file in ", place_.directory, " was truncated by another process: it has ", uint64_t(now.st_size),
+                " of ", place_.bytes, " bytes", remedy(0), AFTERWARDS);
 }
 
 /// After a short request the part goes on from its last whole sector.
@@ -173,7 +177,8 @@ File create_nameless(const std::string& directory, int flags) {
 Status check_file_limit(uint64_t bytes) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur) return {};
-  return failed(Code::io, "the spill file needs ", bytes, " bytes; this process may write files of at most ", uint64_t(limit.rlim_cur), " (ulimit -f)");
+  return failed(Code::io, "the spill file needs ", bytes, " bytes; this process may write files of at most ", uint64_t(limit.rlim_cur),
+                " (ulimit -f)");
 }
 
 Status set_size(SpillPlace& place) {

@@ -77,7 +77,9 @@ class RequestThreads final : public Requests {
 
 }  // namespace
 
-Result<std::unique_ptr<Requests>> open_request_threads(int fd, uint32_t depth) { return std::unique_ptr<Requests>(std::make_unique<RequestThreads>(fd, depth)); }
+Result<std::unique_ptr<Requests>> open_request_threads(int fd, uint32_t depth) {
+  return std::unique_ptr<Requests>(std::make_unique<RequestThreads>(fd, depth));
+}
 
 Result<std::unique_ptr<Requests>> open_requests(int fd, uint32_t depth) {
   auto ring = open_uring(fd, depth);

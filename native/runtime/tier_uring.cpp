@@ -19,7 +19,9 @@ namespace {
 uint32_t load(const uint32_t* at) { return std::atomic_ref<uint32_t>(const_cast<uint32_t&>(*at)).load(std::memory_order_acquire); }
 void store(uint32_t* at, uint32_t value) { std::atomic_ref<uint32_t>(*at).store(value, std::memory_order_release); }
 
-AddressRange map_ring(int fd, size_t bytes, off_t what) { return AddressRange::map_file(bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, what); }
+AddressRange map_ring(int fd, size_t bytes, off_t what) {
+  return AddressRange::map_file(bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, what);
+}
 
 bool knows_reads_and_writes(int ring) {
   constexpr unsigned OPERATIONS = IORING_OP_WRITE + 1;

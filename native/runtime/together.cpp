@@ -54,7 +54,8 @@ class Grouping {
 
  private:
   bool joins(const CallRecord& c) const {
-    if (group_.calls.empty() || group_.calls.size() >= device_.most_together(c.kind) || !alike(tape_, tape_.calls[group_.calls.front()], c)) return false;
+    if (group_.calls.empty() || group_.calls.size() >= device_.most_together(c.kind) || !alike(tape_, tape_.calls[group_.calls.front()], c))
+      return false;
     return std::none_of(group_.calls.begin(), group_.calls.end(), [&](uint32_t other) { return meet(tape_, tape_.calls[other], c); });
   }
 
@@ -71,8 +72,10 @@ std::vector<CallGroup> calls_together(const Tape& tape, const Device& device) {
   Grouping grouping(tape, device);
   for (uint32_t i = 0; i < tape.instrs.size(); i++) {
     const Tag tag = tape.instrs[i].tag;
-    if (tag == Tag::call) grouping.call(i, tape.instrs[i].a);
-    else if (tag == Tag::swap_out || tag == Tag::swap_in || tag == Tag::wait) grouping.close();
+    if (tag == Tag::call)
+      grouping.call(i, tape.instrs[i].a);
+    else if (tag == Tag::swap_out || tag == Tag::swap_in || tag == Tag::wait)
+      grouping.close();
   }
   grouping.close();
   return std::move(grouping).groups();

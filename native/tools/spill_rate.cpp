@@ -15,7 +15,12 @@ using namespace spillway;
 
 namespace {
 
-struct Way { const char* name; OpenRequests open; uint32_t depth; uint64_t bytes; };
+struct Way {
+  const char* name;
+  OpenRequests open;
+  uint32_t depth;
+  uint64_t bytes;
+};
 constexpr uint64_t MIB = uint64_t(1) << 20;
 
 /// Bytes a second of [from, to); 0 when a request failed.
@@ -45,8 +50,11 @@ int main(int argc, char** argv) {
   const std::string path = std::string(argc > 1 ? argv[1] : ".") + "/spill-rate.tmp";
   const uint64_t bytes = uint64_t((argc > 2 ? std::atof(argv[2]) : 0.25) * 1024) * MIB, half = bytes / 2;
   const AddressRange memory = AddressRange::map(128 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE);
-  constexpr Way WAYS[] = {{"one at a time", open_request_threads, 1, 8 * MIB}, {"threads", open_request_threads, 6, 2 * MIB},
-                          {"io_uring", open_uring, 1, 8 * MIB}, {"io_uring", open_uring, 2, 4 * MIB}, {"io_uring", open_uring, 6, 2 * MIB}};
+  constexpr Way WAYS[] = {{"one at a time", open_request_threads, 1, 8 * MIB},
+                          {"threads", open_request_threads, 6, 2 * MIB},
+                          {"io_uring", open_uring, 1, 8 * MIB},
+                          {"io_uring", open_uring, 2, 4 * MIB},
+                          {"io_uring", open_uring, 6, 2 * MIB}};
   for (const Way& way : WAYS) {
     const File file(::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_DIRECT | O_CLOEXEC, 0600));
     if (!file || ::fallocate(file.fd(), 0, 0, off_t(bytes)) != 0) {
@@ -60,8 +68,10 @@ int main(int argc, char** argv) {
     std::thread writer([&] { both_write = rate(file.fd(), way, true, memory.data(), 0, half); });
     const double both_read = rate(file.fd(), way, false, memory.data() + 64 * MIB, half, bytes);
     writer.join();
-    std::printf("{\"way\": \"%s\", \"depth\": %u, \"requestBytes\": %llu, \"firstWrite\": %.0f, \"write\": %.0f, \"read\": %.0f, \"bothWrite\": %.0f, \"bothRead\": %.0f}\n", way.name, way.depth,
-                static_cast<unsigned long long>(way.bytes), first, write, read, both_write, both_read);
+    std::printf(
+        "{\"way\": \"%s\", \"depth\": %u, \"requestBytes\": %llu, \"firstWrite\": %.0f, \"write\": %.0f, \"read\": %.0f, \"bothWrite\": "
+        "%.0f, \"bothRead\": %.0f}\n",
+        way.name, way.depth, static_cast<unsigned long long>(way.bytes), first, write, read, both_write, both_read);
   }
   return 0;
 }

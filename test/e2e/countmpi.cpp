@@ -21,13 +21,15 @@ int size_of(MPI_Comm all) {
 }
 }  // namespace
 
-extern "C" int MPI_Ialltoallv(const void* from, const int* counts, const int* places, MPI_Datatype type, void* into, const int* into_counts, const int* into_places, MPI_Datatype into_type, MPI_Comm all, MPI_Request* request) {
+extern "C" int MPI_Ialltoallv(const void* from, const int* counts, const int* places, MPI_Datatype type, void* into, const int* into_counts,
+                              const int* into_places, MPI_Datatype into_type, MPI_Comm all, MPI_Request* request) {
   for (int r = 0; r < size_of(all); r++)
     if (r != rank_in(all)) sent += counts[r];
   return PMPI_Ialltoallv(from, counts, places, type, into, into_counts, into_places, into_type, all, request);
 }
 
-extern "C" int MPI_Iallgatherv(const void* from, int count, MPI_Datatype type, void* into, const int* counts, const int* places, MPI_Datatype into_type, MPI_Comm all, MPI_Request* request) {
+extern "C" int MPI_Iallgatherv(const void* from, int count, MPI_Datatype type, void* into, const int* counts, const int* places,
+                               MPI_Datatype into_type, MPI_Comm all, MPI_Request* request) {
   sent += static_cast<long long>(counts[rank_in(all)]) * (size_of(all) - 1);
   return PMPI_Iallgatherv(from, count, type, into, counts, places, into_type, all, request);
 }

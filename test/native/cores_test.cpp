@@ -20,7 +20,9 @@ namespace {
 /// A tree of control groups as a container may see it.
 struct Groups {
   std::string root = "/tmp/spillway-groups-XXXXXX";
-  Groups() { if (!::mkdtemp(root.data())) throw std::runtime_error("no directory"); }
+  Groups() {
+    if (!::mkdtemp(root.data())) throw std::runtime_error("no directory");
+  }
   ~Groups() { fs::remove_all(root); }
   void put(const std::string& path, const std::string& text) const {
     fs::create_directories(fs::path(root + path).parent_path());
@@ -66,10 +68,10 @@ void placements() {
   CHECK((six.copies == Processors{10, 11}));
   const Placement all = placement(eight, 8, 8, false);
   CHECK(all.compute == eight && all.copies.empty());
-  CHECK(placement(eight, 4, 0, false).compute.empty());   // there is room for the system to find
-  CHECK(placement(eight, 9, 0, false).compute.empty());   // more threads than processors
-  CHECK(placement(eight, 8, 6, false).compute.empty());   // a quota of time
-  CHECK(placement(eight, 8, 0, true).compute.empty());    // the user's business
+  CHECK(placement(eight, 4, 0, false).compute.empty());  // there is room for the system to find
+  CHECK(placement(eight, 9, 0, false).compute.empty());  // more threads than processors
+  CHECK(placement(eight, 8, 6, false).compute.empty());  // a quota of time
+  CHECK(placement(eight, 8, 0, true).compute.empty());   // the user's business
   CHECK((placement({5}, 1, 0, false).compute == Processors{5}));
 }
 
@@ -93,7 +95,9 @@ void asked_by_environment() {
 
 /// In a thread of its own, so that the mask of the others stays.
 template <class Body>
-void apart(Body body) { std::thread(body).join(); }
+void apart(Body body) {
+  std::thread(body).join();
+}
 
 void quota_of_mask() {
   apart([] {

@@ -1,6 +1,6 @@
 // serial
-// Exchanges between ranks beside computing: what the reader refuses while one is under way, and threads as ranks that train on both of their
-// ways at once, to the same weights. In: the classifier's tape, whose gradients are exchanged beside a call that needs none of them.
+// Exchanges between ranks beside computing: what the reader refuses while one is under way, and threads as ranks that train on both of
+// their ways at once, to the same weights. In: the classifier's tape, whose gradients are exchanged beside a call that needs none of them.
 #include "runtime/single_call.hpp"
 #include "test/native/ranks.hpp"
 
@@ -15,15 +15,32 @@ Status read_status(const TapeBuilder& t) {
 }
 
 void refused() {
-  struct Spoiled { const char* says; void (*spoil)(TapeBuilder&); };
+  struct Spoiled {
+    const char* says;
+    void (*spoil)(TapeBuilder&);
+  };
   const Spoiled all[] = {
-      {"is still exchanging these bytes with other ranks", [](TapeBuilder& t) { std::swap(t.instrs[find(t, Tag::wait, find(t, Tag::exchange))], t.instrs.back()); }},
-      {"is still exchanging these bytes with other ranks", [](TapeBuilder& t) { const size_t x = find(t, Tag::exchange); t.instrs[x + 1].a = t.instrs[x + 3].a; }},
-      {"it runs concurrently, but has a plain call instruction", [](TapeBuilder& t) { const size_t x = find(t, Tag::exchange); t.instrs.insert(t.instrs.begin() + ptrdiff_t(x), {Tag::call, t.instrs[x].a, 0, 0}); }},
-      {"belongs to an exchange; its wait has the wrong cause, data", [](TapeBuilder& t) { t.instrs[find(t, Tag::wait, find(t, Tag::exchange))].b = 1; }},
+      {"is still exchanging these bytes with other ranks",
+       [](TapeBuilder& t) { std::swap(t.instrs[find(t, Tag::wait, find(t, Tag::exchange))], t.instrs.back()); }},
+      {"is still exchanging these bytes with other ranks",
+       [](TapeBuilder& t) {
+         const size_t x = find(t, Tag::exchange);
+         t.instrs[x + 1].a = t.instrs[x + 3].a;
+       }},
+      {"it runs concurrently, but has a plain call instruction",
+       [](TapeBuilder& t) {
+         const size_t x = find(t, Tag::exchange);
+         t.instrs.insert(t.instrs.begin() + ptrdiff_t(x), {Tag::call, t.instrs[x].a, 0, 0});
+       }},
+      {"belongs to an exchange; its wait has the wrong cause, data",
+       [](TapeBuilder& t) { t.instrs[find(t, Tag::wait, find(t, Tag::exchange))].b = 1; }},
       {"it has an exchange instruction, but does not run concurrently", [](TapeBuilder& t) { t.instrs[find(t, Tag::exchange)].a = 0; }},
       {"is signalled twice", [](TapeBuilder& t) { t.instrs[find(t, Tag::exchange)].b = 0; }},
-      {"is never waited for", [](TapeBuilder& t) { t.instrs.erase(t.instrs.begin() + ptrdiff_t(find(t, Tag::wait, find(t, Tag::exchange)))); t.instrs.resize(t.instrs.size() - 2); }},
+      {"is never waited for",
+       [](TapeBuilder& t) {
+         t.instrs.erase(t.instrs.begin() + ptrdiff_t(find(t, Tag::wait, find(t, Tag::exchange))));
+         t.instrs.resize(t.instrs.size() - 2);
+       }},
       {"outside its limits", [](TapeBuilder& t) { t.attrs[t.calls[t.instrs[find(t, Tag::exchange)].a].first_attr + 1] = 2; }},
       {"outputs", [](TapeBuilder& t) { t.calls[t.instrs[find(t, Tag::exchange)].a].outs = 1; }},
   };
@@ -48,8 +65,11 @@ void ranks_agree() {
   const uint64_t steps = std::getenv("SPILLWAY_FULL") ? 30 : 8;
   for (const uint32_t ranks : {2u, 3u}) {
     for (const Device* device : {static_cast<const Device*>(nullptr), imitated}) {
-      const std::vector<Trained> a = train(ranks, steps, device), b = train(ranks, steps, device), early = train(ranks, steps, device, true);
-      for (uint32_t r = 0; r < ranks; r++) CHECK(a[r].weight == a[0].weight && a[r].bias == a[0].bias && a[r].weight == b[r].weight && a[r].loss == b[r].loss && early[r] == a[r]);
+      const std::vector<Trained> a = train(ranks, steps, device), b = train(ranks, steps, device),
+                                 early = train(ranks, steps, device, true);
+      for (uint32_t r = 0; r < ranks; r++)
+        CHECK(a[r].weight == a[0].weight && a[r].bias == a[0].bias && a[r].weight == b[r].weight && a[r].loss == b[r].loss &&
+              early[r] == a[r]);
     }
   }
 }
@@ -61,7 +81,10 @@ void ends_when_told() {
   Opened o = open_session(shared_by(classifier(false), 2));
   RunOptions options{.steps = 5, .source = o.source.get(), .communicator = all[0].get()};
   CHECK(o.session->begin(options).ok());
-  std::thread other([&] { std::this_thread::sleep_for(std::chrono::milliseconds(50)); o.session->stop(Stop::at_once); });
+  std::thread other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    o.session->stop(Stop::at_once);
+  });
   const RunMetrics m = o.session->finish();
   other.join();
   CHECK(m.steps.empty());
@@ -89,9 +112,14 @@ void measured_together() {
     for (uint32_t r = 0; r < all.size(); r++)
       threads.emplace_back([&, r] {
         const double attrs[] = {double(all.size())};
-        const View v{.dtype = device == imitated ? DType::f32 : DType::f64, .rank = 1, .dims = {70'000, 1, 1, 1}, .strides = {1, 1, 1, 1}, .extent = {70'000, 1, 1, 1}};
+        const View v{.dtype = device == imitated ? DType::f32 : DType::f64,
+                     .rank = 1,
+                     .dims = {70'000, 1, 1, 1},
+                     .strides = {1, 1, 1, 1},
+                     .extent = {70'000, 1, 1, 1}};
         const StepContext step;
-        const KernelCall call{.kind = uint32_t(OpKind::all_sum), .ins = &v, .n_ins = 1, .outs = &v, .n_outs = 1, .attrs = attrs, .n_attrs = 1, .step = &step};
+        const KernelCall call{
+            .kind = uint32_t(OpKind::all_sum), .ins = &v, .n_ins = 1, .outs = &v, .n_outs = 1, .attrs = attrs, .n_attrs = 1, .step = &step};
         const Result<MeasuredAmong> measured = measure_among(*device, call, *all[r]);
         CHECK(measured.ok());
         if (measured.ok()) took[r] = measured.value();

@@ -1,8 +1,8 @@
 // Mutated tapes never crash the reader, and those that still pass can be opened, and either run or are refused.
 // (fuzz/fuzz_tape does the same at length, on tapes of real plans.)
-#include "test/native/fuzz/mutate.hpp"
 #include "runtime/session.hpp"
 #include "test/native/checking.hpp"
+#include "test/native/fuzz/mutate.hpp"
 #include "test/native/tape_builder.hpp"
 
 using namespace spillway;
@@ -33,8 +33,10 @@ void fuzz_many(uint64_t n, uint64_t seed) {
     const std::vector<std::byte> tape = fuzz::mutated(seeds[i / 2 % 2], random, i % 2 == 1);
     const Result<Tape> read = read_tape(tape);
     if (read.ok()) CHECK(fuzz::sum_is_right(tape));
-    if (!read.ok()) refused++;
-    else if (run_on(i % 4 < 2 ? "ref" : "null", tape)) ran++;
+    if (!read.ok())
+      refused++;
+    else if (run_on(i % 4 < 2 ? "ref" : "null", tape))
+      ran++;
   }
   CHECK(refused > n / 2);
   CHECK(ran > 0);

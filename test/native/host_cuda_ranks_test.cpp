@@ -1,5 +1,6 @@
 // Ranks on GPUs, each a process with an imitated GPU of its own (host_cuda/), NCCL imitated between them: every operator that meets others
-// has the bits of the host's, trainings have the same weights at all ranks however streams run, and a call that fails at one ends all in words.
+// has the bits of the host's, trainings have the same weights at all ranks however streams run, and a call that fails at one ends all in
+// words.
 #include <dlfcn.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -38,14 +39,18 @@ F* control(const char* name) {
 
 struct Directory {
   std::string path = "/tmp/spillway-cuda-ranks-XXXXXX";
-  Directory() { if (!::mkdtemp(path.data())) throw std::runtime_error("no directory"); }
+  Directory() {
+    if (!::mkdtemp(path.data())) throw std::runtime_error("no directory");
+  }
   ~Directory() { std::filesystem::remove_all(path); }
 };
 
 // ---------------------------------------------------------------- processes
 
 /// As MPI hands small things round.
-struct SocketRank : Communicator { std::vector<int> to; };
+struct SocketRank : Communicator {
+  std::vector<int> to;
+};
 
 Code gather_by_sockets(Communicator* c, void* all, const uint64_t* bounds, char* words) {
   const SocketRank& own = *static_cast<SocketRank*>(c);
@@ -60,15 +65,20 @@ Code gather_by_sockets(Communicator* c, void* all, const uint64_t* bounds, char*
   };
   bool ok = true;
   for (uint32_t r = 0; r < c->size && ok; r++)
-    if (r != c->rank) ok = whole([](int fd, void* at, size_t n) { return ::send(fd, at, n, MSG_NOSIGNAL); }, own.to[r], bytes + bounds[c->rank], bounds[c->rank + 1] - bounds[c->rank]);
+    if (r != c->rank)
+      ok = whole([](int fd, void* at, size_t n) { return ::send(fd, at, n, MSG_NOSIGNAL); }, own.to[r], bytes + bounds[c->rank],
+                 bounds[c->rank + 1] - bounds[c->rank]);
   for (uint32_t r = 0; r < c->size && ok; r++)
-    if (r != c->rank) ok = whole([](int fd, void* at, size_t n) { return ::recv(fd, at, n, 0); }, own.to[r], bytes + bounds[r], bounds[r + 1] - bounds[r]);
+    if (r != c->rank)
+      ok = whole([](int fd, void* at, size_t n) { return ::recv(fd, at, n, 0); }, own.to[r], bytes + bounds[r], bounds[r + 1] - bounds[r]);
   if (ok) return Code::ok;
   std::snprintf(words, COMMUNICATOR_WORDS, "another rank ended");
   return Code::device;
 }
 
-constexpr Engine SOCKETS{COMMUNICATOR_VERSION, sizeof(Engine), "sockets", nullptr, gather_by_sockets, nullptr, [](Communicator*) {}, [](Communicator*, int) {}, [](Communicator*) {}};
+constexpr Engine SOCKETS{
+    COMMUNICATOR_VERSION,      sizeof(Engine),      "sockets", nullptr, gather_by_sockets, nullptr, [](Communicator*) {},
+    [](Communicator*, int) {}, [](Communicator*) {}};
 
 /// f(communicator) at each of so many ranks, processes with a GPU each. Out: their exit codes, 100 + n for a signal.
 template <class F>
@@ -175,8 +185,10 @@ void draw(Operand& o, uint32_t seed) {
   for (int64_t i = 0; i < ops::elements(v); i++) {
     state = state * 6364136223846793005ull + 1442695040888963407ull;
     const float value = float(int32_t(state >> 33) % 20011) * 1.7e-4f - 1.6f;
-    if (o.dtype == DType::bf16) reinterpret_cast<uint16_t*>(o.bytes.data())[i] = uint16_t(std::bit_cast<uint32_t>(value) >> 16);
-    else reinterpret_cast<float*>(o.bytes.data())[i] = value;
+    if (o.dtype == DType::bf16)
+      reinterpret_cast<uint16_t*>(o.bytes.data())[i] = uint16_t(std::bit_cast<uint32_t>(value) >> 16);
+    else
+      reinterpret_cast<float*>(o.bytes.data())[i] = value;
   }
 }
 
@@ -232,7 +244,14 @@ struct Prepared {
   explicit Prepared(Case& c, const StepContext* step = nullptr) {
     for (Operand& o : c.ins) ins.push_back(o.view());
     for (Operand& o : c.outs) outs.push_back(o.view());
-    call = {.kind = uint32_t(c.kind), .ins = ins.data(), .n_ins = uint32_t(ins.size()), .outs = outs.data(), .n_outs = uint32_t(outs.size()), .attrs = c.attrs.data(), .n_attrs = uint32_t(c.attrs.size()), .step = step};
+    call = {.kind = uint32_t(c.kind),
+            .ins = ins.data(),
+            .n_ins = uint32_t(ins.size()),
+            .outs = outs.data(),
+            .n_outs = uint32_t(outs.size()),
+            .attrs = c.attrs.data(),
+            .n_attrs = uint32_t(c.attrs.size()),
+            .step = step};
   }
 };
 
@@ -244,7 +263,9 @@ std::vector<std::byte> written(const Case& c) {
   return all;
 }
 
-void must(const Status& s) { if (!s.ok()) throw std::runtime_error(s.message); }
+void must(const Status& s) {
+  if (!s.ok()) throw std::runtime_error(s.message);
+}
 
 /// On the GPU, through the plugin's table.
 void run_there(OpenDevice& device, std::byte* pool, Case& c) {
@@ -351,7 +372,8 @@ void as_on_the_host(uint32_t size) {
 constexpr uint64_t STEPS = 5;
 
 TapeBuilder network(uint32_t size) {
-  return shared_by(with_workspace(classifier(false, DType::f32, {.batch = 2, .channels = 3, .height = 12, .width = 16, .classes = 5})), size);
+  return shared_by(with_workspace(classifier(false, DType::f32, {.batch = 2, .channels = 3, .height = 12, .width = 16, .classes = 5})),
+                   size);
 }
 
 /// Out: whether it went well. What it has made goes to the file.
@@ -364,7 +386,8 @@ bool train(Communicator& own, const std::string& file, double patience = 20) {
   }
   size_t exchanged = 0;
   for (const Span& s : m.timeline.spans) exchanged += s.stream == StreamId::ranks;
-  if (exchanged != 1 || m.steps.back().beside_seconds <= 0 || m.sent_bytes == 0 || m.sent_bytes % STEPS != 0) throw std::runtime_error("an exchange is not told of");
+  if (exchanged != 1 || m.steps.back().beside_seconds <= 0 || m.sent_bytes == 0 || m.sent_bytes % STEPS != 0)
+    throw std::runtime_error("an exchange is not told of");
   const std::vector<std::byte> bytes = bytes_of(o, "head.weight");
   std::ofstream(file, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), std::streamsize(bytes.size()));
   return true;
@@ -380,11 +403,13 @@ void trains_however_streams_run() {
   for (const int order : {0, 1, 2})
     for (const char* graphs : {"on", "off"}) {
       const Directory d;
-      CHECK(all_are(ranks(2, [&](Communicator& own) {
-        ::setenv("SPILLWAY_GRAPHS", graphs, 1);
-        control<void(int)>("spillway_host_cuda_order")(order);
-        return train(own, d.path + "/" + std::to_string(own.rank)) ? 0 : 1;
-      }), 0));
+      CHECK(all_are(ranks(2,
+                          [&](Communicator& own) {
+                            ::setenv("SPILLWAY_GRAPHS", graphs, 1);
+                            control<void(int)>("spillway_host_cuda_order")(order);
+                            return train(own, d.path + "/" + std::to_string(own.rank)) ? 0 : 1;
+                          }),
+                    0));
       if (first.empty()) first = content(d.path + "/0");
       CHECK(first.size() > 40 && content(d.path + "/0") == first && content(d.path + "/1") == first);
     }
@@ -393,11 +418,13 @@ void trains_however_streams_run() {
 void one_that_fails_ends_all() {
   const Directory d;
   int64_t calls = 0;
-  CHECK(all_are(ranks(2, [&](Communicator& own) {
-    if (!train(own, d.path + "/x")) return 1;
-    if (own.rank == 0) std::ofstream(d.path + "/calls") << control<int64_t()>("spillway_host_cuda_calls")();
-    return 0;
-  }), 0));
+  CHECK(all_are(ranks(2,
+                      [&](Communicator& own) {
+                        if (!train(own, d.path + "/x")) return 1;
+                        if (own.rank == 0) std::ofstream(d.path + "/calls") << control<int64_t()>("spillway_host_cuda_calls")();
+                        return 0;
+                      }),
+                0));
   std::ifstream(d.path + "/calls") >> calls;
   CHECK(calls > 300);
   int refused = 0;
@@ -415,8 +442,11 @@ void one_that_fails_ends_all() {
     });
     const bool said = codes[0] == 0 || content(d.path + "/0").size() > 15;
     const bool followed = codes[1] == 0 || contains(content(d.path + "/1"), "rank");
-    check((codes[0] == 0 || codes[0] == 10) && (codes[1] == codes[0] || codes[0] == 10) && (codes[1] == 0 || codes[1] == 10) && said && followed, "a failing call ends all in words", __FILE__, __LINE__,
-          text("call ", nth, ": ", codes[0], ", ", codes[1], "; ", content(d.path + "/0").substr(0, 200), "; ", content(d.path + "/1").substr(0, 200)));
+    check((codes[0] == 0 || codes[0] == 10) && (codes[1] == codes[0] || codes[0] == 10) && (codes[1] == 0 || codes[1] == 10) && said &&
+              followed,
+          "a failing call ends all in words", __FILE__, __LINE__,
+          text("call ", nth, ": ", codes[0], ", ", codes[1], "; ", content(d.path + "/0").substr(0, 200), "; ",
+               content(d.path + "/1").substr(0, 200)));
     refused += codes[0] == 10;
   }
   CHECK(refused > 3);
@@ -425,15 +455,18 @@ void one_that_fails_ends_all() {
 /// Of rank 0's words, or rank 1's.
 std::string refusal(const char* variable, const char* value, const char* gpus, uint32_t of = 0) {
   const Directory d;
-  ranks(2, [&](Communicator& own) {
-    if (variable && own.rank == of) ::setenv(variable, value, 1);
-    try {
-      return train(own, d.path + "/" + std::to_string(own.rank)) ? 0 : 1;
-    } catch (const std::exception& e) {
-      std::ofstream(d.path + "/" + std::to_string(own.rank)) << e.what();
-      return 1;
-    }
-  }, gpus);
+  ranks(
+      2,
+      [&](Communicator& own) {
+        if (variable && own.rank == of) ::setenv(variable, value, 1);
+        try {
+          return train(own, d.path + "/" + std::to_string(own.rank)) ? 0 : 1;
+        } catch (const std::exception& e) {
+          std::ofstream(d.path + "/" + std::to_string(own.rank)) << e.what();
+          return 1;
+        }
+      },
+      gpus);
   return content(d.path + "/" + std::to_string(of));
 }
 
@@ -467,7 +500,8 @@ void nobody_waits_for_ever() {
       return 0;
     });
     CHECK(codes[0] == 10 && codes[1] == (killed ? 100 + SIGKILL : 0));
-    const std::string words = content(d.path + "/0"), due = killed ? "rank 0: NCCL: remote process exited" : "rank 0 waited 0 s for other ranks";
+    const std::string words = content(d.path + "/0"),
+                      due = killed ? "rank 0: NCCL: remote process exited" : "rank 0 waited 0 s for other ranks";
     check(contains(words, due), due.c_str(), __FILE__, __LINE__, words);
   }
 }

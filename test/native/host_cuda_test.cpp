@@ -40,7 +40,9 @@ void leaving() { control<void()>("spillway_host_cuda_leaving")(); }
 
 struct Directory {
   std::string path = "/tmp/spillway-host-cuda-XXXXXX";
-  Directory() { if (!::mkdtemp(path.data())) throw std::runtime_error("no directory"); }
+  Directory() {
+    if (!::mkdtemp(path.data())) throw std::runtime_error("no directory");
+  }
   ~Directory() { std::filesystem::remove_all(path); }
 };
 
@@ -74,7 +76,10 @@ bool near(const std::vector<double>& a, const std::vector<double>& b) {
 void bits_do_not_depend_on_the_order_of_streams() {
   const Directory d;
   const Trained expected = train(network(false), {.device = cuda()});
-  CHECK(near(train(with_workspace(classifier(false, DType::f64, {.batch = 2, .channels = 3, .height = 60, .width = 80, .classes = 5})), {.device = find_device("ref")}).losses, expected.losses));
+  CHECK(near(train(with_workspace(classifier(false, DType::f64, {.batch = 2, .channels = 3, .height = 60, .width = 80, .classes = 5})),
+                   {.device = find_device("ref")})
+                 .losses,
+             expected.losses));
   for (const int how : {0, 1, 2}) {
     order(how);
     for (const bool swapped : {false, true})
@@ -132,10 +137,13 @@ void every_failure() {
     int pipes[2];
     CHECK(::pipe(pipes) == 0);
     CHECK(apart([&] {
-      const std::vector<std::byte> weights = train(tape, {.device = cuda()}).weights;
-      const int64_t n = calls();
-      return ::write(pipes[1], &n, sizeof n) == sizeof n && ::write(pipes[1], weights.data(), weights.size()) == ssize_t(weights.size()) ? 0 : 1;
-    }) == 0);
+            const std::vector<std::byte> weights = train(tape, {.device = cuda()}).weights;
+            const int64_t n = calls();
+            return ::write(pipes[1], &n, sizeof n) == sizeof n &&
+                           ::write(pipes[1], weights.data(), weights.size()) == ssize_t(weights.size())
+                       ? 0
+                       : 1;
+          }) == 0);
     CHECK(::read(pipes[0], &all, sizeof all) == sizeof all);
     expected.resize(4096);
     expected.resize(size_t(::read(pipes[0], expected.data(), expected.size())));
@@ -189,24 +197,30 @@ void what_is_missing_is_said() {
 void memory_is_counted() {
   for (const char* missing : {"", "libnvidia-ml.so.1"})
     CHECK(apart([&] {
-      ::setenv("SPILLWAY_HOST_CUDA_MISSING", missing, 1);
-      Opened o = open_session(network(true), {.device = cuda()});
-      const RunMetrics m = run(o, {.steps = 4});
-      return m.device_memory && m.device_memory->pool_bytes == m.arena_file_bytes && m.device_memory->of_process == !*missing && m.device_memory->grown_bytes == 0 ? 0 : 1;
-    }) == 0);
+            ::setenv("SPILLWAY_HOST_CUDA_MISSING", missing, 1);
+            Opened o = open_session(network(true), {.device = cuda()});
+            const RunMetrics m = run(o, {.steps = 4});
+            return m.device_memory && m.device_memory->pool_bytes == m.arena_file_bytes && m.device_memory->of_process == !*missing &&
+                           m.device_memory->grown_bytes == 0
+                       ? 0
+                       : 1;
+          }) == 0);
   CHECK(apart([&] {
-    ::setenv("SPILLWAY_HOST_CUDA_BYTES", std::to_string(70 << 20).c_str(), 1);
-    const auto opened = Session::open(network(true).bytes(), {.device = cuda(), .threads = 1});
-    return !opened.ok() && opened.status().code == Code::out_of_memory && contains(opened.status().message, "(does another process hold the card?): cuMemCreate: out of memory") ? 0 : 1;
-  }) == 0);
+          ::setenv("SPILLWAY_HOST_CUDA_BYTES", std::to_string(70 << 20).c_str(), 1);
+          const auto opened = Session::open(network(true).bytes(), {.device = cuda(), .threads = 1});
+          return !opened.ok() && opened.status().code == Code::out_of_memory &&
+                         contains(opened.status().message, "(does another process hold the card?): cuMemCreate: out of memory")
+                     ? 0
+                     : 1;
+        }) == 0);
 }
 
 void nothing_is_left() {
   CHECK(apart([] {
-    const uint64_t before = live();
-    train(network(true), {.device = cuda()});
-    return live() == before ? 0 : 1;
-  }) == 0);
+          const uint64_t before = live();
+          train(network(true), {.device = cuda()});
+          return live() == before ? 0 : 1;
+        }) == 0);
 }
 
 /// A convolution with a bias, and a product: [1, C, 6, 6] by 3x3; x whole, or rows of a larger image.
@@ -216,7 +230,8 @@ struct Asked {
 };
 Asked asked_ways(OpKind kind, int64_t channels, int64_t groups, int64_t dilation, Precision precision, DType stored, bool rows = false) {
   const auto activation = [&](int64_t c, int64_t side) {
-    return View{.dtype = stored, .rank = 4, .dims = {1, c, side, side}, .strides = {c * side * side, 1, c * side, c}, .extent = {1, c, side, side}};
+    return View{
+        .dtype = stored, .rank = 4, .dims = {1, c, side, side}, .strides = {c * side * side, 1, c * side, c}, .extent = {1, c, side, side}};
   };
   const bool product = kind == OpKind::linear;
   const int64_t side = product ? 1 : 6, window = product ? 1 : 3, in = channels / groups;
@@ -227,13 +242,19 @@ Asked asked_ways(OpKind kind, int64_t channels, int64_t groups, int64_t dilation
     y.origin[2] = 2;
     x.extent[2] = y.extent[2] = 2 * side;
   }
-  const View w{.dtype = DType::f32, .rank = product ? 2u : 4u, .dims = {8, in, window, window}, .strides = {in * window * window, window * window, window, 1}, .extent = {8, in, window, window}};
+  const View w{.dtype = DType::f32,
+               .rank = product ? 2u : 4u,
+               .dims = {8, in, window, window},
+               .strides = {in * window * window, window * window, window, 1},
+               .extent = {8, in, window, window}};
   const View b{.dtype = DType::f32, .rank = 1, .dims = {8, 1, 1, 1}, .strides = {1, 1, 1, 1}, .extent = {8, 1, 1, 1}};
   const View ins[] = {x, w, b};
   const double d = double(dilation);
   const std::vector<double> attrs = product ? std::vector<double>{} : std::vector<double>{1, 1, d, d, d, d, d, d, double(groups), 0};
   const uint32_t n = kind == OpKind::conv2d ? 9 : uint32_t(attrs.size());
-  const auto found = single_ways(*cuda(), {.kind = uint32_t(kind), .ins = ins, .n_ins = 3, .outs = &y, .n_outs = 1, .attrs = attrs.data(), .n_attrs = n}, MOST_WAYS, {.precision = precision});
+  const auto found =
+      single_ways(*cuda(), {.kind = uint32_t(kind), .ins = ins, .n_ins = 3, .outs = &y, .n_outs = 1, .attrs = attrs.data(), .n_attrs = n},
+                  MOST_WAYS, {.precision = precision});
   return found.ok() ? Asked{found.value(), {}} : Asked{{}, found.status().message};
 }
 std::string names_of(const Asked& a) {
@@ -244,51 +265,57 @@ std::string names_of(const Asked& a) {
 
 void only_no_engine_is_a_reason_for_an_own_kernel() {
   CHECK(apart([] {
-    const std::string plain = names_of(asked_ways(OpKind::conv2d, 8, 1, 1, Precision::fp32, DType::f32));
-    const std::string fused = names_of(asked_ways(OpKind::conv2d_relu, 8, 1, 1, Precision::bf16, DType::bf16));
-    const std::string gap = names_of(asked_ways(OpKind::conv2d, 8, 8, 2, Precision::fp32, DType::f32));
-    const std::string product = names_of(asked_ways(OpKind::linear, 1021, 1, 1, Precision::fp32, DType::f32));
-    const std::string fallback = names_of(asked_ways(OpKind::conv2d, 20, 1, 1, Precision::fp32, DType::f32));
-    const bool numbered = plain.starts_with("cuDNN 1 (6), cuDNN 2 (6), cuDNN 3 (7)") && contains(plain, "cuDNN loose 1 (0)") && fused.starts_with("cuDNN 1 (1), cuDNN 2 (1), cuDNN 3 (6), cuDNN 4 (6)");
-    // Rows of six channels begin at any eight bytes: no engine that reads sixteen at once.
-    const std::string whole = names_of(asked_ways(OpKind::conv2d, 6, 1, 1, Precision::tf32, DType::f32)), rows = names_of(asked_ways(OpKind::conv2d, 6, 1, 1, Precision::tf32, DType::f32, true));
-    if (!whole.starts_with("cuDNN 1 (1)") || !rows.starts_with("cuDNN 1 (6)") || contains(rows, "(1)")) return 1;
-    const bool falls_back = fallback.starts_with("cuDNN 1 (6), cuDNN 2 (6), cuDNN loose");
-    return numbered && gap == "own" && product == "own" && falls_back ? 0 : 1;
-  }) == 0);
+          const std::string plain = names_of(asked_ways(OpKind::conv2d, 8, 1, 1, Precision::fp32, DType::f32));
+          const std::string fused = names_of(asked_ways(OpKind::conv2d_relu, 8, 1, 1, Precision::bf16, DType::bf16));
+          const std::string gap = names_of(asked_ways(OpKind::conv2d, 8, 8, 2, Precision::fp32, DType::f32));
+          const std::string product = names_of(asked_ways(OpKind::linear, 1021, 1, 1, Precision::fp32, DType::f32));
+          const std::string fallback = names_of(asked_ways(OpKind::conv2d, 20, 1, 1, Precision::fp32, DType::f32));
+          const bool numbered = plain.starts_with("cuDNN 1 (6), cuDNN 2 (6), cuDNN 3 (7)") && contains(plain, "cuDNN loose 1 (0)") &&
+                                fused.starts_with("cuDNN 1 (1), cuDNN 2 (1), cuDNN 3 (6), cuDNN 4 (6)");
+          // Rows of six channels begin at any eight bytes: no engine that reads sixteen at once.
+          const std::string whole = names_of(asked_ways(OpKind::conv2d, 6, 1, 1, Precision::tf32, DType::f32)),
+                            rows = names_of(asked_ways(OpKind::conv2d, 6, 1, 1, Precision::tf32, DType::f32, true));
+          if (!whole.starts_with("cuDNN 1 (1)") || !rows.starts_with("cuDNN 1 (6)") || contains(rows, "(1)")) return 1;
+          const bool falls_back = fallback.starts_with("cuDNN 1 (6), cuDNN 2 (6), cuDNN loose");
+          return numbered && gap == "own" && product == "own" && falls_back ? 0 : 1;
+        }) == 0);
   CHECK(apart([] {
-    ::setenv("SPILLWAY_HOST_CUDA_NO_HEURISTICS", "1", 1);
-    const std::string words = names_of(asked_ways(OpKind::conv2d, 8, 1, 1, Precision::fp32, DType::f32));
-    return contains(words, "cuDNN cannot describe this convolution: cuDNN's heuristics: ") && contains(words, "SUBLIBRARY_LOADING_FAILED") ? 0 : 1;
-  }) == 0);
+          ::setenv("SPILLWAY_HOST_CUDA_NO_HEURISTICS", "1", 1);
+          const std::string words = names_of(asked_ways(OpKind::conv2d, 8, 1, 1, Precision::fp32, DType::f32));
+          return contains(words, "cuDNN cannot describe this convolution: cuDNN's heuristics: ") &&
+                         contains(words, "SUBLIBRARY_LOADING_FAILED")
+                     ? 0
+                     : 1;
+        }) == 0);
 }
 
 /// What cannot be captured runs instruction by instruction; so does everything where the environment says so.
 void without_graphs() {
   const Trained expected = train(network(true), {.device = cuda()});
   CHECK(expected.without_graphs.empty());
-  for (const auto& [variable, value, words] : {std::tuple("SPILLWAY_GRAPHS", "off", "SPILLWAY_GRAPHS=off"), std::tuple("SPILLWAY_HOST_CUDA_NO_GRAPHS", "1", "as a graph: cuda")})
+  for (const auto& [variable, value, words] :
+       {std::tuple("SPILLWAY_GRAPHS", "off", "SPILLWAY_GRAPHS=off"), std::tuple("SPILLWAY_HOST_CUDA_NO_GRAPHS", "1", "as a graph: cuda")})
     CHECK(apart([&, variable = variable, value = value, words = words] {
-      ::setenv(variable, value, 1);
-      const Trained t = train(network(true), {.device = cuda()});
-      return t.weights == expected.weights && contains(t.without_graphs, words) ? 0 : 1;
-    }) == 0);
+            ::setenv(variable, value, 1);
+            const Trained t = train(network(true), {.device = cuda()});
+            return t.weights == expected.weights && contains(t.without_graphs, words) ? 0 : 1;
+          }) == 0);
 }
 
 /// A context that is closed while a copy is under way waits for it before it gives the memory back.
 void ends_with_work_under_way() {
   CHECK(apart([] {
-    const uint64_t before = live();
-    {
-      Result<OpenDevice> opened = OpenDevice::open(*cuda(), {1, 0, Precision::fp32});
-      if (!opened.ok()) return 1;
-      OpenDevice device = std::move(opened).value();
-      const PageMapping whole{0, 0, 1};
-      const Result<std::byte*> base = device.map({1, 1, &whole, 1}), here = device.pin(4096);
-      if (!base.ok() || !here.ok() || !device.copy(Lane::in, base.value(), here.value(), 4096).ok()) return 2;
-    }
-    return live() == before ? 0 : 3;
-  }) == 0);
+          const uint64_t before = live();
+          {
+            Result<OpenDevice> opened = OpenDevice::open(*cuda(), {1, 0, Precision::fp32});
+            if (!opened.ok()) return 1;
+            OpenDevice device = std::move(opened).value();
+            const PageMapping whole{0, 0, 1};
+            const Result<std::byte*> base = device.map({1, 1, &whole, 1}), here = device.pin(4096);
+            if (!base.ok() || !here.ok() || !device.copy(Lane::in, base.value(), here.value(), 4096).ok()) return 2;
+          }
+          return live() == before ? 0 : 3;
+        }) == 0);
 }
 
 /// The process ends as processes do: statics go, and none of them calls a library that may be gone.
@@ -299,7 +326,8 @@ void nothing_is_called_at_the_end() {
   if (child == 0) {
     train(network(true), {.device = cuda()});
     std::vector<float> x(2 * 3), w(5 * 3), y(2 * 5);
-    View in{.data = nullptr, .rank = 4, .dims = {2, 3, 1, 1}, .strides = {3, 1, 3, 3}, .extent = {2, 3, 1, 1}}, weights{.data = nullptr, .rank = 2, .dims = {5, 3, 1, 1}, .strides = {3, 1, 1, 1}, .extent = {5, 3, 1, 1}},
+    View in{.data = nullptr, .rank = 4, .dims = {2, 3, 1, 1}, .strides = {3, 1, 3, 3}, .extent = {2, 3, 1, 1}},
+        weights{.data = nullptr, .rank = 2, .dims = {5, 3, 1, 1}, .strides = {3, 1, 1, 1}, .extent = {5, 3, 1, 1}},
         out{.data = nullptr, .rank = 4, .dims = {2, 5, 1, 1}, .strides = {5, 1, 5, 5}, .extent = {2, 5, 1, 1}};
     const View ins[] = {in, weights};
     single_ways(*cuda(), {.kind = uint32_t(OpKind::linear), .ins = ins, .n_ins = 2, .outs = &out, .n_outs = 1}, MOST_WAYS);

@@ -144,7 +144,7 @@ void timeline_and_progress() {
 
 /// Transfers take their time whatever else the machine does; how much of it the compute thread waits for is less on a busy one.
 void throttle_is_a_floor() {
-  const TapeBuilder tape = classifier(true, DType::f32);  // 2.88 MB each way
+  const TapeBuilder tape = classifier(true, DType::f32);    // 2.88 MB each way
   const double out = 2.88e6 / 5e6, in = 2 * 2.88e6 / 10e6;  // the relu; the image, then the relu
   const auto step = [&](Throttle throttle) {
     Opened o = open_session(tape, {.throttle = throttle});
@@ -173,8 +173,10 @@ void cancel(Stop how, bool expect_torn) {
   CHECK(m.steps.size() < 20);
   CHECK(m.torn == expect_torn);
   CHECK(read_first(o).ok() == !expect_torn);
-  if (expect_torn) CHECK_SAYS(o.session->begin(options), "open a new session");
-  else CHECK(run(o, {.steps = 1, .first_step = 1 + m.steps.size()}).steps.size() == 1);
+  if (expect_torn)
+    CHECK_SAYS(o.session->begin(options), "open a new session");
+  else
+    CHECK(run(o, {.steps = 1, .first_step = 1 + m.steps.size()}).steps.size() == 1);
 }
 
 void refuses_wrong_use() {

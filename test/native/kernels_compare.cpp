@@ -1,9 +1,9 @@
 // Every operator on the cpu device against the reference device: dense and strided, out of place and in place, twice
 // for the same bits, in f32 and in bf16; and the null device leaves everything alone. Built without the cpu device it holds the reference
 // in f32 against itself in f64.
-#include "test/native/kernels/families.hpp"
 #include "test/native/kernels/casts.hpp"
 #include "test/native/kernels/comparing.hpp"
+#include "test/native/kernels/families.hpp"
 
 using namespace spillway;
 using namespace spillway::test;
@@ -22,7 +22,8 @@ void compare_narrow(Report& report, const Call& call, int i) {
 #ifdef SPILLWAY_WITH_CPU
   if (!cpu::has_bf16()) return;
 #endif
-  if (i % 2 == 0 && may_be_narrow(call)) compare(report, call, {device, DType::bf16, i % 4 == 0 && !call.dense, i % 3 == 0 && call.in_place >= 0}, 1e-2);
+  if (i % 2 == 0 && may_be_narrow(call))
+    compare(report, call, {device, DType::bf16, i % 4 == 0 && !call.dense, i % 3 == 0 && call.in_place >= 0}, 1e-2);
 }
 
 /// The null device allows what the others allow and computes nothing.

@@ -1,19 +1,20 @@
 // The cuda device's kernels against the reference: its own ones compiled for the host, or, with SPILLWAY_TEST_DEVICE=cuda,
 // all of them on the GPU. Dense and strided, in place, in tiles, twice for the same bits; the host's in f32 and bf16, a GPU's in one.
-// SPILLWAY_TEST_PRECISION=tf32 takes products in TF32, bf16 those calls whose activations may be so; SPILLWAY_TEST_SHARE=20 runs one case in twenty; SPILLWAY_TEST_PART=2/8
-// every eighth family from the second on; SPILLWAY_TEST_SECONDS ends well after so long, having run a part of each family; a report of each kind goes to the file SPILLWAY_TEST_REPORT.
+// SPILLWAY_TEST_PRECISION=tf32 takes products in TF32, bf16 those calls whose activations may be so; SPILLWAY_TEST_SHARE=20 runs one case
+// in twenty; SPILLWAY_TEST_PART=2/8 every eighth family from the second on; SPILLWAY_TEST_SECONDS ends well after so long, having run a
+// part of each family; a report of each kind goes to the file SPILLWAY_TEST_REPORT.
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <map>
 
-#include "test/native/imitation/kernels.hpp"
 #include "runtime/clock.hpp"
 #include "runtime/devices.hpp"
 #include "runtime/single_call.hpp"
-#include "test/native/kernels/families.hpp"
+#include "test/native/imitation/kernels.hpp"
 #include "test/native/kernels/casts.hpp"
 #include "test/native/kernels/comparing.hpp"
+#include "test/native/kernels/families.hpp"
 #include "test/native/kernels/tiling.hpp"
 
 using namespace spillway;
@@ -67,7 +68,11 @@ std::vector<Way> ways_of_call(const Call& call, DType dtype) {
 }
 
 /// How activations are stored, and what is held to the reference in each.
-struct Held { DType dtype; double tolerance; bool rounds_factors = false; };
+struct Held {
+  DType dtype;
+  double tolerance;
+  bool rounds_factors = false;
+};
 
 std::vector<Held> held(bool on_device, const std::string& precision) {
   constexpr Held NARROW{DType::bf16, BF16_TOLERANCE};
@@ -94,7 +99,9 @@ void check_ways(Report& report, Call call, const Held& h) {
   }
 }
 
-struct Tried { uint64_t calls = 0, failed = 0; };
+struct Tried {
+  uint64_t calls = 0, failed = 0;
+};
 
 /// The families that this program runs: `part` of `parts`, from 1 on.
 std::vector<Generator> families_of(const char* text) {

@@ -33,16 +33,37 @@ class Victim {
     View& v = views_[size_t(r.between(0, int64_t(views_.size()) - 1))];
     const int64_t d = r.between(0, 3);
     switch (r.between(0, 9)) {
-      case 0: v.dims[d] = r.between(0, v.dims[d]); break;
-      case 1: v.origin[d] = r.pick<int64_t>({1, 2, 5, 1000, 0xffffffff}); break;
-      case 2: v.extent[d] = r.pick<int64_t>({0, 1, v.extent[d] + 1, 1000, 0xffffffff}); break;
-      case 3: v.origin[d]++, v.extent[d]++; break;
-      case 4: v.rank = uint32_t(r.between(0, 4)); break;
-      case 5: v.strides[d] = r.between(0, v.strides[d]); break;
-      case 6: damage_attribute(r); break;
-      case 7: v.dtype = v.dtype == DType::f64 ? r.pick({DType::f32, DType::i32, DType::bf16}) : v.dtype == DType::bf16 || v.dtype == DType::u8 ? v.dtype : r.pick({DType::i32, DType::bf16}); break;
-      case 8: (r.chance(0.5) ? ins_ : outs_) -= 1; break;
-      default: std::swap(v, views_[size_t(r.between(0, int64_t(views_.size()) - 1))]);
+      case 0:
+        v.dims[d] = r.between(0, v.dims[d]);
+        break;
+      case 1:
+        v.origin[d] = r.pick<int64_t>({1, 2, 5, 1000, 0xffffffff});
+        break;
+      case 2:
+        v.extent[d] = r.pick<int64_t>({0, 1, v.extent[d] + 1, 1000, 0xffffffff});
+        break;
+      case 3:
+        v.origin[d]++, v.extent[d]++;
+        break;
+      case 4:
+        v.rank = uint32_t(r.between(0, 4));
+        break;
+      case 5:
+        v.strides[d] = r.between(0, v.strides[d]);
+        break;
+      case 6:
+        damage_attribute(r);
+        break;
+      case 7:
+        v.dtype = v.dtype == DType::f64                            ? r.pick({DType::f32, DType::i32, DType::bf16})
+                  : v.dtype == DType::bf16 || v.dtype == DType::u8 ? v.dtype
+                                                                   : r.pick({DType::i32, DType::bf16});
+        break;
+      case 8:
+        (r.chance(0.5) ? ins_ : outs_) -= 1;
+        break;
+      default:
+        std::swap(v, views_[size_t(r.between(0, int64_t(views_.size()) - 1))]);
     }
   }
 
@@ -50,8 +71,16 @@ class Victim {
   bool refused_on(KernelTable device) {
     if (ins_ > call_.ins.size() || outs_ > call_.outs.size()) return true;  // dropped below zero
     const StepContext step{1, 1, 1.0};
-    KernelCall c{uint32_t(call_.kind), views_.data(), uint32_t(ins_), views_.data() + call_.ins.size(), uint32_t(outs_),
-                 attrs_.data(), uint32_t(attrs_.size()), nullptr, call_.way, &step};
+    KernelCall c{uint32_t(call_.kind),
+                 views_.data(),
+                 uint32_t(ins_),
+                 views_.data() + call_.ins.size(),
+                 uint32_t(outs_),
+                 attrs_.data(),
+                 uint32_t(attrs_.size()),
+                 nullptr,
+                 call_.way,
+                 &step};
     const KernelEntry* entry = device(c.kind);
     const Result<std::vector<Way>> ways = entry->ways(c, MOST_WAYS);
     const Result<std::unique_ptr<PreparedKernel>> made = entry->prepare(c);
@@ -59,7 +88,8 @@ class Victim {
     if (!made.ok()) return true;
     PreparedKernel& kernel = *made.value();
     for (const Way& way : ways.value())
-      if (way.number == c.way && way.workspace_bytes != uint64_t(kernel.workspace_bytes())) throw Failure("prepare and ways disagree on the scratch");
+      if (way.number == c.way && way.workspace_bytes != uint64_t(kernel.workspace_bytes()))
+        throw Failure("prepare and ways disagree on the scratch");
     if (kernel.workspace_bytes() > MOST_WORKSPACE_BYTES) return true;  // a program refuses calls whose workspace is more than the tape has
     const Guarded workspace{size_t(kernel.workspace_bytes())};
     c.workspace = workspace.data();
@@ -78,7 +108,8 @@ class Victim {
   std::string description() const {
     std::string s = name_of(call_) + " damaged to";
     for (const View& v : views_)
-      for (int d = 0; d < 4; d++) s += " " + std::to_string(v.origin[d]) + "+" + std::to_string(v.dims[d]) + "/" + std::to_string(v.extent[d]);
+      for (int d = 0; d < 4; d++)
+        s += " " + std::to_string(v.origin[d]) + "+" + std::to_string(v.dims[d]) + "/" + std::to_string(v.extent[d]);
     for (const double a : attrs_) s += " " + std::to_string(a);
     return s;
   }

@@ -46,7 +46,8 @@ int main(int argc, char** argv) {
     for (int i = 0; i < g.cases(2); i++)
       for (const Call& call : g.draw(r).calls)
         for (const auto& [setting, tolerance] : settings)
-          if (tiles(call) && (setting.dtype != DType::bf16 || (i % 2 == 0 && may_be_narrow(call)))) compare_tiled(report, call, setting, tolerance, r);
+          if (tiles(call) && (setting.dtype != DType::bf16 || (i % 2 == 0 && may_be_narrow(call))))
+            compare_tiled(report, call, setting, tolerance, r);
   }
   Random r(5);
   for (int i = 0; i < 40 && is_asked("grad_sum"); i++)

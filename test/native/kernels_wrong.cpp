@@ -1,13 +1,13 @@
 // Kernels that are wrong on purpose: the comparison that the cuda device is held to says so, case by case, and has nothing to say of the
-// right ones. Ways to be wrong in bf16: results cut short where they should be rounded (three digits behind the first, of bf16's seven), and
-// sums without the term of the last channel; in TF32 such sums alone. Right in TF32 is what cuts its factors to that, even where terms
+// right ones. Ways to be wrong in bf16: results cut short where they should be rounded (three digits behind the first, of bf16's seven),
+// and sums without the term of the last channel; in TF32 such sums alone. Right in TF32 is what cuts its factors to that, even where terms
 // cancel: a result of few elements may then be far off itself.
 #include <algorithm>
 #include <cstring>
 
 #include "test/native/imitation/kernels.hpp"
-#include "test/native/kernels/families.hpp"
 #include "test/native/kernels/comparing.hpp"
+#include "test/native/kernels/families.hpp"
 
 using namespace spillway;
 using namespace spillway::test;
@@ -33,7 +33,8 @@ void cut_short(PreparedKernel& right, const KernelCall& call) {
 void without_last_channel(PreparedKernel& right, const KernelCall& call) {
   std::vector<View> ins(call.ins, call.ins + call.n_ins);
   View& w = ins[1];
-  std::vector<float> weights(static_cast<const float*>(w.data), static_cast<const float*>(w.data) + w.dims[0] * w.dims[1] * w.dims[2] * w.dims[3]);
+  std::vector<float> weights(static_cast<const float*>(w.data),
+                             static_cast<const float*>(w.data) + w.dims[0] * w.dims[1] * w.dims[2] * w.dims[3]);
   each_element(w, [&](int64_t c, int64_t i) { weights[size_t(i)] *= c + 1 < w.dims[1]; });
   w.data = weights.data();
   KernelCall spoilt = call;
@@ -66,7 +67,11 @@ void factors_in_tf32(PreparedKernel& right, const KernelCall& call) {
   right.run(rounded);
 }
 
-struct Wrong { const char* what; OpKind kind; void (*run)(PreparedKernel&, const KernelCall&); };
+struct Wrong {
+  const char* what;
+  OpKind kind;
+  void (*run)(PreparedKernel&, const KernelCall&);
+};
 constexpr Wrong WRONG[] = {
     {"relu cut short", OpKind::relu, cut_short},
     {"conv2d cut short", OpKind::conv2d, cut_short},
@@ -79,7 +84,8 @@ constexpr Wrong WRONG_IN_TF32[] = {
     {"linear in tf32 without its last channel", OpKind::linear, without_last_channel},
 };
 constexpr Wrong TF32{"factors in tf32", OpKind::linear, factors_in_tf32};
-constexpr OpKind PRODUCTS[] = {OpKind::conv2d, OpKind::conv2d_bwd_data, OpKind::conv2d_bwd_weights, OpKind::linear, OpKind::linear_bwd_data, OpKind::linear_bwd_weights};
+constexpr OpKind PRODUCTS[] = {OpKind::conv2d, OpKind::conv2d_bwd_data, OpKind::conv2d_bwd_weights,
+                               OpKind::linear, OpKind::linear_bwd_data, OpKind::linear_bwd_weights};
 
 const Wrong* wrong = nullptr;
 
@@ -142,7 +148,8 @@ void check_tf32(Report& report) {
   wrong = &TF32;
   for (const OpKind kind : PRODUCTS) {
     if (!is_asked(op_info(uint32_t(kind))->kind)) continue;
-    for (const Call& call : calls_of(kind, is_product)) report.check(failures(call, OF_TERMS, TF32_TOLERANCE) == 0, "factors in tf32 are called wrong: " + name_of(call));
+    for (const Call& call : calls_of(kind, is_product))
+      report.check(failures(call, OF_TERMS, TF32_TOLERANCE) == 0, "factors in tf32 are called wrong: " + name_of(call));
   }
   if (is_asked("linear")) {
     report.check(failures(cancelling(), OF_TERMS, TF32_TOLERANCE) == 0, "terms that cancel are called wrong");
@@ -151,7 +158,8 @@ void check_tf32(Report& report) {
   for (const Wrong& w : WRONG_IN_TF32) {
     if (!is_asked(w.what)) continue;
     wrong = &w;
-    for (const Call& call : calls_of(w.kind, is_product)) report.check(failures(call, OF_TERMS, TF32_TOLERANCE) == 1, std::string(w.what) + ": nobody notices: " + name_of(call));
+    for (const Call& call : calls_of(w.kind, is_product))
+      report.check(failures(call, OF_TERMS, TF32_TOLERANCE) == 1, std::string(w.what) + ": nobody notices: " + name_of(call));
   }
 }
 
@@ -164,8 +172,10 @@ int main(int argc, char** argv) {
     if (!is_asked(w.what)) continue;
     wrong = &w;
     for (const Call& call : calls_of(w.kind, may_be_narrow)) {
-      report.check(failures(call, {imitation::own_kernel, DType::bf16}, BF16_TOLERANCE) == 0, std::string(w.what) + ": the right kernel is called wrong: " + name_of(call));
-      report.check(failures(call, {wrong_kernel, DType::bf16}, BF16_TOLERANCE) == 1, std::string(w.what) + ": nobody notices: " + name_of(call));
+      report.check(failures(call, {imitation::own_kernel, DType::bf16}, BF16_TOLERANCE) == 0,
+                   std::string(w.what) + ": the right kernel is called wrong: " + name_of(call));
+      report.check(failures(call, {wrong_kernel, DType::bf16}, BF16_TOLERANCE) == 1,
+                   std::string(w.what) + ": nobody notices: " + name_of(call));
     }
   }
   check_tf32(report);

@@ -1,6 +1,6 @@
-// Ranks on MPI, under the sanitizer that this test is built with: the engine is compiled against each MPI that is here, as it is for users, and
-// mpirun starts this program as its ranks. In: nothing; or `rank FOLDER ENGINE` of mpirun. Out: bytes arrive whole, uneven parts and some larger
-// than a round among them, and ranks have the weights of threads that train the same.
+// Ranks on MPI, under the sanitizer that this test is built with: the engine is compiled against each MPI that is here, as it is for users,
+// and mpirun starts this program as its ranks. In: nothing; or `rank FOLDER ENGINE` of mpirun. Out: bytes arrive whole, uneven parts and
+// some larger than a round among them, and ranks have the weights of threads that train the same.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -58,7 +58,8 @@ void parcels_arrive(Communicator* rank) {
   const uint64_t bytes = (uint64_t(1) << 24) + 17;
   const uint32_t next = (rank->rank + 1) % rank->size, before = (rank->rank + rank->size - 1) % rank->size;
   std::vector<std::byte> mine = marked(rank->rank, bytes), came(bytes);
-  const Parcel sends[] = {{next, mine.data(), bytes}, {before, mine.data(), 0}}, takes[] = {{before, came.data(), bytes}, {next, came.data(), 0}};
+  const Parcel sends[] = {{next, mine.data(), bytes}, {before, mine.data(), 0}},
+               takes[] = {{before, came.data(), bytes}, {next, came.data(), 0}};
   done(rank->engine->trade(rank, sends, 2, takes, 2, words), words);
   CHECK(came == marked(before, bytes));
 }
@@ -98,7 +99,9 @@ constexpr const char* LIKE_THIS = "-O1 -g -fsanitize=address,undefined -fno-sani
 constexpr const char* LIKE_THIS = "-O2";
 #endif
 
-struct Mpi { const char *run, *compile; };
+struct Mpi {
+  const char *run, *compile;
+};
 constexpr Mpi KNOWN[] = {{"mpirun.openmpi", "mpicxx.openmpi"}, {"mpirun.mpich", "mpicxx.mpich"}, {"mpirun", "mpicxx"}};
 
 bool is_here(const char* command) { return std::system(text("command -v ", command, " > /dev/null 2>&1").c_str()) == 0; }
@@ -119,14 +122,14 @@ std::string told(const fs::path& file) {
 
 void ranks_of(const Mpi& mpi, const fs::path& folder) {
   const fs::path checkout = SPILLWAY_CHECKOUT, engine = folder / "engine.so", log = folder / "log";
-  const std::string compiled = text(mpi.compile, " -std=c++20 ", LIKE_THIS, " -fPIC -shared -I '", (checkout / "native").string(), "' -o '", engine.string(), "' '",
-                                    (checkout / "native/comm/mpi.cpp").string(), "' > '", log.string(), "' 2>&1");
+  const std::string compiled = text(mpi.compile, " -std=c++20 ", LIKE_THIS, " -fPIC -shared -I '", (checkout / "native").string(), "' -o '",
+                                    engine.string(), "' '", (checkout / "native/comm/mpi.cpp").string(), "' > '", log.string(), "' 2>&1");
   const int built = std::system(compiled.c_str());
   if (!check(built == 0, "the engine is compiled", __FILE__, __LINE__, told(log))) return;
   for (const int ranks : {2, 3}) {
     for (int r = 0; r < ranks; r++) fs::remove(folder / std::to_string(r));
-    const std::string started = text("timeout 100 ", mpi.run, " -n ", ranks, " '", fs::read_symlink("/proc/self/exe").string(), "' rank '", folder.string(), "' '", engine.string(), "' > '",
-                                     log.string(), "' 2>&1");
+    const std::string started = text("timeout 100 ", mpi.run, " -n ", ranks, " '", fs::read_symlink("/proc/self/exe").string(), "' rank '",
+                                     folder.string(), "' '", engine.string(), "' > '", log.string(), "' 2>&1");
     const int ended = std::system(started.c_str());
     check(ended == 0, started.c_str(), __FILE__, __LINE__, told(log));
     for (int r = 0; r < ranks; r++) CHECK(told(folder / std::to_string(r)) == "3 passed, 0 failed\n");
@@ -138,11 +141,15 @@ void ranks_of(const Mpi& mpi, const fs::path& folder) {
 int main(int argc, char** argv) {
   if (argc == 4 && std::string(argv[1]) == "rank") return as_rank(argv[2], argv[3]);
   // As root, and with as many processes as processors, OpenMPI wants to be asked; what it keeps for the process's life is no leak of ours.
-  for (const char* name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_rmaps_base_oversubscribe"}) ::setenv(name, "1", 1);
+  for (const char* name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_rmaps_base_oversubscribe"})
+    ::setenv(name, "1", 1);
   const char* const asan = std::getenv("ASAN_OPTIONS");
   ::setenv("ASAN_OPTIONS", text(asan ? asan : "", asan ? ":" : "", "detect_leaks=0").c_str(), 1);
   const std::vector<Mpi> all = TAKES_MPI_FOR_RACES ? std::vector<Mpi>() : found();
-  if (all.empty()) test(TAKES_MPI_FOR_RACES ? "skipped: ThreadSanitizer takes what MPI does by itself for races" : "skipped: there is no mpirun and mpicxx", [] {});
+  if (all.empty())
+    test(
+        TAKES_MPI_FOR_RACES ? "skipped: ThreadSanitizer takes what MPI does by itself for races" : "skipped: there is no mpirun and mpicxx",
+        [] {});
   for (const Mpi& mpi : all) {
     char folder[] = "/tmp/spillway-mpi-XXXXXX";
     if (!::mkdtemp(folder)) return 1;

@@ -36,7 +36,8 @@ void at_random() {
     const auto is_bound = [&](uint64_t page) { return std::binary_search(bounds.begin(), bounds.end(), page); };
     for (const PageMapping& m : mappings) CHECK(is_bound(m.phys) && is_bound(m.phys + m.count));
     for (const uint64_t b : bounds)
-      CHECK(b == 0 || b == pages || std::any_of(mappings.begin(), mappings.end(), [&](const PageMapping& m) { return m.phys == b || m.phys + m.count == b; }));
+      CHECK(b == 0 || b == pages ||
+            std::any_of(mappings.begin(), mappings.end(), [&](const PageMapping& m) { return m.phys == b || m.phys + m.count == b; }));
   }
 }
 

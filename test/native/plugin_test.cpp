@@ -1,17 +1,17 @@
 // serial
 // The runtime on a device behind the plugin interface that is asynchronous: lanes, events, replayed graphs, the lower tier
-// pinned, on disk and in part on both. Everything equals what the same kernels give when each is done before the next, bit for bit; every call of the
-// device that can fail does so once.
+// pinned, on disk and in part on both. Everything equals what the same kernels give when each is done before the next, bit for bit; every
+// call of the device that can fail does so once.
 #include <dlfcn.h>
 
 #include <filesystem>
 
-#include "test/native/imitation/kernels.hpp"
 #include "runtime/bandwidth.hpp"
+#include "runtime/cold_measure.hpp"
 #include "runtime/feeder.hpp"
 #include "runtime/host_device.hpp"
-#include "runtime/cold_measure.hpp"
 #include "runtime/single_call.hpp"
+#include "test/native/imitation/kernels.hpp"
 #include "test/native/runs.hpp"
 
 using namespace spillway;
@@ -48,7 +48,9 @@ constexpr Device ON_THE_HOST = host_device<imitation::kernel>("imitation on the 
 
 struct Directory {
   std::string path = "/tmp/spillway-plugin-XXXXXX";
-  Directory() { if (!::mkdtemp(path.data())) throw std::runtime_error("no directory"); }
+  Directory() {
+    if (!::mkdtemp(path.data())) throw std::runtime_error("no directory");
+  }
   ~Directory() { std::filesystem::remove_all(path); }
 };
 
@@ -124,7 +126,8 @@ void updates_go_together() {
   other_rate.attrs[other_rate.calls[7].first_attr] = 0.25;
   CHECK(groups(other_rate).empty());
   TapeBuilder same_bytes = tape;  // the second one's gradient is what the first one writes
-  same_bytes.views[same_bytes.operands[same_bytes.calls[7].first_operand + 1]].offset = same_bytes.views[same_bytes.operands[same_bytes.calls[6].first_operand]].offset;
+  same_bytes.views[same_bytes.operands[same_bytes.calls[7].first_operand + 1]].offset =
+      same_bytes.views[same_bytes.operands[same_bytes.calls[6].first_operand]].offset;
   CHECK(groups(same_bytes).empty());
   TapeBuilder apart = tape;
   std::swap(apart.instrs[apart.instrs.size() - 2], apart.instrs[apart.instrs.size() - 3]);
@@ -185,7 +188,8 @@ void runs_go_on() {
 /// What lies in a buffer is not made again where the samples are the same: a mark that nobody rewrites tells.
 void batches_stay() {
   const Tape tape = read_tape(network(false).bytes()).value();
-  const auto first_fed = std::find_if(tape.transfers.begin(), tape.transfers.end(), [](const TransferRecord& one) { return one.from_source(); });
+  const auto first_fed =
+      std::find_if(tape.transfers.begin(), tape.transfers.end(), [](const TransferRecord& one) { return one.from_source(); });
   const auto transfer = uint32_t(first_fed - tape.transfers.begin());
   const TransferRecord& t = tape.transfers[transfer];
   for (const uint64_t samples : {uint64_t(2), uint64_t(3)}) {  // two are one batch
@@ -259,7 +263,8 @@ void single_calls() {
   out.data = y.data();
   const double slope = 0;
   const StepContext step;
-  KernelCall call{.kind = uint32_t(OpKind::relu), .ins = &in, .n_ins = 1, .outs = &out, .n_outs = 1, .attrs = &slope, .n_attrs = 1, .step = &step};
+  KernelCall call{
+      .kind = uint32_t(OpKind::relu), .ins = &in, .n_ins = 1, .outs = &out, .n_outs = 1, .attrs = &slope, .n_attrs = 1, .step = &step};
   const auto ways = single_ways(*imitation(), call, MOST_WAYS);
   CHECK(ways.ok() && ways.value().size() == 1 && ways.value()[0].workspace_bytes == 0 && ways.value()[0].repeats);
   CHECK(single_run(*imitation(), call).ok());

@@ -55,14 +55,16 @@ void standing_in_line() {
   std::atomic<bool> end = false;
   std::thread other([&] {
     run_on({allowed.front()});
-    while (!end) {}
+    while (!end) {
+    }
   });
   std::thread one([&] {
     run_on({allowed.front()});
     const Queueing queueing;
     const double before = queueing.seconds();
     const Clock::time_point start = Clock::now();
-    while (seconds_since(start) < 0.2) {}
+    while (seconds_since(start) < 0.2) {
+    }
     CHECK(!is_quiet(queueing.seconds() - before, seconds_since(start)));
   });
   one.join();

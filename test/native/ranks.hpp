@@ -21,7 +21,8 @@ struct Trained {
 
 /// What one rank has after so many steps, on the reference device, or on one with lanes and graphs of its own; nothing where it fails.
 inline Trained train_as(Communicator* rank, uint64_t steps, const Device* device = nullptr, bool early = false) {
-  Opened o = open_session(shared_by(device ? with_workspace(classifier(false, DType::f32)) : classifier(false), rank->size, early), {.device = device});
+  Opened o = open_session(shared_by(device ? with_workspace(classifier(false, DType::f32)) : classifier(false), rank->size, early),
+                          {.device = device});
   const RunMetrics m = run(o, {.steps = steps, .timeline = true, .communicator = rank});
   check(m.status.ok() && m.steps.size() == steps, "a rank trains", __FILE__, __LINE__, m.status.message);
   if (m.steps.empty()) return {};

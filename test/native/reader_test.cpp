@@ -43,7 +43,11 @@ const Spoiled SPOILED[] = {
     {"pages of 4096", [](auto& t) { t.page_bytes = 4096; }},
     {"exceeds the budget", [](auto& t) { t.budget--; }},
     {"exceed the end of the pool", [](auto& t) { t.peak--; }},
-    {"the header says", [](auto& t) { t.peak++; t.budget++; }},
+    {"the header says",
+     [](auto& t) {
+       t.peak++;
+       t.budget++;
+     }},
     {"buffer 0: 0 bytes", [](auto& t) { t.buffers[0].bytes = 0; }},
     {"bytes in 1 pages", [](auto& t) { t.buffers[0].bytes = PAGE_BYTES + 1; }},
     {"buffer 2: ", [](auto& t) { t.buffers[2].pages = 1ull << 40; }},
@@ -54,12 +58,17 @@ const Spoiled SPOILED[] = {
     {"exceed the end of the pool", [](auto& t) { t.mappings[3].phys_page = 0xffffffff; }},
     {"no pages", [](auto& t) { t.mappings[1].count = 0; }},
     {"is mapped twice", [](auto& t) { t.mappings.push_back(t.mappings[1]); }},
-    {"maps physical page", [](auto& t) {
+    {"maps physical page",
+     [](auto& t) {
        t.buffers[1] = {2, 8};
        t.mappings.push_back({1, 1, 1, 1, 1, 0});
        t.residencies[1].pages = 2;
      }},
-    {"maps other pages in buffer", [](auto& t) { t.buffers.push_back({1, 64}); t.mappings.push_back({5, 0, 0, 1, 1, 0}); }},
+    {"maps other pages in buffer",
+     [](auto& t) {
+       t.buffers.push_back({1, 64});
+       t.mappings.push_back({5, 0, 0, 1, 1, 0});
+     }},
     {"residency 2: the record says", [](auto& t) { t.residencies[2].pages--; }},
     {"residency 2: unknown flags", [](auto& t) { t.residencies[2].flags = 2; }},
     {"unknown element type", [](auto& t) { t.views[0].dtype = DType(5); }},
@@ -80,14 +89,19 @@ const Spoiled SPOILED[] = {
     {"operands exceed the end", [](auto& t) { t.calls[0].first_operand = 0xfffffff0; }},
     {"there is no view 77", [](auto& t) { t.operands[0] = 77; }},
     {"is a template", [](auto& t) { t.operands[0] = 12; }},
-    {"not stored channels-last", [](auto& t) {
+    {"not stored channels-last",
+     [](auto& t) {
        const uint64_t natural[4] = {360000, 120000, 400, 1};
        std::memcpy(t.views[8].strides, natural, sizeof natural);
      }},
     {"call 0: relu: output 0 (y): view 9 has element type bf16", [](auto& t) { t.views[9].dtype = DType::bf16; }},
     {"element type bf16 is not the tape's float type", [](auto& t) { t.views[0].dtype = t.bindings[0].dtype = DType::bf16; }},
     {"has element type i32", [](auto& t) { t.operands[t.calls[2].first_operand] = 11; }},
-    {"is not dense and whole", [](auto& t) { t.views[0].origin[0] = 1; t.views[0].extent[0] = 6; }},
+    {"is not dense and whole",
+     [](auto& t) {
+       t.views[0].origin[0] = 1;
+       t.views[0].extent[0] = 6;
+     }},
     {"has rank 2, not 4", [](auto& t) { t.operands[t.calls[2].first_operand] = 0; }},
     {"attributes instead of 1", [](auto& t) { t.calls[0].attrs = 0; }},
     {"attributes exceed the end", [](auto& t) { t.calls[0].first_attr = 1000; }},
@@ -109,18 +123,40 @@ const Spoiled SPOILED[] = {
     {"is not an input", [](auto& t) { t.transfers[1].binding = 0; }},
     {"there is no binding", [](auto& t) { t.transfers[1].binding = 50; }},
     {"name exceeds the end", [](auto& t) { t.bindings[0].name_bytes = 0xffffffff; }},
-    {"two bindings are named 'image'", [](auto& t) { t.bindings[3].name_offset = t.bindings[2].name_offset; t.bindings[3].name_bytes = t.bindings[2].name_bytes; }},
+    {"two bindings are named 'image'",
+     [](auto& t) {
+       t.bindings[3].name_offset = t.bindings[2].name_offset;
+       t.bindings[3].name_bytes = t.bindings[2].name_bytes;
+     }},
     {"unknown role", [](auto& t) { t.bindings[0].role = BindingRole(9); }},
     {"unknown distribution", [](auto& t) { t.bindings[0].dist = Dist(9); }},
     {"in its view", [](auto& t) { t.bindings[0].dtype = DType::f32; }},
     {"its view has no buffer", [](auto& t) { t.bindings[4].view = t.bindings[2].view; }},
-    {"its home exceeds the end of the lower tier", [](auto& t) { t.bindings[0].view = t.bindings[2].view; t.bindings[0].home = 4096; }},
-    {"is not a multiple of", [](auto& t) { t.bindings[0].view = t.bindings[2].view; t.bindings[0].home = 8; }},
+    {"its home exceeds the end of the lower tier",
+     [](auto& t) {
+       t.bindings[0].view = t.bindings[2].view;
+       t.bindings[0].home = 4096;
+     }},
+    {"is not a multiple of",
+     [](auto& t) {
+       t.bindings[0].view = t.bindings[2].view;
+       t.bindings[0].home = 8;
+     }},
     {"only a value that is in the lower tier between steps may have a home there", [](auto& t) { t.bindings[0].home = 4096; }},
     {"its home overlaps another binding's", [](auto& t) { t.bindings[0].view = t.bindings[1].view = t.bindings[2].view; }},
-    {"moves only a part of the residency's bytes of 'head.weight'", [](auto& t) { t.bindings[0].view = t.bindings[2].view; t.transfers[2].bytes -= 4096; }},
-    {"has another offset in the home of 'head.weight'", [](auto& t) { t.bindings[0].view = t.bindings[2].view; t.transfers[2].offset = 4096; t.transfers[2].bytes -= 4096; }},
-    {"was written after its last copy to its home", [](auto& t) {  // the relu that is back is what has a home: another call writes it
+    {"moves only a part of the residency's bytes of 'head.weight'",
+     [](auto& t) {
+       t.bindings[0].view = t.bindings[2].view;
+       t.transfers[2].bytes -= 4096;
+     }},
+    {"has another offset in the home of 'head.weight'",
+     [](auto& t) {
+       t.bindings[0].view = t.bindings[2].view;
+       t.transfers[2].offset = 4096;
+       t.transfers[2].bytes -= 4096;
+     }},
+    {"was written after its last copy to its home",
+     [](auto& t) {  // the relu that is back is what has a home: another call writes it
        t.bindings[0].view = t.bindings[2].view;
        const size_t read = find(t, Tag::call, 1);
        t.instrs.insert(t.instrs.begin() + ptrdiff_t(read), {Tag::call, t.call(OpKind::relu, {10}, {10}, {0}), 0, 0});
@@ -136,14 +172,19 @@ const Spoiled SPOILED[] = {
     {"unknown cause", [](auto& t) { t.instrs[find(t, Tag::wait)].b = 3; }},
     {"events, but only", [](auto& t) { t.events = 0xffffffff; }},
     {"is held already", [](auto& t) { t.instrs[find(t, Tag::acquire, 1)].a = 1; }},
-    {"belongs to residency 3", [](auto& t) { move(t, find(t, Tag::release, 1), find(t, Tag::call, 1)); t.mappings[4].phys_page = t.mappings[3].phys_page; }},
+    {"belongs to residency 3",
+     [](auto& t) {
+       move(t, find(t, Tag::release, 1), find(t, Tag::call, 1));
+       t.mappings[4].phys_page = t.mappings[3].phys_page;
+     }},
     {"residency 3 has a copy in progress", [](auto& t) { drop(t, Tag::wait, 1); }},
     {"is not held", [](auto& t) { drop(t, Tag::acquire, 2); }},
     {"is not held", [](auto& t) { move(t, find(t, Tag::release), find(t, Tag::call)); }},
     {"is held permanently", [](auto& t) { t.instrs[find(t, Tag::release)].a = 0; }},
     {"still held at the end", [](auto& t) { drop(t, Tag::release, 3); }},
     {"still swapping these bytes in", [](auto& t) { drop(t, Tag::wait, 0); }},
-    {"still swapping these bytes out", [](auto& t) {
+    {"still swapping these bytes out",
+     [](auto& t) {
        const size_t after = find(t, Tag::swap_out) + 1;
        t.instrs.insert(t.instrs.begin() + ptrdiff_t(after), {Tag::call, 0, 0, 0});
        move(t, find(t, Tag::release), after);
@@ -151,14 +192,36 @@ const Spoiled SPOILED[] = {
     {"has a wait before its signal", [](auto& t) { move(t, find(t, Tag::wait), 0); }},
     {"belongs to a copy; its wait has the wrong cause, ranks", [](auto& t) { t.instrs[find(t, Tag::wait)].b = 2; }},
     {"is signalled twice", [](auto& t) { t.instrs[find(t, Tag::swap_in, 1)].b = 0; }},
-    {"is never waited for", [](auto& t) { drop(t, Tag::wait, 3); t.calls[3].ins = 2; drop(t, Tag::call, 3); drop(t, Tag::call, 3); drop(t, Tag::release, 3);
-                                          t.residencies[1].flags = 1; drop(t, Tag::acquire); t.bindings.pop_back(); }},
+    {"is never waited for",
+     [](auto& t) {
+       drop(t, Tag::wait, 3);
+       t.calls[3].ins = 2;
+       drop(t, Tag::call, 3);
+       drop(t, Tag::call, 3);
+       drop(t, Tag::release, 3);
+       t.residencies[1].flags = 1;
+       drop(t, Tag::acquire);
+       t.bindings.pop_back();
+     }},
     {"is never signalled", [](auto& t) { t.events++; }},
-    {"nothing was written to tier byte", [](auto& t) { t.tier_bytes *= 2; t.transfers[3].far_offset = 4096; }},
-    {"no wait for the copy that writes tier byte", [](auto& t) { move(t, find(t, Tag::wait, 1), find(t, Tag::call, 1)); drop(t, Tag::release, 1); t.peak = t.budget = 12; }},
+    {"nothing was written to tier byte",
+     [](auto& t) {
+       t.tier_bytes *= 2;
+       t.transfers[3].far_offset = 4096;
+     }},
+    {"no wait for the copy that writes tier byte",
+     [](auto& t) {
+       move(t, find(t, Tag::wait, 1), find(t, Tag::call, 1));
+       drop(t, Tag::release, 1);
+       t.peak = t.budget = 12;
+     }},
     {"comes from the data source", [](auto& t) { t.instrs[find(t, Tag::swap_out)].a = 1; }},
     {"it names no binding", [](auto& t) { t.transfers[2].far = Far::sink; }},
-    {"is not an output", [](auto& t) { t.transfers[2].far = Far::sink; t.transfers[2].binding = 0; }},
+    {"is not an output",
+     [](auto& t) {
+       t.transfers[2].far = Far::sink;
+       t.transfers[2].binding = 0;
+     }},
     {"bytes of residency 4, not 3", [](auto& t) { t.transfers[3].residency = 3; }},
 };
 
@@ -179,7 +242,8 @@ void spoiled_tapes() {
   }
 }
 
-/// The classifier's tape with a weight that is laid out and a convolution that reads it: the last views are w, laid, x, y, in its image's buffer.
+/// The classifier's tape with a weight that is laid out and a convolution that reads it: the last views are w, laid, x, y, in its image's
+/// buffer.
 TapeBuilder with_laid_weight() {
   TapeBuilder t = classifier(true);
   const uint32_t b = 2;
@@ -202,20 +266,30 @@ void laid_weights() {
     TapeBuilder t = with_laid_weight();
     change(t);
     const std::string message = read_status(t).message;
-    return message.find("not dense and whole") != std::string::npos || message.find("element type") != std::string::npos ? message : std::string();
+    return message.find("not dense and whole") != std::string::npos || message.find("element type") != std::string::npos ? message
+                                                                                                                         : std::string();
   };
   const auto conv_reads = [](TapeBuilder& t, size_t view) { t.operands[t.calls.back().first_operand + 1] = uint32_t(view); };
   CHECK(says([](auto&) {}).empty());
   CHECK(says([&](auto& t) { in_bf16(t, {LAID, X, Y}); }).empty());
   CHECK(says([&](auto& t) { conv_reads(t, W); }).empty());
-  CHECK(says([&](auto& t) { in_bf16(t, {LAID, X, Y}); conv_reads(t, W); }).empty());
+  CHECK(says([&](auto& t) {
+          in_bf16(t, {LAID, X, Y});
+          conv_reads(t, W);
+        }).empty());
   CHECK(contains(says([&](auto& t) { in_bf16(t, {LAID}); }), "conv2d: input 1 (w): " + laid + " has element type bf16"));
   CHECK(contains(says([&](auto& t) { in_bf16(t, {X, Y}); }), "conv2d: input 1 (w): " + laid + " is not dense and whole"));
-  CHECK(contains(says([&](auto& t) { in_bf16(t, {W, X, Y}); conv_reads(t, W); }), "lay_out: input 0 (w): " + w + " has element type bf16"));
+  CHECK(contains(says([&](auto& t) {
+                   in_bf16(t, {W, X, Y});
+                   conv_reads(t, W);
+                 }),
+                 "lay_out: input 0 (w): " + w + " has element type bf16"));
   CHECK(contains(says([&](auto& t) { t.views[LAID].strides[0] = 28; }), laid + " is not dense and whole"));
   CHECK(contains(says([&](auto& t) { t.views[LAID].extent[2] = 4; }), laid + " is not dense and whole"));
-  CHECK(contains(says([&](auto& t) { t.operands[t.calls[t.calls.size() - 2].first_operand + 1] = W; }), "lay_out: output 0 (laid): " + w + " is not dense and whole"));
-  CHECK(contains(says([&](auto& t) { t.operands[t.calls[t.calls.size() - 2].first_operand] = LAID; }), "lay_out: input 0 (w): " + laid + " is not dense and whole"));
+  CHECK(contains(says([&](auto& t) { t.operands[t.calls[t.calls.size() - 2].first_operand + 1] = W; }),
+                 "lay_out: output 0 (laid): " + w + " is not dense and whole"));
+  CHECK(contains(says([&](auto& t) { t.operands[t.calls[t.calls.size() - 2].first_operand] = LAID; }),
+                 "lay_out: input 0 (w): " + laid + " is not dense and whole"));
 }
 
 void raw_bytes() {

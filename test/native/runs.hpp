@@ -47,8 +47,8 @@ inline std::vector<std::byte> bytes_of(Opened& o, std::string_view name) {
   return bytes;
 }
 
-/// Calls 0 to 7 of the classifier: the sixth makes the gradients, the others behind it read them. Between: all_sums of both beside a call that
-/// sums the gradient of the output in its turn, on the ranks' first way; `early`: both go there, and the first is begun early.
+/// Calls 0 to 7 of the classifier: the sixth makes the gradients, the others behind it read them. Between: all_sums of both beside a call
+/// that sums the gradient of the output in its turn, on the ranks' first way; `early`: both go there, and the first is begun early.
 inline TapeBuilder shared_by(TapeBuilder t, uint32_t ranks, bool early = false) {
   const uint64_t e = t.element(), offset = (t.buffers[0].bytes + 63) / 64 * 64;
   const auto operand = [&](uint32_t call, uint32_t i) { return t.operands[t.calls[call].first_operand + i]; };
@@ -63,7 +63,8 @@ inline TapeBuilder shared_by(TapeBuilder t, uint32_t ranks, bool early = false) 
   t.calls[beside].workspace_view = scratch(4096);
   const size_t sgd = t.instrs.size() - 2;
   const uint32_t event = t.events++;
-  t.instrs.insert(t.instrs.begin() + ptrdiff_t(sgd), {{Tag::exchange, bucket, event, 0}, {Tag::call, beside, 0, 0}, {Tag::wait, event, 2, 0}});
+  t.instrs.insert(t.instrs.begin() + ptrdiff_t(sgd),
+                  {{Tag::exchange, bucket, event, 0}, {Tag::call, beside, 0, 0}, {Tag::wait, event, 2, 0}});
   return t;
 }
 

@@ -71,7 +71,10 @@ void statistics() {
   std::vector<float> values(200'000);
   CHECK(open_synthetic_feed({.seed = 1, .samples = 1, .deviation = 3}, "x")->give(0, 0, values.size(), values.data()).ok());
   double sum = 0, squares = 0;
-  for (const float v : values) { sum += v; squares += double(v) * v; }
+  for (const float v : values) {
+    sum += v;
+    squares += double(v) * v;
+  }
   CHECK(std::abs(sum / 200'000) < 0.03);
   CHECK(std::abs(std::sqrt(squares / 200'000) - 3) < 0.03);
   std::vector<int32_t> labels(50'000);
@@ -109,9 +112,13 @@ std::vector<Raw> file_values(FileLayout layout, uint64_t samples, Raw (*as)(int)
   std::vector<Raw> values;
   for (uint64_t n = 0; n < samples; n++) {
     if (layout == FileLayout::nchw)
-      for (uint64_t c = 0; c < 3; c++) for (uint64_t h = 0; h < 5; h++) for (uint64_t w = 0; w < 7; w++) values.push_back(as(code(n, c, h, w)));
+      for (uint64_t c = 0; c < 3; c++)
+        for (uint64_t h = 0; h < 5; h++)
+          for (uint64_t w = 0; w < 7; w++) values.push_back(as(code(n, c, h, w)));
     else
-      for (uint64_t h = 0; h < 5; h++) for (uint64_t w = 0; w < 7; w++) for (uint64_t c = 0; c < 3; c++) values.push_back(as(code(n, c, h, w)));
+      for (uint64_t h = 0; h < 5; h++)
+        for (uint64_t w = 0; w < 7; w++)
+          for (uint64_t c = 0; c < 3; c++) values.push_back(as(code(n, c, h, w)));
   }
   return values;
 }
@@ -123,12 +130,21 @@ void file_of(FileType type, Raw (*as)(int)) {
     const TemporaryFile file(file_values<Raw>(layout, 3, as), 77);
     Source s(tape);
     const uint32_t x = binding(tape, "image");
-    const Status status = s.set_file(x, {.path = file.path, .byte_offset = 77, .type = type, .layout = layout, .samples = 3, .shape = {3, 5, 7}, .scale = {0.5}, .shift = {1}});
+    const Status status = s.set_file(x, {.path = file.path,
+                                         .byte_offset = 77,
+                                         .type = type,
+                                         .layout = layout,
+                                         .samples = 3,
+                                         .shape = {3, 5, 7},
+                                         .scale = {0.5},
+                                         .shift = {1}});
     check(status.ok(), "set_file", __FILE__, __LINE__, status.message);
     const auto values = read_range<double>(s, x, 2, 0, VALUE);  // samples 2 and 0
     uint64_t i = 0;
     for (const uint64_t n : {2, 0})
-      for (uint64_t h = 0; h < 5; h++) for (uint64_t w = 0; w < 7; w++) for (uint64_t c = 0; c < 3; c++) CHECK(values[i++] == code(n, c, h, w) * 0.5 + 1);
+      for (uint64_t h = 0; h < 5; h++)
+        for (uint64_t w = 0; w < 7; w++)
+          for (uint64_t c = 0; c < 3; c++) CHECK(values[i++] == code(n, c, h, w) * 0.5 + 1);
     any_range<double>(s, x, VALUE);
   }
 }
@@ -163,7 +179,8 @@ void labels_from_files() {
 template <class Raw>
 Status fed_labels(FileType type, Raw odd, uint32_t classes, int32_t* into, std::optional<int32_t> ignored = {}) {
   const TemporaryFile file(std::vector<Raw>{0, 1, 1, 0, 0, 1, 1, 0, 1, odd, 0, 1}, 5);
-  const FileFeed feed{.path = file.path, .byte_offset = 5, .type = type, .samples = 2, .shape = {1, 3, 2}, .classes = classes, .ignored = ignored};
+  const FileFeed feed{
+      .path = file.path, .byte_offset = 5, .type = type, .samples = 2, .shape = {1, 3, 2}, .classes = classes, .ignored = ignored};
   Status fed = open_file_feeds({&feed, 1}).value()->give(1, 0, 6, into);
   CHECK(fed.ok() || fed.file == file.path);
   return fed;
@@ -173,12 +190,15 @@ void labels_that_are_no_classes() {
   int32_t labels[6];
   CHECK(fed_labels<uint8_t>(FileType::u8, 9, 10, labels).ok() && labels[3] == 9);
   CHECK(fed_labels<uint8_t>(FileType::u8, 255, 0, labels).ok() && labels[3] == 255);  // how many classes there are is not known
-  CHECK_SAYS(fed_labels<uint8_t>(FileType::u8, 99, 10, labels), "sample 1, row 1, column 1 (counted from 0): 99 is not one of 10 classes (0 to 9)");
+  CHECK_SAYS(fed_labels<uint8_t>(FileType::u8, 99, 10, labels),
+             "sample 1, row 1, column 1 (counted from 0): 99 is not one of 10 classes (0 to 9)");
   CHECK_SAYS(fed_labels<uint8_t>(FileType::u8, 10, 10, labels), "10 is not one of 10 classes (0 to 9); do the labels begin at 1?");
-  CHECK_SAYS(fed_labels<uint8_t>(FileType::u8, 255, 2, labels), "255 is not one of 2 classes (0 to 1); in a mask of 0 and 255 the labels are read as 0 and 1");
+  CHECK_SAYS(fed_labels<uint8_t>(FileType::u8, 255, 2, labels),
+             "255 is not one of 2 classes (0 to 1); in a mask of 0 and 255 the labels are read as 0 and 1");
   CHECK_SAYS(fed_labels<int32_t>(FileType::i32, -1, 10, labels), ": -1 is not one of 10 classes");
   CHECK_SAYS(fed_labels<int64_t>(FileType::i64, (int64_t(1) << 40) + 1, 10, labels), ": 1099511627777 is not one of 10 classes");
-  CHECK_SAYS(fed_labels<int64_t>(FileType::i64, std::numeric_limits<int64_t>::min(), 10, labels), ": -9223372036854775808 is not one of 10 classes");
+  CHECK_SAYS(fed_labels<int64_t>(FileType::i64, std::numeric_limits<int64_t>::min(), 10, labels),
+             ": -9223372036854775808 is not one of 10 classes");
   CHECK(fed_labels<uint8_t>(FileType::u8, 255, 10, labels, 255).ok() && labels[3] == 255);
   CHECK(fed_labels<int64_t>(FileType::i64, -1, 10, labels, -1).ok() && labels[3] == -1);
   CHECK_SAYS(fed_labels<int64_t>(FileType::i64, int64_t(1) << 32, 10, labels, 0), ": 4294967296 is not one of 10 classes");
@@ -197,7 +217,8 @@ void labels_of_samples() {
   const FileFeed wide{.path = file.path, .type = FileType::u8, .samples = 1, .shape = {1, 1, MANY}, .classes = 4};
   CHECK_SAYS(open_file_feeds({&wide, 1}).value()->give(0, 0, MANY, into.data()), "sample 0, row 0, column 1048581 (counted from 0): 4 is");
   const FileFeed many{.path = file.path, .type = FileType::u8, .samples = MANY, .classes = 4};
-  CHECK_SAYS(open_file_feeds({&many, 1}).value()->give(MANY - 2, 0, 1, into.data()), "sample 1048581 (counted from 0): 4 is not one of 4 classes");
+  CHECK_SAYS(open_file_feeds({&many, 1}).value()->give(MANY - 2, 0, 1, into.data()),
+             "sample 1048581 (counted from 0): 4 is not one of 4 classes");
   CHECK(open_file_feeds({&many, 1}).value()->give(MANY - 1, 0, 1, into.data()).ok());
 }
 
@@ -206,7 +227,8 @@ void several_files() {
   const Tape tape = tape_of(DType::f32);
   const uint32_t x = binding(tape, "image");
   const std::vector<uint8_t> all = file_values<uint8_t>(FileLayout::nchw, 3, [](int v) { return uint8_t(v); });
-  const TemporaryFile whole(all, 0), two(std::vector(all.begin(), all.begin() + 2 * SAMPLE), 8), last(std::vector(all.begin() + 2 * SAMPLE, all.end()), 0);
+  const TemporaryFile whole(all, 0), two(std::vector(all.begin(), all.begin() + 2 * SAMPLE), 8),
+      last(std::vector(all.begin() + 2 * SAMPLE, all.end()), 0);
   const auto file = [](const TemporaryFile& f, uint64_t offset, uint64_t samples) {
     return FileFeed{.path = f.path, .byte_offset = offset, .type = FileType::u8, .samples = samples, .shape = {3, 5, 7}};
   };
@@ -252,18 +274,25 @@ void slots_in_memory() {
   for (const FileLayout layout : {FileLayout::nchw, FileLayout::nhwc}) {
     const std::vector<uint8_t> bytes = file_values<uint8_t>(layout, 6, [](int v) { return uint8_t(v); });
     Source s(tape);
-    const FileFeed images{.memory = reinterpret_cast<const std::byte*>(bytes.data()), .type = FileType::u8, .layout = layout, .samples = 6,
-                          .shape = {3, 5, 7}, .scale = {0.5, 2, 4}, .shift = {1, 2, 3}};
+    const FileFeed images{.memory = reinterpret_cast<const std::byte*>(bytes.data()),
+                          .type = FileType::u8,
+                          .layout = layout,
+                          .samples = 6,
+                          .shape = {3, 5, 7},
+                          .scale = {0.5, 2, 4},
+                          .shift = {1, 2, 3}};
     CHECK(s.set_file(x, images).ok());
-    CHECK(s.set_file(y, {.memory = reinterpret_cast<const std::byte*>(labels.data()), .type = FileType::i32, .samples = 6, .classes = 4}).ok());
+    CHECK(s.set_file(y, {.memory = reinterpret_cast<const std::byte*>(labels.data()), .type = FileType::i32, .samples = 6, .classes = 4})
+              .ok());
     CHECK_SAYS(s.set_slots(2, 1), "has slots for 6 samples, not for 2 steps of 2");
     CHECK(s.set_slots(3, 4).ok());
     s.put(5);
     const auto values = read_range<double>(s, x, 5, 0, VALUE);  // the third place: samples 4 and 5
     uint64_t i = 0;
     for (const uint64_t n : {4, 5})
-      for (uint64_t h = 0; h < 5; h++) for (uint64_t w = 0; w < 7; w++) for (uint64_t c = 0; c < 3; c++)
-        CHECK(values[i++] == code(n, c, h, w) * (c == 0 ? 0.5 : c == 1 ? 2 : 4) + double(c + 1));
+      for (uint64_t h = 0; h < 5; h++)
+        for (uint64_t w = 0; w < 7; w++)
+          for (uint64_t c = 0; c < 3; c++) CHECK(values[i++] == code(n, c, h, w) * (c == 0 ? 0.5 : c == 1 ? 2 : 4) + double(c + 1));
     CHECK(read_range<int32_t>(s, y, 4, 0, 2) == (std::vector<int32_t>{2, 3}));
     CHECK(s.same(4, 4) && !s.same(4, 7));
     std::vector<double> into(4);
@@ -290,8 +319,13 @@ void bands_in_memory() {
   std::vector<uint8_t> place(3 * 3 * 7);
   std::vector<uint64_t> asked;
   Source s(tape);
-  const FileFeed rows{.memory = reinterpret_cast<const std::byte*>(place.data()), .type = FileType::u8, .layout = FileLayout::nhwc, .samples = 1,
-                      .shape = {3, 3, 7}, .scale = {0.5, 2, 4}, .shift = {1, 2, 3}};
+  const FileFeed rows{.memory = reinterpret_cast<const std::byte*>(place.data()),
+                      .type = FileType::u8,
+                      .layout = FileLayout::nhwc,
+                      .samples = 1,
+                      .shape = {3, 3, 7},
+                      .scale = {0.5, 2, 4},
+                      .shift = {1, 2, 3}};
   const auto ask = [&](uint64_t band) {
     asked.push_back(band);
     const uint64_t n = band / 2, top = band % 2 * 3;

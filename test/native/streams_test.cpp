@@ -19,10 +19,10 @@ void in_order() {
   std::vector<uint32_t> seen;
   uint64_t bytes = 0;
   CopyStream stream(StreamId::out, 4, 0, by([&](const CopyJob& j, uint64_t lo, uint64_t hi) {
-    if (lo == 0) seen.push_back(j.transfer);
-    bytes += hi - lo;
-    return Status{};
-  }));
+                      if (lo == 0) seen.push_back(j.transfer);
+                      bytes += hi - lo;
+                      return Status{};
+                    }));
   CopyStream::Ticket last = 0;
   for (uint32_t i = 0; i < 100; i++) {
     last = stream.push({i, i, 20 * MIB, 1});
@@ -38,9 +38,9 @@ void in_order() {
 void bytes_are_visible_after_the_wait() {
   std::vector<int> from(1 << 20), into(1 << 20);
   CopyStream stream(StreamId::in, 1, 0, by([&](const CopyJob&, uint64_t lo, uint64_t hi) {
-    std::copy(from.begin() + ptrdiff_t(lo / 4), from.begin() + ptrdiff_t(hi / 4), into.begin() + ptrdiff_t(lo / 4));
-    return Status{};
-  }));
+                      std::copy(from.begin() + ptrdiff_t(lo / 4), from.begin() + ptrdiff_t(hi / 4), into.begin() + ptrdiff_t(lo / 4));
+                      return Status{};
+                    }));
   for (int round = 1; round < 50; round++) {
     std::fill(from.begin(), from.end(), round);
     CHECK(stream.wait(stream.push({0, 0, from.size() * 4, 1})).ok());
@@ -53,8 +53,14 @@ void two_streams_and_compute() {
   // The out stream empties a block while compute fills the other; the in stream brings back what out has finished.
   std::vector<uint64_t> blocks[2], far[2], back(4096);
   for (auto* v : {&blocks[0], &blocks[1], &far[0], &far[1]}) v->resize(4096);
-  CopyStream out(StreamId::out, 2, 0, by([&](const CopyJob& j, uint64_t, uint64_t) { far[j.transfer] = blocks[j.transfer]; return Status{}; }));
-  CopyStream in(StreamId::in, 2, 0, by([&](const CopyJob& j, uint64_t, uint64_t) { back = far[j.transfer]; return Status{}; }));
+  CopyStream out(StreamId::out, 2, 0, by([&](const CopyJob& j, uint64_t, uint64_t) {
+                   far[j.transfer] = blocks[j.transfer];
+                   return Status{};
+                 }));
+  CopyStream in(StreamId::in, 2, 0, by([&](const CopyJob& j, uint64_t, uint64_t) {
+                  back = far[j.transfer];
+                  return Status{};
+                }));
   CopyStream::Ticket out_tickets[2] = {0, 0};
   for (uint64_t round = 1; round < 200; round++) {
     const uint32_t b = round % 2;
@@ -69,7 +75,8 @@ void two_streams_and_compute() {
 }
 
 void failure_reaches_every_wait() {
-  CopyStream stream(StreamId::out, 8, 0, by([](const CopyJob& j, uint64_t, uint64_t) { return j.transfer == 2 ? refuse("disk on fire") : Status{}; }));
+  CopyStream stream(StreamId::out, 8, 0,
+                    by([](const CopyJob& j, uint64_t, uint64_t) { return j.transfer == 2 ? refuse("disk on fire") : Status{}; }));
   CopyStream::Ticket tickets[5];
   for (uint32_t i = 0; i < 5; i++) tickets[i] = stream.push({i, i, 8, 1});
   CHECK_SAYS(stream.wait(tickets[2]), "disk on fire");
@@ -79,7 +86,10 @@ void failure_reaches_every_wait() {
 
 void abandon_ends_soon() {
   std::atomic<uint64_t> moved{0};
-  CopyStream stream(StreamId::out, 8, 1e6, by([&](const CopyJob&, uint64_t lo, uint64_t hi) { moved += hi - lo; return Status{}; }));
+  CopyStream stream(StreamId::out, 8, 1e6, by([&](const CopyJob&, uint64_t lo, uint64_t hi) {
+                      moved += hi - lo;
+                      return Status{};
+                    }));
   const Clock::time_point start = Clock::now();
   CopyStream::Ticket last = 0;
   for (uint32_t i = 0; i < 5; i++) last = stream.push({i, i, 100 * MIB, 1});  // a hundred seconds each
@@ -94,7 +104,10 @@ void abandon_ends_soon() {
 void interrupt_from_another_thread() {
   CopyStream stream(StreamId::in, 2, 1000, by([](const CopyJob&, uint64_t, uint64_t) { return Status{}; }));
   const CopyStream::Ticket t = stream.push({0, 0, MIB, 1});
-  std::thread other([&] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); stream.interrupt(); });
+  std::thread other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    stream.interrupt();
+  });
   CHECK(stream.wait(t).code == Code::cancelled);
   other.join();
 }

@@ -105,7 +105,9 @@ inline std::vector<std::byte> TapeBuilder::bytes() const {
   return out;
 }
 
-struct ClassifierShape { uint32_t batch = 2, channels = 3, height = 300, width = 400, classes = 5; };
+struct ClassifierShape {
+  uint32_t batch = 2, channels = 3, height = 300, width = 400, classes = 5;
+};
 
 /// The image takes P pages; swapped: 2 P + 2 pages, the second copy of the relu lies where the image was.
 inline TapeBuilder classifier(bool swapped, DType real = DType::f64, ClassifierShape s = {}) {
@@ -130,9 +132,11 @@ inline TapeBuilder classifier(bool swapped, DType real = DType::f64, ClassifierS
   };
   const uint32_t C = s.channels, K = s.classes, B = s.batch;
   const std::vector<uint32_t> image_shape{B, C, s.height, s.width};
-  const uint32_t w = whole({K, C}, false), b = whole({K}, false), dw = whole({K, C}, false), db = whole({K}, false), loss = whole({1}, false);
+  const uint32_t w = whole({K, C}, false), b = whole({K}, false), dw = whole({K, C}, false), db = whole({K}, false),
+                 loss = whole({1}, false);
   const uint32_t pooled = whole({B, C, 1, 1}, true), logits = whole({B, K, 1, 1}, true), dlogits = whole({B, K, 1, 1}, true);
-  const uint32_t v_x = t.view(x, 0, image_shape, true, real), v_y = t.view(y, 0, image_shape, true, real), v_back = t.view(back, 0, image_shape, true, real);
+  const uint32_t v_x = t.view(x, 0, image_shape, true, real), v_y = t.view(y, 0, image_shape, true, real),
+                 v_back = t.view(back, 0, image_shape, true, real);
   const uint32_t v_labels = t.view(labels, 0, {B, 1, 1, 1}, true, DType::i32);
   const uint32_t fed_x = t.view(NONE, 0, image_shape, true, real), fed_labels = t.view(NONE, 0, {B, 1, 1, 1}, true, DType::i32);
 
@@ -141,7 +145,8 @@ inline TapeBuilder classifier(bool swapped, DType real = DType::f64, ClassifierS
   const uint32_t b_x = t.binding(BindingRole::input, fed_x, "image"), b_labels = t.binding(BindingRole::target, fed_labels, "labels");
   t.binding(BindingRole::loss, loss, "loss");
 
-  const uint32_t t_labels = t.transfer(r_labels, labels, 4 * B, Far::source, b_labels, 0), t_x = t.transfer(r_x, x, image, Far::source, b_x, 0);
+  const uint32_t t_labels = t.transfer(r_labels, labels, 4 * B, Far::source, b_labels, 0),
+                 t_x = t.transfer(r_x, x, image, Far::source, b_x, 0);
   t.events = 2;
   t.emit(Tag::mark, 0, 0);
   t.emit(Tag::acquire, r_labels);

@@ -19,7 +19,9 @@ namespace {
 
 struct Directory {
   std::string path = "/tmp/spillway-tier-XXXXXX";
-  Directory() { if (!::mkdtemp(path.data())) throw std::runtime_error("no directory"); }
+  Directory() {
+    if (!::mkdtemp(path.data())) throw std::runtime_error("no directory");
+  }
   ~Directory() { std::filesystem::remove_all(path); }
   size_t files() const { return size_t(std::distance(std::filesystem::directory_iterator(path), {})); }
 };
@@ -27,7 +29,8 @@ struct Directory {
 /// At an address that direct I/O takes.
 struct Block {
   AddressRange range;
-  explicit Block(const std::vector<std::byte>& bytes) : range(AddressRange::map(bytes.size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS)) {
+  explicit Block(const std::vector<std::byte>& bytes)
+      : range(AddressRange::map(bytes.size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS)) {
     std::copy(bytes.begin(), bytes.end(), range.data());
   }
 };
@@ -215,10 +218,13 @@ void parts_at_once() {
 void short_requests_go_on() {
   const Directory d;
   const Fault short_ones{[](Request& r) { r.bytes = std::min<uint64_t>(r.bytes, 12'288); }};
-  const Fault odd_ones{[](Request& r) { r.bytes = std::min<uint64_t>(r.bytes, 65'536); }, [](Completion& c) {
-    if (until_failure++ % 3 == 0) c.result = until_failure % 2 ? -EINTR : -EAGAIN;
-    else if (c.result > 8192) c.result -= 1000;
-  }};
+  const Fault odd_ones{[](Request& r) { r.bytes = std::min<uint64_t>(r.bytes, 65'536); },
+                       [](Completion& c) {
+                         if (until_failure++ % 3 == 0)
+                           c.result = until_failure % 2 ? -EINTR : -EAGAIN;
+                         else if (c.result > 8192)
+                           c.result -= 1000;
+                       }};
   for (const Fault& f : {short_ones, odd_ones})
     for (const OpenRequests way : ways(true)) {
       fault = f;
@@ -247,10 +253,18 @@ void step_fails(Fault f, const char* says, const char* remedy) {
   }
 }
 
-void full(Completion& c) { if (Imitated::current_writes && until_failure-- <= 0) c.result = -ENOSPC; }
-void stopped(Completion& c) { if (Imitated::current_writes) c.result = 0; }
-void broken(Completion& c) { if (!Imitated::current_writes) c.result = -EIO; }
-void ended(Completion& c) { if (!Imitated::current_writes) c.result = 0; }
+void full(Completion& c) {
+  if (Imitated::current_writes && until_failure-- <= 0) c.result = -ENOSPC;
+}
+void stopped(Completion& c) {
+  if (Imitated::current_writes) c.result = 0;
+}
+void broken(Completion& c) {
+  if (!Imitated::current_writes) c.result = -EIO;
+}
+void ended(Completion& c) {
+  if (!Imitated::current_writes) c.result = 0;
+}
 
 // ---------------------------------------------------------------- faults of a real system
 

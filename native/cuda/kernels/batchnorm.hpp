@@ -52,9 +52,11 @@ NormOf<MomentsOf> norm_of(const KernelCall& c, MomentsOf moments, uint32_t gamma
 }
 
 /// dgamma = Σ dz·(x - mean)·rstd and dbeta = Σ dz, where the gate says which of dy's gradients become dz: the mean is taken off in single
-/// precision, as it is where it is applied. A gate has at(channel), which begins with the mean, bits(pixel, channel), passed(at, deviation, dy, bit).
+/// precision, as it is where it is applied. A gate has at(channel), which begins with the mean, bits(pixel, channel), passed(at, deviation,
+/// dy, bit).
 template <int LANES, class Gate, class At>
-SPILLWAY_BOTH void add_gradients(const Gate& gate, const AtChannels<At, LANES>& of, const float (&values)[LANES], const float (&gradients)[LANES], uint32_t bits, double (&sum)[LANES][2]) {
+SPILLWAY_BOTH void add_gradients(const Gate& gate, const AtChannels<At, LANES>& of, const float (&values)[LANES],
+                                 const float (&gradients)[LANES], uint32_t bits, double (&sum)[LANES][2]) {
   for (int lane = 0; lane < LANES; lane++) {
     const float deviation = values[lane] - of.at[lane].mean;
     const double dz = double(gate.passed(of.at[lane], deviation, gradients[lane], bits >> lane & 1));
@@ -68,7 +70,9 @@ struct GradientTerm {
   PixelsOf<T> x, dy;
   Gate gate;
   template <int LANES>
-  SPILLWAY_BOTH auto start(uint32_t ch) const { return at_channels<LANES>(gate, ch); }
+  SPILLWAY_BOTH auto start(uint32_t ch) const {
+    return at_channels<LANES>(gate, ch);
+  }
   template <int LANES, class Start>
   SPILLWAY_BOTH void add(const Start& start, uint32_t pixel, uint32_t ch, double (&sum)[LANES][2]) const {
     float values[LANES], gradients[LANES];
@@ -81,7 +85,9 @@ struct GradientTerm {
 /// Nothing stood behind the norm.
 struct OpenGate {
   const float* means;
-  struct At { float mean; };
+  struct At {
+    float mean;
+  };
   SPILLWAY_BOTH At at(uint32_t ch) const { return {means[ch]}; }
   SPILLWAY_BOTH uint32_t bits(uint32_t, uint32_t) const { return 0; }
   SPILLWAY_BOTH float passed(const At&, float, float dy, uint32_t) const { return dy; }
@@ -92,10 +98,11 @@ template <class T, class Exec, class MomentsOf, class Gate>
 void reduce(Exec& exec, const KernelCall& c, MomentsOf moments, Gate gate) {
   float *const dgamma = floats(c.outs[0]), *const dbeta = floats(c.outs[1]);
   const GradientTerm<T, Gate> term{PixelsOf<T>(c.ins[0]), PixelsOf<T>(c.ins[1]), gate};
-  sum_pixels<2, T>(exec, c.ins[0], has_wide_pixels<T>(c.ins[0]) && has_wide_pixels<T>(c.ins[1]), c.workspace, term, [=] SPILLWAY_BOTH(uint32_t ch, const double* sum) {
-    dgamma[ch] = float(sum[0] * moments.of(ch).rstd);
-    dbeta[ch] = float(sum[1]);
-  });
+  sum_pixels<2, T>(exec, c.ins[0], has_wide_pixels<T>(c.ins[0]) && has_wide_pixels<T>(c.ins[1]), c.workspace, term,
+                   [=] SPILLWAY_BOTH(uint32_t ch, const double* sum) {
+                     dgamma[ch] = float(sum[0] * moments.of(ch).rstd);
+                     dbeta[ch] = float(sum[1]);
+                   });
 }
 
 /// dx = scale·(dz - offset - (x - mean)·tilt) by channel.
@@ -109,7 +116,8 @@ struct NormGradient {
   const float *gamma, *dgamma, *dbeta;
   SPILLWAY_BOTH NormGradientAt at(uint32_t ch) const {
     const Moments m = moments.of(ch);
-    return {float(m.mean), float(m.rstd * double(gamma[ch])), float(double(dgamma[ch]) * m.rstd / moments.count), float(double(dbeta[ch]) / moments.count)};
+    return {float(m.mean), float(m.rstd * double(gamma[ch])), float(double(dgamma[ch]) * m.rstd / moments.count),
+            float(double(dbeta[ch]) / moments.count)};
   }
   SPILLWAY_BOTH float of(const NormGradientAt& k, const float* v) const { return k.dx(v[0], v[1]); }
 };
@@ -124,7 +132,9 @@ struct ChannelReduction : OwnKernel {
 };
 
 /// A value near to those of a channel: squares of a mean far from zero would cancel, those of deviations from it do not.
-struct NearTo { float value; };
+struct NearTo {
+  float value;
+};
 
 template <int LANES>
 SPILLWAY_BOTH void add_moments(const AtChannels<NearTo, LANES>& first, const float (&values)[LANES], double (&sum)[LANES][2]) {
@@ -141,7 +151,9 @@ struct MomentTerm {
   PixelsOf<T> x;
   SPILLWAY_BOTH NearTo at(uint32_t ch) const { return NearTo{float(x.data[ch])}; }
   template <int LANES>
-  SPILLWAY_BOTH auto start(uint32_t ch) const { return at_channels<LANES>(*this, ch); }
+  SPILLWAY_BOTH auto start(uint32_t ch) const {
+    return at_channels<LANES>(*this, ch);
+  }
   template <int LANES>
   SPILLWAY_BOTH void add(const AtChannels<NearTo, LANES>& first, uint32_t pixel, uint32_t ch, double (&sum)[LANES][2]) const {
     float values[LANES];
@@ -157,10 +169,11 @@ struct Kernel<OpKind::bn_stats> : ChannelReduction {
     const PixelsOf<T> x(c.ins[0]);
     const double count = double(ops::pixels(c.ins[0]));
     const ops::Statistics<float> stats(c.outs[0]);
-    sum_pixels<2, T>(exec, c.ins[0], has_wide_pixels<T>(c.ins[0]), c.workspace, MomentTerm<T>{x}, [=] SPILLWAY_BOTH(uint32_t ch, const double* sum) {
-      const double squares = sum[1] - sum[0] * sum[0] / count;
-      stats.put(ch, double(float(x.data[ch])) + sum[0] / count, squares > 0 ? squares : 0);
-    });
+    sum_pixels<2, T>(exec, c.ins[0], has_wide_pixels<T>(c.ins[0]), c.workspace, MomentTerm<T>{x},
+                     [=] SPILLWAY_BOTH(uint32_t ch, const double* sum) {
+                       const double squares = sum[1] - sum[0] * sum[0] / count;
+                       stats.put(ch, double(float(x.data[ch])) + sum[0] / count, squares > 0 ? squares : 0);
+                     });
   }
 };
 
@@ -211,7 +224,8 @@ template <>
 struct Kernel<OpKind::bn_frozen_bwd_data> : OwnKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
-    map_by_channel<T, 1>(exec, c.outs[0], {&c.ins[0]}, FrozenGradient{floats(c.ins[1]), floats(c.ins[2]), BnFrozenBwdDataAttrs::read(c.attrs).eps});
+    map_by_channel<T, 1>(exec, c.outs[0], {&c.ins[0]},
+                         FrozenGradient{floats(c.ins[1]), floats(c.ins[2]), BnFrozenBwdDataAttrs::read(c.attrs).eps});
   }
 };
 

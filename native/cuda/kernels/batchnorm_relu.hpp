@@ -48,7 +48,8 @@ struct Kernel<OpKind::bn_relu_apply> : OwnKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const auto a = BnReluApplyAttrs::read(c.attrs);
-    map_by_channel<T, 1>(exec, c.outs[0], {&c.ins[0]}, RectifiedNorm{norm_of(c, BatchMoments(c.ins[1], double(a.count), a.eps), 2), float(a.slope)});
+    map_by_channel<T, 1>(exec, c.outs[0], {&c.ins[0]},
+                         RectifiedNorm{norm_of(c, BatchMoments(c.ins[1], double(a.count), a.eps), 2), float(a.slope)});
   }
 };
 
@@ -67,7 +68,8 @@ struct Kernel<OpKind::bn_relu_bwd_data> : OwnKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const auto a = BnReluBwdDataAttrs::read(c.attrs);
-    map_by_channel<T, 2>(exec, c.outs[0], {&c.ins[0], &c.ins[1]}, rectified_gradient(c, BatchMoments(c.ins[2], double(a.count), a.eps), 3, float(a.slope)));
+    map_by_channel<T, 2>(exec, c.outs[0], {&c.ins[0], &c.ins[1]},
+                         rectified_gradient(c, BatchMoments(c.ins[2], double(a.count), a.eps), 3, float(a.slope)));
   }
 };
 

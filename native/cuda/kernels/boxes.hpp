@@ -20,8 +20,14 @@ struct PixelsOf {
 
   PixelsOf() = default;
   explicit PixelsOf(const View& v)
-      : data(static_cast<T*>(v.data)), channels(uint32_t(v.dims[1])), height(uint32_t(v.dims[2])), width(uint32_t(v.dims[3])),
-        stride_b(v.strides[0]), stride_h(v.strides[2]), stride_w(v.strides[3]), flat(ops::dense_channels_last(v)) {}
+      : data(static_cast<T*>(v.data)),
+        channels(uint32_t(v.dims[1])),
+        height(uint32_t(v.dims[2])),
+        width(uint32_t(v.dims[3])),
+        stride_b(v.strides[0]),
+        stride_h(v.strides[2]),
+        stride_w(v.strides[3]),
+        flat(ops::dense_channels_last(v)) {}
 
   SPILLWAY_BOTH int64_t offset(uint32_t pixel) const {
     if (flat) return int64_t(pixel) * channels;
@@ -50,7 +56,9 @@ struct alignas(16) Wide {
 };
 
 template <class T, int N>
-struct Arrays { const T* at[N]; };
+struct Arrays {
+  const T* at[N];
+};
 
 inline bool aligned_for_wide(const View& v) { return reinterpret_cast<uintptr_t>(v.data) % 16 == 0; }
 
@@ -72,7 +80,9 @@ void map_wide(Exec& exec, T* out, Arrays<T, N> in, uint32_t channels, int64_t co
 }
 
 template <class T, int N>
-struct PixelArrays { PixelsOf<T> of[N]; };
+struct PixelArrays {
+  PixelsOf<T> of[N];
+};
 
 template <class T, int N, class Exec, class Op>
 void map_pixels(Exec& exec, const View& y_view, const View* const (&xs)[N], Op op) {
@@ -118,12 +128,14 @@ void map(Exec& exec, const View& y, const View* const (&xs)[N], Op op) {
 template <class T>
 bool has_wide_pixels(const View& v) {
   constexpr int64_t LANES = Wide<T>::LANES;
-  return aligned_for_wide(v) && v.dims[1] % LANES == 0 && v.strides[0] % LANES == 0 && v.strides[2] % LANES == 0 && v.strides[3] % LANES == 0;
+  return aligned_for_wide(v) && v.dims[1] % LANES == 0 && v.strides[0] % LANES == 0 && v.strides[2] % LANES == 0 &&
+         v.strides[3] % LANES == 0;
 }
 
 template <int LANES, class T>
 SPILLWAY_BOTH void fetch(const T* at, float* values) {
-  if constexpr (LANES == 1) values[0] = at[0];
+  if constexpr (LANES == 1)
+    values[0] = at[0];
   else {
     static_assert(LANES == Wide<T>::LANES);
     const Wide<T> wide = *reinterpret_cast<const Wide<T>*>(at);
@@ -133,7 +145,8 @@ SPILLWAY_BOTH void fetch(const T* at, float* values) {
 
 template <int LANES, class T>
 SPILLWAY_BOTH void put(T* at, const float* values) {
-  if constexpr (LANES == 1) at[0] = values[0];
+  if constexpr (LANES == 1)
+    at[0] = values[0];
   else {
     static_assert(LANES == Wide<T>::LANES);
     Wide<T> wide;
@@ -157,7 +170,9 @@ void each_by_channels(Exec& exec, int64_t pixels, int64_t channels, Body body) {
 }
 
 template <class At, int LANES>
-struct AtChannels { At at[LANES]; };
+struct AtChannels {
+  At at[LANES];
+};
 
 /// f.at(channel) for channels side by side.
 template <int LANES, class F>
@@ -173,7 +188,9 @@ struct MapByChannel {
   PixelArrays<T, N> in;
   F f;
   template <int LANES>
-  SPILLWAY_BOTH auto start(uint32_t channel) const { return at_channels<LANES>(f, channel); }
+  SPILLWAY_BOTH auto start(uint32_t channel) const {
+    return at_channels<LANES>(f, channel);
+  }
   template <int LANES, class Start>
   SPILLWAY_BOTH void step(const Start& start, uint32_t pixel, uint32_t channel) const {
     float x[N][LANES], result[LANES];
@@ -196,8 +213,10 @@ void map_by_channel(Exec& exec, const View& y, const View* const (&xs)[N], F f) 
     body.in.of[k] = PixelsOf<T>(*xs[k]);
     wide = wide && has_wide_pixels<T>(*xs[k]);
   }
-  if (wide) each_by_channels<Wide<T>::LANES>(exec, ops::pixels(y), y.dims[1], body);
-  else each_by_channels<1>(exec, ops::pixels(y), y.dims[1], body);
+  if (wide)
+    each_by_channels<Wide<T>::LANES>(exec, ops::pixels(y), y.dims[1], body);
+  else
+    each_by_channels<1>(exec, ops::pixels(y), y.dims[1], body);
 }
 
 /// The part of `whole` where `part` lies, as a view with the dims of `part`.

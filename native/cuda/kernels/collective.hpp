@@ -1,6 +1,7 @@
-// What ranks merge: as the host's devices do it (ops/collective.hpp, ops/bands.hpp), with the same scratch and the same parcels. NCCL carries
-// bytes; what it brings is added up here, from zero in the order of ranks, as tiles are: no bit depends on NCCL's version or topology.
-// Worked example in pieces, all_sum of [1 2 3] on rank 0 of 2: 3 goes to rank 1, its [10 20] come, [11 22] go, and its [33] comes.
+// What ranks merge: as the host's devices do it (ops/collective.hpp, ops/bands.hpp), with the same scratch and the same parcels. NCCL
+// carries bytes; what it brings is added up here, from zero in the order of ranks, as tiles are: no bit depends on NCCL's version or
+// topology. Worked example in pieces, all_sum of [1 2 3] on rank 0 of 2: 3 goes to rank 1, its [10 20] come, [11 22] go, and its [33]
+// comes.
 #pragma once
 #include "cuda/kernels/plumbing.hpp"
 #include "ops/bands.hpp"
@@ -20,7 +21,8 @@ Parcel parcel(const ops::Group& group, uint32_t member, const T* at, int64_t ele
   return {group.rank(member), const_cast<T*>(at), uint64_t(elements) * sizeof(T)};
 }
 
-/// Shares of `from` go to their members; what comes of this one's lies in `came`, one share's room for each member. Its own stays in `from`.
+/// Shares of `from` go to their members; what comes of this one's lies in `came`, one share's room for each member. Its own stays in
+/// `from`.
 template <class T, class Exec>
 void to_each(Exec& exec, const ops::Group& group, const T* from, const Shares& shares, T* came) {
   std::vector<Parcel> sends, takes;
@@ -46,7 +48,8 @@ void from_each(Exec& exec, const ops::Group& group, T* all, const Shares& shares
   exec.trade(group, sends, takes);
 }
 
-/// What members have of the same elements: this one's where it is, those of the others one after the other, `apart` elements from each other.
+/// What members have of the same elements: this one's where it is, those of the others one after the other, `apart` elements from each
+/// other.
 struct Terms {
   const float *own, *came;
   int64_t apart;
@@ -103,17 +106,22 @@ void copy_elements(Exec& exec, const T* from, T* to, int64_t elements) {
 
 template <>
 struct Kernel<OpKind::all_sum> : OwnKernel {
-  static int64_t workspace(const KernelCall& c) { return ops::all_sum_scratch(ops::elements(c.ins[0]), AllSumAttrs::read(c.attrs).ranks) * int64_t(sizeof(float)); }
+  static int64_t workspace(const KernelCall& c) {
+    return ops::all_sum_scratch(ops::elements(c.ins[0]), AllSumAttrs::read(c.attrs).ranks) * int64_t(sizeof(float));
+  }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const auto a = AllSumAttrs::read(c.attrs);
-    sum_over(exec, ops::ranks_of(c, a.ranks), floats(c.ins[0]), floats(c.outs[0]), ops::elements(c.ins[0]), static_cast<float*>(c.workspace));
+    sum_over(exec, ops::ranks_of(c, a.ranks), floats(c.ins[0]), floats(c.outs[0]), ops::elements(c.ins[0]),
+             static_cast<float*>(c.workspace));
   }
 };
 
 template <>
 struct Kernel<OpKind::all_sums> : OwnKernel {
-  static int64_t workspace(const KernelCall& c) { return ops::all_sums_scratch(c, AllSumsAttrs::read(c.attrs).ranks) * int64_t(sizeof(float)); }
+  static int64_t workspace(const KernelCall& c) {
+    return ops::all_sums_scratch(c, AllSumsAttrs::read(c.attrs).ranks) * int64_t(sizeof(float));
+  }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const auto a = AllSumsAttrs::read(c.attrs);
@@ -124,7 +132,8 @@ struct Kernel<OpKind::all_sums> : OwnKernel {
     const bool one_round = ops::in_one_round(all, group.size);
     float* const packed = scratch + (one_round ? group.index * all : 0);
     int64_t end = 0;
-    for (uint32_t i = 0; i < c.n_ins; end += ops::elements(c.ins[i]), i++) copy_elements(exec, floats(c.ins[i]), packed + end, ops::elements(c.ins[i]));
+    for (uint32_t i = 0; i < c.n_ins; end += ops::elements(c.ins[i]), i++)
+      copy_elements(exec, floats(c.ins[i]), packed + end, ops::elements(c.ins[i]));
     end = 0;
     if (one_round) {
       gather(exec, group, packed, scratch, all);
@@ -133,13 +142,16 @@ struct Kernel<OpKind::all_sums> : OwnKernel {
       return;
     }
     sum_over(exec, group, packed, packed, all, packed + all);
-    for (uint32_t i = 0; i < c.n_outs; end += ops::elements(c.outs[i]), i++) copy_elements(exec, packed + end, floats(c.outs[i]), ops::elements(c.outs[i]));
+    for (uint32_t i = 0; i < c.n_outs; end += ops::elements(c.outs[i]), i++)
+      copy_elements(exec, packed + end, floats(c.outs[i]), ops::elements(c.outs[i]));
   }
 };
 
 template <>
 struct Kernel<OpKind::all_moments> : OwnKernel {
-  static int64_t workspace(const KernelCall& c) { return ops::all_moments_scratch(ops::elements(c.ins[0]), AllMomentsAttrs::read(c.attrs).ranks) * int64_t(sizeof(float)); }
+  static int64_t workspace(const KernelCall& c) {
+    return ops::all_moments_scratch(ops::elements(c.ins[0]), AllMomentsAttrs::read(c.attrs).ranks) * int64_t(sizeof(float));
+  }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const ops::Group group = ops::moments_of(c, AllMomentsAttrs::read(c.attrs).ranks);
@@ -160,7 +172,9 @@ struct Kernel<OpKind::all_moments> : OwnKernel {
 
 template <>
 struct Kernel<OpKind::sum_parts> : OwnKernel {
-  static int64_t workspace(const KernelCall& c) { return ops::sum_parts_scratch(c, SumPartsAttrs::read(c.attrs).ranks) * int64_t(sizeof(float)); }
+  static int64_t workspace(const KernelCall& c) {
+    return ops::sum_parts_scratch(c, SumPartsAttrs::read(c.attrs).ranks) * int64_t(sizeof(float));
+  }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const auto a = SumPartsAttrs::read(c.attrs);
@@ -244,8 +258,10 @@ template <>
 struct Kernel<OpKind::take_rows> : OwnKernel {
   template <class, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
-    if (dtype_bytes(c.ins[0].dtype) == sizeof(uint32_t)) take<uint32_t>(exec, c);
-    else take<uint16_t>(exec, c);
+    if (dtype_bytes(c.ins[0].dtype) == sizeof(uint32_t))
+      take<uint32_t>(exec, c);
+    else
+      take<uint16_t>(exec, c);
   }
 
   template <class Bits, class Exec>
@@ -257,7 +273,9 @@ struct Kernel<OpKind::take_rows> : OwnKernel {
     const ops::Rows wants = cuts.wants(cuts.band()), own = ops::common(cuts.has(cuts.band()), wants);
     Bits* const into = static_cast<Bits*>(c.outs[0].data);
     if (!bands && own.count() < wants.count()) exec.each(ops::elements(c.outs[0]), [=] SPILLWAY_BOTH(uint32_t i) { into[i] = 0; });
-    if (own.count() > 0) each_of_rows(exec, own, images, y, reinterpret_cast<const Bits*>(x.data), x.first, x.height, [] SPILLWAY_BOTH(Bits* to, const Bits* from) { *to = *from; });
+    if (own.count() > 0)
+      each_of_rows(exec, own, images, y, reinterpret_cast<const Bits*>(x.data), x.first, x.height,
+                   [] SPILLWAY_BOTH(Bits * to, const Bits* from) { *to = *from; });
     bool all_alone = true;
     for (uint32_t r = 0; r < cuts.bands(); r++) all_alone = all_alone && cuts.alone(r);
     if (!bands || all_alone) return;
@@ -287,18 +305,20 @@ struct Kernel<OpKind::sum_rows> : OwnKernel {
       T* at = scratch;
       for (uint32_t r = 0; r < cuts.bands(); r++)
         if (const ops::Rows rows = ops::common(cuts.has(r), wants); r != cuts.band() && rows.count() > 0)
-          for (int64_t b = 0; b < images; b++, at += rows.count() * row) takes.push_back({bands.rank(r), at, uint64_t(rows.count() * row) * sizeof(T)});
+          for (int64_t b = 0; b < images; b++, at += rows.count() * row)
+            takes.push_back({bands.rank(r), at, uint64_t(rows.count() * row) * sizeof(T)});
       const std::vector<Parcel> sends = ops::sent(bands, cuts, x, images, [](uint32_t) { return false; });
       exec.trade(bands, sends, takes);
       for (const Parcel& p : sends) bands.count(p.bytes);
     }
     exec.each(ops::elements(c.outs[0]), [=] SPILLWAY_BOTH(uint32_t i) { sum[i] = 0.0f; });
-    const auto add = [] SPILLWAY_BOTH(T* to, const T* from) { *to = float(*to) + float(*from); };
+    const auto add = [] SPILLWAY_BOTH(T * to, const T* from) { *to = float(*to) + float(*from); };
     const T* came = scratch;
     for (uint32_t r = 0; r < cuts.bands(); r++) {
       const ops::Rows rows = ops::common(cuts.has(r), wants);
       if (rows.count() == 0) continue;
-      if (r == cuts.band()) each_of_rows(exec, rows, images, y, reinterpret_cast<const T*>(x.data), x.first, x.height, add);
+      if (r == cuts.band())
+        each_of_rows(exec, rows, images, y, reinterpret_cast<const T*>(x.data), x.first, x.height, add);
       else if (bands) {
         each_of_rows(exec, rows, images, y, came, rows.from, rows.count(), add);
         came += images * rows.count() * row;

@@ -15,14 +15,18 @@ template <>
 struct Kernel<OpKind::conv2d> : LibraryKernel {
   static int64_t workspace(const KernelCall&) { return 0; }
   template <class T, class Exec>
-  static void run(Exec& exec, const KernelCall& c) { convolve_call<T>(exec, c, 1); }
+  static void run(Exec& exec, const KernelCall& c) {
+    convolve_call<T>(exec, c, 1);
+  }
 };
 
 template <>
 struct Kernel<OpKind::conv2d_relu> : LibraryKernel {
   static int64_t workspace(const KernelCall&) { return 0; }
   template <class T, class Exec>
-  static void run(Exec& exec, const KernelCall& c) { convolve_call<T>(exec, c, float(Conv2dReluAttrs::read(c.attrs).slope)); }
+  static void run(Exec& exec, const KernelCall& c) {
+    convolve_call<T>(exec, c, float(Conv2dReluAttrs::read(c.attrs).slope));
+  }
 };
 
 template <>

@@ -1,6 +1,7 @@
 // The three directions of a convolution between a src (which windows slide over) and a dst (one pixel a window), element by
 // element: what runs where cuDNN has no engine, and on the host in tests. conv2d reads src and makes dst, conv_transpose2d the
-// other way round. Weights lie as parameters do, [dst channels, src channels/groups, kH, kW], or laid out. What lies outside a view is zero.
+// other way round. Weights lie as parameters do, [dst channels, src channels/groups, kH, kW], or laid out. What lies outside a view is
+// zero.
 #pragma once
 #include "cuda/kernels/linear.hpp"
 #include "cuda/kernels/pool.hpp"
@@ -26,7 +27,8 @@ struct Taps {
   const void* weights;
   bool laid;
 
-  Taps(const ops::Conv2d& g, const View& w) : window(g.window), group_in(g.group_in()), group_out(g.group_out()), weights(w.data), laid(ops::comes_laid(w)) {}
+  Taps(const ops::Conv2d& g, const View& w)
+      : window(g.window), group_in(g.group_in()), group_out(g.group_out()), weights(w.data), laid(ops::comes_laid(w)) {}
   /// o is counted in all channels, i within its group.
   SPILLWAY_BOTH float weight(int64_t o, int64_t i, int64_t ky, int64_t kx) const {
     if (laid) return float(static_cast<const T*>(weights)[((o * window.h.kernel + ky) * window.w.kernel + kx) * group_in + i]);
@@ -38,11 +40,12 @@ struct Taps {
 
 /// dst = conv(src) + bias, and what is not above zero times `slope` (1: nothing is rectified).
 template <class T, class Exec>
-void convolve(Exec& exec, const ops::Conv2d& g, const View& src_view, const View& w, const View& dst_view, const View* bias_view, float slope = 1) {
+void convolve(Exec& exec, const ops::Conv2d& g, const View& src_view, const View& w, const View& dst_view, const View* bias_view,
+              float slope = 1) {
   const ImageOf<T> src(src_view);
   const Taps<T> t(g, w);
   const float* const bias = bias_view ? floats(*bias_view) : nullptr;
-  each_element<T>(exec, dst_view, [=] SPILLWAY_BOTH(int64_t b, uint32_t o, int64_t oy, int64_t ox, T& into) {
+  each_element<T>(exec, dst_view, [=] SPILLWAY_BOTH(int64_t b, uint32_t o, int64_t oy, int64_t ox, T & into) {
     double sum = bias ? double(bias[o]) : 0.0;
     for (int64_t ky = 0; ky < t.window.h.kernel; ky++)
       for (int64_t kx = 0; kx < t.window.w.kernel; kx++) {
@@ -57,11 +60,12 @@ void convolve(Exec& exec, const ops::Conv2d& g, const View& src_view, const View
 
 /// src = the transpose of conv, applied to dst, + bias.
 template <class T, class Exec>
-void convolve_transposed(Exec& exec, const ops::Conv2d& g, const View& dst_view, const View& w, const View& src_view, const View* bias_view) {
+void convolve_transposed(Exec& exec, const ops::Conv2d& g, const View& dst_view, const View& w, const View& src_view,
+                         const View* bias_view) {
   const ImageOf<T> dst(dst_view);
   const Taps<T> t(g, w);
   const float* const bias = bias_view ? floats(*bias_view) : nullptr;
-  each_element<T>(exec, src_view, [=] SPILLWAY_BOTH(int64_t b, uint32_t channel, int64_t iy, int64_t ix, T& into) {
+  each_element<T>(exec, src_view, [=] SPILLWAY_BOTH(int64_t b, uint32_t channel, int64_t iy, int64_t ix, T & into) {
     const int64_t group = channel / t.group_in, i = channel % t.group_in;
     double sum = bias ? double(bias[channel]) : 0.0;
     for (int64_t ky = 0; ky < t.window.h.kernel; ky++)
@@ -83,13 +87,15 @@ void correlate(Exec& exec, const ops::Conv2d& g, const View& src_view, const Vie
   const ImageOf<T> src(src_view), dst(dst_view);
   const Taps<T> t(g, dw_view);
   const int64_t columns = ops::elements(dw_view), kernel_h = g.window.h.kernel, kernel_w = g.window.w.kernel;
-  const double* const sums = sums_of<1>(exec, ops::pixels(dst_view), columns, scratch, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t column, double* sum) {
-    const int64_t kx = column % kernel_w, ky = column / kernel_w % kernel_h, i = column / (kernel_w * kernel_h) % t.group_in;
-    const int64_t o = column / (kernel_w * kernel_h * t.group_in);
-    const Place p = Place::of(pixel, 1, dst.pixels.height, dst.pixels.width);
-    const int64_t b = p.b + dst.b0, oy = p.h + dst.h0, ox = p.w + dst.w0, iy = t.row(oy, ky), ix = t.column(ox, kx);
-    if (held(t.window.h, iy) && held(t.window.w, ix)) sum[0] += double(src.at(b, iy, ix)[o / t.group_out * t.group_in + i]) * double(dst.at(b, oy, ox)[o]);
-  });
+  const double* const sums =
+      sums_of<1>(exec, ops::pixels(dst_view), columns, scratch, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t column, double* sum) {
+        const int64_t kx = column % kernel_w, ky = column / kernel_w % kernel_h, i = column / (kernel_w * kernel_h) % t.group_in;
+        const int64_t o = column / (kernel_w * kernel_h * t.group_in);
+        const Place p = Place::of(pixel, 1, dst.pixels.height, dst.pixels.width);
+        const int64_t b = p.b + dst.b0, oy = p.h + dst.h0, ox = p.w + dst.w0, iy = t.row(oy, ky), ix = t.column(ox, kx);
+        if (held(t.window.h, iy) && held(t.window.w, ix))
+          sum[0] += double(src.at(b, iy, ix)[o / t.group_out * t.group_in + i]) * double(dst.at(b, oy, ox)[o]);
+      });
   float* const dw = floats(dw_view);
   exec.each(columns, [=] SPILLWAY_BOTH(uint32_t n) { dw[n] = float(sums[n]); });
 }

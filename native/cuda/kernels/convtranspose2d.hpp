@@ -14,7 +14,8 @@ struct Kernel<OpKind::conv_transpose2d> : LibraryKernel {
   static int64_t workspace(const KernelCall&) { return 0; }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
-    convolve_transposed<T>(exec, transposed_geometry(c, c.ins[0], c.outs[0], c.ins[1]), c.ins[0], c.ins[1], c.outs[0], c.n_ins > 2 ? &c.ins[2] : nullptr);
+    convolve_transposed<T>(exec, transposed_geometry(c, c.ins[0], c.outs[0], c.ins[1]), c.ins[0], c.ins[1], c.outs[0],
+                           c.n_ins > 2 ? &c.ins[2] : nullptr);
   }
 };
 

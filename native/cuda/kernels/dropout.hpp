@@ -1,8 +1,8 @@
 // Dropout by counter: the mask is drawn for the element's place in the whole value, so tiles and recompute agree, and the
 // bits are the cpu device's. The step and the seed are read when the items run: a graph that is replayed draws anew.
 #pragma once
-#include "cuda/kernels/kernel.hpp"
 #include "core/philox.hpp"
+#include "cuda/kernels/kernel.hpp"
 
 namespace spillway::cuda {
 
@@ -26,13 +26,17 @@ void masked_copy(Exec& exec, const KernelCall& call, DropoutAttrs a) {
 template <>
 struct Kernel<OpKind::dropout> : OwnKernel {
   template <class T, class Exec>
-  static void run(Exec& exec, const KernelCall& c) { masked_copy<T>(exec, c, DropoutAttrs::read(c.attrs)); }
+  static void run(Exec& exec, const KernelCall& c) {
+    masked_copy<T>(exec, c, DropoutAttrs::read(c.attrs));
+  }
 };
 
 template <>
 struct Kernel<OpKind::dropout_bwd> : OwnKernel {
   template <class T, class Exec>
-  static void run(Exec& exec, const KernelCall& c) { masked_copy<T>(exec, c, DropoutBwdAttrs::read(c.attrs)); }
+  static void run(Exec& exec, const KernelCall& c) {
+    masked_copy<T>(exec, c, DropoutBwdAttrs::read(c.attrs));
+  }
 };
 
 }  // namespace spillway::cuda

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "ops/both.hpp"
 #include "core/kernel.hpp"
+#include "ops/both.hpp"
 #include "ops/collective.hpp"
 
 namespace spillway::cuda {
@@ -29,7 +29,8 @@ constexpr int64_t MOST_ROWS = int64_t(1) << 30;
 
 /// Items of a block.
 constexpr uint32_t BLOCK_ITEMS = 256;
-/// Blocks of one launch that wait for each other have a counter in common; there are so many. A counter that all have reached is zero again.
+/// Blocks of one launch that wait for each other have a counter in common; there are so many. A counter that all have reached is zero
+/// again.
 constexpr uint32_t ARRIVALS = 1024;
 
 /// Whether the calling item's block is the last of so many that write what the last one reads. Each that writes says published() before.
@@ -88,7 +89,9 @@ class HostExec {
     for (int64_t block = 0; block < n; block++) phases_on_host(k, *shared, uint32_t(block), std::make_integer_sequence<int, K::PHASES>());
   }
   /// Bytes to other ranks and from them, after what was run before and before what comes.
-  void trade(const ops::Group& group, const std::vector<Parcel>& sends, const std::vector<Parcel>& takes) { ops::trade(group.comm, sends, takes); }
+  void trade(const ops::Group& group, const std::vector<Parcel>& sends, const std::vector<Parcel>& takes) {
+    ops::trade(group.comm, sends, takes);
+  }
   uint32_t* arrivals() { return arrivals_; }
   /// Where the step's scalars are when the items run.
   const StepContext* step() const { return step_; }

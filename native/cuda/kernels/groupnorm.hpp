@@ -10,10 +10,15 @@ namespace spillway::cuda {
 /// Statistics of all images: what channel c of image b is normalised by.
 struct GroupMoments {
   float* data;
-  int64_t image_stride, groups, size;   // size: channels of a group
+  int64_t image_stride, groups, size;  // size: channels of a group
   double count, eps;
   GroupMoments(const View& stats, const GroupNormApplyAttrs& a, int64_t channels)
-      : data(floats(stats)), image_stride(stats.strides[0]), groups(a.groups), size(channels / a.groups), count(double(a.count)), eps(a.eps) {}
+      : data(floats(stats)),
+        image_stride(stats.strides[0]),
+        groups(a.groups),
+        size(channels / a.groups),
+        count(double(a.count)),
+        eps(a.eps) {}
   SPILLWAY_BOTH Moments of(int64_t image, int64_t channel) const {
     const float* const at = data + image * image_stride + channel / size;
     const double mean = double(at[0]) + double(at[2 * groups]), squares = double(at[groups]) + double(at[3 * groups]);
@@ -25,7 +30,8 @@ struct GroupMoments {
 inline int64_t image_pixels(const View& v) { return v.dims[2] * v.dims[3]; }
 inline int64_t image_channels(const View& v) { return v.dims[0] * v.dims[1]; }
 
-/// What an item knows of columns side by side, which are channels of one image: its first pixel, the first channel, and what f.at() is for each.
+/// What an item knows of columns side by side, which are channels of one image: its first pixel, the first channel, and what f.at() is for
+/// each.
 template <class At, int LANES>
 struct InImage {
   uint32_t pixel, channel;
@@ -47,7 +53,9 @@ struct GroupMomentTerm {
   uint32_t size;
   SPILLWAY_BOTH NearTo at(uint32_t b, uint32_t ch) const { return NearTo{float(x.at(b, 0, 0)[ch / size * size])}; }
   template <int LANES>
-  SPILLWAY_BOTH auto start(uint32_t column) const { return start_image<LANES>(x, *this, column); }
+  SPILLWAY_BOTH auto start(uint32_t column) const {
+    return start_image<LANES>(x, *this, column);
+  }
   template <int LANES>
   SPILLWAY_BOTH void add(const InImage<NearTo, LANES>& start, uint32_t pixel, uint32_t, double (&sum)[LANES][2]) const {
     float values[LANES];
@@ -63,7 +71,9 @@ struct MapByImage {
   PixelArrays<T, N> in;
   F f;
   template <int LANES>
-  SPILLWAY_BOTH auto start(uint32_t column) const { return start_image<LANES>(y, f, column); }
+  SPILLWAY_BOTH auto start(uint32_t column) const {
+    return start_image<LANES>(y, f, column);
+  }
   template <int LANES, class Start>
   SPILLWAY_BOTH void step(const Start& start, uint32_t pixel, uint32_t) const {
     float x[N][LANES], result[LANES];
@@ -85,8 +95,10 @@ void map_by_image(Exec& exec, const View& y, const View* const (&xs)[N], F f) {
     body.in.of[k] = PixelsOf<T>(*xs[k]);
     wide = wide && has_wide_pixels<T>(*xs[k]);
   }
-  if (wide) each_by_channels<Wide<T>::LANES>(exec, image_pixels(y), image_channels(y), body);
-  else each_by_channels<1>(exec, image_pixels(y), image_channels(y), body);
+  if (wide)
+    each_by_channels<Wide<T>::LANES>(exec, image_pixels(y), image_channels(y), body);
+  else
+    each_by_channels<1>(exec, image_pixels(y), image_channels(y), body);
 }
 
 template <>
@@ -96,9 +108,11 @@ struct Kernel<OpKind::group_norm_stats> : OwnKernel {
   static void run(Exec& exec, const KernelCall& c) {
     const View& v = c.ins[0];
     const PixelsOf<T> x(v);
-    const int64_t groups = GroupNormStatsAttrs::read(c.attrs).groups, channels = v.dims[1], size = channels / groups, columns = image_channels(v);
+    const int64_t groups = GroupNormStatsAttrs::read(c.attrs).groups, channels = v.dims[1], size = channels / groups,
+                  columns = image_channels(v);
     double* const sums = totals_in<2>(c.workspace, image_pixels(v), columns);
-    sum_channels<2, T>(exec, image_pixels(v), columns, has_wide_pixels<T>(v), c.workspace, GroupMomentTerm<T>{x, uint32_t(size)}, PutTotals<2>{sums, uint32_t(columns)});
+    sum_channels<2, T>(exec, image_pixels(v), columns, has_wide_pixels<T>(v), c.workspace, GroupMomentTerm<T>{x, uint32_t(size)},
+                       PutTotals<2>{sums, uint32_t(columns)});
     const double count = double(size * image_pixels(v));
     float* const stats = floats(c.outs[0]);
     const int64_t stride = c.outs[0].strides[0];
@@ -136,7 +150,8 @@ struct Kernel<OpKind::group_norm_apply> : OwnKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const GroupMoments moments(c.ins[1], GroupNormApplyAttrs::read(c.attrs), c.ins[0].dims[1]);
-    map_by_image<T, 1>(exec, c.outs[0], {&c.ins[0]}, GroupNormOf{moments, c.n_ins > 2 ? floats(c.ins[2]) : nullptr, c.n_ins > 2 ? floats(c.ins[3]) : nullptr});
+    map_by_image<T, 1>(exec, c.outs[0], {&c.ins[0]},
+                       GroupNormOf{moments, c.n_ins > 2 ? floats(c.ins[2]) : nullptr, c.n_ins > 2 ? floats(c.ins[3]) : nullptr});
   }
 };
 
@@ -152,7 +167,9 @@ struct GroupGradientTerm {
   PixelsOf<T> x, dy;
   OpenGroupGate gate;
   template <int LANES>
-  SPILLWAY_BOTH auto start(uint32_t column) const { return start_image<LANES>(x, gate, column); }
+  SPILLWAY_BOTH auto start(uint32_t column) const {
+    return start_image<LANES>(x, gate, column);
+  }
   template <int LANES>
   SPILLWAY_BOTH void add(const InImage<OpenGate::At, LANES>& start, uint32_t pixel, uint32_t, double (&sum)[LANES][2]) const {
     float values[LANES], gradients[LANES];
@@ -206,14 +223,17 @@ struct GroupGradient {
     const Moments m = moments.of(b, ch);
     const double* const sums = of_groups + 2 * (b * moments.groups + ch / moments.size);
     // dx = rstd·(gamma·dy - (plain + (x - mean)·rstd·products)/count)
-    return {float(m.mean), float(gamma ? m.rstd * double(gamma[ch]) : m.rstd), float(m.rstd * m.rstd * sums[0] / moments.count), float(m.rstd * sums[1] / moments.count)};
+    return {float(m.mean), float(gamma ? m.rstd * double(gamma[ch]) : m.rstd), float(m.rstd * m.rstd * sums[0] / moments.count),
+            float(m.rstd * sums[1] / moments.count)};
   }
   SPILLWAY_BOTH float of(const NormGradientAt& k, const float* v) const { return k.scale * v[1] - k.offset - (v[0] - k.mean) * k.tilt; }
 };
 
 template <>
 struct Kernel<OpKind::group_norm_bwd_data> : OwnKernel {
-  static int64_t workspace(const KernelCall& c) { return 2 * c.ins[0].dims[0] * GroupNormBwdDataAttrs::read(c.attrs).groups * int64_t(sizeof(double)); }
+  static int64_t workspace(const KernelCall& c) {
+    return 2 * c.ins[0].dims[0] * GroupNormBwdDataAttrs::read(c.attrs).groups * int64_t(sizeof(double));
+  }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const Pixels of_images(c.ins[3]);

@@ -28,8 +28,10 @@ struct PartsBeside {
     uint32_t lo = 0, hi = count;
     while (hi - lo > 1) {
       const uint32_t middle = (lo + hi) / 2;
-      if (from[middle] <= channel) lo = middle;
-      else hi = middle;
+      if (from[middle] <= channel)
+        lo = middle;
+      else
+        hi = middle;
     }
     PixelsOf<T> part = parts[lo];
     part.data += channel - from[lo];
@@ -62,8 +64,10 @@ void each_group(const ops::Parts& parts, F f) {
 
 template <class T, class Exec, class Body>
 void each_of_parts(Exec& exec, const View& whole, uint32_t channels, bool wide, const Body& body) {
-  if (wide) each_by_channels<Wide<T>::LANES>(exec, ops::pixels(whole), channels, body);
-  else each_by_channels<1>(exec, ops::pixels(whole), channels, body);
+  if (wide)
+    each_by_channels<Wide<T>::LANES>(exec, ops::pixels(whole), channels, body);
+  else
+    each_by_channels<1>(exec, ops::pixels(whole), channels, body);
 }
 
 template <class T>
@@ -72,7 +76,9 @@ struct NormOfParts {
   PixelsOf<T> y;
   RectifiedNorm norm;
   template <int LANES>
-  SPILLWAY_BOTH auto start(uint32_t channel) const { return x.template start<LANES>(norm, channel); }
+  SPILLWAY_BOTH auto start(uint32_t channel) const {
+    return x.template start<LANES>(norm, channel);
+  }
   template <int LANES, class Start>
   SPILLWAY_BOTH void step(const Start& start, uint32_t pixel, uint32_t channel) const {
     float values[LANES], result[LANES];
@@ -88,7 +94,9 @@ struct GradientTermOfParts {
   PixelsOf<T> dy;
   RectifiedNorm norm;
   template <int LANES>
-  SPILLWAY_BOTH auto start(uint32_t channel) const { return x.template start<LANES>(norm, channel); }
+  SPILLWAY_BOTH auto start(uint32_t channel) const {
+    return x.template start<LANES>(norm, channel);
+  }
   template <int LANES, class Start>
   SPILLWAY_BOTH void add(const Start& start, uint32_t pixel, uint32_t channel, double (&sum)[LANES][2]) const {
     float values[LANES], gradients[LANES];
@@ -105,7 +113,9 @@ struct GradientOfParts {
   RectifiedGradient gradient;
   bool added;
   template <int LANES>
-  SPILLWAY_BOTH auto start(uint32_t channel) const { return x.template start<LANES>(gradient, channel); }
+  SPILLWAY_BOTH auto start(uint32_t channel) const {
+    return x.template start<LANES>(gradient, channel);
+  }
   template <int LANES, class Start>
   SPILLWAY_BOTH void step(const Start& start, uint32_t pixel, uint32_t channel) const {
     float values[LANES], gradients[LANES], before[LANES] = {}, result[LANES];
@@ -151,7 +161,8 @@ template <>
 struct Kernel<OpKind::joined_norm_bwd_reduce> : OwnKernel {
   static int64_t workspace(const KernelCall& c) {
     int64_t most = 0;
-    each_group<float>(ops::parts_of(c, 4), [&](const PartsBeside<float>& x, bool) { most = std::max(most, sums_bytes<2>(ops::pixels(c.ins[0]), x.channels)); });
+    each_group<float>(ops::parts_of(c, 4),
+                      [&](const PartsBeside<float>& x, bool) { most = std::max(most, sums_bytes<2>(ops::pixels(c.ins[0]), x.channels)); });
     return most;
   }
   template <class T, class Exec>
@@ -167,7 +178,8 @@ struct Kernel<OpKind::joined_norm_bwd_reduce> : OwnKernel {
         dgamma[first + ch] = float(sum[0] * moments.of(first + ch).rstd);
         dbeta[first + ch] = float(sum[1]);
       };
-      sum_channels<2, T>(exec, ops::pixels(dy), x.channels, wide && has_wide_pixels<T>(dy), c.workspace, GradientTermOfParts<T>{x, PixelsOf<T>(dy), norm}, finish);
+      sum_channels<2, T>(exec, ops::pixels(dy), x.channels, wide && has_wide_pixels<T>(dy), c.workspace,
+                         GradientTermOfParts<T>{x, PixelsOf<T>(dy), norm}, finish);
     });
   }
 };
@@ -182,7 +194,8 @@ struct Kernel<OpKind::joined_norm_bwd_data> : OwnKernel {
     const View &dy = c.ins[0], &onto = c.ins[6], &dx = c.outs[0];  // `onto` is a part where nothing is added to
     const bool added = a.onto != 0, wide = has_wide_pixels<T>(dy) && has_wide_pixels<T>(dx) && (!added || has_wide_pixels<T>(onto));
     each_group<T>(ops::parts_of(c, uint32_t(6 + a.onto)), [&](const PartsBeside<T>& x, bool all_wide) {
-      each_of_parts<T>(exec, dx, x.channels, wide && all_wide, GradientOfParts<T>{x, PixelsOf<T>(dy), PixelsOf<T>(onto), PixelsOf<T>(dx), gradient, added});
+      each_of_parts<T>(exec, dx, x.channels, wide && all_wide,
+                       GradientOfParts<T>{x, PixelsOf<T>(dy), PixelsOf<T>(onto), PixelsOf<T>(dx), gradient, added});
     });
   }
 };

@@ -1,6 +1,6 @@
 // The table of the cuda device's kernels, by operator. A kernel is a specialisation of Kernel with `workspace` and
-// `run<T>(exec, call)`, where T is what activations are stored as; what cuDNN or cuBLAS should run says `library`. An operator without any stands in
-// GAPS (table.hpp), or the build fails.
+// `run<T>(exec, call)`, where T is what activations are stored as; what cuDNN or cuBLAS should run says `library`. An operator without any
+// stands in GAPS (table.hpp), or the build fails.
 #pragma once
 #include "cuda/kernels/boxes.hpp"
 #include "cuda/kernels/sums.hpp"
@@ -29,7 +29,9 @@ SPILLWAY_BOTH inline float rectify(float x, float slope) { return x <= 0 ? (slop
 
 inline float* floats(const View& v) { return static_cast<float*>(v.data); }
 template <class T>
-T* stored(const View& v) { return static_cast<T*>(v.data); }
+T* stored(const View& v) {
+  return static_cast<T*>(v.data);
+}
 
 /// What the operator allows, in f32 and bf16, below the most elements that a kernel sees; places in 32 bits.
 template <class K>

@@ -97,7 +97,8 @@ struct LayerNorm {
     of.each_channels(item, [&](uint32_t ch) {
       float values[LANES];
       fetch<LANES>(from + ch, values);
-      for (int lane = 0; lane < LANES; lane++) values[lane] = (values[lane] - mean) * rstd * gamma[ch + uint32_t(lane)] + beta[ch + uint32_t(lane)];
+      for (int lane = 0; lane < LANES; lane++)
+        values[lane] = (values[lane] - mean) * rstd * gamma[ch + uint32_t(lane)] + beta[ch + uint32_t(lane)];
       put<LANES>(to + ch, values);
     });
   }
@@ -177,8 +178,10 @@ struct PutMoments {
     const uint32_t pixel = of.pixel(block, item);
     if (pixel >= of.pixels) return;
     double sum[2];
-    if constexpr (phase == 0) of.gather_moments(shared, pixel, item);
-    else if (of.merged(shared, item, sum)) into[pixel] = of.moments_of(pixel, sum);
+    if constexpr (phase == 0)
+      of.gather_moments(shared, pixel, item);
+    else if (of.merged(shared, item, sum))
+      into[pixel] = of.moments_of(pixel, sum);
   }
 };
 
@@ -188,7 +191,9 @@ struct LayerWeightsTerm {
   const PixelMoments* moments;
   struct Nothing {};
   template <int LANES>
-  SPILLWAY_BOTH Nothing start(uint32_t) const { return {}; }
+  SPILLWAY_BOTH Nothing start(uint32_t) const {
+    return {};
+  }
   template <int LANES>
   SPILLWAY_BOTH void add(Nothing, uint32_t pixel, uint32_t ch, double (&sum)[LANES][2]) const {
     const PixelMoments m = moments[pixel];
@@ -206,8 +211,10 @@ template <>
 struct Kernel<OpKind::layer_norm> : OwnKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
-    if (has_wide_pixels<T>(c.ins[0]) && has_wide_pixels<T>(c.outs[0])) in_steps<T, Wide<T>::LANES>(exec, c);
-    else in_steps<T, 1>(exec, c);
+    if (has_wide_pixels<T>(c.ins[0]) && has_wide_pixels<T>(c.outs[0]))
+      in_steps<T, Wide<T>::LANES>(exec, c);
+    else
+      in_steps<T, 1>(exec, c);
   }
   template <class T, int LANES, class Exec>
   static void in_steps(Exec& exec, const KernelCall& c) {
@@ -220,8 +227,10 @@ template <>
 struct Kernel<OpKind::layer_norm_bwd_data> : OwnKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
-    if (has_wide_pixels<T>(c.ins[0]) && has_wide_pixels<T>(c.ins[1]) && has_wide_pixels<T>(c.outs[0])) in_steps<T, Wide<T>::LANES>(exec, c);
-    else in_steps<T, 1>(exec, c);
+    if (has_wide_pixels<T>(c.ins[0]) && has_wide_pixels<T>(c.ins[1]) && has_wide_pixels<T>(c.outs[0]))
+      in_steps<T, Wide<T>::LANES>(exec, c);
+    else
+      in_steps<T, 1>(exec, c);
   }
   template <class T, int LANES, class Exec>
   static void in_steps(Exec& exec, const KernelCall& c) {
@@ -239,14 +248,17 @@ struct Kernel<OpKind::layer_norm_bwd_weights> : OwnKernel {
     const View &x = c.ins[0], &dy = c.ins[1];
     PixelMoments* const moments = static_cast<PixelMoments*>(c.workspace);
     const bool wide = has_wide_pixels<T>(x);
-    if (wide) put_moments<T, Wide<T>::LANES>(exec, c, moments);
-    else put_moments<T, 1>(exec, c, moments);
+    if (wide)
+      put_moments<T, Wide<T>::LANES>(exec, c, moments);
+    else
+      put_moments<T, 1>(exec, c, moments);
     float *const dgamma = floats(c.outs[0]), *const dbeta = floats(c.outs[1]);
     const auto finish = [=] SPILLWAY_BOTH(uint32_t ch, const double* sum) {
       dgamma[ch] = float(sum[0]);
       dbeta[ch] = float(sum[1]);
     };
-    sum_pixels<2, T>(exec, x, wide && has_wide_pixels<T>(dy), static_cast<char*>(c.workspace) + moments_bytes(c), LayerWeightsTerm<T>{PixelsOf<T>(x), PixelsOf<T>(dy), moments}, finish);
+    sum_pixels<2, T>(exec, x, wide && has_wide_pixels<T>(dy), static_cast<char*>(c.workspace) + moments_bytes(c),
+                     LayerWeightsTerm<T>{PixelsOf<T>(x), PixelsOf<T>(dy), moments}, finish);
   }
   template <class T, int LANES, class Exec>
   static void put_moments(Exec& exec, const KernelCall& c, PixelMoments* into) {

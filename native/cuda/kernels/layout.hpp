@@ -7,7 +7,9 @@
 namespace spillway::cuda {
 
 /// Rows [row, row + rows) along H and columns along W of a view, counted in the view; what lies outside it is zero.
-struct Grid { int64_t row, rows, column, columns; };
+struct Grid {
+  int64_t row, rows, column, columns;
+};
 
 /// `into` (dense, channels-last) becomes that part of x.
 template <class T, class Exec>
@@ -75,8 +77,10 @@ struct WeightsBeside {
     uint32_t lo = 0, hi = count;
     while (hi - lo > 1) {
       const uint32_t middle = (lo + hi) / 2;
-      if (from[middle] <= item) lo = middle;
-      else hi = middle;
+      if (from[middle] <= item)
+        lo = middle;
+      else
+        hi = middle;
     }
     const uint32_t i = item - from[lo];
     static_cast<T*>(laid[lo])[i] = w[lo][order[lo].plain(i)];
@@ -87,15 +91,19 @@ template <>
 struct Kernel<OpKind::lay_out> : OwnKernel {
   static constexpr uint32_t together = WeightsBeside::MOST;
   template <class T, class Exec>
-  static void run(Exec& exec, const KernelCall& c) { lay<T>(exec, &c, 1); }
+  static void run(Exec& exec, const KernelCall& c) {
+    lay<T>(exec, &c, 1);
+  }
   /// Of one type after the other, as they come.
   template <class Exec>
   static void run_together(Exec& exec, const KernelCall* calls, uint32_t n) {
     for (uint32_t first = 0, end; first < n; first = end) {
       const bool bf16 = ops::is_bf16(calls[first]);
       for (end = first + 1; end < n && ops::is_bf16(calls[end]) == bf16;) end++;
-      if (bf16) lay<StoredBf16>(exec, calls + first, end - first);
-      else lay<float>(exec, calls + first, end - first);
+      if (bf16)
+        lay<StoredBf16>(exec, calls + first, end - first);
+      else
+        lay<float>(exec, calls + first, end - first);
     }
   }
   template <class T, class Exec>

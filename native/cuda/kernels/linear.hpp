@@ -13,7 +13,9 @@ struct SumTerm {
   PixelsOf<T> x;
   struct Nothing {};
   template <int LANES>
-  SPILLWAY_BOTH Nothing start(uint32_t) const { return {}; }
+  SPILLWAY_BOTH Nothing start(uint32_t) const {
+    return {};
+  }
   template <int LANES>
   SPILLWAY_BOTH void add(Nothing, uint32_t pixel, uint32_t ch, double (&sum)[LANES][1]) const {
     float values[LANES];
@@ -44,7 +46,9 @@ void multiply(Exec& exec, Product<L, R, Y> p) {
   exec.each(p.rows * p.columns, [=] SPILLWAY_BOTH(uint32_t i) {
     const int64_t r = i / p.columns, c = i % p.columns;
     double sum = p.bias ? double(p.bias[c]) : 0.0;
-    for (int64_t k = 0; k < p.inner; k++) sum += double(as_stored<T>(p.left[r * p.row_step + k * p.row_inner])) * double(as_stored<T>(p.right[c * p.column_step + k * p.column_inner]));
+    for (int64_t k = 0; k < p.inner; k++)
+      sum += double(as_stored<T>(p.left[r * p.row_step + k * p.row_inner])) *
+             double(as_stored<T>(p.right[c * p.column_step + k * p.column_inner]));
     p.y[i] = float(sum);
   });
 }
@@ -55,7 +59,8 @@ struct Kernel<OpKind::linear> : LibraryKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const int64_t in = c.ins[1].dims[1], out = c.ins[1].dims[0];
-    multiply<T, T, float, T>(exec, {stored<T>(c.ins[0]), floats(c.ins[1]), c.n_ins > 2 ? floats(c.ins[2]) : nullptr, stored<T>(c.outs[0]), ops::pixels(c.outs[0]), out, in, in, 1, in, 1});
+    multiply<T, T, float, T>(exec, {stored<T>(c.ins[0]), floats(c.ins[1]), c.n_ins > 2 ? floats(c.ins[2]) : nullptr, stored<T>(c.outs[0]),
+                                    ops::pixels(c.outs[0]), out, in, in, 1, in, 1});
   }
 };
 
@@ -65,7 +70,8 @@ struct Kernel<OpKind::linear_bwd_data> : LibraryKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const int64_t in = c.ins[1].dims[1], out = c.ins[1].dims[0];
-    multiply<T, T, float, T>(exec, {stored<T>(c.ins[0]), floats(c.ins[1]), nullptr, stored<T>(c.outs[0]), ops::pixels(c.outs[0]), in, out, out, 1, 1, in});
+    multiply<T, T, float, T>(
+        exec, {stored<T>(c.ins[0]), floats(c.ins[1]), nullptr, stored<T>(c.outs[0]), ops::pixels(c.outs[0]), in, out, out, 1, 1, in});
   }
 };
 
@@ -75,7 +81,8 @@ struct Kernel<OpKind::linear_bwd_weights> : LibraryKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const int64_t in = c.outs[0].dims[1], out = c.outs[0].dims[0];
-    multiply<T, T, T, float>(exec, {stored<T>(c.ins[1]), stored<T>(c.ins[0]), nullptr, floats(c.outs[0]), out, in, ops::pixels(c.ins[0]), 1, out, 1, in});
+    multiply<T, T, T, float>(
+        exec, {stored<T>(c.ins[1]), stored<T>(c.ins[0]), nullptr, floats(c.outs[0]), out, in, ops::pixels(c.ins[0]), 1, out, 1, in});
     if (c.n_outs > 1) bias_gradient<T>(exec, c.ins[1], c.outs[1], c.workspace);
   }
 };

@@ -15,8 +15,12 @@ struct Labels {
   uint32_t height, width;
   int64_t stride_b, stride_h, stride_w;
   explicit Labels(const View& v)
-      : data(static_cast<const int32_t*>(v.data)), height(uint32_t(v.dims[2])), width(uint32_t(v.dims[3])),
-        stride_b(v.strides[0]), stride_h(v.strides[2]), stride_w(v.strides[3]) {}
+      : data(static_cast<const int32_t*>(v.data)),
+        height(uint32_t(v.dims[2])),
+        width(uint32_t(v.dims[3])),
+        stride_b(v.strides[0]),
+        stride_h(v.strides[2]),
+        stride_w(v.strides[3]) {}
   SPILLWAY_BOTH int64_t place(uint32_t pixel) const {
     const uint32_t w = pixel % width, row = pixel / width;
     return row / height * stride_b + row % height * stride_h + w * stride_w;
@@ -37,14 +41,18 @@ struct Softmax {
   }
 };
 
-/// A pixel of so many channels has a block of items, one of fewer an item. Its number of channels alone decides: the bits do not depend on tiles.
+/// A pixel of so many channels has a block of items, one of fewer an item. Its number of channels alone decides: the bits do not depend on
+/// tiles.
 constexpr uint32_t CHANNELS_OF_BLOCK = 256;
 
 template <class T, class Body>
 struct SoftmaxBlocks {
   static constexpr int PHASES = 7;
   static constexpr uint32_t ROWS = 16;
-  struct Shared { double at[BLOCK_ITEMS]; float top; };
+  struct Shared {
+    double at[BLOCK_ITEMS];
+    float top;
+  };
   PixelsOf<T> x;
   Body body;
 
@@ -88,7 +96,9 @@ void each_softmax(Exec& exec, const View& view, Body body) {
 }
 
 /// Where pixels have blocks their softmax is worked out before it is summed up.
-inline int64_t softmax_bytes(const View& v) { return v.dims[1] >= int64_t(CHANNELS_OF_BLOCK) ? ops::pixels(v) * int64_t(sizeof(Softmax)) : 0; }
+inline int64_t softmax_bytes(const View& v) {
+  return v.dims[1] >= int64_t(CHANNELS_OF_BLOCK) ? ops::pixels(v) * int64_t(sizeof(Softmax)) : 0;
+}
 
 template <class T>
 struct SoftmaxOf {
@@ -110,7 +120,8 @@ struct SoftmaxOf {
 /// Σ term over the pixels, times scale(), into the loss.
 template <class Exec, class Scale, class Term>
 void sum_loss(Exec& exec, const KernelCall& c, void* scratch, Scale scale, Term term) {
-  const double* const sum = sums_of<1>(exec, ops::pixels(c.ins[0]), 1, scratch, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t, double* total) { total[0] += term(pixel); });
+  const double* const sum = sums_of<1>(exec, ops::pixels(c.ins[0]), 1, scratch,
+                                       [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t, double* total) { total[0] += term(pixel); });
   float* const loss = floats(c.outs[0]);
   exec.each(1, [=] SPILLWAY_BOTH(uint32_t) { loss[0] = float(sum[0] * scale()); });
 }
@@ -129,8 +140,9 @@ struct Kernel<OpKind::count_labels> : LossKernel {
   static void run(Exec& exec, const KernelCall& c) {
     const Labels labels(c.ins[0]);
     const int64_t ignored = CountLabelsAttrs::read(c.attrs).ignore_index;
-    const double* const sum = sums_of<1>(exec, ops::pixels(c.ins[0]), 1, c.workspace,
-                                         [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t, double* total) { total[0] += labels.at(pixel) != ignored; });
+    const double* const sum =
+        sums_of<1>(exec, ops::pixels(c.ins[0]), 1, c.workspace,
+                   [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t, double* total) { total[0] += labels.at(pixel) != ignored; });
     float* const counted = floats(c.outs[0]);
     exec.each(1, [=] SPILLWAY_BOTH(uint32_t) {
       counted[0] = float(fmod(sum[0], ops::COUNT_PIECE));
@@ -147,12 +159,14 @@ struct Kernel<OpKind::softmax_xent> : SoftmaxLossKernel {
     const Labels labels(c.ins[1]);
     const ops::Xent<float> xent(c);
     const auto softmax = SoftmaxOf<T>::in(exec, c.ins[0], c.workspace);
-    sum_loss(exec, c, after_softmax(c), [=] SPILLWAY_BOTH() { return xent.scale(); }, [=] SPILLWAY_BOTH(uint32_t pixel) -> double {
-      const int32_t label = labels.at(pixel);
-      if (!xent.takes(label, x.channels)) return 0;
-      const Softmax s = softmax.at(pixel);
-      return double(s.top) + log(s.total) - double(x.at(pixel)[label]);
-    });
+    sum_loss(
+        exec, c, after_softmax(c), [=] SPILLWAY_BOTH() { return xent.scale(); },
+        [=] SPILLWAY_BOTH(uint32_t pixel) -> double {
+          const int32_t label = labels.at(pixel);
+          if (!xent.takes(label, x.channels)) return 0;
+          const Softmax s = softmax.at(pixel);
+          return double(s.top) + log(s.total) - double(x.at(pixel)[label]);
+        });
   }
 };
 
@@ -189,10 +203,11 @@ struct Kernel<OpKind::count_classes> : OwnKernel {
     const Labels labels(c.ins[0]);
     const auto a = CountClassesAttrs::read(c.attrs);
     const int64_t classes = a.classes, ignored = a.ignore_index;
-    const double* const sum = sums_of<1>(exec, ops::pixels(c.ins[0]), classes, c.workspace, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t k, double* total) {
-      const int32_t label = labels.at(pixel);
-      total[0] += label == int32_t(k) && label != ignored;
-    });
+    const double* const sum =
+        sums_of<1>(exec, ops::pixels(c.ins[0]), classes, c.workspace, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t k, double* total) {
+          const int32_t label = labels.at(pixel);
+          total[0] += label == int32_t(k) && label != ignored;
+        });
     float* const counted = floats(c.outs[0]);
     exec.each(classes, [=] SPILLWAY_BOTH(uint32_t k) {
       counted[k] = float(fmod(sum[k], ops::COUNT_PIECE));
@@ -242,12 +257,14 @@ struct Kernel<OpKind::class_xent> : SoftmaxLossKernel {
     const Labels labels(c.ins[1]);
     const ops::ClassXentTerms<float> terms(c);
     const auto softmax = SoftmaxOf<T>::in(exec, c.ins[0], c.workspace);
-    sum_loss(exec, c, after_softmax(c), [=] SPILLWAY_BOTH() { return terms.weight; }, [=] SPILLWAY_BOTH(uint32_t pixel) -> double {
-      const int32_t label = labels.at(pixel);
-      if (!terms.takes(label, x.channels)) return 0;
-      const Softmax s = softmax.at(pixel);
-      return terms.value(x.at(pixel), 1, x.channels, label, double(s.top) + log(s.total));
-    });
+    sum_loss(
+        exec, c, after_softmax(c), [=] SPILLWAY_BOTH() { return terms.weight; },
+        [=] SPILLWAY_BOTH(uint32_t pixel) -> double {
+          const int32_t label = labels.at(pixel);
+          if (!terms.takes(label, x.channels)) return 0;
+          const Softmax s = softmax.at(pixel);
+          return terms.value(x.at(pixel), 1, x.channels, label, double(s.top) + log(s.total));
+        });
   }
 };
 
@@ -278,14 +295,17 @@ struct Kernel<OpKind::soft_xent> : SoftmaxLossKernel {
     const Pixels target(c.ins[1]);
     const ops::SoftXentTerms terms(c);
     const auto softmax = SoftmaxOf<T>::in(exec, c.ins[0], c.workspace);
-    sum_loss(exec, c, after_softmax(c), [=] SPILLWAY_BOTH() { return terms.scale; }, [=] SPILLWAY_BOTH(uint32_t pixel) -> double {
-      const T* const values = x.at(pixel);
-      const Softmax s = softmax.at(pixel);
-      const double log_total = double(s.top) + log(s.total);
-      double sum = 0;
-      for (uint32_t ch = 0; ch < x.channels; ch++) sum += terms.share(double(target.at(pixel)[ch]), x.channels) * (log_total - double(values[ch]));
-      return sum;
-    });
+    sum_loss(
+        exec, c, after_softmax(c), [=] SPILLWAY_BOTH() { return terms.scale; },
+        [=] SPILLWAY_BOTH(uint32_t pixel) -> double {
+          const T* const values = x.at(pixel);
+          const Softmax s = softmax.at(pixel);
+          const double log_total = double(s.top) + log(s.total);
+          double sum = 0;
+          for (uint32_t ch = 0; ch < x.channels; ch++)
+            sum += terms.share(double(target.at(pixel)[ch]), x.channels) * (log_total - double(values[ch]));
+          return sum;
+        });
   }
 };
 
@@ -302,7 +322,8 @@ struct Kernel<OpKind::soft_xent_bwd> : OwnKernel {
       double all = 0;
       for (uint32_t ch = 0; ch < x.channels; ch++) all += terms.share(double(target.at(pixel)[ch]), x.channels);
       for (uint32_t ch = first; ch < x.channels; ch += step)
-        gradient[ch] = float(terms.scale * (double(expf(values[ch] - s.top)) / s.total * all - terms.share(double(target.at(pixel)[ch]), x.channels)));
+        gradient[ch] =
+            float(terms.scale * (double(expf(values[ch] - s.top)) / s.total * all - terms.share(double(target.at(pixel)[ch]), x.channels)));
     });
   }
 };
@@ -321,7 +342,8 @@ struct Kernel<OpKind::label_numbers> : OwnKernel {
 struct DiceLabels {
   Labels labels;
   int64_t classes, ignored;
-  explicit DiceLabels(const KernelCall& c) : labels(c.ins[1]), classes(c.ins[0].dims[1]), ignored(DiceSumsAttrs::read(c.attrs).ignore_index) {}
+  explicit DiceLabels(const KernelCall& c)
+      : labels(c.ins[1]), classes(c.ins[0].dims[1]), ignored(DiceSumsAttrs::read(c.attrs).ignore_index) {}
   /// The label, or -1 where none is taken.
   SPILLWAY_BOTH int64_t at(uint32_t pixel) const {
     const int32_t label = labels.at(pixel);
@@ -340,18 +362,21 @@ struct Kernel<OpKind::dice_sums> : OwnKernel {
     const DiceLabels labels(c);
     const int64_t pixels = ops::pixels(c.ins[0]), classes = c.ins[0].dims[1];
     Softmax* const softmax = static_cast<Softmax*>(c.workspace);
-    exec.each(pixels, [=] SPILLWAY_BOTH(uint32_t pixel) { softmax[pixel] = Softmax::of(x.at(pixel), labels.at(pixel) < 0 ? 0 : x.channels); });
-    const double* const sum = sums_of<3>(exec, pixels, classes, softmax + pixels, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t k, double* total) {
-      const int64_t label = labels.at(pixel);
-      if (label < 0) return;
-      // Of one channel, whose label is 1 where it is meant, the sigmoid.
-      const double p = x.channels == 1 ? ops::dice_sigmoid(double(x.at(pixel)[0])) : double(expf(x.at(pixel)[k] - softmax[pixel].top)) / softmax[pixel].total;
-      if (label == (x.channels == 1 ? 1 : int64_t(k))) {
-        total[0] += p;
-        total[2] += 1;
-      }
-      total[1] += p;
-    });
+    exec.each(pixels,
+              [=] SPILLWAY_BOTH(uint32_t pixel) { softmax[pixel] = Softmax::of(x.at(pixel), labels.at(pixel) < 0 ? 0 : x.channels); });
+    const double* const sum =
+        sums_of<3>(exec, pixels, classes, softmax + pixels, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t k, double* total) {
+          const int64_t label = labels.at(pixel);
+          if (label < 0) return;
+          // Of one channel, whose label is 1 where it is meant, the sigmoid.
+          const double p = x.channels == 1 ? ops::dice_sigmoid(double(x.at(pixel)[0]))
+                                           : double(expf(x.at(pixel)[k] - softmax[pixel].top)) / softmax[pixel].total;
+          if (label == (x.channels == 1 ? 1 : int64_t(k))) {
+            total[0] += p;
+            total[2] += 1;
+          }
+          total[1] += p;
+        });
     float* const sums = floats(c.outs[0]);
     exec.each(3 * classes, [=] SPILLWAY_BOTH(uint32_t i) { sums[i] = float(sum[i]); });
   }
@@ -439,11 +464,13 @@ struct ElementLoss : LossKernel {
     const PixelsOf<T> x(c.ins[0]);
     const Target target(c, a.constant);
     const double scale = a.weight / double(a.count);
-    sum_loss(exec, c, c.workspace, [=] SPILLWAY_BOTH() { return scale; }, [=] SPILLWAY_BOTH(uint32_t pixel) -> double {
-      double sum = 0;
-      for (uint32_t ch = 0; ch < x.channels; ch++) sum += loss.value(double(x.at(pixel)[ch]), target.at(pixel, ch));
-      return sum;
-    });
+    sum_loss(
+        exec, c, c.workspace, [=] SPILLWAY_BOTH() { return scale; },
+        [=] SPILLWAY_BOTH(uint32_t pixel) -> double {
+          double sum = 0;
+          for (uint32_t ch = 0; ch < x.channels; ch++) sum += loss.value(double(x.at(pixel)[ch]), target.at(pixel, ch));
+          return sum;
+        });
   }
 };
 
@@ -463,10 +490,10 @@ struct ElementLossBackward : OwnKernel {
   }
 };
 
-#define SPILLWAY_LOSS_KERNEL(kind)                                        \
-  template <>                                                             \
+#define SPILLWAY_LOSS_KERNEL(kind)                                       \
+  template <>                                                            \
   struct Kernel<OpKind::kind> : ElementLoss<ops::element_loss::kind> {}; \
-  template <>                                                             \
+  template <>                                                            \
   struct Kernel<OpKind::kind##_bwd> : ElementLossBackward<ops::element_loss::kind> {};
 SPILLWAY_ELEMENT_LOSSES(SPILLWAY_LOSS_KERNEL)
 #undef SPILLWAY_LOSS_KERNEL

@@ -25,14 +25,18 @@ struct TensorsBeside {
     from[count + 1] = from[count] + uint32_t(ops::elements(c.ins[0]));
     count++;
   }
-  bool has_room(const KernelCall& c) const { return count < MOST_TENSORS && int64_t(from[count]) + ops::elements(c.ins[0]) < MOST_ELEMENTS; }
+  bool has_room(const KernelCall& c) const {
+    return count < MOST_TENSORS && int64_t(from[count]) + ops::elements(c.ins[0]) < MOST_ELEMENTS;
+  }
 
   SPILLWAY_BOTH uint32_t tensor_of(uint32_t item) const {
     uint32_t lo = 0, hi = count;
     while (hi - lo > 1) {
       const uint32_t middle = (lo + hi) / 2;
-      if (from[middle] <= item) lo = middle;
-      else hi = middle;
+      if (from[middle] <= item)
+        lo = middle;
+      else
+        hi = middle;
     }
     return lo;
   }
@@ -76,7 +80,9 @@ struct Update : OwnKernel {
   static constexpr uint32_t together = MOST_TENSORS;
   static int64_t workspace(const KernelCall&) { return Rule::counts ? int64_t(sizeof(Rule)) : 0; }
   template <class, class Exec>
-  static void run(Exec& exec, const KernelCall& c) { run_together(exec, &c, 1); }
+  static void run(Exec& exec, const KernelCall& c) {
+    run_together(exec, &c, 1);
+  }
   template <class Exec>
   static void run_together(Exec& exec, const KernelCall* calls, uint32_t n) {
     update(exec, calls, n, std::make_index_sequence<ops::STATES<kind>>());

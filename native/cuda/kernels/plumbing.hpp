@@ -42,21 +42,23 @@ struct Kernel<OpKind::fill> : OwnKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const float value = float(FillAttrs::read(c.attrs).value);
-    each_pair<T>(exec, c.outs[0], c.outs[0], [=] SPILLWAY_BOTH(T* y, const T*) { *y = value; });
+    each_pair<T>(exec, c.outs[0], c.outs[0], [=] SPILLWAY_BOTH(T * y, const T*) { *y = value; });
   }
 };
 
 template <class Bits, class Exec>
 void copy_bits(Exec& exec, const View& y, const View& x) {
-  each_pair<Bits>(exec, y, x, [=] SPILLWAY_BOTH(Bits* into, const Bits* from) { *into = *from; });
+  each_pair<Bits>(exec, y, x, [=] SPILLWAY_BOTH(Bits * into, const Bits* from) { *into = *from; });
 }
 
 template <>
 struct Kernel<OpKind::copy> : OwnKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {  // labels too
-    if (dtype_bytes(c.outs[0].dtype) == sizeof(uint32_t)) copy_bits<uint32_t>(exec, c.outs[0], c.ins[0]);
-    else copy_bits<uint16_t>(exec, c.outs[0], c.ins[0]);
+    if (dtype_bytes(c.outs[0].dtype) == sizeof(uint32_t))
+      copy_bits<uint32_t>(exec, c.outs[0], c.ins[0]);
+    else
+      copy_bits<uint16_t>(exec, c.outs[0], c.ins[0]);
   }
 };
 
@@ -64,7 +66,7 @@ template <>
 struct Kernel<OpKind::merge_sum> : OwnKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
-    each_pair<T>(exec, c.outs[0], c.ins[0], [=] SPILLWAY_BOTH(T* y, const T* x) { *y = float(*y) + float(*x); });
+    each_pair<T>(exec, c.outs[0], c.ins[0], [=] SPILLWAY_BOTH(T * y, const T* x) { *y = float(*y) + float(*x); });
   }
 };
 

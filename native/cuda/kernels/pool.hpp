@@ -20,7 +20,12 @@ struct Rows {
 struct Windows {
   int32_t kernel, stride, pad, in_extent, out_lo, out_end;
   explicit Windows(const WindowAxis& a)
-      : kernel(int32_t(a.kernel)), stride(int32_t(a.stride)), pad(int32_t(a.pad)), in_extent(int32_t(a.in_extent)), out_lo(int32_t(a.out_lo)), out_end(int32_t(a.out_lo + a.out_size)) {}
+      : kernel(int32_t(a.kernel)),
+        stride(int32_t(a.stride)),
+        pad(int32_t(a.pad)),
+        in_extent(int32_t(a.in_extent)),
+        out_lo(int32_t(a.out_lo)),
+        out_end(int32_t(a.out_lo + a.out_size)) {}
   SPILLWAY_BOTH int32_t start(int32_t out) const { return out * stride - pad; }
   /// As ops::pool_span.
   SPILLWAY_BOTH Rows of(int32_t out) const {
@@ -75,8 +80,10 @@ void each_lanes(Exec& exec, const View& view, Body body) {
 }
 template <class T, class Exec, class Body>
 void each_pixel(Exec& exec, const View& view, bool wide, Body body) {
-  if (wide && has_wide_pixels<T>(view)) each_lanes<T, Wide<T>::LANES>(exec, view, body);
-  else each_lanes<T, 1>(exec, view, body);
+  if (wide && has_wide_pixels<T>(view))
+    each_lanes<T, Wide<T>::LANES>(exec, view, body);
+  else
+    each_lanes<T, 1>(exec, view, body);
 }
 
 /// Each element of dx is the sum of what share.add<LANES>(b, c, h, w, oy, ox, sum) adds for the windows (oy, ox) that reach it.
@@ -174,8 +181,10 @@ struct Kernel<OpKind::max_pool_bwd> : OwnKernel {
     const WindowsOf window(ops::pool_window(MaxPoolBwdAttrs::read(call.attrs), call.ins[0], call.ins[1]));
     const ShareOfMaximum<T> share{ImageOf<T>(call.ins[0]), ImageOf<T>(call.ins[1]), window};
     // The maxima of eight channels do not go into registers.
-    if constexpr (Wide<T>::LANES > 4) each_lanes<T, 1>(exec, call.outs[0], SumOfWindows<ShareOfMaximum<T>>{window, share});
-    else sum_windows<T>(exec, call.outs[0], has_wide_pixels<T>(call.ins[0]) && has_wide_pixels<T>(call.ins[1]), window, share);
+    if constexpr (Wide<T>::LANES > 4)
+      each_lanes<T, 1>(exec, call.outs[0], SumOfWindows<ShareOfMaximum<T>>{window, share});
+    else
+      sum_windows<T>(exec, call.outs[0], has_wide_pixels<T>(call.ins[0]) && has_wide_pixels<T>(call.ins[1]), window, share);
   }
 };
 
@@ -203,8 +212,10 @@ struct Kernel<OpKind::max_pool_places> : OwnKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& call) {
     const WindowsOf window(ops::pool_window(MaxPoolPlacesAttrs::read(call.attrs), call.ins[0], call.outs[0]));
-    if (has_wide_pixels<T>(call.ins[0])) put_places<T, Wide<T>::LANES>(exec, call.ins[0], call.outs[0], window);
-    else put_places<T, 1>(exec, call.ins[0], call.outs[0], window);
+    if (has_wide_pixels<T>(call.ins[0]))
+      put_places<T, Wide<T>::LANES>(exec, call.ins[0], call.outs[0], window);
+    else
+      put_places<T, 1>(exec, call.ins[0], call.outs[0], window);
   }
 };
 
@@ -219,7 +230,8 @@ struct ShareOfPlace {
     const uint32_t* const words = places.at(b, oy, ox) + c / 4;
     float values[LANES];
     fetch<LANES>(dy.at(b, oy, ox) + c, values);
-    for (uint32_t lane = 0; lane < LANES; lane++) sum[lane] += (words[lane / 4] >> (8 * (first + lane % 4)) & 0xff) == here ? values[lane] : 0.0f;
+    for (uint32_t lane = 0; lane < LANES; lane++)
+      sum[lane] += (words[lane / 4] >> (8 * (first + lane % 4)) & 0xff) == here ? values[lane] : 0.0f;
   }
 };
 
@@ -228,7 +240,8 @@ struct Kernel<OpKind::max_pool_places_bwd> : OwnKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& call) {
     const WindowsOf window(ops::pool_window(MaxPoolPlacesBwdAttrs::read(call.attrs), call.outs[0], call.ins[1]));
-    sum_windows<T>(exec, call.outs[0], has_wide_pixels<T>(call.ins[1]), window, ShareOfPlace<T>{ImageOf<uint32_t>(call.ins[0]), ImageOf<T>(call.ins[1]), window});
+    sum_windows<T>(exec, call.outs[0], has_wide_pixels<T>(call.ins[1]), window,
+                   ShareOfPlace<T>{ImageOf<uint32_t>(call.ins[0]), ImageOf<T>(call.ins[1]), window});
   }
 };
 
@@ -238,7 +251,8 @@ struct Divisor {
   int32_t pad_bottom, pad_right;
   bool padding;
   template <class Attrs>
-  Divisor(const Attrs& a, const Window& window_) : window(window_), pad_bottom(int32_t(a.pad_bottom)), pad_right(int32_t(a.pad_right)), padding(a.count_include_pad != 0) {}
+  Divisor(const Attrs& a, const Window& window_)
+      : window(window_), pad_bottom(int32_t(a.pad_bottom)), pad_right(int32_t(a.pad_right)), padding(a.count_include_pad != 0) {}
   SPILLWAY_BOTH float share(int32_t oy, int32_t ox) const {
     return float(1.0 / (double(pixels(window.h, oy, pad_bottom)) * double(pixels(window.w, ox, pad_right))));
   }
@@ -300,23 +314,29 @@ struct Kernel<OpKind::avg_pool_bwd> : OwnKernel {
   static void run(Exec& exec, const KernelCall& call) {
     const auto a = AvgPoolBwdAttrs::read(call.attrs);
     const Divisor divisor(a, ops::pool_window(a, call.outs[0], call.ins[0]));
-    sum_windows<T>(exec, call.outs[0], has_wide_pixels<T>(call.ins[0]), divisor.window, ShareOfAverage<T>{ImageOf<T>(call.ins[0]), divisor});
+    sum_windows<T>(exec, call.outs[0], has_wide_pixels<T>(call.ins[0]), divisor.window,
+                   ShareOfAverage<T>{ImageOf<T>(call.ins[0]), divisor});
   }
 };
 
 template <>
 struct Kernel<OpKind::global_avg_pool> : OwnKernel {
-  static int64_t workspace(const KernelCall& c) { return sums_bytes<1>(c.ins[0].dims[2] * c.ins[0].dims[3], c.ins[0].dims[0] * c.ins[0].dims[1]); }
+  static int64_t workspace(const KernelCall& c) {
+    return sums_bytes<1>(c.ins[0].dims[2] * c.ins[0].dims[3], c.ins[0].dims[0] * c.ins[0].dims[1]);
+  }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& call) {
     const PixelsOf<T> x(call.ins[0]);
     const Pixels y(call.outs[0]);  // floats: tiles add to it
     const View& v = call.ins[0];
     const double count = double(GlobalAvgPoolAttrs::read(call.attrs).count);
-    const double* const sums = sums_of<1>(exec, v.dims[2] * v.dims[3], v.dims[0] * v.dims[1], call.workspace, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t column, double* sum) {
-      sum[0] += double(x.at(column / x.channels, pixel / x.width, pixel % x.width)[column % x.channels]);
-    });
-    exec.each(v.dims[0] * v.dims[1], [=] SPILLWAY_BOTH(uint32_t i) { y.at(i / y.channels, 0, 0)[i % y.channels] = float(sums[i] / count); });
+    const double* const sums = sums_of<1>(exec, v.dims[2] * v.dims[3], v.dims[0] * v.dims[1], call.workspace,
+                                          [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t column, double* sum) {
+                                            sum[0] +=
+                                                double(x.at(column / x.channels, pixel / x.width, pixel % x.width)[column % x.channels]);
+                                          });
+    exec.each(v.dims[0] * v.dims[1],
+              [=] SPILLWAY_BOTH(uint32_t i) { y.at(i / y.channels, 0, 0)[i % y.channels] = float(sums[i] / count); });
   }
 };
 

@@ -24,7 +24,9 @@ struct Kernel<OpKind::reflect_pad> : OwnKernel {
   static void run(Exec& exec, const KernelCall& call) {
     const ImageOf<T> x(call.ins[0]);
     const ops::Mirrors g = ops::reflect_geometry(ReflectPadAttrs::read(call.attrs), call.ins[0]);
-    each_element<T>(exec, call.outs[0], [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t oy, int64_t ox, T& y) { y = x.at(b, g.h.source(oy), g.w.source(ox))[c]; });
+    each_element<T>(exec, call.outs[0], [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t oy, int64_t ox, T & y) {
+      y = x.at(b, g.h.source(oy), g.w.source(ox))[c];
+    });
   }
 };
 
@@ -36,7 +38,7 @@ struct Kernel<OpKind::reflect_pad_bwd> : OwnKernel {
     const ImageOf<T> dy(padded);
     const ops::Mirrors g = ops::reflect_geometry(ReflectPadBwdAttrs::read(call.attrs), call.outs[0]);
     const int64_t h_lo = ops::lower(padded, 2), h_hi = ops::upper(padded, 2), w_lo = ops::lower(padded, 3), w_hi = ops::upper(padded, 3);
-    each_element<T>(exec, call.outs[0], [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t h, int64_t w, T& dx) {
+    each_element<T>(exec, call.outs[0], [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t h, int64_t w, T & dx) {
       const Standing rows = Standing::of(g.h, h, h_lo, h_hi), columns = Standing::of(g.w, w, w_lo, w_hi);
       float sum = 0;
       for (const int64_t oy : rows.rows)

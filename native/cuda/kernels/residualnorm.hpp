@@ -14,7 +14,9 @@ struct SignsOf {
   float slope;
   SignsOf(const View& signs, float slope_) : words(signs), slope(slope_) {}
   /// Those of a channel and of the rest of its word, the channel's first.
-  SPILLWAY_BOTH uint32_t bits(uint32_t pixel, uint32_t ch) const { return words.at(pixel)[ch / ops::SIGNS_PER_WORD] >> (ch % ops::SIGNS_PER_WORD); }
+  SPILLWAY_BOTH uint32_t bits(uint32_t pixel, uint32_t ch) const {
+    return words.at(pixel)[ch / ops::SIGNS_PER_WORD] >> (ch % ops::SIGNS_PER_WORD);
+  }
   SPILLWAY_BOTH float passed(float value, uint32_t bit) const { return bit ? value : slope == 0 ? 0.0f : slope * value; }
 };
 
@@ -51,7 +53,9 @@ struct ResidualSum {
 
   /// An item has the channels of a byte of signs; behind the last channel there are signs, too.
   template <int LANES>
-  SPILLWAY_BOTH auto start(uint32_t ch) const { return at_channels<LANES>(ChannelsOrNone{norm, x.channels}, ch); }
+  SPILLWAY_BOTH auto start(uint32_t ch) const {
+    return at_channels<LANES>(ChannelsOrNone{norm, x.channels}, ch);
+  }
   template <int LANES, class Start>
   SPILLWAY_BOTH void step(const Start& start, uint32_t pixel, uint32_t ch) const {
     static_assert(LANES == SIGNS_PER_BYTE);
@@ -74,8 +78,12 @@ struct Kernel<OpKind::bn_add_relu_apply> : OwnKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const auto a = BnAddReluApplyAttrs::read(c.attrs);
-    const ResidualSum<T> sum{PixelsOf<T>(c.ins[0]), PixelsOf<T>(c.ins[1]), PixelsOf<T>(c.outs[0]), PixelsOf<uint32_t>(c.outs[1]),
-                             norm_of(c, BatchMoments(c.ins[2], double(a.count), a.eps), 3), float(a.slope)};
+    const ResidualSum<T> sum{PixelsOf<T>(c.ins[0]),
+                             PixelsOf<T>(c.ins[1]),
+                             PixelsOf<T>(c.outs[0]),
+                             PixelsOf<uint32_t>(c.outs[1]),
+                             norm_of(c, BatchMoments(c.ins[2], double(a.count), a.eps), 3),
+                             float(a.slope)};
     if (has_wide_pixels<T>(c.ins[0]) && has_wide_pixels<T>(c.ins[1]) && has_wide_pixels<T>(c.outs[0]))
       return each_by_channels<SIGNS_PER_BYTE>(exec, ops::pixels(c.ins[0]), c.outs[1].dims[1] * ops::SIGNS_PER_WORD, sum);
     exec.words(
@@ -106,7 +114,9 @@ struct ResidualGradient {
   SignsOf signs;
   NormGradient norm;
   template <int LANES>
-  SPILLWAY_BOTH auto start(uint32_t ch) const { return at_channels<LANES>(norm, ch); }
+  SPILLWAY_BOTH auto start(uint32_t ch) const {
+    return at_channels<LANES>(norm, ch);
+  }
   template <int LANES, class Start>
   SPILLWAY_BOTH void step(const Start& start, uint32_t pixel, uint32_t ch) const {
     float values[LANES], gradients[LANES];
@@ -127,7 +137,11 @@ struct Kernel<OpKind::bn_add_relu_bwd_data> : OwnKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const auto a = BnAddReluBwdDataAttrs::read(c.attrs);
-    const ResidualGradient<T> gradient{PixelsOf<T>(c.ins[0]), PixelsOf<T>(c.ins[1]), PixelsOf<T>(c.outs[0]), PixelsOf<T>(c.outs[1]), SignsOf(c.ins[2], float(a.slope)),
+    const ResidualGradient<T> gradient{PixelsOf<T>(c.ins[0]),
+                                       PixelsOf<T>(c.ins[1]),
+                                       PixelsOf<T>(c.outs[0]),
+                                       PixelsOf<T>(c.outs[1]),
+                                       SignsOf(c.ins[2], float(a.slope)),
                                        norm_gradient(c, BatchMoments(c.ins[3], double(a.count), a.eps), 4, 5)};
     const int64_t pixels = ops::pixels(c.ins[0]), channels = c.ins[0].dims[1];
     if (has_wide_pixels<T>(c.ins[0]) && has_wide_pixels<T>(c.ins[1]) && has_wide_pixels<T>(c.outs[0]) && has_wide_pixels<T>(c.outs[1]))

@@ -1,8 +1,8 @@
 // Stochastic depth by counter: an image's lot is drawn for its place in the whole batch, so tiles and recompute agree, and it is the
 // cpu device's. The step and the seed are read when the items run.
 #pragma once
-#include "cuda/kernels/kernel.hpp"
 #include "core/philox.hpp"
+#include "cuda/kernels/kernel.hpp"
 
 namespace spillway::cuda {
 

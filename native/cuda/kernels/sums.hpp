@@ -33,8 +33,8 @@ uint32_t items_across(int64_t columns) {
   return across;
 }
 
-/// `term` has start<LANES>(column), made once for the items of a block that have the same columns, and add<LANES>(start, number, column, sums) for
-/// LANES columns side by side.
+/// `term` has start<LANES>(column), made once for the items of a block that have the same columns, and add<LANES>(start, number, column,
+/// sums) for LANES columns side by side.
 template <int Sums, int LANES, class Term, class Finish>
 struct ColumnSums {
   static constexpr int PHASES = 8;
@@ -96,7 +96,8 @@ struct ColumnSums {
     if (column < columns)
       for (uint32_t share = row; share < shares; share += rows())
         for (int lane = 0; lane < LANES; lane++)
-          for (int s = 0; s < Sums; s++) sum[lane][s] += of_other_blocks(partial + (int64_t(share) * Sums + s) * columns + column + uint32_t(lane));
+          for (int s = 0; s < Sums; s++)
+            sum[lane][s] += of_other_blocks(partial + (int64_t(share) * Sums + s) * columns + column + uint32_t(lane));
     keep(shared, sum, item);
   }
 
@@ -122,7 +123,8 @@ struct ColumnSums {
         total[s] = plane[0];
         for (uint32_t row = CHUNK; row < rows(); row += CHUNK) total[s] += plane[row * across];
       }
-      if (is_total) finish(column, static_cast<const double*>(total));
+      if (is_total)
+        finish(column, static_cast<const double*>(total));
       else
         for (int s = 0; s < Sums; s++) partial[(int64_t(share) * Sums + s) * columns + column] = total[s];
     }
@@ -134,8 +136,9 @@ template <int Sums, int LANES, class Exec, class Term, class Finish>
 void sum_columns(Exec& exec, int64_t terms, int64_t columns, void* scratch, Term term, Finish finish) {
   const uint32_t across = items_across<LANES>(columns);
   const uint32_t blocks_across = uint32_t((columns + across * LANES - 1) / (across * LANES)), shares = uint32_t(sum_shares(terms, columns));
-  exec.blocks(int64_t(blocks_across) * shares, ColumnSums<Sums, LANES, Term, Finish>{uint32_t(terms), uint32_t(columns), across, blocks_across, shares,
-                                                                                      static_cast<double*>(scratch), exec.arrivals(), term, finish});
+  exec.blocks(int64_t(blocks_across) * shares,
+              ColumnSums<Sums, LANES, Term, Finish>{uint32_t(terms), uint32_t(columns), across, blocks_across, shares,
+                                                    static_cast<double*>(scratch), exec.arrivals(), term, finish});
 }
 
 /// A term that is a function of its number and column.
@@ -144,9 +147,13 @@ struct PlainTerm {
   F f;
   struct Nothing {};
   template <int LANES>
-  SPILLWAY_BOTH Nothing start(uint32_t) const { return {}; }
+  SPILLWAY_BOTH Nothing start(uint32_t) const {
+    return {};
+  }
   template <int LANES>
-  SPILLWAY_BOTH void add(Nothing, uint32_t n, uint32_t column, double (&sum)[LANES][Sums]) const { f(n, column, sum[0]); }
+  SPILLWAY_BOTH void add(Nothing, uint32_t n, uint32_t column, double (&sum)[LANES][Sums]) const {
+    f(n, column, sum[0]);
+  }
 };
 
 /// Where totals go: sum after sum, column by column.
@@ -177,8 +184,10 @@ const double* sums_of(Exec& exec, int64_t terms, int64_t columns, void* scratch,
 /// The same, of activations stored as T, with steps of 16 bytes where that is `wide`: columns are channels then, side by side.
 template <int Sums, class T, class Exec, class Term, class Finish>
 void sum_channels(Exec& exec, int64_t terms, int64_t columns, bool wide, void* scratch, Term term, Finish finish) {
-  if (wide) sum_columns<Sums, Wide<T>::LANES>(exec, terms, columns, scratch, term, finish);
-  else sum_columns<Sums, 1>(exec, terms, columns, scratch, term, finish);
+  if (wide)
+    sum_columns<Sums, Wide<T>::LANES>(exec, terms, columns, scratch, term, finish);
+  else
+    sum_columns<Sums, 1>(exec, terms, columns, scratch, term, finish);
 }
 
 template <int Sums, class T, class Exec, class Term, class Finish>

@@ -36,8 +36,10 @@ struct KernelFunctions {
 
 template <class Exec, class K>
 constexpr auto run_together_of() -> void (*)(Exec&, const KernelCall*, uint32_t) {
-  if constexpr (K::together > 1) return K::template run_together<Exec>;
-  else return nullptr;
+  if constexpr (K::together > 1)
+    return K::template run_together<Exec>;
+  else
+    return nullptr;
 }
 
 /// Whether the op table lets its activations be bf16.
@@ -61,10 +63,12 @@ void run_stored(Exec& exec, const KernelCall& c) {
 
 template <class Exec, OpKind kind>
 const KernelFunctions<Exec>* functions_of() {
-  if constexpr (Kernel<kind>::missing) return nullptr;
+  if constexpr (Kernel<kind>::missing)
+    return nullptr;
   else {
     using K = Kernel<kind>;
-    static constexpr KernelFunctions<Exec> of_kind{check_call<K>, K::workspace, run_stored<Exec, kind>, K::library, K::together, run_together_of<Exec, K>()};
+    static constexpr KernelFunctions<Exec> of_kind{check_call<K>, K::workspace, run_stored<Exec, kind>,
+                                                   K::library,    K::together,  run_together_of<Exec, K>()};
     return &of_kind;
   }
 }
@@ -74,10 +78,12 @@ template <class Exec>
 const KernelFunctions<Exec>* functions(uint32_t wire) {
   switch (wire) {
 #define SPILLWAY_CASE(kind, number) \
-  case number: return functions_of<Exec, OpKind::kind>();
+  case number:                      \
+    return functions_of<Exec, OpKind::kind>();
     SPILLWAY_OPS(SPILLWAY_CASE)
 #undef SPILLWAY_CASE
-    default: return nullptr;
+    default:
+      return nullptr;
   }
 }
 

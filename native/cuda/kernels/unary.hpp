@@ -33,10 +33,10 @@ struct UnaryBackward : OwnKernel {
   }
 };
 
-#define SPILLWAY_UNARY_KERNEL(kind)                              \
-  template <>                                                    \
-  struct Kernel<OpKind::kind> : Unary<ops::unary::kind> {};      \
-  template <>                                                    \
+#define SPILLWAY_UNARY_KERNEL(kind)                         \
+  template <>                                               \
+  struct Kernel<OpKind::kind> : Unary<ops::unary::kind> {}; \
+  template <>                                               \
   struct Kernel<OpKind::kind##_bwd> : UnaryBackward<ops::unary::kind> {};
 SPILLWAY_UNARY(SPILLWAY_UNARY_KERNEL)
 #undef SPILLWAY_UNARY_KERNEL

@@ -10,14 +10,17 @@ using ops::Resampling;
 
 /// Output rows [lo, hi) of the view outside of which none is made of this input row: a row of slack on either side.
 SPILLWAY_BOTH inline Rows outputs_near(const Resampling& r, int32_t row, int32_t out_lo, int32_t out_hi) {
-  const int64_t num = r.mode == Resampling::points ? r.to - 1 : r.to, den = r.mode == Resampling::points ? (r.from > 1 ? r.from - 1 : 1) : r.from;
+  const int64_t num = r.mode == Resampling::points ? r.to - 1 : r.to,
+                den = r.mode == Resampling::points ? (r.from > 1 ? r.from - 1 : 1) : r.from;
   const int64_t first = (int64_t(row) - 1) * num / den - 2, last = (int64_t(row) + 2) * num / den + 3;
   const bool all = r.mode == Resampling::points && r.from == 1;
   return {all || first < out_lo ? out_lo : int32_t(first), all || last > out_hi ? out_hi : int32_t(last)};
 }
 
 /// The weight with which an output pixel is made of this input pixel.
-SPILLWAY_BOTH inline double share_of(const Between& b, int64_t row) { return (b.first == row ? 1 - b.weight : 0.0) + (b.second == row ? b.weight : 0.0); }
+SPILLWAY_BOTH inline double share_of(const Between& b, int64_t row) {
+  return (b.first == row ? 1 - b.weight : 0.0) + (b.second == row ? b.weight : 0.0);
+}
 
 template <>
 struct Kernel<OpKind::upsample> : OwnKernel {
@@ -25,7 +28,7 @@ struct Kernel<OpKind::upsample> : OwnKernel {
   static void run(Exec& exec, const KernelCall& call) {
     const ImageOf<T> x(call.ins[0]);
     const ops::Resamplings g = ops::upsample_geometry(UpsampleAttrs::read(call.attrs));
-    each_element<T>(exec, call.outs[0], [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t oy, int64_t ox, T& y) {
+    each_element<T>(exec, call.outs[0], [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t oy, int64_t ox, T & y) {
       const Between h = g.h.at(oy), w = g.w.at(ox);
       const double top = (1 - w.weight) * double(x.at(b, h.first, w.first)[c]) + w.weight * double(x.at(b, h.first, w.second)[c]);
       const double bottom = (1 - w.weight) * double(x.at(b, h.second, w.first)[c]) + w.weight * double(x.at(b, h.second, w.second)[c]);
@@ -41,8 +44,9 @@ struct Kernel<OpKind::upsample_bwd> : OwnKernel {
     const View& out = call.ins[0];
     const ImageOf<T> dy(out);
     const ops::Resamplings g = ops::upsample_geometry(UpsampleBwdAttrs::read(call.attrs));
-    const int32_t h_lo = int32_t(ops::lower(out, 2)), h_hi = int32_t(ops::upper(out, 2)), w_lo = int32_t(ops::lower(out, 3)), w_hi = int32_t(ops::upper(out, 3));
-    each_element<T>(exec, call.outs[0], [=] SPILLWAY_BOTH(int32_t b, uint32_t c, int32_t h, int32_t w, T& dx) {
+    const int32_t h_lo = int32_t(ops::lower(out, 2)), h_hi = int32_t(ops::upper(out, 2)), w_lo = int32_t(ops::lower(out, 3)),
+                  w_hi = int32_t(ops::upper(out, 3));
+    each_element<T>(exec, call.outs[0], [=] SPILLWAY_BOTH(int32_t b, uint32_t c, int32_t h, int32_t w, T & dx) {
       const Rows rows = outputs_near(g.h, h, h_lo, h_hi), columns = outputs_near(g.w, w, w_lo, w_hi);
       double sum = 0;
       for (int32_t oy = rows.lo; oy < rows.hi; oy++) {

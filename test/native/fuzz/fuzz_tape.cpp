@@ -38,7 +38,8 @@ int main(int argc, char** argv) {
   std::vector<Bytes> seeds;
   for (int i = 3; i < argc; i++) {
     seeds.push_back(read_file(argv[i]));
-    if (const auto tape = read_tape(seeds.back()); !tape.ok()) return std::fprintf(stderr, "%s: %s\n", argv[i], tape.status().message.c_str()), 2;
+    if (const auto tape = read_tape(seeds.back()); !tape.ok())
+      return std::fprintf(stderr, "%s: %s\n", argv[i], tape.status().message.c_str()), 2;
   }
   uint64_t refused = 0, passed = 0, damaged_passed = 0;
   std::map<std::string, uint64_t> reasons;
@@ -51,7 +52,8 @@ int main(int argc, char** argv) {
     if (read.ok() && !right) damaged_passed++;
     if (!read.ok()) reasons[shape_of(read.status().message)]++;
   }
-  std::printf("%llu mutated tapes: %llu refused for %zu different reasons, %llu still valid, %llu with a wrong checksum passed\n", (unsigned long long)n,
-              (unsigned long long)refused, reasons.size(), (unsigned long long)passed, (unsigned long long)damaged_passed);
+  std::printf("%llu mutated tapes: %llu refused for %zu different reasons, %llu still valid, %llu with a wrong checksum passed\n",
+              (unsigned long long)n, (unsigned long long)refused, reasons.size(), (unsigned long long)passed,
+              (unsigned long long)damaged_passed);
   return damaged_passed == 0 ? 0 : 1;
 }

@@ -11,7 +11,8 @@ namespace spillway::fuzz {
 
 using Bytes = std::vector<std::byte>;
 
-inline constexpr uint64_t AWKWARD[] = {0, 1, 2, 3, 7, 0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff, 0x100000000, 1ull << 52, 1ull << 62, 1ull << 63, ~0ull};
+inline constexpr uint64_t AWKWARD[] = {0,          1,          2,           3,          7,          0x7fffffff, 0x80000000,
+                                       0xfffffffe, 0xffffffff, 0x100000000, 1ull << 52, 1ull << 62, 1ull << 63, ~0ull};
 
 inline void mutate_one(Bytes& tape, std::mt19937_64& random) {
   if (tape.empty()) return;
@@ -19,9 +20,14 @@ inline void mutate_one(Bytes& tape, std::mt19937_64& random) {
   const size_t reach = random() % 4 == 0 ? std::min(tape.size(), sizeof(HeaderRecord)) : tape.size();
   const size_t at = random() % reach;
   switch (random() % 5) {
-    case 0: tape[at] ^= std::byte(1u << random() % 8); break;
-    case 1: tape[at] = std::byte(random()); break;
-    case 2: case 3: {
+    case 0:
+      tape[at] ^= std::byte(1u << random() % 8);
+      break;
+    case 1:
+      tape[at] = std::byte(random());
+      break;
+    case 2:
+    case 3: {
       const size_t width = random() % 2 ? 4 : 8, start = at / width * width;
       const uint64_t word = AWKWARD[random() % std::size(AWKWARD)];
       if (start + width <= tape.size()) std::memcpy(tape.data() + start, &word, width);

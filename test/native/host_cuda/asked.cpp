@@ -37,7 +37,7 @@ Real load() {
   if (!::dlopen(driver, RTLD_NOW | RTLD_GLOBAL)) give_up(::dlerror());
   void* const library = ::dlopen((std::string(setting("SPILLWAY_HOST_CUDA_CUDNN")) + "/libcudnn.so.9").c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) give_up(::dlerror());
-#define TAKE(name) \
+#define TAKE(name)                                                                                \
   real.functions.name = reinterpret_cast<decltype(real.functions.name)>(::dlsym(library, #name)); \
   if (!real.functions.name) give_up("it has no " #name);
   SPILLWAY_CUDNN(TAKE)
@@ -47,7 +47,9 @@ Real load() {
   };
   const std::string_view properties = gpu;
   must(real.functions.cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &real.gpu), "a GPU's properties");
-  must(real.functions.cudnnBackendSetAttribute(real.gpu, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, int64_t(properties.size()), properties.data()), "the GPU's properties");
+  must(real.functions.cudnnBackendSetAttribute(real.gpu, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+                                               int64_t(properties.size()), properties.data()),
+       "the GPU's properties");
   must(real.functions.cudnnBackendFinalize(real.gpu), "the GPU's properties");
   return real;
 }
@@ -65,16 +67,22 @@ cudnnStatus_t destroy(cudnnHandle_t) { return CUDNN_STATUS_SUCCESS; }
 cudnnStatus_t set_stream(cudnnHandle_t, cudaStream_t) { return CUDNN_STATUS_SUCCESS; }
 cudnnStatus_t execute(cudnnHandle_t, cudnnBackendDescriptor_t, cudnnBackendDescriptor_t) { return CUDNN_STATUS_EXECUTION_FAILED; }
 
-cudnnStatus_t set(cudnnBackendDescriptor_t of, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count, const void* values) {
-  const auto give_gpu = [&](cudnnBackendAttributeName_t as) { return real().functions.cudnnBackendSetAttribute(of, as, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &real().gpu); };
+cudnnStatus_t set(cudnnBackendDescriptor_t of, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count,
+                  const void* values) {
+  const auto give_gpu = [&](cudnnBackendAttributeName_t as) {
+    return real().functions.cudnnBackendSetAttribute(of, as, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &real().gpu);
+  };
   if (name == CUDNN_ATTR_OPERATIONGRAPH_HANDLE) return CUDNN_STATUS_SUCCESS;
   if (name == CUDNN_ATTR_EXECUTION_PLAN_HANDLE) return give_gpu(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP);
   const cudnnStatus_t status = real().functions.cudnnBackendSetAttribute(of, name, type, count, values);
-  return status == CUDNN_STATUS_SUCCESS && name == CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH ? give_gpu(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP) : status;
+  return status == CUDNN_STATUS_SUCCESS && name == CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH ? give_gpu(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP)
+                                                                                         : status;
 }
 
 template <class F>
-void* address(F* function) { return reinterpret_cast<void*>(function); }
+void* address(F* function) {
+  return reinterpret_cast<void*>(function);
+}
 #endif
 
 }  // namespace

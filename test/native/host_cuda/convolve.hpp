@@ -17,7 +17,9 @@ struct Tensor {
   int64_t bytes() const { return (at(dims[0] - 1, dims[1] - 1, dims[2] - 1, dims[3] - 1) + 1) * (narrow ? 2 : 4); }
 };
 
-struct Window { int64_t stride[2], pad[2], dilation[2]; };
+struct Window {
+  int64_t stride[2], pad[2], dilation[2];
+};
 enum class Way { forward, data, weights };
 
 /// A tensor's numbers as factors, in doubles, the second dimension innermost.
@@ -59,7 +61,8 @@ inline void multiply(Way way, const Tensor& x, const Tensor& w, const Tensor& y,
 }
 
 /// x, w and y as floats of the factors; what is made is added up in double, in `made`, in the natural order of its dims.
-inline std::vector<double> convolve(Way way, const Tensor& x, const Tensor& w, const Tensor& y, const Window& g, const void* px, const void* pw, const void* py, Rounding r) {
+inline std::vector<double> convolve(Way way, const Tensor& x, const Tensor& w, const Tensor& y, const Window& g, const void* px,
+                                    const void* pw, const void* py, Rounding r) {
   const Tensor& t = way == Way::forward ? y : way == Way::data ? x : w;
   const auto numbers = [&](const Tensor& of, const void* at) {
     return &of == &t ? std::vector<double>(size_t(t.dims[0] * t.dims[1] * t.dims[2] * t.dims[3])) : unpacked(of, at, r);
@@ -71,7 +74,8 @@ inline std::vector<double> convolve(Way way, const Tensor& x, const Tensor& w, c
   const int64_t plane = t.dims[2] * t.dims[3];
   for (int64_t a = 0; a < t.dims[0]; a++)
     for (int64_t p = 0; p < plane; p++)
-      for (int64_t b = 0; b < t.dims[1]; b++) made[size_t((a * t.dims[1] + b) * plane + p)] = innermost[size_t((a * plane + p) * t.dims[1] + b)];
+      for (int64_t b = 0; b < t.dims[1]; b++)
+        made[size_t((a * t.dims[1] + b) * plane + p)] = innermost[size_t((a * plane + p) * t.dims[1] + b)];
   return made;
 }
 

@@ -34,8 +34,8 @@ struct Descriptor {
   cudnnBackendDescriptorType_t type;
   bool finalized = false;
   std::map<int, Attribute> attributes;
-  Engine engine{};   // of a configuration or an engine
-  Held graph;        // of a configuration, a plan
+  Engine engine{};  // of a configuration or an engine
+  Held graph;       // of a configuration, a plan
 
   template <class T>
   std::vector<T> all(int name) const {
@@ -55,7 +55,9 @@ struct Descriptor {
   }
 };
 
-struct Handle { cudaStream_t stream = nullptr; };
+struct Handle {
+  cudaStream_t stream = nullptr;
+};
 
 struct State {
   std::map<void*, Held> descriptors;
@@ -80,14 +82,26 @@ Handle* live(cudnnHandle_t raw, const char* where) {
 
 size_t size_of(cudnnBackendAttributeType_t t) {
   switch (t) {
-    case CUDNN_TYPE_INT64: case CUDNN_TYPE_DOUBLE: case CUDNN_TYPE_HANDLE: case CUDNN_TYPE_VOID_PTR: case CUDNN_TYPE_BACKEND_DESCRIPTOR: return 8;
-    case CUDNN_TYPE_BOOLEAN: return 1;
-    default: return 4;
+    case CUDNN_TYPE_INT64:
+    case CUDNN_TYPE_DOUBLE:
+    case CUDNN_TYPE_HANDLE:
+    case CUDNN_TYPE_VOID_PTR:
+    case CUDNN_TYPE_BACKEND_DESCRIPTOR:
+      return 8;
+    case CUDNN_TYPE_BOOLEAN:
+      return 1;
+    default:
+      return 4;
   }
 }
 
 /// What may be set where, and how often; so long as the header counts so.
-struct Rule { cudnnBackendDescriptorType_t of; int name; cudnnBackendAttributeType_t type; int64_t least, most; };
+struct Rule {
+  cudnnBackendDescriptorType_t of;
+  int name;
+  cudnnBackendAttributeType_t type;
+  int64_t least, most;
+};
 constexpr Rule RULES[] = {
     {CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, 1},
     {CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, 4},
@@ -102,18 +116,21 @@ constexpr Rule RULES[] = {
     {CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, 2},
     {CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, 2},
     {CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, 2},
-#define DIRECTION(D, X, W, Y, P)                                                                    \
-    {D, X, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1}, {D, W, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1},       \
-    {D, Y, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1}, {D, P##_CONV_DESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1}, \
-    {D, P##_ALPHA, CUDNN_TYPE_FLOAT, 1, 1}, {D, P##_BETA, CUDNN_TYPE_FLOAT, 1, 1},
-    DIRECTION(CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD)
-    DIRECTION(CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA)
-    DIRECTION(CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER)
+#define DIRECTION(D, X, W, Y, P)                                                                                                         \
+  {D, X, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1}, {D, W, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1}, {D, Y, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1}, \
+      {D, P##_CONV_DESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1}, {D, P##_ALPHA, CUDNN_TYPE_FLOAT, 1, 1},                                   \
+      {D, P##_BETA, CUDNN_TYPE_FLOAT, 1, 1},
+    DIRECTION(CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD)
+        DIRECTION(CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+                  CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+                  CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA)
+            DIRECTION(CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER)
 #undef DIRECTION
-    {CUDNN_BACKEND_POINTWISE_DESCRIPTOR, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, 1},
+                {CUDNN_BACKEND_POINTWISE_DESCRIPTOR, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, 1},
     {CUDNN_BACKEND_POINTWISE_DESCRIPTOR, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, 1},
     {CUDNN_BACKEND_POINTWISE_DESCRIPTOR, CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE, CUDNN_TYPE_DOUBLE, 0, 1},
     {CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1},
@@ -148,7 +165,7 @@ Tensor tensor_of(const Descriptor& d) {
 /// A convolution, then perhaps a bias, then perhaps a rectifier.
 struct Meaning {
   Way way = Way::forward;
-  Tensor x, w, y, bias, result;   // y: of the convolution; result: what is written at last
+  Tensor x, w, y, bias, result;  // y: of the convolution; result: what is written at last
   Window window{};
   bool has_bias = false, rectified = false;
   double slope = 0;
@@ -156,14 +173,23 @@ struct Meaning {
   const Tensor& made() const { return way == Way::data ? x : way == Way::weights ? w : result; }
 };
 
-struct Names { cudnnBackendDescriptorType_t of; int x, w, y, convolution, alpha, beta; };
+struct Names {
+  cudnnBackendDescriptorType_t of;
+  int x, w, y, convolution, alpha, beta;
+};
 constexpr Names NAMES[] = {
-    {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
-     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
-    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
-     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
-    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
-     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA},
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA},
 };
 
 bool fits(const Tensor& x, const Tensor& w, const Tensor& y, const Window& g) {
@@ -171,7 +197,8 @@ bool fits(const Tensor& x, const Tensor& w, const Tensor& y, const Window& g) {
     const int64_t room = x.dims[2 + d] + 2 * g.pad[d] - ((w.dims[2 + d] - 1) * g.dilation[d] + 1);
     if (g.stride[d] < 1 || g.dilation[d] < 1 || g.pad[d] < 0 || room < 0 || room / g.stride[d] + 1 != y.dims[2 + d]) return false;
   }
-  return x.dims[0] == y.dims[0] && w.dims[0] == y.dims[1] && w.dims[1] > 0 && x.dims[1] % w.dims[1] == 0 && w.dims[0] % (x.dims[1] / w.dims[1]) == 0;
+  return x.dims[0] == y.dims[0] && w.dims[0] == y.dims[1] && w.dims[1] > 0 && x.dims[1] % w.dims[1] == 0 &&
+         w.dims[0] % (x.dims[1] / w.dims[1]) == 0;
 }
 
 bool packed_channels_last(const Tensor& t) {
@@ -191,7 +218,9 @@ bool meaning_of(const Descriptor& graph, Meaning& m) {
   const Descriptor& c = *ops[0]->other(names->convolution);
   const auto pre = c.all<int64_t>(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS), post = c.all<int64_t>(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS),
              strides = c.all<int64_t>(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES), dilations = c.all<int64_t>(CUDNN_ATTR_CONVOLUTION_DILATIONS);
-  if (pre != post || c.one(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CONVOLUTION) != CUDNN_CROSS_CORRELATION || c.one<int64_t>(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 0) != 2) return false;
+  if (pre != post || c.one(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CONVOLUTION) != CUDNN_CROSS_CORRELATION ||
+      c.one<int64_t>(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 0) != 2)
+    return false;
   for (int d = 0; d < 2; d++) {
     m.window.stride[d] = strides[size_t(d)];
     m.window.pad[d] = pre[size_t(d)];
@@ -200,7 +229,8 @@ bool meaning_of(const Descriptor& graph, Meaning& m) {
   if (!fits(m.x, m.w, m.y, m.window)) return false;
   for (size_t i = 1; i < ops.size(); i++) {
     if (ops[i]->type != CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR) return false;
-    const Tensor x = tensor_of(*ops[i]->other(CUDNN_ATTR_OPERATION_POINTWISE_XDESC)), y = tensor_of(*ops[i]->other(CUDNN_ATTR_OPERATION_POINTWISE_YDESC));
+    const Tensor x = tensor_of(*ops[i]->other(CUDNN_ATTR_OPERATION_POINTWISE_XDESC)),
+                 y = tensor_of(*ops[i]->other(CUDNN_ATTR_OPERATION_POINTWISE_YDESC));
     if (!x.is_virtual || x.id != m.result.id || x.dims != y.dims) return false;
     const Descriptor& pointwise = *ops[i]->other(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
     const auto mode = pointwise.one(CUDNN_ATTR_POINTWISE_MODE, CUDNN_POINTWISE_MUL);
@@ -244,27 +274,38 @@ std::vector<Engine> engines_of(const Meaning& m, cudnnBackendHeurMode_t mode) {
   std::vector<Engine> list = {{Engine::winograd}, {Engine::loose}};
   if (has_fallback) return list;
   if (m.x.alignment >= 16 && m.y.alignment >= 16) list.push_back({Engine::tensor_core});
-  for (const auto kind : {Engine::down_converts, Engine::refuses, Engine::greedy, Engine::exact, Engine::with_scratch}) list.push_back({kind});
+  for (const auto kind : {Engine::down_converts, Engine::refuses, Engine::greedy, Engine::exact, Engine::with_scratch})
+    list.push_back({kind});
   return list;
 }
 
 std::vector<cudnnBackendNumericalNote_t> notes_of(Engine e) {
   switch (e.kind) {
-    case Engine::loose: return {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC};
-    case Engine::tensor_core: return {CUDNN_NUMERICAL_NOTE_TENSOR_CORE};
-    case Engine::down_converts: return {CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS};
-    case Engine::winograd: return {CUDNN_NUMERICAL_NOTE_WINOGRAD, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13};
-    case Engine::imprecise: return {CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION};
-    default: return {};
+    case Engine::loose:
+      return {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC};
+    case Engine::tensor_core:
+      return {CUDNN_NUMERICAL_NOTE_TENSOR_CORE};
+    case Engine::down_converts:
+      return {CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS};
+    case Engine::winograd:
+      return {CUDNN_NUMERICAL_NOTE_WINOGRAD, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13};
+    case Engine::imprecise:
+      return {CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION};
+    default:
+      return {};
   }
 }
 
 int64_t workspace_of(Engine e, const Meaning& m) {
   switch (e.kind) {
-    case Engine::tensor_core: return 1024 + m.x.dims[1] * 16;
-    case Engine::with_scratch: return 4096;
-    case Engine::greedy: return int64_t(600) << 20;
-    default: return 0;
+    case Engine::tensor_core:
+      return 1024 + m.x.dims[1] * 16;
+    case Engine::with_scratch:
+      return 4096;
+    case Engine::greedy:
+      return int64_t(600) << 20;
+    default:
+      return 0;
   }
 }
 
@@ -284,14 +325,20 @@ void write(const Meaning& m, const std::vector<double>& made, void* into, const 
         }
 }
 
-struct Places { const void *x, *w, *y, *bias; void *into, *workspace; };
+struct Places {
+  const void *x, *w, *y, *bias;
+  void *into, *workspace;
+};
 
 void compute(Engine e, const Meaning& m, const Places& at, uint64_t loose_run) {
   scribble(at.workspace, workspace_of(e, m));
   const bool narrow = m.x.narrow;
-  const Rounding r = e.kind == Engine::tensor_core && !narrow ? Rounding::tf32 : e.kind == Engine::down_converts ? Rounding::coarse : Rounding::none;
+  const Rounding r = e.kind == Engine::tensor_core && !narrow ? Rounding::tf32
+                     : e.kind == Engine::down_converts        ? Rounding::coarse
+                                                              : Rounding::none;
   std::vector<double> made = convolve(m.way, m.x, m.w, m.y, m.window, at.x, at.w, at.y, r);
-  if (e.kind == Engine::winograd || e.kind == Engine::imprecise || e.kind == Engine::untrue) for (double& v : made) v *= 1.0625;
+  if (e.kind == Engine::winograd || e.kind == Engine::imprecise || e.kind == Engine::untrue)
+    for (double& v : made) v *= 1.0625;
   write(m, made, at.into, at.bias, e.kind == Engine::loose ? loose_run : 0);
 }
 
@@ -327,8 +374,11 @@ cudnnStatus_t finalize(Descriptor& d) {
       return d.engine.kind == Engine::refuses ? CUDNN_STATUS_NOT_SUPPORTED : CUDNN_STATUS_SUCCESS;
     }
     case CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR:
-      return d.all<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS).size() == d.all<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS).size() ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
-    default: return CUDNN_STATUS_SUCCESS;
+      return d.all<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS).size() == d.all<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS).size()
+                 ? CUDNN_STATUS_SUCCESS
+                 : CUDNN_STATUS_BAD_PARAM;
+    default:
+      return CUDNN_STATUS_SUCCESS;
   }
 }
 
@@ -337,7 +387,7 @@ cudnnStatus_t finalize(Descriptor& d) {
 
 using namespace spillway::host_cuda;
 
-#define ENTER(name, code)                             \
+#define ENTER(name, code)                                    \
   const std::lock_guard<std::recursive_mutex> lock(world()); \
   if (fails(name)) return code;
 
@@ -346,13 +396,20 @@ extern "C" {
 size_t cudnnGetVersion() { return CUDNN_VERSION; }
 const char* cudnnGetErrorString(cudnnStatus_t status) {
   switch (status) {
-    case CUDNN_STATUS_SUCCESS: return "CUDNN_STATUS_SUCCESS";
-    case CUDNN_STATUS_BAD_PARAM: return "CUDNN_STATUS_BAD_PARAM";
-    case CUDNN_STATUS_ALLOC_FAILED: return "CUDNN_STATUS_ALLOC_FAILED";
-    case CUDNN_STATUS_NOT_SUPPORTED: return "CUDNN_STATUS_NOT_SUPPORTED";
-    case CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED: return "CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED";
-    case CUDNN_STATUS_INTERNAL_ERROR: return "CUDNN_STATUS_INTERNAL_ERROR";
-    default: return "CUDNN_STATUS_EXECUTION_FAILED";
+    case CUDNN_STATUS_SUCCESS:
+      return "CUDNN_STATUS_SUCCESS";
+    case CUDNN_STATUS_BAD_PARAM:
+      return "CUDNN_STATUS_BAD_PARAM";
+    case CUDNN_STATUS_ALLOC_FAILED:
+      return "CUDNN_STATUS_ALLOC_FAILED";
+    case CUDNN_STATUS_NOT_SUPPORTED:
+      return "CUDNN_STATUS_NOT_SUPPORTED";
+    case CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED:
+      return "CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED";
+    case CUDNN_STATUS_INTERNAL_ERROR:
+      return "CUDNN_STATUS_INTERNAL_ERROR";
+    default:
+      return "CUDNN_STATUS_EXECUTION_FAILED";
   }
 }
 
@@ -393,12 +450,15 @@ cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t raw) {
   return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t raw, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count, const void* values) {
+cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t raw, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                                       int64_t count, const void* values) {
   ENTER("cudnnBackendSetAttribute", CUDNN_STATUS_INTERNAL_ERROR)
   const Held d = live(raw, "cudnnBackendSetAttribute");
   if (d->finalized) return CUDNN_STATUS_BAD_PARAM;
-  const Rule* const rule = std::find_if(std::begin(RULES), std::end(RULES), [&](const Rule& r) { return r.of == d->type && r.name == int(name); });
-  if (rule == std::end(RULES) || rule->type != type || count < std::max<int64_t>(1, rule->least) || count > rule->most) return CUDNN_STATUS_BAD_PARAM;
+  const Rule* const rule =
+      std::find_if(std::begin(RULES), std::end(RULES), [&](const Rule& r) { return r.of == d->type && r.name == int(name); });
+  if (rule == std::end(RULES) || rule->type != type || count < std::max<int64_t>(1, rule->least) || count > rule->most)
+    return CUDNN_STATUS_BAD_PARAM;
   Attribute a{type, {}, {}};
   if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR) {
     for (int64_t i = 0; i < count; i++) {
@@ -416,13 +476,15 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t raw, cudnnBacken
 cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t raw) {
   ENTER("cudnnBackendFinalize", CUDNN_STATUS_INTERNAL_ERROR)
   const Held d = live(raw, "cudnnBackendFinalize");
-  if (d->type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR && std::getenv("SPILLWAY_HOST_CUDA_NO_HEURISTICS")) return CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED;
+  if (d->type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR && std::getenv("SPILLWAY_HOST_CUDA_NO_HEURISTICS"))
+    return CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED;
   const cudnnStatus_t s = finalize(*d);
   d->finalized = s == CUDNN_STATUS_SUCCESS;
   return s;
 }
 
-cudnnStatus_t cudnnBackendGetAttribute(const cudnnBackendDescriptor_t raw, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t, int64_t most, int64_t* count, void* into) {
+cudnnStatus_t cudnnBackendGetAttribute(const cudnnBackendDescriptor_t raw, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t,
+                                       int64_t most, int64_t* count, void* into) {
   ENTER("cudnnBackendGetAttribute", CUDNN_STATUS_INTERNAL_ERROR)
   const Held d = live(raw, "cudnnBackendGetAttribute");
   if (!d->finalized) return CUDNN_STATUS_BAD_PARAM;
@@ -461,7 +523,8 @@ cudnnStatus_t cudnnBackendGetAttribute(const cudnnBackendDescriptor_t raw, cudnn
       *static_cast<int64_t*>(into) = workspace_of(d->engine, m);
       *count = 1;
       return CUDNN_STATUS_SUCCESS;
-    default: return CUDNN_STATUS_BAD_PARAM;
+    default:
+      return CUDNN_STATUS_BAD_PARAM;
   }
 }
 
@@ -488,16 +551,19 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t raw, cudnnBackendDescriptor_t pl
     touched.push_back(at);
     return at;
   };
-  void *const x = place(m.x), *const w = place(m.w), *const y = m.fused() ? nullptr : place(m.y), *const bias = m.has_bias ? place(m.bias) : nullptr;
+  void *const x = place(m.x), *const w = place(m.w), *const y = m.fused() ? nullptr : place(m.y),
+              *const bias = m.has_bias ? place(m.bias) : nullptr;
   void* const result = m.fused() ? place(m.result) : y;
   if (!well || wanted != ids.size()) return CUDNN_STATUS_BAD_PARAM;
   const int64_t scratch = workspace_of(plan->engine, m);
-  if (scratch > 0 && (reinterpret_cast<uintptr_t>(workspace) % 256 != 0 || kind_of(workspace, uint64_t(scratch)) != Kind::device)) return CUDNN_STATUS_BAD_PARAM;
+  if (scratch > 0 && (reinterpret_cast<uintptr_t>(workspace) % 256 != 0 || kind_of(workspace, uint64_t(scratch)) != Kind::device))
+    return CUDNN_STATUS_BAD_PARAM;
   void* const into = m.way == Way::data ? x : m.way == Way::weights ? w : result;
-  const cudaError_t code = enqueue(h->stream, ranges_in(touched.data(), touched.size() * sizeof touched[0]), [e = plan->engine, m, at = Places{x, w, m.fused() ? nullptr : y, bias, into, workspace}] {
-    compute(e, m, at, state().loose_runs++);
-    return cudaSuccess;
-  });
+  const cudaError_t code = enqueue(h->stream, ranges_in(touched.data(), touched.size() * sizeof touched[0]),
+                                   [e = plan->engine, m, at = Places{x, w, m.fused() ? nullptr : y, bias, into, workspace}] {
+                                     compute(e, m, at, state().loose_runs++);
+                                     return cudaSuccess;
+                                   });
   return code == cudaSuccess ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_EXECUTION_FAILED;
 }
 

@@ -11,7 +11,10 @@
 
 namespace {
 
-struct Known { const char *library, *name; void* at; };
+struct Known {
+  const char *library, *name;
+  void* at;
+};
 #define DRIVER(name) {"libcuda.so.1", #name, reinterpret_cast<void*>(&::name)},
 #define CUDNN(name) {"libcudnn.so.9", #name, reinterpret_cast<void*>(&::name)},
 #define CUBLASLT(name) {"libcublasLt.so.13", #name, reinterpret_cast<void*>(&::name)},
@@ -28,8 +31,8 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned int*, spillway::cuda
 
 namespace {
 
-const Known KNOWN[] = {SPILLWAY_DRIVER(DRIVER) SPILLWAY_CUDNN(CUDNN) SPILLWAY_CUBLASLT(CUBLASLT)
-                       SPILLWAY_NCCL(NCCL) NVML(nvmlInit_v2) NVML(nvmlDeviceGetHandleByPciBusId_v2) NVML(nvmlDeviceGetComputeRunningProcesses_v3)};
+const Known KNOWN[] = {SPILLWAY_DRIVER(DRIVER) SPILLWAY_CUDNN(CUDNN) SPILLWAY_CUBLASLT(CUBLASLT) SPILLWAY_NCCL(NCCL) NVML(nvmlInit_v2)
+                           NVML(nvmlDeviceGetHandleByPciBusId_v2) NVML(nvmlDeviceGetComputeRunningProcesses_v3)};
 
 bool missing(std::string_view name) {
   const char* const list = std::getenv("SPILLWAY_HOST_CUDA_MISSING");

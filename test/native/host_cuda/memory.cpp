@@ -17,9 +17,22 @@ namespace {
 
 constexpr uint64_t CONTEXT_BYTES = uint64_t(64) << 20;
 
-struct Physical { uint64_t offset, bytes; int holders; bool released; };
-struct Mapping { uint64_t bytes; uint64_t handle; bool accessible; };
-struct Range { uint64_t number, bytes; int in_use = 0; bool allocated; std::map<uint64_t, Mapping> mappings; };
+struct Physical {
+  uint64_t offset, bytes;
+  int holders;
+  bool released;
+};
+struct Mapping {
+  uint64_t bytes;
+  uint64_t handle;
+  bool accessible;
+};
+struct Range {
+  uint64_t number, bytes;
+  int in_use = 0;
+  bool allocated;
+  std::map<uint64_t, Mapping> mappings;
+};
 
 struct Memory {
   int file = ::memfd_create("host cuda", 0);
@@ -82,7 +95,8 @@ void drop(uint64_t handle) {
 
 bool open_pages(uint64_t at, uint64_t bytes) {
   const int key = memory().key;
-  return (key >= 0 ? ::pkey_mprotect(address(at), bytes, PROT_READ | PROT_WRITE, key) : ::mprotect(address(at), bytes, PROT_READ | PROT_WRITE)) == 0;
+  return (key >= 0 ? ::pkey_mprotect(address(at), bytes, PROT_READ | PROT_WRITE, key)
+                   : ::mprotect(address(at), bytes, PROT_READ | PROT_WRITE)) == 0;
 }
 
 bool accessible(const Range& r, uint64_t at, uint64_t bytes) {
@@ -96,12 +110,18 @@ bool accessible(const Range& r, uint64_t at, uint64_t bytes) {
 
 bool whole(uint64_t n) { return n > 0 && n % GRANULARITY == 0; }
 
-bool of_device(const CUmemAllocationProp* p) { return p && p->type == CU_MEM_ALLOCATION_TYPE_PINNED && p->location.type == CU_MEM_LOCATION_TYPE_DEVICE && p->location.id == 0; }
+bool of_device(const CUmemAllocationProp* p) {
+  return p && p->type == CU_MEM_ALLOCATION_TYPE_PINNED && p->location.type == CU_MEM_LOCATION_TYPE_DEVICE && p->location.id == 0;
+}
 
 }  // namespace
 
-Inside::Inside() { if (memory().key >= 0) ::pkey_set(memory().key, 0); }
-Inside::~Inside() { if (memory().key >= 0) ::pkey_set(memory().key, PKEY_DISABLE_ACCESS); }
+Inside::Inside() {
+  if (memory().key >= 0) ::pkey_set(memory().key, 0);
+}
+Inside::~Inside() {
+  if (memory().key >= 0) ::pkey_set(memory().key, PKEY_DISABLE_ACCESS);
+}
 
 Kind kind_of(const void* p, uint64_t bytes) {
   const uint64_t at = word(p);
@@ -128,7 +148,8 @@ void use(const std::vector<uint64_t>& numbers, int by) {
 }
 
 uint64_t total_bytes() {
-  static const uint64_t bytes = std::getenv("SPILLWAY_HOST_CUDA_BYTES") ? std::strtoull(std::getenv("SPILLWAY_HOST_CUDA_BYTES"), nullptr, 10) : uint64_t(6) << 30;
+  static const uint64_t bytes =
+      std::getenv("SPILLWAY_HOST_CUDA_BYTES") ? std::strtoull(std::getenv("SPILLWAY_HOST_CUDA_BYTES"), nullptr, 10) : uint64_t(6) << 30;
   return bytes;
 }
 uint64_t taken_bytes() { return CONTEXT_BYTES + memory().created; }
@@ -187,14 +208,17 @@ uint64_t live_memory() {
 
 using namespace spillway::host_cuda;
 
-#define ENTER(name, code)                             \
+#define ENTER(name, code)                                    \
   const std::lock_guard<std::recursive_mutex> lock(world()); \
   if (fails(name)) return code;
 
 extern "C" {
 
 CUresult cuGetErrorString(CUresult code, const char** words) {
-  *words = code == CUDA_ERROR_OUT_OF_MEMORY ? "out of memory" : code == CUDA_ERROR_INVALID_VALUE ? "invalid argument" : code == CUDA_ERROR_UNKNOWN ? "imitated failure" : "not initialized";
+  *words = code == CUDA_ERROR_OUT_OF_MEMORY   ? "out of memory"
+           : code == CUDA_ERROR_INVALID_VALUE ? "invalid argument"
+           : code == CUDA_ERROR_UNKNOWN       ? "imitated failure"
+                                              : "not initialized";
   return CUDA_SUCCESS;
 }
 
@@ -244,7 +268,8 @@ CUresult cuMemAddressReserve(CUdeviceptr* at, size_t bytes, size_t alignment, CU
 CUresult cuMemAddressFree(CUdeviceptr at, size_t bytes) {
   ENTER("cuMemAddressFree", CUDA_ERROR_UNKNOWN)
   const auto it = memory().ranges.find(at);
-  if (it == memory().ranges.end() || it->second.allocated || it->second.bytes != bytes) broken("a range is given back as it was reserved", "cuMemAddressFree");
+  if (it == memory().ranges.end() || it->second.allocated || it->second.bytes != bytes)
+    broken("a range is given back as it was reserved", "cuMemAddressFree");
   if (!it->second.mappings.empty()) return CUDA_ERROR_INVALID_VALUE;
   ::munmap(address(at), bytes);
   memory().ranges.erase(it);
@@ -259,8 +284,10 @@ CUresult cuMemMap(CUdeviceptr at, size_t bytes, size_t offset, CUmemGenericAlloc
   Range* const r = range_of(at);
   if (!r || offset != 0 || flags != 0 || at % GRANULARITY != 0 || bytes != physical->second.bytes) return CUDA_ERROR_INVALID_VALUE;
   const auto before = holding(r->mappings, at + bytes - 1);
-  if (range_of(at + bytes - 1) != r || (before != r->mappings.end() && before->first + before->second.bytes > at)) return CUDA_ERROR_INVALID_VALUE;
-  if (::mmap(address(at), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, m.file, off_t(physical->second.offset)) == MAP_FAILED) return CUDA_ERROR_UNKNOWN;
+  if (range_of(at + bytes - 1) != r || (before != r->mappings.end() && before->first + before->second.bytes > at))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (::mmap(address(at), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, m.file, off_t(physical->second.offset)) == MAP_FAILED)
+    return CUDA_ERROR_UNKNOWN;
   physical->second.holders++;
   r->mappings[at] = {bytes, handle, false};
   return CUDA_SUCCESS;

@@ -32,7 +32,9 @@ struct ncclComm {
   uint64_t enqueued = 0;
   bool gone = false;
 
-  fs::path message(int from, int to, uint64_t n) const { return folder / (std::to_string(from) + "-" + std::to_string(to) + "-" + std::to_string(n)); }
+  fs::path message(int from, int to, uint64_t n) const {
+    return folder / (std::to_string(from) + "-" + std::to_string(to) + "-" + std::to_string(n));
+  }
   fs::path mark(const char* what, int of) const { return folder / (std::string(what) + std::to_string(of)); }
 };
 
@@ -94,7 +96,12 @@ void leave(const Comm& c) {
   fs::remove_all(c->folder, none);
 }
 
-struct Message { void* at; size_t bytes; int peer; bool taken; };
+struct Message {
+  void* at;
+  size_t bytes;
+  int peer;
+  bool taken;
+};
 
 /// A group's work, run as often as it takes.
 struct Exchange {
@@ -113,8 +120,10 @@ struct Exchange {
     for (Message& m : takes) {
       if (m.taken) continue;
       m.taken = !late.contains(m.peer) && get(comm->message(m.peer, comm->rank, comm->taken[m.peer]), m.at, m.bytes);
-      if (m.taken) comm->taken[m.peer]++;
-      else late.insert(m.peer);
+      if (m.taken)
+        comm->taken[m.peer]++;
+      else
+        late.insert(m.peer);
       all = all && m.taken;
     }
     return all ? cudaSuccess : cudaErrorNotReady;
@@ -149,8 +158,8 @@ uint64_t live_communicators() { return communicators().size(); }
 
 using namespace spillway::host_cuda;
 
-#define ENTER(name, code)                                            \
-  const std::lock_guard<std::recursive_mutex> lock(world());         \
+#define ENTER(name, code)                                    \
+  const std::lock_guard<std::recursive_mutex> lock(world()); \
   if (fails(name)) return code;
 
 extern "C" {
@@ -164,11 +173,16 @@ int ncclGetVersion(int* version) {
 
 const char* ncclGetErrorString(int code) {
   switch (code) {
-    case SYSTEM: return "unhandled system error";
-    case INTERNAL: return "internal error";
-    case INVALID: return "invalid argument";
-    case REMOTE: return "remote process exited or there was a network error";
-    default: return "no error";
+    case SYSTEM:
+      return "unhandled system error";
+    case INTERNAL:
+      return "internal error";
+    case INVALID:
+      return "invalid argument";
+    case REMOTE:
+      return "remote process exited or there was a network error";
+    default:
+      return "no error";
   }
 }
 

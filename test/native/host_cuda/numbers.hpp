@@ -27,8 +27,10 @@ inline float read_number(const void* at, int64_t i, bool narrow) {
   return narrow ? of_bits(uint32_t(static_cast<const uint16_t*>(at)[i]) << 16) : static_cast<const float*>(at)[i];
 }
 inline void store_number(void* at, int64_t i, bool narrow, float f) {
-  if (narrow) static_cast<uint16_t*>(at)[i] = uint16_t(bits_of(rounded(f, 16)) >> 16);
-  else static_cast<float*>(at)[i] = f;
+  if (narrow)
+    static_cast<uint16_t*>(at)[i] = uint16_t(bits_of(rounded(f, 16)) >> 16);
+  else
+    static_cast<float*>(at)[i] = f;
 }
 
 /// How an engine takes its factors.
@@ -36,6 +38,8 @@ enum class Rounding { none, tf32, coarse };
 inline float factor(float f, Rounding r) { return r == Rounding::none ? f : rounded(f, r == Rounding::tf32 ? 19 : 12); }
 
 /// A library's scratch: all of it is written.
-inline void scribble(void* at, int64_t bytes) { if (bytes > 0) std::memset(at, 0xff, size_t(bytes)); }
+inline void scribble(void* at, int64_t bytes) {
+  if (bytes > 0) std::memset(at, 0xff, size_t(bytes));
+}
 
 }  // namespace spillway::host_cuda

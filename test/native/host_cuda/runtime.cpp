@@ -80,7 +80,8 @@ void run_grid(uint32_t blocks, uint32_t threads, void (*thread)(const void*), co
 
 }  // namespace
 
-cudaError_t launch_grid(uint32_t blocks, uint32_t threads, cudaStream_t stream, const void* arguments, size_t bytes, void (*thread)(const void*)) {
+cudaError_t launch_grid(uint32_t blocks, uint32_t threads, cudaStream_t stream, const void* arguments, size_t bytes,
+                        void (*thread)(const void*)) {
   const std::lock_guard<std::recursive_mutex> lock(world());
   if (fails("a kernel")) return cudaErrorLaunchFailure;
   if (blocks == 0 || threads == 0 || threads > 1024 || threads % WARP != 0) return cudaErrorInvalidConfiguration;
@@ -97,7 +98,7 @@ cudaError_t launch_grid(uint32_t blocks, uint32_t threads, cudaStream_t stream, 
 
 using namespace spillway::host_cuda;
 
-#define ENTER(name, code)                             \
+#define ENTER(name, code)                                    \
   const std::lock_guard<std::recursive_mutex> lock(world()); \
   if (fails(name)) return code;
 /// Calls that a capture of this thread does not bear.
@@ -114,19 +115,32 @@ cudaError_t cudaGetLastError() {
 
 const char* cudaGetErrorString(cudaError_t code) {
   switch (code) {
-    case cudaSuccess: return "no error";
-    case cudaErrorMemoryAllocation: return "out of memory";
-    case cudaErrorIllegalAddress: return "an illegal memory access was encountered";
-    case cudaErrorStreamCaptureUnsupported: return "operation not permitted when stream is capturing";
-    case cudaErrorStreamCaptureInvalidated: return "operation failed due to a previous error during capture";
-    case cudaErrorStreamCaptureUnjoined: return "capturing stream has unjoined work";
-    case cudaErrorStreamCaptureIsolation: return "dependency created on uncaptured work in another stream";
-    case cudaErrorInsufficientDriver: return "CUDA driver version is insufficient for CUDA runtime version";
-    case cudaErrorNoDevice: return "no CUDA-capable device is detected";
-    case cudaErrorInvalidValue: return "invalid argument";
-    case cudaErrorLaunchFailure: return "unspecified launch failure";
-    case cudaErrorUnknown: return "imitated failure";
-    default: return "another error";
+    case cudaSuccess:
+      return "no error";
+    case cudaErrorMemoryAllocation:
+      return "out of memory";
+    case cudaErrorIllegalAddress:
+      return "an illegal memory access was encountered";
+    case cudaErrorStreamCaptureUnsupported:
+      return "operation not permitted when stream is capturing";
+    case cudaErrorStreamCaptureInvalidated:
+      return "operation failed due to a previous error during capture";
+    case cudaErrorStreamCaptureUnjoined:
+      return "capturing stream has unjoined work";
+    case cudaErrorStreamCaptureIsolation:
+      return "dependency created on uncaptured work in another stream";
+    case cudaErrorInsufficientDriver:
+      return "CUDA driver version is insufficient for CUDA runtime version";
+    case cudaErrorNoDevice:
+      return "no CUDA-capable device is detected";
+    case cudaErrorInvalidValue:
+      return "invalid argument";
+    case cudaErrorLaunchFailure:
+      return "unspecified launch failure";
+    case cudaErrorUnknown:
+      return "imitated failure";
+    default:
+      return "another error";
   }
 }
 
@@ -135,7 +149,9 @@ cudaError_t cudaGetDeviceCount(int* count) {
   const char* const says = std::getenv("SPILLWAY_HOST_CUDA_DEVICE");
   const std::string_view device = says ? says : "";
   *count = device == "none" ? 0 : int(visible_gpus().size());
-  return device == "no driver" ? cudaErrorInsufficientDriver : device == "undetected" || (device.empty() && *count == 0) ? cudaErrorNoDevice : cudaSuccess;
+  return device == "no driver"                                       ? cudaErrorInsufficientDriver
+         : device == "undetected" || (device.empty() && *count == 0) ? cudaErrorNoDevice
+                                                                     : cudaSuccess;
 }
 
 cudaError_t cudaGetDevice(int* device) {
@@ -268,4 +284,6 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned int* count, spillway
 }  // extern "C"
 
 /// What is there still: memory, streams, events, graphs.
-extern "C" __attribute__((visibility("default"))) uint64_t spillway_host_cuda_live() { return live_memory() + live_handles() + live_communicators(); }
+extern "C" __attribute__((visibility("default"))) uint64_t spillway_host_cuda_live() {
+  return live_memory() + live_handles() + live_communicators();
+}

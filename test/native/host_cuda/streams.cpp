@@ -21,18 +21,25 @@ struct Stream;
 struct Event {
   bool timed;
   uint64_t recorded = 0, done = 0;
-  Stream* where = nullptr;         // of the last record
+  Stream* where = nullptr;  // of the last record
   Clock::time_point at;
-  uint64_t capture = 0;            // whose nodes it stands for
+  uint64_t capture = 0;  // whose nodes it stands for
   std::vector<size_t> nodes;
 };
 
-struct Node { Job job; bool origin; std::vector<size_t> after; };
-struct Graph { std::vector<Node> nodes; std::vector<uint64_t> touched; };
+struct Node {
+  Job job;
+  bool origin;
+  std::vector<size_t> after;
+};
+struct Graph {
+  std::vector<Node> nodes;
+  std::vector<uint64_t> touched;
+};
 
 struct Item {
-  Job job;                         // or
-  std::shared_ptr<Event> waits;    // until it has been reached so often
+  Job job;                       // or
+  std::shared_ptr<Event> waits;  // until it has been reached so often
   uint64_t number = 0;
   std::vector<uint64_t> touched;
 };
@@ -97,7 +104,8 @@ void run_others(const Stream& s) {
     moved = false;
     for (const auto* list : {&state().streams, &state().leaving})
       for (const auto& other : *list)
-        if (other.get() != &s && (order() != Order::shuffled || coin())) while (step(*other)) moved = true;
+        if (other.get() != &s && (order() != Order::shuffled || coin()))
+          while (step(*other)) moved = true;
   }
 }
 
@@ -225,13 +233,15 @@ uint64_t live_handles() { return state().streams.size() + state().events.size() 
 
 using namespace spillway::host_cuda;
 
-#define ENTER(name, code)                             \
+#define ENTER(name, code)                                    \
   const std::lock_guard<std::recursive_mutex> lock(world()); \
   if (fails(name)) return code;
 
 namespace {
 template <class H, class T>
-H handle_of(const std::shared_ptr<T>& p) { return reinterpret_cast<H>(p.get()); }
+H handle_of(const std::shared_ptr<T>& p) {
+  return reinterpret_cast<H>(p.get());
+}
 }  // namespace
 
 extern "C" {
@@ -297,10 +307,13 @@ cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream) {
   e->where = s.get();
   const uint64_t number = ++e->recorded;
   put(*s, {[e, number] {
-    e->done = number;
-    e->at = Clock::now();
-    return cudaSuccess;
-  }, nullptr, 0, {}});
+             e->done = number;
+             e->at = Clock::now();
+             return cudaSuccess;
+           },
+           nullptr,
+           0,
+           {}});
   return cudaSuccess;
 }
 

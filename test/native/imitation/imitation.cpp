@@ -12,12 +12,12 @@
 #include <optional>
 #include <thread>
 
-#include "test/native/imitation/kernels.hpp"
-#include "runtime/host_pool.hpp"
-#include "plan/tape.hpp"
-#include "runtime/memory.hpp"
 #include "core/owned_call.hpp"
 #include "ops/collective.hpp"
+#include "plan/tape.hpp"
+#include "runtime/host_pool.hpp"
+#include "runtime/memory.hpp"
+#include "test/native/imitation/kernels.hpp"
 
 namespace spillway::imitation {
 namespace {
@@ -41,9 +41,9 @@ struct Context {
   std::optional<HostPool> pool;
   uint64_t va_bytes = 0;
   std::vector<AddressRange> pinned;
-  StepContext step;         // the device's
+  StepContext step;  // the device's
   Communicator* others = nullptr;
-  Lanes lanes;              // last: its threads use the others
+  Lanes lanes;  // last: its threads use the others
 
   bool is_away(const void* p) const { return reinterpret_cast<uintptr_t>(p) & AWAY; }
   bool is_pinned(const void* p) const {
@@ -97,9 +97,16 @@ Code memory(DeviceContext* c, DeviceMemory* into, Words*) {
 }
 
 /// A library's ways differ in nothing but their scratch and how long they take: the second and the loose one are the quickest.
-struct LibraryWay { const char* name; bool repeats; uint64_t more_scratch; std::chrono::microseconds pause; };
-constexpr LibraryWay WAYS[] = {{"first", true, 0, std::chrono::microseconds(400)}, {"second", true, 4096, std::chrono::microseconds(100)},
-                               {"third", true, 64, std::chrono::microseconds(800)}, {"loose", false, 128, std::chrono::microseconds(0)}};
+struct LibraryWay {
+  const char* name;
+  bool repeats;
+  uint64_t more_scratch;
+  std::chrono::microseconds pause;
+};
+constexpr LibraryWay WAYS[] = {{"first", true, 0, std::chrono::microseconds(400)},
+                               {"second", true, 4096, std::chrono::microseconds(100)},
+                               {"third", true, 64, std::chrono::microseconds(800)},
+                               {"loose", false, 128, std::chrono::microseconds(0)}};
 constexpr LibraryWay ONLY{"own", true, 0, std::chrono::microseconds(0)};
 
 uint32_t ways_of(uint32_t kind) { return is_library(kind) ? uint32_t(std::size(WAYS)) : 1; }
@@ -237,17 +244,44 @@ Code launch(DeviceContext* c, uint32_t graph, Words* words) {
   return report(words, of(c)->lanes.launch(graph));
 }
 
-constexpr Device DEVICE{.version = DEVICE_TABLE_VERSION, .bytes = sizeof(Device), .name = "imitation", .float_type = DType::f32,
-    .precisions = precision_bit(Precision::fp32) | precision_bit(Precision::tf32) | precision_bit(Precision::bf16), .asynchronous = true,
-                        .facts = facts, .has_kernel = [](uint32_t wire) { return kernel(wire) != nullptr; },
-                        .forget = nullptr, .set_threads = nullptr, .bind_threads = nullptr, .open = open, .close = close,
-                        .map = map, .pool_bytes = pool_bytes, .memory = memory, .pin = pin,
-                        .ways = ways, .prepare = prepare, .release = release, .run = run,
-                        .run_together = run_together, .most_together = most_together, .begin_step = begin_step,
-                        .copy = copy, .record = record, .wait = wait, .finish = finish,
-                        .stamp = stamp, .seconds_between = seconds_between,
-                        .begin_capture = begin_capture, .end_capture = end_capture, .launch = launch, .carrier = nullptr,
-                        .leave_ranks = [](DeviceContext* c) { if (of(c)->others) of(c)->others->engine->interrupt(of(c)->others); }};
+constexpr Device DEVICE{.version = DEVICE_TABLE_VERSION,
+                        .bytes = sizeof(Device),
+                        .name = "imitation",
+                        .float_type = DType::f32,
+                        .precisions = precision_bit(Precision::fp32) | precision_bit(Precision::tf32) | precision_bit(Precision::bf16),
+                        .asynchronous = true,
+                        .facts = facts,
+                        .has_kernel = [](uint32_t wire) { return kernel(wire) != nullptr; },
+                        .forget = nullptr,
+                        .set_threads = nullptr,
+                        .bind_threads = nullptr,
+                        .open = open,
+                        .close = close,
+                        .map = map,
+                        .pool_bytes = pool_bytes,
+                        .memory = memory,
+                        .pin = pin,
+                        .ways = ways,
+                        .prepare = prepare,
+                        .release = release,
+                        .run = run,
+                        .run_together = run_together,
+                        .most_together = most_together,
+                        .begin_step = begin_step,
+                        .copy = copy,
+                        .record = record,
+                        .wait = wait,
+                        .finish = finish,
+                        .stamp = stamp,
+                        .seconds_between = seconds_between,
+                        .begin_capture = begin_capture,
+                        .end_capture = end_capture,
+                        .launch = launch,
+                        .carrier = nullptr,
+                        .leave_ranks =
+                            [](DeviceContext* c) {
+                              if (of(c)->others) of(c)->others->engine->interrupt(of(c)->others);
+                            }};
 
 }  // namespace
 

@@ -23,17 +23,16 @@ class Own final : public PreparedKernel {
   int64_t workspace_bytes_;
 };
 
-constexpr KernelEntry OWN{
-    [](const KernelCall& c, uint32_t) -> Result<std::vector<Way>> {
-      const Functions& f = *cuda::functions<cuda::HostExec>(c.kind);
-      if (Status s = f.check(c); !s.ok()) return s;
-      return std::vector{Way{0, true, uint64_t(f.workspace(c)), "own"}};
-    },
-    [](const KernelCall& c) -> Result<std::unique_ptr<PreparedKernel>> {
-      const Functions& f = *cuda::functions<cuda::HostExec>(c.kind);
-      if (Status s = f.check(c); !s.ok()) return s;
-      return std::unique_ptr<PreparedKernel>(std::make_unique<Own>(f, c));
-    }};
+constexpr KernelEntry OWN{[](const KernelCall& c, uint32_t) -> Result<std::vector<Way>> {
+                            const Functions& f = *cuda::functions<cuda::HostExec>(c.kind);
+                            if (Status s = f.check(c); !s.ok()) return s;
+                            return std::vector{Way{0, true, uint64_t(f.workspace(c)), "own"}};
+                          },
+                          [](const KernelCall& c) -> Result<std::unique_ptr<PreparedKernel>> {
+                            const Functions& f = *cuda::functions<cuda::HostExec>(c.kind);
+                            if (Status s = f.check(c); !s.ok()) return s;
+                            return std::unique_ptr<PreparedKernel>(std::make_unique<Own>(f, c));
+                          }};
 
 }  // namespace
 

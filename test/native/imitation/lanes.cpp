@@ -173,7 +173,10 @@ Result<uint32_t> Lanes::end_capture() {
 Status Lanes::launch(uint32_t graph) {
   if (graph >= graphs_.size()) return refuse("there is no graph ", graph);
   if (capture_) return refuse("a capture is under way");
-  struct Replay { bool begun = false; std::vector<bool> done; };
+  struct Replay {
+    bool begun = false;
+    std::vector<bool> done;
+  };
   const std::vector<Node>& nodes = graphs_[graph];
   const auto replay = std::make_shared<Replay>();
   replay->done.resize(nodes.size());
@@ -185,7 +188,8 @@ Status Lanes::launch(uint32_t graph) {
   });
   for (size_t i = 0; i < nodes.size(); i++)
     enqueue(nodes[i].lane, [this, replay, &node = nodes[i], i] {
-      wait_until([&] { return replay->begun && std::all_of(node.after.begin(), node.after.end(), [&](size_t n) { return replay->done[n]; }); });
+      wait_until(
+          [&] { return replay->begun && std::all_of(node.after.begin(), node.after.end(), [&](size_t n) { return replay->done[n]; }); });
       Status status = node.job();
       const std::lock_guard lock(mutex_);
       replay->done[i] = true;

@@ -40,11 +40,30 @@ class Lanes {
   Status launch(uint32_t graph);
 
  private:
-  struct Node { Lane lane; Job job; std::vector<size_t> after; };
-  struct Event { uint64_t recorded = 0, done = 0; uint64_t capture = 0; std::vector<size_t> nodes; };
-  struct CapturedLane { bool inside = false; std::vector<size_t> next_after; };
-  struct Capture { uint64_t number; std::vector<Node> nodes; std::vector<CapturedLane> lanes; };
-  struct Queue { std::deque<Job> jobs; bool busy = false; std::thread thread; };
+  struct Node {
+    Lane lane;
+    Job job;
+    std::vector<size_t> after;
+  };
+  struct Event {
+    uint64_t recorded = 0, done = 0;
+    uint64_t capture = 0;
+    std::vector<size_t> nodes;
+  };
+  struct CapturedLane {
+    bool inside = false;
+    std::vector<size_t> next_after;
+  };
+  struct Capture {
+    uint64_t number;
+    std::vector<Node> nodes;
+    std::vector<CapturedLane> lanes;
+  };
+  struct Queue {
+    std::deque<Job> jobs;
+    bool busy = false;
+    std::thread thread;
+  };
 
   void work(Lane lane);
   void enqueue(Lane lane, Job job);

@@ -8,10 +8,10 @@
 #include <memory>
 #include <stdexcept>
 
-#include "gen/ops.h"
-#include "test/native/kernels/arrays.hpp"
 #include "core/bf16.hpp"
 #include "core/kernel.hpp"
+#include "gen/ops.h"
+#include "test/native/kernels/arrays.hpp"
 
 namespace spillway::test {
 
@@ -19,12 +19,12 @@ namespace spillway::test {
 enum class Reach { same, window, met, all };
 
 struct Operand {
-  Array value;              // whole; for outputs the dims count, and the start value where the op reads it
-  int rank = 4;             // 4 with `tensor`: an activation; otherwise dense in natural order
+  Array value;   // whole; for outputs the dims count, and the start value where the op reads it
+  int rank = 4;  // 4 with `tensor`: an activation; otherwise dense in natural order
   bool tensor = true;
   bool labels = false;
   Reach spatial = Reach::same;
-  bool laid = false;        // a weight
+  bool laid = false;  // a weight
 };
 
 inline Operand tensor(const Array& a, Reach spatial = Reach::same) { return {a, 4, true, false, spatial}; }
@@ -44,11 +44,11 @@ struct Call {
   OpKind kind;
   std::vector<double> attrs;
   std::vector<Operand> ins, outs;
-  size_t anchor = 0;                 // of ins then outs: whose box is the iteration space
+  size_t anchor = 0;  // of ins then outs: whose box is the iteration space
   WindowShape window{};
-  bool dense = false;                // wants operands without gaps
-  int in_place = -1;                 // the input whose bytes output 0 may be
-  std::vector<size_t> mutated{};     // inputs that the op overwrites
+  bool dense = false;             // wants operands without gaps
+  int in_place = -1;              // the input whose bytes output 0 may be
+  std::vector<size_t> mutated{};  // inputs that the op overwrites
   uint64_t step = 3, seed = 12345;
   /// For operands of Reach::met: the first and the last row (axis 0) or column (axis 1) that iterations [lo, hi) meet.
   std::function<std::pair<int64_t, int64_t>(int axis, int64_t lo, int64_t hi)> meets{};
@@ -92,7 +92,8 @@ inline DType stored_type(const Call& call, size_t i, DType wanted) {
   const size_t ins = call.ins.size();
   const Element e = i < ins ? op.in(uint32_t(i)).element : op.out(uint32_t(i - ins)).element;
   if (e == Element::u8) return DType::u8;
-  if (e == Element::bf16 || (wanted == DType::bf16 && (e == Element::either || e == Element::any || call.operand(i).laid))) return DType::bf16;
+  if (e == Element::bf16 || (wanted == DType::bf16 && (e == Element::either || e == Element::any || call.operand(i).laid)))
+    return DType::bf16;
   return wanted == DType::bf16 ? DType::f32 : wanted;
 }
 
@@ -164,11 +165,16 @@ class Placed {
   }
   void set(int64_t b, int64_t c, int64_t h, int64_t w, double v) {
     const int64_t i = index(b, c, h, w);
-    if (view.dtype == DType::f64) static_cast<double*>(memory_.data())[i] = v;
-    else if (view.dtype == DType::f32) static_cast<float*>(memory_.data())[i] = float(v);
-    else if (view.dtype == DType::bf16) static_cast<Bf16*>(memory_.data())[i] = Bf16(v);
-    else if (view.dtype == DType::u8) static_cast<uint8_t*>(memory_.data())[i] = uint8_t(v);
-    else static_cast<int32_t*>(memory_.data())[i] = int32_t(v);
+    if (view.dtype == DType::f64)
+      static_cast<double*>(memory_.data())[i] = v;
+    else if (view.dtype == DType::f32)
+      static_cast<float*>(memory_.data())[i] = float(v);
+    else if (view.dtype == DType::bf16)
+      static_cast<Bf16*>(memory_.data())[i] = Bf16(v);
+    else if (view.dtype == DType::u8)
+      static_cast<uint8_t*>(memory_.data())[i] = uint8_t(v);
+    else
+      static_cast<int32_t*>(memory_.data())[i] = int32_t(v);
   }
   double get(int64_t b, int64_t c, int64_t h, int64_t w) const {
     const int64_t i = index(b, c, h, w);
@@ -205,8 +211,16 @@ inline std::vector<Array> run_on(const Call& call, const Setting& setting, const
   if (in_place) views[n] = views[size_t(call.in_place)];
 
   const StepContext step{call.step, call.seed, 1.0};
-  KernelCall c{uint32_t(call.kind), views.data(), uint32_t(n), views.data() + n, uint32_t(call.outs.size()), call.attrs.data(),
-               uint32_t(call.attrs.size()), nullptr, call.way, &step};
+  KernelCall c{uint32_t(call.kind),
+               views.data(),
+               uint32_t(n),
+               views.data() + n,
+               uint32_t(call.outs.size()),
+               call.attrs.data(),
+               uint32_t(call.attrs.size()),
+               nullptr,
+               call.way,
+               &step};
   const KernelEntry* entry = setting.device(c.kind);
   if (!entry) throw Failure("the device lacks the operator");
   const Result<std::unique_ptr<PreparedKernel>> made = entry->prepare(c);
@@ -222,8 +236,8 @@ inline std::vector<Array> run_on(const Call& call, const Setting& setting, const
   for (const size_t i : call.mutated) results.push_back(placed[i]->read());
   if (!workspace.intact()) throw Failure("wrote outside its workspace");
   for (size_t i = 0; i < placed.size(); i++) {
-    const bool may_change = i >= n || (in_place && int(i) == call.in_place) ||
-                            std::find(call.mutated.begin(), call.mutated.end(), i) != call.mutated.end();
+    const bool may_change =
+        i >= n || (in_place && int(i) == call.in_place) || std::find(call.mutated.begin(), call.mutated.end(), i) != call.mutated.end();
     if (may_change ? !placed[i]->intact() : !placed[i]->unchanged())
       throw Failure((may_change ? "wrote outside operand " : "changed input ") + std::to_string(i));
   }

@@ -10,13 +10,27 @@ namespace spillway::test {
 /// To nearest, ties to even, in one rounding from either float type; back without loss.
 inline void check_casts(Report& report, KernelTable table, DType real) {
   const double up = 0x1p-8, tiny = 0x1p-40, inf = std::numeric_limits<double>::infinity();
-  const std::vector<std::pair<double, double>> rounded{
-      {1, 1}, {1 + up, 1}, {1 + 3 * up, 1 + 4 * up}, {-1 - up, -1}, {-1 - 3 * up, -1 - 4 * up}, {1 + 0.99 * up, 1}, {1 + 1.01 * up, 1 + 2 * up},
-      {1 + up + tiny, real == DType::f64 ? 1 + 2 * up : 1}, {1 + 3 * up - tiny, real == DType::f64 ? 1 + 2 * up : 1 + 4 * up},
-      {3.5e38, inf}, {inf, inf}, {-inf, -inf}, {0, 0}, {0x1p-133, 0x1p-133}, {0x1p-135, 0}, {std::nan(""), std::nan("")}};
+  const std::vector<std::pair<double, double>> rounded{{1, 1},
+                                                       {1 + up, 1},
+                                                       {1 + 3 * up, 1 + 4 * up},
+                                                       {-1 - up, -1},
+                                                       {-1 - 3 * up, -1 - 4 * up},
+                                                       {1 + 0.99 * up, 1},
+                                                       {1 + 1.01 * up, 1 + 2 * up},
+                                                       {1 + up + tiny, real == DType::f64 ? 1 + 2 * up : 1},
+                                                       {1 + 3 * up - tiny, real == DType::f64 ? 1 + 2 * up : 1 + 4 * up},
+                                                       {3.5e38, inf},
+                                                       {inf, inf},
+                                                       {-inf, -inf},
+                                                       {0, 0},
+                                                       {0x1p-133, 0x1p-133},
+                                                       {0x1p-135, 0},
+                                                       {std::nan(""), std::nan("")}};
   Array x({1, int64_t(rounded.size()), 1, 1}), expected = x;
   for (size_t i = 0; i < rounded.size(); i++) x.data[i] = rounded[i].first, expected.data[i] = rounded[i].second;
-  const auto cast = [&](OpKind kind, const Array& from) { return run_whole({kind, {}, {tensor(from)}, {tensor(Array(from.dims))}}, {table, real})[0]; };
+  const auto cast = [&](OpKind kind, const Array& from) {
+    return run_whole({kind, {}, {tensor(from)}, {tensor(Array(from.dims))}}, {table, real})[0];
+  };
   for (const auto& [to, back] : {std::pair(OpKind::to_bf16, OpKind::from_bf16), std::pair(OpKind::to_bf16_grad, OpKind::from_bf16_grad)})
     try {
       const Array rounded = cast(to, x);

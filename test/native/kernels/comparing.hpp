@@ -24,10 +24,19 @@ inline std::vector<double> sizes_of(const Call& call) {
 /// Operators that are sums of products of what they read, tensor by tensor.
 inline bool is_product(const Call& call) {
   switch (call.kind) {
-    case OpKind::conv2d: case OpKind::conv2d_relu: case OpKind::conv2d_bwd_data: case OpKind::conv2d_bwd_weights:
-    case OpKind::conv_transpose2d: case OpKind::conv_transpose2d_bwd_data: case OpKind::conv_transpose2d_bwd_weights:
-    case OpKind::linear: case OpKind::linear_bwd_data: case OpKind::linear_bwd_weights: return true;
-    default: return false;
+    case OpKind::conv2d:
+    case OpKind::conv2d_relu:
+    case OpKind::conv2d_bwd_data:
+    case OpKind::conv2d_bwd_weights:
+    case OpKind::conv_transpose2d:
+    case OpKind::conv_transpose2d_bwd_data:
+    case OpKind::conv_transpose2d_bwd_weights:
+    case OpKind::linear:
+    case OpKind::linear_bwd_data:
+    case OpKind::linear_bwd_weights:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -63,7 +72,8 @@ inline bool same_bits(const std::vector<Array>& a, const std::vector<Array>& b) 
 
 /// `repeats`: the same bits each time.
 inline void compare(Report& report, const Call& call, const Setting& setting, double tolerance, bool repeats = true) {
-  std::string what = name_of(call) + (setting.dtype == DType::bf16 ? " in bf16" : "") + (setting.gaps ? " with gaps" : "") + (setting.in_place ? " in place" : "") + (call.way ? " way " + std::to_string(call.way) : "");
+  std::string what = name_of(call) + (setting.dtype == DType::bf16 ? " in bf16" : "") + (setting.gaps ? " with gaps" : "") +
+                     (setting.in_place ? " in place" : "") + (call.way ? " way " + std::to_string(call.way) : "");
   try {
     const std::vector<Array> got = run_whole(call, setting);
     const std::vector<Array> expected = reference(call, setting.dtype);

@@ -64,7 +64,9 @@ constexpr int MANY = 20;
 
 /// Stands below a family and lists it.
 struct Listed {
-  Listed(const char* name, Family (*make)(Random&), int most, int times_in_full = 1) { generators().push_back({name, make, most, times_in_full}); }
+  Listed(const char* name, Family (*make)(Random&), int most, int times_in_full = 1) {
+    generators().push_back({name, make, most, times_in_full});
+  }
 };
 
 /// The gradient of `forward`'s output 0 by input `i`.

@@ -37,14 +37,19 @@ Family batchnorm_family(Random& r) {
   const Array stats = reference(statistics)[0];
   const Operand s = parameter(stats, 2), g = parameter(gamma, 1), b = parameter(beta, 1);
   const Call apply{OpKind::bn_apply, attrs, {tensor(x), s, g, b}, {tensor(Array(in))}, 4};
-  const Call reduce{OpKind::bn_bwd_reduce, attrs, {tensor(x), tensor(dy), s},
-                    {parameter(Array(per_channel), 1), parameter(Array(per_channel), 1)}, 1};
+  const Call reduce{
+      OpKind::bn_bwd_reduce, attrs, {tensor(x), tensor(dy), s}, {parameter(Array(per_channel), 1), parameter(Array(per_channel), 1)}, 1};
   const std::vector<Array> totals = reference(reduce);
-  const Call data{OpKind::bn_bwd_data, attrs,
-                  {tensor(x), tensor(dy), s, g, parameter(totals[0], 1), parameter(totals[1], 1)}, {tensor(Array(in))}, 1, {}, false, 1};
+  const Call data{OpKind::bn_bwd_data,
+                  attrs,
+                  {tensor(x), tensor(dy), s, g, parameter(totals[0], 1), parameter(totals[1], 1)},
+                  {tensor(Array(in))},
+                  1,
+                  {},
+                  false,
+                  1};
   const Array mean = r.normal(per_channel), variance = r.positive(per_channel);
-  const Call running{OpKind::bn_running, {0.1, count + 1}, {s, parameter(mean, 1), parameter(variance, 1)}, {},
-                     0, {}, false, -1, {1, 2}};
+  const Call running{OpKind::bn_running, {0.1, count + 1}, {s, parameter(mean, 1), parameter(variance, 1)}, {}, 0, {}, false, -1, {1, 2}};
   f.calls = {statistics, apply, reduce, data, running};
   const auto normalised = [statistics, apply](const Array& moved) {
     Call first = statistics, second = apply;
@@ -71,11 +76,20 @@ Family bnrelu_family(Random& r) {
   const Operand s = parameter(reference({OpKind::bn_stats, {}, {tensor(x)}, {parameter(Array(moments), 2)}, 0})[0], 2);
   const Operand g = parameter(gamma, 1), b = parameter(beta, 1);
   const Call apply{OpKind::bn_relu_apply, attrs, {tensor(x), s, g, b}, {tensor(Array(in))}, 4};
-  const Call reduce{OpKind::bn_relu_bwd_reduce, attrs, {tensor(x), tensor(dy), s, g, b},
-                    {parameter(Array(per_channel), 1), parameter(Array(per_channel), 1)}, 1};
+  const Call reduce{OpKind::bn_relu_bwd_reduce,
+                    attrs,
+                    {tensor(x), tensor(dy), s, g, b},
+                    {parameter(Array(per_channel), 1), parameter(Array(per_channel), 1)},
+                    1};
   const std::vector<Array> totals = reference(reduce);
-  const Call data{OpKind::bn_relu_bwd_data, attrs,
-                  {tensor(x), tensor(dy), s, g, b, parameter(totals[0], 1), parameter(totals[1], 1)}, {tensor(Array(in))}, 1, {}, false, 1};
+  const Call data{OpKind::bn_relu_bwd_data,
+                  attrs,
+                  {tensor(x), tensor(dy), s, g, b, parameter(totals[0], 1), parameter(totals[1], 1)},
+                  {tensor(Array(in))},
+                  1,
+                  {},
+                  false,
+                  1};
   f.calls = {apply, reduce, data};
   f.gradients = {gradient_of(apply, 2, dy, totals[0]), gradient_of(apply, 3, dy, totals[1])};
   return f;
@@ -91,16 +105,33 @@ Family residualnorm_family(Random& r) {
   const Dims per_channel{in[1], 1, 1, 1}, moments{4, in[1], 1, 1}, words{in[0], (in[1] + 31) / 32, in[2], in[3]};
   const double count = double(in[0] * in[2] * in[3]);
   const std::vector<double> attrs{r.pick({1e-5, 1e-3}), count, r.pick({0.0, 0.1})};
-  const Array x = r.normal(in, 2, 3), shortcut = r.normal(in), dy = r.normal(in), gamma = r.normal(per_channel), beta = r.normal(per_channel);
+  const Array x = r.normal(in, 2, 3), shortcut = r.normal(in), dy = r.normal(in), gamma = r.normal(per_channel),
+              beta = r.normal(per_channel);
   const Operand s = parameter(reference({OpKind::bn_stats, {}, {tensor(x)}, {parameter(Array(moments), 2)}, 0})[0], 2);
   const Operand g = parameter(gamma, 1), b = parameter(beta, 1);
-  const Call apply{OpKind::bn_add_relu_apply, attrs, {tensor(x), tensor(shortcut), s, g, b}, {tensor(Array(in)), labelled(Array(words))}, 5, {}, false, 1};
+  const Call apply{OpKind::bn_add_relu_apply,
+                   attrs,
+                   {tensor(x), tensor(shortcut), s, g, b},
+                   {tensor(Array(in)), labelled(Array(words))},
+                   5,
+                   {},
+                   false,
+                   1};
   const Operand signs = labelled(reference(apply)[1]);
-  const Call reduce{OpKind::bn_add_relu_bwd_reduce, attrs, {tensor(x), tensor(dy), signs, s},
-                    {parameter(Array(per_channel), 1), parameter(Array(per_channel), 1)}, 1};
+  const Call reduce{OpKind::bn_add_relu_bwd_reduce,
+                    attrs,
+                    {tensor(x), tensor(dy), signs, s},
+                    {parameter(Array(per_channel), 1), parameter(Array(per_channel), 1)},
+                    1};
   const std::vector<Array> totals = reference(reduce);
-  const Call data{OpKind::bn_add_relu_bwd_data, attrs, {tensor(x), tensor(dy), signs, s, g, parameter(totals[0], 1), parameter(totals[1], 1)},
-                  {tensor(Array(in)), tensor(Array(in))}, 1, {}, false, 1};
+  const Call data{OpKind::bn_add_relu_bwd_data,
+                  attrs,
+                  {tensor(x), tensor(dy), signs, s, g, parameter(totals[0], 1), parameter(totals[1], 1)},
+                  {tensor(Array(in)), tensor(Array(in))},
+                  1,
+                  {},
+                  false,
+                  1};
   f.calls = {apply, reduce, data};
   const std::vector<Array> gradients = reference(data);
   const auto joined = [apply, moments](const Array& moved) {
@@ -109,8 +140,10 @@ Family residualnorm_family(Random& r) {
     call.ins[2].value = reference({OpKind::bn_stats, {}, {tensor(moved)}, {parameter(Array(moments), 2)}, 0})[0];
     return reference(call)[0];
   };
-  f.gradients = {{"residual norm by x " + text(in), joined, x, dy, gradients[1]}, gradient_of(apply, 1, dy, gradients[0]),
-                 gradient_of(apply, 3, dy, totals[0]), gradient_of(apply, 4, dy, totals[1])};
+  f.gradients = {{"residual norm by x " + text(in), joined, x, dy, gradients[1]},
+                 gradient_of(apply, 1, dy, gradients[0]),
+                 gradient_of(apply, 3, dy, totals[0]),
+                 gradient_of(apply, 4, dy, totals[1])};
   return f;
 }
 const Listed residualnorm_listed{"residual batchnorm", residualnorm_family, 30};
@@ -139,8 +172,11 @@ Family joinednorm_calls(Random& r, const std::vector<int64_t>& widths, int64_t s
   const Operand s = parameter(reference(join)[0], 2), g = parameter(gamma, 1), b = parameter(beta, 1);
   const std::vector<double> attrs{r.pick({1e-5, 1e-3}), count, r.pick({0.0, 0.1, 1.0})};
   const Call apply{OpKind::joined_norm, attrs, with_parts({s, g, b}), {tensor(Array(in))}, 3 + parts.size()};
-  const Call reduce{OpKind::joined_norm_bwd_reduce, attrs, with_parts({tensor(dy), s, g, b}),
-                    {parameter(Array(per_channel), 1), parameter(Array(per_channel), 1)}, 0};
+  const Call reduce{OpKind::joined_norm_bwd_reduce,
+                    attrs,
+                    with_parts({tensor(dy), s, g, b}),
+                    {parameter(Array(per_channel), 1), parameter(Array(per_channel), 1)},
+                    0};
   const std::vector<Array> totals = reference(reduce);
   const std::vector<Operand> known{tensor(dy), s, g, b, parameter(totals[0], 1), parameter(totals[1], 1)};
   Call data{OpKind::joined_norm_bwd_data, {attrs[0], attrs[1], attrs[2], 0}, with_parts(known), {tensor(Array(in))}, 0, {}, false, 0};
@@ -176,8 +212,11 @@ Family frozen_family(Random& r) {
   const Operand gamma = parameter(r.normal(per_channel), 1), beta = parameter(r.normal(per_channel), 1);
   const Call forward{OpKind::bn_frozen, {1e-5}, {tensor(x), mean, variance, gamma, beta}, {tensor(Array(in))}, 5};
   const Call data{OpKind::bn_frozen_bwd_data, {1e-5}, {tensor(dy), variance, gamma}, {tensor(Array(in))}, 0};
-  const Call reduce{OpKind::bn_frozen_bwd_reduce, {1e-5}, {tensor(x), tensor(dy), mean, variance},
-                    {parameter(Array(per_channel), 1), parameter(Array(per_channel), 1)}, 1};
+  const Call reduce{OpKind::bn_frozen_bwd_reduce,
+                    {1e-5},
+                    {tensor(x), tensor(dy), mean, variance},
+                    {parameter(Array(per_channel), 1), parameter(Array(per_channel), 1)},
+                    1};
   const std::vector<Array> totals = reference(reduce);
   f.calls = {forward, data, reduce};
   f.gradients = {gradient_of(forward, 0, dy, reference(data)[0]), gradient_of(forward, 3, dy, totals[0]),

@@ -65,7 +65,11 @@ std::vector<double> class_weights(Random& r, int64_t classes) {
 Family class_loss_of(Random& r, const Dims& in) {
   Family f;
   const Dims places{in[0], 1, in[2], in[3]};
-  const Array x = r.normal(in, 2), one = [] { Array a; a.data = {1}; return a; }();
+  const Array x = r.normal(in, 2), one = [] {
+    Array a;
+    a.data = {1};
+    return a;
+  }();
   const std::vector<double> attrs{double(count_of(places)), r.pick({1.0, 2.5})};
   const Operand labels = labelled(r.labels(places, in[1]));
   const Call xent{OpKind::softmax_xent, attrs, {tensor(x), labels}, {parameter(Array(), 1)}, 0};
@@ -77,9 +81,14 @@ Family class_loss_of(Random& r, const Dims& in) {
   const Call some_back{OpKind::softmax_xent_counted_bwd, some.attrs, some.ins, {tensor(Array(in))}, 0};
   const double nothing = r.pick({-2147483648.0, ignored});
   const Call classes{OpKind::count_classes, {nothing, double(in[1])}, {labels}, {parameter(Array(Dims{2, in[1], 1, 1}), 2)}, 0};
-  const Call weigh{OpKind::weigh_classes, class_weights(r, in[1]), {parameter(reference(classes)[0], 2)}, {parameter(Array(Dims{in[1], 1, 1, 1}), 1)}, 0};
+  const Call weigh{OpKind::weigh_classes,
+                   class_weights(r, in[1]),
+                   {parameter(reference(classes)[0], 2)},
+                   {parameter(Array(Dims{in[1], 1, 1, 1}), 1)},
+                   0};
   const Operand factors = parameter(reference(weigh)[0], 1);
-  const Call weighed{OpKind::class_xent, {nothing, r.pick({0.0, 0.1, 1.0}), attrs[1]}, {tensor(x), labels, factors}, {parameter(Array(), 1)}, 0};
+  const Call weighed{
+      OpKind::class_xent, {nothing, r.pick({0.0, 0.1, 1.0}), attrs[1]}, {tensor(x), labels, factors}, {parameter(Array(), 1)}, 0};
   const Call weighed_back{OpKind::class_xent_bwd, weighed.attrs, weighed.ins, {tensor(Array(in))}, 0};
   f.calls = {xent, back, count, some, some_back, classes, weigh, weighed, weighed_back};
   f.gradients = {gradient_of(xent, 0, one, reference(back)[0]), gradient_of(some, 0, one, reference(some_back)[0]),
@@ -106,7 +115,11 @@ Family dice_family(Random& r) {
   Dims in = image(r);
   if (r.pick({0.0, 0.0, 1.0}) > 0) in[1] = 1;
   const Dims places{in[0], 1, in[2], in[3]}, per_class{3, in[1], 1, 1};
-  const Array x = r.normal(in, 2), one = [] { Array a; a.data = {1}; return a; }();
+  const Array x = r.normal(in, 2), one = [] {
+    Array a;
+    a.data = {1};
+    return a;
+  }();
   const Operand labels = labelled(r.labels(places, in[1] == 1 ? 2 : in[1]));
   const Call sums{OpKind::dice_sums, {r.pick({-2147483648.0, 0.0, 1.0})}, {tensor(x), labels}, {parameter(Array(per_class), 2)}, 0};
   const Array summed = reference(sums)[0];

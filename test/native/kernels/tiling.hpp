@@ -4,8 +4,8 @@
 #include <map>
 
 #include "test/native/kernels/comparing.hpp"
-#include "test/native/kernels/windows.hpp"
 #include "test/native/kernels/report.hpp"
+#include "test/native/kernels/windows.hpp"
 
 namespace spillway::test {
 
@@ -57,7 +57,9 @@ inline Box touched(const Call& call, const Operand& operand, const Box& iteratio
   return box;
 }
 
-inline bool empty(const Box& box) { return std::any_of(box.size.begin(), box.size.end(), [](int64_t n) { return n <= 0; }); }
+inline bool empty(const Box& box) {
+  return std::any_of(box.size.begin(), box.size.end(), [](int64_t n) { return n <= 0; });
+}
 
 /// Statistics merge by Chan's rule: those of the batch as a whole, those of images by the images of a tile.
 class Moments {
@@ -99,8 +101,10 @@ inline std::vector<Array> run_tiled(const Call& call, const Setting& setting, Ra
     const std::vector<Array> parts = run_on(call, setting, boxes);
     for (size_t i = 0; i < parts.size(); i++) {
       const Box& box = boxes[call.ins.size() + i];
-      if (Moments::are_made_by(call)) moments.merge(call, setting, tile, box, parts[i], sums[i]);
-      else add_box(sums[i], box, parts[i]);
+      if (Moments::are_made_by(call))
+        moments.merge(call, setting, tile, box, parts[i], sums[i]);
+      else
+        add_box(sums[i], box, parts[i]);
     }
   }
   return sums;
@@ -112,7 +116,8 @@ inline void compare_tiled(Report& report, const Call& call, const Setting& setti
     const std::vector<double> sizes = sizes_held(call, setting);
     for (size_t i = 0; i < expected.size(); i++) {
       const double error = error_of(tiled[i], expected[i], sizes, i);
-      report.check(error <= tolerance, name_of(call) + " in tiles, output " + std::to_string(i) + ": relative error " + std::to_string(error));
+      report.check(error <= tolerance,
+                   name_of(call) + " in tiles, output " + std::to_string(i) + ": relative error " + std::to_string(error));
     }
   } catch (const std::out_of_range&) {
   } catch (const Failure& e) {
@@ -121,8 +126,6 @@ inline void compare_tiled(Report& report, const Call& call, const Setting& setti
 }
 
 /// Calls that only parameters take part in, or that read what they write, do not tile.
-inline bool tiles(const Call& call) {
-  return !call.outs.empty() && call.operand(call.anchor).tensor && call.kind != OpKind::merge_sum;
-}
+inline bool tiles(const Call& call) { return !call.outs.empty() && call.operand(call.anchor).tensor && call.kind != OpKind::merge_sum; }
 
 }  // namespace spillway::test

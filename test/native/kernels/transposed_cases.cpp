@@ -29,9 +29,9 @@ Family transposed_calls(const TransposedCase& c, Random& r) {
   const WindowShape& s = c.window;
   const Array x = r.normal({c.batch, c.in, c.x[0], c.x[1]}), dy = r.normal({c.batch, c.out, c.y[0], c.y[1]});
   const Array w = r.normal({c.in, c.out / c.groups, s.kernel[0], s.kernel[1]}, 0.3), b = r.normal({c.out, 1, 1, 1});
-  const std::vector<double> attrs{double(s.stride[0]), double(s.stride[1]), double(s.pad[0]), double(s.pad[1]), double(c.after[0]),
-                                  double(c.after[1]), double(s.dilation[0]), double(s.dilation[1]), double(c.groups),
-                                  double(c.more[0]), double(c.more[1])};
+  const std::vector<double> attrs{double(s.stride[0]), double(s.stride[1]), double(s.pad[0]),      double(s.pad[1]),
+                                  double(c.after[0]),  double(c.after[1]),  double(s.dilation[0]), double(s.dilation[1]),
+                                  double(c.groups),    double(c.more[0]),   double(c.more[1])};
   Call forward{OpKind::conv_transpose2d, attrs, {tensor(x, Reach::met), parameter(w, 4)}, {tensor(Array(dy.dims))}, 2, s, true};
   Call data{OpKind::conv_transpose2d_bwd_data, attrs, {tensor(dy), parameter(w, 4)}, {tensor(Array(x.dims), Reach::met)}, 0, s, true};
   Call weights{OpKind::conv_transpose2d_bwd_weights, attrs, {tensor(x, Reach::met), tensor(dy)}, {parameter(Array(w.dims), 4)}, 1, s, true};
@@ -76,8 +76,16 @@ const Listed conv_transpose2d_listed{"conv_transpose2d", conv_transpose2d_family
 /// As networks have them: twice the size, kernel 2 or 4 (or 3 with output padding).
 Family doubling_family(Random& r) {
   const int64_t kernel = r.pick<int64_t>({2, 3, 4}), pad = (kernel - 1) / 2, more = kernel % 2;
-  TransposedCase c{{{kernel, kernel}, {2, 2}, {pad, pad}, {1, 1}}, {pad, pad}, {more, more}, {r.between(3, 9), r.between(3, 9)}, {},
-                   1, r.pick<int64_t>({64, 96}), r.pick<int64_t>({32, 64}), 1, r.chance(0.5)};
+  TransposedCase c{{{kernel, kernel}, {2, 2}, {pad, pad}, {1, 1}},
+                   {pad, pad},
+                   {more, more},
+                   {r.between(3, 9), r.between(3, 9)},
+                   {},
+                   1,
+                   r.pick<int64_t>({64, 96}),
+                   r.pick<int64_t>({32, 64}),
+                   1,
+                   r.chance(0.5)};
   for (int axis = 0; axis < 2; axis++) c.y[axis] = 2 * c.x[axis];
   return transposed_calls(c, r);
 }

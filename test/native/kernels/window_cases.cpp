@@ -19,8 +19,8 @@ Family conv2d_calls(const Conv2dCase& c, Random& r) {
   for (int axis = 0; axis < 2; axis++) out[axis] = (c.extent[axis] + s.pad[axis] + c.after[axis] - reach(s, axis)) / s.stride[axis] + 1;
   const Array x = r.normal({c.batch, c.in, c.extent[0], c.extent[1]}), dy = r.normal({c.batch, c.out, out[0], out[1]});
   const Array w = r.normal({c.out, c.in / c.groups, s.kernel[0], s.kernel[1]}, 0.3), b = r.normal({c.out, 1, 1, 1});
-  const std::vector<double> attrs{double(s.stride[0]), double(s.stride[1]), double(s.pad[0]), double(s.pad[1]), double(c.after[0]),
-                                  double(c.after[1]), double(s.dilation[0]), double(s.dilation[1]), double(c.groups)};
+  const std::vector<double> attrs{double(s.stride[0]), double(s.stride[1]),   double(s.pad[0]),      double(s.pad[1]), double(c.after[0]),
+                                  double(c.after[1]),  double(s.dilation[0]), double(s.dilation[1]), double(c.groups)};
   Call forward{OpKind::conv2d, attrs, {tensor(x, Reach::window), parameter(w, 4)}, {tensor(Array(dy.dims))}, 2, s, true};
   Call data{OpKind::conv2d_bwd_data, attrs, {tensor(dy), parameter(w, 4)}, {tensor(Array(x.dims), Reach::window)}, 0, s, true};
   Call weights{OpKind::conv2d_bwd_weights, attrs, {tensor(x, Reach::window), tensor(dy)}, {parameter(Array(w.dims), 4)}, 1, s, true};
@@ -115,8 +115,14 @@ const Listed large_winograd_listed{"large winograd conv2d", large_winograd_famil
 /// Images wider than the blocks of pixels that kernels take at a time, with channels that fill no block.
 Family wide_image_family(Random& r) {
   const int64_t kernel = r.pick<int64_t>({1, 3}), dilation = kernel == 1 ? 1 : r.between(1, 3), pad = kernel / 2 * dilation;
-  const Conv2dCase c{{{kernel, kernel}, {1, 1}, {pad, pad}, {dilation, dilation}}, {pad, pad}, {r.between(1, 16), r.chance(0.5) ? 30 : r.between(26, 66)},
-                     r.between(1, 2), r.between(1, 40), r.between(1, 40), 1, r.chance(0.5)};
+  const Conv2dCase c{{{kernel, kernel}, {1, 1}, {pad, pad}, {dilation, dilation}},
+                     {pad, pad},
+                     {r.between(1, 16), r.chance(0.5) ? 30 : r.between(26, 66)},
+                     r.between(1, 2),
+                     r.between(1, 40),
+                     r.between(1, 40),
+                     1,
+                     r.chance(0.5)};
   return by(DIRECT, conv2d_calls(c, r));
 }
 const Listed wide_image_listed{"conv2d of wide images", wide_image_family, 40, MANY};
@@ -124,7 +130,8 @@ const Listed wide_image_listed{"conv2d of wide images", wide_image_family, 40, M
 /// More padding than any image has pixels, all of it between the window's positions: a library that writes code for it would not end.
 Family far_padding_family(Random& r) {
   constexpr int64_t far = int64_t(1) << 28;
-  const Conv2dCase c{{{1, 3}, {1, 1}, {0, far}, {1, far}}, {0, far}, {r.between(1, 5), r.between(1, 5)}, 1, r.between(16, 40), r.between(16, 40), 1, true};
+  const Conv2dCase c{
+      {{1, 3}, {1, 1}, {0, far}, {1, far}}, {0, far}, {r.between(1, 5), r.between(1, 5)}, 1, r.between(16, 40), r.between(16, 40), 1, true};
   return by(DIRECT, conv2d_calls(c, r));
 }
 const Listed far_padding_listed{"conv2d of far padding", far_padding_family, 2};
@@ -132,8 +139,14 @@ const Listed far_padding_listed{"conv2d of far padding", far_padding_family, 2};
 /// Channels as networks have them.
 Family wide_conv2d_family(Random& r) {
   const int64_t kernel = r.pick<int64_t>({1, 1, 3, 7}), stride = r.between(1, 2), pad = kernel / 2;
-  const Conv2dCase c{{{kernel, kernel}, {stride, stride}, {pad, pad}, {1, 1}}, {pad, pad}, {r.between(7, 15), r.between(7, 15)},
-                     1, kernel == 7 ? 3 : r.pick<int64_t>({3, 48, 64, 96}), r.pick<int64_t>({64, 80, 128}), 1, r.chance(0.3)};
+  const Conv2dCase c{{{kernel, kernel}, {stride, stride}, {pad, pad}, {1, 1}},
+                     {pad, pad},
+                     {r.between(7, 15), r.between(7, 15)},
+                     1,
+                     kernel == 7 ? 3 : r.pick<int64_t>({3, 48, 64, 96}),
+                     r.pick<int64_t>({64, 80, 128}),
+                     1,
+                     r.chance(0.3)};
   return conv2d_calls(c, r);
 }
 const Listed wide_conv2d_listed{"wide conv2d", wide_conv2d_family, 16, MANY};
@@ -141,8 +154,14 @@ const Listed wide_conv2d_listed{"wide conv2d", wide_conv2d_family, 16, MANY};
 /// Strided 1x1 with few input channels, whose channels-last weight gradients corrupt the heap in oneDNN 2.6.
 Family strided_pointwise_family(Random& r) {
   const int64_t stride = r.between(2, 3), pad = r.between(0, 1);
-  const Conv2dCase c{{{1, 1}, {stride, stride}, {pad, pad}, {1, 1}}, {pad, pad}, {r.between(3, 70), r.between(3, 70)},
-                     r.between(1, 4), r.pick<int64_t>({8, 12}), r.pick<int64_t>({16, 20, 32, 64, 128, 256}), 1, r.chance(0.5)};
+  const Conv2dCase c{{{1, 1}, {stride, stride}, {pad, pad}, {1, 1}},
+                     {pad, pad},
+                     {r.between(3, 70), r.between(3, 70)},
+                     r.between(1, 4),
+                     r.pick<int64_t>({8, 12}),
+                     r.pick<int64_t>({16, 20, 32, 64, 128, 256}),
+                     1,
+                     r.chance(0.5)};
   return conv2d_calls(c, r);
 }
 const Listed strided_pointwise_listed{"strided 1x1 conv2d", strided_pointwise_family, 30, MANY};
@@ -174,14 +193,15 @@ Family pool_family(Random& r) {
   }
   const Array x = r.normal(in), dy = r.normal(out);
   std::vector<double> attrs{double(s.kernel[0]), double(s.kernel[1]), double(s.stride[0]), double(s.stride[1]),
-                            double(s.pad[0]), double(s.pad[1]), double(ceil)};
+                            double(s.pad[0]),    double(s.pad[1]),    double(ceil)};
   const Call max{OpKind::max_pool, attrs, {tensor(x, Reach::window)}, {tensor(Array(out))}, 1, s};
   const Call max_back{OpKind::max_pool_bwd, attrs, {tensor(x, Reach::window), tensor(dy)}, {tensor(Array(in), Reach::window)}, 1, s};
   const Dims words{out[0], (out[1] + 3) / 4, out[2], out[3]};
   const Call places{OpKind::max_pool_places, attrs, {tensor(x, Reach::window)}, {labelled(Array(words))}, 1, s};
   std::vector<double> sized = attrs;
   sized.insert(sized.end(), {double(in[1]), double(in[2]), double(in[3])});
-  const Call places_back{OpKind::max_pool_places_bwd, sized, {labelled(reference(places)[0]), tensor(dy)}, {tensor(Array(in), Reach::window)}, 1, s};
+  const Call places_back{OpKind::max_pool_places_bwd,        sized, {labelled(reference(places)[0]), tensor(dy)},
+                         {tensor(Array(in), Reach::window)}, 1,     s};
   attrs.insert(attrs.end(), {double(count_padding), double(s.pad[0]), double(s.pad[1])});
   const Call mean{OpKind::avg_pool, attrs, {tensor(x, Reach::window)}, {tensor(Array(out))}, 1, s};
   attrs.insert(attrs.end(), {double(in[2]), double(in[3])});

@@ -1,6 +1,7 @@
-// cuda_launches TAPE tf32|bf16: what a step of a plan launches on the cuda device, counted on the imitated CUDA, where nothing runs: no memory, and no
-// GPU. In: a tape. Out: a line of JSON for each call in its order, {"call", "kind", "kernels", "products", "bytes"}: own kernels, calls of
-// cuDNN or cuBLAS, bytes of its operands; calls that go to the device in one go stand at the first of them. Exit code 1 with a reason.
+// cuda_launches TAPE tf32|bf16: what a step of a plan launches on the cuda device, counted on the imitated CUDA, where nothing runs: no
+// memory, and no GPU. In: a tape. Out: a line of JSON for each call in its order, {"call", "kind", "kernels", "products", "bytes"}: own
+// kernels, calls of cuDNN or cuBLAS, bytes of its operands; calls that go to the device in one go stand at the first of them. Exit code 1
+// with a reason.
 #include <dlfcn.h>
 
 #include <cinttypes>
@@ -52,11 +53,14 @@ View shape_of(const ViewRecord& r) {
   return v;
 }
 
-struct Counted { int64_t kernels = 0, products = 0; };
+struct Counted {
+  int64_t kernels = 0, products = 0;
+};
 
 class Step {
  public:
-  Step(const Tape& tape, OpenDevice& device, void (*counted)(int64_t*, int64_t*)) : tape_(tape), device_(device), counted_(counted), addresses_(tape) {}
+  Step(const Tape& tape, OpenDevice& device, void (*counted)(int64_t*, int64_t*))
+      : tape_(tape), device_(device), counted_(counted), addresses_(tape) {}
 
   Status prepare() {
     for (const CallRecord& c : tape_.calls) {
@@ -68,8 +72,14 @@ class Step {
         at.push_back(addresses_.of(view));
       }
       at.push_back(reinterpret_cast<void*>(uint64_t(1) << 46));
-      Result<PreparedCall> made = device_.prepare({.kind = c.kind, .ins = views.data(), .n_ins = c.ins, .outs = views.data() + c.ins, .n_outs = c.outs,
-                                                   .attrs = tape_.attrs.data() + c.first_attr, .n_attrs = c.attrs, .way = c.way});
+      Result<PreparedCall> made = device_.prepare({.kind = c.kind,
+                                                   .ins = views.data(),
+                                                   .n_ins = c.ins,
+                                                   .outs = views.data() + c.ins,
+                                                   .n_outs = c.outs,
+                                                   .attrs = tape_.attrs.data() + c.first_attr,
+                                                   .n_attrs = c.attrs,
+                                                   .way = c.way});
       if (!made.ok()) return within(made.status(), "call ", calls_.size(), " (", op_info(c.kind)->kind, "): ");
       calls_.push_back({std::move(made).value(), std::move(at)});
     }
@@ -85,18 +95,24 @@ class Step {
       const CallGroup* const group = group_of[call];
       const Counted before = now();
       Status s;
-      if (!group) s = device_.run(addressed(call));
-      else if (group->calls.front() == call) s = together(*group);
+      if (!group)
+        s = device_.run(addressed(call));
+      else if (group->calls.front() == call)
+        s = together(*group);
       if (!s.ok()) return within(s, "call ", call, ": ");
       const Counted after = now();
-      std::printf("{\"call\":%u,\"kind\":\"%s\",\"kernels\":%" PRId64 ",\"products\":%" PRId64 ",\"bytes\":%" PRIu64 "}\n", call, op_info(tape_.calls[call].kind)->kind,
-                  after.kernels - before.kernels, after.products - before.products, bytes_of(tape_.calls[call]));
+      std::printf("{\"call\":%u,\"kind\":\"%s\",\"kernels\":%" PRId64 ",\"products\":%" PRId64 ",\"bytes\":%" PRIu64 "}\n", call,
+                  op_info(tape_.calls[call].kind)->kind, after.kernels - before.kernels, after.products - before.products,
+                  bytes_of(tape_.calls[call]));
     }
     return {};
   }
 
  private:
-  struct Call { PreparedCall prepared; std::vector<void*> at; };
+  struct Call {
+    PreparedCall prepared;
+    std::vector<void*> at;
+  };
   Addressed addressed(uint32_t call) const { return calls_[call].prepared.at(calls_[call].at.data()); }
   Status together(const CallGroup& g) {
     std::vector<Addressed> all;
@@ -143,7 +159,8 @@ Status count(const char* file_name, Precision precision) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const Status s = argc == 3 ? count(argv[1], std::string_view(argv[2]) == "bf16" ? Precision::bf16 : Precision::tf32) : refuse("usage: cuda_launches TAPE tf32|bf16");
+  const Status s = argc == 3 ? count(argv[1], std::string_view(argv[2]) == "bf16" ? Precision::bf16 : Precision::tf32)
+                             : refuse("usage: cuda_launches TAPE tf32|bf16");
   if (!s.ok()) std::fprintf(stderr, "cuda_launches: %s\n", s.message.c_str());
   return s.ok() ? 0 : 1;
 }

@@ -16,12 +16,15 @@
 namespace spillway::host_cuda {
 
 /// Of the thread that runs: one at a time.
-struct Coordinates { uint32_t x; };
+struct Coordinates {
+  uint32_t x;
+};
 extern Coordinates block_index, thread_index;
 uint32_t ballot(uint32_t mask, bool bit);
 
 /// `arguments`: bytes that are copied; among them are the addresses which the kernel touches. `thread` runs one of its threads.
-cudaError_t launch_grid(uint32_t blocks, uint32_t threads, cudaStream_t stream, const void* arguments, size_t bytes, void (*thread)(const void*));
+cudaError_t launch_grid(uint32_t blocks, uint32_t threads, cudaStream_t stream, const void* arguments, size_t bytes,
+                        void (*thread)(const void*));
 
 }  // namespace spillway::host_cuda
 
@@ -35,17 +38,31 @@ constexpr uint32_t BLOCK_THREADS = 256, WARP_THREADS = 32;
 
 template <class A>
 cudaError_t launch(void (*kernel)(uint32_t, A), uint32_t blocks, cudaStream_t stream, uint32_t n, const A& a) {
-  struct Held { void (*kernel)(uint32_t, A); uint32_t n; A a; } held{kernel, n, a};
-  return host_cuda::launch_grid(blocks, BLOCK_THREADS, stream, &held, sizeof held, [](const void* h) { static_cast<const Held*>(h)->kernel(static_cast<const Held*>(h)->n, static_cast<const Held*>(h)->a); });
+  struct Held {
+    void (*kernel)(uint32_t, A);
+    uint32_t n;
+    A a;
+  } held{kernel, n, a};
+  return host_cuda::launch_grid(blocks, BLOCK_THREADS, stream, &held, sizeof held, [](const void* h) {
+    static_cast<const Held*>(h)->kernel(static_cast<const Held*>(h)->n, static_cast<const Held*>(h)->a);
+  });
 }
 
 template <class A, class B>
 cudaError_t launch(void (*kernel)(uint32_t, A, B), uint32_t blocks, cudaStream_t stream, uint32_t n, const A& a, const B& b) {
-  struct Held { void (*kernel)(uint32_t, A, B); uint32_t n; A a; B b; } held{kernel, n, a, b};
-  return host_cuda::launch_grid(blocks, BLOCK_THREADS, stream, &held, sizeof held, [](const void* h) { static_cast<const Held*>(h)->kernel(static_cast<const Held*>(h)->n, static_cast<const Held*>(h)->a, static_cast<const Held*>(h)->b); });
+  struct Held {
+    void (*kernel)(uint32_t, A, B);
+    uint32_t n;
+    A a;
+    B b;
+  } held{kernel, n, a, b};
+  return host_cuda::launch_grid(blocks, BLOCK_THREADS, stream, &held, sizeof held, [](const void* h) {
+    static_cast<const Held*>(h)->kernel(static_cast<const Held*>(h)->n, static_cast<const Held*>(h)->a, static_cast<const Held*>(h)->b);
+  });
 }
 
-/// A block's phases, run by its first thread for all items: whatever order they go in, no phase begins before all have ended the one before.
+/// A block's phases, run by its first thread for all items: whatever order they go in, no phase begins before all have ended the one
+/// before.
 template <class K>
 cudaError_t launch_phases(uint32_t blocks, cudaStream_t stream, const K& k) {
   return host_cuda::launch_grid(blocks, WARP_THREADS, stream, &k, sizeof k, [](const void* h) {
