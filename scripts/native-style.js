@@ -3,6 +3,7 @@
 // Invariant: only version 16 decides, since versions differ; without it the check is skipped with a line that says so.
 'use strict'
 const { spawnSync } = require('node:child_process')
+const fs = require('node:fs')
 const path = require('node:path')
 const { onPath } = require('./setup/system')
 
@@ -17,13 +18,16 @@ const toolOf = (name) =>
     return new RegExp(`version ${VERSION}\\.`).test(stdout ?? '')
   }) ?? null
 
+const isGenerated = (file) =>
+  /^\/\/ (Generated|Made) by /.test(fs.readFileSync(path.join(ROOT, file), 'utf8').replace(/^#pragma once\s*/, ''))
+
 const sources = () =>
   spawnSync('git', ['ls-files', '-co', '--exclude-standard', 'native', 'test/native', 'test/e2e'], {
     cwd: ROOT,
     encoding: 'utf8',
   })
     .stdout.split('\n')
-    .filter((file) => /\.(cpp|hpp|cu|cuh|h)$/.test(file) && !/\/gen\//.test(file))
+    .filter((file) => /\.(cpp|hpp|cu|cuh|h)$/.test(file) && !isGenerated(file))
 
 const missing = (name) =>
   `skipped: ${name} ${VERSION} is not installed ('apt-get install ${name}-${VERSION}' on Debian 12 or Ubuntu 24.04)`

@@ -15,26 +15,21 @@ struct ncclComm;
 
 namespace spillway::cuda {
 
-#define SPILLWAY_DRIVER(X)                                                                                                             \
-  X(cuGetErrorString)                                                                                                                  \
-  X(cuMemGetAllocationGranularity) X(cuMemCreate) X(cuMemRelease) X(cuMemAddressReserve) X(cuMemAddressFree) X(cuMemMap) X(cuMemUnmap) \
-      X(cuMemSetAccess)
-#define SPILLWAY_CUDNN(X)                                                                                                                  \
-  X(cudnnGetVersion)                                                                                                                       \
-  X(cudnnGetErrorString) X(cudnnCreate) X(cudnnDestroy) X(cudnnSetStream) X(cudnnBackendCreateDescriptor) X(cudnnBackendDestroyDescriptor) \
-      X(cudnnBackendSetAttribute) X(cudnnBackendGetAttribute) X(cudnnBackendFinalize) X(cudnnBackendExecute)
-#define SPILLWAY_CUBLASLT(X)                                                                                                           \
-  X(cublasLtGetVersion)                                                                                                                \
-  X(cublasLtCreate) X(cublasLtDestroy) X(cublasLtMatmul) X(cublasLtMatmulDescCreate) X(cublasLtMatmulDescDestroy)                      \
-      X(cublasLtMatmulDescSetAttribute) X(cublasLtMatrixLayoutCreate) X(cublasLtMatrixLayoutDestroy) X(cublasLtMatmulPreferenceCreate) \
-          X(cublasLtMatmulPreferenceDestroy) X(cublasLtMatmulPreferenceSetAttribute) X(cublasLtMatmulAlgoGetHeuristic)
+// Version 16 of clang-format does not settle on one form of these tables.
+// clang-format off
+#define SPILLWAY_DRIVER(X) \
+  X(cuGetErrorString) X(cuMemGetAllocationGranularity) X(cuMemCreate) X(cuMemRelease) X(cuMemAddressReserve) \
+  X(cuMemAddressFree) X(cuMemMap) X(cuMemUnmap) X(cuMemSetAccess)
+#define SPILLWAY_CUDNN(X) \
+  X(cudnnGetVersion) X(cudnnGetErrorString) X(cudnnCreate) X(cudnnDestroy) X(cudnnSetStream) X(cudnnBackendCreateDescriptor) \
+  X(cudnnBackendDestroyDescriptor) X(cudnnBackendSetAttribute) X(cudnnBackendGetAttribute) X(cudnnBackendFinalize) X(cudnnBackendExecute)
+#define SPILLWAY_CUBLASLT(X) \
+  X(cublasLtGetVersion) X(cublasLtCreate) X(cublasLtDestroy) X(cublasLtMatmul) X(cublasLtMatmulDescCreate) X(cublasLtMatmulDescDestroy) \
+  X(cublasLtMatmulDescSetAttribute) X(cublasLtMatrixLayoutCreate) X(cublasLtMatrixLayoutDestroy) X(cublasLtMatmulPreferenceCreate) \
+  X(cublasLtMatmulPreferenceDestroy) X(cublasLtMatmulPreferenceSetAttribute) X(cublasLtMatmulAlgoGetHeuristic)
 
 /// Of the driver's management library, whose header is not everywhere: what is called of it, as it is declared there.
-struct NvmlProcess {
-  unsigned int pid;
-  unsigned long long used_bytes;
-  unsigned int gpu_instance, compute_instance;
-};
+struct NvmlProcess { unsigned int pid; unsigned long long used_bytes; unsigned int gpu_instance, compute_instance; };
 struct Nvml {
   int (*nvmlInit_v2)() = nullptr;
   int (*nvmlDeviceGetHandleByPciBusId_v2)(const char* bus_id, void** device) = nullptr;
@@ -42,9 +37,7 @@ struct Nvml {
 };
 
 /// Of NCCL, whose header is not everywhere either; test/native/host_cuda/header/nccl.cpp holds it to that.
-struct NcclId {
-  char internal[128];
-};
+struct NcclId { char internal[128]; };
 using NcclComm = ::ncclComm*;
 constexpr int NCCL_SUCCESS = 0, NCCL_BYTES = 0;
 struct Nccl {
@@ -60,26 +53,21 @@ struct Nccl {
   int (*ncclSend)(const void* from, size_t count, int type, int peer, NcclComm comm, cudaStream_t stream) = nullptr;
   int (*ncclRecv)(void* into, size_t count, int type, int peer, NcclComm comm, cudaStream_t stream) = nullptr;
 };
-#define SPILLWAY_NCCL(X)                                                                                                    \
-  X(ncclGetVersion)                                                                                                         \
-  X(ncclGetErrorString) X(ncclGetUniqueId) X(ncclCommInitRank) X(ncclCommDestroy) X(ncclCommAbort) X(ncclCommGetAsyncError) \
-      X(ncclGroupStart) X(ncclGroupEnd) X(ncclSend) X(ncclRecv)
+#define SPILLWAY_NCCL(X) \
+  X(ncclGetVersion) X(ncclGetErrorString) X(ncclGetUniqueId) X(ncclCommInitRank) X(ncclCommDestroy) X(ncclCommAbort) X(ncclCommGetAsyncError) \
+  X(ncclGroupStart) X(ncclGroupEnd) X(ncclSend) X(ncclRecv)
 /// 23203: "2.32.3".
 std::string nccl_version(int number);
 
 #define SPILLWAY_POINTER(name) decltype(&::name) name = nullptr;
-struct Driver {
-  SPILLWAY_DRIVER(SPILLWAY_POINTER)
-};
-struct Cudnn {
-  SPILLWAY_CUDNN(SPILLWAY_POINTER)
-};
-struct CublasLt {
-  SPILLWAY_CUBLASLT(SPILLWAY_POINTER)
-};
+struct Driver { SPILLWAY_DRIVER(SPILLWAY_POINTER) };
+struct Cudnn { SPILLWAY_CUDNN(SPILLWAY_POINTER) };
+struct CublasLt { SPILLWAY_CUBLASLT(SPILLWAY_POINTER) };
 #undef SPILLWAY_POINTER
 
-/// Each is looked for once: the system's, then the folders of $SPILLWAY_CUDA_LIBRARIES (separated by colons).
+// clang-format on
+
+/// Each is loaded once: from the folders of $SPILLWAY_CUDA_LIBRARIES (separated by colons), else from the system.
 const Result<Driver>& driver();
 const Result<Cudnn>& cudnn();
 const Result<CublasLt>& cublas_lt();

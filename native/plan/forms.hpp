@@ -12,8 +12,7 @@ struct Counts {
 };
 
 inline Counts counts_of(const Sections& s, uint32_t events) {
-  return {s.buffers.size(), s.mappings.size(), s.residencies.size(), s.views.size(),    s.calls.size(),   s.operands.size(),
-          s.attrs.size(),   s.instrs.size(),   s.transfers.size(),   s.bindings.size(), s.strings.size(), events};
+  return {s.buffers.size(), s.mappings.size(), s.residencies.size(), s.views.size(), s.calls.size(), s.operands.size(), s.attrs.size(), s.instrs.size(), s.transfers.size(), s.bindings.size(), s.strings.size(), events};
 }
 
 inline Status check_form(const HeaderRecord& r, const Counts&) {
@@ -22,7 +21,9 @@ inline Status check_form(const HeaderRecord& r, const Counts&) {
   return {};
 }
 
-inline Status check_form(const BufferRecord&, const Counts&) { return {}; }
+inline Status check_form(const BufferRecord&, const Counts&) {
+  return {};
+}
 
 inline Status check_form(const MappingRecord& r, const Counts& n) {
   if (r.buffer >= n.buffers) return refuse("there is no buffer ", r.buffer);
@@ -118,7 +119,11 @@ inline Status check_form(uint32_t r, const Counts& n) {
   if (r >= n.views) return refuse("there is no view ", r);
   return {};
 }
-inline Status check_form(double, const Counts&) { return {}; }
-inline Status check_form(char, const Counts&) { return {}; }
+inline Status check_form(double, const Counts&) {
+  return {};
+}
+inline Status check_form(char, const Counts&) {
+  return {};
+}
 
 }  // namespace spillway
