@@ -163,11 +163,8 @@ test('what compares with other targets is no sum, in words', () => {
   )
   assert.throws(() => staged(trunk, { loss: dice({ weights: [1, 2] }) }), /it has 2 weights; allowed: 4, one per class/)
   assert.throws(() => sumOf(crossEntropy, [Number.NaN, dice()]), /part 1 is/)
-  assert.throws(() => sumOf(crossEntropy, 'dise' as 'dice'), /there is no loss 'dise'; legal are/)
-  assert.throws(
-    () => staged(trunk, { loss: [crossEntropy, 'dice'] as never }),
-    /it is a list; allowed: one loss: of several, sumOf/,
-  )
+  assert.throws(() => sumOf(crossEntropy, 'dise' as 'dice'), /there is no loss 'dise'; allowed: /)
+  assert.throws(() => staged(trunk, { loss: [crossEntropy, 'dice'] as never }), /it is a list; allowed: one loss, or sumOf/)
 })
 
 test('on the command line: --loss a+0.5*b', async () => {
