@@ -286,7 +286,7 @@ test('what does not fit is said', async () => {
   ]
   const cases: readonly (readonly [RegExp, () => unknown])[] = [
     [/a plan for training: stage with mode: 'evaluate'/, () => evaluate(m, training, o)],
-    [/one of prediction: stage with mode: 'evaluate'/, () => evaluate(m, predicting, o)],
+    [/a plan for prediction: stage with mode: 'evaluate'/, () => evaluate(m, predicting, o)],
     [/a plan for evaluation: stage with mode: 'predict'/, () => predict(m, plan, { ...o, data: at('pixels-input.npy') })],
     [/a plan for evaluation: use it with evaluate/, () => train(m, plan, { steps: 1 })],
     [/but this model differs: stage it again/, () => evaluate(other, plan, o)],

@@ -259,7 +259,7 @@ test('calls that cannot be meant are refused before anything is read', async () 
   assert.match(await wordsOf({ data: source([read(0)]), shuffle: true }), /a stream of samples has one order/)
   assert.match(await wordsOf({ data: pick(own, [10]) }), /contains sample 10, but there are 10 samples/)
   assert.match(await wordsOf({ data: shard(pick(own, [1]), 1, 2) }), /this part of the data is empty/)
-  assert.match(await wordsOf({ data: files(file, { mean: [1, 2] }) }), /mean has 2 numbers, but 'input' has 3 channels/)
+  assert.match(await wordsOf({ data: files(file, { mean: [1, 2] }) }), /the mean of the data has 2 numbers, but 'input' has 3 channels/)
   assert.match(await wordsOf({ data: own, prefetch: 0 }), /prefetch is 0/)
   const thrown = (f: () => unknown): string => {
     try {

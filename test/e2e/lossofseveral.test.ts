@@ -174,7 +174,7 @@ test('on the command line: --loss a+0.5*b', async () => {
   }
   assert.equal(await said('--loss', 'cross-entropy+0.5*dice', '--smooth', '1', '--label-smoothing', '0.1'), [0, ''])
   const [code, words] = await said('--loss', 'cross-entropy+dice', '--delta', '1')
-  assert.equal([code, words], [2, '--delta belongs to --loss huber'])
+  assert.equal([code, words], [2, '--delta needs --loss huber'])
   assert.is((await said('--loss', 'cross-entropy+mse'))[0], 2)
   assert.equal(await said('--loss', 'dice', '--class-weights', '0,1'), [
     2,

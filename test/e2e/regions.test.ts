@@ -283,7 +283,7 @@ test('arrays in files are cut, turned and coloured as a source of the same image
     /0.npy is \[40,52,3\], but input of the model is of any height and width, as \[N,3,16,16\]/,
   )
   writeFileSync(join(folder, 'target.npy'), Buffer.concat([npyHead('u1', [6, 1, 16, 15]), labels.subarray(0, 6 * 240)]))
-  assert.match(await refusal(() => run(files(folder, { fit: 'crop' }))), /target.npy is of 16 x 15, and its input of 16 x 16/)
+  assert.match(await refusal(() => run(files(folder, { fit: 'crop' }))), /target.npy has 16 x 15, but its input has 16 x 16/)
   assert.match(await refusal(() => run(files(folder, { augment: { flop: true } as never }))), /unknown augment option 'flop'/)
 })
 
