@@ -82,7 +82,7 @@ export const rowsFault = (g: Graph, op: Op, parts: Parts): string | undefined =>
   const [x, y] = [g.values[op.ins[0]!]!, g.values[op.outs[0]!]!]
   const [has, wants] = [hasIn(op.attrs), wantsIn(op.attrs)]
   if (op.attrs['bands'] !== of || op.attrs['band'] !== at)
-    return `is of band ${op.attrs['band']} of ${op.attrs['bands']}; allowed: ${at} of ${of}`
+    return `belongs to band ${op.attrs['band']} of ${op.attrs['bands']}; allowed: ${at} of ${of}`
   if (!sameRange(has[at]!, rangeOf(x)))
     return `reads rows ${text(has[at]!)} of '${x.name}', but this rank has ${text(rangeOf(x))}`
   if (!sameRange(wants[at]!, rangeOf(y))) return `computes rows ${text(wants[at]!)} of '${y.name}', which has ${text(rangeOf(y))}`

@@ -15,7 +15,7 @@ const cases: readonly (readonly [StageError, string])[] = [
         { label: 'conv1', bytes: 2 ** 20 },
       ],
     },
-    "no plan of strategy 'tiled' fits 1.00 MiB: the smallest budget that works is 6.00 MiB (6291456 bytes); in the way are parameters 5.00 MiB, conv1 1.00 MiB",
+    "no plan of strategy 'tiled' fits 1.00 MiB: the smallest budget that works is 6.00 MiB (6291456 bytes); largest at the peak: parameters 5.00 MiB, conv1 1.00 MiB",
   ],
   [
     { tag: 'BudgetInfeasible', strategy: 'tiled', budgetBytes: 0, smallestBytes: 2 ** 21, inTheWay: [] },

@@ -43,7 +43,7 @@ test('what such a net is applied to is fed as bytes', () => {
 
 test('what a net made is no bytes', () => {
   const words =
-    /layer 'fromBytes' \(fromBytes\): a net that begins with fromBytes takes bytes as they are fed; allowed: to apply it to what/
+    /layer 'fromBytes' \(fromBytes\): a net that begins with fromBytes reads the bytes of an input; apply it to the result of/
   const made = apply(other, photo)
   assert.throws(() => apply(reading, made as never), words)
   const forged = { ...apply(reading, photo), to: made }
@@ -55,8 +55,7 @@ test('what a net made is no bytes', () => {
 })
 
 test('one fed tensor is bytes or numbers', () => {
-  const words =
-    /fed 'photo': a net that begins with fromBytes takes it as bytes, and something else reads it as numbers; feed it twice/
+  const words = /fed 'photo': a net that begins with fromBytes reads it as bytes, but another reads it as numbers; feed it twice/
   const both = minimize('m', {
     over: [reading, other],
     optimizer,

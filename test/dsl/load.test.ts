@@ -27,13 +27,16 @@ test('what is no model', () => {
   assert.is(words(asTrainable(net)), bare)
   assert.is(
     words(asTrainable(undefined)),
-    'not a model: the default export: there is none; allowed: model([B,C,H,W], net), a net, or step(...)',
+    'not a model: the model file: it has no default export; add: export default model([N, C, H, W], net)',
   )
   assert.is(
     words(asTrainable(7)),
-    'not a model: the default export: it is number; allowed: model([B,C,H,W], net), a net, or step(...)',
+    'not a model: the default export: it is 7; allowed: model([B,C,H,W], net), a net, or step(...)',
   )
-  assert.is(words(asTrainable({ a: 1, b: 2 }, { height: 8, width: 8 })), 'not a model: net: an object with a, b is not a layer')
+  assert.is(
+    words(asTrainable({ a: 1, b: 2 }, { height: 8, width: 8 })),
+    'not a model: the default export: it is an object with a, b; allowed: model([B,C,H,W], net), a net, or step(...)',
+  )
   assert.is(
     words(asTrainable(model([1, 3, 8, 8], net), { height: 1 })),
     "layer 'p' (maxPool): a window of 2x2 does not fit its input [1,8,1,8]",

@@ -226,7 +226,7 @@ test('the plans of all bands stand in one file; half of them, or others among th
   }
   const [first, second] = staged.family!
   assert.match(refused([first!]), /there are 1 plans for 2 bands/)
-  assert.match(refused([second!, first!]), /plan 1 is not that of band 1|plan 0 is not/)
+  assert.match(refused([second!, first!]), /plan 1 does not belong to band 1|plan 0 does not/)
   const other = stagedFor(c, { bands: 2, shares: 4 }, 'in-core').family!
   assert.match(refused([first!, other[1]!]), /plan 1 does not belong to band 1 of the same step/)
 })
@@ -250,10 +250,7 @@ test('a rank of a grid that has another network, seed or length is refused befor
   }
   assert.match(await refusal({}, other), /rank 3 cannot take part: its network is '.*', and that of rank 0 '/)
   assert.match(await refusal({ seed: 2 }), "rank 3 cannot take part: its seed is '2', but '1' on rank 0")
-  assert.match(
-    await refusal({ onNonfinite: 'continue' }),
-    "its answer to a loss that is not finite is 'continue', but 'end' on rank 0",
-  )
+  assert.match(await refusal({ onNonfinite: 'continue' }), "its setting of onNonfinite is 'continue', but 'end' on rank 0")
   assert.match(await refusal({ steps: 3 }), "rank 3 cannot take part: its steps is '3', but '2' on rank 0")
   // One bit of one weight, on its way.
   let spoilt = false
@@ -270,7 +267,7 @@ test('a rank of a grid that has another network, seed or length is refused befor
     Object.defineProperty(rank.communicator, 'exchange', { value })
     return rank
   }
-  assert.match(await refusal({}, staged, spoiling), 'rank 3: its weights are not those of rank 0 after the last step')
+  assert.match(await refusal({}, staged, spoiling), 'rank 3: its weights differ from those of rank 0 after the last step')
   assert.ok(spoilt)
 })
 

@@ -130,7 +130,7 @@ test('machines without bf16 say what they have', () => {
     refusal(machineNamed('v100-pcie-16g', { precision: 'bf16' })),
     /precision 'bf16' is not allowed on machine 'v100-pcie-16g'.*allowed: fp32/,
   )
-  assert.match(refusal(machineNamed('ref', { precision: 'tf32' })), /tf32 is of the cuda device's products; allowed: fp32/)
+  assert.match(refusal(machineNamed('ref', { precision: 'tf32' })), /tf32 is only for the cuda device; allowed: fp32/)
 })
 
 test('a processor without bf16 refuses, and names what it lacks', () => {

@@ -121,7 +121,7 @@ test('tf32 stands in the plan: a file of it keeps it, a run of it is another run
     ['fixed', 'fixed, tf32'],
   )
   const refused = stageNamed('resnet20-cifar', { plan: file, precision: 'fp32' })
-  assert.ok(isLeft(refused) && errorText(refused.left).startsWith('--precision cannot be given with --plan'))
+  assert.ok(isLeft(refused) && errorText(refused.left).startsWith('--precision cannot be used with --plan'))
 })
 
 const CONVOLUTION = [

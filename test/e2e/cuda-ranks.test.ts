@@ -142,7 +142,7 @@ const always = (): void => {
       { encoding: 'utf8', env: { ...process.env, SPILLWAY_HOST_CUDA_MISSING: 'libnccl.so.2' } },
     )
     assert.is.not(status, 0)
-    assert.match(stderr, /there is no NCCL \(libnccl\.so\.2\), which carries bytes between the ranks' GPUs: install it/)
+    assert.match(stderr, /NCCL is not found \(libnccl\.so\.2\); ranks on GPUs need it: install it/)
     assert.is(loadNative().carrier('cuda'), 'NCCL 2.32.3')
   })
 }

@@ -62,9 +62,9 @@ test('an evaluation takes them, names the classes, and says what is otherwise', 
   assert.equal([given.loss, notes.length], [told.loss, 1])
   const bare = await evaluate(images, plan, { weights, data: folder(cats, { mean: [0] }), onNote: (text) => notes.push(text) })
   assert.is.not(bare.loss, told.loss)
-  assert.match(notes[1]!, /trained on data with mean \[0\.4\] and std \[0\.25\], and these have mean \[0\]/)
+  assert.match(notes[1]!, /trained on data with mean \[0\.4\] and std \[0\.25\], but these have mean \[0\]/)
   await evaluate(images, plan, { weights, data: folder(others, numbers), onNote: (text) => notes.push(text) })
-  assert.match(notes[2]!, /trained on the classes cat, dog, and these data have bird, fish: labels mean others/)
+  assert.match(notes[2]!, /trained on the classes cat, dog, but these data have bird, fish: their labels have other meanings/)
 })
 
 test('a prediction names the class of each image', async () => {
@@ -109,7 +109,7 @@ test('the command line prints names', async () => {
     '--out',
     join(root, 'out'),
   )
-  assert.match(predicted.out, /^ {2}classes {4}\d (cat|dog).*; each in --json$/m)
+  assert.match(predicted.out, /^ {2}classes {4}\d (cat|dog).* \(--json has each\)$/m)
 })
 
 test.run()

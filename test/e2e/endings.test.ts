@@ -98,7 +98,7 @@ test('a warning (SIGUSR1) and a time limit save the step at hand, end with 75, a
   assert.is(end.code, 75, end.err)
   assert.match(
     errorOf(end).message,
-    /^stopped by SIGUSR1 after \d+ steps, all saved in .*: the same command with --resume goes on$/,
+    /^stopped by SIGUSR1 after \d+ steps, all saved in .*: run the same command with --resume to continue$/,
   )
   const first = findCheckpoint(at).checkpoint!.step
   assert.ok(first >= 3)
@@ -129,7 +129,7 @@ test('a loss that is not finite ends the run with 4 and the step; what was saved
   const wild = ['--lr', '1e30', '--steps', '40', '--checkpoint-every', '1', '--checkpoint-dir', at, '--save', weights]
   const end = await ended(training(...wild))
   assert.is(end.code, 4, end.err)
-  assert.match(errorOf(end).message, /^step \d+: .*not finite, so nothing of it was saved/)
+  assert.match(errorOf(end).message, /^step \d+: .*not finite, so this step was not saved/)
   assert.is(readFileSync(weights, 'utf8'), 'what was there')
   const { checkpoint, refused } = findCheckpoint(at)
   assert.equal(refused, [])
@@ -140,7 +140,7 @@ test('asked to, it goes on with one warning, and still writes nothing that is no
   const at = folder()
   const end = await ended(training('--lr', '1e30', '--steps', '8', '--on-nonfinite', 'continue', '--checkpoint-dir', at))
   assert.is(end.code, 0, end.err)
-  assert.is(end.err.match(/the run goes on as it was asked to/g)?.length, 1)
+  assert.is(end.err.match(/the run continues, as requested/g)?.length, 1)
   assert.ok((findCheckpoint(at).checkpoint?.step ?? 0) < 8)
   assert.match(end.err, /note: no checkpoint of step 8: '.*' has numbers that are not finite/)
 })
@@ -162,11 +162,11 @@ test('two runs in one folder: the second is refused with 5; one that died is nob
   assert.is(end.signal, 'SIGKILL')
   const refused = await second!
   assert.is(refused.code, 5, refused.err)
-  assert.match(errorOf(refused).message, new RegExp(`process ${first.pid} on ${hostname()} has written there since`))
+  assert.match(errorOf(refused).message, new RegExp(`process ${first.pid} on ${hostname()} has used it since`))
   assert.ok(existsSync(join(at, 'lock.json')))
   const third = await ended(training('--steps', '2', '--checkpoint-dir', at, '--resume'))
   assert.is(third.code, 0, third.err)
-  assert.match(third.err, /holds no checkpoint to resume: the run begins anew/)
+  assert.match(third.err, /has no checkpoint to resume: the run starts from step 1/)
   assert.is(existsSync(join(at, 'lock.json')), false)
 })
 

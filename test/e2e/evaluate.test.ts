@@ -286,18 +286,18 @@ test('what does not fit is said', async () => {
     stage(m, { mode: 'predict', machine: DEVICE }),
   ]
   const cases: readonly (readonly [RegExp, () => unknown])[] = [
-    [/one of training: stage with mode: 'evaluate'/, () => evaluate(m, training, o)],
-    [/one of prediction: stage with mode: 'evaluate'/, () => evaluate(m, predicting, o)],
-    [/one of evaluation: stage with mode: 'predict'/, () => predict(m, plan, { ...o, data: at('pixels-input.npy') })],
-    [/evaluates, and trains nothing: evaluate takes it/, () => train(m, plan, { steps: 1 })],
-    [/another one, or another version/, () => evaluate(other, plan, o)],
-    [/'top5' needs the net's values/, () => evaluate(m, plan, { ...o, metrics: ['top5'] })],
+    [/a plan for training: stage with mode: 'evaluate'/, () => evaluate(m, training, o)],
+    [/a plan for prediction: stage with mode: 'evaluate'/, () => evaluate(m, predicting, o)],
+    [/a plan for evaluation: stage with mode: 'predict'/, () => predict(m, plan, { ...o, data: at('pixels-input.npy') })],
+    [/a plan for evaluation: use it with evaluate/, () => train(m, plan, { steps: 1 })],
+    [/but this model differs: stage it again/, () => evaluate(other, plan, o)],
+    [/'top5' needs the values of the net/, () => evaluate(m, plan, { ...o, metrics: ['top5'] })],
     [/evaluate needs data/, () => evaluate(m, plan, { weights: o.weights } as EvaluateOptions)],
     [/mode 'evalute' is not known; allowed: train, predict, evaluate/, () => stage(m, { mode: 'evalute' as 'evaluate' })],
-    [/trains nothing/, () => stage(m, { mode: 'evaluate', optimizer: { kind: 'adam' } as never })],
-    [/values or classes/, () => stage(m, { mode: 'evaluate', as: 'probabilities' })],
+    [/which does not train/, () => stage(m, { mode: 'evaluate', optimizer: { kind: 'adam' } as never })],
+    [/allowed in an evaluation: values, classes/, () => stage(m, { mode: 'evaluate', as: 'probabilities' })],
     [/no such file/, () => evaluate(m, plan, { ...o, weights: at('none') })],
-    [/does not fit the model/, () => evaluate(m, plan, { ...o, weights: weights['images']! })],
+    [/does not match the model/, () => evaluate(m, plan, { ...o, weights: weights['images']! })],
   ]
   for (const [words, run] of cases) {
     const [text, code] = await refusal(run)

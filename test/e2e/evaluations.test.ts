@@ -152,7 +152,7 @@ test('what cannot be shared rank 0 does alone, and says so', async () => {
     },
   })
   const streamed = await same({ ...OF_CLASSES, held }, 2)
-  assert.match(streamed.join(), 'rank 0 evaluates alone while the other ranks wait: its samples come one after the other')
+  assert.match(streamed.join(), 'rank 0 evaluates alone while the other ranks wait: the samples are a stream')
 })
 
 /** Ranks with options of their own. */
@@ -212,7 +212,7 @@ test('data that fail at one rank end all, in words', async () => {
 test('a rank that evaluates something else is refused before the first step', async () => {
   const { led } = await ranked([own(labelled(21)), own(labelled(22))])
   assert.ok(E.isLeft(led))
-  assert.match(errorText(led.left), /rank 1 cannot take part: its data of evaluations is '.*22 samples.*', and that of rank 0/)
+  assert.match(errorText(led.left), /rank 1 cannot take part: its data of evaluations is '.*22 samples.*', but '.*' on rank 0/)
   const without = await ranked([own(labelled(21)), { ...RUN, data: OF_CLASSES.data }])
   assert.ok(E.isLeft(without.others[0]!))
   assert.match(errorText(without.others[0].left), 'rank 1 cannot take part: it has no evaluations')

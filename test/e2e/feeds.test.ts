@@ -128,7 +128,7 @@ test('what can be iterated is gone through in order, again where that can be don
   assert.equal(bits(await run(source(Array.from({ length: SAMPLES }, (_, i) => read(i))))), expected)
   const gone = await trainTask(classifier, plan, { steps: 4, data: source(once()) })()
   assert.ok(isLeft(gone))
-  assert.match(errorText(gone.left), /it ended after 10 samples, and can be gone through once: give a function/)
+  assert.match(errorText(gone.left), /it ended after 10 samples and cannot restart: pass a function/)
   assert.is((await run(source(once()), { steps: 2 })).losses.length, 2)
 })
 
@@ -243,12 +243,12 @@ test('what is not what the model is fed is refused in words', async () => {
       /the model has no input 'mask'; allowed: input, target/,
     )
     assert.match(await wordsOf(at, undefined), /a sample must be { input, target }; found a undefined/)
-    assert.match(await wordsOf(at, { input: 'pixels', target: 1 }), /input: allowed: numbers in an array/)
+    assert.match(await wordsOf(at, { input: 'pixels', target: 1 }), /input: allowed: an array of numbers/)
   }
   const mixed = source({ length: SAMPLES, read: (i) => ({ input: i === 5 ? pixels(i) : raw(i), target: 1 }) })
   const r = await trainTask(classifier, plan, { steps: 4, data: mixed })()
   assert.ok(isLeft(r))
-  assert.match(errorText(r.left), /sample 5 .* the first sample held bytes/)
+  assert.match(errorText(r.left), /sample 5 .* the first sample has bytes/)
 })
 
 test('calls that cannot be meant are refused before anything is read', async () => {
@@ -258,10 +258,13 @@ test('calls that cannot be meant are refused before anything is read', async () 
     return errorText(r.left)
   }
   assert.match(await wordsOf({ shuffle: true }), /shuffle needs data/)
-  assert.match(await wordsOf({ data: source([read(0)]), shuffle: true }), /no other order/)
-  assert.match(await wordsOf({ data: pick(own, [10]) }), /names sample 10 of 10/)
-  assert.match(await wordsOf({ data: shard(pick(own, [1]), 1, 2) }), /no sample is left/)
-  assert.match(await wordsOf({ data: files(file, { mean: [1, 2] }) }), /mean has 2 numbers, but 'input' has 3 channels/)
+  assert.match(await wordsOf({ data: source([read(0)]), shuffle: true }), /a stream of samples has one order/)
+  assert.match(await wordsOf({ data: pick(own, [10]) }), /contains sample 10, but there are 10 samples/)
+  assert.match(await wordsOf({ data: shard(pick(own, [1]), 1, 2) }), /this part of the data is empty/)
+  assert.match(
+    await wordsOf({ data: files(file, { mean: [1, 2] }) }),
+    /the mean of the data has 2 numbers, but 'input' has 3 channels/,
+  )
   assert.match(await wordsOf({ data: own, prefetch: 0 }), /prefetch is 0/)
   const thrown = (f: () => unknown): string => {
     try {
@@ -277,7 +280,7 @@ test('calls that cannot be meant are refused before anything is read', async () 
   )
   assert.match(
     thrown(() => split(source([read(0)]), 0.5)),
-    /have no parts/,
+    /a stream of samples cannot be split/,
   )
   assert.match(
     thrown(() => shard(own, 2, 2)),

@@ -142,7 +142,7 @@ test('evaluating and predicting take the same file, with the same flags', async 
   assert.ok(outputs.every((o) => (o.values as Float32Array).every((x) => x === 0)))
   assert.match(
     notes[0]!,
-    /7 of the model's 9 weights are taken\n.*taken {14}7 {2}.*\n.*as they begin {6}2 {2}head\.bias \[5\] \(\[7\] in the file\)/s,
+    /loaded 7 of 9 weights of the model\n.*loaded {13}7 {2}.*\n.*not loaded {9}2 {2}head\.bias \[5\] \(\[7\] in the file\)/s,
   )
 })
 

@@ -115,11 +115,11 @@ test('from a checkpoint on, only the steps after it are run once more; the words
   const e = await failed({ ...own(0.01), machine: 'ref', strategy: 'in-core' }, o)
   assert.match(
     errorText(e),
-    /^step 2: its loss is not finite, so nothing of it was saved; 'input' of sample 3 of .* holds NaN at \[0, 1, 0\] before/,
+    /^step 2: its loss is not finite, so this step was not saved; 'input' of sample 3 of .* contains NaN at \[0, 1, 0\], read by/,
   )
   assert.match(errorText(e), /; the last checkpoint in .* is from an earlier step and finite$/)
   assert.ok(
-    notes.some((n) => n.endsWith('looking for where that comes from: this step once more')),
+    notes.some((n) => n.endsWith('searching for the cause: running this step again')),
     notes.join('\n'),
   )
 })

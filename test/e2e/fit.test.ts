@@ -152,7 +152,7 @@ test('epochs of samples that nobody has counted are refused', async () => {
     await train(net, plan, { epochs: 1, data: stream })
     assert.unreachable('it went on')
   } catch (e) {
-    assert.match((e as Error).message, /nobody knows how many samples the data have.*give steps/)
+    assert.match((e as Error).message, /needs the number of samples.*: use steps/)
   }
 })
 

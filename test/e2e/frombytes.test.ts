@@ -208,7 +208,7 @@ test('other numbers than bytes are refused, and a second mean', async () => {
   const wide = tensors('wide.safetensors', 'F32', [C, H, W], scaled)
   assert.match(
     await said(bytes, wide),
-    /'input' of wide.safetensors holds f32: the model begins with fromBytes and takes bytes \(u8\)/,
+    /'input' of wide.safetensors has type f32; the model begins with fromBytes and takes bytes \(u8\)/,
   )
   assert.match(
     await said(bytes, ofFloats),
@@ -221,7 +221,7 @@ test('other numbers than bytes are refused, and a second mean', async () => {
   assert.match(await said(bytes, source({ length: 1, mean: [0.5], read: () => ({ input: raw(0), target: 0 }) })), second)
   assert.match(
     await said(bytes, folder(join(root, 'list.json'), { depth: 16 })),
-    /depth: 16 keeps numbers of 16 bits, and the model begins with fromBytes, which takes bytes/,
+    /depth: 16 gives 16-bit numbers, but the model begins with fromBytes, which takes bytes/,
   )
   // A model without the layer takes bytes as numbers, as ever.
   assert.is(await said(floats, narrow), 'nothing')

@@ -62,7 +62,7 @@ test('images that come class by class are said to, unless they are shuffled', as
   const notesOf = async (data: Data, shuffle: boolean): Promise<readonly string[]> => {
     const notes: string[] = []
     await train(images, plan, { steps: 1, data, shuffle, onNote: (text) => notes.push(text) })
-    return notes.filter((text) => text.includes('class by class'))
+    return notes.filter((text) => text.includes('folder order'))
   }
   assert.is((await notesOf(folder(classes), false)).length, 1)
   assert.equal(await notesOf(folder(classes), true), [])
@@ -103,7 +103,7 @@ test('mixed images train with shares of classes, alike by any number of threads;
   assert.ok(told(alone).losses.every((l) => l > 0 && l < 10))
   const { code, out } = await mixing('cross-entropy', 0)
   assert.is(code, 2)
-  assert.match(JSON.parse(out).error.message, /augment\.mixup makes shares of classes: the loss is one of shares/)
+  assert.match(JSON.parse(out).error.message, /augment\.mixup needs a loss with class probabilities/)
 })
 
 test("a source of one's own, by chance, gives the bits of the same images in files", async () => {
@@ -243,7 +243,7 @@ test('images that the model cannot take, and settings that are none, are refused
   )
   assert.match(
     thrown(() => folder('x', { augment: { crop: { area: [0.5, 2] } } })),
-    /augment\.crop\.area is two shares/,
+    /augment\.crop\.area must be two shares/,
   )
   assert.match(
     thrown(() => folder('x', { fit: 'squeeze' as 'pad' })),

@@ -48,7 +48,7 @@ test('Ctrl-C ends within a step with exit 130, says how to go on, and the checkp
 test('before the first checkpoint Ctrl-C promises none', async () => {
   const at = join(root, 'too-early')
   const error = await interrupted(at, '--checkpoint-every', String(STEPS))
-  assert.match(error.message, /no checkpoint was due in .*too-early yet/)
+  assert.match(error.message, /no checkpoint was saved in .*too-early yet/)
   assert.is(findCheckpoint(at).checkpoint, undefined)
 })
 

@@ -162,11 +162,8 @@ test('what compares with other targets is no sum, in words', () => {
   )
   assert.throws(() => staged(trunk, { loss: dice({ weights: [1, 2] }) }), /it has 2 weights; allowed: 4, one per class/)
   assert.throws(() => sumOf(crossEntropy, [Number.NaN, dice()]), /part 1 is/)
-  assert.throws(() => sumOf(crossEntropy, 'dise' as 'dice'), /there is no loss 'dise'; legal are/)
-  assert.throws(
-    () => staged(trunk, { loss: [crossEntropy, 'dice'] as never }),
-    /it is a list; allowed: one loss: of several, sumOf/,
-  )
+  assert.throws(() => sumOf(crossEntropy, 'dise' as 'dice'), /there is no loss 'dise'; allowed: /)
+  assert.throws(() => staged(trunk, { loss: [crossEntropy, 'dice'] as never }), /it is a list; allowed: one loss, or sumOf/)
 })
 
 test('on the command line: --loss a+0.5*b', async () => {
@@ -176,7 +173,7 @@ test('on the command line: --loss a+0.5*b', async () => {
   }
   assert.equal(await said('--loss', 'cross-entropy+0.5*dice', '--smooth', '1', '--label-smoothing', '0.1'), [0, ''])
   const [code, words] = await said('--loss', 'cross-entropy+dice', '--delta', '1')
-  assert.equal([code, words], [2, '--delta belongs to --loss huber'])
+  assert.equal([code, words], [2, '--delta needs --loss huber'])
   assert.is((await said('--loss', 'cross-entropy+mse'))[0], 2)
   assert.equal(await said('--loss', 'dice', '--class-weights', '0,1'), [
     2,

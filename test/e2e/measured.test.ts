@@ -267,7 +267,7 @@ test('what cannot be is said before the first step', async () => {
   const stream = source(function* () {
     yield { input: new Float32Array(3072), target: 0 }
   })
-  assert.match(await said({ data: stream, patience: 1 }), /patience and the best go by epochs/)
+  assert.match(await said({ data: stream, patience: 1 }), /patience and keep\.best need epochs/)
   const early = (o: TrainOptions): string => {
     const checked = checkedOptions({ steps: 1, ...o })
     return isLeft(checked) ? errorText(checked.left) : 'nothing'

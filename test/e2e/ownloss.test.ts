@@ -86,12 +86,12 @@ test('an evaluation knows its plan again', async () => {
 
 test('what is no loss is refused in words', () => {
   assert.throws(() => lossOf((y) => y as never), 'lossOf: its function must return a mean: (output, target) => ... .mean()')
-  assert.throws(() => lossOf((y) => y.plus('t' as never).mean()), /lossOf: plus takes a number, or what was made of/)
-  assert.throws(() => staged(trunk, { loss: lossOf((_, t) => t.mean()) }), /no trained parameter leads to the output/)
+  assert.throws(() => lossOf((y) => y.plus('t' as never).mean()), /lossOf: plus takes a number, or a value computed from/)
+  assert.throws(() => staged(trunk, { loss: lossOf((_, t) => t.mean()) }), /depends on no trained parameter/)
   const odd: Loss = { kind: 'own', calls: [{ op: 'abs', attrs: {}, reads: [1] }], of: 0 }
   assert.throws(
     () => staged(trunk, { loss: odd }),
-    /its calls read a value that no earlier call computes; allowed: what lossOf makes/,
+    /its calls read a value that no earlier call computes; allowed: a result of lossOf/,
   )
 })
 

@@ -351,12 +351,12 @@ test('image files, each at its own size, as arrays of their pixels; masks as pic
   const classed = sized(segmenter, [2, 3, 24, 20])
   const say = async (as: Form, o: Partial<PredictOptions>): Promise<string> =>
     (await refusal(() => predictedAs(classed, as, { weights, data, ...o })))[0]
-  assert.match(await say('values', { out: at('x'), format: 'png' }), /'png' is of classes/)
-  assert.match(await say('classes', { out: at('x.npy'), format: 'png' }), /of a folder/)
-  assert.match(await say('classes', { format: 'png' }), /of a folder/)
+  assert.match(await say('values', { out: at('x'), format: 'png' }), /'png' needs classes/)
+  assert.match(await say('classes', { out: at('x.npy'), format: 'png' }), /needs a folder/)
+  assert.match(await say('classes', { format: 'png' }), /needs a folder/)
   assert.match(await say('classes', { out: at('x'), format: 'gif' as 'png' }), /format 'gif' is not known; allowed: npy, png/)
-  assert.match(await say('classes', { out: at('x.npy') }), /holds outputs of one size, and the images have 2/)
-  assert.match(await say('classes', { data: source([]) }), /samples that come one after the other are not predicted/)
+  assert.match(await say('classes', { out: at('x.npy') }), /can hold outputs of one size only, but the images have 2/)
+  assert.match(await say('classes', { data: source([]) }), /a stream of samples is not supported/)
   writeFileSync(at('photos', 'broken.png'), 'no picture')
   assert.match(await say('classes', {}), /broken\.png is refused/)
   rmSync(at('photos', 'broken.png'))
@@ -414,16 +414,16 @@ test('what does not fit is said, and nothing half written stays', async () => {
   assert.ok(/predicts|another/.test(words) && code === 2, words)
   assert.match(
     (await refusal(() => predict(sized(segmenter, [1, 3, 32, 20]), plan, { weights, data })))[0],
-    /another one, or another version/,
+    /but this model differs: stage it again/,
   )
   assert.match((await refusal(() => predict(net, plan, { weights: at('none'), data })))[0], /no such file/)
   assert.match(
     (await refusal(() => predict(net, plan, { weights: at('classifier.safetensors'), data })))[0],
-    /does not fit the model/,
+    /does not match the model/,
   )
   assert.match(
     (await refusal(() => predict(net, plan, { weights, data: images('grey', [2, 1, 24, 20]) })))[0],
-    /\[2,1,24,20\], the model's input is \[N,3,24,20\]/,
+    /\[2,1,24,20\], but input of the model is \[N,3,24,20\]/,
   )
   assert.match((await refusal(() => predict(net, plan, { weights, data, out: at('odd.npy', 'x.npy') })))[0], /odd\.npy/)
   assert.match(

@@ -31,7 +31,7 @@ test(isMounted ? 'a disk that is full at one rank ends all' : 'a disk that is fu
     spillway([...run, '--steps=2', '--budget=18MiB'], { under: ['mpirun', '-n', '2', 'sh', '-c', SPILLING, 'sh'], env: ENV }),
   )
   assert.is.not(end.code, 0)
-  assert.match(end.err, /this machine cannot run the plan: 64 KiB are free where .*rank-1 lies/)
+  assert.match(end.err, /this machine cannot run the plan: 64 KiB are free at .*rank-1, but/)
   assert.equal(
     places.flatMap((place) => readdirSync(place)),
     [],

@@ -325,7 +325,7 @@ twice()
     test('an engine of another MPI than the one that starts the processes is refused', async () => {
       const end = await among(2, ['--steps=2'], undefined, { run: ALL[1]!.run, cxx: ALL[0]!.cxx })
       assert.is(end.code, 2, end.err)
-      assert.match(end.err, /they belong to different MPIs; SPILLWAY_MPICXX names the compiler of the other/)
+      assert.match(end.err, /two different MPIs: set SPILLWAY_MPICXX to the compiler of the first/)
     })
 
   for (const mpi of ALL.length ? ALL : [USUAL])
@@ -417,7 +417,7 @@ twice()
   test('what is wrong is told once, with its code', async () => {
     const end = await among(3, ['--steps=2'])
     assert.is(end.code, 2, end.err)
-    assert.is(end.err.match(/cannot be shared by 3 ranks/g)?.length, 1)
+    assert.is(end.err.match(/cannot be split between 3 ranks/g)?.length, 1)
   })
 
   test('a run goes on with as many ranks as it began with', async () => {
@@ -425,7 +425,7 @@ twice()
     told(await among(2, ['--steps=2', `--checkpoint-dir=${at}`]))
     const end = await among(4, ['--steps=4', `--checkpoint-dir=${at}`, '--resume'])
     assert.is(end.code, 5, end.err)
-    assert.match(end.err, /'fixed, 2 ranks' there and 'fixed, 4 ranks' here/)
+    assert.match(end.err, /'fixed, 2 ranks' in the checkpoint and 'fixed, 4 ranks' now/)
     assert.is(told(await among(2, ['--steps=4', `--checkpoint-dir=${at}`, '--resume'])).resumedFrom, 2)
   })
 

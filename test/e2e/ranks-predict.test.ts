@@ -117,7 +117,7 @@ if (MPIS.length > 0) {
     assert.match(end.err, /rank 1 cannot take part: its list of images is/)
     const inOne = await among(mpi, 2, [`--data=${data}`, `--out=${at('all.npy')}`])
     assert.is(inOne.code, 2)
-    assert.match(inOne.err, /all\.npy is one file, and each of 2 processes writes its own: name a folder/)
+    assert.match(inOne.err, /all\.npy is one file, but 2 processes write their own files: use a folder/)
   })
 
   test('a rank that is asked to end ends all, with its code, and no file is half written', async () => {

@@ -177,10 +177,10 @@ test('a run goes on with another number of ranks where it is told so, as one pro
     hearing(() => {}),
   )()
   assert.ok(E.isLeft(refused))
-  assert.match(errorText(refused.left), "'fixed, 2 ranks' there and 'fixed, 4 ranks' here; --resume-ranks")
+  assert.match(errorText(refused.left), "'fixed, 2 ranks' in the checkpoint and 'fixed, 4 ranks' now; --resume-ranks")
   const notes: string[] = []
   const rest = await shared(four, 4, { ...on, resumeRanks: true, onNote: (n) => notes.push(n) })
-  assert.match(notes.join(), 'the run so far had 2 ranks, and goes on with 4 ranks')
+  assert.match(notes.join(), 'the run had 2 ranks and continues with 4 ranks')
   await inTiles(c, 2, { checkpointDir: tiled })
   const beside = await inTiles(c, 4, { steps: 4, checkpointDir: tiled, resume: true })
   assert.equal([rest.resumedFrom, rest.losses, rest.weightsSha256], [2, beside.losses, beside.weightsSha256])

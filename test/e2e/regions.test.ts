@@ -225,7 +225,7 @@ test('a model that begins with fromBytes takes bands of bytes', async () => {
   const of = (data: Data): Promise<Predicted> => predict(m, plan, { weights, data })
   sameOutputs(await of(pick(slides, [0])), await of(files(written('bytes.npy', 0), { layout: 'NHWC' })))
   const floats = source({ ...own, read: (i, r) => ({ input: Float32Array.from(regionOf(i, r)['input'] as Uint8Array) }) })
-  assert.match(await refusal(() => of(pick(floats, [0]))), /takes bytes: give them in a Uint8Array/)
+  assert.match(await refusal(() => of(pick(floats, [0]))), /takes bytes: pass a Uint8Array/)
 })
 
 // ---------------------------------------------------------------- arrays in files
@@ -283,8 +283,8 @@ test('arrays in files are cut, turned and coloured as a source of the same image
     /0.npy is \[40,52,3\], but input of the model is of any height and width, as \[N,3,16,16\]/,
   )
   writeFileSync(join(folder, 'target.npy'), Buffer.concat([npyHead('u1', [6, 1, 16, 15]), labels.subarray(0, 6 * 240)]))
-  assert.match(await refusal(() => run(files(folder, { fit: 'crop' }))), /target.npy is of 16 x 15, and its input of 16 x 16/)
-  assert.match(await refusal(() => run(files(folder, { augment: { flop: true } as never }))), /augment has no 'flop'/)
+  assert.match(await refusal(() => run(files(folder, { fit: 'crop' }))), /target.npy has 16 x 15, but its input has 16 x 16/)
+  assert.match(await refusal(() => run(files(folder, { augment: { flop: true } as never }))), /unknown augment option 'flop'/)
 })
 
 // ---------------------------------------------------------------- words
@@ -323,16 +323,16 @@ test('wrong answers are refused in words that name the region', async () => {
     /40 numbers, but the model takes \[3,40,52\]/,
   )
   assert.match(await predicting(reading(regionOf as never, { size: () => [0, 2] })), /its size is \[0,2\]/)
-  assert.match(await predicting(source([{ input: [1] }])), /have no parts/)
+  assert.match(await predicting(source([{ input: [1] }])), /a stream of samples cannot be split/)
   assert.match(
     await refusal(() => predicted([1, CHANNELS, 40, 52], source([{ input: [1] }]))),
-    /samples that come one after the other are not predicted: give \{ length, read \}/,
+    /a stream of samples is not supported: pass \{ length, read \}/,
   )
   const large = model([1, CHANNELS, 16, 16], seq(conv2d('c1', 4, 3, { stride: 2 })))
   const half = stage(large, { loss: crossEntropy, machine: DEVICE })
   assert.match(
     await refusal(() => train(large, half, { steps: 1, data: slides })),
-    /'target' is 8 x 8 and 'input' 16 x 16: of a region of an image both are as large/,
+    /'target' is 8 x 8, but 'input' is 16 x 16: in a region, both must have one size/,
   )
 
   const error = new Error('the slide is gone')

@@ -244,7 +244,10 @@ test('the page says how a run ended', async () => {
   })
   assert.match(await endOf({ onProgress: thrown }), /^Ended by an exception: enough of &lt;it&gt;\./)
   assert.match(await endOf({ schedule: () => 1e30 }), /^Ended by an error: step \d: its loss is not finite/)
-  assert.match(await endOf({ epochs: 9, steps: undefined, patience: 1, schedule: () => 0 }), /^Done\. Nothing had become better/)
+  assert.match(
+    await endOf({ epochs: 9, steps: undefined, patience: 1, schedule: () => 0 }),
+    /^Done\. It ended early: no improvement/,
+  )
 })
 
 test('a run that goes on shows the steps before it, too', async () => {
@@ -262,7 +265,7 @@ test('a run that goes on shows the steps before it, too', async () => {
   const { losses } = await train(classifier, classifying, { ...o, resume: true })
   const page = readFileSync(report, 'utf8')
   wellMade(page)
-  assert.match(page, `The first ${done} steps were an earlier process's.`)
+  assert.match(page, `An earlier process ran the first ${done} steps.`)
   assert.equal(
     rowsOf(page, 'Loss per step').slice(1),
     losses.map((l, i) => [`${i + 1}`, number(l)]),

@@ -74,7 +74,7 @@ test('a plan with a disk is not run without one', async () => {
     await trained(trunk, inTwo(PAGE_BYTES))
     assert.unreachable()
   } catch (e) {
-    assert.match((e as Error).message, /^of what leaves the device the plan has [\d.]+ MiB on a disk: --spill DIR .* says where$/)
+    assert.match((e as Error).message, /^the plan swaps [\d.]+ MiB to a disk: add --spill DIR /)
   }
 })
 
@@ -100,16 +100,16 @@ test('too little memory and no disk, too few writes: words, what would be legal,
   assert.is(memory.code, 3)
   assert.match(
     memory.words,
-    /^no plan of strategy 'swap:greedy' in [\d.]+ MiB does with 2\.00 MiB of host memory: .* none takes less than [\d.]+ MiB \(\d+ bytes\); allowed: --host-memory, --spill DIR for a disk/,
+    /^no plan of strategy 'swap:greedy' in [\d.]+ MiB fits 2\.00 MiB of host memory: the best one needs [\d.]+ MiB \(\d+ bytes\); raise --host-memory, add --spill DIR for a disk/,
   )
   const needs = memory.tag === 'TierInfeasible' ? memory.needsBytes : 0
   assert.ok(staged(trunk, { strategy, budget, hostMemory: needs }).plan.tierBytes <= needs)
   const writes = refused({ spill, spillWritesPerStep: PAGE_BYTES })
   assert.is(writes.code, 3)
-  assert.match(writes.words, / does with 2\.00 MiB of disk writes per step: .*; allowed: --spill-writes-per-step, more/)
+  assert.match(writes.words, / fits 2\.00 MiB of disk writes per step: .*; raise --spill-writes-per-step, /)
   const none = refused({ spillWritesPerStep: PAGE_BYTES })
   assert.is(none.code, 2)
-  assert.match(none.words, /^writes to a spill file are capped, and there is none: --spill DIR/)
+  assert.match(none.words, /^a limit on spill writes needs a spill folder: add --spill DIR/)
   assert.match(refused({ hostMemory: -1 }).words, /^hostMemory of -1 is not allowed/)
 })
 

@@ -133,7 +133,7 @@ test('resume starts afresh in an empty directory, and refuses another run in wor
     return `${r.left.tag}: ${'reason' in r.left ? r.left.reason : 'message' in r.left ? r.left.message : ''}`
   }
   assert.match(await refusal({ resume: true, seed: 2 }), /CheckpointMismatch: .*seed is '1' in the checkpoint and '2' now/)
-  assert.match(await refusal({}), /Usage: .*already holds a run/)
+  assert.match(await refusal({}), /Usage: .*already has a run/)
   assert.match(await refusal({ resume: true, steps: 2 }), /Usage: .*has done 3 steps/)
   const other = await trainTask(trunk, staged(trunk), { steps: 4, seed: 1, checkpointDir, resume: true })()
   assert.ok(isLeft(other) && other.left.tag === 'CheckpointMismatch')
@@ -149,7 +149,7 @@ test('a run that goes on elsewhere says that bits may differ, and what is other 
   assert.is((await goOn(1, 4)).resumedFrom, 3)
   assert.equal(notes, [])
   assert.is((await goOn(2, 5)).resumedFrom, 4)
-  assert.equal(notes, ['bits may differ from the earlier part of the run: threads are 1 there and 2 here'])
+  assert.equal(notes, ['bits may differ from the earlier part of the run: threads are 1 before and 2 now'])
 })
 
 test('an aborted run ends within a step, keeps its last checkpoint and goes on from it', async () => {

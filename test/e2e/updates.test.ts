@@ -135,7 +135,7 @@ test('an evaluation may measure the average: what counts, and the best, go by it
   const refusals: readonly (readonly [() => unknown, RegExp])[] = [
     [
       () => train(net, without, { epochs: 1, data, evaluate: validation({ data, weights: 'average' }) }),
-      /needs an average of the weights/,
+      /needs averaged weights/,
     ],
     [() => validation({ data, weights: 'averge' as 'average' }), /weights 'averge' is not known; allowed: latest, average/],
   ]
@@ -153,7 +153,7 @@ test('steps that are too few for an update are told, and leave weights and avera
   const [save, first] = [join(root, 'few.safetensors'), join(root, 'first.safetensors')]
   const plan = staged(trunk, { accumulate: 4, average: 0.5, optimizer: sgd({ lr: 1e-3 }) })
   await trained(trunk, plan, { steps: 3, save, onNote: (n) => notes.push(n) })
-  assert.match(notes.join(), '4 steps make an update, and the last 3 of 3 do not: the weights are those of step 0')
+  assert.match(notes.join(), 'an update needs 4 steps, so the last 3 of 3 steps changed no weights: the weights are from step 0')
   await trained(trunk, staged(trunk, { optimizer: sgd({ lr: 0 }) }), { steps: 1, save: first })
   for (const [name, bytes] of tensorsOf(first))
     if (/weight$|bias$/.test(name))

@@ -37,16 +37,16 @@ const CASES: Readonly<Record<string, (disk: SmallDisk) => Promise<void>>> = {
     refused(
       await ended(trainingOf(MODEL, [...args, '--device', 'ref'])),
       2,
-      /this machine cannot run the plan: .* are free where .* lies, .* of the spill file/,
+      /this machine cannot run the plan: .* are free at .*, .* of the spill file/,
     )
   },
   'no room for checkpoints': async ({ folder, fill }) => {
     fill()
-    refused(await ended(training('--checkpoint-dir', join(folder, 'run'))), 2, /cannot run here: .* of checkpoints/)
+    refused(await ended(training('--checkpoint-dir', join(folder, 'run'))), 2, /cannot run the plan: .* of checkpoints/)
   },
   'no room for weights': async ({ folder, fill }) => {
     fill()
-    refused(await ended(training('--save', join(folder, 'w.safetensors'))), 2, /cannot run here: .* of weights/)
+    refused(await ended(training('--save', join(folder, 'w.safetensors'))), 2, /cannot run the plan: .* of weights/)
   },
   'a log without room': async ({ folder, fill }) => {
     fill()
@@ -68,7 +68,7 @@ const CASES: Readonly<Record<string, (disk: SmallDisk) => Promise<void>>> = {
   'checkpoints, filled later': async (disk) => {
     const at = join(disk.folder, 'run')
     const seeded = ['--seed', '4', '--checkpoint-dir', at]
-    refused(await filledLater(disk, ...LONG, ...seeded), 1, FULL, /step-.*is whole: run the same command with --resume to go on/)
+    refused(await filledLater(disk, ...LONG, ...seeded), 1, FULL, /step-.*; run the same command with --resume to continue/)
     const step = findCheckpoint(at).checkpoint!.step
     disk.empty()
     const steps = ['--steps', String(step + 3)]
@@ -78,7 +78,7 @@ const CASES: Readonly<Record<string, (disk: SmallDisk) => Promise<void>>> = {
   'the log, filled later': async (disk) => {
     const log = join(disk.folder, 'log')
     mkdirSync(log)
-    refused(await filledLater(disk, '--steps', '100000', '--log', log), 1, FULL, /steps\.jsonl/, /what was trained is lost/)
+    refused(await filledLater(disk, '--steps', '100000', '--log', log), 1, FULL, /steps\.jsonl/, /the trained weights are lost/)
     assert.ok(readFileSync(join(log, 'steps.jsonl'), 'utf8').split('\n').length > 3)
   },
   'weights, filled later': async (disk) => {

@@ -37,7 +37,7 @@ const run = async (cases: number): Promise<Counts> => {
     // One that comes after the end takes up what is there.
     for (const e of together) assert.ok(e.code === 0 || e.code === 5, e.err)
     const others = together.filter((e) => e.code === 5)
-    for (const e of others) assert.match(JSON.parse(e.out).error.message, /has written there since/)
+    for (const e of others) assert.match(JSON.parse(e.out).error.message, /has used it since/)
     assert.ok(others.length < count)
     for (const e of together) if (e.code === 0) assert.is(shaOf(e), alone)
     refused += others.length

@@ -100,8 +100,8 @@ test('a grid: rows are those of a share, sums those of all ranks, or where each 
   )
   const head = g.ops.find((op) => op.layer === 'head' && op.kind === 'all_sums')!
   const odd: Graph = { ...g, ops: g.ops.map((op) => (op === head ? { ...op, attrs: { ...op.attrs, ranks: 6 } } : op)) }
-  assert.match(ranksFault(odd)!, /all_sums of 'head' is of 6 ranks; allowed: 3/)
-  assert.match(ranksFault({ ...g, bands: { at: 0, of: 4 } })!, /band 0 of 4 of a graph of 6 ranks/)
+  assert.match(ranksFault(odd)!, /all_sums of 'head' is for 6 ranks; allowed: 3/)
+  assert.match(ranksFault({ ...g, bands: { at: 0, of: 4 } })!, /band 0 of 4 in a graph of 6 ranks/)
 })
 
 test('rows are taken of a partition, and windows that overlap are added up', () => {

@@ -346,7 +346,7 @@ test('what cannot be trained is said in words', () => {
   const step = must(minimising(s.b.build(), y, 'mse', sgd()))
   assert.match(
     renderError(mustFail(training({ ...step, graph: must(training(step)) }))),
-    /^a graph with 'mse' of phase loss cannot be trained/,
+    /^a graph with 'mse' of phase loss cannot have a loss/,
   )
 })
 

@@ -69,17 +69,17 @@ test('what takes a part for the whole is refused', () => {
   })
   const named = (name: string): number => g.values.find((v) => v.name === name)!.id
   const wrong: readonly (readonly [Graph, RegExp])[] = [
-    [change('take_part', () => ({ attrs: { ranks: 3 } })), /take_part of 'b' is of 3 ranks; allowed: 2/],
-    [change('take_part', () => ({ ins: [named('b.weight.exp_avg')] })), /makes no parts of what is whole/],
+    [change('take_part', () => ({ attrs: { ranks: 3 } })), /take_part of 'b' is for 3 ranks; allowed: 2/],
+    [change('take_part', () => ({ ins: [named('b.weight.exp_avg')] })), /does not split a whole value/],
     [
       change('put_part', (op) => ({ ins: [named('a.weight'), op.ins[1]!] })),
-      /puts 'b.weight.part' into 'a.weight', of which it is no updated part/,
+      /writes 'b.weight.part' into 'a.weight', but it is not an updated part of it/,
     ],
     [
       { ...g, values: g.values.map((v) => (v.name === 'b.weight.part' ? { ...v, shape: [7] } : v)) },
       /has 7 elements; allowed: 2372/,
     ],
-    [{ ...g, values: g.values.map(({ part: _, ...v }) => v) }, /makes no parts of what is whole/],
+    [{ ...g, values: g.values.map(({ part: _, ...v }) => v) }, /does not split a whole value/],
     [{ ...g, ops: g.ops.filter((op) => op.kind !== 'put_part') }, /the part 'b.weight.part' is not written back/],
     [
       { ...g, values: g.values.map((v) => (v.name === 'b.weight' ? { ...v, shape: [2372], part: v.shape } : v)) },
@@ -92,7 +92,7 @@ test('what takes a part for the whole is refused', () => {
           op.kind === 'adam' && op.layer === 'b' ? { ...op, ins: [named('b.weight'), ...op.ins.slice(1)] } : op,
         ),
       },
-      /as if it were whole/,
+      /as the whole value/,
     ],
   ]
   for (const [bad, words] of wrong) {

@@ -78,7 +78,7 @@ test('each refusal names the layer and what would be legal', () => {
   )
   assert.is(
     refusal('add', {}, () => [3, 5]),
-    "layer 'layer7' (add): input 1 has shape [1,4,4,4] and input 0 has [1,4,8,8]; allowed: [1,4,8,8]",
+    "layer 'layer7' (add): input 1 has shape [1,4,4,4], but input 0 has [1,4,8,8]; allowed: [1,4,8,8]",
   )
   assert.is(
     refusal('relu', { slope: 0 }, () => [1]),

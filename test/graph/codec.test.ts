@@ -47,7 +47,7 @@ const refusals: readonly (readonly [string, (j: Json) => void, RegExp])[] = [
     (j) => {
       j.name = 3
     },
-    /^not a graph: name: 3 is not a text of at most 1000 characters/,
+    /^not a graph: name: 3 is not a string of at most 1000 visible characters/,
   ],
   [
     'role',
@@ -120,7 +120,7 @@ const refusals: readonly (readonly [string, (j: Json) => void, RegExp])[] = [
     (j) => {
       j.ops = j.ops.slice(0, -4)
     },
-    /values\[\d+\]: nothing computes 'conv1.weight.grad'/,
+    /values\[\d+\]: no operator computes 'conv1.weight.grad'/,
   ],
   [
     'unknown operator',
@@ -149,7 +149,7 @@ const refusals: readonly (readonly [string, (j: Json) => void, RegExp])[] = [
     (j) => {
       Object.assign(j.ops[0]!.attrs as object, { strideH: 1.5 })
     },
-    /attributes .* are not allowed/,
+    /attributes .* are wrong/,
   ],
   [
     'attribute of another type',
@@ -212,7 +212,7 @@ const refusals: readonly (readonly [string, (j: Json) => void, RegExp])[] = [
     (j) => {
       j.values[valueAt('conv1.bias')]!.init = undefined
     },
-    /param 'conv1.bias' does not say how it starts/,
+    /param 'conv1.bias' has no start value/,
   ],
   [
     'start value of an activation',
@@ -254,7 +254,7 @@ const refusals: readonly (readonly [string, (j: Json) => void, RegExp])[] = [
     (j) => {
       j.values[valueAt('relu.grad')]!.gradOf = 0
     },
-    /has another shape than 'image'/,
+    /and of 'image' differ/,
   ],
   [
     'an activation as gradient',
@@ -275,7 +275,7 @@ const refusals: readonly (readonly [string, (j: Json) => void, RegExp])[] = [
     (j) => {
       j.ops[opAt('sgd')]!.phase = 'backward'
     },
-    /sgd overwrites its inputs; allowed: phase update/,
+    /sgd overwrites its inputs; its phase must be update/,
   ],
   [
     'a weight read after its update',

@@ -102,7 +102,7 @@ test('U-Net says which sizes it takes; DeepLabV3+ takes any, two images or more'
   assert.equal(mustModel('deeplabv3plus-resnet101', [2, 3, 509, 389]).output, [2, 21, 509, 389])
   assert.match(
     refused('deeplabv3plus-resnet50', [1, 3, 64, 64]),
-    "layer 'classifier.aspp.convs.4.2' (batchNorm): needs more than one value a channel",
+    "layer 'classifier.aspp.convs.4.2' (batchNorm): needs more than one value per channel",
   )
 })
 test('vgg16 says which sizes it takes', () => {

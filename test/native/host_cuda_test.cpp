@@ -183,15 +183,15 @@ void what_is_missing_is_said() {
   const std::pair<const char*, const char*> missing[] = {
       {"libcuda.so.1", "there is no NVIDIA driver (libcuda.so.1): install it"},
       {"cuMemMap", "it has no function cuMemMap: it is too old"},
-      {"libcudnn.so.9", "there is no cuDNN 9 (libcudnn.so.9)"},
-      {"libcublasLt.so.13", "there is no cuBLAS (libcublasLt.so.13)"},
+      {"libcudnn.so.9", "cuDNN 9 is not found (libcudnn.so.9)"},
+      {"libcublasLt.so.13", "cuBLAS is not found (libcublasLt.so.13)"},
       {"libnvidia-ml.so.1", "fine: host cuda, sm_90, CUDA runtime 13.0, cuDNN 9"},
   };
   for (const auto& [name, words] : missing) CHECK(contains(facts_with("SPILLWAY_HOST_CUDA_MISSING", name), words));
   CHECK(contains(facts_with("SPILLWAY_HOST_CUDA_DEVICE", "none"), "this machine has no NVIDIA GPU"));
   CHECK(contains(facts_with("SPILLWAY_HOST_CUDA_DEVICE", "undetected"), "this machine has no NVIDIA GPU"));
   CHECK(contains(facts_with("SPILLWAY_HOST_CUDA_DEVICE", "no driver"), "the NVIDIA driver is too old for CUDA 13.0"));
-  CHECK(contains(facts_with("SPILLWAY_HOST_CUDA_OLD", "1"), "the GPU 'host cuda' is of generation 7.0; 8.0 is the least"));
+  CHECK(contains(facts_with("SPILLWAY_HOST_CUDA_OLD", "1"), "the GPU 'host cuda' has compute capability 7.0; at least 8.0 is needed"));
 }
 
 void memory_is_counted() {
@@ -209,7 +209,7 @@ void memory_is_counted() {
           ::setenv("SPILLWAY_HOST_CUDA_BYTES", std::to_string(70 << 20).c_str(), 1);
           const auto opened = Session::open(network(true).bytes(), {.device = cuda(), .threads = 1});
           return !opened.ok() && opened.status().code == Code::out_of_memory &&
-                         contains(opened.status().message, "(does another process hold the card?): cuMemCreate: out of memory")
+                         contains(opened.status().message, "(does another process use the GPU?): cuMemCreate: out of memory")
                      ? 0
                      : 1;
         }) == 0);

@@ -23,10 +23,10 @@ const two = { groups: 2, eps: 1e-5, count: 60 }
 test('statistics, sums and outputs', () => {
   assert.equal(rule('group_norm_stats', { groups: 2 }, [x]), [[2, 8, 1, 1]])
   assert.is(rule('group_norm_stats', { groups: 4 }, [x]), '6 channels do not divide into 4 groups; allowed: divisors of 6')
-  assert.match(rule('group_norm_stats', { groups: 6 }, [[2, 6, 1, 1]]) as string, /one value a group and so no variance/)
+  assert.match(rule('group_norm_stats', { groups: 6 }, [[2, 6, 1, 1]]) as string, /one value per group, so no variance/)
   assert.equal(rule('group_norm_apply', two, [x, [2, 8, 1, 1]]), [x])
   assert.equal(rule('group_norm_apply', two, [x, [2, 8, 1, 1], [6], [6]]), [x])
-  assert.is(rule('group_norm_apply', two, [x, [2, 8, 1, 1], [6]]), 'gamma is given without beta; allowed: both or neither')
+  assert.is(rule('group_norm_apply', two, [x, [2, 8, 1, 1], [6]]), 'gamma is given without beta; give both or neither')
   assert.is(rule('group_norm_apply', { ...two, count: 20 }, [x, [2, 8, 1, 1]]), 'count is 20; allowed: 60 to 60')
   assert.is(rule('group_norm_apply', two, [x, [4, 6]]), 'stats has shape [4,6]; allowed: [2,8,1,1]')
   assert.equal(rule('group_norm_bwd_reduce', two, [x, x, [2, 8, 1, 1]], [[2, 12, 1, 1], [6], [6]]), [[2, 12, 1, 1], [6], [6]])

@@ -51,7 +51,7 @@ test('linear works on the channels of each pixel', () => {
 
 test('batch norm counts over batch and image', () => {
   assert.equal(rule('bn_stats', {}, [x]), [[4, 3]])
-  assert.match(rule('bn_stats', {}, [[1, 3, 1, 1]]) as string, /one value a channel .* allowed: inputs with B\*H\*W of 2 or more/)
+  assert.match(rule('bn_stats', {}, [[1, 3, 1, 1]]) as string, /one value per channel.* allowed: B\*H\*W of 2 or more/)
   assert.equal(rule('bn_apply', { eps: 1e-5, count: 40 }, [x, [4, 3], C, C]), [x])
   assert.is(rule('bn_apply', { eps: 1e-5, count: 20 }, [x, [4, 3], C, C]), 'count is 20 for 2x3x4x5; allowed: B*H*W = 40')
   assert.is(rule('bn_apply', { eps: 1e-5, count: 40 }, [x, [4, 4], C, C]), 'stats has shape [4,4]; allowed: [4,3]')
@@ -72,12 +72,12 @@ test('element-wise operators keep the shape', () => {
   assert.equal(rule('dropout', { p: 0.5, key: 3 }, [x]), [x])
   assert.is(rule('dropout', { p: 1, key: 3 }, [x]), 'p is 1; allowed: 0 or more and below 1')
   assert.equal(rule('add', {}, [x, x, x]), [x])
-  assert.is(rule('add', {}, [x, [2, 3, 4, 6]]), 'input 1 has shape [2,3,4,6] and input 0 has [2,3,4,5]; allowed: [2,3,4,5]')
+  assert.is(rule('add', {}, [x, [2, 3, 4, 6]]), 'input 1 has shape [2,3,4,6], but input 0 has [2,3,4,5]; allowed: [2,3,4,5]')
 })
 
 test('concat joins along C, slice_channels takes apart', () => {
   assert.equal(rule('concat', {}, [x, [2, 7, 4, 5]]), [[2, 10, 4, 5]])
-  assert.is(rule('concat', {}, [x, [2, 7, 4, 6]]), 'input 1 has shape [2,7,4,6] and input 0 has [2,3,4,5]; allowed: [2,*,4,5]')
+  assert.is(rule('concat', {}, [x, [2, 7, 4, 6]]), 'input 1 has shape [2,7,4,6], but input 0 has [2,3,4,5]; allowed: [2,*,4,5]')
   assert.equal(rule('slice_channels', { from: 3 }, [[2, 10, 4, 5]], [[2, 7, 4, 5]]), [[2, 7, 4, 5]])
   assert.is(rule('slice_channels', { from: 4 }, [[2, 10, 4, 5]], [[2, 7, 4, 5]]), 'the number of channels is 7; allowed: 1 to 6')
 })

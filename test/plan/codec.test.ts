@@ -86,13 +86,13 @@ test('many residencies stand in a file as rows that come again, without their pa
     [{ ...folded, order: [folded.rows.length] }, /folded.*rows of 10 numbers/],
     [{ ...folded, rows: [[1, 2, 3]] }, /folded.*rows of 10 numbers/],
     [{ rows: [row.map((x, i) => (i === 3 ? -1 : x))], order: [0] }, /folded.*within/],
-    [{ rows: [row.map((x, i) => (i === 2 ? 0 : x))], order: [0] }, /folded.*a page or more/],
+    [{ rows: [row.map((x, i) => (i === 2 ? 0 : x))], order: [0] }, /folded.*at least one page/],
     [{ rows: [row.map((x, i) => (i === 4 ? calls.length + 1 : x))], order: [0] }, /folded.*within/],
     [{ rows: [row.map((x, i) => (i === 0 ? -1 : x))], order: [0] }, /folded/],
     [{ rows: ['x'], order: [0] }, /folded/],
   ]
   for (const [damaged, words] of refusals) assert.match(refusal(file(damaged))!, words)
-  assert.match(refusal(file(folded, residencies))!, /folded: there are residencies beside it/)
+  assert.match(refusal(file(folded, residencies))!, /folded: there are residencies too/)
 })
 
 test('the slices of many tiles stand in a file as differences, and come back as they were', () => {
@@ -106,7 +106,7 @@ test('the slices of many tiles stand in a file as differences, and come back as 
     [[...differences, 1], /differences|a range has no end/],
     [[...differences, [1, 2]], /65 slices along H for 64 tiles/],
     [[...differences, [1, 2 ** 40]], /they exceed the limit of 8388608 numbers/],
-    [[[1, 4], ...differences], /stands behind 0 numbers/],
+    [[[1, 4], ...differences], /refers back before the first of 0 numbers/],
     [[-1, ...differences.slice(1)], /whole number from 0/],
     ['x', /differences/],
   ]
@@ -222,8 +222,8 @@ test("a text that would take its reader's memory or stack is refused at once, in
     const { user, system } = process.cpuUsage(before)
     assert.ok((user + system) / 1e6 < AT_ONCE_SECONDS, `${(user + system) / 1e6} s`)
   }
-  quick(nested, /file: it does not begin as plan files do/)
-  quick('[],'.repeat(100_000_000), /file: it does not begin as plan files do/)
+  quick(nested, /file: it does not begin like a plan file/)
+  quick('[],'.repeat(100_000_000), /file: it does not begin like a plan file/)
   quick(withGraph, /checksum/)
   quick(headed(nested), /plan: it nests lists and objects deeper than 64/)
   quick(headed(insideOf(withGraph)), /plan: it nests lists and objects deeper than 64/)
@@ -257,13 +257,13 @@ test('refusals say where and what', () => {
     assert.match(refusal(other)!, /file: it does not begin like a plan file: {"format":"s/)
   assert.match(refusal(text.replace('spillway-plan', 'spillway-map'))!, /format: it is "spillway-map"; allowed: "spillway-plan"/)
   for (const part of [text.slice(0, -1), text.slice(0, 300), `${text} `])
-    assert.match(refusal(part)!, /checksum: the file is not what was written/)
+    assert.match(refusal(part)!, /checksum: the file was changed after it was written/)
   const spaced = JSON.stringify(JSON.parse(text).plan, null, 1)
   assert.match(refusal(text.replace(/"checksum".*/s, `"checksum":"${hashText(spaced)}","plan":${spaced}}\n`))!, /checksum/)
   assert.match(refusal(text.replace(/"checksum".*/s, `"checksum":"${hashText('[')}","plan":[}\n`))!, /plan: it is not JSON/)
   assert.match(
     refusal(text.replace(`"version":${PLAN_VERSION}`, '"version":99'))!,
-    new RegExp(`version: it is 99; this program reads ${PLAN_VERSION}`),
+    new RegExp(`version: it is 99, but this version of spillway reads ${PLAN_VERSION}`),
   )
   assert.match(refusal(text.replace('"budgetBytes":', '"budgetBytes": '))!, /checksum/)
   const cases: readonly (readonly [Path, Json, RegExp])[] = [

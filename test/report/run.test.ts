@@ -62,7 +62,7 @@ test('a page before the first step, of steps that are not finite, and of a long 
     callSeconds: plan.calls.map((c) => c.seconds),
   }
   const page = sound(runHtml(long))
-  assert.match(page, 'by powers of ten')
+  assert.match(page, 'log scale')
   assert.match(page, /about 6\.9 h left/)
   assert.ok(page.length < 3e6, `${page.length} characters`)
 })
@@ -79,13 +79,13 @@ test('few classes are crossed, of many the pairs that are taken for each other m
     took: { images: 9, budgetBytes: 1, peakBytes: 1, arenaPeakBytes: 1, secondsPerStep: 1, predictedSecondsPerStep: 1 },
   })
   const few = runHtml({ ...view, details: details(3) })
-  assert.match(few, 'how often a label, by row, became a class, by column')
+  assert.match(few, 'labels (rows) and predicted classes (columns)')
   assert.not.match(few, /<i>\d/)
   assert.not.match(few, '<b>"')
   const many = runHtml({ ...view, details: details(30) })
-  assert.match(many, 'that most often became another class')
+  assert.match(many, 'the labels with most errors')
   const rows = many
-    .slice(many.indexOf('that most often became'))
+    .slice(many.indexOf('the labels with most errors'))
     .match(/<tr><th scope="row">&lt;i&gt;28<\/th><td>&lt;i&gt;29<\/td><td class="n">28<\/td>/)
   assert.ok(rows)
 })

@@ -143,7 +143,7 @@ test('measures', () => {
         outs: [y],
         inPlace: 1,
       }),
-    /input 1 cannot be taken over/,
+    /input 1 cannot be the memory of the first output/,
   )
   assert.ok(
     native.measure({
@@ -188,7 +188,7 @@ const WRONG: readonly (readonly [() => unknown, RegExp])[] = [
   [
     () =>
       native.ways({ device: 'ref', kind: 'relu', attrs: [0], ins: [{ dims: [1, 1, 2, 2], extent: [1, 1, 1, 1] }], outs: [x] }),
-    /passes the whole value in dimension 2/,
+    /exceeds the whole value in dimension 2/,
   ],
   [
     () =>
@@ -226,7 +226,7 @@ const WRONG: readonly (readonly [() => unknown, RegExp])[] = [
         ins: [{ dims: [1, 1, 2, 2], data: new Int32Array(4) }],
         outs: [{ dims: [1, 1, 2, 2], data: f(4) }],
       }),
-    /not of the operand's dtype/,
+    /another type than the operand's dtype/,
   ],
   [
     () =>

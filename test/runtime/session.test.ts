@@ -123,8 +123,8 @@ test('factors of the learning rate are refused where they are not one for each s
   const s = open()
   const given = (rates: unknown): Promise<unknown> =>
     Promise.resolve().then(() => s.run({ steps: 2, source, rates: rates as Float64Array }))
-  await rejects(given(Float64Array.of(1)), /a run of 2 steps is given 1 factors/)
-  await rejects(given(new Float64Array(0)), /one for each step is due/)
+  await rejects(given(Float64Array.of(1)), /a run of 2 steps has 1 learning rate factors/)
+  await rejects(given(new Float64Array(0)), /give one number per step/)
   await rejects(given(Float64Array.of(1, Number.NaN)), /factor of step 2 is nan/)
   await rejects(given(Float64Array.of(-1, 1)), /factor of step 1 is -1/)
   await rejects(given([1, 1]), /must be a Float64Array/)
@@ -229,7 +229,7 @@ test('disposing of a running session ends the run', async () => {
   s.dispose()
   const m = await run
   assert.ok(m.cancelled)
-  assert.throws(() => s.bindings(), /disposed/)
+  assert.throws(() => s.bindings(), /the session is closed/)
   s.dispose()
 })
 
@@ -277,12 +277,12 @@ test('refuses wrong arguments of its methods', async () => {
   assert.throws(() => s.init('head.weight', -1), /seed must be a whole number/)
   assert.throws(() => s.init('image', 1), /neither parameter nor state/)
   assert.throws(() => s.read(5 as never), /name must be a string/)
-  assert.throws(() => s.write('head.weight', new Uint8Array(3)), /takes \d+ bytes, not 3/)
+  assert.throws(() => s.write('head.weight', new Uint8Array(3)), /has \d+ bytes, not 3/)
   assert.throws(() => s.write('head.weight', 'x' as never), /must be a Uint8Array/)
   assert.throws(() => s.cancel('later' as never), /'now' or 'step'/)
   await rejects(s.run({ steps: 1 } as never), /source must be an object/)
   await rejects(s.run({ steps: 1.5, source }), /steps must be a whole number/)
-  await rejects(s.run({ steps: 1, firstStep: 0, source }), /numbered from 1/)
+  await rejects(s.run({ steps: 1, firstStep: 0, source }), /start at 1/)
   await rejects(s.run({ steps: 1, source: { kind: 'synthetic', samples: 0 } }), /at least 1/)
   await rejects(s.run({ steps: 1, source: { kind: 'oracle' } as never }), /synthetic, files, slots or bands/)
   const method = s.read as (name: string) => unknown

@@ -110,12 +110,12 @@ test('a step takes plans by hand, by the names of its layers, those of a net tha
   assert.match(plan({ tiles: [{ from: 's', to: 's#2', H: 4 }] }), /^s s#2 x4, a\.flat h b\.like x1$/)
   assert.match(plan({ checkpoints: ['s'] }), /^s x1, s#2 a\.flat h b\.like x1$/)
   assert.is(plan({ checkpoints: ['s#3'] }), "there is no layer 's#3'; allowed: 's', 's#2', 'h'")
-  assert.match(plan({ tiles: [{ from: 's#2', to: 's', H: 2 }] }), "layer 's' stands before layer 's#2'")
-  assert.match(plan({ strategy: 'auto', checkpoints: ['s'] }), 'a strategy cannot be given with tiles or checkpoints')
-  assert.match(plan({ resumes: 'run', checkpoints: ['s'] }), /^resumes names a plan that is there; .*: give one of the two$/)
+  assert.match(plan({ tiles: [{ from: 's#2', to: 's', H: 2 }] }), "layer 's' is before layer 's#2'")
+  assert.match(plan({ strategy: 'auto', checkpoints: ['s'] }), 'a strategy cannot be used with tiles or checkpoints')
+  assert.match(plan({ resumes: 'run', checkpoints: ['s'] }), /^resumes and a plan by hand .*: use one of them$/)
   // @ts-expect-error a step has its own losses and optimizers
   const given = tryStage(own, { machine: MACHINE, loss: mse })
-  assert.match(isLeft(given) ? errorText(given.left) : '', /^loss cannot be given for a step: it has its own losses/)
+  assert.match(isLeft(given) ? errorText(given.left) : '', /^loss cannot be set for a step: it has its own losses/)
 })
 
 test('whatever the words let pass is a plan', () => {

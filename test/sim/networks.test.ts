@@ -90,10 +90,10 @@ test('a plan over a network takes what its exchanges take on it, and the same me
 test('a network is between several', () => {
   const one = machineNamed('v100-nvlink-16g', { network: 'pcie-3' })
   assert.ok(E.isLeft(one))
-  assert.match(errorText(one.left), "network 'pcie-3': a network is between several processes")
+  assert.match(errorText(one.left), "network 'pcie-3' needs several ranks")
   const norms = machineNamed('v100-nvlink-16g', { norms: 'local' })
   assert.ok(E.isLeft(norms))
-  assert.match(errorText(norms.left), "norms 'local': they are between several processes")
+  assert.match(errorText(norms.left), "norms 'local' needs several ranks")
 })
 
 test.run()

@@ -57,15 +57,15 @@ const dimensions: readonly Illegal[] = [
 
 const counts: readonly Illegal[] = [
   ...at(
-    "33 tiles along 'H' are finer than layer 'c1' (conv2d), which has 32 there",
+    "33 tiles along 'H' exceed the size of layer 'c1' (conv2d), which is 32",
     "stage(vgg, { tiles: [{ from: 'c1', to: 'c2', H: 33 }] })",
   ),
   ...at(
-    "17 tiles along 'H' are finer than layer 'p1' (maxPool), which has 16 there",
+    "17 tiles along 'H' exceed the size of layer 'p1' (maxPool), which is 16",
     "stage(vgg, { tiles: [{ from: 'c1', to: 'p1', H: 17, W: 2 }] })",
   ),
   ...at(
-    "3 tiles along 'B' are finer than layer 'c2' (conv2d), which has 2 there",
+    "3 tiles along 'B' exceed the size of layer 'c2' (conv2d), which is 2",
     "stage(vgg, { tiles: [{ from: 'c2', to: 'c2', B: 3 }] })",
   ),
   ...at(
@@ -149,7 +149,7 @@ const steps: readonly Illegal[] = [
     "stage(own, { tiles: [{ from: 's#2', to: 's', H: 2 }] })",
   ),
   ...at(
-    "17 tiles along 'H' are finer than layer 's#2' (conv2d), which has 16 there",
+    "17 tiles along 'H' exceed the size of layer 's#2' (conv2d), which is 16",
     "stage(own, { tiles: [{ from: 's', to: 's', H: 2 }, { from: 's#2', to: 'h', H: 17 }] })",
   ),
   ...at(

@@ -113,7 +113,7 @@ const rewritten: readonly (readonly [what: string, body: string])[] = [
 ]
 /** What was changed in the module by hand, and what is said of it. */
 const edits: readonly (readonly [from: RegExp, to: string, says: string])[] = [
-  [/H: 4, W: 2/, 'H: 257, W: 2', "257 tiles along 'H' are finer than layer 'c1' (conv2d), which has 256 there"],
+  [/H: 4, W: 2/, 'H: 257, W: 2', "257 tiles along 'H' exceed the size of layer 'c1' (conv2d), which is 256"],
   [
     /to: 'p1', H: 4/,
     "to: 'fc', H: 4",
@@ -178,7 +178,7 @@ test('modules of several processes are those of the whole model: accepted beside
   const stale = (how: string): string => `stale plan: ${how}; stage again`
   assert.equal(checked.errors('shared, another model').map(refusedPlan), [stale("'c2' (conv2d) has changed since it was staged")])
   assert.equal(checked.errors('banded, another image').map(refusedPlan), [
-    stale("'input' was [2,3,256,192] when it was staged, and is [2,3,256,194] now"),
+    stale("'input' was [2,3,256,192] in the plan and is [2,3,256,194] now"),
   ])
 })
 

@@ -94,7 +94,7 @@ const changes: readonly (readonly [what: string, from: string, to: string, says:
     'relu(), relu(), conv2d',
     replaced('g2', 'conv2d', 'relu').replace("'relu' (conv2d)", "'relu' (relu)"),
   ],
-  ['a layer less', ", conv2d('d2', 1, 3)", '', now('d2', 'conv2d', 'gone from the model')],
+  ['a layer less', ", conv2d('d2', 1, 3)", '', now('d2', 'conv2d', 'no longer in the model')],
   ['a kept state', 'momentum: 0.9', 'momentum: 0', changed('critic', 'objective')],
   ['an optimizer', 'sgd({ lr: 1e-3, momentum: 0.9 })', 'adam({ lr: 1e-3 })', changed('critic', 'objective')],
   ['what is frozen', "freeze: 'd1.bias'", "freeze: 'd1.*'", changed('critic', 'objective')],
@@ -184,7 +184,7 @@ test('sizes of the caller are no difference; sizes of its own are', () => {
 test('the nets of the step of the zoo are checked, and the tiles of a module', () => {
   assert.equal(checked.errors('another of the zoo').map(refusedPlan), [changed('model.10', 'conv2d')])
   assert.equal(checked.errors('tile').map(refusedPlan), [
-    "65 tiles along 'H' are finer than layer 'g1' (conv2d), which has 64 there",
+    "65 tiles along 'H' exceed the size of layer 'g1' (conv2d), which is 64",
   ])
 })
 

@@ -60,11 +60,11 @@ test('who is not waited for, or too late, is refused', () => {
   const { beside } = kept.calls[at]!
   const until = (point: number): Plan => withCall(kept, at, (c) => ({ ...c, beside: { ...beside!, until: point } }))
   assert.match(refusal(until(beside!.until + 1)), /^exchanged: it touches the exchange of call \d+, which is not finished$/)
-  assert.match(refusal(until(at)), /^structure: it is waited for at/)
+  assert.match(refusal(until(at)), /^structure: its wait is at/)
   const alone = withCall(kept, at, ({ beside: _, ...c }) => c)
-  assert.match(refusal(alone), /^structure: all_sums goes beside others, and nobody waits for it$/)
+  assert.match(refusal(alone), /^structure: all_sums runs concurrently, but has no wait$/)
   const other = withCall(kept, 0, (c) => ({ ...c, beside: { until: 1, seconds: 0 } }))
-  assert.match(refusal(other), /^structure: \w+ cannot go beside others$/)
+  assert.match(refusal(other), /^structure: \w+ cannot run concurrently$/)
 })
 
 test('what begins early is waited for before anyone touches it, or goes in its turn', () => {
@@ -90,7 +90,7 @@ test('pages that move under an exchange are refused', () => {
     ...kept,
     residencies: kept.residencies.map((r, i) => (i === under ? { ...r, release: beside!.until - 1 } : r)),
   }
-  assert.match(refusal(moved), /^exchanged: pages of '.*' move during what call \d+ exchanges/)
+  assert.match(refusal(moved), /^exchanged: pages of '.*' move during the exchange of call \d+/)
 })
 
 test.run()

@@ -49,7 +49,7 @@ refuses(
   'lost',
   plan,
   (p) => void delete updated(p, 'b.weight').swapOut,
-  /does not come home/,
+  /are not copied to their home/,
 )
 refuses('the copy home starts before the last write', 'leaving', plan, (p) => {
   const r = updated(p, 'b.weight')
@@ -60,7 +60,7 @@ refuses(
   'tier',
   plan,
   (p) => void delete residencies(p, 'a.weight')[0]!.swapIn,
-  /come from its home/,
+  /swapped in from its home/,
 )
 refuses('it is read before it is there', 'arriving', plan, (p) => {
   const r = residencies(p, 'b.weight')[0]!
@@ -74,7 +74,7 @@ refuses(
   (p) => {
     homeOf(p, 'b.weight').home = homeOf(p, 'a.weight').home!
   },
-  /at home in the same bytes/,
+  /the homes of .* overlap/,
 )
 refuses('a home passes the end of the tier', 'tier', plan, (p) => {
   homeOf(p, 'c.weight').home = p.tierBytes
@@ -97,7 +97,7 @@ refuses(
     other.home = p.tierBytes
     p.tierBytes += 16 * PAGE_BYTES
   },
-  /has a home, and is not one parameter/,
+  /has a home, but is not one parameter/,
 )
 refuses(
   'something else is swapped over a home',
@@ -162,7 +162,7 @@ refuses(
   'halo',
   resident,
   (p) => take(p.calls.find((c) => c.kind === 'linear')!, 1, [0, 336]),
-  /taken whole/,
+  /must be whole/,
 )
 
 test.run()

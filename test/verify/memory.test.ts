@@ -44,7 +44,7 @@ refuses(
   'clobbered',
   residents,
   stackedOn('c1.weight.grad', 'c2.weight'),
-  /next step expects/,
+  /next step's expectation/,
 )
 
 // ---------------------------------------------------------------- presence
@@ -107,7 +107,7 @@ refuses(
     delete stay(p, 'c1').swapOut
     delete stay(p, 'c1', 1).swapIn
   },
-  /did not come back/,
+  /not swapped in/,
 )
 refuses('bytes are saved and never loaded', 'lost', swapPlan, (p) => {
   delete stay(p, 'c1', 1).swapIn
@@ -147,7 +147,7 @@ refuses(
     Object.assign(r, { release: 8, tierOffset, swapOut: { start: 7 } })
     sort(p)
   },
-  /'c1.grad'.*did not come back/,
+  /'c1.grad'.*not swapped in/,
 )
 refuses(
   'a swap in of what nobody swapped out',
@@ -169,7 +169,7 @@ refuses(
   (p) => {
     stay(p, 'c1').release = 5
   },
-  /on the device already/,
+  /already on the device/,
 )
 refuses(
   'another swap out takes the place in the lower tier',
@@ -220,7 +220,7 @@ refuses(
     p.peakPages += 2
     p.budgetBytes += bytesOf(2)
   },
-  /on the device already/,
+  /already on the device/,
 )
 refuses('a physical page outside the pool', 'pages', swapPlan, (p) => {
   stay(p, 'c2').runs[0]!.page = p.peakPages

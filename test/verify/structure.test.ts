@@ -12,7 +12,7 @@ refuses(
   (p) => {
     p.graph.ops[1]!.outs = [...p.graph.ops[0]!.outs]
   },
-  /produces already/,
+  /computes the value of op \d+ again/,
 )
 refuses(
   'an op reads what a later op produces',
@@ -23,7 +23,7 @@ refuses(
     p.graph.ops[0] = { ...b, id: 0 }
     p.graph.ops[1] = { ...a, id: 1 }
   },
-  /before an op produces it/,
+  /before an op computes it/,
 )
 refuses('a value is not at its index', 'graph', tiledPlan, (p) => {
   p.graph.values[2]!.id = 3
@@ -93,7 +93,7 @@ refuses(
   (p) => {
     call(p, 'conv2d').attrs = { ...call(p, 'conv2d').attrs, padTop: 0 }
   },
-  /other attributes/,
+  /the attributes of .* differ/,
 )
 refuses('a call of another kind than its op', 'operand', tiledPlan, (p) => {
   call(p, 'relu').kind = 'dropout'
@@ -187,7 +187,7 @@ refuses(
   (p) => {
     p.storages[0]!.bytes = 2 ** 48
   },
-  /legal are/,
+  /allowed: /,
 )
 refuses('pages past the end of the storage', 'structure', swapPlan, (p) => {
   stay(p, 'image').to = 3

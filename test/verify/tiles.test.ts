@@ -41,7 +41,7 @@ refuses(
   (p) => {
     call(p, 'bn_apply').ins[1]!.box[0] = [0, 1]
   },
-  /taken whole/,
+  /must be whole/,
 )
 refuses('some channels of a convolution', 'halo', norm, (p) => {
   call(p, 'conv2d_bwd_weights').ins[1]!.box[1] = [0, 1]
@@ -81,7 +81,7 @@ refuses(
   (p) => {
     call(p, 'fill').outs[0]!.box[2] = [0, 2]
   },
-  /never zeroed/,
+  /before they are zeroed/,
 )
 refuses(
   'a weight after its update',
@@ -125,14 +125,14 @@ refuses(
     removeCall(p, indexOf(p, 'merge_sum', 2))
     allResident(p)
   },
-  /its segment ends before every contribution is in/,
+  /its segment ends before it is complete/,
 )
 refuses(
   'a weight is updated between the tiles of its gradient',
   'incomplete',
   tiled,
   moved((p) => swapCalls(p, indexOf(p, 'merge_sum', 2), indexOf(p, 'sgd'))),
-  /read before every contribution/,
+  /read before it is complete/,
 )
 refuses('a contribution added twice', 'twice', tiled, (p) => {
   p.calls.splice(indexOf(p, 'merge_sum', 2), 0, structuredClone(call(p, 'merge_sum', 0)))
@@ -196,7 +196,7 @@ refuses(
     for (let i = 0; i < 3; i++) removeCall(p, 3)
     allResident(p)
   },
-  /no tile has written/,
+  /no tile wrote/,
 )
 refuses(
   'a tile of a whole value is written twice',

@@ -58,8 +58,8 @@ test('a wrong shape is refused with line, column and words, and nothing is left 
   assert.is(out.error.tag, 'TypesRefused')
   const [fault] = out.error.faults
   assert.equal([fault!.file, fault!.line], ['wrong.ts', 3])
-  assert.match(fault!.message, /there are two values named 'a'/)
-  assert.match(err, /wrong\.ts:3:\d+: .*two values named 'a'/)
+  assert.match(fault!.message, /two values are named 'a'/)
+  assert.match(err, /wrong\.ts:3:\d+: .*two values are named 'a'/)
   assert.equal(
     readdirSync(folder).filter((f) => f !== 'wrong.ts'),
     before.filter((f) => f !== 'wrong.ts'),
@@ -81,7 +81,7 @@ test('JavaScript files of both kinds of module are checked, too', () => {
   }
   const { code, err } = check(file('wrong.mjs', right.replace("conv2d('a', 8, 3)", "conv2d('h', 8, 3)")))
   assert.is(code, 2)
-  assert.match(err, /wrong\.mjs:3:\d+: .*two values named 'h'/)
+  assert.match(err, /wrong\.mjs:3:\d+: .*two values are named 'h'/)
 })
 
 test('what types cannot see is found by staging: a budget that is too small ends with 3', () => {
@@ -124,7 +124,7 @@ test('check and verify name each other', () => {
   assert.equal([checked.code, verified.code], [2, 2])
   assert.match(checked.err, /spillway verify plan\.json/)
   assert.match(verified.err, /spillway check right\.ts/)
-  assert.match(check('resnet50').err, /no model file/)
+  assert.match(check('resnet50').err, /is not a model file/)
   assert.match(check('nowhere.ts').err, /nowhere\.ts: no such file/)
 })
 

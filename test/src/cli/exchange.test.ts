@@ -62,7 +62,7 @@ test('a net goes out and comes back, at another size, with its weights', () => {
 })
 
 const WRONG: readonly (readonly [readonly string[], RegExp])[] = [
-  [['export', 'resnet18', '--out', at('x.onnx')], /--weights is missing: the weights that are exported/],
+  [['export', 'resnet18', '--out', at('x.onnx')], /--weights is missing: the weights to export/],
   [['export', 'resnet18', '--weights', at('w.safetensors')], /--out is missing: the ONNX file to write/],
   [
     ['export', 'resnet18', '--weights', at('none.safetensors'), '--out', at('x.onnx')],
@@ -70,14 +70,14 @@ const WRONG: readonly (readonly [readonly string[], RegExp])[] = [
   ],
   [
     ['export', at('net.ts'), '--weights', at('w.safetensors'), '--out', at('no/x.onnx')],
-    /ONNX file .*x\.onnx cannot be written: .*no is not there/,
+    /ONNX file .*x\.onnx cannot be written: .*no does not exist/,
   ],
   [
     ['export', 'pix2pixhd', '--weights', at('w.safetensors'), '--out', at('x.onnx'), '--net', 'critic'],
     /'critic' is not known; allowed: generator/,
   ],
   [['import', at('net.onnx')], /--out is missing: the model file to write/],
-  [['import', at('net.onnx'), '--out', at('x.js')], /is no TypeScript file: its name ends with \.ts/],
+  [['import', at('net.onnx'), '--out', at('x.js')], /is not a TypeScript file; its name must end with \.ts/],
   [['import', at('net.ts'), '--out', at('x.ts')], /import takes an ONNX file, but '.*net\.ts' is a model file/],
   [['import', at('none.onnx'), '--out', at('x.ts')], /model file .*none\.onnx: no such file/],
   [['import', at('net.onnx'), '--weights', 'w', '--out', at('x.ts')], /unknown option '--weights'/],

@@ -207,15 +207,12 @@ test('what cannot be is refused in words, before the run or at its sample', asyn
     return isLeft(fits) ? errorText(fits.left) : 'it fits'
   }
   assert.is(words({ flip: 'both' }, [input, mask]), 'it fits')
-  assert.match(words({ mixup: true }, [input, label]), /augment\.mixup makes shares of classes/)
-  assert.match(words({ cutmix: true }, [input, label]), /augment\.cutmix makes shares of classes/)
-  assert.match(words({ mixup: true }, [input, shares], true), /no other one to be mixed with: give \{ length, read \}/)
-  assert.match(words({ flip: 'both' }, [input, { ...mask, shape: [1, 3, 4] }]), /'target' is 3 x 4 and 'input' 6 x 8/)
-  assert.match(
-    words({ jitter: true }, [{ ...input, shape: [2, H, W] }, label]),
-    /jitter is of 1 or 3 channels, and 'input' has 2/,
-  )
-  assert.match(words({ flip: 'both' }, [input, { ...input, key: 'more' }, label]), /a model of one input/)
+  assert.match(words({ mixup: true }, [input, label]), /augment\.mixup needs a loss with class probabilities/)
+  assert.match(words({ cutmix: true }, [input, label]), /augment\.cutmix needs a loss with class probabilities/)
+  assert.match(words({ mixup: true }, [input, shares], true), /mixing needs samples in any order: pass \{ length, read \}/)
+  assert.match(words({ flip: 'both' }, [input, { ...mask, shape: [1, 3, 4] }]), /'target' is 3 x 4, but 'input' is 6 x 8/)
+  assert.match(words({ jitter: true }, [{ ...input, shape: [2, H, W] }, label]), /jitter needs 1 or 3 channels; 'input' has 2/)
+  assert.match(words({ flip: 'both' }, [input, { ...input, key: 'more' }, label]), /a model with one input/)
   const problem = async (augment: Augment, sample: Sample, target: FedValue): Promise<string> => {
     try {
       await taken([input, target], chanceOf(augment), () => sample)
@@ -231,7 +228,7 @@ test('what cannot be is refused in words, before the run or at its sample', asyn
   assert.match(await problem({ flip: 'both' }, { input: last(0), target: 4 }, label), /4 is not one of 4 classes/)
   assert.match(await problem({ mixup: true }, { input: last(0), target: 7 }, shares), /7 is not one of 4 classes/)
   const wide = { input: new Float32Array(3 * H * W).fill(1.5), target: 1 }
-  assert.match(await problem({ jitter: true }, wide, label), /jitter is of bytes, or of numbers from 0 to 1, and one is 1\.5/)
+  assert.match(await problem({ jitter: true }, wide, label), /jitter needs bytes, or numbers from 0 to 1; found 1\.5/)
 })
 
 test('another size is what PyTorch makes of it by a bicubic filter with antialias', () => {

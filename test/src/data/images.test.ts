@@ -65,7 +65,7 @@ test('pixels of a PNG are those that were written, in colour, in grey and of 16 
     [...(await pixelsOf(deep, whole, whole, 1, { ...LIMITS, depth: 16 }))],
     [...Float32Array.from(wide, (x) => x / 65535)],
   )
-  assert.match(await wordsOf(() => sizeOf(deep, LIMITS)), /deep\.png is refused: .*more than 8 bits: give depth: 16/)
+  assert.match(await wordsOf(() => sizeOf(deep, LIMITS)), /deep\.png is refused: .*more than 8 bits: set depth: 16/)
 })
 
 const FIXTURES = join(__dirname, '..', '..', 'fixtures', 'images')
@@ -104,9 +104,9 @@ test('a file that declares too many pixels is refused before it is decoded; dama
   )
   assert.match(
     await wordsOf(() => sizeOf(bomb, LIMITS)),
-    /bomb\.png is refused: it declares 60000 x 60000 pixels; at most 1000000/,
+    /bomb\.png is refused: it has 60000 x 60000 pixels; the limit is 1000000/,
   )
-  assert.match(await wordsOf(() => labelsOf(bomb, LIMITS)), /it declares 60000 x 60000 pixels/)
+  assert.match(await wordsOf(() => labelsOf(bomb, LIMITS)), /it has 60000 x 60000 pixels/)
   const good = image(20, 20, 3)
   const whole = { left: 0, top: 0, width: 20, height: 20 }
   for (const length of [0, 5, 30, 60, good.length - 40]) {
@@ -121,7 +121,7 @@ test('a file that declares too many pixels is refused before it is decoded; dama
     join(at, 'more.png'),
     png({ width: 2, height: 2, bits: 8, colour: 'grey', pixels: new Uint8Array(90000), rows: 300 }),
   )
-  assert.match(await wordsOf(() => labelsOf(more, LIMITS)), /cannot be unpacked/)
+  assert.match(await wordsOf(() => labelsOf(more, LIMITS)), /cannot be decompressed/)
 })
 
 test('folders of classes, images with masks, and lists are found; what is missing is named', async () => {
@@ -165,9 +165,9 @@ test('folders of classes, images with masks, and lists are found; what is missin
   const refusals: readonly [string, string, RegExp][] = [
     ['short.csv', 'image,label\na.png\n', /line 2 has 1 fields, but the header has 2/],
     ['none.csv', 'image,label\n', /it has no images/],
-    ['bad.json', '{', /it is no JSON/],
-    ['row.json', '[1]', /no list of objects/],
-    ['half.json', '[{"image":"a.png"}]', /its entry 1 has no image, or neither label nor mask/],
+    ['bad.json', '{', /it is not JSON/],
+    ['row.json', '[1]', /not a list of objects/],
+    ['half.json', '[{"image":"a.png"}]', /its entry 1 must have image, and label or mask/],
   ]
   for (const [name, text, words] of refusals) {
     const r = openImages(put(join(at, name), text))
@@ -176,7 +176,7 @@ test('folders of classes, images with masks, and lists are found; what is missin
   }
   const empty = openImages(folder())
   assert.ok(isLeft(empty))
-  assert.match(errorText(empty.left), /it has no images; allowed: a folder of images for each class/)
+  assert.match(errorText(empty.left), /it has no images; allowed: one folder of images per class/)
 })
 
 test('what images are does not depend on where they lie', () => {

@@ -55,7 +55,7 @@ const refusal = (header: string, data: number, version = 1): string => {
 test('refuses Fortran order and big-endian numbers in words', () => {
   for (const [name, why] of [
     ['fortran.npy', /Fortran/],
-    ['big-endian.npy', /'>f4'.*legal/],
+    ['big-endian.npy', /'>f4'.*allowed/],
   ] as const) {
     const r = openNpy(fixture(name))
     assert.ok(isLeft(r))
@@ -67,8 +67,8 @@ test('refuses each kind of damage with its reason', () => {
   const dict = (descr: string, shape: string): string => `{'descr': ${descr}, 'fortran_order': False, 'shape': ${shape}, }`
   assert.match(refusal(dict("'<f4'", '(2,)'), 12), /needs 8 bytes .* has 12/)
   assert.match(refusal(dict("'<f4'", '(2,)'), 4), /needs 8 bytes/)
-  assert.match(refusal(dict("'<c8'", '(2,)'), 16), /legal are/)
-  assert.match(refusal(dict("'toString'", '(2,)'), 16), /legal are/)
+  assert.match(refusal(dict("'<c8'", '(2,)'), 16), /allowed: /)
+  assert.match(refusal(dict("'toString'", '(2,)'), 16), /allowed: /)
   assert.match(refusal(dict("'<f4'", '(2)'), 8), /tuple/)
   assert.match(refusal(dict('True', '(2,)'), 8), /descr/)
   assert.match(refusal(dict("'<f4'", 'False'), 8), /tuple/)
@@ -78,7 +78,7 @@ test('refuses each kind of damage with its reason', () => {
   assert.match(refusal(`${dict("'<f4'", '(2,)')} junk`, 8), /dictionary/)
   assert.match(refusal(dict("'<f4'", '(2,)'), 8, 9), /version 9/)
   const nothing = parseNpy(new Uint8Array(3), 3)
-  assert.ok(isLeft(nothing) && /does not start/.test(nothing.left))
+  assert.ok(isLeft(nothing) && /does not begin like/.test(nothing.left))
 })
 
 test('10000 damaged headers: never an exception, and what is accepted describes its file', () => {

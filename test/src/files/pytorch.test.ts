@@ -85,7 +85,7 @@ test('a safetensors file is read as before', () => {
   assert.is(opened(path).tensors.size, 0)
 })
 
-const LINE = 'this line makes safetensors of it: python3 -c "import torch, safetensors.torch as s; d = '
+const LINE = 'this line converts it to safetensors: python3 -c "import torch, safetensors.torch as s; d = '
 test('what is not read is refused with the line that makes safetensors of it', () => {
   const says = (name: string, why: string, load: string): void => {
     const words = refused(at(name))
@@ -93,7 +93,7 @@ test('what is not read is refused with the line that makes safetensors of it', (
   }
   says(
     'old.pth',
-    'the format that PyTorch wrote before version 1.6, or a pickle of its own',
+    'the format of PyTorch before 1.6, or it is another pickle',
     `torch.load('${at('old.pth')}', map_location='cpu'); s.save_file(`,
   )
   says('script.pt', 'it is a TorchScript model', `torch.jit.load('${at('script.pt')}', map_location='cpu').state_dict()`)
@@ -107,7 +107,7 @@ test('what is not read is refused with the line that makes safetensors of it', (
     'it contains an object of argparse.Namespace; foreign code is never run',
     `(lambda c: c.get('state_dict', c))(torch.load('${at('namespace.pth')}', map_location='cpu', weights_only=False))`,
   )
-  assert.match(refused(at('model.pth')), /it runs what the file holds: for files of somebody whom you trust\)$/)
+  assert.match(refused(at('model.pth')), /it runs code in the file: only for files that you trust\)$/)
   says('complex.pth', 'it contains an object of torch.ComplexFloatStorage; foreign code is never run', '(lambda c')
   says('sparse.pth', 'it contains an object of torch._utils._rebuild_sparse_tensor; foreign code is never run', '(lambda c')
   says('big-endian.pth', 'its numbers have big-endian bytes', 'torch.load(')
@@ -156,24 +156,24 @@ test('plain values of several protocols', () => {
 
 test('pickles that are none are refused, each in words', () => {
   for (const [text, says] of [
-    ['', /ends too early/],
-    ['\x80\x02', /ends too early/],
-    ['X\xff\xff\xff\xff', /ends too early/],
-    ['\x8d\xff\xff\xff\xff\xff\xff\xff\x7f', /ends too early/],
+    ['', /is truncated/],
+    ['\x80\x02', /is truncated/],
+    ['X\xff\xff\xff\xff', /is truncated/],
+    ['\x8d\xff\xff\xff\xff\xff\xff\xff\x7f', /is truncated/],
     ['cos\nsystem\n(X\x01\x00\x00\x00atR.', /an object of os\.system/],
     ['\x8c\x02os\x8c\x06system\x93.', /an object of os\.system/],
-    ['\x80\x02.', /takes what it has not put/],
-    ['(.', /takes a mark for a value/],
-    ['t.', /a mark that it has not set/],
-    ['h\x07.', /recalls value 7/],
-    ['K\x01K\x02a.', /appends to what is no list/],
-    ['}(K\x01u.', /sets items of what is no dictionary/],
-    ['K\x01)R.', /calls what is no function/],
+    ['\x80\x02.', /pops from an empty stack/],
+    ['(.', /uses a mark as a value/],
+    ['t.', /a mark that is not set/],
+    ['h\x07.', /loads value 7/],
+    ['K\x01K\x02a.', /appends to a value that is not a list/],
+    ['}(K\x01u.', /sets items of a value that is not a dictionary/],
+    ['K\x01)R.', /calls a value that is not a function/],
     ['K\x01}b.', /changes an object/],
-    ['\x8a\x09\x01\x01\x01\x01\x01\x01\x01\x01\x01.', /a whole number of 9 bytes/],
+    ['\x8a\x09\x01\x01\x01\x01\x01\x01\x01\x01\x01.', /an integer of 9 bytes/],
     ['i', /the instruction 0x69/],
-    ['c'.repeat(9), /ends too early/],
-    ['\x93.', /takes what it has not put/],
+    ['c'.repeat(9), /is truncated/],
+    ['\x93.', /pops from an empty stack/],
     ['K\x01K\x01\x93.', /it refers to an empty name/],
   ] as const)
     assert.match(words(text), says, JSON.stringify(text))
@@ -181,8 +181,8 @@ test('pickles that are none are refused, each in words', () => {
 
 test('a million marks, tuples in tuples and lists of themselves cost no more than their bytes', () => {
   const began = process.cpuUsage().user
-  assert.match(words('('.repeat(1e6)), /ends too early/)
-  assert.match(words(`)${'\x85'.repeat(1e6)}`), /ends too early/)
+  assert.match(words('('.repeat(1e6)), /is truncated/)
+  assert.match(words(`)${'\x85'.repeat(1e6)}`), /is truncated/)
   assert.ok(!isLeft(unpickled(pickle(`]q\x00${'h\x00a'.repeat(1e5)}.`), NOTHING)))
   assert.ok(process.cpuUsage().user - began < 5e6)
 })

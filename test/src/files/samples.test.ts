@@ -77,7 +77,7 @@ test('a safetensors file with input and target', () => {
     r.right.get('labels')!.map((s) => [s.type, s.samples]),
     [['u8', 2]],
   )
-  assert.match(words(path, toyPixels), /'target' .*is \[2,1,1,1\], the model's target is \[N,6,2,2\] or \[6,2,2\]/)
+  assert.match(words(path, toyPixels), /'target' .*is \[2,1,1,1\], but target of the model is \[N,6,2,2\] or \[6,2,2\]/)
 })
 
 test('shapes, types and counts that do not fit are refused in words', () => {
@@ -87,9 +87,9 @@ test('shapes, types and counts that do not fit are refused in words', () => {
   assert.match(words(at), /input.npy is \[7,3,5,4\], but input of the model is \[N,3,4,5\] or \[3,4,5\]/)
   npy(join(at, 'input.npy'), 'f4', [7, 3, 4, 5])
   npy(join(at, 'target.npy'), 'f4', [7])
-  assert.match(words(at), /class labels are u8, i32 or i64/)
+  assert.match(words(at), /class labels must be u8, i32 or i64/)
   npy(join(at, 'target.npy'), 'i8', [6])
-  assert.match(words(at), /6 samples, its input has 7/)
+  assert.match(words(at), /6 samples, but its input has 7/)
   rmSync(join(at, 'target.npy'))
   assert.match(words(at), /no such file/)
   npy(join(at, 'input.npy'), 'f4', [0, 3, 4, 5])
@@ -98,7 +98,7 @@ test('shapes, types and counts that do not fit are refused in words', () => {
 })
 
 test('folders and files of no known layout name the legal ones', () => {
-  assert.match(words(folder()), /no samples: allowed: input.npy and target.npy/)
+  assert.match(words(folder()), /no samples; allowed: .*, or input.npy and target.npy/)
   const text = join(folder(), 'x.txt')
   writeFileSync(text, 'x')
   assert.match(words(text), /\.safetensors file .* or a folder/)

@@ -186,13 +186,13 @@ test('what cannot be measured is said', () => {
     const r = measuring(taskOf(loss, [1, 5, 4, 4], form), metrics as MetricName[])
     return isRight(r) ? 'nothing' : errorText(r.left)
   }
-  assert.match(refusal(crossEntropy, 'values', 'acuracy'), /metric 'acuracy' is not known; allowed: accuracy/)
+  assert.match(refusal(crossEntropy, 'values', 'acuracy'), /metric 'acuracy' is not known; nearest: accuracy/)
   assert.match(refusal(crossEntropy, 'values', 'top0'), /metric 'top0' is not known/)
   assert.match(refusal(crossEntropy, 'values', 'psnr'), /metric 'psnr' compares numbers, .* allowed: accuracy/)
-  assert.match(refusal(mse, 'values', 'meanIou'), /metric 'meanIou' is of classes, .* allowed: mae/)
-  assert.match(refusal(mse, 'values', 'top5'), /of classes/)
-  assert.match(refusal(crossEntropy, 'classes', 'top5'), /needs the net's values: stage with as: 'values'/)
-  assert.match(refusal(crossEntropy, 'classes', 'f1', 'f1'), /'f1' is asked for twice/)
+  assert.match(refusal(mse, 'values', 'meanIou'), /metric 'meanIou' needs classes, .* allowed: mae/)
+  assert.match(refusal(mse, 'values', 'top5'), /needs classes/)
+  assert.match(refusal(crossEntropy, 'classes', 'top5'), /needs the values of the net: stage with as: 'values'/)
+  assert.match(refusal(crossEntropy, 'classes', 'f1', 'f1'), /'f1' is listed twice/)
 })
 
 test.run()

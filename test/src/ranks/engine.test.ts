@@ -38,11 +38,11 @@ test('what does not fit is refused in words that say what would', () => {
     assert.ok(E.isLeft(e))
     assert.match(errorText(e.left), words)
   }
-  refused({ engine: 'mpi' }, {}, /nobody has started several processes: mpirun -n 4/)
+  refused({ engine: 'mpi' }, {}, /needs processes started by MPI: mpirun -n 4/)
   refused({ engine: 'threads' }, {}, /--ranks 2/)
-  refused({ ranks: 2 }, {}, /--ranks is for --engine threads/)
-  refused({ ranks: 2 }, OPEN_MPI, /--ranks is for --engine threads/)
-  refused({ engine: 'threads', ranks: 2 }, SLURM, /srun has started 8/)
+  refused({ ranks: 2 }, {}, /--ranks needs --engine threads/)
+  refused({ ranks: 2 }, OPEN_MPI, /--ranks needs --engine threads/)
+  refused({ engine: 'threads', ranks: 2 }, SLURM, /srun started 8/)
 })
 
 test.run()

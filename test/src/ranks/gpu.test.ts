@@ -16,7 +16,7 @@ test('the one of its place on its machine, of those that it may see', () => {
 test('fewer GPUs than ranks are refused', () => {
   const e = gpuOf({ at: 0, here: 4 }, { CUDA_VISIBLE_DEVICES: '0,1' })
   assert.ok(E.isLeft(e))
-  assert.match(errorText(e.left), /CUDA_VISIBLE_DEVICES=0,1 names 2 GPUs for 4 ranks on this machine: each needs one of its own/)
+  assert.match(errorText(e.left), /CUDA_VISIBLE_DEVICES=0,1 lists 2 GPUs for 4 ranks on this machine; each rank needs its own/)
 })
 
 test('it is said once, and by those alone who are among others', () => {

@@ -41,7 +41,7 @@ test('more memory than there is: how much is left, what is asked, and a budget t
   const words = lack(taking({ device: FAR }))
   assert.match(
     words,
-    /^this machine has [\d.]+ \wiB of free memory, but the plan needs [\d.]+ \wiB on the device: --budget \d+ asks/,
+    /^this machine has [\d.]+ \wiB of free memory, but the plan needs [\d.]+ \wiB on the device: use --budget \d+/,
   )
   const budget = Number(/--budget (\d+)/.exec(words)![1])
   assert.ok(budget <= Math.max(availableBytes(), here.machine.memoryBytes), `${budget}`)
@@ -49,25 +49,25 @@ test('more memory than there is: how much is left, what is asked, and a budget t
 
 test('a lower tier in memory that is too large: a disk helps', () => {
   const words = lack(taking({ tier: FAR }))
-  assert.match(words, /on the device and [\d.]+ \wiB as its lower tier: use --spill DIR to swap to a disk$/)
+  assert.match(words, /on the device and [\d.]+ \wiB of host memory: use --spill DIR to swap to a disk$/)
   assert.equal(lacksOf(taking({ tier: mib(1) }, onDisk)), [])
 })
 
 test("the device's own memory is not the host's on a GPU", () => {
   const cuda = { device: { ...here.machine.device, name: 'cuda' } } as Partial<Staged['machine']>
   assert.equal(lacksOf(taking({ device: FAR }, cuda)), [])
-  assert.match(lack(taking({ device: FAR, tier: FAR }, cuda)), /the plan takes [\d.]+ \wiB as its lower tier/)
+  assert.match(lack(taking({ device: FAR, tier: FAR }, cuda)), /the plan needs [\d.]+ \wiB of host memory/)
 })
 
 test('disks that are too small: each is named once, with all that is written there', () => {
   const words = lack(taking({ tier: FAR }, onDisk), [{ what: 'checkpoints', path: root, bytes: 1 }])
   assert.match(
     words,
-    new RegExp(`are free where ${join(root, 'not', 'there')} and ${root} lie, and the run writes .* of the spill file, `),
+    new RegExp(`are free at ${join(root, 'not', 'there')} and ${root}, but the run writes .* of the spill file, `),
   )
   assert.match(words, /of checkpoints: free disk space, or choose another folder$/)
   const alone = lack(taking({}), [{ what: 'weights', path: join(root, 'w'), bytes: FAR }])
-  assert.match(alone, new RegExp(`are free where ${join(root, 'w')} lies, and the run writes`))
+  assert.match(alone, new RegExp(`are free at ${join(root, 'w')}, but the run writes`))
 })
 
 test('of a simulated machine nothing is said', () =>

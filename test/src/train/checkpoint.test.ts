@@ -121,7 +121,7 @@ test('what bits depend on and is other here is named', () => {
   assert.is(elsewhere(there, there), '')
   assert.is(
     elsewhere(there, { processor: 'EPYC', threads: 4, libraries: 'oneDNN 3.7' }),
-    'the processor is Xeon there and EPYC here; threads are 8 there and 4 here; libraries are oneDNN 3.2 there and oneDNN 3.7 here',
+    'the processor is Xeon before and EPYC now; threads are 8 before and 4 now; libraries are oneDNN 3.2 before and oneDNN 3.7 now',
   )
 })
 

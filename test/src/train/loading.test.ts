@@ -103,9 +103,9 @@ test('the table tells of all that was not taken as it is, and of nothing else', 
   assert.is(
     tableText(loaded(path, { weightsSkip: 'conv.*' })),
     `${path}: loaded 4 of 5 weights of the model
-  taken              4  bn.running_mean, bn.running_var, bn.weight, frozen.running_mean
-  as they begin      1  conv.weight [8,3,3,3] ([9,3,3,3] in the file)
-  not needed         1  a.ema`,
+  loaded             4  bn.running_mean, bn.running_var, bn.weight, frozen.running_mean
+  not loaded         1  conv.weight [8,3,3,3] ([9,3,3,3] in the file)
+  not used           1  a.ema`,
   )
 })
 
@@ -113,7 +113,7 @@ test('what does not fit is told with the flag that helps', () => {
   const headless = whole.filter((t) => t.name !== 'conv.weight')
   assert.match(
     refused(file(headless)),
-    /'conv\.weight' \[8,3,3,3\] is missing; --weights-skip 'conv\.\*' leaves it as it begins$/,
+    /'conv\.weight' \[8,3,3,3\] is missing; --weights-skip 'conv\.\*' trains it from initial values$/,
   )
   assert.match(
     refused(file([...headless, f32('conv.weight', [8, 1, 3, 3])])),
@@ -122,7 +122,7 @@ test('what does not fit is told with the flag that helps', () => {
   // The scope has weights that fit.
   assert.match(
     refused(file(whole.filter((t) => t.name !== 'bn.weight'))),
-    /; --weights-skip 'bn\.weight' leaves it as it begins$/,
+    /; --weights-skip 'bn\.weight' trains it from initial values$/,
   )
   assert.match(
     refused(file(renamed('module.'))),
