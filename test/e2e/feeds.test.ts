@@ -226,10 +226,10 @@ test('what is not what the model is fed is refused in words', async () => {
   }
   for (const at of [0, 5]) {
     const name = `sample ${at} \\(counted from 0\\) is refused: `
-    assert.match(await wordsOf(at, { input: pixels(at) }), new RegExp(`${name}target: it has none`))
+    assert.match(await wordsOf(at, { input: pixels(at) }), new RegExp(`${name}target: it is missing`))
     assert.match(
       await wordsOf(at, { input: new Float32Array(7), target: 1 }),
-      /input: 7 numbers, but the model takes \[3,32,32\], which is 3072/,
+      /input: 7 numbers, but the model takes \[3,32,32\], which has 3072/,
     )
     assert.match(
       await wordsOf(at, { input: pixels(at), target: 10 }),
@@ -240,7 +240,7 @@ test('what is not what the model is fed is refused in words', async () => {
       await wordsOf(at, { input: pixels(at), target: 1, mask: 1 }),
       /the model has no input 'mask'; allowed: input, target/,
     )
-    assert.match(await wordsOf(at, undefined), /a sample must be { input, target }; found a undefined/)
+    assert.match(await wordsOf(at, undefined), /a sample must be { input, target }; found undefined/)
     assert.match(await wordsOf(at, { input: 'pixels', target: 1 }), /input: allowed: an array of numbers/)
   }
   const mixed = source({ length: SAMPLES, read: (i) => ({ input: i === 5 ? pixels(i) : raw(i), target: 1 }) })
@@ -259,7 +259,10 @@ test('calls that cannot be meant are refused before anything is read', async () 
   assert.match(await wordsOf({ data: source([read(0)]), shuffle: true }), /a stream of samples has one order/)
   assert.match(await wordsOf({ data: pick(own, [10]) }), /contains sample 10, but there are 10 samples/)
   assert.match(await wordsOf({ data: shard(pick(own, [1]), 1, 2) }), /this part of the data is empty/)
-  assert.match(await wordsOf({ data: files(file, { mean: [1, 2] }) }), /the mean of the data has 2 numbers, but 'input' has 3 channels/)
+  assert.match(
+    await wordsOf({ data: files(file, { mean: [1, 2] }) }),
+    /the mean of the data has 2 numbers, but 'input' has 3 channels/,
+  )
   assert.match(await wordsOf({ data: own, prefetch: 0 }), /prefetch is 0/)
   const thrown = (f: () => unknown): string => {
     try {
@@ -287,7 +290,7 @@ test('calls that cannot be meant are refused before anything is read', async () 
   )
   assert.match(
     thrown(() => source({ length: 1, read, std: [0] })),
-    /std is a list of numbers above 0/,
+    /std must be a list of numbers above 0/,
   )
 })
 
