@@ -24,7 +24,7 @@ const checked = (sample: unknown, values: readonly FedValue[], name: string): Sa
   if (typeof sample !== 'object' || sample === null)
     throw dataRefused(
       name,
-      `a sample must be { ${values.map((v) => v.key).join(', ')} }; found ${sample === null ? 'null' : `a ${typeof sample}`}`,
+      `a sample must be { ${values.map((v) => v.key).join(', ')} }; found ${sample === null ? 'null' : typeof sample}`,
     )
   const odd = Object.keys(sample).find((key) => !values.some((v) => v.key === key))
   if (odd !== undefined)

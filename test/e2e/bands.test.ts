@@ -248,7 +248,7 @@ test('a rank of a grid that has another network, seed or length is refused befor
     const answers: readonly E.Either<SpillwayError, unknown>[] = await Promise.all([led, ...followers])
     return answers.map((e) => (E.isLeft(e) ? errorText(e.left) : '')).join('\n')
   }
-  assert.match(await refusal({}, other), /rank 3 cannot take part: its network is '.*', and that of rank 0 '/)
+  assert.match(await refusal({}, other), /rank 3 cannot take part: its network is '.*', but '.*' on rank 0/)
   assert.match(await refusal({ seed: 2 }), "rank 3 cannot take part: its seed is '2', but '1' on rank 0")
   assert.match(await refusal({ onNonfinite: 'continue' }), "its setting of onNonfinite is 'continue', but 'end' on rank 0")
   assert.match(await refusal({ steps: 3 }), "rank 3 cannot take part: its steps is '3', but '2' on rank 0")

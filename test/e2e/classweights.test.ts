@@ -83,7 +83,7 @@ test('on the command line: --class-weights and --label-smoothing', async () => {
   }
   const of = ['--loss', 'cross-entropy'] as const
   assert.equal(await said(...of, '--class-weights', '1,2,0.5,1', '--label-smoothing', '0.1'), [0, ''])
-  const mse = '--class-weights belongs to --loss cross-entropy, dice'
+  const mse = '--class-weights needs --loss cross-entropy or dice'
   assert.equal(await said('--loss', 'mse', '--class-weights', '1,2'), [2, mse])
   const [code, words] = await said(...of, '--class-weights', '1,2')
   assert.equal([code, /it has 2 weights; allowed: \d+, one per class/.test(words)], [2, true], words)

@@ -217,7 +217,7 @@ test('data are known by what they hold: moved they are the same, changed they ar
   writeFileSync(join(other, 'target', 'a.npy'), npy([2, 4, 32, 32], 2))
   const end = await run(6, other)
   assert.is(end.code, 5, end.err)
-  assert.match(errorOf(end).message, /it belongs to another run: data is '2 samples, sha256 .*' there/)
+  assert.match(errorOf(end).message, /it belongs to another run: data is '2 samples, sha256 .*' in the checkpoint/)
 })
 
 test.run()

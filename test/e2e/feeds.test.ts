@@ -228,10 +228,10 @@ test('what is not what the model is fed is refused in words', async () => {
   }
   for (const at of [0, 5]) {
     const name = `sample ${at} \\(counted from 0\\) is refused: `
-    assert.match(await wordsOf(at, { input: pixels(at) }), new RegExp(`${name}target: it has none`))
+    assert.match(await wordsOf(at, { input: pixels(at) }), new RegExp(`${name}target: it is missing`))
     assert.match(
       await wordsOf(at, { input: new Float32Array(7), target: 1 }),
-      /input: 7 numbers, but the model takes \[3,32,32\], which is 3072/,
+      /input: 7 numbers, but the model takes \[3,32,32\], which has 3072/,
     )
     assert.match(
       await wordsOf(at, { input: pixels(at), target: 10 }),
@@ -242,7 +242,7 @@ test('what is not what the model is fed is refused in words', async () => {
       await wordsOf(at, { input: pixels(at), target: 1, mask: 1 }),
       /the model has no input 'mask'; allowed: input, target/,
     )
-    assert.match(await wordsOf(at, undefined), /a sample must be { input, target }; found a undefined/)
+    assert.match(await wordsOf(at, undefined), /a sample must be { input, target }; found undefined/)
     assert.match(await wordsOf(at, { input: 'pixels', target: 1 }), /input: allowed: an array of numbers/)
   }
   const mixed = source({ length: SAMPLES, read: (i) => ({ input: i === 5 ? pixels(i) : raw(i), target: 1 }) })
@@ -292,7 +292,7 @@ test('calls that cannot be meant are refused before anything is read', async () 
   )
   assert.match(
     thrown(() => source({ length: 1, read, std: [0] })),
-    /std is a list of numbers above 0/,
+    /std must be a list of numbers above 0/,
   )
 })
 

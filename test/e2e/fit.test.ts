@@ -134,7 +134,7 @@ test('it throws what train rejects with: refusals, the reason of a signal', asyn
     return undefined
   }
   const refused = await thrown({ steps: undefined })
-  assert.ok(refused instanceof SpillwayException && /give steps or epochs/.test(refused.message))
+  assert.ok(refused instanceof SpillwayException && /needs steps or epochs/.test(refused.message))
   const controller = new AbortController()
   const reason = new Error('lunch')
   controller.abort(reason)

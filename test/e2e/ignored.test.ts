@@ -115,7 +115,7 @@ test('on the command line: --ignore-index', async () => {
     return [end.code, end.code === 0 ? '' : JSON.parse(end.out).error.message]
   }
   assert.equal(await said('--loss', 'cross-entropy', '--ignore-index', '-100'), [0, ''])
-  const mse = '--ignore-index belongs to --loss cross-entropy, dice'
+  const mse = '--ignore-index needs --loss cross-entropy or dice'
   assert.equal(await said('--loss', 'mse', '--ignore-index', '255'), [2, mse])
   assert.equal(await said('--loss', 'cross-entropy', '--ignore-index', 'x', '--data', data), [
     2,

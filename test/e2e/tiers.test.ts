@@ -110,7 +110,7 @@ test('too little memory and no disk, too few writes: words, what would be legal,
   const none = refused({ spillWritesPerStep: PAGE_BYTES })
   assert.is(none.code, 2)
   assert.match(none.words, /^a limit on spill writes needs a spill folder: add --spill DIR/)
-  assert.match(refused({ hostMemory: -1 }).words, /^hostMemory of -1 is not allowed/)
+  assert.match(refused({ hostMemory: -1 }).words, /^hostMemory is -1; allowed: a whole number of bytes/)
 })
 
 test('auto does with little of everything: what may not be moved is computed again', () => {

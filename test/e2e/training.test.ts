@@ -134,7 +134,7 @@ test('resume starts afresh in an empty directory, and refuses another run in wor
   }
   assert.match(await refusal({ resume: true, seed: 2 }), /CheckpointMismatch: .*seed is '1' in the checkpoint and '2' now/)
   assert.match(await refusal({}), /Usage: .*already has a run/)
-  assert.match(await refusal({ resume: true, steps: 2 }), /Usage: .*has done 3 steps/)
+  assert.match(await refusal({ resume: true, steps: 2 }), /Usage: .*has 3 steps already/)
   const other = await trainTask(trunk, staged(trunk), { steps: 4, seed: 1, checkpointDir, resume: true })()
   assert.ok(isLeft(other) && other.left.tag === 'CheckpointMismatch')
 })
