@@ -4,7 +4,7 @@ import type { Command, Option } from 'commander'
 import type { CommandName } from './commands'
 
 /** The groups in the order of the help. Flags without a group come last, under "Options:". */
-const GROUPS: Readonly<Record<string, readonly string[]>> = {
+export const GROUPS: Readonly<Record<string, readonly string[]>> = {
   'Model:': ['--image', '--batch', '--classes', '--net', '--weights', '--weights-skip', '--weights-strip'],
   'Data:': ['--data', '--fit', '--layout', '--augment', '--shuffle', '--samples', '--seed', '--workers'],
   'Training:': ['--steps', '--epochs', '--plan', '--schedule', '--warmup', '--time-limit', '--on-nonfinite'],
@@ -40,11 +40,11 @@ const GROUPS: Readonly<Record<string, readonly string[]>> = {
   ],
 }
 
-const EXAMPLES: Readonly<Record<CommandName, readonly string[]>> = {
+export const EXAMPLES: Readonly<Record<CommandName, readonly string[]>> = {
   models: ['spillway models'],
   plan: [
     'spillway plan resnet18 --image 224 --batch 8 --budget 300MiB',
-    'spillway plan vgg16 --image 512 --batch 4 --budget 2GiB --machine v100-pcie-16g',
+    'spillway plan vgg16 --image 448 --batch 8 --budget 2GiB --machine v100-pcie-16g',
     'spillway plan my-net.ts --budget 1GiB --report plan.html',
   ],
   train: [

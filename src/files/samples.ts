@@ -201,7 +201,7 @@ const fitted = (
     return refused(
       array.path,
       `${array.what} is ${shapeText(array.shape)}, but ${name} of the model is ${taken === 'as they are' ? '' : 'of any height and width, as '}[N,${sample.join(',')}] or ${shapeText(sample)}` +
-        `${labels ? ', where dimensions of 1 may be left out' : ''}` +
+        `${labels ? ', and dimensions of 1 may be omitted' : ''}` +
         (taken === 'as they are' && array.shape.length >= 3 && sizedIn(array.shape, own, layout, labels)
           ? "; to resize other heights and widths, set fit, e.g. fit: 'crop' (--fit crop)"
           : ''),

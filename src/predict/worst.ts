@@ -235,7 +235,7 @@ export const watching = (
       image,
       loss,
       ...(isOne ? wordsFor(task, name, last!) : {}),
-      pictures: isOne ? [] : [picture('its label', label), picture('what the model gives', answer)],
+      pictures: isOne ? [] : [picture('label', label), picture('prediction', answer)],
     }
     kept = worstOf([...kept, sample])
   }

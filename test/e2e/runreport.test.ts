@@ -202,7 +202,7 @@ for (const [name, [loss, target]] of Object.entries(SUBJECTS) as [keyof typeof n
       return page
     }
     const altsOf = (page: string): readonly string[] => [...page.matchAll(/<img[^>]* alt="([^"]*)"/g)].map((m) => m[1]!)
-    const each = name === 'numbers' ? [] : ['its label', 'what the model gives']
+    const each = name === 'numbers' ? [] : ['label', 'prediction']
     const page = await pageFor(data)
     assert.equal(
       altsOf(page),
