@@ -475,7 +475,7 @@ void what_does_not_fit_is_said() {
   says(refusal("SPILLWAY_HOST_CUDA_MISSING", "libnccl.so.2", nullptr), "rank 0: NCCL is not found (libnccl.so.2)");
   says(refusal("SPILLWAY_HOST_CUDA_MISSING", "ncclRecv", nullptr), "rank 0: it has no function ncclRecv: it is too old");
   says(refusal("SPILLWAY_HOST_CUDA_NCCL", "2708", nullptr, 1), "rank 1 and rank 0 have different NCCL versions: 2.7.8 and 2.32.3");
-  says(refusal(nullptr, nullptr, "1"), "ranks 0 and 1 have the same GPU (0000:02:00.0): each rank needs its own");
+  says(refusal(nullptr, nullptr, "1"), "ranks 0 and 1 have the same GPU (0000:02:00.0); each rank needs its own");
 }
 
 /// Who does not come is told of by who waits, and a rank that is killed by the others.
