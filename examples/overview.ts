@@ -1,4 +1,4 @@
-// The picture of a run: what the network saw, should answer and answered, above the memory that the device holds during one step.
+// Draws a run: the input picture, its target and the prediction, above the memory that the device holds during one step.
 // In: pictures, a plan, labels. Out: one SVG file that needs no other file.
 import { PAGE_BYTES, showBytes, type Staged } from 'spillway'
 import sharp from 'sharp'
