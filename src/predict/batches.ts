@@ -53,7 +53,7 @@ export interface Batches {
   readonly steps: number
   /** A path beside which large outputs wait; without, all wait in memory. */
   readonly beside: string | undefined
-  /** Ends the batches. The session hears of it only while a run is active, so `inBatches` reads it between runs. */
+  /** Ends the batches after the current `take`. */
   readonly signal: AbortSignal | undefined
   /** Takes what a batch handed out, before the place is filled anew; whether there is more to come. */
   readonly take: (
@@ -85,7 +85,7 @@ export const inBatches =
       for (let step = 1; running !== undefined; step++) {
         const done: Either<SpillwayError, RunMetrics> = await running
         if (E.isLeft(done)) return done
-        running = step < steps && !signal?.aborted ? started(step + 1) : undefined
+        running = step < steps ? started(step + 1) : undefined
         const more = await take(step, places[step % 2]!.read, done.right)
         if (E.isLeft(more)) return more
         if (signal?.aborted) return E.left(CANCELLED)

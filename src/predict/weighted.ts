@@ -9,6 +9,7 @@ import { using } from '../errors/exceptions'
 import { tierOf } from '../machine/tier'
 import type { Staged } from '../stage/stage'
 import { type DeviceSession, openDevice } from '../train/device'
+import { onAbort } from '../train/opened'
 import { type LoadingOptions, loadWeights, tableText } from '../train/loading'
 import { modelState, type StateReader } from '../train/weights'
 import type { EvaluateOptions, PredictOptions } from './options'
@@ -53,7 +54,7 @@ const opened = (staged: Staged, weights: Weights, o: Running): Either<SpillwayEr
             session.dispose()
             return e
           },
-          () => o.signal?.addEventListener('abort', session.cancel),
+          () => onAbort(o.signal, session.cancel),
         ),
       ),
     ),
@@ -69,9 +70,5 @@ export const withWeights = <A>(
     o.signal?.removeEventListener('abort', session.cancel)
     session.dispose()
   }
-  return using(
-    () => opened(staged, weights, o),
-    close,
-    (session) => (o.signal?.aborted ? async () => E.left({ tag: 'Cancelled', stepsDone: 0 }) : use(session)),
-  )
+  return using(() => opened(staged, weights, o), close, use)
 }

@@ -146,9 +146,9 @@ export interface DeviceSession extends StateStore {
    * disposed of.
    */
   readonly search: (s: StepsToSearch) => Promise<Either<SpillwayError, Met | undefined>>
-  /** Ends the run within a step. */
+  /** Ends the active run, and each later run of this session, within a step. */
   readonly cancel: () => void
-  /** Ends the run after the step at hand. */
+  /** Ends the active run after its current step, and each later run before its first. */
   readonly finish: () => void
   readonly dispose: () => void
 }
@@ -232,14 +232,24 @@ const metricsOf = (m: Metrics, feed: Feed | undefined): RunMetrics => {
 /** The feed of a run, where its data are fed: it is opened by the first steps, and goes on from one session to the next. */
 export interface Feeding {
   feed?: Feed
-  /** Lets go of who waits for the first sample. */
-  leave?: () => void
 }
 interface Open {
   readonly session: NativeSession
   readonly staged: Staged
   readonly options: DeviceOptions
   readonly feeding: Feeding
+  /** Set by `cancel` and `finish`: it ends the active run and each later run of this session. */
+  stop?: 'now' | 'step'
+  isCancelled?: boolean
+  /** Ends the wait for the first sample. */
+  leave?: () => void
+}
+
+/** Starts steps. The native session forgets a cancellation that comes between two runs, so each run repeats it. */
+const begun = ({ session, stop }: Open, request: RunRequest, onProgress: (p: NativeProgress) => void): Promise<Metrics> => {
+  const running = session.run(request, onProgress)
+  if (stop) session.cancel(stop)
+  return running
 }
 
 /** What somebody else's code threw while steps ran: theirs, as it is. */
@@ -248,8 +258,9 @@ interface Thrown {
 }
 
 /** Undefined when the run is cancelled before there is a sample. */
-const placesOf = async <P>(places: () => Promise<P>, feeding: Feeding, thrown: Thrown): Promise<P | undefined> => {
-  const left = new Promise<undefined>((resolve) => (feeding.leave = () => resolve(undefined)))
+const placesOf = async <P>(places: () => Promise<P>, open: Open, thrown: Thrown): Promise<P | undefined> => {
+  const left = new Promise<undefined>((resolve) => (open.leave = () => resolve(undefined)))
+  if (open.isCancelled) return undefined
   try {
     return await Promise.race([places(), left])
   } catch (error) {
@@ -262,19 +273,20 @@ type Progressed = (p: Exclude<NativeProgress, { readonly phase: 'ask' }>) => voi
 
 /** Runs steps whose data are asked for, a band at a time; one that fails ends the run. */
 const withBands = async (
-  { session, feeding }: Open,
+  open: Open,
   bands: Bands,
   thrown: Thrown,
   request: Omit<RunRequest, 'source'>,
   progress: Progressed,
 ): Promise<Metrics | undefined> => {
+  const { session } = open
   const fail = (error: unknown): void => {
     thrown.error = { error }
     session.cancel('now')
   }
-  const source = await placesOf(bands.places, feeding, thrown)
+  const source = await placesOf(bands.places, open, thrown)
   if (!source) return undefined
-  const metrics = await session.run({ ...request, source }, (p) => {
+  const metrics = await begun(open, { ...request, source }, (p) => {
     if (p.phase !== 'ask') return progress(p)
     bands.bring(p.band).then(() => session.put(p.band), fail)
   })
@@ -295,16 +307,16 @@ const withFeed = async (
   const progress = (p: NativeProgress): void => {
     if (p.phase !== 'ask') given(p)
   }
-  if (s.data.kind !== 'fed') return session.run({ ...request, source: nativeSource(staged, s) }, progress)
+  if (s.data.kind !== 'fed') return begun(open, { ...request, source: nativeSource(staged, s) }, progress)
   feeding.feed ??= s.data.open()
   const { feed } = feeding
   const fail = (error: unknown): void => {
     thrown.error = { error }
     session.cancel('now')
   }
-  const source = await placesOf(() => feed.places(s.firstStep, s.last), feeding, thrown)
+  const source = await placesOf(() => feed.places(s.firstStep, s.last), open, thrown)
   if (!source) return undefined
-  const running = session.run({ ...request, source }, (p) => {
+  const running = begun(open, { ...request, source }, (p) => {
     if (p.phase === 'step') feed.ended(p.step)
     progress(p)
   })
@@ -416,6 +428,10 @@ export const forgetPlanning = (): void => {
 const sessionOn = (s: NativeSession, staged: Staged, o: DeviceOptions, feeding: Feeding): DeviceSession => {
   const kept = staged.plan.graph.values.filter(isPersistent)
   const open: Open = { session: s, staged, options: o, feeding }
+  const stop = (when: 'now' | 'step'): void => {
+    open.stop = open.stop === 'now' ? 'now' : when
+    s.cancel(when)
+  }
   return {
     read: (name) => onDevice(() => s.read(name)),
     write: (name, bytes) => onDevice(() => s.write(name, bytes)),
@@ -424,10 +440,11 @@ const sessionOn = (s: NativeSession, staged: Staged, o: DeviceOptions, feeding: 
     search: (steps) => searchOn(open, steps),
     // A rank that leaves a step leaves the others waiting in it.
     cancel: () => {
-      s.cancel(staged.rank ? 'step' : 'now')
-      open.feeding.leave?.()
+      open.isCancelled = true
+      stop(staged.rank ? 'step' : 'now')
+      open.leave?.()
     },
-    finish: () => s.cancel('step'),
+    finish: () => stop('step'),
     dispose: () => s.dispose(),
   }
 }

@@ -92,7 +92,7 @@ const obeyed = async (run: Following): Promise<Either<SpillwayError, Farewell>> 
     const { session } = held
     const rates = ratesOfSteps(o, firstStep, steps, length.steps)
     if (E.isLeft(rates)) return rates
-    const running = session.run({
+    const ran = await session.run({
       firstStep,
       steps,
       seed: seedOf(o),
@@ -101,9 +101,6 @@ const obeyed = async (run: Following): Promise<Either<SpillwayError, Farewell>> 
       last: length.steps,
       onProgress: () => {},
     })
-    // Asked while it waited for the leader's word.
-    if (o.signal?.aborted) session.cancel()
-    const ran = await running
     // Where steps end early all have agreed on it, and the leader says why.
     if (E.isLeft(ran) && ran.left.tag !== 'Cancelled') return ran
   }

@@ -18,13 +18,19 @@ import type { Start } from './start'
 import { type LoadedWeights, loadWeights, tableText } from './loading'
 import type { StateReader } from './weights'
 
+/** Calls `act` when the signal aborts; at once if it has. */
+export const onAbort = (signal: AbortSignal | undefined, act: () => void): void => {
+  if (signal?.aborted) act()
+  else signal?.addEventListener('abort', act)
+}
+
 /** A session that signals end; its feed goes on in the next one. */
 const openedFor = (staged: Staged, o: TrainOptions, feeding: Feeding): Either<SpillwayError, DeviceSession> =>
   pipe(
     openFedDevice(staged, { ...o, tier: tierOf(o.spill) }, feeding),
     E.tap((session) => {
-      o.signal?.addEventListener('abort', session.cancel)
-      o.stop?.addEventListener('abort', session.finish)
+      onAbort(o.signal, session.cancel)
+      onAbort(o.stop, session.finish)
       return E.right(session)
     }),
   )

@@ -154,25 +154,22 @@ const stepsFrom = (run: RunningSession, done: number): TaskEither<SpillwayError,
     : pipe(
         TE.fromEither(ratesOfSteps(o, done + 1, steps, length.steps)),
         TE.tap(() => announce(run.staged.rank, { what: 'run', firstStep: done + 1, steps })),
-        TE.flatMap((rates) => () => {
-          const running = held.session.run({
-            firstStep: done + 1,
-            steps,
-            seed: seedOf(o),
-            rates,
-            data: data.source,
-            last: length.steps,
-            finishing: () => o.stop?.aborted === true && o.signal?.aborted !== true && !ends(),
-            onProgress: (p) => {
-              if (p.kind === 'step') stepped(run, p)
-              o.onProgress?.(p)
-            },
-          })
-          // Asked while the others were told: nobody ran yet who could have heard it.
-          if (o.signal?.aborted) held.session.cancel()
-          if (o.stop?.aborted) held.session.finish()
-          return running
-        }),
+        TE.flatMap(
+          (rates) => () =>
+            held.session.run({
+              firstStep: done + 1,
+              steps,
+              seed: seedOf(o),
+              rates,
+              data: data.source,
+              last: length.steps,
+              finishing: () => o.stop?.aborted === true && o.signal?.aborted !== true && !ends(),
+              onProgress: (p) => {
+                if (p.kind === 'step') stepped(run, p)
+                o.onProgress?.(p)
+              },
+            }),
+        ),
         TE.mapLeft((e) => met.unlogged ?? (ends() ? diverged() : e.tag === 'Cancelled' ? cancelled(o, losses.length) : e)),
         TE.filterOrElse(
           () => met.unlogged === undefined && !ends(),

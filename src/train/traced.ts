@@ -39,11 +39,7 @@ export const searched = (
 ): TaskEither<SpillwayError, NotFinitePlace | undefined> =>
   pipe(
     TE.fromEither(ratesOfSteps(o, sought.firstStep, sought.steps, length.steps)),
-    TE.flatMap((rates) => () => {
-      const searching = session.search({ ...sought, seed: seedOf(o), rates, data: data.source })
-      if (o.signal?.aborted) session.cancel()
-      return searching
-    }),
+    TE.flatMap((rates) => () => session.search({ ...sought, seed: seedOf(o), rates, data: data.source })),
     TE.flatMap((met) => (rank ? together(() => firstMet(rank, met)) : TE.right(met))),
     TE.map((met) => met?.place),
   )
