@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include <algorithm>
 #include <cstring>
@@ -181,10 +182,19 @@ Status check_file_limit(uint64_t bytes) {
                 " (ulimit -f)");
 }
 
+/// Returns false if the file system reports fewer free bytes. Some allocate all of them before they fail, and other programs then meet a
+/// full disk. A file system without a size reports no blocks.
+bool has_room(int fd, uint64_t bytes) {
+  struct statvfs s {};
+  return ::fstatvfs(fd, &s) != 0 || s.f_blocks == 0 || bytes / s.f_frsize <= s.f_bavail;
+}
+
 Status set_size(SpillPlace& place) {
   const int fd = place.file.fd();
   if (place.bytes == 0) return {};
-  if (::fallocate(fd, 0, 0, off_t(place.bytes)) == 0) {
+  if (!has_room(fd, place.bytes)) {
+    errno = ENOSPC;
+  } else if (::fallocate(fd, 0, 0, off_t(place.bytes)) == 0) {
     struct stat s {};
     constexpr uint64_t BLOCK = 512;  // of st_blocks, whatever the file system has
     if (::fstat(fd, &s) == 0 && uint64_t(s.st_blocks) >= place.bytes / BLOCK) place.blocks = place.bytes / BLOCK;

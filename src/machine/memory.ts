@@ -3,6 +3,7 @@
 // resident set, which counts the aliases of one page each.
 import { readFileSync } from 'node:fs'
 import { totalmem } from 'node:os'
+import { memoryUsage } from 'node:process'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { bytesOf, PAGE_BYTES, pagesIn } from '../../staging/core/bytes'
@@ -37,17 +38,28 @@ export const deviceBytes = (
 
 // ---------------------------------------------------------------- what we take
 
-/** Collects all garbage now: what planning left would otherwise stay in the process beside the device's memory. */
+/** Growth of the heap that is worth a full collection, which takes 20 to 50 ms. */
+const WORTH_COLLECTING = 32 * 1024 ** 2
+let heapAfterCollection = 0
+
+/**
+ * Collects all garbage now, if the heap has grown since the last time: garbage of planning would otherwise stay in the process beside the
+ * device's memory.
+ */
 export const collectGarbage = (): void => {
+  if (memoryUsage().heapUsed - heapAfterCollection < WORTH_COLLECTING) return
   setFlagsFromString('--expose-gc')
   const collect = runInNewContext('gc') as () => void
   collect()
+  heapAfterCollection = memoryUsage().heapUsed
 }
 
 const proportionalBytes = (): number | undefined => kibLine(read('/proc/self/smaps_rollup'), 'Pss')
 
 /** The most that tools such as top have shown of this process: they count a page once for each address that it has. */
 export const shownPeakBytes = (): number => kibLine(read('/proc/self/status'), 'VmHWM') ?? process.resourceUsage().maxRSS * 1024
+
+const FIRST_SAMPLE_MS = 50
 
 /**
  * Samples the proportional set size until stopped. The kernel walks all page tables for one sample, and on the cpu device
@@ -59,15 +71,16 @@ export class PeakMemory {
   private timer: NodeJS.Timeout | undefined
 
   start(): this {
-    this.sample()
+    this.sampleIn(FIRST_SAMPLE_MS)
     return this
   }
 
-  private sample(): void {
-    const t0 = performance.now()
-    this.bytes()
-    const cost = performance.now() - t0
-    this.timer = setTimeout(() => this.sample(), Math.max(50, 500 * cost))
+  private sampleIn(ms: number): void {
+    this.timer = setTimeout(() => {
+      const t0 = performance.now()
+      this.bytes()
+      this.sampleIn(Math.max(FIRST_SAMPLE_MS, 500 * (performance.now() - t0)))
+    }, ms)
     this.timer.unref()
   }
 

@@ -1,3 +1,4 @@
+// full
 // timeout 600
 // each of staging/schedule
 // Planning grows no faster than n log n in the number of ops, for the greedy family: processor time on ever deeper networks.
