@@ -79,7 +79,10 @@ const LATEST_MS = 30
 /** A linear congruential generator: the moments repeat as far as timers do. */
 const randomFrom = (seed: number) => {
   let state = seed
-  return (): number => (state = (state * 1_664_525 + 1_013_904_223) % 2 ** 32) / 2 ** 32
+  return (): number => {
+    state = (state * 1_664_525 + 1_013_904_223) % 2 ** 32
+    return state / 2 ** 32
+  }
 }
 
 const fired = async (run: Case, random: () => number): Promise<number> => {
