@@ -8,7 +8,7 @@ import type { TaskEither } from 'fp-ts/TaskEither'
 import { bytesOf } from '../../staging/core/bytes'
 import { type DeviceName, isDevice } from '../../staging/devices'
 import type { Plan } from '../../staging/plan/plan'
-import { filePlace } from '../files/places'
+import { checkedPlaces, reading, writing } from '../files/places'
 import { writeWholeText } from '../files/whole'
 import { elaboratedFor } from '../stage/identity'
 import { plansText } from '../stage/planfile'
@@ -25,6 +25,7 @@ import { startedBy } from '../ranks/engine'
 import { meets, planningAmong, type Processes, sharedThreads } from '../train/among'
 import type { Farewell } from '../train/ranks'
 import type { NamedModel } from './model'
+import { readingModel } from './modelreads'
 import type { Done, Output } from './output'
 import { plannedAmong } from './planamong'
 import { type StagedModel, stageNamed, type StagingOptions } from './stage'
@@ -66,6 +67,17 @@ const emits = ({ mode = 'train', emit, classes }: PlanOptions): Either<SpillwayE
     ? E.right(undefined)
     : E.left(usage('--emit cannot be used with --classes: write the model to a file and plan that file'))
 }
+
+const placesOf = (model: string, o: PlanOptions): Either<SpillwayError, void> =>
+  checkedPlaces(
+    [...readingModel(model), ...reading('--plan', o.plan)],
+    [
+      ...writing('--save', 'plan', o.save),
+      ...writing('--report', 'report', o.report),
+      ...writing('--trace', 'trace', o.trace),
+      ...writing('--emit', 'module', o.emit),
+    ],
+  )
 
 const bandsText = (family: readonly Plan[]): string =>
   `note: peak memory per band: ${family.map((plan) => showSize(bytesOf(plan.peakPages))).join(', ')}`
@@ -146,11 +158,11 @@ const isStaged = (answer: StagedModel | Farewell): answer is StagedModel => 'sta
 
 export const planModel = (model: string, o: PlanOptions, out: Output): Promise<Done> =>
   pipe(
-    pipe(
-      [filePlace('plan', o.save), filePlace('report', o.report), filePlace('trace', o.trace), filePlace('plan module', o.emit)],
-      E.sequenceArray,
-      E.flatMap(() => emits(o)),
-      TE.fromEither,
+    TE.fromEither(
+      pipe(
+        emits(o),
+        E.flatMap(() => placesOf(model, o)),
+      ),
     ),
     TE.flatMap(() => staged(model, { measure: 'first', ...o })),
     TE.flatMap((answer) => {

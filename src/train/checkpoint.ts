@@ -153,10 +153,15 @@ export const saveCheckpoint = (
   const file = `${stem(run.step)}.safetensors`
   const values = asTensors([...state.weights, ...state.optimizer], store, run.step)
   return pipe(
-    writeTensors(join(directory, file), [...values, ...counterTensors(state, run.counted, run.step), lossTensor(run.losses)], {
-      format: 'pt',
-    }),
-    E.flatMap((written) => writeWholeText(join(directory, `${stem(run.step)}.json`), headText(run, { file, ...written }))),
+    writeTensors(
+      join(directory, file),
+      [...values, ...counterTensors(state, run.counted, run.step), lossTensor(run.losses)],
+      { format: 'pt' },
+      'replace',
+    ),
+    E.flatMap((written) =>
+      writeWholeText(join(directory, `${stem(run.step)}.json`), headText(run, { file, ...written }), 'replace'),
+    ),
     E.flatMap(() => onFile('output', directory)(() => E.right(removeOlder(directory, run.step, keeping)))),
     E.map(() => file),
   )

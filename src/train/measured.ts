@@ -7,6 +7,7 @@ import type { Either } from 'fp-ts/Either'
 import type { TaskEither } from 'fp-ts/TaskEither'
 import * as t from 'io-ts'
 import type { Trainable } from '../../dsl'
+import type { Data } from '../data/data'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import type { Details } from '../report/run'
 import type { Staged } from '../stage/stage'
@@ -66,6 +67,8 @@ export interface Evaluating {
   /** Number of epochs between two evaluations. */
   readonly every: number
   readonly weights: JudgedWeights
+  /** The samples. */
+  readonly data: string | Data
   /** Opens the evaluation for a run. Internal. */
   readonly open: (
     model: Trainable | undefined,

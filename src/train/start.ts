@@ -62,6 +62,9 @@ const circumstancesOf = ({ machine: { device } }: Staged, o: TrainOptions): Eith
     }),
   )
 
+/** Any number, if the plan keeps averages of weights. */
+const keepsAverage = ({ plan }: Staged): number | undefined => (modelState(plan.graph).averages.size > 0 ? 1 : undefined)
+
 /** A run that is ready for its checkpoint folder. */
 export interface Ready {
   readonly staged: Staged
@@ -93,7 +96,7 @@ export const readyOf = (model: Trainable | undefined, staged: Staged, o: TrainOp
     E.tap(() => trainsAnything(staged)),
     E.tap(() => (model ? belonging(model, staged.plan, staged.machine) : E.right(undefined))),
     E.tap(() => runsHere(staged)),
-    E.tap((checked) => placesOf(checked)),
+    E.tap((checked) => placesOf({ ...checked, average: keepsAverage(staged) })),
     E.tap((checked) => roomFor(staged, checked)),
     E.bindTo('options'),
     // Ranks compare what they read, too.
