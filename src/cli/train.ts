@@ -107,7 +107,7 @@ const dataText = ({ feedSeconds, feedBytes, steps, secondsPerStep }: TrainResult
 const bestText = ({ best, endedEarly }: TrainResult): readonly string[] =>
   best
     ? [
-        `  best       epoch ${best.epoch}, step ${best.step}: ${metricsText(best.metrics)}${endedEarly ? '; the run ended after no further improvement' : ''}`,
+        `  best       ${best.epoch === 0 ? '' : `epoch ${best.epoch}, `}step ${best.step}: ${metricsText(best.metrics)}${endedEarly ? '; the run ended after no further improvement' : ''}`,
       ]
     : []
 
