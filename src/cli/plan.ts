@@ -12,6 +12,7 @@ import { checkedPlaces, reading, writing } from '../files/places'
 import { writeWholeText } from '../files/whole'
 import { elaboratedFor } from '../stage/identity'
 import { plansText } from '../stage/planfile'
+import { text } from '../stage/literal'
 import { type ModelSource, moduleText } from '../stage/planmodule'
 import { leastSeconds } from '../stage/least'
 import { lacksOf } from '../stage/room'
@@ -42,11 +43,11 @@ const sourceOf = ({ name, source }: NamedModel, to: string): ModelSource => {
   if ('family' in source)
     return {
       importing: `import type family from 'spillway/models/${source.family}'`,
-      type: `(typeof family)['${name}']`,
+      type: `(typeof family)[${text(name)}]`,
       resized: false,
     }
   const path = relative(dirname(resolve(to)), source.file).replace(/\.[cm]?[jt]s$/, '')
-  const importing = `import type model from '${path.startsWith('.') ? path : `./${path}`}'`
+  const importing = `import type model from ${text(path.startsWith('.') ? path : `./${path}`)}`
   return { importing, type: 'typeof model', resized: source.resized }
 }
 

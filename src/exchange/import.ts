@@ -14,6 +14,7 @@ import { orThrow } from '../errors/exceptions'
 import { checkedPlaces, reading, writing } from '../files/places'
 import { type NewTensor, TENSOR_BYTES, writeTensors } from '../files/safetensors'
 import { type Written, writeWholeText } from '../files/whole'
+import { commentText } from '../stage/literal'
 import { modelState } from '../train/weights'
 import { forwardOf } from './export'
 import { type OnnxFile, readOnnx } from './read'
@@ -183,7 +184,7 @@ export const importing = (
         sourceText({
           input: model.input,
           nets,
-          head: [`Written by spillway import from ${basename(path)}; the weights are in ${basename(save)}.`],
+          head: [commentText(`Written by spillway import from ${basename(path)}; the weights are in ${basename(save)}.`)],
         }),
       ),
     ),

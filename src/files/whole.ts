@@ -91,6 +91,27 @@ export const statAt = (path: string): Stats | undefined => {
   return undefined
 }
 
+const isAlive = (pid: number): boolean => {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (e) {
+    return (e as NodeJS.ErrnoException).code === 'EPERM'
+  }
+}
+
+/** Removes temporary files of killed writers; those of live writers stay. `of`: only those of the file of this name. */
+export const removeLeftovers = (directory: string, of?: string): void => {
+  for (const name of readdirSync(directory)) {
+    const [, whole, pid = 0] = TEMPORARY.exec(name) ?? []
+    if (Number(pid) === 0 || (of !== undefined && whole !== of)) continue
+    if (Number(pid) === process.pid || !isAlive(Number(pid))) rmSync(join(directory, name), { force: true })
+  }
+}
+
+/** Removes those of killed writers of one file; a folder that nobody can list has none. */
+export const removeLeftoversOf = (path: string): void => void attempt(() => removeLeftovers(dirname(path), basename(path)))
+
 const MOST_LINKS = 40
 
 /** The file that a path names: a link counts as its target, which may be missing. */
@@ -106,8 +127,8 @@ export const linked = (path: string): string => {
 }
 
 /**
- * For a link at the place of a file: 'follow' replaces its target, as a user expects of a name that they chose. 'replace' replaces the link:
- * for names that we choose, in folders that others may write to.
+ * For a file that a user names, 'follow': the target of a link is replaced, and leftovers of earlier writers are removed. For names that we
+ * choose, 'replace': a link is replaced itself, so that nobody directs our writes elsewhere.
  */
 export type Links = 'follow' | 'replace'
 
@@ -125,6 +146,7 @@ export const writeWhole = (path: string, pieces: ByteStream, links: Links = 'fol
     const to = links === 'follow' ? linked(path) : path
     const odd = inTheWay(to)
     if (odd !== undefined) return left({ tag: 'FileRefused', kind: 'output', file: path, reason: odd })
+    if (links === 'follow') removeLeftoversOf(to)
     const temporary = temporaryName(to)
     try {
       const written = withOpen(temporary, 'wx', (fd) => writeThrough(fd, pieces))
@@ -146,6 +168,7 @@ export interface Filling {
 }
 export const fillWhole = (path: string, links: Links = 'follow'): Filling => {
   const to = links === 'follow' ? linked(path) : path
+  if (links === 'follow') removeLeftoversOf(to)
   const temporary = temporaryName(to)
   const fd = openSync(temporary, 'wx', 0o644)
   let isOpen = true
@@ -175,24 +198,6 @@ export const writeWholeText = (path: string, text: string, links: Links = 'follo
 
 export const madeFolder = (path: string): Either<SpillwayError, void> =>
   onFile('output', path)(() => right(void mkdirSync(path, { recursive: true })))
-
-const isAlive = (pid: number): boolean => {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch (e) {
-    return (e as NodeJS.ErrnoException).code === 'EPERM'
-  }
-}
-
-/** Removes temporary files of killed writers; those of live writers stay. `of`: only those of this file. */
-export const removeLeftovers = (directory: string, of?: string): void => {
-  for (const name of readdirSync(directory)) {
-    const [, whole, pid = 0] = TEMPORARY.exec(name) ?? []
-    if (Number(pid) === 0 || (of !== undefined && whole !== of)) continue
-    if (Number(pid) === process.pid || !isAlive(Number(pid))) rmSync(join(directory, name), { force: true })
-  }
-}
 
 // ---------------------------------------------------------------- reading
 

@@ -12,7 +12,7 @@ import { decodedOr } from '../../staging/core/codecs'
 import type { SpillwayError } from '../errors/errors'
 import { onFile } from '../errors/exceptions'
 import { openEvents } from '../files/tfevents'
-import { type Links, madeFolder, readText, writeWholeText } from '../files/whole'
+import { type Links, madeFolder, readText, removeLeftoversOf, writeWholeText } from '../files/whole'
 import { summary } from '../report/summary'
 import type { Staged } from '../stage/stage'
 import { ratesIn, type StepDone } from './device'
@@ -96,6 +96,7 @@ const openLines = (lines: Lines, path: string, stepsDone: number, links: Links):
   const open = onFile('output', path)
   return pipe(
     madeFolder(dirname(path)),
+    E.tap(() => E.right(removeLeftoversOf(path))),
     E.flatMap(() => keptLines(lines, path, stepsDone)),
     E.flatMap((kept) => writeWholeText(path, kept, links)),
     E.flatMap(() => open(() => E.right(openSync(path, 'a')))),

@@ -16,6 +16,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isLeft } from 'fp-ts/Either'
+import ts from 'typescript'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { readingModel } from '../../src/cli/modelreads'
@@ -280,5 +281,27 @@ for (const [line, expected] of LINES)
     assert.is(code, 2)
     assert.equal(bytesIn(root), untouched)
   })
+
+test('an emitted module holds the path and the name of its model as text, whatever they contain', async () => {
+  const odd = "odd\n'; process.exit(9); \u2028"
+  mkdirSync(odd)
+  const file = `ne't\n"\\${'`'}.ts`
+  writeFileSync(
+    join(odd, file),
+    readFileSync('net.ts', 'utf8').replace('./part', '../part').replace('spillway', join(before, 'dsl')),
+  )
+  const { code, words } = await ended(['plan', join(odd, file), '--machine', 'null', '--emit', 'odd.plan.ts'])
+  assert.is(code, 0, words)
+  const text = readFileSync('odd.plan.ts', 'utf8')
+  const { statements } = ts.createSourceFile('odd.plan.ts', text, ts.ScriptTarget.ES2022)
+  const imports = statements.filter(ts.isImportDeclaration).map((s) => (s.moduleSpecifier as ts.StringLiteral).text)
+  assert.equal(imports, ['spillway', `./${join(odd, file.replace(/\.ts$/, ''))}`])
+  assert.is(statements.length, 3)
+  assert.ok(ts.isExportAssignment(statements[2]!))
+  // The same name again: a generated module may be replaced.
+  assert.is((await ended(['plan', join(odd, file), '--machine', 'null', '--emit', 'odd.plan.ts'])).code, 0)
+  rmSync('odd.plan.ts')
+  rmSync(odd, { recursive: true })
+})
 
 test.run()
