@@ -290,7 +290,7 @@ const CIRCUMSTANCES: Readonly<Record<keyof Circumstances, string>> = {
 }
 
 /** Options of the training graph by name, as text: those of a checkpoint and those of a call. */
-export interface GraphOptions {
+export interface GraphFacts {
   /** Absent in checkpoints of earlier versions. */
   readonly before: unknown
   readonly now: Readonly<Record<string, string>>
@@ -299,14 +299,14 @@ export interface GraphOptions {
 type Difference = readonly [name: string, before: string, now: string]
 
 /** Options that differ; undefined if the checkpoint has none. */
-const differing = ({ before, now }: GraphOptions): readonly Difference[] | undefined => {
+const differing = ({ before, now }: GraphFacts): readonly Difference[] | undefined => {
   if (!t.record(t.string, t.string).is(before)) return undefined
   const names = [...new Set([...Object.keys(before), ...Object.keys(now)])]
   return names.filter((k) => before[k] !== now[k]).map((k) => [k, before[k] ?? 'not set', now[k] ?? 'not set'])
 }
 
 /** The differences of two training graphs: their options, or else their layers. */
-const graphDifferences = (options: GraphOptions): readonly string[] => {
+const graphDifferences = (options: GraphFacts): readonly string[] => {
   const found = differing(options)
   if (found === undefined) return [`its ${WORDS.fingerprint} differs`]
   return found.length ? found.map(differenceText) : ['the layers of the model differ']
@@ -317,7 +317,7 @@ const differenceText = ([name, before, now]: Difference): string => `${name} is 
 export const sameRun = (
   found: RunIdentity,
   wanted: RunIdentity,
-  options: GraphOptions = { before: undefined, now: {} },
+  options: GraphFacts = { before: undefined, now: {} },
 ): Either<string, RunIdentity> => {
   const keys = (Object.keys(WORDS) as (keyof RunIdentity)[]).filter((k) => found[k] !== wanted[k])
   const own = keys.filter((k) => k !== 'fingerprint').map((k) => differenceText([WORDS[k], `${found[k]}`, `${wanted[k]}`]))
