@@ -4,13 +4,14 @@ import * as E from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { strategies } from '../../staging/schedule/strategies'
 import { unknownName } from '../errors/errors'
-import { filePlace } from '../files/places'
+import { checkedPlaces, writing } from '../files/places'
 import { writeWholeText } from '../files/whole'
 import { showPercent, showRatio, showSeconds, showSize } from '../report/format'
 import { comparisonCsv } from './compare/csv'
 import { comparisonPlot } from './compare/plot'
 import { leastSeconds } from '../stage/least'
 import { type Case, compareGraph } from '../stage/sweep'
+import { readingModel } from './modelreads'
 import { knownAllocator } from './options'
 import type { Done, Output } from './output'
 import { prepareNamed, type StagingOptions } from './stage'
@@ -50,8 +51,7 @@ export const compareModel = async (modelText: string, o: CompareOptions, out: Ou
   const least = await leastSeconds()
   const { strategies: wanted = strategies, algorithms, spill, allocators, budgets = 8, plot, csv } = o
   return pipe(
-    filePlace('plot', plot),
-    E.flatMap(() => filePlace('table', csv)),
+    checkedPlaces(readingModel(modelText), [...writing('--plot', 'plot', plot), ...writing('--csv', 'table', csv)]),
     E.flatMap(() => E.traverseArray(knownStrategy)(wanted)),
     E.flatMap(() => E.traverseArray(knownAllocator)(allocators ?? [])),
     E.flatMap(() => prepareNamed(modelText, { measure: 'first', ...o })),

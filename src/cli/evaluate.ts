@@ -9,8 +9,9 @@ import { type Model, mse } from '../../dsl'
 import { formBeside } from '../../dsl/prediction'
 import type { DeviceName } from '../../staging/devices'
 import type { Data } from '../data/data'
+import { readingData } from '../data/reads'
 import { type SpillwayError, usage } from '../errors/errors'
-import { filePlace } from '../files/places'
+import { checkedPlaces, reading, writing } from '../files/places'
 import { writeWholeText } from '../files/whole'
 import type { TierOptions } from '../machine/localmachine'
 import { machineNamed } from '../machine/machine'
@@ -30,6 +31,7 @@ import { type DataFlags, dataNamed } from './data'
 import { evaluatedAmong } from './evaluateamong'
 import { interrupts } from './interrupts'
 import { modelNamed } from './model'
+import { readingModel } from './modelreads'
 import { type InputOptions, overrideOf } from './options'
 import type { Done, Output } from './output'
 import { lossOf, type OwnOptions, suggestingLoss } from './own'
@@ -103,7 +105,10 @@ const stagedFor = (
 ): Either<SpillwayError, { readonly model: Model; readonly staged: Staged }> => {
   const { budget, strategy, algorithms, spill } = o
   return pipe(
-    filePlace('result', o.out),
+    checkedPlaces(
+      [...readingModel(model), ...reading('--weights', o.weights), ...readingData('--data', o.data)],
+      writing('--out', 'result', o.out),
+    ),
     E.flatMap(() => modelNamed(model, { ...overrideOf(o), mode: 'predict' })),
     E.bindTo('named'),
     E.bind('loss', ({ named }) => lossOf(o, named.loss)),

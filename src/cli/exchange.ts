@@ -5,11 +5,12 @@ import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { type SpillwayError, usage } from '../errors/errors'
-import { tryExportOnnx } from '../exchange/export'
-import { tryImportOnnx } from '../exchange/import'
+import { placesOf, tryExportOnnx } from '../exchange/export'
+import { importing } from '../exchange/import'
 import { showCount, showShape, showSize } from '../report/format'
 import { looksLikeFile, MODEL_FILES, modelNamed } from './model'
-import { type InputOptions, overrideOf } from './options'
+import { readingModel } from './modelreads'
+import { flagOf, type InputOptions, overrideOf } from './options'
 import type { Done, Output } from './output'
 
 export interface ExportCommandOptions extends InputOptions {
@@ -28,6 +29,7 @@ export const exportModel = (model: string, o: ExportCommandOptions, out: Output)
     given(o.weights, '--weights', 'the weights to export (safetensors); train writes them with --save'),
     E.bindTo('weights'),
     E.bind('file', () => given(o.out, '--out', 'the ONNX file to write')),
+    E.tap(({ weights, file }) => placesOf({ ...o, weights, out: file }, flagOf, readingModel(model))),
     E.bind('named', () => modelNamed(model, overrideOf(o))),
     E.bind('made', ({ named, weights, file }) =>
       tryExportOnnx(named.model, { weights, out: file, net: o.net, externalData: o.externalData }),
@@ -62,7 +64,7 @@ export const importModel = (file: string, o: ImportCommandOptions, out: Output):
       () => !MODEL_FILES.some((end) => file.endsWith(end)) || !existsSync(file),
       () => usage(`import takes an ONNX file, but '${file}' is a model file`),
     ),
-    E.flatMap((to) => tryImportOnnx(file, { out: to, save: o.save, image: o.image, batch: o.batch })),
+    E.flatMap((to) => importing(file, { out: to, save: o.save, image: o.image, batch: o.batch }, flagOf)),
     E.map((made) =>
       out.answer(
         made,

@@ -8,10 +8,11 @@ import type { TaskEither } from 'fp-ts/TaskEither'
 import { bytesOf } from '../../staging/core/bytes'
 import { type DeviceName, isDevice } from '../../staging/devices'
 import type { Plan } from '../../staging/plan/plan'
-import { filePlace } from '../files/places'
+import { checkedPlaces, reading, writing } from '../files/places'
 import { writeWholeText } from '../files/whole'
 import { elaboratedFor } from '../stage/identity'
 import { plansText } from '../stage/planfile'
+import { text } from '../stage/literal'
 import { type ModelSource, moduleText } from '../stage/planmodule'
 import { leastSeconds } from '../stage/least'
 import { lacksOf } from '../stage/room'
@@ -25,6 +26,7 @@ import { startedBy } from '../ranks/engine'
 import { meets, planningAmong, type Processes, sharedThreads } from '../train/among'
 import type { Farewell } from '../train/ranks'
 import type { NamedModel } from './model'
+import { readingModel } from './modelreads'
 import type { Done, Output } from './output'
 import { plannedAmong } from './planamong'
 import { type StagedModel, stageNamed, type StagingOptions } from './stage'
@@ -41,11 +43,11 @@ const sourceOf = ({ name, source }: NamedModel, to: string): ModelSource => {
   if ('family' in source)
     return {
       importing: `import type family from 'spillway/models/${source.family}'`,
-      type: `(typeof family)['${name}']`,
+      type: `(typeof family)[${text(name)}]`,
       resized: false,
     }
   const path = relative(dirname(resolve(to)), source.file).replace(/\.[cm]?[jt]s$/, '')
-  const importing = `import type model from '${path.startsWith('.') ? path : `./${path}`}'`
+  const importing = `import type model from ${text(path.startsWith('.') ? path : `./${path}`)}`
   return { importing, type: 'typeof model', resized: source.resized }
 }
 
@@ -66,6 +68,17 @@ const emits = ({ mode = 'train', emit, classes }: PlanOptions): Either<SpillwayE
     ? E.right(undefined)
     : E.left(usage('--emit cannot be used with --classes: write the model to a file and plan that file'))
 }
+
+const placesOf = (model: string, o: PlanOptions): Either<SpillwayError, void> =>
+  checkedPlaces(
+    [...readingModel(model), ...reading('--plan', o.plan)],
+    [
+      ...writing('--save', 'plan', o.save),
+      ...writing('--report', 'report', o.report),
+      ...writing('--trace', 'trace', o.trace),
+      ...writing('--emit', 'module', o.emit),
+    ],
+  )
 
 const bandsText = (family: readonly Plan[]): string =>
   `note: peak memory per band: ${family.map((plan) => showSize(bytesOf(plan.peakPages))).join(', ')}`
@@ -146,11 +159,11 @@ const isStaged = (answer: StagedModel | Farewell): answer is StagedModel => 'sta
 
 export const planModel = (model: string, o: PlanOptions, out: Output): Promise<Done> =>
   pipe(
-    pipe(
-      [filePlace('plan', o.save), filePlace('report', o.report), filePlace('trace', o.trace), filePlace('plan module', o.emit)],
-      E.sequenceArray,
-      E.flatMap(() => emits(o)),
-      TE.fromEither,
+    TE.fromEither(
+      pipe(
+        emits(o),
+        E.flatMap(() => placesOf(model, o)),
+      ),
     ),
     TE.flatMap(() => staged(model, { measure: 'first', ...o })),
     TE.flatMap((answer) => {

@@ -10,12 +10,11 @@ import type { DeviceName } from '../../staging/devices'
 import type { Data } from '../data/data'
 import { holdsPictures } from '../data/images'
 import { type SpillwayError, usage } from '../errors/errors'
-import { filePlace } from '../files/places'
 import { imageSize } from '../files/samples'
 import { writeWholeText } from '../files/whole'
 import type { TierOptions } from '../machine/localmachine'
 import { machineNamed } from '../machine/machine'
-import { outPlace, pictureSize, type Predicted, predictTask } from '../predict/predictor'
+import { pictureSize, placesOf, type Predicted, predictTask } from '../predict/predictor'
 import type { PredictOptions } from '../predict/options'
 import { isOneFile } from '../predict/outputs'
 import { type Engine, engineFor } from '../ranks/engine'
@@ -31,7 +30,8 @@ import type { Farewell } from '../train/ranks'
 import { type DataFlags, dataNamed } from './data'
 import { interrupts } from './interrupts'
 import { modelNamed } from './model'
-import { type InputOptions, overrideOf } from './options'
+import { readingModel } from './modelreads'
+import { flagOf, type InputOptions, overrideOf } from './options'
 import type { Done, Output } from './output'
 import { predictedAmong } from './predictamong'
 
@@ -97,12 +97,7 @@ const stagedFor = (
   options: Given,
 ): TaskEither<SpillwayError, { readonly model: Model; readonly staged: Staged }> =>
   pipe(
-    TE.fromIOEither(() =>
-      pipe(
-        outPlace(options.out),
-        E.flatMap(() => filePlace('report', o.report)),
-      ),
-    ),
+    TE.fromIOEither(() => placesOf({ ...options, report: o.report }, flagOf, readingModel(model))),
     TE.flatMap(() => inputFor(o, o.data!)),
     TE.flatMapEither((input) => stagedAt(input, model, o, options)),
   )

@@ -39,7 +39,10 @@ const WIDE = 130
 
 /** What is said of an epoch, a line. */
 const eventLine = (e: FitEvent, { stepsPerEpoch = 1 }: Started): string | undefined => {
-  if (e.kind === 'evaluation') return `epoch ${e.epoch}  evaluated  ${metricsText(e.metrics)}${e.isBest ? '  (best so far)' : ''}`
+  if (e.kind === 'evaluation') {
+    const at = e.epoch === 0 ? `step ${e.step}` : `epoch ${e.epoch}`
+    return `${at}  evaluated  ${metricsText(e.metrics)}${e.isBest ? '  (best so far)' : ''}`
+  }
   return e.kind === 'epoch' && stepsPerEpoch > 1 ? `epoch ${e.epoch}  mean loss ${lossText(e.loss)}` : undefined
 }
 

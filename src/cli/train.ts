@@ -26,6 +26,8 @@ import type { Farewell } from '../train/ranks'
 import { sessionTask } from '../train/session'
 import { type DataFlags, dataNamed } from './data'
 import { interrupts } from './interrupts'
+import { readingModel } from './modelreads'
+import { flagOf } from './options'
 import type { Done, Output } from './output'
 import { bar, lossText, metricsText, plainLines } from './progress'
 import { among, type Following, meets, sharedThreads } from '../train/among'
@@ -105,7 +107,7 @@ const dataText = ({ feedSeconds, feedBytes, steps, secondsPerStep }: TrainResult
 const bestText = ({ best, endedEarly }: TrainResult): readonly string[] =>
   best
     ? [
-        `  best       epoch ${best.epoch}, step ${best.step}: ${metricsText(best.metrics)}${endedEarly ? '; the run ended after no further improvement' : ''}`,
+        `  best       ${best.epoch === 0 ? '' : `epoch ${best.epoch}, `}step ${best.step}: ${metricsText(best.metrics)}${endedEarly ? '; the run ended after no further improvement' : ''}`,
       ]
     : []
 
@@ -249,7 +251,7 @@ const prepared = (model: string, o: TrainCommandOptions): Either<SpillwayError, 
       () => o.allocator === undefined || o.allocator === 'pages',
       () => usage(`--allocator ${o.allocator}: ${RUNS_ON_PAGES}`),
     ),
-    E.tap(() => placesOf(o)),
+    E.tap(() => placesOf(o, flagOf, readingModel(model))),
     E.bind('found', ({ device, options }) => stageNamed(model, { ...o, machine: device, ...resumed(o) }, fitting(o, options))),
     E.filterOrElse(
       ({ device, found: { staged } }) => staged.machine.name === device,

@@ -45,7 +45,7 @@ const LAYOUTS =
 
 // ---------------------------------------------------------------- folders
 
-const PAIRS = [
+export const PAIRS = [
   ['images', 'masks'],
   ['input', 'target'],
 ] as const

@@ -13,7 +13,7 @@ import { knownIn } from '../../staging/core/known'
 import { optionsFor } from '../../staging/core/options'
 import { orThrow } from '../errors/exceptions'
 import { readTensor, type TensorFile } from '../files/safetensors'
-import { filePlace } from '../files/places'
+import { checkedPlaces, type Read, reading, writing } from '../files/places'
 import { type Written, writeWhole } from '../files/whole'
 import { stepWith } from '../stage/prepare'
 import { fittingWeights } from '../train/loading'
@@ -115,7 +115,7 @@ export const onnxOf = ({ graph, output }: Forward, read: (v: Value) => Either<Sp
   weights: modelState(graph).weights.map((v) => ({ name: v.name, shape: v.shape, read: () => read(v) })),
 })
 
-const reading =
+const readingFrom =
   (file: TensorFile) =>
   (v: Value): Either<SpillwayError, Uint8Array> => {
     const stored = file.tensors.get(v.name)!
@@ -135,6 +135,20 @@ const written = (o: ExportOptions, onnx: NewOnnx): Either<SpillwayError, Written
   )
 }
 
+/** All places that an export reads and writes. `named`: an option as its user writes it; `model`: the files of the model, for a command. */
+export const placesOf = (
+  { weights, out, externalData }: Pick<ExportOptions, 'weights' | 'out' | 'externalData'>,
+  named: (option: string) => string = String,
+  model: readonly Read[] = [],
+): Either<SpillwayError, void> =>
+  checkedPlaces(
+    [...model, ...reading(named('weights'), weights)],
+    [
+      ...writing(named('out'), 'onnx', out),
+      ...writing(named('externalData'), 'onnxData', externalData ? `${out}.data` : undefined),
+    ],
+  )
+
 /**
  * Writes a model with its weights as an ONNX file, or returns the error. `exportOnnx` throws it instead.
  *
@@ -147,13 +161,13 @@ const written = (o: ExportOptions, onnx: NewOnnx): Either<SpillwayError, Written
 export const tryExportOnnx = (model: Trainable, o: ExportOptions): Either<SpillwayError, ExportResult> =>
   pipe(
     knownIn(OPTIONS)(o),
+    E.tap(() => placesOf(o)),
     E.flatMap(() => modelOf(model, o.net)),
     E.bindTo('one'),
     E.bind('forward', ({ one }) => forwardOf(one)),
     E.let('state', ({ forward }) => modelState(forward.graph)),
     E.bind('weights', ({ state }) => fittingWeights(o.weights, state)),
-    E.tap(() => filePlace('ONNX file', o.out)),
-    E.let('onnx', ({ forward, weights }) => onnxOf(forward, reading(weights.file))),
+    E.let('onnx', ({ forward, weights }) => onnxOf(forward, readingFrom(weights.file))),
     E.bind('written', ({ onnx }) => written(o, onnx)),
     E.map(({ one, weights, state, onnx, written }): ExportResult => {
       return {

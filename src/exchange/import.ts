@@ -11,9 +11,10 @@ import type { SpillwayError } from '../errors/errors'
 import { knownIn } from '../../staging/core/known'
 import { optionsFor } from '../../staging/core/options'
 import { orThrow } from '../errors/exceptions'
-import { filePlace } from '../files/places'
+import { checkedPlaces, reading, writing } from '../files/places'
 import { type NewTensor, TENSOR_BYTES, writeTensors } from '../files/safetensors'
 import { type Written, writeWholeText } from '../files/whole'
+import { commentText } from '../stage/literal'
 import { modelState } from '../train/weights'
 import { forwardOf } from './export'
 import { type OnnxFile, readOnnx } from './read'
@@ -151,15 +152,31 @@ const newTensor = (p: Parameter): NewTensor => ({ name: p.name, type: p.tensor.t
  * const answer = tryImportOnnx('net.onnx', { out: 'my-net.ts' })
  * if (answer._tag === 'Left') console.error(errorText(answer.left))
  */
-export const tryImportOnnx = (path: string, o: ImportOptions): Either<SpillwayError, ImportResult> => {
+export const tryImportOnnx = (path: string, o: ImportOptions): Either<SpillwayError, ImportResult> => importing(path, o, String)
+
+const placesOf = (
+  path: string,
+  { out, save }: Pick<ImportOptions, 'out' | 'save'>,
+  named: (option: string) => string,
+): Either<SpillwayError, void> =>
+  checkedPlaces(reading('the ONNX file', path), [
+    ...writing(named('out'), 'model', out),
+    ...writing(named('save'), 'weights', save),
+  ])
+
+/** The same for a command. `named`: an option as its user writes it. */
+export const importing = (
+  path: string,
+  o: ImportOptions,
+  named: (option: string) => string,
+): Either<SpillwayError, ImportResult> => {
   const save = o.save ?? `${o.out.replace(/\.ts$/, '')}.safetensors`
   return pipe(
     knownIn(OPTIONS)(o),
+    E.flatMap(() => placesOf(path, { ...o, save }, named)),
     E.flatMap(() => readOnnx(path)),
     E.bindTo('file'),
     E.bind('made', ({ file }) => importedFrom(file, o)),
-    E.tap(() => filePlace('model file', o.out)),
-    E.tap(() => filePlace('weights file', save)),
     E.bind('weights', ({ made }) => writeTensors(save, made.parameters.map(newTensor), { format: 'pt' })),
     E.tap(({ made: { model, nets } }) =>
       writeWholeText(
@@ -167,7 +184,7 @@ export const tryImportOnnx = (path: string, o: ImportOptions): Either<SpillwayEr
         sourceText({
           input: model.input,
           nets,
-          head: [`Written by spillway import from ${basename(path)}; the weights are in ${basename(save)}.`],
+          head: [commentText(`Written by spillway import from ${basename(path)}; the weights are in ${basename(save)}.`)],
         }),
       ),
     ),

@@ -2,11 +2,12 @@
 // usual values are not written; layers whose names begin alike stand together under a name.
 import type { Concat, Residual, Scaled, Seq } from '../../dsl'
 import type { Net, Shape } from '../../dsl/net'
+import { text } from '../stage/literal'
 
 type Fields = Readonly<Record<string, unknown>>
 
 const textOf = (u: unknown): string => {
-  if (typeof u === 'string') return `'${u.replace(/[\\']/g, '\\$&').replace(/\n/g, '\\n')}'`
+  if (typeof u === 'string') return text(u)
   if (Array.isArray(u)) return `[${u.map(textOf).join(', ')}]`
   if (typeof u === 'object' && u !== null)
     return `{ ${Object.entries(u)

@@ -7,7 +7,7 @@ import { pipe } from 'fp-ts/function'
 import * as t from 'io-ts'
 import { decodedOr, parsedJson, tuple, whole } from '../../staging/core/codecs'
 import type { FileKind, SpillwayError } from '../errors/errors'
-import { type ByteStream, readRange, type Written, withFile, writeWhole } from './whole'
+import { type ByteStream, type Links, readRange, type Written, withFile, writeWhole } from './whole'
 
 export const TENSOR_BYTES = { F64: 8, I64: 8, F32: 4, I32: 4, F16: 2, BF16: 2, I16: 2, U8: 1, I8: 1, BOOL: 1 } as const
 export type TensorType = keyof typeof TENSOR_BYTES
@@ -194,4 +194,5 @@ export const writeTensors = (
   path: string,
   tensors: readonly NewTensor[],
   metadata: Readonly<Record<string, string>> = {},
-): Either<SpillwayError, Written> => writeWhole(path, piecesOf(inFileOrder(tensors), metadata))
+  links: Links = 'follow',
+): Either<SpillwayError, Written> => writeWhole(path, piecesOf(inFileOrder(tensors), metadata), links)

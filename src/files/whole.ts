@@ -11,18 +11,20 @@ import {
   openSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   readSync,
+  realpathSync,
   renameSync,
   rmSync,
   type Stats,
   statSync,
   writeSync,
 } from 'node:fs'
-import { basename, dirname, join } from 'node:path'
+import { basename, dirname, join, resolve } from 'node:path'
 import { type Either, isLeft, isRight, left, mapLeft, right, tryCatch } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { FileKind, SpillwayError } from '../errors/errors'
-import { onFile } from '../errors/exceptions'
+import { attempt, onFile } from '../errors/exceptions'
 
 /**
  * A file that was written completely.
@@ -89,25 +91,68 @@ export const statAt = (path: string): Stats | undefined => {
   return undefined
 }
 
-/** What stands where a file would be written, and is none: a device is not to be replaced by a file. */
+const isAlive = (pid: number): boolean => {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (e) {
+    return (e as NodeJS.ErrnoException).code === 'EPERM'
+  }
+}
+
+/** Removes temporary files of killed writers; those of live writers stay. `of`: only those of the file of this name. */
+export const removeLeftovers = (directory: string, of?: string): void => {
+  for (const name of readdirSync(directory)) {
+    const [, whole, pid = 0] = TEMPORARY.exec(name) ?? []
+    if (Number(pid) === 0 || (of !== undefined && whole !== of)) continue
+    if (Number(pid) === process.pid || !isAlive(Number(pid))) rmSync(join(directory, name), { force: true })
+  }
+}
+
+/** Removes those of killed writers of one file; a folder that nobody can list has none. */
+export const removeLeftoversOf = (path: string): void => void attempt(() => removeLeftovers(dirname(path), basename(path)))
+
+const MOST_LINKS = 40
+
+/** The file that a path names: a link counts as its target, which may be missing. */
+export const linked = (path: string): string => {
+  let at = resolve(path)
+  for (let i = 0; i < MOST_LINKS; i++) {
+    const from = at
+    const target = attempt(() => readlinkSync(from))
+    if (target === undefined) break
+    at = resolve(attempt(() => realpathSync(dirname(from))) ?? dirname(from), target)
+  }
+  return at
+}
+
+/**
+ * For a file that a user names, 'follow': the target of a link is replaced, and leftovers of earlier writers are removed. For names that we
+ * choose, 'replace': a link is replaced itself, so that nobody directs our writes elsewhere.
+ */
+export type Links = 'follow' | 'replace'
+
+/** A folder or a device at the place of a file, in words. */
 const inTheWay = (path: string): string | undefined => {
   const stat = lstatSync(path, { throwIfNoEntry: false })
   return stat === undefined || stat.isSymbolicLink() ? undefined : oddity(stat)
 }
 
-export const writeWhole = (path: string, pieces: ByteStream): Either<SpillwayError, Written> =>
+export const writeWhole = (path: string, pieces: ByteStream, links: Links = 'follow'): Either<SpillwayError, Written> =>
   onFile(
     'output',
     path,
   )(() => {
-    const odd = inTheWay(path)
+    const to = links === 'follow' ? linked(path) : path
+    const odd = inTheWay(to)
     if (odd !== undefined) return left({ tag: 'FileRefused', kind: 'output', file: path, reason: odd })
-    const temporary = temporaryName(path)
+    if (links === 'follow') removeLeftoversOf(to)
+    const temporary = temporaryName(to)
     try {
       const written = withOpen(temporary, 'wx', (fd) => writeThrough(fd, pieces))
       if (isRight(written)) {
-        renameSync(temporary, path)
-        withOpen(dirname(path), constants.O_RDONLY, fsyncSync)
+        renameSync(temporary, to)
+        withOpen(dirname(to), constants.O_RDONLY, fsyncSync)
       }
       return written
     } finally {
@@ -121,8 +166,10 @@ export interface Filling {
   readonly done: () => void
   readonly drop: () => void
 }
-export const fillWhole = (path: string): Filling => {
-  const temporary = temporaryName(path)
+export const fillWhole = (path: string, links: Links = 'follow'): Filling => {
+  const to = links === 'follow' ? linked(path) : path
+  if (links === 'follow') removeLeftoversOf(to)
+  const temporary = temporaryName(to)
   const fd = openSync(temporary, 'wx', 0o644)
   let isOpen = true
   // Once only: a closed number may be another file's by then.
@@ -137,7 +184,7 @@ export const fillWhole = (path: string): Filling => {
     done: () => {
       fsyncSync(fd)
       close()
-      renameSync(temporary, path)
+      renameSync(temporary, to)
     },
     drop: () => {
       close()
@@ -146,28 +193,11 @@ export const fillWhole = (path: string): Filling => {
   }
 }
 
-export const writeWholeText = (path: string, text: string): Either<SpillwayError, Written> =>
-  writeWhole(path, [right(Buffer.from(text, 'utf8'))])
+export const writeWholeText = (path: string, text: string, links: Links = 'follow'): Either<SpillwayError, Written> =>
+  writeWhole(path, [right(Buffer.from(text, 'utf8'))], links)
 
 export const madeFolder = (path: string): Either<SpillwayError, void> =>
   onFile('output', path)(() => right(void mkdirSync(path, { recursive: true })))
-
-const isAlive = (pid: number): boolean => {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch (e) {
-    return (e as NodeJS.ErrnoException).code === 'EPERM'
-  }
-}
-
-/** Removes what a killed writer left; the files of writers that live are theirs. */
-export const removeLeftovers = (directory: string): void => {
-  for (const name of readdirSync(directory)) {
-    const pid = Number(TEMPORARY.exec(name)?.[2] ?? 0)
-    if (pid > 0 && (pid === process.pid || !isAlive(pid))) rmSync(join(directory, name), { force: true })
-  }
-}
 
 // ---------------------------------------------------------------- reading
 

@@ -235,7 +235,7 @@ export const openProfile = (build: string, threads: number, quietNow: () => bool
       // A read-only home only costs the next process a few seconds.
       attempt(() => {
         mkdirSync(cacheFolder(), { recursive: true })
-        writeWholeText(fileOf(machine), `${JSON.stringify(profile, null, 1)}\n`)
+        writeWholeText(fileOf(machine), `${JSON.stringify(profile, null, 1)}\n`, 'replace')
         removeOldest(cacheFolder(), fileOf(machine))
       })
     },

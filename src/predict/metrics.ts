@@ -213,6 +213,8 @@ const problemOf = (task: Task, name: string): SpillwayError | undefined => {
   const isTop = topOf(name) !== undefined
   if (isTop ? !isOfClasses(task) : isIn(OF_CLASSES, name) && classesOf(task) === undefined)
     return usage(`metric '${name}' needs classes, but ${compared} has none; allowed: ${OF_NUMBERS.join(', ')}`)
+  if (isTop && topOf(name)! > task.channels)
+    return usage(`metric '${name}': the model has ${task.channels} classes; allowed: top1 to top${task.channels}`)
   if (isIn(OF_NUMBERS, name) && isOfClasses(task))
     return usage(`metric '${name}' compares numbers, but ${compared} gives classes; allowed: ${OF_CLASSES.join(', ')}, top5`)
   return (isTop || isIn(OF_NUMBERS, name)) && task.form !== 'values'

@@ -95,7 +95,7 @@ const inFolder = (folder: string, o: OutputShape, nameOf: (i: number) => string)
     image: (i) => {
       close()
       const path = join(folder, `${nameOf(i)}.npy`)
-      const file = fillWhole(path)
+      const file = fillWhole(path, 'replace')
       open = { file, path }
       const head = npyHead(STORED[o.type].npy, shapeOf(o))
       file.put(0, head)
@@ -117,7 +117,7 @@ const asPictures = (folder: string, { shape: [, h, w] }: OutputShape, nameOf: (i
   const close = (): void => {
     if (!open) return
     const { path, classes } = open
-    orThrow(writeWhole(path, [E.right(pngOfClasses(w, h, classes))]))
+    orThrow(writeWhole(path, [E.right(pngOfClasses(w, h, classes))], 'replace'))
     written.push(path)
     open = undefined
   }

@@ -24,9 +24,10 @@ import { holdsPictures, picturesAt } from '../data/images'
 import { type DataSource, type ImageSet, MOST_PIXELS, type OpenedData, openOwn, openPictures, openRunData } from '../data/open'
 import { chosen, orderOf } from '../data/order'
 import { sizeOfOwn } from '../data/readers'
+import { readingData } from '../data/reads'
 import { type SpillwayError, SpillwayException, unknownName, usage } from '../errors/errors'
 import { onFile, using } from '../errors/exceptions'
-import { folderPlace } from '../files/places'
+import { checkedPlaces, type Read, reading, type Write, writing } from '../files/places'
 import { openData } from '../files/samples'
 import { PeakMemory } from '../machine/memory'
 import { preparePrediction } from '../stage/prepare'
@@ -108,9 +109,29 @@ export interface Ready {
   readonly description: DataDescription | undefined
 }
 
-/** The outputs have a place. */
-export const outPlace = (out: string | undefined): Either<SpillwayError, void> =>
-  out === undefined ? E.right(undefined) : folderPlace('output', isOneFile(out) ? dirname(resolve(out)) : out)
+/** The kind of an output, by its name and the format of the files. */
+const kindOf = (out: string, format: PredictOptions['format']): Write['kind'] =>
+  isOneFile(out) ? (out.endsWith('.npy') ? 'array' : 'tensors') : format === 'png' ? 'pictures' : 'arrays'
+
+/** All places that a prediction reads and writes. `named`: an option as its user writes it; `model`: the files of the model, for a command. */
+export const placesOf = (
+  {
+    weights,
+    data,
+    out,
+    format,
+    report,
+  }: Pick<PredictOptions, 'weights' | 'data' | 'out' | 'format'> & { readonly report?: string | undefined },
+  named: (option: string) => string = String,
+  model: readonly Read[] = [],
+): Either<SpillwayError, void> =>
+  checkedPlaces(
+    [...model, ...reading(named('weights'), weights), ...readingData(named('data'), data)],
+    [
+      ...(out === undefined ? [] : writing(named('out'), kindOf(out, format), out)),
+      ...writing(named('report'), 'report', report),
+    ],
+  )
 
 /** The files, and where what waits in files lies beside them, have room. */
 const roomFor = ({ staged, output, names }: Group, out: string | undefined): Either<SpillwayError, void> => {
@@ -380,7 +401,7 @@ export const readyOf = (
         E.flatMap(checkedLoading),
         E.flatMap(fits),
         E.bindTo('form'),
-        E.tap(() => outPlace(options.out)),
+        E.tap(() => placesOf(options)),
         E.tap(() => formatFits(staged, options)),
         E.bind('description', () => E.right(descriptionOf(options.weights))),
         E.bind('data', ({ description }) => {

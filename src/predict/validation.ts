@@ -114,6 +114,7 @@ export const validation = <const O extends ValidationOptions>(options: Known<O, 
     kind: 'evaluation',
     every,
     weights: o.weights ?? 'latest',
+    data: o.data,
     open: (model, staged, run, detailed) => openedFor(o, model, staged, run, detailed),
     follow: (shared, { machine, rank }, run) =>
       E.map(found)(followedEvaluation(shared, machine, { data: o.data, metrics: o.metrics, ...runOf(run) }, rank!)),

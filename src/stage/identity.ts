@@ -1,13 +1,14 @@
 // What makes two runs the same run. In: a staged plan, a seed, data. Out: RunIdentity for checkpoints, and whether a plan
 // belongs to a model. Invariant: the strategy and the budget are no part of it: with the same algorithms, plans that do not
 // tile continue each other bit for bit.
+import { isDeepStrictEqual } from 'node:util'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { elaborate, type Elaborated, type Trainable } from '../../dsl'
 import { trainingGraph } from '../../staging/compile'
 import { type Loss, lossBy } from '../../staging/ops/loss'
-import { optimizerBy } from '../../staging/ops/optimizer'
+import { type Optimizer, optimizerBy } from '../../staging/ops/optimizer'
 import { fingerprint } from '../../staging/graph/fingerprint'
 import type { Graph } from '../../staging/graph/graph'
 import { bandsOf } from '../../staging/graph/bands'
@@ -38,6 +39,32 @@ export const identityOf = (staged: Staged, seed: number, data: string, weights: 
   ].join(', '),
   device: staged.machine.device.name,
 })
+
+const optimizersIn = (graph: Graph): readonly Optimizer[] => {
+  const own = graph.ops.flatMap(({ kind, attrs }) => optimizerBy(kind, attrs) ?? [])
+  return graph.trainedBy ? [graph.trainedBy.optimizer] : own.filter((o, i) => own.findIndex((p) => isDeepStrictEqual(o, p)) === i)
+}
+
+const optionText = (u: unknown): string => (typeof u === 'string' ? u : JSON.stringify(u))
+
+/** Options that the training graph depends on, by name, as text. A refused resume names those that differ. */
+export const optionsIn = (graph: Graph): Readonly<Record<string, string>> => {
+  const whole = asOne(graph)
+  const [batch, , height, width] = whole.values.find((v) => v.role === 'input')!.shape
+  const loss = lossIn(graph)
+  const optimizers = optimizersIn(graph)
+  const { kind: optimizer, ...numbers } = optimizers.length === 1 ? optimizers[0]! : { kind: optionText(optimizers) }
+  const { optimizer: _, ...updates } = graph.trainedBy ?? { optimizer: undefined }
+  const options: Readonly<Record<string, unknown>> = {
+    batch,
+    image: `${height}x${width}`,
+    loss,
+    optimizer,
+    ...numbers,
+    ...updates,
+  }
+  return Object.fromEntries(Object.entries(options).flatMap(([k, v]) => (v === undefined ? [] : [[k, optionText(v)]])))
+}
 
 const RANKS = /, (\d+) (?:ranks|bands)(?: in \d+ bands)?$/
 /** How many shared a run's batches. */

@@ -3,7 +3,11 @@ const WIDTH = 120
 const INDENT = '  '
 
 const key = (k: string): string => (/^[A-Za-z_$][\w$]*$/.test(k) ? k : JSON.stringify(k))
-const text = (s: string): string => `'${JSON.stringify(s).slice(1, -1).replaceAll('\\"', '"').replaceAll("'", "\\'")}'`
+/** A string literal in single quotes; no content ends it. */
+export const text = (s: string): string => `'${JSON.stringify(s).slice(1, -1).replaceAll('\\"', '"').replaceAll("'", "\\'")}'`
+
+/** Text for a line comment: a name with a line break would end it. */
+export const commentText = (s: string): string => s.replace(/[\p{Cc}\u2028\u2029]+/gu, ' ')
 
 export const literal = (u: unknown, indent = ''): string => {
   if (typeof u === 'string') return text(u)

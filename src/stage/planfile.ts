@@ -11,6 +11,7 @@ import { verify } from '../../staging/verify/verify'
 import { type SpillwayError, usage } from '../errors/errors'
 import { orThrow } from '../errors/exceptions'
 import { mostCallsRead } from './heap'
+import { checkedPlaces, writing } from '../files/places'
 import { readText, type Written, writeWholeText } from '../files/whole'
 
 /**
@@ -22,7 +23,11 @@ import { readText, type Written, writeWholeText } from '../files/whole'
  * const answer = trySavePlan('plan.json', plan.plan)
  * if (answer._tag === 'Right') console.log(answer.right.sha256)
  */
-export const trySavePlan = (file: string, plan: Plan): Either<SpillwayError, Written> => writeWholeText(file, encodePlan(plan))
+export const trySavePlan = (file: string, plan: Plan): Either<SpillwayError, Written> =>
+  pipe(
+    checkedPlaces([], writing('savePlan', 'plan', file)),
+    flatMap(() => writeWholeText(file, encodePlan(plan))),
+  )
 
 /** The text of a plan that nobody vouches for. */
 export const untrustedPlan = (text: string): Either<SpillwayError, Plan> => pipe(decodePlan(text, mostCallsRead()), tap(verify))

@@ -19,7 +19,7 @@ import { isForward } from '../../staging/tile/segments'
 import { liveness } from '../../staging/tile/liveness'
 import { type SpillwayError, usage } from '../errors/errors'
 import { belonging, elaboratedFor } from './identity'
-import { literal } from './literal'
+import { commentText, literal, text } from './literal'
 import { machineNamed } from '../machine/machine'
 import { plansText, untrustedPlans } from './planfile'
 import { describePlans, machineOptionsIn, type Staged } from './stage'
@@ -135,14 +135,17 @@ const ranksText = ({ graph }: Plan): string => {
   return ranks === 1 ? '' : bands === 1 ? `, ${ranks} ranks` : `, ${ranks} ranks with ${bands} bands of each image`
 }
 
-/** Of one process or of ranks that have the same; or of each band of rows. */
+const titleOf = ([plan]: Plans, step: Elaborated): string =>
+  commentText(`The plan of ${plan.graph.name}, ${fedText(step)}, for ${plan.machine}${ranksText(plan)}.`)
+
+/** The text of a module: the plan of one process, of equal ranks, or of each band of rows. */
 export const moduleText = (plans: Plans, step: Elaborated, from: ModelSource): string => `\
-// Written by \`spillway plan --emit\`: do not edit, stage again. The plan of ${plans[0].graph.name}, ${fedText(step)}, for ${plans[0].machine}${ranksText(plans[0])}.
+// Written by \`spillway plan --emit\`: do not edit, stage again. ${titleOf(plans, step)}
 // biome-ignore-all format: generated
 import { planModule${from.resized ? ', type Resized' : ''} } from 'spillway'
 ${from.importing}
 
-export default planModule<${from.resized ? `Resized<${from.type}>` : from.type}>()(${literal(headOf(plans, step))}, '${pack(plans)}')
+export default planModule<${from.resized ? `Resized<${from.type}>` : from.type}>()(${literal(headOf(plans, step))}, ${text(pack(plans))})
 `
 
 const pack = (plans: Plans): string => deflateSync(plansText(plans), { level: 9 }).toString('base64')

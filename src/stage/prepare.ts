@@ -71,6 +71,13 @@ const ofThisWorld = (graph: Graph): Either<SpillwayError, Graph> => {
       )
 }
 
+/** With a momentum of 1 or more, the updates grow without end. */
+const bounded = ({ objectives }: Elaborated): Either<SpillwayError, void> => {
+  const momenta = objectives.flatMap(({ optimizer }) => ('momentum' in optimizer ? [optimizer.momentum] : []))
+  const odd = momenta.find((momentum) => momentum >= 1)
+  return odd === undefined ? right(undefined) : left(usage(`momentum is ${odd}; allowed: 0 or more and below 1`))
+}
+
 export interface Prepared<M extends Trainable = Trainable> {
   readonly model: M
   readonly machine: LocalMachine
@@ -101,6 +108,7 @@ export const prepare = <M extends Trainable>(
   pipe(
     stepOf(model, o),
     E.chainW((own) => elaborate(own, o.name ?? model.kind)),
+    E.tap(bounded),
     E.chainW((step) =>
       pipe(
         familyOf(step, machine),

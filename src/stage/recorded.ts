@@ -52,7 +52,7 @@ export const recordedFor = ({ machine, graph, family = [graph] }: Prepared, o: A
 
 /** Another plan may be found when more is measured. */
 export const recordPlan = (folder: string, plans: readonly Plan[]): Either<SpillwayError, unknown> =>
-  plans[0]!.algorithms === 'fixed' ? E.right(undefined) : writeWholeText(join(folder, PLAN_FILE), plansText(plans))
+  plans[0]!.algorithms === 'fixed' ? E.right(undefined) : writeWholeText(join(folder, PLAN_FILE), plansText(plans), 'replace')
 
 /** What is executed, whatever it is said to take. */
 const executed = (plans: readonly Plan[]): Buffer =>

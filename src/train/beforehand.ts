@@ -1,6 +1,5 @@
 // What is known of a run before anything is planned for it. In: options, and the graph of its step. Out: nothing, or what is wrong, with 2.
 // Invariant: nothing is made, written or locked; the run looks again when it begins.
-import { dirname, resolve } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -8,9 +7,10 @@ import { type Graph, isPersistent, valueBytes } from '../../staging/graph/graph'
 import { withWholeRows } from '../../staging/graph/bands'
 import { slicesOf } from '../../staging/graph/ranks'
 import { type OpenedData, openRunData } from '../data/open'
+import { readingData } from '../data/reads'
 import { type SpillwayError, usage } from '../errors/errors'
 import { unlocked } from '../files/lock'
-import { filePlace, folderPlace } from '../files/places'
+import { checkedPlaces, type Read, reading, writing } from '../files/places'
 import { lacksOf, type Writing } from '../stage/room'
 import { shareIn } from '../ranks/rank'
 import type { Staged } from '../stage/stage'
@@ -19,11 +19,15 @@ import { lengthOf } from './length'
 import { fittingWeights, type LoadingOptions } from './loading'
 import { PREFETCH, type TrainOptions, usualWorkers } from './options'
 import { logFolder } from './steplog'
-import { modelState } from './weights'
+import { averageFile, modelState } from './weights'
 
-type Places = Pick<TrainOptions, 'checkpointDir' | 'resume' | 'save' | 'saveBest' | 'keep' | 'log' | 'tensorboard'> & {
-  readonly report?: string
-}
+type Folders = Pick<TrainOptions, 'checkpointDir' | 'save' | 'saveBest' | 'keep'>
+type Places = Folders &
+  Pick<TrainOptions, 'resume' | 'log' | 'tensorboard' | 'report' | 'weights' | 'data'> & {
+    readonly plan?: string | undefined
+    readonly average?: number | undefined
+    readonly evaluate?: string | TrainOptions['evaluate']
+  }
 
 /** A folder that holds a run is for those that go on with it. */
 export const freeFor = (directory: string, resume: boolean | undefined): Either<SpillwayError, void> =>
@@ -31,24 +35,39 @@ export const freeFor = (directory: string, resume: boolean | undefined): Either<
     ? E.left(usage(`checkpoint directory ${directory} already has a run: resume it, or choose another directory`))
     : E.right(undefined)
 
-const reportPlace = ({ report, log }: Places): Either<SpillwayError, void> =>
-  // The log's folder is made first.
-  report !== undefined && log !== undefined && dirname(resolve(report)) === resolve(log)
-    ? E.right(undefined)
-    : filePlace('report', report)
-
-/** Whatever the run writes can be written where it is to be. */
-export const placesOf = (o: Places): Either<SpillwayError, void> =>
-  pipe(
-    folderPlace('checkpoint directory', o.checkpointDir),
-    E.flatMap(() => (o.checkpointDir === undefined ? E.right(undefined) : unlocked(o.checkpointDir))),
-    E.flatMap(() => (o.checkpointDir === undefined ? E.right(undefined) : freeFor(o.checkpointDir, o.resume))),
-    E.flatMap(() => filePlace('weights file', o.save)),
-    E.flatMap(() => filePlace('weights file', o.saveBest)),
-    E.flatMap(() => (logFolder(o) === undefined ? filePlace('log', o.log) : folderPlace('log directory', o.log))),
-    E.flatMap(() => folderPlace('TensorBoard directory', o.tensorboard)),
-    E.flatMap(() => reportPlace(o)),
+/**
+ * All places that a run reads and writes. `named`: an option as its user writes it; `model`: the files of the model, for a command.
+ */
+export const placesOf = (
+  o: Places,
+  named: (option: string) => string = String,
+  model: readonly Read[] = [],
+): Either<SpillwayError, void> => {
+  const { checkpointDir } = o
+  const averages = o.average === undefined ? [] : [o.save, o.saveBest].map((path) => path && averageFile(path))
+  return pipe(
+    checkedPlaces(
+      [
+        ...model,
+        ...reading(named('plan'), o.plan),
+        ...reading(named('weights'), o.weights),
+        ...readingData(named('data'), o.data),
+        ...readingData(named('evaluate'), o.evaluate),
+      ],
+      [
+        ...writing(named('checkpointDir'), 'checkpoints', checkpointDir),
+        ...writing(named('save'), 'weights', o.save),
+        ...writing(named('saveBest'), 'weights', o.saveBest),
+        ...averages.flatMap((path) => writing(named('average'), 'weights', path)),
+        ...writing(named('log'), logFolder(o) === undefined ? 'log' : 'logs', o.log),
+        ...writing(named('tensorboard'), 'events', o.tensorboard),
+        ...writing(named('report'), 'report', o.report),
+      ],
+    ),
+    E.flatMap(() => (checkpointDir === undefined ? E.right(undefined) : unlocked(checkpointDir))),
+    E.flatMap(() => (checkpointDir === undefined ? E.right(undefined) : freeFor(checkpointDir, o.resume))),
   )
+}
 
 const beforehand = (e: SpillwayError): SpillwayError => (e.tag === 'FileRefused' ? { ...e, beforehand: true } : e)
 
@@ -97,7 +116,7 @@ const bytesOf = (values: readonly { readonly shape: readonly number[] }[], graph
 }
 
 /** Files beside the spill file: a checkpoint is written before the oldest goes. */
-const writingsOf = ({ plan: { graph } }: Staged, { checkpointDir, save, saveBest, keep }: Places): readonly Writing[] => {
+const writingsOf = ({ plan: { graph } }: Staged, { checkpointDir, save, saveBest, keep }: Folders): readonly Writing[] => {
   const state = bytesOf(graph.values.filter(isPersistent), graph)
   const { weights, averages } = modelState(graph)
   const bytes = (averages.size === 0 ? 1 : 2) * bytesOf(weights, graph)
@@ -111,7 +130,7 @@ const writingsOf = ({ plan: { graph } }: Staged, { checkpointDir, save, saveBest
 }
 
 /** What the plan and the run's files take is there. */
-export const roomFor = (staged: Staged, o: Places): Either<SpillwayError, void> => {
+export const roomFor = (staged: Staged, o: Folders): Either<SpillwayError, void> => {
   const lacks = lacksOf(staged, writingsOf(staged, o))
   return lacks.length ? E.left(usage(`this machine cannot run the plan: ${lacks.join('; ')}`)) : E.right(undefined)
 }

@@ -153,10 +153,15 @@ export const saveCheckpoint = (
   const file = `${stem(run.step)}.safetensors`
   const values = asTensors([...state.weights, ...state.optimizer], store, run.step)
   return pipe(
-    writeTensors(join(directory, file), [...values, ...counterTensors(state, run.counted, run.step), lossTensor(run.losses)], {
-      format: 'pt',
-    }),
-    E.flatMap((written) => writeWholeText(join(directory, `${stem(run.step)}.json`), headText(run, { file, ...written }))),
+    writeTensors(
+      join(directory, file),
+      [...values, ...counterTensors(state, run.counted, run.step), lossTensor(run.losses)],
+      { format: 'pt' },
+      'replace',
+    ),
+    E.flatMap((written) =>
+      writeWholeText(join(directory, `${stem(run.step)}.json`), headText(run, { file, ...written }), 'replace'),
+    ),
     E.flatMap(() => onFile('output', directory)(() => E.right(removeOlder(directory, run.step, keeping)))),
     E.map(() => file),
   )
@@ -284,15 +289,42 @@ const CIRCUMSTANCES: Readonly<Record<keyof Circumstances, string>> = {
   libraries: 'libraries are',
 }
 
-/** The run that goes on from here, or why this is another one. */
-export const sameRun = (found: RunIdentity, wanted: RunIdentity): Either<string, RunIdentity> => {
+/** Options of the training graph by name, as text: those of a checkpoint and those of a call. */
+export interface GraphFacts {
+  /** Absent in checkpoints of earlier versions. */
+  readonly before: unknown
+  readonly now: Readonly<Record<string, string>>
+}
+
+type Difference = readonly [name: string, before: string, now: string]
+
+/** Options that differ; undefined if the checkpoint has none. */
+const differing = ({ before, now }: GraphFacts): readonly Difference[] | undefined => {
+  if (!t.record(t.string, t.string).is(before)) return undefined
+  const names = [...new Set([...Object.keys(before), ...Object.keys(now)])]
+  return names.filter((k) => before[k] !== now[k]).map((k) => [k, before[k] ?? 'not set', now[k] ?? 'not set'])
+}
+
+/** The differences of two training graphs: their options, or else their layers. */
+const graphDifferences = (options: GraphFacts): readonly string[] => {
+  const found = differing(options)
+  if (found === undefined) return [`its ${WORDS.fingerprint} differs`]
+  return found.length ? found.map(differenceText) : ['the layers of the model differ']
+}
+const differenceText = ([name, before, now]: Difference): string => `${name} is '${before}' in the checkpoint and '${now}' now`
+
+/** The identity of the run, if a checkpoint belongs to it; else the differences, with the names of their options. */
+export const sameRun = (
+  found: RunIdentity,
+  wanted: RunIdentity,
+  options: GraphFacts = { before: undefined, now: {} },
+): Either<string, RunIdentity> => {
   const keys = (Object.keys(WORDS) as (keyof RunIdentity)[]).filter((k) => found[k] !== wanted[k])
-  const detail = keys
-    .filter((k) => k !== 'fingerprint')
-    .map((k) => `${WORDS[k]} is '${found[k]}' in the checkpoint and '${wanted[k]}' now`)
-  return keys.length === 0
-    ? E.right(found)
-    : E.left(`it belongs to another run: ${(detail.length ? detail : [`its ${WORDS.fingerprint} differs`]).join('; ')}`)
+  const own = keys.filter((k) => k !== 'fingerprint').map((k) => differenceText([WORDS[k], `${found[k]}`, `${wanted[k]}`]))
+  // Another model has another graph: then its options say nothing.
+  const ofGraph = keys.includes('fingerprint') && !keys.includes('model') && (own.length === 0 || differing(options)?.length)
+  const all = [...own, ...(ofGraph ? graphDifferences(options) : [])]
+  return keys.length === 0 ? E.right(found) : E.left(`it belongs to another run: ${all.join('; ')}`)
 }
 
 export const restore = (directory: string, c: Checkpoint, state: ModelState, store: StateStore): Either<SpillwayError, void> => {

@@ -25,11 +25,12 @@ export interface EpochDone {
   readonly loss: number
 }
 
-/** An evaluation after an epoch has ended. */
+/** An evaluation after an epoch, or at the end of a shorter run. */
 export interface EvaluationDone {
   readonly kind: 'evaluation'
+  /** Number of complete epochs. */
   readonly epoch: number
-  /** Last step of the epoch. */
+  /** The step before the evaluation. */
   readonly step: number
   /** Metrics by name, `loss` included. */
   readonly metrics: Readonly<Record<string, number>>

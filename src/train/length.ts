@@ -31,6 +31,12 @@ export const meanLoss = (losses: readonly number[], epochs: Epochs, epoch: numbe
   return own.reduce((n, l) => n + l, 0) / own.length
 }
 
+/** The mean over the steps of the epoch that ends with a step, or that the run has not finished. */
+export const lossAt = (losses: readonly number[], epochs: Epochs, step: number): number => {
+  const epoch = epochsAt(epochs, step)
+  return meanLoss(losses, epochs, epochEnd(epochs, epoch) === step ? epoch : epoch + 1)
+}
+
 interface Asked {
   readonly steps?: number | undefined
   readonly epochs?: number | undefined

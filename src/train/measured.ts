@@ -7,11 +7,12 @@ import type { Either } from 'fp-ts/Either'
 import type { TaskEither } from 'fp-ts/TaskEither'
 import * as t from 'io-ts'
 import type { Trainable } from '../../dsl'
+import type { Data } from '../data/data'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import type { Details } from '../report/run'
 import type { Staged } from '../stage/stage'
 import type { DeviceOptions } from './device'
-import { type Epochs, epochEnd, epochsAt } from './length'
+import { type Epochs, epochEnd, epochsAt, type Length } from './length'
 import type { StateReader } from './weights'
 
 // ---------------------------------------------------------------- evaluations
@@ -66,6 +67,8 @@ export interface Evaluating {
   /** Number of epochs between two evaluations. */
   readonly every: number
   readonly weights: JudgedWeights
+  /** The samples. */
+  readonly data: string | Data
   /** Opens the evaluation for a run. Internal. */
   readonly open: (
     model: Trainable | undefined,
@@ -139,11 +142,26 @@ export const metricOf = ({ keep }: Asked): string => keep?.best ?? 'loss'
 const goesBy = (o: Asked): boolean =>
   o.evaluate !== undefined || o.patience !== undefined || o.keep?.best !== undefined || o.saveBest !== undefined
 
-/** The step after which the model is measured next; Infinity where it never is. */
-export const nextMeasured = (o: Asked, epochs: Epochs | undefined, done: number): number => {
+/** Steps until the first evaluation, if the run is long enough for it. */
+const firstMeasured = (o: Asked, epochs: Epochs): number => epochEnd(epochs, o.evaluate?.every ?? 1)
+
+/**
+ * The step after which the model is measured next; Infinity if it never is. A run that ends before the first evaluation is due is measured
+ * after its last step.
+ */
+export const nextMeasured = (o: Asked, { epochs, steps }: Length, done: number): number => {
   if (!epochs || !goesBy(o)) return Number.POSITIVE_INFINITY
+  if (firstMeasured(o, epochs) > steps) return steps
   const every = o.evaluate?.every ?? 1
   return epochEnd(epochs, (Math.floor(epochsAt(epochs, done) / every) + 1) * every)
+}
+
+/** A note about an interval that is longer than the run. */
+export const intervalNote = (o: Asked, { epochs, steps }: Length): string | undefined => {
+  const every = o.evaluate?.every ?? 1
+  if (!epochs || every === 1 || firstMeasured(o, epochs) <= steps) return undefined
+  const ran = Number(((steps * epochs.batch) / epochs.samples).toFixed(2))
+  return `the run has ${ran} epochs and evaluates every ${every} epochs: the only evaluation is at its end`
 }
 
 /** Whether the run has waited long enough for something better. */

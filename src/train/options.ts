@@ -252,6 +252,8 @@ export const checkedOptions = (o: TrainOptions): Either<SpillwayError, TrainOpti
   if (E.isLeft(schedule)) return schedule
   if (o.throttle !== undefined && !(o.throttle > 0 && o.throttle < Infinity))
     return E.left(usage(`throttle is ${o.throttle}; allowed: numbers above 0`))
+  if (o.samples !== undefined && o.data !== undefined)
+    return E.left(usage('samples is the number of synthetic samples, so it cannot be used with data: leave one of them out'))
   if (o.resumeRanks && !o.resume) return E.left(usage('resumeRanks needs resume'))
   const keep = knownIn(KEEP)(o.keep)
   if (E.isLeft(keep)) return keep

@@ -12,13 +12,14 @@ import { exitCode, type SpillwayError } from '../errors/errors'
 import { attempt, using } from '../errors/exceptions'
 import { PeakMemory } from '../machine/memory'
 import { ownKernelsIn } from '../machine/ownkernels'
+import { optionsIn } from '../stage/identity'
 import { recordPlan } from '../stage/recorded'
 import type { Staged } from '../stage/stage'
 import { type Checkpoint, holdsCheckpoints, KEPT, saveCheckpoint } from './checkpoint'
 import { forgetPlanning, type RunMetrics, type StepDone } from './device'
 import { asLeaderHas, isShared, judged, ownWeights, sameEvaluations } from './evaluations'
 import type { Listener } from './events'
-import { epochsAt, meanLoss } from './length'
+import { epochsAt, lossAt, meanLoss } from './length'
 import { type Found, isEnough, type Measurement, metricOf, nextMeasured, standing } from './measured'
 import { closed, filled, type Held, lent, opened } from './opened'
 import { seedOf, type TrainOptions } from './options'
@@ -96,10 +97,10 @@ const MOST_SAMPLES = 2 ** 22
 /** And factors of the rate for so many steps. */
 const MOST_STEPS = 2 ** 16
 
-const stepsAtOnce = ({ options: o, length: { steps, epochs }, batch, listener, page }: RunningSession, done: number): number =>
+const stepsAtOnce = ({ options: o, length, batch, listener, page }: RunningSession, done: number): number =>
   Math.min(
-    chunkFrom(done, steps, o),
-    nextMeasured(o, epochs, done) - done,
+    chunkFrom(done, length.steps, o),
+    nextMeasured(o, length, done) - done,
     Math.ceil(MOST_SAMPLES / batch),
     MOST_STEPS,
     listener.ahead,
@@ -185,7 +186,7 @@ const saved = (run: RunningSession, counted: Counted, totals: Totals): TaskEithe
   const { checkpointDir } = o
   const step = losses.length
   if (checkpointDir === undefined || step === (met.saved ?? 0)) return TE.right(undefined)
-  const settings = { strategy, budgetBytes, schedule: scheduleText(o, length.steps) }
+  const settings = { strategy, budgetBytes, schedule: scheduleText(o, length.steps), options: optionsIn(staged.plan.graph) }
   return pipe(
     wholeParts(staged, held.session),
     TE.flatMapEither((whole) =>
@@ -216,7 +217,7 @@ const averagesOf = ({ averages }: ModelState): readonly string[] => [...averages
 const measuredBy = (run: RunningSession, epoch: number, step: number): TaskEither<SpillwayError, Measurement> => {
   const { evaluation, options: o, length, losses, held, listener, page, state, staged } = run
   const { epochs } = length
-  if (!evaluation) return TE.right({ epoch, step, metrics: { loss: meanLoss(losses, epochs!, epoch) } })
+  if (!evaluation) return TE.right({ epoch, step, metrics: { loss: lossAt(losses, epochs!, step) } })
   return pipe(
     wholeParts(staged, held.session, o.evaluate?.weights === 'average' ? averagesOf(state) : []),
     TE.flatMap((whole) => {
@@ -244,7 +245,7 @@ const measuredBy = (run: RunningSession, epoch: number, step: number): TaskEithe
 const measuredAt = (run: RunningSession, counted: Counted, totals: Totals): TaskEither<SpillwayError, void> => {
   const { options: o, length, state, held, measured } = run
   const step = totals.losses.length
-  if (nextMeasured(o, length.epochs, step - 1) !== step) return TE.right(undefined)
+  if (nextMeasured(o, length, step - 1) !== step) return TE.right(undefined)
   return pipe(
     measuredBy(run, epochsAt(length.epochs!, step), step),
     TE.flatMap((measurement) => {

@@ -13,7 +13,7 @@ import type { OpenedData } from '../data/open'
 import { type SpillwayError, usage } from '../errors/errors'
 import { type Lock, lockFolder } from '../files/lock'
 import { thisProcessor } from '../machine/processor'
-import { belonging, identityOf, onRanksOf, ranksIn } from '../stage/identity'
+import { belonging, identityOf, onRanksOf, optionsIn, ranksIn } from '../stage/identity'
 import { otherThanRecorded } from '../stage/recorded'
 import type { Staged } from '../stage/stage'
 import {
@@ -28,7 +28,7 @@ import {
 import { batchOf, dataOf, freeFor, placesOf, roomFor } from './beforehand'
 import { type Length, lengthOf } from './length'
 import { startText } from './loading'
-import { checkedMeasures, type OpenedEvaluation } from './measured'
+import { checkedMeasures, intervalNote, type OpenedEvaluation } from './measured'
 import { checkedOptions, seedOf, type TrainOptions } from './options'
 import { scheduleText } from './schedules'
 import { reportFile } from './steplog'
@@ -62,6 +62,9 @@ const circumstancesOf = ({ machine: { device } }: Staged, o: TrainOptions): Eith
     }),
   )
 
+/** Any number, if the plan keeps averages of weights. */
+const keepsAverage = ({ plan }: Staged): number | undefined => (modelState(plan.graph).averages.size > 0 ? 1 : undefined)
+
 /** A run that is ready for its checkpoint folder. */
 export interface Ready {
   readonly staged: Staged
@@ -73,6 +76,16 @@ export interface Ready {
   readonly evaluation: OpenedEvaluation | undefined
   readonly state: ModelState
   readonly circumstances: Circumstances
+}
+
+/** Notes about options that a run of this length does not fulfil. */
+const notes = (staged: Staged, length: Length, o: TrainOptions): void => {
+  const { warmup = 0 } = o
+  leftOver(staged, length.steps, o)
+  const interval = intervalNote(o, length)
+  if (interval !== undefined) o.onNote?.(interval)
+  if (warmup >= length.steps)
+    o.onNote?.(`the warm-up has ${warmup} steps, but the run has ${length.steps}: the learning rate only rises`)
 }
 
 /** Says so where the last steps of a run are too few for an update. */
@@ -93,7 +106,7 @@ export const readyOf = (model: Trainable | undefined, staged: Staged, o: TrainOp
     E.tap(() => trainsAnything(staged)),
     E.tap(() => (model ? belonging(model, staged.plan, staged.machine) : E.right(undefined))),
     E.tap(() => runsHere(staged)),
-    E.tap((checked) => placesOf(checked)),
+    E.tap((checked) => placesOf({ ...checked, average: keepsAverage(staged) })),
     E.tap((checked) => roomFor(staged, checked)),
     E.bindTo('options'),
     // Ranks compare what they read, too.
@@ -106,7 +119,7 @@ export const readyOf = (model: Trainable | undefined, staged: Staged, o: TrainOp
       o.evaluate ? o.evaluate.open(model ?? staged.model, staged, o, reportFile(o) !== undefined) : E.right(undefined),
     ),
     E.tap(({ length, evaluation }) => checkedMeasures(o, length.epochs, evaluation?.measures ?? ['loss'])),
-    E.tap(({ length }) => E.right(leftOver(staged, length.steps, o))),
+    E.tap(({ length }) => E.right(notes(staged, length, o))),
     E.tap(({ data, batch }) => E.right(data.note !== undefined && data.samples! > batch && o.onNote?.(data.note))),
     E.bind('circumstances', () => circumstancesOf(staged, o)),
     E.map((known) => ({ ...known, staged, state: modelState(staged.plan.graph) })),
@@ -173,7 +186,7 @@ const found = (directory: string, ready: Ready, asked: RunIdentity): Either<Spil
   if (differ && o.resumeRanks)
     o.onNote?.(`the run had ${ranksText(ranks)} and continues with ${ranksText(here)}: sums over the batch use another order`)
   return pipe(
-    sameRun(checkpoint.identity, wanted),
+    sameRun(checkpoint.identity, wanted, { before: checkpoint.settings['options'], now: optionsIn(staged.plan.graph) }),
     E.bimap(
       (why) => mismatch(differ && !o.resumeRanks ? `${why}; --resume-ranks (resumeRanks) allows another number of ranks` : why),
       () => checkpoint,

@@ -12,7 +12,7 @@ import { decodedOr } from '../../staging/core/codecs'
 import type { SpillwayError } from '../errors/errors'
 import { onFile } from '../errors/exceptions'
 import { openEvents } from '../files/tfevents'
-import { madeFolder, readText, writeWholeText } from '../files/whole'
+import { type Links, madeFolder, readText, removeLeftoversOf, writeWholeText } from '../files/whole'
 import { summary } from '../report/summary'
 import type { Staged } from '../stage/stage'
 import { ratesIn, type StepDone } from './device'
@@ -92,12 +92,13 @@ const keptLines = ({ head, stepOf }: Lines, path: string, last: number): Either<
         E.map((kept) => head + kept),
       )
 
-const openLines = (lines: Lines, path: string, stepsDone: number): Either<SpillwayError, StepLog> => {
+const openLines = (lines: Lines, path: string, stepsDone: number, links: Links): Either<SpillwayError, StepLog> => {
   const open = onFile('output', path)
   return pipe(
     madeFolder(dirname(path)),
+    E.tap(() => E.right(removeLeftoversOf(path))),
     E.flatMap(() => keptLines(lines, path, stepsDone)),
-    E.flatMap((kept) => writeWholeText(path, kept)),
+    E.flatMap((kept) => writeWholeText(path, kept, links)),
     E.flatMap(() => open(() => E.right(openSync(path, 'a')))),
     E.map((fd) => ({
       step: (s) => open(() => E.right(void writeSync(fd, lines.line(s, new Date().toISOString())))),
@@ -159,6 +160,11 @@ export const openStepLog = (
   together([
     ...(log === undefined
       ? []
-      : [() => (isTable(log) ? openLines(TABLE, log, stepsDone) : openLines(JSON_LINES, join(log, LOG_FILE), stepsDone))]),
+      : [
+          () =>
+            isTable(log)
+              ? openLines(TABLE, log, stepsDone, 'follow')
+              : openLines(JSON_LINES, join(log, LOG_FILE), stepsDone, 'replace'),
+        ]),
     ...(tensorboard === undefined ? [] : [() => openBoard(tensorboard, staged, stepsDone)]),
   ])

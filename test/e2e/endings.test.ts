@@ -18,6 +18,7 @@ import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { writeTensors } from '../../src/files/safetensors'
 import { findCheckpoint } from '../../src/train/checkpoint'
 import { afterStep, type End, ended, MODEL, training, trainingFrom, trainingOf } from './processes'
 
@@ -125,12 +126,13 @@ test('a time limit without a folder to save in is refused at once', async () => 
 
 test('a loss that is not finite ends the run with 4 and the step; what was saved before stays', async () => {
   const [at, weights] = [folder(), join(root, 'weights.safetensors')]
-  writeFileSync(weights, 'what was there')
+  writeTensors(weights, [])
+  const before = readFileSync(weights)
   const wild = ['--lr', '1e30', '--steps', '40', '--checkpoint-every', '1', '--checkpoint-dir', at, '--save', weights]
   const end = await ended(training(...wild))
   assert.is(end.code, 4, end.err)
   assert.match(errorOf(end).message, /^step \d+: .*not finite, so this step was not saved/)
-  assert.is(readFileSync(weights, 'utf8'), 'what was there')
+  assert.equal(readFileSync(weights), before)
   const { checkpoint, refused } = findCheckpoint(at)
   assert.equal(refused, [])
   assert.ok(!checkpoint || checkpoint.losses.every(Number.isFinite))

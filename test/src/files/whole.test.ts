@@ -86,4 +86,15 @@ test('removes leftovers of dead processes only', () => {
   assert.ok(left.includes(alive) && left.includes(foreign))
 })
 
+test('a writer of a file removes what dead writers of this file left, and nothing else', () => {
+  const dead = (name: string): string => `.${name}.${2 ** 22 - 1}.0123456789ab.part`
+  const others = [dead('page.html.bak'), dead('y.bin'), `.page.html.${process.ppid}.0123456789ab.part`]
+  for (const n of [dead('page.html'), dead('rows.npy'), ...others]) writeFileSync(join(folder, n), '')
+  writeWholeText(join(folder, 'page.html'), 'new')
+  fillWhole(join(folder, 'rows.npy')).drop()
+  const left = readdirSync(folder)
+  assert.not.ok(left.includes(dead('page.html')) || left.includes(dead('rows.npy')))
+  assert.ok(others.every((n) => left.includes(n)))
+})
+
 test.run()
