@@ -1,15 +1,17 @@
 // Image files as samples. In: a folder of classes, of images and masks, or a list. Out: which files a sample is made of. Invariant: files
 // are listed in the order of their names, so a data set has one order; a mask that is missing is refused by its image's name.
 import { createHash } from 'node:crypto'
-import { type Dirent, fstatSync, readdirSync, readFileSync, statSync } from 'node:fs'
-import { basename, dirname, extname, join, relative, resolve, sep } from 'node:path'
+import { type Dirent, fstatSync, readdirSync, statSync } from 'node:fs'
+import { basename, dirname, extname, join, relative, sep } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { SpillwayError } from '../errors/errors'
 import { onFile } from '../errors/exceptions'
 import { readRange, statAt, withFile } from '../files/whole'
+import { type KnownClasses, numbered } from './classes'
 import { IMAGE } from './decode'
+import { LIST, type NamedSample, readList } from './lists'
 
 /** Files of a sample: an image, and its class or its mask; of what is predicted, neither. */
 export interface ImageSample {
@@ -22,6 +24,17 @@ export interface ImageList {
   readonly samples: readonly ImageSample[]
   /** Names of the classes, where they have any, in the order of their labels. */
   readonly classes?: readonly string[]
+  /** Place of sample i in a list, e.g. `line 3`. */
+  readonly placeOf?: (i: number) => string
+  /** Reason to check the labels, for a person. */
+  readonly note?: string
+}
+
+interface Found {
+  readonly samples: readonly NamedSample[]
+  /** Class folders. */
+  readonly folders?: readonly string[]
+  readonly placeOf?: (i: number) => string
 }
 
 const refused = (file: string, reason: string): Either<SpillwayError, never> =>
@@ -50,11 +63,11 @@ const PAIRS = [
   ['input', 'target'],
 ] as const
 
-const pairedIn = (folder: string, images: string, masks: string): Either<SpillwayError, ImageList> => {
+const pairedIn = (folder: string, images: string, masks: string): Either<SpillwayError, Found> => {
   const found = new Map(imagesIn(join(folder, masks)).map((name) => [stem(name), name]))
   return pipe(
     imagesIn(join(folder, images)),
-    E.traverseArray((name): Either<SpillwayError, ImageSample> => {
+    E.traverseArray((name): Either<SpillwayError, NamedSample> => {
       const mask = found.get(stem(name))
       const image = join(folder, images, name)
       return mask === undefined
@@ -65,67 +78,18 @@ const pairedIn = (folder: string, images: string, masks: string): Either<Spillwa
   )
 }
 
-const classesIn = (folder: string, classes: readonly string[]): ImageList => ({
-  samples: classes.flatMap((name, label) =>
-    imagesIn(join(folder, name)).map((file) => ({ image: join(folder, name, file), label })),
-  ),
-  classes,
+const classesIn = (folder: string, folders: readonly string[]): Found => ({
+  samples: folders.flatMap((label) => imagesIn(join(folder, label)).map((file) => ({ image: join(folder, label, file), label }))),
+  folders,
 })
 
-const folderOf = (folder: string): Either<SpillwayError, ImageList> => {
+const folderOf = (folder: string): Either<SpillwayError, Found> => {
   const folders = foldersIn(folder)
   const pair = PAIRS.find((names) => names.every((n) => folders.includes(n)))
   return pair ? pairedIn(folder, pair[0], pair[1]) : E.right(classesIn(folder, folders))
 }
 
-// ---------------------------------------------------------------- lists
-
-type Row = Readonly<Record<string, unknown>>
-
-/** Lines of fields, which may stand in quotes; the first names them. */
-const csvRows = (text: string): Either<string, readonly Row[]> => {
-  const lines = text.split(/\r?\n/).filter((line) => line.trim() !== '')
-  const fields = (line: string): readonly string[] =>
-    [...line.matchAll(/(?:^|,)\s*(?:"((?:[^"]|"")*)"|([^,]*))/g)].map((m) => (m[1]?.replaceAll('""', '"') ?? m[2] ?? '').trim())
-  const [head = [], ...rows] = lines.map(fields)
-  const odd = rows.findIndex((r) => r.length !== head.length)
-  return odd >= 0
-    ? E.left(`line ${odd + 2} has ${rows[odd]!.length} fields, but the header has ${head.length}`)
-    : E.right(rows.map((r) => Object.fromEntries(head.map((name, i) => [name, r[i]!]))))
-}
-
-const jsonRows = (text: string): Either<string, readonly Row[]> => {
-  try {
-    const rows: unknown = JSON.parse(text)
-    return Array.isArray(rows) && rows.every((r) => typeof r === 'object' && r !== null)
-      ? E.right(rows as readonly Row[])
-      : E.left('it is not a list of objects with image and label or mask')
-  } catch (e) {
-    return E.left(`it is not JSON: ${(e as Error).message}`)
-  }
-}
-
-/** Numbers where all labels are such, else the sorted names of classes. */
-const labelsIn = (rows: readonly Row[]): { readonly of: (row: Row) => number; readonly classes?: readonly string[] } => {
-  const names = rows.map((r) => String(r['label']))
-  if (names.every((n) => /^-?\d+$/.test(n))) return { of: (r) => Number(r['label']) }
-  const classes = [...new Set(names)].sort()
-  const numbers = new Map(classes.map((name, i) => [name, i]))
-  return { of: (r) => numbers.get(String(r['label']))!, classes }
-}
-
-const listOf = (path: string, rows: readonly Row[]): Either<SpillwayError, ImageList> => {
-  const has = (key: string) => (row: Row) => row[key] !== undefined && row[key] !== ''
-  const kind = rows.every(has('label')) ? 'label' : 'mask'
-  const odd = rows.findIndex((r) => typeof r['image'] !== 'string' || !has('image')(r) || !has(kind)(r))
-  if (odd >= 0) return refused(path, `its entry ${odd + 1} must have image, and label or mask as the other entries`)
-  const at = (file: unknown): string => resolve(dirname(path), String(file))
-  const { of, classes } = labelsIn(rows)
-  const samples = rows.map((r) => ({ image: at(r['image']), ...(kind === 'label' ? { label: of(r) } : { mask: at(r['mask']) }) }))
-  return E.right({ samples: samples as readonly ImageSample[], ...(kind === 'label' && classes ? { classes } : {}) })
-}
-
-const LIST = /\.(csv|json)$/i
+// ---------------------------------------------------------------- both
 
 /** Whether a path is meant as images. */
 export const holdsImages = (path: string): boolean => {
@@ -144,22 +108,44 @@ export const holdsArrays = (path: string): boolean => {
   return has(path) || foldersIn(path).some((n) => has(join(path, n)))
 }
 
-const openList = (path: string): Either<SpillwayError, ImageList> => {
-  const text = readFileSync(path, 'utf8').replace(/^\ufeff/, '')
-  const rows = path.toLowerCase().endsWith('.json') ? jsonRows(text) : csvRows(text)
-  return E.isLeft(rows) ? refused(path, rows.left) : listOf(path, rows.right)
+/** The samples of a path, with labels as texts. */
+const foundAt = (path: string): Either<SpillwayError, Found> => {
+  if (statSync(path).isDirectory()) return folderOf(path)
+  if (!LIST.test(path)) return refused(path, LAYOUTS)
+  return pipe(
+    readList(path),
+    E.mapLeft((reason): SpillwayError => ({ tag: 'FileRefused', kind: 'data', file: path, reason })),
+    E.map(({ samples, at }) => ({ samples, placeOf: (i) => at[i]! })),
+  )
 }
 
-export const openImages = (path: string): Either<SpillwayError, ImageList> =>
+const findImages = (path: string): Either<SpillwayError, Found> =>
   pipe(
-    onFile(
-      'data',
-      path,
-    )(() => (statSync(path).isDirectory() ? folderOf(path) : LIST.test(path) ? openList(path) : refused(path, LAYOUTS))),
+    onFile('data', path)(() => foundAt(path)),
     E.filterOrElse(
       ({ samples }) => samples.length > 0,
       (): SpillwayError => ({ tag: 'FileRefused', kind: 'data', file: path, reason: `it has no images; ${LAYOUTS}` }),
     ),
+  )
+
+/** The images of a path. `known` are the class names that their labels must follow. */
+export const openImages = (path: string, known?: KnownClasses): Either<SpillwayError, ImageList> =>
+  pipe(
+    findImages(path),
+    E.flatMap((found): Either<SpillwayError, ImageList> => {
+      const { samples, folders, placeOf } = found
+      const texts = samples.flatMap(({ label }) => label ?? [])
+      const numbersOf = (labels: readonly number[]): readonly ImageSample[] =>
+        samples.map(({ label: _, ...files }, i) => ({ ...files, ...(texts.length > 0 ? { label: labels[i]! } : {}) }))
+      if (texts.length === 0) return E.right({ samples: numbersOf([]) })
+      return pipe(
+        numbered({ texts, placeOf: (i) => (placeOf ? `${placeOf(i)}: ` : ''), ...(folders ? { folders } : {}) }, known),
+        E.bimap(
+          (reason): SpillwayError => ({ tag: 'FileRefused', kind: 'data', file: path, reason }),
+          ({ labels, ...rest }) => ({ samples: numbersOf(labels), ...rest, ...(placeOf ? { placeOf } : {}) }),
+        ),
+      )
+    }),
   )
 
 // ---------------------------------------------------------------- images alone
@@ -187,8 +173,8 @@ export const picturesAt = (path: string): Either<SpillwayError, readonly { reado
     const own = statSync(path).isDirectory() ? imagesIn(path) : []
     if (own.length > 0) return E.right(own.map((name) => called(path)(join(path, name))))
     const isList = !statSync(path).isDirectory()
-    return E.map(({ samples }: ImageList) => samples.map(({ image }) => called(isList ? dirname(image) : path)(image)))(
-      openImages(path),
+    return E.map(({ samples }: Found) => samples.map(({ image }) => called(isList ? dirname(image) : path)(image)))(
+      findImages(path),
     )
   })
   return pipe(

@@ -53,13 +53,22 @@ const keepsAverage = ({ plan }: Staged, weights: JudgedWeights | undefined): Eit
     ? E.left(usage("validation: weights: 'average' needs averaged weights: stage with average (--average)"))
     : E.right(undefined)
 
-const runOf = ({ spill, threads, throttle, hostMemory, signal, workers }: EvaluatingRun): EvaluatingRun => ({
+const runOf = ({
   spill,
   threads,
   throttle,
   hostMemory,
   signal,
   workers,
+  onNote,
+}: EvaluatingRun): Omit<EvaluatingRun, 'classes'> => ({
+  spill,
+  threads,
+  throttle,
+  hostMemory,
+  signal,
+  workers,
+  onNote,
 })
 
 /** Of an evaluation, what a run wants to know. */
@@ -90,7 +99,9 @@ const openedFor = (
     E.bindW('staged', ({ prepared }) =>
       stagePrepared(prepared, { budget: plan.budgetBytes, algorithms: plan.algorithms, spill: o.spill }),
     ),
-    E.flatMap(({ model, staged }) => openEvaluation(model, staged, { data, metrics, ...runOf(o) }, { detailed, rank })),
+    E.flatMap(({ model, staged }) =>
+      openEvaluation(model, staged, { data, metrics, ...runOf(o) }, { detailed, rank, classes: o.classes }),
+    ),
     E.map(found),
   )
 }
@@ -116,6 +127,6 @@ export const validation = <const O extends ValidationOptions>(options: Known<O, 
     weights: o.weights ?? 'latest',
     open: (model, staged, run, detailed) => openedFor(o, model, staged, run, detailed),
     follow: (shared, { machine, rank }, run) =>
-      E.map(found)(followedEvaluation(shared, machine, { data: o.data, metrics: o.metrics, ...runOf(run) }, rank!)),
+      E.map(found)(followedEvaluation(shared, machine, { data: o.data, metrics: o.metrics, ...runOf(run) }, rank!, run.classes)),
   }
 }

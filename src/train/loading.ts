@@ -269,7 +269,6 @@ export const fittingWeights = (path: string, state: ModelState, o: LoadingOption
 export interface LoadedWeights {
   readonly counted: Counted
   readonly table: WeightsTable
-  readonly description: DataDescription | undefined
 }
 
 const readCounters = (file: TensorFile, state: ModelState): Either<SpillwayError, Counted> =>
@@ -299,7 +298,7 @@ export const loadWeights = (
     E.flatMap(({ file, table }) =>
       pipe(
         readCounters(file, state),
-        E.map((counted) => ({ counted, table, description: descriptionIn(file.metadata) })),
+        E.map((counted) => ({ counted, table })),
       ),
     ),
   )

@@ -7,6 +7,7 @@ import type { Either } from 'fp-ts/Either'
 import type { TaskEither } from 'fp-ts/TaskEither'
 import * as t from 'io-ts'
 import type { Trainable } from '../../dsl'
+import type { KnownClasses } from '../data/classes'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import type { Details } from '../report/run'
 import type { Staged } from '../stage/stage'
@@ -82,6 +83,9 @@ export interface EvaluatingRun extends Omit<DeviceOptions, 'tier'> {
   readonly spill?: string | undefined
   readonly signal?: AbortSignal | undefined
   readonly workers?: number | undefined
+  /** Class names of the training data. */
+  readonly classes?: KnownClasses
+  readonly onNote?: ((text: string) => void) | undefined
 }
 
 // ---------------------------------------------------------------- what was measured

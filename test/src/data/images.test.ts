@@ -161,7 +161,7 @@ test('folders of classes, images with masks, and lists are found; what is missin
   const json = put(join(at, 'list.json'), JSON.stringify([{ image: 'classes/ant/0.png', label: 7 }]))
   const numbered = openImages(json)
   assert.ok(!isLeft(numbered))
-  assert.equal(numbered.right, { samples: [{ image: join(at, 'classes/ant/0.png'), label: 7 }] })
+  assert.equal(numbered.right.samples, [{ image: join(at, 'classes/ant/0.png'), label: 7 }])
   const refusals: readonly [string, string, RegExp][] = [
     ['short.csv', 'image,label\na.png\n', /line 2 has 1 fields, but the header has 2/],
     ['none.csv', 'image,label\n', /it has no images/],
