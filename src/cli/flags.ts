@@ -10,7 +10,6 @@ import { AUGMENTS, FITS } from '../data/augment'
 import { type CommandName, COMMANDS } from './commands'
 import { described } from './help'
 import {
-  ALGORITHMS,
   budgetsOption,
   choiceOption,
   countOption,
@@ -18,9 +17,7 @@ import {
   imageOption,
   LAYOUTS,
   listOption,
-  MEASURING,
   option,
-  PRECISIONS,
   repeated,
   scheduleOption,
   sizeOption,
@@ -30,6 +27,7 @@ import { FORMATS } from '../predict/outputs'
 import { isMetricName, METRICS, type MetricName } from '../predict/metrics'
 import { unknownName } from '../errors/errors'
 import type { Measuring } from '../machine/localmachine'
+import { ALGORITHMS, MEASURING, PRECISIONS } from '../machine/localmachine'
 import { ENGINES } from '../ranks/engine'
 import { NORMS, SHARDS } from '../../staging/graph/machine'
 import { MEASURED, NETWORKS } from '../../staging/sim/networks'

@@ -10,6 +10,7 @@ import { elementsOf, sameShape } from '../../staging/core/box'
 import type { SpillwayError } from '../errors/errors'
 import { knownIn } from '../../staging/core/known'
 import { optionsFor } from '../../staging/core/options'
+import { listOf, numeric, path, withValues } from '../../staging/core/values'
 import { orThrow } from '../errors/exceptions'
 import { filePlace } from '../files/places'
 import { type NewTensor, TENSOR_BYTES, writeTensors } from '../files/safetensors'
@@ -45,7 +46,16 @@ export interface ImportOptions {
   /** Images per step. Default: as in the file, or 1. @example importOnnx('net.onnx', { out: 'my-net.ts', batch: 8 }) */
   readonly batch?: number | undefined
 }
-const OPTIONS = optionsFor<ImportOptions>()('importOnnx', 'out', 'save', 'image', 'batch')
+const OPTIONS = withValues(
+  optionsFor<ImportOptions>()('importOnnx', 'out', 'save', 'image', 'batch'),
+  {
+    out: path,
+    save: path,
+    image: listOf('[height, width] in pixels', (u) => typeof u === 'number'),
+    batch: numeric('whole numbers of at least 1'),
+  },
+  { required: ['out'] },
+)
 
 /**
  * Facts of an imported model.
@@ -152,16 +162,16 @@ const newTensor = (p: Parameter): NewTensor => ({ name: p.name, type: p.tensor.t
  * if (answer._tag === 'Left') console.error(errorText(answer.left))
  */
 export const tryImportOnnx = (path: string, o: ImportOptions): Either<SpillwayError, ImportResult> => {
-  const save = o.save ?? `${o.out.replace(/\.ts$/, '')}.safetensors`
   return pipe(
     knownIn(OPTIONS)(o),
     E.flatMap(() => readOnnx(path)),
     E.bindTo('file'),
+    E.let('save', () => o.save ?? `${o.out.replace(/\.ts$/, '')}.safetensors`),
     E.bind('made', ({ file }) => importedFrom(file, o)),
     E.tap(() => filePlace('model file', o.out)),
-    E.tap(() => filePlace('weights file', save)),
-    E.bind('weights', ({ made }) => writeTensors(save, made.parameters.map(newTensor), { format: 'pt' })),
-    E.tap(({ made: { model, nets } }) =>
+    E.tap(({ save }) => filePlace('weights file', save)),
+    E.bind('weights', ({ made, save }) => writeTensors(save, made.parameters.map(newTensor), { format: 'pt' })),
+    E.tap(({ made: { model, nets }, save }) =>
       writeWholeText(
         o.out,
         sourceText({
@@ -171,7 +181,7 @@ export const tryImportOnnx = (path: string, o: ImportOptions): Either<SpillwayEr
         }),
       ),
     ),
-    E.map(({ made: { model, parameters }, weights }) => ({
+    E.map(({ made: { model, parameters }, save, weights }) => ({
       ...weights,
       out: o.out,
       save,

@@ -40,7 +40,7 @@ import { PREFETCH } from '../train/options'
 import { answerOf } from '../train/trainer'
 import { inBatches, outputOf, type Read, type Took, tookOf } from './batches'
 import { type Compared, detailedMetrics, type Measured, type Measuring, measuring, shareOf, type Task, unmerged } from './metrics'
-import { EVALUATE, type EvaluateOptions } from './options'
+import { EVALUATE, type EVALUATE_KEYS, type EvaluateOptions } from './options'
 import { type Pass, passOver } from './passes'
 import { resized } from './resized'
 import { meetingOf, ownBatches, type Unit } from './shares'
@@ -650,5 +650,5 @@ export const evaluateTask = (model: Model, staged: Staged, o: EvaluationOptions)
 export const evaluate = async <const O extends EvaluateOptions>(
   model: Model,
   plan: Staged,
-  options: Known<O, typeof EVALUATE>,
+  options: Known<O, typeof EVALUATE_KEYS>,
 ): Promise<Evaluated> => answerOf(options as O)(await evaluateTask(model, plan, options as O)())

@@ -38,7 +38,7 @@ import { checkedLoading, descriptionOf, loadingOf } from '../train/loading'
 import { PREFETCH, usualWorkers } from '../train/options'
 import { answerOf } from '../train/trainer'
 import { inBatches, MOST_HELD_BYTES, outputOf, type Took, tookOf } from './batches'
-import { PREDICT, type PredictOptions } from './options'
+import { PREDICT, type PREDICT_KEYS, type PredictOptions } from './options'
 import {
   FORMATS,
   imageBytes,
@@ -589,5 +589,5 @@ export const predictTask = (model: Model | undefined, staged: Staged, o: Predict
 export const predict = async <const O extends PredictOptions>(
   model: Model,
   plan: Staged,
-  options: Known<O, typeof PREDICT>,
+  options: Known<O, typeof PREDICT_KEYS>,
 ): Promise<Predicted> => answerOf(options as O)(await predictTask(model, plan, options as O)())

@@ -7,15 +7,18 @@ import * as TE from 'fp-ts/TaskEither'
 import type { Model, Trainable } from '../../dsl'
 import { known } from '../../staging/core/known'
 import { type Known, optionsFor } from '../../staging/core/options'
+import { atLeast, named, withValues } from '../../staging/core/values'
 import type { Data } from '../data/data'
 import { type SpillwayError, SpillwayException, unknownName, usage } from '../errors/errors'
 import { lossIn } from '../stage/identity'
 import { prepareEvaluation } from '../stage/prepare'
 import { type Staged, stagePrepared } from '../stage/stage'
 import { type Evaluating, type EvaluatingRun, JUDGED_WEIGHTS, type JudgedWeights, type OpenedEvaluation } from '../train/measured'
+import { RUN_VALUES } from '../train/options'
 import { modelState } from '../train/weights'
 import { type Evaluation, followedEvaluation, openEvaluation } from './evaluator'
 import { formFor, type Metric, type MetricName } from './metrics'
+import { METRIC_LIST } from './options'
 
 /**
  * Options of `validation`.
@@ -40,7 +43,12 @@ export interface ValidationOptions {
    */
   readonly weights?: JudgedWeights | undefined
 }
-const VALIDATION = optionsFor<ValidationOptions>()('validation', 'data', 'metrics', 'every', 'weights')
+const VALIDATION_KEYS = optionsFor<ValidationOptions>()('validation', 'data', 'metrics', 'every', 'weights')
+const VALIDATION = withValues(
+  VALIDATION_KEYS,
+  { data: RUN_VALUES.data, metrics: METRIC_LIST, every: atLeast(1), weights: named(JUDGED_WEIGHTS) },
+  { prefix: 'validation: ', required: ['data'] },
+)
 
 const evaluable = (model: Trainable | undefined): Either<SpillwayError, Model> =>
   model === undefined || model.kind === 'step'
@@ -114,11 +122,9 @@ const openedFor = (
  * const evaluation = validation({ data: 'val/', metrics: ['accuracy'], every: 2 })
  * await train(net, plan, { epochs: 30, data: 'train/', evaluate: evaluation })
  */
-export const validation = <const O extends ValidationOptions>(options: Known<O, typeof VALIDATION>): Evaluating => {
+export const validation = <const O extends ValidationOptions>(options: Known<O, typeof VALIDATION_KEYS>): Evaluating => {
   const o: ValidationOptions = known(VALIDATION, options as O)
   const { every = 1 } = o
-  if (!Number.isSafeInteger(every) || every < 1)
-    throw new SpillwayException(usage(`validation: every is ${every}; allowed: whole numbers of at least 1`))
   if (o.weights !== undefined && !JUDGED_WEIGHTS.includes(o.weights))
     throw new SpillwayException(unknownName('validation: weights', o.weights, JUDGED_WEIGHTS))
   return {
