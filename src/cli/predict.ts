@@ -39,17 +39,21 @@ export interface PredictCommandOptions
   extends InputOptions,
     DataFlags,
     Pick<StageOptions, 'budget' | 'strategy' | 'algorithms' | 'precision' | 'measure' | keyof TierOptions>,
-    Partial<Pick<PredictOptions, 'weights' | 'weightsSkip' | 'weightsStrip' | 'out' | 'threads' | 'format' | 'workers'>> {
+    Partial<
+      Pick<PredictOptions, 'weights' | 'weightsSkip' | 'weightsStrip' | 'out' | 'threads' | 'format' | 'workers' | 'strictData'>
+    > {
   readonly data?: string
   readonly as?: Form
   readonly device?: DeviceName
   readonly report?: string
 }
 
-type Given = Pick<PredictOptions, 'weights' | 'data' | 'format' | 'workers' | keyof LoadingOptions> & { out: string }
+type Given = Pick<PredictOptions, 'weights' | 'data' | 'format' | 'workers' | 'strictData' | keyof LoadingOptions> & {
+  out: string
+}
 
 const given = (o: PredictCommandOptions): Either<SpillwayError, Given> => {
-  const { weights, data, out, format, workers, as } = o
+  const { weights, data, out, format, workers, strictData, as } = o
   if (format === 'png' && as !== 'classes') return E.left(usage('--format png needs --as classes'))
   const missing = Object.entries({ weights, data, out }).flatMap(([k, v]) => (v === undefined ? [`--${k}`] : []))
   return weights === undefined || data === undefined || out === undefined
@@ -58,7 +62,9 @@ const given = (o: PredictCommandOptions): Either<SpillwayError, Given> => {
           `predict needs ${missing.join(', ')}. Example: spillway predict MODEL --weights W.safetensors --data IMAGES --out OUT`,
         ),
       )
-    : E.map((named: string | Data) => ({ weights, ...loadingOf(o), data: named, out, format, workers }))(dataNamed(data, o))
+    : E.map((named: string | Data) => ({ weights, ...loadingOf(o), data: named, out, format, workers, strictData }))(
+        dataNamed(data, o),
+      )
 }
 
 /** The size that is asked for, else that of the first image; images that are resized take the model's. */

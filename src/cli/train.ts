@@ -209,7 +209,7 @@ const fitting =
           ? E.right(undefined)
           : pipe(
               dataNamed(evaluate, o),
-              E.flatMap((data) => E.asUnit(filesOf({ data, classes })(graph))),
+              E.flatMap((data) => E.asUnit(filesOf({ data, classes, strictData: o.strictData })(graph))),
             ),
       ),
     )

@@ -1,7 +1,7 @@
 // Image files as samples. In: a folder of classes, of images and masks, or a list. Out: which files a sample is made of. Invariant: files
 // are listed in the order of their names, so a data set has one order; a mask that is missing is refused by its image's name.
 import { createHash } from 'node:crypto'
-import { type Dirent, fstatSync, readdirSync, statSync } from 'node:fs'
+import { accessSync, constants, type Dirent, fstatSync, readdirSync, statSync } from 'node:fs'
 import { basename, dirname, extname, join, relative, sep } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
@@ -26,6 +26,7 @@ export interface ImageList {
   readonly classes?: readonly string[]
   /** Place of sample i in a list, e.g. `line 3`. */
   readonly placeOf?: (i: number) => string
+  readonly leftOut: LeftOut
   /** Reason to check the labels, for a person. */
   readonly note?: string
 }
@@ -35,6 +36,7 @@ interface Found {
   /** Class folders. */
   readonly folders?: readonly string[]
   readonly placeOf?: (i: number) => string
+  readonly leftOut: LeftOut
 }
 
 const refused = (file: string, reason: string): Either<SpillwayError, never> =>
@@ -43,14 +45,66 @@ const refused = (file: string, reason: string): Either<SpillwayError, never> =>
 const byName = (a: Dirent, b: Dirent): number => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0)
 const entriesOf = (folder: string): readonly Dirent[] => readdirSync(folder, { withFileTypes: true }).sort(byName)
 const isFolder = (at: string): boolean => statAt(at)?.isDirectory() ?? false
+const isSeen = (e: Dirent): boolean => !e.name.startsWith('.')
+const isFolderIn =
+  (folder: string) =>
+  (e: Dirent): boolean =>
+    e.isDirectory() || (e.isSymbolicLink() && isFolder(join(folder, e.name)))
 const foldersIn = (folder: string): readonly string[] =>
   entriesOf(folder)
-    .filter((e) => !e.name.startsWith('.') && (e.isDirectory() || (e.isSymbolicLink() && isFolder(join(folder, e.name)))))
+    .filter((e) => isSeen(e) && isFolderIn(folder)(e))
     .map((e) => e.name)
-const imagesIn = (folder: string): readonly string[] =>
-  entriesOf(folder)
-    .filter((e) => !e.name.startsWith('.') && IMAGE.test(e.name))
-    .map((e) => e.name)
+
+/** Kinds of data that are left out, one entry for each file or folder. */
+type LeftOut = readonly string[]
+interface Listing {
+  readonly images: readonly string[]
+  readonly leftOut: LeftOut
+}
+
+const isReadable = (file: string): boolean => {
+  try {
+    accessSync(file, constants.R_OK)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** The images of a folder, and what it holds beside them. */
+const listingOf = (folder: string): Listing => {
+  const [images, leftOut]: [string[], string[]] = [[], []]
+  for (const e of entriesOf(folder).filter(isSeen))
+    if (isFolderIn(folder)(e)) leftOut.push('nested folder')
+    else if (!IMAGE.test(e.name)) leftOut.push(`${extname(e.name).toLowerCase() || 'unnamed'} file`)
+    else if (isReadable(join(folder, e.name))) images.push(e.name)
+    else leftOut.push('unreadable file')
+  return { images, leftOut }
+}
+const imagesIn = (folder: string): readonly string[] => listingOf(folder).images
+
+/** Counts of all data of a path that are left out, in words. */
+export const leftOutText = (path: string, leftOut: LeftOut): string | undefined => {
+  if (leftOut.length === 0) return undefined
+  const counts = new Map<string, number>()
+  for (const kind of leftOut) counts.set(kind, (counts.get(kind) ?? 0) + 1)
+  const words = [...counts].map(([kind, n]) => `${n} ${n === 1 ? kind : kind.replace(/(file|folder|mask|image)/, '$1s')}`)
+  return `data ${path}: left out ${words.join(', ')}`
+}
+
+/** The note about data that are left out; with `strict` they are refused. */
+export const checkedWhole = (path: string, leftOut: LeftOut, strict: boolean): Either<SpillwayError, readonly string[]> => {
+  const text = leftOutText(path, leftOut)
+  if (text === undefined) return E.right([])
+  return strict
+    ? E.left({
+        tag: 'FileRefused',
+        kind: 'data',
+        file: path,
+        reason: `${text.slice(text.indexOf('left out'))}: remove them, or run without --strict-data (strictData)`,
+      })
+    : E.right([text])
+}
 const stem = (file: string): string => basename(file, extname(file))
 
 const LAYOUTS =
@@ -64,9 +118,12 @@ const PAIRS = [
 ] as const
 
 const pairedIn = (folder: string, images: string, masks: string): Either<SpillwayError, Found> => {
-  const found = new Map(imagesIn(join(folder, masks)).map((name) => [stem(name), name]))
+  const [left, right] = [listingOf(join(folder, images)), listingOf(join(folder, masks))]
+  const found = new Map(right.images.map((name) => [stem(name), name]))
+  const used = new Set(left.images.map(stem))
+  const unused = right.images.filter((name) => !used.has(stem(name))).map(() => 'mask without an image')
   return pipe(
-    imagesIn(join(folder, images)),
+    left.images,
     E.traverseArray((name): Either<SpillwayError, NamedSample> => {
       const mask = found.get(stem(name))
       const image = join(folder, images, name)
@@ -74,14 +131,18 @@ const pairedIn = (folder: string, images: string, masks: string): Either<Spillwa
         ? refused(image, `it has no mask: ${join(folder, masks)} has no image named ${stem(name)}`)
         : E.right({ image, mask: join(folder, masks, mask) })
     }),
-    E.map((samples) => ({ samples })),
+    E.map((samples) => ({ samples, leftOut: [...left.leftOut, ...right.leftOut, ...unused] })),
   )
 }
 
-const classesIn = (folder: string, folders: readonly string[]): Found => ({
-  samples: folders.flatMap((label) => imagesIn(join(folder, label)).map((file) => ({ image: join(folder, label, file), label }))),
-  folders,
-})
+const classesIn = (folder: string, folders: readonly string[]): Found => {
+  const found = folders.map((label) => ({ label, ...listingOf(join(folder, label)) }))
+  return {
+    samples: found.flatMap(({ label, images }) => images.map((file) => ({ image: join(folder, label, file), label }))),
+    folders,
+    leftOut: [...imagesIn(folder).map(() => 'image beside the class folders'), ...found.flatMap((f) => f.leftOut)],
+  }
+}
 
 const folderOf = (folder: string): Either<SpillwayError, Found> => {
   const folders = foldersIn(folder)
@@ -115,7 +176,12 @@ const foundAt = (path: string): Either<SpillwayError, Found> => {
   return pipe(
     readList(path),
     E.mapLeft((reason): SpillwayError => ({ tag: 'FileRefused', kind: 'data', file: path, reason })),
-    E.map(({ samples, at }) => ({ samples, placeOf: (i) => at[i]! })),
+    E.flatMap(({ samples, at }) => {
+      const lost = samples.findIndex(({ image, mask }) => !isReadable(image) || (mask !== undefined && !isReadable(mask)))
+      if (lost < 0) return E.right({ samples, placeOf: (i) => at[i]!, leftOut: [] })
+      const { image, mask } = samples[lost]!
+      return refused(path, `${at[lost]}: ${isReadable(image) ? mask : image} cannot be read`)
+    }),
   )
 }
 
@@ -133,16 +199,16 @@ export const openImages = (path: string, known?: KnownClasses): Either<SpillwayE
   pipe(
     findImages(path),
     E.flatMap((found): Either<SpillwayError, ImageList> => {
-      const { samples, folders, placeOf } = found
+      const { samples, folders, placeOf, leftOut } = found
       const texts = samples.flatMap(({ label }) => label ?? [])
       const numbersOf = (labels: readonly number[]): readonly ImageSample[] =>
         samples.map(({ label: _, ...files }, i) => ({ ...files, ...(texts.length > 0 ? { label: labels[i]! } : {}) }))
-      if (texts.length === 0) return E.right({ samples: numbersOf([]) })
+      if (texts.length === 0) return E.right({ samples: numbersOf([]), leftOut })
       return pipe(
         numbered({ texts, placeOf: (i) => (placeOf ? `${placeOf(i)}: ` : ''), ...(folders ? { folders } : {}) }, known),
         E.bimap(
           (reason): SpillwayError => ({ tag: 'FileRefused', kind: 'data', file: path, reason }),
-          ({ labels, ...rest }) => ({ samples: numbersOf(labels), ...rest, ...(placeOf ? { placeOf } : {}) }),
+          ({ labels, ...rest }) => ({ samples: numbersOf(labels), ...rest, leftOut, ...(placeOf ? { placeOf } : {}) }),
         ),
       )
     }),
@@ -157,6 +223,13 @@ export const holdsPictures = (path: string): boolean => {
     stat !== undefined &&
     (stat.isDirectory() ? imagesIn(path).length > 0 || holdsImages(path) : IMAGE.test(path) || LIST.test(path))
   )
+}
+
+/** Data of a path that predictions leave out. */
+export const leftOutAt = (path: string): Either<SpillwayError, LeftOut> => {
+  const own = statAt(path)?.isDirectory() ? listingOf(path) : undefined
+  if (own && own.images.length > 0) return E.right(own.leftOut)
+  return IMAGE.test(path) ? E.right([]) : E.map(({ leftOut }: Found) => leftOut)(findImages(path))
 }
 
 /** Image files and what each is called: as its file, in a folder of folders with that folder's name before it. */

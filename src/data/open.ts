@@ -18,7 +18,7 @@ import { canDecode } from './decode'
 import { type Described, describedBy } from './description'
 import { type Feed, openFeed } from './feed'
 import type { ImageWork } from './imagereader'
-import { holdsImages, type ImageList, imagesContent, openImages } from './images'
+import { checkedWhole, holdsImages, type ImageList, imagesContent, openImages } from './images'
 import { chosen, type Order, orderOf, positionOf, type Share } from './order'
 import { type Augment, AUGMENTS } from './augment'
 import { type Chance, chanceFits, mixingProblem } from './augmented'
@@ -140,7 +140,7 @@ export interface OpenedData {
   readonly place: string
   /** What weights that learn from them say of them. */
   readonly described: Described
-  /** Notes about the labels. */
+  /** Notes about labels, and data that are left out. */
   readonly notes: readonly string[]
   /** A note about the order, for training. */
   readonly orderNote?: string
@@ -162,6 +162,8 @@ export interface Going {
   readonly share?: Share | undefined
   /** Class names that labels must follow. */
   readonly classes?: KnownClasses
+  /** Refuses data that would be left out. */
+  readonly strict?: boolean
 }
 
 const placeOf = (files: DataFiles): string => {
@@ -466,6 +468,7 @@ const openImageSet = (data: Data, set: ImageSet, going: Going, graph: Graph): Ei
   pipe(
     openImages(set.path, going.classes),
     E.bindTo('list'),
+    E.bind('whole', ({ list }) => checkedWhole(set.path, list.leftOut, going.strict ?? false)),
     E.bind('all', () => oneBatch(fedOf(graph))),
     E.bind('values', ({ all, list }) => imageValues(all, list, set.augment ?? {})),
     E.tap(({ values }) => imageInputFits(set, values[0])),
@@ -475,7 +478,7 @@ const openImageSet = (data: Data, set: ImageSet, going: Going, graph: Graph): Ei
     E.bind('order', ({ list }) => orderFor(list.samples.length, data, going)),
     E.bind('content', ({ list }) => (going.isKept ? imagesContent(list) : E.right(''))),
     E.bind('others', ({ list }) => E.mapLeft((reason: string) => usage(reason))(chosen(list.samples.length, data.parts))),
-    E.map(({ list, values, order, content, others }) => {
+    E.map(({ list, whole, values, order, content, others }) => {
       const { fit = 'cover', augment = {}, depth = 8 } = set
       const words = `${content}${wayWords(data, going)}, images ${JSON.stringify({ fit, augment, depth })}`
       return {
@@ -484,7 +487,7 @@ const openImageSet = (data: Data, set: ImageSet, going: Going, graph: Graph): Ei
         content: words,
         place: words,
         described: describedBy(set, list.classes),
-        notes: labelNotes(set.path, list, others),
+        notes: [...whole, ...labelNotes(set.path, list, others)],
         ...(!going.shuffle && classByClass(list, order) ? { orderNote: CLASS_BY_CLASS } : {}),
       }
     }),

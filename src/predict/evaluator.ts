@@ -188,6 +188,7 @@ const readyOf = (
       filesOf({
         data,
         workers: options.workers,
+        strictData: options.strictData,
         classes,
         ...(typeof weights === 'string' ? { weights, ...loadingOf(options) } : {}),
       })(graph),
@@ -233,7 +234,13 @@ const readyWith = (
     measuring(task, options.metrics),
     E.bindTo('asked'),
     E.bind('begun', ({ asked }) => (detailed ? measuring(task, detailedMetrics(task, options.metrics)) : E.right(asked))),
-    E.bind('opened', () => dataOf(staged.plan.graph, { data, workers: options.workers, classes: known }, rank !== undefined)),
+    E.bind('opened', () =>
+      dataOf(
+        staged.plan.graph,
+        { data, workers: options.workers, strictData: options.strictData, classes: known },
+        rank !== undefined,
+      ),
+    ),
     E.map(({ asked, begun, opened }) => {
       const classes = namesOf(opened) ?? opened.described.classes
       return {

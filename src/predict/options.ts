@@ -30,6 +30,13 @@ export interface PredictOptions extends Omit<DeviceOptions, 'tier'>, LoadingOpti
    */
   readonly data: string | Data
   /**
+   * If true, refuses data that would be left out: other file types, nested folders, unreadable files. Default
+   * false, which prints a note.
+   *
+   * @example predict(net, plan, { weights: 'w.safetensors', data: 'photos/', strictData: true })
+   */
+  readonly strictData?: boolean | undefined
+  /**
    * Place of the outputs: a .npy or .safetensors file, or a folder with one file per image. Default: the result
    * holds them.
    *
@@ -80,6 +87,7 @@ export const PREDICT_KEYS = optionsFor<PredictOptions>()(
   'weightsSkip',
   'weightsStrip',
   'data',
+  'strictData',
   'out',
   'format',
   'workers',
@@ -116,6 +124,13 @@ export interface EvaluateOptions extends Omit<DeviceOptions, 'tier'>, LoadingOpt
    * @example evaluate(net, plan, { weights: 'weights.safetensors', data: folder('validation/') })
    */
   readonly data: string | Data
+  /**
+   * If true, refuses data that would be left out: other file types, nested folders, unreadable files. Default
+   * false, which prints a note.
+   *
+   * @example evaluate(net, plan, { weights: 'w.safetensors', data: 'photos/', strictData: true })
+   */
+  readonly strictData?: boolean | undefined
   /**
    * Metrics beside the loss. Default for classes: accuracy, with top5 for images and meanIou for pixels; for
    * numbers: mae and psnr.
@@ -163,7 +178,7 @@ export interface EvaluateOptions extends Omit<DeviceOptions, 'tier'>, LoadingOpt
 
 // biome-ignore format: a list
 export const EVALUATE_KEYS = optionsFor<EvaluateOptions>()(
-  'evaluate', 'weights', 'weightsSkip', 'weightsStrip', 'data', 'metrics', 'prefetch', 'workers', 'spill', 'signal', 'onProgress', 'onNote', 'threads', 'throttle', 'hostMemory',
+  'evaluate', 'weights', 'weightsSkip', 'weightsStrip', 'data', 'strictData', 'metrics', 'prefetch', 'workers', 'spill', 'signal', 'onProgress', 'onNote', 'threads', 'throttle', 'hostMemory',
 )
 /** Metrics; unknown names are refused with the nearest. */
 export const METRIC_LIST = listOf(

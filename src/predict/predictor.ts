@@ -20,7 +20,7 @@ import { type Graph, takesBytes, type Value, valueBytes } from '../../staging/gr
 import { type Data, files, folder } from '../data/data'
 import { type Size, sizeOf } from '../data/decode'
 import { type DataDescription, differencesFrom, takenFor } from '../data/description'
-import { holdsPictures, picturesAt } from '../data/images'
+import { checkedWhole, holdsPictures, leftOutAt, picturesAt } from '../data/images'
 import { type DataSource, type ImageSet, MOST_PIXELS, type OpenedData, openOwn, openPictures, openRunData } from '../data/open'
 import { chosen, orderOf } from '../data/order'
 import { sizeOfOwn } from '../data/readers'
@@ -277,7 +277,12 @@ const ofPictures = (
     TE.fromIOEither(() =>
       pipe(
         filesOf({ weights, ...loadingOf(o) })(staged.plan.graph),
-        E.flatMap(() => picturesAt(set.path)),
+        E.flatMap(() => leftOutAt(set.path)),
+        E.flatMap((leftOut) => checkedWhole(set.path, leftOut, o.strictData ?? false)),
+        E.flatMap((notes) => {
+          for (const text of notes) o.onNote?.(text)
+          return picturesAt(set.path)
+        }),
       ),
     ),
     TE.bindTo('pictures'),

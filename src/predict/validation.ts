@@ -69,6 +69,7 @@ const runOf = ({
   signal,
   workers,
   onNote,
+  strictData,
 }: EvaluatingRun): Omit<EvaluatingRun, 'classes'> => ({
   spill,
   threads,
@@ -77,6 +78,7 @@ const runOf = ({
   signal,
   workers,
   onNote,
+  strictData,
 })
 
 /** Of an evaluation, what a run wants to know. */

@@ -54,7 +54,7 @@ export const placesOf = (o: Places): Either<SpillwayError, void> =>
 
 const beforehand = (e: SpillwayError): SpillwayError => (e.tag === 'FileRefused' ? { ...e, beforehand: true } : e)
 
-type DataOptions = Pick<TrainOptions, 'data' | 'samples' | 'seed' | 'shuffle' | 'prefetch' | 'workers'> & {
+type DataOptions = Pick<TrainOptions, 'data' | 'samples' | 'seed' | 'shuffle' | 'prefetch' | 'workers' | 'strictData'> & {
   /** Class names that the labels must follow. */
   readonly classes?: KnownClasses
 }
@@ -71,6 +71,7 @@ export const dataOf = (graph: Graph, o: DataOptions, isKept: boolean, rank = 0):
       workers: o.workers ?? usualWorkers(),
       isKept,
       classes: o.classes,
+      strict: o.strictData ?? false,
       share: shareIn(graph, rank),
     },
     // A rank that has a band of an image's rows takes them of the whole.

@@ -86,6 +86,7 @@ export interface EvaluatingRun extends Omit<DeviceOptions, 'tier'> {
   /** Class names of the training data. */
   readonly classes?: KnownClasses
   readonly onNote?: ((text: string) => void) | undefined
+  readonly strictData?: boolean | undefined
 }
 
 // ---------------------------------------------------------------- what was measured

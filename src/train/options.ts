@@ -78,6 +78,13 @@ export interface TrainOptions extends Omit<DeviceOptions, 'tier'>, LoadingOption
    */
   readonly data?: string | Data | undefined
   /**
+   * If true, refuses data that would be left out: other file types, nested folders, unreadable files. Default
+   * false, which prints a note.
+   *
+   * @example train(net, plan, { steps: 100, data: folder('cats/'), strictData: true })
+   */
+  readonly strictData?: boolean | undefined
+  /**
    * If true, each epoch has a new order, drawn by the seed. Default false.
    *
    * @example train(net, plan, { steps: 100, data: 'slides/', shuffle: true })
@@ -229,13 +236,14 @@ export type RunLength = { readonly steps: number } | { readonly epochs: number }
 
 // biome-ignore format: a list
 export const TRAIN_KEYS = optionsFor<TrainOptions>()(
-  'train', 'steps', 'epochs', 'schedule', 'warmup', 'data', 'shuffle', 'prefetch', 'workers', 'samples', 'seed', 'spill', 'checkpointDir', 'checkpointEvery', 'evaluate', 'patience', 'keep', 'saveBest', 'resume', 'resumeRanks', 'engine', 'weights', 'weightsSkip', 'weightsStrip', 'save', 'log', 'tensorboard', 'report', 'onNonfinite', 'signal', 'stop',
+  'train', 'steps', 'epochs', 'schedule', 'warmup', 'data', 'strictData', 'shuffle', 'prefetch', 'workers', 'samples', 'seed', 'spill', 'checkpointDir', 'checkpointEvery', 'evaluate', 'patience', 'keep', 'saveBest', 'resume', 'resumeRanks', 'engine', 'weights', 'weightsSkip', 'weightsStrip', 'save', 'log', 'tensorboard', 'report', 'onNonfinite', 'signal', 'stop',
   'onProgress', 'onNote', 'threads', 'throttle', 'hostMemory',
 )
 
 /** Values of options that several functions have. */
 export const RUN_VALUES = {
   data: made('a path, or the result of folder, files or source', true),
+  strictData: flag,
   prefetch: atLeast(1),
   workers: atLeast(0),
   spill: either("'ram' or a folder", text),

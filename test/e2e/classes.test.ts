@@ -1,12 +1,13 @@
 // Labels by name. Data with some classes of a run are measured by their names, as folders, lists and CSV files, in validation and evaluation.
 // Other labels are refused before the first step, with their place.
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { conv2d, crossEntropy, globalAvgPool, model, seq, sgd } from '../../dsl'
 import { evaluate } from '../../src/predict/evaluator'
+import { predict } from '../../src/predict/predictor'
 import { validation } from '../../src/predict/validation'
 import { train } from '../../src/train/trainer'
 import { png } from '../src/data/png'
@@ -47,6 +48,7 @@ const net = model([2, 3, SIZE, SIZE], seq(conv2d('head', 3, 1), globalAvgPool())
 const plan = staged(net, { loss: crossEntropy, optimizer: sgd({ lr: 0.5 }) })
 const still = staged(net, { loss: crossEntropy, optimizer: sgd({ lr: 1e-9 }) })
 const evaluation = staged(net, { mode: 'evaluate', loss: crossEntropy })
+const prediction = staged(net, { mode: 'predict' })
 const subsets = [1, 2, 3, 4, 5, 6, 7].map((bits) => CLASSES.filter((_, i) => bits & (1 << i)))
 const noteFor = (at: string, classes: readonly string[]): readonly string[] => {
   const missing = CLASSES.filter((c) => !classes.includes(c))
@@ -178,6 +180,37 @@ test('labels that fit no class are refused before the first step, with their pla
     const evaluating = validation({ data })
     assert.match(await wordsOf(train(net, plan, { epochs: 1, workers: 0, data: all, shuffle: true, evaluate: evaluating })), says)
   }
+})
+
+test('data that are left out are counted once, or refused', async () => {
+  const at = folderOf('mixed', CLASSES)
+  write(join(at, 'root.png'), 0, 1)
+  write(join(at, 'ant/more/1.png'), 0, 1)
+  writeFileSync(join(at, 'bee/a.bmp'), 'x')
+  writeFileSync(join(at, 'bee/b.BMP'), 'x')
+  symlinkSync(join(root, 'nowhere.png'), join(at, 'cow/lost.png'))
+  renameSync(join(at, 'cow/1.png'), join(at, 'cow/1.gif'))
+  const gif = 'R0lGODdhAQABAIEAAPoUFAAAAAAAAAAAACwAAAAAAQABAAAIBAABBAQAOw=='
+  writeFileSync(join(at, 'cow/1.gif'), Buffer.from(gif, 'base64'))
+  const counts = 'left out 1 image beside the class folders, 1 nested folder, 2 .bmp files, 1 unreadable file'
+  const notes: string[] = []
+  const onNote = (text: string): void => void notes.push(text)
+  const found = await evaluate(net, evaluation, { weights, workers: 0, data: at, onNote })
+  assert.equal([found.images, notes], [6, [`data ${at}: ${counts}`]])
+  const evaluating = validation({ data: at })
+  await train(net, still, { epochs: 1, workers: 0, data: at, shuffle: true, weights, evaluate: evaluating, onNote })
+  assert.is(notes.length, 3)
+  const refused = new RegExp(`mixed is refused: ${counts}: remove them, or run without --strict-data`)
+  const strict = { workers: 0, strictData: true, weights } as const
+  for (const run of [
+    evaluate(net, evaluation, { ...strict, data: at }),
+    train(net, still, { ...strict, steps: 1, data: at }),
+    train(net, still, { ...strict, epochs: 1, data: all, evaluate: evaluating }),
+  ])
+    assert.match(await wordsOf(run), refused)
+  // Images beside folders are all that a prediction takes.
+  assert.match(await wordsOf(predict(net, prediction, { ...strict, data: at })), /left out 3 nested folders: remove them/)
+  assert.is((await train(net, still, { ...strict, steps: 1, data: all })).steps, 1)
 })
 
 test('training data whose labels have no names number the names of other data, with a note', async () => {

@@ -12,7 +12,7 @@ import { mib } from '../../src/stage/sizes'
 import type { TrainOptions } from '../../src/train/options'
 import type { TrainResult } from '../../src/train/result'
 import { train, trainTask } from '../../src/train/trainer'
-import { errorText } from '../../src/errors/errors'
+import { errorText, exitCode } from '../../src/errors/errors'
 import { classifier, trunk } from './models'
 import { smallestBudget, staged } from './runs'
 
@@ -309,7 +309,7 @@ test('what is not what the model is fed is refused in words', async () => {
 test('calls that cannot be meant are refused before anything is read', async () => {
   const wordsOf = async (o: Partial<TrainOptions>): Promise<string> => {
     const r = await trainTask(classifier, plan, { steps: 1, ...o })()
-    assert.ok(isLeft(r) && r.left.tag === 'Usage', JSON.stringify(r))
+    assert.ok(isLeft(r) && exitCode(r.left) === 2, JSON.stringify(r))
     return errorText(r.left)
   }
   assert.match(await wordsOf({ shuffle: true }), /shuffle needs data/)
@@ -347,7 +347,7 @@ test('calls that cannot be meant are refused before anything is read', async () 
   )
   assert.match(
     thrown(() => source({ length: 1, read, std: [0] })),
-    /std must be a list of numbers above 0/,
+    /std is \[0\]; allowed: a list of numbers above 0/,
   )
 })
 

@@ -136,6 +136,7 @@ test('folders of classes, images with masks, and lists are found; what is missin
   assert.ok(!isLeft(found))
   assert.equal(found.right, {
     classes: ['ant', 'zebra'],
+    leftOut: ['.txt file'],
     samples: [
       { image: join(at, 'classes/ant/0.png'), label: 0 },
       { image: join(at, 'classes/ant/1.png'), label: 0 },
@@ -167,7 +168,8 @@ test('folders of classes, images with masks, and lists are found; what is missin
     ['none.csv', 'image,label\n', /it has no images/],
     ['bad.json', '{', /it is not JSON/],
     ['row.json', '[1]', /not a list of objects/],
-    ['half.json', '[{"image":"a.png"}]', /its entry 1 must have image, and label or mask/],
+    ['lost.csv', 'image,label\n\nclasses/ant/0.png,ant\nlost.png,ant\n', /line 4: .*lost\.png cannot be read/],
+    ['half.json', '[{"image":"a.png"}]', /: entry 1 must have image, and label or mask/],
   ]
   for (const [name, text, words] of refusals) {
     const r = openImages(put(join(at, name), text))
