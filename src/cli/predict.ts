@@ -8,7 +8,7 @@ import type { TaskEither } from 'fp-ts/TaskEither'
 import type { Form, Model } from '../../dsl'
 import type { DeviceName } from '../../staging/devices'
 import type { Data } from '../data/data'
-import { holdsPictures } from '../data/images'
+import { checkedWhole, holdsPictures, leftOutAt } from '../data/images'
 import { type SpillwayError, usage } from '../errors/errors'
 import { filePlace } from '../files/places'
 import { imageSize } from '../files/samples'
@@ -113,6 +113,14 @@ const stagedFor = (
     TE.flatMapEither((input) => stagedAt(input, model, o, options)),
   )
 
+/** Data that would be left out are refused before planning. */
+const wholeBeforehand = ({ data, strictData }: PredictCommandOptions): Either<SpillwayError, unknown> =>
+  pipe(
+    leftOutAt(data!),
+    E.flatMap((leftOut) => checkedWhole(data!, leftOut, strictData ?? false)),
+    E.mapLeft((e) => (e.tag === 'FileRefused' ? { ...e, beforehand: true } : e)),
+  )
+
 const stagedAt = (
   input: InputOptions,
   model: string,
@@ -125,6 +133,7 @@ const stagedAt = (
     E.bindTo('named'),
     E.bind('machine', () => machineNamed(o.device ?? 'cpu', o)),
     E.flatMap(({ named, machine }) => preparePrediction(named.model, machine, { as: o.as, name: named.name })),
+    E.tap(() => (holdsPictures(o.data!) ? wholeBeforehand(o) : E.right([]))),
     // Images are looked at by whoever reads them.
     E.tap(({ graph }) => filesOf(holdsPictures(o.data!) ? { weights: options.weights, ...loadingOf(options) } : options)(graph)),
     E.flatMap((prepared) =>

@@ -17,6 +17,7 @@ import { type KnownClasses, missingNote } from './classes'
 import { canDecode } from './decode'
 import { type Described, describedBy } from './description'
 import { type Feed, openFeed } from './feed'
+import { fileLabelsFit } from './filelabels'
 import type { ImageWork } from './imagereader'
 import { checkedWhole, holdsImages, type ImageList, imagesContent, openImages } from './images'
 import { chosen, type Order, orderOf, positionOf, type Share } from './order'
@@ -230,6 +231,8 @@ const openFiles = (data: Data, set: FilesSet, going: Going, graph: Graph): Eithe
     openData(set.path, graph, set.layout),
     E.bindTo('found'),
     E.tap(() => fitting(set, fedOf(graph))),
+    // Parts may leave a wrong label out.
+    E.tap(({ found }) => (data.parts.length === 0 ? fileLabelsFit(found, fedOf(graph)) : E.right(undefined))),
     // A run that is not kept has no identity to compare.
     E.bind('content', ({ found }) => (going.isKept ? contentOf(found) : E.right(''))),
     E.bind('order', ({ found }) =>
