@@ -4,6 +4,7 @@ import { right } from 'fp-ts/Either'
 import * as t from 'io-ts'
 import { known } from '../../staging/core/known'
 import { type Known, optionsFor } from '../../staging/core/options'
+import { choice, flag, legal, withValues } from '../../staging/core/values'
 import type { Dim, Extent, Height, Layer, Shape, Width } from '../net'
 import { height, width } from '../net'
 import type { Mul } from '../numbers/naturals'
@@ -43,7 +44,13 @@ export type UpsampleOptions = (
         readonly alignCorners?: boolean | undefined
       }
   )
-const OPTIONS = optionsFor<UpsampleOptions>()('upsample', 'scale', 'size', 'mode', 'alignCorners')
+const KEYS = optionsFor<UpsampleOptions>()('upsample', 'scale', 'size', 'mode', 'alignCorners')
+const EXTENT = legal('a number, or [height, width]', (u) => (Array.isArray(u) ? u : [u]).every((n) => typeof n === 'number'))
+const OPTIONS = withValues(
+  KEYS,
+  { scale: EXTENT, size: EXTENT, mode: choice(['nearest', 'bilinear']), alignCorners: flag },
+  { prefix: 'upsample: ' },
+)
 type ToOf<O> = O extends { readonly scale: infer S extends Extent }
   ? { readonly scale: S }
   : O extends { readonly size: infer S extends Extent }
@@ -63,7 +70,7 @@ type ToOf<O> = O extends { readonly scale: infer S extends Extent }
  * )
  */
 export const upsample = <const O extends UpsampleOptions, N extends string = ''>(
-  options: Known<O, typeof OPTIONS>,
+  options: Known<O, typeof KEYS>,
   name?: N,
 ): Upsample<ToOf<O>, N> => {
   const { scale, size, mode, alignCorners }: UpsampleOptions = known(OPTIONS, options as O)

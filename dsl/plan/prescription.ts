@@ -19,6 +19,7 @@ import { pipe } from 'fp-ts/function'
 import { DIMS } from '../../staging/core/box'
 import type { PlanError } from '../../staging/core/errors'
 import { optionsFor } from '../../staging/core/options'
+import { named, numeric, withValues } from '../../staging/core/values'
 import type { PrescribedCut, Prescription } from '../../staging/plan/prescription'
 import type { LayerReport } from '../analyse'
 import { badSize } from '../layers/rule'
@@ -45,7 +46,12 @@ export interface TileRange<L extends string = string> {
    */
   readonly W?: number | undefined
 }
-export const TILE_RANGE = optionsFor<TileRange>()('a tile range', 'from', 'to', 'B', 'H', 'W')
+const TILES = numeric('a number of tiles')
+export const TILE_RANGE = withValues(
+  optionsFor<TileRange>()('a tile range', 'from', 'to', 'B', 'H', 'W'),
+  { from: named(['names of layers']), to: named(['names of layers']), B: TILES, H: TILES, W: TILES },
+  { prefix: 'tiles: ', required: ['from', 'to'] },
+)
 
 /**
  * Decisions of a plan that you make yourself: tiles and checkpoints.

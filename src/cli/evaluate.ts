@@ -41,20 +41,22 @@ export interface EvaluateCommandOptions
     OwnOptions,
     DataFlags,
     Pick<StageOptions, 'budget' | 'strategy' | 'algorithms' | 'precision' | 'measure' | keyof TierOptions>,
-    Partial<Pick<EvaluateOptions, 'weights' | 'weightsSkip' | 'weightsStrip' | 'threads' | 'workers'>> {
+    Partial<Pick<EvaluateOptions, 'weights' | 'weightsSkip' | 'weightsStrip' | 'threads' | 'workers' | 'strictData'>> {
   readonly data?: string
   readonly metrics?: readonly MetricName[]
   readonly device?: DeviceName
   readonly out?: string
 }
 
-type Given = Pick<EvaluateOptions, 'weights' | 'data' | 'metrics' | 'workers' | keyof LoadingOptions>
+type Given = Pick<EvaluateOptions, 'weights' | 'data' | 'metrics' | 'workers' | 'strictData' | keyof LoadingOptions>
 
-const given = ({ weights, data, metrics, workers, ...o }: EvaluateCommandOptions): Either<SpillwayError, Given> => {
+const given = ({ weights, data, metrics, workers, strictData, ...o }: EvaluateCommandOptions): Either<SpillwayError, Given> => {
   const missing = Object.entries({ weights, data }).flatMap(([k, v]) => (v === undefined ? [`--${k}`] : []))
   return weights === undefined || data === undefined
     ? E.left(usage(`evaluate needs ${missing.join(', ')}. Example: spillway evaluate MODEL --weights W.safetensors --data DATA`))
-    : E.map((named: string | Data) => ({ weights, ...loadingOf(o), data: named, metrics, workers }))(dataNamed(data, o))
+    : E.map((named: string | Data) => ({ weights, ...loadingOf(o), data: named, metrics, workers, strictData }))(
+        dataNamed(data, o),
+      )
 }
 
 // ---------------------------------------------------------------- words

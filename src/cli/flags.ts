@@ -10,7 +10,6 @@ import { AUGMENTS, FITS } from '../data/augment'
 import { type CommandName, COMMANDS } from './commands'
 import { described } from './help'
 import {
-  ALGORITHMS,
   budgetsOption,
   choiceOption,
   countOption,
@@ -18,9 +17,7 @@ import {
   imageOption,
   LAYOUTS,
   listOption,
-  MEASURING,
   option,
-  PRECISIONS,
   repeated,
   scheduleOption,
   sizeOption,
@@ -30,6 +27,7 @@ import { FORMATS } from '../predict/outputs'
 import { isMetricName, METRICS, type MetricName } from '../predict/metrics'
 import { unknownName } from '../errors/errors'
 import type { Measuring } from '../machine/localmachine'
+import { ALGORITHMS, MEASURING, PRECISIONS } from '../machine/localmachine'
 import { ENGINES } from '../ranks/engine'
 import { NORMS, SHARDS } from '../../staging/graph/machine'
 import { MEASURED, NETWORKS } from '../../staging/sim/networks'
@@ -165,6 +163,10 @@ const SHARD = [
   'shard across ranks: none, optimizer (its state), gradients (and the state) (default: none, if memory allows)',
   choiceOption('--shard', SHARDS),
 ] as const
+const STRICT_DATA = [
+  '--strict-data',
+  'refuse data that would be left out: other file types, nested folders, unreadable files',
+] as const
 const WORKERS = [
   '--workers <n>',
   'threads that decode images (default: half the cores, at most 4)',
@@ -246,6 +248,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
         `random changes to images: ${AUGMENTS.join(', ')}`,
         listOption(choiceOption('--augment', AUGMENTS)),
       )
+      .option(...STRICT_DATA)
       .option(...WORKERS)
       .option('--shuffle', 'shuffle the data in each epoch, by --seed')
       .option('--samples <n>', 'number of synthetic samples (default: one batch)', countOption('--samples'))
@@ -313,6 +316,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option(...CLASSES)
       .option(...FIT)
       .option(...LAYOUT)
+      .option(...STRICT_DATA)
       .option(...WORKERS)
       .option('--out <file>', 'write the result as JSON')
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => evaluate().evaluateModel(model, o, out)))),
@@ -337,6 +341,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option(...CLASSES)
       .option(FIT[0], `how to resize image files to --image: ${FITS.join(', ')} (default: keep the size of each image)`, FIT[2])
       .option(...LAYOUT)
+      .option(...STRICT_DATA)
       .option(...WORKERS)
       .option('--report <file>', 'write an HTML page about the plan')
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => predict().predictModel(model, o, out)))),

@@ -6,7 +6,7 @@ import type { CommandName } from './commands'
 /** The groups in the order of the help. Flags without a group come last, under "Options:". */
 export const GROUPS: Readonly<Record<string, readonly string[]>> = {
   'Model:': ['--image', '--batch', '--classes', '--net', '--weights', '--weights-skip', '--weights-strip'],
-  'Data:': ['--data', '--fit', '--layout', '--augment', '--shuffle', '--samples', '--seed', '--workers'],
+  'Data:': ['--data', '--strict-data', '--fit', '--layout', '--augment', '--shuffle', '--samples', '--seed', '--workers'],
   'Training:': ['--steps', '--epochs', '--plan', '--schedule', '--warmup', '--time-limit', '--on-nonfinite'],
   'Loss:': ['--loss', '--class-weights', '--ignore-index', '--label-smoothing', '--delta', '--balance', '--gamma', '--smooth'],
   'Optimizer:': [

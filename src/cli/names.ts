@@ -9,7 +9,7 @@ import { machineNames } from '../machine/machine'
 import { METRICS } from '../predict/metrics'
 import { scheduleNames } from '../train/schedules'
 import { zooNames } from '../zoo'
-import { ALGORITHMS, MEASURING, PRECISIONS } from './options'
+import { ALGORITHMS, MEASURING, PRECISIONS } from '../machine/localmachine'
 import { SHELLS } from './completion'
 
 const VALUES: Readonly<Record<string, () => readonly string[]>> = {

@@ -6,11 +6,8 @@ import type { Either } from 'fp-ts/Either'
 import { flow, pipe } from 'fp-ts/function'
 import { parseBytes } from '../../staging/core/bytes'
 import { ALLOCATORS, allocatorNamed } from '../../staging/memory/allocators/replay'
-import type { Precision } from '../../staging/devices'
-import type { Algorithms } from '../../staging/plan/plan'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import { orThrow } from '../errors/exceptions'
-import type { Measuring } from '../machine/localmachine'
 import { type Schedule, scheduleNamed } from '../train/schedules'
 import type { ModelAsked } from './model'
 
@@ -119,10 +116,6 @@ export const scheduleOption: (text: string) => Schedule = option(
 )
 
 // ---------------------------------------------------------------- what several commands take
-
-export const ALGORITHMS: readonly Algorithms[] = ['fixed', 'measured', 'fastest']
-export const MEASURING: readonly Measuring[] = ['first', 'while']
-export const PRECISIONS: readonly Precision[] = ['fp32', 'tf32', 'bf16']
 
 /** `weightDecay` is typed as --weight-decay. */
 export const flagOf = (name: string): string => `--${name.replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`)}`

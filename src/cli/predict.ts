@@ -8,7 +8,7 @@ import type { TaskEither } from 'fp-ts/TaskEither'
 import type { Form, Model } from '../../dsl'
 import type { DeviceName } from '../../staging/devices'
 import type { Data } from '../data/data'
-import { holdsPictures } from '../data/images'
+import { checkedWhole, holdsPictures, leftOutAt } from '../data/images'
 import { type SpillwayError, usage } from '../errors/errors'
 import { imageSize } from '../files/samples'
 import { writeWholeText } from '../files/whole'
@@ -39,17 +39,21 @@ export interface PredictCommandOptions
   extends InputOptions,
     DataFlags,
     Pick<StageOptions, 'budget' | 'strategy' | 'algorithms' | 'precision' | 'measure' | keyof TierOptions>,
-    Partial<Pick<PredictOptions, 'weights' | 'weightsSkip' | 'weightsStrip' | 'out' | 'threads' | 'format' | 'workers'>> {
+    Partial<
+      Pick<PredictOptions, 'weights' | 'weightsSkip' | 'weightsStrip' | 'out' | 'threads' | 'format' | 'workers' | 'strictData'>
+    > {
   readonly data?: string
   readonly as?: Form
   readonly device?: DeviceName
   readonly report?: string
 }
 
-type Given = Pick<PredictOptions, 'weights' | 'data' | 'format' | 'workers' | keyof LoadingOptions> & { out: string }
+type Given = Pick<PredictOptions, 'weights' | 'data' | 'format' | 'workers' | 'strictData' | keyof LoadingOptions> & {
+  out: string
+}
 
 const given = (o: PredictCommandOptions): Either<SpillwayError, Given> => {
-  const { weights, data, out, format, workers, as } = o
+  const { weights, data, out, format, workers, strictData, as } = o
   if (format === 'png' && as !== 'classes') return E.left(usage('--format png needs --as classes'))
   const missing = Object.entries({ weights, data, out }).flatMap(([k, v]) => (v === undefined ? [`--${k}`] : []))
   return weights === undefined || data === undefined || out === undefined
@@ -58,7 +62,9 @@ const given = (o: PredictCommandOptions): Either<SpillwayError, Given> => {
           `predict needs ${missing.join(', ')}. Example: spillway predict MODEL --weights W.safetensors --data IMAGES --out OUT`,
         ),
       )
-    : E.map((named: string | Data) => ({ weights, ...loadingOf(o), data: named, out, format, workers }))(dataNamed(data, o))
+    : E.map((named: string | Data) => ({ weights, ...loadingOf(o), data: named, out, format, workers, strictData }))(
+        dataNamed(data, o),
+      )
 }
 
 /** The size that is asked for, else that of the first image; images that are resized take the model's. */
@@ -102,6 +108,14 @@ const stagedFor = (
     TE.flatMapEither((input) => stagedAt(input, model, o, options)),
   )
 
+/** Data that would be left out are refused before planning. */
+const wholeBeforehand = ({ data, strictData }: PredictCommandOptions): Either<SpillwayError, unknown> =>
+  pipe(
+    leftOutAt(data!),
+    E.flatMap((leftOut) => checkedWhole(data!, leftOut, strictData ?? false)),
+    E.mapLeft((e) => (e.tag === 'FileRefused' ? { ...e, beforehand: true } : e)),
+  )
+
 const stagedAt = (
   input: InputOptions,
   model: string,
@@ -114,6 +128,7 @@ const stagedAt = (
     E.bindTo('named'),
     E.bind('machine', () => machineNamed(o.device ?? 'cpu', o)),
     E.flatMap(({ named, machine }) => preparePrediction(named.model, machine, { as: o.as, name: named.name })),
+    E.tap(() => (holdsPictures(o.data!) ? wholeBeforehand(o) : E.right([]))),
     // Images are looked at by whoever reads them.
     E.tap(({ graph }) => filesOf(holdsPictures(o.data!) ? { weights: options.weights, ...loadingOf(options) } : options)(graph)),
     E.flatMap((prepared) =>

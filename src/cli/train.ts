@@ -206,12 +206,12 @@ const fitting =
   (graph: Graph): Either<SpillwayError, void> =>
     pipe(
       filesOf(options)(graph),
-      E.flatMap(() =>
+      E.flatMap((classes) =>
         evaluate === undefined
           ? E.right(undefined)
           : pipe(
               dataNamed(evaluate, o),
-              E.flatMap((data) => filesOf({ data })(graph)),
+              E.flatMap((data) => E.asUnit(filesOf({ data, classes, strictData: o.strictData })(graph))),
             ),
       ),
     )

@@ -14,7 +14,7 @@ const halfOf = (bits: number): number => {
   return sign * (exponent === 0 ? mantissa * 2 ** -24 : (mantissa + 1024) * 2 ** (exponent - 25))
 }
 
-const numbersOf = (type: ElementType, bytes: Uint8Array<ArrayBuffer>): Exclude<SampleValue, number> => {
+export const numbersOf = (type: ElementType, bytes: Uint8Array<ArrayBuffer>): Exclude<SampleValue, number> => {
   const { buffer } = bytes
   switch (type) {
     case 'u8':

@@ -2,6 +2,7 @@
 // it. Invariant: immutable; nothing is read and nothing opened here.
 import { known } from '../../staging/core/known'
 import { optionsFor } from '../../staging/core/options'
+import { atLeast, callable, choice, either, legal, made, path, text, valueText, withValues } from '../../staging/core/values'
 import { SpillwayException, usage } from '../errors/errors'
 import { type Augment, augmentProblem, type Fit, FITS } from './augment'
 import type { Part } from './order'
@@ -187,10 +188,46 @@ export interface FilesOptions extends Numbers {
   readonly fit?: Fit
 }
 
-const FILES = optionsFor<FilesOptions>()('files', 'layout', 'mean', 'std', 'augment', 'fit')
-const FOLDER = optionsFor<ImageOptions>()('folder', 'fit', 'augment', 'depth', 'mostPixels', 'mean', 'std')
-const OWN = optionsFor<RegionSource>()('source', 'length', 'read', 'size', 'fit', 'layout', 'mean', 'std', 'name', 'augment')
-const SOURCE = optionsFor<StreamOptions>()('source', 'layout', 'mean', 'std', 'name', 'augment')
+const isChannels = (least: number) => (u: unknown) =>
+  Array.isArray(u) && u.length > 0 && u.every((n) => Number.isFinite(n) && n > least)
+const NUMBERS = {
+  layout: choice(['NCHW', 'NHWC']),
+  mean: legal('a list of numbers, one for each channel', isChannels(Number.NEGATIVE_INFINITY)),
+  std: legal('a list of numbers above 0, one for each channel', isChannels(0)),
+}
+const IMAGES = { fit: choice(FITS), augment: made("an object such as { flip: 'horizontal' }") }
+const FILES = withValues(
+  optionsFor<FilesOptions>()('files', 'layout', 'mean', 'std', 'augment', 'fit'),
+  { ...NUMBERS, ...IMAGES },
+  { prefix: 'files: ' },
+)
+const FOLDER = withValues(
+  optionsFor<ImageOptions>()('folder', 'fit', 'augment', 'depth', 'mostPixels', 'mean', 'std'),
+  { mean: NUMBERS.mean, std: NUMBERS.std, ...IMAGES, depth: choice([8, 16]), mostPixels: atLeast(1) },
+  { prefix: 'folder: ' },
+)
+const SIZE = either(
+  '[height, width] in pixels, or a function of i that returns it',
+  callable,
+  legal('', (u) => Array.isArray(u) && u.length === 2 && u.every((n) => Number.isSafeInteger(n) && n >= 1)),
+)
+const OWN = withValues(
+  optionsFor<RegionSource>()('source', 'length', 'read', 'size', 'fit', 'layout', 'mean', 'std', 'name', 'augment'),
+  {
+    ...NUMBERS,
+    ...IMAGES,
+    length: legal('whole numbers of at least 1', (u) => Number.isSafeInteger(u) && Number(u) >= 1 && Number(u) < 2 ** 32),
+    read: callable,
+    size: SIZE,
+    name: text,
+  },
+  { prefix: 'source: ', required: ['length', 'read'] },
+)
+const SOURCE = withValues(
+  optionsFor<StreamOptions>()('source', 'layout', 'mean', 'std', 'name', 'augment'),
+  { ...NUMBERS, augment: IMAGES.augment, name: text },
+  { prefix: 'source: ' },
+)
 
 export type DataSet =
   | ({ readonly kind: 'images'; readonly path: string } & ImageOptions & Pick<Numbers, 'layout'>)
@@ -220,20 +257,10 @@ const augmentOf = <N extends { readonly augment?: Augment }>(what: string, o: N)
   return o
 }
 
-const fitOf = (what: string, { fit }: { readonly fit?: Fit }): void => {
-  if (fit !== undefined && !FITS.includes(fit)) refused(`${what}: fit is '${String(fit)}'; allowed: ${FITS.join(', ')}`)
-}
-
-const numbersOf = <N extends Numbers>(what: string, o: N): N => {
-  if (o.layout !== undefined && o.layout !== 'NCHW' && o.layout !== 'NHWC')
-    refused(`${what}: layout is '${String(o.layout)}'; allowed: NCHW, NHWC`)
-  for (const [name, list] of [
-    ['mean', o.mean],
-    ['std', o.std],
-  ] as const)
-    if (list && !(Array.isArray(list) && list.length > 0 && list.every((n) => Number.isFinite(n) && (name === 'mean' || n > 0))))
-      refused(`${what}: ${name} must be a list of ${name === 'mean' ? 'numbers' : 'numbers above 0'}, one for each channel`)
-  return o
+/** A path that names something. */
+const pathOf = (what: string, given: string): string => {
+  if (!path.is(given)) refused(`${what}: the path is ${valueText(given)}; allowed: a path of a file or folder`)
+  return given
 }
 
 /**
@@ -246,14 +273,14 @@ const numbersOf = <N extends Numbers>(what: string, o: N): N => {
  * const slides = files('slides/', { mean: [0.5], std: [0.25] })
  * await train(net, plan, { steps: 100, data: slides, shuffle: true })
  */
-export const files = (path: string, o: FilesOptions = {}): Data => {
-  fitOf('files', known(FILES, o))
-  return { set: { kind: 'files', path, ...augmentOf('files', numbersOf('files', o)) }, parts: [] }
-}
+export const files = (path: string, o: FilesOptions = {}): Data => ({
+  set: { kind: 'files', path: pathOf('files', path), ...augmentOf('files', known(FILES, o)) },
+  parts: [],
+})
 
 /**
  * Creates data from a folder of images: one subfolder per class, or `images/NAME` beside `masks/NAME`. The path
- * may also be a .csv or .json list of images with labels or masks. PNG, JPEG, WebP and TIFF need the package
+ * may also be a .csv or .json list of images with labels or masks. PNG, JPEG, WebP, TIFF, AVIF and GIF need the package
  * sharp.
  *
  * @param path The folder or the list.
@@ -262,14 +289,10 @@ export const files = (path: string, o: FilesOptions = {}): Data => {
  * const cats = folder('cats/', { augment: { flip: 'horizontal' } })
  * await train(net, plan, { steps: 100, data: cats, shuffle: true })
  */
-export const folder = (path: string, o: ImageOptions = {}): Data => {
-  known(FOLDER, o)
-  fitOf('folder', o)
-  if (o.depth !== undefined && o.depth !== 8 && o.depth !== 16) refused(`folder: depth is ${String(o.depth)}; allowed: 8, 16`)
-  if (o.mostPixels !== undefined && !(Number.isSafeInteger(o.mostPixels) && o.mostPixels > 0))
-    refused(`folder: mostPixels is ${o.mostPixels}; allowed: whole numbers of at least 1`)
-  return { set: { kind: 'images', path, ...augmentOf('folder', numbersOf('folder', o)), layout: 'NHWC' }, parts: [] }
-}
+export const folder = (path: string, o: ImageOptions = {}): Data => ({
+  set: { kind: 'images', path: pathOf('folder', path), ...augmentOf('folder', known(FOLDER, o)), layout: 'NHWC' },
+  parts: [],
+})
 
 /** Sizes, where there are any, and what needs them. */
 const regionsOf = (from: OwnSource | RegionSource): void => {
@@ -278,10 +301,6 @@ const regionsOf = (from: OwnSource | RegionSource): void => {
     refused(
       `source: ${fit === undefined ? 'read takes a region' : 'fit applies to images of any size'}: add the image size, as size: [height, width] or size: (i) => [height, width]`,
     )
-  fitOf('source', { ...(fit === undefined ? {} : { fit }) })
-  const isSize = Array.isArray(size) && size.length === 2 && size.every((n) => Number.isSafeInteger(n) && n >= 1)
-  if (size !== undefined && typeof size !== 'function' && !isSize)
-    refused(`source: size is ${JSON.stringify(size)}; allowed: [height, width] in pixels, or a function of i that returns it`)
 }
 
 const isPlain = (o: object): boolean => Object.getPrototypeOf(o) === Object.prototype
@@ -320,20 +339,18 @@ export function source(samples: Samples | (() => Samples), o?: StreamOptions): D
 export function source(from: OwnSource | RegionSource | Samples | (() => Samples), o: StreamOptions = {}): Data {
   known(SOURCE, o)
   if (typeof from === 'function')
-    return { set: { kind: 'stream', open: from, once: false, ...augmentOf('source', numbersOf('source', o)) }, parts: [] }
+    return { set: { kind: 'stream', open: from, once: false, ...augmentOf('source', o) }, parts: [] }
   if (isIterable(from))
     return {
-      set: { kind: 'stream', open: () => from, once: isOnce(from), ...augmentOf('source', numbersOf('source', o)) },
+      set: { kind: 'stream', open: () => from, once: isOnce(from), ...augmentOf('source', o) },
       parts: [],
     }
   if (typeof from !== 'object' || from === null || typeof from.read !== 'function')
     return refused('source: pass { length, read }, an iterable, or a function that returns one of them')
-  if (!Number.isSafeInteger(from.length) || from.length < 1 || from.length >= 2 ** 32)
-    return refused(`source: length is ${from.length}; allowed: whole numbers of at least 1`)
-  // A class may have more than what is asked of it.
-  if (isPlain(from)) known(OWN, from)
+  // A class may have other members, too.
+  known(OWN, isPlain(from) ? from : Object.fromEntries(OWN.keys.map((key) => [key, (from as Partial<RegionSource>)[key]])))
   regionsOf(from)
-  const { length, size, fit, layout, mean, std, name, augment } = augmentOf('source', numbersOf('source', from)) as RegionSource
+  const { length, size, fit, layout, mean, std, name, augment } = augmentOf('source', from) as RegionSource
   const given = Object.entries({ length, size, fit, layout, mean, std, name, augment }).filter(([, value]) => value !== undefined)
   const read = (i: number, region: Region): Sample | Promise<Sample> => from.read(i, region)
   return { set: { kind: 'own', read, ...(Object.fromEntries(given) as Omit<RegionSource, 'read'>) }, parts: [] }

@@ -39,7 +39,7 @@ const sharp = (): Sharp => {
 /** Throws, in words, where images cannot be decoded. */
 export const canDecode = (): void => void sharp()
 
-export const IMAGE = /\.(png|jpe?g|webp|tiff?)$/i
+export const IMAGE = /\.(png|jpe?g|jpe|jfif|webp|tiff?|gif|avif)$/i
 
 export interface Size {
   readonly height: number

@@ -6,6 +6,7 @@ import { isRight } from 'fp-ts/Either'
 import * as t from 'io-ts'
 import { list, tuple, whole, words } from '../../staging/core/codecs'
 import { shapeText } from '../../staging/ops/op'
+import type { KnownClasses } from './classes'
 import type { Data, DataSet, Numbers } from './data'
 
 /** What is known of data before they are read. */
@@ -96,20 +97,14 @@ export const takenFor = (data: Data, description: DataDescription | undefined, m
   return { data, notes: [`the model was trained on data with ${trained}, but these have ${numbersText(set)}`] }
 }
 
-const MOST_NAMES = 6
-const namesText = (names: readonly string[]): string =>
-  names.length <= MOST_NAMES ? names.join(', ') : `${names.slice(0, MOST_NAMES).join(', ')}, … (${names.length})`
+/** Class names that other data must follow: none are known of synthetic data, and an empty list means numbers without names. */
+export const classesOf = ({ from, classes }: Described): KnownClasses => (from === undefined ? undefined : (classes ?? []))
 
-/** What of classes, size and model is not as it was, in words. */
+/** Notes about another input size or another model. */
 export const differencesFrom = (
-  { classes, input, model }: DataDescription,
-  now: Described & { readonly model: string; readonly input?: readonly number[] },
+  { input, model }: DataDescription,
+  now: { readonly model: string; readonly input?: readonly number[] },
 ): readonly string[] => [
-  ...(classes && now.classes && !sameList(classes, now.classes)
-    ? [
-        `the model was trained on the classes ${namesText(classes)}, but these data have ${namesText(now.classes)}: their labels have other meanings`,
-      ]
-    : []),
   ...(now.input && !sameList(input, now.input)
     ? [`the model was trained on images of ${shapeText(input)}, but gets ${shapeText(now.input)}`]
     : []),

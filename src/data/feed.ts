@@ -54,6 +54,7 @@ export const openFeed = ({ reader, order, values, share = ALL, prefetch, numbers
   let filled = 0
   let over = 0
   let isClosed = false
+  let { inTurn } = reader
   let wake: () => void = () => {}
 
   const fill = async (step: number, arrays: readonly PlaceArray[]): Promise<void> => {
@@ -61,7 +62,11 @@ export const openFeed = ({ reader, order, values, share = ALL, prefetch, numbers
       const position = positionOf(step, batch, b, share)
       return reader.read(order.at(position), position, arrays, (step % slots) * batch + b)
     }
-    if (!reader.inTurn) return void (await Promise.all(Array.from({ length: batch }, (_, b) => one(b))))
+    if (!inTurn) await Promise.all(Array.from({ length: batch }, (_, b) => one(b)))
+    // Samples of one memory are read again, one after the other, and so are all later ones.
+    const isShared = reader.shared?.() ?? false
+    if (!inTurn && !isShared) return
+    inTurn = true
     for (let b = 0; b < batch; b++) await one(b)
   }
 

@@ -1,15 +1,17 @@
 // Image files as samples. In: a folder of classes, of images and masks, or a list. Out: which files a sample is made of. Invariant: files
 // are listed in the order of their names, so a data set has one order; a mask that is missing is refused by its image's name.
 import { createHash } from 'node:crypto'
-import { type Dirent, fstatSync, readdirSync, readFileSync, statSync } from 'node:fs'
-import { basename, dirname, extname, join, relative, resolve, sep } from 'node:path'
+import { accessSync, constants, type Dirent, fstatSync, readdirSync, statSync } from 'node:fs'
+import { basename, dirname, extname, join, relative, sep } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { SpillwayError } from '../errors/errors'
 import { onFile } from '../errors/exceptions'
 import { readRange, statAt, withFile } from '../files/whole'
+import { type KnownClasses, numbered } from './classes'
 import { IMAGE } from './decode'
+import { LIST, type NamedSample, readList } from './lists'
 
 /** Files of a sample: an image, and its class or its mask; of what is predicted, neither. */
 export interface ImageSample {
@@ -22,6 +24,19 @@ export interface ImageList {
   readonly samples: readonly ImageSample[]
   /** Names of the classes, where they have any, in the order of their labels. */
   readonly classes?: readonly string[]
+  /** Place of sample i in a list, e.g. `line 3`. */
+  readonly placeOf?: (i: number) => string
+  readonly leftOut: LeftOut
+  /** Reason to check the labels, for a person. */
+  readonly note?: string
+}
+
+interface Found {
+  readonly samples: readonly NamedSample[]
+  /** Class folders. */
+  readonly folders?: readonly string[]
+  readonly placeOf?: (i: number) => string
+  readonly leftOut: LeftOut
 }
 
 const refused = (file: string, reason: string): Either<SpillwayError, never> =>
@@ -30,14 +45,66 @@ const refused = (file: string, reason: string): Either<SpillwayError, never> =>
 const byName = (a: Dirent, b: Dirent): number => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0)
 const entriesOf = (folder: string): readonly Dirent[] => readdirSync(folder, { withFileTypes: true }).sort(byName)
 const isFolder = (at: string): boolean => statAt(at)?.isDirectory() ?? false
+const isSeen = (e: Dirent): boolean => !e.name.startsWith('.')
+const isFolderIn =
+  (folder: string) =>
+  (e: Dirent): boolean =>
+    e.isDirectory() || (e.isSymbolicLink() && isFolder(join(folder, e.name)))
 const foldersIn = (folder: string): readonly string[] =>
   entriesOf(folder)
-    .filter((e) => !e.name.startsWith('.') && (e.isDirectory() || (e.isSymbolicLink() && isFolder(join(folder, e.name)))))
+    .filter((e) => isSeen(e) && isFolderIn(folder)(e))
     .map((e) => e.name)
-const imagesIn = (folder: string): readonly string[] =>
-  entriesOf(folder)
-    .filter((e) => !e.name.startsWith('.') && IMAGE.test(e.name))
-    .map((e) => e.name)
+
+/** Kinds of data that are left out, one entry for each file or folder. */
+type LeftOut = readonly string[]
+interface Listing {
+  readonly images: readonly string[]
+  readonly leftOut: LeftOut
+}
+
+const isReadable = (file: string): boolean => {
+  try {
+    accessSync(file, constants.R_OK)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** The images of a folder, and what it holds beside them. */
+const listingOf = (folder: string): Listing => {
+  const [images, leftOut]: [string[], string[]] = [[], []]
+  for (const e of entriesOf(folder).filter(isSeen))
+    if (isFolderIn(folder)(e)) leftOut.push('nested folder')
+    else if (!IMAGE.test(e.name)) leftOut.push(`${extname(e.name).toLowerCase() || 'unnamed'} file`)
+    else if (isReadable(join(folder, e.name))) images.push(e.name)
+    else leftOut.push('unreadable file')
+  return { images, leftOut }
+}
+const imagesIn = (folder: string): readonly string[] => listingOf(folder).images
+
+/** Counts of all data of a path that are left out, in words. */
+export const leftOutText = (path: string, leftOut: LeftOut): string | undefined => {
+  if (leftOut.length === 0) return undefined
+  const counts = new Map<string, number>()
+  for (const kind of leftOut) counts.set(kind, (counts.get(kind) ?? 0) + 1)
+  const words = [...counts].map(([kind, n]) => `${n} ${n === 1 ? kind : kind.replace(/(file|folder|mask|image)/, '$1s')}`)
+  return `data ${path}: left out ${words.join(', ')}`
+}
+
+/** The note about data that are left out; with `strict` they are refused. */
+export const checkedWhole = (path: string, leftOut: LeftOut, strict: boolean): Either<SpillwayError, readonly string[]> => {
+  const text = leftOutText(path, leftOut)
+  if (text === undefined) return E.right([])
+  return strict
+    ? E.left({
+        tag: 'FileRefused',
+        kind: 'data',
+        file: path,
+        reason: `${text.slice(text.indexOf('left out'))}: remove them, or run without --strict-data (strictData)`,
+      })
+    : E.right([text])
+}
 const stem = (file: string): string => basename(file, extname(file))
 
 const LAYOUTS =
@@ -50,82 +117,40 @@ export const PAIRS = [
   ['input', 'target'],
 ] as const
 
-const pairedIn = (folder: string, images: string, masks: string): Either<SpillwayError, ImageList> => {
-  const found = new Map(imagesIn(join(folder, masks)).map((name) => [stem(name), name]))
+const pairedIn = (folder: string, images: string, masks: string): Either<SpillwayError, Found> => {
+  const [left, right] = [listingOf(join(folder, images)), listingOf(join(folder, masks))]
+  const found = new Map(right.images.map((name) => [stem(name), name]))
+  const used = new Set(left.images.map(stem))
+  const unused = right.images.filter((name) => !used.has(stem(name))).map(() => 'mask without an image')
   return pipe(
-    imagesIn(join(folder, images)),
-    E.traverseArray((name): Either<SpillwayError, ImageSample> => {
+    left.images,
+    E.traverseArray((name): Either<SpillwayError, NamedSample> => {
       const mask = found.get(stem(name))
       const image = join(folder, images, name)
       return mask === undefined
         ? refused(image, `it has no mask: ${join(folder, masks)} has no image named ${stem(name)}`)
         : E.right({ image, mask: join(folder, masks, mask) })
     }),
-    E.map((samples) => ({ samples })),
+    E.map((samples) => ({ samples, leftOut: [...left.leftOut, ...right.leftOut, ...unused] })),
   )
 }
 
-const classesIn = (folder: string, classes: readonly string[]): ImageList => ({
-  samples: classes.flatMap((name, label) =>
-    imagesIn(join(folder, name)).map((file) => ({ image: join(folder, name, file), label })),
-  ),
-  classes,
-})
+const classesIn = (folder: string, folders: readonly string[]): Found => {
+  const found = folders.map((label) => ({ label, ...listingOf(join(folder, label)) }))
+  return {
+    samples: found.flatMap(({ label, images }) => images.map((file) => ({ image: join(folder, label, file), label }))),
+    folders,
+    leftOut: [...imagesIn(folder).map(() => 'image beside the class folders'), ...found.flatMap((f) => f.leftOut)],
+  }
+}
 
-const folderOf = (folder: string): Either<SpillwayError, ImageList> => {
+const folderOf = (folder: string): Either<SpillwayError, Found> => {
   const folders = foldersIn(folder)
   const pair = PAIRS.find((names) => names.every((n) => folders.includes(n)))
   return pair ? pairedIn(folder, pair[0], pair[1]) : E.right(classesIn(folder, folders))
 }
 
-// ---------------------------------------------------------------- lists
-
-type Row = Readonly<Record<string, unknown>>
-
-/** Lines of fields, which may stand in quotes; the first names them. */
-const csvRows = (text: string): Either<string, readonly Row[]> => {
-  const lines = text.split(/\r?\n/).filter((line) => line.trim() !== '')
-  const fields = (line: string): readonly string[] =>
-    [...line.matchAll(/(?:^|,)\s*(?:"((?:[^"]|"")*)"|([^,]*))/g)].map((m) => (m[1]?.replaceAll('""', '"') ?? m[2] ?? '').trim())
-  const [head = [], ...rows] = lines.map(fields)
-  const odd = rows.findIndex((r) => r.length !== head.length)
-  return odd >= 0
-    ? E.left(`line ${odd + 2} has ${rows[odd]!.length} fields, but the header has ${head.length}`)
-    : E.right(rows.map((r) => Object.fromEntries(head.map((name, i) => [name, r[i]!]))))
-}
-
-const jsonRows = (text: string): Either<string, readonly Row[]> => {
-  try {
-    const rows: unknown = JSON.parse(text)
-    return Array.isArray(rows) && rows.every((r) => typeof r === 'object' && r !== null)
-      ? E.right(rows as readonly Row[])
-      : E.left('it is not a list of objects with image and label or mask')
-  } catch (e) {
-    return E.left(`it is not JSON: ${(e as Error).message}`)
-  }
-}
-
-/** Numbers where all labels are such, else the sorted names of classes. */
-const labelsIn = (rows: readonly Row[]): { readonly of: (row: Row) => number; readonly classes?: readonly string[] } => {
-  const names = rows.map((r) => String(r['label']))
-  if (names.every((n) => /^-?\d+$/.test(n))) return { of: (r) => Number(r['label']) }
-  const classes = [...new Set(names)].sort()
-  const numbers = new Map(classes.map((name, i) => [name, i]))
-  return { of: (r) => numbers.get(String(r['label']))!, classes }
-}
-
-const listOf = (path: string, rows: readonly Row[]): Either<SpillwayError, ImageList> => {
-  const has = (key: string) => (row: Row) => row[key] !== undefined && row[key] !== ''
-  const kind = rows.every(has('label')) ? 'label' : 'mask'
-  const odd = rows.findIndex((r) => typeof r['image'] !== 'string' || !has('image')(r) || !has(kind)(r))
-  if (odd >= 0) return refused(path, `its entry ${odd + 1} must have image, and label or mask as the other entries`)
-  const at = (file: unknown): string => resolve(dirname(path), String(file))
-  const { of, classes } = labelsIn(rows)
-  const samples = rows.map((r) => ({ image: at(r['image']), ...(kind === 'label' ? { label: of(r) } : { mask: at(r['mask']) }) }))
-  return E.right({ samples: samples as readonly ImageSample[], ...(kind === 'label' && classes ? { classes } : {}) })
-}
-
-const LIST = /\.(csv|json)$/i
+// ---------------------------------------------------------------- both
 
 /** Whether a path is meant as images. */
 export const holdsImages = (path: string): boolean => {
@@ -144,22 +169,49 @@ export const holdsArrays = (path: string): boolean => {
   return has(path) || foldersIn(path).some((n) => has(join(path, n)))
 }
 
-const openList = (path: string): Either<SpillwayError, ImageList> => {
-  const text = readFileSync(path, 'utf8').replace(/^\ufeff/, '')
-  const rows = path.toLowerCase().endsWith('.json') ? jsonRows(text) : csvRows(text)
-  return E.isLeft(rows) ? refused(path, rows.left) : listOf(path, rows.right)
+/** The samples of a path, with labels as texts. */
+const foundAt = (path: string): Either<SpillwayError, Found> => {
+  if (statSync(path).isDirectory()) return folderOf(path)
+  if (!LIST.test(path)) return refused(path, LAYOUTS)
+  return pipe(
+    readList(path),
+    E.mapLeft((reason): SpillwayError => ({ tag: 'FileRefused', kind: 'data', file: path, reason })),
+    E.flatMap(({ samples, at }) => {
+      const lost = samples.findIndex(({ image, mask }) => !isReadable(image) || (mask !== undefined && !isReadable(mask)))
+      if (lost < 0) return E.right({ samples, placeOf: (i) => at[i]!, leftOut: [] })
+      const { image, mask } = samples[lost]!
+      return refused(path, `${at[lost]}: ${isReadable(image) ? mask : image} cannot be read`)
+    }),
+  )
 }
 
-export const openImages = (path: string): Either<SpillwayError, ImageList> =>
+const findImages = (path: string): Either<SpillwayError, Found> =>
   pipe(
-    onFile(
-      'data',
-      path,
-    )(() => (statSync(path).isDirectory() ? folderOf(path) : LIST.test(path) ? openList(path) : refused(path, LAYOUTS))),
+    onFile('data', path)(() => foundAt(path)),
     E.filterOrElse(
       ({ samples }) => samples.length > 0,
       (): SpillwayError => ({ tag: 'FileRefused', kind: 'data', file: path, reason: `it has no images; ${LAYOUTS}` }),
     ),
+  )
+
+/** The images of a path. `known` are the class names that their labels must follow. */
+export const openImages = (path: string, known?: KnownClasses): Either<SpillwayError, ImageList> =>
+  pipe(
+    findImages(path),
+    E.flatMap((found): Either<SpillwayError, ImageList> => {
+      const { samples, folders, placeOf, leftOut } = found
+      const texts = samples.flatMap(({ label }) => label ?? [])
+      const numbersOf = (labels: readonly number[]): readonly ImageSample[] =>
+        samples.map(({ label: _, ...files }, i) => ({ ...files, ...(texts.length > 0 ? { label: labels[i]! } : {}) }))
+      if (texts.length === 0) return E.right({ samples: numbersOf([]), leftOut })
+      return pipe(
+        numbered({ texts, placeOf: (i) => (placeOf ? `${placeOf(i)}: ` : ''), ...(folders ? { folders } : {}) }, known),
+        E.bimap(
+          (reason): SpillwayError => ({ tag: 'FileRefused', kind: 'data', file: path, reason }),
+          ({ labels, ...rest }) => ({ samples: numbersOf(labels), ...rest, leftOut, ...(placeOf ? { placeOf } : {}) }),
+        ),
+      )
+    }),
   )
 
 // ---------------------------------------------------------------- images alone
@@ -171,6 +223,13 @@ export const holdsPictures = (path: string): boolean => {
     stat !== undefined &&
     (stat.isDirectory() ? imagesIn(path).length > 0 || holdsImages(path) : IMAGE.test(path) || LIST.test(path))
   )
+}
+
+/** Data of a path that predictions leave out. */
+export const leftOutAt = (path: string): Either<SpillwayError, LeftOut> => {
+  const own = statAt(path)?.isDirectory() ? listingOf(path) : undefined
+  if (own && own.images.length > 0) return E.right(own.leftOut)
+  return IMAGE.test(path) ? E.right([]) : E.map(({ leftOut }: Found) => leftOut)(findImages(path))
 }
 
 /** Image files and what each is called: as its file, in a folder of folders with that folder's name before it. */
@@ -187,8 +246,8 @@ export const picturesAt = (path: string): Either<SpillwayError, readonly { reado
     const own = statSync(path).isDirectory() ? imagesIn(path) : []
     if (own.length > 0) return E.right(own.map((name) => called(path)(join(path, name))))
     const isList = !statSync(path).isDirectory()
-    return E.map(({ samples }: ImageList) => samples.map(({ image }) => called(isList ? dirname(image) : path)(image)))(
-      openImages(path),
+    return E.map(({ samples }: Found) => samples.map(({ image }) => called(isList ? dirname(image) : path)(image)))(
+      findImages(path),
     )
   })
   return pipe(

@@ -13,15 +13,17 @@ import { type DataFiles, fedValues, fileNames, type FileTensor, openData, sample
 import { arraysAsSource } from './arrays'
 import { type Bands, openBands } from './bands'
 import { type Data, type DataSet, files, folder, type Numbers, type SampleValue } from './data'
+import { type KnownClasses, missingNote } from './classes'
 import { canDecode } from './decode'
 import { type Described, describedBy } from './description'
 import { type Feed, openFeed } from './feed'
+import { fileLabelsFit } from './filelabels'
 import type { ImageWork } from './imagereader'
-import { holdsImages, type ImageList, imagesContent, openImages } from './images'
+import { checkedWhole, holdsImages, type ImageList, imagesContent, openImages } from './images'
 import { chosen, type Order, orderOf, positionOf, type Share } from './order'
 import { type Augment, AUGMENTS } from './augment'
 import { type Chance, chanceFits, mixingProblem } from './augmented'
-import type { FedValue, PlaceType } from './places'
+import { type FedValue, type PlaceType, valueProblem } from './places'
 import { imagesBy } from './pool'
 import { type Own, ownName, ownReader, type Reader, sampleName, streamReader } from './readers'
 
@@ -139,8 +141,10 @@ export interface OpenedData {
   readonly place: string
   /** What weights that learn from them say of them. */
   readonly described: Described
-  /** What who trains on them should know. */
-  readonly note?: string
+  /** Notes about labels, and data that are left out. */
+  readonly notes: readonly string[]
+  /** A note about the order, for training. */
+  readonly orderNote?: string
 }
 
 /** How data are gone through. */
@@ -157,6 +161,10 @@ export interface Going {
   readonly isKept: boolean
   /** Of each batch, what is read; default: all. */
   readonly share?: Share | undefined
+  /** Class names that labels must follow. */
+  readonly classes?: KnownClasses
+  /** Refuses data that would be left out. */
+  readonly strict?: boolean
 }
 
 const placeOf = (files: DataFiles): string => {
@@ -223,6 +231,8 @@ const openFiles = (data: Data, set: FilesSet, going: Going, graph: Graph): Eithe
     openData(set.path, graph, set.layout),
     E.bindTo('found'),
     E.tap(() => fitting(set, fedOf(graph))),
+    // Parts may leave a wrong label out.
+    E.tap(({ found }) => (data.parts.length === 0 ? fileLabelsFit(found, fedOf(graph)) : E.right(undefined))),
     // A run that is not kept has no identity to compare.
     E.bind('content', ({ found }) => (going.isKept ? contentOf(found) : E.right(''))),
     E.bind('order', ({ found }) =>
@@ -239,6 +249,7 @@ const openFiles = (data: Data, set: FilesSet, going: Going, graph: Graph): Eithe
       content: `${content}${wayWords(data, going)}`,
       place: `${placeOf(found)}${wayWords(data, going)}`,
       described: describedBy(set),
+      notes: [],
     })),
   )
 }
@@ -325,6 +336,7 @@ const openFed = (data: Data, set: FedSet, going: Going, graph: Graph, known?: st
         content,
         place: content,
         described: describedBy(set),
+        notes: [],
       }
     }),
   )
@@ -342,6 +354,9 @@ const imageInputFits = ({ depth }: ImageSet, { shape: [channels], bytes }: FedVa
     ? E.left(usage('depth: 16 gives 16-bit numbers, but the model begins with fromBytes, which takes bytes: remove one of them'))
     : E.right(undefined)
 }
+
+const mostClasses = ({ shares, labels, binary }: FedValue): number | undefined =>
+  shares?.classes ?? labels?.classes ?? (binary ? 2 : undefined)
 
 /** The input, and the target that images have: a class each, or a mask of their size. */
 const imageValues = (
@@ -362,7 +377,7 @@ const imageValues = (
   const unmixed = mixingProblem(augment, target, samples[0]!.mask !== undefined)
   if (unmixed !== undefined) return E.left(usage(unmixed))
   const size = target.shape[1] * target.shape[2]
-  const most = target.shares?.classes ?? target.labels?.classes ?? (target.binary ? 2 : undefined) ?? Number.POSITIVE_INFINITY
+  const most = mostClasses(target) ?? Number.POSITIVE_INFINITY
   if (samples[0]!.label !== undefined && size !== 1)
     return E.left(
       usage(`the images have one class each, but the target of the model has ${size} labels per image: it needs masks`),
@@ -417,22 +432,56 @@ const classByClass = ({ samples, classes = [] }: ImageList, order: Order): boole
   return classes.length > 1 && labels.filter((l, i) => i > 0 && l !== labels[i - 1]).length === new Set(labels).size - 1
 }
 
+/** Notes about the labels of the chosen samples. */
+const labelNotes = (path: string, { samples, classes, note }: ImageList, chosen: Uint32Array): readonly string[] =>
+  [
+    note,
+    classes &&
+      missingNote(
+        Array.from(chosen, (i) => samples[i]!.label!),
+        classes,
+      ),
+  ].flatMap((text) => (text === undefined ? [] : [`data ${path}: ${text}`]))
+
 const CLASS_BY_CLASS =
   'the images are in folder order, so a step sees only one class: --shuffle (shuffle: true) shuffles them in each epoch'
 
+/** The first label that is no class of the model is refused before anything runs. */
+const labelsFit = (
+  path: string,
+  { samples, placeOf }: ImageList,
+  [, target]: ImageWork['values'],
+): Either<SpillwayError, void> => {
+  if (!target || samples[0]!.label === undefined) return E.right(undefined)
+  const classes = mostClasses(target)
+  const asLabel: FedValue = {
+    ...target,
+    shape: [1, 1, 1],
+    labels: { ...target.labels, ...(classes === undefined ? {} : { classes }) },
+  }
+  for (const [i, { image, label }] of samples.entries()) {
+    const problem = valueProblem(asLabel, label)
+    if (problem !== undefined)
+      return E.left({ tag: 'FileRefused', kind: 'data', file: path, reason: `${placeOf ? placeOf(i) : image}: label ${problem}` })
+  }
+  return E.right(undefined)
+}
+
 const openImageSet = (data: Data, set: ImageSet, going: Going, graph: Graph): Either<SpillwayError, OpenedData> =>
   pipe(
-    openImages(set.path),
+    openImages(set.path, going.classes),
     E.bindTo('list'),
+    E.bind('whole', ({ list }) => checkedWhole(set.path, list.leftOut, going.strict ?? false)),
     E.bind('all', () => oneBatch(fedOf(graph))),
     E.bind('values', ({ all, list }) => imageValues(all, list, set.augment ?? {})),
     E.tap(({ values }) => imageInputFits(set, values[0])),
+    E.tap(({ list, values }) => labelsFit(set.path, list, values)),
     E.tap(({ values }) => fitting(set, values)),
     E.tap(() => onDevice(canDecode)),
     E.bind('order', ({ list }) => orderFor(list.samples.length, data, going)),
     E.bind('content', ({ list }) => (going.isKept ? imagesContent(list) : E.right(''))),
     E.bind('others', ({ list }) => E.mapLeft((reason: string) => usage(reason))(chosen(list.samples.length, data.parts))),
-    E.map(({ list, values, order, content, others }) => {
+    E.map(({ list, whole, values, order, content, others }) => {
       const { fit = 'cover', augment = {}, depth = 8 } = set
       const words = `${content}${wayWords(data, going)}, images ${JSON.stringify({ fit, augment, depth })}`
       return {
@@ -441,7 +490,8 @@ const openImageSet = (data: Data, set: ImageSet, going: Going, graph: Graph): Ei
         content: words,
         place: words,
         described: describedBy(set, list.classes),
-        ...(!going.shuffle && classByClass(list, order) ? { note: CLASS_BY_CLASS } : {}),
+        notes: [...whole, ...labelNotes(set.path, list, others)],
+        ...(!going.shuffle && classByClass(list, order) ? { orderNote: CLASS_BY_CLASS } : {}),
       }
     }),
   )
@@ -505,7 +555,7 @@ export const openRunData = (given: string | Data | undefined, going: Going, grap
     if (going.shuffle) return E.left(usage('shuffle needs data: synthetic samples have no order'))
     const samples = going.samples ?? graph.values.find((v) => v.role === 'input')!.shape[0]! * (going.share?.of ?? 1)
     const content = `synthetic, ${samples} samples`
-    return E.right({ source: { kind: 'synthetic', samples }, samples, content, place: content, described: {} })
+    return E.right({ source: { kind: 'synthetic', samples }, samples, content, place: content, described: {}, notes: [] })
   }
   const data = typeof given === 'string' ? dataAt(given) : given
   const { set } = data

@@ -76,11 +76,23 @@ const labelProblem = (value: FedValue, labels: ArrayLike<number>): string | unde
 
 const numbersIn = (given: SampleValue): ArrayLike<number> => (typeof given === 'number' ? [given] : given)
 
+const VALUES = 'one number, an array of numbers, a Uint8Array, Int32Array, Float32Array or Float64Array'
+const BIG: readonly unknown[] = [BigInt64Array, BigUint64Array, DataView]
+
+/** The type of a value that holds no numbers. */
+const strangeKind = (given: unknown): string | undefined => {
+  if (typeof given === 'number') return undefined
+  if (ArrayBuffer.isView(given)) return BIG.includes(given.constructor) ? `a ${given.constructor.name}` : undefined
+  if (!Array.isArray(given)) return given === null ? 'null' : `a value of type ${typeof given}`
+  const odd = given.findIndex((n) => typeof n !== 'number')
+  return odd < 0 ? undefined : `${JSON.stringify(given[odd]) ?? typeof given[odd]} at ${odd} of an array`
+}
+
 /** What is wrong with a value of a sample, wherever it goes, in words. */
 export const valueProblem = (value: FedValue, given: SampleValue | undefined): string | undefined => {
   if (given === undefined) return 'it is missing'
-  if (typeof given !== 'number' && !ArrayBuffer.isView(given) && !Array.isArray(given))
-    return 'allowed: an array of numbers, or one label'
+  const kind = strangeKind(given)
+  if (kind !== undefined) return `found ${kind}; allowed: ${VALUES}`
   const numbers = numbersIn(given)
   const size = elementsOf(value)
   if (numbers.length !== size) return `${numbers.length} numbers, but the model takes ${shapeWords(value)}, which has ${size}`

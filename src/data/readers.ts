@@ -1,7 +1,7 @@
 // Samples that JavaScript reads, on its own thread. In: a user's function or something to iterate. Out: a Reader, which puts any sample
 // where it is asked to. Invariant: what users' code throws comes out as it is; a stream is gone through in order, again when it is over.
 import { type Chance, type Picture, sampleByChance } from './augmented'
-import type { DataSet, Region, Sample, Samples } from './data'
+import type { DataSet, Region, Sample, SampleValue, Samples } from './data'
 import type { Size } from './decode'
 import type { Place } from './order'
 import { dataRefused, type FedValue, type PlaceArray, type PlaceType, typeFor, writeSample } from './places'
@@ -12,6 +12,8 @@ export interface Reader {
   readonly types: (first: Place, position: number) => Promise<readonly PlaceType[]>
   /** Samples must be asked for one after the other, in the order of positions. */
   readonly inTurn: boolean
+  /** Returns true if samples that were read together since the last call share memory: each may hold the numbers of another. */
+  readonly shared?: () => boolean
   /** One sample into place `at` of the arrays, one for each fed value. */
   readonly read: (place: Place, position: number, arrays: readonly PlaceArray[], at: number) => Promise<void>
   readonly close: () => void
@@ -37,11 +39,62 @@ interface Named {
   readonly name: string
 }
 
+// ---------------------------------------------------------------- memory that a user's function uses again
+
+type Later<A> = A | Promise<A>
+
+const isLater = <A>(given: Later<A>): given is Promise<A> => typeof (given as Promise<A> | undefined)?.then === 'function'
+
+/** Continues at once with a value, so that it is copied before the next read overwrites it. */
+const then = <A, B>(given: Later<A>, next: (a: A) => B): Later<B> => (isLater(given) ? given.then(next) : next(given))
+
+/** Copies of all arrays. A Buffer's own `slice` copies nothing. */
+const copied = (sample: Sample, values: readonly FedValue[]): Sample =>
+  Object.fromEntries(
+    values.map(({ key }): [string, SampleValue] => {
+      const value = sample[key]!
+      if (Array.isArray(value)) return [key, [...value]]
+      return [key, ArrayBuffer.isView(value) ? Uint8Array.prototype.slice.call(value) : value]
+    }),
+  )
+
+/** Finds arrays that several promised samples share. Samples that are returned at once are copied at once. */
+const sharing = () => {
+  const held = new Map<object, { readonly of: string; readonly from: number; readonly to: number }[]>()
+  let isShared = false
+  const saw = (of: string, value: unknown): void => {
+    if (typeof value !== 'object' || value === null) return
+    const isView = ArrayBuffer.isView(value)
+    const [memory, from, length] = isView ? [value.buffer, value.byteOffset, value.byteLength] : [value, 0, 1]
+    const others = held.get(memory) ?? []
+    isShared ||= others.some((o) => o.of !== of && o.from < from + length && from < o.to)
+    held.set(memory, [...others, { of, from, to: from + length }])
+  }
+  return {
+    saw: (of: string, sample: Sample): void => Object.values(sample).forEach((value) => saw(of, value)),
+    shared: (): boolean => {
+      const found = isShared
+      held.clear()
+      isShared = false
+      return found
+    },
+  }
+}
+
+/** A source that is read. */
+interface Reading {
+  readonly set: Own
+  readonly values: readonly FedValue[]
+  readonly memory: ReturnType<typeof sharing>
+  /** Samples are used after other reads may have begun. */
+  readonly isUsedLater: boolean
+}
+
 /** What all ways have in common: a sample that is there, into its place. */
 const readerOf = (
   values: readonly FedValue[],
   inTurn: boolean,
-  good: (place: Place, position: number) => Promise<Named>,
+  good: (place: Place, position: number) => Later<Named>,
   close: () => void,
 ): Reader => ({
   inTurn,
@@ -50,8 +103,9 @@ const readerOf = (
     return values.map((v) => typeFor(v, sample[v.key]))
   },
   read: async (place, position, arrays, at) => {
-    const { sample, name } = await good(place, position)
-    values.forEach((v, i) => writeSample(arrays[i]!, v, at, sample[v.key], name))
+    await then(good(place, position), ({ sample, name }) =>
+      values.forEach((v, i) => writeSample(arrays[i]!, v, at, sample[v.key], name)),
+    )
   },
   close,
 })
@@ -60,8 +114,8 @@ const readerOf = (
 const byChance = (
   values: readonly FedValue[],
   chance: Chance | undefined,
-  given: (place: Place, position: number) => Promise<Named>,
-): ((place: Place, position: number) => Promise<Named>) => {
+  given: (place: Place, position: number) => Later<Named>,
+): ((place: Place, position: number) => Later<Named>) => {
   if (!chance) return given
   const [, height, width] = values[0]!.shape
   const whole = { left: 0, top: 0, height, width }
@@ -92,9 +146,21 @@ export const sizeOfOwn = async (set: Own, index: number): Promise<Size> =>
 export const regionName = (set: Own, index: number, { top, left, height, width }: Region): string =>
   `${ownName(set, index)}, its ${height} x ${width} pixels at row ${top}, column ${left}`
 
+/** Reads a sample, and copies its arrays if other reads may begin before they are used. */
+const ownSample = ({ set, values, memory, isUsedLater }: Reading, index: number, region: Region, name: string): Later<Sample> => {
+  const given = set.read(index, { ...region })
+  return then(given, (unchecked) => {
+    const sample = checked(unchecked, values, name)
+    if (isLater(given)) memory.saw(name, sample)
+    return isUsedLater ? copied(sample, values) : sample
+  })
+}
+
 /** Of each sample only the region that the model sees is read. */
-const regionReader = (set: Own, values: readonly FedValue[], chance: Chance): Reader =>
-  readerOf(
+const regionReader = (set: Own, values: readonly FedValue[], chance: Chance): Reader => {
+  const memory = sharing()
+  const reading: Reading = { set, values, memory, isUsedLater: true }
+  const reader = readerOf(
     values,
     false,
     async (place) => {
@@ -102,7 +168,7 @@ const regionReader = (set: Own, values: readonly FedValue[], chance: Chance): Re
         size: await sizeOfOwn(set, index),
         read: async (window) => {
           const name = regionName(set, index, window)
-          return { sample: checked(await set.read(index, { ...window }), values, name), window, name }
+          return { sample: await ownSample(reading, index, window, name), window, name }
         },
       })
       return {
@@ -112,17 +178,21 @@ const regionReader = (set: Own, values: readonly FedValue[], chance: Chance): Re
     },
     () => {},
   )
+  return { ...reader, shared: memory.shared }
+}
 
 const ALL_OF_IT = { top: 0, left: 0, height: 0, width: 0 } as const
 
 export const ownReader = (set: Own, values: readonly FedValue[], chance?: Chance): Reader => {
   if (set.size !== undefined && chance) return regionReader(set, values, chance)
   const [, height, width] = values[0]!.shape
-  const given = async ({ index }: Place): Promise<Named> => {
+  const memory = sharing()
+  const reading: Reading = { set, values, memory, isUsedLater: chance !== undefined }
+  const given = ({ index }: Place): Later<Named> => {
     const name = sampleName(index)
-    return { sample: checked(await set.read(index, { ...ALL_OF_IT, height, width }), values, name), name }
+    return then(ownSample(reading, index, { ...ALL_OF_IT, height, width }, name), (sample) => ({ sample, name }))
   }
-  return readerOf(values, false, byChance(values, chance, given), () => {})
+  return { ...readerOf(values, false, byChance(values, chance, given), () => {}), shared: memory.shared }
 }
 
 type AnyIterator = Iterator<unknown> | AsyncIterator<unknown>

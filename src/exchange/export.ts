@@ -11,6 +11,7 @@ import type { Graph, Value, ValueId } from '../../staging/graph/graph'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import { knownIn } from '../../staging/core/known'
 import { optionsFor } from '../../staging/core/options'
+import { flag, named, path, withValues } from '../../staging/core/values'
 import { orThrow } from '../errors/exceptions'
 import { readTensor, type TensorFile } from '../files/safetensors'
 import { checkedPlaces, type Read, reading, writing } from '../files/places'
@@ -48,7 +49,11 @@ export interface ExportOptions {
    */
   readonly externalData?: boolean | undefined
 }
-const OPTIONS = optionsFor<ExportOptions>()('exportOnnx', 'weights', 'out', 'net', 'externalData')
+const OPTIONS = withValues(
+  optionsFor<ExportOptions>()('exportOnnx', 'weights', 'out', 'net', 'externalData'),
+  { weights: path, out: path, net: named(['names of objectives']), externalData: flag },
+  { required: ['weights', 'out'] },
+)
 
 /**
  * Facts of an ONNX file that was written.

@@ -10,6 +10,7 @@ import { elementsOf, sameShape } from '../../staging/core/box'
 import type { SpillwayError } from '../errors/errors'
 import { knownIn } from '../../staging/core/known'
 import { optionsFor } from '../../staging/core/options'
+import { listOf, numeric, path, withValues } from '../../staging/core/values'
 import { orThrow } from '../errors/exceptions'
 import { checkedPlaces, reading, writing } from '../files/places'
 import { type NewTensor, TENSOR_BYTES, writeTensors } from '../files/safetensors'
@@ -46,7 +47,16 @@ export interface ImportOptions {
   /** Images per step. Default: as in the file, or 1. @example importOnnx('net.onnx', { out: 'my-net.ts', batch: 8 }) */
   readonly batch?: number | undefined
 }
-const OPTIONS = optionsFor<ImportOptions>()('importOnnx', 'out', 'save', 'image', 'batch')
+const OPTIONS = withValues(
+  optionsFor<ImportOptions>()('importOnnx', 'out', 'save', 'image', 'batch'),
+  {
+    out: path,
+    save: path,
+    image: listOf('[height, width] in pixels', (u) => typeof u === 'number'),
+    batch: numeric('whole numbers of at least 1'),
+  },
+  { required: ['out'] },
+)
 
 /**
  * Facts of an imported model.
@@ -169,16 +179,15 @@ export const importing = (
   path: string,
   o: ImportOptions,
   named: (option: string) => string,
-): Either<SpillwayError, ImportResult> => {
-  const save = o.save ?? `${o.out.replace(/\.ts$/, '')}.safetensors`
-  return pipe(
+): Either<SpillwayError, ImportResult> =>
+  pipe(
     knownIn(OPTIONS)(o),
-    E.flatMap(() => placesOf(path, { ...o, save }, named)),
-    E.flatMap(() => readOnnx(path)),
-    E.bindTo('file'),
+    E.map(() => ({ save: o.save ?? `${o.out.replace(/\.ts$/, '')}.safetensors` })),
+    E.tap(({ save }) => placesOf(path, { ...o, save }, named)),
+    E.bind('file', () => readOnnx(path)),
     E.bind('made', ({ file }) => importedFrom(file, o)),
-    E.bind('weights', ({ made }) => writeTensors(save, made.parameters.map(newTensor), { format: 'pt' })),
-    E.tap(({ made: { model, nets } }) =>
+    E.bind('weights', ({ made, save }) => writeTensors(save, made.parameters.map(newTensor), { format: 'pt' })),
+    E.tap(({ made: { model, nets }, save }) =>
       writeWholeText(
         o.out,
         sourceText({
@@ -188,7 +197,7 @@ export const importing = (
         }),
       ),
     ),
-    E.map(({ made: { model, parameters }, weights }) => ({
+    E.map(({ made: { model, parameters }, save, weights }) => ({
       ...weights,
       out: o.out,
       save,
@@ -198,7 +207,6 @@ export const importing = (
       output: model.output,
     })),
   )
-}
 
 /**
  * Creates a typed model file and a weights file from an ONNX file of a convolutional network. An operator

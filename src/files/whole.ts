@@ -202,7 +202,7 @@ export const madeFolder = (path: string): Either<SpillwayError, void> =>
 // ---------------------------------------------------------------- reading
 
 /** Bytes [offset, offset + bytes) of an open file; undefined when the file ends before. */
-export const readRange = (fd: number, offset: number, bytes: number): Uint8Array | undefined => {
+export const readRange = (fd: number, offset: number, bytes: number): Uint8Array<ArrayBuffer> | undefined => {
   const into = new Uint8Array(bytes)
   for (let at = 0; at < bytes; ) {
     const n = readSync(fd, into, at, Math.min(bytes - at, 1 << 30), offset + at)

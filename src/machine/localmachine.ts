@@ -34,7 +34,11 @@ export interface LocalMachine extends Machine {
 export type CallTimes = Readonly<Record<HowKnown, number>>
 
 /** Whether what planning asks for is measured first, or what lacks is estimated and measured while runs go on. */
-export type Measuring = 'first' | 'while'
+export const MEASURING = ['first', 'while'] as const
+export type Measuring = (typeof MEASURING)[number]
+
+export const ALGORITHMS: readonly Algorithms[] = ['fixed', 'measured', 'fastest']
+export const PRECISIONS: readonly Precision[] = ['fp32', 'tf32', 'bf16']
 
 /** What is asked of the lower tier. */
 export interface TierOptions {

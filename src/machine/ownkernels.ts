@@ -7,7 +7,7 @@ import type { Machine } from '../../staging/graph/machine'
 import { type Plan, precisionOf } from '../../staging/plan/plan'
 import { callShapes } from '../../staging/plan/expand'
 import type { CallShapes } from '../../staging/ops/op'
-import type { Precision } from '../../staging/devices'
+import { PRECISIONS } from './localmachine'
 import { type Native, type NativeWay, tryLoadNative } from '../device/native'
 import { onDevice } from '../errors/exceptions'
 import { nativeCall } from './operands'
@@ -68,7 +68,6 @@ const DIRECTIONS: Readonly<Record<string, CallShapes>> = {
   conv2d_bwd_data: { ins: [IMAGE, WEIGHT], outs: [IMAGE] },
   conv2d_bwd_weights: { ins: [IMAGE, IMAGE], outs: [WEIGHT] },
 }
-const PRECISIONS: readonly Precision[] = ['fp32', 'tf32', 'bf16']
 
 /** What the GPU's libraries have for the plainest convolutions; with the directions and precisions that they have nothing for. */
 export const enginesOf = (native: Native): { readonly asked: number; readonly own: readonly string[] } => {

@@ -20,7 +20,8 @@ import { lossBy, lossEntry } from '../../staging/ops/loss'
 import { encodePlan } from '../../staging/plan/codec'
 import type { Plan } from '../../staging/plan/plan'
 import { asTheyAre, type Data, pick } from '../data/data'
-import { differencesFrom, takenFor } from '../data/description'
+import type { KnownClasses } from '../data/classes'
+import { classesOf, differencesFrom, takenFor } from '../data/description'
 import { dataAt, fedOf, type OpenedData } from '../data/open'
 import { type SpillwayError, usage } from '../errors/errors'
 import { onFile, using } from '../errors/exceptions'
@@ -39,7 +40,7 @@ import { PREFETCH } from '../train/options'
 import { answerOf } from '../train/trainer'
 import { inBatches, outputOf, type Read, type Took, tookOf } from './batches'
 import { type Compared, detailedMetrics, type Measured, type Measuring, measuring, shareOf, type Task, unmerged } from './metrics'
-import { EVALUATE, type EvaluateOptions } from './options'
+import { EVALUATE, type EVALUATE_KEYS, type EvaluateOptions } from './options'
 import { type Pass, passOver } from './passes'
 import { resized } from './resized'
 import { meetingOf, ownBatches, type Unit } from './shares'
@@ -125,6 +126,8 @@ interface Ready {
   readonly samples: number | undefined
   /** Names of the classes, where the data have any. */
   readonly classes: readonly string[] | undefined
+  /** Class names that the labels follow. */
+  readonly known: KnownClasses
   readonly begun: () => Measuring
   /** The names of what is asked for, `loss` among them. */
   readonly measures: readonly string[]
@@ -159,7 +162,7 @@ const readyOf = (
   model: Model,
   staged: Staged,
   options: Unweighted & Partial<EvaluationOptions>,
-  { detailed = false, rank }: Circumstances,
+  { detailed = false, rank, classes }: Circumstances,
 ): Either<SpillwayError, Ready> => {
   const { graph } = staged.plan
   const { weights, data } = options
@@ -182,19 +185,28 @@ const readyOf = (
       return E.right(taken.data)
     }),
     E.tap(({ data }) =>
-      filesOf({ data, workers: options.workers, ...(typeof weights === 'string' ? { weights, ...loadingOf(options) } : {}) })(
-        graph,
-      ),
+      filesOf({
+        data,
+        workers: options.workers,
+        strictData: options.strictData,
+        classes,
+        ...(typeof weights === 'string' ? { weights, ...loadingOf(options) } : {}),
+      })(graph),
     ),
-    E.bind('ready', ({ task, data, subject }) =>
+    E.bind('ready', ({ task, data, subject, description }) =>
       readyWith(
-        { staged, task, output: model.output, options, data, smallerOf: smallerPlans(subject, staged) },
-        { detailed, rank },
-        ({ described }) => {
-          const input = model.input.slice(1)
-          const now = { ...described, model: graph.name, input }
-          const description = typeof weights === 'string' ? descriptionOf(weights) : undefined
-          for (const text of description ? differencesFrom(description, now) : []) options.onNote?.(text)
+        {
+          staged,
+          task,
+          output: model.output,
+          options,
+          data,
+          smallerOf: smallerPlans(subject, staged),
+        },
+        { detailed, rank, classes: classes ?? (description && classesOf(description)) },
+        ({ notes }) => {
+          const now = { model: graph.name, input: model.input.slice(1) }
+          for (const text of [...(description ? differencesFrom(description, now) : []), ...notes]) options.onNote?.(text)
           return description?.classes
         },
       ),
@@ -207,24 +219,33 @@ const readyOf = (
 interface Circumstances {
   readonly detailed?: boolean
   readonly rank?: Rank | undefined
+  /** Class names that the labels must follow; without, those of the weights file. */
+  readonly classes?: KnownClasses
 }
 
 /** What is asked for can be made of what is handed out, and the data fit. */
 const readyWith = (
-  known: Pick<Ready, 'staged' | 'task' | 'output' | 'options' | 'data' | 'smallerOf'>,
-  { detailed = false, rank }: Circumstances,
+  given: Pick<Ready, 'staged' | 'task' | 'output' | 'options' | 'data' | 'smallerOf'>,
+  { detailed = false, rank, classes: known }: Circumstances,
   namesOf: (opened: OpenedData) => readonly string[] | undefined = () => undefined,
 ): Either<SpillwayError, Ready> => {
-  const { staged, task, output, options, data } = known
+  const { staged, task, output, options, data } = given
   return pipe(
     measuring(task, options.metrics),
     E.bindTo('asked'),
     E.bind('begun', ({ asked }) => (detailed ? measuring(task, detailedMetrics(task, options.metrics)) : E.right(asked))),
-    E.bind('opened', () => dataOf(staged.plan.graph, { data, workers: options.workers }, rank !== undefined)),
+    E.bind('opened', () =>
+      dataOf(
+        staged.plan.graph,
+        { data, workers: options.workers, strictData: options.strictData, classes: known },
+        rank !== undefined,
+      ),
+    ),
     E.map(({ asked, begun, opened }) => {
       const classes = namesOf(opened) ?? opened.described.classes
       return {
-        ...known,
+        ...given,
+        known,
         samples: opened.samples,
         content: opened.content,
         begun,
@@ -338,11 +359,11 @@ const over = (
   sums: Sums,
   { staged, data, steps, isFull, first, take: taken }: Stretch,
 ): TaskEither<SpillwayError, void> => {
-  const { options: o, weights } = ready
+  const { options: o, weights, known: classes } = ready
   const { graph } = staged.plan
   const output = outputOf(graph)!
   return pipe(
-    TE.fromEither(dataOf(graph, { data, workers: o.workers, prefetch: o.prefetch }, false)),
+    TE.fromEither(dataOf(graph, { data, workers: o.workers, prefetch: o.prefetch, classes }, false)),
     TE.flatMap(({ source }) => {
       const targets = targetsOf(source, fedOf(graph).find((v) => !v.isInput)!)
       const take = async (step: number, read: Read, took: RunMetrics): Promise<Either<SpillwayError, boolean>> => {
@@ -558,6 +579,7 @@ export const followedEvaluation = (
   machine: LocalMachine,
   options: Unweighted & Partial<Pick<EvaluationOptions, 'weights'>>,
   rank: Rank,
+  classes?: KnownClasses,
 ): Either<SpillwayError, Evaluation> => {
   const { data, weights } = options
   const description = typeof weights === 'string' ? descriptionOf(weights) : undefined
@@ -578,7 +600,7 @@ export const followedEvaluation = (
               data: takenFor(given, description, takesBytes(staged!.plan.graph)).data,
               smallerOf: () => E.right(smaller!),
             },
-            { detailed, rank },
+            { detailed, rank, classes: classes ?? (description && classesOf(description)) },
           ),
         ),
       ),
@@ -635,5 +657,5 @@ export const evaluateTask = (model: Model, staged: Staged, o: EvaluationOptions)
 export const evaluate = async <const O extends EvaluateOptions>(
   model: Model,
   plan: Staged,
-  options: Known<O, typeof EVALUATE>,
+  options: Known<O, typeof EVALUATE_KEYS>,
 ): Promise<Evaluated> => answerOf(options as O)(await evaluateTask(model, plan, options as O)())

@@ -8,6 +8,7 @@ import { pipe } from 'fp-ts/function'
 import type { Form } from '../../dsl'
 import { known } from '../../staging/core/known'
 import { optionsFor } from '../../staging/core/options'
+import { callable, text, withValues } from '../../staging/core/values'
 import { type Loss, type LossEntry, lossText, partsOf } from '../../staging/ops/loss'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
 
@@ -86,7 +87,11 @@ export interface Metric {
   }
 }
 
-const METRIC = optionsFor<MetricOptions>()('metric', 'name', 'start', 'add', 'value', 'merge')
+const METRIC = withValues(
+  optionsFor<MetricOptions>()('metric', 'name', 'start', 'add', 'value', 'merge'),
+  { name: text, start: callable, add: callable, value: callable, merge: callable },
+  { prefix: 'metric: ', required: ['name', 'start', 'add', 'value'] },
+)
 
 /**
  * Creates your own metric. It sees all rows of all images once.

@@ -1,10 +1,14 @@
 // How a plan predicts, or is evaluated: what users choose. In: options as they were given. Out: the same, or what is wrong with them.
 import { optionsFor } from '../../staging/core/options'
 import type { Data } from '../data/data'
+import { either, listOf, made, named, path, withValues } from '../../staging/core/values'
 import type { DeviceOptions } from '../train/device'
 import type { LoadingOptions } from '../train/loading'
 import type { Metric, MetricName } from './metrics'
-import type { Format } from './outputs'
+import { RUN_VALUES } from '../train/options'
+import { type Format, FORMATS } from './outputs'
+
+const metricLike = made('an object')
 
 /**
  * Options of `predict`.
@@ -25,6 +29,13 @@ export interface PredictOptions extends Omit<DeviceOptions, 'tier'>, LoadingOpti
    * @example predict(net, plan, { weights: 'weights.safetensors', data: folder('photos/', { mean: [0.5], std: [0.25] }) })
    */
   readonly data: string | Data
+  /**
+   * If true, refuses data that would be left out: other file types, nested folders, unreadable files. Default
+   * false, which prints a note.
+   *
+   * @example predict(net, plan, { weights: 'w.safetensors', data: 'photos/', strictData: true })
+   */
+  readonly strictData?: boolean | undefined
   /**
    * Place of the outputs: a .npy or .safetensors file, or a folder with one file per image. Default: the result
    * holds them.
@@ -70,12 +81,13 @@ export interface PredictOptions extends Omit<DeviceOptions, 'tier'>, LoadingOpti
   readonly onNote?: ((text: string) => void) | undefined
 }
 
-export const PREDICT = optionsFor<PredictOptions>()(
+export const PREDICT_KEYS = optionsFor<PredictOptions>()(
   'predict',
   'weights',
   'weightsSkip',
   'weightsStrip',
   'data',
+  'strictData',
   'out',
   'format',
   'workers',
@@ -86,6 +98,12 @@ export const PREDICT = optionsFor<PredictOptions>()(
   'threads',
   'throttle',
   'hostMemory',
+)
+
+export const PREDICT = withValues(
+  PREDICT_KEYS,
+  { ...RUN_VALUES, out: path, format: named(FORMATS) },
+  { required: ['weights', 'data'] },
 )
 
 /**
@@ -106,6 +124,13 @@ export interface EvaluateOptions extends Omit<DeviceOptions, 'tier'>, LoadingOpt
    * @example evaluate(net, plan, { weights: 'weights.safetensors', data: folder('validation/') })
    */
   readonly data: string | Data
+  /**
+   * If true, refuses data that would be left out: other file types, nested folders, unreadable files. Default
+   * false, which prints a note.
+   *
+   * @example evaluate(net, plan, { weights: 'w.safetensors', data: 'photos/', strictData: true })
+   */
+  readonly strictData?: boolean | undefined
   /**
    * Metrics beside the loss. Default for classes: accuracy, with top5 for images and meanIou for pixels; for
    * numbers: mae and psnr.
@@ -152,6 +177,17 @@ export interface EvaluateOptions extends Omit<DeviceOptions, 'tier'>, LoadingOpt
 }
 
 // biome-ignore format: a list
-export const EVALUATE = optionsFor<EvaluateOptions>()(
-  'evaluate', 'weights', 'weightsSkip', 'weightsStrip', 'data', 'metrics', 'prefetch', 'workers', 'spill', 'signal', 'onProgress', 'onNote', 'threads', 'throttle', 'hostMemory',
+export const EVALUATE_KEYS = optionsFor<EvaluateOptions>()(
+  'evaluate', 'weights', 'weightsSkip', 'weightsStrip', 'data', 'strictData', 'metrics', 'prefetch', 'workers', 'spill', 'signal', 'onProgress', 'onNote', 'threads', 'throttle', 'hostMemory',
 )
+/** Metrics; unknown names are refused with the nearest. */
+export const METRIC_LIST = listOf(
+  'a list of names of metrics or results of metric',
+  (u) => typeof u === 'string' || metricLike.is(u),
+)
+/** The weights of a validation are those of its run. */
+export const EVALUATE = withValues(EVALUATE_KEYS, {
+  ...RUN_VALUES,
+  weights: either('a path', path, metricLike),
+  metrics: METRIC_LIST,
+})

@@ -20,7 +20,7 @@ import { type Graph, takesBytes, type Value, valueBytes } from '../../staging/gr
 import { type Data, files, folder } from '../data/data'
 import { type Size, sizeOf } from '../data/decode'
 import { type DataDescription, differencesFrom, takenFor } from '../data/description'
-import { holdsPictures, picturesAt } from '../data/images'
+import { checkedWhole, holdsPictures, leftOutAt, picturesAt } from '../data/images'
 import { type DataSource, type ImageSet, MOST_PIXELS, type OpenedData, openOwn, openPictures, openRunData } from '../data/open'
 import { chosen, orderOf } from '../data/order'
 import { sizeOfOwn } from '../data/readers'
@@ -39,7 +39,7 @@ import { checkedLoading, descriptionOf, loadingOf } from '../train/loading'
 import { PREFETCH, usualWorkers } from '../train/options'
 import { answerOf } from '../train/trainer'
 import { inBatches, MOST_HELD_BYTES, outputOf, type Took, tookOf } from './batches'
-import { PREDICT, type PredictOptions } from './options'
+import { PREDICT, type PREDICT_KEYS, type PredictOptions } from './options'
 import {
   FORMATS,
   imageBytes,
@@ -298,7 +298,12 @@ const ofPictures = (
     TE.fromIOEither(() =>
       pipe(
         filesOf({ weights, ...loadingOf(o) })(staged.plan.graph),
-        E.flatMap(() => picturesAt(set.path)),
+        E.flatMap(() => leftOutAt(set.path)),
+        E.flatMap((leftOut) => checkedWhole(set.path, leftOut, o.strictData ?? false)),
+        E.flatMap((notes) => {
+          for (const text of notes) o.onNote?.(text)
+          return picturesAt(set.path)
+        }),
       ),
     ),
     TE.bindTo('pictures'),
@@ -610,5 +615,5 @@ export const predictTask = (model: Model | undefined, staged: Staged, o: Predict
 export const predict = async <const O extends PredictOptions>(
   model: Model,
   plan: Staged,
-  options: Known<O, typeof PREDICT>,
+  options: Known<O, typeof PREDICT_KEYS>,
 ): Promise<Predicted> => answerOf(options as O)(await predictTask(model, plan, options as O)())

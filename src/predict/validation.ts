@@ -7,15 +7,18 @@ import * as TE from 'fp-ts/TaskEither'
 import type { Model, Trainable } from '../../dsl'
 import { known } from '../../staging/core/known'
 import { type Known, optionsFor } from '../../staging/core/options'
+import { atLeast, named, withValues } from '../../staging/core/values'
 import type { Data } from '../data/data'
 import { type SpillwayError, SpillwayException, unknownName, usage } from '../errors/errors'
 import { lossIn } from '../stage/identity'
 import { prepareEvaluation } from '../stage/prepare'
 import { type Staged, stagePrepared } from '../stage/stage'
 import { type Evaluating, type EvaluatingRun, JUDGED_WEIGHTS, type JudgedWeights, type OpenedEvaluation } from '../train/measured'
+import { RUN_VALUES } from '../train/options'
 import { modelState } from '../train/weights'
 import { type Evaluation, followedEvaluation, openEvaluation } from './evaluator'
 import { formFor, type Metric, type MetricName } from './metrics'
+import { METRIC_LIST } from './options'
 
 /**
  * Options of `validation`.
@@ -40,7 +43,12 @@ export interface ValidationOptions {
    */
   readonly weights?: JudgedWeights | undefined
 }
-const VALIDATION = optionsFor<ValidationOptions>()('validation', 'data', 'metrics', 'every', 'weights')
+const VALIDATION_KEYS = optionsFor<ValidationOptions>()('validation', 'data', 'metrics', 'every', 'weights')
+const VALIDATION = withValues(
+  VALIDATION_KEYS,
+  { data: RUN_VALUES.data, metrics: METRIC_LIST, every: atLeast(1), weights: named(JUDGED_WEIGHTS) },
+  { prefix: 'validation: ', required: ['data'] },
+)
 
 const evaluable = (model: Trainable | undefined): Either<SpillwayError, Model> =>
   model === undefined || model.kind === 'step'
@@ -53,13 +61,24 @@ const keepsAverage = ({ plan }: Staged, weights: JudgedWeights | undefined): Eit
     ? E.left(usage("validation: weights: 'average' needs averaged weights: stage with average (--average)"))
     : E.right(undefined)
 
-const runOf = ({ spill, threads, throttle, hostMemory, signal, workers }: EvaluatingRun): EvaluatingRun => ({
+const runOf = ({
   spill,
   threads,
   throttle,
   hostMemory,
   signal,
   workers,
+  onNote,
+  strictData,
+}: EvaluatingRun): Omit<EvaluatingRun, 'classes'> => ({
+  spill,
+  threads,
+  throttle,
+  hostMemory,
+  signal,
+  workers,
+  onNote,
+  strictData,
 })
 
 /** Of an evaluation, what a run wants to know. */
@@ -90,7 +109,9 @@ const openedFor = (
     E.bindW('staged', ({ prepared }) =>
       stagePrepared(prepared, { budget: plan.budgetBytes, algorithms: plan.algorithms, spill: o.spill }),
     ),
-    E.flatMap(({ model, staged }) => openEvaluation(model, staged, { data, metrics, ...runOf(o) }, { detailed, rank })),
+    E.flatMap(({ model, staged }) =>
+      openEvaluation(model, staged, { data, metrics, ...runOf(o) }, { detailed, rank, classes: o.classes }),
+    ),
     E.map(found),
   )
 }
@@ -103,11 +124,9 @@ const openedFor = (
  * const evaluation = validation({ data: 'val/', metrics: ['accuracy'], every: 2 })
  * await train(net, plan, { epochs: 30, data: 'train/', evaluate: evaluation })
  */
-export const validation = <const O extends ValidationOptions>(options: Known<O, typeof VALIDATION>): Evaluating => {
+export const validation = <const O extends ValidationOptions>(options: Known<O, typeof VALIDATION_KEYS>): Evaluating => {
   const o: ValidationOptions = known(VALIDATION, options as O)
   const { every = 1 } = o
-  if (!Number.isSafeInteger(every) || every < 1)
-    throw new SpillwayException(usage(`validation: every is ${every}; allowed: whole numbers of at least 1`))
   if (o.weights !== undefined && !JUDGED_WEIGHTS.includes(o.weights))
     throw new SpillwayException(unknownName('validation: weights', o.weights, JUDGED_WEIGHTS))
   return {
@@ -117,6 +136,6 @@ export const validation = <const O extends ValidationOptions>(options: Known<O, 
     data: o.data,
     open: (model, staged, run, detailed) => openedFor(o, model, staged, run, detailed),
     follow: (shared, { machine, rank }, run) =>
-      E.map(found)(followedEvaluation(shared, machine, { data: o.data, metrics: o.metrics, ...runOf(run) }, rank!)),
+      E.map(found)(followedEvaluation(shared, machine, { data: o.data, metrics: o.metrics, ...runOf(run) }, rank!, run.classes)),
   }
 }

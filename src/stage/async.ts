@@ -9,12 +9,13 @@ import { SpillwayException, usage } from '../errors/errors'
 import { orThrow } from '../errors/exceptions'
 import { knownIn } from '../../staging/core/known'
 import { optionsFor } from '../../staging/core/options'
+import { signal, withValues } from '../../staging/core/values'
 import { UPDATES } from '../../staging/ops/updates'
 import { machineNamed } from '../machine/machine'
 import { ownRates } from '../machine/ownmachines'
 import { takeOwnGpu } from '../ranks/gpu'
 import { ownStrategy } from './ownstrategies'
-import { type AnyLayer, machineOptionsOf, type Staged, type StageOptions } from './stage'
+import { type AnyLayer, machineOptionsOf, STAGE_VALUES, type Staged, type StageOptions } from './stage'
 import type { Answered, Asked } from './worker'
 
 /**
@@ -32,10 +33,11 @@ export interface StageAsyncOptions<L extends string = AnyLayer> extends StageOpt
 }
 
 // biome-ignore format: a list
-const STAGE_ASYNC = optionsFor<StageAsyncOptions>()(
+const STAGE_ASYNC_KEYS = optionsFor<StageAsyncOptions>()(
   'stageAsync', 'budget', 'loss', 'optimizer', ...UPDATES.keys, 'strategy', 'machine', 'tiles', 'checkpoints', 'spill', 'hostMemory', 'spillWritesPerStep', 'algorithms', 'measure', 'precision', 'ranks', 'bands', 'norms', 'shard', 'network', 'allocator', 'resumes', 'mode', 'as', 'name', 'signal',
 )
-type Checked<M extends Trainable, O> = CheckedOptions<M, O, typeof STAGE_ASYNC>
+const STAGE_ASYNC = withValues(STAGE_ASYNC_KEYS, { ...STAGE_VALUES, signal })
+type Checked<M extends Trainable, O> = CheckedOptions<M, O, typeof STAGE_ASYNC_KEYS>
 
 const WORKER = join(__dirname, `worker${extname(__filename)}`)
 

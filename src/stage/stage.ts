@@ -15,21 +15,31 @@ import { bytesOf } from '../../staging/core/bytes'
 import { certain } from '../../staging/core/certain'
 import { knownIn } from '../../staging/core/known'
 import { optionsFor } from '../../staging/core/options'
+import { bytes, choice, either, listOf, made, named, numeric, path, text, withValues } from '../../staging/core/values'
 import type { Graph } from '../../staging/graph/graph'
 import type { AllocatorName, MachineName, StrategyName } from '../../staging/core/names'
 import { isDevice } from '../../staging/devices'
 import { NORMS, SHARDS } from '../../staging/graph/machine'
 import { NETWORKS, type NetworkName } from '../../staging/sim/networks'
-import { GROUP, UPDATES } from '../../staging/ops/updates'
+import { lossNames } from '../../staging/ops/loss'
+import { OPTIMIZERS } from '../../staging/ops/optimizer'
+import { GROUP, UPDATE_VALUES, UPDATES } from '../../staging/ops/updates'
 import { instructions } from '../../staging/plan/instructions'
 import { type Algorithms, type Plan, precisionOf } from '../../staging/plan/plan'
-import { mappingOf } from '../../staging/memory/allocators/replay'
+import { ALLOCATORS, mappingOf } from '../../staging/memory/allocators/replay'
 import { simulate } from '../../staging/sim/simulate'
 import type { Timeline } from '../../staging/sim/timeline'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import { orThrow, whilePlanning } from '../errors/exceptions'
 import { mostCallsPlanned } from './heap'
-import type { LocalMachine, MachineOptions, TierOptions } from '../machine/localmachine'
+import {
+  ALGORITHMS,
+  type LocalMachine,
+  type MachineOptions,
+  MEASURING,
+  PRECISIONS,
+  type TierOptions,
+} from '../machine/localmachine'
 import { startedBy } from '../ranks/engine'
 import type { Rank } from '../ranks/rank'
 import { machineNamed } from '../machine/machine'
@@ -113,12 +123,47 @@ export interface StageOptions<L extends string = AnyLayer> extends StageAsked<L>
   /** Name of the plan in reports. Default: the name of the model. @example stage(net, { name: 'first try' }) */
   readonly name?: string | undefined
 }
+const LOSS = made(`${lossNames.join(', ')}, or the result of a loss function`, true)
+const TILES = "a list of tile ranges, such as { from: 'conv1', to: 'pool1', H: 4 }"
+const LAYERS = listOf('a list of names of layers', (u) => typeof u === 'string')
+/** Values of the options of `stage`. */
+export const STAGE_VALUES = {
+  ...UPDATE_VALUES,
+  budget: bytes,
+  loss: either(
+    LOSS.name,
+    LOSS,
+    listOf('', () => true),
+  ),
+  optimizer: made(`the result of ${Object.keys(OPTIMIZERS).join(', ')}`),
+  strategy: named(['auto', 'in-core', 'and other names of strategies']),
+  machine: named(['cpu', 'ref', 'cuda', 'and names of simulated machines']),
+  tiles: listOf(TILES, (u) => typeof u === 'object'),
+  checkpoints: LAYERS,
+  spill: either("'ram' or a folder", text),
+  hostMemory: bytes,
+  spillWritesPerStep: bytes,
+  algorithms: choice(ALGORITHMS),
+  measure: choice(MEASURING),
+  precision: named(PRECISIONS),
+  ranks: numeric('whole numbers of at least 1'),
+  bands: numeric('whole numbers of at least 1'),
+  norms: named(NORMS),
+  shard: named(SHARDS),
+  network: named(NETWORKS),
+  allocator: named(ALLOCATORS),
+  resumes: path,
+  mode: named(MODES),
+  as: named(FORMS),
+  name: text,
+}
 // biome-ignore format: a list
-const STAGE = optionsFor<StageOptions>()(
+const STAGE_KEYS = optionsFor<StageOptions>()(
   'stage', 'budget', 'loss', 'optimizer', ...UPDATES.keys, 'strategy', 'machine', 'tiles', 'checkpoints', 'spill', 'hostMemory', 'spillWritesPerStep', 'algorithms', 'measure', 'precision', 'ranks', 'bands', 'norms', 'shard', 'network', 'allocator', 'resumes', 'mode', 'as', 'name',
 )
 /** The options that `stage` has. */
-export type StageKeys = typeof STAGE
+export type StageKeys = typeof STAGE_KEYS
+const STAGE = withValues(STAGE_KEYS, STAGE_VALUES)
 
 /** Options all of whose keys there are, those of their tile ranges and groups of parameters too. */
 const knownOptions = <O extends StageOptions>(o: O): Either<SpillwayError, O> =>
@@ -320,7 +365,10 @@ const withReason =
       : e
   }
 
-const BY_HAND = optionsFor<PlanByHand>()('a plan by hand', 'tiles', 'checkpoints')
+const BY_HAND = withValues(optionsFor<PlanByHand>()('a plan by hand', 'tiles', 'checkpoints'), {
+  tiles: STAGE_VALUES.tiles,
+  checkpoints: STAGE_VALUES.checkpoints,
+})
 
 const knownByHand = (o: PlanByHand): Either<SpillwayError, PlanByHand> =>
   pipe(

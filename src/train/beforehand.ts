@@ -2,10 +2,12 @@
 // Invariant: nothing is made, written or locked; the run looks again when it begins.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
-import { pipe } from 'fp-ts/function'
+import { constUndefined, pipe } from 'fp-ts/function'
 import { type Graph, isPersistent, valueBytes } from '../../staging/graph/graph'
 import { withWholeRows } from '../../staging/graph/bands'
 import { slicesOf } from '../../staging/graph/ranks'
+import type { KnownClasses } from '../data/classes'
+import { classesOf, descriptionIn } from '../data/description'
 import { type OpenedData, openRunData } from '../data/open'
 import { readingData } from '../data/reads'
 import { type SpillwayError, usage } from '../errors/errors'
@@ -71,7 +73,10 @@ export const placesOf = (
 
 const beforehand = (e: SpillwayError): SpillwayError => (e.tag === 'FileRefused' ? { ...e, beforehand: true } : e)
 
-type DataOptions = Pick<TrainOptions, 'data' | 'samples' | 'seed' | 'shuffle' | 'prefetch' | 'workers'>
+type DataOptions = Pick<TrainOptions, 'data' | 'samples' | 'seed' | 'shuffle' | 'prefetch' | 'workers' | 'strictData'> & {
+  /** Class names that the labels must follow. */
+  readonly classes?: KnownClasses
+}
 
 /** The data of a run; `isKept`: what they are must be known, too. */
 export const dataOf = (graph: Graph, o: DataOptions, isKept: boolean, rank = 0): Either<SpillwayError, OpenedData> =>
@@ -84,6 +89,8 @@ export const dataOf = (graph: Graph, o: DataOptions, isKept: boolean, rank = 0):
       prefetch: o.prefetch ?? PREFETCH,
       workers: o.workers ?? usualWorkers(),
       isKept,
+      classes: o.classes,
+      strict: o.strictData ?? false,
       share: shareIn(graph, rank),
     },
     // A rank that has a band of an image's rows takes them of the whole.
@@ -93,20 +100,35 @@ export const dataOf = (graph: Graph, o: DataOptions, isKept: boolean, rank = 0):
 /** Samples of a step, those of all ranks. */
 export const batchOf = (graph: Graph): number => slicesOf(graph) * graph.values.find((v) => v.role === 'input')!.shape[0]!
 
-/** Data and weights are of the model's shapes, and a run over the data has an end. */
+/** Class names of a weights file that fills the whole model; weights that are left out may be the head. */
+export const classesIn = (graph: Graph, { weights, ...o }: LoadingOptions & Pick<TrainOptions, 'weights'>): KnownClasses =>
+  weights === undefined
+    ? undefined
+    : pipe(
+        fittingWeights(weights, modelState(graph), o),
+        E.match(constUndefined, ({ file, table }) => {
+          const description = table.left.length === 0 ? descriptionIn(file.metadata) : undefined
+          return description && classesOf(description)
+        }),
+      )
+
+/** Data and weights are of the model's shapes, and a run over the data has an end. Returns the class names of the data. */
 export const filesOf =
   ({ weights, ...o }: DataOptions & LoadingOptions & Pick<TrainOptions, 'weights' | 'epochs'>) =>
-  (graph: Graph): Either<SpillwayError, void> =>
+  (graph: Graph): Either<SpillwayError, KnownClasses> =>
     pipe(
       o.data === undefined
         ? E.right(undefined)
         : pipe(
-            dataOf(graph, o, false),
-            E.flatMap(({ samples }) =>
-              o.epochs === undefined ? E.right(undefined) : E.asUnit(lengthOf(o, samples, batchOf(graph))),
+            dataOf(graph, { ...o, classes: o.classes ?? classesIn(graph, { ...o, weights }) }, false),
+            E.flatMap(({ samples, described }) =>
+              pipe(
+                o.epochs === undefined ? E.right(undefined) : E.asUnit(lengthOf(o, samples, batchOf(graph))),
+                E.map(() => classesOf(described)),
+              ),
             ),
           ),
-      E.flatMap(() => (weights === undefined ? E.right(undefined) : E.asUnit(fittingWeights(weights, modelState(graph), o)))),
+      E.tap(() => (weights === undefined ? E.right(undefined) : E.asUnit(fittingWeights(weights, modelState(graph), o)))),
       E.mapLeft(beforehand),
     )
 

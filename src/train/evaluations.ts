@@ -8,6 +8,7 @@ import * as TE from 'fp-ts/TaskEither'
 import type { TaskEither } from 'fp-ts/TaskEither'
 import type { Graph } from '../../staging/graph/graph'
 import { ownOfRank } from '../../staging/graph/ranks'
+import { classesOf } from '../data/description'
 import type { SpillwayError } from '../errors/errors'
 import { broadcast, fromLeader, gathered, leads, type Rank } from '../ranks/rank'
 import type { OpenedEvaluation, SharedEvaluation } from './measured'
@@ -24,12 +25,12 @@ const sharedIn = (evaluation: OpenedEvaluation | undefined): SharedEvaluation | 
 export const isShared = (evaluation: OpenedEvaluation): boolean => sharedIn(evaluation) !== undefined
 
 const followed = (
-  { staged, options }: Ready,
+  { staged, options, data }: Ready,
   { evaluate, ...o }: TrainOptions,
   shared: SharedEvaluation,
 ): Either<SpillwayError, OpenedEvaluation> =>
   evaluate
-    ? evaluate.follow(shared, staged, { ...options, signal: o.signal })
+    ? evaluate.follow(shared, staged, { ...options, signal: o.signal, classes: classesOf(data.described) })
     : E.left({ tag: 'DeviceFailed', reason: `rank ${staged.rank!.rank} cannot take part: it has no evaluations, but rank 0 has` })
 
 /** All ranks know what is evaluated, and on the same data; or the leader does that alone, and says why. */

@@ -20,7 +20,8 @@ import { answerOf } from './trainer'
 /** The most steps that nobody has looked at yet. */
 const AHEAD = 64
 
-const FIT = { of: 'fit', keys: TRAIN.keys } as const
+const FIT_KEYS = { of: 'fit', keys: TRAIN.keys } as const
+const FIT = { ...TRAIN, ...FIT_KEYS }
 
 /** Events between a run and its reader, in order. */
 class Queue {
@@ -71,7 +72,7 @@ class Queue {
 export async function* fit<const O extends TrainOptions & RunLength>(
   model: Trainable,
   plan: Staged,
-  options: Known<O, typeof FIT>,
+  options: Known<O, typeof FIT_KEYS>,
 ): AsyncGenerator<FitEvent, void, void> {
   const o: TrainOptions = orThrow(knownIn(FIT)(options as O))
   const left = new AbortController()

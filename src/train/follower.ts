@@ -16,6 +16,7 @@ import { closed, type Held, lent, opened } from './opened'
 import { seedOf, type TrainOptions } from './options'
 import { partsIn, shown } from './parts'
 import { alike, begins, digestOf, type Farewell, followed, type Order, sameState } from './ranks'
+import { classesIn } from './beforehand'
 import { ratesOfSteps } from './schedules'
 import { type Ready, readyOf } from './start'
 import { searched, type Sought } from './traced'
@@ -140,7 +141,7 @@ const followedTo = (
 /** Runs what the leader runs, to its end. */
 export const followerTask = (staged: Staged, rank: Rank, o: TrainOptions): TaskEither<SpillwayError, Farewell> =>
   pipe(
-    TE.fromIOEither(() => readyOf(undefined, { ...staged, rank }, followed(o))),
+    TE.fromIOEither(() => readyOf(undefined, { ...staged, rank }, followed(o), classesIn(staged.plan.graph, o))),
     TE.tap(alike),
     TE.bindTo('ready'),
     TE.bind('before', () => begins(rank)),

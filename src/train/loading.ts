@@ -86,13 +86,9 @@ const listed = (given: string | readonly string[] | undefined = []): readonly st
 /** Of all options, these. */
 export const loadingOf = ({ weightsSkip, weightsStrip }: LoadingOptions): LoadingOptions => ({ weightsSkip, weightsStrip })
 
-const isNames = (u: unknown): boolean =>
-  u === undefined || typeof u === 'string' || (Array.isArray(u) && u.every((s) => typeof s === 'string'))
-
 /** Options that a file could be loaded with. */
 export const checkedLoading = <O extends LoadingOptions & { readonly weights?: unknown }>(o: O): Either<SpillwayError, O> => {
   for (const key of ['weightsSkip', 'weightsStrip'] as const) {
-    if (!isNames(o[key])) return E.left(usage(`${key} is ${JSON.stringify(o[key])}; allowed: a string or a list of strings`))
     if (listed(o[key]).length > 0 && o.weights === undefined) return E.left(usage(`${key} needs weights`))
   }
   return E.right(o)
@@ -269,7 +265,6 @@ export const fittingWeights = (path: string, state: ModelState, o: LoadingOption
 export interface LoadedWeights {
   readonly counted: Counted
   readonly table: WeightsTable
-  readonly description: DataDescription | undefined
 }
 
 const readCounters = (file: TensorFile, state: ModelState): Either<SpillwayError, Counted> =>
@@ -299,7 +294,7 @@ export const loadWeights = (
     E.flatMap(({ file, table }) =>
       pipe(
         readCounters(file, state),
-        E.map((counted) => ({ counted, table, description: descriptionIn(file.metadata) })),
+        E.map((counted) => ({ counted, table })),
       ),
     ),
   )

@@ -8,6 +8,7 @@ import type { TaskEither } from 'fp-ts/TaskEither'
 import * as t from 'io-ts'
 import type { Trainable } from '../../dsl'
 import type { Data } from '../data/data'
+import type { KnownClasses } from '../data/classes'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import type { Details } from '../report/run'
 import type { Staged } from '../stage/stage'
@@ -85,6 +86,10 @@ export interface EvaluatingRun extends Omit<DeviceOptions, 'tier'> {
   readonly spill?: string | undefined
   readonly signal?: AbortSignal | undefined
   readonly workers?: number | undefined
+  /** Class names of the training data. */
+  readonly classes?: KnownClasses
+  readonly onNote?: ((text: string) => void) | undefined
+  readonly strictData?: boolean | undefined
 }
 
 // ---------------------------------------------------------------- what was measured

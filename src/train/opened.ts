@@ -5,7 +5,6 @@ import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as TE from 'fp-ts/TaskEither'
 import type { TaskEither } from 'fp-ts/TaskEither'
-import { differencesFrom } from '../data/description'
 import type { SpillwayError } from '../errors/errors'
 import { using } from '../errors/exceptions'
 import { tierOf } from '../machine/tier'
@@ -93,15 +92,9 @@ export const lent =
 /** What a run begins with; of one that goes on, or starts from its seed, there is no table. */
 export type Begun = Pick<LoadedWeights, 'counted'> & Partial<LoadedWeights>
 
-interface Fresh extends Pick<Start, 'options' | 'state' | 'from' | 'data'> {
+interface Fresh extends Pick<Start, 'options' | 'state' | 'from'> {
   readonly session: DeviceSession
 }
-
-/** What labels mean matters to a head that is taken. */
-const otherClasses = ({ data }: Fresh, { table, description }: Begun): readonly string[] =>
-  description === undefined || (table?.left.length ?? 0) > 0
-    ? []
-    : differencesFrom(description, { ...data.described, model: description.model })
 
 const begun = (run: Fresh): Either<SpillwayError, Begun> => {
   const { options: o, session, state } = run
@@ -114,7 +107,6 @@ const begun = (run: Fresh): Either<SpillwayError, Begun> => {
     E.tap((loaded) => {
       const text = loaded.table && tableText(loaded.table)
       if (text !== undefined) o.onNote?.(text)
-      for (const words of otherClasses(run, loaded)) o.onNote?.(words)
       return E.right(undefined)
     }),
   )

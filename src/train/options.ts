@@ -4,8 +4,23 @@ import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { knownIn } from '../../staging/core/known'
 import { optionsFor } from '../../staging/core/options'
+import {
+  aboveZero,
+  atLeast,
+  bytes,
+  callable,
+  choice,
+  either,
+  flag,
+  made,
+  path,
+  signal,
+  text,
+  texts,
+  withValues,
+} from '../../staging/core/values'
 import type { Data } from '../data/data'
-import type { EngineName } from '../ranks/engine'
+import { type EngineName, ENGINES } from '../ranks/engine'
 import type { DeviceOptions, DeviceProgress } from './device'
 import { type SpillwayError, usage } from '../errors/errors'
 import { checkedLoading, type LoadingOptions } from './loading'
@@ -27,7 +42,7 @@ export interface KeepOptions {
    */
   readonly best?: string | undefined
 }
-const KEEP = optionsFor<KeepOptions>()('keep', 'last', 'best')
+const KEEP = withValues(optionsFor<KeepOptions>()('keep', 'last', 'best'), { last: atLeast(1), best: text }, { prefix: 'keep.' })
 
 /**
  * Options of `train` and `fit`. Give `steps` or `epochs`.
@@ -62,6 +77,13 @@ export interface TrainOptions extends Omit<DeviceOptions, 'tier'>, LoadingOption
    * @example train(net, plan, { steps: 100, data: 'slides/' })
    */
   readonly data?: string | Data | undefined
+  /**
+   * If true, refuses data that would be left out: other file types, nested folders, unreadable files. Default
+   * false, which prints a note.
+   *
+   * @example train(net, plan, { steps: 100, data: folder('cats/'), strictData: true })
+   */
+  readonly strictData?: boolean | undefined
   /**
    * If true, each epoch has a new order, drawn by the seed. Default false.
    *
@@ -213,10 +235,53 @@ export interface TrainOptions extends Omit<DeviceOptions, 'tier'>, LoadingOption
 export type RunLength = { readonly steps: number } | { readonly epochs: number }
 
 // biome-ignore format: a list
-export const TRAIN = optionsFor<TrainOptions>()(
-  'train', 'steps', 'epochs', 'schedule', 'warmup', 'data', 'shuffle', 'prefetch', 'workers', 'samples', 'seed', 'spill', 'checkpointDir', 'checkpointEvery', 'evaluate', 'patience', 'keep', 'saveBest', 'resume', 'resumeRanks', 'engine', 'weights', 'weightsSkip', 'weightsStrip', 'save', 'log', 'tensorboard', 'report', 'onNonfinite', 'signal', 'stop',
+export const TRAIN_KEYS = optionsFor<TrainOptions>()(
+  'train', 'steps', 'epochs', 'schedule', 'warmup', 'data', 'strictData', 'shuffle', 'prefetch', 'workers', 'samples', 'seed', 'spill', 'checkpointDir', 'checkpointEvery', 'evaluate', 'patience', 'keep', 'saveBest', 'resume', 'resumeRanks', 'engine', 'weights', 'weightsSkip', 'weightsStrip', 'save', 'log', 'tensorboard', 'report', 'onNonfinite', 'signal', 'stop',
   'onProgress', 'onNote', 'threads', 'throttle', 'hostMemory',
 )
+
+/** Values of options that several functions have. */
+export const RUN_VALUES = {
+  data: made('a path, or the result of folder, files or source', true),
+  strictData: flag,
+  prefetch: atLeast(1),
+  workers: atLeast(0),
+  spill: either("'ram' or a folder", text),
+  weights: path,
+  weightsSkip: texts,
+  weightsStrip: texts,
+  signal,
+  onProgress: callable,
+  onNote: callable,
+  threads: atLeast(1),
+  throttle: aboveZero,
+  hostMemory: bytes,
+}
+export const TRAIN = withValues(TRAIN_KEYS, {
+  ...RUN_VALUES,
+  steps: atLeast(1),
+  epochs: atLeast(1),
+  schedule: either('a function, or the result of cosine, stepped and others', callable, made('')),
+  warmup: atLeast(0),
+  shuffle: flag,
+  samples: atLeast(1),
+  seed: atLeast(0),
+  checkpointDir: path,
+  checkpointEvery: atLeast(1),
+  evaluate: made('the result of validation({ data })'),
+  patience: atLeast(1),
+  keep: made('an object such as { last: 3 }'),
+  saveBest: path,
+  resume: flag,
+  resumeRanks: flag,
+  engine: choice(ENGINES),
+  save: path,
+  log: path,
+  tensorboard: path,
+  report: path,
+  onNonfinite: choice(['end', 'continue']),
+  stop: signal,
+})
 
 /** Batches ahead, where nothing is said. */
 export const PREFETCH = 2
@@ -224,42 +289,22 @@ export const PREFETCH = 2
 /** Threads that decode images, where nothing is said. */
 export const usualWorkers = (): number => Math.max(1, Math.min(4, Math.floor(availableParallelism() / 2)))
 
-const LEAST = {
-  steps: 1,
-  epochs: 1,
-  warmup: 0,
-  seed: 0,
-  samples: 1,
-  checkpointEvery: 1,
-  patience: 1,
-  threads: 1,
-  prefetch: 1,
-  workers: 0,
-} as const
-
 /** Options with which a run can begin: what is wrong with them is known before anything is staged. */
 export const checkedOptions = (o: TrainOptions): Either<SpillwayError, TrainOptions> => {
   const options = knownIn(TRAIN)(o)
   if (E.isLeft(options)) return options
-  const isLegal = (k: keyof typeof LEAST, n = o[k]): boolean => n === undefined || (Number.isSafeInteger(n) && n >= LEAST[k])
-  const odd = (Object.keys(LEAST) as (keyof typeof LEAST)[]).find((k) => !isLegal(k))
-  if (odd) return E.left(usage(`${odd} is ${o[odd]}; allowed: whole numbers of at least ${LEAST[odd]}`))
   if (o.steps !== undefined && o.epochs !== undefined) return E.left(usage('give steps or epochs, not both'))
   if (o.steps === undefined && o.epochs === undefined) return E.left(usage('a run needs steps or epochs'))
   const loading = checkedLoading(o)
   if (E.isLeft(loading)) return loading
   const schedule = checkedSchedule(o)
   if (E.isLeft(schedule)) return schedule
-  if (o.throttle !== undefined && !(o.throttle > 0 && o.throttle < Infinity))
-    return E.left(usage(`throttle is ${o.throttle}; allowed: numbers above 0`))
   if (o.samples !== undefined && o.data !== undefined)
     return E.left(usage('samples is the number of synthetic samples, so it cannot be used with data: leave one of them out'))
   if (o.resumeRanks && !o.resume) return E.left(usage('resumeRanks needs resume'))
   const keep = knownIn(KEEP)(o.keep)
   if (E.isLeft(keep)) return keep
-  const { last = 1, best } = o.keep ?? {}
-  if (!(Number.isSafeInteger(last) && last >= 1))
-    return E.left(usage(`keep.last is ${last}; allowed: whole numbers of at least 1`))
+  const { best } = o.keep ?? {}
   if (o.evaluate !== undefined && o.evaluate.kind !== 'evaluation')
     return E.left(usage('evaluate takes the result of validation({ data })'))
   if (o.checkpointDir) return E.right(o)

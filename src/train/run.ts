@@ -11,6 +11,7 @@ import { overDevice } from '../../dsl/plan/words'
 import { bytesOf } from '../../staging/core/bytes'
 import { knownIn } from '../../staging/core/known'
 import type { Known } from '../../staging/core/options'
+import { made, withValues } from '../../staging/core/values'
 import { type SpillwayError, usage } from '../errors/errors'
 import { elaboratedFor } from '../stage/identity'
 import { openModule, type PlanModule, sameStep } from '../stage/planmodule'
@@ -28,7 +29,8 @@ export interface RunOptions extends TrainOptions {
    */
   readonly device?: Device | undefined
 }
-const RUN = { of: 'run', keys: [...TRAIN.keys, 'device'] } as const
+const RUN_KEYS = { of: 'run', keys: [...TRAIN.keys, 'device'] } as const
+const RUN = withValues(RUN_KEYS, { ...TRAIN.values, device: made('the result of device') } as Parameters<typeof withValues>[1])
 
 /** The plan, when it was made for this model; else what changed, so that the error stands at the argument. */
 export type MatchingPlan<M extends Trainable, P> = PlanFault<M, P> extends infer S extends string ? S : P
@@ -40,7 +42,7 @@ type PlanFault<M extends Trainable, P> =
       : null
 
 /** The options, when the plan fits their device. */
-export type FittingOptions<P, O> = Known<O, typeof RUN, Fitting<P, O>>
+export type FittingOptions<P, O> = Known<O, typeof RUN_KEYS, Fitting<P, O>>
 type Fitting<P, O> = O extends { readonly device: infer D }
   ? DeviceFault<PeakOf<P>, D> extends infer S extends string
     ? { [K in keyof O]: K extends 'device' ? S : O[K] }

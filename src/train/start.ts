@@ -9,10 +9,12 @@ import { DEVICES } from '../../staging/devices'
 import { type Graph, trains } from '../../staging/graph/graph'
 import { meanOverSteps } from '../../staging/ops/optimizer'
 import { loadNative, tryLoadNative } from '../device/native'
+import { classesOf } from '../data/description'
 import type { OpenedData } from '../data/open'
 import { type SpillwayError, usage } from '../errors/errors'
 import { type Lock, lockFolder } from '../files/lock'
 import { thisProcessor } from '../machine/processor'
+import { leads } from '../ranks/rank'
 import { belonging, identityOf, onRanksOf, optionsIn, ranksIn } from '../stage/identity'
 import { otherThanRecorded } from '../stage/recorded'
 import type { Staged } from '../stage/stage'
@@ -25,7 +27,7 @@ import {
   type RunIdentity,
   sameRun,
 } from './checkpoint'
-import { batchOf, dataOf, freeFor, placesOf, roomFor } from './beforehand'
+import { batchOf, classesIn, dataOf, freeFor, placesOf, roomFor } from './beforehand'
 import { type Length, lengthOf } from './length'
 import { startText } from './loading'
 import { checkedMeasures, intervalNote, type OpenedEvaluation } from './measured'
@@ -100,7 +102,12 @@ const leftOver = ({ plan: { graph } }: Staged, steps: number, { onNote }: TrainO
 }
 
 /** `model` is checked against the plan when it is given. */
-export const readyOf = (model: Trainable | undefined, staged: Staged, o: TrainOptions): Either<SpillwayError, Ready> =>
+export const readyOf = (
+  model: Trainable | undefined,
+  staged: Staged,
+  o: TrainOptions,
+  classes = classesIn(staged.plan.graph, o),
+): Either<SpillwayError, Ready> =>
   pipe(
     checkedOptions(o),
     E.tap(() => trainsAnything(staged)),
@@ -111,16 +118,27 @@ export const readyOf = (model: Trainable | undefined, staged: Staged, o: TrainOp
     E.bindTo('options'),
     // Ranks compare what they read, too.
     E.bind('data', () =>
-      dataOf(staged.plan.graph, o, o.checkpointDir !== undefined || staged.rank !== undefined, staged.rank?.rank),
+      dataOf(staged.plan.graph, { ...o, classes }, o.checkpointDir !== undefined || staged.rank !== undefined, staged.rank?.rank),
     ),
     E.let('batch', () => batchOf(staged.plan.graph)),
     E.bind('length', ({ data, batch }) => lengthOf(o, data.samples, batch)),
-    E.bind('evaluation', () =>
-      o.evaluate ? o.evaluate.open(model ?? staged.model, staged, o, reportFile(o) !== undefined) : E.right(undefined),
+    E.bind('evaluation', ({ data }) =>
+      o.evaluate
+        ? o.evaluate.open(
+            model ?? staged.model,
+            staged,
+            { ...o, classes: classesOf(data.described) },
+            reportFile(o) !== undefined,
+          )
+        : E.right(undefined),
     ),
     E.tap(({ length, evaluation }) => checkedMeasures(o, length.epochs, evaluation?.measures ?? ['loss'])),
     E.tap(({ length }) => E.right(notes(staged, length, o))),
-    E.tap(({ data, batch }) => E.right(data.note !== undefined && data.samples! > batch && o.onNote?.(data.note))),
+    E.tap(({ data: { notes, orderNote, samples = 0 }, batch }) => {
+      const all = [...notes, ...(orderNote !== undefined && samples > batch ? [orderNote] : [])]
+      if (!staged.rank || leads(staged.rank)) for (const text of all) o.onNote?.(text)
+      return E.right(undefined)
+    }),
     E.bind('circumstances', () => circumstancesOf(staged, o)),
     E.map((known) => ({ ...known, staged, state: modelState(staged.plan.graph) })),
   )

@@ -10,7 +10,7 @@ import { orThrow } from '../errors/exceptions'
 import type { Staged } from '../stage/stage'
 import { hearing } from './events'
 import { scriptTask } from './among'
-import type { RunLength, TRAIN, TrainOptions } from './options'
+import type { RunLength, TRAIN_KEYS, TrainOptions } from './options'
 import type { TrainResult } from './result'
 
 /**
@@ -57,5 +57,5 @@ export const answerOf =
 export const train = async <const O extends TrainOptions & RunLength>(
   model: Trainable,
   staged: Staged,
-  o: Known<O, typeof TRAIN>,
+  o: Known<O, typeof TRAIN_KEYS>,
 ): Promise<TrainResult> => answerOf(o as O)(await trainTask(model, staged, o as O)())

@@ -34,6 +34,7 @@ export type GraphError =
   | { readonly tag: 'GroupInvalid'; readonly group: number; readonly reason: string; readonly legal: string }
   | { readonly tag: 'GraphFormat'; readonly at: string; readonly reason: string }
   | { readonly tag: 'ModelInvalid'; readonly at: string; readonly reason: string }
+  | { readonly tag: 'OptionInvalid'; readonly option: string; readonly got: string; readonly legal: string }
   | { readonly tag: 'OptionUnknown'; readonly option: string; readonly of: string; readonly legal: readonly string[] }
 
 export interface TooManyCalls {
@@ -190,6 +191,8 @@ export const renderError = (e: StageError): string => {
       return `groups[${e.group}]: ${e.reason}; allowed: ${e.legal}`
     case 'GraphFormat':
       return `not a graph: ${e.at}: ${e.reason}`
+    case 'OptionInvalid':
+      return `${e.option} is ${e.got}; allowed: ${e.legal}`
     case 'OptionUnknown':
       return optionRefused(e.option, { of: e.of, keys: e.legal })
     case 'ModelInvalid':

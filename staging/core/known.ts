@@ -1,12 +1,13 @@
-// Options from outside: all of their keys must be known. In: whose options, what was given. Out: the same, or the first key that is none
-// of theirs; as a value, or, for what scripts call, as an exception in the same words.
+// Options from outside: all of their keys must be known, and their values allowed. In: whose options, and the object. Out: the object, or the
+// first wrong key or value; as a value, or, for scripts, as an exception in the same words.
 import { type Either, left, right } from 'fp-ts/Either'
 import { orThrow } from './certain'
 import { type GraphError, renderError } from './errors'
 import { type Options, unknownKey } from './options'
+import { oddValue, type Valued } from './values'
 
 export const knownIn =
-  (options: Options) =>
+  (options: Options & Partial<Valued>) =>
   <O>(given: O): Either<GraphError, O> => {
     const { of, keys: legal } = options
     if (given === undefined) return right(given)
@@ -18,7 +19,10 @@ export const knownIn =
         legal: 'an object',
       })
     const option = unknownKey(given, options)
-    return option === null ? right(given) : left({ tag: 'OptionUnknown', option, of, legal })
+    if (option !== null) return left({ tag: 'OptionUnknown', option, of, legal })
+    const { prefix = `${of}: `, values = {}, required = [] } = options
+    const odd = oddValue(given, { prefix, values, required })
+    return odd ? left({ tag: 'OptionInvalid', ...odd }) : right(given)
   }
 
-export const known = <O>(options: Options, given: O): O => orThrow(renderError)(knownIn(options)(given))
+export const known = <O>(options: Options & Partial<Valued>, given: O): O => orThrow(renderError)(knownIn(options)(given))

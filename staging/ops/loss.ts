@@ -7,7 +7,18 @@ import { chain, type Either, left, right, traverseArray } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../core/errors'
 import { knownIn } from '../core/known'
-import { attrsOf, chosenBy, type Choices, type Chosen, fieldsOf, limitsOf, trials, withDefaults } from './choices'
+import {
+  attrsOf,
+  type Choice,
+  chosenBy,
+  type Choices,
+  type Chosen,
+  fieldsOf,
+  isFlag,
+  limitsOf,
+  trials,
+  withDefaults,
+} from './choices'
 import {
   type AnyAttrs,
   attrsListed,
@@ -562,8 +573,13 @@ const plainEntry = (l: PlainLoss): Either<GraphError, LossEntry> => {
   return pipe(
     knownIn({ of, keys: ['kind', ...Object.keys(entry.options)] })(l),
     chain((given): Either<GraphError, LossEntry> => {
-      const wrong = Object.entries(given).find(([name, v]) => entry.options[name]?.list && v !== undefined && !isNumbers(v))
-      return wrong ? notLegal(`${wrong[0]} of ${of}`, `it is ${JSON.stringify(wrong[1])}`, 'a list of numbers') : right(entry)
+      const isLegal = (c: Choice, v: unknown): boolean =>
+        c.list ? isNumbers(v) : typeof v === (isFlag(c) ? 'boolean' : 'number')
+      const wrong = Object.entries(given).find(
+        ([name, v]) => name !== 'kind' && v !== undefined && !isLegal(entry.options[name]!, v),
+      )
+      const legal = wrong && entry.options[wrong[0]]?.list ? 'a list of numbers' : 'a number'
+      return wrong ? notLegal(`${wrong[0]} of ${of}`, `it is ${JSON.stringify(wrong[1])}`, legal) : right(entry)
     }),
   )
 }

@@ -11,6 +11,7 @@ import type { GraphError } from '../core/errors'
 import { globMatches, nearestGlob } from '../core/glob'
 import { knownIn } from '../core/known'
 import { type KnownItems, optionsFor } from '../core/options'
+import { flag, listOf, numeric, texts, withValues } from '../core/values'
 import { OPTIMIZERS, type Optimizer } from './optimizer'
 
 /**
@@ -40,7 +41,11 @@ export interface ParameterGroup {
    */
   readonly frozen?: boolean | undefined
 }
-export const GROUP = optionsFor<ParameterGroup>()('a parameter group', 'match', 'lr', 'weightDecay', 'frozen')
+export const GROUP = withValues(
+  optionsFor<ParameterGroup>()('a parameter group', 'match', 'lr', 'weightDecay', 'frozen'),
+  { match: texts, lr: numeric('numbers of at least 0'), weightDecay: numeric('numbers of at least 0'), frozen: flag },
+  { prefix: 'groups: ', required: ['match'] },
+)
 
 /**
  * Options of the updates: freezing, groups, clipping, accumulation and averaging.
@@ -87,6 +92,15 @@ export interface Updates {
    * @example stage(net, { average: 0.999 })
    */
   readonly average?: number | undefined
+}
+/** Values of the options of updates; their ranges are checked where they are used. */
+export const UPDATE_VALUES = {
+  freeze: texts,
+  groups: listOf("a list of groups, such as { match: '*.bias', weightDecay: 0 }", () => true),
+  clipValue: numeric('a finite number above 0'),
+  clipNorm: numeric('a finite number above 0'),
+  accumulate: numeric('whole numbers of at least 1'),
+  average: numeric('0 or more and below 1'),
 }
 export const UPDATES = optionsFor<Updates>()('updates', 'freeze', 'groups', 'clipValue', 'clipNorm', 'accumulate', 'average')
 

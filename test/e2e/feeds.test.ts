@@ -5,13 +5,14 @@ import { join } from 'node:path'
 import { isLeft, right } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { softCrossEntropy } from '../../dsl'
 import { type Data, files, pick, type Sample, shard, source, split } from '../../src/data/data'
 import { writeTensors } from '../../src/files/safetensors'
 import { mib } from '../../src/stage/sizes'
 import type { TrainOptions } from '../../src/train/options'
 import type { TrainResult } from '../../src/train/result'
 import { train, trainTask } from '../../src/train/trainer'
-import { errorText } from '../../src/errors/errors'
+import { errorText, exitCode } from '../../src/errors/errors'
 import { classifier, trunk } from './models'
 import { smallestBudget, staged } from './runs'
 
@@ -55,6 +56,47 @@ test('samples of a function give the bits of the same samples in a file, in turn
   assert.equal(bits(await run(own, { shuffle: true })), bits(shuffled))
   assert.not.equal(shuffled.losses, inTurn.losses)
   assert.not.equal((await run(own, { shuffle: true, seed: 4 })).losses, shuffled.losses)
+})
+
+test('a read that fills one buffer again trains like one with new arrays, at once and later, with and without augmentation', async () => {
+  const buffer = new Float32Array(SIZE)
+  const labels = new Int32Array(1)
+  const again = (i: number): Sample => {
+    buffer.set(pixels(i))
+    labels[0] = i % 10
+    return { input: buffer, target: labels }
+  }
+  const later = async (i: number): Promise<Sample> => {
+    await new Promise((resolve) => setTimeout(resolve, i % 3))
+    return again(i)
+  }
+  const views = async (i: number): Promise<Sample> => {
+    const { target } = await later(i)
+    return { input: new Float32Array(buffer.buffer), target: (target as Int32Array)[0]! }
+  }
+  for (const augment of [{}, { flip: 'both', mixup: true }] as const) {
+    const staging = 'mixup' in augment ? staged(classifier, { loss: softCrossEntropy() }) : plan
+    const trained = async (read: (i: number) => Sample | Promise<Sample>): Promise<unknown> =>
+      bits(
+        await train(classifier, staging, { steps: 4, seed: 3, shuffle: true, data: source({ length: SAMPLES, read, augment }) }),
+      )
+    const expected = await trained(read)
+    for (const one of [again, later, views]) assert.equal(await trained(one), expected)
+  }
+})
+
+test('promised samples are asked for together unless they share memory', async () => {
+  let [under, most] = [0, 0]
+  const all = new Float32Array(SAMPLES * SIZE)
+  for (let i = 0; i < SAMPLES; i++) all.set(pixels(i), i * SIZE)
+  const parts = async (i: number): Promise<Sample> => {
+    most = Math.max(most, ++under)
+    await Promise.resolve()
+    under--
+    return { input: all.subarray(i * SIZE, (i + 1) * SIZE), target: i % 10 }
+  }
+  assert.equal(bits(await run(source({ length: SAMPLES, read: parts }))), bits(await run(own)))
+  assert.ok(most > 1, String(most))
 })
 
 test('a part has the bits of that part alone', async () => {
@@ -243,8 +285,21 @@ test('what is not what the model is fed is refused in words', async () => {
       /the model has no input 'mask'; allowed: input, target/,
     )
     assert.match(await wordsOf(at, undefined), /a sample must be { input, target }; found undefined/)
-    assert.match(await wordsOf(at, { input: 'pixels', target: 1 }), /input: allowed: an array of numbers/)
+    assert.match(
+      await wordsOf(at, { input: 'pixels', target: 1 }),
+      /input: found a value of type string; allowed: one number, an array/,
+    )
   }
+  for (const [odd, says] of [
+    [BigInt64Array.of(1n), /sample 5 .*target: found a BigInt64Array; allowed: one number, an array of numbers, a Uint8Array/],
+    [1n, /target: found a value of type bigint;/],
+    [null, /target: found null;/],
+    [['1'], /target: found "1" at 0 of an array;/],
+    [new DataView(new ArrayBuffer(1)), /target: found a DataView;/],
+    [Number.NaN, /target: NaN is not one of 10 classes/],
+    [-1, /target: -1 is not one of 10 classes/],
+  ] as const)
+    assert.match(await wordsOf(5, { input: pixels(5), target: odd }), says)
   const mixed = source({ length: SAMPLES, read: (i) => ({ input: i === 5 ? pixels(i) : raw(i), target: 1 }) })
   const r = await trainTask(classifier, plan, { steps: 4, data: mixed })()
   assert.ok(isLeft(r))
@@ -254,7 +309,7 @@ test('what is not what the model is fed is refused in words', async () => {
 test('calls that cannot be meant are refused before anything is read', async () => {
   const wordsOf = async (o: Partial<TrainOptions>): Promise<string> => {
     const r = await trainTask(classifier, plan, { steps: 1, ...o })()
-    assert.ok(isLeft(r) && r.left.tag === 'Usage', JSON.stringify(r))
+    assert.ok(isLeft(r) && exitCode(r.left) === 2, JSON.stringify(r))
     return errorText(r.left)
   }
   assert.match(await wordsOf({ shuffle: true }), /shuffle needs data/)
@@ -292,7 +347,7 @@ test('calls that cannot be meant are refused before anything is read', async () 
   )
   assert.match(
     thrown(() => source({ length: 1, read, std: [0] })),
-    /std must be a list of numbers above 0/,
+    /std is \[0\]; allowed: a list of numbers above 0/,
   )
 })
 

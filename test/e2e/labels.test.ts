@@ -4,11 +4,14 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { isLeft, isRight } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { conv2d, crossEntropy, globalAvgPool, model, seq } from '../../dsl'
 import { addonFile } from '../../src/device/native'
-import { SpillwayException } from '../../src/errors/errors'
+import { files, pick } from '../../src/data/data'
+import { errorText, exitCode, SpillwayException } from '../../src/errors/errors'
+import { filesOf } from '../../src/train/beforehand'
 import { HANDMADE, npy, SAMPLES, SIZE } from '../faults/labelfiles'
 import { labelFolder } from '../faults/labels'
 import { ended, training } from './processes'
@@ -47,6 +50,10 @@ test('of an image there is no row and no column', async () => {
   const words =
     'sample 2 (counted from 0): 255 is not one of 2 classes (0 to 1); in a mask of 0 and 255 the labels are read as 0 and 1'
   assert.is(e.message, `data file ${target} is refused: ${words}`)
+  // One label per sample is looked at before anything is planned.
+  const early = filesOf({ data: root })(plan.plan.graph)
+  assert.ok(isLeft(early) && exitCode(early.left) === 2 && errorText(early.left) === e.message)
+  assert.ok(isRight(filesOf({ data: pick(files(root), [0, 1, 3]) })(plan.plan.graph)))
 })
 
 test('on the command line it is one object of JSON, 1, and no trace', async () => {

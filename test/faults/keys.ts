@@ -1,6 +1,6 @@
 // Keys of options, misspelt: each key of each options type that the package exports, as its declarations list them, with a letter less, a
 // letter more, and two letters exchanged. Invariant: none compiles, none runs, and both name the key that was meant; a network as JSON and
-// a model file, which nothing type-checks, are refused in the same words. An options type that nothing here misspells fails.
+// a model file, which nothing type-checks, are refused in the same words. No option may be null. An options type that is missing here fails.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -163,14 +163,29 @@ const assertSays = (said: string, { of, key, wrong }: Omit<Case, 'text'>): void 
 /** Where the compiler's own words are the only ones, they name the key too. */
 const names = (said: string, { wrong }: Case): boolean => said.includes(`'${wrong}'`) || said.includes(`\`${wrong}\``)
 
-const whatItThrows = async (text: string): Promise<string> => {
+const whatItThrows = async (call: () => unknown): Promise<string> => {
   try {
-    const { answer } = runProgram(`${PRELUDE}export const answer = ${text}`)
-    const settled = (await answer) as { readonly _tag?: string; readonly left?: never } | undefined
+    const settled = (await call()) as { readonly _tag?: string; readonly left?: never } | undefined
     return settled?._tag === 'Left' ? errorText(settled.left!) : 'nothing'
   } catch (e) {
     return (e as Error).message
   }
+}
+
+// ---------------------------------------------------------------- null
+
+/** Each option of each type is refused by its name if it is null. */
+const refusedAsNull = async (): Promise<number> => {
+  const exported = exportedKeys('src/index.ts', OPTIONS)
+  const cases = Object.entries(CALLS).flatMap(([type, calls]) =>
+    calls.flatMap(([of, call]) => exported.get(type)!.map((key) => ({ of, key, text: call(`${key}: null as never`) }))),
+  )
+  const { thunks } = runProgram(`${PRELUDE}export const thunks = [${cases.map((c) => `() => ${c.text}`).join(',\n')}]`)
+  for (const [i, { of, key }] of cases.entries()) {
+    const said = await whatItThrows(() => (thunks as readonly (() => unknown)[])[i]!())
+    assert.ok(said.includes(key), `${key} of ${of}: ${said}`)
+  }
+  return cases.length
 }
 
 const someOf = <A>(all: readonly A[], count: number): readonly A[] => {
@@ -264,13 +279,15 @@ const run = async (most: number): Promise<Counts> => {
     inOurWords++
   }
   assert.is(byLine.size, cases.length, 'nothing else is wrong')
-  for (const c of cases) assertSays(await whatItThrows(c.text), c)
+  for (const c of cases)
+    assertSays(await whatItThrows(() => runProgram(`${PRELUDE}export const answer = ${c.text}`)['answer']), c)
   return {
     keys: new Set(all.map((c) => `${c.of} ${c.key}`)).size,
     misspelt: cases.length,
     compiled: 0,
     ran: 0,
     inOurWordsWhileTyping: inOurWords,
+    nulls: await refusedAsNull(),
     json: refusedAsJson(most),
     files: refusedAsFile(),
   }

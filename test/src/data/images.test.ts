@@ -136,6 +136,7 @@ test('folders of classes, images with masks, and lists are found; what is missin
   assert.ok(!isLeft(found))
   assert.equal(found.right, {
     classes: ['ant', 'zebra'],
+    leftOut: ['.txt file'],
     samples: [
       { image: join(at, 'classes/ant/0.png'), label: 0 },
       { image: join(at, 'classes/ant/1.png'), label: 0 },
@@ -161,13 +162,14 @@ test('folders of classes, images with masks, and lists are found; what is missin
   const json = put(join(at, 'list.json'), JSON.stringify([{ image: 'classes/ant/0.png', label: 7 }]))
   const numbered = openImages(json)
   assert.ok(!isLeft(numbered))
-  assert.equal(numbered.right, { samples: [{ image: join(at, 'classes/ant/0.png'), label: 7 }] })
+  assert.equal(numbered.right.samples, [{ image: join(at, 'classes/ant/0.png'), label: 7 }])
   const refusals: readonly [string, string, RegExp][] = [
     ['short.csv', 'image,label\na.png\n', /line 2 has 1 fields, but the header has 2/],
     ['none.csv', 'image,label\n', /it has no images/],
     ['bad.json', '{', /it is not JSON/],
     ['row.json', '[1]', /not a list of objects/],
-    ['half.json', '[{"image":"a.png"}]', /its entry 1 must have image, and label or mask/],
+    ['lost.csv', 'image,label\n\nclasses/ant/0.png,ant\nlost.png,ant\n', /line 4: .*lost\.png cannot be read/],
+    ['half.json', '[{"image":"a.png"}]', /: entry 1 must have image, and label or mask/],
   ]
   for (const [name, text, words] of refusals) {
     const r = openImages(put(join(at, name), text))

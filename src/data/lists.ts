@@ -1,0 +1,75 @@
+// Lists of images in files. In: the text of a .csv or .json list. Out: its entries, each with its place in the text. Invariant: a label is the
+// text of the list; `classes.ts` makes numbers of labels. Worked example: "image,label\na.png, ant" is one entry, at line 2, with label 'ant'.
+import { readFileSync } from 'node:fs'
+import { dirname, resolve } from 'node:path'
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+
+/** A sample as a folder or a list names it. */
+export interface NamedSample {
+  readonly image: string
+  readonly label?: string
+  readonly mask?: string
+}
+
+export interface Entries {
+  readonly samples: readonly NamedSample[]
+  /** Place of each sample in the list, e.g. `line 3`. */
+  readonly at: readonly string[]
+}
+
+export const LIST = /\.(csv|json)$/i
+
+interface Row {
+  readonly at: string
+  readonly fields: Readonly<Record<string, unknown>>
+}
+
+const fieldsOf = (line: string): readonly string[] =>
+  [...line.matchAll(/(?:^|,)\s*(?:"((?:[^"]|"")*)"|([^,]*))/g)].map((m) => (m[1]?.replaceAll('""', '"') ?? m[2] ?? '').trim())
+
+/** The first line names the fields. A field may be in quotes. Empty lines do not count. */
+const csvRows = (text: string): Either<string, readonly Row[]> => {
+  const lines = text.split(/\r?\n/).map((line, i) => ({ line, at: `line ${i + 1}` }))
+  const [head, ...rows] = lines.filter(({ line }) => line.trim() !== '').map(({ line, at }) => ({ at, fields: fieldsOf(line) }))
+  const names = head?.fields ?? []
+  const odd = rows.find((r) => r.fields.length !== names.length)
+  return odd
+    ? E.left(`${odd.at} has ${odd.fields.length} fields, but the header has ${names.length}`)
+    : E.right(rows.map(({ at, fields }) => ({ at, fields: Object.fromEntries(names.map((name, i) => [name, fields[i]!])) })))
+}
+
+const jsonRows = (text: string): Either<string, readonly Row[]> => {
+  try {
+    const rows: unknown = JSON.parse(text)
+    return Array.isArray(rows) && rows.every((r) => typeof r === 'object' && r !== null)
+      ? E.right((rows as readonly Row['fields'][]).map((fields, i) => ({ at: `entry ${i + 1}`, fields })))
+      : E.left('it is not a list of objects with image and label or mask')
+  } catch (e) {
+    return E.left(`it is not JSON: ${(e as Error).message}`)
+  }
+}
+
+const isText = (u: unknown): u is string => typeof u === 'string' && u !== ''
+const isLabel = (u: unknown): boolean => isText(u) || typeof u === 'number'
+
+const entriesOf = (path: string, rows: readonly Row[]): Either<string, Entries> => {
+  const at = (file: unknown): string => resolve(dirname(path), file as string)
+  const ofLabels = rows.every(({ fields }) => fields['label'] !== undefined && fields['label'] !== '')
+  const odd = rows.find(({ fields: f }) => !isText(f['image']) || !(ofLabels ? isLabel(f['label']) : isText(f['mask'])))
+  if (odd) return E.left(`${odd.at} must have image, and label or mask as the other entries; a label is a name or a number`)
+  const samples = rows.map(({ fields: f }) =>
+    ofLabels ? { image: at(f['image']), label: String(f['label']) } : { image: at(f['image']), mask: at(f['mask']) },
+  )
+  return E.right({ samples, at: rows.map((r) => r.at) })
+}
+
+/** The entries of a list, or the reason why it is none. */
+export const readList = (path: string): Either<string, Entries> => {
+  const text = readFileSync(path, 'utf8').replace(/^\ufeff/, '')
+  return pipe(
+    path.toLowerCase().endsWith('.json') ? jsonRows(text) : csvRows(text),
+    E.flatMap((rows) => entriesOf(path, rows)),
+  )
+}
