@@ -24,7 +24,7 @@ const USAGE = `npm test -- [PATTERN …] [--watch] [--times] [--quick] [--full] 
   --times      print the slowest files and the seconds of each folder
   --quick      run the files that scripts/testing/quick.js lists
   --full       run the repetitions, too: more networks, seeds, ranks and cases (sets SPILLWAY_FULL=1)
-  --jobs N     processes at a time (default 2, at most the cores)
+  --jobs N     processes at a time (default 3, at most one more than the cores)
   --no-native  leave the native test programs out
   --no-setup   take the checkout as it is`
 
@@ -40,7 +40,7 @@ const FLAGS = {
 const parseArgs = (argv) => {
   const options = {
     patterns: [],
-    jobs: Math.min(2, os.availableParallelism()),
+    jobs: 1 + Math.min(2, os.availableParallelism()),
     root: path.dirname(__dirname),
     native: true,
     setup: true,
@@ -61,16 +61,17 @@ const parseArgs = (argv) => {
 }
 
 /**
- * The compiler and planning make much that is soon garbage: a larger nursery takes a third of the time off type tests. Two processes at a time
- * share the cores: threads that collect garbage beside them only wait for one another.
+ * V8's options. A larger nursery takes a third of the time off type tests, which allocate much garbage. Processes share the cores, so threads
+ * that collect garbage only wait for one another. A test process runs for seconds: functions are optimized later than by default (a budget of
+ * nine times the bytecode), which takes a quarter of the processor time off planning.
  */
-const NURSERY = ['--max-semi-space-size=64', '--min-semi-space-size=16', '--single-threaded-gc']
-/** Two processes at a time share the cores: a thread that waits must not spin on one. */
+const V8_OPTIONS = ['--max-semi-space-size=64', '--min-semi-space-size=16', '--single-threaded-gc', '--interrupt-budget=600000']
+/** Processes share the cores: a thread that waits must not spin on one. */
 const PATIENT = { OMP_WAIT_POLICY: 'passive' }
 
 const typescriptJobs = (root, files) => {
   const env = { ...PATIENT, ...process.env, FORCE_COLOR: '0', NO_COLOR: '1' }
-  const hooks = [...NURSERY, '-r', require.resolve('./testing/typescript')]
+  const hooks = [...V8_OPTIONS, '-r', require.resolve('./testing/typescript')]
   const filter = ['-r', require.resolve('./testing/only')]
   const jobs = files.map((test) => ({
     ...test,

@@ -53,13 +53,26 @@ const testFiles = (root) => {
   })
 }
 
-/** Whether tests of the file may be named so: after a source file of the folder, or after something that one of them names. */
-const mayName = (root, { eachOf }, pattern) =>
-  sourcesUnder(root, eachOf).some((source) => {
-    const name = plain(path.basename(source).replace(/\.\w+$/, ''))
-    if (name.includes(plain(pattern)) || plain(pattern).includes(name)) return true
-    return fs.readFileSync(path.join(root, source), 'utf8').toLowerCase().includes(pattern.toLowerCase())
-  })
+/** Returns a function that lists the sources of folders, each with its plain name and its text in lower case; each folder is read once. */
+const sourceReader = (root) => {
+  const known = new Map()
+  const read = (folder) =>
+    sourcesUnder(root, [folder]).map((source) => ({
+      name: plain(path.basename(source).replace(/\.\w+$/, '')),
+      text: fs.readFileSync(path.join(root, source), 'utf8').toLowerCase(),
+    }))
+  return (folders) =>
+    folders.flatMap((folder) => {
+      if (!known.has(folder)) known.set(folder, read(folder))
+      return known.get(folder)
+    })
+}
+
+/** Returns true if tests of the file may have the pattern's name: that of a source file of the folder, or of a definition in one. */
+const mayName = (sources, { eachOf }, pattern) =>
+  sources(eachOf).some(
+    ({ name, text }) => name.includes(plain(pattern)) || plain(pattern).includes(name) || text.includes(pattern.toLowerCase()),
+  )
 
 /**
  * What a pattern asks for, from file to part. A source file that no test is named after is shown by the tests that lie nearest.
@@ -68,10 +81,11 @@ const finder = (root) => {
   const tests = testFiles(root)
   const cases = nativeCases(root).map(plain)
   const near = nearest(root)
+  const sources = sourceReader(root)
   const find = (pattern) => {
     const parts = new Map(tests.map((test) => [test.file, partOf(test, pattern, cases)]).filter(([, part]) => part))
     if (parts.size === 0) for (const file of near(pattern)) parts.set(file, 'all')
-    for (const test of tests) if (!parts.has(test.file) && mayName(root, test, pattern)) parts.set(test.file, 'named')
+    for (const test of tests) if (!parts.has(test.file) && mayName(sources, test, pattern)) parts.set(test.file, 'named')
     return parts
   }
   return { tests, find }

@@ -13,8 +13,15 @@ const BUILD = path.join('build', 'addon')
 const LOG = path.join('build', 'native-tests.log')
 const TIMEOUT_SECONDS = 600
 
-/** `npm test` runs one case in this number. The gate repeats them under sanitizers; full mode runs all. */
-const SHARES = { kernels_cuda: 12 }
+/** `npm test` runs one random case in this number. The gate repeats them under sanitizers; full mode runs all. */
+const SHARES = {
+  kernels_compare: 4,
+  kernels_cuda: 12,
+  kernels_gradient: 2,
+  kernels_host_cuda: 60,
+  kernels_refusal: 4,
+  kernels_tiles: 4,
+}
 
 const programOf = (source) => path.basename(source, '.cpp')
 

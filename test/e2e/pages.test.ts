@@ -225,10 +225,11 @@ const taken = async (args: readonly string[]): Promise<void> => {
   })
 }
 
-/** The same on little: a run is of two steps, or an epoch, and images are small. */
+/** The same command on small data: two steps or one epoch, small images, batches of two. */
 const shortened = (args: readonly string[]): readonly string[] => {
-  const less: Readonly<Record<string, string>> = { '--steps': '2', '--epochs': '1', '--image': '64' }
+  const less: Readonly<Record<string, string>> = { '--steps': '2', '--epochs': '1', '--image': '64', '--batch': '2' }
   const short = args.map((a, i) => less[args[i - 1] ?? ''] ?? a)
+  if (args[0] === 'plan') return [...short, '--measure', 'while']
   return args[0] !== 'train' ? short : [...short, ...(args.includes('--image') ? [] : ['--image', '64'])]
 }
 

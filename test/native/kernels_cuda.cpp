@@ -147,7 +147,7 @@ int main(int argc, char** argv) {
   for (const Generator& g : families) {
     Random r(2024), tiles_random(99);
     allowed += seconds / double(families.size());
-    const int cases = device ? (g.most + share - 1) / share : g.cases(share);  // a GPU gets them all, whatever build this is
+    const int cases = device ? (g.most + share - 1) / share : g.cases();  // a GPU gets them all, whatever build this is
     for (int i = 0; i < cases && (i == 0 || seconds_since(start) < allowed); i++)
       for (const Call& call : g.draw(r).calls) {
         if (!table(uint32_t(call.kind)) || call.way != 0) continue;  // the others are the cpu device's

@@ -159,7 +159,9 @@ test('tiled plans on forced grids come back as they were', () => {
   )
 })
 
-test('ten thousand changed files are refused in words', () => {
+const DAMAGED = FULL ? 10_000 : 2000
+
+test(`${DAMAGED} changed files are refused in words`, () => {
   const bytes = Buffer.from(encodePlan(tiledPlan()))
   fc.assert(
     fc.property(
@@ -180,7 +182,7 @@ test('ten thousand changed files are refused in words', () => {
         assert.match(words, /^not a plan file: [^:]+: ./)
       },
     ),
-    { numRuns: 10_000, seed: 3 },
+    { numRuns: DAMAGED, seed: 3 },
   )
 })
 

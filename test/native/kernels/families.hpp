@@ -38,10 +38,12 @@ struct Generator {
   int most;
   int times_in_full;
 
-  /// One in `of` of its cases; fewer under sanitizers, which make them many times slower and look for other faults.
+  /// One in `of` of its cases; fewer under sanitizers, which make them many times slower, and with SPILLWAY_TEST_SHARE.
   int cases(int of = 1) const {
     const int all = most * (std::getenv("SPILLWAY_FULL") ? times_in_full : 1);
-    return (all + SPILLWAY_ONE_CASE_IN * of - 1) / (SPILLWAY_ONE_CASE_IN * of);
+    const char* const share = std::getenv("SPILLWAY_TEST_SHARE");
+    const int one_in = SPILLWAY_ONE_CASE_IN * of * std::max(1, share ? std::atoi(share) : 1);
+    return (all + one_in - 1) / one_in;
   }
 
   /// What is asked for of one case: all of a family that is named, else the calls of operators that are.
