@@ -63,9 +63,15 @@ const parseArgs = (argv) => {
 /**
  * V8's options. A larger nursery takes a third of the time off type tests, which allocate much garbage. Processes share the cores, so threads
  * that collect garbage only wait for one another. A test process runs for seconds: functions are optimized later than by default (a budget of
- * nine times the bytecode), which takes a quarter of the processor time off planning.
+ * nine times the bytecode), which takes a quarter of the processor time off planning; their frames need more stack.
  */
-const V8_OPTIONS = ['--max-semi-space-size=64', '--min-semi-space-size=16', '--single-threaded-gc', '--interrupt-budget=600000']
+const V8_OPTIONS = [
+  '--max-semi-space-size=64',
+  '--min-semi-space-size=16',
+  '--single-threaded-gc',
+  '--interrupt-budget=600000',
+  '--stack-size=1500',
+]
 /** Processes share the cores: a thread that waits must not spin on one. */
 const PATIENT = { OMP_WAIT_POLICY: 'passive' }
 
