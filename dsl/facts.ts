@@ -477,4 +477,7 @@ type SeekAny<Bs, S extends Shape, Path extends string, Full extends string> = Bs
     : never
   : never
 
-export type FactsOf<N extends Net, S extends Shape, Name extends string> = Seek<N, S, Name, Name>
+/** If the net is known only at run time, so are its facts. */
+export type FactsOf<N extends Net, S extends Shape, Name extends string> = string extends N['kind']
+  ? LayerFacts<Name>
+  : Seek<N, S, Name, Name>
