@@ -18,6 +18,8 @@ const right: readonly string[] = [
   'export const f = <M extends Model>(m: M) => stage(m, { budget: gib(4) })\nexport const s: Staged<typeof net> = f(net)',
   "export const f = <M extends Trainable>(m: M) => [stage(m, { budget: gib(4), strategy: 'tiled' }), tryStage(m), stage(m)]",
   'export const f = <M extends Trainable>(m: M) => stageAsync(m, { budget: gib(4), checkpoints: [] })',
+  "export const f = <M extends Trainable>(m: M) => stage(m, { checkpoints: ['c'], tiles: [{ from: 'a', to: 'c', H: 2 }] })",
+  "export const f = <C extends number>(c: C) => stage(model([1, 3, 8, 8], conv2d('c', c, 3)), { budget: gib(1), checkpoints: ['c'] })",
   'export const f = <M extends Trainable>(m: M, o: StageOptions) => stage(m, o)',
   'export const f = <M extends Model, O extends StageOptions>(m: M, o: O) => stage(m, o)',
   'export const f = <M extends Trainable>(m: M) => train(m, stage(m), { steps: 1 })',
