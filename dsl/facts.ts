@@ -112,7 +112,7 @@ type StrayBytes<N, P extends string = '', Head extends boolean = true> =
       : N extends Blocks<infer L, infer Ls>
         ? StrayInLine<Numbered<Ls, `${P}${L}.`>, '', Head>
         : N extends Counted<infer L, infer F, infer Ls>
-          ? StrayInLine<Numbered<Ls, `${P}${L}`, Copies<F, 0>>, '', Head>
+          ? StrayInLine<Numbered<Ls, `${P}${L}`, F>, '', Head>
           : N extends Repeat<any, any>
             ? StrayInLine<Numbered<[N], P>, '', Head>
             : N extends AtInputSize<infer B> | Scaled<infer B>
@@ -221,25 +221,38 @@ export type FtOf<N extends Net> = LayerFt<N>[N['kind'] & keyof LayerFt<any>] & D
 
 // ---------------------------------------------------------------- one after the other
 
-type Line<
-  Ls,
-  S extends Shape,
-  Ft extends Dim = Dim,
-  Sum extends AnyTally = Nothing,
-  Names extends string = never,
-> = Ls extends readonly Net[]
+type Line<Ls, S extends Shape> = Ls extends readonly Net[]
   ? number extends Ls['length']
     ? Misfit<'seq', 'seq', NotATuple>
-    : Ls extends readonly [infer H extends Net, ...infer T]
-      ? Analyse<H, S> extends infer X
-        ? X extends AnyFacts
-          ? [X['names'] & Names] extends [never]
-            ? Line<T, X['out'], Ft & X['ft'], AddTally<Sum, X['sum']>, Names | X['names']>
-            : Duplicate<FirstNamed<[H], X['names'] & Names>>
-          : X
-        : never
-      : Known<S, Ft, Sum, Names>
+    : Behind<Ls, Known<S, Dim, Nothing, never>>
   : never
+
+/** Takes eight layers at once: the compiler builds the rest of a tuple anew each time, with a symbol for each layer. */
+type Behind<Ls extends readonly Net[], X> = Ls extends readonly [
+  any,
+  any,
+  any,
+  any,
+  any,
+  any,
+  any,
+  any,
+  ...infer T extends readonly Net[],
+]
+  ? Behind<T, Next<Ls[7], Next<Ls[6], Next<Ls[5], Next<Ls[4], Next<Ls[3], Next<Ls[2], Next<Ls[1], Next<Ls[0], X>>>>>>>>>
+  : Ls extends readonly [infer H extends Net, ...infer T extends readonly Net[]]
+    ? Behind<T, Next<H, X>>
+    : X
+/** Adds a layer to the facts of the layers before it, X, which may be a fault. */
+type Next<H extends Net, X> = X extends AnyFacts
+  ? Analyse<H, X['out']> extends infer Y
+    ? Y extends AnyFacts
+      ? [Y['names'] & X['names']] extends [never]
+        ? Known<Y['out'], X['ft'] & Y['ft'], AddTally<X['sum'], Y['sum']>, X['names'] | Y['names']>
+        : Duplicate<FirstNamed<[H], Y['names'] & X['names']>>
+      : Y
+    : never
+  : X
 
 // ---------------------------------------------------------------- names twice
 
@@ -257,7 +270,7 @@ type NamedIn<N, Twice extends string, P extends string> =
       : N extends Blocks<infer L, infer Ls>
         ? FirstNamed<Numbered<Ls>, Twice, `${P}${L}.`>
         : N extends Counted<infer L, infer F, infer Ls>
-          ? FirstNamed<Numbered<Ls, L, Copies<F, 0>>, Twice, P>
+          ? FirstNamed<Numbered<Ls, L, F>, Twice, P>
           : N extends Repeat<any, any>
             ? FirstNamed<Numbered<[N]>, Twice, P>
             : N extends AtInputSize<infer B> | Scaled<infer B>
@@ -284,27 +297,60 @@ type Scoped<P extends string, X> = X extends AnyFacts
       ? Duplicate<`${P}.${N}`>
       : never
 
-export type Copies<T extends number, B, Acc extends readonly B[] = []> = Acc['length'] extends T ? Acc : Copies<T, B, [...Acc, B]>
+/** T copies of a list. It takes digit by digit, since the compiler keeps each intermediate tuple. */
+type Copies<T extends number, Xs extends readonly unknown[]> = CopiesOf<`${T}`, Xs>
+type CopiesOf<
+  Digits extends string,
+  Xs extends readonly unknown[],
+  Acc extends readonly unknown[] = [],
+> = Digits extends `${infer D extends keyof Few<Xs> & string}${infer Rest}`
+  ? CopiesOf<Rest, Xs, [...Acc, ...Acc, ...Acc, ...Acc, ...Acc, ...Acc, ...Acc, ...Acc, ...Acc, ...Acc, ...Few<Xs>[D]]>
+  : Acc
+interface Few<X extends readonly unknown[]> {
+  '0': []
+  '1': [...X]
+  '2': [...X, ...X]
+  '3': [...X, ...X, ...X]
+  '4': [...X, ...X, ...X, ...X]
+  '5': [...X, ...X, ...X, ...X, ...X]
+  '6': [...X, ...X, ...X, ...X, ...X, ...X]
+  '7': [...X, ...X, ...X, ...X, ...X, ...X, ...X]
+  '8': [...X, ...X, ...X, ...X, ...X, ...X, ...X, ...X]
+  '9': [...X, ...X, ...X, ...X, ...X, ...X, ...X, ...X, ...X]
+}
 
-/** Gives each item its numbered scope, '<stem><number>'; repeats are spread out first. Count is as long as the next number. */
-export type Numbered<
-  Ls,
-  Stem extends string = '',
-  Count extends readonly unknown[] = [],
-  Acc extends readonly Net[] = [],
-> = Ls extends readonly [infer H extends Net, ...infer T]
+/** Spreads repeats out and gives each item its numbered scope, '<stem><number>', starting at From. */
+export type Numbered<Ls, Stem extends string = '', From extends number = 0> =
+  Spread<Ls> extends infer Flat ? (Flat extends readonly Net[] ? InScopes<Flat, Stem, From> : [Flat]) : never
+type InScopes<Ls extends readonly Net[], Stem extends string, From extends number> = {
+  [I in keyof Ls]: Block<`${Stem}${Counting<I, From>}`, Ls[I]>
+}
+type Counting<I, From extends number> = From extends 0
+  ? I & string
+  : I extends `${infer N extends number}`
+    ? Add<N, From>
+    : number
+
+/** The list with the copies of each repeat, or the first wrong repeat. */
+type Spread<Ls, Acc extends readonly Net[] = []> = Ls extends readonly [infer H extends Net, ...infer T]
   ? H extends Repeat<infer N, infer B>
     ? RepeatError<N> extends null
-      ? Numbered<[...Copies<N, B>, ...T], Stem, Count, Acc>
-      : [H]
-    : Numbered<T, Stem, [...Count, 0], [...Acc, Block<`${Stem}${Count['length'] & number}`, H>]>
+      ? Spread<[B]> extends infer Once
+        ? Once extends readonly Net[]
+          ? Copies<N, Once> extends infer Many extends readonly Net[]
+            ? Spread<T, [...Acc, ...Many]>
+            : never
+          : Once
+        : never
+      : H
+    : Spread<T, [...Acc, H]>
   : Ls extends readonly []
     ? Acc
     : readonly Net[]
 
 type CountError<F extends number> = number extends F ? NotATuple : BadSize<[['first number', F, 0]]>
 type CountedLine<P extends string, F extends number, Ls, S extends Shape> =
-  CountError<F> extends infer R extends string ? Misfit<'counted', 'counted', R> : Line<Numbered<Ls, P, Copies<F, 0>>, S>
+  CountError<F> extends infer R extends string ? Misfit<'counted', 'counted', R> : Line<Numbered<Ls, P, F>, S>
 
 type RepeatError<T extends number> = number extends T
   ? NotATuple
@@ -441,7 +487,7 @@ type Seek<N extends Net, S extends Shape, Path extends string, Full extends stri
           ? SeekLine<Numbered<Ls>, S, Rest, Full>
           : never
         : N extends Counted<infer P, infer F, infer Ls>
-          ? SeekLine<Numbered<Ls, P, Copies<F, 0>>, S, Path, Full>
+          ? SeekLine<Numbered<Ls, P, F>, S, Path, Full>
           : N extends Repeat<any, any>
             ? SeekLine<Numbered<[N]>, S, Path, Full>
             : N extends AtInputSize<infer B> | Scaled<infer B>
@@ -477,4 +523,7 @@ type SeekAny<Bs, S extends Shape, Path extends string, Full extends string> = Bs
     : never
   : never
 
-export type FactsOf<N extends Net, S extends Shape, Name extends string> = Seek<N, S, Name, Name>
+/** If the net is known only at run time, so are its facts. */
+export type FactsOf<N extends Net, S extends Shape, Name extends string> = string extends N['kind']
+  ? LayerFacts<Name>
+  : Seek<N, S, Name, Name>

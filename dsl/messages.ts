@@ -133,6 +133,10 @@ export type BadInput<S extends string> = `'input': ${ReturnType<typeof badShape<
 
 // ---------------------------------------------------------------- only while typing: at run time every size is known
 
+export type NeedsStrict =
+  'Spillway checks models while you type only with `strict` (or `strictNullChecks`) set to true in tsconfig.json; without it, use modelAt(input, net)'
+export type FedNeedsStrict =
+  'Spillway checks sizes while you type only with `strict` (or `strictNullChecks`) set to true in tsconfig.json; without it, give the shape the type Shape'
 export type NotLiteral = 'its sizes are not number literals; if sizes are known only at run time, use modelAt(input, net)'
 export type NamesUnknown<N extends string> =
   `two layers are named '${N}' for the type checker: declare their name as <N extends string>(name: N), not (name: string)`

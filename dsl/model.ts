@@ -8,9 +8,9 @@ import { type GraphError, renderError } from '../staging/core/errors'
 import { type Analysis, analyse, type Summary } from './analyse'
 import { decodeNet, show } from './decode'
 import type { Analyse, AnalyseWhole, BytesNumber, ComplaintOf, Facts, FactsOf, ParametersNumber } from './facts'
-import type { InferredFrom, OrWords } from '../staging/core/orwords'
+import type { InferredFrom, IsStrict, OrWords } from '../staging/core/orwords'
 import type { BadSize, Mode } from './layers/rule'
-import { badShape, type BadInput, type InputNotLiteral, LEGAL_SHAPE } from './messages'
+import { badShape, type BadInput, type InputNotLiteral, LEGAL_SHAPE, type NeedsStrict } from './messages'
 import type { Net, Shape } from './net'
 
 /**
@@ -43,7 +43,11 @@ export type SummaryOf<N extends Net, In extends readonly number[]> = In extends 
   : never
 
 /** The input shape itself when the net fits it; else what is wrong, so that the error stands at the argument. */
-export type Checked<N extends Net, In extends readonly number[]> = OrWords<Complaint<N, In>, In> | InferredFrom<In>
+export type Checked<N extends Net, In extends readonly number[]> = IsStrict extends true
+  ? OrWords<Complaint<N, In>, In> | InferredFrom<In>
+  : NeedsStrict
+/** The model of a net at an input shape. Without `strict` nothing is known of it, so only `model` itself is refused. */
+type ModelOf<N extends Net, In extends readonly number[]> = IsStrict extends true ? Model<SummaryOf<N, In>, N> : Model
 
 type Complaint<N extends Net, In extends readonly number[]> = In extends readonly [
   infer B extends number,
@@ -75,10 +79,8 @@ type Listed<Ds extends readonly number[], Text extends string = ''> = Ds extends
  * const small = model([1, 3, 224, 224], seq(conv2d('conv1', 64, 3), relu(), maxPool(2), globalAvgPool('pool'), linear('fc', 10)))
  * console.log(small.output, small.parameters)
  */
-export const model = <const In extends readonly number[], N extends Net>(
-  input: Checked<N, In>,
-  net: N,
-): Model<SummaryOf<N, In>, N> => orThrow(renderError)(modelAt(input as unknown, net)) as unknown as Model<SummaryOf<N, In>, N>
+export const model = <const In extends readonly number[], N extends Net>(input: Checked<N, In>, net: N): ModelOf<N, In> =>
+  orThrow(renderError)(modelAt(input as unknown, net)) as unknown as ModelOf<N, In>
 
 /**
  * Returns a model for a shape or a net that is known only at run time, or the reason for a refusal. `model`

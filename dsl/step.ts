@@ -8,10 +8,10 @@ import { orThrow } from '../staging/core/certain'
 import { known } from '../staging/core/known'
 import { type Known, optionsFor } from '../staging/core/options'
 import { lossEntry, type LOSSES, type LossName, type LossSum, targetOf } from '../staging/ops/loss'
-import { type KnownGroups, UPDATES, type Updates, updatesOf } from '../staging/ops/updates'
+import { type FaultyGroups, UPDATES, type Updates, updatesOf } from '../staging/ops/updates'
 import { type GraphError, renderError } from '../staging/core/errors'
 import { analyse } from './analyse'
-import type { OrWords } from '../staging/core/orwords'
+import type { IsStrict, OrWords } from '../staging/core/orwords'
 import { type Combining, combinedShape } from './combined'
 import type { AnalyseWhole, ComplaintOf, Facts } from './facts'
 import { bytesLayer, type TakesBytes, takesBytes } from './fedbytes'
@@ -20,6 +20,7 @@ import {
   type BytesNotFed,
   bytesNotFed,
   type FactorMisfits,
+  type FedNeedsStrict,
   type NetUnapplied,
   type ShapeText,
   shapeText,
@@ -103,15 +104,20 @@ export interface DetachedTensor<S extends Shape = Shape, Of extends Tensor = Ten
  */
 export const fed = <const Name extends string, const S extends readonly [number, number, number, number]>(
   name: Name,
-  shape: S,
-): Fed<S, Name> => ({ kind: 'fed', name, shape })
+  shape: FedOf<S>,
+): Fed<SizesOf<S>, Name> => ({ kind: 'fed', name, shape: shape as never })
+/** Without `strict` literal sizes are refused here, and nothing is known of them. */
+type FedOf<S extends Shape> = IsStrict extends true ? S : number extends S[number] ? S : FedNeedsStrict
+type SizesOf<S extends Shape> = IsStrict extends true ? S : Shape
 
 /** Sizes and nets that are known only at run time are checked then. */
-export type IsLiteral<N extends Net, S extends Shape> = number extends S[0] | S[1] | S[2] | S[3]
-  ? false
-  : string extends N['kind']
+export type IsLiteral<N extends Net, S extends Shape> = IsStrict extends true
+  ? number extends S[0] | S[1] | S[2] | S[3]
     ? false
-    : true
+    : string extends N['kind']
+      ? false
+      : true
+  : false
 type Takes<N extends Net, S extends Shape> = OrWords<IsLiteral<N, S> extends true ? ComplaintOf<AnalyseWhole<N, S>> : null>
 /** What a net makes of a shape, where both are known. */
 export type Given<N extends Net, S extends Shape> =
@@ -359,7 +365,7 @@ export type Minimized<Name extends string, O extends Minimize> = StepObjective<
  */
 export const minimize = <const Name extends string, const O extends Minimize>(
   name: Name,
-  objective: Known<O, typeof MINIMIZE, KnownGroups<O>>,
+  objective: Known<O, typeof MINIMIZE, FaultyGroups<O>>,
 ): Minimized<Name, O> => {
   const { over, optimizer, losses, ...updates }: Minimize = known(MINIMIZE, objective as unknown as O)
   return {

@@ -129,40 +129,49 @@ export const conv2d = <
 // ---------------------------------------------------------------- its shape, as a type
 
 type Conv2dShape<L, S extends Shape> =
-  L extends Conv2d<any, infer O, infer K, infer St, infer P, infer D, infer G, any>
-    ? BadSize<
-        [
-          ['number of channels', O, 1],
-          ['kernel', K, 1],
-          ['stride', St, 1],
-          ['dilation', D, 1],
-          ['number of groups', G, 1],
-          ['padding', P extends SidePadding ? Near<P> : 0, 0],
-          ['padding', P extends SidePadding ? Far<P> : 0, 0],
-        ]
-      > extends infer Bad
-      ? Bad extends string
-        ? Bad
-        : SeesPixels<K, P, D> extends false
-          ? SidesFault<P> extends infer Side extends string
-            ? Side
-            : P extends SidePadding
-              ? PadBeyondWindow<PaddingText<P>, ExtentText<K>>
-              : never
-          : Divides<S[1], G> extends false
-            ? GroupsDoNotDivide<'input', `${S[1]}`, `${G}`>
-            : Divides<O, G> extends false
-              ? GroupsDoNotDivide<'output', `${O}`, `${G}`>
-              : [WindowHeight<S[2], K, St, P, D>, WindowWidth<S[3], K, St, P, D>] extends [
-                    infer H extends number,
-                    infer W extends number,
-                  ]
-                ? [S[0], number extends G ? number : O, H, W]
-                : WindowTooLarge<ExtentText<K>, ShapeText<S>>
-      : never
+  L extends Conv2d<any, infer O, infer K, infer St, infer P, infer D, infer G, any> ? OutputOf<O, K, St, P, D, G, S> : never
+/** Without the name and the bias, so that equal layers are computed once. */
+type OutputOf<
+  O extends number,
+  K extends Extent,
+  St extends Extent,
+  P extends Padding,
+  D extends Extent,
+  G extends number,
+  S extends Shape,
+> =
+  BadSize<
+    [
+      ['number of channels', O, 1],
+      ['kernel', K, 1],
+      ['stride', St, 1],
+      ['dilation', D, 1],
+      ['number of groups', G, 1],
+      ['padding', P extends SidePadding ? Near<P> : 0, 0],
+      ['padding', P extends SidePadding ? Far<P> : 0, 0],
+    ]
+  > extends infer Bad
+    ? Bad extends string
+      ? Bad
+      : SeesPixels<K, P, D> extends false
+        ? SidesFault<P> extends infer Side extends string
+          ? Side
+          : P extends SidePadding
+            ? PadBeyondWindow<PaddingText<P>, ExtentText<K>>
+            : never
+        : Divides<S[1], G> extends false
+          ? GroupsDoNotDivide<'input', `${S[1]}`, `${G}`>
+          : Divides<O, G> extends false
+            ? GroupsDoNotDivide<'output', `${O}`, `${G}`>
+            : [WindowHeight<S[2], K, St, P, D>, WindowWidth<S[3], K, St, P, D>] extends [
+                  infer H extends number,
+                  infer W extends number,
+                ]
+              ? [S[0], number extends G ? number : O, H, W]
+              : WindowTooLarge<ExtentText<K>, ShapeText<S>>
     : never
 
-/** Whether so many groups share the channels evenly. */
+/** True if the groups share the channels evenly. */
 export type Divides<C extends number, G extends number> = G extends 1
   ? true
   : number extends C | G
@@ -193,9 +202,12 @@ export type SeesPixels<K extends Extent, P extends Padding, D extends Extent> = 
 // ---------------------------------------------------------------- its parameters, as a type
 
 type Conv2dParameters<L, C extends number> =
-  L extends Conv2d<any, infer O, infer K, any, any, any, infer G, infer B>
-    ? WithBias<MulLimbs<MulLimbs<MulLimbs<Low<O>, `${Div<C, G>}`>, `${Height<K>}`>, `${Width<K>}`>, O, B>
-    : never
+  L extends Conv2d<any, infer O, infer K, any, any, any, infer G, infer B> ? Weights<O, K, G, B, C> : never
+type Weights<O extends number, K extends Extent, G extends number, B extends boolean, C extends number> = WithBias<
+  MulLimbs<MulLimbs<MulLimbs<Low<O>, `${Div<C, G>}`>, `${Height<K>}`>, `${Width<K>}`>,
+  O,
+  B
+>
 
 declare module '../net' {
   interface LayerShapes<L, S extends Shape> {

@@ -7,6 +7,7 @@ import { elementsOf } from '../../staging/core/box'
 import type { ElaboratedStep } from '../../staging/grad/objective'
 import type { ValueId } from '../../staging/graph/graph'
 import { type OPTIMIZERS, type Optimizer, type OptimizerName, statesKept } from '../../staging/ops/optimizer'
+import type { IsStrict } from '../../staging/core/orwords'
 import type { Analyse, Facts, ParametersNumber, StateNumber } from '../facts'
 import type { Model } from '../model'
 import type { CompareLimbs } from '../numbers/limbs'
@@ -47,11 +48,13 @@ type Numbers<M extends Model> =
  *
  * @example type Bytes = StepBytes<typeof net, NumbersKept<Sgd<0.9>>>
  */
-export type StepBytes<M extends Model, K extends number> = number extends K
+export type StepBytes<M extends Model, K extends number> = IsStrict extends false
   ? number
-  : Numbers<M> extends [infer P extends number, infer State extends number]
-    ? Add<Mul<4, Add<Mul<P, Add<2, K>>, State>>, M['activationBytes']>
-    : never
+  : number extends K
+    ? number
+    : Numbers<M> extends [infer P extends number, infer State extends number]
+      ? Add<Mul<4, Add<Mul<P, Add<2, K>>, State>>, M['activationBytes']>
+      : never
 
 /**
  * Returns the bytes of an in-core step: parameters, gradients, optimizer state and activations. It is a lower

@@ -2,7 +2,8 @@
 // the place of what is wrong, the reason, so that the compiler's error stands there. The run-time twins are prescription.ts
 // and src/stage/stage.ts; the words are words.ts's, and both sides look for faults in the same order.
 import type { Known, OptionRefused, Options, UnknownKeys } from '../../staging/core/options'
-import type { KnownGroups, Updates } from '../../staging/ops/updates'
+import type { IsStrict } from '../../staging/core/orwords'
+import type { FaultyGroups, Updates } from '../../staging/ops/updates'
 import type { BadSize } from '../layers/rule'
 import type { Model } from '../model'
 import type { Dim, Shape } from '../net'
@@ -29,8 +30,19 @@ import type {
  *
  * @example type Options = CheckedOptions<typeof net, { budget: 4096 }>
  */
-export type CheckedOptions<M extends Trainable, O, Legal extends Options = Options> = Known<O, Legal, Faultless<O, FaultOf<M, O>>>
-type Faultless<O, F> = F extends null ? KnownGroups<O> : WithFault<O, F>
+export type CheckedOptions<M extends Trainable, O, Legal extends Options = Options> = Known<
+  O,
+  Legal,
+  IsStrict extends true ? Faulty<M, O> : null
+>
+/** The options with words in the place of a fault, for each member of a union; null if there is none, or none for a model or a step alone. */
+type Faulty<M extends Trainable, O> = O extends unknown
+  ? FaultOf<M, O> extends infer F
+    ? null extends F
+      ? FaultyGroups<O>
+      : WithFault<O, F>
+    : never
+  : never
 
 interface Fault<Index, Key extends string, Reason extends string> {
   index: Index

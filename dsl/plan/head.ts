@@ -1,6 +1,7 @@
 // What a plan module says of its plan, in literals that the checker reads. In: the type of a model or a step, the literals. Out:
 // the literals themselves, or words in the place of what is wrong: a stale model at `model`, an illegal tile in `segments`, a
 // peak over the budget at `peak`. At run time src/stage/planmodule.ts derives the same literals from the plan and compares.
+import type { IsStrict } from '../../staging/core/orwords'
 import type { Compare } from '../numbers/naturals'
 import type { Resized, StepOf } from '../trainable'
 import type { OptionFault, TileFault, TilesFault, WithFault, WithTile } from './checked'
@@ -45,7 +46,7 @@ export interface PlanHead extends Described {
  *
  * @example type Head = CheckedHead<typeof net, PlanHead>
  */
-export type CheckedHead<T, P extends PlanHead> = WithHeadFault<P, HeadFault<T, P>>
+export type CheckedHead<T, P extends PlanHead> = IsStrict extends true ? WithHeadFault<P, HeadFault<T, P>> : P
 
 type WithHeadFault<P extends PlanHead, F> =
   F extends TileFault<infer I, infer Key, infer Reason>

@@ -2,6 +2,7 @@
 // The run-time twin is tensorsOf in step.ts. In: the type of a step. Out: a tuple of Tensors; or a list without a length, of those
 // that are known, where types do not tell the order: nets, sizes or lists that they do not know, and objectives that make tensors
 // for several losses, since properties of a type have no order. Types take two tensors that are made alike for one.
+import type { OrWords } from '../../staging/core/orwords'
 import type { Analyse, Facts } from '../facts'
 import type { Net, Shape } from '../net'
 import type { IsLiteral, LossTerm, Made, StepObjective, Tensor, TrainingStep } from '../step'
@@ -81,7 +82,7 @@ type IsOne<M, All = M> = M extends unknown ? ([All] extends [M] ? true : false) 
  *
  * @example const first: NamesIn<typeof net> = 'conv1'
  */
-export type NamesIn<M extends Trainable> = NamesOf<TensorsOf<StepOf<M>>>
+export type NamesIn<M extends Trainable> = OrWords<NamesOf<TensorsOf<StepOf<M>>>, string>
 
 type NamesOf<Ts extends Unordered, Used extends readonly unknown[] = [], Acc extends string = never> = Ts extends readonly [
   infer T,

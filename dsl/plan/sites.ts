@@ -3,7 +3,7 @@
 // copied whole at each layer that is added to it or taken from it.
 // Invariant: as long as its twin and in the same order, joins included; nameless layers are called after their kind, unnumbered.
 import type { AtInputSize, Block, Blocks, Concat, Counted, Repeat, Residual, Scaled, Seq } from '../compose'
-import type { Analyse, AnyFacts, Copies, FtOf, NameOf, Numbered, ParametersOf, ResizedShape, SumsOf } from '../facts'
+import type { Analyse, AnyFacts, FtOf, NameOf, Numbered, ParametersOf, ResizedShape, SumsOf } from '../facts'
 import type { Dim, LayerShapes, Net, Shape } from '../net'
 import type { Combining } from '../combined'
 import type { Made, Tensor } from '../step'
@@ -71,9 +71,7 @@ interface CompositionSites<N, S extends Shape, P extends string, U extends strin
   seq: N extends Seq<infer Ls> ? LineSites<Ls, S, P, U, Before> : never
   block: N extends Block<infer B, infer Body> ? Sites<Body, S, `${P}${B}.`, U, Before> : never
   blocks: N extends Blocks<infer B, infer Ls> ? LineSites<Numbered<Ls>, S, `${P}${B}.`, U, Before> : never
-  counted: N extends Counted<infer Stem, infer From, infer Ls>
-    ? LineSites<Numbered<Ls, Stem, Copies<From, 0>>, S, P, U, Before>
-    : never
+  counted: N extends Counted<infer Stem, infer From, infer Ls> ? LineSites<Numbered<Ls, Stem, From>, S, P, U, Before> : never
   repeat: N extends Repeat<any, any> ? LineSites<Numbered<[N]>, S, P, U, Before> : never
   residual: N extends Residual<infer B, infer C> ? Joined<N, [B, C], 'residual', Dim, S, P, U, Before> : never
   scaled: N extends Scaled<infer B> ? Joined<N, [B], 'scaled', Dim, S, P, U, Before> : never

@@ -37,7 +37,6 @@ const STAGE_ASYNC_KEYS = optionsFor<StageAsyncOptions>()(
   'stageAsync', 'budget', 'loss', 'optimizer', ...UPDATES.keys, 'strategy', 'machine', 'tiles', 'checkpoints', 'spill', 'hostMemory', 'spillWritesPerStep', 'algorithms', 'measure', 'precision', 'ranks', 'bands', 'norms', 'shard', 'network', 'allocator', 'resumes', 'mode', 'as', 'name', 'signal',
 )
 const STAGE_ASYNC = withValues(STAGE_ASYNC_KEYS, { ...STAGE_VALUES, signal })
-type Checked<M extends Trainable, O> = CheckedOptions<M, O, typeof STAGE_ASYNC_KEYS>
 
 const WORKER = join(__dirname, `worker${extname(__filename)}`)
 
@@ -65,11 +64,21 @@ const inThread = (asked: Asked, signal: AbortSignal | undefined): Promise<Answer
  * @param options The options of `stage`, and a `signal`.
  * @example const planned = await stageAsync(net, { budget: gib(4), signal: AbortSignal.timeout(60_000) })
  */
-export const stageAsync = async <M extends Trainable, const O extends StageAsyncOptions<NamesIn<M>> & object>(
+export function stageAsync<M extends Trainable>(model: M): Promise<Staged<M>>
+/**
+ * Plans like `stage`, in a thread of its own, so that the caller stays responsive. It rejects with a
+ * `SpillwayException`.
+ *
+ * @param model The model, or a step with several objectives.
+ * @param options The options of `stage`, and a `signal`.
+ * @example const planned = await stageAsync(net, { budget: gib(4), signal: AbortSignal.timeout(60_000) })
+ */
+export function stageAsync<M extends Trainable, const O extends (StageAsyncOptions<NamesIn<M>> & object) | undefined>(
   model: M,
-  options: Checked<M, O> = {} as Checked<M, O>,
-): Promise<Staged<M>> => {
-  const { signal, ...rest }: StageAsyncOptions = orThrow(knownIn(STAGE_ASYNC)(options as O))
+  options: CheckedOptions<M, O, typeof STAGE_ASYNC_KEYS>,
+): Promise<Staged<M>>
+export async function stageAsync<M extends Trainable>(model: M, o: StageAsyncOptions = {}): Promise<Staged<M>> {
+  const { signal, ...rest } = orThrow(knownIn(STAGE_ASYNC)(o))
   if (ownStrategy(rest.strategy))
     throw new SpillwayException(
       usage(`strategy '${rest.strategy}' is a function, which cannot move to a worker thread: use stage`),

@@ -1,9 +1,14 @@
 // Sizes as users write them, known to the types when they are whole literals: `gib(4)` has the type 4294967296.
 // In: a number of units. Out: bytes.
 import * as bytes from '../../staging/core/bytes'
+import type { IsStrict } from '../../staging/core/orwords'
 import type { IsWhole, Mul } from '../../dsl/numbers/naturals'
 
-type Times<N extends number, Unit extends number> = number extends N ? number : IsWhole<N> extends true ? Mul<N, Unit> : number
+type Times<N extends number, Unit extends number> = number extends N
+  ? number
+  : [IsStrict, IsWhole<N>] extends [true, true]
+    ? Mul<N, Unit>
+    : number
 
 /**
  * Returns n · 1024 bytes. A literal stays a literal type.

@@ -431,6 +431,9 @@ export const stagedOverRanks = <M extends Trainable>(p: Prepared<M>, o: StageAsk
   return E.isRight(parts) && parts.right.timeline.makespanSeconds < whole.right.timeline.makespanSeconds ? parts : whole
 }
 
+// One signature has no options, and one requires them. If the parameter were optional, the compiler would infer O from the first member of
+// a union alone.
+
 /**
  * Plans a training step, a prediction or an evaluation within a memory budget, or returns the error. `stage`
  * throws it instead.
@@ -441,11 +444,22 @@ export const stagedOverRanks = <M extends Trainable>(p: Prepared<M>, o: StageAsk
  * const answer = tryStage(net, { budget: gib(4), tiles: [{ from: 'conv1', to: 'pool2', H: 8 }], checkpoints: ['pool2'] })
  * if (answer._tag === 'Left') console.error(errorText(answer.left))
  */
-export const tryStage = <M extends Trainable, const O extends StageOptions<NamesIn<M>> & object>(
+export function tryStage<M extends Trainable>(model: M): Either<SpillwayError, Staged<M>>
+/**
+ * Plans a training step, a prediction or an evaluation within a memory budget, or returns the error. `stage`
+ * throws it instead.
+ *
+ * @param model The model, or a step with several objectives.
+ * @param options Budget, loss, optimizer, strategy, machine and more.
+ * @example
+ * const answer = tryStage(net, { budget: gib(4), tiles: [{ from: 'conv1', to: 'pool2', H: 8 }], checkpoints: ['pool2'] })
+ * if (answer._tag === 'Left') console.error(errorText(answer.left))
+ */
+export function tryStage<M extends Trainable, const O extends (StageOptions<NamesIn<M>> & object) | undefined>(
   model: M,
-  options: CheckedOptions<M, O, StageKeys> = {} as CheckedOptions<M, O, StageKeys>,
-): Either<SpillwayError, Staged<M>> => {
-  const o: StageOptions = options as O
+  options: CheckedOptions<M, O, StageKeys>,
+): Either<SpillwayError, Staged<M>>
+export function tryStage<M extends Trainable>(model: M, o: StageOptions = {}): Either<SpillwayError, Staged<M>> {
   return pipe(
     knownOptions(o),
     E.tap(() => trainsAlone(o)),
@@ -465,7 +479,19 @@ export const tryStage = <M extends Trainable, const O extends StageOptions<Names
  * @param options Budget, loss, optimizer, strategy, machine and more.
  * @example const planned = stage(net, { loss: mse, optimizer: sgd({ lr: 1e-3, momentum: 0.9 }), budget: gib(4) })
  */
-export const stage = <M extends Trainable, const O extends StageOptions<NamesIn<M>> & object>(
+export function stage<M extends Trainable>(model: M): Staged<M>
+/**
+ * Plans a training step, a prediction or an evaluation within a memory budget. It throws a `SpillwayException`
+ * if no plan fits, with the smallest budget that works. `tryStage` returns the error instead.
+ *
+ * @param model The model, or a step with several objectives.
+ * @param options Budget, loss, optimizer, strategy, machine and more.
+ * @example const planned = stage(net, { loss: mse, optimizer: sgd({ lr: 1e-3, momentum: 0.9 }), budget: gib(4) })
+ */
+export function stage<M extends Trainable, const O extends (StageOptions<NamesIn<M>> & object) | undefined>(
   model: M,
-  options: CheckedOptions<M, O, StageKeys> = {} as CheckedOptions<M, O, StageKeys>,
-): Staged<M> => orThrow(tryStage<M, O>(model, options))
+  options: CheckedOptions<M, O, StageKeys>,
+): Staged<M>
+export function stage<M extends Trainable>(model: M, o: StageOptions = {}): Staged<M> {
+  return orThrow(tryStage(model, o))
+}

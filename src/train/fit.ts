@@ -12,7 +12,7 @@ import { orThrow } from '../errors/exceptions'
 import type { Staged } from '../stage/stage'
 import { scriptTask } from './among'
 import type { FitEvent, Listener } from './events'
-import { type RunLength, TRAIN, type TrainOptions } from './options'
+import { type Endless, TRAIN, type TrainOptions } from './options'
 import type { TrainResult } from './result'
 
 import { answerOf } from './trainer'
@@ -69,10 +69,10 @@ class Queue {
  *   if (event.kind === 'epoch' && event.loss < 0.1) break
  * }
  */
-export async function* fit<const O extends TrainOptions & RunLength>(
+export async function* fit<const O extends TrainOptions>(
   model: Trainable,
   plan: Staged,
-  options: Known<O, typeof FIT_KEYS>,
+  options: Known<O, typeof FIT_KEYS, Endless<O>>,
 ): AsyncGenerator<FitEvent, void, void> {
   const o: TrainOptions = orThrow(knownIn(FIT)(options as O))
   const left = new AbortController()

@@ -233,6 +233,8 @@ export interface TrainOptions extends Omit<DeviceOptions, 'tier'>, LoadingOption
  * await train(net, plan, { ...length, data: 'slides/' })
  */
 export type RunLength = { readonly steps: number } | { readonly epochs: number }
+/** Options without a length, and the length that they lack; null if they have one, or may have one. */
+export type Endless<O> = O extends RunLength ? null : number extends O[keyof O & ('steps' | 'epochs')] ? null : O & RunLength
 
 // biome-ignore format: a list
 export const TRAIN_KEYS = optionsFor<TrainOptions>()(

@@ -12,12 +12,13 @@ import { bytesOf } from '../../staging/core/bytes'
 import { knownIn } from '../../staging/core/known'
 import type { Known } from '../../staging/core/options'
 import { made, withValues } from '../../staging/core/values'
+import type { IsStrict, OrFaulty } from '../../staging/core/orwords'
 import { type SpillwayError, usage } from '../errors/errors'
 import { elaboratedFor } from '../stage/identity'
 import { openModule, type PlanModule, sameStep } from '../stage/planmodule'
 import type { TrainResult } from './result'
 import type { Staged } from '../stage/stage'
-import { type RunLength, TRAIN, type TrainOptions } from './options'
+import { type Endless, TRAIN, type TrainOptions } from './options'
 import { answerOf, trainTask } from './trainer'
 
 /** Options of `run`. @example const options: RunOptions = { steps: 10, device: device('cpu', gib(4)) } */
@@ -33,7 +34,7 @@ const RUN_KEYS = { of: 'run', keys: [...TRAIN.keys, 'device'] } as const
 const RUN = withValues(RUN_KEYS, { ...TRAIN.values, device: made('the result of device') } as Parameters<typeof withValues>[1])
 
 /** The plan, when it was made for this model; else what changed, so that the error stands at the argument. */
-export type MatchingPlan<M extends Trainable, P> = PlanFault<M, P> extends infer S extends string ? S : P
+export type MatchingPlan<M extends Trainable, P> = OrFaulty<P, IsStrict extends true ? PlanFault<M, P> : null>
 type PlanFault<M extends Trainable, P> =
   P extends PlanModule<infer H>
     ? Stale<StepOf<M>, StepFrom<H>>
@@ -42,12 +43,14 @@ type PlanFault<M extends Trainable, P> =
       : null
 
 /** The options, when the plan fits their device. */
-export type FittingOptions<P, O> = Known<O, typeof RUN_KEYS, Fitting<P, O>>
-type Fitting<P, O> = O extends { readonly device: infer D }
-  ? DeviceFault<PeakOf<P>, D> extends infer S extends string
-    ? { [K in keyof O]: K extends 'device' ? S : O[K] }
-    : O
-  : O
+export type FittingOptions<P, O> = Known<O, typeof RUN_KEYS, Unfitting<P, O>>
+type Unfitting<P, O> = O extends { readonly device: infer D }
+  ? DeviceFault<PeakOf<P>, D> extends infer S
+    ? S extends null
+      ? Endless<O>
+      : { [K in keyof O]: K extends 'device' ? S : O[K] }
+    : never
+  : Endless<O>
 type PeakOf<P> = P extends PlanModule<infer H extends PlanHead> ? H['peak'] : number
 
 const matching = (model: Trainable, plan: Staged | PlanModule, o: RunOptions): Either<SpillwayError, Staged> => {
@@ -79,7 +82,7 @@ const fitting = ({ plan }: Staged, device: Device | undefined): Either<SpillwayE
  * const answer = await tryRun(net, plan, { steps: 10 })
  * if (answer._tag === 'Left') console.error(errorText(answer.left))
  */
-export const tryRun = <M extends Trainable, P extends Staged | PlanModule, const O extends RunOptions & RunLength>(
+export const tryRun = <M extends Trainable, P extends Staged | PlanModule, const O extends RunOptions>(
   model: M,
   plan: MatchingPlan<M, P>,
   options: FittingOptions<P, O>,
@@ -104,7 +107,7 @@ export const tryRun = <M extends Trainable, P extends Staged | PlanModule, const
  * @param options The options of `train`, and a `device`.
  * @example await run(net, plan, { steps: 10, device: device('cpu', gib(4)) })
  */
-export const run = async <M extends Trainable, P extends Staged | PlanModule, const O extends RunOptions & RunLength>(
+export const run = async <M extends Trainable, P extends Staged | PlanModule, const O extends RunOptions>(
   model: M,
   plan: MatchingPlan<M, P>,
   options: FittingOptions<P, O>,

@@ -10,7 +10,7 @@ import { orThrow } from '../errors/exceptions'
 import type { Staged } from '../stage/stage'
 import { hearing } from './events'
 import { scriptTask } from './among'
-import type { RunLength, TRAIN_KEYS, TrainOptions } from './options'
+import type { Endless, TRAIN_KEYS, TrainOptions } from './options'
 import type { TrainResult } from './result'
 
 /**
@@ -54,8 +54,8 @@ export const answerOf =
  * @param o Length, data, schedule, checkpoints and output files.
  * @example const { losses, weightsSha256 } = await train(net, plan, { steps: 10, data: 'slides/', save: 'weights.safetensors' })
  */
-export const train = async <const O extends TrainOptions & RunLength>(
+export const train = async <const O extends TrainOptions>(
   model: Trainable,
   staged: Staged,
-  o: Known<O, typeof TRAIN_KEYS>,
+  o: Known<O, typeof TRAIN_KEYS, Endless<O>>,
 ): Promise<TrainResult> => answerOf(o as O)(await trainTask(model, staged, o as O)())

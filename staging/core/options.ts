@@ -2,8 +2,9 @@
 // Out: the first key that is none of them, and the nearest that is. Invariant: a legal key is near when it differs in case alone, then by
 // one edit, then when one of the two begins with the other; the types and the functions here follow each other line by line.
 // Worked example: of sgd, `momentun` is one edit from `momentum`; of a tile range, `height` begins with `H` but for its case.
+import type { OrFaulty } from './orwords'
 
-/** Whose options these are, as messages call them, and their keys, in the order in which messages list them. */
+/** The owner of options, as messages name it, and its keys in the order of messages. */
 export interface Options<Of extends string = string, Keys extends readonly string[] = readonly string[]> {
   readonly of: Of
   readonly keys: Keys
@@ -29,10 +30,13 @@ type NoSuchOption<Key extends string, Of extends string, Legal extends string> =
 
 // ---------------------------------------------------------------- while typing
 
-/** The options as they are given, or what is made of them, where each of their keys is one; else words in the place of those that are none. */
-export type Known<O, Legal extends Options, Else = O> = [UnknownKeys<O, Legal>] extends [never]
-  ? Else
-  : { [K in keyof O]: K extends Legal['keys'][number] ? O[K] : OptionRefused<K & string, Legal> }
+/** The options as they are given, with words in the place of unknown keys. Faulty has words in the place of another fault, or is null. */
+export type Known<O, Legal extends Options, Faulty = null> = OrFaulty<
+  O,
+  [UnknownKeys<O, Legal>] extends [never]
+    ? Faulty
+    : { [K in keyof O]: K extends Legal['keys'][number] ? O[K] : OptionRefused<K & string, Legal> }
+>
 /** A list of options, each of them as `Known` has it. */
 export type KnownItems<Items, Legal extends Options> = { readonly [I in keyof Items]: Known<Items[I], Legal> }
 /**

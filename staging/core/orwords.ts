@@ -6,9 +6,24 @@ interface Answers<Words, Fits> {
   readonly fits: Fits
   readonly [other: number]: Words
 }
-/** Words where they are a string, else Fits. Of a choice that waits, TypeScript leaves out a branch that is `any`: what is left is Fits. */
-// biome-ignore lint/suspicious/noExplicitAny: the branch that TypeScript leaves out
-export type OrWords<Words, Fits = unknown> = Answers<Words, Fits>[[Words] extends [string] ? any : 'fits']
+/** False if `strictNullChecks` is off: then `null`, which stands for the absence of a fault, is assignable to everything. */
+export type IsStrict = undefined extends string ? false : true
+
+/** Words where they are a string, else Fits. Of a choice that waits, TypeScript leaves out a branch that is `any`: Fits is left. */
+export type OrWords<Words, Fits = unknown> = Answers<
+  Words,
+  Fits
+  // biome-ignore lint/suspicious/noExplicitAny: the branch that TypeScript leaves out
+>[IsStrict extends true ? ([Words] extends [string] ? any : 'fits') : 'fits']
 
 /** To be joined by `|` to the type of a parameter: In is inferred from it, and no more is legal than before. */
 export type InferredFrom<In> = keyof In extends never ? In : never
+
+/**
+ * The type of a parameter from which In is inferred. It is In if Faulty is null; else Faulty, which has words in the place of each fault.
+ * If In is a union, `null` in Faulty stands for its members without a fault. The choice of `symbol` serves inference: no In has that key.
+ */
+export type OrFaulty<In, Faulty> = symbol extends keyof NonNullable<In>
+  ? In
+  : // biome-ignore lint/suspicious/noExplicitAny: the branch that TypeScript leaves out
+    Answers<Exclude<Faulty, null>, In>[[Faulty] extends [null] ? 'fits' : any]

@@ -10,7 +10,7 @@ import { list, words } from '../core/codecs'
 import type { GraphError } from '../core/errors'
 import { globMatches, nearestGlob } from '../core/glob'
 import { knownIn } from '../core/known'
-import { type KnownItems, optionsFor } from '../core/options'
+import { type KnownItems, optionsFor, type UnknownKeys } from '../core/options'
 import { flag, listOf, numeric, texts, withValues } from '../core/values'
 import { OPTIMIZERS, type Optimizer } from './optimizer'
 
@@ -104,10 +104,12 @@ export const UPDATE_VALUES = {
 }
 export const UPDATES = optionsFor<Updates>()('updates', 'freeze', 'groups', 'clipValue', 'clipNorm', 'accumulate', 'average')
 
-/** Options whose groups have known keys only; else words in the place of one that is none. */
-export type KnownGroups<O> = O extends { readonly groups: infer Gs }
-  ? { [K in keyof O]: K extends 'groups' ? KnownItems<Gs, typeof GROUP> : O[K] }
-  : O
+/** Options with words in the place of unknown keys of their groups; null if there are none. */
+export type FaultyGroups<O> = O extends { readonly groups: infer Gs extends readonly unknown[] }
+  ? [UnknownKeys<Gs[number], typeof GROUP>] extends [never]
+    ? null
+    : { [K in keyof O]: K extends 'groups' ? KnownItems<Gs, typeof GROUP> : O[K] }
+  : null
 
 /** What some options say of updates; what they leave out stays so. */
 export const updatesOf = (o: Updates): Updates =>

@@ -53,4 +53,21 @@ export const names = (n: LayerNames<typeof net>): string => n`)
     assert.ok(instantiations <= most, `${instantiations} instantiations, at most ${most} are allowed`)
   })
 
+const imports = "import { batchNorm, blocks, conv2d, model, relu, repeat, seq } from '../../dsl'\n"
+const layers = Array.from({ length: 300 }, (_, i) => (i % 2 === 0 ? `conv2d('c${i}', ${8 * (1 + (i % 5))}, 3)` : 'relu()'))
+const chains: readonly (readonly [name: string, net: string, most: number])[] = [
+  ['300 layers in a row', `seq(${layers.join(', ')})`, 105_000],
+  ['500 copies', "blocks('b', repeat(500, seq(conv2d('c', 3, 3), relu())))", 155_000],
+]
+for (const [name, net, most] of chains)
+  test(name, () => {
+    const base = costOf(`${imports}export const net = model([1, 3, 8, 8], seq(conv2d('c', 3, 3), relu()))`)
+    const c = costOf(`${imports}export const net = model([1, 3, 8, 8], ${net})`)
+    const instantiations = c.instantiations - base.instantiations
+    console.log(
+      `${name.padEnd(24)} ${instantiations} instantiations, ${(c.seconds - base.seconds).toFixed(2)} s above two layers`,
+    )
+    assert.ok(instantiations <= most, `${instantiations} instantiations, at most ${most} are allowed`)
+  })
+
 test.run()

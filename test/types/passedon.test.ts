@@ -1,0 +1,128 @@
+// Options and models that a program passes on: generic helpers, unions of options, variables of an options type. In: programs over the
+// whole package. Out: none of the right ones is refused, and the wrong ones are refused in the words of a direct call.
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { check, type Programs } from './checker'
+
+const prelude = `import { conv2d, evaluate, fit, gib, model, mse, predict, relu, run, seq, stage, stageAsync, train, tryStage } from '../../src/index'
+import type { Data, EvaluateOptions, Model, PredictOptions, RunLength, RunOptions, Staged, StageOptions } from '../../src/index'
+import type { Trainable, TrainOptions } from '../../src/index'
+const net = model([1, 3, 32, 32], seq(conv2d('a', 8, 3), relu()))
+const plan = stage(net)
+declare const data: Data
+declare const weights: string
+declare const choice: boolean
+`
+
+const right: readonly string[] = [
+  'export const f = <M extends Model>(m: M) => stage(m, { budget: gib(4) })\nexport const s: Staged<typeof net> = f(net)',
+  "export const f = <M extends Trainable>(m: M) => [stage(m, { budget: gib(4), strategy: 'tiled' }), tryStage(m), stage(m)]",
+  'export const f = <M extends Trainable>(m: M) => stageAsync(m, { budget: gib(4), checkpoints: [] })',
+  "export const f = <M extends Trainable>(m: M) => stage(m, { checkpoints: ['c'], tiles: [{ from: 'a', to: 'c', H: 2 }] })",
+  "export const f = <C extends number>(c: C) => stage(model([1, 3, 8, 8], conv2d('c', c, 3)), { budget: gib(1), checkpoints: ['c'] })",
+  'export const f = <M extends Trainable>(m: M, o: StageOptions) => stage(m, o)',
+  'export const f = <M extends Model, O extends StageOptions>(m: M, o: O) => stage(m, o)',
+  'export const f = <M extends Trainable>(m: M) => train(m, stage(m), { steps: 1 })',
+  'export const f = <M extends Trainable>(m: M) => run(m, stage(m, { budget: gib(1) }), { steps: 1 })',
+  'export const f = <M extends Trainable>(m: M, p: Staged<M>) => run(m, p, { steps: 1 })',
+  'export const f = <M extends Trainable>(m: M, p: Staged) => fit(m, p, { epochs: 1, data })',
+  "export const f = <M extends Model>(m: M) => predict(m, stage(m, { mode: 'predict' }), { data, weights })",
+  "export const f = <M extends Model>(m: M) => evaluate(m, stage(m, { mode: 'evaluate', loss: mse }), { data, weights })",
+  'export const f = <O extends TrainOptions & RunLength>(o: O) => [train(net, plan, o), fit(net, plan, o)]',
+  'export const f = <O extends RunOptions & RunLength>(o: O) => run(net, plan, o)',
+  'export const f = <O extends PredictOptions>(o: O) => predict(net, plan, o)',
+  "declare const o: { budget: 4000000 } | { strategy: 'tiled' }\nstage(net, o)\ntryStage(net, o)\nstageAsync(net, o)",
+  "declare const o: { tiles: [{ from: 'a'; to: 'a'; H: 2 }] } | { budget: number } | undefined\nstage(net, o)",
+  "stage(net, choice ? { budget: gib(1) } : { strategy: 'tiled' })",
+  'declare const o: { steps: 3 } | { epochs: 2; data: Data }\ntrain(net, plan, o)\nrun(net, plan, o)\nfit(net, plan, o)',
+  'declare const o: StageOptions | undefined\nstage(net, o)\nstage(net, undefined)\nstageAsync(net, o)',
+  'declare const o: TrainOptions\ntrain(net, plan, o)\nfit(net, plan, o)\nrun(net, plan, o)',
+  'declare const o: RunOptions\nrun(net, plan, o)',
+  'declare const o: PredictOptions\npredict(net, plan, o)',
+  'declare const o: EvaluateOptions\nevaluate(net, plan, o)',
+]
+
+const SMALL = 'a budget of 1 bytes is too small: the parameters and gradients of the largest layer alone need 1792 bytes'
+const LENGTH =
+  "Type '{ data: \"x\"; }' is not assignable to type '{ readonly data: \"x\"; } & { readonly epochs: number; }'.\n    Property 'epochs' is missing in type '{ data: \"x\"; }' but required in type '{ readonly epochs: number; }'."
+const wrong: readonly (readonly [program: string, ...messages: readonly string[]])[] = [
+  [
+    'export const f = <M extends Model>(m: M) => stage(m, { budgett: 1 })',
+    "Type 'number' is not assignable to type '\"`budgett` is not an option of stage; did you mean `budget`?\"'.",
+  ],
+  [
+    "declare const o: { budget: 1 } | { strategy: 'tiled' }\nstage(net, o)",
+    `Argument of type '{ budget: 1; } | { strategy: "tiled"; }' is not assignable to parameter of type '{ budget: "${SMALL}"; }'.\n  Type '{ budget: 1; }' is not assignable to type '{ budget: "${SMALL}"; }'.\n    Types of property 'budget' are incompatible.\n      Type '1' is not assignable to type '"${SMALL}"'.`,
+  ],
+  [
+    'train(net, plan, {})',
+    "Argument of type '{}' is not assignable to parameter of type '{ readonly steps: number; } | { readonly epochs: number; }'.",
+  ],
+  [
+    "run(net, plan, { data: 'x' })",
+    `Argument of type '{ data: "x"; }' is not assignable to parameter of type '{ readonly data: "x"; } & RunLength'.\n  ${LENGTH}`,
+  ],
+  [
+    'train(net, plan, { steps: undefined })',
+    "Argument of type '{ steps: undefined; }' is not assignable to parameter of type '{ readonly steps: undefined; } & { readonly epochs: number; }'.\n  Property 'epochs' is missing in type '{ steps: undefined; }' but required in type '{ readonly epochs: number; }'.",
+  ],
+]
+
+const programs: Programs = Object.fromEntries([
+  ...right.map((p, i) => [`right${i}`, prelude + p]),
+  ...wrong.map(([p], i) => [`wrong${i}`, prelude + p]),
+])
+const checked = check(programs)
+
+for (const [i, p] of right.entries()) test(`must compile: ${p}`, () => assert.equal(checked.errors(`right${i}`), []))
+for (const [i, [p, ...messages]] of wrong.entries())
+  test(`must not compile: ${p}`, () => assert.equal(checked.errors(`wrong${i}`), messages))
+
+// ---------------------------------------------------------------- without `strict`
+
+const needed = (what: string, without: string): string =>
+  `Argument of type 'number[]' is not assignable to parameter of type '"Spillway checks ${what} while you type only with \`strict\` (or \`strictNullChecks\`) set to true in tsconfig.json; without it, ${without}"'.`
+const models = needed('models', 'use modelAt(input, net)')
+const sizes = needed('sizes', 'give the shape the type Shape')
+
+const lenient = `import * as s from '../../src/index'
+import { resnet50 } from '../../models/resnet'
+`
+const withoutStrict: Programs = {
+  model: `${lenient}const net = s.model([1, 3, 32, 32], s.seq(s.conv2d('a', 8, 3, { stride: 2 }), s.batchNorm('n'), s.maxPool(2)))
+const plan = s.stage(net, { budget: s.gib(4), checkpoints: ['a'], loss: s.mse, optimizer: s.sgd({ lr: 0.1, momentum: 0.9 }) })
+s.run(net, plan, { steps: 3 })
+s.predict(net, plan, { data: 'x', weights: 'w' })
+s.segmentsOf(net)
+export const numbers: readonly number[] = [net.output[1], s.layerOf(net, 'a').bytes, s.stepBytes(net, s.adam({ lr: 0.1 }))]`,
+  resnet50: `${lenient}export const net = s.model([1, 3, 224, 224], resnet50)`,
+  modelAt: `${lenient}const net = s.modelAt([1, 3, 8, 8], resnet50)
+if (net._tag === 'Right') s.train(net.right, s.stage(net.right, { budget: s.gib(1), strategy: 'tiled' }), { steps: 1 })`,
+  step: `${lenient}const [g, d] = [s.conv2d('g', 3, 3), s.seq(s.conv2d('d', 1, 3), s.relu())]
+const a = s.fed('a', [1, 3, 8, 8])
+const [made, optimizer] = [s.apply(g, a), s.sgd({ lr: 0.1 })]
+const both = s.step(
+  s.minimize('g', { over: g, optimizer, losses: { x: s.loss(s.mse, s.apply(d, s.joined(made, a)), 1), y: s.loss(s.l1, made, a) } }),
+  s.minimize('d', { over: d, optimizer, losses: { x: s.loss(s.mse, s.apply(d, s.detach(made)), 0) } }))
+s.run(both, s.stage(both, { checkpoints: ['d'] }), { steps: 1 })`,
+  shape: `${lenient}const shape: s.Shape = [1, 3, 8, 8]
+export const made = s.apply(s.conv2d('g', 3, 3), s.fed('a', shape))`,
+}
+const expected: Readonly<Record<string, readonly string[]>> = {
+  model: [models],
+  resnet50: [models],
+  modelAt: [],
+  step: [sizes],
+  shape: [],
+}
+const unchecked = check(withoutStrict, { strict: false })
+for (const [name, messages] of Object.entries(expected))
+  test(`without strict, '${name}' is refused once with the setting, or not at all`, () =>
+    assert.equal(unchecked.errors(name), messages))
+
+test('strictNullChecks alone is enough', () => {
+  const one = check({ model: withoutStrict['model']! }, { strict: false, strictNullChecks: true })
+  assert.equal(one.errors('model'), [])
+})
+
+test.run()
