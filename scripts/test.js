@@ -62,8 +62,8 @@ const parseArgs = (argv) => {
 
 /**
  * V8's options. A larger nursery takes a third of the time off type tests, which allocate much garbage. Processes share the cores, so threads
- * that collect garbage only wait for one another. A test process runs for seconds: functions are optimized later than by default (a budget of
- * nine times the bytecode), which takes a quarter of the processor time off planning; their frames need more stack.
+ * that collect garbage only wait for one another. A test process runs for seconds: optimizing functions nine times later than by default takes
+ * a quarter of the processor time off planning. Their frames then need more stack.
  */
 const V8_OPTIONS = [
   '--max-semi-space-size=64',
