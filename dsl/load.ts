@@ -1,6 +1,6 @@
 // What a model file exports, as a model or a step. In: an unknown default export, sizes from the command line. Out: either, or
 // what is wrong in words. Recognised by its fields alone, since the file may have loaded another copy of this package.
-import { chain, type Either, left } from 'fp-ts/Either'
+import { chain, type Either, left, right } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../staging/core/errors'
 import { knownIn } from '../staging/core/known'
@@ -35,6 +35,16 @@ const overridden = (input: unknown, o: InputOverride): unknown => {
   const [b, c, h, w] = input as readonly unknown[]
   return [o.batch ?? b, c, o.height ?? h, o.width ?? w]
 }
+
+/** Returns an error unless the value has the form of a model or a step. */
+export const isTrainable = (u: unknown): Either<GraphError, void> =>
+  isObject(u) && (u['kind'] === 'model' || u['kind'] === 'step')
+    ? right(undefined)
+    : left({
+        tag: 'ModelInvalid',
+        at: 'the first argument',
+        reason: `it is ${show(u)}; allowed: the result of model, modelAt or step`,
+      })
 
 /**
  * Returns a model or a step from an untrusted default export, or the reason for a refusal. A bare net becomes a

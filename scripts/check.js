@@ -44,6 +44,7 @@ const STEPS = [
   },
   { name: 'op-table', command: script('gen-ops.ts', '--check') },
   { name: 'reference', command: script('gen-reference.ts', '--check') },
+  { name: 'mistakes', command: script('gen-mistakes.ts', '--check') },
   { name: 'wire', command: script('gen-wire.ts', '--check') },
   { name: 'cuda-plugin', long: true, command: [process.execPath, 'scripts/build-cuda.js', '--gate'] },
   { name: 'native-tsan', place: 'tsan', long: true, command: [process.execPath, 'scripts/check-native.js', 'thread'] },

@@ -51,7 +51,13 @@ const loadFailed =
   (e: unknown): SpillwayError => {
     if (e instanceof SpillwayException) return e.error
     const thrown = E.toError(e)
-    return { tag: 'FileRefused', kind: 'model', file: text, reason: `${placeIn(file, thrown)}${thrown.message}` }
+    return {
+      tag: 'FileRefused',
+      kind: 'model',
+      file: text,
+      reason: `${placeIn(file, thrown)}${thrown.message}`,
+      beforehand: true,
+    }
   }
 
 /** What is no file is not to be waited for. */

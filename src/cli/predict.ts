@@ -24,7 +24,7 @@ import { summary } from '../report/summary'
 import { preparePrediction } from '../stage/prepare'
 import { type Staged, type StageOptions, stagePrepared } from '../stage/stage'
 import { sharedThreads } from '../train/among'
-import { filesOf } from '../train/beforehand'
+import { beforehand, filesOf } from '../train/beforehand'
 import { type LoadingOptions, loadingOf } from '../train/loading'
 import type { Farewell } from '../train/ranks'
 import { type DataFlags, dataNamed } from './data'
@@ -104,7 +104,7 @@ const stagedFor = (
 ): TaskEither<SpillwayError, { readonly model: Model; readonly staged: Staged }> =>
   pipe(
     TE.fromIOEither(() => placesOf({ ...options, report: o.report }, flagOf, readingModel(model))),
-    TE.flatMap(() => inputFor(o, o.data!)),
+    TE.flatMap(() => TE.mapLeft(beforehand)(inputFor(o, o.data!))),
     TE.flatMapEither((input) => stagedAt(input, model, o, options)),
   )
 
@@ -113,7 +113,7 @@ const wholeBeforehand = ({ data, strictData }: PredictCommandOptions): Either<Sp
   pipe(
     leftOutAt(data!),
     E.flatMap((leftOut) => checkedWhole(data!, leftOut, strictData ?? false)),
-    E.mapLeft((e) => (e.tag === 'FileRefused' ? { ...e, beforehand: true } : e)),
+    E.mapLeft(beforehand),
   )
 
 const stagedAt = (

@@ -113,7 +113,7 @@ export const openTensors = (kind: FileKind, path: string): Either<SpillwayError,
       if (!head) return E.left(`${fileBytes} bytes are too few for a safetensors file`)
       const headerBytes = Number(new DataView(head.buffer).getBigUint64(0, true))
       if (headerBytes > MAX_HEADER_BYTES || headerBytes > fileBytes - 8)
-        return E.left(`its header length of ${headerBytes} bytes exceeds the file`)
+        return E.left(`it is no safetensors file, or truncated: its header length of ${headerBytes} bytes exceeds the file`)
       return pipe(
         readRange(fd, 8, headerBytes),
         E.fromNullable('it is truncated in its header'),

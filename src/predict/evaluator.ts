@@ -28,6 +28,7 @@ import { onFile, using } from '../errors/exceptions'
 import type { LocalMachine } from '../machine/localmachine'
 import { PeakMemory } from '../machine/memory'
 import { leads, type Rank } from '../ranks/rank'
+import { givenBoth } from '../stage/given'
 import { untrustedPlan } from '../stage/planfile'
 import { prepareEvaluation } from '../stage/prepare'
 import type { Details } from '../report/run'
@@ -639,7 +640,8 @@ export const openEvaluation = (
 /** The same as a task. @example evaluateTask(net, plan, { weights: session, data: 'validation/' }) */
 export const evaluateTask = (model: Model, staged: Staged, o: EvaluationOptions): TaskEither<SpillwayError, Evaluated> =>
   pipe(
-    TE.fromIOEither(() => openEvaluation(model, staged, o)),
+    TE.fromEither(givenBoth(model, staged)),
+    TE.flatMapEither(() => openEvaluation(model, staged, o)),
     TE.flatMap(({ run }) => run(o.weights)),
   )
 

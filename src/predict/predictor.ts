@@ -30,6 +30,7 @@ import { onFile, using } from '../errors/exceptions'
 import { checkedPlaces, type Read, reading, type Write, writing } from '../files/places'
 import { openData } from '../files/samples'
 import { PeakMemory } from '../machine/memory'
+import { givenBoth } from '../stage/given'
 import { preparePrediction } from '../stage/prepare'
 import { lacksOf } from '../stage/room'
 import type { Staged } from '../stage/stage'
@@ -590,7 +591,8 @@ export const watched = <A>(
 /** The same as a task: `model` is checked against the plan when it is given. */
 export const predictTask = (model: Model | undefined, staged: Staged, o: PredictOptions): TaskEither<SpillwayError, Predicted> =>
   pipe(
-    readyOf(model, staged, o),
+    TE.fromEither(givenBoth(model, staged)),
+    TE.flatMap(() => readyOf(model, staged, o)),
     TE.flatMap((ready) => {
       const count = counting(ready)
       const counted: Counted = (images) => Promise.resolve(E.right(count(images)))

@@ -6,6 +6,7 @@ import * as E from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as O from 'fp-ts/Option'
 import type { CheckedOptions, Form, NamesIn, PlanByHand, PlanMode, Trainable } from '../../dsl'
+import { isTrainable } from '../../dsl/load'
 import { leastBytes } from '../../dsl/plan/bytes'
 import { prescribe, TILE_RANGE } from '../../dsl/plan/prescription'
 import { budgetTooSmall, strategyAndPlan } from '../../dsl/plan/words'
@@ -461,7 +462,8 @@ export function tryStage<M extends Trainable, const O extends (StageOptions<Name
 ): Either<SpillwayError, Staged<M>>
 export function tryStage<M extends Trainable>(model: M, o: StageOptions = {}): Either<SpillwayError, Staged<M>> {
   return pipe(
-    knownOptions(o),
+    isTrainable(model),
+    E.flatMap(() => knownOptions(o)),
     E.tap(() => trainsAlone(o)),
     E.chain(() => machineNamed(o.machine ?? 'cpu', machineOptionsOf(o))),
     E.chain((machine) => prepared(model, machine, o)),

@@ -20,6 +20,7 @@ import { type Engine, engineFor } from '../ranks/engine'
 import { gpuOf, takeOwnGpu } from '../ranks/gpu'
 import { openMpi } from '../ranks/mpi'
 import { fromLeader, gathered, leads, type Rank, rankOf } from '../ranks/rank'
+import { givenBoth } from '../stage/given'
 import { untrustedPlan } from '../stage/planfile'
 import { describePlan, machineOptionsIn, type Staged } from '../stage/stage'
 import type { Listener } from './events'
@@ -343,7 +344,8 @@ export const scriptTask = (
   listener: Listener,
 ): TaskEither<SpillwayError, TrainResult> =>
   pipe(
-    TE.fromEither(engineOf(staged, o)),
+    TE.fromEither(givenBoth(model, staged)),
+    TE.flatMapEither(() => engineOf(staged, o)),
     TE.flatMap((engine) => {
       if (!engine) return sessionTask(model, staged, o, listener)
       return pipe(

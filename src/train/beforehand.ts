@@ -71,7 +71,8 @@ export const placesOf = (
   )
 }
 
-const beforehand = (e: SpillwayError): SpillwayError => (e.tag === 'FileRefused' ? { ...e, beforehand: true } : e)
+/** Marks a refused file as known before planning, which ends with exit code 2. */
+export const beforehand = (e: SpillwayError): SpillwayError => (e.tag === 'FileRefused' ? { ...e, beforehand: true } : e)
 
 type DataOptions = Pick<TrainOptions, 'data' | 'samples' | 'seed' | 'shuffle' | 'prefetch' | 'workers' | 'strictData'> & {
   /** Class names that the labels must follow. */

@@ -30,9 +30,12 @@ const workBytes = (graph: Graph, costs: readonly OpCost[], ops: readonly OpId[],
   return bytesIn(graph, reads) + bytesIn(graph, leaves) + between.peakBytes
 }
 
-/** Whether ops that run together can be sliced so. */
+/** Each tile is at least one call of a plan. A larger batch would need a list of slices that no memory holds. */
+const MOST_TILES = 2 ** 16
+
+/** Returns true if ops that run together can be sliced into this grid. */
 export const isLegalGrid = (graph: Graph, ops: readonly OpId[], live: RunLiveness, grid: Grid, expands = false): boolean =>
-  isRight(sliceRun(graph, ops, grid, live.leaves, expands))
+  grid.B * grid.H * grid.W <= MOST_TILES && isRight(sliceRun(graph, ops, grid, live.leaves, expands))
 
 /**
  * For each limit: along the batch first, where nothing overlaps, then bands of rows; as small as they can be where that is not enough.

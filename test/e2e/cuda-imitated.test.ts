@@ -27,6 +27,8 @@ import { halfway, smallestBudget, staged, trained } from './runs'
 const root = mkdtempSync(join(tmpdir(), 'spillway-imitated-'))
 test.after(() => rmSync(root, { recursive: true }))
 process.env.XDG_CACHE_HOME = join(root, 'cache')
+const PLUGIN = join(dirname(addonFile()!), 'spillway_imitation.so')
+process.env.SPILLWAY_CUDA = PLUGIN
 
 const ON = { machine: 'cuda' } as const
 /** The imitated device computes on one thread: half of what the cpu is given. */
@@ -38,10 +40,10 @@ test('without its plugin the device is refused in words', () => {
   const machine = machineNamed('cuda')
   assert.ok(isLeft(machine) && machine.left.tag === 'DeviceFailed')
   assert.match(machine.left.reason, /the cuda device is not built .*spillway doctor/)
+  process.env.SPILLWAY_CUDA = PLUGIN
 })
 
 test('the device says what it is', () => {
-  process.env.SPILLWAY_CUDA = join(dirname(addonFile()!), 'spillway_imitation.so')
   assert.is(loadNative().deviceFacts('cuda').device, 'imitation')
   const link = loadNative().copyBandwidth(undefined, 'cuda')
   assert.ok(link.outBytesPerSecond > 1e6 && link.inBytesPerSecond > 1e6)

@@ -28,6 +28,7 @@ export default defineConfig({
       { text: 'Guides', link: sidebar['/'][0].items[0].link },
       { text: 'Layers', link: '/reference/layers' },
       { text: 'Options', link: '/reference/options' },
+      { text: 'Wrong calls', link: '/reference/mistakes' },
       { text: 'API', link: '/reference/api/' },
     ],
     sidebar,

@@ -95,7 +95,7 @@ test('an exception of the file itself is told with its place', () => {
   const { code, err } = check(
     file('throws.ts', `const n: number = Number('7')\n\nif (n > 3) throw new Error('not today')\nexport default n\n`),
   )
-  assert.is(code, 1)
+  assert.is(code, 2)
   assert.match(err, /throws\.ts:3:18: not today/)
 })
 

@@ -298,7 +298,7 @@ test("a model of one's own from a TypeScript file; one that throws or exports no
   assert.equal([objectOf(a)['model'], objectOf(a)['parameters']], ['own', 8 * 27 + 8])
   writeFileSync(join(folder, 'throws.ts'), 'throw new Error("not today")\n')
   const thrown = await spillway('plan', join(folder, 'throws.ts'), '--json', ...SIMULATED)
-  assert.is(thrown.code, 1)
+  assert.is(thrown.code, 2)
   assert.match(refusalOf(thrown).message, /not today/)
   writeFileSync(join(folder, 'nonsense.ts'), 'export default 42\n')
   const nonsense = await spillway('plan', join(folder, 'nonsense.ts'), '--json', ...SIMULATED)
