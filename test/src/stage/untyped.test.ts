@@ -60,6 +60,11 @@ const CASES: readonly (readonly [call: () => unknown, says: string])[] = [
   [predict({ format: null }), 'format is null; allowed: npy, png'],
   [evaluate({ data: null }), `data is null; allowed: ${DATA}`],
   [evaluate({ metrics: 'accuracy' }), "metrics is 'accuracy'; allowed: a list of names of metrics"],
+  [() => s.tryStage(null as never), 'it is null; allowed: the result of model, modelAt or step'],
+  [() => s.train({} as never, plan, { steps: 1 }), 'it is an object with no fields; allowed: the result of model'],
+  [() => s.train(net, null as never, { steps: 1 }), 'the plan is null; allowed: the result of stage'],
+  [() => s.predict(net, 3 as never, { weights: 'w', data: 'd', out: 'o' }), 'the plan is 3; allowed: the result of stage'],
+  [() => s.evaluate(net, {} as never, { weights: 'w', data: 'd' }), 'the plan is an object with no fields'],
   [() => s.validation({ data: '' }), `validation: data is ''; allowed: ${DATA}`],
   [() => s.folder(''), "folder: the path is ''; allowed: a path of a file or folder"],
   [() => s.folder('a', { fit: null as never }), 'folder: fit is null; allowed: cover, stretch, pad, crop'],
@@ -77,5 +82,15 @@ for (const [call, says] of CASES)
     const said = await saidBy(call)
     assert.ok(said.includes(says), said)
   })
+
+test('a batch of a billion images is planned in bounded memory', () => {
+  const huge = s.modelAt([1e9, 3, 8, 8], s.seq(s.conv2d('c', 2, 3), s.relu(), s.globalAvgPool()))
+  if (isLeft(huge)) throw new Error(JSON.stringify(huge.left))
+  const planned = s.tryStage(huge.right, { machine: 'v100-pcie-16g' })
+  if (isLeft(planned)) throw new Error(s.errorText(planned.left))
+  const { plan } = planned.right
+  assert.ok(plan.peakPages * s.PAGE_BYTES <= plan.budgetBytes)
+  assert.ok(plan.calls.length < 100_000, `${plan.calls.length} calls`)
+})
 
 test.run()
