@@ -129,15 +129,19 @@ export const lossOf = (o: OwnOptions, usual: Loss | undefined): Either<SpillwayE
   )
 }
 
-/** Says where a refusal may come from the loss that nobody gave. */
+/** Words of refusals that another loss may cure. */
+const ABOUT_TARGETS = /\b(target|labels?|class(es)?|masks?)\b/
+
+/** Adds a hint to refusals of targets if no loss was given: the usual one compares numbers. */
 export const suggestingLoss =
   (o: OwnOptions, usual: Loss | undefined) =>
   <A>(answer: Either<SpillwayError, A>): Either<SpillwayError, A> => {
     if (E.isRight(answer) || (o.loss ?? usual) !== undefined) return answer
     const e = answer.left
     const hint = '; the model has no loss and --loss is missing, so the loss is mse; for classes, use --loss cross-entropy'
-    if (e.tag === 'Usage') return E.left({ ...e, message: `${e.message}${hint}` })
-    return E.left(e.tag === 'FileRefused' && e.kind === 'data' ? { ...e, reason: `${e.reason}${hint}` } : e)
+    if (e.tag === 'Usage' && ABOUT_TARGETS.test(e.message)) return E.left({ ...e, message: `${e.message}${hint}` })
+    const isHinted = e.tag === 'FileRefused' && e.kind === 'data' && ABOUT_TARGETS.test(e.reason)
+    return E.left(isHinted ? { ...e, reason: `${e.reason}${hint}` } : e)
   }
 
 export const optimizerOf = (o: OwnOptions): Either<SpillwayError, Optimizer | undefined> => {
