@@ -469,7 +469,11 @@ The page on [runs](../runs.md) explains the exit codes. In an editor, types refu
 The folder has a classifier of three classes (\`net.ts\`), a net with a label per pixel (\`pixels.ts\`), and weights of the first
 (\`w.safetensors\`). The class folders of \`train\` are ant, bee and cow; those of \`other\` are ant and yak.
 
+<div class="commands">
+
 ${sections.join('\n\n')}
+
+</div>
 `
   } finally {
     process.chdir(home)
