@@ -71,7 +71,7 @@ const isReadable = (file: string): boolean => {
   }
 }
 
-/** The images of a folder, and what it holds beside them. */
+/** The images of a folder, and the counts of its other entries. */
 const listingOf = (folder: string): Listing => {
   const [images, leftOut]: [string[], string[]] = [[], []]
   for (const e of entriesOf(folder).filter(isSeen))
