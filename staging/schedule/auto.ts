@@ -11,17 +11,13 @@ import { type Candidate, type Planner, type Refiner, resident, swappingOnDemand 
 import { ALL_RULES } from './chaindp'
 import type { Layout } from './layout'
 import { cutForLink } from './activations'
-import { refineJoint, smallTiles } from './jointsearch'
+import { refine } from '../search/search'
+import { smallTiles } from './jointsearch'
 import { mostThatFits, type OptimalChain, optimalOf } from './optimal'
 
 /** The distance at which the search for the best memory begins, and the one at which it ends, in parts of the whole range. */
 const COARSE = 1 / 6
 const FINE = 1 / 60
-
-/** A mixture this little longer than its compute is left as it is. */
-const WORTH = 1.08
-/** Where none fits, what is best are the smallest tiles that are listed: of joint plans, any but the best. */
-const WORTH_OF_SMALL = 1.001
 
 export interface AutoOptions {
   /** Give the programme more memory than there is, and let pages leave; else what is recomputed must fit. */
@@ -30,7 +26,7 @@ export interface AutoOptions {
   readonly cheapFirst: boolean
   /** Look on the simulator at the memories near the one that the estimate prefers. */
   readonly refine: boolean
-  /** Where that still waits or computes for long: values made again inside tiles, across norms (jointsearch.ts). */
+  /** Recompute inside tiles, and across norms: one decision for each loop and op (search/). */
   readonly joint: boolean
 }
 export const AUTO: AutoOptions = { swap: true, cheapFirst: true, refine: true, joint: true }
@@ -105,6 +101,5 @@ export const refineAuto = (options: Partial<AutoOptions> = {}): Refiner =>
       return
     }
     const seconds = yield* mixtures(optimal, estimates(optimal, budgetPages, machine.link), o)
-    const best = Math.min(toBeat, seconds)
-    if (o.joint) yield* refineJoint(graph, machine, budgetPages, best, seconds === best ? WORTH : WORTH_OF_SMALL)
+    if (o.joint) yield* refine(graph, machine, budgetPages, Math.min(toBeat, seconds))
   }

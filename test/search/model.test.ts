@@ -1,0 +1,109 @@
+// The model of the search: what it remembers between changes agrees with a fresh look, and what it says agrees with the simulator.
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { isLeft } from 'fp-ts/Either'
+import { compile } from '../../staging/compile'
+import { bytesOf } from '../../staging/core/bytes'
+import { randomFrom } from '../../staging/core/random'
+import type { Graph } from '../../staging/graph/graph'
+import { computeSeconds } from '../../staging/schedule/bound'
+import { resident } from '../../staging/schedule/candidate'
+import { inCoreLayout } from '../../staging/schedule/incore'
+import { anneal, move } from '../../staging/search/anneal'
+import { Model } from '../../staging/search/model'
+import { alwaysBytes, type Problem, problemOf } from '../../staging/search/problem'
+import { refine } from '../../staging/search/search'
+import { seeds } from '../../staging/search/seeds'
+import { machines } from '../../staging/sim/machines'
+import { outcomeOf } from '../../staging/sim/simulate'
+import { scheduled } from '../../staging/schedule/search'
+import { trainingGraph } from '../golden/golden'
+
+const machine = machines['v100-pcie-16g']!
+const NEARLY = 1e-9
+const graph = trainingGraph('resnet18', [16, 3, 224, 224])
+const pagesIn = (g: Graph, share: number): number => Math.floor(resident(inCoreLayout(g, machine)).least / share)
+
+const problem = (g: Graph, pages: number, cuts = false): { readonly p: Problem; readonly room: number } => {
+  const room = bytesOf(pages) - alwaysBytes(g, 'home')
+  return { p: problemOf(g, machine, { persistents: 'home', wholeBytes: room / 8, cuts }), room }
+}
+
+test('after any changes the price is that of the same decisions priced afresh', () => {
+  for (const cuts of [false, true]) {
+    const { p, room } = problem(graph, pagesIn(graph, 3), cuts)
+    const model = new Model(p, room)
+    model.load(seeds(p, model)[0]!)
+    const random = randomFrom(7)
+    let taken = 0
+    for (let k = 0; k < 400; k++) {
+      const before = model.price()
+      const undo = move(model, random)
+      if (!undo) continue
+      if (k % 3 === 0) {
+        undo()
+        assert.is(model.price(), before)
+        continue
+      }
+      taken++
+      if (k % 20 !== 1) continue
+      const fresh = new Model(p, room)
+      const again = fresh.load(model.decisions)
+      assert.ok(Math.abs(again - model.price()) <= NEARLY * again, `${again} and ${model.price()} after ${k} changes`)
+    }
+    assert.ok(taken > 100)
+  }
+})
+
+test('nothing is gained where all fits: the price is the compute of the step', () => {
+  const { p } = problem(graph, pagesIn(graph, 1))
+  const model = new Model(p, 1e15)
+  const bits = p.loops.map(() => new Uint8Array(p.graph.ops.length))
+  const price = model.load({ repeats: bits, tileBytes: new Float64Array(p.loops.length).fill(1e15), prefetchRoom: 0 })
+  const compute = p.loops.reduce((n, l) => n + l.seconds + l.afterSeconds, 0)
+  // Beside the computing only the input and the parameters come, and parameters go home.
+  assert.ok(price >= compute && price < 1.2 * compute, `${price} of ${compute}`)
+})
+
+test('annealing keeps the best that it has seen, and the same seed finds the same', () => {
+  const { p, room } = problem(graph, pagesIn(graph, 3))
+  const found = [1, 1, 2].map((random) => {
+    const model = new Model(p, room)
+    const before = model.load(seeds(p, model)[0]!)
+    const best = anneal(model, { steps: 800, hot: p.meanSeconds, cold: p.meanSeconds / 100 }, randomFrom(random))
+    const after = model.load(best)
+    assert.ok(after < 0.95 * before, `${after} of ${before}`)
+    return after
+  })
+  assert.is(found[0], found[1])
+})
+
+test('simulated, what is found is far better than what the search begins with', () => {
+  const pages = pagesIn(graph, 3)
+  const compute = computeSeconds(inCoreLayout(graph, machine))
+  const search = refine(graph, machine, pages, Infinity, { prices: 2e5, stepsPerDecision: 40, calls: 6000 })
+  let [best, looks] = [Infinity, 0]
+  for (let next = search.next(); !next.done; looks++) {
+    const plan = scheduled(next.value, 'auto', { machine, budgetBytes: bytesOf(pages) })
+    const seconds = plan ? outcomeOf(plan, machine.link).makespanSeconds : Infinity
+    best = Math.min(best, seconds)
+    next = search.next(seconds)
+  }
+  assert.ok(looks > 3 && best < 1.7 * compute, `${best / compute} after ${looks} simulations`)
+})
+
+test('where a step hardly takes longer than its compute, nothing is looked for', () => {
+  const compute = computeSeconds(inCoreLayout(graph, machine))
+  assert.is(refine(graph, machine, pagesIn(graph, 2), 1.005 * compute).next().done, true)
+})
+
+test('a deep network in an eighth of its memory is faster than by mixtures of stages, in a plan that verify accepts', () => {
+  const g = trainingGraph('resnet34', [32, 3, 224, 224])
+  const compute = computeSeconds(inCoreLayout(g, machine))
+  const plan = compile(g, { strategy: 'auto', machine, budgetBytes: bytesOf(pagesIn(g, 8)) })
+  if (isLeft(plan)) throw new Error(JSON.stringify(plan.left))
+  const ratio = outcomeOf(plan.right, machine.link).makespanSeconds / compute
+  assert.ok(ratio < 1.45, `${ratio}`)
+})
+
+test.run()
