@@ -20,6 +20,7 @@ import { fastest } from '../../staging/graph/machine'
 import { opDefs } from '../../staging/ops/registry'
 import type { Algorithms } from '../../staging/plan/plan'
 import { type Staged, tryStage } from '../../src/stage/stage'
+import type { TrainResult } from '../../src/train/result'
 import { fewOrAll } from '../full'
 import { classifier, net } from './models'
 import { halfway, smallestBudget, staged, trained } from './runs'
@@ -34,6 +35,11 @@ const ON = { machine: 'cuda' } as const
 /** The imitated device computes on one thread: half of what the cpu is given. */
 const trunk = model([2, 3, 32, 32], net)
 const STEPS = 2
+
+let inCoreRun: Promise<TrainResult> | undefined
+/** One in-core run, which several tests compare theirs with. */
+const inCoreOnce = (): Promise<TrainResult> =>
+  (inCoreRun ??= trained(trunk, staged(trunk, { ...ON, strategy: 'in-core' }), { steps: STEPS }))
 
 test('without its plugin the device is refused in words', () => {
   process.env.SPILLWAY_CUDA = join(root, 'spillway_cuda.so')
@@ -51,7 +57,7 @@ test('the device says what it is', () => {
 })
 
 test('recompute, swap and spilled plans give the bits of in-core, by graphs as well', async () => {
-  const inCore = await trained(trunk, staged(trunk, { ...ON, strategy: 'in-core' }), { steps: STEPS })
+  const inCore = await inCoreOnce()
   assert.ok(inCore.losses.length === STEPS && inCore.losses.every(Number.isFinite))
   for (const strategy of ['checkpoint:sqrt', 'swap:greedy'] as const) {
     const plan = staged(trunk, { ...ON, strategy, budget: halfway(trunk, strategy, ON) })
@@ -72,7 +78,7 @@ test('recompute, swap and spilled plans give the bits of in-core, by graphs as w
 })
 
 test('tiles agree with the whole, and with the cpu device, within rounding', async () => {
-  const whole = await trained(trunk, staged(trunk, { ...ON, strategy: 'in-core' }), { steps: STEPS })
+  const whole = await inCoreOnce()
   const tiled = await trained(trunk, staged(trunk, { ...ON, strategy: 'tiled', budget: smallestBudget(trunk, 'tiled', ON) }), {
     steps: STEPS,
   })
@@ -97,7 +103,7 @@ test('activations in bf16: the strategies give the same bits, tiles and fp32 are
     staged(trunk, { ...NARROW, strategy: 'tiled', budget: smallestBudget(trunk, 'tiled', NARROW) }),
     { steps: STEPS },
   )
-  const wide = await trained(trunk, staged(trunk, { ...ON, strategy: 'in-core' }), { steps: STEPS })
+  const wide = await inCoreOnce()
   assert.is.not(wide.weightsSha256, inCore.weightsSha256)
   for (const other of [tiled, wide])
     inCore.losses.forEach((l, i) =>
@@ -232,7 +238,7 @@ test('steps tell what their calls take: what is said of later plans follows, in 
 })
 
 test('what the driver counts on the device is told', async () => {
-  const r = await trained(trunk, staged(trunk, { ...ON, strategy: 'in-core' }), { steps: 1 })
+  const r = await inCoreOnce()
   assert.ok(r.deviceMemory && r.deviceMemory.poolBytes > 0 && r.deviceMemory.poolBytes <= r.budgetBytes)
   assert.is((await trained(trunk, staged(trunk, { strategy: 'in-core' }), { steps: 1 })).deviceMemory, undefined)
 })
