@@ -139,6 +139,7 @@ test('the bundle has what the box runs, and its results are one file', () => {
     PATH: process.env['PATH'],
     SPILLWAY_GPU_IMITATED: '1',
     SPILLWAY_GPU_ONE_FILE: '1',
+    XZ_OPT: '-0',
     SPILLWAY_GPU_WHERE: mkdtempSync(join(root, 'where-')),
   }
   const made = spawnSync('bash', [join(ROOT, 'scripts', 'gpu-bundle.sh'), bundle], { encoding: 'utf8', env })
