@@ -1,3 +1,4 @@
+// full
 // Skips, dense layers (of convolutions, and of norms as DenseNet has them), stretched branches and a context of the whole image, in one network as it is trained: every way to
 // save memory gives the same weights, tiles within rounding, each in half of what keeping everything takes.
 import { test } from 'uvu'

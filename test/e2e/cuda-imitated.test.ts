@@ -21,7 +21,7 @@ import { opDefs } from '../../staging/ops/registry'
 import type { Algorithms } from '../../staging/plan/plan'
 import { type Staged, tryStage } from '../../src/stage/stage'
 import type { TrainResult } from '../../src/train/result'
-import { fewOrAll } from '../full'
+import { fewOrAll, fullTest } from '../full'
 import { classifier, net } from './models'
 import { halfway, smallestBudget, staged, trained } from './runs'
 
@@ -66,7 +66,7 @@ test('recompute, swap and spilled plans give the bits of in-core, by graphs as w
     assert.is(r.arenaPeakBytes, r.peakBytes)
     if (strategy !== 'swap:greedy') continue
     assert.ok(r.bytesOut > 0 && r.bytesIn > 0)
-    for (const hostMemory of [0, 3 * 2 ** 20]) {
+    for (const hostMemory of fewOrAll([3 * 2 ** 20], [0, 3 * 2 ** 20])) {
       const spilled = await trained(trunk, plan, { steps: STEPS, spill: join(root, 'spill'), hostMemory })
       assert.equal(
         [spilled.weightsSha256, spilled.bytesOut, spilled.withoutGraphs],
@@ -91,7 +91,7 @@ test('tiles agree with the whole, and with the cpu device, within rounding', asy
 
 const NARROW = { ...ON, precision: 'bf16' } as const
 
-test('activations in bf16: the strategies give the same bits, tiles and fp32 are near', async () => {
+fullTest('activations in bf16: the strategies give the same bits, tiles and fp32 are near', async () => {
   const inCore = await trained(trunk, staged(trunk, { ...NARROW, strategy: 'in-core' }), { steps: STEPS })
   for (const strategy of fewOrAll(['swap:greedy'] as const, ['checkpoint:sqrt', 'swap:greedy'] as const)) {
     const plan = staged(trunk, { ...NARROW, strategy, budget: halfway(trunk, strategy, NARROW) })
@@ -243,7 +243,7 @@ test('what the driver counts on the device is told', async () => {
   assert.is((await trained(trunk, staged(trunk, { strategy: 'in-core' }), { steps: 1 })).deviceMemory, undefined)
 })
 
-test('a classifier trains', async () => {
+fullTest('a classifier trains', async () => {
   const plan = tryStage(classifier, { ...ON, loss: crossEntropy })
   if (isLeft(plan)) throw new Error(JSON.stringify(plan.left))
   const r = await trained(classifier, plan.right, { steps: 8 })

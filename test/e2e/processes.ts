@@ -3,6 +3,7 @@ import { type ChildProcess, spawn, type StdioOptions } from 'node:child_process'
 import { existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import * as assert from 'uvu/assert'
+import { main } from '../../src/cli'
 import { DEVICE } from './runs'
 
 const project = join(__dirname, '..', '..')
@@ -103,6 +104,33 @@ export const ended = (child: ChildProcess, act: (err: string) => void = () => {}
       }
     })
   })
+
+/** The command line in this process, which takes a fifth of a process of its own: for words and exit codes. */
+export const spillwayHere = async (...args: readonly string[]): Promise<End> => {
+  const streams = [process.stdout, process.stderr] as const
+  const writes = streams.map((s) => s.write)
+  const caught = ['', '']
+  streams.forEach((s, i) => {
+    s.write = ((text: string | Uint8Array): boolean => {
+      caught[i] += text.toString()
+      return true
+    }) as typeof s.write
+  })
+  try {
+    const code = await main(args)
+    const end = { code, signal: null, out: caught[0]!, err: caught[1]! }
+    saidWhatHappened(end)
+    return end
+  } finally {
+    streams.forEach((s, i) => {
+      s.write = writes[i]!
+    })
+  }
+}
+
+export const trainingHereOf = (model: string, ...more: readonly string[]): Promise<End> =>
+  spillwayHere('train', model, ...TRAINING, ...more)
+export const trainingHere = (...more: readonly string[]): Promise<End> => trainingHereOf(MODEL, ...more)
 
 /** Once the step has begun, `act`. */
 export const afterStep = (step: number, act: () => void): ((err: string) => void) => {
