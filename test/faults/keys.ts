@@ -299,7 +299,7 @@ const run = async (most: number): Promise<Counts> => {
 
 export const family: Family = {
   what: 'a key of options that there is not is refused, while typing and at run time',
-  few: 24,
+  few: 12,
   all: 10_000,
   seconds: 300,
   run,

@@ -150,7 +150,7 @@ const run = async (cases: number): Promise<Counts> => {
 
 export const family: Family = {
   what: 'runs killed at random moments, in memory and while they spill, are resumed to the same bits',
-  few: 6,
+  few: 4,
   all: 64,
   seconds: 2400,
   run,

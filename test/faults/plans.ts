@@ -112,7 +112,7 @@ const run = async (cases: number): Promise<Counts> => {
 
 export const family: Family = {
   what: 'what verify accepts of plans with one thing changed, the run time takes',
-  few: 300,
+  few: 100,
   all: 10_000,
   seconds: 1200,
   run,

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { TypeFault } from '../../../src/errors/errors'
-import { FULL, fewOrAll } from '../../full'
+import { FULL, fewOrAll, fullTest } from '../../full'
 
 const root = join(__dirname, '..', '..', '..')
 const folder = mkdtempSync(join(tmpdir(), 'spillway-check-'))
@@ -66,7 +66,7 @@ test('a wrong shape is refused with line, column and words, and nothing is left 
   )
 })
 
-test('an import that there is not is told with its place', () => {
+fullTest('an import that there is not is told with its place', () => {
   const { code, err } = check(file('import.ts', right.replace('relu, seq', 'reluu, seq')))
   assert.is(code, 2)
   assert.match(err, /import\.ts:1:\d+: .*reluu/)
@@ -74,7 +74,7 @@ test('an import that there is not is told with its place', () => {
 
 const script = right.replace(/import (.*) from (.*)/, 'const $1 = require($2)').replace('export default', 'module.exports =')
 
-test('JavaScript files of both kinds of module are checked, too', () => {
+fullTest('JavaScript files of both kinds of module are checked, too', () => {
   const [module, common] = [['right.mjs', right] as const, ['right.cjs', script] as const]
   // The next test checks one that CommonJS loads.
   for (const [name, text] of fewOrAll([], [module, common])) {
