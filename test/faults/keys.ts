@@ -13,6 +13,7 @@ import { modelNamed } from '../../src/cli/model'
 import { errorText } from '../../src/errors/errors'
 import { editDistance } from '../../staging/core/nearest'
 import { check, exportedKeys, runProgram } from '../types/checker'
+import { FULL } from '../full'
 import type { Counts, Family } from './family'
 
 const PRELUDE = `import * as s from '../../src'
@@ -299,7 +300,7 @@ const run = async (most: number): Promise<Counts> => {
 
 export const family: Family = {
   what: 'a key of options that there is not is refused, while typing and at run time',
-  few: 12,
+  few: FULL ? 24 : 12,
   all: 10_000,
   seconds: 300,
   run,
