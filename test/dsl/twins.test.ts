@@ -20,7 +20,7 @@ import { generate, type Generated } from './generate'
 const generated: readonly Generated[] = Array.from({ length: FULL ? 600 : 30 }, (_, i) => generate(i))
 
 /** Residual, branched and side by side. */
-const FEW_NETS = ['resnet50', 'inception3', 'mobilenetv2', 'unet']
+const FEW_NETS = ['resnet50', 'inception3', 'unet']
 const nets = zooNets.filter((z) => FULL || FEW_NETS.includes(z.name))
 
 /** What each program asks the checker for a net: complaint, summary and names. */
