@@ -15,15 +15,18 @@ const testsWhere = (wanted) =>
     .filter((name) => name.endsWith('.cpp') && wanted(name))
     .map((name) => `run_${path.basename(name, '.cpp')}`)
 
+/** Sanitizers make compilation several times as long: sources are compiled together (native/joined.cmake). */
+const JOINED = '-DSPILLWAY_JOINED=ON'
+
 /**
  * TSan does not understand OpenMP's barriers, so the threads build leaves the cpu device out; what is left of the kernels
  * has no threads.
  */
 const BUILDS = {
-  address: { folder: 'build/asan', options: ['-DSPILLWAY_SANITIZE=address'], targets: () => testsWhere(() => true) },
+  address: { folder: 'build/asan', options: ['-DSPILLWAY_SANITIZE=address', JOINED], targets: () => testsWhere(() => true) },
   thread: {
     folder: 'build/tsan',
-    options: ['-DSPILLWAY_SANITIZE=thread', '-DSPILLWAY_CPU=OFF'],
+    options: ['-DSPILLWAY_SANITIZE=thread', '-DSPILLWAY_CPU=OFF', JOINED],
     targets: () => testsWhere((name) => !name.startsWith('kernels')),
   },
 }

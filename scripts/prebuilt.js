@@ -51,7 +51,12 @@ const onednnIn = (folder, platform, tools, fetch) => {
 
 const RELEASE = ['-DCMAKE_BUILD_TYPE=Release']
 /** Nothing is linked: zig makes its C++ library for that, in minutes. */
-const COMPILED = ['-DCMAKE_BUILD_TYPE=Debug', '-DCMAKE_CXX_FLAGS_DEBUG=-O0', '-DCMAKE_CXX_CREATE_SHARED_MODULE=true']
+const COMPILED = [
+  '-DCMAKE_BUILD_TYPE=Debug',
+  '-DCMAKE_CXX_FLAGS_DEBUG=-O0',
+  '-DCMAKE_CXX_CREATE_SHARED_MODULE=true',
+  '-DSPILLWAY_JOINED=ON',
+]
 
 const configure = (folder, addon, { compiler, openmp, onednn }, kind) => [
   ...['-S', 'native', '-B', folder, '-DSPILLWAY_ADDON=ON', ...kind],

@@ -15,12 +15,12 @@ const TIMEOUT_SECONDS = 600
 
 /** `npm test` runs one random case in this number. The gate repeats them under sanitizers; full mode runs all. */
 const SHARES = {
-  kernels_compare: 4,
+  kernels_compare: 8,
   kernels_cuda: 12,
-  kernels_gradient: 2,
+  kernels_gradient: 4,
   kernels_host_cuda: 60,
-  kernels_refusal: 4,
-  kernels_tiles: 4,
+  kernels_refusal: 8,
+  kernels_tiles: 8,
 }
 
 const programOf = (source) => path.basename(source, '.cpp')

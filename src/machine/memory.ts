@@ -90,8 +90,8 @@ export class PeakMemory {
     return this.peak
   }
 
-  stop(): number {
+  /** Takes no sample: `bytes` has taken the last one. */
+  stop(): void {
     clearTimeout(this.timer)
-    return this.bytes()
   }
 }

@@ -139,7 +139,8 @@ export interface StepsToSearch extends Pick<StepsToRun, 'firstStep' | 'steps' | 
 
 export interface DeviceSession extends StateStore {
   /** Parameters and states drawn from the seed and their names: the same whatever the plan. */
-  readonly initialise: (seed: number) => Either<SpillwayError, void>
+  /** Fills parameters and state from the seed, except the values that a file has filled. */
+  readonly initialise: (seed: number, loaded?: readonly string[]) => Either<SpillwayError, void>
   readonly run: (s: StepsToRun) => Promise<Either<SpillwayError, RunMetrics>>
   /**
    * Nothing where all is finite, or it was cancelled; of several ranks what this one met. After something was found the session can only be
@@ -435,7 +436,10 @@ const sessionOn = (s: NativeSession, staged: Staged, o: DeviceOptions, feeding: 
   return {
     read: (name) => onDevice(() => s.read(name)),
     write: (name, bytes) => onDevice(() => s.write(name, bytes)),
-    initialise: (seed) => onDevice(() => kept.forEach((v) => s.init(v.name, seed))),
+    initialise: (seed, loaded = []) => {
+      const taken = new Set(loaded)
+      return onDevice(() => kept.filter((v) => !taken.has(v.name)).forEach((v) => s.init(v.name, seed)))
+    },
     run: (steps) => runOn(open, steps),
     search: (steps) => searchOn(open, steps),
     // A rank that leaves a step leaves the others waiting in it.

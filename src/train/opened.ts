@@ -99,11 +99,8 @@ interface Fresh extends Pick<Start, 'options' | 'state' | 'from'> {
 const begun = (run: Fresh): Either<SpillwayError, Begun> => {
   const { options: o, session, state } = run
   return pipe(
-    session.initialise(seedOf(o)),
-    E.flatMap(
-      (): Either<SpillwayError, Begun> =>
-        o.weights === undefined ? E.right({ counted: new Map() }) : loadWeights(o.weights, state, session, o),
-    ),
+    o.weights === undefined ? E.right<SpillwayError, Begun>({ counted: new Map() }) : loadWeights(o.weights, state, session, o),
+    E.tap((loaded) => session.initialise(seedOf(o), loaded.table?.taken)),
     E.tap((loaded) => {
       const text = loaded.table && tableText(loaded.table)
       if (text !== undefined) o.onNote?.(text)

@@ -5,8 +5,9 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { bitsOf, ONE_OF_EACH } from '../../bench/acceptance/bits'
 import { zooEntry, zooNames } from '../../src/zoo'
+import { fullTest } from '../full'
 
-test('the bits of in-core', async () => {
+fullTest('the bits of in-core', async () => {
   const all = await bitsOf('resnet20-cifar', ['checkpoint:optimal', 'swap:fractional', 'hybrid:tflms', 'hybrid:superneurons'])
   assert.is(all.length, 4)
   for (const b of all) {

@@ -1,3 +1,4 @@
+// full
 // Skips, dense layers (of convolutions, and of norms as DenseNet has them), stretched branches and a context of the whole image, in one network as it is trained: every way to
 // save memory gives the same weights, tiles within rounding, each in half of what keeping everything takes.
 import { test } from 'uvu'
@@ -17,6 +18,7 @@ import {
   seq,
   skip,
 } from '../../dsl'
+import type { TrainResult } from '../../src/train/result'
 import { halfway, smallestBudget, staged, trained } from './runs'
 
 const unit = <N extends string, C extends number, D extends number = 1>(name: N, channels: C, dilation?: D) =>
@@ -39,8 +41,12 @@ const net = model([2, 3, 384, 320], atInputSize(
   conv2d('out', 4, 1),
 ))
 
+let inCoreRun: Promise<TrainResult> | undefined
+/** One run, which both tests compare theirs with. */
+const inCoreOnce = (): Promise<TrainResult> => (inCoreRun ??= trained(net, staged(net, { strategy: 'in-core' }), { steps: 2 }))
+
 test('recompute and swaps give the bits of in-core, in half the room', async () => {
-  const inCore = await trained(net, staged(net, { strategy: 'in-core' }), { steps: 2 })
+  const inCore = await inCoreOnce()
   assert.ok(inCore.losses.every(Number.isFinite))
   for (const strategy of ['checkpoint:sqrt', 'swap:greedy'] as const) {
     const r = await trained(net, staged(net, { strategy, budget: halfway(net, strategy) }), { steps: 2 })
@@ -50,7 +56,7 @@ test('recompute and swaps give the bits of in-core, in half the room', async () 
 })
 
 test('tiles agree with the whole within rounding', async () => {
-  const whole = await trained(net, staged(net, { strategy: 'in-core' }), { steps: 2 })
+  const whole = await inCoreOnce()
   const tiled = await trained(net, staged(net, { strategy: 'tiled', budget: smallestBudget(net, 'tiled') }), { steps: 2 })
   tiled.losses.forEach((loss, i) =>
     assert.ok(Math.abs(loss - whole.losses[i]!) <= 1e-5 * Math.abs(whole.losses[i]!), `${tiled.losses} and ${whole.losses}`),

@@ -10,9 +10,9 @@ import { addonFile } from '../../src/device/native'
 import type { TrainResult } from '../../src/train/result'
 import type { MachineName, StrategyName } from '../../staging/core/names'
 import { npy } from '../faults/labelfiles'
-import { fewOrAll } from '../full'
+import { fewOrAll, fullTest } from '../full'
 import { smallTrunk, trunk } from './models'
-import { ended, training } from './processes'
+import { trainingHere } from './processes'
 import { DEVICE, sameBits, smallestBudget, staged, trained } from './runs'
 
 const root = mkdtempSync(join(tmpdir(), 'spillway-class-weights-'))
@@ -65,7 +65,7 @@ for (const [name, loss] of fewOrAll([['both', LOSSES.both!]] as const, Object.en
     })
   })
 
-test('plans that swap and recompute give the bits of in-core', async () => void (await sameBits({ loss: LOSSES.both! })))
+fullTest('plans that swap and recompute give the bits of in-core', async () => void (await sameBits({ loss: LOSSES.both! })))
 
 test('weights that are all the same are none, and so is an empty record of options', async () => {
   const without = await run(crossEntropyWith({ ignoreIndex: 255 }))
@@ -78,7 +78,7 @@ test('weights that are all the same are none, and so is an empty record of optio
 
 test('on the command line: --class-weights and --label-smoothing', async () => {
   const said = async (...args: string[]): Promise<readonly [number | null, string]> => {
-    const end = await ended(training('--steps', '1', ...args))
+    const end = await trainingHere('--steps', '1', ...args)
     return [end.code, end.code === 0 ? '' : JSON.parse(end.out).error.message]
   }
   const of = ['--loss', 'cross-entropy'] as const

@@ -21,6 +21,7 @@ import { laidOut, layingOps, readers } from '../../staging/graph/laid'
 import { behindLaying } from '../../staging/schedule/laying'
 import { done } from './networks'
 import type { StrategyName } from '../../staging/core/names'
+import { fewOrAll, fullTest } from '../full'
 import { classifier, trunk } from './models'
 import { halfway, smallestBudget, staged, trained } from './runs'
 
@@ -141,7 +142,7 @@ const cases = (): void => {
     near(await sameBitsHowever(classifier, ON, ['swap:greedy', 'checkpoint:sqrt']), await inDoubles(classifier), 1e-4)
   })
 
-  test('a trunk with dropout in tiles is near to the whole', async () => {
+  fullTest('a trunk with dropout in tiles is near to the whole', async () => {
     const whole = await trained(trunk, staged(trunk, { ...ON, strategy: 'in-core' }), { steps: STEPS })
     const budget = smallestBudget(trunk, 'tiled', ON)
     near((await trained(trunk, staged(trunk, { ...ON, strategy: 'tiled', budget }), { steps: STEPS })).losses, whole.losses, 1e-4)
@@ -153,7 +154,7 @@ const cases = (): void => {
     near(await sameBitsHowever(segmenter, { ...ON, precision: 'bf16' }, ['checkpoint:sqrt']), expected, 3e-2)
   })
 
-  for (const precision of ['fp32', 'tf32', 'bf16'] as const)
+  for (const precision of fewOrAll(['fp32', 'bf16'] as const, ['fp32', 'tf32', 'bf16'] as const))
     test(`weights laid out once in ${precision}: the bits of laying them out in every call, whole, recomputed and in tiles`, async () => {
       for (const strategy of ['in-core', 'checkpoint:sqrt', 'tiled'] as const) {
         const o = { ...ON, precision, strategy } as const

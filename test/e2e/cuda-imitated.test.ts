@@ -20,7 +20,8 @@ import { fastest } from '../../staging/graph/machine'
 import { opDefs } from '../../staging/ops/registry'
 import type { Algorithms } from '../../staging/plan/plan'
 import { type Staged, tryStage } from '../../src/stage/stage'
-import { fewOrAll } from '../full'
+import type { TrainResult } from '../../src/train/result'
+import { fewOrAll, fullTest } from '../full'
 import { classifier, net } from './models'
 import { halfway, smallestBudget, staged, trained } from './runs'
 
@@ -34,6 +35,11 @@ const ON = { machine: 'cuda' } as const
 /** The imitated device computes on one thread: half of what the cpu is given. */
 const trunk = model([2, 3, 32, 32], net)
 const STEPS = 2
+
+let inCoreRun: Promise<TrainResult> | undefined
+/** One in-core run, which several tests compare theirs with. */
+const inCoreOnce = (): Promise<TrainResult> =>
+  (inCoreRun ??= trained(trunk, staged(trunk, { ...ON, strategy: 'in-core' }), { steps: STEPS }))
 
 test('without its plugin the device is refused in words', () => {
   process.env.SPILLWAY_CUDA = join(root, 'spillway_cuda.so')
@@ -51,7 +57,7 @@ test('the device says what it is', () => {
 })
 
 test('recompute, swap and spilled plans give the bits of in-core, by graphs as well', async () => {
-  const inCore = await trained(trunk, staged(trunk, { ...ON, strategy: 'in-core' }), { steps: STEPS })
+  const inCore = await inCoreOnce()
   assert.ok(inCore.losses.length === STEPS && inCore.losses.every(Number.isFinite))
   for (const strategy of ['checkpoint:sqrt', 'swap:greedy'] as const) {
     const plan = staged(trunk, { ...ON, strategy, budget: halfway(trunk, strategy, ON) })
@@ -60,7 +66,7 @@ test('recompute, swap and spilled plans give the bits of in-core, by graphs as w
     assert.is(r.arenaPeakBytes, r.peakBytes)
     if (strategy !== 'swap:greedy') continue
     assert.ok(r.bytesOut > 0 && r.bytesIn > 0)
-    for (const hostMemory of [0, 3 * 2 ** 20]) {
+    for (const hostMemory of fewOrAll([3 * 2 ** 20], [0, 3 * 2 ** 20])) {
       const spilled = await trained(trunk, plan, { steps: STEPS, spill: join(root, 'spill'), hostMemory })
       assert.equal(
         [spilled.weightsSha256, spilled.bytesOut, spilled.withoutGraphs],
@@ -72,7 +78,7 @@ test('recompute, swap and spilled plans give the bits of in-core, by graphs as w
 })
 
 test('tiles agree with the whole, and with the cpu device, within rounding', async () => {
-  const whole = await trained(trunk, staged(trunk, { ...ON, strategy: 'in-core' }), { steps: STEPS })
+  const whole = await inCoreOnce()
   const tiled = await trained(trunk, staged(trunk, { ...ON, strategy: 'tiled', budget: smallestBudget(trunk, 'tiled', ON) }), {
     steps: STEPS,
   })
@@ -85,7 +91,7 @@ test('tiles agree with the whole, and with the cpu device, within rounding', asy
 
 const NARROW = { ...ON, precision: 'bf16' } as const
 
-test('activations in bf16: the strategies give the same bits, tiles and fp32 are near', async () => {
+fullTest('activations in bf16: the strategies give the same bits, tiles and fp32 are near', async () => {
   const inCore = await trained(trunk, staged(trunk, { ...NARROW, strategy: 'in-core' }), { steps: STEPS })
   for (const strategy of fewOrAll(['swap:greedy'] as const, ['checkpoint:sqrt', 'swap:greedy'] as const)) {
     const plan = staged(trunk, { ...NARROW, strategy, budget: halfway(trunk, strategy, NARROW) })
@@ -97,7 +103,7 @@ test('activations in bf16: the strategies give the same bits, tiles and fp32 are
     staged(trunk, { ...NARROW, strategy: 'tiled', budget: smallestBudget(trunk, 'tiled', NARROW) }),
     { steps: STEPS },
   )
-  const wide = await trained(trunk, staged(trunk, { ...ON, strategy: 'in-core' }), { steps: STEPS })
+  const wide = await inCoreOnce()
   assert.is.not(wide.weightsSha256, inCore.weightsSha256)
   for (const other of [tiled, wide])
     inCore.losses.forEach((l, i) =>
@@ -232,12 +238,12 @@ test('steps tell what their calls take: what is said of later plans follows, in 
 })
 
 test('what the driver counts on the device is told', async () => {
-  const r = await trained(trunk, staged(trunk, { ...ON, strategy: 'in-core' }), { steps: 1 })
+  const r = await inCoreOnce()
   assert.ok(r.deviceMemory && r.deviceMemory.poolBytes > 0 && r.deviceMemory.poolBytes <= r.budgetBytes)
   assert.is((await trained(trunk, staged(trunk, { strategy: 'in-core' }), { steps: 1 })).deviceMemory, undefined)
 })
 
-test('a classifier trains', async () => {
+fullTest('a classifier trains', async () => {
   const plan = tryStage(classifier, { ...ON, loss: crossEntropy })
   if (isLeft(plan)) throw new Error(JSON.stringify(plan.left))
   const r = await trained(classifier, plan.right, { steps: 8 })

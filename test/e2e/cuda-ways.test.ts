@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { FULL, fewOrAll } from '../full'
 
 // Before the cache is another one: it has the headers.
 const { nativeLibrary } = require('../../scripts/testing/native') as {
@@ -69,15 +70,15 @@ const main = async (): Promise<void> => {
   const library = await nativeLibrary(ROOT, 'spillway_host_cuda')
   if (library === null) test('skipped: the headers of CUDA, cuDNN and cuBLAS are not here', () => undefined)
   else {
-    const full = Boolean(process.env['SPILLWAY_FULL'])
-    for (const precision of full ? (['fp32', 'tf32', 'bf16'] as const) : (['fp32'] as const))
+    let byGraphs: Line | undefined
+    for (const precision of fewOrAll(['fp32'] as const, ['tf32', 'bf16', 'fp32'] as const))
       test(`every way in ${precision}, whatever the plan`, () => {
-        const lines = ran(library, precision, full ? '0,1,2,3,16,17,18' : '0,16')
+        const lines = ran(library, precision, FULL ? '0,1,2,3,16,17,18' : '0,16')
         holds(lines, precision)
+        byGraphs = lines[0]
         assert.ok(lines.length >= 6 && lines.every((l) => l.withoutGraphs === undefined), JSON.stringify(lines))
       })
     test('the same bits without graphs', () => {
-      const [byGraphs] = ran(library, 'fp32', '0')
       const without = ran(library, 'fp32', '0', { SPILLWAY_GRAPHS: 'off' })
       holds(without, 'fp32')
       assert.match(without[0]!.withoutGraphs!, /SPILLWAY_GRAPHS=off/)

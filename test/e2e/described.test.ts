@@ -15,7 +15,7 @@ import { stage } from '../../src/stage/stage'
 import { train } from '../../src/train/trainer'
 import { png } from '../src/data/png'
 import images from './images-model'
-import { ended, spillway, unchecked } from './processes'
+import { spillwayHere, unchecked } from './processes'
 import { DEVICE } from './runs'
 
 const root = mkdtempSync(join(tmpdir(), 'spillway-described-'))
@@ -92,7 +92,7 @@ test('a head that is taken is refused for other classes; one that is left out is
 test('the command line prints names', async () => {
   const model = unchecked(join(__dirname, 'images-model.ts'))
   const saved = join(root, 'cli.safetensors')
-  const call = (...args: readonly string[]) => ended(spillway([...args, '--device', DEVICE, '--algorithms', 'fixed']))
+  const call = (...args: readonly string[]) => spillwayHere(...args, '--device', DEVICE, '--algorithms', 'fixed')
   const trained = await call('train', model, '--loss', 'cross-entropy', '--data', cats, '--steps', '2', '--save', saved)
   assert.is(trained.code, 0, trained.err)
   const result = join(root, 'result.json')

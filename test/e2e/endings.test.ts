@@ -20,7 +20,8 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { writeTensors } from '../../src/files/safetensors'
 import { findCheckpoint } from '../../src/train/checkpoint'
-import { afterStep, type End, ended, MODEL, training, trainingFrom, trainingOf } from './processes'
+import { fewOrAll } from '../full'
+import { afterStep, type End, ended, MODEL, training, trainingFrom, trainingHere, trainingOf } from './processes'
 
 const root = mkdtempSync(join(tmpdir(), 'spillway-endings-'))
 test.after(() => rmSync(root, { recursive: true }))
@@ -34,11 +35,13 @@ const resultOf = (e: End): { readonly weightsSha256: string; readonly losses: re
   return JSON.parse(e.out)
 }
 
-for (const [signal, code] of [
-  ['SIGINT', 130],
+/** test/e2e/kill.test.ts has Ctrl-C, which is SIGINT. */
+const SIGNALS = [
   ['SIGTERM', 143],
   ['SIGHUP', 129],
-] as const)
+  ['SIGINT', 130],
+] as const
+for (const [signal, code] of fewOrAll(SIGNALS.slice(0, 2), SIGNALS))
   test(`${signal} ends a run with ${code}`, async () => {
     const child = training(...LONG)
     const end = await ended(
@@ -115,10 +118,10 @@ test('a warning (SIGUSR1) and a time limit save the step at hand, end with 75, a
 })
 
 test('a time limit without a folder to save in is refused at once', async () => {
-  const end = await ended(training('--time-limit', '3h'))
+  const end = await trainingHere('--time-limit', '3h')
   assert.is(end.code, 2)
   assert.match(errorOf(end).message, /--time-limit needs --checkpoint-dir/)
-  const odd = await ended(training('--time-limit', 'soon'))
+  const odd = await trainingHere('--time-limit', 'soon')
   assert.match(errorOf(odd).message, /--time-limit: 'soon' is not a time; examples: 3h, 45m, 90s, 1h30m/)
 })
 
@@ -140,7 +143,7 @@ test('a loss that is not finite ends the run with 4 and the step; what was saved
 
 test('asked to, it goes on with one warning, and still writes nothing that is not finite', async () => {
   const at = folder()
-  const end = await ended(training('--lr', '1e30', '--steps', '8', '--on-nonfinite', 'continue', '--checkpoint-dir', at))
+  const end = await trainingHere('--lr', '1e30', '--steps', '8', '--on-nonfinite', 'continue', '--checkpoint-dir', at)
   assert.is(end.code, 0, end.err)
   assert.is(end.err.match(/the run continues, as requested/g)?.length, 1)
   assert.ok((findCheckpoint(at).checkpoint?.step ?? 0) < 8)
@@ -178,11 +181,11 @@ test('a lock of another machine is not judged; one that was cut off is nobody', 
   const lock = join(at, 'lock.json')
   const run = ['--steps', '1', '--checkpoint-dir', at, '--resume']
   writeFileSync(lock, JSON.stringify({ host: 'elsewhere', boot: 'b', space: 's', pid: 1, began: '1', since: 'noon' }))
-  const end = await ended(training(...run))
+  const end = await trainingHere(...run)
   assert.is(end.code, 5)
   assert.match(errorOf(end).message, /process 1 on elsewhere has used it since noon; .* remove .*lock\.json/)
   writeFileSync(lock, '{"host":"else')
-  assert.is((await ended(training(...run))).code, 0)
+  assert.is((await trainingHere(...run)).code, 0)
 })
 
 // ---------------------------------------------------------------- data
@@ -209,7 +212,7 @@ test('data are known by what they hold: moved they are the same, changed they ar
     writeFileSync(join(here, name, 'a.npy'), npy([2, channels, 32, 32], 1))
   }
   const run = (steps: number, data: string, ...more: string[]): Promise<End> =>
-    ended(training('--steps', String(steps), '--checkpoint-dir', at, '--resume', '--data', data, ...more))
+    trainingHere('--steps', String(steps), '--checkpoint-dir', at, '--resume', '--data', data, ...more)
   resultOf(await run(2, here))
   renameSync(here, there)
   const moved = await run(4, there, '--threads', '1')

@@ -143,7 +143,7 @@ const lossOf = async (name: string): Promise<number> => {
 const results = ({ images, metrics, perClass, confusion }: Evaluated): unknown => ({ images, metrics, perClass, confusion })
 const near = (a: number, b: number, most = 2e-6): void => assert.ok(Math.abs(a - b) <= most * Math.abs(b), `${a}, should be ${b}`)
 
-for (const name of fewOrAll(['ignored', 'numbers', 'whether'], Object.keys(SUBJECTS)))
+for (const name of fewOrAll(['ignored', 'numbers'], Object.keys(SUBJECTS)))
   test(`${name}: each sample once in batches of any size and any budget, with the loss of the predictions`, async () => {
     const expected = await lossOf(name)
     const one = await evaluated(name, 1)
@@ -200,7 +200,7 @@ test('a large image in tiles, with labels that are ignored: the same classes, a 
 })
 
 test('data of every kind, all of them once', async () => {
-  for (const name of ['ignored', 'numbers']) {
+  for (const name of fewOrAll(['numbers'], ['ignored', 'numbers'])) {
     const { target, of } = SUBJECTS[name]!
     const each = of.reduce((a, b) => a * b, 1)
     const sample = (i: number) => ({

@@ -8,6 +8,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { EXAMPLES } from '../../bench/examples'
 import { fit } from '../../src'
+import { fewOrAll } from '../full'
 
 const fixture = JSON.parse(readFileSync(join(__dirname, '../fixtures/examples.json'), 'utf8')) as Readonly<
   Record<string, { readonly losses: readonly number[] }>
@@ -17,7 +18,9 @@ test('every example that learns has its losses', () => {
   assert.equal(Object.keys(fixture).sort(), Object.keys(EXAMPLES).sort())
 })
 
-for (const [name, open] of Object.entries(EXAMPLES))
+const examples = Object.entries(EXAMPLES)
+const few = examples.filter(([name]) => ['fine-tune', 'segment'].includes(name))
+for (const [name, open] of fewOrAll(few, examples))
   test(`${name} learns as PyTorch does`, async () => {
     const { net, plan, how, data } = await open()
     const { losses } = fixture[name]!

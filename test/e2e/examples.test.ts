@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { FULL, fewOrAll } from '../full'
+import { FULL, fewOrAll, fullTest } from '../full'
 
 const root = join(__dirname, '../..')
 const run = (file: string) =>
@@ -36,7 +36,7 @@ for (const [file, says] of fewOrAll(expected.slice(0, 1), expected))
     assert.match(stdout, says)
   })
 
-test('a model that changed since its plan was staged does not compile', () => {
+fullTest('a model that changed since its plan was staged does not compile', () => {
   const at = (name: string): string => join(root, 'examples', name)
   const changed = readFileSync(at('slides.ts'), 'utf8').replace("'conv3', 16, 3", "'conv3', 16, 5")
   const pair = readFileSync(at('plan-module.ts'), 'utf8').replace("'./slides'", "'./changed-slides'")

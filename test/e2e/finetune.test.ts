@@ -17,7 +17,7 @@ import { stage, type Staged } from '../../src/stage/stage'
 import type { TrainResult } from '../../src/train/result'
 import { train } from '../../src/train/trainer'
 import { labels, uniform } from '../fixtures/formula'
-import { ended, spillway } from './processes'
+import { spillwayHere } from './processes'
 import { DEVICE, smallestBudget } from './runs'
 
 const fixtures = join(__dirname, '../fixtures')
@@ -154,9 +154,7 @@ test('the command line says which flag helps, and takes it', async () => {
     `const s = require(${dsl})\nmodule.exports = ${JSON.stringify({ kind: 'model', net: net.net, input: net.input })}\n`,
   )
   const call = (...more: readonly string[]) =>
-    ended(
-      spillway(['train', file, '--loss', 'cross-entropy', '--device', DEVICE, '--steps', '2', '--data', data, '--json', ...more]),
-    )
+    spillwayHere('train', file, '--loss', 'cross-entropy', '--device', DEVICE, '--steps', '2', '--data', data, '--json', ...more)
   const wrong = await call('--weights', at('parallel.pt'))
   assert.is(wrong.code, 2)
   assert.match(wrong.err, /the names in the file begin with 'module\.': remove it with --weights-strip 'module\.'/)

@@ -20,6 +20,7 @@ import type { TrainResult } from '../../src/train/result'
 import { train, trainTask } from '../../src/train/trainer'
 import { npy } from '../faults/labelfiles'
 import { png } from '../src/data/png'
+import { fullTest } from '../full'
 import { DEVICE, smallestBudget } from './runs'
 
 const root = mkdtempSync(join(tmpdir(), 'spillway-bytes-'))
@@ -114,7 +115,7 @@ const image = model(
   ),
 )
 
-test('tiles of an image agree to what its sums round off', async () => {
+fullTest('tiles of an image agree to what its sums round off', async () => {
   const of = { machine: DEVICE, algorithms: 'fixed' } as const
   const inCore = await train(image, stage(image, { ...of, strategy: 'in-core' }), { steps: 3, seed: 1 })
   const plan = stage(image, { ...of, strategy: 'tiled', budget: smallestBudget(image, 'tiled') })

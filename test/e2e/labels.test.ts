@@ -14,7 +14,7 @@ import { errorText, exitCode, SpillwayException } from '../../src/errors/errors'
 import { filesOf } from '../../src/train/beforehand'
 import { HANDMADE, npy, SAMPLES, SIZE } from '../faults/labelfiles'
 import { labelFolder } from '../faults/labels'
-import { ended, training } from './processes'
+import { trainingHere } from './processes'
 import { DEVICE, staged, trained } from './runs'
 
 const root = mkdtempSync(join(tmpdir(), 'spillway-labels-'))
@@ -60,7 +60,7 @@ test('on the command line it is one object of JSON, 1, and no trace', async () =
   const data = mkdtempSync(join(root, 'data-'))
   writeFileSync(join(data, 'input.npy'), npy('<f4', [2, 3, 32, 32], new Uint8Array(4 * 2 * 3 * 32 * 32)))
   writeFileSync(join(data, 'target.npy'), npy('|u1', [2, 32, 32], new Uint8Array(2 * 32 * 32).fill(7, 1500)))
-  const end = await ended(training('--steps', '2', '--loss', 'cross-entropy', '--data', data))
+  const end = await trainingHere('--steps', '2', '--loss', 'cross-entropy', '--data', data)
   assert.is(end.code, 1, end.err)
   const { tag, file, message } = JSON.parse(end.out).error
   assert.equal([tag, file], ['FileRefused', join(data, 'target.npy')])

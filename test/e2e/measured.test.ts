@@ -22,7 +22,7 @@ import { isEnough, type Measurement, standing } from '../../src/train/measured'
 import { checkedOptions, type TrainOptions } from '../../src/train/options'
 import type { TrainResult } from '../../src/train/result'
 import { train, trainTask } from '../../src/train/trainer'
-import { FULL } from '../full'
+import { FULL, fullTest } from '../full'
 import { afterStep, type End, ended, training } from './processes'
 import { DEVICE, halfway, staged } from './runs'
 
@@ -196,7 +196,7 @@ test('patience ends the run after the epochs that brought nothing; a resume coun
   const checkpointDir = folder()
   let rounds = 0
   for (let over = false; !over && rounds < 60; rounds++)
-    for await (const e of fit(net, plan, { ...o, checkpointDir, checkpointEvery: FULL ? 3 : 12, resume: true })) {
+    for await (const e of fit(net, plan, { ...o, checkpointDir, checkpointEvery: FULL ? 3 : 24, resume: true })) {
       if (e.kind === 'end') {
         over = true
         assert.equal(
@@ -215,7 +215,7 @@ test('patience ends the run after the epochs that brought nothing; a resume coun
   assert.ok(more.steps > alone.steps)
 })
 
-test('killed in mid-epoch and in evaluations, the command goes on to the same bits, measurements and end', async () => {
+fullTest('killed in mid-epoch and in evaluations, the command goes on to the same bits, measurements and end', async () => {
   const pairs = join(root, 'pairs.safetensors')
   const tensor = (name: string, shape: readonly number[]) => ({
     name,

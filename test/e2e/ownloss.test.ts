@@ -53,7 +53,7 @@ const SAME: readonly (readonly [string, Loss, Loss])[] = [
     ),
   ],
 ]
-for (const [name, known, own] of SAME)
+for (const [name, known, own] of fewOrAll(SAME.slice(2), SAME))
   test(`${name}: as the loss of the table, step by step`, async () =>
     near((await run(own)).losses, (await run(known)).losses, 1e-5))
 

@@ -236,7 +236,7 @@ const shortened = (args: readonly string[]): readonly string[] => {
 const wordsOf = (command: string): readonly string[] => [...command.matchAll(/'([^']*)'|(\S+)/g)].map((m) => m[1] ?? m[2]!)
 
 /** Pages whose programs and commands `npm test` runs; it compiles and parses those of the others, and full mode runs all. */
-const ALWAYS = ['README.md', 'docs/getting-started.md']
+const ALWAYS = ['README.md']
 const runs = (page: string): boolean => FULL || ALWAYS.includes(page)
 
 const commanded = async (command: string, page: string): Promise<void> => {

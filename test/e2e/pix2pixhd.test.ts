@@ -16,7 +16,7 @@ import { trainTask } from '../../src/train/trainer'
 import { openData } from '../../src/files/samples'
 import { startOf, uniform } from '../fixtures/formula'
 import type { MachineName, StrategyName } from '../../staging/core/names'
-import { FULL } from '../full'
+import { FULL, fullTest } from '../full'
 
 interface Fixture {
   readonly label: Shape
@@ -157,7 +157,7 @@ const inLeast = (machine: MachineName, strategy: StrategyName): Staged => {
 }
 const run = async (plan: Staged) => done(await trainTask(larger, plan, { steps: 2, threads: 1, seed: 3 })())
 
-test('recomputed and swapped it trains to the bits of in-core', async () => {
+fullTest('recomputed and swapped it trains to the bits of in-core', async () => {
   const inCore = await run(inLeast('cpu', 'in-core'))
   for (const strategy of ['checkpoint:sqrt', 'swap:greedy'] as const) {
     const ran = await run(inLeast('cpu', strategy))

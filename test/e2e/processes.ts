@@ -3,14 +3,19 @@ import { type ChildProcess, spawn, type StdioOptions } from 'node:child_process'
 import { existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import * as assert from 'uvu/assert'
+import { main } from '../../src/cli'
 import { DEVICE } from './runs'
 
 const project = join(__dirname, '..', '..')
 const compiled = join(project, 'dist', 'src', 'cli.js')
+/** A process of a second has little garbage, and its functions run too seldom for V8 to optimize them. */
+const SHORT_LIVED = ['--max-semi-space-size=64', '--min-semi-space-size=16', '--single-threaded-gc', '--interrupt-budget=600000']
 /** Compiled where the set-up has compiled it, since many processes start here. */
-export const COMMAND = existsSync(compiled)
-  ? ['-r', require.resolve('../../scripts/testing/typescript'), compiled]
-  : ['-r', require.resolve('../../scripts/testing/typescript'), join(project, 'src', 'cli.ts')]
+export const COMMAND = [
+  ...SHORT_LIVED,
+  ...['-r', require.resolve('../../scripts/testing/typescript')],
+  existsSync(compiled) ? compiled : join(project, 'src', 'cli.ts'),
+]
 
 /**
  * A JavaScript file that loads this model. The command line type-checks a .ts file of this repository beside its run, which takes a second
@@ -99,6 +104,33 @@ export const ended = (child: ChildProcess, act: (err: string) => void = () => {}
       }
     })
   })
+
+/** The command line in this process, which takes a fifth of a process of its own: for words and exit codes. */
+export const spillwayHere = async (...args: readonly string[]): Promise<End> => {
+  const streams = [process.stdout, process.stderr] as const
+  const writes = streams.map((s) => s.write)
+  const caught = ['', '']
+  streams.forEach((s, i) => {
+    s.write = ((text: string | Uint8Array): boolean => {
+      caught[i] += text.toString()
+      return true
+    }) as typeof s.write
+  })
+  try {
+    const code = await main(args)
+    const end = { code, signal: null, out: caught[0]!, err: caught[1]! }
+    saidWhatHappened(end)
+    return end
+  } finally {
+    streams.forEach((s, i) => {
+      s.write = writes[i]!
+    })
+  }
+}
+
+export const trainingHereOf = (model: string, ...more: readonly string[]): Promise<End> =>
+  spillwayHere('train', model, ...TRAINING, ...more)
+export const trainingHere = (...more: readonly string[]): Promise<End> => trainingHereOf(MODEL, ...more)
 
 /** Once the step has begun, `act`. */
 export const afterStep = (step: number, act: () => void): ((err: string) => void) => {

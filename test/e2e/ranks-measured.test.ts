@@ -9,7 +9,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { DeviceName } from '../../staging/devices'
 import { DEVICE } from './runs'
-import { ended, type End, spillway } from './processes'
+import { ended, type End, spillway, spillwayHere } from './processes'
 
 const has = (program: string, ...args: readonly string[]): boolean => spawnSync(program, args).status === 0
 const MPIS = ['openmpi', 'mpich']
@@ -19,6 +19,7 @@ const MPIS = ['openmpi', 'mpich']
 const root = mkdtempSync(join(tmpdir(), 'spillway-measured-'))
 test.after(() => rmSync(root, { recursive: true }))
 const OWN = join(root, 'own')
+process.env['XDG_CACHE_HOME'] = OWN
 const OTHER = join(root, 'other')
 const ENV = {
   OMPI_ALLOW_RUN_AS_ROOT: '1',
@@ -95,7 +96,7 @@ for (const mpi of isMeasured ? MPIS : []) {
   })
 }
 
-const trained = (...more: readonly string[]): Promise<End> => ended(spillway([...TRAIN, ...more], { env: ENV }))
+const trained = (...more: readonly string[]): Promise<End> => spillwayHere(...TRAIN, ...more)
 
 if (isMeasured)
   test('a run keeps the network that it was planned for', async () => {
@@ -114,7 +115,7 @@ test('plans of stated times count on no network that nobody names', async () => 
 })
 
 test('one process measures no network', async () => {
-  const end = await ended(spillway([...PLAN, '--network=measured', '--ranks=2'], { env: ENV }))
+  const end = await spillwayHere(...PLAN, '--network=measured', '--ranks=2')
   assert.is(end.code, 2)
   assert.match(end.err, /network 'measured' is measured between running processes: mpirun -n 2/)
 })

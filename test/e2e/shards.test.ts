@@ -31,7 +31,7 @@ import { inCoreSegments } from '../../staging/schedule/incore'
 import { LEAST_SHARED } from '../../staging/grad/rewrite/ranks'
 import { machineNamed } from '../../src/machine/machine'
 import { describePlan, stagedOverRanks } from '../../src/stage/stage'
-import { fewOrAll } from '../full'
+import { fewOrAll, fullTest } from '../full'
 import { alone, type Case, got, preparedFor, machine, shared, stagedFor } from './rankruns'
 
 const net = seq(
@@ -97,7 +97,7 @@ test('4 ranks, and a network that swaps', async () => {
   }
 })
 
-test('its parts of large weights at home are updated by rows', async () => {
+fullTest('its parts of large weights at home are updated by rows', async () => {
   const dense = model(
     [4, 521, 4, 4],
     seq(conv2d('narrow', 521, 1), maxPool(1), flatten('flat'), linear('a', 1040), relu(), linear('b', 5)),

@@ -3,6 +3,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { strategies } from '../../staging/schedule/strategies'
+import { FULL } from '../full'
 import { trunk } from './models'
 import { smallestBudget, staged, trained } from './runs'
 
@@ -10,7 +11,8 @@ test('the bits of in-core, in the smallest budget', async () => {
   const inCore = await trained(trunk, staged(trunk, { strategy: 'in-core' }), { steps: 2 })
   const swapping = strategies.filter((s) => s.startsWith('swap:'))
   assert.ok(swapping.length >= 11)
-  for (const strategy of swapping) {
+  // Every fourth planner stands for all.
+  for (const strategy of swapping.filter((_, i) => FULL || i % 4 === 0)) {
     const budget = smallestBudget(trunk, strategy)
     const r = await trained(trunk, staged(trunk, { strategy, budget }), { steps: 2 })
     assert.equal([strategy, r.weightsSha256, r.losses], [strategy, inCore.weightsSha256, inCore.losses])

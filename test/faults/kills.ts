@@ -9,6 +9,7 @@ import { model } from '../../dsl'
 import { findCheckpoint } from '../../src/train/checkpoint'
 import { type End, ended, MODEL, trainingOf, unchecked } from '../e2e/processes'
 import { smallestBudget } from '../e2e/runs'
+import { FULL } from '../full'
 import type { Counts, Family } from './family'
 import { random } from './mutants'
 import spilling, { net } from './spilling-model'
@@ -150,7 +151,7 @@ const run = async (cases: number): Promise<Counts> => {
 
 export const family: Family = {
   what: 'runs killed at random moments, in memory and while they spill, are resumed to the same bits',
-  few: 6,
+  few: FULL ? 6 : 4,
   all: 64,
   seconds: 2400,
   run,

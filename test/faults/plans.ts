@@ -17,6 +17,7 @@ import { forwardOps } from '../../staging/tile/segments'
 import { verify } from '../../staging/verify/verify'
 import { Sketch } from '../graph/sketch'
 import { grid, segmentsOf, trained } from '../tile/trained'
+import { FULL } from '../full'
 import type { Counts, Family } from './family'
 import { mutantsOf, random } from './mutants'
 
@@ -112,7 +113,7 @@ const run = async (cases: number): Promise<Counts> => {
 
 export const family: Family = {
   what: 'what verify accepts of plans with one thing changed, the run time takes',
-  few: 750,
+  few: FULL ? 300 : 100,
   all: 10_000,
   seconds: 1200,
   run,

@@ -5,7 +5,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import * as path from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { FULL } from '../full'
+import { FULL, fullTest } from '../full'
 import { ROOT, withFiles } from './scratch'
 
 const UVU = JSON.stringify(require.resolve('uvu'))
@@ -70,8 +70,19 @@ const FAILING: readonly [why: string, text: string, words: string][] = [
   ],
 ]
 
+test('fails: each of these files', async () => {
+  const outcome = await run(Object.fromEntries(FAILING.map(([, text], i) => [`test/${i}.test.ts`, text])))
+  assert.is(outcome.status, 1, outcome.text)
+  assert.match(outcome.last, new RegExp(`^\\d+ passed, ${FAILING.length} failed`))
+  for (const [i, [, , words]] of FAILING.entries()) {
+    assert.match(outcome.text, `FAIL test/${i}.test.ts`)
+    assert.match(outcome.text, words)
+  }
+})
+
+/** Each alone, too. */
 for (const [why, text, words] of FAILING) {
-  test(`fails: ${why}`, async () => {
+  fullTest(`fails: ${why}`, async () => {
     const outcome = await run({ 'test/a.test.ts': text })
     assert.is(outcome.status, 1, outcome.text)
     assert.match(outcome.last, /^\d+ passed, 1 failed/)

@@ -14,6 +14,7 @@ import { training } from '../../staging/grad/grad'
 import type { Graph, Value } from '../../staging/graph/graph'
 import { labels, startOf, uniform } from '../fixtures/formula'
 import { elaborated, mustModel } from '../dsl/forward'
+import { FULL } from '../full'
 import { evaluate, type Numbers } from './evaluate'
 
 /** The norm of a tensor, then some of its elements. */
@@ -103,9 +104,6 @@ export const stepsArePyTorchs = (names: readonly string[]): void => {
   for (const name of names) test(`${name}: output, loss and gradients of a step are PyTorch's`, () => compare(name))
 }
 
-/** Deeper ones of a family are more of the same layers, and VGG's classifiers have gigabytes of weights: one of each kind stands for them, unless all are asked for. */
-const OF_A_KIND = ['resnet20-cifar', 'resnet18', 'densenet121', 'deeplabv3plus-resnet50', 'darknet19-features']
-const MANY = /^(alexnet|resnet|densenet|deeplab|inception|vgg|darknet)/
-export const namesWithSteps: readonly string[] = Object.keys(steps).filter(
-  (n) => process.env['SPILLWAY_FULL'] || !MANY.test(n) || OF_A_KIND.includes(n),
-)
+/** Sums, values side by side, branches, and convolutions of a channel: these stand for all networks, unless all are asked for. */
+const FEW = ['resnet20-cifar', 'resnet18', 'densenet121', 'googlenet', 'mobilenetv2', 'efficientnet-b0']
+export const namesWithSteps: readonly string[] = Object.keys(steps).filter((n) => FULL || FEW.includes(n))

@@ -12,6 +12,7 @@ import { type GraphError, renderError } from '../../staging/core/errors'
 import { training } from '../../staging/grad/grad'
 import type { Graph } from '../../staging/graph/graph'
 import { elaborated, type Forward, forward as forwardOf, mustModel, zooModel } from '../dsl/forward'
+import { fewOrAll } from '../full'
 
 const rightOf = <T>(e: Either<GraphError, T>): T => {
   if (isLeft(e)) throw new Error(renderError(e.left))
@@ -65,7 +66,7 @@ for (const z of zoo) {
   })
   test(`${z.name}: becomes a training step`, () => {
     const { graph } = forward(z.name)
-    for (const optimizer of [sgd({ lr: 0.1, momentum: 0.9 }), adamw({ lr: 1e-3 })]) {
+    for (const optimizer of fewOrAll([adamw({ lr: 1e-3 })], [sgd({ lr: 0.1, momentum: 0.9 }), adamw({ lr: 1e-3 })])) {
       const step = rightOf(training(rightOf(elaborated(mustModel(z.name), z.name, z.loss, optimizer))))
       assert.is(step.ops.filter((o) => o.kind === 'sgd' || o.kind === 'adam').length, namesOf(graph, 'param').length)
       assert.is(step.ops.filter((o) => o.kind === 'bn_running').length, graph.ops.filter((o) => o.kind === 'bn_stats').length)

@@ -21,6 +21,8 @@ if(CUDA_HEADERS EQUAL 3)
   set(SPILLWAY_CUDA_SOURCE ${CHECKOUT}/native/cuda CACHE PATH "The cuda device's sources, in which a test may have planted a fault")
   file(GLOB HOST_CUDA CONFIGURE_DEPENDS ${TESTS}/host_cuda/*.cpp)
   file(GLOB CUDA_PLUGIN CONFIGURE_DEPENDS ${SPILLWAY_CUDA_SOURCE}/*.cpp ${SPILLWAY_CUDA_SOURCE}/*.cu)
+  spillway_join(HOST_CUDA host_cuda)
+  spillway_join(CUDA_PLUGIN cuda)
   set_source_files_properties(${SPILLWAY_CUDA_SOURCE}/own_kernels.cu PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-x;c++")
   set_source_files_properties(${CUDA_PLUGIN} PROPERTIES COMPILE_DEFINITIONS "dlopen=spillway_host_dlopen;dlsym=spillway_host_dlsym")
   if(SPILLWAY_SANITIZE STREQUAL "thread")  # arithmetic runs under one lock; copies, which threads could race with, are watched
@@ -62,6 +64,7 @@ endif()
 
 # The random cases of the kernels' tests are compiled once, for all of their programs.
 file(GLOB SPILLWAY_CASES CONFIGURE_DEPENDS ${TESTS}/kernels/*.cpp)
+spillway_join(SPILLWAY_CASES cases)
 add_library(spillway_cases OBJECT ${ON_DEMAND} ${SPILLWAY_CASES})
 target_link_libraries(spillway_cases PUBLIC spillway_own_kernels)
 target_compile_definitions(spillway_cases PUBLIC SPILLWAY_ONE_CASE_IN=${SPILLWAY_ONE_CASE_IN})

@@ -140,7 +140,7 @@ test('what compile makes comes back as it was, for random networks and strategie
       if (isLeft(back)) throw new Error(renderError(back.left))
       assert.equal(JSON.parse(JSON.stringify(back.right)), JSON.parse(JSON.stringify(plan.right)))
     }),
-    { numRuns: 30, seed: 1 },
+    { numRuns: FULL ? 30 : 15, seed: 1 },
   )
 })
 
@@ -155,11 +155,11 @@ test('tiled plans on forced grids come back as they were', () => {
       assert.is(JSON.stringify(back.right.calls), JSON.stringify(plan.calls))
       assert.is(JSON.stringify(back.right.cells), JSON.stringify(plan.cells))
     }),
-    { numRuns: 30, seed: 2 },
+    { numRuns: FULL ? 30 : 15, seed: 2 },
   )
 })
 
-const DAMAGED = FULL ? 10_000 : 2000
+const DAMAGED = FULL ? 10_000 : 1000
 
 test(`${DAMAGED} changed files are refused in words`, () => {
   const bytes = Buffer.from(encodePlan(tiledPlan()))
@@ -189,7 +189,7 @@ test(`${DAMAGED} changed files are refused in words`, () => {
 /** Processor seconds; on a busy machine the same work takes several times as long. */
 const AT_ONCE_SECONDS = 20
 
-const CHANGES = FULL ? 2000 : 400
+const CHANGES = FULL ? 2000 : 200
 
 test('files with a right checksum and wrong contents are refused, or are plans that verify can judge', () => {
   const text = encodePlan(tiledPlan())

@@ -14,7 +14,7 @@ import { FULL } from '../full'
 import { machine, stepOn } from './compare'
 import { cases, groupsOf, planOfSegments, trainingOf } from './plans'
 
-const RUNS = FULL ? 300 : 8
+const RUNS = FULL ? 300 : 5
 
 for (const [device, precision] of [
   ['ref', 'fp32'],

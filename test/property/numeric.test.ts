@@ -8,7 +8,7 @@ import { FULL } from '../full'
 import { compare } from './compare'
 import { cases } from './plans'
 
-const RUNS = FULL ? 400 : 10
+const RUNS = FULL ? 400 : 6
 
 for (const [device, tolerance] of [
   ['ref', 1e-9],

@@ -9,7 +9,7 @@ import { compare } from './compare'
 import { type Block, conv, keeping, reflect, resample, sampled, sampledKinds, up } from './networks'
 import { tilings } from './plans'
 
-const RUNS = FULL ? 100 : 4
+const RUNS = FULL ? 100 : 2
 
 const operators: Readonly<Record<string, fc.Arbitrary<Block>>> = {
   'transposed convolution': up,

@@ -18,7 +18,7 @@ import { machine } from './compare'
 import { networkOf, type Recipe } from './networks'
 import { cases, groupsOf, planOf } from './plans'
 
-const RUNS = FULL ? 300 : 12
+const RUNS = FULL ? 300 : 7
 const machines = { ref: machine('ref'), cpu: machine('cpu') }
 const native = loadNative()
 

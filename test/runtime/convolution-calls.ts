@@ -2,6 +2,7 @@
 // reads what the library says of the primitives that it executes.
 import { nativeCall } from '../../src/machine/operands'
 import { loadNative } from '../../src/device/native'
+import { FULL } from '../full'
 
 interface Shape {
   readonly batch: number
@@ -26,7 +27,9 @@ const SHAPES: readonly Shape[] = [
 ]
 
 const native = loadNative()
-for (const { batch, channels, image, kernel, pad = 0, stride = 1, dilation = 1, groups = 1 } of SHAPES) {
+for (const { batch, channels, image, kernel, pad = 0, stride = 1, dilation = 1, groups = 1 } of SHAPES.filter(
+  (_, i) => FULL || i % 2 === 0,
+)) {
   const attrs = {
     strideH: stride,
     strideW: stride,

@@ -162,7 +162,9 @@ export const costOf = (text: string): Cost => {
 /** The properties of each type that a module exports under such a name. */
 export const exportedKeys = (file: string, name: RegExp): ReadonlyMap<string, readonly string[]> => {
   const path = join(root, file)
-  const program = ts.createProgram([path], options)
+  // Programs that are checked later share the parsed files.
+  const host = { ...hostOf({}), getScriptFileNames: () => [path] }
+  const program = ts.createLanguageService(host, registryFor({})).getProgram()!
   const checker = program.getTypeChecker()
   const exported = checker.getExportsOfModule(checker.getSymbolAtLocation(program.getSourceFile(path)!)!)
   const keysOf = (s: ts.Symbol): readonly string[] => {

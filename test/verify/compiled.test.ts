@@ -13,11 +13,12 @@ import { machines } from '../../staging/sim/machines'
 import { verify } from '../../staging/verify/verify'
 import type { Block, Recipe } from '../property/networks'
 import { cases, groupsOf, planOf, trainingOf } from '../property/plans'
+import { FULL } from '../full'
 import { removeCall } from './refused'
 import type { MutablePlan } from './draft'
 
 const machine = machines['v100-pcie-16g']!
-const times = Number(process.env['SPILLWAY_RUNS'] ?? 1)
+const times = Number(process.env['SPILLWAY_RUNS'] ?? (FULL ? 1 : 0.5))
 const mustVerify = (plan: Plan): void => {
   const v = verify(plan)
   if (isLeft(v)) throw new Error(renderError(v.left))

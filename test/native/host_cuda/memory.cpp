@@ -16,6 +16,8 @@ namespace spillway::host_cuda {
 namespace {
 
 constexpr uint64_t CONTEXT_BYTES = uint64_t(64) << 20;
+/// Allocations of the runtime take whole blocks, as a multiple of every host's page. Smaller blocks need fewer NaNs.
+constexpr uint64_t BLOCK_BYTES = uint64_t(64) << 10;
 
 struct Physical {
   uint64_t offset, bytes;
@@ -156,7 +158,7 @@ uint64_t taken_bytes() { return CONTEXT_BYTES + memory().created; }
 
 void* allocate_device(uint64_t bytes) {
   Memory& m = memory();
-  const uint64_t pages = (bytes + GRANULARITY - 1) / GRANULARITY * GRANULARITY;
+  const uint64_t pages = (bytes + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
   if (taken_bytes() + pages > total_bytes()) return nullptr;
   const uint64_t offset = place_for(pages);
   void* const at = ::mmap(nullptr, pages, PROT_NONE, MAP_SHARED, m.file, off_t(offset));
