@@ -11,7 +11,7 @@ import { type Candidate, type Planner, type Refiner, resident, swappingOnDemand 
 import { ALL_RULES } from './chaindp'
 import type { Layout } from './layout'
 import { cutForLink } from './activations'
-import { refine } from '../search/search'
+import { refine } from './annealing/search'
 import { smallTiles } from './jointsearch'
 import { mostThatFits, type OptimalChain, optimalOf } from './optimal'
 
@@ -26,7 +26,7 @@ export interface AutoOptions {
   readonly cheapFirst: boolean
   /** Look on the simulator at the memories near the one that the estimate prefers. */
   readonly refine: boolean
-  /** Recompute inside tiles, and across norms: one decision for each loop and op (search/). */
+  /** Recompute inside tiles, and across norms: one decision for each loop and op (annealing/). */
   readonly joint: boolean
 }
 export const AUTO: AutoOptions = { swap: true, cheapFirst: true, refine: true, joint: true }

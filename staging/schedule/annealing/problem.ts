@@ -2,18 +2,18 @@
 // problem: the loops, and numbers for each value and op. A loop is a run of ops for one sequence of tiles. It ends at an op that reads a sum
 // over tiles. In the forward pass these are the statistics of a norm, in the backward pass its two sums.
 // Worked example, [conv1 norm1 relu1 conv2 norm2]: forward loops [conv1, statistics 1], [norm1 relu1 conv2, statistics 2], [norm2].
-import { mapped } from '../core/mapped'
-import { type Graph, isFed, isOfWeight, isPersistent, isResult, type OpId, type ValueId, valueBytes } from '../graph/graph'
-import type { Machine } from '../graph/machine'
-import { type Persistents, SMALL_BYTES } from '../memory/place'
-import { opDef } from '../ops/registry'
-import { launchSeconds } from '../schedule/atleast'
-import { opCosts } from '../schedule/chain'
-import { breaksOf, inPieces, type Joint, jointOf, mayMake, rising, type Stretch, stretchesOf } from '../schedule/joint'
-import { tileableDims } from '../tile/ft'
-import { reachOf } from '../tile/gridfor'
-import { mostTiles } from '../tile/pieces'
-import { summed } from '../tile/segments'
+import { mapped } from '../../core/mapped'
+import { type Graph, isFed, isOfWeight, isPersistent, isResult, type OpId, type ValueId, valueBytes } from '../../graph/graph'
+import type { Machine } from '../../graph/machine'
+import { type Persistents, SMALL_BYTES } from '../../memory/place'
+import { opDef } from '../../ops/registry'
+import { launchSeconds } from '../atleast'
+import { opCosts } from '../chain'
+import { breaksOf, inPieces, type Joint, jointOf, mayMake, rising, type Stretch, stretchesOf } from '../joint'
+import { tileableDims } from '../../tile/ft'
+import { reachOf } from '../../tile/gridfor'
+import { mostTiles } from '../../tile/pieces'
+import { summed } from '../../tile/segments'
 
 export interface Loop extends Stretch {
   /** True if the loop can run in tiles. */

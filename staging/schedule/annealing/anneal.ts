@@ -2,7 +2,7 @@
 // A step is a random move. A slower plan is accepted with a probability that falls over time.
 // Moves: flip a bit of a loop, resize its tiles, change the room for prefetching. Slow loops are chosen more often.
 // Worked example: a loop waits for conv1's output. A flip of conv1 makes the loop recompute it, and the wait ends.
-import type { OpId } from '../graph/graph'
+import type { OpId } from '../../graph/graph'
 import type { Decisions } from './decisions'
 import type { Model } from './model'
 

@@ -3,10 +3,10 @@
 // One order is by the seconds of an op for its bytes. The other one adds the seconds of all ops that must be recomputed with it
 // (jointsearch.ts). It is better for chains of values, as in DenseNets.
 // Worked example, ResNet-50: norms and rectifiers cost a twentieth of a convolution for the same bytes. One plan recomputes only these.
-import { mapped } from '../core/mapped'
-import type { OpId } from '../graph/graph'
-import { orderOf } from '../schedule/jointsearch'
-import { isForward } from '../tile/segments'
+import { mapped } from '../../core/mapped'
+import type { OpId } from '../../graph/graph'
+import { orderOf } from '../jointsearch'
+import { isForward } from '../../tile/segments'
 import { type Decisions, keepAll } from './decisions'
 import { PREFETCH_ROOM } from './limits'
 import type { Model } from './model'

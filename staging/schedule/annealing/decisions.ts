@@ -1,7 +1,7 @@
 // The decisions of a plan: recomputation and tile size of each loop, and the room for prefetching. In: a problem. Out: decisions. They are
 // immutable: a move shares all that it does not change.
 // Worked example, two loops that read relu1's output: the bit of relu1 in the second loop means that this loop runs relu1 again.
-import { mapped } from '../core/mapped'
+import { mapped } from '../../core/mapped'
 import type { Problem } from './problem'
 
 export interface Decisions {

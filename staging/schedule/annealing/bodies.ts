@@ -3,9 +3,9 @@
 // An op is left out if nobody reads its results before they are computed again.
 // Worked example, a backward loop that recomputes relu1 from conv1's output: [norm1 relu1 | relu1's gradient, norm1's sums]. It finds conv1.
 import { isRight } from 'fp-ts/Either'
-import type { OpId, ValueId } from '../graph/graph'
-import { opDef } from '../ops/registry'
-import { sliceRun } from '../tile/slices'
+import type { OpId, ValueId } from '../../graph/graph'
+import { opDef } from '../../ops/registry'
+import { sliceRun } from '../../tile/slices'
 import type { Loop, Problem } from './problem'
 
 /** A loop for one set of values that later loops need. */

@@ -1,9 +1,9 @@
 // Corrections of the model by a layout. In: the model with the decisions of a plan, the layout of the plan, the loop of each segment. Out:
 // nothing. Corrected are the seconds and the working set of each loop, and the part of a page that a value wastes.
 // Worked example: the model gives a loop a working set of 40 MiB, but in the layout it has 46. From then on 6 MiB are added.
-import { bytesOf, PAGE_BYTES } from '../core/bytes'
-import type { Layout } from '../schedule/layout'
-import { canSwap } from '../schedule/stays'
+import { bytesOf, PAGE_BYTES } from '../../core/bytes'
+import type { Layout } from '../layout'
+import { canSwap } from '../stays'
 import type { Model } from './model'
 
 /** For each loop the peak of the device if all pages leave that may leave. */

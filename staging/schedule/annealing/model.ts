@@ -2,13 +2,13 @@
 // A loop computes its ops; each further tile adds launches. Memory is a fluid: the value with the farthest next reader leaves first. Each link
 // is a queue. A value may arrive before its loop in half of the free memory. A change of one loop updates only the loops that it concerns.
 // Worked example: a loop computes for 4 ms and needs 100 MiB from the host at 12 GiB/s. It takes 8 ms, less the time of prefetching.
-import type { ValueId } from '../graph/graph'
+import type { ValueId } from '../../graph/graph'
 import { Bodies, type Body, haloSeconds, type Running } from './bodies'
 import type { Decisions } from './decisions'
 import { FULL, LACK, WASTE } from './limits'
-import { bytesOf, PAGE_BYTES } from '../core/bytes'
-import { SMALL_BYTES } from '../memory/place'
-import { PART_PAGES } from '../memory/touches'
+import { bytesOf, PAGE_BYTES } from '../../core/bytes'
+import { SMALL_BYTES } from '../../memory/place'
+import { PART_PAGES } from '../../memory/touches'
 import type { Problem } from './problem'
 
 const PART = bytesOf(PART_PAGES)
