@@ -1,6 +1,6 @@
 // timeout 900
-// Plans of the search compute what whole ones do, whatever loops recompute and however small tiles are: random networks with norms and branches,
-// random decisions, budgets down to the least. On `ref` (double) gradients agree to 1e-9; on `cpu` within 1e-4. Every plan is verified.
+// Plans in tiles give the gradients of plans without tiles. Cases are random networks with norms and branches, with random recomputation, tile
+// sizes and budgets, down to the smallest budget. On `ref` (double) gradients agree to 1e-9; on `cpu` within 1e-4. Every plan is verified.
 import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -21,12 +21,12 @@ import { planOfSegments } from './plans'
 
 interface Case {
   readonly recipe: Recipe
-  /** Whether the i-th of what may go goes, again and again. */
+  /** True for dropped values. The list repeats over all values that may be dropped. */
   readonly goes: readonly boolean[]
-  /** Whether loops decide each for itself, and what the i-th does, again and again, about ops that it may repeat. */
+  /** True if each loop has decisions of its own. The list repeats over loops and ops. */
   readonly apart: boolean
   readonly repeats: readonly boolean[]
-  /** Whether loops end between blocks, too. */
+  /** True if loops also end between blocks. */
   readonly cuts: boolean
   readonly limits: Limits
   /** Bytes of weights and their gradients that a loop holds. */

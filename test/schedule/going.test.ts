@@ -1,4 +1,4 @@
-// Values that go, one after the other, against counting anew: what all stretches make again then, and what one more would add.
+// The recompute cost after each dropped value equals a cost that is computed from the beginning.
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { OpId, ValueId } from '../../staging/graph/graph'
@@ -16,7 +16,7 @@ const jointFor = (network: string): Joint => {
   return jointOf(g, opCosts(g, machine))
 }
 
-/** Seconds of what stretches run again, by a walk over what each reads. */
+/** Recompute seconds of all stretches, by a walk over their inputs. */
 const counted = (j: Joint, gone: ReadonlySet<ValueId>): number => {
   const there = thereFor(j, gone)
   return j.backward.reduce((n, s) => {
