@@ -1,6 +1,6 @@
-// What stretches of ops make again while values go, kept up to date. In: stretches, what is there for them, what makes values. Out: the seconds
-// of all that is made again, and how many more if a value goes, too.
-// Invariant: what a stretch makes itself is there for it. Flat arrays, since it is asked very often. Worked example, conv1 [norm1 relu1]
+// The recompute cost of a set of dropped values, updated with each dropped value. In: stretches of ops, the kept values, the op that makes each
+// value. Out: the seconds of all recomputation, and the additional seconds of one more dropped value.
+// Invariant: a stretch never recomputes its own values. The arrays are flat because the cost is read very often. Worked example, conv1 [norm1 relu1]
 // conv2 [norm2 relu2]: a stretch that reads relu2 makes norm2 and relu2 again; if conv2's output goes, conv2, norm1 and relu1 as well.
 import { mapped } from '../core/mapped'
 import type { Graph, Op, OpId, ValueId } from '../graph/graph'
@@ -8,21 +8,21 @@ import type { OpCost } from '../tile/footprint'
 
 export class Going {
   private readonly there: Uint8Array
-  /** What each stretch finds whole, the ops that it runs again, and their seconds. */
+  /** For each stretch: the values that it finds, its recomputed ops, and their seconds. */
   private readonly found: ReadonlySet<ValueId>[] = []
   private readonly again: ReadonlySet<OpId>[] = []
   private readonly seconds: Float64Array
   private readonly users = new Map<ValueId, Set<number>>()
-  /** What each stretch reads that is made by an op. */
+  /** For each stretch: its inputs that an op makes. */
   private readonly reads: readonly (readonly ValueId[])[]
-  /** The op that makes a value, and -1; of what each op reads, what is made by an op. */
+  /** The op that makes a value, or -1. For each op: its inputs that an op makes. */
   private readonly maker: Int32Array
   private readonly made: readonly (readonly ValueId[])[]
-  /** In which look at what goes an op was last made again. */
+  /** The number of the last query that recomputed an op. */
   private readonly making: Int32Array
   private looks = 0
   private readonly pending: ValueId[] = []
-  /** The seconds of all stretches. */
+  /** The recompute seconds of all stretches. */
   total = 0
 
   constructor(
@@ -46,7 +46,7 @@ export class Going {
     stretches.forEach((_, i) => this.look(i))
   }
 
-  /** What a stretch makes again, and finds whole. */
+  /** Updates one stretch. */
   private look(i: number): void {
     const { ops, there, maker, made, pending } = this
     const again = new Set<OpId>()
@@ -74,7 +74,7 @@ export class Going {
     this.seconds[i] = seconds
   }
 
-  /** Seconds more of making again in a stretch that no longer finds a value. */
+  /** The additional seconds of a stretch if a value is dropped. */
   private without(v: ValueId, i: number): number {
     const { ops, there, maker, made, making, pending } = this
     const again = this.again[i]!
@@ -91,14 +91,14 @@ export class Going {
     return seconds
   }
 
-  /** How many more seconds it takes if a value goes, too. */
+  /** The additional seconds of all stretches if a value is dropped. */
   price(v: ValueId): number {
     let more = 0
     for (const i of this.users.get(v) ?? []) more += this.without(v, i)
     return more
   }
 
-  /** Lets it go: the values whose price that changes. */
+  /** Drops a value. Returns the values whose price changes. */
   go(v: ValueId): ReadonlySet<ValueId> {
     const users = [...(this.users.get(v) ?? [])]
     this.there[v] = 0

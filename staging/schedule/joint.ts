@@ -264,7 +264,7 @@ type Makes = (s: Stretch, v: ValueId) => boolean
 export const mayMake = (j: Joint, s: Stretch, v: ValueId): boolean =>
   reachOf(s.dims) === 'image' && (j.canGo(v) || (s.phase === 'backward' && j.gradientMakers.has(v)))
 
-/** What all stretches decide alike: the backward makes what is gone again. */
+/** All backward stretches recompute the dropped values. */
 const alike = (j: Joint, gone: ReadonlySet<ValueId>): Makes => {
   const there = thereFor(j, gone)
   return ({ phase }, v) => phase === 'backward' && j.makers.has(v) && !there.has(v)

@@ -77,7 +77,7 @@ export class Body {
     this.crossing = crossing
   }
 
-  /** `needed`: whether a later loop finds a value. */
+  /** The totals for one set of needed values: those that later loops find. */
   running(needed: (v: ValueId) => boolean): Running {
     let [key, high] = [0, 0]
     for (let k = 0; k < this.crossing.length; k++) {

@@ -1,4 +1,4 @@
-// The tuned numbers of the search. In: nothing. Out: constants with their reasons.
+// Tuned numbers of the search. Shares of moves, seeds and rounds stand beside their use. In: nothing. Out: constants with their reasons.
 
 export interface Effort {
   /** Limits of annealing: prices of single loops, and steps for each decision. */

@@ -37,15 +37,13 @@ export class Model {
   readonly tiles: Float64Array
   readonly seconds: Float64Array
   readonly compute: Float64Array
-  readonly working: Float64Array
-  readonly comes: Float64Array
-  readonly leaves: Float64Array
-  readonly held: Float64Array
+  private readonly working: Float64Array
+  private readonly comes: Float64Array
+  private readonly leaves: Float64Array
+  private readonly held: Float64Array
   /** Corrections by layouts: bytes of the working set and seconds of each loop. */
-  readonly moreBytes: Float64Array
-  readonly moreSeconds: Float64Array
-  /** The number of prices so far. */
-  evaluations = 0
+  private readonly moreBytes: Float64Array
+  private readonly moreSeconds: Float64Array
   private readonly body: Body[] = []
   private readonly events: Events[]
   private readonly isDue: Uint8Array
@@ -225,13 +223,11 @@ export class Model {
       tiles = most.B * bands
     }
     this.tiles[i] = tiles
-    let bands = 0
-    if (tiles > 1) {
-      for (const v of r.finds) bands += Math.min(PART, p.bytes[v]! * (1 - 1 / tiles))
-      for (const v of r.leaves) bands += Math.min(PART, p.bytes[v]! * (1 - 1 / tiles))
-    }
+    // A tile holds whole parts of the values that it touches.
+    let partBytes = 0
+    for (const v of [...r.finds, ...r.leaves]) partBytes += Math.min(PART, p.bytes[v]! * (1 - 1 / tiles))
     this.compute[i] = r.seconds + p.loops[i]!.afterSeconds + (tiles - 1) * r.calls * p.launch + halo + this.moreSeconds[i]!
-    this.working[i] = r.gradients + (tiles > 1 ? this.moreBytes[i]! + bytes / tiles + r.scratch + bands : r.peak)
+    this.working[i] = r.gradients + (tiles > 1 ? this.moreBytes[i]! + bytes / tiles + r.scratch + partBytes : r.peak)
   }
 
   private link(i: number, { finds, leaves }: Running): void {
@@ -289,7 +285,6 @@ export class Model {
   }
 
   price(): number {
-    this.evaluations++
     this.fill()
     return this.flow()
   }
@@ -401,8 +396,7 @@ export class Model {
     } = this
     const { inBytesPerSecond: into, outBytesPerSecond: out, fullDuplex } = p.machine.link
     const loops = p.loops.length
-    let released0 = 0
-    for (let i = 0; i < loops; i++) releasedUpTo[i] = released0 += released[i]!
+    for (let i = 0; i < loops; i++) releasedUpTo[i] = (i > 0 ? releasedUpTo[i - 1]! : 0) + released[i]!
     // Copies out run in the order of their loops.
     let [time, ahead, gone, owed, due] = [0, 0, 0, 0, -1]
     for (let i = 0; i < loops; i++) {
