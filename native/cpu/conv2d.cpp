@@ -121,13 +121,16 @@ constexpr KernelEntry ways() {
 #endif
 }
 
-constexpr KernelEntry forward = ways<Forward>(), forward_relu = ways<ForwardRelu>(), backward_data = ways<BackwardData>();
+template <class Way>
+struct Ways {
+  static constexpr KernelEntry entry = ways<Way>();
+};
 
 }  // namespace
 
-const KernelEntry conv2d = either_weight<forward>();
-const KernelEntry conv2d_relu = either_weight<forward_relu>();
-const KernelEntry conv2d_bwd_data = either_weight<backward_data>();
+const KernelEntry conv2d = either_weight<Ways<Forward>>();
+const KernelEntry conv2d_relu = either_weight<Ways<ForwardRelu>>();
+const KernelEntry conv2d_bwd_data = either_weight<Ways<BackwardData>>();
 const KernelEntry conv2d_bwd_weights = ways<BackwardWeights>();
 
 }  // namespace spillway::cpu

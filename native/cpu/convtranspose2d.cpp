@@ -69,12 +69,15 @@ class Weights : public DirectConvolution<BackwardWeights> {
   int64_t sums_;
 };
 
-constexpr KernelEntry forward = entry<DirectConvolution<Forward>>(), backward_data = entry<DirectConvolution<BackwardData>>();
+template <class Way>
+struct Direct {
+  static constexpr KernelEntry entry = cpu::entry<DirectConvolution<Way>>();
+};
 
 }  // namespace
 
-const KernelEntry conv_transpose2d = either_weight<forward>();
-const KernelEntry conv_transpose2d_bwd_data = either_weight<backward_data>();
+const KernelEntry conv_transpose2d = either_weight<Direct<Forward>>();
+const KernelEntry conv_transpose2d_bwd_data = either_weight<Direct<BackwardData>>();
 const KernelEntry conv_transpose2d_bwd_weights = entry<Weights>();
 
 }  // namespace spillway::cpu

@@ -61,24 +61,25 @@ class LaidKernel final : public PreparedKernel {
 
 inline bool has_laid_weight(const KernelCall& c) { return c.n_ins > 1 && ops::comes_laid(c.ins[1]); }
 
-/// The entry, for laid weights too.
-template <const KernelEntry& own>
+/// Own::entry, for laid weights too. The parameter is a type, because GCC 14 emits weak symbols for a reference into an anonymous
+/// namespace. The linker would then join the entries of equal name of two files.
+template <class Own>
 constexpr KernelEntry either_weight() {
   return {[](const KernelCall& c, uint32_t most) -> Result<std::vector<Way>> {
-            if (!has_laid_weight(c)) return own.ways(c, most);
+            if (!has_laid_weight(c)) return Own::entry.ways(c, most);
             if (Status s = check(c); !s.ok()) return s;
             const PlainWeight plain(c);
-            Result<std::vector<Way>> ways = own.ways(plain.call(), most);
+            Result<std::vector<Way>> ways = Own::entry.ways(plain.call(), most);
             if (!ways.ok()) return ways;
             std::vector<Way> with = std::move(ways).value();
             for (Way& way : with) way.workspace_bytes += uint64_t(plain.bytes());
             return with;
           },
           [](const KernelCall& c) -> Result<std::unique_ptr<PreparedKernel>> {
-            if (!has_laid_weight(c)) return own.prepare(c);
+            if (!has_laid_weight(c)) return Own::entry.prepare(c);
             if (Status s = check(c); !s.ok()) return s;
             const PlainWeight plain(c);
-            Result<std::unique_ptr<PreparedKernel>> made = own.prepare(plain.call());
+            Result<std::unique_ptr<PreparedKernel>> made = Own::entry.prepare(plain.call());
             if (!made.ok()) return made;
             return std::unique_ptr<PreparedKernel>(std::make_unique<LaidKernel>(std::move(made).value(), plain.bytes()));
           }};
