@@ -104,7 +104,7 @@ export const cpuMachine = (native: Native, o: MachineOptions): LocalMachine => {
     link: slowestLink(link, o.elsewhere),
     seconds: remembered((kind, attrs, s) => timed.seconds(kind, attrs, s)),
     workspace: firstScratch('cpu', ways),
-    choices: timedChoices(ways, timed),
+    choices: timedChoices('cpu', ways, timed),
     ...taughtBy({ profile, times }, timed, link, o.elsewhere, (n = threads) => profileOf(native, n)),
   }
 }
@@ -192,7 +192,7 @@ export const cudaMachine = (native: Native, o: MachineOptions): LocalMachine => 
     memoryBytes,
     seconds: remembered((kind, attrs, s) => timed.seconds(kind, attrs, s)),
     workspace: firstScratch('cuda', first),
-    choices: timedChoices(libraryWays(first, all, o.algorithms ?? 'measured'), timed),
+    choices: timedChoices('cuda', libraryWays(first, all, o.algorithms ?? 'measured'), timed),
     ...taughtBy({ profile, times }, timed, link, o.elsewhere),
   }
 }

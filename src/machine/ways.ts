@@ -42,19 +42,28 @@ export const waysOf = (
     asked(() => native.ways({ device, ...nativeCall(kind, attrs, s, devices[device].dtype), ...o }, most)),
   )
 
-/** Scratch bytes of the device's first choice. */
-export const firstScratch =
-  (device: DeviceName, ways: Ways): Cost =>
+/** The same ways, at least one for each call; a call without any is an error. */
+const oneOrMore =
+  (device: DeviceName, ways: Ways): Ways =>
   (kind, attrs, s) => {
-    const [first] = ways(kind, attrs, s)
-    if (!first) throw new Error(`device ${device} cannot run ${kind} of ${JSON.stringify(s)} with ${JSON.stringify(attrs)}`)
-    return first.workspace
+    const found = ways(kind, attrs, s)
+    if (found.length === 0)
+      throw new Error(`device ${device} cannot run ${kind} of ${JSON.stringify(s)} with ${JSON.stringify(attrs)}`)
+    return found
   }
 
+/** Scratch bytes of the device's first choice. */
+export const firstScratch = (device: DeviceName, ways: Ways): Cost => {
+  const found = oneOrMore(device, ways)
+  return (kind, attrs, s) => found(kind, attrs, s)[0]!.workspace
+}
+
 /** Every way to run a call, timed; what takes the least scratch first. */
-export const timedChoices = (ways: Ways, times: Timer): Asked<readonly Choice[]> =>
-  remembered((kind, attrs, s) =>
-    ways(kind, attrs, s)
+export const timedChoices = (device: DeviceName, ways: Ways, times: Timer): Asked<readonly Choice[]> => {
+  const found = oneOrMore(device, ways)
+  return remembered((kind, attrs, s) =>
+    found(kind, attrs, s)
       .map(({ way, workspace }): Choice => ({ way, seconds: times.seconds(kind, attrs, s, way), workspace }))
       .sort((a, b) => a.workspace - b.workspace),
   )
+}
