@@ -8,6 +8,7 @@ cd "$(dirname "$0")/.."
 out=$(realpath -m "${1:-build/gpu-bundle.tar.xz}")
 stage=build/gpu-bundle/spillway
 jobs=${JOBS:-2}
+command -v xz > /dev/null || { echo "xz is not installed: apt-get install -y xz-utils" >&2; exit 2; }
 
 if [ -z "${SPILLWAY_GPU_IMITATED:-}" ]; then
   npm run --silent build
