@@ -1,5 +1,5 @@
 // `npm run docs`: the documentation as a static site in build/site. In: docs/, the exports of the package, the tools of docs/site, which are
-// installed there first. Out: the site; a dead link ends it with 1. `--serve` shows the finished site at a local address.
+// installed there first. Out: the site; a dead link or a missing picture ends it with 1. `--serve` shows the finished site at a local address.
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { namesOf, readApi } from './reference/exports'
 import { PRELUDE } from './reference/examples'
 import { apiSidebarsOf, sidebarOf } from './site/sidebar'
-import { copyPages, finishApi } from './site/pages'
+import { copyPages, finishApi, missingPictures } from './site/pages'
 
 const ROOT = join(__dirname, '..')
 const SITE = join(ROOT, 'docs/site')
@@ -47,6 +47,9 @@ const build = (): void => {
   finishApi(join(PAGES, 'reference/api'), namesOf(readApi()), NOTE)
   writeFileSync(join(PAGES, 'sidebar.json'), JSON.stringify({ ...apiSidebarsOf(PAGES), '/': sidebarOf(PAGES) }))
   tool('vitepress/bin/vitepress.js', 'build', '.')
+  const missing = missingPictures(join(ROOT, 'build/site'))
+  for (const line of missing) console.error(line)
+  if (missing.length > 0) process.exit(1)
 }
 
 const serve = process.argv.includes('--serve')

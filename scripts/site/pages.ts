@@ -1,6 +1,6 @@
 // Pages as the site takes them. In: docs/ and what its pages show, the API as TypeDoc writes it. Out: build/pages. Invariant: no link leaves
 // the site: one to a file outside docs becomes its name, an image outside docs is copied beside the pages.
-import { copyFileSync, cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, dirname, extname, join, relative } from 'node:path'
 import { importsFor } from '../reference/examples'
 import type { Exported } from '../reference/exports'
@@ -48,7 +48,20 @@ export const copyPages = (root: string, to: string): void => {
     else writeFileSync(target, withPlaces(withinSite(readFileSync(file, 'utf8'), file, root, to)))
   }
   cpSync(join(docs, 'site/public'), join(to, 'public'), { recursive: true })
+  // The head of the front page names its picture by an address of the site, which no bundler replaces.
+  cpSync(join(docs, 'images'), join(to, 'public/images'), { recursive: true })
 }
+
+/** Lists the pictures that pages of the finished site show and that are missing, each with a page. */
+export const missingPictures = (site: string): readonly string[] =>
+  filesIn(site)
+    .filter((file) => extname(file) === '.html')
+    .flatMap((file) =>
+      [...readFileSync(file, 'utf8').matchAll(/<img [^>]*src="(\/[^"]*)"/g)]
+        .map(([, src]) => src!)
+        .filter((src) => !existsSync(join(site, src)))
+        .map((src) => `${relative(site, file)}: no picture ${src}`),
+    )
 
 // ---------------------------------------------------------------- the API
 

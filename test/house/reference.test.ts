@@ -1,12 +1,15 @@
 // timeout 600
 // The reference: every export and every option of the package has a text and an example, and every example compiles, all in one program, in
 // strict mode, as a user compiles it. Other packages document what they declare.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type Documented, namesOf, readApi } from '../../scripts/reference/exports'
 import { slug, splitDefault } from '../../scripts/reference/markdown'
 import { anchorsOf, linksOf } from '../../scripts/site/links'
-import { apiPage } from '../../scripts/site/pages'
+import { apiPage, missingPictures } from '../../scripts/site/pages'
 import { faultsOf, importsFor } from '../../scripts/reference/examples'
 
 const api = readApi()
@@ -106,6 +109,17 @@ test('a page of the API has its example first, with imports, and no type paramet
     apiPage(page, exported),
     "# a\n\nText.\n\n## Example\n\n```ts\nimport { mse } from 'spillway'\n\nmse\n```\n## Parameters\n\nP\n\n",
   )
+})
+
+test('a picture that a page of the site shows and that is missing is found', () => {
+  const site = mkdtempSync(join(tmpdir(), 'spillway-site-'))
+  try {
+    writeFileSync(join(site, 'here.svg'), '<svg/>')
+    writeFileSync(join(site, 'index.html'), '<img class="a" src="/here.svg" alt=""><img src="/images/gone.svg">')
+    assert.equal(missingPictures(site), ['index.html: no picture /images/gone.svg'])
+  } finally {
+    rmSync(site, { recursive: true })
+  }
 })
 
 test.run()
