@@ -144,7 +144,7 @@ void add_slots(HeldSource& s, const Napi::Object& o, const Tape& tape, uint64_t 
   require(o.Env(), s.source->set_slots(count_or(o, "slots", 0), first_step));
 }
 
-void add_bands(HeldSource& s, const Napi::Object& o, const Tape& tape, std::function<void(uint64_t)> ask) {
+void add_bands(HeldSource& s, const Napi::Object& o, const Tape& tape, const std::function<void(uint64_t)>& ask) {
   const Napi::Object arrays = as_object(o.Get("arrays"), "source.arrays");
   for (uint32_t i = 0, fed = 0; i < tape.bindings.size(); i++) {
     if (!tape.bindings[i].fed()) continue;
@@ -168,10 +168,11 @@ void add_order(Source& source, const Napi::Value& value, uint64_t first_step, ui
 }  // namespace
 
 HeldSource parse_source(const Napi::Value& value, const Tape& tape, uint64_t first_step, uint64_t steps,
-                        std::function<void(uint64_t)> ask) {
+                        const std::function<void(uint64_t)>& ask) {
   const Napi::Object o = as_object(value, "source");
   const std::string kind = as_string(o.Get("kind"), "source.kind");
-  HeldSource s{std::make_unique<Source>(tape), {}};
+  HeldSource s;
+  s.source = std::make_unique<Source>(tape);
   if (kind == "synthetic")
     add_synthetic(*s.source, o, tape);
   else if (kind == "files")
@@ -179,7 +180,7 @@ HeldSource parse_source(const Napi::Value& value, const Tape& tape, uint64_t fir
   else if (kind == "slots")
     add_slots(s, o, tape, first_step);
   else if (kind == "bands")
-    add_bands(s, o, tape, std::move(ask));
+    add_bands(s, o, tape, ask);
   else
     fail(value.Env(), text("source.kind '", kind, "': synthetic, files, slots or bands"));
   add_order(*s.source, o.Get("order"), first_step, steps);

@@ -21,6 +21,6 @@ struct HeldSource {
 /// {kind: 'bands', samples, arrays: {binding name: the same, of one sample of as many rows as a band has}}, of a tape with one fed value;
 /// `ask` is called by the thread that reads.
 HeldSource parse_source(const Napi::Value& value, const Tape& tape, uint64_t first_step, uint64_t steps,
-                        std::function<void(uint64_t band)> ask);
+                        const std::function<void(uint64_t band)>& ask);
 
 }  // namespace spillway::addon
