@@ -127,6 +127,8 @@ const copyNode = (root) => {
   const npm = path.resolve(path.dirname(fs.realpathSync(onPath('npm'))), '..')
   fs.mkdirSync(modules, { recursive: true })
   fs.copyFileSync(fs.realpathSync(process.execPath), path.join(root, 'usr/local/bin/node'))
+  // A kept root has npm already, and cpSync does not copy a link onto a link.
+  fs.rmSync(path.join(modules, 'npm'), { recursive: true, force: true })
   fs.cpSync(npm, path.join(modules, 'npm'), { recursive: true })
   for (const name of ['npm', 'npx']) {
     const link = path.join(root, 'usr/local/bin', name)
