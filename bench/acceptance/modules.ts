@@ -32,7 +32,8 @@ const SIMULATED = ['--machine', 'v100-pcie-16g', '--json']
 /** The project gets a compiler if it has none: only `check` needs one. */
 export const modelsIn = (run: Say, folder: string, kind: Kind, claim: Claiming): void => {
   if (!existsSync(join(folder, 'node_modules', 'typescript'))) {
-    const { code, err } = run(join('node_modules', '.bin', 'spillway'), 'check', 'package.json')
+    writeFileSync(join(folder, 'net.ts'), AS_MODULE)
+    const { code, err } = run(join('node_modules', '.bin', 'spillway'), 'check', 'net.ts')
     claim(
       'install',
       `${kind}: check names the missing compiler`,
