@@ -1,3 +1,4 @@
+// timeout 900
 // each of staging/ops
 // Each operator whose tiles meet their image in a way of its own, between two convolutions: gradients of tiled plans equal
 // those of untiled ones, to 1e-9 on `ref` and 1e-4 on `cpu`. Random sizes, attributes and grids, odd ones included.
