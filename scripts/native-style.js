@@ -32,6 +32,42 @@ const sources = () =>
 const missing = (name) =>
   `skipped: ${name} ${VERSION} is not installed ('apt-get install ${name}-${VERSION}' on Debian 12 or Ubuntu 24.04)`
 
+/** The packages of headers that a machine may lack. */
+const OPTIONAL = { 'mpi.h': 'libopenmpi-dev', 'omp.h': `libomp-${VERSION}-dev` }
+
+const runOn = (tool, options, files) => {
+  const { status, stdout, stderr } = spawnSync(tool, [...options, ...files], { cwd: ROOT, encoding: 'utf8', maxBuffer: 1 << 28 })
+  return { ok: status === 0, lines: `${stdout}${stderr}`.split('\n').filter((line) => /(warning|error): /.test(line)) }
+}
+
+const format = (tool, options, files) => {
+  const { ok, lines } = runOn(tool, options, files)
+  for (const line of lines.slice(0, 40)) console.log(line)
+  if (lines.length > 40) console.log(`and ${lines.length - 40} more`)
+  if (!ok) console.log("'npm run format' formats these files")
+  return ok
+}
+
+/** Checks one file at a time and prints each finding once, so that a long run shows its state. Leaves out files that lack a header. */
+const tidy = (tool, files) => {
+  const options = ['-p', 'build/addon', '--quiet', '--extra-arg=-Wno-unknown-warning-option']
+  const printed = new Set()
+  const failed = files.filter((file) => {
+    const { ok, lines } = runOn(tool, options, [file])
+    const header = lines
+      .map((line) => /error: '(\S+)' file not found/.exec(line)?.[1])
+      .find((name) => Object.hasOwn(OPTIONAL, name))
+    if (header !== undefined)
+      console.log(`left out: ${file}: ${header} is missing ('apt-get install ${OPTIONAL[header]}', then rebuild the addon)`)
+    const found = header === undefined ? lines.filter((line) => !printed.has(line)) : []
+    for (const line of found) console.log(line)
+    for (const line of found) printed.add(line)
+    return header === undefined && !ok
+  })
+  console.log(`${files.length} files, ${failed.length} with findings`)
+  return failed.length === 0
+}
+
 const main = (args) => {
   const tidies = args.includes('--tidy')
   const name = tidies ? 'clang-tidy' : 'clang-format'
@@ -39,17 +75,8 @@ const main = (args) => {
   if (tool === null) return void console.log(missing(name))
   const named = args.filter((arg) => !arg.startsWith('--'))
   const files = named.length > 0 ? named : sources().filter((file) => !tidies || /^native\/(?!cuda).*\.cpp$/.test(file))
-  const options = tidies
-    ? ['-p', 'build/addon', '--quiet', '--extra-arg=-Wno-unknown-warning-option']
-    : args.includes('--check')
-      ? ['--dry-run', '--Werror']
-      : ['-i']
-  const { status, stdout, stderr } = spawnSync(tool, [...options, ...files], { cwd: ROOT, encoding: 'utf8', maxBuffer: 1 << 28 })
-  const lines = `${stdout}${stderr}`.split('\n').filter((line) => /(warning|error): /.test(line))
-  for (const line of lines.slice(0, 40)) console.log(line)
-  if (lines.length > 40) console.log(`and ${lines.length - 40} more`)
-  if (status !== 0 && !tidies) console.log("'npm run format' formats these files")
-  process.exitCode = status === 0 ? 0 : 1
+  const ok = tidies ? tidy(tool, files) : format(tool, args.includes('--check') ? ['--dry-run', '--Werror'] : ['-i'], files)
+  process.exitCode = ok ? 0 : 1
 }
 
 main(process.argv.slice(2))
