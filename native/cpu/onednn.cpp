@@ -61,11 +61,11 @@ dnnl::primitive_attr user_scratchpad() {
   return attr;
 }
 
-Compiled::Compiled(MakePrimitive make, const dnnl::memory::desc& scratchpad, std::vector<Argument> arguments)
+Compiled::Compiled(MakePrimitive make, const dnnl::memory::desc& scratchpad, const std::vector<Argument>& arguments)
     : make_(std::move(make)), scratchpad_(scratchpad) {
   scratch_ = layout_.place(scratchpad_);
-  for (Argument& argument : arguments) {
-    Placed placed{std::move(argument), std::nullopt, {}};
+  for (const Argument& argument : arguments) {
+    Placed placed{argument, std::nullopt, {}};
     if (placed.argument.ours != placed.argument.wanted) {
       placed.reorder = reorder_between(placed.argument);
       placed.panels = pointwise_weights::panels_of(placed.argument.ours, placed.argument.wanted);
@@ -79,6 +79,7 @@ Compiled::Compiled(MakePrimitive make, const dnnl::memory::desc& scratchpad, std
 void Compiled::prepare() const {
   std::call_once(code_->once, [this] {
     std::vector<dnnl::reorder> reorders;
+    reorders.reserve(placed_.size());
     for (const Placed& placed : placed_)
       reorders.push_back(placed.reorder && placed.panels.kind == pointwise_weights::Panels::Kind::none ? dnnl::reorder(*placed.reorder)
                                                                                                        : dnnl::reorder());

@@ -73,7 +73,7 @@ struct Argument {
 class Compiled {
  public:
   using MakePrimitive = std::function<dnnl::primitive()>;
-  Compiled(MakePrimitive make, const dnnl::memory::desc& scratchpad, std::vector<Argument> arguments);
+  Compiled(MakePrimitive make, const dnnl::memory::desc& scratchpad, const std::vector<Argument>& arguments);
 
   int64_t workspace_bytes() const { return layout_.bytes(); }
   /// Generates the code, once.
@@ -130,7 +130,7 @@ class Shared {
     const std::lock_guard lock(mutex_);
     std::weak_ptr<const Value>& known = values_[key];
     if (std::shared_ptr<const Value> value = known.lock()) return value;
-    const auto value = std::make_shared<const Value>(make());
+    auto value = std::make_shared<const Value>(make());
     known = value;
     if (values_.size() > bound_) {
       std::erase_if(values_, [](const auto& entry) { return entry.second.expired(); });
