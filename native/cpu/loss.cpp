@@ -87,8 +87,9 @@ struct CountClasses : PlainKernel {
     for (int64_t k = 0; k < a.classes; k++) {
       int64_t count = 0;
       for (int64_t block = 0; block < blocks; block++) count += counts[block * a.classes + k];
+      const int64_t pieces = count / int64_t(ops::COUNT_PIECE);
       floats(c.outs[0])[k] = float(count % int64_t(ops::COUNT_PIECE));
-      floats(c.outs[0])[a.classes + k] = float(count / int64_t(ops::COUNT_PIECE));
+      floats(c.outs[0])[a.classes + k] = float(pieces);
     }
   }
 };

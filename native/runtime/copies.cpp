@@ -190,7 +190,7 @@ Status Copies::move_in(const CopyJob& job, uint64_t lo, uint64_t hi) {
   if (!tape_.transfers[job.transfer].from_source()) return bring_in(job, lo, hi);
   Feeding& feeding = feeding_[event_of_[job.instruction]];
   if (lo == 0) feeding.from = Clock::now();
-  const Status s = bring_in(job, lo, hi);
+  Status s = bring_in(job, lo, hi);
   feeding.until = Clock::now();
   return s;
 }

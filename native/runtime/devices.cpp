@@ -49,7 +49,7 @@ Result<const Device*> load(const Plugin& plugin) {
   const std::string path = path_of(plugin);
   if (::access(path.c_str(), F_OK) != 0)
     return failed(Code::device, "the ", plugin.name, " device is not built (", path, " is missing): ", plugin.missing);
-  const Result<const Device*> loaded = load_plugin(path);
+  Result<const Device*> loaded = load_plugin(path);
   if (!loaded.ok()) return loaded;
   Words words;
   DeviceFacts facts;
@@ -90,7 +90,7 @@ Result<const Device*> load_device(std::string_view name) {
   for (const Plugin& plugin : PLUGINS) {
     if (plugin.name != name) continue;
     if (const auto known = serving.find(plugin.name); known != serving.end()) return known->second;
-    const Result<const Device*> loaded = load(plugin);
+    Result<const Device*> loaded = load(plugin);
     if (loaded.ok()) serving.emplace(plugin.name, loaded.value());
     return loaded;
   }
