@@ -34,8 +34,8 @@ std::shared_ptr<const Convolution> product_of(Direction direction, const Conv2d&
   WindowAxis columns, row;
   columns.in_size = columns.in_extent = columns.out_size = tap.pixels;
   row.in_size = row.in_extent = row.out_size = 1;
-  const auto product = convolution_of(direction, {1, g.in_channels, g.out_channels, 1, {row, columns}}, false,
-                                      bf16 ? Activations::bf16_to_floats : Activations::floats);
+  auto product = convolution_of(direction, {1, g.in_channels, g.out_channels, 1, {row, columns}}, false,
+                                bf16 ? Activations::bf16_to_floats : Activations::floats);
   if (!product->compiled) throw std::runtime_error("oneDNN has no product for these channels");
   return product;
 }

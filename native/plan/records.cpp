@@ -20,8 +20,9 @@ Status each(const char* name, const std::vector<Record>& records, Check check) {
 Status check_buffers(const Tape& tape) {
   uint64_t total = 0;
   return each("buffer", tape.buffers, [&](const BufferRecord& b) -> Status {
-    if (b.pages == 0 || b.pages > MAX_VIRTUAL_PAGES || (total += b.pages) > MAX_VIRTUAL_PAGES)
+    if (b.pages == 0 || b.pages > MAX_VIRTUAL_PAGES - total)
       return refuse(b.pages, " pages; allowed: at least 1 per buffer, and in all buffers together at most ", MAX_VIRTUAL_PAGES);
+    total += b.pages;
     if (b.bytes == 0 || b.bytes > b.pages * PAGE_BYTES) return refuse(b.bytes, " bytes in ", b.pages, " pages");
     return {};
   });

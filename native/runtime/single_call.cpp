@@ -272,10 +272,10 @@ Result<double> median_among(Communicator& ranks, F run) {
   std::vector<double> seconds;
   double spent = 0;
   for (size_t n = 0; seconds.size() < MOST && (seconds.size() < LEAST || spent < PATIENCE_SECONDS); n++) {
-    if (const Result<double> met = slowest_of(ranks, 0); !met.ok()) return met;
+    if (Result<double> met = slowest_of(ranks, 0); !met.ok()) return met;
     const Clock::time_point began = Clock::now();
     if (const Status s = run(); !s.ok()) return s;
-    const Result<double> took = slowest_of(ranks, seconds_since(began));
+    Result<double> took = slowest_of(ranks, seconds_since(began));
     if (!took.ok()) return took;
     spent += took.value();
     if (n >= WARMING) seconds.push_back(took.value());

@@ -126,7 +126,7 @@ Result<std::unique_ptr<Tier>> open_ram_tier(uint64_t bytes) {
 Result<std::unique_ptr<Tier>> open_split_tier(uint64_t memory_bytes, const std::string& directory, uint64_t bytes, OpenRequests open) {
   auto memory = open_ram_tier(memory_bytes);
   if (!memory.ok()) return memory.status();
-  auto file = open_spill_file(directory, bytes - memory_bytes, std::move(open));
+  auto file = open_spill_file(directory, bytes - memory_bytes, open);
   if (!file.ok()) return file.status();
   return std::unique_ptr<Tier>(std::make_unique<SplitTier>(std::move(memory).value(), std::move(file).value(), memory_bytes));
 }
