@@ -19,6 +19,7 @@ enum class Code : uint32_t {
   device,  // it failed, or cannot be used here
 };
 
+// NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign): the analysis does not follow the std::variant of Result
 struct Status {
   Code code = Code::ok;
   std::string message = {};

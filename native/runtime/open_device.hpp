@@ -39,6 +39,7 @@ class OpenDevice {
     if (const Code code = device.open(&options, &context, &words); code != Code::ok) return Status{code, words.text};
     return OpenDevice(device, context);
   }
+  // NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign): the analysis does not follow the std::variant of Result
   OpenDevice(OpenDevice&& o) noexcept : device_(o.device_), context_(std::exchange(o.context_, nullptr)) {}
   OpenDevice& operator=(OpenDevice&& o) noexcept {
     std::swap(device_, o.device_);
