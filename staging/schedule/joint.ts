@@ -10,7 +10,7 @@ import { dimIndex, tileRange } from '../core/box'
 import { onceForPair } from '../core/remember'
 import { type Graph, isOfWeight, type Op, type OpId, type ValueId, valueBytes } from '../graph/graph'
 import { SMALL_BYTES } from '../memory/place'
-import { touched } from '../ops/op'
+import { type Access, touched } from '../ops/op'
 import { opDef } from '../ops/registry'
 import { type Grid, type Segment, UNTILED } from '../plan/plan'
 import { profileForward } from '../tile/cuts'
@@ -157,8 +157,22 @@ const risen = (graph: Graph, leastBytes: number): readonly Op[] => {
   return stretches.flatMap(({ stays, joining, after }) => mapped([...stays, ...joining, ...after], (id) => graph.ops[id]!))
 }
 
-/** Whether tiles make its results in pieces side by side. Where they overlap, a tile's is a part of a sum, which a norm's gradient cannot read:
- * what is made again so is made complete, in tiles that grow. */
+/** Returns true if no two rows of an access touch the same row: mirrors and enlargements touch some twice. */
+const isApart = (access: Access, rows: number, extent: number): boolean => {
+  if (access.tag === 'same') return true
+  let end = 0
+  for (let i = 0; i < rows; i++) {
+    const [from, to] = touched(access, [i, i + 1], extent)
+    if (from < end) return false
+    end = to
+  }
+  return true
+}
+
+/**
+ * Returns true if tiles make its results in pieces side by side. Where pieces overlap, a tile adds a part of a sum, and a norm's gradient
+ * cannot read it. A loop that recomputes such an op computes its whole sums, in tiles that grow.
+ */
 export const inPieces = (graph: Graph, op: Op): boolean => {
   const { anchor } = opDef(op.kind)
   return operandsOf(graph, op).outs.every(({ value, access }) =>
@@ -167,7 +181,7 @@ export const inPieces = (graph: Graph, op: Op): boolean => {
       const extent = graph.values[value]!.shape[dimIndex[d]] ?? 1
       if (!access || over < 2) return access !== null
       const [first, second] = mapped([0, 1], (i) => touched(access[d], tileRange(over, 2, i), extent))
-      return first![0] === 0 && first![1] === second![0] && second![1] === extent
+      return first![0] === 0 && first![1] === second![0] && second![1] === extent && isApart(access[d], over, extent)
     }),
   )
 }

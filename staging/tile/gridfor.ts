@@ -38,20 +38,13 @@ export const isLegalGrid = (graph: Graph, ops: readonly OpId[], live: RunLivenes
   grid.B * grid.H * grid.W <= MOST_TILES && isRight(sliceRun(graph, ops, grid, live.leaves, expands))
 
 /**
- * For each limit: along the batch first, where nothing overlaps, then bands of rows; as small as they can be where that is not enough.
- * What does not depend on the limit is worked out once.
+ * For a number of tiles: along the batch first, where nothing overlaps, then bands of rows. Fewer bands if a grid cannot be sliced.
+ * What does not depend on the number is computed once.
  */
-export const gridsOf = (
-  graph: Graph,
-  costs: readonly OpCost[],
-  ops: readonly OpId[],
-  live: RunLiveness,
-  expands = false,
-): ((limitBytes: number) => Grid) => {
+export const gridsFor = (graph: Graph, ops: readonly OpId[], live: RunLiveness, expands = false): ((tiles: number) => Grid) => {
   const list = mapped(ops, (id) => graph.ops[id]!)
   const dims = mapped(list, (op) => tileableDims(graph, op)).reduce((a, b) => new Set([...b].filter((d) => a.has(d))))
   if (reachOf(dims) !== 'image') return () => UNTILED
-  const bytes = workBytes(graph, costs, ops, live)
   let most: Grid | undefined
   const legal = new Map<string, boolean>()
   const isLegal = (grid: Grid): boolean => {
@@ -60,8 +53,7 @@ export const gridsOf = (
     legal.set(key, known)
     return known
   }
-  return (limitBytes) => {
-    const tiles = Math.ceil(bytes / limitBytes)
+  return (tiles) => {
     if (tiles <= 1) return UNTILED
     most ??= mostTiles(graph, { dims }, list)
     const B = Math.min(most.B, tiles)
@@ -71,4 +63,17 @@ export const gridsOf = (
     }
     return { B, H: 1, W: 1 }
   }
+}
+
+/** The same for the bytes of a tile. */
+export const gridsOf = (
+  graph: Graph,
+  costs: readonly OpCost[],
+  ops: readonly OpId[],
+  live: RunLiveness,
+  expands = false,
+): ((limitBytes: number) => Grid) => {
+  const bytes = workBytes(graph, costs, ops, live)
+  const grids = gridsFor(graph, ops, live, expands)
+  return (limitBytes) => grids(Math.ceil(bytes / limitBytes))
 }

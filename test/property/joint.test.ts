@@ -9,8 +9,8 @@ import type { Graph } from '../../staging/graph/graph'
 import { type Segment, tilesOf } from '../../staging/plan/plan'
 import { opCosts } from '../../staging/schedule/chain'
 import { jointOf, jointSegments, type Limits } from '../../staging/schedule/joint'
-import { Bodies } from '../../staging/schedule/annealing/bodies'
 import { Lowering } from '../../staging/schedule/annealing/lower'
+import { Model } from '../../staging/schedule/annealing/model'
 import { type Loop, problemOf } from '../../staging/schedule/annealing/problem'
 import { isTiled, runsOf, segmentsOf } from '../../staging/tile/segments'
 import type { TileError } from '../../staging/tile/slices'
@@ -80,11 +80,13 @@ for (const [device, tolerance] of [
             const p = problemOf(graph, machine, { persistents: 'resident', wholeBytes, cuts, leastBytes: 0 })
             const bits = (l: Loop, i: number): Uint8Array =>
               l.mayRepeat.map((may, op) => (may === 1 && repeats[(3 * i + op) % repeats.length]! ? 1 : 0))
-            const lowered = new Lowering(p, new Bodies(p)).segments({
+            const model = new Model(p, 1e9)
+            model.load({
               repeats: p.loops.map(bits),
               tileBytes: Float64Array.from(p.loops, (l) => limits[l.phase]),
               prefetchRoom: 0,
             })
+            const lowered = new Lowering(model).segments()
             if (!lowered) throw new Error('loops that cannot be in tiles are not')
             return onGrids(E.right(lowered.segments))
           }

@@ -92,8 +92,8 @@ test('after a correction by a layout, the model and the simulator agree within a
   const model = new Model(p, room)
   model.load(seeds(p, model)[0]!)
   model.load(anneal(model, { steps: 3000, hot: p.meanSeconds, cold: p.meanSeconds / 100 }, randomFrom(1)))
-  const lowering = new Lowering(p, model.bodies)
-  const { segments, loopOf } = lowering.segments(model.decisions)!
+  const lowering = new Lowering(model)
+  const { segments, loopOf } = lowering.segments()!
   const candidate = lowering.candidate(segments, model.prefetchRoom)
   calibrate(model, candidate.layout, loopOf)
   const [said, found] = [model.price(), simulated(candidate, pages)]
@@ -105,9 +105,12 @@ test('the search finds a plan that is faster than all seeds', () => {
   const pages = pagesIn(g, 8)
   const { p, room } = problem(g, pages)
   const model = new Model(p, room)
-  const lowering = new Lowering(p, model.bodies)
+  const lowering = new Lowering(model)
   const seed = Math.min(
-    ...seeds(p, model).map((d) => simulated(lowering.candidate(lowering.segments(d)!.segments, d.prefetchRoom), pages)),
+    ...seeds(p, model).map((d) => {
+      model.load(d)
+      return simulated(lowering.candidate(lowering.segments()!.segments, d.prefetchRoom), pages)
+    }),
   )
   const search = refine(g, machine, pages, Infinity, { prices: 2e5, stepsPerDecision: 40, calls: 6000 })
   let best = Infinity

@@ -13,7 +13,7 @@ import { computeSeconds, mostPages } from '../../staging/schedule/bound'
 import { opCosts } from '../../staging/schedule/chain'
 import { inCoreLayout } from '../../staging/schedule/incore'
 import type { Ref } from '../../staging/ops/op'
-import { type Joint, jointOf, jointSegments, type Limits, rising, type Shape } from '../../staging/schedule/joint'
+import { inPieces, type Joint, jointOf, jointSegments, type Limits, rising, type Shape } from '../../staging/schedule/joint'
 import { jointSmall } from '../../staging/schedule/jointsearch'
 import { machines } from '../../staging/sim/machines'
 import { simulate } from '../../staging/sim/simulate'
@@ -51,6 +51,18 @@ const outline = (
     ).join(' ')
   return made.right.filter((s) => s.phase !== 'update').map((s) => `${s.phase} ${tilesOf(s.grid)}: ${text(s)}`)
 }
+
+test('results come in pieces, unless two rows of a gradient are added into one', () => {
+  const s = new Sketch([4, 2, 16, 16])
+  const pads = { padTop: 3, padBottom: 3, padLeft: 3, padRight: 3 }
+  const image = s.conv(s.image, 'c1', 4, 3)
+  const padded = s.op('reflect_pad', pads, [image], 'reflect')
+  const larger = s.op('upsample', { mode: 0, inH: 22, inW: 22, outH: 44, outW: 44 }, [padded], 'larger')
+  const g = trained(s, s.maxPool(s.conv(larger, 'c2', 4, 1), 'pool', 2))
+  const apart = (kind: string): boolean => inPieces(g, g.ops.find((op) => op.kind === kind)!)
+  assert.is(apart('max_pool_bwd'), true)
+  for (const kind of ['reflect_pad_bwd', 'upsample_bwd']) assert.is(apart(kind), false, kind)
+})
 
 test('the worked example: loops end at norms, and make again what lies between them and what is kept', () => {
   assert.equal(outline(twoNorms(), ['n1', 'r1', 'c2', 'n2', 'r2'], SMALL), [

@@ -84,7 +84,7 @@ const inMemory = (share: number): readonly [plain: Plan, laid: Plan] => {
   return [planOf(without, pages), planOf(timed, pages)]
 }
 
-for (const share of [0.9, 0.6])
+for (const share of [0.9, 0.7])
   test(`in ${share} of the memory of in-core so many are laid out as there is room for`, () => {
     const [plain, laid] = inMemory(share)
     assert.ok(laysOut(laid) > 0)

@@ -65,16 +65,62 @@ const flip = (model: Model, i: number, random: Random): Undo | null => {
   return changeBits(model, changed)
 }
 
-const resize = (model: Model, i: number, random: Random): Undo | null => {
-  if (!model.p.loops[i]!.tiles) return null
+/** Other numbers of tiles of a loop. */
+const numbersOf = (tiles: number): readonly number[] =>
+  tiles === 1 ? [2, 3, 4] : [1, Math.ceil(tiles / 2), tiles - 1, tiles + 1, 2 * tiles]
+
+const setTiles = (model: Model, i: number, tiles: number): Undo => {
   const before = model.tileBytes[i]!
   const set = (bytes: number): void => {
     model.setTileBytes(i, bytes)
     model.settle(i)
   }
-  set(before * pick([Math.SQRT2, Math.SQRT1_2, 1.19, 0.84], random))
+  set(model.bytesFor(i, tiles))
   return () => set(before)
 }
+
+const resize = (model: Model, i: number, random: Random): Undo | null =>
+  model.p.loops[i]!.tiles ? setTiles(model, i, pick(numbersOf(model.tiles[i]!), random)) : null
+
+/** Tries all single changes of tiles and bits, until none is faster or the steps are used up. Returns the steps. */
+export const polish = (model: Model, steps: number): number => {
+  const { loops } = model.p
+  let seconds = model.price()
+  let k = 0
+  const keep = (undo: Undo): boolean => {
+    k++
+    const price = model.price()
+    if (price < seconds * (1 - LEAST_GAIN)) {
+      seconds = price
+      return true
+    }
+    undo()
+    return false
+  }
+  const resizes = (i: number): boolean => {
+    let any = false
+    for (const n of numbersOf(model.tiles[i]!)) if (keep(setTiles(model, i, n))) any = true
+    return any
+  }
+  const flips = (i: number): boolean => {
+    let any = false
+    for (const op of flippable(model, i)) {
+      const bits = model.bits[i]!.slice()
+      bits[op]! ^= 1
+      if (keep(changeBits(model, [[i, bits]]))) any = true
+    }
+    return any
+  }
+  for (let any = true; any && k < steps; ) {
+    any = false
+    for (let i = 0; i < loops.length && k < steps; i++) {
+      if (loops[i]!.tiles && resizes(i)) any = true
+      if (flips(i)) any = true
+    }
+  }
+  return k
+}
+const LEAST_GAIN = 1e-6
 
 export const move = (model: Model, random: Random): Undo | null => {
   const loops = model.p.loops.length

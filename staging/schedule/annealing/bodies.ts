@@ -3,13 +3,36 @@
 // An op is left out if nobody reads its results before they are computed again.
 // Worked example, a backward loop that recomputes relu1 from conv1's output: [norm1 relu1 | relu1's gradient, norm1's sums]. It finds conv1.
 import { isRight } from 'fp-ts/Either'
+import { mapped } from '../../core/mapped'
 import type { OpId, ValueId } from '../../graph/graph'
 import { opDef } from '../../ops/registry'
 import { sliceRun } from '../../tile/slices'
+import { bytesOf } from '../../core/bytes'
+import { PART_PAGES } from '../../memory/touches'
 import type { Loop, Problem } from './problem'
 
+const PART = bytesOf(PART_PAGES)
+
+/** Memory of a loop. */
+interface Peak {
+  /** In tiles: the most bytes of values of the loop, and of found and left values that are held together. The former have one room for all ops. */
+  readonly bytes: number
+  /** Without tiles: the most bytes of all at an op, with its scratch. Values that no op needs then may be in the lower tier. */
+  readonly peak: number
+  /** The largest scratch of an op. Smaller tiles need it, too. */
+  readonly scratch: number
+  /** Bytes of found and of left values when they are most, and the same with at most a part of each value. */
+  readonly found: number
+  readonly left: number
+  readonly foundParts: number
+  readonly leftParts: number
+  /** The numbers of these values that waste a part of a page. */
+  readonly foundValues: number
+  readonly leftValues: number
+}
+
 /** A loop for one set of values that later loops need. */
-export interface Running {
+export interface Running extends Peak {
   readonly ops: readonly OpId[]
   /** Inputs from other loops or from outside, and outputs that later loops need. */
   readonly finds: readonly ValueId[]
@@ -17,12 +40,8 @@ export interface Running {
   readonly seconds: number
   /** Kernel calls of one tile. */
   readonly calls: number
-  /** Bytes of found and left values, and the peak of all other values. */
-  readonly passing: number
-  readonly between: number
-  /** That peak with scratch, for a loop without tiles. The largest scratch of one op: smaller tiles need it, too. */
-  readonly peak: number
-  readonly scratch: number
+  /** Its calls that add up sums of tiles. They come beside fills of the sums. */
+  readonly sums: number
   /** Bytes of parameter gradients. They stay whole from the first tile to the last. */
   readonly gradients: number
   /** All values that must be whole after the loop. */
@@ -103,8 +122,7 @@ export class Body {
     const reads = new Set<ValueId>()
     const keeps = new Set(leaves)
     const ops: OpId[] = []
-    let [seconds, calls, held, between, peak, scratch, gradients] = [0, 0, 0, 0, 0, 0, 0]
-    const own = new Set(this.crossing)
+    let [seconds, calls, sums, gradients] = [0, 0, 0, 0]
     for (let q = this.ops.length - 1; q >= 0; q--) {
       const id = this.ops[q]!
       const outs = p.outs[id]!
@@ -114,48 +132,74 @@ export class Body {
       ops.push(id)
       seconds += p.seconds[id]!
       calls += 1 + p.sums[id]!
-      let made = 0
+      sums += p.sums[id]!
       for (const v of outs) {
         if (isWeightGradient[v] === 1) gradients += bytes[v]!
-        if (crosses[v] === 0) {
-          keeps.add(v)
-          continue
-        }
-        const isRead = reads.delete(v)
-        if (leaves.has(v)) continue
-        if (isRead) held -= bytes[v]!
-        made += bytes[v]!
+        if (crosses[v] === 0) keeps.add(v)
+        else reads.delete(v)
       }
-      let taken = 0
-      for (const v of p.ins[id]!) {
-        if (crosses[v] === 0 || reads.has(v)) continue
-        reads.add(v)
-        if (leaves.has(v) || !own.has(v)) continue
-        held += bytes[v]!
-        if (p.inPlace[id] === v) taken = Math.min(made, bytes[v]!)
-      }
-      between = Math.max(between, held + made - taken)
-      peak = Math.max(peak, held + made - taken + p.scratch[id]!)
-      scratch = Math.max(scratch, p.scratch[id]!)
+      for (const v of p.ins[id]!) if (crosses[v] === 1) reads.add(v)
     }
-    const finds = [...reads]
-    let found = 0
-    for (const v of finds) found += bytes[v]!
-    let left = 0
-    for (const v of leaves) left += bytes[v]!
+    ops.reverse()
     return {
-      ops: ops.reverse(),
-      finds,
+      ops,
+      finds: [...reads],
       leaves: [...leaves],
       seconds,
       calls,
-      passing: found + left,
-      between,
-      peak,
-      scratch,
+      sums,
       gradients,
       keeps,
+      ...this.peakOf(ops, leaves),
     }
+  }
+
+  /** Each value is held from the first to the last op of the loop that touches it. */
+  private peakOf(ops: readonly OpId[], leaves: ReadonlySet<ValueId>): Peak {
+    const { p } = this
+    const { bytes, crosses } = p
+    const last = new Map<ValueId, number>()
+    const touched = mapped(ops, (id) => [...p.ins[id]!, ...p.outs[id]!].filter((v) => crosses[v] === 1))
+    touched.forEach((values, k) => {
+      for (const v of values) last.set(v, k)
+    })
+    const own = new Set(this.crossing)
+    const held = new Set<ValueId>()
+    let [within, found, left, foundParts, leftParts, foundValues, leftValues, scratch] = [0, 0, 0, 0, 0, 0, 0, 0]
+    let passing = { found: 0, left: 0, foundParts: 0, leftParts: 0, foundValues: 0, leftValues: 0 }
+    let [most, peak] = [0, 0]
+    const count = (v: ValueId, sign: 1 | -1): void => {
+      const all = sign * bytes[v]!
+      const part = sign * Math.min(PART, bytes[v]!)
+      if (leaves.has(v)) {
+        left += all
+        leftParts += part
+        leftValues += sign
+      } else if (own.has(v)) within += all
+      else {
+        found += all
+        foundParts += part
+        foundValues += sign
+      }
+    }
+    ops.forEach((id, k) => {
+      let made = 0
+      for (const v of touched[k]!) {
+        if (held.has(v)) continue
+        held.add(v)
+        count(v, 1)
+        if (!leaves.has(v) && own.has(v)) made += bytes[v]!
+      }
+      const over = p.inPlace[id]!
+      const taken =
+        held.has(over) && last.get(over) === k && own.has(over) && !leaves.has(over) ? Math.min(made, bytes[over]!) : 0
+      scratch = Math.max(scratch, p.scratch[id]!)
+      most = Math.max(most, within - taken)
+      peak = Math.max(peak, within - taken + found + left + p.scratch[id]!)
+      if (found + left > passing.found + passing.left) passing = { found, left, foundParts, leftParts, foundValues, leftValues }
+      for (const v of touched[k]!) if (last.get(v) === k && held.delete(v)) count(v, -1)
+    })
+    return { ...passing, bytes: most + passing.found + passing.left, peak, scratch }
   }
 }
 const BITS = 50

@@ -64,17 +64,6 @@ const standingBytes = (
 export const calibrate = (model: Model, layout: Layout, loopOf: readonly number[]): void => {
   const { p } = model
   const loops = p.loops.length
-  const working = workingBytes(layout, loopOf, loops)
-  const seconds = new Float64Array(loops)
-  for (const c of layout.calls) {
-    const i = loopOf[c.segment]!
-    if (i >= 0) seconds[i]! += c.seconds
-  }
-  for (let i = 0; i < loops; i++) {
-    if (seconds[i] === 0) continue
-    const tiles = model.tiles[i]! > 1
-    model.correct(i, seconds[i]! - model.compute[i]!, tiles ? working[i]! - p.alwaysBytes - model.holds(i) : 0)
-  }
   const { moving, fixed } = standingBytes(layout, loopOf, loops)
   const { bytes, count } = model.standingAfter()
   let [wasted, values] = [0, 0]
@@ -85,5 +74,15 @@ export const calibrate = (model: Model, layout: Layout, loopOf: readonly number[
   }
   model.fixedBytes = Math.max(0, fixed - p.alwaysBytes)
   if (values > 0) model.setWaste(Math.max(0, wasted / values / PAGE_BYTES))
+  const working = workingBytes(layout, loopOf, loops)
+  const seconds = new Float64Array(loops)
+  for (const c of layout.calls) {
+    const i = loopOf[c.segment]!
+    if (i >= 0) seconds[i]! += c.seconds
+  }
+  for (let i = 0; i < loops; i++) {
+    if (seconds[i] === 0) continue
+    model.correct(i, seconds[i]! - model.compute[i]!, working[i]! - p.alwaysBytes - model.fixedBytes - model.holds(i))
+  }
   model.price()
 }

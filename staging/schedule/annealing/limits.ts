@@ -22,12 +22,12 @@ export const PREFETCH_ROOMS = [0.02, 0.06, 0.12]
 /** The first temperature, in mean seconds of an op. The last one is lower by the other factor. */
 export const HOT = 0.7
 export const COOLS = 100
-/** Tiles that do not fit shrink by this factor, at most this number of times. */
+/** Tiles that do not fit shrink by this factor. A plan is repaired at most this number of times. */
 export const SMALLER = 0.7
-export const REPAIRS = 8
+export const REPAIRS = 3
 /** No search for less than this gain over the compute. The full effort starts at the inverse of the other number. */
 export const NOTHING_TO_GAIN = 0.01
 export const MUCH_TO_GAIN = 4
 
 /** About five processor seconds for a network of a hundred layers. */
-export const DEFAULT_EFFORT: Effort = { prices: 8e6, stepsPerDecision: 200, calls: 25_000 }
+export const DEFAULT_EFFORT: Effort = { prices: 8e6, stepsPerDecision: 200, calls: 80_000 }

@@ -1,6 +1,6 @@
-// Decisions as segments and as a candidate. In: a problem, decisions. Out: the segments of the step. This is the only lowering of the search.
-// Each loop is sliced once for each grid.
-// Worked example: a limit of 10 MiB for a loop that reads and writes 40 MiB of a batch of 8 gives four tiles of two images.
+// Decisions as segments and as a candidate. In: the model with its decisions. Out: the segments of the step. This is the only lowering of the
+// search. The number of tiles is that of the model. Each loop is sliced once for each grid.
+// Worked example: a loop with a batch of 8 and four tiles gets tiles of two images.
 import { isLeft } from 'fp-ts/Either'
 import { mapped } from '../../core/mapped'
 import type { OpId } from '../../graph/graph'
@@ -11,12 +11,10 @@ import { cutForLink } from '../activations'
 import { layOut } from '../layout'
 import { withoutDead } from '../rerun'
 import { updatedByRows } from '../../tile/byrows'
-import { gridsOf, isLegalGrid } from '../../tile/gridfor'
+import { gridsFor, isLegalGrid } from '../../tile/gridfor'
 import { liveness, type RunLiveness } from '../../tile/liveness'
 import { type KnownSegments, type Run, segmentsOn } from '../../tile/segments'
-import type { Bodies } from './bodies'
-import type { Decisions } from './decisions'
-import type { Problem } from './problem'
+import type { Model } from './model'
 
 export interface Lowered {
   readonly segments: readonly Segment[]
@@ -26,20 +24,18 @@ export interface Lowered {
 
 export class Lowering {
   private readonly known: KnownSegments = new Map()
-  private readonly grids = new Map<string, (limit: number) => Grid>()
+  private readonly grids = new Map<string, (tiles: number) => Grid>()
 
-  constructor(
-    private readonly p: Problem,
-    private readonly bodies: Bodies,
-  ) {}
+  constructor(private readonly model: Model) {}
 
-  segments(d: Decisions): Lowered | null {
-    const { p } = this
+  /** The segments of the model's current decisions. */
+  segments(): Lowered | null {
+    const { p, bodies, bits, tiles } = this.model
     const { graph } = p
     const parts = withoutDead(
       graph,
       p.loops.flatMap((loop, i) => {
-        const { ops, expands } = this.bodies.of(i, d.repeats[i]!)
+        const { ops, expands } = bodies.of(i, bits[i]!)
         return [
           { phase: loop.phase, ops, loop: i, loops: true, expands },
           {
@@ -56,7 +52,7 @@ export class Lowering {
       graph,
       mapped(parts, (q) => q.ops),
     )
-    const grids = mapped(parts, ({ loops, ops, expands }, k): ((limit: number) => Grid) => {
+    const grids = mapped(parts, ({ loops, ops, expands }, k): ((tiles: number) => Grid) => {
       if (!loops) return () => UNTILED
       const key = `${expands ? '+' : ''}${ops.join()}|${[...live[k]!.reads].join()}|${[...live[k]!.leaves].join()}`
       const there = this.grids.get(key) ?? this.legal(ops, live[k]!, expands)
@@ -68,7 +64,7 @@ export class Lowering {
       graph,
       runs,
       this.known,
-    )((r) => (r.phase === 'update' ? UNTILED : grids[r.group]!(d.tileBytes[parts[r.group]!.loop]!)))
+    )((r) => (r.phase === 'update' ? UNTILED : grids[r.group]!(tiles[parts[r.group]!.loop]!)))
     if (isLeft(made)) return null
     const segments = p.persistents === 'home' ? updatedByRows(graph, made.right) : made.right
     const byOps = new Map(mapped(parts, ({ ops, loop }) => [ops.join(), loop] as const))
@@ -76,12 +72,12 @@ export class Lowering {
   }
 
   /** Illegal grids become no tiles. */
-  private legal(ops: readonly OpId[], live: RunLiveness, expands: boolean): (limit: number) => Grid {
-    const { graph, joint } = this.p
-    const grids = gridsOf(graph, joint.costs, ops, live, expands)
+  private legal(ops: readonly OpId[], live: RunLiveness, expands: boolean): (tiles: number) => Grid {
+    const { graph } = this.model.p
+    const grids = gridsFor(graph, ops, live, expands)
     const known = new Map<string, Grid>()
-    return (limit) => {
-      const grid = grids(limit)
+    return (tiles) => {
+      const grid = grids(tiles)
       const key = `${grid.B} ${grid.H} ${grid.W}`
       const legal = known.get(key) ?? (tilesOf(grid) === 1 || isLegalGrid(graph, ops, live, grid, expands) ? grid : UNTILED)
       known.set(key, legal)
@@ -90,7 +86,7 @@ export class Lowering {
   }
 
   candidate(segments: readonly Segment[], prefetchRoom: number): Candidate {
-    const { graph, machine, persistents } = this.p
+    const { graph, machine, persistents } = this.model.p
     const like = (of: readonly Segment[], g = graph): Candidate => {
       const whole = swappingOnDemand(cutForLink(layOut(g, of, machine, { packing: 'rows', persistents }), machine.link))
       return { ...whole, fit: (pages) => whole.fit(Math.max(whole.least, Math.floor((1 - prefetchRoom) * pages))) }

@@ -6,12 +6,9 @@ import type { ValueId } from '../../graph/graph'
 import { Bodies, type Body, haloSeconds, type Running } from './bodies'
 import type { Decisions } from './decisions'
 import { FULL, LACK, WASTE } from './limits'
-import { bytesOf, PAGE_BYTES } from '../../core/bytes'
+import { PAGE_BYTES } from '../../core/bytes'
 import { SMALL_BYTES } from '../../memory/place'
-import { PART_PAGES } from '../../memory/touches'
 import type { Problem } from './problem'
-
-const PART = bytesOf(PART_PAGES)
 
 /** Loops that find or make a value, in order. An entry is twice the number of the loop, plus 1 if the loop makes the value. */
 type Events = number[]
@@ -31,6 +28,7 @@ export class Model {
   prefetchRoom = 0
   /** Bytes of small values. They stay on the device. */
   fixedBytes = 0
+  private wasteBytes = 0
   /** The bytes of each value, with its share of wasted pages. */
   private readonly standing: Float64Array
   readonly running: Running[] = []
@@ -43,12 +41,14 @@ export class Model {
   private readonly held: Float64Array
   /** Corrections by layouts: bytes of the working set and seconds of each loop. */
   private readonly moreBytes: Float64Array
+  private readonly moreWhole: Float64Array
   private readonly moreSeconds: Float64Array
   private readonly body: Body[] = []
   private readonly events: Events[]
   private readonly isDue: Uint8Array
   private readonly released: Float64Array
-  private readonly passed: Float64Array
+  private readonly found: Float64Array
+  private readonly left: Float64Array
   private readonly wholeBytes: Float64Array
   private readonly needs: Float64Array
   /** The latest maker of the bytes that must have left after each loop. */
@@ -84,9 +84,11 @@ export class Model {
     this.leaves = perLoop()
     this.held = perLoop()
     this.moreBytes = perLoop()
+    this.moreWhole = perLoop()
     this.moreSeconds = perLoop()
     this.released = perLoop()
-    this.passed = perLoop()
+    this.found = perLoop()
+    this.left = perLoop()
     this.needs = perLoop()
     this.comers = new Int32Array(loops)
     this.firstWritten = new Int32Array(loops)
@@ -111,22 +113,16 @@ export class Model {
   /** Sets the part of a page that a value wastes. */
   setWaste(waste: number): void {
     const { p, standing } = this
+    this.wasteBytes = waste * PAGE_BYTES
     for (let v = 0; v < standing.length; v++) {
       standing[v] = p.bytes[v]! + (p.bytes[v]! < SMALL_BYTES ? 0 : waste * PAGE_BYTES)
       this.copiedAtFirst[v] = p.hasCopy[v] === 1 ? standing[v]! : 0
     }
     p.loops.forEach(({ homes }, i) => {
       this.wholeBytes[i] = homes.reduce((n, h) => n + standing[h.value]!, 0)
-      const r = this.running[i]
-      if (r) this.passed[i] = this.standingBytes(r)
+      this.isDue[i] = 1
     })
-  }
-
-  private standingBytes({ finds, leaves }: Running): number {
-    let bytes = 0
-    for (const v of finds) bytes += this.standing[v]!
-    for (const v of leaves) bytes += this.standing[v]!
-    return bytes
+    if (this.running.length > 0) this.settle(p.loops.length - 1)
   }
 
   /** Makes these the current decisions. Returns their seconds. */
@@ -159,6 +155,11 @@ export class Model {
   setTileBytes(i: number, bytes: number): void {
     this.tileBytes[i] = bytes
     this.isDue[i] = 1
+  }
+
+  /** The tile size with which a loop has this number of tiles. */
+  bytesFor(i: number, tiles: number): number {
+    return (this.running[i]!.bytes / tiles) * (1 + 1e-9)
   }
 
   private note(v: ValueId, event: number): void {
@@ -208,11 +209,10 @@ export class Model {
       this.running[i] = r
       if (before) for (const v of before.finds) if (!r.finds.includes(v)) this.forget(v, 2 * i)
       for (const v of r.finds) if (!before?.finds.includes(v)) this.note(v, 2 * i)
-      this.passed[i] = this.standingBytes(r)
     }
     this.link(i, r)
     const { tiles: isTiled, most } = p.loops[i]!
-    const bytes = r.passing + r.between
+    const { bytes } = r
     const wanted = isTiled ? Math.max(1, Math.ceil(bytes / this.tileBytes[i]!)) : 1
     let tiles = Math.min(wanted, most.B)
     let halo = 0
@@ -223,11 +223,18 @@ export class Model {
       tiles = most.B * bands
     }
     this.tiles[i] = tiles
-    // A tile holds whole parts of the values that it touches.
-    let partBytes = 0
-    for (const v of [...r.finds, ...r.leaves]) partBytes += Math.min(PART, p.bytes[v]! * (1 - 1 / tiles))
-    this.compute[i] = r.seconds + p.loops[i]!.afterSeconds + (tiles - 1) * r.calls * p.launch + halo + this.moreSeconds[i]!
-    this.working[i] = r.gradients + (tiles > 1 ? this.moreBytes[i]! + bytes / tiles + r.scratch + partBytes : r.peak)
+    const part = 1 / tiles
+    this.found[i] = r.found * part + (tiles > 1 ? r.foundParts * (1 - part) : this.wasteBytes * r.foundValues)
+    this.left[i] = r.left * part + (tiles > 1 ? r.leftParts * (1 - part) : this.wasteBytes * r.leftValues)
+    // Untiled loops need neither fills nor sums.
+    const launches = tiles > 1 ? (tiles - 1) * r.calls + 2 * r.sums : 0
+    this.compute[i] = r.seconds + p.loops[i]!.afterSeconds + launches * p.launch + halo + this.moreSeconds[i]!
+    // A tile holds whole parts of the values that an op touches.
+    this.working[i] =
+      r.gradients +
+      (tiles > 1
+        ? this.moreBytes[i]! + bytes / tiles + r.scratch + (r.foundParts + r.leftParts) * (1 - 1 / tiles)
+        : this.moreWhole[i]! + r.peak + this.wasteBytes * (r.foundValues + r.leftValues))
   }
 
   private link(i: number, { finds, leaves }: Running): void {
@@ -254,7 +261,8 @@ export class Model {
   /** Adds corrections of a loop. */
   correct(i: number, seconds: number, bytes: number): void {
     this.moreSeconds[i]! += seconds
-    this.moreBytes[i]! += bytes
+    if (this.tiles[i]! > 1) this.moreBytes[i]! += bytes
+    else this.moreWhole[i]! += bytes
     this.isDue[i] = 1
     this.settle(i)
   }
@@ -338,7 +346,7 @@ export class Model {
         leaves[i]! += dirty
         copied[v] = bytes[v]!
       }
-      const needs = Math.max(this.tiles[i]! > 1 ? working[i]! + wholeBytes[i]! : 0, this.needsBefore(i + 1))
+      const needs = Math.max(this.tiles[i]! > 1 ? working[i]! + wholeBytes[i]! - this.left[i]! : 0, this.needsBefore(i + 1))
       this.needs[i] = needs
       const room = Math.max(0, free - needs)
       while (total > room && farthest > i) {
@@ -369,31 +377,16 @@ export class Model {
     const { here } = this
     let bytes = this.working[i]! + this.wholeBytes[i]!
     for (const { value } of this.p.loops[i]!.homes) bytes -= here[value]!
-    if (this.tiles[i]! > 1) return bytes
-    bytes += this.passed[i]!
-    for (const v of this.running[i]!.finds) bytes -= here[v]!
-    return bytes
+    // The values that an op touches are counted once.
+    let found = 0
+    for (const v of this.running[i]!.finds) found += here[v]!
+    return Math.max(0, bytes - Math.min(found, this.found[i]!))
   }
 
   /** The seconds of each loop, with its waits for the links. */
   private flow(): number {
     const room = this.room - this.fixedBytes
-    const {
-      p,
-      working,
-      held,
-      comes,
-      leaves,
-      released,
-      seconds,
-      compute,
-      tiles,
-      passed,
-      needs,
-      wholeBytes,
-      lastDue,
-      releasedUpTo,
-    } = this
+    const { p, working, held, comes, leaves, released, seconds, compute, tiles, needs, wholeBytes, lastDue, releasedUpTo } = this
     const { inBytesPerSecond: into, outBytesPerSecond: out, fullDuplex } = p.machine.link
     const loops = p.loops.length
     for (let i = 0; i < loops; i++) releasedUpTo[i] = (i > 0 ? releasedUpTo[i - 1]! : 0) + released[i]!
@@ -403,7 +396,7 @@ export class Model {
       const free = Math.max(0, room - needs[i]! - held[i]!)
       owed += leaves[i]!
       if (lastDue[i]! > due) due = lastDue[i]!
-      const lack = Math.max(0, wholeBytes[i]! + (tiles[i]! > 1 ? working[i]! / FULL : working[i]! + passed[i]!) - room)
+      const lack = Math.max(0, wholeBytes[i]! + (tiles[i]! > 1 ? working[i]! / FULL : working[i]!) - room)
       const coming = Math.max(0, comes[i]! - ahead) / into
       const behind = due < 0 ? 0 : Math.max(0, releasedUpTo[due]! - gone)
       const leaving = owed > free / 2 ? ((behind / out) * (owed - free / 2)) / owed : 0

@@ -13,7 +13,7 @@ import type { Candidate } from '../candidate'
 import { computeSeconds } from '../bound'
 import { inCoreLayout } from '../incore'
 import { overfullCalls } from '../stays'
-import { anneal, move } from './anneal'
+import { anneal, move, polish } from './anneal'
 import { calibrate } from './calibrate'
 import type { Decisions } from './decisions'
 import {
@@ -43,8 +43,6 @@ class Search {
   private readonly lowering: Lowering
   private readonly random = randomFrom(1)
   private best: Found | null = null
-  /** The calls of all layouts so far. */
-  private calls = 0
 
   constructor(
     graph: Graph,
@@ -53,11 +51,18 @@ class Search {
     persistents: Persistents,
     cuts: boolean,
     private readonly effort: Effort,
+    /** The calls of all layouts so far. */
+    private readonly work: { calls: number },
   ) {
     const room = bytesOf(pages) - alwaysBytes(graph, persistents)
     const p = problemOf(graph, machine, { persistents, wholeBytes: WHOLE * room, cuts })
     this.model = new Model(p, room)
-    this.lowering = new Lowering(p, this.model.bodies)
+    this.lowering = new Lowering(this.model)
+  }
+
+  /** The seconds of the best plan so far. */
+  get found(): number {
+    return this.best?.seconds ?? Infinity
   }
 
   private get steps(): number {
@@ -84,21 +89,27 @@ class Search {
     this.model.load(anneal(this.model, { steps: Math.floor(share * this.steps), hot, cold: hot / COOLS }, this.random))
   }
 
-  /** A layout of the current decisions that fits. Tiles of loops that do not fit shrink. */
+  private polish(share: number): void {
+    polish(this.model, Math.floor(share * this.steps))
+  }
+
+  /** A layout of the current decisions that fits. One that does not fit corrects the model, and the loops without memory get smaller tiles. */
   private fitting(): (Lowered & { readonly candidate: Candidate }) | null {
     const { model, pages } = this
     for (let k = 0; k <= REPAIRS; k++) {
-      const lowered = this.lowering.segments(model.decisions)
+      const lowered = this.lowering.segments()
       if (!lowered) return null
       const candidate = this.lowering.candidate(lowered.segments, model.prefetchRoom)
       const { planned, calls } = candidate.layout
-      this.calls += calls.length
+      this.work.calls += calls.length
       if (candidate.least <= pages) return { ...lowered, candidate }
       const full = new Set(mapped(overfullCalls(planned, calls.length, pages), (c) => lowered.loopOf[calls[c]!.segment]!))
       const loops = [...full].filter((i) => i >= 0 && model.p.loops[i]!.tiles)
       if (loops.length === 0) return null
+      calibrate(model, candidate.layout, lowered.loopOf)
       for (const i of loops) model.setTileBytes(i, model.tileBytes[i]! * SMALLER)
       model.settle(Math.max(...loops))
+      this.polish(REPAIRING)
     }
     return null
   }
@@ -112,13 +123,15 @@ class Search {
     return made
   }
 
-  /** Anneals, simulates and corrects the model. Returns false if the plan does not fit. */
-  *round(share: number, heat: number): Generator<Candidate, boolean, number> {
+  /** Anneals, simulates and corrects the model. The last round simulates more sizes of the room for prefetching. Returns false if the plan does not fit. */
+  *round(share: number, heat: number, last: boolean): Generator<Candidate, boolean, number> {
     const { model } = this
     this.anneal(share, heat)
+    this.polish(POLISHING)
     const made = yield* this.look()
     if (!made) return false
     calibrate(model, made.candidate.layout, made.loopOf)
+    if (!last) return true
     const decisions = model.decisions
     for (const prefetchRoom of PREFETCH_ROOMS) {
       model.load({ ...decisions, prefetchRoom })
@@ -128,12 +141,13 @@ class Search {
     return true
   }
 
-  /** Simulates single moves that the model prefers. */
+  /** Simulates single moves that the model prefers, until a number of them in a row were not faster. */
   *descend(): Generator<Candidate, void, number> {
     const { model } = this
     if (!this.best || this.best.seconds === Infinity) return
     let now = model.load(this.best.decisions)
-    for (let k = 0; k < this.steps / 10 && this.calls < this.effort.calls; k++) {
+    let slower = 0
+    for (let k = 0; slower < SLOWER && k < this.steps / 10 && this.work.calls < this.effort.calls; k++) {
       const undo = move(model, this.random)
       if (!undo) continue
       if (model.price() >= now) {
@@ -142,16 +156,25 @@ class Search {
       }
       const before: Found = this.best
       yield* this.look()
+      slower = this.best === before ? slower + 1 : 0
       if (this.best === before) model.load(before.decisions)
       now = model.price()
     }
   }
 }
 
-/** Shares of the effort for the starts and the two rounds. Each round has its temperature. */
-const BEGINNING = 0.05
-const FIRST_ROUND = [0.5, HOT] as const
-const SECOND_ROUND = [0.2, HOT / 4] as const
+/** Shares of the effort: a seed, a start, a round, a repair, and the most for single changes after annealing. */
+const SEED = 0.05
+const START = 0.2
+const ROUND = 0.1
+const REPAIRING = 0.1
+const POLISHING = 0.5
+/** The number of starts that are simulated, with at most this share of the calls, and the number of rounds of the best start. */
+const STARTS = 4
+const CALLS_OF_STARTS = 1 / 3
+const ROUNDS = 3
+/** Single moves in a row that are simulated and not faster. */
+const SLOWER = 12
 
 /** The effort in proportion to the possible gain over the best other plan. */
 const effortFor = (graph: Graph, machine: Machine, toBeat: number, effort: Effort): Effort | null => {
@@ -171,18 +194,22 @@ export function* refine(
   const effort = effortFor(graph, machine, toBeat, whole)
   if (!effort) return
   const large = graph.values.some((v) => isPersistent(v) && valueBytes(v) >= SMALL_BYTES)
+  const work = { calls: 0 }
   const starts: { readonly search: Search; readonly seconds: number }[] = []
   for (const persistents of large ? (['resident', 'home'] as const) : (['resident'] as const))
     for (const cuts of [false, true]) {
       if (alwaysBytes(graph, persistents) >= bytesOf(pages)) continue
-      const search = new Search(graph, machine, pages, persistents, cuts, effort)
-      starts.push({ search, seconds: search.begin(BEGINNING) })
+      const search = new Search(graph, machine, pages, persistents, cuts, effort, work)
+      starts.push({ search, seconds: search.begin(SEED) })
     }
-  // The preferred start may not fit if a loop cannot have smaller tiles.
+  // A model is sure only of plans near a layout, so several starts are simulated.
+  const tried: Search[] = []
   for (const { search } of starts.sort((a, b) => a.seconds - b.seconds)) {
-    if (!(yield* search.round(...FIRST_ROUND))) continue
-    yield* search.round(...SECOND_ROUND)
-    yield* search.descend()
-    return
+    if (tried.length === STARTS || (tried.length > 0 && work.calls > CALLS_OF_STARTS * effort.calls)) break
+    if (yield* search.round(START, HOT, false)) tried.push(search)
   }
+  const best = tried.sort((a, b) => a.found - b.found)[0]
+  if (!best) return
+  for (let r = 1; r <= ROUNDS && work.calls < effort.calls; r++) yield* best.round(ROUND, HOT / 2 ** r, r === ROUNDS)
+  yield* best.descend()
 }
