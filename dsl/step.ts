@@ -182,17 +182,21 @@ export const joined = <const Parts extends readonly [Tensor, ...Tensor[]]>(
 ): Combined<'joined', JoinedShape<Parts>, Parts> => combined('joined', parts as unknown as Parts)
 
 /** Words where a part's images are not as large, or not as many, as the first's. */
-type Joinable<A extends Shape, Part, K> =
+type Joinable<A extends Shape, Part, K> = OrWords<
   Part extends Tensor<infer B>
-    ? Unless<ShapeText<[A[0], B[1], A[2], A[3]]>, A, B, BranchesDiffer<ShapeText<A>, Place<K>, ShapeText<B>>>
-    : unknown
+    ? Misfit<ShapeText<[A[0], B[1], A[2], A[3]]>, A, B, BranchesDiffer<ShapeText<A>, Place<K>, ShapeText<B>>>
+    : null
+>
 /** Counted from 1. */
 type Place<K> = K extends `${infer N extends number}` ? `${Add<N, 1>}` : string
 
 /** Words where both shapes are known, and the second is none of those that are legal. */
-type Unless<Legal, A extends Shape, B extends Shape, Words> = OrWords<
-  number extends A[number] | B[number] ? null : ShapeText<B> extends Legal ? null : Words
->
+type Misfit<Legal, A extends Shape, B extends Shape, Words> = number extends A[number] | B[number]
+  ? null
+  : ShapeText<B> extends Legal
+    ? null
+    : Words
+type Unless<Legal, A extends Shape, B extends Shape, Words> = OrWords<Misfit<Legal, A, B, Words>>
 type Addable<A extends Shape, B extends Shape> = Unless<ShapeText<A>, A, B, TermsDiffer<ShapeText<A>, ShapeText<B>>>
 type Factor<S extends Shape, F extends Shape> = Unless<
   ShapeText<S> | ShapeText<[S[0], S[1], 1, 1]> | ShapeText<[S[0], 1, S[2], S[3]]>,
@@ -274,12 +278,13 @@ type TargetShape<L, S extends Shape> =
       : S
 /** The losses that compare with class labels. */
 type OfLabels = { [K in LossName]: (typeof LOSSES)[K] extends { readonly labels: true } ? K : never }[LossName]
-type Target<L extends Loss, S extends Shape, To> =
+type Target<L extends Loss, S extends Shape, To> = OrWords<
   To extends Tensor<infer T>
     ? ShapeText<TargetShape<L, S>> extends infer Legal extends string
-      ? Unless<Legal, S, T, TargetMisfits<ShapeText<T>, ShapeText<S>, Legal>>
-      : unknown
-    : unknown
+      ? Misfit<Legal, S, T, TargetMisfits<ShapeText<T>, ShapeText<S>, Legal>>
+      : null
+    : null
+>
 const comparable = (kind: Loss, of: Tensor, to: Tensor | number): Either<string, unknown> => {
   const entry = lossEntry(kind)
   if (typeof to === 'number' || isLeft(entry)) return right(to)

@@ -23,7 +23,12 @@ const HUBER = optionsFor<HuberOptions>()('huber', 'delta')
 /** The value that `huber` creates. Plain data. @example const value: Huber = huber({ delta: 0.5 }) */
 export interface Huber extends LossOf<'huber'> {}
 /** Creates the Huber loss: half the squared error below delta, linear above it. @example huber({ delta: 0.5 }) */
-export const huber = <const O extends HuberOptions & object = HuberOptions>(o: Known<O, typeof HUBER> = {} as never): Huber => lossMade('huber', known(HUBER, o as O))
+export function huber(): Huber
+/** Creates the Huber loss: half the squared error below delta, linear above it. @example huber({ delta: 0.5 }) */
+export function huber<const O extends (HuberOptions & object) | undefined>(o: Known<O, typeof HUBER>): Huber
+export function huber(o: HuberOptions = {}): Huber {
+  return lossMade('huber', known(HUBER, o))
+}
 /** Options of `focal`. @example const options: FocalOptions = { balance: 0.5 } */
 export interface FocalOptions {
   /** Weight of positive elements; negative elements have 1 minus it; 0 to 1. Default 0.25. @example focal({ balance: 0.5 }) */
@@ -35,7 +40,12 @@ const FOCAL = optionsFor<FocalOptions>()('focal', 'balance', 'gamma')
 /** The value that `focal` creates. Plain data. @example const value: Focal = focal({ balance: 0.5 }) */
 export interface Focal extends LossOf<'focal'> {}
 /** Creates the focal loss (Lin et al., 2017): binary cross-entropy of the sigmoid of the output, with less weight on elements that are correct already. @example focal({ balance: 0.5, gamma: 1 }) */
-export const focal = <const O extends FocalOptions & object = FocalOptions>(o: Known<O, typeof FOCAL> = {} as never): Focal => lossMade('focal', known(FOCAL, o as O))
+export function focal(): Focal
+/** Creates the focal loss (Lin et al., 2017): binary cross-entropy of the sigmoid of the output, with less weight on elements that are correct already. @example focal({ balance: 0.5, gamma: 1 }) */
+export function focal<const O extends (FocalOptions & object) | undefined>(o: Known<O, typeof FOCAL>): Focal
+export function focal(o: FocalOptions = {}): Focal {
+  return lossMade('focal', known(FOCAL, o))
+}
 /** Mean of the output minus mean of a target, such as the loss of a Wasserstein critic. @example stage(net, { loss: mean }) */
 export const mean = 'mean' satisfies Loss
 /** Softmax cross-entropy to class labels: one label per image, or one per pixel if the output has several pixels. @example stage(net, { loss: crossEntropy }) */
@@ -53,7 +63,12 @@ const CROSS_ENTROPY_WITH = optionsFor<CrossEntropyWithOptions>()('crossEntropyWi
 /** The value that `crossEntropyWith` creates. Plain data. @example const value: CrossEntropy = crossEntropyWith({ ignoreIndex: -100 }) */
 export interface CrossEntropy extends LossOf<'cross-entropy'> {}
 /** Creates the loss `crossEntropy` with options. @example crossEntropyWith({ ignoreIndex: -100 }) */
-export const crossEntropyWith = <const O extends CrossEntropyWithOptions & object = CrossEntropyWithOptions>(o: Known<O, typeof CROSS_ENTROPY_WITH> = {} as never): CrossEntropy => lossMade('cross-entropy', known(CROSS_ENTROPY_WITH, o as O))
+export function crossEntropyWith(): CrossEntropy
+/** Creates the loss `crossEntropy` with options. @example crossEntropyWith({ ignoreIndex: -100 }) */
+export function crossEntropyWith<const O extends (CrossEntropyWithOptions & object) | undefined>(o: Known<O, typeof CROSS_ENTROPY_WITH>): CrossEntropy
+export function crossEntropyWith(o: CrossEntropyWithOptions = {}): CrossEntropy {
+  return lossMade('cross-entropy', known(CROSS_ENTROPY_WITH, o))
+}
 /** Options of `softCrossEntropy`. @example const options: SoftCrossEntropyOptions = { labelSmoothing: 0.5 } */
 export interface SoftCrossEntropyOptions {
   /** Share of the target that is spread evenly over all classes; 0 to 1. Default 0. @example softCrossEntropy({ labelSmoothing: 0.5 }) */
@@ -63,7 +78,12 @@ const SOFT_CROSS_ENTROPY = optionsFor<SoftCrossEntropyOptions>()('softCrossEntro
 /** The value that `softCrossEntropy` creates. Plain data. @example const value: SoftCrossEntropy = softCrossEntropy({ labelSmoothing: 0.5 }) */
 export interface SoftCrossEntropy extends LossOf<'soft-cross-entropy'> {}
 /** Creates softmax cross-entropy to class probabilities instead of labels, e.g. for mixup. @example softCrossEntropy({ labelSmoothing: 0.1 }) */
-export const softCrossEntropy = <const O extends SoftCrossEntropyOptions & object = SoftCrossEntropyOptions>(o: Known<O, typeof SOFT_CROSS_ENTROPY> = {} as never): SoftCrossEntropy => lossMade('soft-cross-entropy', known(SOFT_CROSS_ENTROPY, o as O))
+export function softCrossEntropy(): SoftCrossEntropy
+/** Creates softmax cross-entropy to class probabilities instead of labels, e.g. for mixup. @example softCrossEntropy({ labelSmoothing: 0.1 }) */
+export function softCrossEntropy<const O extends (SoftCrossEntropyOptions & object) | undefined>(o: Known<O, typeof SOFT_CROSS_ENTROPY>): SoftCrossEntropy
+export function softCrossEntropy(o: SoftCrossEntropyOptions = {}): SoftCrossEntropy {
+  return lossMade('soft-cross-entropy', known(SOFT_CROSS_ENTROPY, o))
+}
 /** Options of `dice`. @example const options: DiceOptions = { smooth: 0.5 } */
 export interface DiceOptions {
   /** Number added to both sides of the quotient, for numerical stability; 0 or more. Default 0.00001. @example dice({ smooth: 0.5 }) */
@@ -77,7 +97,12 @@ const DICE = optionsFor<DiceOptions>()('dice', 'smooth', 'ignoreIndex', 'weights
 /** The value that `dice` creates. Plain data. @example const value: Dice = dice({ smooth: 0.5 }) */
 export interface Dice extends LossOf<'dice'> {}
 /** Creates the Dice loss: 1 minus the overlap of predicted and labelled pixels, averaged over classes. It uses a softmax, or a sigmoid if the output has one channel. @example dice({ smooth: 1 }) */
-export const dice = <const O extends DiceOptions & object = DiceOptions>(o: Known<O, typeof DICE> = {} as never): Dice => lossMade('dice', known(DICE, o as O))
+export function dice(): Dice
+/** Creates the Dice loss: 1 minus the overlap of predicted and labelled pixels, averaged over classes. It uses a softmax, or a sigmoid if the output has one channel. @example dice({ smooth: 1 }) */
+export function dice<const O extends (DiceOptions & object) | undefined>(o: Known<O, typeof DICE>): Dice
+export function dice(o: DiceOptions = {}): Dice {
+  return lossMade('dice', known(DICE, o))
+}
 
 /** An option as it is given, or its default. */
 type Said<O, K extends string, Of, Default extends Of> = K extends keyof O ? Extract<O[K], Of> | (undefined extends O[K] ? Default : never) : Default

@@ -1,7 +1,6 @@
 // Ranks on MPI: all-to-all and all-gather alone, so that no bit depends on how an MPI adds up. Compiled where mpi.h is, against whichever
 // MPI that is, and loaded at run time (runtime/communicators.cpp). Invariant: who waits lets others have the processor, and can be
-// interrupted; counts are 32 bits wide in MPI, so what is larger goes in rounds; no two threads are in MPI at once, though two wait: no
-// call waits there.
+// interrupted; counts are 32 bits wide in MPI, so what is larger goes in rounds.
 #include <mpi.h>
 #include <sys/prctl.h>
 #include <time.h>
@@ -11,9 +10,11 @@
 #include <climits>
 #include <cstdio>
 #include <cstring>
-#include <mutex>
 #include <vector>
 
+#include "comm/calls.hpp"
+#include "comm/heartbeat.hpp"
+#include "comm/leftovers.hpp"
 #include "core/communicator.hpp"
 
 namespace spillway {
@@ -22,15 +23,9 @@ namespace {
 struct MpiRank : Communicator {
   MPI_Comm all = MPI_COMM_NULL;
   std::atomic<bool> interrupted{false};
+  /// One for both ways; null with one rank.
+  Heartbeat* heartbeat = nullptr;
 };
-
-/// Of the two ways' threads one is in MPI at a time: any MPI that has threads at all takes that.
-std::mutex calls;
-template <class Call>
-int called(Call call) {
-  const std::lock_guard lock(calls);
-  return call();
-}
 
 MpiRank& of(Communicator* c) { return *static_cast<MpiRank*>(c); }
 
@@ -64,6 +59,7 @@ Code finished(MpiRank& rank, MPI_Request* request, char* words) {
       return Code::cancelled;
     }
     if (looks < LOOKS) continue;
+    if (rank.heartbeat && looks % LOOKS == 0 && rank.heartbeat->silence(words)) return Code::device;
     if (looks == LOOKS) ::clock_gettime(CLOCK_MONOTONIC, &from);
     if (patience > 0 && looks % LOOKS == 0) {
       timespec now{};
@@ -167,6 +163,10 @@ void free_way(Communicator* c) {
 }
 
 void mpi_close(Communicator* c) {
+  if (Heartbeat* const heartbeat = of(c).heartbeat) {
+    heartbeat->end();
+    delete heartbeat;
+  }
   free_way(c->beside);
   free_way(c);
   int ended = 0;
@@ -202,6 +202,17 @@ MpiRank* open_way(char* words) {
   return nullptr;
 }
 
+/// A third way, for signs of life alone.
+bool open_heartbeat(MpiRank& rank, char* words) {
+  if (rank.size < 2) return true;
+  MPI_Comm all = MPI_COMM_NULL;
+  int error = MPI_Comm_dup(MPI_COMM_WORLD, &all);
+  if (error == MPI_SUCCESS) error = MPI_Comm_set_errhandler(all, MPI_ERRORS_RETURN);
+  if (checked(error, words) != Code::ok) return false;
+  rank.heartbeat = of(rank.beside).heartbeat = new Heartbeat(all, rank.rank, rank.size);
+  return true;
+}
+
 }  // namespace
 }  // namespace spillway
 
@@ -210,6 +221,7 @@ extern "C" __attribute__((visibility("default"))) spillway::Communicator* spillw
   if (version != COMMUNICATOR_VERSION) return nullptr;
   int is_open = 0, provided = 0;
   MPI_Initialized(&is_open);
+  if (!is_open) remove_leftovers("/dev/shm");
   // The threads of a run call, and that of JavaScript before and after it, never two at once.
   if (!is_open && checked(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), words) != Code::ok) return nullptr;
   if (!is_open && provided < MPI_THREAD_SERIALIZED) {
@@ -218,7 +230,8 @@ extern "C" __attribute__((visibility("default"))) spillway::Communicator* spillw
   }
   MpiRank* const rank = open_way(words);
   if (rank) rank->beside = open_way(words);
-  if (rank && rank->beside) return rank;
+  if (rank && rank->beside && open_heartbeat(*rank, words)) return rank;
+  if (rank) free_way(rank->beside);
   if (rank) free_way(rank);
   return nullptr;
 }

@@ -72,6 +72,18 @@ const optionsText = (kind: string, options: Choices): string =>
 const madeText = (kind: string, type: string, options: Choices): string =>
   `/** The value that \`${camel(kind)}\` creates. Plain data. @example const value: ${type} = ${camel(kind)}(${givenText(options)}) */`
 
+/** Two signatures: of a parameter that may be missing, TypeScript would infer one member of a union of options. */
+const makerText = (maker: string, kind: string, type: string, about: string): string => {
+  const [keys, Options] = [keysName(maker), `${capital(maker)}Options`]
+  return `/** ${about} */
+export function ${maker}(): ${type}
+/** ${about} */
+export function ${maker}<const O extends (${Options} & object) | undefined>(o: Known<O, typeof ${keys}>): ${type}
+export function ${maker}(o: ${Options} = {}): ${type} {
+  return lossMade('${kind}', known(${keys}, o))
+}`
+}
+
 /** A loss without options is its name; where all may be left out, it has another for those that give them. */
 const lossText = ([kind, { about, options }]: readonly [string, LossEntry]): string => {
   const name = camel(kind)
@@ -83,8 +95,7 @@ const lossText = ([kind, { about, options }]: readonly [string, LossEntry]): str
   const text = `${optionsText(maker, options)}
 ${madeText(maker, type, options)}
 export interface ${type} extends LossOf<'${kind}'> {}
-/** ${loose ? `Creates the loss \`${name}\` with options. @example ${exampleOf(maker, options, Object.keys(options)[0]!)}` : about} */
-export const ${maker} = <const O extends ${capital(maker)}Options & object = ${capital(maker)}Options>(o: Known<O, typeof ${keysName(maker)}> = {} as never): ${type} => lossMade('${kind}', known(${keysName(maker)}, o as O))`
+${makerText(maker, kind, type, loose ? `Creates the loss \`${name}\` with options. @example ${exampleOf(maker, options, Object.keys(options)[0]!)}` : about)}`
   return loose ? `${plain}\n${text}` : text
 }
 

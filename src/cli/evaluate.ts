@@ -1,5 +1,6 @@
 // `spillway evaluate MODEL`: stage the forward pass and its loss, and measure. Out: the plan's summary, progress, the loss and metrics.
 // Invariant: what can be known before planning is: weights, data, metrics, and that the result has a place.
+import { extname } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -12,6 +13,7 @@ import type { Data } from '../data/data'
 import { readingData } from '../data/reads'
 import { type SpillwayError, usage } from '../errors/errors'
 import { checkedPlaces, reading, writing } from '../files/places'
+import { rowText } from '../files/rows'
 import { writeWholeText } from '../files/whole'
 import type { TierOptions } from '../machine/localmachine'
 import { machineNamed } from '../machine/machine'
@@ -98,6 +100,24 @@ const resultText = (r: Evaluated): string =>
     `  swaps      out ${showSize(r.bytesOut)}, in ${showSize(r.bytesIn)}${r.diskBytes ? `; ${showSize(r.diskBytes)} on disk` : ''}`,
   ].join('\n')
 
+// ---------------------------------------------------------------- files
+
+const isTable = (out: string | undefined): boolean => out !== undefined && extname(out) === '.csv'
+
+/** A row for the loss, for each metric, and for each metric of each class. */
+const tableText = ({ loss, metrics, perClass = {}, classes = [] }: Evaluated): string =>
+  [
+    ['metric', 'class', 'value'],
+    ['loss', '', loss],
+    ...Object.entries(metrics).map(([name, value]) => [name, '', value]),
+    ...Object.entries(perClass).flatMap(([name, list]) => list.map((value, c) => [name, classes[c] ?? String(c), value])),
+  ]
+    .map(rowText)
+    .join('')
+
+const fileText = (out: string, r: Evaluated): string =>
+  isTable(out) ? tableText(r) : `${extname(out) === '.jsonl' ? JSON.stringify(r) : JSON.stringify(r, null, 2)}\n`
+
 // ---------------------------------------------------------------- the command
 
 const stagedFor = (
@@ -109,7 +129,7 @@ const stagedFor = (
   return pipe(
     checkedPlaces(
       [...readingModel(model), ...reading('--weights', o.weights), ...readingData('--data', o.data)],
-      writing('--out', 'result', o.out),
+      writing('--out', isTable(o.out) ? 'resultTable' : 'result', o.out),
     ),
     E.flatMap(() => modelNamed(model, { ...overrideOf(o), mode: 'predict' })),
     E.bindTo('named'),
@@ -212,9 +232,7 @@ export const evaluateModel = (model: string, o: EvaluateCommandOptions, out: Out
     }),
     TE.tap((r) =>
       TE.fromEither(
-        r === undefined || o.out === undefined
-          ? E.right(undefined)
-          : E.asUnit(writeWholeText(o.out, `${JSON.stringify(r, null, 2)}\n`)),
+        r === undefined || o.out === undefined ? E.right(undefined) : E.asUnit(writeWholeText(o.out, fileText(o.out, r))),
       ),
     ),
     TE.map((r) => (r === undefined ? undefined : out.answer(r, resultText(r)))),

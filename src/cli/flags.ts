@@ -318,13 +318,13 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option(...LAYOUT)
       .option(...STRICT_DATA)
       .option(...WORKERS)
-      .option('--out <file>', 'write the result as JSON')
+      .option('--out <file>', 'write the result: a .json, .jsonl or .csv file')
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => evaluate().evaluateModel(model, o, out)))),
   predict: (c, run) =>
     forwardOptions(
       weightsOptions(c.argument(...MODEL), WEIGHTS)
         .option('--data <path>', 'folder of images or .npy files, one such file, or a .safetensors file')
-        .option('--out <path>', '.npy or .safetensors file for all outputs, or a folder: one file per image')
+        .option('--out <path>', '.npy, .safetensors, .json, .jsonl or .csv file for all outputs, or a folder: one file per image')
         .option(
           '--format <kind>',
           `file type in the folder: ${FORMATS.join(', ')} (a picture of the classes) (default npy)`,

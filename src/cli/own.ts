@@ -129,9 +129,6 @@ export const lossOf = (o: OwnOptions, usual: Loss | undefined): Either<SpillwayE
   )
 }
 
-/** Words of refusals that another loss may cure. */
-const ABOUT_TARGETS = /\b(target|labels?|class(es)?|masks?)\b/
-
 /** Adds a hint to refusals of targets if no loss was given: the usual one compares numbers. */
 export const suggestingLoss =
   (o: OwnOptions, usual: Loss | undefined) =>
@@ -139,9 +136,8 @@ export const suggestingLoss =
     if (E.isRight(answer) || (o.loss ?? usual) !== undefined) return answer
     const e = answer.left
     const hint = '; the model has no loss and --loss is missing, so the loss is mse; for classes, use --loss cross-entropy'
-    if (e.tag === 'Usage' && ABOUT_TARGETS.test(e.message)) return E.left({ ...e, message: `${e.message}${hint}` })
-    const isHinted = e.tag === 'FileRefused' && e.kind === 'data' && ABOUT_TARGETS.test(e.reason)
-    return E.left(isHinted ? { ...e, reason: `${e.reason}${hint}` } : e)
+    if ((e.tag !== 'Usage' && e.tag !== 'FileRefused') || e.about !== 'targets') return answer
+    return E.left(e.tag === 'Usage' ? { ...e, message: `${e.message}${hint}` } : { ...e, reason: `${e.reason}${hint}` })
   }
 
 export const optimizerOf = (o: OwnOptions): Either<SpillwayError, Optimizer | undefined> => {

@@ -6,7 +6,7 @@ import { pipe } from 'fp-ts/function'
 import type { Graph, Value } from '../../staging/graph/graph'
 import { diceSums, diceSumsBwd, ignoredIn, LOSSES, type LossEntry, softXent } from '../../staging/ops/loss'
 import { attrsListed } from '../../staging/ops/op'
-import { type SpillwayError, usage } from '../errors/errors'
+import { aboutTargets, type SpillwayError, usage } from '../errors/errors'
 import { onDevice } from '../errors/exceptions'
 import { contentOf } from '../files/content'
 import { type DataFiles, fedValues, fileNames, type FileTensor, openData, sampleCount } from '../files/samples'
@@ -358,6 +358,9 @@ const imageInputFits = ({ depth }: ImageSet, { shape: [channels], bytes }: FedVa
 const mostClasses = ({ shares, labels, binary }: FedValue): number | undefined =>
   shares?.classes ?? labels?.classes ?? (binary ? 2 : undefined)
 
+/** A target that does not fit the loss. */
+const misfit = (message: string): SpillwayError => aboutTargets(usage(message))
+
 /** The input, and the target that images have: a class each, or a mask of their size. */
 const imageValues = (
   values: readonly FedValue[],
@@ -370,7 +373,7 @@ const imageValues = (
     return E.left(usage('image files need a model with one input and one target'))
   if (!target.labels && !target.shares && !target.binary)
     return E.left(
-      usage(
+      misfit(
         'image files give classes or masks, which need a loss with labels such as cross-entropy, or bce-with-logits or focal with one channel',
       ),
     )
@@ -380,16 +383,16 @@ const imageValues = (
   const most = mostClasses(target) ?? Number.POSITIVE_INFINITY
   if (samples[0]!.label !== undefined && size !== 1)
     return E.left(
-      usage(`the images have one class each, but the target of the model has ${size} labels per image: it needs masks`),
+      misfit(`the images have one class each, but the target of the model has ${size} labels per image: it needs masks`),
     )
   if (samples[0]!.mask !== undefined && (target.shape[1] !== height || target.shape[2] !== width))
     return E.left(
-      usage(
+      misfit(
         `the masks have ${height} x ${width} labels, but the target of the model has ${target.shape[1]} x ${target.shape[2]}`,
       ),
     )
   if (classes && classes.length > most)
-    return E.left(usage(`the images have ${classes.length} classes, but the model has ${most}`))
+    return E.left(misfit(`the images have ${classes.length} classes, but the model has ${most}`))
   return E.right([input, target])
 }
 
@@ -462,7 +465,14 @@ const labelsFit = (
   for (const [i, { image, label }] of samples.entries()) {
     const problem = valueProblem(asLabel, label)
     if (problem !== undefined)
-      return E.left({ tag: 'FileRefused', kind: 'data', file: path, reason: `${placeOf ? placeOf(i) : image}: label ${problem}` })
+      return E.left(
+        aboutTargets({
+          tag: 'FileRefused',
+          kind: 'data',
+          file: path,
+          reason: `${placeOf ? placeOf(i) : image}: label ${problem}`,
+        }),
+      )
   }
   return E.right(undefined)
 }

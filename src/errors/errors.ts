@@ -59,13 +59,22 @@ export interface NotFinitePlace {
  * DeviceFailed        the native side ended the run                       Cancelled    the user did
  */
 export type SourceError =
-  | { readonly tag: 'Usage'; readonly message: string; readonly legal?: readonly string[]; readonly more?: string }
+  | {
+      readonly tag: 'Usage'
+      readonly message: string
+      readonly legal?: readonly string[]
+      readonly more?: string
+      /** Set if the targets do not fit the loss, so that another loss may cure it. */
+      readonly about?: 'targets'
+    }
   | { readonly tag: 'FileMissing'; readonly kind: FileKind; readonly file: string }
   | {
       readonly tag: 'FileRefused'
       readonly kind: FileKind
       readonly file: string
       readonly reason: string
+      /** As for Usage. */
+      readonly about?: 'targets'
       /** It was refused before anything was planned. */
       readonly beforehand?: true
       /** What of a run is lost with it, and what is not. */
@@ -181,6 +190,9 @@ export const errorJson = (e: SpillwayError): { readonly error: Readonly<Record<s
   error: { ...e, message: errorText(e) },
 })
 
+/** Kinds of files that are read before any work begins. */
+const KNOWN_FIRST: readonly FileKind[] = ['plan', 'model']
+
 /** 2 the call is wrong, 3 no plan fits, 4 not finite, 5 a checkpoint folder of others, 75 to go on, 128+n a signal, 1 anything else. */
 export const exitCode = (e: SpillwayError): number => {
   switch (e.tag) {
@@ -197,11 +209,9 @@ export const exitCode = (e: SpillwayError): number => {
     case 'Cancelled':
       return 128 + constants.signals[e.signal ?? 'SIGINT']
     case 'FileRefused':
-      return e.beforehand ? 2 : 1
+      return e.beforehand || KNOWN_FIRST.includes(e.kind) ? 2 : 1
     case 'DataRefused':
     case 'DeviceFailed':
-    case 'PlanFormat':
-    case 'GraphFormat':
     case 'VerifyFailed':
       return 1
     // What is left says that a flag, a file name, a size or the model itself is wrong.
@@ -233,6 +243,10 @@ export const usage = (message: string, legal?: readonly string[], more?: string)
   ...(legal ? { legal } : {}),
   ...(more ? { more } : {}),
 })
+
+/** Marks a refusal of targets that do not fit the loss. */
+export const aboutTargets = (e: SpillwayError): SpillwayError =>
+  e.tag === 'Usage' || e.tag === 'FileRefused' ? { ...e, about: 'targets' } : e
 
 /** Commands that list all names of a kind. */
 const LISTS: Readonly<Record<string, string>> = {

@@ -51,7 +51,27 @@ export const FILES = {
   },
   report: { what: 'report', one: 'an HTML page', endings: ['.html', '.htm'], holds: begins(/^\s*<(!doctype html|html)/i) },
   trace: { what: 'trace', one: 'a trace', endings: ['.json'], holds: begins(/^\{"displayTimeUnit"/) },
-  result: { what: 'result', one: 'a result of evaluate', endings: ['.json'], holds: begins(/^\{\s*"model"/) },
+  result: { what: 'result', one: 'a result of evaluate', endings: ['.json', '.jsonl', '.csv'], holds: begins(/^\{\s*"model"/) },
+  resultTable: {
+    what: 'result',
+    one: 'a table of evaluate',
+    endings: ['.csv', '.json', '.jsonl'],
+    holds: begins(/^metric,class,value\r?\n/),
+  },
+  predictions: {
+    what: 'output',
+    one: 'a list of predictions',
+    endings: ['.json', '.jsonl'],
+    creates: true,
+    holds: begins(/^(\[\s*)?\{"name":/),
+  },
+  predictionTable: {
+    what: 'output',
+    one: 'a table of predictions',
+    endings: ['.csv'],
+    creates: true,
+    holds: begins(/^name,/),
+  },
   log: { what: 'log', one: 'a log of steps', endings: ['.csv'], holds: begins(/^step,loss,seconds,time/) },
   table: { what: 'table', one: 'a table of compare', endings: ['.csv'], holds: begins(/^strategy,allocator,/) },
   plot: { what: 'plot', one: 'an SVG picture', endings: ['.svg'], holds: begins(/^\s*(<\?xml[^>]*>\s*)?<svg/) },
@@ -64,7 +84,7 @@ export const FOLDERS = {
   checkpoints: { what: 'checkpoint directory', writes: /(^|\/)(step-\d{9,15}\.(json|safetensors)|lock\.json)$/ },
   logs: { what: 'log directory', writes: /(^|\/)steps\.jsonl$/, legal: 'a .csv file, or a folder' },
   events: { what: 'TensorBoard directory', writes: /(^|\/)events\.out\.tfevents\.[^/]*$/ },
-  arrays: { what: 'output', writes: /\.npy$/, legal: 'a .npy file, a .safetensors file, or a folder' },
+  arrays: { what: 'output', writes: /\.npy$/, legal: 'a .npy, .safetensors, .csv, .json or .jsonl file, or a folder' },
   pictures: { what: 'output', writes: /\.png$/, legal: 'a folder' },
 } as const satisfies Readonly<Record<string, FolderOf>>
 

@@ -9,7 +9,7 @@ import { pipe } from 'fp-ts/function'
 import { sameShape } from '../../staging/core/box'
 import { type Graph, isFed, type Value } from '../../staging/graph/graph'
 import { shapeText } from '../../staging/ops/op'
-import type { SpillwayError } from '../errors/errors'
+import { aboutTargets, type SpillwayError } from '../errors/errors'
 import { onFile } from '../errors/exceptions'
 import { type NpyType, openNpy } from './npy'
 import { openTensors, type TensorFile, type TensorType } from './safetensors'
@@ -237,7 +237,12 @@ const alike = (
 ): Either<SpillwayError, readonly FileTensor[]> =>
   pipe(
     stored,
-    E.traverseReadonlyArrayWithIndex((i, array) => fitted(array, fed[i]!, names[i]!, layout, taken)),
+    E.traverseReadonlyArrayWithIndex((i, array) =>
+      pipe(
+        fitted(array, fed[i]!, names[i]!, layout, taken),
+        E.mapLeft((e) => (fed[i]!.role === 'target' ? aboutTargets(e) : e)),
+      ),
+    ),
     E.tap((tensors) => {
       const odd = tensors.findIndex((t) => t.samples !== tensors[0]!.samples)
       if (odd >= 0)

@@ -10,7 +10,7 @@ import { known } from '../../staging/core/known'
 import { optionsFor } from '../../staging/core/options'
 import { callable, text, withValues } from '../../staging/core/values'
 import { type Loss, type LossEntry, lossText, partsOf } from '../../staging/ops/loss'
-import { type SpillwayError, unknownName, usage } from '../errors/errors'
+import { aboutTargets, type SpillwayError, unknownName, usage } from '../errors/errors'
 
 // ---------------------------------------------------------------- what is compared
 
@@ -217,7 +217,7 @@ const problemOf = (task: Task, name: string): SpillwayError | undefined => {
   const compared = `a model whose loss is ${lossText(task.loss)}`
   const isTop = topOf(name) !== undefined
   if (isTop ? !isOfClasses(task) : isIn(OF_CLASSES, name) && classesOf(task) === undefined)
-    return usage(`metric '${name}' needs classes, but ${compared} has none; allowed: ${OF_NUMBERS.join(', ')}`)
+    return aboutTargets(usage(`metric '${name}' needs classes, but ${compared} has none; allowed: ${OF_NUMBERS.join(', ')}`))
   if (isTop && topOf(name)! > task.channels)
     return usage(`metric '${name}': the model has ${task.channels} classes; allowed: top1 to top${task.channels}`)
   if (isIn(OF_NUMBERS, name) && isOfClasses(task))

@@ -37,8 +37,8 @@ export interface PredictOptions extends Omit<DeviceOptions, 'tier'>, LoadingOpti
    */
   readonly strictData?: boolean | undefined
   /**
-   * Place of the outputs: a .npy or .safetensors file, or a folder with one file per image. Default: the result
-   * holds them.
+   * Place of the outputs: a .npy, .safetensors, .json, .jsonl or .csv file, or a folder with one file per image.
+   * Default: the result holds them.
    *
    * @example predict(net, plan, { weights: 'weights.safetensors', data: 'images/', out: 'masks/' })
    */

@@ -6,6 +6,7 @@ import { basename, extname, join } from 'node:path'
 import * as E from 'fp-ts/Either'
 import { orThrow } from '../errors/exceptions'
 import { npyHead } from '../files/npy'
+import { rowText } from '../files/rows'
 import { headerOf } from '../files/safetensors'
 import { type Filling, fillWhole, writeWhole } from '../files/whole'
 import { pngOfClasses } from '../files/pictures'
@@ -138,6 +139,96 @@ const asPictures = (folder: string, { shape: [, h, w] }: OutputShape, nameOf: (i
   }
 }
 
+/** Appends text to a file. */
+const appending = (path: string) => {
+  const file = fillWhole(path)
+  let at = 0
+  const put = (text: string): void => {
+    const bytes = Buffer.from(text, 'utf8')
+    file.put(at, bytes)
+    at += bytes.length
+  }
+  return { put, done: file.done, drop: file.drop }
+}
+
+/** Converts this number of values to text at a time. */
+const TEXT_NUMBERS = 2 ** 16
+/** Digits that give back the same number of 32 bits. */
+const SINGLE_DIGITS = 9
+
+const shortest = ({ type }: OutputShape): ((x: number) => number) =>
+  type === 'f32' ? (x) => Number(x.toPrecision(SINGLE_DIGITS)) : (x) => x
+
+/** Calls `write` for each complete image, in the order of images. */
+const asText = (
+  path: string,
+  o: OutputShape,
+  before: string,
+  write: (i: number, values: Values, put: Text) => void,
+  after = '',
+) => {
+  const file = appending(path)
+  const values = new STORED[o.type].array(o.shape.reduce((n, d) => n * d, 1))
+  const bytes = new Uint8Array(values.buffer)
+  let open: number | undefined
+  const close = (): void => {
+    if (open !== undefined) write(open, values, file.put)
+    open = undefined
+  }
+  file.put(before)
+  return {
+    ...NOTHING,
+    image: (i: number) => {
+      close()
+      open = i
+      return putAt({ put: (at, plane) => bytes.set(plane, at) }, 0, o)
+    },
+    end: () => {
+      close()
+      file.put(after)
+      file.done()
+    },
+    drop: file.drop,
+    written: () => [path],
+  }
+}
+type Values = Prediction['values']
+type Text = (text: string) => void
+
+/** The class of an image that has one class, if classes have names. */
+const className = ({ classes: isClasses, shape }: OutputShape, values: Values, classes: readonly string[]): string | undefined =>
+  isClasses && shape.every((n) => n === 1) ? classes[values[0]!] : undefined
+
+/** A list of objects: one document, or one object per line. */
+const asObjects = (path: string, o: OutputShape, nameOf: (i: number) => string, classes: readonly string[]): Outputs => {
+  const isLines = extname(path) === '.jsonl'
+  const short = shortest(o)
+  const write = (i: number, values: Values, put: Text): void => {
+    const label = className(o, values, classes)
+    const about = { name: nameOf(i), ...(label === undefined ? {} : { class: label }), shape: shapeOf(o) }
+    put(`${isLines || i === 0 ? '' : ',\n'}${JSON.stringify(about).slice(0, -1)},"values":[`)
+    for (let at = 0; at < values.length; at += TEXT_NUMBERS) {
+      const numbers = Array.from(values.subarray(at, at + TEXT_NUMBERS), short)
+      put(`${at === 0 ? '' : ','}${JSON.stringify(numbers).slice(1, -1)}`)
+    }
+    put(isLines ? ']}\n' : ']}')
+  }
+  return isLines ? asText(path, o, '', write) : asText(path, o, '[\n', write, '\n]\n')
+}
+
+/** Returns true if an output has one number per channel, or is one class: then it fits in a row. */
+export const isOneRow = ({ shape: [, h, w] }: OutputShape): boolean => h === 1 && w === 1
+
+/** A row per image: its class, or a column per channel. */
+const asRows = (path: string, o: OutputShape, nameOf: (i: number) => string, classes: readonly string[]): Outputs => {
+  const [channels] = o.shape
+  const names = classes.length === channels ? classes : Array.from({ length: channels }, (_, c) => String(c))
+  const short = shortest(o)
+  return asText(path, o, rowText(['name', ...(o.classes ? ['class'] : names)]), (i, values, put) =>
+    put(rowText([nameOf(i), ...(o.classes ? [className(o, values, classes) ?? values[0]!] : Array.from(values, short))])),
+  )
+}
+
 /** In the answer. */
 const inMemory = (o: OutputShape, nameOf: (i: number) => string): Outputs => {
   const kept: Prediction[] = []
@@ -155,7 +246,7 @@ const inMemory = (o: OutputShape, nameOf: (i: number) => string): Outputs => {
   }
 }
 
-const ONE_FILE = ['.npy', '.safetensors']
+const ONE_FILE = ['.npy', '.safetensors', '.csv', '.json', '.jsonl']
 export const isOneFile = (out: string): boolean => ONE_FILE.includes(extname(out))
 
 /** What files of outputs may be: arrays, or, of classes, pictures. */
@@ -169,9 +260,12 @@ export const outputsTo = (
   images: number,
   nameOf: (i: number) => string,
   format: Format = 'npy',
+  classes: readonly string[] = [],
 ): Outputs => {
   if (out === undefined) return inMemory(o, nameOf)
   if (format === 'png') return asPictures(out, o, nameOf)
+  if (extname(out) === '.csv') return asRows(out, o, nameOf, classes)
+  if (extname(out) === '.json' || extname(out) === '.jsonl') return asObjects(out, o, nameOf, classes)
   return isOneFile(out) ? inOneFile(out, o, images) : inFolder(out, o, nameOf)
 }
 

@@ -3,7 +3,7 @@
 // budget. While a batch runs, the one before it is written.
 // Worked example, five images in batches of two: three steps; the third sees the first image again in its second place, and drops it.
 import { mkdirSync } from 'node:fs'
-import { dirname, resolve } from 'node:path'
+import { dirname, extname, resolve } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -45,6 +45,7 @@ import {
   FORMATS,
   imageBytes,
   isOneFile,
+  isOneRow,
   namesOf,
   type Outputs,
   type OutputShape,
@@ -110,9 +111,17 @@ export interface Ready {
   readonly description: DataDescription | undefined
 }
 
+const KINDS: Readonly<Record<string, Write['kind']>> = {
+  '.npy': 'array',
+  '.safetensors': 'tensors',
+  '.csv': 'predictionTable',
+  '.json': 'predictions',
+  '.jsonl': 'predictions',
+}
+
 /** The kind of an output, by its name and the format of the files. */
 const kindOf = (out: string, format: PredictOptions['format']): Write['kind'] =>
-  isOneFile(out) ? (out.endsWith('.npy') ? 'array' : 'tensors') : format === 'png' ? 'pictures' : 'arrays'
+  isOneFile(out) ? KINDS[extname(out)]! : format === 'png' ? 'pictures' : 'arrays'
 
 /** All places that a prediction reads and writes. `named`: an option as its user writes it; `model`: the files of the model, for a command. */
 export const placesOf = (
@@ -143,10 +152,23 @@ const roomFor = ({ staged, output, names }: Group, out: string | undefined): Eit
   return lacks.length ? E.left(usage(`this machine cannot run the plan: ${lacks.join('; ')}`)) : E.right(undefined)
 }
 
+/** A table has one row per image. */
+const rowsFit = (graph: Graph, out: string | undefined): Either<SpillwayError, void> => {
+  if (out === undefined || extname(out) !== '.csv') return E.right(undefined)
+  const shape = shapeOf(outputOf(graph)!, graph)
+  return isOneRow(shape)
+    ? E.right(undefined)
+    : E.left(
+        usage(
+          `${out} has one row per image, but each output is [${shape.shape.join(',')}]: use a .npy, .safetensors or .json file, or a folder`,
+        ),
+      )
+}
+
 /** Pictures are of classes, in a folder. */
 const formatFits = ({ plan: { graph } }: Staged, { out, format = 'npy' }: PredictOptions): Either<SpillwayError, void> => {
   if (!FORMATS.includes(format)) return E.left(unknownName('format', format, FORMATS))
-  if (format === 'npy') return E.right(undefined)
+  if (format === 'npy') return rowsFit(graph, out)
   const output = outputOf(graph)!
   const made = graph.ops.find((o) => o.outs.includes(output.id))!
   const classes = graph.values[made.ins[0]!]!.shape[1]!
@@ -532,7 +554,7 @@ const performed =
       o.out ?? 'memory',
     )(() => {
       if (o.out !== undefined) mkdirSync(isOneFile(o.out) ? dirname(resolve(o.out)) : o.out, { recursive: true })
-      return E.right(outputsTo(o.out, shapeOf(output, staged.plan.graph), names.length, (i) => names[i]!, o.format))
+      return E.right(outputsTo(o.out, shapeOf(output, staged.plan.graph), names.length, (i) => names[i]!, o.format, classes))
     })
     if (E.isLeft(opened)) return opened
     const outputs = opened.right

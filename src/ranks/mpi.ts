@@ -20,7 +20,14 @@ const failed = (reason: string): SpillwayError => ({ tag: 'DeviceFailed', reason
 
 /** What the engine is made of, below native/. */
 const SOURCE = 'comm/mpi.cpp'
-const SOURCES = [SOURCE, 'core/communicator.hpp', 'core/result.hpp'] as const
+const SOURCES = [
+  SOURCE,
+  'comm/calls.hpp',
+  'comm/heartbeat.hpp',
+  'comm/leftovers.hpp',
+  'core/communicator.hpp',
+  'core/result.hpp',
+] as const
 
 export const GETTING_MPI = 'apt-get install libopenmpi-dev openmpi-bin (or libmpich-dev mpich) on Debian and Ubuntu'
 
@@ -38,6 +45,7 @@ const build = (into: string): Either<SpillwayError, string> => {
     '-O2',
     '-fPIC',
     '-shared',
+    '-pthread',
     '-fvisibility=hidden',
     '-DOMPI_SKIP_MPICXX',
     '-DMPICH_SKIP_MPICXX',

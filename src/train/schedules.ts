@@ -134,36 +134,68 @@ export const constant = (): Schedule => ({ kind: 'constant' })
  * @param o Steps between two changes, and the factor.
  * @example train(net, plan, { epochs: 90, schedule: stepped({ every: 3000, factor: 0.1 }) })
  */
-export const stepped = <const O extends SteppedOptions & object = SteppedOptions>(
-  o: Known<O, typeof STEPPED> = {} as never,
-): Schedule => scheduleWith('step', known(STEPPED, o as O))
+export function stepped(): Schedule
+/**
+ * Creates a schedule that multiplies the learning rate by a factor at regular steps.
+ *
+ * @param o Steps between two changes, and the factor.
+ * @example train(net, plan, { epochs: 90, schedule: stepped({ every: 3000, factor: 0.1 }) })
+ */
+export function stepped<const O extends (SteppedOptions & object) | undefined>(o: Known<O, typeof STEPPED>): Schedule
+export function stepped(o: SteppedOptions = {}): Schedule {
+  return scheduleWith('step', known(STEPPED, o))
+}
 /**
  * Creates a schedule that falls along half a cosine from the learning rate to `floor` times it.
  *
  * @param o The `floor`. Default 0.
  * @example train(net, plan, { epochs: 90, schedule: cosine({ floor: 0.01 }), warmup: 500 })
  */
-export const cosine = <const O extends CosineOptions & object = CosineOptions>(
-  o: Known<O, typeof COSINE> = {} as never,
-): Schedule => scheduleWith('cosine', known(COSINE, o as O))
+export function cosine(): Schedule
+/**
+ * Creates a schedule that falls along half a cosine from the learning rate to `floor` times it.
+ *
+ * @param o The `floor`. Default 0.
+ * @example train(net, plan, { epochs: 90, schedule: cosine({ floor: 0.01 }), warmup: 500 })
+ */
+export function cosine<const O extends (CosineOptions & object) | undefined>(o: Known<O, typeof COSINE>): Schedule
+export function cosine(o: CosineOptions = {}): Schedule {
+  return scheduleWith('cosine', known(COSINE, o))
+}
 /**
  * Creates a schedule that falls to 0 as a power of the remaining share of the run.
  *
  * @param o The `power`. Default 1.
  * @example train(net, plan, { steps: 40_000, schedule: polynomial({ power: 0.9 }) })
  */
-export const polynomial = <const O extends PolynomialOptions & object = PolynomialOptions>(
-  o: Known<O, typeof POLYNOMIAL> = {} as never,
-): Schedule => scheduleWith('poly', known(POLYNOMIAL, o as O))
+export function polynomial(): Schedule
+/**
+ * Creates a schedule that falls to 0 as a power of the remaining share of the run.
+ *
+ * @param o The `power`. Default 1.
+ * @example train(net, plan, { steps: 40_000, schedule: polynomial({ power: 0.9 }) })
+ */
+export function polynomial<const O extends (PolynomialOptions & object) | undefined>(o: Known<O, typeof POLYNOMIAL>): Schedule
+export function polynomial(o: PolynomialOptions = {}): Schedule {
+  return scheduleWith('poly', known(POLYNOMIAL, o))
+}
 /**
  * Creates a schedule that rises to the learning rate along half a cosine and falls along another.
  *
  * @param o Length of the rise, first and last share.
  * @example train(net, plan, { epochs: 30, schedule: oneCycle({ rise: 0.2 }) })
  */
-export const oneCycle = <const O extends OneCycleOptions & object = OneCycleOptions>(
-  o: Known<O, typeof ONE_CYCLE> = {} as never,
-): Schedule => scheduleWith('one-cycle', known(ONE_CYCLE, o as O))
+export function oneCycle(): Schedule
+/**
+ * Creates a schedule that rises to the learning rate along half a cosine and falls along another.
+ *
+ * @param o Length of the rise, first and last share.
+ * @example train(net, plan, { epochs: 30, schedule: oneCycle({ rise: 0.2 }) })
+ */
+export function oneCycle<const O extends (OneCycleOptions & object) | undefined>(o: Known<O, typeof ONE_CYCLE>): Schedule
+export function oneCycle(o: OneCycleOptions = {}): Schedule {
+  return scheduleWith('one-cycle', known(ONE_CYCLE, o))
+}
 
 /** `cosine`, or `cosine:floor=0.01`, as the command line has them. */
 export const scheduleNamed = (text: string): Either<SpillwayError, Schedule> => {

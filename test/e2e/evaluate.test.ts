@@ -383,12 +383,27 @@ export default model([2, 3, ${H}, ${W}], seq(conv2d('c', 4, 3), relu(), globalAv
   assert.is(code, 0)
   assert.equal([r['images'], Object.keys(r['metrics'] as object)], [N, ['accuracy', 'top5']])
   assert.equal(JSON.parse(readFileSync(at('result.json'), 'utf8')), r)
-  const [, few] = await told(...call, '--metrics', 'top2,f1')
+  const [, few] = await told(...call, '--metrics', 'top2,f1', '--out', at('result.csv'))
+  const [head, ...rows] = readFileSync(at('result.csv'), 'utf8').trimEnd().split('\n')
+  const { loss, metrics, perClass } = few as unknown as {
+    readonly loss: number
+    readonly metrics: Readonly<Record<string, number>>
+    readonly perClass: Readonly<Record<string, readonly (number | null)[]>>
+  }
+  assert.is(head, 'metric,class,value')
+  assert.equal(rows.slice(0, 3), [`loss,,${loss}`, `top2,,${metrics['top2']}`, `f1,,${metrics['f1']}`])
+  assert.equal(
+    rows.slice(3).map((row) => row.split(',')[2]),
+    perClass['f1']!.map((x) => (x === null ? '' : String(x))),
+  )
+  await told(...call, '--out', at('result.jsonl'))
+  assert.equal(JSON.parse(readFileSync(at('result.jsonl'), 'utf8').trimEnd()).metrics, r['metrics'])
   assert.equal([Object.keys(few['metrics'] as object), few['loss']], [['top2', 'f1'], r['loss']])
   for (const [wrong, words] of [
     [['--metrics', 'acc'], /metric 'acc' is not known/],
     [['--metrics', 'psnr'], /compares numbers/],
     [['--out', at('w.safetensors', 'x.json')], /w\.safetensors/],
+    [['--out', at('result.png')], /--out writes a result of evaluate, but the name ends in \.png: use .*result\.json/],
     [['--data', at('nowhere')], /no such file/],
   ] as const) {
     const [c, e] = await told(...call, ...wrong)

@@ -217,6 +217,21 @@ test('batches and their rest, files of every kind', async () => {
   assert.equal([stored.shape, stored.type], [[5, 5, 24, 20], 'F32'])
   sameBits(read.right, all)
 
+  type Listed = readonly { readonly name: string; readonly shape: readonly number[]; readonly values: readonly number[] }[]
+  await predictedAs(net, 'values', { weights, data, out: at('five.json') })
+  await predictedAs(net, 'values', { weights, data, out: at('five.jsonl') })
+  const listed = JSON.parse(readFileSync(at('five.json'), 'utf8')) as Listed
+  const lines = readFileSync(at('five.jsonl'), 'utf8').trimEnd().split('\n')
+  assert.equal(
+    lines.map((line) => JSON.parse(line) as Listed[0]),
+    listed,
+  )
+  assert.equal(
+    listed.map((o) => [o.name, o.shape]),
+    two.outputs.map((o) => [o.name, o.shape]),
+  )
+  sameBits(new Float32Array(listed.flatMap((o) => o.values)), all)
+
   const masks = await predictedAs(net, 'classes', { weights, data, out: at('masks') })
   assert.equal(
     readdirSync(at('masks')),
@@ -399,6 +414,39 @@ test("a net of many norms gives what PyTorch's eval() gives", async () => {
     const all = r.outputs.flatMap((o) => [...o.values])
     assert.ok(farthest(all, made.values) < 1e-5, `${farthest(all, made.values)}`)
   }
+})
+
+test('a table has a row per image, by the names of its classes', async () => {
+  const data = images('six', [3, 3, 16, 16])
+  const own = await weightsOf('tabled', model([2, 3, 16, 16], classifier))
+  const net = sized(classifier, [2, 3, 16, 16])
+  const rowsOf = (file: string): readonly (readonly string[])[] =>
+    readFileSync(at(file), 'utf8')
+      .trimEnd()
+      .split('\n')
+      .map((row) => row.split(','))
+  const { outputs } = await predictedAs(net, 'values', { weights: own, data })
+  await predictedAs(net, 'values', { weights: own, data, out: at('six.csv') })
+  assert.equal(rowsOf('six.csv')[0], ['name', '0', '1', '2', '3', '4', '5', '6'])
+  rowsOf('six.csv')
+    .slice(1)
+    .forEach(([name, ...numbers], i) => {
+      assert.is(name, outputs[i]!.name)
+      sameBits(new Float32Array(numbers.map(Number)), outputs[i]!.values)
+    })
+  await predictedAs(net, 'classes', { weights: own, data, out: at('classes.csv') })
+  const largest = ({ values }: { readonly values: ArrayLike<number> }) =>
+    Array.from(values).indexOf(Math.max(...Array.from(values)))
+  assert.equal(rowsOf('classes.csv'), [['name', 'class'], ...outputs.map((o) => [o.name, String(largest(o))])])
+  const plan = stage(sized(segmenter, [1, 3, 24, 20]), { mode: 'predict', machine: DEVICE })
+  assert.match(
+    (
+      await refusal(() =>
+        predict(sized(segmenter, [1, 3, 24, 20]), plan, { weights, data: images('odd', [2, 3, 24, 20]), out: at('odd.csv') }),
+      )
+    )[0],
+    /one row per image, but each output is \[5,24,20\]: use a \.npy, \.safetensors or \.json file, or a folder/,
+  )
 })
 
 test('what does not fit is said, and nothing half written stays', async () => {

@@ -39,7 +39,7 @@ const digest = async (...args: string[]): Promise<unknown> => {
 
 test('a plan file of 0.1 is refused by the name of its version, which says what to do', async () => {
   const { code, out } = await spillway('verify', join(files, 'plan.json'), '--json')
-  assert.is(code, 1)
+  assert.is(code, 2)
   assert.match(JSON.parse(out).error.message, /version: it is 3, but this version of spillway reads \d+: stage the model again/)
 })
 

@@ -84,6 +84,8 @@ interface Deaths {
   readonly diskBytes: number
 }
 
+const NONE: Deaths = { kills: 0, diskBytes: 0 }
+
 const survived = async (v: Victim, root: string, kills: number): Promise<Deaths> => {
   const checkpoints = join(root, v.name)
   const at = ['--checkpoint-dir', checkpoints, '--checkpoint-every', '1', '--steps', String(v.steps)]
@@ -139,10 +141,12 @@ const run = async (cases: number): Promise<Counts> => {
       ]),
     kill: large ? whileItSpills : afterSteps({ steps: 1, ms: 60 }),
   }
-  const [a, b] = [await survived(inMemory, root, each), await survived(onDisk, root, each)]
+  // campaign.ts kills runs in memory, too.
+  const [a, b] = [FULL || large ? await survived(inMemory, root, each) : NONE, await survived(onDisk, root, each)]
+  const tried = a === NONE ? each : cases
   assert.ok(b.diskBytes > (large ? 2 ** 31 : 0), `${b.diskBytes} bytes on disk`)
   assert.ok(
-    large ? b.kills >= 30 && a.kills + b.kills >= 60 : a.kills + b.kills >= cases / 2,
+    large ? b.kills >= 30 && a.kills + b.kills >= 60 : a.kills + b.kills >= tried / 2,
     `only ${a.kills} and ${b.kills} were killed in time`,
   )
   rmSync(root, { recursive: true })
@@ -151,7 +155,7 @@ const run = async (cases: number): Promise<Counts> => {
 
 export const family: Family = {
   what: 'runs killed at random moments, in memory and while they spill, are resumed to the same bits',
-  few: FULL ? 6 : 4,
+  few: FULL ? 6 : 2,
   all: 64,
   seconds: 2400,
   run,

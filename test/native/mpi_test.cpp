@@ -6,6 +6,10 @@
 #include <fstream>
 #include <sstream>
 
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include "comm/leftovers.hpp"
 #include "test/native/ranks.hpp"
 
 using namespace spillway;
@@ -86,7 +90,35 @@ int as_rank(const std::string& folder, const std::string& engine) {
   return testing::failed == 0 ? 0 : 1;
 }
 
-// ---------------------------------------------------------------- who starts them
+// ---------------------------------------------------------------- segments of dead runs
+
+/// A file of one page; mapped for writing, as Open MPI does, if `is_used`.
+void* segment(const fs::path& file, bool is_used) {
+  const int at = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  CHECK(at >= 0 && ::ftruncate(at, 4096) == 0);
+  void* const mapped = is_used ? ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, at, 0) : nullptr;
+  ::close(at);
+  return mapped;
+}
+
+void segments_of_dead_runs_go(const fs::path& folder) {
+  const fs::path dead = folder / "vader_segment.host.0.1.0", newer = folder / "sm_segment.host.0.1.0",
+                 used = folder / "vader_segment.host.0.2.0", other = folder / "other", foreign = folder / "vader_segment.host.1.1.0",
+                 link = folder / "vader_segment.link";
+  for (const fs::path& file : {dead, newer, other, foreign}) segment(file, false);
+  void* const mapped = segment(used, true);
+  fs::create_symlink(other, link);
+  const bool is_foreign = ::chown(foreign.c_str(), 65534, 65534) == 0;  // as root alone
+  remove_leftovers(folder.c_str());
+  CHECK(!fs::exists(dead) && !fs::exists(newer));
+  CHECK(fs::exists(used) && fs::exists(other) && fs::is_symlink(link));
+  CHECK(fs::exists(foreign) == is_foreign);
+  CHECK(::munmap(mapped, 4096) == 0);
+  remove_leftovers(folder.c_str());
+  CHECK(!fs::exists(used));
+}
+
+// ---------------------------------------------------------------- processes
 
 #if defined(__SANITIZE_THREAD__)
 constexpr bool TAKES_MPI_FOR_RACES = true;
@@ -122,8 +154,9 @@ std::string told(const fs::path& file) {
 
 void ranks_of(const Mpi& mpi, const fs::path& folder) {
   const fs::path checkout = SPILLWAY_CHECKOUT, engine = folder / "engine.so", log = folder / "log";
-  const std::string compiled = text(mpi.compile, " -std=c++20 ", LIKE_THIS, " -fPIC -shared -I '", (checkout / "native").string(), "' -o '",
-                                    engine.string(), "' '", (checkout / "native/comm/mpi.cpp").string(), "' > '", log.string(), "' 2>&1");
+  const std::string compiled =
+      text(mpi.compile, " -std=c++20 ", LIKE_THIS, " -fPIC -shared -pthread -I '", (checkout / "native").string(), "' -o '",
+           engine.string(), "' '", (checkout / "native/comm/mpi.cpp").string(), "' > '", log.string(), "' 2>&1");
   const int built = std::system(compiled.c_str());
   if (!check(built == 0, "the engine is compiled", __FILE__, __LINE__, told(log))) return;
   for (const int ranks : {2, 3}) {
@@ -150,6 +183,10 @@ int main(int argc, char** argv) {
     test(
         TAKES_MPI_FOR_RACES ? "skipped: ThreadSanitizer takes what MPI does by itself for races" : "skipped: there is no mpirun and mpicxx",
         [] {});
+  char shared[] = "/dev/shm/spillway-leftovers-XXXXXX";
+  if (!::mkdtemp(shared)) return 1;
+  test("segments of dead runs are removed", [&] { segments_of_dead_runs_go(shared); });
+  fs::remove_all(shared);
   for (const Mpi& mpi : all) {
     char folder[] = "/tmp/spillway-mpi-XXXXXX";
     if (!::mkdtemp(folder)) return 1;

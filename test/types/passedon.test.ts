@@ -4,9 +4,10 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { check, type Programs } from './checker'
 
-const prelude = `import { conv2d, evaluate, fit, gib, model, mse, predict, relu, run, seq, stage, stageAsync, train, tryStage } from '../../src/index'
+const prelude = `import { add, conv2d, cosine, crossEntropy, evaluate, fit, focal, gib, huber, joined, l1, loss, model, mse, multiply, oneCycle } from '../../src/index'
+import { polynomial, predict, relu, run, seq, stage, stageAsync, stepped, train, tryStage } from '../../src/index'
 import type { Data, EvaluateOptions, Model, PredictOptions, RunLength, RunOptions, Staged, StageOptions } from '../../src/index'
-import type { Trainable, TrainOptions } from '../../src/index'
+import type { Loss, Tensor, Trainable, TrainOptions } from '../../src/index'
 const net = model([1, 3, 32, 32], seq(conv2d('a', 8, 3), relu()))
 const plan = stage(net)
 declare const data: Data
@@ -40,6 +41,20 @@ const right: readonly string[] = [
   'declare const o: RunOptions\nrun(net, plan, o)',
   'declare const o: PredictOptions\npredict(net, plan, o)',
   'declare const o: EvaluateOptions\nevaluate(net, plan, o)',
+  'export const f = <T extends Tensor>(a: T, b: T) => add(a, b)',
+  'export const f = <A extends Tensor, B extends Tensor>(a: A, b: B) => add(add(a, b), b)',
+  'export const f = <T extends Tensor>(a: T, b: T, c: T) => [joined(a, b), joined(a, b, c)]',
+  'export const f = <A extends Tensor, B extends Tensor>(a: A, b: B) => joined(a, b)',
+  'export const f = <A extends Tensor, B extends Tensor>(a: A, b: B) => multiply(a, b)',
+  'export const f = <T extends Tensor>(a: T, b: T) => [loss(mse, a, b), loss(crossEntropy, a, b, 2), loss(l1, a, 0)]',
+  'export const f = <L extends Loss, T extends Tensor>(l: L, a: T, b: T) => loss(l, a, b)',
+  'declare const o: { delta: 1 } | { delta: 2 }\nhuber(o)\nhuber(choice ? { delta: 1 } : {})',
+  'declare const o: { delta: number } | undefined\nhuber(o)\nhuber(undefined)\nhuber({})\nhuber()',
+  'declare const o: { gamma: 2 } | { balance: 0.5 }\nfocal(o)\nfocal(choice ? { gamma: 2 } : { balance: 0.5 })',
+  'declare const o: { floor: number } | { floor: undefined } | undefined\ncosine(o)\ncosine(choice ? { floor: 0.1 } : undefined)',
+  'declare const o: { every: 10; factor: 0.1 } | { every: 20 }\nstepped(o)',
+  'declare const o: { power: 0.9 } | Record<never, never>\npolynomial(o)',
+  'declare const o: { rise: 0.2 } | { start: 0.1 }\noneCycle(o)\noneCycle(choice ? { rise: 0.1 } : { start: 0.1 })',
 ]
 
 const SMALL = 'a budget of 1 bytes is too small: the parameters and gradients of the largest layer alone need 1792 bytes'
@@ -53,6 +68,23 @@ const wrong: readonly (readonly [program: string, ...messages: readonly string[]
   [
     "declare const o: { budget: 1 } | { strategy: 'tiled' }\nstage(net, o)",
     `Argument of type '{ budget: 1; } | { strategy: "tiled"; }' is not assignable to parameter of type '{ budget: "${SMALL}"; }'.\n  Type '{ budget: 1; }' is not assignable to type '{ budget: "${SMALL}"; }'.\n    Types of property 'budget' are incompatible.\n      Type '1' is not assignable to type '"${SMALL}"'.`,
+  ],
+  [
+    'declare const o: { gamma: 2 } | { gama: 2 }\nfocal(o)',
+    "Argument of type '{ gamma: 2; } | { gama: 2; }' is not assignable to parameter of type '{ gamma: 2; } | { gama: \"`gama` is not an option of focal; did you mean `gamma`?\"; }'.\n  Type '{ gama: 2; }' is not assignable to type '{ gamma: 2; } | { gama: \"`gama` is not an option of focal; did you mean `gamma`?\"; }'.\n    Type '{ gama: 2; }' is not assignable to type '{ gama: \"`gama` is not an option of focal; did you mean `gamma`?\"; }'.\n      Types of property 'gama' are incompatible.\n        Type '2' is not assignable to type '\"`gama` is not an option of focal; did you mean `gamma`?\"'.",
+  ],
+  [
+    'cosine({ flor: 0.1 })',
+    "Type 'number' is not assignable to type '\"`flor` is not an option of cosine; did you mean `floor`?\"'.",
+  ],
+  ["huber({ delta: 'x' })", "Type 'string' is not assignable to type 'number'."],
+  [
+    'declare const t: Tensor<[1, 3, 8, 8]>\ndeclare const u: Tensor<[1, 4, 8, 8]>\nloss(mse, t, u)',
+    "Argument of type 'Tensor<[1, 4, 8, 8], unknown>' is not assignable to parameter of type 'Tensor<[1, 4, 8, 8], unknown> & \"a target of [1,4,8,8] cannot be compared with an output of [1,3,8,8]; allowed: [1,3,8,8]\"'.\n  Type 'Tensor<[1, 4, 8, 8], unknown>' is not assignable to type '\"a target of [1,4,8,8] cannot be compared with an output of [1,3,8,8]; allowed: [1,3,8,8]\"'.",
+  ],
+  [
+    'declare const t: Tensor<[1, 3, 8, 8]>\ndeclare const u: Tensor<[1, 4, 9, 8]>\njoined(t, u)',
+    "Argument of type 'Tensor<[1, 4, 9, 8], unknown>' is not assignable to parameter of type 'Tensor<[1, 4, 9, 8], unknown> & \"the first branch gives [1,3,8,8] but branch 2 gives [1,4,9,8]; only the channels may differ\"'.\n  Type 'Tensor<[1, 4, 9, 8], unknown>' is not assignable to type '\"the first branch gives [1,3,8,8] but branch 2 gives [1,4,9,8]; only the channels may differ\"'.",
   ],
   [
     'train(net, plan, {})',

@@ -184,8 +184,11 @@ test('plan has every field, keeps the budget, and writes its files; the plan ver
   assert.equal([objectOf(verified)['verified'], objectOf(verified)['peakBytes']], [true, o['peakBytes']])
   writeFileSync(plan, readFileSync(plan, 'utf8').replace('"peakPages":', '"peakPages":1'))
   const damaged = await spillway('verify', plan, '--json')
-  assert.is(damaged.code, 1)
+  assert.is(damaged.code, 2)
   assert.is(refusalOf(damaged).tag, 'PlanFormat')
+  writeFileSync(plan, '\x89PNG')
+  assert.is((await spillway('verify', plan)).code, 2)
+  assert.is((await spillway('verify', folder)).code, 2)
 })
 
 test('a budget that cannot work: exit 3, the smallest that can; that one works, a page less does not', async () => {
@@ -498,6 +501,13 @@ test('a refusal that comes of the loss that nobody gave says so', async () => {
   }
   const given = await spillway('train', net, '--data', data, '--loss', 'mse', '--device', 'null', '--json')
   assert.not.match(refusalOf(given).message, hint)
+  // Another loss does not cure this, though its words speak of a class.
+  const classless = join(folder, 'class')
+  mkdirSync(classless, { recursive: true })
+  const nothing = await spillway('train', net, '--data', classless, '--device', 'null', '--json')
+  assert.is(nothing.code, 2)
+  assert.match(refusalOf(nothing).message, /\bclass\b/)
+  assert.not.match(refusalOf(nothing).message, hint)
 })
 
 test('of several processes predictions in one file are refused, and plans for others than these', async () => {

@@ -90,10 +90,12 @@ for (const [args, words] of WRONG)
     assert.not(existsSync(at('x.onnx')) || existsSync(at('x.ts')))
   })
 
-test('weights that do not fit end with 2, a file that is no model with 1', () => {
+test('weights that do not fit end with 2, a file that is no model, too', () => {
   const { 'c.bias': _, ...less } = SHAPES
   write('less.safetensors', less)
   assert.is(spillway('export', at('net.ts'), '--weights', at('less.safetensors'), '--out', at('x.onnx')).code, 2)
-  assert.is(spillway('import', at('w.safetensors'), '--out', at('x.ts')).code, 1)
+  assert.is(spillway('import', at('w.safetensors'), '--out', at('x.ts')).code, 2)
+  write('damaged.onnx', SHAPES)
+  assert.is(spillway('import', at('damaged.onnx'), '--out', at('x.ts')).code, 2)
 })
 test.run()
