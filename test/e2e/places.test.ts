@@ -265,10 +265,7 @@ const LINES: readonly (readonly [line: string, words: RegExp])[] = [
     'predict net.ts --weights w.safetensors --data flat --out w.safetensors',
     /--out w\.safetensors would replace w\.safetensors of --weights/,
   ],
-  [
-    'predict net.ts --weights w.safetensors --data flat --out photo.png',
-    /--out writes .*, but the name ends in \.png/,
-  ],
+  ['predict net.ts --weights w.safetensors --data flat --out photo.png', /--out writes .*, but the name ends in \.png/],
   ['export net.ts --weights w.safetensors --out w.safetensors', /--out w\.safetensors would replace w\.safetensors of --weights/],
   ['import x.onnx --out net.ts', /--out net\.ts would replace a file that is not a generated model file/],
   ['evaluate net.ts --weights w.safetensors --data list.csv --out list.csv', /--out list\.csv would replace list\.csv of --data/],
