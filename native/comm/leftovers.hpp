@@ -1,4 +1,4 @@
-// Removes shared memory that Open MPI left behind in a run that was killed. In: a folder. Out: its unused segments are gone.
+// Removes shared memory that Open MPI left behind in a run that was killed. In: a folder. Out: the folder without its unused segments.
 // Invariant: a file stays unless it belongs to this user and the kernel grants a write lease on it. Linux refuses that lease while any
 // process has the file open or mapped for writing, in any container; a file system without leases keeps its files.
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace spillway {
 
-/// Of Open MPI 2 to 4, and of 5.
+/// The names that Open MPI 2 to 4 (vader) and 5 (sm) give their segments.
 inline bool is_segment(const char* name) {
   return std::strncmp(name, "vader_segment.", 14) == 0 || std::strncmp(name, "sm_segment.", 11) == 0;
 }

@@ -1,6 +1,6 @@
 // Ranks on MPI: all-to-all and all-gather alone, so that no bit depends on how an MPI adds up. Compiled where mpi.h is, against whichever
 // MPI that is, and loaded at run time (runtime/communicators.cpp). Invariant: who waits lets others have the processor, and can be
-// interrupted; counts are 32 bits wide in MPI, so what is larger goes in rounds.
+// interrupted; counts are 32 bits wide in MPI, so larger messages go in rounds.
 #include <mpi.h>
 #include <sys/prctl.h>
 #include <time.h>

@@ -39,7 +39,7 @@ export const isLegalGrid = (graph: Graph, ops: readonly OpId[], live: RunLivenes
 
 /**
  * For a number of tiles: along the batch first, where nothing overlaps, then bands of rows. Fewer bands if a grid cannot be sliced.
- * What does not depend on the number is computed once.
+ * Facts that do not depend on the number are computed once.
  */
 export const gridsFor = (graph: Graph, ops: readonly OpId[], live: RunLiveness, expands = false): ((tiles: number) => Grid) => {
   const list = mapped(ops, (id) => graph.ops[id]!)

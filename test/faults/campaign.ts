@@ -18,7 +18,7 @@ const LAYER = join(dirname(addonFile() ?? ''), 'spillway_failing.so')
 const LONG = 100_000
 const DISK_KIB = 4096
 
-/** What one process went through: the faults that fired, and how it ended. */
+/** The faults that fired in one process, and its end. */
 interface Round {
   readonly fired: number
   readonly end: End
@@ -164,7 +164,7 @@ const campaign = async (root: string, name: string, faults: number, rounds: numb
   }
 }
 
-/** Of each hundred faults, this number at two ranks. */
+/** The number of faults in a hundred that strike two ranks. */
 const AMONG_RANKS = 0.4
 
 const run = async (cases: number): Promise<Counts> => {

@@ -28,6 +28,7 @@ export class Model {
   prefetchRoom = 0
   /** Bytes of small values. They stay on the device. */
   fixedBytes = 0
+  /** Bytes that a value wastes in its last page. */
   private wasteBytes = 0
   /** The bytes of each value, with its share of wasted pages. */
   private readonly standing: Float64Array
@@ -41,12 +42,14 @@ export class Model {
   private readonly held: Float64Array
   /** Corrections by layouts: bytes of the working set and seconds of each loop. */
   private readonly moreBytes: Float64Array
+  /** The same bytes for a loop without tiles. */
   private readonly moreWhole: Float64Array
   private readonly moreSeconds: Float64Array
   private readonly body: Body[] = []
   private readonly events: Events[]
   private readonly isDue: Uint8Array
   private readonly released: Float64Array
+  /** Bytes of found and of left values in the working set. */
   private readonly found: Float64Array
   private readonly left: Float64Array
   private readonly wholeBytes: Float64Array
