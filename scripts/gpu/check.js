@@ -136,6 +136,15 @@ const NETWORKS = imitated
 const FIXED = ['--algorithms', 'fixed']
 /** Other plans depend on what calls take. A rehearsal measures in-core alone: a host is slow at it. */
 const MEASURED = imitated ? FIXED : []
+// Before anything is written: an option is no folder for the results.
+if (out === '--list') {
+  for (const [name, seconds] of Object.entries(WANTED)) console.log(`${name} ${seconds} s`)
+  process.exit(0)
+}
+if (out === undefined || out.startsWith('-')) {
+  console.error(`the first argument must be the folder for the results, or --list; found ${out ?? 'none'}`)
+  process.exit(2)
+}
 /** A part of the section's time for each. */
 const CONFORMANCE = { fp32: 0.5, tf32: 0.5, bf16: 1 }
 
@@ -723,12 +732,6 @@ const large = async () => {
 const SECTIONS = { conformance, identity, ways, faults, ranks, sanitizer, incore, incoremore, outofcore, large }
 
 const main = async () => {
-  if (out === '--list')
-    return console.log(
-      Object.entries(WANTED)
-        .map(([name, seconds]) => `${name} ${seconds} s`)
-        .join('\n'),
-    )
   const names = wanted.length > 0 ? wanted : Object.keys(SECTIONS)
   const unknown = names.filter((n) => !SECTIONS[n])
   if (unknown.length > 0) {

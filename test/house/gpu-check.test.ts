@@ -70,11 +70,17 @@ test('a section that there is not is refused, with those there are', () => {
   )
 })
 
-test('sections say the seconds that they want, each within a call of ten minutes', () => {
-  const { stdout } = spawnSync(process.execPath, [join(ROOT, 'scripts', 'gpu', 'check.js'), '--list'], { encoding: 'utf8' })
-  const sections = stdout.trim().split('\n')
+test('--list prints the seconds of each section, within a call of ten minutes, and writes nothing', () => {
+  const folder = mkdtempSync(join(root, 'list-'))
+  const listed = (arg: string) =>
+    spawnSync(process.execPath, [join(ROOT, 'scripts', 'gpu', 'check.js'), arg], { encoding: 'utf8', cwd: folder })
+  const sections = listed('--list').stdout.trim().split('\n')
   assert.is(sections.length, 10)
   for (const line of sections) assert.ok(Number(/^\w+ (\d+) s$/.exec(line)?.[1]) <= 520, line)
+  const wrong = listed('--lists')
+  assert.is(wrong.status, 2)
+  assert.match(wrong.stderr, 'the first argument must be the folder for the results, or --list; found --lists')
+  assert.equal(readdirSync(folder), [])
 })
 
 /** What all of them take depends on the machine: a minute or two where nothing else runs. */
