@@ -23,6 +23,7 @@ import { laying } from '../../staging/schedule/laying'
 import { leastPages } from '../../staging/schedule/stays'
 import { machines } from '../../staging/sim/machines'
 import { simulate } from '../../staging/sim/simulate'
+import { fewOrAll } from '../full'
 import { trainingGraph } from '../golden/golden'
 
 const v100 = machines['v100-pcie-16g']!
@@ -84,14 +85,14 @@ const inMemory = (share: number): readonly [plain: Plan, laid: Plan] => {
   return [planOf(without, pages), planOf(timed, pages)]
 }
 
-for (const share of [0.9, 0.7])
+for (const share of fewOrAll([0.9], [0.9, 0.7]))
   test(`in ${share} of the memory of in-core so many are laid out as there is room for`, () => {
     const [plain, laid] = inMemory(share)
     assert.ok(laysOut(laid) > 0)
     assert.ok(secondsOf(laid) < secondsOf(plain), `${secondsOf(laid)} for ${secondsOf(plain)}`)
   })
 
-for (const share of [0.5, 0.3])
+for (const share of fewOrAll([0.5], [0.5, 0.3]))
   test(`in ${share} of it, which is better used for something else, the plan is what it was`, () => {
     const [plain, laid] = inMemory(share)
     assert.equal(laid, plain)
