@@ -17,6 +17,7 @@ import {
   imageOption,
   LAYOUTS,
   listOption,
+  needingValues,
   option,
   repeated,
   scheduleOption,
@@ -393,7 +394,10 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
 
 /** Declares the arguments, the options and the action of a command. */
 export const declare = (c: Command, name: CommandName, run: Runner): Command =>
-  described(DECLARED[name](c.option('--json', 'print one JSON object on stdout, and all else on stderr'), run), name)
+  described(
+    needingValues(DECLARED[name](c.option('--json', 'print one JSON object on stdout, and all else on stderr'), run)),
+    name,
+  )
 
 const allCommands = (): readonly Command[] =>
   (Object.keys(DECLARED) as CommandName[]).map((name) =>

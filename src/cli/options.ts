@@ -1,6 +1,7 @@
 // Option texts of the command line as values. In: what was typed. Out: sizes, counts, shapes, names; or a Usage error.
 // Invariant: every refusal quotes what was typed and says what would be legal.
 import { cpus } from 'node:os'
+import type { Command } from 'commander'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { flow, pipe } from 'fp-ts/function'
@@ -114,6 +115,21 @@ export const scheduleOption: (text: string) => Schedule = option(
     E.mapLeft((e) => (e.tag === 'Usage' ? { ...e, message: `--schedule: ${e.message.replace(/^schedule '/, "'")}` } : e)),
   ),
 )
+
+/** Refuses a value that begins with `--`: the value is missing, and commander takes the next option for it. */
+export const needingValues = (c: Command): Command => {
+  for (const o of c.options) {
+    const { long, parseArg: parse } = o
+    if (!o.required) continue
+    o.argParser((text: string, before: unknown) => {
+      if (!text.startsWith('--')) return parse ? parse(text, before) : text
+      return orThrow(
+        E.left(usage(`${long} needs a value, but found '${text}'${parse ? '' : `; a file of that name is './${text}'`}`)),
+      )
+    })
+  }
+  return c
+}
 
 // ---------------------------------------------------------------- what several commands take
 

@@ -218,6 +218,12 @@ const wrongCalls: readonly (readonly [what: string, args: readonly string[], wor
     /unknown option '--bugdet'; nearest: --budget.*; 'spillway plan --help' lists all/,
   ],
   ['a bad size', ['plan', 'vgg16', '--budget', 'much'], /--budget: 'much' is not a size; examples: 512MiB, 11GiB, 1048576/],
+  [
+    'an option in place of a folder',
+    ['train', 'vgg16', '--checkpoint-dir', '--resume'],
+    /--checkpoint-dir needs a value, but found '--resume'; a file of that name is '\.\/--resume'/,
+  ],
+  ['an option in place of a size', ['plan', 'vgg16', '--budget', '--json'], /--budget needs a value, but found '--json'$/m],
   ['a bad image', ['plan', 'vgg16', '--image', '0x5'], /--image: '0x5' .* 509x389/],
   ['an image that the model does not take', ['plan', 'vgg16', '--image', '100', ...SIMULATED], /multiples of 7x7/],
   [
