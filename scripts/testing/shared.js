@@ -1,11 +1,13 @@
-// Which test files share processes: those of pure modules. They start no process, change no setting of the process and leave nothing
-// open. In: jobs. Out: the same jobs, those of SHARED folders in batches. `// own process` in a file's first lines keeps it out.
+// Which test files share processes: those that start no process, end no run by a signal and leave nothing open. They may set variables of
+// the environment: batch.js resets them. In: jobs. Out: the same jobs, those of SHARED folders in batches. `// own process` in a file's
+// first lines keeps it out.
 'use strict'
 const path = require('node:path')
 
 const SHARED = [
   'test/core',
   'test/dsl',
+  'test/e2e',
   'test/exchange',
   'test/golden',
   'test/grad',

@@ -1,3 +1,4 @@
+// own process
 // timeout 900
 // each of models
 // Training with activations in bf16: the strategies end with the same bits, tiles within rounding, losses are near those of

@@ -1,3 +1,4 @@
+// own process
 // timeout 1200
 // The cuda device itself, its own sources on a CUDA that is imitated on the host (test/native/host_cuda), through the addon: networks with
 // convolutions train in-core, swapped and recomputed to the same bits, in tiles and in bf16 near to what the ref device computes in

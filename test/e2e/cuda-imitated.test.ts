@@ -1,3 +1,4 @@
+// own process
 // timeout 400
 // The whole path of `--device cuda` on the plugin that imitates an asynchronous device on the host: staging with its
 // workspaces and times, training by lanes, events and replayed graphs. Bits equal among strategies and tiers.

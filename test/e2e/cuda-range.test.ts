@@ -1,3 +1,4 @@
+// own process
 // Calls of 2^31 elements: the cuda device refuses them, so plans for it tile. Its own checks, on the plugin that imitates it.
 import { dirname, join } from 'node:path'
 import { isLeft, isRight } from 'fp-ts/Either'

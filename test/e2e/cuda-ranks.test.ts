@@ -1,3 +1,4 @@
+// own process
 // timeout 1800
 // Ranks on GPUs: processes under mpirun, each with an imitated GPU (test/native/host_cuda), NCCL imitated between them. They have the bits of one
 // such GPU that takes as many tiles. With SPILLWAY_FULL=1: optimizers, swaps, parts, bands, ranks that fail. Skipped in words where the headers

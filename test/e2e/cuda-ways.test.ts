@@ -1,3 +1,4 @@
+// own process
 // timeout 900
 // Identity in every way that products have, as a GPU box is asked for it (scripts/gpu/ways.js), on the imitated CUDA: the ways that repeat
 // give the same bits in-core, recomputed and swapped, by captured graphs or without them; all are near to the first; one convolution has no

@@ -1,3 +1,4 @@
+// own process
 // timeout 1200
 // What cuDNN names for the zoo's convolutions on GPUs that are not here (scripts/cuda/answers.ts): it has an engine for each, in every
 // precision, and, where it is the version that was asked, the committed table is what it says. Longer, and only where cuDNN is: with

@@ -1,3 +1,4 @@
+// own process
 // timeout 600
 // How runs end before their time: signals, time limits, losses that are not finite, folders of others; and what is left to go on from.
 import { spawnSync } from 'node:child_process'

@@ -1,3 +1,4 @@
+// own process
 // timeout 400
 // The examples run as their first lines say, type-checking on; a changed model does not get past it.
 import { spawnSync } from 'node:child_process'

@@ -1,3 +1,4 @@
+// own process
 // timeout 900
 // Training on image files through the command line: any number of threads, killed in the middle of an epoch, gives the same weights.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'

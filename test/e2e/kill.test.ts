@@ -1,3 +1,4 @@
+// own process
 // timeout 300
 // Runs that are interrupted, through the command line, as users meet it; those that are killed stand in test/faults.
 import type { ChildProcess } from 'node:child_process'

@@ -1,3 +1,4 @@
+// own process
 // timeout 300
 // Runs that are measured between their steps: the bits of one that is not, the budget held, the best kept, the end when nothing gets better;
 // and all of it after a kill as without one.

@@ -1,3 +1,4 @@
+// own process
 // timeout 600
 // The blocks of README and docs, in the order in which they stand: programs compile as users compile them, and run; commands are taken by the
 // command line's own parser, and run, in a folder of each page's own. What stays out says why, and what else holds it.

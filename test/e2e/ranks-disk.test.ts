@@ -1,3 +1,4 @@
+// own process
 // A disk that is full at one rank alone ends all ranks, in words, and leaves nothing behind. It mounts a small file system, so it is of the full
 // run, as root, where there is an MPI. Worked example: rank 0 spills to a disk, rank 1 to one of 64 KiB: the plan cannot run there.
 import { spawnSync } from 'node:child_process'

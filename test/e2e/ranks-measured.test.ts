@@ -1,3 +1,4 @@
+// own process
 // timeout 900
 // What several processes measure before they plan: the slowest of their machines, and the network between them. Another machine is imitated by a
 // cache of its own, in which all calls take five times as long. Where there is no MPI, threads alone.

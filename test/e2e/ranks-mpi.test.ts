@@ -1,3 +1,4 @@
+// own process
 // timeout 2400
 // Several processes on MPI, through the command line: the bits of threads, checkpoints, ranks that are killed or asked to end. Where there is
 // no MPI it says so.

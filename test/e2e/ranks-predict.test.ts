@@ -1,3 +1,4 @@
+// own process
 // timeout 600
 // Predictions that several processes share: the files of one process, byte for byte, of arrays and of pictures of several sizes; what is refused;
 // and an end that all hear of. Where there is no MPI it says so.

@@ -40,14 +40,16 @@ export const staged = (model: Model, o: StageOptions = {}): Staged => {
   return plan
 }
 
-const budgets = new Map<string, number>()
+const budgets = new Map<Model, Map<string, number>>()
 
 /** What a strategy answers when it is given one page. */
 export const smallestBudget = (model: Model, strategy: StrategyName, o: StageOptions = {}): number => {
-  const key = `${model.layers.length} ${strategy} ${JSON.stringify(o)}`
-  const known = budgets.get(key) ?? askedBudget(model, strategy, o)
-  budgets.set(key, known)
-  return known
+  const known = budgets.get(model) ?? new Map<string, number>()
+  budgets.set(model, known)
+  const key = `${strategy} ${JSON.stringify(o)}`
+  const bytes = known.get(key) ?? askedBudget(model, strategy, o)
+  known.set(key, bytes)
+  return bytes
 }
 
 const askedBudget = (model: Model, strategy: StrategyName, o: StageOptions): number => {

@@ -1,3 +1,4 @@
+// own process
 // timeout 120
 // A run in a terminal that is ended by Ctrl-C: the bar goes, the terminal is as it was before, and the words stand alone.
 import { spawn, spawnSync } from 'node:child_process'
