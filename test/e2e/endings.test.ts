@@ -107,9 +107,9 @@ test('a warning (SIGUSR1) and a time limit save the step at hand, end with 75, a
   )
   const first = findCheckpoint(at).checkpoint!.step
   assert.ok(first >= 3)
-  const limited = await ended(training(...kept, '--resume', '--time-limit', '2s'))
+  const limited = await ended(training(...kept, '--resume', '--time-limit', '1s'))
   assert.is(limited.code, 75, limited.err)
-  assert.match(errorOf(limited).message, /^stopped by the time limit of 2\.00 s after/)
+  assert.match(errorOf(limited).message, /^stopped by the time limit of 1\.00 s after/)
   assert.is(existsSync(join(at, 'lock.json')), false)
   const steps = findCheckpoint(at).checkpoint!.step + 5
   assert.ok(steps >= first + 5)

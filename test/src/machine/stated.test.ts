@@ -60,7 +60,7 @@ onCpu('with fixed algorithms a plan is the same to the byte whatever was measure
     if (name === 'empty') assert.equal(readdirSync(cache), [])
     return {
       smallestBytes,
-      plans: ['auto'].map((strategy) => of({ strategy, budget: 64 * 2 ** 20 })),
+      plans: ['auto'].map((strategy) => of({ strategy, budget: 80 * 2 ** 20 })),
       least: of({ strategy: 'tiled', budget: smallestBytes }),
     } // prettier-ignore
   })
@@ -192,7 +192,7 @@ test('what a call took in steps comes before any estimate of it, and after what 
 
 onCpu('a first plan estimates most of its calls and says so; its run leaves measurements to the next', async () => {
   const cache = withCache('first')
-  const { named, staged } = stagedWith({ budget: 64 * 2 ** 20 })
+  const { named, staged } = stagedWith({ budget: 80 * 2 ** 20 })
   const { callTimes, measuringSeconds, planningSeconds } = staged.staging
   assert.ok(callTimes!.estimated > 0 && callTimes!.measured + callTimes!.roughly > 0, JSON.stringify(callTimes))
   assert.ok(measuringSeconds > 0 && planningSeconds > measuringSeconds)
@@ -202,14 +202,14 @@ onCpu('a first plan estimates most of its calls and says so; its run leaves meas
   assert.ok(existsSync(join(checkpointDir, 'plan.json')))
   // Whatever is measured meanwhile: a run that goes on has the plan that it began with.
   poisoned(cache, (s) => s * (1 + 99 * Math.random()))
-  const again = stagedWith({ budget: 64 * 2 ** 20, resumes: checkpointDir })
+  const again = stagedWith({ budget: 80 * 2 ** 20, resumes: checkpointDir })
   assert.is(first.steps, run.steps)
   const chosen = ({ plan }: typeof staged): string =>
     encodePlan({ ...plan, calls: plan.calls.map((c) => ({ ...c, seconds: 0 })) })
   assert.ok(chosen(again.staged) === chosen(staged))
   // Another budget is another plan, of which the run says so.
-  const other = stagedWith({ budget: 48 * 2 ** 20, resumes: checkpointDir })
-  assert.is(other.staged.plan.budgetBytes, 48 * 2 ** 20)
+  const other = stagedWith({ budget: 64 * 2 ** 20, resumes: checkpointDir })
+  assert.is(other.staged.plan.budgetBytes, 64 * 2 ** 20)
   const goesOn = async (staged: Staged, steps: number): Promise<string> => {
     const notes: string[] = []
     await train(named.model, staged, { ...run, steps, resume: true, onNote: (text) => notes.push(text) })
