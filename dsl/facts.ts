@@ -21,9 +21,20 @@ import type {
   TooDeepANest,
   TooManyInARow,
 } from './messages'
-import type { Dim, InPlaceLayers, LayerFt, LayerParameters, LayerShapes, LayerState, LayerSums, Net, Shape } from './net'
+import type {
+  Dim,
+  InPlaceLayers,
+  LayerFt,
+  LayerFtByOptions,
+  LayerParameters,
+  LayerShapes,
+  LayerState,
+  LayerSums,
+  Net,
+  Shape,
+} from './net'
 import type { AddLimbs, LimbText, MulLimbs } from './numbers/limbs'
-import type { Add, Compare, FromLow, Low, Mul, Trim } from './numbers/naturals'
+import type { Add, Compare, FromLow, Low, Mul, NextDigit, Trim } from './numbers/naturals'
 
 /** What is known of a net at an input shape. */
 export interface Facts<Out extends Shape, Ft extends Dim, Sum extends AnyTally, Names extends string> {
@@ -87,7 +98,7 @@ type KindsSeen<Kind, Has> = string extends Kind ? Has : 'fromBytes' extends Kind
 type Inner<N> = N extends { readonly kind: 'blocks' | 'counted'; readonly layers: infer Ls extends readonly unknown[] }
   ? { readonly kind: 'scope'; readonly body: Ls[number] }
   : N extends { readonly layers: infer Ls extends readonly unknown[] }
-    ? Composed<Ls[number]>
+    ? ComposedOf<Ls[number]>
     : N extends { readonly branches: infer Bs extends readonly unknown[] }
       ? Composed<Bs[number]>
       : N extends { readonly body: infer B; readonly shortcut: infer C }
@@ -95,6 +106,12 @@ type Inner<N> = N extends { readonly kind: 'blocks' | 'counted'; readonly layers
         : N extends { readonly body: infer B }
           ? Composed<B>
           : never
+/** Compares the few kinds first: a chain has hundreds of layers. */
+type ComposedOf<N> = [N] extends [Net]
+  ? [N['kind'] & (keyof Compositions<any, any> | 'fromBytes')] extends [never]
+    ? never
+    : Composed<N>
+  : Composed<N>
 type Composed<N> = N extends
   | { readonly layers: unknown }
   | { readonly branches: unknown }
@@ -165,7 +182,7 @@ export type NameOf<N> = N extends { readonly name: infer L extends string; reado
     ? K
     : L
   : never
-type OwnName<N> = N extends { readonly name: infer L extends string } ? (L extends '' ? never : L) : never
+type OwnName<N> = N extends { readonly name: string } ? (N['name'] extends '' ? never : N['name']) : never
 
 /** Bytes of a value in 32-bit floats. */
 export type BytesOf<S extends Shape> = MulLimbs<AreaOf<S[0], S[2], S[3]>, `${S[1]}`>
@@ -182,10 +199,13 @@ type AnalyseLayer<N extends Net, S extends Shape, Out> = Out extends Shape
 type LayerTally<N extends Net, S extends Shape, Out extends Shape> = Tallied<
   null,
   AreaOf<Out[0], Out[2], Out[3]>,
-  N['kind'] extends keyof InPlaceLayers ? null : Low<Out[1]>,
+  KeptChannels<N['kind'], Low<Out[1]>>,
   ParametersOf<N, S>,
   N['kind'] extends keyof LayerState<any, any> ? LayerState<N, S>[N['kind']] : null
 >
+
+/** The channels are an argument: the compiler keeps no result of a branch. */
+type KeptChannels<Kind, Channels> = Kind extends keyof InPlaceLayers ? null : Channels
 
 // ---------------------------------------------------------------- tallies
 
@@ -217,17 +237,66 @@ export type ParametersOf<N extends Net, S extends Shape> = N['kind'] extends key
   ? LayerParameters<N, S>[N['kind']]
   : null
 export type SumsOf<N extends Net> = N['kind'] extends keyof LayerSums<any> ? LayerSums<N>[N['kind']] : never
-export type FtOf<N extends Net> = LayerFt<N>[N['kind'] & keyof LayerFt<any>] & Dim
+export type FtOf<N extends Net> = N['kind'] extends keyof LayerFt
+  ? LayerFt[N['kind']] & Dim
+  : LayerFtByOptions<N>[N['kind'] & keyof LayerFtByOptions<any>] & Dim
 
 // ---------------------------------------------------------------- one after the other
 
 type Line<Ls, S extends Shape> = Ls extends readonly Net[]
   ? number extends Ls['length']
     ? Misfit<'seq', 'seq', NotATuple>
-    : Behind<Ls, Known<S, Dim, Nothing, never>>
+    : Ls extends { readonly '9': unknown }
+      ? Tens<Ls, keyof Ls, Known<S, Dim, Nothing, never>> extends infer X extends AnyFacts
+        ? X
+        : Behind<Ls, Known<S, Dim, Nothing, never>>
+      : Behind<Ls, Known<S, Dim, Nothing, never>>
   : never
 
-/** Takes eight layers at once: the compiler builds the rest of a tuple anew each time, with a symbol for each layer. */
+/**
+ * Takes ten layers at a time, by their places: the compiler would build the rest of a tuple anew each time, with a symbol for each layer.
+ * Names of ten layers are joined first: a union of all names is built ten times less often. A fault is null; `Behind` finds its words.
+ */
+type Tens<
+  Ls extends readonly Net[],
+  Places extends keyof Ls,
+  X,
+  Hundreds extends keyof NextDigit = '',
+  Ten extends keyof NextDigit = '',
+> = X extends AnyFacts
+  ? `${Hundreds}${Ten}0` extends Places
+    ? Tens<
+        Ls,
+        Places,
+        Joined<X, Ones<Ls, Places, `${Hundreds}${Ten}`, Fresh<X>>>,
+        Ten extends '9' ? NextDigit[Hundreds] : Hundreds,
+        NextDigit[Ten]
+      >
+    : X
+  : null
+type Ones<
+  Ls extends readonly Net[],
+  Places extends keyof Ls,
+  P extends string,
+  X,
+  One extends keyof NextDigit = '0',
+> = `${P}${One}` extends Places
+  ? One extends '9'
+    ? Next<At<Ls, Places, `${P}9`>, X>
+    : Ones<Ls, Places, P, Next<At<Ls, Places, `${P}${One}`>, X>, NextDigit[One]>
+  : X
+type At<Ls extends readonly Net[], Places extends keyof Ls, P extends string> = P extends Places ? NetOf<Ls[P]> : never
+type NetOf<N> = N extends Net ? N : never
+/** A chain without a layer that begins where X ends: chains that are equal but for their names share all sums. */
+type Fresh<X extends AnyFacts> = Known<X['out'], Dim, Nothing, never>
+/** The facts Y of layers behind those of X, under the names of both; null for a fault. */
+type Joined<X extends AnyFacts, Y> = Y extends AnyFacts
+  ? [Y['names'] & X['names']] extends [never]
+    ? Known<Y['out'], X['ft'] & Y['ft'], AddTally<X['sum'], Y['sum']>, X['names'] | Y['names']>
+    : null
+  : null
+
+/** The same one by one, eight at once, up to the first fault. */
 type Behind<Ls extends readonly Net[], X> = Ls extends readonly [
   any,
   any,
@@ -244,15 +313,12 @@ type Behind<Ls extends readonly Net[], X> = Ls extends readonly [
     ? Behind<T, Next<H, X>>
     : X
 /** Adds a layer to the facts of the layers before it, X, which may be a fault. */
-type Next<H extends Net, X> = X extends AnyFacts
-  ? Analyse<H, X['out']> extends infer Y
-    ? Y extends AnyFacts
-      ? [Y['names'] & X['names']] extends [never]
-        ? Known<Y['out'], X['ft'] & Y['ft'], AddTally<X['sum'], Y['sum']>, X['names'] | Y['names']>
-        : Duplicate<FirstNamed<[H], Y['names'] & X['names']>>
-      : Y
-    : never
-  : X
+type Next<H extends Net, X> = X extends AnyFacts ? Added<H, X, Analyse<H, X['out']>> : X
+type Added<H extends Net, X extends AnyFacts, Y> = Y extends AnyFacts
+  ? [Y['names'] & X['names']] extends [never]
+    ? Known<Y['out'], X['ft'] & Y['ft'], AddTally<X['sum'], Y['sum']>, X['names'] | Y['names']>
+    : Duplicate<FirstNamed<[H], Y['names'] & X['names']>>
+  : Y
 
 // ---------------------------------------------------------------- names twice
 

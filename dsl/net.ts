@@ -45,10 +45,14 @@ export interface LayerShapes<L, S extends Shape> {
 }
 
 /** Kind of layer -> the dimensions along which it is FT-compatible: a tile of its output needs a tile of its input. */
-// biome-ignore lint/correctness/noUnusedVariables: the lines that layers/ add use it
-export interface LayerFt<L> {
+export interface LayerFt {
   identity: Dim
 }
+
+/** The same for kinds whose dimensions depend on their options. A type with a parameter is built anew for each layer. */
+// biome-ignore lint/correctness/noUnusedVariables: the lines that layers/ add use it
+// biome-ignore lint/suspicious/noEmptyInterface: the same
+export interface LayerFtByOptions<L> {}
 
 /** Kind of layer -> how many numbers it trains, as Low (numbers/); kinds without a line train none. */
 // biome-ignore lint/correctness/noUnusedVariables: the lines that layers/ add use it

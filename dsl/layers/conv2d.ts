@@ -15,7 +15,7 @@ import {
 } from '../messages'
 import { type Extent, type Height, height, type Layer, type Shape, type Width, width } from '../net'
 import type { MulLimbs } from '../numbers/limbs'
-import type { Compare, Div, Low, Mod, Mul, Sub } from '../numbers/naturals'
+import type { Compare, Div, Kept, Low, Mod, Mul, Sub } from '../numbers/naturals'
 import { extentCodec, layerCodec, paddingCodec } from './codecs'
 import { weightAndBias, weightFields, weighted, type Weighted, type WeightOptions, type WithBias } from './init'
 import { type BadSize, badSize, type LayerRule } from './rule'
@@ -128,8 +128,9 @@ export const conv2d = <
 
 // ---------------------------------------------------------------- its shape, as a type
 
-type Conv2dShape<L, S extends Shape> =
-  L extends Conv2d<any, infer O, infer K, infer St, infer P, infer D, infer G, any> ? OutputOf<O, K, St, P, D, G, S> : never
+type Conv2dShape<L, S extends Shape> = L extends AnyConv2d
+  ? Kept<OutputOf<L['out'], L['kernel'], L['stride'], L['pad'], L['dilation'], L['groups'], S>>
+  : never
 /** Without the name and the bias, so that equal layers are computed once. */
 type OutputOf<
   O extends number,
@@ -201,8 +202,9 @@ export type SeesPixels<K extends Extent, P extends Padding, D extends Extent> = 
 
 // ---------------------------------------------------------------- its parameters, as a type
 
-type Conv2dParameters<L, C extends number> =
-  L extends Conv2d<any, infer O, infer K, any, any, any, infer G, infer B> ? Weights<O, K, G, B, C> : never
+type Conv2dParameters<L, C extends number> = L extends AnyConv2d
+  ? Kept<Weights<L['out'], L['kernel'], L['groups'], L['bias'], C>>
+  : never
 type Weights<O extends number, K extends Extent, G extends number, B extends boolean, C extends number> = WithBias<
   MulLimbs<MulLimbs<MulLimbs<Low<O>, `${Div<C, G>}`>, `${Height<K>}`>, `${Width<K>}`>,
   O,
@@ -216,7 +218,7 @@ declare module '../net' {
   interface LayerParameters<L, S extends Shape> {
     conv2d: Conv2dParameters<L, S[1]>
   }
-  interface LayerFt<L> {
+  interface LayerFt {
     conv2d: 'B' | 'H' | 'W'
   }
 }

@@ -207,7 +207,7 @@ declare module '../net' {
   interface LayerParameters<L, S extends Shape> {
     convTranspose2d: TransposedParameters<L, S[1]>
   }
-  interface LayerFt<L> {
+  interface LayerFt {
     convTranspose2d: 'B' | 'H' | 'W'
   }
 }

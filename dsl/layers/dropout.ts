@@ -41,7 +41,7 @@ declare module '../net' {
   interface LayerShapes<L, S extends Shape> {
     dropout: L extends Dropout<infer P, any> ? ProbabilityShape<P, S> : never
   }
-  interface LayerFt<L> {
+  interface LayerFt {
     dropout: Dim
   }
   interface InPlaceLayers {

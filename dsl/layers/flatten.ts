@@ -28,7 +28,7 @@ declare module '../net' {
   interface LayerShapes<L, S extends Shape> {
     flatten: FlattenShape<S>
   }
-  interface LayerFt<L> {
+  interface LayerFt {
     flatten: 'B'
   }
 }

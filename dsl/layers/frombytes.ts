@@ -102,7 +102,7 @@ declare module '../net' {
   interface LayerShapes<L, S extends Shape> {
     fromBytes: FromBytesShape<L, S>
   }
-  interface LayerFt<L> {
+  interface LayerFt {
     fromBytes: Dim
   }
 }

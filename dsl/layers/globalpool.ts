@@ -75,7 +75,7 @@ declare module '../net' {
     globalAvgPool: [S[0], S[1], 1, 1]
     adaptiveAvgPool: AdaptiveShape<L, S>
   }
-  interface LayerFt<L> {
+  interface LayerFt {
     globalAvgPool: 'B' | 'C'
     adaptiveAvgPool: Dim
   }

@@ -125,7 +125,7 @@ declare module '../net' {
     groupNorm: GroupNormShape<L, S>
     instanceNorm: S extends readonly [number, number, 1, 1] ? OneValueAGroup<ShapeText<S>> : S
   }
-  interface LayerFt<L> {
+  interface LayerFt {
     groupNorm: 'B'
     instanceNorm: 'B'
   }

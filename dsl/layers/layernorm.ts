@@ -42,7 +42,7 @@ declare module '../net' {
   interface LayerShapes<L, S extends Shape> {
     layerNorm: S
   }
-  interface LayerFt<L> {
+  interface LayerFt {
     layerNorm: 'B' | 'H' | 'W'
   }
   interface LayerParameters<L, S extends Shape> {

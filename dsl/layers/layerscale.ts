@@ -30,7 +30,7 @@ declare module '../net' {
   interface LayerShapes<L, S extends Shape> {
     layerScale: S
   }
-  interface LayerFt<L> {
+  interface LayerFt {
     layerScale: Dim
   }
   interface LayerParameters<L, S extends Shape> {

@@ -27,7 +27,7 @@ declare module '../net' {
   interface LayerShapes<L, S extends Shape> {
     leakyRelu: S
   }
-  interface LayerFt<L> {
+  interface LayerFt {
     leakyRelu: Dim
   }
   interface InPlaceLayers {

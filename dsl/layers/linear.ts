@@ -91,7 +91,7 @@ declare module '../net' {
     linear: LinearParameters<L, S[1]>
     pixelLinear: LinearParameters<L, S[1]>
   }
-  interface LayerFt<L> {
+  interface LayerFt {
     linear: 'B'
     pixelLinear: 'B' | 'H' | 'W'
   }

@@ -70,7 +70,7 @@ declare module '../net' {
   interface LayerShapes<L, S extends Shape> {
     localResponseNorm: LrnShape<L, S>
   }
-  interface LayerFt<L> {
+  interface LayerFt {
     localResponseNorm: 'B' | 'H' | 'W'
   }
 }

@@ -185,7 +185,7 @@ declare module '../net' {
     maxPool: PoolShape<L, S>
     avgPool: PoolShape<L, S>
   }
-  interface LayerFt<L> {
+  interface LayerFt {
     maxPool: Dim
     avgPool: Dim
   }

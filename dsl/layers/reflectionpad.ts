@@ -72,7 +72,7 @@ declare module '../net' {
   interface LayerShapes<L, S extends Shape> {
     reflectionPad2d: ReflectionShape<L, S>
   }
-  interface LayerFt<L> {
+  interface LayerFt {
     reflectionPad2d: Dim
   }
 }

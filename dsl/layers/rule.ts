@@ -9,7 +9,7 @@ import type { Init } from '../../staging/graph/graph'
 import type { Ref } from '../../staging/ops/op'
 import { notASize, type NotASize } from '../messages'
 import { type Extent, type Height, height, type Net, type Shape, type Width, width } from '../net'
-import type { IsWhole } from '../numbers/naturals'
+import type { IsWhole, NextDigit } from '../numbers/naturals'
 
 /**
  * Purpose of a graph: 'train' adds the backward pass, 'predict' uses running statistics and drops nothing.
@@ -78,16 +78,18 @@ export type SizeCheck = readonly [what: string, size: Extent, least: 0 | 1]
 
 type SizeOk<N extends number, Least extends number> =
   IsWhole<N> extends true ? ((N extends 0 ? Least : 0) extends 0 ? true : false) : false
-/** The reason why the first illegal size is so; null when all are legal. */
-export type BadSize<Checks> = Checks extends readonly [
-  readonly [infer What extends string, infer E extends Extent, infer Least extends number],
-  ...infer Rest,
-]
-  ? SizeOk<Height<E>, Least> extends true
-    ? SizeOk<Width<E>, Least> extends true
-      ? BadSize<Rest>
-      : NotASize<What, `${Least}`, `${Width<E>}`>
-    : NotASize<What, `${Least}`, `${Height<E>}`>
+/** The reason why the first illegal size is so; null when all are legal. Read by place: each `infer` empties the compiler's caches. */
+export type BadSize<Checks, Place extends keyof NextDigit = '0'> = Place extends keyof Checks
+  ? NotWhole<Checks[Place]> extends null
+    ? BadSize<Checks, NextDigit[Place]>
+    : NotWhole<Checks[Place]>
+  : null
+type NotWhole<C> = C extends SizeCheck
+  ? SizeOk<Height<C[1]>, C[2]> extends true
+    ? SizeOk<Width<C[1]>, C[2]> extends true
+      ? null
+      : NotASize<C[0], `${C[2]}`, `${Width<C[1]>}`>
+    : NotASize<C[0], `${C[2]}`, `${Height<C[1]>}`>
   : null
 
 export const badSize = (...checks: readonly SizeCheck[]): string | null => {

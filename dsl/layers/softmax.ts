@@ -20,7 +20,7 @@ declare module '../net' {
   interface LayerShapes<L, S extends Shape> {
     softmax: S
   }
-  interface LayerFt<L> {
+  interface LayerFt {
     softmax: 'B' | 'H' | 'W'
   }
   interface InPlaceLayers {

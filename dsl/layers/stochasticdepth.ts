@@ -36,7 +36,7 @@ declare module '../net' {
   interface LayerShapes<L, S extends Shape> {
     stochasticDepth: L extends StochasticDepth<infer P, any> ? ProbabilityShape<P, S> : never
   }
-  interface LayerFt<L> {
+  interface LayerFt {
     stochasticDepth: Dim
   }
   interface InPlaceLayers {

@@ -90,7 +90,7 @@ declare module '../net' {
     silu: S
     gelu: S
   }
-  interface LayerFt<L> {
+  interface LayerFt {
     relu: Dim
     sigmoid: Dim
     tanh: Dim

@@ -104,7 +104,7 @@ declare module '../net' {
   interface LayerShapes<L, S extends Shape> {
     upsample: UpsampleShape<L, S>
   }
-  interface LayerFt<L> {
+  interface LayerFt {
     upsample: Dim
   }
 }

@@ -126,6 +126,21 @@ export type CeilDiv<A extends number, D extends number> = D extends 1
     : never
 export type Compare<A extends number, B extends number> = CompareDigits<`${A}`, `${B}`>
 
+/** The digit after a digit, from none to 0 again: counts the places of a tuple without a tuple for each. */
+export interface NextDigit {
+  '': '1'
+  '0': '1'
+  '1': '2'
+  '2': '3'
+  '3': '4'
+  '4': '5'
+  '5': '6'
+  '6': '7'
+  '7': '8'
+  '8': '9'
+  '9': '0'
+}
+
 /** Whether N, a literal, is a whole number; `number` passes, for it may be one. */
 export type IsWhole<N extends number> = number extends N
   ? true
@@ -133,3 +148,5 @@ export type IsWhole<N extends number> = number extends N
     ? false
     : true
 export type IsOdd<N extends number> = `${N}` extends `${string}${'1' | '3' | '5' | '7' | '9'}` ? true : false
+/** A result that is kept: the compiler keeps none of a branch that is itself a conditional type, but does of an argument. */
+export type Kept<X> = X extends null ? null : X

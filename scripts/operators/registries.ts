@@ -149,7 +149,7 @@ declare module '../net' {
   interface LayerShapes<L, S extends Shape> {
 ${LAYERS.map((u) => `    ${camel(u.kind)}: S`).join('\n')}
   }
-  interface LayerFt<L> {
+  interface LayerFt {
 ${LAYERS.map((u) => `    ${camel(u.kind)}: Dim`).join('\n')}
   }
   interface InPlaceLayers {

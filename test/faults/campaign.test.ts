@@ -1,4 +1,4 @@
-// timeout 5400
+// timeout 14400
 import { family } from './campaign'
 import { fewOf } from './family'
 

@@ -1,7 +1,7 @@
 // Many faults in a row on one training: SIGKILL, SIGSTOP, failing and full disks, short writes; as one process, and with two ranks.
 // Invariant: each process continues from the newest checkpoint on disk, never from an older one, and the last one ends with the weights and
 // losses of a run without faults. A fault counts only if it fired: a signal that ended or stopped the process, an error in its words, or a
-// checkpoint that was written short.
+// checkpoint that was written short. Each kind has at least a tenth of the faults that fired.
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -18,9 +18,9 @@ const LAYER = join(dirname(addonFile() ?? ''), 'spillway_failing.so')
 const LONG = 100_000
 const DISK_KIB = 4096
 
-/** The faults that fired in one process, and its end. */
+/** The faults that fired in one process, by kind, and its end. */
 interface Round {
-  readonly fired: number
+  readonly fired: Fired
   readonly end: End
 }
 type Pick = (n: number) => number
@@ -37,8 +37,15 @@ interface Starting {
   readonly pick: Pick
 }
 
-const KINDS = ['kill', 'stop', 'fails', 'full', 'short'] as const
-type Kind = (typeof KINDS)[number]
+type Kind = 'kill' | 'stop' | 'fails' | 'full' | 'short'
+type Fired = Readonly<Partial<Record<Kind, number>>>
+/** One process each, in turn. A failing or full disk fires once in a process, other kinds more often: so two of each. */
+const ROUND: readonly Kind[] = ['kill', 'fails', 'full', 'stop', 'fails', 'full', 'short']
+/** The least share of each kind among the faults that fired, once there are `ENOUGH` of them. */
+const LEAST_SHARE = 0.1
+const ENOUGH = 100
+
+const killsOf = (end: End): number => (end.signal === 'SIGKILL' ? 1 : 0)
 
 const stepsIn = (err: string): number => (err.match(/^step \d/gm) ?? []).length
 const isStopped = (pid: number): boolean => /^State:\s+T/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))
@@ -53,8 +60,8 @@ const killedAfter = async (child: ReturnType<typeof trainingOf>, steps: number, 
   })
 }
 
-/** Stops one process again and again, at any moment between its steps, and ends it with SIGKILL. */
-const STOPS = 60
+/** Stops one process a few times, at any moment between its steps, and ends it with SIGKILL. */
+const STOPS = 4
 const stopped = async ({ start, pick }: Starting): Promise<Round> => {
   const child = start([])
   let [fired, armed] = [0, false]
@@ -65,7 +72,7 @@ const stopped = async ({ start, pick }: Starting): Promise<Round> => {
       if (child.exitCode !== null || child.signalCode !== null) return
       if (isStopped(child.pid!)) fired++
       child.kill('SIGCONT')
-      setTimeout(() => once(left - 1), 1 + pick(8))
+      setTimeout(() => once(left - 1), 1 + pick(120))
     }, 1)
   }
   const end = await ended(child, (err) => {
@@ -73,13 +80,13 @@ const stopped = async ({ start, pick }: Starting): Promise<Round> => {
     armed = true
     once(STOPS)
   })
-  return { fired: fired + (end.signal === 'SIGKILL' ? 1 : 0), end }
+  return { fired: { stop: fired, kill: killsOf(end) }, end }
 }
 
 const ROUNDS: Readonly<Record<Kind, (s: Starting) => Promise<Round>>> = {
   kill: async ({ start, pick }) => {
     const end = await killedAfter(start([]), 1 + pick(3), pick(20))
-    return { fired: end.signal === 'SIGKILL' ? 1 : 0, end }
+    return { fired: { kill: killsOf(end) }, end }
   },
   stop: stopped,
   fails: async ({ start, place, pick }) => {
@@ -87,7 +94,7 @@ const ROUNDS: Readonly<Record<Kind, (s: Starting) => Promise<Round>>> = {
     const env = { LD_PRELOAD: LAYER, SPILLWAY_FAILING: `${operation} EIO ${5 + pick(12)} ${place.checkpoints}` }
     const end = await ended(start([], env))
     assert.is(end.code, 1, end.err)
-    return { fired: /EIO/.test(end.out) ? 1 : 0, end }
+    return { fired: { fails: /EIO/.test(end.out) ? 1 : 0 }, end }
   },
   full: async ({ start, place, pick }) => {
     const steps = 1 + pick(3)
@@ -98,7 +105,7 @@ const ROUNDS: Readonly<Record<Kind, (s: Starting) => Promise<Round>>> = {
       place.fill()
     })
     place.empty()
-    return { fired: end.code === 1 && /ENOSPC/.test(end.out) ? 1 : 0, end }
+    return { fired: { full: end.code === 1 && /ENOSPC/.test(end.out) ? 1 : 0 }, end }
   },
   short: async ({ start, place }) => {
     // Every write of a checkpoint moves a third of its bytes.
@@ -106,7 +113,7 @@ const ROUNDS: Readonly<Record<Kind, (s: Starting) => Promise<Round>>> = {
     const env = { LD_PRELOAD: LAYER, SPILLWAY_FAILING: `WRITE SHORT 1 ${place.checkpoints}` }
     const end = await killedAfter(start([], env), 3, 5)
     const after = findCheckpoint(place.checkpoints).checkpoint?.step ?? 0
-    return { fired: after - before + (end.signal === 'SIGKILL' ? 1 : 0), end }
+    return { fired: { short: after - before, kill: killsOf(end) }, end }
   },
 }
 
@@ -119,20 +126,22 @@ const resultOf = (e: End): Result => {
   return JSON.parse(e.out)
 }
 
+const sum = (counts: Fired): number => Object.values(counts).reduce((n, x) => n + x, 0)
+
 /** Runs rounds until this number of faults has fired, and at least this number of rounds. */
-const campaign = async (root: string, name: string, faults: number, rounds: number, more: readonly string[]): Promise<Counts> => {
+const campaign = async (root: string, name: string, faults: number, rounds: number, more: readonly string[]): Promise<Fired> => {
   const disk = smallDisk(DISK_KIB)
   const folder = disk?.folder ?? root
   const checkpoints = join(folder, name)
   mkdirSync(checkpoints, { recursive: true })
   const place: Place = { checkpoints, fill: () => disk?.fill(), empty: () => disk?.empty() }
   const hasLayer = existsSync(LAYER)
-  const kinds = KINDS.filter((k) => (k !== 'full' || disk) && ((k !== 'fails' && k !== 'short') || hasLayer))
+  const kinds = ROUND.filter((k) => (k !== 'full' || disk) && ((k !== 'fails' && k !== 'short') || hasLayer))
   const seeded = ['--seed', '5', '--threads', '1', ...more]
   const kept = ['--checkpoint-dir', checkpoints, '--checkpoint-every', '1', '--resume']
   const start: Starting['start'] = (own, env) =>
     trainingOf(MODEL, [...seeded, ...kept, '--steps', String(LONG), ...own], env ? { env } : {})
-  const counts: Record<string, number> = {}
+  const counts: Partial<Record<Kind, number>> = {}
   const pick = random(31)
   try {
     let [fired, least, missed] = [0, 0, 0]
@@ -145,9 +154,9 @@ const campaign = async (root: string, name: string, faults: number, rounds: numb
       assert.equal(found.refused, [])
       assert.ok((found.checkpoint?.step ?? 0) >= least, `${name}, ${kind}: an older checkpoint`)
       least = found.checkpoint?.step ?? 0
-      fired += round.fired
-      counts[kind] = (counts[kind] ?? 0) + round.fired
-      missed = round.fired === 0 ? missed + 1 : 0
+      for (const [k, n] of Object.entries(round.fired) as [Kind, number][]) counts[k] = (counts[k] ?? 0) + n
+      fired += sum(round.fired)
+      missed = sum(round.fired) === 0 ? missed + 1 : 0
       assert.ok(missed < 10, `${name}: no fault fires any more`)
     }
     const steps = ['--steps', String(least + 2)]
@@ -170,18 +179,24 @@ const AMONG_RANKS = 0.4
 const run = async (cases: number): Promise<Counts> => {
   const root = mkdtempSync(join(tmpdir(), 'spillway-campaign-'))
   const ranked = Math.round(AMONG_RANKS * cases)
-  const one = await campaign(root, 'one', cases - ranked, KINDS.length, [])
+  const one = await campaign(root, 'one', cases - ranked, ROUND.length, [])
   const two = await campaign(root, 'ranks', ranked, 1, ['--engine', 'threads', '--ranks', '2'])
   rmSync(root, { recursive: true })
-  const all = (c: Counts): number => Object.values(c).reduce<number>((n, x) => n + Number(x), 0)
-  assert.ok(all(one) + all(two) >= cases)
-  return { faults: all(one) + all(two), one: JSON.stringify(one), ranks: JSON.stringify(two) }
+  const faults = sum(one) + sum(two)
+  assert.ok(faults >= cases)
+  const kinds = [...new Set([...Object.keys(one), ...Object.keys(two)])] as Kind[]
+  for (const k of kinds)
+    if (faults >= ENOUGH) {
+      const share = ((one[k] ?? 0) + (two[k] ?? 0)) / faults
+      assert.ok(share >= LEAST_SHARE, `${k}: ${share.toFixed(3)} of the faults, at least ${LEAST_SHARE} are needed`)
+    }
+  return { faults, one: JSON.stringify(one), ranks: JSON.stringify(two) }
 }
 
 export const family: Family = {
   what: 'faults in a row, counted when they fire, lose no checkpoint that was written and change no bit',
   few: FULL ? 10_000 : 100,
   all: 10_000,
-  seconds: 5400,
+  seconds: 14_400,
   run,
 }
