@@ -3,10 +3,12 @@
 // What a switch leaves is what the method was before the heuristic, or, for what is tried in several settings, the first alone.
 import type { CompileOptions } from '../../staging/compile'
 import { arriving } from '../../staging/schedule/arriving'
-import { type AutoOptions, auto, refineAuto } from '../../staging/schedule/auto'
-import { otherBorders } from '../../staging/schedule/borders'
+import { laying } from '../../staging/schedule/laying'
+import { refine } from '../../staging/schedule/annealing/search'
+import { DEFAULT_EFFORT, type Effort } from '../../staging/schedule/annealing/limits'
+import { auto, autoSmall } from '../../staging/schedule/auto'
 import { type AutoswapOptions, autoswap, refineAutoswap } from '../../staging/schedule/autoswap'
-import type { Planner, Refiner } from '../../staging/schedule/candidate'
+import type { Improver, Planner, Refiner } from '../../staging/schedule/candidate'
 import { ALL_RULES, type ChainRules } from '../../staging/schedule/chaindp'
 import { type CheckpointSqrtOptions, checkpointSqrt } from '../../staging/schedule/checkpoint'
 import { type DymemOptions, dymem } from '../../staging/schedule/dymem'
@@ -16,7 +18,6 @@ import { type GreedyOptions, swapGreedy } from '../../staging/schedule/greedy'
 import { type HybridSuperneuronsOptions, hybridSuperneurons } from '../../staging/schedule/hybridsuperneurons'
 import { type HybridTflmsOptions, hybridTflms, refineHybridTflms } from '../../staging/schedule/hybridtflms'
 import { checkpointOptimal, refineOptimal } from '../../staging/schedule/optimal'
-import { ownGrids } from '../../staging/schedule/owngrids'
 import { type SuperneuronsOptions, superneurons } from '../../staging/schedule/superneurons'
 import { refineTflms, type TflmsOptions, tflms } from '../../staging/schedule/tflms'
 import { type SftOptions, sft } from '../../staging/schedule/sft'
@@ -67,29 +68,22 @@ const tuning: { readonly [K in keyof TflmsOptions]-?: Off<TflmsOptions[K]> } = {
 }
 const rules = (o: Partial<ChainRules>): ChainRules => ({ ...ALL_RULES, ...o })
 
-/** `auto` also takes the plans of all others, where it is not given a method. */
+const searched = (effort: Partial<Effort> = {}, improvers: readonly Improver[] = []): Method => ({
+  improvers,
+  planner: auto,
+  small: autoSmall,
+  refiner: (graph, on, pages, toBeat) => refine(graph, on, pages, toBeat, { ...DEFAULT_EFFORT, ...effort }),
+})
+
 const AUTO: readonly Switch[] = [
   { words: 'with everything', method: undefined },
-  ...switches<AutoOptions>(both(auto, refineAuto), {
-    swap: ['mixtures without swapping', false],
-    cheapFirst: ['mixtures without recomputing cheap values inside a stage', false],
-    refine: ['mixtures without refinement on the simulator', false],
-    joint: ['mixtures without recomputing inside tiles', false],
-  }).map((s, i) => (i ? s : { ...s, words: 'mixtures alone, without the plans of other strategies' })),
-  {
-    words: 'mixtures alone, with the first ops in parts of the batch',
-    method: { planner: auto(), refiner: refineAuto(), improvers: [arriving] },
-  },
-  {
-    words: 'mixtures alone, with a grid per loop',
-    method: { planner: auto(), refiner: refineAuto(), improvers: [ownGrids] },
-  },
-  { words: 'tiles alone, improved for the budget', method: { planner: tiled(), improvers: [otherBorders, ownGrids] } },
-  {
-    words: 'tiles alone, improved without a grid per loop',
-    method: { planner: tiled(), improvers: [otherBorders] },
-  },
-  { words: 'tiles alone, improved without other borders', method: { planner: tiled(), improvers: [ownGrids] } },
+  { words: 'the search alone', method: searched() },
+  ...(['bits', 'tiles', 'loops', 'rooms', 'parameters'] as const).map((kind) => ({
+    words: `the search alone, without moves of ${kind}`,
+    method: searched({ without: [kind] }),
+  })),
+  { words: 'the search alone, with the first ops in parts of the batch', method: searched({}, [arriving]) },
+  { words: 'the search alone, with weights laid out', method: searched({}, [laying]) },
 ]
 
 export const SWITCHES: Readonly<Record<string, readonly Switch[]>> = {

@@ -8,6 +8,7 @@
 import { mapped } from '../core/mapped'
 import { ALIGN_BYTES, alignUp, mostHeld, PAGE_BYTES, pagesFor } from '../core/bytes'
 import { sameBox } from '../core/box'
+import type { ValueId } from '../graph/graph'
 import { type Call, type Cell, type CellScope, type Place, SMALL_VALUES, type Storage, type View } from '../plan/plan'
 import { SECTOR_BYTES } from '../plan/wire'
 import { Gaps } from './gaps'
@@ -238,10 +239,15 @@ const rowsIn = (cells: readonly Cell[], calls: readonly Call[]): readonly (reado
   )
 }
 
-/** Whether large parameters and state are always resident, or at home in the lower tier. */
+/** Large parameters and state are on the device for the whole step, or at home in the lower tier. */
 export type Persistents = 'resident' | 'home'
+/** The same, or the ones that are at home. */
+export type Homes = Persistents | ReadonlySet<ValueId>
 
-const hasHome = (c: Cell): boolean => c.scope === 'persistent' && c.bytes >= SMALL_BYTES
+const hasHome = (c: Cell, persistents: Homes): boolean =>
+  c.scope === 'persistent' &&
+  c.bytes >= SMALL_BYTES &&
+  (persistents === 'home' || (persistents !== 'resident' && c.values.some((v) => persistents.has(v))))
 
 /** Bytes of the lower tier that are homes. */
 export const homeBytes = (storages: readonly Storage[]): number =>
@@ -251,7 +257,7 @@ export const place = (
   cells: readonly Cell[],
   calls: readonly Call[],
   packing: Packing = 'apart',
-  persistents: Persistents = 'resident',
+  persistents: Homes = 'resident',
 ): Placement => {
   const placer = new Placer(cells.length)
   const shared = packing === 'shared' ? sharedPagesOf(cells, calls) : []
@@ -270,7 +276,7 @@ export const place = (
   placer.inARow(
     'persistent',
     'parameters and state',
-    cells.filter((c) => c.scope === 'persistent' && (persistents === 'resident' || !hasHome(c))),
+    cells.filter((c) => c.scope === 'persistent' && !hasHome(c, persistents)),
   )
   const locals = new Map<number, Cell[]>()
   for (const c of cells) {

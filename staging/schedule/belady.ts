@@ -44,7 +44,7 @@ const idleIn = (planned: readonly PlannedStays[], calls: number): Idle => {
 export const swapUntil = (
   planned: readonly PlannedStays[],
   calls: readonly Call[],
-  budgetPages: number,
+  budgetPages: number | Int32Array,
 ): readonly PlannedStays[] => {
   /** Of those of which more leave than before. */
   const swapped = new Map<number, boolean[]>()
@@ -71,7 +71,8 @@ export const swapUntil = (
   for (let p = 0; p < calls.length; p++) {
     now += held[p]!
     for (let i = idle.starts[p]!; i < idle.starts[p + 1]!; i++) farthest.push(i)
-    while (now > budgetPages) {
+    const budget = typeof budgetPages === 'number' ? budgetPages : budgetPages[p]!
+    while (now > budget) {
       const i = farthest.pop()
       if (i === undefined || nextUse(i) <= p) break
       const part = idle.part[i]!

@@ -39,6 +39,10 @@ const heldWhole = onceForPair((graph: Graph, op: Op): readonly ValueId[] => {
   return [...ins, ...outs].flatMap(({ value, def }) => (isHeld(value, def.role) ? [value] : []))
 })
 
+/** Parameters and their gradients that each tile of a loop of these ops reads or adds to whole. */
+export const wholeIn = (graph: Graph, ops: readonly OpId[]): readonly ValueId[] =>
+  ops.flatMap((id) => heldWhole(graph, graph.ops[id]!))
+
 /** Stretches as long as they can be that begin anew before some ops, and hold no more than so many bytes of parameters throughout. */
 export const stretchesOf = (
   graph: Graph,

@@ -4,7 +4,7 @@ import { mapped } from '../core/mapped'
 import { pagesIn } from '../core/bytes'
 import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
-import { type Packing, type Persistents, place, type Placement } from '../memory/place'
+import { type Homes, type Packing, place, type Placement } from '../memory/place'
 import { type Parts, type StayRule, touches } from '../memory/touches'
 import { expand } from '../plan/expand'
 import { pagesLabel } from '../plan/naming'
@@ -21,7 +21,7 @@ interface Placing {
   /** Of touches: when pages may leave. */
   readonly rule?: StayRule
   readonly packing?: Packing
-  readonly persistents?: Persistents
+  readonly persistents?: Homes
   readonly parts?: Parts
 }
 

@@ -2,7 +2,7 @@
 // In: a training graph, a machine, a budget. Out: the best plan, without physical pages yet, or why there is none: with the
 // smallest budget that works and what is in its way. Invariant: no candidate that could win is left out for its bounds.
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
-import { bytesOf, pagesFor, pagesIn } from '../core/bytes'
+import { bytesOf, pagesIn } from '../core/bytes'
 import type { StageError, TooManyCalls } from '../core/errors'
 import { callsPlannedIn } from '../core/planningmemory'
 import { type Graph, trains } from '../graph/graph'
@@ -14,11 +14,9 @@ import { outcomeOf } from '../sim/simulate'
 import { arriving } from './arriving'
 import { atLeastSeconds, computeSeconds } from './bound'
 import type { Candidate, Improver, Method } from './candidate'
-import { inCoreRows } from './incore'
 import { laying } from './laying'
 import { heldAt, type Layout } from './layout'
 import { scheduleSwaps } from './swaptimes'
-import { recomputableOf } from './recomputed'
 import { PREDICTING } from './predicting'
 import { planners, strategies } from './strategies'
 import { leastPages, type PlannedStays, tightestCall } from './stays'
@@ -233,23 +231,10 @@ class Search {
     const { candidate, seconds } = this.best
     this.answer(improver(this.graph, this.machine, this.pages, candidate, seconds), strategy)
   }
-
-  /**
-   * `swap:*` move what in-core keeps, `hybrid:*` at least what is left of it when all that they may make again is gone: where
-   * moving that much takes longer than the best, none of them need be tried.
-   */
-  isBeatenByTraffic(strategy: string): boolean {
-    const { swaps } = planners[strategy]!
-    if (!this.best || !swaps) return false
-    const { graph, o } = this
-    const droppable = swaps === 'rest' ? recomputableOf(graph, o.machine).droppable : []
-    const freed = droppable.reduce((n, i) => n + pagesFor(i.bytes) + i.values.length, 0)
-    return atLeastSeconds(inCoreRows(graph, o.machine), this.pages + freed, o.machine.link) >= this.best.seconds
-  }
 }
 
-/** In-core where it fits; else mixtures, and every other strategy that may be faster still. What only predicts has tiles alone to choose. */
-const runAll = (search: Search, mixes: boolean): Either<StageError, void> => {
+/** In-core where it fits, else the search. What only predicts has tiles alone to choose. */
+const runAll = (search: Search, trains: boolean): Either<StageError, void> => {
   const inCore = search.run('in-core')
   if (isLeft(inCore)) return inCore
   if (search.best) {
@@ -257,10 +242,8 @@ const runAll = (search: Search, mixes: boolean): Either<StageError, void> => {
     if (search.waits) search.improve(arriving, 'auto')
     return inCore
   }
-  if (mixes) search.run('auto')
-  for (const name of mixes ? Object.keys(planners) : ['tiled'])
-    if (name !== 'in-core' && name !== 'auto' && !planners[name]!.alone && !search.isBeatenByTraffic(name)) search.run(name)
-  for (const improver of planners['auto']!.improvers!) search.improve(improver, 'auto')
+  search.run(trains ? 'auto' : 'tiled')
+  if (!trains) for (const improver of planners['tiled']!.improvers!) search.improve(improver, 'auto')
   if (search.waits) search.improve(arriving, 'auto')
   return right(undefined)
 }

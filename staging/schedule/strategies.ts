@@ -1,8 +1,8 @@
 // The planners by name. Adding a planner is adding its file and a line here.
 import { auto, autoSmall, refineAuto } from './auto'
 import { autoswap, autoswapSmall, refineAutoswap } from './autoswap'
-import { otherBorders } from './borders'
 import { checkpointSqrt } from './checkpoint'
+import { otherBorders } from './borders'
 import type { BuiltInStrategies } from '../core/names'
 import type { Method } from './candidate'
 import { dymem, dymemSmall } from './dymem'
@@ -23,39 +23,34 @@ import { vdnnAll, vdnnAllSmall, vdnnConv, vdnnConvSmall, vdnnPlus, vdnnPlusSmall
 import { window, windowSmall } from './window'
 
 export interface Strategy extends Method {
-  /** What it swaps of all that in-core keeps: all of it, or what cannot be made again. */
-  readonly swaps?: 'all' | 'rest'
   /** It cuts images into tiles, whose sums are rounded in another order than those of whole images. */
   readonly tiles?: true
-  /** `auto` does not try it: it is there to be compared with. */
-  readonly alone?: true
 }
 
 const byName: Readonly<Record<keyof BuiltInStrategies, Strategy>> = {
   'in-core': { planner: inCore },
   'checkpoint:sqrt': { planner: checkpointSqrt() },
   'checkpoint:optimal': { planner: checkpointOptimal(), refiner: refineOptimal() },
-  'swap:vdnn-all': { planner: vdnnAll(), small: vdnnAllSmall, swaps: 'all' },
-  'swap:vdnn-conv': { planner: vdnnConv(), small: vdnnConvSmall, swaps: 'all' },
-  'swap:vdnn++': { planner: vdnnPlus(), small: vdnnPlusSmall, swaps: 'all' },
-  'swap:superneurons': { planner: superneurons(), small: superneuronsSmall, swaps: 'all' },
-  'swap:autoswap': { planner: autoswap, small: autoswapSmall, refiner: refineAutoswap(), swaps: 'all' },
-  'swap:tflms': { planner: tflms, small: tflmsSmall, refiner: refineTflms(), swaps: 'all' },
-  'swap:dymem': { planner: dymem(), small: dymemSmall, swaps: 'all' },
-  'swap:window': { planner: window(), small: windowSmall, swaps: 'all' },
-  'swap:greedy': { planner: swapGreedy(), small: greedySmall, swaps: 'all' },
-  'swap:dynprog': { planner: dynprog(), small: dynprogSmall, refiner: refineDynprog(), swaps: 'all' },
-  'swap:fractional': { planner: fractional(), small: fractionalSmall, refiner: refineFractional(), swaps: 'all' },
-  'hybrid:tflms': { planner: hybridTflms(), small: hybridTflmsSmall, refiner: refineHybridTflms(), swaps: 'rest' },
-  'hybrid:superneurons': { planner: hybridSuperneurons(), small: hybridSuperneuronsSmall, swaps: 'rest' },
-  sft: { planner: sft(), tiles: true, alone: true },
-  tiled: { planner: tiled(), small: tiledSmall, finest: tiledFinest, tiles: true },
+  'swap:vdnn-all': { planner: vdnnAll(), small: vdnnAllSmall },
+  'swap:vdnn-conv': { planner: vdnnConv(), small: vdnnConvSmall },
+  'swap:vdnn++': { planner: vdnnPlus(), small: vdnnPlusSmall },
+  'swap:superneurons': { planner: superneurons(), small: superneuronsSmall },
+  'swap:autoswap': { planner: autoswap, small: autoswapSmall, refiner: refineAutoswap() },
+  'swap:tflms': { planner: tflms, small: tflmsSmall, refiner: refineTflms() },
+  'swap:dymem': { planner: dymem(), small: dymemSmall },
+  'swap:window': { planner: window(), small: windowSmall },
+  'swap:greedy': { planner: swapGreedy(), small: greedySmall },
+  'swap:dynprog': { planner: dynprog(), small: dynprogSmall, refiner: refineDynprog() },
+  'swap:fractional': { planner: fractional(), small: fractionalSmall, refiner: refineFractional() },
+  'hybrid:tflms': { planner: hybridTflms(), small: hybridTflmsSmall, refiner: refineHybridTflms() },
+  'hybrid:superneurons': { planner: hybridSuperneurons(), small: hybridSuperneuronsSmall },
+  sft: { planner: sft(), tiles: true },
+  tiled: { planner: tiled(), small: tiledSmall, finest: tiledFinest, improvers: [otherBorders, ownGrids], tiles: true },
   auto: {
-    planner: auto(),
+    planner: auto,
     small: autoSmall,
     finest: jointFinest,
-    refiner: refineAuto(),
-    improvers: [otherBorders, ownGrids],
+    refiner: refineAuto,
     tiles: true,
   },
 }

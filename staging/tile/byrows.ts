@@ -2,7 +2,7 @@
 // the update of a large parameter is a loop of its own over parts of its rows: each part of the weight, of its gradient and of what the optimizer
 // keeps comes, is moved on and goes, where all of them would have to be there at once. The bits are the same: elements do not meet.
 // Worked example, VGG-16's first dense layer with momentum: 392 MiB three times are 1176 MiB; in 25 parts they are 48.
-import { type Graph, type Op, valueBytes } from '../graph/graph'
+import { type Graph, type Op, type ValueId, valueBytes } from '../graph/graph'
 import { opDef } from '../ops/registry'
 import { type Grid, type Segment, type Step, tilesOf, UNTILED } from '../plan/plan'
 import { isRight } from 'fp-ts/Either'
@@ -20,8 +20,11 @@ export const rowsGridOf = (graph: Graph, op: Op): Grid => {
   return parts > 1 && isRight(sliceRun(graph, [op.id], grid, new Set())) ? grid : UNTILED
 }
 
-const loopOf = (graph: Graph, { op: id }: Step): Segment | null => {
+type IsHome = (v: ValueId) => boolean
+
+const loopOf = (graph: Graph, { op: id }: Step, isHome: IsHome): Segment | null => {
   const op = graph.ops[id]!
+  if (!op.ins.some(isHome)) return null
   const grid = rowsGridOf(graph, op)
   const sliced = tilesOf(grid) > 1 ? sliceRun(graph, [id], grid, new Set()) : null
   return sliced && isRight(sliced) ? { name: op.layer, phase: 'update', grid, ...sliced.right } : null
@@ -29,10 +32,10 @@ const loopOf = (graph: Graph, { op: id }: Step): Segment | null => {
 
 /** A segment that runs whole, with its large updates as loops in their places. */
 const apart =
-  (graph: Graph) =>
+  (graph: Graph, isHome: IsHome) =>
   (s: Segment): readonly Segment[] => {
     if (tilesOf(s.grid) > 1) return [s]
-    const loops = s.body.map((step) => loopOf(graph, step))
+    const loops = s.body.map((step) => loopOf(graph, step, isHome))
     if (loops.every((l) => l === null)) return [s]
     const out: Segment[] = []
     let from = 0
@@ -49,4 +52,6 @@ const apart =
     return out
   }
 
-export const updatedByRows = (graph: Graph, segments: readonly Segment[]): readonly Segment[] => segments.flatMap(apart(graph))
+/** `isHome`: parameters and state that live in the lower tier. */
+export const updatedByRows = (graph: Graph, segments: readonly Segment[], isHome: IsHome = () => true): readonly Segment[] =>
+  segments.flatMap(apart(graph, isHome))

@@ -9,9 +9,10 @@ import type { Graph } from '../../staging/graph/graph'
 import { type Segment, tilesOf } from '../../staging/plan/plan'
 import { opCosts } from '../../staging/schedule/chain'
 import { jointOf, jointSegments, type Limits } from '../../staging/schedule/joint'
+import { keepAll } from '../../staging/schedule/annealing/decisions'
 import { Lowering } from '../../staging/schedule/annealing/lower'
 import { Model } from '../../staging/schedule/annealing/model'
-import { type Loop, problemOf } from '../../staging/schedule/annealing/problem'
+import { type Loop, mayRepeat, problemOf } from '../../staging/schedule/annealing/problem'
 import { isTiled, runsOf, segmentsOf } from '../../staging/tile/segments'
 import type { TileError } from '../../staging/tile/slices'
 import { FULL } from '../full'
@@ -77,14 +78,18 @@ for (const [device, tolerance] of [
           if (apart) {
             decided++
             const wholeBytes = whole ?? Infinity
-            const p = problemOf(graph, machine, { persistents: 'resident', wholeBytes, cuts, leastBytes: 0 })
-            const bits = (l: Loop, i: number): Uint8Array =>
-              l.mayRepeat.map((may, op) => (may === 1 && repeats[(3 * i + op) % repeats.length]! ? 1 : 0))
+            const p = problemOf(graph, machine, 0)
+            const bits = (l: Loop | undefined, i: number): Uint8Array =>
+              Uint8Array.from(graph.ops, ({ id }) =>
+                l && mayRepeat(p.atomOf, l, id) && repeats[(3 * i + id) % repeats.length]! ? 1 : 0,
+              )
             const model = new Model(p, 1e9)
+            const kept = keepAll(p, p.endsFor(cuts, wholeBytes), 0, 1e9, 0)
+            model.load(kept)
             model.load({
-              repeats: p.loops.map(bits),
-              tileBytes: Float64Array.from(p.loops, (l) => limits[l.phase]),
-              prefetchRoom: 0,
+              ...kept,
+              repeats: model.loops.map(bits),
+              tileBytes: Float64Array.from(model.loops, (l) => limits[l?.phase ?? 'forward']),
             })
             const lowered = new Lowering(model).segments()
             if (!lowered) throw new Error('loops that cannot be in tiles are not')

@@ -9,11 +9,13 @@ import type { Graph } from '../../staging/graph/graph'
 import { computeSeconds } from '../../staging/schedule/bound'
 import { type Candidate, resident } from '../../staging/schedule/candidate'
 import { inCoreLayout } from '../../staging/schedule/incore'
-import { anneal, move } from '../../staging/schedule/annealing/anneal'
+import { anneal } from '../../staging/schedule/annealing/anneal'
 import { calibrate } from '../../staging/schedule/annealing/calibrate'
+import { keepAll } from '../../staging/schedule/annealing/decisions'
 import { Lowering } from '../../staging/schedule/annealing/lower'
 import { Model } from '../../staging/schedule/annealing/model'
-import { alwaysBytes, type Problem, problemOf } from '../../staging/schedule/annealing/problem'
+import { Chooser, move } from '../../staging/schedule/annealing/moves'
+import { type Problem, problemOf } from '../../staging/schedule/annealing/problem'
 import { refine } from '../../staging/schedule/annealing/search'
 import { seeds } from '../../staging/schedule/annealing/seeds'
 import { machines } from '../../staging/sim/machines'
@@ -26,53 +28,82 @@ const NEARLY = 1e-9
 const graph = trainingGraph('resnet18', [16, 3, 224, 224])
 const pagesIn = (g: Graph, share: number): number => Math.floor(resident(inCoreLayout(g, machine)).least / share)
 
-const problem = (g: Graph, pages: number, cuts = false): { readonly p: Problem; readonly room: number } => {
-  const room = bytesOf(pages) - alwaysBytes(g, 'home')
-  return { p: problemOf(g, machine, { persistents: 'home', wholeBytes: room / 8, cuts }), room }
-}
+/** Parameters in the lower tier. */
+const AWAY = 1
+
+const modelOf = (p: Problem, pages: number): Model => new Model(p, bytesOf(pages))
+const p18 = problemOf(graph, machine)
 
 test('after any changes the price is that of the same decisions priced afresh', () => {
-  for (const cuts of [false, true]) {
-    const { p, room } = problem(graph, pagesIn(graph, 3), cuts)
-    const model = new Model(p, room)
-    model.load(seeds(p, model)[0]!)
+  const pages = pagesIn(graph, 3)
+  for (const seed of [0, 2, 4, 6]) {
+    const model = modelOf(p18, pages)
+    model.load(seeds(p18, model)[seed]!)
     const random = randomFrom(7)
+    const chooser = new Chooser(model)
     let taken = 0
     for (let k = 0; k < 400; k++) {
       const before = model.price()
-      const undo = move(model, random)
+      const undo = move(model, chooser, random)
       if (!undo) continue
       if (k % 3 === 0) {
         undo()
         assert.is(model.price(), before)
         continue
       }
+      chooser.note()
       taken++
       if (k % 20 !== 1) continue
-      const fresh = new Model(p, room)
-      const again = fresh.load(model.decisions)
+      const again = modelOf(p18, pages).load(model.decisions)
       assert.ok(Math.abs(again - model.price()) <= NEARLY * again, `${again} and ${model.price()} after ${k} changes`)
     }
     assert.ok(taken > 100)
   }
 })
 
+test('a limit ends the price early, and a lower price is the same without it', () => {
+  const model = modelOf(p18, pagesIn(graph, 3))
+  const price = model.load(seeds(p18, model)[0]!)
+  assert.is(model.price(price), price)
+  assert.is(model.price(price * (1 - NEARLY)), Infinity)
+  assert.is(model.price(0), Infinity)
+})
+
+test('joined atoms are the loops of the step, and a split loop has all of its ops', () => {
+  const longest = p18.endsFor(false, Infinity)
+  const ops = (ends: readonly number[]): readonly number[] =>
+    ends.flatMap((to, k) => {
+      const { ops: own, after } = p18.loopOf(k === 0 ? 0 : ends[k - 1]!, to)!
+      return [...own, ...after]
+    })
+  const atoms = Array.from({ length: p18.atoms }, (_, k) => k + 1)
+  assert.ok(longest.length < atoms.length)
+  assert.equal(
+    [...ops(longest)].sort((a, b) => a - b),
+    graph.ops.map((op) => op.id),
+  )
+  assert.equal(
+    [...ops(atoms)].sort((a, b) => a - b),
+    graph.ops.map((op) => op.id),
+  )
+  // Statistics of a norm are complete only when their loop ends.
+  assert.is(p18.loopOf(0, p18.atoms), null)
+  longest.slice(0, -1).forEach((to, k) => assert.is(p18.loopOf(k === 0 ? 0 : longest[k - 1]!, to + 1), null))
+})
+
 test('nothing is gained where all fits: the price is the compute of the step', () => {
-  const { p } = problem(graph, pagesIn(graph, 1))
-  const model = new Model(p, 1e15)
-  const bits = p.loops.map(() => new Uint8Array(p.graph.ops.length))
-  const price = model.load({ repeats: bits, tileBytes: new Float64Array(p.loops.length).fill(1e15), prefetchRoom: 0 })
-  const compute = p.loops.reduce((n, l) => n + l.seconds + l.afterSeconds, 0)
+  const model = new Model(p18, 1e15)
+  const price = model.load(keepAll(p18, p18.endsFor(false, Infinity), AWAY, 1e15, 0))
   // Beside the computing only the input and the parameters come, and parameters go home.
-  assert.ok(price >= compute && price < 1.2 * compute, `${price} of ${compute}`)
+  assert.ok(price >= p18.graphSeconds && price < 1.2 * p18.graphSeconds, `${price} of ${p18.graphSeconds}`)
 })
 
 test('annealing keeps the best that it has seen, and the same seed finds the same', () => {
-  const { p, room } = problem(graph, pagesIn(graph, 3))
+  const p = p18
   const found = [1, 1, 2].map((random) => {
-    const model = new Model(p, room)
+    const model = modelOf(p, pagesIn(graph, 3))
     const before = model.load(seeds(p, model)[0]!)
-    const best = anneal(model, { steps: 800, hot: p.meanSeconds, cold: p.meanSeconds / 100 }, randomFrom(random))
+    const best = anneal(model, { work: 60_000, hot: p.meanSeconds, cold: p.meanSeconds / 100 }, randomFrom(random))
     const after = model.load(best)
     assert.ok(after < 0.95 * before, `${after} of ${before}`)
     return after
@@ -88,14 +119,14 @@ const simulated = (candidate: Candidate, pages: number): number => {
 
 test('after a correction by a layout, the model and the simulator agree within a tenth', () => {
   const pages = pagesIn(graph, 2)
-  const { p, room } = problem(graph, pages)
-  const model = new Model(p, room)
+  const p = p18
+  const model = modelOf(p, pages)
   model.load(seeds(p, model)[0]!)
-  model.load(anneal(model, { steps: 3000, hot: p.meanSeconds, cold: p.meanSeconds / 100 }, randomFrom(1)))
+  model.load(anneal(model, { work: 200_000, hot: p.meanSeconds, cold: p.meanSeconds / 100 }, randomFrom(1)))
   const lowering = new Lowering(model)
-  const { segments, loopOf } = lowering.segments()!
-  const candidate = lowering.candidate(segments, model.prefetchRoom)
-  calibrate(model, candidate.layout, loopOf)
+  const lowered = lowering.segments()!
+  const candidate = lowering.candidate(lowered)
+  calibrate(model, candidate.layout, lowered.loopOf)
   const [said, found] = [model.price(), simulated(candidate, pages)]
   assert.ok(Math.abs(said / found - 1) < 0.1, `${said} by the model, ${found} by the simulator`)
 })
@@ -103,16 +134,16 @@ test('after a correction by a layout, the model and the simulator agree within a
 test('the search finds a plan that is faster than all seeds', () => {
   const g = trainingGraph('resnet50', [32, 3, 224, 224])
   const pages = pagesIn(g, 8)
-  const { p, room } = problem(g, pages)
-  const model = new Model(p, room)
+  const p = problemOf(g, machine)
+  const model = modelOf(p, pages)
   const lowering = new Lowering(model)
   const seed = Math.min(
     ...seeds(p, model).map((d) => {
       model.load(d)
-      return simulated(lowering.candidate(lowering.segments()!.segments, d.prefetchRoom), pages)
+      return simulated(lowering.candidate(lowering.segments()!), pages)
     }),
   )
-  const search = refine(g, machine, pages, Infinity, { prices: 2e5, stepsPerDecision: 40, calls: 6000 })
+  const search = refine(g, machine, pages, Infinity, { work: 6e5, calls: 12_000 })
   let best = Infinity
   for (let next = search.next(); !next.done; ) {
     const seconds = simulated(next.value, pages)

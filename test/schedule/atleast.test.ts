@@ -90,9 +90,9 @@ test('a deep chain is planned without what computes everything again and again',
   const [least, worthwhile] = [optimal.seconds(optimal.steps[0]!), optimal.seconds(optimal.leastWorthwhile)]
   const fastest = optimal.seconds(optimal.steps.at(-1)!)
   assert.ok(least > 10 * fastest && worthwhile < 3 * fastest, `${least} and ${worthwhile} of ${fastest} s`)
-  const list = listOf(auto(), graph, 20).map((c) => c.computeSeconds!)
+  const list = listOf(auto, graph, 20).flatMap((c) => c.computeSeconds ?? [])
   assert.ok(Math.max(...list) < least, 'that is not listed')
-  const small = listOf(autoSmall, graph, 20).map((c) => c.computeSeconds!)
+  const small = listOf(autoSmall, graph, 20).flatMap((c) => c.computeSeconds ?? [])
   assert.ok(Math.max(...small) >= optimal.leastSeconds(optimal.steps[0]!), 'but where nothing fits')
 })
 

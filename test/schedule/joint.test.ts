@@ -142,7 +142,7 @@ const planned = (pages: number, joint: boolean) =>
     strategy: 'auto',
     machine,
     budgetBytes: bytesOf(pages),
-    method: { planner: auto({ joint }), refiner: refineAuto({ joint }), ...(joint ? { small: jointSmall } : {}) },
+    method: joint ? { planner: auto, refiner: refineAuto, small: jointSmall } : { planner: auto },
   })
 
 test('in a small part of its memory a network with norms is faster by far, in a plan that verify accepts', () => {

@@ -5,11 +5,10 @@ import { isLeft, isRight } from 'fp-ts/Either'
 import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { compile, type CompileOptions, compileSegments } from '../../staging/compile'
+import { compile, compileSegments } from '../../staging/compile'
 import { bytesOf, gib } from '../../staging/core/bytes'
 import { devices } from '../../staging/devices'
 import type { Graph } from '../../staging/graph/graph'
-import { auto, refineAuto } from '../../staging/schedule/auto'
 import { computeSeconds } from '../../staging/schedule/bound'
 import { resident } from '../../staging/schedule/candidate'
 import { type Chain, chainOf } from '../../staging/schedule/chain'
@@ -145,25 +144,6 @@ test('at every budget the refined plan is at least as fast as what is listed, an
     assert.ok(isRight(plan) && plan.right.peakPages <= candidate.least)
     if (isRight(plan)) assert.ok(simulate(plan.right, machine.link).computeSeconds <= computeSeconds(candidate.layout) * 1.0001)
   }
-})
-
-test('`auto` without swapping uses the memory that there is: the more of it, the less is made again, as in the optimal programme', () => {
-  const resnet = trainingGraph('resnet50', [16, 3, 192, 192])
-  const method = { planner: auto({ swap: false }), refiner: refineAuto({ swap: false }) }
-  const seconds = (pages: number, o: Pick<CompileOptions, 'strategy' | 'method'>): number => {
-    const plan = compile(resnet, { ...o, machine, budgetBytes: bytesOf(pages) })
-    if (isLeft(plan)) return assert.unreachable(JSON.stringify(plan.left)) as never
-    return simulate(plan.right, machine.link).makespanSeconds
-  }
-  const most = compile(resnet, { strategy: 'in-core', machine, budgetBytes: bytesOf(10_000) })
-  const pages = isLeft(most) ? 0 : most.right.peakPages
-  const budgets = [0.5, 0.75].map((share) => Math.ceil(share * pages))
-  const took = budgets.map((n) => seconds(n, { strategy: 'auto', method }))
-  assert.ok(took[1]! < took[0]!, took.join())
-  budgets.forEach((n, i) => {
-    const optimal = seconds(n, { strategy: 'checkpoint:optimal' })
-    assert.ok(took[i]! <= 1.001 * optimal, `${took[i]} beside ${optimal}`)
-  })
 })
 
 test.run()

@@ -10,7 +10,6 @@ import type { Graph } from '../../staging/graph/graph'
 import type { Machine } from '../../staging/graph/machine'
 import type { CallShapes } from '../../staging/ops/op'
 import { type Grid, tilesOf } from '../../staging/plan/plan'
-import { auto, autoSmall, refineAuto } from '../../staging/schedule/auto'
 import type { Candidate, Improver, Method } from '../../staging/schedule/candidate'
 import { inCore } from '../../staging/schedule/incore'
 import { ownGrids } from '../../staging/schedule/owngrids'
@@ -18,15 +17,10 @@ import { overfullCalls } from '../../staging/schedule/stays'
 import { forwardPieces, inTiles, tiled } from '../../staging/schedule/tiled'
 import { machines } from '../../staging/sim/machines'
 import { simulate } from '../../staging/sim/simulate'
-import { FULL } from '../full'
 import { trainingGraph } from '../golden/golden'
 
 const machine = machines['v100-pcie-16g']!
 const normed = trainingGraph('resnet18', [16, 3, 112, 112])
-/** The deeper network has the same gain in a plan of ten times the work. */
-const [deep, deepPages] = FULL
-  ? ([trainingGraph('resnet50', [32, 3, 224, 224]), 173] as const)
-  : ([trainingGraph('resnet20-cifar', [512, 3, 32, 32]), 80] as const)
 const plain = trainingGraph('vgg11-features', [4, 3, 224, 224])
 
 /** The step in so many pages. Every plan is verified. */
@@ -37,11 +31,7 @@ const planned = (graph: Graph, pages: number, method: Method) => {
   return { seconds: simulate(plan.right, machine.link).makespanSeconds, plan: plan.right }
 }
 
-// The search of joint plans chooses tiles itself, and leaves less to gain.
-for (const [name, graph, pages, share, method] of [
-  ['tiles alone', plain, 100, 0.99, { planner: tiled() }],
-  ['a joint plan', deep, deepPages, 0.999, { planner: auto(), small: autoSmall, refiner: refineAuto() }],
-] as const)
+for (const [name, graph, pages, share, method] of [['tiles alone', plain, 100, 0.99, { planner: tiled() }]] as const)
   test(`${name}: faster, with fewer tiles in some loops`, () => {
     const before = planned(graph, pages, method)
     const after = planned(graph, pages, { ...method, improvers: [ownGrids] })

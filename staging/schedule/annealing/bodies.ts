@@ -9,9 +9,10 @@ import { opDef } from '../../ops/registry'
 import { sliceRun } from '../../tile/slices'
 import { bytesOf } from '../../core/bytes'
 import { PART_PAGES } from '../../memory/touches'
-import type { Loop, Problem } from './problem'
+import { type Loop, mayRepeat, type Problem } from './problem'
 
-const PART = bytesOf(PART_PAGES)
+/** The bytes that come and go together. */
+export const PART = bytesOf(PART_PAGES)
 
 /** Memory of a loop. */
 interface Peak {
@@ -19,11 +20,14 @@ interface Peak {
   readonly bytes: number
   /** Without tiles: the most bytes of all at an op, with its scratch. Values that no op needs then may be in the lower tier. */
   readonly peak: number
+  /** Without tiles: the most bytes at an op beside all left values. Left values that the op does not need yet make it smaller. */
+  readonly beside: number
   /** The largest scratch of an op. Smaller tiles need it, too. */
   readonly scratch: number
-  /** Bytes of found and of left values when they are most, and the same with at most a part of each value. */
+  /** Bytes of found and of left values when they are most. */
   readonly found: number
   readonly left: number
+  /** At most a part of each found and left value. Two tiles that meet in a part both need it, so it stays between them. */
   readonly foundParts: number
   readonly leftParts: number
   /** The numbers of these values that waste a part of a page. */
@@ -42,8 +46,6 @@ export interface Running extends Peak {
   readonly calls: number
   /** Its calls that add up sums of tiles. They come beside fills of the sums. */
   readonly sums: number
-  /** Bytes of parameter gradients. They stay whole from the first tile to the last. */
-  readonly gradients: number
   /** All values that must be whole after the loop. */
   readonly keeps: ReadonlySet<ValueId>
 }
@@ -87,7 +89,7 @@ export class Body {
   constructor(
     private readonly p: Problem,
     readonly ops: readonly OpId[],
-    loop: Loop,
+    private readonly loop: Loop,
   ) {
     const own = new Set(loop.ops)
     this.expands = ops.some((id) => !own.has(id) && p.grows[id] === 1)
@@ -117,12 +119,12 @@ export class Body {
 
   private run(needed: (v: ValueId) => boolean): Running {
     const { p } = this
-    const { bytes, crosses, isWeightGradient } = p
+    const { crosses } = p
     const leaves = new Set<ValueId>(this.crossing.filter(needed))
     const reads = new Set<ValueId>()
     const keeps = new Set(leaves)
     const ops: OpId[] = []
-    let [seconds, calls, sums, gradients] = [0, 0, 0, 0]
+    let [seconds, calls, sums] = [0, 0, 0]
     for (let q = this.ops.length - 1; q >= 0; q--) {
       const id = this.ops[q]!
       const outs = p.outs[id]!
@@ -134,7 +136,6 @@ export class Body {
       calls += 1 + p.sums[id]!
       sums += p.sums[id]!
       for (const v of outs) {
-        if (isWeightGradient[v] === 1) gradients += bytes[v]!
         if (crosses[v] === 0) keeps.add(v)
         else reads.delete(v)
       }
@@ -148,7 +149,6 @@ export class Body {
       seconds,
       calls,
       sums,
-      gradients,
       keeps,
       ...this.peakOf(ops, leaves),
     }
@@ -166,40 +166,46 @@ export class Body {
     const own = new Set(this.crossing)
     const held = new Set<ValueId>()
     let [within, found, left, foundParts, leftParts, foundValues, leftValues, scratch] = [0, 0, 0, 0, 0, 0, 0, 0]
-    let passing = { found: 0, left: 0, foundParts: 0, leftParts: 0, foundValues: 0, leftValues: 0 }
-    let [most, peak] = [0, 0]
+    let passing = { found: 0, left: 0, foundValues: 0, leftValues: 0 }
+    let [most, peak, made, beside] = [0, 0, 0, -Infinity]
+    let leaving = 0
     const count = (v: ValueId, sign: 1 | -1): void => {
       const all = sign * bytes[v]!
-      const part = sign * Math.min(PART, bytes[v]!)
       if (leaves.has(v)) {
         left += all
-        leftParts += part
         leftValues += sign
       } else if (own.has(v)) within += all
       else {
         found += all
-        foundParts += part
         foundValues += sign
       }
     }
+    for (const v of last.keys()) {
+      if (leaves.has(v)) leaving += bytes[v]!
+      if (leaves.has(v)) leftParts += Math.min(PART, bytes[v]!)
+      else if (!own.has(v)) foundParts += Math.min(PART, bytes[v]!)
+    }
     ops.forEach((id, k) => {
-      let made = 0
+      let fresh = 0
       for (const v of touched[k]!) {
         if (held.has(v)) continue
         held.add(v)
         count(v, 1)
-        if (!leaves.has(v) && own.has(v)) made += bytes[v]!
+        if (leaves.has(v)) made += bytes[v]!
+        else if (own.has(v)) fresh += bytes[v]!
       }
-      const over = p.inPlace[id]!
-      const taken =
-        held.has(over) && last.get(over) === k && own.has(over) && !leaves.has(over) ? Math.min(made, bytes[over]!) : 0
+      const over = p.inPlace[id]!.find((v) => held.has(v) && last.get(v) === k && !leaves.has(v)) ?? -1
+      // Tiles only take over what the loop makes and nobody finds.
+      const taken = own.has(over) ? Math.min(fresh, bytes[over]!) : 0
+      const takenWhole = over >= 0 && (own.has(over) || p.lastAtom[over]! < this.loop.to) ? bytes[over]! : 0
       scratch = Math.max(scratch, p.scratch[id]!)
       most = Math.max(most, within - taken)
-      peak = Math.max(peak, within - taken + found + left + p.scratch[id]!)
-      if (found + left > passing.found + passing.left) passing = { found, left, foundParts, leftParts, foundValues, leftValues }
+      peak = Math.max(peak, within - takenWhole + found + left + p.scratch[id]!)
+      beside = Math.max(beside, within - takenWhole + found + p.scratch[id]! + made - leaving)
+      if (found + left > passing.found + passing.left) passing = { found, left, foundValues, leftValues }
       for (const v of touched[k]!) if (last.get(v) === k && held.delete(v)) count(v, -1)
     })
-    return { ...passing, bytes: most + passing.found + passing.left, peak, scratch }
+    return { ...passing, foundParts, leftParts, bytes: most + passing.found + passing.left, peak, beside, scratch }
   }
 }
 const BITS = 50
@@ -211,7 +217,7 @@ const opsOf = (p: Problem, loop: Loop, bits: Uint8Array): readonly OpId[] => {
   let fresh: OpId[] = []
   const visit = (v: ValueId): void => {
     const maker = p.maker[v]!
-    if (maker < 0 || bits[maker] === 0 || loop.mayRepeat[maker] === 0 || made.has(maker)) return
+    if (maker < 0 || bits[maker] === 0 || !mayRepeat(p.atomOf, loop, maker) || made.has(maker)) return
     made.add(maker)
     fresh.push(maker)
     for (const w of p.ins[maker]!) visit(w)
@@ -229,22 +235,23 @@ const opsOf = (p: Problem, loop: Loop, bits: Uint8Array): readonly OpId[] => {
 
 /** Bodies by loop and bits. Bits that give the same ops share one body. */
 export class Bodies {
-  private readonly byOps: Map<string, Body>[]
-  private readonly byBits: WeakMap<Uint8Array, Body>[]
+  private readonly byLoop = new Map<Loop, { readonly ops: Map<string, Body>; readonly bits: WeakMap<Uint8Array, Body> }>()
 
-  constructor(private readonly p: Problem) {
-    this.byOps = p.loops.map(() => new Map<string, Body>())
-    this.byBits = p.loops.map(() => new WeakMap<Uint8Array, Body>())
-  }
+  constructor(private readonly p: Problem) {}
 
-  of(i: number, bits: Uint8Array): Body {
-    const there = this.byBits[i]!.get(bits)
+  of(loop: Loop, bits: Uint8Array): Body {
+    let known = this.byLoop.get(loop)
+    if (!known) {
+      known = { ops: new Map(), bits: new WeakMap() }
+      this.byLoop.set(loop, known)
+    }
+    const there = known.bits.get(bits)
     if (there) return there
-    const ops = opsOf(this.p, this.p.loops[i]!, bits)
+    const ops = opsOf(this.p, loop, bits)
     const key = ops.join()
-    const body = this.byOps[i]!.get(key) ?? new Body(this.p, ops, this.p.loops[i]!)
-    this.byOps[i]!.set(key, body)
-    this.byBits[i]!.set(bits, body)
+    const body = known.ops.get(key) ?? new Body(this.p, ops, loop)
+    known.ops.set(key, body)
+    known.bits.set(bits, body)
     return body
   }
 }

@@ -1,11 +1,16 @@
 // Tuned numbers of the search. Shares of moves, seeds and rounds stand beside their use. In: nothing. Out: constants with their reasons.
 
+/** The kinds of moves, with their shares. */
+export const MOVES = { bits: 0.6, tiles: 0.25, loops: 0.06, rooms: 0.03, parameters: 0.06 } as const
+export type MoveName = keyof typeof MOVES
+
 export interface Effort {
-  /** Limits of annealing: prices of single loops, and steps for each decision. */
-  readonly prices: number
-  readonly stepsPerDecision: number
+  /** Loops and ops that the model looks at. */
+  readonly work: number
   /** Calls of all layouts. */
   readonly calls: number
+  /** Kinds of moves that are switched off. */
+  readonly without?: readonly MoveName[]
 }
 
 /** The largest share of the memory for the tiles of a loop. The inputs of the next tile need the rest. */
@@ -16,9 +21,8 @@ export const LACK = 4
 export const WASTE = 0.6
 /** The share of the room for parameters and their gradients in one loop. */
 export const WHOLE = 1 / 8
-/** The first share of the budget for prefetching, and others to simulate. */
+/** The first share of the budget for prefetching. */
 export const PREFETCH_ROOM = 0.06
-export const PREFETCH_ROOMS = [0.02, 0.06, 0.12]
 /** The first temperature, in mean seconds of an op. The last one is lower by the other factor. */
 export const HOT = 0.7
 export const COOLS = 100
@@ -30,4 +34,6 @@ export const NOTHING_TO_GAIN = 0.01
 export const MUCH_TO_GAIN = 4
 
 /** About five processor seconds for a network of a hundred layers. */
-export const DEFAULT_EFFORT: Effort = { prices: 8e6, stepsPerDecision: 200, calls: 80_000 }
+export const DEFAULT_EFFORT: Effort = { work: 1e7, calls: 80_000 }
+/** Less for small networks: this much for each decision and atom. */
+export const WORK_PER_DECISION = 200

@@ -3,12 +3,14 @@
 // Worked example: a loop with a batch of 8 and four tiles gets tiles of two images.
 import { isLeft } from 'fp-ts/Either'
 import { mapped } from '../../core/mapped'
-import type { OpId } from '../../graph/graph'
+import type { OpId, ValueId } from '../../graph/graph'
 import type { Grid, Segment } from '../../plan/plan'
 import { tilesOf, UNTILED } from '../../plan/plan'
+import { swapUntil } from '../belady'
 import { type Candidate, swappingOnDemand } from '../candidate'
 import { cutForLink } from '../activations'
 import { layOut } from '../layout'
+import type { PlannedStays } from '../stays'
 import { withoutDead } from '../rerun'
 import { updatedByRows } from '../../tile/byrows'
 import { gridsFor, isLegalGrid } from '../../tile/gridfor'
@@ -18,6 +20,8 @@ import type { Model } from './model'
 
 export interface Lowered {
   readonly segments: readonly Segment[]
+  /** Parameters and state of the lower tier. */
+  readonly homes: ReadonlySet<ValueId>
   /** For each segment its loop, or -1 for an update by rows. */
   readonly loopOf: readonly number[]
 }
@@ -30,12 +34,13 @@ export class Lowering {
 
   /** The segments of the model's current decisions. */
   segments(): Lowered | null {
-    const { p, bodies, bits, tiles } = this.model
+    const { p, bodies, bits, tiles, heads, loops, away } = this.model
     const { graph } = p
     const parts = withoutDead(
       graph,
-      p.loops.flatMap((loop, i) => {
-        const { ops, expands } = bodies.of(i, bits[i]!)
+      heads.flatMap((i) => {
+        const loop = loops[i]!
+        const { ops, expands } = bodies.of(loop, bits[i]!)
         return [
           { phase: loop.phase, ops, loop: i, loops: true, expands },
           {
@@ -66,9 +71,10 @@ export class Lowering {
       this.known,
     )((r) => (r.phase === 'update' ? UNTILED : grids[r.group]!(tiles[parts[r.group]!.loop]!)))
     if (isLeft(made)) return null
-    const segments = p.persistents === 'home' ? updatedByRows(graph, made.right) : made.right
+    const homes = new Set(p.units.flatMap((unit, k) => (away[k] === 1 ? unit : [])))
+    const segments = homes.size > 0 ? updatedByRows(graph, made.right, (v) => homes.has(v)) : made.right
     const byOps = new Map(mapped(parts, ({ ops, loop }) => [ops.join(), loop] as const))
-    return { segments, loopOf: mapped(segments, (s) => byOps.get(s.body.map((b) => b.op).join()) ?? -1) }
+    return { segments, homes, loopOf: mapped(segments, (s) => byOps.get(s.body.map((b) => b.op).join()) ?? -1) }
   }
 
   /** Illegal grids become no tiles. */
@@ -85,11 +91,28 @@ export class Lowering {
     }
   }
 
-  candidate(segments: readonly Segment[], prefetchRoom: number): Candidate {
-    const { graph, machine, persistents } = this.model.p
+  candidate({ segments, homes, loopOf }: Lowered): Candidate {
+    const { p, rooms } = this.model
+    const { graph, machine } = p
+    // An update by rows has the room of the loop before it.
+    const roomOf = loopOf.reduce<number[]>((known, i) => {
+      known.push(i < 0 ? (known[known.length - 1] ?? 0) : rooms[i]!)
+      return known
+    }, [])
     const like = (of: readonly Segment[], g = graph): Candidate => {
-      const whole = swappingOnDemand(cutForLink(layOut(g, of, machine, { packing: 'rows', persistents }), machine.link))
-      return { ...whole, fit: (pages) => whole.fit(Math.max(whole.least, Math.floor((1 - prefetchRoom) * pages))) }
+      const whole = swappingOnDemand(
+        cutForLink(layOut(g, of, machine, { packing: 'rows', persistents: homes.size > 0 ? homes : 'resident' }), machine.link),
+      )
+      const { planned, calls } = whole.layout
+      // Other segments differ at the beginning of the step.
+      const more = of.length - roomOf.length
+      const fit = (pages: number): readonly PlannedStays[] =>
+        swapUntil(
+          planned,
+          calls,
+          Int32Array.from(calls, (c) => Math.floor((1 - roomOf[Math.max(0, c.segment - more)]!) * pages)),
+        )
+      return { ...whole, fit }
     }
     return { ...like(segments), like }
   }

@@ -3,12 +3,12 @@
 // is a queue. A value may arrive before its loop in half of the free memory. A change of one loop updates only the loops that it concerns.
 // Worked example: a loop computes for 4 ms and needs 100 MiB from the host at 12 GiB/s. It takes 8 ms, less the time of prefetching.
 import type { ValueId } from '../../graph/graph'
-import { Bodies, type Body, haloSeconds, type Running } from './bodies'
+import { Bodies, type Body, haloSeconds, PART, type Running } from './bodies'
 import type { Decisions } from './decisions'
 import { FULL, LACK, WASTE } from './limits'
 import { PAGE_BYTES } from '../../core/bytes'
 import { SMALL_BYTES } from '../../memory/place'
-import type { Problem } from './problem'
+import type { Loop, Problem } from './problem'
 
 /** Loops that find or make a value, in order. An entry is twice the number of the loop, plus 1 if the loop makes the value. */
 type Events = number[]
@@ -20,19 +20,35 @@ const insert = (events: Events, event: number): void => {
 }
 const remove = (events: Events, event: number): void => void events.splice(events.indexOf(event), 1)
 
+/** What layouts have told of a loop: more bytes of its working set in tiles and without, and more seconds. */
+interface Correction {
+  readonly tiled: number
+  readonly whole: number
+  readonly seconds: number
+}
+const UNCORRECTED: Correction = { tiled: 0, whole: 0, seconds: 0 }
+
 export class Model {
   readonly bodies: Bodies
+  /** The current loops, in order. Numbers of a loop stand at its first atom. */
+  heads: readonly number[] = []
+  readonly loops: (Loop | undefined)[]
   /** The current decisions, by loop. */
   readonly bits: Uint8Array[] = []
+  readonly away: Uint8Array
+  /** Bytes of the device without those of parameters that are always there. */
+  room: number
   readonly tileBytes: Float64Array
-  prefetchRoom = 0
+  readonly rooms: Float64Array
   /** Bytes of small values. They stay on the device. */
-  fixedBytes = 0
+  fixedBytes: number
+  /** The number of loops and ops that were looked at. */
+  work = 0
   /** Bytes that a value wastes in its last page. */
   private wasteBytes = 0
   /** The bytes of each value, with its share of wasted pages. */
   private readonly standing: Float64Array
-  readonly running: Running[] = []
+  readonly running: (Running | undefined)[] = []
   readonly tiles: Float64Array
   readonly seconds: Float64Array
   readonly compute: Float64Array
@@ -40,12 +56,11 @@ export class Model {
   private readonly comes: Float64Array
   private readonly leaves: Float64Array
   private readonly held: Float64Array
-  /** Corrections by layouts: bytes of the working set and seconds of each loop. */
-  private readonly moreBytes: Float64Array
-  /** The same bytes for a loop without tiles. */
-  private readonly moreWhole: Float64Array
-  private readonly moreSeconds: Float64Array
-  private readonly body: Body[] = []
+  private readonly corrections = new Map<Loop, Correction>()
+  private readonly isAway: Uint8Array
+  /** By loop: its parameters of the lower tier. */
+  private readonly homes: Loop['homes'][]
+  private readonly body: (Body | undefined)[] = []
   private readonly events: Events[]
   private readonly isDue: Uint8Array
   private readonly released: Float64Array
@@ -73,12 +88,20 @@ export class Model {
 
   constructor(
     readonly p: Problem,
-    readonly room: number,
+    private readonly bytes: number,
   ) {
-    const [loops, values] = [p.loops.length, p.graph.values.length]
+    const [loops, values] = [p.atoms, p.graph.values.length]
     this.bodies = new Bodies(p)
+    this.loops = new Array<undefined>(loops).fill(undefined)
+    this.homes = new Array<Loop['homes']>(loops).fill([])
+    this.away = new Uint8Array(p.units.length).fill(1)
+    this.isAway = new Uint8Array(values)
+    for (const unit of p.units) for (const v of unit) this.isAway[v] = 1
+    this.room = bytes - p.alwaysBytes
+    this.fixedBytes = p.smallBytes
     const perLoop = (): Float64Array => new Float64Array(loops)
     this.tileBytes = perLoop()
+    this.rooms = perLoop()
     this.tiles = perLoop()
     this.seconds = perLoop()
     this.compute = perLoop()
@@ -86,9 +109,6 @@ export class Model {
     this.comes = perLoop()
     this.leaves = perLoop()
     this.held = perLoop()
-    this.moreBytes = perLoop()
-    this.moreWhole = perLoop()
-    this.moreSeconds = perLoop()
     this.released = perLoop()
     this.found = perLoop()
     this.left = perLoop()
@@ -108,9 +128,11 @@ export class Model {
     this.wholeBytes = perLoop()
     this.setWaste(WASTE)
     this.madeIn = new Int32Array(values)
-    p.loops.forEach(({ homes }, i) => {
-      for (const { value } of homes) insert(this.events[value]!, 2 * i)
-    })
+  }
+
+  /** Bytes of parameters and state that are on the device for the whole step. */
+  get alwaysBytes(): number {
+    return this.bytes - this.room
   }
 
   /** Sets the part of a page that a value wastes. */
@@ -121,32 +143,98 @@ export class Model {
       standing[v] = p.bytes[v]! + (p.bytes[v]! < SMALL_BYTES ? 0 : waste * PAGE_BYTES)
       this.copiedAtFirst[v] = p.hasCopy[v] === 1 ? standing[v]! : 0
     }
-    p.loops.forEach(({ homes }, i) => {
-      this.wholeBytes[i] = homes.reduce((n, h) => n + standing[h.value]!, 0)
+    for (const i of this.heads) {
+      this.wholeBytes[i] = this.homes[i]!.reduce((n, h) => n + standing[h.value]!, 0)
       this.isDue[i] = 1
-    })
-    if (this.running.length > 0) this.settle(p.loops.length - 1)
+    }
+    this.settle(p.atoms - 1)
   }
 
   /** Makes these the current decisions. Returns their seconds. */
   load(d: Decisions): number {
     this.tileBytes.set(d.tileBytes)
-    this.prefetchRoom = d.prefetchRoom
-    for (let i = 0; i < this.p.loops.length; i++) if (this.bits[i] !== d.repeats[i]) this.setBits(i, d.repeats[i]!)
-    for (let i = 0; i < this.p.loops.length; i++) this.isDue[i] = 1
-    this.settle(this.p.loops.length - 1)
+    this.rooms.set(d.rooms)
+    this.setEnds(0, d.ends)
+    d.away.forEach((away, unit) => {
+      if (away !== this.away[unit]) this.setAway(unit, away)
+    })
+    for (const i of this.heads) {
+      this.setBits(i, d.repeats[i]!)
+      this.isDue[i] = 1
+    }
+    this.settle(this.p.atoms - 1)
     return this.price()
+  }
+
+  /** Changes the loops of the atoms from this one on. Their bits must be set then. */
+  setEnds(from: number, ends: ArrayLike<number>): void {
+    for (let k = 0; k < ends.length; k++) {
+      const i = from + k
+      const loop = ends[k] === 0 ? undefined : this.p.loopOf(i, ends[k]!)!
+      if (this.loops[i] === loop) continue
+      this.loops[i] = loop
+      if (!loop) this.clear(i)
+      this.setHomes(i)
+    }
+    const heads: number[] = []
+    for (let i = 0; i < this.loops.length; i++) if (this.loops[i]) heads.push(i)
+    this.heads = heads
+  }
+
+  /** Where the loops of some atoms end. */
+  endsOf(from: number, to: number): Int32Array {
+    return Int32Array.from({ length: to - from }, (_, k) => this.loops[from + k]?.to ?? 0)
+  }
+
+  /** An atom that no longer begins a loop touches nothing. */
+  private clear(i: number): void {
+    for (const v of this.body[i]?.crossing ?? []) this.forget(v, 2 * i + 1)
+    for (const v of this.running[i]?.finds ?? []) this.forget(v, 2 * i)
+    this.body[i] = undefined
+    this.running[i] = undefined
+    this.touched[i] = []
+    this.next[i] = []
+    this.isDue[i] = 0
+  }
+
+  private setHomes(i: number): void {
+    for (const { value } of this.homes[i]!) this.forget(value, 2 * i)
+    const homes = (this.loops[i]?.homes ?? []).filter((h) => this.isAway[h.value] === 1)
+    this.homes[i] = homes
+    for (const { value } of homes) this.note(value, 2 * i)
+    this.wholeBytes[i] = homes.reduce((n, h) => n + this.standing[h.value]!, 0)
+    if (this.loops[i]) this.isDue[i] = 1
+  }
+
+  /** Moves a unit of parameters to the lower tier, or to the device. `settle` must follow. */
+  setAway(unit: number, away: number): void {
+    const { p, isAway } = this
+    const values = p.units[unit]!
+    this.away[unit] = away
+    for (const v of values) {
+      isAway[v] = away
+      this.room += (away ? 1 : -1) * p.bytes[v]!
+    }
+    for (const i of this.heads) if (this.loops[i]!.homes.some((h) => values.includes(h.value))) this.setHomes(i)
   }
 
   /** A copy of the current decisions. */
   get decisions(): Decisions {
-    return { repeats: [...this.bits], tileBytes: this.tileBytes.slice(), prefetchRoom: this.prefetchRoom }
+    const { bits, tileBytes, rooms, away, p } = this
+    return {
+      ends: this.endsOf(0, p.atoms),
+      repeats: [...bits],
+      tileBytes: tileBytes.slice(),
+      rooms: rooms.slice(),
+      away: away.slice(),
+    }
   }
 
   /** Sets the bits of a loop. `settle` must follow. */
   setBits(i: number, bits: Uint8Array): void {
     this.bits[i] = bits
-    const body = this.bodies.of(i, bits)
+    const body = this.bodies.of(this.loops[i]!, bits)
+    this.work += body.ops.length
     const before = this.body[i]
     if (before === body) return
     this.body[i] = body
@@ -206,6 +294,7 @@ export class Model {
 
   private rerun(i: number): void {
     const { p } = this
+    this.work += this.body[i]!.ops.length
     const r = this.body[i]!.running((v) => this.nextAfter(v, i) >= 0)
     const before = this.running[i]
     if (before !== r) {
@@ -214,9 +303,11 @@ export class Model {
       for (const v of r.finds) if (!before?.finds.includes(v)) this.note(v, 2 * i)
     }
     this.link(i, r)
-    const { tiles: isTiled, most } = p.loops[i]!
+    const loop = this.loops[i]!
+    const { tiles: isTiled, most } = loop
+    const more = this.corrections.get(loop) ?? UNCORRECTED
     const { bytes } = r
-    const wanted = isTiled ? Math.max(1, Math.ceil(bytes / this.tileBytes[i]!)) : 1
+    const wanted = isTiled && bytes > this.tileBytes[i]! ? Math.ceil(bytes / this.tileBytes[i]!) : 1
     let tiles = Math.min(wanted, most.B)
     let halo = 0
     if (wanted > most.B) {
@@ -231,17 +322,20 @@ export class Model {
     this.left[i] = r.left * part + (tiles > 1 ? r.leftParts * (1 - part) : this.wasteBytes * r.leftValues)
     // Untiled loops need neither fills nor sums.
     const launches = tiles > 1 ? (tiles - 1) * r.calls + 2 * r.sums : 0
-    this.compute[i] = r.seconds + p.loops[i]!.afterSeconds + launches * p.launch + halo + this.moreSeconds[i]!
+    this.compute[i] = r.seconds + loop.afterSeconds + launches * p.launch + halo + more.seconds
     // A tile holds whole parts of the values that an op touches.
     this.working[i] =
-      r.gradients +
+      loop.gradients +
       (tiles > 1
-        ? this.moreBytes[i]! + bytes / tiles + r.scratch + (r.foundParts + r.leftParts) * (1 - 1 / tiles)
-        : this.moreWhole[i]! + r.peak + this.wasteBytes * (r.foundValues + r.leftValues))
+        ? more.tiled +
+          bytes / tiles +
+          r.scratch +
+          (r.foundParts + r.leftParts + (PART / 2) * (r.foundValues + r.leftValues)) * (1 - 1 / tiles)
+        : more.whole + r.peak + this.wasteBytes * (r.foundValues + r.leftValues))
   }
 
   private link(i: number, { finds, leaves }: Running): void {
-    const { homes } = this.p.loops[i]!
+    const homes = this.homes[i]!
     const touched = this.touched[i] ?? []
     const next = this.next[i] ?? []
     this.touched[i] = touched
@@ -263,9 +357,14 @@ export class Model {
 
   /** Adds corrections of a loop. */
   correct(i: number, seconds: number, bytes: number): void {
-    this.moreSeconds[i]! += seconds
-    if (this.tiles[i]! > 1) this.moreBytes[i]! += bytes
-    else this.moreWhole[i]! += bytes
+    const loop = this.loops[i]!
+    const { tiled, whole, seconds: before } = this.corrections.get(loop) ?? UNCORRECTED
+    const inTiles = this.tiles[i]! > 1
+    this.corrections.set(loop, {
+      tiled: tiled + (inTiles ? bytes : 0),
+      whole: whole + (inTiles ? 0 : bytes),
+      seconds: before + seconds,
+    })
     this.isDue[i] = 1
     this.settle(i)
   }
@@ -278,8 +377,8 @@ export class Model {
   /** After each loop and without swaps: bytes and number of the values that later loops find. */
   standingAfter(): { readonly bytes: Float64Array; readonly count: Float64Array } {
     const { p } = this
-    const [bytes, count] = [new Float64Array(p.loops.length + 1), new Float64Array(p.loops.length + 1)]
-    for (let i = 0; i < p.loops.length; i++)
+    const [bytes, count] = [new Float64Array(p.atoms + 1), new Float64Array(p.atoms + 1)]
+    for (const i of this.heads)
       this.touched[i]!.forEach((v, k) => {
         const next = this.next[i]![k]!
         if (next < 0) return
@@ -288,16 +387,21 @@ export class Model {
         count[i]! += 1
         count[next]! -= 1
       })
-    for (let i = 1; i < p.loops.length; i++) {
+    for (let i = 1; i < p.atoms; i++) {
       bytes[i]! += bytes[i - 1]!
       count[i]! += count[i - 1]!
     }
     return { bytes, count }
   }
 
-  price(): number {
+  /** The seconds of the step, or Infinity if they exceed a limit. */
+  price(limit = Infinity): number {
+    let compute = 0
+    for (const i of this.heads) compute += this.compute[i]!
+    this.work += compute > limit ? 1 : this.heads.length
+    if (compute > limit) return Infinity
     this.fill()
-    return this.flow()
+    return this.flow(compute, limit)
   }
 
   /** The traffic of each loop, from the first to the last. */
@@ -305,7 +409,7 @@ export class Model {
     const { p, here, copied, madeIn, comes, leaves, released, working, first, behind, wholeBytes, lastDue } = this
     const { standing: bytes } = this
     const { hasCopy } = p
-    const loops = p.loops.length
+    const { heads } = this
     here.fill(0)
     comes.fill(0)
     leaves.fill(0)
@@ -313,15 +417,24 @@ export class Model {
     first.fill(-1)
     lastDue.fill(-1)
     copied.set(this.copiedAtFirst)
-    const free = (1 - this.prefetchRoom) * (this.room - this.fixedBytes)
+    const free = this.room - this.fixedBytes
     let total = 0
     /** The farthest next reader of all values on the device. */
     let farthest = -1
-    for (let i = 0; i < loops; i++) {
+    for (let h = 0; h < heads.length; h++) {
+      const i = heads[h]!
       const touched = this.touched[i]!
       const nexts = this.next[i]!
       const comers = this.comers[i]!
       const firstWritten = this.firstWritten[i]!
+      const {
+        finds: { length: finds },
+        peak,
+        beside,
+        found,
+      } = this.running[i]!
+      /** Found values that stay. */
+      let stays = 0
       for (let v = first[i]!; v >= 0; v = behind[v]!) total -= here[v]!
       first[i] = -1
       for (let k = 0; k < touched.length; k++) {
@@ -336,6 +449,7 @@ export class Model {
         if (next >= 0) {
           here[v] = bytes[v]!
           total += bytes[v]!
+          if (k < finds) stays += bytes[v]!
           behind[v] = first[next]!
           first[next] = v
           if (next > farthest) farthest = next
@@ -349,9 +463,11 @@ export class Model {
         leaves[i]! += dirty
         copied[v] = bytes[v]!
       }
-      const needs = Math.max(this.tiles[i]! > 1 ? working[i]! + wholeBytes[i]! - this.left[i]! : 0, this.needsBefore(i + 1))
+      // All that stays after the loop is there with what the loop needs beside it.
+      const inside = this.tiles[i]! > 1 ? working[i]! - this.left[i]! : working[i]! - peak + beside - Math.min(stays, found)
+      const needs = Math.max(inside + wholeBytes[i]!, h + 1 < heads.length ? this.needsBefore(heads[h + 1]!) : 0)
       this.needs[i] = needs
-      const room = Math.max(0, free - needs)
+      const room = Math.max(0, (1 - this.rooms[i]!) * free - needs)
       while (total > room && farthest > i) {
         const v = first[farthest]!
         if (v < 0) {
@@ -376,10 +492,9 @@ export class Model {
 
   /** Bytes that must be free before a loop begins. */
   private needsBefore(i: number): number {
-    if (i === this.p.loops.length) return 0
     const { here } = this
     let bytes = this.working[i]! + this.wholeBytes[i]!
-    for (const { value } of this.p.loops[i]!.homes) bytes -= here[value]!
+    for (const { value } of this.homes[i]!) bytes -= here[value]!
     // The values that an op touches are counted once.
     let found = 0
     for (const v of this.running[i]!.finds) found += here[v]!
@@ -387,15 +502,21 @@ export class Model {
   }
 
   /** The seconds of each loop, with its waits for the links. */
-  private flow(): number {
+  private flow(computeSeconds: number, limit: number): number {
     const room = this.room - this.fixedBytes
     const { p, working, held, comes, leaves, released, seconds, compute, tiles, needs, wholeBytes, lastDue, releasedUpTo } = this
     const { inBytesPerSecond: into, outBytesPerSecond: out, fullDuplex } = p.machine.link
-    const loops = p.loops.length
-    for (let i = 0; i < loops; i++) releasedUpTo[i] = (i > 0 ? releasedUpTo[i - 1]! : 0) + released[i]!
+    const { heads } = this
+    let all = 0
+    for (const i of heads) {
+      all += released[i]!
+      releasedUpTo[i] = all
+    }
     // Copies out run in the order of their loops.
     let [time, ahead, gone, owed, due] = [0, 0, 0, 0, -1]
-    for (let i = 0; i < loops; i++) {
+    // The seconds if no later loop waits.
+    let least = computeSeconds
+    for (const i of heads) {
       const free = Math.max(0, room - needs[i]! - held[i]!)
       owed += leaves[i]!
       if (lastDue[i]! > due) due = lastDue[i]!
@@ -404,13 +525,15 @@ export class Model {
       const behind = due < 0 ? 0 : Math.max(0, releasedUpTo[due]! - gone)
       const leaving = owed > free / 2 ? ((behind / out) * (owed - free / 2)) / owed : 0
       const moving = fullDuplex ? Math.max(coming, leaving) : coming + leaving
-      const overlap = tiles[i]! > 1 ? Math.min(1, (free * tiles[i]!) / Math.max(1, comes[i]!)) : 0.5
+      const overlap = tiles[i]! > 1 ? Math.min(1, (free * tiles[i]!) / Math.max(1, comes[i]! + leaves[i]!)) : 0.5
       const t = Math.max(compute[i]!, moving) + (1 - overlap) * Math.min(compute[i]!, coming) + (LACK * lack) / into
       ahead = Math.min(free / 2, Math.max(0, ahead + t * into - comes[i]!))
       gone = Math.min(releasedUpTo[i]!, gone + t * out)
       owed = Math.min(owed, due < 0 ? 0 : Math.max(0, releasedUpTo[due]! - gone))
       seconds[i] = t
       time += t
+      least += t - compute[i]!
+      if (least > limit) return Infinity
     }
     return time + Math.max(0, owed) / out
   }
