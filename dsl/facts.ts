@@ -25,7 +25,7 @@ import type {
   Dim,
   InPlaceLayers,
   LayerFt,
-  LayerFtByOptions,
+  LayerFtOf,
   LayerParameters,
   LayerShapes,
   LayerState,
@@ -239,7 +239,7 @@ export type ParametersOf<N extends Net, S extends Shape> = N['kind'] extends key
 export type SumsOf<N extends Net> = N['kind'] extends keyof LayerSums<any> ? LayerSums<N>[N['kind']] : never
 export type FtOf<N extends Net> = N['kind'] extends keyof LayerFt
   ? LayerFt[N['kind']] & Dim
-  : LayerFtByOptions<N>[N['kind'] & keyof LayerFtByOptions<any>] & Dim
+  : LayerFtOf<N>[N['kind'] & keyof LayerFtOf<any>] & Dim
 
 // ---------------------------------------------------------------- one after the other
 

@@ -52,7 +52,7 @@ export interface LayerFt {
 /** The same for kinds whose dimensions depend on their options. A type with a parameter is built anew for each layer. */
 // biome-ignore lint/correctness/noUnusedVariables: the lines that layers/ add use it
 // biome-ignore lint/suspicious/noEmptyInterface: the same
-export interface LayerFtByOptions<L> {}
+export interface LayerFtOf<L> {}
 
 /** Kind of layer -> how many numbers it trains, as Low (numbers/); kinds without a line train none. */
 // biome-ignore lint/correctness/noUnusedVariables: the lines that layers/ add use it

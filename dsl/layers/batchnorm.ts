@@ -60,7 +60,7 @@ declare module '../net' {
   interface LayerShapes<L, S extends Shape> {
     batchNorm: BatchNormShape<L, S>
   }
-  interface LayerFtByOptions<L> {
+  interface LayerFtOf<L> {
     batchNorm: L extends BatchNorm<any, true> ? Dim : 'C'
   }
   interface LayerSums<L> {
