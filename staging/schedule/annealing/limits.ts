@@ -16,7 +16,7 @@ export interface Effort {
 /** The largest share of the memory for the tiles of a loop. The inputs of the next tile need the rest. */
 export const FULL = 0.8
 /** A loop without enough memory is no plan. Its lack costs its transfer time, times this factor. */
-export const LACK = 4
+export const LACK = 40
 /** The part of a page that a value wastes, before a layout tells: values end anywhere in their last page. */
 export const WASTE = 0.6
 /** The share of the room for parameters and their gradients in one loop. */
@@ -36,4 +36,4 @@ export const MUCH_TO_GAIN = 4
 /** About five processor seconds for a network of a hundred layers. */
 export const DEFAULT_EFFORT: Effort = { work: 1e7, calls: 80_000 }
 /** Less for small networks: this much for each decision and atom. */
-export const WORK_PER_DECISION = 200
+export const WORK_PER_DECISION = 400

@@ -144,7 +144,7 @@ export class Model {
       this.copiedAtFirst[v] = p.hasCopy[v] === 1 ? standing[v]! : 0
     }
     for (const i of this.heads) {
-      this.wholeBytes[i] = this.homes[i]!.reduce((n, h) => n + standing[h.value]!, 0)
+      this.wholeBytes[i] = this.wholeOf(this.homes[i]!)
       this.isDue[i] = 1
     }
     this.settle(p.atoms - 1)
@@ -197,12 +197,20 @@ export class Model {
     this.isDue[i] = 0
   }
 
+  /** Bytes of parameters of the lower tier that a loop holds at once. */
+  private wholeOf(homes: Loop['homes']): number {
+    return homes.reduce(
+      (n, { value, most }) => n + Math.min(most, this.p.bytes[value]!) + this.standing[value]! - this.p.bytes[value]!,
+      0,
+    )
+  }
+
   private setHomes(i: number): void {
     for (const { value } of this.homes[i]!) this.forget(value, 2 * i)
     const homes = (this.loops[i]?.homes ?? []).filter((h) => this.isAway[h.value] === 1)
     this.homes[i] = homes
     for (const { value } of homes) this.note(value, 2 * i)
-    this.wholeBytes[i] = homes.reduce((n, h) => n + this.standing[h.value]!, 0)
+    this.wholeBytes[i] = this.wholeOf(homes)
     if (this.loops[i]) this.isDue[i] = 1
   }
 
@@ -494,7 +502,7 @@ export class Model {
   private needsBefore(i: number): number {
     const { here } = this
     let bytes = this.working[i]! + this.wholeBytes[i]!
-    for (const { value } of this.homes[i]!) bytes -= here[value]!
+    for (const { value, most } of this.homes[i]!) bytes -= Math.min(most, here[value]!)
     // The values that an op touches are counted once.
     let found = 0
     for (const v of this.running[i]!.finds) found += here[v]!

@@ -10,6 +10,8 @@ import { opDef } from '../../ops/registry'
 import { launchSeconds } from '../atleast'
 import { opCosts } from '../chain'
 import { breaksOf, inPieces, type Joint, jointOf, mayMake, rising, type Stretch, stretchesOf, wholeIn } from '../joint'
+import { tilesOf } from '../../plan/plan'
+import { rowsGridOf } from '../../tile/byrows'
 import { tileableDims } from '../../tile/ft'
 import { reachOf } from '../../tile/gridfor'
 import { mostTiles } from '../../tile/pieces'
@@ -25,8 +27,8 @@ export interface Loop extends Stretch {
   readonly most: { readonly B: number; readonly H: number }
   /** 1 for each op that it can recompute, if the op is of another loop. */
   readonly repeatable: Uint8Array
-  /** Large parameters and optimizer state of its ops and updates. */
-  readonly homes: readonly { readonly value: ValueId; readonly writes: boolean }[]
+  /** Large parameters and optimizer state of its ops and updates, and the most bytes of each at once: updates by rows hold parts. */
+  readonly homes: readonly { readonly value: ValueId; readonly writes: boolean; readonly most: number }[]
   /** Bytes of parameter gradients that it makes, or that wait for a later update. They stay whole from the first tile to the last. */
   readonly gradients: number
   /** Seconds of its own ops, and of the updates after it. */
@@ -92,13 +94,21 @@ const flags = (graph: Graph, is: (v: Graph['values'][number]) => boolean): Uint8
 const isLarge = (v: Graph['values'][number]): boolean => isPersistent(v) && valueBytes(v) >= SMALL_BYTES
 
 const homesOf = (graph: Graph, s: Stretch): Loop['homes'] => {
-  const writes = new Map<ValueId, boolean>()
+  const known = new Map<ValueId, Loop['homes'][number]>()
   for (const id of [...s.ops, ...s.after]) {
     const op = graph.ops[id]!
-    for (const v of [...op.ins, ...op.outs])
-      if (isLarge(graph.values[v]!)) writes.set(v, (writes.get(v) ?? false) || op.phase === 'update')
+    const tiles = op.phase === 'update' ? tilesOf(rowsGridOf(graph, op)) : 1
+    for (const value of [...op.ins, ...op.outs]) {
+      if (!isLarge(graph.values[value]!)) continue
+      const before = known.get(value) ?? { value, writes: false, most: 0 }
+      known.set(value, {
+        value,
+        writes: before.writes || op.phase === 'update',
+        most: Math.max(before.most, valueBytes(graph.values[value]!) / tiles),
+      })
+    }
   }
-  return mapped([...writes], ([value, w]) => ({ value, writes: w }))
+  return [...known.values()]
 }
 
 const unitsOf = (graph: Graph): readonly (readonly ValueId[])[] => {
