@@ -287,7 +287,7 @@ type Ones<
   : X
 type At<Ls extends readonly Net[], Places extends keyof Ls, P extends string> = P extends Places ? NetOf<Ls[P]> : never
 type NetOf<N> = N extends Net ? N : never
-/** A chain without a layer that begins where X ends: chains that are equal but for their names share all sums. */
+/** An empty chain at the output of X. Chains that differ only in names share all sums. */
 type Fresh<X extends AnyFacts> = Known<X['out'], Dim, Nothing, never>
 /** The facts Y of layers behind those of X, under the names of both; null for a fault. */
 type Joined<X extends AnyFacts, Y> = Y extends AnyFacts

@@ -1,7 +1,6 @@
-// `auto`: one search over loops, tiles, recomputation and places (annealing/). In: a training graph. Out: candidates. First come a few simple
-// plans, which tell whether a budget suffices: a chain of stages that recomputes most of what is worth it, swaps without recomputation, then
-// small tiles. The search starts where one of them fits.
-// Worked example, ResNet-50 in an eighth of its memory: small tiles fit and take 2.5 times the compute of the step, the search's plan 1.17 times.
+// `auto`: one search over loops, tiles, recomputation and places (annealing/). In: a training graph. Out: candidates. A few simple plans tell if
+// a budget suffices: a chain of stages, swaps without recomputation, then tiles. If one of them fits, the search begins.
+// Worked example, a budget below the smallest chain: small tiles fit, and the search finds fewer and larger ones that recompute less.
 import { isRight, right } from 'fp-ts/Either'
 import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
@@ -17,6 +16,7 @@ import { tiled, tiledSmall } from './tiled'
 
 const chainFor = (graph: Graph, machine: Machine): OptimalChain => optimalOf(graph, machine, { ...ALL_RULES, options: true })
 
+/** Pages leave as the budget demands, in parts that suit the link. */
 const ruleFor =
   (machine: Machine) =>
   (layout: Layout): Candidate =>
@@ -28,13 +28,13 @@ const swapped = (graph: Graph, machine: Machine): readonly Candidate[] => [
   ruleFor(machine)(inCoreRows(graph, machine)),
 ]
 
-/** The chain that needs the least memory without recomputing the same values many times, and a step that only swaps. */
+/** The smallest chain that does not recompute values many times, and steps that only swap. */
 export const auto: Planner = (graph, machine) => {
   const optimal = chainFor(graph, machine)
   return right([optimal.candidate(optimal.leastWorthwhile, ruleFor(optimal.machine)), ...swapped(graph, machine)].values())
 }
 
-/** Where these do not fit: the chain that needs the least memory, tiles, and large parameters in the lower tier. */
+/** Plans for smaller budgets: the smallest chain, tiles, and large parameters in the lower tier. */
 function* small(graph: Graph, machine: Machine): Generator<Candidate, void, boolean> {
   const optimal = chainFor(graph, machine)
   const least = optimal.steps[0]!

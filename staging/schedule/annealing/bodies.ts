@@ -195,7 +195,7 @@ export class Body {
         else if (own.has(v)) fresh += bytes[v]!
       }
       const over = p.inPlace[id]!.find((v) => held.has(v) && last.get(v) === k && !leaves.has(v)) ?? -1
-      // Tiles only take over what the loop makes and nobody finds.
+      // In tiles, an op overwrites only values of its own loop that no other loop finds.
       const taken = own.has(over) ? Math.min(fresh, bytes[over]!) : 0
       const takenWhole = over >= 0 && (own.has(over) || p.lastAtom[over]! < this.loop.to) ? bytes[over]! : 0
       scratch = Math.max(scratch, p.scratch[id]!)

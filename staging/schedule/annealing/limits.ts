@@ -1,4 +1,4 @@
-// Tuned numbers of the search. Shares of moves, seeds and rounds stand beside their use. In: nothing. Out: constants with their reasons.
+// Tuned numbers of the search. Shares of seeds and rounds stand beside their use. In: nothing. Out: constants with their reasons.
 
 /** The kinds of moves, with their shares. */
 export const MOVES = { bits: 0.6, tiles: 0.25, loops: 0.06, rooms: 0.03, parameters: 0.06 } as const

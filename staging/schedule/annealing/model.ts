@@ -20,7 +20,7 @@ const insert = (events: Events, event: number): void => {
 }
 const remove = (events: Events, event: number): void => void events.splice(events.indexOf(event), 1)
 
-/** What layouts have told of a loop: more bytes of its working set in tiles and without, and more seconds. */
+/** Corrections of a loop by layouts: bytes of its working set in tiles, bytes without tiles, seconds. */
 interface Correction {
   readonly tiled: number
   readonly whole: number
@@ -42,7 +42,7 @@ export class Model {
   readonly rooms: Float64Array
   /** Bytes of small values. They stay on the device. */
   fixedBytes: number
-  /** The number of loops and ops that were looked at. */
+  /** Counts the loops and ops that the model visits. */
   work = 0
   /** Bytes that a value wastes in its last page. */
   private wasteBytes = 0
@@ -181,7 +181,7 @@ export class Model {
     this.heads = heads
   }
 
-  /** Where the loops of some atoms end. */
+  /** The ends of the loops of some atoms, as in `Decisions`. */
   endsOf(from: number, to: number): Int32Array {
     return Int32Array.from({ length: to - from }, (_, k) => this.loops[from + k]?.to ?? 0)
   }
@@ -471,7 +471,7 @@ export class Model {
         leaves[i]! += dirty
         copied[v] = bytes[v]!
       }
-      // All that stays after the loop is there with what the loop needs beside it.
+      // The values that stay after the loop are on the device beside the values that only the loop needs.
       const inside = this.tiles[i]! > 1 ? working[i]! - this.left[i]! : working[i]! - peak + beside - Math.min(stays, found)
       const needs = Math.max(inside + wholeBytes[i]!, h + 1 < heads.length ? this.needsBefore(heads[h + 1]!) : 0)
       this.needs[i] = needs

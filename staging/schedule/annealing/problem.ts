@@ -46,7 +46,7 @@ export interface Problem {
   readonly atoms: number
   /** The loop of some atoms, or null if they cannot be one loop. */
   readonly loopOf: (from: number, to: number) => Loop | null
-  /** The ends of loops as long as possible. With cuts, loops also end between blocks. A loop with several weights holds at most so many bytes of them. */
+  /** The ends of the longest loops. With cuts, they also end between blocks. Several weights of a loop have at most this number of bytes. */
   readonly endsFor: (cuts: boolean, wholeBytes: number) => readonly number[]
   /** Large parameters and state that live together, on the device or in the lower tier: a weight and all that its update touches. */
   readonly units: readonly (readonly ValueId[])[]
@@ -69,8 +69,6 @@ export interface Problem {
   readonly atomOf: Int32Array
   /** 1 for activations and their gradients that are large enough to move. */
   readonly crosses: Uint8Array
-  /** 1 for gradients of parameters. Loops add them up whole. */
-  readonly isWeightGradient: Uint8Array
   /** 1 for values with a copy in the lower tier at the start of the step. */
   readonly hasCopy: Uint8Array
   /** By op: seconds and scratch over whole values. */
@@ -183,18 +181,17 @@ export const problemOf = (graph: Graph, machine: Machine, leastBytes = SMALL_BYT
   const bytes = Float64Array.from(graph.values, valueBytes)
   const maker = new Int32Array(graph.values.length).fill(-1)
   for (const op of graph.ops) for (const v of op.outs) maker[v] = op.id
+  const atomOf = new Int32Array(graph.ops.length)
   const lastAtom = new Int32Array(graph.values.length)
   atoms.forEach(({ ops, after }, i) => {
-    for (const id of [...ops, ...after]) for (const v of graph.ops[id]!.ins) lastAtom[v] = i
+    for (const id of [...ops, ...after]) {
+      atomOf[id] = i
+      for (const v of graph.ops[id]!.ins) lastAtom[v] = i
+    }
   })
-  const isWeightGradient = flags(graph, (v) => !isPersistent(v) && isOfWeight(graph, v))
-  const atomOf = new Int32Array(graph.ops.length)
-  atoms.forEach(({ ops, after }, i) => {
-    for (const id of [...ops, ...after]) atomOf[id] = i
-  })
-  const weightGradients = graph.values.flatMap(({ id }) =>
-    isWeightGradient[id] === 1
-      ? [{ value: id, made: atomOf[maker[id]!]!, read: Math.max(lastAtom[id]!, atomOf[maker[id]!]!) }]
+  const weightGradients = graph.values.flatMap((v) =>
+    !isPersistent(v) && isOfWeight(graph, v)
+      ? [{ value: v.id, made: atomOf[maker[v.id]!]!, read: Math.max(lastAtom[v.id]!, atomOf[maker[v.id]!]!) }]
       : [],
   )
   const seconds = (ids: readonly OpId[]): number => ids.reduce((n, id) => n + costs[id]!.seconds, 0)
@@ -274,7 +271,6 @@ export const problemOf = (graph: Graph, machine: Machine, leastBytes = SMALL_BYT
       graph,
       (v) => !isPersistent(v) && !isOfWeight(graph, v) && !isResult(v) && v.role !== 'stat' && valueBytes(v) >= leastBytes,
     ),
-    isWeightGradient,
     hasCopy: flags(graph, (v) => isPersistent(v) || isFed(v)),
     seconds: Float64Array.from(graph.ops, (op) => costs[op.id]!.seconds),
     scratch: Float64Array.from(graph.ops, (op) => costs[op.id]!.workspaceBytes),

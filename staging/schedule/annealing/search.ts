@@ -1,8 +1,7 @@
 // The search of a plan for one budget. In: a training graph, a machine, pages, the seconds of the best other plan. Out: candidates. The caller
 // answers each with its simulated seconds, or Infinity if it does not fit or is not faster. Simple plans (seeds.ts) are annealed on the model
-// (anneal.ts, moves.ts). The best ones are simulated, and their layouts correct the model (calibrate.ts). Then annealing continues, and single moves follow.
-// The work is counted in prices and calls, so plans do not depend on the speed of the planning machine.
-// Worked example, ResNet-50 in a sixteenth of its memory: the seed takes 2.4 times the compute of the step, the annealed plan 1.5 times.
+// (anneal.ts, moves.ts). The best ones are simulated, and their layouts correct the model (calibrate.ts). Then annealing continues, and single
+// moves follow. The work is counted in loops, ops and calls, so plans do not depend on the speed of the planning machine.
 import { bytesOf } from '../../core/bytes'
 import { mapped } from '../../core/mapped'
 import { randomFrom } from '../../core/random'
@@ -61,7 +60,7 @@ class Search {
     this.model.load(anneal(this.model, { work: share * work, hot, cold: hot / COOLS, without }, this.random))
   }
 
-  /** A layout of the current decisions that fits. One that does not fit corrects the model, and the loops without memory get smaller tiles. */
+  /** A layout of the current decisions that fits. Others correct the model, loops without memory get smaller tiles, and annealing goes on. */
   private fitting(): LaidOut | null {
     const { model, pages } = this
     for (let k = 0; k <= REPAIRS && this.calls < this.effort.calls; k++) {
@@ -124,7 +123,7 @@ class Search {
     }
   }
 
-  /** Anneals all seeds for a short time, and the best of them for longer. A model is sure only of plans near a layout, so several are simulated. */
+  /** Anneals all seeds for a short time, and the best ones for longer. The model can be wrong far from a layout, so two are simulated. */
   private *begin(): Generator<Candidate, Found | null, number> {
     const { model } = this
     const starts = mapped(seeds(this.p, model), (seed): Found => {
