@@ -1,6 +1,6 @@
-// Generates what follows from the tape's layout (staging/plan/wire.ts): native/gen/wire.h (enumerations, records, sections),
-// native/plan/forms.hpp (what the reader checks of each record's form) and the tables of docs/internals/tape.md. In: the layout.
-// Out: the three files; with --check nothing is written and the exit status is 1 when one of them differs.
+// Generates files from the tape's layout (staging/plan/wire.ts): native/gen/wire.h (enumerations, records, sections), native/plan/forms.hpp (the
+// reader's checks of each record's form) and the tables of docs/internals/tape.md. In: the layout. Out: the three files; with --check nothing is
+// written and the exit status is 1 if one of them differs.
 import { dtypeBytes } from '../staging/graph/graph'
 import {
   CHECKED_FROM,
@@ -40,7 +40,7 @@ for (const [name, fields] of [['header', HEADER as Fields], ...sections.map(([n,
 // ---------------------------------------------------------------- wire.h
 
 const C_TYPES: Readonly<Record<Width, string>> = { u8: 'char', u16: 'uint16_t', u32: 'uint32_t', u64: 'uint64_t', f64: 'double' }
-/** `Residency` of residencies: what the struct is called is what one record is called, and `instr` for short. */
+/** `Residency` of residencies: the struct has the name of one record, and `instr` for short. */
 const recordName = (section: string, s: Section): string =>
   s.bare ? C_TYPES[Object.values(s.fields)[0]!.width] : `${section === 'instrs' ? 'Instr' : pascal(s.one)}Record`
 
@@ -50,7 +50,7 @@ const comment = (text: string | undefined): string => (text ? `  // ${text}` : '
 const member = ([name, f]: readonly [string, Field]): string =>
   `  ${cType(f)} ${snake(name)}${timesOf(f) > 1 ? `[${timesOf(f)}]` : ''};${comment(f.kind === 'reserved' ? '0' : f.what)}`
 
-/** What flags and groups of choices say, as functions of the record. */
+/** Flags and groups of choices as functions of the record. */
 const predicates = ([name, f]: readonly [string, Field]): readonly string[] => {
   if (f.kind === 'flags') return f.names.map((n, i) => `  bool ${snake(n)}() const { return ${snake(name)} & ${2 ** i}; }`)
   if (f.kind !== 'choice') return []
