@@ -33,7 +33,7 @@ const spawned = (...args: string[]): Answer => {
   return { code: r.status, out: r.stdout, err: r.stderr }
 }
 
-/** In this process: the same entry, what it writes caught. */
+/** In this process: the same entry, with caught output. */
 const spillway = async (...args: string[]): Promise<Answer> => {
   const caught = { out: '', err: '' }
   const [out, err] = [process.stdout.write, process.stderr.write]
@@ -74,7 +74,7 @@ interface PlanAnswer {
 }
 const SIMULATED = ['--machine', 'v100-pcie-16g']
 
-/** What the command line promises; other networks may join. */
+/** The promises of the command line; other networks may join. */
 const NAMES = [
   ...['vgg11', 'vgg13', 'vgg16', 'vgg19'].flatMap((n) => [n, `${n}-bn`, `${n}-features`]),
   'alexnet',
