@@ -14,6 +14,8 @@ import { contains, disjoint, elementsIn, inBox, type Region, regionText, sameReg
 export interface Taken extends Contribution {
   /** The box as a source of its own, when its elements are final. */
   readonly own: Way | null
+  /** The same elements of each summand, if the box is of a sum of gradients: another tile may hold only some summands. */
+  readonly summands?: readonly Way[]
 }
 
 /** More ways than that to describe one sum say nothing new: the farthest sources and the nearest ones are kept. */
@@ -21,7 +23,15 @@ const MOST_WAYS = 6
 const fewest = (ways: readonly Way[]): readonly Way[] =>
   ways.length <= MOST_WAYS ? ways : [ways[0]!, ...ways.slice(1 - MOST_WAYS)]
 
-export const waysOf = (t: Taken): readonly Way[] => fewest(t.own ? [...t.ways, t.own] : t.ways)
+export const waysOf = (t: Taken): readonly Way[] => fewest(t.own ? [...t.ways, ...(t.summands ?? []), t.own] : t.ways)
+
+const summandsOf = (facts: Facts, { value, box }: View): readonly Way[] => {
+  const sum = facts.producer[value]
+  const isSame = (v: number): boolean => sameRegion([facts.full[v]!], [facts.full[value]!])
+  return sum?.gathers && sum.op.ins.every(isSame)
+    ? [mapped(sum.op.ins, (source) => ({ source, by: sum.op.id, taken: [box] }))]
+    : []
+}
 
 const isComplete = (facts: Facts, way: Way): boolean => way.every((p) => contains(p.taken, facts.full[p.source]!))
 
@@ -49,7 +59,8 @@ export const take = (facts: Facts, contents: Contents, view: View, by: number, c
       )
   }
   const fault = contents.needExact(view, call)
-  return fault ? left(fault) : right({ exact: [view.box], ways: [], support: view.box, own })
+  if (fault) return left(fault)
+  return right({ exact: [view.box], ways: [], support: view.box, own, ...(own ? { summands: summandsOf(facts, view) } : {}) })
 }
 
 // ---------------------------------------------------------------- adding
