@@ -83,8 +83,8 @@ function* whileArriving(
     left--
     const candidate = { ...like(begun), like }
     // What a loop works on may be a page more than there is.
-    const onDemand: Candidate['like'] = (segments, g) => swappingOnDemand(like(segments, g).layout)
-    if ((yield candidate) === Infinity) yield { ...swappingOnDemand(candidate.layout), like: onDemand }
+    const onDemand: Candidate['like'] = (segments, g) => swappingOnDemand(like(segments, g).layout, machine)
+    if ((yield candidate) === Infinity) yield { ...swappingOnDemand(candidate.layout, machine), like: onDemand }
   }
 }
 
