@@ -5,7 +5,7 @@ import type { CompileOptions } from '../../staging/compile'
 import { arriving } from '../../staging/schedule/arriving'
 import { laying } from '../../staging/schedule/laying'
 import { refine } from '../../staging/schedule/annealing/search'
-import { DEFAULT_EFFORT, type Effort } from '../../staging/schedule/annealing/limits'
+import { DEFAULT_EFFORT, type Effort, effortOf } from '../../staging/schedule/annealing/limits'
 import { auto, autoSmall } from '../../staging/schedule/auto'
 import { type AutoswapOptions, autoswap, refineAutoswap } from '../../staging/schedule/autoswap'
 import type { Improver, Planner, Refiner } from '../../staging/schedule/candidate'
@@ -72,7 +72,7 @@ const searched = (effort: Partial<Effort> = {}, improvers: readonly Improver[] =
   improvers,
   planner: auto,
   small: autoSmall,
-  refiner: (graph, on, pages, toBeat) => refine(graph, on, pages, toBeat, { ...DEFAULT_EFFORT, ...effort }),
+  refiner: (graph, on, pages, toBeat) => refine(graph, on, pages, toBeat, { ...effortOf(DEFAULT_EFFORT), ...effort }),
 })
 
 const AUTO: readonly Switch[] = [

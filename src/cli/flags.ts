@@ -180,6 +180,11 @@ const planningOptions = (c: Command): Command =>
     .option(BUDGET[0], `${BUDGET[1]} (default: all device memory)`, BUDGET[2])
     .option('--strategy <name>', 'planning method, e.g. auto, tiled, in-core (default auto)')
     .option(
+      '--effort <time>',
+      'about this processor time for the search of auto: 1s, 30s (default 5s); counted as work, for the same plan everywhere',
+      durationOption('--effort'),
+    )
+    .option(
       '--allocator <name>',
       `simulate another allocator on the plan: ${ALLOCATORS.join(', ')} (default pages, the one that runs)`,
     )

@@ -29,7 +29,7 @@ export const GROUPS: Readonly<Record<string, readonly string[]>> = {
   ],
   'Checkpoints:': ['--checkpoint-dir', '--checkpoint-every', '--keep-last', '--resume', '--resume-ranks'],
   'Memory:': [
-    ...['--budget', '--budgets', '--strategy', '--strategies', '--host-memory', '--spill', '--spill-writes-per-step'],
+    ...['--budget', '--budgets', '--strategy', '--strategies', '--effort', '--host-memory', '--spill', '--spill-writes-per-step'],
     ...['--throttle', '--allocator', '--allocators'],
   ],
   'Device:': ['--device', '--machine', '--precision', '--threads', '--algorithms', '--measure', '--mode'],

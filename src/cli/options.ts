@@ -73,7 +73,7 @@ export const integerOption = (flag: string): ((text: string) => number) =>
 /** `90s`, `45m`, `3h`, `1h30m`: in seconds. */
 export const durationOption = (flag: string): ((text: string) => number) =>
   option((text) => {
-    const m = /^(?=\d)(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?$/.exec(text)
+    const m = /^(?=\d)(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6}(?:\.\d{1,3})?)s)?$/.exec(text)
     const [hours, minutes, seconds] = (m ?? []).slice(1).map((n) => Number(n ?? 0))
     return m
       ? E.right((hours! * 60 + minutes!) * 60 + seconds!)

@@ -21,7 +21,7 @@ export interface StagingOptions
   extends InputOptions,
     OwnOptions,
     MachineOptions,
-    Pick<StageAsked, 'budget' | 'strategy' | 'machine' | 'allocator' | 'resumes' | 'mode' | 'as'> {
+    Pick<StageAsked, 'budget' | 'strategy' | 'effort' | 'machine' | 'allocator' | 'resumes' | 'mode' | 'as'> {
   readonly plan?: string
 }
 
@@ -36,6 +36,7 @@ const DECIDED = [
   'batch',
   'budget',
   'strategy',
+  'effort',
   'allocator',
   'algorithms',
   'precision',
@@ -116,7 +117,7 @@ export const prepareNamed = (modelText: string, o: StagingOptions): Either<Spill
 }
 
 export const stageNamed = (modelText: string, o: StagingOptions, beforehand = NOTHING): Either<SpillwayError, StagedModel> => {
-  const { plan, budget, strategy, allocator, algorithms, spill, resumes } = o
+  const { plan, budget, strategy, effort, allocator, algorithms, spill, resumes } = o
   return plan !== undefined
     ? fromFile(plan, modelText, o, beforehand)
     : pipe(
@@ -126,6 +127,7 @@ export const stageNamed = (modelText: string, o: StagingOptions, beforehand = NO
           (o.shard === undefined ? stagedOverRanks : stagePrepared)(prepared, {
             budget,
             strategy,
+            effort,
             allocator,
             algorithms,
             spill,

@@ -34,7 +34,7 @@ export interface StageAsyncOptions<L extends string = AnyLayer> extends StageOpt
 
 // biome-ignore format: a list
 const STAGE_ASYNC_KEYS = optionsFor<StageAsyncOptions>()(
-  'stageAsync', 'budget', 'loss', 'optimizer', ...UPDATES.keys, 'strategy', 'machine', 'tiles', 'checkpoints', 'spill', 'hostMemory', 'spillWritesPerStep', 'algorithms', 'measure', 'precision', 'ranks', 'bands', 'norms', 'shard', 'network', 'allocator', 'resumes', 'mode', 'as', 'name', 'signal',
+  'stageAsync', 'budget', 'loss', 'optimizer', ...UPDATES.keys, 'strategy', 'effort', 'machine', 'tiles', 'checkpoints', 'spill', 'hostMemory', 'spillWritesPerStep', 'algorithms', 'measure', 'precision', 'ranks', 'bands', 'norms', 'shard', 'network', 'allocator', 'resumes', 'mode', 'as', 'name', 'signal',
 )
 const STAGE_ASYNC = withValues(STAGE_ASYNC_KEYS, { ...STAGE_VALUES, signal })
 

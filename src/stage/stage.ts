@@ -59,6 +59,7 @@ export interface StageAsked<L extends string = string>
     > {
   readonly budget?: number | undefined
   readonly strategy?: string | undefined
+  readonly effort?: number | undefined
   readonly machine?: string | undefined
   readonly allocator?: string | undefined
   readonly resumes?: string | undefined
@@ -86,6 +87,13 @@ export interface StageOptions<L extends string = AnyLayer> extends StageAsked<L>
    * @example stage(net, { strategy: 'checkpoint:sqrt' })
    */
   readonly strategy?: StrategyName | undefined
+  /**
+   * Effort of the search of 'auto': about this number of processor seconds. It is counted as work, so the plan is the same on
+   * every machine. Default 5.
+   *
+   * @example stage(net, { budget: gib(4), effort: 30 })
+   */
+  readonly effort?: number | undefined
   /**
    * The machine of the plan: a device of this computer, or a simulated machine. Default 'cpu'.
    *
@@ -124,6 +132,8 @@ export interface StageOptions<L extends string = AnyLayer> extends StageAsked<L>
   /** Name of the plan in reports. Default: the name of the model. @example stage(net, { name: 'first try' }) */
   readonly name?: string | undefined
 }
+/** Limits of the effort, in seconds. */
+export const EFFORTS = { least: 0.1, most: 3600 }
 const LOSS = made(`${lossNames.join(', ')}, or the result of a loss function`, true)
 const TILES = "a list of tile ranges, such as { from: 'conv1', to: 'pool1', H: 4 }"
 const LAYERS = listOf('a list of names of layers', (u) => typeof u === 'string')
@@ -138,6 +148,7 @@ export const STAGE_VALUES = {
   ),
   optimizer: made(`the result of ${Object.keys(OPTIMIZERS).join(', ')}`),
   strategy: named(['auto', 'in-core', 'and other names of strategies']),
+  effort: numeric(`seconds from ${EFFORTS.least} to ${EFFORTS.most}`),
   machine: named(['cpu', 'ref', 'cuda', 'and names of simulated machines']),
   tiles: listOf(TILES, (u) => typeof u === 'object'),
   checkpoints: LAYERS,
@@ -160,7 +171,7 @@ export const STAGE_VALUES = {
 }
 // biome-ignore format: a list
 const STAGE_KEYS = optionsFor<StageOptions>()(
-  'stage', 'budget', 'loss', 'optimizer', ...UPDATES.keys, 'strategy', 'machine', 'tiles', 'checkpoints', 'spill', 'hostMemory', 'spillWritesPerStep', 'algorithms', 'measure', 'precision', 'ranks', 'bands', 'norms', 'shard', 'network', 'allocator', 'resumes', 'mode', 'as', 'name',
+  'stage', 'budget', 'loss', 'optimizer', ...UPDATES.keys, 'strategy', 'effort', 'machine', 'tiles', 'checkpoints', 'spill', 'hostMemory', 'spillWritesPerStep', 'algorithms', 'measure', 'precision', 'ranks', 'bands', 'norms', 'shard', 'network', 'allocator', 'resumes', 'mode', 'as', 'name',
 )
 /** The options that `stage` has. */
 export type StageKeys = typeof STAGE_KEYS
@@ -264,6 +275,15 @@ export const describePlans = (
   ...(plans.length > 1 ? { family: plans } : {}),
 })
 
+const checkedEffort = ({ effort, strategy = 'auto', mode = 'train' }: StageAsked): Either<SpillwayError, void> => {
+  if (effort === undefined) return right(undefined)
+  if (strategy !== 'auto' || mode !== 'train')
+    return left(usage(`the effort is for the strategy 'auto' of training; this is '${strategy}' to ${mode}: leave it out`))
+  return effort >= EFFORTS.least && effort <= EFFORTS.most
+    ? right(undefined)
+    : left(usage(`the effort is ${effort}; allowed: ${EFFORTS.least} to ${EFFORTS.most} seconds`))
+}
+
 /** A budget too small for anything is the planner's to refuse: it names the smallest that works. */
 export const checkedBudget = (budget: number): Either<SpillwayError, number> =>
   Number.isSafeInteger(budget) && budget >= 0
@@ -272,6 +292,7 @@ export const checkedBudget = (budget: number): Either<SpillwayError, number> =>
 
 type Planned = (o: {
   strategy: string
+  effort: number | undefined
   budgetBytes: number
   machine: LocalMachine
   algorithms: Algorithms
@@ -287,9 +308,12 @@ const stagedWith = (planned: Planned, machine: LocalMachine, o: StageAsked): Eit
     measuringSeconds: opening + machine.measuringSeconds(),
   })
   const staged = pipe(
-    checkedBudget(o.budget ?? machine.memoryBytes),
+    checkedEffort(o),
+    E.chain(() => checkedBudget(o.budget ?? machine.memoryBytes)),
     E.chain((budgetBytes) =>
-      whilePlanning(() => planned({ strategy, budgetBytes, machine, algorithms, mostCalls: mostCallsPlanned() })),
+      whilePlanning(() =>
+        planned({ strategy, effort: o.effort, budgetBytes, machine, algorithms, mostCalls: mostCallsPlanned() }),
+      ),
     ),
     E.chain((plans) => whilePlanning(() => right(describePlans(plans, machine, allocator, times())))),
   )

@@ -50,6 +50,8 @@ export type Refiner = (
   machine: Machine,
   budgetPages: number,
   toBeat: number,
+  /** Seconds of the search, as work. */
+  effort?: number,
 ) => Iterator<Candidate, unknown, number>
 
 /** Candidates made from the best one for a budget, whatever strategy it is of, and its seconds; answered like a refiner's. */

@@ -32,6 +32,8 @@ export interface CompileOptions {
   readonly method?: Method
   /** Calls that there is memory to plan; absent: in Node.js' usual heap. */
   readonly mostCalls?: number
+  /** Seconds of `auto`'s search, counted as work. */
+  readonly effort?: number | undefined
   /** Told of the work as it is done. */
   readonly count?: (work: Work) => void
 }
@@ -192,7 +194,7 @@ class Search {
     const fits = (c: Candidate): boolean => c.least <= this.pages
     if (smaller) least = Math.min(least, this.list(smaller.right, strategy, fits))
     if (refiner && least <= this.pages)
-      this.answer(refiner(this.graph, this.machine, this.pages, this.best?.seconds ?? Infinity), strategy)
+      this.answer(refiner(this.graph, this.machine, this.pages, this.best?.seconds ?? Infinity, this.o.effort), strategy)
     return right(undefined)
   }
 
@@ -213,7 +215,7 @@ class Search {
     }
     if (next.done && next.value !== undefined) this.tooMany = { calls: next.value, most: mostCalls }
     if (this.best && method.refiner)
-      this.answer(method.refiner(this.graph, this.machine, this.pages, this.best.seconds), strategy)
+      this.answer(method.refiner(this.graph, this.machine, this.pages, this.best.seconds, this.o.effort), strategy)
   }
 
   private answer(refined: Iterator<Candidate, unknown, number>, strategy: string): void {

@@ -2,7 +2,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { isLeft } from 'fp-ts/Either'
-import { compile } from '../../staging/compile'
+import { compile, type Work } from '../../staging/compile'
 import { bytesOf } from '../../staging/core/bytes'
 import { randomFrom } from '../../staging/core/random'
 import type { Graph } from '../../staging/graph/graph'
@@ -165,6 +165,21 @@ test('a deep network in an eighth of its memory is faster than by mixtures of st
   if (isLeft(plan)) throw new Error(JSON.stringify(plan.left))
   const ratio = outcomeOf(plan.right, machine.link).makespanSeconds / compute
   assert.ok(ratio < 1.45, `${ratio}`)
+})
+
+test('more effort simulates more plans, and the fastest one is not slower', () => {
+  const g = trainingGraph('resnet34', [32, 3, 224, 224])
+  const [less, more] = [0.2, 1].map((effort) => {
+    let simulated = 0
+    const o = { strategy: 'auto', machine, budgetBytes: bytesOf(pagesIn(g, 8)), effort }
+    const count = (work: Work): void => {
+      if (work === 'simulated') simulated++
+    }
+    const plan = compile(g, { ...o, count })
+    if (isLeft(plan)) throw new Error(JSON.stringify(plan.left))
+    return { simulated, seconds: outcomeOf(plan.right, machine.link).makespanSeconds }
+  })
+  assert.ok(more!.simulated > less!.simulated && more!.seconds <= less!.seconds, JSON.stringify([less, more]))
 })
 
 test.run()

@@ -33,7 +33,10 @@ export const REPAIRS = 3
 export const NOTHING_TO_GAIN = 0.01
 export const MUCH_TO_GAIN = 4
 
-/** About five processor seconds for a network of a hundred layers. */
-export const DEFAULT_EFFORT: Effort = { work: 1e7, calls: 80_000 }
-/** Less for small networks: this much for each decision and atom. */
+/** The default effort, in seconds. */
+export const DEFAULT_EFFORT = 5
+/** The effort for a number of seconds. It is work, not time, so that plans are the same on every machine. */
+export const effortOf = (seconds: number): Effort => ({ work: 2e6 * seconds, calls: 16_000 * seconds })
+/** The most work for each decision and atom. If some work is left, independent searches follow, up to a number. */
 export const WORK_PER_DECISION = 400
+export const SEARCHES = 4

@@ -18,16 +18,18 @@ import {
   COOLS,
   DEFAULT_EFFORT,
   type Effort,
+  effortOf,
   HOT,
   MUCH_TO_GAIN,
   NOTHING_TO_GAIN,
   REPAIRS,
+  SEARCHES,
   SMALLER,
   WORK_PER_DECISION,
 } from './limits'
 import { type Lowered, Lowering } from './lower'
 import { Model } from './model'
-import { Chooser, move } from './moves'
+import { Chooser, move, type Random } from './moves'
 import { type Problem, problemOf } from './problem'
 import { seeds } from './seeds'
 
@@ -41,7 +43,7 @@ type LaidOut = Lowered & { readonly candidate: Candidate }
 class Search {
   private readonly model: Model
   private readonly lowering: Lowering
-  private readonly random = randomFrom(1)
+  private readonly random: Random
   /** The calls of all layouts so far. */
   private calls = 0
 
@@ -49,7 +51,9 @@ class Search {
     private readonly p: Problem,
     private readonly pages: number,
     private readonly effort: Effort,
+    seed: number,
   ) {
+    this.random = randomFrom(seed)
     this.model = new Model(p, bytesOf(pages))
     this.lowering = new Lowering(this.model)
   }
@@ -146,7 +150,7 @@ class Search {
     let best = yield* this.begin()
     const enough = (1 + NOTHING_TO_GAIN) * this.p.graphSeconds
     if (best && best.seconds <= enough) return
-    for (let r = 1; best && r <= ROUNDS && this.calls < this.effort.calls; r++) {
+    for (let r = 0; best && r < ROUNDS && this.calls < this.effort.calls; r++) {
       this.model.load(best.decisions)
       const found = yield* this.round(ROUND, HOT / 2 ** r)
       if (found && found.seconds < best.seconds) best = found
@@ -157,14 +161,14 @@ class Search {
 
 /** Shares of the work: a seed, a start, a round, a repair, and the most for single moves. */
 const SEED = 0.02
-const START = 0.2
-const ROUND = 0.12
+const START = 0.05
+const ROUND = 0.16
 const REPAIRING = 0.05
 const DESCENDING = 0.1
 /** The number of starts that are simulated, with at most this share of the calls, and the number of rounds of the best start. */
 const STARTS = 2
 const CALLS_OF_STARTS = 1 / 3
-const ROUNDS = 3
+const ROUNDS = 4
 /** Single moves in a row that are simulated and not faster. */
 const SLOWER = 12
 
@@ -180,10 +184,12 @@ export function* refine(
   machine: Machine,
   pages: number,
   toBeat = Infinity,
-  whole: Effort = DEFAULT_EFFORT,
+  whole = effortOf(DEFAULT_EFFORT),
 ): Generator<Candidate, void, number> {
   const effort = effortFor(graph, machine, toBeat, whole)
   if (!effort) return
   const p = problemOf(graph, machine)
-  yield* new Search(p, pages, { ...effort, work: Math.min(effort.work, WORK_PER_DECISION * p.decisions * p.atoms) }).run()
+  const work = Math.min(effort.work, WORK_PER_DECISION * p.decisions * p.atoms)
+  const searches = Math.min(SEARCHES, Math.floor(effort.work / work))
+  for (let k = 1; k <= searches; k++) yield* new Search(p, pages, { ...effort, work, calls: effort.calls / searches }, k).run()
 }

@@ -37,6 +37,12 @@ const CASES: readonly (readonly [call: () => unknown, says: string])[] = [
   [stage({ optimizer: null }), 'optimizer is null; allowed: the result of sgd, adam,'],
   [stage({ optimizer: 'adam' }), "optimizer is 'adam'; allowed: the result of sgd, adam,"],
   [stage({ budget: null }), 'budget is null; allowed: a whole number of bytes'],
+  [stage({ effort: '5s' }), "effort is '5s'; allowed: seconds from 0.1 to 3600"],
+  [stage({ effort: 0 }), 'the effort is 0; allowed: 0.1 to 3600 seconds'],
+  [
+    stage({ effort: 5, strategy: 'in-core' }),
+    "the effort is for the strategy 'auto' of training; this is 'in-core' to train: leave it out",
+  ],
   [stage({ budget: '4GiB' }), "budget is '4GiB'; allowed: a whole number of bytes"],
   [stage({ mode: null }), 'mode is null; allowed: train, predict, evaluate'],
   [stage({ machine: null }), 'machine is null; allowed: cpu, ref, cuda, and names of simulated machines'],
