@@ -283,7 +283,7 @@ const withoutTier = onceFor((m: Machine): Machine => ({ ...m, link: { ...m.link,
 
 /** Host memory that is the device's own memory is no lower tier for `auto`, unless a part of it was offered. */
 export const asStrategyMoves = (o: CompileOptions): CompileOptions =>
-  o.strategy === 'auto' && o.machine.link.sameMemory ? { ...o, machine: withoutTier(o.machine) } : o
+  o.strategy === 'auto' && !o.method && o.machine.link.sameMemory ? { ...o, machine: withoutTier(o.machine) } : o
 
 /** The fastest plan of a strategy that fits. */
 export const search = (graph: Graph, asked: CompileOptions): Either<StageError, UnpagedPlan> => {
