@@ -7,8 +7,9 @@ import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import { hullBox } from '../core/box'
 import type { View } from '../plan/plan'
 import type { Content, Contents, SourcePart, Contribution, Way } from './contents'
-import type { Facts } from './facts'
+import type { Facts, OpFacts } from './facts'
 import { broken, type VerifyFailed } from './failure'
+import { isElementwise } from './reach'
 import { contains, disjoint, elementsIn, inBox, type Region, regionText, sameRegion, union, within } from './region'
 
 export interface Taken extends Contribution {
@@ -25,10 +26,21 @@ const fewest = (ways: readonly Way[]): readonly Way[] =>
 
 export const waysOf = (t: Taken): readonly Way[] => fewest(t.own ? [...t.ways, ...(t.summands ?? []), t.own] : t.ways)
 
+/** The sum of gradients behind linear ops on single elements, if there is one. */
+const sumBehind = (facts: Facts, value: number): OpFacts | undefined => {
+  const f = facts.producer[value]
+  if (!f || f.gathers) return f
+  const { anchor } = f.def
+  if (!f.linear || typeof anchor !== 'number') return undefined
+  const maps = [f.ins[anchor], f.outs[f.op.outs.indexOf(value)]]
+  return maps.every((m) => m && isElementwise(m)) ? sumBehind(facts, f.op.ins[anchor]!) : undefined
+}
+
+/** Final elements of a sum contain the same elements of each summand once. */
 const summandsOf = (facts: Facts, { value, box }: View): readonly Way[] => {
-  const sum = facts.producer[value]
+  const sum = sumBehind(facts, value)
   const isSame = (v: number): boolean => sameRegion([facts.full[v]!], [facts.full[value]!])
-  return sum?.gathers && sum.op.ins.every(isSame)
+  return sum?.op.ins.every(isSame)
     ? [mapped(sum.op.ins, (source) => ({ source, by: sum.op.id, taken: [box] }))]
     : []
 }
