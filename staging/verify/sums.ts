@@ -40,9 +40,7 @@ const sumBehind = (facts: Facts, value: number): OpFacts | undefined => {
 const summandsOf = (facts: Facts, { value, box }: View): readonly Way[] => {
   const sum = sumBehind(facts, value)
   const isSame = (v: number): boolean => sameRegion([facts.full[v]!], [facts.full[value]!])
-  return sum?.op.ins.every(isSame)
-    ? [mapped(sum.op.ins, (source) => ({ source, by: sum.op.id, taken: [box] }))]
-    : []
+  return sum?.op.ins.every(isSame) ? [mapped(sum.op.ins, (source) => ({ source, by: sum.op.id, taken: [box] }))] : []
 }
 
 const isComplete = (facts: Facts, way: Way): boolean => way.every((p) => contains(p.taken, facts.full[p.source]!))
