@@ -14,6 +14,10 @@ import { PREFETCH } from './defaults'
 const feedBytes = ({ graph }: Plan): number =>
   (1 + PREFETCH) * withWholeRows(graph).values.reduce((n, v) => n + (isFed(v) ? valueBytes(v) : 0), 0)
 
+/** The machine for another plan of the same run: if the first one swaps to host memory, `auto` may swap there, too. */
+export const swappingLike = ({ tierBytes }: Plan, machine: LocalMachine): LocalMachine =>
+  tierBytes > 0 ? { ...machine, link: { ...machine.link, sameMemory: false } } : machine
+
 export const processMemory = (plan: Plan, { device, simulated, tier }: LocalMachine): ProcessMemory | undefined => {
   if (simulated || device.name === 'cuda') return undefined
   const parts = {

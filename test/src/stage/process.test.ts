@@ -6,11 +6,13 @@ import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { errorText, exitCode } from '../../../src/errors/errors'
+import { machineNamed } from '../../../src/machine/machine'
 import { planJson } from '../../../src/report/facts'
 import { reportHtml } from '../../../src/report/html'
 import { summary } from '../../../src/report/summary'
 import { mib } from '../../../src/stage/sizes'
-import { type Staged, type StageOptions, tryStage } from '../../../src/stage/stage'
+import { swappingLike } from '../../../src/stage/process'
+import { type Staged, stageGraph, type StageOptions, tryStage } from '../../../src/stage/stage'
 import { bytesOf, PAGE_BYTES } from '../../../staging/core/bytes'
 import { verify } from '../../../staging/verify/verify'
 import { trunk } from '../../e2e/models'
@@ -44,18 +46,29 @@ const adds = ({ plan, staging }: Staged): void => {
 
 test('auto swaps nothing into the memory of the device itself, to the bits of in-core', async () => {
   const inCore = staged(trunk, { strategy: 'in-core' })
-  for (const machine of [DEVICE, 'ref', 'null'] as const) {
-    const plan = staged(trunk, { machine, budget })
-    assert.is(plan.plan.strategy, 'auto')
-    assert.is(plan.plan.tierBytes, 0, machine)
-    assert.ok(!isLeft(verify(plan.plan)))
-  }
   const plan = staged(trunk, { budget })
+  assert.is(plan.plan.strategy, 'auto')
+  assert.is(plan.plan.tierBytes, 0)
+  assert.ok(!isLeft(verify(plan.plan)))
   adds(plan)
   assert.is(plan.staging.process!.swappedBytes, 0)
   const [mine, theirs] = [await trained(trunk, plan), await trained(trunk, inCore)]
   assert.ok(Math.abs(mine.losses[2]! / theirs.losses[2]! - 1) < 1e-4, `${mine.losses} and ${theirs.losses}`)
   assert.is(mine.arenaPeakBytes, plan.staging.process!.deviceBytes)
+})
+
+test('the devices of this host have one memory, unless some of it is offered', () => {
+  const isSame = (name: string, o: StageOptions = {}): boolean | undefined => {
+    const machine = machineNamed(name, { algorithms: 'fixed', ...o })
+    if (isLeft(machine)) throw new Error(errorText(machine.left))
+    return machine.right.link.sameMemory
+  }
+  for (const name of [DEVICE, 'ref', 'null']) {
+    assert.is(isSame(name), true, name)
+    assert.is(isSame(name, { hostMemory }), undefined, name)
+    assert.is(isSame(name, { spill }), undefined, name)
+  }
+  assert.is(isSame('v100-pcie-16g'), undefined)
 })
 
 test('with --host-memory it has two memories, and swapped pages are a part of the process', () => {
@@ -84,6 +97,18 @@ test('other strategies keep two memories, and simulated machines too', () => {
   const gpu = staged(trunk, { machine: 'v100-pcie-16g', budget: 11 * PAGE_BYTES })
   assert.ok(gpu.plan.tierBytes > 0)
   assert.is(gpu.staging.process, undefined)
+})
+
+test('another plan of a run may swap to host memory if the first one does', () => {
+  const greedy = staged(trunk, { strategy: 'swap:greedy', budget: halfway(trunk, 'swap:greedy') })
+  const alone = staged(trunk, { budget })
+  assert.is(swappingLike(alone.plan, alone.machine), alone.machine)
+  const machine = swappingLike(greedy.plan, greedy.machine)
+  const small = smallestBudget(trunk, 'auto', { hostMemory })
+  const planOn = (on: typeof machine) => stageGraph(greedy.plan.graph, on, { budget: small, algorithms: 'fixed' })
+  const plan = planOn(machine)
+  assert.ok(!isLeft(plan) && plan.right.plan.tierBytes > 0)
+  assert.ok(isLeft(planOn(greedy.machine)))
 })
 
 test('a budget that is too small without a lower tier is refused with the cures', () => {
