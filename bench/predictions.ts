@@ -114,7 +114,8 @@ const main = async (): Promise<void> => {
   const moreImages = fewImages + Math.max(2, Math.round((MORE_PIXELS - FEW_PIXELS) / small ** 2))
   const budget = parseBytes(given.budget)
   if (isLeft(budget)) throw new Error(budget.left)
-  const onDisk: { readonly spill?: string } = given.spill === undefined ? {} : { spill: given.spill }
+  const tier: { readonly spill?: string; readonly hostMemory?: number } =
+    given.spill === undefined ? { hostMemory: 2 ** 40 } : { spill: given.spill }
   const rows: Row[] = []
   try {
     const images = (side: number, count: number): string => imagesOf(folder, side, count)
@@ -127,14 +128,14 @@ const main = async (): Promise<void> => {
         const plan = stage(net, {
           mode: 'predict',
           as,
-          ...(bytes === undefined ? { strategy: 'in-core' } : { budget: bytes, ...onDisk }),
+          ...(bytes === undefined ? { strategy: 'in-core' } : { budget: bytes, ...tier }),
         })
         return { net, plan, out: join(folder, `${name}-${pixels}.npy`) }
       }
       const [inOne, tiled] = [side(small), side(large, budget.right)]
       const taken = async ({ net, plan, out }: Side, data: string): Promise<Taken> => {
         const began = process.cpuUsage()
-        const { secondsPerStep, images } = await predict(net, plan, { weights, data, out, ...onDisk })
+        const { secondsPerStep, images } = await predict(net, plan, { weights, data, out, ...tier })
         const { user, system } = process.cpuUsage(began)
         return { secondsPerStep, images, processorSeconds: (user + system) / 1e6 }
       }
@@ -174,7 +175,7 @@ const main = async (): Promise<void> => {
         load: loadavg()[1],
         strategy: tiled.plan.plan.strategy,
         planPeakBytes: tiled.plan.plan.peakPages * PAGE_BYTES,
-        lowerTier: onDisk.spill === undefined ? ('memory' as const) : ('disk' as const),
+        lowerTier: tier.spill === undefined ? ('memory' as const) : ('disk' as const),
         lowerTierBytes: tiled.plan.plan.tierBytes,
       }
       rows.push(row)

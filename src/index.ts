@@ -40,7 +40,7 @@ export { importOnnx, type ImportOptions, type ImportResult, tryImportOnnx } from
 export type { Written } from './files/whole'
 export { loadPlan, savePlan, tryLoadPlan, trySavePlan } from './stage/planfile'
 export { type ModelSource, openModule, type PlanModule, planModule } from './stage/planmodule'
-export type { Staging } from './report/facts'
+export type { ProcessMemory, Staging } from './report/facts'
 export { reportHtml } from './report/html'
 export { summary } from './report/summary'
 export { traceJson } from './report/trace'

@@ -30,7 +30,7 @@ import { overRanks } from './grad/rewrite/ranks'
 import { rewritten } from './grad/rewrite/rewrites'
 import { GraphBuilder } from './graph/builder'
 import { type Graph, madeAlike, valueBytes } from './graph/graph'
-import { type Machine, withScratch } from './graph/machine'
+import { hasTier, type Machine, withScratch } from './graph/machine'
 import type { Persistents } from './memory/place'
 import { assignPages } from './plan/pages'
 import type { Plan, Segment, UnpagedPlan } from './plan/plan'
@@ -38,7 +38,7 @@ import type { Prescription } from './plan/prescription'
 import { type Candidate, swappingOnDemand } from './schedule/candidate'
 import { layOut } from './schedule/layout'
 import { prescribedGroups } from './schedule/prescribed'
-import { type CompileOptions, fitted, search } from './schedule/search'
+import { asStrategyMoves, type CompileOptions, fitted, search } from './schedule/search'
 import { tileFailed } from './schedule/tilefailed'
 import { updatedByRows } from './tile/byrows'
 import { assemble, runsOf, segmentsOf } from './tile/segments'
@@ -129,9 +129,9 @@ export const compileSegments = (graph: Graph, segments: readonly Segment[], o: C
 /** Large parameters and state are at home in the lower tier where the budget is too small for them and that is of use. */
 const swappingWith = (graph: Graph, segments: readonly Segment[], { machine, budgetBytes }: CompileOptions): Candidate => {
   const laidOut = (all: readonly Segment[], persistents: Persistents): Candidate =>
-    swappingOnDemand(layOut(graph, all, machine, { packing: 'rows', persistents }))
+    swappingOnDemand(layOut(graph, all, machine, { packing: 'rows', persistents }), machine)
   const resident = laidOut(segments, 'resident')
-  if (resident.least <= pagesIn(budgetBytes)) return resident
+  if (resident.least <= pagesIn(budgetBytes) || !hasTier(machine)) return resident
   const away = laidOut(updatedByRows(graph, segments), 'home')
   return away.least < resident.least ? away : resident
 }
@@ -165,7 +165,7 @@ const likePlan = (plan: Plan, of: Graph, graph: Graph, o: CompileOptions): Eithe
     segmentsOf(graph, runs),
     E.mapLeft(tileFailed(plan.strategy)),
     E.chain((segments) => {
-      const own = { ...o, strategy: plan.strategy }
+      const own = { ...(plan.strategy === BY_HAND ? o : asStrategyMoves(o)), strategy: plan.strategy }
       return pipe(
         compileSegments(graph, segments, own),
         E.orElse(() => compileSegments(graph, segments, { ...own, machine: withScratch(o.machine, 0) })),

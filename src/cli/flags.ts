@@ -117,7 +117,7 @@ const tierOptions = (c: Command): Command =>
     .option(...SPILL)
     .option(
       '--host-memory <size>',
-      'limit on host memory for swapped values; the rest spills (default: all free memory; 0 on cpu with --spill)',
+      'limit on host memory for swapped values; the rest spills (default: all free memory; on cpu 0 for auto or with --spill)',
       sizeOption('--host-memory'),
     )
     .option(

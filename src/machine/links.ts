@@ -56,7 +56,7 @@ export const roomOf = (folder: string): Room | undefined => {
 export interface Tiers {
   readonly memory: () => Link
   readonly memoryBytes?: number | undefined
-  /** Of that, what is the lower tier's where there is a disk behind it; default: all. */
+  /** Of that, the part of the lower tier before a disk; default: all. 0: it is the memory of the device. */
   readonly besideDisk?: number
   readonly disk: () => Link
   readonly room?: Room | undefined
@@ -67,7 +67,9 @@ export interface Tiers {
 /** Host memory as far as it goes, and the disk for the rest. */
 export const tieredLink = ({ spill, hostMemory, spillWritesPerStep }: TierOptions, t: Tiers): Link => {
   const most = (bytes: number | undefined): Pick<Link, 'bytes'> => (bytes === undefined ? {} : { bytes })
-  if (tierOf(spill).kind === 'memory') return { ...t.memory(), ...most(hostMemory ?? t.memoryBytes) }
+  const isDevices = t.besideDisk === 0 && hostMemory === undefined
+  if (tierOf(spill).kind === 'memory')
+    return { ...t.memory(), ...most(hostMemory ?? t.memoryBytes), ...(isDevices ? { sameMemory: true } : {}) }
   const disk: Link = {
     ...t.disk(),
     ...most(t.room?.free),

@@ -50,7 +50,7 @@ export interface TierOptions {
   readonly spill?: string | undefined
   /**
    * Bytes of host memory for swapped values; the spill folder takes the rest. Default: all free memory; on cpu
-   * with a spill folder, 0.
+   * with a spill folder, or with strategy 'auto', 0.
    *
    * @example stage(net, { spill: '/var/tmp', hostMemory: gib(8) })
    */

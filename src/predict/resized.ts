@@ -5,6 +5,7 @@ import { pipe } from 'fp-ts/function'
 import { type Model, modelAt, type Shape } from '../../dsl'
 import type { SpillwayError } from '../errors/errors'
 import type { Prepared } from '../stage/prepare'
+import { swappingLike } from '../stage/process'
 import { type Staged, stagePrepared } from '../stage/stage'
 
 export const resized = (
@@ -18,6 +19,11 @@ export const resized = (
     modelAt(shape, model.net, 'predict'),
     E.chainW(prepare),
     // Tiles by hand are for one shape.
-    E.flatMap((p) => stagePrepared(p, { budget, algorithms, strategy: strategy === 'by-hand' ? 'auto' : strategy })),
+    E.flatMap((p) =>
+      stagePrepared(
+        { ...p, machine: swappingLike(plan, p.machine) },
+        { budget, algorithms, strategy: strategy === 'by-hand' ? 'auto' : strategy },
+      ),
+    ),
   )
 }

@@ -12,6 +12,7 @@ import type { Data } from '../data/data'
 import { type SpillwayError, SpillwayException, unknownName, usage } from '../errors/errors'
 import { lossIn } from '../stage/identity'
 import { prepareEvaluation } from '../stage/prepare'
+import { swappingLike } from '../stage/process'
 import { type Staged, stagePrepared } from '../stage/stage'
 import { type Evaluating, type EvaluatingRun, JUDGED_WEIGHTS, type JudgedWeights, type OpenedEvaluation } from '../train/measured'
 import { RUN_VALUES } from '../train/options'
@@ -98,7 +99,8 @@ const openedFor = (
   o: EvaluatingRun,
   detailed: boolean,
 ): Either<SpillwayError, OpenedEvaluation> => {
-  const { plan, machine, rank } = trained
+  const { plan, rank } = trained
+  const machine = swappingLike(plan, trained.machine)
   return pipe(
     E.Do,
     E.bind('model', () => evaluable(model)),

@@ -29,6 +29,24 @@ import { rowBytesSent, exchanged, sentBytes } from '../../staging/sim/networks'
 import type { Timeline } from '../../staging/sim/timeline'
 
 /**
+ * Memory of a whole training process, stated in advance. On the cpu device, all parts are RAM.
+ *
+ * @example const mib = (p: ProcessMemory) => p.peakBytes / 2 ** 20
+ */
+export interface ProcessMemory {
+  /** Peak of the device: the part of the budget that the plan uses. */
+  readonly deviceBytes: number
+  /** Swapped pages in host memory. */
+  readonly swappedBytes: number
+  /** Batches that are prepared ahead, with the default `prefetch`. */
+  readonly feedBytes: number
+  /** Node, libraries, code of kernels and garbage: a bound. */
+  readonly codeBytes: number
+  /** The sum. */
+  readonly peakBytes: number
+}
+
+/**
  * Facts about a plan that the plan itself does not hold: allocator, link, in-core figures, planning time.
  *
  * @example const saved = ({ inCore }: Staging, peakBytes: number) => 1 - peakBytes / inCore.peakBytes
@@ -44,6 +62,8 @@ export interface Staging {
   readonly explanation?: Explanation | undefined
   /** Kind of memory that holds swapped values. */
   readonly tier: Tier['kind']
+  /** Peak memory of the training process by use; absent if the device has memory of its own. */
+  readonly process?: ProcessMemory | undefined
   /** Number of instructions on the tape of the plan. */
   readonly instructions: number
   /** Seconds of planning, measurements included. */
@@ -339,6 +359,7 @@ export const planJson = (plan: Plan, timeline: Timeline, staging: Staging) => {
     inCoreBytes: staging.inCore.peakBytes,
     hostBytes: tierShares(plan, staging.tier).host,
     diskBytes: tierShares(plan, staging.tier).disk,
+    ...(staging.process ? { process: staging.process } : {}),
     ...wearOf(plan, timeline, staging),
     computeSeconds: timeline.computeSeconds,
     makespanSeconds: timeline.makespanSeconds,

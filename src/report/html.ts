@@ -6,7 +6,7 @@ import type { Timeline } from '../../staging/sim/timeline'
 import type { Alternative, Explanation } from '../../staging/schedule/annealing/explain'
 import { drawStep } from './charts'
 import { showPrice } from './decisions'
-import { type Facts, factsOf, type Staging } from './facts'
+import { type Facts, factsOf, type ProcessMemory, type Staging } from './facts'
 import { plural, showCount, showPercent, showRatio, showSeconds, showShape, showSize } from './format'
 import { holdersAt, kindTitle, pagesByKind, worstCall } from './memory'
 import { escapeHtml, page } from './page'
@@ -26,10 +26,18 @@ const header = (plan: Plan, facts: Facts): string =>
 const card = (title: string, value: string, note: string): string =>
   `<div class="card"><em>${title}</em><strong>${value}</strong><span>${note}</span></div>`
 
+const processCard = ({ peakBytes, deviceBytes, swappedBytes, feedBytes, codeBytes }: ProcessMemory): string =>
+  card(
+    'process',
+    showSize(peakBytes),
+    `RAM: ${showSize(deviceBytes)} on the device${swappedBytes > 0 ? `, ${showSize(swappedBytes)} swapped` : ''}, ${showSize(feedBytes)} of batches, ${showSize(codeBytes)} of code`,
+  )
+
 const cards = (facts: Facts, timeline: Timeline, staging: Staging): string => {
   const stall = timeline.stallSeconds.memory + timeline.stallSeconds.data
   return `<div class="cards">${[
     card('peak memory', showSize(facts.peakBytes), `in-core needs ${showSize(staging.inCore.peakBytes)}`),
+    ...(staging.process ? [processCard(staging.process)] : []),
     card(
       'one step',
       showSeconds(timeline.makespanSeconds),

@@ -423,7 +423,7 @@ const memory = (v: RunView): string => {
           : []),
         ...(host > 0 ? [['host memory for swaps', '', size(host), '–']] : []),
         ...(disk > 0 || (sums?.diskBytes ?? 0) > 0 ? [['the spill file', '', size(disk), size(sums?.diskBytes)]] : []),
-        ['the whole process', '', '', size(sums?.processPeakBytes)],
+        ['the whole process', '', size(staging.process?.peakBytes), size(sums?.processPeakBytes)],
       ],
     ),
   )

@@ -25,6 +25,7 @@ const headLines = (plan: Plan, facts: Facts, timeline: Timeline, staging: Stagin
       ` · waiting ${showSeconds(memory)} for room, ${showSeconds(data)} for values · ${ratio.toFixed(2)} × the bound`,
     `  price      recompute ${showPercent(facts.recomputeSeconds / staging.inCore.computeSeconds)} · halo ${showRatio(facts.haloRatio)}` +
       ` · swaps out ${showSize(facts.traffic.out)}, in ${showSize(facts.traffic.in)}${handedText(facts)}`,
+    ...processLine(staging),
     ...diskLine(wearOf(plan, timeline, staging)),
     ...ranksLine(plan, timeline),
     ...networkLine(plan),
@@ -32,6 +33,15 @@ const headLines = (plan: Plan, facts: Facts, timeline: Timeline, staging: Stagin
     `  plan       ${plural(plan.segments.length, 'segment')} (${facts.segments.tiled} tiled, ${facts.segments.recompute} recomputing)` +
       ` · ${plural(plan.calls.length, 'call')} · planned in ${showSeconds(staging.planningSeconds)}${splitText(staging)}`,
     ...timesLine(staging),
+  ]
+}
+
+/** The memory of the training process, where the device has none of its own. */
+const processLine = ({ process: p }: Staging): readonly string[] => {
+  if (!p) return []
+  const swapped = p.swappedBytes > 0 ? `, ${showSize(p.swappedBytes)} of swapped pages` : ''
+  return [
+    `  process    at most ${showSize(p.peakBytes)} of RAM: ${showSize(p.deviceBytes)} on the device${swapped}, ${showSize(p.feedBytes)} of batches, ${showSize(p.codeBytes)} of code`,
   ]
 }
 

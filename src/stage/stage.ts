@@ -47,6 +47,7 @@ import { machineNamed } from '../machine/machine'
 import type { Staging } from '../report/facts'
 import { ownStrategy } from './ownstrategies'
 import { type Own, prepare, type Prepared, prepareEvaluation, preparePrediction, sharedOut } from './prepare'
+import { processMemory } from './process'
 import { recordedFor } from './recorded'
 
 /** How a step is staged, names of planners, machines and allocators not looked up yet. */
@@ -244,6 +245,7 @@ export const describePlan = (chosen: Plan, machine: LocalMachine, allocator = 'p
       link: machine.link,
       inCore: inCoreOf(plan.graph, plan, machine, plan.algorithms),
       tier: machine.tier.kind,
+      process: processMemory(plan, machine),
       instructions: instructions(plan).length,
     },
   }

@@ -286,7 +286,7 @@ export const TRAIN = withValues(TRAIN_KEYS, {
 })
 
 /** Batches ahead, where nothing is said. */
-export const PREFETCH = 2
+export { PREFETCH } from '../stage/defaults'
 
 /** Threads that decode images, where nothing is said. */
 export const usualWorkers = (): number => Math.max(1, Math.min(4, Math.floor(availableParallelism() / 2)))

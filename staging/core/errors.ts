@@ -51,6 +51,8 @@ export type PlanError =
       readonly smallestBytes: number
       /** Finer tiles would take less memory, but more calls than the planner has memory for. */
       readonly tooMany?: TooManyCalls
+      /** The plan could swap nothing: with a lower tier, a smaller budget may work. */
+      readonly withoutTier?: true
       /** Why it cannot work, when that is known without looking for plans. */
       readonly reason?: string
       /** The largest values on the device at the peak, largest first. */
@@ -126,6 +128,8 @@ const moreHeap = ({ calls, most }: TooManyCalls): string =>
   `; finer tiles need ${calls} calls per step, but the heap has room to plan ${most}: ` +
   `NODE_OPTIONS=--max-old-space-size=${Math.ceil(heapToPlan(calls) / 2 ** 20)} is enough`
 
+const ADD_A_TIER = '; raise --budget, or swap: add --spill DIR for a disk, or --host-memory SIZE for more RAM beside the budget'
+
 const renderPlanError = (e: PlanError): string => {
   switch (e.tag) {
     case 'PlanByHandInvalid':
@@ -136,7 +140,8 @@ const renderPlanError = (e: PlanError): string => {
       return (
         `no plan of strategy '${e.strategy}' fits ${showBytes(e.budgetBytes)}: the smallest budget that works is ` +
         `${showBytes(e.smallestBytes)} (${e.smallestBytes} bytes)${way.length === 0 ? '' : `; largest at the peak: ${list(way)}`}` +
-        (e.tooMany ? moreHeap(e.tooMany) : '')
+        (e.tooMany ? moreHeap(e.tooMany) : '') +
+        (e.withoutTier ? ADD_A_TIER : '')
       )
     }
     case 'TierInfeasible':

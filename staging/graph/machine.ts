@@ -23,7 +23,12 @@ export interface Link {
   readonly beyond?: Link
   /** For a link beyond another one: its copies have a queue of their own. */
   readonly apart?: boolean
+  /** Its far end is memory of the device itself, and no part of it was offered: `auto` moves nothing there. */
+  readonly sameMemory?: boolean
 }
+
+/** Returns true if the machine has a lower tier. */
+export const hasTier = ({ link }: Pick<Machine, 'link'>): boolean => link.beyond !== undefined || link.bytes !== 0
 
 /** The link to the last place of moved bytes. */
 export const lastLink = (link: Link): Link => link.beyond ?? link

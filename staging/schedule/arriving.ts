@@ -83,8 +83,8 @@ function* whileArriving(
     left--
     const candidate = { ...like(begun), like }
     // The working set of a loop may be a page more than the device.
-    const onDemand: Candidate['like'] = (segments, g) => swappingOnDemand(like(segments, g).layout)
-    if ((yield candidate) === Infinity) yield { ...swappingOnDemand(candidate.layout), like: onDemand }
+    const onDemand: Candidate['like'] = (segments, g) => swappingOnDemand(like(segments, g).layout, machine)
+    if ((yield candidate) === Infinity) yield { ...swappingOnDemand(candidate.layout, machine), like: onDemand }
   }
 }
 

@@ -3,7 +3,7 @@
 // Worked example, a budget below the smallest chain: small tiles fit, and the search finds fewer and larger ones that recompute less.
 import { isRight, right } from 'fp-ts/Either'
 import type { Graph } from '../graph/graph'
-import type { Machine } from '../graph/machine'
+import { hasTier, type Machine } from '../graph/machine'
 import { type Candidate, type Planner, type Refiner, swappingOnDemand } from './candidate'
 import { ALL_RULES } from './chaindp'
 import { inCoreRows } from './incore'
@@ -21,7 +21,7 @@ const chainFor = (graph: Graph, machine: Machine): OptimalChain => optimalOf(gra
 const ruleFor =
   (machine: Machine) =>
   (layout: Layout): Candidate =>
-    swappingOnDemand(cutForLink(layout, machine.link))
+    swappingOnDemand(cutForLink(layout, machine.link), machine)
 
 /** No recomputation: values leave between any two uses, or between the forward and the backward pass. */
 const swapped = (graph: Graph, machine: Machine): readonly Candidate[] => [
@@ -45,7 +45,7 @@ function* small(graph: Graph, machine: Machine): Generator<Candidate, void, bool
     const listed = planner(graph, machine)
     if (isRight(listed)) for (let next = listed.right.next(false); !next.done; next = listed.right.next(false)) yield next.value
   }
-  yield ruleFor(machine)(atHome(eachUseLayout(graph, machine), 'rows', 'run'))
+  if (hasTier(machine)) yield ruleFor(machine)(atHome(eachUseLayout(graph, machine), 'rows', 'run'))
 }
 
 export const autoSmall: Planner = (graph, machine) => right(small(graph, machine))

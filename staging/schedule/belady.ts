@@ -18,11 +18,11 @@ interface Idle {
   readonly gap: Int32Array
 }
 
-const idleIn = (planned: readonly PlannedStays[], calls: number): Idle => {
+const idleIn = (planned: readonly PlannedStays[], calls: number, may: typeof canSwap): Idle => {
   const starts = new Int32Array(calls + 2)
   const each = (look: (begins: number, part: number, gap: number) => void): void =>
     planned.forEach((t, part) => {
-      if (!canSwap(t)) return
+      if (!may(t)) return
       for (let gap = 0; gap < t.stays.length - 1; gap++) {
         const begins = t.stays[gap]!.last + 1
         if (!t.swapped[gap] && begins < t.stays[gap + 1]!.first) look(begins, part, gap)
@@ -44,6 +44,7 @@ export const swapUntil = (
   planned: readonly PlannedStays[],
   calls: readonly Call[],
   budgetPages: number | Int32Array,
+  may = canSwap,
 ): readonly PlannedStays[] => {
   /** The gaps of parts with more swaps than before. */
   const swapped = new Map<number, boolean[]>()
@@ -62,7 +63,7 @@ export const swapUntil = (
         add(t.stays[gap + 1]!.first, pages)
       }
   }
-  const idle = idleIn(planned, calls.length)
+  const idle = idleIn(planned, calls.length, may)
   const nextUse = (i: number): number => planned[idle.part[i]!]!.stays[idle.gap[i]! + 1]!.first
   // The one with the farthest next use is on top. Once that use has come, everything left is in use too.
   const farthest = new Heap<number>((a, b) => nextUse(a) > nextUse(b))

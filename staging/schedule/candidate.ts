@@ -4,12 +4,12 @@
 import type { Either } from 'fp-ts/Either'
 import type { StageError } from '../core/errors'
 import type { Graph } from '../graph/graph'
-import type { Link, Machine } from '../graph/machine'
+import { hasTier, type Link, type Machine } from '../graph/machine'
 import type { Segment } from '../plan/plan'
 import type { ChosenSegment } from '../tile/segmentation'
 import { type Layout, packedAs } from './layout'
 import { swapUntil } from './belady'
-import { leastPages, leastSwappingAll, type PlannedStays } from './stays'
+import { canSwap, isFedAgain, leastPages, leastSwappingAll, type PlannedStays } from './stays'
 
 /** Lower bounds of a step with known segments: atleast.ts. */
 export interface AtLeast {
@@ -85,12 +85,26 @@ export const resident = (loose: Layout): Candidate => {
   return { layout, least: pages(layout), fit: () => layout.planned }
 }
 
-/** As much leaves as the budget demands. */
-export const swappingOnDemand = (layout: Layout): Candidate => ({
-  layout,
-  least: leastSwappingAll(layout.planned, layout.calls.length),
-  fit: (budget) => swapUntil(layout.planned, layout.calls, budget),
-})
+/** Returns the test of pages that may leave the device: without a lower tier, only fed values. */
+export const leavingOf = (machine: Machine): typeof canSwap => (hasTier(machine) ? canSwap : isFedAgain)
+
+/** As much leaves as the budget demands, from this layout. */
+export const inRows = (layout: Layout, machine: Machine): Candidate => {
+  const may = leavingOf(machine)
+  return {
+    layout,
+    least: leastSwappingAll(layout.planned, layout.calls.length, may),
+    fit: (budget) => swapUntil(layout.planned, layout.calls, budget, may),
+  }
+}
+
+/** As much leaves as the budget demands. Without a lower tier, values share pages if that takes less than feeding some again. */
+export const swappingOnDemand = (layout: Layout, machine: Machine): Candidate => {
+  const candidate = inRows(layout, machine)
+  if (hasTier(machine)) return candidate
+  const whole = resident(layout)
+  return whole.least <= candidate.least ? whole : candidate
+}
 
 /** A candidate that is laid out only if the search needs more than its bounds. */
 export interface Deferred extends Candidate {

@@ -34,8 +34,8 @@ const candidates = (graph: Graph, machine: Machine, o: FractionalOptions): reado
   const hull = cut(inCoreRows(graph, machine))
   return [
     ...(o.eager || !o.belady ? [eager(hull)] : []),
-    ...(o.belady ? [swappingOnDemand(hull)] : []),
-    ...(o.belady && o.eachUse ? [swappingOnDemand(cut(eachUseRows(graph, machine)))] : []),
+    ...(o.belady ? [swappingOnDemand(hull, machine)] : []),
+    ...(o.belady && o.eachUse ? [swappingOnDemand(cut(eachUseRows(graph, machine)), machine)] : []),
   ]
 }
 
@@ -45,7 +45,7 @@ export const fractional =
     right(candidates(graph, machine, { ...FRACTIONAL, ...o }).values())
 
 export const fractionalSmall: Planner = overSharedPages(eachUseRows, 'run', (l, machine) => [
-  swappingOnDemand(cutForLink(l, machine.link)),
+  swappingOnDemand(cutForLink(l, machine.link), machine),
 ])
 
 export const refineFractional = (options: Partial<FractionalOptions> = {}): Refiner =>

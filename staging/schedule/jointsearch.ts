@@ -5,7 +5,7 @@ import { isLeft, right } from 'fp-ts/Either'
 import { certain } from '../core/certain'
 import { mapped } from '../core/mapped'
 import { type Graph, isPersistent, type OpId, type ValueId, valueBytes } from '../graph/graph'
-import type { Link, Machine } from '../graph/machine'
+import { hasTier, type Link, type Machine } from '../graph/machine'
 import { type Persistents, SMALL_BYTES } from '../memory/place'
 import type { Segment } from '../plan/plan'
 import { updatedByRows } from '../tile/byrows'
@@ -88,7 +88,7 @@ const candidateOf = (graph: Graph, machine: Machine, choice: Choice): Deferred =
     return made
   }
   const like = (of: readonly Segment[], g = graph): Candidate =>
-    swappingOnDemand(cutForLink(layOut(g, of, machine, { packing: 'rows', persistents }), machine.link))
+    swappingOnDemand(cutForLink(layOut(g, of, machine, { packing: 'rows', persistents }), machine.link), machine)
   return deferred(LEAST * (seconds + againSeconds[gone]!), () => like(segments()), {
     like,
     atLeast: () => atLeastOf(graph, segments(), machine, persistents),
@@ -111,41 +111,66 @@ const estimates = (o: Order, room: number, link: Link): readonly number[] =>
     )
   })
 
-const persistentBytes = (graph: Graph): { readonly all: number; readonly large: number } => {
-  const bytes = mapped(graph.values.filter(isPersistent), valueBytes)
-  return {
-    all: bytes.reduce((n, b) => n + b, 0),
-    large: bytes.filter((b) => b >= SMALL_BYTES).reduce((n, b) => n + b, 0),
-  }
-}
+const mayBeHome = (graph: Graph, machine: Machine): boolean =>
+  hasTier(machine) && graph.values.some((v) => isPersistent(v) && valueBytes(v) >= SMALL_BYTES)
 
 /** The shares of all bytes for which small tiles are listed: budgets below them use other candidates. */
 const LISTED = [1 / 64, 1 / 256]
 
+/** Without a lower tier, recomputed shares of the order: nothing else makes room. */
+const SHARES = [1, 3 / 4, 1 / 2]
+
+/** How many values are recomputed: as many as if nothing fitted. */
+const goneFor = (order: Order, machine: Machine): readonly number[] => {
+  if (!hasTier(machine)) return mapped(SHARES, (share) => Math.round(share * order.values.length))
+  const estimate = estimates(order, 0, machine.link)
+  return [estimate.indexOf(Math.min(...estimate))]
+}
+
 /** Small tiles, with all recomputation that they need; and, last, with large parameters and state at home. */
 export function* smallTiles(graph: Graph, machine: Machine): Generator<Candidate, void, boolean> {
   const order = orderOf(graph, machine)
-  const estimate = estimates(order, 0, machine.link)
-  const gone = estimate.indexOf(Math.min(...estimate))
-  const kinds: readonly Persistents[] = persistentBytes(graph).large > 0 ? ['resident', 'home'] : ['resident']
+  const kinds: readonly Persistents[] = mayBeHome(graph, machine) ? ['resident', 'home'] : ['resident']
   for (const persistents of kinds)
-    for (const part of LISTED) {
-      const limit = part * order.keptBytes[0]!
-      const whole = persistents === 'home' ? { whole: limit } : {}
-      yield candidateOf(graph, machine, { gone, persistents, forward: limit, backward: limit, ...whole })
-    }
+    for (const gone of goneFor(order, machine))
+      for (const part of LISTED) {
+        const limit = part * order.keptBytes[0]!
+        const whole = persistents === 'home' ? { whole: limit } : {}
+        yield candidateOf(graph, machine, { gone, persistents, forward: limit, backward: limit, ...whole })
+      }
 }
 
 /** If nothing of any strategy fits: from all pages down, tiles that take this part of the ones before them. */
 const FINER = Math.SQRT1_2
 
+/** Without a lower tier: everything is recomputed in ever smaller tiles, until they need no fewer pages. */
+function* finerTiles(graph: Graph, machine: Machine, mostCalls: number): Generator<Candidate, number | undefined, boolean> {
+  const { values, keptBytes } = orderOf(graph, machine)
+  let least = Infinity
+  for (let part = LISTED.at(-1)! / FINER_PART; ; part /= FINER_PART) {
+    const limit = part * keptBytes[0]!
+    const candidate = candidateOf(graph, machine, {
+      gone: values.length,
+      persistents: 'resident',
+      forward: limit,
+      backward: limit,
+    })
+    yield candidate
+    if (candidate.least >= least) return undefined
+    least = candidate.least
+    const next = FINER_PART * candidate.layout.calls.length
+    if (next > mostCalls) return next
+  }
+}
+const FINER_PART = 4
+
 /** Until the op that takes most is in tiles as small as can be. */
 function* finestTiles(graph: Graph, machine: Machine, mostCalls: number): Generator<Candidate, number | undefined, boolean> {
+  if (!hasTier(machine)) return yield* finerTiles(graph, machine, mostCalls)
   const order = orderOf(graph, machine)
-  const persistents: Persistents = persistentBytes(graph).large > 0 ? 'home' : 'resident'
-  const estimate = estimates(order, 0, machine.link)
+  const persistents: Persistents = mayBeHome(graph, machine) ? 'home' : 'resident'
   let tooMany: number | undefined
-  for (const gone of new Set([0, estimate.indexOf(Math.min(...estimate))])) {
+  for (const gone of new Set([0, ...goneFor(order, machine)])) {
     const out = new Set(order.values.slice(0, gone))
     const joint = certain('whole values are always legal')(jointSegments(order.joint, out, { ...UNLIMITED, cut: true }))
     const whole = persistents === 'home' ? updatedByRows(graph, joint) : joint
@@ -174,6 +199,7 @@ const fineCandidate = (graph: Graph, machine: Machine, tiles: FineTiles, persist
     const segments = certain('grids were looked at')(tiles.segments())
     return swappingOnDemand(
       cutForLink(layOut(graph, segments, machine, { packing: 'rows', persistents, parts: 'fine' }), machine.link),
+      machine,
     )
   }
   return deferred(0, make, { atLeast: () => ({ pages: tiles.pages.least, seconds: () => 0 }) })

@@ -5,8 +5,9 @@ import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import { bytesOf, pagesIn } from '../core/bytes'
 import type { StageError, TooManyCalls } from '../core/errors'
 import { callsPlannedIn } from '../core/planningmemory'
+import { onceFor } from '../core/remember'
 import { type Graph, trains } from '../graph/graph'
-import { lastLink, type Machine, withScratch } from '../graph/machine'
+import { hasTier, lastLink, type Machine, withScratch } from '../graph/machine'
 import { inOrder } from '../plan/pages'
 import { homeBytes } from '../memory/place'
 import type { Algorithms, UnpagedPlan } from '../plan/plan'
@@ -278,10 +279,17 @@ export const fitted = (c: Candidate, o: CompileOptions): Either<StageError, Unpa
   return lack ? left(tooLittle(lack, o)) : right(plan)
 }
 
+const withoutTier = onceFor((m: Machine): Machine => ({ ...m, link: { ...m.link, bytes: 0 } }))
+
+/** Host memory that is the device's own memory is no lower tier for `auto`, unless a part of it was offered. */
+export const asStrategyMoves = (o: CompileOptions): CompileOptions =>
+  o.strategy === 'auto' && !o.method && o.machine.link.sameMemory ? { ...o, machine: withoutTier(o.machine) } : o
+
 /** The fastest plan of a strategy that fits. */
-export const search = (graph: Graph, o: CompileOptions): Either<StageError, UnpagedPlan> => {
+export const search = (graph: Graph, asked: CompileOptions): Either<StageError, UnpagedPlan> => {
   const legal: readonly string[] = trains(graph) ? strategies : PREDICTING
-  if (!legal.includes(o.strategy)) return left({ tag: 'UnknownStrategy', got: o.strategy, legal })
+  if (!legal.includes(asked.strategy)) return left({ tag: 'UnknownStrategy', got: asked.strategy, legal })
+  const o = asStrategyMoves(asked)
   const gentle = searched(graph, o)
   // A disk is worn out rather than that nothing can be trained.
   return isLeft(gentle) && gentle.left.tag === 'TierInfeasible' && lastLink(o.machine.link).writesPerSecond !== undefined
@@ -332,6 +340,7 @@ const infeasible = (smallest: Candidate | null, o: CompileOptions, tooMany?: Too
     strategy: o.strategy,
     budgetBytes: o.budgetBytes,
     ...(tooMany ? { tooMany } : {}),
+    ...(hasTier(o.machine) ? {} : { withoutTier: true as const }),
   } as const
   if (!smallest) return { ...refused, smallestBytes: Infinity, inTheWay: [] }
   const planned = tightestOf(smallest)

@@ -187,8 +187,8 @@ export const tightestCall = (
 export const leastPages = (planned: readonly PlannedStays[], calls: number): number => tightestCall(planned, calls).pages
 
 /** `leastPages` where all that may leave is away in every gap, without making those stays. */
-export const leastSwappingAll = (planned: readonly PlannedStays[], calls: number): number =>
-  mostHeld(swappingAll(planned, calls), calls)
+export const leastSwappingAll = (planned: readonly PlannedStays[], calls: number, may = canSwap): number =>
+  mostHeld(swappingAll(planned, calls, may), calls)
 
 /** The calls at which even so more pages are held. */
 export const overfullCalls = (planned: readonly PlannedStays[], calls: number, pages: number): readonly number[] => {
@@ -202,12 +202,12 @@ export const overfullCalls = (planned: readonly PlannedStays[], calls: number, p
 }
 
 /** The change of held pages at each call. */
-const swappingAll = (planned: readonly PlannedStays[], calls: number): Int32Array => {
+const swappingAll = (planned: readonly PlannedStays[], calls: number, may = canSwap): Int32Array => {
   const by = new Int32Array(calls + 1)
   for (const t of planned) {
     const pages = t.to - t.from
     const { stays } = t
-    const movable = canSwap(t)
+    const movable = may(t)
     let first = stays[0]!.first
     for (let i = 0; i < stays.length; i++) {
       const next = stays[i + 1]
@@ -268,6 +268,8 @@ export const byPoint = (
 
 /** Returns true if a planner may swap it. */
 export const canSwap = (t: PlannedStays): boolean => mayMove(t.kind)
+/** Returns true if it may be dropped without a lower tier: fed values arrive again from their source. */
+export const isFedAgain = (t: PlannedStays): boolean => t.kind === 'fed'
 
 /** Stays of parts of at most this number of pages, which then move by themselves. */
 export const cutInto = (planned: readonly PlannedStays[], pages: number): readonly PlannedStays[] => {

@@ -68,7 +68,7 @@ const stepInTiles = (graph: Graph, machine: Machine, tiles: readonly ChosenSegme
     return made
   }
   // An illegal one needs more pages than there are, and is never laid out.
-  const like = (of: readonly Segment[], g = graph): Candidate => swappingOnDemand(layOut(g, of, machine, { packing }))
+  const like = (of: readonly Segment[], g = graph): Candidate => swappingOnDemand(layOut(g, of, machine, { packing }), machine)
   const candidate = deferred(callSeconds(graph, running, machine), () => like(segments()!), {
     tiles,
     like,
@@ -159,7 +159,7 @@ function* candidates(
     for (const bandsOnly of o.squares ? [true, false] : [true])
       yield* refine(graph, machine, o, { secondsPerCrossingByte, bandsOnly }, seen, packing)
   // A network that cannot be tiled still has a plan: excess values leave whole.
-  if (!seen.size) yield swappingOnDemand(packedAs(inCoreRows(graph, machine), packing))
+  if (!seen.size) yield swappingOnDemand(packedAs(inCoreRows(graph, machine), packing), machine)
 }
 
 /** The same tiles, where values under a page are many: on pages that they share. */

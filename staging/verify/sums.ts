@@ -7,13 +7,16 @@ import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import { hullBox } from '../core/box'
 import type { View } from '../plan/plan'
 import type { Content, Contents, SourcePart, Contribution, Way } from './contents'
-import type { Facts } from './facts'
+import type { Facts, OpFacts } from './facts'
 import { broken, type VerifyFailed } from './failure'
+import { isElementwise } from './reach'
 import { contains, disjoint, elementsIn, inBox, type Region, regionText, sameRegion, union, within } from './region'
 
 export interface Taken extends Contribution {
   /** The box as a source of its own, when its elements are final. */
   readonly own: Way | null
+  /** The same elements of each summand, if the box is of a sum of gradients: another tile may hold only some summands. */
+  readonly summands?: readonly Way[]
 }
 
 /** More ways than that to describe one sum say nothing new: the farthest sources and the nearest ones are kept. */
@@ -21,7 +24,24 @@ const MOST_WAYS = 6
 const fewest = (ways: readonly Way[]): readonly Way[] =>
   ways.length <= MOST_WAYS ? ways : [ways[0]!, ...ways.slice(1 - MOST_WAYS)]
 
-export const waysOf = (t: Taken): readonly Way[] => fewest(t.own ? [...t.ways, t.own] : t.ways)
+export const waysOf = (t: Taken): readonly Way[] => fewest(t.own ? [...t.ways, ...(t.summands ?? []), t.own] : t.ways)
+
+/** The sum of gradients behind linear ops on single elements, if there is one. */
+const sumBehind = (facts: Facts, value: number): OpFacts | undefined => {
+  const f = facts.producer[value]
+  if (!f || f.gathers) return f
+  const { anchor } = f.def
+  if (!f.linear || typeof anchor !== 'number') return undefined
+  const maps = [f.ins[anchor], f.outs[f.op.outs.indexOf(value)]]
+  return maps.every((m) => m && isElementwise(m)) ? sumBehind(facts, f.op.ins[anchor]!) : undefined
+}
+
+/** Final elements of a sum contain the same elements of each summand once. */
+const summandsOf = (facts: Facts, { value, box }: View): readonly Way[] => {
+  const sum = sumBehind(facts, value)
+  const isSame = (v: number): boolean => sameRegion([facts.full[v]!], [facts.full[value]!])
+  return sum?.op.ins.every(isSame) ? [mapped(sum.op.ins, (source) => ({ source, by: sum.op.id, taken: [box] }))] : []
+}
 
 const isComplete = (facts: Facts, way: Way): boolean => way.every((p) => contains(p.taken, facts.full[p.source]!))
 
@@ -49,7 +69,8 @@ export const take = (facts: Facts, contents: Contents, view: View, by: number, c
       )
   }
   const fault = contents.needExact(view, call)
-  return fault ? left(fault) : right({ exact: [view.box], ways: [], support: view.box, own })
+  if (fault) return left(fault)
+  return right({ exact: [view.box], ways: [], support: view.box, own, ...(own ? { summands: summandsOf(facts, view) } : {}) })
 }
 
 // ---------------------------------------------------------------- adding

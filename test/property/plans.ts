@@ -85,7 +85,7 @@ export const planOfSegments = (
 ): Plan | undefined => {
   if (isLeft(segments)) return undefined
   const layout = layOut(graph, segments.right, machine)
-  const candidate = swappingOnDemand(layout)
+  const candidate = swappingOnDemand(layout, machine)
   const most = layout.storages.reduce((n, s) => n + pagesFor(s.bytes), 0)
   const pages = Math.round(most + (candidate.least - most) * squeeze)
   const plan = scheduled(candidate, 'tiled', { machine, algorithms: 'fixed', budgetBytes: bytesOf(pages) })

@@ -6,12 +6,18 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { mib } from '../../staging/core/bytes'
 import { renderError } from '../../staging/core/errors'
-import { compile } from '../../staging/compile'
+import { compile, compileSegments } from '../../staging/compile'
+import { certain } from '../../staging/core/certain'
 import type { Plan } from '../../staging/plan/plan'
+import { type Run, segmentsOf } from '../../staging/tile/segments'
 import { strategies } from '../../staging/schedule/strategies'
 import { machines } from '../../staging/sim/machines'
 import { verify } from '../../staging/verify/verify'
+import type { Ref } from '../../staging/ops/op'
+import type { Graph, Op } from '../../staging/graph/graph'
+import { Sketch } from '../graph/sketch'
 import type { Block, Recipe } from '../property/networks'
+import { trained } from '../tile/trained'
 import { cases, groupsOf, planOf, trainingOf } from '../property/plans'
 import { FULL } from '../full'
 import { removeCall } from './refused'
@@ -55,6 +61,50 @@ const alreadyDone = (calls: readonly MutablePlan['calls'][number][], call: Mutab
   const what = (c: typeof call): string => JSON.stringify([c.op, c.ins, c.outs])
   return call.op >= 0 && calls.slice(0, calls.indexOf(call)).some((c) => c.segment === call.segment && what(c) === what(call))
 }
+
+/** A rectifier that a pooling and another rectifier read: its gradient is a sum. */
+const forked = (): Graph => {
+  const s = new Sketch([1, 2, 10, 6])
+  const pool = (x: Ref, layer: string): Ref =>
+    s.op('max_pool', { kernelH: 2, kernelW: 2, strideH: 2, strideW: 2, padTop: 0, padLeft: 0, ceil: 0 }, [x], layer)
+  const x = s.relu(s.norm(s.conv(s.image, 'a', 4, 3), 'n'), 'r')
+  return trained(s, s.op('add', {}, [pool(x, 'p'), pool(s.relu(x, 'b'), 'q')], 'sum'))
+}
+
+test('one tile may hold a final sum of gradients, and the next one only some summands of a row', () => {
+  const graph = forked()
+  const ids = (is: (o: Op) => boolean): readonly number[] => graph.ops.filter(is).map((o) => o.id)
+  const loop = ids(
+    (o) => ['max_pool_bwd', 'conv2d_bwd_data', 'grad_sum', 'relu_bwd', 'bn_bwd_reduce'].includes(o.kind) && o.layer !== 'q',
+  )
+  const rest = (later: boolean): readonly number[] =>
+    ids((o) => o.phase !== 'forward' && o.phase !== 'loss' && !loop.includes(o.id) && o.id > loop[loop.length - 1]! === later)
+  const is = (phase: Op['phase']) => (id: number) => graph.ops[id]!.phase === phase
+  const again = loop.filter((id) => ['grad_sum', 'relu_bwd'].includes(graph.ops[id]!.kind) && graph.ops[id]!.layer === 'r')
+  const run = (phase: Run['phase'], ops: readonly number[], H = 1): Run => ({
+    phase,
+    group: 0,
+    grid: { B: 1, H, W: 1 },
+    ops: [...ops],
+  })
+  const segments = certain('the runs are legal')(
+    segmentsOf(graph, [
+      run(
+        'forward',
+        ids((o) => o.phase === 'forward' || o.phase === 'loss'),
+      ),
+      run('backward', rest(false).filter(is('backward'))),
+      run('backward', loop, 3),
+      // The sum is computed again, so its summands are whole.
+      run('backward', [...rest(false).filter(is('update')), ...again, ...rest(true)]),
+    ]),
+  )
+  // Three tiles of the pooled rows are not those of the rows: row 3 gets its two summands in two tiles.
+  const plan = compileSegments(graph, segments, { strategy: 'by-hand', machine, budgetBytes: mib(32) })
+  if (isLeft(plan)) throw new Error(renderError(plan.left))
+  const called = plan.right.calls.filter((c) => c.kind === 'bn_bwd_reduce')
+  assert.is(called.length, 3)
+})
 
 test('without any one of its calls a plan is refused', () => {
   fc.assert(

@@ -185,6 +185,14 @@ export class Body {
       if (leaves.has(v)) leftParts += Math.min(PART, bytes[v]!)
       else if (!own.has(v)) foundParts += Math.min(PART, bytes[v]!)
     }
+    // Without a lower tier, found values are there from the beginning, and stay for later loops.
+    const allStay = p.unplaced > 0
+    for (const v of allStay ? last.keys() : []) {
+      if (leaves.has(v) || own.has(v)) continue
+      held.add(v)
+      count(v, 1)
+    }
+    const goes = (v: ValueId): boolean => !allStay || (!leaves.has(v) && (own.has(v) || p.lastAtom[v]! < this.loop.to))
     ops.forEach((id, k) => {
       let fresh = 0
       for (const v of touched[k]!) {
@@ -203,7 +211,7 @@ export class Body {
       peak = Math.max(peak, within - takenWhole + found + left + p.scratch[id]!)
       beside = Math.max(beside, within - takenWhole + found + p.scratch[id]! + made - leaving)
       if (found + left > passing.found + passing.left) passing = { found, left, foundValues, leftValues }
-      for (const v of touched[k]!) if (last.get(v) === k && held.delete(v)) count(v, -1)
+      for (const v of touched[k]!) if (last.get(v) === k && goes(v) && held.delete(v)) count(v, -1)
     })
     return { ...passing, foundParts, leftParts, bytes: most + passing.found + passing.left, peak, beside, scratch }
   }

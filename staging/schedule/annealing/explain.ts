@@ -9,6 +9,7 @@ import type { Machine } from '../../graph/machine'
 import { goesToTier, type Plan } from '../../plan/plan'
 import { outcomeOf } from '../../sim/simulate'
 import { layOut } from '../layout'
+import { asStrategyMoves } from '../search'
 import { calibrate } from './calibrate'
 import { type Decided, decidedIn } from './decided'
 import { Model } from './model'
@@ -246,7 +247,9 @@ class Explainer {
   }
 }
 
-export const explained = (plan: Plan, machine: Machine): Explanation | null => {
+export const explained = (plan: Plan, on: Machine): Explanation | null => {
+  const { strategy, budgetBytes } = plan
+  const { machine } = asStrategyMoves({ strategy, budgetBytes, machine: on })
   const made = trains(plan.graph) ? modelOf(plan, machine) : null
   if (!made) return null
   const { model } = made

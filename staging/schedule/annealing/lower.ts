@@ -7,7 +7,7 @@ import type { OpId, ValueId } from '../../graph/graph'
 import type { Grid, Segment } from '../../plan/plan'
 import { tilesOf, UNTILED } from '../../plan/plan'
 import { swapUntil } from '../belady'
-import { type Candidate, swappingOnDemand } from '../candidate'
+import { type Candidate, inRows, leavingOf } from '../candidate'
 import { cutForLink } from '../activations'
 import { layOut } from '../layout'
 import type { PlannedStays } from '../stays'
@@ -100,8 +100,9 @@ export class Lowering {
       return known
     }, [])
     const like = (of: readonly Segment[], g = graph): Candidate => {
-      const whole = swappingOnDemand(
+      const whole = inRows(
         cutForLink(layOut(g, of, machine, { packing: 'rows', persistents: homes.size > 0 ? homes : 'resident' }), machine.link),
+        machine,
       )
       const { planned, calls } = whole.layout
       // Other segments differ at the beginning of the step.
@@ -111,6 +112,7 @@ export class Lowering {
           planned,
           calls,
           Int32Array.from(calls, (c) => Math.floor((1 - roomOf[Math.max(0, c.segment - more)]!) * pages)),
+          leavingOf(machine),
         )
       return { ...whole, fit }
     }

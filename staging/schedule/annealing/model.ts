@@ -42,6 +42,8 @@ export class Model {
   readonly rooms: Float64Array
   /** Bytes of small values. They stay on the device. */
   fixedBytes: number
+  /** Bytes that layouts needed beyond the model: without a lower tier, nothing can leave instead. */
+  reserveBytes = 0
   /** Counts the loops and ops that the model visits. */
   work = 0
   /** Bytes that a value wastes in its last page. */
@@ -448,7 +450,7 @@ export class Model {
     first.fill(-1)
     lastDue.fill(-1)
     copied.set(this.copiedAtFirst)
-    const free = this.room - this.fixedBytes
+    const free = this.room - this.fixedBytes - this.reserveBytes
     let total = 0
     /** The farthest next reader of all values on the device. */
     let farthest = -1
@@ -495,7 +497,10 @@ export class Model {
         copied[v] = bytes[v]!
       }
       // The values that stay after the loop are on the device beside the values that only the loop needs.
-      const inside = this.tiles[i]! > 1 ? working[i]! - this.left[i]! : working[i]! - peak + beside - Math.min(stays, found)
+      const inside =
+        this.tiles[i]! > 1
+          ? working[i]! - this.left[i]!
+          : working[i]! - peak + beside - (p.unplaced > 0 ? stays : Math.min(stays, found))
       const needs = Math.max(inside + wholeBytes[i]!, h + 1 < heads.length ? this.needsBefore(heads[h + 1]!) : 0)
       this.needs[i] = needs
       const room = Math.max(0, (1 - this.rooms[i]!) * free - needs)
@@ -529,12 +534,14 @@ export class Model {
     // The values that an op touches are counted once.
     let found = 0
     for (const v of this.running[i]!.finds) found += here[v]!
-    return Math.max(0, bytes - Math.min(found, this.found[i]!))
+    // In tiles, only parts of them are counted.
+    const all = this.p.unplaced > 0 && this.tiles[i] === 1
+    return Math.max(0, bytes - (all ? found : Math.min(found, this.found[i]!)))
   }
 
   /** The seconds of each loop, with its waits for the links. */
   private flow(computeSeconds: number, limit: number): number {
-    const room = this.room - this.fixedBytes
+    const room = this.room - this.fixedBytes - this.reserveBytes
     const { p, held, comes, leaves, released, seconds, compute, tiles, needs, lastDue, releasedUpTo } = this
     const { inBytesPerSecond: into, outBytesPerSecond: out, fullDuplex } = p.machine.link
     const { heads } = this
@@ -557,7 +564,11 @@ export class Model {
       const leaving = owed > free / 2 ? ((behind / out) * (owed - free / 2)) / owed : 0
       const moving = fullDuplex ? Math.max(coming, leaving) : coming + leaving
       const overlap = tiles[i]! > 1 ? Math.min(1, (free * tiles[i]!) / Math.max(1, comes[i]! + leaves[i]!)) : 0.5
-      const t = Math.max(compute[i]!, moving) + (1 - overlap) * Math.min(compute[i]!, coming) + (LACK * lack) / into
+      const t =
+        Math.max(compute[i]!, moving) +
+        (1 - overlap) * Math.min(compute[i]!, coming) +
+        (LACK * lack) / into +
+        p.unplaced * leaves[i]!
       ahead = Math.min(free / 2, Math.max(0, ahead + t * into - comes[i]!))
       gone = Math.min(releasedUpTo[i]!, gone + t * out)
       owed = Math.min(owed, due < 0 ? 0 : Math.max(0, releasedUpTo[due]! - gone))

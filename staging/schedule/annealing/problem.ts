@@ -4,7 +4,7 @@
 // Worked example, [conv1 norm1 relu1 conv2 norm2]: forward loops [conv1, statistics 1], [norm1 relu1 conv2, statistics 2], [norm2].
 import { mapped } from '../../core/mapped'
 import { type Graph, isFed, isOfWeight, isPersistent, isResult, type OpId, type ValueId, valueBytes } from '../../graph/graph'
-import type { Machine } from '../../graph/machine'
+import { hasTier, type Machine } from '../../graph/machine'
 import { SMALL_BYTES } from '../../memory/place'
 import { opDef } from '../../ops/registry'
 import { launchSeconds } from '../atleast'
@@ -16,6 +16,7 @@ import { tileableDims } from '../../tile/ft'
 import { reachOf } from '../../tile/gridfor'
 import { mostTiles } from '../../tile/pieces'
 import { summed } from '../../tile/segments'
+import { LACK } from './limits'
 
 export interface Loop extends Stretch {
   /** Its atoms: from the first to before the other one. */
@@ -57,6 +58,8 @@ export interface Problem {
   /** The seconds of all ops. */
   readonly graphSeconds: number
   readonly launch: number
+  /** Seconds for each byte that must leave the device without a lower tier; 0 with one. */
+  readonly unplaced: number
   /** The mean seconds of ops that can be recomputed: the typical price of a decision. */
   readonly meanSeconds: number
   /** The number of decisions. */
@@ -109,8 +112,8 @@ const homesOf = (graph: Graph, s: Stretch): Loop['homes'] => {
   return [...known.values()]
 }
 
-const unitsOf = (graph: Graph): readonly (readonly ValueId[])[] => {
-  const large = new Set(graph.values.filter(isLarge).map((v) => v.id))
+const unitsOf = (graph: Graph, mayMove: (v: Graph['values'][number]) => boolean): readonly (readonly ValueId[])[] => {
+  const large = new Set(graph.values.filter(mayMove).map((v) => v.id))
   const updated = graph.ops.flatMap((op) => {
     const unit = op.phase === 'update' ? [...new Set([...op.ins, ...op.outs])].filter((v) => large.delete(v)) : []
     return unit.length > 0 ? [unit] : []
@@ -249,28 +252,34 @@ export const problemOf = (graph: Graph, machine: Machine, leastBytes = SMALL_BYT
   const ends = endsFor(false, Infinity)
   const longest = mapped(ends, (to, k) => loop(k === 0 ? 0 : ends[k - 1]!, to)!)
   const repeats = graph.ops.filter((op) => longest.some((l) => mayRepeat(atomOf, l, op.id)))
+  const moves = (v: Graph['values'][number]): boolean => hasTier(machine) && isLarge(v)
   const choices = (l: Loop): number =>
     new Set(l.ops.flatMap((id) => graph.ops[id]!.ins.flatMap((v) => (mayRepeat(atomOf, l, maker[v]!) ? [maker[v]!] : [])))).size
+  const crosses = flags(
+    graph,
+    (v) => !isPersistent(v) && !isOfWeight(graph, v) && !isResult(v) && v.role !== 'stat' && valueBytes(v) >= leastBytes,
+  )
+  const crossing = bytes.reduce((n, b, v) => n + crosses[v]! * b, 0)
+  const graphSeconds = seconds(mapped(graph.ops, (op) => op.id))
   return {
     graph,
     machine,
     atoms: atoms.length,
     loopOf: loop,
     endsFor,
-    units: unitsOf(graph),
-    alwaysBytes: graph.values.reduce((n, v) => n + (isPersistent(v) && !isLarge(v) ? valueBytes(v) : 0), 0),
+    units: unitsOf(graph, moves),
+    alwaysBytes: graph.values.reduce((n, v) => n + (isPersistent(v) && !moves(v) ? valueBytes(v) : 0), 0),
     smallBytes: smallBytes(graph, leastBytes),
-    graphSeconds: seconds(mapped(graph.ops, (op) => op.id)),
+    graphSeconds,
+    // Far more than to recompute the mean value.
+    unplaced: hasTier(machine) ? 0 : (LACK * graphSeconds) / Math.max(1, crossing),
     launch: launchSeconds(machine),
     meanSeconds: repeats.reduce((n, op) => n + costs[op.id]!.seconds, 0) / Math.max(1, repeats.length),
     decisions: longest.reduce((n, l) => n + 1 + choices(l), 0),
     bytes,
     maker,
     atomOf,
-    crosses: flags(
-      graph,
-      (v) => !isPersistent(v) && !isOfWeight(graph, v) && !isResult(v) && v.role !== 'stat' && valueBytes(v) >= leastBytes,
-    ),
+    crosses,
     hasCopy: flags(graph, (v) => isPersistent(v) || isFed(v)),
     seconds: Float64Array.from(graph.ops, (op) => costs[op.id]!.seconds),
     scratch: Float64Array.from(graph.ops, (op) => costs[op.id]!.workspaceBytes),

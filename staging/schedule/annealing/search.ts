@@ -6,7 +6,7 @@ import { bytesOf } from '../../core/bytes'
 import { mapped } from '../../core/mapped'
 import { randomFrom } from '../../core/random'
 import type { Graph } from '../../graph/graph'
-import type { Machine } from '../../graph/machine'
+import { hasTier, type Machine } from '../../graph/machine'
 import type { Candidate } from '../candidate'
 import { computeSeconds } from '../bound'
 import { inCoreLayout } from '../incore'
@@ -77,6 +77,7 @@ class Search {
       const full = new Set(mapped(overfullCalls(planned, calls.length, pages), (c) => lowered.loopOf[calls[c]!.segment]!))
       const loops = [...full].filter((i) => i >= 0 && model.loops[i]!.tiles)
       calibrate(model, candidate.layout, lowered.loopOf)
+      if (!hasTier(this.p.machine)) model.reserveBytes += bytesOf(candidate.least - pages)
       for (const i of loops) model.setTileBytes(i, model.tileBytes[i]! * SMALLER)
       model.settle(this.p.atoms - 1)
       this.anneal(REPAIRING, HOT / 8)
