@@ -1,6 +1,6 @@
-// The command line: `spillway COMMAND`. In: arguments. Out: the exit code; words and JSON on the way.
-// Invariant: what an error means for the exit code stands in errors/errors.ts; with --json stdout holds one object.
-// Nobody waits for a command that is not asked for: only the one that is named is declared, and its own modules wait until it runs.
+// The command line: `spillway COMMAND`. In: arguments. Out: the exit code; words and JSON on the way. Invariant: errors/errors.ts maps errors to exit
+// codes; with --json stdout holds one object. Only the named command is declared, and its own modules are loaded when it runs, so that other commands
+// cost nothing.
 import { Command, CommanderError } from 'commander'
 import { isLeft, left } from 'fp-ts/Either'
 import { type CommandName, COMMANDS } from './cli/commands'
@@ -11,7 +11,7 @@ import { version } from './files/version'
 
 const NAMES = Object.keys(COMMANDS) as readonly CommandName[]
 
-/** Every command with what it is for; those that the arguments name with all that they take. */
+/** Every command with its purpose; the commands of the arguments with all of their options. */
 const declareNamed = (program: Command, args: readonly string[], run: Runner): void => {
   for (const name of NAMES) {
     const c = program.command(name).description(COMMANDS[name])
@@ -79,7 +79,7 @@ export const main = async (args: readonly string[]): Promise<number> => {
   return isLeft(done) ? fail(out, done.left) : Number(process.exitCode ?? 0)
 }
 
-/** What the file system says: a full disk, a folder that is not there. */
+/** Errors of the file system: a full disk, a missing folder. */
 const isSystemError = (e: unknown): e is NodeJS.ErrnoException =>
   e instanceof Error && typeof (e as NodeJS.ErrnoException).syscall === 'string'
 

@@ -80,11 +80,11 @@ const entry = (family: string, name: string, n: Network | StepNetwork): ZooEntry
       }
 }
 
-/** A net as its type stands in its family's file: what type-level and run-time analysis must agree on. */
+/** A net with the text of its type in its family's file: type-level and run-time analysis must agree on it. */
 export interface ZooNet {
   readonly name: string
   readonly family: string
-  /** Where it stands in the family's default export, as TypeScript. */
+  /** Its place in the family's default export, as TypeScript. */
   readonly place: string
   readonly net: Net
   readonly input: Shape

@@ -1,5 +1,5 @@
-// Whether processes that share a command are about the same. In: the weights' file, what else must be alike, by the words for it. Out: nothing, or the
-// first rank that differs from rank 0, and in what.
+// Compares the inputs of processes that share a command. In: the weights' file, the other inputs that must be equal, by their words. Out: nothing, or
+// the first rank that differs from rank 0, and its difference.
 import { createHash } from 'node:crypto'
 import { closeSync, openSync, readSync } from 'node:fs'
 import * as E from 'fp-ts/Either'

@@ -1,6 +1,6 @@
-// `spillway check FILE`: whether a model file is right. In: a file, and options of staging. Out: what its types say and what staging it
-// says, each fault with its line and column. Invariant: nothing is measured and nothing runs but the file's own top level: it is
-// staged for a simulated machine, with everything kept, unless a machine or a budget is named.
+// `spillway check FILE`: checks a model file. In: a file, and options of staging. Out: the faults of its types and of staging it, each with its line
+// and column. Invariant: nothing is measured and nothing runs except the file's own top level: it is staged for a simulated machine, with everything
+// kept, unless a machine or a budget is named.
 import { extname } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'

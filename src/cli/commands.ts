@@ -1,4 +1,4 @@
-// The commands and what each does, in the order of the help. Nothing else is here, so that the help and a misspelt command cost nothing.
+// The commands and their purposes, in the order of the help. Nothing else is here, so that the help and a misspelt command cost nothing.
 export const COMMANDS = {
   models: 'list the networks of the zoo: name, parameters, layers, input, loss',
   plan: 'plan a step of a model in a memory budget, and explain the plan',

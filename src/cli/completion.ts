@@ -1,6 +1,6 @@
-// `spillway completion SHELL`: what a shell asks when Tab is pressed, as a script for it. In: the commands as they are declared, and the
-// names that their options take. Out: the script. Invariant: it holds all names itself, so that completing starts no process.
-// bash breaks words at colons, of which strategies have one: what stands before it is there already, and is not offered again.
+// `spillway completion SHELL`: the answers to Tab in a shell, as a script for it. In: the commands as they are declared, and the names that their
+// options take. Out: the script. Invariant: it holds all names itself, so that completing starts no process. bash breaks words at colons, which some
+// strategies have: the part before it is there already, and is not offered again.
 import * as E from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { Command, Option } from 'commander'
@@ -13,7 +13,7 @@ Write the script where the shell finds it:
   spillway completion zsh > ~/.zfunc/_spillway        (in a folder of $fpath)
   spillway completion fish > ~/.config/fish/completions/spillway.fish`
 
-/** What may follow: one of some names, several with commas between them, files, folders, or anything (no names). */
+/** The next word: one of some names, several with commas between them, files, folders, or anything (no names). */
 interface Follows {
   readonly kind: 'names' | 'list' | 'files' | 'folders' | 'switch'
   readonly names: readonly string[]

@@ -1,4 +1,4 @@
-// `spillway doctor`: what this machine has, what is missing and how to get it.
+// `spillway doctor`: the parts that this machine has, the missing ones, and the way to get them.
 import { right } from 'fp-ts/Either'
 import { doctor, reportText } from '../doctor/doctor'
 import type { Done, Output } from './output'

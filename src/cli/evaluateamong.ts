@@ -1,6 +1,6 @@
-// `spillway evaluate` as one of several processes that mpirun or srun has started: rank 0 plans, all have a share of the batches, and rank 0 says
-// what came of it. In: the engine, how rank 0 plans, what all are given. Out: the result, at the others a code to end with. Invariant: a rank
-// whose weights or data hold something else is refused; where the evaluation cannot be shared rank 0 is alone with it, and says so.
+// `spillway evaluate` as one of several processes that mpirun or srun has started: rank 0 plans, all have a share of the batches, and rank 0 prints
+// the result. In: the engine, rank 0's planning, the inputs of all. Out: the result, at the others a code to end with. Invariant: a rank with other
+// weights or data is refused; if the evaluation cannot be shared, rank 0 does it alone, and says so.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -74,7 +74,7 @@ export const evaluatedAmong = (engine: Processes, asked: Asked): TaskEither<Spil
                 : TE.right(undefined),
               TE.flatMap(() => evaluation.run(weights)),
               TE.map((result) => (leads(rank) ? result : ALONE)),
-              // Who ends early says so at rank 0 alone.
+              // An early end is reported by rank 0 alone.
               TE.orElse((e) => (!leads(rank) && e.tag === 'Cancelled' ? TE.right({ code: exitCode(e) }) : TE.left(e))),
             )
           }),

@@ -1,5 +1,5 @@
-// Ctrl-C, and what else asks a command to end. In: words to say at the first. Out: a signal that it aborts. Invariant: the first asks the
-// run to end, the second ends the process; a hang-up that is to be ignored is.
+// Ctrl-C, and other requests to end a command. In: the words for the first one. Out: a signal that it aborts. Invariant: the first asks the run to
+// end, the second ends the process; an ignored hang-up stays ignored.
 import { constants, readFileSync } from 'node:fs'
 import * as E from 'fp-ts/Either'
 import { constVoid } from 'fp-ts/function'
@@ -13,12 +13,12 @@ export interface Interrupts {
   readonly forget: () => void
 }
 
-/** Of a file's flags, how it was opened. */
+/** The open mode in a file's flags. */
 const ACCESS_MODE = 0o3
 
 /**
- * nohup gives a program a standard input that it may not read, and asks that hang-ups be ignored. Node forgets what was to be
- * ignored as it starts, so that only the input is left to tell.
+ * nohup gives a program a standard input that it may not read, and asks it to ignore hang-ups. Node drops the ignored signals as it starts, so that
+ * only the input is left to tell.
  */
 const underNohup = (): boolean => {
   const info = E.getOrElse(() => '')(E.tryCatch(() => readFileSync('/proc/self/fdinfo/0', 'utf8'), constVoid))

@@ -1,5 +1,5 @@
-// The names that options take, for help and completion. In: a flag. Out: what may follow it. Invariant: every list is the one that
-// the option itself is checked by.
+// The names that options take, for help and completion. In: a flag. Out: its possible values. Invariant: every list is the one that checks the option
+// itself.
 import { DEVICES } from '../../staging/devices'
 import { ALLOCATORS } from '../../staging/memory/allocators/replay'
 import { lossNames } from '../../staging/ops/loss'
@@ -31,7 +31,7 @@ const VALUES: Readonly<Record<string, () => readonly string[]>> = {
   '--metrics': () => METRICS,
 }
 
-/** Of a flag, or of an argument in angle brackets; none where anything may follow. */
+/** The values of a flag, or of an argument in angle brackets; none if anything may follow. */
 export const valuesOf = (of: string): readonly string[] => VALUES[of]?.() ?? []
 
 /** As many on a line as fit, below a title. */

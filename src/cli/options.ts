@@ -1,5 +1,5 @@
-// Option texts of the command line as values. In: what was typed. Out: sizes, counts, shapes, names; or a Usage error.
-// Invariant: every refusal quotes what was typed and says what would be legal.
+// Option texts of the command line as values. In: the typed text. Out: sizes, counts, shapes, names; or a Usage error. Invariant: every refusal
+// quotes the typed text and names the legal ones.
 import { cpus } from 'node:os'
 import type { Command } from 'commander'
 import * as E from 'fp-ts/Either'
@@ -101,7 +101,7 @@ export const listOption =
   (text: string): readonly A[] =>
     text.split(',').map((t) => one(t.trim()))
 
-/** As often as it is given. */
+/** A repeatable option. */
 export const repeated = (text: string, before: unknown = []): readonly string[] => [...(before as readonly string[]), text]
 
 /** A count; with a unit or a comma, sizes. */

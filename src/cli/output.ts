@@ -1,5 +1,5 @@
-// Where a command's words go. In: --json or not. Out: one JSON object on stdout and everything else on stderr, or text for
-// people on stdout. Invariant: with --json, stdout holds exactly one object, whether the command worked or not.
+// The output of a command. In: --json or not. Out: one JSON object on stdout and everything else on stderr, or text for people on stdout. Invariant:
+// with --json, stdout holds exactly one object, after success and failure.
 import { constants } from 'node:os'
 import type { Either } from 'fp-ts/Either'
 import { errorJson, errorText, exitCode, type SpillwayError } from '../errors/errors'
@@ -28,8 +28,8 @@ export const outputFor = (json: boolean): Output => {
 }
 
 /**
- * A reader that went away (`| head`) ends the command in silence, as it ends other programs; a full disk is said where it can be.
- * What a run has saved by then stays.
+ * A closed reader (`| head`) ends the command in silence, as it ends other programs; a full disk is reported if possible. Data that a run has saved
+ * by then stays.
  */
 export const watchStreams = (): void => {
   for (const stream of [process.stdout, process.stderr])
@@ -49,5 +49,5 @@ export const fail = (out: Output, e: SpillwayError): number => {
 /** A command is done, or failed with an error as data. */
 export type Done = Either<SpillwayError, void>
 
-/** What declares a command says what it does, and somebody else when. */
+/** A declared command gives its work; the caller decides the time. */
 export type Runner = (work: (out: Output) => Done | Promise<Done>) => Promise<void>

@@ -1,5 +1,5 @@
-// How rank 0 plans for all that were started with it. In: what is asked of staging, what the other ranks tell. Out: a plan for the least memory, the
-// slowest machine and the network between them. Invariant: where a plan is there, or its times are stated, nobody is asked for anything.
+// Rank 0's planning for all processes of the start. In: the options of staging, the facts of the other ranks. Out: a plan for the least memory, the
+// slowest machine and the network between them. Invariant: if a plan is there, or its times are stated, no rank is asked for anything.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -23,17 +23,17 @@ interface Leader {
   readonly note: (text: string) => void
 }
 
-/** What ranks have heard, in the place of what was asked. */
+/** The ranks' facts, in place of options. */
 type Heard = Pick<StagingOptions, 'budget' | 'network' | 'over' | 'elsewhere'>
 
-/** Without a budget, what the least of the ranks may take. */
+/** Without a budget, the least one of all ranks. */
 const leastBudget = ({ rank: { least }, note }: Leader, { budget }: StagingOptions): Heard => {
   if (!least || budget !== undefined) return {}
   note(`the budget is ${showSize(least.bytes)}, the memory of rank ${least.rank}, which has the least (--budget sets another)`)
   return { budget: least.bytes }
 }
 
-/** Where nobody names one, that of machines whose times are measured, too. */
+/** Without a named network, that of machines with measured times, too. */
 const measuredNetwork = ({ others }: Leader, o: StagingOptions): TaskEither<SpillwayError, Heard> => {
   const { machine = 'cpu', network } = o
   if (!isDevice(machine) || (network ?? MEASURED) !== MEASURED) return TE.right({})

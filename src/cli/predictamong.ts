@@ -1,6 +1,6 @@
 // `spillway predict` as one of several processes that mpirun or srun has started: rank 0 looks at the images and plans, all have a share of the
-// batches, and rank 0 says what came of it. In: the engine, how rank 0 plans, what all are given. Out: the result, at the others a code to end
-// with. Invariant: a rank whose weights or images are not those of rank 0 is refused.
+// batches, and rank 0 prints the result. In: the engine, rank 0's planning, the inputs of all. Out: the result, at the others a code to end with.
+// Invariant: a rank with weights or images other than rank 0's is refused.
 import * as E from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as TE from 'fp-ts/TaskEither'
@@ -62,7 +62,7 @@ export const predictedAmong = (engine: Processes, asked: Asked): TaskEither<Spil
           TE.tap(({ content }) => alike(rank, asked.options.weights, { 'list of images': content })),
           TE.flatMap(({ run }) => run()),
           TE.map((result): Predicted | Farewell => result ?? DONE),
-          // Who ends early says so at rank 0 alone.
+          // An early end is reported by rank 0 alone.
           TE.orElse((e) => (!leads(rank) && e.tag === 'Cancelled' ? TE.right({ code: exitCode(e) }) : TE.left(e))),
         ),
       ),

@@ -1,5 +1,5 @@
-// A run while it goes on, for people: a bar where there is a terminal, else a line a step. In: the run's events and tiles. Out: text.
-// Invariant: what `stop` leaves behind is a terminal as it was, whenever it is called.
+// The progress of a run, for people: a bar on a terminal, else a line a step. In: the run's events and tiles. Out: text. Invariant: `stop` restores
+// the terminal, at any time.
 import { SingleBar } from 'cli-progress'
 import { type Plan, tilesOf } from '../../staging/plan/plan'
 import { showSeconds } from '../report/format'
@@ -37,7 +37,7 @@ const metricText = ({ loss = Number.NaN, ...metrics }: Readonly<Record<string, n
 /** Columns of a terminal that has room for a long bar. */
 const WIDE = 130
 
-/** What is said of an epoch, a line. */
+/** The line of an epoch. */
 const eventLine = (e: FitEvent, { stepsPerEpoch = 1 }: Started): string | undefined => {
   if (e.kind === 'evaluation') {
     const at = e.epoch === 0 ? `step ${e.step}` : `epoch ${e.epoch}`
@@ -66,7 +66,7 @@ export const plainLines = (out: Output): Progress => {
   }
 }
 
-/** A bar that moves with every tile; what is said of epochs stays above it. */
+/** A bar that moves with every tile; lines of epochs stay above it. */
 export const bar = (out: Output, { segments }: Plan): Progress => {
   const before = segments.map((_, i) => segments.slice(0, i).reduce((n, s) => n + tilesOf(s.grid), 0))
   const perStep = segments.reduce((n, s) => n + tilesOf(s.grid), 0)
@@ -75,7 +75,7 @@ export const bar = (out: Output, { segments }: Plan): Progress => {
     hideCursor: true,
     clearOnComplete: true,
     etaBuffer: 30,
-    // What a narrow terminal cuts off stands last.
+    // The part that a narrow terminal cuts off is last.
     barsize: (out.stream.columns ?? 80) < WIDE ? 16 : 40,
     format: '{epoch}step {step}/{steps} {bar} {percentage}%  {eta_formatted} left  loss {loss}{metric}  rate {rate}',
   })

@@ -1,5 +1,5 @@
-// What `plan` and `train` share: from the command line's words to a staged plan. In: MODEL and options. Out: the plan, staged
-// now or read from a file, and its model.
+// The common part of `plan` and `train`: from the command line's words to a staged plan. In: MODEL and options. Out: the plan, staged now or read
+// from a file, and its model.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -30,7 +30,7 @@ export interface StagedModel {
   readonly staged: Staged
 }
 
-/** What a plan file has decided already. */
+/** The options that a plan file sets. */
 const DECIDED = [
   'image',
   'batch',
@@ -47,7 +47,7 @@ const DECIDED = [
   ...OWN_OPTIONS,
 ] as const
 
-/** What is to be known of a step before it is planned. */
+/** Checks of a step before it is planned. */
 type Beforehand = (graph: Graph) => Either<SpillwayError, void>
 const NOTHING: Beforehand = () => E.right(undefined)
 
@@ -77,7 +77,7 @@ const fromFile = (
   )
 }
 
-/** What trains, what predicts, or what measures. */
+/** Training, prediction, or evaluation. */
 const PREPARING = { train: prepare, predict: preparePrediction, evaluate: prepareEvaluation } as const
 
 const trainsAs = ({ mode = 'train', as, ranks, bands }: StagingOptions): Either<SpillwayError, void> =>

@@ -1,6 +1,6 @@
-// What the compiler says of a model file. In: the file. Out: which compiler answered, or its errors with line and column. It is the
-// project's own TypeScript from 5.9 on, and this package's otherwise, with the project's tsconfig where there is one; it runs as the
-// program `tsc`, which every version has. Invariant: nothing is written but a configuration, below node_modules or with temporary files.
+// The compiler's messages for a model file. In: the file. Out: the name of the compiler, or its errors with line and column. It is the project's own
+// TypeScript from 5.9 on, and this package's otherwise, with the project's tsconfig if there is one; it runs as the program `tsc`, which every
+// version has. Invariant: nothing is written except a configuration, below node_modules or with temporary files.
 import { spawn, spawnSync } from 'node:child_process'
 import { accessSync, constants as modes, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -70,7 +70,7 @@ const cacheFor = (folder: string): string => {
 }
 
 const OWN = packageFolder()
-/** Where the file's project does not have the package, models are loaded with this one: so are its types. */
+/** If the file's project does not have the package, models are loaded with this one, and checked with its types. */
 const pathsFor = (file: string): object =>
   found(file, 'spillway/package.json') !== undefined
     ? {}
@@ -78,7 +78,7 @@ const pathsFor = (file: string): object =>
 
 const typesOfNode = (): string => dirname(dirname(found(__filename, '@types/node/package.json')!))
 
-/** Of a file in no project. */
+/** For a file in no project. */
 const USUAL = {
   strict: true,
   target: 'es2022',
@@ -126,7 +126,7 @@ interface Call {
   readonly config: string
   readonly args: readonly string[]
 }
-/** Writes the configuration, which whoever calls removes. */
+/** Writes the configuration, which the caller removes. */
 const callOf = (file: string, { tsc }: Compiler): Call => {
   const folder = cacheFor(dirname(file))
   const config = join(folder, `check-${process.pid}.json`)
@@ -164,9 +164,9 @@ export const typesOf = (text: string): Either<SpillwayError, TypesAnswer> =>
 
 // ---------------------------------------------------------------- beside a command that loads the file
 
-/** What types say while something else is done. */
+/** The type check beside other work. */
 export interface TypesBeside {
-  /** Waits so long at most; who has not answered by then is ended, and nothing is printed. */
+  /** Waits at most this time; an unfinished check is ended, and nothing is printed. */
   readonly end: (mostMs: number) => Promise<void>
 }
 
@@ -175,16 +175,16 @@ const WATCH = `new (require('node:net').Socket)({ fd: 3 }).on('error', () => {})
 const WATCHED = `import { Worker } from 'node:worker_threads'; new Worker(${JSON.stringify(WATCH)}, { eval: true, execArgv: [] }).unref()`
 const ENDS_WITH_US = ['--import', `data:text/javascript,${encodeURIComponent(WATCHED)}`]
 
-/** What takes longer is not quick. */
+/** A longer check is not quick. */
 const MOST_MS = 10_000
 
-/** With a compiler and settings of its own: nobody is told what a project does not ask for. */
+/** With a compiler and settings of its own: a project gets no messages that it does not ask for. */
 const ownCompiler = (file: string): Compiler | undefined => {
   const own = /^\.[cm]?ts$/.test(extname(file)) && existsSync(file) ? compilerFrom(file) : undefined
   return own && isNewEnough(own) && above(dirname(file), 'tsconfig.json') !== undefined ? own : undefined
 }
 
-/** Starts the check of a model file, behind everything else that the processor has to do; `warn` hears of what is wrong at once. */
+/** Starts the check of a model file, with lower priority than all other work; `warn` gets the faults at once. */
 export const typesBeside = (text: string, warn: (faults: readonly TypeFault[]) => void): TypesBeside | undefined => {
   const file = resolve(text)
   const compiler = ownCompiler(file)

@@ -1,4 +1,4 @@
-// `spillway verify PLAN`: reads an untrusted plan file and re-derives what must hold of it, independently of every planner.
+// `spillway verify PLAN`: reads an untrusted plan file and derives its invariants again, independently of every planner.
 import { extname } from 'node:path'
 import * as E from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'

@@ -1,6 +1,6 @@
-// Arrays in files as a source of regions: what is done to image files by chance is done to them, too. In: which files hold the samples. Out: a
-// source of one's own. Invariant: of a sample only the rows and columns of a region are read; numbers are what the device's runtime makes of
-// the same file. Worked example: of [N,H,W,C] bytes, a region over all columns is one range of the file; of [N,C,H,W] one for each channel.
+// Arrays in files as a source of regions: random changes of image files apply to them, too. In: the files with the samples. Out: a source of one's
+// own. Invariant: only the rows and columns of a region are read; numbers equal those of the device's runtime for the same file. Worked example: of
+// [N,H,W,C] bytes, a region over all columns is one range of the file; of [N,C,H,W] one for each channel.
 import * as E from 'fp-ts/Either'
 import { orThrow } from '../errors/exceptions'
 import { type DataFiles, ELEMENT_BYTES, type ElementType, type FileTensor } from '../files/samples'
@@ -32,10 +32,10 @@ export const numbersOf = (type: ElementType, bytes: Uint8Array<ArrayBuffer>): Ex
   }
 }
 
-/** A piece of the file, and where it goes in what is read. */
+/** A piece of the file, and its place in the result. */
 type Piece = readonly [from: number, elements: number]
 
-/** Of a sample's region, in its file's order: planes of rows, or rows of pixels. */
+/** The pieces of a sample's region, in its file's order: planes of rows, or rows of pixels. */
 const piecesOf = ({ shape: [c, h, w], layout }: FileTensor, { top, left, height, width }: Region): readonly Piece[] => {
   const [planes, depth] = layout === 'NCHW' ? [c, 1] : [1, c]
   const isWide = width === w
@@ -65,7 +65,7 @@ const regionIn = (f: FileTensor, sample: number, region: Region): Exclude<Sample
   return numbersOf(f.type, out)
 }
 
-/** Where sample i is: in which file, and its number there. */
+/** The place of sample i: its file, and its number there. */
 const placesIn = (list: readonly FileTensor[]): ((i: number) => readonly [FileTensor, number]) => {
   const ends: number[] = []
   for (const { samples } of list) ends.push((ends.at(-1) ?? 0) + samples)
@@ -80,7 +80,7 @@ const placesIn = (list: readonly FileTensor[]): ((i: number) => readonly [FileTe
   }
 }
 
-/** What `source` would be given: `keys` are names of samples' values for those of the model, the input first. */
+/** The arguments of `source`: `keys` are names of samples' values for those of the model, the input first. */
 export const arraysAsSource = (
   found: DataFiles,
   keys: readonly (readonly [name: string, key: string])[],

@@ -1,7 +1,7 @@
-// What is done by chance to samples of a user's own source. In: what is wished for, the fed values, a sample, or an image of which regions are
-// read. Out: the sample, cut, turned, coloured and mixed, its channels last. Invariant: a function of the sample, seed, epoch and index alone,
-// as of image files; no more is read than what is cut out; a target of the input's height and width is cut and turned as the input is, and
-// one number or list for the whole of it stays as it is.
+// Random changes of samples from a user's own source. In: the augmentation, the fed values, a sample, or an image with regions. Out: the sample, cut,
+// turned, coloured and mixed, its channels last. Invariant: a function of the sample, seed, epoch and index alone, as for image files; only the cut
+// part is read; a target of the input's height and width is cut and turned as the input is, and one number or list for the whole of it stays
+// unchanged.
 import type { Either } from 'fp-ts/Either'
 import * as E from 'fp-ts/Either'
 import { type SpillwayError, usage } from '../errors/errors'
@@ -14,20 +14,20 @@ import { cutFrom, filled, nearestIn, type Part, partOf, pasted, sameSize } from 
 import { dataRefused, elementsOf, type FedValue, valueProblem } from './places'
 import { resampled } from './resample'
 
-/** What of a source is done by chance. */
+/** The random changes of a source. */
 export interface Chance {
   readonly augment: Augment
   readonly seed: number
   readonly layout: NonNullable<Numbers['layout']>
   /** How an image of another size becomes the model's. */
   readonly fit: Fit
-  /** Of each channel of the input, what is cut out, or lies outside an image: as shares of 255 where it is bytes. */
+  /** For each channel of the input, the value of erased pixels and of those outside an image: as shares of 255 for bytes. */
   readonly fill: readonly number[]
   /** The samples of the run, where they are mixed: with these. */
   readonly others?: Uint32Array
 }
 
-/** What was read of an image: numbers of a window of it, and what is said of the whole of it. */
+/** The read part of an image: numbers of a window of it, and facts of the whole. */
 export interface Window {
   readonly sample: Sample
   readonly window: Rectangle
@@ -45,7 +45,7 @@ const sizeOf = ({ shape: [, height, width] }: FedValue): Size => ({ height, widt
 const isWhole = ({ shape: [, h, w] }: FedValue): boolean => h * w === 1
 const sizeWords = ({ shape: [, h, w] }: FedValue): string => `${h} x ${w}`
 
-/** What mixing asks of the target, whatever the samples are read from. */
+/** The needs of mixing in the target, for samples of any source. */
 export const mixingProblem = (augment: Augment, target: FedValue | undefined, isOfPixels: boolean): string | undefined =>
   target?.labels && !target.shares && (augment.mixup || (augment.cutmix && !isOfPixels))
     ? `augment.${augment.mixup ? 'mixup' : 'cutmix'} needs a loss with class probabilities: softCrossEntropy() (--loss soft-cross-entropy)`
@@ -115,7 +115,7 @@ export const channelsLast = <N extends Exclude<SampleValue, number>>(
   return out as unknown as N
 }
 
-/** What has something for each pixel of the input is as large as what was read. */
+/** A value with something for each pixel of the input is as large as the read part. */
 const readOf = (value: FedValue, input: FedValue, { height, width }: Size): FedValue =>
   sameSize(sizeOf(value), sizeOf(input)) ? { ...value, shape: [value.shape[0], height, width] } : value
 
@@ -148,7 +148,7 @@ interface Made extends Mixable {
   readonly targets: readonly Numbered[]
 }
 
-/** A part of what was read, at its size. */
+/** A part of the read window, at its size. */
 const sized = (numbers: Pixels, window: Rectangle, { from, to }: Part, channels: number): Pixels => {
   const r = { ...from, left: from.left - window.left, top: from.top - window.top }
   return sameSize(from, to) ? cutFrom(numbers, window.width, r, channels) : resampled(numbers, window.width, r, to, channels)
@@ -162,7 +162,7 @@ const placed = (part: Pixels, { to: at }: Part, to: Size, channels: number, fill
   return pasted(filled(room, fill, 255), to, part, at, channels)
 }
 
-/** Room for labels and for what is ignored. */
+/** Space for labels and for the ignored one. */
 const labelRoom = (labels: Numbered, length: number, outside: number): Numbered =>
   labels instanceof Uint8Array && outside >= 0 && outside <= 255 ? new Uint8Array(length) : new Int32Array(length)
 
@@ -183,7 +183,7 @@ const madeOf = async ([input, ...targets]: Values, chance: Chance, { epoch, inde
   const coloured = jittered(turned(cropped, size, channels, turn), channels, augment, random)
   const most = own instanceof Uint8Array ? 255 : 1
   const filling = fill.map((f) => (most === 255 ? Math.round(f * most) : f))
-  // What is cut out is written in place, and the sample is its owner's.
+  // Erasing writes in place, and the sample is its owner's.
   const pixels = augment.cutout ? cutOut(copied(coloured), size, augment, filling, random) : coloured
   const followed = (value: FedValue): Numbered => {
     const numbers = numbersOf(readOf(value, input, window), sample, name, layout)

@@ -11,7 +11,7 @@ export interface FeedOptions {
   readonly reader: Reader
   readonly order: Order
   readonly values: readonly FedValue[]
-  /** Of each batch, what is read; default: all. */
+  /** The read part of each batch; default: all. */
   readonly share?: Share | undefined
   /** How many batches are made ahead. */
   readonly prefetch: number
@@ -25,14 +25,14 @@ export interface NativeFeed {
   readonly arrays: Readonly<Record<string, NativeSlots>>
 }
 
-/** Whoever runs steps hears of batches and of what went wrong. */
+/** The receiver of batches and errors, for runs of steps. */
 export interface Taker {
   readonly put: (step: number) => void
   readonly fail: (error: unknown) => void
 }
 
 export interface Feed {
-  /** What the device is to read; batches are made from this step on, none after `last`. The second time it goes on where it was. */
+  /** The device's feed; batches are made from this step on, none after `last`. A second call continues. */
   readonly places: (step: number, last: number) => Promise<NativeFeed>
   readonly begin: (taker: Taker) => void
   /** The step's place is free. */

@@ -1,6 +1,6 @@
-// What threads pass to read a sample, so that none is ended in the middle of one: Node.js aborts the whole process where a thread is ended
-// while it begins to unpack a PNG ("close before init"). In, out: two numbers that threads share. Invariant: whoever stopped a gate finds
-// nobody inside, unless somebody took too long.
+// A gate that threads pass to read a sample, so that none is ended in the middle of one: Node.js aborts the whole process if a thread is ended while
+// it begins to unpack a PNG ("close before init"). In, out: two numbers that threads share. Invariant: after a stop no thread is inside, unless one
+// took too long.
 
 /** How many samples are being read, and whether no other may begin. */
 export type Gate = Int32Array
@@ -17,7 +17,7 @@ export const enter = (gate: Gate): boolean => {
   leave(gate)
   return false
 }
-/** Waits until no sample is being read, or so many milliseconds. */
+/** Waits until no sample is being read, or this number of milliseconds. */
 export const stopGate = (gate: Gate, most: number): void => {
   Atomics.store(gate, STOPPED, 1)
   const until = Date.now() + most

@@ -1,5 +1,5 @@
-// A thread that decodes images. In: the work, memory that is shared with the device, then one sample after the other by message. Out: a
-// message when the sample is in its place, or with what is wrong with it. Invariant: samples are read only inside the gate.
+// A thread that decodes images. In: the work, memory that is shared with the device, then one sample after the other by message. Out: a message when
+// the sample is in its place, or with its error. Invariant: samples are read only inside the gate.
 import { parentPort, workerData } from 'node:worker_threads'
 import { type SpillwayError, SpillwayException } from '../errors/errors'
 import { enter, type Gate, leave } from './gate'
@@ -20,7 +20,7 @@ export interface Asked {
 export interface Answered {
   readonly task: number
   readonly refused?: SpillwayError
-  /** What is our own fault. */
+  /** An error of our own. */
   readonly broken?: unknown
 }
 

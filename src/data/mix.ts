@@ -1,6 +1,6 @@
-// Samples mixed with others: mixup (Zhang et al., 2018) and cutmix (Yun et al., 2019). In: what is wished for, seed, epoch and sample; two
-// samples. Out: with which other one it is mixed, and how; and the mixture. Invariant: a function of seed, epoch and sample alone, with
-// numbers of its own, so that a sample is cut, turned and coloured as it is without being mixed.
+// Samples mixed with others: mixup (Zhang et al., 2018) and cutmix (Yun et al., 2019). In: the augmentation, seed, epoch and sample; two samples.
+// Out: the other sample, and the kind of mixture; and the mixture. Invariant: a function of seed, epoch and sample alone, with numbers of its own, so
+// that a sample is cut, turned and coloured as without mixing.
 import type { Augment } from './augment'
 import type { Pixels, Rectangle, Size } from './decode'
 import { dataRefused } from './places'
@@ -17,7 +17,7 @@ const MIX = 4
 /** Normally distributed, by Box and Muller. */
 const normal = (random: Random): number => Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random())
 
-/** Of the gamma distribution of this shape, by Marsaglia and Tsang; below 1 by that of one more. */
+/** A number of the gamma distribution of this shape, by Marsaglia and Tsang; below 1 by that of one more. */
 const gamma = (shape: number, random: Random): number => {
   if (shape < 1) return gamma(shape + 1, random) * (1 - random()) ** (1 / shape)
   const d = shape - 1 / 3
@@ -46,7 +46,7 @@ export const mixFor = (a: Augment, seed: number, epoch: number, index: number, o
   return kind === 'mixup' ? { kind, other, share } : { kind, other, share, across: random(), down: random() }
 }
 
-/** What comes from the other image: of its share of the area, its middle anywhere, cut where it reaches beyond the border. */
+/** The rectangle from the other image: of its share of the area, its middle anywhere, cut at the border. */
 const windowOf = ({ width, height }: Size, { share, across, down }: Extract<Mix, { readonly kind: 'cutmix' }>): Rectangle => {
   const side = Math.sqrt(1 - share)
   const along = (extent: number, middle: number): readonly [number, number] => {
@@ -63,7 +63,7 @@ const blended = <N extends ArrayLike<number>>(a: N, b: N, share: number): N => {
   return (a instanceof Uint8Array ? a.map((_, i) => Math.round(at(i))) : Float32Array.from(a, (_, i) => at(i))) as unknown as N
 }
 
-/** `a` with what `b` has in a rectangle. */
+/** `a` with the part of `b` in a rectangle. */
 const pastedInto = <N extends ArrayLike<number>>(a: N, b: N, { width }: Size, r: Rectangle, channels: number): N => {
   const out = (a as unknown as Uint8Array).slice()
   for (let y = r.top; y < r.top + r.height; y++) {

@@ -11,7 +11,7 @@ export type Part =
   | { readonly kind: 'shard'; readonly index: number; readonly of: number }
   | { readonly kind: 'list'; readonly samples: readonly number[] }
 
-/** What the words of a generator are for: no two uses of one seed share their numbers. */
+/** The purposes of a generator's words: no two uses of one seed share their numbers. */
 const SPLIT = 1
 const EPOCH = 2
 
@@ -29,17 +29,17 @@ const partOf = (all: Uint32Array, part: Part): Either<string, Uint32Array> => {
     : E.left(`the list contains sample ${odd}, but there are ${all.length} samples (counted from 0)`)
 }
 
-/** The parts in turn, each of what the one before left. */
+/** The parts in turn, each from the rest of the one before. */
 export const chosen = (length: number, parts: readonly Part[]): Either<string, Uint32Array> =>
   parts.reduce<Either<string, Uint32Array>>(
     (all, part) => E.flatMap((a: Uint32Array) => partOf(a, part))(all),
     E.right(Uint32Array.from({ length }, (_, i) => i)),
   )
 
-/** Where a sample stands in a run. */
+/** The place of a sample in a run. */
 export interface Place {
   readonly epoch: number
-  /** In the whole set, whatever part of it is meant. */
+  /** In the whole set, for any part of it. */
   readonly index: number
 }
 
@@ -77,7 +77,7 @@ export const ALL: Share = { rank: 0, of: 1 }
 export const positionOf = (step: number, batch: number, b: number, { rank, of }: Share = ALL): number =>
   ((step - 1) * of + rank) * batch + b
 
-/** Of steps that follow each other, all samples. */
+/** All samples of consecutive steps. */
 export const orderOfSteps = (order: Order, firstStep: number, steps: number, batch: number, share: Share = ALL): Uint32Array =>
   Uint32Array.from(
     { length: steps * batch },

@@ -1,15 +1,15 @@
-// Rectangles of images, which may reach beyond them. In: a rectangle, the image's size, the size that it becomes. Out: what of it the image has,
-// and where that goes; its numbers, put together. Invariant: of whatever an image is read from, the same rectangle gives the same numbers.
-// Worked example: of an image of 4 x 4, the 4 x 4 from row -2 on, at 8 x 8: rows 0 and 1 of the image become rows 4 to 7, above them is the fill.
+// Rectangles of images, which may reach beyond them. In: a rectangle, the image's size, the new size. Out: the part inside the image, and its new
+// place; its numbers, put together. Invariant: for images of any source, the same rectangle gives the same numbers. Worked example: of an image of 4
+// x 4, the 4 x 4 from row -2 on, at 8 x 8: rows 0 and 1 of the image become rows 4 to 7, above them is the fill.
 import type { Pixels, Rectangle, Size } from './decode'
 
-/** Where part of a rectangle lies in the image, and where that part goes. */
+/** The place of a part of a rectangle in the image, and its new place. */
 export interface Part {
   readonly from: Rectangle
   readonly to: Rectangle
 }
 
-/** What of a rectangle the image has; undefined where it has nothing. */
+/** The part of a rectangle inside the image; undefined if there is none. */
 export const partOf = (r: Rectangle, image: Size, to: Size): Part | undefined => {
   const left = Math.max(0, r.left)
   const top = Math.max(0, r.top)
@@ -26,7 +26,7 @@ export const partOf = (r: Rectangle, image: Size, to: Size): Part | undefined =>
 
 export const sameSize = (a: Size, b: Size): boolean => a.width === b.width && a.height === b.height
 
-/** Of bytes the fill is a share of `most`. */
+/** For bytes the fill is a share of `most`. */
 export const filled = <P extends Pixels>(out: P, fill: readonly number[], most: number): P => {
   const numbers = out instanceof Float32Array ? fill : fill.map((f) => Math.round(f * most))
   for (let i = 0; i < out.length; i++) out[i] = numbers[i % numbers.length]!
@@ -67,8 +67,8 @@ export const cutFrom = <N extends Uint8Array | Int32Array | Float32Array>(
 }
 
 /**
- * The nearest label of each pixel of a rectangle; what lies outside the image gets another. The labels are those of `window`, a part of the image
- * that has all of the rectangle that the image has.
+ * The nearest label of each pixel of a rectangle; pixels outside the image get another. The labels are those of `window`, a part of the image with
+ * all of the rectangle inside it.
  */
 export const nearestIn = <N extends Uint8Array | Int32Array | Float32Array>(
   labels: N,

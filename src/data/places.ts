@@ -1,6 +1,6 @@
-// Room for batches: of each fed value so many steps, in memory that threads share. In: the fed values, the type of each. Out: arrays for
-// the device, and the writing of a sample into its place. Invariant: what does not fit a value is refused in words that name the sample;
-// labels are classes.
+// Space for batches: for each fed value a number of steps, in memory that threads share. In: the fed values, the type of each. Out: arrays for the
+// device, and the writing of a sample into its place. Invariant: a value that does not fit is refused in words that name the sample; labels are
+// classes.
 import { SpillwayException } from '../errors/errors'
 import type { SampleValue } from './data'
 
@@ -12,13 +12,13 @@ export interface FedValue {
   readonly batch: number
   readonly shape: readonly [c: number, h: number, w: number]
   readonly isInput: boolean
-  /** Of class labels: how many there are, if it is known, and the number that none has. */
+  /** For class labels: their number, if it is known, and the number of none. */
   readonly labels?: { readonly classes?: number; readonly ignored?: number }
-  /** Of shares of classes, as many for each pixel as there are classes. */
+  /** For shares of classes, one for each pixel and class. */
   readonly shares?: { readonly classes: number }
-  /** Of one channel, compared with its sigmoid: what has two labels may be given for it. */
+  /** For one channel, compared with its sigmoid: a value with two labels may be given for it. */
   readonly binary?: true
-  /** Of bytes, which the model takes as they are: the means that it takes off itself, one or one for each channel. */
+  /** For bytes, which the model takes unchanged: the means that it subtracts itself, one or one for each channel. */
   readonly bytes?: { readonly mean: readonly number[] }
 }
 
@@ -30,7 +30,7 @@ export const elementsOf = ({ shape: [c, h, w] }: FedValue): number => c * h * w
 
 const isBytes = (given: SampleValue | undefined): boolean => given instanceof Uint8Array || given instanceof Uint8ClampedArray
 
-/** The type that holds what a sample gives: bytes stay bytes, labels are whole. */
+/** The stored type of a sample's value: bytes stay bytes, labels are whole. */
 export const typeFor = (value: FedValue, given: SampleValue | undefined): PlaceType => {
   if (value.bytes || isBytes(given)) return 'u8'
   if (value.labels) return 'i32'
@@ -88,7 +88,7 @@ const strangeKind = (given: unknown): string | undefined => {
   return odd < 0 ? undefined : `${JSON.stringify(given[odd]) ?? typeof given[odd]} at ${odd} of an array`
 }
 
-/** What is wrong with a value of a sample, wherever it goes, in words. */
+/** The error of a value of a sample, for any place, in words. */
 export const valueProblem = (value: FedValue, given: SampleValue | undefined): string | undefined => {
   if (given === undefined) return 'it is missing'
   const kind = strangeKind(given)
@@ -100,7 +100,7 @@ export const valueProblem = (value: FedValue, given: SampleValue | undefined): s
   return value.labels && labelProblem(value, numbers)
 }
 
-/** The same, and what is wrong with it here. */
+/** The same, with the errors of this place. */
 const problemOf = (into: PlaceArray, value: FedValue, given: SampleValue | undefined): string | undefined =>
   given !== undefined && into instanceof Uint8Array && ArrayBuffer.isView(given) && !isBytes(given) && !value.bytes
     ? 'the first sample has bytes, but this one does not: use one array type for all samples'

@@ -1,6 +1,6 @@
-// PNG files whose numbers are meant as they stand: masks of class labels, by palette index or grey value, whatever their colours are. In:
-// untrusted bytes. Out: one number a pixel. Invariant: nothing is unpacked before the declared size is found small enough, and no more
-// than that size. (Portable Network Graphics, sections 4 and 9.)
+// PNG files with literal numbers: masks of class labels, by palette index or grey value, with any colours. In: untrusted bytes. Out: one number a
+// pixel. Invariant: nothing is unpacked before the declared size is found small enough, and no more than that size. (Portable Network Graphics,
+// sections 4 and 9.)
 import { inflateSync } from 'node:zlib'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
@@ -55,7 +55,7 @@ const paeth = (a: number, b: number, c: number): number => {
   return pa <= pb && pa <= pc ? a : pb <= pc ? b : c
 }
 
-/** What each filter adds, of the byte to the left, above, and above that to the left. */
+/** The sum of each filter, from the byte to the left, above, and above that to the left. */
 const FILTERS: readonly ((a: number, b: number, c: number) => number)[] = [
   () => 0,
   (a) => a,
@@ -100,7 +100,7 @@ const unpacked = (data: Buffer, bytes: number): Either<string, Buffer> => {
   }
 }
 
-/** The labels of a mask, of at most so many pixels. */
+/** The labels of a mask, of at most `most` pixels. */
 export const pngLabels = (file: Buffer, most: number): Either<string, Labels> => {
   const header = headerIn(file, most)
   if (E.isLeft(header)) return header

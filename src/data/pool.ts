@@ -1,5 +1,5 @@
-// Images decoded by threads of their own. In: the work, how many threads. Out: a Reader. Invariant: what a sample becomes does not depend
-// on who reads it; a thread has at most two samples before it, so that none waits behind a slow one while others are idle.
+// Images decoded by threads of their own. In: the work, the number of threads. Out: a Reader. Invariant: a sample does not depend on its reader; a
+// thread has at most two queued samples, so that none waits behind a slow one while others are idle.
 import { extname, join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { SpillwayException } from '../errors/errors'
@@ -23,7 +23,7 @@ interface Hand {
   readonly under: Map<number, Waiting>
 }
 
-/** What ends the threads of each pool that is open: the process may end while they read. */
+/** Ends the threads of each open pool: the process may end while they read. */
 const open = new Set<() => void>()
 process.on('exit', () => open.forEach((close) => close()))
 

@@ -1,5 +1,5 @@
-// Numbers that look drawn, as a function of what they are for. In: whole numbers (a seed, an epoch, a sample). Out: a generator of
-// numbers in [0, 1), or a shuffled list. Invariant: the same words give the same numbers on every machine; nothing is kept between calls.
+// Random numbers as a function of their purpose. In: whole numbers (a seed, an epoch, a sample). Out: a generator of numbers in [0, 1), or a shuffled
+// list. Invariant: the same words give the same numbers on every machine; nothing is kept between calls.
 
 /** In [0, 1), 32 bits each. */
 export type Random = () => number

@@ -1,5 +1,5 @@
-// Samples that JavaScript reads, on its own thread. In: a user's function or something to iterate. Out: a Reader, which puts any sample
-// where it is asked to. Invariant: what users' code throws comes out as it is; a stream is gone through in order, again when it is over.
+// Samples that JavaScript reads, on its own thread. In: a user's function or an iterable. Out: a Reader, which puts any sample in a given place.
+// Invariant: errors of users' code pass unchanged; a stream is read in order, and again after its end.
 import { type Chance, type Picture, sampleByChance } from './augmented'
 import type { DataSet, Region, Sample, SampleValue, Samples } from './data'
 import type { Size } from './decode'
@@ -8,7 +8,7 @@ import { dataRefused, type FedValue, type PlaceArray, type PlaceType, typeFor, w
 
 /** Puts samples into places. */
 export interface Reader {
-  /** What each fed value is stored as. */
+  /** The stored type of each fed value. */
   readonly types: (first: Place, position: number) => Promise<readonly PlaceType[]>
   /** Samples must be asked for one after the other, in the order of positions. */
   readonly inTurn: boolean
@@ -90,7 +90,7 @@ interface Reading {
   readonly isUsedLater: boolean
 }
 
-/** What all ways have in common: a sample that is there, into its place. */
+/** The common part of all ways: a present sample, into its place. */
 const readerOf = (
   values: readonly FedValue[],
   inTurn: boolean,
@@ -110,7 +110,7 @@ const readerOf = (
   close,
 })
 
-/** A sample as it is, or what chance makes of it. */
+/** A sample unchanged, or with random changes. */
 const byChance = (
   values: readonly FedValue[],
   chance: Chance | undefined,
@@ -156,7 +156,7 @@ const ownSample = ({ set, values, memory, isUsedLater }: Reading, index: number,
   })
 }
 
-/** Of each sample only the region that the model sees is read. */
+/** For each sample only the region that the model sees is read. */
 const regionReader = (set: Own, values: readonly FedValue[], chance: Chance): Reader => {
   const memory = sharing()
   const reading: Reading = { set, values, memory, isUsedLater: true }
@@ -199,7 +199,7 @@ type AnyIterator = Iterator<unknown> | AsyncIterator<unknown>
 const iteratorOf = (samples: Samples): AnyIterator =>
   Symbol.asyncIterator in samples ? samples[Symbol.asyncIterator]() : samples[Symbol.iterator]()
 
-/** What an iterator throws that nobody needs any more is nobody's. */
+/** Errors of an abandoned iterator are ignored. */
 const leave = async (iterator: AnyIterator | undefined): Promise<void> => {
   try {
     await iterator?.return?.()

@@ -1,5 +1,5 @@
-// The native addon, typed. The only file that loads it. In: nothing. Out: devices, single kernels, sessions.
-// Invariant: whatever is passed, the addon answers or throws an Error in words; it does not crash.
+// The native addon, typed. The only file that loads it. In: nothing. Out: devices, single kernels, sessions. Invariant: for any arguments, the addon
+// answers or throws an Error in words; it does not crash.
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import type { Either } from 'fp-ts/Either'
@@ -15,7 +15,7 @@ export interface NativeOperand {
   /** When trailing dims are left out or padded; default: how many dims there are. */
   readonly rank?: number
   readonly dtype?: DType
-  /** Where the box lies in the whole value, and the whole value's dims; default: the box is the whole. */
+  /** The place of the box in the whole value, and the whole value's dims; default: the box is the whole. */
   readonly origin?: readonly number[]
   readonly extent?: readonly number[]
   /** Elements between neighbours along each dim. */
@@ -39,7 +39,7 @@ export interface KernelRequest<Operand = NativeOperand> {
   readonly way?: number | undefined
   readonly threads?: number | undefined
   readonly precision?: Precision | undefined
-  /** Of a call that is measured: the input whose bytes the first output takes over. */
+  /** For a measured call: the input whose bytes the first output takes over. */
   readonly inPlace?: number | undefined
   readonly step?: number
   readonly seed?: number | bigint
@@ -48,7 +48,7 @@ export interface KernelRequest<Operand = NativeOperand> {
 
 /** One way to run a call, as its device describes it. */
 export interface NativeWay {
-  /** Only the device knows what it means; 0 is its first choice. */
+  /** Its meaning is the device's; 0 is its first choice. */
   readonly way: number
   /** For people. */
   readonly name: string
@@ -58,7 +58,7 @@ export interface NativeWay {
   readonly workspace: number
 }
 
-/** What a device can do, whatever this machine has. */
+/** The abilities of a device, on any machine. */
 export interface NativeDevice {
   readonly name: string
   readonly dtype: DType
@@ -72,7 +72,7 @@ export interface DeviceInfo {
   readonly devices: readonly DeviceName[]
   /** That this process may keep busy: of its affinity mask, no more than its control groups' quota. */
   readonly cores: number
-  /** What a session uses when nothing else is said: OMP_NUM_THREADS, else the cores. */
+  /** A session's default: OMP_NUM_THREADS, else the cores. */
   readonly threads: number
   /** The linker's hash of the addon: another one means that kernels may have changed. */
   readonly build: string
@@ -80,7 +80,7 @@ export interface DeviceInfo {
   readonly oneDnn?: string
 }
 
-/** What a device says of itself. */
+/** The facts of a device. */
 export interface DeviceFacts {
   readonly device: string
   readonly driver: string
@@ -112,18 +112,18 @@ export interface NativeFile {
   /** One number, or one for each channel. */
   readonly scale?: number | readonly number[]
   readonly shift?: number | readonly number[]
-  /** Of class labels: any other than 0 to classes - 1 and what is ignored ends the run. */
+  /** For class labels: any other than 0 to classes - 1 and the ignored one ends the run. */
   readonly classes?: number
   readonly ignored?: number
 }
 
-/** The batches of so many steps of one fed value, those of step s in place s mod slots. Its bytes may be shared with workers. */
+/** The batches of a number of steps of one fed value, those of step s in place s mod slots. Its bytes may be shared with workers. */
 export interface NativeSlots extends Pick<NativeFile, 'shape' | 'layout' | 'scale' | 'shift'> {
   readonly data: Uint8Array | Int32Array | Float32Array | Float64Array
   readonly dtype: 'u8' | 'i32' | 'f32' | 'f64'
 }
 
-/** Sample b of step s (from 1) is number ((s-1)*B + b) mod samples, or what the order of the run's samples says, whatever the plan. */
+/** Sample b of step s (from 1) is number ((s-1)*B + b) mod samples, or that of the given order, for any plan. */
 export type NativeSource =
   | {
       readonly kind: 'synthetic'
@@ -134,7 +134,7 @@ export type NativeSource =
   | {
       readonly kind: 'files'
       readonly files: Readonly<Record<string, NativeFile | readonly NativeFile[]>>
-      /** Of each step of the run, its samples. */
+      /** The samples of each step of the run. */
       readonly order?: Uint32Array
     }
   | { readonly kind: 'slots'; readonly slots: number; readonly arrays: Readonly<Record<string, NativeSlots>> }
@@ -151,7 +151,7 @@ export interface SessionOptions {
   readonly device?: string
   /** The lower tier is a file in this directory; default: memory. */
   readonly spill?: string
-  /** Of the lower tier, what may be host memory before the spill folder takes the rest; default: what a GPU's lanes reach, all of it. */
+  /** The most host memory of the lower tier; the spill folder takes the rest. Default: all bytes that a GPU's lanes reach. */
   readonly hostBytes?: number
   readonly precision?: Precision
   readonly threads?: number | undefined
@@ -181,21 +181,21 @@ export interface RunRequest {
   /** The first step of a training is 1. */
   readonly firstStep?: number
   readonly seed?: number | bigint
-  /** What the plan's learning rates are times, for each step of the run; default: as the plan has them. */
+  /** Factors of the plan's learning rates, for each step of the run; default: the plan's. */
   readonly rates?: Float64Array
   readonly source: NativeSource
-  /** Where the outputs of a prediction go, by name: then it is one step. */
+  /** The places of a prediction's outputs, by name: then it is one step. */
   readonly sink?: NativeSink
   readonly timeline?: boolean
   /** From this step on each call's operands are looked at; a number that is not finite ends the run. */
   readonly searchFrom?: number
-  /** Of one rank among several: operators meet the others there, and before each step all agree on whether there is to be one. */
+  /** For one of several ranks: operators meet the others there, and before each step all agree to run it. */
   readonly communicator?: NativeCommunicator
   /** Seconds that a rank waits for others; default ten minutes, or twenty times its longest step. */
   readonly patience?: number
 }
 
-/** What ranks say before each step; the last of these that one of them says goes for all. */
+/** The ranks' answers before each step; the last of these in the list counts for all. */
 export type Accord = 'goOn' | 'stop' | 'interrupted'
 
 /** One rank. One call at a time, and all ranks the same calls in the same order. */
@@ -205,11 +205,11 @@ export interface NativeCommunicator {
   readonly engine: string
   /** Each rank's bytes, in their order. */
   exchange(own: Uint8Array): Promise<readonly Uint8Array[]>
-  /** What runs ask before each step. */
+  /** The question of runs before each step. */
   agree(own: Accord): Promise<Accord>
-  /** What a call takes that meets other ranks, and what it takes by itself: all ranks ask for the same call at once, with the same answer. */
+  /** The seconds of a call that meets other ranks, and of its own part: all ranks ask for the same call at once, with the same answer. */
   measure(call: KernelRequest): Promise<{ readonly seconds: number; readonly aloneSeconds: number }>
-  /** Whoever waits for other ranks returns. */
+  /** Ends waits for other ranks. */
   interrupt(): void
   /** Ends all ranks; with MPI this process, too. */
   abort(code: number): void
@@ -235,18 +235,18 @@ export interface StepMetrics {
   /** Waits for swaps out (room in memory) and for swaps in (data to arrive). */
   readonly stallMemorySeconds: number
   readonly stallDataSeconds: number
-  /** Of the latter, waits for the data source. */
+  /** The part of the latter that waits for the data source. */
   readonly stallFeedSeconds: number
-  /** Waits for exchanges with other ranks beside computing, and what these took. */
+  /** Waits for exchanges with other ranks during compute, and the seconds of these. */
   readonly stallRanksSeconds: number
   readonly besideSeconds: number
   readonly kernelSeconds: number
   readonly recomputeSeconds: number
-  /** To and from the lower tier; and what the data source gave. */
+  /** To and from the lower tier; and the bytes of the data source. */
   readonly bytesOut: number
   readonly bytesIn: number
   readonly bytesFed: number
-  /** What the sink took. */
+  /** The bytes of the sink. */
   readonly bytesHanded: number
 }
 
@@ -265,7 +265,7 @@ export interface NativeTimeline {
   readonly memory: readonly { readonly time: number; readonly pages: number }[]
 }
 
-/** Of the device, as its driver counts: before the pool was made, by the pool, and since (kernels loaded late, graphs). */
+/** Device memory, as its driver counts: before the pool, by the pool, and since (kernels loaded late, graphs). */
 export interface DeviceMemory {
   readonly contextBytes: number
   readonly poolBytes: number
@@ -298,9 +298,9 @@ export interface Metrics {
   readonly arenaPeakBytes: number
   readonly arenaFileBytes: number
   readonly diskBytes: number
-  /** What operators sent to other ranks. */
+  /** The bytes that operators sent to other ranks. */
   readonly sentBytes: number
-  /** What the ranks agreed on before a step that did not come. */
+  /** The ranks' agreement before a step that did not run. */
   readonly accord: Accord
   readonly deviceMemory?: DeviceMemory
   /** Why steps that the device could keep as graphs ran instruction by instruction. */
@@ -337,15 +337,15 @@ export interface Native {
   describeDevice(device: DeviceName): NativeDevice
   /** Throws, in words, when the device cannot be used here: no plugin, driver, library or GPU. */
   deviceFacts(device: DeviceName): DeviceFacts
-  /** What carries bytes between the devices of ranks, for people; nothing where the host does. Throws, in words, where it is missing. */
+  /** The library that carries bytes between the devices of ranks, for people; nothing if the host does. Throws, in words, if it is missing. */
   carrier(device: DeviceName): string | undefined
   /** Measures memory, a spill file in the directory, or the link of a device of its own memory: takes about a second. */
   copyBandwidth(directory?: string, device?: DeviceName, threads?: number): CopyBandwidth
-  /** The ways that plans may choose among, at most so many, the device's first choice first; none where the call is not legal. */
+  /** The ways that plans may choose among, at most `most`, the device's first choice first; none if the call is not legal. */
   ways(request: KernelRequest, most?: number): readonly NativeWay[]
   /** How long a call takes in a step, on made-up values that the caches do not hold. */
   measure(request: KernelRequest): Measured
-  /** Gives back what was compiled for queries and measurements, and the memory of the latter: before a session opens. */
+  /** Frees code that was compiled for queries and measurements, and the memory of the latter: before a session opens. */
   forget(): void
   runKernel(request: KernelRequest<NativeArray>): void
   /** Ranks that are threads of this process. */
@@ -357,7 +357,7 @@ export interface Native {
 
 // ---------------------------------------------------------------- loading
 
-/** What a platform package has for this one, in words; a file where it fits. */
+/** A platform package's facts for this one, in words; a file if it fits. */
 export interface Prebuilt {
   readonly state: 'fits' | 'other' | 'unfit' | 'broken' | 'off' | 'missing'
   readonly name: string
@@ -377,7 +377,7 @@ export const prebuilt = (): Prebuilt | undefined => setup.findPrebuilt(packageFo
 /** The addon that belongs to these sources and this processor; undefined where none is built. */
 export const addonFile = (): string | undefined => setup.findAddon(packageFolder()) ?? undefined
 
-/** Builds it, in a process of its own; what that says goes to stderr. */
+/** Builds it, in a process of its own, whose output is on stderr. */
 const builtAddon = (): string => {
   const { status } = spawnSync(process.execPath, [join(packageFolder(), 'scripts', 'setup.js'), '--addon'], {
     stdio: ['ignore', 2, 2],
@@ -387,7 +387,7 @@ const builtAddon = (): string => {
   return file
 }
 
-/** Node swallows what a native callback throws: it ends the run instead and becomes the rejection. */
+/** Node swallows errors of a native callback: such an error ends the run instead and becomes the rejection. */
 const guardRun = (Raw: Native['Session']): Native['Session'] =>
   class extends Raw {
     override async run(request: RunRequest, progress: (p: NativeProgress) => void = () => {}): Promise<Metrics> {

@@ -1,5 +1,5 @@
-// What there is for CUDA: driver, toolkit, libraries, the plugin, and what the plugin says of the GPU. All of it is optional:
-// training runs on the cpu device without any of it. In: a probe. Out: findings, each with the way to what is missing.
+// The parts of CUDA: driver, toolkit, libraries, the plugin, and the plugin's facts of the GPU. All of it is optional: training runs on the cpu
+// device without any of it. In: a probe. Out: findings, each with the way to a missing part.
 import * as path from 'node:path'
 import * as E from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -90,7 +90,7 @@ const rate = (bytesPerSecond: number): string => `${(bytesPerSecond / 1e9).toFix
 const factsText = (f: t.TypeOf<typeof factsCodec>): string =>
   `${f.device}; driver for ${f.driver}; ${f.libraries}; ${gib(f.freeBytes)} of ${gib(f.totalBytes)} free; link out ${rate(f.link.outBytesPerSecond)}, in ${rate(f.link.inBytesPerSecond)}${f.link.fullDuplex ? ', both ways at once' : ''}`
 
-/** Libraries that are there in part have no engine for what they should. */
+/** Incomplete libraries lack engines. */
 const engines = ({ asked, own }: t.TypeOf<typeof factsCodec>['engines']): Finding =>
   own.length === 0
     ? ok('cuda', 'engines', `cuDNN has one for each of ${asked} plain convolutions`)
@@ -133,7 +133,7 @@ const nccl = (probe: Probe, root: string, carrying: readonly string[]): Finding 
   )
 }
 
-/** `loader` asks the device about itself, `carrying` what carries bytes between GPUs. */
+/** `loader` asks the device about itself, `carrying` about the library that carries bytes between GPUs. */
 export const cudaFindings = (probe: Probe, root: string, loader: readonly string[], carrying: readonly string[]): Finding[] => [
   driver(probe),
   ...gpus(probe),

@@ -1,5 +1,5 @@
-// `spillway doctor`: what this machine has, what is missing and how to get it. In: a probe of the machine (this one by
-// default). Out: a report as data; `reportText` writes it for people. Invariant: `ready` iff nothing needed is missing.
+// `spillway doctor`: the parts that this machine has, the missing ones, and the way to get them. In: a probe of the machine (this one by default).
+// Out: a report as data; `reportText` writes it for people. Invariant: `ready` iff no necessary part is missing.
 import { existsSync } from 'node:fs'
 import * as path from 'node:path'
 import { cudaFindings } from './cuda'
@@ -12,10 +12,10 @@ import { packageFolder } from '../files/version'
 import { availableBytes } from '../machine/memory'
 
 export interface Report {
-  /** Whether training on the CPU device can start. */
+  /** True if training on the CPU device can start. */
   readonly ready: boolean
   readonly cores: number
-  /** What a budget may be at most, as things are now. */
+  /** The largest budget at present. */
   readonly availableBytes: number
   readonly freeDiskBytes: number | null
   readonly findings: readonly Finding[]
@@ -29,7 +29,7 @@ const asking = (script: string): string[] => [
   ...['device/native', 'machine/ownkernels'].map((module) => path.join(__dirname, '..', module)),
 ]
 const ADDON_QUESTION = 'console.log(JSON.stringify(require(process.argv[1]).loadNative().deviceInfo()))'
-/** What the cuda device says of itself, its link, and the engines of its libraries. */
+/** The cuda device's facts of itself, its link, and the engines of its libraries. */
 const CUDA_QUESTION =
   "const n = require(process.argv[1]).loadNative(); console.log(JSON.stringify({ ...n.deviceFacts('cuda'), link: n.copyBandwidth(undefined, 'cuda'), engines: require(process.argv[2]).enginesOf(n) }))"
 const NCCL_QUESTION = "console.log(JSON.stringify({ carrier: require(process.argv[1]).loadNative().carrier('cuda') }))"

@@ -1,5 +1,5 @@
-// One thing that the doctor looked at: what it is, what was found, and what to do about it.
-// ok: as it should be; missing: training on the CPU device needs it; optional: nice to have; note: good to know.
+// One finding of the doctor: its subject, its result, and its cure. ok: as it should be; missing: training on the CPU device needs it; optional: nice
+// to have; note: good to know.
 
 export type State = 'ok' | 'missing' | 'optional' | 'note'
 
@@ -8,7 +8,7 @@ export interface Finding {
   readonly name: string
   readonly state: State
   readonly value: string
-  /** What gets it, as a command where there is one. */
+  /** The cure, as a command if there is one. */
   readonly fix?: string
 }
 

@@ -20,7 +20,7 @@ const system = (probe: Probe): Finding => {
   return ok('machine', 'system', `${name}, kernel ${(probe.read('/proc/sys/kernel/osrelease') ?? os.release()).trim()}`)
 }
 
-/** What precision bf16 needs of the cpu device. */
+/** The needs of precision bf16 on the cpu device. */
 const bf16 = (probe: Probe): Finding => {
   const has = /^flags\s*:.*\bavx512_bf16\b/m.test(probe.read('/proc/cpuinfo') ?? '')
   return note(

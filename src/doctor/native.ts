@@ -1,5 +1,5 @@
-// What the native side needs: compiler, CMake, make, oneDNN, and the addon itself; what is measured of this machine. In: a probe.
-// Out: findings; those that are missing name the package as this system calls it.
+// The needs of the native side: compiler, CMake, make, oneDNN, and the addon itself; this machine's measurements. In: a probe. Out: findings; those
+// that are missing name the package as this system calls it.
 import * as path from 'node:path'
 import * as E from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -13,7 +13,7 @@ interface Distribution {
   readonly names: Readonly<Record<string, readonly string[]>>
   readonly line: (names: readonly string[]) => string
 }
-/** Set-up runs before there are types: what packages are called, by the text of /etc/os-release. */
+/** Set-up runs before there are types: the names of packages, by the text of /etc/os-release. */
 const { distributionOf } = require(path.join(packageFolder(), 'scripts', 'setup', 'distributions.js')) as {
   readonly distributionOf: (osRelease: string) => Distribution
 }
@@ -51,7 +51,7 @@ const oneDnn = (probe: Probe): Finding => {
   return ok('native', 'oneDNN', `${version}${library ? ` (${library})` : ''}`)
 }
 
-/** What of its answer is told. */
+/** The reported part of its answer. */
 const infoCodec = t.intersection([t.type({ build: t.string, threads: t.number }), t.partial({ oneDnn: t.string })])
 
 const addon = (probe: Probe, question: readonly string[]): readonly Finding[] => {
@@ -77,7 +77,7 @@ const addon = (probe: Probe, question: readonly string[]): readonly Finding[] =>
   )
 }
 
-/** What an installed package could have instead of building; one that does not fit is told, since it looks as if it served. */
+/** The platform package of an installed package, in place of a build; one that does not fit is reported, because it looks like a usable one. */
 const platformAddon = (probe: Probe): readonly Finding[] => {
   const found = probe.prebuilt()
   if (found === undefined) return []

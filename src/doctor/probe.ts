@@ -1,5 +1,5 @@
-// How the doctor looks at a machine. In: paths and commands. Out: what is there, or undefined; nothing throws.
-// A report is a pure function of a probe, so a machine without oneDNN or with a GPU can be described in a test.
+// The doctor's view of a machine. In: paths and commands. Out: the present parts, or undefined; nothing throws. A report is a pure function of a
+// probe, so a test can describe a machine without oneDNN or with a GPU.
 import { spawnSync } from 'node:child_process'
 import * as fs from 'node:fs'
 import * as os from 'node:os'
@@ -19,7 +19,7 @@ export interface Probe {
   readonly exists: (file: string) => boolean
   /** The addon that belongs here, where it is built. */
   readonly addon: () => string | undefined
-  /** What the platform package has, where one is looked for. */
+  /** The contents of the platform package, if there is one. */
   readonly prebuilt: () => Prebuilt | undefined
   /** Standard output when the command ends well, else why it did not. */
   readonly run: (command: string, args: readonly string[]) => Either<string, string>
@@ -28,7 +28,7 @@ export interface Probe {
   readonly nodeVersion: string
   readonly folder: string
   readonly freeDiskBytes: (folder: string) => number | undefined
-  /** Whether files there can be read and written past the page cache. */
+  /** Returns true if files there can be read and written past the page cache. */
   readonly directIo: (folder: string) => boolean
 }
 
@@ -70,10 +70,10 @@ export const thisMachine = (): Probe => ({
   directIo: tryDirect,
 })
 
-/** What a command said, if anything. */
+/** The output of a command, or nothing. */
 export const wordsOf: (answer: Either<string, string>) => string = E.getOrElse(() => '')
 
-/** What a Node process of its own answers in JSON: an addon or a driver that crashes takes only that one with it. */
+/** The JSON answer of a Node process of its own: a crash of an addon or a driver ends only that one. */
 export const answerOf = <A>(probe: Probe, codec: t.Decoder<unknown, A>, question: readonly string[]): Either<string, A> =>
   pipe(
     probe.run(process.execPath, question),
@@ -81,7 +81,7 @@ export const answerOf = <A>(probe: Probe, codec: t.Decoder<unknown, A>, question
     E.flatMap(decodedOr(codec, 'unexpected output')),
   )
 
-/** Where the shell would find a command. */
+/** The path of a command for the shell. */
 export const onPath = (probe: Probe, command: string, ...alsoIn: readonly string[]): string | undefined =>
   [...(probe.env.PATH ?? '').split(':').filter(Boolean), ...alsoIn]
     .map((folder) => path.join(folder, command))

@@ -1,5 +1,5 @@
-// What there is for several processes: an MPI, which starts them, and its compiler, which the engine is built with on first use. All of it is
-// optional: one process needs none, threads are there anyway. In: a probe. Out: a finding, with the way to what is missing.
+// The parts for several processes: an MPI, which starts them, and its compiler, which builds the engine on first use. All of it is optional: one
+// process needs none, and threads are always there. In: a probe. Out: a finding, with the way to a missing part.
 import { GETTING_MPI } from '../ranks/mpi'
 import { type Finding, ok, optional } from './finding'
 import { onPath, type Probe, wordsOf } from './probe'

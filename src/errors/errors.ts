@@ -1,11 +1,11 @@
-// Everything that can go wrong for a user, as data; one function turns it into words and one into an exit code.
-// In: what the layers below report. Out: SpillwayError, its text, its JSON, its exit code.
+// All errors for a user, as data; one function turns an error into words and one into an exit code. In: the reports of the layers below. Out:
+// SpillwayError, its text, its JSON, its exit code.
 import { constants } from 'node:os'
 import { join } from 'node:path'
 import { renderError, type StageError } from '../../staging/core/errors'
 import { nearest } from '../../staging/core/nearest'
 
-/** What a file is to us when it is refused. */
+/** The role of a refused file. */
 export type FileKind = 'weights' | 'data' | 'checkpoint' | 'plan' | 'model' | 'output'
 
 /**
@@ -21,7 +21,7 @@ export interface TypeFault {
   readonly message: string
 }
 
-/** A process that writes into a folder: where it runs, and what tells it from a later one of its number. */
+/** A process that writes into a folder: its machine, and the identity that distinguishes it from a later one of its number. */
 export interface FolderHolder {
   readonly host: string
   readonly boot: string
@@ -31,7 +31,7 @@ export interface FolderHolder {
   readonly since: string
 }
 
-/** Where the first number of a run stands that is not finite. */
+/** The place of a run's first number that is not finite. */
 export interface NotFinitePlace {
   readonly step: number
   /** Infinity, -Infinity or NaN, as text: JSON has no number for them. */
@@ -40,16 +40,16 @@ export interface NotFinitePlace {
   readonly in: string
   /** A place in the value; in a sample where it came from a file. */
   readonly at: readonly number[]
-  /** What made it of finite numbers; without, it was given so. */
+  /** The op that made it of finite numbers; without one, it was an input. */
   readonly by?: string
-  /** Of several, the one that met it. */
+  /** The rank that met it, of several. */
   readonly rank?: number
 }
 
 /**
  * Usage               the call is wrong: a flag, a size, a name; `legal` are the allowed ones, or the nearest of them with `more`
- * FileMissing         a file that the call names is not there             FileRefused  it is there and is not what it must be
- * DataRefused         what a source of data gives is not what the model is fed
+ * FileMissing         a file that the call names is not there             FileRefused  it is there and has the wrong contents
+ * DataRefused         a source of data does not fit the model
  * TypesRefused        a model file does not type-check
  * WeightsMismatch     tensors that are missing, extra, or of another shape
  * CheckpointMismatch  the run in the directory is not the one asked for   FolderLocked  another process writes there
@@ -77,7 +77,7 @@ export type SourceError =
       readonly about?: 'targets'
       /** It was refused before anything was planned. */
       readonly beforehand?: true
-      /** What of a run is lost with it, and what is not. */
+      /** The lost and the saved part of a run. */
       readonly kept?: string
     }
   | { readonly tag: 'DataRefused'; readonly data: string; readonly reason: string }
@@ -185,7 +185,7 @@ const renderSource = (e: SourceError): string => {
  */
 export const errorText = (e: SpillwayError): string => (isSourceError(e) ? renderSource(e) : renderError(e))
 
-/** What `--json` prints: the error's own fields, and its words. */
+/** The output of `--json`: the error's own fields, and its words. */
 export const errorJson = (e: SpillwayError): { readonly error: Readonly<Record<string, unknown>> } => ({
   error: { ...e, message: errorText(e) },
 })
@@ -214,7 +214,7 @@ export const exitCode = (e: SpillwayError): number => {
     case 'DeviceFailed':
     case 'VerifyFailed':
       return 1
-    // What is left says that a flag, a file name, a size or the model itself is wrong.
+    // The others say that a flag, a file name, a size or the model itself is wrong.
     default:
       return 2
   }

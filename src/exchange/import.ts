@@ -91,7 +91,7 @@ const modelFor = (nets: readonly Net[], [b, ...rest]: Shape, batch: number | und
     : first
 }
 
-/** What the net needs is what the file has given, name by name. */
+/** Checks that the file has every tensor of the net, by name. */
 const complete = (file: OnnxFile, model: Model, parameters: readonly Parameter[]): Either<SpillwayError, void> =>
   pipe(
     forwardOf(model),

@@ -1,7 +1,7 @@
-// A forward graph as ONNX nodes, in the form for inference: norms by running statistics, no dropout. In: the graph, its output.
-// Out: the ONNX graph without weights. Invariant: initializers are the parameters and statistics and nothing else, under
-// PyTorch's names; other constants are nodes. What a linear layer makes is [B,C], as in PyTorch: flat. All else is [B,C,H,W].
-// Worked example: bn_stats is nothing, bn_apply a BatchNormalization that reads NAME.running_mean and NAME.running_var.
+// A forward graph as ONNX nodes, in the form for inference: norms by running statistics, no dropout. In: the graph, its output. Out: the ONNX graph
+// without weights. Invariant: initializers are the parameters and statistics and nothing else, under PyTorch's names; other constants are nodes. The
+// result of a linear layer is [B,C], as in PyTorch: flat. All else is [B,C,H,W]. Worked example: bn_stats is nothing, bn_apply a BatchNormalization
+// that reads NAME.running_mean and NAME.running_var.
 import type { Graph, Op, Value, ValueId } from '../../staging/graph/graph'
 import { attrsListed } from '../../staging/ops/op'
 import { windowOutput } from '../../staging/ops/rules'
@@ -57,7 +57,7 @@ class Inference {
     forms.flat ??= this.nodes.add('Flatten', [forms.image!], flatDims(this.value(id)), { axis: 1 })
     return forms.flat
   }
-  /** Whether all of them are flat already. */
+  /** Returns true if all of them are flat already. */
   areFlat(ids: readonly ValueId[]): boolean {
     return ids.every((id) => this.formsOf(id).image === undefined)
   }
@@ -72,10 +72,10 @@ class Inference {
 type Write = (at: Inference, op: Op) => void
 type Attrs = Readonly<Record<string, number>>
 
-/** The value as it is: what training adds is left out. */
+/** The value unchanged: ops for training alone are left out. */
 const nothing: Write = (at, { ins, outs }) => at.is(outs[0]!, at.formsOf(ins[0]!))
 
-/** Whatever form its inputs have; `make` is given their names. */
+/** In any form of its inputs; `make` gets their names. */
 const elementWise =
   (make: (at: Inference, ins: readonly string[], dims: Dims, op: Op) => string, operands = 1): Write =>
   (at, op) => {
@@ -133,12 +133,12 @@ const convTranspose: Write = onImage((at, x, dims, op) =>
 )
 
 interface Side {
-  /** What the last window lacks. */
+  /** The missing part of the last window. */
   readonly extra: number
-  /** Whether rounding up rounds to the same. */
+  /** True if rounding up rounds to the same. */
   readonly ceil: boolean
 }
-/** Windows that reach beyond the image get rows of padding: operators differ in what they take a last window for. */
+/** Windows that reach beyond the image get rows of padding, because operators differ in the last window. */
 const sideOf = (extent: number, kernel: number, stride: number, low: number, high: number, ceil: boolean): Side => {
   const windows = windowOutput(extent, { kernel, stride, padLow: low, padHigh: high, dilation: 1, ceil })
   const lacking = (windows - 1) * stride + kernel - (extent + low + high)
@@ -178,7 +178,7 @@ const maxPool: Write = onImage((at, x, dims, op) => {
   return at.nodes.add('MaxPool', [x], dims, { ...window, pads: withExtra(pads, extra) })
 })
 
-/** Zeros of the padding may count in the mean; what a last window lacks does not. */
+/** Zeros of the padding may count in the mean; the missing part of a last window does not. */
 const avgPool: Write = onImage((at, x, dims, op) => {
   const { pads, extra, window } = poolOf(at, op)
   const isPadded = pads.some((n) => n > 0)
@@ -267,7 +267,7 @@ const localResponseNorm: Write = onImage((at, x, dims, { attrs }) => {
 
 // ---------------------------------------------------------------- sizes
 
-/** Whether the nearest pixel comes out as ours where places are worked out in single precision. */
+/** Returns true if the nearest pixel is ours, with places computed in single precision. */
 const isNearestExact = (from: number, to: number): boolean => {
   const scale = Math.fround(to / from)
   for (let i = 0; i < to; i++) if (Math.floor(Math.fround(i / scale)) !== Math.floor((i * from) / to)) return false
@@ -298,7 +298,7 @@ const reflectPad: Write = onImage((at, x, dims, { attrs: a }) =>
 
 // ---------------------------------------------------------------- the rest
 
-/** Of a flat image as PyTorch's linear layer; else a convolution of one pixel. */
+/** For a flat image PyTorch's linear layer; else a convolution of one pixel. */
 const linear: Write = (at, op) => {
   const [x, weight] = op.ins
   const [, , h, w] = at.value(x!).shape
@@ -338,7 +338,7 @@ const add: Write = (at, op) =>
 const concat: Write = (at, op) =>
   elementWise((_, ins, dims) => at.nodes.add('Concat', ins, dims, { axis: 1 }), op.ins.length)(at, op)
 
-/** As PyTorch writes `x.float() / 255` and what follows; nothing where it would change nothing. */
+/** PyTorch's `x.float() / 255` and the rest; nothing if it would change nothing. */
 const fromBytes: Write = onImage((at, x, dims, { attrs }) => {
   const [mean, std] = [attrsListed('mean', attrs), attrsListed('std', attrs)]
   const { nodes } = at
@@ -396,7 +396,7 @@ export const inferenceGraph = (graph: Graph, output: ValueId): Omit<GraphProto, 
   }
   const made = at.value(output)
   const { flat, image } = at.formsOf(output)
-  // A network may end with its input, or with what was made before: an output has a name of its own.
+  // A network may end with its input, or with an earlier result: an output has a name of its own.
   if (!at.nodes.rename((flat ?? image)!, OUTPUT)) {
     at.nodes.at('end')
     at.nodes.rename(at.nodes.add('Identity', [(flat ?? image)!], flat ? flatDims(made) : imageDims(made)), OUTPUT)

@@ -1,5 +1,5 @@
-// ONNX nodes under construction. In: operators with their inputs, attributes and the shape of what they make. Out: nodes in order, and
-// every value's shape. Invariant: no two names are equal, weights' included; a shape's first size is the batch, which stays open.
+// ONNX nodes under construction. In: operators with their inputs, attributes and result shapes. Out: nodes in order, and every value's shape.
+// Invariant: no two names are equal, weights' included; a shape's first size is the batch, which stays open.
 import { type AttributeProto, ATTRIBUTE, ELEMENT, type NodeProto, type TensorProto, type ValueInfoProto } from './onnx'
 
 /** 'batch' is any size. */
@@ -55,7 +55,7 @@ export class Nodes {
     return free
   }
 
-  /** What a node of one output makes; its name is the layer's. */
+  /** The result of a node with one output; its name is the layer's. */
   add(opType: string, input: readonly string[], dims: Dims, attributes: Attributes = {}): string {
     const name = this.unused(this.layer)
     const output = this.unused(`${this.layer}:out`)
@@ -79,7 +79,7 @@ export class Nodes {
   channels(ns: readonly number[]): string {
     return ns.length === 1 ? this.scalar(ns[0]!) : this.constant(floats(ns, [ns.length, 1, 1]))
   }
-  /** So many of one number. */
+  /** A number of equal values. */
   filled(count: number, n: number): string {
     return this.constant(floats(Array<number>(count).fill(n), [count]))
   }

@@ -1,6 +1,5 @@
-// ONNX models as plain objects, in the names of the official definitions (protos/onnx.proto). In: nodes, and weights that are read when
-// their turn comes. Out: the file's bytes, in pieces. Invariant: a file stays below protobuf's 2 GiB; what would not has its
-// weights in a second file beside it.
+// ONNX models as plain objects, in the names of the official definitions (protos/onnx.proto). In: nodes, and weights that are read in turn. Out: the
+// file's bytes, in pieces. Invariant: a file stays below protobuf's 2 GiB; a larger one has its weights in a second file beside it.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -98,10 +97,10 @@ export interface NewOnnx {
 
 export const weightBytes = ({ shape }: Weight): number => shape.reduce((n, d) => n * d, 4)
 
-/** Of all of the model but the numbers. */
+/** The bytes of the whole model without the numbers. */
 const ROOM = 2 ** 26
 const MOST_BYTES = 2 ** 31 - ROOM
-/** Whether the weights belong into a file of their own. */
+/** Returns true if the weights need a file of their own. */
 export const isLarge = ({ weights }: NewOnnx): boolean => weights.reduce((n, w) => n + weightBytes(w), 0) > MOST_BYTES
 
 const numbers = (w: Weight): Either<SpillwayError, Uint8Array> =>
@@ -116,7 +115,7 @@ const numbers = (w: Weight): Either<SpillwayError, Uint8Array> =>
 
 const ahead = (tag: number, bytes: number): Uint8Array => Writer.create().uint32(tag).uint32(bytes).finish()
 
-/** What stands before the numbers of a weight: as many bytes in all as `bytes`, the numbers included. */
+/** The bytes before the numbers of a weight; `bytes` counts all, the numbers included. */
 const headOf = (w: Weight): { readonly head: Uint8Array; readonly bytes: number } => {
   const type = tensorType()
   const own = encoded(type, { name: w.name, dims: w.shape, dataType: ELEMENT.FLOAT })

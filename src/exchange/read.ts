@@ -13,7 +13,7 @@ import { tensorBytes, type TensorType } from '../files/safetensors'
 import { readRange, withFile } from '../files/whole'
 import { type AttributeProto, ELEMENT, EXTERNAL, type GraphProto, type ModelProto, modelType, type TensorProto } from './onnx'
 
-/** What networks of some thousand layers stay far below. */
+/** Far above networks of some thousand layers. */
 const LIMITS: Limits = { depth: 32, messages: 1_000_000, elements: 2 ** 28 }
 /** A protobuf message is not larger, and Node reads no larger file at once. */
 const MOST_BYTES = 2 ** 31 - 1
@@ -50,7 +50,7 @@ export interface OnnxFile {
 
 type Refused = OnnxFile['refused']
 
-/** Where numbers do not stand as bytes, they are listed by type. */
+/** If numbers are not bytes, they are listed by type. */
 const listed = (t: TensorProto, type: TensorType): Uint8Array | undefined => {
   if (type === 'F32' && t.floatData?.length) return new Uint8Array(Float32Array.from(t.floatData).buffer)
   if (type === 'F64' && t.doubleData?.length) return new Uint8Array(Float64Array.from(t.doubleData).buffer)

@@ -1,6 +1,6 @@
-// The state in which ONNX nodes are read one by one. In: a file, its input. Out: what the node at hand says and is given, and the steps,
-// names and parameters so far. Invariant: a step has passed the rules of its layer at the sizes that it gets there; a parameter
-// belongs to one layer. What is wrong leaves as an exception that never leaves this folder.
+// The state of reading ONNX nodes one by one. In: a file, its input. Out: the facts and inputs of the current node, and the steps, names and
+// parameters so far. Invariant: a step has passed the rules of its layer at its sizes; a parameter belongs to one layer. Errors are exceptions that
+// never leave this folder.
 import * as E from 'fp-ts/Either'
 import { fromBytes, modelAt } from '../../dsl'
 import type { Net, Shape } from '../../dsl/net'
@@ -197,7 +197,7 @@ export class Reading {
 
   // -------------------------------------------------------------- names and parameters
 
-  /** A layer's name: what its weights are called by, else its node's. */
+  /** A layer's name: that of its weights, else its node's. */
   named(...weights: readonly (Weight | undefined)[]): string {
     const stems = weights.flatMap((w) => /^([\w.-]+)\.(?:weight|bias|gamma|beta|kernel)$/.exec(w?.tensor.name ?? '')?.[1] ?? [])
     const base = stems[0] ?? (scopeOf(this.node).replace(/[^\w.-]+/g, '_') || 'layer')
@@ -233,7 +233,7 @@ export class Reading {
 
   // -------------------------------------------------------------- concatenations
 
-  /** PyTorch's dense networks join all that there is again and again: what was joined before is taken as it is. */
+  /** PyTorch's dense networks join all earlier values repeatedly: an earlier join is reused. */
   joined(ins: readonly number[], shapeOf: (ins: readonly number[]) => Shape): number {
     for (let n = ins.length - 1; n >= 2; n--) {
       const before = this.joins.get(ins.slice(0, n).join())

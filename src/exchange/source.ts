@@ -17,7 +17,7 @@ const textOf = (u: unknown): string => {
 }
 
 const same = (a: unknown, b: unknown): boolean => textOf(a) === textOf(b)
-/** `, { … }` of what is not as usual. */
+/** `, { … }` of unusual options. */
 const options = (l: Fields, usual: Fields): string => {
   const own = Object.entries(usual).filter(([k, v]) => l[k] !== undefined && !same(l[k], v))
   return own.length === 0 ? '' : `, ${textOf(Object.fromEntries(own.map(([k]) => [k, l[k]])))}`
@@ -61,7 +61,7 @@ const LAYERS: Readonly<Record<string, (l: Fields) => string>> = {
 const WIDTH = 130
 
 class Source {
-  /** What the file imports. */
+  /** The imports of the file. */
   readonly used = new Set<string>(['model'])
 
   /** A call in one line where it fits, else an argument a line. */
@@ -108,7 +108,7 @@ const namesIn = (n: Net): readonly string[] => {
   return [...(typeof own === 'string' && own !== '' ? [own] : []), ...partsOf(n).flatMap(namesIn)]
 }
 
-/** What the names of a net's layers begin with, where all begin alike. */
+/** The common prefix of the names of a net's layers, if there is one. */
 const stemOf = (n: Net): string | undefined => {
   const stems = new Set(namesIn(n).map((name) => (name.includes('.') ? name.slice(0, name.indexOf('.')) : '')))
   return stems.size === 1 ? [...stems][0] : undefined
@@ -122,7 +122,7 @@ interface Part {
 /** Types grow with the length of a sequence: none is longer than this. */
 const LONGEST = 24
 
-/** Layers in a row that belong together; those without names go with what stands before them. */
+/** Consecutive layers that belong together; nameless ones belong to those before them. */
 const grouped = (nets: readonly Net[]): readonly Part[] => {
   const parts: Part[] = []
   for (const n of nets) {
@@ -191,7 +191,7 @@ const RESERVED = [
 export interface SourceOf {
   readonly input: Shape
   readonly nets: readonly Net[]
-  /** What is said at the top, a line each. */
+  /** The lines at the top. */
   readonly head: readonly string[]
 }
 
@@ -219,7 +219,7 @@ export const sourceText = ({ input, nets, head }: SourceOf): string => {
   )
   source.used.add('seq')
   const asSeq = (n: readonly Net[]): Net => ({ kind: 'seq', layers: n }) as Net
-  // A line or two stand where they are used; what is longer has a name.
+  // A line or two are written in place; a longer part has a name.
   const apart = parts.map((p) => !alone && p.nets.length > 2)
   const constants = parts.flatMap((p, i) => (apart[i] ? [`const ${words[i]} = ${source.net(asSeq(p.nets), '')}\n`] : []))
   const inner = parts.flatMap((p, i) => (apart[i] ? [words[i]!] : p.nets.map((n) => source.net(n, '  '))))

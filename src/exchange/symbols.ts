@@ -1,5 +1,5 @@
-// What an ONNX value stands for while a graph is read. In: nothing. Out: the kinds of it, and what all of them have in common.
-// Invariant: activations are steps of the net whatever form they have in ONNX: [B,C,H,W], [B,C] or channels last.
+// The meanings of an ONNX value while a graph is read. In: nothing. Out: the kinds of it, and their common part. Invariant: activations are steps of
+// the net in any form of ONNX: [B,C,H,W], [B,C] or channels last.
 import type { NodeProto } from './onnx'
 import type { Tensor } from './read'
 

@@ -1,6 +1,6 @@
-// Bytes that become numbers, from ONNX nodes: Cast to float, then what is taken off, added, multiplied or divided, one number for all
-// channels or one for each. In: a node that is being read. Out: the mean and the deviation so far, for the layer that a reader makes of
-// them. Worked example: Cast, Div 255, Sub 0.5, Div 0.25 is fromBytes({ mean: 0.5, std: 0.25 }).
+// Bytes that become numbers, from ONNX nodes: Cast to float, then subtractions, additions, products or quotients, by one number for all channels or
+// one for each. In: the current node. Out: the mean and the deviation so far, for the layer that a reader makes of them. Worked example: Cast, Div
+// 255, Sub 0.5, Div 0.25 is fromBytes({ mean: 0.5, std: 0.25 }).
 import { elementsOf } from '../../staging/core/box'
 import { ELEMENT } from './onnx'
 import { numbersOf } from './read'
@@ -10,7 +10,7 @@ import { isPerChannel } from './takeproducts'
 
 type Pixels = Extract<Meaning, { readonly tag: 'pixels' }>
 
-/** Bytes as floats are what is left when nothing is taken off a byte and it is divided by nothing. */
+/** Bytes as floats are the result if nothing is subtracted and the divisor is 1. */
 export const castBytes = (r: Reading, step: number): void =>
   r.int('to', 0) === ELEMENT.FLOAT
     ? r.is({ tag: 'pixels', step, mean: [0], std: [1 / 255] })
@@ -28,7 +28,7 @@ const inverse = (x: number): number => {
   return Math.abs(x * halves - 1) < 1e-6 ? halves : 1 / x
 }
 
-/** What y = (x/255 − mean)/std becomes by one more node. */
+/** The change of y = (x/255 − mean)/std by one more node. */
 const NEXT: Readonly<Record<string, (p: Pixels, n: readonly number[]) => Pick<Pixels, 'mean' | 'std'>>> = {
   Div: ({ mean, std }, n) => ({ mean, std: each(std, n, (s, x) => s * x) }),
   Mul: ({ mean, std }, n) => ({ mean, std: each(std, n, (s, x) => s * inverse(x)) }),
@@ -51,7 +51,7 @@ const NEXT: Readonly<Record<string, (p: Pixels, n: readonly number[]) => Pick<Pi
 }
 const EITHER_WAY = ['Mul', 'Add']
 
-/** Whether a node is one more of those; others read what the layer makes. */
+/** Returns true if a node is one more of those; others read the layer's result. */
 export const ofBytes = (r: Reading, op: keyof typeof NEXT): boolean => {
   const [a, b] = r.inputs === 2 && r.has(0) && r.has(1) ? [r.symbol(0), r.symbol(1)] : []
   const [pixels, weight] = b?.tag === 'pixels' && EITHER_WAY.includes(op) ? [b, a] : [a, b]

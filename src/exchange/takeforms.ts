@@ -1,5 +1,5 @@
-// Reshaping, transposing, joining, and sizes that are computed, from ONNX nodes. In: a node that is being read. Out: the same value in another
-// form, or sizes. Invariant: what makes another value of an image than a layer would is refused.
+// Reshaping, transposing, joining, and computed sizes, from ONNX nodes. In: the current node. Out: the same value in another form, or sizes.
+// Invariant: a node with another result than a layer's is refused.
 import * as E from 'fp-ts/Either'
 import { flatten, globalAvgPool, groupNorm } from '../../dsl'
 import { elementsOf } from '../../staging/core/box'

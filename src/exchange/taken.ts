@@ -1,6 +1,6 @@
-// From ONNX nodes to layers. In: an ONNX file, sizes of the input. Out: the steps of a net in order, the output, and which tensor each
-// parameter is; or the first node that cannot be taken, by name and operator, with what would be legal. Invariant: what a node
-// declares is held against the rules of the layer that it becomes, so that a net that comes out has a graph.
+// From ONNX nodes to layers. In: an ONNX file, sizes of the input. Out: the steps of a net in order, the output, and the tensor of each parameter; or
+// the first unsupported node, by name and operator, with the legal ones. Invariant: a node's declarations are checked against the rules of its layer,
+// so that a returned net has a graph.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import {

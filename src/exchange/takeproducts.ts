@@ -31,7 +31,7 @@ export const gemm = (r: Reading): void => {
   dense(r, r.int('transB', 0) === 1 ? weight : turned(weight), r.has(2) ? r.weight(2) : undefined)
 }
 
-/** What a channel has one number of, in whatever form it stands before images. */
+/** Returns true for one number for each channel, in any form before images. */
 export const isPerChannel = (w: Weight, c: number, form: Form): boolean => {
   const at = form === 'image' ? -3 : -1
   return elementsOf(w.dims) === c && (w.dims.length + at >= 0 ? w.dims[w.dims.length + at] === c : c === 1)

@@ -1,5 +1,5 @@
-// Convolutions, pools, padding and resizing, from ONNX nodes. In: a node that is being read. Out: its layer. Invariant: padding of all kinds
-// becomes numbers of each side; what of it the layer cannot have is refused.
+// Convolutions, pools, padding and resizing, from ONNX nodes. In: the current node. Out: its layer. Invariant: padding of all kinds becomes numbers
+// of each side; padding that the layer cannot have is refused.
 import { avgPool, conv2d, convTranspose2d, maxPool, pixelLinear, reflectionPad2d, upsample } from '../../dsl'
 import { padOf } from '../../dsl/layers/window'
 import type { Net } from '../../dsl/net'
@@ -15,7 +15,7 @@ const extent = ([h, w]: readonly [number, number]): number | readonly [number, n
 
 type Sides = readonly [top: number, left: number, bottom: number, right: number]
 
-/** Padding as numbers, whatever it is given by. */
+/** Padding as numbers, from any of its forms. */
 const padsOf = (
   r: Reading,
   from: number,

@@ -7,7 +7,7 @@ import { concat, identity, residual, scaled, seq } from '../../dsl'
 import { factorOver } from '../../dsl/combined'
 import type { Net, Shape } from '../../dsl/net'
 
-/** A value: what a layer makes of another one, or where others meet. Value 0 is the input. */
+/** A value: a layer's result from another one, or a join of others. Value 0 is the input. */
 export interface Step {
   readonly kind: 'input' | 'layer' | 'sum' | 'product' | 'join'
   readonly layer?: Net
@@ -19,7 +19,7 @@ export interface Step {
 
 const MEETING = 'allowed: sums and concatenations of branches of one value, and a value times a function of itself'
 
-/** Of each value, the last one that all ways to it lead through: it stands before it, and values stand in order. */
+/** For each value, the last one on all ways to it: it comes before it, and values are in order. */
 const gates = (steps: readonly Step[]): readonly number[] => {
   const gate: number[] = [0]
   const common = (a: number, b: number): number => {
@@ -43,7 +43,7 @@ class Ways {
     this.gate = gates(steps)
   }
 
-  /** What is made of value `from` on the way to `to`. Throws the words for a way that is passed twice. */
+  /** The layers from value `from` to value `to`. Throws the words for a way that is used twice. */
   between(from: number, to: number): readonly Net[] {
     const nets: Net[] = []
     for (let at = to; at !== from; ) {
@@ -71,7 +71,7 @@ class Ways {
   }
 }
 
-/** The layers from the input to `output`, one after the other; what does not lead there is left out. */
+/** The layers from the input to `output`, one after the other; others are left out. */
 export const netsOf = (steps: readonly Step[], output: number): Either<string, readonly Net[]> =>
   E.tryCatch(
     () => new Ways(steps).between(0, output),

@@ -1,6 +1,6 @@
-// What data are, wherever they lie. In: the runs of samples of each fed value. Out: words for the run's identity, the same for the
-// same numbers in the same order under any path. Of large data some pieces are read, evenly spread; shapes, types and sizes count in
-// any case. Worked example: 200 GB in 4000 files: of each its first, middle and last 16 KiB, 190 MB in all.
+// The identity of data, in any place. In: the runs of samples of each fed value. Out: words for the run's identity, the same for the same numbers in
+// the same order under any path. If data are large, some pieces are read, evenly spread; shapes, types and sizes count in any case. Worked example:
+// 200 GB in 4000 files: of each its first, middle and last 16 KiB, 190 MB in all.
 import { createHash, type Hash } from 'node:crypto'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'

@@ -33,7 +33,7 @@ const textOf = (path: string): string =>
   )
 
 const bootOf = (): string => textOf('/proc/sys/kernel/random/boot_id').trim()
-/** Where numbers of processes count: two containers of one name have each their own. */
+/** The name space of process numbers: two containers of one name have one each. */
 const spaceOf = (): string => orNothing(() => readlinkSync('/proc/self/ns/pid'))
 /** The tick at which a process began; '' where there is none, or a dead one that nobody has asked after. */
 const beganOf = (pid: number): string => {
@@ -53,7 +53,7 @@ const ourselves = (): FolderHolder => ({
 const isDead = (h: FolderHolder): boolean =>
   h.host === hostname() && (h.boot !== bootOf() || (h.space === spaceOf() && h.began !== beganOf(h.pid)))
 
-/** Who holds the folder; a lock that was cut off in the middle is nobody's. */
+/** The holder of the folder; a truncated lock has none. */
 const holderIn = (text: string): FolderHolder | undefined =>
   pipe(
     parsedJson(text),
@@ -93,7 +93,7 @@ export interface Lock {
   readonly release: () => void
 }
 
-/** Whether somebody writes there now: asked before anything is planned, and again when the folder is taken. */
+/** Checks that no process writes there now: before planning, and again when the folder is locked. */
 export const unlocked = (directory: string): Either<SpillwayError, void> => {
   const holder = holderIn(textOf(join(directory, LOCK_FILE)))
   return holder && !isDead(holder) ? E.left({ tag: 'FolderLocked', directory, ...holder }) : E.right(undefined)

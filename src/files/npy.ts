@@ -92,7 +92,7 @@ const described = (items: ReadonlyMap<string, string>, offset: number, fileBytes
     }),
   )
 
-/** What stands before the numbers of a new file: version 1.0, padded so that they start at a multiple of 64. */
+/** The bytes before the numbers of a new file: version 1.0, padded so that they start at a multiple of 64. */
 export const npyHead = (type: NpyType, shape: readonly number[]): Uint8Array => {
   const tuple = shape.length === 1 ? `(${shape[0]},)` : `(${shape.join(', ')})`
   const text = `{'descr': '${type === 'u1' ? '|' : '<'}${type}', 'fortran_order': False, 'shape': ${tuple}, }`

@@ -1,7 +1,7 @@
-// Python's pickles of untrusted bytes, of plain values. In: bytes; which names of Python are known, and what each makes of its arguments. Out:
-// the value, or why not. Invariant: nothing is run but what stands here and in the table of names; work and memory are of the order of the
-// bytes, whatever they say; a value may hold itself: who walks over it counts.
-// Worked example: `collections.OrderedDict` is known as a function that makes a Map; `os.system` is not known, and ends the reading.
+// Python's pickles of untrusted bytes, of plain values. In: bytes; the known names of Python, with a function for each. Out: the value, or the reason
+// why not. Invariant: only code here and in the table of names runs; work and memory are of the order of the bytes, for any contents; a value may
+// contain itself: a walk over it counts. Worked example: `collections.OrderedDict` is known as a function that makes a Map; `os.system` is not known,
+// and ends the reading.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 
@@ -9,17 +9,17 @@ import type { Either } from 'fp-ts/Either'
 export interface PickledList {
   readonly list: unknown[]
 }
-/** What a name of Python is here: a value, or what is called. */
+/** The meaning of a name of Python: a value, or a function. */
 export type Known = { readonly value: unknown } | { readonly call: (args: readonly unknown[]) => unknown }
 
-/** What a pickle may hold beside plain values. */
+/** The possible contents of a pickle beside plain values. */
 export interface Names {
   readonly known: (name: string) => Known | undefined
-  /** What stands outside of the pickle. */
+  /** Values outside of the pickle. */
   readonly outside: (id: unknown) => unknown
 }
 
-/** Words about what a pickle says, out of the middle of reading it. */
+/** An error of a pickle's contents, thrown while reading it. */
 export class PickleRefused extends Error {
   /** `named`: the name that is not known. */
   constructor(
@@ -87,7 +87,7 @@ class Machine {
     this.at++
     return text
   }
-  /** Of at most eight bytes: no size of a tensor has more. */
+  /** At most eight bytes: sizes of tensors need no more. */
   long(n: number): number {
     const raw = this.raw(n)
     if (n > 8) refusePickle(`it has an integer of ${n} bytes`)
@@ -183,7 +183,7 @@ class Machine {
 const STOP = 0x2e
 const code = (c: string): number => c.charCodeAt(0)
 
-/** Of protocols 2 to 5, those that plain values, tensors and dictionaries are written with. */
+/** Those of protocols 2 to 5 that write plain values, tensors and dictionaries. */
 const INSTRUCTIONS: Readonly<Record<number, (m: Machine) => void>> = {
   128: (m) => void m.u8(), // protocol
   149: (m) => void m.u64(), // frame

@@ -14,7 +14,7 @@ import { linked, oddity } from './whole'
 const statOf = (path: string) => attempt(() => statSync(path))
 const isDangling = (path: string): boolean => statOf(path) === undefined && attempt(() => lstatSync(path)) !== undefined
 
-/** The folder itself, or what of it is there already. */
+/** The folder itself, or the part of it that exists. */
 export const existingPart = (folder: string): string => {
   const at = resolve(folder)
   return statOf(at) !== undefined || isDangling(at) || at === dirname(at) ? at : existingPart(dirname(at))
@@ -198,11 +198,11 @@ export const checkedPlaces = (reads: readonly Read[], writes: readonly Write[]):
   return checks.reduce<Either<SpillwayError, void>>((done, check) => E.flatMap(check)(done), E.right(undefined))
 }
 
-/** What a file system has left for us, and its number. */
+/** The free bytes of a file system, and its number. */
 export interface FreeRoom {
   readonly device: number
   readonly bytes: number
-  /** Of what there is in all. */
+  /** The bytes in all. */
   readonly size: number
 }
 

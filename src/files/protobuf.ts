@@ -1,6 +1,6 @@
-// Protocol buffers by the official definitions (protos/). In: a message's name; untrusted bytes, or plain objects. Out: the message, or why
-// not. Invariant: bytes are counted before anything is made of them: a message of many small ones, or of ones within ones, costs
-// nothing. 64-bit numbers come as numbers where they are exact, else as they are refused: by whoever reads them.
+// Protocol buffers by the official definitions (protos/). In: a message's name; untrusted bytes, or plain objects. Out: the message, or the reason
+// why not. Invariant: bytes are counted before any object is made: a message of many small ones, or of nested ones, costs nothing. 64-bit numbers are
+// numbers if they are exact, otherwise their reader refuses them.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import * as E from 'fp-ts/Either'
@@ -30,9 +30,9 @@ export const tagOf = (type: Type, field: string): number => (type.fields[field]!
 export interface Limits {
   /** Messages within messages. */
   readonly depth: number
-  /** Messages in all, each of which becomes an object. */
+  /** Messages in all; each becomes an object. */
   readonly messages: number
-  /** Numbers and texts of repeated fields, each of which becomes an element. */
+  /** Numbers and texts of repeated fields; each becomes an element. */
   readonly elements: number
 }
 
@@ -44,7 +44,7 @@ interface Count {
 const LENGTH_DELIMITED = 2
 const TEXTS = ['string', 'bytes']
 
-/** Walks over bytes by the definitions, without making anything. Throws what the walk finds. */
+/** Walks over bytes by the definitions, without making anything. Throws its first error. */
 const walk = (type: Type, r: Reader, end: number, depth: number, limits: Limits, count: Count): void => {
   if (depth > limits.depth) throw new Error(`its messages nest deeper than ${limits.depth}`)
   if (++count.messages > limits.messages) throw new Error(`it has more than ${limits.messages} parts`)
@@ -69,7 +69,7 @@ const walk = (type: Type, r: Reader, end: number, depth: number, limits: Limits,
   if (r.pos !== end) throw new Error('a part exceeds its end')
 }
 
-/** What protobufjs says with offsets, as people read it. */
+/** The words of protobufjs, without offsets. */
 const reasonOf = (e: unknown): string => {
   const { message } = E.toError(e)
   return /index out of range|invalid wire|invalid varint/.test(message)
@@ -87,6 +87,6 @@ export const decoded = <T>(type: Type, bytes: Uint8Array, limits: Limits): Eithe
 
 export const encoded = (type: Type, message: object): Uint8Array => type.encode(message as Record<string, unknown>).finish()
 
-/** What protobufjs gives for 64 bits. */
+/** protobufjs's value for 64 bits. */
 export type Int64 = number | { readonly toNumber: () => number }
 export const numberOf = (n: Int64): number => (typeof n === 'number' ? n : n.toNumber())

@@ -26,7 +26,7 @@ const lineFor = (path: string, load: (file: string) => string): string => {
 }
 const loaded = (file: string, more = ''): string => `torch.load('${file}', map_location='cpu'${more})`
 const asWeights = (file: string): string => loaded(file)
-/** What PyTorch itself only does when it is told that the file may do anything. */
+/** The rest that PyTorch itself only does if it trusts the file. */
 const asCheckpoint = (file: string): string => `(lambda c: c.get('state_dict', c))(${loaded(file, ', weights_only=False')})`
 const asModel = (file: string): string => `${loaded(file, ', weights_only=False')}.state_dict()`
 const asScript = (file: string): string => `torch.jit.load('${file}', map_location='cpu').state_dict()`
@@ -133,7 +133,7 @@ const entriesOf = (u: unknown): readonly (readonly [string, unknown])[] =>
 
 const tensorsIn = (value: unknown): ReadonlyMap<string, Tensor> => {
   let seen = 0
-  /** What holds tensors of what a value holds, each by its names within. */
+  /** The tensors inside a value, each by its names within. */
   const within = (
     u: unknown,
     depth: number,
@@ -152,7 +152,7 @@ const tensorsIn = (value: unknown): ReadonlyMap<string, Tensor> => {
         [...of].map(([name, tensor]) => [name === '' ? key : `${key}.${name}`, tensor] as const),
       ),
     )
-  /** What stands alone in a dictionary, beside no tensors, is the weights. */
+  /** A single dictionary beside no tensors is the weights. */
   const rootOf = (u: unknown, depth: number): unknown => {
     const found = within(u, depth)
     return found.length === 1 && !isTensor(found[0]![1]) ? rootOf(found[0]![1], depth + 1) : u
@@ -245,7 +245,7 @@ const indexOf = (path: string, fd: number, parts: ReadonlyMap<string, ZipPart>):
   )
 }
 
-/** What a file's first bytes say that it is. */
+/** The format by a file's first bytes. */
 type Format = 'zip' | 'pickle' | 'tar' | 'other'
 const TAR_AT = 257
 const formatOf = (fd: number, fileBytes: number): Format => {
@@ -255,7 +255,7 @@ const formatOf = (fd: number, fileBytes: number): Format => {
   const magic = fileBytes > TAR_AT + 5 ? readRange(fd, TAR_AT, 5) : undefined
   return magic && Buffer.from(magic).toString() === 'ustar' ? 'tar' : 'other'
 }
-/** A header of safetensors has its bytes counted first, of which the last ones are zeros. */
+/** A header of safetensors begins with the number of its bytes, which ends in zeros. */
 const isPickle = (fd: number, fileBytes: number): boolean => {
   const head = fileBytes >= 8 ? readRange(fd, 0, 8) : undefined
   return head === undefined || head[7] !== 0 || head[6] !== 0
@@ -266,7 +266,7 @@ const OLD = {
   tar: 'it has the format of PyTorch before 0.2',
 } as const
 
-/** A file of weights: safetensors, or what torch.save writes. */
+/** A file of weights: safetensors, or one of torch.save. */
 export const openWeights = (kind: FileKind, path: string): Either<SpillwayError, TensorFile> =>
   pipe(
     withFile(kind, path, (fd, fileBytes): Either<string, Index | undefined> => {

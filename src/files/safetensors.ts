@@ -39,7 +39,7 @@ export interface NewTensor extends Pick<StoredTensor, 'name' | 'type' | 'shape'>
 /** The reference implementation's own limit. */
 const MAX_HEADER_BYTES = 100_000_000
 
-/** Three for each tensor: no model has so many. */
+/** Three for each tensor: more than any model has. */
 const MOST_BRACKETS = 2 ** 20
 
 const entryCodec = t.strict({ dtype: t.keyof(TENSOR_BYTES), shape: t.array(whole), data_offsets: tuple(whole, whole) })

@@ -28,7 +28,7 @@ interface StoredArray {
   readonly shape: readonly number[]
   readonly offset: number
 }
-/** What one file, or one sample's files, hold of each fed value, in the order of those. */
+/** The contents of one file, or of one sample's files, for each fed value, in their order. */
 type Stored = readonly StoredArray[]
 
 const FROM_NPY: Readonly<Record<NpyType, ElementType>> = { f2: 'f16', f4: 'f32', f8: 'f64', u1: 'u8', i4: 'i32', i8: 'i64' }
@@ -160,7 +160,7 @@ export const samplesOf = (shape: readonly number[], sample: readonly number[], l
   return forms.some((f) => sameShape(shape.slice(1), f)) ? shape[0] : undefined
 }
 
-/** Whether an array is what the model takes as it is, or of any height and width, as images that are fitted to it. */
+/** An array has the model's size, or any height and width, as images that are fitted to it. */
 export type Taken = 'as they are' | 'of any size'
 
 /** The shape of one sample of an array of any height and width, and how many there are; undefined where it is no image, or labels of one. */
@@ -213,21 +213,21 @@ const fitted = (
   return E.right({ path: resolve(array.path), offset: array.offset, type: array.type, samples, shape, layout })
 }
 
-/** What the training graph is fed: inputs, then targets. */
+/** The fed values of a training graph: inputs, then targets. */
 export const fedValues = (graph: Graph): readonly Value[] => {
   const fed = graph.values.filter(isFed)
   if (fed.length === 0) throw new Error('a training graph is fed something')
   return [...fed.filter((v) => v.role === 'input'), ...fed.filter((v) => v.role === 'target')]
 }
 
-/** What files call a fed value: 'input' and 'target' where there is one of each, else by its name. */
+/** The names of fed values in files: 'input' and 'target' if there is one of each, else their own. */
 export const fileNames = (fed: readonly Value[]): readonly string[] =>
   fed.map((v) => (fed.filter((o) => o.role === 'input').length === 1 && fed.length === 2 ? v.role : v.name))
 
 const sameSides = (a: readonly number[], b: readonly number[]): boolean => sameShape(a.slice(-2), b.slice(-2))
 const sidesText = ({ shape: [, h, w] }: FileTensor): string => `${h} x ${w}`
 
-/** What one file, or one sample's files, hold of each fed value: as many samples of one as of the other. */
+/** The contents of one file, or of one sample's files, for each fed value: equal numbers of samples. */
 const alike = (
   stored: Stored,
   fed: readonly Value[],
@@ -250,7 +250,7 @@ const alike = (
           stored[odd]!.path,
           `it has ${tensors[odd]!.samples} samples, but its ${names[0]} has ${tensors[0]!.samples}`,
         )
-      // What has something for each pixel of the input has as many as it.
+      // A value with something for each pixel of the input has its height and width.
       const other = tensors.findIndex((t, i) => sameSides(fed[i]!.shape, fed[0]!.shape) && !sameSides(t.shape, tensors[0]!.shape))
       return taken === 'of any size' && other >= 0
         ? refused(

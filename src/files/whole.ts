@@ -1,5 +1,5 @@
-// Files that are whole or not there. In: a path and a writer. Out: the file under its name, with its size and digest.
-// Invariant: whatever moment the process dies at, the name shows the old file or the new one, complete and on the disk.
+// Files that are whole or absent. In: a path and a writer. Out: the file under its name, with its size and digest. Invariant: at any moment of the
+// process's death, the name shows the old file or the new one, complete and on the disk.
 import { createHash, randomBytes } from 'node:crypto'
 import {
   closeSync,
@@ -36,7 +36,7 @@ export interface Written {
   readonly sha256: string
 }
 
-/** Why what is there is no file; undefined where it is one. */
+/** The reason why a path is no file; undefined for a file. */
 export const oddity = (s: Stats): string | undefined => {
   if (s.isFile()) return undefined
   const what = s.isDirectory() ? 'a folder' : s.isFIFO() ? 'a FIFO' : s.isSocket() ? 'a socket' : 'a device'
@@ -60,7 +60,7 @@ const writeAll = (fd: number, bytes: Uint8Array): void => {
 }
 
 const TEMPORARY = /^\.(.+)\.(\d+)\.[0-9a-f]{12}\.part$/
-/** Of a file that is not there yet: what a killed writer leaves under it, `removeLeftovers` finds. */
+/** The name of an unfinished file: `removeLeftovers` finds those of killed writers. */
 export const temporaryName = (path: string): string =>
   join(dirname(path), `.${basename(path)}.${process.pid}.${randomBytes(6).toString('hex')}.part`)
 
@@ -80,7 +80,7 @@ const writeThrough = (fd: number, pieces: ByteStream): Either<SpillwayError, Wri
   return right({ bytes, sha256: hash.digest('hex') })
 }
 
-/** What stands at a path; below a file nothing does. */
+/** The facts of a path; below a file there are none. */
 export const statAt = (path: string): Stats | undefined => {
   const stat = tryCatch(
     () => statSync(path, { throwIfNoEntry: false }),

@@ -38,7 +38,7 @@ class Reading extends RandomAccessReader {
   }
 }
 
-/** What a call has answered by the time that it returns. */
+/** The answer of a call that is complete when it returns. */
 const answered = <A>(call: (callback: (error: Error | null, answer?: A) => void) => void): Either<string, A> => {
   let answer: Either<string, A> = E.left('it is truncated')
   call((error, a) => {

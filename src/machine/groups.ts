@@ -6,7 +6,7 @@ import { join } from 'node:path'
 /** The text of a file; undefined where there is none. */
 export type Reader = (path: string) => string | undefined
 
-/** What a version calls the limits, what is held, and of its statistics what can be dropped. */
+/** The names that a version uses for the limits, for the held memory, and for the reclaimable part of its statistics. */
 interface Names {
   readonly limits: readonly string[]
   readonly usage: string
@@ -17,7 +17,7 @@ const V2: Names = { limits: ['memory.max', 'memory.high'], usage: 'memory.curren
 
 interface Hierarchy {
   readonly names: Names
-  /** Where it is mounted, and which of its groups stands there. */
+  /** Its mount point, and the group there. */
   readonly mount: string
   readonly root: string
 }
@@ -50,7 +50,7 @@ const hierarchyIn = (line: string): readonly Hierarchy[] => {
 const ownGroup = (groups: string, { names }: Hierarchy): string | undefined =>
   (names === V2 ? /^0::(\/.*)$/m : /^\d+:(?:[^:\n]*,)?memory(?:,[^:\n]*)?:(\/.*)$/m).exec(groups)?.[1]
 
-/** Below the mount; a group that lies outside of what is mounted shows as what stands there. */
+/** Below the mount; a group outside of it shows as the group at the mount. */
 const below = (root: string, group: string): string =>
   root === '/' ? group : group === root || group.startsWith(`${root}/`) ? group.slice(root.length) || '/' : '/'
 

@@ -1,6 +1,6 @@
-// The machines that this process can plan for: its own devices, measured or with fixed numbers, and the named ones.
-// In: a name. Out: a Machine whose workspaces are what the device's kernels ask for. Invariant: workspaces come from the
-// kernels themselves, never from a measurement, so the memory of a plan does not depend on how fast the machine was.
+// The machines that this process can plan for: its own devices, measured or with fixed numbers, and the named ones. In: a name. Out: a Machine with
+// the workspaces of the device's kernels. Invariant: workspaces come from the kernels themselves, never from a measurement, so the memory of a plan
+// does not depend on the speed of the machine.
 import * as E from 'fp-ts/Either'
 import { type Either, left, right } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -69,7 +69,7 @@ const plainMachine = (native: Native, device: 'ref' | 'null', o: MachineOptions)
   }
 }
 
-/** Whether a device rounds to bf16 says whether it computes with it: the cpu device does where the processor multiplies bf16. */
+/** A device that rounds to bf16 computes with it: the cpu device does if the processor multiplies bf16. */
 export const hasBf16 = (native: Native, device: DeviceName): boolean => {
   const shapes: CallShapes = { ins: [[1, 1, 1, 1]], outs: [[1, 1, 1, 1]], bf16: true }
   return native.ways({ device, ...nativeCall('to_bf16', {}, shapes, devices[device].dtype) }, 1).length > 0
@@ -108,7 +108,7 @@ const withTiers = (machine: Machine, o: MachineOptions): LocalMachine => ({
 const isBuilt = (native: Native, name: DeviceName): Either<SpillwayError, void> => {
   const { devices } = native.deviceInfo()
   const reason = `this build has no device '${name}', only ${devices.join(', ')}: run 'spillway doctor'`
-  // Whether there is cuda, its plugin says when it is opened.
+  // The plugin tells if there is cuda, when it is opened.
   return name === 'cuda' || devices.includes(name) ? right(undefined) : left({ tag: 'DeviceFailed', reason })
 }
 
@@ -119,7 +119,7 @@ const makers: Readonly<Record<DeviceName, (native: Native, o: MachineOptions) =>
   cuda: cudaMachine,
 }
 
-/** Where a plan will spill to is looked at before anything is measured there. */
+/** The spill folder is checked before anything is measured there. */
 const spillPlace = ({ spill }: MachineOptions): Either<SpillwayError, void> => {
   const tier = tierOf(spill)
   return tier.kind === 'disk' ? folderPlace('spill directory', tier.folder) : right(undefined)

@@ -21,7 +21,7 @@ import {
 import { storedAs } from '../../staging/ops/elements'
 import { opDef } from '../../staging/ops/registry'
 
-/** Where a box lies in its value, all of it said. */
+/** The place of a box in its value, with all fields. */
 export type PlacedOperand = Required<Omit<NativeOperand, 'rank' | 'strides'>> & Pick<NativeOperand, 'strides'>
 
 interface Placed {
@@ -29,7 +29,7 @@ interface Placed {
   readonly extent: number
 }
 
-/** Where the iteration starts along a dimension, and how much padding is left for its far end. */
+/** The start of the iteration along a dimension, and the padding left for its far end. */
 interface Start {
   readonly from: number
   readonly count: number
@@ -84,7 +84,7 @@ export const operandType = (def: OpDef, o: OperandDef, s: CallShapes, float: Flo
   return stored === 'real' ? float : stored
 }
 
-/** Of a weight that lies as activations do: channels innermost. */
+/** For a weight in the layout of activations: channels innermost. */
 const laidStrides = ([, c, h, w]: readonly number[]): readonly number[] => [h! * w! * c!, 1, w! * c!, c!]
 
 export const nativeCall = (kind: string, attrs: AnyAttrs, s: CallShapes, float: Float): NativeCall => {

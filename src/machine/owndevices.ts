@@ -1,5 +1,5 @@
-// The machines of the devices that this one has for training: cpu and cuda. In: the addon and options. Out: a LocalMachine, measured, or
-// with fixed algorithms stated. Invariant: what is stated depends on nothing that was measured.
+// The machines of this computer's devices for training: cpu and cuda. In: the addon and options. Out: a LocalMachine, measured, or stated with fixed
+// algorithms. Invariant: stated numbers depend on no measurement.
 import { bytesOf, PAGE_BYTES, pagesIn } from '../../staging/core/bytes'
 import { devices } from '../../staging/devices'
 import type { Link } from '../../staging/graph/machine'
@@ -121,9 +121,9 @@ const orNowhere =
     return found.length > 0 ? found : [{ way: 0, name: 'none', repeats: true, workspace: FITS_NOWHERE }]
   }
 
-/** What the context, the libraries' handles, modules and graphs take beside the pool. */
+/** The memory of the context, the libraries' handles, modules and graphs beside the pool. */
 const CUDA_OWN_BYTES = 1024 ** 3
-/** And NCCL's buffers: by its documentation 4 MiB (NCCL_BUFFSIZE) for each channel to another rank and from it. What they take is not measured. */
+/** And NCCL's buffers: by its documentation 4 MiB (NCCL_BUFFSIZE) for each channel to another rank and from it. Their memory is not measured. */
 const NCCL_RANK_BYTES = 2 * 8 * 4 * 1024 ** 2
 const NCCL_MOST_BYTES = 2 * 1024 ** 3
 const ncclBytes = (ranks = 1): number => Math.min(NCCL_MOST_BYTES, (ranks - 1) * NCCL_RANK_BYTES)
@@ -148,7 +148,7 @@ const libraryWays = (first: Ways, all: Ways, algorithms: Algorithms): Ways => {
 export const cudaMachine = (native: Native, o: MachineOptions): LocalMachine => {
   const facts = native.deviceFacts('cuda')
   const memoryBytes = Math.max(PAGE_BYTES, bytesOf(pagesIn(facts.freeBytes - CUDA_OWN_BYTES - ncclBytes(o.ranks))))
-  // What products of floats are: with bf16 they are left as they are.
+  // The precision of products of floats: with bf16 they stay floats.
   const precision = o.precision === 'tf32' ? 'tf32' : 'fp32'
   const first = orNowhere(waysOf(native, 'cuda', { precision }, 1))
   if (o.algorithms === 'fixed') {

@@ -1,5 +1,5 @@
-// Products that run on a GPU's own kernels, where cuDNN or cuBLAS has no engine for them: right, and perhaps a hundred times slower.
-// In: a plan and its machine. Out: how many of how many calls of a step. Invariant: it asks what preparing the calls asked before.
+// Products that run on a GPU's own kernels, because cuDNN or cuBLAS has no engine for them: right, and perhaps a hundred times slower. In: a plan and
+// its machine. Out: their number among all calls of a step. Invariant: it asks the same questions as the preparation of calls.
 import * as E from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as O from 'fp-ts/Option'
@@ -18,7 +18,7 @@ interface Planned {
   readonly machine: Pick<Machine, 'device'>
 }
 
-/** Of the convolutions and matrix products of a step, those that run on the device's own kernels. */
+/** The convolutions and matrix products of a step that run on the device's own kernels. */
 export interface OwnKernels {
   readonly calls: number
   readonly of: number
@@ -27,7 +27,7 @@ export interface OwnKernels {
 const PRODUCT = /^(conv2d|conv_transpose2d|linear)(_|$)/
 const isOwn = (ways: readonly NativeWay[]): boolean => ways[0]?.name === 'own'
 
-/** Of a run that is over: a device that does not answer any more takes nothing from what came of it. */
+/** After a run: a device that no longer answers does not change the result. */
 export const ownKernelsIn = (staged: Planned): OwnKernels | undefined =>
   staged.machine.device.name === 'cuda'
     ? pipe(
@@ -69,7 +69,7 @@ const DIRECTIONS: Readonly<Record<string, CallShapes>> = {
   conv2d_bwd_weights: { ins: [IMAGE, IMAGE], outs: [WEIGHT] },
 }
 
-/** What the GPU's libraries have for the plainest convolutions; with the directions and precisions that they have nothing for. */
+/** The engines of the GPU's libraries for the plainest convolutions, and the directions and precisions without one. */
 export const enginesOf = (native: Native): { readonly asked: number; readonly own: readonly string[] } => {
   const asked = PRECISIONS.flatMap((precision) =>
     Object.entries(DIRECTIONS).map(([kind, shapes]) => {

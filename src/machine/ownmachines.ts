@@ -1,5 +1,5 @@
-// Machines that scripts register, for simulation. In: a name, and what the machine can do at its best. Out: the same as of the named ones:
-// times are a roofline. Invariant: a name that is a device's, or another machine's, is refused; who registers a name again replaces it.
+// Machines that scripts register, for simulation. In: a name, and the peak rates of the machine. Out: the same as of the named ones: times are a
+// roofline. Invariant: the name of a device or of another machine is refused; registering a name again replaces it.
 import { type Known, optionsFor } from '../../staging/core/options'
 import { known } from '../../staging/core/known'
 import type { Machines } from '../../staging/core/names'
@@ -44,7 +44,7 @@ let made: Readonly<Record<string, Machine>> = {}
 
 /** Those that were registered, by name. */
 export const ownMachines = (): Readonly<Record<string, Machine>> => made
-/** What they were registered as, for another thread. */
+/** The registered rates, for another thread. */
 export const ownRates = (): ReadonlyMap<string, MachineRates> => rates
 
 const LAUNCH_SECONDS = 5e-6

@@ -1,5 +1,5 @@
-// What this processor is called. In: /proc/cpuinfo, whose words differ from one kind of processor to the next. Out: a name, for people
-// and for records of what times and bits depend on.
+// The name of this processor. In: /proc/cpuinfo, whose words differ from one kind of processor to the next. Out: a name, for people and for records
+// of the basis of times and bits.
 import { readFileSync } from 'node:fs'
 import { attempt } from '../errors/exceptions'
 

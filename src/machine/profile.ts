@@ -1,6 +1,6 @@
-// The measured profile of this machine, kept between processes. In: what the addon measures. Out: call times and link
-// speeds, in ~/.cache/spillway (XDG_CACHE_HOME), one file a machine, build of the addon and number of threads. Invariant: a
-// file that cannot be read, or is of another version, is measured anew; one that cannot be written is done without.
+// The measured profile of this machine, kept between processes. In: the addon's measurements. Out: call times and link speeds, in ~/.cache/spillway
+// (XDG_CACHE_HOME), one file for each machine, build of the addon and number of threads. Invariant: an unreadable file, or one of another version, is
+// measured anew; a failed write is ignored.
 import { createHash } from 'node:crypto'
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { cpus, homedir, hostname, totalmem } from 'node:os'
@@ -38,7 +38,7 @@ const profileCodec = t.strict({
   /** Links and calls that were measured beside something else: they serve until the machine is quiet. */
   roughLinks: linksCodec,
   roughSeconds: t.record(t.string, positive),
-  /** Of calls by themselves, and what the last few runs told of calls in steps. */
+  /** Times of calls by themselves, and of the last few runs for calls in steps. */
   seconds: t.record(t.string, positive),
   inSteps: t.record(t.string, t.readonlyArray(positive)),
 })
@@ -58,7 +58,7 @@ export const cacheFolder = (): string => join(process.env['XDG_CACHE_HOME'] || j
 export const cpuBuild = (info: Pick<DeviceInfo, 'oneDnn' | 'build'>): string =>
   `oneDNN ${info.oneDnn ?? 'none'}, spillway ${version()}, build ${info.build}`
 
-/** What the times depend on. */
+/** The basis of the times. */
 const machineText = (build: string, threads: number): string =>
   `${thisProcessor()} x ${cpus().length}, ${threads} threads, ${Math.round(totalmem() / 2 ** 30)} GiB, ${build}`
 
@@ -93,7 +93,7 @@ const stored = (machine: string): Profile | undefined => {
 const withRough = (known: ReadonlyMap<string, unknown>, rough: ReadonlyMap<string, unknown>): string =>
   rough.size === 0 ? `${known.size}` : `${known.size} + ${rough.size} rough`
 
-/** What is kept for a machine, in words. */
+/** The kept facts of a machine, in words. */
 export const profileWords = (build: string, threads: number): string => {
   const machine = machineText(build, threads)
   const profile = stored(machine)
@@ -105,24 +105,24 @@ export const profileWords = (build: string, threads: number): string => {
 }
 
 export interface KeptProfile {
-  /** Of this machine's alone. */
+  /** For this machine alone. */
   readonly name: string
   readonly measurements: Measurements
   /** Those beside which something else ran. */
   readonly rough: Measurements
-  /** What steps have told (steptimes.ts). */
+  /** Times from steps (steptimes.ts). */
   readonly inSteps: StepTimes
   /** The speed of a link, measured when it is not known, or `stated` until there is time to measure it. */
   readonly link: (tier: string, measure: () => Speeds, stated?: Speeds) => Speeds
-  /** What is known of a link that cannot be measured now. */
+  /** The known rates of a link that cannot be measured now. */
   readonly known: (tier: string) => Speeds | undefined
-  /** Measures what was stated, where there are so many seconds for it. */
+  /** Measures stated rates, if there are enough seconds for it. */
   readonly measureLinks: (seconds: number) => void
   /** Seconds that measuring links took. */
   readonly linkSeconds: () => number
-  /** Whether a link was measured. */
+  /** Returns true if a link was measured. */
   readonly isNew: () => boolean
-  /** Writes what was measured since. */
+  /** Writes the new measurements. */
   readonly save: () => void
 }
 
@@ -130,17 +130,17 @@ const addMissing = <A>(to: Map<string, A>, from: ReadonlyMap<string, A> | undefi
   for (const [k, v] of from ?? []) if (!to.has(k)) to.set(k, v)
 }
 
-/** What this process has not learnt since it read or wrote the file, another may have. */
+/** Takes from the file the entries that another process has learnt meanwhile. */
 const takeLearnt = (known: StepTimes, inFile: StepTimes, from: StepTimes | undefined): void => {
   for (const [k, ours] of from ?? []) if (known.get(k) === inFile.get(k)) known.set(k, ours)
 }
 
 /** Measurements of a link on a busy machine, before the best of them must do. */
 const ATTEMPTS = 3
-/** A thread that shares its processor with one other takes twice as long: what was told beyond that was somebody else. */
+/** A thread that shares its processor with one other takes twice as long: a larger factor is other work. */
 const MOST_BESIDE = 2
 
-/** Whatever else a machine does only takes away. */
+/** Other work of a machine only lowers a rate. */
 const better = (a: Speeds, b: Speeds): Speeds => ({
   outBytesPerSecond: Math.max(a.outBytesPerSecond, b.outBytesPerSecond),
   inBytesPerSecond: Math.max(a.inBytesPerSecond, b.inBytesPerSecond),
@@ -166,7 +166,7 @@ export const speedsOf = (
   }
 }
 
-/** What it takes to measure a link on a busy machine. */
+/** The seconds for measuring a link on a busy machine. */
 const LINK_SECONDS = 6
 
 export const openProfile = (build: string, threads: number, quietNow: () => boolean = isQuiet): KeptProfile => {
@@ -211,7 +211,7 @@ export const openProfile = (build: string, threads: number, quietNow: () => bool
       if (linksMeasured) stated.clear()
     },
     save: () => {
-      // Another process may have measured meanwhile: what both know, both keep.
+      // Another process may have measured meanwhile: the files keep the measurements of both.
       const meanwhile = stored(machine)
       addMissing(measurements, meanwhile?.measurements)
       addMissing(links, meanwhile?.links)

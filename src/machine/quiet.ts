@@ -1,6 +1,5 @@
-// Whether a machine was left to us while something was measured. In: something to do. Out: its answer, and how many processors
-// others kept busy meanwhile. Invariant: time that a hypervisor gave to others counts as theirs; where the system does not say,
-// nobody was there.
+// Tells if a machine was undisturbed during a measurement. In: a function. Out: its answer, and the number of processors that others kept busy
+// meanwhile. Invariant: time that a hypervisor gave to others counts as theirs; if the system does not tell, there were none.
 import { readFileSync } from 'node:fs'
 import { attempt } from '../errors/exceptions'
 
@@ -30,5 +29,5 @@ export const watched = <A>(f: () => A): { readonly answer: A; readonly quiet: bo
 }
 
 const GLANCE_MS = 50
-/** Whether others keep the machine busy right now. */
+/** Returns true if no other work keeps the machine busy right now. */
 export const isQuiet = (): boolean => watched(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, GLANCE_MS)).quiet

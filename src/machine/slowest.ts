@@ -1,7 +1,7 @@
-// Machines that train together: each step takes what the slowest of them takes. In: this one's timer, what the others say of the calls that it
-// was asked for. Out: a timer of the largest times. Invariant: what others say is kept as how many times as long as here, of a sample: so one
-// answer serves all calls that are timed by it, and what nobody was asked for is as much slower as the calls of its kind.
-// Worked example: a convolution takes 2 ms here, 3 and 1 elsewhere: 3; another convolution that nobody else was asked for, 1.5 times its own.
+// Machines that train together: each step takes the time of the slowest of them. In: this one's timer, the others' answers for the requested calls.
+// Out: a timer of the largest times. Invariant: answers are kept as factors of the times here, for a sample: so one answer serves all calls with the
+// same sample, and an unrequested call is slower by the factor of its kind. Worked example: a convolution takes 2 ms here, 3 and 1 elsewhere: 3;
+// another, unrequested convolution 1.5 times its own.
 import type { Link } from '../../staging/graph/machine'
 import type { Float } from '../../staging/graph/graph'
 import type { AnyAttrs, CallShapes } from '../../staging/ops/op'
@@ -17,14 +17,14 @@ export interface AskedCall {
 /** Seconds of each, on one machine; null where it has no such way. */
 export type AnsweredSeconds = readonly (number | null)[]
 
-/** What other machines say. */
+/** The answers of other machines. */
 export interface Elsewhere {
-  /** By what a call is timed as, how many times as long as here: at least 1. */
+  /** By the sample of a call, the factor of the time here: at least 1. */
   readonly times: ReadonlyMap<string, number>
   readonly links: readonly Link[]
 }
 
-/** What one machine says of the calls that another one asks it for. */
+/** One machine's answer for the calls that another one requests. */
 export interface Answer {
   readonly seconds: AnsweredSeconds
   readonly link: Link
@@ -32,12 +32,12 @@ export interface Answer {
 
 /** How a machine's times are compared with those of others. */
 export interface Compared {
-  /** Where they are kept: machines of one name have the same. */
+  /** The place of kept answers: machines of one name share them. */
   readonly kept: string
-  /** What planning has asked for so far and others were not asked for yet. */
+  /** Calls that planning has asked for so far and others were not asked for yet. */
   readonly asked: () => readonly AskedCall[]
   readonly answer: (calls: readonly AskedCall[]) => Answer
-  /** Once others have answered for these calls: what is to be planned with; nothing where none is slower than was thought. */
+  /** After others have answered for these calls: the new planning times; nothing if none is slower than expected. */
   readonly knowing: (calls: readonly AskedCall[], answers: readonly Answer[]) => Elsewhere | undefined
 }
 
@@ -50,7 +50,7 @@ export interface SlowestTimer extends Timer {
 
 const median = (of: readonly number[]): number => [...of].sort((a, b) => a - b)[Math.floor(of.length / 2)] ?? 1
 
-/** Of calls that nobody was asked for, by kind and way: as those of the kind, or as any. */
+/** For unrequested calls, by kind and way: as those of the kind, or as any. */
 const usual = ({ times }: Elsewhere): ((of: string) => number) => {
   const byKind = new Map<string, number[]>()
   for (const [key, n] of times) {

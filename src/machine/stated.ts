@@ -1,18 +1,18 @@
-// What calls of the cpu device are said to take, on any machine. In: a call, and the number of threads. Out: seconds: a cost of the call,
-// of its bytes and of its arithmetic, which add up. Invariant: nothing is measured here, so what goes by these costs is the same
-// everywhere; where a machine is measured, they are brought to its scale by two calls (timing.ts).
+// The stated times of the cpu device's calls, on any machine. In: a call, and the number of threads. Out: seconds: a cost of the call, of its bytes
+// and of its arithmetic, which add up. Invariant: nothing is measured here, so these costs are the same everywhere; on a measured machine, two calls
+// bring them to its scale (timing.ts).
 import { DIMS } from '../../staging/core/box'
 import { type AnyAttrs, type CallShapes, inputDef, outputDef } from '../../staging/ops/op'
 import { opDef } from '../../staging/ops/registry'
 import { STATED, STATED_THREADS, type StatedTimes } from './statedtimes'
 import { callBytes, wayText } from './timing'
 
-/** Of operators that nobody has measured. */
+/** For operators without a measurement. */
 const USUAL: { readonly [of in 'dense' | 'other']: StatedTimes } = { dense: [3, 50, 2500], other: [2, 30, 0] }
 /** A way without costs of its own is no reason to leave the first, unless there is padding that it may skip, as taps do. */
 const OTHER_WAY = 1.1
 
-/** Of what the windows of a call cover, the part that lies on the image. */
+/** The part of a call's windows inside the image. */
 const onImage = (kind: string, attrs: AnyAttrs, s: CallShapes): number => {
   const def = opDef(kind)
   const anchor = (def.anchor === 'out' ? s.outs[0] : s.ins[def.anchor]) ?? []

@@ -1,9 +1,8 @@
-// What steps have told of their calls. In: a plan, what each of its calls took in the quickest quiet step of a run, and the link on which its pages
-// moved. Out: plans whose calls take what they took. Invariant: only the seconds of calls change: which plan is chosen depends on them
-// only where a call is not measured by itself. A call beside which something is copied takes longer, by what the simulator
-// adds for it: that is taken off what is told, since it will be added again.
-// Worked example: runs whose quickest steps gave a call 2, 1 and 3 ms: 2 ms are planned after the first, 1.5 after the second, 2 after
-// the third; had copies lasted through the third and slowed it down by half, that would have told 2 ms.
+// Times of calls from steps. In: a plan, the seconds of each of its calls in the fastest quiet step of a run, and the link of its copies. Out: plans
+// whose calls have these times. Invariant: only the seconds of calls change: the choice of a plan depends on them only for calls without their own
+// measurement. A call beside a copy takes longer, by the simulator's addition: it is subtracted here, because the simulator will add it again. Worked
+// example: runs whose quickest steps gave a call 2, 1 and 3 ms: 2 ms are planned after the first, 1.5 after the second, 2 after the third; had copies
+// lasted through the third and slowed it down by half, that would have counted as 2 ms.
 import { ROW_EXCHANGES } from '../../staging/graph/bands'
 import type { Link } from '../../staging/graph/machine'
 import { COLLECTIVES, ranksOf } from '../../staging/graph/ranks'
@@ -12,21 +11,21 @@ import type { Call, Plan } from '../../staging/plan/plan'
 import { simulate } from '../../staging/sim/simulate'
 import { timeKey, wayText } from './timing'
 
-/** Networks of this many different calls are remembered; what was told longest ago goes first. */
+/** The number of different calls that are kept; the oldest entries are dropped first. */
 export const MOST_STEP_TIMES = 4096
 /** A time that moves by less is the same. */
 const SAME_WITHIN = 0.03
 /** A machine's speed moves, a virtual one's by tens of percent: the next step is most likely like the last few runs, and no single one decides. */
 const MOST_RUNS = 5
 
-/** What the last few runs told of a call, the newest last. */
+/** The times of a call in the last few runs, the newest last. */
 export type StepTimes = Map<string, readonly number[]>
 
-/** Not the median: what disturbs a step meets a few of its calls, others each time, and would be missing from the sum of all. */
+/** Not the median: a disturbance of a step meets a few of its calls, others each time, and would be missing from the sum of all. */
 export const mean = (xs: readonly number[]): number => xs.reduce((n, x) => n + x, 0) / xs.length
 
 const isExchange = ({ kind }: Call): boolean => COLLECTIVES.includes(kind) || ROW_EXCHANGES.includes(kind)
-/** What ranks exchange takes as long as the way between so many of them does, and they wait for one another. */
+/** Exchanges take the time of the way between this number of ranks, which wait for one another. */
 const between = ({ graph, network }: Plan): string => ` among ${ranksOf(graph)}${network ? ` over ${network.name}` : ''}`
 
 const keyOf = (plan: Plan, c: Call): string => {
@@ -34,7 +33,7 @@ const keyOf = (plan: Plan, c: Call): string => {
   return timeKey(c.kind, c.attrs, shapes) + wayText(c.way ?? 0, shapes) + (isExchange(c) ? between(plan) : '')
 }
 
-/** What each call would have taken with nothing copied beside it. */
+/** The time of each call without copies beside it. */
 const alone = (plan: Plan, seconds: Float64Array, link: Link): Float64Array => {
   if (!link.beside) return seconds
   const out = seconds.slice()
@@ -50,7 +49,7 @@ interface SumsOfSeconds {
   readonly calls: number
 }
 
-/** Of equal calls, all that they took. */
+/** The sums of equal calls. */
 const sums = (plan: Plan, seconds: Float64Array): ReadonlyMap<string, SumsOfSeconds> => {
   const byKey = new Map<string, SumsOfSeconds>()
   plan.calls.forEach((c, i) => {
@@ -61,7 +60,7 @@ const sums = (plan: Plan, seconds: Float64Array): ReadonlyMap<string, SumsOfSeco
   return byKey
 }
 
-/** Whether something was learnt that is worth keeping. */
+/** Returns true if a new time is worth keeping. */
 export const learn = (known: StepTimes, plan: Plan, seconds: Float64Array, link: Link): boolean => {
   if (seconds.length !== plan.calls.length) return false
   let isNew = false
@@ -85,7 +84,7 @@ export const forgetOldest = (known: StepTimes): void => {
   }
 }
 
-/** The plan with the times that steps have told, where they have; on another machine a call takes so many times as long. */
+/** The plan with the times from steps, as far as they are known; on another machine a call takes a factor of them. */
 export const asInSteps = (known: StepTimes, plan: Plan, slower: (c: Call) => number = () => 1): Plan => {
   const secondsOf = (c: Call): number => {
     const taken = known.size > 0 ? known.get(keyOf(plan, c)) : undefined

@@ -1,5 +1,5 @@
-// What this machine's devices are known to take, and what they learn. In: the addon, a number of threads, whether to measure first. Out: timers
-// over kept profiles, and what is told of plans. Invariant: one profile a process for each number of threads.
+// The known times of this machine's devices, and their learning. In: the addon, a number of threads, true to measure first. Out: timers over kept
+// profiles, and their use in plans. Invariant: one profile a process for each number of threads.
 import { callShapes } from '../../staging/plan/expand'
 import type { Link } from '../../staging/graph/machine'
 import type { Call, Plan } from '../../staging/plan/plan'
@@ -19,7 +19,7 @@ export interface Timed {
 /** By cache folder, number of threads, and when it is measured. */
 const timed = new Map<string, Timed>()
 
-/** Whether the machine is quiet is asked once a process. */
+/** The machine is checked for other work once a process. */
 export const roughOf = ({ rough }: KeptProfile): RoughTimes => {
   let quiet: boolean | undefined
   return { seconds: rough, mayBeBetter: () => (quiet ??= isQuiet()) }
@@ -29,7 +29,7 @@ const AS_IT_IS = ({ rough }: KeptProfile): RoughTimes => ({ seconds: rough, mayB
 /** Before the first plan of a machine: the calls that it asks for first are its networks' own, and bring the others to scale. */
 const FIRST_PLAN_SECONDS = 1
 
-/** One profile a process for each number of threads: what was measured once, even with disturbance, is not measured again. */
+/** One profile a process for each number of threads: a call is measured once, even with disturbance. */
 const profiles = new Map<string, KeptProfile>()
 export const profileOf = (native: Native, threads: number): KeptProfile => {
   const key = `${cacheFolder()} ${threads}`
@@ -66,7 +66,7 @@ type Taught = Pick<
   'timesOf' | 'measuringSeconds' | 'measureMore' | 'asInSteps' | 'learnFromSteps' | 'saveProfile' | 'compared'
 >
 
-/** What is kept of a machine that is measured; steps of `n` threads have a profile of their own. `timer`: of the slowest of all. */
+/** The kept facts of a measured machine; steps of `n` threads have a profile of their own. `timer`: of the slowest of all. */
 export const taughtBy = (
   { profile, times }: Timed,
   timer: SlowestTimer,

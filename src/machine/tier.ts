@@ -1,5 +1,4 @@
-// The lower tier: where values lie while they are off the device. In: what users write. Out: a Tier. Invariant: nobody behind
-// this file asks what the text was.
+// The lower tier: the place of values away from the device. In: the users' text. Out: a Tier. Invariant: code after this file does not see the text.
 
 /** Host memory, or a file in a folder. */
 export type Tier = { readonly kind: 'memory' } | { readonly kind: 'disk'; readonly folder: string }

@@ -20,9 +20,9 @@ import { type NativeCall, nativeCall, operandType } from './operands'
 export interface SampleLimits {
   readonly bytes: number
   readonly flops: number
-  /** After so much measuring in one process, what is not known is estimated from what is. */
+  /** After this time of measuring in one process, unknown times are estimated from known ones. */
   readonly patienceSeconds: number
-  /** The device itself tells the time: what others do on the host makes no call slow. */
+  /** The device itself measures the time: other work on the host makes no call slow. */
   readonly trusted?: boolean
 }
 export const CPU_SAMPLES: SampleLimits = { bytes: 64 * 1024 ** 2, flops: 1.6e10, patienceSeconds: 12 }
@@ -46,10 +46,7 @@ export const callBytes = (kind: string, s: CallShapes, float: Float): number => 
 const workOf = (kind: string, attrs: AnyAttrs, s: CallShapes, float: Float): number =>
   opDef(kind).dense ? Math.max(1, opDef(kind).flops(attrs, s)) : Math.max(1, callBytes(kind, s, float))
 
-/**
- * The slowest that a call can be on a machine that has nothing else to do. What takes longer was disturbed: it counts as
- * this, and as known roughly.
- */
+/** The slowest time of a call on an idle machine. A longer one was disturbed: it counts as this, and as known roughly. */
 export const slowestSeconds = (kind: string, attrs: AnyAttrs, s: CallShapes, float: Float): number =>
   1e-4 + opDef(kind).flops(attrs, s) / (float === 'f32' ? 2e10 : 2e8) + callBytes(kind, s, float) / 5e8
 
@@ -62,7 +59,7 @@ export const roundedDown = (n: number): number => {
   return n <= EXACT_SIZE ? n : Math.floor(n / step) * step
 }
 
-/** The next below `n` of 1, 2, 3, 4, 6, 8, 12, 16, 24, …: what is cut from any size ends at one of these. */
+/** The next below `n` of 1, 2, 3, 4, 6, 8, 12, 16, 24, …: each cut of any size ends at one of these. */
 const smaller = (n: number): number => {
   const power = 2 ** Math.floor(Math.log2(n - 1))
   return power >= 2 && n > 1.5 * power ? 1.5 * power : power
@@ -71,7 +68,7 @@ const smaller = (n: number): number => {
 /** Rows that windows cover, over those that there are. */
 const MOSTLY_PADDING = 1.25
 
-/** What is measured in place of a call. */
+/** The measured call in place of a call. */
 export interface Sample {
   readonly attrs: AnyAttrs
   readonly s: CallShapes
@@ -104,7 +101,7 @@ const shrunk = (whole: Access | undefined, access: Access | undefined, held: num
     const covered = whole?.tag === 'window' ? (from - 1) * whole.stride + whole.reach : 0
     return covered > MOSTLY_PADDING * held ? Math.max(1, Math.round((held * to) / from)) : (to - 1) * access.stride + access.reach
   }
-  // The others are cut to what the first rows of the image meet.
+  // The others are cut to the part that the first rows of the image meet.
   if (access && sigmaDelta(access)) return extentOf(touched(access, [0, to], Number.POSITIVE_INFINITY))
   return held
 }
@@ -186,20 +183,20 @@ export const timeKey = (kind: string, attrs: AnyAttrs, s: CallShapes): string =>
 
 export const wayText = (way: number, s: CallShapes): string => `${way === 0 ? '' : ` way ${way}`}${s.bf16 ? ' bf16' : ''}`
 
-/** What a call is timed as. */
+/** The key of a call's time. */
 export const keyOf = (kind: string, { attrs, s }: Sample, way: number): string => timeKey(kind, attrs, s) + wayText(way, s)
 
-/** What a time goes back to: its call or its like, measured; measured beside something else; or what is known of other calls. */
+/** The source of a time: its call or its like, measured; measured beside other work; or the times of other calls. */
 export type HowKnown = 'measured' | 'roughly' | 'estimated'
 
 export interface Timer {
   readonly seconds: (kind: string, attrs: AnyAttrs, s: CallShapes, way?: number) => number
   readonly howKnown: (kind: string, attrs: AnyAttrs, s: CallShapes, way?: number) => HowKnown
-  /** Whether something was measured since the timer was made. */
+  /** Returns true if the timer has a new measurement. */
   readonly isNew: () => boolean
   /** Seconds that measuring took. */
   readonly spent: () => number
-  /** Measures what was estimated, what was asked for first before the rest, for so many seconds. */
+  /** Measures estimated calls, requested ones first, for this number of seconds. */
   readonly measureMore: (seconds: number) => void
 }
 
@@ -210,13 +207,13 @@ interface Seen {
   readonly ratio: number
 }
 
-/** How far apart two calls of a kind are: the sum of what their sizes differ by, in factors. */
+/** The distance of two calls of a kind: the sum of the factors between their sizes. */
 const distance = (a: readonly number[], b: readonly number[]): number =>
   a.length !== b.length ? Infinity : a.reduce((sum, n, i) => sum + Math.abs(Math.log(n / b[i]!)), 0)
 
 const sizesOf = (s: CallShapes): readonly number[] => [...s.ins, ...s.outs].flat()
 
-/** The input whose bytes the first output takes over where a plan can do that: what is read is then written in the caches. */
+/** The input whose bytes the first output may take over in a plan: it is then written in the caches. */
 export const takenOver = (kind: string, s: CallShapes): number | undefined =>
   opDef(kind).inPlace?.find((i) => s.ins[i]?.join() === s.outs[0]?.join())
 
@@ -230,20 +227,20 @@ export type Measure = (
 /** Times of calls beside which something else ran: they serve until the machine is quiet. */
 export interface RoughTimes {
   readonly seconds: Measurements
-  /** Whether the machine is quiet now, so that measuring again is worth it. */
+  /** Returns true if the machine is quiet now, so that measuring again is worth it. */
   readonly mayBeBetter: () => boolean
 }
 
-/** What one process spends on measuring again what is known roughly. */
+/** The seconds of one process for measuring roughly known calls again. */
 const BETTER_SECONDS = 1
 
-/** What is said of calls that were not measured. */
+/** The estimates of calls without a measurement. */
 export interface Guesses {
-  /** What calls take, in a unit of its own where `isInScale` is not said. */
+  /** The stated times of calls, in a unit of its own without `isInScale`. */
   readonly stated: (kind: string, attrs: AnyAttrs, s: CallShapes, way: number) => number
   /** Seconds of a usual machine: how much faster or slower this one is, two calls tell. */
   readonly isInScale?: boolean
-  /** What this very call takes in steps that were run. */
+  /** The time of this very call in steps that were run. */
   readonly inSteps?: (key: string) => number | undefined
 }
 
@@ -346,7 +343,7 @@ class MeasuringTimer implements Timer {
     this.triedAgain.add(key)
     this.fresh = true
     if (!keep) {
-      // Whatever else a machine does only takes away.
+      // Other work of a machine only adds to a time.
       const best = Math.min(seconds, slowest, this.rough.seconds.get(key) ?? Infinity)
       this.rough.seconds.set(key, best)
       return best
@@ -356,13 +353,13 @@ class MeasuringTimer implements Timer {
     return seconds
   }
 
-  /** What was measured while something else ran; nothing where it may be measured better now. */
+  /** The time measured beside other work; nothing if a better measurement is possible now. */
   private roughly(key: string): number | undefined {
     const better = !this.triedAgain.has(key) && this.measuring <= BETTER_SECONDS
     return better && this.rough.seconds.has(key) && this.rough.mayBeBetter() ? undefined : this.rough.seconds.get(key)
   }
 
-  /** Of the call of the same kind and way that is most like it. */
+  /** The time of the most similar call of the same kind and way. */
   private nearest(of: string, sample: CallShapes): number | undefined {
     const sizes = sizesOf(sample)
     let ratio: number | undefined
@@ -374,7 +371,7 @@ class MeasuringTimer implements Timer {
     return ratio
   }
 
-  /** Of one of the two calls, which are measured where they are not known. */
+  /** The scale from one of the two calls, which are measured if they are unknown. */
   private scale(kind: string): number | undefined {
     if (!this.guesses.isInScale) return undefined
     const like = SCALES.find((c) => opDef(c.kind).dense === opDef(kind).dense) ?? COPY
@@ -387,7 +384,7 @@ class MeasuringTimer implements Timer {
   }
 }
 
-/** Where nothing was measured roughly before, and nothing of that is kept. */
+/** If no rough measurements are kept. */
 const ALL_ANEW = (): RoughTimes => ({ seconds: new Map(), mayBeBetter: () => false })
 
 export const timer = (

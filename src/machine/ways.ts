@@ -11,7 +11,7 @@ import { onDevice, orThrow } from '../errors/exceptions'
 import { nativeCall } from './operands'
 import type { Timer } from './timing'
 
-/** What a device that fails says, out of the middle of planning: `whilePlanning` makes it a value again. */
+/** An error of a device during planning: `whilePlanning` makes it a value again. */
 export const asked = <A>(f: () => A): A => orThrow(onDevice(f))
 
 export type Asked<A> = (kind: string, attrs: AnyAttrs, s: CallShapes) => A
@@ -31,7 +31,7 @@ export const remembered = <A>(cost: Asked<A>): Asked<A> => {
   }
 }
 
-/** The ways of a call as the device describes them, at most so many; none where it takes no such call. */
+/** The device's ways of a call, at most `most`; none if it does not support the call. */
 export const waysOf = (
   native: Native,
   device: DeviceName,
@@ -58,7 +58,7 @@ export const firstScratch = (device: DeviceName, ways: Ways): Cost => {
   return (kind, attrs, s) => found(kind, attrs, s)[0]!.workspace
 }
 
-/** Every way to run a call, timed; what takes the least scratch first. */
+/** Every way to run a call, timed; the one with the least scratch first. */
 export const timedChoices = (device: DeviceName, ways: Ways, times: Timer): Asked<readonly Choice[]> => {
   const found = oneOrMore(device, ways)
   return remembered((kind, attrs, s) =>

@@ -1,7 +1,6 @@
-// What a plan hands out, a batch at a time. In: a session of such a plan, its data, who takes what is handed out. Out: what the batches
-// took. Invariant: while a batch runs, what the one before it handed out is taken; the host holds two of them, or files for them where they
-// are large.
-// Worked example, three batches: 1 runs; 2 runs while 1 is taken; 3 runs while 2 is taken; 3 is taken.
+// The outputs of a plan, a batch at a time. In: a session of such a plan, its data, the receiver of outputs. Out: the measurements of the batches.
+// Invariant: while a batch runs, the outputs of the one before it are received; the host holds two of them, or files for them if they are large.
+// Worked example, three batches: 1 runs; 2 runs while 1 is received; 3 runs while 2 is received; 3 is received.
 import { rmSync } from 'node:fs'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
@@ -16,7 +15,7 @@ import { readRange, temporaryName, withFile } from '../files/whole'
 import type { Staged } from '../stage/stage'
 import type { DeviceSession, RunMetrics } from '../train/device'
 
-/** What a plan hands out. */
+/** The output of a plan. */
 export const outputOf = ({ values }: Graph): Value | undefined => values.find((v) => v.role === 'output')
 
 /** Outputs of a batch larger than this wait in a file, not in memory. */
@@ -25,7 +24,7 @@ export const MOST_HELD_BYTES = 512 * 2 ** 20
 /** Bytes of a batch's output, as the device stores it. */
 export type Read = (offset: number, bytes: number) => Uint8Array
 
-/** Where a batch's output is until it is taken. */
+/** The place of a batch's output until it is received. */
 interface Place {
   readonly sink: NativeSink
   readonly read: Read
@@ -55,7 +54,7 @@ export interface Batches {
   readonly beside: string | undefined
   /** Ends the batches after the current `take`. */
   readonly signal: AbortSignal | undefined
-  /** Takes what a batch handed out, before the place is filled anew; whether there is more to come. */
+  /** Receives the output of a batch, before the place is filled anew; the flag tells if more will come. */
   readonly take: (
     step: number,
     read: Read,

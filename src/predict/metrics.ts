@@ -1,7 +1,7 @@
-// How good predictions are. In: what a model gave for some rows of an image, and what it should have given, one part after the other. Out:
-// numbers. Invariant: what is counted is whole, and what is rounded is summed image by image, so that it is the same whatever the plan, the batch,
-// the parts or the processes. Definitions are torchmetrics' and scikit-learn's: a mean over classes has those that are there, in one or the other.
-// Worked example, classes 0 1 1 for labels 0 1 0: accuracy 2/3; IoU 1/2 and 1/2; F1 2/3 and 2/3.
+// Metrics of predictions. In: a model's values for some rows of an image, and the targets, one part after the other. Out: numbers. Invariant: counts
+// are whole, and rounded values are summed image by image, so that they are the same for any plan, batch, parts or processes. Definitions are
+// torchmetrics' and scikit-learn's: a mean over classes has those that are present, in one or the other. Worked example, classes 0 1 1 for labels 0 1
+// 0: accuracy 2/3; IoU 1/2 and 1/2; F1 2/3 and 2/3.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -80,7 +80,7 @@ export interface Metric {
   readonly name: string
   readonly begun: () => {
     readonly add: (part: Compared) => void
-    /** What is known since it was asked last; only where states merge. */
+    /** The new facts since the last request; only for states that merge. */
     readonly image?: () => unknown
     readonly fold?: (state: unknown) => void
     readonly value: () => number
@@ -156,30 +156,30 @@ export const isMetricName = (name: string): name is MetricName => isIn(METRICS, 
 
 // ---------------------------------------------------------------- what there is to measure
 
-/** What an evaluation compares. */
+/** The task of an evaluation. */
 export interface Task {
   readonly loss: Loss
   readonly entry: LossEntry
-  /** Of what the net gives: channels, and pixels of an image. */
+  /** The net's result: channels, and pixels of an image. */
   readonly channels: number
   readonly pixels: number
-  /** What is handed out. */
+  /** The form of the output. */
   readonly form: Form
 }
 
-/** Labels of classes, or shares of them, of which the largest is the label. */
+/** Labels of classes, or shares of them; the largest is the label. */
 const isOfClasses = ({ entry }: Task): boolean => entry.labels === true || entry.shares === true
 
 /** Labels of classes; of one channel beside a sigmoid there are two, as labels or as whether the target is above a half. */
 export const classesOf = ({ entry, channels }: Task): number | undefined =>
   channels === 1 && (entry.labels || entry.logits) ? 2 : entry.labels || entry.shares ? channels : undefined
 
-/** What the first of its parts that has this option says. */
+/** The option of the first part that has it. */
 const optionOf = <T>(loss: Loss, option: string): T | undefined =>
   partsOf(loss).flatMap(([, part]) => (part as unknown as Readonly<Record<string, T>>)[option] ?? [])[0]
 export const ignoredBy = (loss: Loss): number | undefined => optionOf(loss, 'ignoreIndex')
 
-/** What is measured where nothing is said. */
+/** The default metrics. */
 export const usualMetrics = (task: Task): readonly MetricName[] => {
   const classes = classesOf(task)
   if (classes === undefined) return task.entry.logits ? [] : ['mae', 'psnr']
@@ -190,7 +190,7 @@ export const usualMetrics = (task: Task): readonly MetricName[] => {
 /** More classes would not fit into memory two by two. */
 const MOST_CONFUSED = 4096
 
-/** What is asked for, and what a person looks at who wants to know where a model errs: each class, and what it is taken for. */
+/** The requested metrics, and those for a person who looks for a model's errors: each class, and the classes that it is confused with. */
 export const detailedMetrics = (
   task: Task,
   asked: readonly (MetricName | Metric)[] = usualMetrics(task),
@@ -229,7 +229,7 @@ const problemOf = (task: Task, name: string): SpillwayError | undefined => {
 
 // ---------------------------------------------------------------- results
 
-/** What metrics come to. */
+/** The results of metrics. */
 export interface Measured {
   /** Metrics by name. */
   readonly metrics: Readonly<Record<string, number>>
@@ -240,17 +240,17 @@ export interface Measured {
 }
 export interface Measuring {
   readonly add: (part: Compared) => void
-  /** What an image came to, when all its parts are added, of what is rounded: by whoever saw it. */
+  /** The rounded results of an image, after all of its parts. */
   readonly image: () => readonly unknown[]
   /** Takes that, in the order of images. */
   readonly fold: (image: readonly unknown[]) => void
-  /** What has been counted, in whole numbers, and takes what others have. */
+  /** The whole counts, and a way to add others'. */
   readonly counts: () => readonly unknown[]
   readonly join: (counts: readonly unknown[]) => void
   readonly result: () => Measured
 }
 
-/** One of several; what it has not it needs not. */
+/** One of several; absent fields are not needed. */
 interface Part extends Pick<Measuring, 'add' | 'result'> {
   readonly image?: () => unknown
   readonly fold?: (image: unknown) => void
@@ -263,7 +263,7 @@ interface Sums {
   readonly labelled: Float64Array
 }
 
-/** Of a class, from how often it was right, given and labelled. */
+/** The results of a class, from its counts of hits, predictions and labels. */
 const PER_CLASS: Readonly<Record<string, (hits: number, given: number, labelled: number) => number>> = {
   accuracy: (hits, _, labelled) => hits / labelled,
   iou: (hits, given, labelled) => hits / (given + labelled - hits),
@@ -288,7 +288,7 @@ const meanOf = (list: readonly number[]): number => {
 }
 const total = (list: Float64Array): number => list.reduce((sum, x) => sum + x, 0)
 
-/** The first channel that no other exceeds; of one channel, whether it is above zero. */
+/** The first channel that no other exceeds; of one channel, 1 above zero. */
 const classAt = (values: ArrayLike<number>, at: number, channels: number): number => {
   if (channels === 1) return values[at]! > 0 ? 1 : 0
   let best = 0
@@ -341,7 +341,7 @@ const countingClasses = (task: Task, names: readonly (typeof OF_CLASSES)[number]
   }
 }
 
-/** Whether the label is among the k largest; of equal values the first counts as the larger. */
+/** Counts labels among the k largest; of equal values the first counts as the larger. */
 const countingTop = (task: Task, name: string): Part => {
   const k = topOf(name)!
   const ignored = ignoredBy(task.loss)
@@ -371,7 +371,7 @@ const summingErrors = (names: readonly (typeof OF_NUMBERS)[number][]): Part => {
   const VALUES = {
     mae: () => absolute / numbers,
     mse: () => squared / numbers,
-    // Of numbers between 0 and 1.
+    // For numbers between 0 and 1.
     psnr: () => -10 * Math.log10(squared / numbers),
   }
   return {

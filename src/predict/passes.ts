@@ -1,12 +1,11 @@
-// Each sample of a data set once. In: data, the size of a batch. Out: full batches of it, and what is left over, as data of its own.
-// Invariant: no sample is seen twice and none is left out, of what comes one after the other either, whose end shows only when it is there.
-// Worked example, five samples in batches of two: two batches, and the fifth. Of a stream a third batch is begun, whose second place holds
-// the fifth sample again; it does not count.
+// Each sample of a data set once. In: data, the size of a batch. Out: full batches of it, and the rest, as data of its own. Invariant: no sample is
+// seen twice and none is left out, in streams, too, whose end shows only when it is there. Worked example, five samples in batches of two: two
+// batches, and the fifth. A stream begins a third batch, whose second place holds the fifth sample again; it does not count.
 import { type Data, type DataSet, pick, type Sample, source } from '../data/data'
 import { dataAt } from '../data/open'
 
 export interface Pass {
-  /** What batches are taken of. */
+  /** The source of batches. */
   readonly data: Data
   /** How many samples there are, once that is known. */
   readonly samples: () => number | undefined
@@ -28,7 +27,7 @@ const overStream = ({ open, layout, mean, std, name }: Stream, held: number): Pa
       yield sample
     }
     isOver = true
-    // Whoever has begun a batch gets it full.
+    // A begun batch is filled.
     while (recent.length > 0) yield recent.at(-1)!
   }
   return {

@@ -1,7 +1,7 @@
-// An evaluation that several ranks share. In: how many samples, the size of a batch, a rank. Out: which batches are its own; what each came
-// to, at rank 0. Invariant: batches are those of one process, and come to rank 0 in their order, so that numbers are the same for any number of
-// ranks; all ranks meet after each round, one batch of each, and one that is to end ends all there.
-// Worked example, 7 samples, batches of 2, 2 ranks: rank 0 has batches 0 and 2, rank 1 has 1 and the one that is left over.
+// An evaluation that several ranks share. In: the number of samples, the size of a batch, a rank. Out: its own batches; the results of each, at rank
+// 0. Invariant: batches are those of one process, and reach rank 0 in their order, so that numbers are the same for any number of ranks; all ranks
+// meet after each round, one batch of each, and a rank that ends ends all there. Worked example, 7 samples, batches of 2, 2 ranks: rank 0 has batches
+// 0 and 2, rank 1 has 1 and the rest.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import type { SpillwayError } from '../errors/errors'
@@ -10,13 +10,13 @@ import { deviceFailed } from '../errors/exceptions'
 import { exchanged, leads, patiently, type Rank } from '../ranks/rank'
 import { CANCELLED } from './batches'
 
-/** What a batch came to. */
+/** The results of a batch. */
 export interface Unit {
   readonly images: number
   /** The mean over the batch, and by how much it counts. */
   readonly loss: number
   readonly share: number
-  /** What each image came to, of what is rounded. */
+  /** The rounded results of each image. */
   readonly folds: readonly (readonly unknown[])[]
   readonly arenaPeakBytes: number
 }
@@ -25,9 +25,9 @@ export interface Unit {
 export interface Own {
   /** Full ones, counted from 0 among all. */
   readonly full: readonly number[]
-  /** How many samples of what the last full batch leaves over. */
+  /** The number of samples after the last full batch. */
   readonly left: number
-  /** Of all ranks: who has no batch in the last one comes with nothing. */
+  /** For all ranks: one without a batch in the last round brings nothing. */
   readonly rounds: number
 }
 
@@ -40,7 +40,7 @@ export const ownBatches = (samples: number, batch: number, { rank, ranks }: Pick
   }
 }
 
-/** What is known when all batches are done. */
+/** The facts after all batches. */
 export interface Counted {
   readonly counts: readonly unknown[]
   readonly worst: readonly unknown[]
@@ -53,15 +53,15 @@ interface Word {
 }
 
 export interface Meeting {
-  /** A round: what this rank's batch came to, where it had one. */
+  /** A round: the results of this rank's batch, if it had one. */
   readonly round: (unit?: Unit) => Promise<Either<SpillwayError, void>>
-  /** All rounds are over; rank 0 hears what the others have counted. */
+  /** After all rounds, rank 0 gets the counts of the others. */
   readonly counted: (own: Counted) => Promise<Either<SpillwayError, readonly Counted[]>>
   /** This rank is to end. */
   readonly leave: () => Promise<Either<SpillwayError, void>>
 }
 
-/** `settle`: takes what batches came to, in their order, at rank 0. */
+/** `settle`: receives the results of batches, in their order, at rank 0. */
 export const meetingOf = (rank: Rank, settle: (unit: Unit) => void): Meeting => {
   let isOver = false
   const sending = async (word: Word): Promise<Either<SpillwayError, readonly Word[]>> => {

@@ -1,6 +1,6 @@
-// What predictions should have been. In: the data that a plan is fed. Out: of each sample of a step its target, some rows at a time, the
-// channels of a pixel side by side. Invariant: the numbers are those that the device's loss compares with: files are read again, of what is
-// fed a copy is kept from the end of its step until it is dropped.
+// The targets of predictions. In: the data of a plan. Out: for each sample of a step its target, some rows at a time, the channels of a pixel side by
+// side. Invariant: the numbers are those of the device's loss: files are read again, fed values are copied from the end of their step until they are
+// dropped.
 import * as E from 'fp-ts/Either'
 import type { NativeSlots } from '../device/native'
 import type { Feed, NativeFeed } from '../data/feed'

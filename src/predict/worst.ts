@@ -1,6 +1,6 @@
-// Which samples a model does worst: they are kept while an evaluation goes over all of them, and looked at when it is over. In: what is
-// compared, part by part; then the data once more, those samples alone. Out: samples with their losses, words and small pictures.
-// Invariant: what is held of a sample is some hundred numbers, whatever its size; data that cannot be read twice give no images.
+// The worst samples of a model: kept during an evaluation, and read again after it. In: compared values, part by part; then the data once more, those
+// samples alone. Out: samples with their losses, words and small pictures. Invariant: a sample takes some hundred numbers, for any size; data that
+// cannot be read twice give no images.
 import * as E from 'fp-ts/Either'
 import type { Graph } from '../../staging/graph/graph'
 import { lossName, partsOf } from '../../staging/ops/loss'
@@ -13,7 +13,7 @@ import type { Picture, PoorSample } from '../report/run'
 import { type Compared, classesOf, ignoredBy, type Task, withLabels } from './metrics'
 import { targetsOf } from './targets'
 
-/** So many are shown. */
+/** The number of shown samples. */
 const MOST = 8
 /** Pixels along the longer side of a picture. */
 const SIDE = 96
@@ -43,7 +43,7 @@ const ELEMENTS: Readonly<Record<string, readonly [name: string, of: (x: number, 
   other: ['mean squared error', (x, t) => (x - t) ** 2],
 }
 
-/** By the loss where it is one of classes, by squares or by what is absolute; else by what is nearest to it. */
+/** By the loss if it is one of classes, by squares or absolute differences; else by the nearest of these. */
 const badnessOf = (task: Task): Badness => {
   const { loss, entry, form } = task
   const ignored = ignoredBy(loss)
@@ -106,7 +106,7 @@ const smallOf = (height: number, width: number, channels: number): Small => {
   return { rows, columns, channels, numbers: new Float64Array(rows.length * columns.length * channels) }
 }
 
-/** Takes what it wants of some rows, the channels of a pixel side by side. */
+/** Takes its part of some rows, the channels of a pixel side by side. */
 const taken = (small: Small, row: number, rows: number, width: number, given: ArrayLike<number>): void => {
   const { channels, columns, numbers } = small
   const each = given.length / (rows * width)
@@ -172,7 +172,7 @@ export interface Watch {
   readonly join: (others: readonly Kept[]) => void
 }
 
-/** Of equal ones the first. */
+/** If equal, the first. */
 const worstOf = (kept: readonly Kept[]): readonly Kept[] =>
   [...kept].sort((a, b) => (a.loss === b.loss ? a.image - b.image : b.loss - a.loss)).slice(0, MOST)
 
@@ -195,7 +195,7 @@ const largest = (values: ArrayLike<number>, at: number, channels: number): numbe
 
 const shortNumber = (x: number): string => `${Number(x.toPrecision(4))}`
 
-/** What a sample of one label or number is, and what the model says of it. */
+/** The words for a sample of one label or number, and for the model's answer. */
 const wordsFor = (
   task: Task,
   name: (c: number) => string,
@@ -217,7 +217,7 @@ export const watching = (
   { height, width }: { readonly height: number; readonly width: number },
   classes: readonly string[] | undefined,
 ): Watch => {
-  // Of shares of classes the largest is the label.
+  // For shares of classes the largest is the label.
   const task: Task = given.entry.shares ? { ...given, entry: { ...given.entry, labels: true } } : given
   const { name: by, of } = badnessOf(task)
   const name = (c: number): string => classes?.[c] ?? `class ${c}`
@@ -227,7 +227,7 @@ export const watching = (
   let kept: readonly Kept[] = []
   let now: Looking | undefined
   const finished = ({ image, sum, count, last, label, answer }: Looking): void => {
-    // What is not finite is worst.
+    // An infinite loss is the worst.
     const loss = count === 0 ? 0 : Number.isFinite(sum) ? sum / count : Infinity
     if (kept.length === MOST && loss <= kept.at(-1)!.loss) return
     const picture = labelled ? classPicture : pictureOf
@@ -239,7 +239,7 @@ export const watching = (
     }
     kept = worstOf([...kept, sample])
   }
-  /** Classes, of what is values. */
+  /** The classes of values. */
   const answered = ({ output, target, channels: each }: Compared): ArrayLike<number> => {
     if (!labelled || output instanceof Int32Array) return output
     return each === 1
@@ -280,13 +280,13 @@ export const watching = (
 
 type Fed = Extract<DataSource, { readonly kind: 'fed' }>
 
-/** The graph's inputs one sample at a time, whatever its batch. */
+/** The graph's inputs one sample at a time, for any batch. */
 const oneByOne = (graph: Graph): Graph => ({
   ...graph,
   values: graph.values.map((v) => (v.role === 'input' || v.role === 'target' ? { ...v, shape: [1, ...v.shape.slice(1)] } : v)),
 })
 
-/** What is in a place of a feed. */
+/** The contents of a place of a feed. */
 const fromPlace = ({ arrays, slots }: NativeFeed, { name, shape: [c, h, w] }: FedValue, step: number): Picture => {
   const { data, dtype, layout = 'NCHW' } = arrays[name]!
   const sample = data.subarray((step % slots) * c * h * w, ((step % slots) + 1) * c * h * w)
@@ -340,7 +340,7 @@ interface Looked {
   readonly names: readonly string[]
 }
 
-/** What one sees of some samples, counted from 0, and what they are called. */
+/** The pictures of some samples, counted from 0, and their names. */
 const lookedAt = async (data: Data, samples: readonly number[], graph: Graph): Promise<Looked> => {
   const single = oneByOne(graph)
   const [input] = fedOf(single)

@@ -1,6 +1,6 @@
-// How this process belongs to others. In: the command line's words, the environment that mpirun and srun give. Out: the engine to meet them
-// on, or nothing where it is alone; or what is wrong. Invariant: nothing is loaded here.
-// Worked example: OMPI_COMM_WORLD_SIZE=4, OMPI_COMM_WORLD_RANK=2: MPI, four ranks.
+// The relation of this process to others. In: the command line's words, the environment of mpirun and srun. Out: the engine of their exchanges, or
+// nothing if it is alone; or an error. Invariant: nothing is loaded here. Worked example: OMPI_COMM_WORLD_SIZE=4, OMPI_COMM_WORLD_RANK=2: MPI, four
+// ranks.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { type SpillwayError, usage } from '../errors/errors'
@@ -13,11 +13,11 @@ export interface EngineAsked {
   readonly ranks?: number | undefined
 }
 
-/** What whoever started this process says of it. */
+/** The starter's facts of this process. */
 export interface Started {
   readonly rank: number
   readonly ranks: number
-  /** Of these, how many are on this machine. */
+  /** The number of these on this machine. */
   readonly here: number
   /** Which of these it is. */
   readonly at: number
@@ -27,7 +27,7 @@ export interface Started {
 export type Engine = { readonly kind: 'threads'; readonly ranks: number } | ({ readonly kind: 'mpi' } & Started)
 
 type Env = Readonly<Record<string, string | undefined>>
-/** Of OpenMPI, of MPICH and its kin, of Slurm. */
+/** Variables of OpenMPI, of MPICH and its kin, of Slurm. */
 const STARTERS = [
   {
     size: 'OMPI_COMM_WORLD_SIZE',

@@ -18,7 +18,7 @@ import { type Rank, rankOf } from './rank'
 
 const failed = (reason: string): SpillwayError => ({ tag: 'DeviceFailed', reason })
 
-/** What the engine is made of, below native/. */
+/** The source of the engine, below native/. */
 const SOURCE = 'comm/mpi.cpp'
 const SOURCES = [
   SOURCE,

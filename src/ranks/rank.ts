@@ -1,5 +1,5 @@
-// One of several processes that train together, or of as many threads. In: an engine's communicator. Out: what a run needs of the others.
-// Invariant: all ranks make the same calls in the same order; rank 0 leads: it plans, reads checkpoints and writes all there is to write.
+// One of several processes that train together, or of a number of threads. In: an engine's communicator. Out: the exchanges of a run with the others.
+// Invariant: all ranks make the same calls in the same order; rank 0 leads: it plans, reads checkpoints and writes all files.
 import { deserialize, serialize } from 'node:v8'
 import { bandsOf } from '../../staging/graph/bands'
 import type { Graph } from '../../staging/graph/graph'
@@ -11,9 +11,9 @@ export interface Rank {
   readonly rank: number
   readonly ranks: number
   readonly communicator: NativeCommunicator
-  /** What its longest step took. */
+  /** The seconds of its longest step. */
   readonly pace: { seconds: number }
-  /** Who may take the least memory, where that is clearly less than what the leader may. */
+  /** The rank with the least memory, if that is clearly less than the leader's. */
   readonly least?: { readonly rank: number; readonly bytes: number }
 }
 
@@ -31,16 +31,16 @@ export const patienceAsked = ({ SPILLWAY_PATIENCE }: NodeJS.ProcessEnv = process
 }
 
 export const leads = (rank: Rank | undefined): boolean => rank === undefined || rank.rank === 0
-/** Of each batch, what a rank reads: its images, or those of which it has a band. */
+/** A rank's part of each batch: its images, or those with its band. */
 export const shareIn = (graph: Graph, rank = 0): Share => ({ rank: Math.floor(rank / bandsOf(graph)), of: slicesOf(graph) })
 
 const NOTHING = new Uint8Array(0)
 
-/** What the leader says, at every rank. */
+/** The leader's bytes, at every rank. */
 export const broadcast = async ({ rank, communicator }: Rank, own: Uint8Array = NOTHING): Promise<Uint8Array> =>
   (await communicator.exchange(rank === 0 ? own : NOTHING))[0]!
 
-/** What each rank says, at every rank. */
+/** Each rank's value, at every rank. */
 export const gathered = async <A>({ communicator }: Rank, own: A): Promise<readonly A[]> =>
   (await communicator.exchange(new TextEncoder().encode(JSON.stringify(own)))).map(
     (bytes) => JSON.parse(new TextDecoder().decode(bytes)) as A,
@@ -50,17 +50,17 @@ export const gathered = async <A>({ communicator }: Rank, own: A): Promise<reado
 export const fromLeader = async <A>(rank: Rank, own?: A): Promise<A> =>
   JSON.parse(new TextDecoder().decode(await broadcast(rank, new TextEncoder().encode(JSON.stringify(own ?? null))))) as A
 
-/** What each rank says, at every rank: typed arrays and maps, too. */
+/** Each rank's value, at every rank: typed arrays and maps, too. */
 export const exchanged = async <A>({ communicator }: Rank, own: A): Promise<readonly A[]> =>
   (await communicator.exchange(Uint8Array.from(serialize(own)))).map((bytes) => deserialize(bytes) as A)
 
 /** As the native interpreter has it while steps run. */
 const LEAST_PATIENCE = 600
 const PATIENT_STEPS = 20
-/** For what the failure has to say, here or in a script. */
+/** Time for the message of a failure, here or in a script. */
 const LAST_WORDS_MS = 2000
 
-/** Who does not come hangs. */
+/** A missing rank hangs. */
 export const patiently = async <A>(rank: Rank, meeting: Promise<A>): Promise<A> => {
   const seconds = patienceAsked() ?? Math.max(LEAST_PATIENCE, PATIENT_STEPS * rank.pace.seconds)
   const hangs = `rank ${rank.rank} waited ${seconds.toFixed(0)} s for other ranks: one of them hangs or is much slower (SPILLWAY_PATIENCE=SECONDS sets a longer wait)`
@@ -68,7 +68,7 @@ export const patiently = async <A>(rank: Rank, meeting: Promise<A>): Promise<A> 
   const tooLong = new Promise<never>((_, reject) => {
     timer = setTimeout(() => {
       reject(new Error(hangs))
-      // What waits for the others waits on: this process would not end by itself.
+      // A wait for the others does not end: this process would not exit by itself.
       setTimeout(() => rank.communicator.abort(1), LAST_WORDS_MS)
     }, seconds * 1000)
   })

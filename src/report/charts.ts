@@ -11,7 +11,7 @@ import { escapeHtml, hatchesSvg } from './page'
 
 /** Width of the drawing in its own units; a bar's edges are whole units. */
 const WIDTH = 100_000
-/** Of a drawing as wide as a page. */
+/** For a drawing as wide as a page. */
 const UNITS_A_PIXEL = 90
 const MEMORY_COLUMNS = 2000
 const LANE_COLUMNS = 3000
@@ -29,11 +29,11 @@ const LANES_TOP = MEMORY_TOP + MEMORY_HEIGHT + 16
 
 export interface Drawing {
   readonly html: string
-  /** What the page's script needs to say what is under the pointer. */
+  /** Data for the page's script about the part under the pointer. */
   readonly data: unknown
 }
 
-/** A round step for an axis of this length with about so many marks. */
+/** A round step for an axis of this length with about this number of marks. */
 export const niceStep = (length: number, marks: number): number => {
   const rough = length / marks
   const power = 10 ** Math.floor(Math.log10(rough))

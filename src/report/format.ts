@@ -23,7 +23,7 @@ export const axisSeconds = (seconds: number, length: number): string => {
   return `${Number((seconds * per).toPrecision(6))} ${unit}`
 }
 
-/** At least so many digits, but never fewer than the integer part has. */
+/** At least this number of digits, but never fewer than the integer part has. */
 export const significant = (x: number, digits: number): string => {
   if (x === 0) return '0'
   const before = Math.max(1, Math.floor(Math.log10(Math.abs(x))) + 1)

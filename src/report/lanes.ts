@@ -1,11 +1,11 @@
-// The timeline as lanes of coloured bars. In: a plan and its timeline, with any number of spans. Out: for each lane at most
-// `columns` bars. Invariant: bars of a lane are in order and disjoint; where spans are merged, the bar says what most of it is.
+// The timeline as lanes of coloured bars. In: a plan and its timeline, with any number of spans. Out: for each lane at most `columns` bars.
+// Invariant: bars of a lane are in order and disjoint; a merged bar has the kind of most of its time.
 import type { Plan } from '../../staging/plan/plan'
 import { COLLECTIVES } from '../../staging/graph/ranks'
 import type { Span, Stalls, Timeline } from '../../staging/sim/timeline'
 import { repeatedCalls } from '../../staging/plan/repeated'
 
-/** What a bar stands for; also the name of its colour. */
+/** The kind of a bar; also the name of its colour. */
 export type Shade =
   | 'forward'
   | 'recompute'
@@ -62,7 +62,7 @@ export const callShades = (plan: Plan): readonly Shade[] => {
   })
 }
 
-/** A moment in which the compute stream runs nothing: it waits for room ('memory'), for values to arrive ('data'), or for other ranks. */
+/** A moment without compute: the stream waits for memory ('memory'), for values to arrive ('data'), or for other ranks. */
 export interface Stall {
   readonly start: number
   readonly end: number
@@ -70,7 +70,7 @@ export interface Stall {
   readonly cause: keyof Stalls
 }
 
-/** When what each point waits for is complete: copies out of memory, those into it, exchanges beside computing. */
+/** The completion times of each point's waits: copies out of memory, those into it, exchanges during compute. */
 const completions = (plan: Plan, timeline: Timeline): ReadonlyMap<number, Required<Stalls>> => {
   const due = new Map<number, { memory: number; data: number; ranks: number }>()
   const ends = (point: number, cause: keyof Stalls, end: number): void => {
@@ -88,7 +88,7 @@ const completions = (plan: Plan, timeline: Timeline): ReadonlyMap<number, Requir
   return due
 }
 
-/** Gaps between calls: first the ranks', then the memory's. What is left of a gap when the last swap out is complete is the data's. */
+/** Gaps between calls: first the ranks', then the memory's. The rest of a gap after the last swap out is the data's. */
 export const stallsOf = (plan: Plan, timeline: Timeline): readonly Stall[] => {
   const negligible = timeline.makespanSeconds * 1e-9
   const due = completions(plan, timeline)

@@ -7,7 +7,7 @@ import { escapeHtml } from './page'
 export interface Series {
   readonly name: string
   readonly points: readonly (readonly [x: number, y: number | undefined])[]
-  /** Drawn dashed and thin: a bound, or what a paper reports. */
+  /** Drawn dashed and thin: a bound, or a paper's line. */
   readonly reference?: boolean
   /** From the least to the most that a point stands for. */
   readonly band?: readonly (readonly [x: number, low: number, high: number])[]
@@ -18,12 +18,12 @@ export interface Plot {
   readonly x: string
   readonly y: string
   readonly series: readonly Series[]
-  /** Where the vertical axis begins and ends; by default at nought and at the highest point. */
+  /** The ends of the vertical axis; by default nought and the highest point. */
   readonly yFrom?: number
   readonly yTo?: number
   /** By powers of ten: all numbers are above nought. */
   readonly log?: boolean
-  /** Whether x counts something. */
+  /** True if x is a count. */
   readonly counts?: boolean
   readonly height?: number
 }
@@ -53,12 +53,12 @@ const COLOURS = [
   '#708090',
 ] as const
 
-/** Of lines in turn, so that they can be told apart without colours; one fewer than those, so that pairs repeat late. */
+/** For lines in turn, so that they differ without colours; one fewer than those, so that pairs repeat late. */
 const DASHES = ['', '8 3', '2 3', '8 3 2 3', '14 4', '5 2 2 2 2 2', '4 2', '12 3 4 3', '1 2', '10 2 1 2', '6 6'] as const
 
-/** Where marks stand on a line, and how many points have one each. */
+/** The most points of a line with a mark each. */
 const MOST_MARKS = 60
-/** Of lines in turn, of this radius about nought. */
+/** For lines in turn, of this radius about nought. */
 const MARKS: readonly ((r: number) => string)[] = [
   (r) => `m${-r} 0a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0z`,
   (r) => `m${-r} ${-r}h${2 * r}v${2 * r}h${-2 * r}z`,

@@ -1,6 +1,5 @@
-// A measured step as a timeline. In: a plan and the spans that the runtime recorded, by instruction of the tape.
-// Out: the same type as the simulator's, so that both are drawn and compared alike.
-// Invariant: the tape's instructions are those of the plan, in order; what is not one of them is dropped.
+// A measured step as a timeline. In: a plan and the spans that the runtime recorded, by instruction of the tape. Out: the same type as the
+// simulator's, so that both are drawn and compared alike. Invariant: the tape's instructions are those of the plan, in order; others are dropped.
 import { instructions } from '../../staging/plan/instructions'
 import { pagesLabel } from '../../staging/plan/naming'
 import type { Plan } from '../../staging/plan/plan'

@@ -1,10 +1,10 @@
-// Device memory over the calls of a step, by kind. In: a plan. Out: pages of each kind at each call, the series to draw,
-// and what is there at the worst moment. Invariant: the kinds add up to the pages that the residencies hold.
+// Device memory over the calls of a step, by kind. In: a plan. Out: pages of each kind at each call, the series to draw, and the contents at the
+// peak. Invariant: the kinds add up to the pages that the residencies hold.
 import { bytesOf } from '../../staging/core/bytes'
 import type { Cell, Plan, Storage } from '../../staging/plan/plan'
 import type { Timeline } from '../../staging/sim/timeline'
 
-/** What a page is held for. `mixed`: small values of several kinds that share pages. */
+/** The purpose of a page. `mixed`: small values of several kinds that share pages. */
 export const KINDS = ['parameters', 'input', 'output', 'activations', 'gradients', 'workspace', 'mixed'] as const
 export type Kind = (typeof KINDS)[number]
 
@@ -112,7 +112,7 @@ export interface Holding {
   readonly bytes: number
 }
 
-/** What holds the pages while `call` runs: the largest first, the rest in one line. */
+/** The holders of pages while `call` runs: the largest first, the rest in one line. */
 export const holdersAt = (plan: Plan, call: number, most: number): readonly Holding[] => {
   const held = new Map<string, Holding>()
   for (const r of plan.residencies) {

@@ -1,5 +1,5 @@
-// The shell of the reports: style, script, and safe text. In: parts made elsewhere. Out: one page that needs no network.
-// Invariant: every text that comes from a model or a plan file passes escapeHtml or embedJson; what colours tell, hatches tell on grey paper.
+// The shell of the reports: style, script, and safe text. In: parts made elsewhere. Out: one page that needs no network. Invariant: every text from a
+// model or a plan file passes escapeHtml or embedJson; hatches replace colours on grey paper.
 
 const ESCAPES: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' }
 export const escapeHtml = (text: string): string => text.replace(/[&<>"']/g, (c) => ESCAPES[c]!)
@@ -104,7 +104,7 @@ thead{display:table-header-group}tr,.card,figure,.worst li,.step{break-inside:av
 .cards{grid-template-columns:repeat(3,1fr)}.worst{grid-template-columns:repeat(3,1fr)}figure.plotted{max-width:none}}
 `
 
-/** Of each colour its hatch: so many pixels from line to line, upright and level; 0 is none. What stands in one lane differs. */
+/** The hatch of each colour: the pixels from line to line, upright and level; 0 is none. Bars of one lane differ. */
 const HATCHES = {
   parameters: [0, 0],
   input: [5, 0],
@@ -156,7 +156,7 @@ const COLOUR_RULES = `:root{--hatch:color-mix(in srgb,var(--panel) 65%,transpare
   })
   .join('')}`
 
-/** Zooms the drawing by making it wider, and says what is under the pointer. */
+/** Zooms the drawing by making it wider, and describes the part under the pointer. */
 const SCRIPT = `
 const D=JSON.parse(document.getElementById('data').textContent),q=s=>document.querySelector(s)
 const view=q('.view'),plot=q('.plot'),tip=q('.tip'),hair=q('.hair'),step=q('.step')

@@ -1,5 +1,5 @@
-// `stage` in a thread of its own, so that whoever waits can do something else meanwhile. In: a model or a step, options and a signal. Out:
-// a promise of what `stage` gives. Invariant: the plan has the bytes that `stage` gives it; an aborted signal rejects at once, with its reason.
+// `stage` in a thread of its own, so that the caller can do something else meanwhile. In: a model or a step, options and a signal. Out: a promise of
+// `stage`'s result. Invariant: the plan has the bytes of `stage`; an aborted signal rejects at once, with its reason.
 import { extname, join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import * as E from 'fp-ts/Either'

@@ -1,4 +1,4 @@
-// What this process has of JavaScript's heap, for plans. In: nothing. Out: calls. `NODE_OPTIONS=--max-old-space-size` gives more.
+// This process's share of JavaScript's heap for plans. In: nothing. Out: calls. `NODE_OPTIONS=--max-old-space-size` gives more.
 import { getHeapStatistics } from 'node:v8'
 import { callsPlannedIn, callsReadIn } from '../../staging/core/planningmemory'
 

@@ -1,6 +1,5 @@
-// What makes two runs the same run. In: a staged plan, a seed, data. Out: RunIdentity for checkpoints, and whether a plan
-// belongs to a model. Invariant: the strategy and the budget are no part of it: with the same algorithms, plans that do not
-// tile continue each other bit for bit.
+// The identity of a run. In: a staged plan, a seed, data. Out: RunIdentity for checkpoints, and a check that a plan belongs to a model. Invariant:
+// the strategy and the budget are no part of it: with the same algorithms, plans that do not tile continue each other bit for bit.
 import { isDeepStrictEqual } from 'node:util'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
@@ -76,7 +75,7 @@ export const onRanksOf = (other: RunIdentity, own: RunIdentity): RunIdentity => 
   algorithms: own.algorithms.replace(RANKS, '') + (RANKS.exec(other.algorithms)?.[0] ?? ''),
 })
 
-/** What a model leaves to its plan: with what its output is compared, and by what it is trained. */
+/** A model's parts that its plan sets: its target, and its optimizer. */
 const ownOf = (graph: Graph): Own => ({
   loss: lossIn(graph),
   ...(graph.trainedBy ?? {

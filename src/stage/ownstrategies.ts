@@ -1,6 +1,6 @@
-// Strategies that scripts register: rules that prescribe tiles and checkpoints for whatever is staged. In: a name and a rule. Out: what the
-// rule prescribes for layers, a budget and a machine. Invariant: what it prescribes is checked as a plan by hand is, and the budget held; a
-// planner's name is refused; who registers a name again replaces it. What a rule throws comes back as it is.
+// Strategies that scripts register: rules that prescribe tiles and checkpoints for any staged model. In: a name and a rule. Out: the rule's
+// prescription for layers, a budget and a machine. Invariant: the prescription is checked as a plan by hand is, and the budget held; a planner's name
+// is refused; registering a name again replaces it. A rule's errors pass unchanged.
 import * as E from 'fp-ts/Either'
 import type { LayerReport } from '../../dsl/analyse'
 import type { PlanByHand } from '../../dsl'

@@ -1,6 +1,5 @@
-// Plan files. In: a path. Out: a plan that was read and verified, or the words why it is refused; or the file, written whole. Where ranks have
-// bands of rows, the plans of all bands stand behind one another in one file, a line each.
-// Invariant: nothing of a file is believed before the independent verifier has accepted it.
+// Plan files. In: a path. Out: a verified plan, or the words of its refusal; or the file, written whole. If ranks have bands of rows, the plans of
+// all bands follow each other in one file, a line each. Invariant: nothing of a file is believed before the independent verifier has accepted it.
 import { type Either, filterOrElseW, flatMap, left, map, right, tap, traverseArray } from 'fp-ts/Either'
 import { flow, pipe } from 'fp-ts/function'
 import { ROW_EXCHANGES } from '../../staging/graph/bands'
@@ -41,7 +40,7 @@ const misfit = (reason: string): SpillwayError => ({
   reason: `${reason}; stage again`,
 })
 
-/** Where its exchanges are: all ranks come by the same ones, in one order. */
+/** The places of its exchanges: all ranks pass the same ones, in one order. */
 const meetings = ({ calls }: Plan): string =>
   calls
     .flatMap((c) => (COLLECTIVES.includes(c.kind) || ROW_EXCHANGES.includes(c.kind) ? [`${c.op} ${c.beside ? 1 : 0}`] : []))

@@ -1,6 +1,6 @@
-// Plan modules: a plan as a TypeScript file that the checker reads beside its model. In: a plan and its model. Out: the text
-// of the module; and from a module that was imported, the plan again, read as untrusted, verified, and of this model.
-// Invariant: what a module says in literals is derived from the plan that it carries, when it is written and when it is read.
+// Plan modules: a plan as a TypeScript file that the checker reads beside its model. In: a plan and its model. Out: the text of the module; and from
+// an imported module, the plan again, read as untrusted, verified, and of this model. Invariant: a module's literals are derived from its own plan,
+// when it is written and when it is read.
 import { deflateSync, inflateSync } from 'node:zlib'
 import { isDeepStrictEqual } from 'node:util'
 import * as E from 'fp-ts/Either'
@@ -98,7 +98,7 @@ const precisionHead = (plan: Plan): Pick<PlanHead, 'precision'> => {
   return precision === 'fp32' ? {} : { precision }
 }
 
-/** What all ranks have in common: segments are the same, and the peak is the largest of their bands. */
+/** The common part of all ranks: segments are the same, and the peak is the largest of their bands. */
 export const headOf = ([plan, ...others]: Plans, { step, layers }: Elaborated): PlanHead => ({
   model: plan.graph.name,
   ...described(step),
@@ -164,7 +164,7 @@ const unpack = (module: PlanModule): Either<SpillwayError, Plans> =>
     E.map((plans) => plans as Plans),
   )
 
-/** Whatever the order of its fields. */
+/** In any order of its fields. */
 const asJson = (a: unknown): unknown => JSON.parse(JSON.stringify(a))
 const sameJson = (a: unknown, b: unknown): boolean => isDeepStrictEqual(asJson(a), asJson(b))
 
@@ -195,7 +195,7 @@ export const openModule = <M extends Trainable>(model: M, module: PlanModule, sp
     E.map(({ plans, machine }) => ({ ...describePlans(plans, machine), model })),
   )
 
-/** What changed between a model, or a step, and what a plan was staged for, in words. */
+/** The differences between a model, or a step, and the one that a plan was staged for, in words. */
 export const sameStep = (model: Trainable, plan: Plan, then: Described): Either<SpillwayError, void> =>
   pipe(
     elaboratedFor(model, plan),

@@ -1,6 +1,6 @@
-// What `stage`, the command line and the laboratory have in common before they plan. In: a model or a step, a machine, and for
-// a model its loss and optimizer. Out: the elaborated step and the graph that the machine trains, or predicts with, or a reason in words.
-// Invariant: a model is a step of one objective; from here on nothing asks which of the two it was.
+// The common part of `stage`, the command line and the laboratory before planning. In: a model or a step, a machine, and for a model its loss and
+// optimizer. Out: the elaborated step and the graph that the machine trains, or predicts with, or a reason in words. Invariant: a model is a step of
+// one objective; later code does not distinguish the two.
 import * as E from 'fp-ts/Either'
 import { type Either, left, right } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -26,7 +26,7 @@ import { type SpillwayError, usage } from '../errors/errors'
 import type { LocalMachine } from '../machine/localmachine'
 import { DEFAULT_OPTIMIZER } from './defaults'
 
-/** What is said of a model beside its net. */
+/** The options of a model beside its net. */
 export interface Own extends Updates {
   /** Loss of a model. Default `mse`. A step has its own losses. @example stage(net, { loss: crossEntropy }) */
   readonly loss?: Loss | undefined
@@ -40,7 +40,7 @@ export interface Own extends Updates {
 }
 export interface Named extends Own {
   readonly name?: string
-  /** What was said of the model beside its net, as whoever said it calls it. */
+  /** The names of the options beside its net, as the caller writes them. */
   readonly beside?: readonly string[]
 }
 
@@ -51,13 +51,13 @@ const optionsBeside = (o: Named): readonly string[] =>
 export const stepWith = (model: Trainable, o: Own): Either<SpillwayError, TrainingStep> =>
   model.kind === 'step' ? right(model) : asStep(model, o.loss ?? mse, o.optimizer ?? DEFAULT_OPTIMIZER, updatesOf(o))
 
-/** What is said of a step beside it is refused. */
+/** Options beside a step are refused. */
 export const stepOf = (model: Trainable, o: Named): Either<SpillwayError, TrainingStep> => {
   const given = optionsBeside(o)
   return model.kind === 'step' && given.length > 0 ? left(usage(stepsOwn(given.join(', ')))) : stepWith(model, o)
 }
 
-/** Of the values of a step, all together. Planning goes through their pages: here it takes minutes and 4 GiB of memory, beyond there is no end. */
+/** A limit of all values of a step. Planning walks over their pages: here it takes minutes and 4 GiB of memory, beyond there is no end. */
 const MOST_TIB = 16
 
 const ofThisWorld = (graph: Graph): Either<SpillwayError, Graph> => {
@@ -83,9 +83,9 @@ export interface Prepared<M extends Trainable = Trainable> {
   readonly machine: LocalMachine
   readonly layers: readonly LayerReport[]
   readonly graph: Graph
-  /** Of each rank, where they have bands of one image's rows; `graph` is the first's. */
+  /** For each rank, if they have bands of one image's rows; `graph` is the first's. */
   readonly family?: readonly Graph[]
-  /** What is trained, where something is. */
+  /** The trained step, if there is one. */
   readonly step?: Elaborated
 }
 
@@ -142,7 +142,7 @@ export const sharedOut = <M extends Trainable>(
 
 const GIVE_A_MODEL = 'pass a model of one net, model([B,C,H,W], net)'
 
-/** What a prediction is staged as; a loss or an optimizer has no say in it. */
+/** The options of a staged prediction; a loss or an optimizer has no effect on it. */
 export interface Predicting extends Named {
   readonly as?: Form | undefined
 }
@@ -163,7 +163,7 @@ export const preparePrediction = <M extends Trainable>(
   )
 }
 
-/** What a loss is measured with. */
+/** The options of an evaluation. */
 export const prepareEvaluation = <M extends Trainable>(
   model: M,
   machine: LocalMachine,

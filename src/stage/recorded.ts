@@ -1,5 +1,5 @@
-// The plan that a run began with, which stands beside its checkpoints. In: a checkpoint folder, what is asked of staging. Out: the plan, where
-// it is one for what is asked; or whether a run goes on with another. Invariant: with fixed algorithms there is none: the same is planned again.
+// The first plan of a run, beside its checkpoints. In: a checkpoint folder, the options of staging. Out: the plan, if it fits the options; or true if
+// a run continues with another. Invariant: with fixed algorithms there is none: the same is planned again.
 import type { Either } from 'fp-ts/Either'
 import * as E from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -29,7 +29,7 @@ interface Asked {
   readonly algorithms?: Algorithms | undefined
 }
 
-/** Whatever was measured since: one for all ranks, or that of each band. Another budget, or another strategy, is another plan. */
+/** Independent of new measurements: one for all ranks, or that of each band. Another budget, or another strategy, is another plan. */
 export const recordedFor = ({ machine, graph, family = [graph] }: Prepared, o: Asked): Option<readonly Plan[]> => {
   const file = o.resumes === undefined ? undefined : join(o.resumes, PLAN_FILE)
   return pipe(
@@ -54,11 +54,11 @@ export const recordedFor = ({ machine, graph, family = [graph] }: Prepared, o: A
 export const recordPlan = (folder: string, plans: readonly Plan[]): Either<SpillwayError, unknown> =>
   plans[0]!.algorithms === 'fixed' ? E.right(undefined) : writeWholeText(join(folder, PLAN_FILE), plansText(plans), 'replace')
 
-/** What is executed, whatever it is said to take. */
+/** The executed part, without times. */
 const executed = (plans: readonly Plan[]): Buffer =>
   Buffer.concat(plans.map((plan) => toTape({ ...plan, calls: plan.calls.map((c) => ({ ...c, seconds: 0 })) })))
 
-/** What a run's plan is beside the one that it began with, where they are not the same instructions. */
+/** The difference of a run's plan from its first one, if they are not the same instructions. */
 export const otherThanRecorded = (folder: string, plans: readonly Plan[]): string | undefined => {
   const file = join(folder, PLAN_FILE)
   if (plans[0]!.algorithms === 'fixed' || !existsSync(file)) return undefined

@@ -1,5 +1,5 @@
-// Whether a plan can run here. In: what it takes of memory and of disks. Out: in words what there is too little of, and what would help.
-// Invariant: nothing is said of simulated machines; what is said is known before a device is opened.
+// Checks that a plan can run here. In: its needs of memory and of disks. Out: in words the resource that is too small, and its cures. Invariant:
+// simulated machines have none; the check needs no open device.
 import { bytesOf } from '../../staging/core/bytes'
 import { type FreeRoom, freeRoom } from '../files/places'
 import { availableBytes } from '../machine/memory'
@@ -14,11 +14,11 @@ export interface Writing {
   readonly bytes: number
 }
 
-/** What the plan takes of the host's memory: its tier, and where the host's memory is the device's, all. */
+/** The plan's share of host memory: its tier, and all of it if host memory is the device's. */
 const memoryLack = ({ machine, plan }: Staged): readonly string[] => {
   const tier = tierShares(plan, machine.tier.kind).host
   const device = machine.device.name === 'cuda' ? 0 : bytesOf(plan.peakPages)
-  // What planning itself holds is given back before the run.
+  // The memory of planning itself is freed before the run.
   const left = Math.max(availableBytes(), machine.device.name === 'cuda' ? 0 : machine.memoryBytes)
   if (tier + device <= left) return []
   const asked = [
@@ -49,7 +49,7 @@ const diskLacks = (writings: readonly Writing[]): readonly string[] => {
   )
 }
 
-/** What there is too little of for the plan, and for what is written beside it; nothing where it can run. */
+/** The resources that are too small for the plan, and for the files beside it; nothing if it can run. */
 export const lacksOf = (staged: Staged, beside: readonly Writing[] = []): readonly string[] => {
   const { machine, plan } = staged
   if (machine.simulated) return []

@@ -1,5 +1,5 @@
-// The thread in which `stageAsync` stages. In: a model or a step as plain data, and options. Out, as one message: what `tryStage` says,
-// without the machine, whose functions stay in their thread.
+// The thread of `stageAsync`'s staging. In: a model or a step as plain data, and options. Out, as one message: the result of `tryStage`, without the
+// machine, whose functions stay in their thread.
 import { parentPort, workerData } from 'node:worker_threads'
 import * as E from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'

@@ -1,6 +1,6 @@
-// Training state on disk. In: the state after a step. Out: PREFIX.safetensors beside PREFIX.json, and back.
-// Invariant: the JSON is renamed into place last and names the tensors' size and digest and its own, so whatever moment the process
-// dies at, the newest JSON that matches itself and its tensors is a whole checkpoint; the one before stays until then.
+// Training state on disk. In: the state after a step. Out: PREFIX.safetensors beside PREFIX.json, and back. Invariant: the JSON is renamed into place
+// last and has the tensors' size and digest and its own, so at any moment of the process's death, the newest JSON that matches itself and its tensors
+// is a whole checkpoint; the one before stays until then.
 import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, readSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -28,7 +28,7 @@ import {
 
 // ---------------------------------------------------------------- the JSON
 
-/** What must agree for a run to go on: the training graph, the random seed, and the data; in words for the refusal. */
+/** The equal parts of a continued run: the training graph, the random seed, and the data; in words for the refusal. */
 const identityCodec = t.strict({
   model: t.string,
   fingerprint: t.string,
@@ -48,7 +48,7 @@ const countCodec = new t.Type<bigint, string, unknown>(
   String,
 )
 
-/** What bits depend on beside the run: the same elsewhere, they are the same. */
+/** The basis of bits beside the run: if it is the same elsewhere, so are they. */
 const circumstancesCodec = t.strict({ processor: t.string, threads: t.number, libraries: t.string })
 export type Circumstances = t.TypeOf<typeof circumstancesCodec>
 
@@ -60,7 +60,7 @@ const commonHead = {
   settings: t.record(t.string, t.unknown),
   countedBefore: t.record(t.string, countCodec),
   totals: totalsCodec,
-  /** Of before runs were measured there is nothing. */
+  /** Absent in files from before runs were measured. */
   measured: t.union([t.array(measurementCodec), t.undefined]),
   tensors: t.strict({ file: t.string, bytes: t.number, sha256: t.string }),
 }
@@ -188,7 +188,7 @@ const readHead = (path: string, step: number): Either<string, AnyHead> =>
     E.bind('json', ({ text }) => parsedJson(text, MOST_BRACKETS)),
     E.bind('head', ({ json }) => decodedOr(t.union([headCodec, olderCodec]), 'it is not a checkpoint of version 1 or 2')(json)),
     E.filterOrElse(
-      // A digest that is there counts, whatever version the text claims.
+      // A present digest counts, for any version that the text claims.
       ({ head, text }) => (head.version === 1 ? !text.includes('"digest"') : matchesItself(text)),
       () => 'its digest differs from the written one',
     ),
@@ -277,7 +277,7 @@ const WORDS: Readonly<Record<keyof RunIdentity, string>> = {
   device: 'device',
 }
 
-/** What of the circumstances is not as it was, in words; '' where all is. */
+/** The changed circumstances, in words; '' if all are equal. */
 export const elsewhere = (there: Circumstances, here: Circumstances): string =>
   (Object.keys(here) as (keyof Circumstances)[])
     .filter((k) => there[k] !== here[k])

@@ -1,5 +1,5 @@
-// A plan on a device. In: a plan and how to run it. Out: its parameters and states by name, and steps with what they
-// measured. Invariant: the addon's failures come out as DeviceFailed, a cancelled run as Cancelled, nothing is thrown.
+// A plan on a device. In: a plan and the way to run it. Out: its parameters and states by name, and steps with their measurements. Invariant: the
+// addon's failures come out as DeviceFailed, a cancelled run as Cancelled, nothing is thrown.
 import { mkdirSync } from 'node:fs'
 import * as E from 'fp-ts/Either'
 import { type Either, left, right } from 'fp-ts/Either'
@@ -83,19 +83,19 @@ export interface StepsToRun {
   readonly firstStep: number
   readonly steps: number
   readonly seed: number
-  /** What the plan's learning rates are times, for each of these steps; default: as the plan has them. */
+  /** Factors of the plan's learning rates, for each of these steps; default: the plan's. */
   readonly rates?: Float64Array | undefined
   readonly data: DataSource
   /** The last step of the whole training: no batch is made for a later one. */
   readonly last: number
-  /** Where a prediction's output goes. */
+  /** The place of a prediction's output. */
   readonly sink?: NativeSink
-  /** Whether an early end is one after a whole step, as it was asked for, and no failure. */
+  /** Returns true if an early end is a requested one after a whole step, and no failure. */
   readonly finishing?: () => boolean
   readonly onProgress: (p: DeviceProgress) => void
 }
 
-/** What steps took, those of one run or all of a training. */
+/** The measurements of steps, those of one run or all of a training. */
 export interface StepsTaken {
   /** Loss of each step. */
   readonly losses: readonly number[]
@@ -124,9 +124,9 @@ export interface RunMetrics extends StepsTaken {
   readonly seconds: readonly number[]
   /** To other ranks. */
   readonly commBytes: number
-  /** Of the steps' time, what was spent on exchanges with other ranks, waits for slower ones included. */
+  /** The part of the steps' time for exchanges with other ranks, waits for slower ones included. */
   readonly commSeconds: number
-  /** Of these, what went on beside computing. */
+  /** The part of these during compute. */
   readonly commHiddenSeconds: number
   /** By call of the plan, of the quickest step in whose way nothing else ran; where there was one. */
   readonly callSeconds?: Float64Array
@@ -138,14 +138,11 @@ export interface StepsToSearch extends Pick<StepsToRun, 'firstStep' | 'steps' | 
 }
 
 export interface DeviceSession extends StateStore {
-  /** Parameters and states drawn from the seed and their names: the same whatever the plan. */
+  /** Parameters and states drawn from the seed and their names: the same for any plan. */
   /** Fills parameters and state from the seed, except the values that a file has filled. */
   readonly initialise: (seed: number, loaded?: readonly string[]) => Either<SpillwayError, void>
   readonly run: (s: StepsToRun) => Promise<Either<SpillwayError, RunMetrics>>
-  /**
-   * Nothing where all is finite, or it was cancelled; of several ranks what this one met. After something was found the session can only be
-   * disposed of.
-   */
+  /** Nothing if all is finite, or it was cancelled; for several ranks the one that this met. After a find the session can only be closed. */
   readonly search: (s: StepsToSearch) => Promise<Either<SpillwayError, Met | undefined>>
   /** Ends the active run, and each later run of this session, within a step. */
   readonly cancel: () => void
@@ -170,11 +167,11 @@ const nativeFile =
 
 type Steps = Pick<StepsToRun, 'firstStep' | 'steps' | 'seed' | 'data'>
 
-/** What the addon reads itself; batches of a feed are put before it. */
+/** The addon's own reads; batches of a feed are put before it. */
 const nativeSource = (staged: Staged, { data, ...s }: Steps): Exclude<NativeSource, { readonly kind: 'slots' | 'bands' }> => {
   const { plan, rank } = staged
   const values = fedOf(withWholeRows(plan.graph))
-  // Of a batch that ranks share each says which samples are its own.
+  // For a batch that ranks share, the own samples of each.
   const ordered = (order: Order | undefined, samples: number): { readonly order?: Uint32Array } => {
     const own = order ?? (rank ? inTurn(samples) : undefined)
     return own ? { order: orderOfSteps(own, s.firstStep, s.steps, values[0]!.batch, shareIn(plan.graph, rank?.rank)) } : {}
@@ -253,7 +250,7 @@ const begun = ({ session, stop }: Open, request: RunRequest, onProgress: (p: Nat
   return running
 }
 
-/** What somebody else's code threw while steps ran: theirs, as it is. */
+/** An error of other code during steps: theirs, unchanged. */
 interface Thrown {
   error?: { readonly error: unknown }
 }
@@ -417,7 +414,7 @@ const opened = (native: Native, staged: Staged, o: DeviceOptions): Either<Spillw
   })
 }
 
-/** The device's memory comes on top of what planning left behind: that goes first, and does not count as the run's. */
+/** The device's memory is added to that of planning: this is freed first, and does not count as the run's. */
 export const forgetPlanning = (): void => {
   pipe(
     tryLoadNative(),

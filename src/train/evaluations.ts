@@ -1,6 +1,6 @@
 // Evaluations that ranks share. In: a run whose ranks are ready; its order to evaluate. Out: the same plans at all of them, and the same weights,
-// as rank 0 has them. Invariant: a rank takes part with what the leader has planned and with data that hold the same; what each rank has of its
-// own (running statistics with local norms, parts of averages) comes from the leader.
+// those of rank 0. Invariant: a rank takes part with the leader's plans and with equal data; each rank's own values (running statistics with local
+// norms, parts of averages) come from the leader.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -18,7 +18,7 @@ import { differenceIn, together } from './ranks'
 import type { Ready } from './start'
 import { averaged, type ModelState, type StateReader } from './weights'
 
-/** What the others need, where they take part. */
+/** The inputs of the others, if they take part. */
 const sharedIn = (evaluation: OpenedEvaluation | undefined): SharedEvaluation | undefined =>
   evaluation?.shared && !('alone' in evaluation.shared) ? evaluation.shared : undefined
 
@@ -33,7 +33,7 @@ const followed = (
     ? evaluate.follow(shared, staged, { ...options, signal: o.signal, classes: classesOf(data.described) })
     : E.left({ tag: 'DeviceFailed', reason: `rank ${staged.rank!.rank} cannot take part: it has no evaluations, but rank 0 has` })
 
-/** All ranks know what is evaluated, and on the same data; or the leader does that alone, and says why. */
+/** All ranks agree on the evaluation and its data; otherwise the leader does it alone, and says why. */
 export const sameEvaluations = (ready: Ready, o: TrainOptions): TaskEither<SpillwayError, OpenedEvaluation | undefined> => {
   const { evaluation, staged, options } = ready
   const { rank } = staged
@@ -63,7 +63,7 @@ export const sameEvaluations = (ready: Ready, o: TrainOptions): TaskEither<Spill
 export const judged = ({ evaluate }: TrainOptions, state: ModelState, parked: StateReader, step: number): StateReader =>
   evaluate?.weights === 'average' ? averaged(state, parked, step) : parked
 
-/** Of the weights that are measured, those of which each rank has something else than the leader. */
+/** The evaluated weights whose values differ between ranks. */
 export const ownWeights = ({ evaluate }: TrainOptions, graph: Graph, { weights, averages }: ModelState): readonly string[] => {
   const own = ownOfRank(graph)
   const isOwn = (name: string | undefined): boolean => name !== undefined && own.has(name)

@@ -1,5 +1,5 @@
-// What a run tells while it goes on, as data. In: nothing. Out: the events of `fit`, and who hears of them. Invariant: `start` comes first,
-// then steps in order; an epoch follows its last step, and `end` comes last, where nothing ended the run before.
+// The reports of a run, as data. In: nothing. Out: the events of `fit`, and their listeners. Invariant: `start` comes first, then steps in order; an
+// epoch follows its last step, and `end` comes last, unless the run ended before.
 import type { StepDone } from './device'
 import type { TrainResult } from './result'
 
@@ -61,7 +61,7 @@ export interface Ended {
  */
 export type FitEvent = Started | StepDone | EpochDone | EvaluationDone | CheckpointDone | Ended
 
-/** Who hears of a run. */
+/** A listener of a run. */
 export interface Listener {
   readonly emit: (event: FitEvent) => void
   /** Waits until all is taken that was told. */

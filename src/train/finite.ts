@@ -1,6 +1,6 @@
-// Where a run stopped being finite, in words. In: the first number that is not, as the device met it: a call, an operand, a place.
-// Out: the layer and value that it came out of, or the sample of a file or the weights that it stood in before.
-// Invariant: a call is blamed only where all that it read was finite; of several ranks, the one that met it first in the order of the plan.
+// The source of a run's first number that is not finite, in words. In: that number, as the device met it: a call, an operand, a place. Out: the layer
+// and value of its origin, or the sample of a file or the weights that contained it. Invariant: a call is blamed only if all of its inputs were
+// finite; of several ranks, the first one in the order of the plan.
 import { isFed } from '../../staging/graph/graph'
 import { slicesOf } from '../../staging/graph/ranks'
 import type { Plan } from '../../staging/plan/plan'
@@ -9,7 +9,7 @@ import type { NotFinitePlace } from '../errors/errors'
 import { type DataSource, sampleWords } from '../data/open'
 import { gathered, type Rank } from '../ranks/rank'
 
-/** Images and rows are those of the whole, whatever a rank has of them. */
+/** Images and rows are those of the whole, for any part of a rank. */
 export const notFinitePlace = (plan: Plan, data: DataSource, n: NativeNotFinite, rank?: Rank): NotFinitePlace => {
   const { kind, op, ins, outs } = plan.calls[n.call]!
   const { values, ops } = plan.graph
@@ -31,7 +31,7 @@ export interface Met {
   readonly place: NotFinitePlace
 }
 
-/** The first that any rank has met: what is not finite travels, and comes to the others later. All ranks call it. */
+/** The first find of all ranks: such numbers travel, and reach the others later. All ranks call it. */
 export const firstMet = async (rank: Rank, own: Met | undefined): Promise<Met | undefined> =>
   (await gathered(rank, own ?? null))
     .flatMap((met) => met ?? [])

@@ -1,7 +1,6 @@
-// `fit`: the run of `train` as events that come one after the other. In: a model, its staged plan, settings. Out: an async iterable.
-// Invariant: nothing runs before the first event is asked for; who leaves the loop ends the run within a step, and when the loop is left
-// the device, the files and the checkpoint folder are free.
-// Back-pressure: steps go on while an event is looked at, and the run waits when it is AHEAD steps before its reader.
+// `fit`: the run of `train` as events that come one after the other. In: a model, its staged plan, settings. Out: an async iterable. Invariant:
+// nothing runs before the first event is requested; leaving the loop ends the run within a step, and then the device, the files and the checkpoint
+// folder are free. Back-pressure: steps continue while an event is looked at, and the run waits when it is AHEAD steps before its reader.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import type { Trainable } from '../../dsl'
@@ -81,7 +80,7 @@ export async function* fit<const O extends TrainOptions>(
   o.signal?.addEventListener('abort', leave)
   const queue = new Queue()
   const running = scriptTask(model, plan, { ...o, signal: left.signal }, queue.listener)().finally(() => queue.end())
-  // Whoever has left does not hear of it any more; else it is thrown below.
+  // A reader that has left gets no error; otherwise it is thrown below.
   running.catch(() => {})
   try {
     for (let event = await queue.next(); event; event = await queue.next()) yield event

@@ -1,5 +1,5 @@
-// A rank that does not lead: it has the leader's plan and weights, and its own share of the data. In: such a rank. Out: the code that the
-// leader ends with. Invariant: nothing is written; it does what the leader says, and steps have the same rates.
+// A rank that does not lead: it has the leader's plan and weights, and its own share of the data. In: such a rank. Out: the leader's exit code.
+// Invariant: nothing is written; it follows the leader's orders, and steps have the same rates.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -24,7 +24,7 @@ import { searched, type Sought } from './traced'
 interface Following extends Ready {
   readonly held: Held
   readonly rank: Rank
-  /** What it takes part in. */
+  /** The evaluations that it shares. */
   readonly evaluation: OpenedEvaluation | undefined
   /** As they were given. */
   readonly asked: TrainOptions
@@ -44,7 +44,7 @@ const evaluated = (run: Following, { step, names }: Extract<Order, { readonly wh
   )
 }
 
-/** What it has a part of begins as it does in one process; all else is the leader's. */
+/** Its parts begin as in one process; all else is the leader's. */
 const filled = ({ staged, state, options }: Ready, session: DeviceSession): TaskEither<SpillwayError, void> =>
   pipe(
     TE.fromEither(partsIn(staged.plan.graph).size > 0 ? session.initialise(seedOf(options)) : E.right(undefined)),
@@ -65,7 +65,7 @@ const soughtAgain = (run: Following, order: Sought): TaskEither<SpillwayError, u
       ),
   )
 
-/** Does what the leader says, until the end. */
+/** Follows the leader's orders, until the end. */
 const obeyed = async (run: Following): Promise<Either<SpillwayError, Farewell>> => {
   const { options: o, length, data, staged, held, rank } = run
   for (;;) {
@@ -83,7 +83,7 @@ const obeyed = async (run: Following): Promise<Either<SpillwayError, Farewell>> 
       continue
     }
     if (order.what === 'search') {
-      // From another state, over data that it has seen: what is left of the run is its end.
+      // From another state, over data that it has seen: only the end of the run is left.
       closed(o)(held)
       const found = await soughtAgain(run, order)()
       if (E.isLeft(found)) return found
@@ -102,7 +102,7 @@ const obeyed = async (run: Following): Promise<Either<SpillwayError, Farewell>> 
       last: length.steps,
       onProgress: () => {},
     })
-    // Where steps end early all have agreed on it, and the leader says why.
+    // If steps end early, all have agreed on it, and the leader gives the reason.
     if (E.isLeft(ran) && ran.left.tag !== 'Cancelled') return ran
   }
 }
@@ -138,7 +138,7 @@ const followedTo = (
       ),
   )
 
-/** Runs what the leader runs, to its end. */
+/** Runs the leader's run, to its end. */
 export const followerTask = (staged: Staged, rank: Rank, o: TrainOptions): TaskEither<SpillwayError, Farewell> =>
   pipe(
     TE.fromIOEither(() => readyOf(undefined, { ...staged, rank }, followed(o), classesIn(staged.plan.graph, o))),

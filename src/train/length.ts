@@ -6,14 +6,14 @@ import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { type SpillwayError, usage } from '../errors/errors'
 
-/** Of an epoch, its samples; of a step, its batch. */
+/** Samples of an epoch; batch of a step. */
 export interface Epochs {
   readonly samples: number
   readonly batch: number
 }
 
 export interface Length {
-  /** Of the whole run, those before a resume included. */
+  /** Steps of the whole run, those before a resume included. */
   readonly steps: number
   /** Undefined where nobody knows how many samples there are. */
   readonly epochs: Epochs | undefined

@@ -1,6 +1,5 @@
-// What a run is measured by between its steps. In: how good the model was after some epochs, and the metric that counts. Out: which time was
-// the best, and whether it is time to end. Invariant: all of it follows from what was measured, which checkpoints keep, so that a run that
-// goes on counts as one that was left alone.
+// The measurements of a run between its steps. In: the model's metrics after some epochs, and the one that counts. Out: the best time, and true if
+// the run should end. Invariant: all of it follows from the measurements, which checkpoints keep, so that a resumed run counts as an undisturbed one.
 // Worked example, loss 0.5 0.4 0.45 0.41, patience 2: the second is the best, and the run ends after the fourth.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
@@ -18,7 +17,7 @@ import type { StateReader } from './weights'
 
 // ---------------------------------------------------------------- evaluations
 
-/** How good the model is, and what finding that out took of the device. */
+/** The metrics of the model, and the device's seconds for them. */
 export interface Found {
   readonly loss: number
   readonly metrics: Readonly<Record<string, number>>
@@ -27,18 +26,18 @@ export interface Found {
   readonly details?: Details | undefined
 }
 
-/** What is looked at, and planned, before a run begins. */
+/** An evaluation that is checked and planned before a run begins. */
 export interface OpenedEvaluation {
-  /** The names of what it measures, `loss` among them. */
+  /** The names of its measurements, `loss` among them. */
   readonly measures: readonly string[]
   readonly run: (weights: StateReader) => TaskEither<SpillwayError, Found>
-  /** What the data are, where ranks compare it. */
+  /** The identity of the data, if ranks compare it. */
   readonly content: string
-  /** What other ranks need to take part; or why the leader evaluates alone. */
+  /** The plan for other ranks; or the reason why the leader evaluates alone. */
   readonly shared?: SharedEvaluation | { readonly alone: string } | undefined
 }
 
-/** What the leader tells the others of its evaluations: their plan, that for what full batches leave over, and what metrics are made of. */
+/** The leader's facts of its evaluations for the others: their plan, that for the rest after full batches, and the task of metrics. */
 export interface SharedEvaluation {
   readonly plans: readonly string[]
   readonly form: string
@@ -81,7 +80,7 @@ export interface Evaluating {
   readonly follow: (shared: SharedEvaluation, staged: Staged, o: EvaluatingRun) => Either<SpillwayError, OpenedEvaluation>
 }
 
-/** What an evaluation has of its run. */
+/** The inputs of an evaluation from its run. */
 export interface EvaluatingRun extends Omit<DeviceOptions, 'tier'> {
   readonly spill?: string | undefined
   readonly signal?: AbortSignal | undefined
@@ -113,7 +112,7 @@ export const measurementCodec = t.strict({ epoch: t.number, step: t.number, metr
  */
 export type Measurement = t.TypeOf<typeof measurementCodec>
 
-/** Of these, less is better; of all others, more. */
+/** Of these, less is better; otherwise, more. */
 const LESS = ['loss', 'mae', 'mse']
 const isBetter = (metric: string, a: number, b: number): boolean => (LESS.includes(metric) ? a < b : a > b)
 
@@ -169,11 +168,11 @@ export const intervalNote = (o: Asked, { epochs, steps }: Length): string | unde
   return `the run has ${ran} epochs and evaluates every ${every} epochs: the only evaluation is at its end`
 }
 
-/** Whether the run has waited long enough for something better. */
+/** Returns true if the run has waited long enough for an improvement. */
 export const isEnough = (o: Asked, measured: readonly Measurement[]): boolean =>
   o.patience !== undefined && standing(measured, metricOf(o)).since >= o.patience
 
-/** What is asked for is measured, and epochs have an end. */
+/** Checks that requested metrics are measured, and that epochs have an end. */
 export const checkedMeasures = (
   o: Asked,
   epochs: Epochs | undefined,

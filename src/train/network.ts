@@ -1,29 +1,29 @@
-// How fast ranks exchange, measured where they are about to. In: the communicator, the device whose operators will exchange. Out: bytes a second
-// and latency, as a network that has a name has them. Invariant: what is timed is an operator of the plan, on the engine that the run uses, less
-// what it takes by itself; all ranks come here at once, and have the same answer.
-// Worked example, 2 ranks: sums of 1 KiB in 25 us, of 4 MiB in 2.1 ms: one message of 25 us, two of them, and 4 MiB in the rest, 2.05 GB/s.
+// The rates of exchanges between ranks, measured in place. In: the communicator, the device whose operators will exchange. Out: bytes a second and
+// latency, as a named network has them. Invariant: the timed operator is one of the plan, on the run's engine, less its own part; all ranks call this
+// at once, and get the same answer. Worked example, 2 ranks: sums of 1 KiB in 25 us, of 4 MiB in 2.1 ms: one message of 25 us, two of them, and 4 MiB
+// in the rest, 2.05 GB/s.
 import { type DeviceName, devices } from '../../staging/devices'
 import { dtypeBytes } from '../../staging/graph/graph'
 import { exchangeSeconds, MEASURED, type NamedNetwork } from '../../staging/sim/networks'
 import { nativeCall } from '../machine/operands'
 import type { Rank } from '../ranks/rank'
 
-/** Elements of a sum: latency alone, some of both, and what a bucket of gradients has. */
+/** Elements of a sum: latency alone, some of both, and those of a bucket of gradients. */
 const SIZES = [256, 2 ** 17, 2 ** 20] as const
 const KIND = 'all_sum'
 
-/** What an exchange of so many elements took. */
+/** The seconds of an exchange of this number of elements. */
 export interface TimedExchange {
   readonly elements: number
   readonly bytes: number
   readonly seconds: number
 }
 
-/** Faster than any that there is: what was measured was nothing. */
+/** Faster than any network: the measurement was empty. */
 const MOST_BYTES_PER_SECOND = 1e12
 const LEAST_LATENCY_SECONDS = 1e-8
 
-/** Of an exchange's time: how often it waits for a message, and the bytes that each rank sends. */
+/** The parts of an exchange's time: its waits for a message, and each rank's sent bytes. */
 const partsOf = (
   ranks: number,
   { elements, bytes }: Omit<TimedExchange, 'seconds'>,
@@ -34,7 +34,7 @@ const partsOf = (
 
 const median = (of: readonly number[]): number => [...of].sort((a, b) => a - b)[Math.floor(of.length / 2)]!
 
-/** Each two of them, the smaller first, say what a byte takes: the middle of that. What is left of the smallest is the way. */
+/** Each two of them, the smaller first, give the seconds of a byte: the median of these counts. The rest of the smallest is the latency. */
 export const fitted = (ranks: number, timed: readonly TimedExchange[]): NamedNetwork => {
   const points = timed.map((t) => ({ ...partsOf(ranks, t), seconds: t.seconds }))
   const perByte = points.flatMap((a, i) =>
@@ -51,7 +51,7 @@ export const fitted = (ranks: number, timed: readonly TimedExchange[]): NamedNet
   }
 }
 
-/** As one of the ranks, all of which do so at once. */
+/** As one of the ranks, all of which call it at once. */
 export const timedExchanges = async (
   { communicator, ranks }: Rank,
   device: DeviceName,

@@ -1,5 +1,5 @@
-// A device's session that holds a run's state. In: what the run begins with. Out: an open session that signals end; its weights
-// filled from the checkpoint, else from the seed and then the weights file.
+// A device's session that holds a run's state. In: the start of the run. Out: an open session that signals end; its weights filled from the
+// checkpoint, else from the seed and then the weights file.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -63,7 +63,7 @@ export const closed =
     closeSession(o, held)
   }
 
-/** Lets somebody else use the device, who may read the state; then it holds the state again. */
+/** Lends the device to other code, which may read the state; then it holds the state again. */
 export const lent =
   <A>(held: Held, { staged, options: o, state }: Pick<Start, 'staged' | 'options' | 'state'>) =>
   (use: (state: StateReader) => TaskEither<SpillwayError, A>): TaskEither<SpillwayError, A> =>
@@ -89,7 +89,7 @@ export const lent =
         ),
     )
 
-/** What a run begins with; of one that goes on, or starts from its seed, there is no table. */
+/** The start of a run; a resumed one, and one that starts from its seed, have no table. */
 export type Begun = Pick<LoadedWeights, 'counted'> & Partial<LoadedWeights>
 
 interface Fresh extends Pick<Start, 'options' | 'state' | 'from'> {

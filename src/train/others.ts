@@ -1,7 +1,7 @@
-// What the other ranks tell the leader before it plans: how fast all exchange, and what calls take on their machines. In: an engine's ranks. Out: a
-// network, times; at a rank that does not lead, answers, until the leader has a plan or ends. Invariant: one rank of each machine times calls: what
-// is kept of a machine is what calls take there with nobody beside, whoever asks, and the others of the machine have its answers.
-// Worked example: ranks 0 and 1 on one machine, 2 and 3 on another: 2 tells what the calls take there that 0 has asked its own machine for.
+// The answers of the other ranks to the leader before planning: the rates of exchanges, and the times of calls on their machines. In: an engine's
+// ranks. Out: a network, times; at a rank that does not lead, answers, until the leader has a plan or ends. Invariant: one rank of each machine times
+// calls: a machine's kept times are those of undisturbed calls, for any asker, and the others of the machine have its answers. Worked example: ranks
+// 0 and 1 on one machine, 2 and 3 on another: 2 answers with its times of the calls that 0 has asked its own machine for.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import type { TaskEither } from 'fp-ts/TaskEither'
@@ -17,7 +17,7 @@ import { fitted, timedExchanges } from './network'
 import { fromLeader, gathered, type Rank } from '../ranks/rank'
 import type { Staged } from '../stage/stage'
 
-/** What one rank says of its machine's times. */
+/** One rank's answer about its machine's times. */
 export interface AnswerBy extends Answer {
   readonly rank: number
 }
@@ -25,7 +25,7 @@ export interface AnswerBy extends Answer {
 /** The others, as the leader asks them. */
 export interface Others {
   readonly network: (device: DeviceName) => Promise<NamedNetwork>
-  /** Of each machine that is not the leader's own. */
+  /** For each machine other than the leader's own. */
   readonly answers: (
     machine: LocalMachine,
     algorithms: Algorithms | undefined,
@@ -33,7 +33,7 @@ export interface Others {
   ) => Promise<readonly AnswerBy[]>
 }
 
-/** What the leader wants next. */
+/** The leader's next request. */
 export type Word =
   | { readonly what: 'network'; readonly device: DeviceName }
   | {
@@ -78,7 +78,7 @@ export const otherThreads = (all: readonly Rank[], threads: number): Others => (
   answers: () => Promise.resolve([]),
 })
 
-/** As a rank that does not lead, with its own number of threads: what it is asked before there is a plan. */
+/** As a rank that does not lead, with its own number of threads: its answers before there is a plan. */
 export const answering = async (rank: Rank, o: MachineOptions, threads: number): Promise<LastWord> => {
   for (;;) {
     const word = await fromLeader<Word>(rank)
@@ -97,7 +97,7 @@ export const answering = async (rank: Rank, o: MachineOptions, threads: number):
   }
 }
 
-/** Of what a machine is asked for, what is no matter of several. */
+/** The options of a machine's own measurements. */
 const ofItsOwn = ({ spill, hostMemory, spillWritesPerStep, measure, throttle }: MachineOptions): MachineOptions => ({
   spill,
   hostMemory,
@@ -106,7 +106,7 @@ const ofItsOwn = ({ spill, hostMemory, spillWritesPerStep, measure, throttle }: 
   throttle,
 })
 
-/** Plans with other times may ask for other calls; what is left then is a little of them. */
+/** Plans with other times may ask for other calls; after these rounds, few are left. */
 const MOST_ROUNDS = 3
 /** By less than this nobody need look for a slow machine. */
 const CLEARLY = 1.1
@@ -124,8 +124,8 @@ const slowText = (answers: readonly AnswerBy[], own: Answer): string | undefined
 }
 
 /**
- * What is planned with the times of the slowest: `ask` plans with this machine's own, then anew with what others have answered as long as somebody is
- * slower than was thought.
+ * A plan with the times of the slowest: `ask` plans with this machine's own, then anew with the others' answers as long as some machine is slower
+ * than expected.
  */
 export const plannedWith =
   <A extends { readonly staged: Staged }>(

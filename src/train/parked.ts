@@ -40,7 +40,7 @@ const inMemory = (names: readonly string[], from: StateReader): Either<SpillwayE
     E.map((held) => ({ read: (name: string) => E.right(held.get(name)!), close: () => held.clear() })),
   )
 
-/** One value after the other, in a file without a name: whatever ends the process, it goes. */
+/** One value after the other, in a file without a name: it ends with the process. */
 const inFile = (path: string, names: readonly string[], from: StateReader): Either<SpillwayError, StateReader & Closed> =>
   onFile(
     'output',

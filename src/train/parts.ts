@@ -1,6 +1,6 @@
-// What ranks have parts of between steps: states of optimizers. In: a rank's session. Out: the whole, where somebody asks for it (checkpoints,
-// averages); a rank's part of what is whole in a file. Invariant: files hold what one process's would, whatever ranks have.
-// Worked example, 5 elements, 2 ranks: parts [0 1 2] and [3 4 0], whole [0 1 2 3 4].
+// The divided values between steps: states of optimizers. In: a rank's session. Out: the whole, on request (checkpoints, averages); a rank's part of
+// a whole value in a file. Invariant: files equal one process's, for any division. Worked example, 5 elements, 2 ranks: parts [0 1 2] and [3 4 0],
+// whole [0 1 2 3 4].
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { elementsOf } from '../../staging/core/box'
@@ -32,10 +32,10 @@ const joined = (parts: readonly Uint8Array[], v: Value): Uint8Array => {
   return whole
 }
 
-/** By name, of what ranks have parts of. */
+/** By name, for the divided values. */
 export type Whole = ReadonlyMap<string, Uint8Array>
 
-/** The state, with what is whole in the place of the leader's parts. */
+/** The state, with whole values in place of the leader's parts. */
 export const withWhole = (whole: Whole, store: StateReader): StateReader =>
   whole.size === 0
     ? store
@@ -46,7 +46,7 @@ export const withWhole = (whole: Whole, store: StateReader): StateReader =>
         },
       }
 
-/** A store to which what is whole may be written: the leader's part of it stays, and the whole is kept for the others. */
+/** A store for whole values: the leader's part of each stays, and the whole is kept for the others. */
 export const cutting = <S extends StateStore>(store: S, graph: Graph, kept: Map<string, Uint8Array>): S => {
   const parts = partsIn(graph)
   if (parts.size === 0) return store

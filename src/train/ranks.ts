@@ -1,7 +1,7 @@
-// What ranks say to one another around their steps. In: a run that is ready at each rank. Out: the same weights everywhere before the first
-// step, an end that all hear of. Invariant: all ranks come by these places in this order: `alike`, `begins`, `sameEvaluations`, `sameState`; then
-// the leader says what comes next, until the end. Worked example: the leader resumes at step 40 of 100, tells so, hands its weights to all, and says:
-// steps 41 to 100; show your parts of the state, for a checkpoint; the end, with 0.
+// The messages of ranks around their steps. In: a run that is ready at each rank. Out: the same weights everywhere before the first step, an end that
+// reaches all. Invariant: all ranks pass these places in this order: `alike`, `begins`, `sameEvaluations`, `sameState`; then the leader gives the
+// next order, until the end. Worked example: the leader resumes at step 40 of 100, reports it, sends its weights to all, and orders: steps 41 to 100;
+// your parts of the state, for a checkpoint; the end, with 0.
 import { createHash } from 'node:crypto'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
@@ -25,10 +25,10 @@ import type { Ready } from './start'
 import { scheduleText } from './schedules'
 import type { ModelState, StateReader, StateStore } from './weights'
 
-/** What fails among ranks fails at all of them. */
+/** An error of one rank is an error of all. */
 export const together = <A>(work: () => Promise<A>): TaskEither<SpillwayError, A> => TE.tryCatch(work, deviceFailed)
 
-/** By the words for it: what a run is that ranks may do together. */
+/** The facts of a run that ranks must share, by their words. */
 const factsOf = ({ data, length, options: o, staged }: Ready): Readonly<Record<string, string>> => ({
   'version of spillway': version(),
   'native code': loadNative().deviceInfo().build,
@@ -40,7 +40,7 @@ const factsOf = ({ data, length, options: o, staged }: Ready): Readonly<Record<s
   'setting of onNonfinite': o.onNonfinite ?? 'end',
 })
 
-/** The first rank that differs from the leader, and in what. */
+/** The first rank that differs from the leader, and its difference. */
 export const differenceIn = (facts: readonly Readonly<Record<string, string>>[]): string | undefined => {
   const [first = {}] = facts
   for (const [rank, own] of facts.entries()) {
@@ -50,7 +50,7 @@ export const differenceIn = (facts: readonly Readonly<Record<string, string>>[])
   return undefined
 }
 
-/** All ranks are about the same run; each says so, or in what one of them differs. */
+/** Checks that all ranks have the same run; otherwise each reports the difference. */
 export const alike = (ready: Ready): TaskEither<SpillwayError, void> => {
   const { rank } = ready.staged
   if (!rank) return TE.right(undefined)
@@ -69,7 +69,7 @@ export const begins = (rank: Rank, done?: number | null): TaskEither<SpillwayErr
 
 const namesOf = ({ weights, optimizer }: ModelState): readonly string[] => [...weights, ...optimizer].map((v) => v.name)
 
-/** The leader's parameters and states at every rank, whatever they come from; of what ranks have parts of each its own, `whole` at the leader. */
+/** The leader's parameters and states at every rank, from any source; of divided values each its own part, with `whole` at the leader. */
 export const sameState = (
   { rank, plan: { graph } }: Staged,
   state: ModelState,
@@ -82,7 +82,7 @@ export const sameState = (
     !leads(rank) ? E.right(undefined) : parts.has(name) ? E.right(whole.get(name)) : store.read(name)
   const taken = (name: string, bytes: Uint8Array): Either<SpillwayError, void> => {
     const v = parts.get(name)
-    // A part of which nothing comes is as it begins.
+    // A part without bytes keeps its initial value.
     return !v ? store.write(name, bytes) : bytes.length === 0 ? E.right(undefined) : store.write(name, cutOf(bytes, v, rank.rank))
   }
   return pipe(
@@ -98,7 +98,7 @@ export const sameState = (
   )
 }
 
-/** Of the same state everywhere; of what is each rank's own, nothing. */
+/** The digest of the state that is the same everywhere; values that differ between ranks have none. */
 export const digestOf = (graph: Graph, state: ModelState, store: StateReader): Either<SpillwayError, string> => {
   const own = ownOfRank(graph)
   const hash = createHash('sha256')
@@ -109,7 +109,7 @@ export const digestOf = (graph: Graph, state: ModelState, store: StateReader): E
   )
 }
 
-/** What the leader ends with, for the others to end with, too. */
+/** The leader's end, for the others to end with, too. */
 export interface Farewell {
   readonly code: number
   readonly digest?: string
@@ -121,8 +121,8 @@ const ORDERLY: readonly SpillwayError['tag'][] = ['Stopped', 'Cancelled', 'Diver
 export const isOrderly = (e: SpillwayError): boolean => ORDERLY.includes(e.tag)
 
 /**
- * What all ranks do next: so many steps; an evaluation, with these weights as rank 0 has them; steps once more, to find where they stop being
- * finite; show what they have parts of; or end.
+ * The next order to all ranks: a number of steps; an evaluation, with rank 0's weights; steps once more, to find the first number that is not finite;
+ * the divided values; or the end.
  */
 export type Order =
   | { readonly what: 'run'; readonly firstStep: number; readonly steps: number }
@@ -142,7 +142,7 @@ export const announce = (rank: Rank | undefined, order: Order): TaskEither<Spill
 export const ended = (rank: Rank, farewell: Farewell): TaskEither<SpillwayError, void> =>
   announce(rank, { what: 'end', ...farewell })
 
-/** What ranks have parts of, whole: all of it, or these names' alone. */
+/** The divided values, whole: all of them, or these names' alone. */
 export const wholeParts = (
   { rank, plan: { graph } }: Staged,
   store: StateReader,
@@ -159,7 +159,7 @@ export const wholeParts = (
 
 export const codeOf = (answer: Either<SpillwayError, unknown>): number => (E.isLeft(answer) ? exitCode(answer.left) : 0)
 
-/** What the others are given of a run's options: they read no checkpoint, and write nothing. */
+/** The others' options of a run: they read no checkpoint, and write nothing. */
 export const followed = (o: TrainOptions): TrainOptions => {
   const {
     checkpointDir: _1,

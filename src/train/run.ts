@@ -1,6 +1,6 @@
-// `run`: a model or a step and a plan of it, trained. In: the model; what `stage` gave for it, or a plan module; settings.
-// Out: the result. Invariant: a pair that does not match, or a plan too large for the device, is refused while typing and
-// again at run time, in the same words; what types cannot see is found by the training graph's fingerprint.
+// `run`: a model or a step and a plan of it, trained. In: the model; `stage`'s result for it, or a plan module; settings. Out: the result. Invariant:
+// a pair that does not match, or a plan too large for the device, is refused while typing and again at run time, in the same words; the training
+// graph's fingerprint finds differences that types cannot see.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -33,7 +33,7 @@ export interface RunOptions extends TrainOptions {
 const RUN_KEYS = { of: 'run', keys: [...TRAIN.keys, 'device'] } as const
 const RUN = withValues(RUN_KEYS, { ...TRAIN.values, device: made('the result of device') } as Parameters<typeof withValues>[1])
 
-/** The plan, when it was made for this model; else what changed, so that the error stands at the argument. */
+/** The plan, if it was made for this model; otherwise the change, so that the compiler shows it at the argument. */
 export type MatchingPlan<M extends Trainable, P> = OrFaulty<P, IsStrict extends true ? PlanFault<M, P> : null>
 type PlanFault<M extends Trainable, P> =
   P extends PlanModule<infer H>

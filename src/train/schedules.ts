@@ -35,7 +35,7 @@ export interface PolynomialOptions {
  * @example const options: OneCycleOptions = { rise: 0.2, start: 0.1, end: 1e-3 }
  */
 export interface OneCycleOptions {
-  /** Share of the run in which the learning rate rises. Default 0.3. @example oneCycle({ rise: 0.2 }) */
+  /** Share of the run with a rising learning rate. Default 0.3. @example oneCycle({ rise: 0.2 }) */
   readonly rise?: number | undefined
   /** First learning rate as a share of the largest. Default 0.04. @example oneCycle({ start: 0.1 }) */
   readonly start?: number | undefined
@@ -71,7 +71,7 @@ const COSINE = optionsFor<CosineOptions>()('cosine', 'floor')
 const POLYNOMIAL = optionsFor<PolynomialOptions>()('polynomial', 'power')
 const ONE_CYCLE = optionsFor<OneCycleOptions>()('oneCycle', 'rise', 'start', 'end')
 
-/** What is chosen of each, its limits, and what it is unless it is given. */
+/** The options of each, their limits, and their defaults. */
 const CHOICES: Readonly<
   Record<ScheduleName, Readonly<Record<string, Limit & { readonly default?: number; readonly whole?: true }>>>
 > = {
@@ -87,7 +87,7 @@ const CHOICES: Readonly<
 }
 export const scheduleNames = Object.keys(CHOICES) as readonly ScheduleName[]
 
-/** What is wrong with one that is plain data; undefined where nothing is. */
+/** The error of a plain-data schedule; undefined if there is none. */
 const problemOf = (given: Schedule): SpillwayError | undefined => {
   const choices = CHOICES[given.kind] as (typeof CHOICES)[ScheduleName] | undefined
   if (!choices) return unknownName('schedule', String(given.kind), scheduleNames)
@@ -105,7 +105,7 @@ const problemOf = (given: Schedule): SpillwayError | undefined => {
   return undefined
 }
 
-/** With what is not given as it is by default. */
+/** With defaults for absent options. */
 const withUsual = (kind: ScheduleName, given: object): Either<SpillwayError, Schedule> => {
   const of = given as Readonly<Record<string, number | undefined>>
   const chosen = Object.entries(CHOICES[kind]).flatMap(([name, c]) => {
@@ -213,7 +213,7 @@ export const scheduleNamed = (text: string): Either<SpillwayError, Schedule> => 
 /** From one number to another by half a cosine. */
 const halfCosine = (from: number, to: number, share: number): number => to + ((from - to) / 2) * (1 + Math.cos(Math.PI * share))
 
-/** Of step t, from 0, in a run of so many. */
+/** The factor of step t, from 0, in a run of this length. */
 const factorOf = (s: Schedule, t: number, total: number): number => {
   switch (s.kind) {
     case 'constant':
@@ -232,7 +232,7 @@ const factorOf = (s: Schedule, t: number, total: number): number => {
   }
 }
 
-/** What a run has of them. */
+/** The schedules of a run. */
 export interface Scheduling {
   readonly schedule?: Schedule | OwnSchedule | undefined
   readonly warmup?: number | undefined
@@ -263,7 +263,7 @@ export const ratesOfSteps = (
     : E.left(usage(`schedule: the factor of step ${first + odd} is ${rates[odd]}; allowed: numbers of at least 0`))
 }
 
-/** What is wrong with a schedule, known before anything is staged. */
+/** The error of a schedule, known before staging. */
 export const checkedSchedule = <S extends Scheduling>(s: S): Either<SpillwayError, S> =>
   pipe(s.schedule === undefined || typeof s.schedule === 'function' ? undefined : problemOf(s.schedule), (problem) =>
     problem ? E.left(problem) : E.right(s),

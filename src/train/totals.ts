@@ -1,5 +1,5 @@
-// Sums and maxima over the parts of a run. In: what each chunk of steps measured. Out: totals, which checkpoints carry on, so
-// that a resumed run reports all of itself.
+// Sums and maxima over the parts of a run. In: the measurements of each chunk of steps. Out: totals, which checkpoints carry on, so that a resumed
+// run reports all of itself.
 import * as t from 'io-ts'
 import type { RunMetrics } from './device'
 
@@ -8,10 +8,10 @@ export const totalsCodec = t.strict({
   recomputeSeconds: t.number,
   stallMemorySeconds: t.number,
   stallDataSeconds: t.number,
-  /** Of before there were feeds there are none. */
+  /** Absent in files from before there were feeds. */
   feedSeconds: t.union([t.number, t.undefined]),
   feedBytes: t.union([t.number, t.undefined]),
-  /** Of before there were ranks there are none. */
+  /** Absent in files from before there were ranks. */
   commBytes: t.union([t.number, t.undefined]),
   commSeconds: t.union([t.number, t.undefined]),
   commHiddenSeconds: t.union([t.number, t.undefined]),

@@ -1,6 +1,6 @@
-// Why a run is no longer finite. In: how it began, the step that shows it. Out: the error, with the place that the first number
-// comes from that is not: the steps since the last state that is kept are run once more, the last two of them call by call.
-// Invariant: nothing is written; whatever goes wrong here, the error is told.
+// The reason why a run is no longer finite. In: its start, the step that shows it. Out: the error, with the source of the first number that is not
+// finite: the steps since the last kept state run once more, the last two of them call by call. Invariant: nothing is written; the error is reported
+// in any case.
 import * as TE from 'fp-ts/TaskEither'
 import type { TaskEither } from 'fp-ts/TaskEither'
 import { pipe } from 'fp-ts/function'

@@ -35,7 +35,7 @@ export const trainTask = (
     hearing(() => {}),
   )
 
-/** As the platform does it: what an aborted signal ends is rejected with the signal's reason; where the run stands becomes a note. */
+/** As on the platform: an aborted signal rejects with its reason; the position of the run becomes a note. */
 export const answerOf =
   (o: Pick<TrainOptions, 'signal' | 'onNote'>) =>
   <A>(answer: Either<SpillwayError, A>): A => {

@@ -15,7 +15,7 @@ import type { SpillwayError } from '../errors/errors'
 import type { Written } from '../files/whole'
 import { type NewTensor, readTensor, type TensorFile, type TensorType, writeTensors } from '../files/safetensors'
 
-/** Where the bytes of parameters and states are: a checkpoint, or a session on the device, which also takes them. */
+/** The bytes of parameters and states: in a checkpoint, or in a session on the device, which also takes them. */
 export interface StateReader {
   readonly read: (name: string) => Either<SpillwayError, Uint8Array>
 }
@@ -26,11 +26,11 @@ export interface StateStore extends StateReader {
 // ---------------------------------------------------------------- what a model keeps between steps
 
 export interface ModelState {
-  /** Parameters and running statistics, sorted by name: what PyTorch's state_dict holds. */
+  /** Parameters and running statistics, sorted by name: the contents of PyTorch's state_dict. */
   readonly weights: readonly Value[]
   /** Momenta, exponential averages. */
   readonly optimizer: readonly Value[]
-  /** Of parameters an average of which is kept: its name, and the first step that makes one. */
+  /** For parameters with a kept average: its name, and the first step that makes one. */
   readonly averages: ReadonlyMap<string, { readonly name: string; readonly since: number }>
   /** Counters of PyTorch's batch norm that no value stands for; `moves`: one more with every step. */
   readonly counters: readonly { readonly name: string; readonly moves: boolean }[]
@@ -51,7 +51,7 @@ const averagesIn = ({ ops, values }: Graph): ModelState['averages'] =>
 const overwritten = (graph: Graph): ReadonlySet<number> =>
   new Set(graph.ops.flatMap((o) => (opDef(o.kind).mutates ?? []).map((i) => o.ins[i]!)))
 
-/** That of the whole model, whatever ranks have parts of. */
+/** The state of the whole model, for any division among ranks. */
 export const modelState = (shared: Graph): ModelState => {
   const graph = asOne(shared)
   const persistent = graph.values.filter(isPersistent).sort(byName)
@@ -71,7 +71,7 @@ export const modelState = (shared: Graph): ModelState => {
 
 const storedType = (v: Value): TensorType => (v.dtype === 'f64' ? 'F64' : v.dtype === 'f32' ? 'F32' : 'I32')
 
-/** Whether a value's bytes hold a NaN or an infinity. */
+/** Returns true if a value's bytes hold a NaN or an infinity. */
 const hasOdd = (bytes: Uint8Array, { dtype }: Value): boolean => {
   if (dtype === 'i32') return false
   const Numbers = dtype === 'f64' ? Float64Array : Float32Array
@@ -97,7 +97,7 @@ export const asTensors = (values: readonly Value[], store: StateReader, step: nu
 
 // ---------------------------------------------------------------- counters
 
-/** How many batches each norm had seen before step 1: what the weights file said, else 0. */
+/** The number of batches that each norm had seen before step 1: that of the weights file, else 0. */
 export type Counted = ReadonlyMap<string, bigint>
 
 const int64 = (n: bigint): Uint8Array => new Uint8Array(BigInt64Array.of(n).buffer)
@@ -147,7 +147,7 @@ export const converted = (bytes: Uint8Array, from: TensorType, to: TensorType): 
 
 // ---------------------------------------------------------------- fill and save
 
-/** What keeps a file from filling a value. */
+/** The reason why a file cannot fill a value. */
 export const problemOf = (file: TensorFile, v: Value, exactType: boolean): string | undefined => {
   const s = file.tensors.get(v.name)
   if (!s) return `'${v.name}' ${shapeText(v.shape)} is missing`
@@ -157,7 +157,7 @@ export const problemOf = (file: TensorFile, v: Value, exactType: boolean): strin
     : `'${v.name}' is ${s.type}, not ${exactType ? storedType(v) : 'a float type'}`
 }
 
-/** What keeps a file from filling these values: one line a tensor. */
+/** The reasons why a file cannot fill these values: one line a tensor. */
 export const problemsOf = (file: TensorFile, values: readonly Value[], exactType: boolean): readonly string[] =>
   values.flatMap((v) => problemOf(file, v, exactType) ?? [])
 
@@ -174,7 +174,7 @@ export const fill = (file: TensorFile, values: readonly Value[], store: StateSto
     E.asUnit,
   )
 
-/** Where an average of the weights is saved: `w.average.safetensors` beside `w.safetensors`. */
+/** The file of an average of the weights: `w.average.safetensors` beside `w.safetensors`. */
 export const averageFile = (path: string): string => {
   const { dir, name, ext } = parse(path)
   return join(dir, `${name}.average${ext}`)
@@ -188,7 +188,7 @@ export const averaged = ({ averages }: ModelState, store: StateReader, steps: nu
   },
 })
 
-/** Where an average of the weights is kept, it stands in a file of its own, with the same names. */
+/** A kept average of the weights has a file of its own, with the same names. */
 export const saveWeights = (
   path: string,
   state: ModelState,

@@ -20,7 +20,7 @@ const slowdown = (c: FeasibleCase): number => c.makespanSeconds / c.inCoreSecond
 
 export const comparisonPlot = (c: Comparison): string => {
   const feasible = c.cases.filter((x): x is FeasibleCase => x.feasible)
-  // What a replay changes is not the step.
+  // A replay does not change the step.
   const once = c.cases.filter((x) => !x.feasible || x.allocator === feasible[0]!.allocator)
   // One unit for the title and the axis.
   const [unit, called] = c.inCoreBytes >= GIB ? [GIB, 'GiB'] : [MIB, 'MiB']

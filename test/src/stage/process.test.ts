@@ -143,7 +143,7 @@ test('the statement is in the summary, in the page and in the numbers', () => {
   assert.equal(planJson(plan, timeline, staging).process, staging.process)
 })
 
-// Other tests share the process otherwise, and what they hold counts.
+// Other tests would share the process, and their memory would count.
 if (FULL)
   test('a run holds what its plan states, within 400 MiB', async () => {
     const plan = staged(trunk, { budget })
