@@ -81,8 +81,7 @@ test('with --host-memory it has two memories, and swapped pages are a part of th
 })
 
 test('with a disk, it swaps to the disk alone', () => {
-  const small = smallestBudget(trunk, 'auto', { spill })
-  const plan = staged(trunk, { budget: small, spill })
+  const plan = staged(trunk, { budget: smallestBudget(trunk, 'auto', { hostMemory }), spill })
   assert.ok(plan.plan.tierBytes > 0)
   adds(plan)
   assert.is(plan.staging.process!.swappedBytes, 0)
