@@ -260,7 +260,7 @@ const sections: Readonly<Record<string, () => Promise<void>>> = {
   memory,
   budgets,
   exact,
-  // Planned and simulated in this process: the figures of thousands of plans, of which the command line would tell one at a time.
+  // Planned and simulated in this process: the figures of thousands of plans, which the command line would print one at a time.
   thirds: async () => thirds(claim),
   bounds: async () => bounds(claim),
   pages: async () => pages(claim),

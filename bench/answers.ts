@@ -16,7 +16,7 @@ interface Waiting {
   readonly limitSeconds: number
   /** Answered when this is told; else when the process ends. */
   readonly until?: RegExp
-  /** Without what this machine has told before. */
+  /** Without this machine's earlier measurements. */
   readonly cold?: boolean
 }
 
@@ -34,7 +34,7 @@ const WAITING: readonly Waiting[] = [
 
 interface Waited {
   readonly seconds: number
-  /** Of the whole process: what else the machine does is not counted. */
+  /** Seconds of the whole process: other work of the machine is not counted. */
   readonly processorSeconds: number
 }
 
@@ -95,7 +95,7 @@ const main = async (): Promise<void> => {
       )
       rows.push({ what, args: args.join(' '), times, medianSeconds, processorSeconds, limitSeconds })
     }
-    // What was not measured now stays as it was told before.
+    // Cases that were not measured now keep their earlier figures.
     record('answers', { rows: WAITING.flatMap(({ what }) => [...rows, ...before()].find((row) => row.what === what) ?? []) })
   } finally {
     rmSync(folder, { recursive: true, force: true })

@@ -21,7 +21,7 @@ const NETS = [
   { model: 'densenet121', batch: 8, image: 128 },
 ] as const
 type Net = (typeof NETS)[number]
-/** Of a process, what is not counted. */
+/** Steps of a process that are not counted. */
 const WARM = 2
 
 const { values: given } = parseArgs({

@@ -1,7 +1,7 @@
-// `npm run bench:deep`: what `auto` takes to plan a network of 20 000 ops, a chain of residual blocks in 40 MiB each. In: a machine
-// that is simulated. Out: processor seconds and the most memory of a process, with as large a heap as Node.js likes, and with one that is held
-// to so many MiB, in which it collects garbage more often; into bench/results/deep.json. Invariant: a process plans it once. Where that takes
-// longer than it may, others plan it again, and the least counts: what else the machine does only adds to it.
+// `npm run bench:deep`: the time of `auto` to plan a network of 20 000 ops, a chain of residual blocks in 40 MiB each. In: a machine that is
+// simulated. Out: processor seconds and the most memory of a process, with Node.js' default heap, and with a limited one (it collects garbage more
+// often); into bench/results/deep.json. Invariant: a process plans it once. If that exceeds its limit, others plan it again, and the least counts:
+// other work of the machine only adds to it.
 import { isLeft } from 'fp-ts/Either'
 import { compile } from '../staging/compile'
 import { mib } from '../staging/core/bytes'
@@ -10,7 +10,7 @@ import { on } from './acceptance/cases'
 import { inTurns, ONCE, record } from './sides'
 
 const HEAP_MIB = 640
-/** What planning may take of a processor. */
+/** The limit of planning, in processor seconds. */
 const LIMIT_SECONDS = 20
 const MOST_AGAIN = 2
 /** Thirteen ops each. */

@@ -1,6 +1,6 @@
-// `npm run bench:editor`: what an editor waits for. In: this checkout, compiled; the two networks whose types are largest. Out: seconds of
-// TypeScript's server until its first answer, of each hover and completion after it, and its memory; bench/results/editor.json. Invariant:
-// the server knows the package as a user's project does, by its declarations, and each network has a server of its own.
+// `npm run bench:editor`: the waits of an editor. In: this checkout, compiled; the two networks whose types are largest. Out: seconds of TypeScript's
+// server until its first answer, of each hover and completion after it, and its memory; bench/results/editor.json. Invariant: the server knows the
+// package as a user's project does, by its declarations, and each network has a server of its own.
 import { spawn } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -38,7 +38,7 @@ layerOf(net, '')
 export const layer = layerOf(net, '${to}').output
 `
 
-/** What is asked, and the text at whose end, or over which, it is asked. */
+/** The questions, each with the text at or over its place. */
 const ASKED = (
   c: Case,
 ): readonly (readonly [what: string, command: 'quickinfo' | 'completionInfo', at: string, end: boolean])[] => [
@@ -93,7 +93,7 @@ const serve = (): Server => {
 const residentBytes = (pid: number): number =>
   1024 * Number(/^VmHWM:\s*(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0)
 
-/** Of all its threads; a busy machine does not count. */
+/** Seconds of all its threads; a busy machine does not count. */
 const processorSeconds = (pid: number): number => {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
   const [user, system] = stat
@@ -146,7 +146,7 @@ const measure = async (c: Case, folder: string): Promise<object> => {
   }
 }
 
-/** As in a user's project: the package below node_modules, with what it brings. */
+/** As in a user's project: the package below node_modules, with its dependencies. */
 const project = (): string => {
   const folder = mkdtempSync(join(tmpdir(), 'spillway-editor-'))
   mkdirSync(join(folder, 'node_modules'))

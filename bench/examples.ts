@@ -1,7 +1,7 @@
-// `npm run bench:examples [-- --dump DIR --only NAME --seeds N]`: whether the examples learn as they do in PyTorch. In: the examples'
-// networks, plans and data; of PyTorch's side test/fixtures/examples.json. Out: what as many trainings of each reach as of PyTorch's, by seed:
-// bench/results/examples.json; with --dump the weights and all batches of N trainings, for test/fixtures/make_examples.py. Invariant: a
-// dumped batch is what the run of that seed is fed, number by number.
+// `npm run bench:examples [-- --dump DIR --only NAME --seeds N]`: the examples learn as they do in PyTorch. In: the examples' networks, plans and
+// data; of PyTorch's side test/fixtures/examples.json. Out: the results of equal numbers of trainings of each and of PyTorch's, by seed:
+// bench/results/examples.json; with --dump the weights and all batches of N trainings, for test/fixtures/make_examples.py. Invariant: a dumped batch
+// is that of the run of its seed, number by number.
 import { appendFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -41,7 +41,7 @@ export interface Example {
   readonly metric: 'accuracy' | 'meanIou'
 }
 
-/** What `fine-tune` begins with, as one processor has trained it: with another's rounding, four epochs end elsewhere. */
+/** The start of `fine-tune`, as one processor has trained it: with another's rounding, four epochs end elsewhere. */
 const BODY = join(__dirname, '../test/fixtures/low-digits.safetensors')
 
 /** Each as its own file has it. */
@@ -82,7 +82,7 @@ const done = <A>(e: Either<SpillwayError, A>): A => {
 
 // ---------------------------------------------------------------- for PyTorch
 
-/** Of each channel, or of all: the images have one. */
+/** The number of each channel, or of all: the images have one. */
 const first = (x: number | readonly number[] | undefined): number | undefined => (typeof x === 'object' ? x[0] : x)
 
 /** Rows of one file that grows. */
@@ -141,7 +141,7 @@ const dumpWeights = (e: Example, seed: number, at: string): void => {
   session.dispose()
 }
 
-/** What is not asked for keeps what an earlier run said of it. */
+/** Networks that were not named keep their earlier results. */
 const RESULTS = join(__dirname, 'results/examples.json')
 
 type Named = readonly [string, () => Promise<Example>]

@@ -1,7 +1,7 @@
-// `npm run bench:feed [-- --rounds N --images N]`: what it costs a step that its images are decoded beside it, and what bytes save. In: a folder
-// of JPEGs of 512 x 512, made here of photographs' kind of noise; the same pixels as bytes and floats, in files and in memory. Out: seconds of a
-// step of ResNet-18, by where its images come from, and bytes read of a sample; bench/results/feed.json. Invariant: all sides run one plan with
-// stated algorithms on all cores (but where bytes go to the device), each in a process of its own, in turns; steps that warm up do not count.
+// `npm run bench:feed [-- --rounds N --images N]`: the cost of decoding images beside a step, and the gain of bytes. In: a folder of JPEGs of 512 x
+// 512, made here of photographs' kind of noise; the same pixels as bytes and floats, in files and in memory. Out: seconds of a step of ResNet-18, by
+// the source of its images, and bytes read of a sample; bench/results/feed.json. Invariant: all sides run one plan with stated algorithms on all
+// cores (except for bytes to the device), each in a process of its own, in turns; warm-up steps do not count.
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
@@ -104,7 +104,7 @@ const dataOf = (side: Side, at: string): Data => {
   return side === 'jpeg' || side === 'device' ? folder(join(at, 'jpeg')) : files(join(at, side), { layout: 'NHWC' })
 }
 
-/** What the process has read by system calls. */
+/** The bytes that the process has read by system calls. */
 const bytesRead = (): number => Number(/^rchar: (\d+)$/m.exec(readFileSync('/proc/self/io', 'utf8'))![1])
 const processorSeconds = (): number => {
   const { user, system } = process.cpuUsage()
@@ -168,7 +168,7 @@ const main = async (): Promise<void> => {
         processorSecondsPerStep: of((t) => t.processorSecondsPerStep),
         readBytesPerSample: of((t) => t.readBytesPerSample),
       }
-      // Of one round, so that both sides had the same machine.
+      // Within one round, so that both sides had the same machine.
       const ratios = answers.get(side)!.map((t, i) => t.secondsPerStep / answers.get('memory')![i]!.secondsPerStep)
       return { ...row, besideMemory: median(ratios) }
     })

@@ -1,12 +1,12 @@
-// What of a step's exchanges between ranks no schedule can hide. In: a plan. Out: the seconds that could go on beside computing at most.
-// An exchange goes on beside what neither needs it nor is needed for it. Of exchanges that need one another a call can be beside one alone,
-// since others are computed between them: along such a chain it is the largest flow from exchanges to what is independent of them.
-// Worked example: exchanges of 3 s and 2 s, one after the other, both independent of one op of 4 s and nothing else: 3 of 5 s can be hidden.
+// The part of a step's exchanges between ranks that no schedule can hide. In: a plan. Out: the seconds that could run during compute at most. An
+// exchange can run beside ops that are independent of it. A call can be beside one alone of several dependent exchanges, because others are computed
+// between them: along such a chain it is the largest flow from exchanges to the ops independent of them. Worked example: exchanges of 3 s and 2 s,
+// one after the other, both independent of one op of 4 s and nothing else: 3 of 5 s can be hidden.
 import { ROW_EXCHANGES } from '../staging/graph/bands'
 import { COLLECTIVES } from '../staging/graph/ranks'
 import type { UnpagedPlan } from '../staging/plan/plan'
 
-/** The largest flow: `from` and `to` are what each end has, `joined` which of them meet. */
+/** The largest flow: `from` and `to` are the capacities of the ends, `joined` the pairs that meet. */
 export const largestFlow = (
   from: readonly number[],
   to: readonly number[],
@@ -18,7 +18,7 @@ export const largestFlow = (
   const TINY = 1e-12
   let total = 0
   for (;;) {
-    // The shortest way from who has something left to who has room; back over what flows already.
+    // The shortest way from an end with a rest to one with free capacity; back over present flows.
     const came = new Int32Array(to.length).fill(-1)
     const cameBack = new Int32Array(from.length).fill(-1)
     const seen = left.map((s) => s > TINY)

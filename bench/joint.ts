@@ -1,6 +1,6 @@
-// `npm run bench:joint -- [FOLDER] [NETWORK …]`: what `auto` makes of small budgets, here and in the checkout in FOLDER. In: networks at
-// half to a sixteenth of their memory, budgets in MiB, a machine that is simulated. Out: the step over the compute of the in-core one, what planning
-// took, and bench/results/joint.json. Invariant: a process plans one network, warmed up by a small one; null is a budget that is refused.
+// `npm run bench:joint -- [FOLDER] [NETWORK …]`: the plans of `auto` for small budgets, here and in the checkout in FOLDER. In: networks at half to a
+// sixteenth of their memory, budgets in MiB, a machine that is simulated. Out: the step over the compute of the in-core one, the seconds of planning,
+// and bench/results/joint.json. Invariant: a process plans one network, warmed up by a small one; null is a budget that is refused.
 import { isLeft } from 'fp-ts/Either'
 import { existsSync } from 'node:fs'
 import { compile } from '../staging/compile'
@@ -30,7 +30,7 @@ interface Row {
   readonly ratio: number | null
   readonly planning: number
   readonly strategy: string
-  /** Where it is refused. */
+  /** For a refused budget. */
   readonly smallestMiB?: number
 }
 

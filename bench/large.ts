@@ -1,7 +1,7 @@
-// `npm run bench:large -- [CASE …]`: what `auto` and `tiled` make of images whose values fit no device. In: networks at 16384² in the budget
-// that is their goal, and at 20480² and 40960² on a GPU of 11 GB with 128 GiB of host memory and a disk. Out: the step over the compute of
-// the in-core one, or the smallest budget where it is refused; processor seconds of planning, and what the plan file takes; into
-// bench/results/large.json. Invariant: a process plans one case; what is not named stays as it was.
+// `npm run bench:large -- [CASE …]`: the plans of `auto` and `tiled` for images whose values fit no device. In: networks at 16384² in the budget that
+// is their goal, and at 20480² and 40960² on a GPU of 11 GB with 128 GiB of host memory and a disk. Out: the step over the compute of the in-core
+// one, or the smallest budget after a refusal; processor seconds of planning, and the bytes of the plan file; into bench/results/large.json.
+// Invariant: a process plans one case; cases that are not named stay unchanged.
 import { isLeft } from 'fp-ts/Either'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -23,7 +23,7 @@ interface Case {
   readonly machine: string
   readonly strategy: 'tiled' | 'auto'
   readonly budget: number
-  /** Of host memory; a disk takes the rest. */
+  /** Bytes of host memory; a disk takes the rest. */
   readonly host?: number
 }
 

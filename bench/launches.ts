@@ -1,7 +1,7 @@
-// `npm run bench:launches -- [--as before] [NETWORK …]`: what an in-core step launches and moves on the cuda device, counted on the imitated
-// CUDA (test/native/host_cuda/launches), and what it would take on an H200 at its published rates. In: networks, batches, sizes. Out:
-// bench/results/launches.json: own kernels, calls of cuDNN and cuBLAS, bytes of operands, and seconds of the model, in tf32 and bf16, in the
-// column `now`, or that which is named; the other stays. Invariant: nothing is measured here; no GPU is needed.
+// `npm run bench:launches -- [--as before] [NETWORK …]`: launches and moved bytes of an in-core step on the cuda device, counted on the imitated CUDA
+// (test/native/host_cuda/launches), and its time on an H200 at its published rates. In: networks, batches, sizes. Out: bench/results/launches.json:
+// own kernels, calls of cuDNN and cuBLAS, bytes of operands, and seconds of the model, in tf32 and bf16, in the column `now`, or the named one; the
+// other stays. Invariant: nothing is measured here; no GPU is needed.
 import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -84,7 +84,7 @@ const modelled = (plan: Plan, counted: readonly Counted[], precision: Rounded) =
   return { productsMs: ms(products), othersMs: ms(others), launchesMs: ms(launches), stepMs: ms(products + others + launches) }
 }
 
-/** The same step in other segments, whatever is beside it. */
+/** The same step in other segments, with the rest of the plan. */
 const inSegments = (graph: Graph, segments: readonly Segment[], on: Machine): Plan => {
   const plan = compileSegments(graph, segments, {
     strategy: 'in-core',
@@ -99,9 +99,8 @@ const inSegments = (graph: Graph, segments: readonly Segment[], on: Machine): Pl
 const launchesOf = (counted: readonly Counted[]): number => counted.reduce((n, c) => n + c.kernels + c.products, 0)
 
 /**
- * What it saves to lay out once each weight that a convolution and its gradient by the data read: launches, as they are counted with it and
- * without; the bytes that laying out reads and writes, which are no call's operands; milliseconds; and what of memory that takes, over the
- * most that the step holds.
+ * The gain of laying out once each weight that a convolution and its data gradient read: launches, as they are counted with it and without; the bytes
+ * that laying out reads and writes, which are no call's operands; milliseconds; and its share of memory, over the peak of the step.
  */
 const weightsOnce = (program: string, { graph, segments }: Plan, on: Machine, precision: Rounded) => {
   const twice = [...readers(graph)].filter(([, ops]) => ops.length > 1)

@@ -1,7 +1,7 @@
-// `npm run bench:limit -- FOLDER`: what planning takes here, on the machine for which its limit was set. In: a checkout of 8db3dac8 in
-// FOLDER, with node_modules: its planner took so many processor seconds there, and takes so many here. Out: in turns with it the networks
-// that take today's planner longest (bench/results/zoo.json), their seconds here, and over what this machine is slower; into
-// bench/results/limit.json. Invariant: a process plans one network; of what the earlier planner takes for a case the least counts.
+// `npm run bench:limit -- FOLDER`: the seconds of planning here, relative to the machine of its limit. In: a checkout of 8db3dac8 in FOLDER, with
+// node_modules: its planner took known processor seconds there, and takes others here. Out: in turns with it the networks that take today's planner
+// longest (bench/results/zoo.json), their seconds here, and divided by the slowness of this machine; into bench/results/limit.json. Invariant: a
+// process plans one network; the least of the earlier planner's times for a case counts.
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'

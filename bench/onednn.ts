@@ -38,7 +38,7 @@ const ROOT = join(__dirname, '..')
 /** In the platform package (scripts/prebuilt/platforms.js). */
 const CARRIED = '3.2'
 const WARM_UP = 2
-/** Of a step's convolutions, those that take so much of it. */
+/** The slowest convolutions of a step, up to this share of it. */
 const DEAREST = 0.6
 const TIMES = 3
 

@@ -1,7 +1,7 @@
-// `npm run bench:predictions [-- --side N --small N --budget SIZE --rounds N --only NETWORK --spill DIR]`: what tiles cost predictions. In: networks with
-// weights of one step of training, an image of zeros and ones made here. Out: pixels a second of a large image in a small budget, beside those of
-// 512 x 512 (or --small) in-core, by the clock and by the processors' time; bench/results/predictions.json. Invariant: both sides run in this process, in turns,
-// small before and after large, and what a call takes whatever its images (weights, first steps) counts on the large side alone.
+// `npm run bench:predictions [-- --side N --small N --budget SIZE --rounds N --only NETWORK --spill DIR]`: the cost of tiles in predictions. In:
+// networks with weights of one step of training, an image of zeros and ones made here. Out: pixels a second of a large image in a small budget,
+// beside those of 512 x 512 (or --small) in-core, by the clock and by the processors' time; bench/results/predictions.json. Invariant: both sides run
+// in this process, in turns, small before and after large; the fixed time of a call (weights, first steps) counts on the large side alone.
 import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { loadavg, tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -11,7 +11,7 @@ import { type Model, PAGE_BYTES, parseBytes, predict, stage, type Staged, train,
 import { npyHead } from '../src/files/npy'
 import { median, record } from './sides'
 
-/** Pixels of the small side, in two calls: what the second takes over the first is that of its further images. Of the large one, an image is minutes. */
+/** Pixels of the small side, in two calls: the difference of the second is the time of its further images. For the large one, an image is minutes. */
 const FEW_PIXELS = 2 ** 20
 const MORE_PIXELS = 5 * 2 ** 20
 const FOUND = join(__dirname, 'results', 'predictions.json')
@@ -57,7 +57,7 @@ interface Side {
   readonly out: string
 }
 
-/** Multiplications of an image that meet the image itself: what a window reads of its padding costs next to nothing. */
+/** Multiplications of an image that meet the image itself: a window's part in its padding costs next to nothing. */
 const multiplications = ({ plan: { graph } }: Staged): number => {
   const inside = (n: number, kernel: number, stride: number, pad: number, dilation: number, outs: number): number => {
     let taps = 0
@@ -84,7 +84,7 @@ interface Rate {
   readonly byProcessor: number
 }
 
-/** What one call took. */
+/** The measurements of one call. */
 interface Taken {
   readonly secondsPerStep: number
   readonly images: number

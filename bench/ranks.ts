@@ -1,6 +1,6 @@
 // `npm run bench:ranks`: a batch that several GPUs share, on paper. In: resnet50, 64 images a GPU on `v100-nvlink-16g`, named networks, numbers of
-// ranks. Out: the step, its exchanges, what no schedule can beat, and bench/results/ranks.json. Invariant: all is simulated, nothing measured.
-// Worked example: one GPU computes 213 ms; 8 of them on 25 Gb Ethernet exchange for 78 ms, 57 of these beside computing: each does 0.91.
+// ranks. Out: the step, its exchanges, a bound for any schedule, and bench/results/ranks.json. Invariant: all is simulated, nothing measured. Worked
+// example: one GPU computes 213 ms; 8 of them on 25 Gb Ethernet exchange for 78 ms, 57 of these during compute: each reaches 0.91.
 import { isLeft } from 'fp-ts/Either'
 import { machineNamed } from '../src/machine/machine'
 import { compile } from '../staging/compile'
@@ -29,10 +29,10 @@ const rounded = (x: number): number => Number(x.toPrecision(4))
 interface Step {
   readonly seconds: number
   readonly exchanges: number
-  /** Without what waits for other ranks. */
+  /** Without calls that wait for other ranks. */
   readonly otherSeconds: number
   readonly hiddenShare: number
-  /** Of any schedule: what of the exchanges has something beside it. */
+  /** For any schedule: the share of exchanges with independent ops. */
   readonly mostHiddenShare: number
   readonly peakBytes: number
   readonly calls: number
@@ -68,7 +68,7 @@ const rows = Object.entries(BETWEEN).flatMap(([network, numbers]) =>
     )
     const local = stepOf(ranks, network as NetworkName, 'local')
     const parts = stepOf(ranks, network as NetworkName, undefined, 'gradients')
-    // Whatever is exchanged when: the step computes, and each rank's part of the network carries.
+    // In any order of exchanges: the step computes, and each rank's part of the network carries.
     const bound = Math.max(otherSeconds, exchanges)
     const row = {
       network,

@@ -1,13 +1,13 @@
-// Two checkouts, the same measurement, in turns: what a change costs. In: a bench's own file, and maybe another checkout.
-// Out: for each side what its processes said, JSON on stdout. Invariant: both sides run this very file, in a process of its own
-// each time, as guest in the other checkout's bench/ and gone afterwards.
+// Two checkouts, the same measurement, in turns: the cost of a change. In: a bench's own file, and maybe another checkout. Out: for each side the
+// JSON of its processes. Invariant: both sides run this very file, in a process of its own each time, copied into the other checkout's bench/ and
+// removed afterwards.
 import { execFileSync } from 'node:child_process'
 import { copyFileSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { cpus, loadavg, release } from 'node:os'
 import { basename, join, resolve } from 'node:path'
 
 export const ROOT = join(__dirname, '..')
-/** What the file is called with where it is to measure. */
+/** The argument of a measuring process. */
 export const ONCE = '--once'
 
 export const median = (xs: readonly number[]): number => {
@@ -15,7 +15,7 @@ export const median = (xs: readonly number[]): number => {
   return (sorted[(sorted.length - 1) >> 1]! + sorted[sorted.length >> 1]!) / 2
 }
 
-/** What one process says, of the checkout in `root`. */
+/** The output of one process, for the checkout in `root`. */
 export const asked = <A>(root: string, bench: string, args: readonly string[]): A => {
   const guests = [bench, __filename].map((file) => ({ from: file, to: join(root, 'bench', basename(file)) }))
   const brought = guests.filter(({ to }) => !existsSync(to))

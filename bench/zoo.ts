@@ -1,8 +1,8 @@
-// `npm run bench:zoo -- [NETWORK …]`: what `auto` makes of every network of the zoo, or of those named, at a half, a quarter, an eighth and a
-// sixteenth of its memory, and what planning takes. In: batches as networks are trained with, a machine that is simulated. Out: the step over
-// the compute of the in-core one, or the smallest budget where it is refused, and processor seconds; into bench/results/zoo.json, where what
-// is not named stays as it was. Invariant: a process plans one network, warmed up by a small one; no budget profits from another. Where
-// planning takes longer than it may, other processes plan again, and the least counts: what else the machine does only adds to it.
+// `npm run bench:zoo -- [NETWORK …]`: the plans of `auto` for every network of the zoo, or for those named, at a half, a quarter, an eighth and a
+// sixteenth of its memory, and their planning time. In: usual training batches, a machine that is simulated. Out: the step over the compute of the
+// in-core one, or the smallest budget after a refusal, and processor seconds; into bench/results/zoo.json, where other networks stay unchanged.
+// Invariant: a process plans one network, warmed up by a small one; no budget profits from another. If planning exceeds its limit, other processes
+// plan again, and the least counts: other work of the machine only adds to it.
 import { isLeft } from 'fp-ts/Either'
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
@@ -20,10 +20,10 @@ import { inTurns, ONCE, record } from './sides'
 const MACHINE = 'v100-pcie-16g'
 const RESULTS = join(__dirname, 'results/zoo.json')
 const SHARES = [2, 4, 8, 16]
-/** What planning may take of a processor at any of them. */
+/** The limit of planning at any of them, in processor seconds. */
 const LIMIT_SECONDS = 5
 const MOST_AGAIN = 2
-/** What the rest of the machine may add: what takes longer than the limit by more is not planned again for it. */
+/** The share that the rest of the machine may add: planning beyond it is not repeated. */
 const NOISE = 1.3
 
 const sizeOf = (network: string): readonly [batch: number, height: number, width: number] => {
@@ -77,7 +77,7 @@ const stored = (): readonly Row[] => (existsSync(RESULTS) ? JSON.parse(readFileS
 const isSlow = ({ planning }: Planned): boolean => planning > LIMIT_SECONDS
 const mayBeQuick = ({ planning }: Planned): boolean => planning <= NOISE * LIMIT_SECONDS
 
-/** Of two processes: the same plans, each with the less of its seconds. */
+/** The same plans of two processes, each with the less of its seconds. */
 const quicker = (a: Row, b: Row): Row => ({
   ...a,
   plans: a.plans.map((p, i) => {

@@ -1,5 +1,5 @@
-// The run-time interpreter: what is known of a net applied to an input shape. The twin of facts.ts, in the same words.
-// In: a net, an input shape. Out: output shape, FT dimensions, sums of bytes and parameters, a report of each layer; or an error.
+// The run-time interpreter: facts of a net for an input shape. The twin of facts.ts, in the same words. In: a net, an input shape. Out: output shape,
+// FT dimensions, sums of bytes and parameters, a report of each layer; or an error.
 import { bimap, type Either, left, map, right } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { DIMS, elementsOf } from '../staging/core/box'
@@ -23,7 +23,7 @@ export interface LayerReport {
   readonly ft: readonly Dim[]
   /** The dimensions over which it sums. */
   readonly sums: readonly Dim[]
-  /** Whether its name is its own, not its kind's. */
+  /** True if the name is its own, not its kind's. */
   readonly named: boolean
   /** Bytes of its output, in 32-bit floats. */
   readonly bytes: number

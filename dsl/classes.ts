@@ -1,7 +1,7 @@
-// Networks of the zoo that give classes: each is a net, and called with a number of classes it is the same net with a head for so many. In: what
-// makes the net for a number of classes, and the number that it usually has. Out: a function that has the fields of the net. Invariant: wherever
-// a net is decoded it is plain data again; its JSON is the net's.
-// Worked example: resnet50 is a Seq of a body and a head; resnet50({ classes: 10 }) has the same body object, and a head whose `fc` gives 10.
+// Networks of the zoo with classes. Each is a net; called with a number of classes, it returns the same net with another head. In: a function from a
+// number of classes to the net, and the usual number. Out: a function with the fields of the net. Invariant: a decoded net is plain data again; its
+// JSON is the net's. Worked example: resnet50 is a Seq of a body and a head; resnet50({ classes: 10 }) has the same body object, and a head whose
+// `fc` gives 10.
 import { orThrow } from '../staging/core/certain'
 import { renderError } from '../staging/core/errors'
 import { known } from '../staging/core/known'

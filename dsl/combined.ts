@@ -1,5 +1,5 @@
-// How tensors of a step become one: side by side, added, multiplied. In: their shapes. Out: the shape, or what is wrong in words; and
-// the operator, with the dimensions along which it may be tiled.
+// Joins of tensors of a step: side by side, added, multiplied. In: their shapes. Out: the shape, or an error in words; and the operator, with the
+// dimensions along which it may be tiled.
 import { type Either, left, right } from 'fp-ts/Either'
 import { DIMS } from '../staging/core/box'
 import type { AnyAttrs } from '../staging/ops/op'
@@ -15,7 +15,10 @@ interface Combination {
   readonly attrs: (first: Shape, others: readonly Shape[]) => AnyAttrs
 }
 
-/** What a factor has one value for, as `multiply` says it: 0 an element, 1 all pixels of a channel, 2 all channels of a pixel. */
+/**
+ * The repetition of a factor's values, as in `multiply`: 0 one for each element, 1 one for all pixels of a channel, 2 one for all channels of a
+ * pixel.
+ */
 export const factorOver = ([b, c, h, w]: readonly number[], factor: readonly number[]): number | undefined => {
   const at = [
     [b, c, h, w],

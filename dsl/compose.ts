@@ -1,6 +1,5 @@
-// Compositions: nodes made of nodes. A scope (block, blocks) puts its name before the names of what stands in it, so a
-// layer's full name, 'layer1.0.conv1', is also what its weights are called in PyTorch.
-// In: nets. Out: nets, as plain data whose types are the syntax tree.
+// Compositions: nodes made of nodes. A scope (block, blocks) puts its name before the names of its parts, so a layer's full name, 'layer1.0.conv1',
+// is also the PyTorch name of its weights. In: nets. Out: nets, as plain data whose types are the syntax tree.
 import { type Identity, identity, type Net } from './net'
 
 /**

@@ -37,7 +37,7 @@ const compositions: Readonly<Record<string, Composition>> = {
   concat: { parts: [['branches', true]] },
 }
 
-/** Deeper than any network, and far below what the call stack holds. */
+/** Deeper than any network, and far below the limit of the call stack. */
 const DEEPEST = 200
 /** More than any network has copies of a block. */
 const MOST_COPIES = 10_000
@@ -106,7 +106,7 @@ const composition = (
 export const misfit = ({ fields, value }: FieldFault, what: string, at: string): GraphError =>
   invalid([at, ...fields].join('.'), `${show(value)} is not allowed in ${what}`)
 
-/** No field that there is not: what a misspelt one says would have no effect. */
+/** Refuses unknown fields: a misspelt one would have no effect. */
 export const onlyFields = (u: object, options: Options, at: string): Either<GraphError, void> => {
   const key = unknownKey(u, options)
   return key === null ? E.right(undefined) : E.left(invalid(at, optionRefused(key, options)))

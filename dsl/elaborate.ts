@@ -1,6 +1,6 @@
-// Elaboration of a step: one forward graph in which a net that is applied again reads the same parameters, and what is to be
-// minimised in it. In: a step. Out: what the passes begin with, and the layers by name in their order; or a GraphError.
-// Invariant: the first application of a net declares its parameters, later ones share them; their layers are called '#2', ...
+// Elaboration of a step: one forward graph and its objectives. A net that is applied again reads the same parameters. In: a step. Out: the graph and
+// objectives for the passes, and the layers by name in their order; or a GraphError. Invariant: the first application of a net declares its
+// parameters, later ones share them; their layers are called '#2', ...
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -84,7 +84,7 @@ class StepElaboration {
         this.targets.set(to, E.exists((e: LossEntry) => e.labels === true)(lossEntry(loss)))
   }
 
-  /** All losses before what trains: an objective may train nets that another one's losses apply. */
+  /** All losses come before all updates: an objective may train nets that the losses of another one apply. */
   run(): Result<Elaborated> {
     const { step, detached } = this
     return pipe(
@@ -99,7 +99,7 @@ class StepElaboration {
   }
 
   private termsOf(o: StepObjective): Result<readonly Term[]> {
-    // Where there is one objective, its losses go by their own names.
+    // With one objective, its losses have their own names.
     const scope = this.step.objectives.length === 1 ? '' : `${o.name}.`
     return pipe(
       Object.entries(o.losses).flatMap(([name, list]) =>
@@ -136,7 +136,7 @@ class StepElaboration {
     )
   }
 
-  /** By what each of these parameters is trained; those that are frozen are left out. */
+  /** The optimizer and updates of each of these parameters, without the frozen ones. */
   private trained(optimizer: Optimizer, updates: Updates, own: readonly ValueId[]): Result<Objective['params']> {
     const nameOf = (v: ValueId): string => this.graph.value(v as Ref).name
     return pipe(
@@ -175,7 +175,7 @@ class StepElaboration {
     )
   }
 
-  /** Whether nets take it as bytes: then all that reads it does. */
+  /** Returns true if nets take it as bytes: then all of its readers do. */
   private bytesOf(t: Fed): Result<boolean> {
     const all = tensorsOf(this.step)
     const readers = [
@@ -193,7 +193,7 @@ class StepElaboration {
         )
   }
 
-  /** Runs `make`; whatever op it appends that reads a detached one of these takes it as a constant. */
+  /** Runs `make`. Every op that it appends reads the detached ones among these as constants. */
   private reading(xs: readonly Made[], make: () => Result<Ref>): Result<Made> {
     const before = this.graph.written.length
     return pipe(

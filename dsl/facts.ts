@@ -1,7 +1,6 @@
-// The type-level interpreter: what the checker knows of a net applied to an input shape, while you type.
-// In: the type of a net, an input shape. Out: output shape, FT dimensions, layer names and a tally (activation bytes,
-// parameters, state); or a Misfit. It folds over the syntax tree, and the checker caches it per node and shape, so equal
-// blocks cost one. The run-time twin is analyse.ts. Sums are Low numbers (numbers/), turned into numbers at the end.
+// The type-level interpreter: facts of a net for an input shape, while you type. In: the type of a net, an input shape. Out: output shape, FT
+// dimensions, layer names and a tally (activation bytes, parameters, state); or a Misfit. It folds over the syntax tree, and the checker caches it
+// per node and shape, so equal blocks cost one. The run-time twin is analyse.ts. Sums are Low numbers (numbers/), turned into numbers at the end.
 import type { AtInputSize, Block, Blocks, Concat, Counted, Repeat, Residual, Scaled, Seq } from './compose'
 import type { BadSize } from './layers/rule'
 import type {
@@ -36,22 +35,22 @@ import type {
 import type { AddLimbs, LimbText, MulLimbs } from './numbers/limbs'
 import type { Add, Compare, FromLow, Low, Mul, NextDigit, Trim } from './numbers/naturals'
 
-/** What is known of a net at an input shape. */
+/** Facts of a net at an input shape. */
 export interface Facts<Out extends Shape, Ft extends Dim, Sum extends AnyTally, Names extends string> {
   out: Out
   ft: Ft
   sum: Sum
   names: Names
 }
-/** Its fields are read by their names: each `infer` makes TypeScript 5.9 throw away what it has cached at every level above it. */
+/** Its fields are read by their names: each `infer` makes TypeScript 5.9 drop its cache at every level above. */
 export type AnyFacts = Facts<Shape, Dim, AnyTally, string>
 /** Facts made at once: a type that names others within it is put off, and copied with all that holds it. */
 type Known<Out extends Shape, Ft extends Dim, Sum extends AnyTally, Names extends string> = 0 extends 0
   ? Facts<Out, Ft, Sum, Names>
   : never
 /**
- * What adds up over layers: bytes of their outputs, numbers that they train, numbers that they keep (running statistics). Layers of
- * one size stand together, so of their outputs only the channels are added up at first: Area holds the bytes of one of them.
+ * Sums over layers: bytes of their outputs, trained numbers, kept numbers (running statistics). Layers of one size stand together, so at first only
+ * the channels of their outputs are added up: Area holds the bytes of one of them.
  */
 export interface Tally<Bytes, Area, Channels, Parameters, State> {
   bytes: Bytes
@@ -63,7 +62,7 @@ export interface Tally<Bytes, Area, Channels, Parameters, State> {
 /** The same of a tally. */
 type Tallied<Bytes, Area, Channels, Parameters, State> = 0 extends 0 ? Tally<Bytes, Area, Channels, Parameters, State> : never
 export type AnyTally = Tally<unknown, unknown, unknown, unknown, unknown>
-/** What is wrong with it, and where. */
+/** An error and its place. */
 export interface Misfit<At extends string, Kind extends string, Reason extends string> {
   at: At
   kind: Kind
@@ -92,7 +91,7 @@ type NestOf<Level, Count extends readonly unknown[] = [], Has = 'plain'> = [Leve
   : Count['length'] extends MostLevels
     ? 'deep'
     : NestOf<Inner<Level>, [...Count, 0], KindsSeen<Level['kind' & keyof Level], Has>>
-/** Of kinds that are not known, nothing. */
+/** Unknown kinds add nothing. */
 type KindsSeen<Kind, Has> = string extends Kind ? Has : 'fromBytes' extends Kind ? 'bytes' : Has
 /** The compositions in compositions; scopes with numbers take as long as two. */
 type Inner<N> = N extends { readonly kind: 'blocks' | 'counted'; readonly layers: infer Ls extends readonly unknown[] }
@@ -120,7 +119,7 @@ type Composed<N> = N extends
   ? N
   : never
 
-/** The full name of the first layer that takes bytes and is not what its net begins with; null where there is none. */
+/** The full name of the first layer that takes bytes and is not the first layer of the net; null if there is none. */
 type StrayBytes<N, P extends string = '', Head extends boolean = true> =
   N extends Seq<infer Ls>
     ? StrayInLine<Ls, P, Head>
@@ -227,7 +226,7 @@ type AddTally<A extends AnyTally, B extends AnyTally> = Tallied<
 >
 /** Bytes of the channels that stand together. */
 type OutputsOf<T extends AnyTally> = T['channels'] extends null ? null : MulLimbs<T['area'], Trim<LimbText<T['channels']>>>
-/** Adds what a join of branches writes. */
+/** Adds the output of a join of branches. */
 type AddOutput<A extends AnyTally, Out extends Shape> = AddTally<
   A,
   Tallied<null, AreaOf<Out[0], Out[2], Out[3]>, Low<Out[1]>, null, null>
@@ -322,7 +321,7 @@ type Added<H extends Net, X extends AnyFacts, Y> = Y extends AnyFacts
 
 // ---------------------------------------------------------------- names twice
 
-/** Of names that some layer has already, the one that the first of these nets has that has any: as run time finds it. */
+/** The first of these nets with a name that another layer has already, and the name: as run time finds it. */
 type FirstNamed<Ls, Twice extends string, P extends string = ''> = Ls extends readonly [infer H, ...infer T]
   ? NamedIn<H, Twice, P> extends infer F extends string
     ? F
@@ -446,7 +445,7 @@ type Product<X, S extends Shape> = X extends AnyFacts
     : Misfit<'scaled', 'scaled', NoFactor<ShapeText<X['out']>, ShapeText<S>>>
   : X
 
-/** Joins the remaining branches to what the first ones gave; X holds their channels so far. */
+/** Joins the remaining branches to the result of the first ones; X holds their channels so far. */
 type Join<Bs, S extends Shape, X, First = X, Count extends unknown[] = [1]> = X extends AnyFacts
   ? Bs extends readonly [infer H extends Net, ...infer T]
     ? Analyse<H, S> extends infer Y

@@ -1,11 +1,10 @@
-// Nets that are fed bytes: those whose first layer is `fromBytes`. In: a net, by its type and at run time, in the same words.
-// Out: whether it begins so; which layer of that kind stands elsewhere, where nothing is bytes any more. The types that look for it
-// stand with those that walk a net (facts.ts).
+// Nets that are fed bytes: those whose first layer is `fromBytes`. In: a net, by its type and at run time, in the same words. Out: true if it begins
+// so; the misplaced layer of that kind, if there is one. The types that look for it are with those that walk a net (facts.ts).
 import type { Block, Blocks, Concat, Counted, Repeat, Residual, Seq } from './compose'
 import type { FromBytes } from './layers/frombytes'
 import type { Layer, Net } from './net'
 
-/** Whether the first layer of a net is `fromBytes`. */
+/** True if the first layer of a net is `fromBytes`. */
 export type TakesBytes<N> = N extends { readonly kind: 'fromBytes' }
   ? true
   : N extends
@@ -17,14 +16,14 @@ export type TakesBytes<N> = N extends { readonly kind: 'fromBytes' }
       ? TakesBytes<B>
       : false
 
-/** What stands first in it; the net itself, where it is no composition or one of branches. */
+/** The first part of a net; the net itself, if it is no composition or one of branches. */
 const headOf = (n: Net): Net => {
   const first = 'layers' in n ? (n as Seq<readonly Net[]>).layers[0] : undefined
   if (first) return headOf(first)
   return n.kind === 'block' || n.kind === 'repeat' ? headOf((n as Block<string, Net>).body) : n
 }
 
-/** The layer by which a net takes bytes; undefined where it takes numbers. */
+/** The layer through which a net takes bytes; undefined if it takes numbers. */
 export const bytesLayer = (n: Net): FromBytes | undefined => {
   const head = headOf(n)
   return head.kind === 'fromBytes' ? (head as FromBytes) : undefined
@@ -39,7 +38,7 @@ const firstOf = (parts: readonly (() => string | null)[]): string | null => {
   return null
 }
 
-/** The name of the first layer of the kind that is not what its net begins with. */
+/** The name of the first layer of the kind that is not the first layer of the net. */
 export const strayBytes = (n: Net, scope = '', head = true): string | null => {
   const line = (layers: readonly Net[], scopeAt: (i: number) => string): string | null =>
     firstOf(layers.map((l, i) => () => strayBytes(l, scopeAt(i), head && i === 0)))

@@ -1,8 +1,7 @@
-// The one traversal of a net at run time: analysis and elaboration are algebras over it.
-// In: a net, a starting value, an algebra. Out: the value at the end, or the first error: what is wrong within a part is told
-// before what is wrong between parts, as the types tell it.
-// Order is the syntax tree's, depth first: one branch after the other, then what joins them (paper 4, section 3.1).
-// A layer is called by its scopes and its own name; nameless ones after their kind, numbered from the second of a step on.
+// The one traversal of a net at run time: analysis and elaboration are algebras over it. In: a net, a starting value, an algebra. Out: the value at
+// the end, or the first error: errors within a part precede errors between parts, as in the types. The order is the syntax tree's, depth first: one
+// branch after the other, then their join (paper 4, section 3.1). The name of a layer has its scopes and its own name; nameless ones have their kind,
+// numbered from the second of a step on.
 import { chain, type Either, left, map, right, traverseArray } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../staging/core/errors'
@@ -10,7 +9,7 @@ import type { AtInputSize, Block, Blocks, Concat, Counted, Repeat, Residual, Sca
 import { badSize, type SizeCheck } from './layers/rule'
 import type { Layer, Net } from './net'
 
-/** Where a node stands. */
+/** The names of a node. */
 export interface NodeNames {
   /** Its full name, unlike any other's. */
   readonly name: string
@@ -22,15 +21,15 @@ export interface Algebra<T> {
   readonly layer: (l: Layer, x: T, at: NodeNames) => Either<GraphError, T>
   readonly sum: (body: T, shortcut: T, at: NodeNames) => Either<GraphError, T>
   readonly join: (branches: readonly T[], at: NodeNames) => Either<GraphError, T>
-  /** A body's input times what the body made of it. */
+  /** A body's input times the body's result. */
   readonly product: (input: T, factor: T, at: NodeNames) => Either<GraphError, T>
-  /** What a body made, at the height and width of the body's input; it takes a place only when that is another size. */
+  /** A body's result, at the height and width of the body's input; it takes a place only if that is another size. */
   readonly resize: (made: T, input: T, at: () => NodeNames) => Either<GraphError, T>
-  /** Whether these branches cannot be joined, whatever comes after them: the first misfit is the one that is told. */
+  /** Returns true if these branches cannot be joined, with any later ones: only the first misfit is reported. */
   readonly differ?: (branches: readonly T[]) => boolean
 }
 
-/** What a part made, and the names that its layers have taken. */
+/** A part's result, and the names of its layers. */
 interface Part<T> {
   readonly made: T
   readonly names: ReadonlySet<string>
@@ -39,7 +38,7 @@ type Folded<T> = Either<GraphError, Part<T>>
 
 const part = <T>(made: T, ...names: readonly string[]): Part<T> => ({ made, names: new Set(names) })
 
-/** What comes behind a part, under the names of both; or the one that they share. */
+/** The result after a part, under the names of both; or the name that they share. */
 const behind =
   (before: Part<unknown>) =>
   <T>({ made, names }: Part<T>): Folded<T> => {
@@ -49,7 +48,7 @@ const behind =
       : left({ tag: 'DuplicateName', name: twice, role: 'layer' })
   }
 
-/** What is made of a part, under its names. */
+/** The next result of a part, under its names. */
 const then =
   <A, T>(make: (made: A) => Either<GraphError, T>) =>
   ({ made, names }: Part<A>): Folded<T> =>
@@ -117,7 +116,7 @@ class Walk<T> {
     return layers.reduce((line: Folded<T>, l, i) => pipe(line, chain(next(l, i))), right(part(x)))
   }
 
-  /** What each makes of the same input; none of those behind a misfit. */
+  /** The result of each for the same input; none after a misfit. */
   private branches(nets: readonly Net[], x: T, scope: string): Folded<readonly T[]> {
     const next = (n: Net) => (all: Part<readonly T[]>) =>
       this.algebra.differ?.(all.made)
@@ -156,7 +155,7 @@ const checkedSize = (n: Net, scope: string, check: SizeCheck): Either<GraphError
   return reason === null ? right(n) : left({ tag: 'ShapeInvalid', layer: within(scope, n.kind), kind: n.kind, reason })
 }
 
-/** A repeat as so many bodies, in a list of blocks or alone. */
+/** A repeat as a number of bodies, in a list of blocks or alone. */
 const copies = (n: Net, scope: string): Either<GraphError, readonly Net[]> => {
   if (n.kind !== 'repeat') return right([n])
   const { times, body } = n as Repeat<number, Net>

@@ -1,5 +1,5 @@
-// What a model file exports, as a model or a step. In: an unknown default export, sizes from the command line. Out: either, or
-// what is wrong in words. Recognised by its fields alone, since the file may have loaded another copy of this package.
+// The export of a model file, as a model or a step. In: an unknown default export, sizes from the command line. Out: either, or an error in words. It
+// is recognised by its fields alone, because the file may have loaded another copy of this package.
 import { chain, type Either, left, right } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../staging/core/errors'

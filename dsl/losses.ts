@@ -1,6 +1,6 @@
-// Losses made of others, and of operators. In: losses of one output and one target, each with its weight; or a function of the two. Out:
-// plain data. Invariant: what a function makes is calls of operators of the table, which are staged, tiled and differentiated like all others.
-// Worked example: sumOf(crossEntropy, [0.5, dice()]) is cross-entropy and half of Dice; lossOf((y, t) => y.minus(t).square().mean()) is mse.
+// Losses made of others, and of operators. In: losses of one output and one target, each with its weight; or a function of the two. Out: plain data.
+// Invariant: the result of a function is calls of operators of the table, which are staged, tiled and differentiated like all others. Worked example:
+// sumOf(crossEntropy, [0.5, dice()]) is cross-entropy and half of Dice; lossOf((y, t) => y.minus(t).square().mean()) is mse.
 import { left } from 'fp-ts/Either'
 import { orThrow } from '../staging/core/certain'
 import { renderError } from '../staging/core/errors'

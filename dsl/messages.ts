@@ -1,6 +1,5 @@
-// What can be wrong with a network, in words: each message is one function, and its type is the same text.
-// In: names and shapes. Out: the words; `TheType<...>` of a message is derived from the function, so both always agree.
-// ASCII only: the type checker prints other characters as escapes.
+// Errors of networks, in words: each message is one function, and its type is the same text. In: names and shapes. Out: the words; `TheType<...>` of
+// a message is derived from the function, so both always agree. ASCII only: the type checker prints other characters as escapes.
 import type { Shape } from './net'
 
 export type ShapeText<S extends Shape> = `[${S[0]},${S[1]},${S[2]},${S[3]}]`

@@ -1,6 +1,6 @@
-// A model: a net applied to an input shape, checked. The checks run while you type and again at run time, in the same words.
-// In: a net, an input shape. Out: Model, plain data that carries what is known of it; or a GraphError.
-// `model` is for literal sizes and throws; `modelAt` takes sizes known only at run time and returns Either.
+// A model: a net applied to an input shape, checked. The checks run while you type and again at run time, in the same words. In: a net, an input
+// shape. Out: Model, plain data with the facts of it; or a GraphError. `model` is for literal sizes and throws; `modelAt` takes sizes known only at
+// run time and returns Either.
 import { apS, bind, Do, type Either, left, map, right } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { orThrow } from '../staging/core/certain'
@@ -42,7 +42,7 @@ export type SummaryOf<N extends Net, In extends readonly number[]> = In extends 
     : never
   : never
 
-/** The input shape itself when the net fits it; else what is wrong, so that the error stands at the argument. */
+/** The input shape itself if the net fits it; otherwise the error, so that the compiler shows it at the argument. */
 export type Checked<N extends Net, In extends readonly number[]> = IsStrict extends true
   ? OrWords<Complaint<N, In>, In> | InferredFrom<In>
   : NeedsStrict

@@ -1,6 +1,5 @@
-// A net as ops: the algebra by which a fold over it appends them to a graph, every op from the op table.
-// In: a graph under construction, the number of the next random layer, what follows the layers' names. Out: the algebra.
-// Invariant: what the analysis says of a layer, it derived from the same ops.
+// A net as ops: the algebra of a fold that appends them to a graph, every op from the op table. In: a graph under construction, the number of the
+// next random layer, the suffix of the layers' names. Out: the algebra. Invariant: the analysis of a layer is derived from the same ops.
 import { type Either, right } from 'fp-ts/Either'
 import type { GraphError } from '../staging/core/errors'
 import type { GraphBuilder } from '../staging/graph/builder'

@@ -1,7 +1,7 @@
-// A model as what it predicts: its net's forward graph, with the statistics that ran along in training and nothing dropped, and what is
-// handed out of it; and the same with a loss beside it. In: a model, a form, a loss. Out: the graph, or a step; or a GraphError.
-// Invariant: its parameters and states have the names of the training graph's, so that weights serve both.
-// Worked example, [conv2d bn relu dropout linear] as classes: conv2d, bn_frozen, relu, linear, argmax, whose value is the output.
+// A model for prediction: its net's forward graph, with the running statistics of training and nothing dropped, and the output; and the same with a
+// loss beside it. In: a model, a form, a loss. Out: the graph, or a step; or a GraphError. Invariant: its parameters and states have the names of the
+// training graph's, so that weights serve both. Worked example, [conv2d bn relu dropout linear] as classes: conv2d, bn_frozen, relu, linear, argmax,
+// whose value is the output.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -20,10 +20,10 @@ import { algebraOf, randomKeys } from './netgraph'
 import type { Loss } from './training'
 
 /**
- * What a prediction may be of what the net gives.
+ * The forms of a prediction.
  *  values         the numbers themselves
  *  probabilities  softmax over the channels of each pixel; of one channel the sigmoid
- *  classes        the channel that is largest at each pixel; of one channel whether it is above zero
+ *  classes        the channel that is largest at each pixel; of one channel true above zero
  */
 export const FORMS = ['values', 'probabilities', 'classes'] as const
 /**
@@ -35,7 +35,7 @@ export const FORMS = ['values', 'probabilities', 'classes'] as const
  */
 export type Form = (typeof FORMS)[number]
 
-/** What is handed out is called so. */
+/** The name of an output. */
 export const OUTPUT = 'output'
 
 const formed = (b: GraphBuilder, y: Ref, form: Form): Either<GraphError, Ref> => {
@@ -44,7 +44,7 @@ const formed = (b: GraphBuilder, y: Ref, form: Form): Either<GraphError, Ref> =>
   return b.one(b.shape(y)[1] === 1 ? 'sigmoid' : 'softmax', {}, [y], form)
 }
 
-/** What a plan is for: steps of training, predictions, or a loss and predictions beside what they should be. */
+/** The purpose of a plan: steps of training, predictions, or a loss and predictions beside their targets. */
 export const MODES = ['train', 'predict', 'evaluate'] as const
 /**
  * The purpose of a plan: training, prediction or evaluation. Default 'train'.
@@ -57,11 +57,11 @@ export type PlanMode = (typeof MODES)[number]
 
 interface Forward {
   readonly graph: GraphBuilder
-  /** What the net gives. */
+  /** The net's result. */
   readonly y: Ref
 }
 
-/** The net's forward pass, and what is handed out of it. */
+/** The net's forward pass, and its output. */
 const forwardOf = (m: Model, form: Form, name: string): Either<GraphError, Forward> => {
   const graph = new GraphBuilder(name)
   const algebra = algebraOf({ graph, randomKey: randomKeys(), mode: 'predict' })
@@ -88,7 +88,7 @@ export const predictionOf = (m: Model, form: Form, name = 'model'): Either<Graph
     E.map(({ graph }) => graph.build()),
   )
 
-/** What is handed out beside a loss, where nothing is said: the classes of pixels; of an image all that the net gives. */
+/** The default output beside a loss: the classes of pixels; for an image, the net's whole result. */
 export const formBeside = (m: Model, loss: Loss): Form => {
   const [, , height, width] = m.output
   const isOfClasses = E.exists((e: LossEntry) => e.labels === true || e.shares === true)(lossEntry(loss))

@@ -119,7 +119,7 @@ export type IsLiteral<N extends Net, S extends Shape> = IsStrict extends true
       : true
   : false
 type Takes<N extends Net, S extends Shape> = OrWords<IsLiteral<N, S> extends true ? ComplaintOf<AnalyseWhole<N, S>> : null>
-/** What a net makes of a shape, where both are known. */
+/** The result of a net for a shape, if both are known. */
 export type Given<N extends Net, S extends Shape> =
   IsLiteral<N, S> extends true ? (AnalyseWhole<N, S> extends Facts<infer O, any, any, any> ? O : Shape) : Shape
 
@@ -146,7 +146,7 @@ export const apply = <N extends Net, T extends Tensor>(
     ),
   ).output as Given<N, T['shape']>,
 })
-/** Only what is fed is bytes. */
+/** Only fed tensors are bytes. */
 type TakesFed<N extends Net, T extends Tensor> = OrWords<
   TakesBytes<N> extends true ? ('fed' extends T['kind'] ? null : BytesNotFed) : null
 >
@@ -269,7 +269,7 @@ export const loss = <L extends Loss, Of extends Tensor, To extends Tensor | numb
   return { loss: kind, of, to, weight }
 }
 
-/** Class labels have one channel; what else is compared is of one shape. */
+/** Class labels have one channel; all other compared tensors have one shape. */
 type TargetShape<L, S extends Shape> =
   L extends LossSum<infer Part>
     ? TargetShape<Part, S>
@@ -392,7 +392,7 @@ export interface TrainingStep<Os extends readonly StepObjective[] = readonly Ste
   readonly objectives: Os
 }
 
-/** The nets by which a tensor was made; any, where its type does not tell. */
+/** The nets in a tensor's construction; any, if its type does not tell. */
 type NetsOf<T> = T extends { readonly kind: 'applied'; readonly net: infer N; readonly to: infer To }
   ? N | NetsOf<To>
   : T extends { readonly kind: Combining; readonly parts: infer Parts extends readonly unknown[] }
@@ -460,7 +460,7 @@ export const partsOf = (t: Tensor): readonly Tensor[] => {
   }
 }
 
-/** These tensors and all that they are made of, in the order in which they are made. */
+/** These tensors and all of their sources, in the order of construction. */
 export const madeOf = (tensors: readonly Tensor[]): ReadonlySet<Tensor> => {
   const made = new Set<Tensor>()
   const visit = (t: Tensor): void => {
@@ -475,7 +475,7 @@ export const madeOf = (tensors: readonly Tensor[]): ReadonlySet<Tensor> => {
 export const isFed = (t: Tensor): t is Fed => t.kind === 'fed'
 export const isTensor = (to: Tensor | number): to is Tensor => typeof to !== 'number'
 
-/** All tensors of the step, in the order in which they are made. */
+/** All tensors of the step, in the order of construction. */
 export const tensorsOf = (s: TrainingStep): readonly Tensor[] => [
   ...madeOf(termsOf(s).flatMap((t) => [t.of, t.to].filter(isTensor))),
 ]

@@ -1,6 +1,6 @@
-// A step from outside: a model file, perhaps through another copy of this package. In: unknown, sizes that the caller wants.
-// Out: TrainingStep, every field, net and tensor checked; or what is wrong with it, with the path. Sizes apply to every fed
-// tensor: the batch to all, height and width to those as large as the first. Objects that were the same stay the same.
+// A step from outside: a model file, perhaps through another copy of this package. In: unknown, the caller's sizes. Out: TrainingStep, every field,
+// net and tensor checked; or its error, with the path. Sizes apply to every fed tensor: the batch to all, height and width to those as large as the
+// first. Equal objects stay one object.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -67,7 +67,7 @@ const fieldsOf =
       E.mapLeft((errors) => misfit(fieldFault(errors), what, at)),
       E.tap(() => onlyFields(u as object, { of: what, keys: [...Object.keys(codec.props), ...also] }, at)),
     )
-/** What every tensor has beside its own. */
+/** The fields of every tensor, beside its own. */
 const TENSOR = ['kind', 'shape']
 
 // ---------------------------------------------------------------- what they hold

@@ -1,6 +1,6 @@
-// What can be staged and trained: a step, or a model with a loss and an optimizer, which is a step of one objective: its net
-// applied to what is fed as 'input', compared with what is fed as 'target'. In: a model, a loss, an optimizer. Out: the step,
-// or what is wrong in words. Invariant: whatever plans or trains knows steps only.
+// Things that can be staged and trained: a step, or a model with a loss and an optimizer, which is a step of one objective: its net applied to the
+// fed 'input', compared with the fed 'target'. In: a model, a loss, an optimizer. Out: the step, or an error in words. Invariant: planning and
+// training know only steps.
 import { type Either, left, map } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../staging/core/errors'
@@ -31,7 +31,7 @@ import type { Loss, Optimizer } from './training'
  */
 export type Trainable = Model | TrainingStep
 
-/** The step that a model is; with what its output is compared, and by what it is trained, its type does not say. */
+/** The step of a model. Its type does not tell the target, the loss or the optimizer. */
 export type StepOfModel<M extends Model> = TrainingStep<
   readonly [
     StepObjective<

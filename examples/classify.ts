@@ -33,7 +33,7 @@ export const plan = stage(net, {
   algorithms: 'fixed',
 })
 
-/** What it is trained by, and what it is measured by. */
+/** Its optimizer, and its metrics. */
 export const digits = async () => ({
   data: folder(await digitFolder('digits', 'train', 1500), { augment: { crop: { area: [0.7, 1] }, jitter: true } }),
   held: folder(await digitFolder('digits-held', 't10k', 500)),

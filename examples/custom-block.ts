@@ -1,13 +1,13 @@
 // A block of one's own: an ordinary generic function. Run with: npx ts-node examples/custom-block.ts
-// Its sizes stay literals, so shapes, FT dimensions and layer names inside are known wherever it is used. What is wrong with
-// a plan by hand is said while typing: try `H: 3000`, `to: 'head'`, or `checkpoints: ['mix.2.widen']`.
+// Its sizes stay literals, so shapes, FT dimensions and layer names inside are known at every use. The editor shows errors of a plan by hand: try `H:
+// 3000`, `to: 'head'`, or `checkpoints: ['mix.2.widen']`.
 import { batchNorm, blocks, conv2d, crossEntropy, globalAvgPool, identity, layerOf, linear, mib } from 'spillway'
 import { model, relu, repeat, residual, run, segmentsOf, seq, sgd, stage } from 'spillway'
 
 const normed = <N extends string, O extends number, K extends number, G extends number = 1>(name: N, out: O, k: K, groups?: G) =>
   seq(conv2d(name, out, k, { groups, bias: false }), batchNorm(`${name}_bn`, { frozen: true }), relu())
 
-/** Widens, filters each channel by itself, narrows again, and adds what came in (Sandler et al. 2018). */
+/** Widens, filters each channel by itself, narrows again, and adds the input (Sandler et al. 2018). */
 const inverted = <C extends number, W extends number>(channels: C, wide: W) =>
   residual(seq(normed('widen', wide, 1), normed('filter', wide, 3, wide), conv2d('narrow', channels, 1)), identity)
 

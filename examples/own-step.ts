@@ -31,7 +31,7 @@ const edges = seq(conv2d('d1', 8, 4, { stride: 2, pad: 2 }), leakyRelu(0.2))
 const shapes = seq(conv2d('d2', 8, 4, { pad: 2 }), instanceNorm(), leakyRelu(0.2))
 const verdict = conv2d('d3', 1, 4, { pad: 2 })
 
-// `How` keeps in the types how x was made: a plan module of this step is checked down to what it is fed.
+// `How` keeps the construction of x in the types: a plan module of this step is checked down to its fed tensors.
 const judge = <How>(x: Tensor<[2, 7, 48, 40], How>) => {
   const a = apply(edges, x)
   const b = apply(shapes, a)

@@ -8,7 +8,7 @@ import { RUNS, sceneFolder } from './digits'
 const unit = <N extends string, C extends number>(name: N, channels: C) =>
   seq(conv2d(`${name}.conv`, channels, 3, { bias: false }), batchNorm(`${name}.bn`), relu())
 
-/** Half the pixels, `inner` on them, all of them again, beside what came in. */
+/** Half the pixels, `inner` on them, all of them again, beside the input. */
 const level = <N extends string, C extends number, D extends number, Inner extends Net>(
   name: N,
   channels: C,
@@ -32,7 +32,7 @@ export default net
 
 export const plan = stage(net, { loss: crossEntropy, optimizer: adamw({ lr: 4e-3 }), budget: mib(48), algorithms: 'fixed' })
 
-/** What it is trained by, and what it is measured by. */
+/** Its optimizer, and its metrics. */
 export const scenes = async () => ({
   data: folder(await sceneFolder('scenes', 'train', 320), { augment: { crop: { area: [0.7, 1] } } }),
   held: folder(await sceneFolder('scenes-held', 't10k', 80)),

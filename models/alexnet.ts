@@ -27,7 +27,7 @@ export const alexnetBody = seq(
   conv2d('features.6', 384, 3), relu(), conv2d('features.8', 256, 3), relu(), conv2d('features.10', 256, 3), relu(), pool('pool5'),
 )
 
-/** For so many classes. */
+/** The head for a number of classes. */
 // biome-ignore format: one stage a line
 export const alexnetHead = <C extends number>(classes: C) => seq(
   adaptiveAvgPool('avgpool', 6), flatten(),
@@ -36,7 +36,7 @@ export const alexnetHead = <C extends number>(classes: C) => seq(
   linear('classifier.6', classes),
 )
 
-/** AlexNet, of so many classes. */
+/** AlexNet, for a number of classes. */
 export type AlexnetOf<Body extends Net, C extends number> = Seq<readonly [Body, ReturnType<typeof alexnetHead<C>>]>
 /** AlexNet; called with other classes, the same body with a head for them. */
 export interface Alexnet<Body extends Net> extends AlexnetOf<Body, 1000> {

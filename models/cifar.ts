@@ -48,11 +48,11 @@ const cifarBodies = <N extends number, More extends number>(n: N, more: More) =>
   blocks('layer3', half(64), repeat(more, same(64))),
 )
 
-/** For so many classes. */
+/** The head for a number of classes. */
 export const cifarHead = <C extends number>(classes: C) =>
   seq(globalAvgPool('avgpool'), linear('linear', classes, { init: 'fan-in-normal' }))
 
-/** A ResNet for small images, of so many classes. */
+/** A ResNet for small images, for a number of classes. */
 export type CifarResnetOf<Body extends Net, C extends number> = Seq<readonly [Body, ReturnType<typeof cifarHead<C>>]>
 /** A ResNet for small images; called with other classes, the same body with a head for them. */
 export interface CifarResnet<Body extends Net> extends CifarResnetOf<Body, 10> {

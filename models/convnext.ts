@@ -59,11 +59,11 @@ export const convnextTinyBody = seq(
   ),
 )
 
-/** For so many classes. */
+/** The head for a number of classes. */
 export const convnextHead = <C extends number>(classes: C) =>
   seq(globalAvgPool('avgpool'), norm('classifier.0'), linear('classifier.2', classes, { init: 0.02 }))
 
-/** ConvNeXt, of so many classes. */
+/** ConvNeXt, for a number of classes. */
 export type ConvnextOf<Body extends Net, C extends number> = Seq<readonly [Body, ReturnType<typeof convnextHead<C>>]>
 /** ConvNeXt; called with other classes, the same body with a head for them. */
 export interface Convnext<Body extends Net> extends ConvnextOf<Body, 1000> {

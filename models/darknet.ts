@@ -44,11 +44,11 @@ export const darknet19FeaturesPlain = seq(
   plain(14, 1024, 3), plain(15, 512, 1), plain(16, 1024, 3), plain(17, 512, 1), plain(18, 1024, 3),
 )
 
-/** For so many classes. */
+/** The head for a number of classes. */
 export const darknetHead = <C extends number>(classes: C) =>
   seq(conv2d('conv19', classes, 1, { init: 'fan-out-normal' }), globalAvgPool('avgpool'))
 
-/** Darknet-19, of so many classes. */
+/** Darknet-19, for a number of classes. */
 export type DarknetOf<Features extends Net, C extends number> = Seq<readonly [Features, ReturnType<typeof darknetHead<C>>]>
 /** Darknet-19; called with other classes, the same features with a head for them. */
 export interface Darknet<Features extends Net> extends DarknetOf<Features, 1000> {

@@ -1,7 +1,6 @@
-// DeepLabV3+ (Chen et al. 2018) with ResNet backbones at output stride 16, as VainF's DeepLabV3Plus-Pytorch builds it, for
-// 21 classes. Layer names are its parameter names: 'backbone.layer1.0.conv1', 'classifier.aspp.convs.4.1'.
-// Any image size: what is coarser is stretched to the size of what it meets. Two images a step or more: the norm of the image
-// pooling has one value an image and channel.
+// DeepLabV3+ (Chen et al. 2018) with ResNet backbones at output stride 16, as VainF's DeepLabV3Plus-Pytorch builds it, for 21 classes. Layer names
+// are its parameter names: 'backbone.layer1.0.conv1', 'classifier.aspp.convs.4.1'. Any image size: a coarser map is resized to the map that it joins.
+// It needs two images a step or more: the norm of the image pooling has one value for each image and channel.
 import {
   type AtInputSize,
   atInputSize,
@@ -51,7 +50,10 @@ const aspp = block('aspp',
 /** The last stage of the backbone keeps its input's size and dilates instead, from its second block on. */
 const stage4 = blocks('layer4', bottleneckDown(512, 2048, 1), repeat(2, bottleneck(512, 2048, 2)))
 
-/** The decoder meets the features of stage 1, projected to few channels. Of the size of these: what it is put into makes it the image's. */
+/**
+ * The decoder joins the features of stage 1, projected to few channels. Its size is that of these features; the enclosing part resizes it to the
+ * image's.
+ */
 // biome-ignore format: one part a line
 const deepLabBodies = <B extends number, C extends number>(b: B, c: C) => seq(
   block('backbone', stem, bottleneckStage1),
@@ -60,11 +62,11 @@ const deepLabBodies = <B extends number, C extends number>(b: B, c: C) => seq(
     atInputSize(block('backbone', bottleneckStages23(b, c), stage4), block('classifier', aspp)),
   ),
 )
-/** For so many classes. */
+/** The head for a number of classes. */
 export const deepLabHead = <C extends number>(classes: C) =>
   block('classifier.classifier', unit(256, 3), conv2d('3', classes, 1, { init: 'fan-in-normal' }))
 
-/** A DeepLabV3+, of so many classes. */
+/** A DeepLabV3+, for a number of classes. */
 export type DeepLabOf<Body extends Net, C extends number> = AtInputSize<Seq<readonly [Body, ReturnType<typeof deepLabHead<C>>]>>
 /** A DeepLabV3+; called with other classes, the same body with a head for them. */
 export interface DeepLab<Body extends Net> extends DeepLabOf<Body, 21> {

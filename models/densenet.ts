@@ -46,10 +46,10 @@ const transition = <N extends number, C extends number>(n: N, channels: C) =>
 // biome-ignore format: one stage a line
 const head = <C extends number>(channels: C) =>
   seq(conv('conv0', channels, 7, 2), batchNorm('norm0'), relu(), maxPool('pool0', 3, { stride: 2, pad: 1 }))
-/** For so many classes. */
+/** The head for a number of classes. */
 export const densenetHead = <C extends number>(classes: C) => seq(relu(), globalAvgPool('avgpool'), linear('classifier', classes))
 
-/** A DenseNet, of so many classes. */
+/** A DenseNet, for a number of classes. */
 export type DensenetOf<Body extends Net, C extends number> = Seq<readonly [Body, ReturnType<typeof densenetHead<C>>]>
 /** A DenseNet; called with other classes, the same body with a head for them. */
 export interface Densenet<Body extends Net> extends DensenetOf<Body, 1000> {

@@ -87,7 +87,7 @@ export const efficientnetB0Body = seq(
   ),
 )
 
-/** For so many classes. */
+/** The head for a number of classes. */
 // biome-ignore format: one layer a line
 export const efficientnetHead = <C extends number>(classes: C) => seq(
   globalAvgPool('avgpool'), dropout(0.2),
@@ -95,7 +95,7 @@ export const efficientnetHead = <C extends number>(classes: C) => seq(
   linear('classifier.1', classes, { init: 1 / Math.sqrt(3 * classes) }),
 )
 
-/** EfficientNet, of so many classes. */
+/** EfficientNet, for a number of classes. */
 export type EfficientnetOf<Body extends Net, C extends number> = Seq<readonly [Body, ReturnType<typeof efficientnetHead<C>>]>
 /** EfficientNet; called with other classes, the same body with a head for them. */
 export interface Efficientnet<Body extends Net> extends EfficientnetOf<Body, 1000> {

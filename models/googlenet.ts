@@ -59,11 +59,11 @@ export const googlenetBody = seq(
   inception('inception5b', 384, 192, 384, 48, 128, 128),
 )
 
-/** For so many classes. */
+/** The head for a number of classes. */
 export const googlenetHead = <C extends number>(classes: C) =>
   seq(globalAvgPool('avgpool'), dropout(0.2), linear('fc', classes, { init: 0.01 }))
 
-/** GoogLeNet, of so many classes. */
+/** GoogLeNet, for a number of classes. */
 export type GooglenetOf<Body extends Net, C extends number> = Seq<readonly [Body, ReturnType<typeof googlenetHead<C>>]>
 /** GoogLeNet; called with other classes, the same body with a head for them. */
 export interface Googlenet<Body extends Net> extends GooglenetOf<Body, 1000> {

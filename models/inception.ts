@@ -98,11 +98,11 @@ export const inception3Body = seq(
   inceptionE('Mixed_7b'), inceptionE('Mixed_7c'),
 )
 
-/** For so many classes. */
+/** The head for a number of classes. */
 export const inception3Head = <C extends number>(classes: C) =>
   seq(globalAvgPool('avgpool'), dropout(0.5), linear('fc', classes, { init: 0.1 }))
 
-/** Inception-v3, of so many classes. */
+/** Inception-v3, for a number of classes. */
 export type Inception3Of<Body extends Net, C extends number> = Seq<readonly [Body, ReturnType<typeof inception3Head<C>>]>
 /** Inception-v3; called with other classes, the same body with a head for them. */
 export interface Inception3<Body extends Net> extends Inception3Of<Body, 1000> {

@@ -91,10 +91,10 @@ export const inception4Body = seq(
   ),
 )
 
-/** For so many classes. */
+/** The head for a number of classes. */
 export const inception4Head = <C extends number>(classes: C) => seq(globalAvgPool('avg_pool'), linear('last_linear', classes))
 
-/** Inception-v4, of so many classes. */
+/** Inception-v4, for a number of classes. */
 export type Inception4Of<Body extends Net, C extends number> = Seq<readonly [Body, ReturnType<typeof inception4Head<C>>]>
 /** Inception-v4; called with other classes, the same body with a head for them. */
 export interface Inception4<Body extends Net> extends Inception4Of<Body, 1000> {

@@ -64,11 +64,11 @@ export const mobilenetv2Body = seq(
   ),
 )
 
-/** For so many classes. */
+/** The head for a number of classes. */
 export const mobilenetHead = <C extends number>(classes: C) =>
   seq(globalAvgPool('avgpool'), dropout(0.2), linear('classifier.1', classes, { init: 0.01 }))
 
-/** MobileNetV2, of so many classes. */
+/** MobileNetV2, for a number of classes. */
 export type MobilenetOf<Body extends Net, C extends number> = Seq<readonly [Body, ReturnType<typeof mobilenetHead<C>>]>
 /** MobileNetV2; called with other classes, the same body with a head for them. */
 export interface Mobilenet<Body extends Net> extends MobilenetOf<Body, 1000> {

@@ -52,7 +52,7 @@ const residualBlock = <C extends number>(channels: C) => block('conv_block', res
 export const residualBlocks = <N extends number, T extends number, C extends number>(place: N, times: T, channels: C) =>
   counted('', place, repeat(times, residualBlock(channels)))
 
-/** Takes the first convolution's channels, the last one's place, and what stands between them. */
+/** Takes the first convolution's channels, the last one's place, and the layers between them. */
 // biome-ignore format: one convolution a line
 export const globalGenerator = <C extends number, N extends number, const Ls extends readonly Net[]>(channels: C, last: N, ...between: Ls) => block('model',
   reflectionPad2d(3), conv2d('1', channels, 7, { pad: 0, init }), instanceNorm(), relu(),
@@ -96,7 +96,7 @@ interface Judgement {
   readonly verdict: Tensor
 }
 
-/** What each scale's layers make of an image, the largest scale first. */
+/** The result of each scale's layers for an image, the largest scale first. */
 const judge = (scales: Pix2PixHD['discriminator'], image: Tensor): readonly Judgement[] => {
   let seen = image
   return [...scales].reverse().map((layers, i) => {

@@ -62,10 +62,10 @@ export const bottleneckDown = <M extends number, O extends number, S extends num
 // ---------------------------------------------------------------- networks
 
 export const stem = seq(conv('conv1', 64, 7, 2), batchNorm('bn1'), relu(), maxPool('maxpool', 3, { stride: 2, pad: 1 }))
-/** For so many classes. */
+/** The head for a number of classes. */
 export const resnetHead = <C extends number>(classes: C) => seq(globalAvgPool('avgpool'), linear('fc', classes))
 
-/** A ResNet, of so many classes. */
+/** A ResNet, for a number of classes. */
 export type ResnetOf<Body extends Net, C extends number> = Seq<readonly [Body, ReturnType<typeof resnetHead<C>>]>
 /** A ResNet; called with other classes, the same body with a head for them. */
 export interface Resnet<Body extends Net> extends ResnetOf<Body, 1000> {

@@ -1,6 +1,6 @@
-// U-Net (Ronneberger et al. 2015) as milesial's Pytorch-UNet builds it, with transposed convolutions: padded convolutions
-// with batch norm, two classes a pixel. Layer names are its parameter names: 'down1.maxpool_conv.1.double_conv.0'.
-// Takes images whose height and width are multiples of 16: each level meets what its own half makes of it.
+// U-Net (Ronneberger et al. 2015) as milesial's Pytorch-UNet builds it, with transposed convolutions: padded convolutions with batch norm, two
+// classes for each pixel. Layer names are its parameter names: 'down1.maxpool_conv.1.double_conv.0'. The height and width of its images are multiples
+// of 16, because each level joins its own half.
 import {
   batchNorm,
   block,
@@ -27,7 +27,7 @@ const doubleConv = <N extends string, C extends number>(name: N, channels: C) =>
   conv('3', channels), batchNorm('4'), relu(),
 )
 
-/** A level below: half the pixels, `inner` on them, twice the pixels again, beside what came in. */
+/** A level below: half the pixels, `inner` on them, twice the pixels again, beside the input. */
 // biome-ignore format: one level's half a line
 const level = <D extends number, U extends number, C extends number, Below extends number, N extends Net>(
   down: D, up: U, channels: C, below: Below, inner: N,
@@ -45,10 +45,10 @@ export const unetBody = seq(
         level(4, 1, 512, 1024, seq())))),
 )
 
-/** For so many classes. */
+/** The head for a number of classes. */
 export const unetHead = <C extends number>(classes: C) => conv2d('outc.conv', classes, 1)
 
-/** U-Net, of so many classes. */
+/** U-Net, for a number of classes. */
 export type UnetOf<Body extends Net, C extends number> = Seq<readonly [Body, ReturnType<typeof unetHead<C>>]>
 /** U-Net; called with other classes, the same body with a head for them. */
 export interface Unet<Body extends Net> extends UnetOf<Body, 2> {

@@ -31,7 +31,7 @@ const conv = <N extends string, I extends number, O extends number>(name: N, ind
 const normed = <C extends number, N extends number, O extends number>(index: C, norm: N, out: O) =>
   seq(conv2d(`${index}`, out, 3, { init: 'fan-out-normal' }), batchNorm(`${norm}`), relu())
 
-/** For so many classes. */
+/** The head for a number of classes. */
 // biome-ignore format: one layer a line
 export const vggHead = <C extends number>(classes: C) => seq(
   adaptiveAvgPool('avgpool', 7), flatten(),
@@ -40,7 +40,7 @@ export const vggHead = <C extends number>(classes: C) => seq(
   linear('fc8', classes, { param: 'classifier.6', init: 0.01 }),
 )
 
-/** A VGG, of so many classes. */
+/** A VGG, for a number of classes. */
 export type VggOf<Features extends Net, C extends number> = Seq<readonly [Features, ReturnType<typeof vggHead<C>>]>
 /** A VGG; called with other classes, the same features with a head for them. */
 export interface Vgg<Features extends Net> extends VggOf<Features, 1000> {

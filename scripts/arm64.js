@@ -1,7 +1,7 @@
 // The platform package for arm64, tried without such a machine: made here, run by QEMU's user emulation. In: this checkout, the system's Debian
-// mirror, npm's Node for arm64. Out: what each step says; exit 1 when one fails: every operator against PyTorch, and the package installed and
-// training, to the losses of this processor, twice and swapped to the same bits.
-// Invariant: nothing is installed; what is fetched stays in build/arm64. Where something cannot be had it says so as `skipped: …`.
+// mirror, npm's Node for arm64. Out: the result of each step; exit 1 after a failure: every operator against PyTorch, and the package installed and
+// training, to the losses of this processor, twice and swapped to the same bits. Invariant: nothing is installed; downloads stay in build/arm64. A
+// missing download is reported as `skipped: …`.
 'use strict'
 const { spawnSync } = require('node:child_process')
 const fs = require('node:fs')
@@ -84,7 +84,7 @@ const emulator = () => {
   return [path.join(root, 'usr', 'bin', 'qemu-aarch64-static'), '-L', root]
 }
 
-/** Of this process's major version. */
+/** The latest Node for arm64 of this process's major version. */
 const nodeForArm64 = () => {
   const folder = path.join(OUT, 'node')
   const file = path.join(folder, 'package', 'bin', 'node')

@@ -1,6 +1,6 @@
-// `npm run build:cuda`: the cuda plugin, build/cuda/spillway_cuda.so, with the nvcc and the headers that are here.
-// --gate: compiles for one architecture only, fetches headers that are missing into a cache, holds what is declared of NCCL to its header, and
-// without nvcc says `skipped: …` and ends well. --fetch: fetches missing headers. --arch LIST: of CMake's architectures, instead of all of ours.
+// `npm run build:cuda`: the cuda plugin, build/cuda/spillway_cuda.so, with this machine's nvcc and headers. --gate: compiles for one architecture
+// only, downloads missing headers into a cache, compares the declarations of NCCL with its header, and without nvcc says `skipped: …` and exits with
+// 0. --fetch: downloads missing headers. --arch LIST: CMake's architectures, instead of all of ours.
 'use strict'
 const { spawnSync } = require('node:child_process')
 const fs = require('node:fs')
@@ -20,7 +20,7 @@ const cmake = (args) => {
   if (status !== 0) end(1, `cmake ${args.join(' ')} failed`)
 }
 
-/** What cuda/libraries.hpp declares of NCCL, beside nccl.h. */
+/** The declarations of NCCL in cuda/libraries.hpp, beside nccl.h. */
 const heldToHeader = () => {
   const why = includes().nccl ? null : fetchHeaders(NCCL)
   if (why) return `nccl.h is not found, so the declarations are not checked: ${why}`

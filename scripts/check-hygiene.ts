@@ -1,5 +1,5 @@
-// What must not be in the repository. In: every file that git tracks or would add. Out: forgotten `.only`, paths of a
-// developer's machine, registry addresses, conflict marks, oversized files, sources without a header, long lines in docs.
+// Forbidden contents of the repository. In: every file that git tracks or would add. Out: forgotten `.only`, paths of a developer's machine, registry
+// addresses, conflict marks, oversized files, sources without a header, long lines in docs.
 import { execFileSync } from 'node:child_process'
 import * as fs from 'node:fs'
 import * as path from 'node:path'
@@ -35,10 +35,10 @@ const HEADED = /^(src|dsl|staging|models|scripts|bench|native|examples)\/.*\.(ts
 const HEADER_LINES = 5
 const DOC_COLUMNS = 150
 
-/** What follows the opening paragraph of a header: a worked example, or paragraphs of a specification. */
+/** The end of a header's opening paragraph: a worked example, or paragraphs of a specification. */
 const ENDS_OPENING = /^\/\/\s*$|worked example/i
 
-/** A source opens with a comment: what comes in, what goes out, the invariant; at most five lines before anything further. */
+/** A source opens with a comment: input, output, invariant; at most five lines before anything further. */
 const headerProblems = ({ name, text }: File): string[] => {
   if (!HEADED.test(name)) return []
   const lines = text.split('\n').filter((line, index) => !(index === 0 && line.startsWith('#!')))

@@ -18,10 +18,7 @@ const testsWhere = (wanted) =>
 /** Sanitizers make compilation several times as long: sources are compiled together (native/joined.cmake). */
 const JOINED = '-DSPILLWAY_JOINED=ON'
 
-/**
- * TSan does not understand OpenMP's barriers, so the threads build leaves the cpu device out; what is left of the kernels
- * has no threads.
- */
+/** TSan does not understand OpenMP's barriers, so the threads build leaves the cpu device out; the other kernels have no threads. */
 const BUILDS = {
   address: { folder: 'build/asan', options: ['-DSPILLWAY_SANITIZE=address', JOINED], targets: () => testsWhere(() => true) },
   thread: {
@@ -104,7 +101,7 @@ const zoo = (word = '') => {
     }
     return swapped.moved > 0
   })
-  // Where parameters are nearly all, as in alexnet, nothing is worth moving.
+  // If nearly all bytes are parameters, as in alexnet, no move pays.
   if (word !== '' || moving.length * 2 > families.length) return
   console.error(`of ${families.length} trainings ${moving.length} move values`)
   process.exit(1)

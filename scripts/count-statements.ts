@@ -1,8 +1,8 @@
-// How much hand-written code there is. In: roots of checkouts (`count-statements.ts [ROOT …] [--apart REGEX] [--out FILE]`, default
-// this one). Out: a table of statements in dsl, staging, src and native, tests and generated code aside; what stands in files whose
-// path matches REGEX, such as those of new operators, apart; the same as JSON into FILE. Invariant: line breaks and formatting
-// change no count. A statement is, in TypeScript, each one of the syntax tree but blocks, a function that is an expression, a member of
-// a type; in C++ each semicolon outside a for's head, each if, for, while, switch and try, each body, each member that is initialised.
+// The amount of hand-written code. In: roots of checkouts (`count-statements.ts [ROOT …] [--apart REGEX] [--out FILE]`, default this one). Out: a
+// table of statements in dsl, staging, src and native, without tests and generated code; statements of files whose path matches REGEX, such as those
+// of new operators, apart; the same as JSON into FILE. Invariant: line breaks and formatting change no count. A statement is, in TypeScript, each one
+// of the syntax tree but blocks, a function that is an expression, a member of a type; in C++ each semicolon outside a for's head, each if, for,
+// while, switch and try, each body, each member that is initialised.
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { basename, join, resolve } from 'node:path'
@@ -40,7 +40,7 @@ const tokensOf = (text: string): string[] =>
   [...text.matchAll(TOKEN)].map(([t]) => t).filter((t) => !/^(\/\/|\/\*|#\s*\w)/.test(t))
 
 const CONTROL = new Set(['if', 'for', 'while', 'switch', 'try'])
-/** What may stand between a function's arguments and its body. */
+/** Tokens between a function's arguments and its body. */
 const BEFORE_BODY = new Set([')', 'const', 'noexcept', 'override', 'mutable', 'final'])
 
 /** The index behind the bracket that closes the one at `from`. */
@@ -67,7 +67,7 @@ const initialised = (tokens: readonly string[], colon: number): number => {
   return 0
 }
 
-/** Whether the bracket at `at` opens a function's body; a result's type may stand before it. */
+/** Returns true if the bracket at `at` opens a function's body; a result's type may precede it. */
 const opensBody = (tokens: readonly string[], at: number): boolean => {
   let before = at - 1
   while (/^([A-Za-z_]\w*|::|[<>,*&])$/.test(tokens[before] ?? '') && !BEFORE_BODY.has(tokens[before]!)) before--
@@ -77,7 +77,7 @@ const opensBody = (tokens: readonly string[], at: number): boolean => {
 const ofCpp = (text: string): number => {
   const tokens = tokensOf(text)
   const open: string[] = []
-  /** Whether the brackets that closed last were those of a control statement. */
+  /** True if the last closed brackets were those of a control statement. */
   const heads: boolean[] = []
   let count = 0
   let closedHead = false

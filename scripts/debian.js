@@ -24,7 +24,7 @@ const SUITES = {
     copiesNode: true,
   },
 }
-/** Where the root has the clone, and the certificates that this system trusts. */
+/** The root's folder of the clone, and the certificates that this system trusts. */
 const CLONE = '/srv/spillway'
 const CERTIFICATES = '/etc/ssl/host-certificates.pem'
 
@@ -82,7 +82,7 @@ const run = (what, command, args, env = process.env) => {
   return status === 0
 }
 
-/** In a namespace of its own, where what is mounted and started ends with it. */
+/** In a namespace of its own, which ends all of its mounts and processes. */
 const inside = (root, what, line) => {
   const mounts = ['dev', 'sys'].map((name) => `mount --rbind /${name} ${root}/${name}`)
   const environment = ['HOME=/root', 'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', 'LANG=C.UTF-8']
@@ -110,7 +110,7 @@ const carryIn = (root) => {
   write('root/.npmrc', `${npmFetching()}cafile=${CERTIFICATES}\n`)
 }
 
-/** A root that was kept has what it built, too: only what changed since is built again. */
+/** A kept root has its build products, too: only changed ones are built again. */
 const clone = (root) => {
   const place = path.join(root, CLONE)
   if (fs.existsSync(place)) {

@@ -1,6 +1,6 @@
-// Generates what follows from the operators' entries and the files beside them: the registries, native/gen/ops.h, the table in
-// docs/internals/operators.md. In: staging/ops, dsl/layers, native/cuda/kernels. Out: these files; with --check nothing is written and
-// the exit status is 1 when one of them differs.
+// Generates files from the operators' entries and the files beside them: the registries, native/gen/ops.h, the table in docs/internals/operators.md.
+// In: staging/ops, dsl/layers, native/cuda/kernels. Out: these files; with --check nothing is written and the exit status is 1 if one of them
+// differs.
 import { type Generated, generate } from './generated'
 import { cases } from './operators/cases'
 import { header } from './operators/header'

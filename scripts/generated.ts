@@ -5,7 +5,7 @@ import { join } from 'node:path'
 
 const ROOT = join(__dirname, '..')
 
-/** Its text, given what stands there. */
+/** Its text, given the present one. */
 export type Generated = readonly [file: string, text: (committed: string) => string]
 
 const read = (file: string): string => {
@@ -16,7 +16,7 @@ const read = (file: string): string => {
   }
 }
 
-/** What comes first may be read by what makes those after it. `from`: what they follow from, and the script that makes them. */
+/** Later generators may read earlier results. `from`: the sources, and the script that makes them. */
 export const generate = (files: readonly Generated[], from: string, script: string): void => {
   const check = process.argv.includes('--check')
   for (const [file, text] of files) {
@@ -33,6 +33,6 @@ export const generate = (files: readonly Generated[], from: string, script: stri
 
 export const snake = (name: string): string => name.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`)
 export const upper = (name: string): string => snake(name).toUpperCase()
-/** Kinds of operators have the names of files, what users write those of JavaScript. */
+/** Kinds of operators are named like files, the users' names are those of JavaScript. */
 export const camel = (kind: string): string => kind.replace(/[_-]([a-z0-9])/g, (_, c: string) => c.toUpperCase())
 export const capital = (name: string): string => `${name[0]!.toUpperCase()}${name.slice(1)}`

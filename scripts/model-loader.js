@@ -1,7 +1,6 @@
-// Lets the compiled command line `require` a user's model, whatever kind of module it is. In: module requests. Out: 'spillway[/models/…]'
-// and the checkout's own sources resolve to the one compiled copy. Sucrase translates TypeScript and ES modules to CommonJS, file by file,
-// without checking types.
-// Invariant: a model loads without a TypeScript compiler, and whatever "type" the user's package has.
+// Lets the compiled command line `require` a user's model, of any kind of module. In: module requests. Out: 'spillway[/models/…]' and the checkout's
+// own sources resolve to the one compiled copy. Sucrase translates TypeScript and ES modules to CommonJS, file by file, without checking types.
+// Invariant: a model loads without a TypeScript compiler, for any "type" of the user's package.
 'use strict'
 const fs = require('node:fs')
 const Module = require('node:module')
@@ -41,7 +40,7 @@ const holdsModules = (folder) => {
   return kind
 }
 
-/** TypeScript says './part.js' of what lies there as part.ts: where the one is missing, the other is looked for. */
+/** TypeScript writes './part.js' for the file part.ts: if one is missing, the other is tried. */
 const resolveEither = (resolve, request) => {
   try {
     return resolve(request)

@@ -1,7 +1,7 @@
-// `node scripts/onednn.js [--json] [VERSION …]`: an addon for each version of oneDNN, or those named, in build/onednn/VERSION. In: this system's oneDNN;
-// PyPI's wheels for GNU OpenMP; Debian 13's and unstable's packages, from this system's own mirror. Out: what was built, and from what; the
-// addons beside, taken by SPILLWAY_ADDON. Invariant: nothing is installed; packages are fetched once.
-// Libraries that were linked with a newer glibc ask here for four functions of it or of libstdc++: a shim has them, and the demand is marked as weak.
+// `node scripts/onednn.js [--json] [VERSION …]`: an addon for each version of oneDNN, or those named, in build/onednn/VERSION. In: this system's
+// oneDNN; PyPI's wheels for GNU OpenMP; Debian 13's and unstable's packages, from this system's own mirror. Out: the built versions and their
+// sources; the addons, chosen by SPILLWAY_ADDON. Invariant: nothing is installed; packages are downloaded once. Libraries that were linked with a
+// newer glibc need four functions of it or of libstdc++ here: a shim has them, and the demand is marked as weak.
 'use strict'
 const { spawnSync } = require('node:child_process')
 const fs = require('node:fs')
@@ -14,7 +14,7 @@ const { mirror } = require('./setup/mirror')
 const ROOT = path.dirname(__dirname)
 const PLACE = path.join(ROOT, 'build', 'onednn')
 
-/** Where each version comes from, and what its packages are called there. */
+/** The source of each version, and the names of its packages there. */
 const VERSIONS = {
   2.6: { from: 'this system' },
   3.2: { from: 'PyPI', wheels: ['onednn-cpu-gomp==2023.2.0', 'onednn-devel-cpu-gomp==2023.2.0'] },
@@ -62,7 +62,7 @@ const unpackDebian = ({ suite, packages }, folder) => {
   }
   const options = Object.entries(settings).flatMap(([key, value]) => ['-o', `${key}=${value}`])
   run('apt-get', [...options, '-qq', 'update'])
-  // Its own lists alone: what this system has installed is no candidate.
+  // Its own lists alone: this system's packages are no candidates.
   run('apt-get', [...options, '-t', suite, 'download', ...packages], { cwd: own })
   for (const file of filesIn(own, /\.deb$/)) run('dpkg-deb', ['-x', file, folder])
   fs.rmSync(own, { recursive: true })
@@ -80,7 +80,7 @@ namespace std { void ios_base_library_init() {} }
 `
 const WANTED = ['GLIBC_2.38', 'GLIBCXX_3.4.32', 'CXXABI_1.3.15']
 
-/** In an ELF file's demands for versions, marks those as weak: a loader that lacks them goes on. Whether there were any. */
+/** Marks version demands of an ELF file as weak: a loader without them continues. Returns true if there were any. */
 const weaken = (file) => {
   const bytes = fs.readFileSync(file)
   const sections = Number(bytes.readBigUInt64LE(40))
@@ -155,7 +155,7 @@ const build = (version, from) => {
   return path.join(addon, ADDON)
 }
 
-/** What the library that an addon loads says of itself. */
+/** The version of the library that an addon loads. */
 const loaded = (addon) => run(process.execPath, ['-e', 'console.log(require(process.argv[1]).deviceInfo().oneDnn)', addon]).trim()
 
 /** Each version's addon; those that cannot be had, with why. */

@@ -1,7 +1,7 @@
-// `npm run prebuilt -- x64` or `arm64`: a platform package, @spillway/linux-x64, whose addons an installed Spillway takes instead of building one.
-// In: the native sources, wheels of PyPI (prebuilt/platforms.js). Out: build/prebuilt/spillway-linux-x64-….tgz. `--compile` only compiles
-// the sources, unoptimised: whether they are right for that processor, for `npm run check`; where there are no tools it is skipped.
-// Invariant: it is packed only after every file in it was read and found to need nothing newer than glibc 2.28, and its licences are there.
+// `npm run prebuilt -- x64` or `arm64`: a platform package, @spillway/linux-x64, whose addons an installed Spillway uses instead of building one. In:
+// the native sources, wheels of PyPI (prebuilt/platforms.js). Out: build/prebuilt/spillway-linux-x64-….tgz. `--compile` only compiles the sources for
+// that processor, unoptimised, for `npm run check`; without tools it is skipped. Invariant: it is packed only after a check that every file in it
+// needs nothing newer than glibc 2.28, and that its licences are there.
 'use strict'
 const { spawnSync } = require('node:child_process')
 const fs = require('node:fs')
@@ -75,7 +75,7 @@ const built = (folder, addon, parts, kind) => {
   return path.join(folder, 'spillway.node')
 }
 
-/** What addons are built with; `fetch` as `run`, for what comes from elsewhere. */
+/** The tools and libraries of addons; `fetch` as `run`, for downloads. */
 const partsFor = (arch, platform, fetch) => {
   const folder = path.join(OUT, arch)
   const tools = toolsIn(path.join(OUT, 'tools'), fetch)

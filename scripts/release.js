@@ -1,6 +1,6 @@
-// `npm run release`: everything up to publishing. In: a clean checkout whose version has a section in CHANGELOG.md. Out: in build/release, the platform
-// packages and spillway-….tgz, which names them, tried as `npm run acceptance -- install prebuilt` does; the lines that would publish them.
-// `-- --pack` packs what there is, and tries nothing. Invariant: it publishes nothing.
+// `npm run release`: everything up to publishing. In: a clean checkout whose version has a section in CHANGELOG.md. Out: in build/release, the
+// platform packages and spillway-….tgz, which names them, tried as `npm run acceptance -- install prebuilt` does; the lines that would publish them.
+// `-- --pack` packs the present state, and tries nothing. Invariant: it publishes nothing.
 'use strict'
 const { spawnSync } = require('node:child_process')
 const fs = require('node:fs')

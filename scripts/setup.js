@@ -1,6 +1,6 @@
-// Makes a checkout ready: npm packages, compiled TypeScript, native addon (with the system packages that it needs).
-// In: what is wanted. Out: nothing to do next time; a step that is done costs a look. All words go to stderr.
-// Invariant: each step decides by itself, from facts on disk, whether it is done; no step leaves a half state.
+// Makes a checkout ready: npm packages, compiled TypeScript, native addon (with its system packages). In: the wanted parts. Out: nothing to do next
+// time; the check of a complete step is cheap. All words go to stderr. Invariant: each step decides by itself, from facts on disk, that it is
+// complete; no step leaves a half state.
 'use strict'
 const fs = require('node:fs')
 const path = require('node:path')
@@ -15,7 +15,7 @@ const { SetupProblem, explain } = require('./setup/problem')
 const ROOT = path.dirname(__dirname)
 const say = (line) => process.stderr.write(`spillway: ${line}\n`)
 
-/** What a checkout needs before its code runs: an installed package has it. The addon, last, keeps other builders off by itself. */
+/** The needs of a checkout before its code runs: an installed package has them. The addon, last, excludes other builders by itself. */
 const stepsFor = ({ dev = false, packages = true, compiled = true }) =>
   isCheckout(ROOT) ? [...(packages ? [packagesStep({ dev })] : []), ...(compiled ? [compiledStep()] : [])] : []
 
@@ -28,7 +28,7 @@ const runUndone = async (steps) => {
   for (const step of steps) if (!step.isDone(ROOT)) await step.run(ROOT, say)
 }
 
-/** Steps after an undone one are looked at again: packages change what the later ones see. */
+/** Steps after an incomplete one are checked again: packages change the inputs of later steps. */
 const isReady = (wanted) => stepsFor(wanted).every((step) => step.isDone(ROOT))
 
 const setUp = async (wanted) => {

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// The `spillway` command: hands over to the compiled command line, which a checkout compiles first where it is not. What needs the addon
-// loads it, and builds it where there is none. Models may be TypeScript: the compiler starts only when one is met.
+// The `spillway` command: starts the compiled command line, which a checkout first compiles if needed. Code that needs the addon loads it, and builds
+// it if there is none. Models may be TypeScript: the compiler starts only for such a model.
 'use strict'
 const path = require('node:path')
 const { ROOT, setUpOrExit } = require('./setup')

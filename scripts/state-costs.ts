@@ -1,6 +1,6 @@
-// `node -r ./scripts/testing/typescript.js scripts/state-costs.ts [--measure]`: writes src/machine/statedtimes.ts. In: what this machine's
-// profile knows; --measure adds what it lacks of calls of the zoo's networks, whole and in tiles, some of each kind and way. Out: for each
-// kind and way three costs, those with the least sum of squared relative errors. Invariant: no cost is negative.
+// `node -r ./scripts/testing/typescript.js scripts/state-costs.ts [--measure]`: writes src/machine/statedtimes.ts. In: this machine's profile;
+// --measure adds missing calls of the zoo's networks, whole and in tiles, some of each kind and way. Out: for each kind and way three costs, those
+// with the least sum of squared relative errors. Invariant: no cost is negative.
 import { writeFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { join } from 'node:path'
@@ -19,7 +19,7 @@ import { findOp, opDef } from '../staging/ops/registry'
 import { callShapes } from '../staging/plan/expand'
 
 const THREADS = 2
-/** Of each kind and way. */
+/** Calls of each kind and way. */
 const MOST_CALLS = 20
 const QUIET_TRIES = 2
 
@@ -98,7 +98,7 @@ const measureZoo = (): void => {
 
 // ---------------------------------------------------------------- the three costs
 
-/** What `timeKey` says of a call: its kind and way, and the shapes of its operands. */
+/** The `timeKey` of a call: its kind and way, and the shapes of its operands. */
 const KEY = /^(\w+)\(.*?\)([\dx,]*)>([\dx,]*)((?: way \d+)?(?: bf16)?)$/
 const shapesIn = (text: string): readonly (readonly number[])[] =>
   text === '' ? [] : text.split(',').map((shape) => shape.split('x').map(Number))
@@ -107,7 +107,7 @@ interface Row {
   readonly of: string
   readonly relative: StatedTimes
 }
-/** A call's work in thousands of bytes and millions of operations, over what it takes: its products with the costs should add up to 1. */
+/** A call's work in thousands of bytes and millions of operations, over its time: the products with the costs should add up to 1. */
 const rowOf = ([key, seconds]: readonly [string, number]): readonly Row[] => {
   const [, kind = '', ins = '', outs = '', suffix = ''] = KEY.exec(key) ?? []
   if (!findOp(kind)) return []
@@ -150,7 +150,7 @@ const main = (): void => {
       console.log(
         `${of.padEnd(34)} ${String(rows.length).padStart(4)} calls, half of them within ${(100 * off).toFixed(0)} %: ${costs.join(', ')}`,
       )
-      // What does not follow from bytes and arithmetic is not stated.
+      // Times that do not follow from bytes and arithmetic are not stated.
       return off > WORTHLESS || rows.length < FEWEST ? [] : [`  ${/^\w+$/.test(of) ? of : `'${of}'`}: [${costs.join(', ')}],`]
     })
   writeFileSync(

@@ -23,9 +23,9 @@ interface Case {
   readonly model: string
   readonly size: number
   readonly strategy: StrategyName
-  /** One of so many, each with an image. */
+  /** One of a number of ranks, each with an image. */
   readonly ranks?: number
-  /** Each has the first band of images that so many share, in place of an image. */
+  /** Each has the first band of shared images, in place of an image. */
   readonly bands?: number
   readonly shard?: 'optimizer' | 'gradients'
   /** Fed as bytes, which the network makes numbers of. */

@@ -1,18 +1,18 @@
-// The passes, in order, each a pure function; a machine's declaration of its device says which of them it needs.
-// In: an elaborated step, a machine, a budget. Out: the fastest plan that fits, verified, or why there is none.
-// Invariant: whatever plans comes through here, so that for equal steps and machines plans are equal byte for byte.
+// The passes, in order, each a pure function; the device of a machine declares the passes that it needs.
+// In: an elaborated step, a machine, a budget. Out: the fastest plan that fits, verified, or the reason why there is none.
+// Invariant: all planning runs through here, so equal steps and machines have equal plans, byte for byte.
 //
-//   elaborate   a step's forward graph and what is minimised in it      dsl/elaborate.ts
+//   elaborate   a step's forward graph and its objectives              dsl/elaborate.ts
 //   rewrite     operators joined where the device has them fused        grad/rewrite
 //   grad        losses, backward passes, updates                        grad/grad.ts
-//   bytes again what was fed as bytes, for the backward pass             grad/rewrite/bytesagain.ts
-//   bf16        activations stored so, where the machine computes in it  grad/rewrite/bf16.ts
-//   ranks       one rank's share of the batch, where several train       grad/rewrite/ranks.ts
+//   bytes again fed bytes, converted again for the backward pass         grad/rewrite/bytesagain.ts
+//   bf16        activations in bf16, if the machine computes in it       grad/rewrite/bf16.ts
+//   ranks       one rank's share of the batch, if several train          grad/rewrite/ranks.ts
 //               or its band of every image's rows                       grad/rewrite/bands.ts
 //   tile        ops into segments and tiles: each planner its own way   tile, schedule/strategies.ts
 //   expand      segments into calls over cells                          plan/expand.ts
 //   place       cells into storages; the stays of their pages          memory/place.ts, memory/touches.ts
-//   schedule    which pages are swapped, and when                     schedule/search.ts, schedule/swaptimes.ts
+//   schedule    the swaps of pages, and their times                   schedule/search.ts, schedule/swaptimes.ts
 //   pages       residencies onto physical pages                         plan/pages.ts
 //   verify      the finished plan, by code that shares nothing          verify
 import * as E from 'fp-ts/Either'
@@ -74,7 +74,7 @@ export const trainingGraph = (
     E.map(madeAlike),
   )
 
-/** What users tell of one objective beside its optimizer, for who is to make its step again. */
+/** The options of one objective beside its optimizer, so that its step can be made again. */
 const trainedBy = ({ objectives: [first, ...others] }: ElaboratedStep): Pick<Graph, 'trainedBy'> =>
   first && others.length === 0 && Object.keys(first.updates).length > 0
     ? { trainedBy: { optimizer: first.optimizer, ...first.updates } }

@@ -1,6 +1,6 @@
-// What each device can do, said once: passes, planners and the command line ask here and know no device by its name.
-// In: nothing. Out: a declaration for each device. A machine carries that of its device; a simulated machine that of the
-// device it stands for, so that it plans the very graphs that run there. Invariant: the addon says the same of its devices.
+// The abilities of each device, stated once: passes, planners and the command line read them here and know no device by its name. In: nothing. Out: a
+// declaration for each device. A machine carries that of its device; a simulated machine carries that of the device it imitates, so that it plans the
+// very graphs that run there. Invariant: the addon says the same of its devices.
 import type { DeviceName } from './core/names'
 
 /** bf16: activations and their gradients are stored so and multiplied as such; tf32: products of floats round their factors on the way. */
@@ -11,7 +11,7 @@ export interface DeviceDeclaration {
   /** The float type of values: the reference device computes and stores doubles. */
   readonly dtype: 'f32' | 'f64'
   readonly precisions: readonly Precision[]
-  /** What bf16 needs of the processor; the addon knows whether this one has it. */
+  /** The processor feature that bf16 needs; the addon knows if this processor has it. */
   readonly bf16Needs?: string
   /** Has the operators that rewriting makes. */
   readonly fused: boolean

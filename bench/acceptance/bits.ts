@@ -1,7 +1,6 @@
-// Swapping and recomputation change no bit: one network of each family of the zoo, trained on the CPU from one seed by every
-// strategy that swaps, checkpoints or does both, each in the smallest budget that it names. In: a claim to make. Out: a claim
-// a network: the weights after some steps are those of in-core, pages were held as planned, and each strategy moved or made
-// again what it says, wherever its smallest budget is below in-core.
+// Swapping and recomputation change no bit: one network of each family of the zoo, trained on the CPU from one seed by every strategy that swaps,
+// checkpoints or does both, each in its smallest budget. In: a claim. Out: a claim for each network: the weights after some steps are those of
+// in-core, pages were held as planned, and each strategy moved or recomputed as stated, if its smallest budget is below in-core.
 import { type Either, isLeft } from 'fp-ts/Either'
 import { machineNamed } from '../../src/machine/machine'
 import type { TrainResult } from '../../src/train/result'

@@ -28,7 +28,7 @@ type Swapping = (typeof SWAPPING)[number]
 
 export interface Bounded {
   readonly seconds: number
-  /** Times paper 5's bound, and times the one that knows what must be over before the worst call and what cannot begin before it. */
+  /** Over paper 5's bound, and over the one that knows the copies that must end before the worst call and those that cannot begin before it. */
   readonly overPaper: number
   readonly overLeast: number
 }

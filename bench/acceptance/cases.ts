@@ -1,5 +1,5 @@
-// What the claims about planners share. In: names of networks, batches, sizes. Out: training graphs, budgets and seconds on a
-// V100 of 16 GB behind PCIe in simulation; throws where something named here does not exist.
+// The common part of claims about planners. In: names of networks, batches, sizes. Out: training graphs, budgets and seconds on a V100 of 16 GB
+// behind PCIe in simulation; throws for an unknown name.
 import { isLeft } from 'fp-ts/Either'
 import { smallestOf } from '../../src/stage/sweep'
 import type { LocalMachine } from '../../src/machine/localmachine'

@@ -1,5 +1,5 @@
-// What acceptance says and remembers. In: claims, one after the other. Out: a line each, and the list for the results' file.
-// Invariant: a claim holds or fails by figures that stand beside it.
+// Output and memory of acceptance. In: claims, one after the other. Out: a line each, and the list for the results' file. Invariant: a claim holds or
+// fails by the figures beside it.
 export interface Claim {
   readonly section: string
   readonly what: string

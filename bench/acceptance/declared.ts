@@ -1,5 +1,5 @@
-// What a project may export of all that the API gives. In: the installed package. Out: declarations, which a compiler can write down only
-// where every type has a name that the package exports. It is compiled by bench/acceptance/modules.ts, and never runs.
+// The possible exports of a project that uses the API. In: the installed package. Out: declarations; a compiler can write them only if the package
+// exports the name of every type. It is compiled by bench/acceptance/modules.ts, and never runs.
 import * as s from 'spillway'
 import {
   adam,

@@ -1,5 +1,5 @@
-// What users, files and machines get wrong. In: the families of test/faults, each in a process of its own. Out: a claim for each, with how
-// many cases were tried and how long they took. Invariant: a family that fails, or does not end, fails its claim with its words.
+// Errors of users, files and machines. In: the families of test/faults, each in a process of its own. Out: a claim for each, with the number of cases
+// and their seconds. Invariant: a family that fails, or does not end, fails its claim with its words.
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import type { Claiming } from './claims'

@@ -1,7 +1,7 @@
-// The package as a user gets it. In: what `npm pack` makes, and the README. Out: claims: installed into an empty project by each package
-// manager, the README's model trains from the command line, and a script of either kind of module trains to the same losses; then every
-// cell of docs/modules.md, and Debian 13 in a root of its own.
-// Invariant: projects lie outside the checkout and know of it only the tarball; one cache of addons serves them all.
+// The package for a user. In: the result of `npm pack`, and the README. Out: claims: installed into an empty project by each package manager, the
+// README's model trains from the command line, and a script of either kind of module trains to the same losses; then every cell of docs/modules.md,
+// and Debian 13 in a root of its own. Invariant: projects are outside the checkout and know only the tarball of it; one cache of addons serves them
+// all.
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -92,7 +92,7 @@ const readmeScript = (folder: string, tools: string, claim: Claiming): void => {
   )
 }
 
-/** A clone of what is committed: its own Node, the oneDNN that it has, set-up, `npm start`, `npm test`. */
+/** A clone of the last commit: its own Node, its oneDNN, set-up, `npm start`, `npm test`. */
 const debian13 = (claim: Claiming): void => {
   const { code, text, err } = say(ROOT)(process.execPath, 'scripts/debian.js', 'trixie')
   const skipped = /^skipped: (.*)$/m.exec(text)?.[1]

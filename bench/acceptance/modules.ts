@@ -1,6 +1,6 @@
-// Kinds of module, and what runs them, beside the installed package. In: a project of each kind, and its losses. Out: a claim for each cell of
-// the table in docs/modules.md: model files that the tool loads and checks, scripts that a runner of TypeScript runs to the same losses,
-// declarations that a compiler writes of all that the API gives. Invariant: no cell is left out because it would fail.
+// Kinds of module, and their runners, beside the installed package. In: a project of each kind, and its losses. Out: a claim for each cell of the
+// table in docs/modules.md: model files that the tool loads and checks, scripts that a runner of TypeScript runs to the same losses, declarations of
+// the whole API by a compiler. Invariant: no cell is left out because it would fail.
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Claiming } from './claims'
@@ -95,7 +95,7 @@ const RUNNERS: readonly Runner[] = [
   ...NODES.map(
     (version): Runner => ({
       name: `Node ${version}`,
-      // What Node takes for CommonJS must be so as it stands, without import.
+      // Code that Node takes for CommonJS must be so without translation, so it has no import.
       of: { commonjs: ['cjs', 'mjs', 'mts'], module: ['cjs', 'mjs', 'ts', 'mts'] },
       command: (tools, file) => [bin(nodeIn(tools, version), 'node'), file],
     }),
@@ -110,7 +110,7 @@ const packagesIn = (run: Say, folder: string, packages: readonly string[]): void
   if (code !== 0) throw new Error(err)
 }
 
-/** The runners, in folders of their own: what a project has installed stays as it is. */
+/** The runners, in folders of their own: a project's installed packages stay unchanged. */
 export const toolsIn = (run: Say, folder: string): string => {
   packagesIn(run, folder, TOOLS)
   for (const version of NODES) packagesIn(run, nodeIn(folder, version), [`node@${version}`])

@@ -1,6 +1,5 @@
-// Pages against what is alive: the peak in pages of 2 MiB over `liveBytes`, for every network of the zoo, kept in-core, mixed by
-// `auto` and swapped page by page in half of the memory. In: a claim to make. Out: a claim for each of the three over all cases
-// whose peak is a GiB or more.
+// Pages against live bytes: the peak in pages of 2 MiB over `liveBytes`, for every network of the zoo, kept in-core, mixed by `auto` and swapped page
+// by page in half of the memory. In: a claim. Out: a claim for each of the three over all cases whose peak is a GiB or more.
 import { isLeft } from 'fp-ts/Either'
 import { liveBytes } from '../../src/report/facts'
 import { zooNames } from '../../src/zoo'

@@ -1,7 +1,7 @@
-// The platform package beside the packed one. In: both tarballs, the README's model. Out: claims: installed into an empty project from which
-// no compiler, CMake or make can be reached, `doctor` says that the prebuilt addon serves, the model trains there to the losses of the
-// addon that this checkout built, and nothing is built; each addon in it passes the tests of numbers, tiles and bits.
-// Invariant: without a platform package, or with one of other native sources, the claim fails.
+// The platform package beside the packed one. In: both tarballs, the README's model. Out: claims: installed into an empty project without access to a
+// compiler, CMake or make, `doctor` names the prebuilt addon, the model trains there to the losses of the addon that this checkout built, and nothing
+// is built; each addon in it passes the tests of numbers, tiles and bits. Invariant: without a platform package, or with one of other native sources,
+// the claim fails.
 import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Claiming } from './claims'
@@ -22,7 +22,7 @@ const CORRECT = ['test/conformance', 'test/property/numeric', 'test/e2e/bits']
 interface Listed {
   readonly addons: readonly { readonly file: string; readonly needs: readonly string[] }[]
 }
-/** Of the platform package, those that this processor can run. */
+/** The addons of the platform package that this processor can run. */
 const addonsHere = (folder: string): readonly string[] => {
   const own = new Set(/^flags\s*:(.*)$/m.exec(readFileSync('/proc/cpuinfo', 'utf8'))?.[1]?.split(/\s+/))
   const { addons } = JSON.parse(readFileSync(join(folder, 'addons.json'), 'utf8')) as Listed

@@ -1,8 +1,8 @@
-// Seconds of a step as planned against as measured, for plans of every sort. In: a claim to make. Out: a claim for each network
-// and strategy: what is planned is within a tenth of the quickest of ten steps, the mean over turns. Invariant: what the profile learns from and
-// what a prediction is held against are steps of two processes, one after the other in each turn, so that a drift of the machine's speed
-// (a virtual one's moves by a quarter within minutes) meets both alike; a third process plans from the profile that was written,
-// as a user's second run does. Steps beside which something else ran do not count, or the figures say so (`quiet`).
+// Seconds of a step, planned and measured, for plans of every sort. In: a claim. Out: a claim for each network and strategy: the plan is within a
+// tenth of the fastest of ten steps, the mean over turns. Invariant: the profile learns from the steps of one process, and predictions are compared
+// with those of another, one after the other in each turn, so that a drift of the machine's speed (a virtual one's moves by a quarter within minutes)
+// meets both alike; a third process plans from the written profile, as a user's second run does. Steps beside other work do not count, or the figures
+// say so (`quiet`).
 import { tmpdir } from 'node:os'
 import { isLeft } from 'fp-ts/Either'
 import { bytesOf, PAGE_BYTES, pagesFor, pagesIn } from '../../staging/core/bytes'
@@ -16,17 +16,17 @@ import { loadNative } from '../../src/device/native'
 import type { Claiming } from './claims'
 
 const TOLERANCE = 0.1
-/** Of one turn of a process. */
+/** In one turn of a process. */
 const STEPS = 10
 const ROUNDS = 5
 const LEAST_QUIET = 3
-/** What a hypervisor gives to others shows in no counter, only in turns that lie further apart than this: then a network is measured again. */
+/** No counter shows the time that a hypervisor takes, only turns further apart than this: then a network is measured again. */
 const STEADY = 1.25
 const ATTEMPTS = 3
 /** Over the smallest budget. */
 const MARGIN = 1.1
 
-/** Of in-core memory, what each strategy has to work with, or the least that it can work with. */
+/** The share of in-core memory for each strategy, or the least that it can work with. */
 const SHARES: Readonly<Record<string, number>> = { 'checkpoint:sqrt': 0.5, tiled: 0.5, 'swap:greedy': 0.7 }
 
 const options: Options = {
@@ -102,7 +102,7 @@ const stepped = async (cases: readonly Case[]): Promise<readonly Side[]> => {
   return sides
 }
 
-/** What would teach nothing, as it was disturbed, counts on neither side; a busy machine has few other turns: then all of them count, and it is said. */
+/** Disturbed steps teach nothing and count on neither side. A busy machine has few others: then all of them count, and the output says so. */
 const figuresOf = (s: Side, opening: Opening) => {
   const quiet = s.quiet.kept.filter((turn) => turn.hadQuiet)
   const isQuiet = quiet.length >= LEAST_QUIET
@@ -130,7 +130,7 @@ const isSteady = (s: Side): boolean => {
   return Math.max(...seconds) <= STEADY * Math.min(...seconds)
 }
 
-/** Until the machine was steady, whatever was predicted. */
+/** Until the machine was steady, for any prediction. */
 const steppedSteadily = async (
   cases: readonly Case[],
 ): Promise<{ readonly sides: readonly Side[]; readonly attempts: number }> => {

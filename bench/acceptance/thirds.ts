@@ -1,6 +1,6 @@
-// What `auto` costs at a third of the in-core memory. In: a claim to make. Out: a claim for each network, with the smallest
-// budget that works and what swapping alone costs where it works. A third of vgg16's memory for 32 images is less than its parameters,
-// momenta and fc6's gradient, which no plan can do without: so it stands here with 64.
+// The cost of `auto` at a third of the in-core memory. In: a claim. Out: a claim for each network, with the smallest budget that works and the cost
+// of swapping alone, if it works. A third of vgg16's memory for 32 images is less than its parameters, momenta and fc6's gradient, which every plan
+// needs: so it is here with 64.
 import { smallestOf } from '../../src/stage/sweep'
 import { mib } from '../../staging/core/bytes'
 import { computeSeconds } from '../../staging/schedule/bound'

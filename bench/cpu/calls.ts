@@ -16,7 +16,7 @@ export interface Convolution extends TimedCall {
   readonly name: string
   /** In the plan's step. */
   readonly calls: number
-  /** Of one call, as the plan has it. */
+  /** For one call in the plan. */
   readonly seconds: number
   readonly pixels: number
   /** The same weights with a few pixels, or many times as many where there are few already. */
@@ -24,7 +24,7 @@ export interface Convolution extends TimedCall {
 }
 
 const HARDLY_ANYTHING = { bytes: 0, flops: 0, patienceSeconds: 0 }
-/** How many times as many pixels one of two calls should have whose times tell what the weights take. */
+/** The least ratio of pixels of two calls whose times tell the share of the weights. */
 const APART = 4
 
 const pixelsOf = (kind: string, s: CallShapes): number => {

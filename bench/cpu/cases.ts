@@ -28,9 +28,9 @@ export interface Case {
   readonly measure?: 'first' | 'while'
   /** Default: measured. */
   readonly algorithms?: 'fixed'
-  /** Of one request; the last is measured. */
+  /** In one request; the last is measured. */
   readonly stepsAtOnce?: number
-  /** Whether the machine's profile learns from its steps; default: yes. */
+  /** True if the machine's profile learns from its steps (default). */
   readonly teaches?: boolean
 }
 export const STEPS_AT_ONCE = 2

@@ -1,8 +1,8 @@
-// Steps with little memory: PyTorch's checkpointing at the setting with the least memory, Spillway's `auto` in a third of that or in
-// a part of what our in-core step takes, and that in-core step, taken in turns. In: cases. Out: ratios, and where our time goes.
-// Activation memory is a process's peak less its peak before the first step; ours opens its memory before that, so it is the
-// peak less what there was before the session and less the parameters, which PyTorch has by then. Where parameters may leave, that says
-// nothing (it may be less than nothing): there the memory of both counts with the parameters.
+// Steps with little memory: PyTorch's checkpointing at the setting with the least memory, Spillway's `auto` in a third of that or in a part of our
+// in-core step's, and that in-core step, taken in turns. In: cases. Out: ratios, and the shares of our time. Activation memory is a process's peak
+// less its peak before the first step. Ours opens its memory before that, so it is the peak less the memory before the session and less the
+// parameters, which PyTorch has by then. If parameters may leave, that says nothing (it may be less than nothing): then the memory of both counts
+// with the parameters.
 import { join } from 'node:path'
 import { bytesOf, pagesIn } from '../../staging/core/bytes'
 import { type Case, sized } from './cases'
@@ -10,7 +10,7 @@ import * as side from './sides'
 import { type Options, type OurStep, type PeerStep, secondsOf, type Opening } from './sides'
 
 interface Checkpointed extends Case {
-  /** The budget, over the memory of our in-core plan; absent: what SHARE of the peer's activations leaves. */
+  /** The budget, over the memory of our in-core plan; absent: SHARE of the peer's activations. */
   readonly ofInCore?: number
 }
 
@@ -28,7 +28,7 @@ export const CHECKPOINTED: readonly Checkpointed[] = [
 
 /** Segments that PyTorch's users try. */
 const SETTINGS = [4, 8, 16, 24]
-/** Of the peer's activation memory; what the process takes beside its plan has to fit a third of it as well. */
+/** A share of the peer's activation memory; the process's memory beside its plan has to fit a third of it as well. */
 const SHARE = 0.3
 const WARM_UP = 1
 
@@ -36,7 +36,7 @@ export interface Checkpointing {
   readonly name: string
   readonly timeRatio: number
   readonly activationRatio: number
-  /** Of all that a step takes in the process, parameters included. */
+  /** Over all memory of a step in the process, parameters included. */
   readonly memoryRatio: number
   /** Ours, checkpointed, over ours in-core. */
   readonly ownRatio: number
@@ -46,12 +46,12 @@ export interface Checkpointing {
   readonly activationBytes: number
   readonly peerActivationBytes: number
   readonly peerSegments: number
-  /** Of each setting that was tried. */
+  /** For each setting that was tried. */
   readonly peerActivationBytesBySegments: Readonly<Record<number, number>>
   readonly budgetBytes: number
   readonly strategy: string
   readonly recomputeSeconds: number
-  /** Arithmetic in tiles over untiled: what their borders cost. */
+  /** Arithmetic in tiles over untiled: the cost of their borders. */
   readonly haloRatio: number
   readonly stallSeconds: number
   readonly predictedSecondsPerStep: number

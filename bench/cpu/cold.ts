@@ -1,6 +1,6 @@
-// Steps of plans that a machine makes when it has measured nothing yet, beside those that it makes when it has measured all that planning
-// asks for, in turns, under half of the in-core memory. In: cases. Out: the ratio of medians, the cold plan's over the measured one's,
-// and what each predicted. Invariant: the cold side has a cache folder of its own and measures no more than `train` does.
+// Steps of a machine's plans before any measurement, beside those after all measurements that planning asks for, in turns, under half of the in-core
+// memory. In: cases. Out: the ratio of medians, the cold plan's over the measured one's, and the prediction of each. Invariant: the cold side has a
+// cache folder of its own and measures no more than `train` does.
 import { mkdtempSync } from 'node:fs'
 import { join } from 'node:path'
 import { isLeft } from 'fp-ts/Either'
@@ -22,10 +22,10 @@ export interface Cold {
 }
 
 const WARM_UP = 2
-/** Of in-core memory; of networks whose parameters are most of it, halfway between that and the smallest budget. */
+/** A share of in-core memory; for networks that are mostly parameters, halfway between that and the smallest budget. */
 const SHARE = 0.5
 
-/** What a strategy answers when it is given one page. */
+/** The answer of a strategy for one page. */
 const smallest = (c: Case): number => {
   const { image, batch, model } = c
   const staged = stageNamed(model, { image: [image, image], batch, algorithms: 'fixed', budget: PAGE_BYTES })

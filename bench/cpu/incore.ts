@@ -17,7 +17,7 @@ export interface InCore {
   readonly peerSecondsPerStep: number
   /** Share of the step that its convolutions take: 1 is their own ceiling. */
   readonly convCeilingShare: number
-  /** What is neither a kernel's work nor a wait: the interpreter's loop, and what calls cost before they compute. */
+  /** Neither a kernel's work nor a wait: the interpreter's loop, and the cost of calls before they compute. */
   readonly overheadShare: number
   readonly processPeakBytes: number
   readonly planPeakBytes: number

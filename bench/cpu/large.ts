@@ -33,7 +33,7 @@ export interface Large {
   readonly processPeakBytes: number
   readonly strategy: string
   readonly recomputeSeconds: number
-  /** Arithmetic in tiles over untiled: what their borders cost. */
+  /** Arithmetic in tiles over untiled: the cost of their borders. */
   readonly haloRatio: number
   readonly stallSeconds: number
   readonly bytesOut: number
@@ -84,7 +84,7 @@ export const measureLarge = async (c: Case, o: Options): Promise<Large> => {
 
 const gibibytes = (bytes: number): string => `${(bytes / GIB).toFixed(2)} GiB`
 
-/** The rate beside in-core's, and what the process took beside the budget. */
+/** The rate beside in-core's, and the process's memory beside the budget. */
 export const plottedLarge = (r: Large): readonly Group[] => {
   const rate = (label: string, value: number) => ({ label, value, text: `${value.toFixed(3)} MP/s` })
   const memory = (label: string, value: number) => ({ label, value, text: gibibytes(value) })

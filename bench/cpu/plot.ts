@@ -36,7 +36,7 @@ const BAR = 16
 const GAP = 14
 const COLOURS = ['#1f6f8b', '#c9c4b8', '#a8a294', '#878071', '#66604f']
 
-/** Bars of a group are drawn to the group's own longest: what matters is their ratio. */
+/** Bars of a group are drawn to the group's own longest: only their ratio matters. */
 export const plot = (title: string, groups: readonly Group[]): string => {
   let y = 24
   const rows: string[] = []

@@ -1,6 +1,5 @@
-// The two sides of a comparison as processes that take a step when asked, and what their samples come to. In: a case; PyTorch's
-// mode. Out: medians of samples. Invariant: samples during which a neighbour took more than a tenth of a core are dropped, on
-// both sides alike.
+// The two sides of a comparison as processes that take a step on request, and the totals of their samples. In: a case; PyTorch's mode. Out: medians
+// of samples. Invariant: samples during which a neighbour took more than a tenth of a core are dropped, on both sides alike.
 import { cpus, loadavg, release, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { loadNative } from '../../src/device/native'
@@ -23,7 +22,7 @@ export interface Options {
 const ROOT = join(__dirname, '../..')
 const BUSY_CORES = 0.1
 
-/** An allocator that keeps what it has, in huge pages: what PyTorch's users are told to set. */
+/** An allocator that keeps its memory, in huge pages: the advice for PyTorch's users. */
 export const TUNED = {
   GLIBC_TUNABLES: 'glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=4294967296',
 }
@@ -43,15 +42,15 @@ export const MODES: Readonly<Record<string, Mode>> = {
 
 // ---------------------------------------------------------------- processes
 
-/** What our side says when its session is open. */
+/** The output of our side when its session is open. */
 export interface Opening {
   readonly peakBytes: number
   readonly predictedSeconds: number
   readonly predictedComputeSeconds: number
   readonly predictedStallSeconds: number
-  /** What the step's calls take on the null device, whose kernels only check: their cost before they compute. */
+  /** The seconds of the step's calls on the null device, whose kernels only check: their cost before they compute. */
   readonly dispatchSeconds: number
-  /** Of the process before its session. */
+  /** The process before its session. */
   readonly baseBytes: number
   readonly parameterBytes: number
   readonly strategy: string
@@ -60,9 +59,9 @@ export interface Opening {
 }
 export interface OurStep {
   readonly seconds: number
-  /** Of the request's steps. */
+  /** The fastest of the request's steps. */
   readonly quickestSeconds: number
-  /** Whether the profile would learn from one of them. */
+  /** True if the profile would learn from one of them. */
   readonly hadQuiet: boolean
   readonly kernelSeconds: number
   readonly recomputeSeconds: number
@@ -100,7 +99,7 @@ export interface Samples<S> {
 }
 export const noSamples = <S>(): Samples<S> => ({ kept: [], dropped: 0 })
 
-/** `all` keeps what a busy machine spoilt, too. */
+/** `all` keeps disturbed samples, too. */
 export const sample = async <S>(who: Talker, into: Samples<S>, o: Options, all?: Samples<S>): Promise<void> => {
   const { answer, othersCores, cpuSeconds } = await who.ask<S>('step')
   all?.kept.push({ ...answer, cpuSeconds })

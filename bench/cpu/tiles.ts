@@ -1,6 +1,6 @@
-// Two tiles at a time, a thread each, or one after the other on all threads? In: cases, planned in tiles. Out: the time of their tiles'
-// convolutions both ways, and what a step would win that took the faster way for each. Two processes stand for the two tiles at a time: they
-// share caches and memory as two threads do.
+// Two tiles at a time, a thread each, or one after the other on all threads? In: cases, planned in tiles. Out: the time of their tiles' convolutions
+// both ways, and the gain of a step that took the faster way for each. Two processes stand for the two tiles at a time: they share caches and memory
+// as two threads do.
 import { type Case, sized, stagedCase } from './cases'
 import { convolutionsOf, dearest, type TimedCall } from './calls'
 import type { Group } from './plot'
@@ -21,26 +21,26 @@ export const TILED: readonly Case[] = [
   tiled('resnet50', 8, 224, 400),
 ]
 
-/** Of the time of a step's tiles, what is timed. */
+/** The timed share of a step's tiles. */
 const SHARE = 0.8
-/** What a host takes away meets the two ways differently, so the quickest round counts; rounds that choose a way do not say what it wins. */
+/** Time that a host takes away meets the two ways differently, so the fastest round counts; rounds that choose a way do not tell its gain. */
 const CHOOSING = 3
 const TELLING = 3
 
-/** Of as many tiles as there are threads. */
+/** One tile for each thread. */
 interface TimedTile {
   readonly name: string
   readonly calls: number
   readonly inTurnSeconds: number
   readonly atOnceSeconds: number
-  /** Whether two at a time was faster in the rounds before. */
+  /** True if two at a time was faster in the rounds before. */
   readonly atOnce: boolean
 }
 export interface Tiles {
   readonly name: string
   /** The two at a time over one after the other, of all tiles' convolutions. */
   readonly timeRatio: number
-  /** What each call's faster way, as chosen in other rounds, would take off the step. */
+  /** The gain of a step from each call's faster way, as chosen in other rounds. */
   readonly winShare: number
   /** Seconds of a step: tiles one after the other, two at a time, and the whole step as predicted. */
   readonly inTurnSeconds: number
@@ -77,7 +77,7 @@ export const measureTiles = async (c: Case, o: Options): Promise<Tiles> => {
       const [inTurnSeconds, atOnceSeconds] = await quickest(TELLING, bothWays)
       calls.push({ name: call.name, calls: call.calls, inTurnSeconds, atOnceSeconds, atOnce: beforeAtOnce < before })
     }
-    // So many tiles at a time, so many turns fewer.
+    // With a number of tiles at a time, the number of turns falls by this factor.
     const total = (of: (x: TimedTile) => number): number => calls.reduce((n, x) => n + (x.calls * of(x)) / o.threads, 0)
     const inTurnSeconds = total((x) => x.inTurnSeconds)
     const atOnceSeconds = total((x) => x.atOnceSeconds)

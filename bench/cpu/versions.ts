@@ -1,6 +1,5 @@
-// In-core training steps of this checkout and of another one (--before FOLDER), in turns: what a change of the code costs a step.
-// In: cases. Out: the ratio of medians, this one's over the other's, of clock and of processor time. Each side plans and measures
-// its calls for itself.
+// In-core training steps of this checkout and of another one (--before FOLDER), in turns: the cost of a change of the code for a step. In: cases.
+// Out: the ratio of medians, this one's over the other's, of clock and of processor time. Each side plans and measures its calls for itself.
 import { resolve } from 'node:path'
 import type { Case } from './cases'
 import type { Group } from './plot'

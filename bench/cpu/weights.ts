@@ -1,6 +1,6 @@
-// What convolutions take for their weights alone: reorders, panels, Winograd's forms, and back for their gradients. In: cases. Out: its share of
-// their time. A call's time grows with its pixels; what it would take without any is its weights'. Where a call forms them more than once
-// (Winograd's groups of tiles), what comes again counts as the pixels'.
+// The time of convolutions for their weights alone: reorders, panels, Winograd's forms, and back for their gradients. In: cases. Out: its share of
+// their time. A call's time grows with its pixels; the rest without pixels is its weights'. If a call forms them more than once (Winograd's groups of
+// tiles), repetitions count as the pixels'.
 import { type Case, CASES, sized, stagedCase } from './cases'
 import { convolutionsOf, secondsOfCall } from './calls'
 import type { Group } from './plot'
@@ -15,7 +15,7 @@ export const WEIGHTED: readonly Case[] = [
 
 export interface Weights {
   readonly name: string
-  /** Of all that the step's convolutions take. */
+  /** A share of all convolutions of the step. */
   readonly share: number
   readonly weightSeconds: number
   readonly convolutionSeconds: number

@@ -1,5 +1,5 @@
-// Our side of the benchmark: a process that trains one case a step at a time. In: the case (JSON), the thread count and the file
-// for the peer's graph as arguments, lines 'step' and 'end' on stdin. Out: one JSON line each: what the step took, and memory.
+// Our side of the benchmark: a process that trains one case a step at a time. In: the case (JSON), the thread count and the file for the peer's graph
+// as arguments, lines 'step' and 'end' on stdin. Out: one JSON line each: the step's seconds, and memory.
 import { writeFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { valueBytes, isPersistent } from '../../staging/graph/graph'
@@ -16,7 +16,7 @@ const bench = JSON.parse(caseText) as Case
 
 const say = (o: unknown): void => void process.stdout.write(`${JSON.stringify(o)}\n`)
 
-/** What the calls of a step take where kernels only check: the least of some steps. */
+/** The seconds of a step's calls if kernels only check: the least of some steps. */
 const dispatched = async (native: Native, tape: Uint8Array, source: NativeSource): Promise<number> => {
   const session = new native.Session(tape, { device: 'null', threads: 1 })
   const run = await session.run({ steps: 5, firstStep: 1, seed: 1, source })
@@ -55,7 +55,7 @@ const main = async (): Promise<void> => {
   let firstStep = 1
   for await (const line of createInterface({ input: process.stdin })) {
     if (line !== 'step') break
-    // The first of two draws the samples, as the first step of any run does; the second is what a step takes from then on.
+    // The first of two draws the samples, as the first step of any run does; the second has the time of all later steps.
     const { stepsAtOnce: steps = STEPS_AT_ONCE, teaches = true } = bench
     const run = await session.run({ steps, firstStep, seed: 1, source })
     firstStep += steps

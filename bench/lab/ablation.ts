@@ -1,5 +1,5 @@
-// What each heuristic of the planners is worth: the same case with it and without. In: nothing. Out: for every switch the least
-// memory that works, and the step over its in-core compute at a third, a half and three quarters of in-core memory.
+// The worth of each heuristic of the planners: the same case with it and without. In: nothing. Out: for every switch the least memory that works, and
+// the step over its in-core compute at a third, a half and three quarters of in-core memory.
 import { isLeft } from 'fp-ts/Either'
 import { bytesOf, PAGE_BYTES, pagesIn } from '../../staging/core/bytes'
 import { compile } from '../../staging/compile'

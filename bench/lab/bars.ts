@@ -1,6 +1,5 @@
-// What the planners promise and what became of it, for the page. In: the results of `npm run acceptance`, in its simulated sections,
-// and of `npm run sweep`, as they are committed. Out: a table of claims, how `auto` stands beside every other strategy, and
-// why what is missed is missed.
+// The promises of the planners and their results, for the page. In: the results of `npm run acceptance`, in its simulated sections, and of `npm run
+// sweep`, as they are committed. Out: a table of claims, `auto` beside every other strategy, and the reasons of missed claims.
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { zooNames } from '../../src/zoo'

@@ -1,5 +1,5 @@
-// Why rows of the papers are not ours: for each an experiment that shows the cause in a number. In: nothing. Out: tables, of which one
-// line is the paper's setting as the other experiments have it, and the others change one thing at a time.
+// The reasons for rows of the papers that differ from ours: for each an experiment that shows the cause in a number. In: nothing. Out: tables: one
+// line is the paper's setting as in the other experiments, and the others change one thing at a time.
 import { isRight } from 'fp-ts/Either'
 import type { LocalMachine } from '../../src/machine/localmachine'
 import { smallestOf } from '../../src/stage/sweep'
@@ -15,7 +15,7 @@ import { full, graphOf, machine, rounded } from './steps'
 const MIB = 1024 ** 2
 const GIB = 1024 ** 3
 
-/** The same machine behind a link of so much of its rate. */
+/** The same machine behind a link with a share of its rate. */
 const linked = (on: LocalMachine, share: number): LocalMachine => {
   const { outBytesPerSecond, inBytesPerSecond } = on.link
   return { ...on, link: { ...on.link, outBytesPerSecond: share * outBytesPerSecond, inBytesPerSecond: share * inBytesPerSecond } }
@@ -38,7 +38,7 @@ const mib = (bytes: number): number => Math.round(bytes / MIB)
 
 const SHARES = full ? [1, 1 / 2, 1 / 4, 1 / 8, 1 / 16] : [1, 1 / 4]
 
-/** In so much memory that in-core ends where the paper's does. */
+/** With the memory that ends in-core at the paper's place. */
 const hybrid = (): Section => {
   const on = machine('v100-nvlink-32g')
   const cases = [

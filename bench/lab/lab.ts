@@ -1,7 +1,6 @@
-// The laboratory: the five papers' experiments on named machines in simulation. `npm run lab [-- SECTION …]` writes
-// docs/lab/SECTION.json and its plots for the sections that are asked for (all by default), and docs/lab/README.md from all
-// that are there (`page` writes only that). SPILLWAY_FULL=1 takes every network, size and batch of the papers; otherwise a part of them.
-// What a strategy or a network is missing for is said on the page.
+// The laboratory: the five papers' experiments on named machines in simulation. `npm run lab [-- SECTION …]` writes docs/lab/SECTION.json and its
+// plots for the named sections (all by default), and docs/lab/README.md from all present files (`page` writes only that). SPILLWAY_FULL=1 takes every
+// network, size and batch of the papers; otherwise a part of them. The page states the reason for each missing strategy or network.
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ablation } from './ablation'

@@ -14,14 +14,14 @@ export interface Section {
 }
 
 export interface Report {
-  /** Whether every network, size and batch was run, or the part of them that is run by default; claims have their own files. */
+  /** 'whole' if every network, size and batch was run, 'part' for the default part; claims have their own files. */
   readonly scope?: 'whole' | 'part' | 'claims'
   readonly title: string
   readonly words: readonly string[]
   readonly sections: readonly Section[]
 }
 
-/** What runs a section; the plots that it hands over lie beside the page. */
+/** Runs a section; its plots are beside the page. */
 export type Experiment = (plot: (name: string, svg: string) => string) => Report
 
 const cell = (c: string | number | null): string => (c === null ? '–' : String(c))

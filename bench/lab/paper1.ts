@@ -1,5 +1,5 @@
-// Paper 1 (adaptive window, virtual addressing): Table 1 and Figures 3 to 5. In: nothing. Out: images a second by batch size on
-// a V100 of 16 GB behind two NVLink bricks, the paper's beside ours, and what allocators make of the window's plans.
+// Paper 1 (adaptive window, virtual addressing): Table 1 and Figures 3 to 5. In: nothing. Out: images a second by batch size on a V100 of 16 GB
+// behind two NVLink bricks, the paper's beside ours, and the results of allocators on the window's plans.
 import { isRight } from 'fp-ts/Either'
 import { smallestOf } from '../../src/stage/sweep'
 import { plotSvg } from '../../src/report/lineplot'
@@ -74,7 +74,7 @@ const planOf = (graph: Graph, budgetBytes = machine(ON).memoryBytes, method?: Co
   return isRight(plan) ? plan.right : null
 }
 
-/** Images a second of the window's plan where an allocator maps what it asks for during the step. */
+/** Images a second of the window's plan if an allocator maps its memory during the step. */
 const mapped = (plan: Plan | null, batch: number, allocator: string): number | null =>
   plan && rounded(batch / simulate(plan, machine(ON).link, mappingOf(plan, allocator)).makespanSeconds)
 
@@ -142,7 +142,7 @@ const table1 = (plot: (name: string, svg: string) => string): Section => {
 
 const ALLOCATORS = ['pages', 'best-fit', 'va:40MiB', 'va:2MiB']
 
-/** What each allocator holds of 16 GB, by batch, on the window's plans. */
+/** The memory of each allocator, of 16 GB, by batch, on the window's plans. */
 const figure3 = (plot: (name: string, svg: string) => string): Section => {
   const on = machine(ON)
   const rows = [128, 190, 512, 928, 1440].flatMap((batch) => {

@@ -16,7 +16,7 @@ interface Network {
   readonly sizes: readonly number[]
   /** Largest sizes of the paper: in memory, recomputation, swapping and hybrid. */
   readonly largest: readonly [number, number, number]
-  /** Its plateau, what recomputation costs, and what its hybrid gains over swapping at most. */
+  /** Its plateau, the cost of recomputation, and the largest gain of its hybrid over swapping. */
   readonly paper: string
 }
 const NETWORKS: readonly Network[] = [
@@ -38,7 +38,7 @@ const NETWORKS: readonly Network[] = [
   },
 ]
 
-/** Values of which pages leave the device, Figures 5 and 6. */
+/** Values whose pages leave the device, Figures 5 and 6. */
 const swapped = (graph: Graph, strategy: string): number | null => {
   const on = machine(ON)
   const plan = compile(graph, { strategy, budgetBytes: on.memoryBytes, machine: on })

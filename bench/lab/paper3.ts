@@ -1,5 +1,5 @@
-// Paper 3 (segmented fused tiles): Figure 8 and the redundancy of computation. In: nothing. Out: seconds an iteration by image
-// size on two devices, the artifact's raw numbers beside ours, and the arithmetic done over what an untiled step does.
+// Paper 3 (segmented fused tiles): Figure 8 and the redundancy of computation. In: nothing. Out: seconds an iteration by image size on two devices,
+// the artifact's raw numbers beside ours, and the arithmetic over an untiled step's.
 import { isRight } from 'fp-ts/Either'
 import { plotSvg } from '../../src/report/lineplot'
 import { compile } from '../../staging/compile'

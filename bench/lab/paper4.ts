@@ -1,5 +1,5 @@
-// Paper 4 (DyMem): Figures 12, 13 and 15, and what its pool search finds. In: nothing. Out: images a second of the systems it
-// compares on a TITAN X of 12 GB, the least memory that each works with, and allocators replayed on the same plans.
+// Paper 4 (DyMem): Figures 12, 13 and 15, and the results of its pool search. In: nothing. Out: images a second of the systems it compares on a TITAN
+// X of 12 GB, the least memory that each works with, and allocators replayed on the same plans.
 import { isRight } from 'fp-ts/Either'
 import { smallestOf } from '../../src/stage/sweep'
 import { plotSvg } from '../../src/report/lineplot'
@@ -55,7 +55,7 @@ const table = (): Table => {
 
 const ALLOCATORS = ['pages', 'best-fit', 'gtbm', 'va:40MiB', 'va:2MiB']
 
-/** Peaks over what is asked for, in-core and swapped. */
+/** Peaks over requested bytes, in-core and swapped. */
 const fragmentation = (plot: (name: string, svg: string) => string): Section => {
   const on = machine(ON)
   const cases = (

@@ -1,5 +1,5 @@
-// What the experiments share: training graphs of zoo networks on named machines, and one planned step. In: names and shapes. Out:
-// graphs; for each strategy and budget the case that `compare` reports. Networks and strategies that are not there give null.
+// The common part of the experiments: training graphs of zoo networks on named machines, and one planned step. In: names and shapes. Out: graphs; for
+// each strategy and budget the case that `compare` reports. Missing networks and strategies give null.
 import * as E from 'fp-ts/Either'
 import { isLeft } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -19,7 +19,7 @@ export const machine = (name: string): LocalMachine => {
   return found.right
 }
 
-/** A network of the zoo, or a step of several objectives, which says itself what it minimises. */
+/** A network of the zoo, or a step of several objectives, which has its own losses. */
 export const graphOf = (name: string, on: LocalMachine, batch: number, height: number, width = height): Graph | null => {
   const entry = zooEntry(name)
   if (!entry) return null

@@ -1,6 +1,6 @@
-// The off switch of every heuristic of every planner. In: nothing. Out: for each strategy the method with everything, and one
-// without each field of its options record. Invariant: the compiler refuses a planner's option that has no switch here.
-// What a switch leaves is what the method was before the heuristic, or, for what is tried in several settings, the first alone.
+// The off switch of every heuristic of every planner. In: nothing. Out: for each strategy the method with everything, and one without each field of
+// its options record. Invariant: the compiler refuses a planner's option that has no switch here. Without its heuristic, a method is its earlier
+// version, or, if it tries several settings, it tries the first alone.
 import type { CompileOptions } from '../../staging/compile'
 import { arriving } from '../../staging/schedule/arriving'
 import { laying } from '../../staging/schedule/laying'
@@ -27,7 +27,7 @@ import { type WindowOptions, window } from '../../staging/schedule/window'
 
 export type Method = CompileOptions['method']
 
-/** What is left of the method, in words that follow 'with' or 'without', when an option has this value. */
+/** The method without the heuristic, in words that follow 'with' or 'without', if an option has this value. */
 type Off<T> = readonly [words: string, value: T]
 
 export interface Switch {

@@ -1,7 +1,7 @@
-// Every planner on one network at one size. In: a training graph, a machine, how many budgets. Out: for each planner the
-// smallest budget that it names and the step over its in-core compute at every budget, null where it says that none fits.
-// Invariant: each plan was accepted by `verify` (it runs at the end of every compile) and keeps to its budget; a planner that
-// refuses names a smallest budget that is larger, is the same at every budget, and works. What does not hold is in `faults`.
+// Every planner on one network at one size. In: a training graph, a machine, a number of budgets. Out: for each planner its smallest budget and the
+// step over its in-core compute at every budget, null if none fits. Invariant: each plan was accepted by `verify` (it runs at the end of every
+// compile) and keeps to its budget; a planner that refuses names a smallest budget that is larger, is the same at every budget, and works. Broken
+// invariants are in `faults`.
 import { isLeft, isRight } from 'fp-ts/Either'
 import { smallestOf, sweep } from '../../src/stage/sweep'
 import type { LocalMachine } from '../../src/machine/localmachine'

@@ -1,8 +1,8 @@
 // Every planner × every network of the zoo × two image sizes × ten budgets, planned for a V100 behind PCIe: `npm run sweep [-- NETWORK …]` plans the
-// networks named (all by default) into bench/results/sweep.json, each when it is done, and tells what holds of all that is there: each plan verified or
-// refused with the smallest budget that works; `auto` never above another strategy, and how often below each. Exits 1 when something does not
-// hold. `--again STRATEGY` plans only that strategy anew, beside what the file has of the others; `--rest` only networks of which the file does
-// not have ten budgets and every strategy of today, so that a sweep that was stopped goes on.
+// networks named (all by default) into bench/results/sweep.json, each at its end, and checks the file: each plan verified or refused with the
+// smallest budget that works; `auto` never above another strategy, and its count below each. Exits 1 after a failed check. `--again STRATEGY` plans
+// only that strategy anew, beside the file's others; `--rest` only networks without ten budgets and every strategy of today, to continue a stopped
+// sweep.
 import { zooNames } from '../../src/zoo'
 import { strategies } from '../../staging/schedule/strategies'
 import { graphOf, machine } from '../lab/steps'
@@ -52,7 +52,7 @@ const swept = (network: string, again: string | undefined): readonly SweptNetwor
     return one
   })
 
-/** Whether the file has all of a network. */
+/** Returns true if the file has all of a network. */
 const isWhole = (network: string): boolean => {
   const stored = sweptNetworks().filter((n) => n.network === network)
   return (

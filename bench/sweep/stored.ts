@@ -29,7 +29,7 @@ export const sweptNetworks = (): readonly SweptNetwork[] => {
   return networks.map((n) => ({ ...n.case, faults: n.faults, strategies: n.strategies }))
 }
 
-/** In the place of what was there of these networks. */
+/** Replaces the earlier entries of these networks. */
 export const store = (fresh: readonly SweptNetwork[], machine: string): void => {
   const names = new Set(fresh.map((n) => n.network))
   const order = (n: SweptNetwork): number => zooNames.indexOf(n.network)

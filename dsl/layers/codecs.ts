@@ -1,5 +1,5 @@
-// Codecs of the pieces that layers are made of, for nets that come from outside: model files, JSON descriptions.
-// In: unknown data. Out: io-ts types, and of a whole layer its decoder. Invariant: what a constructor makes passes, with no field more or less.
+// Codecs of the parts of layers, for nets from outside: model files, JSON descriptions. In: unknown data. Out: io-ts types, and the decoder of a
+// whole layer. Invariant: the result of a constructor passes, with no field more or less.
 import { mapLeft } from 'fp-ts/Either'
 import * as t from 'io-ts'
 import { tuple } from '../../staging/core/codecs'
@@ -11,12 +11,12 @@ import type { Padding } from './window'
 export const extentCodec: t.Type<Extent> = t.union([t.number, tuple(t.number, t.number)])
 export const sidesCodec: t.Type<SidePadding> = t.union([
   extentCodec,
-  // What else they have, the layer's rule refuses.
+  // The layer's rule refuses all other fields.
   t.readonly(t.type({ top: t.number, left: t.number, bottom: t.number, right: t.number })),
 ])
 export const paddingCodec: t.Type<Padding> = t.union([sidesCodec, t.literal('same')])
 
-/** The first field that a codec refuses: the way to it, and what stands there. */
+/** The first field that a codec refuses: its path, and its value. */
 export const fieldFault = ([e]: t.Errors): FieldFault => ({
   fields: e!.context.map((c) => c.key).filter((k) => k !== '' && !/^\d+$/.test(k)),
   value: e!.value,

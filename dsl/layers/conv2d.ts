@@ -1,5 +1,5 @@
-// Convolution. In: [B,C,H,W]. Out: [B,out,H',W']. FT-compatible in B, H and W: every output needs all input channels.
-// Padding is 'same' unless given: floor(dilation * (kernel - 1) / 2) zeros on each side, whatever the stride.
+// Convolution. In: [B,C,H,W]. Out: [B,out,H',W']. FT-compatible in B, H and W: every output needs all input channels. The default padding is 'same':
+// floor(dilation * (kernel - 1) / 2) zeros on each side, for any stride.
 import * as t from 'io-ts'
 import { known } from '../../staging/core/known'
 import { optionsFor, type Strays } from '../../staging/core/options'
@@ -189,7 +189,7 @@ type Within<P extends number, K extends number, D extends number> = P extends 0
       : true
 type SeesOn<K extends Extent, P extends Extent, D extends Extent> =
   Within<Height<P>, Height<K>, Height<D>> extends true ? Within<Width<P>, Width<K>, Width<D>> : false
-/** Whether no window of this padding sees only padding, and it has no side that there is not. */
+/** True if each window of this padding sees a pixel, and its sides exist. */
 export type SeesPixels<K extends Extent, P extends Padding, D extends Extent> = P extends Extent
   ? SeesOn<K, P, D>
   : P extends Sides
@@ -246,7 +246,7 @@ const complaint = (l: AnyConv2d, input: Shape): string | null => {
   return groupsFault(l, input) ?? (windowFits(l, input) ? null : windowTooLarge(extentText(l.kernel), shapeText(input)))
 }
 
-/** Whether so many groups share the channels of both sides evenly. */
+/** Refuses a number of groups that does not divide the channels of both sides. */
 export const groupsFault = ({ out, groups }: { out: number; groups: number }, [, c]: Shape): string | null => {
   if (c % groups !== 0) return groupsDoNotDivide('input', `${c}`, `${groups}`)
   return out % groups === 0 ? null : groupsDoNotDivide('output', `${out}`, `${groups}`)

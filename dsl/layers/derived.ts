@@ -1,6 +1,6 @@
-// What the op table says of a layer, by the ops that it elaborates to. In: a node, its rule, an input shape. Out: its output's shape, the
-// dimensions along which it is FT-compatible, those over which it sums, whether it writes over its input; or an error.
-// Worked example: batch norm is bn_stats, which sums over B, H and W, and bn_apply: FT in C, sums in B, H and W.
+// The op table's facts of a layer, from its ops. In: a node, its rule, an input shape. Out: its output's shape, the dimensions along which it is
+// FT-compatible, those over which it sums, true if it writes over its input; or an error. Worked example: batch norm is bn_stats, which sums over B,
+// H and W, and bn_apply: FT in C, sums in B, H and W.
 import { type Either, getOrElse, isRight, left, map } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { DIMS, sameShape } from '../../staging/core/box'
@@ -64,11 +64,11 @@ const operandsOf = (graph: GraphBuilder, op: Op): readonly Operand[] => {
 const sumsOver = (o: Operand, d: Dim): boolean =>
   o.written && o.def.merge !== undefined && (o.def.role === 'data' ? o.tag(d) === 'reduce' : d !== 'C')
 
-/** Whether tiles along `d` can add into the op's sums. */
+/** Returns true if tiles along `d` can add into the op's sums. */
 const addsUp = (o: Operand, d: Dim): boolean =>
   o.compatible(d) || sumsOver(o, d) || (o.tag(d) === 'all' && (o.shape[DIMS.indexOf(d)] ?? 1) <= 1)
 
-/** Whether it may stand in its input's place and its gradient does not want that input. */
+/** Returns true if it may overwrite its input, and its gradient does not need that input. */
 const overwrites = (def: OpDef, op: Op, graph: GraphBuilder): boolean => {
   if (!def.inPlace?.includes(0)) return false
   let reads = false
@@ -92,7 +92,7 @@ const overwrites = (def: OpDef, op: Op, graph: GraphBuilder): boolean => {
 
 // ---------------------------------------------------------------- a layer
 
-/** What a layer does with a larger image, where it leaves this one as it is or one pixel does not tell. */
+/** The facts of a layer at a larger image, if it changes nothing at this one, or if one pixel tells too little. */
 const telling = (l: Layer, rule: LayerRule, input: Shape, called: string, mode: Mode, made: Tried): Tried => {
   const [b, c, h, w] = input
   if (made.graph.written.length > 0 && h * w > 1) return made
@@ -109,7 +109,7 @@ const derivedAnew = (l: Layer, rule: LayerRule, input: Shape, called: string, mo
   )
 }
 
-/** What was made of the input, and what a telling one says. */
+/** The facts of the result, and of the larger one. */
 const factsOf = (l: Layer, rule: LayerRule, made: Tried, { graph }: Tried): Derived => {
   const ops = graph.written.map((op) => operandsOf(graph, op))
   const ft = DIMS.filter((d) => ops.every((operands) => operands.every((o) => o.compatible(d))))
@@ -124,7 +124,7 @@ const factsOf = (l: Layer, rule: LayerRule, made: Tried, { graph }: Tried): Deri
   }
 }
 
-/** What a layer came to at the shape where it was asked last: a model is looked at as it is made, and again as it is staged. */
+/** The result of a layer at its last shape: a model is analysed at construction, and again at staging. */
 const last = new WeakMap<Layer, { readonly input: Shape; readonly mode: Mode; readonly came: Either<GraphError, Derived> }>()
 
 export const derived = (l: Layer, rule: LayerRule, input: Shape, called: string, mode: Mode): Either<GraphError, Derived> => {

@@ -1,5 +1,5 @@
-// Flatten, before a linear layer. In: [B,C,H,W]. Out: [B,C*H*W,1,1], in PyTorch's order. FT-compatible in B only.
-// What is flat already passes as it is, without an op.
+// Flatten, before a linear layer. In: [B,C,H,W]. Out: [B,C*H*W,1,1], in PyTorch's order. FT-compatible in B only. A flat input passes unchanged,
+// without an op.
 import { right } from 'fp-ts/Either'
 import type { Layer, Shape } from '../net'
 import type { Mul } from '../numbers/naturals'

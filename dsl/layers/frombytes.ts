@@ -1,6 +1,6 @@
-// Pixels that are fed as bytes, as numbers. In: bytes [B,C,H,W], which only a step is fed: it is the first layer of a model. Out: the
-// same pixels, (x/255 − mean)/std. FT-compatible in every dimension. What is fed takes a byte a number: in the data, on the way, on the device.
-// Worked example: fromBytes({ mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] }) is torchvision's ToTensor and Normalize.
+// Pixels fed as bytes, as numbers. In: bytes [B,C,H,W], which are only fed to a step: it is the first layer of a model. Out: the same pixels, (x/255
+// − mean)/std. FT-compatible in every dimension. A fed number takes one byte: in the data, on the link, on the device. Worked example: fromBytes({
+// mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] }) is torchvision's ToTensor and Normalize.
 import * as t from 'io-ts'
 import { known } from '../../staging/core/known'
 import { optionsFor, type Strays } from '../../staging/core/options'

@@ -1,7 +1,7 @@
-// Layers with weights: what they have in common, and how weights start. In: a layer's choice, the shape of its weight. Out: its
-// parameters, with the distributions that the graph records.
-// 'fan-in-uniform' is PyTorch's default of convolutions and linear layers; 'fan-out-normal' is He's for ReLU networks,
-// which torchvision's ResNet and VGG use, 'fan-in-normal' its twin in the other direction; a number is the standard deviation of a normal distribution.
+// The common part of layers with weights, and initial values. In: a layer's choice, the shape of its weight. Out: its parameters, with the
+// distributions that the graph records. 'fan-in-uniform' is PyTorch's default of convolutions and linear layers; 'fan-out-normal' is He's for ReLU
+// networks, which torchvision's ResNet and VGG use, 'fan-in-normal' its twin in the other direction; a number is the standard deviation of a normal
+// distribution.
 import * as t from 'io-ts'
 import { elementsOf } from '../../staging/core/box'
 import type { Init } from '../../staging/graph/graph'
@@ -25,13 +25,13 @@ export const initCodec: t.Type<WeightInit> = t.union([
   t.number,
 ])
 
-/** What a layer with weights has: so many outputs, a bias for each of them or none. */
+/** A layer with weights: a number of outputs, a bias for each of them or none. */
 export interface Weighted<Out extends number = number, Bias extends boolean = boolean> {
   readonly out: Out
   readonly bias: Bias
   /** How the weights begin. @example conv2d('conv1', 64, 3, { init: 'fan-out-normal' }) */
   readonly init: WeightInit
-  /** What the parameters' names start with, when that is not the layer's name. @example conv2d('conv1', 64, 3, { param: 'stem' }) */
+  /** Prefix of the parameters' names, if it is not the layer's name. @example conv2d('conv1', 64, 3, { param: 'stem' }) */
   readonly param?: string
 }
 /**

@@ -13,7 +13,7 @@ import { emit, withParams } from './site'
  * @example const scale: LayerScale<'layer_scale'> = layerScale('layer_scale')
  */
 export interface LayerScale<Name extends string> extends Layer<'layerScale', Name> {
-  /** What each factor starts as. */
+  /** The initial value of each factor. */
   readonly start: number
 }
 

@@ -22,7 +22,7 @@ interface Pool<
   readonly kernel: Kernel
   readonly stride: Stride
   readonly pad: Pad
-  /** Whether a last partial window counts. */
+  /** True if a last partial window counts. */
   readonly ceil: Ceil
 }
 
@@ -42,7 +42,7 @@ export interface AvgPool<
   Pad extends Extent = 0,
   Ceil extends boolean = false,
 > extends Pool<'avgPool', Name, Kernel, Stride, Pad, Ceil> {
-  /** Whether zeros of the padding count in the mean. */
+  /** True if zeros of the padding count in the mean. */
   readonly countIncludePad: boolean
 }
 

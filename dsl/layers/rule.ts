@@ -1,6 +1,6 @@
-// What the run-time half knows of each kind of layer: which ops it is, with which parameters, and what is illegal. Its shape, its FT
-// dimensions, sums and whether it writes over its input follow from its ops (derived.ts). In: a node. Out: parameters, ops.
-// Invariant: the registries of net.ts, the type-level half, say the same; test/dsl/twins.test.ts compares both.
+// The run-time half of each kind of layer: its ops, its parameters, its illegal values. Its shape, its FT dimensions, its sums and its overwriting
+// follow from its ops (derived.ts). In: a node. Out: parameters, ops. Invariant: the registries of net.ts, the type-level half, agree;
+// test/dsl/twins.test.ts compares both.
 import type { Either } from 'fp-ts/Either'
 import type { GraphError } from '../../staging/core/errors'
 import type { Options } from '../../staging/core/options'
@@ -28,23 +28,23 @@ export interface ParamSpec {
   readonly role?: 'state'
 }
 
-/** Where a layer stands while the graph is made. */
+/** The place of a layer in the graph under construction. */
 export interface LayerPosition {
   readonly graph: GraphBuilder
   /** The layer's full name, which its ops carry. */
   readonly layer: string
-  /** What its parameters' names start with. */
+  /** The prefix of its parameters' names. */
   readonly weights: string
   readonly input: Shape
-  /** What the rule's `params` lists for this layer. */
+  /** The rule's `params` for this layer. */
   readonly params: readonly ParamSpec[]
   /** A number that no other random layer of the network has. */
   readonly randomKey: () => number
-  /** What the graph is for: where nothing is trained, statistics are those that run along and nothing is dropped. */
+  /** The purpose of the graph: without training, statistics are the running ones and nothing is dropped. */
   readonly mode: Mode
 }
 
-/** A field that is not legal: the way to it, and what stands there. */
+/** An illegal field: its path, and its value. */
 export interface FieldFault {
   readonly fields: readonly string[]
   readonly value: unknown
@@ -62,18 +62,18 @@ export interface LayerRule<L extends Net = Net> {
   readonly example?: string
   /** Why it has no output for this input, in the words of its type; without it, it takes all. */
   readonly fault?: (l: L, input: Shape, mode: Mode) => string | null
-  /** The element type of what it is given, where that is not what layers make. */
+  /** The element type of its input, if it is not the usual one of layers. */
   readonly takes?: 'u8'
-  /** Whether it stands for nothing at all: no op, no bytes, whatever the input. */
+  /** Returns true if it is nothing at all: no op, no bytes, for any input. */
   readonly isNothing?: (l: L) => boolean
-  /** What it trains and keeps at an input shape that it takes; without it, nothing. */
+  /** Its trained and kept numbers at a legal input shape; without it, none. */
   readonly params?: (l: L, input: Shape) => readonly ParamSpec[]
   readonly elaborate: (l: L, x: Ref, at: LayerPosition) => Either<GraphError, Ref>
 }
 
 // ---------------------------------------------------------------- sizes that must be whole numbers
 
-/** What a size is, the size, and the least that is legal. */
+/** The name of a size, the size, and the least legal one. */
 export type SizeCheck = readonly [what: string, size: Extent, least: 0 | 1]
 
 type SizeOk<N extends number, Least extends number> =

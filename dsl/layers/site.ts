@@ -1,5 +1,5 @@
-// What rules do with the graph under construction. In: a site, operands. Out: refs, or the builder's error.
-// Parameters are called '<weights>.<name>' as in PyTorch.
+// The use of a graph under construction by rules. In: a site, operands. Out: refs, or the builder's error. Parameters are called '<weights>.<name>'
+// as in PyTorch.
 import type { Either } from 'fp-ts/Either'
 import type { GraphError } from '../../staging/core/errors'
 import type { AnyAttrs, Ref } from '../../staging/ops/op'

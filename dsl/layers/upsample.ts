@@ -1,5 +1,5 @@
-// Resampling to so many times the size or to a given size, PyTorch's Upsample. In: [B,C,H,W]. Out: [B,C,H',W'].
-// FT-compatible in every dimension. An input that has the size already passes as it is, without an op.
+// Resampling to a multiple of the size or to a given size, PyTorch's Upsample. In: [B,C,H,W]. Out: [B,C,H',W']. FT-compatible in every dimension. An
+// input of the right size passes unchanged, without an op.
 import { right } from 'fp-ts/Either'
 import * as t from 'io-ts'
 import { known } from '../../staging/core/known'
@@ -40,7 +40,7 @@ export type UpsampleOptions = (
     | { readonly mode?: 'nearest' | undefined; readonly alignCorners?: undefined }
     | {
         readonly mode: 'bilinear'
-        /** Whether pixels are points and the corners stay where they are; otherwise, and unless said so, pixels are areas. */
+        /** True if pixels are points and the corners stay in place. By default, pixels are areas. */
         readonly alignCorners?: boolean | undefined
       }
   )

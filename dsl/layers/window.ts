@@ -42,7 +42,7 @@ type Slide<H extends number, K extends number, S extends number, P extends numbe
     ? Positions<Room<H, K, P, D>, S>
     : SameSize<H, K, S, D>
 
-/** The same where the sides differ: `Pads` is what both add. */
+/** The same for unequal sides: `Pads` is the sum of both. */
 type SlideSides<H extends number, K extends number, S extends number, Pads extends number, D extends number> = number extends
   | H
   | K
@@ -114,7 +114,7 @@ export interface Window {
   readonly dilation?: Extent
 }
 
-/** Whether the padded image holds a window. */
+/** Returns true if the padded image holds a window. */
 export const windowFits = (w: Window, [, , h, wd]: readonly number[]): boolean => {
   const p = padOf(w.pad, w.kernel, w.dilation)
   const reach = (side: (e: Extent) => number): number => side(w.dilation ?? 1) * (side(w.kernel) - 1) + 1

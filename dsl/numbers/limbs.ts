@@ -1,6 +1,5 @@
-// Sums and products of many numbers, as types: a net has thousands. A number is a chain of Limbs, four digits each, the least significant
-// first; null is 0. Digits are looked up and not inferred: each `infer` makes TypeScript 5.9 throw away what it has cached at every
-// level above it, which costs more than the sum.
+// Sums and products of many numbers, as types: a net has thousands. A number is a chain of Limbs, four digits each, the least significant first; null
+// is 0. Digits are looked up and not inferred: each `infer` makes TypeScript 5.9 drop its cache at every level above, which costs more than the sum.
 // Worked example: LimbsOf<'54321'> is Limb<'5', '4', '3', '2', Limb<'1', '0', '0', '0', null>>, which is 12345.
 import type { Orders, ProductCarries, ProductDigits, SumCarries, SumDigits } from './tables'
 
@@ -16,7 +15,7 @@ type AnyLimb = Limb<string, string, string, string, unknown>
 /** The same, made at once: a type that names others within it is put off, and copied with all that holds it. */
 type Four<A extends string, B extends string, C extends string, D extends string, Up> = 0 extends 0 ? Limb<A, B, C, D, Up> : never
 
-/** Of a digit string that has the least significant digit first. */
+/** The limbs of a digit string, the least significant digit first. */
 export type LimbsOf<L extends string> = L extends `${infer a}${infer b}${infer c}${infer d}${infer Up}`
   ? Four<a, b, c, d, Up extends '' ? null : LimbsOf<Up>>
   : L extends '' | '0'
@@ -50,7 +49,7 @@ type First<Os extends readonly string[]> = Os[0] extends 'equal'
     : Os[1]
   : Os[0]
 
-/** What is left over. */
+/** The carry. */
 type Over<C extends string> = C extends '0' ? null : Four<C, '0', '0', '0', null>
 
 // ---------------------------------------------------------------- sums

@@ -141,7 +141,7 @@ export interface NextDigit {
   '9': '0'
 }
 
-/** Whether N, a literal, is a whole number; `number` passes, for it may be one. */
+/** True if N, a literal, is a whole number; `number` passes, for it may be one. */
 export type IsWhole<N extends number> = number extends N
   ? true
   : `${N}` extends `-${string}` | `${string}.${string}` | `${string}e${string}`

@@ -1,7 +1,7 @@
-// What a training step holds, by two rules that types and run time both count, in 32-bit floats (bf16 halves outputs).
+// The bytes of a training step, by two rules that types and run time both count, in 32-bit floats (bf16 halves outputs).
 //  in core  parameters, a gradient of each, the optimizer's numbers for each, running statistics, and every layer's output
 //           but those written over their input
-//  least    the largest layer's parameters and gradients: what is large of the others' may be in the lower tier while that layer is
+//  least    the largest layer's parameters and gradients: large values of the others may be in the lower tier while that layer is
 //           updated. No plan works with less.
 import { elementsOf } from '../../staging/core/box'
 import type { ElaboratedStep } from '../../staging/grad/objective'
@@ -16,7 +16,7 @@ import type { Tensor, TrainingStep } from '../step'
 import type { ApplicationOf, TensorsOf } from './order'
 import type { AnySite, FirstOf, RestOf, SitesBackwards, UseSuffix } from './sites'
 
-/** Whether an option is not 0; `boolean` where its type does not say. */
+/** True if an option is not 0; `boolean` if its type does not say. */
 type IsOn<V> = V extends 0 | false ? false : number extends V ? boolean : true
 type Kept<States, O, N extends readonly 0[] = []> = States extends readonly [infer First, ...infer Rest]
   ? First extends { readonly when: infer W extends keyof O }
@@ -36,7 +36,7 @@ export type NumbersKept<O> = O extends { readonly kind: infer K extends Optimize
   : number
 export const numbersKept = (o: Optimizer): number => statesKept(o).length
 
-/** What a model alone says: how many numbers it trains and keeps, and its activations' bytes. */
+/** The facts of a model alone: the numbers that it trains and keeps, and its activations' bytes. */
 type Numbers<M extends Model> =
   Analyse<M['net'], M['input']> extends Facts<any, any, infer T, any>
     ? [parameters: ParametersNumber<T>, state: StateNumber<T>]
@@ -92,7 +92,7 @@ export type LeastBytes<S extends TrainingStep> =
 /** `number` where an objective says so: then types do not know which. */
 type TrainsSome<U> = U extends { readonly freeze: unknown } | { readonly groups: unknown } ? number : never
 
-/** A net is its own weights: what is applied, each net once. */
+/** A net is its own weights: the applied nets, each once. */
 type FirstUses<Ts, Used extends readonly unknown[] = [], Acc extends readonly unknown[] = []> = Ts extends readonly [
   infer T,
   ...infer Rest,

@@ -1,6 +1,6 @@
-// The options of `stage`, checked while typing. In: the type of a model or a step, the options' type. Out: the options themselves, or, in
-// the place of what is wrong, the reason, so that the compiler's error stands there. The run-time twins are prescription.ts
-// and src/stage/stage.ts; the words are words.ts's, and both sides look for faults in the same order.
+// The options of `stage`, checked while typing. In: the type of a model or a step, the options' type. Out: the options themselves, or, in place of
+// the wrong one, the reason, so that the compiler's error is there. The run-time twins are prescription.ts and src/stage/stage.ts; the words are
+// words.ts's, and both sides look for faults in the same order.
 import type { Known, OptionRefused, Options, UnknownKeys } from '../../staging/core/options'
 import type { IsStrict } from '../../staging/core/orwords'
 import type { FaultyGroups, Updates } from '../../staging/ops/updates'
@@ -65,7 +65,7 @@ export type WithTile<Ts, I extends string, Key extends string, Reason extends st
     : Ts[J]
 }
 
-/** In the order in which run time looks for them. */
+/** In run time's order of checks. */
 type FaultOf<M extends Trainable, O> = First<
   [RangeKeyFault<O>, OwnFault<M, O>, StrategyFault<O>, TilesIn<M, O>, BudgetFault<M, O>]
 >
@@ -106,7 +106,7 @@ type StrategyFault<O> = O extends { readonly strategy: string }
 
 // ---------------------------------------------------------------- the budget
 
-/** What trains nothing has no least that types know, nor has what trains some of its parameters. */
+/** Without training, and with some frozen parameters, types know no least budget. */
 type BudgetFault<M extends Trainable, O> = O extends { readonly budget: infer B extends number }
   ? number extends B
     ? null
@@ -167,7 +167,7 @@ type StartAt<Sites, From extends string> = Sites extends null
     : StartAt<RestOf<Sites>, From>
 type IsCalled<X, Name> = X extends AnySite ? ([X['called'], X['named']] extends [Name, true] ? true : false) : never
 
-/** The range up to its last layer, with the nameless ones after it; what the next range may begin with. */
+/** The range up to its last layer, with the nameless ones after it; the possible start of the next range. */
 type TakeTo<Sites, T extends AnyRange, Before = null> = Sites extends null
   ? 'backwards'
   : FirstOf<Sites> extends infer X extends AnySite

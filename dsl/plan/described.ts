@@ -1,7 +1,6 @@
-// A step as plain data in which nets and tensors have numbers: what a plan module says of what it was staged for, in literals.
-// In: a step. Out: Described; as a type, the step that a Described tells of. Invariant: tensors stand in the order in which
-// they are made, so what one is made of stands before it.
-// Worked example: a model is one net, the tensors 'input', the net applied to it, 'target', and one objective over net 0.
+// A step as plain data with numbered nets and tensors: the literals of a plan module about its step. In: a step. Out: Described; as a type, the step
+// of a Described. Invariant: tensors are in the order of their construction, so sources come first. Worked example: a model is one net, the tensors
+// 'input', the net applied to it, 'target', and one objective over net 0.
 import type { Updates } from '../../staging/ops/updates'
 import type { Loss, Optimizer } from '../training'
 import type { Net, Shape } from '../net'
@@ -24,7 +23,7 @@ import {
 
 export interface DescribedTensor {
   readonly kind: Tensor['kind']
-  /** Of a fed one. */
+  /** The name of a fed tensor. */
   readonly name?: string
   readonly shape?: Shape
   /** The net that is applied. */
@@ -45,7 +44,7 @@ export interface DescribedObjective {
   /** The nets that it trains. */
   readonly over: readonly number[]
   readonly optimizer: Optimizer
-  /** Where something is said beside it. */
+  /** If there are any. */
   readonly updates?: Updates
   readonly losses: Readonly<Record<string, readonly DescribedTerm[]>>
 }
@@ -90,7 +89,7 @@ export const described = (s: TrainingStep): Described => {
 /** Those of a list that stand at these places. */
 type Chosen<List, Places> = { readonly [J in keyof Places]: List[Places[J] & keyof List] }
 
-/** The tensors of a description; the sizes of what is fed are its own, or, where they may be others, not known. */
+/** The tensors of a description; the sizes of fed ones are their own, or, if they may be others, unknown. */
 export type TensorsFrom<P extends Described, Sized = true> = Tensors<P['tensors'], P['nets'], Sized>
 type Tensors<Ds, Nets, Sized, Before extends readonly Tensor[] = []> = Ds extends readonly [infer D, ...infer Rest]
   ? Tensors<Rest, Nets, Sized, [...Before, TensorFrom<D, Nets, Sized, Before>]>

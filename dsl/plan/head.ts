@@ -1,6 +1,6 @@
-// What a plan module says of its plan, in literals that the checker reads. In: the type of a model or a step, the literals. Out:
-// the literals themselves, or words in the place of what is wrong: a stale model at `model`, an illegal tile in `segments`, a
-// peak over the budget at `peak`. At run time src/stage/planmodule.ts derives the same literals from the plan and compares.
+// The literals of a plan module about its plan, for the checker. In: the type of a model or a step, the literals. Out: the literals themselves, or
+// words in place of the wrong one: a stale model at `model`, an illegal tile in `segments`, a peak over the budget at `peak`. At run time
+// src/stage/planmodule.ts derives the same literals from the plan and compares.
 import type { IsStrict } from '../../staging/core/orwords'
 import type { Compare } from '../numbers/naturals'
 import type { Resized, StepOf } from '../trainable'
@@ -72,7 +72,7 @@ type IsForwardTile<S> = S extends { readonly from: '' }
 type Forward<Ss, Acc extends readonly unknown[] = []> = Ss extends readonly [infer S, ...infer Rest]
   ? Forward<Rest, IsForwardTile<S> extends true ? [...Acc, S] : Acc>
   : Acc
-/** Where the forward tile of this number stands among all segments. */
+/** The place of the forward tile of this number among all segments. */
 type ForwardAt<
   Ss,
   I extends number,

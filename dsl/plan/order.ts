@@ -1,7 +1,7 @@
-// The tensors of a step in the order in which they are made, and the names of its layers, as types: for plans by hand.
-// The run-time twin is tensorsOf in step.ts. In: the type of a step. Out: a tuple of Tensors; or a list without a length, of those
-// that are known, where types do not tell the order: nets, sizes or lists that they do not know, and objectives that make tensors
-// for several losses, since properties of a type have no order. Types take two tensors that are made alike for one.
+// The tensors of a step in the order of their construction, and the names of its layers, as types: for plans by hand. The run-time twin is tensorsOf
+// in step.ts. In: the type of a step. Out: a tuple of Tensors; or a list without a length, of the known ones, if types do not tell the order: unknown
+// nets, sizes or lists, and objectives that make tensors for several losses, because properties of a type have no order. Types take two tensors that
+// are made alike for one.
 import type { OrWords } from '../../staging/core/orwords'
 import type { Analyse, Facts } from '../facts'
 import type { Net, Shape } from '../net'
@@ -24,7 +24,7 @@ type OfLosses<Ls, Before extends Unordered> = string extends keyof Ls
   : number extends Before['length']
     ? Unordered<Before[number] | OfTerms<Ls[keyof Ls], []>[number]>
     : Adding<{ [K in keyof Ls]: OfTerms<Ls[K], Before> }, Before>
-/** After: what is made when a loss comes first. Where one alone makes tensors, the others come behind it or before it. */
+/** After: the tensors if a loss comes first. If one loss alone makes tensors, the others come after it or before it. */
 type Adding<After, Before extends Unordered> = {
   [K in keyof After]: After[K] extends Before ? never : K
 }[keyof After] extends infer K extends keyof After
@@ -41,7 +41,7 @@ type OfTerms<Terms, Before extends Unordered> = Terms extends readonly [LossTerm
     ? Before
     : Unordered
 
-/** Depth first, each tensor behind what it is made of; Stack: what is to be made yet. */
+/** Depth first, each tensor after its sources; Stack: the tensors still to make. */
 type Walk<Stack, Before extends Unordered> = number extends Before['length']
   ? Before
   : Stack extends readonly [infer T, ...infer Rest]
@@ -71,7 +71,7 @@ type KnownTensor<T> =
       : null
     : null
 
-/** Where a tensor may have been made in several ways, nothing is known. */
+/** If a tensor has several possible origins, it is unknown. */
 export type IsKnown<M> = [M] extends [Made] ? IsOne<M> : false
 type IsOne<M, All = M> = M extends unknown ? ([All] extends [M] ? true : false) : never
 

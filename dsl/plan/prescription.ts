@@ -1,8 +1,7 @@
-// A plan by hand, checked at run time: ranges of layers in tiles, and checkpoints. In: a model's layers and what was asked
-// for. Out: the Prescription that the compiler carries out, or the first thing that is wrong, in the words of words.ts.
-// A range also takes the nameless layers after its last one, as far as they can be tiled as it is. A layer that sums over a tiled dimension ends its range
-// with the sums, and the next range may begin with it: with what is made of them.
-// The type-level twin is checked.ts; both look for faults in the same order.
+// A plan by hand, checked at run time: ranges of layers in tiles, and checkpoints. In: a model's layers, and the requested plan. Out: the
+// Prescription for the compiler, or the first error, in the words of words.ts. A range also takes the nameless layers after its last one, as far as
+// they can be tiled as it is. A layer that sums over a tiled dimension ends its range with the sums, and the next range may begin with the rest of
+// it. The type-level twin is checked.ts; both look for faults in the same order.
 import {
   bimap,
   chain,
@@ -76,7 +75,7 @@ export interface PlanByHand<L extends string = string> {
 const TILED = ['B', 'H', 'W'] as const
 type Tiled = (typeof TILED)[number]
 
-/** Where in the options, and what. */
+/** The place in the options, and the error. */
 export interface Fault {
   readonly at: string
   readonly reason: string
@@ -115,7 +114,7 @@ const namelessAfter = (layers: readonly LayerReport[], at: number, tiled: readon
 
 const countsOf = (t: TileRange): readonly (readonly [Tiled, number])[] => TILED.map((d) => [d, t[d] ?? 1])
 const tiledIn = (t: TileRange): readonly Tiled[] => countsOf(t).flatMap(([d, n]) => (n > 1 ? [d] : []))
-/** Whether a layer sums over a dimension along which the range has tiles. */
+/** Returns true if a layer sums over a dimension along which the range has tiles. */
 const sumsIn = (l: LayerReport, t: TileRange): boolean => countsOf(t).some(([d, n]) => n > 1 && l.sums.includes(d))
 
 const rangeFor = (
@@ -143,7 +142,7 @@ const rangeFor = (
   )
 }
 
-/** Whether every layer of a range can be tiled so. */
+/** Checks that every layer of a range can be tiled so. */
 const inTiles = (range: readonly LayerReport[], t: TileRange): Checked<unknown> => {
   const isEnd = (i: number): boolean => range.length > 1 && (i === 0 || i === range.length - 1)
   const along = ([d, n]: readonly [Tiled, number]): readonly Checked<unknown>[] =>

@@ -1,7 +1,6 @@
-// FT dimensions of runs of layers, as types and at run time: any range, and the maximal segments (paper 3, Listings 2, 3).
-// In: a model; names of layers. Out: a LayerRange, or the list of maximal segments.
-// A layer that sums over its image (batch norm in training, global pooling) ends its segment; what it makes of the sums
-// begins the next. Worked example: conv1 bn1 relu conv2 fc: segments conv1..bn1, bn1..conv2 (B, H, W) and fc..fc (B).
+// FT dimensions of runs of layers, as types and at run time: any range, and the maximal segments (paper 3, Listings 2, 3). In: a model; names of
+// layers. Out: a LayerRange, or the list of maximal segments. A layer that sums over its image (batch norm in training, global pooling) ends its
+// segment; its use of the sums begins the next. Worked example: conv1 bn1 relu conv2 fc: segments conv1..bn1, bn1..conv2 (B, H, W) and fc..fc (B).
 import type { LayerReport } from '../analyse'
 import type { AddLimbs } from '../numbers/limbs'
 import type { FromLow } from '../numbers/naturals'

@@ -1,14 +1,14 @@
-// The layers of a net, or of all that a step applies, in execution order, as types: what the plan checks fold over. The run-time
-// twins are `Model.layers` and what elaboration tells. In: a net and its shape, or tensors. Out: a Chain of Sites: a tuple would be
-// copied whole at each layer that is added to it or taken from it.
-// Invariant: as long as its twin and in the same order, joins included; nameless layers are called after their kind, unnumbered.
+// The layers of a net, or of all nets that a step applies, in execution order, as types: the input of the plan checks. The run-time twins are
+// `Model.layers` and the layers of elaboration. In: a net and its shape, or tensors. Out: a Chain of Sites: a tuple would be copied whole at each
+// layer that is added or removed. Invariant: as long as its twin and in the same order, joins included; nameless layers are called after their kind,
+// unnumbered.
 import type { AtInputSize, Block, Blocks, Concat, Counted, Repeat, Residual, Scaled, Seq } from '../compose'
 import type { Analyse, AnyFacts, FtOf, NameOf, Numbered, ParametersOf, ResizedShape, SumsOf } from '../facts'
 import type { Dim, LayerShapes, Net, Shape } from '../net'
 import type { Combining } from '../combined'
 import type { Made, Tensor } from '../step'
 
-/** One layer: where it stands, along which dimensions it may be tiled, what it takes, makes and trains (a Low number). */
+/** One layer: its place, the dimensions along which it may be tiled, its input, its output, and its trained numbers (a Low number). */
 export interface Site<
   Called extends string,
   Named extends boolean,
@@ -35,7 +35,7 @@ export interface Chain<First, Rest> {
   first: First
   rest: Rest
 }
-/** Of a list that is not empty; to compare it with a type would cost as much as it is long, but with null costs nothing. */
+/** For a list that is not empty. A comparison with a type would cost as much as the list is long, but one with null costs nothing. */
 export type FirstOf<C> = C['first' & keyof C]
 export type RestOf<C> = C['rest' & keyof C]
 /** Both made at once: a type that names others within it is put off, and copied with all that holds it. */

@@ -1,8 +1,7 @@
-// Whether a net is still the one that a plan was staged for: its syntax tree against the one that it had.
-// In: both trees, as types and at run time. Out: the first difference in words, or null. Invariant: what the types find, the
-// run time finds in the same words; it also sees fields whose types say only `number` or `string` (initial values, epsilons).
-// What is one network is one however it is written: sequences in sequences are their layers, [3, 3] and {top: 3, ...} are 3.
-// Worked example: conv2d('c', 8, 3) staged, conv2d('c', 8, 5) now: 'c' (conv2d) has changed.
+// Compares a net with the one that a plan was staged for, by their syntax trees. In: both trees, as types and at run time. Out: the first difference
+// in words, or null. Invariant: the run time finds all that the types find, in the same words; it also sees fields whose types say only `number` or
+// `string` (initial values, epsilons). Two spellings of one network are equal: sequences in sequences are their layers, [3, 3] and {top: 3, ...} are
+// 3. Worked example: conv2d('c', 8, 3) staged, conv2d('c', 8, 5) now: 'c' (conv2d) has changed.
 import {
   type StaleChanged,
   staleChanged,
@@ -104,7 +103,7 @@ type StaleLine<Now, Then, P extends string> = Now extends readonly [infer N, ...
     ? StaleLine<Now, [...Ls, ...RestThen], P>
     : StaleEnd<Now, Then, P>
 
-/** What one of two lists has beyond the other. */
+/** The part of one of two lists beyond the other. */
 type StaleEnd<Now, Then, P extends string> = [Now, Then] extends [readonly [infer N, ...unknown[]], readonly []]
   ? StaleNew<`${P}${CallOf<N>}`, KindOf<N>>
   : [Now, Then] extends [readonly [], readonly [infer T, ...unknown[]]]
@@ -137,7 +136,7 @@ const ownText = (n: Node): string =>
       .sort(),
   )
 
-/** The nets in a node, in the order in which types look at them. */
+/** The nets in a node, in the order of the types. */
 const partsOf = (n: Node): readonly Node[] =>
   ['body', 'shortcut', 'layers', 'branches'].flatMap((k) => (n[k] === undefined ? [] : (n[k] as Node | readonly Node[])))
 

@@ -1,7 +1,6 @@
-// Whether a step, or a model, is still the one that a plan was staged for: its objectives, their nets, and how what they compare
-// is made. In: the step now and then, as types; at run time as Described. Out: the first difference in words, or null.
-// Invariant: what the types find, the run time finds; a single difference in the same words. Types take the losses of an objective
-// in no order, and leave to run time what they know too little of.
+// Compares a step, or a model, with the one that a plan was staged for: its objectives, their nets, and the construction of their operands. In: the
+// step now and then, as types; at run time as Described. Out: the first difference in words, or null. Invariant: the run time finds all that the
+// types find; a single difference in the same words. Types take the losses of an objective in no order, and leave unknown facts to run time.
 import type { UPDATES } from '../../staging/ops/updates'
 import { shapeText, type ShapeText } from '../messages'
 import type { Shape } from '../net'
@@ -54,7 +53,7 @@ type StaleObjective<Now extends StepObjective, Then extends StepObjective> =
         ? S
         : StaleLosses<Now['losses'], Then['losses'], Then['name']>
       : StaleChanged<Then['name'], 'objective'>
-/** What is said beside an optimizer, undefined where nothing is. A list: an object would be compared by what it was made of. */
+/** The options beside an optimizer, or undefined. A list: an object would be compared by its construction. */
 type Said<U, Keys = (typeof UPDATES)['keys']> = Keys extends readonly [infer K, ...infer Rest]
   ? [K extends keyof U ? U[K] : undefined, ...Said<U, Rest>]
   : []
@@ -72,7 +71,7 @@ type StaleLoss<Now, Then, At extends string> =
   StaleTerms<Now, Then> extends infer S ? (S extends false ? StaleChanged<At, 'loss'> : S) : never
 type Words<All> = [Extract<All, string>] extends [never] ? null : Extract<All, string>
 
-/** Words for a net or a fed tensor; false when the losses are others, or what they compare is made otherwise. */
+/** Words for a net or a fed tensor; false if the losses differ, or their operands are made otherwise. */
 type StaleTerms<Now, Then> = Now extends readonly [infer N extends LossTerm, ...infer Rest]
   ? Then extends readonly [infer T extends LossTerm, ...infer RestThen]
     ? [Agree<N['loss'], T['loss']>, Agree<N['weight'], T['weight']>] extends [true, true]
@@ -132,7 +131,7 @@ type StaleFed<Name extends string, S extends Shape, Name2 extends string, S2 ext
 const fieldsText = (o: object): string => JSON.stringify(Object.entries(o).sort())
 const netsOf = (d: Described, places: readonly number[]): readonly Node[] => places.map((n) => d.nets[n]!)
 
-/** Tensors have their numbers in the order in which they are made: those before this one are the same. */
+/** Tensors have their numbers in the order of their construction: those before this one are equal. */
 const staleTensor = (now: Described, then: Described, i: number, at: string): string | null => {
   const [n, t] = [now.tensors[i]!, then.tensors[i]]
   if (n.kind !== t?.kind) return staleChanged(at, 'loss')

@@ -1,5 +1,5 @@
-// What can be wrong with a plan, in words: as in dsl/messages.ts, each message is one function and its type the same text.
-// In: names, dimensions and sizes as text. Out: the words, whole: nothing is put before or after them.
+// Errors of plans, in words: as in dsl/messages.ts, each message is one function and its type the same text. In: names, dimensions and sizes as text.
+// Out: the whole words: nothing is put before or after them.
 
 export const rangeBackwards = <F extends string, T extends string>(from: F, to: T) =>
   `layer '${to}' is before layer '${from}'; a tile range runs from the earlier layer to the later one` as const

@@ -1,4 +1,4 @@
-// The module: what JavaScript sees of the native side. src/device/native.ts is the only file that loads it.
+// The module: the interface of the native side for JavaScript. Only src/device/native.ts loads it.
 #include "addon/communicator.hpp"
 #include "addon/kernels.hpp"
 #include "addon/leaving.hpp"

@@ -1,4 +1,4 @@
-// JavaScript values as C++ ones. Whatever is passed, the result is a checked value or a JavaScript error that names the field.
+// JavaScript values as C++ values. The result is a checked value, or a JavaScript error that names the field.
 #pragma once
 #include <napi.h>
 

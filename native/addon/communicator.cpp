@@ -17,7 +17,7 @@ namespace {
 using Held = std::shared_ptr<Communicator>;
 
 Napi::FunctionReference& constructor() {
-  // One for each environment would be due; whoever makes ranks is the main thread of a command, or of a test.
+  // Each environment would need its own, but only the main thread of a command or test opens ranks.
   static Napi::FunctionReference* const made = new Napi::FunctionReference();
   return *made;
 }

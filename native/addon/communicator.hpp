@@ -1,5 +1,5 @@
-// The JavaScript class Communicator over runtime/communicators.hpp: one rank. What it waits for other ranks with is a thread's, never
-// JavaScript's. Invariant: one call at a time; it stays open while a call, or a run that was given it, goes on.
+// The JavaScript class Communicator over runtime/communicators.hpp: one rank. A thread waits for other ranks, never JavaScript.
+// Invariant: one call at a time; it stays open during a call, or during a run that uses it.
 #pragma once
 #include <napi.h>
 

@@ -1,4 +1,4 @@
-// What devices say of themselves, and how fast their links are.
+// Facts of devices, and the rates of their links.
 #include "addon/kernels.hpp"
 
 #include <memory>

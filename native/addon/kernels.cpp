@@ -1,4 +1,4 @@
-// One kernel at a time: the ways to run it, how long it takes, what it computes.
+// Single kernels: the ways to run a kernel, its seconds, its results.
 #include "addon/kernels.hpp"
 
 #include "addon/arguments.hpp"

@@ -1,4 +1,4 @@
-// What JavaScript sees beside sessions: see kernels.cpp and devices.cpp.
+// The interface for JavaScript beside sessions: see kernels.cpp and devices.cpp.
 #pragma once
 #include <napi.h>
 

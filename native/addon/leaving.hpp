@@ -1,7 +1,7 @@
-// Leaving the process while threads work. exit() tears down libraries' own state (oneDNN frees the code that it made) under any
-// thread that still runs it, and process.exit() ends nothing first. Waiting could take as long as an operator on a large image.
-// So: while a thread works, the process ends without teardown. What a run has saved is in files already, and a spill file has no
-// name; the system takes back the rest.
+// Ends the process while threads work. exit() tears down the state of libraries under any thread that still runs (oneDNN frees
+// its generated code), and process.exit() stops no thread first. Waiting could take as long as an operator on a large image. So
+// while a thread works, the process ends without teardown. Saved data is in files already, a spill file has no name, and the
+// system frees the rest.
 #pragma once
 #include <napi.h>
 

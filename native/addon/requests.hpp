@@ -31,7 +31,7 @@ std::unique_ptr<Request> parse_request(const Napi::Value& value, bool data);
 
 /// 'fp32', 'tf32' or 'bf16'; fp32 where nothing is said.
 Precision parse_precision(const Napi::Value& value);
-/// At most what OpenMP takes; 0 where nothing is said.
+/// At most the limit of OpenMP; 0 if not given.
 int parse_threads(const Napi::Value& value);
 
 }  // namespace spillway::addon

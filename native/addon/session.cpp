@@ -193,7 +193,7 @@ Napi::Value SessionObject::bindings(const Napi::CallbackInfo& info) {
   return list;
 }
 
-/// What the tape's header says.
+/// The header of the tape.
 Napi::Value SessionObject::facts(const Napi::CallbackInfo& info) {
   const Tape& tape = open(info.Env()).tape();
   const Napi::Object o = Napi::Object::New(info.Env());

@@ -1,5 +1,5 @@
-// The JavaScript class Session over runtime/session.hpp: marshalling, and one thread a run.
-// Invariant: the object stays alive while its run does; whatever ends the environment (exit, terminate) first ends the run.
+// The JavaScript class Session over runtime/session.hpp: marshalling, and one thread for a run. Invariant: the object lives
+// as long as its run; exit and terminate of the environment first end the run.
 #pragma once
 #include <napi.h>
 

@@ -1,6 +1,6 @@
-// Ranks on MPI: all-to-all and all-gather alone, so that no bit depends on how an MPI adds up. Compiled where mpi.h is, against whichever
-// MPI that is, and loaded at run time (runtime/communicators.cpp). Invariant: who waits lets others have the processor, and can be
-// interrupted; counts are 32 bits wide in MPI, so larger messages go in rounds.
+// Ranks on MPI: only all-to-all and all-gather, so bits do not depend on MPI's order of additions. It is compiled against the MPI that
+// provides mpi.h, and loaded at run time (runtime/communicators.cpp). Invariant: a waiting rank yields the processor and can be
+// interrupted. Counts are 32 bits wide in MPI, so larger messages take several rounds.
 #include <mpi.h>
 #include <sys/prctl.h>
 #include <time.h>
@@ -41,8 +41,8 @@ Code checked(int error, char* words) {
 constexpr unsigned LOOKS = 100;
 constexpr long SHORTEST_NS = 5'000, LONGEST_NS = 200'000;
 
-/// MPI's own waiting keeps a processor busy: looks, then sleeps, a little longer each time. Who gives way without sleep (sched_yield) waits
-/// for the whole turn of whatever else wants the processor, several times for each exchange; who has slept is next.
+/// MPI's own wait keeps a processor busy. This one polls, then sleeps, a little longer each time. A thread that yields without sleep
+/// (sched_yield) waits for the whole time slice of every other thread, several times in each exchange. A thread that slept runs next.
 Code finished(MpiRank& rank, MPI_Request* request, char* words) {
   // A thread's own: Linux otherwise adds fifty microseconds to every sleep.
   static thread_local const int exact = ::prctl(PR_SET_TIMERSLACK, 1000UL);
@@ -74,7 +74,7 @@ Code finished(MpiRank& rank, MPI_Request* request, char* words) {
   }
 }
 
-/// Of a part, what goes in a round.
+/// Bytes of a part in one round.
 constexpr uint64_t ROUND_BYTES = uint64_t(1) << 24;
 
 Code mpi_all_to_all(Communicator* c, const void* from, const uint64_t* bounds, void* into, char* words) {

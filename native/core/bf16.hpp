@@ -1,5 +1,5 @@
 // bf16: the upper half of a single-precision number. In: a float or double. Out: the nearest bf16, ties to even, in one rounding.
-// Invariant: a NaN stays one, infinities and signed zeros stay what they are.
+// Invariant: NaN, infinities and signed zeros are kept.
 #pragma once
 #include <bit>
 #include <cmath>

@@ -1,6 +1,6 @@
-// What a kernel sees: operand views, attributes, the step's context. One signature for every operator on every device.
-// In: a call. Out: the ways to run it, and kernels prepared for it. Invariant: a prepared kernel checks nothing, looks nothing up and
-// allocates nothing while it runs.
+// The inputs of a kernel: operand views, attributes, the context of the step. All operators on all devices have one signature. In: a
+// call. Out: the ways to run it, and prepared kernels. Invariant: while it runs, a prepared kernel checks nothing, looks nothing up
+// and allocates nothing.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -27,7 +27,7 @@ struct View {
 
 struct Communicator;
 
-/// What changes from step to step.
+/// Values that change from step to step.
 struct StepContext {
   uint64_t step = 1;  // the first step is 1
   uint64_t seed = 0;
@@ -59,20 +59,21 @@ struct Way {
 /// More than any device has.
 constexpr uint32_t MOST_WAYS = 32;
 
-/// A kernel made ready for one call: what follows from its shapes, attributes and way is checked and worked out, once.
+/// A kernel prepared for one call: all that follows from shapes, attributes and way is checked and computed once.
 class PreparedKernel {
  public:
   virtual ~PreparedKernel() = default;
   virtual int64_t workspace_bytes() const = 0;
   /// Generates code where there is any to generate, which takes longer than all the rest.
   virtual void compile() {}
-  /// The call that it was prepared for, wherever its operands lie now. May throw what a library throws.
+  /// Runs the prepared call on the current addresses of its operands. It may throw exceptions of
+  /// libraries.
   virtual void run(const KernelCall&) = 0;
 };
 
 /// A device's entry for one operator. Views may have null data in both.
 struct KernelEntry {
-  /// The ways that are worth trying, way 0 first, at most so many; refused where the call is not legal.
+  /// The ways that are worth trying, way 0 first, at most `most`; an error if the call is not legal.
   Result<std::vector<Way>> (*ways)(const KernelCall&, uint32_t most);
   /// In the call's way, which may be one that is not worth trying.
   Result<std::unique_ptr<PreparedKernel>> (*prepare)(const KernelCall&);

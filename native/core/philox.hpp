@@ -1,6 +1,6 @@
-// Philox4x32-10: a counter and a key give four random 32-bit words, with no state in between (Salmon et al., SC 2011).
-// In: the position of an element in its stream. Out: its word, the same whatever tile, thread or recompute asks.
-// Invariant: streams of different (seed, stream, domain) never share a counter.
+// Philox4x32-10: a counter and a key give four random 32-bit words, without state (Salmon et al., SC 2011). In: the
+// position of an element in its stream. Out: its word, the same in every tile, thread and recomputation. Invariant:
+// streams of different (seed, stream, domain) never share a counter.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -25,7 +25,8 @@ constexpr PhiloxWords philox4x32(PhiloxWords counter, PhiloxKey key) {
   return counter;
 }
 
-/// Who asks: initial values and synthetic data, or the masks of a step. Blocks are below 2^62, so two bits are free.
+/// The use of the numbers: initial values and synthetic data, or the masks of a step. Blocks are below 2^62, so two
+/// bits are free.
 enum class RandomDomain : uint64_t { values = 0, dropout = 1 };
 
 /// The four words of elements [4*block, 4*block + 4) of a stream.
@@ -44,7 +45,7 @@ constexpr uint64_t dropout_stream(uint64_t step, uint32_t key) { return (step <<
 /// The words from this one on keep their element: those whose uniform number is at least p, in [0, 1).
 inline uint32_t dropout_threshold(double p) { return uint32_t(std::clamp(std::ceil(p * 0x1p32 - 0.5), 0.0, 0x1p32 - 1)); }
 
-/// Whether dropout keeps the element with this index of the whole value (B, C, H, W order).
+/// Returns true if dropout keeps the element with this index of the whole value (B, C, H, W order).
 constexpr bool dropout_keeps(uint64_t seed, uint64_t stream, uint64_t element, uint32_t threshold) {
   const PhiloxWords words = philox_block(seed, stream, element >> 2, RandomDomain::dropout);
   const uint32_t low = element & 1 ? words[1] : words[0], high = element & 1 ? words[3] : words[2];

@@ -1,6 +1,6 @@
-// A value or the reason why there is none. In: nothing. Out: Status, Result<T>, and what makes them: refuse(...), failed(code, ...)
+// A value, or the reason why there is none. In: nothing. Out: Status, Result<T>, and their makers: refuse(...), failed(code, ...)
 // and within(status, ...) join their arguments into words. Invariant: no exceptions here; a Result holds exactly one of the two;
-// whoever decides asks the code, the words are for people.
+// decisions use the code, and the words are for people.
 #pragma once
 #include <cstdint>
 #include <sstream>

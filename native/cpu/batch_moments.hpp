@@ -1,4 +1,4 @@
-// What batch norm's kernels need of a channel's statistics. In: stats [4,C], the count behind them, eps. Out: mean and
+// The statistics of a channel for the kernels of batch norm. In: stats [4,C], their count, eps. Out: mean and
 // reciprocal deviation, in double.
 #pragma once
 #include <cmath>

@@ -59,7 +59,8 @@ struct BnStats : PlainKernel {
     // Deviations from the first pixel: squares of a mean far from zero would cancel.
     const float* pivot = first_pixel(c);
     const Summands<1, 1> of{{&c.ins[0], 1}, {}, {pivot}};
-    // The square of what lies between two bf16 loses less in a float than they have lost.
+    // A float loses less in the square of a difference of two bf16 than these have lost by
+    // rounding.
     is_bf16(c.ins[0]) ? channel_sums<float, 2>(of, sums, squared_deviations) : channel_sums<double, 2>(of, sums, squared_deviations);
     const ops::Statistics<float> stats(c.outs[0]);
     for (int64_t ch = 0; ch < channels; ch++) {

@@ -67,7 +67,8 @@ void store_as(T* to, float f) {
   *to = T(f);
 }
 
-/// Past the caches, to an address that is a multiple of 64: for what is too large to be found there when it is read.
+/// Stores a block past the caches, to an address that is a multiple of 64. It is for values that are too large to
+/// stay in a cache until they are read.
 inline void stream_block(float* to, const Block& b) {
 #ifdef __AVX512F__
   __m512 lanes;
@@ -77,7 +78,7 @@ inline void stream_block(float* to, const Block& b) {
   store_block(to, b);
 #endif
 }
-/// What this thread has streamed is seen by all that is ordered after it.
+/// Makes the streamed blocks of this thread visible to all later operations.
 inline void end_stream() {
 #ifdef __AVX512F__
   _mm_sfence();

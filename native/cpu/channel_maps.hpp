@@ -17,7 +17,7 @@ struct Coefficients {
 
 inline Coefficients coefficients(const KernelCall& c) { return {static_cast<float*>(c.workspace), c.ins[0].dims[1]}; }
 
-/// A kernel whose scratch is so many coefficient arrays.
+/// A kernel whose scratch is a number of coefficient arrays.
 template <int Arrays>
 struct Affine : PlainKernel {
   static int64_t workspace(const KernelCall& c) { return Arrays * c.ins[0].dims[1] * int64_t(sizeof(float)); }
@@ -46,7 +46,8 @@ void each_block(int64_t from, int64_t to, const Body& body) {
   for (; ch < to; ch++) body(0.0f, ch);
 }
 
-/// What is read, of one pixel and from one channel on: an element of a part and those of `whole` beside it.
+/// The read elements of one pixel from one channel on: an element of a part, and those of `whole` beside
+/// it.
 template <class T, size_t N>
 struct Pixel {
   std::array<const T*, N> from;
@@ -65,9 +66,9 @@ void map_pixel(const Pixel<T, N>& pixel, const std::array<const float*, K>& coef
   });
 }
 
-/// y = map(elements, coefficients) for every channel of every pixel: `elements` are that of `parts`, side by side along C, and those of
-/// `whole`. Map takes floats or blocks of them. A few pixels of all parts at a time, so that those of `whole` stay near. `y` may be any of
-/// what is read.
+/// y = map(elements, coefficients) for every channel of every pixel. `elements` are those of `parts`, side by side along C, and those of
+/// `whole`. Map takes floats or blocks of them. The loop handles a few pixels of all parts at a time, so that those of `whole` stay in
+/// cache. `y` may be any of the read views.
 template <size_t N, size_t K, class Map>
 void map_channels(const ops::Parts& parts, const std::array<const View*, N>& whole, const std::array<const float*, K>& coefficients,
                   const View& y, const Map& map) {

@@ -14,8 +14,8 @@
 
 namespace spillway::cpu {
 
-/// Channels side by side; the compiler splits them where the machine is narrower. Four doubles are what compilers widen
-/// four floats to in one instruction.
+/// Channels side by side; the compiler splits them for narrower machines. Compilers widen four floats to four doubles
+/// in one instruction.
 using Floats = Block;
 using Doubles = double __attribute__((vector_size(32)));
 using FourFloats = float __attribute__((vector_size(16)));
@@ -61,9 +61,9 @@ int64_t channel_sums_bytes(const View& v) {
   return sum_blocks(v) * Sums * v.dims[1] * int64_t(sizeof(double));
 }
 
-/// What is summed over: the first of a pixel's elements is in parts side by side along C, the others in views of all channels.
-/// And arrays of one float a channel that the terms use. Where there are signs, terms take them as a third argument: a bit for each of
-/// the channels in hand, from bit 0 on.
+/// The views of a sum: the first element of a pixel is in parts side by side along C, the others are in views of all channels. The
+/// terms also use arrays of one float for each channel. Signs are a third argument of the terms: a bit for each of the current
+/// channels, from bit 0 on.
 template <size_t N, size_t K, bool Signed = false>
 struct Summands {
   ops::Parts parts;
@@ -78,8 +78,8 @@ struct Stretch {
 };
 constexpr int64_t stretch_pixels = 4;
 
-/// One of the views that are walked, at a pixel's channel; `line` runs ahead, through the next stretch in the order in which it
-/// lies, which the walk down the pixels' channels does not follow: without it, memory gives a third of what it can.
+/// One of the walked views, at the channel of a pixel. `line` prefetches the next contiguous run in memory order, because the
+/// walk over the channels of pixels has another order. Without it, memory gives a third of its rate.
 template <class T>
 struct Walker {
   const T* at;

@@ -1,4 +1,4 @@
-// What ranks merge, and what a rank that is alone does by itself.
+// Merges of ranks, and the work of a single rank.
 #include "ops/bands.hpp"
 
 #include "cpu/kernels.hpp"

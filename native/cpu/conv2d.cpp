@@ -77,7 +77,7 @@ class Winograd {
  public:
   static constexpr const char* name = "winograd";
   static bool applies(const KernelCall& c) { return conv2d_winograd::applies(Way::geometry(c)); }
-  /// Where windows lie mostly in the padding, or few pixels are a dilation apart, tiles would be mostly empty.
+  /// If most windows lie in the padding, or few pixels are a dilation apart, tiles would be mostly empty.
   static bool worthwhile(const KernelCall& c) {
     const winograd::Geometry tiles = Way::tiles(c);
     return has_many_channels(Way::geometry(c)) && winograd::products(tiles) < winograd::products_of_windows(tiles);

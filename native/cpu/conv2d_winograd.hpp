@@ -1,6 +1,6 @@
-// Convolution calls as Winograd's algorithm sees them. In: a call that ops/conv2d.hpp has checked. Out: whether the
-// algorithm is there for it, its scratch, its run.
-// Invariant: any padding and any slice of an image will do, since pixels that the view of x lacks count as zero.
+// Convolution calls for Winograd's algorithm. In: a call that ops/conv2d.hpp has checked. Out: true if the
+// algorithm supports it, its scratch, its run. Invariant: any padding and any slice of an image is legal, because
+// missing pixels of x count as zero.
 #pragma once
 #include "cpu/channel_sums.hpp"
 #include "cpu/winograd.hpp"

@@ -1,4 +1,5 @@
-// Describes convolutions to oneDNN, compiles and shares them, packs and unpacks what its primitives cannot read in place.
+// Describes convolutions to oneDNN, compiles and shares them. Packs and unpacks operands that its primitives cannot read
+// in place.
 #include "cpu/convolution.hpp"
 
 #include <algorithm>
@@ -43,7 +44,7 @@ bool better_turned(const Problem& p) {
          all(p.strides, 1) && all(p.pad_before, 0) && all(p.pad_after, 0) && p.src[1] <= few_channels && p.src[1] < p.dst[1];
 }
 
-/// Whether some row (axis 0) or column (axis 1) of the result looks at padding only.
+/// Returns true if some row (axis 0) or column (axis 1) of the result reads only padding.
 bool looks_past(const Problem& p, size_t axis) {
   const int64_t size = p.src[2 + axis], taps = p.weights[p.weights.size() - 2 + axis], step = p.dilations[axis] + 1;
   for (int64_t out = 0; out < p.dst[2 + axis]; out++) {
@@ -54,10 +55,10 @@ bool looks_past(const Problem& p, size_t axis) {
 }
 
 /// Implementations of oneDNN that give wrong numbers in bf16:
-/// - the tiles of AMX, where a row or column of the result looks at padding only: they give what they held before, or read nowhere (2.6);
-/// - in 2, 1x1 convolutions over an odd number of channels, at 30, 59, 60 and many other numbers of pixels;
-/// - dilated weight gradients of images from 29 pixels wide, where the last sixteen input channels are not all there: scratch is read
-///   that nothing wrote (2.6, 3.2 and 3.7); by the tiles of AMX, too (2.6).
+/// - the tiles of AMX, if a row or column of the result reads only padding: they return old contents, or read out of bounds (2.6);
+/// - in version 2, 1x1 convolutions over an odd number of channels, at 30, 59, 60 and many other numbers of pixels;
+/// - dilated weight gradients of images from 29 pixels wide with fewer than sixteen last input channels: they read scratch that was never
+/// written (2.6, 3.2 and 3.7); also by the tiles of AMX (2.6).
 bool gives_wrong_numbers(const Problem& p, const std::string& implementation) {
   if (!p.bf16()) return false;
   const int64_t groups = p.weights.size() == 5 ? p.weights[0] : 1, in = p.src[1] / groups, out = p.dst[1] / groups;
@@ -137,7 +138,7 @@ class Describe {
  private:
   static constexpr auto direct = dnnl::algorithm::convolution_direct;
 
-  /// Calls use(what the forward primitive takes), or that of the weights' gradient: `bias` is among it where there is one.
+  /// Calls use(operands of the forward primitive), or of the weight gradient. `bias` is among them if there is one.
   template <class Use, class... Before>
   auto with_arguments(const Use& use, const memory::desc& result, const memory::desc& w, const Before&... before) const {
     const auto with = [&](const auto&... bias_if_any) {
@@ -183,7 +184,7 @@ class Describe {
     return compile<Forward>(*found, std::move(arguments));
   }
 
-  /// What a gradient's primitive is described with.
+  /// The forward description of a gradient's primitive.
   auto hint() const {
     return with_forward(dst, [](const auto& arguments) {
       return with_description<dnnl::convolution_forward>([](const auto& description) { return description; }, arguments);
@@ -215,8 +216,8 @@ class Describe {
   memory::desc src, written_src, weights, weights_gradient, dst, written_dst, bias;
 };
 
-/// oneDNN's code grows with the padding, minutes and gigabytes at a billion pixels of it. No image has as much as this; what a hostile plan
-/// says is left to the reference.
+/// oneDNN's code grows with the padding: minutes and gigabytes for a billion pixels of it. No image has that number; a hostile plan runs on
+/// the reference.
 constexpr int64_t most_padding = 1 << 12;
 bool padded_beyond_reason(const Problem& p) {
   const auto beyond = [](int64_t rows) { return rows > most_padding; };

@@ -1,6 +1,6 @@
-// One convolution on oneDNN's direct algorithms, in any of its three directions, for whichever operator asks (conv2d,
-// conv_transpose2d): activations channels-last, weights reordered from OIHW. A tile's padding follows from its place.
-// Where the view of src holds pixels that no window reads, and for strided 1x1 weight gradients, the primitive sees a
+// One convolution on oneDNN's direct algorithms, in any of its three directions, for conv2d and conv_transpose2d.
+// Activations are channels-last; weights are reordered from OIHW. The padding of a tile follows from its place. If
+// the view of src holds pixels that no window reads, and for strided 1x1 weight gradients, the primitive reads a
 // packed grid of src's pixels in the workspace instead of src.
 #pragma once
 #include "cpu/kernels.hpp"
@@ -32,7 +32,7 @@ struct Convolution {
   int64_t packed_offset = 0, workspace_bytes = 0;
 };
 
-/// What activations are stored as. Of bf16 ones, that which is written may be floats all the same: then it is a part of a sum.
+/// The stored type of activations. The written one of bf16 activations may be floats: then it is a part of a sum.
 enum class Activations { floats, bf16, bf16_to_floats };
 inline Activations activations_of(const KernelCall& c) { return ops::is_bf16(c) ? Activations::bf16 : Activations::floats; }
 

@@ -1,5 +1,6 @@
 // Transposed convolution and its gradients on oneDNN: a convolution's backward data, forward and weight gradient, with the
-// view of y as the whole image. What oneDNN does not do (the bias, windows that all miss the view) is done here.
+// view of y as the whole image. The bias, and windows that all miss the view, are handled here, because oneDNN does not
+// support them.
 #include "ops/convtranspose2d.hpp"
 
 #include "cpu/channel_maps.hpp"

@@ -20,7 +20,7 @@ View image_of(const View& v, int64_t image) {
 
 const float* row_of(const View& v, int64_t image) { return floats(v) + image * v.strides[0]; }
 
-/// What the groups of an image are normalised by.
+/// The moments that normalise the groups of an image.
 struct GroupMoments {
   GroupMoments(const View& view, int64_t image, const GroupNormApplyAttrs& a) : stats(view, image), count(double(a.count)), eps(a.eps) {}
   double mean(int64_t group) const { return stats.mean(group); }

@@ -15,10 +15,11 @@ namespace spillway::cpu {
 SPILLWAY_OPS(SPILLWAY_DECLARE)
 #undef SPILLWAY_DECLARE
 
-/// OpenMP's thread count, which belongs to the calling thread: what set_threads() asked for there.
+/// The thread count of OpenMP. It belongs to the calling thread: the value that set_threads() got
+/// there.
 int use_threads();
 
-/// Whether the processor multiplies bf16; where it only could imitate that, fp32 is faster.
+/// Returns true if the processor multiplies bf16. Otherwise fp32 is faster than an imitation.
 bool has_bf16();
 
 inline float* floats(const View& v) { return static_cast<float*>(v.data); }

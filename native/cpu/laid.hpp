@@ -18,7 +18,7 @@ class PlainWeight {
   }
   PlainWeight(const PlainWeight&) = delete;
   const KernelCall& call() const { return call_; }
-  /// Of the weight, before the kernel's own workspace.
+  /// Bytes of the laid-out weight, before the kernel's own workspace.
   int64_t bytes() const { return (ops::elements(ins_[1]) * int64_t(sizeof(float)) + LAID_ALIGN - 1) / LAID_ALIGN * LAID_ALIGN; }
   void put_back(const View& laid, void* workspace) {
     ins_[1].data = workspace;

@@ -6,7 +6,7 @@
 namespace spillway::cpu {
 namespace {
 
-/// What a pixel's channels are normalised by.
+/// The moments that normalise the channels of a pixel.
 struct PixelMoments {
   template <class T>
   PixelMoments(const T* x, int64_t channels, double eps) {
@@ -63,7 +63,7 @@ struct LayerNormBackwardData : PlainKernel {
       const T *const value = pixel_of<T>(x, b, h, w), *const gradient = pixel_of<T>(dy, b, h, w);
       T* const to = pixel_of<T>(dx, b, h, w);
       const PixelMoments m(value, channels, eps);
-      // In double: what is left of a gradient that hardly moves the normalised values is the difference of large numbers.
+      // In double: a gradient that hardly changes the normalised values is a small difference of large numbers.
       double plain = 0, products = 0;
 #pragma omp simd reduction(+ : plain, products)
       for (int64_t ch = 0; ch < channels; ch++) {

@@ -72,7 +72,7 @@ struct BackwardWeights {
   }
 };
 
-/// `sums`: scratch of what comes behind the product.
+/// `sums`: scratch of the operations after the product.
 template <class Way>
 class Kernel {
  public:

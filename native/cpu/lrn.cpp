@@ -33,7 +33,8 @@ struct Lrn : PlainKernel {
   }
 };
 
-/// What a pixel's channels give to the channels that they sum, and their own divisors' powers: two doubles a channel.
+/// The terms of a pixel's channels for the sums of their neighbours, and the powers of their own divisors: two
+/// doubles for each channel.
 struct LrnBackward {
   static int64_t workspace(const KernelCall& call) { return use_threads() * 2 * call.ins[0].dims[1] * int64_t(sizeof(double)); }
 

@@ -1,4 +1,4 @@
-// Chan's merge of statistics, in one place: tiles and ranks have the same bits, whatever a compiler makes of its formula elsewhere.
+// Chan's merge of statistics, in one place. Tiles and ranks get the same bits, because no other code compiles the formula.
 #pragma once
 #include "core/kernel.hpp"
 

@@ -1,11 +1,11 @@
-// Products of tensors, of which the second may have one value for many elements, and of a tensor and a parameter; and their gradients.
+// Products of tensors (the second may have one value for many elements), products of a tensor and a parameter, and their gradients.
 #include "cpu/channel_maps.hpp"
 #include "cpu/channel_sums.hpp"
 
 namespace spillway::cpu {
 namespace {
 
-/// The factor seen in the box of x: what it has one of stands for all.
+/// The factor as a view of the box of x: its single elements are repeated.
 View spread(const View& factor, const View& x) {
   View v = factor;
   for (int d = 0; d < 4; d++) {

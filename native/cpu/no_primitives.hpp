@@ -1,5 +1,5 @@
-// What stands for oneDNN's primitives where the cpu device is built without it (SPILLWAY_ONEDNN=OFF): none is ever made. Convolutions that
-// no kernel of ours computes, and products, are the reference's: right, and slow.
+// Stands for oneDNN's primitives if the cpu device is built without it (SPILLWAY_ONEDNN=OFF): it makes none. The reference computes
+// products, and convolutions without a kernel here: right, and slow.
 #pragma once
 #include <cstdint>
 #include <memory>

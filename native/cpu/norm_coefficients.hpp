@@ -1,5 +1,5 @@
-// What each channel brings to a norm's element-wise parts, worked out in double. In: the channels' moments, gamma, the totals of the
-// backward, and space for arrays of C floats. Out: arrays that the maps take.
+// The coefficients of each channel for the element-wise parts of a norm, computed in double. In: the channels' moments, gamma, the
+// totals of the backward, and space for arrays of C floats. Out: arrays for the maps.
 #pragma once
 #include "cpu/batch_moments.hpp"
 #include "cpu/channel_maps.hpp"

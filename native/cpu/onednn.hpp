@@ -21,7 +21,7 @@ namespace spillway::cpu {
 inline dnnl::memory::desc f32_desc(const dnnl::memory::dims& dims, dnnl::memory::format_tag tag) {
   return {dims, dnnl::memory::data_type::f32, tag};
 }
-/// What products take where activations are bf16.
+/// The factors of products if activations are bf16.
 inline dnnl::memory::desc factor_desc(bool bf16, const dnnl::memory::dims& dims, dnnl::memory::format_tag tag) {
   return {dims, bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32, tag};
 }
@@ -120,7 +120,7 @@ class Bound {
   std::vector<dnnl_exec_arg_t> arguments_;
 };
 
-/// Values by what they depend on (operator, sizes, attributes, threads), shared for as long as somebody uses them; safe from any thread.
+/// A cache of values by operator, sizes, attributes and threads. A value is shared as long as it is in use. It is safe from any thread.
 template <class Value>
 class Shared {
  public:

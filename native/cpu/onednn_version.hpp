@@ -1,5 +1,5 @@
-// Where oneDNN 2 and oneDNN 3 differ in what is written. In: what a primitive takes, in the order that both have it. Out: its description.
-// Invariant: no other file asks which version it is compiled for.
+// The differences between oneDNN 2 and oneDNN 3 in source code. In: the arguments of a primitive, in the order of both. Out: its
+// description. Invariant: no other file asks for the version at compile time.
 #pragma once
 #include <oneapi/dnnl/dnnl.hpp>
 #include <tuple>
@@ -18,8 +18,8 @@ inline dnnl::memory::dims dims_of(const dnnl::memory::desc& desc) {
 #endif
 }
 
-/// Calls use(description) while what it was made from lives: a description looks there for its next implementation. A gradient's is made
-/// with that of the primitive `forward`.
+/// Calls use(description) while its sources live, because a description looks there for its next implementation. A gradient's
+/// description also takes that of the primitive `forward`.
 template <class Primitive, class Use, class... Arguments, class... Forward>
 auto with_description(const Use& use, const std::tuple<Arguments...>& arguments, const Forward&... forward) {
   using Description = typename Primitive::primitive_desc;

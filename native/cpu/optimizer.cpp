@@ -1,4 +1,5 @@
-// Optimizers of the table. A loop for each choice of what is kept: one that asked element by element would not be vectorised.
+// Optimizers of the table. There is one loop for each choice of state, because a test for each element would prevent
+// vectorisation.
 #include "ops/optimizer.hpp"
 
 #include "cpu/runs.hpp"

@@ -1,4 +1,5 @@
-// What tiling adds between operators: fill, copy, and the merging of sums and of moments (Chan's) on any strides.
+// The calls that tiling adds between operators: fill, copy, and merges of sums and of moments (Chan's) on any
+// strides.
 #include "ops/plumbing.hpp"
 #include "ops/batchnorm.hpp"
 

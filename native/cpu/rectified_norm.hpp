@@ -8,7 +8,7 @@
 
 namespace spillway::cpu {
 
-/// What is normalised, and the operands stats, gamma, beta, which follow each other.
+/// The normalised operand, and the operands stats, gamma, beta, which follow each other.
 struct RectifiedNorm {
   ops::Parts x;
   const View* operands;

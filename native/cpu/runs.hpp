@@ -1,12 +1,12 @@
-// Walks views of equal dims together in the longest stretches of memory that are contiguous in all of them: the whole
-// value, a row, or one pixel's channels. In: the views, of which the first is written, and a body(pointers, elements) on floats.
-// Order between stretches is free, so bodies must be element-wise.
+// Walks views of equal dims together, in the longest runs of memory that are contiguous in all of them: the whole value, a row,
+// or one pixel's channels. In: the views (the first is written), and a body(pointers, elements) on floats. The order of runs is
+// free, so bodies must be element-wise.
 #pragma once
 #include "cpu/stored.hpp"
 
 namespace spillway::cpu {
 
-/// Whether a row's pixels follow each other without gaps.
+/// Returns true if the pixels of a row follow each other without gaps.
 inline bool dense_rows(const View& v) { return v.dims[3] == 1 || v.strides[3] == v.dims[1]; }
 
 /// Elements from the view's first to that of a pixel.

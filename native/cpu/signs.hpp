@@ -1,5 +1,5 @@
-// A bit for each channel of a pixel, 32 to a word. In: blocks or single channels. Out: bits that say which are not zero or below, and
-// what passes where a bit is set. Invariant: NaN passes, as in relu.cpp.
+// A bit for each channel of a pixel, 32 to a word. In: blocks or single channels. Out: bits of channels above zero, and the values
+// with a set bit. Invariant: NaN passes, as in relu.cpp.
 #pragma once
 #include "cpu/blocks.hpp"
 #include "ops/residualnorm.hpp"

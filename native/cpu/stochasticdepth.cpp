@@ -22,7 +22,7 @@ struct DropImages : PlainKernel {
       const bool keep = dropout_keeps(c.step->seed, stream, uint64_t(y.origin[0] + b), threshold);
       const View from = image_of(c.ins[0], b), to = image_of(y, b);
       const float scale = float(1 / (1 - a.p));
-      // What is dropped is zero, not a product with it: an infinity in it is dropped, too.
+      // A dropped element is zero, not a product with zero: an infinity is dropped, too.
       each_run<2>({&to, &from}, [keep, scale](Pointers<2> at, int64_t n) {
         float *const kept = at[0], *const x = at[1];
         if (!keep)

@@ -1,5 +1,5 @@
-// Gradients that scatter, without races: a thread owns a stripe of dx rows and visits every dy pixel that reaches into it,
-// so what overlaps adds in output order whatever the number of threads. In: dx, dy, which dy rows reach into dx rows.
+// Gradients that scatter, without races. A thread owns a stripe of dx rows and visits every dy pixel that reaches into it,
+// so overlaps add in output order for any number of threads. In: dx, dy, the dy rows that reach into dx rows.
 #pragma once
 #include <omp.h>
 
@@ -21,7 +21,7 @@ T* at_image(const View& v, int64_t b, int64_t h, int64_t w) {
 inline int64_t stripes_of(const View& dx) { return std::min<int64_t>(dx.dims[2], 64); }
 inline int64_t stripe_floats(const View& dx) { return (dx.dims[2] + stripes_of(dx) - 1) / stripes_of(dx) * dx.dims[3] * dx.dims[1]; }
 
-/// What is added up in bf16 is added up as floats, in a stripe for each thread, and rounded once.
+/// Sums of bf16 are accumulated as floats, in a stripe for each thread, and rounded once.
 inline int64_t stripes_bytes(const View& dx) { return is_bf16(dx) ? use_threads() * stripe_floats(dx) * int64_t(sizeof(float)) : 0; }
 
 /// These rows of one image of dx, as floats: its own, or in the thread's scratch.

@@ -67,7 +67,7 @@ struct Pixels {
   }
   static Pixels of_y(const View& y, const Tap& t) { return {y, t.rows.out, t.rows.count, 1, t.columns.out, t.columns.count, 1}; }
 
-  /// Whether they lie in memory as they would if they were gathered.
+  /// Returns true if they lie in memory as gathered ones would.
   bool gathered() const {
     return row_step == 1 && column_step == 1 && columns == view.dims[3] && (view.dims[0] == 1 || rows == view.dims[2]);
   }
@@ -108,7 +108,7 @@ void each_block(int64_t size, F f) {
   for (int64_t from = 0; from < size; from += block) f(from, std::min(size, from + block));
 }
 
-/// What products are added to: the result, or floats in the scratch that are rounded to it in the end.
+/// The sums of products: the result, or floats in the scratch that are rounded to it at the end.
 class Sums {
  public:
   Sums(const View& result, void* scratch) : result_(result), floats_(result) {

@@ -21,8 +21,8 @@ struct Tap {
   int64_t pixels;  // of all images
 };
 
-/// Where everything lies in the scratch: planes of weights, one [O,I] a tap; pixels of either side, those that are written as floats; sums,
-/// if the result itself is bf16; the product's own scratch.
+/// The places in the scratch: planes of weights, one [O,I] for each tap; pixels of either side (written ones as floats); sums, if the
+/// result itself is bf16; the product's own scratch.
 struct Places {
   int64_t planes, x, y, sums, product, bytes;
 };

@@ -1,5 +1,5 @@
-// Sixteen rows of sixteen floats, turned around in registers. In: rows in memory. Out: their columns as rows. Where weights lie in
-// PyTorch's order and kernels want channels side by side, this reads and writes whole lines; floats one by one take several times as long.
+// Transposes sixteen rows of sixteen floats in registers. In: rows in memory. Out: their columns as rows. If weights are in PyTorch's
+// order and kernels need channels side by side, this reads and writes whole lines; single floats take several times as long.
 #pragma once
 #include <utility>
 
@@ -47,7 +47,7 @@ inline void load_square(const float* from, int64_t step, Square16& rows) {
   for (int row = 0; row < block_width; row++) rows[row] = load_block(from + row * step);
 }
 
-/// From rows `from_step` apart; `write(row, block)` takes what was a column.
+/// From rows `from_step` apart; `write(row, block)` takes a former column.
 template <class Write>
 inline void turn(const float* from, int64_t from_step, const Write& write) {
   Square16 rows;

@@ -1,8 +1,8 @@
-// 3x3 convolutions of stride 1 by Winograd's F(4x4, 3x3), a fourth of the multiplications, on channels-last activations as they lie (T:
-// floats, or bf16 that floats are computed with). In: geometry; activations, weights in PyTorch's order, scratch. Out: results, or weight
-// gradients. Invariant: the same bits for any number of threads. Any padding, on each side, and any slice of an image will do. At dilation
-// d, pixels d apart are a tile. Where few are below one another (27 rows of a band have 1 or 2 at dilation 24), tiles are single rows of
-// four, by F(4, 3) along them: half of the multiplications.
+// 3x3 convolutions of stride 1 by Winograd's F(4x4, 3x3), with a fourth of the multiplications, on channels-last activations in place (T:
+// floats, or bf16 computed in floats). In: geometry; activations, weights in PyTorch's order, scratch. Out: results, or weight gradients.
+// Invariant: the same bits for any number of threads; any padding on each side, and any slice of an image. At dilation d, pixels d apart
+// are a tile. If few of them are below one another (27 rows of a band have 1 or 2 at dilation 24), tiles are single rows of four, by F(4,
+// 3) along them: half of the multiplications.
 #pragma once
 #include <cstdint>
 
@@ -13,7 +13,7 @@ struct Plane {
   int64_t rows, columns, channels;
 };
 
-/// Of one axis: row r of dst sees rows r + shift, one step further and two of src; those that src does not have are zero.
+/// Rows of one axis: row r of dst reads rows r + shift of src, and the next two steps. Missing rows of src are zero.
 struct Sight {
   int64_t shift, step = 1;
 };
@@ -31,7 +31,7 @@ int64_t products_of_windows(const Geometry& g);
 /// Whose first index the weights' is: dst's channels (forward), or src's, and then turned around (the data gradient).
 enum class Weights { forward, turned };
 
-/// What results meet on their way out: a bias, then a rectifier.
+/// The operations on results as they are written: a bias, then a rectifier.
 struct Finish {
   const float* bias = nullptr;
   bool rectifies = false;

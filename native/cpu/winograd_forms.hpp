@@ -101,7 +101,7 @@ void store_channels(T* to, const Block& b, int64_t count) {
   std::copy_n(held, count, to);
 }
 
-/// What a tile has or sees of one image; some of it may lie outside.
+/// The part of one image that a tile writes or reads; some of it may lie outside.
 template <class T>
 struct Pixels {
   const T* origin;  // of its first pixel, there or not
@@ -238,7 +238,7 @@ struct WeightForms {
   }
 };
 
-/// Where the nine weights of a pair of channels begin.
+/// The addresses of the nine weights of a pair of channels.
 struct WeightOrder {
   int64_t src_stride, dst_stride;
   bool turned;
@@ -254,8 +254,8 @@ constexpr int taps_of_weight = 9;
 using Taps = float[block_width][taps_of_weight][block_width];
 constexpr int64_t row_of_taps = taps_of_weight * block_width;
 
-/// Sixteen whole channels on either side. A row of memory holds the taps of one channel of dst for all of src, or the other way round;
-/// what follows in it is fetched ahead, since rows are too far apart for the processor to see it coming.
+/// Sixteen whole channels on either side. A row of memory holds the taps of one channel of dst for all of src, or the other way round.
+/// The next rows are prefetched, because they are too far apart for the processor's prefetcher.
 inline void read_taps(WeightOrder order, const float* weights, Taps& taps) {
   if (!order.turned) {
     for (int64_t at = 0; at < row_of_taps; at += block_width)

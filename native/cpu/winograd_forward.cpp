@@ -13,7 +13,8 @@ namespace {
 constexpr int64_t group_floats = 192 * 1024, least_tiles = most_rows * 2, most_tiles = most_rows * 8;
 /// Forms of weights that are larger than this would come from memory, again for each group.
 constexpr int64_t most_weight_floats = 1024 * 1024, most_shared_tiles = most_rows * 16;
-/// Of shared groups: channels of src at once, and of dst that a thread takes; the forms of one place then stay in a core's cache.
+/// For shared groups: channels of src at once, and channels of dst for a thread. Then the forms of one place stay in the cache of
+/// a core.
 constexpr int64_t most_sources = 128, most_panels = 4;
 /// Results larger than this are not in the caches any more when they are read.
 constexpr int64_t streamed_bytes = 16 << 20;
@@ -50,7 +51,7 @@ struct ConvolvePlan {
   Forms results(float* at) const { return {at + pixel_floats(), group, dst_channels}; }
 };
 
-/// What a convolution reads and writes.
+/// The inputs and outputs of a convolution.
 template <class S, class T>
 struct Convolution {
   const Geometry& g;

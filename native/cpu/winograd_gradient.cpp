@@ -9,7 +9,8 @@ namespace {
 
 /// Few tiles would pass over the weights too often.
 constexpr int64_t least_terms = 96, most_terms = 1024, gradient_rows = 8;
-/// Sums that one thread has at once should stay in its cache: those between so many channels of src and a panel of dst.
+/// Sums of one thread at a time should stay in its cache: those between this number of channels of src and a panel of
+/// dst.
 constexpr int64_t most_sources = 64;
 
 template <class S>

@@ -1,14 +1,14 @@
-// The transforms of Winograd's F(4x4, 3x3) convolution (Lavin and Gray 2015), sixteen channels at a time.
-// In: 6x6 pixels, 3x3 weights or 4x4 results. Out: their 6x6 forms, in which convolution is a product at each place.
-// Worked example in one dimension: y = At[(G w) * (Bt x)] for 6 pixels x, 3 weights w, 4 results y; the gradient of w is
-// Gt[(Bt x) * (A dy)], that of x is again a convolution.
+// The transforms of Winograd's F(4x4, 3x3) convolution (Lavin and Gray 2015), sixteen channels at a time. In: 6x6
+// pixels, 3x3 weights or 4x4 results. Out: their 6x6 forms: there, convolution is a product at each place. Worked
+// example in one dimension: y = At[(G w) * (Bt x)] for 6 pixels x, 3 weights w, 4 results y; the gradient of w is Gt[(Bt
+// x) * (A dy)], that of x is again a convolution.
 #pragma once
 #include "cpu/tile_product.hpp"
 
 namespace spillway::cpu::winograd {
 
-/// A transform takes `from` blocks to others, `share` of them at a time: `outputs[part]` are those of a part. Part by part, what is held
-/// between the two directions fits the registers.
+/// A transform maps `from` blocks to others, `share` of them at a time: `outputs[part]` are those of a part. One part at a time, the
+/// intermediate values fit the registers.
 struct ToForm {
   static constexpr int parts = 2, share = 3;
   static constexpr int outputs[parts][share] = {{0, 1, 2}, {3, 4, 5}};
@@ -131,7 +131,8 @@ inline void part_of_rows(const Read& read, const Write& write) {
   }
 }
 
-/// A transform along so many rows, each by itself: `read(row, column)` and `write(row, column, block)`.
+/// A transform along a number of rows, each by itself: `read(row, column)` and `write(row, column,
+/// block)`.
 template <class F, int rows, class Read, class Write>
 inline void along_rows(const Read& read, const Write& write) {
 #pragma GCC unroll 3

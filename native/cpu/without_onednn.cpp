@@ -1,4 +1,4 @@
-// The cpu device without oneDNN: what its kernels ask for is the reference's.
+// The cpu device without oneDNN: its kernels use the reference.
 #include <malloc.h>
 #include <omp.h>
 

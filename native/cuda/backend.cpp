@@ -1,5 +1,5 @@
-// Asks cuDNN's heuristics for engines and leaves out those whose notes say what is not wanted. A plan is made when its rank is
-// first asked for: some engines are compiled then, which takes long.
+// Asks cuDNN's heuristics for engines, and leaves out those with unwanted notes. A plan is made at the first request of its
+// rank: some engines are compiled then, which takes long.
 #include "cuda/backend.hpp"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ Result<EngineFacts> facts_of(const Descriptor& config) {
 
 enum class Worth { exact, loose, nothing };
 
-/// Large Winograd tiles lose digits; tensor cores round their inputs, and what converts them down rounds them further than was asked for.
+/// Large Winograd tiles lose digits. Tensor cores round their inputs, and down-converting engines round them further than requested.
 Worth worth_of(const Notes& notes, bool tensor_cores) {
   if (has_note(notes, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)) return Worth::nothing;
   if (has_note(notes, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)) return Worth::nothing;

@@ -57,7 +57,7 @@ class Descriptor {
   Status failure_;
 };
 
-/// An engine's plan, the scratch that it wants, and the engine's number, by which cuDNN knows it.
+/// The plan of an engine, its scratch, and the number of the engine in cuDNN.
 struct ExecutionPlan {
   Descriptor plan;
   int64_t workspace_bytes = 0, engine = 0;
@@ -71,10 +71,10 @@ struct EngineLimits {
 
 class Engines {
  public:
-  /// What cuDNN's heuristics name for these operations, the functional fallbacks behind the fast ones. A fallback by an engine that was
-  /// found before is left out: on an H100 one in fp32 was wrong by 3e-4 where its first was right to 1e-6.
+  /// Engines of cuDNN's heuristics for these operations, the functional fallbacks after the fast ones. A fallback by an engine that was
+  /// found before is left out: on an H100 one in fp32 was wrong by 3e-4, and its first was right to 1e-6.
   static Result<Engines> of(std::vector<Descriptor> operations, const EngineLimits& limits);
-  /// In cuDNN's order; null when there are not so many. An engine that fails is left out; where none is left, that is the reason.
+  /// In cuDNN's order; null if there are fewer. A failing engine is left out. If none is left, the result is that reason.
   Result<const ExecutionPlan*> nth(const Rank& choice);
 
  private:

@@ -31,7 +31,7 @@ class Context {
   Status stamp(Lane lane, uint32_t number);
   double seconds_between(uint32_t from, uint32_t to) const;
 
-  /// What f enqueues on the lane of ranks comes behind what compute was given, and before what compute will be.
+  /// Work of f on the lane of ranks follows all earlier compute and precedes all later compute.
   template <class F>
   Status in_turn(F f) const {
     SPILLWAY_CUDA(cudaEventRecord(turn_[0], stream(Lane::compute)));
@@ -40,7 +40,7 @@ class Context {
     SPILLWAY_CUDA(cudaEventRecord(turn_[1], stream(Lane::ranks)));
     return checked(cudaStreamWaitEvent(stream(Lane::compute), turn_[1], 0), "cudaStreamWaitEvent");
   }
-  /// Of the call that is run next: whether compute goes on, and waits for what it exchanges later.
+  /// For the next call: true if compute continues, and waits for its exchange later.
   void waits_later(bool beside) { waits_later_ = beside; }
   bool waits_later() const { return waits_later_; }
   void leave_ranks() {
@@ -58,7 +58,8 @@ class Context {
   const StepContext* step_here() const { return step_here_; }
   /// Null for who is alone.
   Ranks* ranks() const { return ranks_.get(); }
-  /// On the device, zero between launches: what blocks of a kernel that wait for each other count in.
+  /// Counters on the device, zero between launches. Blocks of a kernel that wait for each other count
+  /// there.
   uint32_t* arrivals() const { return arrivals_; }
   Precision precision() const { return precision_; }
 
@@ -85,7 +86,7 @@ class Context {
   std::unique_ptr<Ranks> ranks_;
 };
 
-/// What the machine has, or why it cannot be used.
+/// The facts of the machine, or the reason why it cannot be used.
 Status device_facts(DeviceFacts& into);
 
 }  // namespace spillway::cuda

@@ -18,7 +18,7 @@ using ops::WindowAxis;
 constexpr int64_t ALIGN = 256;
 constexpr int64_t aligned(int64_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
 
-/// What one call hands to cuDNN, and how it gets there: views are the call's. x is what the windows slide over, y has a pixel for each
+/// The operands of one call for cuDNN, and their layout: views are the call's. The windows slide over x; y has a pixel for each
 /// window.
 struct Shaped {
   Problem problem;
@@ -31,7 +31,7 @@ struct Shaped {
 /// Rows of zeros before the view that the first window covers; negative where the view begins earlier.
 int64_t rows_before(const WindowAxis& a) { return a.in_lo - a.start(a.out_lo); }
 
-/// Whether padding alike on both sides gives exactly these windows.
+/// Returns true if equal padding on both sides gives exactly these windows.
 bool symmetric(const WindowAxis& a) {
   const int64_t pad = rows_before(a), room = a.in_size + 2 * pad - a.reach();
   return pad >= 0 && room >= 0 && room / a.stride + 1 == a.out_size;
@@ -90,7 +90,8 @@ int64_t alignment(const View& v) {
   return whole ? 16 : row_alignment(v.dtype, v.dims[1]);
 }
 
-/// What a library may do to the results in passing; a transposed convolution's bias is added behind it.
+/// The operations that a library may fuse after the results; the bias of a transposed convolution is
+/// added separately.
 Epilogue epilogue_of(const KernelCall& c, const Shaped& s) {
   const bool rectified = OpKind(c.kind) == OpKind::conv2d_relu;
   return {s.bias && s.problem.direction == Direction::forward, rectified, rectified ? Conv2dReluAttrs::read(c.attrs).slope : 0};
@@ -125,8 +126,8 @@ Shaped shaped(const KernelCall& c, Precision precision) {
   return s;
 }
 
-/// Whether x with its padding would be zeros for the most part (a wide dilation that meets next to nothing), or more than a kernel takes.
-/// No library is asked then, also where it pads by itself: engines of cuDNN 9.14 count such places in 32 bits, and read elsewhere.
+/// Returns true if x with its padding would be mostly zeros (a wide dilation that meets almost nothing), or larger than a kernel takes.
+/// Then no library is asked, even if it pads by itself: engines of cuDNN 9.14 count such places in 32 bits, and read out of bounds.
 bool padded_is_too_much(const Shaped& s) {
   constexpr int64_t MORE = 8, WORTH_ELEMENTS = int64_t(1) << 24;
   const Problem& p = s.problem;

@@ -1,7 +1,7 @@
-// A convolution's graph: the convolution alone, or with an addition of the bias and a rectifier behind it, whose results between are
-// virtual. Engines of the fused graph stand behind the first of the plain one, but only so many: both are to be measured, and what a
-// planner asks for every shape of a tile is quick to make (a fused engine is compiled).
-// Worked example: fused engines F G H, plain engines P Q R: the choices are P F G Q R.
+// The graph of a convolution: the convolution alone, or with an added bias and a rectifier, with virtual results between. Some
+// engines of the fused graph follow the first of the plain one, up to a limit. Both are to be measured, and a planner asks for every
+// shape of a tile, so questions must be cheap (a fused engine is compiled). Worked example: fused engines F G H, plain engines P Q
+// R: the choices are P F G Q R.
 #include "cuda/conv2d_engines.hpp"
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 namespace spillway::cuda {
 namespace {
 
-/// An engine that wants more scratch than this, and than a copy of what the convolution reads and writes, is too greedy: another is taken.
-/// In fp32 the engines of an H100 turn what they read and write to channels first there; the one that does not takes forty times as long.
+/// An engine with more scratch than this, and than a copy of the convolution's operands, is too greedy: another one is taken. In fp32 the
+/// engines of an H100 transpose their operands to channels first there; the one that does not takes forty times as long.
 constexpr int64_t ALWAYS_ALLOWED = int64_t(512) << 20;
 constexpr uint32_t MOST_FUSED = 2;
 constexpr int64_t WHOLE_ALIGN = 16;
@@ -113,7 +113,7 @@ struct Graph {
   }
 };
 
-/// The operations in order; each reads what the one before it wrote.
+/// The operations in order; each reads the result of the one before it.
 Graph graph_of(const Problem& p) {
   const Epilogue& e = p.epilogue;
   const DType stored = stored_type(p.factors);
@@ -142,7 +142,7 @@ EngineLimits limits_of(const Problem& p) {
   return {p.factors != Factors::full, std::max(ALWAYS_ALLOWED, bytes + bytes / 4)};
 }
 
-/// Null: cuDNN says that it has no engine for it. What fails otherwise is asked again next time.
+/// Null: cuDNN says that it has no engine. Other failures are asked again next time.
 Result<Engines*> engines_of(const Problem& p) {
   static auto& known = *new std::map<Problem, std::optional<Engines>>;  // the libraries may be gone before statics are
   const auto found = known.find(p);
@@ -155,7 +155,7 @@ Result<Engines*> engines_of(const Problem& p) {
   return engines ? &*engines : nullptr;
 }
 
-/// Of a problem that may have no engine at all: null.
+/// For a problem that may have no engine at all: null.
 Result<const ExecutionPlan*> plan_of(const Problem& p, const Rank& choice) {
   const Result<Engines*> engines = engines_of(p);
   if (!engines.ok()) return engines.status();

@@ -1,6 +1,6 @@
-// A convolution as cuDNN sees it, and the ways that cuDNN has to run it. In: sizes, factors, what is done to its results.
-// Out: an engine's plan, which may rectify what it writes, or none: the device's own kernel runs then.
-// Invariant: a problem has the same ways for the life of the process.
+// A convolution for cuDNN, and the ways that cuDNN has to run it. In: sizes, factors, the operations on its results. Out:
+// an engine's plan, which may rectify its result, or none: then the device's own kernel runs. Invariant: a problem has
+// the same ways for the life of the process.
 #pragma once
 #include <array>
 
@@ -14,7 +14,7 @@ using Sizes = std::array<int64_t, 4>;
 enum class Direction { forward, backward_data, backward_weights };
 enum Tensor : int64_t { X = 1, W = 2, Y = 3, BIAS = 4 };
 
-/// What is done to each result of a forward convolution.
+/// The operations on each result of a forward convolution.
 struct Epilogue {
   bool bias = false, rectified = false;
   double slope = 0;
@@ -40,7 +40,7 @@ struct ConvolutionWay {
   bool fused = false;
 };
 
-/// Refused when there are not so many.
+/// An error if there are fewer.
 Result<ConvolutionWay> convolution_way(const Problem& p, const Rank& choice);
 
 }  // namespace spillway::cuda

@@ -15,7 +15,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS) run_items(uint32_t n, const F f
   if (i < n) f(i);
 }
 
-/// A warp for each word: what its threads say is the word's bits.
+/// A warp for each word: the answers of its threads are the bits of the word.
 template <class Bit, class Put>
 __global__ void __launch_bounds__(BLOCK_THREADS) run_words(uint32_t n, const Bit bit, const Put put) {
   const uint32_t k = blockIdx.x * (BLOCK_THREADS / WARP_THREADS) + threadIdx.x / WARP_THREADS, lane = threadIdx.x % WARP_THREADS;

@@ -1,5 +1,5 @@
-// What a library multiplies: floats, floats rounded to TF32 on the way, or bf16; sums are floats always. In: a call, and the
-// precision that its session asks for. Out: the factors, their bytes, and what addresses are multiples of.
+// The factors of a library's product: floats, floats rounded to TF32, or bf16; sums are always floats. In: a call, and the
+// precision of its session. Out: the factors, their bytes, and the alignment of addresses.
 #pragma once
 #include "ops/check.hpp"
 #include "runtime/device.hpp"

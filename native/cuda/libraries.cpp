@@ -20,7 +20,8 @@ std::vector<std::string> folders() {
   return list;
 }
 
-/// What the user names goes before what the system has, which may be older. Null when no folder has any of these names.
+/// The user's names are tried before the system's libraries, which may be older. Null if no folder has any of these
+/// names.
 void* open_library(std::initializer_list<const char*> names) {
   for (const char* name : names) {
     for (const std::string& folder : folders())
@@ -140,7 +141,7 @@ Status checked(CUresult code, const char* what) {
   return failed(Code::device, what, ": ", words);
 }
 
-/// What cuDNN has no engine for is refused; all else is a failure of the device.
+/// A missing engine of cuDNN is a refusal; all other errors are failures of the device.
 Status checked(cudnnStatus_t code, const char* what) {
   if (code == CUDNN_STATUS_SUCCESS) return {};
   return failed(CUDNN_STATUS_CATEGORY(code) == CUDNN_STATUS_NOT_SUPPORTED ? Code::illegal : Code::device, what, ": ",

@@ -1,6 +1,6 @@
-// What the plugin calls: the CUDA runtime (linked in), and the driver, cuDNN 9, cuBLASLt and NCCL, which are looked for when they
-// are first needed. In: nothing. Out: tables of their functions, or in words what is missing. Invariant: the plugin loads
-// on a machine that has none of them.
+// Libraries of the plugin: the CUDA runtime (linked in), and the driver, cuDNN 9, cuBLASLt and NCCL, which are opened at their
+// first use. In: nothing. Out: tables of their functions, or in words the missing part. Invariant: the plugin loads on a machine
+// that has none of them.
 #pragma once
 #include <cublasLt.h>
 #include <cuda.h>
@@ -28,7 +28,7 @@ namespace spillway::cuda {
   X(cublasLtMatmulDescSetAttribute) X(cublasLtMatrixLayoutCreate) X(cublasLtMatrixLayoutDestroy) X(cublasLtMatmulPreferenceCreate) \
   X(cublasLtMatmulPreferenceDestroy) X(cublasLtMatmulPreferenceSetAttribute) X(cublasLtMatmulAlgoGetHeuristic)
 
-/// Of the driver's management library, whose header is not everywhere: what is called of it, as it is declared there.
+/// The driver's management library, whose header is not everywhere: the declarations that are used.
 struct NvmlProcess { unsigned int pid; unsigned long long used_bytes; unsigned int gpu_instance, compute_instance; };
 struct Nvml {
   int (*nvmlInit_v2)() = nullptr;
@@ -36,7 +36,8 @@ struct Nvml {
   int (*nvmlDeviceGetComputeRunningProcesses_v3)(void* device, unsigned int* count, NvmlProcess* processes) = nullptr;
 };
 
-/// Of NCCL, whose header is not everywhere either; test/native/host_cuda/header/nccl.cpp holds it to that.
+/// NCCL, whose header is not everywhere either; test/native/host_cuda/header/nccl.cpp compares this with
+/// it.
 struct NcclId { char internal[128]; };
 using NcclComm = ::ncclComm*;
 constexpr int NCCL_SUCCESS = 0, NCCL_BYTES = 0;

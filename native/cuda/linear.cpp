@@ -69,7 +69,7 @@ Operands operands_of(const KernelCall& c) {
 /// As many ways as plans may name.
 constexpr int MOST_CHOICES = int(MOST_REPEATING);
 
-/// A product with its descriptors and cuBLAS's algorithms in its order; all of them repeat bit for bit. Where it has none, the
+/// A product with its descriptors and cuBLAS's algorithms in its order; all of them repeat bit for bit. If it has none, the
 /// device's own kernel runs.
 struct Compiled {
   cublasLtMatmulDesc_t product = nullptr;
@@ -150,7 +150,7 @@ Result<const Compiled*> compiled(const Product& p) {
   return of_product.get();
 }
 
-/// What a call names of a product's algorithms.
+/// The algorithm of a product that the way names.
 Result<const cublasLtMatmulHeuristicResult_t*> chosen(const Compiled& c, uint32_t way) {
   const Rank choice = rank_of(way);
   if (choice.loose || int(choice.rank) >= c.found) return refuse("cuBLAS has no algorithm of this number for this product");

@@ -1,4 +1,4 @@
-// What nvcc compiles: the table of own kernels for the GPU, and the few that go with a library's.
+// The code for nvcc: the table of own kernels for the GPU, and the few that accompany a library's.
 #include "cuda/exec.cuh"
 #include "cuda/kernels/layout.hpp"
 #include "cuda/kernels/table.hpp"

@@ -1,5 +1,5 @@
-// Where the pool's physical memory is cut into handles, since a handle can only be mapped whole: wherever a mapping begins
-// or ends. Worked example: 8 pages, mappings of [2,5) and [4,8): 0 2 4 5 8.
+// The cuts of the pool's physical memory into handles. A handle can only be mapped whole, so each mapping begins and ends
+// at a cut. Worked example: 8 pages, mappings of [2,5) and [4,8): 0 2 4 5 8.
 #pragma once
 #include <algorithm>
 #include <vector>

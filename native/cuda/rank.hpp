@@ -7,7 +7,7 @@ namespace spillway::cuda {
 
 /// Ways are a library's ranks: those that repeat bit for bit from 0, the loose ones from here on.
 constexpr uint32_t FIRST_LOOSE = 16;
-/// So many of each are worth making an engine for.
+/// The numbers of choices of each kind that are worth an engine.
 constexpr uint32_t MOST_REPEATING = 4, MOST_LOOSE = 3;
 
 struct Rank {

@@ -1,5 +1,5 @@
-// What of NCCL waits for other ranks on the host (its start, the first bytes to each of them) does so on a thread of its own, so that
-// somebody can lose patience; afterwards its calls only enqueue.
+// NCCL's waits for other ranks on the host (its start, the first bytes to each of them) run on a thread of their own, so that another
+// thread can time out. Later calls only enqueue.
 #include "cuda/ranks.hpp"
 
 #include <time.h>
@@ -29,7 +29,7 @@ Status waited(const Communicator& host, double seconds) {
   return failed(Code::device, words);
 }
 
-/// What each rank says of itself.
+/// The facts of each rank.
 struct Card {
   NcclId id;  // rank 0's
   int version;
@@ -99,7 +99,7 @@ Status shake_hands(Member own, NcclComm comm, cudaStream_t stream) {
   return s;  // what NCCL may still write to is not given back
 }
 
-/// What a thread that may wait for ever leaves behind.
+/// The state of a thread that may wait for ever.
 struct Opening {
   std::mutex mutex;
   std::condition_variable changed;
@@ -188,7 +188,7 @@ Status Ranks::trade(const Parcel* sends, size_t n_sends, const Parcel* takes, si
   return s.ok() ? s : lose(s);
 }
 
-/// What has gone wrong since; with the lock held.
+/// The error since the last look; call it with the lock held.
 Status Ranks::looked_at() {
   if (!lost_.ok()) return lost_;
   int code = NCCL_SUCCESS;
@@ -197,7 +197,7 @@ Status Ranks::looked_at() {
   return s.ok() ? s : lose(s);
 }
 
-/// What is lost comes to its end by itself, soon. Looks, then sleeps, a little longer each time, as ranks do that wait for MPI.
+/// Lost work ends by itself, soon. This polls, then sleeps, a little longer each time, as ranks do that wait for MPI.
 Status Ranks::finish(cudaStream_t stream) {
   constexpr unsigned LOOKS = 50;
   constexpr double LAST_SECONDS = 10;

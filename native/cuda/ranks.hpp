@@ -25,7 +25,7 @@ class Ranks {
   Status trade(const Parcel* sends, size_t n_sends, const Parcel* takes, size_t n_takes);
   /// Waits for a stream, no longer than ranks wait for one another. Any thread may call it.
   Status finish(cudaStream_t stream);
-  /// What is under way waits for nobody any more.
+  /// Ends all waits of the current work.
   void leave();
 
  private:

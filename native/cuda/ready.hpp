@@ -1,5 +1,6 @@
-// A call prepared for the GPU: what follows from its shapes, way and precision is worked out. In: a call that its operator has
-// checked. Out: its scratch, its work on a context's compute lane. Invariant: running it checks nothing and looks nothing up.
+// A call prepared for the GPU: all that follows from its shapes, way and precision is computed. In: a call that its operator
+// has checked. Out: its scratch, and its work on a context's compute lane. Invariant: a run checks nothing and looks nothing
+// up.
 #pragma once
 #include <memory>
 
@@ -16,7 +17,7 @@ class Ready {
   Ready& operator=(const Ready&) = delete;
   virtual ~Ready() = default;
   virtual int64_t workspace_bytes() const = 0;
-  /// Of the call, whose operands have been placed.
+  /// Runs the call, whose operands have addresses.
   virtual Status run(const Context& context) const = 0;
 
   void place(void* const* at) { owned_.place(at); }
@@ -27,7 +28,7 @@ class Ready {
   OwnedCall owned_;
 };
 
-/// What a library says of a way: its scratch, and the number of its engine, where it has one.
+/// A library's facts of a way: its scratch, and the number of its engine, if it has one.
 struct LibraryWay {
   int64_t bytes, engine;
 };

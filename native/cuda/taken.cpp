@@ -1,5 +1,5 @@
-// The driver's management library knows what each process takes; inside a container it may know this one by another number, and
-// then only the card's free memory tells.
+// The driver's management library knows the memory of each process. Inside a container it may know this process by another
+// number; then only the free memory of the card tells.
 #include "cuda/taken.hpp"
 
 #include <unistd.h>
@@ -13,7 +13,7 @@ namespace spillway::cuda {
 namespace {
 
 constexpr unsigned int MOST_PROCESSES = 256;
-/// What the library says where it does not know.
+/// The library's answer if it does not know.
 constexpr unsigned long long UNKNOWN_BYTES = ~0ull;
 
 std::optional<uint64_t> of_this_process(int device) {

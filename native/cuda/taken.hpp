@@ -1,5 +1,5 @@
-// What is taken of the device's memory, as its driver counts. In: a device. Out: bytes of this process where the driver tells
-// them apart, otherwise of all that use the card.
+// The used memory of the device, as its driver counts. In: a device. Out: bytes of this process if the driver can separate
+// them, otherwise of all processes on the card.
 #pragma once
 #include <cstdint>
 

@@ -1,6 +1,6 @@
-// What ranks that have bands of one image's rows hand one another: rows from whoever has them, or sums of what several have of a row, from
-// zero in the order of ranks, as tiles merge. Rows are sent from where they lie, and taken where they are to lie; sums have the others' as
-// scratch. Worked example, has [0,4) [4,8), wants [0,5) [3,8): rank 0 sends its row 3, and takes rank 1's row 4 as its last.
+// Exchanges of ranks with bands of one image's rows: rows of other ranks, or sums of the parts that several ranks have of a row, from zero
+// in the order of ranks, as tiles merge. Rows are sent and received in place; sums have the others' parts as scratch. Worked example, has
+// [0,4) [4,8), wants [0,5) [3,8): rank 0 sends its row 3, and receives rank 1's row 4 as its last.
 #pragma once
 #include <algorithm>
 #include <cstring>
@@ -17,16 +17,16 @@ struct Rows {
 };
 inline Rows common(Rows a, Rows b) { return {std::max(a.from, b.from), std::min(a.to, b.to)}; }
 
-/// By rank: what it has, what it wants.
+/// By rank: its rows, and the rows that it wants.
 class Cuts {
  public:
-  /// Of attributes: bands, band, and for each band hasFrom, hasTo, wantsFrom, wantsTo.
+  /// From attributes: bands, band, and for each band hasFrom, hasTo, wantsFrom, wantsTo.
   explicit Cuts(const KernelCall& c) : attrs_(c.attrs), bands_(uint32_t(c.attrs[0])), band_(uint32_t(c.attrs[1])) {}
   uint32_t bands() const { return bands_; }
   uint32_t band() const { return band_; }
   Rows has(uint32_t r) const { return {at(r, 0), at(r, 1)}; }
   Rows wants(uint32_t r) const { return {at(r, 2), at(r, 3)}; }
-  /// Whether a rank that takes rows has all that it wants by itself.
+  /// Returns true if a receiving rank has all the rows that it wants.
   bool alone(uint32_t r) const { return common(has(r), wants(r)) == wants(r); }
   /// Rows of other ranks that are added to this one's.
   int64_t added() const {
@@ -59,7 +59,7 @@ inline Status check_rows(const KernelCall& c) {
              : refuse(c, "x must hold the rows of this band, y the rows it needs");
 }
 
-/// Where rows lie, image by image.
+/// The places of rows, image by image.
 struct Placed {
   char* data;
   int64_t first, height, row_bytes;
@@ -74,7 +74,7 @@ inline void trade(const Group& bands, const std::vector<Parcel>& sends, const st
   for (const Parcel& p : sends) bands.count(p.bytes);
 }
 
-/// What this rank has of what others want; `skips(r)` leaves one out.
+/// The rows of this rank that others want; `skips(r)` leaves one out.
 template <class Skips>
 std::vector<Parcel> sent(const Group& bands, const Cuts& cuts, const Placed& x, int64_t images, Skips skips) {
   std::vector<Parcel> parts;

@@ -4,8 +4,8 @@
 
 namespace spillway::ops {
 
-/// Statistics of the batch ([4,C]) or of one image ([B,4G,1,1]): rows mean, M2, and what storing these rounded off. Kept
-/// that exactly, the statistics of tiles merge to the bits of the untiled ones in single precision too, and so no
+/// Statistics of the batch ([4,C]) or of one image ([B,4G,1,1]): rows mean, M2, and the rounding errors of both. With
+/// these errors, merged statistics of tiles have the bits of the untiled ones in single precision too, so no
 /// activation's sign depends on the tiling.
 template <class T>
 class Statistics {

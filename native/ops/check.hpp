@@ -1,6 +1,6 @@
-// What is legal for a call, shared by all devices. In: a call's views and attributes, trusted in nothing but their
-// memory bounds (the tape reader checks those). Out: Status in words that name the operator and the shapes.
-// Invariant: a kernel whose check passed reads and writes inside its views only.
+// The rules of a legal call, shared by all devices. In: a call's views and attributes; only their memory bounds
+// are trusted (the tape reader checks those). Out: Status in words that name the operator and the shapes.
+// Invariant: after a passed check, a kernel reads and writes only inside its views.
 #pragma once
 #include "core/kernel.hpp"
 #include "ops/table.hpp"
@@ -18,7 +18,7 @@ inline bool same_dims(const View& a, const View& b) {
   return true;
 }
 
-/// The same part of the whole value, whatever the strides.
+/// Returns true for the same part of the whole value, for any strides.
 inline bool same_box(const View& a, const View& b) {
   for (int d = 0; d < 4; d++)
     if (a.dims[d] != b.dims[d] || a.origin[d] != b.origin[d]) return false;
@@ -67,11 +67,12 @@ inline bool is_laid(const View& v) {
     if (lo != 0) return false;
   return v.rank == 4 && elements(v) >= 1 && dense_channels_last(v);
 }
-/// What convolutions take for a weight: floats in their natural order; or laid out, stored as activations are.
+/// Returns true for a legal weight of convolutions: floats in their natural order, or laid out, in the stored
+/// type of activations.
 inline bool is_weight(const View& w, const View& activations) {
   return w.rank == 4 && ((w.dtype != DType::bf16 && is_whole(w)) || (w.dtype == activations.dtype && is_laid(w)));
 }
-/// Whether a weight comes laid out, where that makes a difference.
+/// Returns true if a weight is laid out, in a type for which this matters.
 inline bool comes_laid(const View& w) { return w.dtype == DType::bf16 || !dense_plain(w); }
 inline bool is_vector(const View& v, int64_t n) { return is_whole(v) && v.dims[0] == n && elements(v) == n; }
 inline bool is_matrix(const View& v, int64_t rows, int64_t columns) {
@@ -80,13 +81,14 @@ inline bool is_matrix(const View& v, int64_t rows, int64_t columns) {
 
 /// The float type of a call's parameters, statistics and sums, and of its activations unless they are bf16.
 DType float_type(const KernelCall& c);
-/// Whether its activations are stored as bf16.
+/// Returns true if its activations are stored as bf16.
 bool is_bf16(const KernelCall& c);
 /// Operand and attribute counts, element types and finite, integral attributes as the op table says.
 Status check_operands(const KernelCall& c);
-/// What the op table says of how operands lie to the one that is iterated over. Operands are checked already.
+/// The op table's rules for the layout of operands relative to the iterated one. Operands are checked
+/// already.
 Status check_by_table(const KernelCall& c);
-/// All of it, and what an operator knows beyond the table: the one check of every device.
+/// The whole check of every device: the table's rules, and the operator's own.
 Status check(const KernelCall& c);
 /// A refusal that names the operator and its shapes.
 Status refuse(const KernelCall& c, const char* words);

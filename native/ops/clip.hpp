@@ -1,5 +1,5 @@
-// How gradients are clipped, one definition for all devices: R is what a device computes in. Invariant: what is not a number stays so,
-// and squares that are not finite leave no gradient that is: a run must not go on without saying why.
+// The clipping of gradients, one definition for all devices: R is the computing type of a device. Invariant: NaN stays NaN, and
+// squares that are not finite leave no finite gradient, so that the run stops with a reason.
 #pragma once
 #include <cmath>
 
@@ -13,7 +13,7 @@ SPILLWAY_BOTH R clipped_value(R g, R limit) {
   return g > limit ? limit : g < -limit ? -limit : g;
 }
 
-/// What every gradient is times, where they are so long together.
+/// The factor of every gradient for this norm of all.
 SPILLWAY_BOTH inline double clip_factor(double squares, double most) {
   const double factor = most / (std::sqrt(squares) + 1e-6);
   return !std::isfinite(squares) ? squares - squares : factor < 1 ? factor : 1;

@@ -1,7 +1,6 @@
-// What ranks merge: sums and moments of their shares of a batch, in the order of ranks and by the rules by which tiles merge, so that R
-// ranks have the bits of one process with R tiles along B. Few elements go in one round: each rank gets those of all, and adds them up.
-// Worked example in pieces, all_sum of [1 2 3] and [10 20 30] on 2 ranks: rank 0 adds up two numbers, rank 1 the third; then each has all
-// of [11 22 33].
+// Merges of ranks: sums and moments of their shares of a batch, in the order of ranks and by the rules of tiles, so that R ranks have the
+// bits of one process with R tiles along B. Few elements take one round: each rank gets those of all, and adds them up. Worked example in
+// pieces, all_sum of [1 2 3] and [10 20 30] on 2 ranks: rank 0 adds up two numbers, rank 1 the third; then each has all of [11 22 33].
 #pragma once
 #include <algorithm>
 #include <array>
@@ -14,7 +13,8 @@
 
 namespace spillway::ops {
 
-/// Whether a call meets other ranks, and whether on their second way, beside what is computed.
+/// Returns true if a call meets other ranks. The other tells if it uses their second way, during
+/// compute.
 inline bool meets_ranks(uint32_t kind) {
   switch (OpKind(kind)) {
     case OpKind::all_sum:
@@ -33,19 +33,20 @@ inline bool goes_beside(uint32_t kind, const double* attrs) {
   const bool may = kind == uint32_t(OpKind::all_sums) || kind == uint32_t(OpKind::sum_parts) || kind == uint32_t(OpKind::put_part);
   return may && AllSumsAttrs::read(attrs).beside != 0;
 }
-/// On the first way, and yet perhaps beside what is computed: a plan may begin it early, and wait for it where its result is touched.
+/// On the first way, but perhaps during compute: a plan may begin it early, and wait at the first use of its result.
 inline bool may_begin_early(uint32_t kind, const double* attrs) {
   return kind == uint32_t(OpKind::all_moments) || (kind == uint32_t(OpKind::all_sums) && !goes_beside(kind, attrs));
 }
 
-/// Elements that are summed in one go: what is larger goes piece by piece, with the scratch of one.
+/// Elements of one sum. Larger values are summed piece by piece, with the scratch of one.
 constexpr int64_t SUMMED_AT_ONCE = int64_t(1) << 21;
 
 inline int64_t share_of(int64_t elements, int64_t ranks) { return (elements + ranks - 1) / ranks; }
-/// What of all ranks together is no more goes in one round: everybody gets all of it, and adds up by itself.
+/// Up to this number of elements of all ranks, one round suffices: every rank gets all of them, and adds
+/// them up.
 constexpr int64_t IN_ONE_ROUND = int64_t(1) << 15;
 inline bool in_one_round(int64_t elements, int64_t ranks) { return elements * ranks <= IN_ONE_ROUND; }
-/// What all ranks have; or a piece's parts, one from each rank.
+/// The elements of all ranks; or a piece's parts, one from each rank.
 inline int64_t all_sum_scratch(int64_t elements, int64_t ranks) {
   return ranks * (in_one_round(elements, ranks) ? elements : share_of(std::min(elements, SUMMED_AT_ONCE), ranks));
 }
@@ -76,9 +77,8 @@ inline void trade(Communicator* comm, const std::vector<Parcel>& sends, const st
   require_done(comm->engine->trade(comm, sends.data(), uint32_t(sends.size()), takes.data(), uint32_t(takes.size()), words), words);
 }
 
-/// Who takes part in a call: all ranks, or of a grid (shares of a batch, each in bands of rows) those of a column or a row. Without a
-/// communicator the call runs by itself (it is measured, or tested): then it is the only one's share. All ranks make the same calls at
-/// once.
+/// The members of a call: all ranks, or those of a column or row of a grid (shares of a batch, each in bands of rows). Without a
+/// communicator the call runs by itself (it is measured, or tested) as the only member. All ranks make the same calls at once.
 struct Group {
   Communicator* comm = nullptr;
   uint32_t size = 1, index = 0, first = 0, every = 1;
@@ -220,7 +220,7 @@ void all_sums(const Group& group, const KernelCall& c, T* scratch) {
   for (uint32_t i = 0; i < c.n_outs; from += elements(c.outs[i]), i++) std::copy_n(from, elements(c.outs[i]), out(i));
 }
 
-/// What is shared out: each rank has a part of it, the last ones with zeros behind their last element.
+/// A divided value: each rank has a part of it, the last ones with zeros after their last element.
 struct Part {
   int64_t first, count;  // of the whole
 };
@@ -228,7 +228,7 @@ inline Part part_of(int64_t elements, int64_t ranks, uint32_t rank) {
   const int64_t each = share_of(elements, ranks), first = std::min(elements, each * int64_t(rank));
   return {first, std::min(each, elements - first)};
 }
-/// Elements of each rank's parts that go in one go: what is sent and what comes have scratch each.
+/// Elements of each rank's parts in one round: sent and received ones have scratch each.
 inline int64_t parts_at_once(int64_t own, int64_t ranks) { return std::min(own, std::max<int64_t>(1, SUMMED_AT_ONCE / 2 / ranks)); }
 inline int64_t own_elements(const KernelCall& c, int64_t ranks) {
   int64_t own = 0;
@@ -316,7 +316,7 @@ void put_part(const Group& group, const KernelCall& c, int64_t ranks) {
   group.count(uint64_t(part.count) * sizeof(T) * (group.size - 1));
 }
 
-/// Of how many elements each rank's moments are: as many everywhere, or counts of their own.
+/// The numbers of elements behind each rank's moments: equal, or counts of their own.
 struct Counts {
   const double* each;
   double all;

@@ -1,5 +1,5 @@
-// Legality and geometry of the transposed convolution and its two gradients, shared by all devices: a convolution seen
-// from the other side. x [B,C,·,·] is what that convolution makes, y [B,O,·,·] what its windows slide over, w is
+// Legality and geometry of the transposed convolution and its two gradients, shared by all devices: a convolution in
+// reverse. x [B,C,·,·] is the result of that convolution, its windows slide over y [B,O,·,·], and w is
 // [C,O/groups,kH,kW]. Windows may leave the view of y on any side: those parts belong to other tiles, or to nothing.
 #pragma once
 #include "ops/conv2d.hpp"
@@ -16,7 +16,8 @@ inline Conv2d conv_transpose2d_geometry(const ConvTranspose2dAttrs& a, const Vie
            window_axis(y, x, 3, w.dims[3], a.stride_w, a.pad_left, a.dilation_w)}};
 }
 
-/// Whether x holds the rows whose windows meet those of y and no others; where there is none, the nearest one.
+/// Returns true if x holds the rows whose windows meet those of y, and no others; if there is none, the
+/// nearest one.
 inline bool holds_meeting_windows(const WindowAxis& a, int64_t x_extent) {
   constexpr int64_t most = int64_t(1) << 30;
   for (const int64_t n : {a.kernel, a.stride, a.dilation})

@@ -1,6 +1,5 @@
-// What is legal for a call of any operator. In: a call. Out: Status in words. Invariant: operands and attributes are checked first, so that
-// an operator's own check may read them; an operator that is not listed here goes by the op table alone, which refuses what it does not
-// say.
+// The rules of a legal call of any operator. In: a call. Out: Status in words. Invariant: operands and attributes are checked first, so
+// that an operator's own check may read them; an operator that is not listed here follows the op table alone.
 #include <algorithm>
 #include <iterator>
 
@@ -32,7 +31,7 @@ struct OwnCheck {
   Status (*check)(const KernelCall&);
 };
 
-/// Windows, channels that add up, labels, groups: what the table cannot say.
+/// Rules that the table cannot express: windows, channels that add up, labels, groups.
 constexpr OwnCheck OWN_CHECKS[] = {
     {OpKind::conv2d, check_conv2d},
     {OpKind::conv2d_relu, check_conv2d},

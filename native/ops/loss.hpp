@@ -62,7 +62,7 @@ SPILLWAY_BOTH inline double dice_sigmoid(double x) {
   return (x >= 0 ? 1 : e) / (1 + e);
 }
 
-/// After `fields` others, weights of classes: none, or one for each, not all of which are 0.
+/// Class weights after `fields` others: none, or one for each class, not all of them 0.
 inline Status check_class_weights(const KernelCall& c, int64_t fields, int64_t classes) {
   if (c.n_attrs == fields) return {};
   if (c.n_attrs != fields + classes) return refuse(c, "there must be a weight for each class");
@@ -143,15 +143,14 @@ struct ClassXentTerms {
     for (int64_t ch = 0; smoothing > 0 && ch < classes; ch++) all += double(factors[ch]);
     return all;
   }
-  /// `p` is what softmax gives channel `ch`, `all` what all_factors says.
+  /// `p` is the softmax of channel `ch`, `all` the result of all_factors.
   SPILLWAY_BOTH double slope(double p, int64_t ch, int64_t classes, int32_t label, double all) const {
     const double hard = double(factors[label]) * (p - (ch == label ? 1 : 0));
     return weight * ((1 - smoothing) * hard + smoothing / double(classes) * (p * all - double(factors[ch])));
   }
 };
 
-/// Which labels a call of cross-entropy takes, and how many of the whole value's there are: its attributes say it, or, where labels may be
-/// ignored, what was counted.
+/// The legal labels of a cross-entropy call, and their number in the whole value: an attribute, or, if labels may be ignored, a count.
 template <class Real>
 struct Xent {
   double weight, count;
@@ -162,7 +161,7 @@ struct Xent {
         count(c.attrs[0]),
         ignored(c.n_ins > 2 ? int_attr(c.attrs[0]) : INT64_MIN),
         counted(c.n_ins > 2 ? static_cast<const Real*>(c.ins[2].data) : nullptr) {}
-  /// Where nothing is counted, nothing is added up either: by what it is divided does not matter.
+  /// If no label counts, no terms are added either, so the divisor does not matter.
   SPILLWAY_BOTH double number() const {
     if (counted == nullptr) return count;
     const double n = counted_number(counted, counted + 1);
@@ -181,15 +180,15 @@ struct SoftXentTerms {
   SPILLWAY_BOTH double share(double target, int64_t classes) const { return (1 - smoothing) * target + smoothing / double(classes); }
 };
 
-/// Dice: of each class, what is given where it is the label, what is given in all, how many labels it has. `class_weights` are those of
-/// the attributes, wherever they can be read.
+/// Dice, for each class: the prediction at its labels, the prediction in all, the number of its labels. `class_weights` are those of
+/// the attributes, at any address.
 template <class Real>
 struct DiceTerms {
   double smooth, weight;
   int64_t classes;
   const Real* sums;
   const double* class_weights;
-  /// Of the weights: without any, each class is 1.
+  /// The total of the weights: without any, each class is 1.
   double total;
   DiceTerms(const KernelCall& c, const double* class_weights_)
       : smooth(DiceAttrs::read(c.attrs).smooth),
@@ -213,7 +212,7 @@ struct DiceTerms {
   }
 };
 
-/// What all losses per element begin with; a loss's own options follow.
+/// The first attributes of all losses per element; a loss's own options follow.
 using ElementLossAttrs = MseAttrs;
 
 namespace element_loss {

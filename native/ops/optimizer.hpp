@@ -1,7 +1,7 @@
-// Optimizers' arithmetic, one definition for all devices: R is what a device computes in. In: a weight, its gradient and what the
-// entry of staging/ops/optimizer.ts says is kept for it, in that order. Out: these, one step on. What is not kept is 0, and what
-// becomes of it is forgotten. Invariant: the bits of an element depend on nothing else. A struct of an update's name and its entry
-// are an optimizer. `counts`: it needs the number of the step, which the GPU then works into its factors once a step.
+// The arithmetic of optimizers, one definition for all devices: R is the computing type of a device. In: a weight, its gradient
+// and the state of the entry of staging/ops/optimizer.ts, in that order. Out: these after one step. Absent state is 0, and its new
+// value is dropped. Invariant: the bits of an element depend on nothing else. A struct of an update's name and its entry are an
+// optimizer. `counts`: it needs the number of the step; the GPU computes its factors once a step.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -82,7 +82,8 @@ struct rmsprop {
   }
 };
 
-/// Any of these at every so many-th step, the steps counted so; and an average of the weights, which begins as they are first moved.
+/// Any of these in every n-th step, with steps counted accordingly; and an average of the weights, which begins with their first
+/// update.
 template <class R, template <class> class Rule>
 struct steered {
   static constexpr bool counts = Rule<R>::counts;
@@ -99,7 +100,7 @@ struct steered {
   SPILLWAY_BOTH void operator()(R& w, R g, R& a, R& b, R& c, R& average) const { rule(w, g, a, b, c), follow(w, average); }
 };
 
-/// Whether a step moves the weights: those of an update without `every` are moved by all.
+/// Returns true if a step updates the weights: without `every`, each step does.
 template <class Attrs>
 SPILLWAY_BOTH auto moves(const Attrs& a, const StepContext& s, int) -> decltype(a.every, bool()) {
   return s.step % uint64_t(a.every) == 0;

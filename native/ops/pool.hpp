@@ -47,7 +47,7 @@ inline Status check_max_pool_bwd(const KernelCall& c) {
 
 /// Places of maxima, a byte each, four channels to a word.
 inline int64_t place_words(int64_t channels) { return (channels + 3) / 4; }
-/// Whether `places` are those of y's pixels, and a byte counts the window.
+/// Returns true if `places` are those of y's pixels, and a byte can count the window.
 inline Status check_places(const KernelCall& c, const View& places, const View& y, const Window& window) {
   if (!is_activation(places) || !same_pixels(places, y) || places.origin[1] != 0 || places.dims[1] != place_words(y.dims[1]))
     return refuse(c, "places must hold the pixels of y, and a word for each four channels");

@@ -34,7 +34,7 @@ inline Mirrors reflect_geometry(const ReflectPadAttrs& a, const View& image) {
   return {{a.pad_top, a.pad_bottom, image.extent[2]}, {a.pad_left, a.pad_right, image.extent[3]}};
 }
 
-/// Whether the image view holds the first and last rows that stand in the padded view; turning points count too.
+/// Returns true if the image view holds the first and last rows of the padded view, turning points included.
 inline bool holds_mirrored(const Mirror& m, const View& image, const View& padded, int dim) {
   const int64_t lo = lower(padded, dim), hi = upper(padded, dim);
   if (!m.legal() || hi > m.padded()) return false;

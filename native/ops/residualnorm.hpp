@@ -1,4 +1,4 @@
-// Batch norm, sum and rectifier in one: which bit of the signs belongs to an element, and what is legal.
+// Batch norm, sum and rectifier in one: the sign bit of an element, and the rules of legal calls.
 #pragma once
 #include "ops/batchnorm.hpp"
 

@@ -1,5 +1,5 @@
-// What the op table says of a call's attributes, counts and element types. The reader of tapes, the kernels' check and requests of
-// single calls ask here. Invariant: attributes come first, since they decide which operands there are.
+// The op table's rules for a call's attributes, counts and element types, for the reader of tapes, the kernels' check and requests
+// of single calls. Invariant: attributes come first, because they decide the operands.
 #pragma once
 #include <cmath>
 
@@ -9,7 +9,7 @@
 
 namespace spillway::ops {
 
-/// Whether an operand comes with a call of these attributes.
+/// Returns true if a call with these attributes has the operand.
 inline bool comes(const OperandInfo& o, const double* attrs) { return o.when < 0 || attrs[o.when] != 0; }
 
 /// As many as there should be, finite, whole where they count something, and within their limits.
@@ -41,7 +41,8 @@ inline Status check_counts(const OpInfo& op, const double* attrs, uint32_t ins, 
   return outs >= op.min_outs && matches ? Status{} : refuse(outs, " outputs");
 }
 
-/// The element types of a call's operands, one after the other. In: the float type of what is not narrow.
+/// The element types of a call's operands, one after the other. In: the float type of operands that are
+/// not narrow.
 class ElementTypes {
  public:
   explicit ElementTypes(DType real) : real_(real), alike_(real) {}

@@ -1,6 +1,6 @@
-// Activations without parameters as functions of an element, one definition for all devices: R is what a device computes in. In: x, or
-// for a gradient what the op table says that it reads, and dy. Invariant: the bits of a result depend on nothing but the element.
-// A line of staging/ops/unary.ts and a struct of its kind's name are an operator.
+// Activations without parameters as functions of an element, one definition for all devices: R is the computing type of a device. In:
+// x, or for a gradient the operands of the op table, and dy. Invariant: the bits of a result depend only on the element. A line of
+// staging/ops/unary.ts and a struct of its kind's name are an operator.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace spillway::ops {
 
-/// e^x. Floats on a processor by the polynomial of Cephes, within two units in the last place, in a form that loops are vectorised with;
-/// what is beyond the range of floats comes to its end.
+/// e^x. Floats on a processor use the polynomial of Cephes, within two units in the last place, in a form that compilers vectorise.
+/// Beyond the range of floats, the result is 0 or infinity.
 template <class R>
 SPILLWAY_BOTH inline R exponential(R x) {
 #ifndef __CUDA_ARCH__

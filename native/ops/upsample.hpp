@@ -37,7 +37,7 @@ struct Resamplings {
 };
 inline Resamplings upsample_geometry(const UpsampleAttrs& a) { return {{a.mode, a.in_h, a.out_h}, {a.mode, a.in_w, a.out_w}}; }
 
-/// Whether the input view holds what the output view is made of.
+/// Returns true if the input view holds the sources of the output view.
 inline bool holds_pixels(const Resampling& r, const View& in, const View& out, int dim) {
   return r.legal() && upper(out, dim) <= r.to && lower(in, dim) <= r.at(lower(out, dim)).first &&
          r.at(upper(out, dim) - 1).second < upper(in, dim);

@@ -22,7 +22,8 @@ struct WindowAxis {
   constexpr int64_t core_size() const { return core_hi() - core_lo(); }
   constexpr int64_t pad_before() const { return core_lo() - start(out_lo); }
   constexpr int64_t pad_after() const { return start(out_lo + out_size - 1) + reach() - core_hi(); }
-  /// Whether the input view holds the core and nothing else, apart from rows below a stride that no window reaches.
+  /// Returns true if the input view holds the core and nothing else, apart from rows below a stride that no window
+  /// reaches.
   constexpr bool exact() const { return in_lo == core_lo() && in_hi() - core_hi() < stride; }
 
   constexpr bool legal() const {

@@ -1,7 +1,6 @@
-// One abstract run of the instruction list, without bytes. In: a tape whose records are right one by one.
-// Out: the first instruction that would touch what it must not, or lose count of pages. Time is the order of instructions:
-// a copy is in flight from its issue to the wait for it, or for a later copy on the same stream; so is what ranks exchange beside
-// computing.
+// One abstract run of the instruction list, without bytes. In: a tape whose records are right one by one. Out: the first
+// instruction with an illegal access or a wrong count of pages. Time is the order of instructions: a copy is in flight from its
+// issue to the wait for it, or for a later copy on the same stream; so are exchanges of ranks during compute.
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -44,7 +43,7 @@ class AbstractRun {
     uint64_t hi;
     uint32_t event;
   };
-  /// What lies in the lower tier when the step begins was written by no event of the step.
+  /// Bytes in the lower tier at the start of the step were written by no event of the step.
   static constexpr uint32_t BEFORE = NONE;
   struct Home {
     uint64_t hi;
@@ -170,7 +169,7 @@ Status AbstractRun::call(uint32_t index) {
   return c.workspace_view == NONE ? Status{} : touch_view(c.workspace_view, Use::write, "workspace");
 }
 
-/// Nobody else may read what it touches, either: it may be written, and was perhaps not yet.
+/// No other instruction may read its operands either: they may be written, perhaps later.
 Status AbstractRun::exchange(uint32_t index, uint32_t event) {
   if (events_[event].issued) return refuse("event ", event, " is signalled twice");
   if (Status s = call(index); !s.ok()) return s;
@@ -246,7 +245,8 @@ Status AbstractRun::settle_homes() {
   return {};
 }
 
-/// Whether a copy's other end is in a home: then it moves all that its residency has of it, from and to where that lies in its buffer.
+/// Returns true if the other end of a copy is in a home: then it moves all bytes that its residency has of it, between the home and
+/// their place in its buffer.
 Result<bool> AbstractRun::homewards(const TransferRecord& t) const {
   const uint64_t lo = t.far_offset, hi = lo + t.bytes;
   auto home = homes_.upper_bound(lo);

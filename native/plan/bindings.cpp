@@ -1,6 +1,6 @@
-// Where the bytes behind names are, between steps and at the end of one.
-// In: a tape whose records are right. Out: that weights and state lie in pages held for ever or have a home, and which instruction
-// completes each loss: the loss is read right after it, since its pages may be gone at the end of the step.
+// The places of named bytes, between steps and at the end of one. In: a tape whose records are right. Out: weights and state are
+// in pages held for ever, or have a home; and the instruction that completes each loss. The loss is read right after it, because
+// its pages may be free at the end of the step.
 #include "plan/bindings.hpp"
 
 #include "plan/checks.hpp"

@@ -1,6 +1,6 @@
 // Calls against the op table: operand counts, ranks, element types, layouts, attributes, workspace.
-// In: views that are right by themselves. Out: the first call that its operator would not take.
-// Whether the shapes fit each other is the kernels' to say, when the session opens.
+// In: views that are right by themselves. Out: the first illegal call. The kernels check shapes
+// against each other when the session opens.
 #include "ops/table.hpp"
 #include "plan/checks.hpp"
 
@@ -25,7 +25,7 @@ bool is_whole(const ViewRecord& v) {
   return true;
 }
 
-/// Of a whole operand of a type that it may have: a weight in floats is dense, one that is stored as activations are is laid out.
+/// For a whole operand of a legal type: a weight in floats is dense; one in the stored type of activations is laid out.
 bool lies_well(const OperandInfo& info, const ViewRecord& v, const ops::ElementTypes& types) {
   const bool weight = info.element == Element::weight, laid = info.element == Element::laid || (weight && v.dtype == types.stored());
   const bool dense = info.element != Element::laid && !(weight && v.dtype == DType::bf16);

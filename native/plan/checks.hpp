@@ -1,5 +1,5 @@
-// The reader's passes, in order; each takes the tape as read so far and says what is wrong with it, if anything.
-// Invariant: a pass may index with everything that the passes before it have checked, and with nothing else.
+// The reader's passes, in order; each takes the tape so far and returns its first error. Invariant: a pass may
+// index with everything that earlier passes have checked, and with nothing else.
 #pragma once
 #include "core/result.hpp"
 #include "plan/page_map.hpp"

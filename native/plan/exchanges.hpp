@@ -1,5 +1,5 @@
-// What a tape's calls exchange with other ranks, and on which of their two ways. In: a checked tape. Worked example: statistics of a norm
-// go on the first way, in their turn or begun early; a bucket of gradients on the second, beside computing.
+// The exchanges of a tape's calls with other ranks, and their way. In: a checked tape. Worked example: statistics of a norm use the first
+// way, in order or begun early; a bucket of gradients uses the second, during compute.
 #pragma once
 #include "ops/collective.hpp"
 #include "plan/tape.hpp"

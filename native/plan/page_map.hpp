@@ -1,6 +1,6 @@
-// Which physical pages, of which residency, lie behind the bytes of a buffer.
-// In: a tape whose buffers, mappings and residencies are in range. Out: lookups in O(log mappings).
-// Invariant: a residency has the same physical pages in each buffer that shows it, each once.
+// The physical pages, with their residency, behind the bytes of a buffer. In: a tape whose buffers,
+// mappings and residencies are in range. Out: lookups in O(log mappings). Invariant: a residency
+// has the same physical pages in each buffer that shows it, each once.
 #pragma once
 #include <algorithm>
 

@@ -1,5 +1,5 @@
-// Untrusted bytes in, a checked Tape or the reason for refusing it out.
-// Invariant: whatever the bytes are, nothing outside them is read and nothing crashes; no tape with a wrong checksum passes.
+// In: untrusted bytes. Out: a checked Tape, or the reason for refusing it. Invariant: for any bytes, nothing outside them is
+// read and nothing crashes; no tape with a wrong checksum passes.
 #pragma once
 #include <cstddef>
 #include <span>

@@ -139,7 +139,7 @@ Status check_names(const Tape& tape) {
   });
 }
 
-/// Of every record of every section, before anything indexes with one.
+/// Checks every record of every section, before any index is used.
 Status check_forms(const Tape& tape) {
   if (tape.events > tape.instrs.size()) return refuse("header: ", tape.events, " events, but only ", tape.instrs.size(), " instructions");
   const Counts n = counts_of(tape, tape.events);

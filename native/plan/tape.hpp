@@ -12,12 +12,12 @@ struct Tape : Sections {  // mappings are sorted by buffer, then virtual page
   uint32_t events = 0;
   uint64_t budget_pages = 0, peak_pages = 0, tier_bytes = 0;
 
-  /// Whether what has this name lies in the lower tier between steps.
+  /// Returns true if the named value is in the lower tier between steps.
   bool at_home(const BindingRecord& b) const { return b.persistent() && views[b.view].buffer == NONE; }
   std::string_view name(const BindingRecord& b) const { return {strings.data() + b.name_offset, b.name_bytes}; }
 };
 
-/// Of a value that lies without gaps.
+/// Bytes of a value without gaps.
 inline uint64_t dense_bytes(const ViewRecord& v) { return uint64_t(v.dims[0]) * v.dims[1] * v.dims[2] * v.dims[3] * dtype_bytes(v.dtype); }
 
 }  // namespace spillway

@@ -1,6 +1,6 @@
-// Calls whose activations are bf16, for kernels that know none. In: a call in bf16. Out: the same call on dense copies of its
-// activations in the call's float type, in scratch; what it writes there is rounded once, when it is stored.
-// Invariant: operands that share memory share their copy, so calls in place stay so; an operand of a product is rounded first.
+// Calls with bf16 activations, for kernels without bf16. In: a call in bf16. Out: the same call on dense copies of its
+// activations in the call's float type, in scratch; a result there is rounded once, when it is stored. Invariant: operands
+// that share memory share their copy, so calls in place stay so; an operand of a product is rounded first.
 #pragma once
 #include <algorithm>
 #include <vector>

@@ -18,7 +18,7 @@ Moments batch_moments(const View& stats, int64_t channel, double count, double e
   return {s.mean(channel), 1.0 / std::sqrt(s.squares(channel) / count + eps)};
 }
 
-/// What a rectifier makes of `value`, whether that passes or not.
+/// The rectified `value`, if it passes or not.
 inline double rectified(double slope, bool passes, double value) { return passes ? value : slope == 0 ? 0 : slope * value; }
 
 /// Batch norm followed by a rectifier, at one element.

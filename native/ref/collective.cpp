@@ -1,4 +1,4 @@
-// What ranks merge, and what a rank that is alone does by itself.
+// Merges of ranks, and the work of a single rank.
 #include "ops/bands.hpp"
 
 #include "ref/kernels.hpp"
@@ -6,7 +6,7 @@
 namespace spillway::ref {
 namespace {
 
-/// Scratch is in doubles, whatever the type.
+/// Scratch is in doubles, for each type.
 struct AllSum {
   static int64_t scratch_doubles(const KernelCall& c) {
     return ops::all_sum_scratch(ops::elements(c.ins[0]), AllSumAttrs::read(c.attrs).ranks);

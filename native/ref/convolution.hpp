@@ -1,8 +1,8 @@
-// The three directions of a convolution between a src (which windows slide over) and a dst (one pixel a window), for
-// whichever operator asks: conv2d reads src and makes dst, conv_transpose2d the other way round. All channels of one side
-// at a time; weights (or their gradient) lie in scratch as doubles, [group, ky, kx, r, c] with c the channels that the
-// inner loop runs over, so that it is a run of memory: slow enough to be plain, fast enough for whole networks.
-// Invariant: what lies outside a view counts as zero.
+// The three directions of a convolution between a src (windows slide over it) and a dst (one pixel for each window), for
+// conv2d, which reads src and writes dst, and conv_transpose2d, the other way round. All channels of one side at a time.
+// Weights (or their gradient) are in scratch as doubles, [group, ky, kx, r, c] with c the channels of the inner loop, so
+// that it is a run of memory: slow enough to be plain, fast enough for whole networks. Invariant: elements outside a view
+// count as zero.
 #pragma once
 #include <algorithm>
 

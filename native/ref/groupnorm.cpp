@@ -15,7 +15,7 @@ void each_place(const View& v, F f) {
     for (int64_t w = ops::lower(v, 3); w < ops::upper(v, 3); w++) f(h, w);
 }
 
-/// Mean and reciprocal deviation of what channel c of an image (counted in the view) is normalised by.
+/// The mean and reciprocal deviation that normalise channel c of an image (counted in the view).
 struct Moments {
   double mean, rstd;
 };

@@ -1,7 +1,6 @@
-// The reference device: naive loops, double accumulation, f32, f64 or bf16 storage. The oracle that other devices are held to.
-// In: a checked call. Out: the result by the formula of docs/internals/operators.md, in the order in which it is written there.
-// Invariant: single-threaded, no scratch (but a convolution's, in doubles, and a call in bf16's copies), every operator of the table has an
-// entry or the link fails.
+// The reference device: naive loops, double accumulation, f32, f64 or bf16 storage. Other devices are compared with it. In: a checked call.
+// Out: the result by the formula of docs/internals/operators.md, in the same order. Invariant: single-threaded; no scratch except a
+// convolution's, in doubles, and a bf16 call's copies; every operator of the table has an entry, or the link fails.
 #pragma once
 #include "ref/as_floats.hpp"
 
@@ -72,8 +71,7 @@ constexpr bool works_on_bf16() {
   return requires { Op::works_on_bf16; };
 }
 
-/// What it computes in. Where a weight is laid out and no operand is of the float type, that is not known: numbers are then those of
-/// doubles.
+/// The computing type. If a weight is laid out and no operand has the float type, it is unknown; then numbers are doubles.
 template <class Op>
 DType computed_in(const KernelCall& c) {
   if constexpr (constexpr uint32_t w = product_of<Op>(); w != UINT32_MAX)

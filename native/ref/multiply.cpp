@@ -1,10 +1,10 @@
-// Products of tensors, of which the second may have one value for many elements, and of a tensor and a parameter; and their gradients.
+// Products of tensors (the second may have one value for many elements), products of a tensor and a parameter, and their gradients.
 #include "ref/kernels.hpp"
 
 namespace spillway::ref {
 namespace {
 
-/// The element that stands for a place: what there is one of in a dimension stands for all.
+/// The element for a place: a dimension of size one is repeated.
 template <class T>
 T& at_place(const Tensor<T>& t, int64_t b, int64_t c, int64_t h, int64_t w) {
   const View& v = t.view();

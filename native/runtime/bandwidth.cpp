@@ -17,9 +17,9 @@ namespace spillway {
 namespace {
 
 constexpr uint64_t PIECE = uint64_t(8) << 20;
-/// What is measured with, of memory and of a disk, in all: src/machine/links.ts looks whether there is so much.
+/// The bytes of the measurements, of memory and of a disk; src/machine/links.ts checks that they are free.
 constexpr uint64_t MEMORY_BYTES = uint64_t(256) << 20, DISK_BYTES = uint64_t(64) << 20;
-/// What is moved in each direction; again and again through half of the room where that is less.
+/// The moved bytes of each direction; with less space, the same half is moved repeatedly.
 constexpr uint64_t MOVED = uint64_t(128) << 20;
 static_assert(2 * MOVED <= MEMORY_BYTES);
 
@@ -145,7 +145,8 @@ double rounds_beside(const Rounds& rounds, F meanwhile) {
   return (rounds.shares() - before) / seconds_since(start);
 }
 
-/// What copying and computing do to each other; copies alone take `seconds_alone` a piece out and a piece in.
+/// The slowdown of copies and compute beside each other; copies alone take `seconds_alone` for a piece out
+/// and a piece in.
 Status measure_beside(Tier& tier, std::byte* memory, uint64_t half, int threads, double seconds_alone, Bandwidth& into) {
   const Placement where = placement(allowed_processors(), threads, granted_processors(), user_places_threads());
   const Rounds rounds(threads, where.compute);

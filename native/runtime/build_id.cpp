@@ -41,7 +41,7 @@ std::string id_among(const unsigned char* at, const unsigned char* end, size_t a
   return {};
 }
 
-/// Of one loaded object; 1 ends the search.
+/// Reads one loaded object; 1 ends the search.
 int look_into(dl_phdr_info* object, size_t, void* asked) {
   Search& search = *static_cast<Search*>(asked);
   const std::span<const Header> headers(object->dlpi_phdr, object->dlpi_phnum);

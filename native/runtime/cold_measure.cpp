@@ -21,7 +21,7 @@ constexpr uint64_t PLACE_ALIGN = 256;
 constexpr uint64_t aligned(uint64_t bytes) { return (bytes + PLACE_ALIGN - 1) / PLACE_ALIGN * PLACE_ALIGN; }
 constexpr uint64_t pages_of(uint64_t bytes) { return (bytes + PAGE_BYTES - 1) / PAGE_BYTES; }
 
-/// What the kernel says of the third level of caches that processor 0 shares; 0 where it does not.
+/// The kernel's number for the third level of caches that processor 0 shares; 0 if it has none.
 uint64_t kernel_cache_bytes() {
   std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index3/size");
   uint64_t size = 0;
@@ -30,8 +30,8 @@ uint64_t kernel_cache_bytes() {
   return unit == 'K' ? size << 10 : unit == 'M' ? size << 20 : 0;
 }
 
-/// What the last level of caches has, or more. The processor by itself tells of the whole package, of which a virtual machine's cores see a
-/// part.
+/// The size of the last level of caches, or more. The processor reports that of the whole package; the cores of a virtual machine have a
+/// part of it.
 uint64_t cache_bytes() {
   const uint64_t kernel = kernel_cache_bytes();
   const long processor = kernel ? 0 : ::sysconf(_SC_LEVEL3_CACHE_SIZE);
@@ -58,7 +58,7 @@ struct Region {
   }
 };
 
-/// What one placement of a call takes of each region.
+/// The bytes of one placement of a call in each region.
 struct Needs {
   uint64_t read = 0, written = 0, integers = 0, workspace = 0;
 };
@@ -138,7 +138,7 @@ class Moving {
 /// Runs of a call: those that were left alone, and all.
 struct Runs {
   std::vector<double> quiet, all;
-  /// Whether they tell how long a run takes.
+  /// Returns true if the runs are enough for a stable time.
   bool settled(double spent) const {
     constexpr size_t LEAST = 3, MOST = 15;
     constexpr double ENOUGH_SECONDS = 0.015, PATIENCE_SECONDS = 0.3;
@@ -155,7 +155,7 @@ double median(std::vector<double> v) {
 Measured verdict(const Runs& runs) {
   constexpr size_t LEAST = 3;
   if (runs.quiet.size() >= LEAST) return {median(runs.quiet), true};
-  // Whatever else a machine does only adds to a run.
+  // Other work of the machine only adds to a run.
   return {*std::min_element(runs.all.begin(), runs.all.end()), false};
 }
 

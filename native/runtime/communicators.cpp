@@ -1,5 +1,5 @@
-// Threads as ranks: each says where its bytes are, all wait for one another, each copies what is its, and all wait again before anyone
-// touches its bytes. A plugin is loaded with its symbols seen by all: OpenMPI's own parts look for them there.
+// Threads as ranks: each publishes the address of its bytes, all wait for one another, each copies its part, and all wait again before
+// any of them reuses its bytes. A plugin is loaded with global symbols: OpenMPI's own parts look for them there.
 #include "runtime/communicators.hpp"
 
 #include <dlfcn.h>
@@ -19,7 +19,7 @@ class Meeting {
  public:
   explicit Meeting(uint32_t ranks) : at_(ranks), size_(ranks) {}
 
-  /// What a rank shows the others until it waits the next time.
+  /// Bytes that a rank shows the others until its next wait.
   void show(uint32_t rank, const void* bytes) {
     const std::lock_guard lock(mutex_);
     at_[rank] = static_cast<const std::byte*>(bytes);
@@ -159,9 +159,8 @@ Result<std::vector<OwnCommunicator>> open_thread_ranks(uint32_t ranks) {
   return all;
 }
 
-/// UCX, under MPICH and OpenMPI, rewrites mmap, munmap and the like in memory while it is loaded, so that it sees what is freed. Threads
-/// that run them meanwhile, as Node's do, may crash (openucx/ucx#11795, #3831). Without that it registers nothing for longer than a
-/// message.
+/// UCX, under MPICH and OpenMPI, rewrites mmap, munmap and the like in memory while it is loaded, to see freed memory. Threads that run
+/// them meanwhile, as Node's do, may crash (openucx/ucx#11795, #3831). With this setting, it registers memory only for one message.
 static void keep_memory_unhooked() { ::setenv("UCX_MEM_EVENTS", "n", 0); }
 
 Result<OwnCommunicator> open_plugin_rank(const std::string& path) {

@@ -1,5 +1,5 @@
-// The engines that ranks meet on, and what a run needs of them beside its operators. In: an engine. Out: this process's rank, or the ranks
-// of this process's threads. Invariant: whoever waits for a rank that has gone is told so.
+// The engines for the exchanges of ranks, and their functions for a run beside its operators. In: an engine. Out: this process's rank, or
+// the ranks of this process's threads. Invariant: a wait for a rank that has ended returns an error.
 #pragma once
 #include <functional>
 #include <memory>
@@ -20,7 +20,7 @@ Result<std::vector<OwnCommunicator>> open_thread_ranks(uint32_t ranks);
 /// This process's rank, by a plugin that stays loaded as long as the process.
 Result<OwnCommunicator> open_plugin_rank(const std::string& path);
 
-/// What ranks say before each step: the largest of it goes for all.
+/// The answers of ranks before each step: the largest one counts for all.
 enum class Accord : uint8_t { go_on, stop, interrupted };
 Result<Accord> agree(Communicator&, Accord own);
 

@@ -17,8 +17,8 @@ bool is_copy(const InstrRecord& i) { return is_out(i) || i.tag == Tag::swap_in; 
 
 }  // namespace
 
-/// One direction between the pages and the lower tier. Where the host sees the pages the tier has several parts under way;
-/// what comes from the source, goes to the sink or through a bounce buffer, is moved when start() returns.
+/// One direction between the pages and the lower tier. If the host can address the pages, the tier has several parts in
+/// flight. Copies from the source, to the sink or through a bounce buffer are complete when start() returns.
 class Copies::TierMover final : public Mover {
  public:
   TierMover(Copies& copies, bool out) : copies_(copies), out_(out), channel_(out ? copies.tier_.rest->out() : copies.tier_.rest->in()) {
@@ -102,7 +102,7 @@ void Copies::start_threads(const Processors& processors) {
   in_.emplace(StreamId::in, count_tag(tape_, Tag::swap_in), throttle_.in, std::make_unique<TierMover>(*this, false), processors);
 }
 
-/// Whether the device's own lanes can copy it.
+/// Returns true if the device's own lanes can copy it.
 bool Copies::reached(const TransferRecord& t) const {
   if (!device_.asynchronous() || throttle_.any()) return false;
   return t.from_source() || (t.with_tier() && t.far_offset + t.bytes <= tier_.pinned_bytes);

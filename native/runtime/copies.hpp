@@ -1,6 +1,6 @@
-// The copies of a step, and the waits for them. Where the device reaches both ends, its own lanes copy and the compute lane
-// waits; bytes that it cannot reach (a spill file, memory that is not pinned, a throttled link) are carried by a thread, and
-// the host waits. Invariant: a copy sees all that the compute lane was given before it; a wait orders all that follows it.
+// The copies of a step, and the waits for them. If the device reaches both ends, its own lanes copy and the compute lane
+// waits. Otherwise (a spill file, memory that is not pinned, a throttled link) a thread carries the bytes, and the host
+// waits. Invariant: a copy sees all earlier work of the compute lane; a wait precedes all later work.
 #pragma once
 #include <optional>
 
@@ -33,18 +33,19 @@ class Copies {
   /// The threads that carry bytes run on these processors; none: anywhere.
   static Result<std::unique_ptr<Copies>> open(const Tape& tape, OpenDevice& device, Pages& pages, LowerTier& tier, Throttle throttle,
                                               const Processors& processors = {});
-  /// Of the device: one for each end of a copy, one for each start, one for each lane that joins.
+  /// Events of the device: one for each end of a copy, one for each start, one for each lane that
+  /// joins.
   static uint32_t events(const Tape& tape) { return 2 * tape.events + LANES; }
 
-  /// Whether a thread carries this COPY, or this WAIT is for such a one.
+  /// Returns true if a thread carries this COPY, or this WAIT is for such a COPY.
   bool by_thread(const InstrRecord& instr) const;
-  /// Of a wait that began then and has ended, what the source took: not the copies that stood before its own.
+  /// The source's part of a wait that began then and has ended, without the copies queued before its own.
   double feed_seconds(uint32_t event, Clock::time_point waited_from) const;
   Status start(uint32_t instruction, uint64_t step, bool stamped);
   Status wait(uint32_t event);
-  /// What comes is captured as one: what was under way before is none of it.
+  /// The following work is captured as one part, without earlier work in flight.
   void begin_part() { part_++; }
-  /// The lanes join the compute lane: what they were given since is complete for whatever comes after.
+  /// The lanes join the compute lane: their work so far completes before later work.
   Status join();
 
   Feeder& feeder() { return *feeder_; }

@@ -58,7 +58,7 @@ double least_along(const std::string& root, std::string group, Quota quota) {
   }
 }
 
-/// Whether `controllers`, a list with commas, has `cpu`.
+/// Returns true if `controllers`, a list with commas, has `cpu`.
 bool names_cpu(const std::string& controllers) { return ("," + controllers + ",").find(",cpu,") != std::string::npos; }
 
 const char* set_in_environment(const char* name) {

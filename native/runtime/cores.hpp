@@ -20,12 +20,12 @@ double granted_processors(const std::string& root = "/sys/fs/cgroup", const std:
 
 /// The first number of OMP_NUM_THREADS; 0 when it is not set or not a number.
 int threads_asked_for();
-/// Whether the environment says where OpenMP's threads go, or that they should not be bound.
+/// Returns true if the environment places OpenMP's threads, or forbids binding them.
 bool user_places_threads();
 
 /// Cores that this process may keep busy: of the mask, no more than the quota.
 int available_cores();
-/// What is used when nothing else is said: OMP_NUM_THREADS, else the available cores.
+/// The default: OMP_NUM_THREADS, else the available cores.
 int default_threads();
 
 struct Placement {
@@ -33,8 +33,8 @@ struct Placement {
   Processors copies;   // for the threads that carry bytes; empty: anywhere
 };
 
-/// Threads are bound where they take more than half of the processors: fewer find free ones by themselves, and would be in
-/// the way of another process that is bound to the same. What is left over is for copies.
+/// Threads are bound if they take more than half of the processors. Fewer threads find free ones by themselves, and bound
+/// ones would disturb another process that is bound to the same. The other processors are for copies.
 Placement placement(const Processors& allowed, int threads, double granted, bool user_places);
 
 /// Binds the compute threads of the calling thread for as long as it lives, then lets them go where they might before.

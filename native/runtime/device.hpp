@@ -1,7 +1,7 @@
-// What a device does for the runtime, as one table of functions: pages, streams, events, copies, kernels, graphs.
-// The devices of this build fill it in host_device.cpp; a plugin hands its own out through one C function (SPILLWAY_DEVICE_ENTRY).
-// Invariant: plain data and C calling only, so that a plugin may come from another compiler. A function that fails
-// returns why, as a code, and leaves words. One context is used by one thread, but for `copy`, `wait` and `finish` on the far lanes.
+// The functions of a device for the runtime, as one table: pages, streams, events, copies, kernels, graphs. The devices of this
+// build fill it in host_device.cpp; a plugin returns its own through one C function (SPILLWAY_DEVICE_ENTRY). Invariant: plain data
+// and C calling only, so that a plugin may come from another compiler. A failing function returns a code, and leaves words. One
+// thread uses a context, except for `copy`, `wait` and `finish` on the far lanes.
 #pragma once
 #include <cstddef>
 #include <cstdio>
@@ -14,14 +14,14 @@ namespace spillway {
 constexpr uint32_t DEVICE_TABLE_VERSION = 6;
 #define SPILLWAY_DEVICE_ENTRY "spillway_device_table"
 
-/// Where a function that fails puts its reason.
+/// The place for the reason of a failing function.
 struct Words {
   char text[1024];
   Words() { text[0] = 0; }
 };
 
-/// Streams of a context. Copies run on `out` and `in` where the device reaches both ends, exchanges between ranks on `ranks`; the far lanes
-/// belong to the threads that carry bytes between the device and what it cannot reach (the disk).
+/// Streams of a context. Copies run on `out` and `in` if the device reaches both ends, exchanges between ranks on `ranks`. The far lanes
+/// belong to the threads that carry bytes between the device and memory beyond its reach (the disk).
 enum class Lane : uint32_t { compute, out, in, ranks, far_out, far_in };
 constexpr uint32_t LANES = 6;
 
@@ -53,8 +53,8 @@ struct DeviceFacts {
   uint32_t processors = 0;
 };
 
-/// What a context takes on the device as its driver counts: before the pool was made (contexts of the driver, handles of
-/// libraries), by the pool, and since (kernels that are loaded late, graphs).
+/// The device memory of a context, as its driver counts: before the pool (contexts of the driver, handles of libraries),
+/// by the pool, and since (kernels that are loaded late, graphs).
 struct DeviceMemory {
   uint64_t context_bytes = 0, pool_bytes = 0, grown_bytes = 0;
   bool of_process = false;  // otherwise of all that use the device
@@ -74,7 +74,7 @@ struct Addressed {
 struct Device {
   uint32_t version, bytes;  // DEVICE_TABLE_VERSION, sizeof(Device)
   const char* name;
-  /// What it computes in, and the precisions that it has (a processor may lack what bf16 needs).
+  /// The computing type, and the precisions of the device (a processor may lack bf16).
   DType float_type;
   uint32_t precisions;
   /// Calls and copies return before they are done, and the host does not see the pages. Otherwise everything is done when it returns.
@@ -82,7 +82,7 @@ struct Device {
 
   Code (*facts)(DeviceFacts*, Words*);
   bool (*has_kernel)(uint32_t wire);
-  /// What was compiled for calls that are released gives its memory back. May be null.
+  /// Frees the memory of code that was compiled for released calls. May be null.
   void (*forget)();
   /// For the calling thread and those that its kernels use. May be null.
   void (*set_threads)(int);
@@ -90,28 +90,28 @@ struct Device {
   void (*bind_threads)(const int* processors, uint32_t count, bool each);
 
   Code (*open)(const OpenOptions*, DeviceContext**, Words*);
-  /// Waits for what is under way, then gives everything back.
+  /// Waits for work in flight, then frees everything.
   void (*close)(DeviceContext*);
 
   /// Takes the pool and makes all mappings, once a context. Out: the first address.
   Code (*map)(DeviceContext*, const PoolLayout*, std::byte** base, Words*);
-  /// What the pool has taken from the system by now.
+  /// The pool's memory from the system so far.
   uint64_t (*pool_bytes)(DeviceContext*);
   /// Null where the host's memory is the device's.
   Code (*memory)(DeviceContext*, DeviceMemory*, Words*);
   /// Host memory that copies reach at the link's full speed, exactly so large; given back with the context.
   Code (*pin)(DeviceContext*, uint64_t bytes, std::byte** at, Words*);
 
-  /// The ways that plans may choose among, way 0 first, at most so many; refused where the call is not legal. Views may have no data.
+  /// The ways that plans may choose among, way 0 first, at most `most`; an error if the call is not legal. Views may have no data.
   Code (*ways)(DeviceContext*, const KernelCall*, uint32_t most, Way* into, uint32_t* n, Words*);
   /// Checks a call and works out all that follows from its shapes, attributes and way. Views may have no data.
   Code (*prepare)(DeviceContext*, const KernelCall*, DeviceCall** into, uint64_t* workspace_bytes, Words*);
   void (*release)(DeviceContext*, DeviceCall*);
-  /// On the compute lane, in the step that begin_step was last given; what goes beside others on the lane `ranks`, which has been made to
-  /// wait for what it reads.
+  /// Runs on the compute lane, in the step of the last begin_step. Exchanges during compute run on the lane `ranks`, after a wait for
+  /// their operands.
   Code (*run)(DeviceContext*, const Addressed*, Words*);
-  /// Calls of one kind with the same attributes, no one of which touches what another writes, in one go; at most so many.
-  /// Null where there is nothing to gain. The first one's workspace serves them all.
+  /// Runs calls of one kind with the same attributes at once, up to a limit, if none touches a result of another. Null if
+  /// there is nothing to gain. The first one's workspace serves them all.
   Code (*run_together)(DeviceContext*, const Addressed* calls, uint32_t n, Words*);
   uint32_t (*most_together)(uint32_t wire);
   /// Sets the step for the calls and graphs that follow; never inside a capture. All ranks of its communicator do so at once.
@@ -121,7 +121,7 @@ struct Device {
   Code (*copy)(DeviceContext*, Lane, void* to, const void* from, uint64_t bytes, Words*);
   Code (*record)(DeviceContext*, Lane, uint32_t event, Words*);
   Code (*wait)(DeviceContext*, Lane, uint32_t event, Words*);
-  /// The host waits for all that the lane has been given; reports what failed there.
+  /// The host waits for all work of the lane, and gets its errors.
   Code (*finish)(DeviceContext*, Lane, Words*);
 
   /// The time when a lane gets here, under a number of the caller's; never inside a capture. Null where nothing is asynchronous.
@@ -129,21 +129,21 @@ struct Device {
   /// Between two stamps that have been reached.
   double (*seconds_between)(DeviceContext*, uint32_t from, uint32_t to);
 
-  /// What the compute lane and the lanes that wait for it are given between these two is not run but kept; the other lanes
-  /// must have joined the compute lane again before the end. Null where there are no graphs.
+  /// Between these two, the work of the compute lane and of the lanes that wait for it is not run but kept. The other
+  /// lanes must have joined the compute lane again before the end. Null if there are no graphs.
   Code (*begin_capture)(DeviceContext*, Words*);
   Code (*end_capture)(DeviceContext*, uint32_t* graph, Words*);
-  /// Runs what was kept, on the compute lane.
+  /// Runs the kept work on the compute lane.
   Code (*launch)(DeviceContext*, uint32_t graph, Words*);
 
-  /// What carries bytes between the devices of ranks, for people ("NCCL 2.32.3"); fails in words where it is not there. Null where the
-  /// communicator does.
+  /// The library that carries bytes between the devices of ranks, for people ("NCCL 2.32.3"); fails in words if it is missing. Null if
+  /// the communicator carries them.
   Code (*carrier)(char (*name)[64], Words*);
   /// The run has failed: nothing that the context was given waits for other ranks any more. Null where the communicator is told so.
   void (*leave_ranks)(DeviceContext*);
 };
 
-/// What a plugin exports under the name SPILLWAY_DEVICE_ENTRY: null when it does not speak this version.
+/// The function that a plugin exports under the name SPILLWAY_DEVICE_ENTRY: null for another version.
 using DeviceEntry = const Device* (*)(uint32_t version);
 
 /// A status as a table's function gives it.

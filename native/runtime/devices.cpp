@@ -83,7 +83,7 @@ Result<const Device*> load_plugin(const std::string& path) {
 
 Result<const Device*> load_device(std::string_view name) {
   if (const Device* d = find_device(name)) return d;
-  // What has once served is not asked again: planners come here for every call.
+  // A found device is kept: planners call this for every call.
   static std::mutex mutex;
   static std::map<std::string_view, const Device*> serving;
   const std::lock_guard lock(mutex);

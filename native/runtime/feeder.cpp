@@ -1,5 +1,5 @@
-// The thread that fills the buffers. Worked example: ready(3) waits for step 3's bytes and asks for step 4's; those go to
-// the buffer of step 2, which has ended. Where every step sees one batch, step 1's is drawn, step 2's copied, and no other touched.
+// The thread that fills the buffers. Worked example: ready(3) waits for step 3's bytes and asks for step 4's; those go to the
+// buffer of step 2, which has ended. If every step has the same batch, step 1's is drawn, step 2's copied, and no other touched.
 #include "runtime/feeder.hpp"
 
 #include <cstring>

@@ -1,7 +1,7 @@
-// Fed values of a step, made ready in pinned memory while the step before it runs: one of two fixed buffers for each copy
-// from the source, so that a graph that is replayed finds its inputs where it found them before. What a buffer holds already is not
-// made again: a GPU's step is over before a host has drawn one batch.
-// Invariant: the buffer of step s is filled before ready(s) returns, and filled anew only once step s has ended.
+// The fed values of a step, prepared in pinned memory during the step before. There are two fixed buffers for each copy from the
+// source, so a replayed graph finds its inputs at the same addresses. A buffer that holds the right batch is not filled again: a
+// GPU ends its step before a host has drawn one batch. Invariant: the buffer of step s is filled before ready(s) returns, and
+// filled anew only after the end of step s.
 #pragma once
 #include <condition_variable>
 #include <mutex>

@@ -37,7 +37,7 @@ double to_double(Raw raw) {
   return double(raw);
 }
 
-/// What no file may call a class, nor what is ignored: labels that do not fit become it.
+/// A number that is neither a class of a file nor the ignored label. Illegal labels become it.
 constexpr int32_t UNFIT = std::numeric_limits<int32_t>::min();
 int32_t to_label(double v) { return v >= -2147483648.0 && v <= 2147483647.0 ? int32_t(v) : UNFIT; }
 

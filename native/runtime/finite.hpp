@@ -22,9 +22,9 @@ class FiniteSearch {
  public:
   FiniteSearch(const Tape& tape, OpenDevice& device, const Pages& pages) : tape_(tape), device_(device), pages_(pages) {}
 
-  /// Looks at what a call is to read; the device has done all that it was given.
+  /// Checks the inputs of a call; the device has finished all earlier work.
   Result<std::optional<NotFinite>> before(uint32_t call);
-  /// At what it has written: its outputs, and inputs that it updates where they are.
+  /// Checks the outputs of a call, and the inputs that it updates in place.
   Result<std::optional<NotFinite>> after(uint32_t call);
 
  private:

@@ -1,4 +1,4 @@
-// Owners of what the system lends: a file descriptor, a range of addresses. Each gives it back when it ends.
+// Owners of system resources: a file descriptor, a range of addresses. Each frees its resource at its end.
 #pragma once
 #include <sys/mman.h>
 #include <unistd.h>

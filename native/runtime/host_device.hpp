@@ -16,7 +16,7 @@ struct HostContext {
   StepContext step;
 };
 
-/// What a host device has beside kernels; null where it has nothing of the kind.
+/// Functions of a host device beside kernels; null if it has none.
 struct HostExtras {
   void (*set_threads)(int) = nullptr;
   void (*bind_threads)(const int*, uint32_t, bool) = nullptr;
@@ -57,7 +57,7 @@ Code prepare(KernelTable kernel, DeviceContext* c, const KernelCall& call, Devic
 void release(DeviceContext*, DeviceCall* call);
 Code run(DeviceContext*, const Addressed* addressed, Words* words);
 
-/// Of devices whose kernels call none.
+/// For devices whose kernels call no library.
 inline std::string no_library() { return {}; }
 template <LibraryName library>
 Code facts_with(DeviceFacts* into, Words* words) {

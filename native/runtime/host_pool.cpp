@@ -1,4 +1,5 @@
-// Opens the memory file and maps every run of pages; says so beforehand when the system has no room for so many mappings.
+// Opens the memory file and maps every run of pages. If the system has no space for the number of mappings, it says so
+// first.
 #include "runtime/host_pool.hpp"
 
 #include <fcntl.h>
@@ -42,8 +43,8 @@ Status check_mapping_limit(uint64_t wanted) {
                 left > SPARE_MAPPINGS ? left - SPARE_MAPPINGS : 0, "; raise the limit: sysctl vm.max_map_count=", 2 * wanted + 65530);
 }
 
-/// Backs the pages by huge ones where the system has them: convolutions walk through values in long strides. Shared memory gets
-/// none by itself on most systems, not even when asked to; but what is there can be collapsed.
+/// Backs the pages by huge ones if the system has them, because convolutions walk through values in long strides. On most
+/// systems, shared memory gets no huge pages, even on request, but present pages can be collapsed.
 void make_huge(std::byte* at, uint64_t pages) {
   ::madvise(at, pages * PAGE_BYTES, MADV_HUGEPAGE);
   for (uint64_t page = 0; page < pages; page++) *static_cast<volatile std::byte*>(at + page * PAGE_BYTES) = std::byte{0};

@@ -35,12 +35,12 @@ size_t exchanges_in(const Tape& tape, bool early) {
 
 uint64_t sent_by(const Communicator* c) { return c ? c->sent_bytes + (c->beside ? c->beside->sent_bytes : 0) : 0; }
 
-/// What a rank had sent when this was made.
+/// The bytes that a rank had sent at construction.
 class Sent {
  public:
   explicit Sent(Communicator* rank)
       : rank_(rank), first_(rank ? rank->sent_bytes : 0), second_(rank && rank->beside ? rank->beside->sent_bytes : 0) {}
-  /// What has been counted since, which is counted no more.
+  /// Bytes that were counted since then, and no longer count.
   uint64_t taken_back() const {
     const uint64_t since = sent_by(rank_) - first_ - second_;
     if (rank_) rank_->sent_bytes = first_;
@@ -125,7 +125,8 @@ Status Interpreter::call_timed(uint32_t index, uint32_t call, StepMetrics& metri
   return s;
 }
 
-/// What was found ends the run where it is; where other ranks wait for this one's exchanges, after the step.
+/// A found value ends the run at once. If other ranks wait for exchanges of this one, it ends after the
+/// step.
 Status Interpreter::met(const Result<std::optional<NotFinite>>& found) {
   if (!found.ok()) return found.status();
   if (!found.value() || not_finite_) return {};
@@ -214,7 +215,7 @@ Status Interpreter::exchange(uint32_t index, const InstrRecord& instr) {
   return {};
 }
 
-/// What was begun on the first way comes before what is exchanged there in its turn, at all ranks.
+/// Exchanges that began on the first way precede later exchanges there, at all ranks.
 Status Interpreter::join_early() {
   const uint32_t event = *std::exchange(early_, {});
   if (begun_) return begun_->stream->wait(exchange_of_[event]);
@@ -234,7 +235,7 @@ Status Interpreter::exchange_on_lane(uint32_t index, const InstrRecord& instr) {
   return s;
 }
 
-/// What a graph leaves under way is complete when it ends: the compute lane waits for the last one, and with it for all before.
+/// Work that a graph leaves in flight ends with it: the compute lane waits for the last exchange, and so for all before.
 Status Interpreter::join_exchanges() {
   uint32_t last = NONE;
   for (const InstrRecord& i : tape_.instrs)
@@ -352,7 +353,7 @@ Status Interpreter::capture(const RunOptions& options) {
   return {};
 }
 
-/// What goes to other ranks is counted when calls are made, and a graph makes them once.
+/// Bytes to other ranks are counted when calls are made, but a graph makes them once.
 Status Interpreter::replay(const Part& part, uint32_t parity, const RunOptions& options, StepMetrics& metrics) {
   if (options.communicator) options.communicator->sent_bytes += part.sent;
   metrics.bytes_out += part.moved.bytes_out;
@@ -467,7 +468,7 @@ void Interpreter::collect(RunMetrics& run) {
     if (lane) run.timeline.spans.insert(run.timeline.spans.end(), lane->stream->spans().begin(), lane->stream->spans().end());
 }
 
-/// Whether there is a next step: what one rank wants is what all do.
+/// Agrees on the next step: if one rank stops, all do.
 Result<Accord> Interpreter::accord(const RunOptions& options) const {
   const Accord going = not_finite_ ? Accord::stop : Accord::go_on;
   const Accord own = stop_ == Stop::none ? going : stop_ == Stop::after_step ? Accord::stop : Accord::interrupted;
@@ -478,7 +479,7 @@ namespace {
 
 constexpr double LEAST_PATIENCE = 600, PATIENT_STEPS = 20;
 
-/// While steps run, who does not come hangs; before and after them a rank may have much to do by itself.
+/// During steps, a missing rank hangs. Before and after them, a rank may have much work of its own.
 class Patience {
  public:
   explicit Patience(const RunOptions& o) : rank_(o.communicator), asked_(o.patience) { after(0); }
@@ -537,7 +538,7 @@ RunMetrics Interpreter::run(const RunOptions& options) {
   if (!run.status.ok()) {
     if (options.communicator) device_.leave_ranks();  // before anyone waits for a lane that waits for them
     copies_.abandon();
-    // Who exchanges with the others may wait for ever: this rank goes no further.
+    // Other ranks may wait for ever in an exchange: this rank stops.
     if ((begun_ || beside_) && options.communicator) options.communicator->engine->interrupt(options.communicator);
     for (ExchangeLane* lane : {begun_.get(), beside_.get()})
       if (lane) lane->stream->abandon();

@@ -1,6 +1,6 @@
-// Runs a checked tape step after step, on any device. In: program, pages, copies, source. Out: metrics; progress as it goes.
-// Where the device has graphs, a step is split at the instructions that a thread carries out; what lies between is captured
-// once and replayed. Invariant: nothing is allocated or mapped within a step; when run() returns, nothing is under way.
+// Runs a checked tape step after step, on any device. In: program, pages, copies, source. Out: metrics, and progress during
+// the run. If the device has graphs, a step is split at the instructions of a host thread; the parts between are captured
+// once and replayed. Invariant: a step allocates and maps nothing; when run() returns, nothing is in flight.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -19,15 +19,16 @@ enum class Stop : uint32_t { none, after_step, at_once };
 
 struct RunOptions {
   uint64_t steps = 1, first_step = 1, seed = 0;
-  /// What the plan's learning rates are times, for each step of the run; empty: as the plan has them.
+  /// Factors of the plan's learning rates, for each step of the run; empty: the plan's rates.
   std::vector<double> rates = {};
   Source* source = nullptr;
   Sink* sink = nullptr;  // where the tape has outputs
   std::function<void(const Progress&)> progress = {};
   bool timeline = false;
-  /// From this step on, each call's operands are looked at; what is not finite ends the run. 0: none is.
+  /// From this step on, each call's operands are checked; a value that is not finite ends the run. 0: no
+  /// checks.
   uint64_t search_from = 0;
-  /// Of one rank among several: before each step they agree on whether there is to be one.
+  /// For one of several ranks: before each step they agree to run it.
   Communicator* communicator = nullptr;
   /// Seconds that it waits for them at once; 0: ten minutes, or twenty times as long as the longest step so far.
   double patience = 0;

@@ -22,7 +22,8 @@ uint64_t system_leaves() {
   return UNLIMITED;
 }
 
-/// What a version calls its limits, what is held, and of its statistics what can be dropped.
+/// The names that a version uses for its limits, for the held memory, and for the reclaimable part
+/// of its statistics.
 struct Names {
   std::vector<const char*> limits;
   const char *usage, *droppable;

@@ -4,7 +4,7 @@
 
 namespace spillway {
 
-/// What the system and the control group leave, whichever is less.
+/// The available memory of the system or of the control group, whichever is less.
 uint64_t available_memory();
 
 }  // namespace spillway

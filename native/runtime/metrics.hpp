@@ -1,4 +1,4 @@
-// What a run measures. Seconds in spans and samples count from the start of the step that they belong to.
+// The measurements of a run. Seconds in spans and samples count from the start of their step.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -21,7 +21,7 @@ struct Span {
   double start, end;
 };
 
-/// From this time on so many pages are held.
+/// The number of held pages from this time on.
 struct MemorySample {
   double seconds;
   uint64_t pages;

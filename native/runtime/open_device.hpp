@@ -68,7 +68,7 @@ class OpenDevice {
     return address([&](std::byte** at, Words* w) { return device_->pin(context_, bytes, at, w); });
   }
 
-  /// At most so many; refused where the call is not legal.
+  /// At most `most` ways; an error if the call is not legal.
   Result<std::vector<Way>> ways(const KernelCall& call, uint32_t most = MOST_WAYS) {
     std::vector<Way> found(most);
     uint32_t n = 0;

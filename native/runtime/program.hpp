@@ -1,5 +1,5 @@
-// The tape's calls made ready for one device: kernels prepared, once for all calls that differ in nothing but addresses, and the
-// addresses of each. Invariant: every call's workspace is at least what its kernel asks for; run() looks nothing up and allocates nothing.
+// The tape's calls prepared for one device: kernels (one for all calls that differ only in addresses), and the addresses of each call.
+// Invariant: every call's workspace is at least the kernel's; run() looks nothing up and allocates nothing.
 #pragma once
 #include "runtime/pages.hpp"
 #include "runtime/together.hpp"

@@ -17,7 +17,8 @@ class Queueing {
   std::vector<File> files_;
 };
 
-/// Whether what took so long was left alone, going by how long its threads stood in line meanwhile.
+/// Returns true if a measurement was undisturbed, by the seconds that its threads waited for a
+/// processor.
 inline bool is_quiet(double stood, double seconds) { return stood <= 0.02 * seconds; }
 
 }  // namespace spillway

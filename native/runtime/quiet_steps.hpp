@@ -1,7 +1,7 @@
-// What each call takes in a step. In: the calls of each step, as they end. Out: those of the quickest step in whose way nothing else
-// ran. Invariant: all are of one step. Why not a mean: what a hypervisor gives to others shows in no counter, only in the time.
-// Where copies run beside the calls, our own threads stand in line for one another, and a device that tells the time itself waits for
-// no thread: then it is the quickest step of all.
+// The seconds of each call in a step. In: the calls of each step, as they end. Out: those of the fastest undisturbed step. Invariant:
+// all are of one step. There is no mean, because no counter shows the time that a hypervisor takes. If copies run beside the calls,
+// our own threads wait for one another, and a device that measures its own time waits for no thread: then it is the fastest step of
+// all.
 #pragma once
 #include <limits>
 #include <utility>

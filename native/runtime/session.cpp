@@ -13,7 +13,8 @@
 namespace spillway {
 namespace {
 
-/// What copies really reach of the lower tier: no more is set aside, whatever the header says.
+/// The bytes of the lower tier that copies reach. No more is allocated, even if the header has a
+/// larger number.
 uint64_t tier_extent(const Tape& tape) {
   uint64_t end = 0;
   for (const TransferRecord& t : tape.transfers)

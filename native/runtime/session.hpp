@@ -1,6 +1,6 @@
-// A tape on a device: its memory, its weights by name, its runs. The whole of what the addon and the tools use.
-// In: untrusted tape bytes. Out: weights and state between runs, metrics of runs.
-// Invariant: weights are read and written only between runs; after a step that was cut short the session can only be closed.
+// A tape on a device: its memory, its weights by name, its runs. This is the whole interface of the addon and the tools. In:
+// untrusted tape bytes. Out: weights and state between runs, metrics of runs. Invariant: weights are read and written only
+// between runs; after an interrupted step, the session can only be closed.
 #pragma once
 #include <optional>
 
@@ -13,8 +13,8 @@ namespace spillway {
 struct SessionOptions {
   const Device* device = nullptr;
   std::string spill_directory = {};  // empty: the lower tier is RAM
-  /// Of the lower tier, what may be host memory before the spill directory takes the rest; default: all that a device's lanes reach,
-  /// pinned, and none where it has no lanes.
+  /// The most host memory of the lower tier; the spill directory takes the rest. Default: all bytes that a device's lanes reach,
+  /// pinned; none if it has no lanes.
   std::optional<uint64_t> host_bytes = {};
   Precision precision = Precision::fp32;
   int threads = 0;  // 0: all cores
@@ -41,7 +41,7 @@ class Session {
   /// A run is two calls: begin() checks and claims the session, finish() runs and gives it back, on any thread.
   Status begin(const RunOptions& options);
   RunMetrics finish();
-  /// At once: whoever waits for other ranks does so no more, either.
+  /// At once: also ends waits for other ranks.
   void stop(Stop how);
   bool running() const { return running_; }
 

@@ -31,7 +31,7 @@ Result<OpenDevice> open(const Device& device, const SingleOptions& options) {
 
 const View& operand(const KernelCall& c, size_t i) { return i < c.n_ins ? c.ins[i] : c.outs[i - c.n_ins]; }
 
-/// Where a call's operands lie on the host, and its scratch.
+/// The host addresses of a call's operands, and of its scratch.
 std::vector<void*> addresses_of(const KernelCall& c, void* workspace) {
   std::vector<void*> at;
   for (size_t i = 0; i < size_t(c.n_ins) + c.n_outs; i++) at.push_back(operand(c, i).data);
@@ -58,7 +58,7 @@ class Placed {
   size_t operands() const { return offsets_.size(); }
   const View& host(size_t i) const { return operand(host_, i); }
   std::byte* at(size_t i) const { return static_cast<std::byte*>(addresses_[i]); }
-  /// Of the operands, then the workspace.
+  /// The addresses of the operands, then of the workspace.
   void* const* addresses() const { return addresses_.data(); }
 
  private:
@@ -110,7 +110,7 @@ Status fill_operand(OpenDevice& device, const View& v, std::byte* at) {
   return s.ok() ? device.finish(Lane::compute) : s;
 }
 
-/// Whether these times, least first, tell how long a run takes: enough of them, and the best two agree.
+/// Returns true if these times, least first, are enough and the best two agree.
 bool is_settled(const std::vector<double>& seconds, double spent) {
   constexpr size_t LEAST = 3, MOST = 30;
   constexpr double ENOUGH_SECONDS = 0.05, PATIENCE_SECONDS = 0.4, AGREEMENT = 1.1;
@@ -119,7 +119,7 @@ bool is_settled(const std::vector<double>& seconds, double spent) {
   return spent > ENOUGH_SECONDS && seconds[1] <= AGREEMENT * seconds[0];
 }
 
-/// The seconds of what f enqueues.
+/// The seconds of the work that f enqueues.
 template <class F>
 Result<double> time_of(OpenDevice& device, F f) {
   Status s = device.stamp(Lane::compute, 0);
@@ -253,7 +253,7 @@ double median(std::vector<double> of) {
   return *middle;
 }
 
-/// What each rank's last run took, at all of them; whoever comes out of it has met the others.
+/// The seconds of each rank's last run, at all ranks. Returning from it means that all have met.
 Result<double> slowest_of(Communicator& ranks, double own) {
   std::vector<double> all(ranks.size);
   std::vector<uint64_t> bounds(ranks.size + 1);
@@ -303,7 +303,8 @@ Result<MeasuredAmong> measure_among(const Device& device, const KernelCall& call
   for (size_t i = 0; s.ok() && i < placed.value().operands(); i++) s = fill_operand(context, placed.value().host(i), placed.value().at(i));
   if (s.ok()) s = context.begin_step(step);
   if (!s.ok()) return s;
-  // What an exchange does by itself is known of it as of any call: what is asked for is what the others add.
+  // The work of an exchange by itself is measured like any call. The question is the time that other ranks
+  // add.
   const Result<double> alone = median_among(ranks, once);
   if (!alone.ok()) return alone.status();
   step.communicator = &ranks;

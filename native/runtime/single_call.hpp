@@ -1,6 +1,6 @@
-// One kernel on operands in host memory, on any device: its ways, what it computes, how long it takes.
-// Invariant: an operand's bytes, gaps between its rows included, come back as the kernel left them; two operands at one
-// address are one operand for the device too.
+// One kernel on operands in host memory, on any device: its ways, its results, its seconds. Invariant: an operand's
+// bytes, with the gaps between its rows, come back as the kernel left them; two operands at one address are one operand
+// for the device too.
 #pragma once
 #include "runtime/open_device.hpp"
 
@@ -18,7 +18,7 @@ struct Measured {
   bool quiet = true;
 };
 
-/// The ways of a call, at most so many; refused where it is not legal. The call's operands need no data.
+/// The ways of a call, at most `most`; an error if it is not legal. The call's operands need no data.
 Result<std::vector<Way>> single_ways(const Device& device, const KernelCall& call, uint32_t most, const SingleOptions& options = {});
 /// The call has data on the host.
 Status single_run(const Device& device, const KernelCall& call, const SingleOptions& options = {});
@@ -26,7 +26,7 @@ Status single_run(const Device& device, const KernelCall& call, const SingleOpti
 /// after a first one.
 Result<Measured> measure_repeated(const Device& device, const KernelCall& call, const SingleOptions& options = {});
 
-/// What a call takes that meets other ranks, and what it takes by itself.
+/// The seconds of a call that meets other ranks, and of its own part.
 struct MeasuredAmong {
   double seconds = 0, alone_seconds = 0;
 };

@@ -1,7 +1,7 @@
-// Where the bytes of outputs go: to memory of the caller's, or into a file. In: a binding, a range of bytes of its value as it is stored
-// (B, H, W, C), each once a step. Out: those bytes, there when the run has ended.
-// Invariant: nothing is written outside what was given; one thread writes at a time. Worked example: of an output of three pages the
-// first is handed out while the tile that makes the second runs, and is then at bytes [0, page) of the file.
+// The places for the bytes of outputs: the caller's memory, or a file. In: a binding, a range of bytes of its stored value (B, H, W, C),
+// each once a step. Out: those bytes, present at the end of the run. Invariant: writes stay inside the given place; one thread writes at
+// a time. Worked example: an output has three pages. The first is written while the tile of the second runs, and is then at bytes [0,
+// page) of the file.
 #pragma once
 #include <span>
 #include <string>

@@ -1,8 +1,7 @@
-// Where the bytes of fed values (images, targets) come from: made up, read from files, or put in memory by the caller: step by step, or a
-// band of rows at a time when it is asked for.
-// In: a binding, a step, a range of bytes of the value as it is stored (B, H, W, C). Out: those bytes.
-// Invariant: sample b of step s (from 1) is number ((s-1)*B + b) mod samples, or as an order says, so a run that resumes sees the
-// same data; any range can be asked for alone; nothing is allocated after opening; one thread asks at a time.
+// The sources of fed values (images, targets): synthetic, read from files, or put in memory by the caller, step by step, or a band of
+// rows at a time on request. In: a binding, a step, a range of bytes of the stored value (B, H, W, C). Out: those bytes. Invariant:
+// sample b of step s (from 1) is number ((s-1)*B + b) mod samples, or follows a given order, so a resumed run sees the same data; any
+// range can be read alone; nothing is allocated after opening; one thread reads at a time.
 #pragma once
 #include <condition_variable>
 #include <functional>
@@ -33,7 +32,7 @@ class Feed {
   virtual uint64_t samples() const = 0;
 };
 
-/// Normal values for floats, labels drawn evenly from the classes for integers, any bytes; the same whatever the plan.
+/// Normal values for floats, labels drawn evenly from the classes for integers, any bytes; the same for every plan.
 struct SyntheticFeed {
   uint64_t seed = 0, samples = 1;
   double deviation = 1;
@@ -54,11 +53,12 @@ struct FileFeed {
   SampleShape shape{1, 1, 1};
   /// value = raw * scale + shift, by channel, or one of all channels.
   std::vector<double> scale = {1}, shift = {0};
-  /// Of labels: legal are 0 to classes - 1 and what is ignored; classes 0: not known, so all are.
+  /// For labels: legal are 0 to classes - 1 and the ignored one. 0 classes: unknown, so all are
+  /// legal.
   uint32_t classes = 0;
   std::optional<int32_t> ignored = {};
 
-  /// Whether its values are what lies there, byte by byte.
+  /// Returns true if the values are the stored bytes.
   bool is_bytes() const {
     const std::vector<double> one{1}, none{0};
     return type == FileType::u8 && scale == one && shift == none;
@@ -74,17 +74,17 @@ class Source {
  public:
   explicit Source(const Tape& tape);
 
-  /// Refused when the shape of a sample is not the binding's, or what it takes are bytes and those of the files are none.
+  /// An error if the shape of a sample is not the binding's, or if only one of binding and files has bytes.
   Status set_files(uint32_t binding, std::span<const FileFeed> files);
   Status set_file(uint32_t binding, const FileFeed& file) { return set_files(binding, {&file, 1}); }
   void set_synthetic(uint32_t binding, const SyntheticFeed& options);
   /// Instead of in turn: sample b of step s is order[(s - first_step) * B + b]. All fed values have as many samples a step.
   Status set_order(std::vector<uint32_t> order, uint64_t first_step, uint64_t steps);
-  /// The feeds hold the batches of so many steps, that of step s in place s mod slots; whoever reads a step waits until it is put there.
+  /// The feeds hold the batches of `slots` steps, the one of step s in place s mod slots. A reader of a step waits until its batch is
+  /// there.
   Status set_slots(uint64_t slots, uint64_t first_step);
-  /// A fed value of so many samples, of which memory holds one band at a time: as many rows of one sample as `place` has, the last band
-  /// fewer. Whoever reads another one asks for it, by its number (the bands of the first sample, then those of the second, …), and waits
-  /// for put().
+  /// A fed value of `samples` samples. Memory holds one band at a time: the rows of `place`, or fewer in the last band. A reader of
+  /// another band asks for it by number (the bands of the first sample, then those of the second, …), and waits for put().
   Status set_bands(uint32_t binding, const FileFeed& place, uint64_t samples, std::function<void(uint64_t band)> ask);
   /// All steps to this one are in their places; or the band that was asked for is in its. Any thread may call it.
   void put(uint64_t number);
@@ -94,7 +94,7 @@ class Source {
   Status check() const;
 
   Status read(uint32_t binding, uint64_t step, uint64_t offset, std::span<std::byte> into);
-  /// Whether two steps see the same samples.
+  /// Returns true if two steps have the same samples.
   bool same(uint64_t step, uint64_t other) const;
 
  private:

@@ -15,10 +15,10 @@
 
 namespace spillway {
 
-/// What is moved at a time by those who wait for it, and most that a throttled link moves at once.
+/// The bytes of one move for a waiting reader, and the most of one move on a throttled link.
 constexpr uint64_t COPY_PIECE_BYTES = uint64_t(8) << 20;
 
-/// Of a stream, under way at once.
+/// Pieces of a stream in flight at once.
 constexpr size_t MOST_PIECES = 64;
 
 struct CopyJob {
@@ -26,7 +26,7 @@ struct CopyJob {
   uint64_t bytes = 0, step = 0;
 };
 
-/// The status of whatever ends because it was told to.
+/// The status of cancelled work.
 inline Status cancelled() { return failed(Code::cancelled, "cancelled"); }
 
 /// Moves the pieces of jobs; several may be under way at once. Used by the stream's thread alone.
@@ -34,7 +34,7 @@ class Mover {
  public:
   virtual ~Mover() = default;
   virtual uint64_t piece_bytes() const = 0;
-  /// Whether bytes [lo, hi) may be started now: always where nothing is under way.
+  /// Returns true if bytes [lo, hi) may start now: always if nothing is in flight.
   virtual bool has_room(const CopyJob& job, uint64_t lo, uint64_t hi) const = 0;
   virtual void start(uint64_t tag, const CopyJob& job, uint64_t lo, uint64_t hi) = 0;
   /// Waits until a piece has ended, and says which.
@@ -78,9 +78,9 @@ class CopyStream {
   bool complete(Ticket ticket);
   /// Returns when the ticket is complete, or with the reason why it never will be.
   Status wait(Ticket ticket);
-  /// Drops what is queued and lets every wait return; any thread may call it.
+  /// Drops queued work and ends every wait; any thread may call it.
   void interrupt();
-  /// Drops what is queued, waits for the pieces under way, and returns when the thread is idle.
+  /// Drops queued work, waits for the pieces in flight, and returns when the thread is idle.
   void abandon();
 
   /// Only while no copy is in flight: starts a new record of spans, if `record`.

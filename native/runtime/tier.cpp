@@ -1,4 +1,5 @@
-// The lower tier in memory, and what both tiers share: a stretch of bytes moved by parts, as many at a time as there is room.
+// The lower tier in memory, and the shared part of both tiers: a range of bytes is moved in parts, up to the number of slots
+// at a time.
 #include "runtime/tier.hpp"
 
 #include <algorithm>
@@ -43,7 +44,7 @@ class RamTier final : public Tier {
   RamChannel out_, in_;
 };
 
-/// What lies in memory is moved when it starts, and is the next to have ended.
+/// A part in memory moves when it starts, and ends next.
 class SplitChannel final : public Channel {
  public:
   SplitChannel(Channel& memory, Channel& file, uint64_t memory_bytes) : memory_(memory), file_(file), memory_bytes_(memory_bytes) {}

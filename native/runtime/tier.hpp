@@ -1,6 +1,6 @@
-// The lower tier: where bytes go that the device has no room for. RAM, or a spill file without a name.
-// In: parts of memory and where they go. Out: the same bytes later. Invariant: its whole size is set aside when it opens;
-// offsets and addresses are multiples of 4096, lengths need not be; a failed part names the file, its cause and what to do.
+// The lower tier, for bytes that do not fit the device: RAM, or a spill file without a name. In: parts of memory and their
+// places. Out: the same bytes later. Invariant: its whole size is allocated at opening; offsets and addresses are multiples
+// of 4096, lengths need not be; the error of a part names the file, the cause and the cure.
 #pragma once
 #include <memory>
 

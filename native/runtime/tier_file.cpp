@@ -1,6 +1,6 @@
-// The spill file: direct I/O where the file system has it, so that whole sectors go straight from and to the pool, several
-// requests at a time; the ragged end of a part goes through a sector of its own. In: parts. Out: the same, moved.
-// Invariant: a request that falls short is asked for the rest; whoever cuts the file short is noticed before holes are read.
+// The spill file: direct I/O if the file system has it, so that whole sectors move between the pool and the disk, several
+// requests at a time. The ragged end of a part uses a sector buffer. In: parts. Out: the same, moved. Invariant: after a
+// short request, the rest is requested; a truncated file is noticed before holes are read.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr uint64_t sectors(uint64_t bytes) { return (bytes + SECTOR_BYTES - 1) / SECTOR_BYTES * SECTOR_BYTES; }
 
-/// What a disk has to do at a time, so that it never waits for us, and how much each time.
+/// The requests in flight that keep a disk busy, and the bytes of each.
 constexpr uint32_t DEPTH = 6;
 constexpr uint64_t REQUEST_BYTES = uint64_t(2) << 20;
 static_assert(REQUEST_BYTES % SECTOR_BYTES == 0);
@@ -62,7 +62,7 @@ class FileChannel final : public Channel {
   };
 
   void ask(uint32_t slot);
-  /// Whether the part has ended, well or not.
+  /// Returns true if the part has ended, with or without an error.
   bool advance(uint32_t slot, int64_t result, Status& status);
   Status failure(const Slot& s, int error) const;
   Status stopped(const Slot& s, int64_t after) const;
@@ -103,7 +103,7 @@ Status FileChannel::stopped(const Slot& s, int64_t after) const {
                 s.part.offset + s.done, " after ", after, " of ", s.part.bytes - s.done, " bytes", remedy(0), AFTERWARDS);
 }
 
-/// Whoever cuts the file short leaves holes behind, which read as zeros once it has grown again.
+/// Truncation leaves holes that read as zeros after the file has grown again.
 Status FileChannel::still_whole() const {
   struct stat now {};
   if (::fstat(place_.file.fd(), &now) == 0 && uint64_t(now.st_size) >= place_.bytes && uint64_t(now.st_blocks) >= place_.blocks) return {};

@@ -1,6 +1,6 @@
-// Requests to one file, several under way at once: what a spill file needs of the system, and all that it needs. io_uring
-// where the kernel has it, threads otherwise. In: numbered requests. Out: their results, in the order in which they end.
-// Invariant: one thread uses it; when it is closed, none of its requests touches memory any more.
+// Requests to one file, several in flight: the only system interface of a spill file. It uses io_uring if the kernel has
+// it, otherwise threads. In: numbered requests. Out: their results, in the order of their ends. Invariant: one thread
+// uses it; after closing, no request touches memory.
 #pragma once
 #include <memory>
 
@@ -24,13 +24,13 @@ struct Completion {
 class Requests {
  public:
   virtual ~Requests() = default;
-  /// Of `depth` slots, one that has no request under way.
+  /// Uses a slot (of `depth`) without a request in flight.
   virtual void submit(uint32_t slot, const Request& request) = 0;
   /// Only while something is under way.
   virtual Completion wait() = 0;
 };
 
-/// Opens the way to a file for so many slots. Tests put failing ones here.
+/// Opens a file for a number of slots. Tests inject failing ones here.
 using OpenRequests = Result<std::unique_ptr<Requests>> (*)(int fd, uint32_t depth);
 
 Result<std::unique_ptr<Requests>> open_uring(int fd, uint32_t depth);

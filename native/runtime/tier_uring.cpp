@@ -1,5 +1,5 @@
-// Requests by io_uring, through the kernel's own interface (io_uring(7)): two rings in memory that it shares, one for what
-// is asked and one for what has ended. A request is handed over at once; waiting is a call only when nothing has ended yet.
+// Requests by io_uring, through the kernel's own interface (io_uring(7)): two rings in shared memory, one for submissions
+// and one for completions. A request is submitted at once. A wait is a system call only if nothing has completed yet.
 #include <sys/syscall.h>
 
 #include "runtime/handles.hpp"
@@ -15,7 +15,7 @@
 namespace spillway {
 namespace {
 
-/// What the kernel reads and writes too.
+/// A word that the kernel reads and writes too.
 uint32_t load(const uint32_t* at) { return std::atomic_ref<uint32_t>(const_cast<uint32_t&>(*at)).load(std::memory_order_acquire); }
 void store(uint32_t* at, uint32_t value) { std::atomic_ref<uint32_t>(*at).store(value, std::memory_order_release); }
 
@@ -93,7 +93,8 @@ class Uring final : public Requests {
  private:
   explicit Uring(int fd) : fd_(fd) {}
   static uint32_t* in(const AddressRange& ring, uint32_t offset) { return reinterpret_cast<uint32_t*>(ring.data() + offset); }
-  /// What a signal or a shortage of memory interrupts is asked again: the entry stays in the ring until it is taken.
+  /// Tries again after an interruption by a signal or a shortage of memory: the entry stays in the ring until the
+  /// kernel takes it.
   bool enter(uint32_t submit, uint32_t wanted) {
     while (::syscall(SYS_io_uring_enter, ring_.fd(), submit, wanted, wanted ? IORING_ENTER_GETEVENTS : 0, nullptr, 0) < 0)
       if (errno != EINTR && errno != EAGAIN && errno != EBUSY) return false;

@@ -20,7 +20,7 @@ uint64_t end_of(const ViewRecord& v) {
 
 bool overlap(const ViewRecord& a, const ViewRecord& b) { return a.buffer == b.buffer && a.offset < end_of(b) && b.offset < end_of(a); }
 
-/// Whether one touches what the other writes.
+/// Returns true if one call touches the result of the other.
 bool meet(const Tape& tape, const CallRecord& a, const CallRecord& b) {
   for (uint32_t i = 0; i < uint32_t(a.ins) + a.outs; i++)
     for (uint32_t k = 0; k < uint32_t(b.ins) + b.outs; k++)

@@ -1,7 +1,7 @@
-// Neighbouring calls that a device takes in one go: updates of many parameters, whose launches would take longer than their work.
-// In: a checked tape, and how many calls of a kind the device takes. Out: groups of calls, by instruction. Invariant: nothing but
-// the counting of pages stands between the calls of a group, and no one of them touches what another writes.
-// Worked example: CALL sgd, RELEASE, CALL sgd, CALL sgd with another rate: one group, of the first two.
+// Neighbouring calls that a device runs at once: updates of many parameters, whose launches would take longer than their work.
+// In: a checked tape, and the number of calls of a kind for one launch. Out: groups of calls, by instruction. Invariant: only the
+// counting of pages lies between the calls of a group, and no call touches a result of another. Worked example: CALL sgd,
+// RELEASE, CALL sgd, CALL sgd with another rate: one group, of the first two.
 #pragma once
 #include <vector>
 

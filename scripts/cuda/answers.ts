@@ -1,8 +1,8 @@
-// `node -r ./scripts/testing/typescript.js scripts/cuda/answers.ts`: what cuDNN names for every convolution of the zoo on GPUs that are not
-// here, asked by the cuda device's own sources. In: $SPILLWAY_CUDNN, the folder of libcudnn.so.9 of 9.8 on, or the package nvidia-cudnn-cu13.
-// Out: bench/results/cudnn.json, and of its scratch in fp32 staging/sim/scratch.ts, which simulated GPUs plan with. With --volta, of a V100
-// alone: bench/results/cudnn-volta.json, from nvidia-cudnn-cu12 9.10, which still knew it (with nvidia-cublas-cu12 and nvidia-cuda-nvrtc-cu12).
-// Invariant: one process for each GPU, since a process knows one.
+// `node -r ./scripts/testing/typescript.js scripts/cuda/answers.ts`: cuDNN's answers for every convolution of the zoo on absent GPUs, asked by the
+// cuda device's own sources. In: $SPILLWAY_CUDNN, the folder of libcudnn.so.9 of 9.8 on, or the package nvidia-cudnn-cu13. Out:
+// bench/results/cudnn.json, and of its scratch in fp32 staging/sim/scratch.ts, for the plans of simulated GPUs. With --volta, of a V100 alone:
+// bench/results/cudnn-volta.json, from nvidia-cudnn-cu12 9.10, which still knew it (with nvidia-cublas-cu12 and nvidia-cuda-nvrtc-cu12). Invariant:
+// one process for each GPU, because a process knows one.
 import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -34,7 +34,7 @@ const besideIt = (folder: string): readonly string[] => [
   ...['cu13', 'cublas', 'cuda_nvrtc'].map((name) => join(folder, '..', '..', name, 'lib')),
 ]
 
-/** Where libcudnn.so.9 is; undefined where it is not. */
+/** The folder of libcudnn.so.9, or undefined. */
 export const cudnnFolder = (): string | undefined =>
   [process.env.SPILLWAY_CUDNN ?? '', ...libraryFolders()].find((folder) => existsSync(join(folder, 'libcudnn.so.9')))
 
@@ -54,7 +54,7 @@ const asked = (names: readonly string[] | undefined): Answers => {
   return { cudnn: /cuDNN (\d+)/.exec(libraries)?.[1] ?? '', answers: Object.fromEntries(answers) }
 }
 
-/** What cuDNN says for one GPU, asked in a process of its own. `library`: the plugin on the imitated CUDA. */
+/** cuDNN's answers for one GPU, asked in a process of its own. `library`: the plugin on the imitated CUDA. */
 export const askedOf = (gpu: string, library: string, names?: readonly string[]): Answers => {
   const folder = cudnnFolder()!
   const r = spawnSync(process.execPath, ['-r', join(ROOT, 'scripts', 'testing', 'typescript.js'), __filename, ...(names ?? [])], {

@@ -1,6 +1,6 @@
-// `node scripts/cuda/coverage.js`: which lines of the cuda device's sources its tests on the imitated CUDA execute. In: nothing but this
-// checkout, the headers of CUDA, cuDNN and cuBLAS, and gcov. Out: bench/results/cuda-coverage.json, for each file its lines, those that ran,
-// and the functions of which some did not; exit code 0 if nine lines of ten ran. Lines that templates have many of ran if one of them did.
+// `node scripts/cuda/coverage.js`: the lines of the cuda device's sources that its tests on the imitated CUDA execute. In: this checkout, the headers
+// of CUDA, cuDNN and cuBLAS, and gcov. Out: bench/results/cuda-coverage.json, for each file its lines, the executed ones, and the functions with
+// unexecuted ones; exit code 0 if nine lines of ten ran. A line of several template instances ran if one of them did.
 'use strict'
 const { spawnSync } = require('node:child_process')
 const fs = require('node:fs')

@@ -48,8 +48,8 @@ const narrow = {
 }
 
 /**
- * Inception-v4 with one module of each kind, not four, seven and three: so many norms, one after the other, of weights that have learnt
- * nothing make of a rounding of the weights to fp32 5 % of the gradients, in doubles too, and nothing can be compared with such.
+ * Inception-v4 with one module of each kind, not four, seven and three: that number of norms, one after the other, of initial weights turns a
+ * rounding of the weights to fp32 into 5 % of the gradients, in doubles too. Such gradients cannot be compared.
  */
 const shallow: Net = seq(
   block(
@@ -62,7 +62,7 @@ const shallow: Net = seq(
   inception4Head(10),
 )
 
-/** What both a named network and one of TypeScript's can be asked with. */
+/** Options for both a named network and one of TypeScript's. */
 type Asked = Pick<StageOptions, 'machine' | 'strategy' | 'budget'>
 
 const tried = (name: FamilyName, o: Asked): Either<SpillwayError, Staged> => {
@@ -81,7 +81,7 @@ export const stagedFamily = (name: FamilyName, o: Asked): Staged => {
   return staged.right
 }
 
-/** The least budget in which a strategy has a plan. */
+/** The least budget with a plan of a strategy. */
 export const smallestOf = (name: FamilyName, o: Asked): number => {
   const refused = tried(name, { ...o, budget: PAGE_BYTES })
   if (!isLeft(refused) || refused.left.tag !== 'BudgetInfeasible') throw new Error(`${name} has a plan of one page`)

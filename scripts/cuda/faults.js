@@ -243,7 +243,7 @@ const configure = () =>
   ])
 const build = () => run('cmake', ['--build', BUILD, '--parallel', '2', '--target', ...CHECKS.map(([program]) => program)], 3600)
 
-/** The sources as they are here. A file is written only where it differs, so that what is built of it stays, and no planted fault does. */
+/** The present sources. A file is written only if it differs, so that its build products stay, and no planted fault does. */
 const layOut = () => {
   fs.mkdirSync(PLANTED, { recursive: true })
   for (const name of fs.readdirSync(SOURCES, { recursive: true })) {
@@ -308,7 +308,7 @@ const give = (words) => {
   process.exit(1)
 }
 
-/** Out: its row. Where nothing of it compiles, nobody has caught it. */
+/** Out: its row. If nothing of it compiles, no test has caught it. */
 const planted = async ({ name, file, from, to }) => {
   const at = path.join(PLANTED, file)
   const right = fs.readFileSync(at, 'utf8')

@@ -1,7 +1,7 @@
-// `node scripts/cuda/occupancy.js`: what the compiler says of the own kernels, without a GPU: registers, shared memory and spills of each, and
-// how many warps of a multiprocessor they fill. In: this checkout, nvcc, the headers of cuDNN and cuBLAS. Out: bench/results/cuda-occupancy.json,
-// for each architecture a row for each operator (and stored type) with its worst kernel; exit code 0 if none spills much, and none that
-// is not in ALLOWED, with why, fills less than half.
+// `node scripts/cuda/occupancy.js`: the compiler's facts of the own kernels, without a GPU: registers, shared memory and spills of each, and the
+// warps of a multiprocessor that they fill. In: this checkout, nvcc, the headers of cuDNN and cuBLAS. Out: bench/results/cuda-occupancy.json, for
+// each architecture a row for each operator (and stored type) with its worst kernel; exit code 0 if none spills much, and none outside ALLOWED, which
+// has reasons, fills less than half.
 'use strict'
 const { spawnSync } = require('node:child_process')
 const fs = require('node:fs')
@@ -52,7 +52,7 @@ const run = (program, args) => {
   return `${r.stdout}${r.stderr}`
 }
 
-/** What ptxas prints of each kernel, when it compiles for `chip`. */
+/** The output of ptxas for each kernel, when it compiles for `chip`. */
 const compiled = (chip) => {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'spillway-occupancy-'))
   try {
@@ -94,7 +94,7 @@ const kinds = () => {
   return new Map([...text.matchAll(/X\((\w+), (\d+)\)/g)].map(([, name, wire]) => [wire, name]))
 }
 
-/** The operator, or what it is made of, and the stored type of a kernel: what runs it is part of its name. */
+/** The operator (or its part) and the stored type of a kernel: its name contains the launcher. */
 const rowOf = (name, names) => {
   const kind = names.get(/\(spillway::OpKind\)(\d+)/.exec(name)?.[1])
   const plain = name.replace(/spillway::(?:cuda::|ops::)?|\(anonymous namespace\)::/g, '')

@@ -1,6 +1,5 @@
-// What it takes to compile the cuda plugin. In: nothing but this machine. Out: nvcc, and the folders of the headers of cuDNN and
-// cuBLAS: the system's, the toolkit's, those inside Python's nvidia packages, or a cache that fetchHeaders() fills.
-// Invariant: nothing of NVIDIA's gets into the checkout.
+// The tools for compiling the cuda plugin. In: this machine. Out: nvcc, and the folders of the headers of cuDNN and cuBLAS: the system's, the
+// toolkit's, those inside Python's nvidia packages, or a cache that fetchHeaders() fills. Invariant: no file of NVIDIA's gets into the checkout.
 'use strict'
 const { spawnSync } = require('node:child_process')
 const fs = require('node:fs')
@@ -32,7 +31,7 @@ const nvcc = () => {
   return folder && path.join(folder, 'nvcc')
 }
 
-/** Where Python keeps packages of the name `nvidia`, which hold headers and libraries. */
+/** Python's folders of the package `nvidia`, with headers and libraries. */
 const pythonPackages = () => {
   const ask =
     "import importlib.util as u; s = u.find_spec('nvidia'); print('\\n'.join(s.submodule_search_locations if s else []))"
@@ -70,7 +69,7 @@ const libraryFolders = () =>
   ].filter(fs.existsSync)
 
 const PACKAGES = ['nvidia-cudnn-cu13>=9,<10', 'nvidia-cublas>=13,<14']
-/** Not needed to build: what is declared of NCCL is held to its header. */
+/** Not needed to build: the declarations of NCCL are compared with its header. */
 const NCCL = ['nvidia-nccl-cu13>=2.20,<3']
 
 /** Takes the headers out of the published packages into the cache. Null, or why not. */

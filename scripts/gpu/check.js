@@ -1,8 +1,8 @@
-// The sections of checks and benchmarks that gpu-check.sh runs on a GPU box. Each section names its seconds.
-// In: the folder for results, names of sections; or --list, which prints what sections there are and what they want. Out: gpu.json {conformanceFailures, worstTimeRatio, outOfCoreShare, cases[]},
-// logs of each run, plots. Invariant: gpu.json is written after every check and case, so a run that is cut short still tells; a
-// section that fails or runs out of its time stops no other. With SPILLWAY_GPU_IMITATED the same lines run a small network on the
-// plugin that imitates a GPU: what it says of speed means nothing.
+// The sections of checks and benchmarks that gpu-check.sh runs on a GPU box. Each section names its seconds. In: the folder for results, names of
+// sections; or --list, which prints the sections and their seconds. Out: gpu.json {conformanceFailures, worstTimeRatio, outOfCoreShare, cases[]},
+// logs of each run, plots. Invariant: gpu.json is written after every check and case, so an interrupted run still has results; a section that fails
+// or exceeds its time stops no other. With SPILLWAY_GPU_IMITATED the same lines run a small network on the plugin that imitates a GPU: its speeds
+// mean nothing.
 'use strict'
 const { execFileSync } = require('node:child_process')
 const fs = require('node:fs')
@@ -25,8 +25,10 @@ const deadline =
 let sectionEnd = Number.POSITIVE_INFINITY
 const left = () => Math.min(deadline, sectionEnd) - now()
 
-/** Seconds that a section wants for all that it has, in order of worth; each fits a call of ten minutes by itself. Where a call has less for
- * or more than all that were asked for want, each gets its share; what one leaves goes to those behind it. */
+/**
+ * Seconds that a section needs for all of its parts, in order of worth; each fits a call of ten minutes by itself. If a call has less or more than
+ * the sum, each gets its share; unused time passes to later ones.
+ */
 const WANTED = imitated
   ? {
       conformance: 30,
@@ -134,7 +136,7 @@ const NETWORKS = imitated
 /** In-core steps in tf32 and bf16 take the engines that cuDNN names first, which repeat bit for bit: measuring others takes half a minute, and on an
  * H100 found no faster step. `ways` trains with all of them. */
 const FIXED = ['--algorithms', 'fixed']
-/** Other plans depend on what calls take. A rehearsal measures in-core alone: a host is slow at it. */
+/** Other plans depend on the times of calls. A rehearsal measures in-core alone, because a host is slow at it. */
 const MEASURED = imitated ? FIXED : []
 // Before anything is written: an option is no folder for the results.
 if (out === '--list') {
@@ -218,7 +220,7 @@ const median = (list) => [...list].sort((a, b) => a - b)[Math.floor(list.length 
 /** The first steps are stamped call by call, the next are kept as graphs, one for each input buffer: those from the sixth on are like all others. */
 const STEADY = 5
 
-/** Stages once for all runs of a case: what it predicts, and the plan's file. */
+/** Stages once for all runs of a case: its prediction, and the plan's file. */
 const planOf = async (name, model, options, seconds) => {
   const file = path.join(out, `${fileName(name)}.plan.json`)
   const { json } = await spillway(`${name} plan`, ['plan', ...model, '--machine', 'cuda', ...options, '--save', file], seconds)
@@ -231,7 +233,7 @@ const planOf = async (name, model, options, seconds) => {
   }
 }
 
-/** Pinned memory is at most half of what the host has; what is beyond goes to the disk. */
+/** Pinned memory is at most half of the host's; the rest is on the disk. */
 const LOWER_TIER = [
   '--host-memory',
   `${Math.floor(os.totalmem() / 2 / MIB)}MiB`,
@@ -280,7 +282,7 @@ const train = async (name, model, options, steps, seconds, env = {}) => {
   }
 }
 
-/** What runs beside others measures nothing that is worth keeping. */
+/** Runs beside others give no useful measurement. */
 const APART = { XDG_CACHE_HOME: fs.mkdtempSync(path.join(os.tmpdir(), 'spillway-gpu-apart-')) }
 process.on('exit', () => fs.rmSync(APART.XDG_CACHE_HOME, { recursive: true, force: true }))
 
@@ -409,10 +411,10 @@ const identity = async () => {
   }
 }
 
-/** Losses of another engine of the same network are near, by what a precision rounds. */
+/** Losses of another engine of the same network are near, within the rounding of a precision. */
 const NEAR = { fp32: 1e-3, tf32: 1e-2, bf16: 5e-2 }
 
-/** Every way of the products, not only the first: those that repeat give the same bits whatever the plan, all are near to the first. */
+/** Every way of the products, not only the first: those that repeat give the same bits for any plan, all are near to the first. */
 const ways = async () => {
   for (const model of NETWORKS.ways) {
     const name = [baseOf(model[0]), ...model.slice(1)].filter((word) => !word.startsWith('--')).join(' ')
@@ -568,7 +570,7 @@ const peerOf = async (model, sizes, precision, steps, modes, seconds) => {
   }
 }
 
-/** A case that stands alone says so among what was left out; why is in its `peer`. */
+/** A case without a peer is listed among the omissions; the reason is in its `peer`. */
 const tellIfAlone = (name, peer) => {
   if (!peer?.seconds) skipped(`${name}: no time of PyTorch beside it`)
 }
@@ -615,7 +617,7 @@ const versus = async (name, model, sizes, precision, steps, behind) => {
 /** The share of PyTorch's memory that ours is to need. */
 const LESS = 0.6
 
-/** The same step in so much less memory than PyTorch's, by whatever plan is best. */
+/** The same step in a fraction of PyTorch's memory, by the best plan. */
 const inLess = async (name, model, sizes, precision, steps, { peerSeconds, peerBytes }) => {
   const budget = Math.floor((LESS * peerBytes) / 2 / MIB) * 2 * MIB
   const r = await stagedRun(
@@ -655,7 +657,7 @@ const incoremore = () => inCore(NETWORKS.incoremore)
 /** Planning measures for half of it; pinning tens of gigabytes and drawing a thousand images takes most of the rest. */
 const BEYOND_SECONDS = imitated ? 20 : 90
 
-/** Paper 1 on this card: batches beyond what a budget holds in-core. */
+/** Paper 1 on this card: batches beyond the in-core size of a budget. */
 const outofcore = async () => {
   const { model, image, budget: budgetOf, batches, precision, steps, beyond } = NETWORKS.outofcore
   const sized = (batch) => [model, '--batch', String(batch), '--image', String(image)]

@@ -1,6 +1,6 @@
-// Programs that gpu-check.sh runs, each in a process group of its own, its output in files of its own as it comes. In: a name, a
-// program, a limit. Out: its status and what it said. A program that takes long to start stays and answers line by line. Invariant: when a
-// run is over, or this process is told to end, nothing of it is left that could hold the card.
+// Programs that gpu-check.sh runs, each in a process group of its own, its output in files of its own as it comes. In: a name, a program, a limit.
+// Out: its status and its output. A program with a long start stays and answers line by line. Invariant: after a run, or when this process ends, no
+// process of it is left that could hold the card.
 'use strict'
 const { spawn } = require('node:child_process')
 const fs = require('node:fs')

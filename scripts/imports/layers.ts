@@ -1,5 +1,5 @@
-// Which part of the checkout may import which. In: an import edge. Out: null, or a sentence that names the edge and the
-// legal ones. Arrows are transitive: what a part may import, it may import the whole way down.
+// The legal imports between parts of the checkout. In: an import edge. Out: null, or a sentence that names the edge and the legal ones. Arrows are
+// transitive: a part may import all parts below a legal one.
 import type { Edge } from './graph'
 
 interface Layer {
@@ -7,11 +7,11 @@ interface Layer {
   readonly at: string
   /** Layers that it may import besides itself. */
   readonly may: readonly string[]
-  /** Layers of which it may import types only. */
+  /** Layers with only their types as legal imports. */
   readonly mayTypes?: readonly string[]
   /** npm packages; absent: any. */
   readonly packages?: readonly string[]
-  /** Whether it may do I/O: staging, dsl and models are pure. */
+  /** True if it may do I/O: staging, dsl and models are pure. */
   readonly node: boolean
 }
 
@@ -38,7 +38,7 @@ const ROOMS = [
   'zoo.ts',
   'cli',
 ].map((room) => (room.endsWith('.ts') ? `src/${room}` : `src/${room}/`))
-/** A run's identity is made from what was staged, and kept in its checkpoints. */
+/** A run's identity is made from its staging, and kept in its checkpoints. */
 const TYPES_AHEAD: Readonly<Record<string, readonly string[]>> = { 'src/stage/': ['src/train/'] }
 const PRODUCT = ['src/', ...ROOMS, ...COMPILER]
 

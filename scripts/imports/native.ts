@@ -1,6 +1,6 @@
-// What native code includes. In: native/** and test/native/**. Out: includes that lead where they may not, libraries outside
-// the one part that may use them (Node-API is the addon's, oneDNN the cpu device's), and circles. A header and the source of
-// its name are one unit, so a circle is one of units: what implements a door may not need what stands behind it.
+// The includes of native code. In: native/** and test/native/**. Out: illegal includes, libraries outside their one part (Node-API is the addon's,
+// oneDNN the cpu device's), and circles. A header and the source of its name are one unit, so a circle is one of units: the implementation of an
+// interface may not need its users.
 import * as fs from 'node:fs'
 import * as path from 'node:path'
 import { cyclesIn } from './cycles'

@@ -1,7 +1,6 @@
-// Random cases of the kernels' tests, for operators whose entries have samples. In: the op table. Out: a header in which each sample
-// is a forward call and what its backward rule emits, with sizes in terms of a random image.
-// Worked example: relu's sample on an image gives relu(v0) -> v1, relu_bwd(v1, v2) -> v3, and says that v3 is the gradient of
-// v1 by v0 along v2.
+// Random cases of the kernels' tests, for operators whose entries have samples. In: the op table. Out: a header with each sample as a forward
+// call and the ops of its backward rule, with sizes in terms of a random image. Worked example: relu's sample on an image gives relu(v0) -> v1,
+// relu_bwd(v1, v2) -> v3, and says that v3 is the gradient of v1 by v0 along v2.
 import { isLeft } from 'fp-ts/Either'
 import type { Dim } from '../../staging/core/box'
 import {
@@ -16,7 +15,7 @@ import {
   type Ref,
 } from '../../staging/ops/op'
 
-/** Sizes of the image that samples are asked for: what they make of it shows in the prime factors. */
+/** Sizes of the image for samples: prime factors show their use. */
 const MARKERS = [1009, 2003, 3001, 4001] as const
 
 /** `2*d[1]`, for a size of two times the image's channels. */

@@ -175,7 +175,7 @@ struct OperandInfo {
 };
 
 constexpr double UNBOUNDED = __builtin_inf();
-/// An attribute, by its place, is at least and at most so much, above and below that much; places behind the last are those of lists that follow.
+/// Limits of an attribute, by its place: at least, at most, above and below; places after the last are those of lists that follow.
 struct AttrLimit {
   int attr;
   double least, most, above, below;

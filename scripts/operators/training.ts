@@ -1,5 +1,5 @@
-// dsl/training.ts: losses and optimizers as users write them. In: their tables in staging/ops. Out: the file's text: for each a
-// constructor, and a type that keeps those options as literals that decide what an optimizer keeps.
+// dsl/training.ts: losses and optimizers for users. In: their tables in staging/ops. Out: the file's text: for each a constructor, and a type that
+// keeps those options as literals that decide an optimizer's states.
 import { type Choice, type Choices, isFlag, isLoose } from '../../staging/ops/choices'
 import { type LossEntry, LOSSES } from '../../staging/ops/loss'
 import { limitText } from '../../staging/ops/op'
@@ -64,7 +64,7 @@ const keysText = (kind: string, options: Choices): string => {
   const keys = Object.keys(options).map((name) => `, '${name}'`)
   return `const ${keysName(kind)} = optionsFor<${capital(camel(kind))}Options>()('${camel(kind)}'${keys.join('')})`
 }
-/** What a constructor takes. */
+/** The arguments of a constructor. */
 const argumentText = (kind: string): string =>
   `<const O extends ${capital(camel(kind))}Options>(o: Known<O, typeof ${keysName(kind)}>)`
 const optionsText = (kind: string, options: Choices): string =>

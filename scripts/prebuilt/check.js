@@ -1,11 +1,11 @@
-// Whether a platform package holds what it promises. In: its folder, its processor. Out: what is wrong, a line each; none when it is right.
-// Read from the files alone, so packages for other processors are checked alike.
+// Checks the promises of a platform package. In: its folder, its processor. Out: the errors, a line each; none if it is right. It only reads files,
+// so packages for other processors are checked alike.
 'use strict'
 const fs = require('node:fs')
 const path = require('node:path')
 const { readElf } = require('./elf')
 
-/** What every system with this glibc and Node has. */
+/** Libraries of every system with this glibc and Node. */
 const SYSTEM = /^(libc\.so\.6|lib(m|dl|rt|pthread|stdc\+\+|gcc_s)\.so\.\d|ld-linux-[\w-]+\.so\.\d)$/
 /** Debian 10's and Red Hat 8's. */
 const NEWEST = { GLIBC: [2, 28], GLIBCXX: [3, 4, 25], CXXABI: [1, 3, 11] }

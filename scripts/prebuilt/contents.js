@@ -1,5 +1,5 @@
-// The contents of a platform package. In: its addons, libraries and licences, as files. Out: its folder, ready to be packed: package.json,
-// the addons and what each asks of a processor, by the native sources that they were made of (setup/prebuilt.js reads it), and the licences.
+// The contents of a platform package. In: its addons, libraries and licences, as files. Out: its folder, ready to be packed: package.json, the addons
+// with their needs of a processor and the native sources that they were made of (setup/prebuilt.js reads it), and the licences.
 'use strict'
 const fs = require('node:fs')
 const path = require('node:path')

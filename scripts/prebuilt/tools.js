@@ -1,5 +1,5 @@
-// What prebuilt addons are built with and carry, from PyPI. In: a platform. Out: zig's compiler as a toolchain of CMake's, and
-// folders with OpenMP and oneDNN as their wheels have them. Invariant: versions are those of platforms.js; nothing leaves build/prebuilt.
+// The tools and libraries of prebuilt addons, from PyPI. In: a platform. Out: zig's compiler as a toolchain of CMake's, and folders with OpenMP and
+// oneDNN as their wheels have them. Invariant: versions are those of platforms.js; nothing leaves build/prebuilt.
 'use strict'
 const fs = require('node:fs')
 const path = require('node:path')
@@ -44,8 +44,8 @@ const wheelsIn = (folder, names, platform, { python }, run) => {
 }
 
 /**
- * A toolchain of CMake's: zig's compiler, which is clang, and archiver for a target, as commands of one word. What CMake would find out by
- * linking is said: zig makes its C++ library, in minutes, for each kind of program that it links.
+ * A toolchain of CMake's: zig's compiler, which is clang, and archiver for a target, as commands of one word. Answers that CMake would find by
+ * linking are given: zig makes its C++ library, in minutes, for each kind of program that it links.
  */
 const toolchainIn = (folder, { zig }, { target, processor }, run) => {
   fs.mkdirSync(folder, { recursive: true })

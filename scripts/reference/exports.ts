@@ -89,7 +89,7 @@ const optionsIn = (checker: ts.TypeChecker, file: ts.SourceFile): readonly (read
         })),
     ])
 
-/** The type as it is written, without the `undefined` of optional properties; of a type parameter, what it extends. */
+/** The written type, without the `undefined` of optional properties; for a type parameter, its bound. */
 const typeText = (option: ts.Symbol): string => {
   const declared = option.declarations?.find(ts.isPropertySignature)
   const text = (declared?.type?.getText() ?? '').replace(/ \| undefined$/, '').replace(/\s+/g, ' ')

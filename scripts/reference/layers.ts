@@ -122,7 +122,7 @@ const tilesText = (ft: readonly string[], sums: readonly string[]): string => {
   ].join('; ')
 }
 
-/** What a net makes of images of two sizes; undefined if it takes neither. */
+/** The result of a net for images of two sizes; undefined if it takes neither. */
 const factsOf = (net: Net): Facts | undefined => {
   for (const ins of [SIZES, FLAT]) {
     const models = ins.map((input) => spillway.modelAt(input, net))

@@ -1,19 +1,19 @@
-// The tarball for the registry. In: a checkout, the platform packages of this release. Out: what `npm pack` packs, with these as optional
-// dependencies: npm then installs the one that fits the machine, and none is no fault.
-// Invariant: the checkout's own package.json does not name them: before they are published, `npm ci` and yarn would end there.
+// The tarball for the registry. In: a checkout, the platform packages of this release. Out: the files of `npm pack`, with these as optional
+// dependencies: npm then installs the one that fits the machine, and a missing one is no error. Invariant: the checkout's own package.json does not
+// name them: before they are published, `npm ci` and yarn would fail there.
 'use strict'
 const fs = require('node:fs')
 const os = require('node:os')
 const path = require('node:path')
 
-/** What is packed again has been made ready: `prepack` would look for a checkout. */
+/** A repacked package is complete: `prepack` would look for a checkout. */
 const withPlatforms = ({ scripts = {}, ...manifest }, platforms) => ({
   ...manifest,
   scripts: Object.fromEntries(Object.entries(scripts).filter(([name]) => name !== 'prepack')),
   optionalDependencies: { ...manifest.optionalDependencies, ...platforms },
 })
 
-/** The name of the tarball in `out`; `run(command, args)` answers with what the command said, or ends the process. */
+/** The name of the tarball in `out`; `run(command, args)` returns the command's output, or ends the process. */
 const packWithPlatforms = (root, out, platforms, run) => {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'spillway-release-'))
   try {

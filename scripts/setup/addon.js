@@ -17,7 +17,7 @@ const { compilerPath, dnnlConfig, ensureSystem, onPath } = require('./system')
 const contentOf = (file) => (file && fs.existsSync(file) ? fs.readFileSync(file) : 'none')
 const generator = () => (onPath('ninja') ? 'Ninja' : 'Unix Makefiles')
 
-/** The compiler and oneDNN, by what they are: with others the addon is built anew. */
+/** The identity of the compiler and oneDNN: with others the addon is built anew. */
 const toolsKey = () => {
   const dnnl = dnnlConfig()
   const hash = createHash('sha256').update(generator())
@@ -54,7 +54,7 @@ const configuring = (root, folder, extraCMakeArgs = []) => {
 
 const toolsStamp = (folder) => path.join(folder, 'tools-stamp')
 
-/** Without the compiler, what was built with it still serves. */
+/** Without the compiler, an addon that it built still serves. */
 const isCurrent = (root) => {
   const addon = findAddon(root)
   if (addon === null || process.env.SPILLWAY_ADDON) return addon !== null

@@ -8,7 +8,7 @@ const readline = require('node:readline')
 
 const running = new Set()
 
-/** Ends every running child, with what it started. */
+/** Ends every running child, with its own children. */
 const endChildren = (signal) => {
   for (const child of running) {
     try {
@@ -63,7 +63,7 @@ const runLogged = (command, args, { cwd, env = process.env, log, onLine }) => {
   })
 }
 
-/** What a reader of a failed log wants first: the errors, or else the end. */
+/** The lines of a failed log to read first: the errors, or else the end. */
 const tellingLines = (log, count = 15) => {
   const lines = fs.existsSync(log) ? fs.readFileSync(log, 'utf8').trimEnd().split('\n') : []
   const firstError = lines.findIndex((line) => /(^|\s|:)(fatal )?error\b|\bERR!/i.test(line))

@@ -1,6 +1,6 @@
-// The compiled package's declarations, without those of fp-ts and io-ts. In: dist, as it was compiled. Out: its .d.ts, importing shapes.d.ts
-// where they imported one of the two. Invariant: what none of the package's doors reaches stays as it is.
-// Worked example: in dist/src/stage/stage.d.ts, `from 'fp-ts/Either'` becomes `from '../../shapes'`.
+// The compiled package's declarations, without those of fp-ts and io-ts. In: dist, freshly compiled. Out: its .d.ts, importing shapes.d.ts in place
+// of the two. Invariant: declarations that none of the package's entry points reaches stay unchanged. Worked example: in dist/src/stage/stage.d.ts,
+// `from 'fp-ts/Either'` becomes `from '../../shapes'`.
 'use strict'
 const fs = require('node:fs')
 const path = require('node:path')

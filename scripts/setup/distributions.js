@@ -1,5 +1,5 @@
-// What the packages of the native build are called, system by system. In: the text of /etc/os-release. Out: the names, and the line that
-// installs them. Invariant: a system that is not known by its own name is taken for the one it says it is like, and else for Debian.
+// The names of the native build's packages, system by system. In: the text of /etc/os-release. Out: the names, and the line that installs them.
+// Invariant: a system of unknown name counts as the one that it resembles, by its own words, and else as Debian.
 'use strict'
 
 const DEBIAN = {
@@ -17,7 +17,7 @@ const DISTRIBUTIONS = {
       cmake: ['cmake'],
       make: ['make'],
       oneDNN: ['onednn-devel'],
-      // By what it gives: its name differs from release to release.
+      // By its contents: its name differs from release to release.
       openCl: ['"pkgconfig(OpenCL)"', 'opencl-headers'],
     },
     line: (names) => `dnf install -y ${names.join(' ')}`,
@@ -28,7 +28,7 @@ const DISTRIBUTIONS = {
   },
 }
 
-/** `ID=` first, then what `ID_LIKE=` lists. */
+/** `ID=` first, then the list of `ID_LIKE=`. */
 const distributionOf = (osRelease) => {
   const field = (name) => (new RegExp(`^${name}="?([^"\n]*)"?$`, 'm').exec(osRelease)?.[1] ?? '').split(' ')
   const known = [...field('ID'), ...field('ID_LIKE')].find((name) => name in DISTRIBUTIONS)

@@ -1,7 +1,6 @@
-// Where the native addon lies. In: the package's folder, its native sources, this processor. Out: the addon that was built from just these for
-// just this processor, or null. A checkout keeps it in build/; an installed package takes its platform package's, or keeps one in the user's
-// cache, where reinstalling leaves it.
-// Invariant: contents decide, never places or times: a copied or moved checkout keeps its addon.
+// The place of the native addon. In: the package's folder, its native sources, this processor. Out: the addon that was built from exactly these for
+// exactly this processor, or null. A checkout keeps it in build/; an installed package uses its platform package's, or keeps one in the user's cache,
+// where it survives a new installation. Invariant: contents decide, never places or times: a copied or moved checkout keeps its addon.
 'use strict'
 const { createHash } = require('node:crypto')
 const fs = require('node:fs')
@@ -10,11 +9,11 @@ const path = require('node:path')
 const { prebuiltAddon } = require('./prebuilt')
 const { contentKey, filesUnder, stampHolds } = require('./stamp')
 
-/** Of a folder that the addon is built in. */
+/** The addon in its build folder. */
 const ADDON = path.join('Release', 'spillway.node')
 const STAMP = 'stamp'
 
-/** Sources and their tools come with a checkout; a package holds what was compiled of them. */
+/** Sources and their tools come with a checkout; a package holds their compiled form. */
 const isCheckout = (root) => fs.existsSync(path.join(root, 'tsconfig.build.json'))
 
 const NATIVE = ['native', 'test/native/imitation', 'test/native/tests.cmake']
@@ -51,7 +50,7 @@ const placeToBuild = (root) => placesFor(root, fitKey(root)).find(canWrite) ?? n
 
 const holdsAddon = (key) => (place) => fs.existsSync(path.join(place, ADDON)) && stampHolds(path.join(place, STAMP), key)
 
-/** What the platform package has for an installed package; null for a checkout, which builds its own. */
+/** The platform package's addon for an installed package; null for a checkout, which builds its own. */
 const findPrebuilt = (root) => (isCheckout(root) ? null : prebuiltAddon(root, cpuFlags()))
 
 /** The addon's path, or null when none is built that fits. SPILLWAY_ADDON names one that is taken as it is. */

@@ -27,7 +27,7 @@ const writeDoor = (file) => {
     ...(hasDefault
       ? [
           `import all from '${from}'`,
-          // Node gives what the file exports as a whole, bundlers what it exports by default.
+          // Node gives the whole export of the file, bundlers its default export.
           'declare const all_default: typeof all extends { default: infer D } ? D : typeof all',
           'export default all_default',
         ]
@@ -39,5 +39,5 @@ const writeDoor = (file) => {
 
 module.exports = { doors }
 
-/** In a process of its own, since it loads what was just compiled: `node modules.js DIST`. */
+/** In a process of its own, because it loads freshly compiled files: `node modules.js DIST`. */
 if (require.main === module) doors(path.resolve(process.argv[2])).forEach(writeDoor)

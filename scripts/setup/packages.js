@@ -1,5 +1,5 @@
-// npm packages. In: package-lock.json and what npm says it installed. Out: node_modules as the lock file has it.
-// No stamp of our own: npm writes node_modules/.package-lock.json last, so an interrupted install shows by itself.
+// npm packages. In: package-lock.json and npm's list of installed packages. Out: node_modules as in the lock file. There is no own stamp: npm writes
+// node_modules/.package-lock.json last, so an interrupted installation is visible.
 'use strict'
 const fs = require('node:fs')
 const path = require('node:path')

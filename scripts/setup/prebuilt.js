@@ -1,7 +1,7 @@
-// The addon of a platform package (@spillway/linux-x64, @spillway/linux-arm64), for who installs Spillway: nothing has to be compiled there.
-// In: the package's folder, this processor's flags. Out: the addon, or in words why there is none to take. The platform package says in
-// addons.json which native sources it was made of and what each of its addons asks of a processor, the best first.
-// Invariant: it is taken only where its sources are this package's own, byte for byte; SPILLWAY_PREBUILT=off leaves it out.
+// The addon of a platform package (@spillway/linux-x64, @spillway/linux-arm64), for users who install Spillway: nothing has to be compiled there. In:
+// the package's folder, this processor's flags. Out: the addon, or in words the reason why there is none. The platform package's addons.json has its
+// native sources and the needs of each of its addons, the best first. Invariant: it is used only if its sources are this package's own, byte for
+// byte; SPILLWAY_PREBUILT=off leaves it out.
 'use strict'
 const fs = require('node:fs')
 const path = require('node:path')
@@ -11,7 +11,7 @@ const MANIFEST = 'addons.json'
 
 const platformPackage = (arch = process.arch) => `@spillway/${process.platform}-${arch}`
 
-/** What the addon is made of, alike in a checkout and in the package that is packed from it. */
+/** The sources of the addon, alike in a checkout and in the package that is packed from it. */
 const addonSources = (root) => contentKey(root, filesUnder(root, ['native']))
 
 /** Beside the package, or in a folder above it. */

@@ -1,5 +1,5 @@
-// A set-up step that cannot go on: what is wrong, and what the user can do about it. Exit code 2 means that the user
-// has to act (a package to install, say); 1 that a build failed.
+// The error of a set-up step, and its cure for the user. Exit code 2 means that the user has to act (a package to install, say); 1 that a build
+// failed.
 'use strict'
 
 class SetupProblem extends Error {

@@ -1,5 +1,5 @@
-// What the package's declarations need of fp-ts and io-ts: the shapes alone, which theirs fit and which fit theirs. An editor then loads
-// this file instead of their 66, and needs 70 MiB less.
+// The parts of fp-ts and io-ts in the package's declarations: the shapes alone, compatible with theirs in both directions. An editor then loads this
+// file instead of their 66, and needs 70 MiB less.
 /** It did not come to be. */
 export interface Left<E> {
   readonly _tag: 'Left'

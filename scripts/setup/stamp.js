@@ -20,7 +20,7 @@ const filesUnder = (root, entries) => {
   return found.sort()
 }
 
-/** Names and contents of the files, plus whatever else the product depends on. */
+/** Names and contents of the files, plus other inputs of the product. */
 const contentKey = (root, files, extra = '') => {
   const hash = createHash('sha256').update(extra)
   for (const file of files) {

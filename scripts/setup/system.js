@@ -1,5 +1,5 @@
-// What the native build needs from the system: a C++20 compiler, CMake, make and oneDNN. In: PATH and the usual
-// library folders. Out: what is missing, by the system's own names for it; installs it with apt-get where that needs no password.
+// The system's part of the native build: a C++20 compiler, CMake, make and oneDNN. In: PATH and the usual library folders. Out: the missing parts, by
+// the system's own names; installs them with apt-get if that needs no password.
 'use strict'
 const { spawnSync } = require('node:child_process')
 const fs = require('node:fs')
@@ -48,7 +48,7 @@ const dnnlConfig = () => {
 
 const OLDEST = [2, 6]
 
-/** What no package manager mends: Ubuntu 22.04 has 2.2. */
+/** An error that no package manager mends: Ubuntu 22.04 has 2.2. */
 const refuseOldOneDnn = () => {
   const folder = dnnlConfig()
   const file = folder && path.join(folder, 'dnnl-config-version.cmake')
@@ -78,7 +78,7 @@ const NEEDS = [
 
 const missingFromSystem = () => NEEDS.filter((need) => !need.found())
 
-/** This system, and what it calls what is missing. */
+/** This system, and its names of the missing parts. */
 const system = () => distributionOf(fs.existsSync('/etc/os-release') ? fs.readFileSync('/etc/os-release', 'utf8') : '')
 const namesOf = (missing, { names } = system()) => missing.flatMap((need) => names[need.package])
 

@@ -1,12 +1,12 @@
-// Pages as the site takes them. In: docs/ and what its pages show, the API as TypeDoc writes it. Out: build/pages. Invariant: no link leaves
-// the site: one to a file outside docs becomes its name, an image outside docs is copied beside the pages.
+// Pages for the site. In: docs/ and the files that its pages show, the API as TypeDoc writes it. Out: build/pages. Invariant: no link leaves the
+// site: one to a file outside docs becomes its name, an image outside docs is copied beside the pages.
 import { copyFileSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, dirname, extname, join, relative } from 'node:path'
 import { importsFor } from '../reference/examples'
 import type { Exported } from '../reference/exports'
 
 const IMAGES = ['.svg', '.png', '.jpg', '.webp']
-/** Of the laboratory the site has the page and its drawings, not the figures behind them. */
+/** The site has the page and the drawings of the laboratory, not the figures behind them. */
 const isPage = (name: string): boolean => name.endsWith('.md') || IMAGES.includes(extname(name))
 
 /** Below this folder, without the site's own package. */

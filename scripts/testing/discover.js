@@ -26,7 +26,7 @@ const hasOnly = (text) => /^\s*[\w$]+\.only\s*\(/m.test(text)
 
 const titlesOf = (text) => [...text.matchAll(/\btest\(\s*(['"`])((?:\\.|(?!\1)[^\\])*)\1/g)].map((match) => match[2])
 
-/** What the native test programs can be asked for: the operators, and the families of random cases. */
+/** The cases of the native test programs: the operators, and the families of random cases. */
 const nativeCases = (root) => {
   const textOf = (file) => (fs.existsSync(path.join(root, file)) ? fs.readFileSync(path.join(root, file), 'utf8') : '')
   const kinds = [...textOf('native/gen/ops.h').matchAll(/\bX\((\w+), \d+\)/g)].map((match) => match[1])
@@ -74,9 +74,7 @@ const mayName = (sources, { eachOf }, pattern) =>
     ({ name, text }) => name.includes(plain(pattern)) || plain(pattern).includes(name) || text.includes(pattern.toLowerCase()),
   )
 
-/**
- * What a pattern asks for, from file to part. A source file that no test is named after is shown by the tests that lie nearest.
- */
+/** The tests of a pattern, from file to part. A source file without a test of its name has those of the nearest tests. */
 const finder = (root) => {
   const tests = testFiles(root)
   const cases = nativeCases(root).map(plain)

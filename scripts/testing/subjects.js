@@ -1,5 +1,5 @@
-// Which tests show a source file that none is named after. In: the checkout, a name. Out: the test files from which the
-// fewest imports (or includes) lead to a source of that name; those of its own folder, if there are any among them.
+// The tests of a source file without a test of its name. In: the checkout, a name. Out: the test files with the fewest imports (or includes) to a
+// source of that name; those of its own folder, if there are any among them.
 'use strict'
 const fs = require('node:fs')
 const path = require('node:path')
@@ -21,10 +21,10 @@ const sourcesUnder = (root, folders) =>
 
 const isTest = (file) => file.endsWith('.test.ts') || /^test\/native\/[^/]+\.cpp$/.test(file)
 
-/** A header and its source are one unit. A test is one by itself, whatever it is called. */
+/** A header and its source are one unit. A test is one by itself, with any name. */
 const unitOf = (file) => (isTest(file) ? file : file.replace(ENDING, ''))
 
-/** Where a request may lead: beside the file, from the root, or from native/. */
+/** The targets of a request: beside the file, from the root, or from native/. */
 const candidates = (file, request) => {
   if (/^spillway\b/.test(request)) return [request === 'spillway' ? 'src/index' : request.slice('spillway/'.length)]
   const beside = path.posix.join(path.dirname(file), request)
@@ -39,7 +39,7 @@ const importsOf = (root, units) => (file) => {
   return reached.filter((unit) => unit !== undefined && unit !== unitOf(file))
 }
 
-/** Who uses native code without including it. */
+/** Users of native code without an include. */
 const DOORS = { 'native/addon': 'src/device/native', 'native/cpu': 'test/native/kernels_compare.cpp' }
 
 /** For each unit the units that import it. A C++ source without a header of its own is a part of those beside it. */

@@ -1,6 +1,6 @@
-// Reads what a test process said. In: its output, exit code, signal, and whether all of its tests were asked for. Out: how many
-// passed and failed, and why. Invariant: a process counts as passed only if it says so and ends well; silence, a crash or zero
-// tests is a failure (where only tests of some name were asked for, zero is an answer).
+// Reads the output of a test process. In: its output, exit code, signal, and true if all of its tests were wanted. Out: the numbers of passed and
+// failed ones, and the reasons. Invariant: a process counts as passed only if it says so and ends well; silence, a crash or zero tests is a failure
+// (if only tests of some name were wanted, zero is an answer).
 'use strict'
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: terminal colours are control characters

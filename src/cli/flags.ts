@@ -228,6 +228,10 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option('--emit <file>', 'write the plan as a typed TypeScript module')
       .option('--report <file>', 'write an HTML page about the plan')
       .option('--trace <file>', 'write a predicted trace for Perfetto')
+      .option(
+        '--explain [name]',
+        'explain the decisions for the largest values, or for one value or layer: alternatives with prices, and the resource that binds',
+      )
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => plan().planModel(model, o, out)))),
   train: (c, run) =>
     weightsOptions(

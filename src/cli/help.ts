@@ -35,7 +35,20 @@ export const GROUPS: Readonly<Record<string, readonly string[]>> = {
   'Device:': ['--device', '--machine', '--precision', '--threads', '--algorithms', '--measure', '--mode'],
   'Processes:': ['--engine', '--ranks', '--bands', '--norms', '--shard', '--network'],
   'Output:': [
-    ...['--out', '--format', '--as', '--save', '--emit', '--report', '--trace', '--log', '--tensorboard', '--csv', '--plot'],
+    ...[
+      '--out',
+      '--format',
+      '--as',
+      '--save',
+      '--emit',
+      '--report',
+      '--trace',
+      '--explain',
+      '--log',
+      '--tensorboard',
+      '--csv',
+      '--plot',
+    ],
     '--external-data',
   ],
 }
@@ -46,6 +59,7 @@ export const EXAMPLES: Readonly<Record<CommandName, readonly string[]>> = {
     'spillway plan resnet18 --image 224 --batch 8 --budget 300MiB',
     'spillway plan vgg16 --image 448 --batch 8 --budget 2GiB --machine v100-pcie-16g',
     'spillway plan my-net.ts --budget 1GiB --report plan.html',
+    'spillway plan resnet18 --image 224 --batch 16 --budget 200MiB --explain layer1.0.conv1',
   ],
   train: [
     'spillway train resnet18 --image 96 --batch 4 --steps 5 --budget 300MiB',

@@ -8,6 +8,7 @@ import type { TaskEither } from 'fp-ts/TaskEither'
 import { bytesOf } from '../../staging/core/bytes'
 import { type DeviceName, isDevice } from '../../staging/devices'
 import type { Plan } from '../../staging/plan/plan'
+import { explained, type Explanation } from '../../staging/schedule/annealing/explain'
 import { checkedPlaces, reading, writing } from '../files/places'
 import { writeWholeText } from '../files/whole'
 import { elaboratedFor } from '../stage/identity'
@@ -16,6 +17,7 @@ import { text } from '../stage/literal'
 import { type ModelSource, moduleText } from '../stage/planmodule'
 import { leastSeconds } from '../stage/least'
 import { lacksOf } from '../stage/room'
+import { explanationText, NOT_EXPLAINED } from '../report/decisions'
 import { planJson } from '../report/facts'
 import { showSize } from '../report/format'
 import { reportHtml } from '../report/html'
@@ -36,6 +38,8 @@ export interface PlanOptions extends StagingOptions {
   readonly emit?: string
   readonly report?: string
   readonly trace?: string
+  /** True, or the name of a value or a layer. */
+  readonly explain?: true | string
 }
 
 /** How a module at `to` imports the type of what was staged. */
@@ -122,6 +126,14 @@ const staged = (model: string, o: PlanOptions): TaskEither<SpillwayError, Staged
     }),
   )
 
+/** The text of --explain. */
+const explaining = (explanation: Explanation | null, { explain }: PlanOptions): Either<SpillwayError, string | undefined> =>
+  explain === undefined
+    ? E.right(undefined)
+    : explanation
+      ? explanationText(explanation, explain === true ? undefined : explain)
+      : E.left(usage(NOT_EXPLAINED))
+
 const written = async (model: StagedModel, o: PlanOptions, out: Output): Promise<Done> => {
   const { named, staged } = model
   const { plan, timeline, family = [plan] } = staged
@@ -133,8 +145,15 @@ const written = async (model: StagedModel, o: PlanOptions, out: Output): Promise
           elaboratedFor(named.model, plan),
           E.map((step) => (to: string) => moduleText([plan, ...family.slice(1)], step, sourceOf(named, to))),
         ),
-    E.flatMap((emitted) => {
-      const staging = { ...staged.staging, leastSeconds: least?.(plan.graph, staged.machine, plan.budgetBytes) }
+    E.bindTo('emitted'),
+    E.let('explanation', () => ((o.explain ?? o.report) === undefined ? null : explained(plan, staged.machine))),
+    E.bind('words', ({ explanation }) => explaining(explanation, o)),
+    E.flatMap(({ emitted, explanation, words }) => {
+      const staging = {
+        ...staged.staging,
+        leastSeconds: least?.(plan.graph, staged.machine, plan.budgetBytes),
+        ...(explanation ? { explanation } : {}),
+      }
       return pipe(
         E.traverseArray(write)([
           ['plan', o.save, () => plansText(staged.family ?? [plan])],
@@ -144,7 +163,10 @@ const written = async (model: StagedModel, o: PlanOptions, out: Output): Promise
         ]),
         E.map((files) => {
           const lacks = lacksOf(staged)
-          out.answer({ ...planJson(plan, timeline, staging), lacks }, summary(plan, timeline, staging))
+          out.answer(
+            { ...planJson(plan, timeline, staging), lacks, ...(words === undefined ? {} : { explanation }) },
+            [summary(plan, timeline, staging), ...(words === undefined ? [] : [words])].join('\n'),
+          )
           if (staged.family) out.say(bandsText(staged.family))
           lacks.forEach((lack) => out.say(`note: this machine cannot run the plan: ${lack}`))
           return files.flat().forEach(out.say)

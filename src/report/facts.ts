@@ -22,6 +22,7 @@ import {
   type Residency,
   tilesOf,
 } from '../../staging/plan/plan'
+import type { Explanation } from '../../staging/schedule/annealing/explain'
 import type { CallTimes } from '../machine/localmachine'
 import type { Tier } from '../machine/tier'
 import { rowBytesSent, exchanged, sentBytes } from '../../staging/sim/networks'
@@ -57,6 +58,8 @@ export interface Staging {
   readonly inCore: { readonly peakBytes: number; readonly computeSeconds: number }
   /** Lower bound of the step time in this budget; absent without a solver. */
   readonly leastSeconds?: number | undefined
+  /** Decisions with the prices of alternatives; absent if nobody asked. */
+  readonly explanation?: Explanation | undefined
   /** Kind of memory that holds swapped values. */
   readonly tier: Tier['kind']
   /** Peak memory of the training process by use; absent if the device has memory of its own. */

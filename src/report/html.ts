@@ -3,7 +3,9 @@
 import { bytesOf } from '../../staging/core/bytes'
 import type { Plan } from '../../staging/plan/plan'
 import type { Timeline } from '../../staging/sim/timeline'
+import type { Alternative, Explanation } from '../../staging/schedule/annealing/explain'
 import { drawStep } from './charts'
+import { showPrice } from './decisions'
 import { type Facts, factsOf, type ProcessMemory, type Staging } from './facts'
 import { plural, showCount, showPercent, showRatio, showSeconds, showShape, showSize } from './format'
 import { holdersAt, kindTitle, pagesByKind, worstCall } from './memory'
@@ -154,6 +156,29 @@ const layerTable = (plan: Plan): string => {
   )
 }
 
+const alternativesCell = (alternatives: readonly Alternative[]): string =>
+  `<td>${alternatives.map((a) => `${showPrice(a.seconds)} <small>${escapeHtml(a.change)}</small>`).join('<br>')}</td>`
+
+const decisions = (explanation: Explanation | undefined): string => {
+  if (!explanation) return ''
+  const values = explanation.values.map(
+    (v) =>
+      `<tr><td>${escapeHtml(v.name)}</td><td class="n">${showSize(v.bytes)}</td><td>${escapeHtml(v.decision)}</td>` +
+      `<td>${escapeHtml(v.binding)}</td>${alternativesCell(v.alternatives)}</tr>`,
+  )
+  const loops = explanation.loops.map(
+    (l) =>
+      `<tr><td>${escapeHtml(l.name)}</td><td class="n">${l.tiles}</td><td class="n">${showSeconds(l.seconds)}</td>` +
+      `<td class="n">${showSeconds(l.waitSeconds)}</td><td>${escapeHtml(l.binding)}</td>${alternativesCell(l.alternatives)}</tr>`,
+  )
+  return (
+    `<section><h2>Decisions</h2><p class="lead">For each large value the decision, the resource that binds, and the best alternatives. ` +
+    `A price is a difference of the step’s seconds in the model of the search (${showSeconds(explanation.seconds)}).</p>` +
+    table(['value', '#bytes', 'decision', 'binding', 'alternatives'], values.slice(0, MOST_ROWS), values.length, 'values') +
+    `<h3>Loops</h3>${table(['loop', '#tiles', '#seconds', '#waits', 'binding', 'alternatives'], loops.slice(0, MOST_ROWS), loops.length, 'loops')}</section>`
+  )
+}
+
 // ---------------------------------------------------------------- the worst moment
 
 const worstMoment = (plan: Plan): string => {
@@ -208,6 +233,7 @@ export const planParts = (plan: Plan, timeline: Timeline, staging: Staging): Pla
     worstMoment(plan),
     segmentTable(plan),
     layerTable(plan),
+    decisions(staging.explanation),
     footer,
   ].join('\n')
   return { html, data: drawing.data }

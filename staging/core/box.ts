@@ -1,7 +1,7 @@
 // Half-open ranges and boxes over the four tensor dimensions. A tile is a box; a box is a product of ranges.
 // Worked example: rows [3, 7) of an image 10 high, seen through a 3x3 window with padding 1, need rows [2, 8).
 
-/** The tensor dimensions, in the order in which shapes are written. */
+/** The tensor dimensions, in the order of shapes. */
 export const DIMS = ['B', 'C', 'H', 'W'] as const
 /**
  * A dimension of images: batch (B), channels (C), rows (H) or columns (W).

@@ -1,6 +1,5 @@
-// Codecs for what comes from outside, on io-ts: numbers in a range, names out of a list, words fit to be shown, records
-// that drop unknown fields. In: any JSON value. Out: the value, or io-ts's errors, whose first one `faultOf` puts into words.
-// Invariant: a decoded value is what was there, but for unknown fields.
+// Codecs for outside data, on io-ts: numbers in a range, names out of a list, printable words, records that drop unknown fields. In: any JSON value.
+// Out: the value, or io-ts's errors, whose first one `faultOf` puts into words. Invariant: a decoded value is the input without unknown fields.
 import { chain, type Either, left, mapLeft, right, toError, tryCatch } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as t from 'io-ts'
@@ -26,7 +25,7 @@ export const names = <K extends string>(keys: readonly K[]): t.Type<K, K, unknow
   codecOf(keys.map((k) => `"${k}"`).join(' | '), (u): u is K => (keys as readonly unknown[]).includes(u))
 
 const LONGEST = 1000
-/** Control and invisible characters could forge what a terminal shows, and break a line out of a comment. */
+/** Control and invisible characters could forge terminal output, and end a comment line. */
 const UNFIT = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/u
 /** Words from a file that are shown to people. */
 export const words = codecOf(
@@ -37,7 +36,7 @@ export const words = codecOf(
 export const list = <A>(of: t.Type<A, A, unknown>): t.Type<readonly A[], readonly A[], unknown> =>
   t.array(of) as unknown as t.Type<readonly A[], readonly A[], unknown>
 type Entries<C extends readonly t.Mixed[]> = { readonly [K in keyof C]: t.TypeOf<C[K]> }
-/** A list of exactly these; io-ts by itself drops what stands behind them. */
+/** A list of exactly these; io-ts by itself drops later entries. */
 export const tuple = <C extends readonly [t.Mixed, t.Mixed, ...t.Mixed[]]>(...of: C): t.Type<Entries<C>, Entries<C>, unknown> => {
   const open = t.tuple(of as unknown as [t.Mixed, t.Mixed]) as unknown as t.Type<Entries<C>, Entries<C>, unknown>
   const isLong = (u: unknown): boolean => Array.isArray(u) && u.length > of.length
@@ -58,19 +57,19 @@ export const record = <P extends t.Props, O extends t.Props = Record<never, neve
     unknown
   >
 
-/** What a codec makes of data, or these words. */
+/** The result of a codec, or these words. */
 export const decodedOr =
   <A>(codec: t.Decoder<unknown, A>, reason: string) =>
   (u: unknown): Either<string, A> =>
     mapLeft(() => reason)(codec.decode(u))
 
-/** Whether a codec is one of several that a record is held to: which of them is no part of a place. */
+/** Returns true if a codec is one part of an intersection: its name is no part of a path. */
 const isIntersection = (d: unknown): boolean => {
   const { _tag, type } = (d ?? {}) as { readonly _tag?: string; readonly type?: unknown }
   return _tag === 'IntersectionType' || (_tag === 'ExactType' && isIntersection(type))
 }
 
-/** Where the first error is, in the whole or a part of it, and what is wrong there. */
+/** The path of the first error, from the whole, and its reason. */
 export const faultOf = (whole: string, [first]: t.Errors): { readonly at: string; readonly reason: string } => {
   const e = first!
   const at = e.context
@@ -109,7 +108,7 @@ const parsable = (text: string, mostBrackets: number): Either<string, string> =>
   return right(text)
 }
 
-/** What a JSON text from outside says, or why it is not one. */
+/** The value of a JSON text from outside, or the reason why it is none. */
 export const parsedJson = (outside: string, mostBrackets = MOST_BRACKETS): Either<string, unknown> =>
   pipe(
     parsable(outside, mostBrackets),

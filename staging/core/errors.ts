@@ -1,5 +1,5 @@
-// Every error of dsl and staging: one tagged union that holds data, and the one function that puts it into words.
-// Invariant: each message names the layer (or file place) and says what would be legal. Passes add variants here.
+// Every error of dsl and staging: one tagged union that holds data, and the one function that puts it into words. Invariant: each message names the
+// layer (or file place) and the legal values. Passes add variants here.
 import { showBytes } from './bytes'
 import { optionRefused } from './options'
 import { heapToPlan } from './planningmemory'
@@ -49,23 +49,23 @@ export type PlanError =
       readonly strategy: string
       readonly budgetBytes: number
       readonly smallestBytes: number
-      /** Finer tiles would take less, and so many calls, of which there is memory to plan only so many. */
+      /** Finer tiles would take less memory, but more calls than the planner has memory for. */
       readonly tooMany?: TooManyCalls
       /** The plan could swap nothing: with a lower tier, a smaller budget may work. */
       readonly withoutTier?: true
       /** Why it cannot work, when that is known without looking for plans. */
       readonly reason?: string
-      /** What fills the device at the worst moment, largest first. */
+      /** The largest values on the device at the peak, largest first. */
       readonly inTheWay: readonly { readonly label: string; readonly bytes: number }[]
     }
   | {
       readonly tag: 'TierInfeasible'
       readonly strategy: string
       readonly budgetBytes: number
-      /** Of what there is too little for any plan that fits the budget. */
+      /** The resource that is too small for any plan that fits the budget. */
       readonly of: 'host memory' | 'the disk' | 'writes'
       readonly hasBytes: number
-      /** Of the plans that were tried, what that takes which takes least. */
+      /** The least need of all plans that were tried. */
       readonly needsBytes: number
     }
   | { readonly tag: 'PlanByHandInvalid'; readonly at: string; readonly reason: string }
@@ -109,7 +109,7 @@ const verifyPlace = (e: Extract<PlanError, { tag: 'VerifyFailed' }>): string =>
     .filter((s) => s !== '')
     .join(', ')
 
-/** What would be legal, by what there is too little of. */
+/** The cures, by the resource that is too small. */
 const TIER_CURES: Readonly<Record<Extract<PlanError, { tag: 'TierInfeasible' }>['of'], string>> = {
   'host memory': 'raise --host-memory, add --spill DIR for a disk, or raise --budget',
   'the disk': 'use a folder on a larger disk, raise --host-memory, or raise --budget',

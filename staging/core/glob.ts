@@ -2,7 +2,7 @@
 // pattern that was meant. Invariant: a pattern is matched whole. Worked example: 'layer1.*.conv?' matches nothing; `?` is no sign.
 import { nearest } from './nearest'
 
-/** Whether a name is one that the pattern stands for. */
+/** Returns a test of names against a pattern. */
 export const globMatches = (pattern: string): ((name: string) => boolean) => {
   const [first = '', ...rest] = pattern.split('*')
   const last = rest.pop()

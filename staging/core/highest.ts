@@ -1,6 +1,6 @@
-// What is held at each of many points, for those who ask for the most of a stretch and add to stretches, both of which may be long. In: points.
-// Out: sums. A tree of halves: each node knows the most below it, with what was added to all of it at once.
-// Worked example, 4 points: 2 added to [0,3], 3 to [1,1]: the most of [0,1] is 5, of [2,3] it is 2.
+// The held amount at each of many points, with fast maxima over long ranges and fast additions to them. In: points. Out: sums. A tree of halves: each
+// node has the most below it, and the sum of additions to all of it. Worked example, 4 points: 2 added to [0,3], 3 to [1,1]: the most of [0,1] is 5,
+// of [2,3] it is 2.
 
 export class Highest {
   private readonly most: Int32Array

@@ -1,5 +1,5 @@
-// The names that options choose among: planners, machines, allocators. In: nothing. Out: their types, which an editor completes. Invariant:
-// the tables of planners and machines have exactly the keys of what is built in; who registers others declares their names by merging.
+// The names of planners, machines and allocators, for options. In: nothing. Out: their types, which an editor completes. Invariant: the tables of
+// planners and machines have exactly the built-in names as keys; users declare the names of their own by merging.
 
 /**
  * The names of the built-in planners, as keys.

@@ -1,7 +1,7 @@
-// Options that there are not, refused in the same words while typing and at run time. In: whose options, their legal keys, what was given.
-// Out: the first key that is none of them, and the nearest that is. Invariant: a legal key is near when it differs in case alone, then by
-// one edit, then when one of the two begins with the other; the types and the functions here follow each other line by line.
-// Worked example: of sgd, `momentun` is one edit from `momentum`; of a tile range, `height` begins with `H` but for its case.
+// Refuses unknown options, in the same words while typing and at run time. In: the owner of the options, their legal keys, the given options. Out:
+// the first unknown key, and the nearest legal one. Invariant: a legal key is near if it differs in case alone, then by one edit, then if one of the
+// two begins with the other; the types and the functions here follow each other line by line. Worked example: for sgd, `momentun` is one edit from
+// `momentum`; for a tile range, `height` begins with `h`, which is `H` in another case.
 import type { OrFaulty } from './orwords'
 
 /** The owner of options, as messages name it, and its keys in the order of messages. */
@@ -40,8 +40,8 @@ export type Known<O, Legal extends Options, Faulty = null> = OrFaulty<
 /** A list of options, each of them as `Known` has it. */
 export type KnownItems<Items, Legal extends Options> = { readonly [I in keyof Items]: Known<Items[I], Legal> }
 /**
- * What is joined to the type of options of which several types are inferred: nothing, or words in the place of keys that are none. Of what
- * is given, O has the keys alone: other faults are told as those of the type itself.
+ * Joins the type of options with several inferred types: nothing, or words in place of unknown keys. O has only the keys of the given options; other
+ * faults are reported by the type itself.
  */
 export type Strays<O, Legal extends Options> = [UnknownKeys<O, Legal>] extends [never]
   ? unknown
@@ -115,7 +115,7 @@ type IsEdit<A extends string, B extends string> = A extends ''
           : false
         : false
     : false
-/** What is left of two names after what they begin with together. */
+/** The rests of two names after their common beginning. */
 type Unlike<A extends string, B extends string> = A extends `${infer C}${infer ARest}`
   ? B extends `${C}${infer BRest}`
     ? Unlike<ARest, BRest>
@@ -164,6 +164,6 @@ export const optionRefused = (key: string, { of, keys }: Options): string => {
     : unknownOption(shown(key), of, near)
 }
 
-/** The first key that is no option; null where all are. What is left out has none. */
+/** The first unknown key; null if all are known. Absent options have none. */
 export const unknownKey = (given: object | undefined, { keys }: Options): string | null =>
   Object.keys(given ?? {}).find((k) => !keys.includes(k)) ?? null

@@ -1,7 +1,7 @@
-// Words in the place of what is wrong, while typing; in a generic function, where it is not known yet whether anything is, nothing: what it
-// makes is checked at run time. In: a type that is a string where something is wrong. Out: those words, or what is asked for where not.
-// Worked example: of `(input: OrWords<Complaint<N>, In>, net: N)` a call with a wrong net is refused in the words of Complaint<N>; in
-// `<C extends number>(c: C) => f(input, conv2d('c', c, 3))` Complaint<...> waits for C, and the constraint of what waits is Fits.
+// Words in place of an error, while typing. In a generic function, where the error is unknown yet, nothing: its result is checked at run time. In: a
+// type that is a string for an error. Out: those words, or the wanted type. Worked example: of `(input: OrWords<Complaint<N>, In>, net: N)` a call
+// with a wrong net is refused in the words of Complaint<N>; in `<C extends number>(c: C) => f(input, conv2d('c', c, 3))` Complaint<...> waits for C,
+// and the constraint of a waiting type is Fits.
 interface Answers<Words, Fits> {
   readonly fits: Fits
   readonly [other: number]: Words
@@ -9,7 +9,7 @@ interface Answers<Words, Fits> {
 /** False if `strictNullChecks` is off: then `null`, which stands for the absence of a fault, is assignable to everything. */
 export type IsStrict = undefined extends string ? false : true
 
-/** Words where they are a string, else Fits. Of a choice that waits, TypeScript leaves out a branch that is `any`: Fits is left. */
+/** Words if they are a string, else Fits. TypeScript leaves out a branch of a waiting choice that is `any`: Fits is left. */
 export type OrWords<Words, Fits = unknown> = Answers<
   Words,
   Fits
@@ -20,8 +20,8 @@ export type OrWords<Words, Fits = unknown> = Answers<
 export type InferredFrom<In> = keyof In extends never ? In : never
 
 /**
- * The type of a parameter from which In is inferred. It is In if Faulty is null; else Faulty, which has words in the place of each fault.
- * If In is a union, `null` in Faulty stands for its members without a fault. The choice of `symbol` serves inference: no In has that key.
+ * The type of a parameter that In is inferred from. It is In if Faulty is null; else Faulty, which has words in place of each fault. If In is a
+ * union, `null` in Faulty stands for its members without a fault. The choice of `symbol` serves inference: no In has that key.
  */
 export type OrFaulty<In, Faulty> = symbol extends keyof NonNullable<In>
   ? In

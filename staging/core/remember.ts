@@ -1,9 +1,9 @@
-// What is determined once is worked out once. In: a function of two objects, or of a key that may fail. Out: its answers, remembered
-// as long as the objects live, or as the map does that holds them.
+// Computes a result once. In: a function of two objects, or of a key that may fail. Out: its answers, kept as long as the objects live, or as the map
+// that holds them.
 import { type Either, right, tap } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 
-/** What is known of a key, or what `make` makes of it, which is known from then on. */
+/** The known answer for a key, or the result of `make`, which is known from then on. */
 export const once = <K, E, A>(known: Map<K, A>, key: K, make: (key: K) => Either<E, A>): Either<E, A> =>
   known.has(key)
     ? right(known.get(key)!)

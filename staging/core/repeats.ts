@@ -1,6 +1,6 @@
-// Whole numbers in little room, where stretches of them come again. In: numbers. Out: the same numbers, in which a pair [back, count] stands
-// for `count` of them, each that which is `back` before it: where count is larger than back, they go on repeating.
-// Worked example: 5 1 2 1 2 1 2 3 is 5 1 2 [2,4] 3.
+// Whole numbers in little space, if runs of them repeat. In: numbers. Out: the same numbers, where a pair [back, count] stands for `count` of them,
+// each equal to the one `back` places before it: if count is larger than back, they continue to repeat. Worked example: 5 1 2 1 2 1 2 3 is 5 1 2
+// [2,4] 3.
 import { type Either, left, right } from 'fp-ts/Either'
 import * as t from 'io-ts'
 import { integer, list, tuple, wholeFrom } from './codecs'
@@ -11,7 +11,7 @@ const LEAST = 4
 export const repeatsCodec = list(t.union([integer, tuple(wholeFrom(1), wholeFrom(1))]))
 export type Repeats = t.TypeOf<typeof repeatsCodec>
 
-/** Of so many places each remembers one stretch: what another takes the place of is told again. */
+/** The number of slots, each with one known run. A run that loses its slot is written again. */
 const PLACES = 2 ** 18
 
 /** Each stretch that has come before is told by where it came last. */

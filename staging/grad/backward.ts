@@ -10,11 +10,11 @@ import type { Op } from '../graph/graph'
 import type { AnyAttrs, GradContext, Ref, Sizes } from '../ops/op'
 import { opDef, opDefs } from '../ops/registry'
 
-/** What is differentiated, with respect to what. */
+/** The differentiated values, and the variables. */
 export interface Aim {
   readonly losses: ReadonlySet<Op>
   readonly params: ReadonlySet<number>
-  /** Whether an op takes this input as a constant. */
+  /** Returns true if an op takes this input as a constant. */
   readonly isDetached: (op: Op, input: number) => boolean
   /** Follows the name of a value in that of its gradient. */
   readonly suffix: string
@@ -27,7 +27,7 @@ const trainable = (ops: readonly Op[], aim: Aim): ReadonlySet<number> => {
   return wanted
 }
 
-/** Backward rules only emit what the shape rules allow: anything else is a fault of the op table, not of the user. */
+/** Backward rules only emit legal ops: any error is a fault of the op table, not of the user. */
 export const emitOp = (
   b: GraphBuilder,
   op: Op,

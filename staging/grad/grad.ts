@@ -37,7 +37,7 @@ const checkedOutput = (forward: Graph, output: ValueId): Either<GraphError, Valu
   return late ? wrong(`a graph with '${late.kind}' of phase ${late.phase}`, 'a forward graph') : right(output)
 }
 
-/** What is kept of a gradient until the step at which its mean is taken: named as PyTorch has it. */
+/** The name of an accumulated gradient until the step that takes its mean, as in PyTorch. */
 const SUM = 'grad'
 
 /**
@@ -78,7 +78,7 @@ const appendUpdates = (b: GraphBuilder, gradients: readonly ParameterGradient[],
   }
 }
 
-/** What operators themselves keep from step to step: running statistics. */
+/** The operators' own state from step to step: running statistics. */
 const appendStatistics = (
   b: GraphBuilder,
   forward: readonly Op[],
@@ -113,8 +113,8 @@ const withEarlyUpdates = (ops: readonly Op[]): readonly Op[] => {
 }
 
 /**
- * Each loss, and what it is made of, right after what it compares: its gradient then begins where the backward pass needs it, not before. What
- * is counted of targets alone comes before all else: nothing is tiled across a count, which would part a loss from what it compares.
+ * Each loss, with its own sources, right after its operands: its gradient then begins at the first need of the backward pass, not before. Counts of
+ * targets alone come before all else: nothing is tiled across a count, which would separate a loss from its operands.
  */
 const withEarlyLosses = (ops: readonly Op[], forward: number): readonly Op[] => {
   const maker = new Map<ValueId, number>()
@@ -253,7 +253,7 @@ const inOrder = (b: GraphBuilder, ops: readonly Op[]): Graph => {
   return b.build(ops.map((op) => position.get(op)!))
 }
 
-/** A forward graph with its losses and no backward pass: what is measured on data that nothing is learnt from. */
+/** A forward graph with its losses and no backward pass: for metrics on data without learning. */
 export const measuring = (
   { graph, objectives }: ElaboratedStep,
   { dtype = 'f32' }: TrainingOptions = {},
@@ -265,7 +265,7 @@ export const measuring = (
   )
 }
 
-/** What a loss compares with is a value of the forward graph, fed or computed. */
+/** The target of a loss is a value of the forward graph, fed or computed. */
 export const training = (step: ElaboratedStep, options: TrainingOptions = {}): Either<GraphError, Graph> =>
   pipe(
     checkedObjectives(step.graph, step.objectives),

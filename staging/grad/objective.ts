@@ -1,6 +1,5 @@
-// A step before its gradients: a forward graph, and what is minimised in it, objectives with parameters and optimizers of
-// their own. In: nothing. Out: the types, and whether a list of objectives is legal. All objectives are measured
-// on the weights that the step began with; their updates follow, in order.
+// A step before its gradients: a forward graph, and objectives with parameters and optimizers of their own. In: nothing. Out: the types, and a check
+// of a list of objectives. All objectives are measured on the weights at the start of the step; their updates follow, in order.
 import { chain, type Either, left, right, traverseArray } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../core/errors'
@@ -12,7 +11,7 @@ import { checkedOptimizer } from './optimizer'
 
 /** weight * loss(of, to). */
 export interface Term {
-  /** What the loss is reported as. */
+  /** The reported name of the loss. */
   readonly name: string
   readonly loss: Loss
   readonly of: ValueId
@@ -25,7 +24,7 @@ export interface Objective {
   readonly name: string
   readonly optimizer: Optimizer
   readonly updates: Updates
-  /** What it trains, and each by what. */
+  /** Its trained parameters, and the optimizer of each. */
   readonly params: ReadonlyMap<ValueId, Optimizer>
   readonly terms: readonly Term[]
 }
@@ -36,14 +35,14 @@ export interface Detached {
   readonly input: ValueId
 }
 
-/** What elaboration gives, and what the passes begin with. */
+/** The result of elaboration, and the input of the passes. */
 export interface ElaboratedStep {
   readonly graph: Graph
   readonly objectives: readonly Objective[]
   readonly detached: readonly Detached[]
 }
 
-/** The same step of another graph, in which its values have other numbers. */
+/** The same step for another graph, whose values have other numbers. */
 export const renumbered = (s: ElaboratedStep, graph: Graph, at: (v: ValueId) => ValueId): ElaboratedStep => ({
   graph,
   objectives: s.objectives.map((o) => ({
@@ -58,7 +57,7 @@ export const renumbered = (s: ElaboratedStep, graph: Graph, at: (v: ValueId) => 
   detached: s.detached.map((d) => ({ reader: at(d.reader), input: at(d.input) })),
 })
 
-/** What losses read, what is handed out, and both ends of the edges at which gradients end. */
+/** The inputs of losses, the outputs, and both ends of the edges at which gradients end. */
 export const heldValues = (s: ElaboratedStep): ReadonlySet<ValueId> =>
   new Set([
     ...s.objectives.flatMap((o) => o.terms.flatMap((t) => ('constant' in t.to ? [t.of] : [t.of, t.to.value]))),

@@ -1,5 +1,5 @@
-// What an optimizer puts into the training graph. In: an optimizer, a parameter and its gradient. Out: which states it keeps for
-// each parameter and which op updates it; or what is wrong with its options in words. All that is known of a kind is its entry.
+// The ops of an optimizer in the training graph. In: an optimizer, a parameter and its gradient. Out: the states of each parameter and its update op;
+// or an error of its options in words. All facts of a kind are in its entry.
 import { type Either, left, right, tap, traverseArray } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../core/errors'
@@ -18,7 +18,7 @@ import {
 } from '../ops/optimizer'
 import type { Updates } from '../ops/updates'
 
-/** What an optimizer adds to each parameter: states and one op over weight, gradient, states. */
+/** The additions of an optimizer for each parameter: states, and one op over weight, gradient, states. */
 export interface UpdateRule {
   readonly kind: string
   readonly attrs: AnyAttrs

@@ -1,23 +1,22 @@
-// A graph of images whose rows several ranks share: each value is there as rows of the whole, those of this rank. In: such a graph. Out: how
-// its ops index what they have; what is wrong with it. With shares of a batch (graph/ranks.ts) ranks are a grid: those of a share follow each
-// other, rank 5 of 8 with 4 bands has band 1 of share 1.
-// Invariant: shapes count a rank's rows; attributes, and the places that kernels are told, are those of the whole.
-// Worked example, 10 rows, 2 ranks, a 3x3 convolution: rank 1 makes rows [5,10) of y from rows [4,10) of x, which `take_rows` made of its
-// own [5,10) and one of rank 0's; backwards its dx of rows [4,10) is a part, and `sum_rows` adds up all that ranks have of [5,10).
+// A graph of images whose rows several ranks share: each value is there as rows of the whole, those of this rank. In: such a graph. Out: the indexing
+// of its ops; its errors. With shares of a batch (graph/ranks.ts) ranks are a grid: those of a share follow each other, rank 5 of 8 with 4 bands has
+// band 1 of share 1. Invariant: shapes count a rank's rows; attributes, and the places for kernels, are those of the whole. Worked example, 10 rows,
+// 2 ranks, a 3x3 convolution: rank 1 makes rows [5,10) of y from rows [4,10) of x, which `take_rows` made of its own [5,10) and one of rank 0's;
+// backwards its dx of rows [4,10) is a part, and `sum_rows` adds up all ranks' parts of [5,10).
 import { type Box, elementsOf, extentOf, type Range, sameRange, tileRange } from '../core/box'
 import { hasIn, isPartition, wantsIn } from '../ops/bands'
 import { type Access, type AccessMap, inputDef, type OperandDef, touched } from '../ops/op'
 import { findOp } from '../ops/registry'
 import type { Graph, Op, Value, ValueId } from './graph'
 
-/** Ops by which ranks hand one another rows. */
+/** Ops for exchanges of rows between ranks. */
 export const ROW_EXCHANGES: readonly string[] = ['take_rows', 'sum_rows']
 /** Into how many bands a graph's images are cut. */
 export const bandsOf = (g: Graph): number => g.bands?.of ?? 1
 
-/** The extents of a value of which ranks have rows. */
+/** The extents of a value whose rows are divided among ranks. */
 export const wholeRows = (v: Value): readonly number[] => (v.rows ? [v.shape[0]!, v.shape[1]!, v.rows.of, v.shape[3]!] : v.shape)
-/** Where a box of what this rank has begins in the whole. */
+/** The place in the whole of a box of this rank. */
 export const originIn = (v: Value, box: Box): readonly number[] => box.map((r, d) => r[0] + (d === 2 ? (v.rows?.from ?? 0) : 0))
 
 /** A graph whose values have all their rows. */
@@ -45,13 +44,13 @@ export const ofBand = (g: Graph, op: Op, value: ValueId, map: AccessMap): Access
   return { ...map, H: { tag: 'shifted', access: H, from, at, whole: wholeRows(v)[2]! } }
 }
 
-/** Whether an op has rows of this rank alone, and not all that there are. */
+/** Returns true if an op has rows of this rank alone, not all rows. */
 export const isCut = (g: Graph, op: Op): boolean => {
   const anchor = g.bands && anchorOf(op)
   return anchor !== undefined && g.values[anchor.value]?.rows !== undefined
 }
 
-/** Of moments of what an op iterates over, how many elements those of each band are of. */
+/** The numbers of elements behind the moments of each band. */
 export const countsOf = (g: Graph, op: Op, moments: ValueId): readonly number[] => {
   const v = g.values[anchorOf(op)!.value]!
   const row = (v.shape[0]! * v.shape[1]! * v.shape[3]!) / (elementsOf(g.values[moments]!.shape) / 4)
@@ -75,7 +74,7 @@ export interface Part {
 }
 export type Parts = Map<ValueId, Part>
 
-/** Of what ranks take of one another's rows, or add up. */
+/** Checks exchanged or summed rows. */
 export const rowsFault = (g: Graph, op: Op, parts: Parts): string | undefined => {
   if (!g.bands) return 'needs bands, but the graph has none'
   const { at, of } = g.bands
@@ -97,14 +96,14 @@ const accessed = (g: Graph, op: Op, def: OperandDef): Access | undefined => {
   return def.role === 'data' ? def.access?.(op.attrs as never, shapes).H : undefined
 }
 
-/** Whether each rank makes the rows that are its own, and no others: windows that do not overlap, of a height that bands divide. */
+/** Returns true if each rank makes its own rows and no others: windows that do not overlap, of a height that bands divide. */
 const madeApart = (g: Graph, H: Access, anchor: Value, made: Value): boolean => {
   const [over, own] = [anchor, made].map((v) => bandsIn(wholeRows(v)[2]!, bandsOf(g)))
   if (!over || !own) return false
   return over.every((r, i) => sameRange(touched(H, r, wholeRows(made)[2]!), own[i]!))
 }
 
-/** An op that runs on this rank's rows, or on all of them; what it makes a part of is noted. */
+/** Checks an op that runs on this rank's rows, or on all of them; it notes results that are parts. */
 export const bandFault = (g: Graph, op: Op, parts: Parts): string | undefined => {
   const def = findOp(op.kind)
   const anchor = anchorOf(op)
@@ -138,7 +137,7 @@ export const bandFault = (g: Graph, op: Op, parts: Parts): string | undefined =>
 export const bandsIn = (height: number, bands: number): readonly Range[] | undefined =>
   height >= bands ? Array.from({ length: bands }, (_, i) => tileRange(height, bands, i)) : undefined
 
-/** Of what a graph says of its bands, and of its values' rows. */
+/** Checks the bands of a graph, and its values' rows. */
 export const bandedFault = (g: Graph): string | undefined => {
   const { bands, ranks = 1 } = g
   if (bands && (ranks % bands.of !== 0 || bands.at >= bands.of))

@@ -88,12 +88,12 @@ export class GraphBuilder {
   ref(id: ValueId): Ref {
     return this.value(id as Ref).id as Ref
   }
-  /** A leaf, or what is wrong with it: of one that no op of the graph reads nobody else would say so. */
+  /** A leaf, or its error: if no op of the graph reads it, no other check reports it. */
   checked(leaf: Ref): Either<GraphError, Ref> {
     const fault = this.faults.get(leaf)
     return fault ? left(fault) : right(leaf)
   }
-  /** Ops so far, in the order in which they were written. */
+  /** Ops so far, in order. */
   get written(): readonly Op[] {
     return this.ops
   }
@@ -111,7 +111,7 @@ export class GraphBuilder {
     return map((outs: readonly Ref[]) => outs[0]!)(this.op(...request))
   }
 
-  /** Says of which value a gradient is the gradient. */
+  /** Notes the value of a gradient. */
   markGradient(gradient: Ref, of: Ref, name: string): void {
     const v = this.values[gradient]!
     v.gradOf = of
@@ -158,7 +158,7 @@ export class GraphBuilder {
     )
     const outs = c.outs.map((shape, i) => {
       const o = c.def.outs[i]!
-      // Statistics are small and kept, whether they are an image's (data) or the batch's (whole).
+      // Statistics are small and kept, both those of an image (data) and of the batch (whole).
       const data = o.role === 'data' && o.merge !== 'moments'
       const id = this.values.length
       const role = (data ? DATA_OUTPUT : WHOLE_OUTPUT)[phase]

@@ -1,6 +1,6 @@
-// Whether an op of the table may stand in a graph with these operands: counts, roles, element types, attributes, shapes.
-// In: kind, attributes, operand values. Out: the entry, its attributes in wire order and its output shapes, or a GraphError.
-// Invariant: builder and codec both ask here, so what is built and what is read obey the same rules.
+// Checks an op of the table with these operands: counts, roles, element types, attributes, shapes. In: kind, attributes, operand values. Out: the
+// entry, its attributes in wire order and its output shapes, or a GraphError. Invariant: builder and codec both call it, so built and decoded graphs
+// obey the same rules.
 import { chain, type Either, left, map, mapLeft, right, traverseReadonlyArrayWithIndex } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../core/errors'
@@ -80,14 +80,14 @@ const STORED: Readonly<Record<Exclude<Element, 'weight'>, readonly DType[]>> = {
 }
 const storedTypes = (e: Element, laid: boolean): readonly DType[] => STORED[e === 'weight' ? (laid ? 'laid' : 'real') : e]
 
-/** Whether a call with these operands stores activations as bf16. */
+/** Returns true if a call with these operands stores activations as bf16. */
 export const isBf16 = (values: readonly { readonly dtype: DType }[]): boolean => values.some((v) => v.dtype === 'bf16')
 
-/** Whether an op is in bf16: its inputs say, or, where all of them are of the float type anyhow, what it makes. */
+/** Returns true if an op is in bf16: its inputs tell, or, if all of them have the float type anyhow, its outputs. */
 export const isBf16Op = (d: OpDef, ins: readonly Value[], outs: readonly Value[]): boolean =>
   d.bf16 === 'always' || isBf16(inputElements(d, ins.length).includes('either') ? ins : outs)
 
-/** How an op stores what it makes, in a graph that computes in `float`. */
+/** The stored types of an op's results, in a graph that computes in `float`. */
 export const outputTypes = (d: OpDef, bf16: boolean, float: Float): readonly DType[] =>
   d.outs.map((o) => {
     const stored = storedAs(d, o, bf16)

@@ -89,7 +89,7 @@ const checkedGradient = (g: Graph, v: Value): Either<string, Value> => {
   return sameShape(of.shape, v.shape) ? E.right(v) : E.left(`the shapes of the gradient '${v.name}' and of '${of.name}' differ`)
 }
 
-/** Class labels and what ops make of whole numbers are i32; what is fed may be bytes, and it, what layers make and laid weights may be bf16. */
+/** Class labels and results on whole numbers are i32; fed values may be bytes; these, layers' results and laid weights may be bf16. */
 const typesOf = (v: Value, float: DType, integers: ReadonlySet<number>): readonly DType[] =>
   v.role === 'target'
     ? [float, 'i32']
@@ -126,7 +126,7 @@ const checkedValues = (g: Graph): Either<Fault, unknown> => {
   )
 }
 
-/** What an op writes is of the shape, type and role that the op table gives. */
+/** An op's result has the shape, type and role of the op table. */
 const asGiven = (v: Value, def: OperandDef, shape: readonly number[], type: DType): Either<string, Value> => {
   if (!sameShape(v.shape, shape)) return E.left(`'${v.name}' has shape ${shapeText(v.shape)}; allowed: ${shapeText(shape)}`)
   if (v.dtype !== type) return E.left(`'${v.name}' is ${v.dtype}; allowed: ${type}`)
@@ -186,7 +186,7 @@ class Walk {
     )
   }
 
-  /** Roles, types and shapes of what it writes are those that the op table gives. */
+  /** Roles, types and shapes of its results are those of the op table. */
   private applied(op: Op, ins: readonly Value[], outs: readonly Value[]): Either<string, unknown> {
     return pipe(
       checkOp({ ...op, ins, given: outs.map((v) => v.shape) }),

@@ -1,6 +1,5 @@
-// A short stable name for what a graph computes: equal graphs have equal fingerprints, and any change of a name, shape,
-// operator, attribute or wiring changes it (FNV-1a, 64 bits: it tells versions apart, it does not resist forgery). Whether a step lays its
-// weights out once is no part of what it computes.
+// A short stable name of a graph's computation: equal graphs have equal fingerprints, and any change of a name, shape, operator, attribute or wiring
+// changes it (FNV-1a, 64 bits: it distinguishes versions, it does not resist forgery). Weights laid out once a step do not change it.
 import { hashText } from '../core/fnv'
 import type { Graph } from './graph'
 import { asStaged } from './laid'

@@ -16,11 +16,11 @@ export type OpId = number
 export const PERSISTENT_ROLES = ['param', 'state'] as const
 export const FED_ROLES = ['input', 'target'] as const
 export const RESULT_ROLES = ['loss', 'output'] as const
-/** Of what a runtime knows by name, in the order of their numbers on the tape. */
+/** The roles with names at run time, in the order of their numbers on the tape. */
 export const BOUND_ROLES = [...PERSISTENT_ROLES, ...FED_ROLES, ...RESULT_ROLES] as const
 export const ROLES = [...BOUND_ROLES, 'activation', 'gradient', 'stat'] as const
 export type ValueRole = (typeof ROLES)[number]
-/** What a graph computes in: parameters, statistics, sums and losses are stored so, and activations unless they are bf16. */
+/** The computing type of a graph: the stored type of parameters, statistics, sums and losses, and of activations unless they are bf16. */
 export const FLOATS = ['f32', 'f64'] as const
 export type Float = (typeof FLOATS)[number]
 /** In the order of their numbers on the tape. */
@@ -46,9 +46,9 @@ export interface Value {
   readonly init?: Init
   /** For a gradient: the value that it is the gradient of. */
   readonly gradOf?: ValueId
-  /** Where several ranks have rows of it each: those of this one begin at `from` of the `of` rows of the whole (graph/bands.ts). */
+  /** If several ranks have rows of it: those of this one begin at `from` of the `of` rows of the whole (graph/bands.ts). */
   readonly rows?: { readonly from: number; readonly of: number }
-  /** Where each of several ranks has a part of it: the shape of the whole (graph/ranks.ts). */
+  /** If several ranks have a part of it each: the shape of the whole (graph/ranks.ts). */
   readonly part?: readonly number[]
 }
 
@@ -70,13 +70,13 @@ export interface Graph {
   readonly name: string
   readonly values: readonly Value[]
   readonly ops: readonly Op[]
-  /** By what a model is trained, where there is more than one optimizer for all of its parameters: ops do not tell what users tell. */
+  /** The optimizers of a model with more than one, because ops do not have the users' options. */
   readonly trainedBy?: TrainedBy
   /** How many share the batch, where several do: shapes are those of one's share (graph/ranks.ts). */
   readonly ranks?: number
   /** Norms of batches are of each rank's share, not of the whole batch. */
   readonly norms?: 'local'
-  /** What ranks have parts of, of parameters that they update each in part: the optimizer's state, or sums of gradients, too. */
+  /** The divided values of parameters that ranks update in parts: the optimizer's state, or sums of gradients, too. */
   readonly shard?: 'optimizer' | 'gradients'
   /** The operators of one process in its order, where ranks run them in another (grad/rewrite/ranks.ts). */
   readonly alone?: readonly OpId[]
@@ -87,8 +87,8 @@ export interface Graph {
 const itself = <T>(item: T): T => item
 
 /**
- * The same graph, whose values, ops and attributes have few shapes between them, and whose lists are of one kind: V8 gives each object that
- * spreads others and then adds to them a shape of its own, and whoever reads many shapes is slow.
+ * The same graph with few shapes of objects among its values, ops and attributes, and lists of one kind. V8 gives each object that spreads others and
+ * then grows a shape of its own, and a reader of many shapes is slow.
  */
 export const madeAlike = (g: Graph): Graph => ({
   ...g,
@@ -107,7 +107,7 @@ export const madeAlike = (g: Graph): Graph => ({
   }),
 })
 
-/** What a graph computes in: the first type that is neither a label's, nor bf16, nor that of bytes. */
+/** The computing type of a graph: the first type that is neither a label's, nor bf16, nor that of bytes. */
 export const floatOf = (g: Graph): Float =>
   g.values.find((v): v is Value & { readonly dtype: Float } => v.dtype === 'f32' || v.dtype === 'f64')?.dtype ?? 'f32'
 
@@ -121,16 +121,16 @@ const isOne =
   (v: Value): boolean =>
     list.includes(v.role)
 export const isPersistent = isOne(PERSISTENT_ROLES)
-/** A parameter, what is kept of it, or its gradient. */
+/** Returns true for a parameter, its state, or its gradient. */
 export const isOfWeight = (g: Graph, v: Value): boolean =>
   isPersistent(v) || (v.gradOf !== undefined && isPersistent(g.values[v.gradOf]!))
-/** Of what convolutions read as their weight: it is no parameter, but one laid out (ops/layout.ts), and lies as activations do. */
+/** Returns true for a laid-out weight of convolutions: it is no parameter (ops/layout.ts), and has the layout of activations. */
 export const isLaid = (v: Value): boolean => v.role === 'stat' && v.shape.length === 4
 /** Fed from outside at each step: its bytes come from the data source, and never need to be written back. */
 export const isFed = isOne(FED_ROLES)
-/** Whether it is fed bytes, of which it makes numbers itself. */
+/** Returns true if it is fed bytes, which it converts to numbers itself. */
 export const takesBytes = (g: Graph): boolean => g.values.some((v) => v.dtype === 'u8')
-/** What the step is run for: it is needed when nothing reads it. */
+/** Returns true for a purpose of the step: it is needed without a reader. */
 export const isResult = isOne(RESULT_ROLES)
-/** Whether a graph trains: one that only predicts has forward ops alone. */
+/** Returns true if a graph trains: one that only predicts has only forward ops. */
 export const trains = (g: Graph): boolean => g.ops.some((op) => op.phase === 'backward' || op.phase === 'update')

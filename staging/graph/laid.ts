@@ -1,7 +1,7 @@
-// A step whose convolutions find their weights laid out (ops/layout.ts). In: a graph, and which of its parameters. Out: the same step, that
-// lays them out first of all; and back. Invariant: what it computes is the same, so it has the fingerprint of the step as it was staged:
-// values keep their ids, laid weights come behind them, and ops move by as many as lay them out.
-// Worked example, ops [conv(x, w), …, conv_bwd_data(dy, w), …, sgd(w, dw)]: [lay_out(w), conv(x, laid), …, conv_bwd_data(dy, laid), …, sgd(w, dw)].
+// A step with laid-out weights of convolutions (ops/layout.ts). In: a graph, and some of its parameters. Out: the same step, which lays them out
+// first of all; and back. Invariant: the computation is the same, so it has the fingerprint of the staged step: values keep their ids, laid weights
+// follow them, and ops move by the number of layouts. Worked example, ops [conv(x, w), …, conv_bwd_data(dy, w), …, sgd(w, dw)]: [lay_out(w), conv(x,
+// laid), …, conv_bwd_data(dy, laid), …, sgd(w, dw)].
 import type { OpDef } from '../ops/op'
 import { opDef } from '../ops/registry'
 import { isBf16Op } from './check'
@@ -17,7 +17,7 @@ const laidInput = (def: OpDef): number => {
   return known
 }
 
-/** The weight that an op would read laid out, and as what: an op in bf16 reads bf16. */
+/** The weight that an op would read laid out, and its type then: an op in bf16 reads bf16. */
 const readLaid = (g: Graph, op: Op): { readonly weight: Value; readonly dtype: DType } | undefined => {
   const def = opDef(op.kind)
   const at = laidInput(def)
@@ -31,7 +31,7 @@ const readLaid = (g: Graph, op: Op): { readonly weight: Value; readonly dtype: D
 const makesADifference = ({ shape: [, channels, rows, columns] }: Value, dtype: DType): boolean =>
   dtype === 'bf16' || (channels! > 1 && rows! * columns! > 1)
 
-/** The weights that ops read which would rather find them laid out, and what each of these ops is. */
+/** The weights whose readers would profit from a layout, and these ops. */
 export const readers = (g: Graph): ReadonlyMap<ValueId, readonly Op[]> => {
   const found = new Map<ValueId, Op[]>()
   for (const op of g.ops) {
@@ -44,7 +44,7 @@ export const readers = (g: Graph): ReadonlyMap<ValueId, readonly Op[]> => {
   return found
 }
 
-/** The graph in which these weights are laid out, once for each type that they are read as. */
+/** The graph that lays out these weights, once for each type of their readers. */
 export const laidOut = (g: Graph, weights: ReadonlySet<ValueId>): Graph => {
   const values = [...g.values]
   const made: Op[] = []

@@ -1,5 +1,6 @@
 // A machine: op times, workspaces, link bandwidths and capacities. Measured profiles are made by src/, named ones
 // stand in sim/machines. Planners and the simulator ask a machine; they never know which it is.
+import { onceFor } from '../core/remember'
 import type { DeviceDeclaration, Precision } from '../devices'
 import type { AnyAttrs, CallShapes } from '../ops/op'
 
@@ -7,21 +8,21 @@ export interface Link {
   readonly outBytesPerSecond: number
   readonly inBytesPerSecond: number
   readonly latencySeconds: number
-  /** Whether both directions run at full speed at once. */
+  /** True if both directions run at full speed at once. */
   readonly fullDuplex: boolean
-  /** What computing and copying do to each other, where they share processors or memory. */
+  /** The mutual slowdown of compute and copies, if they share processors or memory. */
   readonly beside?: Beside
   /** Exchanges between ranks beside computing pass it, too, in line with copies out. */
   readonly carriesExchanges?: boolean
-  /** What may lie at its far end; absent: all that is moved. */
+  /** The capacity of its far end; absent: unlimited. */
   readonly bytes?: number
-  /** What a step may write there at most. */
+  /** The most bytes that a step may write there. */
   readonly writesPerStep?: number
-  /** What may be written there a second, in the mean over a long run, wherever a plan can do with it. */
+  /** The mean limit of written bytes per second over a long run. Plans keep it if some plan can. */
   readonly writesPerSecond?: number
-  /** To a disk, where what does not fit at this one's far end lies. */
+  /** The link to a disk, for bytes beyond the capacity of this one's far end. */
   readonly beyond?: Link
-  /** Of one that lies beyond another: its copies do not stand in line with the other's. */
+  /** For a link beyond another one: its copies have a queue of their own. */
   readonly apart?: boolean
   /** Its far end is memory of the device itself, and no part of it was offered: `auto` moves nothing there. */
   readonly sameMemory?: boolean
@@ -30,11 +31,11 @@ export interface Link {
 /** Returns true if the machine has a lower tier. */
 export const hasTier = ({ link }: Pick<Machine, 'link'>): boolean => link.beyond !== undefined || link.bytes !== 0
 
-/** The link to where the last of what is moved lies. */
+/** The link to the last place of moved bytes. */
 export const lastLink = (link: Link): Link => link.beyond ?? link
 
 type Rate = 'outBytesPerSecond' | 'inBytesPerSecond'
-/** What so many bytes take at least that are all away at once: what the first link has no place for goes to the other one. */
+/** The least seconds of a number of bytes that are away at once: the first link moves them up to its capacity, the other one the rest. */
 const seconds = (link: Link, bytes: number, rate: Rate): number => {
   const { beyond } = link
   if (!beyond) return bytes / link[rate]
@@ -60,42 +61,39 @@ export interface Choice {
   readonly workspace: number
 }
 
-/** What a plan needs to know of a machine to unroll its segments. */
+/** The part of a machine that unrolling of segments needs. */
 export type Costs = Pick<Machine, 'seconds' | 'workspace' | 'choices'>
 
-/** Whether norms of batches are of all images of a step, or of each rank's share. */
+/** Norms of batches are of all images of a step, or of each rank's share. */
 export const NORMS = ['whole', 'local'] as const
 export type Norms = (typeof NORMS)[number]
-/** What several processes have parts of: nothing, the optimizer's state, or gradients, too. */
+/** The values that several processes divide: none, the optimizer's state, or gradients, too. */
 export const SHARDS = ['none', 'optimizer', 'gradients'] as const
 export type Shard = (typeof SHARDS)[number]
 
 export interface Machine {
   readonly name: string
-  /** What the device can do that runs plans made for it. */
+  /** The abilities of the device that runs plans for it. */
   readonly device: DeviceDeclaration
-  /** Exists only in simulation: it stands for such a device, and its times are what calls take. */
+  /** It exists only in simulation: it stands for such a device, and calls take its times. */
   readonly simulated: boolean
   readonly precision: Precision
   /** How many such machines train together, each with its share of the batch; absent: one. */
   readonly ranks?: number
-  /** Where these have bands of one image's rows, not images of a batch: how many, and which of them this one is. */
+  /** If ranks have bands of one image's rows, not images of a batch: their number, and the index of this one. */
   readonly bands?: { readonly at: number; readonly of: number }
   /** Norms of batches are of each one's share; absent: of the whole batch. */
   readonly norms?: 'local'
-  /** What each has a part of, of what updates need; absent: nothing. */
+  /** The values of updates that each has a part of; absent: none. */
   readonly shard?: Exclude<Shard, 'none'>
-  /** What they exchange over, where its time counts. */
+  /** The network between them, if its time counts. */
   readonly network?: { readonly name: string; readonly bytesPerSecond: number; readonly latencySeconds: number }
   readonly memoryBytes: number
   /** The host memory of the lower tier is a part of `memoryBytes`. */
   readonly sharesMemory?: boolean
   readonly link: Link
   readonly seconds: (kind: string, attrs: AnyAttrs, shapes: CallShapes) => number
-  /**
-   * The ways in which the device can run a call; absent: only way 0, as `seconds` and `workspace` say. The first takes
-   * the least scratch.
-   */
+  /** The device's ways to run a call; absent: only way 0, with `seconds` and `workspace`. The first takes the least scratch. */
   readonly choices?: (kind: string, attrs: AnyAttrs, shapes: CallShapes) => readonly Choice[]
   readonly workspace: (kind: string, attrs: AnyAttrs, shapes: CallShapes) => number
 }
@@ -108,7 +106,7 @@ export const fastest = (m: Costs, kind: string, attrs: AnyAttrs, s: CallShapes):
   return ways.reduce((a, b) => (b.seconds < a.seconds ? b : a))
 }
 
-/** The machine with only those ways that take at most so much scratch, or the least of all (paper 4, section 4.2). */
+/** The machine with only those ways that take at most this scratch, or the least of all (paper 4, section 4.2). */
 export const withScratch = <M extends Costs>(m: M, bytes: number): M => {
   const { choices } = m
   return choices
@@ -119,3 +117,6 @@ export const withScratch = <M extends Costs>(m: M, bytes: number): M => {
       }
     : m
 }
+
+/** The machine without a lower tier. */
+export const withoutTier = onceFor((m: Machine): Machine => ({ ...m, link: { ...m.link, bytes: 0 } }))

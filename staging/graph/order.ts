@@ -1,6 +1,6 @@
-// Execution order by paper 4's depth-first rule (section 3.1, Algorithm 1): at a fork one branch is followed to the join
-// before the next begins; the join runs when all of its inputs are there. Where ops are ready at once, first written, first run.
-// Worked example: fork f to branches a1,a2 and b1,b2 and join j runs f a1 a2 b1 b2 j, however it was written.
+// Execution order by paper 4's depth-first rule (section 3.1, Algorithm 1): at a fork one branch is followed to the join before the next begins; the
+// join runs after all of its inputs. Ops that are ready at once run in written order. Worked example: fork f to branches a1,a2 and b1,b2 and join j
+// runs f a1 a2 b1 b2 j, in any written order.
 
 export interface Node {
   readonly ins: readonly number[]

@@ -1,8 +1,7 @@
-// A training graph over several ranks: each has the same graph, of its share of the batch. In: such a graph. Out: which of its values are
-// shares, and the graph of the whole batch in one process, of which it was made (grad/rewrite/ranks.ts).
-// Invariant: attributes are those of the whole batch (what a mean divides by, where dropout counts); shapes are a rank's.
-// Worked example, 2 ranks and 8 images: the image is [4,3,H,W] and its origin in the whole [8,3,H,W] is 4 at rank 1; a gradient dw is
-// made as a share dw.share, and all_sum makes dw of it.
+// A training graph over several ranks: each has the same graph, for its share of the batch. In: such a graph. Out: its values that are shares, and
+// the graph of the whole batch in one process, its source (grad/rewrite/ranks.ts). Invariant: attributes are those of the whole batch (the divisor of
+// a mean, the counters of dropout); shapes are a rank's. Worked example, 2 ranks and 8 images: the image is [4,3,H,W] and its origin in the whole
+// [8,3,H,W] is 4 at rank 1; a gradient dw is made as a share dw.share, and all_sum makes dw of it.
 import {
   bandedFault,
   bandFault,
@@ -30,9 +29,9 @@ export const BESIDE: readonly string[] = ['all_sums', 'sum_parts', 'put_part']
 /** In its turn; or begun early, where a plan has something to do beside it, and waited for where its result is touched. */
 export const mayBeginEarly = ({ kind, attrs }: Pick<Op, 'kind' | 'attrs'>): boolean =>
   kind === 'all_moments' || (kind === 'all_sums' && attrs['beside'] !== 1)
-/** What the graph of one process has not. */
+/** Ops that the graph of one process does not have. */
 export const BETWEEN: readonly string[] = [...COLLECTIVES, 'take_part']
-/** What has been updated is read by what puts a rank's part into the whole, and by nothing else. */
+/** An updated part is read by the op that puts it into the whole, and by nothing else. */
 export const putsPart = ({ kind }: Pick<Op, 'kind'>, input: number): boolean => kind === 'put_part' && input === 1
 /** How many share a graph's batch. */
 export const ranksOf = (g: Graph): number => g.ranks ?? 1
@@ -40,7 +39,7 @@ export const ranksOf = (g: Graph): number => g.ranks ?? 1
 /** Into how many parts ranks cut the batch: bands of rows are cuts of images. */
 export const slicesOf = (g: Graph): number => ranksOf(g) / bandsOf(g)
 
-/** Values that have images: what is fed, and what operators make image by image. All others are whole at every rank. */
+/** Values with images: fed ones, and results image by image. All others are whole at every rank. */
 export const sharesOf = onceFor((g: Graph): ReadonlySet<ValueId> => {
   const all = new Set(g.values.filter(isFed).map((v) => v.id))
   for (const op of g.ops)
@@ -64,7 +63,7 @@ export const mergedOver = (g: Graph, op: Op): 'all' | 'shares' => (g.bands && !i
 export const membersOf = (g: Graph, over: Part['over']): number =>
   over === 'all' ? ranksOf(g) : over === 'shares' ? slicesOf(g) : bandsOf(g)
 
-/** Statistics of channels over images, and what is joined of such. */
+/** Statistics of channels over images, and joins of them. */
 export const momentsOf = onceFor((g: Graph): ReadonlySet<ValueId> => {
   const moments = new Set<ValueId>()
   for (const op of g.ops) {
@@ -75,7 +74,7 @@ export const momentsOf = onceFor((g: Graph): ReadonlySet<ValueId> => {
 })
 export const readsMoments = (g: Graph, op: Op): boolean => op.ins.some((v) => momentsOf(g).has(v))
 
-/** What operators of norms count are the elements that their statistics are of: with local norms those of a share. */
+/** The counts of norms are the elements behind their statistics: with local norms those of a share. */
 export const counting = (g: Graph, op: Op, times: number): Op =>
   op.attrs['count'] !== undefined && readsMoments(g, op) && !COLLECTIVES.includes(op.kind)
     ? { ...op, attrs: { ...op.attrs, count: op.attrs['count'] * times } }
@@ -91,7 +90,7 @@ export const inWholeShapes = (g: Graph): Graph =>
       }
     : g
 
-/** Names of what each rank keeps for itself: running statistics where norms are local, and parts. */
+/** Names of values that differ between ranks: running statistics of local norms, and parts. */
 export const ownOfRank = (g: Graph): ReadonlySet<string> => {
   const own = new Set(g.norms === 'local' ? momentsOf(g) : [])
   for (const op of g.ops)
@@ -101,7 +100,7 @@ export const ownOfRank = (g: Graph): ReadonlySet<string> => {
   return new Set([...own].map((v) => g.values[v]!.name))
 }
 
-/** Of what is exchanged, and parts that are taken: each has made one value of another, of which the first was there before. */
+/** Exchanged values and taken parts: each is made of one other value. Out: the first value of the chain. */
 const sameIn = (g: Graph): ((v: ValueId) => ValueId) => {
   const first = new Map<ValueId, ValueId>()
   for (const { kind, ins, outs } of g.ops)
@@ -129,7 +128,7 @@ export const asOne = (g: Graph): Graph => {
   }
 }
 
-/** Of moments over bands, which have different numbers of rows. */
+/** Checks moments over bands, which have different numbers of rows. */
 const countsFault = (g: Graph, op: Op, maker: Op | undefined, over: Part['over']): string | undefined => {
   if (op.kind !== 'all_moments' || over === 'shares' || !maker || !isCut(g, maker)) return undefined
   const each = countsOf(g, maker, op.ins[0]!)
@@ -157,7 +156,7 @@ const collectiveFault = (g: Graph, op: Op, parts: Parts, makers: ReadonlyMap<Val
   return undefined
 }
 
-/** What is wrong with a graph over ranks, in words: a share that is read as if it were the sum, or a sum that is no share's. */
+/** The error of a graph over ranks, in words: a share that is read as if it were the sum, or a sum of no share. */
 export const ranksFault = (g: Graph): string | undefined => {
   const parts: Parts = new Map()
   const makers = new Map<ValueId, Op>()
@@ -188,14 +187,14 @@ export const ranksFault = (g: Graph): string | undefined => {
   return partsFault(g) ?? orderFault(g)
 }
 
-/** What works element by element, on a part as on the whole. */
+/** Ops that work element by element, on a part as on the whole. */
 const PARTWISE: readonly string[] = [...updateOps, ...steeredOps, meanOverSteps, clipValues].map((d) => d.kind)
 export const isUpdate: (kind: string) => boolean = (
   (kinds) => (kind: string) =>
     kinds.has(kind)
 )(new Set([...updateOps, ...steeredOps].map((d) => d.kind)))
 
-/** A part is no whole, and what a rank takes of a weight, and updates, is put back. */
+/** Checks that no part is read as a whole, and that a taken and updated part of a weight is put back. */
 const partsFault = (g: Graph): string | undefined => {
   const ranks = ranksOf(g)
   const isPart = (v: ValueId): boolean => g.values[v]?.part !== undefined
@@ -209,7 +208,7 @@ const partsFault = (g: Graph): string | undefined => {
     if (v.shape.length !== 1 || v.shape[0] !== due)
       return `the part '${v.name}' has ${v.shape.join('x')} elements; allowed: ${due}`
   }
-  /** By part that was taken of a weight: the weight; whether it is updated by then; whether it is put back. */
+  /** By part of a weight: the weight; true if it is updated by then; true if it is put back. */
   const taken = new Map<ValueId, { readonly weight: ValueId; updated: boolean; put: boolean }>()
   for (const op of g.ops) {
     const { kind, layer, ins, outs } = op

@@ -1,33 +1,33 @@
-// Gaps between what is placed, each item with bytes and a life. In: items in any order. Out: the lowest offset that is free throughout a life.
-// Every new item looks at all that is placed, of which there may be tens of thousands: what is placed lies in blocks, in order of offset, and
-// of a block of which nothing lives then, or all of it without a large enough gap, nothing more need be looked at. So that blocks are alike,
-// long lives (of values that wait for the backward) and short ones (of scratch) lie in layers of their own; an offset is free where it is in each.
-// Worked example, at offsets 0, 2 and 4, each of size 1 and alive [0,9]: 1 is the lowest for a size of 1, 5 for a size of 2.
+// Gaps between placed items, each with bytes and a life. In: items in any order. Out: the lowest offset that is free throughout a life. Every new
+// item looks at all placed ones, perhaps tens of thousands. So placed items are in blocks, in order of offset; a block without living items then, or
+// without a large enough gap, is skipped. Long lives (of values that wait for the backward) and short ones (of scratch) have layers of their own, so
+// that blocks are alike; an offset is free if it is free in each. Worked example, at offsets 0, 2 and 4, each of size 1 and alive [0,9]: 1 is the
+// lowest for a size of 1, 5 for a size of 2.
 
 /** Items in a block, when it becomes two. */
 const BLOCK = 64
 
-/** Lives of up to so many points are in the first layer, of up to its square in the second. */
+/** Lives of up to this number of points are in the first layer, of up to its square in the second. */
 const SHORT = 256
 
 /** Parts of a step: as many as a number has bits. */
 const PARTS = 32
 
-/** In which part of the step a point is. */
+/** The part of the step of a point. */
 type PartOf = (point: number) => number
 
 /** A bit for each part from one to another. */
 const bitsOf = (first: number, last: number): number => (-1 << first) & (-1 >>> (PARTS - 1 - last))
 
-/** Some of what is placed, in order of offset, and what is known of all of it. */
+/** Some of the placed items, in order of offset, with totals of all of them. */
 class Block {
   readonly offset: number[] = []
   readonly end: number[] = []
   readonly first: number[] = []
   readonly last: number[] = []
-  /** Of each, the parts of the step in which it may live. */
+  /** For each, the parts of the step during its life. */
   private readonly partsOf: number[] = []
-  /** The parts of the step in which any of it may live. */
+  /** The parts of the step during any life in it. */
   parts = 0
   /** From when to when all of it lives. */
   firstOfAll = -Infinity
@@ -132,7 +132,7 @@ class Layer {
   }
 }
 
-/** What is placed so far. */
+/** The placed items so far. */
 export class Gaps {
   private readonly layers: Layer[] = []
   private readonly partOf: PartOf

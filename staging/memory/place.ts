@@ -1,10 +1,10 @@
-// Gives every cell its place. In: cells with lifetimes. Out: storages (each a run of bytes made of pages) and, for each
-// cell, a storage and an offset. Invariant: cells that share bytes are never alive at the same time.
+// Gives every cell its place. In: cells with lifetimes. Out: storages (each a run of bytes made of pages) and, for each cell, a storage and an
+// offset. Invariant: cells that share bytes are never alive at the same time.
 //
-// Large cells have a storage each, or one for a row of them: pages are interchangeable, so they cannot fragment. What is smaller is packed:
-// parameters and state into one storage for ever (large ones may be at home in the lower tier instead), small values by lifetime into another (or,
-// where pages are shared, those that rest by pages), and a tiled segment's locals into one per segment (the same offsets for every tile). Worked example of packing by lifetime, sizes in lines of 64:
-// a[0,4) size 2, b[2,6) size 1, c[5,9) size 2: c takes a's bytes, b lies behind them; three lines in all.
+// Large cells have a storage each, or one for a row of them: pages are interchangeable, so they cannot fragment. Smaller ones are packed: parameters
+// and state into one permanent storage (large ones may be at home in the lower tier instead), small values by lifetime into another (or, with shared
+// pages, resting ones by pages), and a tiled segment's locals into one per segment (the same offsets for every tile). Worked example of packing by
+// lifetime, sizes in lines of 64: a[0,4) size 2, b[2,6) size 1, c[5,9) size 2: c takes a's bytes, b is after them; three lines in all.
 import { mapped } from '../core/mapped'
 import { ALIGN_BYTES, alignUp, mostHeld, PAGE_BYTES, pagesFor } from '../core/bytes'
 import { sameBox } from '../core/box'
@@ -47,7 +47,7 @@ const packInOrder = (items: readonly Lifetime[], order: readonly number[]): Pack
   return { offsets, bytes: total }
 }
 
-/** What is alive at the worst moment: no packing takes less. */
+/** The live bytes at the peak: no packing takes less. */
 const leastBytes = (items: readonly Lifetime[]): number => {
   const points = items.reduce((n, i) => Math.max(n, i.last), 0) + 1
   const change = new Float64Array(points + 1)
@@ -67,8 +67,8 @@ const longestFirst: Order = (a, b) => b.last - b.first - (a.last - a.first) || l
 const MOST_PAIRS = 250_000
 
 /**
- * Offsets by lifetime: largest first, which leaves small gaps. Where that takes more than is alive at once, and there are few items, what
- * lives longest first; and then, again and again, what lies on top is placed before the first that lives beside it.
+ * Offsets by lifetime: largest first, which leaves small gaps. If that takes more than the live bytes, and there are few items, longest lives first;
+ * then, repeatedly, the top item is placed before the first that lives beside it.
  */
 export const packByLifetime = (items: readonly Lifetime[]): Packed => {
   const least = leastBytes(items)
@@ -88,7 +88,7 @@ export const packByLifetime = (items: readonly Lifetime[]): Packed => {
   })
 }
 
-/** Layouts have most of their loops in common: what many tries came to is remembered, of as many packings as a search may need. */
+/** Layouts have most of their loops in common: the results of this number of packings are kept, enough for a search. */
 const MOST_KNOWN = 4096
 const knownPacked = new Map<string, Packed>()
 
@@ -101,7 +101,7 @@ const betterPacked = (items: readonly Lifetime[], pack: () => Packed): Packed =>
   return packed
 }
 
-/** What lies on top, before the first that lives beside it. */
+/** Places the top item before the first that lives beside it. */
 const topFirst = (items: readonly Lifetime[], { offsets, bytes }: Packed, order: readonly number[]): readonly number[] => {
   const at = order.findIndex((i) => offsets[i]! + alignUp(items[i]!.bytes, ALIGN_BYTES) === bytes)
   const top = order[at]!
@@ -111,18 +111,18 @@ const topFirst = (items: readonly Lifetime[], { offsets, bytes }: Packed, order:
 }
 
 /**
- * What a storage holds.
+ * The contents of a storage.
  *  persistent  parameters, state, the loss: for ever
  *  small       values packed by lifetime: each page stays while anything in it may live
- *  scratch     what lives inside a tile, or a call
- *  fed         what comes from the data source
- *  output      what is handed out
+ *  scratch     values inside a tile, or a call
+ *  fed         values from the data source
+ *  output      results for the caller
  *  home        a large parameter or state that comes from its home in the lower tier, and goes back there
  *  value       a large value, or a row of them
  */
 export type StorageKind = 'persistent' | 'small' | 'scratch' | 'fed' | 'output' | 'home' | 'value'
 
-/** What is there for a part of the step only, and may be there in parts: large values, what is fed, handed out or has a home. */
+/** Storages that are there for a part of the step only, perhaps in parts: large values, fed ones, outputs, and those with a home. */
 export const mayMove = (k: StorageKind): boolean => k === 'value' || k === 'fed' || k === 'output' || k === 'home'
 
 /**
@@ -220,7 +220,7 @@ class Placer implements Placement {
   }
 }
 
-/** The rows of a step. What loops over tiles touch in parts comes and goes by bands, which a neighbour would disturb: it has none. */
+/** The rows of a step. Values that loops over tiles touch in parts move by bands, which a neighbour would disturb: they are in no row. */
 const rowsIn = (cells: readonly Cell[], calls: readonly Call[]): readonly (readonly Cell[])[] => {
   const loops = new Set<number>()
   for (const c of calls) if (c.tile > 0) loops.add(c.segment)
@@ -325,8 +325,8 @@ const localPhases = (cells: readonly Cell[], calls: readonly Call[]): ReadonlyMa
       tile = call.tile
       step = 0
     }
-    // Copies before an op gather for it and belong to its step; copies after it store its result and belong to its step too.
-    // Counting an op as 2k+1, what lies between ops k-1 and k is 2k: both neighbours overlap it.
+    // Copies before an op gather for it and belong to its step; copies after it store its result and belong to its step too. An op counts as 2k+1,
+    // and the calls between ops k-1 and k as 2k: both neighbours overlap it.
     const at = call.op >= 0 ? 2 * step++ + 1 : 2 * step
     const touch = (cell: number): void => {
       if (cells[cell]!.segment < 0) return

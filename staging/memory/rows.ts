@@ -7,7 +7,7 @@ import type { Cell } from '../plan/plan'
 
 /** A page's residencies are mapped anew with their row's: rows have an end. */
 const MOST_CELLS = 64
-/** What lives much shorter would take the place of a better neighbour. */
+/** A value with a much shorter life would take the place of a better neighbour. */
 const LEAST_SHARE = 0.5
 
 interface Row {

@@ -1,11 +1,11 @@
-// Which values under a page share one, so that it can leave. In: cells with lifetimes, the calls that touch them. Out: for each page its
-// cells. Only what rests is there: what for most of its life nothing touches, as activations between the passes. In order of production each
-// goes to the page of the one before it, where there is room: a chain's neighbours rest together, so that the page rests nearly as long.
-// Worked example, thirds of a page, touched at: a 0 9, b 1 8, c 2 7, d 3 6, scratch 3: pages (a b c) and (d), scratch not; from 3 to 6 the first is away.
+// Small values that share a page, so that it can leave. In: cells with lifetimes, the calls that touch them. Out: for each page its cells. Only
+// resting values are there: those that nothing touches for most of their life, as activations between the passes. In order of production each is
+// added to the page of the one before it, if it fits: a chain's neighbours rest together, so that the page rests nearly as long. Worked example,
+// thirds of a page, touched at: a 0 9, b 1 8, c 2 7, d 3 6, scratch 3: pages (a b c) and (d), scratch not; from 3 to 6 the first is away.
 import { ALIGN_BYTES, alignUp, PAGE_BYTES } from '../core/bytes'
 import type { Call, Cell } from '../plan/plan'
 
-/** Of its life, what rests is idle for more than this share at once. */
+/** A resting value is idle at once for more than this share of its life. */
 const RESTING_SHARE = 0.5
 
 /** For each cell the most calls in a row that leave it alone. */

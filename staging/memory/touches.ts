@@ -27,7 +27,7 @@ export interface PageStays {
   readonly stays: readonly Stay[]
 }
 
-/** Whether a stay lasts through its segment, from the first touch to the last, or ends when a call does not touch. */
+/** A stay lasts through its segment, from the first touch to the last, or ends at a call without a touch. */
 export type StayRule = 'segment' | 'run'
 
 /** How large parts are: so that they are not too many, or so that little is held that no tile touches. */
@@ -37,7 +37,7 @@ export type Parts = 'usual' | 'fine'
 export const PART_PAGES = 2
 /** Parts that bands, and small values, are cut into at the most: those of a value of 100 GiB are larger, or planning would take as long. */
 const MOST_PARTS = 1024
-/** Where every page counts, a part is no more than this share of what a tile touches, however many that makes. */
+/** If every page counts, a part is at most this share of a tile's touched pages, for any number of parts. */
 const BAND_SHARE = 1 / 8
 const MOST_SMALL = 4096
 
@@ -62,7 +62,7 @@ type Starts = readonly number[]
 
 const UNCUT: Starts = [0]
 
-/** Cut at `seams`, and then into parts of at most so many pages. Parts are counted, not pages, of which a value may have millions. */
+/** Cut at `seams`, and then into parts of at most `most` pages. Parts are counted, not pages, because a value may have millions. */
 const cutAt = (pages: number, seams: readonly number[], most: number): Starts => {
   if (seams.length === 0 && most >= pages) return UNCUT
   const edges = [...new Set([0, ...seams.filter((s) => s > 0 && s < pages)])].sort((a, b) => a - b)

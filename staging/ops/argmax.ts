@@ -1,5 +1,5 @@
-// Which channel of each pixel is largest: the class that a prediction names. Of one channel, whether it is above zero. Nothing is trained
-// through it. Worked example: [0.1, 2, 2] gives 1, the first of equals; a pixel of which no channel is a number gives 0.
+// The largest channel of each pixel: the class that a prediction names. With one channel, 1 above zero. Nothing is trained through it. Worked
+// example: [0.1, 2, 2] gives 1, the first of equals; a pixel without a number gives 0.
 import { defineOp, data, pixels } from './op'
 import { checked, expectRank, firstIn, legal, perElement } from './rules'
 

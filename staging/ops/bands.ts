@@ -1,6 +1,6 @@
-// What ranks that have bands of one image's rows hand one another. In: for each rank the rows that it has and those that it wants. Out: rows
-// from whoever has them (halos; all of them; a part), or sums of what several have of a row (overlap-add, the transpose of a halo).
-// native/ops/bands.hpp moves the bytes. Worked example, 8 rows, 2 ranks, a 3x3 window: has [0,4) and [4,8), wants [0,5) and [3,8).
+// Exchanges of ranks with bands of one image's rows. In: for each rank its rows and the rows that it wants. Out: rows of other ranks (halos; all of
+// them; a part), or sums of the parts that several have of a row (overlap-add, the transpose of a halo). native/ops/bands.hpp moves the bytes. Worked
+// example, 8 rows, 2 ranks, a 3x3 window: has [0,4) and [4,8), wants [0,5) and [3,8).
 import type { Range } from '../core/box'
 import { all, type AccessMap, type AnyAttrs, attrsListed, data, defineOp, listedAttrs, type OpDef } from './op'
 import { checked, elements, expectRank, legal } from './rules'
@@ -9,7 +9,7 @@ import { checked, elements, expectRank, legal } from './rules'
 export type Cut = readonly Range[]
 
 export const sameCut = (a: Cut, b: Cut): boolean => a.every((r, i) => r[0] === b[i]![0] && r[1] === b[i]![1])
-/** Whether the ranks' rows follow each other without gap or overlap. */
+/** Returns true if the ranks' rows follow each other without gap or overlap. */
 export const isPartition = (c: Cut): boolean => c.every((r, i) => r[0] === (i === 0 ? 0 : c[i - 1]![1]))
 const within = (a: Range, b: Range): boolean => b[0] <= a[0] && a[1] <= b[1]
 const common = (a: Range, b: Range): number => Math.max(0, Math.min(a[1], b[1]) - Math.max(a[0], b[0]))
@@ -38,7 +38,7 @@ export const rowAttrs = (band: number, has: Cut, wants: Cut): AnyAttrs => ({
   ...lists('wants', wants),
 })
 
-/** Of the rows that a rank has, how many it sends to others, counted for each of them. */
+/** The rows that a rank sends to others, counted for each of them. */
 export const rowsSent = (kind: string, a: AnyAttrs): number => {
   const [has, wants] = [hasIn(a), wantsIn(a)]
   const own = has[a['band']!]!
@@ -64,7 +64,7 @@ const cutsFit = (kind: string, a: Attrs, height: number) => (): string | undefin
   if (!isCut(has, a.bands) || !isCut(wants, a.bands)) return `the rows of ${a.bands} bands must be given, at least one each`
   if (a.band >= a.bands) return `band is ${a.band}; allowed: 0 to ${a.bands - 1}`
   if ([...has, ...wants].some(([, to]) => to > height)) return `rows exceed the height of ${height}`
-  // Of a row that nobody has a part of the sum is zero: no window of a stride met it.
+  // The sum of a row without parts is zero: no window of a stride met it.
   if (kind === 'sum_rows' || has.every((h, r) => within(wants[r]!, h))) return undefined
   return isPartition(has) && has[has.length - 1]![1] === height
     ? undefined
@@ -87,7 +87,7 @@ const exchange = (kind: 'take_rows' | 'sum_rows', wire: number, own: Pick<OpDef,
     ins: [data('x', everything)],
     outs: [data('y')],
     outputsGiven: true,
-    // Rules are about whole values, of which x and y are rows.
+    // Rules are about whole values; x and y are rows of them.
     shape: (a, [x]) => checked([expectRank('the input', x!, 4), () => cutsFit(kind, a, x![2]!)()], () => legal(x!)),
     flops: (_, s) => (kind === 'sum_rows' ? elements(s.outs[0]) : 0),
   })

@@ -1,7 +1,6 @@
-// Batch normalisation split so that it is exact under tiling: `bn_stats` reduces, `bn_apply` is element-wise, and the
-// backward has the same two parts; the same with the rectifier that follows (`bn_relu_…`). Frozen norms read running statistics and
-// have no barrier.
-// `stats` is [4,C]: mean, M2 (sum of squared deviations) and what storing these rounded off, merged over tiles by Chan's rule.
+// Batch normalisation in two parts, so that it is exact under tiling: `bn_stats` reduces, `bn_apply` is element-wise, and the backward has the same
+// two parts; the same with the rectifier that follows (`bn_relu_…`). Frozen norms read running statistics and have no barrier. `stats` is [4,C]:
+// mean, M2 (sum of squared deviations) and the rounding errors of both, merged over tiles by Chan's rule.
 import {
   type AttrsOf,
   data,
@@ -65,11 +64,11 @@ export const bnStats = defineOp({
 
 interface Norm {
   readonly kind: 'bn' | 'bn_relu'
-  /** Of the operators in order. */
+  /** Wire numbers of the operators in order. */
   readonly wires: readonly [number, number, number]
   readonly flops: readonly [number, number, number]
   readonly what: readonly [string, string, string]
-  /** What the backward reads beside x, dy and stats: for the sums, and for dx. */
+  /** The operands of the backward beside x, dy and stats: for the sums, and for dx. */
   readonly reads: readonly [readonly ('gamma' | 'beta')[], readonly ('gamma' | 'beta')[]]
 }
 

@@ -11,7 +11,7 @@ export interface Choice extends Limit {
   readonly whole?: true
   /** Several of them. */
   readonly list?: true
-  /** What the command line calls it, where that is not its name. */
+  /** Its flag on the command line, if that is not its name. */
   readonly flag?: string
   /** For users, where the name does not say it all. */
   readonly about?: string
@@ -27,7 +27,7 @@ export const isLoose = (c: Choice): boolean => c.default === 'none'
 
 export type ChoiceValue = number | boolean | readonly number[]
 
-/** What is given of these choices, and the defaults of the others that have one. */
+/** The given choices, and the defaults of the others that have one. */
 export const withDefaults = (choices: Choices, given: object): Readonly<Record<string, ChoiceValue>> =>
   Object.fromEntries(
     Object.entries(choices).flatMap(([name, c]) => {
@@ -56,7 +56,7 @@ export const fieldsOf = (choices: Choices): Readonly<Record<string, Field>> =>
 export const limitsOf = (choices: Choices): Readonly<Record<string, Limit>> =>
   Object.fromEntries(Object.entries(choices).map(([name, c]) => [name, isFlag(c) ? { least: 0, most: 1 } : c]))
 
-/** Attributes worth trying: what is 0 unless chosen, in all ways. */
+/** Attributes worth trying: those that are 0 by default, in all ways. */
 export const trials = (choices: Choices): readonly AnyAttrs[] =>
   Object.entries(choices).reduce<readonly AnyAttrs[]>(
     (all, [name, c]) => {

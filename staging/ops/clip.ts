@@ -1,6 +1,6 @@
-// Clipping of gradients, as PyTorch has it: within limits, or all of them shortened alike where they are longer together than they may
-// be. A sum of squares goes from gradient to gradient, so that each may leave the device until the last has come. Worked example: [3] and
-// [4] have 9 and 25, a length of 5; where 1 is the most, both become a fifth of what they were.
+// Clipping of gradients, as in PyTorch: within limits, or all of them shortened alike if their common length exceeds a limit. A sum of squares passes
+// from gradient to gradient, so that each may leave the device until the last is there. Worked example: [3] and [4] have 9 and 25, a length of 5; for
+// a limit of 1, both become a fifth of their values.
 import { asInput0, defineOp, type OperandDef } from './op'
 import { elements, firstIn, legal, perElement } from './rules'
 

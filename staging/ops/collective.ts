@@ -1,7 +1,7 @@
-// What the ranks of one training do together, each of which has a share of the batch: sums and moments of the shares become those of the
-// whole batch, in the order of ranks and by the rules by which tiles merge; and what is shared out, of which each rank has a part. Planners
-// take them for what they are: ops with scratch that read a complete value and make a complete one. native/ops/collective.hpp has their
-// arithmetic. Worked example of parts, 5 elements, 2 ranks: rank 0 has [0,3), rank 1 [3,5) and a zero.
+// Exchanges of the ranks of one training, each with a share of the batch. Sums and moments of the shares become those of the whole batch, in the
+// order of ranks and by the rules of tiles; divided values have a part at each rank. For planners they are ops with scratch that read a complete
+// value and make a complete one. native/ops/collective.hpp has their arithmetic. Worked example of parts, 5 elements, 2 ranks: rank 0 has [0,3), rank
+// 1 [3,5) and a zero.
 import { right } from 'fp-ts/Either'
 import { asInput0, attrsListed, defineOp } from './op'
 import { checked, elements, expectShape, legal } from './rules'
@@ -10,12 +10,12 @@ const ranks = { least: 1, most: 1024 } as const
 /** Elements that are summed in one go. */
 const AT_ONCE = 2 ** 21
 /**
- * What of all ranks together is no more goes in one round: everybody gets all of it, and adds up by itself. That is 128 KiB, which take about as
+ * Up to this number of elements of all ranks, one round suffices: every rank gets all of them, and adds them up. That is 128 KiB, which take about as
  * long as the round that is left out.
  */
 const IN_ONE_ROUND = 2 ** 15
 export const inOneRound = (elements: number, among: number): boolean => elements * among <= IN_ONE_ROUND
-/** Of a sum's scratch: what all ranks have, or each rank's part of a piece. */
+/** A sum's scratch: the elements of all ranks, or each rank's part of a piece. */
 const partsOf = (n: number, among: number): number => among * (inOneRound(n, among) ? n : Math.ceil(Math.min(n, AT_ONCE) / among))
 
 export const allSum = defineOp({
@@ -80,9 +80,9 @@ export const allMoments = defineOp({
   workspace: (a, s, elementBytes) => elementBytes * a.ranks * elements(s.ins[0]),
 })
 
-/** Elements of each rank's part of so many: the last parts end in zeros where they do not divide. */
+/** Elements of each rank's part: the last parts end in zeros if they do not divide. */
 export const partOf = (elements: number, among: number): number => Math.ceil(elements / among)
-/** Elements of each rank's parts that are sent in one go; what is sent and what comes have scratch each. */
+/** Elements of each rank's parts in one round; sent and received ones have scratch each. */
 const piecesOf = (own: number, among: number): number => 2 * among * Math.min(own, Math.max(1, Math.floor(AT_ONCE / 2 / among)))
 
 // In the shapes that the table's rules are about a part has that of the whole (graph/ranks.ts).

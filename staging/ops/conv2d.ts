@@ -39,7 +39,7 @@ export const windowsOf = (a: Attrs, w: Sizes): readonly [Window, Window] => [
   { kernel: w[3]!, stride: a.strideW, padLow: a.padLeft, padHigh: a.padRight, dilation: a.dilationW, ceil: false },
 ]
 
-/** What is seen through such windows, wherever the weight stands among the operands. */
+/** Access through such windows, with the weight at any operand. */
 export const through =
   (seen: typeof window) =>
   (weight: (s: CallShapes) => Sizes) =>

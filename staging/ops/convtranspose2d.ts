@@ -1,7 +1,6 @@
-// Transposed convolution: y is what a convolution with the same weights would have read to make x. Weights are
-// [C, O/groups, kH, kW], PyTorch's order. Forward, data gradient, weight and bias gradient.
-// A slice of T output rows needs T/stride + (reach - 2)/stride + 1 rows of x. Each tile computes its rows of y alone, so
-// what a window puts beyond them is another tile's. Worked example, kernel 4, stride 2, padding 1: rows [4,8) need x [1,5).
+// Transposed convolution: a convolution with the same weights makes x of y. Weights are [C, O/groups, kH, kW], PyTorch's
+// order. Forward, data gradient, weight and bias gradient. A slice of T output rows needs T/stride + (reach - 2)/stride + 1 rows of x. Each tile
+// computes its rows of y alone, so the rest of a window is another tile's. Worked example, kernel 4, stride 2, padding 1: rows [4,8) need x [1,5).
 import { type AttrsOf, pointwise, shapeText, type Shapes, type Sizes, transposed, wholeChannels } from './op'
 import { convFields, through, windowsOf } from './conv2d'
 import { product } from './product'

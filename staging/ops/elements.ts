@@ -1,8 +1,7 @@
-// How the operands of a call are stored. In: an operator's entry. Out: for each operand the element type, given whether the
-// call is in bf16: its activations are, while it computes, sums and keeps its parameters in the graph's float type.
-// Invariant: one bit says all of a call's types, so whoever knows it (a planner's machine, the reader of a tape) agrees.
-// Of a weight that may come laid out, how it lies says the rest.
-// Worked example, a bf16 `conv2d(x, w, b) -> y`: x bf16, w and b real, y bf16; laid out, w is bf16 too.
+// The stored types of the operands of a call. In: an operator's entry. Out: for each operand the element type, given that the call is in bf16 or not:
+// bf16 activations, while it computes, sums and keeps its parameters in the graph's float type. Invariant: one bit gives all of a call's types, so a
+// planner's machine and the reader of a tape agree. The layout of a weight tells its type. Worked example, a bf16 `conv2d(x, w, b) -> y`: x bf16, w
+// and b real, y bf16; laid out, w is bf16 too.
 import { inputDef, type OpDef, type OperandDef } from './op'
 
 /**
@@ -17,7 +16,7 @@ export type Element = 'real' | 'i32' | 'any' | 'either' | 'bf16' | 'u8' | 'weigh
 
 const ELEMENTS: Readonly<Record<NonNullable<OpDef['bf16']>, Element>> = { may: 'either', always: 'bf16' }
 
-/** Parameters, statistics and whatever tiles add up stay in the float type. */
+/** Parameters, statistics and sums over tiles stay in the float type. */
 export const elementOf = (d: OpDef, o: OperandDef): Element => {
   if (o.dtype) return o.dtype
   if (o.laid) return o.laid === 'is' ? 'laid' : 'weight'

@@ -1,6 +1,6 @@
-// Bytes of pixels to numbers: what is fed as bytes stays so until here. In: a fed value of bytes. Out: (x/255 − mean)/std, channel by
-// channel, in the float type or as bf16, with the roundings of PyTorch's x.float() / 255 and what follows. It has no gradient: nobody
-// wants that of an image. Worked example: byte 255, mean 0.5 and deviation 0.25 give 2.
+// Bytes of pixels to numbers: fed bytes stay bytes until here. In: a fed value of bytes. Out: (x/255 − mean)/std, channel by channel, in the float
+// type or as bf16, with the roundings of PyTorch's x.float() / 255 and the rest. It has no gradient: nothing needs that of an image. Worked example:
+// byte 255, mean 0.5 and deviation 0.25 give 2.
 import type { Shape } from '../core/box'
 import { attrsListed, data, defineOp } from './op'
 import { checked, expectRank, firstOut, legal, perElement } from './rules'

@@ -1,6 +1,6 @@
-// Batch norm (and the rectifier behind it; slope 1: none) of values that stand side by side along C, without joining them
-// first: what grows layer by layer in a dense block is read where its parts lie and never copied. The statistics of the parts
-// are made once and joined; in the backward, the gradient of the parts is added onto that of the next layer's.
+// Batch norm (and the rectifier after it; slope 1: none) of values side by side along C, without joining them first: the growing input of a dense
+// block is read in place and never copied. The statistics of the parts are made once and joined; in the backward, the gradient of the parts is added
+// onto that of the next layer's.
 import { countFits, rectifiedFields as fields, rectifiedLimits as limits, stats } from './batchnorm'
 import { defineOp, perChannel, perChannelSum, pixels, type Sizes } from './op'
 import { agreeBut, checked, elements, expectRange, expectShape, firstIn, firstOut, legal, partialSums, perElement } from './rules'

@@ -4,7 +4,7 @@ import { all, type AccessMap, type CallShapes, same } from './op'
 import { product } from './product'
 import { checked, elements, expectRank, expectShape, legal } from './rules'
 
-/** What is flat has nothing to cut along H and W. */
+/** A flat value has nothing to cut along H and W. */
 const perPixel = (_: unknown, s: CallShapes): AccessMap => {
   const across = elements(s.ins[0]!.slice(2)) > 1 ? same : all
   return { B: same, C: all, H: across, W: across }

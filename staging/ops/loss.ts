@@ -1,8 +1,7 @@
-// Losses: a sum over the tiles into one number, and its gradient, which reads what the loss read and no dy (the loss's
-// own gradient is 1). `count` is that of the whole value, so a tile contributes its share of the mean; `weight` multiplies
-// value and gradient. A loss per element compares with a target or, when that is left out, with `constant` everywhere; it is an
-// entry of a table, from which the DSL's constructors (dsl/training.ts), the command line's flags, operators, kernels and the cases
-// of tests follow. Its arithmetic stands in native/ops/loss.hpp, once for all devices.
+// Losses: a sum over the tiles into one number, and its gradient, which reads the loss's operands and no dy (the loss's own gradient is 1). `count`
+// is that of the whole value, so a tile contributes its share of the mean; `weight` multiplies value and gradient. A loss per element compares with a
+// target or, without one, with `constant` everywhere. It is an entry of a table; the DSL's constructors (dsl/training.ts), the command line's flags,
+// operators, kernels and the cases of tests follow from it. Its arithmetic is in native/ops/loss.hpp, once for all devices.
 import { chain, type Either, left, right, traverseArray } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../core/errors'
@@ -50,7 +49,7 @@ const counted = (count: number, expected: number) => (): string | undefined =>
   count === expected ? undefined : `count is ${count}; allowed: ${expected}`
 
 const labels: OperandDef = { name: 'labels', role: 'data', access: () => wholeChannels, dtype: 'i32' }
-/** How many labels are not ignored, as what is left over 4096 and how often 4096: floats add up those of all tiles without rounding. */
+/** The number of counted labels, as the remainder by 4096 and the multiples of 4096: floats add up those of all tiles without rounding. */
 const countedLabels: OperandDef = { name: 'counted', role: 'whole', dims: [2] }
 const ignoreIndex = { least: -(2 ** 31) + 1, most: 2 ** 31 - 1 } as const
 
@@ -69,7 +68,7 @@ export const countLabels = defineOp({
   workspace: partialSums(1),
 })
 
-/** Where no label is ignored: below all that users may say, and no class. */
+/** If no label is ignored: below all legal values, and no class. */
 const NONE_IGNORED = -(2 ** 31)
 const mayIgnore = { ...ignoreIndex, least: NONE_IGNORED } as const
 
@@ -90,10 +89,10 @@ export const countClasses = defineOp({
   workspace: (a) => 512 * a.classes,
 })
 
-/** What an op of the loss calls the weights of classes. */
+/** The attribute of a loss's op for the weights of classes. */
 const CLASS_WEIGHT = 'classWeight'
 const classWeights = { [CLASS_WEIGHT]: { least: 0 } } as const
-/** None, or one for each class, not all of which are 0. */
+/** None, or one for each class, not all of them 0. */
 const weightsFit = (a: AnyAttrs, classes: number) => (): string | undefined => {
   const weights = attrsListed(CLASS_WEIGHT, a)
   if (weights.length === 0) return undefined
@@ -241,7 +240,7 @@ export const softXentBwd = defineOp({
 
 // ---------------------------------------------------------------- labels of two classes
 
-/** What compares with numbers, in a sum with Dice of one channel, reads its labels by this. */
+/** Reads labels as numbers, for a loss on numbers in a sum with Dice of one channel. */
 export const labelNumbers = defineOp({
   kind: 'label_numbers',
   wire: 193,
@@ -257,7 +256,7 @@ export const labelNumbers = defineOp({
 
 // ---------------------------------------------------------------- dice
 
-/** Of each class: what is given where it is the label, what is given in all, how many labels it has. */
+/** For each class: the prediction at its labels, the prediction in all, the number of its labels. */
 const classSums: OperandDef = { name: 'sums', role: 'whole', dims: [3, 'C'] }
 const diceFields = { smooth: 'float', weight: 'float' } as const
 const diceLimits = { smooth: { least: 0 } } as const
@@ -338,23 +337,23 @@ export interface LossEntry {
   readonly labels?: true
   /** The target has shares of the classes of each pixel. */
   readonly shares?: true
-  /** Of the output's sigmoid: of one channel, above zero is yes and the rest no. */
+  /** For the output's sigmoid: with one channel, above zero is yes and the rest no. */
   readonly logits?: true
-  /** The operator where labels are ignored, which reads what `count_labels` counts as well. */
+  /** The operator with ignored labels, which also reads the result of `count_labels`. */
   readonly counted?: string
-  /** The operator where classes have weights or labels are smoothed, which reads what `weigh_classes` makes as well. */
+  /** The operator with class weights or smoothed labels, which also reads the result of `weigh_classes`. */
   readonly weighed?: string
-  /** The operator that sums what the loss is made of, where it is no sum over pixels itself. */
+  /** The operator that sums the terms of the loss, if it is no sum over pixels itself. */
   readonly summed?: string
-  /** Of |x − t| alone: then the target's gradient is that of x with the two exchanged. Else the target has none. */
+  /** For a function of |x − t|: then the target's gradient is that of x with the two exchanged. Otherwise the target has none. */
   readonly symmetric?: true
 }
 
 /** One that compares element by element. */
 interface ElementLoss extends LossEntry {
-  /** Of the loss and of its gradient. */
+  /** Wire numbers of the loss and of its gradient. */
   readonly wires: readonly [number, number]
-  /** Of an element x and its target t, and the slope along x. */
+  /** The value for an element x and its target t, and the slope along x. */
   readonly value: string
   readonly slope: string
   /** Operations for each element. */
@@ -422,7 +421,7 @@ export const lossNames = Object.keys(LOSSES) as readonly LossName[]
 
 /** A name alone is the loss with its defaults. */
 export type LossOf<K extends LossName> = { readonly kind: K } & Chosen<(typeof LOSSES)[K]['options']>
-/** An op of a loss: its kind, its attributes, and what it reads: the output, the target, or what a call before it gives. */
+/** An op of a loss: its kind, its attributes, and its operands: the output, the target, or the result of a call before it. */
 export interface LossCall {
   readonly op: string
   readonly attrs: AnyAttrs
@@ -460,7 +459,7 @@ export type Loss = PlainLoss | LossSum
 
 const isOwn = (l: PlainLoss): l is OwnLoss => typeof l === 'object' && l.kind === 'own'
 export const lossName = (l: PlainLoss): LossName | 'own' => (typeof l === 'string' ? l : l.kind)
-/** What it is the sum of. */
+/** The parts of a sum. */
 export const partsOf = (l: Loss): LossSum['parts'] => (typeof l === 'object' && l.kind === 'sum' ? l.parts : [[1, l]])
 /** For people: `cross-entropy + 0.5*dice`. */
 export const lossText = (l: Loss): string =>
@@ -470,7 +469,7 @@ export const lossText = (l: Loss): string =>
 /** One loss, where it is one as it is. */
 export const sumOfParts = (parts: LossSum['parts']): Loss =>
   parts.length === 1 && parts[0]![0] === 1 ? parts[0]![1] : { kind: 'sum', parts }
-/** One with options, whether any is given or not. */
+/** A loss with options, given or not. */
 export const lossMade = <L extends PlainLoss>(kind: LossName, given: object): L =>
   ({ kind, ...withDefaults(LOSSES[kind].options, given) }) as unknown as L
 /** The same, which is its name where it has no options. */
@@ -492,7 +491,7 @@ interface LossGraph {
   readonly ops: readonly LossOp[]
   readonly values: readonly { readonly role: string }[]
 }
-/** What becomes of a loss of one's own in the end. */
+/** The final step of a loss of one's own. */
 const OWN_MEAN = 'mean'
 
 /** The label that an op ignores, if it does. */
@@ -500,7 +499,7 @@ export const ignoredIn = ({ ignoreIndex: ignored }: AnyAttrs): number | undefine
   ignored === NONE_IGNORED ? undefined : ignored
 
 const CASTS = ['to_bf16', 'from_bf16']
-/** In the order in which they were written down, wherever they went. */
+/** In written order, at any later place. */
 const asWritten = (ops: readonly LossOp[]): readonly LossOp[] => [...ops].sort((a, b) => a.outs[0]! - b.outs[0]!)
 
 /** A loss of one's own, by the ops of its layer; undefined where the mean is of the output itself. */
@@ -516,7 +515,7 @@ const ownBy = (ops: readonly LossOp[], isTarget: (value: number) => boolean, op:
   return calls.length === 0 ? undefined : { kind: 'own', calls, of: readOf(op.ins[0]!) }
 }
 
-/** A loss of the table, by its op and those that make what this reads. */
+/** A loss of the table, from its op and the ops that make its operands. */
 const tableBy = (ops: readonly LossOp[], op: LossOp): PlainLoss | undefined => {
   const kind = lossNames.find((name) => {
     const e: LossEntry = LOSSES[name]
@@ -536,7 +535,7 @@ const tableBy = (ops: readonly LossOp[], op: LossOp): PlainLoss | undefined => {
   })
 }
 
-/** What a graph's output is compared with; undefined where it is with nothing. */
+/** The loss on a graph's output; undefined if there is none. */
 export const lossBy = ({ ops, values }: LossGraph): Loss | undefined => {
   const isTarget = (value: number): boolean => values[value]!.role === 'target'
   const plainBy = (o: LossOp): PlainLoss | undefined =>
@@ -584,10 +583,10 @@ const plainEntry = (l: PlainLoss): Either<GraphError, LossEntry> => {
   )
 }
 
-/** With what a loss compares. */
+/** The target of a loss. */
 const comparesWith = (e: LossEntry): string => (e.labels ? 'class labels' : e.shares ? 'shares of classes' : 'numbers')
 
-/** Dice beside what compares with a sigmoid: of one channel both take labels of 0 and 1. */
+/** Returns true for Dice beside a loss with a sigmoid: with one channel both take labels of 0 and 1. */
 const isOfMarks = (entries: readonly LossEntry[]): boolean =>
   entries.some((e) => e.logits) && entries.some((e) => e.summed) && entries.every((e) => e.logits || e.summed)
 
@@ -633,19 +632,19 @@ const sumEntry = ({ parts }: LossSum): Either<GraphError, LossEntry> => {
   )
 }
 
-/** What is known of a loss that may come from outside. */
+/** The entry of a loss that may come from outside. */
 export const lossEntry = (l: Loss): Either<GraphError, LossEntry> => {
   if (Array.isArray(l)) return notLegal('loss', 'it is a list', 'one loss, or sumOf(...) of several')
   return typeof l === 'object' && l.kind === 'sum' ? sumEntry(l) : plainEntry(l)
 }
 
-/** Whether a part of one's own reads a target, which a number cannot be. */
+/** Returns true if an own part reads a target, which a number cannot be. */
 export const readsTarget = (l: Loss): boolean =>
   partsOf(l).some(([, p]) => isOwn(p) && [p.of, ...p.calls.flatMap((c) => c.reads)].includes('target'))
 
 export const targetOf = (e: Pick<LossEntry, 'labels'>, output: Sizes): Sizes => (e.labels ? labelsOf(output) : output)
 
-/** A loss that is no sum, times a weight: the calls that it is, the last of which gives it. */
+/** The calls of a loss that is no sum, times a weight; the last one gives the loss. */
 const callsOf = (l: PlainLoss, output: Sizes, weight: number, constant: number, ofMarks: boolean): readonly LossCall[] => {
   if (isOwn(l)) return [...l.calls, { op: OWN_MEAN, attrs: { count: elements(output), weight, constant: 0 }, reads: [l.of] }]
   const e: LossEntry = LOSSES[typeof l === 'string' ? l : l.kind]
@@ -679,7 +678,7 @@ const callsOf = (l: PlainLoss, output: Sizes, weight: number, constant: number, 
   ]
 }
 
-/** The calls of each part of a loss, times a weight, and what the part is called where there are several. */
+/** The calls of each part of a loss, times a weight, and the name of the part if there are several. */
 export const lossCalls = (
   l: Loss,
   output: Sizes,
@@ -722,7 +721,7 @@ const elementOps = (e: ElementLoss): readonly OpDef[] => {
       outs: [loss],
       what: `weight/count·Σ f, f = ${e.value}, t the target or, without one, the constant${e.symmetric ? '' : '; the target has no gradient'}; sum`,
       shape: (a, [x, target]) => compared(a.count!, x!, target, [1]),
-      /** The target may be computed, too: what is trained may stand on either side. */
+      /** The target may be computed, too: trained values may be on either side. */
       backward: (g) => {
         gradientOf(backwardKind)(g)
         const [x, target] = g.ins

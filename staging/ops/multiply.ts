@@ -1,5 +1,5 @@
-// Products, element by element. `multiply` is that of two tensors, of which the second may have one value for all pixels of a
-// channel or for all channels of a pixel: gates, squeeze and excite. `scale` is that of a tensor and a parameter for each channel.
+// Products, element by element. `multiply` is that of two tensors (gates, squeeze and excite); the second may have one value for all pixels of a
+// channel or for all channels of a pixel. `scale` is that of a tensor and a parameter for each channel.
 import {
   all,
   type AccessMap,
@@ -17,7 +17,7 @@ import {
 } from './op'
 import { checked, expectRank, expectShape, firstIn, firstOut, legal, partialSums, perElement } from './rules'
 
-/** What the second factor has one value for: 0 an element, 1 all pixels of a channel, 2 all channels of a pixel. */
+/** The repetition of the second factor's values: 0 one for each element, 1 one for all pixels of a channel, 2 one for all channels of a pixel. */
 const fields = { over: 'int' } as const
 const limits = { over: { least: 0, most: 2 } } as const
 type Attrs = AttrsOf<typeof fields>

@@ -1,7 +1,6 @@
-// The op table's entry type: everything that is known about one operator, from which the graph builder, the
-// gradient pass, tiling, cost, liveness, the wire format and the generated C++ are derived.
-// In: nothing. Out: types and small constructors. Invariant: whoever needs to know something of an operator asks its entry;
-// only rewrites, which join operators, know some by name.
+// The op table's entry type: all facts of one operator. The graph builder, the gradient pass, tiling, cost, liveness, the wire format and the
+// generated C++ are derived from it. In: nothing. Out: types and small constructors. Invariant: facts of an operator are only in its entry; only
+// rewrites, which join operators, know some by name.
 import { mapped } from '../core/mapped'
 import { type Either, isLeft, left } from 'fp-ts/Either'
 import * as t from 'io-ts'
@@ -18,7 +17,7 @@ export type Fields = Readonly<Record<string, Field>>
 export type AttrsOf<F extends Fields> = { readonly [K in keyof F]: number }
 export type AnyAttrs = Readonly<Record<string, number>>
 
-/** What an entry says of attributes. */
+/** The attribute part of an entry. */
 export type AttrFields = Pick<OpDef, 'fields' | 'rest'>
 
 /** Those of an open list: `weight` names weight0, weight1, ... */
@@ -73,14 +72,14 @@ export const isWithin = (l: Limit, got: number): boolean =>
 // ---------------------------------------------------------------- how operands are indexed
 
 /**
- * How an operand's range along one dimension follows from the op's iteration range there (paper 3, Listing 1):
+ * An operand's range along one dimension, from the op's iteration range there (paper 3, Listing 1):
  *  same    the iteration range itself (sigma 1, delta 0)
  *  window  [lo*stride - pad, (hi-1)*stride - pad + reach), clipped to the tensor (sigma = stride, delta = reach - stride)
- *  transposed  the rows whose windows meet the range: a window op seen from its image's side (sigma = 1 / stride); where
+ *  transposed  the rows whose windows meet the range: a window op seen from its image's side (sigma = 1 / stride); if
  *          there is none, the nearest one, so that no tile is without an operand
- *  resampled  the pixels from which an image of `to` pixels is interpolated out of one of `from` (sigma = from / to)
- *  mirrored  the rows that stand in a range of the image padded by its own reflection
- *  all     the whole extent, whatever the iteration range: the op is not FT-compatible in this dimension
+ *  resampled  the sources of an image of `to` pixels that is interpolated out of one of `from` (sigma = from / to)
+ *  mirrored  the rows that are in a range of the image padded by its own reflection
+ *  all     the whole extent, for any iteration range: the op is not FT-compatible in this dimension
  *  reduce  the operand (an output) sums over this dimension: its extent there is 1, and tiles merge into it
  *  inside  the operand brings its own range, which lies inside the iteration range (a sum of partial gradients)
  *  shifted `access` in a band of rows (graph/bands.ts): iterations count from `from` of the whole, the operand from `at` of `whole`
@@ -139,7 +138,7 @@ const meetingWindows = (a: Windows, r: Range, extent: number): Range => {
   return [Math.min(first, last), last + 1]
 }
 
-/** Where pixel `i` of the new image lies in the old one. */
+/** The place in the old image of pixel `i` of the new one. */
 const placeOf = ({ mode, from, to }: Extract<Access, { tag: 'resampled' }>, i: number): number => {
   if (mode === 0) return Math.floor((i * from) / to)
   return mode === 1 ? Math.max(0, ((2 * i + 1) * from - to) / (2 * to)) : to > 1 ? (i * (from - 1)) / (to - 1) : 0
@@ -205,7 +204,7 @@ export const sigmaDelta = (a: Access): { readonly sigma: number; readonly delta:
 
 // ---------------------------------------------------------------- operands
 
-/** Where an operand's box begins, and the extents of the whole value that it is a part of. */
+/** The beginning of an operand's box, and the extents of its whole value. */
 export interface Whereabouts {
   readonly origin: Sizes
   readonly extent: Sizes
@@ -215,7 +214,7 @@ export interface Whereabouts {
 export interface CallShapes {
   readonly ins: readonly Sizes[]
   readonly outs: readonly Sizes[]
-  /** Where the boxes lie (how much padding a tile sees); absent for calls that only exist as shapes. */
+  /** The places of the boxes (they tell the padding in a tile); absent for calls that only exist as shapes. */
   readonly at?: { readonly ins: readonly Whereabouts[]; readonly outs: readonly Whereabouts[] }
   /** Activations are stored as bf16 (elements.ts). */
   readonly bf16?: boolean
@@ -232,8 +231,8 @@ export interface OperandDef<F extends Fields = Fields> {
   readonly name: string
   readonly role: 'data' | 'whole' | 'any'
   /**
-   * Data operands have one. `s` are the shapes of the op's operands, of which only those of whole operands matter
-   * (a convolution's window is its weight's): the values' shapes and one tile's give the same map.
+   * Data operands have one. `s` are the shapes of the op's operands. Only those of whole operands matter (a convolution's window is its weight's):
+   * the values' shapes and one tile's give the same map.
    */
   readonly access?: (a: AttrsOf<F>, s: CallShapes) => AccessMap
   /**
@@ -245,9 +244,9 @@ export interface OperandDef<F extends Fields = Fields> {
   readonly merge?: 'sum' | 'moments'
   /** May be left out (a bias); only trailing operands may. */
   readonly optional?: boolean
-  /** Of an optional one: the attribute with which it comes, which is 0 where it is left out. */
+  /** For an optional operand: the attribute that brings it, which is 0 without it. */
   readonly when?: string
-  /** What random cases of tests fill it with; anything unless it says. */
+  /** The random values of tests; any by default. */
   readonly drawn?: 'positive' | 'small' | 'one' | 'byte'
   /** Element type when it is not the graph's float type (class labels, bytes of pixels). */
   readonly dtype?: 'i32' | 'u8' | 'any'
@@ -255,7 +254,7 @@ export interface OperandDef<F extends Fields = Fields> {
   readonly updates?: boolean
   /** Stays of the graph's float type where the op's other data operands are bf16. */
   readonly float?: boolean
-  /** Of a weight: it 'may' come laid out, or 'is' what is laid out: channels innermost, stored as activations are (layout.ts). */
+  /** For a weight: it 'may' be laid out, or 'is': channels innermost, in the stored type of activations (layout.ts). */
   readonly laid?: 'may' | 'is'
 }
 
@@ -264,14 +263,14 @@ export interface OperandDef<F extends Fields = Fields> {
 /** A value of the graph under construction; opaque to operators. */
 export type Ref = number & { readonly __ref: unique symbol }
 
-/** What an operator's backward rule sees and may do. */
+/** The inputs and functions of an operator's backward rule. */
 export interface GradContext<F extends Fields = Fields> {
   readonly attrs: AttrsOf<F>
   readonly ins: readonly Ref[]
   readonly outs: readonly Ref[]
   /** The gradient of output `i`, complete. */
   readonly dOut: (i: number) => Ref
-  /** Whether anyone wants the gradient of input `i`: the image's is never computed. */
+  /** Returns true if the gradient of input `i` is needed: the image's is never computed. */
   readonly wants: (i: number) => boolean
   readonly shape: (r: Ref) => Sizes
   /** Append a backward op of the table; gives its outputs. `outShapes` where they do not follow from the inputs. */
@@ -284,7 +283,7 @@ export interface GradContext<F extends Fields = Fields> {
   readonly takeJoined: (from: number) => readonly Ref[]
 }
 
-/** What an operator may add to the update phase, once a step (running statistics). */
+/** Additions of an operator to the update phase, once a step (running statistics). */
 export interface UpdateContext {
   readonly attrs: AnyAttrs
   readonly ins: readonly Ref[]
@@ -299,7 +298,7 @@ export interface UpdateContext {
 
 // ---------------------------------------------------------------- the entry
 
-/** Output shapes, or what is wrong in words that name the legal. */
+/** Output shapes, or an error in words with the legal values. */
 export type Shapes = Either<string, readonly Sizes[]>
 
 export interface Sample<F extends Fields = Fields> {
@@ -311,7 +310,7 @@ export interface OpDef<F extends Fields = Fields> {
   readonly kind: string
   /** Number on the wire (tape, plan files); never reused for another operator. */
   readonly wire: number
-  /** What a kernel computes, for docs/internals/operators.md. */
+  /** The computation of a kernel, for docs/internals/operators.md. */
   readonly what: string
   readonly fields: F
   /** Checked before the shape rule and by every kernel. */
@@ -322,7 +321,7 @@ export interface OpDef<F extends Fields = Fields> {
   readonly outs: readonly OperandDef<F>[]
   /** The last input repeats (add, concat, grad_sum). */
   readonly variadic?: boolean
-  /** Of a variadic one: there are as many outputs as inputs, the last repeats. */
+  /** For a variadic one: the number of outputs is that of inputs, the last repeats. */
   readonly paired?: boolean
   /**
    * The operand whose box is the iteration space. 'out': the op computes what its readers need (forward ops).
@@ -331,8 +330,7 @@ export interface OpDef<F extends Fields = Fields> {
    */
   readonly anchor: 'out' | number
   /**
-   * Output shapes, or what is wrong in words that name the legal. Where they do not follow from the inputs
-   * (`outputsGiven`) they are given and checked.
+   * Output shapes, or an error in words with the legal values. If they do not follow from the inputs (`outputsGiven`), they are given and checked.
    */
   readonly shape: (a: AttrsOf<F>, ins: readonly Sizes[], given: readonly Sizes[]) => Shapes
   readonly outputsGiven?: boolean
@@ -343,8 +341,7 @@ export interface OpDef<F extends Fields = Fields> {
   /** Inputs that the op overwrites (update phase). */
   readonly mutates?: readonly number[]
   /**
-   * Its operands are of one shape, and an element of theirs depends on itself alone: a loop may take them by rows, so many of the first
-   * dimension at a time.
+   * Its operands are of one shape, and each element depends on itself alone: a loop may take them by rows, a part of the first dimension at a time.
    */
   readonly byRows?: true
   /** Kernels take data operands stored as bf16, too ('may'), or always do so; absent: only those of the graph's float type. */
@@ -355,7 +352,7 @@ export interface OpDef<F extends Fields = Fields> {
   readonly joins?: boolean
   /** Comes from tiling; no op of a graph is one. */
   readonly plumbing?: boolean
-  /** What it makes is small as a rule, and not worth moving: paper 4 reclaims its memory at once. */
+  /** Its result is usually small, and not worth moving: paper 4 reclaims its memory at once. */
   readonly reclaimed?: boolean
   /** Draws random numbers, keyed by seed, step, attribute `key` and global element index. */
   readonly random?: boolean
@@ -390,7 +387,7 @@ const attrsFault = (d: OpDef, a: AnyAttrs, ins: number): string | undefined => {
     : `it has ${ins} inputs; allowed with its attributes: ${mapped(due, (o) => o.name).join(', ')}`
 }
 
-/** The shape rule with what the entry says of attributes and of whole operands. */
+/** The shape rule, with the entry's rules for attributes and whole operands. */
 const withinTable =
   (def: OpDef): OpDef['shape'] =>
   (a, ins, given) => {
@@ -413,7 +410,7 @@ export const defineOp = <const F extends Fields>(def: OpDef<F>): OpDef => {
   return { ...own, shape: withinTable(own) }
 }
 
-/** A tensor [B,C,H,W] of which an op reads or writes what its iteration says. */
+/** A tensor [B,C,H,W]. Its part at an iteration follows from `access`. */
 export const data = (name: string, access: AccessMap = pointwise): OperandDef => ({ name, role: 'data', access: () => access })
 /** The same with all channels of the pixels that it says. */
 export const pixels = (name: string): OperandDef => data(name, wholeChannels)
@@ -422,10 +419,10 @@ export const perChannel = (name: string): OperandDef => ({ name, role: 'whole', 
 /** The same of a gradient, which tiles add to. */
 export const perChannelSum = (name: string): OperandDef => ({ ...perChannel(name), merge: 'sum' })
 
-/** A tensor of the shape of input 0: what is kept of a parameter, its gradient. */
+/** A tensor of the shape of input 0: the state of a parameter, its gradient. */
 export const asInput0 = (name: string): OperandDef => ({ name, role: 'whole', dims: 'as input 0' })
 
-/** Whether a call finds its weight laid out. */
+/** Returns true if a call's weight is laid out. */
 export const comesLaid = (d: OpDef, s: CallShapes): boolean => s.laid === true && d.ins.some((o) => o.laid === 'may')
 
 /** The operand definition of input `i`, past the end of a variadic list too. */

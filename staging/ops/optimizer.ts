@@ -1,7 +1,7 @@
-// Optimizers, an entry each: what users choose, what is kept for each parameter, the operator that updates it. In: nothing.
-// Out: these operators, the types of optimizers, and what one keeps. The DSL's constructors (dsl/training.ts), the command line's
-// flags, the bytes in types, kernels' checks and the cases of tests follow from an entry; its arithmetic stands in
-// native/ops/optimizer.hpp, once for all devices. Updates are ops, so that their memory is in the plan; operands are whole, or rows of them.
+// Optimizers, an entry each: the users' options, the state of each parameter, the operator that updates it. In: nothing. Out: these operators, the
+// types of optimizers, and the states of one. The DSL's constructors (dsl/training.ts), the command line's flags, the bytes in types, kernels' checks
+// and the cases of tests follow from an entry; its arithmetic is in native/ops/optimizer.hpp, once for all devices. Updates are ops, so that their
+// memory is in the plan; operands are whole, or rows of them.
 import { chosenBy, type Choices, type Chosen, fieldsOf, limitsOf, trials, withDefaults } from './choices'
 import { type AnyAttrs, asInput0, defineOp, inputsWith, type OpDef, type OperandDef } from './op'
 import { firstIn, legal, perElement } from './rules'
@@ -10,7 +10,7 @@ export interface OptimizerEntry {
   /** The operator, which several may share, and its number on the wire. */
   readonly update: string
   readonly wire: number
-  /** The same of one that is steered: at every so many-th step, with an average of the weights. */
+  /** The same for a steered one: in every n-th step, with an average of the weights. */
   readonly steeredWire: number
   readonly what: string
   /** For users. */
@@ -18,7 +18,7 @@ export interface OptimizerEntry {
   readonly options: Choices
   /** Attributes of the operator that nobody chooses. */
   readonly fixed?: Readonly<Record<string, 0 | 1>>
-  /** What it keeps for each parameter, called as PyTorch's; `when`: only where that option is not 0. */
+  /** Its states for each parameter, named as in PyTorch; `when`: only if that option is not 0. */
   readonly states: readonly (Pick<OperandDef, 'drawn' | 'when'> & { readonly name: string })[]
   readonly flops: number
 }
@@ -112,7 +112,7 @@ export const optimizerWith = <O extends Optimizer>(kind: O['kind'], given: objec
 export const optimizerEntry = (kind: string): OptimizerEntry | undefined =>
   Object.hasOwn(OPTIMIZERS, kind) ? OPTIMIZERS[kind as OptimizerName] : undefined
 
-/** The names of what it keeps for each parameter. */
+/** The names of its states for each parameter. */
 export const statesKept = (o: Optimizer): readonly string[] =>
   (OPTIMIZERS[o.kind] as OptimizerEntry).states
     .filter(({ when }) => when === undefined || Number(o[when as keyof Optimizer]) !== 0)
@@ -129,7 +129,7 @@ export const optimizerBy = (update: string, attrs: AnyAttrs): Optimizer | undefi
 
 // ---------------------------------------------------------------- as operators
 
-/** What an update of any kind may be told beside: it moves weights at every so many-th step, and keeps an average of them. */
+/** Options of updates of any kind: every n-th step moves the weights, and an average of them is kept. */
 const STEERED = {
   fields: { every: 'int', average: 'float' },
   limits: { every: { least: 1, most: 2 ** 30 }, average: { least: 0, below: 1 } },
@@ -186,7 +186,7 @@ export const steeredOps: readonly OpDef[] = updates.map((e) =>
   ),
 )
 
-/** The mean of a gradient over so many steps, there at every so many-th. */
+/** The mean of a gradient over n steps, in every n-th one. */
 export const meanOverSteps: OpDef = defineOp({
   kind: 'mean_over_steps',
   wire: 135,

@@ -1,5 +1,5 @@
-// What tiling needs between the operators of a graph: zeroing, moving and merging boxes and accumulators. No graph op
-// stands for them; plans name them by kind.
+// The calls that tiling needs between the operators of a graph: zeroing, moving and merging boxes and accumulators. They have no graph op; plans name
+// them by kind.
 import { defineOp, type OperandDef, pointwise } from './op'
 import { checked, elements, expectRange, expectShape, firstOut, legal, perElement } from './rules'
 

@@ -8,7 +8,7 @@ import { checked, elements, expectRange, expectShape, legal } from './rules'
 
 type Attrs = AttrsOf<typeof maxFields>
 
-/** What a byte counts. */
+/** The numbers of a byte. */
 export const MOST_PLACES = 256
 const CHANNELS_PER_WORD = 4
 

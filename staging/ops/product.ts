@@ -1,6 +1,6 @@
-// Layers that multiply what they read by a weight: one description gives the forward operator, the gradient of x, and that of the
-// weight and the bias. In: how x is read, the shape rule, how often a weight is used. Out: three entries of the op table.
-// Invariant: the weight's gradient is emitted first, so that x can go before the equally large dx arrives.
+// Layers that multiply their input by a weight: one description gives the forward operator, the gradient of x, and that of the weight and the bias.
+// In: the access to x, the shape rule, the number of uses of a weight. Out: three entries of the op table. Invariant: the weight's gradient is
+// emitted first, so that x can be freed before the equally large dx arrives.
 import {
   type AccessMap,
   type AttrsOf,
@@ -21,14 +21,14 @@ type Access<F extends Fields> = (a: AttrsOf<F>, s: CallShapes) => AccessMap
 
 export interface Product<F extends Fields> {
   readonly kind: string
-  /** Of the operators in order: forward, bwd_data, bwd_weights. */
+  /** Wire numbers of the operators in order: forward, bwd_data, bwd_weights. */
   readonly wires: readonly [number, number, number]
   readonly what: readonly [string, string, string]
   readonly fields: F
   readonly reclaimed?: boolean
   /** How x lies to y, where the weight is the operand that `weight` picks. */
   readonly image: (weight: (s: CallShapes) => Sizes) => Access<F>
-  /** How y lies to itself, and its gradient to what is made of it. */
+  /** The access to y, and its gradient's access to y. */
   readonly own: Access<F>
   readonly gradient: Access<F>
   /** y's shape from x and the weight. */

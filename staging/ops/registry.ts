@@ -8,7 +8,7 @@ export { opDefs }
 const trailing = (operands: readonly OperandDef[]): boolean =>
   operands.every((o, i) => !o.optional || operands.slice(i).every((p) => p.optional))
 
-/** What is wrong with a table, if anything. */
+/** The error of a table, if there is one. */
 export const tableFault = (defs: readonly OpDef[]): string | undefined => {
   const wires = new Map<number, string>()
   const kinds = new Set<string>()

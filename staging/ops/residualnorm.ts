@@ -1,6 +1,6 @@
-// The end of a residual block in one pass: batch norm, the sum with the shortcut and the rectifier. What the backward needs of
-// the sum is one bit for each element, 32 channels to a word, so that neither what was normalised nor the sum is written or
-// read again: nine values of activation size go to and from memory where the three ops by themselves move thirteen.
+// The end of a residual block in one pass: batch norm, the sum with the shortcut and the rectifier. The backward needs one bit of the sum for each
+// element, 32 channels to a word, so neither the normalised value nor the sum is written or read again: nine values of activation size move to and
+// from memory, and thirteen in the three separate ops.
 import { countFits, rectifiedFields, rectifiedLimits, stats } from './batchnorm'
 import { data, defineOp, type OperandDef, perChannel, perChannelSum, wholeChannels, type Sizes } from './op'
 import { checked, expectRank, expectShape, firstIn, firstOut, legal, partialSums, perElement } from './rules'

@@ -1,5 +1,5 @@
-// Building blocks of shape rules: the arithmetic of windows and the checks that many operators share.
-// In: attributes and operand shapes. Out: Right shapes, or Left words that say what would be legal.
+// Building blocks of shape rules: the arithmetic of windows and the checks that many operators share. In: attributes and operand shapes. Out: Right
+// shapes, or Left words with the legal values.
 import { chain, type Either, left, map, right } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { elementsOf, sameShape } from '../core/box'
@@ -88,7 +88,7 @@ export const windowOutput = (extent: number, w: Window): number => {
   return (out - 1) * w.stride >= extent + w.padLow ? out - 1 : out
 }
 
-/** Strides and sizes that windows may have at all, with at most so much padding on either side. */
+/** The legal strides and sizes of windows, with at most `mostPad` of padding on either side. */
 export const windowChecks = (dim: string, w: Omit<Window, 'ceil'>, mostPad: number): readonly Check[] => [
   expectRange(`kernel${dim}`, w.kernel, 1),
   expectRange(`stride${dim}`, w.stride, 1),
@@ -109,7 +109,7 @@ const holdsOne = (dim: string, padded: number, w: Window) => (): string | undefi
     : `a window of ${reachOf(w)} is larger than the padded ${dim} of ${padded}; allowed: kernels of 1 to ` +
       `${Math.floor((padded - 1) / w.dilation) + 1} or an image of ${reachOf(w) - w.padLow - w.padHigh} or more`
 
-/** The same along both axes of an image: the sizes of a value with so many channels, one for each window. */
+/** The same along both axes of an image: the sizes of a value with a number of channels, one pixel for each window. */
 export const windowsFit = (
   [b, , h, w]: Sizes,
   channels: number,
@@ -129,7 +129,7 @@ export const windowsFit = (
 // ---------------------------------------------------------------- cost
 
 export const elements = (s: Sizes | undefined): number => (s ? elementsOf(s) : 0)
-/** Cost of so many operations for each element of operand `pick`. */
+/** The cost of a number of operations for each element of operand `pick`. */
 export const perElement =
   (flops: number, pick: (s: CallShapes) => Sizes | undefined) =>
   (_: AnyAttrs, s: CallShapes): number =>

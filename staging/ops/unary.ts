@@ -1,12 +1,12 @@
-// Activations without parameters, one line each: y = f(x) element by element, and dx from dy and from what its gradient reads.
-// A gradient that reads y lets the forward overwrite x. The functions themselves are in native/ops/unary.hpp, once for all
-// devices and element types; kernels, the DSL's layers, the cases of tests and documentation follow from a line.
+// Activations without parameters, one line each: y = f(x) element by element, and dx from dy and the operands of its gradient. A gradient that reads
+// y lets the forward overwrite x. The functions themselves are in native/ops/unary.hpp, once for all devices and element types; kernels, the DSL's
+// layers, the cases of tests and documentation follow from a line.
 import { type AnyAttrs, data, defineOp, type Fields, type Limit, type OpDef, type OperandDef } from './op'
 import { checked, expectRank, expectShape, firstIn, firstOut, legal, perElement, gradientBy } from './rules'
 
 export interface Unary {
   readonly kind: string
-  /** Of the function and of its gradient. */
+  /** Wire numbers of the function and of its gradient. */
   readonly wires: readonly [number, number]
   readonly reads: 'x' | 'y'
   readonly value: string
@@ -19,9 +19,9 @@ export interface Unary {
   readonly attrs?: AnyAttrs
   /** Attributes worth trying. */
   readonly tried?: readonly AnyAttrs[]
-  /** No layer: what losses of one's own are made of. */
+  /** No layer, but a part of one's own losses. */
   readonly inner?: true
-  /** What it is tried on, where that may not be any number. */
+  /** The test values, if they cannot be any number. */
   readonly drawn?: OperandDef['drawn']
 }
 

@@ -1,8 +1,7 @@
-// How gradients become updates, beside the optimizer: which parameters are frozen, and which have a rate or a weight decay of their own.
-// Plain data. In: options as users give them, the names of parameters. Out: the optimizer of each parameter that is trained, or what is
-// wrong in words. Invariant: the first group that matches a name has it; what is frozen belongs to none; a pattern matches something.
-// Worked example, names conv.weight, fc.weight, fc.bias: freeze 'conv.*', groups [{ match: '*.bias', weightDecay: 0 }] trains fc.weight
-// as the optimizer says, and fc.bias without decay.
+// Updates from gradients, beside the optimizer: frozen parameters, and own rates or weight decays. Plain data. In: the users' options, the names of
+// parameters. Out: the optimizer of each trained parameter, or an error in words. Invariant: the first group that matches a name has it; frozen
+// parameters are in none; each pattern matches something. Worked example, names conv.weight, fc.weight, fc.bias: freeze 'conv.*', groups [{ match:
+// '*.bias', weightDecay: 0 }] trains fc.weight with the optimizer's options, and fc.bias without decay.
 import { chain, type Either, left, map, right, traverseArray, traverseReadonlyArrayWithIndex } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as t from 'io-ts'
@@ -111,7 +110,7 @@ export type FaultyGroups<O> = O extends { readonly groups: infer Gs extends read
     : { [K in keyof O]: K extends 'groups' ? KnownItems<Gs, typeof GROUP> : O[K] }
   : null
 
-/** What some options say of updates; what they leave out stays so. */
+/** The options of updates among some options, without the absent ones. */
 export const updatesOf = (o: Updates): Updates =>
   Object.fromEntries(UPDATES.keys.flatMap((k) => (o[k] === undefined ? [] : [[k, o[k]]])))
 
@@ -148,7 +147,7 @@ export const trainedByCodec: t.Type<TrainedBy, TrainedBy, unknown> = t.intersect
 
 const listed = (p: string | readonly string[] = []): readonly string[] => (typeof p === 'string' ? [p] : p)
 
-/** Whether one of these patterns matches; each must match some name. */
+/** A test that one of these patterns matches; each must match some name. */
 const matching = (given: Updates['freeze'], names: readonly string[]): Either<GraphError, (name: string) => boolean> =>
   pipe(
     listed(given),
@@ -199,7 +198,7 @@ const checkedNumbers = (u: Updates): Either<GraphError, unknown> => {
     : left({ tag: 'ValueInvalid', name: wrong, reason: `it is ${u[wrong]}`, legal: LEGAL[wrong][1] })
 }
 
-/** The optimizer of each of these parameters that is trained, by its name; whether its numbers are legal is asked elsewhere. */
+/** The optimizer of each trained one of these parameters, by its name; other code checks its numbers. */
 export const trainedBy = (
   optimizer: Optimizer,
   updates: Updates,

@@ -23,7 +23,7 @@ const fault =
 const refused = (at: string, reason: string): Either<PlanFormat, never> => left(fault(at)(reason))
 
 export const PLAN_FORMAT = 'spillway-plan'
-/** Of the file and of how segments unroll (expand.ts): pages are held from one call to another, and calls are counted. */
+/** The version of the file and of the unrolling of segments (expand.ts): pages are held from one call to another, and calls are counted. */
 export const PLAN_VERSION = 7
 
 // ---------------------------------------------------------------- writing
@@ -55,12 +55,12 @@ export const encodePlan = (p: Plan): string => {
 
 // ---------------------------------------------------------------- reading
 
-/** What stands before the plan. */
+/** The text before the plan. */
 const HEAD = /^\{"format":"([^"]*)","version":(\d+),"checksum":"([0-9a-f]+)","plan":/
 const HEAD_CHARACTERS = 200
 const TAIL = '}\n'
 
-/** The plan inside the text, untouched: any other text than what was written is refused, down to a space, and most before it is parsed. */
+/** The plan inside the text, unchanged: any other text than the written one is refused, down to a space, mostly before it is parsed. */
 const opened = (text: string): Either<PlanFormat, unknown> => {
   const head = HEAD.exec(text.slice(0, HEAD_CHARACTERS))
   if (!head) return refused('file', `it does not begin like a plan file: {"format":"${PLAN_FORMAT}","version":${PLAN_VERSION}`)
@@ -78,7 +78,7 @@ const opened = (text: string): Either<PlanFormat, unknown> => {
   )
 }
 
-/** Cells and calls. A file may name segments that cannot be unrolled; whatever that trips over is the file's fault. */
+/** Cells and calls. A file may name segments that cannot be unrolled; any error there is the file's fault. */
 const unrolled = ({ graph, segments, costs }: t.TypeOf<typeof fileCodec>, mostCalls: number): Either<PlanFormat, Unrolled> =>
   pipe(
     checkedSegments(graph, segments, mostCalls),
@@ -101,7 +101,7 @@ const residenciesIn = (
       ? refused('folded', 'there are residencies too; only one of both is allowed')
       : mapLeft(fault('folded'))(unfolded(folded, calls.length))
 
-/** Of more calls than there is room for a plan is refused. */
+/** A plan with more calls than this is refused. */
 export const decodePlan = (text: string, mostCalls = callsReadIn()): Either<PlanFormat, Plan> =>
   pipe(
     opened(text),

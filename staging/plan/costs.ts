@@ -1,6 +1,5 @@
-// What each kind of call costs, as the planner's machine said: recorded in plan files, so that the segments unroll into
-// the same calls and the same scratch cells wherever the file is read.
-// Invariant: calls of one operator with the same attributes and shapes cost the same.
+// The costs of each kind of call on the planner's machine. Plan files record them, so that the segments unroll everywhere into the same calls and the
+// same scratch cells. Invariant: calls of one operator with the same attributes and shapes cost the same.
 import type { Choice, Costs } from '../graph/machine'
 import { callKey } from '../ops/callkey'
 import type { AnyAttrs, CallShapes } from '../ops/op'
@@ -19,7 +18,7 @@ export const costsOf = (plan: Plan): RecordedCosts => {
   return costs
 }
 
-/** A machine that knows only what was recorded. */
+/** A machine that knows only the recorded costs. */
 export const replayed = (costs: RecordedCosts): Costs => {
   const known = new Map(Object.entries(costs))
   const cost = (kind: string, attrs: AnyAttrs, s: CallShapes): Choice => {

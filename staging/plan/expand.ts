@@ -63,7 +63,7 @@ interface TileIndex {
 /** The box of an operand at one tile; channels are whole. */
 const boxAt = (s: Slices, full: Box, t: TileIndex): Box => [s.B[t.B]!, full[1], s.H[t.H]!, s.W[t.W]!]
 
-/** Whether a box is one run of bytes inside what holds it (channels-last: B, H, W, C from the outside in). */
+/** Returns true if a box is one run of bytes inside the holding one (channels-last: B, H, W, C from the outside in). */
 export const isDense = (held: Box, box: Box): boolean => {
   const full = (i: 0 | 1 | 2 | 3): boolean => extentOf(held[i]) === extentOf(box[i])
   const one = (i: 0 | 1 | 2 | 3): boolean => extentOf(box[i]) === 1
@@ -79,14 +79,14 @@ const cellsOf = ({ ins, outs, workspace }: Call): readonly number[] => [
 /** Parts of weights that are put back at once. */
 const MOST_PUTS = 4
 
-/** Whether it always runs on the lane of exchanges. */
+/** Returns true if it always runs on the lane of exchanges. */
 export const goesBeside = ({ kind, attrs }: Pick<Call, 'kind' | 'attrs'>): boolean =>
   BESIDE.includes(kind) && attrs['beside'] === 1
 
 /** Statistics of each image [B,4G,1,1], as opposed to those of the batch [4,C]. */
 const isPerImage = (stats: readonly number[]): boolean => stats.length === 4
 
-/** What a machine is told of a call. */
+/** The shapes of a call for a machine. */
 export const callShapes = (graph: Graph, ins: readonly View[], outs: readonly View[]): CallShapes => {
   const shape = (v: View): readonly number[] => shapeIn(v.box, graph.values[v.value]!.shape)
   const where = (v: View): Whereabouts => {
@@ -111,7 +111,7 @@ interface Alike {
   readonly of: readonly number[]
 }
 
-/** Equal for the indices along a dimension of which boxes have one shape and meet borders alike. */
+/** Equal for the indices along a dimension whose boxes have one shape and the same borders. */
 type KindOf = (dim: 'B' | 'H' | 'W', i: number) => string
 
 const alongOf = { B: 0, H: 2, W: 3 } as const
@@ -132,10 +132,10 @@ const kindsOf = (graph: Graph, known: Known, op: Op, step: Step): KindOf => {
   }
 }
 
-/** What the tiles of a loop cost at one of its steps: those whose boxes have one shape, and meet borders alike, cost the same. */
+/** The costs of a loop's tiles at one of its steps: tiles whose boxes have one shape and the same borders cost the same. */
 class StepCosts {
   private readonly choices: (Choice | undefined)[] = []
-  /** For each dimension, what is alike along it, and which of that each index is. */
+  /** For each dimension, the kinds of indices along it, and the kind of each index. */
   private readonly alike: Readonly<Record<'B' | 'H' | 'W', Alike>>
 
   constructor(
@@ -169,7 +169,7 @@ class StepCosts {
   }
 }
 
-/** What every expansion of a graph for a machine finds again: full boxes, and the ways to run calls. */
+/** Facts for all expansions of a graph for a machine: full boxes, and the ways to run calls. */
 class Known {
   readonly boxes: readonly Box[]
   private readonly whole: (Choice | undefined)[] = []
@@ -205,14 +205,14 @@ class Known {
     return known
   }
 
-  /** What a step of a loop costs at its tiles. */
+  /** The costs of a loop's step at its tiles. */
   stepCosts(step: Step, grid: Grid): StepCosts {
     const known = this.steps.get(step) ?? new StepCosts(this.graph, this, this.graph.ops[step.op]!, step, grid)
     this.steps.set(step, known)
     return known
   }
 
-  /** What a tile of an op costs; `like` is equal for tiles whose boxes have one shape and meet borders alike. */
+  /** The cost of a tile of an op; `like` is equal for tiles whose boxes have one shape and the same borders. */
   tileCost(op: Op, like: string, shapes: () => CallShapes): Choice {
     const key = `${op.id} ${like}`
     const known = this.alike.get(key) ?? this.cost(op, shapes())
@@ -220,7 +220,7 @@ class Known {
     return known
   }
 
-  /** What moves or fills boxes, and has no attributes that tell calls apart, costs the same for boxes of the same shape. */
+  /** Moves and fills without attributes cost the same for boxes of the same shape. */
   plumbingSeconds(kind: Plumbing, attrs: Record<string, number>, ins: readonly View[], outs: readonly View[]): number {
     const seconds = (): number => this.machine.seconds(kind, attrs, callShapes(this.graph, ins, outs))
     if (kind === 'merge_moments') return seconds()
@@ -329,14 +329,14 @@ class Expander {
 
   newWhole(v: ValueId): View {
     const value = this.graph.values[v]!
-    // A loss is read after the step: it has its place for ever, among the parameters. An output has one from which it leaves.
+    // A loss is read after the step: it has a permanent place, among the parameters. So has an output, until it leaves.
     return isResult(value) ? this.whole.get(v)! : this.wholeIn(v, this.cell(value.name, 'whole', [v], valueBytes(value)))
   }
 
   emit(call: Call): void {
     const at = this.calls.length
     const isBeside = goesBeside(call) || mayBeginEarly(call)
-    // Nobody touches a weight again: what is put into it would be held to the end of the step.
+    // Nothing touches a weight again: without a join, its operands would be held to the end of the step.
     if (call.kind === 'put_part' && isBeside && this.puts.push(at) > MOST_PUTS) {
       const earlier = this.puts.shift()!
       if (!this.until.has(earlier)) this.join(earlier, at)
@@ -355,7 +355,7 @@ class Expander {
     this.calls.push(call)
   }
 
-  /** From this point on its cells are anybody's. What need not go beside others does where there are some. */
+  /** From this point on its cells may be used. Calls that need not run beside others do so if there are some. */
   private join(call: number, at: number): void {
     if (goesBeside(this.calls[call]!) || at > call + 1) this.until.set(call, at)
     for (const cell of cellsOf(this.calls[call]!)) {
@@ -403,15 +403,15 @@ const sameView = (a: View, b: View): boolean =>
 class TiledSegment {
   private readonly keeps: ReadonlyMap<ValueId, Keep>
   private readonly locals = new Map<string, number>()
-  /** Where each value made in the current tile is, and what box that holds. */
+  /** The place of each value of the current tile, and its box there. */
   private here = new Map<ValueId, View>()
   private readonly costs: readonly StepCosts[]
   /** The boxes of the current tile, each once. */
   private boxes: Box[] = []
-  /** What its calls took and gave, and their scratch, when they were last made: plans have millions of views, and most are as they were. */
+  /** The last operands, results and scratch of its calls: plans have millions of views, and most do not change. */
   private readonly views = new Map<string, readonly View[]>()
   private readonly scratch = new Map<number, NonNullable<Call['workspace']>>()
-  /** Of moments, the elements behind those of the tiles [from, to). */
+  /** For moments, the elements behind those of the tiles [from, to). */
   private readonly merged = new Map<ValueId, { readonly from: number; to: number; count: number }>()
 
   constructor(
@@ -425,7 +425,7 @@ class TiledSegment {
 
   run(): void {
     for (const k of this.seg.keeps) this.x.newWhole(k.value)
-    // Gradients of parameters are used up in the order in which they are done: begun the other way round, their lives nest (memory/rows.ts).
+    // Gradients of parameters are used in the order of their completion: begun the other way round, their lives nest (memory/rows.ts).
     const sums = this.seg.keeps.filter((k) => k.merge === 'sum').reverse()
     const zeroes = mapped(sums, (k) => this.zeroing(k))
     const g = this.seg.grid
@@ -482,7 +482,7 @@ class TiledSegment {
       this.plumb('fill', ZERO, [], [this.x.wholeView(value, box)], `${value} zeroed`, t)
     if (!slices) return (t) => t.index === 0 && fill(full, t)
     const rows = slices.H
-    // The halos of small tiles all begin at the border: what is summed over all tiles is one range throughout.
+    // The halos of small tiles all begin at the border: a sum over all tiles has one range throughout.
     const isOne = rows.length > 1 && rows.every((r) => sameRange(r, rows[0]!))
     let done = 0
     return (t) => {
@@ -535,7 +535,7 @@ class TiledSegment {
     const held = this.here.get(v) ?? this.x.wholeView(v)
     if (!slices) return held
     const box = this.boxAt(slices, v, t)
-    // What a loop makes it reads as it is, for the most part: plans have millions of views.
+    // A loop mostly reads its own results unchanged: plans have millions of views.
     const view = box === held.box ? held : { cell: held.cell, value: held.value, held: held.held, box }
     if (!opDef(op.kind).dense || isDense(view.held, view.box)) return view
     const copy = this.localView(key, v, view.box)

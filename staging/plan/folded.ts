@@ -1,7 +1,7 @@
-// Residencies in little room. In: those of a plan. Out: by how much one differs from the one before it of its storage, each such row once,
-// and which row comes when; physical pages are left out, for pages.ts gives them again. What tiles repeat is said once, so that a file does
-// not grow with the image as its plan does.
-// Worked example, parts of 2 pages that come at calls 5, 9 and 13 for 4 calls each: two rows, the second of them twice.
+// Residencies in little space. In: those of a plan. Out: the difference of each from the one before it of its storage, each such row once, and the
+// order of the rows; physical pages are left out, because pages.ts assigns them again. Repetitions of tiles are written once, so that a file does not
+// grow with the image as its plan does. Worked example, parts of 2 pages that come at calls 5, 9 and 13 for 4 calls each: two rows, the second of
+// them twice.
 import { type Either, filterOrElse, flatMap, map, mapLeft, toError, tryCatch } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { faultOf, list } from '../core/codecs'
@@ -12,10 +12,10 @@ import { type Folded, type PageRun, type Point, type Residency, residencyCodec, 
 /** Fewer are listed one by one, for people to read. */
 const MANY = 4096
 
-/** What a row holds, in this order: 0 for a kind is none. */
+/** The fields of a row, in this order: 0 for a kind is none. */
 const [STORAGE, FROM, PAGES, ACQUIRE, HELD, IN_KIND, READY, OUT_KIND, START, TIER] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9] as const
 const WIDTH = 10
-/** What differs from the row before it; a tier offset of -1 is none. */
+/** The differences from the row before it; a tier offset of -1 is none. */
 const MOVING: readonly number[] = [FROM, ACQUIRE, TIER]
 const SOURCES = [undefined, 'tier', 'source'] as const
 const SINKS = [undefined, 'tier', 'sink'] as const
@@ -85,7 +85,7 @@ const unpaged = (rows: Folded['rows'], order: readonly number[]): readonly Unpag
 const sameRuns = (a: readonly PageRun[], b: readonly PageRun[]): boolean =>
   a.length === b.length && a.every((r, i) => r.page === b[i]!.page && r.count === b[i]!.count)
 
-/** The residencies of a plan of so many calls, folded; null where they are few, or their pages are others than pages.ts would give. */
+/** The residencies of a plan with this number of calls, folded; null if they are few, or their pages differ from those of pages.ts. */
 export const foldedOf = (residencies: readonly Residency[], end: Point, many = MANY): Folded | null => {
   if (residencies.length < many) return null
   const { rows, order } = rowsOf(residencies)
@@ -100,7 +100,7 @@ export const foldedOf = (residencies: readonly Residency[], end: Point, many = M
 /** More residencies than any plan has. */
 const MOST = 2 ** 24
 
-/** The residencies of a file, or what is wrong with them. */
+/** The residencies of a file, or their error. */
 export const unfolded = ({ rows, order }: Folded, end: Point): Either<string, readonly Residency[]> =>
   pipe(
     spelledOut(order, MOST),

@@ -1,7 +1,6 @@
-// The order in which a step's instructions run: calls, and between them what the residencies demand. Simulator and tape
-// share it. In: a plan. Out: a flat list. At one point: waits for exchanges beside computing, starts of swaps out, waits for
-// swaps out and releases, acquires and starts of swaps in, waits for swaps in, the call. A link takes swaps in order, so of
-// those that start at one point the one that is waited for first starts first.
+// The order of a step's instructions: calls, and between them the copies of the residencies. Simulator and tape share it. In: a plan. Out: a flat
+// list. At one point: waits for exchanges during compute, starts of swaps out, waits for swaps out and releases, acquires and starts of swaps in,
+// waits for swaps in, the call. A link takes swaps in order; among those that start at one point, the first awaited one starts first.
 import { mapped } from '../core/mapped'
 import type { UnpagedResidency, Plan, Point, UnpagedPlan } from './plan'
 
@@ -28,7 +27,7 @@ const NONE: readonly number[] = []
 
 type Timed = Pick<UnpagedPlan, 'storages' | 'cells' | 'calls' | 'residencies'>
 
-/** Of a call, a residency, or the segment whose tile begins. */
+/** Visits a call, a residency, or the segment whose tile begins. */
 type Visit = (tag: Instr['tag'], of: number, tile: number) => void
 
 /** A plan has hundreds of thousands, and a search asks for those of hundreds of plans. */

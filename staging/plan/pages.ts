@@ -45,7 +45,7 @@ class FreeRuns {
     return out
   }
 
-  /** So many pages in one run, or as many as there are in one. */
+  /** This number of pages in one run, or the longest run. */
   private takeRun(count: number): PageRun {
     const fit = this.bestFit(count)
     const run = this.runs[fit]
@@ -85,7 +85,7 @@ class FreeRuns {
   }
 }
 
-/** Of those that come together the one that stays longest is first, so that what goes leaves no holes. */
+/** Among those that come together the one that stays longest is first, so that freed pages leave no holes. */
 export const inOrder = (residencies: readonly UnpagedResidency[]): readonly UnpagedResidency[] =>
   [...residencies].sort((a, b) => a.acquire - b.acquire || b.release - a.release || a.storage - b.storage || a.from - b.from)
 

@@ -1,11 +1,10 @@
-// The plan: one space in which every method of the papers is a point. A plan is a sequence of segments (loops over
-// tiles) plus, for every storage, when its pages are on the device. Planners make plans; simulator, verifier, page
-// planner, emitter and interpreter know only plans.
+// The plan: one space with every method of the papers as a point. A plan is a sequence of segments (loops over tiles) plus, for every storage, the
+// times of its pages on the device. Planners make plans; simulator, verifier, page planner, emitter and interpreter know only plans.
 //
-// Worked example, checkpointing: segment 0 runs conv1, relu1, conv2; segment 1 runs conv1, relu1 again ('recompute');
-// segment 2 runs their backwards. relu1's value is produced twice: two cells, each alive from its producer to its last reader.
+// Worked example, checkpointing: segment 0 runs conv1, relu1, conv2; segment 1 runs conv1, relu1 again ('recompute'); segment 2 runs their backwards.
+// relu1's value is produced twice: two cells, each alive from its producer to its last reader.
 //
-// What stands in plan files is said by codecs, from which its types follow.
+// Codecs describe the contents of plan files; types follow from them.
 import { mapped } from '../core/mapped'
 import * as t from 'io-ts'
 import type { Box } from '../core/box'
@@ -72,7 +71,7 @@ export interface Segment extends t.TypeOf<typeof segmentCodec> {}
  * A cell is memory that holds a value for a while.
  *  persistent  parameters, state, the loss: always resident, or at home in the lower tier between steps
  *  fed         input and target, read from the data source
- *  output      what a prediction hands out, as soon as it is complete
+ *  output      the result of a prediction, which leaves as soon as it is complete
  *  whole       a value of the step, from producer to last reader (values computed in place share their cell)
  *  local       a tile's slice of a value, inside one segment; sized for the largest tile
  *  workspace   a kernel's scratch
@@ -96,9 +95,9 @@ export interface Cell {
 export interface View {
   readonly cell: number
   readonly value: ValueId
-  /** What the cell holds: the full box for whole values, the tile's box for locals. */
+  /** The box in the cell: the full box for whole values, the tile's box for locals. */
   readonly held: Box
-  /** What the call touches. */
+  /** The box that the call touches. */
   readonly box: Box
 }
 
@@ -118,26 +117,26 @@ export interface Call {
   /** The way to run it; absent: direct. */
   readonly way?: number
   readonly seconds: number
-  /** It runs on a lane of exchanges, beside the calls up to this point, where somebody touches what it does; then `seconds` is 0. */
+  /** It runs on a lane of exchanges, beside the calls up to this point, where its result is touched; then `seconds` is 0. */
   readonly beside?: { readonly until: Point; readonly seconds: number }
 }
 
-/** What segments unroll into: expand.ts. */
+/** The result of unrolling segments: expand.ts. */
 export interface Unrolled {
   readonly cells: readonly Cell[]
   readonly calls: readonly Call[]
 }
 
 const placeCodec = record({ storage: count, offset: count })
-/** Where a cell's bytes are. Large cells have a storage of their own or lie in a row; small ones, locals and persistents share one. */
+/** The place of a cell's bytes. Large cells have a storage of their own or are in a row; small ones, locals and persistents share one. */
 export interface Place extends t.TypeOf<typeof placeCodec> {}
-/** The storage of what is packed by lifetime. */
+/** The storage of values packed by lifetime. */
 export const SMALL_VALUES = 'small values'
 
 const storageCodec = record(
   { id: count, label: words, bytes: count, cells: list(count) },
   {
-    /** Of a parameter or state that is not always resident: where it lies in the lower tier, its own throughout, between steps and while it is away. */
+    /** For a parameter or state that is not always on the device: its own place in the lower tier, between steps and while it is away. */
     home: count,
   },
 )
@@ -171,11 +170,11 @@ export interface Residency extends t.TypeOf<typeof residencyCodec> {}
 
 /** A residency that has no physical pages yet. */
 export type UnpagedResidency = Omit<Residency, 'runs'>
-/** Whether its pages go to the lower tier when it ends. */
+/** Returns true if its pages move to the lower tier at its end. */
 export const goesToTier = ({ swapOut }: UnpagedResidency): boolean => swapOut !== undefined && swapOut.to !== 'sink'
 export const isHandedOut = ({ swapOut }: UnpagedResidency): boolean => swapOut?.to === 'sink'
 
-/** Whether its bytes in the lower tier lie on the disk behind the host's memory. */
+/** Returns true if its bytes in the lower tier are on the disk behind host memory. */
 export const liesBeyond = (
   { hostBytes = Infinity }: { readonly hostBytes?: number },
   { tierOffset = -1 }: Pick<UnpagedResidency, 'tierOffset'>,
@@ -201,7 +200,7 @@ const costsCodec: t.Type<RecordedCosts, RecordedCosts, unknown> = t.record(
 /** Seconds, scratch bytes and the number of the way to run it, by the key of the call. */
 export type RecordedCosts = Readonly<Record<string, readonly [seconds: number, workspaceBytes: number, way: number]>>
 
-/** What a plan file holds of a plan; the rest, cells and calls, follows from it and from the costs beside it. */
+/** The fields of a plan in a file; cells and calls follow from them and from the costs beside them. */
 const fields = {
   graph: graphCodec,
   strategy: words,
@@ -210,7 +209,7 @@ const fields = {
   budgetBytes: count,
   /** Device pages at the worst moment. */
   peakPages: count,
-  /** Of the lower tier. */
+  /** Bytes of the lower tier. */
   tierBytes: count,
   segments: list(segmentCodec),
   storages: list(storageCodec),
@@ -224,7 +223,7 @@ const optionalFields = {
   precision: t.literal('tf32'),
   /** Between ranks, where the time of exchanges on their way was counted. */
   network: record({ name: words, bytesPerSecond: positive, latencySeconds: positive }),
-  /** Where the lower tier is host memory and a disk: its first bytes, which are the memory's. */
+  /** If the lower tier is host memory and a disk: its first bytes, which are in memory. */
   hostBytes: count,
 }
 const filed = record(fields, optionalFields)
@@ -237,7 +236,7 @@ export interface Plan extends t.TypeOf<typeof filed>, Unrolled {}
 const foldedCodec = record({ rows: list(list(integer)), order: repeatsCodec })
 /** Residencies by rows that come again and again: folded.ts. */
 export interface Folded extends t.TypeOf<typeof foldedCodec> {}
-/** Of a plan file, whose calls cost what `costs` says; of many residencies there are none but folded ones. */
+/** A plan file, whose calls have the costs of `costs`; if residencies are many, it has only folded ones. */
 export const fileCodec = record({ ...fields, costs: costsCodec }, { ...optionalFields, folded: foldedCodec })
 const fieldNames = [...Object.keys(fields), ...Object.keys(optionalFields)] as readonly (keyof t.TypeOf<typeof filed>)[]
 export const fieldsOf = (plan: Plan): t.TypeOf<typeof filed> =>

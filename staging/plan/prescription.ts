@@ -1,7 +1,7 @@
-// A plan by hand, by places between layers: what the model's side checks (dsl/plan/) and schedule/prescribed.ts carries out.
+// A plan by hand, by places between layers: the model's side checks it (dsl/plan/), and schedule/prescribed.ts applies it.
 import type { Grid } from './plan'
 
-/** Before the layer at this place of the list, or inside it, after what it sums. */
+/** Before the layer at this place of the list, or inside it, after its sums. */
 export interface PrescribedCut {
   readonly at: number
   readonly inside: boolean

@@ -1,6 +1,6 @@
-// The slices of many tiles in little room. In: ranges along a dimension, one for each tile. Out: of many, by how much each differs from the
-// one before it, and of that what repeats but once (core/repeats.ts): a file does not grow with the image as its loops do.
-// Worked example: [0,5] [3,11] [9,17] [15,23] is 0 5 3 6 6 6 6 6, of which the last are [1,2].
+// The slices of many tiles in little space. In: ranges along a dimension, one for each tile. Out: if there are many, the differences of each from the
+// one before it, with repetitions written once (core/repeats.ts): a file does not grow with the image as its loops do. Worked example: [0,5] [3,11]
+// [9,17] [15,23] is 0 5 3 6 6 6 6 6, the last of them as [1,2].
 import { either, isRight } from 'fp-ts/Either'
 import * as t from 'io-ts'
 import type { Range } from '../core/box'

@@ -1,5 +1,5 @@
-// Records of fixed width, little-endian, one after the other in a growing buffer. In: a record's description (wire.ts) and
-// values by name. Out: bytes. Invariant: the compiler demands every field; what is reserved is 0.
+// Records of fixed width, little-endian, one after the other in a growing buffer. In: a record's description (wire.ts) and values by name. Out:
+// bytes. Invariant: the compiler demands every field; reserved fields are 0.
 import { alignUp, PAGE_BYTES } from '../core/bytes'
 import { fnv1a64 } from '../core/fnv'
 import {
@@ -37,7 +37,7 @@ type ValueOf<F extends Field> =
             ? number | null
             : number
           : number
-/** What a writer says of a record. */
+/** A writer's values for a record. */
 export type Values<R extends Fields> = {
   readonly [K in keyof R as R[K]['kind'] extends 'reserved' ? never : K]: ValueOf<R[K]>
 }
@@ -60,7 +60,7 @@ const PUT: Readonly<Record<Width, Put>> = {
   },
   f64: (to, at, x) => to.setFloat64(at, x, true),
 }
-/** The largest whole number; what takes 64 bits is still exact in a double. */
+/** The largest whole number; a 64-bit one is still exact in a double. */
 const MOST: Readonly<Record<Width, number>> = { u8: 2 ** 8 - 1, u16: 2 ** 16 - 1, u32: 2 ** 32 - 1, u64: 2 ** 53 - 1, f64: 0 }
 
 /** Writes a field, at its offset in the record that begins at `start`. */
@@ -138,7 +138,7 @@ export type Sections = { readonly [S in SectionName]: Records<(typeof SECTIONS)[
 export const emptySections = (): Sections =>
   Object.fromEntries(Object.entries(SECTIONS).map(([name, s]) => [name, new Records<Fields>(s)])) as unknown as Sections
 
-/** What the writer of a tape says of the whole; the rest of the header follows from the sections. */
+/** A tape writer's values for the whole; the rest of the header follows from the sections. */
 export type HeaderValues = Pick<Values<typeof HEADER>, 'floatType' | 'events' | 'budgetPages' | 'peakPages' | 'tierBytes'>
 
 /** One tape of all sections, under its header and checksum. */

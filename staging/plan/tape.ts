@@ -91,7 +91,7 @@ class TapeWriter {
     return found.buffer
   }
 
-  /** A buffer in which a residency's pages are mapped at point p: a swap out may start where the next era begins without it. */
+  /** A buffer that maps a residency's pages at point p: a swap out may start when the next era begins without it. */
   private bufferShowing(residency: number, p: number): number {
     const eras = this.eras.of[this.plan.residencies[residency]!.storage]!
     let found: Era | undefined
@@ -125,7 +125,7 @@ class TapeWriter {
     })
   }
 
-  /** Of this rank's share, in the whole batch. */
+  /** The first image of this rank's share, in the whole batch. */
   private firstImage(value: Value): number {
     const isShare = slicesOf(this.plan.graph) > 1 && sharesOf(this.plan.graph).has(value.id)
     return isShare ? Math.floor(this.rank / bandsOf(this.plan.graph)) * value.shape[0]! : 0
@@ -136,7 +136,7 @@ class TapeWriter {
     return this.record(at, value.dtype, wholeBox(value.shape, naturalStrides))
   }
 
-  /** The same of the rows that a view has: of parameters and what is kept of them, all or those that an update takes. */
+  /** The same for the rows of a view: of parameters and their state, all rows or those of an update. */
   private rowsView({ box }: View, at: Placed, { shape, dtype }: Value): number {
     const before = box[0][0] === 0 ? 0 : box[0][0] * elementsOf(shape.slice(1)) * dtypeBytes[dtype]
     return this.flatView({ ...at, offset: at.offset + before }, { shape: shapeIn(box, shape), dtype })
@@ -225,7 +225,7 @@ class TapeWriter {
     return this.flatView(at, v)
   }
 
-  /** When a runtime looks at it: a loss right after the last call that writes it, what lasts between steps at the end. */
+  /** The time of the runtime's read: a loss right after the last call that writes it, values that last between steps at the end. */
   private readAt(v: Value): number {
     const { calls } = this.plan
     let p = calls.length
@@ -272,7 +272,7 @@ class TapeWriter {
     }
   }
 
-  /** What is fed, and what is handed out, lies in the value of its binding where it lies in its storage. */
+  /** Fed values and outputs have in their binding's value the place that they have in their storage. */
   private transfer(residency: number, p: number, isIn: boolean): number {
     const r = this.plan.residencies[residency]!
     const storage = this.plan.storages[r.storage]!
@@ -318,5 +318,5 @@ const wholeBox = (shape: readonly number[], strides: (s: Shape) => readonly numb
   return { dims, strides: strides(dims), origin: [0, 0, 0, 0], extent: dims, rank: shape.length }
 }
 
-/** Ranks run one plan; what their tapes differ in is where their shares lie in the whole batch. */
+/** Ranks run one plan; their tapes differ in the places of their shares in the whole batch. */
 export const toTape = (plan: Plan, rank = 0): Uint8Array => new TapeWriter(plan, rank).bytes()

@@ -1,9 +1,9 @@
-// A plan as text, for golden files: what changes in a plan shows as a changed line. In: a finished plan. Out: a header with
-// the memory, a line for each segment (phase, grid, layers, number of ops, values left whole and how), and what the device
-// holds and moves, by kind. Invariant: neither times nor page numbers stand in it, so it is the same wherever the plan is made.
+// A plan as text, for golden files: a change of a plan shows as a changed line. In: a finished plan. Out: a header with the memory, a line for each
+// segment (phase, grid, layers, number of ops, whole values and their merges), and the held and moved bytes, by kind. Invariant: neither times nor
+// page numbers are in it, so it is the same on every machine.
 //
-// Worked example: 'step       4×1  conv1 … loss  7 ops  conv1.weight.grad:sum loss:sum stats:moments' is a loop over four bands;
-// behind a name stands how the parts of tiles merge; a plain name is written piece by piece.
+// Worked example: 'step 4×1 conv1 … loss 7 ops conv1.weight.grad:sum loss:sum stats:moments' is a loop over four bands; after a name is the merge of
+// its tiles; a plain name is written piece by piece.
 import { pagesFor, pagesIn } from '../core/bytes'
 import { isForEver } from './instructions'
 import { goesToTier, type Grid, type Plan, precisionText, type Residency, type Segment, SMALL_VALUES, tilesOf } from './plan'
@@ -30,7 +30,7 @@ const segmentRow = (plan: Plan, s: Segment): readonly string[] => {
   return [s.phase, gridText(s.grid), s.name, `${s.body.length} ops${inPlace ? `, ${inPlace} in place` : ''}`, keeps.join(' ')]
 }
 
-/** What a residency's storage holds: parameters for ever, fed data, large values, many small ones, or scratch. */
+/** The contents of a residency's storage: permanent parameters, fed data, large values, many small ones, or scratch. */
 const kindOf = (plan: Plan, r: Residency): string => {
   if (isForEver(plan)(r)) return 'persistent'
   const members = plan.storages[r.storage]!.cells.map((c) => plan.cells[c]!)

@@ -11,7 +11,7 @@ export const TAPE_VERSION = 5
 export const NONE = 0xffffffff
 /** Copies start, and slots of the lower tier lie, at multiples of this: direct I/O wants it. */
 export const SECTOR_BYTES = 4096
-/** What a reader takes at most: beyond it its own tables would be the larger risk, or sums pass 64 bits. */
+/** The limits of a reader: beyond them its own tables would be the larger risk, or sums would exceed 64 bits. */
 export const LIMITS = { poolPages: 2 ** 22, virtualPages: 2 ** 26, bytes: 2 ** 56, elements: 2 ** 53 } as const
 export const CONSTANTS = { NONE, PAGE_BYTES, SECTOR_BYTES, ALIGN_BYTES, TAPE_VERSION } as const
 
@@ -67,13 +67,13 @@ export interface Flags<N extends string = string> extends FieldText {
   readonly kind: 'flags'
   readonly names: readonly N[]
 }
-/** Of a record in a section (or of an event); `optional`: or NONE, which a writer gives as null. */
+/** The index of a record in a section (or of an event); `optional`: or NONE, which a writer gives as null. */
 export interface Index<O extends boolean = boolean> extends FieldText {
   readonly kind: 'index'
   readonly of: string
   readonly optional: O
 }
-/** The first of so many records of a section as the fields in `counts` say together. */
+/** The first of a number of records of a section; the fields in `counts` give the number. */
 export interface Span extends FieldText {
   readonly kind: 'span'
   readonly of: string
@@ -128,7 +128,7 @@ export const TAG = { type: 'Tag', title: 'instruction', names: Object.keys(INSTR
 // ---------------------------------------------------------------- sections
 
 export interface Section<F extends Fields = Fields> {
-  /** What one record is called. */
+  /** The name of one record. */
   readonly one: string
   readonly what: string
   readonly fields: F
@@ -174,7 +174,7 @@ export const sectionNames = Object.keys(SECTIONS) as SectionName[]
 
 // ---------------------------------------------------------------- header
 
-/** Where the checksum's bytes begin: behind it. */
+/** The first byte after the checksum. */
 export const CHECKED_FROM = 32
 // biome-ignore format: a table
 export const HEADER = {
@@ -183,7 +183,7 @@ export const HEADER = {
   sections: numbers('u64', 2 * sectionNames.length, 'offset and record count of each section below, in order'), reserved: reserved('u64', 2),
 } as const
 
-/** What is numbered by more than one record. */
+/** Choices whose numbers several records use. */
 export const CHOICES: readonly Choice[] = [DTYPE, ROLE, DIST, FAR, CAUSE, TAG]
 
 // ---------------------------------------------------------------- sizes

@@ -1,7 +1,6 @@
-// What swapping planners share: the in-core step with stays of one kind or the other, its activations in order of
-// production, and candidates that swap some of them out. In: a graph and a machine. Out: layouts, orders, candidates.
-// Invariant: an activation is a value that is made in the forward pass and read again in the backward pass; its gap is the
-// one between the two.
+// The common part of swapping planners: the in-core step with stays of one kind or the other, its activations in order of production, and candidates
+// that swap some of them out. In: a graph and a machine. Out: layouts, orders, candidates. Invariant: an activation is a value that is made in the
+// forward pass and read again in the backward pass; its gap is the one between the two.
 import { mapped } from '../core/mapped'
 import { bytesOf, pagesOf } from '../core/bytes'
 import type { ValueId } from '../graph/graph'
@@ -119,7 +118,7 @@ export const eager = (layout: Layout, order: readonly Activation[] = activations
   }
 }
 
-/** Of the time that a part takes on the link, the latency is at most this share. */
+/** The largest share of the latency in a part's time on the link. */
 const LATENCY_SHARE = 0.003
 
 /** Parts as small as the link's latency lets them be. */

@@ -1,8 +1,8 @@
-// What runs while the input is on its way: the first ops in parts of the batch, each as soon as its images are there. In: a step that
-// begins with whole values and waits for all of them. Out: the same step, whose first ops are a loop, in the ways that seem to wait
-// least; the simulator chooses. So `auto` overlaps what every step begins with, which no swapping does.
-// Worked example, images that take 4 s to come and a convolution of 2 s: in one, both take 6 s; in four parts, the last of which is
-// computed when all the others are, 4.5 s. A rectifier and another convolution of 2 s in the same loop leave 1 s of waiting.
+// The first ops while the input arrives: in parts of the batch, each as soon as its images are there. In: a step that begins with whole values and
+// waits for all of them. Out: the same step, with a loop of its first ops, in the ways with the shortest estimated waits; the simulator chooses. So
+// `auto` overlaps the start of every step, which no swapping does. Worked example, images that take 4 s to arrive and a convolution of 2 s: in one,
+// both take 6 s; in four parts, 4.5 s, because only the last part is computed after all the others. A rectifier and another convolution of 2 s in the
+// same loop leave 1 s of waiting.
 import { isRight } from 'fp-ts/Either'
 import { bytesOf } from '../core/bytes'
 import type { Graph, OpId } from '../graph/graph'
@@ -24,11 +24,11 @@ const MOST_PARTS = 64
 interface Head {
   readonly ops: readonly OpId[]
   readonly parts: number
-  /** What it adds to the compute of the step: estimated. */
+  /** Its estimated addition to the compute of the step. */
   readonly seconds: number
 }
 
-/** When so many parts, which come one after the other, are all computed. */
+/** The time until a number of parts, which arrive one after the other, are all computed. */
 const pipelined = (coming: number, computing: number, parts: number): number =>
   Math.max(coming + computing / parts, coming / parts + computing)
 
@@ -65,7 +65,7 @@ const begunBy = (graph: Graph, segments: readonly Segment[], { ops, parts }: Hea
   return isRight(made) ? made.right : null
 }
 
-/** What is fed and read by the very first call. */
+/** Fed bytes that the very first call reads. */
 const firstFedBytes = ({ planned }: Layout): number =>
   bytesOf(planned.reduce((n, t) => n + (t.kind === 'fed' && t.stays[0]!.first === 0 ? t.to - t.from : 0), 0))
 
@@ -82,7 +82,7 @@ function* whileArriving(
     if (!begun) continue
     left--
     const candidate = { ...like(begun), like }
-    // What a loop works on may be a page more than there is.
+    // The working set of a loop may be a page more than the device.
     const onDemand: Candidate['like'] = (segments, g) => swappingOnDemand(like(segments, g).layout, machine)
     if ((yield candidate) === Infinity) yield { ...swappingOnDemand(candidate.layout, machine), like: onDemand }
   }

@@ -1,9 +1,8 @@
-// What a step of segments takes at least, before it is laid out: so that the search lays out none of those that cannot win or fit. In: the
-// training graph, its segments, a machine. Out: pages without which some call cannot run, and the least seconds in a budget.
-// Pages: what is always there, and the values that a segment touches from the first touch to the last; of a loop, the slices that a tile
-// holds at once, and what every tile reads or adds to. Seconds: tiles together compute what the whole does and launch each call anew;
-// and what a later segment reads of an earlier one, and does not fit beside what is always there, goes out before it and comes back.
-// Worked example, a budget of 6 pages of which parameters take 1: 9 pages between forward and backward leave 4 to be moved both ways.
+// Lower bounds of a step of segments, before its layout, so that the search lays out only steps that may win and fit. In: the training graph, its
+// segments, a machine. Out: pages without which some call cannot run, and the least seconds in a budget. Pages: permanent values, and the values that
+// a segment touches from the first touch to the last; for a loop, the slices of a tile, and values that every tile reads or adds to. Seconds: tiles
+// together compute the whole's work and launch each call anew; values between segments that do not fit beside the permanent ones are swapped out and
+// in. Worked example, a budget of 6 pages with 1 for parameters: 9 pages between forward and backward leave 4 to be moved both ways.
 import { mapped } from '../core/mapped'
 import { ALIGN_BYTES, alignUp, bytesOf, PAGE_BYTES, pagesFor, pagesIn } from '../core/bytes'
 import { dimIndex, type Range } from '../core/box'
@@ -28,13 +27,13 @@ const surely = (machine: Machine): number => (machine.simulated ? 1 : 0.85)
 /** One element copied. */
 const NEXT_TO_NOTHING: CallShapes = { ins: [[1, 1, 1, 1]], outs: [[1, 1, 1, 1]] }
 
-/** Of a call that does next to nothing. */
+/** The seconds of a call without work. */
 export const launchSeconds = (machine: Machine): number => machine.seconds('copy', {}, NEXT_TO_NOTHING)
 
 /** The smallest call of all and one that does next to nothing differ by this much at most. */
 const LAUNCH_SHARE = 0.9
 
-/** Of one tile whose slices were read off others': the slices that an op touches for its anchor's. Of several tiles they fit. */
+/** A tile whose slices follow from others: the slices that an op touches for its anchor's. If there are several tiles, they fit. */
 const fitting = (graph: Graph, step: Step): Step => {
   const op = graph.ops[step.op]!
   const { anchor } = opDef(op.kind)
@@ -59,7 +58,7 @@ const fitting = (graph: Graph, step: Step): Step => {
   }
 }
 
-/** What runs, and in how many tiles: a segment, or what is not cut into slices yet. */
+/** A unit that runs, and its number of tiles: a segment, or ops without slices yet. */
 export interface Running {
   readonly grid: Grid
   readonly body: readonly { readonly op: OpId }[]
@@ -96,23 +95,23 @@ const mostOf = (held: Iterable<Held>, steps: number): number => {
   return most
 }
 
-/** Bands come and go in parts, which reach over what is touched. */
+/** Bands move in parts, which exceed the touched rows. */
 const BAND = 9 / 8
 
 const largest = (ranges: Slices['B']): number => ranges.reduce((n, [from, to]) => Math.max(n, to - from), 0)
 
 class Measuring {
   private readonly costs: readonly OpCost[]
-  /** Kinds of which some op takes scratch over whole values: tiles of others take none either. */
+  /** Kinds with scratch over whole values in some op: tiles of others need none either. */
   private readonly scratching: ReadonlySet<string>
-  /** Of segments that steps have in common. */
+  /** For segments that steps share. */
   private readonly known = new WeakMap<Segment, number>()
 
   constructor(
     private readonly graph: Graph,
     private readonly machine: Machine,
     private readonly persistents: Persistents,
-    /** Bytes from which a value that tiles touch in parts has pages of its own. */
+    /** Bytes above which a value that tiles touch in parts has pages of its own. */
     private readonly apartFrom = SMALL_BYTES,
   ) {
     this.costs = opCosts(graph, machine)
@@ -124,13 +123,13 @@ class Measuring {
     )
   }
 
-  /** Whether it comes and goes, as a parameter or state that is at home in the lower tier does. */
+  /** Returns true for a parameter or state whose home is in the lower tier. */
   private hasHome(v: ValueId): boolean {
     const value = this.graph.values[v]!
     return this.persistents === 'home' && isPersistent(value) && valueBytes(value) >= SMALL_BYTES
   }
 
-  /** Of parameters, state and the like: always there. */
+  /** Pages of parameters, state and other permanent values. */
   get alwaysPages(): number {
     const always = this.graph.values.filter((v) => isPersistent(v) && !this.hasHome(v.id))
     return pagesFor(always.reduce((n, v) => n + alignUp(valueBytes(v), ALIGN_BYTES), 0))
@@ -147,14 +146,14 @@ class Measuring {
     return largest(slices.B) * (value.shape[1] ?? 1) * largest(slices.H) * largest(slices.W) * dtypeBytes[value.dtype]
   }
 
-  /** Of a part of a whole value; none where it may share its first and last page with others. */
+  /** Pages of a part of a whole value; none if it may share its first and last page with others. */
   private partPages(v: ValueId, slices: Slices | null): number {
     const whole = valueBytes(this.graph.values[v]!)
     const bytes = this.tileBytes(v, slices)
     return whole < this.apartFrom || bytes === whole ? pagesIn(bytes) : pagesFor(bytes)
   }
 
-  /** `tiles`: of a loop of which one tile stands for all. */
+  /** `tiles`: for a loop with one tile in place of all. */
   pages(s: Segment, tiles = tilesOf(s.grid)): number {
     return tiles > 1 ? this.loopPages(s, tiles) : pagesFor(this.wholeBytes(s))
   }
@@ -189,8 +188,8 @@ class Measuring {
   }
 
   /**
-   * What a loop is expected to hold, of which one tile stands for all: bands of whole values as wide as the image, which tiles side by side
-   * share, each a little larger than what is touched of it, and what two rows of tiles share throughout.
+   * The expected pages of a loop, with one tile in place of all: bands of whole values as wide as the image, which tiles side by side share, each a
+   * little larger than its touched rows, and the permanent part of two rows of tiles.
    */
   likelyPages(s: Segment, { B, H, W }: Grid): number {
     const made = new Set(s.body.flatMap((step) => this.graph.ops[step.op]!.outs))
@@ -216,7 +215,7 @@ class Measuring {
       op.ins.forEach((v, i) => !made.has(v) && look(v, step.slices![i]!, k))
       op.outs.forEach((v, i) => {
         if (!kept.has(v)) return
-        // What is added to is zeroed first.
+        // A sum is zeroed first.
         if (kept.get(v)!.merge) look(v, step.slices![op.ins.length + i]!, 0)
         look(v, step.slices![op.ins.length + i]!, k)
       })
@@ -299,7 +298,7 @@ class Measuring {
 /** Rows that no window reads need not stay. */
 const READ_SHARE = 0.95
 
-/** What is needed later of what the step makes, on the way through it from its end. */
+/** The later needs of a step's results, from its end back. */
 class Holding {
   /** Minus zero is no small whole number to V8: that it grows large changes nothing about the object. */
   bytes = -0
@@ -332,12 +331,12 @@ class Holding {
   }
 }
 
-/** Of each value that the step makes and reads; nothing of what is always there, or comes and goes by itself. */
+/** For each value that the step makes and reads; nothing for permanent values and those with their own moves. */
 const sizesOf = onceForGraph((graph: Graph): readonly number[] =>
   mapped(graph.values, (v) => (isPersistent(v) || isFed(v) || isResult(v) ? 0 : valueBytes(v))),
 )
 
-/** From the end of what runs to its beginning. */
+/** From the end of the body to its beginning. */
 const passBack = (graph: Graph, held: Holding, body: Running['body']): void => {
   for (let k = body.length - 1; k >= 0; k--) {
     const { ins, outs } = graph.ops[body[k]!.op]!
@@ -364,7 +363,7 @@ export interface TilePages {
   readonly likely: number
 }
 
-/** What a segment takes, or a loop over a grid of which one tile stands for all, with what is always there. */
+/** Pages of a segment, or of a loop over a grid with one tile in place of all, with the permanent ones. */
 export const pagesOfTiles = (
   graph: Graph,
   machine: Machine,
@@ -386,14 +385,14 @@ const measuringOf = onceFor(
   }),
 )
 
-/** What a segment takes at least, with what is always there. */
+/** The least pages of a segment, with the permanent ones. */
 export const leastPagesOf = (graph: Graph, machine: Machine, persistents: Persistents): ((s: Segment) => number) => {
   const measuring = measuringOf(graph, machine)[persistents]
   const always = measuring.alwaysPages
   return (s) => always + measuring.knownPages(s)
 }
 
-/** Of a step of which as much leaves as the budget demands; `shared`: values under a page may lie on one with others. */
+/** For a step that swaps as the budget demands; `shared`: values under a page may share one with others. */
 export const atLeastOf = (
   graph: Graph,
   segments: readonly Segment[],
@@ -433,8 +432,8 @@ export const atLeastOfRunning = (
 }
 
 /**
- * Where nothing leaves: the most bytes that whole values take beside each other, from where they are made to where they are read last, with
- * the scratch of the call. A loop holds what it finds when it begins, and what is read later when it ends; between its ops there are only tiles.
+ * Without swaps: the most bytes of whole values beside each other, from maker to last reader, with the scratch of the call. A loop holds its found
+ * values when it begins, and its left ones when it ends; between its ops there are only tiles.
  */
 const mostHeldBytes = (graph: Graph, segments: readonly Segment[], costs: readonly OpCost[]): number => {
   const held = new Holding(graph)
@@ -460,7 +459,7 @@ const mostHeldBytes = (graph: Graph, segments: readonly Segment[], costs: readon
   return most
 }
 
-/** Of a step of which nothing leaves. */
+/** For a step without swaps. */
 export const atLeastResident = (graph: Graph, segments: readonly Segment[], machine: Machine): AtLeast => ({
   pages: measuringOf(graph, machine).resident.alwaysPages + pagesFor(mostHeldBytes(graph, segments, opCosts(graph, machine))),
   seconds: () => 0,

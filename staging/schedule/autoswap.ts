@@ -13,7 +13,7 @@ import { overSharedPages } from './sharing'
 import { occupancy } from './stays'
 
 export interface AutoswapOptions {
-  /** Weightings to try: the pure ones and the even one, then so many more. */
+  /** Weightings to try: the pure ones and the even one, then this number of others. */
   readonly searches: number
   /** Weightings that each search chooses from. */
   readonly options: number
@@ -30,7 +30,7 @@ const scaled = (all: readonly Activation[], score: Score): Score => {
 
 /** The load above the budget over time, as integrals while activations are away. */
 class Excess {
-  /** Of the calls at which it is above: what each adds, and what is behind all before it. */
+  /** For the calls above it: the part of each, and the sum of all later ones. */
   private readonly parts: Float64Array
   private readonly sums: Float64Array
   /** For each call, how many of these are before it. */
@@ -91,7 +91,7 @@ class Excess {
   }
 }
 
-/** Each time the one with the greatest excess, after what was chosen before has left; scored by how early it is chosen. */
+/** Chooses the one with the greatest excess, after the earlier ones have left; the score is its place in this order. */
 const submodular = (l: Layout, all: readonly Activation[], budgetPages: number): Score => {
   const load = occupancy(l.planned, l.calls.length)
   const left = new Set(all)
@@ -132,7 +132,7 @@ const START: readonly (readonly number[])[] = [
   [0.25, 0.25, 0.25, 0.25],
 ]
 
-/** In order of production: what is feasible does not depend on the scores. */
+/** In order of production: feasibility does not depend on the scores. */
 export const autoswap: Planner = (graph, machine) => right([eager(inCoreLayout(graph, machine))].values())
 
 export const autoswapSmall: Planner = overSharedPages(inCoreLayout, undefined, (l) => [eager(l)])

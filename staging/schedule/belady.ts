@@ -1,9 +1,8 @@
-// Which parts leave the device, and when, so that a budget is met. In: planned stays. Out: the same with gaps marked.
-// Invariant: marking a gap never makes any call need more, so what fits a smaller budget fits a larger one.
+// The parts that leave the device for a budget, and their times. In: planned stays. Out: the same with gaps marked. Invariant: marking a gap never
+// increases the need of any call, so a plan for a smaller budget fits a larger one.
 //
-// `swapUntil` follows Belady: going through the step, wherever there is too little room, the idle part whose next use is
-// farthest away has left.
-// Worked example, pages a b c of one size, budget 2, used a b c b a: at c, of a and b the farther next use is a's.
+// `swapUntil` follows Belady: going through the step, at a call without enough memory, the idle part whose next use is farthest away has left. Worked
+// example, pages a b c of one size, budget 2, used a b c b a: at c, of a and b the farther next use is a's.
 import { mapped } from '../core/mapped'
 import { Heap } from '../core/heap'
 import type { Call } from '../plan/plan'
@@ -47,7 +46,7 @@ export const swapUntil = (
   budgetPages: number | Int32Array,
   may = canSwap,
 ): readonly PlannedStays[] => {
-  /** Of those of which more leave than before. */
+  /** The gaps of parts with more swaps than before. */
   const swapped = new Map<number, boolean[]>()
   const held = new Int32Array(calls.length + 1)
   const add = (p: number, pages: number): void => {

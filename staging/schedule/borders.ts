@@ -1,7 +1,7 @@
-// `auto`, once the best plan of all is known, where that is nothing but tiles: other borders. In: its segments. Out: the same step with
-// two segments joined, one split, or a border moved, one change at a time, kept where the simulator says that it is faster. `tiled` chooses
-// borders by an estimate of what crosses; how much of that is hidden, only the simulator knows.
-// Worked example, [c1 c2 | c3 c4]: what c2 hands on comes and goes while nothing else is computed; [c1 c2 c3 | c4] waits for less.
+// Other borders of the best plan, if it is nothing but tiles. In: its segments. Out: the same step with two segments joined, one split, or a border
+// moved, one change at a time, kept if the simulator says that it is faster. `tiled` chooses borders by an estimate of crossing bytes; only the
+// simulator knows the hidden part of their copies. Worked example, [c1 c2 | c3 c4]: c2's result moves while nothing else is computed; [c1 c2 c3 | c4]
+// waits for less.
 import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
 import { tilesOf } from '../plan/plan'
@@ -12,10 +12,10 @@ import { forwardPieces, inTiles } from './tiled'
 
 type Tiles = readonly ChosenSegment[]
 
-/** Calls that are laid out for all candidates together: the work of the search, whatever the machine that plans. */
+/** Calls of all layouts together: the work of the search, on any planning machine. */
 const MOST_CALLS = 100_000
 
-/** What becomes of the segments if the i-th changes; null where it cannot. */
+/** The segments after a change of the i-th; null if it is impossible. */
 type Change = (tiles: Tiles, i: number) => Tiles | null
 
 const replaced = (tiles: Tiles, i: number, n: number, ...by: readonly ChosenSegment[]): Tiles => [
@@ -35,7 +35,7 @@ const split: Change = (tiles, i) => {
   return middle > s.from ? replaced(tiles, i, 1, { ...s, to: middle }, { ...s, from: middle }) : null
 }
 
-/** The border after it, so many pieces further. */
+/** Moves the border after it by a number of pieces. */
 const shifted =
   (by: number): Change =>
   (tiles, i) => {
@@ -59,7 +59,7 @@ function* changed(graph: Graph, machine: Machine, first: Tiles, toBeat: number):
   const pieces = forwardPieces(graph, machine)
   const seen = new Set([keyOf(first)])
   let [tiles, least, calls] = [first, toBeat, 0]
-  /** Whether it is faster: then the search goes on from it. */
+  /** Returns true if it is faster: then the search continues from it. */
   const look = function* (next: Tiles): Generator<Candidate, boolean, number> {
     const key = keyOf(next)
     if (seen.has(key) || calls >= MOST_CALLS) return false

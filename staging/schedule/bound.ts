@@ -1,8 +1,7 @@
-// What no schedule of a layout can beat. In: a layout, a budget and the link. Out: seconds.
-// A step takes its compute. What does not fit at a call has left before it and comes back after it (paper 5, Prop. 3); and as
-// neither time can be lent to the other, the calls before it and those from it on bound their own part of the step: this is up
-// to 7/6 of the paper's bound, as the forward pass is a third of a step. Fed values need not be written out.
-// Worked example, calls of 1 s, the worst in the middle needing 10 pages, a budget of 7, 1 s a page each way: 3 s + 3 s.
+// A bound for every schedule of a layout. In: a layout, a budget and the link. Out: seconds. A step takes its compute. Values that do not fit at a
+// call have left before it and come back after it (paper 5, Prop. 3). Neither time can serve the other, so the calls before it and those from it on
+// bound their own part of the step: this is up to 7/6 of the paper's bound, as the forward pass is a third of a step. Fed values need not be written
+// out. Worked example, calls of 1 s, the worst in the middle needing 10 pages, a budget of 7, 1 s a page each way: 3 s + 3 s.
 import { bytesOf } from '../core/bytes'
 import { inSeconds, type Link, outSeconds } from '../graph/machine'
 import type { Layout } from './layout'
@@ -38,7 +37,7 @@ export const mostPages = (l: Layout): number =>
     .held.subarray(0, l.calls.length)
     .reduce((a, b) => Math.max(a, b), 0)
 
-/** What moving takes of what is too much by so many pages: out before the call, in from it on. */
+/** The seconds for moving excess pages: out before the call, in from it on. */
 const movingSeconds = (excess: number, fed: number, link: Link): readonly [out: number, into: number] => {
   const written = bytesOf(Math.max(0, excess - fed))
   const back = fed ? written : bytesOf(excess)

@@ -1,6 +1,6 @@
-// What a planner offers: candidates, each a way to run the step that may or may not fit a budget. In: a layout and a rule
-// for what leaves. Out: planned stays for a budget. compile.ts takes the fastest candidate that fits.
-// Invariant: `least` does not depend on the budget and `fit` succeeds exactly from `least` pages on, so feasibility is monotone.
+// The candidates of planners: each is a way to run the step that may or may not fit a budget. In: a layout and a rule for swaps. Out: planned stays
+// for a budget. compile.ts takes the fastest candidate that fits. Invariant: `least` does not depend on the budget and `fit` succeeds exactly from
+// `least` pages on, so feasibility is monotone.
 import type { Either } from 'fp-ts/Either'
 import type { StageError } from '../core/errors'
 import type { Graph } from '../graph/graph'
@@ -11,7 +11,7 @@ import { type Layout, packedAs } from './layout'
 import { swapUntil } from './belady'
 import { canSwap, isFedAgain, leastPages, leastSwappingAll, type PlannedStays } from './stays'
 
-/** What a step takes at least, where its segments are known: atleast.ts. */
+/** Lower bounds of a step with known segments: atleast.ts. */
 export interface AtLeast {
   readonly pages: number
   /** In a budget, on a link. */
@@ -22,7 +22,7 @@ export interface Candidate {
   readonly layout: Layout
   readonly least: number
   readonly fit: (budgetPages: number) => readonly PlannedStays[]
-  /** What its calls take, where that is known without laying it out: the search skips what cannot win. */
+  /** The seconds of its calls, if they are known without a layout: the search skips steps that cannot win. */
   readonly computeSeconds?: number
   /** A bound on `least` from below, where one is known without laying it out. */
   readonly atLeastPages?: number
@@ -41,9 +41,8 @@ export interface Candidate {
 export type Planner = (graph: Graph, machine: Machine) => Either<StageError, Iterator<Candidate, unknown, boolean>>
 
 /**
- * Candidates made for one budget, asked for only where the planner's list has one that fits it: what is feasible stays the
- * list's to say. Each is answered with the seconds that it takes, Infinity where it does not fit or cannot be the fastest.
- * `toBeat`: seconds of the best plan before.
+ * Candidates for one budget, requested only if the planner's list has one that fits it: the list decides feasibility. The answer to each is its
+ * seconds, Infinity if it does not fit or cannot be the fastest. `toBeat`: seconds of the best plan before.
  */
 export type Refiner = (
   graph: Graph,
@@ -54,7 +53,7 @@ export type Refiner = (
   effort?: number,
 ) => Iterator<Candidate, unknown, number>
 
-/** Candidates made from the best one for a budget, whatever strategy it is of, and its seconds; answered like a refiner's. */
+/** Candidates made from the best one of any strategy for a budget, and its seconds; with the same answers as a refiner's. */
 export type Improver = (
   graph: Graph,
   machine: Machine,
@@ -63,18 +62,18 @@ export type Improver = (
   seconds: number,
 ) => Iterator<Candidate, unknown, number>
 
-/** As many calls as there is memory to plan; what it ends with is how many the next step of the list would have taken, if that was too many. */
+/** Up to the calls that the memory of the planner admits. It returns the calls of the next step of the list, if they were too many. */
 export type Finest = (graph: Graph, machine: Machine, mostCalls: number) => Iterator<Candidate, number | undefined, boolean>
 
 export interface Method {
   readonly planner: Planner
-  /** What it lists where nothing of that fits. */
+  /** Its list if nothing of that fits. */
   readonly small?: Planner
-  /** What it lists last of all, where nothing of any strategy fits: more calls, in less memory. */
+  /** Its last list, if nothing of any strategy fits: more calls, in less memory. */
   readonly finest?: Finest
-  /** What it tries once the budget is known. */
+  /** Its candidates for a known budget. */
   readonly refiner?: Refiner | undefined
-  /** What it tries last, one after the other, each with the best plan by then. */
+  /** Its last candidates, one after the other, each with the best plan by then. */
   readonly improvers?: readonly Improver[]
 }
 
@@ -107,7 +106,7 @@ export const swappingOnDemand = (layout: Layout, machine: Machine): Candidate =>
   return whole.least <= candidate.least ? whole : candidate
 }
 
-/** What is laid out only when the search asks for more than its bounds. */
+/** A candidate that is laid out only if the search needs more than its bounds. */
 export interface Deferred extends Candidate {
   readonly isLaidOut: boolean
 }

@@ -1,7 +1,7 @@
-// The training graph as a chain of stages with times and sizes, for the programme of chaindp.ts. In: the graph and a machine.
-// Out: stages (cut wherever one value crosses), sizes in bytes, and what each option of a stage keeps.
-// Options differ in what they drop until the backward makes it again: nothing, then what is cheapest to make again per byte,
-// up to everything but the stage's output. Worked example, conv norm relu conv: keep all; drop the relu; drop the convs too.
+// The training graph as a chain of stages with times and sizes, for the programme of chaindp.ts. In: the graph and a machine. Out: stages (cut at
+// single crossing values), sizes in bytes, and the kept values of each option of a stage. Options differ in the values that they drop until the
+// backward recomputes them: none, then the cheapest to recompute per byte, up to all but the stage's output. Worked example, conv norm relu conv:
+// keep all; drop the relu; drop the convs too.
 import { mapped } from '../core/mapped'
 import { valueBytes, type Graph, type OpId, type ValueId } from '../graph/graph'
 import type { Machine } from '../graph/machine'
@@ -38,7 +38,7 @@ class Measurer {
   private readonly readBackward: ReadonlySet<ValueId>
   /** The last stage whose forward reads a value. */
   private readonly lastRead: ReadonlyMap<ValueId, number>
-  /** Before each stage: what it or later ones read of earlier ones. */
+  /** Before each stage: the earlier values that it or later ones read. */
   private readonly crossing: readonly ReadonlySet<ValueId>[]
   private readonly gradients: readonly ReadonlySet<ValueId>[]
 
@@ -68,7 +68,7 @@ class Measurer {
     return ops.flatMap((id) => this.graph.ops[id]!.outs).filter((v) => this.graph.values[v]!.role === 'activation')
   }
 
-  /** What later stages read of this one. */
+  /** The values of this stage that later stages read. */
   outputs(i: number): ReadonlySet<ValueId> {
     return new Set(this.activations(this.stages[i]!.forward).filter((v) => (this.lastRead.get(v) ?? -1) > i))
   }
@@ -80,7 +80,7 @@ class Measurer {
     return this.costs[op.id]!.seconds + unread.reduce((n, u) => n + this.againSeconds(u, inside), 0)
   }
 
-  /** What each option keeps, the one that keeps most first. */
+  /** The kept values of each option, the largest set first. */
   keeping(i: number): Keeping {
     const outputs = this.outputs(i)
     const made = this.activations(this.stages[i]!.forward)
@@ -122,7 +122,7 @@ class Measurer {
     const option = (kept: ReadonlySet<ValueId>): StageOption => {
       const stats = forward.flatMap((id) => this.graph.ops[id]!.outs).filter((v) => this.graph.values[v]!.role !== 'activation')
       const ops = withReruns(this.graph, this.makers, backward, new Set([...kept, ...inputs, ...stats]))
-      // What only later stages read is gone by then.
+      // Values that only later stages read are dropped by then.
       const read = new Set(ops.flatMap((id) => this.graph.ops[id]!.ins))
       const there = [...kept].filter((v) => read.has(v))
       const back = this.run(ops, [...there, ...gradients], this.gradients[i - 1] ?? NOTHING, inputs)
@@ -157,7 +157,7 @@ const gradientsInto = (graph: Graph, stages: readonly Stage[]): readonly Readonl
   return into
 }
 
-/** Where a checkpoint costs one value; where there are too many such places, every so many of them. */
+/** Cuts with one crossing value; if there are too many, every n-th of them. */
 const cutsOf = (graph: Graph): readonly number[] => {
   const cuts = mapped(checkpointCuts(graph), (c) => c.at)
   const every = Math.ceil((cuts.length + 1) / MOST_STAGES)
@@ -165,8 +165,8 @@ const cutsOf = (graph: Graph): readonly number[] => {
 }
 
 /**
- * The stages with each update where the last of its operands is made. Updates that wait for one another (grad/rewrite/gathered.ts)
- * would make equal blocks differ in what they hold, by little, and each would be solved by itself.
+ * The stages with each update after the last of its operands. Updates that wait for one another (grad/rewrite/gathered.ts) would make equal blocks
+ * differ a little in their held values, and each would be solved by itself.
  */
 const withUpdatesWhereMade = (graph: Graph, stages: readonly Stage[]): readonly Stage[] => {
   const isUpdate = (id: OpId): boolean => graph.ops[id]!.phase === 'update'

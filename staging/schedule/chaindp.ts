@@ -1,15 +1,15 @@
-// The optimal recomputation of a chain of stages in a given memory (Rotor's dynamic programme, after Beaumont et al. 2019).
-// In: stages with times and sizes in slots. Out: the least time for every number of slots, and the actions that take it.
-// best(a, b, m): process stages a..b forward and backward in m slots, besides what they read of stages before a:
-//   save a with option k:  forward(a) + backward(a, k) + best(a+1, b, m - saved(a, k))
-//   skip to j, keeping what j and later stages read of a..j-1:  passes(a..j-1) + best(j, b, m - kept(a, j)) + best(a, j-1, m)
-// Worked example, three equal stages and room for one: pass 1 2, run 3 and back, pass 1, run 2 and back, run 1 and back.
+// The optimal recomputation of a chain of stages in a given memory (Rotor's dynamic programme, after Beaumont et al. 2019). In: stages with times and
+// sizes in slots. Out: the least time for every number of slots, and its actions. best(a, b, m): process stages a..b forward and backward in m slots,
+// besides their inputs from stages before a:
+// save a with option k: forward(a) + backward(a, k) + best(a+1, b, m - saved(a, k))
+// skip to j, keeping the values of a..j-1 that later stages read: passes(a..j-1) + best(j, b, m - kept(a, j)) + best(a, j-1, m)
+// Worked example, three equal stages and memory for one: pass 1 2, run 3 and back, pass 1, run 2 and back, run 1 and back.
 
-/** A way to keep what a stage's backward needs. Sizes in slots, without what the stage reads of those before it. */
+/** A way to keep the inputs of a stage's backward. Sizes in slots, without the stage's inputs from earlier ones. */
 export interface StageOption {
-  /** Held from forward to backward, what later stages read included. */
+  /** Held from forward to backward, with the values that later stages read. */
   readonly saved: number
-  /** The most at once while the forward runs, and while the backward does (what is saved and the output's gradient included). */
+  /** The most at once while the forward runs, and while the backward does (with saved values and the output's gradient). */
   readonly forwardPeak: number
   readonly backwardPeak: number
   readonly backwardSeconds: number
@@ -19,11 +19,11 @@ export interface ChainStage {
   /** The first forward, and a repeated one, which finds the statistics there. */
   readonly firstSeconds: number
   readonly againSeconds: number
-  /** The most at once while the forward runs and nothing but what later stages read is kept. */
+  /** The most at once while the forward runs and only values that later stages read are kept. */
   readonly passPeak: number
   /**
-   * What of this stage the next one or later ones read, then what the one after it or later ones do, and so on: a chain's link has
-   * one entry, a layer of a dense block one for every layer behind it. Parts of a slot are added up before they are rounded up.
+   * The values of this stage that the next one or later ones read, then those that the one after it or later ones read, and so on: a chain's link has
+   * one entry, a layer of a dense block one for every later layer. Parts of a slot are added up before they are rounded up.
    */
   readonly crossing: readonly number[]
   /** The gradient of the stage's output. */
@@ -38,16 +38,16 @@ export type Action =
 
 /** Which recursions the programme may use; all of them is the optimum. */
 export interface ChainRules {
-  /** Whether a value may be recomputed more than once (nested checkpoints). */
+  /** True if a value may be recomputed more than once (nested checkpoints). */
   readonly nested: boolean
-  /** Whether stages may choose among their options, or all keep everything (option 0). */
+  /** True if stages may choose among their options; otherwise all keep everything (option 0). */
   readonly options: boolean
 }
 export const ALL_RULES: ChainRules = { nested: true, options: true }
 
 /**
- * Least seconds by slots, and what to do: -1-k saves with option k, j > 0 skips to the stage that lies j further. Its last entry
- * stands for all larger memories: there everything is saved.
+ * Least seconds by slots, and the action: -1-k saves with option k, j > 0 skips to the stage j further. Its last entry stands for all larger
+ * memories: there everything is saved.
  */
 interface Table {
   readonly seconds: Float64Array
@@ -67,7 +67,7 @@ export interface SolvedChain {
 /** The entry for m slots. */
 const entry = (t: Table, m: number): number => Math.min(m, t.seconds.length - 1)
 
-/** What saving takes, however much each stage saves. */
+/** The slots for saving, with the largest option of each stage. */
 const mostSaved = (stages: readonly ChainStage[], a: number, b: number): number => {
   const after = stages[b]!.gradient
   let saved = 0
@@ -83,7 +83,7 @@ const mostSaved = (stages: readonly ChainStage[], a: number, b: number): number 
 
 const stageKey = (s: ChainStage): string => JSON.stringify(s)
 
-/** For each j: what stages from j on read of stages a..j-1. */
+/** For each j: the values of stages a..j-1 that stages from j on read. */
 const keptFrom = (stages: readonly ChainStage[], a: number): readonly number[] =>
   stages.map((_, j) => Math.ceil(stages.slice(a, j).reduce((n, s, i) => n + (s.crossing[j - a - i - 1] ?? 0), 0)))
 
@@ -165,7 +165,7 @@ class Solver {
     }
   }
 
-  /** Where it takes no less even with all memory for either part, more memory makes it no better: more takes no more. */
+  /** If it takes no less even with all memory for either part, more memory does not help. */
   private skip(table: Table, a: number, j: number, b: number, passes: number, peak: number): void {
     const { seconds, choice } = table
     const kept = this.kept[a]![j]!

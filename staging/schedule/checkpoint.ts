@@ -1,6 +1,6 @@
-// Checkpoint and recompute in blocks of equal size, `checkpoint:sqrt` (Chen et al.; papers 2 and 3 use it as a baseline).
-// Keeps what crosses between blocks, drops the rest, and runs each block's forward again just before its backward.
-// With n layers, sqrt(n) blocks need about 2 sqrt(n) values; the best number for a budget is found by trying them all.
+// Checkpoint and recompute in blocks of equal size, `checkpoint:sqrt` (Chen et al.; papers 2 and 3 use it as a baseline). Keeps the values that cross
+// between blocks, drops the rest, and runs each block's forward again just before its backward. With n layers, sqrt(n) blocks need about 2 sqrt(n)
+// values; the best number for a budget is found by trying them all.
 import { right } from 'fp-ts/Either'
 import { type Segment, UNTILED } from '../plan/plan'
 import { balancedCuts, type ForwardProfile, profileForward, splitAt } from '../tile/cuts'

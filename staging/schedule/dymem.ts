@@ -25,7 +25,7 @@ export interface DymemOptions {
 }
 export const DYMEM: DymemOptions = { depthFirst: true, barriers: false, convolutions: 2 }
 
-/** Algorithm 1: an op runs when the last of its inputs is there, and what follows it runs before its siblings. */
+/** Algorithm 1: an op runs after the last of its inputs, and its successors run before its siblings. */
 export const depthFirst = (graph: Graph): readonly OpId[] => {
   const ops = forwardOps(graph)
   const maker = new Map(ops.flatMap((o) => o.outs.map((v) => [v, o] as const)))

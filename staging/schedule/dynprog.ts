@@ -1,8 +1,8 @@
-// `swap:dynprog` (paper 5, section 5): the dynamic programme chooses which activations leave, as if transfers could be interrupted; they then move in
-// no-wait order. In: the in-core step, a budget. Out: a candidate for the budget; the list has the one that swaps everything out, so what is feasible does not
-// depend on the choice. Large activations leave in parts: else the link has nothing to move until the first is made, and none of it is free until all has left.
-// General graphs become chains of virtual layers: runs of activations in order of production. Memory is counted in slots; activations are rounded by
-// partial sums, which may be too optimistic: then the one rounded down least is rounded up instead.
+// `swap:dynprog` (paper 5, section 5): the dynamic programme chooses the activations to swap, as if transfers could be interrupted; they then move in
+// no-wait order. In: the in-core step, a budget. Out: a candidate for the budget; the list has the one that swaps everything out, so feasibility does
+// not depend on the choice. Large activations leave in parts: otherwise the link is idle until the first is made, and none of it is free until all
+// has left. General graphs become chains of virtual layers: runs of activations in order of production. Memory is counted in slots; activations are
+// rounded by partial sums, which may be too optimistic: then the one rounded down least is rounded up instead.
 import { right } from 'fp-ts/Either'
 import { PAGE_BYTES } from '../core/bytes'
 import type { Link } from '../graph/machine'
@@ -16,14 +16,14 @@ import { overSharedPages } from './sharing'
 import { cutInto, leastSwapping, occupancy } from './stays'
 
 export interface DynprogOptions {
-  /** What is more than this share of all activations is cut into parts, which leave by themselves. */
+  /** An activation above this share of all is cut into parts, which leave by themselves. */
   readonly share: number
-  /** Resolutions to try: what rounding does to large activations differs, and the simulator chooses. */
+  /** Resolutions to try: they round large activations differently, and the simulator chooses. */
   readonly slots: readonly number[]
   readonly virtualLayers: number
   /** Roundings to try. */
   readonly rounds: number
-  /** Limits to try, over the true one: the programme's idea of what a step waits for is not the simulator's. */
+  /** Limits to try, over the true one: the programme estimates waits differently from the simulator. */
   readonly limits: readonly number[]
   /** A virtual layer counts its parts as if all were there at once; where that finds no plan, the limit is raised by these shares. */
   readonly slack: readonly number[]
@@ -64,7 +64,7 @@ export const virtualLayers = (l: Layout, most: number): readonly VirtualLayer[] 
   const turn = turningPoint(l)
   const groups = grouped(activationsOf(l), most)
   const made = groups.map((g) => g[g.length - 1]!.made)
-  // Where the backward pass begins to need what was made so early: non-increasing, as in a chain.
+  // The first need of the backward pass for values made that early: non-increasing, as in a chain.
   const needed: number[] = []
   for (const g of groups) needed.push(Math.min(needed[needed.length - 1] ?? Infinity, ...g.map((a) => a.needed)))
   return groups.map((members, i) => ({
@@ -186,7 +186,7 @@ const completed = (l: Layout, out: readonly Activation[], pages: number): readon
   return [...out, ...others.slice(0, lo)]
 }
 
-/** What the programme swaps out, counted in so many slots, under so much of the budget; null where it finds nothing that fits. */
+/** The programme's choice, in a number of slots, under a share of the budget; null if none fits. */
 const chosenIn = (
   l: Layout,
   link: Link,

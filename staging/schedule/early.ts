@@ -1,22 +1,22 @@
-// Exchanges between ranks that are read at once (statistics of norms, the norms' two sums) begun early, so that others need not wait for them:
-// the order of whole ops in which something independent stands between such an exchange and who reads it. In: the ops of a step's runs, what
-// each takes. Out: the same ops, in runs of the same phases. Invariant: each op comes behind whoever makes, and before whoever overwrites, what
-// it reads; of what was there before an exchange only what it does not need comes later, as much of it as its time asks for, and no more.
-// Worked example, backward: [dw3, dx3, reduce2 -> s, all_sums s, norm2(s)] becomes [dx3, reduce2 -> s, all_sums s, dw3, norm2(s)]. Forward, a
-// shortcut's convolution goes beside the statistics of the branch, and running statistics, which wait for nothing, beside those of the next norm.
+// Exchanges between ranks with immediate readers (statistics of norms, the norms' two sums) begun early, so that other ops need not wait: an order of
+// whole ops with something independent between such an exchange and its reader. In: the ops of a step's runs, the seconds of each. Out: the same ops,
+// in runs of the same phases. Invariant: each op comes after the makers, and before the overwriters, of its operands; of the ops before an exchange
+// only independent ones come later, up to the exchange's time. Worked example, backward: [dw3, dx3, reduce2 -> s, all_sums s, norm2(s)] becomes [dx3,
+// reduce2 -> s, all_sums s, dw3, norm2(s)]. Forward, a shortcut's convolution runs beside the statistics of the branch, and independent running
+// statistics beside those of the next norm.
 import type { Graph, Op, OpId, ValueId } from '../graph/graph'
 import { ROW_EXCHANGES } from '../graph/bands'
 import { COLLECTIVES, mayBeginEarly } from '../graph/ranks'
 import { mutated } from '../tile/liveness'
 import type { Run } from '../tile/segments'
 
-/** How far away something to do beside an exchange may stand: what moves further would be held for long. */
+/** The largest distance of an op that moves beside an exchange: a farther one would be held for long. */
 const REACH = 40
 
 const isExchange = ({ kind }: Op): boolean => COLLECTIVES.includes(kind) || ROW_EXCHANGES.includes(kind)
 
 class Ordering {
-  /** What stands beside an exchange stays there. */
+  /** Ops beside an exchange stay there. */
   private readonly placed = new Set<Op>()
 
   constructor(
@@ -24,7 +24,7 @@ class Ordering {
     private readonly seconds: (op: Op) => number,
   ) {}
 
-  /** `idle`: what may come at any point, once its operands are there; those that are used are taken out. */
+  /** `idle`: ops that may run at any point after their operands; used ones are taken out. */
   ordered(ops: readonly Op[], idle: Op[]): readonly Op[] {
     const list = [...ops]
     const made = new Set<ValueId>()
@@ -35,10 +35,7 @@ class Ordering {
     return list
   }
 
-  /**
-   * Until the exchange at i is covered: what it does not need of what stands before it, what does not need it of what stands behind, what is
-   * idle. Out: where it stands then.
-   */
+  /** Until the exchange at i is covered: ops before it that it does not need, ops after it that do not need it, idle ones. Out: its new place. */
   private fill(list: Op[], i: number, made: ReadonlySet<ValueId>, idle: Op[]): number {
     const x = list[i]!
     let left = this.seconds(x) - this.coveredBehind(list, i)
@@ -70,7 +67,7 @@ class Ordering {
     return i - later.length
   }
 
-  /** What an exchange under way may go on beside. */
+  /** The seconds of an op beside an exchange in flight. */
   private covering(op: Op): number {
     return isExchange(op) ? 0 : this.seconds(op)
   }
@@ -103,7 +100,7 @@ class Ordering {
     return left < seconds ? found : []
   }
 
-  /** The first one from `end` on that needs nothing of what stands between, with the exchange of what it makes right behind it. */
+  /** The first op from `end` on that needs nothing in between, followed by the exchange of its result. */
   private independent(list: readonly Op[], i: number, end: number): readonly Op[] {
     const written = new Set(list[i]!.outs)
     const touched = new Set(list[i]!.ins)
@@ -122,7 +119,7 @@ class Ordering {
   }
 }
 
-/** What updates nothing that anybody else touches: running statistics. */
+/** Ops that update values without other readers: running statistics. */
 const idleOps = (graph: Graph): readonly Op[] => {
   const touching = new Map<ValueId, number>()
   for (const op of graph.ops) for (const v of new Set([...op.ins, ...op.outs])) touching.set(v, (touching.get(v) ?? 0) + 1)

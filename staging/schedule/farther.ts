@@ -1,7 +1,7 @@
-// What lies on a disk where the host's memory does not hold all that is away. In: residencies with their times, the memory's bytes.
-// Out: the parts that lie on the disk. Memory goes to what it serves most: by how often a part moves for each second that it is away,
-// since what is away for a short time leaves its place to others. Homes, which are always there, come first: each is written in each step.
-// Worked example, memory of 4 pages: x (4 pages) is away for 1 s, y (4) for the 2 s after it, z (4) for all 4 s: z lies on the disk.
+// The values on a disk if host memory cannot hold all swapped ones. In: residencies with their times, the memory's bytes. Out: the parts on the disk.
+// Memory is given by the number of moves of a part for each second that it is away, because a part that is away shortly frees its place for others.
+// Homes, which are permanent, come first: each is written in each step. Worked example, memory of 4 pages: x (4 pages) is away for 1 s, y (4) for the
+// 2 s after it, z (4) for all 4 s: z is on the disk.
 import { pagesIn } from '../core/bytes'
 import { Highest } from '../core/highest'
 import type { Call } from '../plan/plan'
@@ -51,7 +51,7 @@ export const goneFarther = (
     for (const { slot } of slots) {
       const pages = slot.to - slot.from
       const last = Math.min(slot.last, calls.length)
-      // What goes at the end of the step is away when nothing else is.
+      // A swap at the end of the step is away alone.
       const fits = pages <= room && (slot.first > last || held.mostIn(slot.first, last) + pages <= room)
       if (fits) held.add(slot.first, last, pages)
       else for (const part of slot.parts) far.add(part)

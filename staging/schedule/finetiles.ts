@@ -1,8 +1,8 @@
-// Tiles for a number of pages: of each segment the grid of fewest tiles of which one holds no more. In: segments of a step, each to run
-// whole or in a loop. Out: the pages that a tile of any grid holds at least, and the step in tiles that hold no more than so many.
-// What a tile reads and makes is a piece and its halo: four tiles tell the halo, and with it what a tile of any other grid takes. Bands of
-// whole values are as wide as the image: only more rows of tiles make them smaller; what lives inside a tile is made smaller by columns, too.
-// Worked example, 64 rows: of four tiles an inner one reads [14, 34), so 4 rows of halo: one of 32 reads 6 rows.
+// Tiles for a number of pages: for each segment the grid of fewest tiles that hold no more. In: segments of a step, each to run whole or in a loop.
+// Out: the pages that a tile of any grid holds at least, and the step in tiles within a number of pages. A tile reads and makes a piece and its halo:
+// four tiles tell the halo, and with it the needs of a tile of any other grid. Bands of whole values are as wide as the image: only more rows of
+// tiles make them smaller; columns shrink values inside a tile, too. Worked example, 64 rows: of four tiles an inner one reads [14, 34), so 4 rows of
+// halo: one of 32 reads 6 rows.
 import { mapped } from '../core/mapped'
 import { type Either, isRight } from 'fp-ts/Either'
 import { dimIndex, type Range } from '../core/box'
@@ -20,10 +20,10 @@ import { type Run, segmentsOf } from '../tile/segments'
 import { TILED_DIMS, type TiledDim, type TileError } from '../tile/slices'
 import { pagesOfTiles, type TilePages } from './atleast'
 
-/** Tiles along each dimension from which halos are read off. */
+/** Tiles along each dimension that tell the halos. */
 const TELLING = 4
 
-/** The grids that a segment may run on, what a tile of one holds, and the one of fewest tiles that hold no more than so many pages. */
+/** The legal grids of a segment, the pages of a tile of one, and the one of fewest tiles within a number of pages. */
 interface Loop {
   readonly most: Grid
   readonly body: number
@@ -35,7 +35,7 @@ const largest = (ranges: readonly Range[]): number => ranges.reduce((n, [from, t
 
 type Grids = Omit<Loop, 'gridWithin'>
 
-/** What one of so many tiles touches of an operand, where one of a few touches these; what every tile touches whole stays so. */
+/** The rows of an operand that one of `tiles` tiles touches, from those of a few; whole operands stay whole. */
 const extentOf = (few: readonly Range[], extent: number, tiles: number): number => {
   const most = largest(few)
   if (few.length === 1 || most === extent) return tiles === 1 ? extent : most
@@ -72,7 +72,7 @@ const coarser = ({ B, H, W }: Grid): readonly Grid[] => {
 }
 
 export interface FineTiles {
-  /** Of the segments in tiles of which none takes more than so many pages, or as few as it can. */
+  /** For segments in tiles within a number of pages, or in the smallest. */
   readonly pages: TilePages
   readonly calls: number
   readonly segments: () => Either<TileError, readonly Segment[]>
@@ -86,7 +86,7 @@ interface Sized {
 }
 
 const keyOf = (grid: Grid): string => mapped(TILED_DIMS, (d) => grid[d]).join()
-/** No image has so many rows. */
+/** More rows than any image. */
 const FAR = 2 ** 20
 const numberOf = ({ B, H, W }: Grid): number => (B * FAR + H) * FAR + W
 
@@ -103,7 +103,7 @@ const remembered = <A, B>(key: (a: A) => number, f: (a: A) => B): ((a: A) => B) 
 class Telling {
   private readonly measured: (s: Segment, grid: Grid) => TilePages
   private readonly legal = new Map<string, Grid>()
-  /** Of a run in so few tiles: what others are cut into changes nothing about it. */
+  /** For a run in few tiles: the tiles of other runs do not change it. */
   private readonly known = new Map<string, Loop>()
 
   constructor(
@@ -156,7 +156,7 @@ class Telling {
       this.measured(tilesOf(grid) > 1 ? tileOn(this.graph, sized, grid) : whole, grid),
     )
     const most = this.most(ops)
-    // Along what could not even be cut in a few, nothing is cut.
+    // A dimension that cannot be cut in a few is not cut.
     const along = (d: TiledDim): number => (few[d] > 1 ? most[d] : 1)
     const grids = { most: { B: along('B'), H: along('H'), W: along('W') }, body: whole.body.length, pages }
     return {
@@ -192,8 +192,8 @@ const halves = ({ phase, ops }: Run): readonly Pick<Run, 'phase' | 'ops'>[] => {
 }
 
 /**
- * The tiles of a step for fewer and fewer pages, where anything of it can be tiled. A loop of which no tile takes so few becomes two, of
- * half as many ops; what passes from the one to the other is then whole, and leaves.
+ * The tiles of a step for fewer and fewer pages, as far as it can be tiled. A loop whose tiles all need more becomes two, with half of the ops each;
+ * values between them are then whole, and leave.
  */
 export const fineTiles = (
   graph: Graph,
@@ -208,7 +208,7 @@ export const fineTiles = (
     runs.some((r, i) => r.ops.length > 1 && isTwo(i))
       ? telling.of(runs.flatMap((r, i) => (r.ops.length > 1 && isTwo(i) ? halves(r) : [r])))
       : null
-  /** Of the loop of most calls halves, and halves of these: what takes the fewest calls. */
+  /** Halves the loop of most calls, and its halves: the version with the fewest calls. */
   const ofFewerCalls = (from: Sized, pages: number): Sized => {
     let best = from
     let fewest = callsOf(tilesWithin(from, pages))
@@ -234,7 +234,7 @@ export const fineTiles = (
       const on = tilesWithin(sized, pages)
       split = inHalves(sized, (i) => on.pages[i]!.likely > pages && tilesOf(loops[i]!.most) > 1)
     }
-    // Where some tile takes more however small it is, others need not take less.
+    // If the smallest tile needs more, others need not shrink further.
     const limit = Math.max(pages, mostOf(tilesWithin(sized!, pages)))
     const calls = callsOf(tilesWithin(sized!, limit))
     if (calls > SUDDENLY * before) sized = ofFewerCalls(sized!, limit)
@@ -249,7 +249,7 @@ export const fineTiles = (
   }
 }
 
-/** What each loop of a step is in tiles of at most so many pages. */
+/** Each loop of a step in tiles within a number of pages. */
 interface Within {
   readonly grids: readonly Grid[]
   readonly pages: readonly TilePages[]
@@ -266,16 +266,16 @@ const tilesWithin = ({ loops }: Sized, pages: number): Within => {
 }
 
 /**
- * So many times the calls for a little fewer pages: then a long loop's tiles are nearly all halo. Where they are not, computing it costs less
- * than moving what passes between halves.
+ * If the call count grows by this factor for a little fewer pages, a long loop's tiles are nearly all halo. Otherwise, computing the halo costs less
+ * than moving values between halves.
  */
 const SUDDENLY = 3
-/** So many halves one after the other that take no fewer calls, and no others are tried. */
+/** After this number of halves without fewer calls, no others are tried. */
 const IN_VAIN = 4
 
 const callsOf = ({ calls }: Within): number => calls.reduce((a, b) => a + b, 0)
 const mostOf = ({ pages }: Within): number => Math.max(...mapped(pages, (p) => p.likely))
-/** The fewest rows of tiles that hold no more than so many pages; as many as there can be where none do. */
+/** The fewest rows of tiles within a number of pages; the most possible ones if none are. */
 const rowsWithin = ({ most, pages }: Grids, W: number, limit: number): number => {
   let [lo, hi] = [1, most.H]
   while (lo < hi) {

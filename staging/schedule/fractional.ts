@@ -1,8 +1,7 @@
-// `swap:fractional` (paper 5, section 4): the optimal greedy rule, which the paper leaves open in practice. Activations leave
-// in parts; since pages are independent, so much of one leaves as the budget demands, and each part's pages are
-// free as soon as it is out. In: the in-core step. Out: candidates; simulation takes the fastest.
-//  eager the first Q pages made, Q the least that meets the budget: optimal for chains with one peak. belady wherever there is
-//  too little room, the part read again last has left: for several peaks. chosen the same of what `swap:dynprog` chooses.
+// `swap:fractional` (paper 5, section 4): the optimal greedy rule, which the paper leaves open in practice. Pages are independent: the part of an
+// activation that the budget demands leaves, and its pages are free as soon as it is out. In: the in-core step. Out: candidates; simulation takes
+// the fastest. `eager`: the first Q pages made, Q the least that meets the budget, which is optimal for chains with one peak. `belady`, for several
+// peaks: at each lack of memory, the part with the last next read has left. `chosen`: the same for the choice of `swap:dynprog`.
 // Worked example, activations of 3, 2, 2 pages, one page too many: one page of the first leaves.
 import { right } from 'fp-ts/Either'
 import type { Graph } from '../graph/graph'

@@ -1,7 +1,7 @@
-// `swap:greedy` (paper 5, section 4.2): the no-wait, ordered, eager schedule that swaps out the first k activations whole,
-// k being the least number that meets the budget. Out in order of production, back in reverse order.
-// General graphs: activations in order of production, whatever reads them; each stays until its last use in the forward pass.
-// Worked example, activations of 3, 2, 2 pages, one page too many: the first leaves, though the second would do.
+// `swap:greedy` (paper 5, section 4.2): the no-wait, ordered, eager schedule that swaps out the first k activations whole, k being the least number
+// that meets the budget. Out in order of production, back in reverse order. General graphs: activations in order of production, with any readers;
+// each stays until its last use in the forward pass. Worked example, activations of 3, 2, 2 pages, one page too many: the first leaves, though the
+// second would do.
 import { right } from 'fp-ts/Either'
 import type { Planner } from './candidate'
 import { inCoreRows } from './incore'

@@ -1,8 +1,8 @@
-// `hybrid:superneurons` (Wang et al. 2018): what convolutions make is swapped through the tensor cache, everything cheap (norms,
-// rectifiers, pooling, concatenations, sums) is made again. In: the training graph. Out: candidates, from the least recomputed:
-// cost-aware, the values that free most bytes for a second of computing go first, and only so many as the budget demands.
-// Where the paper recomputes across a join, the value that alone crosses between two blocks stays (else one gradient would run
-// the whole forward pass again). Worked example, [conv norm relu conv + ] relu: norm and relu inside the block are made again.
+// `hybrid:superneurons` (Wang et al. 2018): results of convolutions are swapped through the tensor cache, everything cheap (norms, rectifiers,
+// pooling, concatenations, sums) is recomputed. In: the training graph. Out: candidates, from the least recomputed: cost-aware, the values with the
+// most freed bytes for a second of computing are dropped first, as far as the budget demands. If the paper recomputes across a join, the single
+// crossing value between two blocks stays (otherwise one gradient would run the whole forward pass again). Worked example, [conv norm relu conv + ]
+// relu: norm and relu inside the block are recomputed.
 import { right } from 'fp-ts/Either'
 import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
@@ -14,7 +14,7 @@ import { overSharedPages } from './sharing'
 import { cached, SUPERNEURONS, type SuperneuronsOptions } from './superneurons'
 
 export interface HybridSuperneuronsOptions extends SuperneuronsOptions {
-  /** Make again only part of what is cheap; else all of it. */
+  /** Recompute only a part of the cheap values; otherwise all of them. */
   readonly costAware: boolean
 }
 

@@ -1,8 +1,8 @@
-// `hybrid:tflms` (paper 2): recomputation first, then swapping. Convolutions are the checkpoints (`recomp` by type); the checkpoint
-// list says after which of them values are dropped and made again; the edited step is then swapped as TFLMS swaps it, tuned
-// anew. In: the training graph. Out: candidates; for a budget, lists of several lengths, each tuned.
-// The paper leaves choosing the list to people. Here: what can be dropped in order of bytes freed for a second of computing, the first
-// so many of them. Worked example: of norm, rectifier and pooling behind conv1 and conv2, conv1's free four times the bytes.
+// `hybrid:tflms` (paper 2): recomputation first, then swapping. Convolutions are the checkpoints (`recomp` by type); the checkpoint list names those
+// whose later values are dropped and recomputed; the edited step is then swapped as TFLMS swaps it, tuned anew. In: the training graph. Out:
+// candidates; for a budget, lists of several lengths, each tuned. The paper leaves choosing the list to people. Here: droppable values in order of
+// bytes freed for a second of computing, a number of the first ones. Worked example: of norm, rectifier and pooling after conv1 and conv2, conv1's
+// free four times the bytes.
 import { right } from 'fp-ts/Either'
 import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
@@ -60,7 +60,7 @@ export const refineHybridTflms = (options: Partial<HybridTflmsOptions> = {}): Re
     let best = toBeat
     for (const list of listsOf(graph, machine, o)) {
       const step = recomputing(graph, machine, list)
-      // Where no swapping of the list can be the fastest or fit, no setting of it can or does.
+      // If no swapping of the list can be the fastest or fit, no setting of it can or does.
       if (step.seconds >= best || step.atLeast().seconds(pages, machine.link) >= best) continue
       if (atLeastSeconds(step.layout(), pages, machine.link) >= best) continue
       const t = new Tflms(step.layout())

@@ -26,7 +26,7 @@ export const inCoreLayout = onceFor((graph, machine): Layout => layOut(graph, in
 /** With values that live alike side by side: for planners that count pages, not values. */
 export const inCoreRows = onceFor((graph, machine): Layout => packedAs(inCoreLayout(graph, machine), 'rows'))
 
-/** The same calls, in the order in which exchanges between ranks begin early; undefined where there are none. */
+/** The same calls, in the order that begins exchanges between ranks early; undefined if there are none. */
 const earlyLayout = onceFor((graph, machine): Layout | undefined => {
   const plain = inCoreLayout(graph, machine)
   const seconds = new Map(mapped(plain.calls, (c) => [c.op, c.beside?.seconds ?? c.seconds]))
@@ -35,10 +35,10 @@ const earlyLayout = onceFor((graph, machine): Layout | undefined => {
   return segments && packedAs(layOut(graph, segments, machine), 'rows')
 })
 
-/** Of what everything in its turn takes, how much more memory to begin early may take. */
+/** The largest extra memory of an early begin, over that of the usual order. */
 const HARDLY_MORE = 1 / 64
 
-/** What begins early is held for longer: where that takes more than a little memory, or than there is, everything goes in its turn. */
+/** Early exchanges are held for longer: if that needs more than a little memory, or more than the budget, the usual order stays. */
 export const inCore: Planner = (graph, machine) => {
   const like = (of: readonly Segment[], g = graph): Candidate => resident(layOut(g, of, machine, { packing: 'rows' }))
   const inTurn = { ...resident(inCoreRows(graph, machine)), like }

@@ -1,9 +1,9 @@
-// A joint plan, lowered: which forward values are kept for the backward, in what tiles everything else is made and made again. In:
-// the training graph, the kept values, a limit to what a tile works on. Out: runs of ops. A run ends where something reads what its
-// tiles sum up, so at every norm in training mode, forward for its statistics and backward for its two sums; but it makes again what
-// it finds missing, inside its own tiles and through any number of norms, for by then their statistics are known.
-// Worked example, [conv1 norm1 relu1 conv2 norm2 relu2] that keeps conv1: forward [conv1 stats1 | norm1 relu1 conv2 stats2 | norm2 relu2];
-// backward [norm1 relu1 conv2 | norm2's sums], [norm1 relu1 conv2 | norm2's and conv2's gradients, norm1's sums], [norm1's gradient].
+// The lowering of a joint plan: the kept forward values, and tiles for all else, made and recomputed. In: the training graph, the kept values, a
+// limit of a tile's working set. Out: runs of ops. A run ends at a reader of a sum over its tiles, so at every norm in training mode, forward for its
+// statistics and backward for its two sums; but it recomputes missing values inside its own tiles and through any number of norms, because their
+// statistics are known by then. Worked example, [conv1 norm1 relu1 conv2 norm2 relu2] that keeps conv1: forward [conv1 stats1 | norm1 relu1 conv2
+// stats2 | norm2 relu2]; backward [norm1 relu1 conv2 | norm2's sums], [norm1 relu1 conv2 | norm2's and conv2's gradients, norm1's sums], [norm1's
+// gradient].
 import { mapped } from '../core/mapped'
 import type { Either } from 'fp-ts/Either'
 import { dimIndex, tileRange } from '../core/box'
@@ -22,7 +22,7 @@ import { forwardOps, isForward, type Run, segmentsOn, summed, takesNoData } from
 import { operandsOf, TILED_DIMS, type TileError, type TiledDim } from '../tile/slices'
 import { makersOf, stagesAt, withoutDead, withReruns } from './rerun'
 
-/** Ops that one loop over tiles can run, and what waits for its sums. */
+/** Ops that one loop over tiles can run, and the ops that wait for its sums. */
 export interface Stretch {
   readonly phase: 'forward' | 'backward'
   readonly ops: readonly OpId[]
@@ -32,7 +32,7 @@ export interface Stretch {
 
 const NONE: ReadonlySet<OpId> = new Set()
 
-/** What every tile of a loop reads or adds to whole, and what may be elsewhere otherwise: parameters and their gradients. */
+/** Values that every tile of a loop reads or adds to whole, and that may be elsewhere otherwise: parameters and their gradients. */
 const heldWhole = onceForPair((graph: Graph, op: Op): readonly ValueId[] => {
   const { ins, outs } = operandsOf(graph, op)
   const isHeld = (v: ValueId, role: string): boolean => role === 'whole' && isOfWeight(graph, graph.values[v]!)
@@ -43,7 +43,7 @@ const heldWhole = onceForPair((graph: Graph, op: Op): readonly ValueId[] => {
 export const wholeIn = (graph: Graph, ops: readonly OpId[]): readonly ValueId[] =>
   ops.flatMap((id) => heldWhole(graph, graph.ops[id]!))
 
-/** Stretches as long as they can be that begin anew before some ops, and hold no more than so many bytes of parameters throughout. */
+/** The longest loops that begin anew before some ops, and hold at most a number of bytes of parameters throughout. */
 export const stretchesOf = (
   graph: Graph,
   phase: Stretch['phase'],
@@ -53,7 +53,7 @@ export const stretchesOf = (
 ): readonly Stretch[] => {
   const out: Stretch[] = []
   let cur: { ops: OpId[]; dims: ReadonlySet<TiledDim>; after: OpId[] } | undefined
-  /** What is complete only when the loop is over. */
+  /** Values that are complete only after the loop. */
   let sums = new Set<ValueId>()
   let whole = new Set<ValueId>()
   const end = (): void => {
@@ -62,7 +62,7 @@ export const stretchesOf = (
     whole = new Set()
   }
   const bytes = (values: Iterable<ValueId>): number => [...values].reduce((n, v) => n + valueBytes(graph.values[v]!), 0)
-  /** With what this op holds beside; one that holds nothing more always joins. */
+  /** With this op's own bytes; an op that adds none always joins. */
   const isFull = (op: Op): boolean => {
     const more = mostWhole === Infinity ? [] : heldWhole(graph, op).filter((v) => !whole.has(v))
     const full = more.length > 0 && whole.size > 0 && bytes(whole) + bytes(more) > mostWhole
@@ -97,8 +97,8 @@ export const stretchesOf = (
 }
 
 /**
- * Backward ops whose result is larger than what it is made of wait for their first reader, where that is in another stretch: of the
- * gradients of branches that are summed up, the small ones stand and wait.
+ * Backward ops with a result larger than its sources wait for their first reader, if that is in another loop: among the gradients of branches that
+ * are summed up, the small ones wait.
  */
 const sunk = (graph: Graph, leastBytes: number): readonly Op[] => {
   const ops = graph.ops.filter((op) => !isForward(op))
@@ -127,8 +127,8 @@ const sunk = (graph: Graph, leastBytes: number): readonly Op[] => {
 }
 
 /**
- * Forward ops that read a large value beside an earlier stretch, which makes or reads it, run there, where all else that they read is complete
- * by then: it comes once for both. Of a block that halves its image, the convolution of the shortcut runs beside the first of the branch.
+ * Forward ops that read a large value beside an earlier loop, which makes or reads it, run there, if all of their other inputs are complete by then:
+ * it comes once for both. In a block that halves its image, the convolution of the shortcut runs beside the first of the branch.
  */
 const risen = (graph: Graph, leastBytes: number): readonly Op[] => {
   const stretches = mapped(stretchesOf(graph, 'forward', forwardOps(graph)), ({ ops, dims, after }) => ({
@@ -174,8 +174,8 @@ const isApart = (access: Access, rows: number, extent: number): boolean => {
 }
 
 /**
- * Returns true if tiles make its results in pieces side by side. Where pieces overlap, a tile adds a part of a sum, and a norm's gradient
- * cannot read it. A loop that recomputes such an op computes its whole sums, in tiles that grow.
+ * Returns true if tiles make its results in pieces side by side. If pieces overlap, a tile adds a part of a sum, and a norm's gradient cannot read
+ * it. A loop that recomputes such an op computes its whole sums, in tiles that grow.
  */
 export const inPieces = (graph: Graph, op: Op): boolean => {
   const { anchor } = opDef(op.kind)
@@ -190,25 +190,25 @@ export const inPieces = (graph: Graph, op: Op): boolean => {
   )
 }
 
-/** What does not depend on the choice. */
+/** Facts that do not depend on the choice. */
 export interface Joint {
   readonly graph: Graph
   readonly costs: readonly OpCost[]
   readonly makers: ReadonlyMap<ValueId, Op>
   readonly forward: readonly Stretch[]
   readonly backward: readonly Stretch[]
-  /** Ops in the order in which stretches run them. */
+  /** Ops in the order of the loops. */
   readonly forwardOrder: readonly Op[]
   readonly backwardOrder: readonly Op[]
-  /** What a loop over tiles can make again. */
+  /** Returns true if a loop over tiles can recompute it. */
   readonly canGo: (v: ValueId) => boolean
-  /** Of that what the backward reads, in order. */
+  /** Those of them that the backward reads, in order. */
   readonly mayGo: readonly ValueId[]
-  /** What makes a gradient that a loop over tiles can make again. */
+  /** The makers of gradients that a loop over tiles can recompute. */
   readonly gradientMakers: ReadonlyMap<ValueId, Op>
 }
 
-/** `leastBytes`: what is smaller is not worth the trouble. */
+/** `leastBytes`: smaller values are neither moved nor recomputed. */
 export const jointOf = (graph: Graph, costs: readonly OpCost[], leastBytes = SMALL_BYTES): Joint => {
   const makers = makersOf(graph)
   const loops = (op: Op): boolean => reachOf(tileableDims(graph, op)) === 'image' && summed(graph, op.id).length === 0
@@ -242,30 +242,30 @@ export const jointOf = (graph: Graph, costs: readonly OpCost[], leastBytes = SMA
   }
 }
 
-/** The same with ops beside earlier ones that read the same: what both read comes once, what they make stands for longer. */
+/** The same with ops beside earlier ones with the same inputs: their common inputs come once, their results are held for longer. */
 export const rising = (j: Joint, leastBytes = SMALL_BYTES): Joint => {
   const forwardOrder = risen(j.graph, leastBytes)
   return { ...j, forwardOrder, forward: stretchesOf(j.graph, 'forward', forwardOrder) }
 }
 
-/** What the backward finds when it begins: the kept values, and all that no loop over tiles can make again. */
+/** The values at the start of the backward: the kept ones, and all that no loop over tiles can recompute. */
 export const thereFor = ({ makers, canGo, mayGo }: Joint, gone: ReadonlySet<ValueId>): ReadonlySet<ValueId> =>
   new Set([...[...makers.keys()].filter((v) => !canGo(v)), ...mayGo.filter((v) => !gone.has(v))])
 
-/** What stretches run, whatever tiles they run in. */
+/** The ops of loops, in any tiles. */
 export interface Shape {
   /** Stretches end where all that crosses is kept, too. */
   readonly cut?: boolean
-  /** Of parameters that may be elsewhere, and their gradients, a loop holds no more bytes, unless one op does. */
+  /** The most bytes of parameters that may be elsewhere, and of their gradients, in a loop, unless one op has more. */
   readonly whole?: number
 }
 export interface Limits {
-  /** The most that a tile works on, of what it reads, makes and leaves: in the forward, and in the backward. */
+  /** The largest working set of a tile, of its inputs, results and left values: in the forward, and in the backward. */
   readonly forward: number
   readonly backward: number
 }
 
-/** The ops before which stretches begin, where what crosses between the two is kept. */
+/** The ops that begin a loop, if the values that cross it are kept. */
 export const breaksOf = (j: Joint, there: ReadonlySet<ValueId>): ReadonlySet<OpId> => {
   const cuts = profileForward(j.graph).cuts.filter((c) => c.clean && c.values.every((v) => there.has(v)))
   const stages = stagesAt(
@@ -275,10 +275,10 @@ export const breaksOf = (j: Joint, there: ReadonlySet<ValueId>): ReadonlySet<OpI
   return new Set(stages.flatMap((s) => [s.forward[0]!, ...s.backward.slice(0, 1)]))
 }
 
-/** Whether a stretch makes again, in its own tiles, what it needs of another. */
+/** Returns true if a loop recomputes, in its own tiles, a value of another. */
 type Makes = (s: Stretch, v: ValueId) => boolean
 
-/** Whether it has the choice: loops over tiles make what others can. */
+/** Returns true if a value can be recomputed by this loop: loops over tiles cannot recompute all values. */
 export const mayMake = (j: Joint, s: Stretch, v: ValueId): boolean =>
   reachOf(s.dims) === 'image' && (j.canGo(v) || (s.phase === 'backward' && j.gradientMakers.has(v)))
 
@@ -288,7 +288,7 @@ const alike = (j: Joint, gone: ReadonlySet<ValueId>): Makes => {
   return ({ phase }, v) => phase === 'backward' && j.makers.has(v) && !there.has(v)
 }
 
-/** What each stretch runs: what it makes again before its first reader. */
+/** The ops of each loop: recomputed ones come before their first reader. */
 const bodiesOf = (j: Joint, stretches: readonly Stretch[], makes: Makes): readonly (readonly OpId[])[] => {
   const makers = new Map([...j.makers, ...j.gradientMakers])
   return mapped(stretches, (s) => {
@@ -297,14 +297,14 @@ const bodiesOf = (j: Joint, stretches: readonly Stretch[], makes: Makes): readon
   })
 }
 
-/** A stretch, or what waits for its sums. */
+/** A loop, or the ops that wait for its sums. */
 interface Part extends Pick<Run, 'phase' | 'expands'> {
   readonly ops: readonly OpId[]
   readonly of: Stretch['phase']
   readonly loops: boolean
 }
 
-/** The parts of the step in which stretches make things again. `gone`: what is not kept for the backward; stretches end where all is that crosses. */
+/** The parts of the step for loops that recompute. `gone`: values that are not kept for the backward; loops end where all other values cross. */
 const jointParts = (j: Joint, gone: ReadonlySet<ValueId>, { cut, whole }: Shape, makes: Makes): readonly Part[] => {
   const breaks = cut ? breaksOf(j, thereFor(j, gone)) : NONE
   const isUsual = !cut && whole === undefined
@@ -325,7 +325,7 @@ const jointParts = (j: Joint, gone: ReadonlySet<ValueId>, { cut, whole }: Shape,
   )
 }
 
-/** The step, whatever tiles it runs in. */
+/** The step, in any tiles. */
 type InTiles = (limits: Limits) => Either<TileError, readonly Segment[]>
 
 const partsInTiles = (j: Joint, parts: readonly Part[]): InTiles => {

@@ -1,6 +1,6 @@
-// Small tiles of joint plans (joint.ts), for budgets in which nothing else fits. In: the training graph, a machine. Out: candidates, each with
-// fewer pages than the one before. Values go in one order: the one that costs least for a byte first, with all that it makes dearer counted anew.
-// Parameters and state may be on the device or at home in the lower tier.
+// Small tiles of joint plans (joint.ts), for budgets that nothing else fits. In: the training graph, a machine. Out: candidates, each with fewer
+// pages than the one before. Values are dropped in one order: the one that costs least for a byte first, with the prices of dependent ones counted
+// anew. Parameters and state may be on the device or at home in the lower tier.
 import { isLeft, right } from 'fp-ts/Either'
 import { certain } from '../core/certain'
 import { mapped } from '../core/mapped'
@@ -22,14 +22,14 @@ import { onceFor } from './remember'
 
 // ---------------------------------------------------------------- the order in which values go
 
-/** What the i-th value to go leaves: seconds of making again all that went, and bytes kept. */
+/** After dropping the i-th value: seconds of recomputation, and kept bytes. */
 interface Order {
   readonly joint: Joint
   readonly values: readonly ValueId[]
   /** For none gone, one gone, … all gone. */
   readonly againSeconds: readonly number[]
   readonly keptBytes: readonly number[]
-  /** What the calls of the step take when nothing is made again. */
+  /** The seconds of the step's calls without recomputation. */
   readonly seconds: number
   readonly forwardSeconds: number
 }
@@ -67,7 +67,7 @@ export const orderOf = onceFor((graph, machine): Order => {
 // ---------------------------------------------------------------- candidates
 
 interface Choice extends Limits {
-  /** So many of the order go. */
+  /** The number of dropped values of the order. */
   readonly gone: number
   readonly whole?: number
   readonly persistents: Persistents
@@ -95,12 +95,12 @@ const candidateOf = (graph: Graph, machine: Machine, choice: Choice): Deferred =
   })
 }
 const UNLIMITED: Limits = { forward: Infinity, backward: Infinity }
-/** The emitted step leaves out what turns out to be unread. */
+/** The emitted step leaves out unread ops. */
 const LEAST = 0.95
 
 /**
- * For each number of values that go, what the step takes at least in so much room: what does not fit leaves during the forward and
- * comes back during the backward, neither of which is shorter than its compute.
+ * For each number of dropped values, the least seconds of the step in a number of bytes: the excess leaves during the forward and comes back during
+ * the backward, and neither is shorter than its compute.
  */
 const estimates = (o: Order, room: number, link: Link): readonly number[] =>
   mapped(o.againSeconds, (again, n) => {
@@ -114,7 +114,7 @@ const estimates = (o: Order, room: number, link: Link): readonly number[] =>
 const mayBeHome = (graph: Graph, machine: Machine): boolean =>
   hasTier(machine) && graph.values.some((v) => isPersistent(v) && valueBytes(v) >= SMALL_BYTES)
 
-/** Parts of what the step keeps and makes for which small tiles are listed: what fits none of them is for others. */
+/** The shares of all bytes for which small tiles are listed: budgets below them use other candidates. */
 const LISTED = [1 / 64, 1 / 256]
 
 /** Without a lower tier, recomputed shares of the order: nothing else makes room. */
@@ -127,7 +127,7 @@ const goneFor = (order: Order, machine: Machine): readonly number[] => {
   return [estimate.indexOf(Math.min(...estimate))]
 }
 
-/** Small tiles, with as much made again as if nothing fitted; and, last, with what is large of parameters and state at home. */
+/** Small tiles, with all recomputation that they need; and, last, with large parameters and state at home. */
 export function* smallTiles(graph: Graph, machine: Machine): Generator<Candidate, void, boolean> {
   const order = orderOf(graph, machine)
   const kinds: readonly Persistents[] = mayBeHome(graph, machine) ? ['resident', 'home'] : ['resident']
@@ -140,7 +140,7 @@ export function* smallTiles(graph: Graph, machine: Machine): Generator<Candidate
       }
 }
 
-/** Where nothing of any strategy fits: from all pages down, tiles that take this part of what the ones before them took. */
+/** If nothing of any strategy fits: from all pages down, tiles that take this part of the ones before them. */
 const FINER = Math.SQRT1_2
 
 /** Without a lower tier: everything is recomputed in ever smaller tiles, until they need no fewer pages. */

@@ -1,8 +1,7 @@
-// Weights laid out once a step, where memory allows (graph/laid.ts). In: the best step, whose convolutions each lay their weight out as
-// their kernels take it, in every tile and once more in the backward. Out: the same step with a first run that lays them out, and convolutions that
-// find them so; the simulator chooses. What is laid out stays until its last reader.
-// Worked example, bf16: a convolution and its gradient by the data round a weight of 9 MB each; rounded once, 4.5 MB are held from the
-// head to the end of the backward, and the step is a launch and 13.5 MB of traffic shorter.
+// Weights laid out once a step, if memory allows (graph/laid.ts). In: the best step; each of its convolutions lays its weight out for its kernels, in
+// every tile and once more in the backward. Out: the same step with a first run that lays them out, and convolutions that read them so; the simulator
+// chooses. A laid-out weight stays until its last reader. Worked example, bf16: a convolution and its gradient by the data round a weight of 9 MB
+// each; rounded once, 4.5 MB are held from the head to the end of the backward, and the step is a launch and 13.5 MB of traffic shorter.
 import type { Graph, ValueId } from '../graph/graph'
 import { laidOut, layingOps, readers } from '../graph/laid'
 import type { Machine } from '../graph/machine'
@@ -65,7 +64,7 @@ export const behindLaying = (laid: Graph, segments: readonly Segment[]): readonl
   return [head, ...segments.map((s) => ({ ...s, body: s.body.map((step) => ({ ...step, op: step.op + n })) }))]
 }
 
-/** What a device does in each call is worth sparing where its calls are timed with and without it. Ranks run one list of ops. */
+/** A device's work in each call is worth saving if its calls are timed with and without it. Ranks run one list of ops. */
 const isWorthTrying = (graph: Graph, { device, choices, simulated }: Machine): boolean =>
   device.laysWeights && choices !== undefined && !simulated && ranksOf(graph) === 1
 

@@ -1,5 +1,5 @@
-// Segments, unrolled and placed: what every planner looks at before it decides what leaves the device. In: graph, segments,
-// machine. Out: cells, calls, storages, and planned stays (nothing is swapped yet).
+// Segments, unrolled and placed: the input of every planner's decisions. In: graph, segments, machine. Out: cells, calls, storages, and planned stays
+// (nothing is swapped yet).
 import { mapped } from '../core/mapped'
 import { pagesIn } from '../core/bytes'
 import type { Graph } from '../graph/graph'
@@ -18,7 +18,7 @@ export interface Layout extends Unrolled, Placement {
 }
 
 interface Placing {
-  /** Of touches: when pages may leave. */
+  /** For touches: the times when pages may leave. */
   readonly rule?: StayRule
   readonly packing?: Packing
   readonly persistents?: Homes
@@ -51,7 +51,7 @@ export const atHome = (l: Layout, packing: Packing, rule?: StayRule): Layout =>
 export const packedAs = (l: Layout, packing: Packing, rule?: StayRule): Layout =>
   placed(l.graph, l.segments, l, { packing, ...(rule ? { rule } : {}) })
 
-/** What fills the device at a call, largest first. */
+/** The values on the device at a call, largest first. */
 export const heldAt = (
   l: Layout,
   planned: readonly PlannedStays[],
@@ -72,7 +72,7 @@ export const heldAt = (
     add(label, t.to - t.from)
     if (t.kind === 'small') packed.add(t.storage)
   }
-  // Where much is packed by lifetime, what is large of it has a name.
+  // A large value among many packed ones has a name.
   for (const s of packed)
     for (const id of l.storages[s]!.cells) {
       const { label, first, last, bytes } = l.cells[id]!

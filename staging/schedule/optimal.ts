@@ -19,13 +19,13 @@ import { runsOf } from './rerun'
 
 const SLOTS = 1000
 const LISTED = 16
-/** A schedule that computes this many times what the fastest does is of interest only where no other fits. */
+/** A schedule that computes this many times the fastest one's seconds is used only if no other fits. */
 const WORTH_COMPUTING = 3
 /** Calls of layouts that are remembered for other budgets, of all chains of a graph together. */
 const REMEMBERED_CALLS = 60_000
-/** The emitted schedule leaves out what turns out to be unread: it takes a little less than the model says. */
+/** The emitted schedule leaves out unread ops: it takes a little less than the model says. */
 const MODELLED_LOW = 0.97
-/** And holds less, by that and by what rounding to slots makes of sizes. */
+/** It also holds less, for this reason and because slots round sizes up. */
 const HELD_LOW = 0.9
 
 /** Bytes to slots, to the nearest, so that the errors of many stages cancel; the layout counts pages in the end. */
@@ -45,7 +45,7 @@ const inSlots = (s: ChainStage, slot: number): ChainStage => {
   }
 }
 
-/** What keeping everything takes: no schedule of the chain needs more. */
+/** The bytes of keeping everything: no schedule of the chain needs more. */
 const mostBytes = (sizes: readonly ChainStage[]): number => {
   let saved = 0
   let most = 0
@@ -57,7 +57,7 @@ const mostBytes = (sizes: readonly ChainStage[]): number => {
   return most
 }
 
-/** What is remembered: when there is too much of it, what came first is forgotten. */
+/** A cache that forgets its oldest entries above a size. */
 class Latest {
   private readonly kept: { readonly size: number; readonly forget: () => void }[] = []
   private size = 0
@@ -111,12 +111,12 @@ export class OptimalChain {
     return steps.find((m) => this.seconds(m) <= most)!
   }
 
-  /** Modelled: what the calls take, and what is held at the worst moment besides parameters and the like. */
+  /** By the model: the seconds of the calls, and the bytes at the peak besides parameters and other permanent values. */
   seconds(slots: number): number {
     return this.solved.seconds(slots)
   }
 
-  /** What the emitted schedule takes at least. */
+  /** The least seconds of the emitted schedule. */
   leastSeconds(slots: number): number {
     return this.seconds(slots) * MODELLED_LOW
   }
@@ -187,8 +187,8 @@ function* listed(optimal: OptimalChain): Generator<Candidate, void, boolean> {
 }
 
 /**
- * The schedule with the most slots that fits: more memory never takes longer. Those that cannot be faster than the best are
- * passed over as if they fitted, so that the search looks at the same ones whatever there is to beat.
+ * The schedule with the most slots that fits: more memory never takes longer. Schedules that cannot be faster than the best are skipped as if they
+ * fitted, so that the search looks at the same ones for any plan to beat.
  */
 export function* mostThatFits(optimal: OptimalChain, budgetPages: number, toBeat: number): Generator<Candidate, number, number> {
   const { steps } = optimal

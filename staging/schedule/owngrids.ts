@@ -1,8 +1,8 @@
-// `auto`, once the best plan of all is known, whosever it is: each loop on a grid of its own. In: a step of which some loops run in tiles,
-// and pages. Out: the same step with other tiles in some, kept where the simulator says that it is faster: planners give all loops one limit.
-// A change is tried on all loops, then, where that is no better, on either half of them, those that may win most together, and so on, for as
-// long as they may win enough for the work that is done; what holds too much holds it whatever others are on. Worked example, four loops in 8
-// tiles each, of which the third fills the budget: all in 4 are no plan; the first two in 4 are a faster one, then in 2, then whole.
+// A grid of its own for each loop of the best plan. In: a step with tiled loops, and pages. Out: the same step with other tiles in some, kept if the
+// simulator says that it is faster: planners give all loops one limit. A change is tried on all loops, then, if that is no better, on either half of
+// them, first those with the largest possible gain, and so on, as long as the gain may be worth the work; a grid that holds too much is too large for
+// any tiles of the others. Worked example, four loops in 8 tiles each; the third fills the budget: all in 4 are no plan; the first two in 4 are a
+// faster one, then in 2, then whole.
 import { mapped } from '../core/mapped'
 import { isRight } from 'fp-ts/Either'
 import type { Graph } from '../graph/graph'
@@ -16,13 +16,13 @@ import { opCosts } from './chain'
 import type { Layout } from './layout'
 import { overfullCalls } from './stays'
 
-/** Calls that are laid out for all candidates together: the work of the search, whatever the machine that plans. */
+/** Calls of all layouts together: the work of the search, on any planning machine. */
 const MOST_CALLS = 80_000
 
-/** Of a step: what other tiles of some loops may win of it that is worth a look after so many calls. */
+/** The least share of a step that other tiles of some loops must be able to win after this number of calls. */
 const WORTH = 1 / 1000
 const AFTER_CALLS = 20_000
-/** Of what a step waits for, what other tiles may win. */
+/** The share of a step's waits that other tiles may win. */
 const WAITS = 1 / 10
 
 type Change = (grid: Grid) => Grid | null
@@ -59,13 +59,13 @@ const keyOf = (grids: readonly Grid[]): string => mapped(grids, ({ B, H, W }) =>
 
 class OwnGrids {
   private readonly seen = new Set<string>()
-  /** Of each loop the grids of which a tile holds too much, whatever others are on. */
+  /** For each loop its grids with too large tiles, for any grids of the others. */
   private readonly tooLarge: readonly Grid[][]
   private readonly segmentsOn: (grids: readonly Grid[]) => readonly Segment[] | null
   private readonly pages: (s: Segment) => number
-  /** What its ops take in one tile. */
+  /** The seconds of its ops in one tile. */
   private readonly wholeSeconds: readonly number[]
-  /** What other tiles of it may win: what these take beyond that, and some of its part of what the step waits for. */
+  /** The possible gain of its other tiles: its seconds beyond one tile, and a share of its waits. */
   private wins: readonly number[]
   private calls = 0
 
@@ -112,7 +112,7 @@ class OwnGrids {
     for (const i of full) this.tooLarge[i]!.push(grids[i]!)
   }
 
-  /** Whether it is faster: then the search goes on from it. */
+  /** Returns true if it is faster: then the search continues from it. */
   private *look(grids: readonly Grid[]): Generator<Candidate, boolean, number> {
     const key = keyOf(grids)
     if (this.seen.has(key) || this.calls >= MOST_CALLS) return false

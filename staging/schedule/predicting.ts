@@ -1,2 +1,2 @@
-// The strategies that plan a step without a backward pass: there is nothing to be kept for one. By themselves, for whoever lists them.
+// The strategies for a step without a backward pass, which keeps nothing. In a file of their own, for lists.
 export const PREDICTING: readonly string[] = ['in-core', 'tiled', 'auto']

@@ -1,8 +1,7 @@
-// Fetching early as far as memory admits. In: gaps that leave, for each how early its swap in may start, in the order in
-// which they get room; a budget. Out: planned stays with the times at which they come.
-// Invariant: nothing that is fetched early takes room from what a call needs, so a budget that admits the moves without
-// fetching early admits them with it. Where the room reaches back to the start of the gap, the pages stay.
-// Worked example, budget 4: x (2 pages) is needed at call 6 and may come at 2; calls 3 and 4 hold 3 pages: it comes at 5.
+// Prefetches as early as memory admits. In: gaps that leave, for each the earliest start of its swap in, in the order of their claims; a budget. Out:
+// planned stays with their swap-in times. Invariant: no prefetch takes memory from a call's need, so a budget that admits the moves without
+// prefetching admits them with it. If memory is free back to the start of the gap, the pages stay. Worked example, budget 4: x (2 pages) is needed at
+// call 6 and may come at 2; calls 3 and 4 hold 3 pages: it comes at 5.
 import type { Point } from '../plan/plan'
 import type { Layout } from './layout'
 import { swapping } from './activations'

@@ -1,7 +1,6 @@
-// A plan by hand: which layers run in tiles, and where the forward pass is cut. In: the training graph and a Prescription, by
-// places between layers. Out: the groups that tile/segments.ts assembles. A cut inside a layer lies after what it sums: the
-// statistics of a batch norm belong to the range that ends there, what is made of them to the next.
-// Worked example: layers conv1 bn1 relu, range [before conv1, in bn1): groups {conv2d bn_stats} tiled, {bn_apply relu} not.
+// A plan by hand: layers in tiles, and cuts of the forward pass. In: the training graph and a Prescription, by places between layers. Out: the groups
+// that tile/segments.ts assembles. A cut inside a layer is after its sums: the statistics of a batch norm belong to the range that ends there, their
+// use to the next. Worked example: layers conv1 bn1 relu, range [before conv1, in bn1): groups {conv2d bn_stats} tiled, {bn_apply relu} not.
 import type { Graph, Op, OpId } from '../graph/graph'
 import { UNTILED } from '../plan/plan'
 import type { PrescribedCut, Prescription } from '../plan/prescription'

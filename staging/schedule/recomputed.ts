@@ -1,7 +1,7 @@
-// Which values a convolution's checkpoint brings back, for the hybrids of papers 2 and of SuperNeurons. In: the training graph.
-// Out: what can be dropped (what lies behind each convolution until the next), and layouts that make what is chosen of it again.
-// A value belongs to the last convolution that ran before it; convolutions' own outputs and the outputs of stages (where one
-// value crosses) are checkpoints and stay. Worked example, conv1 norm1 relu1 conv2 …: norm1 and relu1 belong to conv1.
+// The values that a convolution's checkpoint brings back, for the hybrids of papers 2 and of SuperNeurons. In: the training graph. Out: the droppable
+// values (those after each convolution until the next), and layouts that recompute chosen ones. A value belongs to the last convolution that ran
+// before it; convolutions' own outputs and the outputs of stages (single crossing values) are checkpoints and stay. Worked example, conv1 norm1 relu1
+// conv2 …: norm1 and relu1 belong to conv1.
 import { certain } from '../core/certain'
 import { valueBytes, type Graph, type ValueId } from '../graph/graph'
 import type { Machine } from '../graph/machine'
@@ -15,7 +15,7 @@ import { type Layout, layOut } from './layout'
 import { onceFor } from './remember'
 import { keepingOnly, type Stage, stagesAt } from './rerun'
 
-/** What is dropped, and made again, when a checkpoint's identifier is on the list. */
+/** The values dropped, and recomputed, for a checkpoint's identifier on the list. */
 export interface Droppable {
   readonly layer: string
   readonly values: readonly ValueId[]
@@ -57,7 +57,7 @@ export const recomputableOf = onceFor((graph, machine): Recomputable => {
   return { read: [...read], droppable: droppable.filter((i) => i.values.length), stages }
 })
 
-/** A step that makes values again: what its calls take, and what moves at least, known before it is laid out. */
+/** A step with recomputation: the seconds of its calls, and the least moves, known before it is laid out. */
 export interface Recomputation {
   readonly seconds: number
   readonly atLeast: () => AtLeast
@@ -80,7 +80,7 @@ const newRecomputation = (graph: Graph, machine: Machine, dropped: readonly Drop
   let laidOut: Layout | undefined
   return {
     seconds: runs.reduce((n, r) => r.ops.reduce((m, id) => m + costs[id]!.seconds, n), 0),
-    // What leaves between two runs of calls that touch it needs less than a segment does.
+    // A value that leaves between two touching runs of calls needs less than a segment does.
     atLeast: () => ({ pages: 0, seconds: atLeastOf(graph, segments(), machine).seconds }),
     layout: () => {
       laidOut ??= layOut(graph, segments(), machine, { rule: 'run' })

@@ -1,7 +1,6 @@
-// From decisions about stages to runs of ops: what runs when, and what runs again. In: the training graph cut into stages, and
-// actions (pass over a stage, run it and keep something, run its backward). Out: runs, in which every backward op finds what
-// it reads: a forward value that is not there is made again right before its first reader, from what is.
-// Worked example, stage [conv norm relu] that keeps only conv's output: its backward is [norm relu | relu's gradient, …].
+// From decisions about stages to runs of ops. In: the training graph cut into stages, and actions (pass over a stage, run it and keep something, run
+// its backward). Out: runs with all inputs of every backward op: a missing forward value is recomputed right before its first reader, from present
+// ones. Worked example, stage [conv norm relu] that keeps only conv's output: its backward is [norm relu | relu's gradient, …].
 import { mapped } from '../core/mapped'
 import { type Graph, isResult, type Op, type OpId, type ValueId } from '../graph/graph'
 import { type SegmentPhase, UNTILED } from '../plan/plan'
@@ -15,8 +14,8 @@ export interface Stage {
 }
 
 /**
- * The ops of the step by stage: stage i is what lies between cuts i-1 and i of the forward pass, and its gradients. A backward op
- * belongs where the values are whose gradients it reads, so that one which makes gradients of earlier stages takes none of theirs along.
+ * The ops of the step by stage: stage i is between cuts i-1 and i of the forward pass, with its gradients. A backward op belongs to the values whose
+ * gradients it reads, so that one which makes gradients of earlier stages takes none of theirs along.
  */
 export const stagesAt = (graph: Graph, cuts: readonly number[]): readonly Stage[] => {
   const ids = mapped(forwardOps(graph), (o) => o.id)
@@ -45,13 +44,13 @@ export const makersOf = (graph: Graph): ReadonlyMap<ValueId, Op> =>
 export const againOps = (graph: Graph, ops: readonly OpId[]): readonly OpId[] =>
   ops.filter((id) => !graph.ops[id]!.outs.every((v) => staysForGood(graph, v)))
 
-/** What is there, and whatever comes to it. */
+/** The present values, and added ones. */
 export interface Found {
   readonly has: (v: ValueId) => boolean
   readonly add: (v: ValueId) => void
 }
 
-/** `ops`, and before each what makes the forward values it reads that are not `there`; what is made is there from then on. */
+/** `ops`, each after the makers of its forward inputs that are not `there`; their results are there from then on. */
 export const withReruns = (graph: Graph, makers: ReadonlyMap<ValueId, Op>, ops: readonly OpId[], there: Found): OpId[] => {
   const out: OpId[] = []
   const again = new Set<OpId>()
@@ -73,7 +72,7 @@ export const withReruns = (graph: Graph, makers: ReadonlyMap<ValueId, Op>, ops: 
   return out
 }
 
-/** Takes out what nobody reads before it is made again or the step ends. */
+/** Takes out ops whose results are not read before they are made again or the step ends. */
 export const withoutDead = <R extends { readonly ops: readonly OpId[] }>(graph: Graph, runs: readonly R[]): readonly R[] => {
   const needed = new Set(mapped(graph.values.filter(isResult), (v) => v.id))
   const out: R[] = []
@@ -135,7 +134,7 @@ class Emitter {
   }
 }
 
-/** What a stage keeps: its outputs for the next, and for its own backward what its option says. */
+/** The kept values of a stage: its outputs for the next, and for its own backward those of its option. */
 export interface Keeping {
   readonly outputs: ReadonlySet<ValueId>
   readonly options: readonly ReadonlySet<ValueId>[]

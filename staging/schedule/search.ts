@@ -1,13 +1,12 @@
-// The search over candidates: planners list them, the fastest in simulation that fits the budget is the plan.
-// In: a training graph, a machine, a budget. Out: the best plan, without physical pages yet, or why there is none: with the
-// smallest budget that works and what is in its way. Invariant: no candidate that could win is left out for its bounds.
+// The search over candidates: planners list them, the fastest in simulation that fits the budget is the plan. In: a training graph, a machine, a
+// budget. Out: the best plan, without physical pages yet, or the reason why there is none, with the smallest budget that works and the values in the
+// way. Invariant: bounds leave out no candidate that could win.
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import { bytesOf, pagesIn } from '../core/bytes'
 import type { StageError, TooManyCalls } from '../core/errors'
 import { callsPlannedIn } from '../core/planningmemory'
-import { onceFor } from '../core/remember'
 import { type Graph, trains } from '../graph/graph'
-import { hasTier, lastLink, type Machine, withScratch } from '../graph/machine'
+import { hasTier, lastLink, type Machine, withoutTier, withScratch } from '../graph/machine'
 import { inOrder } from '../plan/pages'
 import { homeBytes } from '../memory/place'
 import type { Algorithms, UnpagedPlan } from '../plan/plan'
@@ -28,7 +27,7 @@ export interface CompileOptions {
   readonly budgetBytes: number
   readonly machine: Machine
   readonly algorithms?: Algorithms
-  /** Instead of what the registry has under the strategy's name: the laboratory takes heuristics away. */
+  /** Replaces the registry's entry under the strategy's name: the laboratory takes heuristics away. */
   readonly method?: Method
   /** Calls that there is memory to plan; absent: in Node.js' usual heap. */
   readonly mostCalls?: number
@@ -38,7 +37,7 @@ export interface CompileOptions {
   readonly count?: (work: Work) => void
 }
 
-/** What the search does with a candidate: it is offered, laid out where its bounds do not rule it out, simulated where it fits. */
+/** The steps of a candidate: offered, laid out if its bounds do not exclude it, simulated if it fits. */
 export type Work = 'offered' | 'laid out' | 'simulated'
 
 /** The plan of a candidate in a budget, not verified yet and without physical pages; null when it does not fit. */
@@ -85,14 +84,14 @@ interface Best {
 /** The fastest plan of the candidates seen so far, of one strategy after the other. */
 class Search {
   best: Best | null = null
-  /** Of what fits the budget and no tier, what takes least more than there is. */
+  /** Among plans that fit the budget and no tier, the one that exceeds its tier least. */
   lack: TierLack | null = null
   /** Nothing more need be tried. */
   isEnough = false
-  /** Calls of finer tiles, of which there is memory to plan only so many. */
+  /** Calls of finer tiles, more than the memory of the planner admits. */
   tooMany: TooManyCalls | undefined
   private smallest: Candidate | null = null
-  /** What is listed and surely needs more than there is: of interest only where nothing fits. */
+  /** Listed ones that surely exceed the budget: used only if nothing fits. */
   private readonly large: Candidate[] = []
   /** Whose algorithms are planned with. */
   machine: Machine
@@ -112,7 +111,7 @@ class Search {
     return this.best !== null && atLeastSeconds(layout, this.pages, this.o.machine.link) >= this.best.seconds
   }
 
-  /** Of what is not worth laying out, a bound on the pages that it needs: bounds that cost little to know come first. */
+  /** For a candidate that is not worth a layout, a bound on its pages: cheap bounds come first. */
   private hopeless(c: Candidate): number | undefined {
     this.o.count?.('offered')
     const known = c.atLeastPages ?? 0
@@ -173,7 +172,7 @@ class Search {
       }
       least = Math.min(least, c.least)
       this.note(c)
-      // What would wait too long may wait less in less memory; what computes too long would compute more.
+      // A plan with long waits may wait less in less memory; a plan with long compute would compute more.
       goodEnough =
         this.best !== null && computeSeconds(c.layout) >= this.best.seconds
           ? c.least <= this.pages
@@ -183,7 +182,7 @@ class Search {
     return least
   }
 
-  /** What the strategy lists, and what it makes for this budget where something listed fits. */
+  /** The list of the strategy, and its candidates for this budget if a listed one fits. */
   run(strategy: string): Either<StageError, void> {
     const { planner, small, refiner } = this.o.method ?? planners[strategy]!
     const listed = planner(this.graph, this.machine)
@@ -198,7 +197,7 @@ class Search {
     return right(undefined)
   }
 
-  /** What a strategy lists last, where nothing else fits: of that, what may do with less. */
+  /** The last list of a strategy, if nothing else fits: candidates with the least memory. */
   finest(strategy: string): void {
     const { method = planners[strategy]!, mostCalls = callsPlannedIn() } = this.o
     const listed = method.finest?.(this.graph, this.machine, mostCalls)
@@ -223,7 +222,7 @@ class Search {
       next = refined.next(this.hopeless(next.value) === undefined ? this.consider(next.value, strategy) : Infinity)
   }
 
-  /** Whether the best waits for a part of its time that is worth looking at. */
+  /** Returns true if the best waits for a part of its time that is worth a search. */
   get waits(): boolean {
     return this.best !== null && this.best.seconds > NOTHING_TO_GAIN * computeSeconds(this.best.candidate.layout)
   }
@@ -236,7 +235,7 @@ class Search {
   }
 }
 
-/** In-core where it fits, else the search. What only predicts has tiles alone to choose. */
+/** In-core if it fits, else the search. Predictions choose only tiles. */
 const runAll = (search: Search, trains: boolean): Either<StageError, void> => {
   const inCore = search.run('in-core')
   if (isLeft(inCore)) return inCore
@@ -278,8 +277,6 @@ export const fitted = (c: Candidate, o: CompileOptions): Either<StageError, Unpa
   const lack = tierLack(plan, unworn(o.machine), outcomeOf(plan, o.machine.link))
   return lack ? left(tooLittle(lack, o)) : right(plan)
 }
-
-const withoutTier = onceFor((m: Machine): Machine => ({ ...m, link: { ...m.link, bytes: 0 } }))
 
 /** Host memory that is the device's own memory is no lower tier for `auto`, unless a part of it was offered. */
 export const asStrategyMoves = (o: CompileOptions): CompileOptions =>
@@ -328,7 +325,7 @@ const tooLittle = ({ of, needs, has }: TierLack, o: CompileOptions): StageError 
   hasBytes: has,
 })
 
-/** With all away that can leave; what moves nothing early needs no more than its least either way. */
+/** With all swaps; a candidate without early moves needs no more than its least either way. */
 const tightestOf = (c: Candidate): readonly PlannedStays[] => {
   const all = c.fit(0)
   return leastPages(all, c.layout.calls.length) === c.least ? all : c.fit(c.least)

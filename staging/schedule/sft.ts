@@ -1,8 +1,8 @@
-// `sft` (paper 3, Listings 2 to 4): one grid for all, of as many tiles along rows as along columns; segments as the capacity asks for. An op must
-// be tiled where its output is larger than a capacity; what must be tiled, as far as the next op that need not be, is one segment, the rest
-// runs whole. Each tile is expanded twice: forwards, by what its outputs read, and backwards, by the gradients that its own gradient is
-// complete of. In: the training graph. Out: candidates, 2 to 32 tiles a side by capacities; nothing leaves the device.
-// Worked example, [c1 p1 c2 p2] with outputs of 8 2 4 1 MiB, capacity 3: segments [c1 p1] and [c2 p2]; 1: all four; 4: c1 and p1 alone.
+// `sft` (paper 3, Listings 2 to 4): one grid for all, with equal numbers of tiles along rows and columns; segments by the capacity. An op must be
+// tiled if its output is larger than a capacity; a run of such ops, up to the next one that need not be, is one segment, the rest runs whole. Each
+// tile is expanded twice: forwards, by the inputs of its outputs, and backwards, by the gradients that complete its own gradient. In: the training
+// graph. Out: candidates, 2 to 32 tiles a side by capacities; nothing leaves the device. Worked example, [c1 p1 c2 p2] with outputs of 8 2 4 1 MiB,
+// capacity 3: segments [c1 p1] and [c2 p2]; 1: all four; 4: c1 and p1 alone.
 import { isLeft, right } from 'fp-ts/Either'
 import { type Graph, type Op, type ValueId, valueBytes } from '../graph/graph'
 import type { Machine } from '../graph/machine'
@@ -15,7 +15,7 @@ import { inCoreRows } from './incore'
 import { layOut } from './layout'
 
 export interface SftOptions {
-  /** Tiles grow backwards, too, so that gradients are complete; else what overlaps of them is added up. */
+  /** Tiles grow backwards, too, so that gradients are complete; otherwise their overlaps are added up. */
   readonly expands: boolean
 }
 const SFT: SftOptions = { expands: true }
@@ -29,7 +29,7 @@ const outputBytes = (graph: Graph, op: Op): number =>
 
 /** Ops in runs that are tiled, or not, for a capacity. */
 const groupsFor = (graph: Graph, capacity: number, side: number): readonly Group[] => {
-  /** `sums`: what a segment sums over its tiles; what reads it begins the next. */
+  /** `sums`: the sums of a segment over its tiles; their readers begin the next. */
   const groups: { tiled: boolean; open: boolean; ops: Op[]; sums: Set<ValueId> }[] = []
   const begin = (tiled: boolean, op: Op): void =>
     void groups.push({ tiled, open: tiled, ops: [op], sums: new Set(summed(graph, op.id)) })
@@ -76,7 +76,7 @@ function* candidates(graph: Graph, machine: Machine, o: SftOptions): Generator<C
       any = true
       yield candidateOf(graph, machine, segments)
     }
-  // A network of which nothing can be tiled runs as it is.
+  // A network that cannot be tiled runs unchanged.
   if (!any) yield resident(inCoreRows(graph, machine))
 }
 
@@ -85,7 +85,7 @@ export const sft =
   (graph, machine) =>
     right(candidates(graph, machine, { ...SFT, ...options }))
 
-/** Everything that can be tiled in one segment, in so many tiles a side: the laboratory tells halos from the rest. */
+/** All that can be tiled in one segment, in a number of tiles a side: the laboratory separates halos from the rest. */
 export const sftWhole =
   (side: number, options: Partial<SftOptions> = {}): Planner =>
   (graph, machine) => {

@@ -1,7 +1,7 @@
-// The methods that move values, for steps whose values are smaller than a page. In: a layout, what a method makes of one. Out: what a planner
-// lists where nothing else of it fits: the same method over pages that several values share. What shares a page goes with it.
-// Invariant: where values under a page are a small part of what rests, nothing is listed: it would be the same step, laid out again.
-// Worked example: resnet20-cifar at batch 8 has values of 0.5 MiB at most; packed by lifetime they stay, 14 of 22 MiB; on pages that they share they leave.
+// The methods that move values, for steps whose values are smaller than a page. In: a layout, a method's candidates for one. Out: a planner's list if
+// nothing else of it fits: the same method over pages that several values share. Values on one page move together. Invariant: if values under a page
+// are a small part of the resting ones, nothing is listed: it would be the same step, laid out again. Worked example: resnet20-cifar at batch 8 has
+// values of 0.5 MiB at most; packed by lifetime they stay, 14 of 22 MiB; on shared pages they leave.
 import { right } from 'fp-ts/Either'
 import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
@@ -10,10 +10,10 @@ import type { StayRule } from '../memory/touches'
 import type { Candidate, Planner } from './candidate'
 import { type Layout, packedAs } from './layout'
 
-/** Of what is not there for ever, the least part that values under a page are. */
+/** The least share of values under a page among those that are not permanent. */
 const LEAST_SHARE = 1 / 8
 
-/** Whether pages that values share are worth a layout. */
+/** Returns true if shared pages are worth a layout. */
 const hasMuchToShare = (l: Layout): boolean => {
   const bytes = (cells: readonly { readonly bytes: number }[]): number => cells.reduce((n, c) => n + c.bytes, 0)
   const whole = l.cells.filter((c) => c.scope === 'whole')
@@ -23,7 +23,7 @@ const hasMuchToShare = (l: Layout): boolean => {
 /** The step with values under a page on pages that they share; null where they are few. */
 export const sharing = (l: Layout, rule?: StayRule): Layout | null => (hasMuchToShare(l) ? packedAs(l, 'shared', rule) : null)
 
-/** A planner's last candidates: what it makes of a layout, over shared pages. */
+/** A planner's last candidates: those for a layout over shared pages. */
 export const overSharedPages =
   (
     layouts: (graph: Graph, machine: Machine) => Layout | Iterable<Layout>,

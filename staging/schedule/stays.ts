@@ -1,13 +1,12 @@
-// Planned stays: those of the pages of a part, and what a planner decided for each gap between two. In: planned stays. Out: the
-// residencies that follow, and the least number of pages with which they work.
-// Invariant: a residency holds its pages from `acquire` to the end of its last stay at least; swaptimes.ts only adds to that.
-// Worked example: stays [0,1] [4,4] [9,9] with only the second gap swapped: residencies [0,4] and [9,9]; the first is swapped out.
+// Planned stays: those of the pages of a part, and a planner's decision for each gap between two. In: planned stays. Out: their residencies, and the
+// least number of pages that they work with. Invariant: a residency holds its pages from `acquire` to the end of its last stay at least; swaptimes.ts
+// only adds to that. Worked example: stays [0,1] [4,4] [9,9] with only the second gap swapped: residencies [0,4] and [9,9]; the first is swapped out.
 import { mostHeld } from '../core/bytes'
 import { mayMove, type StorageKind } from '../memory/place'
 import type { PageStays } from '../memory/touches'
 import type { Point } from '../plan/plan'
 
-/** When a planner wants a gap's copies; what it leaves open, swaptimes.ts finds. */
+/** A planner's times for the copies of a gap; swaptimes.ts finds the open ones. */
 export interface Timing {
   /** The swap out is waited for here at the latest. */
   readonly swappedOutBy?: Point
@@ -27,7 +26,7 @@ export interface PlannedStays extends PageStays {
 
 type Leaving = Pick<PlannedStays, 'swapped'> & Partial<Pick<PlannedStays, 'timing'>>
 
-/** Of so many gaps at the most, each list that there is is kept once: parts are many, and leave in few ways. */
+/** Up to this number of gaps, each present list is kept once: parts are many, and have few kinds of swaps. */
 const FEW_GAPS = 16
 const knownGaps: (readonly boolean[])[] = []
 
@@ -39,7 +38,7 @@ const sharedGaps = (swapped: readonly boolean[]): readonly boolean[] => {
   return known
 }
 
-/** Of so many gaps none. */
+/** A list of `count` gaps, none swapped. */
 const noGaps = (count: number): readonly boolean[] => {
   if (count > FEW_GAPS) return new Array<boolean>(count).fill(false)
   const known = knownGaps[1 << count] ?? new Array<boolean>(count).fill(false)
@@ -47,7 +46,7 @@ const noGaps = (count: number): readonly boolean[] => {
   return known
 }
 
-/** The same stays, with these gaps. All are made here, so that the engine compiles what reads millions of them for one shape. */
+/** The same stays, with these gaps. All are made here, so that the engine compiles the readers of millions of them for one shape. */
 export const leavingIn = (
   { storage, from, to, stays }: PageStays,
   kind: StorageKind,
@@ -62,7 +61,7 @@ export const leavingIn = (
   timing,
 })
 
-/** Stays of which nothing leaves. */
+/** Stays without swaps. */
 export const staying = ({ storage, from, to, stays }: PageStays, kind: StorageKind): PlannedStays => ({
   storage,
   from,
@@ -147,7 +146,7 @@ export const untimed = (rs: readonly PlannedResidency[]): readonly PlannedReside
   return rs
 }
 
-/** By how much what is held changes at each call, when nothing moves before its time or stays after it. */
+/** The change of held pages at each call, without early or late copies. */
 const changes = (planned: readonly PlannedStays[], calls: number): Int32Array => {
   const by = new Int32Array(calls + 1)
   for (const t of planned) {
@@ -202,7 +201,7 @@ export const overfullCalls = (planned: readonly PlannedStays[], calls: number, p
   return out
 }
 
-/** By how many pages what is held changes at each call. */
+/** The change of held pages at each call. */
 const swappingAll = (planned: readonly PlannedStays[], calls: number, may = canSwap): Int32Array => {
   const by = new Int32Array(calls + 1)
   for (const t of planned) {
@@ -223,7 +222,7 @@ const swappingAll = (planned: readonly PlannedStays[], calls: number, may = canS
 
 const knownChanges = new WeakMap<readonly PlannedStays[], Int32Array>()
 
-/** `leastPages` of planned stays of which these gaps are swapped as well, without making them: for searches over what leaves. */
+/** `leastPages` of planned stays with these gaps swapped as well, without making them: for searches over swaps. */
 export const leastSwapping = (
   planned: readonly PlannedStays[],
   calls: number,
@@ -247,7 +246,7 @@ export interface ByPoint {
   readonly numbers: Int32Array
 }
 
-/** `at`: undefined for what is of no interest; points from `points` on are of none either. */
+/** `at`: undefined for irrelevant items; points from `points` on are irrelevant, too. */
 export const byPoint = (
   rs: readonly PlannedResidency[],
   points: number,
@@ -267,12 +266,12 @@ export const byPoint = (
   return { starts, numbers }
 }
 
-/** What a planner may swap. */
+/** Returns true if a planner may swap it. */
 export const canSwap = (t: PlannedStays): boolean => mayMove(t.kind)
 /** What it may drop without a lower tier: fed values arrive again from their source. */
 export const isFedAgain = (t: PlannedStays): boolean => t.kind === 'fed'
 
-/** Stays of parts of at most so many pages, which then leave and come on their own. */
+/** Stays of parts of at most this number of pages, which then move by themselves. */
 export const cutInto = (planned: readonly PlannedStays[], pages: number): readonly PlannedStays[] => {
   const out: PlannedStays[] = []
   for (const t of planned) {

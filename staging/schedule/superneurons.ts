@@ -1,8 +1,7 @@
-// `swap:superneurons` (Wang et al. 2018): only what convolutions make is moved, and only when memory runs short: a tensor
-// cache that evicts the least recently used. What is swapped out comes back while the backward of the convolution before
-// runs. In: the in-core step. Out: one candidate.
-// Without the cache every convolution's output leaves, as in the paper's first design. Recomputing the rest is hybrid.
-// Worked example, convolutions a b c, room for two: at c, a's output is the one that was used longest ago, and leaves.
+// `swap:superneurons` (Wang et al. 2018): only results of convolutions are moved, and only when memory runs short: a tensor cache that evicts the
+// least recently used. A swapped value comes back while the backward of the convolution before runs. In: the in-core step. Out: one candidate.
+// Without the cache every convolution's output leaves, as in the paper's first design. Recomputing the rest is hybrid. Worked example, convolutions a
+// b c, memory for two: at c, a's output is the one that was used longest ago, and leaves.
 import { right } from 'fp-ts/Either'
 import type { Candidate, Planner } from './candidate'
 import { inCoreLayout } from './incore'
@@ -14,13 +13,13 @@ import { overSharedPages } from './sharing'
 import { leastSwapping } from './stays'
 
 export interface SuperneuronsOptions {
-  /** Move only what the budget demands, the least recently used first. */
+  /** Move only as the budget demands, the least recently used first. */
   readonly cache: boolean
   /** Fetch while the convolution before computes. */
   readonly prefetch: boolean
 }
 
-/** Where the backward of the convolution that runs before `p`'s layer begins. */
+/** The start of the backward of the convolution that runs before `p`'s layer. */
 const convolutionBefore = ({ runs, at }: LayerRuns, p: number): number => {
   for (let r = at[p]! - 1; r >= 0; r--) if (runs[r]!.convolves) return runs[r]!.first
   return p

@@ -69,7 +69,7 @@ class States {
   }
 }
 
-/** Rows of the states before one F_i, by what they keep. */
+/** Rows of the states before one F_i, by their kept values. */
 class Front {
   private readonly byKept = new Map<number, number[]>()
 

@@ -1,7 +1,6 @@
-// How early swaps in start: the mirror image of swapouts.ts, one walk backward through the step. In: residencies, what is held
-// at each call, how long the link is busy otherwise during each. Out: each residency's acquire: as late as makes nobody wait, or
-// as the budget allows.
-// Worked example: x is needed at call 6 and takes two calls' time: it starts at point 4; if only point 5 has room, call 6 waits.
+// The starts of swaps in: the mirror image of swapouts.ts, one walk backward through the step. In: residencies, held pages at each call, the busy
+// seconds of the link during each. Out: each residency's acquire: the latest without a wait, or as the budget allows. Worked example: x is needed at
+// call 6 and takes two calls' time: it starts at point 4; if only point 5 has memory, call 6 waits.
 import type { Point } from '../plan/plan'
 import { byPoint, type PlannedResidency } from './stays'
 import type { SwapContext } from './swapouts'
@@ -13,7 +12,7 @@ interface SwapIn {
   settled: boolean
 }
 
-/** Seconds of each call in which swaps in that planners have timed themselves keep the link busy. */
+/** Seconds of each call during which swaps in with a planner's times keep the link busy. */
 const timedBusy = (rs: readonly PlannedResidency[], { calls, seconds }: SwapContext): Float64Array => {
   const busy = new Float64Array(calls.length)
   if (!rs.some((r) => r.timed)) return busy
@@ -48,7 +47,7 @@ export const placeSwapIns = (
     c.r.acquire = p
     while (pending[head]?.settled) head++
   }
-  /** The link moves what waits, in order, for so long. */
+  /** The link moves waiting copies, in order, for this time. */
   const drain = (time: number, p: Point): void => {
     while (head < pending.length) {
       const c = pending[head]!
@@ -59,7 +58,7 @@ export const placeSwapIns = (
       settle(c, p)
     }
   }
-  /** Starts no earlier than p: what the link had done for others by then, it does for this one. */
+  /** Starts no earlier than p: the link's work for others by then serves this one. */
   const cutShort = (c: SwapIn, p: Point): void => {
     const first = pending[head]!
     if (first !== c) first.left = Math.min(first.total, first.left + c.left)

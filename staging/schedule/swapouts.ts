@@ -1,8 +1,6 @@
-// How long finished stays keep their pages while their swaps out run: one walk forward through the step. In: residencies,
-// what is held at each call, the budget. Out: each residency's release; what that holds in addition, added to `occ`; for each
-// call, how long the link is busy during it.
-// Invariant: residencies of a part stand behind each other, so the one before one that returns is its number less one.
-// Worked example: see swaptimes.ts.
+// The ends of finished stays' pages while their swaps out run: one walk forward through the step. In: residencies, held pages at each call, the
+// budget. Out: each residency's release; the additional pages, added to `occ`; for each call, the busy seconds of the link during it. Invariant:
+// residencies of a part follow each other, so the one before one that returns is its number less one. Worked example: see swaptimes.ts.
 import type { Link } from '../graph/machine'
 import type { Call, Point } from '../plan/plan'
 import { byPoint, type PlannedResidency } from './stays'

@@ -1,10 +1,10 @@
-// When pages come and go. In: planned stays with the gaps in which pages leave, the budget and the link. Out: residencies without
-// pages. The same code serves every planner that swaps: they differ in the gaps they choose, and some in when.
+// The times of copies. In: planned stays with the gaps that leave, the budget and the link. Out: residencies without pages. The same code serves
+// every planner that swaps: they differ in the gaps they choose, and some in times.
 //
-// No-wait order (paper 5, Prop. 1): swaps out start as soon as the last write is over and are waited for only when their time
-// is over or the memory is needed; swaps in are the mirror image, found by walking the step backwards in time.
-// Worked example, budget 4 pages: x (2 pages) ends at call 1, y needs 2 and z 2: x's copy starts at point 2 while y is
-// computed, and is waited for at point 3, where z needs the pages; if call 2 was shorter than the copy, that wait is a stall.
+// No-wait order (paper 5, Prop. 1): swaps out start after the last write and are awaited only when their time is over or the memory is needed; swaps
+// in are the mirror image, found by walking the step backwards in time. Worked example, budget 4 pages: x (2 pages) ends at call 1, y needs 2 and z
+// 2: x's copy starts at point 2 while y is computed, and is awaited at point 3, where z needs the pages; if call 2 was shorter than the copy, that
+// wait is a stall.
 import { bytesOf } from '../core/bytes'
 import type { Link } from '../graph/machine'
 import { type Call, liesBeyond, type UnpagedResidency } from '../plan/plan'
@@ -17,11 +17,11 @@ import { type PlannedResidency, residenciesOf, occupancy, type PlannedStays, unt
 export interface Swaps {
   readonly residencies: readonly UnpagedResidency[]
   readonly tierBytes: number
-  /** Where the lower tier is host memory and a disk: what of it is the memory's. */
+  /** If the lower tier is host memory and a disk: the memory's bytes. */
   readonly hostBytes?: number
 }
 
-/** Of which a neighbour may become a part. */
+/** A residency that a neighbour may extend. */
 type Growing = UnpagedResidency & { to: number }
 
 const unpagedOf = (r: PlannedResidency, slots: TierSlots, end: number): Growing => {
@@ -38,7 +38,7 @@ const unpagedOf = (r: PlannedResidency, slots: TierSlots, end: number): Growing 
   }
 }
 
-/** How many calls' time a copy takes beside calls, over what both take alone: where they slow each other down, it starts earlier. */
+/** The time of a copy beside calls, over the time of both alone: if they slow each other down, it starts earlier. */
 const stretchOf = ({ beside }: Link): number => (beside ? beside.copies / beside.calls : 1)
 
 /** Null when even with each copy waited for at once the budget is too small. */
@@ -75,7 +75,7 @@ export const scheduleSwaps = (
   return all.bytes <= bytes || !beyond ? swaps(near, all) : inTwo(near, { calls, bytes, link, beyond, homes, timed, swaps })
 }
 
-/** Of the memory, what is tried to be filled: what is slow is away for longer, and takes more of it. */
+/** The tried shares of the memory: a slow part is away for longer, and takes more of it. */
 const SHARES = [1, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.65, 0.55, 0.4, 0.2, 0]
 
 interface InTwo {
@@ -88,7 +88,7 @@ interface InTwo {
   readonly swaps: (rs: readonly PlannedResidency[], slots: TierSlots) => Swaps
 }
 
-/** Host memory as far as it goes, and the disk for the rest. What takes too much of it even where nothing is late need not be timed. */
+/** Host memory first, and the disk for the rest. If a share takes too much of it even without delays, it need not be timed. */
 const inTwo = (near: readonly PlannedResidency[], o: InTwo): Swaps => {
   const { calls, bytes, link, beyond, homes, timed, swaps } = o
   const goneFor = goneFarther(near, calls, bytes, homes)

@@ -30,8 +30,8 @@ export const levels = (graph: Graph): readonly number[] => {
 }
 
 /**
- * For each call the level of its op in the edited graph: what is made again stands where it runs, behind what has triggered it, not where
- * its first run stands. Worked example, backward levels 9 10 11 with a norm of level 3 made again before the last: 9 10 10 11.
+ * For each call the level of its op in the edited graph: a recomputed op has the level of its run, after its trigger, not that of its first run.
+ * Worked example, backward levels 9 10 11 with a norm of level 3 recomputed before the last: 9 10 10 11.
  */
 export const callLevels = (l: Layout): readonly number[] => {
   const level = levels(l.graph)
@@ -53,7 +53,7 @@ interface Gap {
   readonly use: Point
 }
 
-/** All gaps of what may leave, with the levels between their two uses. */
+/** All gaps that may leave, with the levels between their two uses. */
 const gapsOf = (l: Layout, level: readonly number[]): readonly Gap[] => {
   const at = (p: Point): number => level[p]!
   return l.planned.flatMap((t, index) =>
@@ -66,7 +66,7 @@ const gapsOf = (l: Layout, level: readonly number[]): readonly Gap[] => {
   )
 }
 
-/** Calls of which the least level is known. */
+/** Calls with a known least level. */
 const STRIDE = 64
 
 const leastLevels = (level: readonly number[]): readonly number[] =>
@@ -89,7 +89,7 @@ export class Tflms {
     return g.use > g.start && g.distance >= o.threshold && !(cameBack && g.distance <= o.groupby)
   }
 
-  /** The point after the last op before the use that lies so many levels ahead of it. */
+  /** The point after the last op before the use that is this number of levels ahead of it. */
   private trigger(g: Gap, ahead: number): Point {
     const level = this.level[g.use]! - ahead
     for (let p = g.use; p > g.start; ) {
@@ -100,7 +100,7 @@ export class Tflms {
     return g.start
   }
 
-  /** Whether grouping keeps anything that would leave without it. */
+  /** Returns true if grouping keeps anything that would leave without it. */
   groups(o: TflmsSetting): boolean {
     const back = new Set<number>()
     return this.gaps.some((g) => {
@@ -149,7 +149,7 @@ export interface TflmsOptions {
 }
 export const TFLMS: TflmsOptions = { tuneAhead: true, tuneGroupby: true, thresholds: [1, 0.75, 0.5, 0.25] }
 
-/** Settings to try in so many pages. */
+/** Settings to try for a number of pages. */
 export function* tuned(t: Tflms, pages: number, o: TflmsOptions): Generator<Candidate, void, unknown> {
   const fits = (s: TflmsSetting): boolean => t.candidate(s).least <= pages
   const highest = largest(0, t.deepest, (threshold) => fits({ ...EVERYTHING, threshold }))

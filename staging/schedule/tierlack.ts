@@ -1,6 +1,6 @@
-// Whether the lower tier has what a plan asks of it. In: a plan without physical pages, its machine, its timeline. Out: what there is too
-// little of, or nothing. Invariant: what is planned here holds at run time: memory and disk are set aside when a session opens.
-// Worked example, 8 GiB away of which 2 GiB fit host memory, a disk with 4 GiB left: of the disk, 6 GiB are needed and 4 there.
+// Checks a plan against the lower tier. In: a plan without physical pages, its machine, its timeline. Out: the resource that is too small, or
+// nothing. Invariant: the check holds at run time: memory and disk are allocated when a session opens. Worked example, 8 GiB away, 2 GiB of host
+// memory, a disk with 4 GiB left: 6 GiB of the disk are needed and 4 there.
 import { bytesOf } from '../core/bytes'
 import { lastLink, type Machine } from '../graph/machine'
 import { goesToTier, liesBeyond, type UnpagedPlan } from '../plan/plan'

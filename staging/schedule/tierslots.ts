@@ -1,8 +1,7 @@
-// Where in the lower tier pages go. In: residencies with their times, which of them lie on a disk behind the host's memory. Out:
-// offsets, and the tier's size. Invariant: parts side by side that leave have slots side by side, from the first swap out to the last
-// swap in of any of them, so that those that move together move as one; slots of runs of parts that are away at different times share
-// bytes. Homes come first, then what is in memory, then the disk.
-// Worked example, a storage of parts a b c d of which a, b and d leave: a and b share a slot, d has its own.
+// The places of pages in the lower tier. In: residencies with their times, those of them on a disk behind the host's memory. Out: offsets, and the
+// tier's size. Invariant: parts side by side that leave have slots side by side, from the first swap out to the last swap in of any of them, so that
+// those that move together move as one; slots of runs of parts that are away at different times share bytes. Homes come first, then memory, then the
+// disk. Worked example, a storage of parts a b c d with a, b and d leaving: a and b share a slot, d has its own.
 import { bytesOf, mostHeld } from '../core/bytes'
 import { packByLifetime, type Packed } from '../memory/place'
 import type { Point } from '../plan/plan'
@@ -11,7 +10,7 @@ import type { PlannedResidency, PlannedStays } from './stays'
 export interface TierSlots {
   readonly offset: (r: PlannedResidency) => number | undefined
   readonly bytes: number
-  /** Of these, the first that are the host's memory. */
+  /** The first ones, in host memory. */
   readonly hostBytes: number
 }
 
@@ -41,8 +40,8 @@ export interface Away {
 }
 
 /**
- * Of each part that leaves and has no home, in order of storage and pages. In: residencies, those of a part behind each other; when each that
- * is swapped out is gone from the device.
+ * Each part that leaves and has no home, in order of storage and pages. In: residencies, those of a part after each other; the time when each swapped
+ * one has left the device.
  */
 export const awayIn = (
   rs: readonly PlannedResidency[],
@@ -66,7 +65,7 @@ export const awayIn = (
   return away.sort((a, b) => a.part.storage - b.part.storage || a.part.from - b.part.from)
 }
 
-/** Parts side by side in one slot, of at most so many pages where a slot must fit somewhere. */
+/** Parts side by side in one slot, of at most this number of pages if a slot must fit a limit. */
 export const slotsOf = (
   away: readonly Away[],
   isIn: (part: PlannedStays) => boolean = () => true,
@@ -105,7 +104,7 @@ const placed = (slots: readonly Slot[], from: number, into: Map<PlannedStays, nu
   return from + packed.bytes
 }
 
-/** What of the homes lies in memory of so many bytes, no home in two. */
+/** The homes in memory of this number of bytes, no home in two. */
 export const homesWithin = (rs: readonly PlannedResidency[], homes: Homes, bytes: number): number => {
   if (homes.bytes <= bytes) return homes.bytes
   const starts = rs.flatMap((r) => (r.stays.kind === 'home' ? homes.of(r.stays.storage)! : []))
@@ -113,8 +112,8 @@ export const homesWithin = (rs: readonly PlannedResidency[], homes: Homes, bytes
 }
 
 /**
- * `homes`: where each storage that has one is at home, and the bytes that homes take; all other slots lie behind them.
- * `beyond`: what lies on the disk, and what of homes is in memory at most; absent: all is in one place.
+ * `homes`: the home of each storage that has one, and the bytes of homes; all other slots follow them. `beyond`: the parts on the disk, and the most
+ * bytes of homes in memory; absent: all is in one place.
  */
 export const tierSlots = (
   rs: readonly PlannedResidency[],

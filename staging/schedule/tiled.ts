@@ -1,7 +1,7 @@
-// `tiled` (paper 3): segments and grids by cost (tile/segmentation.ts), tiles as small as the budget demands. Checkpoints that do
-// not fit leave by bands. In: the training graph. Out: candidates over a geometric range of limits to a tile's working set, two
-// prices for what crosses between segments (nothing; what the link takes for it), and two shapes; the simulator chooses.
-// Free crossings give short segments with small halos; dear ones give long segments that keep little.
+// `tiled` (paper 3): segments and grids by cost (tile/segmentation.ts), tiles as small as the budget demands. Checkpoints that do not fit leave by
+// bands. In: the training graph. Out: candidates over a geometric range of limits to a tile's working set, two prices for values that cross between
+// segments (nothing; the link's time), and two shapes; the simulator chooses. Free crossings give short segments with small halos; dear ones give
+// long segments that keep little.
 import { mapped } from '../core/mapped'
 import * as E from 'fp-ts/Either'
 import { PAGE_BYTES } from '../core/bytes'
@@ -21,11 +21,11 @@ import { onceFor } from './remember'
 import { sharing } from './sharing'
 
 const TILE_SIZES = 12
-/** Of a step of training; of what only predicts, whose images are larger than any that is trained on. More are listed where nothing fits. */
+/** The usual limit for a step of training, and for predictions, whose images may be larger. More are listed if nothing fits. */
 const usualTiles = (graph: Graph): number => (trains(graph) ? 512 : 2048)
 
 export interface TiledOptions {
-  /** Choose borders knowing what crossing costs, too. */
+  /** Choose borders by the price of crossing, too. */
   readonly crossings: boolean
   /** Squares beside bands. */
   readonly squares: boolean
@@ -55,7 +55,7 @@ interface StepInTiles {
   readonly candidate: Deferred
   readonly calls: number
   readonly isLegal: () => boolean
-  /** Only what its bounds did not rule out for its calls alone. */
+  /** Only candidates whose bounds for calls alone do not exclude them. */
   readonly isSliced: () => boolean
 }
 
@@ -67,7 +67,7 @@ const stepInTiles = (graph: Graph, machine: Machine, tiles: readonly ChosenSegme
     if (made === undefined) made = E.getOrElseW(() => null)(slicedRuns(graph, runs))
     return made
   }
-  // What is not legal needs more pages than there are, and is never laid out.
+  // An illegal one needs more pages than there are, and is never laid out.
   const like = (of: readonly Segment[], g = graph): Candidate => swappingOnDemand(layOut(g, of, machine, { packing }), machine)
   const candidate = deferred(callSeconds(graph, running, machine), () => like(segments()!), {
     tiles,
@@ -92,7 +92,7 @@ const apart = (p: ForwardPieces, rules: SegmentationRules): readonly ChosenSegme
     return mapped(one, ({ grid }) => ({ from: i, to: i + 1, grid }))
   })
 
-/** Finer and finer tiles, until one fits without waiting or two steps in a row no longer lower what is needed. */
+/** Finer and finer tiles, until one fits without waiting or two steps in a row no longer lower the need. */
 function* refine(
   graph: Graph,
   machine: Machine,
@@ -117,7 +117,7 @@ function* refine(
     seen.add(key)
     const { candidate, isSliced, isLegal } = stepInTiles(graph, machine, chosen, packing)
     if (yield candidate) return
-    // What computes too long is of no interest, nor is what it would need; and what is not legal needs nothing.
+    // A candidate with too much compute is irrelevant, and so is its need; an illegal one needs nothing.
     if (!isSliced() || !isLegal()) continue
     const { pages } = candidate.atLeast!
     idle = pages < least ? 0 : idle + 1
@@ -125,7 +125,7 @@ function* refine(
   }
 }
 
-/** Tiles of which there are more than usual, from coarse to fine; what works on less than a page takes no less. */
+/** More tiles than usual, from coarse to fine; a working set below a page needs no less. */
 function* finest(graph: Graph, machine: Machine, mostCalls: number): Generator<Candidate, number | undefined, boolean> {
   const p = forwardPieces(graph, machine)
   const whole = p.stretch(0, p.pieces.length - 1).workBytes
@@ -158,7 +158,7 @@ function* candidates(
   for (const secondsPerCrossingByte of o.crossings ? [0, onLink] : [0])
     for (const bandsOnly of o.squares ? [true, false] : [true])
       yield* refine(graph, machine, o, { secondsPerCrossingByte, bandsOnly }, seen, packing)
-  // A network of which nothing can be tiled still has a plan: what does not fit leaves whole.
+  // A network that cannot be tiled still has a plan: excess values leave whole.
   if (!seen.size) yield swappingOnDemand(packedAs(inCoreRows(graph, machine), packing), machine)
 }
 

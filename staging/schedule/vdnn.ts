@@ -24,8 +24,8 @@ export interface VdnnOptions {
 }
 
 /**
- * Which layer's backward fetches what: each looks back through what the layers to come need, to the nearest convolution,
- * and takes the first input that nobody has taken. What no layer takes comes when it is needed.
+ * The prefetches of each layer's backward: each looks back through the needs of later layers, to the nearest convolution, and takes the first free
+ * input. The others come when they are needed.
  */
 const prefetches = (l: Layout, { runs, at }: LayerRuns, swapped: readonly Activation[]): ReadonlyMap<Activation, number> => {
   const neededBy = new Map<number, Activation[]>()

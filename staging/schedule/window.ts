@@ -1,8 +1,8 @@
-// `swap:window` (paper 1): a window of bytes slides over the sequence of variables that the calls touch. What enters it is
-// fetched, if memory has room; what a call has used leaves, unless the window holds its next use; swaps out are waited for,
-// the oldest first, where memory is needed. A first use that only writes copies nothing, what is never used again is dropped.
-// Where the paper backtracks when a reservation fails, room is only given that no call until the use needs: it never fails.
-// Worked example, uses a b c b a of 2 pages each, window 4: after its first use b is held for its second, a leaves for c.
+// `swap:window` (paper 1): a window of bytes slides over the sequence of variables that the calls touch. An entering variable is prefetched, if
+// memory is free; a used one leaves, unless the window holds its next use; swaps out are awaited, the oldest first, if memory is needed. A first use
+// that only writes copies nothing, a variable without another use is dropped. The paper backtracks after a failed reservation; this only takes memory
+// that no call until the use needs, so it never fails. Worked example, uses a b c b a of 2 pages each, window 4: after its first use b is held for
+// its second, a leaves for c.
 import { isRight, right } from 'fp-ts/Either'
 import type { Point } from '../plan/plan'
 import type { Candidate, Planner } from './candidate'
@@ -19,7 +19,7 @@ import { canSwap, leastPages } from './stays'
 export interface WindowOptions {
   /** Windows to try, as shares of the budget; the simulator chooses. The paper's best for ResNet-50 was 1.5. */
   readonly shares: readonly number[]
-  /** What the window holds already is not moved. */
+  /** The window's present contents are not moved. */
   readonly skipRedundant: boolean
   /** Large parameters and state are in the sequence, too, at home in the lower tier: they come before their use, and go back. */
   readonly parameters: boolean
@@ -37,7 +37,7 @@ const touchedBefore = (l: Layout): Float64Array => {
   return before
 }
 
-/** The first call whose window of so many pages holds all that is touched up to and with a use. */
+/** The first call whose window of this number of pages holds all touched values up to and with a use. */
 const entersAt = (before: Float64Array, use: Point, pages: number): Point => {
   let [lo, hi] = [0, use]
   while (lo < hi) {
@@ -94,7 +94,7 @@ export const window =
 
 const shared = overSharedPages(eachUseLayout, 'run', (l) => candidates(l, WINDOW))
 
-/** Where nothing else fits: over shared pages, and with parameters in the sequence, as the paper has them throughout. */
+/** If nothing else fits: over shared pages, and with parameters in the sequence, as the paper has them throughout. */
 export const windowSmall: Planner = (graph, machine) => right(small(graph, machine))
 
 function* small(graph: Graph, machine: Machine): Generator<Candidate, void, boolean> {

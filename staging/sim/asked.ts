@@ -1,6 +1,6 @@
-// What cuDNN names for convolutions on GPUs that are simulated, asked without them (scripts/cuda/answers.ts). In: a machine's name, a call.
-// Out: the scratch of its first engine in fp32, where that was asked; for a weight's gradient over another image, the most that was asked
-// for that weight; undefined for other shapes, whose scratch the op table bounds. Invariant: the same for everybody: the table is committed.
+// cuDNN's answers for convolutions on simulated GPUs, asked without such GPUs (scripts/cuda/answers.ts). In: a machine's name, a call. Out: the
+// scratch of its first engine in fp32, if that was asked; for a weight's gradient over another image, the largest answer for that weight; undefined
+// for other shapes, whose scratch the op table bounds. Invariant: the same on every machine: the table is committed.
 import type { AnyAttrs, CallShapes } from '../ops/op'
 import { SCRATCH } from './scratch'
 
@@ -25,7 +25,7 @@ interface Table {
   readonly gradients: ReadonlyMap<string, readonly number[]>
 }
 
-/** A weight's gradient, whatever the image, with a bias's or without. */
+/** A weight's gradient, for any image, with a bias's or without. */
 const GRADIENT = /^(conv(?:2d|_transpose2d)_bwd_weights\|[^|]*\|).*\|([^| ]*)[^|]*$/
 const ofWeight = (key: string): string | undefined => {
   const found = GRADIENT.exec(key)

@@ -1,7 +1,6 @@
-// Named machines, for simulation: accelerators that the papers measured on, and later ones, from published figures.
-// In: peak rates, capacities, links. Out: Machines whose op times are a roofline and whose workspaces the op table bounds, or, for
-// convolutions that cuDNN was asked about, what it wants.
-// Invariant: nothing here is measured on the machine at hand, so plans made for these names are the same everywhere.
+// Named machines, for simulation: the accelerators of the papers, and later ones, from published figures. In: peak rates, capacities, links. Out:
+// Machines whose op times are a roofline. The op table bounds their workspaces; for asked convolutions, cuDNN's answer does. Invariant: nothing here
+// is measured on the machine at hand, so plans made for these names are the same everywhere.
 import { gib, mib } from '../core/bytes'
 import { elementsOf } from '../core/box'
 import { devices } from '../devices'
@@ -12,18 +11,18 @@ import type { AnyAttrs, CallShapes } from '../ops/op'
 import { opDef } from '../ops/registry'
 import { askedScratch } from './asked'
 
-/** What a machine of a name can do at its best. */
+/** The peak rates of a machine. */
 export interface Accelerator {
   /** Single-precision peak without tensor cores, and the memory's. */
   readonly flopsPerSecond: number
   readonly bytesPerSecond: number
-  /** What the driver reports as total memory. */
+  /** The driver's total memory. */
   readonly memoryBytes: number
   /** From starting a kernel to the next. */
   readonly launchSeconds: number
 }
 
-/** What convolutions and element-wise kernels reach of the peaks: long-run figures of cuDNN training. */
+/** The share of the peaks that convolutions and element-wise kernels reach: long-run figures of cuDNN training. */
 const COMPUTE_EFFICIENCY = 0.6
 const MEMORY_EFFICIENCY = 0.8
 
@@ -73,11 +72,11 @@ const roofline =
       bytesMoved(s) / (MEMORY_EFFICIENCY * a.bytesPerSecond),
     )
 
-/** What cuBLAS is offered for a product (native/cuda/linear.cpp), on a line of its own. */
+/** The scratch for cuBLAS in a product (native/cuda/linear.cpp), on a line of its own. */
 const PRODUCT_SCRATCH = mib(32) + 256
 const isProduct = (kind: string): boolean => kind === 'linear' || kind.startsWith('linear_bwd')
 
-/** What the op table bounds, for GPUs. */
+/** The op table's bounds, for GPUs. */
 const bounded: Machine['workspace'] = (kind, attrs, s) => {
   const bytes = opDef(kind).workspace?.(attrs as never, s, dtypeBytes.f32) ?? 0
   return isProduct(kind) ? Math.min(bytes, PRODUCT_SCRATCH) : bytes
@@ -95,10 +94,10 @@ export const simulatedOf = (name: string, a: Accelerator, link: Link, asked = as
   workspace: (kind, attrs, s) => asked(kind, attrs, s) ?? bounded(kind, attrs, s),
 })
 
-/** Of an H200 NVL, without the zeros that its data sheet counts. */
+/** The rates of an H200 NVL, without the zeros that its data sheet counts. */
 const TENSOR_CORES = { tf32: 418e12, bf16: 836e12 }
 
-/** What a GPU at hand is said to do where nothing of it is measured: an H200, in the precision of its products. */
+/** The stated rates of an unmeasured GPU at hand: those of an H200, in the precision of its products. */
 export const statedGpu = (tf32: boolean) => {
   const at = (flopsPerSecond: number): Machine['seconds'] => roofline({ ...H200_NVL, flopsPerSecond })
   const floats = at(tf32 ? TENSOR_CORES.tf32 : H200_NVL.flopsPerSecond)

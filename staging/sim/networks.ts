@@ -1,7 +1,7 @@
-// Networks between the machines that train together, by name, from published figures. In: what a rank can send a second, and how long a
-// message is under way. Out: what an exchange takes. Invariant: bytes are counted as operators send them: each rank R-1 parts of R to the
-// others, and its own sums to all of them; of few elements all to all others. Nothing is measured here: plans for names are the same everywhere.
-// Worked example: 4 MB of gradients, 8 ranks, 2.8 GB/s: 2 x (3 messages of 20 us + 3.5 MB / 2.8 GB/s) = 2.62 ms.
+// Networks between the machines that train together, by name, from published figures. In: a rank's bytes per second, and the latency of a message.
+// Out: the seconds of an exchange. Invariant: bytes are counted as operators send them: each rank sends R-1 parts of R to the others, and its own
+// sums to all of them; for few elements, all to all others. Nothing is measured here: plans for names are the same everywhere. Worked example: 4 MB
+// of gradients, 8 ranks, 2.8 GB/s: 2 x (3 messages of 20 us + 3.5 MB / 2.8 GB/s) = 2.62 ms.
 import { elementsOf } from '../core/box'
 import { ROW_EXCHANGES } from '../graph/bands'
 import { dtypeBytes } from '../graph/graph'
@@ -11,12 +11,12 @@ import { inOneRound } from '../ops/collective'
 import type { AnyAttrs, CallShapes } from '../ops/op'
 
 export interface Network {
-  /** Of one rank, in each direction at once. */
+  /** For one rank, in each direction at once. */
   readonly bytesPerSecond: number
   readonly latencySeconds: number
-  /** Where a rank's messages go straight to all others at once: what each further one takes to be handed over. */
+  /** If a rank's messages reach all others directly: the seconds of each further one. */
   readonly messageSeconds?: number
-  /** It is what the device's copies from and to its host pass. */
+  /** It is the path of the device's copies from and to its host. */
   readonly isLink?: boolean
 }
 
@@ -25,17 +25,17 @@ export interface NamedNetwork extends Network {
   readonly name: string
 }
 
-/** What is between ranks, as they find it. */
+/** The actual network between ranks. */
 export const MEASURED = 'measured'
 
-/** What transports reach of a link's bits. */
+/** The share of a link's bits that transports reach. */
 const REACHED = 0.9
 const ethernet = (gigabits: number): Network => ({ bytesPerSecond: (REACHED * gigabits * 1e9) / 8, latencySeconds: 20e-6 })
 const infiniband = (gigabits: number): Network => ({ bytesPerSecond: (REACHED * gigabits * 1e9) / 8, latencySeconds: 2e-6 })
 /**
- * Within a machine NCCL carries what GPUs exchange, as sends and receives of one group: these "can be seen as progressing independently"
- * (NCCL's user guide, Point-to-point communication), so that a round waits for one message. Nothing is published of what a further one takes
- * of the kernel that sends them all: half a microsecond is assumed.
+ * Within a machine NCCL carries the exchanges of GPUs, as sends and receives of one group: these "can be seen as progressing independently" (NCCL's
+ * user guide, Point-to-point communication), so that a round waits for one message. There is no published figure for each further one in the kernel
+ * that sends them all: half a microsecond is assumed.
  */
 const grouped = { messageSeconds: 0.5e-6 } as const
 /** Between GPUs of one machine, each linked with all others: bricks of 25 GB/s a direction, 85 % of it usable. */
@@ -62,8 +62,8 @@ export const NETWORKS = Object.keys(networks) as readonly NetworkName[]
 export const networkNamed = (name: NetworkName): NamedNetwork => ({ name, ...networks[name] })
 
 /**
- * What it takes until what is sent once has come to all ranks: one message after the other, doubling their reach each time, as the trees of MPI
- * between machines do; or one, and all others beside it.
+ * The seconds until one value has reached all ranks: one message after the other, doubling their reach each time, as the trees of MPI between
+ * machines do; or one, and all others beside it.
  */
 const roundSeconds = ({ latencySeconds, messageSeconds }: Network, ranks: number): number =>
   messageSeconds === undefined
@@ -88,10 +88,10 @@ const WAYS: Readonly<Partial<Record<string, (ranks: number, elements: number) =>
 }
 const wayOf = (kind: string, ranks: number, elements: number): Way => WAYS[kind]?.(ranks, elements) ?? { rounds: 0, sent: 0 }
 
-/** Of the operands of an exchange, what is sent: of what is put into a weight the rank's own part. */
+/** The sent operands of an exchange: for an update of a weight, the rank's own part. */
 export const exchanged = <A>(kind: string, ins: readonly A[]): readonly A[] => (kind === 'put_part' ? ins.slice(1) : ins)
 
-/** What each rank sends for so many elements of its own, in as many bytes. */
+/** The bytes that each rank sends for a number of its own elements. */
 export const sentBytes = (kind: string, ranks: number, elements: number, bytes: number): number =>
   wayOf(kind, ranks, elements).sent * bytes
 
@@ -99,7 +99,7 @@ export const exchangeSeconds = (network: Network, kind: string, ranks: number, e
   wayOf(kind, ranks, elements).rounds * roundSeconds(network, ranks) +
   sentBytes(kind, ranks, elements, bytes) / network.bytesPerSecond
 
-/** Of an exchange of rows, among so many of the value's own. */
+/** The same for an exchange of rows, among those of the value. */
 export const rowBytesSent = (kind: string, attrs: AnyAttrs, rows: number, bytes: number): number =>
   (rowsSent(kind, attrs) * bytes) / rows
 
@@ -114,7 +114,7 @@ const rowSeconds = (
   return sent === 0 ? 0 : latencySeconds + sent / bytesPerSecond
 }
 
-/** The same machine, whose exchanges take what the network takes beside what it does with them. */
+/** The same machine, with the network's seconds in its exchanges. */
 export const overNetwork =
   (network: NamedNetwork, ranks: number) =>
   <M extends Machine>(m: M): M => {

@@ -1,8 +1,8 @@
-// Runs a plan's instructions on a machine's clock: one compute stream, one link out, one link in; where the lower tier has a
-// disk, each copy has the rate of its own. Copies take latency plus bytes over bandwidth, and share a link that is not full duplex. Where
-// copies and calls slow each other down (`beside`), both take longer while they overlap. Exchanges between ranks beside computing have a
-// lane of their own. One that is waited for at once goes first, as does one that is begun early, and what is under way ends that much later.
-// Out: the timeline. Worked example: call a (1 s), swap out 3 s, call b (1 s), wait: the step takes 1 + 3 s, of which 2 s are a stall.
+// Runs a plan's instructions on a machine's clock: one compute stream, one link out, one link in; if the lower tier has a disk, each copy has the
+// rate of its own. Copies take latency plus bytes over bandwidth, and share a link that is not full duplex. If copies and calls slow each other down
+// (`beside`), both take longer while they overlap. Exchanges between ranks during compute have a lane of their own. An exchange that is awaited at
+// once, or begun early, runs first, and those in flight end that much later. Out: the timeline. Worked example: call a (1 s), swap out 3 s, call b (1
+// s), wait: the step takes 1 + 3 s, 2 s of them a stall.
 import { mapped } from '../core/mapped'
 import { bytesOf } from '../core/bytes'
 import type { Beside, Link } from '../graph/machine'
@@ -24,7 +24,7 @@ interface Copy {
   end: number
 }
 
-/** Copies that share a lane run one after the other, in the order in which they were issued. */
+/** Copies that share a lane run one after the other, in the order of their issue. */
 class Lane {
   private head = 0
   private readonly copies: Copy[] = []
@@ -58,7 +58,7 @@ class Lane {
     if (c) this.begin(c)
   }
 
-  /** What is under way then is in somebody's way for so long. */
+  /** Delays the copies in flight by this time. */
   hinder(now: number, seconds: number): void {
     this.settle(now)
     const c = this.current()
@@ -73,7 +73,7 @@ class Lane {
   }
 }
 
-/** When a call ends that starts now, with `lanes` under way; what it delays, ends later. */
+/** The end of a call that starts now, with `lanes` in flight; delayed work ends later. */
 const callEnd = (start: number, seconds: number, lanes: readonly Lane[], beside: Beside): number => {
   let now = start
   for (let left = seconds; ; ) {
@@ -91,18 +91,18 @@ const callEnd = (start: number, seconds: number, lanes: readonly Lane[], beside:
   }
 }
 
-/** What a search asks of a step. */
+/** The results of a step that a search needs. */
 export interface Outcome extends Pick<Timeline, 'makespanSeconds' | 'computeSeconds' | 'stallSeconds'> {
   /** Held at its worst moment. */
   readonly mostPages: number
 }
 
-/** What is noted of a step as it runs. */
+/** Notes on a step as it runs. */
 interface Notes {
   /** A copy's or an exchange's, when it is issued; its times are known in the end. */
   readonly issued: (c: Copy, of: Pick<Span, 'call' | 'residency'>) => void
   readonly computed: (call: number, start: number, end: number) => void
-  /** So many pages from then on. */
+  /** The number of held pages from then on. */
   readonly held: (pages: number, time: number) => void
 }
 
@@ -113,7 +113,7 @@ const runOn = (plan: UnpagedPlan, link: Link, mapping?: readonly number[], notes
   const stall = { memory: 0, data: 0, ranks: 0 }
   const laneOut = new Lane()
   const exchanges = link.carriesExchanges ? laneOut : new Lane()
-  /** What is begun early goes one after the other, before what is under way on the other lane. */
+  /** Early exchanges run one after the other, before those in flight on the other lane. */
   const early = new Lane()
   const disk = plan.tierBytes > (plan.hostBytes ?? Infinity) ? link.beyond : undefined
   const inLine = disk && !disk.apart ? disk : undefined
@@ -231,7 +231,7 @@ const runOn = (plan: UnpagedPlan, link: Link, mapping?: readonly number[], notes
 /** Without its timeline. */
 export const outcomeOf = (plan: UnpagedPlan, link: Link): Outcome => runOn(plan, link)
 
-/** `mapping`: seconds before each call in which an allocator maps what the call asks for (memory/allocators). */
+/** `mapping`: seconds before each call for an allocator's mapping of its memory (memory/allocators). */
 export const simulate = (plan: UnpagedPlan, link: Link, mapping?: readonly number[]): Timeline => {
   const spans: Span[] = []
   const spanOf = new Map<Copy, number>()

@@ -1,6 +1,6 @@
-// What a run of a plan looks like in time: simulated by sim/simulate.ts, or measured by the runtime.
-// Seconds count from the start of the step. Invariant: spans of one stream are in order of `start` and do not overlap, but for copies to
-// a disk beside those to host memory, and for exchanges that are begun early beside those that give way to them.
+// A run of a plan in time: simulated by sim/simulate.ts, or measured by the runtime. Seconds count from the start of the step. Invariant: spans of
+// one stream are in order of `start` and do not overlap, except for copies to a disk beside those to host memory, and early exchanges beside those
+// that yield to them.
 
 export type Stream = 'compute' | 'out' | 'in' | 'ranks'
 
@@ -15,7 +15,7 @@ export interface Span {
   readonly label: string
 }
 
-/** From this time on, so many pages of the device are held. */
+/** The number of held pages of the device from this time on. */
 export interface MemorySample {
   readonly time: number
   readonly pages: number

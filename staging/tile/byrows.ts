@@ -1,7 +1,7 @@
-// Updates of large parameters by rows. In: segments of a step whose parameters have homes in the lower tier. Out: the same step, in which
-// the update of a large parameter is a loop of its own over parts of its rows: each part of the weight, of its gradient and of what the optimizer
-// keeps comes, is moved on and goes, where all of them would have to be there at once. The bits are the same: elements do not meet.
-// Worked example, VGG-16's first dense layer with momentum: 392 MiB three times are 1176 MiB; in 25 parts they are 48.
+// Updates of large parameters by rows. In: segments of a step whose parameters have homes in the lower tier. Out: the same step, with a loop over
+// parts of rows for each update of a large parameter: each part of the weight, of its gradient and of its optimizer state is swapped in, updated and
+// swapped out, so that they are never all on the device. The bits are the same, because elements are independent. Worked example, VGG-16's first
+// dense layer with momentum: 392 MiB three times are 1176 MiB; in 25 parts they are 48.
 import { type Graph, type Op, type ValueId, valueBytes } from '../graph/graph'
 import { opDef } from '../ops/registry'
 import { type Grid, type Segment, type Step, tilesOf, UNTILED } from '../plan/plan'
@@ -9,7 +9,7 @@ import { isRight } from 'fp-ts/Either'
 import { mib } from '../core/bytes'
 import { sliceRun } from './slices'
 
-/** Of each operand in a part: a link is at its best, and a launch takes nothing beside it. */
+/** The bytes of each operand in a part: a link is then at its best, and a launch is negligible. */
 const PART_BYTES = mib(16)
 
 /** The grid of an update that takes its operands in parts; of one tile where it is no update, or small. */

@@ -1,7 +1,7 @@
-// Where the forward pass can be cut. In: the training graph. Out: positions between forward ops, with what crosses them.
-// A position is clean when a single activation crosses it, or activations that an op behind it reads side by side as one: there
-// a checkpoint costs one value, even in a network with branches (paper 3 names the same places by dominators). Worked example: conv relu [conv relu conv +] relu pool: inside the
-// brackets the skip crosses too, so the clean positions lie before and after the block.
+// Legal cuts of the forward pass. In: the training graph. Out: positions between forward ops, with the values that cross them. A position is clean if
+// a single activation crosses it, or activations that a later op reads side by side as one: there a checkpoint costs one value, even in a network
+// with branches (paper 3 names the same places by dominators). Worked example: conv relu [conv relu conv +] relu pool: inside the brackets the skip
+// crosses too, so the clean positions are before and after the block.
 import { mapped } from '../core/mapped'
 import { onceFor } from '../core/remember'
 import { valueBytes, type Graph, type Op, type ValueId } from '../graph/graph'
@@ -68,8 +68,8 @@ export const splitAt = <T>(list: readonly T[], positions: readonly number[]): re
 }
 
 /**
- * Positions where a checkpoint is worth having: what crosses does so as one, the backward pass reads it anyway, and it is not
- * what crosses at the position before. (The sum that a rectifier overwrites crosses too, but keeping it costs a value more.)
+ * Useful positions of checkpoints: one value crosses, the backward pass reads it anyway, and it is another one than at the position before. (The sum
+ * that a rectifier overwrites crosses too, but keeping it costs a value more.)
  */
 export const checkpointCuts = (graph: Graph): readonly Cut[] => {
   const read = new Set(graph.ops.filter((op) => op.phase === 'backward').flatMap((op) => op.ins))

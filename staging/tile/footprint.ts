@@ -1,14 +1,14 @@
-// Memory and time of a sequence of ops over whole values, without laying it out. In: ops in order (an op may repeat), what
-// is there before and must be there after. Out: the most bytes at once, workspace included, and the seconds.
-// Values die after their last read before they are made again; an op that may run in place takes over a dying input's bytes.
-// Worked example, values of 4 bytes: conv a->b, relu b->c in place, conv c->d, keep d: 4 + 4 at each convolution, so 8.
+// Memory and time of a sequence of ops over whole values, without a layout. In: ops in order (an op may repeat), the values there before and needed
+// after. Out: the most bytes at once, workspace included, and the seconds. Values die after their last read before they are made again; an op that
+// may run in place takes over a dying input's bytes. Worked example, values of 4 bytes: conv a->b, relu b->c in place, conv c->d, keep d: 4 + 4 at
+// each convolution, so 8.
 import { mapped } from '../core/mapped'
 import { sameShape } from '../core/box'
 import { valueBytes, type Graph, type OpId, type ValueId } from '../graph/graph'
 import { opDef } from '../ops/registry'
 import { isComputed } from './liveness'
 
-/** What an op costs over whole values. */
+/** The cost of an op over whole values. */
 export interface OpCost {
   readonly seconds: number
   readonly workspaceBytes: number
@@ -18,7 +18,7 @@ export interface Setting {
   /** Counted, and there when the sequence begins. */
   readonly before: Iterable<ValueId>
   readonly after: ReadonlySet<ValueId>
-  /** Whether a value's bytes count here; parameters and fed values never do. */
+  /** Returns true if a value's bytes count here; parameters and fed values never do. */
   readonly counts: (v: ValueId) => boolean
 }
 
@@ -29,7 +29,7 @@ export interface Footprint {
 
 /** For each op of the sequence: the values that nobody needs once it has run. */
 const dying = (graph: Graph, ops: readonly OpId[], after: ReadonlySet<ValueId>): readonly (readonly ValueId[])[] => {
-  /** Whether an op that was looked at, the last first, reads it before it is made again; absent: what must be there after does. */
+  /** True if an op seen so far (from the last back) reads it before it is made again; absent: the needed values decide. */
   const needed = new Map<ValueId, boolean>()
   const out = new Array<readonly ValueId[]>(ops.length)
   for (let i = ops.length - 1; i >= 0; i--) {

@@ -1,7 +1,6 @@
-// FT-compatible dimensions and maximal segments (paper 3, Listings 2 and 3). In: the training graph. Out: for each forward
-// op the dimensions in which it can be tiled, and the maximal runs of ops that can be tiled together along H or W.
-// A run also ends before an op that reads what the run sums over its tiles (statistics, pooled means): an accumulator is
-// complete only when the loop over tiles is.
+// FT-compatible dimensions and maximal segments (paper 3, Listings 2 and 3). In: the training graph. Out: for each forward op the dimensions along
+// which it can be tiled, and the maximal runs of ops that can be tiled together along H or W. A run also ends before an op that reads a sum over the
+// run's tiles (statistics, pooled means): an accumulator is complete only after the loop over tiles.
 import { dimIndex } from '../core/box'
 import { onceForPair } from '../core/remember'
 import type { Graph, Op, ValueId } from '../graph/graph'
@@ -10,7 +9,7 @@ import { opDef } from '../ops/registry'
 import { forwardOps, takesNoData } from './segments'
 import { operandsOf, TILED_DIMS, type TiledDim } from './slices'
 
-/** The dimensions along which tiles of this op need only slices of what it reads. */
+/** The dimensions along which tiles of this op need only slices of its inputs. */
 export const tileableDims = onceForPair((graph: Graph, op: Op): ReadonlySet<TiledDim> => {
   const { ins, outs } = operandsOf(graph, op)
   const extent = (v: ValueId, d: TiledDim): number => graph.values[v]!.shape[dimIndex[d]] ?? 1

@@ -1,7 +1,6 @@
-// The grid on which a run of ops works on no more than a limit at a time. In: ops that run together, what they find and leave whole.
-// Out: a grid that can be sliced. A tile's share is that of all it touches: what the run reads whole, what it leaves whole, and the
-// most that it holds between.
-// Worked example, a limit of 10 MiB and a batch of 4: [conv relu] reads 16, leaves 16 and holds 8 at once: 4 tiles, one an image.
+// A grid on which a run of ops holds at most a limit at a time. In: ops that run together, their found and left values. Out: a grid that can be
+// sliced. A tile's share is that of all its values: those that the run reads whole, those that it leaves whole, and the most between. Worked example,
+// a limit of 10 MiB and a batch of 4: [conv relu] reads 16, leaves 16 and holds 8 at once: 4 tiles, one an image.
 import { mapped } from '../core/mapped'
 import { isRight } from 'fp-ts/Either'
 import { type Graph, type OpId, type ValueId, valueBytes } from '../graph/graph'

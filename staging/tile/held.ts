@@ -1,20 +1,19 @@
-// What a stretch of forward ops holds at once, were a tile the whole image, and what its borders cost in bytes, for pieces.ts. In: its
-// ops from the last to the first. Out: bytes of each stretch that ends there. Tiles side by side share a band of what outlives the
-// stretch, since its pages are as wide as the image.
-// Worked example, values of 4 bytes, [conv a->b, relu b->c in place, conv c->d], a and d crossing: 4 + 4 at each convolution and 4 that
-// leave, so 12, of which 8 in bands; a comes and d leaves, half a crossing each: 4.
+// The bytes that a run of forward ops holds at once, if a tile were the whole image, and the cost of its borders in bytes, for pieces.ts. In: its ops
+// from the last to the first. Out: bytes of each run that ends there. Tiles side by side share a band of values that outlive the run, because its
+// pages are as wide as the image. Worked example, values of 4 bytes, [conv a->b, relu b->c in place, conv c->d], a and d crossing: 4 + 4 at each
+// convolution and 4 that leave, so 12, 8 of them in bands; a comes and d leaves, half a crossing each: 4.
 import { sameShape } from '../core/box'
 import { type Graph, isFed, isPersistent, isResult, type Op, type OpId, valueBytes, type ValueId } from '../graph/graph'
 import { opDef } from '../ops/registry'
 import type { Stretch } from './segmentation'
 
-/** What a stretch works on, and what pays for crossing its borders: of each stretch that ends at one place, the longest last. */
+/** The working bytes of a run, and the price of its borders: for each run that ends at one place, the longest last. */
 export interface Held extends Pick<Stretch, 'workBytes' | 'bandBytes' | 'crossingBytes'> {
   /** An op more, in front. */
   readonly add: (op: Op) => void
 }
 
-/** Of what is trained: two of its largest values at once, and what its backward pass reads; all that crosses at its end. */
+/** For training: two of its largest values at once, and the inputs of its backward pass; all values that cross at its end. */
 export class HeldTraining implements Held {
   private largest = 0
   private readBytes = 0
@@ -38,15 +37,15 @@ export class HeldTraining implements Held {
 }
 
 /**
- * Of what only predicts: what is alive at its worst op, and what it leaves, which goes while the next tile is computed. A value leaves
- * once and comes for each stretch that reads it, however many borders lie between: each of these is half of crossing.
+ * For prediction: the live bytes at its worst op, and its left values, which leave while the next tile is computed. A value leaves once and comes for
+ * each run that reads it, with any number of borders between: each of these is half a crossing.
  */
 export const heldPredicting = (graph: Graph, lastUse: ReadonlyMap<ValueId, number>, order: ReadonlyMap<OpId, number>): Held => {
   const bytesOf = (v: ValueId): number => valueBytes(graph.values[v]!)
   const isHeld = (v: ValueId): boolean => !isPersistent(graph.values[v]!)
   /** Made in front of the stretch, as far as it goes by now. */
   const alive = new Set<ValueId>()
-  /** What an op needs that may not write over this, which comes from outside. */
+  /** The bytes of an op that may not overwrite this value, which comes from outside. */
   const apart = new Map<ValueId, number>()
   let end = -1
   let [now, peak, fed, left, results] = [0, 0, 0, 0, 0]

@@ -1,8 +1,7 @@
-// The forward pass in pieces, with what each stretch of them costs as a segment, for segmentation.ts. In: the training graph and
-// seconds by op. Out: pieces (cut at the borders of FT runs and wherever one value crosses) and their stretches.
-// Halos: going backwards through a stretch, a value needs the most that any of its readers does: stride times the reader's
-// halo plus reach less stride; an op of c seconds over E rows with halo h costs c h / E more for each further tile.
-// Worked example, two 3x3 convolutions over 100 rows: the second has halo 0, the first 2, the image 4.
+// The forward pass in pieces, with the cost of each run of them as a segment, for segmentation.ts. In: the training graph and seconds by op. Out:
+// pieces (cut at the borders of FT runs and at single crossing values) and their runs. Halos: backwards through a run, a value needs the most that
+// any of its readers does: stride times the reader's halo plus reach less stride; an op of c seconds over E rows with halo h costs c h / E more for
+// each further tile. Worked example, two 3x3 convolutions over 100 rows: the second has halo 0, the first 2, the image 4.
 import { mapped } from '../core/mapped'
 import { type Graph, type Op, trains, type ValueId } from '../graph/graph'
 import type { Grid } from '../plan/plan'
@@ -18,7 +17,7 @@ export interface ForwardPieces extends Pieces {
   readonly ops: readonly (readonly Op[])[]
 }
 
-/** The most tiles that the values of these ops admit; 1 along a dimension in which one of them cannot be tiled. */
+/** The most tiles that the values of these ops admit; 1 along a dimension that one of them cannot be tiled along. */
 export const mostTiles = (graph: Graph, run: Pick<FtRun, 'dims'>, ops: readonly Op[]): Grid => {
   const most = { B: Infinity, H: Infinity, W: Infinity }
   for (const op of ops) {
@@ -82,7 +81,7 @@ class Column {
   }
 }
 
-/** What all stretches are made of. */
+/** The common data of all runs. */
 interface Making {
   readonly graph: Graph
   readonly costs: readonly OpCost[]
@@ -144,8 +143,8 @@ class Halos {
 }
 
 /**
- * The stretches that end with one piece, each with a piece more in front, made as far as they are asked for. There are as many as half
- * the square of the pieces, of which most run over several FT runs and are never tiled: nobody asks for their halos.
+ * The runs that end with one piece, each with a piece more in front, made on request. Their number is half the square of the pieces; most run over
+ * several FT runs and are never tiled, so their halos are not needed.
  */
 class Row {
   readonly forwardSeconds = new Column()
@@ -236,7 +235,7 @@ const CALLS_OF_AN_OP = 4
 
 /** `launchSeconds`: of a call that does next to nothing. */
 export const piecesOf = (graph: Graph, costs: readonly OpCost[], launchSeconds: number): ForwardPieces => {
-  // What is kept for a backward pass costs whatever crosses for long; without one, several values may cross.
+  // With a backward pass, each crossing value is kept for long; without one, several values may cross.
   const forwards = trains(graph) ? 2 : 1
   const cuts = new Map(mapped(profileForward(graph).cuts, (c) => [c.at, c]))
   const ops: Op[][] = []

@@ -1,13 +1,12 @@
-// Which runs of ops become one segment, and on what grid, by cost. In: pieces (stretches of forward ops between places where the
-// pass may be cut), a limit on a tile's working set, a price for what crosses. Out: the cheapest sequence of segments.
-// A segment costs its forward twice (the last once; where nothing is trained, all once), its backward, both enlarged by halos, a
-// launch a call, and its checkpoint.
-// A tiled segment lies inside one run (paper 3: nobody in it reads what its tiles sum up); untiled ones may join runs.
-// Worked example: two convolutions at full size, 4 tiles: joined, the first recomputes halos; apart, a whole value is kept.
+// Runs of ops as segments with grids, by cost. In: pieces (runs of forward ops between legal cuts), a limit on a tile's working set, a price for
+// crossing values. Out: the cheapest sequence of segments. A segment costs its forward twice (the last once; without training, all once), its
+// backward, both enlarged by halos, a launch for each call, and its checkpoint. A tiled segment is inside one run (paper 3: no op in it reads a sum
+// over its tiles); untiled ones may join runs. Worked example: two convolutions at full size, 4 tiles: joined, the first recomputes halos; apart, a
+// whole value is kept.
 import type { Grid } from '../plan/plan'
 import { tilesOf, UNTILED } from '../plan/plan'
 
-/** What a stretch of ops adds to a tiled segment: halos depend only on what comes after it in the segment. */
+/** The additions of a run of ops to a tiled segment: halos depend only on the later part of the segment. */
 export interface Stretch {
   readonly forwardSeconds: number
   readonly backwardSeconds: number
@@ -18,7 +17,7 @@ export interface Stretch {
   readonly haloBoth: number
   /** Values that a tile holds at once, were it the whole image. */
   readonly workBytes: number
-  /** What of these lies in values that outlive the segment: of those a row of tiles holds a band, however narrow its tiles. */
+  /** The part of these in values that outlive the segment: a row of tiles holds a band of them, even with narrow tiles. */
   readonly bandBytes: number
   /** Bytes that pay for crossing its borders. */
   readonly crossingBytes: number
@@ -57,7 +56,7 @@ export interface ChosenSegment {
 
 const least = (a: Grid, b: Grid): Grid => ({ B: Math.min(a.B, b.B), H: Math.min(a.H, b.H), W: Math.min(a.W, b.W) })
 
-/** What the tiles of a stretch take over the whole: halos and launches. */
+/** The extra seconds of a run's tiles over the whole: halos and launches. */
 export const tilingSeconds = (s: Stretch, g: Grid, launch: number): number =>
   tilesOf(g) === 1
     ? 0
@@ -70,7 +69,7 @@ const wholeSeconds = (s: Stretch, last: boolean, p: Pieces): number =>
 const seconds = (s: Stretch, g: Grid, last: boolean, p: Pieces): number =>
   wholeSeconds(s, last, p) + tilingSeconds(s, g, p.launchSeconds)
 
-/** How many tiles keep to the limit, so many of them side by side. */
+/** The number of tiles that keep to the limit, with this number side by side. */
 const tilesFor = (s: Stretch, W: number, limitBytes: number): number =>
   Math.ceil((s.workBytes + (W - 1) * s.bandBytes) / limitBytes)
 
@@ -92,7 +91,7 @@ const gridOf = (s: Stretch, most: Grid, last: boolean, p: Pieces, rules: Segment
 const mostOf = (p: Pieces, i: number, j: number): Grid =>
   p.pieces.slice(i, j + 1).reduce((m, x) => least(m, x.most), p.pieces[i]!.most)
 
-/** Of pieces i..j as one segment, which are `s`, in tiles; null where none are small enough. */
+/** The grid of pieces i..j as one segment, which are `s`, in tiles; null if none are small enough. */
 const inTiles = (p: Pieces, s: Stretch, i: number, j: number, rules: SegmentationRules): Grid | null => {
   if (p.pieces[i]!.run !== p.pieces[j]!.run) return null
   return gridOf(s, mostOf(p, i, j), j === p.pieces.length - 1, p, rules)
@@ -134,7 +133,7 @@ export const segmentation = (p: Pieces, rules: SegmentationRules): readonly Chos
       const grid = isWhole
         ? UNTILED
         : (inTiles(p, s, from, to - 1, rules) ?? (from === to - 1 ? finest(p.pieces[from]!, rules) : null))
-      // What does not fit in tiles does not fit with more in it, either.
+      // If it does not fit in tiles, a longer segment does not fit either.
       if (!grid) break
       // A deep network has millions of stretches, whole ones for the most part.
       const own = isWhole

@@ -1,11 +1,9 @@
-// From groups of forward ops to the whole sequence of segments: forward, recompute, backward, update.
-// In: the training graph and groups (consecutive forward ops, each with a grid). Out: segments, sliced and with in-place
-// choices. What a later group reads of an earlier one is held whole (a checkpoint), and so are statistics; every other forward
-// value is dropped and made again where the backward pass needs it.
+// From groups of forward ops to the whole sequence of segments: forward, recompute, backward, update. In: the training graph and groups (consecutive
+// forward ops, each with a grid). Out: segments, sliced and with in-place choices. Values that a later group reads are held whole (a checkpoint), and
+// so are statistics; every other forward value is dropped and recomputed for the backward pass.
 //
-// Worked example, groups {c1 r1 c2 r2 | c3 r3 loss} with r2 crossing: forward [c1 r1 c2 r2], [c3 r3 loss dr3 dc3], recompute
-// [c1 r1 c2], backward [dr2 dc2 dr1 dc1]. With a grid, recompute and backward are one segment and the last group runs
-// forward and backward in one visit to each tile.
+// Worked example, groups {c1 r1 c2 r2 | c3 r3 loss} with r2 crossing: forward [c1 r1 c2 r2], [c3 r3 loss dr3 dc3], recompute [c1 r1 c2], backward
+// [dr2 dc2 dr1 dc1]. With a grid, recompute and backward are one segment and the last group runs forward and backward in one visit to each tile.
 import { mapped } from '../core/mapped'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
@@ -25,7 +23,7 @@ export interface Group {
   readonly grid: Grid
 }
 
-/** What becomes one segment; an op may stand in several runs. */
+/** A future segment; an op may be in several runs. */
 export interface Run {
   readonly phase: SegmentPhase
   readonly group: number
@@ -39,7 +37,7 @@ export const isForward = (op: Op): boolean => op.phase === 'forward' || op.phase
 export const forwardOps = (graph: Graph): readonly Op[] => graph.ops.filter(isForward)
 export const isTiled = (g: Grid): boolean => tilesOf(g) > 1
 
-/** Where forward values are made, and which of them stay whole until the backward pass. */
+/** The runs that make forward values, and the values that stay whole until the backward pass. */
 export class ForwardMap {
   readonly maker = new Map<ValueId, Op>()
   readonly groupOf = new Map<ValueId, number>()
@@ -67,7 +65,7 @@ export class ForwardMap {
     })
   }
 
-  /** The forward ops that must run again so that `ops` find what they read, in forward order. */
+  /** The forward ops that must run again for the inputs of `ops`, in forward order. */
   recompute(ops: readonly OpId[]): OpId[] {
     const made = new Set(ops.flatMap((id) => this.graph.ops[id]!.outs))
     const again = new Set<OpId>()
@@ -94,7 +92,7 @@ export class ForwardMap {
   }
 }
 
-/** Cuts the backward ops into runs: by group, and, when tiled, before an op that reads what the run sums over tiles. */
+/** Cuts the backward ops into runs: by group, and, when tiled, before an op that reads a sum over tiles. */
 export const backwardRuns = (map: ForwardMap): Run[] => {
   const { graph, groups } = map
   const last = groups.length - 1
@@ -173,7 +171,7 @@ const nameOf = (graph: Graph, ops: readonly OpId[]): string => {
 export const assemble = (graph: Graph, groups: readonly Group[], expands = false): Either<TileError, readonly Segment[]> =>
   slicedRuns(graph, assembledRuns(graph, groups), expands)
 
-/** Their runs, from which it is known what they compute. */
+/** Their runs, which tell their computations. */
 export const assembledRuns = (graph: Graph, groups: readonly Group[]): readonly Run[] => inOrder(graph, assembled(graph, groups))
 
 const exchangesApart =
@@ -190,7 +188,7 @@ const exchangesApart =
     return parts
   }
 
-/** What a tiled group begins or ends with that takes no images stands before or behind its loop. */
+/** Ops without images at the start or end of a tiled group run before or after its loop. */
 const wholeApart =
   (graph: Graph) =>
   (g: Group): readonly Group[] => {
@@ -218,8 +216,8 @@ const assembled = (graph: Graph, all: readonly Group[]): readonly Run[] => {
 }
 
 /**
- * Updates wait for the last run that reads what they overwrite. With one objective that is their own; with several a
- * network may run again, for another one's gradients, after its own are complete.
+ * Updates wait for the last run that reads an overwritten value. With one objective that is their own; with several a network may run again, for
+ * another one's gradients, after its own are complete.
  */
 const withLateUpdates = (graph: Graph, runs: readonly Run[]): readonly Run[] => {
   const isUpdate = (id: OpId): boolean => graph.ops[id]!.phase === 'update'
@@ -244,7 +242,7 @@ const withLateUpdates = (graph: Graph, runs: readonly Run[]): readonly Run[] => 
     .filter((r) => r.ops.length > 0)
 }
 
-/** Without forward ops that only a later run of theirs is read of: what the backward pass reads is made again there. */
+/** Leaves out forward ops with no other reader than a later run that recomputes them for the backward pass. */
 const withoutUnread = (graph: Graph, runs: readonly Run[]): readonly Run[] => {
   const needed = new Uint8Array(graph.values.length)
   for (const v of graph.values) if (isResult(v)) needed[v.id] = 1
@@ -267,10 +265,10 @@ const withoutUnread = (graph: Graph, runs: readonly Run[]): readonly Run[] => {
   return kept.reverse()
 }
 
-/** Runs as they are: with updates in their place, and without what nobody reads. */
+/** The runs in order: with updates in their place, and without unread ops. */
 const inOrder = (graph: Graph, planned: readonly Run[]): readonly Run[] => withoutUnread(graph, withLateUpdates(graph, planned))
 
-/** Slices, what each run leaves behind, and in-place choices. `expands`: all of them do. */
+/** Slices, left values of each run, and in-place choices. `expands`: all of them do. */
 export const segmentsOf = (graph: Graph, planned: readonly Run[], expands = false): Either<TileError, readonly Segment[]> =>
   slicedRuns(graph, inOrder(graph, planned), expands)
 
@@ -278,8 +276,10 @@ export const segmentsOf = (graph: Graph, planned: readonly Run[], expands = fals
 export const slicedRuns = (graph: Graph, runs: readonly Run[], expands = false): Either<TileError, readonly Segment[]> =>
   slicedOn(graph, runs, expands)((r) => r.grid)
 
-/** The same for grids that are chosen later, maybe again and again: what has the grid that it had before is the segment that it was,
- * and so are all of them. `known`: what other steps of the graph have in common with this one. */
+/**
+ * The same for grids that are chosen later, perhaps repeatedly: a run with an unchanged grid keeps its segment, and so do all of them. `known`:
+ * segments of other steps of the graph.
+ */
 export const segmentsOn = (graph: Graph, planned: readonly Run[], known?: KnownSegments): Sliced =>
   slicedOn(graph, inOrder(graph, planned), false, known)
 
@@ -348,7 +348,7 @@ export const runsOf = (graph: Graph, segments: readonly Segment[]): readonly Run
     return isTiled(s.grid) && !isSlicedAs(graph, s, false) ? { ...run, expands: true } : run
   })
 
-/** Whether its tiles are these, which grow both ways or do not. */
+/** Returns true if its tiles are these, and grow alike. */
 const isSlicedAs = (graph: Graph, { body, grid, keeps }: Segment, expands: boolean): boolean => {
   const ops = mapped(body, (step) => step.op)
   const sliced = sliceRun(graph, ops, grid, new Set(mapped(keeps, (k) => k.value)), expands)
@@ -358,7 +358,7 @@ const isSlicedAs = (graph: Graph, { body, grid, keeps }: Segment, expands: boole
 
 const keyOf = ({ B, H, W }: Grid): string => `${B}x${H}x${W}`
 
-/** What a tile holds of a value that the segment computes. */
+/** The part of a computed value that a tile holds. */
 const heldSlices = (graph: Graph, seg: Segment, v: ValueId): Slices | null => {
   const maker = seg.body.find((st) => graph.ops[st.op]!.outs.includes(v))!
   const op = graph.ops[maker.op]!
@@ -367,7 +367,7 @@ const heldSlices = (graph: Graph, seg: Segment, v: ValueId): Slices | null => {
 
 const NONE: readonly number[] = []
 
-/** Of each step, the inputs whose bytes output 0 may take over where nobody reads them again. */
+/** For each step, the inputs whose bytes output 0 may take over if no later op reads them. */
 const takeableIn = onceForPair((graph: Graph, seg: Segment): readonly (readonly number[])[] => {
   const tiled = isTiled(seg.grid)
   const own = new Set(tiled ? seg.body.flatMap((st) => graph.ops[st.op]!.outs) : [])
@@ -376,7 +376,7 @@ const takeableIn = onceForPair((graph: Graph, seg: Segment): readonly (readonly 
     const op = graph.ops[step.op]!
     const o = op.outs[0]!
     const { inPlace = NONE } = opDef(op.kind)
-    // An output has a place of its own, from which it leaves, and a loss one where it is read after the step.
+    // An output has a place of its own, until it leaves; a loss has one for the read after the step.
     if (inPlace.length === 0 || isResult(graph.values[o]!)) return NONE
     return inPlace.filter((i) => {
       const v = op.ins[i]
@@ -391,7 +391,7 @@ const takeableIn = onceForPair((graph: Graph, seg: Segment): readonly (readonly 
   })
 })
 
-/** The same segment with the inputs that its steps take over, from the last to the first: made once, whatever step it stands in. */
+/** The same segment with the inputs that its steps take over, from the last to the first: made once, for any step. */
 const takingOver = onceFor((_: Segment) => new Map<string, Segment>())
 const stepTaking = onceFor((_: Step) => new Map<number, Step>())
 

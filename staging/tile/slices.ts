@@ -1,11 +1,11 @@
 // Tile boxes of one segment (paper 3, Listing 4). In: a run of ops and a grid. Out: for each op, the range of
-// every sliced operand at each tile index along B, H and W, and what each tile adds to the values left behind.
+// every sliced operand at each tile index along B, H and W, and the part of the left values that each tile adds.
 //
-// Dimensions are independent, so all works on ranges. One that is not cut is taken whole, with what no window touches, as in-core
-// has it: so a part of the batch has the bits of a batch. Else two sweeps along each dimension:
+// Dimensions are independent, so all works on ranges. An uncut one is taken whole, with pixels that no window touches, as
+// in-core: so a part of the batch has the bits of a batch. Else two sweeps along each dimension:
 //  1. ops anchored at an input (reductions, backward), in order: the iteration range is the piece of the anchor that the
-//     tile consumes: the producer's range when another such op of the tile made it, else tile i of n disjoint pieces;
-//  2. ops anchored at their output, in reverse: the hull of what their readers touch and of the piece to leave behind.
+//     tile consumes: the producer's range if another such op of the tile made it, else tile i of n disjoint pieces;
+//  2. ops anchored at their output, in reverse: the hull of their readers' ranges and of the piece to leave.
 // Worked example: 3x3 convolutions c1, c2 (padding 1) over 10 rows in 2 tiles, c2 left whole: tile 0 stores rows [0,5) of
 // c2, needs [0,6) of c1, so [0,7) of the image. Backwards from dy [0,5): dc1 on [0,6), dx on [0,7), added into the whole.
 import { mapped } from '../core/mapped'
@@ -23,7 +23,7 @@ import { type Access, type AccessMap, inputDef, outputDef, type OperandDef, type
 export const TILED_DIMS = ['B', 'H', 'W'] as const
 export type TiledDim = (typeof TILED_DIMS)[number]
 
-/** Why a run of ops cannot be tiled this way: the layer, the dimension, and what would be legal. */
+/** The reason why a run of ops cannot be tiled this way: the layer, the dimension, and the legal values. */
 export interface TileError {
   readonly layer: string
   readonly dim: TiledDim
@@ -61,7 +61,7 @@ export const operandsOf = onceForPair((graph: Graph, op: Op): Operands => {
 const isGathering = (def: OpDef, accesses: readonly (AccessMap | null)[]): boolean =>
   def.anchor === 'out' && accesses.some((a) => a !== null && a.H.tag === 'inside')
 
-/** Where a result is touched so from an operand, what of that operand touches a range of it. */
+/** If an operand's access to a result is this one, the part of the operand for a range of it. */
 const sourcesOf = (a: Access): Access | null => {
   if (a.tag === 'same') return a
   if (a.tag === 'window') return { ...a, tag: 'transposed' }
@@ -145,8 +145,8 @@ class DimSlicer {
   }
 
   /**
-   * What a tile takes of a value, so that each element enters the sums once: what sweep 1 made is the tile's own
-   * contribution, halo included; of any other value it is a disjoint piece, even where the tile makes more of it.
+   * The tile's share of a value, so that each element enters the sums once: a result of sweep 1 is the tile's own contribution, halo included; any
+   * other value has a disjoint piece, even if the tile makes more of it.
    */
   private share(op: Op, v: ValueId): Ranges {
     return this.contributions.get(v) ?? this.pieces(op, v)
@@ -197,7 +197,7 @@ class DimSlicer {
     return { over: this.map(op, back, wanted, anchor), wanted }
   }
 
-  /** What is read of an op's outputs, and left of them. */
+  /** The read and the left ranges of an op's outputs. */
   private wantedOf(op: Op, outs: readonly ValueId[] = op.outs): Ranges {
     const wanted: Ranges[] = []
     for (const v of outs) if (this.leaves.has(v)) wanted.push(this.pieces(op, v))
@@ -211,7 +211,7 @@ class DimSlicer {
       : this.fail(op, 'nothing in the segment reads it')
   }
 
-  /** Sweep 2: ops that make what their readers need, of all their outputs alike. */
+  /** Sweep 2: ops that make the needs of their readers, of all their outputs alike. */
   private produce(op: Op): void {
     if (this.iteration.has(op.id)) return
     const def = opDef(op.kind)
@@ -231,7 +231,7 @@ class DimSlicer {
       for (const o of outs)
         if (o.access && o.def.role === 'data') {
           const touched = this.map(op, o.access[this.dim], over, o.value)
-          // What no window touches is zero, and is made, too, where nothing else is read beside it.
+          // Pixels that no window touches are zero, and are made, too, if nothing else is read beside them.
           const made = mapped(touched, (r, i) => (wanted ? hull(r, wanted[i]!) : r))
           if (ins.some((x, k) => k !== def.anchor && isWindow(x)) && made.some((r, i) => !sameRange(r, touched[i]!)))
             this.fail(op, 'no window touches some rows of its gradient: end the segment before it')
@@ -244,7 +244,7 @@ class DimSlicer {
     for (const v of op.outs) this.made.set(v, over)
   }
 
-  /** What `op` touches of an input. */
+  /** The ranges of an input that `op` touches. */
   read(op: Op, o: Operand, over: Ranges): Ranges {
     const a = o.access![this.dim]
     if (a.tag === 'inside') return this.expands ? over : this.share(op, o.value)
@@ -295,7 +295,7 @@ export const sliceRun = (
 /** Rows that stay together: parts of dense weights begin at a line, so that kernels find them as they find whole ones. */
 const ROWS = 16
 
-/** An update of a parameter, so many rows at a time; the last part may be smaller. */
+/** An update of a parameter, in parts of rows; the last part may be smaller. */
 const rowsOf = (graph: Graph, op: Op, { B, H, W }: Grid): Either<TileError, SlicedRun> => {
   const { shape } = graph.values[op.ins[0]!]!
   const rows = shape[0] ?? 1

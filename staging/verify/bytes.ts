@@ -1,6 +1,5 @@
-// Which bytes of its cell a view touches. Boxes of activations are channels-last inside the held box; a view of all
-// that is held is one run, whatever its layout.
-// Invariant: runs are ascending; gaps inside a run (without `exact`) are shorter than a page, so no page is named that is not touched.
+// The bytes of its cell that a view touches. Boxes of activations are channels-last inside the held box; a view of the whole held box is one run, in
+// any layout. Invariant: runs are ascending; gaps inside a run (without `exact`) are shorter than a page, so no untouched page is named.
 import { PAGE_BYTES } from '../core/bytes'
 import type { View } from '../plan/plan'
 import { inBox, volume } from './region'
@@ -69,7 +68,7 @@ export const withoutRun = (set: Bytes, lo: number, hi: number): Bytes => {
 
 export const meetsRun = (set: Bytes, lo: number, hi: number): boolean => set.some((r) => r[0] < hi && lo < r[1])
 
-/** Whether a set meets any of these ascending runs. */
+/** Returns true if a set meets any of these ascending runs. */
 export const meetsAny = (set: Bytes, runs: readonly ByteRange[]): boolean => {
   let i = 0
   return runs.some(([lo, hi]) => {

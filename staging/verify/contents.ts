@@ -1,6 +1,6 @@
-// What each cell's bytes mean while the calls run, symbolically: of which value which elements are final, and which
-// contributions a partial sum holds. Bytes that two cells share belong to the one that wrote last.
-// Invariant: `exact` elements have their final value; `ways` name, for a partial sum, what of each source is in it once.
+// The symbolic contents of each cell while the calls run: the value, its final elements, and the contributions in a partial sum. Bytes that two cells
+// share belong to the last writer. Invariant: `exact` elements have their final value; `ways` name, for a partial sum, the parts of each source that
+// are in it once.
 import { mapped } from '../core/mapped'
 import type { Box } from '../core/box'
 import { isFed, isPersistent, type Value } from '../graph/graph'
@@ -15,18 +15,18 @@ export interface SourcePart {
   readonly by: number
   readonly taken: Region
 }
-/** One way to say what a partial sum consists of: all its parts. A sum may be described by its near or its far sources. */
+/** One list of all parts of a partial sum. A sum may be described by its near or its far sources. */
 export type Way = readonly SourcePart[]
 
 /**
- * What a call puts into a box. A tile's partial sum is zero outside its box, so `exact` may reach beyond it: there the
- * value is zero for good (a stride that skips rows).
+ * The result of a call in a box. A tile's partial sum is zero outside its box, so `exact` may reach beyond it: there the value stays zero (a stride
+ * that skips rows).
  */
 export interface Contribution {
   readonly exact: Region
   /** Each way is true by itself; none where all elements are final and nobody needs to know more. */
   readonly ways: readonly Way[]
-  /** Where the sum is not zero. */
+  /** The nonzero part of the sum. */
   readonly support: Box
 }
 
@@ -39,10 +39,10 @@ export interface Content extends Contribution {
 }
 
 export interface Contents {
-  /** Whether the cell's bytes are its own now. */
+  /** Returns true if the cell owns its bytes now. */
   readonly owns: (cell: number) => boolean
   readonly sharesBytes: (a: number, b: number) => boolean
-  /** What of a value is final in a cell. */
+  /** The final elements of a value in a cell. */
   readonly exact: (cell: number, value: number) => Region
   readonly contentOf: (view: View) => Content | undefined
   /** Why a box of the view's value cannot be read as final, if so. */
@@ -50,7 +50,7 @@ export interface Contents {
   readonly missing: (view: View, call: number) => VerifyFailed
   readonly write: (view: View, piece: Contribution, call: number) => Fault
   readonly sum: (view: View, content: Content) => void
-  /** A cell's bytes are taken over: whatever shared them is gone. */
+  /** Takes over a cell's bytes: other cells there lose their contents. */
   readonly claim: (cell: number) => void
   /** A fed value arrives from its source. */
   readonly arrive: (cell: number) => void
@@ -117,7 +117,7 @@ export const trackContents = (facts: Facts): Contents => {
   const owned = new Uint8Array(plan.cells.length)
   const takenBy = new Int32Array(plan.cells.length).fill(-1)
   const NONE: ReadonlyMap<number, Content> = new Map()
-  /** Of each cell that owns its bytes, and was written. */
+  /** The contents of each written cell that owns its bytes. */
   const contentsOf = new Map<number, Map<number, Content>>()
   const valuesIn = (cell: number): ReadonlyMap<number, Content> => contentsOf.get(cell) ?? NONE
   const put = (cell: number, value: number, content: Content): void => {

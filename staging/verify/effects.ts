@@ -1,6 +1,5 @@
-// What one call does to the contents of cells: which operands must be final, what its results then are.
-// In: the contents before the call. Out: the contents after it, or why the call reads what it must not.
-// Invariant: all operands are judged before any result is written.
+// The effect of one call on the contents of cells: the operands that must be final, and its results. In: the contents before the call. Out: the
+// contents after it, or the reason why a read is illegal. Invariant: all operands are judged before any result is written.
 import { mapped } from '../core/mapped'
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import { type Box, hullBox } from '../core/box'
@@ -18,7 +17,7 @@ import { merged, settled, take, type Taken, waysOf } from './sums'
 
 export interface Effects {
   readonly run: (call: number) => Fault
-  /** What the calls have overwritten a part of, and not the rest. */
+  /** Values that calls have overwritten in part. */
   readonly half: () => Fault
 }
 

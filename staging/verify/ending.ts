@@ -7,7 +7,7 @@ import { broken, eachFault, type Fault } from './failure'
 import { contains } from './region'
 import type { Device } from './residency'
 
-/** What is kept between steps is there, whole (that nothing moves it, its residencies say: structure.ts), or as whole at home. */
+/** Values kept between steps are there, whole (structure.ts checks that nothing moves them), or as whole at home. */
 const persistentStay = (facts: Facts, contents: Contents, device: Device): Fault =>
   eachFault(facts.plan.cells, (c) => {
     if (c.scope !== 'persistent') return undefined

@@ -1,6 +1,6 @@
-// What ranks exchange beside computing: from its call to the point where it is waited for, its operands and its scratch are nobody else's.
-// In: the calls, in order. Out: the first that touches such bytes, or a residency that moves or ends under them.
-// Worked example: call 4 exchanges dw until point 9: calls 5 to 8 may touch no byte of dw, and dw's pages stay where they are.
+// Exchanges of ranks during compute: from the call to its wait, its operands and scratch are exclusive. In: the calls, in order. Out: the first that
+// touches such bytes, or a residency that moves or ends under them. Worked example: call 4 exchanges dw until point 9: calls 5 to 8 may touch no byte
+// of dw, and dw's pages stay in place.
 import { mapped } from '../core/mapped'
 import { pagesFor, pagesIn } from '../core/bytes'
 import { BESIDE, mayBeginEarly } from '../graph/ranks'
@@ -19,7 +19,7 @@ interface UnderWay {
   readonly bytes: readonly Bytes[]
 }
 
-/** Asked of each call in turn, before anything else is: whether it, or what moves then, meets what is under way. */
+/** For each call in turn, before any other check: the fault if it, or a move then, meets an exchange in flight. */
 export const exchangesBeside = ({ plan, at }: Facts): ((index: number) => Fault) => {
   const { calls, cells, places, storages, residencies } = plan
   let underWay: readonly UnderWay[] = []

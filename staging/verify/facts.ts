@@ -1,6 +1,5 @@
-// What the checks ask of the graph and the op table again and again, looked up once.
-// In: a plan whose graph is sound. Out: per value its full box and element size, per op its access maps and whether it
-// is linear in what it is anchored at.
+// Facts of the graph and the op table for the checks, looked up once. In: a plan whose graph is sound. Out: for each value its full box and element
+// size; for each op its access maps, and true if it is linear in its anchor.
 import { mapped } from '../core/mapped'
 import { asShape, type AccessMap, inputDef, type OpDef, type OperandDef, outputDef, pointwise } from '../ops/op'
 import { opDef } from '../ops/registry'
@@ -61,7 +60,7 @@ const opFacts = (op: Op, graph: Graph): OpFacts => {
   }
 }
 
-/** Where each begins in one array that holds so much of every one, and where the array ends. */
+/** The start of each in one array with the items of all, and the end of the array. */
 export const startsOf = <A>(all: readonly A[], length: (a: A) => number): Int32Array => {
   const starts = new Int32Array(all.length + 1)
   all.forEach((a, i) => {

@@ -1,5 +1,5 @@
-// What a refused plan is told: which rule it breaks, where, and why.
-// In: a rule, words, a place. Out: the VerifyFailed error of core/errors. Invariant: one rule name per check of verify.ts.
+// The error of a refused plan: the broken rule, the place, the reason. In: a rule, words, a place. Out: the VerifyFailed error of core/errors.
+// Invariant: one rule name per check of verify.ts.
 import type { PlanError } from '../core/errors'
 
 export type VerifyFailed = Extract<PlanError, { readonly tag: 'VerifyFailed' }>

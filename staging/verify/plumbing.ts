@@ -1,5 +1,5 @@
-// What tiling's own calls do to the contents of cells: zero an accumulator, move a box, add a contribution, merge moments.
-// In: the contents before the call. Out: the contents after it, or the fault.
+// The effect of tiling's own calls on the contents of cells: zero an accumulator, move a box, add a contribution, merge moments. In: the contents
+// before the call. Out: the contents after it, or the fault.
 import { isLeft } from 'fp-ts/Either'
 import type { Call, View } from '../plan/plan'
 import type { Content, Contents, Contribution } from './contents'
@@ -68,7 +68,7 @@ const mergeMoments = (facts: Facts, contents: Contents, c: Call, index: number):
   const others = before ? undefined : contents.contentOf(y)
   if (!before && !(others && others.ways.length > 0 && !touches(others.defined, y.box)))
     return contents.write(y, got.right, index)
-  // The first part of an image joins what there is of other images.
+  // The first part of an image joins the parts of other images.
   const sum = summed(facts, before ?? { ...others!, defined: plus(others!.defined, y.box) }, got.right)
   if (isLeft(sum)) return broken('twice', sum.left, at)
   contents.sum(y, sum.right)

@@ -63,21 +63,21 @@ const neededRange = (a: Access, r: Range, extent: number): Range => {
   return [bounded(met(a, r[0])[0], extent), bounded(met(a, r[1] - 1)[1] + 1, extent)]
 }
 
-/** What an iteration box meets of an operand whose whole box is `full`. */
+/** The part of an operand (whole box `full`) for an iteration box. */
 export const needed = (access: AccessMap, iteration: Box, full: Box): Box =>
   perAxis((axis, i) => neededRange(access[axis], iteration[i], full[i][1]))
 
-/** Elements between what the iterations before `r` contribute to and what those after it do: nothing outside adds to them. */
+/** Elements between the contributions of iterations before `r` and of those after it: nothing outside adds to them. */
 const finalRange = (a: Access, r: Range, anchorExtent: number, extent: number): Range => {
   if (a.tag === 'inside') return r
   const from = r[0] <= 0 ? 0 : neededRange(a, [0, r[0]], extent)[1]
   return [from, Math.max(from, r[1] >= anchorExtent ? extent : neededRange(a, [r[1], anchorExtent], extent)[0])]
 }
 
-/** What of a result (whole box `full`) is final when `iteration` of the anchor (whole box `anchor`) is consumed. */
+/** The final part of a result (whole box `full`) after `iteration` of the anchor (whole box `anchor`). */
 export const final = (access: AccessMap, iteration: Box, anchor: Box, full: Box): Box =>
   perAxis((axis, i) => finalRange(access[axis], iteration[i], anchor[i][1], full[i][1]))
 
-/** Whether every element of the result stems from one element of the anchor, or from dimensions that are never cut. */
+/** Returns true if every element of the result stems from one element of the anchor, or from dimensions that are never cut. */
 export const isElementwise = (access: AccessMap): boolean =>
   AXES.every((axis) => access[axis].tag === 'same' || access[axis].tag === 'all')

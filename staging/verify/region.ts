@@ -1,6 +1,6 @@
-// Sets of tensor elements as lists of disjoint boxes: what of a value is written, what of a gradient was consumed.
-// Invariant: the boxes of a region are disjoint. Boxes that touch are joined, so that tiles visited in index order
-// stay a handful of boxes: a finished row of tiles becomes one box, finished rows one box.
+// Sets of tensor elements as lists of disjoint boxes: the written part of a value, the consumed part of a gradient. Invariant: the boxes of a region
+// are disjoint. Boxes that touch are joined, so that tiles visited in index order stay a handful of boxes: a finished row of tiles becomes one box,
+// finished rows one box.
 import { mapped } from '../core/mapped'
 import type { Box, Range } from '../core/box'
 
@@ -47,7 +47,7 @@ export const outside = (a: Box, b: Box): readonly Box[] => {
 
 export const without = (r: Region, b: Box): Region => (r.some((e) => overlap(e, b)) ? r.flatMap((e) => outside(e, b)) : r)
 
-/** What of `b` the region lacks. */
+/** The part of `b` outside the region. */
 export const lacking = (r: Region, b: Box): Region => {
   if (r.some((e) => inBox(e, b))) return NOTHING
   return r.reduce<Region>((rest, e) => rest.flatMap((piece) => outside(piece, e)), isEmptyBox(b) ? [] : [b])

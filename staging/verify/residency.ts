@@ -1,8 +1,7 @@
-// The device's pages while the step runs: who holds each physical page, which pages of each storage are there, what
-// still arrives or already leaves.
-// In: residencies, point by point. Out: the fault of a page that is missing, shared, or touched at a wrong time.
-// Invariant: at one point swaps out start first, then are waited for and pages released, then pages are acquired and swaps in
-// start, then those are waited for: a page that is swapped out and released at one point serves another from that point on.
+// The device's pages while the step runs: the holder of each physical page, the present pages of each storage, the pages in flight. In: residencies,
+// point by point. Out: the fault of a page that is missing, shared, or touched at a wrong time. Invariant: at one point swaps out start first, then
+// are awaited and pages released, then pages are acquired and swaps in start, then those are awaited: a page that is swapped out and released at one
+// point serves another from that point on.
 import { pagesFor, pagesIn } from '../core/bytes'
 import type { Residency, View } from '../plan/plan'
 import { byteRuns } from './bytes'
@@ -14,7 +13,7 @@ import { trackSurvival } from './survival'
 export interface Device {
   /** Everything that happens just before call `point`. */
   readonly advance: (point: number) => Fault
-  /** What leaves when the last call is over. */
+  /** The swaps out after the last call. */
   readonly leave: () => Fault
   /** The bytes that a call touches are there, complete and not in motion. */
   readonly touch: (call: number) => Fault
@@ -156,7 +155,7 @@ export const trackDevice = (facts: Facts, contents: Contents): Device => {
       facts.at(call, view.value),
     )
   }
-  /** What a call may do to its operands, one after the other. */
+  /** The uses of its operands by a call, one after the other. */
   const eachUse = (call: number, check: (call: number, view: View, use: Use) => Fault): Fault => {
     const c = calls[call]!
     const mutated = facts.ops[c.op]?.def.mutates

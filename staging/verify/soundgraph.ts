@@ -1,5 +1,5 @@
-// The graph by itself: ids are indices, one producer for each value, producers before readers, shapes by the op
-// table's rules, gradients shaped like what they are gradients of.
+// The graph by itself: ids are indices, one producer for each value, producers before readers, shapes by the op table's rules, gradients with the
+// shapes of their values.
 import { mapped } from '../core/mapped'
 import { isLeft } from 'fp-ts/Either'
 import { type Element, elementOf } from '../ops/elements'

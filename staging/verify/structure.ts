@@ -1,6 +1,5 @@
-// The plan's lists against each other: ids are indices, views lie inside what their cells hold, cells inside their
-// storages, calls say what their graph ops say.
-// Invariant: after this every index, box and point that the other checks follow exists.
+// The plan's lists against each other: ids are indices, views are inside their cells' boxes, cells inside their storages, calls agree with their
+// graph ops. Invariant: after this every index, box and point that the other checks follow exists.
 import { mapped } from '../core/mapped'
 import { elementsOf } from '../core/box'
 import { ALIGN_BYTES, bytesOf, pagesFor } from '../core/bytes'
@@ -224,7 +223,7 @@ const soundHomes = (plan: Plan): Fault => {
     const next = homes[i + 1]
     return next && next.home < s.home + s.bytes ? tier(`the homes of '${s.label}' and '${next.label}' overlap`) : undefined
   })
-  /** The last home that begins before so many bytes. */
+  /** The last home that begins before this byte. */
   const before = (end: number): (typeof homes)[number] | undefined => {
     let [lo, hi] = [0, homes.length]
     while (lo < hi) {
@@ -253,10 +252,7 @@ const soundHomes = (plan: Plan): Fault => {
   )
 }
 
-/**
- * What holds something between steps and has no home is there from the first call to the last, unmoved, with all that lies
- * beside it.
- */
+/** A storage with contents between steps and without a home is there from the first call to the last, unmoved, with all that is beside it. */
 const soundStays = (plan: Plan): Fault => {
   const persists = mapped(
     plan.storages,

@@ -49,7 +49,7 @@ const isComplete = (facts: Facts, way: Way): boolean => way.every((p) => contain
 export const settled = (facts: Facts, piece: Contribution, written: Region): Contribution =>
   piece.ways.some((way) => isComplete(facts, way)) ? { ...piece, exact: written, ways: [] } : piece
 
-/** What an op that is linear in this operand gets: final elements, or all of a partial sum of the same tile, or both. */
+/** The input of an op that is linear in this operand: final elements, or all of a partial sum of the same tile, or both. */
 export const take = (facts: Facts, contents: Contents, view: View, by: number, call: number): Either<VerifyFailed, Taken> => {
   const content = contents.contentOf(view)
   const { segment, tile } = facts.plan.calls[call]!
@@ -81,7 +81,7 @@ const sameSource =
     p.source === q.source && p.by === q.by
 const sameSources = (a: Way, b: Way): boolean => a.length === b.length && a.every((p) => b.some(sameSource(p)))
 
-/** Why two ways are not one. What is counted twice is the fault; that sources differ may only mean that another pair fits. */
+/** The reason why two ways are not one. A double count is the fault; other sources may only mean that another pair fits. */
 interface Apart {
   readonly reason: string
   readonly twice: boolean

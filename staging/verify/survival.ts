@@ -1,7 +1,6 @@
-// Whether the bytes of a cell outlive the times when its pages are away: they do where the pages were swapped out and in
-// again, or fed anew from the data source. What does not survive is lost until it is written again.
-// In: pages acquired and swapped out, cells written. Out: the bytes of a view that are lost. What is handed out is gone for good:
-// each page of an output once, its bytes intact, and not touched again.
+// Bytes of a cell that outlive the absence of their pages: the pages were swapped out and in again, or fed anew from the data source. Other bytes are
+// lost until they are written again. In: pages acquired and swapped out, cells written. Out: the lost bytes of a view. Each page of an output leaves
+// once, its bytes intact, and is not touched again.
 import { mapped } from '../core/mapped'
 import { bytesOf, PAGE_BYTES, pagesFor, pagesIn } from '../core/bytes'
 import type { Residency, View } from '../plan/plan'
@@ -18,7 +17,7 @@ export interface Survival {
   readonly anyLost: (cell: number) => boolean
   /** Pages of the cell that were not handed out. */
   readonly kept: (cell: number) => number
-  /** Whether all that was written to what has a home is there. */
+  /** Returns true if all writes to a cell with a home are there. */
   readonly isHome: (cell: number) => boolean
   readonly wrote: (view: View, call: number) => void
 }
@@ -27,7 +26,7 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
   const { cells, places, storages, residencies } = facts.plan
   const tier = emptyTier()
   const lost: Bytes[] = mapped(cells, (c) => (c.scope === 'fed' ? [[0, c.bytes]] : []))
-  /** What has a home lies there, intact, before the first call. */
+  /** A cell with a home is there, intact, before the first call. */
   for (const { id, home, bytes, cells: on } of storages) {
     if (home === undefined) continue
     for (let page = 0; bytesOf(page) < bytes; page++) {

@@ -1,6 +1,6 @@
-// The lower tier while the step runs: which pages of which storage lie where, since when, and what they were worth.
-// In: swaps out and in, in the order of their points. Out: what a swap in brings back, or why it cannot.
-// Invariant: a range of the tier holds what was swapped out to there last; what it held before is gone.
+// The lower tier while the step runs: the pages of each storage there, their places, times and contents. In: swaps out and in, in the order of their
+// points. Out: the contents of a swap in, or the reason why it is illegal. Invariant: a range of the tier holds its last swap out; earlier contents
+// are lost.
 import { pagesIn } from '../core/bytes'
 
 export interface Stored {
@@ -23,7 +23,7 @@ export interface Tier {
 }
 
 export const emptyTier = (): Tier => {
-  /** What lies in each page of the tier, of which a copy meets two at the most. */
+  /** The contents of each page of the tier; a copy meets two at the most. */
   const buckets = new Map<number, Stored[]>()
   const eachBucket = (e: Stored, does: (bucket: Stored[]) => boolean): boolean => {
     const last = pagesIn(e.hi - 1)

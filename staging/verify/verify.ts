@@ -2,34 +2,34 @@
 // place and the reason. It shares no code with the passes that make plans: window arithmetic, lifetimes, page ownership
 // and budgets are derived here again from graph, calls, places and residencies.
 //
-// The calls are run symbolically, once. A cell's bytes mean: these elements of that value are *final*; or they are a
-// *partial sum* that holds, for each source, the contribution of these elements of it. Rules, by name:
+// The calls are run symbolically, once. The bytes of a cell are *final* elements of a value, or a
+// *partial sum* with the contributions of some elements of each source. Rules, by name:
 //
 //   graph       SSA, producers before readers, shapes by the op table, updates use their own weight's gradient
-//   structure   indices, boxes, lifetimes and points exist and are in order; calls say what their graph ops say
+//   structure   indices, boxes, lifetimes and points exist and are in order; calls agree with their graph ops
 //   place       cells lie inside their storages, aligned
 //   times       each op runs; an op that overwrites state does so once, whole or in parts that are all of it
 //   operand     a call's views, attributes and scratch fit its op and its cells
-//   halo        each operand's box holds what the op needs for its iteration box, clipped to the image
-//   dense       no gaps in memory where the kernel wants none
-//   unwritten   what is read was written, with that value, before
-//   incomplete  gradients, statistics and losses are read whole only when every tile's contribution is in
+//   halo        each operand's box holds the needs of the op for its iteration box, clipped to the image
+//   dense       no gaps in memory if the kernel forbids them
+//   unwritten   a read value was written before
+//   incomplete  gradients, statistics and losses are read whole only after every tile's contribution
 //   coverage    tiles write each element of a whole value exactly once
 //   twice       no contribution enters a sum twice
-//   in-place    a result stands in an operand's bytes only where the op table allows it
+//   in-place    a result overwrites an operand only if the op table allows it
 //   updated     no weight or statistic is read after its update in the step
 //   clobbered   bytes that two cells share are not used by one while the other still needs them
 //   resident    every byte that a call touches is on the device
 //   arriving    and is not still being swapped in
 //   leaving     and is not written while it is swapped out
-//   exchanged   what ranks exchange beside computing is touched, moved or let go by nobody until it is waited for
-//   lost        what left without a swap out (or was changed after it) is not read again
-//   tier        a swap in brings what a finished swap out of the same pages left at that offset, not overwritten since, or what was at home
-//   pages       no physical page and no page of a storage has two owners; runs name as many pages as they fill
+//   exchanged   values in exchange during compute are not touched, moved or freed before the wait
+//   lost        values freed without a swap out (or changed after it) are not read again
+//   tier        a swap in reads a finished swap out of the same pages at that offset, not overwritten since, or a home
+//   pages       no physical page and no page of a storage has two owners; runs name their own number of pages
 //   budget      the pages held never exceed the budget
-//   peak        and their maximum is what the plan says
+//   peak        and their maximum is the stated peak
 //   end         the losses are complete and on the device when the step ends
-//   output      each page of an output is handed out once, complete, and not touched again
+//   output      each page of an output leaves once, complete, and is not touched again
 //
 // Worked example. Two tiles of a 3x3 convolution's backward over dy with 8 rows, merged by sums:
 //

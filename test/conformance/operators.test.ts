@@ -29,7 +29,7 @@ const { cases } = JSON.parse(readFileSync(join(__dirname, '../fixtures/operators
   readonly cases: readonly Case[]
 }
 
-/** Where element i of B, C, H, W order stands in memory. */
+/** The place in memory of element i of B, C, H, W order. */
 const place = (def: OperandDef, dims: readonly number[]): ((i: number) => number) => {
   if (def.role !== 'data') return (i) => i
   const [, c = 1, h = 1, w = 1] = dims
@@ -46,7 +46,7 @@ const toMemory = (def: OperandDef, t: Tensor, dtype: 'f32' | 'f64'): NativeArray
   return { dims: t.dims, dtype: t.dtype ?? dtype, data }
 }
 
-/** Distance in norm from what is expected, relative to it; integers are right or wrong. */
+/** Distance in norm from the expected values, relative to them; integers are right or wrong. */
 const errorOf = (def: OperandDef, got: NativeArray, expected: Tensor): number => {
   const at = place(def, expected.dims)
   if (expected.dtype === 'i32') return expected.values.every((v, i) => v === got.data[at(i)]) ? 0 : Infinity
@@ -93,7 +93,7 @@ for (const { device, dtype, tolerance } of settings)
 test('every operator that PyTorch has is in the fixture', () => {
   const covered = new Set(cases.map((c) => c.kind))
   const drawn = opDefs.filter((d) => d.random).map((d) => d.kind)
-  // What ranks do together stands in test/e2e/ranks.test.ts and test/e2e/bands.test.ts.
+  // test/e2e/ranks.test.ts and test/e2e/bands.test.ts test operators over ranks.
   const plumbing = [
     'fill',
     'copy',

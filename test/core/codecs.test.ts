@@ -1,4 +1,4 @@
-// Codecs for what comes from outside: nothing that was there is dropped in silence.
+// Codecs for outside data: nothing is dropped in silence.
 import { isLeft, isRight } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

@@ -1,4 +1,4 @@
-// The words of errors that no other test of graphs raises: one for each way in which a message is put together.
+// The words of errors that no other test of graphs raises: one for each way to join a message.
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { renderError, type StageError } from '../../staging/core/errors'

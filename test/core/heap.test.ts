@@ -1,4 +1,4 @@
-// The heap gives back what a stable sort would.
+// The heap returns the order of a stable sort.
 import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

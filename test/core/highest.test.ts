@@ -1,4 +1,4 @@
-// What is held at many points: the most of any stretch is what one look at each of its points finds.
+// Held amounts at many points: the most of a range equals a look at each of its points.
 import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

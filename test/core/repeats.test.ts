@@ -1,4 +1,4 @@
-// Numbers told by what they repeat come back as they were; what is no such telling is refused in words.
+// Numbers written by their repetitions come back unchanged; illegal ones are refused in words.
 import * as fc from 'fast-check'
 import { isLeft, left, right } from 'fp-ts/Either'
 import { test } from 'uvu'

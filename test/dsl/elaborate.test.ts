@@ -280,7 +280,7 @@ test('what cannot be elaborated says why', () => {
 
 // ---------------------------------------------------------------- FT dimensions
 
-/** From the op table alone: the dimensions in which a slice of what the op makes needs a slice of what it reads. */
+/** From the op table alone: the dimensions along which a slice of the op's result needs a slice of its input. */
 const ftOf = (graph: Graph, op: Op): readonly Dim[] => {
   const def = opDef(op.kind)
   const shapes = { ins: op.ins.map((v) => graph.values[v]!.shape), outs: op.outs.map((v) => graph.values[v]!.shape) }

@@ -1,5 +1,5 @@
-// Models in the tests: as elaborated steps with one loss, and as bare forward graphs. In: a model, or a name of the zoo.
-// Out: the step; the graph without what the loss is fed, and its output.
+// Models in the tests: as elaborated steps with one loss, and as bare forward graphs. In: a model, or a name of the zoo. Out: the step; the graph
+// without the loss's inputs, and its output.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -36,7 +36,7 @@ export const forward = (m: Model, name?: string): Either<GraphError, Forward> =>
     })),
   )
 
-/** A network of the zoo, or what is wrong with it at this shape. */
+/** A network of the zoo, or its error at this shape. */
 export const zooModel = (name: string, input?: Shape): Either<GraphError, Model> =>
   pipe(
     zooEntry(name)!.build(input),

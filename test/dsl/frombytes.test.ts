@@ -1,4 +1,4 @@
-// Nets that are fed bytes, in models and in steps: where the layer may stand is told by test/types; here, what a fed tensor is then.
+// Nets that are fed bytes, in models and in steps: test/types tests the legal places of the layer; this file, a fed tensor then.
 import { isLeft, isRight } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

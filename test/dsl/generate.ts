@@ -3,7 +3,7 @@
 
 import { layerKinds, ruleOf } from '../../dsl/layers/registry'
 
-/** Of those kinds of layers that say how they are written. */
+/** The examples of those kinds of layers that have one. */
 const examples = layerKinds.flatMap((kind) => ruleOf(kind)?.example ?? [])
 
 export type Random = () => number
@@ -20,7 +20,7 @@ export const randomFrom =
 
 const pick = <T>(r: Random, xs: readonly T[]): T => xs[Math.floor(r() * xs.length)]!
 
-/** Layers get names of their own, but for one in forty. */
+/** Layers get names of their own, except one in forty. */
 class Writer {
   private count = 0
   constructor(private readonly r: Random) {}

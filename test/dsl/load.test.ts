@@ -1,4 +1,4 @@
-// Nets from outside: model files, JSON descriptions, JavaScript programs. What is wrong is said with its place.
+// Nets from outside: model files, JSON descriptions, JavaScript programs. Errors have their place.
 import { isLeft, isRight } from 'fp-ts/Either'
 import * as fc from 'fast-check'
 import { test } from 'uvu'
@@ -47,7 +47,7 @@ test('what is no model', () => {
   )
 })
 
-/** Every layer that has a rule, then what is made of layers. */
+/** Every layer that has a rule, then the compositions. */
 const kinds = [...layerKinds, 'seq', 'block', 'blocks', 'counted', 'repeat', 'residual', 'scaled', 'atInputSize', 'concat'].join(
   ', ',
 )
@@ -111,7 +111,7 @@ test('any JSON is refused or is a net: it never throws', () => {
     concat: ['branches'],
     atInputSize: ['body'],
   }
-  /** Of all fields those that its kind has: a node with others is refused for them alone. */
+  /** The fields of its kind: a node with others is refused for them alone. */
   const own = (all: { readonly kind: string }): object => {
     const fields = ruleOf(all.kind)?.codec.options.keys ?? COMPOSED[all.kind] ?? Object.keys(all)
     return Object.fromEntries(Object.entries(all).filter(([key]) => key === 'kind' || fields.includes(key)))

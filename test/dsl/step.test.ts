@@ -48,7 +48,7 @@ test('shapes are known while typing and checked at run time', () => {
   assert.equal(shape, [2, 6, 4, 4])
   const sideBySide: [2, 6, 8, 8] = joined(image, image).shape
   assert.equal(sideBySide, [2, 6, 8, 8])
-  // A function that does not ask how its tensor was made keeps that in the types of what it gives.
+  // A function that ignores the construction of its tensor keeps it in the types of its result.
   const twice = <M>(x: Tensor<[2, 6, 4, 4], M>) => joined(x, apply(seq(relu()), x))
   const channels: 12 = twice(apply(half, image)).shape[1]
   assert.is(channels, 12)

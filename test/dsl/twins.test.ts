@@ -23,7 +23,7 @@ const generated: readonly Generated[] = Array.from({ length: FULL ? 600 : 30 }, 
 const FEW_NETS = ['resnet50', 'inception3', 'unet']
 const nets = zooNets.filter((z) => FULL || FEW_NETS.includes(z.name))
 
-/** What each program asks the checker for a net: complaint, summary and names. */
+/** The questions of each program to the checker about a net: complaint, summary and names. */
 const questions = (net: string, input: string): string => `
 declare const complaint: ComplaintOf<Analyse<typeof ${net}, ${input}>>
 declare const facts: Analyse<typeof ${net}, ${input}> extends Facts<infer O, infer F, infer A, infer N> ? { out: O; ft: F; bytes: BytesNumber<A>; parameters: ParametersNumber<A>; state: StateNumber<A>; names: N } : null
@@ -136,7 +136,7 @@ const sameRuns = (m: Model): void => {
 const inGraph = (m: Model): void => {
   const e = forward(m)
   if (isLeft(e)) {
-    // Whether an instance or group norm has a variance to take is the op's to say.
+    // The op decides if an instance or group norm has a variance.
     assert.match(renderError(e.left), /it has no layers|variance/)
     return
   }

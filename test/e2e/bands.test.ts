@@ -69,7 +69,7 @@ const RUN = { steps: 2, seed: 1, threads: 1 } as const
 const PLAIN = { algorithms: 'fixed' } as const
 type Precision = 'fp32' | 'bf16'
 
-/** So many bands of each image, and so many shares of the batch. */
+/** The number of bands of each image, and of shares of the batch. */
 interface Cuts {
   readonly bands: number
   readonly shares?: number
@@ -236,7 +236,7 @@ test('a rank of a grid that has another network, seed or length is refused befor
   const c: Case = { net: classes(23, 17, 4), loss: crossEntropy }
   const cuts = { bands: 2, shares: 2 }
   const [staged, other] = [stagedFor(c, cuts, 'in-core'), stagedFor({ ...c, net: classes(23, 17, 4, 5) }, cuts, 'in-core')]
-  /** What ranks say, where the last has these: whoever is first ends the others. */
+  /** The errors of ranks, if the last has these options: the first one ends the others. */
   const refusal = async (o: Partial<TrainOptions>, own = staged, spoil = (rank: Rank): Rank => rank): Promise<string> => {
     const all = loadNative().openThreadRanks(4).map(rankOf)
     const followers = all.slice(1).map(async (rank) => {

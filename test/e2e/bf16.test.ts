@@ -1,9 +1,9 @@
 // own process
 // timeout 900
 // each of models
-// Training with activations in bf16: the strategies end with the same bits, tiles within rounding, losses are near those of
-// fp32 on two networks of the zoo, activations take half the memory, and what lacks bf16 says so. Where the processor has no
-// bf16 the reference device stands in, and says so.
+// Training with activations in bf16: the strategies end with the same bits, tiles within rounding, losses are near those of fp32 on two networks of
+// the zoo, activations take half the memory, and devices without bf16 are refused in words. If the processor has no bf16, the reference device
+// replaces it, and the output says so.
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -52,7 +52,7 @@ test('in-core, recomputing and swapping end with the same bits', async () => {
   }
 })
 
-/** One image, of which not all fits: its tiles have halos. */
+/** One image, larger than the memory: its tiles have halos. */
 const image = model([1, 3, 128, 128], net)
 
 test('tiles of an image agree to what its sums round off', async () => {
@@ -68,9 +68,9 @@ const named = (name: string, o: StagingOptions): Staged =>
 const run = async (plan: Staged, steps: number, seed = 1): Promise<TrainResult> =>
   done(await trainTask(undefined, plan, { steps, seed })())
 
-// Half an ulp of bf16 is u = 2^-9 of a value. What some forty roundings in a row do to a loss adds up like their root, and averages over what
-// the loss averages: the first loss is within 4u (six seeds of each: at most 0.9u). Later the two runs walk apart, by as much of the first
-// loss as they have learnt from rounded gradients: within 16u (at most 8u).
+// Half an ulp of bf16 is u = 2^-9 of a value. The effect of some forty roundings in a row on a loss grows like their root, and is averaged by the
+// loss: the first loss is within 4u (six seeds of each: at most 0.9u). Later the two runs diverge, by as much of the first loss as they have learnt
+// from rounded gradients: within 16u (at most 8u).
 const HALF_ULP = 2 ** -9
 
 const RESNET32 = ['resnet32-cifar', 32, 8, 0.01] as const
@@ -158,7 +158,7 @@ test('predictions are handed out in floats', async () => {
     (await predict(trunk, staged(trunk, { ...o, mode: 'predict' } as object), { weights, data })).outputs.map((p) => p.values)
   const [narrow, wide] = [await outputs(bf16), await outputs({ machine })]
   for (const [i, image] of narrow.entries()) {
-    // Of the reference device floats are doubles.
+    // Floats of the reference device are doubles.
     assert.ok(image instanceof (machine === 'ref' ? Float64Array : Float32Array))
     assert.is(image.length, 4 * 64 * 64)
     const most = Math.max(...wide[i]!.map(Math.abs))

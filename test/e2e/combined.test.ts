@@ -1,4 +1,4 @@
-// Sums and products of a step's tensors: to the bits of the net that adds and multiplies within itself, and whatever the plan.
+// Sums and products of a step's tensors: to the bits of the net that adds and multiplies within itself, for any plan.
 import { type Either, isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

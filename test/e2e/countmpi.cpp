@@ -1,5 +1,5 @@
-// Counts at MPI's profiling interface what a rank sends to others, whatever the plan and the operators say. In: loaded before MPI
-// (LD_PRELOAD). Out: when MPI ends, one line, `RANK BYTES`, at the end of the file that COUNT_MPI names.
+// Counts a rank's sent bytes at MPI's profiling interface, independently of plan and operators. In: loaded before MPI (LD_PRELOAD). Out:
+// when MPI ends, one line, `RANK BYTES`, at the end of the file that COUNT_MPI names.
 #include <mpi.h>
 
 #include <cstdio>

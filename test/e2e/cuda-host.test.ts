@@ -37,7 +37,7 @@ test.after(() => rmSync(root, { recursive: true }))
 const ON = { machine: 'cuda' } as const
 const STEPS = 2
 
-/** Strides, borders, groups, a residual of two norms, and what makes maps larger again. */
+/** Strides, borders, groups, a residual of two norms, and layers that enlarge maps. */
 const segmenter = model(
   [2, 3, 22, 26],
   seq(
@@ -100,7 +100,7 @@ const STEPS_WILDLY: readonly FamilyName[] = ['inception3', 'deeplabv3plus-resnet
 
 interface Ran {
   readonly result: TrainResult
-  /** Of the first step, out of its checkpoint: a momentum, or half of a first moment, is then the gradient. */
+  /** After the first step, from its checkpoint: a momentum, or half of a first moment, is then the gradient. */
   readonly gradients: ReadonlyMap<string, Float32Array | Float64Array>
 }
 
@@ -120,7 +120,7 @@ const ranWithGradients = async (plan: Staged): Promise<Ran> => {
   return { result, gradients: new Map(gradients) }
 }
 
-/** The length of what differs, in that of all gradients. */
+/** The length of the difference, over that of all gradients. */
 const apart = (got: Ran, expected: Ran): number => {
   let [differs, all] = [0, 0]
   for (const [name, gradient] of expected.gradients)

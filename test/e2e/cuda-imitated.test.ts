@@ -33,7 +33,7 @@ const PLUGIN = join(dirname(addonFile()!), 'spillway_imitation.so')
 process.env.SPILLWAY_CUDA = PLUGIN
 
 const ON = { machine: 'cuda' } as const
-/** The imitated device computes on one thread: half of what the cpu is given. */
+/** The imitated device computes on one thread: half of the cpu's batch. */
 const trunk = model([2, 3, 32, 32], net)
 const STEPS = 2
 
@@ -188,7 +188,7 @@ test('the fastest way that repeats is taken, of all ways only when asked, none w
   process.env.XDG_CACHE_HOME = join(root, 'cache')
 })
 
-/** As if calls had taken so many times as long as was measured. */
+/** Scales the measured times of calls. */
 const scaleProfile = (cache: string, by: (key: string) => number): void => {
   const [file] = readdirSync(join(cache, 'spillway'))
   const path = join(cache, 'spillway', file!)
@@ -215,7 +215,7 @@ test('steps tell what their calls take: what is said of later plans follows, in 
   const budget = 64 * 2 ** 20
   const planned = (): Staged => staged(classifier, { ...ON, budget, algorithms: 'measured' })
   planned()
-  // Calls by themselves took a thousand times as long: that is what plans are chosen by, before and after.
+  // Single calls have a thousand times their measured times: the basis of plans, before and after.
   scaleProfile(join(root, 'steps'), () => 1000)
   const before = planned()
   const inCore = (): Staged => staged(classifier, { ...ON, budget, strategy: 'in-core', algorithms: 'measured' })

@@ -112,7 +112,7 @@ const byRows = async (bands: number, shares: number): Promise<string> => {
   return (await alone(describePlan(got(plan), on))).weightsSha256
 }
 
-/** Of one rank alone. */
+/** In one rank alone. */
 const onlyAt = (rank: number, variable: string): string => {
   const script = join(root, `${variable.replace(/\W/g, '-')}-${rank}.sh`)
   writeFileSync(script, `[ "$OMPI_COMM_WORLD_RANK$PMI_RANK" = ${rank} ] && export ${variable}\nexec "$@"\n`)
@@ -174,7 +174,7 @@ const whole = (): void => {
       assert.equal([more, told(await among(2, more)).weightsSha256], [more, await byTiles(2)])
   })
 
-  // What goes to the disk is carried by threads: a step is several graphs then, and an exchange may be under way where one ends.
+  // Threads carry bytes to the disk: a step is several graphs then, and an exchange may be in flight at the end of one.
   test('swaps, to pinned memory and to the disk, change no bit', async () => {
     const model = join('scripts', 'gpu', 'small.js')
     const on = ['--image=64', '--steps=4']

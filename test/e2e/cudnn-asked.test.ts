@@ -1,8 +1,8 @@
 // own process
 // timeout 1200
-// What cuDNN names for the zoo's convolutions on GPUs that are not here (scripts/cuda/answers.ts): it has an engine for each, in every
-// precision, and, where it is the version that was asked, the committed table is what it says. Longer, and only where cuDNN is: with
-// SPILLWAY_FULL=1; else what simulated GPUs plan with is looked at by itself.
+// cuDNN's answers for the zoo's convolutions on absent GPUs (scripts/cuda/answers.ts): it has an engine for each, in every precision, and, if it is
+// the asked version, its answers equal the committed table. Longer, and only with cuDNN: with SPILLWAY_FULL=1; otherwise the inputs of simulated
+// GPUs' plans are checked by themselves.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'uvu'

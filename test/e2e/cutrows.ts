@@ -1,5 +1,5 @@
-// One process that cuts the rows of every value into as many bands as there are ranks, op by op, and its images into as many shares: what
-// bands are compared with. In: a training graph, how many. Out: its segments. Worked example, 2 bands: [conv2d in 2 tiles along H | bn_stats in 2 | … | linear, whole | sgd].
+// One process that cuts the rows of every value into one band for each rank, op by op, and its images into shares: the peer of bands. In: a training
+// graph, the number of bands. Out: its segments. Worked example, 2 bands: [conv2d in 2 tiles along H | bn_stats in 2 | … | linear, whole | sgd].
 import type * as E from 'fp-ts/Either'
 import type { Graph, Op } from '../../staging/graph/graph'
 import { opDef } from '../../staging/ops/registry'

@@ -114,7 +114,7 @@ const evaluated = (
   return evaluate(m, plan, { weights: weights[name]!, data: at(name), ...o })
 }
 
-/** The loss of what is predicted, in double. */
+/** The loss of a prediction, in double. */
 const lossOf = async (name: string): Promise<number> => {
   const { net, loss, target, of } = SUBJECTS[name]!
   const m = sized(net, [1, 3, H, W])

@@ -69,7 +69,7 @@ const stagedFor = ({ net, how }: Case, ranks: number): Staged => {
   return stage(net, ranks > 1 ? { ...own, ranks } : own)
 }
 
-/** What the last of its evaluations found, and what one process finds of the weights that it left. */
+/** The result of the last of its evaluations, and one process's result for the weights that it left. */
 const same = async (c: Case, ranks: number, judged: 'latest' | 'average' = 'latest'): Promise<readonly string[]> => {
   const { net, data, held, metrics } = c
   const plan = stagedFor(c, ranks)

@@ -53,7 +53,7 @@ fullTest('a model that changed since its plan was staged does not compile', () =
   }
 })
 
-/** What is written there while a test runs. */
+/** The files that are there while a test runs. */
 const withFiles = (files: Readonly<Record<string, string>>, then: () => void): void => {
   const at = Object.entries(files).map(([name, text]) => [join(root, 'examples', name), text] as const)
   for (const [file, text] of at) writeFileSync(file, text)

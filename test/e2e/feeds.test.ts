@@ -137,7 +137,7 @@ const bytesRead = (): number => Number(/^rchar: (\d+)/m.exec(readFileSync('/proc
 
 test('of bytes in files a quarter is read of what floats take', async () => {
   const MANY = 256
-  // What else a process reads meanwhile.
+  // Other reads of the process meanwhile.
   const SLACK = 2 ** 18
   const saved = (name: string, type: 'U8' | 'F32', bytes: number): string => {
     const path = join(root, name)
@@ -216,7 +216,7 @@ test('batches are made ahead, no more of them than was said', async () => {
         },
       },
     )
-    // The first sample is looked at once more, for what it is stored as.
+    // The first sample is read once more, for its stored type.
     assert.is(asked.length, 8 * 4 + 1)
     assert.ok(most > 1 && most <= prefetch + 2, `${most} batches ahead of ${prefetch}`)
   }

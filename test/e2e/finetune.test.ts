@@ -1,7 +1,7 @@
 // timeout 300
-// Fine-tuning against PyTorch (test/fixtures/make_pytorch.py): torch.save's file is loaded without its head, the stem stays as it is, and losses
-// and weights of eight steps are PyTorch's, in double on `ref` and in single precision here; in-core, again and swapped, to the same bits.
-// From the command line and from scripts; the head that is left out begins as its seed says, whatever the file has.
+// Fine-tuning against PyTorch (test/fixtures/make_pytorch.py): torch.save's file is loaded without its head, the stem is frozen, and losses and
+// weights of eight steps are PyTorch's, in double on `ref` and in single precision here; in-core, recomputed and swapped, to the same bits. From the
+// command line and from scripts; the absent head begins with its seed, for any contents of the file.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

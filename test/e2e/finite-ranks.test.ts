@@ -10,7 +10,7 @@ import type { TrainOptions } from '../../src/train/options'
 import { train } from '../../src/train/trainer'
 
 const net = model([8, 3, 12, 10], seq(conv2d('stem', 8, 3), batchNorm('bn'), relu(), conv2d('head', 2, 1)))
-/** Waves, but for one number of one sample's second channel. */
+/** Waves, except one number of one sample's second channel. */
 const data = (sample: number, row: number) =>
   source({
     length: 24,

@@ -1,5 +1,5 @@
-// Runs that stop being finite say where that comes from: the sample and its file, the weights, or the layer and the value; the same
-// whatever the plan and the device.
+// Runs whose loss is no longer finite name the source: the sample and its file, the weights, or the layer and the value; the same for any plan and
+// device.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -34,7 +34,7 @@ type Options = Pick<StageOptions, 'machine' | 'strategy' | 'budget' | 'algorithm
 const own = (lr: number): Options => ({ algorithms: 'fixed', loss: mse, optimizer: sgd({ lr }) })
 
 const SAMPLES = 4
-/** Zeros but for one number; `flat` counts from the first sample on. */
+/** Zeros except one number; `flat` counts from the first sample on. */
 const data = (of: 'input' | 'target', flat: number, value: number): string => {
   const path = join(root, `${of}-${flat}-${value}.safetensors`)
   const tensor = (name: string, channels: number) => {

@@ -101,7 +101,7 @@ test('recomputing, swapping and both end with the same bits', async () => {
   }
 })
 
-/** One image, of which not all fits: its tiles have halos. */
+/** One image, larger than the memory: its tiles have halos. */
 const image = model(
   [1, C, 256, 256],
   seq(

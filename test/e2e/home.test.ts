@@ -24,7 +24,7 @@ import { BF16, DEVICE, staged, trained } from './runs'
 const root = mkdtempSync(join(tmpdir(), 'spillway-home-'))
 test.after(() => rmSync(root, { recursive: true }))
 
-/** Of these weights four are of 2.25 MiB. */
+/** Four of these weights have 2.25 MiB. */
 const wide = model(
   [2, 3, 8, 8],
   seq(

@@ -53,7 +53,7 @@ const nothing = folderOf(64, 'nothing', () => 255)
 const without = crossEntropyWith({ ignoreIndex: 255 })
 const optimizer = sgd({ lr: 0.01 })
 
-/** `within`: less than what the strategy is given at most. */
+/** `within`: less than the largest useful budget of the strategy. */
 const run = (
   data: string,
   loss: Loss,

@@ -18,7 +18,7 @@ const STEPS = 120
 const start = (checkpointDir: string, ...more: string[]): ChildProcess =>
   training('--seed', '5', '--steps', String(STEPS), '--checkpoint-dir', checkpointDir, '--checkpoint-every', '1', ...more)
 
-/** Ctrl-C after the second step: what the command says of it. */
+/** Ctrl-C after the second step: the command's output. */
 const interrupted = async (
   at: string,
   ...more: string[]

@@ -172,7 +172,7 @@ test('without evaluations the mean loss of epochs counts: the best weights, the 
   assert.equal(left, [best.step, 20])
   const file = openTensors('weights', saveBest)
   assert.ok(isRight(file))
-  // What was saved is the state after the best epoch.
+  // The saved weights are the state after the best epoch.
   const until = await train(net, plan, {
     steps: best.step,
     data,

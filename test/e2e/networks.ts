@@ -1,5 +1,5 @@
-// Networks of the zoo on a device, from the start that the PyTorch fixtures have: same weights and data by one formula
-// (test/fixtures/formula.ts). In: a network's name, a device, a strategy. Out: a staged plan, and what its training gives.
+// Networks of the zoo on a device, from the start of the PyTorch fixtures: same weights and data by one formula (test/fixtures/formula.ts). In: a
+// network's name, a device, a strategy. Out: a staged plan, and the result of its training.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

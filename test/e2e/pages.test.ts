@@ -1,7 +1,7 @@
 // own process
 // timeout 600
-// The blocks of README and docs, in the order in which they stand: programs compile as users compile them, and run; commands are taken by the
-// command line's own parser, and run, in a folder of each page's own. What stays out says why, and what else holds it.
+// The blocks of README and docs, in their order: programs compile as users compile them, and run; commands are parsed by the command line's own
+// parser, and run, in a folder of each page's own. Left-out blocks have a reason, and another check.
 import {
   copyFileSync,
   existsSync,
@@ -68,12 +68,12 @@ const PAGES = [
 ]
 const BLOCKS = PAGES.flatMap(blocksOf)
 const programs = BLOCKS.filter((b) => b.language === 'ts')
-/** The README's first program is what others import. */
+/** Other programs import the README's first one. */
 const MY_NET = programs[0]!
 
 // ---------------------------------------------------------------- programs
 
-/** What the words around a block tell, or what it leaves to the reader. */
+/** The contents that the words around a block describe, or leave to the reader. */
 const TOLD: Readonly<Record<string, string>> = {
   'docs/internals/development.md': `import { type Family } from 'spillway'
 import { resnet18 } from 'spillway/models/resnet'
@@ -100,7 +100,7 @@ const withImports = ({ page, text }: Block): string => {
 const nameOf = (block: Block): string => block.at.replace(/\W+/g, '-')
 const fileOf = (block: Block): string => (block === MY_NET ? 'my-net' : nameOf(block))
 
-/** What the compiler says of all of them, each in a module of one project that has the package. */
+/** The compiler's errors for all of them, each in a module of one project that has the package. */
 const faultsOf = (blocks: readonly Block[]): readonly string[] => {
   mkdirSync(join(folder, 'node_modules'), { recursive: true })
   symlinkSync(ROOT, join(folder, 'node_modules/spillway'))
@@ -126,7 +126,7 @@ const faultsOf = (blocks: readonly Block[]): readonly string[] => {
 /** As commands are shortened: a run that says its steps or epochs is of two, or one. */
 const onLittle = (text: string): string => text.replace(/\bsteps: \d+/g, 'steps: 2').replace(/\bepochs: \d+/g, 'epochs: 1')
 
-/** What waits at the top, or begins there at the end, is waited for. */
+/** Top-level awaits are awaited. */
 const asFunction = (text: string): string => {
   const file = sourceOf(onLittle(text))
   const isAbove = (s: ts.Statement): boolean => ts.isImportDeclaration(s) || ts.isModuleDeclaration(s)
@@ -160,7 +160,7 @@ const quietly = async <A>(f: () => Promise<A>): Promise<{ readonly answer: A; re
   }
 }
 
-/** As the command line loads model files: the compiled package, whatever imports it. */
+/** As the command line loads model files: every import of the package is the compiled one. */
 const ran = async (block: Block, where: string): Promise<void> => {
   const text = withImports(block)
   const isModule = /^export default /m.test(text)
@@ -180,7 +180,7 @@ const commandsOf = ({ text }: Block): readonly string[] =>
     .map((line) => line.replace(/(^|\s)#.*$/, '').trim())
     .filter((line) => line !== '')
 
-/** What is not run here, and what runs it, or why nothing does. */
+/** Blocks that do not run here, with the place that runs them, or the reason why none does. */
 const ELSEWHERE: readonly (readonly [begins: string, why: string])[] = [
   ['npm start', 'it trains for a minute; bench/acceptance/install.ts runs it on Debian 13'],
   ['npm test', 'this is a part of it'],
@@ -247,7 +247,7 @@ const commanded = async (command: string, page: string): Promise<void> => {
   if (ELSEWHERE.some(([begins]) => command.startsWith(begins))) return namesWhatIs(command)
   assert.ok(isOurs, `${command}: run it, or say what does`)
   if (!runs(page)) return
-  // What a page exports, it imports.
+  // A page imports its own exports.
   if (args.includes('model.onnx')) copyFileSync('my-net.onnx', 'model.onnx')
   const { main } = createRequire(join(ROOT, 'x.js'))('./dist/src/cli.js') as typeof import('../../src/cli')
   const { answer, said } = await quietly(() => main(shortened(args)))
@@ -288,14 +288,14 @@ const summaryNow = async (): Promise<string> => {
   return (await quietly(() => main(SUMMARY))).said
 }
 
-/** Lines of a block that what is said now does not have; how long planning took is nobody's claim. */
+/** Lines of a block that the present output lacks; planning times are no claim. */
 const missingIn = (text: string, said: string): readonly string[] => {
   const plain = (line: string): string => line.replace(/planned in .*/, 'planned').trim()
   const now = said.split('\n').map(plain)
   return text.split('\n').filter((line) => !['', '…'].includes(plain(line)) && !now.includes(plain(line)))
 }
 
-/** Blocks that are neither a program nor a command: what is said, or a drawing; and what holds them. */
+/** Blocks that are neither a program nor a command: output, or a drawing; and their checks. */
 const SAID: Readonly<Record<string, (block: Block, where: string) => Promise<void>>> = {
   'docs/reading-a-plan.md': async ({ text }) => assert.equal(missingIn(text, await summaryNow()), []),
   'docs/runs.md': async ({ text }, where) => assert.is(await refusedMask(where), text.trim()),
@@ -319,7 +319,7 @@ test('every program of README and docs compiles in a project that has the packag
 /** Files that pages name: small images of two classes, small scenes with masks, and weights. */
 const furnished = async (where: string): Promise<void> => {
   mkdirSync(where)
-  // Threads load what this process was told to, from where it is by then.
+  // Threads load the modules of this process, by the working folder then.
   symlinkSync(join(ROOT, 'scripts'), join(where, 'scripts'))
   writeFileSync(join(where, 'my-net.ts'), MY_NET.text)
   const weights = join(folder, 'README-md/weights.safetensors')

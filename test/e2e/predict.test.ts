@@ -94,7 +94,7 @@ const predictedAs = (
   staging: StageOptions = {},
 ): Promise<Predicted> => predict(m, stage(m, { mode: 'predict', as, machine: DEVICE, algorithms: 'fixed', ...staging }), o)
 
-/** What is refused, and with which exit code. */
+/** The refusals, and their exit codes. */
 const refusal = async (run: () => Promise<unknown>): Promise<readonly [words: string, code: number]> => {
   try {
     await run()
@@ -116,7 +116,7 @@ test.before(async () => {
 const LARGE: Shape = [1, 3, 510, 392]
 
 const bytes = (a: ArrayBufferView): Buffer => Buffer.from(a.buffer, a.byteOffset, a.byteLength)
-/** Without the words of a difference, of which there would be thousands. */
+/** Without the words of a difference, which would be thousands. */
 const sameBits = (a: ArrayBufferView, b: ArrayBufferView): void => assert.ok(bytes(a).equals(bytes(b)), 'the bits differ')
 
 for (const as of fewOrAll(['classes'] as const, ['values', 'probabilities', 'classes'] as const))
@@ -178,7 +178,7 @@ for (const name of fewOrAll(FEW_NETWORKS, [...FEW_NETWORKS, ...NETWORKS]))
       await predictedAs(net, 'values', { weights: own, data }, { strategy: 'tiled' }),
     ]
     assert.ok(farthest(first.outputs[0]!.values, truth.values) < 2e-5)
-    // What is summed over the image is rounded in another order.
+    // Sums over the image are rounded in another order.
     if (name.startsWith('deeplab')) assert.ok(farthest(tiled.outputs[0]!.values, first.outputs[0]!.values) < 1e-6)
     else sameBits(tiled.outputs[0]!.values, first.outputs[0]!.values)
   })

@@ -1,4 +1,4 @@
-// The command line in processes of its own, as users meet it: what is sent to them, and how they end.
+// The command line in processes of its own, as for users: their input, and their ends.
 import { type ChildProcess, spawn, type StdioOptions } from 'node:child_process'
 import { existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
@@ -36,7 +36,7 @@ export const MODEL = unchecked(join(__dirname, 'killed-model.ts'))
 interface Surroundings {
   readonly stdin?: 'pipe' | number
   readonly env?: Readonly<Record<string, string>>
-  /** What it is started by, with its arguments; default: nothing. */
+  /** The program that starts it, with its arguments; default: none. */
   readonly under?: readonly string[]
 }
 
@@ -55,7 +55,7 @@ export const training = (...more: readonly string[]): ChildProcess => trainingFr
 export const trainingFrom = (stdin: 'pipe' | number, ...more: readonly string[]): ChildProcess =>
   spillway(['train', MODEL, ...TRAINING, ...more], { stdin })
 
-/** Of another model, or in other surroundings. */
+/** For another model, or in other surroundings. */
 export const trainingOf = (model: string, more: readonly string[], o: Surroundings = {}): ChildProcess =>
   spillway(['train', model, ...TRAINING, ...more], o)
 
@@ -66,17 +66,17 @@ export interface End {
   readonly err: string
 }
 
-/** Longer than any run of the tests: what has not ended by then never does. */
+/** Longer than any run of the tests: a run that has not ended by then hangs. */
 const HANGING_SECONDS = 300
 
-/** No trace of a stack, and no end without a word: whatever happened, it is said. */
+/** No stack trace, and no end without a message. */
 const saidWhatHappened = ({ code, out, err }: End): void => {
   assert.not.match(`${err}\n${out}`, /\n\s+at .*:\d+:\d+/)
   if (code === 0) assert.not.match(out, /^\{"error"/, 'it failed with 0')
   else if (code !== null) assert.match(err, /^spillway: ./m, `it ended with ${code} and no word of spillway's:\n${err}`)
 }
 
-/** Waits for the end, which comes and is told; `act` sees what was said so far. */
+/** Waits for the end; `act` sees the output so far. */
 export const ended = (child: ChildProcess, act: (err: string) => void = () => {}, seconds = HANGING_SECONDS): Promise<End> =>
   new Promise((resolve, reject) => {
     let [out, err] = ['', '']

@@ -25,7 +25,7 @@ const fiveSteps = (plan: Staged, name: string): Promise<void> =>
 for (const name of fewOrAll(['resnet18'], Object.keys(fixtures)))
   test(`${name}: the losses of five steps are PyTorch's`, () => fiveSteps(done(stagedFor(name, 'cpu', 'in-core')), name))
 
-/** Halfway between what the strategy needs at least and what it takes to keep everything. */
+/** Halfway between the strategy's least and the memory of keeping everything. */
 const halfway = (name: string, strategy: string): number => {
   const refused = stagedFor(name, 'cpu', strategy, PAGE_BYTES)
   if (!isLeft(refused) || refused.left.tag !== 'BudgetInfeasible') throw new Error(`${name} fits one page`)

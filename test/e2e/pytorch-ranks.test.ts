@@ -22,7 +22,7 @@ import { got, machine, PLAIN, shared } from './rankruns'
 interface Case {
   readonly input: Shape
   readonly output: readonly number[]
-  /** Of the step itself where there is none. */
+  /** The optimizer; absent: that of the step itself. */
   readonly optimizer?: { readonly kind: 'sgd' | 'adamw' }
   readonly losses: readonly number[]
 }

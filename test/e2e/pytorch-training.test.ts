@@ -1,6 +1,6 @@
-// What is optimised, and how, against PyTorch: rates of steps, groups of parameters, frozen ones. Eight steps of a small classifier, from
-// the same start and images by one formula: losses, and then all weights and running statistics by two numbers each, in double on `ref`
-// and in single precision on `cpu`; in one run, in chunks, and swapping.
+// Optimizers against PyTorch: rates of steps, groups of parameters, frozen ones. Eight steps of a small classifier, from the same start and images by
+// one formula: losses, and then all weights and running statistics by two numbers each, in double on `ref` and in single precision on `cpu`; in one
+// run, in chunks, and swapping.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -95,7 +95,7 @@ interface Trained {
   readonly weights: Numbers
 }
 
-/** All steps, in chunks of so many. */
+/** All steps, in chunks of this number. */
 const trained = async (staged: Staged, c: Case, chunk: number): Promise<Trained> => {
   const steps = c.losses.length
   const { graph } = staged.plan
@@ -169,7 +169,7 @@ const isAsExpected = (got: Trained, c: Case, within: number): void => {
   }
 }
 
-/** As much as is left where everything is kept, less what a strategy must hold. */
+/** The in-core rest, less the strategy's least memory. */
 const halfBudget = (c: Case): number => {
   const refused = staged(c, 'cpu', 'swap:greedy', PAGE_BYTES)
   return refused._tag === 'Left' && refused.left.tag === 'BudgetInfeasible' ? refused.left.smallestBytes : PAGE_BYTES

@@ -1,5 +1,6 @@
-// What tests of ranks share: a model on so many ranks that are threads, and the same in one process whose plan takes as many tiles along the
-// batch. In: a model of the zoo, or one's own. Out: what its training gave. Worked example, 8 images: 2 ranks of 4, beside 2 tiles of 4.
+// The common part of tests of ranks: a model on a number of ranks that are threads, and the same in one process whose plan has equal numbers of tiles
+// along the batch. In: a model of the zoo, or one's own. Out: the result of its training. Worked example, 8 images: 2 ranks of 4, beside 2 tiles of
+// 4.
 import * as E from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as assert from 'uvu/assert'
@@ -34,7 +35,7 @@ export const machine = (device: string, ranks: number, shard?: Shard): LocalMach
   got(machineNamed(device, { ...PLAIN, threads: 1, ranks, shard }))
 
 export interface Case {
-  /** Of the zoo, 8 images of that size; or one's own. */
+  /** A network of the zoo, 8 images of that size; or one's own. */
   readonly model: string | Trainable
   readonly image?: number
   readonly optimizer?: Optimizer

@@ -1,7 +1,7 @@
 // own process
 // timeout 900
-// What several processes measure before they plan: the slowest of their machines, and the network between them. Another machine is imitated by a
-// cache of its own, in which all calls take five times as long. Where there is no MPI, threads alone.
+// The measurements of several processes before they plan: the slowest of their machines, and the network between them. Another machine is imitated by
+// a cache of its own, with all calls five times as long. Without MPI, threads alone.
 import { spawnSync } from 'node:child_process'
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -45,7 +45,7 @@ const told = ({ code, out, err }: End): Told => {
   return JSON.parse(out.slice(out.indexOf('{'), out.lastIndexOf('}') + 1)) as Told
 }
 
-/** All that was measured takes so many times as long. */
+/** Multiplies all measured times. */
 const slowed = (folder: string, times: number): void => {
   const all = join(folder, 'spillway')
   for (const name of readdirSync(all).filter((n) => n.startsWith('profile-'))) {

@@ -1,7 +1,6 @@
 // own process
 // timeout 2400
-// Several processes on MPI, through the command line: the bits of threads, checkpoints, ranks that are killed or asked to end. Where there is
-// no MPI it says so.
+// Several processes on MPI, through the command line: the bits of threads, checkpoints, killed and interrupted ranks. Without MPI the output says so.
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -77,7 +76,7 @@ const told = ({ code, out, err }: End): Told => {
   return JSON.parse(out.slice(out.indexOf('{'), out.lastIndexOf('}') + 1)) as Told
 }
 
-/** What a rank sends a step, of the graph alone: a sum of few numbers is cut as it comes, the first ranks have one more. */
+/** A rank's sent bytes in a step, from the graph alone: a sum of few numbers is cut in order, the first ranks have one more. */
 const formula = (ranks: number, shard?: Shard): number => {
   const on = machineNamed('v100-nvlink-16g', { ranks, shard })
   const model = zooEntry('resnet20-cifar')!.build([8, 3, 16, 16], 'train', {})
@@ -89,7 +88,7 @@ const formula = (ranks: number, shard?: Shard): number => {
     if (!COLLECTIVES.includes(kind)) return sent
     const sizes = ins.map((x) => values[x]!.shape.reduce((a, d) => a * d, 1))
     const n = sizes.reduce((all, size) => all + size, 0)
-    // Of a gradient all parts but one's own; of a weight one's own to all others.
+    // All parts of a gradient except one's own; one's own part of a weight to all others.
     const parts = kind === 'sum_parts' ? sizes.reduce((all, size) => all + Math.ceil(size / ranks), 0) : sizes[1]!
     if (kind === 'sum_parts' || kind === 'put_part') return sent + 4 * parts * (ranks - 1)
     if (kind === 'all_moments' || n * ranks <= 2 ** 15) return sent + 4 * n * (ranks - 1)
@@ -336,8 +335,8 @@ twice()
     for (const shard of ['none', 'gradients'] as const) {
       const how = [`--shard=${shard}`]
       const [few, more] = [await counted(1, how), await counted(3, how)]
-      // Before each step ranks send each other a byte to agree on it; all else is of the start and the end, of which rank 0 says most: rank 1
-      // sends as much in the steps.
+      // Before each step ranks exchange a byte to agree on it; all else belongs to the start and the end, mostly from rank 0: rank 1 sends the same
+      // in the steps.
       const perStep = (more.sent - few.sent) / 2 - 1
       assert.is(perStep, (more.told.commBytes - few.told.commBytes) / 2)
       assert.is(perStep, formula(2, shard))

@@ -1,7 +1,7 @@
 // own process
 // timeout 600
-// Predictions that several processes share: the files of one process, byte for byte, of arrays and of pictures of several sizes; what is refused;
-// and an end that all hear of. Where there is no MPI it says so.
+// Predictions that several processes share: the files of one process, byte for byte, of arrays and of pictures of several sizes; the refusals; and an
+// end that reaches all. Without MPI the output says so.
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -54,7 +54,7 @@ const among = (
     o.act,
   )
 
-/** So many images, each of its own numbers. */
+/** A number of images, each of its own numbers. */
 const arrays = (name: string, images: number, size = 16): string => {
   mkdirSync(at(name))
   for (let i = 0; i < images; i++) {

@@ -61,7 +61,7 @@ const unit = <N extends string, C extends number>(name: N, channels: C) =>
   seq(conv(`${name}.conv`, channels), batchNorm(`${name}.bn`), relu())
 const classes = <N extends string>(name: N) => seq(globalAvgPool(`${name}.pool`), linear(name, 5))
 
-/** What the families of the zoo have: norms beside a shortcut, values that many read, pixels with a loss each, dropout. */
+/** The features of the zoo's families: norms beside a shortcut, values with many readers, pixels with a loss each, dropout. */
 const NETS = {
   residual: model(
     [8, 3, 12, 12],

@@ -1,5 +1,4 @@
-// Sources of which regions are read: crops with the bits of whole images, of which no more is read; predictions that ask for bands; words where
-// an answer is wrong.
+// Sources with regions: crops with the bits of whole images, and reads of only their bytes; predictions that ask for bands; words for a wrong answer.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -265,7 +264,7 @@ test('arrays in files are cut, turned and coloured as a source of the same image
   assert.equal(await bits(floats), await bits(floats))
   const fitted = await predicted([2, CHANNELS, 16, 16], files(join(bytes[1], 'input'), { fit: 'crop', layout: 'NHWC' }))
   sameOutputs(fitted, await predicted([2, CHANNELS, 16, 16], source({ ...own, fit: 'crop' })))
-  // Where nothing is cut, the runtime reads them itself: the same bits.
+  // Without cuts, the runtime reads them itself: the same bits.
   const folder = join(root, 'fitting')
   mkdirSync(folder)
   const images = uniform('fitting', [6, CHANNELS, 16, 16], 1)

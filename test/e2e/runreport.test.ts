@@ -75,7 +75,7 @@ const stateOf = (page: string): string => textOf(/role="status"[^>]*>(.*?)<\/p>/
 /** It needs nothing, and nobody needs to see it. */
 const wellMade = (page: string): void => {
   assert.not.match(page.replaceAll('src="data:image/png;base64,', ''), /(?:src|href)=|url\((?!#)|https?:/)
-  // What a run ended by may be no number.
+  // The last loss of a run may be no number.
   assert.not.match(page.replace(/role="status"[^>]*>.*?<\/p>/, ''), /NaN|undefined|Infinity/)
   assert.match(page, '<html lang="en">')
   assert.is([...page.matchAll(/<h1/g)].length, 1)
@@ -158,7 +158,7 @@ test('tables of the page are what the run told; the run is the one that it is wi
     )
     assert.ok(shown!.equals(is!), file)
   }
-  // What it shows beside metrics is for it alone.
+  // Its contents beside metrics are for it alone.
   assert.equal(Object.keys(result.measured[0]!.metrics), ['loss', 'accuracy'])
 })
 
@@ -209,7 +209,7 @@ for (const [name, [loss, target]] of Object.entries(SUBJECTS) as [keyof typeof n
       [0, 1, 2].flatMap(() => ['image', ...each]),
     )
     if (name === 'numbers') assert.match(page, /<span>label 2 -2<\/span><span>answer [-\d.e]+ [-\d.e]+<\/span>/)
-    // What can be gone through once has no images any more.
+    // A source with a single pass has no images any more.
     const once = source(function* () {
       for (let i = 0; i < 3; i++) yield read(i)
     })

@@ -42,7 +42,7 @@ export const staged = (model: Model, o: StageOptions = {}): Staged => {
 
 const budgets = new Map<Model, Map<string, number>>()
 
-/** What a strategy answers when it is given one page. */
+/** The answer of a strategy for one page. */
 export const smallestBudget = (model: Model, strategy: StrategyName, o: StageOptions = {}): number => {
   const known = budgets.get(model) ?? new Map<string, number>()
   budgets.set(model, known)
@@ -67,7 +67,7 @@ export const trained = (model: Model, plan: Staged, o: Partial<TrainOptions> = {
 
 const STRATEGIES = ['swap:greedy', 'checkpoint:sqrt'] as const
 
-/** One run of the trunk, whatever the plan; what it took in-core. */
+/** One run of the trunk, for any plan; the seconds of in-core. */
 export const sameBits = async (o: StageOptions): Promise<TrainResult> => {
   const inCore = await trained(trunk, staged(trunk, { strategy: 'in-core', ...o }))
   assert.ok(inCore.losses.every(Number.isFinite), `${inCore.losses}`)

@@ -138,7 +138,7 @@ test('what each rank holds of states is as counted by hand', () => {
   }
 })
 
-/** Nearly all of its memory are weights and what is kept for them. */
+/** Nearly all of its memory is weights and their state. */
 const wide = model([8, 3, 4, 4], seq(conv2d('a', 256, 3), relu(), conv2d('b', 512, 3), globalAvgPool('pool'), linear('head', 5)))
 
 test('the peak of a plan falls by what states do', () => {

@@ -1,5 +1,5 @@
-// One process whose plan takes as many tiles along the batch as there are ranks: what ranks are compared with. In: a training graph, how many.
-// Out: its groups. Worked example: [conv bn_stats | bn_apply relu pool | loss] of 8 images in 2 tiles of 4.
+// One process whose plan has one tile along the batch for each rank: the peer of ranks. In: a training graph, the number of ranks. Out: its groups.
+// Worked example: [conv bn_stats | bn_apply relu pool | loss] of 8 images in 2 tiles of 4.
 import type { Graph, OpId, ValueId } from '../../staging/graph/graph'
 import { UNTILED } from '../../staging/plan/plan'
 import { tileableDims } from '../../staging/tile/ft'

@@ -46,7 +46,7 @@ test('a spill file that is cut short ends the run in words, and training resumes
   const alone = await trained(trunk, plan(), { steps: STEPS, spill })
   assert.ok(alone.diskBytes > 0 && alone.bytesIn > 0)
   const checkpointDir = join(root, 'checkpoints')
-  // Whatever a step had written when it was cut, and not only what it writes anew afterwards: so again and again.
+  // All bytes that a step had written at the cut, not only its later writes: so it cuts repeatedly.
   let cutting: NodeJS.Timeout | undefined
   const message = await failure(
     trained(trunk, plan(), {

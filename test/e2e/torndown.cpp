@@ -1,4 +1,4 @@
-// Tells whether a process ended with teardown: libraries' destructors, which take what threads may still use. In: loaded first
+// Tells if a process ended with teardown: libraries' destructors, which free memory that threads may still use. In: loaded first
 // (LD_PRELOAD). Out: a file of the name in TORN_DOWN, once destructors have run.
 #include <cstdio>
 #include <cstdlib>

@@ -56,7 +56,7 @@ test('exactly the smallest budget trains; a page less is refused', async () => {
   }
 })
 
-/** What paper 3 trains: no norms. */
+/** A network of paper 3: no norms. */
 const plain = model(
   [1, 3, 128, 128],
   seq(

@@ -1,5 +1,5 @@
-// What is said beside an optimizer: one run whatever the plan, budgets kept to the byte, plan files that carry it, runs that go on from
-// their checkpoint; and of frozen parameters, that neither gradients, nor state, nor what computes for them alone is in the plan.
+// Options beside an optimizer: one run for any plan, budgets kept to the byte, plan files that carry them, runs that continue from their checkpoint;
+// and for frozen parameters, a plan without their gradients, their state, and the ops for them alone.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

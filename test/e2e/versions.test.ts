@@ -1,4 +1,4 @@
-// What stays readable of the files that version 0.1 wrote (test/fixtures/versions/0.1): checkpoints and weights; plans are staged again.
+// Files of version 0.1 that stay readable (test/fixtures/versions/0.1): checkpoints and weights; plans are staged again.
 import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -59,7 +59,7 @@ test('a checkpoint of 0.1 goes on to the weights of a run that was never interru
   assert.is(resumed, await digest('--steps', '5'))
 })
 
-/** The numbers of a file of weights: its head also says, since later, what the model learnt from. */
+/** The numbers of a file of weights: its head also has, since later, the training data. */
 const tensorsIn = (file: string): Buffer => {
   const bytes = readFileSync(file)
   return bytes.subarray(8 + Number(bytes.readBigUInt64LE(0)))

@@ -1,5 +1,5 @@
-// Exports of every network of the zoo, decoded again: well formed, every value of the shape that ONNX's own rules say, and node by node what
-// test/fixtures/check_onnx.py ran through onnxruntime beside PyTorch (onnx.json). Read back, each is the network that it was.
+// Exports of every network of the zoo, decoded again: well formed, every value of the shape of ONNX's own rules, and node by node the file that
+// test/fixtures/check_onnx.py ran through onnxruntime beside PyTorch (onnx.json). Read back, each is the same network.
 import { createHash } from 'node:crypto'
 import { mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -112,18 +112,18 @@ interface Checked {
   readonly input: Shape
   readonly nodes: number
   readonly digest: string
-  /** Of onnxruntime from PyTorch in double precision, by the largest element; and of PyTorch in single precision. */
+  /** The difference of onnxruntime from PyTorch in double precision, by the largest element; and of PyTorch in single precision. */
   readonly difference: number
   readonly pytorch: number
 }
 const checked = JSON.parse(readFileSync(join(__dirname, '../fixtures/onnx.json'), 'utf8')) as Readonly<Record<string, Checked>>
-/** Of a step, the net that is exported there. */
+/** For a step, its exported net. */
 const netOf = (name: string): Net => zooNets.find((z) => z.name === (name === 'pix2pixhd' ? 'pix2pixhd.generator' : name))!.net
 
 test('every network of the zoo has run through onnxruntime, and came within 1e-5 of PyTorch, or of its single precision', () => {
   const names = zooNets.map((z) => z.name).filter((n) => !n.startsWith('pix2pixhd'))
   assert.equal(Object.keys(checked).sort(), [...names, 'pix2pixhd'].sort())
-  // Where PyTorch's own single precision is further off, as little further.
+  // If PyTorch's own single precision differs more, the difference is less than that.
   for (const [name, { difference, pytorch }] of Object.entries(checked))
     assert.ok(difference <= Math.max(1e-5, 1.25 * pytorch), `${name}: ${difference}, PyTorch ${pytorch}`)
 })

@@ -1,5 +1,5 @@
-// ONNX files of PyTorch's exporters (test/fixtures/make_onnx.py) as models: the layers that they were, and the same output as PyTorch's. What
-// cannot be taken is refused by its node; damaged files are refused in words, whatever byte it is.
+// ONNX files of PyTorch's exporters (test/fixtures/make_onnx.py) as models: the original layers, and the same output as PyTorch's. Unsupported parts
+// are refused by their node; damaged files are refused in words, at any byte.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

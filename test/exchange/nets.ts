@@ -1,4 +1,4 @@
-// Small networks that have, between them, every operator that can be exported, with what is unusual about each. Only used by tests.
+// Small networks that have, between them, every operator that can be exported, with the unusual cases of each. Only used by tests.
 import {
   adaptiveAvgPool,
   avgPool,
@@ -41,7 +41,7 @@ import {
 export interface SmallNet {
   readonly net: Net
   readonly input: Shape
-  /** Whether what comes back is the same graph; else what is said of it. */
+  /** Absent if the same graph comes back; else the expected words. */
   readonly back?: RegExp
 }
 

@@ -1,5 +1,5 @@
-// A graph without what an ONNX file does not hold: the names of layers without parameters, how weights begin, dropout. In: a forward graph
-// and its output. Out: a graph that is equal for networks that compute the same with the same parameters. Only used by tests.
+// A graph without the parts that an ONNX file lacks: the names of layers without parameters, initial weights, dropout. In: a forward graph and its
+// output. Out: a graph that is equal for networks with the same computation and parameters. Only used by tests.
 import type { Forward } from '../../src/exchange/export'
 import type { Graph } from '../../staging/graph/graph'
 

@@ -1,11 +1,11 @@
-// ONNX's shape rules for the operators that exports are made of, written down from the operators' documentation and sharing nothing with
-// what writes them. In: a node, its inputs' shapes and constants. Out: its output's shape, with the batch as 0. Only used by tests.
+// ONNX's shape rules for the operators of exports, written from the operators' documentation and sharing nothing with the writer. In: a node, its
+// inputs' shapes and constants. Out: its output's shape, with the batch as 0. Only used by tests.
 import type { AttributeProto, NodeProto } from '../../src/exchange/onnx'
 
 export type Shape = readonly number[]
 export interface Known {
   readonly shape: Shape
-  /** Of a constant of whole numbers. */
+  /** The values of a constant of whole numbers. */
   readonly ints?: readonly number[]
 }
 

@@ -1,5 +1,5 @@
-// Event files and tables of steps, read back: records and checksums by a reader of the test's own, the events by the definitions. What is
-// written for fixed numbers is byte for byte what test/fixtures/check_tensorboard.py has had TensorBoard read (tensorboard.json).
+// Event files and tables of steps, read back: records and checksums by a reader of the test's own, the events by the definitions. The file for fixed
+// numbers equals, byte for byte, the one that test/fixtures/check_tensorboard.py has had TensorBoard read (tensorboard.json).
 import { createHash } from 'node:crypto'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -19,7 +19,7 @@ const save = (directory: string, step: number): void => {
   assert.ok(isRight(saveCheckpoint(directory, run, modelState(toyGraph), new MemoryStore(toyGraph, () => step))))
 }
 
-/** One character is another one, one more is there, some are gone, or what is left of the text is cut off. */
+/** One character is changed, one is added, some are removed, or the rest of the text is cut off. */
 const damaged = (text: string, below: (n: number) => number): string => {
   const [from, other] = [below(text.length), String.fromCharCode(32 + below(95))]
   return [

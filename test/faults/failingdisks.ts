@@ -1,6 +1,6 @@
-// Disks that fail (EIO), or move less than they are asked for, by a file layer in front of the system's: under the spill file, checkpoints,
-// weights and the log. Invariant: what is short goes on to the same bits; what fails ends the run with words that name where, and leaves
-// what a run without the fault goes on from, to the same bits.
+// Disks that fail (EIO), or move less than requested, by a file layer in front of the system's: under the spill file, checkpoints, weights and the
+// log. Invariant: short transfers continue to the same bits; errors end the run with words that name the place, and a run without the fault
+// continues from the saved files, to the same bits.
 import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'

@@ -1,14 +1,14 @@
-// A family of faults: cases of one kind that users, files and machines bring, counted. In: how many. Out: what was tried and what came of
-// it; an assertion fails where the product answers otherwise than in words. Invariant: `npm test` runs few cases of each family, and
-// `npm run acceptance -- edges` all: the same code.
+// A family of faults: cases of one kind by users, files and machines, counted. In: the number of cases. Out: the cases and their results; an
+// assertion fails if the product answers otherwise than in words. Invariant: `npm test` runs few cases of each family, and `npm run acceptance --
+// edges` all: the same code.
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 
-/** What was tried, and what came of it. */
+/** The cases and their results. */
 export type Counts = Readonly<Record<string, number | string>>
 
 export interface Family {
-  /** What holds, in a line. */
+  /** The claim, in a line. */
   readonly what: string
   readonly few: number
   readonly all: number
@@ -26,5 +26,5 @@ export const fewOf = ({ what, few, run }: Family): void => {
   test.run()
 }
 
-/** A family does without what a system has not: it says so, and nothing else counts. */
+/** A family skips a missing feature of the system: it says so, and nothing else counts. */
 export const skipped = (why: string): Counts => ({ skipped: why })

@@ -1,5 +1,5 @@
-// Files that are deep, huge or odd, where data, weights, plans, checkpoints and models belong. In: how many sizes. Out: how long the longest
-// took. Invariant: each is refused in words, by a second of work for every 100 MB and one more; what is no file is never waited for.
+// Files that are deep, huge or odd, in place of data, weights, plans, checkpoints and models. In: the number of sizes. Out: the seconds of the
+// longest. Invariant: each is refused in words, by a second of work for every 100 MB and one more; a path without a file is never awaited.
 import { spawnSync } from 'node:child_process'
 import {
   closeSync,
@@ -43,7 +43,7 @@ const keys = (n: number): string =>
   `{${Array.from({ length: n }, (_, i) => `"k${i}":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}`).join(',')},"x":1}`
 const nested = (n: number, open: string, close: string): string => open.repeat(n) + close.repeat(n)
 
-/** Texts that no JSON should be, each of so many megabytes. */
+/** Texts that no JSON should be, each of a number of megabytes. */
 const texts = (megabytes: number): Readonly<Record<string, string>> => ({
   'lists in lists': nested((megabytes * MB) / 2, '[', ']'),
   'objects in objects': `${'{"a":'.repeat((megabytes * MB) / 6)}1${'}'.repeat((megabytes * MB) / 6)}`,
@@ -111,7 +111,7 @@ const refusedImages = async (root: string, mostPixels: number): Promise<number> 
 interface Part {
   readonly name: string
   readonly bytes: Uint8Array
-  /** What the archive says of it, where that is not so. */
+  /** The archive's own numbers, if they are wrong. */
   readonly says?: { readonly bytes?: number; readonly at?: number; readonly method?: number }
 }
 
@@ -153,7 +153,7 @@ const long = (n: bigint): string => {
   return `\x8a\x08${raw.toString('latin1')}`
 }
 const word = (text: string): string => `\x8c${String.fromCharCode(text.length)}${text}`
-/** A tensor as torch.save pickles it: of a storage of so many numbers, so much of it. */
+/** A tensor as torch.save pickles it: a part of a storage with a number of elements. */
 const tensor = (elements: bigint, shape: readonly bigint[], strides: readonly bigint[], start = 0n): string => {
   const sizes = (list: readonly bigint[]): string => `(${list.map(long).join('')}t`
   const storage = `(${word('storage')}ctorch\nFloatStorage\n${word('0')}${word('cpu')}${long(elements)}tQ`
@@ -167,7 +167,7 @@ const saved = (pickle: string, more: readonly Part[] = [{ name: 'w/data/0', byte
 ]
 const of = (...args: Parameters<typeof tensor>): string => dictionary(`${word('a')}${tensor(...args)}`)
 
-/** Archives that look like weights, by what is wrong with them; in `megabytes` there is room for what is repeated. */
+/** Archives that look like weights, by their error; `megabytes` bounds the repeated part. */
 const archives = (megabytes: number): Readonly<Record<string, Buffer>> => {
   const whole = saved(of(4n, [4n], [1n]))
   const times = (megabytes * MB) / 100
@@ -216,7 +216,7 @@ const refusedInTime = (what: string, path: string, read: (path: string) => Eithe
   return seconds
 }
 
-/** Things in a folder that are no files, by what they are. */
+/** Things in a folder that are no files, by their kind. */
 const oddities = (root: string): Readonly<Record<string, string>> => {
   const at = (name: string): string => join(root, name)
   spawnSync('mkfifo', [at('fifo')])

@@ -1,5 +1,5 @@
-// Disks without room, each in the way of a spill file, checkpoints, weights, the log and the report. Invariant: what is known before planning
-// is refused with 2; what comes later ends the run with words that name the file and what is kept, and the run goes on from there.
+// Full disks, each in the way of a spill file, checkpoints, weights, the log and the report. Invariant: an error known before planning is refused
+// with 2; a later one ends the run with words that name the file and the saved state, and the run continues from there.
 import { existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import * as assert from 'uvu/assert'

@@ -1,5 +1,5 @@
-// Control groups, nested, of the versions that the system has. In: limits. Out: what plans there take to be there. Invariant: a budget that
-// nobody gives is less than what the narrowest group above has left, and training within it is not ended by the system.
+// Control groups, nested, of the versions that the system has. In: limits. Out: the memory that plans see there. Invariant: the default budget is
+// less than the free memory of the narrowest group above, and the system does not end training within it.
 import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import * as assert from 'uvu/assert'
@@ -11,11 +11,11 @@ const MIB = 1024 ** 2
 interface Version {
   readonly name: string
   readonly limit: string
-  /** Where groups can be made. */
+  /** The folder for new groups. */
   readonly root: string
 }
 
-/** The hierarchies of this system that limit memory and in which groups may be made. */
+/** The hierarchies of this system that limit memory and admit new groups. */
 const versions = (): readonly Version[] =>
   readFileSync('/proc/self/mountinfo', 'utf8')
     .split('\n')

@@ -25,7 +25,7 @@ const rates = { flopsPerSecond: 1, bytesPerSecond: 1, memoryBytes: 1, linkBytesP
 export const answers: unknown[] = []
 `
 
-/** Whose options a type's are, and how they are given; nothing is required but what stands here. */
+/** The owner of a type's options, and the call with them; only these are required. */
 type Call = readonly [of: string, call: (wrong: string) => string]
 const CALLS: Readonly<Record<string, readonly Call[]>> = {
   SgdOptions: [['sgd', (o) => `s.sgd({ lr: 0.1, ${o} })`]],
@@ -114,12 +114,12 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
 /** Types of this name are options, and these others. */
 const OPTIONS =
   /Options$|^(?:Sides|Minimize|InputOverride|MachineRates|Numbers|PlanByHand|TileRange|ParameterGroup|Updates|OwnSource|RegionSource)$/
-/** What the compiler makes of options; they have no keys of their own. */
+/** Options as the compiler computes them; they have no keys of their own. */
 const COMPUTED = ['CheckedOptions']
 
 // ---------------------------------------------------------------- misspelt
 
-/** A letter less, a letter more, two exchanged; what is no other key, and no key at all when nothing is left, is left out. */
+/** A letter less, a letter more, two exchanged; legal keys and the empty one are left out. */
 const misspelt = (key: string, legal: readonly string[]): readonly string[] => {
   const at = key.length >> 1
   const swaps = [...Array(Math.max(0, key.length - 1)).keys()].find((i) => key[i] !== key[i + 1])
@@ -155,7 +155,7 @@ const allCases = (): readonly Case[] => {
   })
 }
 
-/** Whether words name the wrong key, whose it is not, and the key that was meant, or another as near. */
+/** Checks that words name the wrong key, its owner, and the intended key, or another as near. */
 const assertSays = (said: string, { of, key, wrong }: Omit<Case, 'text'>): void => {
   const found = /`([^`]*)` is not an option of ([^;]*); did you mean `([^`]*)`\?/.exec(said)
   assert.ok(found, `${wrong} of ${of}: ${said}`)
@@ -165,7 +165,7 @@ const assertSays = (said: string, { of, key, wrong }: Omit<Case, 'text'>): void 
   assert.ok(distance(near) <= distance(key), `${wrong}: ${near}, not ${key}`)
 }
 
-/** Where the compiler's own words are the only ones, they name the key too. */
+/** If only the compiler's own words are there, they name the key too. */
 const names = (said: string, { wrong }: Case): boolean => said.includes(`'${wrong}'`) || said.includes(`\`${wrong}\``)
 
 const whatItThrows = async (call: () => unknown): Promise<string> => {

@@ -19,7 +19,7 @@ interface Victim {
   readonly name: string
   readonly steps: number
   readonly start: (more: readonly string[]) => ChildProcess
-  /** Kills a process at a moment that is drawn; what it gives hears what the process says. `alone` is what a run did that was left alone. */
+  /** Kills a process at a random moment; the result receives the process's output. `alone` is the result of an undisturbed run. */
   readonly kill: (child: ChildProcess, i: number, pick: Pick, alone: Result) => (err: string) => void
 }
 type Pick = (n: number) => number
@@ -51,7 +51,7 @@ const afterSteps =
     }
   }
 
-/** What Linux says that a process has written to disks. */
+/** The bytes that a process has written to disks, by Linux. */
 const writtenBy = (pid: number): number => Number(/^write_bytes: (\d+)/m.exec(readFileSync(`/proc/${pid}/io`, 'utf8'))?.[1] ?? 0)
 
 /** Bytes on their way to the disk are counted: less than a step's, or a few more, so that two of three processes die within their first. */
@@ -76,7 +76,7 @@ const killed = async (v: Victim, at: readonly string[], i: number, pick: Pick, a
   return end.signal === 'SIGKILL'
 }
 
-/** Of a run that nobody kills, on a slow disk. */
+/** For an undisturbed run, on a slow disk. */
 const ALONE_SECONDS = 1500
 
 interface Deaths {

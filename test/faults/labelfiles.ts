@@ -1,5 +1,5 @@
-// Files of class labels that are as they should be or are not: written by hand, and damaged at random. In: a seed. Out: their bytes, and
-// what the run that is fed them must say. Invariant: what is expected is worked out from the bytes that are written.
+// Files of class labels, right and wrong: by hand, and damaged at random. In: a seed. Out: their bytes, and the expected words of a run with them.
+// Invariant: the expectation is computed from the written bytes.
 
 export const CLASSES = 10
 export const SIZE = 4
@@ -13,7 +13,7 @@ const DESCR: Readonly<Record<Type, string>> = { u8: '|u1', i32: '<i4', i64: '<i8
 export interface LabelFile {
   readonly name: string
   readonly type: Type
-  /** Of the labels alone. */
+  /** The labels alone. */
   readonly data: Uint8Array
   readonly says: string | undefined
 }
@@ -25,7 +25,7 @@ export const npy = (descr: string, shape: readonly number[], data: Uint8Array): 
 }
 export const npyOf = ({ type, data }: LabelFile): Uint8Array => npy(DESCR[type], [SAMPLES, SIZE, SIZE], data)
 
-/** Of the first that is not one of the classes, where it stands and what it is. */
+/** The place and value of the first label outside the classes. */
 const expected = (type: Type, data: Uint8Array): string | undefined => {
   const labels = [...new ARRAYS[type](data.buffer as ArrayBuffer, data.byteOffset, LABELS)].map(BigInt)
   const at = labels.findIndex((l) => l < 0n || l >= BigInt(CLASSES))
@@ -90,7 +90,7 @@ const randomOf = (seed: number): ((below: number) => number) => {
   }
 }
 
-/** A good file of which up to two bytes are other ones. */
+/** A good file with up to two changed bytes. */
 export const mutated = (seed: number): LabelFile => {
   const random = randomOf(seed)
   const type = (['u8', 'i32', 'i64'] as const)[seed % 3]!

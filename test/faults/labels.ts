@@ -1,5 +1,5 @@
-// Files of class labels, made by hand and damaged at random, fed to runs. In: a folder. Out: what a run there says of a file of labels; the
-// family. Invariant: each wrong file is refused by its first fault, before the step that it would be fed to; each other is trained on.
+// Files of class labels, made by hand and damaged at random, in runs. In: a folder. Out: a run's words for a file of labels; the family. Invariant:
+// each wrong file is refused by its first fault, before its step; each other one is trained on.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -23,7 +23,7 @@ const images = (samples: number): Uint8Array =>
 interface LabelFolder {
   /** The file that labels are written to. */
   readonly target: string
-  /** What a run says that is fed the file; undefined where nothing is wrong with it. */
+  /** The words of a run with the file; undefined without an error. */
   readonly said: (machine: MachineName, file: LabelFile) => Promise<string | undefined>
 }
 

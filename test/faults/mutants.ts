@@ -21,11 +21,11 @@ export const random = (seed: number): Pick => {
 const child = (u: Json, key: string): Json => (u as Readonly<Record<string, Json>>)[key]!
 const at = (u: Json, path: Path): Json => path.reduce(child, u)
 
-/** The way to run a call and its scratch: a device knows what it has and asks for, and verify knows no device. */
+/** The way to run a call and its scratch: only a device knows its ways, and verify knows no device. */
 const isDevices = ([root, ...rest]: Path): boolean =>
   root === 'costs' ? rest.length > 0 && rest[1] !== '0' : root === 'calls' && (rest[1] === 'way' || rest[1] === 'workspace')
 
-/** Where its numbers are, and its lists: a field of each kind as often as any other, however many entries have it. */
+/** The paths of its numbers, and of its lists: a field of each kind with equal probability, for any number of entries. */
 const placesOf = (plan: Json): ReadonlyMap<string, readonly Path[]> => {
   const found = new Map<string, Path[]>()
   const visit = (u: Json, path: Path): void => {

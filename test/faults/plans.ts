@@ -1,5 +1,5 @@
-// What verify accepts, a runtime takes: plans with one thing changed, as files and in memory, go through verify, and what it
-// lets pass through the native reader, which shares nothing with it.
+// Plans that verify accepts are accepted by a runtime: plans with one change, as files and in memory, pass through verify, and the accepted ones
+// through the native reader, which shares nothing with it.
 import { isLeft, isRight } from 'fp-ts/Either'
 import * as assert from 'uvu/assert'
 import { loadNative } from '../../src/device/native'
@@ -22,7 +22,7 @@ import type { Counts, Family } from './family'
 import { mutantsOf, random } from './mutants'
 
 const native = loadNative()
-/** What its kernels ask for is what the reader of a session looks for. */
+/** A session's reader checks the scratch of kernels. */
 const machine = orThrow(machineNamed('null', { algorithms: 'fixed' }))
 
 const network = (height: number, width: number, channels: number): Graph => {
@@ -32,7 +32,7 @@ const network = (height: number, width: number, channels: number): Graph => {
   return trained(s, s.conv(s.op('add', {}, [y, x], 'sum'), 'c', 5, 1), 'cross-entropy')
 }
 
-/** The same network without what trains it: its last value leaves. */
+/** The same network without training: its last value leaves. */
 const predicting = (height: number, width: number, channels: number): Graph => {
   const s = new Sketch([1, 2, height, width])
   const x = s.relu(s.norm(s.conv(s.image, 'a', channels, 3), 'n'), 'r')
@@ -95,7 +95,7 @@ const accepted = (plan: Plan, seed: number, each: number): number => {
     const changed = read ? read.right : mutant.plan
     if (isLeft(verify(changed))) continue
     found++
-    // A machine without so much memory would refuse it for that.
+    // A machine without this memory would refuse it for that.
     if (Math.max(bytesOf(changed.peakPages), changed.tierBytes) > gib(1)) continue
     const words = refusalOf(changed)
     assert.ok(words === undefined, `${mutant.field}: ${words}`)

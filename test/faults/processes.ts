@@ -34,7 +34,7 @@ const run = async (cases: number): Promise<Counts> => {
   for (let i = 0; i < cases; i++) {
     const count = 2 + (i % 2)
     const together = await Promise.all(Array.from({ length: count }, () => train(`one-${i}`, '--resume')))
-    // One that comes after the end takes up what is there.
+    // A run that comes after the end continues from the files.
     for (const e of together) assert.ok(e.code === 0 || e.code === 5, e.err)
     const others = together.filter((e) => e.code === 5)
     for (const e of others) assert.match(JSON.parse(e.out).error.message, /has used it since/)

@@ -36,7 +36,7 @@ const planAt = (graph: Graph, strategy: string, pages: number): Plan => {
   return plan.right
 }
 
-/** What the error at a hopeless budget names. */
+/** The smallest budget in the error for a hopeless one. */
 const smallestPages = (graph: Graph, strategy: string): number => {
   const refused = compile(graph, { strategy, machine, budgetBytes: mib(2) })
   if (!isLeft(refused) || refused.left.tag !== 'BudgetInfeasible') throw new Error(`${strategy}: one page cannot be enough`)

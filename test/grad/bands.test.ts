@@ -1,4 +1,4 @@
-// A graph whose images ranks share by bands of rows: who has which rows, refusals of what takes a part for the whole, plans of every kind.
+// A graph whose images ranks share by bands of rows: the rows of each, refusals of parts read as wholes, plans of every kind.
 import * as E from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

@@ -1,5 +1,5 @@
-// Storing activations as bf16: which values become so, where casts stand, what stays; and that graphs whose element types
-// were damaged are refused by the codec and, in a plan, by the verifier.
+// Activations stored as bf16: the changed values, the places of casts, the unchanged values; and damaged element types are refused by the codec and,
+// in a plan, by the verifier.
 import { type Either, isLeft, isRight, right } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -66,7 +66,7 @@ test('activations and their gradients are bf16, all else is not', () => {
       v.shape.length !== 4 ||
       stored.values[v.gradOf ?? -1]?.role === 'param'
     if (isWide) assert.is.not(v.dtype, 'bf16', v.name)
-    // What tiles add up is of the float type until it is read.
+    // Sums over tiles have the float type until their reader.
     else if (!['gap', 'gap.grad.float'].includes(v.name)) assert.is(v.dtype, 'bf16', v.name)
   }
   assert.equal([valueNamed(stored, 'gap').dtype, valueNamed(stored, 'gap.bf16').dtype], ['f32', 'bf16'])
@@ -89,7 +89,7 @@ test('an operator that takes no bf16 is fed and read through casts, and cast aga
     ['forward', 'backward'],
   )
   assert.is(again[0]!.ins[0], again[1]!.ins[0])
-  // The second convolution's weight gradient reads what was rounded for its forward.
+  // The second convolution's weight gradient reads the value rounded for its forward.
   assert.is(kinds(cast).filter((k) => k === 'to_bf16').length, 1)
   assert.is(cast.ops.filter((o) => o.kind === 'to_bf16_grad').length, 1)
 })

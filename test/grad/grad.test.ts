@@ -1,4 +1,4 @@
-// The gradient pass: which backward ops it appends, in which order, and where updates stand.
+// The gradient pass: the appended backward ops, their order, and the places of updates.
 import { isLeft, right } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -257,7 +257,7 @@ test('backward ops read only what their forward op read, made, or was given as g
   for (const op of g.ops.filter((o) => o.phase === 'backward' && o.kind !== 'grad_sum')) {
     const own = g.ops.filter((o) => (o.phase === 'forward' || o.phase === 'loss') && o.layer === op.layer)
     const known = new Set(own.flatMap((o) => [...o.ins, ...o.outs]))
-    // A join hands its own gradient to what it reads.
+    // A join passes its own gradient to its inputs.
     const joins = g.ops.filter((o) => o.kind === 'add' && o.ins.some((v) => known.has(v))).flatMap((o) => o.outs)
     for (const v of op.ins) {
       const { name, gradOf } = g.values[v]!

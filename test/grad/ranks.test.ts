@@ -1,4 +1,4 @@
-// A graph whose batch ranks share: sums of all ranks before anyone reads them, and refusals of what takes a share for the whole.
+// A graph whose batch ranks share: sums of all ranks before their first reader, and refusals of shares read as wholes.
 import * as E from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

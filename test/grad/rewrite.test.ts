@@ -1,4 +1,4 @@
-// Rewriting passes: what each replaces and what it leaves alone, and that a rewritten network trains as the plain one does.
+// Rewriting passes: the replacements of each, its untouched ops, and equal training of rewritten and plain networks.
 import { type Either, isLeft, right } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

@@ -1,5 +1,4 @@
-// A graph whose updates ranks share out: what is a part, and what stays whole; the graph of one process found again; refusals of what takes a
-// part for the whole.
+// A graph whose updates ranks divide: parts, and whole values; the graph of one process found again; refusals of parts read as wholes.
 import * as E from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

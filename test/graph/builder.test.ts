@@ -1,4 +1,4 @@
-// The builder: what it makes, what it refuses and in which words.
+// The builder: its results, its refusals and their words.
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { renderError } from '../../staging/core/errors'

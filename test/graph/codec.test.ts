@@ -1,4 +1,4 @@
-// Graphs from files: what was written is read again; anything else is refused with place and reason, and nothing throws.
+// Graphs from files: written ones are read again; anything else is refused with place and reason, and nothing throws.
 import * as fc from 'fast-check'
 import { isLeft, isRight } from 'fp-ts/Either'
 import * as t from 'io-ts'

@@ -1,4 +1,4 @@
-// Weights laid out once a step: the graph that does so is sound, computes what the other one does, and has its fingerprint.
+// Weights laid out once a step: such a graph is sound, computes the same, and has the same fingerprint.
 import { isLeft, isRight } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

@@ -1,5 +1,4 @@
-// Small forward graphs in few words, for tests of graph, grad and what builds on them. Throws on an error, so that a
-// test that means a legal graph fails loudly.
+// Small forward graphs in few words, for tests of graph, grad and their users. Throws on an error, so that a test with an illegal graph fails loudly.
 import { chain, type Either, isLeft, isRight, map, right } from 'fp-ts/Either'
 import { type GraphError, renderError } from '../../staging/core/errors'
 import { type ElaboratedStep, type Loss, type Optimizer, training, type TrainingOptions } from '../../staging/grad/grad'

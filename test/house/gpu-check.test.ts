@@ -83,7 +83,7 @@ test('--list prints the seconds of each section, within a call of ten minutes, a
   assert.equal(readdirSync(folder), [])
 })
 
-/** What all of them take depends on the machine: a minute or two where nothing else runs. */
+/** Their time depends on the machine: a minute or two if nothing else runs. */
 const PATIENT = 600
 
 const ALL = ['conformance', 'identity', 'ways', 'faults', 'ranks', 'sanitizer', 'incore', 'incoremore', 'outofcore', 'large']

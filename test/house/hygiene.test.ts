@@ -1,5 +1,4 @@
-// The hygiene check must find what does not belong in the repository. Bad lines are put together here from parts, so that
-// this file passes the check itself.
+// The hygiene check must find forbidden lines. Bad lines are joined here from parts, so that this file passes the check itself.
 import { execFileSync } from 'node:child_process'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

@@ -5,7 +5,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { ROOT, withFiles } from './scratch'
 
-/** A checkout with a compiled index, and what a model file beside or inside it makes of it. */
+/** A checkout with a compiled index, and its result for a model file beside or inside it. */
 const load = (model: Readonly<Record<string, string>>, file: string): Promise<unknown> =>
   withFiles(
     {

@@ -1,4 +1,4 @@
-// What a platform package may hold is read from the files themselves.
+// The legal contents of a platform package are read from the files themselves.
 import { spawnSync } from 'node:child_process'
 import * as fs from 'node:fs'
 import * as path from 'node:path'

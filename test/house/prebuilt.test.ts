@@ -21,7 +21,7 @@ const ADDONS = [
   { file: 'narrow/spillway.node', needs: ['narrow'] },
 ]
 
-/** An installed Spillway, its platform package made of `sources` ('own': of the very same), and what a processor with these flags takes. */
+/** An installed Spillway, its platform package made of `sources` ('own': of the very same), and the choice of a processor with these flags. */
 const taking = (
   flags: string,
   sources?: string,

@@ -1,6 +1,6 @@
 // timeout 600
-// The reference: every export and every option of the package has a text and an example, and every example compiles, all in one program, in
-// strict mode, as a user compiles it. Other packages document what they declare.
+// The reference: every export and every option of the package has a text and an example, and every example compiles, all in one program, in strict
+// mode, as a user compiles it. Other packages document their own declarations.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-// What counts as a statement, in both languages.
+// The counted statements, in both languages.
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { statementsIn } from '../../scripts/count-statements'

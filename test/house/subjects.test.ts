@@ -1,4 +1,4 @@
-// Whatever file somebody works on, its name finds tests: `npm test -- NAME` runs something for each source file.
+// The name of every source file finds tests: `npm test -- NAME` runs something for it.
 import * as fs from 'node:fs'
 import * as path from 'node:path'
 import { test } from 'uvu'

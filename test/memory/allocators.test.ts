@@ -1,4 +1,4 @@
-// Run-time allocators: what they hold, waste and cannot use, on requests by hand, on random ones and on real plans.
+// Run-time allocators: their held, wasted and unusable bytes, on requests by hand, on random ones and on real plans.
 import { isLeft, isRight } from 'fp-ts/Either'
 import * as fc from 'fast-check'
 import { test } from 'uvu'
@@ -148,7 +148,7 @@ test('real plans: requests cover what is alive, and no replay beats it', () => {
       if (name !== 'pages') assert.ok(r.peakBytes >= r.requestedBytes, name)
       for (const u of [r.worstUnusable, r.meanUnusable]) assert.ok(u >= 0 && u <= 1)
       assert.is(r.mappingSeconds > 0, name === 'va:2MiB' || name === 'va:40MiB')
-      // Mapping is on the step's clock: what maps no chunk takes as long as pages do.
+      // Mapping is on the step's clock: an allocator that maps no chunk takes the time of pages.
       const [bare, mapped] = [undefined, mappingOf(plan, name)].map((m) => simulate(plan, machine.link, m).makespanSeconds)
       assert.ok(mapped! >= bare! && mapped! <= bare! + r.mappingSeconds + 1e-9, name)
       assert.is(mapped! > bare!, r.mappingSeconds > 0, name)

@@ -1,4 +1,4 @@
-// Where cells lie: packing by lifetime never overlaps what is alive together, and wastes little; which cells share a storage.
+// The places of cells: packing by lifetime never overlaps live cells, and wastes little; the cells that share a storage.
 import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

@@ -18,7 +18,7 @@ const cellOf = (id: number, pages: number, first: number, last: number): Cell =>
 })
 const ids = (cells: readonly Cell[]): readonly (readonly number[])[] => rowsOf(cells).map((r) => r.map((c) => c.id))
 
-/** Pages of rows at a call: a page is held from the first to the last touch of what lies in it. */
+/** Pages of rows at a call: a page is held from the first to the last touch of its contents. */
 const heldInRows = (cells: readonly Cell[], call: number): number =>
   rowsOf(cells).reduce((n, row) => {
     const pages = new Set<number>()

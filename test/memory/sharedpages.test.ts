@@ -1,4 +1,4 @@
-// Values under a page that share one: only what rests is there, no page holds more than a page, and what rests leaves with its page.
+// Values under a page that share one: only resting ones are there, no page holds more than a page, and resting values leave with their page.
 import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

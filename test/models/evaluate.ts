@@ -34,7 +34,7 @@ const fromMemory = (v: Value, held: Held): Held => {
   return held.map((_, i) => held[at(i)]!)
 }
 
-/** What a step shows: 'output', 'loss', and the gradient of each parameter under the parameter's name. */
+/** The results of a step: 'output', 'loss', and the gradient of each parameter under the parameter's name. */
 export type Seen = (name: string, numbers: Held) => void
 
 class Evaluation {
@@ -50,7 +50,7 @@ class Evaluation {
     return { dims: v.shape, data, dtype: def.dtype === 'i32' ? 'i32' : 'f64' }
   }
 
-  /** What an op reads: made before, or a leaf. */
+  /** An operand of an op: an earlier result, or a leaf. */
   valueOf(id: number): Held {
     const v = this.graph.values[id]!
     const known = this.held.get(id) ?? toMemory(v, this.start(v))

@@ -1,6 +1,6 @@
-// Networks of the zoo against PyTorch's first step (test/fixtures/zoo.json): output, loss and all gradients, from weights and
-// data that both sides make by one formula. In: names of networks. Out: a test each.
-// Invariant: both compute in double precision, so what differs is what is computed, and not how it is rounded.
+// Networks of the zoo against PyTorch's first step (test/fixtures/zoo.json): output, loss and all gradients, from weights and data that both sides
+// make by one formula. In: names of networks. Out: a test each. Invariant: both compute in double precision, so a difference is one of the
+// computation, and not of rounding.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Either, isLeft } from 'fp-ts/Either'
@@ -43,7 +43,7 @@ const stepOf = (name: string, input: Shape): Graph => {
   return { ...g, ops: g.ops.map((o) => (/^drop(out|_images)/.test(o.kind) ? { ...o, attrs: { ...o.attrs, p: 0 } } : o)) }
 }
 
-/** Where everything starts; a norm's scale stands beside its running mean. */
+/** The initial values; a norm's scale is beside its running mean. */
 const startFor = (g: Graph): ((v: Value) => Numbers) => {
   const states = new Set(g.values.filter((v) => v.role === 'state').map((v) => v.name))
   const classes = g.values[g.ops.find((o) => o.phase === 'loss')!.ins[0]!]!.shape[1]!

@@ -26,7 +26,7 @@ type Shapes = Readonly<Record<string, readonly number[]>>
 const shapesOf = (g: Graph, role: string): Shapes =>
   Object.fromEntries(g.values.filter((v) => v.role === role).map((v) => [v.name, [...v.shape]]))
 
-/** What PyTorch has, from test/fixtures/make_zoo.py: torchvision's networks, or those of the references named there. */
+/** PyTorch's networks, from test/fixtures/make_zoo.py: torchvision's, or those of the references named there. */
 interface Listed {
   /** Convolutions and linear layers. */
   readonly layers: number

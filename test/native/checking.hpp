@@ -1,5 +1,5 @@
-// A test program in a few lines: test("what", [] { CHECK(...); }); and `return finish();` at the end of main.
-// Prints each failure with its line, then `N passed, N failed`.
+// A test program in a few lines: test("name", [] { CHECK(...); }); and `return finish();` at the end of main. Prints each failure with its
+// line, then `N passed, N failed`.
 #pragma once
 #include <cstdio>
 #include <exception>

@@ -110,7 +110,7 @@ void quota_of_mask() {
   });
 }
 
-/// What was asked of an imitated device: processors, and whether each thread has its own.
+/// The requests to an imitated device: processors, and true if each thread has its own.
 std::vector<std::pair<Processors, bool>> bound;
 void remember(const int* processors, uint32_t count, bool each) { bound.emplace_back(Processors(processors, processors + count), each); }
 

@@ -74,7 +74,7 @@ void ranks_agree() {
   }
 }
 
-/// Whoever is told to end while others never come ends, with the thread that waits for them.
+/// A rank told to end while others never come ends, with the thread that waits for them.
 void ends_when_told() {
   auto opened = open_thread_ranks(2);
   std::vector<OwnCommunicator> all = std::move(opened).value();
@@ -90,7 +90,7 @@ void ends_when_told() {
   CHECK(m.steps.empty());
 }
 
-/// Who never comes is an error for who waits, in words; and whoever comes later hears of it.
+/// A missing rank is an error for the waiting one, in words; a later one gets the error, too.
 void waits_no_longer() {
   auto opened = open_thread_ranks(2);
   std::vector<OwnCommunicator> all = std::move(opened).value();

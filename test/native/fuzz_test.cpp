@@ -10,7 +10,7 @@ using namespace spillway::testing;
 
 namespace {
 
-/// Whatever happens, it ends with a status; gives whether a step ran to its end.
+/// It always ends with a status; returns true if a step ran to its end.
 bool run_on(const char* device, const std::vector<std::byte>& bytes) {
   auto opened = Session::open(bytes, {.device = find_device(device), .threads = 1});
   if (!opened.ok()) return false;

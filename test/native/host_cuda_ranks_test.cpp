@@ -192,7 +192,7 @@ void draw(Operand& o, uint32_t seed) {
   }
 }
 
-/// What rank `rank` of `size` is asked for: alike at all of them but in numbers and rows.
+/// The requests of rank `rank` of `size`: equal at all of them except in numbers and rows.
 std::vector<Case> cases_of(uint32_t rank, uint32_t size) {
   const auto f32 = [](std::vector<int64_t> dims) { return Operand{DType::f32, std::move(dims)}; };
   std::vector<Case> all;
@@ -376,7 +376,7 @@ TapeBuilder network(uint32_t size) {
                    size);
 }
 
-/// Out: whether it went well. What it has made goes to the file.
+/// Out: true for success. Its results are in the file.
 bool train(Communicator& own, const std::string& file, double patience = 20) {
   Opened o = open_session(network(own.size), {.device = cuda()}, 5);
   const RunMetrics m = run(o, {.steps = STEPS, .seed = 3, .timeline = true, .communicator = &own, .patience = patience});
@@ -452,7 +452,7 @@ void one_that_fails_ends_all() {
   CHECK(refused > 3);
 }
 
-/// Of rank 0's words, or rank 1's.
+/// The words of rank 0, or of rank 1.
 std::string refusal(const char* variable, const char* value, const char* gpus, uint32_t of = 0) {
   const Directory d;
   ranks(
@@ -478,7 +478,7 @@ void what_does_not_fit_is_said() {
   says(refusal(nullptr, nullptr, "1"), "ranks 0 and 1 have the same GPU (0000:02:00.0); each rank needs its own");
 }
 
-/// Who does not come is told of by who waits, and a rank that is killed by the others.
+/// A waiting rank reports a missing one, and the others report a killed one.
 void nobody_waits_for_ever() {
   for (const bool killed : {false, true}) {
     const Directory d;

@@ -114,7 +114,7 @@ int apart(F f) {
   return WIFSIGNALED(status) ? 100 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/// One training, and what became of it. The next one, in the same process, always works.
+/// One training, and its result. The next one, in the same process, always works.
 int one_failure(const TapeBuilder& tape, const SessionOptions& options, int64_t nth, const std::vector<std::byte>& expected) {
   fail_at(nth);
   int code = 0;
@@ -160,7 +160,7 @@ void every_failure() {
   CHECK(refused > 20 && borne > 0);
 }
 
-/// What the device says of itself, where the environment says so.
+/// The device's own facts, under a variable of the environment.
 std::string facts_with(const char* variable, const char* value) {
   int pipes[2];
   if (::pipe(pipes) != 0) return "no pipe";
@@ -289,7 +289,7 @@ void only_no_engine_is_a_reason_for_an_own_kernel() {
         }) == 0);
 }
 
-/// What cannot be captured runs instruction by instruction; so does everything where the environment says so.
+/// Work that cannot be captured runs instruction by instruction; so does everything if the environment says so.
 void without_graphs() {
   const Trained expected = train(network(true), {.device = cuda()});
   CHECK(expected.without_graphs.empty());

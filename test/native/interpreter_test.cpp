@@ -142,7 +142,7 @@ void timeline_and_progress() {
   CHECK(kernels > 0 && std::abs(kernels - kinds) < 1e-9);
 }
 
-/// Transfers take their time whatever else the machine does; how much of it the compute thread waits for is less on a busy one.
+/// Transfers take their time beside any other work of the machine; the compute thread's share of waiting is less on a busy one.
 void throttle_is_a_floor() {
   const TapeBuilder tape = classifier(true, DType::f32);    // 2.88 MB each way
   const double out = 2.88e6 / 5e6, in = 2 * 2.88e6 / 10e6;  // the relu; the image, then the relu

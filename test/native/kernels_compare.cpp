@@ -16,8 +16,8 @@ constexpr KernelTable device = cpu::kernel;
 constexpr KernelTable device = ref::kernel;
 #endif
 
-/// Every second case in bf16, with and without gaps, in place and not. What is a convolution's to round once, an implementation may
-/// round along the way.
+/// Every second case in bf16, with and without gaps, in place and not. A convolution rounds once; an implementation may also round along
+/// the way.
 void compare_narrow(Report& report, const Call& call, int i) {
 #ifdef SPILLWAY_WITH_CPU
   if (!cpu::has_bf16()) return;
@@ -26,7 +26,7 @@ void compare_narrow(Report& report, const Call& call, int i) {
     compare(report, call, {device, DType::bf16, i % 4 == 0 && !call.dense, i % 3 == 0 && call.in_place >= 0}, 1e-2);
 }
 
-/// The null device allows what the others allow and computes nothing.
+/// The null device allows the calls that the others allow, and computes nothing.
 void check_null(Report& report, const Call& call) {
   try {
     const std::vector<Array> untouched = run_whole(call, {null::kernel, DType::f32});

@@ -57,7 +57,7 @@ constexpr KernelEntry ASKING{nullptr, [](const KernelCall& c) -> Result<std::uni
                                return refuse("only asked");
                              }};
 
-/// What plans may choose among for a call on dense operands.
+/// The ways of a call on dense operands.
 std::vector<Way> ways_of_call(const Call& call, DType dtype) {
   offered.clear();
   try {
@@ -67,7 +67,7 @@ std::vector<Way> ways_of_call(const Call& call, DType dtype) {
   return offered;
 }
 
-/// How activations are stored, and what is held to the reference in each.
+/// The stored type of activations, and the values that are compared with the reference in each.
 struct Held {
   DType dtype;
   double tolerance;

@@ -1,5 +1,5 @@
-// Calls that no stager makes: what a hostile tape could say within its memory bounds. Valid calls are damaged (dims cut,
-// boxes moved, attributes and element types replaced, operands dropped or swapped); each must be refused in words or stay inside its views.
+// Calls that no stager makes: a hostile tape could contain them within its memory bounds. Valid calls are damaged (dims cut, boxes moved,
+// attributes and element types replaced, operands dropped or swapped); each must be refused in words or stay inside its views.
 #include "test/native/kernels/families.hpp"
 #include "test/native/kernels/report.hpp"
 

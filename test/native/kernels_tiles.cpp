@@ -1,5 +1,5 @@
-// Tiles against the whole: each operator runs on a random grid of boxes of its iteration space, on slices as the op
-// table says, its outputs added together; the sum must be what one untiled call gives.
+// Tiles against the whole: each operator runs on a random grid of boxes of its iteration space, on slices by the op table, its outputs
+// added together; the sum must equal one untiled call.
 #include "test/native/kernels/families.hpp"
 #include "test/native/kernels/tiling.hpp"
 

@@ -1,7 +1,7 @@
-// Kernels that are wrong on purpose: the comparison that the cuda device is held to says so, case by case, and has nothing to say of the
-// right ones. Ways to be wrong in bf16: results cut short where they should be rounded (three digits behind the first, of bf16's seven),
-// and sums without the term of the last channel; in TF32 such sums alone. Right in TF32 is what cuts its factors to that, even where terms
-// cancel: a result of few elements may then be far off itself.
+// Kernels that are wrong on purpose: the comparison for the cuda device reports them, case by case, and reports nothing for the right ones.
+// Errors in bf16: results truncated instead of rounded (three digits after the first, of bf16's seven), and sums without the term of the
+// last channel; in TF32 such sums alone. A right kernel in TF32 rounds its factors, even if terms cancel: a result of few elements may then
+// differ much from itself.
 #include <algorithm>
 #include <cstring>
 
@@ -108,12 +108,12 @@ constexpr KernelEntry SPOILT{[](const KernelCall& c, uint32_t most) { return imi
 
 const KernelEntry* wrong_kernel(uint32_t) { return &SPOILT; }
 
-/// What is spoilt here are weights as parameters lie.
+/// Weights in the parameters' layout are damaged here.
 bool reads_laid(const Call& call) {
   return std::any_of(call.ins.begin(), call.ins.end(), [](const Operand& o) { return o.laid; });
 }
 
-/// Of the families that the own kernels are tested with.
+/// The families of the own kernels' tests.
 template <class F>
 std::vector<Call> calls_of(OpKind kind, F wanted) {
   std::vector<Call> calls;

@@ -76,7 +76,7 @@ void weights_are_those_of_threads(Communicator* rank) {
   if (rank->rank == 0) CHECK(train(rank->size, STEPS)[0] == own);
 }
 
-/// Says in a file of its own how it ended: mpirun mixes what ranks print.
+/// Writes its end into a file of its own: mpirun mixes the output of ranks.
 int as_rank(const std::string& folder, const std::string& engine) {
   {
     auto opened = open_plugin_rank(engine);
@@ -173,7 +173,8 @@ void ranks_of(const Mpi& mpi, const fs::path& folder) {
 
 int main(int argc, char** argv) {
   if (argc == 4 && std::string(argv[1]) == "rank") return as_rank(argv[2], argv[3]);
-  // As root, and with as many processes as processors, OpenMPI wants to be asked; what it keeps for the process's life is no leak of ours.
+  // OpenMPI asks for consent to run as root, and with one process for each processor; memory that it keeps for the process's life is no
+  // leak of ours.
   for (const char* name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_rmaps_base_oversubscribe"})
     ::setenv(name, "1", 1);
   const char* const asan = std::getenv("ASAN_OPTIONS");

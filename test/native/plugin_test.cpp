@@ -1,7 +1,7 @@
 // serial
-// The runtime on a device behind the plugin interface that is asynchronous: lanes, events, replayed graphs, the lower tier
-// pinned, on disk and in part on both. Everything equals what the same kernels give when each is done before the next, bit for bit; every
-// call of the device that can fail does so once.
+// The runtime on a device behind the plugin interface that is asynchronous: lanes, events, replayed graphs, the lower tier pinned, on disk
+// and in part on both. Everything equals the same kernels in strict order, bit for bit; every call of the device that can fail does so
+// once.
 #include <dlfcn.h>
 
 #include <filesystem>
@@ -185,7 +185,7 @@ void runs_go_on() {
   CHECK(bytes_of(whole, "head.weight") == bytes_of(parts, "head.weight"));
 }
 
-/// What lies in a buffer is not made again where the samples are the same: a mark that nobody rewrites tells.
+/// A buffer with the same samples is not filled again: an untouched mark tells.
 void batches_stay() {
   const Tape tape = read_tape(network(false).bytes()).value();
   const auto first_fed =
@@ -232,7 +232,8 @@ void cancelled_between_graphs() {
   CHECK(run(o, {.steps = 1, .first_step = 1 + m.steps.size()}).steps.size() == 1);
 }
 
-/// Whatever call of the device fails: words, no crash, no hang, or (a graph that cannot be kept) the same bits; and the next session works.
+/// For every failing call of the device: words, no crash, no hang, or (for a graph that cannot be kept) the same bits; and the next session
+/// works.
 void every_failure() {
   const Directory d;
   const TapeBuilder tape = network(true);

@@ -19,7 +19,8 @@ struct Trained {
   bool operator==(const Trained&) const = default;
 };
 
-/// What one rank has after so many steps, on the reference device, or on one with lanes and graphs of its own; nothing where it fails.
+/// The state of one rank after a number of steps, on the reference device, or on one with lanes and graphs of its own; nothing after a
+/// failure.
 inline Trained train_as(Communicator* rank, uint64_t steps, const Device* device = nullptr, bool early = false) {
   Opened o = open_session(shared_by(device ? with_workspace(classifier(false, DType::f32)) : classifier(false), rank->size, early),
                           {.device = device});

@@ -1,4 +1,4 @@
-// The tape reader: good tapes pass, and each kind of spoiled tape is refused in the words that name what is wrong.
+// The tape reader: good tapes pass, and each kind of spoiled tape is refused in words that name the fault.
 #include <ctime>
 #include <functional>
 #include <limits>
@@ -258,7 +258,7 @@ void in_bf16(TapeBuilder& t, std::initializer_list<size_t> views) {
   for (const size_t v : views) t.views[v].dtype = DType::bf16;
 }
 
-/// A weight lies in its natural order in floats, or channels innermost as activations are stored; what lays it out writes that.
+/// A weight has its natural order in floats, or channels innermost in the stored type of activations; the layout call writes that.
 void laid_weights() {
   const size_t Y = with_laid_weight().views.size() - 1, X = Y - 1, LAID = Y - 2, W = Y - 3;
   const std::string w = "view " + std::to_string(W), laid = "view " + std::to_string(LAID);

@@ -1,4 +1,4 @@
-// Opens a session on a hand-built tape with synthetic data and runs it: what the runtime's tests share.
+// Opens a session on a hand-built tape with synthetic data and runs it: the common part of the runtime's tests.
 #pragma once
 #include "runtime/session.hpp"
 #include "test/native/checking.hpp"
@@ -28,7 +28,7 @@ inline Opened open_session(const TapeBuilder& tape, SessionOptions options = {},
   return o;
 }
 
-/// Whether the first weight can be read now.
+/// Reads the first weight, or returns the reason why it cannot be read now.
 inline Status read_first(Opened& o) {
   std::vector<std::byte> into(o.session->size(0).value());
   return o.session->read(0, into);

@@ -58,7 +58,7 @@ void synthetic() {
   const auto narrow = read_range<float>(s, x, 1, 0, VALUE);
   const auto doubles = read_range<double>(w, x, 1, 0, VALUE);
   for (uint64_t i = 0; i < VALUE; i++) CHECK(narrow[i] == float(doubles[i]));
-  // Three samples, two a step: step 4 sees what step 1 saw.
+  // Three samples, two a step: step 4 has the samples of step 1.
   CHECK(read_range<float>(s, x, 4, 0, VALUE) == narrow);
   CHECK(read_range<float>(s, x, 2, 0, VALUE) != narrow);
   const auto second = read_range<float>(s, x, 2, SAMPLE, SAMPLE);
@@ -175,7 +175,7 @@ void labels_from_files() {
   CHECK(read_range<int32_t>(s, y, 2, 0, 2) == (std::vector<int32_t>{std::numeric_limits<int32_t>::min(), 3}));  // no class is that large
 }
 
-/// Two samples of 3 x 2 pixels, the label of one of which is not among `classes`.
+/// Two samples of 3 x 2 pixels; the label of one is not among `classes`.
 template <class Raw>
 Status fed_labels(FileType type, Raw odd, uint32_t classes, int32_t* into, std::optional<int32_t> ignored = {}) {
   const TemporaryFile file(std::vector<Raw>{0, 1, 1, 0, 0, 1, 1, 0, 1, odd, 0, 1}, 5);
@@ -207,7 +207,7 @@ void labels_that_are_no_classes() {
   CHECK_SAYS(fed_labels<uint16_t>(FileType::f16, 0x7c00, 10, labels), ": inf is not one of 10 classes");
 }
 
-/// Of an image: one label a sample. Beyond the first piece that is read at once, too.
+/// For an image: one label a sample. Also beyond the first piece that is read at once.
 void labels_of_samples() {
   constexpr uint64_t MANY = (uint64_t(1) << 20) + 7;
   std::vector<uint8_t> labels(MANY, 3);
@@ -241,7 +241,7 @@ void several_files() {
   CHECK_SAYS(many.set_files(x, {}), "no file given");
 }
 
-/// What takes bytes is given those of the file, pixel by pixel, in a quarter of a float's memory; other numbers are refused.
+/// A network on bytes gets those of the file, pixel by pixel, in a quarter of a float's memory; other numbers are refused.
 void bytes_as_they_are() {
   const Tape tape = tape_of(DType::f32);
   Tape narrow = tape_of(DType::f32);

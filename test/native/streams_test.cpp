@@ -50,7 +50,7 @@ void bytes_are_visible_after_the_wait() {
 }
 
 void two_streams_and_compute() {
-  // The out stream empties a block while compute fills the other; the in stream brings back what out has finished.
+  // The out stream empties a block while compute fills the other; the in stream brings back the blocks that out has finished.
   std::vector<uint64_t> blocks[2], far[2], back(4096);
   for (auto* v : {&blocks[0], &blocks[1], &far[0], &far[1]}) v->resize(4096);
   CopyStream out(StreamId::out, 2, 0, by([&](const CopyJob& j, uint64_t, uint64_t) {

@@ -133,7 +133,7 @@ void file_size_limit() {
 
 // ---------------------------------------------------------------- failing requests
 
-/// What becomes of a request: it may be made another one, or its result.
+/// The fate of a request: another request, or another result.
 struct Fault {
   void (*asked)(Request&) = [](Request&) {};
   void (*answered)(Completion&) = [](Completion&) {};
@@ -157,7 +157,7 @@ class Imitated final : public Requests {
     fault.answered(c);
     return c;
   }
-  /// Whether the completion at hand is a write's.
+  /// True if the present completion is a write's.
   static inline thread_local bool current_writes = false;
 
  private:
@@ -193,7 +193,7 @@ void both_ways() {
   }
 }
 
-/// Several are under way, and end in whatever order.
+/// Several are in flight, and end in any order.
 void parts_at_once() {
   const Directory d;
   for (const OpenRequests way : ways(false)) {
@@ -234,8 +234,7 @@ void short_requests_go_on() {
     }
 }
 
-/// The run ends with a message that names the folder and says what to do; the session can be closed, and a new one on the
-/// same directory works.
+/// The run ends with a message that names the folder and the cure; the session can be closed, and a new one on the same directory works.
 void step_fails(Fault f, const char* says, const char* remedy) {
   const Directory d;
   for (const OpenRequests way : ways(true)) {

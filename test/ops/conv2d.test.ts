@@ -1,4 +1,4 @@
-// Convolution's shape rule against PyTorch's numbers, its words, its cost and what a slice of its output needs.
+// Convolution's shape rule against PyTorch's numbers, its words, its cost and the needs of a slice of its output.
 import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

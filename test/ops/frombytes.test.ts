@@ -1,5 +1,5 @@
-// Bytes to numbers: every byte to PyTorch's bits in single precision (test/fixtures/make_bytes.py), in any layout of channels, whole or
-// in tiles; what is no mean and no deviation is refused.
+// Bytes to numbers: every byte to PyTorch's bits in single precision (test/fixtures/make_bytes.py), in any layout of channels, whole or in tiles; an
+// illegal mean or deviation is refused.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isLeft } from 'fp-ts/Either'

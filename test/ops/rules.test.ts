@@ -1,4 +1,4 @@
-// The shape rules of the operators without windows: what they give, and what they say when refused.
+// The shape rules of the operators without windows: their results, and their refusals.
 import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

@@ -1,4 +1,4 @@
-// The op table as a whole: its faults are found, what is generated from it is current.
+// The op table as a whole: its faults are found, and generated files are current.
 import { execFileSync, spawnSync } from 'node:child_process'
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

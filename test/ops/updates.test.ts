@@ -1,4 +1,4 @@
-// Which parameter is trained by what: groups, frozen ones, and what is refused in words.
+// The optimizer of each parameter: groups, frozen ones, and refusals in words.
 import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

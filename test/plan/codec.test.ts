@@ -1,4 +1,4 @@
-// Plan files: what is written is read back, and nothing else is.
+// Plan files: written ones are read back, and nothing else is.
 import { isLeft, isRight } from 'fp-ts/Either'
 import * as fc from 'fast-check'
 import { test } from 'uvu'
@@ -214,7 +214,7 @@ test("a text that would take its reader's memory or stack is refused at once, in
   const nested = `${'['.repeat(200_000)}${']'.repeat(200_000)}`
   const plan = encodePlan(tiledPlan())
   const withGraph = plan.replace(/"graph":\{/, () => `"graph":${nested},"other":{`)
-  /** With a head that fits: what is inside has to be looked at. */
+  /** With a head that fits: the contents have to be checked. */
   const headed = (inside: string): string =>
     `{"format":"spillway-plan","version":${PLAN_VERSION},"checksum":"${hashText(inside)}","plan":${inside}}\n`
   const insideOf = (file: string): string => file.slice(file.indexOf('"plan":') + 7, -2)

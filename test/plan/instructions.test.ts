@@ -1,4 +1,4 @@
-// The order of a step's instructions: what happens at one point, and that every copy is waited for once.
+// The order of a step's instructions: the events of one point, and one wait for every copy.
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type Instr, instructions, isForEver } from '../../staging/plan/instructions'

@@ -32,7 +32,7 @@ import { machines } from '../../staging/sim/machines'
 import { mustModel } from '../dsl/forward'
 import { FULL } from '../full'
 
-/** Calls take what they take in one profile, whatever device they are declared for. */
+/** Calls take their time in one profile, on any declared device. */
 const profile = machines['v100-pcie-16g']!
 const declared = (name: DeviceName): Machine => ({ ...profile, name, device: devices[name] })
 const MACHINES = [declared('cpu'), declared('ref'), profile]

@@ -1,5 +1,5 @@
-// A reader of tapes that shares nothing with their writer: docs/internals/tape.md, field by field. In: bytes. Out: records.
-// It trusts the tape; what it gives is for tests to compare.
+// A reader of tapes that shares nothing with their writer: docs/internals/tape.md, field by field. In: bytes. Out: records. It trusts the tape; tests
+// compare its results.
 
 export interface Section {
   readonly offset: number

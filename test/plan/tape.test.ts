@@ -79,7 +79,7 @@ test('header', () =>
 
 // ---------------------------------------------------------------- views
 
-/** Where an element of a value lies in the cell, from what the cell holds: B, H, W, C from the outside in. */
+/** The place of an element of a value in the cell, from the cell's box: B, H, W, C from the outside in. */
 const elementAt = (v: View, [b, c, h, w]: readonly number[]): number => {
   const size = (i: 0 | 1 | 2 | 3): number => v.held[i][1] - v.held[i][0]
   return (((b! - v.held[0][0]) * size(2) + (h! - v.held[2][0])) * size(3) + (w! - v.held[3][0])) * size(1) + (c! - v.held[1][0])
@@ -221,7 +221,7 @@ test('every access of every call reaches the physical page that its storage has 
     assert.ok(accesses > 1000)
   }))
 
-/** What every transfer names: pages of its residency, in a buffer that shows them. */
+/** The pages of every transfer: those of its residency, in a buffer that shows them. */
 const checkTransfers = (plan: Plan, tape: Tape): void => {
   const shown = shownBy(tape)
   for (const t of tape.transfers) {

@@ -1,4 +1,4 @@
-// Plans as text: grids, what segments leave behind and how, pages by kind.
+// Plans as text: grids, left values of segments, pages by kind.
 import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

@@ -1,6 +1,6 @@
-// What a tiled plan computes against the untiled one: one step of each, gradients compared tensor by tensor. With momentum,
-// a parameter's momentum after the first step is its gradient. In: a random network under a random tiling. Out: the largest
-// difference in units of what is allowed, or undefined where the grids do not suit the network.
+// A tiled plan against the untiled one: one step of each, gradients compared tensor by tensor. With momentum, a parameter's momentum after the first
+// step is its gradient. In: a random network under a random tiling. Out: the largest difference in units of the tolerance, or undefined if the grids
+// do not suit the network.
 import { isLeft } from 'fp-ts/Either'
 import * as assert from 'uvu/assert'
 import { loadNative } from '../../src/device/native'
@@ -27,7 +27,7 @@ export const machine = (name: string): Machine => {
 
 const machines = { ref: machine('ref'), cpu: machine('cpu') }
 
-/** What one step leaves behind: each parameter's gradient, each running statistic, the loss. */
+/** The results of one step: each parameter's gradient, each running statistic, the loss. */
 export const stepOn = async (
   device: DeviceName,
   plan: Plan,
@@ -64,8 +64,8 @@ const whole = (graph: Graph, m: Machine): Plan | undefined =>
   planOf(graph, [{ ops: forwardOps(graph).map((o) => o.id), grid: UNTILED }], 0, m)
 
 /**
- * The largest difference, in units of what is allowed; NaN counts as infinite. Where a network is ill-conditioned (a norm of
- * values that hardly vary) single precision is off by itself: there tiles may be off by some times as much.
+ * The largest difference, in units of the tolerance; NaN counts as infinite. If a network is ill-conditioned (a norm of values that hardly vary),
+ * single precision has errors by itself: there tiles may have some times these errors.
  */
 export const worstOf = (
   a: Outcome,

@@ -43,7 +43,7 @@ export interface Recipe {
   readonly blocks: readonly Block[]
   /** How the network ends: a map for mean squared error, a class per pixel, or one per image. */
   readonly end: 'map' | 'pixels' | 'classes'
-  /** Whether the training graph is rewritten, as it is for the devices that train. */
+  /** True if the training graph is rewritten, as for the devices that train. */
   readonly fused: boolean
 }
 
@@ -90,7 +90,7 @@ export const resample: fc.Arbitrary<Block> = fc.record({
   to: fc.tuple(small(1, 29), small(1, 29)),
 })
 export const reflect: fc.Arbitrary<Block> = fc.record({ tag: fc.constant('reflect' as const), pads: pads(4) })
-/** Keeps the image's size: what residual and concatenated branches are made of. */
+/** Keeps the image's size: the parts of residual and concatenated branches. */
 export const keeping: fc.Arbitrary<Block> = fc.record({
   tag: fc.constant('conv' as const),
   channels: small(1, 4),
@@ -104,7 +104,7 @@ const pool: fc.Arbitrary<Block> = fc.record({
   ceil: fc.boolean(),
   countPad: fc.boolean(),
 })
-/** The operators that say in the op table what is worth trying of them, and may stand between layers. */
+/** The operators with samples in the op table that may be between layers. */
 export const sampledKinds = opDefs
   .filter((d) => d.samples && d.outs[0]?.role === 'data' && d.ins.every((o) => o.drawn === undefined))
   .map((d) => d.kind)

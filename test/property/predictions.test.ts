@@ -22,7 +22,7 @@ const RUNS = FULL ? 300 : 7
 const machines = { ref: machine('ref'), cpu: machine('cpu') }
 const native = loadNative()
 
-/** The forward graph of a random network, with what the end of it gives as its output. */
+/** The forward graph of a random network, with the result of its end as its output. */
 const predictionOf = (r: Recipe, dtype: 'f32' | 'f64'): Graph => {
   const { graph, output } = networkOf(r)
   const b = GraphBuilder.extending(graph, dtype)

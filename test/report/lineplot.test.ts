@@ -1,4 +1,4 @@
-// The plot of lines: a path and a legend entry a series, breaks where there is no number, what is too high is cut at the frame.
+// The plot of lines: a path and a legend entry a series, breaks at missing numbers, high values cut at the frame.
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type Plot, plotSvg } from '../../src/report/lineplot'

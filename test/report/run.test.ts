@@ -1,4 +1,4 @@
-// The numbers of a run's page: points of long runs stand for several steps, what is not finite for none, many classes for pairs of them.
+// The numbers of a run's page: points of long runs are several steps, infinite values give none, many classes give pairs of them.
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { bucketsOf, type Details, runHtml, type RunView } from '../../src/report/run'

@@ -1,5 +1,5 @@
-// Runs convolutions that oneDNN has no fast way for in every layout, each direction once: onednn.test.ts starts this as a process of its own and
-// reads what the library says of the primitives that it executes.
+// Runs convolutions without a fast way of oneDNN in every layout, each direction once: onednn.test.ts starts this as a process of its own and reads
+// the library's log of its primitives.
 import { nativeCall } from '../../src/machine/operands'
 import { loadNative } from '../../src/device/native'
 import { FULL } from '../full'

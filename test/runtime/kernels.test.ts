@@ -1,4 +1,4 @@
-// Single kernels through the addon: query, run, measure; what is refused.
+// Single kernels through the addon: query, run, measure; refusals.
 import { readdirSync, readFileSync } from 'node:fs'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -31,7 +31,7 @@ test('names the build that it is: a hash that stands in the addon', () => {
   assert.is(native.deviceFacts('ref').build, build)
 })
 
-/** What measuring leaves behind would make OpenMP put the threads of a session to sleep between calls. */
+/** The state after a measurement would make OpenMP put the threads of a session to sleep between calls. */
 test('ends the threads that measured when it forgets', () => {
   const threads = (): number => readdirSync('/proc/self/task').length
   const relu = [{ dims: [1, 64, 64, 64] }]
@@ -69,7 +69,7 @@ test('sums over ranks ask for the scratch that plans give them, where they go in
         }
 })
 
-/** A run must not go on as if nothing were: what PyTorch makes zero gradients of. */
+/** A run must not continue with gradients that PyTorch makes zero. */
 test('squares that are not finite leave no gradient that is', () => {
   for (const device of native.deviceInfo().devices.filter((d) => d === 'ref' || d === 'cpu'))
     for (const squares of [Number.POSITIVE_INFINITY, Number.NaN]) {

@@ -1,5 +1,5 @@
-// Traps of oneDNN that no comparison of numbers shows: implementations that are a thousand times too slow, scratch that is many times what is
-// convolved, memory in small pages. Those that give wrong numbers are among the cases of test/native/kernels.
+// Traps of oneDNN that no comparison of numbers shows: implementations that are a thousand times too slow, scratch that is many times the
+// convolution's operands, memory in small pages. Wrong numbers are among the cases of test/native/kernels.
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { release } from 'node:os'
@@ -66,7 +66,7 @@ test('a dilated weight gradient has a way whose scratch is less than twice its o
     }
 })
 
-/** Linux collapses what a memory file holds since 6.1. */
+/** Linux collapses pages of a memory file since 6.1. */
 const collapses = (): boolean => {
   const [major = 0, minor = 0] = release().split('.').map(Number)
   return (major > 6 || (major === 6 && minor >= 1)) && existsSync('/sys/kernel/mm/transparent_hugepage/shmem_enabled')

@@ -1,4 +1,4 @@
-// What runs while the input arrives: how much of the wait it takes away, and where there is nothing to gain.
+// Work while the input arrives: its share of the wait, and steps without a gain.
 import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -26,7 +26,7 @@ interface Step {
   readonly work: Readonly<Record<Work, number>>
 }
 
-/** In so many times the memory of in-core. */
+/** In a multiple of the memory of in-core. */
 const stepOf = (graph: Graph, machine: Machine, strategy: string, share = 1): Step => {
   const layout = inCoreLayout(graph, machine)
   const pages = Math.ceil(share * leastPages(layout.planned, layout.calls.length))

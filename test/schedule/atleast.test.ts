@@ -1,4 +1,4 @@
-// What is known of a candidate before it is laid out is never more than what it turns out to take, and rules out most of what cannot fit.
+// Bounds of a candidate before its layout never exceed its real needs, and exclude most candidates that cannot fit.
 import { isLeft, right } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

@@ -26,7 +26,7 @@ const smallestPages = (graph: Graph): number => {
   throw new Error('a page cannot be enough')
 }
 
-/** The step in so many pages: tiles, and what improvers make of them. Every plan is verified. */
+/** The step in a number of pages: tiles, after improvers. Every plan is verified. */
 const seconds = (graph: Graph, pages: number, improvers: readonly Improver[]): number => {
   const method = { planner: tiled(), improvers }
   const plan = compile(graph, { strategy: 'auto', machine, budgetBytes: bytesOf(pages), method })
@@ -47,7 +47,7 @@ for (const [name, graph] of Object.entries({ normed, plain }))
     assert.ok(Math.min(...gains) < 0.99, gains.join())
   })
 
-/** What is asked about when every answer is this. */
+/** The requests if every answer is this. */
 const asked = (graph: Graph, best: Candidate, answer: number): readonly Candidate[] => {
   const candidates: Candidate[] = []
   const improver = otherBorders(graph, machine, 10_000, best, 1)

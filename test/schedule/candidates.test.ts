@@ -1,5 +1,5 @@
-// What planners offer: every candidate works exactly from its own least on, lists do not depend on a budget; what the
-// layout says of its planned stays and of who holds the device.
+// The candidates of planners: every one works exactly from its own least on, lists do not depend on a budget; the layout's facts of planned stays and
+// of held pages.
 import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -120,7 +120,7 @@ test('who holds the device at the worst call: all of it, largest first', () => {
     held.map((h) => h.pages),
     held.map((h) => h.pages).sort((a, b) => b - a),
   )
-  // What leaves is not there between its stays.
+  // A swapped value is absent between its stays.
   const gone = l.planned.map((t) => (l.storages[t.storage]!.label === 'a' ? { ...t, swapped: t.swapped.map(() => true) } : t))
   const a = l.planned.find((t) => l.storages[t.storage]!.label === 'a')!
   const idle = a.stays[0]!.last + 1

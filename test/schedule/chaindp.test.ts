@@ -1,5 +1,5 @@
-// The programme for chains against every schedule there is: small random chains, some with values that several later stages read, as
-// in a dense block; each tree of decisions written out as actions and run by a simulator that counts what is held, value by value.
+// The programme for chains against every schedule: small random chains, some with values that several later stages read, as in a dense block; each
+// tree of decisions written as actions and run by a simulator that counts held values.
 import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -8,7 +8,7 @@ import { everySchedule } from './schedules'
 
 // ---------------------------------------------------------------- one schedule
 
-/** Peak and seconds of a list of actions. What a stage passes on is held to the last use before it is made again. */
+/** Peak and seconds of a list of actions. A stage's passed values are held to the last use before they are made again. */
 const run = (stages: readonly ChainStage[], actions: readonly Action[]): { readonly peak: number; readonly seconds: number } => {
   const ran = new Set<number>()
   const saved = new Map<number, number>()
@@ -16,7 +16,7 @@ const run = (stages: readonly ChainStage[], actions: readonly Action[]): { reado
   let gradient = stages[stages.length - 1]!.gradient
   let peak = 0
   let seconds = 0
-  /** What of a stage's values the actions from `from` on read: the stages behind it read the first of its parts, the next after them fewer. */
+  /** The part of a stage's values that the actions from `from` on read: the next stages read the first of its parts, later ones fewer. */
   const needed = (stage: number, from: number): number => {
     const end = actions.findIndex((x, at) => at >= from && x.stage === stage && x.tag !== 'backward')
     const readers = actions.slice(from, end < 0 ? undefined : end).map((x) => x.stage - stage - 1)
@@ -52,7 +52,7 @@ const chains: fc.Arbitrary<readonly ChainStage[]> = fc
       firstSeconds: fc.integer({ min: 1, max: 9 }),
       repeated: fc.nat(2),
       output: fc.integer({ min: 1, max: 4 }),
-      // As much of the output is read by so many stages behind the next.
+      // A part of the output that a number of stages after the next read.
       far: fc.nat(4),
       reach: fc.nat(3),
       gradient: fc.nat(3),

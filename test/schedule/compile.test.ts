@@ -1,4 +1,4 @@
-// The passes together: which budgets work, what is said of those that do not, and which plan is chosen.
+// The passes together: working budgets, the words of refused ones, and the chosen plan.
 import { type Either, isLeft, isRight } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -48,7 +48,7 @@ const networks: Readonly<Record<string, () => Graph>> = {
     return trained(s, s.linear(s.op('flatten', {}, [s.globalPool(x, 'pool')], 'flat'), 'fc', 10), 'cross-entropy')
   },
 }
-/** Everything but in-core and what chooses among the others. */
+/** Every strategy except in-core and the one that chooses among the others. */
 const methods = strategies.filter((s) => s !== 'in-core' && s !== 'auto')
 const graphs = Object.values(networks).map((make) => make())
 

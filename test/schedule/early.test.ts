@@ -1,4 +1,4 @@
-// Exchanges of norms begun early: what stands beside them, what stays where it was, and budgets in which there is no room for that.
+// Exchanges of norms begun early: the ops beside them, the unmoved ones, and budgets without memory for that.
 import * as E from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -43,7 +43,7 @@ const planned = (budgetBytes: number, strategy = 'in-core'): Plan => {
 const early = (plan: Plan): readonly Call[] => plan.calls.filter((c) => c.beside && mayBeginEarly(c))
 const layerOf = (c: Call): string => graph.ops[c.op]!.layer
 
-/** What goes on while the exchange of a layer's norm is under way, forward or backward. */
+/** The ops that run while the exchange of a layer's norm is in flight, forward or backward. */
 const besideOf = (plan: Plan, kind: string, layer: string): readonly string[] => {
   const at = plan.calls.findIndex((c) => c.kind === kind && layerOf(c) === layer && c.attrs['beside'] !== 1)
   return plan.calls.slice(at + 1, plan.calls[at]!.beside?.until ?? at + 1).map((c) => `${c.kind} ${layerOf(c)}`)
@@ -85,7 +85,7 @@ test('where nothing may be held for longer all goes in its turn, in the same mem
   )
 })
 
-/** What has nothing beside it stays as it was. */
+/** An exchange without independent ops is unmoved. */
 test('a chain of one norm has nothing that its statistics could go beside', () => {
   const chain = model([64, 3, 32, 32], seq(unit('a', 8), relu(), globalAvgPool('pool'), linear('head', 3)))
   const small = prepare(chain, on, { loss: crossEntropy })

@@ -1,5 +1,4 @@
-// Weights laid out once a step: what that saves where memory allows, and that nothing changes where it does not, or where nobody has
-// timed calls with it and without.
+// Weights laid out once a step: the gain if memory allows, and no change if it does not, or if calls have no time with it and without.
 import { isLeft, isRight } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -27,7 +26,7 @@ import { fewOrAll } from '../full'
 import { trainingGraph } from '../golden/golden'
 
 const v100 = machines['v100-pcie-16g']!
-/** What a call takes that lays a weight out: a launch, and six bytes an element. */
+/** The seconds of a call that lays a weight out: a launch, and six bytes an element. */
 const layingSeconds = (weight: readonly number[]): number => 6e-6 + (6 * elementsOf(weight)) / 720e9
 const isTaken = (kind: string, s: CallShapes): boolean => !s.laid && opDef(kind).ins.some((o) => o.laid === 'may')
 

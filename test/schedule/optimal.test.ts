@@ -69,7 +69,7 @@ test('the plan takes the seconds that the programme says, or a little less', () 
 
 // ---------------------------------------------------------------- a dense block
 
-/** Layers that join what they make to what they read; on devices that have norms of joined values it is never joined. */
+/** Layers that join their result with their input; on devices with norms of joined values it is never joined. */
 const denseBlock = (isRewritten: boolean): Graph => {
   const layer = <N extends number>(n: N) =>
     skip(

@@ -23,7 +23,7 @@ const machine = machines['v100-pcie-16g']!
 const normed = trainingGraph('resnet18', [16, 3, 112, 112])
 const plain = trainingGraph('vgg11-features', [4, 3, 224, 224])
 
-/** The step in so many pages. Every plan is verified. */
+/** The step in a number of pages. Every plan is verified. */
 const planned = (graph: Graph, pages: number, method: Method) => {
   const plan = compile(graph, { strategy: 'auto', machine, budgetBytes: bytesOf(pages), method })
   if (isLeft(plan)) throw new Error(renderError(plan.left))
@@ -52,7 +52,7 @@ const bestOf = (graph: Graph, on = machine): Candidate => {
   ])!
 }
 
-/** What is asked about, by the grid of each loop, when the answer is this. */
+/** The requests, by the grid of each loop, if the answer is this. */
 const asked = (best: Candidate, answer: (tiles: number) => number, pages = 10_000): readonly (readonly Grid[])[] => {
   const all: (readonly Grid[])[] = []
   const improver = ownGrids(plain, machine, pages, best, 1)
@@ -73,7 +73,7 @@ test('the worked example: all loops together, then either half, then each', () =
   assert.is(changed[0], many)
   assert.is(changed[1], Math.floor(many / 2))
   assert.is(Math.min(...changed), 1)
-  // What has fewer tiles is faster: in as many looks as tiles can be halved, none is left.
+  // Fewer tiles are faster: one look for each halving, and none is left.
   const quick = asked(best, (tiles) => tiles / 1e6)
   assert.equal(
     quick.slice(0, 3).map((grids) => Math.max(...grids.map(tilesOf))),

@@ -1,5 +1,4 @@
-// Plans by hand are carried out as they were asked for: grids on the ranges, whole values at the cuts; whatever the words
-// let pass makes a plan that the verifier accepts.
+// Plans by hand are carried out as given: grids on the ranges, whole values at the cuts; each accepted text makes a plan that the verifier accepts.
 import { isLeft, isRight } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -140,7 +139,7 @@ test('whatever the words let pass is a plan', () => {
     if (isRight(s)) seen.planned++
     else if (s.left.tag === 'PlanByHandInvalid') seen.refused++
     else {
-      // What no layer alone can tell: a network without parameters, tiles that would see only padding.
+      // Errors that no layer alone can find: a network without parameters, tiles of padding only.
       assert.ok(
         s.left.tag !== 'VerifyFailed' && s.left.tag !== 'BudgetInfeasible',
         `${g.net}: ${JSON.stringify({ from, to })} ${renderError(s.left as never)}`,

@@ -1,5 +1,5 @@
-// Every schedule of a chain, for brute force beside the programme. In: how many options each stage has, and what is allowed. Out: the
-// actions of each tree of decisions.
+// Every schedule of a chain, for brute force beside the programme. In: the number of options of each stage, and the legal ones. Out: the actions of
+// each tree of decisions.
 import type { Action, ChainRules } from '../../staging/schedule/chaindp'
 
 /** The actions of every way to process stages a..b. */

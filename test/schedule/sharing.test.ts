@@ -1,5 +1,5 @@
-// Small budgets for small networks: where values are under a page, every strategy that goes below in-core has a plan at half of it
-// (each was accepted by `verify`, which ends every compile), or its rule forbids one, and the refusal says what stays.
+// Small budgets for small networks: if values are under a page, every strategy below in-core has a plan at half of it (each was accepted by `verify`,
+// which ends every compile), or its rule forbids one, and the refusal names the values that stay.
 import { isLeft, isRight } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -23,9 +23,9 @@ const refused = (graph: Graph, strategy: string, budgetBytes: number): Extract<S
 }
 const halfOf = (graph: Graph): number => bytesOf(pagesIn(refused(graph, 'in-core', PAGE_BYTES).smallestBytes / 2))
 
-/** What they move is what convolutions read or make. */
+/** They move only inputs or results of convolutions. */
 const CONVOLUTIONS_ONLY = ['swap:vdnn-conv', 'swap:superneurons', 'hybrid:superneurons']
-/** It moves nothing, and between norms its tiles hold what is whole. */
+/** It moves nothing, and between norms its tiles hold whole values. */
 const MOVES_NOTHING = ['sft']
 const others = strategies.filter((s) => s !== 'in-core')
 

@@ -5,7 +5,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { chooseSwaps, type SwapChain } from '../../staging/schedule/swapdp'
 
-/** Where a schedule is: ops begun, seconds left of the one that runs, units swapped out and in. */
+/** The state of a schedule: begun ops, seconds left of the running one, units swapped out and in. */
 interface Instant {
   readonly begun: number
   readonly left: number
@@ -33,7 +33,7 @@ class Search {
     return op < n ? this.c.forward[op]! : this.c.backward[2 * n - 1 - op]!
   }
 
-  /** Units of activations swapped out before the i-th: the order in which they leave. */
+  /** Units of activations swapped out before the i-th: the order of their swaps. */
   private before(i: number): number {
     return this.c.x.slice(0, i).reduce((n, x, j) => n + (this.swapOut[j] ? x : 0), 0)
   }
@@ -56,7 +56,7 @@ class Search {
     let away = 0
     for (let i = 0; i < n; i++) {
       if (!this.swapOut[i] || done >= 2 * n - (i === 0 ? 0 : i - 1)) continue
-      // F_i reads x_i whole: what has left of it before is freed when F_i is over.
+      // F_i reads x_i whole: its swapped part is freed after F_i.
       const went = done > i ? Math.max(0, Math.min(this.size(i), out - this.before(i))) : 0
       const after = this.total - this.before(i) - this.size(i)
       const came = Math.max(0, Math.min(this.size(i), returned - after))
@@ -70,13 +70,13 @@ class Search {
     const op = i.begun
     if (op >= n) {
       const j = 2 * n - 1 - op
-      // B_j reads x_j, which must be back or never have left; what left in part must have left whole before it comes back.
+      // B_j reads x_j, which must be back or never have left; a partly swapped one must have left whole before it comes back.
       if (this.swapOut[j] && i.back < this.total - this.before(j)) return false
     }
     return this.held({ ...i, begun: op + 1, left: Math.max(1, this.seconds(op)) }) <= this.c.limit
   }
 
-  /** The least number of seconds in which the step can be done. */
+  /** The least number of seconds of the step. */
   makespan(): number {
     let now = new Map<string, Instant>()
     const key = (i: Instant): string => `${i.begun} ${i.left} ${i.out} ${i.back}`
@@ -104,7 +104,7 @@ class Search {
           const moved = { begun: i.begun, left: Math.max(0, i.left - 1), out: i.out + out, back: i.back + back }
           if (moved.out > this.total || moved.back > this.total) continue
           if (out && !this.canLeave(i)) continue
-          // One direction, then the other: what comes back has left.
+          // One direction, then the other: a returning value has left.
           if (back && (i.out < this.total || this.held({ ...i, back: i.back + 1 }) > this.c.limit)) continue
           later.set(key(moved), moved)
         }

@@ -54,7 +54,7 @@ const candidates = (planner: Planner, graph = five): readonly Candidate[] => {
   return out
 }
 const labelOf = (l: Layout, t: PlannedStays): string => l.storages[t.storage]!.label
-/** What swapped, with its pages, in order of production. */
+/** The swapped values, with their pages, in order of production. */
 const gone = (l: Layout, planned: readonly PlannedStays[]): readonly (readonly [string, number])[] => {
   const pages = new Map<string, number>()
   for (const t of [...planned].sort((a, b) => a.stays[0]!.first - b.stays[0]!.first))

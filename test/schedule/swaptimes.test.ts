@@ -1,4 +1,4 @@
-// When pages move: the no-wait schedule by hand, and what holds for every schedule.
+// The times of pages: the no-wait schedule by hand, and invariants of every schedule.
 import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -233,7 +233,7 @@ test('a planner may say when: a swap out is waited for by a point, a swap in sta
     4,
     'left to itself it is waited for in its own time',
   )
-  // What is held early counts.
+  // Early pages count.
   const planned = [timed, example[1]!, example[2]!]
   assert.equal([leastPages(example, 7), leastPages(planned, 7)], [4, 6])
   assert.is(scheduleSwaps(planned, ones(7), 5, PAGE_A_SECOND), null)

@@ -15,10 +15,10 @@ import { simulate } from '../../staging/sim/simulate'
 
 const on = machine('v100-pcie-16g')
 
-/** Parts of what in-core needs. */
+/** Shares of the in-core memory. */
 const SHARES = process.env['SPILLWAY_FULL'] ? [0, 0.4, 0.6, 0.8] : [0, 0.6]
 
-/** What a method makes of a network at several budgets: its least memory, then seconds. */
+/** A method's results for a network at several budgets: its least memory, then seconds. */
 const outcome = (graph: NonNullable<ReturnType<typeof graphOf>>, strategy: string, method: Method): string => {
   const l = inCoreLayout(graph, on)
   const most = leastPages(l.planned, l.calls.length)

@@ -1,5 +1,5 @@
-// How much work planning is, in counts: what `auto` lays out and simulates of what it is offered, and how often it asks the
-// machine. Seconds depend on who else is running; counts do not.
+// The work of planning, in counts: layouts and simulations of `auto` among its candidates, and its questions to the machine. Seconds depend on the
+// machine's other work; counts do not.
 import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

@@ -17,7 +17,7 @@ const window = {
   dilationW: 1,
   groups: 1,
 }
-/** U-Net's widest weight, 36 MiB, and its gradient over an image of so many rows. */
+/** U-Net's widest weight, 36 MiB, and its gradient over an image with this number of rows. */
 const weight = [1024, 1024, 3, 3]
 const gradient = (rows: number): CallShapes => ({
   ins: [

@@ -1,4 +1,4 @@
-// The bound on what of exchanges any schedule can hide: flows by hand, and a chain of which one op can be beside one exchange alone.
+// The bound on the hidden part of exchanges in any schedule: flows by hand, and a chain with one op that can be beside one exchange alone.
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { largestFlow, mostHiddenSeconds } from '../../bench/hideable'

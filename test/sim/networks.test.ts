@@ -1,4 +1,4 @@
-// What exchanges take on named networks, and plans for them.
+// The seconds of exchanges on named networks, and plans for them.
 import * as E from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -81,7 +81,7 @@ test('a plan over a network takes what its exchanges take on it, and the same me
   assert.is(slow!.exchanges, graph.ops.filter((op) => op.kind.startsWith('all_')).length)
   const alone = planFor(1)
   assert.is(exchangesOf(alone.plan, alone.timeline), undefined)
-  // What nobody waits for is all that the step does not take.
+  // The hidden part is the difference to the step.
   const waited = slow!.commSeconds * (1 - slow!.commHiddenShare)
   assert.ok(slow!.commHiddenShare > 0 && slow!.commHiddenShare < 1)
   assert.ok(Math.abs(over.seconds - computing(over) - over.timeline.stallSeconds.data - waited) < 1e-9)

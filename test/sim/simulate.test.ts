@@ -53,7 +53,7 @@ test('what is begun early goes before what is under way beside computing, and on
     return i === 3 ? { ...c, kind: 'all_sum', attrs: { ranks: 2 } } : c
   })
   const t = simulate(planWith([], calls), PAGE_A_SECOND)
-  // Call 3 waits for what was begun early, from 1 to 3; the other lane's 5 s end as much later as both take.
+  // Call 3 waits for the early one, from 1 to 3; the other lane's 5 s end later by the time of both.
   assert.equal(rows(t.spans), ['ranks 0 0-9', 'ranks 1 0-3', 'compute 2 0-1', 'compute 3 3-4', 'compute 4 4-5'])
   assert.equal(t.stallSeconds, { memory: 0, data: 0, ranks: 6 })
   assert.is(t.makespanSeconds, 9)

@@ -1,4 +1,4 @@
-// Where a forward pass can be cut: clean places, what crosses them, balanced cuts.
+// Cuts of the forward pass: clean positions, crossing values, balanced cuts.
 import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

@@ -25,7 +25,7 @@ const drafts = fc.array(
   { minLength: 1, maxLength: 7 },
 )
 
-/** Halos grow with what comes after in the segment. */
+/** Halos grow with the later part of the segment. */
 const piecesFrom = (ds: typeof drafts extends fc.Arbitrary<infer T> ? T : never): Pieces => {
   let run = 0
   const pieces = ds.map((d) => {
@@ -83,7 +83,7 @@ test('no way to cut costs less than the one chosen', () => {
           [0, ...chosen.slice(0, -1).map((s) => s.to)],
         )
         assert.is(chosen[chosen.length - 1]!.to, ds.length)
-        // Where some piece cannot be made small enough there is no price; every other case is the cheapest.
+        // If some piece cannot be made small enough there is no price; every other case is the cheapest.
         if (!Number.isFinite(best)) return
         const mine = price(chosen.map((s) => [s.from, s.to - 1] as const))
         assert.ok(Math.abs(mine - best) <= 1e-9 * best, `${mine} for ${best}`)

@@ -1,5 +1,5 @@
-// From groups of forward ops to segments: what runs again and how often, where updates stand, what is held, what is
-// computed in place. Networks: a chain, a residual block, norms, a classification head.
+// From groups of forward ops to segments: recomputed ops, the places of updates, held values, ops in place. Networks: a chain, a residual block,
+// norms, a classification head.
 import { isRight } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -31,7 +31,7 @@ const outline = (g: Graph, segments: readonly Segment[]): string[] =>
         .join(' ')}`,
   )
 
-/** The verifier, which shares no code with what is tested here, finds nothing wrong. */
+/** The verifier, which shares no code with this, finds no error. */
 const verified = (g: Graph, segments: readonly Segment[]): void => {
   const plan = compileSegments(g, segments, { strategy: 'by hand', budgetBytes: mib(512), machine: machines['v100-pcie-16g']! })
   if (!isRight(plan)) assert.unreachable(JSON.stringify(plan.left))

@@ -1,5 +1,5 @@
-// Which part of every operand a tile touches: the worked example, strides, dilation, ceil windows, joins, gradients,
-// what a tile adds to the whole, and tilings that cannot be; window chains against row-by-row brute force.
+// The part of every operand that a tile touches: the worked example, strides, dilation, ceil windows, joins, gradients, a tile's share of the whole,
+// and impossible tilings; window chains against row-by-row brute force.
 import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

@@ -1,4 +1,4 @@
-// What the tests of tiling share: training graphs of sketches, their ops by layer and kind, ranges of a sliced step.
+// The common part of tiling tests: training graphs of sketches, their ops by layer and kind, ranges of a sliced step.
 import { isLeft } from 'fp-ts/Either'
 import type { Range } from '../../staging/core/box'
 import type { Loss } from '../../staging/grad/grad'

@@ -1,6 +1,6 @@
-// The type checker as a test instrument. In: programs as text, placed in a folder of this repository without being
-// written there. Out: their error messages, what an editor shows on hover, and what checking cost.
-// Invariant: strict options, as in tsconfig.json, if no others are given; errors anywhere else than in the given programs are thrown.
+// The type checker as a test instrument. In: programs as text, placed in a folder of this repository without being written there. Out: their error
+// messages, an editor's hover texts, and the cost of checking. Invariant: strict options, as in tsconfig.json, if no others are given; errors
+// anywhere else than in the given programs are thrown.
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import * as ts from 'typescript'
@@ -53,7 +53,7 @@ export interface Checked {
   readonly errors: (name: string) => readonly string[]
   /** The same with the lines where they stand, from 1. */
   readonly places: (name: string) => readonly { readonly line: number; readonly message: string }[]
-  /** What an editor shows over the first place where `text` stands. */
+  /** An editor's text over the first place of `text`. */
   readonly hover: (name: string, text: string) => string
   /** The type of a top-level constant, written out. */
   readonly typeOf: (name: string, constant: string) => string
@@ -142,11 +142,11 @@ export const check = (programs: Programs, more: ts.CompilerOptions = {}): Checke
 
 export interface Cost {
   readonly instantiations: number
-  /** Of this process's own time: a busy machine does not count. */
+  /** This process's own time: a busy machine does not count. */
   readonly seconds: number
 }
 
-/** What checking one program costs: everything that it imports is checked with it. */
+/** The cost of checking one program with all of its imports. */
 export const costOf = (text: string): Cost => {
   const programs = { cost: text }
   const service = ts.createLanguageService(hostOf(programs), registryFor(programs))
@@ -175,7 +175,7 @@ export const exportedKeys = (file: string, name: RegExp): ReadonlyMap<string, re
   return new Map(exported.filter((s) => name.test(s.name)).map((s) => [s.name, keysOf(s)]))
 }
 
-/** Runs a program, types ignored, as a JavaScript user's would run; gives its exports, or throws what it throws. */
+/** Runs a program, types ignored, as a JavaScript user's would run; returns its exports, or throws its error. */
 export const runProgram = (text: string): Readonly<Record<string, unknown>> => {
   const js = ts.transpileModule(text, {
     compilerOptions: { module: ts.ModuleKind.CommonJS, target: ts.ScriptTarget.ES2022, esModuleInterop: true },

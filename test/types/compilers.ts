@@ -1,8 +1,7 @@
-// `npm run check:types`: the DSL under both compilers, TypeScript 5.9 and the newest. In: the programs of test/types and the
-// zoo. Out: whether every program says exactly what it must, and what type-checking each network costs, above an empty
-// program, against the ceilings of test/types/ceilings.json. Counts are exact (one checker, no threads), so
-// their ceilings are tight; times are printed, and have none. `--update` rewrites the ceilings, `--only NAME` checks one network;
-// a network without a ceiling and a ceiling without a network are wrong.
+// `npm run check:types`: the DSL under both compilers, TypeScript 5.9 and the newest. In: the programs of test/types and the zoo. Out: each program's
+// messages against the expected ones, and the cost of type-checking each network, above an empty program, against the ceilings of
+// test/types/ceilings.json. Counts are exact (one checker, no threads), so their ceilings are tight; times are printed, and have none. `--update`
+// rewrites the ceilings, `--only NAME` checks one network; a network without a ceiling and a ceiling without a network are wrong.
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -41,7 +40,7 @@ const OPTIONS = [
   '--extendedDiagnostics',
 ]
 
-/** Counts depend on the order in which things are checked: the newest compiler is asked for one thread. */
+/** Counts depend on the order of checks: the newest compiler runs with one thread. */
 const threads = (c: Compiler): readonly string[] => (c === 'typescript' ? [] : ['--singleThreaded', '--ignoreConfig'])
 
 const compile = (c: Compiler, files: readonly string[]): string =>
@@ -74,7 +73,7 @@ const cases: readonly Case[] = [
   ...legalPlans.map((c): Case => ({ program: planPrelude + c, expected: [], said: asIs })),
 ]
 
-/** Errors by file; what is indented goes on with the line before it. */
+/** Errors by file; an indented line continues the one before it. */
 const errorsOf = (output: string): ReadonlyMap<string, readonly string[]> => {
   const errors = new Map<string, string[]>()
   let last: string[] | undefined
@@ -162,7 +161,7 @@ const checkZoo = (
   return { tooMuch, costs }
 }
 
-/** What is checked against nothing, or not at all, in words. */
+/** Networks that are checked against nothing, or not at all, in words. */
 const unmatched = (c: Compiler, ceilings: Ceilings, only: string | undefined): readonly string[] => {
   const asked = (name: string): boolean => only === undefined || name === only
   const ceiled = Object.keys(ceilings[c] ?? {}).filter(asked)
@@ -173,7 +172,7 @@ const unmatched = (c: Compiler, ceilings: Ceilings, only: string | undefined): r
   ]
 }
 
-/** Declarations that are up to date: what set-up makes, without the addon. */
+/** Current declarations: those of set-up, without the addon. */
 const compileDeclarations = (): Promise<void> =>
   (require('../../scripts/setup') as { setUpOrExit: (o: object) => Promise<void> }).setUpOrExit({ dev: true, addon: false })
 

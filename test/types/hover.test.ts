@@ -1,4 +1,4 @@
-// What an editor shows: models, layers and nets under the cursor, and the layer names that it offers.
+// An editor's view: models, layers and nets under the cursor, and the offered layer names.
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { check } from './checker'

@@ -2,12 +2,12 @@
 // through the type checker, and as JavaScript, which must say the same words wherever the program can run at all.
 import * as dsl from '../../dsl'
 
-/** What stands before each program: all that the DSL exports. */
+/** The text before each program: all exports of the DSL. */
 export const prelude = `import { ${Object.keys(dsl).join(', ')} } from '../../dsl'\n`
 
 export interface Illegal {
   readonly program: string
-  /** What is wrong with the model, in words: at compile time and at run time. */
+  /** The error of the model, in words: at compile time and at run time. */
   readonly says?: string
   /** Messages of the compiler itself; such programs are not run. */
   readonly compiler?: readonly string[]
@@ -242,7 +242,7 @@ const bytes: readonly Illegal[] = [
   ...at("layer 'fromBytes' (fromBytes): its std must be more than 0, not -1", 'model([1, 3, 8, 8], fromBytes({ std: -1 }))'),
 ]
 
-/** What only the compiler can say. */
+/** Errors that only the compiler can report. */
 const whileTyping: readonly Illegal[] = [
   compiler('const n: number = 8\nmodel([1, 3, n, n], seq(relu()))', refused(`layer 'relu' (relu): ${LITERALS}`)),
   compiler(

@@ -2,7 +2,7 @@
 // plans.test.ts and for both compilers, each with its exact message; and programs of the same kinds that are right.
 import type { Illegal } from './illegal'
 
-/** Of these options, what was written and what was meant; null where nothing is near. */
+/** The written and the intended ones of these options; null if nothing is near. */
 type Written = readonly (readonly [wrong: string, meant: string | null])[]
 const keysOf =
   (of: string, legal: string, program: (option: string) => string) =>
@@ -101,7 +101,7 @@ const compiler = (program: string, ...messages: readonly string[]): Illegal => (
 const not = (given: string, legal: string, near?: string): string =>
   `Type '"${given}"' is not assignable to type '${legal}'.${near ? ` Did you mean '"${near}"'?` : ''}`
 
-/** What is chosen by name. */
+/** Options chosen by name. */
 const names: readonly Illegal[] = [
   compiler("stage(vgg, { strategy: 'swap:gredy' })", not('swap:gredy', 'keyof Strategies | undefined', 'swap:greedy')),
   compiler(

@@ -44,12 +44,12 @@ const emitted = (o: StageOptions): string => {
 const tiled = emitted({ tiles: [{ from: 'c1', to: 'p1', H: 4, W: 2 }], checkpoints: ['stage1.0.a'] })
 const swapped = emitted({ strategy: 'swap:vdnn-all', budget: 2 ** 25 })
 const frozen = emitted({ freeze: ['c1.*', 'stage1.*'], groups: [{ match: '*.bias', lr: 0.01 }] })
-/** Of several processes: shares of the batch, over a network; bands of rows. */
+/** Several processes: shares of the batch, over a network; bands of rows. */
 const shared = emitted({ ranks: 2, shard: 'gradients', network: 'ethernet-25g' })
 const banded = emitted({ ranks: 2, bands: 2 })
 const text = (module: string, body = BODY, input?: string): string => modelText(body, input) + module
 
-/** What changed in the model since, and what is said of it. */
+/** Later changes of the model, and their messages. */
 const allChanges: readonly (readonly [what: string, body: string, says: string, input?: string])[] = [
   [
     'a kernel',
@@ -127,7 +127,7 @@ const FEW = [
 const isTaken = ([what]: readonly [string, ...unknown[]]): boolean => FULL || FEW.includes(what)
 const changes = allChanges.filter(isTaken)
 const rewritten = allRewritten.filter(isTaken)
-/** What was changed in the module by hand, and what is said of it. */
+/** Changes of the module by hand, and their messages. */
 const edits: readonly (readonly [from: RegExp, to: string, says: string])[] = [
   [/H: 4, W: 2/, 'H: 257, W: 2', "257 tiles along 'H' exceed the size of layer 'c1' (conv2d), which is 256"],
   [

@@ -16,7 +16,7 @@ interface Case {
   readonly kept: number
 }
 
-/** Every choice of what decides what is kept. */
+/** Every choice that decides the kept state. */
 const cases: readonly Case[] = Object.entries<OptimizerEntry>(OPTIMIZERS).flatMap(([kind, { options, states }]) =>
   [...new Set(states.flatMap((s) => s.when ?? []))]
     .reduce<readonly Case['options'][]>(
@@ -31,7 +31,7 @@ const keeping = ({ kind, options, kept }: Case): string => `${using(kind)}const 
 export const kept: ${kept} = 0 as unknown as NumbersKept<typeof o>
 export const exactly: NumbersKept<typeof o> = ${kept}`
 
-/** An option that is known only at run time: what is kept is some number. */
+/** An option that is known only at run time: the state is some number. */
 const unknown = Object.entries<OptimizerEntry>(OPTIMIZERS).flatMap(([kind, { options, states }]) =>
   states.flatMap(({ when }) =>
     when === undefined
@@ -84,7 +84,7 @@ test('every loss and every optimizer has a constructor', () => {
   })
   assert.equal(dsl.crossEntropyWith({ ignoreIndex: undefined }), { kind: 'cross-entropy' })
 })
-/** What is chosen when nothing is said. */
+/** The default choice. */
 const defaults = (options: Choices): object =>
   Object.fromEntries(Object.entries(options).flatMap(([name, c]) => (c.default === 'none' ? [] : [[name, c.default]])))
 

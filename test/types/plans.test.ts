@@ -1,4 +1,4 @@
-// Options of `stage` while typing and at run time: the same words, in the place of what is wrong.
+// Options of `stage` while typing and at run time: the same words, in place of the wrong option.
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { check, type Programs, runProgram } from './checker'

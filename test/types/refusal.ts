@@ -1,5 +1,5 @@
-// The compiler's sentence around a message of ours. In: an error of the compiler. Out: the message, when what stands in an
-// option's place, or an argument, was refused with one; else the error as it is.
+// The compiler's sentence around a message of ours. In: an error of the compiler. Out: the message, if an option or an argument was refused with one;
+// else the error unchanged.
 export const refusedPlan = (error: string): string =>
   /^(?:Argument of [^\n]*\n {2})?Type [^\n]* is not assignable to type '"([^\n]*)"'\.$/.exec(error)?.[1] ?? error
 

@@ -18,7 +18,7 @@ import { refusedPlan } from './refusal'
 const BODY = `
 const generator = seq(conv2d('g1', 8, 3), relu(), conv2d('g2', 3, 3))
 const critic = seq(conv2d('d1', 8, 4, { stride: 2, pad: 2 }), leakyRelu(0.2), conv2d('d2', 1, 3))
-// Trained by no objective: what features it sees is compared.
+// Trained by no objective: its features are compared.
 const eye = conv2d('e', 4, 3)
 const label = fed('label', [2, 4, 64, 48])
 const photo = fed('photo', [2, 3, 64, 48])
@@ -83,7 +83,7 @@ const now = (at: string, kind: string, as: string): string => `stale plan: '${at
 const replaced = (then: string, kind: string, at: string): string =>
   `stale plan: it has '${then}' (${kind}) where the model has '${at}' (${kind}); stage again`
 
-/** What changed in the step since, and what is said of it. */
+/** Later changes of the step, and their messages. */
 const allChanges: readonly (readonly [what: string, from: string, to: string, says: string])[] = [
   ['a kernel of the generator', "'g2', 3, 3", "'g2', 3, 5", changed('g2', 'conv2d')],
   ['a name in the critic', "'d2', 1", "'verdict', 1", replaced('d2', 'conv2d', 'verdict')],

@@ -56,7 +56,7 @@ test('tiled plans on forced grids verify', () => {
   assert.ok(tiled > 50 * times, `only ${tiled} plans had several tiles`)
 })
 
-/** Where tiles need one another's slice to the last row, a later one finds what an earlier one left. */
+/** If tiles need one another's slice to the last row, a later one finds the result of an earlier one. */
 const alreadyDone = (calls: readonly MutablePlan['calls'][number][], call: MutablePlan['calls'][number]): boolean => {
   const what = (c: typeof call): string => JSON.stringify([c.op, c.ins, c.outs])
   return call.op >= 0 && calls.slice(0, calls.indexOf(call)).some((c) => c.segment === call.segment && what(c) === what(call))

@@ -71,7 +71,7 @@ export class PlanByHand {
   scratch(bytes: number): number {
     return this.cells.push({ label: 'scratch', scope: 'workspace', values: [], bytes, segment: -1 }) - 1
   }
-  /** The cell in which a value stands whole (the latest made). */
+  /** The latest cell with the whole value. */
   home(name: string): number {
     const value = this.value(name)
     for (let c = this.cells.length - 1; c >= 0; c--)

@@ -1,5 +1,4 @@
-// Exchanges between ranks beside computing: what is under way is touched, moved and let go by nobody, in any plan; plans that say
-// otherwise are refused.
+// Exchanges between ranks during compute: no plan touches, moves or frees them in flight; other plans are refused.
 import * as E from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

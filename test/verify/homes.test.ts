@@ -1,4 +1,4 @@
-// Plans whose large parameters are at home in the lower tier: sound ones stand, and each way of losing what was learned is refused.
+// Plans with large parameters at home in the lower tier: sound ones pass, and each way of losing an update is refused.
 import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -33,7 +33,7 @@ const plan = (): MutablePlan => structuredClone(made) as MutablePlan
 
 const homeOf = (p: MutablePlan, label: string) => p.storages.find((s) => s.label === label)!
 const residencies = (p: MutablePlan, label: string) => p.residencies.filter((r) => r.storage === homeOf(p, label).id)
-/** The residency in which it is updated: the one that goes home. */
+/** The residency of its update: the one that goes home. */
 const updated = (p: MutablePlan, label: string) => residencies(p, label).find((r) => r.swapOut)!
 
 test('weights come from their homes, and only what was written goes back', () => {
@@ -105,7 +105,7 @@ refuses(
   plan,
   (p) => {
     const other = p.residencies.find((r) => p.storages[r.storage]!.home === undefined && r.swapOut && r.tierOffset !== undefined)
-    // Nothing else needs to leave here: then what is fed is said to.
+    // Nothing else needs to leave here: then a fed one is said to.
     const r = other ?? p.residencies.find((x) => p.storages[x.storage]!.home === undefined && x.swapIn?.from === 'source')!
     r.tierOffset = homeOf(p, 'a.weight').home!
   },

@@ -1,4 +1,4 @@
-// Pages and bytes: who is where, when, and what a copy brings back.
+// Pages and bytes: the holders of pages, their times, and the contents of copies.
 import { test } from 'uvu'
 import { bytesOf, PAGE_BYTES } from '../../staging/core/bytes'
 import type { MutablePlan } from './draft'

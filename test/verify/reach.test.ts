@@ -1,5 +1,5 @@
-// How iterations and elements meet, for each kind of access, against brute force over single elements: what the tiler slices
-// (staging/ops/op.ts) and what the verifier asks for (staging/verify/reach.ts) are derived apart and must agree with it.
+// The meeting of iterations and elements, for each kind of access, against brute force over single elements: the tiler's slices (staging/ops/op.ts)
+// and the verifier's needs (staging/verify/reach.ts) are derived apart and must agree with it.
 import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -7,7 +7,7 @@ import type { Range } from '../../staging/core/box'
 import { type Access, type AccessMap, mirrored, pointwise, resampled, touched, transposed, window } from '../../staging/ops/op'
 import { final, needed } from '../../staging/verify/reach'
 
-/** A kind of access between so many iterations and so many elements, and whether one iteration meets one element. */
+/** A kind of access between numbers of iterations and elements, with a test of one iteration and one element. */
 interface Relation {
   readonly access: Access
   readonly iterations: number

@@ -51,7 +51,7 @@ const relive = (p: MutablePlan): void => {
   for (const c of p.cells) Object.assign(c, lives.get(c.id) ?? {})
 }
 
-/** Every page is on the device all the time: what remains to go wrong is what calls do. */
+/** Every page is on the device all the time: only calls can be wrong. */
 export const allResident = (p: MutablePlan): MutablePlan => {
   relive(p)
   let page = 0

@@ -1,4 +1,4 @@
-// Plans whose graph or lists are not what they should be are refused before anything runs.
+// Plans with a wrong graph or wrong lists are refused before anything runs.
 import { test } from 'uvu'
 import { swapPlan, tiledPlan } from './handmade'
 import { call, indexOf, refuses, removeCall, repeatCall, stay } from './refused'

@@ -1,4 +1,4 @@
-// What calls read and write: halos, coverage, contributions, order. All pages stay on the device here.
+// Reads and writes of calls: halos, coverage, contributions, order. All pages stay on the device here.
 import { isRight } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

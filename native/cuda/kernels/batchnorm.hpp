@@ -28,10 +28,11 @@ struct RunningMoments {
   double eps;
 };
 
-/// What a channel's values are normalised by: z = (x - mean)·scale + shift.
+/// The normalisation of a channel's values: z = (x - mean)·scale + shift.
 struct NormAt {
   float mean, scale, shift;
-  /// The forward's very arithmetic, by which the backward finds on which side of zero a result was.
+  /// The same arithmetic as in the forward pass. With it, the backward pass finds the sign of a
+  /// result.
   SPILLWAY_BOTH float z(float deviation) const { return fmaf(deviation, scale, shift); }
 };
 

@@ -5,7 +5,7 @@
 
 namespace spillway::cuda {
 
-/// What passes a rectifier by z, which it is given.
+/// The value that passes a rectifier for a given z.
 SPILLWAY_BOTH inline float rectified_by(float z, float value, float slope) { return z <= 0 ? (slope == 0 ? 0.0f : slope * value) : value; }
 
 struct RectifiedNorm {
@@ -16,12 +16,12 @@ struct RectifiedNorm {
     const float z = k.z(x[0] - k.mean);
     return rectified_by(z, z, slope);
   }
-  // As the gate of what comes back:
+  // As the gate of gradients:
   SPILLWAY_BOTH uint32_t bits(uint32_t, uint32_t) const { return 0; }
   SPILLWAY_BOTH float passed(const NormAt& k, float deviation, float dy, uint32_t) const { return rectified_by(k.z(deviation), dy, slope); }
 };
 
-/// The gradient of what was normalised, where what came out was rectified.
+/// The gradient of the normalised value, if the result was rectified.
 struct RectifiedGradientAt {
   NormGradientAt norm;
   float shift;

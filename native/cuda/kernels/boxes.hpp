@@ -1,4 +1,4 @@
-// Views as work items index them. In: activations with channels innermost. Out: pixel p's first channel, whatever the
+// Views for the indexing of work items. In: activations with channels innermost. Out: pixel p's first channel for any
 // strides; element-wise maps in the longest steps that the operands allow: 16 bytes side by side, one element, or by place.
 #pragma once
 #include <cstdint>
@@ -48,7 +48,7 @@ struct Place {
   }
 };
 
-/// What one access moves.
+/// The type of one access.
 template <class T>
 struct alignas(16) Wide {
   static constexpr int LANES = 16 / sizeof(T);
@@ -124,7 +124,7 @@ void map(Exec& exec, const View& y, const View* const (&xs)[N], Op op) {
 
 // ---------------------------------------------------------------- by channel
 
-/// Whether each pixel's channels can be had 16 bytes at a time.
+/// Returns true if each pixel's channels can be read 16 bytes at a time.
 template <class T>
 bool has_wide_pixels(const View& v) {
   constexpr int64_t LANES = Wide<T>::LANES;
@@ -155,8 +155,8 @@ SPILLWAY_BOTH void put(T* at, const float* values) {
   }
 }
 
-/// An item has LANES channels side by side, and every so-manieth pixel: what it works out for the channels serves all of them.
-/// body.start<LANES>(channel), then body.step<LANES>(start, pixel, channel) for each pixel.
+/// An item has LANES channels side by side, and every n-th pixel, so the values computed for the channels serve all of its
+/// pixels. It calls body.start<LANES>(channel), then body.step<LANES>(start, pixel, channel) for each pixel.
 template <int LANES, class Exec, class Body>
 void each_by_channels(Exec& exec, int64_t pixels, int64_t channels, Body body) {
   constexpr int64_t ITEMS = 262144;  // keep a large GPU busy

@@ -1,7 +1,7 @@
-// What ranks merge: as the host's devices do it (ops/collective.hpp, ops/bands.hpp), with the same scratch and the same parcels. NCCL
-// carries bytes; what it brings is added up here, from zero in the order of ranks, as tiles are: no bit depends on NCCL's version or
-// topology. Worked example in pieces, all_sum of [1 2 3] on rank 0 of 2: 3 goes to rank 1, its [10 20] come, [11 22] go, and its [33]
-// comes.
+// Merges of ranks, as on the host's devices (ops/collective.hpp, ops/bands.hpp), with the same scratch and the same parcels. NCCL
+// transports bytes. They are added here, from zero in the order of ranks, as tiles are, so no bit depends on NCCL's version or
+// topology. Worked example in pieces, all_sum of [1 2 3] on rank 0 of 2: 3 goes to rank 1, its [10 20] arrive, [11 22] leave, and its
+// [33] arrives.
 #pragma once
 #include "cuda/kernels/plumbing.hpp"
 #include "ops/bands.hpp"
@@ -21,8 +21,8 @@ Parcel parcel(const ops::Group& group, uint32_t member, const T* at, int64_t ele
   return {group.rank(member), const_cast<T*>(at), uint64_t(elements) * sizeof(T)};
 }
 
-/// Shares of `from` go to their members; what comes of this one's lies in `came`, one share's room for each member. Its own stays in
-/// `from`.
+/// Shares of `from` are sent to their members. This member's received parts are in `came`, with space for one share of each member.
+/// Its own share stays in `from`.
 template <class T, class Exec>
 void to_each(Exec& exec, const ops::Group& group, const T* from, const Shares& shares, T* came) {
   std::vector<Parcel> sends, takes;
@@ -48,8 +48,8 @@ void from_each(Exec& exec, const ops::Group& group, T* all, const Shares& shares
   exec.trade(group, sends, takes);
 }
 
-/// What members have of the same elements: this one's where it is, those of the others one after the other, `apart` elements from each
-/// other.
+/// The terms of all members for the same elements: this member's in place, those of the others one after the other, `apart` elements
+/// from each other.
 struct Terms {
   const float *own, *came;
   int64_t apart;
@@ -67,7 +67,7 @@ void add_up(Exec& exec, const Terms& of, float* y, int64_t elements) {
   exec.each(elements, [=] SPILLWAY_BOTH(uint32_t i) { y[i] = terms.sum(i); });
 }
 
-/// Everybody's `elements` come to lie in `all`, in the order of members, but for this one's: they stay where they are.
+/// Gathers the `elements` of all members in `all`, in the order of members. Those of this member stay in place.
 template <class Exec>
 void gather(Exec& exec, const ops::Group& group, const float* own, float* all, int64_t elements) {
   if (!group) return;

@@ -1,7 +1,7 @@
-// The three directions of a convolution between a src (which windows slide over) and a dst (one pixel a window), element by
-// element: what runs where cuDNN has no engine, and on the host in tests. conv2d reads src and makes dst, conv_transpose2d the
-// other way round. Weights lie as parameters do, [dst channels, src channels/groups, kH, kW], or laid out. What lies outside a view is
-// zero.
+// The three directions of a convolution between a src (windows slide over it) and a dst (one pixel for each window), element by
+// element. It runs if cuDNN has no engine, and on the host in tests. conv2d reads src and writes dst, conv_transpose2d the other way
+// round. Weights have the layout of parameters, [dst channels, src channels/groups, kH, kW], or are laid out. Elements outside a view
+// are zero.
 #pragma once
 #include "cuda/kernels/linear.hpp"
 #include "cuda/kernels/pool.hpp"
@@ -19,7 +19,7 @@ SPILLWAY_BOTH inline int64_t dst_row(const WindowAxis& axis, int64_t row, int64_
 
 SPILLWAY_BOTH inline bool held(const WindowAxis& axis, int64_t row) { return row >= axis.in_lo && row < axis.in_lo + axis.in_size; }
 
-/// What a work item needs of a convolution. Weights count as the activations are stored.
+/// The data of a convolution for a work item. Weights count in the stored type of activations.
 template <class T>
 struct Taps {
   Window window;

@@ -1,8 +1,7 @@
-// Kernels are written once, as work items without an order; an Exec runs them: threads of the GPU (cuda/exec.cuh), or a
-// loop on the host, where they are held to the reference device without a GPU.
-// In: each(n, f) runs f(i) for i in [0, n). Invariant: the items of one each() neither read what another writes nor care
-// who is first; one each() is over when the next begins. words(n, bit, put) is the same with 32 items for each word that it puts;
-// blocks(n, k) runs n blocks of items that share memory and go through the phases of k side by side.
+// Kernels are written once, as work items without an order. An Exec runs them: threads of the GPU (cuda/exec.cuh), or a loop on
+// the host, for tests against the reference device without a GPU. In: each(n, f) runs f(i) for i in [0, n). Invariant: no item of
+// one each() reads a value that another item writes; one each() ends before the next begins. words(n, bit, put) is the same with
+// 32 items for each word that it puts. blocks(n, k) runs n blocks of items that share memory and take the phases of k together.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -29,11 +28,10 @@ constexpr int64_t MOST_ROWS = int64_t(1) << 30;
 
 /// Items of a block.
 constexpr uint32_t BLOCK_ITEMS = 256;
-/// Blocks of one launch that wait for each other have a counter in common; there are so many. A counter that all have reached is zero
-/// again.
+/// The number of counters. Blocks of one launch that wait for each other share one. A counter that all have reached is zero again.
 constexpr uint32_t ARRIVALS = 1024;
 
-/// Whether the calling item's block is the last of so many that write what the last one reads. Each that writes says published() before.
+/// Returns true if the block of the calling item is the last of the writing blocks. Each of these calls published() before.
 SPILLWAY_BOTH inline bool arrives_last(uint32_t* counter, uint32_t blocks) {
 #ifdef __CUDA_ARCH__
   __threadfence();
@@ -48,7 +46,7 @@ SPILLWAY_BOTH inline void published() {
   __threadfence();
 #endif
 }
-/// What another block has published; not what this processor's cache holds of it.
+/// Reads the published value of another block, and not this processor's cached one.
 SPILLWAY_BOTH inline double of_other_blocks(const double* at) {
 #ifdef __CUDA_ARCH__
   return __ldcg(at);
@@ -88,12 +86,12 @@ class HostExec {
     const auto shared = std::make_unique<typename K::Shared>();
     for (int64_t block = 0; block < n; block++) phases_on_host(k, *shared, uint32_t(block), std::make_integer_sequence<int, K::PHASES>());
   }
-  /// Bytes to other ranks and from them, after what was run before and before what comes.
+  /// Exchanges bytes with other ranks, after all earlier work and before all later work.
   void trade(const ops::Group& group, const std::vector<Parcel>& sends, const std::vector<Parcel>& takes) {
     ops::trade(group.comm, sends, takes);
   }
   uint32_t* arrivals() { return arrivals_; }
-  /// Where the step's scalars are when the items run.
+  /// The scalars of the step, valid when the items run.
   const StepContext* step() const { return step_; }
 
  private:

@@ -5,7 +5,7 @@
 
 namespace spillway::cuda {
 
-/// Where element i of the flat side lies in the image.
+/// The place in the image of element i of the flat side.
 struct FlatOrder {
   uint32_t channels, pixels;
   explicit FlatOrder(const View& image) : channels(uint32_t(image.dims[1])), pixels(uint32_t(image.dims[2] * image.dims[3])) {}

@@ -7,7 +7,7 @@
 
 namespace spillway::cuda {
 
-/// Statistics of all images: what channel c of image b is normalised by.
+/// The statistics of all images, which normalise channel c of image b.
 struct GroupMoments {
   float* data;
   int64_t image_stride, groups, size;  // size: channels of a group
@@ -30,7 +30,7 @@ struct GroupMoments {
 inline int64_t image_pixels(const View& v) { return v.dims[2] * v.dims[3]; }
 inline int64_t image_channels(const View& v) { return v.dims[0] * v.dims[1]; }
 
-/// What an item knows of columns side by side, which are channels of one image: its first pixel, the first channel, and what f.at() is for
+/// The state of an item with columns side by side, which are channels of one image: its first pixel, the first channel, and f.at() of
 /// each.
 template <class At, int LANES>
 struct InImage {

@@ -9,7 +9,7 @@ namespace spillway::cuda {
 
 constexpr uint32_t MOST_PARTS = 32;
 
-/// What an item knows of its channels: the pixels of the part that has them, from the first of them on, and what f.at() is for each.
+/// The state of an item for its channels: the pixels of the part that has them, from the first one on, and f.at() of each.
 template <class T, class At, int LANES>
 struct InPart {
   PixelsOf<T> x;
@@ -43,7 +43,8 @@ struct PartsBeside {
   }
 };
 
-/// Calls f(parts, whether each pixel's channels of all of them can be had 16 bytes at a time) for one group of parts after the other.
+/// Calls f(parts, aligned) for one group of parts after the other. `aligned`: each pixel's channels of all of them can be read 16
+/// bytes at a time.
 template <class T, class F>
 void each_group(const ops::Parts& parts, F f) {
   PartsBeside<T> group{};

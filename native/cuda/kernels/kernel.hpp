@@ -1,6 +1,6 @@
-// The table of the cuda device's kernels, by operator. A kernel is a specialisation of Kernel with `workspace` and
-// `run<T>(exec, call)`, where T is what activations are stored as; what cuDNN or cuBLAS should run says `library`. An operator without any
-// stands in GAPS (table.hpp), or the build fails.
+// The table of the cuda device's kernels, by operator. A kernel is a specialisation of Kernel with `workspace` and `run<T>(exec, call)`; T
+// is the stored type of activations. A kernel that cuDNN or cuBLAS should run says `library`. An operator without a kernel is in GAPS
+// (table.hpp), or the build fails.
 #pragma once
 #include "cuda/kernels/boxes.hpp"
 #include "cuda/kernels/sums.hpp"
@@ -33,7 +33,7 @@ T* stored(const View& v) {
   return static_cast<T*>(v.data);
 }
 
-/// What the operator allows, in f32 and bf16, below the most elements that a kernel sees; places in 32 bits.
+/// Checks the rules of the operator, in f32 and bf16, and the limit of elements: places have 32 bits.
 template <class K>
 Status check_call(const KernelCall& c) {
   if (Status s = ops::check(c); !s.ok()) return s;

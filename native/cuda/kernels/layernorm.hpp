@@ -7,7 +7,7 @@
 
 namespace spillway::cuda {
 
-/// What a pixel's channels are normalised by.
+/// The moments that normalise the channels of a pixel.
 struct PixelMoments {
   double mean, rstd;
 };
@@ -53,7 +53,7 @@ struct PixelSums {
     shared.at[0][item] = sum;
     shared.at[1][item] = squares;
   }
-  /// Whether the item is the one that adds up; then both sums are those of all.
+  /// Returns true for the item that adds up; then both sums are those of all items.
   SPILLWAY_BOTH bool merged(const Shared& shared, uint32_t item, double (&sum)[2]) const {
     if (item % across != 0) return false;
     for (int s = 0; s < 2; s++) {

@@ -1,12 +1,13 @@
-// What stands between our values and a library's: grids of pixels cut out of a view (with zeros outside) and put back, weights
-// between [O, C, kH, kW] and [O, kH, kW, C] (of a call, or many laid out once a step in one go), a bias added to every pixel, which is
-// rectified too.
+// Conversions between our values and those of a library: grids of pixels cut from a view (with zeros outside) and put back; weights
+// between [O, C, kH, kW] and [O, kH, kW, C] (of a call, or many at once, once a step); a bias for every pixel, with an optional
+// rectifier.
 #pragma once
 #include "cuda/kernels/kernel.hpp"
 
 namespace spillway::cuda {
 
-/// Rows [row, row + rows) along H and columns along W of a view, counted in the view; what lies outside it is zero.
+/// Rows [row, row + rows) along H and columns along W of a view, counted in the view. Pixels outside of it are
+/// zero.
 struct Grid {
   int64_t row, rows, column, columns;
 };
@@ -37,7 +38,7 @@ void scatter(Exec& exec, const View& dx_view, const Grid& grid, const T* from) {
   });
 }
 
-/// Weights become what products take: T in [O, kH, kW, C]. Where element i of it lies in [O, C, kH, kW].
+/// Weights in the layout of products: T in [O, kH, kW, C]. The place in [O, C, kH, kW] of element i.
 struct WeightOrder {
   uint32_t channels = 1, window = 1;
   WeightOrder() = default;
@@ -94,7 +95,7 @@ struct Kernel<OpKind::lay_out> : OwnKernel {
   static void run(Exec& exec, const KernelCall& c) {
     lay<T>(exec, &c, 1);
   }
-  /// Of one type after the other, as they come.
+  /// For one type after the other, in order.
   template <class Exec>
   static void run_together(Exec& exec, const KernelCall* calls, uint32_t n) {
     for (uint32_t first = 0, end; first < n; first = end) {

@@ -1,5 +1,5 @@
-// The fully connected layer, element by element: what runs on the host in tests; the GPU has cuBLAS. And the gradient of a
-// bias, which neither library has: Σ dy over the pixels.
+// The fully connected layer, element by element, for the host in tests; the GPU has cuBLAS. Also the gradient of a bias,
+// which neither library has: Σ dy over the pixels.
 #pragma once
 #include "cuda/kernels/kernel.hpp"
 #include "ops/linear.hpp"

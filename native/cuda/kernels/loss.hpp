@@ -9,7 +9,7 @@
 
 namespace spillway::cuda {
 
-/// Labels of the pixels of x, whatever their strides.
+/// The labels of the pixels of x, for any strides.
 struct Labels {
   const int32_t* data;
   uint32_t height, width;
@@ -41,8 +41,8 @@ struct Softmax {
   }
 };
 
-/// A pixel of so many channels has a block of items, one of fewer an item. Its number of channels alone decides: the bits do not depend on
-/// tiles.
+/// A pixel with this number of channels has a block of items, others have one item. Only the number of channels decides, so bits do not
+/// depend on tiles.
 constexpr uint32_t CHANNELS_OF_BLOCK = 256;
 
 template <class T, class Body>
@@ -95,7 +95,7 @@ void each_softmax(Exec& exec, const View& view, Body body) {
   exec.each(ops::pixels(view), [=] SPILLWAY_BOTH(uint32_t pixel) { body(pixel, Softmax::of(x.at(pixel), x.channels), 0, 1); });
 }
 
-/// Where pixels have blocks their softmax is worked out before it is summed up.
+/// Scratch of the softmax. If pixels have blocks, it is computed before the sum.
 inline int64_t softmax_bytes(const View& v) {
   return v.dims[1] >= int64_t(CHANNELS_OF_BLOCK) ? ops::pixels(v) * int64_t(sizeof(Softmax)) : 0;
 }
@@ -368,7 +368,7 @@ struct Kernel<OpKind::dice_sums> : OwnKernel {
         sums_of<3>(exec, pixels, classes, softmax + pixels, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t k, double* total) {
           const int64_t label = labels.at(pixel);
           if (label < 0) return;
-          // Of one channel, whose label is 1 where it is meant, the sigmoid.
+          // With one channel (its label is 1 for the class), the sigmoid.
           const double p = x.channels == 1 ? ops::dice_sigmoid(double(x.at(pixel)[0]))
                                            : double(expf(x.at(pixel)[k] - softmax[pixel].top)) / softmax[pixel].total;
           if (label == (x.channels == 1 ? 1 : int64_t(k))) {
@@ -410,7 +410,7 @@ struct Kernel<OpKind::dice_sums_bwd> : OwnKernel {
   }
 };
 
-/// What Dice makes of its sums, beside its weights of classes in the workspace.
+/// The result of Dice from its sums, with the class weights in the workspace.
 struct DiceKernel : OwnKernel {
   static int64_t workspace(const KernelCall& c) { return (c.n_attrs - ops::DICE_FIELDS) * int64_t(sizeof(double)); }
   template <class Exec>

@@ -1,10 +1,10 @@
-// Products of tensors, of which the second may have one value for many elements, and of a tensor and a parameter; and their gradients.
+// Products of tensors (the second may have one value for many elements), products of a tensor and a parameter, and their gradients.
 #pragma once
 #include "cuda/kernels/kernel.hpp"
 
 namespace spillway::cuda {
 
-/// A factor in the box of x: what it has one of stands for all.
+/// A factor in the box of x: its single elements are repeated.
 template <class T>
 struct Factor {
   const T* data;

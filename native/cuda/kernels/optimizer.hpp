@@ -56,7 +56,7 @@ void each_of_tensors(Exec& exec, const KernelCall* calls, uint32_t n, F f) {
   }
 }
 
-/// Where each state of the entry lies among a call's operands; 0: nowhere.
+/// The operand of each state of the entry in a call; 0: none.
 template <OpKind kind>
 struct StatesAt {
   uint32_t operand[ops::STATES<kind>];

@@ -86,7 +86,8 @@ void each_pixel(Exec& exec, const View& view, bool wide, Body body) {
     each_lanes<T, 1>(exec, view, body);
 }
 
-/// Each element of dx is the sum of what share.add<LANES>(b, c, h, w, oy, ox, sum) adds for the windows (oy, ox) that reach it.
+/// Each element of dx is a sum: share.add<LANES>(b, c, h, w, oy, ox, sum) adds the terms of each window (oy, ox) that reaches
+/// it.
 template <class Share>
 struct SumOfWindows {
   WindowsOf windows;
@@ -245,7 +246,7 @@ struct Kernel<OpKind::max_pool_places_bwd> : OwnKernel {
   }
 };
 
-/// What an average is divided by.
+/// The divisor of an average.
 struct Divisor {
   WindowsOf window;
   int32_t pad_bottom, pad_right;

@@ -6,7 +6,7 @@
 
 namespace spillway::cuda {
 
-/// Signs by pixel, of SIGNS_PER_BYTE channels side by side in a byte: a bit of what stands at the byte's place in its word.
+/// Signs by pixel, SIGNS_PER_BYTE channels side by side in a byte: a bit of the byte at its place in the word.
 constexpr uint32_t SIGNS_PER_BYTE = 8;
 
 struct SignsOf {
@@ -35,7 +35,7 @@ struct ResidualSum {
   NormOf<BatchMoments> norm;
   float slope;
 
-  /// Of LANES channels; their signs.
+  /// The signs of LANES channels.
   template <int LANES>
   SPILLWAY_BOTH uint32_t sum(const NormAt* at, uint32_t pixel, uint32_t ch) const {
     float values[LANES], others[LANES];

@@ -1,6 +1,6 @@
-// How activations lie in memory: as floats, or as bf16, the upper half of a float. In: what a kernel computed. Out: the nearest
-// that can be stored, ties to even. Invariant: a NaN stays one. Kernels take the stored type T as a parameter and compute in
-// floats and doubles whatever it is.
+// The stored form of activations: floats, or bf16, the upper half of a float. In: the result of a kernel. Out: the nearest
+// storable value, ties to even. Invariant: a NaN stays one. Kernels take the stored type T as a parameter, and compute in
+// floats and doubles for each T.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -27,7 +27,7 @@ struct StoredBf16 {
 };
 static_assert(sizeof(StoredBf16) == 2);
 
-/// As a product takes its factors: rounded to what is stored.
+/// The factor of a product, rounded to the stored type.
 template <class T>
 SPILLWAY_BOTH inline float as_stored(float value) {
   T stored;

@@ -23,7 +23,7 @@ int64_t sums_bytes(int64_t terms, int64_t columns) {
   return (shares > 1 ? shares + 1 : 1) * Sums * columns * int64_t(sizeof(double));
 }
 
-/// So many items of a block stand side by side, with LANES columns each: a line of memory.
+/// The number of items of a block side by side, with LANES columns each: a line of memory.
 template <int LANES>
 constexpr uint32_t MOST_ACROSS = LANES > 1 ? 8 : 32;
 template <int LANES>
@@ -156,7 +156,7 @@ struct PlainTerm {
   }
 };
 
-/// Where totals go: sum after sum, column by column.
+/// The place of the totals: sum after sum, column by column.
 template <int Sums>
 struct PutTotals {
   double* totals;
@@ -166,7 +166,7 @@ struct PutTotals {
   }
 };
 
-/// Where there is room for totals, behind what shares add up.
+/// The place of the totals, after the shares' sums.
 template <int Sums>
 double* totals_in(void* scratch, int64_t terms, int64_t columns) {
   const int64_t shares = sum_shares(terms, columns);

@@ -1,5 +1,5 @@
-// Every kernel of the cuda device, and the operators that have none. In: the op table. Invariant: an operator has a kernel or
-// stands in GAPS, and never both: whoever adds an operator decides, and the compiler reminds.
+// All kernels of the cuda device, and the operators that have none. In: the op table. Invariant: an operator has a kernel or
+// is in GAPS, never both. The compiler reports an added operator that is in neither.
 #pragma once
 #include <array>
 #include <string_view>
@@ -22,8 +22,8 @@ constexpr bool is_gap(std::string_view kind) {
 SPILLWAY_OPS(SPILLWAY_DECIDED)
 #undef SPILLWAY_DECIDED
 
-/// One operator on one Exec. `library`: cuDNN or cuBLAS should run it where there is one; `run_together`: where it takes so many
-/// calls in one go.
+/// One operator on one Exec. `library`: cuDNN or cuBLAS should run it if it can. `run_together`: it runs a number of calls at
+/// once.
 template <class Exec>
 struct KernelFunctions {
   Status (*check)(const KernelCall&);
@@ -42,7 +42,7 @@ constexpr auto run_together_of() -> void (*)(Exec&, const KernelCall*, uint32_t)
     return nullptr;
 }
 
-/// Whether the op table lets its activations be bf16.
+/// Returns true if the op table allows bf16 activations.
 constexpr bool may_be_bf16(OpKind kind) {
   for (const OpInfo& op : OP_TABLE) {
     if (op.wire != uint16_t(kind)) continue;
@@ -53,7 +53,7 @@ constexpr bool may_be_bf16(OpKind kind) {
   return false;
 }
 
-/// Of a checked call: only its activations say how they are stored.
+/// The stored type of a checked call, taken from its activations.
 template <class Exec, OpKind kind>
 void run_stored(Exec& exec, const KernelCall& c) {
   if constexpr (may_be_bf16(kind))

@@ -8,7 +8,7 @@ namespace spillway::cuda {
 using ops::Between;
 using ops::Resampling;
 
-/// Output rows [lo, hi) of the view outside of which none is made of this input row: a row of slack on either side.
+/// Output rows [lo, hi) of the view; no others depend on this input row. There is a row of slack on either side.
 SPILLWAY_BOTH inline Rows outputs_near(const Resampling& r, int32_t row, int32_t out_lo, int32_t out_hi) {
   const int64_t num = r.mode == Resampling::points ? r.to - 1 : r.to,
                 den = r.mode == Resampling::points ? (r.from > 1 ? r.from - 1 : 1) : r.from;

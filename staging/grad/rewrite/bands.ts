@@ -1,9 +1,9 @@
-// A training graph whose images several ranks share, each a band of their rows: a rank is a tile along H that another process holds.
-// In: the graph of one process, how many bands, which of them. Out: the graph of that rank: each op on its own rows, `take_rows` before an op
-// that needs others' rows, `sum_rows` behind what adds to them; an op that cannot be cut runs whole at every rank. What is one for all rows
-// (gradients of weights, statistics of norms, losses) `overRanks` merges after that, with shares of a batch. Invariant: all ranks' graphs have the same ops in the same order; bands of a height are the same for all values of that height.
-// Worked example, 2 bands: [conv2d(x) -> y, …, conv2d_bwd_data(dy) -> dx] becomes
-// [take_rows(x) -> x.rows, conv2d(x.rows) -> y, …, conv2d_bwd_data(dy) -> dx.part, sum_rows(dx.part) -> dx].
+// A training graph whose images several ranks share, each a band of their rows: a rank is a tile along H that another process holds. In: the graph of
+// one process, the number of bands, the index of one. Out: the graph of that rank: each op on its own rows, `take_rows` before an op that needs
+// others' rows, `sum_rows` after an op that adds to them; an op that cannot be cut runs whole at every rank. After that, `overRanks` merges values
+// that are one for all rows (gradients of weights, statistics of norms, losses), with shares of a batch. Invariant: all ranks' graphs have the same
+// ops in the same order; bands of a height are the same for all values of that height. Worked example, 2 bands: [conv2d(x) -> y, …,
+// conv2d_bwd_data(dy) -> dx] becomes [take_rows(x) -> x.rows, conv2d(x.rows) -> y, …, conv2d_bwd_data(dy) -> dx.part, sum_rows(dx.part) -> dx].
 import { type Either, left, right } from 'fp-ts/Either'
 import { elementsOf, extentOf, type Range } from '../../core/box'
 import type { GraphError } from '../../core/errors'
@@ -88,7 +88,7 @@ class Cutting {
     return nothing ? undefined : over
   }
 
-  /** What each rank's iterations touch of an operand. */
+  /** The part of an operand that each rank's iterations touch. */
   private meets({ access, value }: Operand, over: Cut): Cut {
     return isExact(access!) ? over : over.map((r) => touched(access!, r, heightOf(this.values[value]!)))
   }
@@ -144,7 +144,7 @@ class Cutting {
     return rows
   }
 
-  /** What each rank's op makes: all that there is to be of its rows, or a part of a sum. */
+  /** The results of each rank's op: its complete rows, or a part of a sum. */
   private madeBy(
     o: Operand,
     over: Cut,
@@ -165,7 +165,7 @@ class Cutting {
     const own = this.own(this.values[v]!)
     this.cuts[v] = own
     const wants = own ?? this.whole(v)
-    // Where several make the same rows, each has a part of their sum.
+    // If several make the same rows, each has a part of their sum.
     if (isExact(access) || (sameCut(made, wants) && isPartition(made))) return { part: v }
     const part = this.add(v, 'part', made)
     const [, height] = this.whole(v)[0]!
@@ -176,7 +176,7 @@ class Cutting {
     }
   }
 
-  /** Of images: all their bands have of them. */
+  /** The moments of images: all elements that their bands have. */
   private moments(
     part: ValueId,
     ins: readonly ValueId[],
@@ -191,7 +191,7 @@ class Cutting {
   }
 }
 
-/** The graph of one of so many bands. */
+/** The graph of one of a number of bands. */
 export const overBands =
   (bands: number, at: number) =>
   (g: Graph): Either<GraphError, Graph> => {

@@ -1,8 +1,8 @@
-// Stores the activations of a training graph as bf16. In: a training graph. Out: the same step, where layers read and write
-// bf16 and compute in the graph's float type; parameters, statistics, sums over tiles, losses, optimizers' numbers and outputs stay floats.
-// Invariant: an operator that takes no bf16 is fed and read through casts. What was rounded for the forward pass serves the backward
-// pass too; what was cast to float is cast again there rather than kept. No loss scaling: bf16 has the exponents of fp32.
-// Worked example: [conv2d, lrn, conv2d] becomes [conv2d, from_bf16, lrn, to_bf16, conv2d], the image is fed as bf16.
+// Stores the activations of a training graph as bf16. In: a training graph. Out: the same step, whose layers read and write bf16 and compute in the
+// graph's float type; parameters, statistics, sums over tiles, losses, optimizers' numbers and outputs stay floats. Invariant: an operator without
+// bf16 is fed and read through casts. Values rounded for the forward pass serve the backward pass too; casts to float are made again there rather
+// than kept. No loss scaling: bf16 has the exponents of fp32. Worked example: [conv2d, lrn, conv2d] becomes [conv2d, from_bf16, lrn, to_bf16,
+// conv2d], the image is fed as bf16.
 import { outputTypes } from '../../graph/check'
 import { type DType, floatOf, type Graph, type Op, type Value, type ValueId } from '../../graph/graph'
 import { elementOf } from '../../ops/elements'
@@ -42,7 +42,7 @@ class Casting {
     return { name: this.g.name, values: this.values, ops: this.ops }
   }
 
-  /** What leaves the step leaves it in floats. */
+  /** Outputs of the step are floats. */
   private handOut(v: ValueId, { layer, phase }: Op): void {
     const value = this.values[v]!
     this.values[v] = { ...value, name: `${value.name}.bf16`, role: 'activation' }

@@ -1,7 +1,6 @@
-// Numbers that were made of bytes are made of them again where the backward pass reads them, not kept until then: a byte for each instead
-// of four, and of what is fed none is ever written back. In: a training graph. Out: the same step. Invariant: the bits are the same.
-// Worked example: from_bytes(x) -> y, conv2d(y), …, conv2d_bwd_weights(y, dy) becomes from_bytes(x) -> y, conv2d(y), …,
-// from_bytes(x) -> y2, conv2d_bwd_weights(y2, dy).
+// Numbers that were made of bytes are made again for the backward pass, not kept until then: a byte for each instead of four, and fed bytes are never
+// written back. In: a training graph. Out: the same step. Invariant: the bits are the same. Worked example: from_bytes(x) -> y, conv2d(y), …,
+// conv2d_bwd_weights(y, dy) becomes from_bytes(x) -> y, conv2d(y), …, from_bytes(x) -> y2, conv2d_bwd_weights(y2, dy).
 import type { Graph, Op, Value, ValueId } from '../../graph/graph'
 
 export const withBytesAgain = (g: Graph): Graph => {

@@ -13,7 +13,7 @@ const isSmallUpdate = (g: Graph, op: Op): boolean => {
   return op.phase === 'update' && param.role === 'param' && valueBytes(param) <= SMALL_BYTES
 }
 
-/** What updates must have in common to go together. */
+/** The common part of updates that run together. */
 const ruleOf = (op: Op): string => `${op.kind} ${op.ins.length} ${JSON.stringify(op.attrs)}`
 
 export const withGatheredUpdates = (g: Graph): Graph => {

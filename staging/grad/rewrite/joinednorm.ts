@@ -8,7 +8,7 @@ import { type Unfinished, rewriteOps } from './rewrite'
 
 const NORMS = new Set(['bn_stats', 'bn_apply', 'bn_relu_apply'])
 
-/** Whether nothing needs the concatenation as one value. */
+/** Returns true if no op needs the concatenation as one value. */
 const isOnlyNormalised = (d: Unfinished, v: ValueId, more: readonly string[] = []): boolean =>
   d.readers(v).every((o) => NORMS.has(o.kind) || more.includes(o.kind))
 

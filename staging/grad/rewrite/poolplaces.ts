@@ -1,8 +1,7 @@
-// Max pools keep the place of each maximum, a byte, where that frees their input: a quarter of the output's bytes instead of
-// the input's. In: a training graph. Out: one in which such a pool is followed by its places, and its gradient reads them.
-// Invariant: the gradient's bits are the same, and no schedule holds more: the input goes where no other backward op reads it.
-// Worked example: conv2d, max_pool, relu, …, max_pool_bwd(x, dy) becomes conv2d, max_pool, max_pool_places, relu, …,
-// max_pool_places_bwd(places, dy).
+// Max pools keep the place of each maximum, a byte, if that frees their input: a quarter of the output's bytes instead of the input's. In: a training
+// graph. Out: the same with places after such a pool, which its gradient reads. Invariant: the gradient's bits are the same, and no schedule holds
+// more: the input is freed if no other backward op reads it. Worked example: conv2d, max_pool, relu, …, max_pool_bwd(x, dy) becomes conv2d, max_pool,
+// max_pool_places, relu, …, max_pool_places_bwd(places, dy).
 import type { Graph, Op, Value, ValueId } from '../../graph/graph'
 import { MOST_PLACES, placesShape } from '../../ops/poolplaces'
 import { readersOf } from './rewrite'

@@ -1,14 +1,14 @@
-// A training graph's batch shared by several ranks: a rank is a tile along B that another process holds. In: a training graph, how many ranks.
-// Out: the graph of one rank, where every sum over images becomes that of all ranks before anyone reads it.
-// Invariant: R ranks have the bits of one process whose plan takes R tiles along B, since ranks merge by the rules by which tiles do.
+// A training graph's batch shared by several ranks: a rank is a tile along B that another process holds. In: a training graph, the number of
+// ranks. Out: the graph of one rank: every sum over images becomes that of all ranks before its first reader.
+// Invariant: R ranks have the bits of one process whose plan takes R tiles along B, because ranks and tiles merge by the same rules.
 // Worked example, 2 ranks: [bn_stats -> s, bn_apply(s), …, conv2d_bwd_weights -> dw, sgd(dw)] becomes
-// With local norms statistics stay each rank's own, and so do the sums that its norms read; updates read those of all.
 // [bn_stats -> s.share, all_moments -> s, bn_apply(s), …, conv2d_bwd_weights -> dw.share, all_sums -> dw, …, sgd(dw)].
+// With local norms, statistics and the sums that a norm reads stay each rank's own; updates read those of all.
 //
-// What only updates read is exchanged beside the backward pass: gradients wait for others until they are a bucket, and go as one; their
-// updates come when four later buckets are under way, so that nobody waits for what has just been sent.
+// Values that only updates read are exchanged during the backward pass: gradients wait for others until they are a bucket, and are sent
+// together. Their updates follow after four later buckets, so that no update waits for a bucket that was just sent.
 //
-// Where updates are shared out, each rank has a part of each large parameter's state, updates its part of the weight, and puts it into all:
+// If updates are divided, each rank has a part of each large parameter's state, updates its part of the weight, and puts it into all:
 // [all_sums -> dw, take_part(dw), take_part(w), sgd on parts, put_part(w)], or sum_parts, which makes no more than a part of dw.
 import { type Either, left, right } from 'fp-ts/Either'
 import type { GraphError } from '../../core/errors'
@@ -25,31 +25,31 @@ import { opDef } from '../../ops/registry'
 /** How ranks share a step. */
 export interface Shared {
   readonly norms?: 'local' | undefined
-  /** What each has a part of: states of optimizers, or gradients' sums, too. */
+  /** The divided values: states of optimizers, or gradients' sums, too. */
   readonly shard?: 'optimizer' | 'gradients' | undefined
 }
 
-/** What has fewer elements is updated by every rank: to send it around takes longer than its update, and its state is hardly any memory. */
+/** Every rank updates smaller parameters whole: an exchange takes longer than the update, and the state is hardly any memory. */
 export const LEAST_SHARED = 4096
 
-/** A bucket is an eighth of all gradients, and at most so much: large enough that the time on the way does not count. */
+/** A bucket is an eighth of all gradients, and at most this size: large enough that the latency does not count. */
 const BUCKETS = 8
 const MOST_BYTES = 4 * 2 ** 20
 const WAITING_BUCKETS = 4
 
-/** Elements of a channel in a rank's share: what its moments are of. */
+/** Elements of a channel in a rank's share: the number behind its moments. */
 const elementsBehind = ([b, , h, w]: readonly number[]): number => b! * h! * w!
 
-/** What is shared out of the updates. */
+/** The divided parts of the updates. */
 interface SharedOut {
-  /** Values of which each rank has a part. */
+  /** Values that are divided among ranks. */
   readonly parts: ReadonlySet<ValueId>
-  /** Operators on parts, and of what they read what is whole elsewhere: a rank takes its part of it. */
+  /** Operators on parts. If an operand is whole elsewhere, a rank takes its part of it. */
   readonly ops: ReadonlySet<Op>
   readonly taken: ReadonlySet<ValueId>
 }
 
-/** The gradient that an operator before the update makes another of, element by element, and what it keeps for that. */
+/** The gradient that an operator before the update changes, element by element, and its states. */
 const elementwise = ({ kind, ins }: Op): { readonly gradient: ValueId; readonly states: readonly ValueId[] } | undefined =>
   kind === meanOverSteps.kind
     ? { gradient: ins[1]!, states: [ins[0]!] }
@@ -57,7 +57,7 @@ const elementwise = ({ kind, ins }: Op): { readonly gradient: ValueId; readonly 
       ? { gradient: ins[0]!, states: [] }
       : undefined
 
-/** From an update back to the sum of all ranks, or to what is clipped by the length of all gradients, which all ranks have whole. */
+/** From an update back to the sum of all ranks, or to the gradient clipped by the length of all gradients, which all ranks have whole. */
 const sharedOut = (g: Graph, sums: ReadonlySet<ValueId>, shard: Shared['shard']): SharedOut => {
   const parts = new Set<ValueId>()
   const ops = new Set<Op>()
@@ -93,7 +93,7 @@ interface Sum {
   readonly members: number
 }
 
-/** What has been sent, and by whom nobody has been waited for. */
+/** Exchanges in flight, and those without a wait so far. */
 interface Sent {
   readonly totals: readonly ValueId[]
   readonly bytes: number
@@ -104,7 +104,7 @@ class Sharing {
   private readonly ops: Op[] = []
   /** By number in the graph of one process: number in this one. */
   private readonly placed: number[] = []
-  /** Of values that are read by more than updates. */
+  /** Values with other readers than updates. */
   private readonly urgent: ReadonlySet<ValueId>
   private readonly bucketBytes: number
   private bucket: Sum[] = []
@@ -114,7 +114,7 @@ class Sharing {
   private readonly open = new Set<ValueId>()
   private readonly shared = new Map<ValueId, ValueId>()
   private late: Op[] = []
-  /** What the late ones read, and what they write. */
+  /** The operands of late ops, and their results. */
   private readonly read = new Set<ValueId>()
   private readonly written = new Set<ValueId>()
 
@@ -133,7 +133,7 @@ class Sharing {
     const read = g.ops.flatMap((op) => (op.phase === 'update' || this.isOwn(op) ? [] : op.ins))
     this.urgent = new Set([...read, ...g.values.filter(isResult).map((v) => v.id)])
     const sums = g.ops.flatMap((op) => op.outs.filter((v, i) => this.mergeOf(op, i) === 'sum' && !this.urgent.has(v)))
-    // Who cuts images is short of memory, and computes for long: each goes by itself, and its update comes right behind.
+    // Bands of images mean little memory and long compute: each gradient is sent by itself, followed by its update.
     this.bucketBytes = g.bands ? 0 : Math.min(MOST_BYTES, this.bytesOf(sums) / BUCKETS)
     const ofAll = g.ops.flatMap((op) => (this.membersOf(op) === ranks ? op.outs : []))
     this.sharedOut = sharedOut(g, new Set(sums.filter((v) => ofAll.includes(v))), how.shard)
@@ -149,7 +149,7 @@ class Sharing {
 
   run(): Graph {
     for (const op of this.g.ops) {
-      // What a norm still reads of a bucket is not sent yet.
+      // A gradient of a bucket that a norm still reads is not sent yet.
       if (this.isFull() && !(this.isOwn(op) && this.bucket.some((s) => op.ins.includes(s.total)))) this.send()
       this.mustWait(op) ? this.delay(op) : this.emit(op)
     }
@@ -166,7 +166,7 @@ class Sharing {
 
   // ---------------------------------------------------------------- operators
 
-  /** It reads a norm's statistics, and what else it reads is of the same share. */
+  /** It reads a norm's statistics, and its other operands are of the same share. */
   private isOwn(op: Op): boolean {
     return this.norms === 'local' && readsMoments(this.g, op)
   }
@@ -214,7 +214,7 @@ class Sharing {
     return { ...v, shape: [partOf(elementsOf(v.shape), this.ranks)], part: v.shape }
   }
 
-  /** The rank's own part of what all have whole. */
+  /** The rank's own part of a whole value. */
   private take({ layer, phase }: Op, v: ValueId): ValueId {
     const { init: _, ...value } = this.values[v]!
     const id = this.values.length
@@ -293,7 +293,7 @@ class Sharing {
 
   // ---------------------------------------------------------------- what comes later
 
-  /** It reads what is under way, or what a late one writes; or it overwrites what a late one reads. */
+  /** It reads a value in flight, or a result of a late op; or it overwrites an operand of a late op. */
   private mustWait(op: Op): boolean {
     const open = (v: ValueId): boolean => this.open.has(v) && !this.isOwn(op)
     return op.ins.some((v) => open(v) || this.written.has(v)) || overwritten(op).some((v) => this.read.has(v))
@@ -316,7 +316,7 @@ class Sharing {
 
 const overwritten = (op: Op): readonly ValueId[] => (opDef(op.kind).mutates ?? []).flatMap((i) => op.ins[i] ?? [])
 
-/** How tiles along B merge an output. What is made image by image has nothing to merge there. */
+/** The merge of an output over tiles along B. Results of single images need none. */
 const mergeOf = (op: Op, out: number): 'sum' | 'moments' | undefined => {
   const def = opDef(op.kind).outs[out]!
   return def.role === 'whole' ? def.merge : undefined

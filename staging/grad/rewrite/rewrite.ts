@@ -10,7 +10,7 @@ export interface Rewrite {
   readonly apply: (s: ElaboratedStep) => ElaboratedStep
 }
 
-/** What stands in place of a pair: its ops, in order, and the shape of the value between them where they are two. */
+/** The replacement of a pair: its ops, in order, and the shape of the value between them if there are two. */
 export interface Replacement {
   readonly ops: readonly Op[]
   readonly middle?: readonly number[]
@@ -25,7 +25,7 @@ export const readersOf = (ops: readonly Op[]): ReadonlyMap<ValueId, readonly Op[
   return readers
 }
 
-/** Values that no op makes or reads any more go; the others move up, and what losses are fed stays behind them all. */
+/** Values without a maker or reader are removed; the others move up, and the inputs of losses stay last. */
 const compacted = (s: ElaboratedStep, values: readonly Value[], ops: readonly Op[]): ElaboratedStep => {
   const used = new Set(ops.flatMap((o) => [...o.ins, ...o.outs]))
   const made = values.filter((v) => v.role === 'activation' || v.role === 'stat')
@@ -42,7 +42,7 @@ const compacted = (s: ElaboratedStep, values: readonly Value[], ops: readonly Op
   return renumbered(s, graph, at)
 }
 
-/** What a rule for single ops sees of the graph: what the pass has made of the ops before, but for held values; who reads what. */
+/** The graph for a rule of single ops: the results of the pass for earlier ops, except held values; the readers of values. */
 export interface Unfinished {
   readonly graph: Graph
   readonly values: readonly Value[]
@@ -54,7 +54,7 @@ export interface Unfinished {
 /** The ops that stand in an op's place, with outputs that are its own at the end. */
 export type OpRule = (op: Op, unfinished: Unfinished) => readonly Op[] | undefined
 
-/** Each op by a rule; what then makes only values that nothing reads any more goes, if something read them before. */
+/** Applies a rule to each op. Ops whose results lost their last reader are removed. */
 export const rewriteOps = (name: string, rule: () => OpRule): Rewrite => ({
   name,
   apply: (s) => {

@@ -6,7 +6,7 @@ import { poolThenRelu } from './poolfirst'
 import { addThenRelu, convThenRelu, normAddThenRelu, normThenRelu } from './rectified'
 import type { Rewrite } from './rewrite'
 
-/** Norms first: a rectifier that costs nothing need not wait for the pool. What norms read of concatenations comes when they are whole. */
+/** Norms first: a free rectifier need not wait for the pool. Norms of concatenations come when these are whole. */
 export const REWRITES: readonly Rewrite[] = [
   normThenRelu,
   addThenRelu,

@@ -1,7 +1,7 @@
-// Run-time allocators, to compare with plan-time pages. In: requests, one after the other. Out: what each holds of the device,
-// caches and rounding included. `best-fit`: a caching pool as PyTorch's and CNMeM's, that splits, coalesces and grows by
-// segments which are never joined. `va:SIZE`: chunks mapped to fresh addresses at each request (paper 1, section 4).
-// `gtbm`: movable tensors by best fit from the low end, temporary ones from the high end, reclaimed ones beside (paper 4, 3.3).
+// Run-time allocators, to compare with plan-time pages. In: requests, one after the other. Out: the device memory of each, caches and rounding
+// included. `best-fit`: a caching pool as PyTorch's and CNMeM's, which splits, coalesces and grows by segments that are never joined. `va:SIZE`:
+// chunks mapped to fresh addresses at each request (paper 1, section 4). `gtbm`: movable tensors by best fit from the low end, temporary ones from
+// the high end, reclaimed ones beside (paper 4, 3.3).
 import { alignUp } from '../../core/bytes'
 import type { Request } from './requests'
 import { type Block, Space } from './space'
@@ -56,11 +56,11 @@ export class BestFit implements Allocator {
   }
 }
 
-/** Chunks that a request maps; of what is small none. */
+/** Chunks that a request maps; a small one maps none. */
 export const chunksOf = ({ bytes }: Pick<Request, 'bytes'>, chunkBytes: number): number =>
   2 * bytes < chunkBytes ? 0 : Math.ceil(bytes / chunkBytes)
 
-/** What is much smaller than a chunk comes from a caching pool beside the chunks: a chunk each would waste nearly all of it. */
+/** Requests much smaller than a chunk are served from a caching pool beside the chunks: a chunk each would waste nearly all of it. */
 export class VirtualAddressing implements Allocator {
   private cached = 0
   private used = 0
@@ -130,7 +130,7 @@ export class Gtbm implements Allocator {
     return [...this.main.blocks.map((b) => b.bytes), ...this.aside.freeBlocks]
   }
 
-  /** The largest run of free addresses between what lies low and what lies high: what a smaller pool could do without. */
+  /** The largest run of free addresses between the low and the high ones: a smaller pool could do without it. */
   get gapBytes(): number {
     return Math.max(0, ...this.main.blocks.map((b) => b.bytes))
   }

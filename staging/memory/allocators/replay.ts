@@ -1,7 +1,6 @@
-// Allocators replayed on the allocations of one plan. In: a plan and an allocator's name. Out: its peak, how much of it is
-// fragmentation, the free space that requests could not use (paper 4, equation 1), and what mapping costs.
-// Unusable free space at a request: the share of free bytes in blocks smaller than it. Nought: none; near one: all.
-// Worked example, free blocks 4 4 8 and a request of 8: half of what is free is of no use to it.
+// Allocators replayed on the allocations of one plan. In: a plan and an allocator's name. Out: its peak, the fragmented part of it, the free space
+// that requests could not use (paper 4, equation 1), and the cost of mapping. Unusable free space at a request: the share of free bytes in blocks
+// smaller than it. Nought: none; near one: all. Worked example, free blocks 4 4 8 and a request of 8: half of the free space is of no use to it.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -19,19 +18,19 @@ export interface Replay {
   /** Unusable free space: at the worst request, and over all requests. */
   readonly worstUnusable: number
   readonly meanUnusable: number
-  /** Of a step; what stays for ever is mapped once. */
+  /** For a step; permanent memory is mapped once. */
   readonly mappingSeconds: number
   /** Held and asked for, by call, where either changes. */
   readonly series: readonly (readonly [call: number, held: number, requested: number])[]
 }
 
 /**
- * Mapping and unmapping a chunk. Paper 1 takes 304 against 320 images/s at batch 64 with chunks of 40 MB: 10 ms a step, in
- * which ResNet-50 maps some 400 chunks.
+ * Mapping and unmapping a chunk. Paper 1 takes 304 against 320 images/s at batch 64 with chunks of 40 MB: 10 ms a step, during which ResNet-50 maps
+ * some 400 chunks.
  */
 const MAP_SECONDS = 25e-6
 
-/** Seconds before each call in which an allocator maps chunks, and the device waits; of those that map nothing, nothing. */
+/** Seconds before each call for mapping chunks, while the device waits; zero for allocators that map nothing. */
 export const mappingOf = (plan: Plan, name: string): readonly number[] | undefined => {
   const { chunkBytes } = certain(`there is an allocator '${name}'`)(allocatorNamed(name))
   if (chunkBytes === undefined) return undefined
@@ -46,7 +45,7 @@ const unusable = (free: readonly number[], bytes: number): number => {
   return total === 0 ? 0 : free.reduce((n, b) => n + (b < bytes ? b : 0), 0) / total
 }
 
-/** What an allocator makes of it all, or the request for which it has no room. */
+/** The result of an allocator, or the request that it cannot serve. */
 const run = (name: string, allocator: Allocator, events: readonly Event[]): Either<Request, Replay> => {
   let [peakBytes, requested, requestedBytes, worst, sum, asks] = [0, 0, 0, 0, 0, 0]
   const series: (readonly [number, number, number])[] = []
@@ -81,8 +80,8 @@ const run = (name: string, allocator: Allocator, events: readonly Event[]): Eith
 }
 
 /**
- * The smallest main pool (paper 4, 3.3.3): everything in a pool that is surely large enough, less the smallest gap that is left
- * between its ends, is a first try; what fails grows by beta.
+ * The smallest main pool (paper 4, 3.3.3). The first try is the bytes used in a pool that is surely large enough, less the smallest gap between its
+ * ends. After a failure it grows by beta.
  */
 const BETA_BYTES = 1024 ** 2
 
@@ -103,7 +102,7 @@ const searchPool = (events: readonly Event[], o?: GtbmOptions): Replay => {
 
 export const ALLOCATORS = ['pages', 'best-fit', 'va:SIZE', 'gtbm'] as const
 
-/** Pages that are there from the beginning: what the plan has reserved. */
+/** Pages reserved by the plan from the beginning. */
 const reserved = (plan: Plan): Allocator => ({
   ask: () => true,
   give: () => {},
@@ -111,7 +110,7 @@ const reserved = (plan: Plan): Allocator => ({
   freeBlocks: [],
 })
 
-/** Whether there is such an allocator: its name with the chunk's bytes, or why not. */
+/** The allocator of this name, with the chunk's bytes, or the reason why there is none. */
 export const allocatorNamed = (name: string): Either<string, { readonly name: string; readonly chunkBytes?: number }> => {
   if (name === 'pages' || name === 'best-fit' || name === 'gtbm') return E.right({ name })
   const legal = `allowed: ${ALLOCATORS.join(', ')} (va:40MiB)`

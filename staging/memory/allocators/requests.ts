@@ -1,13 +1,12 @@
-// A plan as the sequence of allocations that a framework would make. In: a finished plan. Out: events: every value, workspace
-// and parameter asks for its bytes when it comes to the device and gives them back when it leaves or dies.
-// A value that moves by pages asks for all of its bytes from its first page's arrival to its last page's release: run-time
-// allocators know no pages. Invariant: at each point what is given back comes before what is asked for.
-// Worked example: x lives over calls 1 to 3, is out during 4 and 5, is read at 6: ask at 1, free at 4, ask at 6, free at 7.
+// A plan as the allocations that a framework would make. In: a finished plan. Out: events: every value, workspace and parameter is allocated when it
+// comes to the device and freed when it leaves or dies. A value that moves by pages has all of its bytes from its first page's arrival to its last
+// page's release: run-time allocators know no pages. Invariant: at each point frees precede allocations. Worked example: x lives over calls 1 to 3,
+// is out during 4 and 5, is read at 6: allocated at 1, freed at 4, allocated at 6, freed at 7.
 import { pagesOf } from '../../core/bytes'
 import { opDef } from '../../ops/registry'
 import type { Cell, Plan, Point, Residency } from '../../plan/plan'
 
-/** What gtbm goes by (paper 4, 3.3.2). */
+/** The classes of gtbm (paper 4, 3.3.2). */
 export type Mobility = 'movable' | 'temporary' | 'reclaimed'
 
 export interface Request {
@@ -15,7 +14,7 @@ export interface Request {
   readonly label: string
   readonly bytes: number
   readonly from: Point
-  /** The end of the step for what stays. */
+  /** The end of the step for permanent memory. */
   readonly to: Point
   readonly mobility: Mobility
 }
@@ -84,7 +83,7 @@ export const requestsOf = (plan: Plan): readonly Request[] => {
     return spansOf(plan, c, residencies.get(plan.places[c.id]!.storage) ?? [])
   }
   const backward = backwardFrom(plan)
-  /** What comes back for the backward waits for no join any more: it goes as it came. */
+  /** A value that comes back for the backward pass no longer waits for a join. */
   const mobilityIn = (m: Mobility, { from }: PointSpan): Mobility => (m === 'temporary' && from >= backward ? 'movable' : m)
   return plan.cells
     .flatMap((c) => {

@@ -379,6 +379,32 @@ export class Model {
     this.settle(i)
   }
 
+  /** Bytes that a loop needs and the device does not have. */
+  private lackOf(i: number): number {
+    const working = this.working[i]!
+    return Math.max(
+      0,
+      this.wholeBytes[i]! + (this.tiles[i]! > 1 ? working / FULL : working) - this.room + this.fixedBytes + this.reserveBytes,
+    )
+  }
+
+  /** Corrects the working sets of a plan that fits. */
+  fitLoops(): void {
+    for (const i of this.heads) {
+      const lack = this.lackOf(i)
+      if (lack > 0) this.correct(i, 0, this.tiles[i]! > 1 ? -FULL * lack : -lack)
+    }
+  }
+
+  /** After a price: the filled share of the device in a loop, and the seconds of its copies. */
+  usage(i: number): { readonly filled: number; readonly copySeconds: number } {
+    const { inBytesPerSecond: into, outBytesPerSecond: out } = this.p.machine.link
+    return {
+      filled: (this.held[i]! + this.needs[i]!) / (this.room - this.fixedBytes),
+      copySeconds: Math.max(this.comes[i]! / into, this.leaves[i]! / out),
+    }
+  }
+
   /** The working set of a loop with its parameters. */
   holds(i: number): number {
     return this.working[i]! + this.wholeBytes[i]!
@@ -519,7 +545,7 @@ export class Model {
   /** The seconds of each loop, with its waits for the links. */
   private flow(computeSeconds: number, limit: number): number {
     const room = this.room - this.fixedBytes - this.reserveBytes
-    const { p, working, held, comes, leaves, released, seconds, compute, tiles, needs, wholeBytes, lastDue, releasedUpTo } = this
+    const { p, held, comes, leaves, released, seconds, compute, tiles, needs, lastDue, releasedUpTo } = this
     const { inBytesPerSecond: into, outBytesPerSecond: out, fullDuplex } = p.machine.link
     const { heads } = this
     let all = 0
@@ -535,7 +561,7 @@ export class Model {
       const free = Math.max(0, room - needs[i]! - held[i]!)
       owed += leaves[i]!
       if (lastDue[i]! > due) due = lastDue[i]!
-      const lack = Math.max(0, wholeBytes[i]! + (tiles[i]! > 1 ? working[i]! / FULL : working[i]!) - room)
+      const lack = this.lackOf(i)
       const coming = Math.max(0, comes[i]! - ahead) / into
       const behind = due < 0 ? 0 : Math.max(0, releasedUpTo[due]! - gone)
       const leaving = owed > free / 2 ? ((behind / out) * (owed - free / 2)) / owed : 0

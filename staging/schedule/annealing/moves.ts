@@ -31,7 +31,7 @@ export const flippable = (model: Model, i: number): readonly OpId[] => {
   return out
 }
 
-const changeBits = (model: Model, changed: (readonly [number, Uint8Array])[]): Undo => {
+export const changeBits = (model: Model, changed: (readonly [number, Uint8Array])[]): Undo => {
   const before = changed.map(([i]) => [i, model.bits[i]!] as const)
   const last = Math.max(...changed.map(([i]) => i))
   const set = (to: typeof before): void => {
@@ -81,10 +81,10 @@ const flip = (model: Model, i: number, random: Random): Undo | null => {
 }
 
 /** Other numbers of tiles of a loop. */
-const numbersOf = (tiles: number): readonly number[] =>
+export const numbersOf = (tiles: number): readonly number[] =>
   tiles === 1 ? [2, 3, 4] : [1, Math.ceil(tiles / 2), tiles - 1, tiles + 1, 2 * tiles]
 
-const setTiles = (model: Model, i: number, tiles: number): Undo => {
+export const setTiles = (model: Model, i: number, tiles: number): Undo => {
   const before = model.tileBytes[i]!
   const set = (bytes: number): void => {
     model.setTileBytes(i, bytes)
@@ -116,7 +116,7 @@ const setEnds = (model: Model, from: number, to: number, ends: ArrayLike<number>
 }
 
 /** Joins a loop with the next one, or splits it before an atom. */
-const changeLoops = (model: Model, i: number, at?: number): Undo | null => {
+export const changeLoops = (model: Model, i: number, at?: number): Undo | null => {
   const { bits, tileBytes, rooms, p } = model
   const { to } = model.loops[i]!
   const next = model.loops[to]
@@ -151,10 +151,8 @@ const changeLoops = (model: Model, i: number, at?: number): Undo | null => {
 }
 
 /** Moves large parameters to the lower tier, or to the device. */
-const moveParameters = (model: Model, random: Random): Undo | null => {
-  const { units, atoms } = model.p
-  if (units.length === 0) return null
-  const unit = Math.floor(random() * units.length)
+export const moveUnit = (model: Model, unit: number): Undo => {
+  const { atoms } = model.p
   const before = model.away[unit]!
   const set = (away: number): void => {
     model.setAway(unit, away)
@@ -162,6 +160,11 @@ const moveParameters = (model: Model, random: Random): Undo | null => {
   }
   set(1 - before)
   return () => set(before)
+}
+
+const moveParameters = (model: Model, random: Random): Undo | null => {
+  const { length } = model.p.units
+  return length === 0 ? null : moveUnit(model, Math.floor(random() * length))
 }
 
 /** Chooses loops by the seconds beyond their own ops: recomputation, launches and waits. One in ten is any loop. */

@@ -1,6 +1,6 @@
 // A file layer that fails, loaded before the C library (LD_PRELOAD). In: SPILLWAY_FAILING, `OPERATION KIND FIRST FOLDER`: from the FIRST
-// call on, each WRITE, READ or SYNC of a file in FOLDER fails with an EIO, or (SHORT) moves a third of what is asked for, in whole sectors
-// where there are any. Out: the C library's functions, everything else untouched. Rings for asynchronous requests are said not to be there.
+// call on, each WRITE, READ or SYNC of a file in FOLDER fails with an EIO, or (SHORT) moves a third of its bytes, in whole sectors if there
+// are any. Out: the C library's functions, everything else untouched. Rings for asynchronous requests are reported as missing.
 #include <dlfcn.h>
 #include <sys/syscall.h>
 #include <sys/types.h>

@@ -33,7 +33,7 @@ inline std::vector<double> unpacked(const Tensor& t, const void* at, Rounding r)
   return values;
 }
 
-/// The products and sums of a convolution, on numbers as `unpacked` lays them; what is made begins as zeros.
+/// The products and sums of a convolution, on numbers in the order of `unpacked`; results begin as zeros.
 inline void multiply(Way way, const Tensor& x, const Tensor& w, const Tensor& y, const Window& g, double* px, double* pw, double* py) {
   const int64_t group_in = w.dims[1], groups = x.dims[1] / group_in, group_out = w.dims[0] / groups;
   for (int64_t b = 0; b < y.dims[0]; b++)

@@ -61,7 +61,7 @@ void gone(std::set<void*>& all, H handle, const char* where) {
 
 constexpr int64_t RARE = 1021;
 
-/// What an algorithm is for, and which it is: words of the opaque block.
+/// The purpose and the number of an algorithm: words of the opaque block.
 struct Algorithm {
   uint64_t mark, m, n, k, which, alignment[3];
 };

@@ -1,7 +1,7 @@
-// cuDNN's backend: descriptors that are checked as they are set and finalized, a heuristic that names engines good and bad, and
-// execution. An engine that the plugin must leave out (its notes say why) computes something wrong. What each takes follows
-// what cuDNN 9 said for an H200: a bias only in the stored type, no rectifier with a slope, gradients of weights as the factors are.
-// Worked example: tf32, forward, alone: loose, tensor core, exact, exact with scratch; and five that nobody should take.
+// cuDNN's backend: descriptors that are checked as they are set and finalized, a heuristic that names engines good and bad, and execution.
+// An engine that the plugin must leave out (its notes tell why) computes something wrong. The rules follow cuDNN 9's answers for an H200: a
+// bias only in the stored type, no rectifier with a slope, gradients of weights in the type of the factors. Worked example: tf32, forward,
+// alone: loose, tensor core, exact, exact with scratch; and five that must not be taken.
 #include <cudnn.h>
 
 #include <algorithm>
@@ -95,7 +95,7 @@ size_t size_of(cudnnBackendAttributeType_t t) {
   }
 }
 
-/// What may be set where, and how often; so long as the header counts so.
+/// The legal settings, and their number, as the header counts them.
 struct Rule {
   cudnnBackendDescriptorType_t of;
   int name;
@@ -251,7 +251,8 @@ bool meaning_of(const Descriptor& graph, Meaning& m) {
   return !m.result.is_virtual;
 }
 
-/// Whether there is any engine: as cuDNN, and two gaps more, so that own kernels have something to do; none where the environment says so.
+/// Returns true if there is any engine: as cuDNN, and two gaps more, so that own kernels have something to do; none if the environment says
+/// so.
 bool supported(const Meaning& m) {
   if (std::getenv("SPILLWAY_HOST_CUDA_NO_ENGINES")) return false;
   if (m.x.narrow != m.y.narrow && !m.y.is_virtual) return false;
@@ -263,7 +264,7 @@ bool supported(const Meaning& m) {
   return packed_channels_last(m.w) && m.w.dims[2] <= 11;
 }
 
-/// Of images of so many channels only a fallback repeats; that of others is by an engine that was named before, and untrue.
+/// For images of this number of channels only a fallback repeats; that of others is by an engine that was named before, and untrue.
 constexpr int64_t FALLBACK_CHANNELS = 20;
 
 /// In the heuristics' order.

@@ -1,5 +1,5 @@
-// What the plugin finds when it looks for libraries: the imitated functions by name. SPILLWAY_HOST_CUDA_MISSING names libraries that
-// are not there, and functions that they lack, with spaces between.
+// The plugin's libraries: the imitated functions by name. SPILLWAY_HOST_CUDA_MISSING names missing libraries, and missing functions, with
+// spaces between.
 #include "cuda/libraries.hpp"
 
 #include <cstdlib>

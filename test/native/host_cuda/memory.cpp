@@ -1,4 +1,4 @@
-// The driver's virtual memory calls, with what the real ones demand of sizes, alignment, wholeness and access.
+// The driver's virtual memory calls, with the real ones' rules for sizes, alignment, wholeness and access.
 #include "test/native/host_cuda/memory.hpp"
 
 #include <cuda.h>
@@ -65,7 +65,7 @@ Range* range_of(uint64_t at) {
   return it != memory().ranges.end() && at < it->first + it->second.bytes ? &it->second : nullptr;
 }
 
-/// Bytes of NaNs, wherever the file had what it had.
+/// Bytes of NaNs, in place of the file's contents.
 bool spoil(uint64_t offset, uint64_t bytes) {
   static const std::vector<char> ones(GRANULARITY, char(0xff));
   for (uint64_t done = 0; done < bytes; done += GRANULARITY)

@@ -1,6 +1,6 @@
-// The device's memory: physical memory in one memory file, ranges of addresses, mappings that show one in the other, pinned
-// host memory. Out: what lies where. Invariant: memory that nobody has written holds NaNs; where the processor has keys for
-// pages, only jobs of streams can touch the device's (Inside), and an address without access can be touched by nobody.
+// The device's memory: physical memory in one memory file, ranges of addresses, mappings that show one in the other, pinned host memory.
+// Out: the contents of addresses. Invariant: unwritten memory holds NaNs; if the processor has keys for pages, only jobs of streams can
+// touch the device's (Inside), and no thread can touch an address without access.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -18,12 +18,12 @@ class Inside {
 };
 
 enum class Kind { device, pinned, pageable, mixed };
-/// Of bytes [at, at + bytes): `device` only if all of it may be read and written, `mixed` where it is neither wholly.
+/// For bytes [at, at + bytes): `device` only if all of it may be read and written, `mixed` if it is neither wholly.
 Kind kind_of(const void* at, uint64_t bytes);
 
 /// The ranges of the device that words of these bytes point into, by number.
 std::vector<uint64_t> ranges_in(const void* bytes, size_t n);
-/// Of a job that is enqueued, and that has run.
+/// For a job that is enqueued, and for one that has run.
 void use(const std::vector<uint64_t>& ranges, int by);
 
 /// Null when there is none left.
@@ -36,7 +36,7 @@ bool free_pinned(void* at);
 uint64_t total_bytes();
 uint64_t taken_bytes();
 
-/// What is there still, in all: physical pieces, mappings, ranges, allocations.
+/// The live objects, in all: physical pieces, mappings, ranges, allocations.
 uint64_t live_memory();
 
 }  // namespace spillway::host_cuda

@@ -103,7 +103,7 @@ struct Message {
   bool taken;
 };
 
-/// A group's work, run as often as it takes.
+/// A group's work, run until it is complete.
 struct Exchange {
   Comm comm;
   std::vector<Message> sends, takes;
@@ -114,7 +114,7 @@ struct Exchange {
     if (!has_sent)
       for (const Message& m : sends) put(comm->message(comm->rank, m.peer, comm->sent[m.peer]++), m.at, m.bytes);
     has_sent = true;
-    // Of one rank they come in order.
+    // Messages of one rank come in order.
     std::set<int> late;
     bool all = true;
     for (Message& m : takes) {
@@ -130,7 +130,7 @@ struct Exchange {
   }
 };
 
-/// Of the calling thread.
+/// The group of the calling thread.
 struct Group {
   int depth = 0, failure = SUCCESS;
   Exchange work;

@@ -1,6 +1,6 @@
 // NCCL between processes of one machine. In: groups of sends and receives. Out: files of a folder that the id names, a file for a message;
-// a stream's job sends what it has at once, and is not over before all it waits for has come. Invariant: what NCCL asks for is enforced:
-// one stream for all of a communicator, sizes that agree, memory of the device, no use after the end, an end when all work is done.
+// a stream's job sends its bytes at once, and ends after all awaited ones have come. Invariant: NCCL's rules are enforced: one stream for
+// all of a communicator, sizes that agree, memory of the device, no use after the end, an end when all work is done.
 #pragma once
 #include <cstdint>
 

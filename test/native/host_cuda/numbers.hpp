@@ -16,7 +16,7 @@ inline uint32_t bits_of(float f) {
   return bits;
 }
 
-/// Of a float, the upper `kept` bits of 32, to the nearest, ties to even.
+/// The upper `kept` bits of a float's 32, to the nearest, ties to even.
 inline float rounded(float f, int kept) {
   if (f != f) return f;
   const uint32_t dropped = 32 - uint32_t(kept), bits = bits_of(f);

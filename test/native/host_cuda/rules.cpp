@@ -1,4 +1,4 @@
-// Settings come from the environment when the library is loaded, and from the functions at the end, by which tests change them.
+// Settings come from the environment when the library is loaded, and from the functions at the end, for tests.
 #include "test/native/host_cuda/rules.hpp"
 
 #include <atomic>
@@ -73,7 +73,7 @@ SPILLWAY_SHOWN void spillway_host_cuda_counted(int64_t* kernels, int64_t* produc
 }
 /// From now on no function may be called.
 SPILLWAY_SHOWN void spillway_host_cuda_over() { spillway::host_cuda::over = true; }
-/// A process that is about to leave by _exit writes down what it executed, where that is counted (scripts/cuda/coverage.js).
+/// A process that leaves by _exit writes its executed lines first, if they are counted (scripts/cuda/coverage.js).
 #ifdef SPILLWAY_COVERED
 extern "C" void __gcov_dump();
 SPILLWAY_SHOWN void spillway_host_cuda_leaving() { __gcov_dump(); }

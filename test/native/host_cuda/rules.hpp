@@ -1,6 +1,6 @@
-// What every imitated function does first. In: its name. Out: whether it is the call that is to fail, whether the calling
-// thread may call it now. Invariant: what CUDA leaves undefined (a handle that is gone, memory unmapped while it is used)
-// ends the program with words that begin with "cuda rule:", so that no test passes over it.
+// The first step of every imitated function. In: its name. Out: true if it is the call to fail; true if the calling thread may call it now.
+// Invariant: undefined behaviour of CUDA (a destroyed handle, memory unmapped while in use) ends the program with words that begin with
+// "cuda rule:", so that no test passes over it.
 #pragma once
 #include <cstdint>
 #include <mutex>
@@ -16,7 +16,7 @@ std::recursive_mutex& world();
 /// Counts the call; true when it is the one that fails. Nothing may be called once the process is on its way out.
 bool fails(const char* function);
 
-/// Where a test only asks how much is launched: counts one, and nothing is to run. False elsewhere.
+/// If a test only counts launches: counts one, and nothing is to run. False elsewhere.
 extern int64_t counted_kernels, counted_products;
 bool only_counts(int64_t& counted);
 

@@ -227,7 +227,7 @@ cudaError_t cudaFreeHost(void* at) {
   return cudaSuccess;
 }
 
-/// Memory that is not pinned: what is read is read at once, what is written is there when the call is over.
+/// Memory that is not pinned: it is read at once, and written by the end of the call.
 cudaError_t cudaMemsetAsync(void* at, int value, size_t bytes, cudaStream_t stream) {
   ENTER("cudaMemsetAsync", cudaErrorUnknown)
   if (kind_of(at, bytes) != Kind::device) return cudaErrorInvalidValue;
@@ -283,7 +283,7 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned int* count, spillway
 
 }  // extern "C"
 
-/// What is there still: memory, streams, events, graphs.
+/// The live objects: memory, streams, events, graphs.
 extern "C" __attribute__((visibility("default"))) uint64_t spillway_host_cuda_live() {
   return live_memory() + live_handles() + live_communicators();
 }

@@ -1,4 +1,4 @@
-// Handles are pointers to what is kept here; one that is gone is known by not being in the list of those that live.
+// Handles are pointers to objects here; a destroyed one is not in the list of live ones.
 #include "test/native/host_cuda/streams.hpp"
 
 #include <algorithm>

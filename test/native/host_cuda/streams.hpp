@@ -1,6 +1,6 @@
-// Streams, events, captures and graphs. Nothing runs when it is enqueued: jobs run on the thread that waits for them, in an
-// order that no event forbids and that is as bad as it may be (rules.hpp): what is not ordered by an event shows, each time.
-// Worked example: a copy on `out` that compute never waits for runs after compute has overwritten its source.
+// Streams, events, captures and graphs. Nothing runs when it is enqueued: jobs run on the thread that waits for them, in the worst order
+// that events allow (rules.hpp): a missing event shows, each time. Worked example: a copy on `out` that compute never waits for runs after
+// compute has overwritten its source.
 #pragma once
 #include <cuda_runtime_api.h>
 

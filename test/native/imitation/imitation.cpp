@@ -294,7 +294,7 @@ extern "C" __attribute__((visibility("default"))) const spillway::Device* spillw
 /// Calls that went together with others so far.
 extern "C" __attribute__((visibility("default"))) uint64_t spillway_imitation_together() { return spillway::imitation::gone_together; }
 
-/// Whether the call that was to fail is still to come.
+/// Returns true if the call to fail is still to come.
 extern "C" __attribute__((visibility("default"))) bool spillway_imitation_fails_yet() { return spillway::imitation::calls_to_failure > 0; }
 
 /// The nth call from now on fails; 0: none.

@@ -12,7 +12,7 @@ const KernelEntry* kernel(uint32_t wire);
 /// How many calls the device's own kernel takes in one go, and those prepared calls in one go.
 uint32_t most_together(uint32_t wire);
 void run_together(const KernelCall* calls, uint32_t n);
-/// Whether a library would run it on the GPU.
+/// Returns true if a library would run it on the GPU.
 bool is_library(uint32_t wire);
 
 }  // namespace spillway::imitation

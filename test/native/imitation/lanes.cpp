@@ -1,5 +1,5 @@
-// Worked example: record(compute, e); wait(out, e); copy on out; record(out, f); wait(compute, f), captured: the copy is a node
-// after whatever compute had last, and the next node of compute comes after the copy.
+// Worked example: record(compute, e); wait(out, e); copy on out; record(out, f); wait(compute, f), captured: the copy is a node after
+// compute's last one, and the next node of compute comes after the copy.
 #include "test/native/imitation/lanes.hpp"
 
 #include <algorithm>

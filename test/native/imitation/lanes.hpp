@@ -1,7 +1,6 @@
-// Streams, events and graphs as CUDA has them, on threads of the host: each lane is a thread with a queue; what is recorded
-// while a capture runs becomes a graph of nodes, replayed with just the order that events gave them.
-// Invariant: nothing is ordered but by lanes and events (random pauses make sure that it shows); misuse that CUDA refuses is
-// refused: waits across captures, lanes that have not joined, events that nobody recorded.
+// Streams, events and graphs as CUDA has them, on threads of the host: each lane is a thread with a queue; a capture records work as a
+// graph of nodes, replayed with exactly the order of its events. Invariant: only lanes and events order anything (random pauses make errors
+// visible); misuse that CUDA refuses is refused: waits across captures, lanes that have not joined, events without a record.
 #pragma once
 #include <condition_variable>
 #include <deque>

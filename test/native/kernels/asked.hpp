@@ -1,5 +1,5 @@
-// What a test program of the kernels was asked for. In: its arguments, names of operators or families (`kernels_tiles sigmoid`).
-// Out: whether a case belongs to it. Without arguments all do.
+// The selection of a test program of the kernels. In: its arguments, names of operators or families (`kernels_tiles sigmoid`). Out: true if
+// a case belongs to it. Without arguments all do.
 #pragma once
 #include <cctype>
 #include <string>

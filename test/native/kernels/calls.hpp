@@ -1,5 +1,5 @@
-// Runs one kernel call on any device, element type, strides and boxes. In: a Call on whole values. Out: its results.
-// Invariant: every operand and the workspace lie between guard bytes, and what the call must not touch is checked.
+// Runs one kernel call on any device, element type, strides and boxes. In: a Call on whole values. Out: its results. Invariant: every
+// operand and the workspace are between guard bytes, and untouchable bytes are checked.
 #pragma once
 #include <algorithm>
 #include <cstdlib>
@@ -97,7 +97,7 @@ inline DType stored_type(const Call& call, size_t i, DType wanted) {
   return wanted == DType::bf16 ? DType::f32 : wanted;
 }
 
-/// Whether an operator takes activations as bf16.
+/// Returns true if an operator takes activations as bf16.
 inline bool may_be_narrow(const Call& call) {
   for (size_t i = 0; i < call.operands(); i++)
     if (call.operand(i).tensor && stored_type(call, i, DType::bf16) == DType::bf16) return true;
@@ -120,9 +120,9 @@ class Placed {
     each_place(whole(box_.size), [&](int64_t b, int64_t c, int64_t h, int64_t w) { a.at(b, c, h, w) = get(b, c, h, w); });
     return a;
   }
-  /// Whether everything holds what it held at first: values, gaps, guards.
+  /// Returns true if all is unchanged: values, gaps, guards.
   bool unchanged() const { return memory_.equals(placed_); }
-  /// Whether the guards and the gaps do.
+  /// Returns true if the guards and the gaps are unchanged.
   bool intact() const {
     const int64_t size = int64_t(dtype_bytes(view.dtype));
     int64_t next = 0;

@@ -5,8 +5,8 @@
 
 namespace spillway::test {
 
-/// How large results are whose terms do not cancel: the same sums of products of squares, and the root of these. What rounds its factors is
-/// as far off as these are large, however small a result of few elements came out. Worked example: 3·4 - 2·6 = 0 is of the size 17.
+/// The size of results whose terms do not cancel: the same sums of products of squares, and the root of these. Rounded factors cause an
+/// error in proportion to these sizes, even if a result of few elements is small. Worked example: 3·4 - 2·6 = 0 is of the size 17.
 inline std::vector<double> sizes_of(const Call& call) {
   Call squares = call;
   for (Operand& in : squares.ins)
@@ -21,7 +21,7 @@ inline std::vector<double> sizes_of(const Call& call) {
   return sizes;
 }
 
-/// Operators that are sums of products of what they read, tensor by tensor.
+/// Operators that are sums of products of their operands, tensor by tensor.
 inline bool is_product(const Call& call) {
   switch (call.kind) {
     case OpKind::conv2d:
@@ -45,7 +45,7 @@ inline std::vector<double> sizes_held(const Call& call, const Setting& setting) 
   return setting.rounds_factors && is_product(call) ? sizes_of(call) : std::vector<double>();
 }
 
-/// How far off a result is, against itself or what it is made of.
+/// The error of a result, over itself or its terms.
 inline double error_of(const Array& got, const Array& expected, const std::vector<double>& sizes, size_t i) {
   const double error = distance(got, expected);
   return i < sizes.size() ? error * std::min(1.0, std::max(norm(expected), 1e-3) / std::max(sizes[i], 1e-3)) : error;
@@ -57,7 +57,7 @@ inline double worst(const std::vector<Array>& a, const std::vector<Array>& b, co
   return most;
 }
 
-/// Whether the results that are words, not numbers, are the very same.
+/// Returns true if results that are words, not numbers, are equal.
 inline bool same_words(const Call& call, const std::vector<Array>& a, const std::vector<Array>& b) {
   for (size_t i = 0; i < call.outs.size(); i++)
     if (call.outs[i].labels && distance(a[i], b[i]) != 0) return false;

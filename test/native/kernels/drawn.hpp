@@ -25,7 +25,7 @@ struct DrawnCall {
   int in_place;
   std::vector<size_t> mutated{};
 };
-/// Of the first call's output 0 by its input, along a value that stands for dy.
+/// The gradient of the first call's output 0 by its input, along a value in place of dy.
 struct DrawnGradient {
   size_t input, dy, gradient;
 };

@@ -1,20 +1,20 @@
-// What a random case is: a family holds the calls that belong together (forward, backwards) on the same numbers, and the
-// gradients to hold against finite differences.
+// A random case: a family holds the calls that belong together (forward, backwards) on the same numbers, and the gradients to compare with
+// finite differences.
 #pragma once
 #include "test/native/kernels/asked.hpp"
 #include "test/native/kernels/calls.hpp"
 
 namespace spillway::test {
 
-/// The reference in double: what the others are held to.
+/// The reference in double: the peer of all others.
 inline std::vector<Array> reference(const Call& call) { return run_whole(call, {ref::kernel, DType::f64}); }
 
-/// Where activations are bf16 the reference rounds what it reads and stores as the others do.
+/// If activations are bf16, the reference rounds its inputs and stores as the others do.
 inline std::vector<Array> reference(const Call& call, DType dtype) {
   return dtype == DType::bf16 ? run_whole(call, {ref::kernel, DType::bf16}) : reference(call);
 }
 
-/// What results in bf16 are held to.
+/// The tolerance of results in bf16.
 constexpr double BF16_TOLERANCE = 2e-2;
 /// Products of factors in TF32, against the size of their terms: cutting both off takes up to 2^-9 of a term.
 constexpr double TF32_TOLERANCE = 2e-3;
@@ -31,7 +31,7 @@ struct Family {
   std::vector<Gradient> gradients;
 };
 
-/// A family that the test programs draw so many cases of.
+/// A family with a number of random cases.
 struct Generator {
   const char* name;
   Family (*make)(Random&);
@@ -46,7 +46,7 @@ struct Generator {
     return (all + one_in - 1) / one_in;
   }
 
-  /// What is asked for of one case: all of a family that is named, else the calls of operators that are.
+  /// The wanted part of one case: all of a named family, else the calls of named operators.
   Family draw(Random& r) const {
     Family family = make(r);
     if (is_asked(name)) return family;

@@ -52,7 +52,7 @@ Family flatten_family(Random& r) {
 }
 const Listed flatten_listed{"flatten", flatten_family, 15};
 
-/// Of each class, none of it or some; or nothing at all.
+/// For each class, none of it or some; or nothing at all.
 std::vector<double> class_weights(Random& r, int64_t classes) {
   std::vector<double> weights;
   if (r.between(0, 3) > 0) {
@@ -109,7 +109,7 @@ Family many_classes_family(Random& r) {
   return f;
 }
 
-/// Sums of each class, what they come to, and both ways back.
+/// Sums of each class, their total, and both gradients.
 Family dice_family(Random& r) {
   Family f;
   Dims in = image(r);
@@ -140,7 +140,7 @@ const Listed dice_listed{"dice", dice_family, 15};
 const Listed class_loss_listed{"class loss", class_loss_family, 15};
 const Listed many_classes_listed{"class loss of many classes", many_classes_family, 6};
 
-/// Of several channels the largest, of one whether it is above zero.
+/// The largest of several channels; for one, 1 above zero.
 Family argmax_family(Random& r) {
   Family f;
   Dims in = image(r);

@@ -1,5 +1,5 @@
-// An operator on a random grid of boxes of its iteration space, on slices as the op table says, its outputs added together:
-// the sum must be what one untiled call gives.
+// An operator on a random grid of boxes of its iteration space, on slices by the op table, its outputs added together: the sum must equal
+// one untiled call.
 #pragma once
 #include <map>
 
@@ -125,7 +125,7 @@ inline void compare_tiled(Report& report, const Call& call, const Setting& setti
   }
 }
 
-/// Calls that only parameters take part in, or that read what they write, do not tile.
+/// Calls on parameters alone, and calls that update their input, do not tile.
 inline bool tiles(const Call& call) { return !call.outs.empty() && call.operand(call.anchor).tensor && call.kind != OpKind::merge_sum; }
 
 }  // namespace spillway::test

@@ -19,7 +19,7 @@ inline WindowShape random_window(Random& r, int64_t most_kernel, bool dilated) {
   return s;
 }
 
-/// The calls that take a weight, which they find laid out, and what lays it out.
+/// The calls with a weight, laid out, and the call that lays it out.
 inline Family with_laid_weights(const Family& f) {
   Family laid;
   for (Call call : f.calls) {

@@ -1,6 +1,6 @@
-// What types say of a model file beside the command that loads it: warnings with their places, whose absence, slowness or presence changes
-// neither the answer nor the exit code. A compiler of three lines stands in for TypeScript where it is to be quick, slow or broken.
 // timeout 300
+// The type errors of a model file beside the command that loads it: warnings with their places; their absence, slowness or presence changes neither
+// the answer nor the exit code. A compiler of three lines replaces TypeScript if it is to be quick, slow or broken.
 import { spawn, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -65,7 +65,7 @@ const trainFor = (steps: number): readonly string[] => [
   'ref',
 ]
 const TRAIN = trainFor(2)
-/** Some seconds, in which a compiler answers on a busy machine, too. */
+/** Some seconds, enough for a compiler's answer on a busy machine, too. */
 const LONG = trainFor(3000)
 const WARNED =
   /warning: the type check of the model file reports:\nnet\.ts:2:7: Type 'number' is not assignable to type 'string'\. \(TS2322\)\n/

@@ -1,5 +1,5 @@
-// `spillway check`: a model file's types and its staging, each fault with its place; and what it says of files that are not its own.
 // timeout 600
+// `spillway check`: a model file's types and its staging, each fault with its place; and its words for files that are not its own.
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { main } from '../../../src/cli'
+import type { Explanation } from '../../../staging/schedule/annealing/explain'
 import { FULL } from '../../full'
 
 const root = join(__dirname, '..', '..', '..')
@@ -32,7 +33,7 @@ const spawned = (...args: string[]): Answer => {
   return { code: r.status, out: r.stdout, err: r.stderr }
 }
 
-/** In this process: the same entry, what it writes caught. */
+/** In this process: the same entry, with caught output. */
 const spillway = async (...args: string[]): Promise<Answer> => {
   const caught = { out: '', err: '' }
   const [out, err] = [process.stdout.write, process.stderr.write]
@@ -73,7 +74,7 @@ interface PlanAnswer {
 }
 const SIMULATED = ['--machine', 'v100-pcie-16g']
 
-/** What the command line promises; other networks may join. */
+/** The promises of the command line; other networks may join. */
 const NAMES = [
   ...['vgg11', 'vgg13', 'vgg16', 'vgg19'].flatMap((n) => [n, `${n}-bn`, `${n}-features`]),
   'alexnet',
@@ -191,6 +192,21 @@ test('plan has every field, keeps the budget, and writes its files; the plan ver
   assert.is((await spillway('verify', folder)).code, 2)
 })
 
+test('plan --explain writes text, JSON and a table on the page, and without it there is none of them', async () => {
+  const page = join(folder, 'explained.html')
+  const ask = ['plan', 'resnet20-cifar', '--batch', '128', ...SIMULATED, '--budget', '40MiB', '--effort', '0.2s']
+  const text = await spillway(...ask, '--explain')
+  assert.match(text.out, /The largest values, 10 of \d+\. Prices are seconds/)
+  assert.match(text.out, /binding: (memory: full in loop \d+|the link: busy|none: memory)/)
+  const json = await spillway(...ask, '--explain', 'layer1.0.conv1', '--json', '--report', page)
+  const { explanation, makespanSeconds } = objectOf<{ explanation: Explanation; makespanSeconds: number }>(json)
+  assert.is(explanation.simulatedSeconds, makespanSeconds)
+  assert.ok(explanation.loops.length > 10 && explanation.values.every((v) => v.bytes > 0 && v.decision !== ''))
+  assert.match(readFileSync(page, 'utf8'), '<h2>Decisions</h2>')
+  const none = await spillway(...ask, '--json')
+  assert.is('explanation' in objectOf<object>(none), false)
+})
+
 test('a budget that cannot work: exit 3, the smallest that can; that one works, a page less does not', async () => {
   const small = ['plan', 'darknet19-features-plain', '--image', '64', ...SIMULATED, '--strategy', 'swap:greedy', '--json']
   const a = await spillway(...small, '--budget', '2MiB')
@@ -230,6 +246,21 @@ const wrongCalls: readonly (readonly [what: string, args: readonly string[], wor
     'an unknown strategy',
     ['plan', 'resnet18', '--image', '64', ...SIMULATED, '--strategy', 'swap:gredy'],
     /swap:gredy.*swap:greedy/,
+  ],
+  [
+    'an explanation of an unknown layer',
+    ['plan', 'resnet20-cifar', ...SIMULATED, '--explain', 'layer1.0.conv9'],
+    /value or layer 'layer1\.0\.conv9' is not known; nearest: layer1\.0\.conv\d/,
+  ],
+  [
+    'an explanation of a prediction',
+    ['plan', 'resnet20-cifar', ...SIMULATED, '--mode', 'predict', '--explain'],
+    /--explain: .* strategy 'auto', for training/,
+  ],
+  [
+    'an effort that is too large',
+    ['plan', 'resnet20-cifar', ...SIMULATED, '--effort', '2h'],
+    /the effort is 7200; allowed: 0\.1 to 3600 seconds/,
   ],
   ['an unknown machine', ['plan', 'resnet18', '--machine', 'v100'], /machine 'v100' is not known; nearest: v100-/],
   ['an unknown device', ['train', 'resnet18', '--device', 'gpu'], /device 'gpu' is not known; allowed: cpu, ref, null, cuda/],

@@ -1,4 +1,4 @@
-// `spillway completion`: what the scripts offer, asked as the shells ask; zsh and fish where they are installed.
+// `spillway completion`: the scripts' offers, asked as the shells ask; zsh and fish if they are installed.
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -31,7 +31,7 @@ const scripts = new Map(
   }),
 )
 
-/** What bash offers after what is typed: the words that it would put in the place of the last. */
+/** The offers of bash after typed text: the words in place of the last one. */
 const bash = (typed: string): readonly string[] => {
   const asking = `source "$1"; COMP_LINE="$2"; COMP_POINT=\${#COMP_LINE}; _spillway; printf '%s\\n' "\${COMPREPLY[@]}"`
   const { stdout, stderr } = spawnSync('bash', ['-c', asking, 'bash', scripts.get('bash')!, typed], {

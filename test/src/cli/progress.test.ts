@@ -1,4 +1,4 @@
-// The bar of a run: epoch, step, time left, loss, metric and rate on one line; what is said of epochs above it; the terminal as it was.
+// The bar of a run: epoch, step, time left, loss, metric and rate on one line; lines of epochs above it; the restored terminal.
 import { Writable } from 'node:stream'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -15,7 +15,7 @@ const EVENTS: readonly FitEvent[] = [
   { kind: 'step', step: 4, loss: 0.75, lr: 0.05, seconds: 0.1 },
 ]
 
-/** A terminal, and what was written to it. */
+/** A terminal, and its output. */
 const terminal = (columns: number): { readonly out: Output; readonly written: () => string } => {
   let written = ''
   const stream = Object.assign(

@@ -1,4 +1,4 @@
-// Samples of one's own, by chance: what of them is taken, what follows, what is refused; always the same of the same seed, epoch and sample.
+// Random changes of samples: the used part of them, the results, the refusals; always the same for the same seed, epoch and sample.
 import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -70,7 +70,7 @@ test('a mask goes with its image, flipped, turned and cut; another epoch, anothe
   }
   const crop = chanceOf({ crop: { area: [0.4, 0.6] } })
   const [pixels, target] = await taken([input, mask], crop, paired)
-  // Steps of 4 and of 32: what is interpolated is near the nearest label.
+  // Steps of 4 and of 32: interpolated values are near the nearest label.
   assert.ok(pixels!.every((p, k) => Math.abs(p - target![Math.floor(k / 3)]!) <= 24))
   assert.not.equal(await taken([input, mask], crop, paired, 0, 1), [pixels, target])
   assert.not.equal(await taken([input, mask], { ...crop, seed: 8 }, paired), [pixels, target])

@@ -1,5 +1,4 @@
-// What weights say of the data that their model learnt from: written and read, by others and of later versions; what is taken of it for other
-// data, and what differs.
+// The data's description in weights: written and read, by others and of later versions; its use for other data, and differences.
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { files, folder, source } from '../../../src/data/data'

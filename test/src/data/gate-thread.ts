@@ -1,4 +1,4 @@
-// A thread that passes a gate as long as it may, for half a millisecond each time, and counts what it began and what it ended.
+// A thread that passes a gate repeatedly, for half a millisecond each time, and counts its entries and exits.
 import { parentPort, workerData } from 'node:worker_threads'
 import { enter, type Gate, leave } from '../../../src/data/gate'
 

@@ -1,4 +1,4 @@
-// The gate that threads pass to read a sample: whoever stopped it finds nobody inside.
+// The gate that threads pass to read a sample: after a stop, no thread is inside.
 import { once } from 'node:events'
 import { extname, join } from 'node:path'
 import { Worker } from 'node:worker_threads'

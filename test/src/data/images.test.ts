@@ -1,4 +1,4 @@
-// Image files: which are found, what they decode to, what is refused; the same numbers on any number of threads.
+// Image files: the found ones, their pixels, the refusals; the same numbers on any number of threads.
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

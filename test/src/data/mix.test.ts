@@ -1,4 +1,4 @@
-// Mixed samples: how much of another one, which one, and what becomes of pixels, classes and masks.
+// Mixed samples: the share of another one, its choice, and the resulting pixels, classes and masks.
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { betaOf, type Mix, mixed, mixFor } from '../../../src/data/mix'

@@ -1,5 +1,5 @@
-// Weights that torch.save wrote (test/fixtures/make_pytorch.py): all types and views of tensors, names in nested dictionaries; what is refused, and
-// the line that makes safetensors of it; pickles and archives that mean harm.
+// Weights that torch.save wrote (test/fixtures/make_pytorch.py): all types and views of tensors, names in nested dictionaries; refusals, with the
+// line that makes safetensors of them; malicious pickles and archives.
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-// Data files against the model's shapes: what is accepted in which layout, and the words for what is not.
+// Data files against the model's shapes: the accepted layouts, and the words of refusals.
 import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,5 +1,5 @@
-// The calls by which operators are timed are legal ones: whole images and tiles from inside them, cut to a sample, placed
-// by their shapes alone, and asked of the kernels.
+// The calls that time operators are legal ones: whole images and tiles from inside them, cut to a sample, placed by their shapes alone, and asked of
+// the kernels.
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { nativeCall } from '../../../src/machine/operands'

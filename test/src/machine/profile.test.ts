@@ -1,5 +1,5 @@
-// Links as they are measured: on a quiet machine at once, on a busy one the best of a few, bounded by what can be.
-// What is kept between processes: for the build that it was measured with, and for few builds.
+// Measured links: on a quiet machine at once, on a busy one the best of a few, within physical bounds. Results kept between processes: for the build
+// of their measurement, and for few builds.
 import { spawn } from 'node:child_process'
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -16,7 +16,7 @@ const speeds = (rate: number, beside: number): Speeds => ({
   beside: { copies: beside, calls: beside },
 })
 
-/** Answers one after the other; the machine was busy during the first so many. */
+/** Answers one after the other; the machine was busy during the first `busy` ones. */
 const told = (answers: readonly Speeds[], busy: number) => {
   let asked = 0
   const watch: typeof watched = (f) => ({ answer: f(), quiet: asked > busy })

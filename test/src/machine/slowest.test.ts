@@ -1,4 +1,4 @@
-// What is planned with of several machines: the largest time of each call, the slowest link.
+// The planning numbers of several machines: the largest time of each call, the slowest link.
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { Link } from '../../../staging/graph/machine'

@@ -1,4 +1,4 @@
-// Plans by stated times: the same whatever a machine has measured, and of its scale where it has measured hardly anything.
+// Plans by stated times: the same for any measurements of a machine, and at its scale if it has measured hardly anything.
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -35,7 +35,7 @@ const stagedWith = (o: StagingOptions) => {
   if (isLeft(staged)) throw new Error(JSON.stringify(staged.left))
   return staged.right
 }
-/** The file of a profile in which every call takes as long as `seconds` says. */
+/** The file of a profile with the times of `seconds` for its calls. */
 const poisoned = (cache: string, seconds: (before: number) => number): void => {
   const [file] = readdirSync(cache)
   const path = join(cache, file!)
@@ -88,7 +88,7 @@ onCpu('stated times are of no device that is measured, and follow the number of 
   }
   const [one, two] = [1, 2].map((threads) => statedSeconds(threads)('conv2d', attrs, call))
   assert.ok(one! > 1.5 * two! && one! <= 2 * two!, `${one} ${two}`)
-  // Half a gigaflop on two threads: between a millisecond of a fast machine's and what is not worth stating.
+  // Half a gigaflop on two threads: between a millisecond on a fast machine and the least stated time.
   assert.ok(two! > 1e-5 && two! < 1e-2, String(two))
   const fixed = machineNamed('cpu', { algorithms: 'fixed', threads: 2 })
   assert.ok(
@@ -127,7 +127,7 @@ test('a way without costs of its own is no better than the first, unless there i
 // ---------------------------------------------------------------- estimates
 
 const MEASURED_SLOWER = 3
-/** A machine that takes three times what is stated. */
+/** A machine with three times the stated times. */
 const slower = (known: Measurements, patienceSeconds: number, more: Partial<Guesses> = {}): { t: Timer; calls: string[] } => {
   const calls: string[] = []
   const measure = (c: {
@@ -200,14 +200,14 @@ onCpu('a first plan estimates most of its calls and says so; its run leaves meas
   const run = { steps: FULL ? 6 : 2, checkpointDir, checkpointEvery: FULL ? 3 : 1 }
   const first = await train(named.model, staged, run)
   assert.ok(existsSync(join(checkpointDir, 'plan.json')))
-  // Whatever is measured meanwhile: a run that goes on has the plan that it began with.
+  // Independent of new measurements: a resumed run has its first plan.
   poisoned(cache, (s) => s * (1 + 99 * Math.random()))
   const again = stagedWith({ budget: 80 * 2 ** 20, resumes: checkpointDir })
   assert.is(first.steps, run.steps)
   const chosen = ({ plan }: typeof staged): string =>
     encodePlan({ ...plan, calls: plan.calls.map((c) => ({ ...c, seconds: 0 })) })
   assert.ok(chosen(again.staged) === chosen(staged))
-  // Another budget is another plan, of which the run says so.
+  // Another budget is another plan, and the run says so.
   const other = stagedWith({ budget: 64 * 2 ** 20, resumes: checkpointDir })
   assert.is(other.staged.plan.budgetBytes, 64 * 2 ** 20)
   const goesOn = async (staged: Staged, steps: number): Promise<string> => {

@@ -1,4 +1,4 @@
-// What steps tell of their calls: equal calls share it, plans take it over, and what copies beside a call cost is taken off.
+// Call times from steps: equal calls share them, plans use them, and the slowdown of a copy beside a call is subtracted.
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { asInSteps, forgetOldest, learn, MOST_STEP_TIMES, type StepTimes } from '../../../src/machine/steptimes'

@@ -185,7 +185,7 @@ test('what was in the way of others serves the next process, until the machine i
   assert.is(process(3e-5, false, false), 3e-5)
   assert.is(process(1e-5, false, false), 3e-5)
   assert.equal([measured, known.size, rough.size], [1, 0, 1])
-  // Somebody came in the way again: the least of what was seen is the nearest to what it takes.
+  // Disturbed again: the least time is the nearest to the truth.
   assert.is(process(5e-5, false, true), 3e-5)
   assert.is(process(2e-5, true, true), 2e-5)
   assert.equal([measured, known.size, rough.size], [3, 1, 0])

@@ -1,4 +1,4 @@
-// Metrics: the numbers of torchmetrics and scikit-learn, whatever the parts that they are told of; what is not to be had is said.
+// Metrics: the numbers of torchmetrics and scikit-learn, for any division in parts; impossible ones are refused in words.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isLeft, isRight } from 'fp-ts/Either'
@@ -37,7 +37,7 @@ const taskOf = (loss: Loss, [, channels, h, w]: Case['shape'], form: Task['form'
   return { loss, entry: entry.right, channels, pixels: h * w, form }
 }
 
-/** Channels last, so many rows at a time. */
+/** Channels last, a number of rows at a time. */
 const partsOf = (c: Case, rowsEach: number, asClasses: boolean, numbers: boolean): readonly Compared[] => {
   const [n, channels, h, w] = c.shape
   const at = (list: readonly number[], image: number, ch: number, row: number, x: number, of: number): number =>

@@ -1,4 +1,4 @@
-// What a plan lacks here, in words: memory of the host, memory of a lower tier, room on disks; nothing is said of what is only simulated.
+// A plan's missing resources on this machine, in words: host memory, memory of a lower tier, space on disks; nothing for simulated machines.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -24,7 +24,7 @@ const taking = (o: { readonly device?: number; readonly tier?: number }, machine
 const FAR = gib(2 ** 20)
 const onDisk = { tier: { kind: 'disk', folder: join(root, 'not', 'there') } } as Partial<Staged['machine']>
 
-/** What is lacked, where it is one thing. */
+/** The missing resource, if it is a single one. */
 const lack = (...asked: Parameters<typeof lacksOf>): string => {
   const lacks = lacksOf(...asked)
   assert.is(lacks.length, 1, lacks.join('; '))

@@ -1,4 +1,4 @@
-// Checkpoints: what is restored, what is refused, and that a kill at any moment leaves a whole one behind.
+// Checkpoints: restored state, refusals, and a whole one after a kill at any moment.
 import { spawn } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

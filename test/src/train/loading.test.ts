@@ -1,5 +1,4 @@
-// Weights of a file whose names or shapes are not quite the model's: what is left out, which prefixes come off, what is told of it, and which
-// flag helps.
+// Weights of a file with names or shapes near the model's: absent ones, stripped prefixes, notes, and helpful flags.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-// What is made of exchanges that were timed: the network that they would take so long over; and that threads can be timed.
+// Networks from timed exchanges; and threads can be timed.
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { exchangeSeconds } from '../../../staging/sim/networks'

@@ -1,5 +1,5 @@
-// Learning rates beside those of PyTorch's schedulers (test/fixtures/make_schedules.py), to the rounding of doubles; what is refused; and
-// where epochs end.
+// Learning rates beside those of PyTorch's schedulers (test/fixtures/make_schedules.py), to the rounding of doubles; refusals; and the ends of
+// epochs.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isLeft, isRight } from 'fp-ts/Either'

@@ -1,4 +1,4 @@
-// Weights by name: what is loaded, what is refused and why, what is counted, what the digest covers.
+// Weights by name: loaded ones, refusals with reasons, counts, and the contents of the digest.
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'

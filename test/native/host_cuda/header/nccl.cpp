@@ -1,5 +1,5 @@
-// What cuda/libraries.hpp declares of NCCL beside what nccl.h does: as many arguments, each as large and of the same kind. Compiled and not
-// run, where that header is (scripts/build-cuda.js --gate).
+// The declarations of NCCL in cuda/libraries.hpp beside nccl.h: equal numbers of arguments, each of the same size and kind. Compiled and
+// not run, if that header is there (scripts/build-cuda.js --gate).
 #include <nccl.h>
 
 #include <cstddef>

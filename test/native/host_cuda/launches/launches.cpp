@@ -20,7 +20,7 @@ namespace {
 
 using namespace spillway;
 
-/// Where the tape's buffers would be, one after the other.
+/// The addresses of the tape's buffers, one after the other.
 class Addresses {
  public:
   explicit Addresses(const Tape& tape) : tape_(tape) {

@@ -1,7 +1,6 @@
-// Stands before native/cuda/launch.cuh: a kernel becomes a job of its stream, which runs its threads one after the other.
-// A warp's threads go from the last to the first; one that comes to a ballot leaves its bit there and is over, but for the
-// first, which goes on with the word: so what stands behind a ballot runs in thread 0 of a warp only.
-// Worked example: 300 items: two blocks of 256 threads, of which 212 have nothing to do.
+// Precedes native/cuda/launch.cuh: a kernel becomes a job of its stream, which runs its threads one after the other. A warp's threads run
+// from the last to the first; one that reaches a ballot leaves its bit there and ends, except the first, which continues with the word: so
+// code after a ballot runs in thread 0 of a warp only. Worked example: 300 items: two blocks of 256 threads, 212 of them idle.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -15,7 +14,7 @@
 
 namespace spillway::host_cuda {
 
-/// Of the thread that runs: one at a time.
+/// The coordinates of the running thread: one at a time.
 struct Coordinates {
   uint32_t x;
 };
@@ -61,8 +60,7 @@ cudaError_t launch(void (*kernel)(uint32_t, A, B), uint32_t blocks, cudaStream_t
   });
 }
 
-/// A block's phases, run by its first thread for all items: whatever order they go in, no phase begins before all have ended the one
-/// before.
+/// A block's phases, run by its first thread for all items: in any order, no phase begins before all have ended the one before.
 template <class K>
 cudaError_t launch_phases(uint32_t blocks, cudaStream_t stream, const K& k) {
   return host_cuda::launch_grid(blocks, WARP_THREADS, stream, &k, sizeof k, [](const void* h) {
