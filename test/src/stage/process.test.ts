@@ -142,7 +142,7 @@ test('the statement is in the summary, in the page and in the numbers', () => {
   assert.equal(planJson(plan, timeline, staging).process, staging.process)
 })
 
-// Other tests share the process otherwise, and what they hold counts.
+// In full mode only: it depends on the memory of the test process.
 if (FULL)
   test('a run holds what its plan states, within 400 MiB', async () => {
     const plan = staged(trunk, { budget })
