@@ -133,7 +133,7 @@ test('the statement is in the summary, in the page and in the numbers', () => {
   const { plan, timeline, staging } = staged(trunk, { strategy: 'swap:greedy', budget: halfway(trunk, 'swap:greedy') })
   assert.match(
     summary(plan, timeline, staging),
-    /\n {2}process {4}at most [\d.]+ MiB of RAM: [\d.]+ MiB on the device, [\d.]+ MiB of swapped pages, [\d.]+ [KM]iB of batches, 160 MiB of code\n/,
+    /\n {2}process {4}about [\d.]+ MiB of RAM: [\d.]+ MiB on the device, [\d.]+ MiB of swapped pages, [\d.]+ [KM]iB of batches, 160 MiB of code\n/,
   )
   assert.match(
     reportHtml(plan, timeline, staging),
