@@ -73,7 +73,7 @@ const main = async (args: readonly string[]): Promise<void> => {
   console.log(`picture   ${SIDE} x ${SIDE} pixels, drawn; a training step needs ${showBytes(inCore)} of device memory`)
   console.log(`budget    ${showBytes(budget)} of device memory, ${(inCore / budget).toFixed(1)} times less`)
   console.log(
-    `plan      holds ${showBytes(plan.plan.peakPages * PAGE_BYTES)}; the whole process at most ${showBytes(plan.staging.process!.peakBytes)}\n`,
+    `plan      holds ${showBytes(plan.plan.peakPages * PAGE_BYTES)}; the whole process about ${showBytes(plan.staging.process!.peakBytes)}\n`,
   )
 
   const weights = join(OUT, 'weights.safetensors')

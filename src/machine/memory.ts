@@ -26,7 +26,7 @@ export const availableBytes = (from: Reader = read): number =>
 
 /** What the process itself takes beside the device: Node, libraries, kernels' code. */
 const OWN_BYTES = 512 * 1024 ** 2
-/** The part of it that a training process uses: 60 to 160 MiB in `npm run bench:process`. */
+/** The part of it that a training process uses: an estimate; it is 84 to 166 MiB in `npm run bench:process`. */
 export const CODE_BYTES = 160 * 1024 ** 2
 /** Of several processes that train together, those on this machine have equal shares of its memory. */
 export const deviceBytes = (

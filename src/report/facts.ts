@@ -40,7 +40,7 @@ export interface ProcessMemory {
   readonly swappedBytes: number
   /** Batches that are prepared ahead, with the default `prefetch`. */
   readonly feedBytes: number
-  /** Node, libraries, code of kernels and garbage: a bound. */
+  /** Node, libraries, code of kernels and garbage: a constant estimate. */
   readonly codeBytes: number
   /** The sum. */
   readonly peakBytes: number

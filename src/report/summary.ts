@@ -41,7 +41,7 @@ const processLine = ({ process: p }: Staging): readonly string[] => {
   if (!p) return []
   const swapped = p.swappedBytes > 0 ? `, ${showSize(p.swappedBytes)} of swapped pages` : ''
   return [
-    `  process    at most ${showSize(p.peakBytes)} of RAM: ${showSize(p.deviceBytes)} on the device${swapped}, ${showSize(p.feedBytes)} of batches, ${showSize(p.codeBytes)} of code`,
+    `  process    about ${showSize(p.peakBytes)} of RAM: ${showSize(p.deviceBytes)} on the device${swapped}, ${showSize(p.feedBytes)} of batches, ${showSize(p.codeBytes)} of code`,
   ]
 }
 

@@ -1,5 +1,6 @@
 // A machine: op times, workspaces, link bandwidths and capacities. Measured profiles are made by src/, named ones
 // stand in sim/machines. Planners and the simulator ask a machine; they never know which it is.
+import { onceFor } from '../core/remember'
 import type { DeviceDeclaration, Precision } from '../devices'
 import type { AnyAttrs, CallShapes } from '../ops/op'
 
@@ -116,3 +117,6 @@ export const withScratch = <M extends Costs>(m: M, bytes: number): M => {
       }
     : m
 }
+
+/** The machine without a lower tier. */
+export const withoutTier = onceFor((m: Machine): Machine => ({ ...m, link: { ...m.link, bytes: 0 } }))

@@ -5,9 +5,8 @@ import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import { bytesOf, pagesIn } from '../core/bytes'
 import type { StageError, TooManyCalls } from '../core/errors'
 import { callsPlannedIn } from '../core/planningmemory'
-import { onceFor } from '../core/remember'
 import { type Graph, trains } from '../graph/graph'
-import { hasTier, lastLink, type Machine, withScratch } from '../graph/machine'
+import { hasTier, lastLink, type Machine, withoutTier, withScratch } from '../graph/machine'
 import { inOrder } from '../plan/pages'
 import { homeBytes } from '../memory/place'
 import type { Algorithms, UnpagedPlan } from '../plan/plan'
@@ -278,8 +277,6 @@ export const fitted = (c: Candidate, o: CompileOptions): Either<StageError, Unpa
   const lack = tierLack(plan, unworn(o.machine), outcomeOf(plan, o.machine.link))
   return lack ? left(tooLittle(lack, o)) : right(plan)
 }
-
-const withoutTier = onceFor((m: Machine): Machine => ({ ...m, link: { ...m.link, bytes: 0 } }))
 
 /** Host memory that is the device's own memory is no lower tier for `auto`, unless a part of it was offered. */
 export const asStrategyMoves = (o: CompileOptions): CompileOptions =>

@@ -268,7 +268,7 @@ export const byPoint = (
 
 /** Returns true if a planner may swap it. */
 export const canSwap = (t: PlannedStays): boolean => mayMove(t.kind)
-/** Returns true if it may be dropped without a lower tier: fed values arrive again from their source. */
+/** Returns true if a planner may drop it without a lower tier: fed values have a source. */
 export const isFedAgain = (t: PlannedStays): boolean => t.kind === 'fed'
 
 /** Stays of parts of at most this number of pages, which then move by themselves. */

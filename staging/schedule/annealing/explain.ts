@@ -5,11 +5,10 @@
 import { bytesOf, pagesIn, pagesOf } from '../../core/bytes'
 import { mapped } from '../../core/mapped'
 import { type OpId, trains, type ValueId } from '../../graph/graph'
-import type { Machine } from '../../graph/machine'
+import { type Machine, withoutTier } from '../../graph/machine'
 import { goesToTier, type Plan } from '../../plan/plan'
 import { outcomeOf } from '../../sim/simulate'
 import { layOut } from '../layout'
-import { asStrategyMoves } from '../search'
 import { calibrate } from './calibrate'
 import { type Decided, decidedIn } from './decided'
 import { Model } from './model'
@@ -247,10 +246,9 @@ class Explainer {
   }
 }
 
-export const explained = (plan: Plan, on: Machine): Explanation | null => {
-  const { strategy, budgetBytes } = plan
-  const { machine } = asStrategyMoves({ strategy, budgetBytes, machine: on })
-  const made = trains(plan.graph) ? modelOf(plan, machine) : null
+export const explained = (plan: Plan, machine: Machine): Explanation | null => {
+  const isAlone = plan.tierBytes === 0 && machine.link.sameMemory
+  const made = trains(plan.graph) ? modelOf(plan, isAlone ? withoutTier(machine) : machine) : null
   if (!made) return null
   const { model } = made
   const explainer = new Explainer(model, plan)

@@ -382,7 +382,10 @@ export class Model {
   /** Bytes that a loop needs and the device does not have. */
   private lackOf(i: number): number {
     const working = this.working[i]!
-    return Math.max(0, this.wholeBytes[i]! + (this.tiles[i]! > 1 ? working / FULL : working) - this.room + this.fixedBytes)
+    return Math.max(
+      0,
+      this.wholeBytes[i]! + (this.tiles[i]! > 1 ? working / FULL : working) - this.room + this.fixedBytes + this.reserveBytes,
+    )
   }
 
   /** Corrects the working sets of a plan that fits. */
