@@ -134,7 +134,7 @@ const written = async (model: StagedModel, o: PlanOptions, out: Output): Promise
           E.map((step) => (to: string) => moduleText([plan, ...family.slice(1)], step, sourceOf(named, to))),
         ),
     E.flatMap((emitted) => {
-      const staging = { ...staged.staging, leastSeconds: least?.(plan.graph, staged.machine, plan.budgetBytes) }
+      const staging = { ...staged.staging, bound: least(plan.graph, staged.machine, plan.budgetBytes) }
       return pipe(
         E.traverseArray(write)([
           ['plan', o.save, () => plansText(staged.family ?? [plan])],
