@@ -8,6 +8,18 @@ import { type LowerBound, lowerBoundOf, type Solver } from '../../staging/bound/
 
 export type Least = (graph: Graph, machine: Machine, budgetBytes: number) => LowerBound | undefined
 
+/** The part of the package that is used here. Its own types do not describe its CommonJS module. */
+interface Model {
+  readonly options: { readonly set: (options: Readonly<Record<string, boolean | number | string>>) => unknown }
+  readonly run: () => unknown
+  readonly getSolution: () => { readonly rowDual: Float64Array }
+  readonly dispose: () => void
+}
+interface Highs {
+  readonly createModel: (model: ReturnType<typeof modelOf>) => Model
+}
+const PACKAGE: string = 'highs'
+
 const modelOf = ({ costs, uppers, bounds, starts, columns, factors }: LinearProgramme) => ({
   numCols: costs.length,
   numRows: bounds.length,
@@ -20,7 +32,7 @@ const modelOf = ({ costs, uppers, bounds, starts, columns, factors }: LinearProg
 })
 
 const started = async (): Promise<Solver> => {
-  const { default: load } = await import('highs')
+  const { default: load } = (await import(PACKAGE)) as { readonly default: () => Promise<Highs> }
   const highs = await load()
   return (programme) => {
     const model = highs.createModel(modelOf(programme))
@@ -37,13 +49,17 @@ const started = async (): Promise<Solver> => {
 }
 
 /** A few processor seconds. The multipliers of an unfinished solution prove less, but nothing wrong. */
-const MOST_ITERATIONS = 30_000
+const MOST_ITERATIONS = 10_000
 
-let solver: Promise<Solver> | undefined
+let loaded: Promise<Solver> | undefined
 
 /** The solver is loaded at the first call. */
+export const solver = (): Promise<Solver> => {
+  loaded ??= started()
+  return loaded
+}
+
 export const leastSeconds = async (): Promise<Least> => {
-  solver ??= started()
-  const solve = await solver
+  const solve = await solver()
   return (graph, machine, budgetBytes) => lowerBoundOf(graph, machine, budgetBytes, solve)
 }

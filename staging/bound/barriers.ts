@@ -147,9 +147,8 @@ const crossing = (graph: Graph, { ops, before }: Barriers): Float64Array => {
 export const chosenOf = (graph: Graph, all: Barriers, count: number): Barriers => {
   const bytes = crossing(graph, all)
   const turn = all.ops.map((op) => op.phase !== 'backward').lastIndexOf(true)
-  const others = all.ops.map((_, p) => p).filter((p) => p !== turn)
-  others.sort((a, b) => bytes[b]! - bytes[a]! || b - a)
-  const places = [...(turn < 0 ? [] : [turn]), ...others].slice(0, count)
+  const order = all.ops.map((_, p) => p).sort((a, b) => bytes[b]! - bytes[a]! || b - a)
+  const places = [...(turn < 0 ? [] : [turn]), ...order.filter((p) => p !== turn)].slice(0, count)
   return someOf(
     all,
     places.sort((a, b) => a - b),

@@ -20,7 +20,7 @@ import { Building, type LinearProgramme, type Term } from './linear'
 
 const MIB = 2 ** 20
 /** Times the compute. A slower step is not below the bound either. */
-const MOST_TIMES = 100
+export const MOST_TIMES = 100
 
 /** The programme follows a gradient for this number of intervals after its own. More of them raise no bound of bench:bounds by 0.1 %. */
 const FOLLOWED = 2
@@ -72,9 +72,12 @@ const tierMiB = (link: Link): number => ((link.bytes ?? Infinity) + (link.beyond
 const heldBy = (graph: Graph, op: Op): number => {
   const factors = coverageOf(graph, op)
   const all = [...op.ins, ...op.outs]
+  const { ins } = operandsOf(graph, op)
+  /** A partial gradient may cover less than the op. */
+  const isPart = (k: number): boolean => ins[k]?.access?.H.tag === 'inside'
   const mib = (k: number): number => {
     const c = factors[k]
-    return c && all.indexOf(all[k]!) === k ? (c.reads * valueBytes(graph.values[all[k]!]!)) / MIB : 0
+    return c && !isPart(k) && all.indexOf(all[k]!) === k ? (c.reads * valueBytes(graph.values[all[k]!]!)) / MIB : 0
   }
   const takenOver = (opDef(op.kind).inPlace ?? []).length > 0 ? mib(op.ins.length) : 0
   return all.reduce((n, _, k) => n + mib(k), 0) - takenOver
@@ -130,7 +133,8 @@ class Programme {
   ) {
     this.last = barriers.ops.length
     this.needed = neededOf(graph, barriers.due)
-    const persistents = graph.values.filter(isPersistent)
+    const read = new Set(graph.ops.flatMap((op) => op.ins))
+    const persistents = graph.values.filter((v) => isPersistent(v) && read.has(v.id))
     const mib = (of: (v: Graph['values'][number]) => boolean): number =>
       persistents.reduce((n, v) => n + (of(v) ? valueBytes(v) / MIB : 0), 0)
     const written = new Set(graph.ops.flatMap((op) => (opDef(op.kind).mutates ?? []).map((i) => op.ins[i]!)))
