@@ -37,7 +37,7 @@ export interface Staging {
   readonly link: Link
   /** Peak and compute time of the same step with everything kept and no tiles. */
   readonly inCore: { readonly peakBytes: number; readonly computeSeconds: number }
-  /** Lower bound of the step time in this budget; absent if the call times are measured: then tiles may be faster than whole values. */
+  /** Lower bound of the step time in this budget; absent on a device at hand: its tiles may be faster than whole values. */
   readonly bound?: LowerBound | undefined
   /** Kind of memory that holds swapped values. */
   readonly tier: Tier['kind']

@@ -90,7 +90,7 @@ const copiesText = (plan: Plan, facts: Facts, timeline: Timeline, staging: Stagi
 export const gapText = (facts: Facts, timeline: Timeline): string => {
   const { bound } = facts
   const gap = gapOf(facts, timeline)
-  if (!bound || gap === undefined) return 'no lower bound, because the call times are measured'
+  if (!bound || gap === undefined) return 'no lower bound: on this device, tiles may be faster than whole values'
   const above = gap === 0 ? 'at' : `${showPercent(gap)} above`
   return `${above} the lower bound of ${showSeconds(bound.seconds)}${bound.isCompute ? ', the compute alone' : ''}`
 }
@@ -98,7 +98,7 @@ export const gapText = (facts: Facts, timeline: Timeline): string => {
 const boundText = (facts: Facts, timeline: Timeline): string =>
   facts.bound
     ? `The step is ${gapText(facts, timeline)}. No plan in this budget is faster than the bound.`
-    : 'There is no lower bound, because the call times are measured: tiles may be faster than whole values.'
+    : 'There is no lower bound: on this device, tiles may be faster than whole values.'
 
 const timeText = (facts: Facts, timeline: Timeline): string => {
   const { memory, data, ranks = 0 } = timeline.stallSeconds
