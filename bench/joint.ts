@@ -7,7 +7,7 @@ import { compile } from '../staging/compile'
 import { mib, PAGE_BYTES } from '../staging/core/bytes'
 import { computeSeconds } from '../staging/schedule/bound'
 import { inCoreLayout } from '../staging/schedule/incore'
-import type * as Stage from '../src/stage/least'
+import { leastSeconds } from '../src/stage/least'
 import { simulate } from '../staging/sim/simulate'
 import { graphOf, machine } from './lab/steps'
 import { inTurns, ONCE, record } from './sides'
@@ -57,17 +57,14 @@ const once = (network: string): readonly Row[] => {
   })
 }
 
-/** The least step over the in-core compute at each budget, where norms part the step and there is a solver. */
-const boundsOf = async (network: string): Promise<readonly number[] | undefined> => {
-  // The other checkout may not have it.
-  const { leastSeconds } = require('../src/stage/least') as typeof Stage
+/** The lower bound over the in-core compute at each budget. */
+const boundsOf = async (network: string): Promise<readonly number[]> => {
   const least = await leastSeconds()
-  if (!least) return undefined
   const on = machine(MACHINE)
   const [name, batch, height, width, budgets] = CASES.find(([n]) => n === network)!
   const graph = graphOf(name, on, batch, height, width)!
   const compute = computeSeconds(inCoreLayout(graph, on))
-  return budgets.map((budget) => Number(((least(graph, on, mib(budget)) ?? compute) / compute).toFixed(4)))
+  return budgets.map((budget) => Number(((least(graph, on, mib(budget))?.seconds ?? compute) / compute).toFixed(4)))
 }
 
 const main = async (): Promise<void> => {
@@ -79,9 +76,9 @@ const main = async (): Promise<void> => {
     const sides = inTurns<readonly Row[]>(__filename, other, 1, [name])
     for (const { side, answers } of sides) console.log(`${name.padEnd(24)} ${side.padEnd(6)} ${answers[0]!.map(text).join('  ')}`)
     const bounds = await boundsOf(name)
-    if (bounds) console.log(`${name.padEnd(24)} bound  ${bounds.join('  ')}`)
+    console.log(`${name.padEnd(24)} bound  ${bounds.join('  ')}`)
     const planned = Object.fromEntries(sides.map(({ side, answers }) => [side, answers[0]!]))
-    rows.push({ network: name, batch, height, width, ...planned, ...(bounds ? { bounds } : {}) })
+    rows.push({ network: name, batch, height, width, ...planned, bounds })
   }
   if (named.length === 0) record('joint', { machineOfThePlans: MACHINE, rows })
 }

@@ -6,7 +6,7 @@ import { strategies } from '../../staging/schedule/strategies'
 import { unknownName } from '../errors/errors'
 import { checkedPlaces, writing } from '../files/places'
 import { writeWholeText } from '../files/whole'
-import { showPercent, showRatio, showSeconds, showSize } from '../report/format'
+import { showPercent, showSeconds, showSize } from '../report/format'
 import { comparisonCsv } from './compare/csv'
 import { comparisonPlot } from './compare/plot'
 import { leastSeconds } from '../stage/least'
@@ -32,12 +32,12 @@ const rowText = (c: Case): string => {
   if (!c.feasible)
     return `${head}  does not fit${c.smallestBytes !== undefined && Number.isFinite(c.smallestBytes) ? `: needs ${showSize(c.smallestBytes)}` : ''}`
   return (
-    `${head}${showSize(c.peakBytes).padStart(11)}${showSeconds(c.makespanSeconds).padStart(12)}${showRatio(c.makespanSeconds / c.lowerBoundSeconds).padStart(9)}` +
+    `${head}${showSize(c.peakBytes).padStart(11)}${showSeconds(c.makespanSeconds).padStart(12)}${(c.gap === null ? '-' : `+${showPercent(c.gap)}`).padStart(9)}` +
     `${showSize(c.bytesOut).padStart(12)}${showSeconds(c.recomputeSeconds).padStart(12)}${showSeconds(c.planningSeconds).padStart(12)}` +
     (c.meanUnusable === undefined ? '' : `  ${c.allocator}, unusable free space ${showPercent(c.meanUnusable)}`)
   )
 }
-const HEAD = `${'budget'.padStart(11)}  ${'strategy'.padEnd(18)}${'peak'.padStart(11)}${'step'.padStart(12)}${'bound'.padStart(9)}${'out'.padStart(12)}${'recompute'.padStart(12)}${'planning'.padStart(12)}`
+const HEAD = `${'budget'.padStart(11)}  ${'strategy'.padEnd(18)}${'peak'.padStart(11)}${'step'.padStart(12)}${'gap'.padStart(9)}${'out'.padStart(12)}${'recompute'.padStart(12)}${'planning'.padStart(12)}`
 
 const knownStrategy = E.fromPredicate(
   (name: string) => (strategies as readonly string[]).includes(name),

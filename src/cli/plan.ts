@@ -151,7 +151,7 @@ const written = async (model: StagedModel, o: PlanOptions, out: Output): Promise
     E.flatMap(({ emitted, explanation, words }) => {
       const staging = {
         ...staged.staging,
-        leastSeconds: least?.(plan.graph, staged.machine, plan.budgetBytes),
+        bound: least(plan.graph, staged.machine, plan.budgetBytes),
         ...(explanation ? { explanation } : {}),
       }
       return pipe(

@@ -3,7 +3,7 @@
 import { ALIGN_BYTES, alignUp, bytesOf, mostHeld, pagesIn } from '../../staging/core/bytes'
 import { elementsOf, extentOf } from '../../staging/core/box'
 import { valueBytes, type Graph, isPersistent } from '../../staging/graph/graph'
-import { layingOps } from '../../staging/graph/laid'
+import type { LowerBound } from '../../staging/bound/lowerbound'
 import { lastLink, type Link } from '../../staging/graph/machine'
 import { ROW_EXCHANGES } from '../../staging/graph/bands'
 import { COLLECTIVES, ranksOf } from '../../staging/graph/ranks'
@@ -56,10 +56,10 @@ export interface Staging {
   readonly link: Link
   /** Peak and compute time of the same step with everything kept and no tiles. */
   readonly inCore: { readonly peakBytes: number; readonly computeSeconds: number }
-  /** Lower bound of the step time in this budget; absent without a solver. */
-  readonly leastSeconds?: number | undefined
   /** Decisions with the prices of alternatives; absent if nobody asked. */
   readonly explanation?: Explanation | undefined
+  /** Lower bound of the step time in this budget; absent on a device at hand: its tiles may be faster than whole values. */
+  readonly bound?: LowerBound | undefined
   /** Kind of memory that holds swapped values. */
   readonly tier: Tier['kind']
   /** Peak memory of the training process by use; absent if the device has memory of its own. */
@@ -243,44 +243,24 @@ export interface Facts {
   readonly recomputeSeconds: number
   readonly plumbingSeconds: number
   readonly haloRatio: number
-  readonly lowerBoundSeconds: number
+  /** Lower bound of the step time, if there is one. */
+  readonly bound: LowerBound | undefined
   readonly segments: { readonly tiled: number; readonly recompute: number }
 }
 
-/** Sums of the same seconds in another order. */
-const ROUNDING = 1e-9
+/** Returns the excess of a step over the lower bound, as a share of the bound. */
+export const gapOf = (
+  { bound }: Pick<Facts, 'bound'>,
+  { makespanSeconds }: Pick<Timeline, 'makespanSeconds'>,
+): number | undefined => bound && Math.max(0, makespanSeconds / bound.seconds - 1)
 
-/**
- * Whole ops at the rates of the plan's own calls, in seconds: on a machine that is measured, tiles may take less for each pixel than the
- * whole value, which may be too large to have been measured at all, was thought to.
- */
-const atOwnRates = (plan: Plan): number => {
-  const done = plan.graph.ops.map(() => ({ seconds: 0, flops: 0 }))
-  for (const c of plan.calls) {
-    const of = done[c.op]
-    if (!of) continue
-    of.seconds += c.seconds
-    of.flops += callFlops(plan, c)
-  }
-  return done.reduce(
-    (n, { seconds, flops }, op) => n + seconds * (flops > 0 ? Math.min(1, opFlops(plan.graph, op) / flops) : 1),
-    0,
-  )
-}
-
-/**
- * Paper 5, Prop. 3: no step is faster than its arithmetic; one that only swaps must also swap out and in what does not fit.
- * Plans that tile or recompute, or lay weights out and so have other scratch, are bounded by the arithmetic alone, or by what a solver says
- * of the budget.
- */
-export const lowerBound = (plan: Plan, staging: Staging, onlySwaps: boolean): number => {
-  const excess = Math.max(0, staging.inCore.peakBytes - bytesOf(pagesIn(plan.budgetBytes)))
-  const { outBytesPerSecond, inBytesPerSecond } = staging.link
-  const moving = onlySwaps && excess > 0 ? excess / outBytesPerSecond + excess / inBytesPerSecond : 0
-  const { computeSeconds } = staging.inCore
-  const quicker = atOwnRates(plan) / computeSeconds
-  const share = quicker < 1 - ROUNDING ? quicker : 1
-  return Math.max(computeSeconds * share, (staging.leastSeconds ?? 0) * share, moving)
+/** Paper 5, Prop. 3: a plan that only swaps computes everything once, and swaps out and in the bytes that do not fit. */
+export const swapBound = (
+  { budgetBytes }: Pick<Plan, 'budgetBytes'>,
+  { inCore, link }: Pick<Staging, 'inCore' | 'link'>,
+): number => {
+  const excess = Math.max(0, inCore.peakBytes - bytesOf(pagesIn(budgetBytes)))
+  return Math.max(inCore.computeSeconds, excess / link.outBytesPerSecond + excess / link.inBytesPerSecond)
 }
 
 export const factsOf = (plan: Plan, staging: Staging): Facts => {
@@ -305,7 +285,7 @@ export const factsOf = (plan: Plan, staging: Staging): Facts => {
     recomputeSeconds: seconds((_, i) => repeated[i]!),
     plumbingSeconds: seconds((c) => c.op < 0),
     haloRatio: whole > 0 ? done / whole : 1,
-    lowerBoundSeconds: lowerBound(plan, staging, tiled === 0 && recompute === 0 && layingOps(graph) === 0),
+    bound: staging.bound,
     segments: { tiled, recompute },
   }
 }
@@ -364,7 +344,8 @@ export const planJson = (plan: Plan, timeline: Timeline, staging: Staging) => {
     computeSeconds: timeline.computeSeconds,
     makespanSeconds: timeline.makespanSeconds,
     stallSeconds: timeline.stallSeconds,
-    lowerBoundSeconds: facts.lowerBoundSeconds,
+    boundSeconds: facts.bound?.seconds ?? null,
+    gap: gapOf(facts, timeline) ?? null,
     recomputeSeconds: facts.recomputeSeconds,
     haloRatio: facts.haloRatio,
     bytesOut: facts.traffic.out,

@@ -11,7 +11,7 @@ import { plural, showCount, showPercent, showRatio, showSeconds, showShape, show
 import { holdersAt, kindTitle, pagesByKind, worstCall } from './memory'
 import { escapeHtml, page } from './page'
 import { type Fate, type LayerRow, layerRows, type SegmentRow, segmentRows } from './tables'
-import { explain } from './words'
+import { explain, gapText } from './words'
 
 const MOST_ROWS = 1500
 const HOLDERS = 10
@@ -38,11 +38,7 @@ const cards = (facts: Facts, timeline: Timeline, staging: Staging): string => {
   return `<div class="cards">${[
     card('peak memory', showSize(facts.peakBytes), `in-core needs ${showSize(staging.inCore.peakBytes)}`),
     ...(staging.process ? [processCard(staging.process)] : []),
-    card(
-      'one step',
-      showSeconds(timeline.makespanSeconds),
-      `${(timeline.makespanSeconds / facts.lowerBoundSeconds).toFixed(2)} times the lower bound`,
-    ),
+    card('one step', showSeconds(timeline.makespanSeconds), gapText(facts, timeline)),
     card(
       'recompute',
       showPercent(facts.recomputeSeconds / staging.inCore.computeSeconds),
@@ -206,10 +202,7 @@ const GLOSSARY: readonly (readonly [word: string, meaning: string])[] = [
   ['segment', 'a loop over tiles that runs a list of operators for each tile'],
   ['halo', 'the border of a tile that its neighbours compute, too'],
   ['recompute', 'forward operators that run a second time, because their output is not kept'],
-  [
-    'lower bound',
-    'a step time that no plan of this kind can beat: the in-core compute, or for plans that only swap, the necessary copies',
-  ],
+  ['lower bound', 'a step time that no plan in this budget can beat, with any mix of keep, swap, recompute and tiles'],
   [kindTitle.workspace, 'values of one tile, and temporary memory of kernels'],
 ]
 

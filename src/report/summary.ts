@@ -7,6 +7,7 @@ import type { Timeline } from '../../staging/sim/timeline'
 import { exchangesOf, type Facts, factsOf, type Staging, tierShares, type Wear, wearOf } from './facts'
 import { plural, showPercent, showRatio, showSeconds, showShape, showSize } from './format'
 import { type SegmentRow, segmentRows } from './tables'
+import { gapText } from './words'
 
 const SHOWN_SEGMENTS = 7
 
@@ -15,14 +16,14 @@ const clipped = (text: string, width: number): string => (text.length <= width ?
 const headLines = (plan: Plan, facts: Facts, timeline: Timeline, staging: Staging): readonly string[] => {
   const budget = bytesOf(pagesIn(plan.budgetBytes))
   const { memory, data } = timeline.stallSeconds
-  const ratio = timeline.makespanSeconds / facts.lowerBoundSeconds
   const { host, disk } = tierShares(plan, staging.tier)
   const tier = [host > 0 ? ` · ${showSize(host)} in host memory` : '', disk > 0 ? ` · ${showSize(disk)} on disk` : ''].join('')
   return [
     `${plan.graph.name} ${showShape(facts.input)} · ${plan.strategy} · ${plan.machine}${precisionText(plan)}`,
     `  memory     peak ${showSize(facts.peakBytes)} of a budget of ${showSize(budget)} · in-core needs ${showSize(staging.inCore.peakBytes)}${tier}`,
     `  time       ${showSeconds(timeline.makespanSeconds)} per step · compute ${showSeconds(timeline.computeSeconds)}` +
-      ` · waiting ${showSeconds(memory)} for room, ${showSeconds(data)} for values · ${ratio.toFixed(2)} × the bound`,
+      ` · waiting ${showSeconds(memory)} for room, ${showSeconds(data)} for values`,
+    `  bound      ${gapText(facts, timeline)}`,
     `  price      recompute ${showPercent(facts.recomputeSeconds / staging.inCore.computeSeconds)} · halo ${showRatio(facts.haloRatio)}` +
       ` · swaps out ${showSize(facts.traffic.out)}, in ${showSize(facts.traffic.in)}${handedText(facts)}`,
     ...processLine(staging),

@@ -3,7 +3,7 @@
 import { bytesOf, pagesIn } from '../../staging/core/bytes'
 import { type Plan, tilesOf } from '../../staging/plan/plan'
 import type { Timeline } from '../../staging/sim/timeline'
-import { type Facts, type Staging, tierShares } from './facts'
+import { type Facts, gapOf, type Staging, tierShares } from './facts'
 import { plural, showPercent, showRatio, showSeconds, showSize } from './format'
 
 export interface Paragraph {
@@ -86,27 +86,27 @@ const copiesText = (plan: Plan, facts: Facts, timeline: Timeline, staging: Stagi
 
 // ---------------------------------------------------------------- time
 
-/** What bounds the step below, and who cannot beat it. */
-const boundText = (facts: Facts, staging: Staging): string => {
-  const bound = showSeconds(facts.lowerBoundSeconds)
-  if (facts.lowerBoundSeconds === staging.inCore.computeSeconds)
-    return `The in-core compute alone takes ${bound}, which no plan can beat;`
-  if (facts.lowerBoundSeconds < staging.inCore.computeSeconds)
-    return `This plan’s calls are faster than the estimates for untiled calls; at these rates no plan takes less than ${bound};`
-  return facts.lowerBoundSeconds === staging.leastSeconds
-    ? `A step takes at least ${bound} in this budget, with any mix of keep, swap and recompute;`
-    : `The necessary swaps alone take ${bound} on this link, which no plan that only swaps can beat;`
+/** Returns a plan's distance from the lower bound in words. */
+export const gapText = (facts: Facts, timeline: Timeline): string => {
+  const { bound } = facts
+  const gap = gapOf(facts, timeline)
+  if (!bound || gap === undefined) return 'no lower bound: on this device, tiles may be faster than whole values'
+  const above = gap === 0 ? 'at' : `${showPercent(gap)} above`
+  return `${above} the lower bound of ${showSeconds(bound.seconds)}${bound.isCompute ? ', the compute alone' : ''}`
 }
 
-const timeText = (facts: Facts, timeline: Timeline, staging: Staging): string => {
+const boundText = (facts: Facts, timeline: Timeline): string =>
+  facts.bound
+    ? `The step is ${gapText(facts, timeline)}. No plan in this budget is faster than the bound.`
+    : 'There is no lower bound: on this device, tiles may be faster than whole values.'
+
+const timeText = (facts: Facts, timeline: Timeline): string => {
   const { memory, data, ranks = 0 } = timeline.stallSeconds
-  const ratio = timeline.makespanSeconds / facts.lowerBoundSeconds
   return sentence(
     `The predicted step time is ${showSeconds(timeline.makespanSeconds)}: ${showSeconds(timeline.computeSeconds)} of compute,`,
     `${showSeconds(memory)} waiting for room in memory and ${showSeconds(data)} waiting for values.`,
     ranks > 0 ? `It waits ${showSeconds(ranks)} for exchanges between ranks.` : '',
-    boundText(facts, staging),
-    `this plan takes ${ratio.toFixed(2)} times that bound.`,
+    boundText(facts, timeline),
   )
 }
 
@@ -115,5 +115,5 @@ export const explain = (plan: Plan, facts: Facts, timeline: Timeline, staging: S
   ...(facts.segments.tiled > 0 ? [{ heading: 'Tiles', text: tilesText(plan, facts) }] : []),
   ...(facts.recomputeSeconds > 0 ? [{ heading: 'Recompute', text: recomputeText(facts, staging) }] : []),
   ...(facts.traffic.out + facts.traffic.in > 0 ? [{ heading: 'Copies', text: copiesText(plan, facts, timeline, staging) }] : []),
-  { heading: 'Time', text: timeText(facts, timeline, staging) },
+  { heading: 'Time', text: timeText(facts, timeline) },
 ]

@@ -1,6 +1,7 @@
 // Staging for users: from a model or a step and a budget to a plan, or a reason in words why there is none.
 // In: a model or step, options. Out: Staged: the plan and everything that is said about it. Invariant: a staged plan carries
 // the training graph it was made from, so that `train` can tell another model's plan from its own.
+import { lowerBoundOf } from '../../staging/bound/lowerbound'
 import { type Either, left, right } from 'fp-ts/Either'
 import * as E from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -244,6 +245,7 @@ export const describePlan = (chosen: Plan, machine: LocalMachine, allocator = 'p
       callTimes: machine.timesOf(chosen),
       link: machine.link,
       inCore: inCoreOf(plan.graph, plan, machine, plan.algorithms),
+      bound: lowerBoundOf(plan.graph, machine, plan.budgetBytes),
       tier: machine.tier.kind,
       process: processMemory(plan, machine),
       instructions: instructions(plan).length,

@@ -8,9 +8,10 @@ import { bytesOf, PAGE_BYTES } from '../../staging/core/bytes'
 import type { Graph } from '../../staging/graph/graph'
 import type { Algorithms } from '../../staging/plan/plan'
 import { mostCallsPlanned } from './heap'
+import type { LowerBound } from '../../staging/bound/lowerbound'
 import type { Least } from './least'
 import type { LocalMachine } from '../machine/localmachine'
-import { lowerBound, planJson, type PlanJson } from '../report/facts'
+import { planJson, swapBound, type PlanJson } from '../report/facts'
 import { stageGraph } from './stage'
 
 export interface SweepOptions {
@@ -21,7 +22,7 @@ export interface SweepOptions {
   readonly spill?: string
   /** Each plan is replayed on these; by default it is only what runs, on pages. */
   readonly allocators?: readonly string[]
-  /** Bounds steps closer than their arithmetic does. */
+  /** The lower bound of a step, closer than its compute. */
   readonly least?: Least | undefined
 }
 
@@ -72,7 +73,7 @@ const casesOf = (
   strategy: string,
   budgetBytes: number,
   { allocators = ['pages'], ...o }: Omit<Partial<SweepOptions>, 'least'>,
-  leastSeconds?: number,
+  bound?: LowerBound,
 ): readonly Case[] => {
   const staged = stageGraph(graph, machine, { strategy, budget: budgetBytes, algorithms: o.algorithms, spill: o.spill })
   if (isLeft(staged)) {
@@ -83,7 +84,7 @@ const casesOf = (
   return allocators.map((allocator): Case => {
     const mapping = mappingOf(plan, allocator)
     const mapped = mapping ? simulate(plan, machine.link, mapping) : timeline
-    const facts = planJson(plan, mapped, { ...staging, allocator, leastSeconds })
+    const facts = planJson(plan, mapped, { ...staging, allocator, bound: bound ?? staging.bound })
     return {
       ...facts,
       strategy,
@@ -93,7 +94,7 @@ const casesOf = (
       chosen: plan.strategy,
       imagesPerSecond: facts.input[0]! / facts.makespanSeconds,
       inCoreSeconds: staging.inCore.computeSeconds,
-      swapBoundSeconds: lowerBound(plan, staging, true),
+      swapBoundSeconds: swapBound(plan, staging),
     }
   })
 }
@@ -115,9 +116,9 @@ export const compareGraph = (
   const budgets =
     typeof o.budgets === 'number' ? sweep(smallestBytes, Math.max(smallestBytes, inCoreBytes), o.budgets) : o.budgets
   const cases = budgets.flatMap((budget) => {
-    const least = o.least?.(graph, machine, budget)
+    const bound = o.least?.(graph, machine, budget)
     return o.strategies.flatMap((strategy) => {
-      const cases = casesOf(graph, machine, strategy, budget, o, least)
+      const cases = casesOf(graph, machine, strategy, budget, o, bound)
       cases.forEach(each)
       return cases
     })

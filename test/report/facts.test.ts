@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { callFlops, factsOf, liveBytes, lowerBound, opFlops, planJson, segmentFlops } from '../../src/report/facts'
+import { callFlops, factsOf, gapOf, liveBytes, opFlops, planJson, segmentFlops, swapBound } from '../../src/report/facts'
 import { repeatedCalls } from '../../staging/plan/repeated'
 import { bytesOf } from '../../staging/core/bytes'
 import type { Call, Cell, Plan, View } from '../../staging/plan/plan'
@@ -22,7 +22,8 @@ const PROMISED = [
   'diskBytes',
   'computeSeconds',
   'makespanSeconds',
-  'lowerBoundSeconds',
+  'boundSeconds',
+  'gap',
   'recomputeSeconds',
   'haloRatio',
   'bytesOut',
@@ -158,30 +159,22 @@ test('the halo ratio is one untiled, and counts the rows that tiles compute twic
   assert.is(callFlops(plan, { ...plan.calls[0]!, op: -1, kind: 'copy' }), 0)
 })
 
-test('the lower bound: arithmetic alone, or swapping out and in what does not fit when the plan only swaps', () => {
-  const chain = chainPlan({ layers: 4, size: 64 })
-  const own = chain.calls.reduce((n, c) => n + c.seconds, 0)
-  // Calls that take a second in all.
-  const plan = { ...chain, calls: chain.calls.map((c) => ({ ...c, seconds: c.seconds / own })), budgetBytes: bytesOf(10) + 5 }
+test('the bound of swapping: the compute, or what does not fit, out and in', () => {
+  const plan = { ...chainPlan({ layers: 4, size: 64 }), budgetBytes: bytesOf(10) + 5 }
   const staging = { ...stagingOf(plan), inCore: { peakBytes: bytesOf(110), computeSeconds: 0.1 } }
-  const moving = bytesOf(2 * 100) / LINK.outBytesPerSecond
-  assert.is(lowerBound(plan, staging, true), moving)
-  assert.is(lowerBound(plan, staging, false), 0.1)
-  assert.is(lowerBound(plan, { ...staging, inCore: { ...staging.inCore, computeSeconds: 1 } }, true), 1)
-  assert.is(lowerBound({ ...plan, budgetBytes: bytesOf(200) }, staging, true), 0.1)
+  assert.is(swapBound(plan, staging), bytesOf(2 * 100) / LINK.outBytesPerSecond)
+  assert.is(swapBound(plan, { ...staging, inCore: { ...staging.inCore, computeSeconds: 1 } }), 1)
+  assert.is(swapBound({ ...plan, budgetBytes: bytesOf(200) }, staging), 0.1)
 })
 
-test('a plan of tiles that are quicker than untiled calls were thought to be is bounded by what its own calls show', () => {
-  const tiled = chainPlan({ layers: 3, size: 64, tiles: 2 })
-  const { done, whole } = segmentFlops(tiled)[0]!
-  assert.ok(done > whole)
-  const of = (computeSeconds: number, leastSeconds?: number): number =>
-    lowerBound(tiled, { ...stagingOf(tiled), inCore: { peakBytes: 1, computeSeconds }, leastSeconds }, false)
-  const own = tiled.calls.reduce((n, c) => n + c.seconds, 0)
-  const bound = of(own * 3)
-  assert.ok(bound < own && bound > own * 0.9, `${bound} of ${own}`)
-  assert.is(of(bound / 2), bound / 2)
-  assert.ok(Math.abs(of(own * 3, own * 6) - bound * 2) < 1e-9 * bound)
+test('the gap is the share above the bound, and there is none without a bound', () => {
+  const step = { makespanSeconds: 1.5 }
+  assert.is(gapOf({ bound: { seconds: 1.2, isCompute: false } }, step)?.toFixed(6), '0.250000')
+  assert.is(gapOf({ bound: { seconds: 1.5, isCompute: true } }, step), 0)
+  assert.is(gapOf({ bound: undefined }, step), undefined)
+  const plan = chainPlan({ layers: 4, size: 64 })
+  const { boundSeconds, gap } = planJson(plan, play(plan), { ...stagingOf(plan), bound: undefined })
+  assert.equal([boundSeconds, gap], [null, null])
 })
 
 test('traffic: saves go out, loads from the tier come in, fed values are counted apart', () => {

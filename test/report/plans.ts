@@ -248,4 +248,5 @@ export const stagingOf = (plan: Plan, inCoreBytes = bytesOf(plan.peakPages) * 2)
   measuringSeconds: 0,
   callTimes: undefined,
   inCore: { peakBytes: inCoreBytes, computeSeconds: play(plan).computeSeconds * 0.8 },
+  bound: { seconds: play(plan).computeSeconds * 0.8, isCompute: true },
 })

@@ -208,22 +208,23 @@ test('loops over the batch have no halo: what is said of them is that images are
   assert.match(textOf(inRows), 'halo')
 })
 
-test('what bounds the step is named: the arithmetic, the link of a plan that only swaps, or whatever a plan does', () => {
-  const bound = (plan: Plan, more: Partial<Staging>): string => {
-    const staging = { ...stagingOf(plan), ...more }
-    return explain(plan, factsOf(plan, staging), play(plan), staging).at(-1)!.text
-  }
+test('the gap is stated in words: above a bound, above the compute alone, or none on a device at hand', () => {
   const kept = chainPlan({ layers: 3, size: 64 })
-  const inCore = { peakBytes: 0, computeSeconds: 1e-3 }
+  const { makespanSeconds } = play(kept)
+  const bound = (of: Staging['bound']): string => {
+    const staging = { ...stagingOf(kept), bound: of }
+    const text = explain(kept, factsOf(kept, staging), play(kept), staging).at(-1)!.text
+    const [, line] = /\n {2}bound {6}(.*)\n/.exec(summary(kept, play(kept), staging))!
+    const page = reportHtml(kept, play(kept), staging)
+    return `${text} | ${line} | ${page.includes(line!) ? 'on the page' : page}`
+  }
+  const seconds = makespanSeconds / 1.083
+  assert.match(bound({ seconds, isCompute: false }), /The step is 8\.3 % above the lower bound of .* on the page/)
+  assert.match(bound({ seconds, isCompute: true }), /8\.3 % above the lower bound of .*, the compute alone/)
+  assert.match(bound({ seconds: makespanSeconds, isCompute: false }), /The step is at the lower bound of/)
   assert.match(
-    bound(kept, { inCore }),
-    /The in-core compute alone takes 1.00 ms, which no plan can beat; this plan takes [\d.]+ times/,
-  )
-  assert.match(bound(kept, { inCore, leastSeconds: 5e-4 }), /The in-core compute alone takes 1.00 ms/)
-  assert.match(bound(kept, { inCore, leastSeconds: 2e-3 }), /A step takes at least 2.00 ms in this budget/)
-  assert.match(
-    bound(kept, { inCore: { ...inCore, peakBytes: 2 ** 40 } }),
-    /The necessary swaps alone .* no plan that only swaps can beat/,
+    bound(undefined),
+    /There is no lower bound: on this device, .* no lower bound: on this device, tiles may be faster/,
   )
 })
 
