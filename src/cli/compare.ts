@@ -1,5 +1,5 @@
-// `spillway compare MODEL`: every strategy over a sweep of budgets, from the smallest that any can work with to in-core.
-// Out: a table, or JSON: for each case what `plan` says of it, or that no plan fits.
+// `spillway compare MODEL`: every strategy over a sweep of budgets, from the smallest that any can work with to in-core. Out: a table, or JSON: for
+// each case the figures of `plan`, or that no plan fits.
 import * as E from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { strategies } from '../../staging/schedule/strategies'
@@ -21,9 +21,9 @@ export interface CompareOptions extends StagingOptions {
   /** How many, or these, in bytes. */
   readonly budgets?: number | readonly number[]
   readonly allocators?: readonly string[]
-  /** Where the plot goes. */
+  /** The file of the plot. */
   readonly plot?: string
-  /** Where the table goes, as CSV. */
+  /** The file of the table, as CSV. */
   readonly csv?: string
 }
 

@@ -1,4 +1,4 @@
-// The links between a device and its lower tier. In: measured or stated speeds, and what holds them back. Out: a plan's Link.
+// The links between a device and its lower tier. In: measured or stated speeds, and their limits. Out: a plan's Link.
 import { statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { freeRoom } from '../files/places'
@@ -8,7 +8,7 @@ import { availableBytes } from './memory'
 import type { TierOptions } from './localmachine'
 import { type Tier, tierOf } from './tier'
 
-/** A link that is held back is not slowed by what computes beside it, nor does it copy all the time. */
+/** A throttled link is not slowed by compute beside it, nor does it copy all the time. */
 export const linkAt = (speeds: Speeds, o: { readonly throttle?: number }): Link => {
   const capped = (rate: number): number => Math.min(rate, o.throttle ?? Infinity)
   return {
@@ -26,19 +26,19 @@ export const fileSystemOf = (folder: string): string => {
   return stat ? `disk:${stat.dev}` : fileSystemOf(dirname(resolve(folder)))
 }
 
-/** What measuring a link takes, of memory and of a disk: more is never asked for (native/runtime/bandwidth.cpp). */
+/** The memory, and the disk space, of measuring a link: no more is requested (native/runtime/bandwidth.cpp). */
 const LINK_MEMORY_BYTES = 256 * 1024 ** 2
 const LINK_DISK_BYTES = 64 * 1024 ** 2
 
-/** Whether there is room to measure a link here. */
+/** Returns true if there is space to measure a link here. */
 export const isMeasurable = (spill: string | undefined): boolean =>
   availableBytes() >= LINK_MEMORY_BYTES && (spill === undefined || (freeRoom(spill)?.bytes ?? 0) >= LINK_DISK_BYTES)
 
-/** Times its own size: what may be written to a disk in a week. What disks are sold for is 300 to 600 times, in all their life. */
+/** The bytes that may be written to a disk in a week, over its size. Disks are sold for 300 to 600 times, in all their life. */
 const WEEK_OF_WRITES = 300
 const WEEK_SECONDS = 7 * 24 * 3600
 
-/** How large a disk is, and what of it is free. */
+/** The size of a disk, and its free bytes. */
 interface Room {
   readonly size: number
   readonly free: number
@@ -52,11 +52,11 @@ export const roomOf = (folder: string): Room | undefined => {
   return room && { size: room.size, free: room.bytes }
 }
 
-/** What the lower tier is made of: the link to the host's memory and what there is of it, that to a disk and its room. */
+/** The parts of the lower tier: the link to the host's memory and its bytes, that to a disk and its free bytes. */
 export interface Tiers {
   readonly memory: () => Link
   readonly memoryBytes?: number | undefined
-  /** Of that, the part of the lower tier before a disk; default: all. 0: it is the memory of the device. */
+  /** The part of it before a disk; default: all. 0: it is the memory of the device. */
   readonly besideDisk?: number
   readonly disk: () => Link
   readonly room?: Room | undefined
@@ -78,13 +78,13 @@ export const tieredLink = ({ spill, hostMemory, spillWritesPerStep }: TierOption
       : { writesPerStep: spillWritesPerStep }),
   }
   const memoryBytes = hostMemory ?? t.besideDisk ?? t.memoryBytes
-  // What is fed comes from memory where that is not the device's own.
+  // Fed values come from memory if that is not the device's own.
   return memoryBytes === 0 && !t.apart
     ? disk
     : { ...t.memory(), ...most(memoryBytes), beyond: { ...disk, ...(t.apart ? { apart: true } : {}) } }
 }
 
-/** What links are said to do, by tier: nothing of a plan with fixed algorithms depends on the machine's own. */
+/** The stated rates of links, by tier: no plan with fixed algorithms depends on the machine's own. */
 export const STATED_LINKS: Readonly<Record<Tier['kind'], Speeds>> = {
   memory: { outBytesPerSecond: 8e9, inBytesPerSecond: 8e9, fullDuplex: true, beside: { copies: 1.3, calls: 1.3 } },
   disk: { outBytesPerSecond: 2e9, inBytesPerSecond: 2e9, fullDuplex: false, beside: { copies: 1.3, calls: 1.1 } },

@@ -1,4 +1,4 @@
-// What a machine of this process is, and what is said of one when it is asked for.
+// A machine of this process, and its options.
 import type { MEASURED, NamedNetwork, NetworkName } from '../../staging/sim/networks'
 import type { Precision } from '../../staging/devices'
 import type { Machine, Norms, Shard } from '../../staging/graph/machine'
@@ -33,14 +33,14 @@ export interface LocalMachine extends Machine {
 /** How many calls of a step are known how. */
 export type CallTimes = Readonly<Record<HowKnown, number>>
 
-/** Whether what planning asks for is measured first, or what lacks is estimated and measured while runs go on. */
+/** Measures all requested calls first, or estimates missing ones and measures them during runs. */
 export const MEASURING = ['first', 'while'] as const
 export type Measuring = (typeof MEASURING)[number]
 
 export const ALGORITHMS: readonly Algorithms[] = ['fixed', 'measured', 'fastest']
 export const PRECISIONS: readonly Precision[] = ['fp32', 'tf32', 'bf16']
 
-/** What is asked of the lower tier. */
+/** The options of the lower tier. */
 export interface TierOptions {
   /**
    * Place of swapped values: 'ram', or a folder for a spill file on disk. Default 'ram'.
@@ -111,7 +111,7 @@ export interface MachineOptions extends TierOptions {
   readonly network?: NetworkName | typeof MEASURED | undefined
   /** The same, as ranks have measured it. */
   readonly over?: NamedNetwork | undefined
-  /** What the others of them say of calls and links: each takes what it takes where it takes longest. */
+  /** The others' times of calls and links: the largest time of each counts. */
   readonly elsewhere?: Elsewhere | undefined
   /**
    * Statistics of batch norms with several ranks: 'whole' batch, or 'local' share of each rank. Default

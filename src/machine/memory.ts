@@ -1,6 +1,5 @@
-// Memory of this process and this machine. In: /proc and the control group's files. Out: what may still be taken, and the
-// process's peak. Invariant: the peak is of the proportional set size (a page mapped many times counts once), never of the
-// resident set, which counts the aliases of one page each.
+// Memory of this process and this machine. In: /proc and the control group's files. Out: the available bytes, and the process's peak. Invariant: the
+// peak is of the proportional set size (a page mapped many times counts once), never of the resident set, which counts the aliases of one page each.
 import { readFileSync } from 'node:fs'
 import { totalmem } from 'node:os'
 import { memoryUsage } from 'node:process'
@@ -20,15 +19,15 @@ export const kibLine = (text: string | undefined, name: string): number | undefi
 
 // ---------------------------------------------------------------- what is there to take
 
-/** Bytes that a device of this process may take: the least of what the machine and each control group above us have left. */
+/** Bytes available to a device of this process: the least free memory of the machine and of each control group above. */
 export const availableBytes = (from: Reader = read): number =>
   Math.min(kibLine(from('/proc/meminfo'), 'MemAvailable') ?? totalmem(), ...groupRooms(from))
 
-/** What the process itself takes beside the device: Node, libraries, kernels' code. */
+/** The process's own memory beside the device: Node, libraries, kernels' code. */
 const OWN_BYTES = 512 * 1024 ** 2
 /** The part of it that a training process uses: an estimate; it is 84 to 166 MiB in `npm run bench:process`. */
 export const CODE_BYTES = 160 * 1024 ** 2
-/** Of several processes that train together, those on this machine have equal shares of its memory. */
+/** Several processes that train together have equal shares of their machine's memory. */
 export const deviceBytes = (
   { ranks = 1 }: { readonly ranks?: number | undefined } = {},
   env = process.env,

@@ -1,5 +1,6 @@
-// Evaluations between the steps of a run. In: data, metrics, how often. Out: what a run opens, plans once, and asks how good its weights are.
-// Invariant: the plan is one of the run's model, loss, machine and budget, so that the device never holds more than the run may.
+// Evaluations between the steps of a run. In: data, metrics, an interval. Out: an evaluation that a run opens and plans once, and asks for the
+// metrics of its weights. Invariant: the plan is one of the run's model, loss, machine and budget, so that the device never holds more than the run
+// may.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -82,7 +83,7 @@ const runOf = ({
   strictData,
 })
 
-/** Of an evaluation, what a run wants to know. */
+/** The results of an evaluation for a run. */
 const found = ({ run, ...evaluation }: Evaluation): OpenedEvaluation => ({
   ...evaluation,
   run: (weights) =>

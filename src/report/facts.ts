@@ -1,5 +1,5 @@
-// The numbers that describe a plan. In: a plan, its timeline, and what only the stager knows (Staging). Out: Facts, and
-// the object that `plan --json` prints. Invariant: everything that can be derived from the plan is derived from it here.
+// The numbers that describe a plan. In: a plan, its timeline, and facts that only the stager knows (Staging). Out: Facts, and the object that `plan
+// --json` prints. Invariant: everything that can be derived from the plan is derived from it here.
 import { ALIGN_BYTES, alignUp, bytesOf, mostHeld, pagesIn } from '../../staging/core/bytes'
 import { elementsOf, extentOf } from '../../staging/core/box'
 import { valueBytes, type Graph, isPersistent } from '../../staging/graph/graph'
@@ -87,7 +87,7 @@ export const opFlops = (graph: Graph, op: number): number => {
   return opDef(kind).flops(attrs, { ins: ins.map(shape), outs: outs.map(shape) })
 }
 
-/** For each segment: arithmetic done in its tiles, and what the same ops cost untiled. */
+/** For each segment: arithmetic in its tiles, and that of the same ops untiled. */
 export const segmentFlops = (plan: Plan): readonly { readonly done: number; readonly whole: number }[] => {
   const done = plan.segments.map(() => 0)
   for (const c of plan.calls) done[c.segment]! += callFlops(plan, c)
@@ -135,9 +135,9 @@ const bytesUnder = (plan: Plan, r: Residency, c: Cell): number => {
 const isAtHome = (plan: Plan, c: Plan['cells'][number]): boolean => plan.storages[plan.places[c.id]!.storage]!.home !== undefined
 
 /**
- * The maximum over calls of the bytes that are alive on the device, workspace included, values aligned to 64 bytes.
- * A value counts from first to last touch, where its pages are resident, as does what is at home; fed data from when it begins to arrive; a tile's
- * locals from first to last touch in each tile.
+ * The maximum over calls of the bytes that are alive on the device, workspace included, values aligned to 64 bytes. A value counts from first to last
+ * touch, on its resident pages, and so does one with a home; fed data count from the start of their arrival; a tile's locals from first to last touch
+ * in each tile.
  */
 export const liveBytes = (plan: Plan): number => {
   const change = new Float64Array(plan.calls.length + 2)
@@ -159,7 +159,7 @@ export const liveBytes = (plan: Plan): number => {
   return mostHeld(change, end)
 }
 
-/** What of the lower tier is host memory, and what lies on a disk. */
+/** The parts of the lower tier in host memory and on a disk. */
 export const tierShares = (
   { tierBytes, hostBytes }: Pick<Plan, 'tierBytes' | 'hostBytes'>,
   tier: Tier['kind'],
@@ -175,7 +175,7 @@ const diskTraffic = (plan: Plan, tier: Tier['kind']): Pick<Traffic, 'out' | 'in'
   return { out, in: back }
 }
 
-/** Of a plan that writes to a disk: how much a step does, at most, and in a week of such steps. */
+/** For a plan that writes to a disk: the bytes of a step, their limit, and those of a week of such steps. */
 export interface Wear {
   readonly bytesToDisk: number
   readonly bytesFromDisk: number
@@ -185,7 +185,7 @@ export interface Wear {
 
 const WEEK_SECONDS = 7 * 24 * 3600
 
-/** What is said of a disk: nothing where none is used. */
+/** The wear of a disk; undefined if none is used. */
 export const wearOf = (
   plan: Plan,
   { makespanSeconds }: Pick<Timeline, 'makespanSeconds'>,
@@ -234,7 +234,7 @@ export interface Facts {
   readonly input: readonly number[]
   readonly parameters: number
   readonly persistentBytes: number
-  /** Of parameters and optimizer state, what is at home in the lower tier. */
+  /** Bytes of parameters and optimizer state at home in the lower tier. */
   readonly homeBytes: number
   readonly peakBytes: number
   readonly liveBytes: number
@@ -290,7 +290,7 @@ export const factsOf = (plan: Plan, staging: Staging): Facts => {
   }
 }
 
-/** What ranks exchange in a step: bytes that each sends, the seconds of its exchanges, and what part of these nobody waits for. */
+/** The exchanges of ranks in a step: bytes that each sends, the seconds of its exchanges, and the hidden share of these. */
 export const exchangesOf = (plan: Plan, { stallSeconds }: Pick<Timeline, 'stallSeconds'>) => {
   const ranks = ranksOf(plan.graph)
   if (ranks === 1) return undefined
@@ -362,7 +362,7 @@ export const planJson = (plan: Plan, timeline: Timeline, staging: Staging) => {
   }
 }
 
-/** What a run-time allocator would make of the plan: its peak instead of the pages', and what it cannot use or spends on mapping. */
+/** The plan on a run-time allocator: its peak instead of the pages', its unusable bytes, and the seconds of mapping. */
 const allocationJson = (plan: Plan, allocator: string) => {
   const { peakBytes, requestedBytes, worstUnusable, meanUnusable, mappingSeconds } = replay(plan, allocator)
   return { peakBytes, requestedBytes, worstUnusable, meanUnusable, mappingSeconds }

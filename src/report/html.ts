@@ -208,7 +208,7 @@ const GLOSSARY: readonly (readonly [word: string, meaning: string])[] = [
 
 const footer = `<footer><dl>${GLOSSARY.map(([w, m]) => `<dt>${w}</dt><dd>${m}</dd>`).join('')}</dl></footer>`
 
-/** What a page says of a plan below its head. */
+/** The parts of a page about a plan below its head. */
 export interface PlanParts {
   readonly html: string
   /** For the page's script. */

@@ -1,5 +1,5 @@
-// The page of a run: what it has told so far, beside what was planned. In: that, as data. Out: one HTML page, which needs no network and loads
-// itself anew while the run goes on. Invariant: whatever is drawn stands in a table, too, so that nobody needs eyes or colours for it.
+// The page of a run: its reports so far, beside its plan. In: those, as data. Out: one HTML page, which needs no network and reloads itself during
+// the run. Invariant: every drawing has its numbers in a table, too, so that it needs neither eyes nor colours.
 import { bytesOf } from '../../staging/core/bytes'
 import type { Plan } from '../../staging/plan/plan'
 import type { Timeline } from '../../staging/sim/timeline'
@@ -31,14 +31,14 @@ export interface PoorSample {
   readonly pictures: readonly Picture[]
 }
 
-/** What an evaluation found beside its metrics. */
+/** The results of an evaluation beside its metrics. */
 export interface Details {
   /** Names of the classes, where the data have any. */
   readonly classes?: readonly string[]
   readonly perClass?: Readonly<Record<string, readonly number[]>>
   /** How often a label, by row, became a class, by column. */
   readonly confusion?: readonly (readonly number[])[]
-  /** The worst first, and by what that is told. */
+  /** The worst first, and the name of its measure. */
   readonly worst: readonly PoorSample[]
   readonly worstBy: string
   readonly took: {
@@ -63,7 +63,7 @@ export interface StepSums {
   readonly steps: number
   readonly stallMemorySeconds: number
   readonly stallDataSeconds: number
-  /** Of the latter, for the source of the data. */
+  /** The part of the latter that waits for the source of the data. */
   readonly feedSeconds: number
   readonly arenaPeakBytes: number
   readonly processPeakBytes: number
@@ -80,22 +80,22 @@ export interface RunView {
   readonly written: string
   /** How it ended, in a sentence, and whether as it should; undefined while it goes on. */
   readonly end?: { readonly words: string; readonly well: boolean; readonly weightsSha256?: string }
-  /** Of the whole run. */
+  /** Steps of the whole run. */
   readonly steps: number
   readonly stepsPerEpoch?: number
   /** Steps that an earlier process did: of those there are losses alone. */
   readonly resumedFrom: number
-  /** Of each step, from the first; not a number where nobody knows. */
+  /** The loss of each step, from the first; NaN if it is unknown. */
   readonly losses: readonly number[]
   readonly rates: readonly number[]
   readonly seconds: readonly number[]
   readonly epochs: readonly { readonly epoch: number; readonly step: number; readonly loss: number }[]
   readonly measured: readonly MeasuredEpoch[]
-  /** Whether by evaluations; else it is the mean loss of epochs. */
+  /** True if it comes from evaluations; else it is the mean loss of epochs. */
   readonly evaluated: boolean
   readonly best: MeasuredEpoch | undefined
   readonly sums: StepSums | undefined
-  /** Of the plan's calls, in a quiet step. */
+  /** The seconds of the plan's calls, in a quiet step. */
   readonly callSeconds: ArrayLike<number> | undefined
   readonly details: Details | undefined
 }
@@ -119,7 +119,7 @@ export interface Bucket {
 
 const MOST_POINTS = 200
 
-/** At most so many, of as many steps each; numbers that are not finite count in none. */
+/** At most this number of points, with equal numbers of steps; numbers that are not finite count in none. */
 export const bucketsOf = (numbers: readonly number[], most = MOST_POINTS): readonly Bucket[] => {
   const size = Math.max(1, Math.ceil(numbers.length / most))
   return Array.from({ length: Math.ceil(numbers.length / size) }, (_, i) => {
@@ -148,7 +148,7 @@ const seriesOf = (name: string, buckets: readonly Bucket[]): Series => ({
 
 // ---------------------------------------------------------------- tables and drawings
 
-/** Columns that begin with # hold numbers; the first cell of a row says what the row is. */
+/** Columns that begin with # hold numbers; the first cell of a row is its name. */
 const tableOf = (caption: string, heads: readonly string[], rows: readonly (readonly string[])[]): string => {
   const isNumber = heads.map((h) => h.startsWith('#'))
   const head = heads.map((h, i) => `<th scope="col"${isNumber[i] ? ' class="n"' : ''}>${escapeHtml(h.replace('#', ''))}</th>`)
@@ -165,7 +165,7 @@ const tableOf = (caption: string, heads: readonly string[], rows: readonly (read
 const section = (id: string, title: string, lead: string, ...parts: readonly string[]): string =>
   `<section id="${id}" aria-labelledby="${id}-title"><h2 id="${id}-title">${title}</h2>${lead === '' ? '' : `<p class="lead">${lead}</p>`}${parts.join('')}</section>`
 
-/** A drawing, and what it draws in numbers. */
+/** A drawing, and its numbers. */
 const figure = (id: string, plot: Plot, table: string): string =>
   `<figure class="plotted">${plotSvg({ height: 300, counts: true, ...plot }, 'page')}` +
   `<details id="${id}-numbers"><summary>${escapeHtml(plot.title)}: table</summary>${table}</details></figure>`
@@ -187,7 +187,7 @@ const bucketTable = (caption: string, buckets: readonly Bucket[], text: (x: numb
 // ---------------------------------------------------------------- the head
 
 const RECENT = 30
-/** The mean of all steps whose time is known, or of the last so many. */
+/** The mean of all steps with a known time, or of the last `last`. */
 const secondsPerStep = ({ seconds }: RunView, last = seconds.length): number => {
   const known = seconds.slice(-Math.max(1, last)).filter((s) => Number.isFinite(s))
   return known.reduce((n, s) => n + s, 0) / known.length
@@ -446,7 +446,7 @@ const crossed = (confusion: readonly (readonly number[])[], name: (c: number) =>
   )
 }
 
-/** Of many classes, what is taken for what most often. */
+/** With many classes, the most frequent confusions. */
 const pairs = (confusion: readonly (readonly number[])[], name: (c: number) => string): string => {
   const wrong = confusion.flatMap((row, label) =>
     row.flatMap((times, is) => (is === label || times === 0 ? [] : [{ label, is, times }])),
@@ -508,7 +508,7 @@ const worst = ({ details }: RunView): string => {
 
 // ---------------------------------------------------------------- the whole
 
-/** Loads itself anew, unless that is switched off; what was opened stays open. */
+/** Reloads itself, unless that is switched off; opened parts stay open. */
 const SCRIPT = `
 const state=q('.state'),silent=(Date.now()-Date.parse(state.dataset.written))/6e4
 if(silent>10)state.append(' It was last updated '+Math.round(silent)+' minutes ago: a step is slow, or the process has ended.')
@@ -520,7 +520,7 @@ if(live){live.checked=kept.getItem('live')!=='no';live.onchange=()=>kept.setItem
 
 const PLAN_WORDS = 'The rest of the page shows the plan, with predicted times.'
 
-/** What a run's page has of its plan: made once, since it does not change. */
+/** The plan's part of a run's page: made once, because it does not change. */
 export const planPart = ({ plan, timeline, staging }: Pick<RunView, 'plan' | 'timeline' | 'staging'>) =>
   planParts(plan, timeline, staging)
 

@@ -46,7 +46,7 @@ const processLine = ({ process: p }: Staging): readonly string[] => {
   ]
 }
 
-/** What a step writes to a disk, and whether a week of it is more than the disk should take. */
+/** The bytes that a step writes to a disk, with a warning if a week of it exceeds the disk's limit. */
 const diskLine = (wear: Wear | undefined): readonly string[] => {
   if (!wear) return []
   const { bytesToDisk, bytesFromDisk, spillWritesPerStep: most, bytesToDiskInAWeek } = wear

@@ -1,5 +1,5 @@
-// What the plan does and why, in sentences. In: a plan, its timeline, the stager's knowledge. Out: plain text paragraphs.
-// Invariant: every number in a sentence is a fact of this plan; a sentence that would say nothing is left out.
+// The working of the plan and its reasons, in sentences. In: a plan, its timeline, the stager's knowledge. Out: plain text paragraphs. Invariant:
+// every number in a sentence is a fact of this plan; an empty sentence is left out.
 import { bytesOf, pagesIn } from '../../staging/core/bytes'
 import { type Plan, tilesOf } from '../../staging/plan/plan'
 import type { Timeline } from '../../staging/sim/timeline'
@@ -18,7 +18,7 @@ const list = (items: readonly string[]): string =>
 
 // ---------------------------------------------------------------- memory
 
-/** Whether its loops go over the batch alone, of whole images. */
+/** Returns true if its loops are over the batch alone, of whole images. */
 const isInParts = (plan: Plan): boolean => plan.segments.every(({ grid }) => grid.H === 1 && grid.W === 1)
 
 const whatItDoes = (plan: Plan, facts: Facts): string => {

@@ -1,4 +1,4 @@
-// What a model is trained by where nothing is said of it.
+// The default training of a model.
 import type { Optimizer } from '../../dsl'
 import { optimizerWith } from '../../staging/ops/optimizer'
 

@@ -1,5 +1,5 @@
-// Every strategy over a sweep of budgets, for `spillway compare` and the laboratory. In: a training graph, a machine, which
-// strategies and budgets. Out: a comparison: for each case what `plan` says of it, or that no plan fits.
+// Every strategy over a sweep of budgets, for `spillway compare` and the laboratory. In: a training graph, a machine, strategies and budgets. Out: a
+// comparison: for each case the figures of `plan`, or that no plan fits.
 import { isLeft } from 'fp-ts/Either'
 import { mappingOf } from '../../staging/memory/allocators/replay'
 import { simulate } from '../../staging/sim/simulate'
@@ -20,7 +20,7 @@ export interface SweepOptions {
   readonly budgets: number | readonly number[]
   readonly algorithms?: Algorithms
   readonly spill?: string
-  /** Each plan is replayed on these; by default it is only what runs, on pages. */
+  /** Each plan is replayed on these; by default only on pages, the allocator of runs. */
   readonly allocators?: readonly string[]
   /** The lower bound of a step, closer than its compute. */
   readonly least?: Least | undefined
@@ -33,7 +33,7 @@ export type Case = { readonly strategy: string; readonly allocator: string; read
       readonly chosen: string
       readonly imagesPerSecond: number
       readonly inCoreSeconds: number
-      /** Paper 5, Prop. 3: what no plan that only swaps can beat. */
+      /** Paper 5, Prop. 3: a bound for every plan that only swaps. */
       readonly swapBoundSeconds: number
     } & PlanJson)
 )
@@ -47,7 +47,7 @@ export interface Comparison {
   readonly cases: readonly Case[]
 }
 
-/** The smallest budget of a strategy: what it answers when it is given one page. */
+/** The smallest budget of a strategy: its answer for one page. */
 export const smallestOf = (graph: Graph, machine: LocalMachine, strategy: string, algorithms?: Algorithms): number => {
   const plan = compile(graph, {
     strategy,

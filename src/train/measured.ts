@@ -112,7 +112,7 @@ export const measurementCodec = t.strict({ epoch: t.number, step: t.number, metr
  */
 export type Measurement = t.TypeOf<typeof measurementCodec>
 
-/** Of these, less is better; otherwise, more. */
+/** For these, less is better; otherwise, more. */
 const LESS = ['loss', 'mae', 'mse']
 const isBetter = (metric: string, a: number, b: number): boolean => (LESS.includes(metric) ? a < b : a > b)
 

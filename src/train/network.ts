@@ -51,7 +51,7 @@ export const fitted = (ranks: number, timed: readonly TimedExchange[]): NamedNet
   }
 }
 
-/** As one of the ranks, all of which call it at once. */
+/** Runs on each of the ranks at once. */
 export const timedExchanges = async (
   { communicator, ranks }: Rank,
   device: DeviceName,

@@ -1,4 +1,4 @@
-// A comparison as a table. In: a comparison. Out: CSV, a row a case; sizes are in bytes, times in seconds, what a case has not is empty.
+// A comparison as a table. In: a comparison. Out: CSV, a row a case; sizes are in bytes, times in seconds, absent values are empty.
 import type { Case, Comparison, FeasibleCase } from '../../stage/sweep'
 
 const COLUMNS: readonly (readonly [title: string, of: (c: FeasibleCase) => string | number | undefined])[] = [
