@@ -59,7 +59,13 @@ const sizeOptions = (c: Command): Command =>
     .option('--batch <n>', 'images per step', countOption('--batch'))
 
 /** Of a network of the zoo. */
-const CLASSES = ['--classes <n>', 'number of classes of a zoo network', countOption('--classes')] as const
+const CLASSES = [
+  '--classes <n>',
+  'number of classes of a zoo network (default: that of the data, else of the network)',
+  countOption('--classes'),
+] as const
+/** Of a command that reads weights. */
+const CLASSES_READ = [CLASSES[0], 'number of classes of a zoo network (default: that of --weights)', CLASSES[2]] as const
 
 const flagged = (c: Command, flags: typeof OWN_FLAGS): Command =>
   flags.reduce((own, [flag, about, parse]) => (parse ? own.option(flag, about, parse) : own.option(flag, about)), c)
@@ -197,6 +203,8 @@ const metricOption = option(E.fromPredicate(isMetricName, (text) => unknownName(
 ) => MetricName
 
 const MODEL = ['<model>', "a zoo network (see 'spillway models') or a TypeScript file"] as const
+/** A command with weights of a zoo network needs no model: the weights name it. */
+const MODEL_OR_RECIPE = ['[model]', `${MODEL[1]} (default: the zoo network that --weights names)`] as const
 const listing = (c: Command): Command => c.addHelpText('after', () => names().listsText())
 
 // ---------------------------------------------------------------- each of them
@@ -303,7 +311,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => train().trainModel(model, o, out)))),
   evaluate: (c, run) =>
     forwardOptions(
-      weightsOptions(flagged(sizeOptions(c.argument(...MODEL)), LOSS_FLAGS), WEIGHTS)
+      weightsOptions(flagged(sizeOptions(c.argument(...MODEL_OR_RECIPE)), LOSS_FLAGS), WEIGHTS)
         .option(
           '--data <path>',
           'image folder with one folder per class, folder of arrays, .safetensors file, or .csv or .json list',
@@ -314,7 +322,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
           listOption(metricOption),
         ),
     )
-      .option(...CLASSES)
+      .option(...CLASSES_READ)
       .option(...FIT)
       .option(...LAYOUT)
       .option(...STRICT_DATA)
@@ -323,7 +331,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => evaluate().evaluateModel(model, o, out)))),
   predict: (c, run) =>
     forwardOptions(
-      weightsOptions(c.argument(...MODEL), WEIGHTS)
+      weightsOptions(c.argument(...MODEL_OR_RECIPE), WEIGHTS)
         .option('--data <path>', 'folder of images or .npy files, one such file, or a .safetensors file')
         .option('--out <path>', '.npy, .safetensors, .json, .jsonl or .csv file for all outputs, or a folder: one file per image')
         .option(
@@ -334,13 +342,13 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
         .option('--as <form>', `form of the outputs: ${FORMS.join(', ')} (default values)`, choiceOption('--as', FORMS))
         .option(
           '--image <size>',
-          'image size in pixels: 512, or height x width: 509x389; image files need --fit for it (default: size of the first image)',
+          'resize images to this size in pixels: 512, or height x width: 509x389 (default: size of training for one result per image, else own size)',
           imageOption,
         )
         .option('--batch <n>', 'images per step (default 1)', countOption('--batch')),
     )
-      .option(...CLASSES)
-      .option(FIT[0], `how to resize image files to --image: ${FITS.join(', ')} (default: keep the size of each image)`, FIT[2])
+      .option(...CLASSES_READ)
+      .option(FIT[0], `how to resize image files: ${FITS.join(', ')} (default: as in training, or cover)`, FIT[2])
       .option(...LAYOUT)
       .option(...STRICT_DATA)
       .option(...WORKERS)
@@ -372,8 +380,8 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option('--plot <file>', 'write the comparison as an SVG plot')
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => compare().compareModel(model, o, out)))),
   export: (c, run) =>
-    sizeOptions(c.argument(...MODEL))
-      .option(...CLASSES)
+    sizeOptions(c.argument(...MODEL_OR_RECIPE))
+      .option(...CLASSES_READ)
       .option('--weights <file>', 'weights to export, with PyTorch names (safetensors or torch.save)')
       .option('--out <file>', 'ONNX file to write')
       .option('--net <name>', 'for a step: name of the objective whose net to export')

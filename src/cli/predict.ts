@@ -7,7 +7,9 @@ import * as TE from 'fp-ts/TaskEither'
 import type { TaskEither } from 'fp-ts/TaskEither'
 import type { Form, Model } from '../../dsl'
 import type { DeviceName } from '../../staging/devices'
+import type { Fit } from '../data/augment'
 import type { Data } from '../data/data'
+import type { DataDescription } from '../data/description'
 import { checkedWhole, holdsPictures, leftOutAt } from '../data/images'
 import { type SpillwayError, usage } from '../errors/errors'
 import { imageSize } from '../files/samples'
@@ -34,6 +36,7 @@ import { readingModel } from './modelreads'
 import { flagOf, type InputOptions, overrideOf } from './options'
 import type { Done, Output } from './output'
 import { predictedAmong } from './predictamong'
+import { type Completed, sizeIn, withRecipe } from './recipe'
 
 export interface PredictCommandOptions
   extends InputOptions,
@@ -52,29 +55,41 @@ type Given = Pick<PredictOptions, 'weights' | 'data' | 'format' | 'workers' | 's
   out: string
 }
 
-const given = (o: PredictCommandOptions): Either<SpillwayError, Given> => {
+/** The fit of resized pictures: `--image` alone resizes as in training. */
+const fitOf = ({ fit, image, data }: PredictCommandOptions, recipe: DataDescription | undefined): Fit | undefined =>
+  fit ?? (image && data !== undefined && holdsPictures(data) ? (recipe?.fit ?? 'cover') : undefined)
+
+const given = (o: PredictCommandOptions, recipe?: DataDescription): Either<SpillwayError, Given> => {
   const { weights, data, out, format, workers, strictData, as } = o
   if (format === 'png' && as !== 'classes') return E.left(usage('--format png needs --as classes'))
   const missing = Object.entries({ weights, data, out }).flatMap(([k, v]) => (v === undefined ? [`--${k}`] : []))
   return weights === undefined || data === undefined || out === undefined
     ? E.left(
-        usage(
-          `predict needs ${missing.join(', ')}. Example: spillway predict MODEL --weights W.safetensors --data IMAGES --out OUT`,
-        ),
+        usage(`predict needs ${missing.join(', ')}. Example: spillway predict --weights W.safetensors --data IMAGES --out OUT`),
       )
     : E.map((named: string | Data) => ({ weights, ...loadingOf(o), data: named, out, format, workers, strictData }))(
-        dataNamed(data, o),
+        dataNamed(data, { ...o, fit: fitOf(o, recipe) }),
       )
 }
 
-/** The size that is asked for, else that of the first image; images that are resized take the model's. */
-const inputFor = (o: PredictCommandOptions, data: string): TaskEither<SpillwayError, InputOptions> =>
-  o.image || o.fit
+/** Returns true if the model gives one result for a whole image, such as a classifier. */
+const isPerImage = ({ output: [, , height, width] }: Model): boolean => height * width === 1
+
+/** The size of the plan: `--image`, the size of training for resized images, or the size of the first image. */
+const inputFor = (
+  o: PredictCommandOptions,
+  data: string,
+  model: Model,
+  recipe: DataDescription | undefined,
+): TaskEither<SpillwayError, InputOptions> =>
+  o.image
     ? TE.right(o)
-    : pipe(
-        holdsPictures(data) ? pictureSize(data) : TE.fromEither(imageSize(data, o.layout === 'nhwc' ? 'NHWC' : 'NCHW')),
-        TE.map((image) => ({ ...o, image })),
-      )
+    : o.fit || (holdsPictures(data) && isPerImage(model))
+      ? TE.right({ ...o, ...(recipe ? sizeIn(recipe) : {}) })
+      : pipe(
+          holdsPictures(data) ? pictureSize(data) : TE.fromEither(imageSize(data, o.layout === 'nhwc' ? 'NHWC' : 'NCHW')),
+          TE.map((image) => ({ ...o, image })),
+        )
 
 const MOST_CLASSES = 12
 /** How many images are of which class, most first. */
@@ -97,14 +112,25 @@ const resultText = (r: Predicted, out: string): string =>
     `  swaps      out ${showSize(r.bytesOut)}, in ${showSize(r.bytesIn)}${r.diskBytes ? `; ${showSize(r.diskBytes)} on disk` : ''}`,
   ].join('\n')
 
+/** The model at its own size. */
+const ownSized = (model: string, o: PredictCommandOptions): Either<SpillwayError, Model> =>
+  pipe(
+    modelNamed(model, { ...overrideOf({ classes: o.classes }), batch: 1, mode: 'predict' }),
+    E.filterOrElse(
+      ({ model }) => model.kind !== 'step',
+      () => usage('predict needs a model with one input and one output, not a step'),
+    ),
+    E.map(({ model }) => model as Model),
+  )
+
 const stagedFor = (
-  model: string,
-  o: PredictCommandOptions,
+  { model, options: o, recipe }: Completed<PredictCommandOptions>,
   options: Given,
 ): TaskEither<SpillwayError, { readonly model: Model; readonly staged: Staged }> =>
   pipe(
     TE.fromIOEither(() => placesOf({ ...options, report: o.report }, flagOf, readingModel(model))),
-    TE.flatMap(() => TE.mapLeft(beforehand)(inputFor(o, o.data!))),
+    TE.flatMapEither(() => ownSized(model, o)),
+    TE.flatMap((own) => TE.mapLeft(beforehand)(inputFor(o, o.data!, own, recipe))),
     TE.flatMapEither((input) => stagedAt(input, model, o, options)),
   )
 
@@ -152,7 +178,7 @@ const shown = ({ staged: { plan, timeline, staging } }: { readonly staged: Stage
   )
 }
 
-/** What a run of it is given beside what is asked. */
+/** The options of the run. */
 const runOptions = (o: PredictCommandOptions, options: Given, out: Output, signal: AbortSignal): PredictOptions => ({
   ...options,
   ...(o.threads === undefined ? {} : { threads: o.threads }),
@@ -164,15 +190,15 @@ const runOptions = (o: PredictCommandOptions, options: Given, out: Output, signa
 })
 
 const performed = (
-  model: string,
-  o: PredictCommandOptions,
+  completed: Completed<PredictCommandOptions>,
   options: Given,
   engine: Engine | undefined,
   out: Output,
 ): TaskEither<SpillwayError, Predicted | Farewell> => {
+  const { options: o } = completed
   const staged = (own: PredictCommandOptions) =>
     pipe(
-      stagedFor(model, own, options),
+      stagedFor({ ...completed, options: own }, options),
       TE.tap((found) => shown(found, own, out)),
     )
   const interrupt = interrupts(() => out.say('\ninterrupted: stopping after this batch; interrupt again to stop at once'))
@@ -208,19 +234,21 @@ const finished = (answer: Predicted | Farewell, options: Given, out: Output): vo
   } else process.exitCode = answer.code
 }
 
-export const predictModel = (model: string, o: PredictCommandOptions, out: Output): Promise<Done> =>
+export const predictModel = (model: string | undefined, o: PredictCommandOptions, out: Output): Promise<Done> =>
   pipe(
     TE.fromEither(
       pipe(
         engineFor({}, process.env),
         E.bindTo('engine'),
-        E.bind('options', () => given(o)),
+        E.tap(() => given(o)),
+        E.bind('completed', () => withRecipe('predict', model, o)),
+        E.bind('options', ({ completed }) => given(completed.options, completed.recipe)),
         E.tap(({ engine, options }) => outOf(engine, options.out)),
       ),
     ),
-    TE.flatMap(({ engine, options }) =>
+    TE.flatMap(({ engine, completed, options }) =>
       pipe(
-        performed(model, o, options, engine, out),
+        performed(completed, options, engine, out),
         TE.map((answer) => finished(answer, options, out)),
       ),
     ),

@@ -8,6 +8,8 @@ import * as TE from 'fp-ts/TaskEither'
 import type { TaskEither } from 'fp-ts/TaskEither'
 import type { Augment } from '../data/augment'
 import type { Data } from '../data/data'
+import type { Origin } from '../data/description'
+import { meansImages, openImages } from '../data/images'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import { shownPeakBytes } from '../machine/memory'
 import { DEVICES, type DeviceName, isDevice } from '../../staging/devices'
@@ -16,7 +18,7 @@ import { summary } from '../report/summary'
 import type { MetricName } from '../predict/metrics'
 import { validation } from '../predict/validation'
 import type { Graph } from '../../staging/graph/graph'
-import { type Engine, engineFor, type EngineName } from '../ranks/engine'
+import { type Engine, engineFor, type EngineName, startedBy } from '../ranks/engine'
 import type { TrainResult } from '../train/result'
 import { filesOf, placesOf, roomFor } from '../train/beforehand'
 import { checkedOptions, TRAIN, type TrainOptions } from '../train/options'
@@ -24,11 +26,14 @@ import { reportFile } from '../train/steplog'
 import { hearing } from '../train/events'
 import type { Farewell } from '../train/ranks'
 import { sessionTask } from '../train/session'
+import { zooEntry } from '../zoo'
 import { type DataFlags, dataNamed } from './data'
 import { interrupts } from './interrupts'
+import { looksLikeFile } from './model'
 import { readingModel } from './modelreads'
 import { flagOf } from './options'
 import type { Done, Output } from './output'
+import { lossFlags } from './own'
 import { bar, lossText, metricsText, plainLines } from './progress'
 import { among, type Following, meets, sharedThreads } from '../train/among'
 import { plannedAmong } from './planamong'
@@ -235,6 +240,15 @@ const optionsOf = (o: TrainCommandOptions): Either<SpillwayError, TrainOptions> 
     ),
   )
 
+/** Names of the model and its loss, for the recipe of the weights. */
+const originOf = ({ source }: StagedModel['named'], o: TrainCommandOptions): Origin => {
+  const loss = lossFlags(o)
+  return {
+    ...('family' in source ? { zoo: o.classes === undefined ? {} : { classes: o.classes } } : {}),
+    ...(loss ? { loss } : {}),
+  }
+}
+
 type PreparedRun = StagedModel & { readonly options: TrainOptions }
 
 /** What can be known before the first step: the call is right, and there is a plan for this device. */
@@ -257,7 +271,7 @@ const prepared = (model: string, o: TrainCommandOptions): Either<SpillwayError, 
       ({ device, found: { staged } }) => staged.machine.name === device,
       ({ device, found: { staged } }) => usage(`the plan is for '${staged.machine.name}', not for --device ${device}`),
     ),
-    E.map(({ options, found }) => ({ options, ...found })),
+    E.map(({ options, found }) => ({ options, ...found, staged: { ...found.staged, origin: originOf(found.named, o) } })),
     E.tap(({ staged, options }) => roomFor(staged, options)),
   )
 
@@ -355,8 +369,25 @@ const finished = (answer: TrainResult | Farewell, { data }: TrainCommandOptions,
   else process.exitCode = answer.code
 }
 
-export const trainModel = (model: string, o: TrainCommandOptions, out: Output): Promise<Done> =>
-  pipe(
+/** The number of classes that image folders or a list name, for a classifier of the zoo without --classes. */
+const classesOf = (model: string, { classes, plan, data }: TrainCommandOptions): number | undefined => {
+  const entry = looksLikeFile(model) ? undefined : zooEntry(model)
+  if (!entry || classes !== undefined || plan !== undefined || typeof data !== 'string' || !meansImages(data)) return undefined
+  const found = openImages(data)
+  const named = E.isRight(found) ? found.right.classes?.length : undefined
+  return named !== undefined && E.isRight(entry.build(entry.defaultInput, 'train', { classes: named })) ? named : undefined
+}
+
+const withClasses = (model: string, o: TrainCommandOptions): TrainCommandOptions => {
+  const classes = classesOf(model, o)
+  if (classes === undefined) return o
+  if ((startedBy(process.env)?.rank ?? 0) === 0) note(`${model} gets ${classes} classes, those of ${String(o.data)}`)
+  return { ...o, classes }
+}
+
+export const trainModel = (model: string, asked: TrainCommandOptions, out: Output): Promise<Done> => {
+  const o = withClasses(model, asked)
+  return pipe(
     TE.fromEither(engineFor(o, process.env)),
     TE.flatMap(
       (engine): TaskEither<SpillwayError, TrainResult | Farewell> =>
@@ -364,3 +395,4 @@ export const trainModel = (model: string, o: TrainCommandOptions, out: Output): 
     ),
     TE.map((answer) => finished(answer, o, out)),
   )()
+}

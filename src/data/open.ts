@@ -19,7 +19,7 @@ import { type Described, describedBy } from './description'
 import { type Feed, openFeed } from './feed'
 import { fileLabelsFit } from './filelabels'
 import type { ImageWork } from './imagereader'
-import { checkedWhole, holdsImages, type ImageList, imagesContent, openImages } from './images'
+import { checkedWhole, type ImageList, imagesContent, meansImages, openImages } from './images'
 import { chosen, type Order, orderOf, positionOf, type Share } from './order'
 import { type Augment, AUGMENTS } from './augment'
 import { type Chance, chanceFits, mixingProblem } from './augmented'
@@ -435,10 +435,24 @@ const classByClass = ({ samples, classes = [] }: ImageList, order: Order): boole
   return classes.length > 1 && labels.filter((l, i) => i > 0 && l !== labels[i - 1]).length === new Set(labels).size - 1
 }
 
+/** A model with more outputs than the data have names predicts classes without a name. */
+const unnamedNote = (classes: readonly string[] | undefined, [, target]: ImageWork['values']): string | undefined => {
+  const outputs = target && mostClasses(target)
+  return classes === undefined || outputs === undefined || outputs <= classes.length
+    ? undefined
+    : `${classes.length} classes, but the model has ${outputs} outputs: the last ${outputs - classes.length} never occur; set the number of classes (--classes ${classes.length})`
+}
+
 /** Notes about the labels of the chosen samples. */
-const labelNotes = (path: string, { samples, classes, note }: ImageList, chosen: Uint32Array): readonly string[] =>
+const labelNotes = (
+  path: string,
+  { samples, classes, note }: ImageList,
+  values: ImageWork['values'],
+  chosen: Uint32Array,
+): readonly string[] =>
   [
     note,
+    unnamedNote(classes, values),
     classes &&
       missingNote(
         Array.from(chosen, (i) => samples[i]!.label!),
@@ -500,7 +514,7 @@ const openImageSet = (data: Data, set: ImageSet, going: Going, graph: Graph): Ei
         content: words,
         place: words,
         described: describedBy(set, list.classes),
-        notes: [...whole, ...labelNotes(set.path, list, others)],
+        notes: [...whole, ...labelNotes(set.path, list, values, others)],
         ...(!going.shuffle && classByClass(list, order) ? { orderNote: CLASS_BY_CLASS } : {}),
       }
     }),
@@ -558,7 +572,7 @@ export const openOwn = (
 }
 
 /** A data set that a path alone names. */
-export const dataAt = (path: string): Data => (holdsImages(path) ? folder(path) : files(path))
+export const dataAt = (path: string): Data => (meansImages(path) ? folder(path) : files(path))
 
 export const openRunData = (given: string | Data | undefined, going: Going, graph: Graph): Either<SpillwayError, OpenedData> => {
   if (given === undefined) {

@@ -74,7 +74,7 @@ export interface PredictOptions extends Omit<DeviceOptions, 'tier'>, LoadingOpti
    */
   readonly onProgress?: ((done: number, images: number) => void) | undefined
   /**
-   * Called with a note for a person, e.g. about unused tensors. Default: notes are dropped.
+   * Called with a note for a person, e.g. about unused tensors. Default: notes go to stderr.
    *
    * @example predict(net, plan, { weights: 'w.safetensors', data: 'a.npy', onNote: console.warn })
    */
@@ -169,7 +169,7 @@ export interface EvaluateOptions extends Omit<DeviceOptions, 'tier'>, LoadingOpt
    */
   readonly onProgress?: ((done: number, samples: number | undefined) => void) | undefined
   /**
-   * Called with a note for a person, e.g. about unused tensors. Default: notes are dropped.
+   * Called with a note for a person, e.g. about unused tensors. Default: notes go to stderr.
    *
    * @example evaluate(net, plan, { weights: 'w.safetensors', data: 'val/', onNote: console.warn })
    */

@@ -37,7 +37,7 @@ import type { Staged } from '../stage/stage'
 import { filesOf } from '../train/beforehand'
 import { type DeviceSession, forgetPlanning, type RunMetrics } from '../train/device'
 import { checkedLoading, descriptionOf, loadingOf } from '../train/loading'
-import { PREFETCH, usualWorkers } from '../train/options'
+import { PREFETCH, usualWorkers, withNotes } from '../train/options'
 import { answerOf } from '../train/trainer'
 import { inBatches, MOST_HELD_BYTES, outputOf, type Took, tookOf } from './batches'
 import { PREDICT, type PREDICT_KEYS, type PredictOptions } from './options'
@@ -183,8 +183,15 @@ const formatFits = ({ plan: { graph } }: Staged, { out, format = 'npy' }: Predic
 const dataOf = (data: string | Data): Data =>
   typeof data === 'string' ? (holdsPictures(data) ? folder(data) : files(data)) : data
 
-/** Of the data, what is images to look at. */
-const picturesIn = ({ set }: Data): ImageSet | undefined => (set.kind === 'images' ? set : undefined)
+/** Returns true if the graph gives one result for a whole image, such as the class. */
+const isPerImage = (graph: Graph): boolean => {
+  const { height, width } = sizeOfValue(outputOf(graph)!)
+  return height * width === 1
+}
+
+/** The image files of the data. Those with one result each are resized as in training; others keep their size by default. */
+const picturesIn = ({ set }: Data, graph: Graph): ImageSet | undefined =>
+  set.kind !== 'images' ? undefined : set.fit === undefined && isPerImage(graph) ? { ...set, fit: 'cover' } : set
 
 const groupOf = (
   staged: Staged,
@@ -301,11 +308,13 @@ const groupsBySize = (
   )
 }
 
-/** Height and width of what the plan takes. */
-export const sizeOfPlan = ({ plan: { graph } }: Staged): Size => {
-  const [, , height, width] = graph.values.find((v) => v.role === 'input')!.shape as Shape
+const sizeOfValue = ({ shape }: Value): Size => {
+  const [, , height, width] = shape as Shape
   return { height, width }
 }
+
+/** Height and width of the input of a plan. */
+export const sizeOfPlan = ({ plan: { graph } }: Staged): Size => sizeOfValue(graph.values.find((v) => v.role === 'input')!)
 
 /** Image files: all resized to the model's size where it is said how, else a group for each size. */
 const ofPictures = (
@@ -433,11 +442,12 @@ export const readyOf = (
         E.tap(() => formatFits(staged, options)),
         E.bind('description', () => E.right(descriptionOf(options.weights))),
         E.bind('data', ({ description }) => {
-          const { data, notes } = takenFor(dataOf(options.data), description, takesBytes(plan.graph))
+          const resizes = isPerImage(plan.graph)
+          const { data, notes } = takenFor(dataOf(options.data), description, { modelScales: takesBytes(plan.graph), resizes })
           for (const text of notes) options.onNote?.(text)
           return E.right(data)
         }),
-        E.map(({ form, description, data }) => ({ form, description, data, set: picturesIn(data) })),
+        E.map(({ form, description, data }) => ({ form, description, data, set: picturesIn(data, plan.graph) })),
       ),
     ),
     TE.flatMap(({ form, set, data, description }) =>
@@ -564,7 +574,10 @@ const performed =
     const labels: string[] = []
     try {
       const runs = await written(group, o, counted, session, outputs, (image, value) => {
-        if (isNamed) labels[image] = classes[new DataView(value.buffer, value.byteOffset).getInt32(0, true)] ?? ''
+        if (isNamed)
+          labels[image] =
+            classes[new DataView(value.buffer, value.byteOffset).getInt32(0, true)] ??
+            String(new DataView(value.buffer, value.byteOffset).getInt32(0, true))
       })()
       const whole = E.flatMap((r: readonly RunMetrics[]) =>
         onFile(
@@ -640,4 +653,4 @@ export const predict = async <const O extends PredictOptions>(
   model: Model,
   plan: Staged,
   options: Known<O, typeof PREDICT_KEYS>,
-): Promise<Predicted> => answerOf(options as O)(await predictTask(model, plan, options as O)())
+): Promise<Predicted> => answerOf(options as O)(await predictTask(model, plan, withNotes(options as O))())

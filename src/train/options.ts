@@ -218,7 +218,7 @@ export interface TrainOptions extends Omit<DeviceOptions, 'tier'>, LoadingOption
    */
   readonly onProgress?: ((p: DeviceProgress) => void) | undefined
   /**
-   * Called with a note for a person, e.g. about a damaged checkpoint. Default: notes are dropped.
+   * Called with a note for a person, e.g. about a damaged checkpoint. Default: notes go to stderr.
    *
    * @example train(net, plan, { steps: 100, onNote: console.warn })
    */
@@ -316,5 +316,9 @@ export const checkedOptions = (o: TrainOptions): Either<SpillwayError, TrainOpti
   if (o.resume) return E.left(usage('resume needs a checkpoint directory to resume from'))
   return o.checkpointEvery === undefined ? E.right(o) : E.left(usage('checkpointEvery needs a checkpoint directory'))
 }
+
+/** The options with a place for notes: stderr, unless the caller takes them. */
+export const withNotes = <O extends Pick<TrainOptions, 'onNote'>>(o: O): O =>
+  o.onNote === undefined ? { ...o, onNote: (text: string) => void process.stderr.write(`note: ${text}\n`) } : o
 
 export const seedOf = (o: TrainOptions): number => o.seed ?? 0

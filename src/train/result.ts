@@ -5,7 +5,8 @@ import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { bytesOf } from '../../staging/core/bytes'
 import { ranksOf } from '../../staging/graph/ranks'
-import { type Described, metadataOf } from '../data/description'
+import { coloursOf, type DataDescription, type Described, metadataOf } from '../data/description'
+import { version } from '../files/version'
 import type { Checkpoint } from './checkpoint'
 import type { SpillwayError } from '../errors/errors'
 import type { OwnKernels } from '../machine/ownkernels'
@@ -125,11 +126,23 @@ export interface Ended {
   readonly ownKernels?: OwnKernels | undefined
 }
 
-/** What a weights file says of what it learnt from. */
-export const describing = ({ plan: { graph } }: Staged, described: Described): Readonly<Record<string, string>> => {
+/** The recipe of a run's weights. */
+export const recipeOf = ({ plan: { graph }, origin = {} }: Staged, described: Described): DataDescription => {
   const [, c, h, w] = graph.values.find((v) => v.role === 'input')!.shape as readonly [number, number, number, number]
-  return metadataOf({ ...described, model: graph.name, input: [c, h, w] })
+  const colours = described.from === 'images' ? coloursOf(c) : undefined
+  return {
+    ...described,
+    ...(colours ? { colours } : {}),
+    ...origin,
+    model: graph.name,
+    input: [c, h, w],
+    product: version(),
+  }
 }
+
+/** The recipe as metadata of a weights file. */
+export const describing = (staged: Staged, described: Described): Readonly<Record<string, string>> =>
+  metadataOf(recipeOf(staged, described))
 
 export const trainResult = (ended: Ended): Either<SpillwayError, TrainResult> => {
   const { state, store, counted, totals, save, staged, described } = ended

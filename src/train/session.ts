@@ -238,6 +238,7 @@ const measuredBy = (run: RunningSession, epoch: number, step: number): TaskEithe
       listener.emit({ kind: 'evaluation', ...measurement, isBest, arenaPeakBytes })
       return measurement
     }),
+    TE.tap((measurement) => TE.fromEither(run.log.evaluation(measurement))),
   )
 }
 
@@ -385,7 +386,7 @@ const onDevice = (start: Start, listener: Listener, page: RunPage): TaskEither<S
           closed(o),
           (held) =>
             using(
-              () => openStepLog(o, staged, from?.step ?? 0),
+              () => openStepLog(o, staged, from?.step ?? 0, start.evaluation?.measures),
               (log) => log.close(),
               (log) =>
                 performed({ ...start, held, log, memory, met, listener, page, losses, measured: [...(from?.measured ?? [])] }),
