@@ -336,7 +336,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
         .option('--out <path>', '.npy, .safetensors, .json, .jsonl or .csv file for all outputs, or a folder: one file per image')
         .option(
           '--format <kind>',
-          `file type in the folder: ${FORMATS.join(', ')} (a picture of the classes) (default npy)`,
+          `files in the folder: ${FORMATS.join(', ')}; png is a mask of the classes, overlay the image tinted by them (default npy)`,
           choiceOption('--format', FORMATS),
         )
         .option('--as <form>', `form of the outputs: ${FORMS.join(', ')} (default values)`, choiceOption('--as', FORMS))

@@ -19,6 +19,7 @@ import { machineNamed } from '../machine/machine'
 import { pictureSize, placesOf, type Predicted, predictTask } from '../predict/predictor'
 import type { PredictOptions } from '../predict/options'
 import { isOneFile } from '../predict/outputs'
+import { isPerImage, paddedBy } from '../predict/padding'
 import { type Engine, engineFor } from '../ranks/engine'
 import { showSeconds, showShape, showSize } from '../report/format'
 import { reportHtml } from '../report/html'
@@ -61,7 +62,7 @@ const fitOf = ({ fit, image, data }: PredictCommandOptions, recipe: DataDescript
 
 const given = (o: PredictCommandOptions, recipe?: DataDescription): Either<SpillwayError, Given> => {
   const { weights, data, out, format, workers, strictData, as } = o
-  if (format === 'png' && as !== 'classes') return E.left(usage('--format png needs --as classes'))
+  if (format !== undefined && format !== 'npy' && as !== 'classes') return E.left(usage(`--format ${format} needs --as classes`))
   const missing = Object.entries({ weights, data, out }).flatMap(([k, v]) => (v === undefined ? [`--${k}`] : []))
   return weights === undefined || data === undefined || out === undefined
     ? E.left(
@@ -71,9 +72,6 @@ const given = (o: PredictCommandOptions, recipe?: DataDescription): Either<Spill
         dataNamed(data, { ...o, fit: fitOf(o, recipe) }),
       )
 }
-
-/** Returns true if the model gives one result for a whole image, such as a classifier. */
-const isPerImage = ({ output: [, , height, width] }: Model): boolean => height * width === 1
 
 /** The size of the plan: `--image`, the size of training for resized images, or the size of the first image. */
 const inputFor = (
@@ -88,7 +86,10 @@ const inputFor = (
       ? TE.right({ ...o, ...(recipe ? sizeIn(recipe) : {}) })
       : pipe(
           holdsPictures(data) ? pictureSize(data) : TE.fromEither(imageSize(data, o.layout === 'nhwc' ? 'NHWC' : 'NCHW')),
-          TE.map((image) => ({ ...o, image })),
+          TE.map(([height, width]) => {
+            const padded = paddedBy(model)({ height, width })
+            return { ...o, image: [padded.height, padded.width] as const }
+          }),
         )
 
 const MOST_CLASSES = 12

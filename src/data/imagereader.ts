@@ -1,6 +1,6 @@
 // Image files into places. In: the files of each sample, how images become the model's. Out: a Reader. Invariant: a sample's numbers are a
 // function of its files, seed and epoch: whichever thread reads it, and in whatever order. All of what it is told can go to another thread.
-import { type Augment, cropFor, cutOut, type Fit, jittered, randomFor, rectangleFor, turned, turnFor } from './augment'
+import { type Augment, cropFor, cutOut, type Taking, jittered, randomFor, rectangleFor, turned, turnFor } from './augment'
 import type { SampleValue } from './data'
 import { labelsOf, type Limits, pixelsOf, type Pixels, type Rectangle, type Size, sizeOf } from './decode'
 import type { ImageSample } from './images'
@@ -15,7 +15,7 @@ export interface ImageWork {
   readonly samples: readonly ImageSample[]
   /** The input, and the target where there is one. */
   readonly values: readonly [FedValue, FedValue] | readonly [FedValue]
-  readonly fit: Fit
+  readonly fit: Taking
   readonly augment: Augment
   readonly limits: Limits
   readonly seed: number

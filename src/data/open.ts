@@ -14,14 +14,14 @@ import { arraysAsSource } from './arrays'
 import { type Bands, openBands } from './bands'
 import { type Data, type DataSet, files, folder, type Numbers, type SampleValue } from './data'
 import { type KnownClasses, missingNote } from './classes'
-import { canDecode } from './decode'
+import { canDecode, type Size } from './decode'
 import { type Described, describedBy } from './description'
 import { type Feed, openFeed } from './feed'
 import { fileLabelsFit } from './filelabels'
 import type { ImageWork } from './imagereader'
 import { checkedWhole, type ImageList, imagesContent, meansImages, openImages } from './images'
 import { chosen, type Order, orderOf, positionOf, type Share } from './order'
-import { type Augment, AUGMENTS } from './augment'
+import { type Augment, AUGMENTS, type Taking } from './augment'
 import { type Chance, chanceFits, mixingProblem } from './augmented'
 import { type FedValue, type PlaceType, valueProblem } from './places'
 import { imagesBy } from './pool'
@@ -255,6 +255,8 @@ const openFiles = (data: Data, set: FilesSet, going: Going, graph: Graph): Eithe
 }
 
 export type ImageSet = Extract<DataSet, { readonly kind: 'images' }>
+/** Images, or for predictions images in a corner of the input. */
+export type TakenImages = Omit<ImageSet, 'fit'> & { readonly fit?: Taking | undefined }
 type FedSet = Exclude<DataSet, FilesSet | ImageSet>
 
 const nameIn = (set: FedSet, index: number): string => (set.kind === 'own' ? ownName(set, index) : sampleName(index))
@@ -348,7 +350,10 @@ export const MOST_PIXELS = 2 ** 28
 const coloursOf = (channels: number): string => `images have 1 or 3 channels, but the input of the model has ${channels}`
 
 /** What images become is what the model takes. */
-const imageInputFits = ({ depth }: ImageSet, { shape: [channels], bytes }: FedValue): Either<SpillwayError, void> => {
+const imageInputFits = (
+  { depth }: Pick<ImageSet, 'depth'>,
+  { shape: [channels], bytes }: FedValue,
+): Either<SpillwayError, void> => {
   if (channels !== 1 && channels !== 3) return E.left(usage(coloursOf(channels)))
   return bytes && depth === 16
     ? E.left(usage('depth: 16 gives 16-bit numbers, but the model begins with fromBytes, which takes bytes: remove one of them'))
@@ -398,7 +403,7 @@ const imageValues = (
 
 /** Samples of image files, decoded ahead of the step. */
 const fedImages = (
-  set: ImageSet,
+  set: TakenImages,
   going: Going,
   samples: ImageList['samples'],
   values: ImageWork['values'],
@@ -522,7 +527,7 @@ const openImageSet = (data: Data, set: ImageSet, going: Going, graph: Graph): Ei
 
 /** Images alone, in turn, as a graph of one input takes them. */
 export const openPictures = (
-  set: ImageSet,
+  set: TakenImages,
   files: readonly string[],
   going: Pick<Going, 'prefetch' | 'workers'>,
   graph: Graph,
@@ -542,12 +547,16 @@ export const openPictures = (
   )
 }
 
-/** Images of a source of one's own, in turn, as a graph of one input takes them: at their size, or `fit` to the model's. */
+/**
+ * Images of a source of one's own, in turn, as a graph of one input takes them: at their size, or `fit` to the model's. `sizeOf` is the size of
+ * each image; images smaller than the input are padded with the mean below and on the right.
+ */
 export const openOwn = (
   set: Own,
   images: readonly number[],
   going: Pick<Going, 'prefetch'>,
   graph: Graph,
+  sizeOf: (place: number) => Size,
 ): Either<SpillwayError, DataSource> => {
   const [input, ...others] = fedOf(graph)
   if (!input || others.length) return E.left(usage('a source of images needs a model with one input'))
@@ -556,7 +565,11 @@ export const openOwn = (
   if (set.fit === undefined)
     return pipe(
       fitting(set, [input]),
-      E.map(() => ({ kind: 'asked', bands: openBands({ set, images, input, numbers }), nameOf })),
+      E.map(() => ({
+        kind: 'asked',
+        bands: openBands({ set, images, input, numbers, sizeOf, fill: fillOf(input.bytes?.mean ?? set.mean, input.shape) }),
+        nameOf,
+      })),
     )
   // Of samples that have targets, too, the images.
   const alone: Own = {

@@ -48,7 +48,7 @@ const shareOf =
     const batch = group.output.shape[0]!
     const places = [...group.names.keys()].filter((i) => Math.floor(i / batch) % ranks === rank)
     const of = <A>(list: readonly A[]): readonly A[] => places.map((i) => list[i]!)
-    const own = { ...group, names: of(group.names), at: of(group.at) }
+    const own = { ...group, names: of(group.names), at: of(group.at), crops: of(group.crops) }
     return places.length === 0 ? E.right(own) : E.map((data: DataSource) => ({ ...own, data }))(group.part(places))
   }
 
@@ -110,7 +110,7 @@ const sharing =
   (ready: Ready): SharedPrediction => ({
     plans: [first, ...ready.groups.map((g) => g.staged)].map(({ plan }) => encodePlan(plan)),
     content: createHash('sha256')
-      .update(JSON.stringify(ready.groups.map(({ names, at, staged }) => [names, at, sizeOfPlan(staged)])))
+      .update(JSON.stringify(ready.groups.map(({ names, at, crops, staged }) => [names, at, crops, sizeOfPlan(staged)])))
       .digest('hex'),
     run: () => sharedRun(rank, ready),
   })

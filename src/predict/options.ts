@@ -44,7 +44,8 @@ export interface PredictOptions extends Omit<DeviceOptions, 'tier'>, LoadingOpti
    */
   readonly out?: string | undefined
   /**
-   * Format of the files in a folder: 'npy' arrays, or 'png' pictures of classes. Default 'npy'.
+   * Format of the files in a folder: 'npy' arrays, 'png' masks of classes, or 'overlay': image files tinted by
+   * their classes. Default 'npy'.
    *
    * @example predict(net, plan, { weights: 'weights.safetensors', data: 'photos/', out: 'masks/', format: 'png' })
    */

@@ -18,10 +18,20 @@ import type { Known } from '../../staging/core/options'
 import { fingerprint } from '../../staging/graph/fingerprint'
 import { type Graph, takesBytes, type Value, valueBytes } from '../../staging/graph/graph'
 import { type Data, files, folder } from '../data/data'
-import { type Size, sizeOf } from '../data/decode'
+import { pixelsOf, type Size, sizeOf } from '../data/decode'
 import { type DataDescription, differencesFrom, takenFor } from '../data/description'
 import { checkedWhole, holdsPictures, leftOutAt, picturesAt } from '../data/images'
-import { type DataSource, type ImageSet, MOST_PIXELS, type OpenedData, openOwn, openPictures, openRunData } from '../data/open'
+import {
+  type DataSource,
+  fedOf,
+  type ImageSet,
+  MOST_PIXELS,
+  type OpenedData,
+  openOwn,
+  openPictures,
+  openRunData,
+} from '../data/open'
+import { arraysAsSource } from '../data/arrays'
 import { chosen, orderOf } from '../data/order'
 import { sizeOfOwn } from '../data/readers'
 import { readingData } from '../data/reads'
@@ -50,10 +60,12 @@ import {
   type Outputs,
   type OutputShape,
   outputsTo,
+  type Picture,
   type Prediction,
   writeImage,
 } from './outputs'
 import { MOST_PNG_CLASSES } from '../files/pictures'
+import { paddedBy } from './padding'
 import { resized } from './resized'
 import { withWeights } from './weighted'
 
@@ -103,6 +115,10 @@ export interface Group {
   readonly names: readonly string[]
   /** Where each stands among all images. */
   readonly at: readonly number[]
+  /** Height and width of the output of each image: what belongs to padding is cut off. */
+  readonly crops: readonly Size[]
+  /** The picture at a place among all images, for overlays. */
+  readonly pictureOf?: (at: number) => Promise<Picture>
 }
 
 export interface Ready {
@@ -121,7 +137,7 @@ const KINDS: Readonly<Record<string, Write['kind']>> = {
 
 /** The kind of an output, by its name and the format of the files. */
 const kindOf = (out: string, format: PredictOptions['format']): Write['kind'] =>
-  isOneFile(out) ? KINDS[extname(out)]! : format === 'png' ? 'pictures' : 'arrays'
+  isOneFile(out) ? KINDS[extname(out)]! : format === 'png' || format === 'overlay' ? 'pictures' : 'arrays'
 
 /** All places that a prediction reads and writes. `named`: an option as its user writes it; `model`: the files of the model, for a command. */
 export const placesOf = (
@@ -166,16 +182,25 @@ const rowsFit = (graph: Graph, out: string | undefined): Either<SpillwayError, v
 }
 
 /** Pictures are of classes, in a folder. */
-const formatFits = ({ plan: { graph } }: Staged, { out, format = 'npy' }: PredictOptions): Either<SpillwayError, void> => {
+const formatFits = (
+  { plan: { graph } }: Staged,
+  { out, format = 'npy' }: PredictOptions,
+  pictures: ImageSet | undefined,
+): Either<SpillwayError, void> => {
   if (!FORMATS.includes(format)) return E.left(unknownName('format', format, FORMATS))
   if (format === 'npy') return rowsFit(graph, out)
   const output = outputOf(graph)!
   const made = graph.ops.find((o) => o.outs.includes(output.id))!
   const classes = graph.values[made.ins[0]!]!.shape[1]!
-  if (made.kind !== 'argmax') return E.left(usage("format 'png' needs classes: stage with as: 'classes'"))
+  const needs = `format '${format}' needs`
+  if (made.kind !== 'argmax') return E.left(usage(`${needs} classes: stage with as: 'classes'`))
+  if (isPerImage(graph))
+    return E.left(usage(`${needs} a class per pixel, but the model gives one per image: use a .csv file as out`))
   if (classes > MOST_PNG_CLASSES)
-    return E.left(usage(`format 'png' has at most ${MOST_PNG_CLASSES} classes, but the model has ${classes}`))
-  return out === undefined || isOneFile(out) ? E.left(usage("format 'png' needs a folder as out")) : E.right(undefined)
+    return E.left(usage(`${needs} at most ${MOST_PNG_CLASSES} classes, but the model has ${classes}`))
+  if (format === 'overlay' && (!pictures || pictures.fit !== undefined || pictures.depth === 16))
+    return E.left(usage(`${needs} image files of 8 bits at their own size: give a folder of images, without fit`))
+  return out === undefined || isOneFile(out) ? E.left(usage(`${needs} a folder as out`)) : E.right(undefined)
 }
 
 // ---------------------------------------------------------------- what is predicted
@@ -199,24 +224,35 @@ const groupOf = (
   part: Group['part'],
   names: readonly string[],
   at: readonly number[],
-): Group => ({
-  staged,
-  output: outputOf(staged.plan.graph)!,
-  data,
-  part,
-  names,
-  at,
-})
+  crops?: readonly Size[],
+): Group => {
+  const output = outputOf(staged.plan.graph)!
+  return { staged, output, data, part, names, at, crops: crops ?? names.map(() => sizeOfValue(output)) }
+}
+
+/** The output of an image of a group. */
+const shapeIn = ({ output, staged, crops }: Group, i: number): OutputShape => {
+  const whole = shapeOf(output, staged.plan.graph)
+  const { height, width } = crops[i] ?? sizeOfValue(output)
+  return { ...whole, shape: [whole.shape[0], height, width] }
+}
 
 const IN_TURN = { seed: 0, shuffle: false, prefetch: PREFETCH, workers: 0, isKept: false } as const
 
-/** Arrays, which are all of the model's size, or made so where it is said how. */
-const ofArrays = (staged: Staged, { data, weights, ...o }: PredictOptions): Either<SpillwayError, readonly Group[]> => {
+type FilesSet = Extract<Data['set'], { readonly kind: 'files' }>
+
+/** Arrays of the model's size, or resized to it. */
+const ofArrays = (
+  staged: Staged,
+  set: FilesSet,
+  { weights, ...o }: PredictOptions,
+  data: Data,
+): Either<SpillwayError, readonly Group[]> => {
   const { graph } = staged.plan
-  const { set, parts } = dataOf(data)
-  if (set.kind === 'stream') return E.left(usage('predict: a stream of samples is not supported: pass { length, read }'))
-  if (set.kind !== 'files' || parts.length > 0)
-    return E.left(usage('predict takes a path, folder(), files(), or a source or a part of a source'))
+  const resizedTo = (part: readonly number[] | undefined): Either<SpillwayError, DataSource> =>
+    E.map((o: OpenedData) => o.source)(
+      openRunData({ set: { ...set, augment: {} }, parts: part ? [{ kind: 'list', samples: part }] : data.parts }, IN_TURN, graph),
+    )
   return pipe(
     filesOf({ data, weights, ...loadingOf(o) })(graph),
     E.flatMap(() => openData(set.path, graph, set.layout, set.fit === undefined ? 'as they are' : 'of any size')),
@@ -224,19 +260,54 @@ const ofArrays = (staged: Staged, { data, weights, ...o }: PredictOptions): Eith
     E.bind('source', ({ found }) =>
       set.fit === undefined
         ? E.right<SpillwayError, DataSource>({ kind: 'files', files: found, numbers: set })
-        : E.map((o: OpenedData) => o.source)(openRunData({ set: { ...set, augment: {} }, parts }, IN_TURN, graph)),
+        : resizedTo(undefined),
     ),
     E.map(({ found, source }) => {
       const names = namesOf([...found.values()][0]!)
       const part: Group['part'] = (places) =>
         set.fit === undefined
           ? E.right({ kind: 'files', files: found, numbers: set, order: orderOf(Uint32Array.from(places), undefined) })
-          : E.map((o: OpenedData) => o.source)(
-              openRunData({ set: { ...set, augment: {} }, parts: [{ kind: 'list', samples: places }] }, IN_TURN, graph),
-            )
+          : resizedTo(places)
       return [groupOf(staged, source, part, names, [...names.keys()])]
     }),
   )
+}
+
+/** Arrays of another size than the plan's: a source of one's own, whose images have their own sizes. */
+const arraysAsOwn = (
+  set: FilesSet,
+  graph: Graph,
+): Either<SpillwayError, { readonly set: OwnSet; readonly names: readonly string[] }> =>
+  pipe(
+    openData(set.path, graph, set.layout, 'of any size'),
+    E.map((found) => {
+      const { path: _, kind: __, fit: ___, ...how } = set
+      const keys = fedOf(graph).map((v) => [v.name, v.key] as const)
+      return {
+        set: { ...how, kind: 'own', ...arraysAsSource(found, keys) },
+        names: namesOf([...found.values()][0]!),
+      }
+    }),
+  )
+
+const ofFiles = (
+  model: Model | undefined,
+  staged: Staged,
+  form: Form | undefined,
+  options: PredictOptions,
+  data: Data,
+  plans: readonly Staged[] | undefined,
+): TaskEither<SpillwayError, readonly Group[]> => {
+  const { set, parts } = data
+  if (set.kind === 'stream') return TE.left(usage('predict: a stream of samples is not supported: pass { length, read }'))
+  if (set.kind !== 'files' || parts.length > 0)
+    return TE.left(usage('predict takes a path, folder(), files(), or a source or a part of a source'))
+  const { graph } = staged.plan
+  const isOfItsSize = set.fit !== undefined || E.isRight(openData(set.path, graph, set.layout, 'as they are'))
+  const own = isOfItsSize ? undefined : arraysAsOwn(set, graph)
+  return own === undefined || E.isLeft(own)
+    ? TE.fromIOEither(() => ofArrays(staged, set, options, data))
+    : ofOwn(model, staged, form, { ...own.right, parts }, options, plans)
 }
 
 /** What a look into the data throws: refusals are values, all else is its owner's. */
@@ -260,7 +331,25 @@ export const pictureSize = (path: string): TaskEither<SpillwayError, readonly [h
     TE.map(({ height, width }) => [height, width] as const),
   )
 
-/** A group for each size, with the plan for it; `open` opens those of the images whose places are given. */
+/** Followers choose among the leader's plans: the smallest that holds the image. */
+const paddedAmong =
+  (plans: readonly Staged[]) =>
+  (image: Size): Size =>
+    plans
+      .map(sizeOfPlan)
+      .filter(({ height, width }) => height >= image.height && width >= image.width)
+      .sort((a, b) => a.height * a.width - b.height * b.width)[0] ?? image
+
+/** The part of an output that belongs to an image. */
+const cropFor = (image: Size, padded: Size, output: Size): Size =>
+  image.height === padded.height && image.width === padded.width
+    ? output
+    : {
+        height: Math.ceil((image.height * output.height) / padded.height),
+        width: Math.ceil((image.width * output.width) / padded.width),
+      }
+
+/** A group for each padded size, with the plan for it; `open` opens those of the images whose places are given. */
 const groupsBySize = (
   model: Model | undefined,
   staged: Staged,
@@ -286,13 +375,15 @@ const groupsBySize = (
           : resized(model, staged, [batch, c, height, width], (m) =>
               preparePrediction(m, staged.machine, { as: form, name: graph.name }),
             )
+  const pad = model ? paddedBy(model) : paddedAmong([staged, ...(plans ?? [])])
+  const padded = sizes.map(pad)
   const bySize = new Map<string, number[]>()
-  sizes.forEach(({ height, width }, i) => bySize.set(`${height} ${width}`, [...(bySize.get(`${height} ${width}`) ?? []), i]))
+  padded.forEach(({ height, width }, i) => bySize.set(`${height} ${width}`, [...(bySize.get(`${height} ${width}`) ?? []), i]))
   return pipe(
     [...bySize.values()],
     E.traverseArray((at) =>
       pipe(
-        planFor(sizes[at[0]!]!.height, sizes[at[0]!]!.width),
+        planFor(padded[at[0]!]!.height, padded[at[0]!]!.width),
         E.bindTo('own'),
         E.bind('data', ({ own }) => open(at, own.plan.graph)),
         E.map(({ own, data }) => {
@@ -301,7 +392,9 @@ const groupsBySize = (
               places.map((place) => at[place]!),
               own.plan.graph,
             )
-          return groupOf(own, data, part, at.map(nameOf), at)
+          const output = sizeOfValue(outputOf(own.plan.graph)!)
+          const crops = at.map((i) => cropFor(sizes[i]!, padded[i]!, output))
+          return groupOf(own, data, part, at.map(nameOf), at, crops)
         }),
       ),
     ),
@@ -344,22 +437,34 @@ const ofPictures = (
         ? TE.traverseSeqArray((p: { readonly file: string }) => sizeOfImage(set)(p.file))(pictures)
         : TE.right(pictures.map(() => sizeOfPlan(staged))),
     ),
-    TE.flatMapEither(({ pictures, sizes }) =>
-      groupsBySize(
-        model,
-        staged,
-        form,
-        sizes,
-        (i) => pictures[i]!.name,
-        (at, graph) =>
-          openPictures(
-            { ...set, fit: set.fit ?? 'crop', augment: {} },
-            at.map((i) => pictures[i]!.file),
-            going,
-            graph,
-          ),
-        plans,
+    TE.bind('groups', ({ pictures, sizes }) =>
+      TE.fromEither(
+        groupsBySize(
+          model,
+          staged,
+          form,
+          sizes,
+          (i) => pictures[i]!.name,
+          (at, graph) =>
+            openPictures(
+              { ...set, fit: set.fit ?? 'corner', augment: {} },
+              at.map((i) => pictures[i]!.file),
+              going,
+              graph,
+            ),
+          plans,
+        ),
       ),
+    ),
+    TE.map(({ groups, pictures, sizes }) =>
+      groups.map((g) => ({
+        ...g,
+        pictureOf: async (at: number): Promise<Picture> => {
+          const [size, limits] = [sizes[at]!, { depth: 8, mostPixels: set.mostPixels ?? MOST_PIXELS } as const]
+          const pixels = await pixelsOf(pictures[at]!.file, { left: 0, top: 0, ...size }, size, 3, limits)
+          return { ...size, pixels: pixels as Uint8Array }
+        },
+      })),
     ),
   )
 }
@@ -371,7 +476,7 @@ const ofOwn = (
   model: Model | undefined,
   staged: Staged,
   form: Form | undefined,
-  { set, parts }: { readonly set: OwnSet; readonly parts: Data['parts'] },
+  { set, parts, names }: { readonly set: OwnSet; readonly parts: Data['parts']; readonly names?: readonly string[] },
   { weights, ...o }: PredictOptions,
   plans: readonly Staged[] | undefined,
 ): TaskEither<SpillwayError, readonly Group[]> => {
@@ -397,13 +502,14 @@ const ofOwn = (
         staged,
         form,
         sizes,
-        (i) => `sample-${String(images[i]).padStart(digits, '0')}`,
+        (i) => names?.[i] ?? `sample-${String(images[i]).padStart(digits, '0')}`,
         (at, graph) =>
           openOwn(
             set,
             at.map((i) => images[i]!),
             { prefetch: PREFETCH },
             graph,
+            (place) => sizes[at[place]!]!,
           ),
         plans,
       ),
@@ -411,10 +517,12 @@ const ofOwn = (
   )
 }
 
-const oneShape = ({ options: { out }, groups }: Ready): Either<SpillwayError, void> =>
-  groups.length > 1 && out !== undefined && isOneFile(out)
-    ? E.left(usage(`${out} can hold outputs of one size only, but the images have ${groups.length} sizes: use a folder`))
+const oneShape = ({ options: { out }, groups }: Ready): Either<SpillwayError, void> => {
+  const sizes = new Set(groups.flatMap(({ crops }) => crops.map(({ height, width }) => `${height} x ${width}`))).size
+  return Math.max(groups.length, sizes) > 1 && out !== undefined && isOneFile(out)
+    ? E.left(usage(`${out} can hold outputs of one size only, but the images have ${sizes} sizes: use a folder`))
     : E.right(undefined)
+}
 
 /** `plans`: by whoever has looked at the images before, of their other sizes. */
 export const readyOf = (
@@ -439,7 +547,6 @@ export const readyOf = (
         E.flatMap(fits),
         E.bindTo('form'),
         E.tap(() => placesOf(options)),
-        E.tap(() => formatFits(staged, options)),
         E.bind('description', () => E.right(descriptionOf(options.weights))),
         E.bind('data', ({ description }) => {
           const resizes = isPerImage(plan.graph)
@@ -448,6 +555,7 @@ export const readyOf = (
           return E.right(data)
         }),
         E.map(({ form, description, data }) => ({ form, description, data, set: picturesIn(data, plan.graph) })),
+        E.tap(({ set }) => formatFits(staged, options, set)),
       ),
     ),
     TE.flatMap(({ form, set, data, description }) =>
@@ -456,7 +564,7 @@ export const readyOf = (
           ? ofPictures(model, staged, form, set, options, plans)
           : data.set.kind === 'own'
             ? ofOwn(model, staged, form, { set: data.set, parts: data.parts }, options, plans)
-            : TE.fromIOEither(() => ofArrays(staged, { ...options, data })),
+            : ofFiles(model, staged, form, options, data, plans),
         TE.map((groups): Ready => {
           const { name } = plan.graph
           for (const text of description ? differencesFrom(description, { model: name }) : []) options.onNote?.(text)
@@ -474,9 +582,15 @@ export const readyOf = (
 /** So many images more are written. */
 export type Counted = (images: number) => Promise<Either<SpillwayError, void>>
 
+/** Waits for files that are still written; refusals are values. */
+const settling = (outputs: Outputs): Promise<Either<SpillwayError, void>> =>
+  looked(async () => {
+    await outputs.settled?.()
+  })()
+
 /** Writes what each batch hands out; what a batch has beyond the images is dropped. */
 const written = (
-  { staged, output, data, names }: Group,
+  { staged, output, data, names, crops }: Group,
   { out, signal }: PredictOptions,
   counted: Counted,
   session: DeviceSession,
@@ -501,6 +615,7 @@ const written = (
         for (let b = 0, i = (step - 1) * batch; b < batch && i < names.length; b++, i++)
           writeImage(
             shape,
+            crops[i]!,
             (at, n) => {
               const band = read(b * bytes + at, n)
               see(i, band)
@@ -510,7 +625,9 @@ const written = (
           )
         return E.right(Math.min(names.length, step * batch) - (step - 1) * batch)
       })
-      return E.isLeft(done) ? done : E.map(() => true)(await counted(done.right))
+      if (E.isLeft(done)) return done
+      const settled = await settling(outputs)
+      return E.isLeft(settled) ? settled : E.map(() => true)(await counted(done.right))
     },
   })
 }
@@ -529,7 +646,7 @@ export interface Done {
 /** One group after the other took the device; what each image came to stands where the image stood. */
 export const predicted = (done: readonly Done[], classes: readonly string[] | undefined, processPeakBytes: number): Predicted => {
   const [{ group }] = done as readonly [Done, ...Done[]]
-  const { shape, classes: isClasses } = shapeOf(group.output, group.staged.plan.graph)
+  const { shape, classes: isClasses } = shapeIn(group, 0)
   const labels = done.flatMap((d) => d.labels)
   const inOrder = <A>(of: (d: Done) => readonly A[]): readonly A[] =>
     done
@@ -558,13 +675,23 @@ const performed =
   (group: Group, o: PredictOptions, counted: Counted, classes: readonly string[] = []) =>
   (session: DeviceSession): TaskEither<SpillwayError, Done> =>
   async () => {
-    const { staged, output, names } = group
+    const { staged, output, names, pictureOf } = group
     const opened = onFile(
       'output',
       o.out ?? 'memory',
     )(() => {
       if (o.out !== undefined) mkdirSync(isOneFile(o.out) ? dirname(resolve(o.out)) : o.out, { recursive: true })
-      return E.right(outputsTo(o.out, shapeOf(output, staged.plan.graph), names.length, (i) => names[i]!, o.format, classes))
+      return E.right(
+        outputsTo(
+          o.out,
+          (i) => shapeIn(group, i),
+          names.length,
+          (i) => names[i]!,
+          o.format,
+          classes,
+          pictureOf && ((i) => pictureOf(group.at[i]!)),
+        ),
+      )
     })
     if (E.isLeft(opened)) return opened
     const outputs = opened.right
@@ -588,6 +715,8 @@ const performed =
           return E.right({ group, outputs, runs: r, labels })
         }),
       )(runs)
+      const settled = await settling(outputs)
+      if (E.isLeft(settled)) return settled
       ended = E.isRight(whole)
       return whole
     } finally {

@@ -1,4 +1,4 @@
-// What tests of ranks share: a model on so many ranks that are threads, and the same in one process whose plan takes as many tiles along the
+// What tests of ranks share: a model on several ranks that are threads, and the same in one process whose plan takes as many tiles along the
 // batch. In: a model of the zoo, or one's own. Out: what its training gave. Worked example, 8 images: 2 ranks of 4, beside 2 tiles of 4.
 import * as E from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
