@@ -1,6 +1,6 @@
 // Padding of images to sizes that a network accepts. In: a model, the size of an image. Out: the next size that the model accepts and maps to
-// an output in the same proportion. Invariant: images are padded below and on the right only, so the windows of strided layers keep their
-// places, and a pixel out of reach of the padding has the value that it has in the larger image.
+// an output in the same proportion. Invariant: images are padded below and on the right only, so windows of strided layers keep their places.
+// A pixel out of reach of the padding has the value that it has in a larger image.
 // Worked example: a U-Net of four levels for 512 x 512 accepts each multiple of 16. A photo of 300 x 200 is padded to 304 x 208; of its mask
 // of 304 x 208, the first 300 rows and 200 columns are the result.
 import * as E from 'fp-ts/Either'
