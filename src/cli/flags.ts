@@ -333,13 +333,20 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
     forwardOptions(
       weightsOptions(c.argument(...MODEL_OR_RECIPE), WEIGHTS)
         .option('--data <path>', 'folder of images or .npy files, one such file, or a .safetensors file')
-        .option('--out <path>', '.npy, .safetensors, .json, .jsonl or .csv file for all outputs, or a folder: one file per image')
+        .option(
+          '--out <path>',
+          '.csv, .json or .jsonl table, .npy or .safetensors file of all outputs, or a folder: one file per image (default: a table in the terminal)',
+        )
         .option(
           '--format <kind>',
           `files in the folder: ${FORMATS.join(', ')}; png is a mask of the classes, overlay the image tinted by them (default npy)`,
           choiceOption('--format', FORMATS),
         )
-        .option('--as <form>', `form of the outputs: ${FORMS.join(', ')} (default values)`, choiceOption('--as', FORMS))
+        .option(
+          '--as <form>',
+          `form of the outputs: ${FORMS.join(', ')} (default: values; the best classes in a table of a classifier)`,
+          choiceOption('--as', FORMS),
+        )
         .option(
           '--image <size>',
           'resize images to this size in pixels: 512, or height x width: 509x389 (default: size of training for one result per image, else own size)',

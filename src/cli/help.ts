@@ -54,7 +54,7 @@ export const EXAMPLES: Readonly<Record<CommandName, readonly string[]>> = {
   ],
   evaluate: ['spillway evaluate --weights net.safetensors --data images/val --metrics accuracy'],
   predict: [
-    'spillway predict --weights net.safetensors --data photos --out outputs --as classes',
+    'spillway predict --weights net.safetensors --data photos --out results.csv',
     'spillway predict my-net.ts --weights net.safetensors --data photo.png --out masks --as classes --format png',
   ],
   check: ['spillway check my-net.ts', 'spillway check my-net.ts --image 512 --batch 8 --budget 1GiB'],

@@ -1,5 +1,6 @@
 // `spillway predict MODEL`: stage the forward pass for the images' size and run it. Out: the plan's summary, progress, what was written.
 // Invariant: what can be known before planning is: weights, data and their size, and that outputs have a place.
+import { extname } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -30,9 +31,10 @@ import { sharedThreads } from '../train/among'
 import { beforehand, filesOf } from '../train/beforehand'
 import { type LoadingOptions, loadingOf } from '../train/loading'
 import type { Farewell } from '../train/ranks'
+import { zooEntry } from '../zoo'
 import { type DataFlags, dataNamed } from './data'
 import { interrupts } from './interrupts'
-import { modelNamed } from './model'
+import { looksLikeFile, modelNamed } from './model'
 import { readingModel } from './modelreads'
 import { flagOf, type InputOptions, overrideOf } from './options'
 import type { Done, Output } from './output'
@@ -52,9 +54,7 @@ export interface PredictCommandOptions
   readonly report?: string
 }
 
-type Given = Pick<PredictOptions, 'weights' | 'data' | 'format' | 'workers' | 'strictData' | keyof LoadingOptions> & {
-  out: string
-}
+type Given = Pick<PredictOptions, 'weights' | 'data' | 'out' | 'format' | 'workers' | 'strictData' | keyof LoadingOptions>
 
 /** The fit of resized pictures: `--image` alone resizes as in training. */
 const fitOf = ({ fit, image, data }: PredictCommandOptions, recipe: DataDescription | undefined): Fit | undefined =>
@@ -63,11 +63,9 @@ const fitOf = ({ fit, image, data }: PredictCommandOptions, recipe: DataDescript
 const given = (o: PredictCommandOptions, recipe?: DataDescription): Either<SpillwayError, Given> => {
   const { weights, data, out, format, workers, strictData, as } = o
   if (format !== undefined && format !== 'npy' && as !== 'classes') return E.left(usage(`--format ${format} needs --as classes`))
-  const missing = Object.entries({ weights, data, out }).flatMap(([k, v]) => (v === undefined ? [`--${k}`] : []))
-  return weights === undefined || data === undefined || out === undefined
-    ? E.left(
-        usage(`predict needs ${missing.join(', ')}. Example: spillway predict --weights W.safetensors --data IMAGES --out OUT`),
-      )
+  const missing = Object.entries({ weights, data }).flatMap(([k, v]) => (v === undefined ? [`--${k}`] : []))
+  return weights === undefined || data === undefined
+    ? E.left(usage(`predict needs ${missing.join(', ')}. Example: spillway predict --weights W.safetensors --data IMAGES`))
     : E.map((named: string | Data) => ({ weights, ...loadingOf(o), data: named, out, format, workers, strictData }))(
         dataNamed(data, { ...o, fit: fitOf(o, recipe) }),
       )
@@ -104,9 +102,22 @@ const labelsText = ({ labels = [] }: Predicted): readonly string[] => {
     : [`  classes    ${shown.join(', ')}${sorted.length > MOST_CLASSES ? ', …' : ''} (--json has each)`]
 }
 
-const resultText = (r: Predicted, out: string): string =>
+/** Rows of the table in a terminal. */
+const MOST_ROWS = 40
+const rankedText = ({ ranked = [] }: Predicted): readonly string[] => {
+  const width = Math.max(...ranked.slice(0, MOST_ROWS).map(({ file }) => file.length))
+  return [
+    ...ranked
+      .slice(0, MOST_ROWS)
+      .map(({ file, class: name, confidence }) => `  ${file.padEnd(width)}  ${confidence.toFixed(3)}  ${name}`),
+    ...(ranked.length > MOST_ROWS ? [`  … ${ranked.length - MOST_ROWS} more: --out results.csv writes all`] : []),
+  ]
+}
+
+const resultText = (r: Predicted, out: string | undefined): string =>
   [
-    `predicted ${r.images} image${r.images === 1 ? '' : 's'} with ${r.model}: ${showShape(r.shape)} each, in ${out}`,
+    `predicted ${r.images} image${r.images === 1 ? '' : 's'} with ${r.model}: ${showShape(r.shape)} each${out === undefined ? '' : `, in ${out}`}`,
+    ...(out === undefined ? rankedText(r) : []),
     ...labelsText(r),
     `  time       ${showSeconds(r.secondsPerStep)} per batch, predicted ${showSeconds(r.predictedSecondsPerStep)}`,
     `  memory     ${showSize(r.arenaPeakBytes)} on the device, budget ${showSize(r.budgetBytes)}; the process ${showSize(r.processPeakBytes)}`,
@@ -124,6 +135,16 @@ const ownSized = (model: string, o: PredictCommandOptions): Either<SpillwayError
     E.map(({ model }) => model as Model),
   )
 
+/** Endings of tables of classes. */
+const RANKING = ['.csv', '.json', '.jsonl']
+
+/** Without --as, a classifier gives the best classes with their confidence in the terminal and in tables. */
+const formFor = (own: Model, model: string, { as, out }: PredictCommandOptions, recipe: DataDescription | undefined): Form => {
+  if (as !== undefined) return as
+  const classifies = (recipe?.classes?.length ?? 0) > 0 || (!looksLikeFile(model) && zooEntry(model)?.loss === 'cross-entropy')
+  return isPerImage(own) && classifies && (out === undefined || RANKING.includes(extname(out))) ? 'probabilities' : 'values'
+}
+
 const stagedFor = (
   { model, options: o, recipe }: Completed<PredictCommandOptions>,
   options: Given,
@@ -131,8 +152,14 @@ const stagedFor = (
   pipe(
     TE.fromIOEither(() => placesOf({ ...options, report: o.report }, flagOf, readingModel(model))),
     TE.flatMapEither(() => ownSized(model, o)),
-    TE.flatMap((own) => TE.mapLeft(beforehand)(inputFor(o, o.data!, own, recipe))),
-    TE.flatMapEither((input) => stagedAt(input, model, o, options)),
+    TE.bindTo('own'),
+    TE.let('as', ({ own }) => formFor(own, model, o, recipe)),
+    TE.filterOrElse(
+      ({ own, as }) => o.out !== undefined || (isPerImage(own) && as !== 'values'),
+      () => usage('predict needs --out for outputs other than the class of each image, e.g. --out masks'),
+    ),
+    TE.bind('input', ({ own }) => TE.mapLeft(beforehand)(inputFor(o, o.data!, own, recipe))),
+    TE.flatMapEither(({ input, as }) => stagedAt(input, model, { ...o, as }, options)),
   )
 
 /** Data that would be left out are refused before planning. */
@@ -167,8 +194,8 @@ const stagedAt = (
   )
 
 /** Several processes have one file each at a time, not one together. */
-const outOf = (engine: Engine | undefined, out: string): Either<SpillwayError, void> =>
-  engine && isOneFile(out)
+const outOf = (engine: Engine | undefined, out: string | undefined): Either<SpillwayError, void> =>
+  engine && out !== undefined && isOneFile(out)
     ? E.left(usage(`--out ${out} is one file, but ${engine.ranks} processes write their own files: use a folder`))
     : E.right(undefined)
 

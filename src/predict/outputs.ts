@@ -10,6 +10,7 @@ import { rowText } from '../files/rows'
 import { headerOf } from '../files/safetensors'
 import { type Filling, fillWhole, writeWhole } from '../files/whole'
 import { pngOfClasses, pngOfPixels, tinted } from '../files/pictures'
+import { type Ranked, rankedHead, rankedRow } from './ranked'
 
 /** Of each image. */
 export interface OutputShape {
@@ -58,6 +59,10 @@ const STORED = {
 } as const
 const elementBytes = ({ type }: OutputShape): number => STORED[type].array.BYTES_PER_ELEMENT
 export const imageBytes = (o: OutputShape): number => o.shape.reduce((n, d) => n * d, elementBytes(o))
+
+/** The numbers of an image as the device stores them. */
+export const numbersIn = ({ type }: OutputShape, bytes: Uint8Array): Values =>
+  new STORED[type].array(bytes.slice().buffer as ArrayBuffer)
 
 const NOTHING = { written: () => [], kept: () => [] } as const
 
@@ -290,6 +295,15 @@ const asRows = (path: string, o: OutputShape, nameOf: (i: number) => string, cla
   )
 }
 
+/** A row, or an object, per image: its file, its class with the confidence, and the five best classes. */
+const asRanking = (path: string, o: OutputShape, ranked: NonNullable<OutputsOf['ranked']>): Outputs => {
+  const [channels] = o.shape
+  if (extname(path) === '.csv')
+    return asText(path, o, rankedHead(Math.max(2, channels)), (i, values, put) => put(rankedRow(ranked(i, values))))
+  if (extname(path) === '.jsonl') return asText(path, o, '', (i, values, put) => put(`${JSON.stringify(ranked(i, values))}\n`))
+  return asText(path, o, '[\n', (i, values, put) => put(`${i === 0 ? '' : ',\n'}${JSON.stringify(ranked(i, values))}`), '\n]\n')
+}
+
 /** In the answer. */
 const inMemory = (shapeOfImage: ShapeOfImage, nameOf: (i: number) => string): Outputs => {
   const kept: Prediction[] = []
@@ -316,20 +330,29 @@ export const FORMATS = ['npy', 'png', 'overlay'] as const
 /** What files of outputs may be. */
 export type Format = (typeof FORMATS)[number]
 
-export const outputsTo = (
-  out: string | undefined,
-  shapeOfImage: ShapeOfImage,
-  images: number,
-  nameOf: (i: number) => string,
-  format: Format = 'npy',
-  classes: readonly string[] = [],
-  pictureOf?: (i: number) => Promise<Picture>,
-): Outputs => {
-  if (out !== undefined && format === 'overlay' && pictureOf) return asOverlays(out, shapeOfImage, nameOf, pictureOf)
+/** Place and form of the outputs of images. */
+export interface OutputsOf {
+  readonly out: string | undefined
+  readonly shapeOfImage: ShapeOfImage
+  readonly images: number
+  readonly nameOf: (i: number) => string
+  readonly format?: Format | undefined
+  readonly classes?: readonly string[]
+  readonly pictureOf?: ((i: number) => Promise<Picture>) | undefined
+  /** Ranks the probabilities of an image; only for one result per image. */
+  readonly ranked?: ((i: number, probabilities: ArrayLike<number>) => Ranked) | undefined
+}
+
+export const outputsTo = (o: OutputsOf): Outputs => {
+  const { out, shapeOfImage, images, nameOf, format = 'npy', classes = [], pictureOf, ranked } = o
   if (out === undefined) return inMemory(shapeOfImage, nameOf)
+  if (format === 'overlay' && pictureOf) return asOverlays(out, shapeOfImage, nameOf, pictureOf)
   if (format === 'png') return asPictures(out, shapeOfImage, nameOf)
-  if (extname(out) === '.csv') return asRows(out, shapeOfImage(0), nameOf, classes)
-  if (extname(out) === '.json' || extname(out) === '.jsonl') return asObjects(out, shapeOfImage(0), nameOf, classes)
+  const isTable = extname(out) === '.csv'
+  const isList = extname(out) === '.json' || extname(out) === '.jsonl'
+  if (ranked && (isTable || isList)) return asRanking(out, shapeOfImage(0), ranked)
+  if (isTable) return asRows(out, shapeOfImage(0), nameOf, classes)
+  if (isList) return asObjects(out, shapeOfImage(0), nameOf, classes)
   return isOneFile(out) ? inOneFile(out, shapeOfImage, images) : inFolder(out, shapeOfImage, nameOf)
 }
 

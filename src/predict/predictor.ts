@@ -57,6 +57,7 @@ import {
   isOneFile,
   isOneRow,
   namesOf,
+  numbersIn,
   type Outputs,
   type OutputShape,
   outputsTo,
@@ -66,6 +67,7 @@ import {
 } from './outputs'
 import { MOST_PNG_CLASSES } from '../files/pictures'
 import { paddedBy } from './padding'
+import { type Ranked, rankedOf } from './ranked'
 import { resized } from './resized'
 import { withWeights } from './weighted'
 
@@ -84,8 +86,10 @@ export interface Predicted extends Took {
   readonly outputs: readonly Prediction[]
   /** Names of the classes; absent if the weights have none. */
   readonly classes?: readonly string[]
-  /** Name of the class of each image, for outputs with one class. */
+  /** Name of the class of each image, for outputs with one class, or the most probable one. */
   readonly labels?: readonly string[]
+  /** The best classes of each image with their confidence, for probabilities with one result per image. */
+  readonly ranked?: readonly Ranked[]
 }
 
 const shapeOf = ({ shape, dtype }: Value, graph: Graph): OutputShape => {
@@ -117,6 +121,8 @@ export interface Group {
   readonly at: readonly number[]
   /** Height and width of the output of each image: what belongs to padding is cut off. */
   readonly crops: readonly Size[]
+  /** File of each image, or its name. */
+  readonly files: readonly string[]
   /** The picture at a place among all images, for overlays. */
   readonly pictureOf?: (at: number) => Promise<Picture>
 }
@@ -125,6 +131,7 @@ export interface Ready {
   readonly options: PredictOptions
   readonly groups: readonly Group[]
   readonly description: DataDescription | undefined
+  readonly form: Form | undefined
 }
 
 const KINDS: Readonly<Record<string, Write['kind']>> = {
@@ -227,7 +234,7 @@ const groupOf = (
   crops?: readonly Size[],
 ): Group => {
   const output = outputOf(staged.plan.graph)!
-  return { staged, output, data, part, names, at, crops: crops ?? names.map(() => sizeOfValue(output)) }
+  return { staged, output, data, part, names, files: names, at, crops: crops ?? names.map(() => sizeOfValue(output)) }
 }
 
 /** The output of an image of a group. */
@@ -459,6 +466,7 @@ const ofPictures = (
     TE.map(({ groups, pictures, sizes }) =>
       groups.map((g) => ({
         ...g,
+        files: g.at.map((i) => pictures[i]!.file),
         pictureOf: async (at: number): Promise<Picture> => {
           const [size, limits] = [sizes[at]!, { depth: 8, mostPixels: set.mostPixels ?? MOST_PIXELS } as const]
           const pixels = await pixelsOf(pictures[at]!.file, { left: 0, top: 0, ...size }, size, 3, limits)
@@ -568,7 +576,7 @@ export const readyOf = (
         TE.map((groups): Ready => {
           const { name } = plan.graph
           for (const text of description ? differencesFrom(description, { model: name }) : []) options.onNote?.(text)
-          return { options, groups, description }
+          return { options, groups, description, form }
         }),
       ),
     ),
@@ -641,13 +649,14 @@ export interface Done {
   readonly runs: readonly RunMetrics[]
   /** Of outputs that are one class each. */
   readonly labels: readonly string[]
+  readonly ranked: readonly Ranked[]
 }
 
 /** One group after the other took the device; what each image came to stands where the image stood. */
 export const predicted = (done: readonly Done[], classes: readonly string[] | undefined, processPeakBytes: number): Predicted => {
   const [{ group }] = done as readonly [Done, ...Done[]]
   const { shape, classes: isClasses } = shapeIn(group, 0)
-  const labels = done.flatMap((d) => d.labels)
+  const [labels, ranked] = [done.flatMap((d) => d.labels), done.flatMap((d) => d.ranked)]
   const inOrder = <A>(of: (d: Done) => readonly A[]): readonly A[] =>
     done
       .flatMap((d) => of(d).map((a, i) => ({ a, at: d.group.at[i]! })))
@@ -660,6 +669,7 @@ export const predicted = (done: readonly Done[], classes: readonly string[] | un
     shape: isClasses ? shape.slice(1) : shape,
     ...(classes ? { classes } : {}),
     ...(labels.length > 0 ? { labels: inOrder((d) => d.labels) } : {}),
+    ...(ranked.length > 0 ? { ranked: inOrder((d) => d.ranked) } : {}),
     files: inOrder(files),
     outputs: inOrder((d) => d.outputs.kept()),
     ...tookOf(
@@ -672,62 +682,75 @@ export const predicted = (done: readonly Done[], classes: readonly string[] | un
 }
 
 const performed =
-  (group: Group, o: PredictOptions, counted: Counted, classes: readonly string[] = []) =>
+  (group: Group, o: PredictOptions, counted: Counted, classes: readonly string[] = [], form?: Form) =>
   (session: DeviceSession): TaskEither<SpillwayError, Done> =>
   async () => {
-    const { staged, output, names, pictureOf } = group
+    const { staged, output, names, files, pictureOf } = group
+    const whole = shapeOf(output, staged.plan.graph)
+    const isOne = isPerImage(staged.plan.graph)
+    const ranked =
+      form === 'probabilities' && isOne
+        ? (i: number, values: ArrayLike<number>): Ranked => rankedOf(files[i]!, values, classes)
+        : undefined
     const opened = onFile(
       'output',
       o.out ?? 'memory',
     )(() => {
       if (o.out !== undefined) mkdirSync(isOneFile(o.out) ? dirname(resolve(o.out)) : o.out, { recursive: true })
       return E.right(
-        outputsTo(
-          o.out,
-          (i) => shapeIn(group, i),
-          names.length,
-          (i) => names[i]!,
-          o.format,
+        outputsTo({
+          out: o.out,
+          shapeOfImage: (i) => shapeIn(group, i),
+          images: names.length,
+          nameOf: (i) => names[i]!,
+          format: o.format,
           classes,
-          pictureOf && ((i) => pictureOf(group.at[i]!)),
-        ),
+          pictureOf: pictureOf && ((i) => pictureOf(group.at[i]!)),
+          ranked,
+        }),
       )
     })
     if (E.isLeft(opened)) return opened
     const outputs = opened.right
     let ended = false
-    const { classes: isClasses, shape } = shapeOf(output, staged.plan.graph)
-    const isNamed = isClasses && classes.length > 0 && shape.every((n) => n === 1)
-    const labels: string[] = []
+    const isNamed = whole.classes && classes.length > 0 && isOne
+    const [labels, best]: [string[], Ranked[]] = [[], []]
+    const seen = (image: number, value: Uint8Array): void => {
+      if (isNamed) {
+        const label = new DataView(value.buffer, value.byteOffset).getInt32(0, true)
+        labels[image] = classes[label] ?? String(label)
+      }
+      if (!ranked) return
+      best[image] = ranked(image, numbersIn(whole, value))
+      labels[image] = best[image].class
+    }
     try {
-      const runs = await written(group, o, counted, session, outputs, (image, value) => {
-        if (isNamed)
-          labels[image] =
-            classes[new DataView(value.buffer, value.byteOffset).getInt32(0, true)] ??
-            String(new DataView(value.buffer, value.byteOffset).getInt32(0, true))
-      })()
-      const whole = E.flatMap((r: readonly RunMetrics[]) =>
+      const runs = await written(group, o, counted, session, outputs, seen)()
+      const answer = E.flatMap((r: readonly RunMetrics[]) =>
         onFile(
           'output',
           o.out ?? 'memory',
         )(() => {
           outputs.end()
-          return E.right({ group, outputs, runs: r, labels })
+          return E.right({ group, outputs, runs: r, labels, ranked: best })
         }),
       )(runs)
       const settled = await settling(outputs)
       if (E.isLeft(settled)) return settled
-      ended = E.isRight(whole)
-      return whole
+      ended = E.isRight(answer)
+      return answer
     } finally {
       if (!ended) outputs.drop()
     }
   }
 
-export const all = ({ options: o, groups, description }: Ready, counted: Counted): TaskEither<SpillwayError, readonly Done[]> =>
+export const all = (
+  { options: o, groups, description, form }: Ready,
+  counted: Counted,
+): TaskEither<SpillwayError, readonly Done[]> =>
   pipe(
     groups,
-    TE.traverseSeqArray((g) => withWeights(g.staged, o.weights, o, performed(g, o, counted, description?.classes))),
+    TE.traverseSeqArray((g) => withWeights(g.staged, o.weights, o, performed(g, o, counted, description?.classes, form))),
   )
 
 const imagesIn = ({ groups }: Ready): number => groups.reduce((n, g) => n + g.names.length, 0)

@@ -122,6 +122,51 @@ test('a prediction resizes pictures as training did', async () => {
   assert.match(onnx.out, /^resnet20-cifar as ONNX .*1×3×16×16 to/m)
 })
 
+test('a classifier gives a table of files, classes and confidences', async () => {
+  const data = at('shapes', 'val')
+  const shown = await call('predict', '--weights', weights, '--data', data)
+  assert.is(shown.code, 0, shown.err)
+  const rows = [...shown.out.matchAll(/^ {2}(\S+\.png) +(\d\.\d{3}) {2}(\w+)$/gm)].map(([, ...row]) => row)
+  assert.is(rows.length, 9)
+  for (const out of ['csv', 'json', 'jsonl'].map((end) => at(`results.${end}`))) {
+    const { code, err } = await call('predict', '--weights', weights, '--data', data, '--out', out)
+    assert.is(code, 0, err)
+  }
+  const list = JSON.parse(readFileSync(at('results.json'), 'utf8')) as readonly Record<string, unknown>[]
+  assert.equal(
+    list.map((o) => [o['file'], (o['confidence'] as number).toFixed(3), o['class']]),
+    rows,
+  )
+  assert.is(rows[0]![0], join(data, 'circle', '0.png'))
+  const lines = readFileSync(at('results.jsonl'), 'utf8').trimEnd().split('\n')
+  assert.equal(
+    lines.map((line) => JSON.parse(line)),
+    list,
+  )
+  const [head, first] = readFileSync(at('results.csv'), 'utf8').split('\n')
+  assert.is(head, 'file,class,confidence,class2,confidence2,class3,confidence3')
+  const top = list[0]!['top'] as readonly { readonly class: string; readonly confidence: number }[]
+  assert.equal(first!.split(','), [list[0]!['file'], ...top.flatMap((t) => [t.class, String(t.confidence)])])
+  assert.ok(Math.abs(top.reduce((n, t) => n + t.confidence, 0) - 1) < 1e-5)
+  // A second run replaces its own tables.
+  assert.is((await call('predict', '--weights', weights, '--data', data, '--out', at('results.csv'))).code, 0)
+  const masks = await call(
+    'predict',
+    '--weights',
+    weights,
+    '--data',
+    data,
+    '--as',
+    'classes',
+    '--format',
+    'png',
+    '--out',
+    at('m'),
+  )
+  assert.is(masks.code, 2)
+  assert.match(masks.err, /format 'png' needs a class per pixel, but the model gives one per image: use a \.csv file as out/)
+})
+
 test('flags that contradict the recipe are refused with both values', async () => {
   const refused = async (...args: readonly string[]): Promise<string> => {
     const { code, err } = await call('evaluate', ...args, '--weights', weights, '--data', at('shapes', 'val'))
