@@ -6,7 +6,18 @@ import type { CommandName } from './commands'
 /** The groups in the order of the help. Flags without a group come last, under "Options:". */
 export const GROUPS: Readonly<Record<string, readonly string[]>> = {
   'Model:': ['--image', '--batch', '--classes', '--net', '--weights', '--weights-skip', '--weights-strip'],
-  'Data:': ['--data', '--strict-data', '--fit', '--layout', '--augment', '--shuffle', '--samples', '--seed', '--workers'],
+  'Data:': [
+    '--data',
+    '--strict-data',
+    '--fit',
+    '--layout',
+    '--augment',
+    '--shuffle',
+    '--no-shuffle',
+    '--samples',
+    '--seed',
+    '--workers',
+  ],
   'Training:': ['--steps', '--epochs', '--plan', '--schedule', '--warmup', '--time-limit', '--on-nonfinite'],
   'Loss:': ['--loss', '--class-weights', '--ignore-index', '--label-smoothing', '--delta', '--balance', '--gamma', '--smooth'],
   'Optimizer:': [
@@ -49,7 +60,7 @@ export const EXAMPLES: Readonly<Record<CommandName, readonly string[]>> = {
   ],
   train: [
     'spillway train resnet18 --image 96 --batch 4 --steps 5 --budget 300MiB',
-    'spillway train resnet18 --data images/train --shuffle --epochs 10 --save net.safetensors',
+    'spillway train resnet18 --data images/train --epochs 10 --save net.safetensors',
     'spillway train my-net.ts --data images --epochs 20 --checkpoint-dir run --resume',
   ],
   evaluate: ['spillway evaluate --weights net.safetensors --data images/val --metrics accuracy'],

@@ -153,6 +153,8 @@ export interface Going {
   /** Of the order. */
   readonly seed: number
   readonly shuffle: boolean
+  /** Shuffles where samples have an order of their own: no stream, no synthetic data. Replaces `shuffle`. */
+  readonly shufflesIfPossible?: boolean
   /** Batches that are made ahead. */
   readonly prefetch: number
   /** Threads that decode images. */
@@ -466,7 +468,7 @@ const labelNotes = (
   ].flatMap((text) => (text === undefined ? [] : [`data ${path}: ${text}`]))
 
 const CLASS_BY_CLASS =
-  'the images are in folder order, so a step sees only one class: --shuffle (shuffle: true) shuffles them in each epoch'
+  'the images are in folder order, so a step sees only one class: without --no-shuffle (shuffle: false) each epoch has a new order'
 
 /** The first label that is no class of the model is refused before anything runs. */
 const labelsFit = (
@@ -587,7 +589,12 @@ export const openOwn = (
 /** A data set that a path alone names. */
 export const dataAt = (path: string): Data => (meansImages(path) ? folder(path) : files(path))
 
-export const openRunData = (given: string | Data | undefined, going: Going, graph: Graph): Either<SpillwayError, OpenedData> => {
+/** Returns true if samples of a step can be read in any order. */
+const canShuffle = (data: string | Data | undefined, graph: Graph): boolean =>
+  data !== undefined && (typeof data === 'string' || data.set.kind !== 'stream') && E.isRight(oneBatch(fedOf(graph)))
+
+export const openRunData = (given: string | Data | undefined, asked: Going, graph: Graph): Either<SpillwayError, OpenedData> => {
+  const going = asked.shufflesIfPossible ? { ...asked, shuffle: canShuffle(given, graph) } : asked
   if (given === undefined) {
     if (going.shuffle) return E.left(usage('shuffle needs data: synthetic samples have no order'))
     const samples = going.samples ?? graph.values.find((v) => v.role === 'input')!.shape[0]! * (going.share?.of ?? 1)
