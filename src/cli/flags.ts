@@ -292,10 +292,14 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option('--patience <n>', 'end after this number of evaluations (or epochs) without improvement', countOption('--patience'))
       .option('--keep-best <metric>', 'metric that decides the best checkpoint and --patience (default loss)')
       .option('--keep-last <n>', 'number of newest checkpoints to keep (default 2)', countOption('--keep-last'))
-      .option('--save-best <file>', 'write the best weights (safetensors)')
+      .option(
+        '--save-best <file>',
+        'write the best weights (default: runs/NAME/best.safetensors, with --evaluate and without --save)',
+      )
       .option('--resume', 'continue from the last checkpoint in --checkpoint-dir')
       .option('--resume-ranks', 'allow --resume with another number of ranks (bits may differ)')
-      .option('--save <file>', 'write the final weights (safetensors)')
+      .option('--save <file>', 'write the final weights (default: runs/NAME/last.safetensors, with recipe.json)')
+      .option('--no-save', 'keep no weights')
       .option('--log <where>', 'folder for steps.jsonl and the page of the run, or a .csv file: one row per step')
       .option('--tensorboard <dir>', 'folder for TensorBoard events: loss, seconds, learning rate, plan')
       .option('--report <file>', 'write an HTML page of the run, updated during the run')

@@ -46,7 +46,20 @@ export const GROUPS: Readonly<Record<string, readonly string[]>> = {
   'Device:': ['--device', '--machine', '--precision', '--threads', '--algorithms', '--measure', '--mode'],
   'Processes:': ['--engine', '--ranks', '--bands', '--norms', '--shard', '--network'],
   'Output:': [
-    ...['--out', '--format', '--as', '--save', '--emit', '--report', '--trace', '--log', '--tensorboard', '--csv', '--plot'],
+    ...[
+      '--out',
+      '--format',
+      '--as',
+      '--save',
+      '--no-save',
+      '--emit',
+      '--report',
+      '--trace',
+      '--log',
+      '--tensorboard',
+      '--csv',
+      '--plot',
+    ],
     '--external-data',
   ],
 }

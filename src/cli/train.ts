@@ -32,6 +32,7 @@ import { interrupts } from './interrupts'
 import { looksLikeFile } from './model'
 import { readingModel } from './modelreads'
 import { flagOf } from './options'
+import { abandoned, claimed, ended, folderFor } from './runfolder'
 import type { Done, Output } from './output'
 import { lossFlags } from './own'
 import { bar, lossText, metricsText, plainLines } from './progress'
@@ -39,7 +40,9 @@ import { among, type Following, meets, sharedThreads } from '../train/among'
 import { plannedAmong } from './planamong'
 import { type StagedModel, stageNamed, type StagingOptions } from './stage'
 
-export interface TrainCommandOptions extends StagingOptions, DataFlags, Omit<TrainOptions, 'evaluate' | 'keep'> {
+export interface TrainCommandOptions extends StagingOptions, DataFlags, Omit<TrainOptions, 'evaluate' | 'keep' | 'save'> {
+  /** False: no weights are kept. */
+  readonly save?: string | false
   readonly evaluate?: string
   readonly evaluateEvery?: number
   readonly metrics?: readonly MetricName[]
@@ -153,7 +156,7 @@ const resultText = (r: TrainResult, given: boolean): string =>
     ...ranksText(r),
     `  swaps      out ${showSize(r.bytesOut)}, in ${showSize(r.bytesIn)}${r.diskBytes ? `; ${showSize(r.diskBytes)} on disk` : ''}`,
     ...bestText(r),
-    `  weights    sha256 ${r.weightsSha256}`,
+    `  weights    sha256 ${r.weightsSha256}${r.savedTo === undefined ? '; not saved' : `, in ${r.savedTo}`}`,
   ].join('\n')
 
 const RUNS_ON_PAGES = `train runs with pages only; 'spillway plan' simulates other allocators`
@@ -221,6 +224,9 @@ const fitting =
       ),
     )
 
+/** The file of --save; undefined without it, and for --no-save. */
+const saveOf = ({ save }: TrainCommandOptions): string | undefined => (save === false ? undefined : save)
+
 /** What the flags ask of the run itself. */
 const optionsOf = (o: TrainCommandOptions): Either<SpillwayError, TrainOptions> =>
   pipe(
@@ -233,6 +239,7 @@ const optionsOf = (o: TrainCommandOptions): Either<SpillwayError, TrainOptions> 
           ...o,
           ...data,
           ...measuring,
+          save: saveOf(o),
           ...((o.steps ?? o.epochs) === undefined ? { steps: DEFAULT_STEPS } : {}),
           ...stopping(o),
         }),
@@ -265,7 +272,8 @@ const prepared = (model: string, o: TrainCommandOptions): Either<SpillwayError, 
       () => o.allocator === undefined || o.allocator === 'pages',
       () => usage(`--allocator ${o.allocator}: ${RUNS_ON_PAGES}`),
     ),
-    E.tap(() => placesOf(o, flagOf, readingModel(model))),
+    E.tap(() => placesOf({ ...o, save: saveOf(o) }, flagOf, readingModel(model))),
+    E.tap(() => folderFor(o)),
     E.bind('found', ({ device, options }) => stageNamed(model, { ...o, machine: device, ...resumed(o) }, fitting(o, options))),
     E.filterOrElse(
       ({ device, found: { staged } }) => staged.machine.name === device,
@@ -281,8 +289,26 @@ const shown = ({ staged }: PreparedRun, o: TrainCommandOptions, out: Output): vo
   if (report !== undefined) out.say(`report     ${report}`)
 }
 
-/** The run, with what a person sees of it. */
-const watched = ({ named, staged, options }: PreparedRun, out: Output): TaskEither<SpillwayError, TrainResult> => {
+/** The run, in a folder of its own unless flags name the place of its weights. */
+const watched = (run: PreparedRun, o: TrainCommandOptions, out: Output): TaskEither<SpillwayError, TrainResult> =>
+  pipe(
+    TE.fromIOEither(() => claimed(run.named.name, o, run.options)),
+    TE.flatMap((folder) =>
+      folder === undefined
+        ? performed(run, out)
+        : pipe(
+            performed({ ...run, options: { ...run.options, ...folder.places } }, out),
+            TE.tap((result) => TE.fromEither(ended(folder, o, result))),
+            TE.mapLeft((e) => {
+              abandoned(folder, o)
+              return e
+            }),
+          ),
+    ),
+  )
+
+/** The run, with its progress. */
+const performed = ({ named, staged, options }: PreparedRun, out: Output): TaskEither<SpillwayError, TrainResult> => {
   const progress = out.stream.isTTY ? bar(out, staged.plan) : plainLines(out)
   const interrupt = interrupts(() => {
     progress.stop()
@@ -313,7 +339,7 @@ const trainAlone = (model: string, o: TrainCommandOptions, out: Output): TaskEit
   pipe(
     TE.fromIOEither(() => prepared(model, o)),
     TE.tapIO((run) => () => shown(run, o, out)),
-    TE.flatMap((run) => watched(run, out)),
+    TE.flatMap((run) => watched(run, o, out)),
   )
 
 /** The first rank does what one process does, once the others have its plan; then all run it. */
@@ -353,7 +379,7 @@ const trainAmong = (
             TE.tapIO((run) => () => shown(run, o, out)),
             TE.map((run) => ({ ...run, staged: { ...run.staged, rank } })),
             TE.tap(({ staged }) => handOver(staged)),
-            TE.flatMap((run) => watched(run, out)),
+            TE.flatMap((run) => watched(run, o, out)),
           ),
         ),
         T.tapIO(() => interrupt.forget),

@@ -39,6 +39,8 @@ export interface TrainResult extends StepsTaken {
   readonly secondsPerStep: number
   readonly predictedSecondsPerStep: number
   readonly weightsSha256: string
+  /** File of the final weights; absent if they were not saved. */
+  readonly savedTo?: string
   /** Result of loading the initial weights; absent for random weights. */
   readonly weights?: WeightsTable
   /** Evaluations after epochs, or the mean losses of epochs. */
@@ -106,6 +108,7 @@ const resultOf = (ended: Ended, sha256: string): TrainResult => {
     secondsPerStep: totals.seconds / Math.max(1, totals.losses.length),
     predictedSecondsPerStep: staged.timeline.makespanSeconds,
     weightsSha256: sha256,
+    ...(ended.save === undefined ? {} : { savedTo: ended.save }),
     ...(weights ? { weights } : {}),
     ...measured,
   }

@@ -80,7 +80,10 @@ const withKept =
 const cancelled = ({ checkpointDir }: TrainOptions, stepsDone: number): SpillwayError => ({
   tag: 'Cancelled',
   stepsDone,
-  ...(checkpointDir === undefined ? {} : { resume: resumeHint(checkpointDir) }),
+  resume:
+    checkpointDir === undefined
+      ? 'nothing is saved: --checkpoint-dir (checkpointDir) saves a run, for --resume'
+      : resumeHint(checkpointDir),
 })
 
 // ---------------------------------------------------------------- chunks of steps
