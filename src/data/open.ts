@@ -14,7 +14,7 @@ import { arraysAsSource } from './arrays'
 import { type Bands, openBands } from './bands'
 import { type Data, type DataSet, files, folder, type Numbers, type SampleValue } from './data'
 import { type KnownClasses, missingNote } from './classes'
-import { canDecode, type Size } from './decode'
+import { canDecode, type ImageFile, nameOfFile, type Size } from './decode'
 import { type Described, describedBy } from './description'
 import { type Feed, openFeed } from './feed'
 import { fileLabelsFit } from './filelabels'
@@ -407,7 +407,7 @@ const imageValues = (
 const fedImages = (
   set: TakenImages,
   going: Going,
-  samples: ImageList['samples'],
+  samples: ImageWork['samples'],
   values: ImageWork['values'],
   order: Order,
   others?: Uint32Array,
@@ -432,7 +432,7 @@ const fedImages = (
     kind: 'fed',
     open: () =>
       openFeed({ reader: imagesBy(work, going.workers), order, values, share: going.share, prefetch: going.prefetch, numbers }),
-    nameOf: (position) => samples[order.at(position).index]!.image,
+    nameOf: (position) => nameOfFile(samples[order.at(position).index]!.image),
   }
 }
 
@@ -530,7 +530,7 @@ const openImageSet = (data: Data, set: ImageSet, going: Going, graph: Graph): Ei
 /** Images alone, in turn, as a graph of one input takes them. */
 export const openPictures = (
   set: TakenImages,
-  files: readonly string[],
+  files: readonly ImageFile[],
   going: Pick<Going, 'prefetch' | 'workers'>,
   graph: Graph,
 ): Either<SpillwayError, DataSource> => {

@@ -18,7 +18,7 @@ import type { Known } from '../../staging/core/options'
 import { fingerprint } from '../../staging/graph/fingerprint'
 import { type Graph, takesBytes, type Value, valueBytes } from '../../staging/graph/graph'
 import { type Data, files, folder } from '../data/data'
-import { pixelsOf, type Size, sizeOf } from '../data/decode'
+import { type ImageFile, nameOfFile, pixelsOf, type Size, sizeOf } from '../data/decode'
 import { type DataDescription, differencesFrom, takenFor } from '../data/description'
 import { checkedWhole, holdsPictures, leftOutAt, picturesAt } from '../data/images'
 import {
@@ -99,7 +99,7 @@ const shapeOf = ({ shape, dtype }: Value, graph: Graph): OutputShape => {
 }
 
 /** What a plan hands out, if it is one of this model's predictions. */
-const formOf = (model: Model, { plan: { graph }, machine }: Staged): Either<SpillwayError, Form> => {
+export const formOf = (model: Model, { plan: { graph }, machine }: Staged): Either<SpillwayError, Form> => {
   const print = fingerprint(graph)
   const isOf = (form: Form): boolean =>
     pipe(
@@ -125,6 +125,23 @@ export interface Group {
   readonly files: readonly string[]
   /** The picture at a place among all images, for overlays. */
   readonly pictureOf?: (at: number) => Promise<Picture>
+}
+
+/** Facts that a kept predictor looks up once, for all of its calls. */
+export interface Kept {
+  readonly form: Form
+  readonly description: DataDescription | undefined
+  readonly pad: (image: Size) => Size
+  /** Plans by the size of their input. */
+  readonly plans: Map<string, Staged>
+  /** Pictures in memory, in place of the files of the data. */
+  readonly pictures?: readonly NamedPicture[] | undefined
+}
+
+/** A picture and the name of its outputs. */
+export interface NamedPicture {
+  readonly file: ImageFile
+  readonly name: string
 }
 
 export interface Ready {
@@ -304,6 +321,7 @@ const ofFiles = (
   options: PredictOptions,
   data: Data,
   plans: readonly Staged[] | undefined,
+  kept: Kept | undefined,
 ): TaskEither<SpillwayError, readonly Group[]> => {
   const { set, parts } = data
   if (set.kind === 'stream') return TE.left(usage('predict: a stream of samples is not supported: pass { length, read }'))
@@ -314,7 +332,7 @@ const ofFiles = (
   const own = isOfItsSize ? undefined : arraysAsOwn(set, graph)
   return own === undefined || E.isLeft(own)
     ? TE.fromIOEither(() => ofArrays(staged, set, options, data))
-    : ofOwn(model, staged, form, { ...own.right, parts }, options, plans)
+    : ofOwn(model, staged, form, { ...own.right, parts }, options, plans, kept)
 }
 
 /** What a look into the data throws: refusals are values, all else is its owner's. */
@@ -327,7 +345,7 @@ const looked = <A>(look: () => Promise<A>): TaskEither<SpillwayError, A> =>
 /** How large an image is that is to be read, in words where it cannot be. */
 const sizeOfImage =
   ({ depth = 8, mostPixels = MOST_PIXELS }: ImageSet) =>
-  (file: string): TaskEither<SpillwayError, Size> =>
+  (file: ImageFile): TaskEither<SpillwayError, Size> =>
     looked(() => sizeOf(file, { depth, mostPixels }))
 
 /** Height and width of the first image that a path has, where a model is to take the size that its images have. */
@@ -356,6 +374,17 @@ const cropFor = (image: Size, padded: Size, output: Size): Size =>
         width: Math.ceil((image.width * output.width) / padded.width),
       }
 
+/** Plans of recent sizes that a predictor keeps. */
+const MOST_PLANS = 16
+
+/** The newest entries stay. */
+const remember = (plans: Map<string, Staged>, key: string, staged: Staged): void => {
+  plans.delete(key)
+  plans.set(key, staged)
+  const [oldest] = plans.keys()
+  if (plans.size > MOST_PLANS && oldest !== undefined) plans.delete(oldest)
+}
+
 /** A group for each padded size, with the plan for it; `open` opens those of the images whose places are given. */
 const groupsBySize = (
   model: Model | undefined,
@@ -365,12 +394,13 @@ const groupsBySize = (
   nameOf: (i: number) => string,
   open: (at: readonly number[], graph: Graph) => Either<SpillwayError, DataSource>,
   plans: readonly Staged[] | undefined,
+  kept: Kept | undefined,
 ): Either<SpillwayError, readonly Group[]> => {
   const { graph } = staged.plan
   const [batch, c, h, w] = graph.values.find((v) => v.role === 'input')!.shape as Shape
   const made = ({ height, width }: Size): Staged | undefined =>
     plans?.find((one) => sizeOfPlan(one).height === height && sizeOfPlan(one).width === width)
-  const planFor = (height: number, width: number): Either<SpillwayError, Staged> =>
+  const newPlanFor = (height: number, width: number): Either<SpillwayError, Staged> =>
     height === h && width === w
       ? E.right(staged)
       : plans
@@ -382,7 +412,14 @@ const groupsBySize = (
           : resized(model, staged, [batch, c, height, width], (m) =>
               preparePrediction(m, staged.machine, { as: form, name: graph.name }),
             )
-  const pad = model ? paddedBy(model) : paddedAmong([staged, ...(plans ?? [])])
+  const planFor = (height: number, width: number): Either<SpillwayError, Staged> => {
+    const key = `${height} ${width}`
+    const known = kept?.plans.get(key)
+    const found = known ? E.right(known) : newPlanFor(height, width)
+    if (kept && E.isRight(found)) remember(kept.plans, key, found.right)
+    return found
+  }
+  const pad = kept?.pad ?? (model ? paddedBy(model) : paddedAmong([staged, ...(plans ?? [])]))
   const padded = sizes.map(pad)
   const bySize = new Map<string, number[]>()
   padded.forEach(({ height, width }, i) => bySize.set(`${height} ${width}`, [...(bySize.get(`${height} ${width}`) ?? []), i]))
@@ -424,24 +461,25 @@ const ofPictures = (
   set: ImageSet,
   { workers, weights, ...o }: PredictOptions,
   plans: readonly Staged[] | undefined,
+  kept: Kept | undefined,
 ): TaskEither<SpillwayError, readonly Group[]> => {
   const going = { workers: workers ?? usualWorkers(), prefetch: PREFETCH }
+  const found = (): Either<SpillwayError, readonly NamedPicture[]> =>
+    pipe(
+      kept ? E.right(undefined) : filesOf({ weights, ...loadingOf(o) })(staged.plan.graph),
+      E.flatMap(() => leftOutAt(set.path)),
+      E.flatMap((leftOut) => checkedWhole(set.path, leftOut, o.strictData ?? false)),
+      E.flatMap((notes) => {
+        for (const text of notes) o.onNote?.(text)
+        return picturesAt(set.path)
+      }),
+    )
   return pipe(
-    TE.fromIOEither(() =>
-      pipe(
-        filesOf({ weights, ...loadingOf(o) })(staged.plan.graph),
-        E.flatMap(() => leftOutAt(set.path)),
-        E.flatMap((leftOut) => checkedWhole(set.path, leftOut, o.strictData ?? false)),
-        E.flatMap((notes) => {
-          for (const text of notes) o.onNote?.(text)
-          return picturesAt(set.path)
-        }),
-      ),
-    ),
+    kept?.pictures ? TE.right(kept.pictures) : TE.fromIOEither(found),
     TE.bindTo('pictures'),
     TE.bind('sizes', ({ pictures }) =>
       set.fit === undefined
-        ? TE.traverseSeqArray((p: { readonly file: string }) => sizeOfImage(set)(p.file))(pictures)
+        ? TE.traverseSeqArray((p: NamedPicture) => sizeOfImage(set)(p.file))(pictures)
         : TE.right(pictures.map(() => sizeOfPlan(staged))),
     ),
     TE.bind('groups', ({ pictures, sizes }) =>
@@ -460,13 +498,14 @@ const ofPictures = (
               graph,
             ),
           plans,
+          kept,
         ),
       ),
     ),
     TE.map(({ groups, pictures, sizes }) =>
       groups.map((g) => ({
         ...g,
-        files: g.at.map((i) => pictures[i]!.file),
+        files: g.at.map((i) => nameOfFile(pictures[i]!.file)),
         pictureOf: async (at: number): Promise<Picture> => {
           const [size, limits] = [sizes[at]!, { depth: 8, mostPixels: set.mostPixels ?? MOST_PIXELS } as const]
           const pixels = await pixelsOf(pictures[at]!.file, { left: 0, top: 0, ...size }, size, 3, limits)
@@ -487,6 +526,7 @@ const ofOwn = (
   { set, parts, names }: { readonly set: OwnSet; readonly parts: Data['parts']; readonly names?: readonly string[] },
   { weights, ...o }: PredictOptions,
   plans: readonly Staged[] | undefined,
+  kept: Kept | undefined,
 ): TaskEither<SpillwayError, readonly Group[]> => {
   const digits = String(set.length - 1).length
   const sizeAt = (i: number): Promise<Size> =>
@@ -494,7 +534,7 @@ const ofOwn = (
   return pipe(
     TE.fromIOEither(() =>
       pipe(
-        filesOf({ weights, ...loadingOf(o) })(staged.plan.graph),
+        kept ? E.right(undefined) : filesOf({ weights, ...loadingOf(o) })(staged.plan.graph),
         E.flatMap(() => E.mapLeft((reason: string) => usage(reason))(chosen(set.length, parts))),
       ),
     ),
@@ -520,6 +560,7 @@ const ofOwn = (
             (place) => sizes[at[place]!]!,
           ),
         plans,
+        kept,
       ),
     ),
   )
@@ -538,6 +579,7 @@ export const readyOf = (
   staged: Staged,
   options: PredictOptions,
   plans?: readonly Staged[],
+  kept?: Kept,
 ): TaskEither<SpillwayError, Ready> => {
   const { plan, machine } = staged
   const fits = (): Either<SpillwayError, Form | undefined> => {
@@ -545,7 +587,7 @@ export const readyOf = (
     if (plan.graph.values.some((v) => v.role === 'target'))
       return E.left(usage("this is a plan for evaluation: stage with mode: 'predict'"))
     if (machine.simulated) return E.left(usage(`a plan for the simulated machine '${machine.name}' cannot run`))
-    return model ? formOf(model, staged) : E.right(undefined)
+    return kept ? E.right(kept.form) : model ? formOf(model, staged) : E.right(undefined)
   }
   return pipe(
     TE.fromIOEither(() =>
@@ -555,7 +597,7 @@ export const readyOf = (
         E.flatMap(fits),
         E.bindTo('form'),
         E.tap(() => placesOf(options)),
-        E.bind('description', () => E.right(descriptionOf(options.weights))),
+        E.bind('description', () => E.right(kept ? kept.description : descriptionOf(options.weights))),
         E.bind('data', ({ description }) => {
           const resizes = isPerImage(plan.graph)
           const { data, notes } = takenFor(dataOf(options.data), description, { modelScales: takesBytes(plan.graph), resizes })
@@ -569,10 +611,10 @@ export const readyOf = (
     TE.flatMap(({ form, set, data, description }) =>
       pipe(
         set
-          ? ofPictures(model, staged, form, set, options, plans)
+          ? ofPictures(model, staged, form, set, options, plans, kept)
           : data.set.kind === 'own'
-            ? ofOwn(model, staged, form, { set: data.set, parts: data.parts }, options, plans)
-            : ofFiles(model, staged, form, options, data, plans),
+            ? ofOwn(model, staged, form, { set: data.set, parts: data.parts }, options, plans, kept)
+            : ofFiles(model, staged, form, options, data, plans, kept),
         TE.map((groups): Ready => {
           const { name } = plan.graph
           for (const text of description ? differencesFrom(description, { model: name }) : []) options.onNote?.(text)
@@ -744,13 +786,20 @@ const performed =
     }
   }
 
+/** Runs work in a session with the weights of the options. */
+export type InSession = <A>(
+  staged: Staged,
+  use: (session: DeviceSession) => TaskEither<SpillwayError, A>,
+) => TaskEither<SpillwayError, A>
+
 export const all = (
   { options: o, groups, description, form }: Ready,
   counted: Counted,
+  within: InSession = (staged, use) => withWeights(staged, o.weights, o, use),
 ): TaskEither<SpillwayError, readonly Done[]> =>
   pipe(
     groups,
-    TE.traverseSeqArray((g) => withWeights(g.staged, o.weights, o, performed(g, o, counted, description?.classes, form))),
+    TE.traverseSeqArray((g) => within(g.staged, performed(g, o, counted, description?.classes, form))),
   )
 
 const imagesIn = ({ groups }: Ready): number => groups.reduce((n, g) => n + g.names.length, 0)
