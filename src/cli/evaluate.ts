@@ -36,6 +36,7 @@ import { modelNamed } from './model'
 import { readingModel } from './modelreads'
 import { type InputOptions, overrideOf } from './options'
 import type { Done, Output } from './output'
+import { countLines } from './progress'
 import { type Completed, sizeIn, withRecipe } from './recipe'
 import { lossOf, type OwnOptions, suggestingLoss } from './own'
 
@@ -205,7 +206,7 @@ const runOptions = (o: EvaluateCommandOptions, options: Given, out: Output, sign
   ...(o.spill === undefined ? {} : { spill: o.spill }),
   ...(o.hostMemory === undefined ? {} : { hostMemory: o.hostMemory }),
   signal,
-  onProgress: (done, samples) => out.say(samples === undefined ? `${done}` : `${done} of ${samples}`),
+  onProgress: countLines(out),
   onNote: (text) => process.stderr.write(`note: ${text}\n`),
 })
 

@@ -39,6 +39,7 @@ import { readingModel } from './modelreads'
 import { flagOf, type InputOptions, overrideOf } from './options'
 import type { Done, Output } from './output'
 import { predictedAmong } from './predictamong'
+import { countLines } from './progress'
 import { type Completed, sizeIn, withRecipe } from './recipe'
 
 export interface PredictCommandOptions
@@ -213,7 +214,7 @@ const runOptions = (o: PredictCommandOptions, options: Given, out: Output, signa
   ...(o.spill === undefined ? {} : { spill: o.spill }),
   ...(o.hostMemory === undefined ? {} : { hostMemory: o.hostMemory }),
   signal,
-  onProgress: (done, images) => out.say(`${done} of ${images}`),
+  onProgress: countLines(out),
   onNote: (text) => process.stderr.write(`note: ${text}\n`),
 })
 

@@ -48,6 +48,21 @@ const eventLine = (e: FitEvent, { stepsPerEpoch = 1 }: Started): string | undefi
 
 const NOT_STARTED: Started = { kind: 'start', stepsDone: 0, steps: 0 }
 
+/** Parts of a count that are printed where no terminal shows one line. */
+const PARTS = 10
+
+/** Images that are done: one line that changes in a terminal, else a line per tenth; every power of ten, if the total is unknown. */
+export const countLines = (out: Output): ((done: number, all: number | undefined) => void) => {
+  let before = 0
+  return (done, all) => {
+    const text = all === undefined ? `${done}` : `${done} of ${all}`
+    const part = (n: number): number => (all === undefined ? Math.floor(Math.log10(n || 1)) : Math.floor((PARTS * n) / all))
+    if (out.stream.isTTY) out.stream.write(`\r${text}${done === all ? '\n' : ''}`)
+    else if (before === 0 || part(done) > part(before)) out.say(text)
+    before = done
+  }
+}
+
 /** One line a step. */
 export const plainLines = (out: Output): Progress => {
   let start = NOT_STARTED

@@ -3,7 +3,7 @@ import { Writable } from 'node:stream'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { Output } from '../../../src/cli/output'
-import { bar, plainLines, type Progress } from '../../../src/cli/progress'
+import { bar, countLines, plainLines, type Progress } from '../../../src/cli/progress'
 import type { FitEvent } from '../../../src/train/events'
 import { chainPlan } from '../../report/plans'
 
@@ -68,6 +68,23 @@ test('without a terminal it is a line a step', () => {
   const { out, written } = terminal(80)
   told(plainLines(out))
   assert.match(written(), /^step 1\/6 {2}epoch 1\/3 {2}loss 1\.25000 {2}rate 0\.1 {2}100 ms\nepoch 1 {2}evaluated/)
+})
+
+test('a count of images is one line in a terminal, and a line per tenth elsewhere', () => {
+  const counted = (isTTY: boolean, all: number | undefined, to: number): string => {
+    const { out, written } = terminal(100)
+    Object.assign(out.stream, { isTTY })
+    const count = countLines(out)
+    for (let done = 1; done <= to; done++) count(done, all)
+    return written()
+  }
+  assert.is(counted(true, 3, 3), '\r1 of 3\r2 of 3\r3 of 3\n')
+  assert.is(counted(false, 3, 3), '1 of 3\n2 of 3\n3 of 3\n')
+  assert.equal(
+    counted(false, 1000, 1000).trimEnd().split('\n'),
+    [1, 100, 200, 300, 400, 500, 600, 700, 800, 900, 1000].map((n) => `${n} of 1000`),
+  )
+  assert.is(counted(false, undefined, 150), '1\n10\n100\n')
 })
 
 test.run()
