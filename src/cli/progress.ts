@@ -2,6 +2,7 @@
 // Invariant: what `stop` leaves behind is a terminal as it was, whenever it is called.
 import { SingleBar } from 'cli-progress'
 import { type Plan, tilesOf } from '../../staging/plan/plan'
+import { hearMeasuring } from '../machine/taught'
 import { showSeconds } from '../report/format'
 import type { DeviceProgress } from '../train/device'
 import type { FitEvent, Started } from '../train/events'
@@ -61,6 +62,23 @@ export const countLines = (out: Output): ((done: number, all: number | undefined
     else if (before === 0 || part(done) > part(before)) out.say(text)
     before = done
   }
+}
+
+/** Clears the line from the cursor on. */
+const CLEAR = '\x1b[K'
+
+/** Runs planning, and shows the measurements that it makes first, on one line of a terminal that goes at the end. */
+export const withMeasuring = <A>(work: () => Promise<A>, stream: NodeJS.WriteStream = process.stderr): Promise<A> => {
+  if (!stream.isTTY) return work()
+  let isShown = false
+  hearMeasuring((calls, seconds, most) => {
+    isShown = true
+    stream.write(`\rmeasuring this machine: ${calls} calls, ${seconds.toFixed(1)} s of at most ${showSeconds(most)}${CLEAR}`)
+  })
+  return work().finally(() => {
+    hearMeasuring(undefined)
+    if (isShown) stream.write(`\r${CLEAR}`)
+  })
 }
 
 /** One line a step. */

@@ -1,9 +1,14 @@
 // The bar of a run: epoch, step, time left, loss, metric and rate on one line; what is said of epochs above it; the terminal as it was.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { Writable } from 'node:stream'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { Output } from '../../../src/cli/output'
-import { bar, countLines, plainLines, type Progress } from '../../../src/cli/progress'
+import { bar, countLines, plainLines, type Progress, withMeasuring } from '../../../src/cli/progress'
+import { loadNative } from '../../../src/device/native'
+import { timesOf } from '../../../src/machine/taught'
 import type { FitEvent } from '../../../src/train/events'
 import { chainPlan } from '../../report/plans'
 
@@ -85,6 +90,31 @@ test('a count of images is one line in a terminal, and a line per tenth elsewher
     [1, 100, 200, 300, 400, 500, 600, 700, 800, 900, 1000].map((n) => `${n} of 1000`),
   )
   assert.is(counted(false, undefined, 150), '1\n10\n100\n')
+})
+
+test('a plan that measures first says so on one line of a terminal, which is cleared', async () => {
+  const cache = mkdtempSync(join(tmpdir(), 'spillway-measuring-'))
+  const before = process.env['XDG_CACHE_HOME']
+  process.env['XDG_CACHE_HOME'] = cache
+  const shape = [1, 4, 8, 8]
+  const planning = async (): Promise<number> =>
+    timesOf(loadNative(), 1, 'first').times.seconds('relu', { slope: 0 }, { ins: [shape], outs: [shape] })
+  try {
+    const { out, written } = terminal(100)
+    assert.ok((await withMeasuring(planning, out.stream)) > 0)
+    const [start, line, ...rest] = written().split('\r')
+    assert.is(start, '')
+    assert.match(line!, /^measuring this machine: 1 calls, \d+\.\d s of at most [\d.]+ s/)
+    assert.is(rest.at(-1), '\u001b[K')
+    // All is known now.
+    const again = terminal(100)
+    await withMeasuring(planning, again.out.stream)
+    assert.is(again.written(), '')
+  } finally {
+    if (before === undefined) delete process.env['XDG_CACHE_HOME']
+    else process.env['XDG_CACHE_HOME'] = before
+    rmSync(cache, { recursive: true })
+  }
 })
 
 test.run()
