@@ -104,7 +104,8 @@ export const claimed = (
     : E.right(undefined)
 
 /** Completes recipe.json at the end of a run. */
-export const ended = (folder: RunFolder, o: Asked, { weightsSha256 }: TrainResult): Either<SpillwayError, unknown> => {
+export const ended = (folder: RunFolder, o: Asked, { weightsSha256, savedTo }: TrainResult): Either<SpillwayError, unknown> => {
+  if (savedTo === undefined) return E.right(abandoned(folder, o))
   const { version: _, ...recipe } = { version: 0, ...descriptionOf(folder.places.save!) }
   return written(folder.path, { ...recipe, ...aboutRun(o), weightsSha256 })
 }

@@ -123,6 +123,8 @@ export interface Ended {
   readonly totals: Totals
   readonly resumedFrom: number
   readonly save: string | undefined
+  /** Takes the note about weights that are not finite, if the run continues with them; else they are an error. */
+  readonly unsaved?: ((text: string) => void) | undefined
   readonly measured: Pick<TrainResult, 'measured' | 'best' | 'endedEarly'>
   readonly weights?: WeightsTable | undefined
   readonly described: Described
@@ -148,13 +150,22 @@ export const describing = (staged: Staged, described: Described): Readonly<Recor
   metadataOf(recipeOf(staged, described))
 
 export const trainResult = (ended: Ended): Either<SpillwayError, TrainResult> => {
-  const { state, store, counted, totals, save, staged, described } = ended
+  const { state, store, counted, totals, save, staged, described, unsaved } = ended
+  const saved = (path: string): Either<SpillwayError, string | undefined> =>
+    pipe(
+      saveWeights(path, state, store, counted, totals.losses.length, describing(staged, described)),
+      E.map((): string | undefined => path),
+      E.orElse((e) => {
+        if (e.tag !== 'Diverged' || !unsaved) return E.left(e)
+        unsaved(`the weights are not saved: ${e.what}`)
+        return E.right(undefined)
+      }),
+    )
   return pipe(
-    save === undefined
-      ? E.right(undefined)
-      : E.asUnit(saveWeights(save, state, store, counted, totals.losses.length, describing(staged, described))),
-    E.flatMap(() => weightsSha256(state, store)),
-    E.map((sha256) => resultOf(ended, sha256)),
+    save === undefined ? E.right(undefined) : saved(save),
+    E.bindTo('savedTo'),
+    E.bind('sha256', () => weightsSha256(state, store)),
+    E.map(({ savedTo, sha256 }) => resultOf({ ...ended, save: savedTo }, sha256)),
   )
 }
 

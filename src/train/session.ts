@@ -360,6 +360,7 @@ const performed = (run: RunningSession): TaskEither<SpillwayError, TrainResult> 
         totals: { ...totals, processPeakBytes: Math.max(totals.processPeakBytes, run.memory.bytes()) },
         resumedFrom: run.from?.step ?? 0,
         save: run.options.save,
+        unsaved: run.options.onNonfinite === 'continue' ? (text) => run.options.onNote?.(text) : undefined,
         measured: measuredIn(run.options, run.measured),
         weights: table,
         described: run.data.described,
