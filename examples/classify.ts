@@ -38,7 +38,7 @@ export const digits = async () => ({
   data: folder(await digitFolder('digits', 'train', 1500), { augment: { crop: { area: [0.7, 1] }, jitter: true } }),
   held: folder(await digitFolder('digits-held', 't10k', 500)),
 })
-export const how = { shuffle: true, epochs: 6, schedule: cosine(), warmup: 90 } as const
+export const how = { epochs: 6, schedule: cosine(), warmup: 90 } as const
 
 const main = async (): Promise<void> => {
   const { data, held } = await digits()

@@ -15,7 +15,7 @@ const pretrained = async (): Promise<string> => {
   const low = model([50, 1, 28, 28], seq(body, globalAvgPool(), linear('head', 5)))
   const data = folder(await digitFolder('low-digits', 'train', 1000, [0, 1, 2, 3, 4]))
   const plan = stage(low, { loss: crossEntropy, optimizer, budget: mib(24), algorithms: 'fixed' })
-  await train(low, plan, { epochs: 4, data, shuffle: true, schedule: cosine(), save: BODY })
+  await train(low, plan, { epochs: 4, data, schedule: cosine(), save: BODY })
   return BODY
 }
 
@@ -35,7 +35,7 @@ export const digits = async () => ({
   data: folder(await digitFolder('high-digits', 'train', 200, [5, 6, 7, 8, 9])),
   held: folder(await digitFolder('high-digits-held', 't10k', 500, [5, 6, 7, 8, 9])),
 })
-export const howFrom = (weights: string) => ({ shuffle: true, epochs: 12, schedule: cosine(), weights, weightsSkip: 'head.*' })
+export const howFrom = (weights: string) => ({ epochs: 12, schedule: cosine(), weights, weightsSkip: 'head.*' })
 
 const main = async (): Promise<void> => {
   const { data, held } = await digits()

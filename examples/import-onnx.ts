@@ -21,7 +21,7 @@ export const digits = async () => ({
   data: folder(await digitFolder('digits', 'train', 1500)),
   held: folder(await digitFolder('digits-held', 't10k', 500)),
 })
-export const how = { shuffle: true, epochs: 4, schedule: cosine(), weights: WEIGHTS } as const
+export const how = { epochs: 4, schedule: cosine(), weights: WEIGHTS } as const
 
 const main = async (): Promise<void> => {
   const net = imported()

@@ -37,7 +37,7 @@ export const scenes = async () => ({
   data: folder(await sceneFolder('scenes', 'train', 320), { augment: { crop: { area: [0.7, 1] } } }),
   held: folder(await sceneFolder('scenes-held', 't10k', 80)),
 })
-export const how = { shuffle: true, epochs: 5, schedule: cosine(), warmup: 40 } as const
+export const how = { epochs: 5, schedule: cosine(), warmup: 40 } as const
 export const WEIGHTS = join(RUNS, 'segment.safetensors')
 
 /** Trains, and leaves the best weights. */

@@ -3,6 +3,7 @@
 // `N passed, N failed` alone on a line.
 // Invariant: nothing found, nothing run, a crash, a time-out or a forgotten `.only` is a failure.
 'use strict'
+const fs = require('node:fs')
 const os = require('node:os')
 const path = require('node:path')
 const { setUpOrExit } = require('./setup')
@@ -75,8 +76,12 @@ const V8_OPTIONS = [
 /** Processes share the cores: a thread that waits must not spin on one. */
 const PATIENT = { OMP_WAIT_POLICY: 'passive' }
 
+/** Runs of tests leave their weights here. */
+const RUNS = path.join(os.tmpdir(), `spillway-runs-${process.pid}`)
+process.once('exit', () => fs.rmSync(RUNS, { recursive: true, force: true }))
+
 const typescriptJobs = (root, files) => {
-  const env = { ...PATIENT, ...process.env, FORCE_COLOR: '0', NO_COLOR: '1' }
+  const env = { ...PATIENT, SPILLWAY_RUN_FOLDER: RUNS, ...process.env, FORCE_COLOR: '0', NO_COLOR: '1' }
   const hooks = [...V8_OPTIONS, '-r', require.resolve('./testing/typescript')]
   const filter = ['-r', require.resolve('./testing/only')]
   const jobs = files.map((test) => ({

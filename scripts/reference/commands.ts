@@ -78,9 +78,9 @@ const OTHER = 'Other'
 const EXAMPLES: Readonly<Record<CommandName, string>> = {
   models: 'spillway models',
   plan: 'spillway plan resnet50 --image 1024 --budget 2GiB --report plan.html',
-  train: 'spillway train resnet18 --classes 3 --data photos/train --shuffle --epochs 10 --save weights.safetensors',
-  evaluate: 'spillway evaluate resnet18 --classes 3 --weights weights.safetensors --data photos/val --metrics accuracy',
-  predict: 'spillway predict resnet18 --classes 3 --weights weights.safetensors --data photos/new --as classes',
+  train: 'spillway train resnet18 --data photos/train --epochs 10 --save weights.safetensors',
+  evaluate: 'spillway evaluate --weights weights.safetensors --data photos/val --metrics accuracy',
+  predict: 'spillway predict --weights weights.safetensors --data photos/new --out results.csv',
   check: 'spillway check my-net.ts --budget 512MiB',
   verify: 'spillway verify plan.json',
   compare: 'spillway compare vgg16 --image 512 --machine v100-pcie-16g --budgets 4 --plot compare.svg',

@@ -22,12 +22,12 @@ const warn = (faults: readonly TypeFault[]): void =>
 
 /** Does `work`, whose answer stands whatever types say. */
 export const besideTypes = async (
-  model: string,
+  model: string | undefined,
   { machine }: { readonly machine?: string },
   work: () => Done | Promise<Done>,
 ): Promise<Done> => {
   // Of several processes the first speaks for all.
-  const types = (startedBy(process.env)?.rank ?? 0) > 0 ? undefined : typesBeside(model, warn)
+  const types = model === undefined || (startedBy(process.env)?.rank ?? 0) > 0 ? undefined : typesBeside(model, warn)
   let patience = 0
   try {
     const done = await work()

@@ -36,6 +36,8 @@ import { modelNamed } from './model'
 import { readingModel } from './modelreads'
 import { type InputOptions, overrideOf } from './options'
 import type { Done, Output } from './output'
+import { countLines } from './progress'
+import { type Completed, sizeIn, withRecipe } from './recipe'
 import { lossOf, type OwnOptions, suggestingLoss } from './own'
 
 export interface EvaluateCommandOptions
@@ -52,10 +54,10 @@ export interface EvaluateCommandOptions
 
 type Given = Pick<EvaluateOptions, 'weights' | 'data' | 'metrics' | 'workers' | 'strictData' | keyof LoadingOptions>
 
-const given = ({ weights, data, metrics, workers, strictData, ...o }: EvaluateCommandOptions): Either<SpillwayError, Given> => {
+const asked = ({ weights, data, metrics, workers, strictData, ...o }: EvaluateCommandOptions): Either<SpillwayError, Given> => {
   const missing = Object.entries({ weights, data }).flatMap(([k, v]) => (v === undefined ? [`--${k}`] : []))
   return weights === undefined || data === undefined
-    ? E.left(usage(`evaluate needs ${missing.join(', ')}. Example: spillway evaluate MODEL --weights W.safetensors --data DATA`))
+    ? E.left(usage(`evaluate needs ${missing.join(', ')}. Example: spillway evaluate --weights W.safetensors --data DATA`))
     : E.map((named: string | Data) => ({ weights, ...loadingOf(o), data: named, metrics, workers, strictData }))(
         dataNamed(data, o),
       )
@@ -89,12 +91,42 @@ const classText = (perClass: NonNullable<Evaluated['perClass']>, names: readonly
   ]
 }
 
+/** Columns of a confusion table that fit a terminal. */
+const MOST_COLUMNS = 12
+const CELL = 8
+/** The most frequent mistakes, if the table does not fit. */
+const MOST_MISTAKES = 10
+
+/** Labels as rows, predictions as columns; with many classes, the most frequent mistakes. */
+const confusionText = (table: NonNullable<Evaluated['confusion']>, names: readonly string[] = []): readonly string[] => {
+  const name = (c: number): string => (names[c] ?? String(c)).slice(0, MOST_NAME)
+  const width = Math.max(9, ...table.map((_, c) => name(c).length))
+  if (table.length <= MOST_COLUMNS)
+    return [
+      '  confusion: a row per label, a column per prediction',
+      `  ${''.padEnd(width)}  ${table.map((_, c) => name(c).slice(0, CELL).padStart(CELL)).join('  ')}`,
+      ...table.map((row, c) => `  ${name(c).padEnd(width)}  ${row.map((n) => String(n).padStart(CELL)).join('  ')}`),
+    ]
+  const mistakes = table
+    .flatMap((row, label) => row.map((count, prediction) => ({ label, prediction, count })))
+    .filter(({ label, prediction, count }) => label !== prediction && count > 0)
+    .sort((a, b) => b.count - a.count)
+    .slice(0, MOST_MISTAKES)
+  return [
+    `  confusion: the most frequent mistakes of ${table.length} classes (--json has all)`,
+    ...mistakes.map(
+      ({ label, prediction, count }) => `  ${name(label).padEnd(width)}  predicted ${name(prediction)}  ${count} times`,
+    ),
+  ]
+}
+
 const resultText = (r: Evaluated): string =>
   [
     `evaluated ${r.model} on ${r.images} sample${r.images === 1 ? '' : 's'}`,
     `  loss       ${r.loss.toPrecision(6)}`,
     ...Object.entries(r.metrics).map(([name, x]) => `  ${name.padEnd(9)}  ${shown(x)}`),
-    ...(r.perClass ? classText(r.perClass, r.classes) : []),
+    ...(r.perClass && Object.keys(r.perClass).length > 0 ? classText(r.perClass, r.classes) : []),
+    ...(r.confusion ? confusionText(r.confusion, r.classes) : []),
     `  time       ${showSeconds(r.secondsPerStep)} per batch, predicted ${showSeconds(r.predictedSecondsPerStep)}`,
     `  memory     ${showSize(r.arenaPeakBytes)} on the device, budget ${showSize(r.budgetBytes)}; the process ${showSize(r.processPeakBytes)}`,
     `  swaps      out ${showSize(r.bytesOut)}, in ${showSize(r.bytesIn)}${r.diskBytes ? `; ${showSize(r.diskBytes)} on disk` : ''}`,
@@ -119,6 +151,12 @@ const fileText = (out: string, r: Evaluated): string =>
   isTable(out) ? tableText(r) : `${extname(out) === '.jsonl' ? JSON.stringify(r) : JSON.stringify(r, null, 2)}\n`
 
 // ---------------------------------------------------------------- the command
+
+/** Without `--image`, samples have the size of training. */
+const sized = (c: Completed<EvaluateCommandOptions>): Completed<EvaluateCommandOptions> => ({
+  ...c,
+  options: { ...(c.recipe ? sizeIn(c.recipe) : {}), ...c.options },
+})
 
 const stagedFor = (
   model: string,
@@ -161,14 +199,14 @@ const finite = (r: Evaluated): Either<SpillwayError, Evaluated> =>
     ? E.right(r)
     : E.left({ tag: 'Diverged', step: 1, what: `the mean loss over ${r.images} samples is ${r.loss}` })
 
-/** What a run of it is given beside what is asked. */
+/** The options of the run. */
 const runOptions = (o: EvaluateCommandOptions, options: Given, out: Output, signal: AbortSignal): EvaluateOptions => ({
   ...options,
   ...(o.threads === undefined ? {} : { threads: o.threads }),
   ...(o.spill === undefined ? {} : { spill: o.spill }),
   ...(o.hostMemory === undefined ? {} : { hostMemory: o.hostMemory }),
   signal,
-  onProgress: (done, samples) => out.say(samples === undefined ? `${done}` : `${done} of ${samples}`),
+  onProgress: countLines(out),
   onNote: (text) => process.stderr.write(`note: ${text}\n`),
 })
 
@@ -221,10 +259,18 @@ const evaluated = (
 /** Of a rank that does not lead there is nothing to say. */
 const isResult = (answer: Evaluated | Farewell): answer is Evaluated => 'loss' in answer
 
-export const evaluateModel = (model: string, o: EvaluateCommandOptions, out: Output): Promise<Done> =>
+export const evaluateModel = (given: string | undefined, o: EvaluateCommandOptions, out: Output): Promise<Done> =>
   pipe(
-    TE.fromEither(given(o)),
-    TE.flatMap((options) => evaluated(model, o, options, out)),
+    TE.fromEither(
+      pipe(
+        asked(o),
+        E.flatMap(() => withRecipe('evaluate', given, o)),
+        E.map(sized),
+        E.bindTo('completed'),
+        E.bind('options', ({ completed }) => asked(completed.options)),
+      ),
+    ),
+    TE.flatMap(({ completed, options }) => evaluated(completed.model, completed.options, options, out)),
     TE.flatMapEither((answer): Either<SpillwayError, Evaluated | undefined> => {
       if (isResult(answer)) return finite(answer)
       process.exitCode = answer.code

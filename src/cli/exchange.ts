@@ -12,6 +12,7 @@ import { looksLikeFile, MODEL_FILES, modelNamed } from './model'
 import { readingModel } from './modelreads'
 import { flagOf, type InputOptions, overrideOf } from './options'
 import type { Done, Output } from './output'
+import { sizeIn, withRecipe } from './recipe'
 
 export interface ExportCommandOptions extends InputOptions {
   readonly weights?: string
@@ -24,13 +25,16 @@ export interface ExportCommandOptions extends InputOptions {
 const given = (value: string | undefined, flag: string, what: string): Either<SpillwayError, string> =>
   value === undefined ? E.left(usage(`${flag} is missing: ${what}`)) : E.right(value)
 
-export const exportModel = (model: string, o: ExportCommandOptions, out: Output): Done =>
+export const exportModel = (model: string | undefined, o: ExportCommandOptions, out: Output): Done =>
   pipe(
-    given(o.weights, '--weights', 'the weights to export (safetensors); train writes them with --save'),
+    given(o.weights, '--weights', 'the weights to export (safetensors); train writes them'),
     E.bindTo('weights'),
     E.bind('file', () => given(o.out, '--out', 'the ONNX file to write')),
-    E.tap(({ weights, file }) => placesOf({ ...o, weights, out: file }, flagOf, readingModel(model))),
-    E.bind('named', () => modelNamed(model, overrideOf(o))),
+    E.bind('completed', () => withRecipe('export', model, o)),
+    E.tap(({ weights, file, completed }) => placesOf({ ...o, weights, out: file }, flagOf, readingModel(completed.model))),
+    E.bind('named', ({ completed: { model, options, recipe } }) =>
+      modelNamed(model, overrideOf({ ...(recipe ? sizeIn(recipe) : {}), ...options })),
+    ),
     E.bind('made', ({ named, weights, file }) =>
       tryExportOnnx(named.model, { weights, out: file, net: o.net, externalData: o.externalData }),
     ),

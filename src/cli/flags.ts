@@ -59,7 +59,13 @@ const sizeOptions = (c: Command): Command =>
     .option('--batch <n>', 'images per step', countOption('--batch'))
 
 /** Of a network of the zoo. */
-const CLASSES = ['--classes <n>', 'number of classes of a zoo network', countOption('--classes')] as const
+const CLASSES = [
+  '--classes <n>',
+  'number of classes of a zoo network (default: that of the data, else of the network)',
+  countOption('--classes'),
+] as const
+/** Of a command that reads weights. */
+const CLASSES_READ = [CLASSES[0], 'number of classes of a zoo network (default: that of --weights)', CLASSES[2]] as const
 
 const flagged = (c: Command, flags: typeof OWN_FLAGS): Command =>
   flags.reduce((own, [flag, about, parse]) => (parse ? own.option(flag, about, parse) : own.option(flag, about)), c)
@@ -202,6 +208,8 @@ const metricOption = option(E.fromPredicate(isMetricName, (text) => unknownName(
 ) => MetricName
 
 const MODEL = ['<model>', "a zoo network (see 'spillway models') or a TypeScript file"] as const
+/** A command with weights of a zoo network needs no model: the weights name it. */
+const MODEL_OR_RECIPE = ['[model]', `${MODEL[1]} (default: the zoo network that --weights names)`] as const
 const listing = (c: Command): Command => c.addHelpText('after', () => names().listsText())
 
 // ---------------------------------------------------------------- each of them
@@ -260,7 +268,8 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       )
       .option(...STRICT_DATA)
       .option(...WORKERS)
-      .option('--shuffle', 'shuffle the data in each epoch, by --seed')
+      .option('--shuffle', 'shuffle the data in each epoch, by --seed (default)')
+      .option('--no-shuffle', 'keep the order of the data')
       .option('--samples <n>', 'number of synthetic samples (default: one batch)', countOption('--samples'))
       .option('--seed <n>', 'seed of initial weights, data order and dropout (default 0)', countOption('--seed', 0))
       .option('--device <name>', 'device to run on: cpu, ref, null, cuda (default cpu)')
@@ -292,10 +301,14 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option('--patience <n>', 'end after this number of evaluations (or epochs) without improvement', countOption('--patience'))
       .option('--keep-best <metric>', 'metric that decides the best checkpoint and --patience (default loss)')
       .option('--keep-last <n>', 'number of newest checkpoints to keep (default 2)', countOption('--keep-last'))
-      .option('--save-best <file>', 'write the best weights (safetensors)')
+      .option(
+        '--save-best <file>',
+        'write the best weights (default: runs/NAME/best.safetensors, with --evaluate and without --save)',
+      )
       .option('--resume', 'continue from the last checkpoint in --checkpoint-dir')
       .option('--resume-ranks', 'allow --resume with another number of ranks (bits may differ)')
-      .option('--save <file>', 'write the final weights (safetensors)')
+      .option('--save <file>', 'write the final weights (default: runs/NAME/last.safetensors, with recipe.json)')
+      .option('--no-save', 'keep no weights')
       .option('--log <where>', 'folder for steps.jsonl and the page of the run, or a .csv file: one row per step')
       .option('--tensorboard <dir>', 'folder for TensorBoard events: loss, seconds, learning rate, plan')
       .option('--report <file>', 'write an HTML page of the run, updated during the run')
@@ -312,7 +325,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => train().trainModel(model, o, out)))),
   evaluate: (c, run) =>
     forwardOptions(
-      weightsOptions(flagged(sizeOptions(c.argument(...MODEL)), LOSS_FLAGS), WEIGHTS)
+      weightsOptions(flagged(sizeOptions(c.argument(...MODEL_OR_RECIPE)), LOSS_FLAGS), WEIGHTS)
         .option(
           '--data <path>',
           'image folder with one folder per class, folder of arrays, .safetensors file, or .csv or .json list',
@@ -323,7 +336,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
           listOption(metricOption),
         ),
     )
-      .option(...CLASSES)
+      .option(...CLASSES_READ)
       .option(...FIT)
       .option(...LAYOUT)
       .option(...STRICT_DATA)
@@ -332,24 +345,31 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => evaluate().evaluateModel(model, o, out)))),
   predict: (c, run) =>
     forwardOptions(
-      weightsOptions(c.argument(...MODEL), WEIGHTS)
+      weightsOptions(c.argument(...MODEL_OR_RECIPE), WEIGHTS)
         .option('--data <path>', 'folder of images or .npy files, one such file, or a .safetensors file')
-        .option('--out <path>', '.npy, .safetensors, .json, .jsonl or .csv file for all outputs, or a folder: one file per image')
+        .option(
+          '--out <path>',
+          '.csv, .json or .jsonl table, .npy or .safetensors file of all outputs, or a folder: one file per image (default: a table in the terminal)',
+        )
         .option(
           '--format <kind>',
-          `file type in the folder: ${FORMATS.join(', ')} (a picture of the classes) (default npy)`,
+          `files in the folder: ${FORMATS.join(', ')}; png is a mask of the classes, overlay the image tinted by them (default npy)`,
           choiceOption('--format', FORMATS),
         )
-        .option('--as <form>', `form of the outputs: ${FORMS.join(', ')} (default values)`, choiceOption('--as', FORMS))
+        .option(
+          '--as <form>',
+          `form of the outputs: ${FORMS.join(', ')} (default: values; the best classes in a table of a classifier)`,
+          choiceOption('--as', FORMS),
+        )
         .option(
           '--image <size>',
-          'image size in pixels: 512, or height x width: 509x389; image files need --fit for it (default: size of the first image)',
+          'resize images to this size in pixels: 512, or height x width: 509x389 (default: size of training for one result per image, else own size)',
           imageOption,
         )
         .option('--batch <n>', 'images per step (default 1)', countOption('--batch')),
     )
-      .option(...CLASSES)
-      .option(FIT[0], `how to resize image files to --image: ${FITS.join(', ')} (default: keep the size of each image)`, FIT[2])
+      .option(...CLASSES_READ)
+      .option(FIT[0], `how to resize image files: ${FITS.join(', ')} (default: as in training, or cover)`, FIT[2])
       .option(...LAYOUT)
       .option(...STRICT_DATA)
       .option(...WORKERS)
@@ -381,8 +401,8 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option('--plot <file>', 'write the comparison as an SVG plot')
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => compare().compareModel(model, o, out)))),
   export: (c, run) =>
-    sizeOptions(c.argument(...MODEL))
-      .option(...CLASSES)
+    sizeOptions(c.argument(...MODEL_OR_RECIPE))
+      .option(...CLASSES_READ)
       .option('--weights <file>', 'weights to export, with PyTorch names (safetensors or torch.save)')
       .option('--out <file>', 'ONNX file to write')
       .option('--net <name>', 'for a step: name of the objective whose net to export')

@@ -38,7 +38,7 @@ const fromZoo = (name: string, o: ModelAsked): Either<SpillwayError, NamedModel>
   )
 }
 
-/** Where in a file an exception came from, as `:line:column: `; the loader maps what runs back to what was written. */
+/** The place of an exception in a file, as `:line:column: `; the loader maps what runs back to what was written. */
 const placeIn = (file: string, { stack = '' }: Error): string => {
   const at = stack.indexOf(`${file}:`)
   const place = at < 0 ? undefined : /^(?::\d+){1,2}/.exec(stack.slice(at + file.length))?.[0]

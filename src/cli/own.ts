@@ -1,5 +1,5 @@
-// What a model is compared with and trained by, as flags: --loss, --optimizer, and one for each option of their tables' entries. In:
-// what was typed. Out: a loss and an optimizer, undefined where nothing is said of them; or a Usage error.
+// Loss, optimizer and updates as flags: --loss, --optimizer, and one for each option of their tables' entries. In:
+// the flags. Out: a loss and an optimizer, undefined without flags; or a Usage error.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -111,6 +111,33 @@ const givenOf = (table: Table, flag: string, kinds: readonly string[], o: object
   if (stray === undefined) return E.right(Object.fromEntries(given.map((name) => [name, typed[keyOf(table, name)]])))
   const owners = Object.keys(table).filter((k) => stray in table[k]!.options)
   return E.left(usage(`${flagOf(keyOf(table, stray))} needs ${flag} ${owners.join(' or ')}`))
+}
+
+// ---------------------------------------------------------------- in a recipe
+
+const LOSS_KEYS: readonly string[] = ['loss', ...keysOf(LOSSES)]
+
+/** The flags of the loss, for the recipe of the weights; undefined without any. */
+export const lossFlags = (o: OwnOptions): Readonly<Record<string, unknown>> | undefined => {
+  const given = Object.entries(o).filter(([key, value]) => LOSS_KEYS.includes(key) && value !== undefined)
+  return given.length === 0 ? undefined : Object.fromEntries(given)
+}
+
+const isNumbers = (u: unknown): boolean => Array.isArray(u) && u.every((n) => typeof n === 'number')
+const isLosses = (u: unknown): boolean =>
+  Array.isArray(u) &&
+  u.every(
+    (part: unknown) => Array.isArray(part) && typeof part[0] === 'number' && (lossNames as readonly unknown[]).includes(part[1]),
+  )
+
+/** The flags of a recipe; none if one is not legal. */
+export const lossIn = (recorded: Readonly<Record<string, unknown>> = {}): OwnOptions => {
+  const isLegal = Object.entries(recorded).every(
+    ([key, value]) =>
+      LOSS_KEYS.includes(key) &&
+      (key === 'loss' ? isLosses(value) : ['number', 'boolean'].includes(typeof value) || isNumbers(value)),
+  )
+  return isLegal ? (recorded as OwnOptions) : {}
 }
 
 const isNothing = (given: object): boolean => Object.keys(given).length === 0

@@ -31,6 +31,7 @@ import type { NamedModel } from './model'
 import { readingModel } from './modelreads'
 import type { Done, Output } from './output'
 import { plannedAmong } from './planamong'
+import { withMeasuring } from './progress'
 import { type StagedModel, stageNamed, type StagingOptions } from './stage'
 
 export interface PlanOptions extends StagingOptions {
@@ -187,7 +188,7 @@ export const planModel = (model: string, o: PlanOptions, out: Output): Promise<D
         E.flatMap(() => placesOf(model, o)),
       ),
     ),
-    TE.flatMap(() => staged(model, { measure: 'first', ...o })),
+    TE.flatMap(() => () => withMeasuring(staged(model, { measure: 'first', ...o }))),
     TE.flatMap((answer) => {
       if (isStaged(answer)) return () => written(answer, o, out)
       process.exitCode = answer.code

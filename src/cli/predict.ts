@@ -1,5 +1,6 @@
 // `spillway predict MODEL`: stage the forward pass for the images' size and run it. Out: the plan's summary, progress, what was written.
 // Invariant: what can be known before planning is: weights, data and their size, and that outputs have a place.
+import { extname } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -7,7 +8,9 @@ import * as TE from 'fp-ts/TaskEither'
 import type { TaskEither } from 'fp-ts/TaskEither'
 import type { Form, Model } from '../../dsl'
 import type { DeviceName } from '../../staging/devices'
+import type { Fit } from '../data/augment'
 import type { Data } from '../data/data'
+import type { DataDescription } from '../data/description'
 import { checkedWhole, holdsPictures, leftOutAt } from '../data/images'
 import { type SpillwayError, usage } from '../errors/errors'
 import { imageSize } from '../files/samples'
@@ -17,6 +20,7 @@ import { machineNamed } from '../machine/machine'
 import { pictureSize, placesOf, type Predicted, predictTask } from '../predict/predictor'
 import type { PredictOptions } from '../predict/options'
 import { isOneFile } from '../predict/outputs'
+import { isPerImage, paddedBy } from '../predict/padding'
 import { type Engine, engineFor } from '../ranks/engine'
 import { showSeconds, showShape, showSize } from '../report/format'
 import { reportHtml } from '../report/html'
@@ -27,13 +31,16 @@ import { sharedThreads } from '../train/among'
 import { beforehand, filesOf } from '../train/beforehand'
 import { type LoadingOptions, loadingOf } from '../train/loading'
 import type { Farewell } from '../train/ranks'
+import { zooEntry } from '../zoo'
 import { type DataFlags, dataNamed } from './data'
 import { interrupts } from './interrupts'
-import { modelNamed } from './model'
+import { looksLikeFile, modelNamed } from './model'
 import { readingModel } from './modelreads'
 import { flagOf, type InputOptions, overrideOf } from './options'
 import type { Done, Output } from './output'
 import { predictedAmong } from './predictamong'
+import { countLines } from './progress'
+import { type Completed, sizeIn, withRecipe } from './recipe'
 
 export interface PredictCommandOptions
   extends InputOptions,
@@ -48,33 +55,41 @@ export interface PredictCommandOptions
   readonly report?: string
 }
 
-type Given = Pick<PredictOptions, 'weights' | 'data' | 'format' | 'workers' | 'strictData' | keyof LoadingOptions> & {
-  out: string
-}
+type Given = Pick<PredictOptions, 'weights' | 'data' | 'out' | 'format' | 'workers' | 'strictData' | keyof LoadingOptions>
 
-const given = (o: PredictCommandOptions): Either<SpillwayError, Given> => {
+/** The fit of resized pictures: `--image` alone resizes as in training. */
+const fitOf = ({ fit, image, data }: PredictCommandOptions, recipe: DataDescription | undefined): Fit | undefined =>
+  fit ?? (image && data !== undefined && holdsPictures(data) ? (recipe?.fit ?? 'cover') : undefined)
+
+const given = (o: PredictCommandOptions, recipe?: DataDescription): Either<SpillwayError, Given> => {
   const { weights, data, out, format, workers, strictData, as } = o
-  if (format === 'png' && as !== 'classes') return E.left(usage('--format png needs --as classes'))
-  const missing = Object.entries({ weights, data, out }).flatMap(([k, v]) => (v === undefined ? [`--${k}`] : []))
-  return weights === undefined || data === undefined || out === undefined
-    ? E.left(
-        usage(
-          `predict needs ${missing.join(', ')}. Example: spillway predict MODEL --weights W.safetensors --data IMAGES --out OUT`,
-        ),
-      )
+  if (format !== undefined && format !== 'npy' && as !== 'classes') return E.left(usage(`--format ${format} needs --as classes`))
+  const missing = Object.entries({ weights, data }).flatMap(([k, v]) => (v === undefined ? [`--${k}`] : []))
+  return weights === undefined || data === undefined
+    ? E.left(usage(`predict needs ${missing.join(', ')}. Example: spillway predict --weights W.safetensors --data IMAGES`))
     : E.map((named: string | Data) => ({ weights, ...loadingOf(o), data: named, out, format, workers, strictData }))(
-        dataNamed(data, o),
+        dataNamed(data, { ...o, fit: fitOf(o, recipe) }),
       )
 }
 
-/** The size that is asked for, else that of the first image; images that are resized take the model's. */
-const inputFor = (o: PredictCommandOptions, data: string): TaskEither<SpillwayError, InputOptions> =>
-  o.image || o.fit
+/** The size of the plan: `--image`, the size of training for resized images, or the size of the first image. */
+const inputFor = (
+  o: PredictCommandOptions,
+  data: string,
+  model: Model,
+  recipe: DataDescription | undefined,
+): TaskEither<SpillwayError, InputOptions> =>
+  o.image
     ? TE.right(o)
-    : pipe(
-        holdsPictures(data) ? pictureSize(data) : TE.fromEither(imageSize(data, o.layout === 'nhwc' ? 'NHWC' : 'NCHW')),
-        TE.map((image) => ({ ...o, image })),
-      )
+    : o.fit || (holdsPictures(data) && isPerImage(model))
+      ? TE.right({ ...o, ...(recipe ? sizeIn(recipe) : {}) })
+      : pipe(
+          holdsPictures(data) ? pictureSize(data) : TE.fromEither(imageSize(data, o.layout === 'nhwc' ? 'NHWC' : 'NCHW')),
+          TE.map(([height, width]) => {
+            const padded = paddedBy(model)({ height, width })
+            return { ...o, image: [padded.height, padded.width] as const }
+          }),
+        )
 
 const MOST_CLASSES = 12
 /** How many images are of which class, most first. */
@@ -88,24 +103,64 @@ const labelsText = ({ labels = [] }: Predicted): readonly string[] => {
     : [`  classes    ${shown.join(', ')}${sorted.length > MOST_CLASSES ? ', …' : ''} (--json has each)`]
 }
 
-const resultText = (r: Predicted, out: string): string =>
+/** Rows of the table in a terminal. */
+const MOST_ROWS = 40
+const rankedText = ({ ranked = [] }: Predicted): readonly string[] => {
+  const width = Math.max(...ranked.slice(0, MOST_ROWS).map(({ file }) => file.length))
+  return [
+    ...ranked
+      .slice(0, MOST_ROWS)
+      .map(({ file, class: name, confidence }) => `  ${file.padEnd(width)}  ${confidence.toFixed(3)}  ${name}`),
+    ...(ranked.length > MOST_ROWS ? [`  … ${ranked.length - MOST_ROWS} more: --out results.csv writes all`] : []),
+  ]
+}
+
+const resultText = (r: Predicted, out: string | undefined): string =>
   [
-    `predicted ${r.images} image${r.images === 1 ? '' : 's'} with ${r.model}: ${showShape(r.shape)} each, in ${out}`,
+    `predicted ${r.images} image${r.images === 1 ? '' : 's'} with ${r.model}: ${showShape(r.shape)} each${out === undefined ? '' : `, in ${out}`}`,
+    ...(out === undefined ? rankedText(r) : []),
     ...labelsText(r),
     `  time       ${showSeconds(r.secondsPerStep)} per batch, predicted ${showSeconds(r.predictedSecondsPerStep)}`,
     `  memory     ${showSize(r.arenaPeakBytes)} on the device, budget ${showSize(r.budgetBytes)}; the process ${showSize(r.processPeakBytes)}`,
     `  swaps      out ${showSize(r.bytesOut)}, in ${showSize(r.bytesIn)}${r.diskBytes ? `; ${showSize(r.diskBytes)} on disk` : ''}`,
   ].join('\n')
 
+/** The model at its own size. */
+const ownSized = (model: string, o: PredictCommandOptions): Either<SpillwayError, Model> =>
+  pipe(
+    modelNamed(model, { ...overrideOf({ classes: o.classes }), batch: 1, mode: 'predict' }),
+    E.filterOrElse(
+      ({ model }) => model.kind !== 'step',
+      () => usage('predict needs a model with one input and one output, not a step'),
+    ),
+    E.map(({ model }) => model as Model),
+  )
+
+/** Endings of tables of classes. */
+const RANKING = ['.csv', '.json', '.jsonl']
+
+/** Without --as, a classifier gives the best classes with their confidence in the terminal and in tables. */
+const formFor = (own: Model, model: string, { as, out }: PredictCommandOptions, recipe: DataDescription | undefined): Form => {
+  if (as !== undefined) return as
+  const classifies = (recipe?.classes?.length ?? 0) > 0 || (!looksLikeFile(model) && zooEntry(model)?.loss === 'cross-entropy')
+  return isPerImage(own) && classifies && (out === undefined || RANKING.includes(extname(out))) ? 'probabilities' : 'values'
+}
+
 const stagedFor = (
-  model: string,
-  o: PredictCommandOptions,
+  { model, options: o, recipe }: Completed<PredictCommandOptions>,
   options: Given,
 ): TaskEither<SpillwayError, { readonly model: Model; readonly staged: Staged }> =>
   pipe(
     TE.fromIOEither(() => placesOf({ ...options, report: o.report }, flagOf, readingModel(model))),
-    TE.flatMap(() => TE.mapLeft(beforehand)(inputFor(o, o.data!))),
-    TE.flatMapEither((input) => stagedAt(input, model, o, options)),
+    TE.flatMapEither(() => ownSized(model, o)),
+    TE.bindTo('own'),
+    TE.let('as', ({ own }) => formFor(own, model, o, recipe)),
+    TE.filterOrElse(
+      ({ own, as }) => o.out !== undefined || (isPerImage(own) && as !== 'values'),
+      () => usage('predict needs --out for outputs other than the class of each image, e.g. --out masks'),
+    ),
+    TE.bind('input', ({ own }) => TE.mapLeft(beforehand)(inputFor(o, o.data!, own, recipe))),
+    TE.flatMapEither(({ input, as }) => stagedAt(input, model, { ...o, as }, options)),
   )
 
 /** Data that would be left out are refused before planning. */
@@ -140,8 +195,8 @@ const stagedAt = (
   )
 
 /** Several processes have one file each at a time, not one together. */
-const outOf = (engine: Engine | undefined, out: string): Either<SpillwayError, void> =>
-  engine && isOneFile(out)
+const outOf = (engine: Engine | undefined, out: string | undefined): Either<SpillwayError, void> =>
+  engine && out !== undefined && isOneFile(out)
     ? E.left(usage(`--out ${out} is one file, but ${engine.ranks} processes write their own files: use a folder`))
     : E.right(undefined)
 
@@ -152,27 +207,27 @@ const shown = ({ staged: { plan, timeline, staging } }: { readonly staged: Stage
   )
 }
 
-/** What a run of it is given beside what is asked. */
+/** The options of the run. */
 const runOptions = (o: PredictCommandOptions, options: Given, out: Output, signal: AbortSignal): PredictOptions => ({
   ...options,
   ...(o.threads === undefined ? {} : { threads: o.threads }),
   ...(o.spill === undefined ? {} : { spill: o.spill }),
   ...(o.hostMemory === undefined ? {} : { hostMemory: o.hostMemory }),
   signal,
-  onProgress: (done, images) => out.say(`${done} of ${images}`),
+  onProgress: countLines(out),
   onNote: (text) => process.stderr.write(`note: ${text}\n`),
 })
 
 const performed = (
-  model: string,
-  o: PredictCommandOptions,
+  completed: Completed<PredictCommandOptions>,
   options: Given,
   engine: Engine | undefined,
   out: Output,
 ): TaskEither<SpillwayError, Predicted | Farewell> => {
+  const { options: o } = completed
   const staged = (own: PredictCommandOptions) =>
     pipe(
-      stagedFor(model, own, options),
+      stagedFor({ ...completed, options: own }, options),
       TE.tap((found) => shown(found, own, out)),
     )
   const interrupt = interrupts(() => out.say('\ninterrupted: stopping after this batch; interrupt again to stop at once'))
@@ -208,19 +263,21 @@ const finished = (answer: Predicted | Farewell, options: Given, out: Output): vo
   } else process.exitCode = answer.code
 }
 
-export const predictModel = (model: string, o: PredictCommandOptions, out: Output): Promise<Done> =>
+export const predictModel = (model: string | undefined, o: PredictCommandOptions, out: Output): Promise<Done> =>
   pipe(
     TE.fromEither(
       pipe(
         engineFor({}, process.env),
         E.bindTo('engine'),
-        E.bind('options', () => given(o)),
+        E.tap(() => given(o)),
+        E.bind('completed', () => withRecipe('predict', model, o)),
+        E.bind('options', ({ completed }) => given(completed.options, completed.recipe)),
         E.tap(({ engine, options }) => outOf(engine, options.out)),
       ),
     ),
-    TE.flatMap(({ engine, options }) =>
+    TE.flatMap(({ engine, completed, options }) =>
       pipe(
-        performed(model, o, options, engine, out),
+        performed(completed, options, engine, out),
         TE.map((answer) => finished(answer, options, out)),
       ),
     ),

@@ -2,6 +2,7 @@
 // the terminal, at any time.
 import { SingleBar } from 'cli-progress'
 import { type Plan, tilesOf } from '../../staging/plan/plan'
+import { hearMeasuring } from '../machine/taught'
 import { showSeconds } from '../report/format'
 import type { DeviceProgress } from '../train/device'
 import type { FitEvent, Started } from '../train/events'
@@ -47,6 +48,38 @@ const eventLine = (e: FitEvent, { stepsPerEpoch = 1 }: Started): string | undefi
 }
 
 const NOT_STARTED: Started = { kind: 'start', stepsDone: 0, steps: 0 }
+
+/** Parts of a count that are printed where no terminal shows one line. */
+const PARTS = 10
+
+/** Images that are done: one line that changes in a terminal, else a line per tenth; every power of ten, if the total is unknown. */
+export const countLines = (out: Output): ((done: number, all: number | undefined) => void) => {
+  let before = 0
+  return (done, all) => {
+    const text = all === undefined ? `${done}` : `${done} of ${all}`
+    const part = (n: number): number => (all === undefined ? Math.floor(Math.log10(n || 1)) : Math.floor((PARTS * n) / all))
+    if (out.stream.isTTY) out.stream.write(`\r${text}${done === all ? '\n' : ''}`)
+    else if (before === 0 || part(done) > part(before)) out.say(text)
+    before = done
+  }
+}
+
+/** Clears the line from the cursor on. */
+const CLEAR = '\x1b[K'
+
+/** Runs planning, and shows the measurements that it makes first, on one line of a terminal that goes at the end. */
+export const withMeasuring = <A>(work: () => Promise<A>, stream: NodeJS.WriteStream = process.stderr): Promise<A> => {
+  if (!stream.isTTY) return work()
+  let isShown = false
+  hearMeasuring((calls, seconds, most) => {
+    isShown = true
+    stream.write(`\rmeasuring this machine: ${calls} calls, ${seconds.toFixed(1)} s of at most ${showSeconds(most)}${CLEAR}`)
+  })
+  return work().finally(() => {
+    hearMeasuring(undefined)
+    if (isShown) stream.write(`\r${CLEAR}`)
+  })
+}
 
 /** One line a step. */
 export const plainLines = (out: Output): Progress => {

@@ -8,6 +8,8 @@ import * as TE from 'fp-ts/TaskEither'
 import type { TaskEither } from 'fp-ts/TaskEither'
 import type { Augment } from '../data/augment'
 import type { Data } from '../data/data'
+import type { Origin } from '../data/description'
+import { meansImages, openImages } from '../data/images'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import { shownPeakBytes } from '../machine/memory'
 import { DEVICES, type DeviceName, isDevice } from '../../staging/devices'
@@ -16,7 +18,7 @@ import { summary } from '../report/summary'
 import type { MetricName } from '../predict/metrics'
 import { validation } from '../predict/validation'
 import type { Graph } from '../../staging/graph/graph'
-import { type Engine, engineFor, type EngineName } from '../ranks/engine'
+import { type Engine, engineFor, type EngineName, startedBy } from '../ranks/engine'
 import type { TrainResult } from '../train/result'
 import { filesOf, placesOf, roomFor } from '../train/beforehand'
 import { checkedOptions, TRAIN, type TrainOptions } from '../train/options'
@@ -24,17 +26,23 @@ import { reportFile } from '../train/steplog'
 import { hearing } from '../train/events'
 import type { Farewell } from '../train/ranks'
 import { sessionTask } from '../train/session'
+import { zooEntry } from '../zoo'
 import { type DataFlags, dataNamed } from './data'
 import { interrupts } from './interrupts'
+import { looksLikeFile } from './model'
 import { readingModel } from './modelreads'
 import { flagOf } from './options'
+import { abandoned, claimed, ended, folderFor } from './runfolder'
 import type { Done, Output } from './output'
+import { lossFlags } from './own'
 import { bar, lossText, metricsText, plainLines } from './progress'
 import { among, type Following, meets, sharedThreads } from '../train/among'
 import { plannedAmong } from './planamong'
 import { type StagedModel, stageNamed, type StagingOptions } from './stage'
 
-export interface TrainCommandOptions extends StagingOptions, DataFlags, Omit<TrainOptions, 'evaluate' | 'keep'> {
+export interface TrainCommandOptions extends StagingOptions, DataFlags, Omit<TrainOptions, 'evaluate' | 'keep' | 'save'> {
+  /** False: no weights are kept. */
+  readonly save?: string | false
   readonly evaluate?: string
   readonly evaluateEvery?: number
   readonly metrics?: readonly MetricName[]
@@ -148,7 +156,7 @@ const resultText = (r: TrainResult, given: boolean): string =>
     ...ranksText(r),
     `  swaps      out ${showSize(r.bytesOut)}, in ${showSize(r.bytesIn)}${r.diskBytes ? `; ${showSize(r.diskBytes)} on disk` : ''}`,
     ...bestText(r),
-    `  weights    sha256 ${r.weightsSha256}`,
+    `  weights    sha256 ${r.weightsSha256}${r.savedTo === undefined ? '; not saved' : `, in ${r.savedTo}`}`,
   ].join('\n')
 
 const RUNS_ON_PAGES = `train runs with pages only; 'spillway plan' simulates other allocators`
@@ -216,6 +224,9 @@ const fitting =
       ),
     )
 
+/** The file of --save; undefined without it, and for --no-save. */
+const saveOf = ({ save }: TrainCommandOptions): string | undefined => (save === false ? undefined : save)
+
 /** What the flags ask of the run itself. */
 const optionsOf = (o: TrainCommandOptions): Either<SpillwayError, TrainOptions> =>
   pipe(
@@ -228,12 +239,22 @@ const optionsOf = (o: TrainCommandOptions): Either<SpillwayError, TrainOptions> 
           ...o,
           ...data,
           ...measuring,
+          save: saveOf(o),
           ...((o.steps ?? o.epochs) === undefined ? { steps: DEFAULT_STEPS } : {}),
           ...stopping(o),
         }),
       ),
     ),
   )
+
+/** Names of the model and its loss, for the recipe of the weights. */
+const originOf = ({ source }: StagedModel['named'], o: TrainCommandOptions): Origin => {
+  const loss = lossFlags(o)
+  return {
+    ...('family' in source ? { zoo: o.classes === undefined ? {} : { classes: o.classes } } : {}),
+    ...(loss ? { loss } : {}),
+  }
+}
 
 type PreparedRun = StagedModel & { readonly options: TrainOptions }
 
@@ -251,13 +272,14 @@ const prepared = (model: string, o: TrainCommandOptions): Either<SpillwayError, 
       () => o.allocator === undefined || o.allocator === 'pages',
       () => usage(`--allocator ${o.allocator}: ${RUNS_ON_PAGES}`),
     ),
-    E.tap(() => placesOf(o, flagOf, readingModel(model))),
+    E.tap(() => placesOf({ ...o, save: saveOf(o) }, flagOf, readingModel(model))),
+    E.tap(() => folderFor(o)),
     E.bind('found', ({ device, options }) => stageNamed(model, { ...o, machine: device, ...resumed(o) }, fitting(o, options))),
     E.filterOrElse(
       ({ device, found: { staged } }) => staged.machine.name === device,
       ({ device, found: { staged } }) => usage(`the plan is for '${staged.machine.name}', not for --device ${device}`),
     ),
-    E.map(({ options, found }) => ({ options, ...found })),
+    E.map(({ options, found }) => ({ options, ...found, staged: { ...found.staged, origin: originOf(found.named, o) } })),
     E.tap(({ staged, options }) => roomFor(staged, options)),
   )
 
@@ -267,8 +289,26 @@ const shown = ({ staged }: PreparedRun, o: TrainCommandOptions, out: Output): vo
   if (report !== undefined) out.say(`report     ${report}`)
 }
 
-/** The run, with what a person sees of it. */
-const watched = ({ named, staged, options }: PreparedRun, out: Output): TaskEither<SpillwayError, TrainResult> => {
+/** The run, in a folder of its own unless flags name the place of its weights. */
+const watched = (run: PreparedRun, o: TrainCommandOptions, out: Output): TaskEither<SpillwayError, TrainResult> =>
+  pipe(
+    TE.fromIOEither(() => claimed(run.named.name, o, run.options)),
+    TE.flatMap((folder) =>
+      folder === undefined
+        ? performed(run, out)
+        : pipe(
+            performed({ ...run, options: { ...run.options, ...folder.places } }, out),
+            TE.tap((result) => TE.fromEither(ended(folder, o, result))),
+            TE.mapLeft((e) => {
+              abandoned(folder, o)
+              return e
+            }),
+          ),
+    ),
+  )
+
+/** The run, with its progress. */
+const performed = ({ named, staged, options }: PreparedRun, out: Output): TaskEither<SpillwayError, TrainResult> => {
   const progress = out.stream.isTTY ? bar(out, staged.plan) : plainLines(out)
   const interrupt = interrupts(() => {
     progress.stop()
@@ -299,7 +339,7 @@ const trainAlone = (model: string, o: TrainCommandOptions, out: Output): TaskEit
   pipe(
     TE.fromIOEither(() => prepared(model, o)),
     TE.tapIO((run) => () => shown(run, o, out)),
-    TE.flatMap((run) => watched(run, out)),
+    TE.flatMap((run) => watched(run, o, out)),
   )
 
 /** The first rank does what one process does, once the others have its plan; then all run it. */
@@ -339,7 +379,7 @@ const trainAmong = (
             TE.tapIO((run) => () => shown(run, o, out)),
             TE.map((run) => ({ ...run, staged: { ...run.staged, rank } })),
             TE.tap(({ staged }) => handOver(staged)),
-            TE.flatMap((run) => watched(run, out)),
+            TE.flatMap((run) => watched(run, o, out)),
           ),
         ),
         T.tapIO(() => interrupt.forget),
@@ -355,8 +395,25 @@ const finished = (answer: TrainResult | Farewell, { data }: TrainCommandOptions,
   else process.exitCode = answer.code
 }
 
-export const trainModel = (model: string, o: TrainCommandOptions, out: Output): Promise<Done> =>
-  pipe(
+/** The number of classes that image folders or a list name, for a classifier of the zoo without --classes. */
+const classesOf = (model: string, { classes, plan, data }: TrainCommandOptions): number | undefined => {
+  const entry = looksLikeFile(model) ? undefined : zooEntry(model)
+  if (!entry || classes !== undefined || plan !== undefined || typeof data !== 'string' || !meansImages(data)) return undefined
+  const found = openImages(data)
+  const named = E.isRight(found) ? found.right.classes?.length : undefined
+  return named !== undefined && E.isRight(entry.build(entry.defaultInput, 'train', { classes: named })) ? named : undefined
+}
+
+const withClasses = (model: string, o: TrainCommandOptions): TrainCommandOptions => {
+  const classes = classesOf(model, o)
+  if (classes === undefined) return o
+  if ((startedBy(process.env)?.rank ?? 0) === 0) note(`${model} gets ${classes} classes, those of ${String(o.data)}`)
+  return { ...o, classes }
+}
+
+export const trainModel = (model: string, asked: TrainCommandOptions, out: Output): Promise<Done> => {
+  const o = withClasses(model, asked)
+  return pipe(
     TE.fromEither(engineFor(o, process.env)),
     TE.flatMap(
       (engine): TaskEither<SpillwayError, TrainResult | Farewell> =>
@@ -364,3 +421,4 @@ export const trainModel = (model: string, o: TrainCommandOptions, out: Output): 
     ),
     TE.map((answer) => finished(answer, o, out)),
   )()
+}

@@ -271,7 +271,7 @@ const pathOf = (what: string, given: string): string => {
  * @param o Layout, normalisation, fit and augmentation.
  * @example
  * const slides = files('slides/', { mean: [0.5], std: [0.25] })
- * await train(net, plan, { steps: 100, data: slides, shuffle: true })
+ * await train(net, plan, { steps: 100, data: slides })
  */
 export const files = (path: string, o: FilesOptions = {}): Data => ({
   set: { kind: 'files', path: pathOf('files', path), ...augmentOf('files', known(FILES, o)) },
@@ -287,7 +287,7 @@ export const files = (path: string, o: FilesOptions = {}): Data => ({
  * @param o Fit, normalisation and augmentation.
  * @example
  * const cats = folder('cats/', { augment: { flip: 'horizontal' } })
- * await train(net, plan, { steps: 100, data: cats, shuffle: true })
+ * await train(net, plan, { steps: 100, data: cats })
  */
 export const folder = (path: string, o: ImageOptions = {}): Data => ({
   set: { kind: 'images', path: pathOf('folder', path), ...augmentOf('folder', known(FOLDER, o)), layout: 'NHWC' },

@@ -18,7 +18,7 @@ interface Pipeline {
   metadata(): Promise<{ width: number; height: number; depth?: string; channels?: number }>
 }
 interface Sharp {
-  (file: string, o: object): Pipeline
+  (file: string | Uint8Array, o: object): Pipeline
   cache(on: boolean): void
   concurrency(threads: number): void
 }
@@ -56,18 +56,27 @@ export interface Limits {
   readonly mostPixels: number
 }
 
-const refused = (file: string, reason: string): SpillwayException =>
-  new SpillwayException({ tag: 'FileRefused', kind: 'data', file, reason })
+/** An image file on the disk, or its bytes with a name for messages. */
+export type ImageFile = string | { readonly name: string; readonly bytes: Uint8Array }
+export const nameOfFile = (file: ImageFile): string => (typeof file === 'string' ? file : file.name)
 
-const opened = (file: string, { mostPixels }: Limits): Pipeline =>
-  sharp()(file, { limitInputPixels: mostPixels, ignoreIcc: true, failOn: 'warning', sequentialRead: true })
+const refused = (file: ImageFile, reason: string): SpillwayException =>
+  new SpillwayException({ tag: 'FileRefused', kind: 'data', file: nameOfFile(file), reason })
+
+const opened = (file: ImageFile, { mostPixels }: Limits): Pipeline =>
+  sharp()(typeof file === 'string' ? file : file.bytes, {
+    limitInputPixels: mostPixels,
+    ignoreIcc: true,
+    failOn: 'warning',
+    sequentialRead: true,
+  })
 
 /** What the library says of a file. */
-const undecoded = (file: string, e: unknown): SpillwayException =>
+const undecoded = (file: ImageFile, e: unknown): SpillwayException =>
   e instanceof SpillwayException ? e : refused(file, `it cannot be decoded: ${(e as Error).message.split('\n')[0]}`)
 
 /** What a file declares. */
-export const sizeOf = async (file: string, limits: Limits): Promise<Size> => {
+export const sizeOf = async (file: ImageFile, limits: Limits): Promise<Size> => {
   try {
     const { width, height, depth } = await opened(file, { ...limits, mostPixels: Number.MAX_SAFE_INTEGER }).metadata()
     if (!(width * height <= limits.mostPixels))
@@ -86,7 +95,7 @@ export type Pixels = Uint8Array | Float32Array
 const COLOURS = { 8: ['b-w', 'srgb'], 16: ['grey16', 'rgb16'] } as const
 
 /** A rectangle of an image at a size, of one or three channels. */
-export const pixelsOf = async (file: string, from: Rectangle, to: Size, channels: 1 | 3, limits: Limits): Promise<Pixels> => {
+export const pixelsOf = async (file: ImageFile, from: Rectangle, to: Size, channels: 1 | 3, limits: Limits): Promise<Pixels> => {
   const { left, top, width, height } = from
   const isWide = limits.depth === 16
   try {

@@ -1,12 +1,13 @@
-// What a model was trained on, as its weights file says it: classes by name, the size of its input, how numbers became what it sees. In: a run's
-// data; later a file's metadata, and other data. Out: metadata; what is taken of them, and what differs, in words. Invariant: what somebody says
-// of data counts; only of files of the kind that the model learnt from, of which nothing is said, the weights' word is taken.
+// The recipe of a weights file: network, classes, input size, normalisation, fit, colours, loss, product version. In: a run's data; later a
+// file's metadata, and other data. Out: metadata; values taken from them, and differences in words. Invariant: values that the user gives
+// count; the recipe fills in those that nobody gave, for data of the kind that the model was trained on.
 // Worked example: trained on folder('cats/', { mean: [0.5] }), evaluated on 'val/': pixels have 0.5 taken off there, too, and a note says so.
 import { isRight } from 'fp-ts/Either'
 import * as t from 'io-ts'
-import { list, tuple, whole, words } from '../../staging/core/codecs'
+import { list, names, tuple, whole, words } from '../../staging/core/codecs'
 import { shapeText } from '../../staging/ops/op'
 import type { KnownClasses } from './classes'
+import { type Fit, FITS } from './augment'
 import type { Data, DataSet, Numbers } from './data'
 
 /** What is known of data before they are read. */
@@ -15,20 +16,45 @@ export interface Described extends Numbers {
   readonly from?: DataSet['kind']
   /** In the order of their labels. */
   readonly classes?: readonly string[]
-}
-/** The same, and of which model it was. */
-export interface DataDescription extends Described {
-  readonly model: string
-  readonly input: readonly [channels: number, height: number, width: number]
+  /** Handling of images of another size than the input. */
+  readonly fit?: Fit
+  /** Bits per number of an image. */
+  readonly depth?: 8 | 16
 }
 
-export const describedBy = ({ kind: from, layout, mean, std }: DataSet, classes?: readonly string[]): Described => ({
-  from,
-  ...(classes ? { classes } : {}),
-  ...(layout && from !== 'images' ? { layout } : {}),
-  ...(mean ? { mean } : {}),
-  ...(std ? { std } : {}),
-})
+/** Names that a model has on the command line. */
+export interface Origin {
+  /** Options of the network of the zoo; absent for other models. */
+  readonly zoo?: { readonly classes?: number | undefined }
+  /** Flags of the loss, by their names. */
+  readonly loss?: Readonly<Record<string, unknown>>
+}
+
+/** The recipe: the data, the model and the product. */
+export interface DataDescription extends Described, Origin {
+  readonly model: string
+  readonly input: readonly [channels: number, height: number, width: number]
+  /** Order of the channels of images. */
+  readonly colours?: keyof typeof COLOURS
+  /** Version of the product that wrote the file. */
+  readonly product?: string
+}
+const COLOURS = { RGB: 3, grey: 1 } as const
+
+export const describedBy = (set: DataSet, classes?: readonly string[]): Described => {
+  const { kind: from, layout, mean, std } = set
+  const areImages = set.kind === 'images'
+  const fit = areImages ? (set.fit ?? 'cover') : 'fit' in set ? set.fit : undefined
+  return {
+    from,
+    ...(classes ? { classes } : {}),
+    ...(layout && !areImages ? { layout } : {}),
+    ...(mean ? { mean } : {}),
+    ...(std ? { std } : {}),
+    ...(fit ? { fit } : {}),
+    ...(areImages && set.depth ? { depth: set.depth } : {}),
+  }
+}
 
 // ---------------------------------------------------------------- in a file
 
@@ -41,20 +67,28 @@ const codec = t.intersection([
     layout: t.keyof({ NCHW: null, NHWC: null }),
     mean: list(t.number),
     std: list(t.number),
+    fit: names(FITS),
+    depth: t.union([t.literal(8), t.literal(16)]),
+    colours: t.keyof({ RGB: null, grey: null }),
+    zoo: t.partial({ classes: whole }),
+    loss: t.record(t.string, t.unknown),
+    product: words,
   }),
 ])
 
-export const metadataOf = ({
-  model,
-  input,
-  from,
-  classes,
-  layout,
-  mean,
-  std,
-}: DataDescription): Readonly<Record<string, string>> => ({
-  [KEY]: JSON.stringify({ version: 1, model, input, from, classes, layout, mean, std }),
-})
+/** Colours of images of this number of channels. */
+export const coloursOf = (channels: number): DataDescription['colours'] =>
+  (Object.keys(COLOURS) as (keyof typeof COLOURS)[]).find((name) => COLOURS[name] === channels)
+
+export const metadataOf = (recipe: DataDescription): Readonly<Record<string, string>> => {
+  const { model, input, from, classes, layout, mean, std, fit, depth, colours, zoo, loss, product } = recipe
+  return {
+    [KEY]: JSON.stringify({
+      version: 1,
+      ...{ product, model, zoo, loss, input, from, classes, layout, mean, std, fit, depth, colours },
+    }),
+  }
+}
 
 /** Of metadata that other programs wrote, or a later version, there is nothing. */
 export const descriptionIn = (metadata: Readonly<Record<string, string>>): DataDescription | undefined => {
@@ -81,10 +115,37 @@ export interface Taken {
   readonly data: Data
   readonly notes: readonly string[]
 }
-export const takenFor = (data: Data, description: DataDescription | undefined, modelScales = false): Taken => {
+/**
+ * Data with the values of the recipe where nobody gave others. `resizes`: images get the fit of the recipe; `modelScales`: the model
+ * normalises bytes itself.
+ */
+export const takenFor = (
+  data: Data,
+  description: DataDescription | undefined,
+  { modelScales = false, resizes = true }: { readonly modelScales?: boolean; readonly resizes?: boolean } = {},
+): Taken => {
+  if (description === undefined) return { data, notes: [] }
+  const fitted = resizes ? withFit(data, description) : { data, notes: [] }
+  const scaled = withNumbers(fitted.data, description, modelScales)
+  return { data: scaled.data, notes: [...fitted.notes, ...scaled.notes] }
+}
+
+const DEFAULT_FIT: Fit = 'cover'
+
+const withFit = (data: Data, { from, fit }: DataDescription): Taken => {
   const { set } = data
-  if (description === undefined || (sameList(set.mean, description.mean) && sameList(set.std, description.std)))
-    return { data, notes: [] }
+  if (fit === undefined || set.kind !== from || (set.kind !== 'images' && set.kind !== 'files')) return { data, notes: [] }
+  if (set.fit !== undefined)
+    return { data, notes: set.fit === fit ? [] : [`the model was trained with fit ${fit}, but these data have fit ${set.fit}`] }
+  return {
+    data: { ...data, set: { ...set, fit } },
+    notes: fit === DEFAULT_FIT ? [] : [`images are resized with fit ${fit}, as in training`],
+  }
+}
+
+const withNumbers = (data: Data, description: DataDescription, modelScales: boolean): Taken => {
+  const { set } = data
+  if (sameList(set.mean, description.mean) && sameList(set.std, description.std)) return { data, notes: [] }
   const trained = numbersText(description)
   const isOpen = set.mean === undefined && set.std === undefined && !modelScales
   if (isOpen && set.kind === description.from && (set.kind === 'images' || set.kind === 'files')) {

@@ -1,8 +1,18 @@
 // Image files into places. In: the files of each sample, how images become the model's. Out: a Reader. Invariant: a sample's numbers are a
 // function of its files, seed and epoch: whichever thread reads it, and in whatever order. All of what it is told can go to another thread.
-import { type Augment, cropFor, cutOut, type Fit, jittered, randomFor, rectangleFor, turned, turnFor } from './augment'
+import { type Augment, cropFor, cutOut, type Taking, jittered, randomFor, rectangleFor, turned, turnFor } from './augment'
 import type { SampleValue } from './data'
-import { labelsOf, type Limits, pixelsOf, type Pixels, type Rectangle, type Size, sizeOf } from './decode'
+import {
+  type ImageFile,
+  labelsOf,
+  type Limits,
+  nameOfFile,
+  pixelsOf,
+  type Pixels,
+  type Rectangle,
+  type Size,
+  sizeOf,
+} from './decode'
 import type { ImageSample } from './images'
 import { mixed, mixFor, sharesOf } from './mix'
 import type { Place } from './order'
@@ -11,11 +21,14 @@ import { dataRefused, type FedValue, type PlaceArray, type PlaceType, valueProbl
 import type { Labels } from './png'
 import type { Reader } from './readers'
 
+/** Files of a sample; a picture to predict may be bytes in memory. */
+export type FiledSample = Omit<ImageSample, 'image'> & { readonly image: ImageFile }
+
 export interface ImageWork {
-  readonly samples: readonly ImageSample[]
+  readonly samples: readonly FiledSample[]
   /** The input, and the target where there is one. */
   readonly values: readonly [FedValue, FedValue] | readonly [FedValue]
-  readonly fit: Fit
+  readonly fit: Taking
   readonly augment: Augment
   readonly limits: Limits
   readonly seed: number
@@ -25,7 +38,7 @@ export interface ImageWork {
   readonly others?: Uint32Array
 }
 
-const imageAt = async ({ limits, fill }: ImageWork, file: string, image: Size, r: Rectangle, to: Size): Promise<Pixels> => {
+const imageAt = async ({ limits, fill }: ImageWork, file: ImageFile, image: Size, r: Rectangle, to: Size): Promise<Pixels> => {
   const channels = fill.length as 1 | 3
   const part = partOf(r, image, to)
   if (part && sameSize(part.to, to)) return pixelsOf(file, part.from, to, channels, limits)
@@ -96,13 +109,13 @@ const sampleOf = async (work: ImageWork, epoch: number, index: number): Promise<
     random,
   )
   const { label, mask: file } = sample
-  if (!target || (label === undefined && file === undefined)) return { pixels: cut, name: sample.image }
+  if (!target || (label === undefined && file === undefined)) return { pixels: cut, name: nameOfFile(sample.image) }
   const asWanted = (labels: ArrayLike<number>, name: string): Made => ({
     pixels: cut,
     target: target.shares ? sharesOf(labels, target.shares, name) : target.binary ? yesOrNo(labels, target, name) : labels,
     name,
   })
-  if (file === undefined) return asWanted([label!], sample.image)
+  if (file === undefined) return asWanted([label!], nameOfFile(sample.image))
   const mask = await labelsOf(file, limits)
   if (mask.width !== size.width || mask.height !== size.height)
     throw dataRefused(file, `${mask.width} x ${mask.height} pixels, but its image has ${size.width} x ${size.height}`)
@@ -117,7 +130,7 @@ const readSample = async (work: ImageWork, { epoch, index }: Place, arrays: read
   const size: Size = { height: input.shape[1], width: input.shape[2] }
   const all =
     mix && mix.share < 1 ? mixed(own, await sampleOf(work, epoch, work.others![mix.other]!), mix, size, mask !== undefined) : own
-  writeSample(arrays[0]!, input, at, all.pixels, image)
+  writeSample(arrays[0]!, input, at, all.pixels, nameOfFile(image))
   if (target && all.target !== undefined) writeSample(arrays[1]!, target, at, all.target as SampleValue, own.name)
 }
 

@@ -185,14 +185,36 @@ const foundAt = (path: string): Either<SpillwayError, Found> => {
   )
 }
 
+/** Subfolders that are data sets of their own, such as train and val. */
+const setsIn = (path: string): readonly string[] =>
+  statAt(path)?.isDirectory() ? foldersIn(path).filter((name) => holdsImages(join(path, name))) : []
+
+/** Reason for a path without samples, with the cure for the usual cases. */
+const emptyReason = (path: string): string => {
+  const sets = setsIn(path)
+  if (sets.length > 0) {
+    const first = sets.find((name) => /^train/i.test(name)) ?? sets[0]!
+    return `it holds data sets, not samples: ${sets.join(', ')}; name one of them, e.g. ${join(path, first)}`
+  }
+  const { length } = statAt(path)?.isDirectory() ? imagesIn(path) : []
+  return length > 0
+    ? `its ${length === 1 ? 'image has no label' : `${length} images have no labels`}; ${LAYOUTS}`
+    : `it has no images; ${LAYOUTS}`
+}
+
 const findImages = (path: string): Either<SpillwayError, Found> =>
   pipe(
     onFile('data', path)(() => foundAt(path)),
     E.filterOrElse(
       ({ samples }) => samples.length > 0,
-      (): SpillwayError => ({ tag: 'FileRefused', kind: 'data', file: path, reason: `it has no images; ${LAYOUTS}` }),
+      (): SpillwayError => ({ tag: 'FileRefused', kind: 'data', file: path, reason: emptyReason(path) }),
     ),
   )
+
+/** Returns true if a path is meant as image data, also if these lack labels or are one folder below. */
+export const meansImages = (path: string): boolean =>
+  holdsImages(path) ||
+  (!holdsArrays(path) && statAt(path)?.isDirectory() === true && (imagesIn(path).length > 0 || setsIn(path).length > 0))
 
 /** The images of a path. `known` are the class names that their labels must follow. */
 export const openImages = (path: string, known?: KnownClasses): Either<SpillwayError, ImageList> =>

@@ -14,14 +14,14 @@ import { arraysAsSource } from './arrays'
 import { type Bands, openBands } from './bands'
 import { type Data, type DataSet, files, folder, type Numbers, type SampleValue } from './data'
 import { type KnownClasses, missingNote } from './classes'
-import { canDecode } from './decode'
+import { canDecode, type ImageFile, nameOfFile, type Size } from './decode'
 import { type Described, describedBy } from './description'
 import { type Feed, openFeed } from './feed'
 import { fileLabelsFit } from './filelabels'
 import type { ImageWork } from './imagereader'
-import { checkedWhole, holdsImages, type ImageList, imagesContent, openImages } from './images'
+import { checkedWhole, type ImageList, imagesContent, meansImages, openImages } from './images'
 import { chosen, type Order, orderOf, positionOf, type Share } from './order'
-import { type Augment, AUGMENTS } from './augment'
+import { type Augment, AUGMENTS, type Taking } from './augment'
 import { type Chance, chanceFits, mixingProblem } from './augmented'
 import { type FedValue, type PlaceType, valueProblem } from './places'
 import { imagesBy } from './pool'
@@ -153,6 +153,8 @@ export interface Going {
   /** Of the order. */
   readonly seed: number
   readonly shuffle: boolean
+  /** Shuffles where samples have an order of their own: no stream, no synthetic data. Replaces `shuffle`. */
+  readonly shufflesIfPossible?: boolean
   /** Batches that are made ahead. */
   readonly prefetch: number
   /** Threads that decode images. */
@@ -255,6 +257,8 @@ const openFiles = (data: Data, set: FilesSet, going: Going, graph: Graph): Eithe
 }
 
 export type ImageSet = Extract<DataSet, { readonly kind: 'images' }>
+/** Images, or for predictions images in a corner of the input. */
+export type TakenImages = Omit<ImageSet, 'fit'> & { readonly fit?: Taking | undefined }
 type FedSet = Exclude<DataSet, FilesSet | ImageSet>
 
 const nameIn = (set: FedSet, index: number): string => (set.kind === 'own' ? ownName(set, index) : sampleName(index))
@@ -348,7 +352,10 @@ export const MOST_PIXELS = 2 ** 28
 const coloursOf = (channels: number): string => `images have 1 or 3 channels, but the input of the model has ${channels}`
 
 /** What images become is what the model takes. */
-const imageInputFits = ({ depth }: ImageSet, { shape: [channels], bytes }: FedValue): Either<SpillwayError, void> => {
+const imageInputFits = (
+  { depth }: Pick<ImageSet, 'depth'>,
+  { shape: [channels], bytes }: FedValue,
+): Either<SpillwayError, void> => {
   if (channels !== 1 && channels !== 3) return E.left(usage(coloursOf(channels)))
   return bytes && depth === 16
     ? E.left(usage('depth: 16 gives 16-bit numbers, but the model begins with fromBytes, which takes bytes: remove one of them'))
@@ -398,9 +405,9 @@ const imageValues = (
 
 /** Samples of image files, decoded ahead of the step. */
 const fedImages = (
-  set: ImageSet,
+  set: TakenImages,
   going: Going,
-  samples: ImageList['samples'],
+  samples: ImageWork['samples'],
   values: ImageWork['values'],
   order: Order,
   others?: Uint32Array,
@@ -425,7 +432,7 @@ const fedImages = (
     kind: 'fed',
     open: () =>
       openFeed({ reader: imagesBy(work, going.workers), order, values, share: going.share, prefetch: going.prefetch, numbers }),
-    nameOf: (position) => samples[order.at(position).index]!.image,
+    nameOf: (position) => nameOfFile(samples[order.at(position).index]!.image),
   }
 }
 
@@ -435,10 +442,24 @@ const classByClass = ({ samples, classes = [] }: ImageList, order: Order): boole
   return classes.length > 1 && labels.filter((l, i) => i > 0 && l !== labels[i - 1]).length === new Set(labels).size - 1
 }
 
+/** A model with more outputs than the data have names predicts classes without a name. */
+const unnamedNote = (classes: readonly string[] | undefined, [, target]: ImageWork['values']): string | undefined => {
+  const outputs = target && mostClasses(target)
+  return classes === undefined || outputs === undefined || outputs <= classes.length
+    ? undefined
+    : `${classes.length} classes, but the model has ${outputs} outputs: the last ${outputs - classes.length} never occur; set the number of classes (--classes ${classes.length})`
+}
+
 /** Notes about the labels of the chosen samples. */
-const labelNotes = (path: string, { samples, classes, note }: ImageList, chosen: Uint32Array): readonly string[] =>
+const labelNotes = (
+  path: string,
+  { samples, classes, note }: ImageList,
+  values: ImageWork['values'],
+  chosen: Uint32Array,
+): readonly string[] =>
   [
     note,
+    unnamedNote(classes, values),
     classes &&
       missingNote(
         Array.from(chosen, (i) => samples[i]!.label!),
@@ -447,7 +468,7 @@ const labelNotes = (path: string, { samples, classes, note }: ImageList, chosen:
   ].flatMap((text) => (text === undefined ? [] : [`data ${path}: ${text}`]))
 
 const CLASS_BY_CLASS =
-  'the images are in folder order, so a step sees only one class: --shuffle (shuffle: true) shuffles them in each epoch'
+  'the images are in folder order, so a step sees only one class: without --no-shuffle (shuffle: false) each epoch has a new order'
 
 /** The first label that is no class of the model is refused before anything runs. */
 const labelsFit = (
@@ -500,7 +521,7 @@ const openImageSet = (data: Data, set: ImageSet, going: Going, graph: Graph): Ei
         content: words,
         place: words,
         described: describedBy(set, list.classes),
-        notes: [...whole, ...labelNotes(set.path, list, others)],
+        notes: [...whole, ...labelNotes(set.path, list, values, others)],
         ...(!going.shuffle && classByClass(list, order) ? { orderNote: CLASS_BY_CLASS } : {}),
       }
     }),
@@ -508,8 +529,8 @@ const openImageSet = (data: Data, set: ImageSet, going: Going, graph: Graph): Ei
 
 /** Images alone, in turn, as a graph of one input takes them. */
 export const openPictures = (
-  set: ImageSet,
-  files: readonly string[],
+  set: TakenImages,
+  files: readonly ImageFile[],
   going: Pick<Going, 'prefetch' | 'workers'>,
   graph: Graph,
 ): Either<SpillwayError, DataSource> => {
@@ -528,12 +549,16 @@ export const openPictures = (
   )
 }
 
-/** Images of a source of one's own, in turn, as a graph of one input takes them: at their size, or `fit` to the model's. */
+/**
+ * Images of a source of one's own, in turn, as a graph of one input takes them: at their size, or `fit` to the model's. `sizeOf` is the size of
+ * each image; images smaller than the input are padded with the mean below and on the right.
+ */
 export const openOwn = (
   set: Own,
   images: readonly number[],
   going: Pick<Going, 'prefetch'>,
   graph: Graph,
+  sizeOf: (place: number) => Size,
 ): Either<SpillwayError, DataSource> => {
   const [input, ...others] = fedOf(graph)
   if (!input || others.length) return E.left(usage('a source of images needs a model with one input'))
@@ -542,7 +567,11 @@ export const openOwn = (
   if (set.fit === undefined)
     return pipe(
       fitting(set, [input]),
-      E.map(() => ({ kind: 'asked', bands: openBands({ set, images, input, numbers }), nameOf })),
+      E.map(() => ({
+        kind: 'asked',
+        bands: openBands({ set, images, input, numbers, sizeOf, fill: fillOf(input.bytes?.mean ?? set.mean, input.shape) }),
+        nameOf,
+      })),
     )
   // Of samples that have targets, too, the images.
   const alone: Own = {
@@ -558,9 +587,14 @@ export const openOwn = (
 }
 
 /** A data set that a path alone names. */
-export const dataAt = (path: string): Data => (holdsImages(path) ? folder(path) : files(path))
+export const dataAt = (path: string): Data => (meansImages(path) ? folder(path) : files(path))
 
-export const openRunData = (given: string | Data | undefined, going: Going, graph: Graph): Either<SpillwayError, OpenedData> => {
+/** Returns true if samples of a step can be read in any order. */
+const canShuffle = (data: string | Data | undefined, graph: Graph): boolean =>
+  data !== undefined && (typeof data === 'string' || data.set.kind !== 'stream') && E.isRight(oneBatch(fedOf(graph)))
+
+export const openRunData = (given: string | Data | undefined, asked: Going, graph: Graph): Either<SpillwayError, OpenedData> => {
+  const going = asked.shufflesIfPossible ? { ...asked, shuffle: canShuffle(given, graph) } : asked
   if (given === undefined) {
     if (going.shuffle) return E.left(usage('shuffle needs data: synthetic samples have no order'))
     const samples = going.samples ?? graph.values.find((v) => v.role === 'input')!.shape[0]! * (going.share?.of ?? 1)

@@ -154,6 +154,12 @@ export const placesOf = (
     ],
   )
 
+/** Sizes of the output in the file, which has no dimensions of 1 after a linear layer; the batch is that of the model. */
+const writtenShape = ({ graph }: NewOnnx, [batch = 1]: readonly number[]): readonly number[] =>
+  (graph.output?.[0]?.type?.tensorType?.shape?.dim ?? []).map(({ dimValue }) =>
+    dimValue === undefined ? batch : Number(dimValue),
+  )
+
 /**
  * Writes a model with its weights as an ONNX file, or returns the error. `exportOnnx` throws it instead.
  *
@@ -182,7 +188,7 @@ export const tryExportOnnx = (model: Trainable, o: ExportOptions): Either<Spillw
         nodes: onnx.graph.node!.length,
         parameters: state.weights.reduce((n, v) => n + (v.role === 'param' ? elementsOf(v.shape) : 0), 0),
         input: one.input,
-        output: one.output,
+        output: writtenShape(onnx, one.output),
         unused: weights.table.unused,
       }
     }),

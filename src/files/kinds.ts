@@ -63,14 +63,14 @@ export const FILES = {
     one: 'a list of predictions',
     endings: ['.json', '.jsonl'],
     creates: true,
-    holds: begins(/^(\[\s*)?\{"name":/),
+    holds: begins(/^(\[\s*)?\{"(name|file)":/),
   },
   predictionTable: {
     what: 'output',
     one: 'a table of predictions',
     endings: ['.csv'],
     creates: true,
-    holds: begins(/^name,/),
+    holds: begins(/^(name|file,class,confidence),?/),
   },
   log: { what: 'log', one: 'a log of steps', endings: ['.csv'], holds: begins(/^step,loss,seconds,time/) },
   table: { what: 'table', one: 'a table of compare', endings: ['.csv'], holds: begins(/^strategy,allocator,/) },
@@ -82,7 +82,7 @@ export const FILES = {
 /** Folders. Several kinds may share one folder: their files have different names. */
 export const FOLDERS = {
   checkpoints: { what: 'checkpoint directory', writes: /(^|\/)(step-\d{9,15}\.(json|safetensors)|lock\.json)$/ },
-  logs: { what: 'log directory', writes: /(^|\/)steps\.jsonl$/, legal: 'a .csv file, or a folder' },
+  logs: { what: 'log directory', writes: /(^|\/)(steps\.jsonl|metrics\.csv)$/, legal: 'a .csv file, or a folder' },
   events: { what: 'TensorBoard directory', writes: /(^|\/)events\.out\.tfevents\.[^/]*$/ },
   arrays: { what: 'output', writes: /\.npy$/, legal: 'a .npy, .safetensors, .csv, .json or .jsonl file, or a folder' },
   pictures: { what: 'output', writes: /\.png$/, legal: 'a folder' },

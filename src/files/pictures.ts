@@ -59,6 +59,20 @@ const pngOf = (kind: keyof typeof KINDS, width: number, height: number, pixels: 
 export const pngOfClasses = (width: number, height: number, classes: Uint8Array): Buffer =>
   pngOf('classes', width, height, classes)
 
+/** Share of the colour of a class in an overlay. */
+const BLEND = 0.5
+
+/** A picture whose pixels of class 1 and above are tinted by their class; in place. */
+export const tinted = (pixels: Uint8Array, classOf: (pixel: number) => number): Uint8Array => {
+  for (let i = 0; 3 * i < pixels.length; i++) {
+    const label = classOf(i)
+    if (label === 0) continue
+    for (let c = 0; c < 3; c++)
+      pixels[3 * i + c] = Math.round((1 - BLEND) * pixels[3 * i + c]! + BLEND * PALETTE[3 * (label % MOST_PNG_CLASSES) + c]!)
+  }
+  return pixels
+}
+
 /** Three bytes a pixel, or one. */
 export const pngOfPixels = (width: number, height: number, pixels: Uint8Array): Buffer =>
   pngOf(pixels.length === width * height ? 'grey' : 'colours', width, height, pixels)

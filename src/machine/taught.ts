@@ -38,6 +38,25 @@ export const profileOf = (native: Native, threads: number): KeptProfile => {
   return known
 }
 
+/** Called after each measurement of planning that measures first: calls measured, their seconds, and the most seconds. */
+export type MeasuringListener = (calls: number, seconds: number, most: number) => void
+let listener: MeasuringListener | undefined
+let [calls, spent] = [0, 0]
+/** Sets the listener of this process. */
+export const hearMeasuring = (heard: MeasuringListener | undefined): void => {
+  listener = heard
+}
+
+/** Reports a measurement. */
+const reported = <A>(most: number, measure: () => A): A => {
+  const began = performance.now()
+  const measured = measure()
+  calls++
+  spent += (performance.now() - began) / 1000
+  listener?.(calls, spent, most)
+  return measured
+}
+
 export const timesOf = (native: Native, threads: number, measuring: Measuring): Timed => {
   const key = `${cacheFolder()} ${threads} ${measuring}`
   const known = timed.get(key)
@@ -51,7 +70,7 @@ export const timesOf = (native: Native, threads: number, measuring: Measuring): 
   }
   const times = timer(
     profile.measurements,
-    (call, way, inPlace) => native.measure({ device: 'cpu', ...call, way, threads, inPlace }),
+    (call, way, inPlace) => reported(patienceSeconds, () => native.measure({ device: 'cpu', ...call, way, threads, inPlace })),
     'f32',
     { ...CPU_SAMPLES, patienceSeconds },
     measuring === 'first' ? roughOf(profile) : AS_IT_IS(profile),

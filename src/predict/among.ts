@@ -48,7 +48,7 @@ const shareOf =
     const batch = group.output.shape[0]!
     const places = [...group.names.keys()].filter((i) => Math.floor(i / batch) % ranks === rank)
     const of = <A>(list: readonly A[]): readonly A[] => places.map((i) => list[i]!)
-    const own = { ...group, names: of(group.names), at: of(group.at) }
+    const own = { ...group, names: of(group.names), at: of(group.at), files: of(group.files), crops: of(group.crops) }
     return places.length === 0 ? E.right(own) : E.map((data: DataSource) => ({ ...own, data }))(group.part(places))
   }
 
@@ -57,16 +57,18 @@ interface Part {
   readonly at: readonly number[]
   readonly files: readonly string[]
   readonly labels: readonly string[]
+  readonly ranked: Done['ranked']
 }
-const partOf = ({ group, outputs, labels }: Done): Part => ({ at: group.at, files: outputs.written(), labels })
+const partOf = ({ group, outputs, labels, ranked }: Done): Part => ({ at: group.at, files: outputs.written(), labels, ranked })
 const doneBy =
   (groups: readonly Group[]) =>
   (all: readonly Part[]): readonly Done[] =>
-    all.map(({ at, files, labels }, i) => ({
+    all.map(({ at, files, labels, ranked }, i) => ({
       group: { ...groups[i]!, at, names: at.map(String) },
       outputs: { image: () => () => {}, end: () => {}, drop: () => {}, written: () => files, kept: () => [] },
       runs: [],
       labels,
+      ranked,
     }))
 
 /** All ranks come by as many rounds: one for each batch of whoever has most. */
@@ -110,7 +112,7 @@ const sharing =
   (ready: Ready): SharedPrediction => ({
     plans: [first, ...ready.groups.map((g) => g.staged)].map(({ plan }) => encodePlan(plan)),
     content: createHash('sha256')
-      .update(JSON.stringify(ready.groups.map(({ names, at, staged }) => [names, at, sizeOfPlan(staged)])))
+      .update(JSON.stringify(ready.groups.map(({ names, at, crops, staged }) => [names, at, crops, sizeOfPlan(staged)])))
       .digest('hex'),
     run: () => sharedRun(rank, ready),
   })

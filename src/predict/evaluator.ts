@@ -37,7 +37,7 @@ import { dataOf, filesOf } from '../train/beforehand'
 import { forgetPlanning, type RunMetrics } from '../train/device'
 import { checkedLoading, descriptionOf, loadingOf } from '../train/loading'
 import type { SharedEvaluation } from '../train/measured'
-import { PREFETCH } from '../train/options'
+import { PREFETCH, withNotes } from '../train/options'
 import { answerOf } from '../train/trainer'
 import { inBatches, outputOf, type Read, type Took, tookOf } from './batches'
 import { type Compared, detailedMetrics, type Measured, type Measuring, measuring, shareOf, type Task, unmerged } from './metrics'
@@ -181,7 +181,9 @@ const readyOf = (
     E.let('description', () => (typeof weights === 'string' ? descriptionOf(weights) : undefined)),
     E.bind('data', ({ description }) => {
       if (data === undefined) return E.left(usage('evaluate needs data'))
-      const taken = takenFor(asTheyAre(typeof data === 'string' ? dataAt(data) : data), description, takesBytes(graph))
+      const taken = takenFor(asTheyAre(typeof data === 'string' ? dataAt(data) : data), description, {
+        modelScales: takesBytes(graph),
+      })
       for (const text of taken.notes) options.onNote?.(text)
       return E.right(taken.data)
     }),
@@ -598,7 +600,7 @@ export const followedEvaluation = (
               task,
               output: output as Shape,
               options,
-              data: takenFor(given, description, takesBytes(staged!.plan.graph)).data,
+              data: takenFor(given, description, { modelScales: takesBytes(staged!.plan.graph) }).data,
               smallerOf: () => E.right(smaller!),
             },
             { detailed, rank, classes: classes ?? (description && classesOf(description)) },
@@ -660,4 +662,4 @@ export const evaluate = async <const O extends EvaluateOptions>(
   model: Model,
   plan: Staged,
   options: Known<O, typeof EVALUATE_KEYS>,
-): Promise<Evaluated> => answerOf(options as O)(await evaluateTask(model, plan, options as O)())
+): Promise<Evaluated> => answerOf(options as O)(await evaluateTask(model, plan, withNotes(options as O))())

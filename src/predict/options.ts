@@ -44,7 +44,8 @@ export interface PredictOptions extends Omit<DeviceOptions, 'tier'>, LoadingOpti
    */
   readonly out?: string | undefined
   /**
-   * Format of the files in a folder: 'npy' arrays, or 'png' pictures of classes. Default 'npy'.
+   * Format of the files in a folder: 'npy' arrays, 'png' masks of classes, or 'overlay': image files tinted by
+   * their classes. Default 'npy'.
    *
    * @example predict(net, plan, { weights: 'weights.safetensors', data: 'photos/', out: 'masks/', format: 'png' })
    */
@@ -74,7 +75,7 @@ export interface PredictOptions extends Omit<DeviceOptions, 'tier'>, LoadingOpti
    */
   readonly onProgress?: ((done: number, images: number) => void) | undefined
   /**
-   * Called with a note for a person, e.g. about unused tensors. Default: notes are dropped.
+   * Called with a note for a person, e.g. about unused tensors. Default: notes go to stderr.
    *
    * @example predict(net, plan, { weights: 'w.safetensors', data: 'a.npy', onNote: console.warn })
    */
@@ -169,7 +170,7 @@ export interface EvaluateOptions extends Omit<DeviceOptions, 'tier'>, LoadingOpt
    */
   readonly onProgress?: ((done: number, samples: number | undefined) => void) | undefined
   /**
-   * Called with a note for a person, e.g. about unused tensors. Default: notes are dropped.
+   * Called with a note for a person, e.g. about unused tensors. Default: notes go to stderr.
    *
    * @example evaluate(net, plan, { weights: 'w.safetensors', data: 'val/', onNote: console.warn })
    */

@@ -9,7 +9,8 @@ import { npyHead } from '../files/npy'
 import { rowText } from '../files/rows'
 import { headerOf } from '../files/safetensors'
 import { type Filling, fillWhole, writeWhole } from '../files/whole'
-import { pngOfClasses } from '../files/pictures'
+import { pngOfClasses, pngOfPixels, tinted } from '../files/pictures'
+import { type Ranked, rankedHead, rankedRow } from './ranked'
 
 /** Of each image. */
 export interface OutputShape {
@@ -39,11 +40,16 @@ export interface Outputs {
   readonly image: (index: number) => Put
   /** The last image is complete. */
   readonly end: () => void
+  /** Waits for files that are written while the next image runs. */
+  readonly settled?: () => Promise<void>
   /** What is not complete goes. */
   readonly drop: () => void
   readonly written: () => readonly string[]
   readonly kept: () => readonly Prediction[]
 }
+
+/** The output of image i. */
+type ShapeOfImage = (i: number) => OutputShape
 
 /** How each type of element is called in files, and what holds it. */
 const STORED = {
@@ -54,6 +60,10 @@ const STORED = {
 const elementBytes = ({ type }: OutputShape): number => STORED[type].array.BYTES_PER_ELEMENT
 export const imageBytes = (o: OutputShape): number => o.shape.reduce((n, d) => n * d, elementBytes(o))
 
+/** The numbers of an image as the device stores them. */
+export const numbersIn = ({ type }: OutputShape, bytes: Uint8Array): Values =>
+  new STORED[type].array(bytes.slice().buffer as ArrayBuffer)
+
 const NOTHING = { written: () => [], kept: () => [] } as const
 
 const shapeOf = ({ shape, classes }: OutputShape): readonly number[] => (classes ? shape.slice(1) : shape)
@@ -63,7 +73,8 @@ const putAt = (into: Pick<Filling, 'put'>, from: number, o: OutputShape): Put =>
 }
 
 /** One array of all images. */
-const inOneFile = (path: string, o: OutputShape, images: number): Outputs => {
+const inOneFile = (path: string, shapeOfImage: ShapeOfImage, images: number): Outputs => {
+  const o = shapeOfImage(0)
   const shape = [images, ...shapeOf(o)]
   const head =
     extname(path) === '.npy'
@@ -81,7 +92,7 @@ const inOneFile = (path: string, o: OutputShape, images: number): Outputs => {
 }
 
 /** A file for each image. */
-const inFolder = (folder: string, o: OutputShape, nameOf: (i: number) => string): Outputs => {
+const inFolder = (folder: string, shapeOfImage: ShapeOfImage, nameOf: (i: number) => string): Outputs => {
   const written: string[] = []
   let open: { readonly file: Filling; readonly path: string } | undefined
   const close = (): void => {
@@ -95,6 +106,7 @@ const inFolder = (folder: string, o: OutputShape, nameOf: (i: number) => string)
     ...NOTHING,
     image: (i) => {
       close()
+      const o = shapeOfImage(i)
       const path = join(folder, `${nameOf(i)}.npy`)
       const file = fillWhole(path, 'replace')
       open = { file, path }
@@ -112,12 +124,12 @@ const inFolder = (folder: string, o: OutputShape, nameOf: (i: number) => string)
 }
 
 /** A picture for each image. */
-const asPictures = (folder: string, { shape: [, h, w] }: OutputShape, nameOf: (i: number) => string): Outputs => {
+const asPictures = (folder: string, shapeOfImage: ShapeOfImage, nameOf: (i: number) => string): Outputs => {
   const written: string[] = []
-  let open: { readonly path: string; readonly classes: Uint8Array } | undefined
+  let open: { readonly path: string; readonly classes: Uint8Array; readonly w: number; readonly h: number } | undefined
   const close = (): void => {
     if (!open) return
-    const { path, classes } = open
+    const { path, classes, w, h } = open
     orThrow(writeWhole(path, [E.right(pngOfClasses(w, h, classes))], 'replace'))
     written.push(path)
     open = undefined
@@ -126,12 +138,66 @@ const asPictures = (folder: string, { shape: [, h, w] }: OutputShape, nameOf: (i
     ...NOTHING,
     image: (i) => {
       close()
+      const [, h, w] = shapeOfImage(i).shape
       const classes = new Uint8Array(h * w)
-      open = { path: join(folder, `${nameOf(i)}.png`), classes }
+      open = { path: join(folder, `${nameOf(i)}.png`), classes, w, h }
       return (_, row, plane) =>
         classes.set(new Int32Array(plane.buffer as ArrayBuffer, plane.byteOffset, plane.byteLength / 4), row * w)
     },
     end: close,
+    drop: () => {
+      open = undefined
+    },
+    written: () => written,
+  }
+}
+
+/** A picture as bytes of red, green and blue. */
+export interface Picture {
+  readonly height: number
+  readonly width: number
+  readonly pixels: Uint8Array
+}
+
+/** The picture of each image, tinted by the classes of its pixels. */
+const asOverlays = (
+  folder: string,
+  shapeOfImage: ShapeOfImage,
+  nameOf: (i: number) => string,
+  pictureOf: (i: number) => Promise<Picture>,
+): Outputs => {
+  const written: string[] = []
+  const pending: Promise<void>[] = []
+  let open: { readonly i: number; readonly classes: Int32Array } | undefined
+  const write = async (i: number, classes: Int32Array): Promise<void> => {
+    const [, h, w] = shapeOfImage(i).shape
+    const { height, width, pixels } = await pictureOf(i)
+    const classOf = (at: number): number =>
+      classes[Math.floor((Math.floor(at / width) * h) / height) * w + Math.floor(((at % width) * w) / width)]!
+    const path = join(folder, `${nameOf(i)}.png`)
+    orThrow(writeWhole(path, [E.right(pngOfPixels(width, height, tinted(Uint8Array.from(pixels), classOf)))], 'replace'))
+  }
+  const close = (): void => {
+    if (!open) return
+    const { i, classes } = open
+    written.push(join(folder, `${nameOf(i)}.png`))
+    pending.push(write(i, classes))
+    open = undefined
+  }
+  return {
+    ...NOTHING,
+    image: (i) => {
+      close()
+      const [, h, w] = shapeOfImage(i).shape
+      const classes = new Int32Array(h * w)
+      open = { i, classes }
+      return (_, row, plane) =>
+        classes.set(new Int32Array(plane.buffer as ArrayBuffer, plane.byteOffset, plane.byteLength / 4), row * w)
+    },
+    end: close,
+    settled: async () => {
+      await Promise.all(pending.splice(0))
+    },
     drop: () => {
       open = undefined
     },
@@ -229,12 +295,22 @@ const asRows = (path: string, o: OutputShape, nameOf: (i: number) => string, cla
   )
 }
 
+/** A row, or an object, per image: its file, its class with the confidence, and the five best classes. */
+const asRanking = (path: string, o: OutputShape, ranked: NonNullable<OutputsOf['ranked']>): Outputs => {
+  const [channels] = o.shape
+  if (extname(path) === '.csv')
+    return asText(path, o, rankedHead(Math.max(2, channels)), (i, values, put) => put(rankedRow(ranked(i, values))))
+  if (extname(path) === '.jsonl') return asText(path, o, '', (i, values, put) => put(`${JSON.stringify(ranked(i, values))}\n`))
+  return asText(path, o, '[\n', (i, values, put) => put(`${i === 0 ? '' : ',\n'}${JSON.stringify(ranked(i, values))}`), '\n]\n')
+}
+
 /** In the answer. */
-const inMemory = (o: OutputShape, nameOf: (i: number) => string): Outputs => {
+const inMemory = (shapeOfImage: ShapeOfImage, nameOf: (i: number) => string): Outputs => {
   const kept: Prediction[] = []
   return {
     ...NOTHING,
     image: (i) => {
+      const o = shapeOfImage(i)
       const values = new STORED[o.type].array(o.shape.reduce((n, d) => n * d, 1))
       const bytes = new Uint8Array(values.buffer)
       kept.push({ name: nameOf(i), shape: shapeOf(o), values })
@@ -249,24 +325,35 @@ const inMemory = (o: OutputShape, nameOf: (i: number) => string): Outputs => {
 const ONE_FILE = ['.npy', '.safetensors', '.csv', '.json', '.jsonl']
 export const isOneFile = (out: string): boolean => ONE_FILE.includes(extname(out))
 
-/** What files of outputs may be: arrays, or, of classes, pictures. */
-export const FORMATS = ['npy', 'png'] as const
+/** Formats of the files in a folder: arrays; of classes also masks, and pictures tinted by their classes. */
+export const FORMATS = ['npy', 'png', 'overlay'] as const
 /** What files of outputs may be. */
 export type Format = (typeof FORMATS)[number]
 
-export const outputsTo = (
-  out: string | undefined,
-  o: OutputShape,
-  images: number,
-  nameOf: (i: number) => string,
-  format: Format = 'npy',
-  classes: readonly string[] = [],
-): Outputs => {
-  if (out === undefined) return inMemory(o, nameOf)
-  if (format === 'png') return asPictures(out, o, nameOf)
-  if (extname(out) === '.csv') return asRows(out, o, nameOf, classes)
-  if (extname(out) === '.json' || extname(out) === '.jsonl') return asObjects(out, o, nameOf, classes)
-  return isOneFile(out) ? inOneFile(out, o, images) : inFolder(out, o, nameOf)
+/** Place and form of the outputs of images. */
+export interface OutputsOf {
+  readonly out: string | undefined
+  readonly shapeOfImage: ShapeOfImage
+  readonly images: number
+  readonly nameOf: (i: number) => string
+  readonly format?: Format | undefined
+  readonly classes?: readonly string[]
+  readonly pictureOf?: ((i: number) => Promise<Picture>) | undefined
+  /** Ranks the probabilities of an image; only for one result per image. */
+  readonly ranked?: ((i: number, probabilities: ArrayLike<number>) => Ranked) | undefined
+}
+
+export const outputsTo = (o: OutputsOf): Outputs => {
+  const { out, shapeOfImage, images, nameOf, format = 'npy', classes = [], pictureOf, ranked } = o
+  if (out === undefined) return inMemory(shapeOfImage, nameOf)
+  if (format === 'overlay' && pictureOf) return asOverlays(out, shapeOfImage, nameOf, pictureOf)
+  if (format === 'png') return asPictures(out, shapeOfImage, nameOf)
+  const isTable = extname(out) === '.csv'
+  const isList = extname(out) === '.json' || extname(out) === '.jsonl'
+  if (ranked && (isTable || isList)) return asRanking(out, shapeOfImage(0), ranked)
+  if (isTable) return asRows(out, shapeOfImage(0), nameOf, classes)
+  if (isList) return asObjects(out, shapeOfImage(0), nameOf, classes)
+  return isOneFile(out) ? inOneFile(out, shapeOfImage, images) : inFolder(out, shapeOfImage, nameOf)
 }
 
 /** Names of images: their files', with numbers where a file has several. */
@@ -279,23 +366,29 @@ export const namesOf = (files: readonly { readonly path: string; readonly sample
 
 const BAND_BYTES = 16 * 2 ** 20
 
-/** Moves an image, a band of rows at a time, to where its planes go. */
-export const writeImage = (o: OutputShape, read: (offset: number, bytes: number) => Uint8Array, put: Put): void => {
-  const [c, h, w] = o.shape
+/** Moves the first rows and columns of an image, a band of rows at a time, to the places of its planes. */
+export const writeImage = (
+  o: OutputShape,
+  crop: { readonly height: number; readonly width: number },
+  read: (offset: number, bytes: number) => Uint8Array,
+  put: Put,
+): void => {
+  const [c, , w] = o.shape
   const Numbers = STORED[o.type].array
   const rowBytes = c * w * elementBytes(o)
   const rows = Math.max(1, Math.floor(BAND_BYTES / rowBytes))
-  for (let row = 0; row < h; row += rows) {
-    const n = Math.min(rows, h - row)
+  for (let row = 0; row < crop.height; row += rows) {
+    const n = Math.min(rows, crop.height - row)
     const bytes = read(row * rowBytes, n * rowBytes)
-    if (c === 1) {
+    if (c === 1 && crop.width === w) {
       put(0, row, bytes)
       continue
     }
     const band = new Numbers(bytes.buffer as ArrayBuffer, bytes.byteOffset, c * w * n)
     for (let channel = 0; channel < c; channel++) {
-      const plane = new Numbers(n * w)
-      for (let p = 0, at = channel; p < plane.length; p++, at += c) plane[p] = band[at]!
+      const plane = new Numbers(n * crop.width)
+      for (let y = 0, p = 0; y < n; y++)
+        for (let x = 0, at = y * w * c + channel; x < crop.width; x++, at += c) plane[p++] = band[at]!
       put(channel, row, new Uint8Array(plane.buffer))
     }
   }

@@ -18,10 +18,20 @@ import type { Known } from '../../staging/core/options'
 import { fingerprint } from '../../staging/graph/fingerprint'
 import { type Graph, takesBytes, type Value, valueBytes } from '../../staging/graph/graph'
 import { type Data, files, folder } from '../data/data'
-import { type Size, sizeOf } from '../data/decode'
+import { type ImageFile, nameOfFile, pixelsOf, type Size, sizeOf } from '../data/decode'
 import { type DataDescription, differencesFrom, takenFor } from '../data/description'
 import { checkedWhole, holdsPictures, leftOutAt, picturesAt } from '../data/images'
-import { type DataSource, type ImageSet, MOST_PIXELS, type OpenedData, openOwn, openPictures, openRunData } from '../data/open'
+import {
+  type DataSource,
+  fedOf,
+  type ImageSet,
+  MOST_PIXELS,
+  type OpenedData,
+  openOwn,
+  openPictures,
+  openRunData,
+} from '../data/open'
+import { arraysAsSource } from '../data/arrays'
 import { chosen, orderOf } from '../data/order'
 import { sizeOfOwn } from '../data/readers'
 import { readingData } from '../data/reads'
@@ -37,7 +47,7 @@ import type { Staged } from '../stage/stage'
 import { filesOf } from '../train/beforehand'
 import { type DeviceSession, forgetPlanning, type RunMetrics } from '../train/device'
 import { checkedLoading, descriptionOf, loadingOf } from '../train/loading'
-import { PREFETCH, usualWorkers } from '../train/options'
+import { PREFETCH, usualWorkers, withNotes } from '../train/options'
 import { answerOf } from '../train/trainer'
 import { inBatches, MOST_HELD_BYTES, outputOf, type Took, tookOf } from './batches'
 import { PREDICT, type PREDICT_KEYS, type PredictOptions } from './options'
@@ -47,13 +57,17 @@ import {
   isOneFile,
   isOneRow,
   namesOf,
+  numbersIn,
   type Outputs,
   type OutputShape,
   outputsTo,
+  type Picture,
   type Prediction,
   writeImage,
 } from './outputs'
 import { MOST_PNG_CLASSES } from '../files/pictures'
+import { paddedBy } from './padding'
+import { type Ranked, rankedOf } from './ranked'
 import { resized } from './resized'
 import { withWeights } from './weighted'
 
@@ -72,8 +86,10 @@ export interface Predicted extends Took {
   readonly outputs: readonly Prediction[]
   /** Names of the classes; absent if the weights have none. */
   readonly classes?: readonly string[]
-  /** Name of the class of each image, for outputs with one class. */
+  /** Name of the class of each image, for outputs with one class, or the most probable one. */
   readonly labels?: readonly string[]
+  /** The best classes of each image with their confidence, for probabilities with one result per image. */
+  readonly ranked?: readonly Ranked[]
 }
 
 const shapeOf = ({ shape, dtype }: Value, graph: Graph): OutputShape => {
@@ -83,7 +99,7 @@ const shapeOf = ({ shape, dtype }: Value, graph: Graph): OutputShape => {
 }
 
 /** What a plan hands out, if it is one of this model's predictions. */
-const formOf = (model: Model, { plan: { graph }, machine }: Staged): Either<SpillwayError, Form> => {
+export const formOf = (model: Model, { plan: { graph }, machine }: Staged): Either<SpillwayError, Form> => {
   const print = fingerprint(graph)
   const isOf = (form: Form): boolean =>
     pipe(
@@ -103,12 +119,36 @@ export interface Group {
   readonly names: readonly string[]
   /** Where each stands among all images. */
   readonly at: readonly number[]
+  /** Height and width of the output of each image: what belongs to padding is cut off. */
+  readonly crops: readonly Size[]
+  /** File of each image, or its name. */
+  readonly files: readonly string[]
+  /** The picture at a place among all images, for overlays. */
+  readonly pictureOf?: (at: number) => Promise<Picture>
+}
+
+/** Facts that a kept predictor looks up once, for all of its calls. */
+export interface Kept {
+  readonly form: Form
+  readonly description: DataDescription | undefined
+  readonly pad: (image: Size) => Size
+  /** Plans by the size of their input. */
+  readonly plans: Map<string, Staged>
+  /** Pictures in memory, in place of the files of the data. */
+  readonly pictures?: readonly NamedPicture[] | undefined
+}
+
+/** A picture and the name of its outputs. */
+export interface NamedPicture {
+  readonly file: ImageFile
+  readonly name: string
 }
 
 export interface Ready {
   readonly options: PredictOptions
   readonly groups: readonly Group[]
   readonly description: DataDescription | undefined
+  readonly form: Form | undefined
 }
 
 const KINDS: Readonly<Record<string, Write['kind']>> = {
@@ -121,7 +161,7 @@ const KINDS: Readonly<Record<string, Write['kind']>> = {
 
 /** The kind of an output, by its name and the format of the files. */
 const kindOf = (out: string, format: PredictOptions['format']): Write['kind'] =>
-  isOneFile(out) ? KINDS[extname(out)]! : format === 'png' ? 'pictures' : 'arrays'
+  isOneFile(out) ? KINDS[extname(out)]! : format === 'png' || format === 'overlay' ? 'pictures' : 'arrays'
 
 /** All places that a prediction reads and writes. `named`: an option as its user writes it; `model`: the files of the model, for a command. */
 export const placesOf = (
@@ -166,16 +206,25 @@ const rowsFit = (graph: Graph, out: string | undefined): Either<SpillwayError, v
 }
 
 /** Pictures are of classes, in a folder. */
-const formatFits = ({ plan: { graph } }: Staged, { out, format = 'npy' }: PredictOptions): Either<SpillwayError, void> => {
+const formatFits = (
+  { plan: { graph } }: Staged,
+  { out, format = 'npy' }: PredictOptions,
+  pictures: ImageSet | undefined,
+): Either<SpillwayError, void> => {
   if (!FORMATS.includes(format)) return E.left(unknownName('format', format, FORMATS))
   if (format === 'npy') return rowsFit(graph, out)
   const output = outputOf(graph)!
   const made = graph.ops.find((o) => o.outs.includes(output.id))!
   const classes = graph.values[made.ins[0]!]!.shape[1]!
-  if (made.kind !== 'argmax') return E.left(usage("format 'png' needs classes: stage with as: 'classes'"))
+  const needs = `format '${format}' needs`
+  if (made.kind !== 'argmax') return E.left(usage(`${needs} classes: stage with as: 'classes'`))
+  if (isPerImage(graph))
+    return E.left(usage(`${needs} a class per pixel, but the model gives one per image: use a .csv file as out`))
   if (classes > MOST_PNG_CLASSES)
-    return E.left(usage(`format 'png' has at most ${MOST_PNG_CLASSES} classes, but the model has ${classes}`))
-  return out === undefined || isOneFile(out) ? E.left(usage("format 'png' needs a folder as out")) : E.right(undefined)
+    return E.left(usage(`${needs} at most ${MOST_PNG_CLASSES} classes, but the model has ${classes}`))
+  if (format === 'overlay' && (!pictures || pictures.fit !== undefined || pictures.depth === 16))
+    return E.left(usage(`${needs} image files of 8 bits at their own size: give a folder of images, without fit`))
+  return out === undefined || isOneFile(out) ? E.left(usage(`${needs} a folder as out`)) : E.right(undefined)
 }
 
 // ---------------------------------------------------------------- what is predicted
@@ -183,8 +232,15 @@ const formatFits = ({ plan: { graph } }: Staged, { out, format = 'npy' }: Predic
 const dataOf = (data: string | Data): Data =>
   typeof data === 'string' ? (holdsPictures(data) ? folder(data) : files(data)) : data
 
-/** Of the data, what is images to look at. */
-const picturesIn = ({ set }: Data): ImageSet | undefined => (set.kind === 'images' ? set : undefined)
+/** Returns true if the graph gives one result for a whole image, such as the class. */
+const isPerImage = (graph: Graph): boolean => {
+  const { height, width } = sizeOfValue(outputOf(graph)!)
+  return height * width === 1
+}
+
+/** The image files of the data. Those with one result each are resized as in training; others keep their size by default. */
+const picturesIn = ({ set }: Data, graph: Graph): ImageSet | undefined =>
+  set.kind !== 'images' ? undefined : set.fit === undefined && isPerImage(graph) ? { ...set, fit: 'cover' } : set
 
 const groupOf = (
   staged: Staged,
@@ -192,24 +248,35 @@ const groupOf = (
   part: Group['part'],
   names: readonly string[],
   at: readonly number[],
-): Group => ({
-  staged,
-  output: outputOf(staged.plan.graph)!,
-  data,
-  part,
-  names,
-  at,
-})
+  crops?: readonly Size[],
+): Group => {
+  const output = outputOf(staged.plan.graph)!
+  return { staged, output, data, part, names, files: names, at, crops: crops ?? names.map(() => sizeOfValue(output)) }
+}
+
+/** The output of an image of a group. */
+const shapeIn = ({ output, staged, crops }: Group, i: number): OutputShape => {
+  const whole = shapeOf(output, staged.plan.graph)
+  const { height, width } = crops[i] ?? sizeOfValue(output)
+  return { ...whole, shape: [whole.shape[0], height, width] }
+}
 
 const IN_TURN = { seed: 0, shuffle: false, prefetch: PREFETCH, workers: 0, isKept: false } as const
 
-/** Arrays, which are all of the model's size, or made so where it is said how. */
-const ofArrays = (staged: Staged, { data, weights, ...o }: PredictOptions): Either<SpillwayError, readonly Group[]> => {
+type FilesSet = Extract<Data['set'], { readonly kind: 'files' }>
+
+/** Arrays of the model's size, or resized to it. */
+const ofArrays = (
+  staged: Staged,
+  set: FilesSet,
+  { weights, ...o }: PredictOptions,
+  data: Data,
+): Either<SpillwayError, readonly Group[]> => {
   const { graph } = staged.plan
-  const { set, parts } = dataOf(data)
-  if (set.kind === 'stream') return E.left(usage('predict: a stream of samples is not supported: pass { length, read }'))
-  if (set.kind !== 'files' || parts.length > 0)
-    return E.left(usage('predict takes a path, folder(), files(), or a source or a part of a source'))
+  const resizedTo = (part: readonly number[] | undefined): Either<SpillwayError, DataSource> =>
+    E.map((o: OpenedData) => o.source)(
+      openRunData({ set: { ...set, augment: {} }, parts: part ? [{ kind: 'list', samples: part }] : data.parts }, IN_TURN, graph),
+    )
   return pipe(
     filesOf({ data, weights, ...loadingOf(o) })(graph),
     E.flatMap(() => openData(set.path, graph, set.layout, set.fit === undefined ? 'as they are' : 'of any size')),
@@ -217,19 +284,55 @@ const ofArrays = (staged: Staged, { data, weights, ...o }: PredictOptions): Eith
     E.bind('source', ({ found }) =>
       set.fit === undefined
         ? E.right<SpillwayError, DataSource>({ kind: 'files', files: found, numbers: set })
-        : E.map((o: OpenedData) => o.source)(openRunData({ set: { ...set, augment: {} }, parts }, IN_TURN, graph)),
+        : resizedTo(undefined),
     ),
     E.map(({ found, source }) => {
       const names = namesOf([...found.values()][0]!)
       const part: Group['part'] = (places) =>
         set.fit === undefined
           ? E.right({ kind: 'files', files: found, numbers: set, order: orderOf(Uint32Array.from(places), undefined) })
-          : E.map((o: OpenedData) => o.source)(
-              openRunData({ set: { ...set, augment: {} }, parts: [{ kind: 'list', samples: places }] }, IN_TURN, graph),
-            )
+          : resizedTo(places)
       return [groupOf(staged, source, part, names, [...names.keys()])]
     }),
   )
+}
+
+/** Arrays of another size than the plan's: a source of one's own, whose images have their own sizes. */
+const arraysAsOwn = (
+  set: FilesSet,
+  graph: Graph,
+): Either<SpillwayError, { readonly set: OwnSet; readonly names: readonly string[] }> =>
+  pipe(
+    openData(set.path, graph, set.layout, 'of any size'),
+    E.map((found) => {
+      const { path: _, kind: __, fit: ___, ...how } = set
+      const keys = fedOf(graph).map((v) => [v.name, v.key] as const)
+      return {
+        set: { ...how, kind: 'own', ...arraysAsSource(found, keys) },
+        names: namesOf([...found.values()][0]!),
+      }
+    }),
+  )
+
+const ofFiles = (
+  model: Model | undefined,
+  staged: Staged,
+  form: Form | undefined,
+  options: PredictOptions,
+  data: Data,
+  plans: readonly Staged[] | undefined,
+  kept: Kept | undefined,
+): TaskEither<SpillwayError, readonly Group[]> => {
+  const { set, parts } = data
+  if (set.kind === 'stream') return TE.left(usage('predict: a stream of samples is not supported: pass { length, read }'))
+  if (set.kind !== 'files' || parts.length > 0)
+    return TE.left(usage('predict takes a path, folder(), files(), or a source or a part of a source'))
+  const { graph } = staged.plan
+  const isOfItsSize = set.fit !== undefined || E.isRight(openData(set.path, graph, set.layout, 'as they are'))
+  const own = isOfItsSize ? undefined : arraysAsOwn(set, graph)
+  return own === undefined || E.isLeft(own)
+    ? TE.fromIOEither(() => ofArrays(staged, set, options, data))
+    : ofOwn(model, staged, form, { ...own.right, parts }, options, plans, kept)
 }
 
 /** What a look into the data throws: refusals are values, all else is its owner's. */
@@ -242,7 +345,7 @@ const looked = <A>(look: () => Promise<A>): TaskEither<SpillwayError, A> =>
 /** How large an image is that is to be read, in words where it cannot be. */
 const sizeOfImage =
   ({ depth = 8, mostPixels = MOST_PIXELS }: ImageSet) =>
-  (file: string): TaskEither<SpillwayError, Size> =>
+  (file: ImageFile): TaskEither<SpillwayError, Size> =>
     looked(() => sizeOf(file, { depth, mostPixels }))
 
 /** Height and width of the first image that a path has, where a model is to take the size that its images have. */
@@ -253,7 +356,36 @@ export const pictureSize = (path: string): TaskEither<SpillwayError, readonly [h
     TE.map(({ height, width }) => [height, width] as const),
   )
 
-/** A group for each size, with the plan for it; `open` opens those of the images whose places are given. */
+/** Followers choose among the leader's plans: the smallest that holds the image. */
+const paddedAmong =
+  (plans: readonly Staged[]) =>
+  (image: Size): Size =>
+    plans
+      .map(sizeOfPlan)
+      .filter(({ height, width }) => height >= image.height && width >= image.width)
+      .sort((a, b) => a.height * a.width - b.height * b.width)[0] ?? image
+
+/** The part of an output that belongs to an image. */
+const cropFor = (image: Size, padded: Size, output: Size): Size =>
+  image.height === padded.height && image.width === padded.width
+    ? output
+    : {
+        height: Math.ceil((image.height * output.height) / padded.height),
+        width: Math.ceil((image.width * output.width) / padded.width),
+      }
+
+/** Plans of recent sizes that a predictor keeps. */
+const MOST_PLANS = 16
+
+/** The newest entries stay. */
+const remember = (plans: Map<string, Staged>, key: string, staged: Staged): void => {
+  plans.delete(key)
+  plans.set(key, staged)
+  const [oldest] = plans.keys()
+  if (plans.size > MOST_PLANS && oldest !== undefined) plans.delete(oldest)
+}
+
+/** A group for each padded size, with the plan for it; `open` opens those of the images whose places are given. */
 const groupsBySize = (
   model: Model | undefined,
   staged: Staged,
@@ -262,12 +394,13 @@ const groupsBySize = (
   nameOf: (i: number) => string,
   open: (at: readonly number[], graph: Graph) => Either<SpillwayError, DataSource>,
   plans: readonly Staged[] | undefined,
+  kept: Kept | undefined,
 ): Either<SpillwayError, readonly Group[]> => {
   const { graph } = staged.plan
   const [batch, c, h, w] = graph.values.find((v) => v.role === 'input')!.shape as Shape
   const made = ({ height, width }: Size): Staged | undefined =>
     plans?.find((one) => sizeOfPlan(one).height === height && sizeOfPlan(one).width === width)
-  const planFor = (height: number, width: number): Either<SpillwayError, Staged> =>
+  const newPlanFor = (height: number, width: number): Either<SpillwayError, Staged> =>
     height === h && width === w
       ? E.right(staged)
       : plans
@@ -279,13 +412,22 @@ const groupsBySize = (
           : resized(model, staged, [batch, c, height, width], (m) =>
               preparePrediction(m, staged.machine, { as: form, name: graph.name }),
             )
+  const planFor = (height: number, width: number): Either<SpillwayError, Staged> => {
+    const key = `${height} ${width}`
+    const known = kept?.plans.get(key)
+    const found = known ? E.right(known) : newPlanFor(height, width)
+    if (kept && E.isRight(found)) remember(kept.plans, key, found.right)
+    return found
+  }
+  const pad = kept?.pad ?? (model ? paddedBy(model) : paddedAmong([staged, ...(plans ?? [])]))
+  const padded = sizes.map(pad)
   const bySize = new Map<string, number[]>()
-  sizes.forEach(({ height, width }, i) => bySize.set(`${height} ${width}`, [...(bySize.get(`${height} ${width}`) ?? []), i]))
+  padded.forEach(({ height, width }, i) => bySize.set(`${height} ${width}`, [...(bySize.get(`${height} ${width}`) ?? []), i]))
   return pipe(
     [...bySize.values()],
     E.traverseArray((at) =>
       pipe(
-        planFor(sizes[at[0]!]!.height, sizes[at[0]!]!.width),
+        planFor(padded[at[0]!]!.height, padded[at[0]!]!.width),
         E.bindTo('own'),
         E.bind('data', ({ own }) => open(at, own.plan.graph)),
         E.map(({ own, data }) => {
@@ -294,18 +436,22 @@ const groupsBySize = (
               places.map((place) => at[place]!),
               own.plan.graph,
             )
-          return groupOf(own, data, part, at.map(nameOf), at)
+          const output = sizeOfValue(outputOf(own.plan.graph)!)
+          const crops = at.map((i) => cropFor(sizes[i]!, padded[i]!, output))
+          return groupOf(own, data, part, at.map(nameOf), at, crops)
         }),
       ),
     ),
   )
 }
 
-/** Height and width of what the plan takes. */
-export const sizeOfPlan = ({ plan: { graph } }: Staged): Size => {
-  const [, , height, width] = graph.values.find((v) => v.role === 'input')!.shape as Shape
+const sizeOfValue = ({ shape }: Value): Size => {
+  const [, , height, width] = shape as Shape
   return { height, width }
 }
+
+/** Height and width of the input of a plan. */
+export const sizeOfPlan = ({ plan: { graph } }: Staged): Size => sizeOfValue(graph.values.find((v) => v.role === 'input')!)
 
 /** Image files: all resized to the model's size where it is said how, else a group for each size. */
 const ofPictures = (
@@ -315,42 +461,57 @@ const ofPictures = (
   set: ImageSet,
   { workers, weights, ...o }: PredictOptions,
   plans: readonly Staged[] | undefined,
+  kept: Kept | undefined,
 ): TaskEither<SpillwayError, readonly Group[]> => {
   const going = { workers: workers ?? usualWorkers(), prefetch: PREFETCH }
+  const found = (): Either<SpillwayError, readonly NamedPicture[]> =>
+    pipe(
+      kept ? E.right(undefined) : filesOf({ weights, ...loadingOf(o) })(staged.plan.graph),
+      E.flatMap(() => leftOutAt(set.path)),
+      E.flatMap((leftOut) => checkedWhole(set.path, leftOut, o.strictData ?? false)),
+      E.flatMap((notes) => {
+        for (const text of notes) o.onNote?.(text)
+        return picturesAt(set.path)
+      }),
+    )
   return pipe(
-    TE.fromIOEither(() =>
-      pipe(
-        filesOf({ weights, ...loadingOf(o) })(staged.plan.graph),
-        E.flatMap(() => leftOutAt(set.path)),
-        E.flatMap((leftOut) => checkedWhole(set.path, leftOut, o.strictData ?? false)),
-        E.flatMap((notes) => {
-          for (const text of notes) o.onNote?.(text)
-          return picturesAt(set.path)
-        }),
-      ),
-    ),
+    kept?.pictures ? TE.right(kept.pictures) : TE.fromIOEither(found),
     TE.bindTo('pictures'),
     TE.bind('sizes', ({ pictures }) =>
       set.fit === undefined
-        ? TE.traverseSeqArray((p: { readonly file: string }) => sizeOfImage(set)(p.file))(pictures)
+        ? TE.traverseSeqArray((p: NamedPicture) => sizeOfImage(set)(p.file))(pictures)
         : TE.right(pictures.map(() => sizeOfPlan(staged))),
     ),
-    TE.flatMapEither(({ pictures, sizes }) =>
-      groupsBySize(
-        model,
-        staged,
-        form,
-        sizes,
-        (i) => pictures[i]!.name,
-        (at, graph) =>
-          openPictures(
-            { ...set, fit: set.fit ?? 'crop', augment: {} },
-            at.map((i) => pictures[i]!.file),
-            going,
-            graph,
-          ),
-        plans,
+    TE.bind('groups', ({ pictures, sizes }) =>
+      TE.fromEither(
+        groupsBySize(
+          model,
+          staged,
+          form,
+          sizes,
+          (i) => pictures[i]!.name,
+          (at, graph) =>
+            openPictures(
+              { ...set, fit: set.fit ?? 'corner', augment: {} },
+              at.map((i) => pictures[i]!.file),
+              going,
+              graph,
+            ),
+          plans,
+          kept,
+        ),
       ),
+    ),
+    TE.map(({ groups, pictures, sizes }) =>
+      groups.map((g) => ({
+        ...g,
+        files: g.at.map((i) => nameOfFile(pictures[i]!.file)),
+        pictureOf: async (at: number): Promise<Picture> => {
+          const [size, limits] = [sizes[at]!, { depth: 8, mostPixels: set.mostPixels ?? MOST_PIXELS } as const]
+          const pixels = await pixelsOf(pictures[at]!.file, { left: 0, top: 0, ...size }, size, 3, limits)
+          return { ...size, pixels: pixels as Uint8Array }
+        },
+      })),
     ),
   )
 }
@@ -362,9 +523,10 @@ const ofOwn = (
   model: Model | undefined,
   staged: Staged,
   form: Form | undefined,
-  { set, parts }: { readonly set: OwnSet; readonly parts: Data['parts'] },
+  { set, parts, names }: { readonly set: OwnSet; readonly parts: Data['parts']; readonly names?: readonly string[] },
   { weights, ...o }: PredictOptions,
   plans: readonly Staged[] | undefined,
+  kept: Kept | undefined,
 ): TaskEither<SpillwayError, readonly Group[]> => {
   const digits = String(set.length - 1).length
   const sizeAt = (i: number): Promise<Size> =>
@@ -372,7 +534,7 @@ const ofOwn = (
   return pipe(
     TE.fromIOEither(() =>
       pipe(
-        filesOf({ weights, ...loadingOf(o) })(staged.plan.graph),
+        kept ? E.right(undefined) : filesOf({ weights, ...loadingOf(o) })(staged.plan.graph),
         E.flatMap(() => E.mapLeft((reason: string) => usage(reason))(chosen(set.length, parts))),
       ),
     ),
@@ -388,24 +550,28 @@ const ofOwn = (
         staged,
         form,
         sizes,
-        (i) => `sample-${String(images[i]).padStart(digits, '0')}`,
+        (i) => names?.[i] ?? `sample-${String(images[i]).padStart(digits, '0')}`,
         (at, graph) =>
           openOwn(
             set,
             at.map((i) => images[i]!),
             { prefetch: PREFETCH },
             graph,
+            (place) => sizes[at[place]!]!,
           ),
         plans,
+        kept,
       ),
     ),
   )
 }
 
-const oneShape = ({ options: { out }, groups }: Ready): Either<SpillwayError, void> =>
-  groups.length > 1 && out !== undefined && isOneFile(out)
-    ? E.left(usage(`${out} can hold outputs of one size only, but the images have ${groups.length} sizes: use a folder`))
+const oneShape = ({ options: { out }, groups }: Ready): Either<SpillwayError, void> => {
+  const sizes = new Set(groups.flatMap(({ crops }) => crops.map(({ height, width }) => `${height} x ${width}`))).size
+  return Math.max(groups.length, sizes) > 1 && out !== undefined && isOneFile(out)
+    ? E.left(usage(`${out} can hold outputs of one size only, but the images have ${sizes} sizes: use a folder`))
     : E.right(undefined)
+}
 
 /** `plans`: by whoever has looked at the images before, of their other sizes. */
 export const readyOf = (
@@ -413,6 +579,7 @@ export const readyOf = (
   staged: Staged,
   options: PredictOptions,
   plans?: readonly Staged[],
+  kept?: Kept,
 ): TaskEither<SpillwayError, Ready> => {
   const { plan, machine } = staged
   const fits = (): Either<SpillwayError, Form | undefined> => {
@@ -420,7 +587,7 @@ export const readyOf = (
     if (plan.graph.values.some((v) => v.role === 'target'))
       return E.left(usage("this is a plan for evaluation: stage with mode: 'predict'"))
     if (machine.simulated) return E.left(usage(`a plan for the simulated machine '${machine.name}' cannot run`))
-    return model ? formOf(model, staged) : E.right(undefined)
+    return kept ? E.right(kept.form) : model ? formOf(model, staged) : E.right(undefined)
   }
   return pipe(
     TE.fromIOEither(() =>
@@ -430,27 +597,28 @@ export const readyOf = (
         E.flatMap(fits),
         E.bindTo('form'),
         E.tap(() => placesOf(options)),
-        E.tap(() => formatFits(staged, options)),
-        E.bind('description', () => E.right(descriptionOf(options.weights))),
+        E.bind('description', () => E.right(kept ? kept.description : descriptionOf(options.weights))),
         E.bind('data', ({ description }) => {
-          const { data, notes } = takenFor(dataOf(options.data), description, takesBytes(plan.graph))
+          const resizes = isPerImage(plan.graph)
+          const { data, notes } = takenFor(dataOf(options.data), description, { modelScales: takesBytes(plan.graph), resizes })
           for (const text of notes) options.onNote?.(text)
           return E.right(data)
         }),
-        E.map(({ form, description, data }) => ({ form, description, data, set: picturesIn(data) })),
+        E.map(({ form, description, data }) => ({ form, description, data, set: picturesIn(data, plan.graph) })),
+        E.tap(({ set }) => formatFits(staged, options, set)),
       ),
     ),
     TE.flatMap(({ form, set, data, description }) =>
       pipe(
         set
-          ? ofPictures(model, staged, form, set, options, plans)
+          ? ofPictures(model, staged, form, set, options, plans, kept)
           : data.set.kind === 'own'
-            ? ofOwn(model, staged, form, { set: data.set, parts: data.parts }, options, plans)
-            : TE.fromIOEither(() => ofArrays(staged, { ...options, data })),
+            ? ofOwn(model, staged, form, { set: data.set, parts: data.parts }, options, plans, kept)
+            : ofFiles(model, staged, form, options, data, plans, kept),
         TE.map((groups): Ready => {
           const { name } = plan.graph
           for (const text of description ? differencesFrom(description, { model: name }) : []) options.onNote?.(text)
-          return { options, groups, description }
+          return { options, groups, description, form }
         }),
       ),
     ),
@@ -464,9 +632,15 @@ export const readyOf = (
 /** So many images more are written. */
 export type Counted = (images: number) => Promise<Either<SpillwayError, void>>
 
+/** Waits for files that are still written; refusals are values. */
+const settling = (outputs: Outputs): Promise<Either<SpillwayError, void>> =>
+  looked(async () => {
+    await outputs.settled?.()
+  })()
+
 /** Writes what each batch hands out; what a batch has beyond the images is dropped. */
 const written = (
-  { staged, output, data, names }: Group,
+  { staged, output, data, names, crops }: Group,
   { out, signal }: PredictOptions,
   counted: Counted,
   session: DeviceSession,
@@ -491,6 +665,7 @@ const written = (
         for (let b = 0, i = (step - 1) * batch; b < batch && i < names.length; b++, i++)
           writeImage(
             shape,
+            crops[i]!,
             (at, n) => {
               const band = read(b * bytes + at, n)
               see(i, band)
@@ -500,7 +675,9 @@ const written = (
           )
         return E.right(Math.min(names.length, step * batch) - (step - 1) * batch)
       })
-      return E.isLeft(done) ? done : E.map(() => true)(await counted(done.right))
+      if (E.isLeft(done)) return done
+      const settled = await settling(outputs)
+      return E.isLeft(settled) ? settled : E.map(() => true)(await counted(done.right))
     },
   })
 }
@@ -514,13 +691,14 @@ export interface Done {
   readonly runs: readonly RunMetrics[]
   /** Of outputs that are one class each. */
   readonly labels: readonly string[]
+  readonly ranked: readonly Ranked[]
 }
 
 /** One group after the other took the device; what each image came to stands where the image stood. */
 export const predicted = (done: readonly Done[], classes: readonly string[] | undefined, processPeakBytes: number): Predicted => {
   const [{ group }] = done as readonly [Done, ...Done[]]
-  const { shape, classes: isClasses } = shapeOf(group.output, group.staged.plan.graph)
-  const labels = done.flatMap((d) => d.labels)
+  const { shape, classes: isClasses } = shapeIn(group, 0)
+  const [labels, ranked] = [done.flatMap((d) => d.labels), done.flatMap((d) => d.ranked)]
   const inOrder = <A>(of: (d: Done) => readonly A[]): readonly A[] =>
     done
       .flatMap((d) => of(d).map((a, i) => ({ a, at: d.group.at[i]! })))
@@ -533,6 +711,7 @@ export const predicted = (done: readonly Done[], classes: readonly string[] | un
     shape: isClasses ? shape.slice(1) : shape,
     ...(classes ? { classes } : {}),
     ...(labels.length > 0 ? { labels: inOrder((d) => d.labels) } : {}),
+    ...(ranked.length > 0 ? { ranked: inOrder((d) => d.ranked) } : {}),
     files: inOrder(files),
     outputs: inOrder((d) => d.outputs.kept()),
     ...tookOf(
@@ -545,47 +724,82 @@ export const predicted = (done: readonly Done[], classes: readonly string[] | un
 }
 
 const performed =
-  (group: Group, o: PredictOptions, counted: Counted, classes: readonly string[] = []) =>
+  (group: Group, o: PredictOptions, counted: Counted, classes: readonly string[] = [], form?: Form) =>
   (session: DeviceSession): TaskEither<SpillwayError, Done> =>
   async () => {
-    const { staged, output, names } = group
+    const { staged, output, names, files, pictureOf } = group
+    const whole = shapeOf(output, staged.plan.graph)
+    const isOne = isPerImage(staged.plan.graph)
+    const ranked =
+      form === 'probabilities' && isOne
+        ? (i: number, values: ArrayLike<number>): Ranked => rankedOf(files[i]!, values, classes)
+        : undefined
     const opened = onFile(
       'output',
       o.out ?? 'memory',
     )(() => {
       if (o.out !== undefined) mkdirSync(isOneFile(o.out) ? dirname(resolve(o.out)) : o.out, { recursive: true })
-      return E.right(outputsTo(o.out, shapeOf(output, staged.plan.graph), names.length, (i) => names[i]!, o.format, classes))
+      return E.right(
+        outputsTo({
+          out: o.out,
+          shapeOfImage: (i) => shapeIn(group, i),
+          images: names.length,
+          nameOf: (i) => names[i]!,
+          format: o.format,
+          classes,
+          pictureOf: pictureOf && ((i) => pictureOf(group.at[i]!)),
+          ranked,
+        }),
+      )
     })
     if (E.isLeft(opened)) return opened
     const outputs = opened.right
     let ended = false
-    const { classes: isClasses, shape } = shapeOf(output, staged.plan.graph)
-    const isNamed = isClasses && classes.length > 0 && shape.every((n) => n === 1)
-    const labels: string[] = []
+    const isNamed = whole.classes && classes.length > 0 && isOne
+    const [labels, best]: [string[], Ranked[]] = [[], []]
+    const seen = (image: number, value: Uint8Array): void => {
+      if (isNamed) {
+        const label = new DataView(value.buffer, value.byteOffset).getInt32(0, true)
+        labels[image] = classes[label] ?? String(label)
+      }
+      if (!ranked) return
+      best[image] = ranked(image, numbersIn(whole, value))
+      labels[image] = best[image].class
+    }
     try {
-      const runs = await written(group, o, counted, session, outputs, (image, value) => {
-        if (isNamed) labels[image] = classes[new DataView(value.buffer, value.byteOffset).getInt32(0, true)] ?? ''
-      })()
-      const whole = E.flatMap((r: readonly RunMetrics[]) =>
+      const runs = await written(group, o, counted, session, outputs, seen)()
+      const answer = E.flatMap((r: readonly RunMetrics[]) =>
         onFile(
           'output',
           o.out ?? 'memory',
         )(() => {
           outputs.end()
-          return E.right({ group, outputs, runs: r, labels })
+          return E.right({ group, outputs, runs: r, labels, ranked: best })
         }),
       )(runs)
-      ended = E.isRight(whole)
-      return whole
+      const settled = await settling(outputs)
+      if (E.isLeft(settled)) return settled
+      ended = E.isRight(answer)
+      return answer
     } finally {
       if (!ended) outputs.drop()
     }
   }
 
-export const all = ({ options: o, groups, description }: Ready, counted: Counted): TaskEither<SpillwayError, readonly Done[]> =>
+/** Runs work in a session with the weights of the options. */
+export type InSession = <A>(
+  staged: Staged,
+  use: (session: DeviceSession) => TaskEither<SpillwayError, A>,
+) => TaskEither<SpillwayError, A>
+
+export const all = (
+  { options: o, groups, description, form }: Ready,
+  counted: Counted,
+  within: InSession = (staged, use) => withWeights(staged, o.weights, o, use),
+): TaskEither<SpillwayError, readonly Done[]> =>
   pipe(
     groups,
-    TE.traverseSeqArray((g) => withWeights(g.staged, o.weights, o, performed(g, o, counted, description?.classes))),
+    TE.traverseSeqArray((g) => within(g.staged, performed(g, o, counted, description?.classes, form))),
   )
 
 const imagesIn = ({ groups }: Ready): number => groups.reduce((n, g) => n + g.names.length, 0)
@@ -640,4 +854,4 @@ export const predict = async <const O extends PredictOptions>(
   model: Model,
   plan: Staged,
   options: Known<O, typeof PREDICT_KEYS>,
-): Promise<Predicted> => answerOf(options as O)(await predictTask(model, plan, options as O)())
+): Promise<Predicted> => answerOf(options as O)(await predictTask(model, plan, withNotes(options as O))())

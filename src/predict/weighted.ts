@@ -8,7 +8,7 @@ import type { SpillwayError } from '../errors/errors'
 import { using } from '../errors/exceptions'
 import { tierOf } from '../machine/tier'
 import type { Staged } from '../stage/stage'
-import { type DeviceSession, openDevice } from '../train/device'
+import { type DeviceSession, type Feeding, openDevice, openFedDevice } from '../train/device'
 import { onAbort } from '../train/opened'
 import { type LoadingOptions, loadWeights, tableText } from '../train/loading'
 import { modelState, type StateReader } from '../train/weights'
@@ -42,10 +42,17 @@ const filledWith = (weights: Weights, staged: Staged, session: DeviceSession, o:
   )
 }
 
-/** A session that the signal ends. */
-const opened = (staged: Staged, weights: Weights, o: Running): Either<SpillwayError, DeviceSession> =>
+/** A session that the signal ends. `feeding` holds the feed of a session that outlives its data. */
+export const openWeighted = (
+  staged: Staged,
+  weights: Weights,
+  o: Running,
+  feeding?: Feeding,
+): Either<SpillwayError, DeviceSession> =>
   pipe(
-    openDevice(staged, { ...o, tier: tierOf(o.spill) }),
+    feeding
+      ? openFedDevice(staged, { ...o, tier: tierOf(o.spill) }, feeding)
+      : openDevice(staged, { ...o, tier: tierOf(o.spill) }),
     E.tap((session) =>
       pipe(
         filledWith(weights, staged, session, o),
@@ -70,5 +77,5 @@ export const withWeights = <A>(
     o.signal?.removeEventListener('abort', session.cancel)
     session.dispose()
   }
-  return using(() => opened(staged, weights, o), close, use)
+  return using(() => openWeighted(staged, weights, o), close, use)
 }

@@ -88,6 +88,8 @@ const INKS: Readonly<Record<Look, Inks>> = {
 }
 
 interface Scale {
+  /** The largest value inside the axes. */
+  readonly most: number
   readonly x: (v: number) => number
   readonly y: (v: number) => number
   readonly xTicks: readonly number[]
@@ -126,7 +128,7 @@ const rangeOf = (p: Plot): readonly [from: number, to: number] => {
     const [low, high] = [leastOf(ys, Infinity), mostOf(ys, -Infinity)]
     return ys.length === 0 ? [1, 10] : [low / 1.1, high * 1.1]
   }
-  // No line leaves the axes below; above `yTo` it runs along the top.
+  // No line leaves the axes below; above `yTo` it runs along the top, with its values beside it.
   const from = leastOf(ys, p.yFrom ?? 0)
   return [from, Math.max(p.yTo ?? from + (mostOf(ys, from) - from) * 1.04, from + 1e-12)]
 }
@@ -140,6 +142,7 @@ const scaleOf = (p: Plot): Scale => {
     a + ((v - from) / Math.max(to - from, 1e-12)) * (b - a)
   const up = p.log ? Math.log10 : (v: number): number => v
   return {
+    most: y1,
     x: (v) => along(v, x0, x1, LEFT, WIDTH - RIGHT),
     y: (v) => along(up(Math.min(v, y1)), up(y0), up(y1), bottom, TOP),
     xTicks: ticks(x0, x1, p.counts ? 1 : 0),
@@ -170,6 +173,16 @@ const bandSvg = ({ band = [] }: Series, colour: string, scale: Scale): string =>
   return `<path d="M${[...above, ...below].join('L')}z" fill="${colour}" fill-opacity=".16" stroke="none"/>`
 }
 
+/** Values above the axes, which are drawn at the top. */
+const overSvg = ({ points }: Series, colour: string, scale: Scale): string =>
+  points
+    .flatMap(([px, py]) =>
+      py === undefined || py <= scale.most
+        ? []
+        : `<text class="over" x="${n(scale.x(px))}" y="${TOP - 4}" text-anchor="middle" font-size="10" fill="${colour}">▲${Number(py.toPrecision(3))}</text>`,
+    )
+    .join('')
+
 const seriesSvg = (s: Series, i: number, scale: Scale, inks: Inks): string => {
   const colour = s.reference ? inks.reference : inks.line(i)
   const y = TOP + 14 + i * LEGEND_PITCH
@@ -183,7 +196,7 @@ const seriesSvg = (s: Series, i: number, scale: Scale, inks: Inks): string => {
   const marks = marked.map(([px, py]) => (py === undefined ? '' : at(scale.x(px), scale.y(py))))
   const key = marked.length > 0 ? at(WIDTH - RIGHT + 26, y) : ''
   return (
-    `${bandSvg(s, colour, scale)}<path d="${pathOf(s, scale)}" fill="none" stroke="${colour}" ${style}/>${marks.join('')}` +
+    `${bandSvg(s, colour, scale)}<path d="${pathOf(s, scale)}" fill="none" stroke="${colour}" ${style}/>${marks.join('')}${overSvg(s, colour, scale)}` +
     `<path d="M${WIDTH - RIGHT + 16} ${y}h20" stroke="${colour}" ${style}/>${key}<text x="${WIDTH - RIGHT + 42}" y="${y + 4}">${escapeHtml(s.name)}</text>`
   )
 }

@@ -144,7 +144,8 @@ export const layerRows = (plan: Plan): readonly LayerRow[] => {
     seconds.set(op.layer, s)
   })
   return [...forwardOps(graph)].map(([layer, ops]) => {
-    const last = ops[ops.length - 1]!
+    // The places of a pool's maxima are kept for the backward pass, after the layer's output.
+    const last = [...ops].reverse().find((op) => graph.values[op.outs[0]!]!.dtype !== 'i32') ?? ops[ops.length - 1]!
     const out = graph.values[last.outs[0]!]!
     const params = new Set(ops.flatMap((op) => op.ins.filter((v) => graph.values[v]!.role === 'param')))
     const held = where.get(out.id)

@@ -31,6 +31,7 @@ import { type Algorithms, type Plan, precisionOf } from '../../staging/plan/plan
 import { ALLOCATORS, mappingOf } from '../../staging/memory/allocators/replay'
 import { simulate } from '../../staging/sim/simulate'
 import type { Timeline } from '../../staging/sim/timeline'
+import type { Origin } from '../data/description'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import { orThrow, whilePlanning } from '../errors/exceptions'
 import { mostCallsPlanned } from './heap'
@@ -203,6 +204,8 @@ export interface Staged<M extends Trainable = Trainable> {
   readonly rank?: Rank
   /** The plan of each band of rows, if ranks share one image. `plan` is the first. */
   readonly family?: readonly Plan[]
+  /** Names of the model on the command line, for the recipe of its weights. */
+  readonly origin?: Origin
 }
 
 /** No step needs more: everything kept, nothing tiled, room for all of it. */

@@ -25,7 +25,7 @@ import { untrustedPlan } from '../stage/planfile'
 import { describePlan, machineOptionsIn, type Staged } from '../stage/stage'
 import type { Listener } from './events'
 import { followerTask } from './follower'
-import type { TrainOptions } from './options'
+import { type TrainOptions, withNotes } from './options'
 import { answering, type LastWord, otherProcesses, type Others, otherThreads, type Word } from './others'
 import { type Farewell, isOrderly, together } from './ranks'
 import type { TrainResult } from './result'
@@ -340,10 +340,14 @@ const asLeader = (answer: TrainResult | Farewell): Either<SpillwayError, TrainRe
 export const scriptTask = (
   model: Trainable | undefined,
   staged: Staged,
-  o: TrainOptions,
+  asked: TrainOptions,
   listener: Listener,
-): TaskEither<SpillwayError, TrainResult> =>
-  pipe(
+): TaskEither<SpillwayError, TrainResult> => {
+  const o = withNotes(asked)
+  // A caller that takes the notes has decided on the weights, too.
+  if (asked.onNote === undefined && (o.save ?? o.saveBest ?? o.checkpointDir) === undefined)
+    o.onNote?.("the weights are not saved: set save, e.g. save: 'weights.safetensors'")
+  return pipe(
     TE.fromEither(givenBoth(model, staged)),
     TE.flatMapEither(() => engineOf(staged, o)),
     TE.flatMap((engine) => {
@@ -369,3 +373,4 @@ export const scriptTask = (
       )
     }),
   )
+}

@@ -77,6 +77,8 @@ export const beforehand = (e: SpillwayError): SpillwayError => (e.tag === 'FileR
 type DataOptions = Pick<TrainOptions, 'data' | 'samples' | 'seed' | 'shuffle' | 'prefetch' | 'workers' | 'strictData'> & {
   /** Class names that the labels must follow. */
   readonly classes?: KnownClasses
+  /** Data of training are shuffled by default. */
+  readonly trains?: boolean
 }
 
 /** The data of a run; `isKept`: what they are must be known, too. */
@@ -87,6 +89,7 @@ export const dataOf = (graph: Graph, o: DataOptions, isKept: boolean, rank = 0):
       samples: o.samples,
       seed: o.seed ?? 0,
       shuffle: o.shuffle ?? false,
+      shufflesIfPossible: o.trains === true && o.shuffle === undefined,
       prefetch: o.prefetch ?? PREFETCH,
       workers: o.workers ?? usualWorkers(),
       isKept,

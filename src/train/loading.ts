@@ -71,6 +71,21 @@ export const descriptionOf = (path: string): DataDescription | undefined =>
     ),
   )
 
+/**
+ * The recipe of a weights file: model, classes, input size, normalisation, fit, colours and product version.
+ *
+ * @example const head = ({ classes = [], input }: WeightsRecipe) => `${classes.join(', ')} at ${input.join('×')}`
+ */
+export type WeightsRecipe = DataDescription
+
+/**
+ * Returns the recipe of a weights file; undefined if the file has none.
+ *
+ * @param path File of the weights.
+ * @example const names = weightsRecipe('weights.safetensors')?.classes
+ */
+export const weightsRecipe = (path: string): WeightsRecipe | undefined => descriptionOf(path)
+
 /** A file that fits, under the model's names; what it fills. */
 export interface FittingWeights {
   readonly file: TensorFile

@@ -47,7 +47,7 @@ const KEEP = withValues(optionsFor<KeepOptions>()('keep', 'last', 'best'), { las
 /**
  * Options of `train` and `fit`. Give `steps` or `epochs`.
  *
- * @example const options: TrainOptions = { epochs: 30, data: 'slides/', shuffle: true, save: 'weights.safetensors' }
+ * @example const options: TrainOptions = { epochs: 30, data: 'slides/', save: 'weights.safetensors' }
  */
 export interface TrainOptions extends Omit<DeviceOptions, 'tier'>, LoadingOptions {
   /** Length of the whole run in steps, earlier processes included. @example train(net, plan, { steps: 100 }) */
@@ -55,7 +55,7 @@ export interface TrainOptions extends Omit<DeviceOptions, 'tier'>, LoadingOption
   /**
    * Length of the whole run in epochs, earlier processes included.
    *
-   * @example train(net, plan, { epochs: 30, data: 'slides/', shuffle: true })
+   * @example train(net, plan, { epochs: 30, data: 'slides/' })
    */
   readonly epochs?: number | undefined
   /**
@@ -85,9 +85,10 @@ export interface TrainOptions extends Omit<DeviceOptions, 'tier'>, LoadingOption
    */
   readonly strictData?: boolean | undefined
   /**
-   * If true, each epoch has a new order, drawn by the seed. Default false.
+   * If true, each epoch has a new order, drawn by the seed; if false, samples keep their order. Default true, but
+   * for streams and synthetic data.
    *
-   * @example train(net, plan, { steps: 100, data: 'slides/', shuffle: true })
+   * @example train(net, plan, { steps: 100, data: 'slides/', shuffle: false })
    */
   readonly shuffle?: boolean | undefined
   /**
@@ -218,7 +219,7 @@ export interface TrainOptions extends Omit<DeviceOptions, 'tier'>, LoadingOption
    */
   readonly onProgress?: ((p: DeviceProgress) => void) | undefined
   /**
-   * Called with a note for a person, e.g. about a damaged checkpoint. Default: notes are dropped.
+   * Called with a note for a person, e.g. about a damaged checkpoint. Default: notes go to stderr.
    *
    * @example train(net, plan, { steps: 100, onNote: console.warn })
    */
@@ -316,5 +317,9 @@ export const checkedOptions = (o: TrainOptions): Either<SpillwayError, TrainOpti
   if (o.resume) return E.left(usage('resume needs a checkpoint directory to resume from'))
   return o.checkpointEvery === undefined ? E.right(o) : E.left(usage('checkpointEvery needs a checkpoint directory'))
 }
+
+/** The options with a place for notes: stderr, unless the caller takes them. */
+export const withNotes = <O extends Pick<TrainOptions, 'onNote'>>(o: O): O =>
+  o.onNote === undefined ? { ...o, onNote: (text: string) => void process.stderr.write(`note: ${text}\n`) } : o
 
 export const seedOf = (o: TrainOptions): number => o.seed ?? 0

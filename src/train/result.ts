@@ -5,7 +5,8 @@ import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { bytesOf } from '../../staging/core/bytes'
 import { ranksOf } from '../../staging/graph/ranks'
-import { type Described, metadataOf } from '../data/description'
+import { coloursOf, type DataDescription, type Described, metadataOf } from '../data/description'
+import { version } from '../files/version'
 import type { Checkpoint } from './checkpoint'
 import type { SpillwayError } from '../errors/errors'
 import type { OwnKernels } from '../machine/ownkernels'
@@ -38,6 +39,8 @@ export interface TrainResult extends StepsTaken {
   readonly secondsPerStep: number
   readonly predictedSecondsPerStep: number
   readonly weightsSha256: string
+  /** File of the final weights; absent if they were not saved. */
+  readonly savedTo?: string
   /** Result of loading the initial weights; absent for random weights. */
   readonly weights?: WeightsTable
   /** Evaluations after epochs, or the mean losses of epochs. */
@@ -105,6 +108,7 @@ const resultOf = (ended: Ended, sha256: string): TrainResult => {
     secondsPerStep: totals.seconds / Math.max(1, totals.losses.length),
     predictedSecondsPerStep: staged.timeline.makespanSeconds,
     weightsSha256: sha256,
+    ...(ended.save === undefined ? {} : { savedTo: ended.save }),
     ...(weights ? { weights } : {}),
     ...measured,
   }
@@ -119,26 +123,49 @@ export interface Ended {
   readonly totals: Totals
   readonly resumedFrom: number
   readonly save: string | undefined
+  /** Takes the note about weights that are not finite, if the run continues with them; else they are an error. */
+  readonly unsaved?: ((text: string) => void) | undefined
   readonly measured: Pick<TrainResult, 'measured' | 'best' | 'endedEarly'>
   readonly weights?: WeightsTable | undefined
   readonly described: Described
   readonly ownKernels?: OwnKernels | undefined
 }
 
-/** What a weights file says of what it learnt from. */
-export const describing = ({ plan: { graph } }: Staged, described: Described): Readonly<Record<string, string>> => {
+/** The recipe of a run's weights. */
+export const recipeOf = ({ plan: { graph }, origin = {} }: Staged, described: Described): DataDescription => {
   const [, c, h, w] = graph.values.find((v) => v.role === 'input')!.shape as readonly [number, number, number, number]
-  return metadataOf({ ...described, model: graph.name, input: [c, h, w] })
+  const colours = described.from === 'images' ? coloursOf(c) : undefined
+  return {
+    ...described,
+    ...(colours ? { colours } : {}),
+    ...origin,
+    model: graph.name,
+    input: [c, h, w],
+    product: version(),
+  }
 }
 
+/** The recipe as metadata of a weights file. */
+export const describing = (staged: Staged, described: Described): Readonly<Record<string, string>> =>
+  metadataOf(recipeOf(staged, described))
+
 export const trainResult = (ended: Ended): Either<SpillwayError, TrainResult> => {
-  const { state, store, counted, totals, save, staged, described } = ended
+  const { state, store, counted, totals, save, staged, described, unsaved } = ended
+  const saved = (path: string): Either<SpillwayError, string | undefined> =>
+    pipe(
+      saveWeights(path, state, store, counted, totals.losses.length, describing(staged, described)),
+      E.map((): string | undefined => path),
+      E.orElse((e) => {
+        if (e.tag !== 'Diverged' || !unsaved) return E.left(e)
+        unsaved(`the weights are not saved: ${e.what}`)
+        return E.right(undefined)
+      }),
+    )
   return pipe(
-    save === undefined
-      ? E.right(undefined)
-      : E.asUnit(saveWeights(save, state, store, counted, totals.losses.length, describing(staged, described))),
-    E.flatMap(() => weightsSha256(state, store)),
-    E.map((sha256) => resultOf(ended, sha256)),
+    save === undefined ? E.right(undefined) : saved(save),
+    E.bindTo('savedTo'),
+    E.bind('sha256', () => weightsSha256(state, store)),
+    E.map(({ savedTo, sha256 }) => resultOf({ ...ended, save: savedTo }, sha256)),
   )
 }
 

@@ -23,7 +23,7 @@ export interface RunPage {
   /** Some steps have ended, and what all of them took. */
   readonly took: (totals: Totals, metrics: RunMetrics) => void
   readonly looked: (details: Details | undefined) => void
-  /** So many steps at once, then it wants to know what they took. */
+  /** Most steps between two calls of `took`. */
   readonly ahead: () => number
 }
 

@@ -80,7 +80,10 @@ const withKept =
 const cancelled = ({ checkpointDir }: TrainOptions, stepsDone: number): SpillwayError => ({
   tag: 'Cancelled',
   stepsDone,
-  ...(checkpointDir === undefined ? {} : { resume: resumeHint(checkpointDir) }),
+  resume:
+    checkpointDir === undefined
+      ? 'nothing is saved: --checkpoint-dir (checkpointDir) saves a run, for --resume'
+      : resumeHint(checkpointDir),
 })
 
 // ---------------------------------------------------------------- chunks of steps
@@ -238,6 +241,7 @@ const measuredBy = (run: RunningSession, epoch: number, step: number): TaskEithe
       listener.emit({ kind: 'evaluation', ...measurement, isBest, arenaPeakBytes })
       return measurement
     }),
+    TE.tap((measurement) => TE.fromEither(run.log.evaluation(measurement))),
   )
 }
 
@@ -356,6 +360,7 @@ const performed = (run: RunningSession): TaskEither<SpillwayError, TrainResult> 
         totals: { ...totals, processPeakBytes: Math.max(totals.processPeakBytes, run.memory.bytes()) },
         resumedFrom: run.from?.step ?? 0,
         save: run.options.save,
+        unsaved: run.options.onNonfinite === 'continue' ? (text) => run.options.onNote?.(text) : undefined,
         measured: measuredIn(run.options, run.measured),
         weights: table,
         described: run.data.described,
@@ -385,7 +390,7 @@ const onDevice = (start: Start, listener: Listener, page: RunPage): TaskEither<S
           closed(o),
           (held) =>
             using(
-              () => openStepLog(o, staged, from?.step ?? 0),
+              () => openStepLog(o, staged, from?.step ?? 0, start.evaluation?.measures),
               (log) => log.close(),
               (log) =>
                 performed({ ...start, held, log, memory, met, listener, page, losses, measured: [...(from?.measured ?? [])] }),

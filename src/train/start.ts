@@ -118,7 +118,12 @@ export const readyOf = (
     E.bindTo('options'),
     // Ranks compare what they read, too.
     E.bind('data', () =>
-      dataOf(staged.plan.graph, { ...o, classes }, o.checkpointDir !== undefined || staged.rank !== undefined, staged.rank?.rank),
+      dataOf(
+        staged.plan.graph,
+        { ...o, classes, trains: true },
+        o.checkpointDir !== undefined || staged.rank !== undefined,
+        staged.rank?.rank,
+      ),
     ),
     E.let('batch', () => batchOf(staged.plan.graph)),
     E.bind('length', ({ data, batch }) => lengthOf(o, data.samples, batch)),
@@ -206,7 +211,12 @@ const found = (directory: string, ready: Ready, asked: RunIdentity): Either<Spil
   return pipe(
     sameRun(checkpoint.identity, wanted, { before: checkpoint.settings['options'], now: optionsIn(staged.plan.graph) }),
     E.bimap(
-      (why) => mismatch(differ && !o.resumeRanks ? `${why}; --resume-ranks (resumeRanks) allows another number of ranks` : why),
+      (why) => {
+        const ranksHint = differ && !o.resumeRanks ? '; --resume-ranks (resumeRanks) allows another number of ranks' : ''
+        const unshuffled =
+          wanted.data !== checkpoint.identity.data && wanted.data.replace(', shuffled', '') === checkpoint.identity.data
+        return mismatch(`${why}${ranksHint}${unshuffled ? '; --no-shuffle (shuffle: false) continues the run in its order' : ''}`)
+      },
       () => checkpoint,
     ),
   )

@@ -1,6 +1,6 @@
-// What is written of every step: `--log DIR` a JSON line in DIR/steps.jsonl, `--log FILE.csv` a row, `--tensorboard DIR` an event. In: steps
-// as they end. Out: the files. Invariant: after a resume a log holds each step once, in order: lines of steps that will run again are
-// dropped, and TensorBoard is told to drop them.
+// Logs of steps and evaluations: `--log DIR` writes JSON lines to DIR/steps.jsonl and a table of the evaluations to DIR/metrics.csv,
+// `--log FILE.csv` writes rows, `--tensorboard DIR` writes events. In: steps and evaluations as they end. Out: the files. Invariant: after a
+// resume a log holds each step and each evaluation once, in order: lines of steps that will run again are dropped.
 import { closeSync, existsSync, openSync, writeSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import * as E from 'fp-ts/Either'
@@ -13,9 +13,11 @@ import type { SpillwayError } from '../errors/errors'
 import { onFile } from '../errors/exceptions'
 import { openEvents } from '../files/tfevents'
 import { type Links, madeFolder, readText, removeLeftoversOf, writeWholeText } from '../files/whole'
+import { rowText } from '../files/rows'
 import { summary } from '../report/summary'
 import type { Staged } from '../stage/stage'
 import { ratesIn, type StepDone } from './device'
+import type { Measurement } from './measured'
 
 export interface StepLine extends Pick<StepDone, 'step' | 'loss' | 'lr' | 'seconds'> {
   /** Of the learning rates, by the run's schedule. */
@@ -23,10 +25,15 @@ export interface StepLine extends Pick<StepDone, 'step' | 'loss' | 'lr' | 'secon
 }
 export interface StepLog {
   readonly step: (s: StepLine) => Either<SpillwayError, void>
+  readonly evaluation: (m: Measurement) => Either<SpillwayError, void>
   readonly close: () => void
 }
 
 export const LOG_FILE = 'steps.jsonl'
+/** The table of evaluations in the folder of a log. */
+export const METRICS_FILE = 'metrics.csv'
+/** Tag of a metric of an evaluation, beside the names of the steps. */
+const evaluationTag = (name: string): string => `evaluate/${name}`
 
 /** A name that ends so is a table's; any other is a folder's. */
 const isTable = (log: string): boolean => log.endsWith('.csv')
@@ -43,11 +50,12 @@ export const reportFile = ({ report, log }: LogOptions): string | undefined => {
 
 // ---------------------------------------------------------------- lines of text
 
-/** How steps are lines of a file. */
+/** The lines of a file: of steps, of evaluations, or of both. */
 interface Lines {
   readonly head: string
-  readonly line: (s: StepLine, time: string) => string
-  /** The step that a line is of, unless it is cut. */
+  readonly line?: (s: StepLine, time: string) => string
+  readonly evaluation?: (m: Measurement, time: string) => string
+  /** The step of a line; undefined if the line is incomplete. */
   readonly stepOf: (line: string) => number | undefined
 }
 
@@ -56,6 +64,7 @@ const lineCodec = t.type({ step: t.number })
 const JSON_LINES: Lines = {
   head: '',
   line: ({ step, loss, seconds, lr }, time) => `${JSON.stringify({ step, loss, seconds, time, lr })}\n`,
+  evaluation: ({ step, epoch, metrics }, time) => `${JSON.stringify({ step, epoch, evaluate: metrics, time })}\n`,
   stepOf: (line) =>
     pipe(
       J.parse(line),
@@ -66,15 +75,36 @@ const JSON_LINES: Lines = {
       ),
     ),
 }
-const TABLE: Lines = {
-  head: 'step,loss,seconds,time,lr\n',
-  line: ({ step, loss, seconds, lr }, time) => `${step},${loss},${seconds},${time},${lr}\n`,
-  // Of version 0.1 are rows without a rate.
+
+/** Values of an evaluation in the order of the columns. */
+const cellsOf = ({ metrics }: Measurement, measures: readonly string[]): readonly number[] =>
+  measures.map((name) => metrics[name] ?? Number.NaN)
+
+/** A row per step. Evaluations have rows of their own, whose metrics are in further columns. */
+const tableOf = (measures: readonly string[]): Lines => {
+  const columns = measures.length === 0 ? [] : ['epoch', ...measures.map(evaluationTag)]
+  const after = columns.map(() => ',').join('')
+  return {
+    head: rowText(['step', 'loss', 'seconds', 'time', 'lr', ...columns]),
+    line: ({ step, loss, seconds, lr }, time) => `${step},${loss},${seconds},${time},${lr}${after}\n`,
+    evaluation: (m, time) => (columns.length === 0 ? '' : rowText([m.step, '', '', time, '', m.epoch, ...cellsOf(m, measures)])),
+    // Version 0.1 wrote rows without a rate.
+    stepOf: (line) => {
+      const step = /^(\d+),[^,]*,[^,]*,[^,]+Z(?:,.*)?$/.exec(line)?.[1]
+      return step === undefined ? undefined : Number(step)
+    },
+  }
+}
+
+/** A row per evaluation. */
+const metricsOf = (measures: readonly string[]): Lines => ({
+  head: rowText(['step', 'epoch', ...measures, 'time']),
+  evaluation: (m, time) => rowText([m.step, m.epoch, ...cellsOf(m, measures), time]),
   stepOf: (line) => {
-    const step = /^(\d+),[^,]+,[^,]+,[^,]+Z(?:,[^,]+)?$/.exec(line)?.[1]
+    const step = /^(\d+),.*Z$/.exec(line)?.[1]
     return step === undefined ? undefined : Number(step)
   },
-}
+})
 
 /** The lines of steps up to `last`; a line cut by a kill is dropped. */
 const keptLines = ({ head, stepOf }: Lines, path: string, last: number): Either<SpillwayError, string> =>
@@ -100,10 +130,15 @@ const openLines = (lines: Lines, path: string, stepsDone: number, links: Links):
     E.flatMap(() => keptLines(lines, path, stepsDone)),
     E.flatMap((kept) => writeWholeText(path, kept, links)),
     E.flatMap(() => open(() => E.right(openSync(path, 'a')))),
-    E.map((fd) => ({
-      step: (s) => open(() => E.right(void writeSync(fd, lines.line(s, new Date().toISOString())))),
-      close: () => closeSync(fd),
-    })),
+    E.map((fd) => {
+      const write = (text: string): Either<SpillwayError, void> => open(() => E.right(void writeSync(fd, text)))
+      const now = (): string => new Date().toISOString()
+      return {
+        step: (s) => (lines.line ? write(lines.line(s, now())) : E.right(undefined)),
+        evaluation: (m) => (lines.evaluation ? write(lines.evaluation(m, now())) : E.right(undefined)),
+        close: () => closeSync(fd),
+      }
+    }),
   )
 }
 
@@ -122,6 +157,8 @@ const openBoard = (folder: string, staged: Staged, stepsDone: number): Either<Sp
     E.map((events) => ({
       step: ({ step, loss, seconds, factor }) =>
         events.scalars(step, { loss, seconds, ...Object.fromEntries(rates.map(([tag, lr]) => [tag, lr * factor])) }),
+      evaluation: ({ step, metrics }) =>
+        events.scalars(step, Object.fromEntries(Object.entries(metrics).map(([name, value]) => [evaluationTag(name), value]))),
       close: events.close,
     })),
   )
@@ -149,22 +186,30 @@ const together = (opens: readonly Open[]): Either<SpillwayError, StepLog> => {
     }
     logs.push(log.right)
   }
-  return E.right({ step: (s) => E.asUnit(E.traverseArray((l: StepLog) => l.step(s))(logs)), close })
+  return E.right({
+    step: (s) => E.asUnit(E.traverseArray((l: StepLog) => l.step(s))(logs)),
+    evaluation: (m) => E.asUnit(E.traverseArray((l: StepLog) => l.evaluation(m))(logs)),
+    close,
+  })
 }
 
+/** Opens the logs. `measures` are the names of the metrics of evaluations; none without evaluations. */
 export const openStepLog = (
   { log, tensorboard }: LogOptions,
   staged: Staged,
   stepsDone: number,
+  measures: readonly string[] = [],
 ): Either<SpillwayError, StepLog> =>
   together([
     ...(log === undefined
       ? []
-      : [
-          () =>
-            isTable(log)
-              ? openLines(TABLE, log, stepsDone, 'follow')
-              : openLines(JSON_LINES, join(log, LOG_FILE), stepsDone, 'replace'),
-        ]),
+      : isTable(log)
+        ? [() => openLines(tableOf(measures), log, stepsDone, 'follow')]
+        : [
+            () => openLines(JSON_LINES, join(log, LOG_FILE), stepsDone, 'replace'),
+            ...(measures.length === 0
+              ? []
+              : [() => openLines(metricsOf(measures), join(log, METRICS_FILE), stepsDone, 'replace')]),
+          ]),
     ...(tensorboard === undefined ? [] : [() => openBoard(tensorboard, staged, stepsDone)]),
   ])

@@ -47,7 +47,7 @@ const training = () => stage(images, { loss: crossEntropy, machine: DEVICE, algo
 
 test('a run writes what it was fed into its weights', async () => {
   await train(images, training(), { steps: 3, data: folder(cats, numbers), save: weights })
-  const { version: _, ...described } = descriptionOf(weights) as never as { readonly version: number }
+  const { version: _, product: __, ...described } = descriptionOf(weights) as never as Record<string, unknown>
   assert.equal(described, {
     model: 'pictures',
     input: [...images.input.slice(1)],
@@ -55,6 +55,8 @@ test('a run writes what it was fed into its weights', async () => {
     classes: ['cat', 'dog'],
     mean: [0.4],
     std: [0.25],
+    fit: 'cover',
+    colours: 'RGB',
   })
 })
 

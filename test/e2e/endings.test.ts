@@ -149,6 +149,8 @@ test('asked to, it goes on with one warning, and still writes nothing that is no
   assert.is(end.err.match(/the run continues, as requested/g)?.length, 1)
   assert.ok((findCheckpoint(at).checkpoint?.step ?? 0) < 8)
   assert.match(end.err, /note: no checkpoint of step 8: '.*' has numbers that are not finite/)
+  assert.match(end.err, /note: the weights are not saved: '.*' has numbers that are not finite/)
+  assert.is(JSON.parse(end.out).savedTo, undefined)
 })
 
 // ---------------------------------------------------------------- folders

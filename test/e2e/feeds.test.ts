@@ -50,10 +50,12 @@ const written = (name: string, input: (i: number) => Float32Array): string => {
 const file = written('pairs.safetensors', pixels)
 
 test('samples of a function give the bits of the same samples in a file, in turn and shuffled', async () => {
-  const inTurn = await run(file)
-  assert.equal(bits(await run(own)), bits(inTurn))
+  const inTurn = await run(file, { shuffle: false })
+  assert.equal(bits(await run(own, { shuffle: false })), bits(inTurn))
   const shuffled = await run(files(file), { shuffle: true })
   assert.equal(bits(await run(own, { shuffle: true })), bits(shuffled))
+  // The default.
+  assert.equal(bits(await run(own)), bits(shuffled))
   assert.not.equal(shuffled.losses, inTurn.losses)
   assert.not.equal((await run(own, { shuffle: true, seed: 4 })).losses, shuffled.losses)
 })
@@ -158,7 +160,7 @@ test('of bytes in files a quarter is read of what floats take', async () => {
 })
 
 test('what can be iterated is gone through in order, again where that can be done', async () => {
-  const expected = bits(await run(own))
+  const expected = bits(await run(own, { shuffle: false }))
   function* once(): Generator<Sample> {
     for (let i = 0; i < SAMPLES; i++) yield read(i)
   }
@@ -181,15 +183,24 @@ test('a run that is resumed in the middle of an epoch ends with the bits of one 
     await run(data, { steps: 3, shuffle: true, checkpointDir, checkpointEvery: 1 })
     const rest = await run(data, { steps: 7, shuffle: true, checkpointDir, resume: true })
     assert.equal([rest.resumedFrom, bits(rest)], [3, bits(alone)])
-    const other = await trainTask(classifier, plan, { steps: 7, seed: 3, data, checkpointDir, resume: true })()
+    const inTurn = { steps: 7, seed: 3, data, shuffle: false, checkpointDir, resume: true }
+    const other = await trainTask(classifier, plan, inTurn)()
     assert.ok(isLeft(other) && other.left.tag === 'CheckpointMismatch' && /shuffled/.test(other.left.reason))
   }
+  const before = folder()
+  await run(own, { steps: 3, shuffle: false, checkpointDir: before, checkpointEvery: 1 })
+  const now = await trainTask(classifier, plan, { steps: 7, seed: 3, data: own, checkpointDir: before, resume: true })()
+  assert.ok(isLeft(now))
+  assert.match(errorText(now.left), /; --no-shuffle \(shuffle: false\) continues the run in its order/)
   const stream = source(function* () {
     for (let i = 0; i < SAMPLES; i++) yield read(i)
   })
   const checkpointDir = folder()
   await run(stream, { steps: 3, checkpointDir })
-  assert.equal(bits(await run(stream, { steps: 7, checkpointDir, resume: true })), bits(await run(own, { steps: 7 })))
+  assert.equal(
+    bits(await run(stream, { steps: 7, checkpointDir, resume: true })),
+    bits(await run(own, { steps: 7, shuffle: false })),
+  )
 })
 
 test('batches are made ahead, no more of them than was said', async () => {

@@ -67,7 +67,8 @@ orThrow(
 const optimizer = sgd({ lr: 0.1, momentum: 0.9, weightDecay: 0.01 })
 const options = { loss: crossEntropy, optimizer, freeze: expected.freeze, algorithms: 'fixed' } as const
 const loading = { weights: at('pretrained.pth'), weightsSkip: 'head.*' } as const
-const tuned = (plan: Staged, save: string): Promise<TrainResult> => train(net, plan, { steps: STEPS, data, save, ...loading })
+const tuned = (plan: Staged, save: string): Promise<TrainResult> =>
+  train(net, plan, { steps: STEPS, data, shuffle: false, save, ...loading })
 
 const summed = (name: string, t: Float32Array): readonly [number, number] => {
   const beside = uniform(`${name} beside`, [t.length], 1)

@@ -45,7 +45,7 @@ test('of an image there is no row and no column', async () => {
   const image = model([2, 3, SIZE, SIZE], seq(conv2d('head', 2, 1), globalAvgPool('pool')))
   writeFileSync(target, npy('|u1', [SAMPLES], Uint8Array.of(0, 1, 255, 0)))
   const plan = staged(image, { loss: crossEntropy, strategy: 'in-core' })
-  const e = await trained(image, plan, { steps: 2, data: root }).catch((thrown: unknown) => thrown)
+  const e = await trained(image, plan, { steps: 2, data: root, shuffle: false }).catch((thrown: unknown) => thrown)
   assert.ok(e instanceof SpillwayException)
   const words =
     'sample 2 (counted from 0): 255 is not one of 2 classes (0 to 1); in a mask of 0 and 255 the labels are read as 0 and 1'

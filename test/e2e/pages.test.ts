@@ -182,6 +182,8 @@ const commandsOf = ({ text }: Block): readonly string[] =>
 
 /** Blocks that do not run here, with the place that runs them, or the reason why none does. */
 const ELSEWHERE: readonly (readonly [begins: string, why: string])[] = [
+  ['npx ts-node examples/serve.ts', 'test/e2e/predictor.test.ts'],
+  ['curl --data-binary', 'test/e2e/predictor.test.ts'],
   ['npm start', 'it trains for a minute; bench/acceptance/install.ts runs it on Debian 13'],
   ['npm test', 'this is a part of it'],
   ['npm install ./spillway', 'bench/acceptance/install.ts and prebuilt.ts install what npm pack makes'],
@@ -201,7 +203,10 @@ const ELSEWHERE: readonly (readonly [begins: string, why: string])[] = [
     'npx spillway train my-net.ts --loss cross-entropy --data cats/ --epochs 5 --weights pre',
     'test/e2e/finetune.test.ts has such files',
   ],
-  ['npx spillway train resnet50 --classes 10', 'PyTorch wrote its weights; test/e2e/finetune.test.ts has smaller ones'],
+  [
+    'npx spillway train resnet50 --image 224 --data cats/ --weights',
+    'PyTorch wrote its weights; test/e2e/finetune.test.ts has smaller ones',
+  ],
 ]
 
 /** Files and scripts that a command names are there. */

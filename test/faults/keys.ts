@@ -102,6 +102,7 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
     ['train', (o) => `s.train(net, plan, { steps: 1, ${o} })`],
     ['train', (o) => `s.trainTask(net, plan, { steps: 1, ${o} })()`],
   ],
+  PredictorOptions: [['openPredictor', (o) => `s.openPredictor(net, plan, { weights: 'w', ${o} })`]],
   PredictOptions: [['predict', (o) => `s.predict(net, plan, { weights: 'w', data: 'd', ${o} })`]],
   LoadingOptions: [['train', (o) => `s.train(net, plan, { steps: 1, weights: 'w', ${o} })`]],
   EvaluateOptions: [['evaluate', (o) => `s.evaluate(net, plan, { weights: 'w', data: 'd', ${o} })`]],

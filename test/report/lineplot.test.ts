@@ -119,4 +119,10 @@ test('powers of ten, counts, and what a point stands for', () => {
   assert.not.match(plotSvg({ ...plot, log: true, series: [] }), /NaN|Infinity/)
 })
 
+test('a value above the axes is written at the top', () => {
+  const over = (p: Plot): readonly string[] => [...plotSvg(p).matchAll(/class="over"[^>]*>▲([\d.]+)</g)].map((m) => m[1]!)
+  assert.equal(over(plot), ['9'])
+  assert.equal(over({ ...plot, yTo: 10 }), [])
+})
+
 test.run()

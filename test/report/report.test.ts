@@ -1,11 +1,13 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { conv2d, maxPool, model, relu, seq } from '../../dsl'
 import { niceStep } from '../../src/report/charts'
 import { axisSeconds, showCount, showPercent, showSeconds, significant } from '../../src/report/format'
 import { reportHtml } from '../../src/report/html'
 import { type Bar, coalesce, lanesOf, stallsOf } from '../../src/report/lanes'
 import { holdersAt, KINDS, memorySeries, pagesByKind, totalPages, worstCall } from '../../src/report/memory'
 import { embedJson, escapeHtml } from '../../src/report/page'
+import { stage } from '../../src/stage/stage'
 import { measuredTimeline } from '../../src/report/measured'
 import { summary } from '../../src/report/summary'
 import { layerRows, segmentRows } from '../../src/report/tables'
@@ -176,6 +178,13 @@ test('segment and layer rows account for all seconds', () => {
     layerRows(moved).map((r) => r.fate),
     ['swapped out', 'stays', 'stays'],
   )
+})
+
+test("a pool's row has the shape of its output, not of the places of its maxima", () => {
+  const net = model([1, 3, 64, 64], seq(conv2d('a', 8, 3), relu(), maxPool('pool', 2), conv2d('b', 8, 3)))
+  const { plan } = stage(net, { machine: 'v100-pcie-16g', budget: 16 * 2 ** 20 })
+  assert.ok(plan.graph.ops.some((op) => op.kind === 'max_pool_places'))
+  assert.equal(layerRows(plan).find((r) => r.layer === 'pool')!.shape, [1, 8, 32, 32])
 })
 
 // ---------------------------------------------------------------- words

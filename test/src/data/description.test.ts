@@ -18,6 +18,12 @@ const whole: DataDescription = {
   classes: ['cat', 'dog'],
   mean: [0.5],
   std: [0.25, 0.5, 0.25],
+  fit: 'pad',
+  depth: 16,
+  colours: 'RGB',
+  zoo: { classes: 2 },
+  loss: { loss: [[1, 'cross-entropy']], ignoreIndex: 255 },
+  product: '0.1.0',
 }
 
 test('what is written is read again', () => {
@@ -44,19 +50,36 @@ test('what others wrote, or a later version, is nothing', () => {
 })
 
 test('data are described by what is said of them', () => {
-  assert.equal(describedBy(folder('a', { mean: [0.5] }).set, ['x', 'y']), { from: 'images', classes: ['x', 'y'], mean: [0.5] })
+  assert.equal(describedBy(folder('a', { mean: [0.5] }).set, ['x', 'y']), {
+    from: 'images',
+    classes: ['x', 'y'],
+    mean: [0.5],
+    fit: 'cover',
+  })
   assert.equal(describedBy(files('a', { layout: 'NHWC', std: [2] }).set), { from: 'files', layout: 'NHWC', std: [2] })
 })
 
-test('files of the same kind take mean and deviation where nothing is said of them', () => {
+/** A recipe without a fit. */
+const { fit: _, ...numbers } = whole
+
+test('files of the same kind take mean, deviation and fit of the recipe', () => {
   const { data, notes } = takenFor(folder('val/', { fit: 'pad' }), whole)
   assert.equal([data.set.mean, data.set.std], [whole.mean, whole.std])
   assert.equal(notes, ['the data use mean [0.5] and std [0.25, 0.5, 0.25], as in training'])
+  const resized = takenFor(folder('val/', { mean: [0.5], std: [0.25, 0.5, 0.25] }), whole)
+  assert.equal([resized.data.set, resized.notes], [
+    folder('val/', { mean: [0.5], std: [0.25, 0.5, 0.25], fit: 'pad' }).set,
+    ['images are resized with fit pad, as in training'],
+  ] as never)
+  const dense = folder('val/', { mean: [0.5], std: [0.25, 0.5, 0.25] })
+  assert.equal(takenFor(dense, whole, { resizes: false }), { data: dense, notes: [] })
+  const other = takenFor(folder('val/', { mean: [0.5], std: [0.25, 0.5, 0.25], fit: 'crop' }), whole)
+  assert.equal(other.notes, ['the model was trained with fit pad, but these data have fit crop'])
 })
 
 test('what somebody says counts, and where it differs it is said', () => {
   const own = folder('val/', { mean: [0.1] })
-  assert.equal(takenFor(own, whole), {
+  assert.equal(takenFor(own, numbers), {
     data: own,
     notes: ['the model was trained on data with mean [0.5] and std [0.25, 0.5, 0.25], but these have mean [0.1]'],
   })
@@ -67,7 +90,7 @@ test('what somebody says counts, and where it differs it is said', () => {
   const made = source({ length: 1, read: () => ({ input: [1], target: 0 }) })
   assert.is(takenFor(made, whole).data, made)
   const same = folder('val/', { mean: [0.5], std: [0.25, 0.5, 0.25] })
-  assert.equal(takenFor(same, whole), { data: same, notes: [] })
+  assert.equal(takenFor(same, numbers), { data: same, notes: [] })
   assert.equal(takenFor(own, undefined), { data: own, notes: [] })
 })
 
