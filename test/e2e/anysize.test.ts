@@ -138,7 +138,7 @@ test('so have arrays, and sources of regions, in every budget', async () => {
   writeFileSync(at('one.npy'), Buffer.concat([npyHead('f4', [3, h, w]), Buffer.from(planes.buffer)]))
   const array = await predict(net, stage(net, staging), { weights, data: at('one.npy') })
   assert.equal([array.outputs[0]!.name, [...array.outputs[0]!.values]], ['one', expected])
-  // Two bands, of which the second has the border.
+  // Two bands; the second has the border.
   const tall = { height: 1201, width: 1198, to: [1204, 1200] } as const
   const bytes = pixelsAt(5, tall.height, tall.width)
   const large = enlarged(bytes, tall.height, tall.width, tall.to)
