@@ -1,6 +1,6 @@
-// A command, and beside it the type-check of the model file that it loads: the command line runs models without checking them. In: MODEL, the
-// command. Out: what the command gives; faults go to stderr, as `check` tells them, as soon as they are known. Invariant: the answer is the
-// command's own, and waits for no more than a second: not at all where the command failed, and no longer than a simulated plan may take.
+// A command, and beside it the type check of its model file: the command line runs models without checking them. In: MODEL, the command. Out: the
+// command's result; faults are printed to stderr, in the words of `check`, as soon as they are known. Invariant: the answer is the command's own, and
+// waits for at most a second: not at all after a failure, and no longer than a simulated plan may take.
 import { isRight } from 'fp-ts/Either'
 import { isDevice } from '../../staging/devices'
 import { faultText, type TypeFault } from '../errors/errors'
@@ -9,7 +9,7 @@ import type { Done } from './output'
 import { typesBeside } from './types'
 
 const MOST_MS = 1000
-/** Of the whole process, which somebody waits for who has simulated a plan. */
+/** For the whole process, for a user who waits for a simulated plan. */
 const SIMULATED_MS = 1900
 
 const patienceMs = (machine: string | undefined): number =>
@@ -20,13 +20,13 @@ const warn = (faults: readonly TypeFault[]): void =>
     `${['spillway: warning: the type check of the model file reports:', ...faults.map(faultText)].join('\n')}\n`,
   )
 
-/** Does `work`, whose answer stands whatever types say. */
+/** Does `work`, whose answer does not depend on the types. */
 export const besideTypes = async (
   model: string | undefined,
   { machine }: { readonly machine?: string },
   work: () => Done | Promise<Done>,
 ): Promise<Done> => {
-  // Of several processes the first speaks for all.
+  // Among several processes the first one reports for all.
   const types = model === undefined || (startedBy(process.env)?.rank ?? 0) > 0 ? undefined : typesBeside(model, warn)
   let patience = 0
   try {

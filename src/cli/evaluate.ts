@@ -1,5 +1,5 @@
-// `spillway evaluate MODEL`: stage the forward pass and its loss, and measure. Out: the plan's summary, progress, the loss and metrics.
-// Invariant: what can be known before planning is: weights, data, metrics, and that the result has a place.
+// `spillway evaluate MODEL`: stages the forward pass and its loss, and measures. Out: the plan's summary, progress, the loss and metrics. Invariant:
+// weights, data, metrics, and the place of the result are checked before planning.
 import { extname } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
@@ -256,7 +256,7 @@ const evaluated = (
   )
 }
 
-/** Of a rank that does not lead there is nothing to say. */
+/** A rank that does not lead has nothing to print. */
 const isResult = (answer: Evaluated | Farewell): answer is Evaluated => 'loss' in answer
 
 export const evaluateModel = (given: string | undefined, o: EvaluateCommandOptions, out: Output): Promise<Done> =>

@@ -1,5 +1,5 @@
-// `spillway export MODEL` and `spillway import FILE.onnx`: networks to other programs and from them. In: a model and its weights, or an ONNX
-// file. Out: the one or the other. Invariant: what is refused is so before anything is written.
+// `spillway export MODEL` and `spillway import FILE.onnx`: networks to other programs and from them. In: a model and its weights, or an ONNX file.
+// Out: the one or the other. Invariant: refusals come before any output.
 import { existsSync } from 'node:fs'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'

@@ -1,5 +1,5 @@
-// Each command's arguments and options, and what it runs. In: a command that has its name. Out: the same with all that it takes.
-// Invariant: what a command needs to run is loaded when it runs, and the lists of strategies and machines when its help is read.
+// Each command's arguments and options, and its function. In: a command that has its name. Out: the same with its options. Invariant: the modules of
+// a command are loaded when it runs, and the lists of strategies and machines when its help is read.
 import { Command } from 'commander'
 import * as E from 'fp-ts/Either'
 import { FORMS, MODES } from '../../dsl/prediction'
@@ -36,7 +36,7 @@ import { scheduleNames } from '../train/schedules'
 import type { Runner } from './output'
 import { LOSS_FLAGS, OWN_FLAGS } from './own'
 
-/** What runs, each with its own modules. */
+/** The functions of commands, each with its own modules. */
 const check = () => require('./check') as typeof import('./check')
 const compare = () => require('./compare') as typeof import('./compare')
 const completion = () => require('./completion') as typeof import('./completion')
@@ -58,13 +58,13 @@ const sizeOptions = (c: Command): Command =>
     .option('--image <size>', 'image size in pixels: 512, or height x width: 509x389', imageOption)
     .option('--batch <n>', 'images per step', countOption('--batch'))
 
-/** Of a network of the zoo. */
+/** For a network of the zoo. */
 const CLASSES = [
   '--classes <n>',
   'number of classes of a zoo network (default: that of the data, else of the network)',
   countOption('--classes'),
 ] as const
-/** Of a command that reads weights. */
+/** For a command that reads weights. */
 const CLASSES_READ = [CLASSES[0], 'number of classes of a zoo network (default: that of --weights)', CLASSES[2]] as const
 
 const flagged = (c: Command, flags: typeof OWN_FLAGS): Command =>
@@ -86,7 +86,7 @@ const measuring = (c: Command, usual: Measuring): Command =>
 
 const BUDGET = ['--budget <size>', 'hard limit on device memory: 512MiB, 11GiB, plain bytes', sizeOption('--budget')] as const
 
-/** What a plan that trains nothing takes. */
+/** The options of a plan that trains nothing. */
 const forwardOptions = (c: Command): Command =>
   tierOptions(
     measuring(
@@ -117,7 +117,7 @@ const SPILL = [
   '--spill <where>',
   'folder for swapped values that exceed --host-memory, or ram for no disk (default ram)',
 ] as const
-/** Of what leaves the device: where it lies. */
+/** The place of values away from the device. */
 const tierOptions = (c: Command): Command =>
   c
     .option(...SPILL)

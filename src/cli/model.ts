@@ -1,5 +1,5 @@
-// MODEL of the command line: a zoo name, or a file whose default export is a net or a step. In: the text, sizes. Out: the model.
-// Invariant: whatever the file does while it loads (throw, export nonsense) comes out as a refusal in words.
+// MODEL of the command line: a zoo name, or a file whose default export is a net or a step. In: the text, sizes. Out: the model. Invariant: any error
+// of the file while it loads (a throw, a wrong export) becomes a refusal in words.
 import { statSync } from 'node:fs'
 import { basename, extname, resolve } from 'node:path'
 import * as E from 'fp-ts/Either'
@@ -14,7 +14,7 @@ import { zooEntry, zooNames } from '../zoo'
 export interface NamedModel {
   readonly name: string
   readonly model: Trainable
-  /** What the zoo trains it with. */
+  /** The zoo's loss for it. */
   readonly loss?: Loss
   /** The zoo's family, or the file, and whether it was given other sizes than its own. */
   readonly source: { readonly family: string } | { readonly file: string; readonly resized: boolean }
@@ -38,14 +38,14 @@ const fromZoo = (name: string, o: ModelAsked): Either<SpillwayError, NamedModel>
   )
 }
 
-/** The place of an exception in a file, as `:line:column: `; the loader maps what runs back to what was written. */
+/** The place of an exception in a file, as `:line:column: `; the loader maps the running code to the source. */
 const placeIn = (file: string, { stack = '' }: Error): string => {
   const at = stack.indexOf(`${file}:`)
   const place = at < 0 ? undefined : /^(?::\d+){1,2}/.exec(stack.slice(at + file.length))?.[0]
   return place === undefined ? '' : `${basename(file)}${place}: `
 }
 
-/** What a file says while it loads: an error of ours that it lets pass, or its own, and where. */
+/** The error of a file while it loads: one of ours that it lets pass, or its own, with the place. */
 const loadFailed =
   (text: string, file: string) =>
   (e: unknown): SpillwayError => {
@@ -60,7 +60,7 @@ const loadFailed =
     }
   }
 
-/** What is no file is not to be waited for. */
+/** A path without a regular file is not awaited. */
 const isModelFile = (text: string, file: string): Either<SpillwayError, void> =>
   onFile(
     'model',

@@ -13,7 +13,7 @@ import { DEFAULT_LEARNING_RATE, DEFAULT_OPTIMIZER } from '../stage/defaults'
 import { choiceOption, countOption, flagOf, integerOption, listOption, numberOption, repeated } from './options'
 
 type Table = Readonly<Record<string, { readonly options: Choices }>>
-/** What the command line calls an option. */
+/** The command line's name of an option. */
 type KeyOf<Options> = { readonly [N in keyof Options]: Options[N] extends { readonly flag: infer F } ? F : N }[keyof Options]
 type OptionsOf<T extends Table> = { readonly [K in keyof T]: KeyOf<T[K]['options']> }[keyof T] & string
 const namesOf = (table: Table): readonly string[] => [...new Set(Object.values(table).flatMap((e) => Object.keys(e.options)))]

@@ -43,7 +43,7 @@ export interface PlanOptions extends StagingOptions {
   readonly explain?: true | string
 }
 
-/** How a module at `to` imports the type of what was staged. */
+/** The import of the staged type, for a module at `to`. */
 const sourceOf = ({ name, source }: NamedModel, to: string): ModelSource => {
   if ('family' in source)
     return {
@@ -177,7 +177,7 @@ const written = async (model: StagedModel, o: PlanOptions, out: Output): Promise
   )
 }
 
-/** Of a rank that does not lead there is nothing to say. */
+/** A rank that does not lead has nothing to print. */
 const isStaged = (answer: StagedModel | Farewell): answer is StagedModel => 'staged' in answer
 
 export const planModel = (model: string, o: PlanOptions, out: Output): Promise<Done> =>

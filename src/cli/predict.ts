@@ -1,5 +1,5 @@
-// `spillway predict MODEL`: stage the forward pass for the images' size and run it. Out: the plan's summary, progress, what was written.
-// Invariant: what can be known before planning is: weights, data and their size, and that outputs have a place.
+// `spillway predict MODEL`: stages the forward pass for the images' size and runs it. Out: the plan's summary, progress, the written files.
+// Invariant: weights, data and their size, and the places of outputs are checked before planning.
 import { extname } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
@@ -92,7 +92,7 @@ const inputFor = (
         )
 
 const MOST_CLASSES = 12
-/** How many images are of which class, most first. */
+/** The number of images of each class, most first. */
 const labelsText = ({ labels = [] }: Predicted): readonly string[] => {
   const counts = new Map<string, number>()
   for (const label of labels) counts.set(label, (counts.get(label) ?? 0) + 1)
@@ -184,7 +184,7 @@ const stagedAt = (
     E.bind('machine', () => machineNamed(o.device ?? 'cpu', o)),
     E.flatMap(({ named, machine }) => preparePrediction(named.model, machine, { as: o.as, name: named.name })),
     E.tap(() => (holdsPictures(o.data!) ? wholeBeforehand(o) : E.right([]))),
-    // Images are looked at by whoever reads them.
+    // The reader of images checks them.
     E.tap(({ graph }) => filesOf(holdsPictures(o.data!) ? { weights: options.weights, ...loadingOf(options) } : options)(graph)),
     E.flatMap((prepared) =>
       pipe(
@@ -253,7 +253,7 @@ const performed = (
   )
 }
 
-/** Of a rank that does not lead there is nothing to say. */
+/** A rank that does not lead has nothing to print. */
 const isResult = (answer: Predicted | Farewell): answer is Predicted => 'images' in answer
 
 const finished = (answer: Predicted | Farewell, options: Given, out: Output): void => {

@@ -52,7 +52,7 @@ export interface TrainCommandOptions extends StagingOptions, DataFlags, Omit<Tra
   readonly device?: string
   /** Seconds. */
   readonly timeLimit?: number
-  /** Whether evaluations measure the average of the weights. */
+  /** True if evaluations measure the average of the weights. */
   readonly evaluateAverage?: boolean
   readonly engine?: EngineName
 }
@@ -63,7 +63,7 @@ const DEFAULT_STEPS = 10
 
 const LONGEST_TIMER_MS = 2 ** 31 - 1
 
-/** Of all flags, what `train` is given. */
+/** The options of `train`, among all flags. */
 const trainOptions = (o: TrainOptions): TrainOptions =>
   Object.fromEntries(TRAIN.keys.map((key) => [key, o[key]])) as unknown as TrainOptions
 
@@ -119,7 +119,7 @@ const bestText = ({ best, endedEarly }: TrainResult): readonly string[] =>
       ]
     : []
 
-/** What makes a GPU slow, where it does. */
+/** The reasons for a slow GPU, if there are any. */
 const slowText = ({ ownKernels, withoutGraphs }: TrainResult): readonly string[] => [
   ...(ownKernels && ownKernels.calls > 0
     ? [
@@ -164,7 +164,7 @@ const RUNS_ON_PAGES = `train runs with pages only; 'spillway plan' simulates oth
 const resumed = ({ resume, checkpointDir }: TrainCommandOptions): Pick<StagingOptions, 'resumes'> =>
   resume && checkpointDir !== undefined ? { resumes: checkpointDir } : {}
 
-/** What each word of --augment stands for. */
+/** The meaning of each word of --augment. */
 const MEANT: Required<Augment> = {
   flip: 'horizontal',
   turns: true,
@@ -187,7 +187,7 @@ const dataOf = ({ data, augment, ...o }: TrainCommandOptions): Either<SpillwayEr
   )
 }
 
-/** What is evaluated between steps, and kept. */
+/** The evaluations between steps, and their kept weights. */
 const measuring = (
   o: TrainCommandOptions,
 ): Either<SpillwayError, { readonly evaluate: TrainOptions['evaluate']; readonly keep: TrainOptions['keep'] }> => {
@@ -227,7 +227,7 @@ const fitting =
 /** The file of --save; undefined without it, and for --no-save. */
 const saveOf = ({ save }: TrainCommandOptions): string | undefined => (save === false ? undefined : save)
 
-/** What the flags ask of the run itself. */
+/** The options of the run itself, from flags. */
 const optionsOf = (o: TrainCommandOptions): Either<SpillwayError, TrainOptions> =>
   pipe(
     dataOf(o),
@@ -258,7 +258,7 @@ const originOf = ({ source }: StagedModel['named'], o: TrainCommandOptions): Ori
 
 type PreparedRun = StagedModel & { readonly options: TrainOptions }
 
-/** What can be known before the first step: the call is right, and there is a plan for this device. */
+/** Checks before the first step: the call is right, and there is a plan for this device. */
 const prepared = (model: string, o: TrainCommandOptions): Either<SpillwayError, PreparedRun> =>
   pipe(
     E.Do,
@@ -342,7 +342,7 @@ const trainAlone = (model: string, o: TrainCommandOptions, out: Output): TaskEit
     TE.flatMap((run) => watched(run, o, out)),
   )
 
-/** The first rank does what one process does, once the others have its plan; then all run it. */
+/** The first rank acts as one process does, after the others have its plan; then all run it. */
 const trainAmong = (
   engine: Engine,
   model: string,
@@ -387,7 +387,7 @@ const trainAmong = (
     }),
   )
 
-/** Of a rank that does not lead there is nothing to say. */
+/** A rank that does not lead has nothing to print. */
 const isResult = (answer: TrainResult | Farewell): answer is TrainResult => 'weightsSha256' in answer
 
 const finished = (answer: TrainResult | Farewell, { data }: TrainCommandOptions, out: Output): void => {

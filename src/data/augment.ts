@@ -1,6 +1,5 @@
-// What is done to images by chance. In: what is wished for, the numbers drawn for a sample. Out: which rectangle of an image is taken,
-// how it is turned, what becomes of its colours. Invariant: a function of seed, epoch and sample alone; a mask is cut and turned as its
-// image is, and its labels stay as they are.
+// Random changes of images. In: the augmentation, the random numbers of a sample. Out: the rectangle of an image, its turn, its colours. Invariant: a
+// function of seed, epoch and sample alone; a mask is cut and turned as its image is, and its labels stay unchanged.
 import type { Pixels, Rectangle, Size } from './decode'
 import { type Random, randomOf } from './random'
 
@@ -73,7 +72,7 @@ const isRange = (u: unknown, most: number): boolean =>
   Array.isArray(u) && u.length === 2 && u.every((n) => Number.isFinite(n) && n > 0 && n <= most) && u[0] <= u[1]
 const isShare = (u: unknown): boolean => typeof u === 'number' && u >= 0 && u <= 1
 
-/** What is wrong with a wish, in words. */
+/** The error of an augmentation, in words. */
 export const augmentProblem = (a: Augment): string | undefined => {
   const odd = Object.keys(a).find((k) => !(AUGMENTS as readonly string[]).includes(k))
   if (odd !== undefined) return `unknown augment option '${odd}'; allowed: ${AUGMENTS.join(', ')}`
@@ -113,8 +112,8 @@ const centred = (image: Size, width: number, height: number): Rectangle => ({
 })
 
 /**
- * What is taken of an image; it may reach beyond it. Worked example: an image of 400 x 200 for a model of 100 x 100: cover takes the 200 x
- * 200 in the middle, stretch all of it, pad 400 x 400 with a border of 100 above and below, crop the 100 x 100 in the middle.
+ * The rectangle of an image; it may reach beyond it. Worked example: an image of 400 x 200 for a model of 100 x 100: cover takes the 200 x 200 in the
+ * middle, stretch all of it, pad 400 x 400 with a border of 100 above and below, crop the 100 x 100 in the middle.
  */
 export const rectangleFor = (image: Size, to: Size, fit: Taking): Rectangle => {
   if (fit === 'corner') return { left: 0, top: 0, width: to.width, height: to.height }
@@ -130,7 +129,7 @@ const USUAL_AREA = [0.08, 1] as const
 const USUAL_RATIO = [3 / 4, 4 / 3] as const
 const TRIES = 10
 
-/** Of an image that is cropped to the model's size without resizing, anywhere; else as torchvision's RandomResizedCrop draws it. */
+/** For an image that is cropped to the model's size without resizing, anywhere; else as torchvision's RandomResizedCrop draws it. */
 export const cropFor = (
   image: Size,
   to: Size,
@@ -181,7 +180,7 @@ export const roomLike = <N extends Pixels | Int32Array>(numbers: N): N =>
     numbers.length,
   ) as N
 
-/** Pixels of so many numbers each, turned. */
+/** Pixels of `channels` numbers each, turned. */
 export const turned = <P extends Pixels | Int32Array>(pixels: P, { width, height }: Size, channels: number, turn: Turn): P => {
   if (!turn.mirrorX && !turn.mirrorY && turn.quarters === 0) return pixels
   const out = roomLike(pixels)

@@ -1,7 +1,6 @@
-// Images of a source of one's own for predictions, a band of rows at a time, when the device asks for it. In: the source, which of its images, what
-// the model takes. Out: a place that the device reads, and the filling of it. Invariant: the host holds one band and the next one, however
-// large the images are; each band is asked for as often as the plan reads it. Worked example: images of 100 x 50, bands of 40 rows: band 4 is
-// rows 40 to 79 of the second image.
+// Images of a source of one's own for predictions, a band of rows at a time, when the device asks for it. In: the source, its images, the model's
+// input. Out: a place that the device reads, and the filling of it. Invariant: the host holds one band and the next one, for images of any size; each
+// band is requested at each read of the plan. Worked example: images of 100 x 50, bands of 40 rows: band 4 is rows 40 to 79 of the second image.
 import type { NativeSlots, NativeSource } from '../device/native'
 import { channelsLast } from './augmented'
 import type { Numbers, Region, Sample, SampleValue } from './data'
@@ -9,13 +8,13 @@ import type { Size } from './decode'
 import { arrayOn, dataRefused, ELEMENTS, type FedValue, type PlaceArray, type PlaceType, typeFor, valueProblem } from './places'
 import { type Own, regionName } from './readers'
 
-/** What one band may take: rows of at most so many numbers of four bytes, at least one row. */
+/** The most bytes of one band, with numbers of four bytes; it has at least one row. */
 const BAND_BYTES = 16 * 2 ** 20
 
 export type NativeBands = Extract<NativeSource, { readonly kind: 'bands' }>
 
 export interface Bands {
-  /** What the device is to read. */
+  /** The device's feed. */
   readonly places: () => Promise<NativeBands>
   /** This band is in its place then. */
   readonly bring: (band: number) => Promise<void>
@@ -34,7 +33,7 @@ export interface BandsOf {
   readonly numbers: (value: FedValue, type: PlaceType) => Pick<NativeSlots, 'scale' | 'shift'>
 }
 
-/** Of a sample that may have targets, too, the input. */
+/** The input of a sample that may have targets, too. */
 const inputIn = (sample: Sample, { key }: FedValue, name: string): SampleValue => {
   if (typeof sample !== 'object' || sample === null || sample[key] === undefined)
     throw dataRefused(name, `a sample must be { ${key} }; '${key}' is missing`)
@@ -72,7 +71,7 @@ export const openBands = ({ set, images, input, numbers, sizeOf, fill }: BandsOf
   }
   const begun = (band: number): void => {
     const given = read(band)
-    // Whoever takes it hears of what went wrong.
+    // The receiver gets the error.
     given.catch(() => {})
     ahead = { band, given }
   }

@@ -1,5 +1,5 @@
-// What a run is fed, as users say it. In: files, a function that reads a sample, or anything that can be iterated. Out: Data, and parts of
-// it. Invariant: immutable; nothing is read and nothing opened here.
+// The data of a run, in the users' form. In: files, a function that reads a sample, or an iterable. Out: Data, and parts of it. Invariant: immutable;
+// nothing is read and nothing opened here.
 import { known } from '../../staging/core/known'
 import { optionsFor } from '../../staging/core/options'
 import { atLeast, callable, choice, either, legal, made, path, text, valueText, withValues } from '../../staging/core/values'
@@ -294,7 +294,7 @@ export const folder = (path: string, o: ImageOptions = {}): Data => ({
   parts: [],
 })
 
-/** Sizes, where there are any, and what needs them. */
+/** Checks sizes, and the options that need them. */
 const regionsOf = (from: OwnSource | RegionSource): void => {
   const { size, fit } = from as Partial<RegionSource>
   if (size === undefined && (fit !== undefined || from.read.length > 1))
@@ -308,7 +308,7 @@ const isPlain = (o: object): boolean => Object.getPrototypeOf(o) === Object.prot
 const isIterable = (u: unknown): u is Samples =>
   typeof u === 'object' && u !== null && (Symbol.iterator in u || Symbol.asyncIterator in u)
 
-/** Without what happens to samples by chance: as evaluations see them. */
+/** Without random changes: the data of evaluations. */
 export const asTheyAre = ({ set, parts }: Data): Data => ({ set: { ...set, augment: {} }, parts })
 
 /** An iterator that gives itself can be gone through once. */

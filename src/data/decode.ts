@@ -1,13 +1,13 @@
-// Image files as pixels. In: a path, which rectangle of the image is wanted at which size. Out: its bytes, channels last; of masks their
-// labels. Invariant: how many pixels a file declares is looked at before any is decoded; colours are taken as they stand in the file (no
-// profile, no rotation tag); what is damaged is refused with the file's name.
+// Image files as pixels. In: a path, a rectangle of the image and its new size. Out: its bytes, channels last; for masks their labels. Invariant: the
+// declared number of pixels is checked before any is decoded; colours are those in the file (no profile, no rotation tag); a damaged file is refused
+// with its name.
 import { readFileSync, statSync } from 'node:fs'
 import { extname } from 'node:path'
 import { isLeft } from 'fp-ts/Either'
 import { SpillwayException, usage } from '../errors/errors'
 import { type Labels, pngLabels } from './png'
 
-/** Of the package sharp, what is used here. */
+/** The used part of the package sharp. */
 interface Pipeline {
   extract(r: { left: number; top: number; width: number; height: number }): Pipeline
   resize(width: number, height: number, o: object): Pipeline
@@ -45,7 +45,7 @@ export interface Size {
   readonly height: number
   readonly width: number
 }
-/** Of an image, in whole pixels. */
+/** A rectangle of an image, in whole pixels. */
 export interface Rectangle extends Size {
   readonly left: number
   readonly top: number
@@ -71,11 +71,11 @@ const opened = (file: ImageFile, { mostPixels }: Limits): Pipeline =>
     sequentialRead: true,
   })
 
-/** What the library says of a file. */
+/** The library's error for a file. */
 const undecoded = (file: ImageFile, e: unknown): SpillwayException =>
   e instanceof SpillwayException ? e : refused(file, `it cannot be decoded: ${(e as Error).message.split('\n')[0]}`)
 
-/** What a file declares. */
+/** The declared size of a file. */
 export const sizeOf = async (file: ImageFile, limits: Limits): Promise<Size> => {
   try {
     const { width, height, depth } = await opened(file, { ...limits, mostPixels: Number.MAX_SAFE_INTEGER }).metadata()
@@ -122,7 +122,7 @@ export const pixelsOf = async (file: ImageFile, from: Rectangle, to: Size, chann
 /** A whole mask: palette indices or grey values, as they stand in the file. */
 export const labelsOf = async (file: string, limits: Limits): Promise<Labels> => {
   if (extname(file).toLowerCase() === '.png') {
-    // Of one byte a pixel, which is packed; half of it again for what does not pack, and for texts.
+    // One byte a pixel, packed; half of it again for incompressible parts, and for texts.
     const bytes = statSync(file).size
     const most = 1.5 * limits.mostPixels + 2 ** 20
     if (bytes > most)

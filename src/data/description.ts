@@ -10,9 +10,9 @@ import type { KnownClasses } from './classes'
 import { type Fit, FITS } from './augment'
 import type { Data, DataSet, Numbers } from './data'
 
-/** What is known of data before they are read. */
+/** The facts of data before they are read. */
 export interface Described extends Numbers {
-  /** What they are; nothing of data that are made up. */
+  /** Their kind; nothing for synthetic data. */
   readonly from?: DataSet['kind']
   /** In the order of their labels. */
   readonly classes?: readonly string[]
@@ -90,7 +90,7 @@ export const metadataOf = (recipe: DataDescription): Readonly<Record<string, str
   }
 }
 
-/** Of metadata that other programs wrote, or a later version, there is nothing. */
+/** Metadata of other programs, or of a later version, give nothing. */
 export const descriptionIn = (metadata: Readonly<Record<string, string>>): DataDescription | undefined => {
   const text = metadata[KEY]
   if (text === undefined) return undefined

@@ -1,5 +1,5 @@
-// Image files into places. In: the files of each sample, how images become the model's. Out: a Reader. Invariant: a sample's numbers are a
-// function of its files, seed and epoch: whichever thread reads it, and in whatever order. All of what it is told can go to another thread.
+// Image files into places. In: the files of each sample, the way from images to the model's input. Out: a Reader. Invariant: a sample's numbers are a
+// function of its files, seed and epoch: for any reading thread, and in any order. All of its inputs can be sent to another thread.
 import { type Augment, cropFor, cutOut, type Taking, jittered, randomFor, rectangleFor, turned, turnFor } from './augment'
 import type { SampleValue } from './data'
 import {
@@ -32,7 +32,7 @@ export interface ImageWork {
   readonly augment: Augment
   readonly limits: Limits
   readonly seed: number
-  /** Of each channel, as shares: what lies outside an image, and what is cut out. */
+  /** For each channel, as shares: the value outside an image, and that of erased pixels. */
   readonly fill: readonly number[]
   /** The samples of the run, where images are mixed: with these. */
   readonly others?: Uint32Array
@@ -47,13 +47,13 @@ const imageAt = async ({ limits, fill }: ImageWork, file: ImageFile, image: Size
   return part ? pasted(out, to, await pixelsOf(file, part.from, part.to, channels, limits), part.to, channels) : out
 }
 
-/** Bytes, where what is ignored is one. */
+/** Bytes, if the ignored label is one. */
 const wideLabels = (target: FedValue | undefined): boolean => {
   const ignored = target?.labels?.ignored ?? 0
   return ignored < 0 || ignored > 255
 }
 
-/** The nearest label of each pixel; outside the mask what is ignored, or 0. */
+/** The nearest label of each pixel; outside the mask the ignored one, or 0. */
 const maskAt = ({ pixels, ...size }: Labels, r: Rectangle, to: Size, target: FedValue): Uint8Array | Int32Array => {
   const [all, outside, length] = [{ left: 0, top: 0, ...size }, target.labels?.ignored ?? 0, to.width * to.height]
   return wideLabels(target)
@@ -72,11 +72,11 @@ export const imageTypes = ({
   return [limits.depth === 16 ? 'f32' : 'u8', ...(label === undefined && mask === undefined ? [] : ([target] as const))]
 }
 
-/** What a sample is before it is mixed with another: its pixels, and of its class or mask the labels, or their shares. */
+/** A sample before it is mixed with another: its pixels, and the labels of its class or mask, or their shares. */
 interface Made {
   readonly pixels: Pixels
   readonly target?: ArrayLike<number>
-  /** Where what is wrong with the target is to be looked for. */
+  /** The name for errors of the target. */
   readonly name: string
 }
 

@@ -13,7 +13,7 @@ import { type KnownClasses, numbered } from './classes'
 import { IMAGE } from './decode'
 import { LIST, type NamedSample, readList } from './lists'
 
-/** Files of a sample: an image, and its class or its mask; of what is predicted, neither. */
+/** Files of a sample: an image, and its class or its mask; for predictions, neither. */
 export interface ImageSample {
   readonly image: string
   readonly label?: number
@@ -152,7 +152,7 @@ const folderOf = (folder: string): Either<SpillwayError, Found> => {
 
 // ---------------------------------------------------------------- both
 
-/** Whether a path is meant as images. */
+/** Returns true if a path means images. */
 export const holdsImages = (path: string): boolean => {
   const stat = statAt(path)
   if (!stat) return false
@@ -161,7 +161,7 @@ export const holdsImages = (path: string): boolean => {
   return foldersIn(path).some((n) => imagesIn(join(path, n)).length > 0)
 }
 
-/** Whether a path is meant as arrays in files. */
+/** Returns true if a path means arrays in files. */
 export const holdsArrays = (path: string): boolean => {
   const stat = statAt(path)
   const has = (folder: string): boolean => readdirSync(folder).some((n) => /\.(npy|safetensors)$/.test(n))
@@ -238,7 +238,7 @@ export const openImages = (path: string, known?: KnownClasses): Either<SpillwayE
 
 // ---------------------------------------------------------------- images alone
 
-/** Whether a path is meant as images to look at: an image, a folder of them, or what samples are made of. */
+/** Returns true if a path means images to look at: an image, a folder of them, or samples. */
 export const holdsPictures = (path: string): boolean => {
   const stat = statAt(path)
   return (
@@ -254,7 +254,7 @@ export const leftOutAt = (path: string): Either<SpillwayError, LeftOut> => {
   return IMAGE.test(path) ? E.right([]) : E.map(({ leftOut }: Found) => leftOut)(findImages(path))
 }
 
-/** Image files and what each is called: as its file, in a folder of folders with that folder's name before it. */
+/** Image files and their names: that of the file, in a folder of folders after that folder's name. */
 export const picturesAt = (path: string): Either<SpillwayError, readonly { readonly file: string; readonly name: string }[]> => {
   const called = (folder: string) => (file: string) => ({
     file,

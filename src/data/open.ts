@@ -1,5 +1,5 @@
-// The data of a run. In: what the user names, how it is to be gone through, the training graph. Out: where the bytes of fed values come
-// from, and words for what they are, for the run's identity. Invariant: what files hold has been looked at, and no more is read.
+// The data of a run. In: the user's data, the order of samples, the training graph. Out: the source of fed values, and words for their identity, for
+// that of the run. Invariant: files have been checked, and no more is read.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -32,8 +32,8 @@ import { type Own, ownName, ownReader, type Reader, sampleName, streamReader } f
 const OF_DICE: readonly string[] = [diceSums.kind, diceSumsBwd.kind]
 
 /**
- * Labels are the channels of what the loss compares them with, of one channel with Dice yes and no: the fewest, where several losses do, and what
- * all of these ignore.
+ * Labels are the channels of the loss's input; for one channel with Dice, yes and no: with several losses, the fewest, and the label that all of
+ * these ignore.
  */
 const labelsOf = (graph: Graph, id: number): { readonly classes: number; readonly ignored?: number } => {
   const readers = graph.ops.filter((o) => o.ins[1] === id)
@@ -46,7 +46,7 @@ const labelsOf = (graph: Graph, id: number): { readonly classes: number; readonl
   return ignored === undefined || others.length > 0 ? { classes } : { classes, ignored }
 }
 
-/** Whether a loss of shares of classes compares with it. */
+/** Returns true if a loss of shares of classes compares with it. */
 const isOfShares = (graph: Graph, id: number): boolean => graph.ops.some((o) => o.kind === softXent.kind && o.ins[1] === id)
 
 /** The operators of losses that compare with a sigmoid. */
@@ -56,7 +56,7 @@ const OF_SIGMOIDS: readonly string[] = Object.values<LossEntry>(LOSSES)
 const isBinary = (graph: Graph, { id, shape }: Value): boolean =>
   shape[1] === 1 && graph.ops.some((o) => OF_SIGMOIDS.includes(o.kind) && o.ins[1] === id)
 
-/** What the model itself takes off the bytes that it is fed. */
+/** The mean that the model itself subtracts from fed bytes. */
 const meanOfBytes = (graph: Graph, id: number): readonly number[] =>
   attrsListed('mean', graph.ops.find((o) => o.ins.includes(id))?.attrs ?? {})
 
@@ -84,7 +84,7 @@ export interface Scaled {
   readonly shift: readonly number[]
 }
 
-/** Where a mean or a deviation is given, bytes are shares of 255. */
+/** With a mean or a deviation, bytes are shares of 255. */
 const scaledBy = ({ mean, std }: Numbers, isBytes: boolean): Scaled | undefined => {
   if (!mean && !std) return undefined
   const length = Math.max(mean?.length ?? 1, std?.length ?? 1)
@@ -97,7 +97,7 @@ const scaledBy = ({ mean, std }: Numbers, isBytes: boolean): Scaled | undefined 
   }
 }
 
-/** Of what the model scales itself, and of targets, nothing. */
+/** Nothing for inputs that the model scales itself, and for targets. */
 export const scaledFor = ({ isInput, bytes }: FedValue, numbers: Numbers, isBytes: boolean): Scaled | undefined =>
   isInput && !bytes ? scaledBy(numbers, isBytes) : undefined
 
@@ -117,7 +117,7 @@ const fitting = ({ mean, std }: Numbers, values: readonly FedValue[]): Either<Sp
 
 // ---------------------------------------------------------------- what a run reads
 
-/** Where the bytes of fed values come from. */
+/** The source of the bytes of fed values. */
 export type DataSource =
   | { readonly kind: 'synthetic'; readonly samples: number }
   | {
@@ -128,18 +128,18 @@ export type DataSource =
       readonly order?: Order
     }
   | { readonly kind: 'fed'; readonly open: () => Feed; readonly nameOf: (position: number) => string }
-  /** Of a graph that is fed one value: bands of rows, as the device asks for them. */
+  /** For a graph with one fed value: bands of rows, as the device asks for them. */
   | { readonly kind: 'asked'; readonly bands: Bands; readonly nameOf: (position: number) => string }
 
 export interface OpenedData {
   readonly source: DataSource
-  /** Of an epoch; undefined where nobody knows. */
+  /** Samples of an epoch; undefined if unknown. */
   readonly samples: number | undefined
-  /** What the data are, for the run's identity. */
+  /** The identity of the data, for that of the run. */
   readonly content: string
   /** The same as checkpoints of version 1 say it: where the data lie. */
   readonly place: string
-  /** What weights that learn from them say of them. */
+  /** The description of the data in trained weights. */
   readonly described: Described
   /** Notes about labels, and data that are left out. */
   readonly notes: readonly string[]
@@ -159,9 +159,9 @@ export interface Going {
   readonly prefetch: number
   /** Threads that decode images. */
   readonly workers: number
-  /** Whether what the data are must be known. */
+  /** True if the identity of the data must be known. */
   readonly isKept: boolean
-  /** Of each batch, what is read; default: all. */
+  /** The read part of each batch; default: all. */
   readonly share?: Share | undefined
   /** Class names that labels must follow. */
   readonly classes?: KnownClasses
@@ -174,7 +174,7 @@ const placeOf = (files: DataFiles): string => {
   return `${sampleCount(first)} samples of ${first.map((f) => f.path).join(', ')}`
 }
 
-/** Of what is the same run: nothing where data are taken as they are. */
+/** The part of a run's identity; nothing if data are used unchanged. */
 const wayWords = ({ parts, set: { mean, std } }: Data, { shuffle }: Going): string =>
   [
     ...(parts.length ? [`, parts ${JSON.stringify(parts)}`] : []),
@@ -206,7 +206,7 @@ const oneBatch = (values: readonly FedValue[]): Either<SpillwayError, readonly F
 
 type FilesSet = Extract<DataSet, { readonly kind: 'files' }>
 
-/** What happens to images happens to them. */
+/** Changes of images apply to them. */
 const areImages = ({ fit, augment = {} }: FilesSet): boolean => fit !== undefined || AUGMENTS.some((a) => augment[a])
 
 /** Arrays that are images: read by regions, as a source of one's own is. */
@@ -272,7 +272,7 @@ const wordsFor = (set: FedSet): string =>
 const fillOf = (mean: readonly number[] | undefined, [channels]: FedValue['shape']): readonly number[] =>
   Array.from({ length: channels }, (_, c) => mean?.[mean.length === 1 ? 0 : c] ?? 0)
 
-/** What happens to samples by chance, where anything does. */
+/** The random changes of samples, if there are any. */
 const chanceOf = (
   { parts }: Data,
   set: FedSet,
@@ -299,7 +299,7 @@ const chanceOf = (
   )
 }
 
-/** `known`: what the data are, where it is known of what they hold. */
+/** `known`: the identity of the data, if it is known from their contents. */
 const openFed = (data: Data, set: FedSet, going: Going, graph: Graph, known?: string): Either<SpillwayError, OpenedData> =>
   pipe(
     oneBatch(fedOf(graph)),
@@ -351,7 +351,7 @@ export const MOST_PIXELS = 2 ** 28
 
 const coloursOf = (channels: number): string => `images have 1 or 3 channels, but the input of the model has ${channels}`
 
-/** What images become is what the model takes. */
+/** Checks that images become the model's input. */
 const imageInputFits = (
   { depth }: Pick<ImageSet, 'depth'>,
   { shape: [channels], bytes }: FedValue,
@@ -436,7 +436,7 @@ const fedImages = (
   }
 }
 
-/** Whether each class has all of its images behind those of the one before: what a folder gives that is not shuffled. */
+/** Returns true if the images of each class follow those of the one before: an unshuffled folder. */
 const classByClass = ({ samples, classes = [] }: ImageList, order: Order): boolean => {
   const labels = Array.from({ length: order.length }, (_, i) => samples[order.at(i).index]!.label)
   return classes.length > 1 && labels.filter((l, i) => i > 0 && l !== labels[i - 1]).length === new Set(labels).size - 1
@@ -573,7 +573,7 @@ export const openOwn = (
         nameOf,
       })),
     )
-  // Of samples that have targets, too, the images.
+  // The images of samples that have targets, too.
   const alone: Own = {
     ...set,
     augment: {},

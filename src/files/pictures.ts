@@ -32,7 +32,7 @@ const PALETTE = Uint8Array.from({ length: 3 * MOST_PNG_CLASSES }, (_, i) => {
   return byte
 })
 
-/** Bytes of a pixel, and how the format calls what they are. */
+/** Bytes of a pixel, and the format's name of its kind. */
 const KINDS = { grey: [1, 0], colours: [3, 2], classes: [1, 3] } as const
 
 const pngOf = (kind: keyof typeof KINDS, width: number, height: number, pixels: Uint8Array): Buffer => {

@@ -1,7 +1,7 @@
-// Predictions that several ranks share. In: what rank 0 has found and planned. Out: the files of one process, each written by the rank that has its
-// batch; at rank 0 what they all came to. Invariant: batches are those of one process, by the same plans, so files have its bits; all ranks
-// meet after each round, one batch of each, and one that is to end ends all there.
-// Worked example, 7 images, batches of 2, 3 ranks: rank 0 has images 0, 1 and 6, rank 1 has 2 and 3, rank 2 has 4 and 5; two rounds.
+// Predictions that several ranks share. In: rank 0's groups and plans. Out: the files of one process, each written by the rank that has its batch; at
+// rank 0 the results of all. Invariant: batches are those of one process, by the same plans, so files have its bits; all ranks meet after each round,
+// one batch of each, and a rank that ends ends all there. Worked example, 7 images, batches of 2, 3 ranks: rank 0 has images 0, 1 and 6, rank 1 has 2
+// and 3, rank 2 has 4 and 5; two rounds.
 import { createHash } from 'node:crypto'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
@@ -32,16 +32,16 @@ import {
 } from './predictor'
 import { meetingOf } from './shares'
 
-/** What rank 0 has found and planned; at the others, their part of it. */
+/** Rank 0's groups and plans; at the others, their part of it. */
 export interface SharedPrediction {
   /** That of the model's size, then those of the images. */
   readonly plans: readonly string[]
-  /** What is to be predicted, in words that are the same where it is the same. */
+  /** The identity of the prediction, in words. */
   readonly content: string
   readonly run: () => TaskEither<SpillwayError, Predicted | undefined>
 }
 
-/** Of each group's batches every so many'th: rank 1 of 3 has the second, the fifth and so on. */
+/** Every n-th of each group's batches: rank 1 of 3 has the second, the fifth and so on. */
 const shareOf =
   ({ rank, ranks }: Rank) =>
   (group: Group): Either<SpillwayError, Group> => {
@@ -52,7 +52,7 @@ const shareOf =
     return places.length === 0 ? E.right(own) : E.map((data: DataSource) => ({ ...own, data }))(group.part(places))
   }
 
-/** What a rank says of a group that it has done. */
+/** A rank's report of a complete group. */
 interface Part {
   readonly at: readonly number[]
   readonly files: readonly string[]
@@ -71,7 +71,7 @@ const doneBy =
       ranked,
     }))
 
-/** All ranks come by as many rounds: one for each batch of whoever has most. */
+/** All ranks have equal numbers of rounds: those of the rank with most batches. */
 const sharedRun = (rank: Rank, ready: Ready): TaskEither<SpillwayError, Predicted | undefined> => {
   const count = counting(ready)
   const meeting = meetingOf(rank, ({ images }) => count(images))

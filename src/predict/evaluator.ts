@@ -1,7 +1,7 @@
-// Evaluating: a model's loss and metrics over data, each sample once. In: a model, its plan (`mode: 'evaluate'`), weights, data. Out: the mean
-// loss, metrics, and what it took. Invariant: what the last full batch leaves over has a plan of its own size in the same budget, so that
-// no sample counts twice; metrics see what the plan hands out, some rows at a time. Ranks share batches (shares.ts).
-// Worked example, five images in batches of two: two steps, then one of a plan for one image; the loss is (2a + 2b + c) / 5.
+// Evaluating: a model's loss and metrics over data, each sample once. In: a model, its plan (`mode: 'evaluate'`), weights, data. Out: the mean loss,
+// metrics, and the measurements. Invariant: the rest after the last full batch has a plan of its own size in the same budget, so that no sample
+// counts twice; metrics see the plan's output, some rows at a time. Ranks share batches (shares.ts). Worked example, five images in batches of two:
+// two steps, then one of a plan for one image; the loss is (2a + 2b + c) / 5.
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import * as E from 'fp-ts/Either'
@@ -70,7 +70,7 @@ export type Unweighted = Omit<EvaluationOptions, 'weights'>
 
 // ---------------------------------------------------------------- what is evaluated
 
-/** What a plan was staged with, if it is one of this model's evaluations. */
+/** The facts of a plan, if it is one of this model's evaluations. */
 interface Subject {
   readonly model: Model
   readonly loss: Loss
@@ -94,7 +94,7 @@ const subjectOf = (model: Model, { plan: { graph }, machine }: Staged): Either<S
     : E.left(usage(`the plan is for model '${graph.name}', but this model differs: stage it again`))
 }
 
-/** Whether metrics can be made of what is handed out, before there is a plan. */
+/** Checks that metrics can be made of the output, before there is a plan. */
 export const checkedMetrics = (
   model: Model,
   loss: Loss,
@@ -119,7 +119,7 @@ const sizeOf = ([, , height, width]: Shape): { readonly height: number; readonly
 interface Ready {
   readonly staged: Staged
   readonly task: Task
-  /** Of all that is handed out of a batch. */
+  /** The whole output of a batch. */
   readonly output: Shape
   readonly options: Unweighted
   readonly data: Data
@@ -130,13 +130,13 @@ interface Ready {
   /** Class names that the labels follow. */
   readonly known: KnownClasses
   readonly begun: () => Measuring
-  /** The names of what is asked for, `loss` among them. */
+  /** The names of the requested metrics, `loss` among them. */
   readonly measures: readonly string[]
   /** Looks for the worst samples, where somebody wants to see them. */
   readonly watched: () => Watch | undefined
-  /** Plans for what full batches leave over, by its size. */
+  /** Plans for the rest after full batches, by its size. */
   readonly smallerOf: (batch: number) => Either<SpillwayError, Staged>
-  /** What the data are, where ranks compare it. */
+  /** The identity of the data, if ranks compare it. */
   readonly content: string
   /** Who shares it. */
   readonly rank?: Rank | undefined
@@ -226,7 +226,7 @@ interface Circumstances {
   readonly classes?: KnownClasses
 }
 
-/** What is asked for can be made of what is handed out, and the data fit. */
+/** Checks that the requested metrics can be made of the output, and that the data fit. */
 const readyWith = (
   given: Pick<Ready, 'staged' | 'task' | 'output' | 'options' | 'data' | 'smallerOf'>,
   { detailed = false, rank, classes: known }: Circumstances,
@@ -266,7 +266,7 @@ const readyWith = (
 const BAND_BYTES = 16 * 2 ** 20
 const NUMBERS = { f32: Float32Array, f64: Float64Array, bf16: Float32Array, i32: Int32Array, u8: Uint8Array } as const
 
-/** All of an image's rows, some at a time, with what they should have been. */
+/** All of an image's rows, some at a time, with their targets. */
 const eachPart = (
   { shape, dtype }: Value,
   read: Read,
@@ -299,7 +299,7 @@ interface Sums {
   took: readonly RunMetrics[]
 }
 
-/** What a batch came to, whose first image is `first`. */
+/** The results of a batch, whose first image is `first`. */
 const unitOf = (
   { task: { loss } }: Ready,
   { measuring, watch }: Sums,
@@ -330,7 +330,7 @@ const unitOf = (
   return { images: batch, loss: took.losses[0]!, share: share.value(), folds, arenaPeakBytes: took.arenaPeakBytes }
 }
 
-/** Adds what batches came to, in their order. */
+/** Adds the results of batches, in their order. */
 const settling =
   ({ options, samples }: Ready, sums: Sums) =>
   ({ images, loss, share, folds, arenaPeakBytes }: Unit): void => {
@@ -346,15 +346,15 @@ interface Stretch {
   readonly staged: Staged
   readonly data: Data
   readonly steps: number
-  /** Whether a step saw so many samples as its batch has: it counts, and there may be more. */
+  /** Returns true for a step with a full batch: it counts, and there may be more. */
   readonly isFull: (step: number) => boolean
   /** The first image of a step, in the data. */
   readonly first: (step: number) => number
-  /** Takes what a step came to. */
+  /** Receives the results of a step. */
   readonly take: (unit: Unit) => Either<SpillwayError, void> | Promise<Either<SpillwayError, void>>
 }
 
-/** Where outputs wait that memory does not hold. */
+/** The folder for outputs that exceed memory. */
 const besideOf = ({ spill }: Unweighted): string => join(spill === undefined || spill === 'ram' ? tmpdir() : spill, 'outputs')
 
 const over = (
@@ -389,7 +389,7 @@ const over = (
 
 // ---------------------------------------------------------------- the whole
 
-/** Full batches, and what they leave over. */
+/** Full batches, and the rest after them. */
 const passed = (ready: Running, sums: Sums, pass: Pass): TaskEither<SpillwayError, void> => {
   const { staged, samples } = ready
   const batch = batchOf(staged)
@@ -424,7 +424,7 @@ const passed = (ready: Running, sums: Sums, pass: Pass): TaskEither<SpillwayErro
 const samplesOf = (batches: readonly number[], batch: number): readonly number[] =>
   batches.flatMap((k) => Array.from({ length: batch }, (_, b) => k * batch + b))
 
-/** A rank's batches; what all of them came to is known at rank 0. */
+/** A rank's batches; rank 0 knows the results of all. */
 const passedAmong = (ready: Running, sums: Sums, rank: Rank, samples: number): TaskEither<SpillwayError, void> => {
   const { staged, data } = ready
   const batch = batchOf(staged)
@@ -471,7 +471,7 @@ const passedAmong = (ready: Running, sums: Sums, rank: Rank, samples: number): T
   )
 }
 
-/** With what a person wants to see of it, where somebody asked for that. */
+/** With details for a person, on request. */
 type Seen = Evaluated & { readonly details?: Details }
 
 const evaluated = (ready: Ready, sums: Sums, memory: PeakMemory): Evaluated => {
@@ -506,15 +506,15 @@ const seen =
     return { ...result, details }
   }
 
-/** An evaluation that may be run again and again, with other weights each time: what it needs is looked at, and planned, once. */
+/** An evaluation that may run repeatedly, with other weights each time: it is checked and planned once. */
 export interface Evaluation {
-  /** The names of what it measures, `loss` among them. */
+  /** The names of its measurements, `loss` among them. */
   readonly measures: readonly string[]
-  /** At a rank that does not lead what all of them found is not known. */
+  /** At a rank that does not lead the results of all are unknown. */
   readonly run: (weights: Weights) => TaskEither<SpillwayError, Seen>
-  /** What the data are, where ranks compare it. */
+  /** The identity of the data, if ranks compare it. */
   readonly content: string
-  /** What other ranks need to take part; or why the leader evaluates alone. */
+  /** The plan for other ranks; or the reason why the leader evaluates alone. */
   readonly shared?: SharedEvaluation | { readonly alone: string } | undefined
 }
 
@@ -558,7 +558,7 @@ const aloneBecause = ({ samples, data, options: { metrics } }: Ready): string | 
   return samples === undefined || data.set.kind === 'stream' ? 'the samples are a stream' : undefined
 }
 
-/** For the others: one plan, and one for what full batches leave over. */
+/** For the others: one plan, and one for the rest after full batches. */
 const sharedOf = (ready: Ready, detailed: boolean): Either<SpillwayError, Evaluation['shared']> => {
   const { rank, staged, samples, task, output } = ready
   if (!rank) return E.right(undefined)
@@ -617,7 +617,7 @@ export const followedEvaluation = (
 }
 
 /**
- * What an evaluation needs, looked at before it begins; `weights` may be in memory, of a run that trains. `detailed`: for people to look at.
+ * Checks and plans an evaluation before it begins. `weights` may be in memory, of a run that trains. `detailed`: for people to look at.
  *
  * @example const evaluation = openEvaluation(net, plan, { weights: 'weights.safetensors', data: 'validation/' })
  */

@@ -1,4 +1,4 @@
-// How a plan predicts, or is evaluated: what users choose. In: options as they were given. Out: the same, or what is wrong with them.
+// The users' options of predictions and evaluations. In: the given options. Out: the same, or their error.
 import { optionsFor } from '../../staging/core/options'
 import type { Data } from '../data/data'
 import { either, listOf, made, named, path, withValues } from '../../staging/core/values'

@@ -1,6 +1,6 @@
-// Where predictions are written. In: images of an output as the device stores them (rows of pixels, channels innermost), band by band. Out:
-// files in NumPy's or safetensors' order (channels outermost), or arrays. Invariant: a file has its name once it is whole.
-// Worked example: of [2,3] channels by pixels a band of two pixels is c0 c1 c0 c1; it goes to rows of plane 0 and of plane 1.
+// The places of written predictions. In: images of an output as the device stores them (rows of pixels, channels innermost), band by band. Out: files
+// in NumPy's or safetensors' order (channels outermost), or arrays. Invariant: a file has its name once it is whole. Worked example: of [2,3]
+// channels by pixels a band of two pixels is c0 c1 c0 c1; it is written to rows of plane 0 and of plane 1.
 import { mkdirSync } from 'node:fs'
 import { basename, extname, join } from 'node:path'
 import * as E from 'fp-ts/Either'
@@ -42,7 +42,7 @@ export interface Outputs {
   readonly end: () => void
   /** Waits for files that are written while the next image runs. */
   readonly settled?: () => Promise<void>
-  /** What is not complete goes. */
+  /** Removes incomplete files. */
   readonly drop: () => void
   readonly written: () => readonly string[]
   readonly kept: () => readonly Prediction[]
@@ -51,7 +51,7 @@ export interface Outputs {
 /** The output of image i. */
 type ShapeOfImage = (i: number) => OutputShape
 
-/** How each type of element is called in files, and what holds it. */
+/** The name of each type of element in files, and its array. */
 const STORED = {
   f32: { npy: 'f4', tensor: 'F32', array: Float32Array },
   f64: { npy: 'f8', tensor: 'F64', array: Float64Array },
@@ -327,7 +327,7 @@ export const isOneFile = (out: string): boolean => ONE_FILE.includes(extname(out
 
 /** Formats of the files in a folder: arrays; of classes also masks, and pictures tinted by their classes. */
 export const FORMATS = ['npy', 'png', 'overlay'] as const
-/** What files of outputs may be. */
+/** The formats of output files. */
 export type Format = (typeof FORMATS)[number]
 
 /** Place and form of the outputs of images. */

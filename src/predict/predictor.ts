@@ -1,7 +1,7 @@
 // Predicting: a model's forward plan run over images, a batch at a time. In: a model, its plan (`mode: 'predict'`), weights, data. Out: files or
-// arrays, and what it took. Invariant: the device holds what the plan says, and images of another size have a plan of their own in the same
-// budget. While a batch runs, the one before it is written.
-// Worked example, five images in batches of two: three steps; the third sees the first image again in its second place, and drops it.
+// arrays, and the measurements. Invariant: the device holds the plan's bytes, and images of another size have a plan of their own in the same budget.
+// While a batch runs, the one before it is written. Worked example, five images in batches of two: three steps; the third sees the first image again
+// in its second place, and drops it.
 import { mkdirSync } from 'node:fs'
 import { dirname, extname, resolve } from 'node:path'
 import * as E from 'fp-ts/Either'
@@ -98,7 +98,7 @@ const shapeOf = ({ shape, dtype }: Value, graph: Graph): OutputShape => {
   return { type: dtype === 'bf16' || dtype === 'u8' ? 'f32' : dtype, shape: [c, h, w], classes }
 }
 
-/** What a plan hands out, if it is one of this model's predictions. */
+/** The output of a plan, if it is one of this model's predictions. */
 export const formOf = (model: Model, { plan: { graph }, machine }: Staged): Either<SpillwayError, Form> => {
   const print = fingerprint(graph)
   const isOf = (form: Form): boolean =>
@@ -114,12 +114,12 @@ export interface Group {
   readonly staged: Staged
   readonly output: Value
   readonly data: DataSource
-  /** Of these images alone, by their places in the group. */
+  /** The source of these images alone, by their places in the group. */
   readonly part: (places: readonly number[]) => Either<SpillwayError, DataSource>
   readonly names: readonly string[]
-  /** Where each stands among all images. */
+  /** The place of each among all images. */
   readonly at: readonly number[]
-  /** Height and width of the output of each image: what belongs to padding is cut off. */
+  /** Height and width of the output of each image: padding is cut off. */
   readonly crops: readonly Size[]
   /** File of each image, or its name. */
   readonly files: readonly string[]
@@ -183,7 +183,7 @@ export const placesOf = (
     ],
   )
 
-/** The files, and where what waits in files lies beside them, have room. */
+/** Checks that the files fit, with the temporary ones beside them. */
 const roomFor = ({ staged, output, names }: Group, out: string | undefined): Either<SpillwayError, void> => {
   if (out === undefined) return E.right(undefined)
   const batch = valueBytes(output)
@@ -335,7 +335,7 @@ const ofFiles = (
     : ofOwn(model, staged, form, { ...own.right, parts }, options, plans, kept)
 }
 
-/** What a look into the data throws: refusals are values, all else is its owner's. */
+/** Errors while reading the data: refusals are values, all others pass unchanged. */
 const looked = <A>(look: () => Promise<A>): TaskEither<SpillwayError, A> =>
   TE.tryCatch(look, (e) => {
     if (e instanceof SpillwayException) return e.error
@@ -518,7 +518,7 @@ const ofPictures = (
 
 type OwnSet = Extract<Data['set'], { readonly kind: 'own' }>
 
-/** Samples of a source of one's own: each at its size, of which bands are read, or all at the model's where it is said how. */
+/** Samples of a source of one's own: each at its size, in bands, or all at the model's if a fit is given. */
 const ofOwn = (
   model: Model | undefined,
   staged: Staged,
@@ -573,7 +573,7 @@ const oneShape = ({ options: { out }, groups }: Ready): Either<SpillwayError, vo
     : E.right(undefined)
 }
 
-/** `plans`: by whoever has looked at the images before, of their other sizes. */
+/** `plans`: plans for the images' other sizes, if they are known. */
 export const readyOf = (
   model: Model | undefined,
   staged: Staged,
@@ -629,7 +629,7 @@ export const readyOf = (
 
 // ---------------------------------------------------------------- batches
 
-/** So many images more are written. */
+/** Reports a number of further written images. */
 export type Counted = (images: number) => Promise<Either<SpillwayError, void>>
 
 /** Waits for files that are still written; refusals are values. */
@@ -638,7 +638,7 @@ const settling = (outputs: Outputs): Promise<Either<SpillwayError, void>> =>
     await outputs.settled?.()
   })()
 
-/** Writes what each batch hands out; what a batch has beyond the images is dropped. */
+/** Writes the output of each batch; the surplus of the last one is dropped. */
 const written = (
   { staged, output, data, names, crops }: Group,
   { out, signal }: PredictOptions,
@@ -684,17 +684,17 @@ const written = (
 
 // ---------------------------------------------------------------- the whole
 
-/** What a group came to. */
+/** The results of a group. */
 export interface Done {
   readonly group: Group
   readonly outputs: Outputs
   readonly runs: readonly RunMetrics[]
-  /** Of outputs that are one class each. */
+  /** For outputs of one class each. */
   readonly labels: readonly string[]
   readonly ranked: readonly Ranked[]
 }
 
-/** One group after the other took the device; what each image came to stands where the image stood. */
+/** Groups ran one after the other; the results of each image have the image's place. */
 export const predicted = (done: readonly Done[], classes: readonly string[] | undefined, processPeakBytes: number): Predicted => {
   const [{ group }] = done as readonly [Done, ...Done[]]
   const { shape, classes: isClasses } = shapeIn(group, 0)
@@ -811,7 +811,7 @@ export const counting = (ready: Ready): ((images: number) => void) => {
   }
 }
 
-/** What it all came to, and what the process held at most meanwhile. */
+/** The results of all, and the peak of the process meanwhile. */
 export const watched = <A>(
   work: TaskEither<SpillwayError, A>,
 ): TaskEither<SpillwayError, { readonly done: A; readonly bytes: number }> =>

@@ -1,5 +1,5 @@
-// A plan that trains nothing on its device, with weights. In: the plan, weights in a file or in somebody's memory, how it runs. Out: what is
-// made with the session, which is closed whatever happens. Invariant: all weights are the model's before the first batch.
+// A plan without training on its device, with weights. In: the plan, weights in a file or in memory, the way to run it. Out: the result of a function
+// of the session, which is always closed. Invariant: all weights are the model's before the first batch.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -14,7 +14,7 @@ import { type LoadingOptions, loadWeights, tableText } from '../train/loading'
 import { modelState, type StateReader } from '../train/weights'
 import type { EvaluateOptions, PredictOptions } from './options'
 
-/** A file, or whoever has the bytes of each by name: a session that trains, a checkpoint. */
+/** A file, or an owner of the bytes by name: a session that trains, a checkpoint. */
 export type Weights = string | StateReader
 export type Running = Pick<
   PredictOptions | EvaluateOptions,
@@ -31,7 +31,7 @@ const filledWith = (weights: Weights, staged: Staged, session: DeviceSession, o:
       ),
     )(state.weights)
   return pipe(
-    // What is left out begins as it does where it is trained.
+    // Absent weights begin as in training.
     o.weightsSkip === undefined ? E.right(undefined) : session.initialise(0),
     E.flatMap(() => loadWeights(weights, state, session, o)),
     E.tap(({ table }) => {

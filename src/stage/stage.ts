@@ -256,7 +256,7 @@ export const describePlan = (chosen: Plan, machine: LocalMachine, allocator = 'p
   }
 }
 
-/** What a plan was made for beside its machine's name. */
+/** A plan's options beside its machine's name. */
 export const machineOptionsIn = ({ plan }: Pick<Staged, 'plan'>): MachineOptions => {
   const { ranks, bands, norms, shard } = plan.graph
   return {
@@ -341,7 +341,7 @@ const oneWay = (o: StageAsked): Either<SpillwayError, void> => {
     : left(usage('resumes and a plan by hand (tiles, checkpoints) exclude each other: use one of them'))
 }
 
-/** What trains here does so with all that were started with this process. */
+/** Training here includes all processes that were started with this one. */
 const startedWith = ({ mode = 'train', machine = 'cpu' }: StageAsked): number | undefined =>
   mode === 'train' && isDevice(machine) ? startedBy(process.env)?.ranks : undefined
 
@@ -362,7 +362,7 @@ export const machineOptionsOf = (o: StageAsked): MachineOptions => {
   return { spill, hostMemory, spillWritesPerStep, algorithms, measure, precision, ranks, bands, norms, shard, network }
 }
 
-/** Several processes are of what trains. */
+/** Only training has several processes. */
 const trainsAlone = ({ mode = 'train', ...o }: StageAsked): Either<SpillwayError, void> => {
   const given = (['ranks', 'bands', 'norms', 'shard', 'network'] as const).find((k) => o[k] !== undefined)
   if (given !== undefined && mode !== 'train') return left(usage(`${given} applies to training; mode '${mode}' does not train`))
@@ -377,7 +377,7 @@ const trainsAlone = ({ mode = 'train', ...o }: StageAsked): Either<SpillwayError
 }
 const MOST_RANKS = 1024
 
-/** What is trained, what predicts, or what is measured. */
+/** Prepares training, prediction or evaluation. */
 const prepared = <M extends Trainable>(model: M, machine: LocalMachine, o: StageOptions): Either<SpillwayError, Prepared<M>> => {
   const { mode = 'train', as } = o
   if (!MODES.includes(mode)) return left(unknownName('mode', mode, MODES))
@@ -408,7 +408,7 @@ const knownByHand = (o: PlanByHand): Either<SpillwayError, PlanByHand> =>
     E.tap(({ tiles = [] }) => E.traverseArray(knownIn(TILE_RANGE))(tiles)),
   )
 
-/** What a plan by hand, or a strategy that was registered, prescribes. */
+/** The prescription of a plan by hand, or of a registered strategy. */
 const prescribedFor = ({ layers, machine }: Prepared, o: StageAsked): Either<SpillwayError, PlanByHand | undefined> => {
   const rule = ownStrategy(o.strategy)
   if (isByHand(o) || !rule) return right(isByHand(o) ? o : undefined)

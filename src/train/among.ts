@@ -1,5 +1,5 @@
-// A run as one of several processes, or as several threads, whether a command's or a script's. In: an engine, options, how the leader trains.
-// Out: what the leader ends with, at every rank. Invariant: the leader alone plans and speaks; who fails ends all, and no rank outlives another.
+// A run as one of several processes, or as several threads, for a command or a script. In: an engine, options, the leader's training. Out: the
+// leader's result, at every rank. Invariant: the leader alone plans and prints; a failing rank ends all, and no rank outlives another.
 import { constants } from 'node:os'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
@@ -31,7 +31,7 @@ import { type Farewell, isOrderly, together } from './ranks'
 import type { TrainResult } from './result'
 import { sessionTask } from './session'
 
-/** What ranks on one machine have of its processors each, where nothing is said. */
+/** The default share of processors for each rank of a machine. */
 export const sharedThreads = (engine: Engine): Either<SpillwayError, number> =>
   pipe(
     tryLoadNative(),
@@ -40,7 +40,7 @@ export const sharedThreads = (engine: Engine): Either<SpillwayError, number> =>
     ),
   )
 
-/** Whether ranks can meet on a device, in words why not: between GPUs something must carry bytes, and each process has a GPU of its own. */
+/** Checks that ranks can meet on a device: GPUs need a library that carries bytes between them, and a GPU for each process. */
 export const meets = (engine: Engine, device: DeviceName): Either<SpillwayError, void> =>
   pipe(
     engine.kind === 'mpi' && device === 'cuda' ? gpuOf(engine, process.env) : E.right(''),
@@ -90,13 +90,13 @@ const handedOver =
   ({ plan, family = [plan] }: Staged): TaskEither<SpillwayError, void> =>
     TE.asUnit(together(() => fromLeader<Word>(rank, { what: 'plan', threads, plans: family.map(encodePlan) })))
 
-/** Of a rank that does not lead: what it needs to run what the leader plans. */
+/** For a rank that does not lead: its inputs for the leader's plan. */
 export interface Following {
   readonly machine: MachineOptions
   readonly options: TrainOptions
 }
 
-/** Seconds that a rank has to end in once it is asked to: at least so many, and some steps. */
+/** The time for a rank to end after a request: at least these seconds, and some steps. */
 const GRACE = { seconds: 10, steps: 3 } as const
 const ASKED = ['SIGINT', 'SIGTERM'] as const
 
@@ -153,7 +153,7 @@ const byProcesses = <A>(
 
 /** Memory differs a little from moment to moment. */
 const CLEARLY_LESS = 0.9
-/** All ranks say what they may take: the leader plans for all. */
+/** All ranks report their memory: the leader plans for all. */
 const knowingLeast = (rank: Rank): TaskEither<SpillwayError, Rank> =>
   TE.tryCatch(async () => {
     const all = await gathered(rank, deviceBytes(rank))
@@ -161,7 +161,7 @@ const knowingLeast = (rank: Rank): TaskEither<SpillwayError, Rank> =>
     return bytes < CLEARLY_LESS * all[0]! ? { ...rank, least: { rank: all.indexOf(bytes), bytes } } : rank
   }, deviceFailed)
 
-/** What this process is among the others. */
+/** The role of this process among the others. */
 const asRank = <A>(
   rank: Rank,
   following: (threads: number) => Either<SpillwayError, Following>,
@@ -220,7 +220,7 @@ export const planningAmong = <A>(
 
 // ---------------------------------------------------------------- threads
 
-/** What a rank runs: the plan of all, or that of its band. */
+/** The plan of a rank: that of all, or that of its band. */
 export const bandOf = (staged: Staged, { rank }: Pick<Rank, 'rank'>): Staged => {
   const { family, machine, ...rest } = staged
   const { bands } = machine
@@ -248,7 +248,7 @@ const byThreads = <A>(
           }
           return answer
         } catch (e) {
-          // What users' code throws is theirs, and the others wait no longer.
+          // An error of users' code is theirs, and the others stop waiting.
           all[0]!.communicator.abort(1)
           throw e
         }
@@ -268,7 +268,7 @@ const byThreads = <A>(
     }),
   )
 
-/** Trains as what this process is. */
+/** Trains in the role of this process. */
 export const among = <A>(
   engine: Engine,
   threads: number,
@@ -329,7 +329,7 @@ const engineOf = (staged: Staged, { engine }: TrainOptions): Either<SpillwayErro
 }
 const ranksText = (n: number): string => (n === 1 ? 'one process' : `${n} ranks`)
 
-/** All ranks end with what the leader ends with. */
+/** All ranks end as the leader does. */
 const asLeader = (answer: TrainResult | Farewell): Either<SpillwayError, TrainResult> => {
   if ('weightsSha256' in answer) return E.right(answer)
   const { result, code } = answer

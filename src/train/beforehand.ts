@@ -1,5 +1,5 @@
-// What is known of a run before anything is planned for it. In: options, and the graph of its step. Out: nothing, or what is wrong, with 2.
-// Invariant: nothing is made, written or locked; the run looks again when it begins.
+// Checks of a run before it is planned. In: options, and the graph of its step. Out: nothing, or an error, with 2. Invariant: nothing is made,
+// written or locked; the run checks again when it begins.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { constUndefined, pipe } from 'fp-ts/function'
@@ -81,7 +81,7 @@ type DataOptions = Pick<TrainOptions, 'data' | 'samples' | 'seed' | 'shuffle' | 
   readonly trains?: boolean
 }
 
-/** The data of a run; `isKept`: what they are must be known, too. */
+/** The data of a run; `isKept`: their identity must be known, too. */
 export const dataOf = (graph: Graph, o: DataOptions, isKept: boolean, rank = 0): Either<SpillwayError, OpenedData> =>
   openRunData(
     o.data,
@@ -155,7 +155,7 @@ const writingsOf = ({ plan: { graph } }: Staged, { checkpointDir, save, saveBest
   ]
 }
 
-/** What the plan and the run's files take is there. */
+/** Checks that the plan and the run's files fit. */
 export const roomFor = (staged: Staged, o: Folders): Either<SpillwayError, void> => {
   const lacks = lacksOf(staged, writingsOf(staged, o))
   return lacks.length ? E.left(usage(`this machine cannot run the plan: ${lacks.join('; ')}`)) : E.right(undefined)

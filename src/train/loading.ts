@@ -1,7 +1,7 @@
-// Weights of a file, as a model takes them. In: a model's state, a file, prefixes that come off its names, weights that are left out. Out: what
-// fills the model, and a table of it; or what does not fit, and the flag that helps. Invariant: a file is judged whole before a byte is
-// written, and what no tensor fills stays as it begins only where it is asked for by name.
-// Worked example: for a model with fc.weight [10,64], of a file with module.fc.weight [1000,64]: strip 'module.', skip 'fc.*'.
+// Weights of a file for a model. In: a model's state, a file, prefixes to strip from its names, weights to leave out. Out: the values of the model,
+// and a table of them; or the mismatches, and the flag that helps. Invariant: a file is judged whole before a byte is written, and a value without a
+// tensor keeps its initial value only if it is named. Worked example: for a model with fc.weight [10,64], of a file with module.fc.weight [1000,64]:
+// strip 'module.', skip 'fc.*'.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -61,7 +61,7 @@ export interface WeightsTable {
   readonly unused: readonly string[]
 }
 
-/** What a weights file says of what its model learnt from; nothing where it does not, or there is none. */
+/** The training data's description in a weights file; nothing if there is none. */
 export const descriptionOf = (path: string): DataDescription | undefined =>
   pipe(
     openWeights('weights', path),
@@ -86,7 +86,7 @@ export type WeightsRecipe = DataDescription
  */
 export const weightsRecipe = (path: string): WeightsRecipe | undefined => descriptionOf(path)
 
-/** A file that fits, under the model's names; what it fills. */
+/** A file that fits, under the model's names; and the filled values. */
 export interface FittingWeights {
   readonly file: TensorFile
   readonly values: readonly Value[]
@@ -98,7 +98,7 @@ const listed = (given: string | readonly string[] | undefined = []): readonly st
 
 // ---------------------------------------------------------------- what is asked for
 
-/** Of all options, these. */
+/** The loading options, among all. */
 export const loadingOf = ({ weightsSkip, weightsStrip }: LoadingOptions): LoadingOptions => ({ weightsSkip, weightsStrip })
 
 /** Options that a file could be loaded with. */
@@ -109,7 +109,7 @@ export const checkedLoading = <O extends LoadingOptions & { readonly weights?: u
   return E.right(o)
 }
 
-/** What makes the weights that a run starts from others. */
+/** The changes of a run's initial weights, in words. */
 export const startText = (file: string, { weightsSkip, weightsStrip }: LoadingOptions): string =>
   [
     file,
@@ -158,7 +158,7 @@ const stripped = (file: TensorFile, prefixes: readonly string[]): Either<Spillwa
   )
 }
 
-/** Whether a weight is left out; each pattern is of some weight, of the model or of the file. */
+/** A test for left-out weights; each pattern matches some weight, of the model or of the file. */
 const skipping = (patterns: readonly string[], known: readonly string[]): Either<SpillwayError, (name: string) => boolean> =>
   pipe(
     patterns,
@@ -255,7 +255,7 @@ const judged = (
     return isLeft(name) ? [{ name, shape, ...(inFile === undefined ? {} : { inFile }) }] : []
   })
   return E.right({
-    // A counter counts what its norm's statistics have seen.
+    // A counter counts the batches of its norm's statistics.
     file: { ...file, tensors: new Map([...file.tensors].filter(([name]) => !isLeft(name))) },
     values,
     table: { file: path, taken: values.map((v) => v.name), left, unused: unused.filter((n) => !isLeft(n)) },
@@ -276,7 +276,7 @@ export const fittingWeights = (path: string, state: ModelState, o: LoadingOption
     E.flatMap(({ file, isLeft }) => judged(path, file, state, isLeft)),
   )
 
-/** What a model begins with: how many batches its norms have seen, and what became of the file. */
+/** The start of a model: the batches that its norms have seen, and the use of the file. */
 export interface LoadedWeights {
   readonly counted: Counted
   readonly table: WeightsTable
@@ -323,7 +323,7 @@ const some = (names: readonly string[]): string =>
 const leftText = ({ name, shape, inFile }: LeftWeight): string =>
   `${name} ${shapeText(shape)}${inFile === undefined ? '' : ` (${shapeText(inFile)} in the file)`}`
 
-/** What a person is told of it; nothing where each tensor has its place. */
+/** The table for a person; nothing if each tensor has its place. */
 export const tableText = ({ file, taken, left, unused }: WeightsTable): string | undefined => {
   if (left.length === 0 && unused.length === 0) return undefined
   const row = (what: string, names: readonly string[]): readonly string[] =>

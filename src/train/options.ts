@@ -1,4 +1,4 @@
-// How a plan is trained: what users choose. In: options as they were given. Out: the same, or what is wrong with them.
+// The users' options of training. In: the given options. Out: the same, or their error.
 import { availableParallelism } from 'node:os'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
@@ -292,7 +292,7 @@ export { PREFETCH } from '../stage/defaults'
 /** Threads that decode images, where nothing is said. */
 export const usualWorkers = (): number => Math.max(1, Math.min(4, Math.floor(availableParallelism() / 2)))
 
-/** Options with which a run can begin: what is wrong with them is known before anything is staged. */
+/** Options of a run's start: their errors are known before staging. */
 export const checkedOptions = (o: TrainOptions): Either<SpillwayError, TrainOptions> => {
   const options = knownIn(TRAIN)(o)
   if (E.isLeft(options)) return options

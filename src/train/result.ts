@@ -1,5 +1,5 @@
-// What a run tells in the end: TrainResult, the object of `train --json`. In: a plan and the run's totals.
-// Out: the result. Bytes and seconds are of all steps, those before a resume included.
+// The result of a run: TrainResult, the object of `train --json`. In: a plan and the run's totals. Out: the result. Bytes and seconds are of all
+// steps, those before a resume included.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -114,7 +114,7 @@ const resultOf = (ended: Ended, sha256: string): TrainResult => {
   }
 }
 
-/** A run that has done its steps: weights go to their file, and what is told of it comes back. */
+/** A run that has done its steps: its weights are written, and its report is returned. */
 export interface Ended {
   readonly staged: Staged
   readonly state: ModelState

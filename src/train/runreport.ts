@@ -1,6 +1,6 @@
-// The page of a run (src/report/run.ts), kept up to date while it goes on. In: how the run begins, what it tells. Out: a file that is whole at
-// any moment. Invariant: writing takes less than half a percent of the time, however large the page is; a page that cannot be written
-// while the run goes on costs a note, not the run.
+// The page of a run (src/report/run.ts), kept up to date during it. In: the start of the run, its reports. Out: a file that is whole at any moment.
+// Invariant: writing takes less than half a percent of the time, for a page of any size; a page that cannot be written during the run costs a note,
+// not the run.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -17,10 +17,10 @@ import type { Start } from './start'
 import { logFolder, reportFile } from './steplog'
 import type { Totals } from './totals'
 
-/** What a run tells beside its events. */
+/** The reports of a run beside its events. */
 export interface RunPage {
   readonly listener: (others: Listener) => Listener
-  /** Some steps have ended, and what all of them took. */
+  /** After some steps, the measurements of all of them. */
   readonly took: (totals: Totals, metrics: RunMetrics) => void
   readonly looked: (details: Details | undefined) => void
   /** Most steps between two calls of `took`. */
@@ -36,17 +36,17 @@ const NO_PAGE: RunPage = {
 
 // ---------------------------------------------------------------- how often
 
-/** No sooner than this, and than so many times as long as the last writing took. */
+/** No sooner than this, and than a multiple of the last writing's time. */
 const LEAST_MS = 5000
 const TIMES = 250
-/** Of steps, between two looks at what they took: so long, and of short ones so many. */
+/** Between two looks at the steps' measurements: these seconds, and for short ones a number of steps. */
 const LOOK_SECONDS = 30
 const LEAST_STEPS = 16
 
 // ---------------------------------------------------------------- what it holds
 
 type Writable<T> = { -readonly [K in keyof T]: T[K] }
-/** What changes while a run goes on. */
+/** The changing part of a run. */
 interface Heard {
   readonly losses: number[]
   readonly rates: number[]

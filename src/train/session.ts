@@ -1,6 +1,6 @@
-// Training: a plan run for a number of steps, whoever asked for it. In: what the run begins with, who hears of it. Out: TrainResult, or
-// an error as data. Invariant: after every chunk of steps the checkpoint on disk is whole, so that whatever ends the run
-// (an error, a signal, a kill) `resume` goes on from the last one, bit for bit.
+// Training: a plan run for a number of steps, for any caller. In: the start of the run, its listeners. Out: TrainResult, or an error as data.
+// Invariant: after every chunk of steps the checkpoint on disk is whole, so that after any end of the run (an error, a signal, a kill) `resume`
+// continues from the last one, bit for bit.
 import { join } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
@@ -34,13 +34,13 @@ import { addRun, NO_STEPS, type Totals } from './totals'
 import { traced } from './traced'
 import { type Counted, type ModelState, saveWeights, type StateReader } from './weights'
 
-/** What a run has met so far. */
+/** The state of a run so far. */
 interface Met {
   /** The first step whose loss is not finite. */
   odd?: number
   /** Why the log cannot be written. */
   unlogged?: SpillwayError
-  /** What the last step took. */
+  /** Seconds of the last step. */
   seconds?: number
   /** The step of the newest checkpoint. */
   saved?: number
@@ -53,7 +53,7 @@ interface RunningSession extends Start {
   readonly met: Met
   readonly listener: Listener
   readonly page: RunPage
-  /** Of the steps that were told so far. */
+  /** The losses of the reported steps so far. */
   readonly losses: number[]
   readonly measured: Measurement[]
 }
@@ -63,7 +63,7 @@ const resumeHint = (directory: string): string =>
     ? `run the same command with --resume to continue from the last checkpoint in ${directory}`
     : `no checkpoint was saved in ${directory} yet (see --checkpoint-every): the same command starts again from step 1`
 
-/** What a run leaves behind that cannot write: a full disk, one that fails. */
+/** The saved state of a run that cannot write: a full disk, a failing one. */
 const withKept =
   ({ checkpointDir }: TrainOptions) =>
   (e: SpillwayError): SpillwayError =>
@@ -95,9 +95,9 @@ export const chunkFrom = (done: number, steps: number, o: Pick<TrainOptions, 'ch
   return Math.min(steps, (Math.floor(done / every) + 1) * every) - done
 }
 
-/** An order is told to the device for so many samples at once. */
+/** The most samples of an order in one message to the device. */
 const MOST_SAMPLES = 2 ** 22
-/** And factors of the rate for so many steps. */
+/** And the most factors of the rate. */
 const MOST_STEPS = 2 ** 16
 
 const stepsAtOnce = ({ options: o, length, batch, listener, page }: RunningSession, done: number): number =>
@@ -129,7 +129,7 @@ const emitEpoch = ({ length: { epochs }, listener, losses }: RunningSession, ste
   listener.emit({ kind: 'epoch', epoch, step, loss: meanLoss(losses, epochs, epoch) })
 }
 
-/** What becomes of a step that has ended; the run ends where it cannot be logged, or is not finite. */
+/** The handling of a complete step; the run ends if the step cannot be logged, or its loss is not finite. */
 const stepped = (run: RunningSession, p: StepDone): void => {
   const { options: o, held, log, met, listener, losses, length } = run
   met.seconds = p.seconds
@@ -216,7 +216,7 @@ const saved = (run: RunningSession, counted: Counted, totals: Totals): TaskEithe
 
 const averagesOf = ({ averages }: ModelState): readonly string[] => [...averages.values()].map((a) => a.name)
 
-/** What the model is worth after an epoch. */
+/** The metrics of the model after an epoch. */
 const measuredBy = (run: RunningSession, epoch: number, step: number): TaskEither<SpillwayError, Measurement> => {
   const { evaluation, options: o, length, losses, held, listener, page, state, staged } = run
   const { epochs } = length
@@ -327,13 +327,13 @@ const chunks =
 
 // ---------------------------------------------------------------- a whole run
 
-/** What is said of it at the end. */
+/** The report of it at the end. */
 const measuredIn = (o: TrainOptions, measured: readonly Measurement[]): Pick<TrainResult, 'measured' | 'best' | 'endedEarly'> => {
   const { best } = standing(measured, metricOf(o))
   return { measured, ...(best ? { best } : {}), endedEarly: isEnough(o, measured) }
 }
 
-/** The steps are done, and all ranks compare what came of them. */
+/** After the steps, all ranks compare their results. */
 const parted = ({ staged: { plan, rank }, state, held }: RunningSession, result: TrainResult): TaskEither<SpillwayError, void> =>
   rank
     ? pipe(
@@ -410,7 +410,7 @@ const onDevice = (start: Start, listener: Listener, page: RunPage): TaskEither<S
   )
 }
 
-/** What planning had estimated is measured when a run is over, for this part of the time that its steps took. */
+/** After a run, estimated times are measured, for this share of the time of its steps. */
 const MEASURING_SHARE = 0.02
 const leftToMeasure =
   ({ machine }: Staged) =>

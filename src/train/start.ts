@@ -1,5 +1,5 @@
-// What a run begins with. In: a model, its staged plan, options. Out: data, identity and the newest whole checkpoint of this very
-// run, or an error. Invariant: all of it is known before a device is opened.
+// The start of a run. In: a model, its staged plan, options. Out: data, identity and the newest whole checkpoint of this very run, or an error.
+// Invariant: all of it is known before a device is opened.
 import { resolve } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
@@ -49,7 +49,7 @@ const takenBy = ({ values }: Graph): string =>
 const trainsAnything = ({ plan }: Staged): Either<SpillwayError, void> =>
   trains(plan.graph) ? E.right(undefined) : E.left(usage(takenBy(plan.graph)))
 
-/** What the bits of a run depend on beside its identity. */
+/** The basis of a run's bits beside its identity. */
 const circumstancesOf = ({ machine: { device } }: Staged, o: TrainOptions): Either<SpillwayError, Circumstances> =>
   pipe(
     tryLoadNative(),
@@ -116,7 +116,7 @@ export const readyOf = (
     E.tap((checked) => placesOf({ ...checked, average: keepsAverage(staged) })),
     E.tap((checked) => roomFor(staged, checked)),
     E.bindTo('options'),
-    // Ranks compare what they read, too.
+    // Ranks compare their data, too.
     E.bind('data', () =>
       dataOf(
         staged.plan.graph,
@@ -163,7 +163,7 @@ export const lockOf = ({ checkpointDir }: TrainOptions): Either<SpillwayError, L
         E.flatMap(() => lockFolder(checkpointDir)),
       )
 
-/** Where the run starts: the newest whole checkpoint that is of this very run, or the beginning. */
+/** The start of the run: the newest whole checkpoint of this very run, or the beginning. */
 export const startOf = (ready: Ready): Either<SpillwayError, Start> => {
   const { staged, options: o, data } = ready
   const weights = o.weights === undefined ? undefined : startText(resolve(o.weights), o)

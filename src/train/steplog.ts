@@ -20,7 +20,7 @@ import { ratesIn, type StepDone } from './device'
 import type { Measurement } from './measured'
 
 export interface StepLine extends Pick<StepDone, 'step' | 'loss' | 'lr' | 'seconds'> {
-  /** Of the learning rates, by the run's schedule. */
+  /** The factor of the learning rates, by the run's schedule. */
   readonly factor: number
 }
 export interface StepLog {
