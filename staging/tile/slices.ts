@@ -152,6 +152,16 @@ class DimSlicer {
     return this.contributions.get(v) ?? this.pieces(op, v)
   }
 
+  /**
+   * The tile's share of a summand: the rows that it made of another summand, if these are disjoint pieces. So a tile has all summands of the
+   * same rows, although pieces of 32 rows that are pooled from 64 begin elsewhere than pieces of 64 rows.
+   */
+  private summand(op: Op, v: ValueId): Ranges {
+    const e = extent(this.graph, v, this.dim)
+    const beside = mapped(op.ins, (w) => this.contributions.get(w)).find((rs) => rs && tilesExactly(rs, e))
+    return this.contributions.get(v) ?? beside ?? this.pieces(op, v)
+  }
+
   /** Sweep 1: ops that consume pieces of an input, and sums of partial gradients. */
   private consume(op: Op): void {
     const def = opDef(op.kind)
@@ -167,7 +177,7 @@ class DimSlicer {
       return
     const over =
       anchor === null
-        ? mapped(op.ins, (v) => this.share(op, v)).reduce((a, b) => mapped(a, (r, i) => hull(r, b[i]!)))
+        ? mapped(op.ins, (v) => this.summand(op, v)).reduce((a, b) => mapped(a, (r, i) => hull(r, b[i]!)))
         : this.share(op, anchor)
     this.iteration.set(op.id, over)
     for (const o of outs)
@@ -247,7 +257,7 @@ class DimSlicer {
   /** The ranges of an input that `op` touches. */
   read(op: Op, o: Operand, over: Ranges): Ranges {
     const a = o.access![this.dim]
-    if (a.tag === 'inside') return this.expands ? over : this.share(op, o.value)
+    if (a.tag === 'inside') return this.expands ? over : this.summand(op, o.value)
     return this.map(op, a, over, o.value)
   }
 

@@ -106,6 +106,48 @@ test('one tile may hold a final sum of gradients, and the next one only some sum
   assert.is(called.length, 3)
 })
 
+test('a tile that recomputes a sum of gradients for a norm has all summands of the same rows', () => {
+  const graph = forked()
+  const ids = (is: (o: Op) => boolean): readonly number[] => graph.ops.filter(is).map((o) => o.id)
+  const isBehind = (o: Op): boolean => o.kind === 'bn_bwd_data' || o.layer === 'a'
+  const again = ids((o) => ['max_pool_bwd', 'grad_sum', 'relu_bwd'].includes(o.kind) && ['p', 'r'].includes(o.layer))
+  const run = (phase: Run['phase'], ops: readonly number[], H = 1): Run => ({
+    phase,
+    group: 0,
+    grid: { B: 1, H, W: 1 },
+    ops: [...ops],
+  })
+  const segments = certain('the runs are legal')(
+    segmentsOf(graph, [
+      run(
+        'forward',
+        ids((o) => o.phase === 'forward' || o.phase === 'loss'),
+      ),
+      run(
+        'backward',
+        ids((o) => o.phase === 'backward' && !isBehind(o)),
+      ),
+      run('backward', [...again, ...ids((o) => o.phase === 'backward' && isBehind(o))], 3),
+      run(
+        'backward',
+        ids((o) => o.phase === 'update'),
+      ),
+    ]),
+  )
+  const plan = compileSegments(graph, segments, { strategy: 'by-hand', machine, budgetBytes: mib(32) })
+  if (isLeft(plan)) throw new Error(renderError(plan.left))
+  // The pieces of five pooled rows begin at rows 0, 2 and 6. Those of ten rows would begin at 0, 3 and 6.
+  const sums = plan.right.calls.filter((c) => c.kind === 'grad_sum' && c.segment === 2)
+  assert.equal(
+    sums.map((c) => c.outs[0]!.box[2]),
+    [
+      [0, 2],
+      [2, 6],
+      [6, 10],
+    ],
+  )
+})
+
 test('without any one of its calls a plan is refused', () => {
   fc.assert(
     fc.property(cases, fc.nat(), ({ recipe, tiling }, pick) => {
