@@ -13,8 +13,8 @@ struct Bandwidth {
   double copies_beside = 1, calls_beside = 1;
 };
 
-/// Of the host's own memory if the directory is empty (RAM), beside a number of computing threads. It moves some
-/// hundred MiB, so it takes a moment.
+/// Measures copies to a file in the directory, or in RAM if it is empty, while other threads compute.
+/// It copies several hundred MiB.
 Result<Bandwidth> measure_bandwidth(const std::string& directory, int threads);
 /// Between an asynchronous device and pinned memory, by the device's own clock.
 Result<Bandwidth> measure_device_bandwidth(const Device& device);
