@@ -20,7 +20,7 @@ export interface Case {
   /** Default: in-core. */
   readonly strategy?: StrategyName
   readonly budgetBytes?: number
-  /** The folder of the spill file; default: none, the lower tier is memory. */
+  /** The folder of the spill file; default: none, and no lower tier. */
   readonly spill?: string
   /** Default: fp32. */
   readonly precision?: 'bf16'

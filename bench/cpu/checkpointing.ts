@@ -1,8 +1,8 @@
 // Steps with little memory: PyTorch's checkpointing at the setting with the least memory, Spillway's `auto` in a third of that or in a part of our
 // in-core step's, and that in-core step, taken in turns. In: cases. Out: ratios, and the shares of our time. Activation memory is a process's peak
 // less its peak before the first step. Ours opens its memory before that, so it is the peak less the memory before the session and less the
-// parameters, which PyTorch has by then. If parameters may leave, that says nothing (it may be less than nothing): then the memory of both counts
-// with the parameters.
+// parameters, which PyTorch has by then. If parameters are swapped, this difference may be negative: then the memory of both sides includes the
+// parameters.
 import { join } from 'node:path'
 import { bytesOf, pagesIn } from '../../staging/core/bytes'
 import { type Case, sized } from './cases'

@@ -67,7 +67,7 @@ export const countLines = (out: Output): ((done: number, all: number | undefined
 /** Clears the line from the cursor on. */
 const CLEAR = '\x1b[K'
 
-/** Runs planning, and shows the measurements that it makes first, on one line of a terminal that goes at the end. */
+/** Runs planning, and shows the measurements before it on one line of the terminal. The line is cleared at the end. */
 export const withMeasuring = <A>(work: () => Promise<A>, stream: NodeJS.WriteStream = process.stderr): Promise<A> => {
   if (!stream.isTTY) return work()
   let isShown = false

@@ -190,7 +190,7 @@ export const usualMetrics = (task: Task): readonly MetricName[] => {
 /** More classes would not fit into memory two by two. */
 const MOST_CONFUSED = 4096
 
-/** The requested metrics, and those for a person who looks for a model's errors: each class, and the classes that it is confused with. */
+/** The requested metrics, and those that show a model's errors: each class, and the classes that it is confused with. */
 export const detailedMetrics = (
   task: Task,
   asked: readonly (MetricName | Metric)[] = usualMetrics(task),

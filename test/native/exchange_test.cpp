@@ -74,7 +74,7 @@ void ranks_agree() {
   }
 }
 
-/// A rank told to end while others never come ends, with the thread that waits for them.
+/// A rank that is cancelled before the others connect ends, with the thread that waits for them.
 void ends_when_told() {
   auto opened = open_thread_ranks(2);
   std::vector<OwnCommunicator> all = std::move(opened).value();
