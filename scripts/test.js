@@ -63,16 +63,20 @@ const parseArgs = (argv) => {
 
 /**
  * V8's options. A larger nursery takes a third of the time off type tests, which allocate much garbage. Processes share the cores, so threads
- * that collect garbage only wait for one another. A test process runs for seconds: optimizing functions nine times later than by default takes
- * a quarter of the processor time off planning. Their frames then need more stack.
+ * that collect garbage only wait for one another. A large first heap: otherwise the memory of devices starts full collections of a small one.
+ * A test process runs for seconds: optimizing functions nine times later than by default takes a quarter of the processor time off planning.
+ * Their frames then need more stack.
  */
 const V8_OPTIONS = [
   '--max-semi-space-size=64',
   '--min-semi-space-size=16',
   '--single-threaded-gc',
+  '--initial-heap-size=1024',
   '--interrupt-budget=600000',
   '--stack-size=1500',
 ]
+/** Seconds of work for plans of `auto`. Full mode has the default of users. */
+const QUICK_EFFORT = '0.5'
 /** Processes share the cores: a thread that waits must not spin on one. */
 const PATIENT = { OMP_WAIT_POLICY: 'passive' }
 
@@ -164,6 +168,7 @@ const main = async (argv) => {
     )
   if (options.setup) await setUpOrExit({ dev: true })
   if (options.full) process.env.SPILLWAY_FULL = '1'
+  else process.env.SPILLWAY_EFFORT ??= QUICK_EFFORT
   for (const [signal, code] of [
     ['SIGINT', 130],
     ['SIGTERM', 143],

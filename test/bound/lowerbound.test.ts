@@ -123,10 +123,10 @@ test('no strategy is faster than the bound of a random network, in any budget', 
       planned += steps.length
       if (!isCompute && steps.length > 0) programmes++
     }),
-    { numRuns: fewOrAll([20], [100])[0]!, seed: 7 },
+    { numRuns: fewOrAll([10], [100])[0]!, seed: 7 },
   )
   // The property holds for plans with a bound above their compute.
-  assert.ok(planned > 40 && programmes >= 3, `${planned} plans, ${programmes} bounds by programmes`)
+  assert.ok(planned > 20 && programmes >= 2, `${planned} plans, ${programmes} bounds by programmes`)
 })
 
 test('the bound grows as memory shrinks, and no plan of a network with norms is below it', async () => {

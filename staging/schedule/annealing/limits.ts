@@ -33,8 +33,8 @@ export const REPAIRS = 3
 export const NOTHING_TO_GAIN = 0.01
 export const MUCH_TO_GAIN = 4
 
-/** The default effort, in seconds. */
-export const DEFAULT_EFFORT = 5
+/** The default effort, in seconds. The tests set a smaller one. */
+export const DEFAULT_EFFORT = Number(process.env['SPILLWAY_EFFORT']) || 5
 /** The effort for a number of seconds. It is work, not time, so that plans are the same on every machine. */
 export const effortOf = (seconds: number): Effort => ({ work: 2e6 * seconds, calls: 16_000 * seconds })
 /** The most work for each decision and atom. If some work is left, independent searches follow, up to a number. */
