@@ -9,7 +9,7 @@ import { dirname, join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { addonFile } from '../../src/device/native'
-import { FULL, fewOrAll } from '../full'
+import { FULL, fewOrAll, fullTest } from '../full'
 
 const { nativeLibrary } = require('../../scripts/testing/native') as {
   readonly nativeLibrary: (root: string, target: string) => Promise<string | null>
@@ -139,7 +139,7 @@ test('every section runs on the plugin that imitates a GPU', async () => {
   assert.equal(leftOut(left), [NO_CARD, 'ranks: on this device the host carries'])
 })
 
-test('the bundle has what the box runs, and its results are one file', () => {
+fullTest('the bundle has what the box runs, and its results are one file', () => {
   if (spawnSync('xz', ['--version']).error) return console.log('skipped: xz is not here')
   const [bundle, out] = [join(root, 'bundle.tar.xz'), join(root, 'box')]
   const env = {
