@@ -50,6 +50,7 @@ export const GROUPS: Readonly<Record<string, readonly string[]>> = {
       '--out',
       '--format',
       '--as',
+      '--run',
       '--save',
       '--no-save',
       '--emit',
