@@ -47,6 +47,7 @@ const models = () => require('./models') as typeof import('./models')
 const plan = () => require('./plan') as typeof import('./plan')
 const predict = () => require('./predict') as typeof import('./predict')
 const checked = () => require('./beside') as typeof import('./beside')
+const runs = () => require('./runs') as typeof import('./runs')
 const train = () => require('./train') as typeof import('./train')
 const verify = () => require('./verify') as typeof import('./verify')
 const names = () => require('./names') as typeof import('./names')
@@ -324,6 +325,15 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option(...NORM)
       .option(...SHARD)
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => train().trainModel(model, o, out)))),
+  runs: (c, run) =>
+    c
+      .argument('[run]', 'name of a run, or a folder with runs (default: the folder runs)')
+      .action((name) => run((out) => runs().showRuns(name, out))),
+  'compare-runs': (c, run) =>
+    c
+      .argument('<runs...>', 'names of runs, or their folders')
+      .option('--report <file>', 'write an HTML page with the curves of all runs')
+      .action((names, o) => run((out) => runs().compareRuns(names, o, out))),
   evaluate: (c, run) =>
     forwardOptions(
       weightsOptions(flagged(sizeOptions(c.argument(...MODEL_OR_RECIPE)), LOSS_FLAGS), WEIGHTS)

@@ -32,7 +32,7 @@ export const chartHtml = (chart: Chart, drawing: string): string =>
   `<div class="chart">${drawing}<script type="application/json">${embedJson(chart)}</script></div>`
 
 /** The numbers of the script, without a document. */
-export const CHART_NUMBERS = String.raw`
+export const CHART_NUMBERS = `
 // Weighted mean of a value and all before it; weights sum to 1 from the first value on.
 const smooth=(points,weight)=>{let sum=0,total=0
  return points.map(([x,y])=>{if(y===null)return[x,null]
@@ -69,7 +69,7 @@ const tickText=v=>v!==0&&(Math.abs(v)<1e-4||Math.abs(v)>=1e6)?v.toExponential():
 const safe=text=>String(text).replace(/[&<>"']/g,c=>'&#'+c.charCodeAt(0)+';')
 `
 
-const DRAWING = String.raw`
+const DRAWING = `
 const DASHES=['','8 3','2 3','8 3 2 3','14 4','5 2 2 2 2 2'],MOST_MARKS=60,LEFT=58,RIGHT=14,TOP=16,BOTTOM=40
 const lineTo=points=>{let pen='M'
  return points.map(([x,y])=>{const at=y===null?'':pen+x.toFixed(1)+' '+y.toFixed(1);pen=y===null?'M':'L';return at}).join('')}
@@ -109,7 +109,7 @@ const begin=(box,number)=>{
    out+='<path d="M'+LEFT+' '+y(v).toFixed(1)+'H'+right+'" stroke="var(--line)"/>'+text(LEFT-8,y(v)+4,'end',tickText(v))
   for(const v of ticks(state.from,state.to,Math.max(2,Math.floor(width/110))))out+=text(x(v),bottom+17,'middle',tickText(v))
   out+='<path d="M'+LEFT+' '+TOP+'V'+bottom+'H'+right+'" fill="none" stroke="var(--soft)"/>'+text((LEFT+right)/2,bottom+34,'middle',chart.x)
-   +'<clipPath id="clip'+number+'"><rect x="'+LEFT+'" y="'+(TOP-4)+'" width="'+(right-LEFT)+'" height="'+(bottom-TOP+8)+'"/></clipPath><g clip-path="url(#clip'+number+')">'
+   +'<clipPath id="clip'+number+'"><rect x="'+(LEFT-4)+'" y="'+(TOP-4)+'" width="'+(right-LEFT+8)+'" height="'+(bottom-TOP+8)+'"/></clipPath><g clip-path="url(#clip'+number+')">'
   for(const s of shown()){
    const c=colour(s),isSmooth=state.smooth>0&&!s.reference,visible=v=>v!==null&&(!state.log||v>0)
    const path=(points,style)=>'<path d="'+lineTo(points.map(p=>[x(p[0]),visible(p[1])?y(p[1]):null]))+'" fill="none" stroke="'+c+'" '+style+'/>'

@@ -14,6 +14,7 @@ import { attempt, onFile } from '../errors/exceptions'
 import { ourselves } from '../files/lock'
 import { version } from '../files/version'
 import { BEST_FILE, LAST_FILE, PAGE_FILE, runsFolder } from '../files/runs'
+import { showSize } from '../report/format'
 import { optionsIn } from '../stage/identity'
 import type { Listener } from './events'
 import { metricOf, type Measurement, standing } from './measured'
@@ -124,7 +125,11 @@ const recordOf = (start: Start, folder: string): RunRecord => {
   }
 }
 
-const factText = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value))
+/** Sizes are for people: 'budgetBytes' becomes 'budget'. */
+const factOf = (name: string, value: unknown): readonly [name: string, text: string] =>
+  name.endsWith('Bytes') && typeof value === 'number'
+    ? [name.slice(0, -'Bytes'.length), showSize(value)]
+    : [name, typeof value === 'string' ? value : JSON.stringify(value)]
 
 /** The facts of a record by name, as text: for pages, and to compare runs. */
 export const factsOf = ({
@@ -139,7 +144,7 @@ export const factsOf = ({
     files === undefined ? place : `${place} (${files} files, newest ${newest}, sha256 ${sha256})`
   return {
     ...(command.length === 0 ? {} : { command: command.join(' ') }),
-    ...Object.fromEntries(Object.entries({ ...options, ...machine }).map(([name, value]) => [name, factText(value)])),
+    ...Object.fromEntries(Object.entries({ ...options, ...machine }).map(([name, value]) => factOf(name, value))),
     data: dataText(data),
     ...(evaluation ? { evaluation: dataText(evaluation) } : {}),
     version: product,
