@@ -304,7 +304,7 @@ const shown = ({ staged }: PreparedRun, o: TrainCommandOptions, out: Output): vo
 
 /** The run, with its progress. */
 const performed = ({ named, staged, options }: PreparedRun, out: Output): TaskEither<SpillwayError, TrainResult> => {
-  const progress = out.stream.isTTY ? bar(out, staged.plan) : plainLines(out)
+  const progress = out.stream.isTTY ? bar(out, staged.plan) : plainLines(out, staged.plan)
   const interrupt = interrupts(() => {
     progress.stop()
     out.say('\ninterrupted: stopping after this step; interrupt again to stop at once')
