@@ -8,6 +8,7 @@ import { showSeconds, showSize, significant } from '../report/format'
 import { batchOf } from '../train/beforehand'
 import type { DeviceProgress } from '../train/device'
 import type { FitEvent, Started } from '../train/events'
+import { CLEAR } from './live'
 import type { Output } from './output'
 
 export interface Progress {
@@ -62,9 +63,6 @@ export const countLines = (out: Output): ((done: number, all: number | undefined
     before = done
   }
 }
-
-/** Clears the line from the cursor on. */
-const CLEAR = '\x1b[K'
 
 /** Runs planning, and shows the measurements before it on one line of the terminal. The line is cleared at the end. */
 export const withMeasuring = <A>(work: () => Promise<A>, stream: NodeJS.WriteStream = process.stderr): Promise<A> => {
@@ -149,7 +147,12 @@ export class Sparkline {
     const [low, high] = [Math.min(...this.means), Math.max(...this.means)]
     const level = (m: number): number => (high > low ? Math.round(((m - low) / (high - low)) * (SPARKS.length - 1)) : 0)
     // Always as wide, so that the parts beside it keep their places.
-    return this.means.length < 2 ? '' : this.means.map((m) => SPARKS[level(m)]).join('').padEnd(MOST_SPARKS)
+    return this.means.length < 2
+      ? ''
+      : this.means
+          .map((m) => SPARKS[level(m)])
+          .join('')
+          .padEnd(MOST_SPARKS)
   }
 }
 

@@ -10,12 +10,12 @@ import { textTable } from '../report/texttable'
 import { comparisonHtml, comparisonOf, type Comparison, summaryTexts } from '../train/comparison'
 import { factsOf } from '../train/runfolder'
 import { isRunsFolder, noRuns, type Run, runNamed, runsIn, type RunSummary } from '../train/runs'
-import type { Done, Output } from './output'
+import { type Done, type Output, terminalWidth } from './output'
 
 /** Columns of an output that is no terminal. */
 const WIDEST = 200
 
-const widthOf = ({ stream }: Output): number => (stream.isTTY ? stream.columns : WIDEST)
+const widthOf = (out: Output): number => terminalWidth(out) ?? WIDEST
 
 /** To the minute: 2026-11-22 15:40. */
 const dateText = (iso: string): string => `${iso.slice(0, 10)} ${iso.slice(11, 16)}`

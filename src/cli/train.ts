@@ -34,7 +34,7 @@ import { interrupts } from './interrupts'
 import { looksLikeFile } from './model'
 import { readingModel } from './modelreads'
 import { flagOf } from './options'
-import type { Done, Output } from './output'
+import { type Done, type Output, terminalWidth } from './output'
 import { lossFlags } from './own'
 import { bar, lossText, metricsText, plainLines } from './progress'
 import { among, type Following, meets, sharedThreads } from '../train/among'
@@ -297,7 +297,7 @@ const prepared = (model: string, o: TrainCommandOptions): Either<SpillwayError, 
   )
 
 const shown = ({ staged }: PreparedRun, o: TrainCommandOptions, out: Output): void => {
-  out.say(summary(staged.plan, staged.timeline, staged.staging))
+  out.say(summary(staged.plan, staged.timeline, staged.staging, terminalWidth(out)))
   const report = o.save === false ? reportFile(o) : o.report
   if (report !== undefined) out.say(`report     ${report}`)
 }

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { Writable } from 'node:stream'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { liveLine } from '../../../src/cli/live'
 import type { Output } from '../../../src/cli/output'
 import { bar, barLine, countLines, plainLines, Sparkline, type Progress, withMeasuring } from '../../../src/cli/progress'
 import { loadNative } from '../../../src/device/native'
@@ -115,6 +116,24 @@ test('without a terminal it is a line per epoch, or per step if an epoch is one 
   steps.event({ kind: 'start', stepsDone: 0, steps: 6 })
   steps.event(EVENTS[1]!)
   assert.is(whole.written(), 'step 1/6  loss 1.25000  rate 0.1  100 ms\n')
+})
+
+test('a line stands on the terminal until the command has a text, on either stream', () => {
+  for (const speaks of [0, 1] as const) {
+    const [one, two] = [terminal(20), terminal(20)]
+    const streams = [one.out.stream, two.out.stream] as const
+    const end = liveLine('spillway plan resnet18 …', streams)
+    assert.equal([one.written(), two.written()], ['', 'spillway plan resne'])
+    streams[speaks].write('text\n')
+    assert.match(two.written(), /^spillway plan resne\r\u001b\[K(text\n)?$/)
+    end()
+    streams[1].write('more\n')
+    assert.equal(`${one.written()}${two.written()}`.match(/text|more|\r/g)!.length, 3)
+  }
+  const pipe = terminal(20)
+  Object.assign(pipe.out.stream, { isTTY: false })
+  liveLine('nothing', [pipe.out.stream, pipe.out.stream])()
+  assert.is(pipe.written(), '')
 })
 
 test('a count of images is one line in a terminal, and a line per tenth elsewhere', () => {
