@@ -4,6 +4,7 @@
 import { Command, CommanderError } from 'commander'
 import { isLeft, left } from 'fp-ts/Either'
 import { type CommandName, COMMANDS } from './cli/commands'
+import { liveLine } from './cli/live'
 import { type Done, fail, type Output, outputFor, type Runner, watchStreams } from './cli/output'
 import { type SpillwayError, SpillwayException, usage } from './errors/errors'
 import { nearest } from '../staging/core/nearest'
@@ -52,8 +53,7 @@ const newProgram = (out: Output): Command => {
   return program
 }
 
-/** Runs one command line; never throws for anything that a user did. */
-export const main = async (args: readonly string[]): Promise<number> => {
+const answered = async (args: readonly string[]): Promise<number> => {
   const out = outputFor(args.includes('--json'))
   const program = newProgram(out)
   let done: Done = left(usage('no command given', NAMES))
@@ -77,6 +77,17 @@ export const main = async (args: readonly string[]): Promise<number> => {
   }
   // A rank that does not lead ends as it was told.
   return isLeft(done) ? fail(out, done.left) : Number(process.exitCode ?? 0)
+}
+
+/** Runs one command line; never throws for anything that a user did. */
+export const main = async (args: readonly string[]): Promise<number> => {
+  // Before the modules of the command are loaded.
+  const end = NAMES.some((name) => name === args[0]) ? liveLine(`spillway ${args.slice(0, 2).join(' ')} …`) : () => {}
+  try {
+    return await answered(args)
+  } finally {
+    end()
+  }
 }
 
 /** Errors of the file system: a full disk, a missing folder. */

@@ -58,6 +58,7 @@ const SUBJECTS: readonly (readonly [title: string, flags: readonly string[]])[] 
     [
       'out',
       'format',
+      'run',
       'save',
       'save-best',
       'emit',
@@ -79,6 +80,8 @@ const EXAMPLES: Readonly<Record<CommandName, string>> = {
   models: 'spillway models',
   plan: 'spillway plan resnet50 --image 1024 --budget 2GiB --report plan.html',
   train: 'spillway train resnet18 --data photos/train --epochs 10 --save weights.safetensors',
+  runs: 'spillway runs',
+  'compare-runs': 'spillway compare-runs resnet18 resnet18-2 --report compared.html',
   evaluate: 'spillway evaluate --weights weights.safetensors --data photos/val --metrics accuracy',
   predict: 'spillway predict --weights weights.safetensors --data photos/new --out results.csv',
   check: 'spillway check my-net.ts --budget 512MiB',

@@ -3,6 +3,8 @@ export const COMMANDS = {
   models: 'list the networks of the zoo: name, parameters, layers, input, loss',
   plan: 'plan a step of a model in a memory budget, and explain the plan',
   train: 'train a model in a memory budget',
+  runs: 'list the runs of this folder, or show one: state, steps, loss, best metric, options',
+  'compare-runs': 'compare the options, results and curves of runs',
   evaluate: 'measure the loss and metrics of trained weights on data',
   predict: 'run trained weights on images',
   check: 'check the types and the shapes of a model file; report faults with line and column',

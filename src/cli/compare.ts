@@ -10,10 +10,10 @@ import { showPercent, showSeconds, showSize } from '../report/format'
 import { comparisonCsv } from './compare/csv'
 import { comparisonPlot } from './compare/plot'
 import { leastSeconds } from '../stage/least'
-import { type Case, compareGraph } from '../stage/sweep'
+import { type Case, type FeasibleCase, compareGraph } from '../stage/sweep'
 import { readingModel } from './modelreads'
 import { knownAllocator } from './options'
-import type { Done, Output } from './output'
+import { type Done, type Output, terminalWidth } from './output'
 import { prepareNamed, type StagingOptions } from './stage'
 
 export interface CompareOptions extends StagingOptions {
@@ -27,17 +27,42 @@ export interface CompareOptions extends StagingOptions {
   readonly csv?: string
 }
 
-const rowText = (c: Case): string => {
+/** Columns of numbers in the order of the line, each with its width. A narrow terminal loses the last ones. */
+const NUMBERS: readonly (readonly [head: string, width: number, of: (c: FeasibleCase) => string])[] = [
+  ['peak', 11, (c) => showSize(c.peakBytes)],
+  ['step', 12, (c) => showSeconds(c.makespanSeconds)],
+  ['gap', 9, (c) => (c.gap === null ? '-' : `+${showPercent(c.gap)}`)],
+  ['out', 12, (c) => showSize(c.bytesOut)],
+  ['recompute', 12, (c) => showSeconds(c.recomputeSeconds)],
+  ['planning', 12, (c) => showSeconds(c.planningSeconds)],
+]
+/** Columns of budget and strategy. */
+const FIRST = 31
+
+const numbersIn = (width: number): typeof NUMBERS => {
+  let room = width - FIRST
+  return NUMBERS.filter(([, w]) => {
+    room -= w
+    return room >= 0
+  })
+}
+
+const rowText = (c: Case, width: number): string => {
   const head = `${showSize(c.budgetBytes).padStart(11)}  ${c.strategy.padEnd(18)}`
   if (!c.feasible)
     return `${head}  does not fit${c.smallestBytes !== undefined && Number.isFinite(c.smallestBytes) ? `: needs ${showSize(c.smallestBytes)}` : ''}`
   return (
-    `${head}${showSize(c.peakBytes).padStart(11)}${showSeconds(c.makespanSeconds).padStart(12)}${(c.gap === null ? '-' : `+${showPercent(c.gap)}`).padStart(9)}` +
-    `${showSize(c.bytesOut).padStart(12)}${showSeconds(c.recomputeSeconds).padStart(12)}${showSeconds(c.planningSeconds).padStart(12)}` +
+    head +
+    numbersIn(width)
+      .map(([, w, of]) => of(c).padStart(w))
+      .join('') +
     (c.meanUnusable === undefined ? '' : `  ${c.allocator}, unusable free space ${showPercent(c.meanUnusable)}`)
   )
 }
-const HEAD = `${'budget'.padStart(11)}  ${'strategy'.padEnd(18)}${'peak'.padStart(11)}${'step'.padStart(12)}${'gap'.padStart(9)}${'out'.padStart(12)}${'recompute'.padStart(12)}${'planning'.padStart(12)}`
+const headText = (width: number): string =>
+  `${'budget'.padStart(11)}  ${'strategy'.padEnd(18)}${numbersIn(width)
+    .map(([head, w]) => head.padStart(w))
+    .join('')}`
 
 const knownStrategy = E.fromPredicate(
   (name: string) => (strategies as readonly string[]).includes(name),
@@ -56,9 +81,10 @@ export const compareModel = async (modelText: string, o: CompareOptions, out: Ou
     E.flatMap(() => E.traverseArray(knownAllocator)(allocators ?? [])),
     E.flatMap(() => prepareNamed(modelText, { measure: 'first', ...o })),
     E.flatMap(({ named, prepared: { machine, graph } }) => {
-      out.say(HEAD)
+      const width = terminalWidth(out) ?? Number.POSITIVE_INFINITY
+      out.say(headText(width))
       const sweep = { strategies: wanted, budgets, algorithms, spill, allocators, least }
-      const compared = compareGraph(graph, machine, sweep, (c) => out.say(rowText(c)))
+      const compared = compareGraph(graph, machine, sweep, (c) => out.say(rowText(c, width)))
       return pipe(
         plot === undefined ? E.right(undefined) : E.asUnit(writeWholeText(plot, comparisonPlot(compared))),
         E.flatMap(() => (csv === undefined ? E.right(undefined) : E.asUnit(writeWholeText(csv, comparisonCsv(compared))))),

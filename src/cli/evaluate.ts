@@ -35,7 +35,7 @@ import { interrupts } from './interrupts'
 import { modelNamed } from './model'
 import { readingModel } from './modelreads'
 import { type InputOptions, overrideOf } from './options'
-import type { Done, Output } from './output'
+import { type Done, type Output, terminalWidth } from './output'
 import { countLines } from './progress'
 import { type Completed, sizeIn, withRecipe } from './recipe'
 import { lossOf, type OwnOptions, suggestingLoss } from './own'
@@ -219,7 +219,7 @@ const stagedAndShown = (
   pipe(
     stagedFor(model, o, options),
     E.tap(({ staged }) => {
-      out.say(summary(staged.plan, staged.timeline, staged.staging))
+      out.say(summary(staged.plan, staged.timeline, staged.staging, terminalWidth(out)))
       return E.right(undefined)
     }),
   )

@@ -47,6 +47,7 @@ const models = () => require('./models') as typeof import('./models')
 const plan = () => require('./plan') as typeof import('./plan')
 const predict = () => require('./predict') as typeof import('./predict')
 const checked = () => require('./beside') as typeof import('./beside')
+const runs = () => require('./runs') as typeof import('./runs')
 const train = () => require('./train') as typeof import('./train')
 const verify = () => require('./verify') as typeof import('./verify')
 const names = () => require('./names') as typeof import('./names')
@@ -301,17 +302,18 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option('--patience <n>', 'end after this number of evaluations (or epochs) without improvement', countOption('--patience'))
       .option('--keep-best <metric>', 'metric that decides the best checkpoint and --patience (default loss)')
       .option('--keep-last <n>', 'number of newest checkpoints to keep (default 2)', countOption('--keep-last'))
-      .option(
-        '--save-best <file>',
-        'write the best weights (default: runs/NAME/best.safetensors, with --evaluate and without --save)',
-      )
+      .option('--save-best <file>', 'write the best weights (default: runs/NAME/best.safetensors, with --evaluate)')
       .option('--resume', 'continue from the last checkpoint in --checkpoint-dir')
       .option('--resume-ranks', 'allow --resume with another number of ranks (bits may differ)')
-      .option('--save <file>', 'write the final weights (default: runs/NAME/last.safetensors, with recipe.json)')
-      .option('--no-save', 'keep no weights')
-      .option('--log <where>', 'folder for steps.jsonl and the page of the run, or a .csv file: one row per step')
-      .option('--tensorboard <dir>', 'folder for TensorBoard events: loss, seconds, learning rate, plan')
-      .option('--report <file>', 'write an HTML page of the run, updated during the run')
+      .option('--run <name>', 'name of the run: its folder is runs/NAME (default: name of the model)')
+      .option('--save <file>', 'write the final weights here (default: runs/NAME/last.safetensors)')
+      .option('--no-save', 'keep no weights, and write no folder of the run')
+      .option(
+        '--log <where>',
+        'folder for steps.jsonl and metrics.csv, or a .csv file with one row per step (default: runs/NAME)',
+      )
+      .option('--tensorboard <dir>', 'folder for TensorBoard events: loss, seconds, learning rate, plan (default: runs/NAME)')
+      .option('--report <file>', 'write the HTML page of the run here, updated during the run (default: runs/NAME/index.html)')
       .option(
         '--engine <name>',
         `connection of the ranks: ${ENGINES.join(', ')} (default: mpi under mpirun or srun)`,
@@ -323,6 +325,15 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option(...NORM)
       .option(...SHARD)
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => train().trainModel(model, o, out)))),
+  runs: (c, run) =>
+    c
+      .argument('[run]', 'name of a run, or a folder with runs (default: the folder runs)')
+      .action((name) => run((out) => runs().showRuns(name, out))),
+  'compare-runs': (c, run) =>
+    c
+      .argument('<runs...>', 'names of runs, or their folders')
+      .option('--report <file>', 'write an HTML page with the curves of all runs')
+      .action((names, o) => run((out) => runs().compareRuns(names, o, out))),
   evaluate: (c, run) =>
     forwardOptions(
       weightsOptions(flagged(sizeOptions(c.argument(...MODEL_OR_RECIPE)), LOSS_FLAGS), WEIGHTS)

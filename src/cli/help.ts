@@ -50,6 +50,7 @@ export const GROUPS: Readonly<Record<string, readonly string[]>> = {
       '--out',
       '--format',
       '--as',
+      '--run',
       '--save',
       '--no-save',
       '--emit',
@@ -78,6 +79,8 @@ export const EXAMPLES: Readonly<Record<CommandName, readonly string[]>> = {
     'spillway train resnet18 --data images/train --epochs 10 --save net.safetensors',
     'spillway train my-net.ts --data images --epochs 20 --checkpoint-dir run --resume',
   ],
+  runs: ['spillway runs', 'spillway runs resnet18-2 --json'],
+  'compare-runs': ['spillway compare-runs resnet18 resnet18-2 --report compared.html'],
   evaluate: ['spillway evaluate --weights net.safetensors --data images/val --metrics accuracy'],
   predict: [
     'spillway predict --weights net.safetensors --data photos --out results.csv',

@@ -8,8 +8,9 @@ import { elementsOf } from '../../staging/core/box'
 import { certain } from '../../staging/core/certain'
 import { lossText } from '../../staging/ops/loss'
 import { showCount, showShape } from '../report/format'
+import { textTable } from '../report/texttable'
 import { stepWith } from '../stage/prepare'
-import type { Done, Output } from './output'
+import { type Done, type Output, terminalWidth } from './output'
 
 interface Row {
   readonly name: string
@@ -35,11 +36,16 @@ const rowOf = (entry: ZooEntry): Row => {
   }
 }
 
-const line = (name: string, parameters: string, layers: string, input: string, loss: string): string =>
-  `${name.padEnd(28)}${parameters.padStart(14)}${layers.padStart(8)}  ${input.padEnd(14)}${loss}`
+const COLUMNS = [
+  { head: 'name' },
+  { head: 'parameters', right: true, drop: 2 },
+  { head: 'layers', right: true, drop: 1 },
+  { head: 'input' },
+  { head: 'loss', cut: true },
+] as const
 
 export const listModels = (out: Output): Done => {
   const rows = zoo.map(rowOf)
-  const lines = rows.map((r) => line(r.name, showCount(r.parameters), String(r.layers), showShape(r.input), r.loss))
-  return right(out.answer({ models: rows }, [line('name', 'parameters', 'layers', 'input', 'loss'), ...lines].join('\n')))
+  const texts = rows.map((r) => [r.name, showCount(r.parameters), String(r.layers), showShape(r.input), r.loss])
+  return right(out.answer({ models: rows }, textTable(COLUMNS, texts, terminalWidth(out)).lines.join('\n')))
 }

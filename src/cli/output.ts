@@ -17,6 +17,10 @@ export interface Output {
 /** Numbers that JSON cannot hold become null. */
 const jsonText = (object: unknown): string => `${JSON.stringify(object)}\n`
 
+/** Columns of the terminal; undefined if the output is none. Some terminals do not know their width. */
+export const terminalWidth = ({ stream }: Pick<Output, 'stream'>): number | undefined =>
+  stream.isTTY ? Math.max(60, stream.columns || 80) : undefined
+
 export const outputFor = (json: boolean): Output => {
   const stream = json ? process.stderr : process.stdout
   return {

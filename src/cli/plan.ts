@@ -29,7 +29,7 @@ import { meets, planningAmong, type Processes, sharedThreads } from '../train/am
 import type { Farewell } from '../train/ranks'
 import type { NamedModel } from './model'
 import { readingModel } from './modelreads'
-import type { Done, Output } from './output'
+import { type Done, type Output, terminalWidth } from './output'
 import { plannedAmong } from './planamong'
 import { withMeasuring } from './progress'
 import { type StagedModel, stageNamed, type StagingOptions } from './stage'
@@ -166,7 +166,7 @@ const written = async (model: StagedModel, o: PlanOptions, out: Output): Promise
           const lacks = lacksOf(staged)
           out.answer(
             { ...planJson(plan, timeline, staging), lacks, ...(words === undefined ? {} : { explanation }) },
-            [summary(plan, timeline, staging), ...(words === undefined ? [] : [words])].join('\n'),
+            [summary(plan, timeline, staging, terminalWidth(out)), ...(words === undefined ? [] : [words])].join('\n'),
           )
           if (staged.family) out.say(bandsText(staged.family))
           lacks.forEach((lack) => out.say(`note: this machine cannot run the plan: ${lack}`))

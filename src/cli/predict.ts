@@ -37,7 +37,7 @@ import { interrupts } from './interrupts'
 import { looksLikeFile, modelNamed } from './model'
 import { readingModel } from './modelreads'
 import { flagOf, type InputOptions, overrideOf } from './options'
-import type { Done, Output } from './output'
+import { type Done, type Output, terminalWidth } from './output'
 import { predictedAmong } from './predictamong'
 import { countLines } from './progress'
 import { type Completed, sizeIn, withRecipe } from './recipe'
@@ -201,7 +201,7 @@ const outOf = (engine: Engine | undefined, out: string | undefined): Either<Spil
     : E.right(undefined)
 
 const shown = ({ staged: { plan, timeline, staging } }: { readonly staged: Staged }, o: PredictCommandOptions, out: Output) => {
-  out.say(summary(plan, timeline, staging))
+  out.say(summary(plan, timeline, staging, terminalWidth(out)))
   return TE.fromEither(
     o.report === undefined ? E.right(undefined) : E.asUnit(writeWholeText(o.report, reportHtml(plan, timeline, staging))),
   )

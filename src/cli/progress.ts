@@ -1,11 +1,14 @@
-// The progress of a run, for people: a bar on a terminal, else a line a step. In: the run's events and tiles. Out: text. Invariant: `stop` restores
-// the terminal, at any time.
-import { SingleBar } from 'cli-progress'
+// The progress of a run, for people: a bar on a terminal, else a line per epoch. In: the run's events and tiles. Out: text. Invariant: `stop`
+// restores the terminal, at any time; no line of the bar is wider than the terminal.
+import { type Params, SingleBar } from 'cli-progress'
+import { bytesOf, pagesIn } from '../../staging/core/bytes'
 import { type Plan, tilesOf } from '../../staging/plan/plan'
 import { hearMeasuring } from '../machine/taught'
-import { showSeconds } from '../report/format'
+import { showSeconds, showSize, significant } from '../report/format'
+import { batchOf } from '../train/beforehand'
 import type { DeviceProgress } from '../train/device'
 import type { FitEvent, Started } from '../train/events'
+import { CLEAR } from './live'
 import type { Output } from './output'
 
 export interface Progress {
@@ -35,9 +38,6 @@ const metricText = ({ loss = Number.NaN, ...metrics }: Readonly<Record<string, n
   return first === undefined ? `evaluated ${lossText(loss)}` : `${first[0]} ${first[1].toFixed(4)}`
 }
 
-/** Columns of a terminal that has room for a long bar. */
-const WIDE = 130
-
 /** The line of an epoch. */
 const eventLine = (e: FitEvent, { stepsPerEpoch = 1 }: Started): string | undefined => {
   if (e.kind === 'evaluation') {
@@ -64,9 +64,6 @@ export const countLines = (out: Output): ((done: number, all: number | undefined
   }
 }
 
-/** Clears the line from the cursor on. */
-const CLEAR = '\x1b[K'
-
 /** Runs planning, and shows the measurements before it on one line of the terminal. The line is cleared at the end. */
 export const withMeasuring = <A>(work: () => Promise<A>, stream: NodeJS.WriteStream = process.stderr): Promise<A> => {
   if (!stream.isTTY) return work()
@@ -81,17 +78,23 @@ export const withMeasuring = <A>(work: () => Promise<A>, stream: NodeJS.WriteStr
   })
 }
 
-/** One line a step. */
-export const plainLines = (out: Output): Progress => {
+/** One line per epoch, or per step if an epoch is one step. */
+export const plainLines = (out: Output, { graph }: Plan): Progress => {
+  const speed = new Speed(batchOf(graph))
   let start = NOT_STARTED
+  let rate = ''
   return {
     event: (e) => {
       if (e.kind === 'start') start = e
-      if (e.kind === 'step')
-        out.say(
-          `step ${e.step}/${start.steps}  ${epochText(start, e.step)}loss ${lossText(e.loss)}  rate ${rateText(e.lr)}  ${showSeconds(e.seconds)}`,
-        )
-      const line = eventLine(e, start)
+      const isWhole = (start.stepsPerEpoch ?? 1) <= 1
+      if (e.kind === 'step') {
+        speed.took(e.seconds)
+        rate = `rate ${rateText(e.lr)}  ${isWhole ? showSeconds(e.seconds) : speed.text()}`
+        if (isWhole) out.say(`step ${e.step}/${start.steps}  loss ${lossText(e.loss)}  ${rate}`)
+      }
+      if (e.kind === 'epoch' && !isWhole)
+        out.say(`step ${e.step}/${start.steps}  ${epochText(start, e.step)}mean loss ${lossText(e.loss)}  ${rate}`)
+      const line = e.kind === 'evaluation' ? eventLine(e, start) : undefined
       if (line !== undefined) out.say(line)
     },
     tile: () => {},
@@ -99,54 +102,161 @@ export const plainLines = (out: Output): Progress => {
   }
 }
 
+// ---------------------------------------------------------------- a bar
+
+/** Images per second, over the last steps. */
+class Speed {
+  private readonly seconds: number[] = []
+
+  constructor(private readonly batch: number) {}
+
+  took(seconds: number): void {
+    this.seconds.push(seconds)
+    if (this.seconds.length > RECENT) this.seconds.shift()
+  }
+
+  text(): string {
+    const sum = this.seconds.reduce((a, b) => a + b, 0)
+    return sum > 0 ? `${significant((this.batch * this.seconds.length) / sum, 3)} images/s` : ''
+  }
+}
+const RECENT = 10
+
+const SPARKS = '▁▂▃▄▅▆▇█'
+const MOST_SPARKS = 16
+
+/** The losses of a run as small bars: at most 16, each the mean of equally many steps. */
+export class Sparkline {
+  private means: number[] = []
+  private each = 1
+  private sum = 0
+  private count = 0
+
+  add(loss: number): void {
+    if (!Number.isFinite(loss)) return
+    this.sum += loss
+    if (++this.count < this.each) return
+    this.means.push(this.sum / this.each)
+    this.sum = this.count = 0
+    if (this.means.length < MOST_SPARKS) return
+    this.means = this.means.flatMap((m, i) => (i % 2 === 0 ? [] : [(m + this.means[i - 1]!) / 2]))
+    this.each *= 2
+  }
+
+  text(): string {
+    const [low, high] = [Math.min(...this.means), Math.max(...this.means)]
+    const level = (m: number): number => (high > low ? Math.round(((m - low) / (high - low)) * (SPARKS.length - 1)) : 0)
+    // Always as wide, so that the parts beside it keep their places.
+    return this.means.length < 2
+      ? ''
+      : this.means
+          .map((m) => SPARKS[level(m)])
+          .join('')
+          .padEnd(MOST_SPARKS)
+  }
+}
+
+/** The texts of a bar's line. Empty texts are left out. */
+export interface BarTexts {
+  readonly epoch: string
+  readonly step: string
+  readonly percent: string
+  readonly left: string
+  readonly loss: string
+  readonly sparks: string
+  readonly metric: string
+  readonly speed: string
+  readonly memory: string
+  readonly rate: string
+}
+
+/** In the order of the line. */
+const PARTS_OF_LINE = ['epoch', 'step', 'bar', 'percent', 'left', 'loss', 'sparks', 'metric', 'speed', 'memory', 'rate'] as const
+/** A narrow terminal loses the last parts first. */
+const BY_WORTH = ['step', 'loss', 'left', 'percent', 'epoch', 'metric', 'speed', 'bar', 'sparks', 'memory', 'rate'] as const
+const BAR = { least: 10, most: 40 } as const
+
+/** The line of a bar at a share of the run, for a terminal of this width. */
+export const barLine = (texts: BarTexts, share: number, columns: number): string => {
+  const widthOf = (part: (typeof PARTS_OF_LINE)[number]): number => (part === 'bar' ? BAR.least : texts[part].length)
+  // The last column stays free: some terminals wrap a full line.
+  let room = columns - 1
+  const kept = BY_WORTH.filter((part, i) => {
+    const width = widthOf(part) + (i === 0 ? 0 : 2)
+    if (widthOf(part) === 0 || width > room) return false
+    room -= width
+    return true
+  })
+  const width = Math.min(BAR.most, BAR.least + room)
+  const full = Math.round(Math.min(1, Math.max(0, share)) * width)
+  const textOf = (part: (typeof PARTS_OF_LINE)[number]): string =>
+    part === 'bar' ? '█'.repeat(full) + '░'.repeat(width - full) : texts[part]
+  return PARTS_OF_LINE.filter((part) => kept.includes(part))
+    .map(textOf)
+    .join('  ')
+}
+
 /** A bar that moves with every tile; lines of epochs stay above it. */
-export const bar = (out: Output, { segments }: Plan): Progress => {
+export const bar = (out: Output, { graph, segments, peakPages, budgetBytes }: Plan): Progress => {
   const before = segments.map((_, i) => segments.slice(0, i).reduce((n, s) => n + tilesOf(s.grid), 0))
   const perStep = segments.reduce((n, s) => n + tilesOf(s.grid), 0)
+  const speed = new Speed(batchOf(graph))
+  const sparks = new Sparkline()
+  let shown: BarTexts = {
+    ...{ epoch: '', step: '', percent: '', left: '', loss: '', sparks: '', metric: '', speed: '', rate: '' },
+    memory: `${showSize(bytesOf(peakPages))} of ${showSize(bytesOf(pagesIn(budgetBytes)))}`,
+  }
   const drawn = new SingleBar({
     stream: out.stream,
     hideCursor: true,
     clearOnComplete: true,
     etaBuffer: 30,
-    // The part that a narrow terminal cuts off is last.
-    barsize: (out.stream.columns ?? 80) < WIDE ? 16 : 40,
-    format: '{epoch}step {step}/{steps} {bar} {percentage}%  {eta_formatted} left  loss {loss}{metric}  rate {rate}',
+    format: (_options: unknown, { progress, eta }: Params) => {
+      const left = Number.isFinite(eta) ? `${showSeconds(Math.max(0, eta))} left` : ''
+      return barLine({ ...shown, percent: `${Math.floor(100 * progress)}%`, left }, progress, out.stream.columns || 80)
+    },
   })
   let start = NOT_STARTED
-  let shown = { epoch: '', step: 0, steps: 0, loss: '…', metric: '', rate: '…' }
+  let done = 0
   let isOver = false
   const at = (tiles: number): void => {
     if (isOver) return
-    if (drawn.isActive) drawn.update(tiles, shown)
-    else drawn.start(start.steps * perStep, tiles, shown)
+    if (drawn.isActive) drawn.update(tiles)
+    else drawn.start(start.steps * perStep, tiles)
+  }
+  const stepping = (step: number): void => {
+    shown = { ...shown, epoch: epochText(start, step).trimEnd(), step: `step ${step}/${start.steps}` }
   }
   const above = (line: string): void => {
     const wasActive = drawn.isActive
     if (wasActive) drawn.stop()
     out.say(line)
-    if (wasActive) at(shown.step * perStep)
+    if (wasActive) at(done * perStep)
   }
   return {
     event: (e) => {
       if (e.kind === 'start') start = e
       if (e.kind === 'step') {
+        done = e.step
+        speed.took(e.seconds)
+        sparks.add(e.loss)
+        stepping(e.step)
         shown = {
           ...shown,
-          epoch: epochText(start, e.step),
-          step: e.step,
-          steps: start.steps,
-          loss: lossText(e.loss),
-          rate: rateText(e.lr),
+          loss: `loss ${lossText(e.loss)}`,
+          sparks: sparks.text(),
+          speed: speed.text(),
+          rate: `rate ${rateText(e.lr)}`,
         }
         at(e.step * perStep)
       }
-      if (e.kind === 'evaluation') shown = { ...shown, metric: `  ${metricText(e.metrics)}` }
+      if (e.kind === 'evaluation') shown = { ...shown, metric: metricText(e.metrics) }
       const line = eventLine(e, start)
       if (line !== undefined) above(line)
     },
     tile: (p) => {
       if (p.kind !== 'tile') return
-      shown = { ...shown, epoch: epochText(start, p.step), step: p.step, steps: start.steps }
+      stepping(p.step)
       at((p.step - 1) * perStep + before[p.segment]! + p.tile)
     },
     stop: () => {

@@ -1,5 +1,6 @@
 // `spillway train MODEL`: stage, or take a plan, and run it. Out: the plan's summary, progress, losses, the result.
 // Invariant: the first Ctrl-C ends the run within a step and keeps the last checkpoint.
+import { join } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -11,6 +12,7 @@ import type { Data } from '../data/data'
 import type { Origin } from '../data/description'
 import { meansImages, openImages } from '../data/images'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
+import { PAGE_FILE, runsPlace } from '../files/runs'
 import { shownPeakBytes } from '../machine/memory'
 import { DEVICES, type DeviceName, isDevice } from '../../staging/devices'
 import { showPercent, showSeconds, showSize } from '../report/format'
@@ -32,8 +34,7 @@ import { interrupts } from './interrupts'
 import { looksLikeFile } from './model'
 import { readingModel } from './modelreads'
 import { flagOf } from './options'
-import { abandoned, claimed, ended, folderFor } from './runfolder'
-import type { Done, Output } from './output'
+import { type Done, type Output, terminalWidth } from './output'
 import { lossFlags } from './own'
 import { bar, lossText, metricsText, plainLines } from './progress'
 import { among, type Following, meets, sharedThreads } from '../train/among'
@@ -41,7 +42,7 @@ import { plannedAmong } from './planamong'
 import { type StagedModel, stageNamed, type StagingOptions } from './stage'
 
 export interface TrainCommandOptions extends StagingOptions, DataFlags, Omit<TrainOptions, 'evaluate' | 'keep' | 'save'> {
-  /** False: no weights are kept. */
+  /** False: no weights are kept, and the run has no folder. */
   readonly save?: string | false
   readonly evaluate?: string
   readonly evaluateEvery?: number
@@ -157,6 +158,7 @@ const resultText = (r: TrainResult, given: boolean): string =>
     `  swaps      out ${showSize(r.bytesOut)}, in ${showSize(r.bytesIn)}${r.diskBytes ? `; ${showSize(r.diskBytes)} on disk` : ''}`,
     ...bestText(r),
     `  weights    sha256 ${r.weightsSha256}${r.savedTo === undefined ? '; not saved' : `, in ${r.savedTo}`}`,
+    ...(r.runFolder === undefined ? [] : [`  run        ${r.runFolder}`]),
   ].join('\n')
 
 const RUNS_ON_PAGES = `train runs with pages only; 'spillway plan' simulates other allocators`
@@ -256,6 +258,9 @@ const originOf = ({ source }: StagedModel['named'], o: TrainCommandOptions): Ori
   }
 }
 
+/** The name of a run without --run: that of the model, which may be any file name. */
+const runName = (model: string): string => model.replace(/^[.-]+/, '') || 'run'
+
 type PreparedRun = StagedModel & { readonly options: TrainOptions }
 
 /** Checks before the first step: the call is right, and there is a plan for this device. */
@@ -267,49 +272,39 @@ const prepared = (model: string, o: TrainCommandOptions): Either<SpillwayError, 
       () => o.timeLimit === undefined || o.checkpointDir !== undefined,
       () => usage('--time-limit needs --checkpoint-dir, to save the run for --resume'),
     ),
+    E.filterOrElse(
+      () => o.run === undefined || o.save !== false,
+      () => usage('--run names the folder of the run, but --no-save writes no folder: leave one of them out'),
+    ),
     E.bind('options', () => optionsOf(o)),
     E.filterOrElse(
       () => o.allocator === undefined || o.allocator === 'pages',
       () => usage(`--allocator ${o.allocator}: ${RUNS_ON_PAGES}`),
     ),
     E.tap(() => placesOf({ ...o, save: saveOf(o) }, flagOf, readingModel(model))),
-    E.tap(() => folderFor(o)),
+    E.tap(() => (o.save === false ? E.right(undefined) : runsPlace())),
     E.bind('found', ({ device, options }) => stageNamed(model, { ...o, machine: device, ...resumed(o) }, fitting(o, options))),
     E.filterOrElse(
       ({ device, found: { staged } }) => staged.machine.name === device,
       ({ device, found: { staged } }) => usage(`the plan is for '${staged.machine.name}', not for --device ${device}`),
     ),
-    E.map(({ options, found }) => ({ options, ...found, staged: { ...found.staged, origin: originOf(found.named, o) } })),
+    E.map(({ options, found }) => ({
+      ...found,
+      options: o.save === false ? options : { ...options, run: o.run ?? runName(found.named.name) },
+      staged: { ...found.staged, origin: originOf(found.named, o) },
+    })),
     E.tap(({ staged, options }) => roomFor(staged, options)),
   )
 
 const shown = ({ staged }: PreparedRun, o: TrainCommandOptions, out: Output): void => {
-  out.say(summary(staged.plan, staged.timeline, staged.staging))
-  const report = reportFile(o)
+  out.say(summary(staged.plan, staged.timeline, staged.staging, terminalWidth(out)))
+  const report = o.save === false ? reportFile(o) : o.report
   if (report !== undefined) out.say(`report     ${report}`)
 }
 
-/** The run, in a folder of its own unless flags name the place of its weights. */
-const watched = (run: PreparedRun, o: TrainCommandOptions, out: Output): TaskEither<SpillwayError, TrainResult> =>
-  pipe(
-    TE.fromIOEither(() => claimed(run.named.name, o, run.options)),
-    TE.flatMap((folder) =>
-      folder === undefined
-        ? performed(run, out)
-        : pipe(
-            performed({ ...run, options: { ...run.options, ...folder.places } }, out),
-            TE.tap((result) => TE.fromEither(ended(folder, o, result))),
-            TE.mapLeft((e) => {
-              abandoned(folder, o)
-              return e
-            }),
-          ),
-    ),
-  )
-
 /** The run, with its progress. */
 const performed = ({ named, staged, options }: PreparedRun, out: Output): TaskEither<SpillwayError, TrainResult> => {
-  const progress = out.stream.isTTY ? bar(out, staged.plan) : plainLines(out)
+  const progress = out.stream.isTTY ? bar(out, staged.plan) : plainLines(out, staged.plan)
   const interrupt = interrupts(() => {
     progress.stop()
     out.say('\ninterrupted: stopping after this step; interrupt again to stop at once')
@@ -324,7 +319,11 @@ const performed = ({ named, staged, options }: PreparedRun, out: Output): TaskEi
         onProgress: progress.tile,
         onNote: note,
       },
-      hearing(progress.event),
+      hearing((e) => {
+        if (e.kind === 'start' && e.runFolder !== undefined && options.report === undefined)
+          out.say(`page       ${join(e.runFolder, PAGE_FILE)}`)
+        progress.event(e)
+      }),
     ),
     TE.mapLeft((e): SpillwayError => (e.tag === 'Cancelled' ? { ...e, signal: interrupt.name() } : e)),
     T.tapIO(() => () => {
@@ -339,7 +338,7 @@ const trainAlone = (model: string, o: TrainCommandOptions, out: Output): TaskEit
   pipe(
     TE.fromIOEither(() => prepared(model, o)),
     TE.tapIO((run) => () => shown(run, o, out)),
-    TE.flatMap((run) => watched(run, o, out)),
+    TE.flatMap((run) => performed(run, out)),
   )
 
 /** The first rank acts as one process does, after the others have its plan; then all run it. */
@@ -379,7 +378,7 @@ const trainAmong = (
             TE.tapIO((run) => () => shown(run, o, out)),
             TE.map((run) => ({ ...run, staged: { ...run.staged, rank } })),
             TE.tap(({ staged }) => handOver(staged)),
-            TE.flatMap((run) => watched(run, o, out)),
+            TE.flatMap((run) => performed(run, out)),
           ),
         ),
         T.tapIO(() => interrupt.forget),

@@ -11,9 +11,10 @@ import type { Data } from './data'
 import { openImages, PAIRS } from './images'
 
 /** Data as `train`, `evaluate` and `predict` accept them; an evaluation carries its own. */
-type Given = string | Data | { readonly data: string | Data } | undefined
+export type Given = string | Data | { readonly data: string | Data } | undefined
 
-const pathOf = (given: Given): string | undefined => {
+/** The path of data; undefined for synthetic data and samples from a script. */
+export const pathOf = (given: Given): string | undefined => {
   if (given === undefined || typeof given === 'string') return given
   if ('data' in given) return pathOf(given.data)
   return 'path' in given.set ? given.set.path : undefined
@@ -23,7 +24,7 @@ const pathOf = (given: Given): string | undefined => {
 const isFlat = (entries: readonly Dirent[]): boolean => entries.some((e) => DATA_FILE.test(e.name))
 
 const entriesOf = (folder: string): readonly Dirent[] => attempt(() => readdirSync(folder, { withFileTypes: true })) ?? []
-const isFolder = (path: string): boolean => statAt(path)?.isDirectory() ?? false
+export const isFolder = (path: string): boolean => statAt(path)?.isDirectory() ?? false
 
 const linksIn = (folder: string): readonly string[] =>
   entriesOf(folder).flatMap((e) => (e.isSymbolicLink() ? [join(folder, e.name)] : []))
@@ -42,7 +43,8 @@ const folders = (by: string, path: string): readonly Read[] => {
   ]
 }
 
-const listedIn = (path: string): readonly string[] =>
+/** The files that a list of images names. */
+export const listedIn = (path: string): readonly string[] =>
   pipe(
     openImages(path),
     E.match(

@@ -6,7 +6,7 @@ import { renderError, type StageError } from '../../staging/core/errors'
 import { nearest } from '../../staging/core/nearest'
 
 /** The role of a refused file. */
-export type FileKind = 'weights' | 'data' | 'checkpoint' | 'plan' | 'model' | 'output'
+export type FileKind = 'weights' | 'data' | 'checkpoint' | 'plan' | 'model' | 'run' | 'output'
 
 /**
  * An error of the TypeScript compiler, with its place in a file.
@@ -191,7 +191,7 @@ export const errorJson = (e: SpillwayError): { readonly error: Readonly<Record<s
 })
 
 /** Kinds of files that are read before any work begins. */
-const KNOWN_FIRST: readonly FileKind[] = ['plan', 'model']
+const KNOWN_FIRST: readonly FileKind[] = ['plan', 'model', 'run']
 
 /** 2 the call is wrong, 3 no plan fits, 4 not finite, 5 a checkpoint folder of others, 75 to go on, 128+n a signal, 1 anything else. */
 export const exitCode = (e: SpillwayError): number => {
@@ -250,6 +250,7 @@ export const aboutTargets = (e: SpillwayError): SpillwayError =>
 
 /** Commands that list all names of a kind. */
 const LISTS: Readonly<Record<string, string>> = {
+  run: 'spillway runs',
   model: 'spillway models',
   strategy: 'spillway plan --help',
   machine: 'spillway plan --help',

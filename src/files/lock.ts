@@ -14,7 +14,8 @@ import type { FolderHolder, SpillwayError } from '../errors/errors'
 import { onFile } from '../errors/exceptions'
 import { readText, temporaryName } from './whole'
 
-const holderCodec: t.Type<FolderHolder> = t.strict({
+/** A process: enough to find out later if it still runs. */
+export const holderCodec: t.Type<FolderHolder> = t.strict({
   host: t.string,
   boot: t.string,
   space: t.string,
@@ -41,7 +42,8 @@ const beganOf = (pid: number): string => {
   return fields[0] === 'Z' ? '' : (fields[19] ?? '')
 }
 
-const ourselves = (): FolderHolder => ({
+/** This process. */
+export const ourselves = (): FolderHolder => ({
   host: hostname(),
   boot: bootOf(),
   space: spaceOf(),
@@ -50,7 +52,8 @@ const ourselves = (): FolderHolder => ({
   since: new Date().toISOString(),
 })
 
-const isDead = (h: FolderHolder): boolean =>
+/** Returns true if the process has ended. A process of another machine is not judged. */
+export const isDead = (h: FolderHolder): boolean =>
   h.host === hostname() && (h.boot !== bootOf() || (h.space === spaceOf() && h.began !== beganOf(h.pid)))
 
 /** The holder of the folder; a truncated lock has none. */

@@ -246,6 +246,6 @@ export const reportHtml = (plan: Plan, timeline: Timeline, staging: Staging, abo
   return page(
     `${plan.graph.name}, ${plan.strategy}: a Spillway plan`,
     `${header(plan, factsOf(plan, staging))}\n${above}\n${html}`,
-    data,
+    { plan: data },
   )
 }

@@ -83,17 +83,19 @@ header p{margin:4px 0 0;color:var(--soft)}header p b{color:var(--ink);font-weigh
 header p.state{color:var(--ink);font-size:17px;font-weight:600;margin-top:14px}
 p.state::before{content:'';display:inline-block;width:10px;height:10px;border-radius:50%;border:2px solid var(--accent);margin-right:9px}
 p.state.done::before{background:var(--accent)}p.state.ended::before{border-radius:0;border-color:var(--limit);background:var(--limit)}
-p.when{font-size:13.5px}p.when .tools{margin-left:12px}
+p.when{font-size:13.5px;overflow-wrap:anywhere}p.when .tools{margin-left:12px}
 figure{margin:0}figure.plotted{background:var(--panel);border:1px solid var(--line);border-radius:10px;padding:8px 12px;margin:0 0 12px;max-width:960px}
 details{margin:4px 0}summary{cursor:pointer;color:var(--soft);font-size:13.5px}details .scroll{max-height:340px;margin:8px 0}
 caption{text-align:left;padding:9px 12px 2px;font-size:13px;color:var(--soft)}
 tbody th{position:static;font-weight:400;color:var(--ink);border-bottom:1px solid color-mix(in srgb,var(--line) 55%,transparent);padding:5px 12px}
 .numbers{width:fit-content;max-width:100%;margin:0 0 12px}.numbers table{width:auto;min-width:340px}
+.recipe td{overflow-wrap:anywhere}.recipe table{min-width:0}
 .crossed td.n{background:color-mix(in srgb,var(--accent) calc(var(--share)*.5),transparent)}.crossed thead td{border-bottom:1px solid var(--line)}
 .worst{display:grid;grid-template-columns:repeat(auto-fill,minmax(210px,1fr));gap:12px;list-style:none;margin:0;padding:0}
 .worst li{background:var(--panel);border:1px solid var(--line);border-radius:10px;padding:12px}
 .pictures{display:flex;flex-wrap:wrap;gap:6px}.pictures img{image-rendering:pixelated;max-width:100%;height:auto;border:1px solid var(--line)}
 .worst figcaption{margin-top:8px;font-size:13.5px}.worst figcaption *{display:block;overflow-wrap:anywhere}.worst b{font-weight:550}.worst span{color:var(--soft)}
+@media (max-width:600px){main{padding:20px 14px 48px}.words,footer dl{grid-template-columns:1fr;gap:2px}.words dd,footer dd{margin-bottom:8px}.sizes{gap:7px 8px;font-size:12.5px}}
 @media print{@page{margin:12mm}*{print-color-adjust:exact;-webkit-print-color-adjust:exact}
 body{font-size:11px;background:#fff}main{max-width:none;padding:0}h1{font-size:22px}h2{font-size:15px;margin:22px 0 6px;break-after:avoid}p.lead{break-after:avoid}p.when,.card em,.card span,.worst figcaption,caption,footer{font-size:9.5px}header p.state{font-size:13px}
 
@@ -187,10 +189,17 @@ view.onpointermove=e=>{const r=plot.getBoundingClientRect(),x=Math.min(1,Math.ma
 view.onpointerleave=()=>{hair.hidden=tip.hidden=true}
 `
 
-/** `more`: of the page's script. */
-export const page = (title: string, body: string, data: unknown, more = ''): string => `<!doctype html>
+/** Parts of a page besides its body. */
+interface PageParts {
+  /** Data of the drawing of a plan, if the body contains one. */
+  readonly plan?: unknown
+  readonly script?: string
+  readonly style?: string
+}
+
+export const page = (title: string, body: string, { plan, script = '', style = '' }: PageParts): string => `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
-<title>${escapeHtml(title)}</title><style>${STYLE}${COLOUR_RULES}</style></head>
+<title>${escapeHtml(title)}</title><style>${STYLE}${COLOUR_RULES}${style}</style></head>
 <body><main>${body}</main>
-<script type="application/json" id="data">${embedJson(data)}</script><script>${SCRIPT}${more}</script></body></html>
+${plan === undefined ? '' : `<script type="application/json" id="data">${embedJson(plan)}</script><script>${SCRIPT}</script>`}${script === '' ? '' : `<script>${script}</script>`}</body></html>
 `

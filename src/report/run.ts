@@ -7,6 +7,7 @@ import { type Staging, tierShares } from './facts'
 import { showCount, showPercent, showSeconds, showSize } from './format'
 import { planParts } from './html'
 import { callShades, type Shade, shadeTitle } from './lanes'
+import { CHART_SCRIPT, CHART_STYLE, type ChartSeries, chartHtml, pointOf } from './chart'
 import { type Plot, plotSvg, type Series } from './lineplot'
 import { escapeHtml, page } from './page'
 
@@ -98,6 +99,8 @@ export interface RunView {
   /** The seconds of the plan's calls, in a quiet step. */
   readonly callSeconds: ArrayLike<number> | undefined
   readonly details: Details | undefined
+  /** The options, the machine and the data, by name. */
+  readonly recipe?: Readonly<Record<string, string>>
 }
 
 // ---------------------------------------------------------------- numbers
@@ -149,7 +152,7 @@ const seriesOf = (name: string, buckets: readonly Bucket[]): Series => ({
 // ---------------------------------------------------------------- tables and drawings
 
 /** Columns that begin with # hold numbers; the first cell of a row is its name. */
-const tableOf = (caption: string, heads: readonly string[], rows: readonly (readonly string[])[]): string => {
+export const tableOf = (caption: string, heads: readonly string[], rows: readonly (readonly string[])[]): string => {
   const isNumber = heads.map((h) => h.startsWith('#'))
   const head = heads.map((h, i) => `<th scope="col"${isNumber[i] ? ' class="n"' : ''}>${escapeHtml(h.replace('#', ''))}</th>`)
   const cell = (text: string, i: number): string =>
@@ -162,13 +165,43 @@ const tableOf = (caption: string, heads: readonly string[], rows: readonly (read
   )
 }
 
-const section = (id: string, title: string, lead: string, ...parts: readonly string[]): string =>
+export const section = (id: string, title: string, lead: string, ...parts: readonly string[]): string =>
   `<section id="${id}" aria-labelledby="${id}-title"><h2 id="${id}-title">${title}</h2>${lead === '' ? '' : `<p class="lead">${lead}</p>`}${parts.join('')}</section>`
 
-/** A drawing, and its numbers. */
-const figure = (id: string, plot: Plot, table: string): string =>
-  `<figure class="plotted">${plotSvg({ height: 300, counts: true, ...plot }, 'page')}` +
+/** A drawing to explore, and its numbers. `series` are finer than those of the plot. */
+const figure = (id: string, plot: Plot, series: readonly ChartSeries[], table: string): string =>
+  `<figure class="plotted">${drawn(plot, series)}` +
   `<details id="${id}-numbers"><summary>${escapeHtml(plot.title)}: table</summary>${table}</details></figure>`
+
+const drawn = (plot: Plot, series: readonly ChartSeries[]): string =>
+  chartHtml(
+    { title: plot.title, x: plot.x, y: plot.y, log: plot.log === true, series },
+    plotSvg({ height: 300, counts: true, ...plot, y: plot.log ? `${plot.y} (log scale)` : plot.y }, 'page'),
+  )
+
+/** Points of a line that a reader can zoom into. */
+const MOST_FINE = 2000
+
+/** A value per step. Values that are unknown, or not finite, leave gaps. */
+export const stepSeries = (name: string, numbers: readonly number[], steps?: readonly number[]): ChartSeries => ({
+  name,
+  points: bucketsOf(numbers, MOST_FINE).map((b) => {
+    const [x, y] = pointOf(steps?.[b.to - 1] ?? b.to, b.mean)
+    return y === null || b.from === b.to ? [x, y] : [x, y, b.least, b.most]
+  }),
+})
+
+/** Steps whose loss is not finite, as far as marks can show them. */
+const oddSteps = (losses: readonly number[]): readonly number[] =>
+  losses.flatMap((l, i) => (Number.isFinite(l) ? [] : [i + 1])).slice(0, MOST_POINTS)
+
+/** Series of a plot as it is. */
+const asDrawn = ({ series }: Plot): readonly ChartSeries[] =>
+  series.map(({ name, points, reference }) => ({
+    name,
+    points: points.map(([x, y]) => pointOf(x, y)),
+    ...(reference ? { reference } : {}),
+  }))
 
 const stepsText = ({ from, to }: Bucket): string => (from === to ? `${from}` : `${from} to ${to}`)
 const bucketTable = (caption: string, buckets: readonly Bucket[], text: (x: number) => string): string =>
@@ -281,10 +314,14 @@ const losses = (v: RunView): string => {
   return section(
     'loss',
     'Loss',
-    `${buckets.some((b) => b.to > b.from) ? 'A point is the mean of several steps; the shade shows their range. ' : ''}${odd > 0 ? `${showCount(odd)} losses are not finite and are not drawn.` : ''}`,
+    `${v.losses.length > MOST_FINE ? 'A point is the mean of several steps; the shade shows their range. ' : ''}Point at a chart for values; drag to zoom. ${odd > 0 ? `${showCount(odd)} losses are not finite; crosses mark them.` : ''}`,
     figure(
       'loss',
-      { title: 'Loss', x: 'step', y: log ? 'loss (log scale)' : 'loss', series, log },
+      { title: 'Loss', x: 'step', y: 'loss', series, log },
+      [
+        { ...stepSeries('per step', v.losses), ...(odd > 0 ? { odd: oddSteps(v.losses) } : {}) },
+        ...asDrawn({ title: '', x: '', y: '', series: series.slice(1) }),
+      ],
       bucketTable('Loss per step', buckets, numberText) +
         ((v.stepsPerEpoch ?? 0) > 1
           ? tableOf(
@@ -296,6 +333,8 @@ const losses = (v: RunView): string => {
     ),
   )
 }
+
+const figureOf = (plot: Plot): string => `<figure class="plotted">${drawn(plot, asDrawn(plot))}</figure>`
 
 const isShare = (ms: readonly MeasuredEpoch[], name: string): boolean =>
   ms.every((m) => !((m.metrics[name] ?? 0) < 0 || (m.metrics[name] ?? 0) > 1))
@@ -310,7 +349,7 @@ const metrics = (v: RunView): string => {
     points: v.measured.map((m) => [m.epoch, Number.isFinite(m.metrics[name]) ? m.metrics[name] : undefined] as const),
   })
   const plotOf = (title: string, names: readonly string[], more: Partial<Plot>): string =>
-    `<figure class="plotted">${plotSvg({ title, x: 'epoch', y: title.toLowerCase(), counts: true, height: 300, series: names.map(lineOf), ...more }, 'page')}</figure>`
+    figureOf({ title, x: 'epoch', y: title.toLowerCase(), series: names.map(lineOf), ...more })
   const others = drawn.filter((name) => !shares.includes(name))
   const best = (m: MeasuredEpoch): string => (m.step === v.best?.step ? 'best' : '')
   return section(
@@ -340,6 +379,7 @@ const rates = (v: RunView): string => {
     figure(
       'rate',
       { title: 'Learning rate', x: 'step', y: 'learning rate', series: [seriesOf('learning rate', buckets)] },
+      [stepSeries('learning rate', v.rates)],
       bucketTable('Learning rate per step', buckets, numberText),
     ),
   )
@@ -399,6 +439,7 @@ const time = (v: RunView): string => {
       ? figure(
           'time',
           { title: 'Seconds per step', x: 'step', y: 'seconds', series: [seriesOf('measured', buckets), planned] },
+          [stepSeries('measured', v.seconds), ...asDrawn({ title: '', x: '', y: '', series: [planned] })],
           bucketTable('Seconds per step', buckets, numberText),
         )
       : '',
@@ -506,10 +547,26 @@ const worst = ({ details }: RunView): string => {
   )
 }
 
+// ---------------------------------------------------------------- the recipe
+
+const recipe = ({ recipe: facts = {} }: RunView): string =>
+  Object.keys(facts).length === 0
+    ? ''
+    : section(
+        'recipe',
+        'Recipe',
+        'The command, the options, the machine and the data of this run.',
+        `<div class="recipe">${tableOf(
+          'Recipe',
+          ['name', 'value'],
+          Object.entries(facts).map(([name, value]) => [escapeHtml(name), escapeHtml(value)]),
+        )}</div>`,
+      )
+
 // ---------------------------------------------------------------- the whole
 
 /** Reloads itself, unless that is switched off; opened parts stay open. */
-const SCRIPT = `
+const RELOAD = `
 const state=q('.state'),silent=(Date.now()-Date.parse(state.dataset.written))/6e4
 if(silent>10)state.append(' It was last updated '+Math.round(silent)+' minutes ago: a step is slow, or the process has ended.')
 const live=q('#live'),kept=sessionStorage,opened=()=>[...document.querySelectorAll('details')].filter(d=>d.open).map(d=>d.id)
@@ -538,9 +595,9 @@ export const runHtml = (v: RunView, part = planPart(v)): string =>
       memory(v),
       classes(v),
       worst(v),
+      recipe(v),
       section('plan', 'The plan', PLAN_WORDS),
       part.html,
     ].join('\n'),
-    part.data,
-    SCRIPT,
+    { plan: part.data, script: RELOAD + CHART_SCRIPT, style: CHART_STYLE },
   )

@@ -1,5 +1,5 @@
 // The summary that `plan` and `train` print: about fifteen lines for a terminal.
-// In: a plan, its timeline, the stager's knowledge. Out: text without colours. Invariant: no line is wider than 118 columns.
+// In: a plan, its timeline, the stager's knowledge. Out: text without colours. Invariant: no line is wider than the given width; without one, no table is wider than 118.
 import { bytesOf, pagesIn } from '../../staging/core/bytes'
 import { replay } from '../../staging/memory/allocators/replay'
 import { type Plan, precisionText } from '../../staging/plan/plan'
@@ -10,6 +10,8 @@ import { type SegmentRow, segmentRows } from './tables'
 import { gapText } from './words'
 
 const SHOWN_SEGMENTS = 7
+/** Columns of the table if no width is given. */
+const USUAL_WIDTH = 118
 
 const clipped = (text: string, width: number): string => (text.length <= width ? text : `${text.slice(0, width - 1)}…`)
 
@@ -112,8 +114,45 @@ const COLUMNS: readonly (readonly [title: string, width: number, right: boolean,
   ['peak', 10, true, (r) => showSize(r.peakBytes)],
 ]
 
-const tableLine = (cell: (column: (typeof COLUMNS)[number]) => string): string =>
-  `  ${COLUMNS.map((c) => (c[2] ? clipped(cell(c), c[1]).padStart(c[1]) : clipped(cell(c), c[1]).padEnd(c[1]))).join(' ')}`.trimEnd()
+type Column = (typeof COLUMNS)[number]
+
+/** Columns that a narrow terminal loses, in this order. */
+const LOST = ['ops', 'halo', 'keeps', 'grid']
+/** The least width of the segments' names. */
+const LEAST_NAME = 24
+
+/** The columns that fit, with the first as wide as there is room. */
+const columnsIn = (width: number): readonly Column[] => {
+  const restOf = (columns: readonly Column[]): number => columns.slice(1).reduce((n, [, w]) => n + w + 1, 2)
+  const kept = LOST.reduce<readonly Column[]>(
+    (columns, title) => (restOf(columns) + LEAST_NAME > width ? columns.filter((c) => c[0] !== title) : columns),
+    COLUMNS,
+  )
+  const [[title, most, right, of], ...others] = kept as readonly [Column, ...Column[]]
+  return [[title, Math.min(most, width - restOf(kept)), right, of], ...others]
+}
+
+const tableLine = (columns: readonly Column[], cell: (column: Column) => string): string =>
+  `  ${columns.map((c) => (c[2] ? clipped(cell(c), c[1]).padStart(c[1]) : clipped(cell(c), c[1]).padEnd(c[1]))).join(' ')}`.trimEnd()
+
+/** Indent of a line that continues another. */
+const INDENT = ' '.repeat(13)
+
+/** A line of the head, continued on further lines if it is too long. */
+const folded = (line: string, width: number): readonly string[] => {
+  if (line.length <= width) return [line]
+  const words = line.trimStart().split(' ')
+  const lines: string[] = []
+  let current = line.slice(0, line.length - line.trimStart().length)
+  for (const word of words) {
+    const isFirst = current.trim() === ''
+    if (!isFirst && current.length + 1 + word.length > width) {
+      lines.push(current.trimEnd())
+      current = INDENT + word
+    } else current += isFirst ? word : ` ${word}`
+  }
+  return [...lines, current]
+}
 
 /**
  * Returns a plan in words, as `spillway plan` prints it.
@@ -121,17 +160,21 @@ const tableLine = (cell: (column: (typeof COLUMNS)[number]) => string): string =
  * @param plan The plan.
  * @param timeline Its simulated times.
  * @param staging Facts about its planning.
+ * @param width Columns of the terminal, at least 60. Default: no line is folded.
  * @example console.log(summary(plan.plan, plan.timeline, plan.staging))
  */
-export const summary = (plan: Plan, timeline: Timeline, staging: Staging): string => {
+export const summary = (plan: Plan, timeline: Timeline, staging: Staging, width?: number): string => {
+  const columns = columnsIn(width ?? USUAL_WIDTH)
   const rows = segmentRows(plan)
   const hidden = rows.length - SHOWN_SEGMENTS
   const shown = hidden > 1 ? rows.slice(0, SHOWN_SEGMENTS) : rows
   return [
-    ...headLines(plan, factsOf(plan, staging), timeline, staging),
+    ...headLines(plan, factsOf(plan, staging), timeline, staging).flatMap((line) =>
+      width === undefined ? [line] : folded(line, width),
+    ),
     '',
-    tableLine(([title]) => title),
-    ...shown.map((r) => tableLine(([, , , of]) => of(r))),
+    tableLine(columns, ([title]) => title),
+    ...shown.map((r) => tableLine(columns, ([, , , of]) => of(r))),
     ...(hidden > 1 ? [`  … and ${hidden} more segments; --report shows all`] : []),
   ].join('\n')
 }

@@ -345,8 +345,8 @@ export const scriptTask = (
 ): TaskEither<SpillwayError, TrainResult> => {
   const o = withNotes(asked)
   // A caller that takes the notes has decided on the weights, too.
-  if (asked.onNote === undefined && (o.save ?? o.saveBest ?? o.checkpointDir) === undefined)
-    o.onNote?.("the weights are not saved: set save, e.g. save: 'weights.safetensors'")
+  if (asked.onNote === undefined && (o.run ?? o.save ?? o.saveBest ?? o.checkpointDir) === undefined)
+    o.onNote?.("the weights are not saved: set run, e.g. run: 'baseline', or save, e.g. save: 'weights.safetensors'")
   return pipe(
     TE.fromEither(givenBoth(model, staged)),
     TE.flatMapEither(() => engineOf(staged, o)),

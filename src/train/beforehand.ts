@@ -13,6 +13,7 @@ import { readingData } from '../data/reads'
 import { type SpillwayError, usage } from '../errors/errors'
 import { unlocked } from '../files/lock'
 import { checkedPlaces, type Read, reading, writing } from '../files/places'
+import { weightsOfRun } from '../files/runs'
 import { lacksOf, type Writing } from '../stage/room'
 import { shareIn } from '../ranks/rank'
 import type { Staged } from '../stage/stage'
@@ -23,7 +24,7 @@ import { PREFETCH, type TrainOptions, usualWorkers } from './options'
 import { logFolder } from './steplog'
 import { averageFile, modelState } from './weights'
 
-type Folders = Pick<TrainOptions, 'checkpointDir' | 'save' | 'saveBest' | 'keep'>
+type Folders = Pick<TrainOptions, 'checkpointDir' | 'save' | 'saveBest' | 'keep' | 'run'>
 type Places = Folders &
   Pick<TrainOptions, 'resume' | 'log' | 'tensorboard' | 'report' | 'weights' | 'data'> & {
     readonly plan?: string | undefined
@@ -142,7 +143,7 @@ const bytesOf = (values: readonly { readonly shape: readonly number[] }[], graph
 }
 
 /** Files beside the spill file: a checkpoint is written before the oldest goes. */
-const writingsOf = ({ plan: { graph } }: Staged, { checkpointDir, save, saveBest, keep }: Folders): readonly Writing[] => {
+const writingsOf = ({ plan: { graph } }: Staged, { checkpointDir, save, saveBest, keep, run }: Folders): readonly Writing[] => {
   const state = bytesOf(graph.values.filter(isPersistent), graph)
   const { weights, averages } = modelState(graph)
   const bytes = (averages.size === 0 ? 1 : 2) * bytesOf(weights, graph)
@@ -151,7 +152,9 @@ const writingsOf = ({ plan: { graph } }: Staged, { checkpointDir, save, saveBest
     ...(checkpointDir === undefined
       ? []
       : [{ what: 'checkpoints', path: checkpointDir, bytes: (kept + 1 - Math.min(kept, checkpointsIn(checkpointDir))) * state }]),
-    ...[save, saveBest].flatMap((path) => (path === undefined ? [] : [{ what: 'weights', path, bytes }])),
+    ...[save ?? (run === undefined ? undefined : weightsOfRun(run)), saveBest].flatMap((path) =>
+      path === undefined ? [] : [{ what: 'weights', path, bytes }],
+    ),
   ]
 }
 

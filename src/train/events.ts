@@ -12,6 +12,8 @@ export interface Started {
   readonly steps: number
   /** Number of samples over the batch size; absent if the number of samples is unknown. */
   readonly stepsPerEpoch?: number
+  /** Folder of the run; absent if the run has none. */
+  readonly runFolder?: string
 }
 
 /** An epoch has ended. */

@@ -23,6 +23,7 @@ import type { Data } from '../data/data'
 import { type EngineName, ENGINES } from '../ranks/engine'
 import type { DeviceOptions, DeviceProgress } from './device'
 import { type SpillwayError, usage } from '../errors/errors'
+import { checkedRunName } from '../files/runs'
 import { checkedLoading, type LoadingOptions } from './loading'
 import type { Evaluating } from './measured'
 import { checkedSchedule, type OwnSchedule, type Schedule } from './schedules'
@@ -171,6 +172,13 @@ export interface TrainOptions extends Omit<DeviceOptions, 'tier'>, LoadingOption
    */
   readonly weights?: string | undefined
   /**
+   * Name of the run. Its folder `runs/NAME` gets the weights, the logs, the page and `recipe.json`. Options such as
+   * `save` and `log` move single parts. Default: no folder.
+   *
+   * @example train(net, plan, { epochs: 30, data: 'slides/', run: 'baseline' })
+   */
+  readonly run?: string | undefined
+  /**
    * File for the final weights (safetensors). Default: none.
    *
    * @example train(net, plan, { steps: 100, save: 'weights.safetensors' })
@@ -239,7 +247,7 @@ export type Endless<O> = O extends RunLength ? null : number extends O[keyof O &
 
 // biome-ignore format: a list
 export const TRAIN_KEYS = optionsFor<TrainOptions>()(
-  'train', 'steps', 'epochs', 'schedule', 'warmup', 'data', 'strictData', 'shuffle', 'prefetch', 'workers', 'samples', 'seed', 'spill', 'checkpointDir', 'checkpointEvery', 'evaluate', 'patience', 'keep', 'saveBest', 'resume', 'resumeRanks', 'engine', 'weights', 'weightsSkip', 'weightsStrip', 'save', 'log', 'tensorboard', 'report', 'onNonfinite', 'signal', 'stop',
+  'train', 'steps', 'epochs', 'schedule', 'warmup', 'data', 'strictData', 'shuffle', 'prefetch', 'workers', 'samples', 'seed', 'spill', 'checkpointDir', 'checkpointEvery', 'evaluate', 'patience', 'keep', 'saveBest', 'resume', 'resumeRanks', 'engine', 'weights', 'weightsSkip', 'weightsStrip', 'run', 'save', 'log', 'tensorboard', 'report', 'onNonfinite', 'signal', 'stop',
   'onProgress', 'onNote', 'threads', 'throttle', 'hostMemory',
 )
 
@@ -278,6 +286,7 @@ export const TRAIN = withValues(TRAIN_KEYS, {
   resume: flag,
   resumeRanks: flag,
   engine: choice(ENGINES),
+  run: text,
   save: path,
   log: path,
   tensorboard: path,
@@ -298,6 +307,8 @@ export const checkedOptions = (o: TrainOptions): Either<SpillwayError, TrainOpti
   if (E.isLeft(options)) return options
   if (o.steps !== undefined && o.epochs !== undefined) return E.left(usage('give steps or epochs, not both'))
   if (o.steps === undefined && o.epochs === undefined) return E.left(usage('a run needs steps or epochs'))
+  const run = o.run === undefined ? E.right(o.run) : checkedRunName(o.run)
+  if (E.isLeft(run)) return run
   const loading = checkedLoading(o)
   if (E.isLeft(loading)) return loading
   const schedule = checkedSchedule(o)

@@ -171,6 +171,7 @@ export const followed = (o: TrainOptions): TrainOptions => {
     saveBest: _6,
     evaluate: _7,
     patience: _8,
+    run: _17,
     ...others
   } = o
   const { log: _9, tensorboard: _10, report: _11, weights: _12, weightsSkip: _13, weightsStrip: _14, stop: _15, ...own } = others

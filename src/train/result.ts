@@ -41,6 +41,8 @@ export interface TrainResult extends StepsTaken {
   readonly weightsSha256: string
   /** File of the final weights; absent if they were not saved. */
   readonly savedTo?: string
+  /** Folder of the run; absent if it has none. */
+  readonly runFolder?: string
   /** Result of loading the initial weights; absent for random weights. */
   readonly weights?: WeightsTable
   /** Evaluations after epochs, or the mean losses of epochs. */

@@ -14,6 +14,7 @@ import { epochEnd, epochsAt, meanLoss } from './length'
 import { type Measurement, metricOf, standing } from './measured'
 import type { TrainResult } from './result'
 import type { Start } from './start'
+import { factsOf, recordedOf } from './runfolder'
 import { logFolder, reportFile } from './steplog'
 import type { Totals } from './totals'
 
@@ -141,6 +142,7 @@ const opened = (path: string, start: Start): Either<SpillwayError, Kept> => {
   const heard = heardBefore(start)
   const part = planPart(staged)
   const began = new Date().toISOString()
+  const recipe = factsOf(start.recorded ?? recordedOf(start))
   const view = (end: End | undefined): RunView => {
     const v: Writable<RunView> = {
       plan: staged.plan,
@@ -153,6 +155,7 @@ const opened = (path: string, start: Start): Either<SpillwayError, Kept> => {
       ...heard,
       evaluated: evaluation !== undefined,
       best: bestOf(start, heard, stepsPerEpoch),
+      recipe,
     }
     if (stepsPerEpoch !== undefined) v.stepsPerEpoch = stepsPerEpoch
     if (end) v.end = end

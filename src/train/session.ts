@@ -26,6 +26,7 @@ import { seedOf, type TrainOptions } from './options'
 import { finishedResult, describing, type TrainResult, trainResult } from './result'
 import { cutting, withWhole } from './parts'
 import { alike, begins, digestOf, ended, isOrderly, sameState, announce, wholeParts } from './ranks'
+import { withRunFolder } from './runfolder'
 import { type RunPage, withPage } from './runreport'
 import { rateFactor, ratesOfSteps, scheduleText } from './schedules'
 import { lockOf, readyOf, type Start, startOf } from './start'
@@ -424,12 +425,13 @@ const recordedPlan = ({
 }: Start): Either<SpillwayError, unknown> =>
   checkpointDir === undefined ? E.right(undefined) : recordPlan(checkpointDir, family)
 
-const emitStart = ({ from, length: { steps, epochs } }: Start, listener: Listener): void =>
+const emitStart = ({ from, folder, length: { steps, epochs } }: Start, listener: Listener): void =>
   listener.emit({
     kind: 'start',
     stepsDone: from?.step ?? 0,
     steps,
     ...(epochs ? { stepsPerEpoch: epochs.samples / epochs.batch } : {}),
+    ...(folder === undefined ? {} : { runFolder: folder }),
   })
 
 /** A checkpoint with which nothing is left to do. */
@@ -467,6 +469,7 @@ const begun = (start: Start, listener: Listener, page: RunPage): TaskEither<Spil
   pipe(
     TE.fromIO(() => emitStart(start, listener)),
     TE.flatMap(() => resultOf(start, listener, page)),
+    TE.map((result) => (start.folder === undefined ? result : { ...result, runFolder: start.folder })),
     TE.tapIO((result) => () => listener.emit({ kind: 'end', result })),
   )
 
@@ -488,7 +491,11 @@ export const sessionTask = (
           pipe(
             TE.fromIOEither(() => startOf(ready)),
             TE.tap(announced),
-            TE.flatMap((start) => withPage(start, (page) => begun(start, page.listener(listener), page))),
+            TE.flatMap((start) =>
+              withRunFolder(start, listener, (own, followed) =>
+                withPage(own, (page) => begun(own, page.listener(followed), page)),
+              ),
+            ),
           ),
       ),
     ),

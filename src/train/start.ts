@@ -13,6 +13,7 @@ import { classesOf } from '../data/description'
 import type { OpenedData } from '../data/open'
 import { type SpillwayError, usage } from '../errors/errors'
 import { type Lock, lockFolder } from '../files/lock'
+import { runsPlace } from '../files/runs'
 import { thisProcessor } from '../machine/processor'
 import { leads } from '../ranks/rank'
 import { belonging, identityOf, onRanksOf, optionsIn, ranksIn } from '../stage/identity'
@@ -32,6 +33,7 @@ import { type Length, lengthOf } from './length'
 import { startText } from './loading'
 import { checkedMeasures, intervalNote, type OpenedEvaluation } from './measured'
 import { checkedOptions, seedOf, type TrainOptions } from './options'
+import type { Recorded } from './runrecord'
 import { scheduleText } from './schedules'
 import { reportFile } from './steplog'
 import { modelState, type ModelState } from './weights'
@@ -114,6 +116,7 @@ export const readyOf = (
     E.tap(() => (model ? belonging(model, staged.plan, staged.machine) : E.right(undefined))),
     E.tap(() => runsHere(staged)),
     E.tap((checked) => placesOf({ ...checked, average: keepsAverage(staged) })),
+    E.tap(({ run }) => (run === undefined ? E.right(undefined) : runsPlace())),
     E.tap((checked) => roomFor(staged, checked)),
     E.bindTo('options'),
     // Ranks compare their data, too.
@@ -133,7 +136,7 @@ export const readyOf = (
             model ?? staged.model,
             staged,
             { ...o, classes: classesOf(data.described) },
-            reportFile(o) !== undefined,
+            (o.run ?? reportFile(o)) !== undefined,
           )
         : E.right(undefined),
     ),
@@ -152,6 +155,10 @@ export const readyOf = (
 export interface Start extends Ready {
   readonly identity: RunIdentity
   readonly from: Checkpoint | undefined
+  /** The folder of the run, if it has one. */
+  readonly folder?: string
+  /** The record of a run with a folder. */
+  readonly recorded?: Recorded
 }
 
 const NO_LOCK: Lock = { release: () => {} }

@@ -10,7 +10,7 @@ import * as J from 'fp-ts/Json'
 import * as t from 'io-ts'
 import { decodedOr } from '../../staging/core/codecs'
 import type { SpillwayError } from '../errors/errors'
-import { onFile } from '../errors/exceptions'
+import { attempt, onFile } from '../errors/exceptions'
 import { openEvents } from '../files/tfevents'
 import { type Links, madeFolder, readText, removeLeftoversOf, writeWholeText } from '../files/whole'
 import { rowText } from '../files/rows'
@@ -141,6 +141,66 @@ const openLines = (lines: Lines, path: string, stepsDone: number, links: Links):
     }),
   )
 }
+
+// ---------------------------------------------------------------- reading
+
+/** A log, read back. Numbers that are not finite are NaN. */
+export interface ReadLog {
+  readonly steps: readonly Pick<StepLine, 'step' | 'loss' | 'lr' | 'seconds'>[]
+  readonly evaluations: readonly Measurement[]
+}
+
+const numberIn = (u: unknown): number => (typeof u === 'number' ? u : typeof u === 'string' && u !== '' ? Number(u) : Number.NaN)
+const numbersIn = (entries: readonly (readonly [string, unknown])[]): Readonly<Record<string, number>> =>
+  Object.fromEntries(entries.map(([name, value]) => [name, numberIn(value)]))
+
+type LogEntry = ReadLog['steps'][number] | Measurement
+
+const stepEntry = (from: Readonly<Record<string, unknown>>): LogEntry => {
+  const [step, loss, lr, seconds] = [from['step'], from['loss'], from['lr'], from['seconds']].map(numberIn) as [
+    number,
+    number,
+    number,
+    number,
+  ]
+  return { step, loss, lr, seconds }
+}
+
+const jsonEntry = (line: string): LogEntry | undefined => {
+  const from = attempt(() => JSON.parse(line) as Readonly<Record<string, unknown>>)
+  if (from === undefined) return undefined
+  const { step, epoch, evaluate } = from
+  return evaluate === undefined
+    ? stepEntry(from)
+    : { step: numberIn(step), epoch: numberIn(epoch), metrics: numbersIn(Object.entries(evaluate as object)) }
+}
+
+const TAG = evaluationTag('')
+const tableEntry =
+  (heads: readonly string[]) =>
+  (line: string): LogEntry | undefined => {
+    const from = Object.fromEntries(line.split(',').map((cell, i) => [heads[i] ?? '', cell]))
+    if (from['loss'] !== '') return stepEntry(from)
+    const metrics = Object.entries(from).flatMap(([name, value]) =>
+      name.startsWith(TAG) ? [[name.slice(TAG.length), value] as const] : [],
+    )
+    return { step: numberIn(from['step']), epoch: numberIn(from['epoch']), metrics: numbersIn(metrics) }
+  }
+
+/** Reads the log at the place of `log`: a folder or a table. The last line may be incomplete. */
+export const readLog = (log: string): Either<SpillwayError, ReadLog> =>
+  pipe(
+    readText('run', isTable(log) ? log : join(log, LOG_FILE)),
+    E.map((text) => {
+      const lines = text.split('\n').slice(0, -1)
+      const entryOf = isTable(log) ? tableEntry((lines.shift() ?? '').split(',')) : jsonEntry
+      const entries = lines.map(entryOf).filter((e) => e !== undefined)
+      return {
+        steps: entries.flatMap((e) => ('metrics' in e ? [] : [e])),
+        evaluations: entries.flatMap((e) => ('metrics' in e ? [e] : [])),
+      }
+    }),
+  )
 
 // ---------------------------------------------------------------- TensorBoard
 

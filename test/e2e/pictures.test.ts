@@ -218,7 +218,7 @@ test('notes of a script go to stderr; classes without a picture are counted', as
   assert.match(text, /^note: the images are in folder order, so a step sees only one class/m)
 })
 
-test('weights are saved to the folder of the run, unless a flag says otherwise', async () => {
+test('a run writes its folder, unless a flag says otherwise', async () => {
   const before = process.env['SPILLWAY_RUN_FOLDER']
   process.env['SPILLWAY_RUN_FOLDER'] = at('runs')
   const run = (...more: readonly string[]) => call('train', ...NET, '--data', at('shapes', 'train'), '--steps', '1', ...more)
@@ -227,28 +227,41 @@ test('weights are saved to the folder of the run, unless a flag says otherwise',
     const first = await run('--evaluate', at('shapes', 'val'))
     assert.is(first.code, 0, first.err)
     assert.match(first.out, /sha256 [0-9a-f]{64}, in .*runs\/resnet20-cifar\/last\.safetensors$/m)
-    assert.equal(readdirSync(at('runs', 'resnet20-cifar')).sort(), ['best.safetensors', 'last.safetensors', 'recipe.json'])
+    assert.equal(
+      readdirSync(at('runs', 'resnet20-cifar'))
+        .map((name) => name.replace(/^events.*/, 'events'))
+        .sort(),
+      ['best.safetensors', 'events', 'index.html', 'last.safetensors', 'metrics.csv', 'recipe.json', 'steps.jsonl'],
+    )
     const recipe = JSON.parse(readFileSync(at('runs', 'resnet20-cifar', 'recipe.json'), 'utf8'))
     assert.equal(
-      [recipe.model, recipe.classes, recipe.zoo, recipe.weightsSha256],
-      ['resnet20-cifar', CLASSES, { classes: 3 }, shaOf(first.out)],
+      [recipe.model, recipe.classes, recipe.zoo, recipe.result.weightsSha256, recipe.state],
+      ['resnet20-cifar', CLASSES, { classes: 3 }, shaOf(first.out), 'done'],
     )
+    assert.equal([recipe.data.files, recipe.machine.device, recipe.options.steps], [9, DEVICE, 1])
     // The second run has a folder of its own; so has one whose checkpoints are resumed.
     const kept = ['--checkpoint-dir', at('state'), '--seed', '1']
     assert.match((await run(...kept)).out, /resnet20-cifar-2\/last/)
     assert.match((await run('--no-save')).out, /sha256 [0-9a-f]{64}; not saved$/m)
-    assert.match((await run('--save', at('named.safetensors'))).out, /, in .*named\.safetensors$/m)
     assert.match((await run(...kept, '--steps', '2', '--resume')).out, /resnet20-cifar-2\/last/)
+    const steps = readFileSync(at('runs', 'resnet20-cifar-2', 'steps.jsonl'), 'utf8')
+    assert.equal(
+      [...steps.matchAll(/"step":(\d+)/g)].map((m) => m[1]),
+      ['1', '2'],
+    )
     assert.equal(readdirSync(at('runs')).sort(), ['resnet20-cifar', 'resnet20-cifar-2'])
-    // A run that fails leaves no folder.
-    assert.is((await run('--lr', '1e30', '--steps', '4')).code, 4)
-    assert.equal(readdirSync(at('runs')).length, 2)
+    // A flag moves a single part. A run that fails after its first step keeps its folder.
+    const moved = await run('--run', 'moved', '--save', at('named.safetensors'), '--lr', '1e30', '--steps', '4')
+    assert.is(moved.code, 4)
+    assert.equal(JSON.parse(readFileSync(at('runs', 'moved', 'recipe.json'), 'utf8')).places.save, at('named.safetensors'))
+    assert.match((await run('--save', at('named.safetensors'))).out, /, in .*named\.safetensors$/m)
+    assert.equal(readdirSync(at('runs')).sort(), ['moved', 'resnet20-cifar', 'resnet20-cifar-2', 'resnet20-cifar-3'])
     process.env['SPILLWAY_RUN_FOLDER'] = at('named.safetensors')
     const refused = await run()
     assert.is(refused.code, 2)
     assert.match(
       refused.err,
-      /named\.safetensors is not a folder; --save names another place for the weights, --no-save keeps none/,
+      /named\.safetensors is not a folder; SPILLWAY_RUN_FOLDER names another folder for runs, --no-save writes none/,
     )
   } finally {
     if (before === undefined) delete process.env['SPILLWAY_RUN_FOLDER']

@@ -243,6 +243,10 @@ test('the summary is short, narrow, and names the numbers that matter', () => {
   const lines = text.split('\n')
   assert.ok(lines.length <= 16, `${lines.length} lines`)
   for (const line of lines) assert.ok(line.length <= 118, `${line.length} columns: ${line}`)
+  for (const width of [60, 80, 100, 118, 200])
+    for (const line of summary(plan, play(plan), stagingOf(plan), width).split('\n'))
+      assert.ok(line.length <= width, `${line.length} of ${width} columns: ${line}`)
+  assert.is(summary(plan, play(plan), stagingOf(plan), 118), text)
   assert.match(text, 'chain 1×16×512×512 · hand-made · bench')
   assert.match(text, /recompute \d/)
   const longer: Plan = { ...plan, segments: Array.from({ length: 40 }, (_, i) => ({ ...plan.segments[i % 3]!, name: `s${i}` })) }

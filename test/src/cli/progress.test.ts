@@ -5,8 +5,9 @@ import { join } from 'node:path'
 import { Writable } from 'node:stream'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { CLEAR, liveLine } from '../../../src/cli/live'
 import type { Output } from '../../../src/cli/output'
-import { bar, countLines, plainLines, type Progress, withMeasuring } from '../../../src/cli/progress'
+import { bar, barLine, countLines, plainLines, Sparkline, type Progress, withMeasuring } from '../../../src/cli/progress'
 import { loadNative } from '../../../src/device/native'
 import { timesOf } from '../../../src/machine/taught'
 import type { FitEvent } from '../../../src/train/events'
@@ -44,14 +45,14 @@ const told = (progress: Progress): void => {
 }
 
 test('a bar has all of it, and leaves nothing behind', () => {
-  const { out, written } = terminal(140)
+  const { out, written } = terminal(200)
   const progress = bar(out, plan)
   told(progress)
   progress.stop()
   const text = written()
-  assert.match(text, /epoch 1\/3 {2}step 1\/6 .*\d+% {2}\S+ left {2}loss 1\.25000 {2}rate 0\.1/)
+  assert.match(text, /epoch 1\/3 {2}step 1\/6 .*\d+% .*loss 1\.25000 {2}10\.0 images\/s {2}14 MiB of 16 MiB {2}rate 0\.1/)
   assert.match(text, 'epoch 1  evaluated  loss 1.00000  accuracy 0.5000  f1 0.2500  (best so far)\n')
-  assert.match(text, /epoch 2\/3 {2}step 5\/6 .* left {2}loss 0\.750000 {2}accuracy 0\.5000 {2}rate 0\.05/)
+  assert.match(text, /epoch 2\/3 {2}step 5\/6 .* left {2}loss 0\.750000 {2}█▁ +accuracy 0\.5000 .* {2}rate 0\.05/)
   assert.ok(text.lastIndexOf('\u001b[?25h') > text.lastIndexOf('\u001b[?25l'), 'the cursor is there again')
   const end = text.length
   progress.event(EVENTS[1]!)
@@ -60,19 +61,79 @@ test('a bar has all of it, and leaves nothing behind', () => {
   assert.is(written().length, end, 'nothing is drawn after its end')
 })
 
-test('a bar fits into eighty columns but for what is least', () => {
-  const { out, written } = terminal(80)
-  const progress = bar(out, plan)
-  told(progress)
-  const last = written().slice(written().lastIndexOf('epoch'))
-  assert.ok(last.indexOf('loss') < 80 - 'loss 0.750000'.length, last)
-  progress.stop()
+/** The line of the bar in terminals of these widths. */
+const SCREENS: Readonly<Record<number, string>> = {
+  40: 'step 120/300  40%  loss 0.750000',
+  60: 'epoch 2/5  step 120/300  40%  12.3 s left  loss 0.750000',
+  80: 'epoch 2/5  step 120/300  40%  12.3 s left  loss 0.750000  accuracy 0.5000',
+  100: 'epoch 2/5  step 120/300  40%  12.3 s left  loss 0.750000  accuracy 0.5000  34.5 images/s  rate 0.05',
+  120: 'epoch 2/5  step 120/300  ████░░░░░░░  40%  12.3 s left  loss 0.750000  █▆▄▂▁             accuracy 0.5000  34.5 images/s',
+  140: 'epoch 2/5  step 120/300  ████░░░░░░░  40%  12.3 s left  loss 0.750000  █▆▄▂▁             accuracy 0.5000  34.5 images/s  356 MiB of 384 MiB',
+  200: 'epoch 2/5  step 120/300  ████████████████░░░░░░░░░░░░░░░░░░░░░░░░  40%  12.3 s left  loss 0.750000  █▆▄▂▁             accuracy 0.5000  34.5 images/s  356 MiB of 384 MiB  rate 0.05',
+}
+
+test('the line of a bar fits each terminal; the most useful parts stay', () => {
+  const sparks = new Sparkline()
+  for (const loss of [5, 4, 3, 2, 1.5]) sparks.add(loss)
+  const texts = {
+    epoch: 'epoch 2/5',
+    step: 'step 120/300',
+    percent: '40%',
+    left: '12.3 s left',
+    loss: 'loss 0.750000',
+    sparks: sparks.text(),
+    metric: 'accuracy 0.5000',
+    speed: '34.5 images/s',
+    memory: '356 MiB of 384 MiB',
+    rate: 'rate 0.05',
+  }
+  for (const [columns, screen] of Object.entries(SCREENS)) assert.is(barLine(texts, 0.4, Number(columns)), screen)
+  for (let columns = 20; columns <= 200; columns++) assert.ok(barLine(texts, 0.4, columns).length < columns, `${columns}`)
 })
 
-test('without a terminal it is a line a step', () => {
+test('a sparkline has at most sixteen bars, of equally many steps each; odd losses are left out', () => {
+  const sparks = new Sparkline()
+  assert.is(sparks.text(), '')
+  for (let i = 0; i < 1000; i++) sparks.add(i === 5 ? Number.NaN : 1000 - i)
+  const text = sparks.text()
+  assert.ok(text.length === 16 && text.trimEnd().length >= 8, text)
+  assert.is(text[0], '█')
+  assert.is(text.trimEnd().at(-1), '▁')
+})
+
+test('without a terminal it is a line per epoch, or per step if an epoch is one step', () => {
   const { out, written } = terminal(80)
-  told(plainLines(out))
-  assert.match(written(), /^step 1\/6 {2}epoch 1\/3 {2}loss 1\.25000 {2}rate 0\.1 {2}100 ms\nepoch 1 {2}evaluated/)
+  const progress = plainLines(out, plan)
+  told(progress)
+  progress.event({ kind: 'epoch', epoch: 2, step: 5, loss: 0.5 })
+  assert.is(
+    written(),
+    'epoch 1  evaluated  loss 1.00000  accuracy 0.5000  f1 0.2500  (best so far)\n' +
+      'step 5/6  epoch 2/3  mean loss 0.500000  rate 0.05  10.0 images/s\n',
+  )
+  const whole = terminal(80)
+  const steps = plainLines(whole.out, plan)
+  steps.event({ kind: 'start', stepsDone: 0, steps: 6 })
+  steps.event(EVENTS[1]!)
+  assert.is(whole.written(), 'step 1/6  loss 1.25000  rate 0.1  100 ms\n')
+})
+
+test('a line stands on the terminal until the command has a text, on either stream', () => {
+  for (const speaks of [0, 1] as const) {
+    const [one, two] = [terminal(20), terminal(20)]
+    const streams = [one.out.stream, two.out.stream] as const
+    const end = liveLine('spillway plan resnet18 …', streams)
+    assert.equal([one.written(), two.written()], ['', 'spillway plan resne'])
+    streams[speaks].write('text\n')
+    assert.is(two.written(), `spillway plan resne\r${CLEAR}${speaks === 1 ? 'text\n' : ''}`)
+    end()
+    streams[1].write('more\n')
+    assert.equal(`${one.written()}${two.written()}`.match(/text|more|\r/g)!.length, 3)
+  }
+  const pipe = terminal(20)
+  Object.assign(pipe.out.stream, { isTTY: false })
+  liveLine('nothing', [pipe.out.stream, pipe.out.stream])()
+  assert.is(pipe.written(), '')
 })
 
 test('a count of images is one line in a terminal, and a line per tenth elsewhere', () => {
