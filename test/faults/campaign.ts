@@ -26,7 +26,7 @@ type Ending = 'kill' | 'fails' | 'full' | 'signal'
 type Kind = Exclude<Ending, 'signal'> | 'stop' | 'short'
 type Fired = Readonly<Partial<Record<Kind | 'signal', number>>>
 /** The endings of runs, in turn; a process ends with a kill. Each run is stopped, or moves less, before its ending. */
-const ENDINGS: readonly Ending[] = ['fails', 'full', 'signal', 'kill', 'fails', 'full', 'kill']
+const ENDINGS: readonly Ending[] = ['fails', 'full', 'signal', 'kill']
 /** The least share of each kind among the faults that fired, once there are `ENOUGH` of them. */
 const LEAST_SHARE = 0.1
 const ENOUGH = 100
@@ -175,7 +175,7 @@ interface Round {
 }
 
 /** A run with faults on its way, to its ending. `pids` of the processes that train. */
-const round = async (c: Chain, v: Victim, ending: Ending, i: number): Promise<Round> => {
+const round = async (c: Chain, v: Victim, ending: Ending): Promise<Round> => {
   const { pick, way, checkpoints, disk, failing } = c
   const isMpi = way === MPI
   const pids = (): readonly number[] => (isMpi ? trainersOf(v.child.pid!) : [v.child.pid!])
@@ -188,9 +188,9 @@ const round = async (c: Chain, v: Victim, ending: Ending, i: number): Promise<Ro
   const early = ending === 'kill' && !isMpi && pick(2) === 0
   if (!early) {
     await v.until(() => stepsIn(v.err) >= 1)
-    for (let k = isMpi ? 4 : 1; k > 0 && !v.ended; k--) {
+    for (let k = isMpi ? 4 : 1 + pick(2); k > 0 && !v.ended; k--) {
       await after(pick(10))
-      if (i % 2 === 1 && failing && k === 1) count('short', await short(c, v))
+      if (failing && k === 1 && pick(2) === 0) count('short', await short(c, v))
       else count('stop', await stopped(anyOf(pids()), pick(5)))
     }
   }
@@ -265,7 +265,7 @@ const chain = async (root: string, way: Way, faults: number, seed: number): Prom
       v = v && !v.ended ? v : start()
       v.next()
       const ending = endings[i % endings.length]!
-      const { fired, err } = await round(c, v, ending, i)
+      const { fired, err } = await round(c, v, ending)
       const first = /^step (\d+)/m.exec(err)?.[1]
       if (first !== undefined)
         assert.is(Number(first), least + 1, `${way.name}, ${ending}: it did not continue from step ${least}`)
