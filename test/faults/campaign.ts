@@ -36,11 +36,12 @@ const CHAIN = 500
 const project = join(__dirname, '..', '..')
 const COMMON = ['--image', '8', '--seed', '5', '--threads', '1', '--no-save']
 const stepsIn = (err: string): number => (err.match(/^step \d/gm) ?? []).length
-const isStopped = (pid: number): boolean => {
+/** The state of a process, by Linux: T is stopped, Z and X are dead. */
+const stateOf = (pid: number): string => {
   try {
-    return /^State:\s+[TZX]/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))
+    return /^State:\s+(\w)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 'X'
   } catch {
-    return true
+    return 'X'
   }
 }
 
@@ -150,10 +151,11 @@ interface Chain {
 /** Stops a process that trains for a moment; returns true if it was stopped. */
 const stopped = async (pid: number, ms: number): Promise<boolean> => {
   process.kill(pid, 'SIGSTOP')
-  while (!isStopped(pid)) await after(1)
+  while (!'TZX'.includes(stateOf(pid))) await after(1)
+  const fired = stateOf(pid) === 'T'
   await after(ms)
   process.kill(pid, 'SIGCONT')
-  return true
+  return fired
 }
 
 /** The writes of a few checkpoints move a third of their bytes. */
@@ -167,7 +169,7 @@ const short = async ({ failing, checkpoints }: Chain, v: Victim): Promise<boolea
 /** Waits for the end of a process that mpirun has left. */
 const dead = async (pid: number): Promise<void> => {
   const began = Date.now()
-  while (!isStopped(pid)) {
+  while (!'ZX'.includes(stateOf(pid))) {
     assert.ok(Date.now() - began < HANGING_MS, `rank ${pid} lives on`)
     await after(5)
   }
