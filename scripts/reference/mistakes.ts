@@ -257,6 +257,8 @@ const GROUPS: readonly Group[] = [
       ...flag('compare', '--budgets', '0', '-8', '1.5'),
       ...flag('compare', '--strategies', 'auto,magic'),
       ...flag('compare', '--allocators', 'pages,malloc'),
+      ...flag('compare', '--host-memory', 'half'),
+      ...flag('compare', '--spill-writes-per-step', '1MiB'),
       ...flag('train', '--classes', '0', 'ten'),
       'plan net.ts --budget 1KiB --machine v100-pcie-16g',
       'plan net.ts --batch 1000000000 --machine v100-pcie-16g',

@@ -10,7 +10,7 @@ import { showPercent, showSeconds, showSize } from '../report/format'
 import { comparisonCsv } from './compare/csv'
 import { comparisonPlot } from './compare/plot'
 import { leastSeconds } from '../stage/least'
-import { type Case, type FeasibleCase, compareGraph } from '../stage/sweep'
+import { type Case, compareGraph, type FeasibleCase, type InfeasibleCase } from '../stage/sweep'
 import { readingModel } from './modelreads'
 import { knownAllocator } from './options'
 import { type Done, type Output, terminalWidth } from './output'
@@ -47,10 +47,14 @@ const numbersIn = (width: number): typeof NUMBERS => {
   })
 }
 
+const lackText = ({ smallestBytes, tier }: InfeasibleCase): string => {
+  if (tier) return `: needs ${showSize(tier.needsBytes)} of ${tier.of}`
+  return smallestBytes !== undefined && Number.isFinite(smallestBytes) ? `: needs ${showSize(smallestBytes)}` : ''
+}
+
 const rowText = (c: Case, width: number): string => {
   const head = `${showSize(c.budgetBytes).padStart(11)}  ${c.strategy.padEnd(18)}`
-  if (!c.feasible)
-    return `${head}  does not fit${c.smallestBytes !== undefined && Number.isFinite(c.smallestBytes) ? `: needs ${showSize(c.smallestBytes)}` : ''}`
+  if (!c.feasible) return `${head}  does not fit${lackText(c)}`
   return (
     head +
     numbersIn(width)
@@ -74,7 +78,7 @@ const written = ({ plot, csv }: CompareOptions): string =>
 
 export const compareModel = async (modelText: string, o: CompareOptions, out: Output): Promise<Done> => {
   const least = await leastSeconds()
-  const { strategies: wanted = strategies, algorithms, spill, allocators, budgets = 8, plot, csv } = o
+  const { strategies: wanted = strategies, algorithms, allocators, budgets = 8, plot, csv } = o
   return pipe(
     checkedPlaces(readingModel(modelText), [...writing('--plot', 'plot', plot), ...writing('--csv', 'table', csv)]),
     E.flatMap(() => E.traverseArray(knownStrategy)(wanted)),
@@ -83,7 +87,7 @@ export const compareModel = async (modelText: string, o: CompareOptions, out: Ou
     E.flatMap(({ named, prepared: { machine, graph } }) => {
       const width = terminalWidth(out) ?? Number.POSITIVE_INFINITY
       out.say(headText(width))
-      const sweep = { strategies: wanted, budgets, algorithms, spill, allocators, least }
+      const sweep = { strategies: wanted, budgets, algorithms, allocators, least }
       const compared = compareGraph(graph, machine, sweep, (c) => out.say(rowText(c, width)))
       return pipe(
         plot === undefined ? E.right(undefined) : E.asUnit(writeWholeText(plot, comparisonPlot(compared))),

@@ -387,14 +387,14 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option('--report <file>', 'write an HTML page about the plan')
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => predict().predictModel(model, o, out)))),
   check: (c, run) =>
-    modelOptions(c.argument('<file>', 'TypeScript or JavaScript file with a model, net or step as default export'))
+    tierOptions(modelOptions(c.argument('<file>', 'TypeScript or JavaScript file with a model, net or step as default export')))
       .option(BUDGET[0], `${BUDGET[1]} (default: unlimited, in-core)`, BUDGET[2])
       .option('--strategy <name>', 'planning method, with --budget (default auto)')
       .option('--machine <name>', 'machine to plan for (default: a simulated machine, without measuring)')
       .action((file, o) => run((out) => check().checkFile(file, o, out))),
   verify: (c, run) => c.argument('<plan>', 'a plan file').action((file) => run((out) => verify().verifyFile(file, out))),
   compare: (c, run) =>
-    listing(measuring(modelOptions(c.argument(...MODEL)), 'first'))
+    listing(measuring(tierOptions(modelOptions(c.argument(...MODEL))), 'first'))
       .option(...CLASSES)
       .option('--machine <name>', 'device of this machine, or a simulated machine, see the list below (default cpu)')
       .option(

@@ -20,6 +20,8 @@ export interface LocalMachine extends Machine {
   readonly measuringSeconds: () => number
   /** Measures calls that were estimated, for a number of seconds. */
   readonly measureMore: (seconds: number) => void
+  /** Returns the same machine with estimates in place of unknown times; absent if it measures nothing before planning. */
+  readonly unmeasured?: () => LocalMachine
   /** Returns the plan with the times that its calls took in earlier steps. */
   readonly asInSteps: (plan: Plan) => Plan
   /** Records the times of a run's fastest undisturbed step for later plans. */

@@ -105,6 +105,7 @@ export const cpuMachine = (native: Native, o: MachineOptions): LocalMachine => {
     seconds: remembered((kind, attrs, s) => timed.seconds(kind, attrs, s)),
     workspace: firstScratch('cpu', ways),
     choices: timedChoices('cpu', ways, timed),
+    ...(measuring === 'first' ? { unmeasured: () => cpuMachine(native, { ...o, measure: 'while' }) } : {}),
     ...taughtBy({ profile, times }, timed, link, o.elsewhere, (n = threads) => profileOf(native, n)),
   }
 }

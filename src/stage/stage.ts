@@ -18,10 +18,10 @@ import { certain } from '../../staging/core/certain'
 import { knownIn } from '../../staging/core/known'
 import { optionsFor } from '../../staging/core/options'
 import { bytes, choice, either, listOf, made, named, numeric, path, text, withValues } from '../../staging/core/values'
-import type { Graph } from '../../staging/graph/graph'
+import { type Graph, isPersistent, valueBytes } from '../../staging/graph/graph'
 import type { AllocatorName, MachineName, StrategyName } from '../../staging/core/names'
 import { isDevice } from '../../staging/devices'
-import { NORMS, SHARDS } from '../../staging/graph/machine'
+import { hasTier, NORMS, SHARDS } from '../../staging/graph/machine'
 import { NETWORKS, type NetworkName } from '../../staging/sim/networks'
 import { lossNames } from '../../staging/ops/loss'
 import { OPTIMIZERS } from '../../staging/ops/optimizer'
@@ -29,6 +29,7 @@ import { GROUP, UPDATE_VALUES, UPDATES } from '../../staging/ops/updates'
 import { instructions } from '../../staging/plan/instructions'
 import { type Algorithms, type Plan, precisionOf } from '../../staging/plan/plan'
 import { ALLOCATORS, mappingOf } from '../../staging/memory/allocators/replay'
+import { asStrategyMoves } from '../../staging/schedule/search'
 import { simulate } from '../../staging/sim/simulate'
 import type { Timeline } from '../../staging/sim/timeline'
 import type { Origin } from '../data/description'
@@ -415,6 +416,15 @@ const prescribedFor = ({ layers, machine }: Prepared, o: StageAsked): Either<Spi
   return knownByHand(rule({ layers, budgetBytes: o.budget ?? machine.memoryBytes, machine }))
 }
 
+/** Returns true if parameters and state alone exceed the budget and have no other place: no plan fits, however long its calls take. */
+const exceedsBudget = ({ graph, machine }: Prepared, { strategy = 'auto', budget = machine.memoryBytes }: StageAsked): boolean =>
+  !hasTier(asStrategyMoves({ strategy, budgetBytes: budget, machine }).machine) &&
+  graph.values.reduce((n, v) => (isPersistent(v) ? n + valueBytes(v) : n), 0) > budget
+
+/** The machine to plan for. A refusal that is certain needs no measurements, which take seconds. */
+const planningMachine = (p: Prepared, o: StageAsked): LocalMachine =>
+  p.machine.unmeasured && exceedsBudget(p, o) ? p.machine.unmeasured() : p.machine
+
 /** The plan of a run that goes on, of a strategy, or the one that tiles and checkpoints by hand describe. */
 export const stagePrepared = <M extends Trainable>(p: Prepared<M>, o: StageAsked): Either<SpillwayError, Staged<M>> => {
   const planned =
@@ -436,7 +446,7 @@ export const stagePrepared = <M extends Trainable>(p: Prepared<M>, o: StageAsked
       pipe(
         recordedFor(p, o),
         O.match(
-          () => stagedWith(planned(byHand), p.machine, o),
+          () => stagedWith(planned(byHand), planningMachine(p, o), o),
           (plans) => right(describePlans(plans, p.machine, o.allocator)),
         ),
       ),

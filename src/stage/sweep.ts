@@ -8,6 +8,7 @@ import { bytesOf, PAGE_BYTES } from '../../staging/core/bytes'
 import type { Graph } from '../../staging/graph/graph'
 import type { Algorithms } from '../../staging/plan/plan'
 import { mostCallsPlanned } from './heap'
+import type { SpillwayError } from '../errors/errors'
 import type { LowerBound } from '../../staging/bound/lowerbound'
 import type { Least } from './least'
 import type { LocalMachine } from '../machine/localmachine'
@@ -19,15 +20,17 @@ export interface SweepOptions {
   /** How many budgets, evenly from the smallest that any strategy works with to in-core; or these, in bytes. */
   readonly budgets: number | readonly number[]
   readonly algorithms?: Algorithms
-  readonly spill?: string
   /** Each plan is replayed on these; by default only on pages, the allocator of runs. */
   readonly allocators?: readonly string[]
   /** The lower bound of a step, closer than its compute. */
   readonly least?: Least | undefined
 }
 
+/** Bytes of host memory, disk or writes that the best plan of a strategy needs, more than there are. */
+type TierLack = Pick<Extract<SpillwayError, { readonly tag: 'TierInfeasible' }>, 'of' | 'needsBytes' | 'hasBytes'>
+
 export type Case = { readonly strategy: string; readonly allocator: string; readonly budgetBytes: number } & (
-  | { readonly feasible: false; readonly smallestBytes?: number }
+  | { readonly feasible: false; readonly smallestBytes?: number; readonly tier?: TierLack }
   | ({
       readonly feasible: true
       readonly chosen: string
@@ -37,6 +40,7 @@ export type Case = { readonly strategy: string; readonly allocator: string; read
       readonly swapBoundSeconds: number
     } & PlanJson)
 )
+export type InfeasibleCase = Extract<Case, { feasible: false }>
 export type FeasibleCase = Extract<Case, { feasible: true }>
 
 export interface Comparison {
@@ -66,6 +70,14 @@ export const sweep = (smallest: number, inCore: number, n: number): readonly num
   return [...new Set(n === 1 ? [smallest] : Array.from({ length: n }, (_, i) => at(i)))]
 }
 
+/** The memory that the strategy lacks. */
+const lackIn = (e: SpillwayError): Pick<InfeasibleCase, 'smallestBytes' | 'tier'> =>
+  e.tag === 'BudgetInfeasible'
+    ? { smallestBytes: e.smallestBytes }
+    : e.tag === 'TierInfeasible'
+      ? { tier: { of: e.of, needsBytes: e.needsBytes, hasBytes: e.hasBytes } }
+      : {}
+
 /** One plan on each allocator; where none fits, one case. */
 const casesOf = (
   graph: Graph,
@@ -75,10 +87,9 @@ const casesOf = (
   { allocators = ['pages'], ...o }: Omit<Partial<SweepOptions>, 'least'>,
   bound?: LowerBound,
 ): readonly Case[] => {
-  const staged = stageGraph(graph, machine, { strategy, budget: budgetBytes, algorithms: o.algorithms, spill: o.spill })
+  const staged = stageGraph(graph, machine, { strategy, budget: budgetBytes, algorithms: o.algorithms })
   if (isLeft(staged)) {
-    const smallest = staged.left.tag === 'BudgetInfeasible' ? { smallestBytes: staged.left.smallestBytes } : {}
-    return [{ strategy, allocator: 'pages', budgetBytes, feasible: false, ...smallest }]
+    return [{ strategy, allocator: 'pages', budgetBytes, feasible: false, ...lackIn(staged.left) }]
   }
   const { plan, timeline, staging } = staged.right
   return allocators.map((allocator): Case => {

@@ -1,196 +1,344 @@
-// Many faults in a row on one training: SIGKILL, SIGSTOP, failing and full disks, short writes; as one process, and with two ranks.
-// Invariant: each process continues from the newest checkpoint on disk, never from an older one, and the last one ends with the weights and
+// Many faults in a row on one training: SIGKILL, SIGSTOP, failing and full disks, short writes, and signals that ask it to end; as one
+// process, with two ranks as threads, and with two under mpirun. A process serves several runs, and each run continues the one before.
+// Invariant: each run continues from the newest checkpoint on disk, never from an older one, and the last one ends with the weights and
 // losses of a run without faults. A fault counts only if it fired: a signal that ended or stopped the process, an error in its words, or a
-// checkpoint that was written short. Each kind has at least a tenth of the faults that fired.
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+// write that moved less. Each kind has at least a tenth of the faults. Signals are counted apart from faults.
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import * as assert from 'uvu/assert'
-import { addonFile } from '../../src/device/native'
 import { findCheckpoint } from '../../src/train/checkpoint'
-import { type End, ended, MODEL, trainingOf } from '../e2e/processes'
+import { COMMAND, MODEL, trainingHere } from '../e2e/processes'
+import { DEVICE } from '../e2e/runs'
 import { FULL } from '../full'
 import type { Counts, Family } from './family'
+import { type Failing, failingLayer, failingUnder } from './layer'
 import { random } from './mutants'
-import { smallDisk } from './tmpfs'
+import { type SmallDisk, smallDisk } from './tmpfs'
 
-const LAYER = join(dirname(addonFile() ?? ''), 'spillway_failing.so')
 const LONG = 100_000
-const DISK_KIB = 4096
+const DISK_KIB = 2048
+/** Longer than any fault takes to show: a process that has said nothing by then hangs. */
+const HANGING_MS = 300_000
 
-/** The faults that fired in one process, by kind, and its end. */
-interface Round {
-  readonly fired: Fired
-  readonly end: End
-}
-type Pick = (n: number) => number
-
-interface Place {
-  readonly checkpoints: string
-  readonly fill: () => void
-  readonly empty: () => void
-}
-
-interface Starting {
-  readonly start: (more: readonly string[], env?: Readonly<Record<string, string>>) => ReturnType<typeof trainingOf>
-  readonly place: Place
-  readonly pick: Pick
-}
-
-type Kind = 'kill' | 'stop' | 'fails' | 'full' | 'short'
-type Fired = Readonly<Partial<Record<Kind, number>>>
-/** One process each, in turn. A failing or full disk fires once in a process, other kinds more often: so two of each. */
-const ROUND: readonly Kind[] = ['kill', 'fails', 'full', 'stop', 'fails', 'full', 'short']
+type Ending = 'kill' | 'fails' | 'full' | 'signal'
+type Kind = Exclude<Ending, 'signal'> | 'stop' | 'short'
+type Fired = Readonly<Partial<Record<Kind | 'signal', number>>>
+/** The endings of runs, in turn; a process ends with a kill. Each run is stopped, or moves less, before its ending. */
+const ENDINGS: readonly Ending[] = ['fails', 'full', 'signal', 'kill']
 /** The least share of each kind among the faults that fired, once there are `ENOUGH` of them. */
 const LEAST_SHARE = 0.1
 const ENOUGH = 100
+/** Faults on one training; its losses are in each checkpoint, so that longer ones take longer. */
+const CHAIN = 500
 
-const killsOf = (end: End): number => (end.signal === 'SIGKILL' ? 1 : 0)
-
+const project = join(__dirname, '..', '..')
+const COMMON = ['--image', '8', '--seed', '5', '--threads', '1', '--no-save']
 const stepsIn = (err: string): number => (err.match(/^step \d/gm) ?? []).length
-const isStopped = (pid: number): boolean => /^State:\s+T/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))
-
-/** Kills the process `ms` after some steps. */
-const killedAfter = async (child: ReturnType<typeof trainingOf>, steps: number, ms: number): Promise<End> => {
-  let armed = false
-  return ended(child, (err) => {
-    if (armed || stepsIn(err) < steps) return
-    armed = true
-    setTimeout(() => child.kill('SIGKILL'), ms)
-  })
-}
-
-/** Stops one process a few times, at any moment between its steps, and ends it with SIGKILL. */
-const STOPS = 4
-const stopped = async ({ start, pick }: Starting): Promise<Round> => {
-  const child = start([])
-  let [fired, armed] = [0, false]
-  const once = (left: number): void => {
-    if (left === 0) return void child.kill('SIGKILL')
-    child.kill('SIGSTOP')
-    setTimeout(() => {
-      if (child.exitCode !== null || child.signalCode !== null) return
-      if (isStopped(child.pid!)) fired++
-      child.kill('SIGCONT')
-      setTimeout(() => once(left - 1), 1 + pick(120))
-    }, 1)
+/** The state of a process, by Linux: T is stopped, Z and X are dead. */
+const stateOf = (pid: number): string => {
+  try {
+    return /^State:\s+(\w)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 'X'
+  } catch {
+    return 'X'
   }
-  const end = await ended(child, (err) => {
-    if (armed || stepsIn(err) < 1) return
-    armed = true
-    once(STOPS)
-  })
-  return { fired: { stop: fired, kill: killsOf(end) }, end }
 }
 
-const ROUNDS: Readonly<Record<Kind, (s: Starting) => Promise<Round>>> = {
-  kill: async ({ start, pick }) => {
-    const end = await killedAfter(start([]), 1 + pick(3), pick(20))
-    return { fired: { kill: killsOf(end) }, end }
-  },
-  stop: stopped,
-  fails: async ({ start, place, pick }) => {
-    const operation = pick(2) === 0 ? 'WRITE' : 'SYNC'
-    const env = { LD_PRELOAD: LAYER, SPILLWAY_FAILING: `${operation} EIO ${5 + pick(12)} ${place.checkpoints}` }
-    const end = await ended(start([], env))
-    assert.is(end.code, 1, end.err)
-    return { fired: { fails: /EIO/.test(end.out) ? 1 : 0 }, end }
-  },
-  full: async ({ start, place, pick }) => {
-    const steps = 1 + pick(3)
-    let filled = false
-    const end = await ended(start([]), (err) => {
-      if (filled || stepsIn(err) < steps) return
-      filled = true
-      place.fill()
+/** Signals that ask a run to end, and its exit codes. */
+const SIGNALS = [
+  ['SIGINT', 130],
+  ['SIGTERM', 143],
+  ['SIGHUP', 129],
+] as const
+
+// ---------------------------------------------------------------- a process, and its output so far
+
+class Victim {
+  out = ''
+  err = ''
+  ended = false
+  /** The fault that this process awaits. */
+  awaits = 'its start'
+  private wake: () => void = () => {}
+
+  constructor(readonly child: ChildProcess) {
+    child.stdout!.on('data', (d: Buffer) => {
+      this.out += d.toString()
+      this.wake()
     })
-    place.empty()
-    return { fired: { full: end.code === 1 && /ENOSPC/.test(end.out) ? 1 : 0 }, end }
-  },
-  short: async ({ start, place }) => {
-    // Every write of a checkpoint moves a third of its bytes.
-    const before = findCheckpoint(place.checkpoints).checkpoint?.step ?? 0
-    const env = { LD_PRELOAD: LAYER, SPILLWAY_FAILING: `WRITE SHORT 1 ${place.checkpoints}` }
-    const end = await killedAfter(start([], env), 3, 5)
-    const after = findCheckpoint(place.checkpoints).checkpoint?.step ?? 0
-    return { fired: { short: after - before, kill: killsOf(end) }, end }
-  },
+    child.stderr!.on('data', (d: Buffer) => {
+      this.err += d.toString()
+      this.wake()
+    })
+    child.on('close', () => {
+      this.ended = true
+      this.wake()
+    })
+    // It may have died meanwhile.
+    child.stdin!.on('error', () => {})
+  }
+
+  /** Starts the next run of this process. */
+  next(): void {
+    this.out = this.err = ''
+    this.child.stdin!.write('next\n')
+  }
+
+  /** Waits for this, or for the end of the process. */
+  async until(holds: () => boolean): Promise<void> {
+    let hangs = false
+    const watch = setTimeout(() => {
+      hangs = true
+      this.wake()
+    }, HANGING_MS)
+    while (!holds() && !this.ended && !hangs)
+      await new Promise<void>((resolve) => {
+        this.wake = resolve
+      })
+    clearTimeout(watch)
+    assert.not.ok(hangs, `${this.awaits} is awaited for ${HANGING_MS / 1000} s:\n${this.out}\n${this.err}`)
+  }
+
+  /** The exit code of the present run, once it has ended. */
+  get code(): number | undefined {
+    const code = /^ended (\d+)$/m.exec(this.out)?.[1]
+    return code === undefined ? undefined : Number(code)
+  }
 }
 
-interface Result {
-  readonly weightsSha256: string
-  readonly losses: readonly number[]
+const after = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+
+// ---------------------------------------------------------------- the ways to train
+
+interface Way {
+  readonly name: string
+  readonly more: readonly string[]
+  /** The program that starts the processes. */
+  readonly under: readonly string[]
 }
-const resultOf = (e: End): Result => {
-  assert.is(e.code, 0, e.err)
-  return JSON.parse(e.out)
+const ONE: Way = { name: 'one', more: [], under: [] }
+const THREADS: Way = { name: 'threads', more: ['--engine', 'threads', '--ranks', '2'], under: [] }
+const MPI: Way = { name: 'mpirun', more: [], under: ['mpirun', '-n', '2'] }
+const MPI_ENV = {
+  OMPI_ALLOW_RUN_AS_ROOT: '1',
+  OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: '1',
+  OMPI_MCA_rmaps_base_oversubscribe: '1',
+  OMPI_MCA_btl_base_warn_component_unused: '0',
+}
+const hasMpi = (): boolean => ['mpirun', 'mpicxx'].every((program) => spawnSync(program, ['--version']).status === 0)
+
+/** The processes that train, below this one. */
+const trainersOf = (pid: number): readonly number[] =>
+  spawnSync('ps', ['-o', 'pid=,comm=', '--ppid', `${pid}`], { encoding: 'utf8' })
+    .stdout.split('\n')
+    .flatMap((line): readonly number[] => {
+      const [, child, name] = /^\s*(\d+) (.*)$/.exec(line) ?? []
+      return child === undefined ? [] : name === 'node' ? [Number(child)] : trainersOf(Number(child))
+    })
+
+// ---------------------------------------------------------------- the faults
+
+interface Chain {
+  readonly way: Way
+  readonly checkpoints: string
+  readonly disk: SmallDisk | undefined
+  readonly failing: Failing | undefined
+  readonly pick: (n: number) => number
+  readonly start: () => Victim
 }
 
-const sum = (counts: Fired): number => Object.values(counts).reduce((n, x) => n + x, 0)
+/** Stops a process that trains for a moment; returns true if it was stopped. */
+const stopped = async (pid: number, ms: number): Promise<boolean> => {
+  process.kill(pid, 'SIGSTOP')
+  while (!'TZX'.includes(stateOf(pid))) await after(1)
+  const fired = stateOf(pid) === 'T'
+  await after(ms)
+  process.kill(pid, 'SIGCONT')
+  return fired
+}
 
-/** Runs rounds until this number of faults has fired, and at least this number of rounds. */
-const campaign = async (root: string, name: string, faults: number, rounds: number, more: readonly string[]): Promise<Fired> => {
+/** The writes of a few checkpoints move a third of their bytes. */
+const short = async ({ failing, checkpoints }: Chain, v: Victim): Promise<boolean> => {
+  const steps = stepsIn(v.err)
+  failing!.set(`WRITE SHORT 1 ${checkpoints}`)
+  await v.until(() => stepsIn(v.err) >= steps + 2)
+  return failing!.clear() > 0
+}
+
+/** Waits for the end of a process that mpirun has left. */
+const dead = async (pid: number): Promise<void> => {
+  const began = Date.now()
+  while (!'ZX'.includes(stateOf(pid))) {
+    assert.ok(Date.now() - began < HANGING_MS, `rank ${pid} lives on`)
+    await after(5)
+  }
+}
+
+interface Round {
+  readonly fired: Fired
+  readonly err: string
+}
+
+/** A run with faults on its way, to its ending. `pids` of the processes that train. */
+const round = async (c: Chain, v: Victim, ending: Ending): Promise<Round> => {
+  const { pick, way, checkpoints, disk, failing } = c
+  const isMpi = way === MPI
+  const pids = (): readonly number[] => (isMpi ? trainersOf(v.child.pid!) : [v.child.pid!])
+  const fired: Partial<Record<Kind | 'signal', number>> = {}
+  const count = (kind: Kind | 'signal', did: boolean): void => {
+    if (did) fired[kind] = (fired[kind] ?? 0) + 1
+  }
+  const anyOf = (all: readonly number[]): number => all[pick(all.length)]!
+  // Every other kill falls at any moment of a run: while it is planned, or reads a checkpoint.
+  const early = ending === 'kill' && !isMpi && pick(2) === 0
+  if (!early) {
+    await v.until(() => stepsIn(v.err) >= 1)
+    for (let k = isMpi ? 4 : 1 + pick(2); k > 0 && !v.ended; k--) {
+      await after(pick(10))
+      if (failing && k === 1 && pick(2) === 0) count('short', await short(c, v))
+      else count('stop', await stopped(anyOf(pids()), pick(5)))
+    }
+  }
+  await after(pick(early ? 60 : 15))
+  assert.not.ok(v.ended, `${way.name}: it has ended by itself:\n${v.out}\n${v.err}`)
+  v.awaits = ending
+  const isOver = (): boolean => !isMpi && v.code !== undefined
+  if (ending === 'kill') {
+    const all = pids()
+    process.kill(anyOf(all), 'SIGKILL')
+    await v.until(() => false)
+    count('kill', isMpi || v.child.signalCode === 'SIGKILL')
+    for (const pid of all) await dead(pid)
+  } else if (ending === 'fails') {
+    failing!.set(`${pick(2) === 0 ? 'WRITE' : 'SYNC'} EIO ${1 + pick(16)} ${checkpoints}`)
+    await v.until(isOver)
+    count('fails', failing!.clear() > 0 && /EIO/.test(v.out))
+    assert.is(isMpi ? v.child.exitCode : v.code, 1, v.out + v.err)
+  } else if (ending === 'full') {
+    // A checkpoint that is removed makes room for the next one.
+    for (let steps = -1; !isOver() && !v.ended; steps = stepsIn(v.err)) {
+      disk!.fill()
+      await v.until(() => isOver() || stepsIn(v.err) > steps)
+    }
+    disk!.empty()
+    count('full', /ENOSPC/.test(v.out))
+    assert.is(isMpi ? v.child.exitCode : v.code, 1, v.out + v.err)
+  } else {
+    const [name, code] = SIGNALS[pick(SIGNALS.length)]!
+    process.kill(anyOf(pids()), name)
+    await v.until(isOver)
+    count('signal', /"Cancelled"/.test(v.out))
+    // A rank that only heard of it ends as after SIGINT.
+    if (isMpi) assert.ok([code, 130].includes(v.child.exitCode!), v.out + v.err)
+    else assert.is(v.code, code, v.out + v.err)
+  }
+  assert.not.match(`${v.err}\n${v.out}`, /\n\s+at .*:\d+:\d+/)
+  return { fired, err: v.err }
+}
+
+// ---------------------------------------------------------------- a training with many of them
+
+const resultOf = async (...more: readonly string[]): Promise<readonly unknown[]> => {
+  const { code, out, err } = await trainingHere(...COMMON, ...more)
+  assert.is(code, 0, err)
+  const { weightsSha256, losses } = JSON.parse(out) as { weightsSha256: string; losses: readonly number[] }
+  return [weightsSha256, losses]
+}
+
+const sum = (counts: Fired): number => Object.entries(counts).reduce((n, [kind, x]) => (kind === 'signal' ? n : n + x), 0)
+const added = (a: Fired, b: Fired): Fired =>
+  Object.fromEntries([...Object.keys(a), ...Object.keys(b)].map((k) => [k, (a[k as Kind] ?? 0) + (b[k as Kind] ?? 0)]))
+
+/** Trains until this number of faults has fired, and compares the end with a run without faults. */
+const chain = async (root: string, way: Way, faults: number, seed: number): Promise<Fired> => {
   const disk = smallDisk(DISK_KIB)
   const folder = disk?.folder ?? root
-  const checkpoints = join(folder, name)
+  const checkpoints = join(folder, `${way.name}-${seed}`)
   mkdirSync(checkpoints, { recursive: true })
-  const place: Place = { checkpoints, fill: () => disk?.fill(), empty: () => disk?.empty() }
-  const hasLayer = existsSync(LAYER)
-  const kinds = ROUND.filter((k) => (k !== 'full' || disk) && ((k !== 'fails' && k !== 'short') || hasLayer))
-  const seeded = ['--seed', '5', '--threads', '1', ...more]
+  const layer = failingLayer()
+  const failing = layer === undefined ? undefined : failingUnder(layer, join(root, 'failing'))
   const kept = ['--checkpoint-dir', checkpoints, '--checkpoint-every', '1', '--resume']
-  const start: Starting['start'] = (own, env) =>
-    trainingOf(MODEL, [...seeded, ...kept, '--steps', String(LONG), ...own], env ? { env } : {})
-  const counts: Partial<Record<Kind, number>> = {}
-  const pick = random(31)
+  const args = ['train', MODEL, '--device', DEVICE, '--algorithms', 'fixed', '--json', ...COMMON, ...way.more, ...kept]
+  const command = way === MPI ? COMMAND : [...COMMAND.slice(0, -1), join(__dirname, 'repeated.ts')]
+  const start = (): Victim => {
+    const [program, ...rest] = [...way.under, process.execPath, ...command, ...args, '--steps', String(LONG)]
+    const env = { ...process.env, ...failing?.env, ...(way === MPI ? MPI_ENV : {}) }
+    return new Victim(spawn(program!, rest, { cwd: project, env }))
+  }
+  const c: Chain = { way, checkpoints, disk, failing, pick: random(seed), start }
+  const endings = ENDINGS.filter((e) => (e !== 'full' || disk) && (e !== 'fails' || failing))
+  let [counts, least, missed]: [Fired, number, number] = [{}, 0, 0]
+  let v: Victim | undefined
   try {
-    let [fired, least, missed] = [0, 0, 0]
-    for (let i = 0; fired < faults || i < rounds; i++) {
-      const kind = kinds[i % kinds.length]!
-      const round = await ROUNDS[kind]({ start, place, pick })
-      const first = /^step (\d+)/m.exec(round.end.err)?.[1]
-      if (first !== undefined) assert.is(Number(first), least + 1, `${name}, ${kind}: it did not continue from step ${least}`)
+    for (let i = 0; sum(counts) < faults; i++) {
+      v = v && !v.ended ? v : start()
+      v.next()
+      const ending = endings[i % endings.length]!
+      const { fired, err } = await round(c, v, ending)
+      const first = /^step (\d+)/m.exec(err)?.[1]
+      if (first !== undefined)
+        assert.is(Number(first), least + 1, `${way.name}, ${ending}: it did not continue from step ${least}`)
       const found = findCheckpoint(checkpoints)
       assert.equal(found.refused, [])
-      assert.ok((found.checkpoint?.step ?? 0) >= least, `${name}, ${kind}: an older checkpoint`)
+      assert.ok((found.checkpoint?.step ?? 0) >= least, `${way.name}, ${ending}: an older checkpoint`)
       least = found.checkpoint?.step ?? 0
-      for (const [k, n] of Object.entries(round.fired) as [Kind, number][]) counts[k] = (counts[k] ?? 0) + n
-      fired += sum(round.fired)
-      missed = sum(round.fired) === 0 ? missed + 1 : 0
-      assert.ok(missed < 10, `${name}: no fault fires any more`)
+      counts = added(counts, fired)
+      missed = sum(fired) === 0 ? missed + 1 : 0
+      assert.ok(missed < 10, `${way.name}: no fault fires any more`)
     }
+    v?.child.kill('SIGKILL')
+    await v?.until(() => false)
+    const own = way === MPI ? THREADS.more : way.more
     const steps = ['--steps', String(least + 2)]
-    const rest = resultOf(await ended(trainingOf(MODEL, [...seeded, ...kept, ...steps])))
-    const alone = resultOf(await ended(trainingOf(MODEL, [...seeded, ...steps])))
-    assert.equal([rest.weightsSha256, rest.losses], [alone.weightsSha256, alone.losses])
+    // Ranks under mpirun have the bits of threads, and the same folder.
+    assert.equal(await resultOf(...own, ...kept, ...steps), await resultOf(...own, ...steps))
     assert.equal(
       readdirSync(checkpoints).filter((n) => n.startsWith('.')),
       [],
     )
     return counts
   } finally {
+    v?.child.kill('SIGKILL')
+    failing?.close()
     disk?.remove()
   }
 }
 
-/** The number of faults in a hundred that strike two ranks. */
-const AMONG_RANKS = 0.4
+/** The shares of the faults that strike two ranks. */
+const [AMONG_THREADS, UNDER_MPIRUN] = [0.35, 0.05]
 
 const run = async (cases: number): Promise<Counts> => {
   const root = mkdtempSync(join(tmpdir(), 'spillway-campaign-'))
-  const ranked = Math.round(AMONG_RANKS * cases)
-  const one = await campaign(root, 'one', cases - ranked, ROUND.length, [])
-  const two = await campaign(root, 'ranks', ranked, 1, ['--engine', 'threads', '--ranks', '2'])
-  rmSync(root, { recursive: true })
-  const faults = sum(one) + sum(two)
-  assert.ok(faults >= cases)
-  const kinds = [...new Set([...Object.keys(one), ...Object.keys(two)])] as Kind[]
-  for (const k of kinds)
-    if (faults >= ENOUGH) {
-      const share = ((one[k] ?? 0) + (two[k] ?? 0)) / faults
-      assert.ok(share >= LEAST_SHARE, `${k}: ${share.toFixed(3)} of the faults, at least ${LEAST_SHARE} are needed`)
+  const mpi = hasMpi() ? Math.round(UNDER_MPIRUN * cases) : 0
+  const threads = Math.round(AMONG_THREADS * cases)
+  const totals: Record<string, Fired> = {}
+  let seed = 0
+  for (const [way, count] of [
+    [ONE, cases - threads - mpi],
+    [THREADS, threads],
+    [MPI, mpi],
+  ] as const)
+    for (let left = count; left > 0; left -= CHAIN) {
+      const own = await chain(root, way, Math.min(left, CHAIN), ++seed)
+      totals[way.name] = added(totals[way.name] ?? {}, own)
+      if (FULL) console.log(`${seed} ${way.name} ${JSON.stringify(own)}`)
     }
-  return { faults, one: JSON.stringify(one), ranks: JSON.stringify(two) }
+  rmSync(root, { recursive: true })
+  const all = Object.values(totals).reduce(added, {})
+  const faults = sum(all)
+  assert.ok(faults >= cases)
+  for (const [kind, n] of Object.entries(all))
+    if (faults >= ENOUGH && kind !== 'signal')
+      assert.ok(
+        n / faults >= LEAST_SHARE,
+        `${kind}: ${(n / faults).toFixed(3)} of the faults, at least ${LEAST_SHARE} are needed`,
+      )
+  return {
+    faults,
+    signals: all.signal ?? 0,
+    ...Object.fromEntries(Object.entries(totals).map(([k, f]) => [k, JSON.stringify(f)])),
+  }
 }
 
 export const family: Family = {

@@ -1,18 +1,16 @@
 // Disks that fail (EIO), or move less than requested, by a file layer in front of the system's: under the spill file, checkpoints, weights and the
 // log. Invariant: short transfers continue to the same bits; errors end the run with words that name the place, and a run without the fault
 // continues from the saved files, to the same bits.
-import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import * as assert from 'uvu/assert'
 import { model } from '../../dsl'
-import { addonFile } from '../../src/device/native'
 import { type End, ended, trainingOf, unchecked } from '../e2e/processes'
 import { smallestBudget } from '../e2e/runs'
 import { type Counts, type Family, skipped } from './family'
+import { failingLayer } from './layer'
 import { net } from './spilling-model'
-
-const LAYER = join(dirname(addonFile() ?? ''), 'spillway_failing.so')
 
 interface Fault {
   readonly operation: 'WRITE' | 'READ' | 'SYNC'
@@ -46,14 +44,15 @@ const shaOf = (e: End): string => {
 }
 
 const run = async (cases: number): Promise<Counts> => {
-  if (!existsSync(LAYER)) return skipped('the file layer is built with the addon from source alone')
+  const layer = failingLayer()
+  if (layer === undefined) return skipped('the file layer needs a compiler')
   const root = mkdtempSync(join(tmpdir(), 'spillway-failing-'))
   const budget = String(smallestBudget(model([1, 4, 256, 256], net), 'swap:greedy'))
   const train = (at: string, fault?: Fault, ...more: readonly string[]): Promise<End> => {
     const in_ = (name: Fault['folder']): string => join(root, at, name)
     for (const name of ['spill', 'run', 'weights', 'log'] as const) mkdirSync(in_(name), { recursive: true })
     const env = fault && {
-      LD_PRELOAD: LAYER,
+      LD_PRELOAD: layer,
       SPILLWAY_FAILING: `${fault.operation} ${fault.kind} ${fault.first} ${in_(fault.folder)}`,
     }
     const places = [

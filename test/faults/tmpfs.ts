@@ -19,8 +19,9 @@ export const smallDisk = (kib: number): SmallDisk | undefined => {
   return mounted
     ? {
         folder,
+        // Again and again: bytes that others free meanwhile are taken, too.
         fill: () => {
-          const fd = openSync(ballast, 'w')
+          const fd = openSync(ballast, 'a')
           try {
             for (;;) writeSync(fd, Buffer.alloc(4096))
           } catch {

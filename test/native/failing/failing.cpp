@@ -1,7 +1,10 @@
 // A file layer that fails, loaded before the C library (LD_PRELOAD). In: SPILLWAY_FAILING, `OPERATION KIND FIRST FOLDER`: from the FIRST
 // call on, each WRITE, READ or SYNC of a file in FOLDER fails with an EIO, or (SHORT) moves a third of its bytes, in whole sectors if there
-// are any. Out: the C library's functions, everything else untouched. Rings for asynchronous requests are reported as missing.
+// are any. `@FILE` names a file with these words, which another process may change during the run (test/faults/layer.ts). Out: the C
+// library's functions, everything else untouched. Rings for asynchronous requests are reported as missing.
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -18,24 +21,43 @@ namespace {
 
 constexpr size_t SECTOR = 4096;
 
+/// The words of a fault, the calls that it has seen, and those that it has hit. layer.ts writes the same layout.
+struct Words {
+  std::atomic<long> seen{0}, hit{0};
+  char text[PATH_MAX] = "";
+};
+
+enum class Fate { none, fails, moves_less };
+
 struct Fault {
-  char operation[8] = "", kind[8] = "", folder[PATH_MAX] = "";
-  long first = 0;
-  std::atomic<long> seen{0};
+  Words own;
+  Words* words = &own;
+  const bool used = std::getenv("SPILLWAY_FAILING") != nullptr;
 
   Fault() {
-    if (const char* text = std::getenv("SPILLWAY_FAILING")) std::sscanf(text, "%7s %7s %ld %4095s", operation, kind, &first, folder);
+    const char* text = used ? std::getenv("SPILLWAY_FAILING") : "";
+    if (text[0] != '@') {
+      std::snprintf(own.text, sizeof own.text, "%s", text);
+      return;
+    }
+    const int fd = open(text + 1, O_RDWR);
+    void* shared = fd < 0 ? MAP_FAILED : mmap(nullptr, sizeof(Words), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (shared == MAP_FAILED) std::abort();
+    words = static_cast<Words*>(shared);
   }
-  bool hits(const char* what, int fd) {
-    if (std::strcmp(operation, what) != 0) return false;
-    char link[64], path[PATH_MAX];
+  Fate of(const char* what, int fd) {
+    char operation[8], kind[8], folder[PATH_MAX], link[64], path[PATH_MAX];
+    long first = 0;
+    if (std::sscanf(words->text, "%7s %7s %ld %4095s", operation, kind, &first, folder) != 4) return Fate::none;
+    if (std::strcmp(operation, what) != 0) return Fate::none;
     std::snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     const ssize_t n = readlink(link, path, sizeof path - 1);
-    if (n <= 0) return false;
+    if (n <= 0) return Fate::none;
     path[n] = 0;
-    return std::strncmp(path, folder, std::strlen(folder)) == 0 && ++seen >= first;
+    if (std::strncmp(path, folder, std::strlen(folder)) != 0 || ++words->seen < first) return Fate::none;
+    ++words->hit;
+    return std::strcmp(kind, "SHORT") == 0 ? Fate::moves_less : Fate::fails;
   }
-  bool is_short() const { return std::strcmp(kind, "SHORT") == 0; }
 };
 
 Fault& fault() {
@@ -57,8 +79,8 @@ size_t third(size_t bytes) {
 /// Does the operation, or fails in its place.
 template <class Do>
 ssize_t moved(const char* what, int fd, size_t bytes, Do perform) {
-  if (!fault().hits(what, fd)) return perform(bytes);
-  if (fault().is_short()) return perform(third(bytes));
+  const Fate fate = fault().of(what, fd);
+  if (fate != Fate::fails) return perform(fate == Fate::none ? bytes : third(bytes));
   errno = EIO;
   return -1;
 }
@@ -70,7 +92,7 @@ using Pread = ssize_t (*)(int, void*, size_t, off64_t);
 using Sync = int (*)(int);
 
 int synced(const char* name, int fd) {
-  if (!fault().hits("SYNC", fd)) return next<Sync>(name)(fd);
+  if (fault().of("SYNC", fd) == Fate::none) return next<Sync>(name)(fd);
   errno = EIO;
   return -1;
 }
@@ -106,7 +128,7 @@ long syscall(long number, ...) {
   long a[6];
   for (long& x : a) x = va_arg(list, long);
   va_end(list);
-  if (number == SYS_io_uring_setup && fault().operation[0] != 0) {
+  if (number == SYS_io_uring_setup && fault().used) {
     errno = ENOSYS;
     return -1;
   }

@@ -399,6 +399,26 @@ test('compare takes sizes, and writes a table and a plot in one unit', async () 
   assert.match(refusalOf(wrong).message, /--budgets: 'much' is not a size/)
 })
 
+test('compare limits host memory, and a disk takes the rest, as in plan', async () => {
+  const on = ['darknet19-features-plain', '--image', '192', ...SIMULATED, '--json']
+  const budget = '192MiB'
+  const tier = ['--host-memory', '20MiB']
+  const compared = async (...more: readonly string[]) => {
+    const a = await spillway('compare', ...on, '--strategies', 'swap:window', '--budgets', budget, ...more)
+    return { ...a, cases: objectOf<{ cases: (PlanAnswer & { tier?: object })[] }>(a).cases }
+  }
+  const planned = async (...more: readonly string[]) =>
+    spillway('plan', ...on, '--strategy', 'swap:window', '--budget', budget, ...more)
+  const [limited, refused] = [await compared(...tier), await planned(...tier)]
+  const { of, needsBytes, hasBytes } = objectOf<{ error: { of: string; needsBytes: number; hasBytes: number } }>(refused).error
+  assert.equal(limited.cases[0]!.tier, { of, needsBytes, hasBytes })
+  assert.match(limited.err, /does not fit: needs .* of host memory/)
+  const spilled = [...tier, '--spill', folder]
+  const [a, b] = [(await compared(...spilled)).cases[0]!, objectOf<PlanAnswer>(await planned(...spilled))]
+  assert.equal([a.makespanSeconds, a.peakBytes], [b.makespanSeconds, b.peakBytes])
+  assert.match(refusalOf(await spillway('compare', ...on, '--spill-writes-per-step', '1MiB')).message, /add --spill DIR/)
+})
+
 test('compare replays each plan on the allocators that are asked for', async () => {
   const small = [
     'darknet19-features-plain',
