@@ -78,6 +78,7 @@ const OTHER = 'Other'
 const EXAMPLES: Readonly<Record<CommandName, string>> = {
   models: 'spillway models',
   plan: 'spillway plan resnet50 --image 1024 --budget 2GiB --report plan.html',
+  fits: 'spillway fits resnet50 --in 11GiB --machine v100-pcie-16g',
   train: 'spillway train resnet18 --data photos/train --epochs 10 --save weights.safetensors',
   evaluate: 'spillway evaluate --weights weights.safetensors --data photos/val --metrics accuracy',
   predict: 'spillway predict --weights weights.safetensors --data photos/new --out results.csv',

@@ -2,6 +2,7 @@
 export const COMMANDS = {
   models: 'list the networks of the zoo: name, parameters, layers, input, loss',
   plan: 'plan a step of a model in a memory budget, and explain the plan',
+  fits: 'find the largest batch and image in a memory budget, and the changes with which a step fits',
   train: 'train a model in a memory budget',
   evaluate: 'measure the loss and metrics of trained weights on data',
   predict: 'run trained weights on images',
