@@ -56,40 +56,48 @@ const subjectOf = (text: string, o: FitsOptions): Either<SpillwayError, Pick<Fit
 const imageText = ([, , h, w]: readonly number[]): string => (h === w ? `${h}` : `${h}x${w}`)
 const sizesText = (input: readonly number[]): string => `batch ${input[0]}, image ${imageText(input)}`
 
-const perSecond = (n: number): string => `${significant(n, 3)}`
-
 const fitText = ({ fits, price, inCoreBytes }: Fit): readonly string[] =>
   price === undefined
     ? ['no', showSize(inCoreBytes), '-', '-']
-    : [fits, showSize(price.peakBytes), showSeconds(price.seconds), perSecond(price.imagesPerSecond)]
+    : [fits, showSize(price.peakBytes), showSeconds(price.seconds), significant(price.imagesPerSecond, 3)]
 
 const answerRow = ({ growing, of, largest }: Answer): readonly string[] => {
   const how = of === 'in-core' ? 'in-core' : 'planned'
   if (!largest) return [`no ${growing}`, how, '-', '-', '-']
   const { input, next, peakBytes, seconds, imagesPerSecond } = largest
   const size = growing === 'batch' ? `${input[0]}` : imageText(input)
-  return [`${growing} ${next ? '' : '≥ '}${size}`, how, showSize(peakBytes), showSeconds(seconds), perSecond(imagesPerSecond)]
+  return [
+    `${growing} ${next ? '' : '≥ '}${size}`,
+    how,
+    showSize(peakBytes),
+    showSeconds(seconds),
+    significant(imagesPerSecond, 3),
+  ]
 }
 
 const HEAD = ['fits', 'memory', 'step', 'images/s']
 
-const verdict = ({ asked, budgetBytes }: Fits): string => {
-  const needs = `it needs ${showSize(asked.inCoreBytes)} in-core`
-  if (asked.fits === 'in-core') return `${sizesText(asked.input)} fits: ${needs}`
-  const lacks = `${needs}, ${showSize(asked.inCoreBytes - budgetBytes)} more than the budget`
-  return asked.fits === 'planned'
-    ? `${sizesText(asked.input)} fits with a plan: ${lacks}`
-    : `${sizesText(asked.input)} does not fit: ${lacks}`
+const verdict = ({ asked: { fits, inCoreBytes, input, smallestBytes }, budgetBytes }: Fits): readonly string[] => {
+  const answer = { 'in-core': 'fits', planned: 'fits with a plan', no: 'does not fit' }[fits]
+  const excess = fits === 'in-core' ? '' : `, ${showSize(inCoreBytes - budgetBytes)} more than the budget`
+  return [
+    `${sizesText(input)} ${answer}`,
+    `it needs ${showSize(inCoreBytes)} in-core${excess}`,
+    ...(smallestBytes === undefined ? [] : [`the smallest budget that works is ${showSize(smallestBytes)}`]),
+  ]
 }
+
+/** In-core bytes saved by a change. */
+const savedText = (bytes: number): string => (bytes === 0 ? '' : `${bytes < 0 ? '+' : '−'}${showSize(Math.abs(bytes))}`)
 
 const changesText = ({ asked, changes }: Fits, width: number): readonly string[] => {
   if (asked.fits === 'in-core') return []
-  const rows = changes.map((c) => [c.change, ...fitText(c), `${c.savedBytes < 0 ? '+' : '−'}${showSize(Math.abs(c.savedBytes))}`])
+  const rows = changes.map((c) => [c.change, ...fitText(c), savedText(c.savedBytes)])
   const best = changes.find((c): c is Change => c.price !== undefined)
   return [
     '',
     ...table(['change', ...HEAD, 'in-core'], [['none', ...fitText(asked), ''], ...rows], width),
-    ...(best ? ['', `fastest change that fits: ${best.flags.map(quoted).join(' ')}`] : []),
+    ...(best ? ['', 'fastest change that fits:', best.flags.map(quoted).join(' ')] : []),
   ]
 }
 const quoted = (flag: string): string => (/^[\w.:/-]+$/.test(flag) ? flag : `'${flag}'`)
@@ -97,10 +105,11 @@ const quoted = (flag: string): string => (/^[\w.:/-]+$/.test(flag) ? flag : `'${
 export const fitsText = (name: string, machine: string, fits: Fits, upTo: number, width: number): string => {
   const ends = fits.largest.some(({ largest }) => largest && !largest.next)
   return [
-    `${name} in ${showSize(fits.budgetBytes)} on ${machine}: ${verdict(fits)}`,
+    `${name} in ${showSize(fits.budgetBytes)} on ${machine}`,
+    ...verdict(fits),
     '',
     ...table(['largest', ...HEAD], fits.largest.map(answerRow), width),
-    ...(ends ? [`≥: the search ends at ${upTo} times the in-core size; --up-to raises it`] : []),
+    ...(ends ? [`≥: the search ends at ${upTo} × in-core (see --up-to)`] : []),
     ...changesText(fits, width),
   ].join('\n')
 }

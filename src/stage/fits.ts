@@ -21,6 +21,8 @@ export interface Fit {
   /** In-core, by a plan that recomputes, swaps or tiles, or not at all. */
   readonly fits: 'in-core' | 'planned' | 'no'
   readonly price?: Price
+  /** The smallest budget that works, if no plan fits. */
+  readonly smallestBytes?: number
 }
 
 /** A change of the step or the machine. */
@@ -60,23 +62,17 @@ export interface FitsAsked {
 
 const isRefused = ({ tag }: SpillwayError): boolean => tag === 'BudgetInfeasible' || tag === 'TierInfeasible'
 
-/** A refusal for lack of memory is an answer. */
-const priced = (price: Either<SpillwayError, Price>): Either<SpillwayError, Price | undefined> =>
-  pipe(
-    price,
-    E.orElseW((e) => (isRefused(e) ? E.right(undefined) : E.left(e))),
-  )
-
 const fitOf = (graph: Graph, subject: Subject, { budgetBytes, effort }: FitsAsked): Either<SpillwayError, Fit> => {
   const inCoreBytes = smallestOf(graph, subject.machine, 'in-core')
-  const input = graph.values.find((v) => v.role === 'input')!.shape as Shape
+  const known = { input: graph.values.find((v) => v.role === 'input')!.shape as Shape, inCoreBytes }
   return pipe(
-    priced(priceOf(graph, subject, { strategy: 'auto', budgetBytes, effort })),
-    E.map((price) => ({
-      input,
-      inCoreBytes,
-      ...(price ? { fits: inCoreBytes <= budgetBytes ? 'in-core' : 'planned', price } : { fits: 'no' }),
-    })),
+    priceOf(graph, subject, { strategy: 'auto', budgetBytes, effort }),
+    E.map((price): Fit => ({ ...known, fits: inCoreBytes <= budgetBytes ? 'in-core' : 'planned', price })),
+    E.orElse((e) => {
+      if (!isRefused(e)) return E.left(e)
+      const smallest = e.tag === 'BudgetInfeasible' ? { smallestBytes: e.smallestBytes } : {}
+      return E.right<SpillwayError, Fit>({ ...known, fits: 'no', ...smallest })
+    }),
   )
 }
 

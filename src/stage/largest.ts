@@ -6,7 +6,7 @@ import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { type Model, modelAt, type Shape, type Trainable } from '../../dsl'
 import { isTrainable } from '../../dsl/load'
-import { compile } from '../../staging/compile'
+import { outline } from '../../staging/compile'
 import { bytesOf } from '../../staging/core/bytes'
 import { knownIn } from '../../staging/core/known'
 import { optionsFor } from '../../staging/core/options'
@@ -133,14 +133,14 @@ export const graphAt = ({ at, own, machine }: Subject, input: Shape): Either<Spi
 const fitsIn = (graph: Graph, { machine }: Subject, { strategy, budgetBytes }: Asked): boolean =>
   hasPlan(graph, { strategy, budgetBytes, machine, mostCalls: mostCallsPlanned() })
 
-/** Plans a step, and keeps its price. */
+/** Plans a step, and keeps its price. Nothing runs the plan, so it is not verified. */
 export const priceOf = (
   graph: Graph,
   { machine }: Subject,
   { strategy, budgetBytes, effort = EFFORTS.least }: Asked,
 ): Either<SpillwayError, Price> =>
   pipe(
-    compile(graph, { strategy, budgetBytes, effort, machine, mostCalls: mostCallsPlanned() }),
+    outline(graph, { strategy, budgetBytes, effort, machine, mostCalls: mostCallsPlanned() }),
     E.map((chosen) => {
       const plan = machine.asInSteps(chosen)
       const seconds = outcomeOf(plan, machine.link).makespanSeconds
@@ -173,7 +173,8 @@ const divisor = (a: number, b: number): number => (b === 0 ? a : divisor(b, a % 
 /** Distances between legal images: networks halve an image up to six times, and some need all halves to be whole. */
 const HALVES = [1, 2, 4, 8, 16, 32, 64]
 
-const sizesOf = ({ at, base: [b, c, h, w] }: Subject, growing: Growing): Sizes => {
+/** Batches, or images of one proportion: all that are as far from each other as legal ones. */
+const allSizes = ({ at, base: [b, c, h, w] }: Subject, growing: Growing): Sizes => {
   if (growing === 'batch') return { own: b, shape: (n) => [n, c, h, w], grows: (n) => n, grown: (value) => value }
   const parts = divisor(h, w)
   const shapeOf = (k: number): Shape => [b, c, (k * h) / parts, (k * w) / parts]
@@ -188,6 +189,18 @@ const sizesOf = ({ at, base: [b, c, h, w] }: Subject, growing: Growing): Sizes =
     grows: (n) => side(n) ** 2,
     grown: (value) => (Math.sqrt(value) - first) / step + 1,
   }
+}
+
+/** The sizes from the smallest legal one on: layers refuse images that are smaller than their windows. */
+const sizesOf = (subject: Subject, growing: Growing): Sizes => {
+  const { own, shape, grows, grown } = allSizes(subject, growing)
+  let [low, high] = [0, own]
+  while (high - low > 1) {
+    const middle = (low + high) >> 1
+    if (E.isRight(subject.at(shape(middle)))) high = middle
+    else low = middle
+  }
+  return { own: own - low, shape: (n) => shape(n + low), grows: (n) => grows(n + low), grown: (value) => grown(value) - low }
 }
 
 type Refusal = 'budget' | 'model'
@@ -228,7 +241,7 @@ const edgeOf = (refusal: (n: number) => Refusal | undefined, guess: number, most
 /** A step whose values exceed the limit of planning is larger than this number says. */
 const MOST = 2 ** 24
 
-/** Rounds of the guess: a line through two sizes is exact but for pages and borders. */
+/** Rounds of the guess: pages and image borders are the only error of a line through two sizes. */
 const ROUNDS = 3
 
 class Search {
@@ -289,7 +302,7 @@ class Search {
       if (E.isLeft(graph)) return 'model'
       return fitsIn(graph.right, this.subject, asked) ? undefined : 'budget'
     }
-    // What fits in-core fits `auto`, too.
+    // A step that fits in-core fits `auto`, too.
     return edgeOf(refusal, most, most, strategy === 'auto' ? inCore.at : 0)
   }
 

@@ -99,7 +99,7 @@ class Search {
   constructor(
     private readonly graph: Graph,
     private readonly o: CompileOptions,
-    /** True: the first plan is enough, whatever its speed. */
+    /** True if the search ends at its first plan. */
     private readonly isFirst = false,
   ) {
     this.machine = o.machine
