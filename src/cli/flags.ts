@@ -35,6 +35,7 @@ import { MEASURED, NETWORKS } from '../../staging/sim/networks'
 import { scheduleNames } from '../train/schedules'
 import type { Runner } from './output'
 import { LOSS_FLAGS, OWN_FLAGS } from './own'
+import { TEMPLATES, templateNames } from './templates'
 
 /** The functions of commands, each with its own modules. */
 const check = () => require('./check') as typeof import('./check')
@@ -45,6 +46,7 @@ const exchange = () => require('./exchange') as typeof import('./exchange')
 const evaluate = () => require('./evaluate') as typeof import('./evaluate')
 const doctor = () => require('./doctor') as typeof import('./doctor')
 const models = () => require('./models') as typeof import('./models')
+const newly = () => require('./new') as typeof import('./new')
 const plan = () => require('./plan') as typeof import('./plan')
 const predict = () => require('./predict') as typeof import('./predict')
 const checked = () => require('./beside') as typeof import('./beside')
@@ -220,6 +222,17 @@ const listing = (c: Command): Command => c.addHelpText('after', () => names().li
 type Declare = (c: Command, run: Runner) => Command
 
 const DECLARED: Readonly<Record<CommandName, Declare>> = {
+  new: (c, run) =>
+    c
+      .argument('<name>', 'name of the project, and of its folder')
+      .option(
+        '--template <name>',
+        `template: ${Object.entries(TEMPLATES)
+          .map(([name, about]) => `${name} (${about})`)
+          .join(', ')} (default classify)`,
+        choiceOption('--template', templateNames),
+      )
+      .action((name, o) => run((out) => newly().newProject(name, o, out))),
   models: (c, run) => c.action(() => run((out) => models().listModels(out))),
   plan: (c, run) =>
     listing(measuring(planningOptions(c.argument(...MODEL)), 'first'))

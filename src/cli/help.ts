@@ -77,6 +77,7 @@ export const GROUPS: Readonly<Record<string, readonly string[]>> = {
 }
 
 export const EXAMPLES: Readonly<Record<CommandName, readonly string[]>> = {
+  new: ['spillway new my-project', 'spillway new cells --template segment'],
   models: ['spillway models'],
   plan: [
     'spillway plan resnet18 --image 224 --batch 8 --budget 300MiB',
