@@ -80,7 +80,11 @@ const LARGEST = withValues(
   { ...STAGE_VALUES, upTo: numeric('numbers of at least 1') },
 )
 
-/** The memory and the time of a plan, without the plan. */
+/**
+ * The memory and the time of a plan, without the plan.
+ *
+ * @example const peak = ({ peakBytes }: Price) => showBytes(peakBytes)
+ */
 export interface Price {
   readonly strategy: string
   readonly peakBytes: number
