@@ -1,10 +1,13 @@
 // `npm run bench:fits`: the largest batch and image of 20 networks on four simulated machines. In: the zoo, the memory of each machine. Out:
-// bench/results/fits.json: each answer with the processor seconds of the search, and the sizes that `stage` was asked about. Invariant: it ends with
+// bench/results/fits.json: each answer with the processor seconds of the search. Invariant: it ends with
 // code 1 if a size that was found has no plan, or the next larger one has one.
-import { isRight } from 'fp-ts/Either'
-import { type Largest, type Shape, tryStage, type ZooEntry, zooEntry } from '../src'
+import * as E from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import { type Largest, type Shape, zooEntry } from '../src'
 import { machineNamed } from '../src/machine/machine'
-import { GROWING, largestOf, type Subject } from '../src/stage/largest'
+import { mostCallsPlanned } from '../src/stage/heap'
+import { GROWING, graphAt, largestOf, type Subject } from '../src/stage/largest'
+import { compile } from '../staging/compile'
 import { certain } from '../staging/core/certain'
 import { record } from './sides'
 
@@ -14,14 +17,16 @@ const NETWORKS = [
   'alexnet', 'convnext-tiny', 'darknet19', 'deeplabv3plus-resnet50', 'densenet121', 'densenet201', 'efficientnet-b0', 'googlenet', 'inception3', 'inception4', 'mobilenetv2', 'resnet18', 'resnet50', 'resnet101', 'resnet152', 'resnet56-cifar', 'unet', 'vgg16', 'vgg19-bn', 'vgg16-features',
 ] as const
 
-// The overloads want a model's own type: here it is any network.
-const staged = tryStage as (model: unknown, o: object) => ReturnType<typeof tryStage>
-
-const hasStage = (e: ZooEntry, input: Shape, machine: string, strategy: string): boolean => {
-  const model = e.build(input)
-  const effort = strategy === 'auto' ? { effort: 0.1 } : {}
-  return isRight(model) && isRight(staged(model.right, { machine, strategy, loss: e.loss, ...effort }))
-}
+/** Returns true if the planner has a verified plan for a step of this size. */
+const isPlanned = (subject: Subject, input: Shape, strategy: string): boolean =>
+  pipe(
+    graphAt(subject, input),
+    E.flatMap((graph): E.Either<unknown, unknown> => {
+      const { machine } = subject
+      return compile(graph, { strategy, budgetBytes: machine.memoryBytes, machine, mostCalls: mostCallsPlanned(), effort: 0 })
+    }),
+    E.isRight,
+  )
 
 const processorSeconds = (since?: NodeJS.CpuUsage): number => {
   const { user, system } = process.cpuUsage(since)
@@ -43,7 +48,7 @@ const main = (): void => {
           const answer = find({ strategy })
           const seconds = processorSeconds(began)
           const { input, next, because } = certain(`${name} fits ${machine}`)(answer) as Largest
-          const isExact = hasStage(e, input, machine, strategy) && !(next && hasStage(e, next, machine, strategy))
+          const isExact = isPlanned(subject, input, strategy) && !(next && isPlanned(subject, next, strategy))
           const what = `${name} ${machine} ${growing} ${strategy}`
           console.log(
             `${what.padEnd(60)} ${input.join('x').padEnd(22)} ${because ?? 'end'} ${seconds.toFixed(2)} s${isExact ? '' : ' WRONG'}`,

@@ -272,7 +272,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       )
       .option(
         '--effort <time>',
-        'about this processor time for the plan of each answer: 1s, 5s (default 0.1s); a longer one may find faster steps',
+        'about this processor time for the plan of each answer: 1s, 5s (default 0.1s for changes, no search for sizes)',
         durationOption('--effort'),
       )
       .option('--machine <name>', 'device of this machine, or a simulated machine, see the list below (default cpu)')

@@ -12,6 +12,7 @@ import type { LocalMachine, MachineOptions } from '../machine/localmachine'
 import { showSize } from '../report/format'
 import { type Growing, GROWING, graphAt, type Largest, largestOf, type Price, priceOf, type Subject } from './largest'
 import type { Prepared } from './prepare'
+import { EFFORTS } from './stage'
 import { smallestOf } from './sweep'
 
 /** A step in the budget: its memory in-core, and the price of its plan, if one fits. */
@@ -62,7 +63,11 @@ export interface FitsAsked {
 
 const isRefused = ({ tag }: SpillwayError): boolean => tag === 'BudgetInfeasible' || tag === 'TierInfeasible'
 
-const fitOf = (graph: Graph, subject: Subject, { budgetBytes, effort }: FitsAsked): Either<SpillwayError, Fit> => {
+const fitOf = (
+  graph: Graph,
+  subject: Subject,
+  { budgetBytes, effort = EFFORTS.least }: FitsAsked,
+): Either<SpillwayError, Fit> => {
   const inCoreBytes = smallestOf(graph, subject.machine, 'in-core')
   const known = { input: graph.values.find((v) => v.role === 'input')!.shape as Shape, inCoreBytes }
   return pipe(

@@ -22,7 +22,7 @@ import type { LocalMachine } from '../machine/localmachine'
 import { machineNamed } from '../machine/machine'
 import { mostCallsPlanned } from './heap'
 import { type Named, prepare } from './prepare'
-import { checkedBudget, checkedEffort, EFFORTS, machineOptionsOf, STAGE_VALUES, type StageOptions } from './stage'
+import { checkedBudget, checkedEffort, machineOptionsOf, STAGE_VALUES, type StageOptions } from './stage'
 import { smallestOf } from './sweep'
 
 /** The sizes that can grow. */
@@ -57,8 +57,8 @@ export interface LargestOptions
     | 'network'
   > {
   /**
-   * Effort of the plan of the answer, in about this number of processor seconds. Default 0.1. A larger effort may find a faster step of the
-   * same size.
+   * Effort of the plan of the answer, in about this number of processor seconds. By default there is no search: 'auto' takes the fastest of a
+   * few plans. An effort may find a faster step of the same size.
    *
    * @example largest(net, 'batch', { budget: gib(11), effort: 5 })
    */
@@ -141,7 +141,7 @@ const fitsIn = (graph: Graph, { machine }: Subject, { strategy, budgetBytes }: A
 export const priceOf = (
   graph: Graph,
   { machine }: Subject,
-  { strategy, budgetBytes, effort = EFFORTS.least }: Asked,
+  { strategy, budgetBytes, effort }: Asked,
 ): Either<SpillwayError, Price> =>
   pipe(
     outline(graph, { strategy, budgetBytes, effort, machine, mostCalls: mostCallsPlanned() }),
@@ -206,6 +206,10 @@ const sizesOf = (subject: Subject, growing: Growing): Sizes => {
   }
   return { own: own - low, shape: (n) => shape(n + low), grows: (n) => grows(n + low), grown: (value) => grown(value) - low }
 }
+
+/** Without an effort, `auto` takes the fastest plan of its list: a search takes seconds for large networks. */
+const effortOf = ({ strategy, effort }: Omit<Asked, 'budgetBytes'>): number | undefined =>
+  strategy === 'auto' ? (effort ?? 0) : undefined
 
 type Refusal = 'budget' | 'model'
 
@@ -318,7 +322,7 @@ class Search {
     const { shape } = this.sizes
     return pipe(
       this.graph(at),
-      E.flatMap((graph) => priceOf(graph, this.subject, { ...o, budgetBytes: this.budgetBytes })),
+      E.flatMap((graph) => priceOf(graph, this.subject, { ...o, effort: effortOf(o), budgetBytes: this.budgetBytes })),
       E.map((price) => ({
         input: shape(at),
         ...(because === undefined ? {} : { next: shape(at + 1), because }),

@@ -31,7 +31,7 @@ export interface CompileOptions {
   readonly method?: Method
   /** Calls that there is memory to plan; absent: in Node.js' usual heap. */
   readonly mostCalls?: number
-  /** Seconds of `auto`'s search, counted as work. */
+  /** Seconds of `auto`'s search, counted as work. 0: the list of the strategy alone. */
   readonly effort?: number | undefined
   /** Told of the work as it is done. */
   readonly count?: (work: Work) => void
@@ -184,6 +184,10 @@ class Search {
     return least
   }
 
+  private get refines(): boolean {
+    return !this.isFirst && this.o.effort !== 0
+  }
+
   /** Returns true if the search ends at its first plan and has one. */
   get hasFirst(): boolean {
     return this.isFirst && this.best !== null
@@ -200,7 +204,7 @@ class Search {
     if (smaller && isLeft(smaller)) return smaller
     const fits = (c: Candidate): boolean => c.least <= this.pages
     if (smaller) least = Math.min(least, this.list(smaller.right, strategy, fits))
-    if (refiner && least <= this.pages && !this.isFirst)
+    if (refiner && least <= this.pages && this.refines)
       this.answer(refiner(this.graph, this.machine, this.pages, this.best?.seconds ?? Infinity, this.o.effort), strategy)
     return right(undefined)
   }
@@ -221,7 +225,7 @@ class Search {
       } else this.large.push(c)
     }
     if (next.done && next.value !== undefined) this.tooMany = { calls: next.value, most: mostCalls }
-    if (this.best && method.refiner && !this.isFirst)
+    if (this.best && method.refiner && this.refines)
       this.answer(method.refiner(this.graph, this.machine, this.pages, this.best.seconds, this.o.effort), strategy)
   }
 
@@ -237,7 +241,7 @@ class Search {
 
   /** From the best plan, whosever it is. */
   improve(improver: Improver, strategy: string): void {
-    if (!this.best) return
+    if (!this.best || !this.refines) return
     const { candidate, seconds } = this.best
     this.answer(improver(this.graph, this.machine, this.pages, candidate, seconds), strategy)
   }

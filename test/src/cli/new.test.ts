@@ -31,7 +31,10 @@ const inEmpty = (name: string, o: NewOptions, use: (folder: string, said: string
       writeFileSync(join(name, before), '')
     }
     let said = ''
-    const out: Output = { json: false, say: () => {}, stream: process.stderr, answer: (_, text) => void (said = text) }
+    const answer = (_: unknown, text: string): void => {
+      said = text
+    }
+    const out: Output = { json: false, say: () => {}, stream: process.stderr, answer }
     const done = newProject(name, o, out)
     use(join(folder, name), isLeft(done) ? errorText(done.left) : said, isLeft(done) ? exitCode(done.left) : 0)
   } finally {
