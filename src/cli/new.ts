@@ -23,15 +23,14 @@ const named = (name: string): Either<SpillwayError, string> =>
     ? E.right(name)
     : E.left(
         usage(
-          `'${name}' is not a name for a project; allowed: lower-case letters, digits, '.', '_' and '-', first a letter or a digit; ` +
-            'the folder is made here, so it is no path',
+          `'${name}' is not a name for a project; allowed: lower-case letters, digits, '.', '_' and '-', and a letter or a digit at the start`,
         ),
       )
 
 const empty = (folder: string): Either<SpillwayError, void> => {
   if (!existsSync(folder)) return E.right(undefined)
   if (!statSync(folder).isDirectory()) return E.left(usage(`${folder} is a file; choose another name, or move it away`))
-  const files = readdirSync(folder)
+  const files = readdirSync(folder).sort()
   return files.length === 0
     ? E.right(undefined)
     : E.left(usage(`the folder ${folder} is not empty (${files[0]}); choose another name, or an empty folder`))
