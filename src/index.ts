@@ -38,6 +38,7 @@ export { errorText, type SpillwayError, SpillwayException, type TypeFault } from
 export { exportOnnx, type ExportOptions, type ExportResult, tryExportOnnx } from './exchange/export'
 export { importOnnx, type ImportOptions, type ImportResult, tryImportOnnx } from './exchange/import'
 export type { Written } from './files/whole'
+export { type Growing, type Largest, largest, type LargestOptions, type Price, tryLargest } from './stage/largest'
 export { loadPlan, savePlan, tryLoadPlan, trySavePlan } from './stage/planfile'
 export { type ModelSource, openModule, type PlanModule, planModule } from './stage/planmodule'
 export type { ProcessMemory, Staging } from './report/facts'

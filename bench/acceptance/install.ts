@@ -3,9 +3,10 @@
 // and Debian 13 in a root of its own. Invariant: projects are outside the checkout and know only the tarball of it; one cache of addons serves them
 // all.
 import { spawnSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { templateNames } from '../../src/cli/templates'
 import type { Claiming } from './claims'
 import { compilersIn, KINDS, type Kind, modelsIn, type Say, scriptsIn, toolsIn } from './modules'
 import { prebuiltIn } from './prebuilt'
@@ -79,6 +80,18 @@ const inProject = (tarball: string, manager: string, type: Kind, claim: Claiming
   return said[0]!.text.trim()
 }
 
+/** A project of each template: made by the installed command, with the tarball as its dependency. */
+const templatesIn = (project: string, tarball: string, claim: Claiming): void => {
+  for (const template of templateNames) {
+    const made = say(project)(join('node_modules', '.bin', 'spillway'), 'new', template, '--template', template)
+    const run = say(join(project, template), { EPOCHS: '1' })
+    const added = made.code === 0 ? run('npm', 'install', '--no-audit', '--no-fund', tarball) : made
+    const trained = added.code === 0 ? run('npm', 'run', '-s', 'train') : added
+    const holds = trained.code === 0 && existsSync(join(project, template, 'weights.safetensors'))
+    claim('install', `template ${template}: the project trains`, holds, holds ? {} : { said: trained.err.slice(-500) })
+  }
+}
+
 /** The README's script as it stands, beside its model. */
 const readmeScript = (folder: string, tools: string, claim: Claiming): void => {
   const { code, text, err } = say(folder)(join(tools, 'node_modules', '.bin', 'tsx'), 'train.ts')
@@ -131,6 +144,7 @@ export const install = (claim: Claiming, managers: readonly string[] = Object.ke
       }
     const first = join(folder, `${managers[0]}-${KINDS[0]}`)
     readmeScript(first, tools, claim)
+    templatesIn(first, tarball, claim)
     compilersIn(say(first), first, ['train.ts'], claim)
     modelsIn(say(first), first, KINDS[0]!, (section, what, ...rest) => claim(section, `beside TypeScript 7: ${what}`, ...rest))
   })

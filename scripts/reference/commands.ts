@@ -77,8 +77,10 @@ const OTHER = 'Other'
 
 /** One command line for each command, in the order of the help. */
 const EXAMPLES: Readonly<Record<CommandName, string>> = {
+  new: 'spillway new my-project --template segment',
   models: 'spillway models',
   plan: 'spillway plan resnet50 --image 1024 --budget 2GiB --report plan.html',
+  fits: 'spillway fits resnet50 --in 11GiB --machine v100-pcie-16g',
   train: 'spillway train resnet18 --data photos/train --epochs 10 --save weights.safetensors',
   runs: 'spillway runs',
   'compare-runs': 'spillway compare-runs resnet18 resnet18-2 --report compared.html',

@@ -1,7 +1,9 @@
 // The commands and their purposes, in the order of the help. Nothing else is here, so that the help and a misspelt command cost nothing.
 export const COMMANDS = {
+  new: 'start a project from a template that trains at once',
   models: 'list the networks of the zoo: name, parameters, layers, input, loss',
   plan: 'plan a step of a model in a memory budget, and explain the plan',
+  fits: 'find the largest batch and image in a memory budget, and the changes with which a step fits',
   train: 'train a model in a memory budget',
   runs: 'list the runs of this folder, or show one: state, steps, loss, best metric, options',
   'compare-runs': 'compare the options, results and curves of runs',

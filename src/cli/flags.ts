@@ -35,15 +35,18 @@ import { MEASURED, NETWORKS } from '../../staging/sim/networks'
 import { scheduleNames } from '../train/schedules'
 import type { Runner } from './output'
 import { LOSS_FLAGS, OWN_FLAGS } from './own'
+import { TEMPLATES, templateNames } from './templates'
 
 /** The functions of commands, each with its own modules. */
 const check = () => require('./check') as typeof import('./check')
 const compare = () => require('./compare') as typeof import('./compare')
 const completion = () => require('./completion') as typeof import('./completion')
+const fits = () => require('./fits') as typeof import('./fits')
 const exchange = () => require('./exchange') as typeof import('./exchange')
 const evaluate = () => require('./evaluate') as typeof import('./evaluate')
 const doctor = () => require('./doctor') as typeof import('./doctor')
 const models = () => require('./models') as typeof import('./models')
+const newly = () => require('./new') as typeof import('./new')
 const plan = () => require('./plan') as typeof import('./plan')
 const predict = () => require('./predict') as typeof import('./predict')
 const checked = () => require('./beside') as typeof import('./beside')
@@ -181,6 +184,12 @@ const WORKERS = [
   countOption('--workers', 0),
 ] as const
 
+const THREADS = ['--threads <n>', 'threads of the cpu device (default: all cores)', threadsOption] as const
+const PRECISION = [
+  '--precision <name>',
+  'stored type of activations: fp32, bf16 (cuda and some processors), tf32 (cuda) (default fp32)',
+  choiceOption('--precision', PRECISIONS),
+] as const
 const planningOptions = (c: Command): Command =>
   tierOptions(modelOptions(c))
     .option(...CLASSES)
@@ -195,12 +204,8 @@ const planningOptions = (c: Command): Command =>
       '--allocator <name>',
       `simulate another allocator on the plan: ${ALLOCATORS.join(', ')} (default pages, the one that runs)`,
     )
-    .option('--threads <n>', 'threads of the cpu device (default: all cores)', threadsOption)
-    .option(
-      '--precision <name>',
-      'stored type of activations: fp32, bf16 (cuda and some processors), tf32 (cuda) (default fp32)',
-      choiceOption('--precision', PRECISIONS),
-    )
+    .option(...THREADS)
+    .option(...PRECISION)
     .option('--throttle <size>', 'imitate a slower link: bytes per second in each direction', sizeOption('--throttle', 1))
 
 /** `top3` and others like it are no list. */
@@ -218,6 +223,17 @@ const listing = (c: Command): Command => c.addHelpText('after', () => names().li
 type Declare = (c: Command, run: Runner) => Command
 
 const DECLARED: Readonly<Record<CommandName, Declare>> = {
+  new: (c, run) =>
+    c
+      .argument('<name>', 'name of the project, and of its folder')
+      .option(
+        '--template <name>',
+        `template: ${Object.entries(TEMPLATES)
+          .map(([name, about]) => `${name} (${about})`)
+          .join(', ')} (default classify)`,
+        choiceOption('--template', templateNames),
+      )
+      .action((name, o) => run((out) => newly().newProject(name, o, out))),
   models: (c, run) => c.action(() => run((out) => models().listModels(out))),
   plan: (c, run) =>
     listing(measuring(planningOptions(c.argument(...MODEL)), 'first'))
@@ -242,6 +258,28 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
         'explain the decisions for the largest values, or for one value or layer: alternatives with prices, and the resource that binds',
       )
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => plan().planModel(model, o, out)))),
+  fits: (c, run) =>
+    listing(tierOptions(modelOptions(c.argument(...MODEL))))
+      .option(...CLASSES)
+      .option(
+        '--in <size>',
+        'budget of device memory: 512MiB, 11GiB, plain bytes (default: all device memory)',
+        sizeOption('--in'),
+      )
+      .option(
+        '--up-to <n>',
+        'end of the search, in times of the largest in-core batch or pixels (default 4)',
+        countOption('--up-to'),
+      )
+      .option(
+        '--effort <time>',
+        'about this processor time for the plan of each answer: 1s, 5s (default 0.1s for changes, no search for sizes)',
+        durationOption('--effort'),
+      )
+      .option('--machine <name>', 'device of this machine, or a simulated machine, see the list below (default cpu)')
+      .option(...THREADS)
+      .option(...PRECISION)
+      .action((model, o) => run((out) => checked().besideTypes(model, o, () => fits().fitModel(model, o, out)))),
   train: (c, run) =>
     weightsOptions(
       measuring(planningOptions(c.argument(...MODEL)), 'while'),

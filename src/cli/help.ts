@@ -5,7 +5,7 @@ import type { CommandName } from './commands'
 
 /** The groups in the order of the help. Flags without a group come last, under "Options:". */
 export const GROUPS: Readonly<Record<string, readonly string[]>> = {
-  'Model:': ['--image', '--batch', '--classes', '--net', '--weights', '--weights-skip', '--weights-strip'],
+  'Model:': ['--template', '--image', '--batch', '--classes', '--net', '--weights', '--weights-skip', '--weights-strip'],
   'Data:': [
     '--data',
     '--strict-data',
@@ -40,7 +40,18 @@ export const GROUPS: Readonly<Record<string, readonly string[]>> = {
   ],
   'Checkpoints:': ['--checkpoint-dir', '--checkpoint-every', '--keep-last', '--resume', '--resume-ranks'],
   'Memory:': [
-    ...['--budget', '--budgets', '--strategy', '--strategies', '--effort', '--host-memory', '--spill', '--spill-writes-per-step'],
+    ...[
+      '--budget',
+      '--budgets',
+      '--in',
+      '--up-to',
+      '--strategy',
+      '--strategies',
+      '--effort',
+      '--host-memory',
+      '--spill',
+      '--spill-writes-per-step',
+    ],
     ...['--throttle', '--allocator', '--allocators'],
   ],
   'Device:': ['--device', '--machine', '--precision', '--threads', '--algorithms', '--measure', '--mode'],
@@ -67,12 +78,17 @@ export const GROUPS: Readonly<Record<string, readonly string[]>> = {
 }
 
 export const EXAMPLES: Readonly<Record<CommandName, readonly string[]>> = {
+  new: ['spillway new my-project', 'spillway new cells --template segment'],
   models: ['spillway models'],
   plan: [
     'spillway plan resnet18 --image 224 --batch 8 --budget 300MiB',
     'spillway plan vgg16 --image 448 --batch 8 --budget 2GiB --machine v100-pcie-16g',
     'spillway plan my-net.ts --budget 1GiB --report plan.html',
     'spillway plan resnet18 --image 224 --batch 16 --budget 200MiB --explain layer1.0.conv1',
+  ],
+  fits: [
+    'spillway fits resnet50 --in 11GiB --machine v100-pcie-16g',
+    'spillway fits resnet18 --image 224 --batch 16 --in 300MiB',
   ],
   train: [
     'spillway train resnet18 --image 96 --batch 4 --steps 5 --budget 300MiB',

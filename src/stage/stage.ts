@@ -283,7 +283,7 @@ export const describePlans = (
   ...(plans.length > 1 ? { family: plans } : {}),
 })
 
-const checkedEffort = ({ effort, strategy = 'auto', mode = 'train' }: StageAsked): Either<SpillwayError, void> => {
+export const checkedEffort = ({ effort, strategy = 'auto', mode = 'train' }: StageAsked): Either<SpillwayError, void> => {
   if (effort === undefined) return right(undefined)
   if (strategy !== 'auto' || mode !== 'train')
     return left(usage(`the effort is for the strategy 'auto' of training; this is '${strategy}' to ${mode}: leave it out`))

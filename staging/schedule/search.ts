@@ -1,7 +1,7 @@
 // The search over candidates: planners list them, the fastest in simulation that fits the budget is the plan. In: a training graph, a machine, a
 // budget. Out: the best plan, without physical pages yet, or the reason why there is none, with the smallest budget that works and the values in the
 // way. Invariant: bounds leave out no candidate that could win.
-import { type Either, isLeft, left, right } from 'fp-ts/Either'
+import { type Either, isLeft, isRight, left, right } from 'fp-ts/Either'
 import { bytesOf, pagesIn } from '../core/bytes'
 import type { StageError, TooManyCalls } from '../core/errors'
 import { callsPlannedIn } from '../core/planningmemory'
@@ -31,7 +31,7 @@ export interface CompileOptions {
   readonly method?: Method
   /** Calls that there is memory to plan; absent: in Node.js' usual heap. */
   readonly mostCalls?: number
-  /** Seconds of `auto`'s search, counted as work. */
+  /** Seconds of `auto`'s search, counted as work. 0: the list of the strategy alone. */
   readonly effort?: number | undefined
   /** Told of the work as it is done. */
   readonly count?: (work: Work) => void
@@ -99,6 +99,8 @@ class Search {
   constructor(
     private readonly graph: Graph,
     private readonly o: CompileOptions,
+    /** True if the search ends at its first plan. */
+    private readonly isFirst = false,
   ) {
     this.machine = o.machine
   }
@@ -177,9 +179,18 @@ class Search {
         this.best !== null && computeSeconds(c.layout) >= this.best.seconds
           ? c.least <= this.pages
           : this.consider(c, strategy) <= HARDLY_WAITS * computeSeconds(c.layout)
-      if (isEnough(c)) break
+      if (isEnough(c) || this.hasFirst) break
     }
     return least
+  }
+
+  private get refines(): boolean {
+    return !this.isFirst && this.o.effort !== 0
+  }
+
+  /** Returns true if the search ends at its first plan and has one. */
+  get hasFirst(): boolean {
+    return this.isFirst && this.best !== null
   }
 
   /** The list of the strategy, and its candidates for this budget if a listed one fits. */
@@ -188,11 +199,12 @@ class Search {
     const listed = planner(this.graph, this.machine)
     if (isLeft(listed)) return listed
     let least = this.list(listed.right, strategy)
+    if (this.hasFirst) return right(undefined)
     const smaller = small && least > this.pages ? small(this.graph, this.machine) : null
     if (smaller && isLeft(smaller)) return smaller
     const fits = (c: Candidate): boolean => c.least <= this.pages
     if (smaller) least = Math.min(least, this.list(smaller.right, strategy, fits))
-    if (refiner && least <= this.pages)
+    if (refiner && least <= this.pages && this.refines)
       this.answer(refiner(this.graph, this.machine, this.pages, this.best?.seconds ?? Infinity, this.o.effort), strategy)
     return right(undefined)
   }
@@ -201,8 +213,8 @@ class Search {
   finest(strategy: string): void {
     const { method = planners[strategy]!, mostCalls = callsPlannedIn() } = this.o
     const listed = method.finest?.(this.graph, this.machine, mostCalls)
-    const known = this.least?.least ?? Infinity
     if (!listed) return
+    const known = this.isFirst ? Infinity : (this.least?.least ?? Infinity)
     let next = listed.next(false)
     for (; !next.done && !this.best; next = listed.next(false)) {
       const c = next.value
@@ -213,7 +225,7 @@ class Search {
       } else this.large.push(c)
     }
     if (next.done && next.value !== undefined) this.tooMany = { calls: next.value, most: mostCalls }
-    if (this.best && method.refiner)
+    if (this.best && method.refiner && this.refines)
       this.answer(method.refiner(this.graph, this.machine, this.pages, this.best.seconds, this.o.effort), strategy)
   }
 
@@ -229,7 +241,7 @@ class Search {
 
   /** From the best plan, whosever it is. */
   improve(improver: Improver, strategy: string): void {
-    if (!this.best) return
+    if (!this.best || !this.refines) return
     const { candidate, seconds } = this.best
     this.answer(improver(this.graph, this.machine, this.pages, candidate, seconds), strategy)
   }
@@ -292,6 +304,22 @@ export const search = (graph: Graph, asked: CompileOptions): Either<StageError, 
   return isLeft(gentle) && gentle.left.tag === 'TierInfeasible' && lastLink(o.machine.link).writesPerSecond !== undefined
     ? searched(graph, { ...o, machine: unworn(o.machine) })
     : gentle
+}
+
+/** Returns true if a plan of the strategy fits: the same answer as `search`, without the search for a fast one. */
+export const hasPlan = (graph: Graph, asked: CompileOptions): boolean => {
+  const o = asStrategyMoves({ ...asked, machine: unworn(asked.machine) })
+  const found = new Search(graph, o, true)
+  const isTrained = trains(graph)
+  const isAuto = o.strategy === 'auto' && !o.method
+  for (const machine of scratchVariants(o.machine)) {
+    found.machine = machine
+    if (isAuto) found.run('in-core')
+    if (!found.hasFirst) found.run(isAuto && !isTrained ? 'tiled' : o.strategy)
+    if (found.hasFirst) return true
+  }
+  if (!found.lack) found.finest(isTrained || !isAuto ? o.strategy : 'tiled')
+  return found.hasFirst || (found.lack !== null && isRight(search(graph, asked)))
 }
 
 const searched = (graph: Graph, o: CompileOptions): Either<StageError, UnpagedPlan> => {

@@ -106,6 +106,10 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
   PredictOptions: [['predict', (o) => `s.predict(net, plan, { weights: 'w', data: 'd', ${o} })`]],
   LoadingOptions: [['train', (o) => `s.train(net, plan, { steps: 1, weights: 'w', ${o} })`]],
   EvaluateOptions: [['evaluate', (o) => `s.evaluate(net, plan, { weights: 'w', data: 'd', ${o} })`]],
+  LargestOptions: [
+    ['largest', (o) => `s.largest(net, 'batch', { ${o} })`],
+    ['largest', (o) => `s.tryLargest(net, 'batch', { ${o} })`],
+  ],
   MetricOptions: [['metric', (o) => `s.metric({ name: 'n', start: () => 0, add: (s) => s, value: (s) => s, ${o} })`]],
   RunOptions: [
     ['run', (o) => `s.run(net, plan, { steps: 1, ${o} })`],

@@ -1,0 +1,248 @@
+// The answers of `spillway fits`. In: a model with options, a budget. Out: the step as it is, the largest batches and images, and changes with their
+// memory and time. Invariant: each change stands alone: it is planned without the others.
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import type { Shape } from '../../dsl'
+import type { Graph } from '../../staging/graph/graph'
+import { hasTier } from '../../staging/graph/machine'
+import type { SpillwayError } from '../errors/errors'
+import { whilePlanning } from '../errors/exceptions'
+import type { LocalMachine, MachineOptions } from '../machine/localmachine'
+import { showSize } from '../report/format'
+import { type Growing, GROWING, graphAt, type Largest, largestOf, type Price, priceOf, type Subject } from './largest'
+import type { Prepared } from './prepare'
+import { EFFORTS } from './stage'
+import { smallestOf } from './sweep'
+
+/** A step in the budget: its memory in-core, and the price of its plan, if one fits. */
+export interface Fit {
+  readonly input: Shape
+  readonly inCoreBytes: number
+  /** In-core, by a plan that recomputes, swaps or tiles, or not at all. */
+  readonly fits: 'in-core' | 'planned' | 'no'
+  readonly price?: Price
+  /** The smallest budget that works, if no plan fits. */
+  readonly smallestBytes?: number
+}
+
+/** A change of the step or the machine. */
+export interface Change extends Fit {
+  readonly change: string
+  /** The command line's words for it. */
+  readonly flags: readonly string[]
+  /** Bytes less than the in-core step without the change. */
+  readonly savedBytes: number
+}
+
+/** The largest size of one kind, and the strategy that may be used. */
+export interface Answer {
+  readonly growing: Growing
+  readonly of: 'in-core' | 'auto'
+  /** Absent if no size fits. */
+  readonly largest?: Largest
+}
+
+export interface Fits {
+  readonly budgetBytes: number
+  readonly asked: Fit
+  readonly largest: readonly Answer[]
+  /** Changes that fit first, then the fastest for an image first; none if the step fits in-core. */
+  readonly changes: readonly Change[]
+}
+
+export interface FitsAsked {
+  readonly subject: Subject
+  readonly prepared: Prepared
+  readonly budgetBytes: number
+  readonly effort?: number | undefined
+  readonly upTo?: number | undefined
+  /** The machine with other options, if there is one. */
+  readonly machineWith: (o: Pick<MachineOptions, 'precision' | 'hostMemory' | 'spill'>) => Either<SpillwayError, LocalMachine>
+}
+
+const isRefused = ({ tag }: SpillwayError): boolean => tag === 'BudgetInfeasible' || tag === 'TierInfeasible'
+
+const fitOf = (
+  graph: Graph,
+  subject: Subject,
+  { budgetBytes, effort = EFFORTS.least }: FitsAsked,
+): Either<SpillwayError, Fit> => {
+  const inCoreBytes = smallestOf(graph, subject.machine, 'in-core')
+  const known = { input: graph.values.find((v) => v.role === 'input')!.shape as Shape, inCoreBytes }
+  return pipe(
+    priceOf(graph, subject, { strategy: 'auto', budgetBytes, effort }),
+    E.map((price): Fit => ({ ...known, fits: inCoreBytes <= budgetBytes ? 'in-core' : 'planned', price })),
+    E.orElse((e) => {
+      if (!isRefused(e)) return E.left(e)
+      const smallest = e.tag === 'BudgetInfeasible' ? { smallestBytes: e.smallestBytes } : {}
+      return E.right<SpillwayError, Fit>({ ...known, fits: 'no', ...smallest })
+    }),
+  )
+}
+
+// ---------------------------------------------------------------- changes
+
+type Sought = Either<SpillwayError, readonly Change[]>
+const NONE: Sought = E.right([])
+
+/** Describes a changed subject at a size. */
+const changed =
+  (o: FitsAsked, before: Fit) =>
+  (change: string, flags: readonly string[], subject: Subject, input = before.input): Sought =>
+    pipe(
+      graphAt(subject, input),
+      E.flatMap((graph) => fitOf(graph, subject, o)),
+      E.map((fit) => [{ change, flags, savedBytes: before.inCoreBytes - fit.inCoreBytes, ...fit }]),
+    )
+
+/** The parts of a network in the order of their parameters: the first components of the names that tell several parts apart. */
+export const partsOf = (names: readonly string[]): readonly string[] => {
+  for (let depth = 1; ; depth++) {
+    const parts = [...new Set(names.map((name) => name.split('.').slice(0, depth).join('.')))]
+    if (parts.length > 3 || parts.length === names.length) return parts
+  }
+}
+
+const trainedNames = ({ step }: Prepared): readonly string[] =>
+  step ? step.objectives.flatMap((o) => [...o.params.keys()].map((v) => step.graph.values[v]!.name)) : []
+
+/** Freezes the fewest first parts that make room in-core; if not even all but the last one do, these. */
+const freezing = (o: FitsAsked, before: Fit): Sought => {
+  const { subject, prepared, budgetBytes } = o
+  const parts = partsOf(trainedNames(prepared))
+  if (prepared.model.kind === 'step' || parts.length < 2) return NONE
+  const own = subject.own.freeze ?? []
+  const frozen = (count: number): Subject => ({
+    ...subject,
+    own: { ...subject.own, freeze: [...(typeof own === 'string' ? [own] : own), ...parts.slice(0, count).map((p) => `${p}.*`)] },
+  })
+  const isEnough = (count: number): boolean =>
+    pipe(
+      graphAt(frozen(count), before.input),
+      E.match(
+        () => false,
+        (graph) => smallestOf(graph, subject.machine, 'in-core') <= budgetBytes,
+      ),
+    )
+  let [low, high] = [0, parts.length - 1]
+  while (high - low > 1) {
+    const middle = (low + high) >> 1
+    if (isEnough(middle)) high = middle
+    else low = middle
+  }
+  const names = high === 1 ? parts[0]! : `${parts[0]} to ${parts[high - 1]}`
+  return changed(o, before)(
+    `freeze ${names}`,
+    parts.slice(0, high).flatMap((p) => ['--freeze', `${p}.*`]),
+    frozen(high),
+  )
+}
+
+const rounding = (o: FitsAsked, before: Fit): Sought => {
+  if (o.subject.machine.precision === 'bf16') return NONE
+  const machine = o.machineWith({ precision: 'bf16' })
+  if (E.isLeft(machine)) return NONE
+  return changed(o, before)('bf16', ['--precision', 'bf16'], { ...o.subject, machine: machine.right })
+}
+
+/** The largest batch in-core, with at least as many images for each update. */
+const accumulating = (o: FitsAsked, before: Fit): Sought => {
+  const { subject, budgetBytes, prepared } = o
+  const [batch, ...image] = before.input
+  if (prepared.model.kind === 'step' || batch < 2) return NONE
+  const accumulated = (steps: number): Subject => ({
+    ...subject,
+    own: { ...subject.own, accumulate: (subject.own.accumulate ?? 1) * steps },
+  })
+  const found = largestOf(accumulated(2), 'batch', budgetBytes)({ strategy: 'in-core' })
+  if (E.isLeft(found)) return isRefused(found.left) ? NONE : found
+  const smaller = found.right.input[0]
+  const steps = Math.ceil(batch / smaller)
+  const total = (subject.own.accumulate ?? 1) * steps
+  return changed(o, before)(
+    `batch ${smaller}, update every ${total} steps`,
+    ['--batch', `${smaller}`, '--accumulate', `${total}`],
+    accumulated(steps),
+    [smaller, ...image],
+  )
+}
+
+const shrinking = (o: FitsAsked, before: Fit, largest: Largest | undefined): Sought => {
+  if (!largest || largest.input[2] >= before.input[2]) return NONE
+  const [, , height, width] = largest.input
+  const size = height === width ? `${height}` : `${height}x${width}`
+  return changed(o, before)(`image ${size}`, ['--image', size], o.subject, largest.input)
+}
+
+/** More than any step moves. */
+const ANY_BYTES = 2 ** 46
+const MIB = 2 ** 20
+
+/** Swapping, if nothing is swapped yet: into host memory of the size that the plan needs, and to a disk. */
+const swapping = (o: FitsAsked, before: Fit): Sought => {
+  const { subject, prepared, machineWith } = o
+  if (hasTier(subject.machine) && !subject.machine.link.sameMemory) return NONE
+  const change = changed(o, before)
+  const host = pipe(
+    machineWith({ hostMemory: ANY_BYTES }),
+    E.flatMap((machine) => fitOf(prepared.graph, { ...subject, machine }, o)),
+    E.flatMap(({ price }) => {
+      if (!price) return NONE
+      const mib = Math.ceil(price.tierBytes / MIB)
+      return pipe(
+        machineWith({ hostMemory: mib * MIB }),
+        E.flatMap((machine) =>
+          change(`swap, ${showSize(mib * MIB)} of RAM`, ['--host-memory', `${mib}MiB`], { ...subject, machine }),
+        ),
+      )
+    }),
+  )
+  const disk = pipe(
+    machineWith({ spill: '.' }),
+    E.flatMap((machine) => change('swap to a disk', ['--spill', '.'], { ...subject, machine })),
+  )
+  return pipe(
+    E.sequenceArray([host, disk]),
+    E.map((found) => found.flat()),
+  )
+}
+
+const secondsForAnImage = ({ price }: Fit): number => (price ? 1 / price.imagesPerSecond : Number.POSITIVE_INFINITY)
+
+// ---------------------------------------------------------------- all answers
+
+export const fitsOf = (o: FitsAsked): Either<SpillwayError, Fits> =>
+  whilePlanning(() => {
+    const { subject, prepared, budgetBytes, effort, upTo } = o
+    const answers = GROWING.map((growing) => {
+      const find = largestOf(subject, growing, budgetBytes)
+      return (['in-core', 'auto'] as const).map((of) =>
+        pipe(
+          find({ strategy: of, effort, upTo }),
+          E.map((largest): Answer => ({ growing, of, largest })),
+          E.orElse((e): Either<SpillwayError, Answer> => (isRefused(e) ? E.right({ growing, of }) : E.left(e))),
+        ),
+      )
+    })
+    return pipe(
+      E.Do,
+      E.bind('asked', () => fitOf(prepared.graph, subject, o)),
+      E.bind('largest', () => E.sequenceArray(answers.flat())),
+      E.bind('changes', ({ asked, largest }) => {
+        if (asked.fits === 'in-core') return NONE
+        const image = largest.find((a) => a.growing === 'image' && a.of === 'in-core')?.largest
+        return pipe(
+          E.sequenceArray([
+            freezing(o, asked),
+            rounding(o, asked),
+            accumulating(o, asked),
+            shrinking(o, asked, image),
+            swapping(o, asked),
+          ]),
+          E.map((found) => found.flat().sort((a, b) => secondsForAnImage(a) - secondsForAnImage(b))),
+        )
+      }),
+      E.map(({ asked, largest, changes }) => ({ budgetBytes, asked, largest, changes })),
+    )
+  })
