@@ -1,7 +1,7 @@
 // The search over candidates: planners list them, the fastest in simulation that fits the budget is the plan. In: a training graph, a machine, a
 // budget. Out: the best plan, without physical pages yet, or the reason why there is none, with the smallest budget that works and the values in the
 // way. Invariant: bounds leave out no candidate that could win.
-import { type Either, isLeft, isRight, left, right } from 'fp-ts/Either'
+import { type Either, isLeft, isRight, left, mapLeft, right } from 'fp-ts/Either'
 import { bytesOf, pagesIn } from '../core/bytes'
 import type { StageError, TooManyCalls } from '../core/errors'
 import { callsPlannedIn } from '../core/planningmemory'
@@ -13,7 +13,8 @@ import type { Algorithms, UnpagedPlan } from '../plan/plan'
 import { outcomeOf } from '../sim/simulate'
 import { arriving } from './arriving'
 import { atLeastSeconds, computeSeconds } from './bound'
-import type { Candidate, Improver, Method } from './candidate'
+import { type Candidate, type Improver, type Method, resident } from './candidate'
+import { inCoreLayout } from './incore'
 import { laying } from './laying'
 import { heldAt, type Layout } from './layout'
 import { scheduleSwaps } from './swaptimes'
@@ -299,11 +300,33 @@ export const search = (graph: Graph, asked: CompileOptions): Either<StageError, 
   const legal: readonly string[] = trains(graph) ? strategies : PREDICTING
   if (!legal.includes(asked.strategy)) return left({ tag: 'UnknownStrategy', got: asked.strategy, legal })
   const o = asStrategyMoves(asked)
+  return mapLeft((e: StageError) => withinTier(graph, o, e))(searchedGently(graph, o))
+}
+
+const searchedGently = (graph: Graph, o: CompileOptions): Either<StageError, UnpagedPlan> => {
   const gentle = searched(graph, o)
   // A disk is worn out rather than that nothing can be trained.
   return isLeft(gentle) && gentle.left.tag === 'TierInfeasible' && lastLink(o.machine.link).writesPerSecond !== undefined
     ? searched(graph, { ...o, machine: unworn(o.machine) })
     : gentle
+}
+
+/** Raises the smallest budget of a refusal if a limited lower tier is too small for the plan in it. In-core plans need no tier. */
+const withinTier = (graph: Graph, o: CompileOptions, e: StageError): StageError => {
+  const { bytes, beyond } = o.machine.link
+  const isLimited = hasTier(o.machine) && (beyond ?? { bytes }).bytes !== undefined
+  if (e.tag !== 'BudgetInfeasible' || !Number.isFinite(e.smallestBytes) || !isLimited) return e
+  const fits = (pages: number): boolean => hasPlan(graph, { ...o, budgetBytes: bytesOf(pages) })
+  let low = pagesIn(e.smallestBytes)
+  if (fits(low)) return e
+  let high = resident(inCoreLayout(graph, o.machine)).least
+  if (high <= low || !fits(high)) return e
+  while (high - low > 1) {
+    const middle = Math.floor((low + high) / 2)
+    if (fits(middle)) high = middle
+    else low = middle
+  }
+  return { ...e, smallestBytes: bytesOf(high) }
 }
 
 /** Returns true if a plan of the strategy fits: the same answer as `search`, without the search for a fast one. */
@@ -319,7 +342,7 @@ export const hasPlan = (graph: Graph, asked: CompileOptions): boolean => {
     if (found.hasFirst) return true
   }
   if (!found.lack) found.finest(isTrained || !isAuto ? o.strategy : 'tiled')
-  return found.hasFirst || (found.lack !== null && isRight(search(graph, asked)))
+  return found.hasFirst || (found.lack !== null && isRight(searchedGently(graph, o)))
 }
 
 const searched = (graph: Graph, o: CompileOptions): Either<StageError, UnpagedPlan> => {

@@ -113,6 +113,15 @@ test('too little memory and no disk, too few writes: words, what would be legal,
   assert.match(refused({ hostMemory: -1 }).words, /^hostMemory is -1; allowed: a whole number of bytes/)
 })
 
+test('the smallest budget of a refusal is one in which the memory of the lower tier is enough', () => {
+  const o = { strategy, hostMemory: PAGE_BYTES } as const
+  const { tag, ...named } = refused({ ...o, budget: PAGE_BYTES })
+  assert.is(tag, 'BudgetInfeasible')
+  const { smallestBytes } = named as { readonly smallestBytes: number }
+  assert.ok(staged(trunk, { ...o, budget: smallestBytes }).plan.tierBytes <= PAGE_BYTES)
+  assert.is(refused({ ...o, budget: smallestBytes - PAGE_BYTES }).tag, 'TierInfeasible')
+})
+
 test('auto does with little of everything: what may not be moved is computed again', () => {
   const o = { machine: 'v100-pcie-16g', budget: 11 * PAGE_BYTES } as const
   const much = staged(trunk, o)
