@@ -80,12 +80,12 @@ const inProject = (tarball: string, manager: string, type: Kind, claim: Claiming
   return said[0]!.text.trim()
 }
 
-/** A project of each template: made by the installed command, with the tarball as its dependency. */
-const templatesIn = (project: string, tarball: string, claim: Claiming): void => {
+/** A project of each template: made by the installed command, which names the tarball as its dependency. */
+const templatesIn = (project: string, claim: Claiming): void => {
   for (const template of templateNames) {
     const made = say(project)(join('node_modules', '.bin', 'spillway'), 'new', template, '--template', template)
     const run = say(join(project, template), { EPOCHS: '1' })
-    const added = made.code === 0 ? run('npm', 'install', '--no-audit', '--no-fund', tarball) : made
+    const added = made.code === 0 ? run('npm', 'install', '--no-audit', '--no-fund') : made
     const trained = added.code === 0 ? run('npm', 'run', '-s', 'train') : added
     const holds = trained.code === 0 && existsSync(join(project, template, 'weights.safetensors'))
     claim('install', `template ${template}: the project trains`, holds, holds ? {} : { said: trained.err.slice(-500) })
@@ -144,7 +144,7 @@ export const install = (claim: Claiming, managers: readonly string[] = Object.ke
       }
     const first = join(folder, `${managers[0]}-${KINDS[0]}`)
     readmeScript(first, tools, claim)
-    templatesIn(first, tarball, claim)
+    templatesIn(first, claim)
     compilersIn(say(first), first, ['train.ts'], claim)
     modelsIn(say(first), first, KINDS[0]!, (section, what, ...rest) => claim(section, `beside TypeScript 7: ${what}`, ...rest))
   })

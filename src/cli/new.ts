@@ -1,11 +1,12 @@
 // `spillway new NAME`: a project from a template, which trains at once. In: a name, a template. Out: a folder with a model, a script and their
 // settings. Invariant: a folder with files in it is left as it is.
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, dirname, join, relative, resolve } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { type SpillwayError, usage } from '../errors/errors'
+import { attempt } from '../errors/exceptions'
 import { packageFolder, version } from '../files/version'
 import { madeFolder, writeWholeText } from '../files/whole'
 import type { Done, Output } from './output'
@@ -41,6 +42,18 @@ const empty = (folder: string): Either<SpillwayError, void> => {
 /** TypeScript that ts-node runs, and @types/node with its types. */
 const TOOLS = { '@types/node': '^20', 'ts-node': '^10.9.2', typescript: '~5.9' }
 
+/** The dependency of a project on this package: the checkout, or the tarball or version of the calling project. */
+export const dependencyFor = (project: string, own = packageFolder()): string => {
+  const from = (folder: string, path: string): string => `file:${relative(resolve(project), resolve(folder, path))}`
+  if (basename(dirname(own)) !== 'node_modules') return from(own, '')
+  const caller = dirname(dirname(own))
+  const { dependencies, devDependencies } = (attempt(() => JSON.parse(readFileSync(join(caller, 'package.json'), 'utf8'))) ??
+    {}) as Readonly<Record<string, Readonly<Record<string, string>> | undefined>>
+  const asked = dependencies?.['spillway'] ?? devDependencies?.['spillway']
+  if (asked?.startsWith('file:')) return from(caller, asked.slice('file:'.length))
+  return asked ?? `^${version()}`
+}
+
 const json = (object: object): string => `${JSON.stringify(object, null, 2)}\n`
 
 const settings = (name: string): Readonly<Record<string, string>> => ({
@@ -54,7 +67,7 @@ const settings = (name: string): Readonly<Record<string, string>> => ({
       plan: 'spillway plan net.ts --loss cross-entropy',
       check: 'spillway check net.ts --loss cross-entropy',
     },
-    dependencies: { spillway: `^${version()}` },
+    dependencies: { spillway: dependencyFor(name) },
     devDependencies: TOOLS,
   }),
   'tsconfig.json': json({

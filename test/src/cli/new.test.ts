@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { spawnSync } from 'node:child_process'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, relative, resolve } from 'node:path'
 import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -11,7 +11,7 @@ import tuned from '../../../examples/templates/finetune/net'
 import segmenter from '../../../examples/templates/segment/net'
 import { labelled, masked } from '../../../examples/templates/shapes'
 import { crossEntropy, errorText, mib, stage, train } from '../../../src'
-import { type NewOptions, newProject } from '../../../src/cli/new'
+import { dependencyFor, type NewOptions, newProject } from '../../../src/cli/new'
 import type { Output } from '../../../src/cli/output'
 import { templateNames } from '../../../src/cli/templates'
 import { exitCode } from '../../../src/errors/errors'
@@ -43,20 +43,36 @@ const inEmpty = (name: string, o: NewOptions, use: (folder: string, said: string
   }
 }
 
-test('a project has a model, a script, its settings and the version of the product', () => {
+test('a project has a model, a script, its settings and this checkout as its dependency', () => {
   for (const template of templateNames)
     inEmpty('my-project', { template }, (folder, said) => {
       assert.match(said, 'cd my-project')
       const text = (file: string): string => readFileSync(join(folder, file), 'utf8')
       const { name, dependencies, scripts } = JSON.parse(text('package.json'))
       assert.is(name, 'my-project')
-      assert.equal(dependencies, { spillway: `^${version()}` })
+      assert.is(resolve(folder, dependencies.spillway.slice('file:'.length)), ROOT)
       assert.is(scripts.train, 'ts-node train.ts')
       assert.is(JSON.parse(text('tsconfig.json')).compilerOptions.strict, true)
       assert.match(text('train.ts'), "from './shapes'")
       assert.match(text('README.md'), 'npm run train')
       for (const [, file] of text('README.md').matchAll(/^\| `([\w.]+)` \|/gm)) assert.ok(existsSync(join(folder, file!)), file)
     })
+})
+
+test('the dependency is the one of the project that has the package', () => {
+  const caller = mkdtempSync(join(tmpdir(), 'spillway-caller-'))
+  const own = join(caller, 'node_modules', 'spillway')
+  const project = join(caller, 'deep', 'my-project')
+  assert.is(dependencyFor(project, own), `^${version()}`)
+  for (const [asked, dependency] of [
+    ['file:spillway.tgz', 'file:../../spillway.tgz'],
+    ['file:/packs/spillway.tgz', `file:${relative(project, '/packs/spillway.tgz')}`],
+    ['~0.1.0', '~0.1.0'],
+  ] as const) {
+    writeFileSync(join(caller, 'package.json'), JSON.stringify({ devDependencies: { spillway: asked } }))
+    assert.is(dependencyFor(project, own), dependency)
+  }
+  rmSync(caller, { recursive: true })
 })
 
 test('bad names and folders with files are refused with exit code 2', () => {
