@@ -15,7 +15,7 @@ import { machineNamed } from '../machine/machine'
 import { ownRates } from '../machine/ownmachines'
 import { takeOwnGpu } from '../ranks/gpu'
 import { ownStrategy } from './ownstrategies'
-import { type AnyLayer, machineOptionsOf, STAGE_VALUES, type Staged, type StageOptions } from './stage'
+import { type AnyLayer, machineOptionsOf, STAGE_VALUES, type Staged, type StageOptions, withPeak } from './stage'
 import type { Answered, Asked } from './worker'
 
 /**
@@ -91,7 +91,7 @@ export async function stageAsync<M extends Trainable>(model: M, o: StageAsyncOpt
     E.flatMap((staged) =>
       pipe(
         machineNamed(rest.machine ?? 'cpu', { ...machineOptionsOf(rest), shard: staged.plan.graph.shard }),
-        E.map((machine) => ({ ...staged, machine, model })),
+        E.map((machine) => withPeak({ ...staged, machine, model })),
       ),
     ),
     orThrow,

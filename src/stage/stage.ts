@@ -1,6 +1,7 @@
 // Staging for users: from a model or a step and a budget to a plan, or a reason in words why there is none.
 // In: a model or step, options. Out: Staged: the plan and everything that is said about it. Invariant: a staged plan carries
 // the training graph it was made from, so that `train` can tell another model's plan from its own.
+import { inspect } from 'node:util'
 import { lowerBoundOf } from '../../staging/bound/lowerbound'
 import { type Either, left, right } from 'fp-ts/Either'
 import * as E from 'fp-ts/Either'
@@ -48,6 +49,7 @@ import { startedBy } from '../ranks/engine'
 import type { Rank } from '../ranks/rank'
 import { machineNamed } from '../machine/machine'
 import type { Staging } from '../report/facts'
+import { summary } from '../report/summary'
 import { ownStrategy } from './ownstrategies'
 import { type Own, prepare, type Prepared, prepareEvaluation, preparePrediction, sharedOut } from './prepare'
 import { processMemory } from './process'
@@ -200,6 +202,8 @@ export interface Staged<M extends Trainable = Trainable> {
   readonly plan: Plan
   readonly timeline: Timeline
   readonly staging: Staging
+  /** Bytes of the device at the peak of a step. */
+  readonly peakBytes: number
   readonly machine: LocalMachine
   /** The rank that runs the plan; absent in a single process. */
   readonly rank?: Rank
@@ -225,6 +229,20 @@ const inCoreOf = (graph: Graph, plan: Plan, machine: LocalMachine, algorithms: A
   }
 }
 
+/** `console.log` of a plan prints its summary. */
+const PRINTED: object = {
+  [inspect.custom](this: Staged): string {
+    return summary(this.plan, this.timeline, this.staging)
+  },
+}
+
+/** Completes a staged plan with its peak and its printed form. */
+export const withPeak = <S extends Pick<Staged, 'plan' | 'timeline' | 'staging'>>(s: S): S & Pick<Staged, 'peakBytes'> => ({
+  ...PRINTED,
+  ...s,
+  peakBytes: bytesOf(s.plan.peakPages),
+})
+
 type PlanningTimes = Pick<Staging, 'planningSeconds' | 'measuringSeconds'>
 const NOT_PLANNED: PlanningTimes = { planningSeconds: 0, measuringSeconds: 0 }
 
@@ -239,7 +257,7 @@ const NOT_PLANNED: PlanningTimes = { planningSeconds: 0, measuringSeconds: 0 }
  */
 export const describePlan = (chosen: Plan, machine: LocalMachine, allocator = 'pages', times = NOT_PLANNED): Staged => {
   const plan = machine.asInSteps(chosen)
-  return {
+  return withPeak({
     plan,
     machine,
     timeline: simulate(plan, machine.link, mappingOf(plan, allocator)),
@@ -254,7 +272,7 @@ export const describePlan = (chosen: Plan, machine: LocalMachine, allocator = 'p
       process: processMemory(plan, machine),
       instructions: instructions(plan).length,
     },
-  }
+  })
 }
 
 /** A plan's options beside its machine's name. */

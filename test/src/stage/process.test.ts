@@ -2,6 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { inspect } from 'node:util'
 import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -140,6 +141,13 @@ test('the statement is in the summary, in the page and in the numbers', () => {
     /<em>process<\/em><strong>[\d.]+ MiB<\/strong><span>RAM: [\d.]+ MiB on the device, /,
   )
   assert.equal(planJson(plan, timeline, staging).process, staging.process)
+})
+
+test('a plan prints its summary, and has its peak', () => {
+  const greedy = staged(trunk, { strategy: 'swap:greedy', budget: halfway(trunk, 'swap:greedy') })
+  const { plan, timeline, staging, peakBytes } = greedy
+  assert.is(inspect(greedy), summary(plan, timeline, staging))
+  assert.is(peakBytes, planJson(plan, timeline, staging).peakBytes)
 })
 
 // In full mode only: it depends on the memory of the test process.
