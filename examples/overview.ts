@@ -60,7 +60,7 @@ const chart = ({ plan, timeline, staging }: Staged): string => {
     text(LEFT + CHART_WIDTH - 6, Number(y(bytes)) - 6, words, `text-anchor="end" class="${name}"`)
   const ticks = [0, 0.25, 0.5, 0.75, 1].map((share) => {
     const at = share * timeline.makespanSeconds
-    return text(Number(x(at)), CHART_TOP + CHART_HEIGHT + 20, `${at.toFixed(1)} s`, 'text-anchor="middle" class="soft"')
+    return text(Number(x(at)), CHART_TOP + CHART_HEIGHT + 20, `${at.toFixed(2)} s`, 'text-anchor="middle" class="soft"')
   })
   return [
     `<path class="area" d="M${LEFT} ${floor}${steps}H${x(timeline.makespanSeconds)}V${floor}Z"/>`,
