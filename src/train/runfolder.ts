@@ -210,12 +210,12 @@ export const withRunFolder = (
   const { options: o } = start
   const { run: name } = o
   if (name === undefined) return use(start, listener)
-  const perform = (folder: string): TaskEither<SpillwayError, TrainResult> => {
+  const perform = ({ folder, isNew }: { folder: string; isNew: boolean }): TaskEither<SpillwayError, TrainResult> => {
     const own: Start = { ...start, options: placedIn(folder, o), folder, recorded: recordedOf(start) }
     const followed = new Followed(own)
     const record = recordOf(own, folder)
     const end = (how: End, result?: TrainResult): Either<SpillwayError, unknown> =>
-      followed.hasSteps
+      followed.hasSteps || !isNew
         ? writeRecord(folder, { ...record, ...how, ended: new Date().toISOString(), result: followed.result(result) })
         : E.right(abandoned(folder))
     return pipe(
@@ -233,7 +233,15 @@ export const withRunFolder = (
     )
   }
   return pipe(
-    TE.fromIOEither(() => onFile('output', runsFolder())(() => E.right(resumed(o) ?? created(name)))),
+    TE.fromIOEither(() =>
+      onFile(
+        'output',
+        runsFolder(),
+      )(() => {
+        const folder = resumed(o)
+        return E.right(folder === undefined ? { folder: created(name), isNew: true } : { folder, isNew: false })
+      }),
+    ),
     TE.flatMap(perform),
   )
 }

@@ -1,6 +1,6 @@
 // Runs in their folders: the record, the logs and the page of a run; the list of runs, one run, and a comparison. The numbers of pages are those
 // of --json.
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isLeft, isRight } from 'fp-ts/Either'
@@ -119,6 +119,19 @@ test('a stopped run continues in its folder, without doubled steps', async () =>
   )
   assert.equal(valuesOf(chartsIn(readFileSync(join(runs, 'long', 'index.html'), 'utf8')), 'Loss'), losses)
   assert.not.ok(readdirSync(runs).includes('long-2'))
+})
+
+test('a run without checkpoints that is resumed and ends before its first step leaves the weights in its folder', async () => {
+  const o = { ...quiet, steps: 2, run: 'kept', checkpointDir: join(root, 'emptied') } as const
+  const { savedTo } = await train(net, plan, o)
+  rmSync(o.checkpointDir, { recursive: true })
+  const early = new AbortController()
+  early.abort()
+  const again = await trainTask(net, plan, { ...o, resume: true, signal: early.signal })()
+  assert.ok(isLeft(again))
+  assert.ok(existsSync(savedTo!))
+  assert.is(recordIn('kept').state, 'stopped')
+  rmSync(join(runs, 'kept'), { recursive: true })
 })
 
 test('a run that fails keeps its folder after the first step only; a name is one part of a path', async () => {
