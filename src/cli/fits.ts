@@ -7,15 +7,15 @@ import { updatesOf } from '../../staging/ops/updates'
 import type { SpillwayError } from '../errors/errors'
 import { machineNamed } from '../machine/machine'
 import { showSeconds, showSize, significant } from '../report/format'
+import { textTable } from '../report/texttable'
 import { type Answer, type Change, type Fit, type Fits, type FitsAsked, fitsOf } from '../stage/fits'
 import { type Subject, UP_TO } from '../stage/largest'
 import { checkedBudget, checkedEffort } from '../stage/stage'
 import { modelNamed } from './model'
 import { flagOf, overrideOf } from './options'
-import type { Done, Output } from './output'
+import { type Done, type Output, terminalWidth } from './output'
 import { lossOf, OWN_OPTIONS, optimizerOf } from './own'
 import { prepareNamed, type StagingOptions } from './stage'
-import { table } from './table'
 
 export interface FitsOptions extends Omit<StagingOptions, 'budget' | 'strategy'> {
   /** Budget in bytes. */
@@ -77,6 +77,16 @@ const answerRow = ({ growing, of, largest }: Answer): readonly string[] => {
 
 const HEAD = ['fits', 'memory', 'step', 'images/s']
 
+/** Numbers stand right. A narrow terminal loses the last columns; the first two stay. */
+const table = (heads: readonly string[], rows: readonly (readonly string[])[], width?: number): readonly string[] => {
+  const columns = heads.map((head, i) => ({
+    head,
+    ...(i > 0 ? { right: true as const } : {}),
+    ...(i > 1 ? { drop: heads.length - i } : {}),
+  }))
+  return textTable(columns, rows, width).lines
+}
+
 const verdict = ({ asked: { fits, inCoreBytes, input, smallestBytes }, budgetBytes }: Fits): readonly string[] => {
   const answer = { 'in-core': 'fits', planned: 'fits with a plan', no: 'does not fit' }[fits]
   const excess = fits === 'in-core' ? '' : `, ${showSize(inCoreBytes - budgetBytes)} more than the budget`
@@ -90,7 +100,7 @@ const verdict = ({ asked: { fits, inCoreBytes, input, smallestBytes }, budgetByt
 /** In-core bytes saved by a change. */
 const savedText = (bytes: number): string => (bytes === 0 ? '' : `${bytes < 0 ? '+' : '−'}${showSize(Math.abs(bytes))}`)
 
-const changesText = ({ asked, changes }: Fits, width: number): readonly string[] => {
+const changesText = ({ asked, changes }: Fits, width?: number): readonly string[] => {
   if (asked.fits === 'in-core') return []
   const rows = changes.map((c) => [c.change, ...fitText(c), savedText(c.savedBytes)])
   const best = changes.find((c): c is Change => c.price !== undefined)
@@ -102,7 +112,7 @@ const changesText = ({ asked, changes }: Fits, width: number): readonly string[]
 }
 const quoted = (flag: string): string => (/^[\w.:/-]+$/.test(flag) ? flag : `'${flag}'`)
 
-export const fitsText = (name: string, machine: string, fits: Fits, upTo: number, width: number): string => {
+export const fitsText = (name: string, machine: string, fits: Fits, upTo: number, width?: number): string => {
   const ends = fits.largest.some(({ largest }) => largest && !largest.next)
   return [
     `${name} in ${showSize(fits.budgetBytes)} on ${machine}`,
@@ -132,7 +142,7 @@ export const fitModel = (text: string, o: FitsOptions, out: Output): Done =>
         E.map((fits) =>
           out.answer(
             { model: subject.own.name, machine: subject.machine.name, ...fits },
-            fitsText(subject.own.name!, subject.machine.name, fits, o.upTo ?? UP_TO, process.stdout.columns ?? 80),
+            fitsText(subject.own.name!, subject.machine.name, fits, o.upTo ?? UP_TO, terminalWidth(out)),
           ),
         ),
       ),

@@ -45,11 +45,11 @@ struct Fault {
     if (shared == MAP_FAILED) std::abort();
     words = static_cast<Words*>(shared);
   }
-  Fate of(const char* what, int fd) {
+  Fate of(const char* call, int fd) {
     char operation[8], kind[8], folder[PATH_MAX], link[64], path[PATH_MAX];
     long first = 0;
     if (std::sscanf(words->text, "%7s %7s %ld %4095s", operation, kind, &first, folder) != 4) return Fate::none;
-    if (std::strcmp(operation, what) != 0) return Fate::none;
+    if (std::strcmp(operation, call) != 0) return Fate::none;
     std::snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     const ssize_t n = readlink(link, path, sizeof path - 1);
     if (n <= 0) return Fate::none;
@@ -78,8 +78,8 @@ size_t third(size_t bytes) {
 
 /// Does the operation, or fails in its place.
 template <class Do>
-ssize_t moved(const char* what, int fd, size_t bytes, Do perform) {
-  const Fate fate = fault().of(what, fd);
+ssize_t moved(const char* call, int fd, size_t bytes, Do perform) {
+  const Fate fate = fault().of(call, fd);
   if (fate != Fate::fails) return perform(fate == Fate::none ? bytes : third(bytes));
   errno = EIO;
   return -1;

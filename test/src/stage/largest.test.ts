@@ -24,7 +24,6 @@ import {
   upsample,
 } from '../../../src'
 import { fitsText } from '../../../src/cli/fits'
-import { table } from '../../../src/cli/table'
 import { machineNamed } from '../../../src/machine/machine'
 import { type Fits, fitsOf, partsOf } from '../../../src/stage/fits'
 import { prepare } from '../../../src/stage/prepare'
@@ -201,7 +200,6 @@ test('the tables fit terminals of 60 to 200 columns', () => {
   for (const width of [60, 80, 200])
     for (const line of fitsText('net', MACHINE, tight(), 4, width).split('\n').slice(0, -1))
       assert.ok(line.length <= width, `${width}: ${line}`)
-  assert.equal(table(['a', 'b', 'c'], [['one', '2', '333']], 7), ['a    b', 'one  2'])
 })
 
 test('the parts of a network are the first components that tell several apart', () => {
