@@ -47,11 +47,6 @@ if(CUDA_HEADERS EQUAL 3)
   add_dependencies(cuda_launches spillway_host_cuda)
 endif()
 
-# A file layer that fails, for runs of the command line.
-add_library(spillway_failing MODULE ${TESTS}/failing/failing.cpp)
-set_target_properties(spillway_failing PROPERTIES PREFIX "")
-target_link_libraries(spillway_failing PRIVATE ${CMAKE_DL_LIBS})
-
 add_executable(fuzz_tape ${ON_DEMAND} ${TESTS}/fuzz/fuzz_tape.cpp)
 target_link_libraries(fuzz_tape PRIVATE spillway_core)
 target_include_directories(fuzz_tape PRIVATE ${CHECKOUT})
