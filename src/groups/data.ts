@@ -1,0 +1,2 @@
+// The sources of data, as one namespace.
+export { files, folder, pick, shard, source, split } from '../data/data'
