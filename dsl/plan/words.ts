@@ -80,3 +80,7 @@ export type PeakOverBudget<P extends string, B extends string> = ReturnType<type
 export const overDevice = <P extends string, N extends string, B extends string>(peak: P, name: N, memory: B) =>
   `the plan needs ${peak} bytes at its peak, more than the ${memory} of device '${name}'; stage for a smaller budget` as const
 export type OverDevice<P extends string, N extends string, B extends string> = ReturnType<typeof overDevice<P, N, B>>
+
+export const otherMode = <K extends string, Wanted extends string>(mode: K, wanted: Wanted) =>
+  `this plan has mode '${mode}', but the call needs mode '${wanted}': stage with mode: '${wanted}'` as const
+export type OtherMode<K extends string, Wanted extends string> = ReturnType<typeof otherMode<K, Wanted>>

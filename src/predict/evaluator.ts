@@ -32,6 +32,7 @@ import { givenBoth } from '../stage/given'
 import { untrustedPlan } from '../stage/planfile'
 import { prepareEvaluation } from '../stage/prepare'
 import type { Details } from '../report/run'
+import { checkedMode, type PlanFor } from '../stage/mode'
 import { describePlan, type Staged } from '../stage/stage'
 import { dataOf, filesOf } from '../train/beforehand'
 import { forgetPlanning, type RunMetrics } from '../train/device'
@@ -78,9 +79,9 @@ interface Subject {
 }
 
 const subjectOf = (model: Model, { plan: { graph }, machine }: Staged): Either<SpillwayError, Subject> => {
-  const loss = lossBy(graph)
-  if (!outputOf(graph) || loss === undefined)
-    return E.left(usage(`this is a plan for ${outputOf(graph) ? 'prediction' : 'training'}: stage with mode: 'evaluate'`))
+  const mode = checkedMode({ plan: { graph } }, 'evaluate')
+  if (E.isLeft(mode)) return mode
+  const loss = lossBy(graph)!
   const print = fingerprint(graph)
   const form = FORMS.find((f) =>
     pipe(
@@ -658,8 +659,8 @@ export const evaluateTask = (model: Model, staged: Staged, o: EvaluationOptions)
  * const evaluation = stage(net, { mode: 'evaluate', loss: crossEntropy, budget: mib(256) })
  * const { loss, metrics } = await evaluate(net, evaluation, { weights: 'weights.safetensors', data: 'validation/' })
  */
-export const evaluate = async <const O extends EvaluateOptions>(
+export const evaluate = async <P extends Staged, const O extends EvaluateOptions>(
   model: Model,
-  plan: Staged,
+  plan: PlanFor<'evaluate', P>,
   options: Known<O, typeof EVALUATE_KEYS>,
-): Promise<Evaluated> => answerOf(options as O)(await evaluateTask(model, plan, withNotes(options as O))())
+): Promise<Evaluated> => answerOf(options as O)(await evaluateTask(model, plan as P, withNotes(options as O))())

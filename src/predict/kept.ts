@@ -15,13 +15,13 @@ import { type Data, folder } from '../data/data'
 import { type SpillwayError, usage } from '../errors/errors'
 import { orThrow } from '../errors/exceptions'
 import { givenBoth } from '../stage/given'
+import { checkedMode, type PlanFor } from '../stage/mode'
 import type { Staged } from '../stage/stage'
 import { filesOf } from '../train/beforehand'
 import type { DeviceSession, Feeding } from '../train/device'
 import { descriptionOf, loadingOf } from '../train/loading'
 import { RUN_VALUES, withNotes } from '../train/options'
 import type { PredictOptions } from './options'
-import { outputOf } from './batches'
 import { paddedBy } from './padding'
 import { all, formOf, type InSession, type Kept, type NamedPicture, type Predicted, predicted, readyOf } from './predictor'
 import { openWeighted } from './weighted'
@@ -185,10 +185,7 @@ const checked = (model: Model, staged: Staged, o: PredictorOptions): Either<Spil
   pipe(
     givenBoth(model, staged),
     E.flatMap(() => knownIn(PREDICTOR)(o)),
-    E.filterOrElse(
-      () => outputOf(staged.plan.graph) !== undefined && !staged.plan.graph.values.some((v) => v.role === 'target'),
-      () => usage("openPredictor needs a plan for prediction: stage with mode: 'predict'"),
-    ),
+    E.flatMap(() => checkedMode(staged, 'predict')),
     E.filterOrElse(
       () => !staged.machine.simulated,
       () => usage(`a plan for the simulated machine '${staged.machine.name}' cannot run`),
@@ -215,9 +212,9 @@ const checked = (model: Model, staged: Staged, o: PredictorOptions): Either<Spil
  * const { ranked } = await p.predict('photos/')
  * await p.close()
  */
-export const openPredictor = async <const O extends PredictorOptions>(
+export const openPredictor = async <P extends Staged, const O extends PredictorOptions>(
   model: Model,
-  plan: Staged,
+  plan: PlanFor<'predict', P>,
   options: Known<O, typeof PREDICTOR_KEYS>,
 ): Promise<Predictor> => {
   const kept = orThrow(checked(model, plan, options as O))

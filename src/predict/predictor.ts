@@ -43,6 +43,7 @@ import { PeakMemory } from '../machine/memory'
 import { givenBoth } from '../stage/given'
 import { preparePrediction } from '../stage/prepare'
 import { lacksOf } from '../stage/room'
+import { checkedMode, type PlanFor } from '../stage/mode'
 import type { Staged } from '../stage/stage'
 import { filesOf } from '../train/beforehand'
 import { type DeviceSession, forgetPlanning, type RunMetrics } from '../train/device'
@@ -583,9 +584,8 @@ export const readyOf = (
 ): TaskEither<SpillwayError, Ready> => {
   const { plan, machine } = staged
   const fits = (): Either<SpillwayError, Form | undefined> => {
-    if (!outputOf(plan.graph)) return E.left(usage("this is a plan for training: stage with mode: 'predict'"))
-    if (plan.graph.values.some((v) => v.role === 'target'))
-      return E.left(usage("this is a plan for evaluation: stage with mode: 'predict'"))
+    const mode = checkedMode(staged, 'predict')
+    if (E.isLeft(mode)) return mode
     if (machine.simulated) return E.left(usage(`a plan for the simulated machine '${machine.name}' cannot run`))
     return kept ? E.right(kept.form) : model ? formOf(model, staged) : E.right(undefined)
   }
@@ -850,8 +850,8 @@ export const predictTask = (model: Model | undefined, staged: Staged, o: Predict
  * const prediction = stage(net, { mode: 'predict', as: 'classes', budget: mib(256) })
  * const { files } = await predict(net, prediction, { weights: 'weights.safetensors', data: 'images/', out: 'masks/' })
  */
-export const predict = async <const O extends PredictOptions>(
+export const predict = async <P extends Staged, const O extends PredictOptions>(
   model: Model,
-  plan: Staged,
+  plan: PlanFor<'predict', P>,
   options: Known<O, typeof PREDICT_KEYS>,
-): Promise<Predicted> => answerOf(options as O)(await predictTask(model, plan, withNotes(options as O))())
+): Promise<Predicted> => answerOf(options as O)(await predictTask(model, plan as P, withNotes(options as O))())

@@ -14,8 +14,9 @@ import { UPDATES } from '../../staging/ops/updates'
 import { machineNamed } from '../machine/machine'
 import { ownRates } from '../machine/ownmachines'
 import { takeOwnGpu } from '../ranks/gpu'
+import type { ModeOf } from './mode'
 import { ownStrategy } from './ownstrategies'
-import { type AnyLayer, machineOptionsOf, STAGE_VALUES, type Staged, type StageOptions, withPeak } from './stage'
+import { type AnyLayer, type AnyModel, machineOptionsOf, STAGE_VALUES, type Staged, type StageOptions, withFacts } from './stage'
 import type { Answered, Asked } from './worker'
 
 /**
@@ -23,7 +24,7 @@ import type { Answered, Asked } from './worker'
  *
  * @example const options: StageAsyncOptions = { budget: gib(4), signal: AbortSignal.timeout(60_000) }
  */
-export interface StageAsyncOptions<L extends string = AnyLayer> extends StageOptions<L> {
+export interface StageAsyncOptions<L extends string = AnyLayer, M extends Trainable = AnyModel> extends StageOptions<L, M> {
   /**
    * Stops planning; the promise rejects with the reason of the signal.
    *
@@ -64,7 +65,7 @@ const inThread = (asked: Asked, signal: AbortSignal | undefined): Promise<Answer
  * @param options The options of `stage`, and a `signal`.
  * @example const planned = await stageAsync(net, { budget: gib(4), signal: AbortSignal.timeout(60_000) })
  */
-export function stageAsync<M extends Trainable>(model: M): Promise<Staged<M>>
+export function stageAsync<M extends Trainable>(model: M): Promise<Staged<M, 'train'>>
 /**
  * Plans like `stage`, in a thread of its own, so that the caller stays responsive. It rejects with a
  * `SpillwayException`.
@@ -73,10 +74,10 @@ export function stageAsync<M extends Trainable>(model: M): Promise<Staged<M>>
  * @param options The options of `stage`, and a `signal`.
  * @example const planned = await stageAsync(net, { budget: gib(4), signal: AbortSignal.timeout(60_000) })
  */
-export function stageAsync<M extends Trainable, const O extends (StageAsyncOptions<NamesIn<M>> & object) | undefined>(
+export function stageAsync<M extends Trainable, const O extends (StageAsyncOptions<NamesIn<M>, M> & object) | undefined>(
   model: M,
   options: CheckedOptions<M, O, typeof STAGE_ASYNC_KEYS>,
-): Promise<Staged<M>>
+): Promise<Staged<M, ModeOf<O>>>
 export async function stageAsync<M extends Trainable>(model: M, o: StageAsyncOptions = {}): Promise<Staged<M>> {
   const { signal, ...rest } = orThrow(knownIn(STAGE_ASYNC)(o))
   if (ownStrategy(rest.strategy))
@@ -91,7 +92,7 @@ export async function stageAsync<M extends Trainable>(model: M, o: StageAsyncOpt
     E.flatMap((staged) =>
       pipe(
         machineNamed(rest.machine ?? 'cpu', { ...machineOptionsOf(rest), shard: staged.plan.graph.shard }),
-        E.map((machine) => withPeak({ ...staged, machine, model })),
+        E.map((machine) => withFacts({ ...staged, machine, model })),
       ),
     ),
     orThrow,

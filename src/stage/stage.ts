@@ -7,7 +7,7 @@ import { type Either, left, right } from 'fp-ts/Either'
 import * as E from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as O from 'fp-ts/Option'
-import type { CheckedOptions, Form, NamesIn, PlanByHand, PlanMode, Trainable } from '../../dsl'
+import type { CheckedOptions, Form, NamesIn, PatternIn, PlanByHand, PlanMode, Trainable } from '../../dsl'
 import { isTrainable } from '../../dsl/load'
 import { leastBytes } from '../../dsl/plan/bytes'
 import { prescribe, TILE_RANGE } from '../../dsl/plan/prescription'
@@ -26,10 +26,11 @@ import { hasTier, NORMS, SHARDS } from '../../staging/graph/machine'
 import { NETWORKS, type NetworkName } from '../../staging/sim/networks'
 import { lossNames } from '../../staging/ops/loss'
 import { OPTIMIZERS } from '../../staging/ops/optimizer'
-import { GROUP, UPDATE_VALUES, UPDATES } from '../../staging/ops/updates'
+import { GROUP, type ParameterGroup, UPDATE_VALUES, UPDATES } from '../../staging/ops/updates'
 import { instructions } from '../../staging/plan/instructions'
 import { type Algorithms, type Plan, precisionOf } from '../../staging/plan/plan'
 import { ALLOCATORS, mappingOf } from '../../staging/memory/allocators/replay'
+import { explained } from '../../staging/schedule/annealing/explain'
 import { asStrategyMoves } from '../../staging/schedule/search'
 import { simulate } from '../../staging/sim/simulate'
 import type { Timeline } from '../../staging/sim/timeline'
@@ -48,8 +49,12 @@ import {
 import { startedBy } from '../ranks/engine'
 import type { Rank } from '../ranks/rank'
 import { machineNamed } from '../machine/machine'
+import { checkedPlaces, writing } from '../files/places'
+import { writeWholeText } from '../files/whole'
 import type { Staging } from '../report/facts'
+import { reportHtml } from '../report/html'
 import { summary } from '../report/summary'
+import { type ModeOf, modeOf } from './mode'
 import { ownStrategy } from './ownstrategies'
 import { type Own, prepare, type Prepared, prepareEvaluation, preparePrediction, sharedOut } from './prepare'
 import { processMemory } from './process'
@@ -76,6 +81,8 @@ export interface StageAsked<L extends string = string>
 
 // biome-ignore lint/suspicious/noExplicitAny: options in a variable know no model, and fit each
 export type AnyLayer = any
+// biome-ignore lint/suspicious/noExplicitAny: options in a variable know no model, and fit each
+export type AnyModel = any
 
 /**
  * Options of `stage`. In a variable of this type, names of layers are not checked by the compiler.
@@ -84,7 +91,21 @@ export type AnyLayer = any
  * const options: StageOptions = { budget: gib(4), strategy: 'checkpoint:sqrt' }
  * stage(net, options)
  */
-export interface StageOptions<L extends string = AnyLayer> extends StageAsked<L> {
+export interface StageOptions<L extends string = AnyLayer, M extends Trainable = AnyModel> extends StageAsked<L> {
+  /**
+   * Names of parameters that are not trained; `*` matches any characters. Their gradients and optimizer state
+   * take no memory.
+   *
+   * @example stage(net, { freeze: ['stem.*', 'bn*'] })
+   */
+  readonly freeze?: PatternIn<M> | readonly PatternIn<M>[] | undefined
+  /**
+   * Groups of parameters with their own learning rate or weight decay. The first group that matches a parameter
+   * counts.
+   *
+   * @example stage(net, { optimizer: adamw({ lr: 1e-3 }), groups: [{ match: '*.bias', weightDecay: 0 }] })
+   */
+  readonly groups?: readonly ParameterGroup<PatternIn<M>>[] | undefined
   /** Hard limit of device memory, in bytes. Default: the memory of the device. @example stage(net, { budget: gib(4) }) */
   readonly budget?: number | undefined
   /**
@@ -196,14 +217,18 @@ const knownOptions = <O extends StageOptions>(o: O): Either<SpillwayError, O> =>
  *
  * @example const seconds = (s: Staged) => s.timeline.makespanSeconds
  */
-export interface Staged<M extends Trainable = Trainable> {
+export interface Staged<M extends Trainable = Trainable, K extends PlanMode = PlanMode> {
   /** The model or step of the plan; absent for a plan from a file. */
   readonly model?: M
+  /** The purpose of the plan. */
+  readonly mode: K
   readonly plan: Plan
   readonly timeline: Timeline
   readonly staging: Staging
   /** Bytes of the device at the peak of a step. */
   readonly peakBytes: number
+  /** Writes the plan's page to a file. @example stage(net, { budget: gib(4) }).report('plan.html') */
+  readonly report: (path: string) => void
   readonly machine: LocalMachine
   /** The rank that runs the plan; absent in a single process. */
   readonly rank?: Rank
@@ -229,6 +254,18 @@ const inCoreOf = (graph: Graph, plan: Plan, machine: LocalMachine, algorithms: A
   }
 }
 
+/** Writes the page of a plan, with the alternatives of its decisions. */
+function report(this: Pick<Staged, 'plan' | 'timeline' | 'staging' | 'machine'>, path: string): void {
+  const { plan, timeline, staging, machine } = this
+  const explanation = explained(plan, machine)
+  const text = (): string => reportHtml(plan, timeline, explanation ? { ...staging, explanation } : staging)
+  pipe(
+    checkedPlaces([], writing('report', 'report', path)),
+    E.flatMap(() => writeWholeText(path, text())),
+    orThrow,
+  )
+}
+
 /** `console.log` of a plan prints its summary. */
 const PRINTED: object = {
   [inspect.custom](this: Staged): string {
@@ -236,11 +273,13 @@ const PRINTED: object = {
   },
 }
 
-/** Completes a staged plan with its peak and its printed form. */
-export const withPeak = <S extends Pick<Staged, 'plan' | 'timeline' | 'staging'>>(s: S): S & Pick<Staged, 'peakBytes'> => ({
+/** Completes a staged plan with its mode, its peak, its report and its printed form. */
+export const withFacts = <S extends Omit<Staged, 'mode' | 'peakBytes' | 'report'>>(s: S): S & Staged => ({
   ...PRINTED,
   ...s,
+  mode: modeOf(s.plan.graph),
   peakBytes: bytesOf(s.plan.peakPages),
+  report,
 })
 
 type PlanningTimes = Pick<Staging, 'planningSeconds' | 'measuringSeconds'>
@@ -257,7 +296,7 @@ const NOT_PLANNED: PlanningTimes = { planningSeconds: 0, measuringSeconds: 0 }
  */
 export const describePlan = (chosen: Plan, machine: LocalMachine, allocator = 'pages', times = NOT_PLANNED): Staged => {
   const plan = machine.asInSteps(chosen)
-  return withPeak({
+  return withFacts({
     plan,
     machine,
     timeline: simulate(plan, machine.link, mappingOf(plan, allocator)),
@@ -504,7 +543,7 @@ export const stagedOverRanks = <M extends Trainable>(p: Prepared<M>, o: StageAsk
  * const answer = tryStage(net, { budget: gib(4), tiles: [{ from: 'conv1', to: 'pool2', H: 8 }], checkpoints: ['pool2'] })
  * if (answer._tag === 'Left') console.error(errorText(answer.left))
  */
-export function tryStage<M extends Trainable>(model: M): Either<SpillwayError, Staged<M>>
+export function tryStage<M extends Trainable>(model: M): Either<SpillwayError, Staged<M, 'train'>>
 /**
  * Plans a training step, a prediction or an evaluation within a memory budget, or returns the error. `stage`
  * throws it instead.
@@ -515,10 +554,10 @@ export function tryStage<M extends Trainable>(model: M): Either<SpillwayError, S
  * const answer = tryStage(net, { budget: gib(4), tiles: [{ from: 'conv1', to: 'pool2', H: 8 }], checkpoints: ['pool2'] })
  * if (answer._tag === 'Left') console.error(errorText(answer.left))
  */
-export function tryStage<M extends Trainable, const O extends (StageOptions<NamesIn<M>> & object) | undefined>(
+export function tryStage<M extends Trainable, const O extends (StageOptions<NamesIn<M>, M> & object) | undefined>(
   model: M,
   options: CheckedOptions<M, O, StageKeys>,
-): Either<SpillwayError, Staged<M>>
+): Either<SpillwayError, Staged<M, ModeOf<O>>>
 export function tryStage<M extends Trainable>(model: M, o: StageOptions = {}): Either<SpillwayError, Staged<M>> {
   return pipe(
     isTrainable(model),
@@ -540,7 +579,7 @@ export function tryStage<M extends Trainable>(model: M, o: StageOptions = {}): E
  * @param options Budget, loss, optimizer, strategy, machine and more.
  * @example const planned = stage(net, { loss: mse, optimizer: sgd({ lr: 1e-3, momentum: 0.9 }), budget: gib(4) })
  */
-export function stage<M extends Trainable>(model: M): Staged<M>
+export function stage<M extends Trainable>(model: M): Staged<M, 'train'>
 /**
  * Plans a training step, a prediction or an evaluation within a memory budget. It throws a `SpillwayException`
  * if no plan fits, with the smallest budget that works. `tryStage` returns the error instead.
@@ -549,10 +588,10 @@ export function stage<M extends Trainable>(model: M): Staged<M>
  * @param options Budget, loss, optimizer, strategy, machine and more.
  * @example const planned = stage(net, { loss: mse, optimizer: sgd({ lr: 1e-3, momentum: 0.9 }), budget: gib(4) })
  */
-export function stage<M extends Trainable, const O extends (StageOptions<NamesIn<M>> & object) | undefined>(
+export function stage<M extends Trainable, const O extends (StageOptions<NamesIn<M>, M> & object) | undefined>(
   model: M,
   options: CheckedOptions<M, O, StageKeys>,
-): Staged<M>
+): Staged<M, ModeOf<O>>
 export function stage<M extends Trainable>(model: M, o: StageOptions = {}): Staged<M> {
   return orThrow(tryStage(model, o))
 }

@@ -8,6 +8,7 @@ import { knownIn } from '../../staging/core/known'
 import type { Known } from '../../staging/core/options'
 import type { SpillwayError } from '../errors/errors'
 import { orThrow } from '../errors/exceptions'
+import type { PlanFor } from '../stage/mode'
 import type { Staged } from '../stage/stage'
 import { scriptTask } from './among'
 import type { FitEvent, Listener } from './events'
@@ -68,9 +69,9 @@ class Queue {
  *   if (event.kind === 'epoch' && event.loss < 0.1) break
  * }
  */
-export async function* fit<const O extends TrainOptions>(
+export async function* fit<P extends Staged, const O extends TrainOptions>(
   model: Trainable,
-  plan: Staged,
+  plan: PlanFor<'train', P>,
   options: Known<O, typeof FIT_KEYS, Endless<O>>,
 ): AsyncGenerator<FitEvent, void, void> {
   const o: TrainOptions = orThrow(knownIn(FIT)(options as O))
@@ -79,7 +80,7 @@ export async function* fit<const O extends TrainOptions>(
   if (o.signal?.aborted) leave()
   o.signal?.addEventListener('abort', leave)
   const queue = new Queue()
-  const running = scriptTask(model, plan, { ...o, signal: left.signal }, queue.listener)().finally(() => queue.end())
+  const running = scriptTask(model, plan as P, { ...o, signal: left.signal }, queue.listener)().finally(() => queue.end())
   // A reader that has left gets no error; otherwise it is thrown below.
   running.catch(() => {})
   try {

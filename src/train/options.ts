@@ -243,7 +243,15 @@ export interface TrainOptions extends Omit<DeviceOptions, 'tier'>, LoadingOption
  */
 export type RunLength = { readonly steps: number } | { readonly epochs: number }
 /** Options without a length, and the length that they lack; null if they have one, or may have one. */
-export type Endless<O> = O extends RunLength ? null : number extends O[keyof O & ('steps' | 'epochs')] ? null : O & RunLength
+export type Endless<O> = O extends { readonly steps: number; readonly epochs: number }
+  ? { [K in keyof O]: K extends 'epochs' ? StepsAndEpochs : O[K] }
+  : O extends RunLength
+    ? null
+    : number extends O[keyof O & ('steps' | 'epochs')]
+      ? null
+      : O & RunLength
+const STEPS_AND_EPOCHS = 'steps and epochs exclude each other: give one of them'
+type StepsAndEpochs = typeof STEPS_AND_EPOCHS
 
 // biome-ignore format: a list
 export const TRAIN_KEYS = optionsFor<TrainOptions>()(
@@ -305,7 +313,7 @@ export const usualWorkers = (): number => Math.max(1, Math.min(4, Math.floor(ava
 export const checkedOptions = (o: TrainOptions): Either<SpillwayError, TrainOptions> => {
   const options = knownIn(TRAIN)(o)
   if (E.isLeft(options)) return options
-  if (o.steps !== undefined && o.epochs !== undefined) return E.left(usage('give steps or epochs, not both'))
+  if (o.steps !== undefined && o.epochs !== undefined) return E.left(usage(STEPS_AND_EPOCHS))
   if (o.steps === undefined && o.epochs === undefined) return E.left(usage('a run needs steps or epochs'))
   const run = o.run === undefined ? E.right(o.run) : checkedRunName(o.run)
   if (E.isLeft(run)) return run

@@ -15,6 +15,7 @@ import { made, withValues } from '../../staging/core/values'
 import type { IsStrict, OrFaulty } from '../../staging/core/orwords'
 import { type SpillwayError, usage } from '../errors/errors'
 import { elaboratedFor } from '../stage/identity'
+import type { ModeFault } from '../stage/mode'
 import { openModule, type PlanModule, sameStep } from '../stage/planmodule'
 import type { TrainResult } from './result'
 import type { Staged } from '../stage/stage'
@@ -39,7 +40,9 @@ type PlanFault<M extends Trainable, P> =
   P extends PlanModule<infer H>
     ? Stale<StepOf<M>, StepFrom<H>>
     : P extends Staged<infer Then>
-      ? Stale<StepOf<M>, StepOf<Then>>
+      ? ModeFault<'train', P> extends infer F extends string
+        ? F
+        : Stale<StepOf<M>, StepOf<Then>>
       : null
 
 /** The options, when the plan fits their device. */

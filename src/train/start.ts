@@ -6,7 +6,6 @@ import type { Either } from 'fp-ts/Either'
 import { constUndefined, pipe } from 'fp-ts/function'
 import type { Trainable } from '../../dsl'
 import { DEVICES } from '../../staging/devices'
-import { type Graph, trains } from '../../staging/graph/graph'
 import { meanOverSteps } from '../../staging/ops/optimizer'
 import { loadNative, tryLoadNative } from '../device/native'
 import { classesOf } from '../data/description'
@@ -17,6 +16,7 @@ import { runsPlace } from '../files/runs'
 import { thisProcessor } from '../machine/processor'
 import { leads } from '../ranks/rank'
 import { belonging, identityOf, onRanksOf, optionsIn, ranksIn } from '../stage/identity'
+import { checkedMode } from '../stage/mode'
 import { otherThanRecorded } from '../stage/recorded'
 import type { Staged } from '../stage/stage'
 import {
@@ -42,14 +42,6 @@ const runsHere = ({ machine }: Staged): Either<SpillwayError, void> =>
   machine.simulated
     ? E.left(usage(`a plan for the simulated machine '${machine.name}' cannot run: stage for a device of this machine`, DEVICES))
     : E.right(undefined)
-
-const takenBy = ({ values }: Graph): string =>
-  values.some((v) => v.role === 'loss')
-    ? 'this is a plan for evaluation: use it with evaluate'
-    : 'this is a plan for prediction: use it with predict'
-
-const trainsAnything = ({ plan }: Staged): Either<SpillwayError, void> =>
-  trains(plan.graph) ? E.right(undefined) : E.left(usage(takenBy(plan.graph)))
 
 /** The basis of a run's bits beside its identity. */
 const circumstancesOf = ({ machine: { device } }: Staged, o: TrainOptions): Either<SpillwayError, Circumstances> =>
@@ -112,7 +104,7 @@ export const readyOf = (
 ): Either<SpillwayError, Ready> =>
   pipe(
     checkedOptions(o),
-    E.tap(() => trainsAnything(staged)),
+    E.tap(() => checkedMode(staged, 'train')),
     E.tap(() => (model ? belonging(model, staged.plan, staged.machine) : E.right(undefined))),
     E.tap(() => runsHere(staged)),
     E.tap((checked) => placesOf({ ...checked, average: keepsAverage(staged) })),

@@ -7,6 +7,7 @@ import type { Trainable } from '../../dsl'
 import type { Known } from '../../staging/core/options'
 import { errorText, type SpillwayError } from '../errors/errors'
 import { orThrow } from '../errors/exceptions'
+import type { PlanFor } from '../stage/mode'
 import type { Staged } from '../stage/stage'
 import { hearing } from './events'
 import { scriptTask } from './among'
@@ -23,14 +24,14 @@ import type { TrainResult } from './result'
  * const answer = await trainTask(net, plan, { steps: 10 })()
  * if (answer._tag === 'Left') console.error(errorText(answer.left))
  */
-export const trainTask = (
+export const trainTask = <P extends Staged>(
   model: Trainable | undefined,
-  staged: Staged,
+  staged: PlanFor<'train', P>,
   o: TrainOptions,
 ): TaskEither<SpillwayError, TrainResult> =>
   scriptTask(
     model,
-    staged,
+    staged as P,
     o,
     hearing(() => {}),
   )
@@ -54,8 +55,8 @@ export const answerOf =
  * @param o Length, data, schedule, checkpoints and output files.
  * @example const { losses, weightsSha256 } = await train(net, plan, { steps: 10, data: 'slides/', save: 'weights.safetensors' })
  */
-export const train = async <const O extends TrainOptions>(
+export const train = async <P extends Staged, const O extends TrainOptions>(
   model: Trainable,
-  staged: Staged,
+  staged: PlanFor<'train', P>,
   o: Known<O, typeof TRAIN_KEYS, Endless<O>>,
-): Promise<TrainResult> => answerOf(o as O)(await trainTask(model, staged, o as O)())
+): Promise<TrainResult> => answerOf(o as O)(await trainTask<P>(model, staged, o as O)())

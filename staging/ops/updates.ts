@@ -18,13 +18,13 @@ import { OPTIMIZERS, type Optimizer } from './optimizer'
  *
  * @example const group: ParameterGroup = { match: ['*.bias', 'bn*'], weightDecay: 0 }
  */
-export interface ParameterGroup {
+export interface ParameterGroup<P extends string = string> {
   /**
    * Names of the parameters; `*` matches any characters.
    *
    * @example stage(net, { groups: [{ match: ['*.bias', 'bn*'], weightDecay: 0 }] })
    */
-  readonly match: string | readonly string[]
+  readonly match: P | readonly P[]
   /** Learning rate of the group. Default: as the optimizer. @example stage(net, { groups: [{ match: 'stem.*', lr: 1e-4 }] }) */
   readonly lr?: number | undefined
   /**

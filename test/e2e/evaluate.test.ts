@@ -34,6 +34,7 @@ import {
   SpillwayException,
   split,
   stage,
+  type Staged,
   type StageOptions,
   train,
   tryStage,
@@ -279,25 +280,26 @@ test('what does not fit is said', async () => {
   const m = sized(net, [2, 3, H, W])
   const o = { weights: weights['pixels']!, data: at('pixels') }
   const options = { machine: DEVICE, algorithms: 'fixed', loss } as const
-  const plan = stage(m, { ...options, mode: 'evaluate' })
-  const [other, training, predicting] = [
-    sized(net, [1, 3, H, W]),
+  // Plans of an unknown mode compile, and are refused at run time.
+  const [plan, training, predicting]: readonly Staged[] = [
+    stage(m, { ...options, mode: 'evaluate' }),
     stage(m, options),
     stage(m, { mode: 'predict', machine: DEVICE }),
   ]
+  const other = sized(net, [1, 3, H, W])
   const cases: readonly (readonly [RegExp, () => unknown])[] = [
-    [/a plan for training: stage with mode: 'evaluate'/, () => evaluate(m, training, o)],
-    [/a plan for prediction: stage with mode: 'evaluate'/, () => evaluate(m, predicting, o)],
-    [/a plan for evaluation: stage with mode: 'predict'/, () => predict(m, plan, { ...o, data: at('pixels-input.npy') })],
-    [/a plan for evaluation: use it with evaluate/, () => train(m, plan, { steps: 1 })],
-    [/but this model differs: stage it again/, () => evaluate(other, plan, o)],
-    [/'top5' needs the values of the net/, () => evaluate(m, plan, { ...o, metrics: ['top5'] })],
-    [/evaluate needs data/, () => evaluate(m, plan, { weights: o.weights } as EvaluateOptions)],
+    [/has mode 'train', but the call needs mode 'evaluate': stage with mode: 'evaluate'/, () => evaluate(m, training!, o)],
+    [/has mode 'predict', but the call needs mode 'evaluate'/, () => evaluate(m, predicting!, o)],
+    [/has mode 'evaluate', but the call needs mode 'predict'/, () => predict(m, plan!, { ...o, data: at('pixels-input.npy') })],
+    [/has mode 'evaluate', but the call needs mode 'train'/, () => train(m, plan!, { steps: 1 })],
+    [/but this model differs: stage it again/, () => evaluate(other, plan!, o)],
+    [/'top5' needs the values of the net/, () => evaluate(m, plan!, { ...o, metrics: ['top5'] })],
+    [/evaluate needs data/, () => evaluate(m, plan!, { weights: o.weights } as EvaluateOptions)],
     [/mode 'evalute' is not known; allowed: train, predict, evaluate/, () => stage(m, { mode: 'evalute' as 'evaluate' })],
     [/which does not train/, () => stage(m, { mode: 'evaluate', optimizer: { kind: 'adam' } as never })],
     [/allowed in an evaluation: values, classes/, () => stage(m, { mode: 'evaluate', as: 'probabilities' })],
-    [/no such file/, () => evaluate(m, plan, { ...o, weights: at('none') })],
-    [/does not match the model/, () => evaluate(m, plan, { ...o, weights: weights['images']! })],
+    [/no such file/, () => evaluate(m, plan!, { ...o, weights: at('none') })],
+    [/does not match the model/, () => evaluate(m, plan!, { ...o, weights: weights['images']! })],
   ]
   for (const [words, run] of cases) {
     const [text, code] = await refusal(run)
@@ -308,7 +310,7 @@ test('what does not fit is said', async () => {
     length: 3,
     read: (i) => ({ input: input.subarray(0, 3 * H * W), target: new Int32Array(H * W).fill(i * 4) }),
   })
-  assert.match((await refusal(() => evaluate(m, plan, { ...o, data: bad })))[0], /8 is not one of 5 classes/)
+  assert.match((await refusal(() => evaluate(m, plan!, { ...o, data: bad })))[0], /8 is not one of 5 classes/)
   const own = metric({
     name: 'own',
     start: () => 0,
@@ -323,7 +325,7 @@ test('what does not fit is said', async () => {
   )
   const controller = new AbortController()
   const reason = new Error('enough')
-  await evaluate(m, plan, { ...o, signal: controller.signal, onProgress: () => controller.abort(reason) }).then(
+  await evaluate(m, plan!, { ...o, signal: controller.signal, onProgress: () => controller.abort(reason) }).then(
     () => assert.unreachable(),
     (e) => assert.is(e, reason),
   )

@@ -33,6 +33,7 @@ import {
   seq,
   source,
   stage,
+  type Staged,
   type StageOptions,
   SpillwayException,
   train,
@@ -453,13 +454,13 @@ test('what does not fit is said, and nothing half written stays', async () => {
   const data = images('odd', [2, 3, 24, 20])
   const net = sized(segmenter, [1, 3, 24, 20])
   const plan = stage(net, { mode: 'predict', machine: DEVICE })
-  const training = stage(trainable, { machine: DEVICE })
+  const training: Staged = stage(trainable, { machine: DEVICE })
   assert.equal(await refusal(() => predict(trainable, training, { weights, data })), [
-    "this is a plan for training: stage with mode: 'predict'",
+    "this plan has mode 'train', but the call needs mode 'predict': stage with mode: 'predict'",
     2,
   ])
-  const [words, code] = await refusal(() => train(net, plan, { steps: 1 }))
-  assert.ok(/a plan for prediction|differs/.test(words) && code === 2, words)
+  const [words, code] = await refusal(() => train(net, plan as Staged, { steps: 1 }))
+  assert.ok(/has mode 'predict', but the call needs mode 'train'/.test(words) && code === 2, words)
   assert.match(
     (await refusal(() => predict(sized(segmenter, [1, 3, 32, 20]), plan, { weights, data })))[0],
     /but this model differs: stage it again/,

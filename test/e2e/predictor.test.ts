@@ -13,7 +13,7 @@ import { serverFor } from '../../examples/serve'
 import { folder } from '../../src/data/data'
 import { openPredictor } from '../../src/predict/kept'
 import { predict } from '../../src/predict/predictor'
-import { stage } from '../../src/stage/stage'
+import { stage, type Staged } from '../../src/stage/stage'
 import { train } from '../../src/train/trainer'
 import { png } from '../src/data/png'
 import { DEVICE } from './runs'
@@ -120,10 +120,10 @@ test('a wrong call is refused at once', async () => {
       () => 'nothing was refused',
       (e: Error) => e.message,
     )
-  const training = stage(classifier, { ...on, loss: crossEntropy })
+  const training: Staged = stage(classifier, { ...on, loss: crossEntropy })
   assert.match(
     await words(() => openPredictor(classifier, training, { weights })),
-    /needs a plan for prediction: stage with mode: 'predict'/,
+    /has mode 'train', but the call needs mode 'predict': stage with mode: 'predict'/,
   )
   assert.match(await words(() => openPredictor(classifier, ranking, { weights: dense })), /does not match the model/)
   const p = await openPredictor(classifier, ranking, { weights })

@@ -13,7 +13,7 @@ export const planPrelude = `import {
 import { stage as stageOn, type StageKeys, type StageOptions } from '../../src/stage/stage'
 import type { CheckedOptions, Conv2dOptions, LayerNames, Model, NamesIn, Net, Trainable } from '../../dsl'
 import { gib, mib, kib } from '../../src/stage/sizes'
-const stage = <M extends Trainable, const O extends StageOptions<NamesIn<M>> & object>(m: M, o: CheckedOptions<M, O, StageKeys>) =>
+const stage = <M extends Trainable, const O extends StageOptions<NamesIn<M>, M> & object>(m: M, o: CheckedOptions<M, O, StageKeys>) =>
   stageOn<M, O & { machine: string }>(m, { machine: 'v100-pcie-16g', ...(o as object) } as never)
 const vgg = model([2, 3, 32, 48], seq(
   conv2d('c1', 8, 3), relu(), conv2d('c2', 8, 3), relu(), maxPool('p1', 2),

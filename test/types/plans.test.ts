@@ -13,7 +13,14 @@ const legalPlans = allLegalPlans.filter((_, i) => FULL || i % 4 === 0)
 const programs: Programs = Object.fromEntries([
   ...illegalPlans.map((c, i) => [`illegal${i}`, planPrelude + c.program]),
   ...legalPlans.map((c, i) => [`legal${i}`, planPrelude + c]),
-  ['names', `${planPrelude}stage(vgg, { checkpoints: [''] })\nstage(vgg, { tiles: [{ from: 'c1', to: '' }] })`],
+  [
+    'names',
+    `${planPrelude}stage(vgg, { checkpoints: [''] })\nstage(vgg, { tiles: [{ from: 'c1', to: '' }] })
+stage(vgg, { freeze: [''] })
+stage(vgg, { freeze: '' })
+stage(vgg, { groups: [{ match: '' }] })
+stage(own, { freeze: '' })`,
+  ],
 ])
 const checked = check(programs)
 
@@ -42,6 +49,9 @@ test('names of layers complete in options', () => {
   const legal = ['c1', 'c2', 'c3', 'fc', 'p1', 'p2']
   assert.equal([...checked.completions('names', "checkpoints: ['")].sort(), legal)
   assert.equal([...checked.completions('names', "to: '")].sort(), legal)
+  const weighted = ['c1.*', 'c2.*', 'c3.*', 'fc.*']
+  for (const place of ["vgg, { freeze: ['", "vgg, { freeze: '", "groups: [{ match: '"])
+    assert.equal([...checked.completions('names', place)].sort(), weighted)
 })
 
 test.run()

@@ -1,5 +1,5 @@
 // One memory: 'auto' on a device of this host swaps only where it may, and the plan states the RAM of the whole process in advance.
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { inspect } from 'node:util'
@@ -148,6 +148,23 @@ test('a plan prints its summary, and has its peak', () => {
   const { plan, timeline, staging, peakBytes } = greedy
   assert.is(inspect(greedy), summary(plan, timeline, staging))
   assert.is(peakBytes, planJson(plan, timeline, staging).peakBytes)
+})
+
+test('a plan writes its page, and replaces only a page', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'spillway-page-'))
+  try {
+    const plan = staged(trunk, { strategy: 'in-core' })
+    const page = join(folder, 'plan.html')
+    plan.report(page)
+    plan.report(page)
+    assert.match(readFileSync(page, 'utf8'), /<em>peak memory<\/em>/)
+    const weights = join(folder, 'notes.txt')
+    writeFileSync(weights, 'weights')
+    assert.throws(() => plan.report(weights), /report .*notes\.txt: report writes/)
+    assert.is(readFileSync(weights, 'utf8'), 'weights')
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
 })
 
 // In full mode only: it depends on the memory of the test process.

@@ -5,7 +5,7 @@ import * as assert from 'uvu/assert'
 import * as s from '../../../src'
 
 const net = s.model([1, 3, 8, 8], s.seq(s.conv2d('c', 2, 3), s.globalAvgPool()))
-const plan = s.stage(net, { machine: 'v100-pcie-16g' })
+const plan: s.Staged = s.stage(net, { machine: 'v100-pcie-16g' })
 type Options = Readonly<Record<string, unknown>>
 const stage = (o: Options) => () => s.tryStage(net, { machine: 'v100-pcie-16g', ...o } as never)
 const train = (o: Options) => () => s.trainTask(net, plan, { steps: 1, ...o } as never)()

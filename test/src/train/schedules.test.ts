@@ -98,7 +98,7 @@ const said = (o: object): string => {
 
 test('what is wrong with a length or a schedule is said in words', () => {
   assert.is(said({}), 'a run needs steps or epochs')
-  assert.is(said({ steps: 1, epochs: 1 }), 'give steps or epochs, not both')
+  assert.is(said({ steps: 1, epochs: 1 }), 'steps and epochs exclude each other: give one of them')
   assert.is(said({ epochs: 0.5 }), 'epochs is 0.5; allowed: whole numbers of at least 1')
   assert.is(said({ steps: 1, warmup: -1 }), 'warmup is -1; allowed: whole numbers of at least 0')
   assert.match(said({ steps: 1, schedule: { kind: 'cosin' } }), /^schedule 'cosin' is not known; allowed: .*cosine/)
