@@ -6,7 +6,7 @@ import { FORMS, MODES } from '../../dsl/prediction'
 import { DEVICES } from '../../staging/devices'
 import { ALLOCATORS } from '../../staging/memory/allocators/replay'
 import { PREDICTING } from '../../staging/schedule/predicting'
-import { AUGMENTS, FITS } from '../data/augment'
+import { AUGMENTS, FITS, TAKINGS } from '../data/augment'
 import { type CommandName, COMMANDS } from './commands'
 import { described } from './help'
 import {
@@ -148,6 +148,11 @@ const FIT = [
   '--fit <how>',
   `how to resize images to the model size: ${FITS.join(', ')} (default cover)`,
   choiceOption('--fit', FITS),
+] as const
+const OWN_FIT = [
+  '--fit <how>',
+  `how to resize image files: ${TAKINGS.join(', ')}; own keeps the size of each (default: as in training, or cover)`,
+  choiceOption('--fit', TAKINGS),
 ] as const
 const LAYOUT = [
   '--layout <order>',
@@ -386,7 +391,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
         ),
     )
       .option(...CLASSES_READ)
-      .option(...FIT)
+      .option(...OWN_FIT)
       .option(...LAYOUT)
       .option(...STRICT_DATA)
       .option(...WORKERS)
@@ -418,7 +423,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
         .option('--batch <n>', 'images per step (default 1)', countOption('--batch')),
     )
       .option(...CLASSES_READ)
-      .option(FIT[0], `how to resize image files: ${FITS.join(', ')} (default: as in training, or cover)`, FIT[2])
+      .option(...OWN_FIT)
       .option(...LAYOUT)
       .option(...STRICT_DATA)
       .option(...WORKERS)

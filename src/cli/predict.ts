@@ -8,7 +8,7 @@ import * as TE from 'fp-ts/TaskEither'
 import type { TaskEither } from 'fp-ts/TaskEither'
 import type { Form, Model } from '../../dsl'
 import type { DeviceName } from '../../staging/devices'
-import type { Fit } from '../data/augment'
+import type { Taking } from '../data/augment'
 import type { Data } from '../data/data'
 import type { DataDescription } from '../data/description'
 import { checkedWhole, holdsPictures, leftOutAt } from '../data/images'
@@ -58,7 +58,7 @@ export interface PredictCommandOptions
 type Given = Pick<PredictOptions, 'weights' | 'data' | 'out' | 'format' | 'workers' | 'strictData' | keyof LoadingOptions>
 
 /** The fit of resized pictures: `--image` alone resizes as in training. */
-const fitOf = ({ fit, image, data }: PredictCommandOptions, recipe: DataDescription | undefined): Fit | undefined =>
+const fitOf = ({ fit, image, data }: PredictCommandOptions, recipe: DataDescription | undefined): Taking | undefined =>
   fit ?? (image && data !== undefined && holdsPictures(data) ? (recipe?.fit ?? 'cover') : undefined)
 
 const given = (o: PredictCommandOptions, recipe?: DataDescription): Either<SpillwayError, Given> => {
@@ -81,7 +81,7 @@ const inputFor = (
 ): TaskEither<SpillwayError, InputOptions> =>
   o.image
     ? TE.right(o)
-    : o.fit || (holdsPictures(data) && isPerImage(model))
+    : (o.fit && o.fit !== 'own') || (holdsPictures(data) && isPerImage(model))
       ? TE.right({ ...o, ...(recipe ? sizeIn(recipe) : {}) })
       : pipe(
           holdsPictures(data) ? pictureSize(data) : TE.fromEither(imageSize(data, o.layout === 'nhwc' ? 'NHWC' : 'NCHW')),

@@ -2,7 +2,7 @@
 // completed by the recipe. Invariant: a flag that contradicts the recipe is refused, with both values.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
-import type { Fit } from '../data/augment'
+import type { Taking } from '../data/augment'
 import { type DataDescription, descriptionIn } from '../data/description'
 import { type SpillwayError, usage } from '../errors/errors'
 import { openWeights } from '../files/pytorch'
@@ -14,7 +14,7 @@ import type { InputOptions } from './options'
 /** Flags that a recipe completes or contradicts. */
 export interface RecipeFlags extends InputOptions, OwnOptions {
   readonly weights?: string
-  readonly fit?: Fit
+  readonly fit?: Taking
 }
 
 /** A command with all that its recipe says. */
@@ -75,7 +75,7 @@ export const withRecipe = <O extends RecipeFlags>(
   const classes = classesFor(model.right, recipe)
   if (o.classes !== undefined && classes !== undefined && o.classes !== classes)
     return E.left(contradiction('--classes', String(o.classes), weights!, `${classes} classes`))
-  if (o.fit !== undefined && recipe.fit !== undefined && o.fit !== recipe.fit)
+  if (o.fit !== undefined && o.fit !== 'own' && recipe.fit !== undefined && o.fit !== recipe.fit)
     return E.left(contradiction('--fit', o.fit, weights!, `fit ${recipe.fit}`))
   return E.right({
     model: model.right,

@@ -101,8 +101,9 @@ const between = (random: Random, low: number, high: number): number => low + (hi
 /** How an image of another size becomes the model's. */
 export const FITS = ['cover', 'stretch', 'pad', 'crop'] as const
 export type Fit = (typeof FITS)[number]
-/** A fit, or for predictions at the image's own size the corner: the image at the top left, and a border below and on the right. */
-export type Taking = Fit | 'corner'
+/** A fit, or the image's own size: the image at the top left, and a border below and on the right up to the size of the plan. */
+export const TAKINGS = [...FITS, 'own'] as const
+export type Taking = (typeof TAKINGS)[number]
 
 const centred = (image: Size, width: number, height: number): Rectangle => ({
   left: Math.floor((image.width - width) / 2),
@@ -116,7 +117,7 @@ const centred = (image: Size, width: number, height: number): Rectangle => ({
  * middle, stretch all of it, pad 400 x 400 with a border of 100 above and below, crop the 100 x 100 in the middle.
  */
 export const rectangleFor = (image: Size, to: Size, fit: Taking): Rectangle => {
-  if (fit === 'corner') return { left: 0, top: 0, width: to.width, height: to.height }
+  if (fit === 'own') return { left: 0, top: 0, width: to.width, height: to.height }
   if (fit === 'stretch') return centred(image, image.width, image.height)
   if (fit === 'crop') return centred(image, to.width, to.height)
   const scales = [image.width / to.width, image.height / to.height]

@@ -4,7 +4,7 @@ import { known } from '../../staging/core/known'
 import { optionsFor } from '../../staging/core/options'
 import { atLeast, callable, choice, either, legal, made, path, text, valueText, withValues } from '../../staging/core/values'
 import { SpillwayException, usage } from '../errors/errors'
-import { type Augment, augmentProblem, type Fit, FITS } from './augment'
+import { type Augment, augmentProblem, type Fit, FITS, type Taking, TAKINGS } from './augment'
 import type { Part } from './order'
 
 /**
@@ -146,11 +146,12 @@ export type StreamOptions = Numbers & Pick<OwnSource, 'name' | 'augment'>
 export interface ImageOptions extends Pick<Numbers, 'mean' | 'std'> {
   /**
    * Handling of images of another size: 'cover' (default) resizes and cuts the middle, 'stretch' resizes, 'pad'
-   * adds a border, 'crop' cuts the middle.
+   * adds a border, 'crop' cuts the middle. 'own' keeps each image at its own size, for evaluations and
+   * predictions.
    *
    * @example folder('cats/', { fit: 'pad' })
    */
-  readonly fit?: Fit
+  readonly fit?: Taking
   /** Random changes of the images. Default: none. @example folder('cats/', { augment: { flip: 'horizontal', crop: true } }) */
   readonly augment?: Augment
   /**
@@ -203,7 +204,7 @@ const FILES = withValues(
 )
 const FOLDER = withValues(
   optionsFor<ImageOptions>()('folder', 'fit', 'augment', 'depth', 'mostPixels', 'mean', 'std'),
-  { mean: NUMBERS.mean, std: NUMBERS.std, ...IMAGES, depth: choice([8, 16]), mostPixels: atLeast(1) },
+  { mean: NUMBERS.mean, std: NUMBERS.std, ...IMAGES, fit: choice(TAKINGS), depth: choice([8, 16]), mostPixels: atLeast(1) },
   { prefix: 'folder: ' },
 )
 const SIZE = either(

@@ -51,7 +51,7 @@ export const describedBy = (set: DataSet, classes?: readonly string[]): Describe
     ...(layout && !areImages ? { layout } : {}),
     ...(mean ? { mean } : {}),
     ...(std ? { std } : {}),
-    ...(fit ? { fit } : {}),
+    ...(fit && fit !== 'own' ? { fit } : {}),
     ...(areImages && set.depth ? { depth: set.depth } : {}),
   }
 }
@@ -136,7 +136,11 @@ const withFit = (data: Data, { from, fit }: DataDescription): Taken => {
   const { set } = data
   if (fit === undefined || set.kind !== from || (set.kind !== 'images' && set.kind !== 'files')) return { data, notes: [] }
   if (set.fit !== undefined)
-    return { data, notes: set.fit === fit ? [] : [`the model was trained with fit ${fit}, but these data have fit ${set.fit}`] }
+    return {
+      data,
+      notes:
+        set.fit === fit || set.fit === 'own' ? [] : [`the model was trained with fit ${fit}, but these data have fit ${set.fit}`],
+    }
   return {
     data: { ...data, set: { ...set, fit } },
     notes: fit === DEFAULT_FIT ? [] : [`images are resized with fit ${fit}, as in training`],

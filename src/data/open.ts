@@ -21,7 +21,7 @@ import { fileLabelsFit } from './filelabels'
 import type { ImageWork } from './imagereader'
 import { checkedWhole, type ImageList, imagesContent, meansImages, openImages } from './images'
 import { chosen, type Order, orderOf, positionOf, type Share } from './order'
-import { type Augment, AUGMENTS, type Taking } from './augment'
+import { type Augment, AUGMENTS } from './augment'
 import { type Chance, chanceFits, mixingProblem } from './augmented'
 import { type FedValue, type PlaceType, valueProblem } from './places'
 import { imagesBy } from './pool'
@@ -257,8 +257,6 @@ const openFiles = (data: Data, set: FilesSet, going: Going, graph: Graph): Eithe
 }
 
 export type ImageSet = Extract<DataSet, { readonly kind: 'images' }>
-/** Images, or for predictions images in a corner of the input. */
-export type TakenImages = Omit<ImageSet, 'fit'> & { readonly fit?: Taking | undefined }
 type FedSet = Exclude<DataSet, FilesSet | ImageSet>
 
 const nameIn = (set: FedSet, index: number): string => (set.kind === 'own' ? ownName(set, index) : sampleName(index))
@@ -405,7 +403,7 @@ const imageValues = (
 
 /** Samples of image files, decoded ahead of the step. */
 const fedImages = (
-  set: TakenImages,
+  set: ImageSet,
   going: Going,
   samples: ImageWork['samples'],
   values: ImageWork['values'],
@@ -529,7 +527,7 @@ const openImageSet = (data: Data, set: ImageSet, going: Going, graph: Graph): Ei
 
 /** Images alone, in turn, as a graph of one input takes them. */
 export const openPictures = (
-  set: TakenImages,
+  set: ImageSet,
   files: readonly ImageFile[],
   going: Pick<Going, 'prefetch' | 'workers'>,
   graph: Graph,

@@ -22,7 +22,9 @@ import type { Plan } from '../../staging/plan/plan'
 import { asTheyAre, type Data, pick } from '../data/data'
 import type { KnownClasses } from '../data/classes'
 import { classesOf, differencesFrom, takenFor } from '../data/description'
+import type { Size } from '../data/decode'
 import { dataAt, fedOf, type OpenedData } from '../data/open'
+import { sizesOfImages } from '../data/sizes'
 import { type SpillwayError, usage } from '../errors/errors'
 import { onFile, using } from '../errors/exceptions'
 import type { LocalMachine } from '../machine/localmachine'
@@ -43,6 +45,7 @@ import { answerOf } from '../train/trainer'
 import { inBatches, outputOf, type Read, type Took, tookOf } from './batches'
 import { type Compared, detailedMetrics, type Measured, type Measuring, measuring, shareOf, type Task, unmerged } from './metrics'
 import { EVALUATE, type EVALUATE_KEYS, type EvaluateOptions } from './options'
+import { ignoringLoss, type SizeGroup, sizeGroups } from './ownsize'
 import { type Pass, passOver } from './passes'
 import { resized } from './resized'
 import { meetingOf, ownBatches, type Unit } from './shares'
@@ -115,7 +118,7 @@ const taskFor = (loss: Loss, form: Form, [, channels, height, width]: Shape): Ei
     E.map((entry) => ({ loss, entry, form, channels, pixels: height * width })),
   )
 
-const sizeOf = ([, , height, width]: Shape): { readonly height: number; readonly width: number } => ({ height, width })
+const sizeOf = ([, , height, width]: Shape): Size => ({ height, width })
 
 interface Ready {
   readonly staged: Staged
@@ -137,6 +140,8 @@ interface Ready {
   readonly watched: () => Watch | undefined
   /** Plans for the rest after full batches, by its size. */
   readonly smallerOf: (batch: number) => Either<SpillwayError, Staged>
+  /** Present if photos keep their own size. */
+  readonly sizes?: OwnSizes | undefined
   /** The identity of the data, if ranks compare it. */
   readonly content: string
   /** Who shares it. */
@@ -145,20 +150,40 @@ interface Ready {
 
 const batchOf = ({ plan: { graph } }: Staged): number => graph.values.find((v) => v.role === 'input')!.shape[0]!
 
-/** Each is made once. */
-const smallerPlans = ({ model, loss, form }: Subject, staged: Staged): Ready['smallerOf'] => {
-  const [, c, h, w] = model.input
-  const made = new Map<number, Either<SpillwayError, Staged>>()
-  return (batch) => {
+/** Plans of a batch and a size; each is made once. */
+type PlanOf = (batch: number, size: Size) => Either<SpillwayError, Staged>
+const plansOf = ({ model, loss, form }: Subject, staged: Staged): PlanOf => {
+  const made = new Map<string, Either<SpillwayError, Staged>>()
+  return (batch, { height, width }) => {
+    const key = `${batch} ${height} ${width}`
     const known =
-      made.get(batch) ??
-      resized(model, staged, [batch, c, h, w], (m) =>
+      made.get(key) ??
+      resized(model, staged, [batch, model.input[1], height, width], (m) =>
         prepareEvaluation(m, staged.machine, { loss, as: form, name: staged.plan.graph.name }),
       )
-    made.set(batch, known)
+    made.set(key, known)
     return known
   }
 }
+
+/** Photos at their own size: their groups, and the plans of these. */
+interface OwnSizes {
+  readonly groups: TaskEither<SpillwayError, readonly SizeGroup[]>
+  readonly planOf: PlanOf
+}
+const ownSizes = ({ model, loss }: Subject, planOf: PlanOf, { set, parts }: Data, classes: KnownClasses): OwnSizes | undefined =>
+  set.kind !== 'images' || set.fit !== 'own'
+    ? undefined
+    : {
+        groups: pipe(
+          sizesOfImages(set, parts, classes),
+          TE.flatMapEither((sizes) => sizeGroups(model, loss, sizes)),
+        ),
+        planOf,
+      }
+
+const keepsSizes = (data: string | Data | undefined): boolean =>
+  typeof data === 'object' && data.set.kind === 'images' && data.set.fit === 'own'
 
 const readyOf = (
   model: Model,
@@ -172,6 +197,7 @@ const readyOf = (
     knownIn(EVALUATE)(options),
     E.flatMap(checkedLoading),
     E.flatMap(() => subjectOf(model, staged)),
+    E.map((subject) => (keepsSizes(data) ? { ...subject, loss: ignoringLoss(subject.loss) } : subject)),
     E.bindTo('subject'),
     E.tap(() =>
       staged.machine.simulated
@@ -197,7 +223,9 @@ const readyOf = (
         ...(typeof weights === 'string' ? { weights, ...loadingOf(options) } : {}),
       })(graph),
     ),
-    E.bind('ready', ({ task, data, subject, description }) =>
+    E.let('planOf', ({ subject }) => plansOf(subject, staged)),
+    E.let('known', ({ description }) => classes ?? (description && classesOf(description))),
+    E.bind('ready', ({ task, data, subject, description, planOf, known }) =>
       readyWith(
         {
           staged,
@@ -205,9 +233,10 @@ const readyOf = (
           output: model.output,
           options,
           data,
-          smallerOf: smallerPlans(subject, staged),
+          smallerOf: (batch) => planOf(batch, sizeOf(model.input)),
+          sizes: ownSizes(subject, planOf, data, known),
         },
-        { detailed, rank, classes: classes ?? (description && classesOf(description)) },
+        { detailed, rank, classes: known },
         ({ notes }) => {
           const now = { model: graph.name, input: model.input.slice(1) }
           for (const text of [...(description ? differencesFrom(description, now) : []), ...notes]) options.onNote?.(text)
@@ -229,7 +258,7 @@ interface Circumstances {
 
 /** Checks that the requested metrics can be made of the output, and that the data fit. */
 const readyWith = (
-  given: Pick<Ready, 'staged' | 'task' | 'output' | 'options' | 'data' | 'smallerOf'>,
+  given: Pick<Ready, 'staged' | 'task' | 'output' | 'options' | 'data' | 'smallerOf' | 'sizes'>,
   { detailed = false, rank, classes: known }: Circumstances,
   namesOf: (opened: OpenedData) => readonly string[] | undefined = () => undefined,
 ): Either<SpillwayError, Ready> => {
@@ -254,7 +283,7 @@ const readyWith = (
         content: opened.content,
         begun,
         measures: ['loss', ...Object.keys(asked().result().metrics)],
-        watched: () => (detailed ? watching(task, sizeOf(output), classes) : undefined),
+        watched: () => (detailed && !given.sizes ? watching(task, sizeOf(output), classes) : undefined),
         classes,
         rank,
       }
@@ -421,6 +450,37 @@ const passed = (ready: Running, sums: Sums, pass: Pass): TaskEither<SpillwayErro
   )
 }
 
+/** The batches of each size; a group smaller than a batch has a plan of its own batch. */
+const passedBySize = (ready: Running, sums: Sums, { groups, planOf }: OwnSizes): TaskEither<SpillwayError, void> => {
+  const { data, staged } = ready
+  const settle = settling(ready, sums)
+  const stretch = (places: readonly number[], batch: number, size: Size): TaskEither<SpillwayError, void> =>
+    places.length === 0
+      ? TE.right(undefined)
+      : pipe(
+          TE.fromEither(planOf(batch, size)),
+          TE.flatMap((planned) =>
+            over(ready, sums, {
+              staged: planned,
+              data: pick(data, places),
+              steps: places.length / batch,
+              isFull: () => true,
+              first: (step) => places[(step - 1) * batch]!,
+              take: (unit) => E.right(settle(unit)),
+            }),
+          ),
+        )
+  const group = ({ places, size }: SizeGroup): TaskEither<SpillwayError, void> => {
+    const batch = Math.min(batchOf(staged), places.length)
+    const full = places.length - (places.length % batch)
+    return pipe(
+      stretch(places.slice(0, full), batch, size),
+      TE.flatMap(() => stretch(places.slice(full), places.length - full, size)),
+    )
+  }
+  return pipe(groups, TE.flatMap(TE.traverseSeqArray(group)), TE.asUnit)
+}
+
 /** The samples of some batches. */
 const samplesOf = (batches: readonly number[], batch: number): readonly number[] =>
   batches.flatMap((k) => Array.from({ length: batch }, (_, b) => k * batch + b))
@@ -541,7 +601,11 @@ const performed = (ready: Running): TaskEither<SpillwayError, Seen> =>
       const { rank, samples } = ready
       const isShared = rank !== undefined && samples !== undefined && aloneBecause(ready) === undefined
       return pipe(
-        isShared ? passedAmong(ready, sums, rank, samples) : passed(ready, sums, passOver(ready.data, held)(samples)),
+        isShared
+          ? passedAmong(ready, sums, rank, samples)
+          : ready.sizes
+            ? passedBySize(ready, sums, ready.sizes)
+            : passed(ready, sums, passOver(ready.data, held)(samples)),
         TE.flatMapTask(() => {
           const result = evaluated(ready, sums, memory)
           return isShared && !leads(rank) ? async () => result : seen(ready, sums, result)
@@ -553,8 +617,9 @@ const performed = (ready: Running): TaskEither<SpillwayError, Seen> =>
 // ---------------------------------------------------------------- among ranks
 
 /** Why one process alone can evaluate. */
-const aloneBecause = ({ samples, data, options: { metrics } }: Ready): string | undefined => {
+const aloneBecause = ({ samples, data, sizes, options: { metrics } }: Ready): string | undefined => {
   const odd = unmerged(metrics)
+  if (sizes) return 'the photos have their own sizes'
   if (odd !== undefined) return `metric '${odd}' has no merge function`
   return samples === undefined || data.set.kind === 'stream' ? 'the samples are a stream' : undefined
 }

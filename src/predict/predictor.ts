@@ -18,9 +18,10 @@ import type { Known } from '../../staging/core/options'
 import { fingerprint } from '../../staging/graph/fingerprint'
 import { type Graph, takesBytes, type Value, valueBytes } from '../../staging/graph/graph'
 import { type Data, files, folder } from '../data/data'
-import { type ImageFile, nameOfFile, pixelsOf, type Size, sizeOf } from '../data/decode'
+import { type ImageFile, nameOfFile, pixelsOf, type Size } from '../data/decode'
 import { type DataDescription, differencesFrom, takenFor } from '../data/description'
 import { checkedWhole, holdsPictures, leftOutAt, picturesAt } from '../data/images'
+import { looked, sizeOfImage } from '../data/sizes'
 import {
   type DataSource,
   fedOf,
@@ -35,7 +36,7 @@ import { arraysAsSource } from '../data/arrays'
 import { chosen, orderOf } from '../data/order'
 import { sizeOfOwn } from '../data/readers'
 import { readingData } from '../data/reads'
-import { type SpillwayError, SpillwayException, unknownName, usage } from '../errors/errors'
+import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import { onFile, using } from '../errors/exceptions'
 import { checkedPlaces, type Read, reading, type Write, writing } from '../files/places'
 import { openData } from '../files/samples'
@@ -336,24 +337,11 @@ const ofFiles = (
     : ofOwn(model, staged, form, { ...own.right, parts }, options, plans, kept)
 }
 
-/** Errors while reading the data: refusals are values, all others pass unchanged. */
-const looked = <A>(look: () => Promise<A>): TaskEither<SpillwayError, A> =>
-  TE.tryCatch(look, (e) => {
-    if (e instanceof SpillwayException) return e.error
-    throw e
-  })
-
-/** How large an image is that is to be read, in words where it cannot be. */
-const sizeOfImage =
-  ({ depth = 8, mostPixels = MOST_PIXELS }: ImageSet) =>
-  (file: ImageFile): TaskEither<SpillwayError, Size> =>
-    looked(() => sizeOf(file, { depth, mostPixels }))
-
 /** Height and width of the first image that a path has, where a model is to take the size that its images have. */
 export const pictureSize = (path: string): TaskEither<SpillwayError, readonly [height: number, width: number]> =>
   pipe(
     TE.fromIOEither(() => picturesAt(path)),
-    TE.flatMap(([first]) => sizeOfImage({ kind: 'images', path, layout: 'NHWC' })(first!.file)),
+    TE.flatMap(([first]) => sizeOfImage({})(first!.file)),
     TE.map(({ height, width }) => [height, width] as const),
   )
 
@@ -479,7 +467,7 @@ const ofPictures = (
     kept?.pictures ? TE.right(kept.pictures) : TE.fromIOEither(found),
     TE.bindTo('pictures'),
     TE.bind('sizes', ({ pictures }) =>
-      set.fit === undefined
+      set.fit === undefined || set.fit === 'own'
         ? TE.traverseSeqArray((p: NamedPicture) => sizeOfImage(set)(p.file))(pictures)
         : TE.right(pictures.map(() => sizeOfPlan(staged))),
     ),
@@ -493,7 +481,7 @@ const ofPictures = (
           (i) => pictures[i]!.name,
           (at, graph) =>
             openPictures(
-              { ...set, fit: set.fit ?? 'corner', augment: {} },
+              { ...set, fit: set.fit ?? 'own', augment: {} },
               at.map((i) => pictures[i]!.file),
               going,
               graph,

@@ -18,11 +18,11 @@ export const resized = (
   return pipe(
     modelAt(shape, model.net, 'predict'),
     E.chainW(prepare),
-    // Tiles by hand are for one shape.
+    // Tiles by hand are for one shape; a larger image may not fit in-core.
     E.flatMap((p) =>
       stagePrepared(
         { ...p, machine: swappingLike(plan, p.machine) },
-        { budget, algorithms, strategy: strategy === 'by-hand' ? 'auto' : strategy },
+        { budget, algorithms, strategy: strategy === 'by-hand' || strategy === 'in-core' ? 'auto' : strategy },
       ),
     ),
   )

@@ -8,6 +8,7 @@ import type { Trainable } from '../../dsl'
 import { DEVICES } from '../../staging/devices'
 import { meanOverSteps } from '../../staging/ops/optimizer'
 import { loadNative, tryLoadNative } from '../device/native'
+import { FITS } from '../data/augment'
 import { classesOf } from '../data/description'
 import type { OpenedData } from '../data/open'
 import { type SpillwayError, usage } from '../errors/errors'
@@ -41,6 +42,12 @@ import { modelState, type ModelState } from './weights'
 const runsHere = ({ machine }: Staged): Either<SpillwayError, void> =>
   machine.simulated
     ? E.left(usage(`a plan for the simulated machine '${machine.name}' cannot run: stage for a device of this machine`, DEVICES))
+    : E.right(undefined)
+
+/** A training step has images of one size. */
+const ofOneSize = ({ data }: TrainOptions): Either<SpillwayError, void> =>
+  typeof data === 'object' && data.set.kind === 'images' && data.set.fit === 'own'
+    ? E.left(usage("fit 'own' is for evaluations and predictions: a training step has images of one size", FITS))
     : E.right(undefined)
 
 /** The basis of a run's bits beside its identity. */
@@ -105,6 +112,7 @@ export const readyOf = (
   pipe(
     checkedOptions(o),
     E.tap(() => checkedMode(staged, 'train')),
+    E.tap(() => ofOneSize(o)),
     E.tap(() => (model ? belonging(model, staged.plan, staged.machine) : E.right(undefined))),
     E.tap(() => runsHere(staged)),
     E.tap((checked) => placesOf({ ...checked, average: keepsAverage(staged) })),

@@ -6,11 +6,24 @@ import { dirname, join } from 'node:path'
 import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { conv2d, convTranspose2d, globalAvgPool, maxPool, model, relu, seq, skip, upsample } from '../../dsl'
+import {
+  bceWithLogits,
+  conv2d,
+  convTranspose2d,
+  crossEntropy,
+  globalAvgPool,
+  maxPool,
+  model,
+  relu,
+  seq,
+  skip,
+  upsample,
+} from '../../dsl'
 import { folder, source } from '../../src/data/data'
 import { pngLabels } from '../../src/data/png'
 import { npyHead } from '../../src/files/npy'
 import { writeTensors } from '../../src/files/safetensors'
+import { evaluate } from '../../src/predict/evaluator'
 import { paddedBy } from '../../src/predict/padding'
 import { predict } from '../../src/predict/predictor'
 import { stage } from '../../src/stage/stage'
@@ -152,6 +165,84 @@ test('so have arrays, and sources of regions, in every budget', async () => {
   assert.is(
     padded.findIndex((x, i) => x !== given[i]),
     -1,
+  )
+})
+
+/** The sizes of labelled photos: two share a padded size, two share a size. */
+const LABELLED = [
+  [19, 22],
+  [17, 21],
+  [16, 16],
+  [30, 41],
+  [16, 16],
+] as const
+const classAt = (photo: number, p: number): number => (p * 7 + photo * 5 + (p >> 3)) % 3
+const labelled = (): string => {
+  LABELLED.forEach(([height, width], i) => {
+    write(at('labelled', 'images', `${i}.png`), height, width, pixelsAt(i, height, width))
+    const pixels = Uint8Array.from({ length: height * width }, (_, p) => classAt(i, p))
+    mkdirSync(at('labelled', 'masks'), { recursive: true })
+    writeFileSync(at('labelled', 'masks', `${i}.png`), png({ width, height, bits: 8, colour: 'grey', pixels }))
+  })
+  return at('labelled')
+}
+
+test("an evaluation at the photos' own size counts their own pixels, in batches of any number", async () => {
+  const data = labelled()
+  const { outputs } = await predict(net, stage(net, staging), { weights, data: at('labelled', 'images') })
+  let [loss, right, pixels] = [0, 0, 0]
+  outputs.forEach(({ values }, photo) => {
+    const [h, w] = LABELLED[photo]!
+    for (let p = 0; p < h * w; p++) {
+      const scores = [0, 1, 2].map((c) => values[c * h * w + p]!)
+      const label = classAt(photo, p)
+      loss += Math.log(scores.reduce((n, x) => n + Math.exp(x), 0)) - scores[label]!
+      right += scores.indexOf(Math.max(...scores)) === label ? 1 : 0
+      pixels++
+    }
+  })
+  for (const batch of [1, 2, 4] as const) {
+    const m = model([batch, 3, 16, 16], unet)
+    const plan = stage(m, { mode: 'evaluate', machine: DEVICE, algorithms: 'fixed', loss: crossEntropy })
+    const own = await evaluate(m, plan, { weights, data: folder(data, { fit: 'own' }), metrics: ['accuracy'] })
+    assert.is(own.images, LABELLED.length)
+    assert.ok(Math.abs(own.loss - loss / pixels) < 1e-5, `${own.loss} ${loss / pixels}`)
+    assert.ok(Math.abs(own.metrics['accuracy']! - right / pixels) < 1e-9)
+  }
+  const said = await spillwayHere(
+    ...['evaluate', model16(), '--weights', weights, '--data', data, '--fit', 'own', '--loss', 'cross-entropy', '--json'],
+    ...['--device', DEVICE, '--algorithms', 'fixed'],
+  )
+  assert.is(said.code, 0, said.err)
+  assert.ok(Math.abs(JSON.parse(said.out).loss - loss / pixels) < 1e-5)
+})
+/** The network as a model file. */
+const model16 = (): string => {
+  const file = at('unet16.js')
+  const layers = JSON.stringify(require.resolve('../../dsl'))
+  writeFileSync(file, `module.exports = require(${layers}).model([1, 3, 16, 16], ${JSON.stringify(unet)})\n`)
+  return file
+}
+
+test('own sizes are for labels that can be ignored, and not for training', async () => {
+  const data = folder(labelled(), { fit: 'own' })
+  const words = (run: () => Promise<unknown>): Promise<string> =>
+    run().then(
+      () => 'nothing was refused',
+      (e: Error) => e.message,
+    )
+  const training = stage(net, { machine: DEVICE, algorithms: 'fixed', loss: crossEntropy })
+  assert.match(
+    await words(() => train(net, training, { steps: 1, data })),
+    /fit 'own' is for evaluations and predictions: a training step has images of one size/,
+  )
+  const grey = model([1, 3, 16, 16], seq(unet, conv2d('one', 1, 1)))
+  const saved = at('grey.safetensors')
+  await train(grey, stage(grey, { machine: DEVICE, algorithms: 'fixed' }), { steps: 1, save: saved, onNote: () => {} })
+  const plan = stage(grey, { mode: 'evaluate', machine: DEVICE, algorithms: 'fixed', loss: bceWithLogits })
+  assert.match(
+    await words(() => evaluate(grey, plan, { weights: saved, data })),
+    /a photo of 19 x 22 needs a border up to 20 x 24, but the loss cannot ignore it: use another fit, or cross-entropy or dice/,
   )
 })
 
