@@ -136,7 +136,7 @@ const tierOptions = (c: Command): Command =>
       sizeOption('--spill-writes-per-step'),
     )
 
-const WEIGHTS = 'weights file with PyTorch names (safetensors or torch.save)'
+const WEIGHTS = 'weights file with PyTorch names (safetensors or torch.save), or the name of a network with published weights'
 /** Which of a weights file's tensors become which of the model's. */
 const weightsOptions = (c: Command, file: string): Command =>
   c
@@ -286,10 +286,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option(...PRECISION)
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => fits().fitModel(model, o, out)))),
   train: (c, run) =>
-    weightsOptions(
-      measuring(planningOptions(c.argument(...MODEL)), 'while'),
-      'initial weights with PyTorch names (safetensors or torch.save)',
-    )
+    weightsOptions(measuring(planningOptions(c.argument(...MODEL)), 'while'), `initial weights: a ${WEIGHTS}`)
       .option('--plan <file>', 'use a saved plan instead of planning')
       .option('--steps <n>', 'total steps, including steps before a resume (default 10)', countOption('--steps'))
       .option('--epochs <n>', 'total epochs, instead of --steps', countOption('--epochs'))

@@ -5,7 +5,7 @@ import type { Either } from 'fp-ts/Either'
 import type { Taking } from '../data/augment'
 import { type DataDescription, descriptionIn } from '../data/description'
 import { type SpillwayError, usage } from '../errors/errors'
-import { openWeights } from '../files/pytorch'
+import { openNamedWeights } from '../train/pretrained'
 import { zooEntry } from '../zoo'
 import { looksLikeFile } from './model'
 import { lossIn, type OwnOptions } from './own'
@@ -65,7 +65,7 @@ export const withRecipe = <O extends RecipeFlags>(
   o: O,
 ): Either<SpillwayError, Completed<O>> => {
   const { weights } = o
-  const file = weights === undefined ? undefined : openWeights('weights', weights)
+  const file = weights === undefined ? undefined : openNamedWeights('weights', weights)
   // A command that names its model reports a damaged file together with the weights that it lacks.
   if (given === undefined && file && E.isLeft(file)) return file
   const recipe = file && E.isRight(file) ? descriptionIn(file.right.metadata) : undefined

@@ -3,12 +3,13 @@
 // measured anew; a failed write is ignored.
 import { createHash } from 'node:crypto'
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
-import { cpus, homedir, hostname, totalmem } from 'node:os'
+import { cpus, hostname, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { isLeft } from 'fp-ts/Either'
 import * as t from 'io-ts'
 import { positive } from '../../staging/core/codecs'
 import { attempt } from '../errors/exceptions'
+import { cacheFolder } from '../files/cache'
 import { writeWholeText } from '../files/whole'
 import type { DeviceInfo } from '../device/native'
 import { version } from '../files/version'
@@ -51,8 +52,6 @@ interface Profile {
   readonly rough: Measurements
   readonly inSteps: StepTimes
 }
-
-export const cacheFolder = (): string => join(process.env['XDG_CACHE_HOME'] || join(homedir(), '.cache'), 'spillway')
 
 /** The cpu device as far as times depend on it: kernels that were built anew are another one. */
 export const cpuBuild = (info: Pick<DeviceInfo, 'oneDnn' | 'build'>): string =>

@@ -17,7 +17,7 @@ const metricLike = made('an object')
  */
 export interface PredictOptions extends Omit<DeviceOptions, 'tier'>, LoadingOptions {
   /**
-   * File of the weights: safetensors, or a PyTorch file.
+   * The weights: a file of safetensors or PyTorch, or the name of a network with published weights in the cache.
    *
    * @example predict(net, plan, { weights: 'weights.safetensors', data: 'images/' })
    */
@@ -114,7 +114,7 @@ export const PREDICT = withValues(
  */
 export interface EvaluateOptions extends Omit<DeviceOptions, 'tier'>, LoadingOptions {
   /**
-   * File of the weights: safetensors, or a PyTorch file.
+   * The weights: a file of safetensors or PyTorch, or the name of a network with published weights in the cache.
    *
    * @example evaluate(net, plan, { weights: 'weights.safetensors', data: 'validation/' })
    */

@@ -4,7 +4,6 @@
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, renameSync } from 'node:fs'
-import { homedir } from 'node:os'
 import { join } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
@@ -12,6 +11,7 @@ import { pipe } from 'fp-ts/function'
 import { tryLoadNative } from '../device/native'
 import { type SpillwayError, usage } from '../errors/errors'
 import { onDevice } from '../errors/exceptions'
+import { cacheFolder } from '../files/cache'
 import { packageFolder } from '../files/version'
 import type { Started } from './engine'
 import { type Rank, rankOf } from './rank'
@@ -30,8 +30,6 @@ const SOURCES = [
 ] as const
 
 export const GETTING_MPI = 'apt-get install libopenmpi-dev openmpi-bin (or libmpich-dev mpich) on Debian and Ubuntu'
-
-const cacheFolder = (): string => join(process.env['XDG_CACHE_HOME'] || join(homedir(), '.cache'), 'spillway')
 
 /** The MPI's own compiler; `SPILLWAY_MPICXX` names another. */
 const compiler = (): string => process.env['SPILLWAY_MPICXX'] || 'mpicxx'

@@ -11,7 +11,7 @@ import type { Value } from '../../staging/graph/graph'
 import { shapeText } from '../../staging/ops/op'
 import { type SpillwayError, usage } from '../errors/errors'
 import { type DataDescription, descriptionIn } from '../data/description'
-import { openWeights } from '../files/pytorch'
+import { openNamedWeights } from './pretrained'
 import { readTensor, type TensorFile } from '../files/safetensors'
 import { type Counted, fill, type ModelState, problemOf, type StateStore } from './weights'
 
@@ -64,7 +64,7 @@ export interface WeightsTable {
 /** The training data's description in a weights file; nothing if there is none. */
 export const descriptionOf = (path: string): DataDescription | undefined =>
   pipe(
-    openWeights('weights', path),
+    openNamedWeights('weights', path),
     E.match(
       () => undefined,
       ({ metadata }) => descriptionIn(metadata),
@@ -265,7 +265,7 @@ const judged = (
 /** A file that has all of the model's weights but those that are left out, in their shapes. */
 export const fittingWeights = (path: string, state: ModelState, o: LoadingOptions = {}): Either<SpillwayError, FittingWeights> =>
   pipe(
-    openWeights('weights', path),
+    openNamedWeights('weights', path),
     E.flatMap((file) => stripped(file, listed(o.weightsStrip))),
     E.bindTo('file'),
     E.bind('isLeft', ({ file }) =>

@@ -166,7 +166,8 @@ export interface TrainOptions extends Omit<DeviceOptions, 'tier'>, LoadingOption
    */
   readonly engine?: EngineName | undefined
   /**
-   * File of initial weights: safetensors, or a PyTorch file. Default: random weights.
+   * Initial weights: a file of safetensors or PyTorch, or the name of a network with published weights in the
+   * cache. Default: random weights.
    *
    * @example train(net, plan, { steps: 100, weights: 'before.safetensors' })
    */
