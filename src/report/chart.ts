@@ -39,7 +39,7 @@ const smooth=(points,weight)=>{let sum=0,total=0
   sum=weight*sum+(1-weight)*y;total=weight*total+1-weight;return[x,sum/total]})}
 const niceStep=(length,count)=>{const rough=length/count,power=10**Math.floor(Math.log10(rough)),k=rough/power
  return power*(k<=1?1:k<=2?2:k<=5?5:10)}
-const ticks=(from,to,count)=>{const step=niceStep(to-from||1,count),all=[]
+const ticks=(from,to,count,least=0)=>{const step=Math.max(least,niceStep(to-from||1,count)),all=[]
  for(let i=Math.ceil(from/step-1e-9);i*step<=to+step*1e-9;i++)all.push(+(i*step).toPrecision(12))
  return all}
 const logTicks=(from,to)=>{const low=Math.floor(Math.log10(from)),high=Math.ceil(Math.log10(to)),all=[]
@@ -107,7 +107,7 @@ const begin=(box,number)=>{
   let out=''
   for(const v of state.log?logTicks(low,high):ticks(low,high,6))
    out+='<path d="M'+LEFT+' '+y(v).toFixed(1)+'H'+right+'" stroke="var(--line)"/>'+text(LEFT-8,y(v)+4,'end',tickText(v))
-  for(const v of ticks(state.from,state.to,Math.max(2,Math.floor(width/110))))out+=text(x(v),bottom+17,'middle',tickText(v))
+  for(const v of ticks(state.from,state.to,Math.max(2,Math.floor(width/110)),1))out+=text(x(v),bottom+17,'middle',tickText(v))
   out+='<path d="M'+LEFT+' '+TOP+'V'+bottom+'H'+right+'" fill="none" stroke="var(--soft)"/>'+text((LEFT+right)/2,bottom+34,'middle',chart.x)
    +'<clipPath id="clip'+number+'"><rect x="'+(LEFT-4)+'" y="'+(TOP-4)+'" width="'+(right-LEFT+8)+'" height="'+(bottom-TOP+8)+'"/></clipPath><g clip-path="url(#clip'+number+')">'
   for(const s of shown()){

@@ -9,7 +9,7 @@ import { showPrice } from './decisions'
 import { type Facts, factsOf, type ProcessMemory, type Staging } from './facts'
 import { plural, showCount, showPercent, showRatio, showSeconds, showShape, showSize } from './format'
 import { holdersAt, kindTitle, pagesByKind, worstCall } from './memory'
-import { escapeHtml, page } from './page'
+import { escapeHtml, page, scrolling } from './page'
 import { type Fate, type LayerRow, layerRows, type SegmentRow, segmentRows } from './tables'
 import { explain, gapText } from './words'
 
@@ -82,7 +82,7 @@ const words = (plan: Plan, facts: Facts, timeline: Timeline, staging: Staging): 
 const table = (heads: readonly string[], rows: readonly string[], total: number, what: string): string => {
   const more = total > rows.length ? `<p class="lead">${showCount(total - rows.length)} more ${what} are not shown.</p>` : ''
   const head = heads.map((h) => `<th scope="col"${h.startsWith('#') ? ' class="n"' : ''}>${h.replace('#', '')}</th>`).join('')
-  return `<div class="scroll"><table><thead><tr>${head}</tr></thead><tbody>${rows.join('')}</tbody></table></div>${more}`
+  return scrolling(what, `<table><thead><tr>${head}</tr></thead><tbody>${rows.join('')}</tbody></table>`) + more
 }
 
 const secondsCell = (seconds: number, parts: readonly (readonly [shade: string, seconds: number])[], most: number): string => {
@@ -192,7 +192,7 @@ const worstMoment = (plan: Plan): string => {
   )
   return (
     `<section><h2>The worst moment</h2><p class="lead">During ${escapeHtml(where)} the device uses ${showSize(bytesOf(plan.peakPages))}, in whole pages of 2 MiB:</p>` +
-    `<div class="scroll"><table class="holders"><tbody>${rows.join('')}</tbody></table></div></section>`
+    `${scrolling('values at the worst moment', `<table class="holders"><tbody>${rows.join('')}</tbody></table>`)}</section>`
   )
 }
 

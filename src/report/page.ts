@@ -4,6 +4,10 @@
 const ESCAPES: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' }
 export const escapeHtml = (text: string): string => text.replace(/[&<>"']/g, (c) => ESCAPES[c]!)
 
+/** A table that scrolls, also by keys; `name` is for readers of screens. */
+export const scrolling = (name: string, content: string, kind = ''): string =>
+  `<div class="scroll${kind}" tabindex="0" role="region" aria-label="Table: ${escapeHtml(name)}">${content}</div>`
+
 /** JSON that may stand inside a script element: no '<' can end it early. */
 export const embedJson = (data: unknown): string =>
   JSON.stringify(data)

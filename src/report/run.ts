@@ -9,7 +9,7 @@ import { planParts } from './html'
 import { callShades, type Shade, shadeTitle } from './lanes'
 import { CHART_SCRIPT, CHART_STYLE, type ChartSeries, chartHtml, pointOf } from './chart'
 import { type Plot, plotSvg, type Series } from './lineplot'
-import { escapeHtml, page } from './page'
+import { escapeHtml, page, scrolling } from './page'
 
 // ---------------------------------------------------------------- what a run has told
 
@@ -159,9 +159,11 @@ export const tableOf = (caption: string, heads: readonly string[], rows: readonl
     i === 0
       ? `<th scope="row"${isNumber[0] ? ' class="n"' : ''}>${text}</th>`
       : `<td${isNumber[i] ? ' class="n"' : ''}>${text}</td>`
-  return (
-    `<div class="scroll numbers" tabindex="0" role="region" aria-label="${escapeHtml(caption)}"><table><caption>${escapeHtml(caption)}</caption>` +
-    `<thead><tr>${head.join('')}</tr></thead><tbody>${rows.map((r) => `<tr>${r.map(cell).join('')}</tr>`).join('')}</tbody></table></div>`
+  return scrolling(
+    caption,
+    `<table><caption>${escapeHtml(caption)}</caption><thead><tr>${head.join('')}</tr></thead>` +
+      `<tbody>${rows.map((r) => `<tr>${r.map(cell).join('')}</tr>`).join('')}</tbody></table>`,
+    ' numbers',
   )
 }
 
@@ -481,9 +483,11 @@ const crossed = (confusion: readonly (readonly number[])[], name: (c: number) =>
   const cell = (x: number, sum: number): string =>
     `<td class="n" style="--share:${sum > 0 ? Math.round((x / sum) * 100) : 0}%">${showCount(x)}</td>`
   const rows = confusion.map((row, c) => `<tr><th scope="row">${name(c)}</th>${row.map((x) => cell(x, sums[c]!)).join('')}</tr>`)
-  return (
-    `<div class="scroll numbers" tabindex="0" role="region" aria-label="Confusion"><table class="crossed"><caption>Confusion: labels (rows) and predicted classes (columns)</caption>` +
-    `<thead><tr><td></td>${confusion.map((_, c) => `<th scope="col" class="n">${name(c)}</th>`).join('')}</tr></thead><tbody>${rows.join('')}</tbody></table></div>`
+  return scrolling(
+    'Confusion',
+    `<table class="crossed"><caption>Confusion: labels (rows) and predicted classes (columns)</caption>` +
+      `<thead><tr><td></td>${confusion.map((_, c) => `<th scope="col" class="n">${name(c)}</th>`).join('')}</tr></thead><tbody>${rows.join('')}</tbody></table>`,
+    ' numbers',
   )
 }
 

@@ -11,7 +11,7 @@ import { FULL } from '../full'
 
 interface Numbers {
   readonly smooth: (points: readonly ChartPoint[], weight: number) => readonly ChartPoint[]
-  readonly ticks: (from: number, to: number, count: number) => readonly number[]
+  readonly ticks: (from: number, to: number, count: number, least?: number) => readonly number[]
   readonly logTicks: (from: number, to: number) => readonly number[]
   readonly nearest: (points: readonly ChartPoint[], x: number) => number
   readonly within: (points: readonly ChartPoint[], from: number, to: number) => readonly ChartPoint[]
@@ -31,6 +31,7 @@ test('smoothing is a weighted mean of the values so far; gaps stay', () => {
 
 test('axes have round marks; logarithmic ones have powers', () => {
   assert.equal(numbers.ticks(0.1, 0.9, 4), [0.2, 0.4, 0.6, 0.8])
+  assert.equal(numbers.ticks(1, 3, 8, 1), [1, 2, 3])
   assert.equal(numbers.logTicks(0.001, 100), [0.001, 0.01, 0.1, 1, 10, 100])
   assert.equal(numbers.logTicks(1, 20), [1, 2, 5, 10, 20])
 })

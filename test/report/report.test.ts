@@ -266,6 +266,10 @@ test('the page is whole, needs no network, and escapes what comes from the model
   for (const part of ['How this plan works', 'One step', 'The worst moment', 'Segments', 'Layers', 'class="budget"'])
     assert.match(page, part)
   assert.not.match(page, /NaN|undefined|Infinity/)
+  // Each table that scrolls can have the focus, and has a name of its own.
+  const regions = [...page.matchAll(/<div class="scroll[^"]*"([^>]*)>/g)].map(([, rest]) => rest!)
+  assert.ok(regions.length >= 3 && regions.every((r) => /tabindex="0" role="region" aria-label="[^"]+"/.test(r)))
+  assert.is(new Set(regions).size, regions.length)
   const data = /id="data">(.*?)<\/script>/s.exec(page)![1]!
   assert.is(JSON.parse(data).lanes.length, 4)
   for (const tag of ['div', 'section', 'table', 'tr', 'td', 'span', 'p', 'dl'])
