@@ -119,8 +119,10 @@ export const holdersAt = (plan: Plan, call: number, most: number): readonly Hold
     if (r.acquire > call || r.release <= call) continue
     const storage = plan.storages[r.storage]!
     const before = held.get(storage.label)?.bytes ?? 0
+    const isRow = storage.label.includes(' … ')
     held.set(storage.label, {
-      label: storage.label,
+      // A row of values has the names of its ends.
+      label: isRow ? `${storage.cells.length} values: ${storage.label}` : storage.label,
       kind: kindOfStorage(plan, storage),
       bytes: before + bytesOf(r.to - r.from),
     })
