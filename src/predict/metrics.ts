@@ -10,6 +10,8 @@ import { known } from '../../staging/core/known'
 import { optionsFor } from '../../staging/core/options'
 import { callable, text, withValues } from '../../staging/core/values'
 import { type Loss, type LossEntry, lossText, partsOf } from '../../staging/ops/loss'
+import { type Ranked, rankingOf, sharesOf } from './ranking'
+import { Similarity } from './ssim'
 import { aboutTargets, type SpillwayError, unknownName, usage } from '../errors/errors'
 
 // ---------------------------------------------------------------- what is compared
@@ -138,10 +140,11 @@ export const metric = <S>(o: MetricOptions<S>): Metric => {
 
 // ---------------------------------------------------------------- names
 
-const OF_CLASSES = ['accuracy', 'meanIou', 'dice', 'f1', 'confusion'] as const
-const OF_NUMBERS = ['mae', 'mse', 'psnr'] as const
+const OF_CLASSES = ['accuracy', 'meanIou', 'dice', 'f1', 'precision', 'recall', 'confusion'] as const
+const OF_RANKS = ['auroc', 'averagePrecision'] as const
+const OF_NUMBERS = ['mae', 'mse', 'psnr', 'ssim'] as const
 /** Metrics by name; `top5` and others like it, too. */
-export const METRICS = [...OF_CLASSES, 'top5', ...OF_NUMBERS] as const
+export const METRICS = [...OF_CLASSES, 'top5', ...OF_RANKS, ...OF_NUMBERS] as const
 /**
  * The name of a metric. `top3` counts a label among the three largest values as correct.
  *
@@ -208,21 +211,30 @@ export const detailedMetrics = (
   return [...asked, ...more.filter((name) => !asked.includes(name))]
 }
 
+const needsValues = (name: string): boolean => topOf(name) !== undefined || isIn(OF_NUMBERS, name) || isIn(OF_RANKS, name)
+
 /** The form that metrics need, where they need one. */
 export const formFor = (metrics: readonly (MetricName | Metric)[]): Form | undefined =>
-  metrics.some((m) => typeof m !== 'string' || topOf(m) !== undefined || isIn(OF_NUMBERS, m)) ? 'values' : undefined
+  metrics.some((m) => typeof m !== 'string' || needsValues(m)) ? 'values' : undefined
 
 const problemOf = (task: Task, name: string): SpillwayError | undefined => {
   if (!isMetricName(name)) return unknownName('metric', name, METRICS)
   const compared = `a model whose loss is ${lossText(task.loss)}`
   const isTop = topOf(name) !== undefined
-  if (isTop ? !isOfClasses(task) : isIn(OF_CLASSES, name) && classesOf(task) === undefined)
+  const isRank = isIn(OF_RANKS, name)
+  if (isTop ? !isOfClasses(task) : (isRank || isIn(OF_CLASSES, name)) && classesOf(task) === undefined)
     return aboutTargets(usage(`metric '${name}' needs classes, but ${compared} has none; allowed: ${OF_NUMBERS.join(', ')}`))
+  if (isRank && task.pixels > 1)
+    return usage(
+      `metric '${name}' ranks one result per image, but the model has ${task.pixels} pixels; allowed: ${OF_CLASSES.join(', ')}`,
+    )
   if (isTop && topOf(name)! > task.channels)
     return usage(`metric '${name}': the model has ${task.channels} classes; allowed: top1 to top${task.channels}`)
   if (isIn(OF_NUMBERS, name) && isOfClasses(task))
-    return usage(`metric '${name}' compares numbers, but ${compared} gives classes; allowed: ${OF_CLASSES.join(', ')}, top5`)
-  return (isTop || isIn(OF_NUMBERS, name)) && task.form !== 'values'
+    return usage(
+      `metric '${name}' compares numbers, but ${compared} gives classes; allowed: ${[...OF_CLASSES, ...OF_RANKS].join(', ')}, top5`,
+    )
+  return needsValues(name) && task.form !== 'values'
     ? usage(`metric '${name}' needs the values of the net: stage with as: 'values'`)
     : undefined
 }
@@ -269,12 +281,17 @@ const PER_CLASS: Readonly<Record<string, (hits: number, given: number, labelled:
   iou: (hits, given, labelled) => hits / (given + labelled - hits),
   dice: (hits, given, labelled) => (2 * hits) / (given + labelled),
   f1: (hits, given, labelled) => (2 * hits) / (given + labelled),
+  // A class that is only predicted, or only labelled, has 0.
+  precision: (hits, given, labelled) => (given === 0 && labelled > 0 ? 0 : hits / given),
+  recall: (hits, given, labelled) => (labelled === 0 && given > 0 ? 0 : hits / labelled),
 }
 const LISTS: Readonly<Record<(typeof OF_CLASSES)[number], string | undefined>> = {
   accuracy: 'accuracy',
   meanIou: 'iou',
   dice: 'dice',
   f1: 'f1',
+  precision: 'precision',
+  recall: 'recall',
   confusion: undefined,
 }
 
@@ -365,7 +382,53 @@ const countingTop = (task: Task, name: string): Part => {
   }
 }
 
-const summingErrors = (names: readonly (typeof OF_NUMBERS)[number][]): Part => {
+/** Ranks images by the score of each class; of two classes with one channel, by its value. */
+const ranking = (task: Task, names: readonly (typeof OF_RANKS)[number][]): Part => {
+  const ignored = ignoredBy(task.loss)
+  const isBinary = task.channels === 1
+  let image: Ranked | undefined
+  const images: Ranked[] = []
+  return {
+    add: ({ output, target: wanted, channels }) => {
+      const label = isOfClasses(task) ? labelsIn(task, wanted)[0]! : wanted[0]! > 0.5 ? 1 : 0
+      const values = Array.from({ length: channels }, (_, c) => output[c]!)
+      image = label === ignored ? undefined : { label, scores: isBinary ? values : sharesOf(values) }
+    },
+    image: () => image,
+    fold: (next) => {
+      if (next !== undefined) images.push(next as Ranked)
+    },
+    result: () => {
+      const classes = Array.from({ length: task.channels }, (_, c) => rankingOf(images, c, (l) => l === (isBinary ? 1 : c)))
+      const lists = Object.fromEntries(names.map((n) => [n, classes.map((of) => of[n])]))
+      return {
+        metrics: Object.fromEntries(names.map((n) => [n, meanOf(lists[n]!)])),
+        ...(isBinary ? {} : { perClass: lists }),
+      }
+    },
+  }
+}
+
+/** The mean over the images of their structural similarity. */
+const comparingStructure = (): Part => {
+  let image = new Similarity()
+  let [sum, images] = [0, 0]
+  return {
+    add: ({ output, target, rows, width, channels }) => image.add(output, target, rows, width, channels),
+    image: () => {
+      const seen = image.value()
+      image = new Similarity()
+      return seen
+    },
+    fold: (next) => {
+      sum += next as number
+      images++
+    },
+    result: () => ({ metrics: { ssim: sum / images } }),
+  }
+}
+
+const summingErrors = (names: readonly Exclude<(typeof OF_NUMBERS)[number], 'ssim'>[]): Part => {
   let [absolute, squared, numbers] = [0, 0, 0]
   let image: [absolute: number, squared: number, numbers: number] = [0, 0, 0]
   const VALUES = {
@@ -432,10 +495,13 @@ export const measuring = (
 
 const together = (task: Task, names: readonly string[], wanted: readonly (MetricName | Metric)[]): Measuring => {
   const ofClasses = OF_CLASSES.filter((n) => wanted.includes(n))
-  const ofNumbers = OF_NUMBERS.filter((n) => wanted.includes(n))
+  const ofRanks = OF_RANKS.filter((n) => wanted.includes(n))
+  const ofNumbers = OF_NUMBERS.flatMap((n) => (n !== 'ssim' && wanted.includes(n) ? [n] : []))
   const all: readonly Part[] = [
     ...(ofClasses.length ? [countingClasses(task, ofClasses)] : []),
     ...(ofNumbers.length ? [summingErrors(ofNumbers)] : []),
+    ...(ofRanks.length ? [ranking(task, ofRanks)] : []),
+    ...(wanted.includes('ssim') ? [comparingStructure()] : []),
     ...wanted.flatMap((m) => (typeof m !== 'string' ? [own(m)] : topOf(m) !== undefined ? [countingTop(task, m)] : [])),
   ]
   return {
@@ -455,11 +521,11 @@ const together = (task: Task, names: readonly string[], wanted: readonly (Metric
     result: () => {
       const results = all.map((m) => m.result())
       const metrics = Object.assign({}, ...results.map((r) => r.metrics)) as Record<string, number>
-      const perClass = results.find((r) => r.perClass)?.perClass
+      const perClass = Object.assign({}, ...results.map((r) => r.perClass)) as NonNullable<Measured['perClass']>
       const confusion = results.find((r) => r.confusion)?.confusion
       return {
         metrics: Object.fromEntries(names.filter((n) => n in metrics).map((n) => [n, metrics[n]!])),
-        ...(perClass && Object.keys(perClass).length ? { perClass } : {}),
+        ...(Object.keys(perClass).length ? { perClass } : {}),
         ...(confusion ? { confusion } : {}),
       }
     },
