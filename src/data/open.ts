@@ -237,7 +237,7 @@ const openFiles = (data: Data, set: FilesSet, going: Going, graph: Graph): Eithe
     E.bindTo('found'),
     E.tap(() => fitting(set, fedOf(graph))),
     // Parts may leave a wrong label out.
-    E.bind('labels', ({ found }) => (data.parts.length === 0 ? fileLabelsFit(found, fedOf(graph)) : E.right([]))),
+    E.bind('known', ({ found }) => (data.parts.length === 0 ? fileLabelsFit(found, fedOf(graph)) : E.right([]))),
     // A run that is not kept has no identity to compare.
     E.bind('content', ({ found }) => (going.isKept ? contentOf(found) : E.right(''))),
     E.bind('order', ({ found }) =>
@@ -248,14 +248,14 @@ const openFiles = (data: Data, set: FilesSet, going: Going, graph: Graph): Eithe
             E.flatMap(() => orderFor(sampleCount([...found.values()][0]!), data, going)),
           ),
     ),
-    E.map(({ found, content, order, labels }) => ({
+    E.map(({ found, content, order, known }) => ({
       source: { kind: 'files', files: found, numbers: set, ...(order ? { order } : {}) },
       samples: order?.length ?? sampleCount([...found.values()][0]!),
       content: `${content}${wayWords(data, going)}`,
       place: `${placeOf(found)}${wayWords(data, going)}`,
       described: describedBy(set),
       notes: [],
-      ...(labels.length > 0 ? { labels: countsOf(labels) } : {}),
+      ...(known.length > 0 ? { labels: countsOf(known) } : {}),
     })),
   )
 }

@@ -76,10 +76,16 @@ const MOST_WEIGHTS = 10
 
 const nameIn = ({ names }: LabelCounts, label: number): string => names?.[label] ?? `${label}`
 
-const classesOf = (graph: Graph): number | undefined => {
-  const op = graph.ops.find((o) => lossOf(o.kind) !== undefined)
-  return op && graph.values[op.ins[0]!]!.shape[1]
+/** A loss of scores, and the number of scores. */
+interface Scores {
+  readonly name: LossName
+  readonly classes: number
 }
+const scoresIn = (graph: Graph): Scores | undefined =>
+  graph.ops.flatMap((o): readonly Scores[] => {
+    const name = lossOf(o.kind)
+    return name === undefined ? [] : [{ name, classes: graph.values[o.ins[0]!]!.shape[1]! }]
+  })[0]
 
 const isWeighted = (graph: Graph): boolean => graph.ops.some((o) => attrsListed('classWeight', o.attrs).length > 0)
 
@@ -92,10 +98,15 @@ const weightsFor = ({ counts }: LabelCounts, classes: number): readonly number[]
   })
 }
 
-const balanceCure = (labels: LabelCounts, classes: number | undefined): string => {
-  if (classes === undefined || classes < 2) return 'use --loss focal (focal()), or more samples'
+/** Losses with class weights, as scripts write them. */
+const WEIGHED: Partial<Readonly<Record<LossName, string>>> = { 'cross-entropy': 'crossEntropyWith', dice: 'dice' }
+
+const balanceCure = (labels: LabelCounts, { name, classes }: Scores): string => {
+  const weighed = WEIGHED[name]
+  if (classes < 2) return 'use --loss focal (focal()), or more samples of the other class'
+  if (weighed === undefined) return 'add samples of the small classes'
   const weights = classes <= MOST_WEIGHTS ? weightsFor(labels, classes).join(',') : '…'
-  return `use --class-weights ${weights} (crossEntropyWith({ weights: [${weights}] })), or more samples`
+  return `use --class-weights ${weights} (${weighed}({ weights: [${weights}] })), or more samples of the small classes`
 }
 
 const labelsNote = (labels: LabelCounts, graph: Graph): Note => {
@@ -107,11 +118,12 @@ const labelsNote = (labels: LabelCounts, graph: Graph): Note => {
   const [[most, mostCount], [least, leastCount]] = [sorted[0]!, sorted.at(-1)!]
   if (counts.size === 1)
     return `all ${plural(mostCount, 'sample')} have the class ${nameIn(labels, most)}, so the model learns to answer nothing else: add samples of other classes`
-  if (mostCount < UNBALANCED * leastCount || isWeighted(graph)) return undefined
+  const scores = scoresIn(graph)
+  if (mostCount < UNBALANCED * leastCount || isWeighted(graph) || !scores) return undefined
   const all = sorted.reduce((n, [, c]) => n + c, 0)
   return (
     `class ${nameIn(labels, most)} has ${mostCount} samples, class ${nameIn(labels, least)} has ${leastCount}: ` +
-    `always answering ${nameIn(labels, most)} is right for ${showPercent(mostCount / all)}; ${balanceCure({ ...labels, counts }, classesOf(graph))}`
+    `always answering ${nameIn(labels, most)} is right for ${showPercent(mostCount / all)}; ${balanceCure({ ...labels, counts }, scores)}`
   )
 }
 
@@ -125,11 +137,13 @@ const bgrNote = (set: DataSet): Note =>
 /** A file of another program with weights for this number of classes is usually trained on ImageNet. */
 const IMAGENET_CLASSES = 1000
 
-const weightsNote = (weights: string, { mean, std, kind }: DataSet): Note => {
+const weightsNote = (weights: string, set: DataSet): Note => {
+  const { mean, std, kind } = set
   const file = openWeights('weights', weights)
   if (E.isLeft(file)) return undefined
   const recipe = descriptionIn(file.right.metadata)
-  if (recipe) return recipe.from === undefined ? undefined : normalisationNote({ mean, std } as DataSet, weights, recipe)
+  // Numbers of another kind of data may have other units.
+  if (recipe) return recipe.from === kind ? normalisationNote(set, weights, recipe) : undefined
   const isOfImageNet = [...file.right.tensors.values()].some(({ shape }) => shape.length === 1 && shape[0] === IMAGENET_CLASSES)
   return isOfImageNet && kind === 'images' && (mean ?? std) === undefined
     ? `${weights} does not say how its images were normalised, but weights of 1000 classes usually come from ImageNet: use --mean ${IMAGENET.mean.join(',')} --std ${IMAGENET.std.join(',')} (mean, std of folder), or --mean 0 for none`

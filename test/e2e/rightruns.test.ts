@@ -249,6 +249,8 @@ const RUNS: readonly Run[] = [
     { data: targeted(SIZE ** 2, () => 0), epochs: 6 },
   ],
   ['synthetic data', classifier, { ...CE, ...rate(0.05) }, { steps: 20 }],
+  ['a trial of two steps', pixel, { loss: mse }, { steps: 2 }],
+  ['a trial of two epochs', pixel, { loss: mse }, { data: targeted(SIZE ** 2, (i, k) => Math.sin(i + k), 4), epochs: 2 }],
   ['a stream', classifier, { ...CE, ...rate(0.05) }, { data: source(stream), steps: 24 }],
   ['images', classifier, { ...CE, ...rate(0.05) }, { data: 'train', epochs: 4, evaluate: validation({ data: 'val' }) }],
   [
