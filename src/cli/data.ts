@@ -12,15 +12,24 @@ import type { LAYOUTS } from './options'
 export interface DataFlags {
   readonly fit?: Taking
   readonly layout?: (typeof LAYOUTS)[number]
+  readonly mean?: readonly number[]
+  readonly std?: readonly number[]
+  readonly depth?: 8 | 16
 }
 
-export const dataNamed = (path: string, { fit, layout }: DataFlags, augment?: Augment): Either<SpillwayError, string | Data> => {
-  const changes = augment ? { augment } : {}
-  if (layout === undefined && !fit && !augment) return E.right(path)
-  if (layout === undefined && !holdsArrays(path)) return E.right(folder(path, { ...(fit ? { fit } : {}), ...changes }))
+/** Returns true if a flag says how images or arrays are meant. */
+export const saysHow = ({ fit, layout, mean, std, depth }: DataFlags): boolean =>
+  (fit ?? layout ?? mean ?? std ?? depth) !== undefined
+
+const given = (how: object): object => Object.fromEntries(Object.entries(how).filter(([, value]) => value !== undefined))
+
+export const dataNamed = (path: string, o: DataFlags, augment?: Augment): Either<SpillwayError, string | Data> => {
+  const { fit, layout, mean, std, depth } = o
+  if (!saysHow(o) && !augment) return E.right(path)
+  const how = given({ fit, mean, std, augment })
+  if (layout === undefined && !holdsArrays(path)) return E.right(folder(path, { ...how, ...given({ depth }) }))
   if (layout !== undefined && holdsPictures(path)) return E.left(usage('--layout applies to arrays; image files have one layout'))
   if (fit === 'own') return E.left(usage('--fit own applies to image files; arrays have the size of the model'))
-  return E.right(
-    files(path, { ...(layout ? { layout: layout === 'nhwc' ? 'NHWC' : 'NCHW' } : {}), ...(fit ? { fit } : {}), ...changes }),
-  )
+  if (depth !== undefined) return E.left(usage('--depth applies to image files; the type of an array file gives its bits'))
+  return E.right(files(path, { ...how, ...(layout ? { layout: layout === 'nhwc' ? 'NHWC' : 'NCHW' } : {}) }))
 }

@@ -13,12 +13,16 @@ import {
   budgetsOption,
   choiceOption,
   countOption,
+  depthOption,
+  DEPTHS,
   durationOption,
   imageOption,
   LAYOUTS,
   listOption,
   needingValues,
   option,
+  positiveOption,
+  realOption,
   repeated,
   scheduleOption,
   sizeOption,
@@ -158,6 +162,21 @@ const LAYOUT = [
   '--layout <order>',
   `layout of arrays in data files: ${LAYOUTS.join(', ')} (default nchw)`,
   choiceOption('--layout', LAYOUTS),
+] as const
+const MEAN = [
+  '--mean <a,b>',
+  'numbers subtracted from the channels of inputs; bytes are first divided by 255 (default: those of the weights, or none)',
+  listOption(realOption('--mean')),
+] as const
+const STD = [
+  '--std <a,b>',
+  'divisors of the channels of inputs, after --mean (default: those of the weights, or none)',
+  listOption(positiveOption('--std')),
+] as const
+const DEPTH = [
+  '--depth <bits>',
+  `bits per number of an image: ${DEPTHS.join(', ')} (default: those of the weights, or 8)`,
+  depthOption,
 ] as const
 const NETWORK = [
   '--network <name>',
@@ -302,6 +321,9 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       )
       .option(...FIT)
       .option(...LAYOUT)
+      .option(...MEAN)
+      .option(...STD)
+      .option(...DEPTH)
       .option(
         '--augment <a,b>',
         `random changes to images: ${AUGMENTS.join(', ')}`,
@@ -390,6 +412,9 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option(...CLASSES_READ)
       .option(...OWN_FIT)
       .option(...LAYOUT)
+      .option(...MEAN)
+      .option(...STD)
+      .option(...DEPTH)
       .option(...STRICT_DATA)
       .option(...WORKERS)
       .option('--out <file>', 'write the result: a .json, .jsonl or .csv file')
@@ -422,6 +447,9 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option(...CLASSES_READ)
       .option(...OWN_FIT)
       .option(...LAYOUT)
+      .option(...MEAN)
+      .option(...STD)
+      .option(...DEPTH)
       .option(...STRICT_DATA)
       .option(...WORKERS)
       .option('--report <file>', 'write an HTML page about the plan')

@@ -53,6 +53,19 @@ export const numberOption = (flag: string): ((text: string) => number) =>
     (text) => `${flag}: '${text}' is not a number of at least 0`,
   )
 
+/** Of either sign. */
+export const realOption = (flag: string): ((text: string) => number) =>
+  numberWhere(
+    (text) => text.trim() !== '' && Number.isFinite(Number(text)),
+    (text) => `${flag}: '${text}' is not a number`,
+  )
+
+export const positiveOption = (flag: string): ((text: string) => number) =>
+  numberWhere(
+    (text) => text.trim() !== '' && Number.isFinite(Number(text)) && Number(text) > 0,
+    (text) => `${flag}: '${text}' is not a number above 0`,
+  )
+
 /** More than these for each processor would stand in each other's way alone. */
 const MOST_THREADS_EACH = 8
 
@@ -95,6 +108,9 @@ export const choiceOption = <C extends string>(flag: string, legal: readonly C[]
       (text) => unknownName(flag, text, legal),
     ),
   )
+
+export const DEPTHS = ['8', '16'] as const
+export const depthOption = (text: string): 8 | 16 => (choiceOption('--depth', DEPTHS)(text) === '16' ? 16 : 8)
 
 export const listOption =
   <A>(one: (text: string) => A) =>

@@ -29,7 +29,7 @@ import { hearing } from '../train/events'
 import type { Farewell } from '../train/ranks'
 import { sessionTask } from '../train/session'
 import { zooEntry } from '../zoo'
-import { type DataFlags, dataNamed } from './data'
+import { type DataFlags, dataNamed, saysHow } from './data'
 import { interrupts } from './interrupts'
 import { looksLikeFile } from './model'
 import { readingModel } from './modelreads'
@@ -179,9 +179,17 @@ const MEANT: Required<Augment> = {
 
 /** Images have settings of their own. */
 const dataOf = ({ data, augment, ...o }: TrainCommandOptions): Either<SpillwayError, Pick<TrainOptions, 'data'>> => {
-  if ((o.fit ?? o.layout ?? augment) === undefined) return E.right(data === undefined ? {} : { data })
+  if (!saysHow(o) && augment === undefined) return E.right(data === undefined ? {} : { data })
   if (typeof data !== 'string')
-    return E.left(usage(o.layout ? '--layout applies to arrays: add --data' : '--fit and --augment apply to images: add --data'))
+    return E.left(
+      usage(
+        o.layout
+          ? '--layout applies to arrays: add --data'
+          : (o.fit ?? augment) === undefined
+            ? '--mean, --std and --depth apply to data: add --data'
+            : '--fit and --augment apply to images: add --data',
+      ),
+    )
   const meant = augment && Object.fromEntries(augment.map((name) => [name, MEANT[name]]))
   return pipe(
     dataNamed(data, o, meant),

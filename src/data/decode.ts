@@ -1,6 +1,6 @@
 // Image files as pixels. In: a path, a rectangle of the image and its new size. Out: its bytes, channels last; for masks their labels. Invariant: the
-// declared number of pixels is checked before any is decoded; colours are those in the file (no profile, no rotation tag); a damaged file is refused
-// with its name.
+// declared number of pixels is checked before any is decoded; colours are those in the file (no profile); an image is upright, by its rotation tag; a
+// damaged file is refused with its name.
 import { readFileSync, statSync } from 'node:fs'
 import { extname } from 'node:path'
 import { isLeft } from 'fp-ts/Either'
@@ -15,7 +15,9 @@ interface Pipeline {
   toColourspace(space: string): Pipeline
   raw(o?: { depth: 'uchar' | 'ushort' }): Pipeline
   toBuffer(o: { resolveWithObject: true }): Promise<{ data: Buffer; info: { width: number; height: number; channels: number } }>
-  metadata(): Promise<{ width: number; height: number; depth?: string; channels?: number }>
+  /** Without an angle: upright, by the rotation tag. */
+  rotate(): Pipeline
+  metadata(): Promise<{ width: number; height: number; depth?: string; channels?: number; orientation?: number }>
 }
 interface Sharp {
   (file: string | Uint8Array, o: object): Pipeline
@@ -75,14 +77,19 @@ const opened = (file: ImageFile, { mostPixels }: Limits): Pipeline =>
 const undecoded = (file: ImageFile, e: unknown): SpillwayException =>
   e instanceof SpillwayException ? e : refused(file, `it cannot be decoded: ${(e as Error).message.split('\n')[0]}`)
 
-/** The declared size of a file. */
+/** Rotation tags from here on exchange height and width (EXIF 2.3, tag Orientation). */
+const SIDEWAYS = 5
+
+/** The declared size of a file, upright. */
 export const sizeOf = async (file: ImageFile, limits: Limits): Promise<Size> => {
   try {
-    const { width, height, depth } = await opened(file, { ...limits, mostPixels: Number.MAX_SAFE_INTEGER }).metadata()
+    const stored = await opened(file, { ...limits, mostPixels: Number.MAX_SAFE_INTEGER }).metadata()
+    const { orientation = 1, depth } = stored
+    const [width, height] = orientation < SIDEWAYS ? [stored.width, stored.height] : [stored.height, stored.width]
     if (!(width * height <= limits.mostPixels))
       throw refused(file, `it has ${width} x ${height} pixels; the limit is ${limits.mostPixels} (mostPixels)`)
     if (limits.depth === 8 && depth !== undefined && depth !== 'uchar')
-      throw refused(file, `its numbers are ${depth}, with more than 8 bits: set depth: 16`)
+      throw refused(file, `its numbers are ${depth}, with more than 8 bits: set depth: 16 (--depth 16)`)
     return { width, height }
   } catch (e) {
     throw undecoded(file, e)
@@ -99,7 +106,7 @@ export const pixelsOf = async (file: ImageFile, from: Rectangle, to: Size, chann
   const { left, top, width, height } = from
   const isWide = limits.depth === 16
   try {
-    const part = opened(file, limits).extract({ left, top, width, height }).removeAlpha()
+    const part = opened(file, limits).rotate().extract({ left, top, width, height }).removeAlpha()
     const sized =
       to.width === width && to.height === height
         ? part
@@ -133,7 +140,7 @@ export const labelsOf = async (file: string, limits: Limits): Promise<Labels> =>
   }
   const { width, height } = await sizeOf(file, { ...limits, depth: 8 })
   try {
-    const { data, info } = await opened(file, limits).raw({ depth: 'uchar' }).toBuffer({ resolveWithObject: true })
+    const { data, info } = await opened(file, limits).rotate().raw({ depth: 'uchar' }).toBuffer({ resolveWithObject: true })
     if (info.channels !== 1)
       throw refused(file, 'its pixels are colours; a mask needs one label per pixel, in grey or as a PNG palette')
     return { width, height, pixels: data }

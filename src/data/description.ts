@@ -125,10 +125,16 @@ export const takenFor = (
   { modelScales = false, resizes = true }: { readonly modelScales?: boolean; readonly resizes?: boolean } = {},
 ): Taken => {
   if (description === undefined) return { data, notes: [] }
-  const fitted = resizes ? withFit(data, description) : { data, notes: [] }
+  const deep = withDepth(data, description)
+  const fitted = resizes ? withFit(deep, description) : { data: deep, notes: [] }
   const scaled = withNumbers(fitted.data, description, modelScales)
   return { data: scaled.data, notes: [...fitted.notes, ...scaled.notes] }
 }
+
+const withDepth = (data: Data, { from, depth }: DataDescription): Data =>
+  data.set.kind === 'images' && from === 'images' && depth !== undefined && data.set.depth === undefined
+    ? { ...data, set: { ...data.set, depth } }
+    : data
 
 const DEFAULT_FIT: Fit = 'cover'
 
@@ -161,6 +167,27 @@ const withNumbers = (data: Data, description: DataDescription, modelScales: bool
   }
   return { data, notes: [`the model was trained on data with ${trained}, but these have ${numbersText(set)}`] }
 }
+
+const reversed = (a: readonly number[] | undefined, b: readonly number[]): boolean =>
+  a !== undefined && !sameList(a, b) && sameList([...a].reverse(), b)
+/** The mean and the deviation of ImageNet's pictures, in the order red, green, blue, as shares of 255. */
+export const IMAGENET = { mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] } as const
+
+/** `--mean 0.5 --std 0.25 (mean: [0.5], std: [0.25])` */
+const numbersCure = ({ mean, std }: Numbers): string => {
+  const given = Object.entries({ mean, std }).flatMap(([name, list]) => (list ? [[name, list] as const] : []))
+  return `${given.map(([name, list]) => `--${name} ${list.join(',')}`).join(' ')} (${given.map(([name, list]) => `${name}: [${list.join(', ')}]`).join(', ')})`
+}
+
+/** A note for training from weights: the normalisation of their training data, if it differs. */
+export const normalisationNote = (
+  { mean, std }: Numbers,
+  weights: string,
+  { mean: itsMean, std: itsStd }: Numbers,
+): string | undefined =>
+  sameList(mean, itsMean) && sameList(std, itsStd)
+    ? undefined
+    : `${weights} was trained on data with ${numbersText({ mean: itsMean, std: itsStd })}, but these have ${numbersText({ mean, std })}${reversed(mean, itsMean ?? []) ? ', in the reverse order of the channels' : ''}: ${(itsMean ?? itsStd) === undefined ? 'leave them out' : `use ${numbersCure({ mean: itsMean, std: itsStd })}`}`
 
 /** Class names that other data must follow: none are known of synthetic data, and an empty list means numbers without names. */
 export const classesOf = ({ from, classes }: Described): KnownClasses => (from === undefined ? undefined : (classes ?? []))

@@ -15,18 +15,20 @@ const MOST_BYTES = 64 * 2 ** 20
 
 const labelsFit =
   (value: FedValue) =>
-  (file: FileTensor): Either<SpillwayError, void> =>
+  (file: FileTensor): Either<SpillwayError, readonly number[]> =>
     withFile('data', file.path, (fd) => {
       const bytes = readRange(fd, file.offset, file.samples * ELEMENT_BYTES[file.type])
       if (!bytes) return E.left('it ends before its last sample')
-      for (const [i, label] of Array.from(numbersOf(file.type, bytes)).entries()) {
+      const labels = Array.from(numbersOf(file.type, bytes))
+      for (const [i, label] of labels.entries()) {
         const problem = valueProblem(value, label)
         if (problem !== undefined) return E.left(`sample ${i} (counted from 0): ${problem}`)
       }
-      return E.right(undefined)
+      return E.right(labels)
     })
 
-export const fileLabelsFit = (files: DataFiles, values: readonly FedValue[]): Either<SpillwayError, void> =>
+/** The labels that were read: those of the only target with one label per sample. */
+export const fileLabelsFit = (files: DataFiles, values: readonly FedValue[]): Either<SpillwayError, readonly number[]> =>
   pipe(
     values.filter((v) => v.labels && elementsOf(v) === 1),
     E.traverseArray((v) => {
@@ -34,5 +36,5 @@ export const fileLabelsFit = (files: DataFiles, values: readonly FedValue[]): Ei
       const bytes = list.reduce((n, f) => n + f.samples * ELEMENT_BYTES[f.type], 0)
       return list.length > MOST_FILES || bytes > MOST_BYTES ? E.right([]) : E.traverseArray(labelsFit(v))(list)
     }),
-    E.map(() => undefined),
+    E.map((all) => (all.length === 1 ? all[0]!.flat() : [])),
   )

@@ -118,7 +118,10 @@ const sampleOf = async (work: ImageWork, epoch: number, index: number): Promise<
   if (file === undefined) return asWanted([label!], nameOfFile(sample.image))
   const mask = await labelsOf(file, limits)
   if (mask.width !== size.width || mask.height !== size.height)
-    throw dataRefused(file, `${mask.width} x ${mask.height} pixels, but its image has ${size.width} x ${size.height}`)
+    throw dataRefused(
+      file,
+      `${mask.width} x ${mask.height} pixels, but its image has ${size.width} x ${size.height}${mask.width === size.height && mask.height === size.width ? ' when turned upright by its rotation tag' : ''}: save the mask at the size of its image`,
+    )
   return asWanted(turned(maskAt(mask, from, to, target), to, 1, turn), file)
 }
 

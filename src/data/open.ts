@@ -14,6 +14,7 @@ import { arraysAsSource } from './arrays'
 import { type Bands, openBands } from './bands'
 import { type Data, type DataSet, files, folder, type Numbers, type SampleValue } from './data'
 import { type KnownClasses, missingNote } from './classes'
+import { countsOf, type LabelCounts } from './counts'
 import { canDecode, type ImageFile, nameOfFile, type Size } from './decode'
 import { type Described, describedBy } from './description'
 import { type Feed, openFeed } from './feed'
@@ -145,6 +146,8 @@ export interface OpenedData {
   readonly notes: readonly string[]
   /** A note about the order, for training. */
   readonly orderNote?: string
+  /** For samples with one label each, if their labels have been read. */
+  readonly labels?: LabelCounts
 }
 
 /** How data are gone through. */
@@ -234,7 +237,7 @@ const openFiles = (data: Data, set: FilesSet, going: Going, graph: Graph): Eithe
     E.bindTo('found'),
     E.tap(() => fitting(set, fedOf(graph))),
     // Parts may leave a wrong label out.
-    E.tap(({ found }) => (data.parts.length === 0 ? fileLabelsFit(found, fedOf(graph)) : E.right(undefined))),
+    E.bind('known', ({ found }) => (data.parts.length === 0 ? fileLabelsFit(found, fedOf(graph)) : E.right([]))),
     // A run that is not kept has no identity to compare.
     E.bind('content', ({ found }) => (going.isKept ? contentOf(found) : E.right(''))),
     E.bind('order', ({ found }) =>
@@ -245,13 +248,14 @@ const openFiles = (data: Data, set: FilesSet, going: Going, graph: Graph): Eithe
             E.flatMap(() => orderFor(sampleCount([...found.values()][0]!), data, going)),
           ),
     ),
-    E.map(({ found, content, order }) => ({
+    E.map(({ found, content, order, known }) => ({
       source: { kind: 'files', files: found, numbers: set, ...(order ? { order } : {}) },
       samples: order?.length ?? sampleCount([...found.values()][0]!),
       content: `${content}${wayWords(data, going)}`,
       place: `${placeOf(found)}${wayWords(data, going)}`,
       described: describedBy(set),
       notes: [],
+      ...(known.length > 0 ? { labels: countsOf(known) } : {}),
     })),
   )
 }
@@ -521,6 +525,14 @@ const openImageSet = (data: Data, set: ImageSet, going: Going, graph: Graph): Ei
         described: describedBy(set, list.classes),
         notes: [...whole, ...labelNotes(set.path, list, values, others)],
         ...(!going.shuffle && classByClass(list, order) ? { orderNote: CLASS_BY_CLASS } : {}),
+        ...(list.samples[0]!.label === undefined
+          ? {}
+          : {
+              labels: countsOf(
+                Array.from(others, (i) => list.samples[i]!.label!),
+                list.classes,
+              ),
+            }),
       }
     }),
   )

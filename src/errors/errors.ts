@@ -99,6 +99,8 @@ export type SourceError =
       readonly what: string
       readonly resume?: string
       readonly first?: NotFinitePlace
+      /** The likely fix. */
+      readonly cure?: string
     }
   | { readonly tag: 'Stopped'; readonly stepsDone: number; readonly why: string; readonly directory: string }
   | { readonly tag: 'Cancelled'; readonly stepsDone: number; readonly signal?: NodeJS.Signals; readonly resume?: string }
@@ -167,7 +169,7 @@ const renderSource = (e: SourceError): string => {
     case 'DeviceFailed':
       return `the device failed: ${e.reason}`
     case 'Diverged':
-      return `step ${e.step}: ${e.what}, so this step was not saved${e.first ? `; ${firstText(e.first)}` : ''}${e.resume ? `; ${e.resume}` : ''}`
+      return `step ${e.step}: ${e.what}, so this step was not saved${e.first ? `; ${firstText(e.first)}` : ''}${e.cure ? `; ${e.cure}` : ''}${e.resume ? `; ${e.resume}` : ''}`
     case 'Stopped':
       return `stopped by ${e.why} after ${e.stepsDone} steps, all saved in ${e.directory}: run the same command with --resume to continue`
     case 'Cancelled':

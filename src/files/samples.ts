@@ -204,6 +204,9 @@ const fitted = (
         `${labels ? ', and dimensions of 1 may be omitted' : ''}` +
         (taken === 'as they are' && array.shape.length >= 3 && sizedIn(array.shape, own, layout, labels)
           ? "; to resize other heights and widths, set fit, e.g. fit: 'crop' (--fit crop)"
+          : '') +
+        (layout === 'NCHW' && samplesOf(array.shape, [h, w, c], false) !== undefined
+          ? "; if its channels are last, set layout: 'NHWC' (--layout nhwc)"
           : ''),
     )
   if (labels && array.type.startsWith('f'))

@@ -1,6 +1,6 @@
-// Structural similarity (Wang et al., 2004). In: rows of an image's output and target, with numbers between 0 and 1. Out: the sum over all windows, and
-// their number. Invariant: windows are those inside the image, with Gaussian weights of 11 x 11 and a deviation of 1.5, as in that paper; only the
-// rows of a window are held. Worked example: an image of 20 x 16 has 10 x 6 windows in each channel.
+// Structural similarity (Wang et al., 2004). In: rows of an image's output and target, with numbers between 0 and 1. Out: its mean over all windows.
+// Invariant: windows are those inside the image, with Gaussian weights of 11 x 11 and a deviation of 1.5. Only the rows of a window are held.
+// Worked example: an image of 20 x 16 has 10 x 6 windows in each channel.
 
 const SIDE = 11
 const DEVIATION = 1.5

@@ -21,6 +21,9 @@ export type Running = Pick<
   'spill' | 'threads' | 'throttle' | 'hostMemory' | 'signal' | 'onNote' | keyof LoadingOptions
 >
 
+const RANDOM = (weights: number): string =>
+  `${weights === 1 ? '1 weight is' : `${weights} weights are`} random, so the results mean nothing: train first, and use the weights that the run saves, without --weights-skip (weightsSkip)`
+
 const filledWith = (weights: Weights, staged: Staged, session: DeviceSession, o: Running): Either<SpillwayError, unknown> => {
   const state = modelState(staged.plan.graph)
   if (typeof weights !== 'string')
@@ -37,6 +40,8 @@ const filledWith = (weights: Weights, staged: Staged, session: DeviceSession, o:
     E.tap(({ table }) => {
       const text = tableText(table)
       if (text !== undefined) o.onNote?.(text)
+      const { length } = table.left
+      if (length > 0) o.onNote?.(RANDOM(length))
       return E.right(undefined)
     }),
   )

@@ -44,6 +44,10 @@ const optimizersIn = (graph: Graph): readonly Optimizer[] => {
   return graph.trainedBy ? [graph.trainedBy.optimizer] : own.filter((o, i) => own.findIndex((p) => isDeepStrictEqual(o, p)) === i)
 }
 
+/** The learning rates of all updates. */
+export const ratesIn = (graph: Graph): readonly number[] =>
+  graph.ops.flatMap(({ kind, attrs }) => optimizerBy(kind, attrs)?.lr ?? [])
+
 const optionText = (u: unknown): string => (typeof u === 'string' ? u : JSON.stringify(u))
 
 /** Options that the training graph depends on, by name, as text. A refused resume names those that differ. */

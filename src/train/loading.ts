@@ -209,6 +209,11 @@ const classesHelp = (wrong: readonly string[], file: TensorFile): readonly strin
     : []
 }
 
+const otherNetwork = (file: TensorFile): string => {
+  const model = descriptionIn(file.metadata)?.model
+  return `no weight of the model fits: these weights belong to ${model === undefined || model === 'model' ? 'another network' : `'${model}'`}; name that model, or leave the weights out`
+}
+
 const helpFor = (wrong: readonly string[], all: readonly string[], file: TensorFile): readonly string[] => {
   const prefix = prefixBefore(
     wrong.filter((name) => !file.tensors.has(name)),
@@ -216,7 +221,8 @@ const helpFor = (wrong: readonly string[], all: readonly string[], file: TensorF
   )
   if (prefix !== undefined) return [`the names in the file begin with '${prefix}': remove it with --weights-strip '${prefix}'`]
   const patterns = patternsOf(wrong, all)
-  if (wrong.length === all.length || patterns.length > MOST_PATTERNS) return []
+  if (wrong.length === all.length) return [otherNetwork(file)]
+  if (patterns.length > MOST_PATTERNS) return []
   const skip = patterns.map((p) => `--weights-skip '${p}'`).join(' ')
   return [...classesHelp(wrong, file), `${skip} trains ${wrong.length === 1 ? 'it' : 'them'} from initial values`]
 }

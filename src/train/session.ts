@@ -33,6 +33,7 @@ import { lockOf, readyOf, type Start, startOf } from './start'
 import { openStepLog, type StepLog } from './steplog'
 import { addRun, NO_STEPS, type Totals } from './totals'
 import { traced } from './traced'
+import { lossWatch, type LossWatch } from './watch'
 import { type Counted, type ModelState, saveWeights, type StateReader } from './weights'
 
 /** The state of a run so far. */
@@ -57,6 +58,7 @@ interface RunningSession extends Start {
   /** The losses of the reported steps so far. */
   readonly losses: number[]
   readonly measured: Measurement[]
+  readonly watch: LossWatch
 }
 
 const resumeHint = (directory: string): string =>
@@ -142,6 +144,7 @@ const stepped = (run: RunningSession, p: StepDone): void => {
   }
   listener.emit(p)
   emitEpoch(run, p.step)
+  run.watch.stepped(losses)
   if (met.odd !== undefined || Number.isFinite(p.loss)) return
   met.odd = p.step
   if (o.onNonfinite === 'continue') o.onNote?.(`the loss of step ${p.step} is ${p.loss}; the run continues, as requested`)
@@ -343,6 +346,10 @@ const parted = ({ staged: { plan, rank }, state, held }: RunningSession, result:
       )
     : TE.right(undefined)
 
+/** Losses on the data of evaluations. */
+const lossesOf = ({ evaluation, measured }: RunningSession): readonly number[] =>
+  evaluation ? measured.flatMap(({ metrics }) => metrics['loss'] ?? []) : []
+
 const performed = (run: RunningSession): TaskEither<SpillwayError, TrainResult> => {
   const kept = new Map<string, Uint8Array>()
   return pipe(
@@ -369,12 +376,22 @@ const performed = (run: RunningSession): TaskEither<SpillwayError, TrainResult> 
       }),
     ),
     TE.tap((result) => parted(run, result)),
+    TE.tapIO(
+      ({ losses }) =>
+        () =>
+          run.watch.ended(losses, { epochs: run.length.epochs, evaluated: lossesOf(run) }),
+    ),
   )
 }
 
 const sampled = (): Either<never, PeakMemory> => {
   forgetPlanning()
   return E.right(new PeakMemory().start())
+}
+
+const watchOf = ({ staged, options: o, data }: Start): LossWatch => {
+  const mayStay = o.data === undefined || (o.weights !== undefined && o.weightsSkip === undefined)
+  return lossWatch(staged.plan.graph, { mayStay, areLabelsKnown: data.labels !== undefined }, (text) => o.onNote?.(text))
 }
 
 const onDevice = (start: Start, listener: Listener, page: RunPage): TaskEither<SpillwayError, TrainResult> => {
@@ -394,7 +411,12 @@ const onDevice = (start: Start, listener: Listener, page: RunPage): TaskEither<S
               () => openStepLog(o, staged, from?.step ?? 0, start.evaluation?.measures),
               (log) => log.close(),
               (log) =>
-                performed({ ...start, held, log, memory, met, listener, page, losses, measured: [...(from?.measured ?? [])] }),
+                performed({
+                  ...start,
+                  ...{ held, log, memory, met, listener, page, losses },
+                  measured: [...(from?.measured ?? [])],
+                  watch: watchOf(start),
+                }),
             ),
         ),
     ),

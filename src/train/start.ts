@@ -29,6 +29,7 @@ import {
   type RunIdentity,
   sameRun,
 } from './checkpoint'
+import { adviceFor } from './advice'
 import { batchOf, classesIn, dataOf, freeFor, placesOf, roomFor } from './beforehand'
 import { type Length, lengthOf } from './length'
 import { startText } from './loading'
@@ -142,9 +143,11 @@ export const readyOf = (
     ),
     E.tap(({ length, evaluation }) => checkedMeasures(o, length.epochs, evaluation?.measures ?? ['loss'])),
     E.tap(({ length }) => E.right(notes(staged, length, o))),
-    E.tap(({ data: { notes, orderNote, samples = 0 }, batch }) => {
-      const all = [...notes, ...(orderNote !== undefined && samples > batch ? [orderNote] : [])]
-      if (!staged.rank || leads(staged.rank)) for (const text of all) o.onNote?.(text)
+    E.tap((run) => {
+      const { notes, orderNote, samples = 0 } = run.data
+      const order = orderNote !== undefined && samples > run.batch ? [orderNote] : []
+      if (staged.rank && !leads(staged.rank)) return E.right(undefined)
+      for (const text of [...notes, ...order, ...adviceFor({ graph: staged.plan.graph, ...run })]) o.onNote?.(text)
       return E.right(undefined)
     }),
     E.bind('circumstances', () => circumstancesOf(staged, o)),

@@ -7,6 +7,7 @@ import { pipe } from 'fp-ts/function'
 import type { NotFinitePlace, SpillwayError } from '../errors/errors'
 import { using } from '../errors/exceptions'
 import { showSeconds } from '../report/format'
+import { ratesIn } from '../stage/identity'
 import { findCheckpoint } from './checkpoint'
 import type { DeviceSession, StepsToSearch } from './device'
 import { firstMet } from './finite'
@@ -16,6 +17,7 @@ import { cutting } from './parts'
 import { announce, sameState, together } from './ranks'
 import { ratesOfSteps } from './schedules'
 import type { Ready, Start } from './start'
+import { lowerRate } from './watch'
 
 export type Diverged = Extract<SpillwayError, { readonly tag: 'Diverged' }>
 
@@ -62,8 +64,19 @@ const replayed = (start: Start, sought: Sought, announced: () => void): TaskEith
   )
 }
 
+/** The error with its place and a cure. */
+export const traced = (start: Start, e: Diverged, stepSeconds: number): TaskEither<SpillwayError, never> =>
+  TE.mapLeft((met: SpillwayError) => (met.tag === 'Diverged' ? cured(met, start) : met))(located(start, e, stepSeconds))
+
+/** A number that is fed, or computed before the first update, is no fault of the learning rate. */
+const cured = (e: Diverged, { staged }: Start): Diverged => {
+  const rate = Math.max(0, ...ratesIn(staged.plan.graph))
+  const isComputed = e.first === undefined || e.first.by !== undefined
+  return e.step > 1 && isComputed && rate > 0 ? { ...e, cure: lowerRate(rate) } : e
+}
+
 /** The error with that place, where it is found: from the newest checkpoint on, or from the run's start. */
-export const traced = (start: Start, e: Diverged, stepSeconds: number): TaskEither<SpillwayError, never> => {
+const located = (start: Start, e: Diverged, stepSeconds: number): TaskEither<SpillwayError, never> => {
   const { onNote, ...options } = start.options
   const { checkpointDir, signal, stop } = options
   const from = checkpointDir === undefined ? undefined : findCheckpoint(checkpointDir).checkpoint

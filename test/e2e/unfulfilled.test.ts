@@ -22,10 +22,11 @@ const staged = (o: StageOptions = {}): Staged =>
   stage(net, { loss: crossEntropy, machine: 'ref', algorithms: 'fixed', strategy: 'in-core', ...o })
 const plan = staged()
 /** Eight samples: an epoch has four steps. */
-const data = source({
-  length: 8,
-  read: (i) => ({ input: Float32Array.from({ length: 48 }, (_, k) => Math.sin(k * i)), target: i }),
-})
+const eight = () =>
+  source({ length: 8, read: (i) => ({ input: Float32Array.from({ length: 48 }, (_, k) => Math.sin(k * i)), target: i }) })
+const [data, held] = [eight(), eight()]
+const shortNote = (steps: number): string =>
+  `the run takes ${2 * steps} of 8 samples: --epochs 1 instead of --steps (epochs: 1) takes all of them once`
 
 type Length = { readonly steps: number } | { readonly epochs: number }
 const run = async (
@@ -48,16 +49,16 @@ const refused = async (doing: () => unknown): Promise<string> => {
 const at = ({ measured }: TrainResult): readonly (readonly number[])[] => measured.map(({ epoch, step }) => [epoch, step])
 
 test('a run shorter than an epoch, or than the interval, is evaluated at its end', async () => {
-  const evaluate = validation({ data, metrics: ['accuracy'] })
+  const evaluate = validation({ data: held, metrics: ['accuracy'] })
   const [short, none] = await run({ steps: 1, data, evaluate })
-  assert.equal([at(short), none], [[[0, 1]], []])
+  assert.equal([at(short), none], [[[0, 1]], [shortNote(1)]])
   assert.equal(Object.keys(short.measured[0]!.metrics), ['loss', 'accuracy'])
   assert.equal(at((await run({ steps: 3, data, evaluate }))[0]), [[0, 3]])
   assert.equal(at((await run({ steps: 9, data, evaluate }))[0]), [
     [1, 4],
     [2, 8],
   ])
-  const [sparse, notes] = await run({ epochs: 2, data, evaluate: validation({ data, every: 5 }) })
+  const [sparse, notes] = await run({ epochs: 2, data, evaluate: validation({ data: held, every: 5 }) })
   assert.equal(at(sparse), [[2, 8]])
   assert.equal(notes, ['the run has 2 epochs and evaluates every 5 epochs: the only evaluation is at its end'])
 })
@@ -82,8 +83,9 @@ test('a resumed run goes on from an evaluation at the end of a shorter one', asy
 test('a warm-up as long as the run is noted', async () => {
   assert.equal((await run({ steps: 3, data, warmup: 500 }))[1], [
     'the warm-up has 500 steps, but the run has 3: the learning rate only rises',
+    shortNote(3),
   ])
-  assert.equal((await run({ steps: 3, data, warmup: 2 }))[1], [])
+  assert.equal((await run({ steps: 3, data, warmup: 2 }))[1], [shortNote(3)])
 })
 
 test('numbers without a meaning are refused before the first step', async () => {

@@ -62,23 +62,23 @@ test('data are described by what is said of them', () => {
 /** A recipe without a fit. */
 const { fit: _, ...numbers } = whole
 
-test('files of the same kind take mean, deviation and fit of the recipe', () => {
+test('files of the same kind take mean, deviation, bits and fit of the recipe', () => {
   const { data, notes } = takenFor(folder('val/', { fit: 'pad' }), whole)
   assert.equal([data.set.mean, data.set.std], [whole.mean, whole.std])
   assert.equal(notes, ['the data use mean [0.5] and std [0.25, 0.5, 0.25], as in training'])
   const resized = takenFor(folder('val/', { mean: [0.5], std: [0.25, 0.5, 0.25] }), whole)
   assert.equal([resized.data.set, resized.notes], [
-    folder('val/', { mean: [0.5], std: [0.25, 0.5, 0.25], fit: 'pad' }).set,
+    folder('val/', { mean: [0.5], std: [0.25, 0.5, 0.25], fit: 'pad', depth: 16 }).set,
     ['images are resized with fit pad, as in training'],
   ] as never)
-  const dense = folder('val/', { mean: [0.5], std: [0.25, 0.5, 0.25] })
+  const dense = folder('val/', { mean: [0.5], std: [0.25, 0.5, 0.25], depth: 16 })
   assert.equal(takenFor(dense, whole, { resizes: false }), { data: dense, notes: [] })
   const other = takenFor(folder('val/', { mean: [0.5], std: [0.25, 0.5, 0.25], fit: 'crop' }), whole)
   assert.equal(other.notes, ['the model was trained with fit pad, but these data have fit crop'])
 })
 
 test('what somebody says counts, and where it differs it is said', () => {
-  const own = folder('val/', { mean: [0.1] })
+  const own = folder('val/', { mean: [0.1], depth: 8 })
   assert.equal(takenFor(own, numbers), {
     data: own,
     notes: ['the model was trained on data with mean [0.5] and std [0.25, 0.5, 0.25], but these have mean [0.1]'],
@@ -89,7 +89,7 @@ test('what somebody says counts, and where it differs it is said', () => {
   assert.match(takenFor(arrays, whole).notes[0]!, /these have neither mean nor std$/)
   const made = source({ length: 1, read: () => ({ input: [1], target: 0 }) })
   assert.is(takenFor(made, whole).data, made)
-  const same = folder('val/', { mean: [0.5], std: [0.25, 0.5, 0.25] })
+  const same = folder('val/', { mean: [0.5], std: [0.25, 0.5, 0.25], depth: 16 })
   assert.equal(takenFor(same, numbers), { data: same, notes: [] })
   assert.equal(takenFor(own, undefined), { data: own, notes: [] })
 })
