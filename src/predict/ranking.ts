@@ -1,6 +1,6 @@
 // Metrics of rankings. In: for each image the scores of the classes and a label. Out: the area under the ROC curve and the average precision, of each
 // class against the rest, and their means. Invariant: definitions are scikit-learn's; a class without labels, or with all of them, has no number.
-// Worked example, scores 0.9 0.8 0.3 for labels 1 0 1. Of two pairs of a 1 and a 0, one is in order: area 1/2. The precision is 1/1 at the first 1 and
+// Worked example, scores 0.9 0.8 0.3 for labels 1 0 1. One of two pairs of a 1 and a 0 is in order: area 1/2. The precision is 1/1 at the first 1 and
 // 2/3 at the second: average 5/6.
 
 /** An image: a score for each class, and the label. */
