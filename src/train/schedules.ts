@@ -23,6 +23,10 @@ export interface SteppedOptions {
 export interface CosineOptions {
   /** Last learning rate as a share of the first. Default 0. @example cosine({ floor: 0.01 }) */
   readonly floor?: number | undefined
+  /** Number of cycles; each begins at the learning rate again. Default 1. @example cosine({ cycles: 4 }) */
+  readonly cycles?: number | undefined
+  /** Length of a cycle as a multiple of the one before. Default 1. @example cosine({ cycles: 3, growth: 2 }) */
+  readonly growth?: number | undefined
 }
 /** Options of `polynomial`. @example const options: PolynomialOptions = { power: 0.9 } */
 export interface PolynomialOptions {
@@ -51,7 +55,12 @@ export interface OneCycleOptions {
 export type Schedule =
   | { readonly kind: 'constant' }
   | { readonly kind: 'step'; readonly every?: number | undefined; readonly factor: number }
-  | { readonly kind: 'cosine'; readonly floor: number }
+  | {
+      readonly kind: 'cosine'
+      readonly floor: number
+      readonly cycles?: number | undefined
+      readonly growth?: number | undefined
+    }
   | { readonly kind: 'poly'; readonly power: number }
   | { readonly kind: 'one-cycle'; readonly rise: number; readonly start: number; readonly end: number }
 export type ScheduleName = Schedule['kind']
@@ -67,7 +76,7 @@ export type ScheduleName = Schedule['kind']
 export type OwnSchedule = (step: number, total: number) => number
 
 const STEPPED = optionsFor<SteppedOptions>()('stepped', 'every', 'factor')
-const COSINE = optionsFor<CosineOptions>()('cosine', 'floor')
+const COSINE = optionsFor<CosineOptions>()('cosine', 'floor', 'cycles', 'growth')
 const POLYNOMIAL = optionsFor<PolynomialOptions>()('polynomial', 'power')
 const ONE_CYCLE = optionsFor<OneCycleOptions>()('oneCycle', 'rise', 'start', 'end')
 
@@ -77,7 +86,7 @@ const CHOICES: Readonly<
 > = {
   constant: {},
   step: { every: { least: 1, whole: true }, factor: { least: 0, default: 0.1 } },
-  cosine: { floor: { least: 0, most: 1, default: 0 } },
+  cosine: { floor: { least: 0, most: 1, default: 0 }, cycles: { least: 1, whole: true }, growth: { least: 1 } },
   poly: { power: { above: 0, default: 1 } },
   'one-cycle': {
     rise: { least: 0, most: 1, default: 0.3 },
@@ -146,16 +155,18 @@ export function stepped(o: SteppedOptions = {}): Schedule {
   return scheduleWith('step', known(STEPPED, o))
 }
 /**
- * Creates a schedule that falls along half a cosine from the learning rate to `floor` times it.
+ * Creates a schedule that falls along half a cosine from the learning rate to `floor` times it, once or in several
+ * cycles (warm restarts).
  *
- * @param o The `floor`. Default 0.
+ * @param o The `floor`, the `cycles` and their `growth`.
  * @example train(net, plan, { epochs: 90, schedule: cosine({ floor: 0.01 }), warmup: 500 })
  */
 export function cosine(): Schedule
 /**
- * Creates a schedule that falls along half a cosine from the learning rate to `floor` times it.
+ * Creates a schedule that falls along half a cosine from the learning rate to `floor` times it, once or in several
+ * cycles (warm restarts).
  *
- * @param o The `floor`. Default 0.
+ * @param o The `floor`, the `cycles` and their `growth`.
  * @example train(net, plan, { epochs: 90, schedule: cosine({ floor: 0.01 }), warmup: 500 })
  */
 export function cosine<const O extends (CosineOptions & object) | undefined>(o: Known<O, typeof COSINE>): Schedule
@@ -213,6 +224,22 @@ export const scheduleNamed = (text: string): Either<SpillwayError, Schedule> => 
 /** From one number to another by half a cosine. */
 const halfCosine = (from: number, to: number, share: number): number => to + ((from - to) / 2) * (1 + Math.cos(Math.PI * share))
 
+/**
+ * The share of the present cycle that is over at this share of the run. Worked example, three cycles of growth 2: the second one is from 1/7 to 3/7 of
+ * the run, so that a third of it is over at 5/21.
+ */
+const shareOfCycle = (share: number, cycles: number, growth: number): number => {
+  // In lengths of the first cycle.
+  let at = share * Array.from({ length: cycles }, (_, k) => growth ** k).reduce((n, x) => n + x, 0)
+  let length = 1
+  // Shares are quotients of whole numbers: one that is a rounding below the end of a cycle is at its end.
+  for (let k = 1; k < cycles && at >= length - 1e-9; k++) {
+    at = Math.max(0, at - length)
+    length *= growth
+  }
+  return at / length
+}
+
 /** The factor of step t, from 0, in a run of this length. */
 const factorOf = (s: Schedule, t: number, total: number): number => {
   switch (s.kind) {
@@ -221,7 +248,7 @@ const factorOf = (s: Schedule, t: number, total: number): number => {
     case 'step':
       return s.factor ** Math.floor(t / (s.every ?? Math.ceil(total / 3)))
     case 'cosine':
-      return halfCosine(1, s.floor, t / total)
+      return halfCosine(1, s.floor, shareOfCycle(t / total, s.cycles ?? 1, s.growth ?? 1))
     case 'poly':
       return (1 - t / total) ** s.power
     case 'one-cycle': {
