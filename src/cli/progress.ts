@@ -4,50 +4,17 @@ import { type Params, SingleBar } from 'cli-progress'
 import { bytesOf, pagesIn } from '../../staging/core/bytes'
 import { type Plan, tilesOf } from '../../staging/plan/plan'
 import { hearMeasuring } from '../machine/taught'
-import { showSeconds, showSize, significant } from '../report/format'
+import { showSeconds, showSize } from '../report/format'
 import { batchOf } from '../train/beforehand'
-import type { DeviceProgress } from '../train/device'
-import type { FitEvent, Started } from '../train/events'
+import { epochText, eventLine, lossText, NOT_STARTED, type Progress, rateText, Speed } from '../train/progress'
 import { CLEAR } from './live'
 import type { Output } from './output'
-
-export interface Progress {
-  readonly event: (e: FitEvent) => void
-  readonly tile: (p: DeviceProgress) => void
-  readonly stop: () => void
-}
-
-export const lossText = (loss: number): string => loss.toPrecision(6)
-const rateText = (lr: number): string => `${Number(lr.toPrecision(3))}`
-
-/** Which epoch a step is of, where epochs are more than a step each. */
-const epochText = ({ steps, stepsPerEpoch = 1 }: Started, step: number): string => {
-  if (stepsPerEpoch <= 1) return ''
-  const at = (s: number): number => 1 + Math.floor((s - 1) / stepsPerEpoch + 1e-9)
-  return `epoch ${at(step)}/${at(steps)}  `
-}
-
-export const metricsText = (metrics: Readonly<Record<string, number>>): string =>
-  Object.entries(metrics)
-    .map(([name, value]) => `${name} ${name === 'loss' ? lossText(value) : value.toFixed(4)}`)
-    .join('  ')
 
 /** The one that a bar has room for: the first beside the loss. */
 const metricText = ({ loss = Number.NaN, ...metrics }: Readonly<Record<string, number>>): string => {
   const [first] = Object.entries(metrics)
   return first === undefined ? `evaluated ${lossText(loss)}` : `${first[0]} ${first[1].toFixed(4)}`
 }
-
-/** The line of an epoch. */
-const eventLine = (e: FitEvent, { stepsPerEpoch = 1 }: Started): string | undefined => {
-  if (e.kind === 'evaluation') {
-    const at = e.epoch === 0 ? `step ${e.step}` : `epoch ${e.epoch}`
-    return `${at}  evaluated  ${metricsText(e.metrics)}${e.isBest ? '  (best so far)' : ''}`
-  }
-  return e.kind === 'epoch' && stepsPerEpoch > 1 ? `epoch ${e.epoch}  mean loss ${lossText(e.loss)}` : undefined
-}
-
-const NOT_STARTED: Started = { kind: 'start', stepsDone: 0, steps: 0 }
 
 /** Parts of a count that are printed where no terminal shows one line. */
 const PARTS = 10
@@ -78,49 +45,7 @@ export const withMeasuring = <A>(work: () => Promise<A>, stream: NodeJS.WriteStr
   })
 }
 
-/** One line per epoch, or per step if an epoch is one step. */
-export const plainLines = (out: Output, { graph }: Plan): Progress => {
-  const speed = new Speed(batchOf(graph))
-  let start = NOT_STARTED
-  let rate = ''
-  return {
-    event: (e) => {
-      if (e.kind === 'start') start = e
-      const isWhole = (start.stepsPerEpoch ?? 1) <= 1
-      if (e.kind === 'step') {
-        speed.took(e.seconds)
-        rate = `rate ${rateText(e.lr)}  ${isWhole ? showSeconds(e.seconds) : speed.text()}`
-        if (isWhole) out.say(`step ${e.step}/${start.steps}  loss ${lossText(e.loss)}  ${rate}`)
-      }
-      if (e.kind === 'epoch' && !isWhole)
-        out.say(`step ${e.step}/${start.steps}  ${epochText(start, e.step)}mean loss ${lossText(e.loss)}  ${rate}`)
-      const line = e.kind === 'evaluation' ? eventLine(e, start) : undefined
-      if (line !== undefined) out.say(line)
-    },
-    tile: () => {},
-    stop: () => {},
-  }
-}
-
 // ---------------------------------------------------------------- a bar
-
-/** Images per second, over the last steps. */
-class Speed {
-  private readonly seconds: number[] = []
-
-  constructor(private readonly batch: number) {}
-
-  took(seconds: number): void {
-    this.seconds.push(seconds)
-    if (this.seconds.length > RECENT) this.seconds.shift()
-  }
-
-  text(): string {
-    const sum = this.seconds.reduce((a, b) => a + b, 0)
-    return sum > 0 ? `${significant((this.batch * this.seconds.length) / sum, 3)} images/s` : ''
-  }
-}
-const RECENT = 10
 
 const SPARKS = '▁▂▃▄▅▆▇█'
 const MOST_SPARKS = 16

@@ -36,7 +36,8 @@ import { readingModel } from './modelreads'
 import { flagOf } from './options'
 import { type Done, type Output, terminalWidth } from './output'
 import { lossFlags } from './own'
-import { bar, lossText, metricsText, plainLines } from './progress'
+import { lossText, metricsText, plainLines } from '../train/progress'
+import { bar } from './progress'
 import { among, type Following, meets, sharedThreads } from '../train/among'
 import { plannedAmong } from './planamong'
 import { type StagedModel, stageNamed, type StagingOptions } from './stage'
@@ -312,7 +313,7 @@ const shown = ({ staged }: PreparedRun, o: TrainCommandOptions, out: Output): vo
 
 /** The run, with its progress. */
 const performed = ({ named, staged, options }: PreparedRun, out: Output): TaskEither<SpillwayError, TrainResult> => {
-  const progress = out.stream.isTTY ? bar(out, staged.plan) : plainLines(out, staged.plan)
+  const progress = out.stream.isTTY ? bar(out, staged.plan) : plainLines(out.say, staged.plan)
   const interrupt = interrupts(() => {
     progress.stop()
     out.say('\ninterrupted: stopping after this step; interrupt again to stop at once')

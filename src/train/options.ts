@@ -222,7 +222,8 @@ export interface TrainOptions extends Omit<DeviceOptions, 'tier'>, LoadingOption
    */
   readonly stop?: AbortSignal | undefined
   /**
-   * Called after every tile and every step.
+   * Called after every tile and every step. Without it and `onNote`, `train` and `run` print a line per epoch on
+   * stderr.
    *
    * @example train(net, plan, { steps: 100, onProgress: (p) => p.kind === 'step' && console.log(p.loss) })
    */

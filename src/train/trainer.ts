@@ -12,6 +12,7 @@ import type { Staged } from '../stage/stage'
 import { hearing } from './events'
 import { scriptTask } from './among'
 import type { Endless, TRAIN_KEYS, TrainOptions } from './options'
+import { scriptProgress } from './progress'
 import type { TrainResult } from './result'
 
 /**
@@ -28,13 +29,7 @@ export const trainTask = <P extends Staged>(
   model: Trainable | undefined,
   staged: PlanFor<'train', P>,
   o: TrainOptions,
-): TaskEither<SpillwayError, TrainResult> =>
-  scriptTask(
-    model,
-    staged as P,
-    o,
-    hearing(() => {}),
-  )
+): TaskEither<SpillwayError, TrainResult> => scriptTask(model, staged as P, o, hearing(scriptProgress(staged as P, o)))
 
 /** As on the platform: an aborted signal rejects with its reason; the position of the run becomes a note. */
 export const answerOf =

@@ -7,7 +7,8 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { CLEAR, liveLine } from '../../../src/cli/live'
 import type { Output } from '../../../src/cli/output'
-import { bar, barLine, countLines, plainLines, Sparkline, type Progress, withMeasuring } from '../../../src/cli/progress'
+import { bar, barLine, countLines, Sparkline, withMeasuring } from '../../../src/cli/progress'
+import { plainLines, type Progress } from '../../../src/train/progress'
 import { loadNative } from '../../../src/device/native'
 import { timesOf } from '../../../src/machine/taught'
 import type { FitEvent } from '../../../src/train/events'
@@ -103,7 +104,7 @@ test('a sparkline has at most sixteen bars, of equally many steps each; odd loss
 
 test('without a terminal it is a line per epoch, or per step if an epoch is one step', () => {
   const { out, written } = terminal(80)
-  const progress = plainLines(out, plan)
+  const progress = plainLines(out.say, plan)
   told(progress)
   progress.event({ kind: 'epoch', epoch: 2, step: 5, loss: 0.5 })
   assert.is(
@@ -112,7 +113,7 @@ test('without a terminal it is a line per epoch, or per step if an epoch is one 
       'step 5/6  epoch 2/3  mean loss 0.500000  rate 0.05  10.0 images/s\n',
   )
   const whole = terminal(80)
-  const steps = plainLines(whole.out, plan)
+  const steps = plainLines(whole.out.say, plan)
   steps.event({ kind: 'start', stepsDone: 0, steps: 6 })
   steps.event(EVENTS[1]!)
   assert.is(whole.written(), 'step 1/6  loss 1.25000  rate 0.1  100 ms\n')
