@@ -296,7 +296,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option('--warmup <n>', 'steps of linear warm-up before the schedule (default 0)', countOption('--warmup', 0))
       .option(
         '--data <path>',
-        'image folder with one folder per class, folder of arrays, .safetensors file, or .csv or .json list (default: synthetic)',
+        'image folder with one folder per class, folder of arrays, .safetensors file, .csv or .json list, or parent folder with train/ and val/ (default: synthetic)',
       )
       .option(...FIT)
       .option(...LAYOUT)
@@ -329,7 +329,10 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
         'if a loss is not finite: end with exit code 4, or continue (default end)',
         choiceOption('--on-nonfinite', ['end', 'continue'] as const),
       )
-      .option('--evaluate <path>', 'evaluate on these data after each epoch, in the same budget')
+      .option(
+        '--evaluate <path>',
+        'evaluate on these data after each epoch, in the same budget (default: val/ of a parent folder)',
+      )
       .option('--evaluate-every <n>', 'epochs between evaluations (default 1)', countOption('--evaluate-every'))
       .option('--evaluate-average', 'evaluate the averaged weights of --average')
       .option(
@@ -377,7 +380,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       weightsOptions(flagged(sizeOptions(c.argument(...MODEL_OR_RECIPE)), LOSS_FLAGS), WEIGHTS)
         .option(
           '--data <path>',
-          'image folder with one folder per class, folder of arrays, .safetensors file, or .csv or .json list',
+          'image folder with one folder per class, folder of arrays, .safetensors file, .csv or .json list, or parent folder with val/',
         )
         .option(
           '--metrics <a,b>',

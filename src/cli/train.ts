@@ -11,6 +11,7 @@ import type { Augment } from '../data/augment'
 import type { Data } from '../data/data'
 import type { Origin } from '../data/description'
 import { meansImages, openImages } from '../data/images'
+import { trainingSets, validationSet } from '../data/sets'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import { PAGE_FILE, runsPlace } from '../files/runs'
 import { shownPeakBytes } from '../machine/memory'
@@ -28,6 +29,7 @@ import { reportFile } from '../train/steplog'
 import { hearing } from '../train/events'
 import type { Farewell } from '../train/ranks'
 import { sessionTask } from '../train/session'
+import { isEvaluable } from '../train/sets'
 import { zooEntry } from '../zoo'
 import { type DataFlags, dataNamed } from './data'
 import { interrupts } from './interrupts'
@@ -45,6 +47,8 @@ export interface TrainCommandOptions extends StagingOptions, DataFlags, Omit<Tra
   /** False: no weights are kept, and the run has no folder. */
   readonly save?: string | false
   readonly evaluate?: string
+  /** True if --data chose the data of evaluations: a step then trains without them. */
+  readonly evaluatesSets?: boolean
   readonly evaluateEvery?: number
   readonly metrics?: readonly MetricName[]
   readonly keepBest?: string
@@ -288,9 +292,12 @@ const prepared = (model: string, o: TrainCommandOptions): Either<SpillwayError, 
       ({ device, found: { staged } }) => staged.machine.name === device,
       ({ device, found: { staged } }) => usage(`the plan is for '${staged.machine.name}', not for --device ${device}`),
     ),
-    E.map(({ options, found }) => ({
+    E.let('own', ({ options, found }) =>
+      o.evaluatesSets && !isEvaluable(found.named.model) ? { ...options, evaluate: undefined } : options,
+    ),
+    E.map(({ own, found }) => ({
       ...found,
-      options: o.save === false ? options : { ...options, run: o.run ?? runName(found.named.name) },
+      options: o.save === false ? own : { ...own, run: o.run ?? runName(found.named.name) },
       staged: { ...found.staged, origin: originOf(found.named, o) },
     })),
     E.tap(({ staged, options }) => roomFor(staged, options)),
@@ -410,8 +417,18 @@ const withClasses = (model: string, o: TrainCommandOptions): TrainCommandOptions
   return { ...o, classes }
 }
 
+/** The sets of a parent folder as the data of training and of evaluations. */
+const withSets = (o: TrainCommandOptions): TrainCommandOptions => {
+  if (typeof o.data !== 'string') return o
+  const { data, validation, note: text } = trainingSets(o.data, o.evaluate !== undefined)
+  const evaluation = o.evaluate === undefined ? undefined : validationSet(o.evaluate)
+  if ((startedBy(process.env)?.rank ?? 0) === 0) for (const t of [text, evaluation?.note]) if (t !== undefined) note(t)
+  const evaluate = validation ?? evaluation?.data
+  return { ...o, data, ...(evaluate === undefined ? {} : { evaluate, evaluatesSets: validation !== undefined }) }
+}
+
 export const trainModel = (model: string, asked: TrainCommandOptions, out: Output): Promise<Done> => {
-  const o = withClasses(model, asked)
+  const o = withClasses(model, withSets(asked))
   return pipe(
     TE.fromEither(engineFor(o, process.env)),
     TE.flatMap(

@@ -280,7 +280,7 @@ export const files = (path: string, o: FilesOptions = {}): Data => ({
 
 /**
  * Creates data from a folder of images: one subfolder per class, or `images/NAME` beside `masks/NAME`. The path
- * may also be a .csv or .json list of images with labels or masks. PNG, JPEG, WebP, TIFF, AVIF and GIF need the package
+ * may also be a .csv or .json list of images with labels or masks, or a parent folder with `train/` and `val/`. PNG, JPEG, WebP, TIFF, AVIF and GIF need the package
  * sharp.
  *
  * @param path The folder or the list.

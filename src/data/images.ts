@@ -8,6 +8,7 @@ import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { SpillwayError } from '../errors/errors'
 import { onFile } from '../errors/exceptions'
+import { contentsFix, contentsText, lackText } from '../files/contents'
 import { readRange, statAt, withFile } from '../files/whole'
 import { type KnownClasses, numbered } from './classes'
 import { IMAGE } from './decode'
@@ -108,7 +109,9 @@ export const checkedWhole = (path: string, leftOut: LeftOut, strict: boolean): E
 const stem = (file: string): string => basename(file, extname(file))
 
 const LAYOUTS =
-  'allowed: one folder of images per class, images/NAME.png beside masks/NAME.png, or a .csv or .json list of image and label or mask'
+  'allowed: one folder of images per class, or images/NAME.png beside masks/NAME.png, or NAME.input.npy beside NAME.target.npy, or a .csv or .json list of image and label or mask'
+/** The likely fix for images without labels. */
+const UNLABELLED = 'sort the images into one folder per class, or write a list: labels.csv with the header image,label'
 
 // ---------------------------------------------------------------- folders
 
@@ -144,10 +147,19 @@ const classesIn = (folder: string, folders: readonly string[]): Found => {
   }
 }
 
+/** Names of sets, and of the folders of a parent that are never classes together. */
+const TRAINING = ['train'] as const
+const VALIDATION = ['val', 'valid', 'validation'] as const
+const SET_NAMES: readonly string[] = [...TRAINING, ...VALIDATION, 'test']
+
 const folderOf = (folder: string): Either<SpillwayError, Found> => {
   const folders = foldersIn(folder)
   const pair = PAIRS.find((names) => names.every((n) => folders.includes(n)))
-  return pair ? pairedIn(folder, pair[0], pair[1]) : E.right(classesIn(folder, folders))
+  if (pair) return pairedIn(folder, pair[0], pair[1])
+  if (folders.length < 2 || !folders.every((name) => SET_NAMES.includes(name.toLowerCase())))
+    return E.right(classesIn(folder, folders))
+  const held = folders.map((name) => `${name}/ holds ${contentsText(join(folder, name)) || 'nothing'}`).join(', ')
+  return refused(folder, `its folders are sets, but have no labels: ${held}; ${LAYOUTS}; in each set, ${UNLABELLED}`)
 }
 
 // ---------------------------------------------------------------- both
@@ -187,19 +199,37 @@ const foundAt = (path: string): Either<SpillwayError, Found> => {
 
 /** Subfolders that are data sets of their own, such as train and val. */
 const setsIn = (path: string): readonly string[] =>
-  statAt(path)?.isDirectory() ? foldersIn(path).filter((name) => holdsImages(join(path, name))) : []
+  statAt(path)?.isDirectory()
+    ? foldersIn(path).filter((name) => holdsImages(join(path, name)) || holdsArrays(join(path, name)))
+    : []
 
-/** Reason for a path without samples, with the cure for the usual cases. */
+/** The sets of a parent folder: `train`, the set for evaluations, and the folders that are neither. */
+export interface Sets {
+  readonly train: string
+  readonly validation: string
+  readonly others: readonly string[]
+}
+
+/** The sets of a folder that is no data set itself, but holds one for training and one for evaluations. */
+export const setsAt = (path: string): Sets | undefined => {
+  const sets = holdsImages(path) ? [] : setsIn(path)
+  const named = (names: readonly string[]): string | undefined => sets.find((set) => names.includes(set.toLowerCase()))
+  const [train, validation] = [named(TRAINING), named(VALIDATION)]
+  return train === undefined || validation === undefined
+    ? undefined
+    : { train, validation, others: foldersIn(path).filter((name) => name !== train && name !== validation) }
+}
+
+/** Reason for a path without samples, with the fix for the usual cases. */
 const emptyReason = (path: string): string => {
   const sets = setsIn(path)
   if (sets.length > 0) {
     const first = sets.find((name) => /^train/i.test(name)) ?? sets[0]!
     return `it holds data sets, not samples: ${sets.join(', ')}; name one of them, e.g. ${join(path, first)}`
   }
-  const { length } = statAt(path)?.isDirectory() ? imagesIn(path) : []
-  return length > 0
-    ? `its ${length === 1 ? 'image has no label' : `${length} images have no labels`}; ${LAYOUTS}`
-    : `it has no images; ${LAYOUTS}`
+  if (!statAt(path)?.isDirectory()) return `it has no images; ${LAYOUTS}`
+  const isOfImages = imagesIn(path).length > 0
+  return `${lackText(path, isOfImages ? 'labels' : 'samples')}; ${LAYOUTS}; ${isOfImages ? UNLABELLED : contentsFix(path)}`
 }
 
 const findImages = (path: string): Either<SpillwayError, Found> =>

@@ -23,6 +23,7 @@ import { asTheyAre, type Data, pick } from '../data/data'
 import type { KnownClasses } from '../data/classes'
 import { classesOf, differencesFrom, takenFor } from '../data/description'
 import { dataAt, fedOf, type OpenedData } from '../data/open'
+import { validationSet } from '../data/sets'
 import { type SpillwayError, usage } from '../errors/errors'
 import { onFile, using } from '../errors/exceptions'
 import type { LocalMachine } from '../machine/localmachine'
@@ -181,10 +182,11 @@ const readyOf = (
     E.let('description', () => (typeof weights === 'string' ? descriptionOf(weights) : undefined)),
     E.bind('data', ({ description }) => {
       if (data === undefined) return E.left(usage('evaluate needs data'))
-      const taken = takenFor(asTheyAre(typeof data === 'string' ? dataAt(data) : data), description, {
+      const { data: set, note } = validationSet(data)
+      const taken = takenFor(asTheyAre(typeof set === 'string' ? dataAt(set) : set), description, {
         modelScales: takesBytes(graph),
       })
-      for (const text of taken.notes) options.onNote?.(text)
+      for (const text of [...(note === undefined ? [] : [note]), ...taken.notes]) options.onNote?.(text)
       return E.right(taken.data)
     }),
     E.tap(({ data }) =>
@@ -584,7 +586,8 @@ export const followedEvaluation = (
   rank: Rank,
   classes?: KnownClasses,
 ): Either<SpillwayError, Evaluation> => {
-  const { data, weights } = options
+  const { weights } = options
+  const { data } = validationSet(options.data)
   const description = typeof weights === 'string' ? descriptionOf(weights) : undefined
   const given = asTheyAre(typeof data === 'string' ? dataAt(data) : data)
   return pipe(

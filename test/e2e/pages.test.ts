@@ -335,6 +335,10 @@ const furnished = async (where: string, page: string): Promise<void> => {
     'val/one',
     'val/two',
     'validation/one',
+    'pets/train/one',
+    'pets/train/two',
+    'pets/val/one',
+    'pets/val/two',
     'photos',
     'scenes/images',
   ].entries()) {

@@ -178,7 +178,7 @@ test('folders of classes, images with masks, and lists are found; what is missin
   }
   const empty = openImages(folder())
   assert.ok(isLeft(empty))
-  assert.match(errorText(empty.left), /it has no images; allowed: one folder of images per class/)
+  assert.match(errorText(empty.left), /it is empty; allowed: one folder of images per class/)
 })
 
 test('what images are does not depend on where they lie', () => {
