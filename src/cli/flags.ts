@@ -6,7 +6,7 @@ import { FORMS, MODES } from '../../dsl/prediction'
 import { DEVICES } from '../../staging/devices'
 import { ALLOCATORS } from '../../staging/memory/allocators/replay'
 import { PREDICTING } from '../../staging/schedule/predicting'
-import { AUGMENTS, FITS } from '../data/augment'
+import { AUGMENT_WORDS, FITS } from '../data/augment'
 import { type CommandName, COMMANDS } from './commands'
 import { described } from './help'
 import {
@@ -302,8 +302,8 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option(...LAYOUT)
       .option(
         '--augment <a,b>',
-        `random changes to images: ${AUGMENTS.join(', ')}`,
-        listOption(choiceOption('--augment', AUGMENTS)),
+        `random changes to images: ${AUGMENT_WORDS.join(', ')}`,
+        listOption(choiceOption('--augment', AUGMENT_WORDS)),
       )
       .option(...STRICT_DATA)
       .option(...WORKERS)

@@ -7,7 +7,7 @@ import { pipe } from 'fp-ts/function'
 import * as T from 'fp-ts/Task'
 import * as TE from 'fp-ts/TaskEither'
 import type { TaskEither } from 'fp-ts/TaskEither'
-import type { Augment } from '../data/augment'
+import { type Augment, type AugmentWord, USUAL_JITTER } from '../data/augment'
 import type { Data } from '../data/data'
 import type { Origin } from '../data/description'
 import { meansImages, openImages } from '../data/images'
@@ -53,7 +53,7 @@ export interface TrainCommandOptions extends StagingOptions, DataFlags, Omit<Tra
   readonly metrics?: readonly MetricName[]
   readonly keepBest?: string
   readonly keepLast?: number
-  readonly augment?: readonly (keyof Augment)[]
+  readonly augment?: readonly AugmentWord[]
   readonly device?: string
   /** Seconds. */
   readonly timeLimit?: number
@@ -175,18 +175,30 @@ const MEANT: Required<Augment> = {
   flip: 'horizontal',
   turns: true,
   crop: true,
+  elastic: true,
+  randAugment: true,
   jitter: true,
+  blur: true,
   cutout: true,
   mixup: true,
   cutmix: true,
 }
+
+/** Turns hues by at most a tenth of the colour circle. */
+const HUE = 0.1
+
+/** The augmentation of all words; `hue` is a part of jitter. */
+const meaningOf = (words: readonly AugmentWord[]): Augment => ({
+  ...Object.fromEntries(words.flatMap((word) => (word === 'hue' ? [] : [[word, MEANT[word]]]))),
+  ...(words.includes('hue') ? { jitter: { ...(words.includes('jitter') ? USUAL_JITTER : {}), hue: HUE } } : {}),
+})
 
 /** Images have settings of their own. */
 const dataOf = ({ data, augment, ...o }: TrainCommandOptions): Either<SpillwayError, Pick<TrainOptions, 'data'>> => {
   if ((o.fit ?? o.layout ?? augment) === undefined) return E.right(data === undefined ? {} : { data })
   if (typeof data !== 'string')
     return E.left(usage(o.layout ? '--layout applies to arrays: add --data' : '--fit and --augment apply to images: add --data'))
-  const meant = augment && Object.fromEntries(augment.map((name) => [name, MEANT[name]]))
+  const meant = augment && meaningOf(augment)
   return pipe(
     dataNamed(data, o, meant),
     E.map((named) => ({ data: named })),

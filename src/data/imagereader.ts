@@ -1,6 +1,7 @@
 // Image files into places. In: the files of each sample, the way from images to the model's input. Out: a Reader. Invariant: a sample's numbers are a
 // function of its files, seed and epoch: for any reading thread, and in any order. All of its inputs can be sent to another thread.
 import { type Augment, cropFor, cutOut, type Taking, jittered, randomFor, rectangleFor, turned, turnFor } from './augment'
+import { blurred, changedLabels, changedPixels, changesFor } from './changes'
 import type { SampleValue } from './data'
 import {
   type ImageFile,
@@ -98,16 +99,14 @@ const sampleOf = async (work: ImageWork, epoch: number, index: number): Promise<
   const crop = augment.crop && cropFor(size, to, fit, augment.crop === true ? {} : augment.crop, random)
   const from = crop || rectangleFor(size, to, fit)
   const turn = turnFor(augment, to, random)
-  const pixels = turned(await imageAt(work, sample.image, size, from, to), to, fill.length, turn)
   const most = limits.depth === 16 ? 1 : 255
-  const colours = jittered(pixels, fill.length, augment, random)
-  const cut = cutOut(
-    colours,
-    to,
-    augment,
-    fill.map((f) => (most === 1 ? f : Math.round(f * most))),
-    random,
-  )
+  const filling = fill.map((f) => (most === 1 ? f : Math.round(f * most)))
+  const channels = fill.length
+  const changes = changesFor(augment, to, channels, seed, epoch, index)
+  const whole = turned(await imageAt(work, sample.image, size, from, to), to, channels, turn)
+  const pixels = changedPixels(whole, to, channels, changes, filling)
+  const colours = jittered(pixels, channels, augment, random)
+  const cut = cutOut(blurred(colours, to, channels, augment, seed, epoch, index), to, augment, filling, random)
   const { label, mask: file } = sample
   if (!target || (label === undefined && file === undefined)) return { pixels: cut, name: nameOfFile(sample.image) }
   const asWanted = (labels: ArrayLike<number>, name: string): Made => ({
@@ -119,7 +118,8 @@ const sampleOf = async (work: ImageWork, epoch: number, index: number): Promise<
   const mask = await labelsOf(file, limits)
   if (mask.width !== size.width || mask.height !== size.height)
     throw dataRefused(file, `${mask.width} x ${mask.height} pixels, but its image has ${size.width} x ${size.height}`)
-  return asWanted(turned(maskAt(mask, from, to, target), to, 1, turn), file)
+  const labels = turned(maskAt(mask, from, to, target), to, 1, turn)
+  return asWanted(changedLabels(labels, to, changes, target.labels?.ignored ?? 0), file)
 }
 
 const readSample = async (work: ImageWork, { epoch, index }: Place, arrays: readonly PlaceArray[], at: number): Promise<void> => {

@@ -353,10 +353,12 @@ const coloursOf = (channels: number): string => `images have 1 or 3 channels, bu
 
 /** Checks that images become the model's input. */
 const imageInputFits = (
-  { depth }: Pick<ImageSet, 'depth'>,
+  { depth, augment }: Pick<ImageSet, 'depth' | 'augment'>,
   { shape: [channels], bytes }: FedValue,
 ): Either<SpillwayError, void> => {
   if (channels !== 1 && channels !== 3) return E.left(usage(coloursOf(channels)))
+  if (augment?.randAugment && depth === 16)
+    return E.left(usage('augment.randAugment needs 8-bit images, but depth is 16: leave one of them out'))
   return bytes && depth === 16
     ? E.left(usage('depth: 16 gives 16-bit numbers, but the model begins with fromBytes, which takes bytes: remove one of them'))
     : E.right(undefined)

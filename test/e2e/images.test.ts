@@ -41,7 +41,17 @@ const MODEL = unchecked(join(__dirname, 'images-model.ts'))
 const STEPS = '40'
 const start = (checkpointDir: string, workers: number, ...more: string[]) =>
   trainingOf(MODEL, [
-    ...['--loss', 'cross-entropy', '--data', classes, '--augment', 'flip,turns,crop,jitter,cutout', '--shuffle', '--seed', '3'],
+    ...[
+      '--loss',
+      'cross-entropy',
+      '--data',
+      classes,
+      '--augment',
+      'flip,turns,crop,elastic,randAugment,jitter,blur,cutout',
+      '--shuffle',
+      '--seed',
+      '3',
+    ],
     ...[
       '--workers',
       String(workers),
@@ -114,7 +124,15 @@ test("a source of one's own, by chance, gives the bits of the same images in fil
     const picture = { width: 16, height: 16, bits: 8, colour: 'rgb', pixels: pixels(768, i) } as const
     writeFileSync(join(at, String(Number(i > 2)), `${i}.png`), png(picture))
   }
-  const augment = { flip: 'both', turns: true, jitter: true, cutout: true } as const
+  const augment = {
+    flip: 'both',
+    turns: true,
+    elastic: true,
+    randAugment: true,
+    jitter: { hue: 0.2 },
+    blur: true,
+    cutout: true,
+  } as const
   const read = (i: number) => ({ input: pixels(768, i), target: Number(i > 2) })
   const own = source({ length: COUNT, layout: 'NHWC', mean: [0.5], read, augment })
   const go = { steps: 5, seed: 1, shuffle: true } as const
@@ -235,7 +253,7 @@ test('images that the model cannot take, and settings that are none, are refused
   }
   assert.match(
     thrown(() => folder('x', { augment: { flips: true } as object })),
-    /unknown augment option 'flips'; allowed: flip, turns, crop, jitter, cutout, mixup, cutmix/,
+    /unknown augment option 'flips'; allowed: flip, turns, crop, elastic, randAugment, jitter, blur, cutout, mixup, cutmix/,
   )
   assert.match(
     thrown(() => folder('x', { augment: { mixup: 0 } })),

@@ -236,7 +236,10 @@ const masked = (): ImageWork['samples'] => {
     return { image: put(join(at, `images/${i}.png`), bytes('grey')), mask: put(join(at, `masks/${i}.png`), bytes('palette')) }
   })
 }
-const EVERYTHING: Augment = { flip: 'both', turns: true, crop: { area: [0.3, 1] }, jitter: true, cutout: true }
+const EVERYTHING: Augment = {
+  ...{ flip: 'both', turns: true, crop: { area: [0.3, 1] }, elastic: true, randAugment: true },
+  ...{ jitter: { brightness: 0.2, contrast: 0.2, saturation: 0.2, hue: 0.1 }, blur: true, cutout: true },
+}
 const workOf = (more: Partial<ImageWork> = {}): ImageWork => ({
   samples: masked(),
   values: [INPUT, TARGET],
