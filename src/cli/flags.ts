@@ -309,6 +309,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option(...WORKERS)
       .option('--shuffle', 'shuffle the data in each epoch, by --seed (default)')
       .option('--no-shuffle', 'keep the order of the data')
+      .option('--balance-classes', 'draw each class equally often in each epoch; the number of samples stays')
       .option('--samples <n>', 'number of synthetic samples (default: one batch)', countOption('--samples'))
       .option('--seed <n>', 'seed of initial weights, data order and dropout (default 0)', countOption('--seed', 0))
       .option('--device <name>', 'device to run on: cpu, ref, null, cuda (default cpu)')

@@ -14,6 +14,7 @@ export const GROUPS: Readonly<Record<string, readonly string[]>> = {
     '--augment',
     '--shuffle',
     '--no-shuffle',
+    '--balance-classes',
     '--samples',
     '--seed',
     '--workers',

@@ -13,17 +13,17 @@ import { type DataFiles, fedValues, fileNames, type FileTensor, openData, sample
 import { arraysAsSource } from './arrays'
 import { type Bands, openBands } from './bands'
 import { type Data, type DataSet, files, folder, type Numbers, type SampleValue } from './data'
-import { type KnownClasses, missingNote } from './classes'
+import { type KnownClasses, missingNote, namesText } from './classes'
 import { canDecode, type ImageFile, nameOfFile, type Size } from './decode'
 import { type Described, describedBy } from './description'
 import { type Feed, openFeed } from './feed'
-import { fileLabelsFit } from './filelabels'
+import { fileLabelsFit, labelsInFiles as labelsIn } from './filelabels'
 import type { ImageWork } from './imagereader'
 import { checkedWhole, type ImageList, imagesContent, meansImages, openImages } from './images'
-import { chosen, type Order, orderOf, positionOf, type Share } from './order'
+import { byClass, chosen, type Order, orderOf, positionOf, type Share } from './order'
 import { type Augment, AUGMENTS, type Taking } from './augment'
 import { type Chance, chanceFits, mixingProblem } from './augmented'
-import { type FedValue, type PlaceType, valueProblem } from './places'
+import { elementsOf, type FedValue, type PlaceType, valueProblem } from './places'
 import { imagesBy } from './pool'
 import { type Own, ownName, ownReader, type Reader, sampleName, streamReader } from './readers'
 
@@ -167,6 +167,8 @@ export interface Going {
   readonly classes?: KnownClasses
   /** Refuses data that would be left out. */
   readonly strict?: boolean
+  /** Draws each class equally often. */
+  readonly balance?: boolean
 }
 
 const placeOf = (files: DataFiles): string => {
@@ -175,14 +177,21 @@ const placeOf = (files: DataFiles): string => {
 }
 
 /** The part of a run's identity; nothing if data are used unchanged. */
-const wayWords = ({ parts, set: { mean, std } }: Data, { shuffle }: Going): string =>
+const wayWords = ({ parts, set: { mean, std } }: Data, { shuffle, balance }: Going): string =>
   [
     ...(parts.length ? [`, parts ${JSON.stringify(parts)}`] : []),
     ...(mean || std ? [`, numbers ${JSON.stringify({ mean, std })}`] : []),
     ...(shuffle ? [', shuffled'] : []),
+    ...(balance ? [', balanced'] : []),
   ].join('')
 
-const orderFor = (length: number, { parts }: Data, { shuffle, seed }: Going): Either<SpillwayError, Order> =>
+/** `labels`: for a balanced order. */
+const orderFor = (
+  length: number,
+  { parts }: Data,
+  { shuffle, seed, balance }: Going,
+  labels?: ArrayLike<number>,
+): Either<SpillwayError, Order> =>
   pipe(
     chosen(length, parts),
     E.mapLeft((reason) => usage(reason)),
@@ -190,7 +199,7 @@ const orderFor = (length: number, { parts }: Data, { shuffle, seed }: Going): Ei
       (samples) => samples.length > 0,
       () => usage(`no sample of ${length} is left: this part of the data is empty`),
     ),
-    E.map((samples) => orderOf(samples, shuffle ? seed : undefined)),
+    E.map((samples) => orderOf(samples, shuffle || balance ? seed : undefined, balance ? labels : undefined)),
   )
 
 const oneBatch = (values: readonly FedValue[]): Either<SpillwayError, readonly FedValue[]> => {
@@ -204,10 +213,41 @@ const oneBatch = (values: readonly FedValue[]): Either<SpillwayError, readonly F
     : E.right(values)
 }
 
+const BALANCE_NEEDS =
+  'it needs one class per sample: a folder of class folders, a list with labels, or arrays with one label per sample; or leave --balance-classes out'
+
+/** The number of draws and of samples of each class of a balanced order. */
+const balanceNotes = (
+  { parts }: Data,
+  length: number,
+  labels: ArrayLike<number> | undefined,
+  names: readonly string[] = [],
+): Either<SpillwayError, readonly string[]> =>
+  pipe(
+    chosen(length, parts),
+    E.mapLeft((reason): SpillwayError => usage(reason)),
+    E.map((samples) => {
+      if (!labels) return []
+      const classes = [...byClass(samples, labels)]
+      const draws = Math.floor(samples.length / classes.length)
+      const often = samples.length % classes.length === 0 ? String(draws) : `${draws} or ${draws + 1}`
+      const counts = namesText(classes.map(([label, own]) => `${names[label] ?? label} ${own.length}`))
+      return [`balanced classes: each is drawn ${often} times per epoch of ${samples.length}; samples: ${counts}`]
+    }),
+  )
+
 type FilesSet = Extract<DataSet, { readonly kind: 'files' }>
 
 /** Changes of images apply to them. */
 const areImages = ({ fit, augment = {} }: FilesSet): boolean => fit !== undefined || AUGMENTS.some((a) => augment[a])
+
+/** The label of each sample of array files. */
+const labelsInFiles = (found: DataFiles, values: readonly FedValue[]): Either<SpillwayError, ArrayLike<number>> => {
+  const ofLabels = values.filter((v) => v.labels && elementsOf(v) === 1)
+  return ofLabels.length === 1
+    ? labelsIn(found.get(ofLabels[0]!.name)!)
+    : E.left(usage(`balanceClasses: these arrays have ${ofLabels.length} labels per sample, not one; ${BALANCE_NEEDS}`))
+}
 
 /** Arrays that are images: read by regions, as a source of one's own is. */
 const openArrays = (data: Data, set: FilesSet, going: Going, graph: Graph): Either<SpillwayError, OpenedData> =>
@@ -228,7 +268,7 @@ const openArrays = (data: Data, set: FilesSet, going: Going, graph: Graph): Eith
 
 const openFiles = (data: Data, set: FilesSet, going: Going, graph: Graph): Either<SpillwayError, OpenedData> => {
   if (areImages(set)) return openArrays(data, set, going, graph)
-  const asTheyAre = data.parts.length === 0 && !going.shuffle
+  const asTheyAre = data.parts.length === 0 && !going.shuffle && !going.balance
   return pipe(
     openData(set.path, graph, set.layout),
     E.bindTo('found'),
@@ -237,21 +277,23 @@ const openFiles = (data: Data, set: FilesSet, going: Going, graph: Graph): Eithe
     E.tap(({ found }) => (data.parts.length === 0 ? fileLabelsFit(found, fedOf(graph)) : E.right(undefined))),
     // A run that is not kept has no identity to compare.
     E.bind('content', ({ found }) => (going.isKept ? contentOf(found) : E.right(''))),
-    E.bind('order', ({ found }) =>
+    E.bind('labels', ({ found }) => (going.balance ? labelsInFiles(found, fedOf(graph)) : E.right(undefined))),
+    E.bind('order', ({ found, labels }) =>
       asTheyAre
         ? E.right(undefined)
         : pipe(
             oneBatch(fedOf(graph)),
-            E.flatMap(() => orderFor(sampleCount([...found.values()][0]!), data, going)),
+            E.flatMap(() => orderFor(sampleCount([...found.values()][0]!), data, going, labels)),
           ),
     ),
-    E.map(({ found, content, order }) => ({
+    E.bind('notes', ({ found, labels }) => balanceNotes(data, sampleCount([...found.values()][0]!), labels)),
+    E.map(({ found, content, order, notes }) => ({
       source: { kind: 'files', files: found, numbers: set, ...(order ? { order } : {}) },
       samples: order?.length ?? sampleCount([...found.values()][0]!),
       content: `${content}${wayWords(data, going)}`,
       place: `${placeOf(found)}${wayWords(data, going)}`,
       described: describedBy(set),
-      notes: [],
+      notes,
     })),
   )
 }
@@ -405,6 +447,11 @@ const imageValues = (
   return E.right([input, target])
 }
 
+const labelsOfImages = ({ samples }: ImageList): Either<SpillwayError, readonly number[]> =>
+  samples[0]!.label === undefined
+    ? E.left(usage(`balanceClasses: these images have masks, not one class each; ${BALANCE_NEEDS}`))
+    : E.right(samples.map(({ label }) => label!))
+
 /** Samples of image files, decoded ahead of the step. */
 const fedImages = (
   set: TakenImages,
@@ -511,10 +558,12 @@ const openImageSet = (data: Data, set: ImageSet, going: Going, graph: Graph): Ei
     E.tap(({ list, values }) => labelsFit(set.path, list, values)),
     E.tap(({ values }) => fitting(set, values)),
     E.tap(() => onDevice(canDecode)),
-    E.bind('order', ({ list }) => orderFor(list.samples.length, data, going)),
+    E.bind('labels', ({ list }) => (going.balance ? labelsOfImages(list) : E.right(undefined))),
+    E.bind('order', ({ list, labels }) => orderFor(list.samples.length, data, going, labels)),
+    E.bind('balanced', ({ list, labels }) => balanceNotes(data, list.samples.length, labels, list.classes)),
     E.bind('content', ({ list }) => (going.isKept ? imagesContent(list) : E.right(''))),
     E.bind('others', ({ list }) => E.mapLeft((reason: string) => usage(reason))(chosen(list.samples.length, data.parts))),
-    E.map(({ list, whole, values, order, content, others }) => {
+    E.map(({ list, whole, balanced, values, order, content, others }) => {
       const { fit = 'cover', augment = {}, depth = 8 } = set
       const words = `${content}${wayWords(data, going)}, images ${JSON.stringify({ fit, augment, depth })}`
       return {
@@ -523,8 +572,8 @@ const openImageSet = (data: Data, set: ImageSet, going: Going, graph: Graph): Ei
         content: words,
         place: words,
         described: describedBy(set, list.classes),
-        notes: [...whole, ...labelNotes(set.path, list, values, others)],
-        ...(!going.shuffle && classByClass(list, order) ? { orderNote: CLASS_BY_CLASS } : {}),
+        notes: [...whole, ...labelNotes(set.path, list, values, others), ...balanced],
+        ...(!going.shuffle && !going.balance && classByClass(list, order) ? { orderNote: CLASS_BY_CLASS } : {}),
       }
     }),
   )
@@ -599,12 +648,20 @@ export const openRunData = (given: string | Data | undefined, asked: Going, grap
   const going = asked.shufflesIfPossible ? { ...asked, shuffle: canShuffle(given, graph) } : asked
   if (given === undefined) {
     if (going.shuffle) return E.left(usage('shuffle needs data: synthetic samples have no order'))
+    if (going.balance) return E.left(usage(`balanceClasses: synthetic samples have no classes; ${BALANCE_NEEDS}`))
     const samples = going.samples ?? graph.values.find((v) => v.role === 'input')!.shape[0]! * (going.share?.of ?? 1)
     const content = `synthetic, ${samples} samples`
     return E.right({ source: { kind: 'synthetic', samples }, samples, content, place: content, described: {}, notes: [] })
   }
   const data = typeof given === 'string' ? dataAt(given) : given
   const { set } = data
+  const isOwn = set.kind === 'own' || set.kind === 'stream'
+  if (going.balance && (isOwn || (set.kind === 'files' && areImages(set))))
+    return E.left(
+      usage(
+        `balanceClasses: ${isOwn ? 'the classes of a source' : 'the classes of arrays with fit or augment'} are not known in advance; ${BALANCE_NEEDS}`,
+      ),
+    )
   if (set.kind === 'files') return openFiles(data, set, going, graph)
   return set.kind === 'images' ? openImageSet(data, set, going, graph) : openFed(data, set, going, graph)
 }

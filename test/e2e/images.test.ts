@@ -80,6 +80,21 @@ test('images that come class by class are said to, unless they are shuffled', as
   assert.equal(await notesOf(pick(folder(classes), [0, 7, 1, 8, 2, 9]), false), [])
 })
 
+test('balanced classes of images: a resumed run draws the same samples', async () => {
+  const uneven = folder(classes)
+  const rare = pick(uneven, [0, 1, 2, 3, 4, 5, 7])
+  const notes: string[] = []
+  const go = { data: rare, balanceClasses: true, seed: 2, onNote: (text: string): void => void notes.push(text) } as const
+  const whole = await train(images, plan, { ...go, steps: 6 })
+  assert.match(notes.join('\n'), /balanced classes: each is drawn 3 or 4 times per epoch of 7; samples: even 6, odd 1/)
+  const checkpointDir = join(root, 'balanced')
+  await train(images, plan, { ...go, steps: 3, checkpointDir })
+  const resumed = await train(images, plan, { ...go, steps: 6, checkpointDir, resume: true })
+  assert.equal([resumed.losses, resumed.weightsSha256], [whole.losses, whole.weightsSha256])
+  const other = await trainTask(images, plan, { ...go, balanceClasses: false, steps: 7, checkpointDir, resume: true })()
+  assert.match(isLeft(other) ? errorText(other.left) : 'it ran', /balanced/)
+})
+
 const KILLS = process.env['SPILLWAY_FULL'] ? 20 : 1
 
 test(`killed (${KILLS}) in the middle of epochs, resumed with other numbers of threads, the weights are the same`, async () => {
@@ -180,6 +195,15 @@ test('two classes, and masks of 0 and 1, train one channel beside a sigmoid as t
     const masksOf = await train(many, staged(many, { loss }), { ...go, data: of(marked) })
     assert.equal([masksIn.losses, masksIn.weightsSha256], [masksOf.losses, masksOf.weightsSha256])
   }
+  const ofMasks = await trainTask(many, staged(many, { loss: focal() }), {
+    steps: 1,
+    data: folder(ofPixels),
+    balanceClasses: true,
+  })()
+  assert.match(
+    isLeft(ofMasks) ? errorText(ofMasks.left) : 'it ran',
+    /balanceClasses: these images have masks, not one class each/,
+  )
   writeFileSync(join(ofPixels, 'masks', '0.png'), png({ ...small, colour: 'grey', pixels: new Uint8Array(64).fill(255) }))
   await train(many, staged(many, { loss: bceWithLogits }), { steps: 2, data: folder(ofPixels) }).then(
     () => assert.unreachable(),
