@@ -11,15 +11,23 @@ import type { LAYOUTS } from './options'
 /** How images or arrays are meant. */
 export interface DataFlags {
   readonly fit?: Fit
+  /** Folder of the images of COCO annotations. */
+  readonly images?: string
   readonly layout?: (typeof LAYOUTS)[number]
 }
 
-export const dataNamed = (path: string, { fit, layout }: DataFlags, augment?: Augment): Either<SpillwayError, string | Data> => {
+export const dataNamed = (
+  path: string,
+  { fit, layout, images }: DataFlags,
+  augment?: Augment,
+): Either<SpillwayError, string | Data> => {
   const how = { ...(fit ? { fit } : {}), ...(augment ? { augment } : {}) }
-  if (layout === undefined && !fit && !augment) return E.right(path)
+  if (layout === undefined && !fit && !augment && images === undefined) return E.right(path)
+  if (images !== undefined && !/\.json$/i.test(path))
+    return E.left(usage(`--images applies to COCO annotations in a .json file, but the data are ${path}: leave --images out`))
   if (layout !== undefined || holdsArrays(path))
     return holdsPictures(path) && layout !== undefined
       ? E.left(usage('--layout applies to arrays; image files have one layout'))
       : E.right(files(path, { ...(layout ? { layout: layout === 'nhwc' ? 'NHWC' : 'NCHW' } : {}), ...how }))
-  return E.right(folder(path, how))
+  return E.right(folder(path, { ...how, ...(images === undefined ? {} : { images }) }))
 }

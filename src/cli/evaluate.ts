@@ -167,7 +167,7 @@ const stagedFor = (
   const { budget, strategy, algorithms, spill } = o
   return pipe(
     checkedPlaces(
-      [...readingModel(model), ...reading('--weights', o.weights), ...readingData('--data', o.data)],
+      [...readingModel(model), ...reading('--weights', o.weights), ...readingData('--data', options.data)],
       writing('--out', isTable(o.out) ? 'resultTable' : 'result', o.out),
     ),
     E.flatMap(() => modelNamed(model, { ...overrideOf(o), mode: 'predict' })),

@@ -149,6 +149,7 @@ const FIT = [
   `how to resize images to the model size: ${FITS.join(', ')} (default cover)`,
   choiceOption('--fit', FITS),
 ] as const
+const IMAGES = ['--images <folder>', 'folder of the images of COCO annotations (default: that of the .json file)'] as const
 const LAYOUT = [
   '--layout <order>',
   `layout of arrays in data files: ${LAYOUTS.join(', ')} (default nchw)`,
@@ -296,8 +297,9 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option('--warmup <n>', 'steps of linear warm-up before the schedule (default 0)', countOption('--warmup', 0))
       .option(
         '--data <path>',
-        'image folder with one folder per class, folder of arrays, .safetensors file, .csv or .json list, or parent folder with train/ and val/ (default: synthetic)',
+        'image folder with one folder per class, folder of arrays, .safetensors file, .csv or .json list, COCO annotations, or parent folder with train/ and val/ (default: synthetic)',
       )
+      .option(...IMAGES)
       .option(...FIT)
       .option(...LAYOUT)
       .option(
@@ -333,6 +335,10 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option(
         '--evaluate <path>',
         'evaluate on these data after each epoch, in the same budget (default: val/ of a parent folder)',
+      )
+      .option(
+        '--evaluate-images <folder>',
+        'folder of the images of --evaluate, if these are COCO annotations (default: --images)',
       )
       .option('--evaluate-every <n>', 'epochs between evaluations (default 1)', countOption('--evaluate-every'))
       .option('--evaluate-average', 'evaluate the averaged weights of --average')
@@ -381,7 +387,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       weightsOptions(flagged(sizeOptions(c.argument(...MODEL_OR_RECIPE)), LOSS_FLAGS), WEIGHTS)
         .option(
           '--data <path>',
-          'image folder with one folder per class, folder of arrays, .safetensors file, .csv or .json list, or parent folder with val/',
+          'image folder with one folder per class, folder of arrays, .safetensors file, .csv or .json list, COCO annotations, or parent folder with val/',
         )
         .option(
           '--metrics <a,b>',
@@ -390,6 +396,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
         ),
     )
       .option(...CLASSES_READ)
+      .option(...IMAGES)
       .option(...FIT)
       .option(...LAYOUT)
       .option(...STRICT_DATA)

@@ -50,6 +50,7 @@ export interface TrainCommandOptions extends StagingOptions, DataFlags, Omit<Tra
   /** True if --data chose the data of evaluations: a step then trains without them. */
   readonly evaluatesSets?: boolean
   readonly evaluateEvery?: number
+  readonly evaluateImages?: string
   readonly metrics?: readonly MetricName[]
   readonly keepBest?: string
   readonly keepLast?: number
@@ -195,14 +196,22 @@ const meaningOf = (words: readonly AugmentWord[]): Augment => ({
 
 /** Images have settings of their own. */
 const dataOf = ({ data, augment, ...o }: TrainCommandOptions): Either<SpillwayError, Pick<TrainOptions, 'data'>> => {
-  if ((o.fit ?? o.layout ?? augment) === undefined) return E.right(data === undefined ? {} : { data })
+  if ((o.fit ?? o.layout ?? o.images ?? augment) === undefined) return E.right(data === undefined ? {} : { data })
   if (typeof data !== 'string')
-    return E.left(usage(o.layout ? '--layout applies to arrays: add --data' : '--fit and --augment apply to images: add --data'))
+    return E.left(
+      usage(o.layout ? '--layout applies to arrays: add --data' : '--fit, --augment and --images apply to images: add --data'),
+    )
   const meant = augment && meaningOf(augment)
   return pipe(
     dataNamed(data, o, meant),
     E.map((named) => ({ data: named })),
   )
+}
+
+/** The images of --evaluate are in --evaluate-images, or with those of --data. */
+const evaluationFlags = ({ fit, layout, images, evaluate = '', evaluateImages }: TrainCommandOptions): DataFlags => {
+  const folder = evaluateImages ?? (/\.json$/i.test(evaluate) ? images : undefined)
+  return { ...(fit ? { fit } : {}), ...(layout ? { layout } : {}), ...(folder === undefined ? {} : { images: folder }) }
 }
 
 /** The evaluations between steps, and their kept weights. */
@@ -215,7 +224,7 @@ const measuring = (
   if (evaluateAverage && o.average === undefined && o.plan === undefined)
     return E.left(usage('--evaluate-average needs --average, e.g. --average 0.999'))
   const named: Either<SpillwayError, string | Data | undefined> =
-    evaluate === undefined ? E.right(undefined) : dataNamed(evaluate, o)
+    evaluate === undefined ? E.right(undefined) : dataNamed(evaluate, evaluationFlags(o))
   return pipe(
     named,
     E.map((data) => ({
@@ -236,7 +245,7 @@ const fitting =
         evaluate === undefined
           ? E.right(undefined)
           : pipe(
-              dataNamed(evaluate, o),
+              dataNamed(evaluate, evaluationFlags({ ...o, evaluate })),
               E.flatMap((data) => E.asUnit(filesOf({ data, classes, strictData: o.strictData })(graph))),
             ),
       ),
@@ -297,7 +306,7 @@ const prepared = (model: string, o: TrainCommandOptions): Either<SpillwayError, 
       () => o.allocator === undefined || o.allocator === 'pages',
       () => usage(`--allocator ${o.allocator}: ${RUNS_ON_PAGES}`),
     ),
-    E.tap(() => placesOf({ ...o, save: saveOf(o) }, flagOf, readingModel(model))),
+    E.tap(({ options }) => placesOf({ ...o, data: options.data, save: saveOf(o) }, flagOf, readingModel(model))),
     E.tap(() => (o.save === false ? E.right(undefined) : runsPlace())),
     E.bind('found', ({ device, options }) => stageNamed(model, { ...o, machine: device, ...resumed(o) }, fitting(o, options))),
     E.filterOrElse(
@@ -414,10 +423,12 @@ const finished = (answer: TrainResult | Farewell, { data }: TrainCommandOptions,
 }
 
 /** The number of classes that image folders or a list name, for a classifier of the zoo without --classes. */
-const classesOf = (model: string, { classes, plan, data }: TrainCommandOptions): number | undefined => {
+const classesOf = (model: string, { classes, plan, data, images }: TrainCommandOptions): number | undefined => {
   const entry = looksLikeFile(model) ? undefined : zooEntry(model)
   if (!entry || classes !== undefined || plan !== undefined || typeof data !== 'string' || !meansImages(data)) return undefined
-  const found = openImages(data)
+  const usual = entry.build(entry.defaultInput)
+  const isOfPixels = E.isRight(usual) && usual.right.kind !== 'step' && usual.right.output[2] * usual.right.output[3] > 1
+  const found = openImages(data, undefined, { images, wanted: isOfPixels ? 'masks' : 'classes' })
   const named = E.isRight(found) ? found.right.classes?.length : undefined
   return named !== undefined && E.isRight(entry.build(entry.defaultInput, 'train', { classes: named })) ? named : undefined
 }

@@ -154,6 +154,12 @@ export interface ImageOptions extends Pick<Numbers, 'mean' | 'std'> {
   /** Random changes of the images. Default: none. @example folder('cats/', { augment: { flip: 'horizontal', crop: true } }) */
   readonly augment?: Augment
   /**
+   * Folder of the images of COCO annotations. Default: the folder of the .json file.
+   *
+   * @example folder('instances.json', { images: 'val2017/' })
+   */
+  readonly images?: string
+  /**
    * Bits per number: 8 or 16. 16 keeps the precision of 16-bit TIFF and PNG. Default 8, which refuses such
    * files.
    *
@@ -202,8 +208,8 @@ const FILES = withValues(
   { prefix: 'files: ' },
 )
 const FOLDER = withValues(
-  optionsFor<ImageOptions>()('folder', 'fit', 'augment', 'depth', 'mostPixels', 'mean', 'std'),
-  { mean: NUMBERS.mean, std: NUMBERS.std, ...IMAGES, depth: choice([8, 16]), mostPixels: atLeast(1) },
+  optionsFor<ImageOptions>()('folder', 'fit', 'augment', 'images', 'depth', 'mostPixels', 'mean', 'std'),
+  { mean: NUMBERS.mean, std: NUMBERS.std, ...IMAGES, images: path, depth: choice([8, 16]), mostPixels: atLeast(1) },
   { prefix: 'folder: ' },
 )
 const SIZE = either(
@@ -280,7 +286,7 @@ export const files = (path: string, o: FilesOptions = {}): Data => ({
 
 /**
  * Creates data from a folder of images: one subfolder per class, or `images/NAME` beside `masks/NAME`. The path
- * may also be a .csv or .json list of images with labels or masks, or a parent folder with `train/` and `val/`. PNG, JPEG, WebP, TIFF, AVIF and GIF need the package
+ * may also be a .csv or .json list of images with labels or masks, COCO annotations, or a parent folder with `train/` and `val/`. PNG, JPEG, WebP, TIFF, AVIF and GIF need the package
  * sharp.
  *
  * @param path The folder or the list.

@@ -8,6 +8,7 @@ import {
   labelsOf,
   type Limits,
   nameOfFile,
+  nameOfMask,
   pixelsOf,
   type Pixels,
   type Rectangle,
@@ -67,10 +68,17 @@ export const imageTypes = ({
   samples,
   values,
 }: Pick<ImageWork, 'limits' | 'samples' | 'values'>): readonly PlaceType[] => {
-  const { label, mask } = samples[0]!
+  const { label, labels, mask } = samples[0]!
   const target =
-    values[1]?.shares !== undefined || values[1]?.binary ? 'f32' : label !== undefined || wideLabels(values[1]) ? 'i32' : 'u8'
-  return [limits.depth === 16 ? 'f32' : 'u8', ...(label === undefined && mask === undefined ? [] : ([target] as const))]
+    values[1]?.shares !== undefined || values[1]?.binary || values[1]?.several
+      ? 'f32'
+      : label !== undefined || wideLabels(values[1])
+        ? 'i32'
+        : 'u8'
+  return [
+    limits.depth === 16 ? 'f32' : 'u8',
+    ...(label === undefined && labels === undefined && mask === undefined ? [] : ([target] as const)),
+  ]
 }
 
 /** A sample before it is mixed with another: its pixels, and the labels of its class or mask, or their shares. */
@@ -87,6 +95,16 @@ const yesOrNo = (labels: ArrayLike<number>, target: FedValue, name: string): Flo
   const problem = valueProblem({ ...target, labels: { classes: 2 } }, numbers)
   if (problem !== undefined) throw dataRefused(name, `target: ${problem}`)
   return numbers
+}
+
+/** 1 for each class of an image, 0 for the others. */
+const multiHot = (labels: readonly number[], { shape: [classes] }: FedValue, name: string): Float32Array => {
+  const out = new Float32Array(classes)
+  for (const label of labels) {
+    if (label >= classes) throw dataRefused(name, `target: ${label} is not one of ${classes} classes (0 to ${classes - 1})`)
+    out[label] = 1
+  }
+  return out
 }
 
 const sampleOf = async (work: ImageWork, epoch: number, index: number): Promise<Made> => {
@@ -107,7 +125,9 @@ const sampleOf = async (work: ImageWork, epoch: number, index: number): Promise<
   const pixels = changedPixels(whole, to, channels, changes, filling)
   const colours = jittered(pixels, channels, augment, random)
   const cut = cutOut(blurred(colours, to, channels, augment, seed, epoch, index), to, augment, filling, random)
-  const { label, mask: file } = sample
+  const { label, labels: several, mask: file } = sample
+  if (target && several)
+    return { pixels: cut, target: multiHot(several, target, nameOfFile(sample.image)), name: nameOfFile(sample.image) }
   if (!target || (label === undefined && file === undefined)) return { pixels: cut, name: nameOfFile(sample.image) }
   const asWanted = (labels: ArrayLike<number>, name: string): Made => ({
     pixels: cut,
@@ -117,9 +137,9 @@ const sampleOf = async (work: ImageWork, epoch: number, index: number): Promise<
   if (file === undefined) return asWanted([label!], nameOfFile(sample.image))
   const mask = await labelsOf(file, limits)
   if (mask.width !== size.width || mask.height !== size.height)
-    throw dataRefused(file, `${mask.width} x ${mask.height} pixels, but its image has ${size.width} x ${size.height}`)
+    throw dataRefused(nameOfMask(file), `${mask.width} x ${mask.height} pixels, but its image has ${size.width} x ${size.height}`)
   const labels = turned(maskAt(mask, from, to, target), to, 1, turn)
-  return asWanted(changedLabels(labels, to, changes, target.labels?.ignored ?? 0), file)
+  return asWanted(changedLabels(labels, to, changes, target.labels?.ignored ?? 0), nameOfMask(file))
 }
 
 const readSample = async (work: ImageWork, { epoch, index }: Place, arrays: readonly PlaceArray[], at: number): Promise<void> => {

@@ -11,14 +11,17 @@ import { onFile } from '../errors/exceptions'
 import { contentsFix, contentsText, lackText } from '../files/contents'
 import { readRange, statAt, withFile } from '../files/whole'
 import { type KnownClasses, numbered } from './classes'
-import { IMAGE } from './decode'
+import { cocoIn, type CocoSample, onlyCategory, type Wanted } from './coco'
+import { IMAGE, type MaskFile } from './decode'
 import { LIST, type NamedSample, readList } from './lists'
 
 /** Files of a sample: an image, and its class or its mask; for predictions, neither. */
 export interface ImageSample {
   readonly image: string
   readonly label?: number
-  readonly mask?: string
+  /** Several classes, or none. */
+  readonly labels?: readonly number[]
+  readonly mask?: MaskFile
 }
 
 export interface ImageList {
@@ -32,8 +35,17 @@ export interface ImageList {
   readonly note?: string
 }
 
+/** The reading of COCO annotations. */
+export interface AnnotationOptions {
+  /** The folder of the images; default: that of the annotations. */
+  readonly images?: string | undefined
+  readonly wanted?: Wanted
+}
+
 interface Found {
   readonly samples: readonly NamedSample[]
+  /** COCO annotations of each sample. */
+  readonly annotated?: readonly CocoSample[]
   /** Class folders. */
   readonly folders?: readonly string[]
   readonly placeOf?: (i: number) => string
@@ -106,10 +118,12 @@ export const checkedWhole = (path: string, leftOut: LeftOut, strict: boolean): E
       })
     : E.right([text])
 }
+/** The class of pixels without an annotation. */
+const BACKGROUND = 'background'
 const stem = (file: string): string => basename(file, extname(file))
 
 const LAYOUTS =
-  'allowed: one folder of images per class, or images/NAME.png beside masks/NAME.png, or NAME.input.npy beside NAME.target.npy, or a .csv or .json list of image and label or mask'
+  'allowed: one folder of images per class, or images/NAME.png beside masks/NAME.png, or NAME.input.npy beside NAME.target.npy, or a .csv or .json list of image and label or mask, or COCO annotations'
 /** The likely fix for images without labels. */
 const UNLABELLED = 'sort the images into one folder per class, or write a list: labels.csv with the header image,label'
 
@@ -181,14 +195,46 @@ export const holdsArrays = (path: string): boolean => {
   return has(path) || foldersIn(path).some((n) => has(join(path, n)))
 }
 
+/** The images of COCO annotations. Images without an annotation have no class. */
+const annotatedIn = (
+  path: string,
+  coco: Readonly<Record<string, unknown>>,
+  o: AnnotationOptions,
+): Either<SpillwayError, Found> => {
+  const { images = dirname(path), wanted = 'files' } = o
+  return pipe(
+    cocoIn(coco, images, wanted),
+    E.flatMap(({ samples, categories }) => {
+      const used = wanted === 'class' ? samples.filter((s) => s.categories.length > 0) : samples
+      const lost = used.find(({ image }) => !isReadable(image))
+      if (lost)
+        return E.left(
+          `${lost.at}: ${lost.image} cannot be read; ${o.images === undefined ? 'name the folder of the images: --images DIR (images)' : 'check --images (images)'}`,
+        )
+      return E.right({
+        samples: used.map(({ image }) => ({ image })),
+        annotated: used,
+        folders: wanted === 'masks' ? [BACKGROUND, ...categories] : categories,
+        placeOf: (i: number) => used[i]!.at,
+        leftOut: Array<string>(samples.length - used.length).fill('image without an annotation'),
+      })
+    }),
+    E.mapLeft((reason): SpillwayError => ({ tag: 'FileRefused', kind: 'data', file: path, reason })),
+  )
+}
+
 /** The samples of a path, with labels as texts. */
-const foundAt = (path: string): Either<SpillwayError, Found> => {
+const foundAt = (path: string, o: AnnotationOptions): Either<SpillwayError, Found> => {
   if (statSync(path).isDirectory()) return folderOf(path)
   if (!LIST.test(path)) return refused(path, LAYOUTS)
   return pipe(
     readList(path),
     E.mapLeft((reason): SpillwayError => ({ tag: 'FileRefused', kind: 'data', file: path, reason })),
-    E.flatMap(({ samples, at }) => {
+    E.flatMap((list): Either<SpillwayError, Found> => {
+      if ('coco' in list) return annotatedIn(path, list.coco, o)
+      if (o.images !== undefined)
+        return refused(path, '--images (images) applies to COCO annotations; this list names its images')
+      const { samples, at } = list
       const lost = samples.findIndex(({ image, mask }) => !isReadable(image) || (mask !== undefined && !isReadable(mask)))
       if (lost < 0) return E.right({ samples, placeOf: (i) => at[i]!, leftOut: [] })
       const { image, mask } = samples[lost]!
@@ -232,9 +278,9 @@ const emptyReason = (path: string): string => {
   return `${lackText(path, isOfImages ? 'labels' : 'samples')}; ${LAYOUTS}; ${isOfImages ? UNLABELLED : contentsFix(path)}`
 }
 
-const findImages = (path: string): Either<SpillwayError, Found> =>
+const findImages = (path: string, o: AnnotationOptions = {}): Either<SpillwayError, Found> =>
   pipe(
-    onFile('data', path)(() => foundAt(path)),
+    onFile('data', path)(() => foundAt(path, o)),
     E.filterOrElse(
       ({ samples }) => samples.length > 0,
       (): SpillwayError => ({ tag: 'FileRefused', kind: 'data', file: path, reason: emptyReason(path) }),
@@ -246,11 +292,49 @@ export const meansImages = (path: string): boolean =>
   holdsImages(path) ||
   (!holdsArrays(path) && statAt(path)?.isDirectory() === true && (imagesIn(path).length > 0 || setsIn(path).length > 0))
 
-/** The images of a path. `known` are the class names that their labels must follow. */
-export const openImages = (path: string, known?: KnownClasses): Either<SpillwayError, ImageList> =>
+/** Labels for the names of categories, and the targets of each image. */
+const withLabels = (
+  { annotated = [], folders = [], leftOut, placeOf }: Found,
+  known: KnownClasses,
+  wanted: Wanted,
+): Either<string, ImageList> =>
   pipe(
-    findImages(path),
+    numbered({ texts: folders, folders, placeOf: () => '' }, known),
+    E.filterOrElse(
+      ({ labels }) => wanted !== 'masks' || labels.every((l) => l >= 0 && l < 256),
+      () => `it has ${folders.length - 1} categories; masks have at most 255`,
+    ),
+    E.flatMap(({ labels, classes, note }) => {
+      const labelOf = new Map(folders.map((name, i) => [name, labels[i]!]))
+      const targetOf = (s: CocoSample): Either<string, Omit<ImageSample, 'image'>> => {
+        if (wanted === 'files') return E.right({})
+        if (wanted === 'classes') return E.right({ labels: s.categories.map((name) => labelOf.get(name)!) })
+        if (wanted === 'class') return E.map((name: string | undefined) => ({ label: labelOf.get(name!)! }))(onlyCategory(s))
+        const shapes = s.shapes.map(({ category, shape }) => ({ ...shape, label: labelOf.get(category)! }))
+        return E.right({ mask: { name: `the annotations of ${s.image}`, width: s.width, height: s.height, shapes } })
+      }
+      return pipe(
+        annotated,
+        E.traverseArray((s) => E.map((target: Omit<ImageSample, 'image'>) => ({ image: s.image, ...target }))(targetOf(s))),
+        E.map((samples) => ({
+          ...{ samples, leftOut },
+          ...(wanted === 'files' || !classes ? {} : { classes }),
+          ...(placeOf ? { placeOf } : {}),
+          ...(note === undefined ? {} : { note }),
+        })),
+      )
+    }),
+  )
+
+/** The images of a path. `known` are the class names that their labels must follow. */
+export const openImages = (path: string, known?: KnownClasses, o: AnnotationOptions = {}): Either<SpillwayError, ImageList> =>
+  pipe(
+    findImages(path, o),
     E.flatMap((found): Either<SpillwayError, ImageList> => {
+      if (found.annotated)
+        return E.mapLeft((reason: string): SpillwayError => ({ tag: 'FileRefused', kind: 'data', file: path, reason }))(
+          withLabels(found, known, o.wanted ?? 'files'),
+        )
       const { samples, folders, placeOf, leftOut } = found
       const texts = samples.flatMap(({ label }) => label ?? [])
       const numbersOf = (labels: readonly number[]): readonly ImageSample[] =>
@@ -322,8 +406,11 @@ const ENDS_BYTES = 64 * 1024
 export const imagesContent = ({ samples }: ImageList): Either<SpillwayError, string> => {
   const hash = createHash('sha256')
   for (const s of samples) {
-    hash.update(`${basename(s.image)} ${s.mask === undefined ? s.label : basename(s.mask)}\n`)
-    for (const file of [s.image, ...(s.mask === undefined ? [] : [s.mask])]) {
+    const { mask, label, labels } = s
+    const target =
+      mask === undefined ? (labels?.join() ?? label) : typeof mask === 'string' ? basename(mask) : JSON.stringify(mask.shapes)
+    hash.update(`${basename(s.image)} ${target}\n`)
+    for (const file of [s.image, ...(typeof mask === 'string' ? [mask] : [])]) {
       const read = withFile('data', file, (fd) => {
         const { size } = fstatSync(fd)
         hash.update(`${size}\n`)

@@ -14,6 +14,7 @@ import { arraysAsSource } from './arrays'
 import { type Bands, openBands } from './bands'
 import { type Data, type DataSet, files, folder, type Numbers, type SampleValue } from './data'
 import { type KnownClasses, missingNote, namesText } from './classes'
+import type { Wanted } from './coco'
 import { canDecode, type ImageFile, nameOfFile, type Size } from './decode'
 import { type Described, describedBy } from './description'
 import { type Feed, openFeed } from './feed'
@@ -53,8 +54,13 @@ const isOfShares = (graph: Graph, id: number): boolean => graph.ops.some((o) => 
 const OF_SIGMOIDS: readonly string[] = Object.values<LossEntry>(LOSSES)
   .filter((e) => e.logits)
   .map((e) => e.op)
-const isBinary = (graph: Graph, { id, shape }: Value): boolean =>
-  shape[1] === 1 && graph.ops.some((o) => OF_SIGMOIDS.includes(o.kind) && o.ins[1] === id)
+const isOfSigmoids = (graph: Graph, { id }: Value): boolean =>
+  graph.ops.some((o) => OF_SIGMOIDS.includes(o.kind) && o.ins[1] === id)
+/** One label for each value. */
+const isBinary = (graph: Graph, v: Value): boolean => v.shape[1] === 1 && isOfSigmoids(graph, v)
+/** Several classes for an image. */
+const isSeveral = (graph: Graph, v: Value): boolean =>
+  v.shape[1]! > 1 && v.shape[2] === 1 && v.shape[3] === 1 && isOfSigmoids(graph, v)
 
 /** The mean that the model itself subtracts from fed bytes. */
 const meanOfBytes = (graph: Graph, id: number): readonly number[] =>
@@ -73,6 +79,7 @@ export const fedOf = (graph: Graph): readonly FedValue[] => {
     ...(v.dtype === 'i32' ? { labels: labelsOf(graph, v.id) } : {}),
     ...(isOfShares(graph, v.id) ? { shares: { classes: v.shape[1]! } } : {}),
     ...(isBinary(graph, v) ? { binary: true as const } : {}),
+    ...(isSeveral(graph, v) ? { several: true as const } : {}),
     ...(v.dtype === 'u8' ? { bytes: { mean: meanOfBytes(graph, v.id) } } : {}),
   }))
 }
@@ -406,8 +413,16 @@ const imageInputFits = (
     : E.right(undefined)
 }
 
-const mostClasses = ({ shares, labels, binary }: FedValue): number | undefined =>
-  shares?.classes ?? labels?.classes ?? (binary ? 2 : undefined)
+const mostClasses = ({ shares, labels, binary, several, shape }: FedValue): number | undefined =>
+  shares?.classes ?? labels?.classes ?? (binary ? 2 : several ? shape[0] : undefined)
+
+/** The targets that COCO annotations become. */
+const wantedBy = (values: readonly FedValue[]): Wanted => {
+  const target = values.find((v) => !v.isInput)
+  if (!target) return 'files'
+  if (target.shape[1] * target.shape[2] > 1) return 'masks'
+  return target.several ? 'classes' : 'class'
+}
 
 /** A target that does not fit the loss. */
 const misfit = (message: string): SpillwayError => aboutTargets(usage(message))
@@ -422,6 +437,13 @@ const imageValues = (
   const [, height, width] = input!.shape
   if (!input || !target || others.length || target.isInput)
     return E.left(usage('image files need a model with one input and one target'))
+  if (target.several && samples[0]!.labels) {
+    if (augment.mixup || augment.cutmix) return E.left(usage('augment: mixup and cutmix do not mix images of several classes'))
+    const most = target.shape[0]
+    return classes && classes.length > most
+      ? E.left(misfit(`the images have ${classes.length} classes, but the model has ${most}`))
+      : E.right([input, target])
+  }
   if (!target.labels && !target.shares && !target.binary)
     return E.left(
       misfit(
@@ -449,7 +471,11 @@ const imageValues = (
 
 const labelsOfImages = ({ samples }: ImageList): Either<SpillwayError, readonly number[]> =>
   samples[0]!.label === undefined
-    ? E.left(usage(`balanceClasses: these images have masks, not one class each; ${BALANCE_NEEDS}`))
+    ? E.left(
+        usage(
+          `balanceClasses: these images have ${samples[0]!.labels ? 'several classes' : 'masks'}, not one class each; ${BALANCE_NEEDS}`,
+        ),
+      )
     : E.right(samples.map(({ label }) => label!))
 
 /** Samples of image files, decoded ahead of the step. */
@@ -487,6 +513,7 @@ const fedImages = (
 
 /** Returns true if the images of each class follow those of the one before: an unshuffled folder. */
 const classByClass = ({ samples, classes = [] }: ImageList, order: Order): boolean => {
+  if (samples[0]!.label === undefined) return false
   const labels = Array.from({ length: order.length }, (_, i) => samples[order.at(i).index]!.label)
   return classes.length > 1 && labels.filter((l, i) => i > 0 && l !== labels[i - 1]).length === new Set(labels).size - 1
 }
@@ -510,11 +537,9 @@ const labelNotes = (
     note,
     unnamedNote(classes, values),
     classes &&
-      missingNote(
-        Array.from(chosen, (i) => samples[i]!.label!),
-        classes,
-      ),
-  ].flatMap((text) => (text === undefined ? [] : [`data ${path}: ${text}`]))
+      samples[0]!.mask === undefined &&
+      missingNote(Array.from(chosen, (i) => samples[i]!.labels ?? samples[i]!.label!).flat(), classes),
+  ].flatMap((text) => (text === undefined || text === false ? [] : [`data ${path}: ${text}`]))
 
 const CLASS_BY_CLASS =
   'the images are in folder order, so a step sees only one class: without --no-shuffle (shuffle: false) each epoch has a new order'
@@ -549,10 +574,10 @@ const labelsFit = (
 
 const openImageSet = (data: Data, set: ImageSet, going: Going, graph: Graph): Either<SpillwayError, OpenedData> =>
   pipe(
-    openImages(set.path, going.classes),
-    E.bindTo('list'),
+    oneBatch(fedOf(graph)),
+    E.bindTo('all'),
+    E.bind('list', ({ all }) => openImages(set.path, going.classes, { images: set.images, wanted: wantedBy(all) })),
     E.bind('whole', ({ list }) => checkedWhole(set.path, list.leftOut, going.strict ?? false)),
-    E.bind('all', () => oneBatch(fedOf(graph))),
     E.bind('values', ({ all, list }) => imageValues(all, list, set.augment ?? {})),
     E.tap(({ values }) => imageInputFits(set, values[0])),
     E.tap(({ list, values }) => labelsFit(set.path, list, values)),

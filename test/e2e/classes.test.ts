@@ -155,7 +155,7 @@ test('labels that fit no class are refused before the first step, with their pla
           { image, label: null },
         ]),
       ),
-      /entry 2 must have image, and label/,
+      /entry 2 must have image \(or file\), and label/,
     ],
     [
       put(

@@ -163,13 +163,25 @@ test('folders of classes, images with masks, and lists are found; what is missin
   const numbered = openImages(json)
   assert.ok(!isLeft(numbered))
   assert.equal(numbered.right.samples, [{ image: join(at, 'classes/ant/0.png'), label: 7 }])
+  const called = openImages(put(join(at, 'file.csv'), 'file,label\nclasses/ant/0.png,ant\nclasses/zebra/0.png,bee\n'))
+  assert.ok(!isLeft(called))
+  assert.equal(
+    [called.right.samples.map((s) => s.label), called.right.classes],
+    [
+      [0, 1],
+      ['ant', 'bee'],
+    ],
+  )
+  const marked = openImages(put(join(at, 'marked.csv'), 'file,mask\nclasses/ant/0.png,classes/zebra/0.png\n'))
+  assert.ok(!isLeft(marked))
+  assert.equal(marked.right.samples, [{ image: join(at, 'classes/ant/0.png'), mask: join(at, 'classes/zebra/0.png') }])
   const refusals: readonly [string, string, RegExp][] = [
     ['short.csv', 'image,label\na.png\n', /line 2 has 1 fields, but the header has 2/],
     ['none.csv', 'image,label\n', /it has no images/],
     ['bad.json', '{', /it is not JSON/],
-    ['row.json', '[1]', /not a list of objects/],
+    ['row.json', '[1]', /neither a list of objects with image and label or mask, nor COCO/],
     ['lost.csv', 'image,label\n\nclasses/ant/0.png,ant\nlost.png,ant\n', /line 4: .*lost\.png cannot be read/],
-    ['half.json', '[{"image":"a.png"}]', /: entry 1 must have image, and label or mask/],
+    ['half.json', '[{"image":"a.png"}]', /: entry 1 must have image \(or file\), and label or mask/],
   ]
   for (const [name, text, words] of refusals) {
     const r = openImages(put(join(at, name), text))
