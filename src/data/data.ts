@@ -67,6 +67,13 @@ export interface OwnSource extends Numbers {
    */
   readonly name?: string
   /**
+   * Names of the classes, in the order of their labels. Weights, pages and predictions carry them; other labels are
+   * refused. Default: none.
+   *
+   * @example source({ length: 1000, read, classes: ['cat', 'dog'] })
+   */
+  readonly classes?: readonly string[]
+  /**
    * Random changes of the inputs, which must be images; a target of the same size follows. Default: none.
    *
    * @example source({ length: 1000, read, augment: { flip: 'horizontal', crop: true } })
@@ -136,7 +143,7 @@ export type Samples = Iterable<Sample> | AsyncIterable<Sample>
  *
  * @example const options: StreamOptions = { name: 'camera', mean: [0.5] }
  */
-export type StreamOptions = Numbers & Pick<OwnSource, 'name' | 'augment'>
+export type StreamOptions = Numbers & Pick<OwnSource, 'name' | 'classes' | 'augment'>
 
 /**
  * Options of `folder`.
@@ -217,8 +224,12 @@ const SIZE = either(
   callable,
   legal('', (u) => Array.isArray(u) && u.length === 2 && u.every((n) => Number.isSafeInteger(n) && n >= 1)),
 )
+const CLASS_NAMES = legal(
+  "a list of different names such as ['cat', 'dog']",
+  (u) => Array.isArray(u) && u.length > 0 && u.every((n) => typeof n === 'string' && n !== '') && new Set(u).size === u.length,
+)
 const OWN = withValues(
-  optionsFor<RegionSource>()('source', 'length', 'read', 'size', 'fit', 'layout', 'mean', 'std', 'name', 'augment'),
+  optionsFor<RegionSource>()('source', 'length', 'read', 'size', 'fit', 'layout', 'mean', 'std', 'name', 'classes', 'augment'),
   {
     ...NUMBERS,
     ...IMAGES,
@@ -226,12 +237,13 @@ const OWN = withValues(
     read: callable,
     size: SIZE,
     name: text,
+    classes: CLASS_NAMES,
   },
   { prefix: 'source: ', required: ['length', 'read'] },
 )
 const SOURCE = withValues(
-  optionsFor<StreamOptions>()('source', 'layout', 'mean', 'std', 'name', 'augment'),
-  { ...NUMBERS, augment: IMAGES.augment, name: text },
+  optionsFor<StreamOptions>()('source', 'layout', 'mean', 'std', 'name', 'classes', 'augment'),
+  { ...NUMBERS, augment: IMAGES.augment, name: text, classes: CLASS_NAMES },
   { prefix: 'source: ' },
 )
 
@@ -356,8 +368,10 @@ export function source(from: OwnSource | RegionSource | Samples | (() => Samples
   // A class may have other members, too.
   known(OWN, isPlain(from) ? from : Object.fromEntries(OWN.keys.map((key) => [key, (from as Partial<RegionSource>)[key]])))
   regionsOf(from)
-  const { length, size, fit, layout, mean, std, name, augment } = augmentOf('source', from) as RegionSource
-  const given = Object.entries({ length, size, fit, layout, mean, std, name, augment }).filter(([, value]) => value !== undefined)
+  const { length, size, fit, layout, mean, std, name, classes, augment } = augmentOf('source', from) as RegionSource
+  const given = Object.entries({ length, size, fit, layout, mean, std, name, classes, augment }).filter(
+    ([, value]) => value !== undefined,
+  )
   const read = (i: number, region: Region): Sample | Promise<Sample> => from.read(i, region)
   return { set: { kind: 'own', read, ...(Object.fromEntries(given) as Omit<RegionSource, 'read'>) }, parts: [] }
 }

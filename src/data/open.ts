@@ -13,7 +13,7 @@ import { type DataFiles, fedValues, fileNames, type FileTensor, openData, sample
 import { arraysAsSource } from './arrays'
 import { type Bands, openBands } from './bands'
 import { type Data, type DataSet, files, folder, type Numbers, type SampleValue } from './data'
-import { type KnownClasses, missingNote, namesText } from './classes'
+import { type KnownClasses, missingNote, namesText, otherNames } from './classes'
 import type { Wanted } from './coco'
 import { canDecode, type ImageFile, nameOfFile, type Size } from './decode'
 import { type Described, describedBy } from './description'
@@ -348,12 +348,33 @@ const chanceOf = (
   )
 }
 
+/** The only target; undefined for none or several. */
+const targetOf = (values: readonly FedValue[]): FedValue | undefined => {
+  const targets = values.filter((v) => !v.isInput)
+  return targets.length === 1 ? targets[0] : undefined
+}
+
+/** Checks the class names of a source beside the model and the weights. */
+const namesFit = ({ classes }: FedSet, values: readonly FedValue[], known: KnownClasses): Either<SpillwayError, void> => {
+  if (!classes) return E.right(undefined)
+  const target = targetOf(values)
+  const most = target && mostClasses(target)
+  // Predictions have no target.
+  if (!target)
+    return values.some((v) => !v.isInput) ? E.left(usage('source: classes need a model with one target')) : E.right(undefined)
+  if (most === undefined) return E.left(misfit('source: classes name labels, but the target of the model has numbers'))
+  if (classes.length > most) return E.left(misfit(`the source has ${classes.length} classes, but the model has ${most}`))
+  const others = otherNames(classes, known)
+  return others === undefined ? E.right(undefined) : E.left(usage(others))
+}
+
 /** `known`: the identity of the data, if it is known from their contents. */
 const openFed = (data: Data, set: FedSet, going: Going, graph: Graph, known?: string): Either<SpillwayError, OpenedData> =>
   pipe(
     oneBatch(fedOf(graph)),
     E.tap((values) => fitting(set, values)),
     E.bindTo('values'),
+    E.tap(({ values }) => namesFit(set, values, going.classes)),
     E.bind('chance', ({ values }) => chanceOf(data, set, values, going)),
     E.bind('order', () =>
       set.kind !== 'stream'
@@ -388,8 +409,10 @@ const openFed = (data: Data, set: FedSet, going: Going, graph: Graph, known?: st
         samples: set.kind === 'stream' ? undefined : order.length,
         content,
         place: content,
-        described: describedBy(set),
-        notes: [],
+        described: describedBy(set, set.classes),
+        notes: [unnamedNote(set.classes, targetOf(values))].flatMap((text) =>
+          text === undefined ? [] : [`the source has ${text}`],
+        ),
       }
     }),
   )
@@ -519,7 +542,7 @@ const classByClass = ({ samples, classes = [] }: ImageList, order: Order): boole
 }
 
 /** A model with more outputs than the data have names predicts classes without a name. */
-const unnamedNote = (classes: readonly string[] | undefined, [, target]: ImageWork['values']): string | undefined => {
+const unnamedNote = (classes: readonly string[] | undefined, target: FedValue | undefined): string | undefined => {
   const outputs = target && mostClasses(target)
   return classes === undefined || outputs === undefined || outputs <= classes.length
     ? undefined
@@ -535,7 +558,7 @@ const labelNotes = (
 ): readonly string[] =>
   [
     note,
-    unnamedNote(classes, values),
+    unnamedNote(classes, values[1]),
     classes &&
       samples[0]!.mask === undefined &&
       missingNote(Array.from(chosen, (i) => samples[i]!.labels ?? samples[i]!.label!).flat(), classes),
