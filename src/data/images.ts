@@ -36,7 +36,7 @@ export interface ImageList {
 }
 
 /** The reading of COCO annotations. */
-export interface AnnotationOptions {
+export interface Annotating {
   /** The folder of the images; default: that of the annotations. */
   readonly images?: string | undefined
   readonly wanted?: Wanted
@@ -134,6 +134,8 @@ export const PAIRS = [
   ['input', 'target'],
 ] as const
 
+const pairIn = (folders: readonly string[]) => PAIRS.find((names) => names.every((n) => folders.includes(n)))
+
 const pairedIn = (folder: string, images: string, masks: string): Either<SpillwayError, Found> => {
   const [left, right] = [listingOf(join(folder, images)), listingOf(join(folder, masks))]
   const found = new Map(right.images.map((name) => [stem(name), name]))
@@ -168,7 +170,7 @@ const SET_NAMES: readonly string[] = [...TRAINING, ...VALIDATION, 'test']
 
 const folderOf = (folder: string): Either<SpillwayError, Found> => {
   const folders = foldersIn(folder)
-  const pair = PAIRS.find((names) => names.every((n) => folders.includes(n)))
+  const pair = pairIn(folders)
   if (pair) return pairedIn(folder, pair[0], pair[1])
   if (folders.length < 2 || !folders.every((name) => SET_NAMES.includes(name.toLowerCase())))
     return E.right(classesIn(folder, folders))
@@ -196,11 +198,7 @@ export const holdsArrays = (path: string): boolean => {
 }
 
 /** The images of COCO annotations. Images without an annotation have no class. */
-const annotatedIn = (
-  path: string,
-  coco: Readonly<Record<string, unknown>>,
-  o: AnnotationOptions,
-): Either<SpillwayError, Found> => {
+const annotatedIn = (path: string, coco: Readonly<Record<string, unknown>>, o: Annotating): Either<SpillwayError, Found> => {
   const { images = dirname(path), wanted = 'files' } = o
   return pipe(
     cocoIn(coco, images, wanted),
@@ -224,7 +222,7 @@ const annotatedIn = (
 }
 
 /** The samples of a path, with labels as texts. */
-const foundAt = (path: string, o: AnnotationOptions): Either<SpillwayError, Found> => {
+const foundAt = (path: string, o: Annotating): Either<SpillwayError, Found> => {
   if (statSync(path).isDirectory()) return folderOf(path)
   if (!LIST.test(path)) return refused(path, LAYOUTS)
   return pipe(
@@ -256,12 +254,12 @@ export interface Sets {
   readonly others: readonly string[]
 }
 
-/** The sets of a folder that is no data set itself, but holds one for training and one for evaluations. */
+/** The sets of a folder that holds one for training and one for evaluations. Other folders, such as a `test` of unlabelled images, do not matter. */
 export const setsAt = (path: string): Sets | undefined => {
-  const sets = holdsImages(path) ? [] : setsIn(path)
+  const sets = setsIn(path)
   const named = (names: readonly string[]): string | undefined => sets.find((set) => names.includes(set.toLowerCase()))
   const [train, validation] = [named(TRAINING), named(VALIDATION)]
-  return train === undefined || validation === undefined
+  return train === undefined || validation === undefined || pairIn(foldersIn(path)) !== undefined
     ? undefined
     : { train, validation, others: foldersIn(path).filter((name) => name !== train && name !== validation) }
 }
@@ -278,7 +276,7 @@ const emptyReason = (path: string): string => {
   return `${lackText(path, isOfImages ? 'labels' : 'samples')}; ${LAYOUTS}; ${isOfImages ? UNLABELLED : contentsFix(path)}`
 }
 
-const findImages = (path: string, o: AnnotationOptions = {}): Either<SpillwayError, Found> =>
+const findImages = (path: string, o: Annotating = {}): Either<SpillwayError, Found> =>
   pipe(
     onFile('data', path)(() => foundAt(path, o)),
     E.filterOrElse(
@@ -327,7 +325,7 @@ const withLabels = (
   )
 
 /** The images of a path. `known` are the class names that their labels must follow. */
-export const openImages = (path: string, known?: KnownClasses, o: AnnotationOptions = {}): Either<SpillwayError, ImageList> =>
+export const openImages = (path: string, known?: KnownClasses, o: Annotating = {}): Either<SpillwayError, ImageList> =>
   pipe(
     findImages(path, o),
     E.flatMap((found): Either<SpillwayError, ImageList> => {

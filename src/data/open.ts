@@ -11,20 +11,21 @@ import { onDevice } from '../errors/exceptions'
 import { contentOf } from '../files/content'
 import { type DataFiles, fedValues, fileNames, type FileTensor, openData, sampleCount } from '../files/samples'
 import { arraysAsSource } from './arrays'
+import { BALANCE_NEEDS, balanceNotes, labelsInFiles, labelsOfImages } from './balance'
 import { type Bands, openBands } from './bands'
 import { type Data, type DataSet, files, folder, type Numbers, type SampleValue } from './data'
-import { type KnownClasses, missingNote, namesText, otherNames } from './classes'
+import { type KnownClasses, missingNote, otherNames } from './classes'
 import type { Wanted } from './coco'
 import { canDecode, type ImageFile, nameOfFile, type Size } from './decode'
 import { type Described, describedBy } from './description'
 import { type Feed, openFeed } from './feed'
-import { fileLabelsFit, labelsInFiles as labelsIn } from './filelabels'
+import { fileLabelsFit } from './filelabels'
 import type { ImageWork } from './imagereader'
 import { checkedWhole, type ImageList, imagesContent, meansImages, openImages } from './images'
-import { byClass, chosen, type Order, orderOf, positionOf, type Share } from './order'
+import { chosen, type Order, orderOf, positionOf, type Share } from './order'
 import { type Augment, AUGMENTS, type Taking } from './augment'
 import { type Chance, chanceFits, mixingProblem } from './augmented'
-import { elementsOf, type FedValue, type PlaceType, valueProblem } from './places'
+import { type FedValue, type PlaceType, valueProblem } from './places'
 import { imagesBy } from './pool'
 import { type Own, ownName, ownReader, type Reader, sampleName, streamReader } from './readers'
 
@@ -220,41 +221,10 @@ const oneBatch = (values: readonly FedValue[]): Either<SpillwayError, readonly F
     : E.right(values)
 }
 
-const BALANCE_NEEDS =
-  'it needs one class per sample: a folder of class folders, a list with labels, or arrays with one label per sample; or leave --balance-classes out'
-
-/** The number of draws and of samples of each class of a balanced order. */
-const balanceNotes = (
-  { parts }: Data,
-  length: number,
-  labels: ArrayLike<number> | undefined,
-  names: readonly string[] = [],
-): Either<SpillwayError, readonly string[]> =>
-  pipe(
-    chosen(length, parts),
-    E.mapLeft((reason): SpillwayError => usage(reason)),
-    E.map((samples) => {
-      if (!labels) return []
-      const classes = [...byClass(samples, labels)]
-      const draws = Math.floor(samples.length / classes.length)
-      const often = samples.length % classes.length === 0 ? String(draws) : `${draws} or ${draws + 1}`
-      const counts = namesText(classes.map(([label, own]) => `${names[label] ?? label} ${own.length}`))
-      return [`balanced classes: each is drawn ${often} times per epoch of ${samples.length}; samples: ${counts}`]
-    }),
-  )
-
 type FilesSet = Extract<DataSet, { readonly kind: 'files' }>
 
 /** Changes of images apply to them. */
 const areImages = ({ fit, augment = {} }: FilesSet): boolean => fit !== undefined || AUGMENTS.some((a) => augment[a])
-
-/** The label of each sample of array files. */
-const labelsInFiles = (found: DataFiles, values: readonly FedValue[]): Either<SpillwayError, ArrayLike<number>> => {
-  const ofLabels = values.filter((v) => v.labels && elementsOf(v) === 1)
-  return ofLabels.length === 1
-    ? labelsIn(found.get(ofLabels[0]!.name)!)
-    : E.left(usage(`balanceClasses: these arrays have ${ofLabels.length} labels per sample, not one; ${BALANCE_NEEDS}`))
-}
 
 /** Arrays that are images: read by regions, as a source of one's own is. */
 const openArrays = (data: Data, set: FilesSet, going: Going, graph: Graph): Either<SpillwayError, OpenedData> =>
@@ -491,15 +461,6 @@ const imageValues = (
     return E.left(misfit(`the images have ${classes.length} classes, but the model has ${most}`))
   return E.right([input, target])
 }
-
-const labelsOfImages = ({ samples }: ImageList): Either<SpillwayError, readonly number[]> =>
-  samples[0]!.label === undefined
-    ? E.left(
-        usage(
-          `balanceClasses: these images have ${samples[0]!.labels ? 'several classes' : 'masks'}, not one class each; ${BALANCE_NEEDS}`,
-        ),
-      )
-    : E.right(samples.map(({ label }) => label!))
 
 /** Samples of image files, decoded ahead of the step. */
 const fedImages = (

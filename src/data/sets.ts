@@ -2,8 +2,10 @@
 // note. Invariant: other data stay as they are. Worked example: of shapes/ with train/, val/ and test/, a run trains on shapes/train and
 // evaluates on shapes/val; a note names test/.
 import { join } from 'node:path'
+import { attempt } from '../errors/exceptions'
 import type { Data } from './data'
 import { type Sets, setsAt } from './images'
+import { pathOf } from './reads'
 
 type Given = string | Data
 
@@ -12,11 +14,13 @@ interface Parent {
   readonly sets: Sets
 }
 
-const parentOf = (given: Given): Parent | undefined => {
-  const path = typeof given === 'string' ? given : 'path' in given.set ? given.set.path : undefined
-  const sets = path === undefined ? undefined : setsAt(path)
-  return path === undefined || sets === undefined ? undefined : { path, sets }
-}
+/** Options are checked later, and so are folders that cannot be read: both are no parents. */
+const parentOf = (given: Given): Parent | undefined =>
+  attempt(() => {
+    const path = pathOf(given)
+    const sets = path === undefined ? undefined : setsAt(path)
+    return path === undefined || sets === undefined ? undefined : { path, sets }
+  })
 
 const within = <G extends Given>(given: G, { path }: Parent, set: string): G =>
   (typeof given === 'string'

@@ -2,6 +2,7 @@
 // Worked example: two .mat files and an empty folder `raw` are "2 .mat files and 1 folder (raw)".
 import { type Dirent, readdirSync } from 'node:fs'
 import { extname, join } from 'node:path'
+import { attempt } from '../errors/exceptions'
 import { statAt } from './whole'
 
 const MOST_FOLDERS = 5
@@ -54,7 +55,7 @@ export const contentsFix = (folder: string): string => {
   const list = files.find((name) => LIST.test(name))
   if (list !== undefined) return `to use the list, name it: ${join(folder, list)}`
   if (folders.length === 0 && files.length === 0) return 'check the path'
-  const full = folders.find((name) => entriesOf(join(folder, name)).folders.length > 0)
+  const full = folders.find((name) => (attempt(() => entriesOf(join(folder, name)).folders.length) ?? 0) > 0)
   if (full !== undefined) return `name the folder of the samples, perhaps ${join(folder, full)}`
   return folders.length > 0 && files.length === 0
     ? 'fill the folders with images'

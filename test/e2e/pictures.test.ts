@@ -41,6 +41,8 @@ const weights = at('three.safetensors')
 
 test('a parent of train/ and val/ is trained and evaluated, with one note', async () => {
   picture(at('shapes', 'test', 'circle', '0.png'), 0)
+  // Images without labels, in the parent's eyes a class folder.
+  picture(at('shapes', 'test', 'unknown.png'), 1)
   const both = await call('train', ...NET, '--data', at('shapes'), '--epochs', '1', '--save', at('sets.safetensors'))
   assert.is(both.code, 0, both.err)
   const said = `data ${at('shapes')}: trains on train/, and evaluates on val/ after each epoch; left out: test/;`
