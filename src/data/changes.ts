@@ -84,13 +84,22 @@ const mirrored = (i: number, extent: number): number => {
 
 /** Along one axis of `extent` pixels that are `step` numbers apart. */
 const blurredAlong = (numbers: Float64Array, extent: number, step: number, weights: Float64Array): Float64Array => {
-  const radius = (weights.length - 1) / 2
-  return numbers.map((_, i) => {
-    const at = Math.floor(i / step) % extent
-    let sum = 0
-    for (let k = -radius; k <= radius; k++) sum += weights[k + radius]! * numbers[i + (mirrored(at + k, extent) - at) * step]!
-    return sum
+  const taps = weights.length
+  const radius = (taps - 1) / 2
+  // For each pixel of a line, the distances to the numbers that it is made of.
+  const offsets = Int32Array.from({ length: extent * taps }, (_, i) => {
+    const at = Math.floor(i / taps)
+    return (mirrored(at + (i % taps) - radius, extent) - at) * step
   })
+  const out = new Float64Array(numbers.length)
+  for (let line = 0; line < numbers.length; line += extent * step)
+    for (let at = 0; at < extent; at++)
+      for (let i = line + at * step; i < line + (at + 1) * step; i++) {
+        let sum = 0
+        for (let k = 0; k < taps; k++) sum += weights[k]! * numbers[i + offsets[at * taps + k]!]!
+        out[i] = sum
+      }
+  return out
 }
 
 /** A Gaussian filter with this standard deviation in pixels. Bytes are rounded once. */

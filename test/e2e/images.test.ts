@@ -47,7 +47,7 @@ const start = (checkpointDir: string, workers: number, ...more: string[]) =>
       '--data',
       classes,
       '--augment',
-      'flip,turns,crop,elastic,randAugment,jitter,blur,cutout',
+      'flip,turns,crop,elastic,randAugment,jitter,hue,blur,cutout',
       '--shuffle',
       '--seed',
       '3',
@@ -261,6 +261,10 @@ test('images that the model cannot take, and settings that are none, are refused
   }
   assert.match(await wordsOf(folder(classes), model([1, 3, 16, 16], conv2d('c', 3, 1))), /image files give classes or masks/)
   assert.match(await wordsOf(folder(join(root, 'nowhere'))), /no such file/)
+  assert.match(
+    await wordsOf(folder(classes, { depth: 16, augment: { randAugment: true } })),
+    /augment\.randAugment needs 8-bit images, but depth is 16: leave one of them out/,
+  )
   mkdirSync(join(classes, 'third'))
   writeFileSync(join(classes, 'third', 'a.png'), 'no image')
   assert.match(await wordsOf(classes), /the images have 3 classes, but the model has 2/)
