@@ -8,7 +8,7 @@ import type { DataFiles } from '../files/samples'
 import { namesText } from './classes'
 import type { Data } from './data'
 import { labelsInFiles as labelsIn } from './filelabels'
-import type { ImageList } from './images'
+import type { ImageList } from './found'
 import { byClass, chosen } from './order'
 import { elementsOf, type FedValue } from './places'
 

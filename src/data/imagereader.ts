@@ -15,7 +15,7 @@ import {
   type Size,
   sizeOf,
 } from './decode'
-import type { ImageSample } from './images'
+import type { ImageSample } from './found'
 import { mixed, mixFor, sharesOf } from './mix'
 import type { Place } from './order'
 import { filled, nearestIn, partOf, pasted, sameSize } from './parts'

@@ -1,7 +1,7 @@
 // Image files as samples. In: a folder of classes, of images and masks, or a list. Out: which files a sample is made of. Invariant: files
 // are listed in the order of their names, so a data set has one order; a mask that is missing is refused by its image's name.
 import { createHash } from 'node:crypto'
-import { accessSync, constants, type Dirent, fstatSync, readdirSync, statSync } from 'node:fs'
+import { type Dirent, fstatSync, readdirSync, statSync } from 'node:fs'
 import { basename, dirname, extname, join, relative, sep } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
@@ -10,50 +10,11 @@ import type { SpillwayError } from '../errors/errors'
 import { onFile } from '../errors/exceptions'
 import { contentsFix, contentsText, lackText } from '../files/contents'
 import { readRange, statAt, withFile } from '../files/whole'
+import { annotatedIn, type Annotating, withLabels } from './annotated'
 import { type KnownClasses, numbered } from './classes'
-import { cocoIn, type CocoSample, onlyCategory, type Wanted } from './coco'
-import { IMAGE, type MaskFile } from './decode'
+import { IMAGE } from './decode'
+import { type Found, type ImageList, type ImageSample, isReadable, type LeftOut, refused } from './found'
 import { LIST, type NamedSample, readList } from './lists'
-
-/** Files of a sample: an image, and its class or its mask; for predictions, neither. */
-export interface ImageSample {
-  readonly image: string
-  readonly label?: number
-  /** Several classes, or none. */
-  readonly labels?: readonly number[]
-  readonly mask?: MaskFile
-}
-
-export interface ImageList {
-  readonly samples: readonly ImageSample[]
-  /** Names of the classes, where they have any, in the order of their labels. */
-  readonly classes?: readonly string[]
-  /** Place of sample i in a list, e.g. `line 3`. */
-  readonly placeOf?: (i: number) => string
-  readonly leftOut: LeftOut
-  /** Reason to check the labels, for a person. */
-  readonly note?: string
-}
-
-/** The reading of COCO annotations. */
-export interface Annotating {
-  /** The folder of the images; default: that of the annotations. */
-  readonly images?: string | undefined
-  readonly wanted?: Wanted
-}
-
-interface Found {
-  readonly samples: readonly NamedSample[]
-  /** COCO annotations of each sample. */
-  readonly annotated?: readonly CocoSample[]
-  /** Class folders. */
-  readonly folders?: readonly string[]
-  readonly placeOf?: (i: number) => string
-  readonly leftOut: LeftOut
-}
-
-const refused = (file: string, reason: string): Either<SpillwayError, never> =>
-  E.left({ tag: 'FileRefused', kind: 'data', file, reason })
 
 const byName = (a: Dirent, b: Dirent): number => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0)
 const entriesOf = (folder: string): readonly Dirent[] => readdirSync(folder, { withFileTypes: true }).sort(byName)
@@ -68,20 +29,9 @@ const foldersIn = (folder: string): readonly string[] =>
     .filter((e) => isSeen(e) && isFolderIn(folder)(e))
     .map((e) => e.name)
 
-/** Kinds of data that are left out, one entry for each file or folder. */
-type LeftOut = readonly string[]
 interface Listing {
   readonly images: readonly string[]
   readonly leftOut: LeftOut
-}
-
-const isReadable = (file: string): boolean => {
-  try {
-    accessSync(file, constants.R_OK)
-    return true
-  } catch {
-    return false
-  }
 }
 
 /** The images of a folder, and the counts of its other entries. */
@@ -118,8 +68,6 @@ export const checkedWhole = (path: string, leftOut: LeftOut, strict: boolean): E
       })
     : E.right([text])
 }
-/** The class of pixels without an annotation. */
-const BACKGROUND = 'background'
 const stem = (file: string): string => basename(file, extname(file))
 
 const LAYOUTS =
@@ -197,30 +145,6 @@ export const holdsArrays = (path: string): boolean => {
   return has(path) || foldersIn(path).some((n) => has(join(path, n)))
 }
 
-/** The images of COCO annotations. Images without an annotation have no class. */
-const annotatedIn = (path: string, coco: Readonly<Record<string, unknown>>, o: Annotating): Either<SpillwayError, Found> => {
-  const { images = dirname(path), wanted = 'files' } = o
-  return pipe(
-    cocoIn(coco, images, wanted),
-    E.flatMap(({ samples, categories }) => {
-      const used = wanted === 'class' ? samples.filter((s) => s.categories.length > 0) : samples
-      const lost = used.find(({ image }) => !isReadable(image))
-      if (lost)
-        return E.left(
-          `${lost.at}: ${lost.image} cannot be read; ${o.images === undefined ? 'name the folder of the images: --images DIR (images)' : 'check --images (images)'}`,
-        )
-      return E.right({
-        samples: used.map(({ image }) => ({ image })),
-        annotated: used,
-        folders: wanted === 'masks' ? [BACKGROUND, ...categories] : categories,
-        placeOf: (i: number) => used[i]!.at,
-        leftOut: Array<string>(samples.length - used.length).fill('image without an annotation'),
-      })
-    }),
-    E.mapLeft((reason): SpillwayError => ({ tag: 'FileRefused', kind: 'data', file: path, reason })),
-  )
-}
-
 /** The samples of a path, with labels as texts. */
 const foundAt = (path: string, o: Annotating): Either<SpillwayError, Found> => {
   if (statSync(path).isDirectory()) return folderOf(path)
@@ -289,40 +213,6 @@ const findImages = (path: string, o: Annotating = {}): Either<SpillwayError, Fou
 export const meansImages = (path: string): boolean =>
   holdsImages(path) ||
   (!holdsArrays(path) && statAt(path)?.isDirectory() === true && (imagesIn(path).length > 0 || setsIn(path).length > 0))
-
-/** Labels for the names of categories, and the targets of each image. */
-const withLabels = (
-  { annotated = [], folders = [], leftOut, placeOf }: Found,
-  known: KnownClasses,
-  wanted: Wanted,
-): Either<string, ImageList> =>
-  pipe(
-    numbered({ texts: folders, folders, placeOf: () => '' }, known),
-    E.filterOrElse(
-      ({ labels }) => wanted !== 'masks' || labels.every((l) => l >= 0 && l < 256),
-      () => `it has ${folders.length - 1} categories; masks have at most 255`,
-    ),
-    E.flatMap(({ labels, classes, note }) => {
-      const labelOf = new Map(folders.map((name, i) => [name, labels[i]!]))
-      const targetOf = (s: CocoSample): Either<string, Omit<ImageSample, 'image'>> => {
-        if (wanted === 'files') return E.right({})
-        if (wanted === 'classes') return E.right({ labels: s.categories.map((name) => labelOf.get(name)!) })
-        if (wanted === 'class') return E.map((name: string | undefined) => ({ label: labelOf.get(name!)! }))(onlyCategory(s))
-        const shapes = s.shapes.map(({ category, shape }) => ({ ...shape, label: labelOf.get(category)! }))
-        return E.right({ mask: { name: `the annotations of ${s.image}`, width: s.width, height: s.height, shapes } })
-      }
-      return pipe(
-        annotated,
-        E.traverseArray((s) => E.map((target: Omit<ImageSample, 'image'>) => ({ image: s.image, ...target }))(targetOf(s))),
-        E.map((samples) => ({
-          ...{ samples, leftOut },
-          ...(wanted === 'files' || !classes ? {} : { classes }),
-          ...(placeOf ? { placeOf } : {}),
-          ...(note === undefined ? {} : { note }),
-        })),
-      )
-    }),
-  )
 
 /** The images of a path. `known` are the class names that their labels must follow. */
 export const openImages = (path: string, known?: KnownClasses, o: Annotating = {}): Either<SpillwayError, ImageList> =>
