@@ -48,7 +48,7 @@ const SUBJECTS: readonly (readonly [title: string, flags: readonly string[]])[] 
     ],
   ],
   ['Length', ['steps', 'epochs', 'time-limit', 'patience', 'on-nonfinite']],
-  ['Data', ['data', 'fit', 'layout', 'augment', 'workers', 'shuffle', 'samples', 'seed']],
+  ['Data', ['data', 'images', 'fit', 'layout', 'augment', 'workers', 'shuffle', 'balance-classes', 'samples', 'seed']],
   ['Weights', ['weights', 'weights-skip', 'weights-strip']],
   ['Evaluation', ['evaluate', 'evaluate-every', 'evaluate-average', 'metrics']],
   ['Checkpoints', ['checkpoint-dir', 'checkpoint-every', 'keep-best', 'keep-last', 'resume', 'resume-ranks']],

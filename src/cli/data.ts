@@ -11,6 +11,8 @@ import type { LAYOUTS } from './options'
 /** How images or arrays are meant. */
 export interface DataFlags {
   readonly fit?: Taking
+  /** Folder of the images of COCO annotations. */
+  readonly images?: string
   readonly layout?: (typeof LAYOUTS)[number]
   readonly mean?: readonly number[]
   readonly std?: readonly number[]
@@ -18,16 +20,18 @@ export interface DataFlags {
 }
 
 /** Returns true if a flag says how images or arrays are meant. */
-export const saysHow = ({ fit, layout, mean, std, depth }: DataFlags): boolean =>
-  (fit ?? layout ?? mean ?? std ?? depth) !== undefined
+export const saysHow = ({ fit, images, layout, mean, std, depth }: DataFlags): boolean =>
+  (fit ?? images ?? layout ?? mean ?? std ?? depth) !== undefined
 
 const given = (how: object): object => Object.fromEntries(Object.entries(how).filter(([, value]) => value !== undefined))
 
 export const dataNamed = (path: string, o: DataFlags, augment?: Augment): Either<SpillwayError, string | Data> => {
-  const { fit, layout, mean, std, depth } = o
+  const { fit, images, layout, mean, std, depth } = o
   if (!saysHow(o) && !augment) return E.right(path)
+  if (images !== undefined && !/\.json$/i.test(path))
+    return E.left(usage(`--images applies to COCO annotations in a .json file, but the data are ${path}: leave --images out`))
   const how = given({ fit, mean, std, augment })
-  if (layout === undefined && !holdsArrays(path)) return E.right(folder(path, { ...how, ...given({ depth }) }))
+  if (layout === undefined && !holdsArrays(path)) return E.right(folder(path, { ...how, ...given({ depth, images }) }))
   if (layout !== undefined && holdsPictures(path)) return E.left(usage('--layout applies to arrays; image files have one layout'))
   if (fit === 'own') return E.left(usage('--fit own applies to image files; arrays have the size of the model'))
   if (depth !== undefined) return E.left(usage('--depth applies to image files; the type of an array file gives its bits'))

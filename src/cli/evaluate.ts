@@ -11,6 +11,7 @@ import { formBeside } from '../../dsl/prediction'
 import type { DeviceName } from '../../staging/devices'
 import type { Data } from '../data/data'
 import { readingData } from '../data/reads'
+import { validationSet } from '../data/sets'
 import { type SpillwayError, usage } from '../errors/errors'
 import { checkedPlaces, reading, writing } from '../files/places'
 import { rowText } from '../files/rows'
@@ -20,7 +21,7 @@ import { machineNamed } from '../machine/machine'
 import { checkedMetrics, type Evaluated, evaluateTask } from '../predict/evaluator'
 import { formFor, type MetricName } from '../predict/metrics'
 import type { EvaluateOptions } from '../predict/options'
-import { engineFor } from '../ranks/engine'
+import { engineFor, startedBy } from '../ranks/engine'
 import { showSeconds, showSize } from '../report/format'
 import { summary } from '../report/summary'
 import { prepareEvaluation } from '../stage/prepare'
@@ -166,7 +167,7 @@ const stagedFor = (
   const { budget, strategy, algorithms, spill } = o
   return pipe(
     checkedPlaces(
-      [...readingModel(model), ...reading('--weights', o.weights), ...readingData('--data', o.data)],
+      [...readingModel(model), ...reading('--weights', o.weights), ...readingData('--data', options.data)],
       writing('--out', isTable(o.out) ? 'resultTable' : 'result', o.out),
     ),
     E.flatMap(() => modelNamed(model, { ...overrideOf(o), mode: 'predict' })),
@@ -259,8 +260,17 @@ const evaluated = (
 /** A rank that does not lead has nothing to print. */
 const isResult = (answer: Evaluated | Farewell): answer is Evaluated => 'loss' in answer
 
-export const evaluateModel = (given: string | undefined, o: EvaluateCommandOptions, out: Output): Promise<Done> =>
-  pipe(
+/** The set for evaluations, if the data are a parent folder of sets. */
+const withSet = (o: EvaluateCommandOptions): EvaluateCommandOptions => {
+  if (o.data === undefined) return o
+  const { data, note } = validationSet(o.data)
+  if (note !== undefined && (startedBy(process.env)?.rank ?? 0) === 0) process.stderr.write(`note: ${note}\n`)
+  return { ...o, data }
+}
+
+export const evaluateModel = (given: string | undefined, command: EvaluateCommandOptions, out: Output): Promise<Done> => {
+  const o = withSet(command)
+  return pipe(
     TE.fromEither(
       pipe(
         asked(o),
@@ -283,3 +293,4 @@ export const evaluateModel = (given: string | undefined, o: EvaluateCommandOptio
     ),
     TE.map((r) => (r === undefined ? undefined : out.answer(r, resultText(r)))),
   )()
+}

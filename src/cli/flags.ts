@@ -6,7 +6,7 @@ import { FORMS, MODES } from '../../dsl/prediction'
 import { DEVICES } from '../../staging/devices'
 import { ALLOCATORS } from '../../staging/memory/allocators/replay'
 import { PREDICTING } from '../../staging/schedule/predicting'
-import { AUGMENTS, FITS, TAKINGS } from '../data/augment'
+import { AUGMENT_WORDS, FITS, TAKINGS } from '../data/augment'
 import { type CommandName, COMMANDS } from './commands'
 import { described } from './help'
 import {
@@ -158,6 +158,7 @@ const OWN_FIT = [
   `how to resize image files: ${TAKINGS.join(', ')}; own keeps the size of each (default: as in training, or cover)`,
   choiceOption('--fit', TAKINGS),
 ] as const
+const IMAGES = ['--images <folder>', 'folder of the images of COCO annotations (default: that of the .json file)'] as const
 const LAYOUT = [
   '--layout <order>',
   `layout of arrays in data files: ${LAYOUTS.join(', ')} (default nchw)`,
@@ -317,8 +318,9 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option('--warmup <n>', 'steps of linear warm-up before the schedule (default 0)', countOption('--warmup', 0))
       .option(
         '--data <path>',
-        'image folder with one folder per class, folder of arrays, .safetensors file, or .csv or .json list (default: synthetic)',
+        'image folder with one folder per class, folder of arrays, .safetensors file, .csv or .json list, COCO annotations, or parent folder with train/ and val/ (default: synthetic)',
       )
+      .option(...IMAGES)
       .option(...FIT)
       .option(...LAYOUT)
       .option(...MEAN)
@@ -326,13 +328,14 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option(...DEPTH)
       .option(
         '--augment <a,b>',
-        `random changes to images: ${AUGMENTS.join(', ')}`,
-        listOption(choiceOption('--augment', AUGMENTS)),
+        `random changes to images: ${AUGMENT_WORDS.join(', ')}`,
+        listOption(choiceOption('--augment', AUGMENT_WORDS)),
       )
       .option(...STRICT_DATA)
       .option(...WORKERS)
       .option('--shuffle', 'shuffle the data in each epoch, by --seed (default)')
       .option('--no-shuffle', 'keep the order of the data')
+      .option('--balance-classes', 'draw each class equally often in each epoch; the number of samples stays')
       .option('--samples <n>', 'number of synthetic samples (default: one batch)', countOption('--samples'))
       .option('--seed <n>', 'seed of initial weights, data order and dropout (default 0)', countOption('--seed', 0))
       .option('--device <name>', 'device to run on: cpu, ref, null, cuda (default cpu)')
@@ -353,7 +356,14 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
         'if a loss is not finite: end with exit code 4, or continue (default end)',
         choiceOption('--on-nonfinite', ['end', 'continue'] as const),
       )
-      .option('--evaluate <path>', 'evaluate on these data after each epoch, in the same budget')
+      .option(
+        '--evaluate <path>',
+        'evaluate on these data after each epoch, in the same budget (default: val/ of a parent folder)',
+      )
+      .option(
+        '--evaluate-images <folder>',
+        'folder of the images of --evaluate, if these are COCO annotations (default: --images)',
+      )
       .option('--evaluate-every <n>', 'epochs between evaluations (default 1)', countOption('--evaluate-every'))
       .option('--evaluate-average', 'evaluate the averaged weights of --average')
       .option(
@@ -401,7 +411,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       weightsOptions(flagged(sizeOptions(c.argument(...MODEL_OR_RECIPE)), LOSS_FLAGS), WEIGHTS)
         .option(
           '--data <path>',
-          'image folder with one folder per class, folder of arrays, .safetensors file, or .csv or .json list',
+          'image folder with one folder per class, folder of arrays, .safetensors file, .csv or .json list, COCO annotations, or parent folder with val/',
         )
         .option(
           '--metrics <a,b>',
@@ -410,6 +420,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
         ),
     )
       .option(...CLASSES_READ)
+      .option(...IMAGES)
       .option(...OWN_FIT)
       .option(...LAYOUT)
       .option(...MEAN)

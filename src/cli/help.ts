@@ -17,6 +17,8 @@ export const GROUPS: Readonly<Record<string, readonly string[]>> = {
     '--augment',
     '--shuffle',
     '--no-shuffle',
+    '--images',
+    '--balance-classes',
     '--samples',
     '--seed',
     '--workers',
@@ -39,7 +41,16 @@ export const GROUPS: Readonly<Record<string, readonly string[]>> = {
     ...['--clip-value', '--clip-norm', '--accumulate', '--average', '--freeze'],
   ],
   'Evaluation:': [
-    ...['--evaluate', '--evaluate-every', '--evaluate-average', '--metrics', '--keep-best', '--patience', '--save-best'],
+    ...[
+      '--evaluate',
+      '--evaluate-images',
+      '--evaluate-every',
+      '--evaluate-average',
+      '--metrics',
+      '--keep-best',
+      '--patience',
+      '--save-best',
+    ],
   ],
   'Checkpoints:': ['--checkpoint-dir', '--checkpoint-every', '--keep-last', '--resume', '--resume-ranks'],
   'Memory:': [

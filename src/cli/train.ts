@@ -7,10 +7,11 @@ import { pipe } from 'fp-ts/function'
 import * as T from 'fp-ts/Task'
 import * as TE from 'fp-ts/TaskEither'
 import type { TaskEither } from 'fp-ts/TaskEither'
-import type { Augment } from '../data/augment'
+import { type Augment, type AugmentWord, USUAL_JITTER } from '../data/augment'
 import type { Data } from '../data/data'
 import type { Origin } from '../data/description'
 import { meansImages, openImages } from '../data/images'
+import { trainingSets, validationSet } from '../data/sets'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import { PAGE_FILE, runsPlace } from '../files/runs'
 import { shownPeakBytes } from '../machine/memory'
@@ -28,6 +29,7 @@ import { reportFile } from '../train/steplog'
 import { hearing } from '../train/events'
 import type { Farewell } from '../train/ranks'
 import { sessionTask } from '../train/session'
+import { isEvaluable } from '../train/sets'
 import { zooEntry } from '../zoo'
 import { type DataFlags, dataNamed, saysHow } from './data'
 import { interrupts } from './interrupts'
@@ -46,11 +48,14 @@ export interface TrainCommandOptions extends StagingOptions, DataFlags, Omit<Tra
   /** False: no weights are kept, and the run has no folder. */
   readonly save?: string | false
   readonly evaluate?: string
+  /** True if --data chose the data of evaluations: a step then trains without them. */
+  readonly evaluatesSets?: boolean
   readonly evaluateEvery?: number
+  readonly evaluateImages?: string
   readonly metrics?: readonly MetricName[]
   readonly keepBest?: string
   readonly keepLast?: number
-  readonly augment?: readonly (keyof Augment)[]
+  readonly augment?: readonly AugmentWord[]
   readonly device?: string
   /** Seconds. */
   readonly timeLimit?: number
@@ -172,11 +177,23 @@ const MEANT: Required<Augment> = {
   flip: 'horizontal',
   turns: true,
   crop: true,
+  elastic: true,
+  randAugment: true,
   jitter: true,
+  blur: true,
   cutout: true,
   mixup: true,
   cutmix: true,
 }
+
+/** Turns hues by at most a tenth of the colour circle. */
+const HUE = 0.1
+
+/** The augmentation of all words; `hue` is a part of jitter. */
+const meaningOf = (words: readonly AugmentWord[]): Augment => ({
+  ...Object.fromEntries(words.flatMap((word) => (word === 'hue' ? [] : [[word, MEANT[word]]]))),
+  ...(words.includes('hue') ? { jitter: { ...(words.includes('jitter') ? USUAL_JITTER : {}), hue: HUE } } : {}),
+})
 
 /** Images have settings of their own. */
 const dataOf = ({ data, augment, ...o }: TrainCommandOptions): Either<SpillwayError, Pick<TrainOptions, 'data'>> => {
@@ -186,16 +203,23 @@ const dataOf = ({ data, augment, ...o }: TrainCommandOptions): Either<SpillwayEr
       usage(
         o.layout
           ? '--layout applies to arrays: add --data'
-          : (o.fit ?? augment) === undefined
+          : (o.fit ?? o.images ?? augment) === undefined
             ? '--mean, --std and --depth apply to data: add --data'
-            : '--fit and --augment apply to images: add --data',
+            : '--fit, --augment and --images apply to images: add --data',
       ),
     )
-  const meant = augment && Object.fromEntries(augment.map((name) => [name, MEANT[name]]))
+  const meant = augment && meaningOf(augment)
   return pipe(
     dataNamed(data, o, meant),
     E.map((named) => ({ data: named })),
   )
+}
+
+/** The images of --evaluate are in --evaluate-images, or with those of --data. */
+const evaluationFlags = (o: TrainCommandOptions): DataFlags => {
+  const { fit, layout, mean, std, depth, images, evaluate = '', evaluateImages } = o
+  const folder = evaluateImages ?? (/\.json$/i.test(evaluate) ? images : undefined)
+  return { fit, layout, mean, std, depth, images: folder }
 }
 
 /** The evaluations between steps, and their kept weights. */
@@ -208,7 +232,7 @@ const measuring = (
   if (evaluateAverage && o.average === undefined && o.plan === undefined)
     return E.left(usage('--evaluate-average needs --average, e.g. --average 0.999'))
   const named: Either<SpillwayError, string | Data | undefined> =
-    evaluate === undefined ? E.right(undefined) : dataNamed(evaluate, o)
+    evaluate === undefined ? E.right(undefined) : dataNamed(evaluate, evaluationFlags(o))
   return pipe(
     named,
     E.map((data) => ({
@@ -229,7 +253,7 @@ const fitting =
         evaluate === undefined
           ? E.right(undefined)
           : pipe(
-              dataNamed(evaluate, o),
+              dataNamed(evaluate, evaluationFlags({ ...o, evaluate })),
               E.flatMap((data) => E.asUnit(filesOf({ data, classes, strictData: o.strictData })(graph))),
             ),
       ),
@@ -290,16 +314,19 @@ const prepared = (model: string, o: TrainCommandOptions): Either<SpillwayError, 
       () => o.allocator === undefined || o.allocator === 'pages',
       () => usage(`--allocator ${o.allocator}: ${RUNS_ON_PAGES}`),
     ),
-    E.tap(() => placesOf({ ...o, save: saveOf(o) }, flagOf, readingModel(model))),
+    E.tap(({ options }) => placesOf({ ...o, data: options.data, save: saveOf(o) }, flagOf, readingModel(model))),
     E.tap(() => (o.save === false ? E.right(undefined) : runsPlace())),
     E.bind('found', ({ device, options }) => stageNamed(model, { ...o, machine: device, ...resumed(o) }, fitting(o, options))),
     E.filterOrElse(
       ({ device, found: { staged } }) => staged.machine.name === device,
       ({ device, found: { staged } }) => usage(`the plan is for '${staged.machine.name}', not for --device ${device}`),
     ),
-    E.map(({ options, found }) => ({
+    E.let('own', ({ options, found }) =>
+      o.evaluatesSets && !isEvaluable(found.named.model) ? { ...options, evaluate: undefined } : options,
+    ),
+    E.map(({ own, found }) => ({
       ...found,
-      options: o.save === false ? options : { ...options, run: o.run ?? runName(found.named.name) },
+      options: o.save === false ? own : { ...own, run: o.run ?? runName(found.named.name) },
       staged: { ...found.staged, origin: originOf(found.named, o) },
     })),
     E.tap(({ staged, options }) => roomFor(staged, options)),
@@ -404,10 +431,12 @@ const finished = (answer: TrainResult | Farewell, { data }: TrainCommandOptions,
 }
 
 /** The number of classes that image folders or a list name, for a classifier of the zoo without --classes. */
-const classesOf = (model: string, { classes, plan, data }: TrainCommandOptions): number | undefined => {
+const classesOf = (model: string, { classes, plan, data, images }: TrainCommandOptions): number | undefined => {
   const entry = looksLikeFile(model) ? undefined : zooEntry(model)
   if (!entry || classes !== undefined || plan !== undefined || typeof data !== 'string' || !meansImages(data)) return undefined
-  const found = openImages(data)
+  const usual = entry.build(entry.defaultInput)
+  const isOfPixels = E.isRight(usual) && usual.right.kind !== 'step' && usual.right.output[2] * usual.right.output[3] > 1
+  const found = openImages(data, undefined, { images, wanted: isOfPixels ? 'masks' : 'classes' })
   const named = E.isRight(found) ? found.right.classes?.length : undefined
   return named !== undefined && E.isRight(entry.build(entry.defaultInput, 'train', { classes: named })) ? named : undefined
 }
@@ -419,8 +448,18 @@ const withClasses = (model: string, o: TrainCommandOptions): TrainCommandOptions
   return { ...o, classes }
 }
 
+/** The sets of a parent folder as the data of training and of evaluations. */
+const withSets = (o: TrainCommandOptions): TrainCommandOptions => {
+  if (typeof o.data !== 'string') return o
+  const { data, validation, note: text } = trainingSets(o.data, o.evaluate !== undefined)
+  const evaluation = o.evaluate === undefined ? undefined : validationSet(o.evaluate)
+  if ((startedBy(process.env)?.rank ?? 0) === 0) for (const t of [text, evaluation?.note]) if (t !== undefined) note(t)
+  const evaluate = validation ?? evaluation?.data
+  return { ...o, data, ...(evaluate === undefined ? {} : { evaluate, evaluatesSets: validation !== undefined }) }
+}
+
 export const trainModel = (model: string, asked: TrainCommandOptions, out: Output): Promise<Done> => {
-  const o = withClasses(model, asked)
+  const o = withClasses(model, withSets(asked))
   return pipe(
     TE.fromEither(engineFor(o, process.env)),
     TE.flatMap(

@@ -1,6 +1,7 @@
 // Random changes of images. In: the augmentation, the random numbers of a sample. Out: the rectangle of an image, its turn, its colours. Invariant: a
 // function of seed, epoch and sample alone; a mask is cut and turned as its image is, and its labels stay unchanged.
 import type { Pixels, Rectangle, Size } from './decode'
+import { greyAt, turnHues } from './greys'
 import { type Random, randomOf } from './random'
 
 /**
@@ -31,11 +32,34 @@ export interface Augment {
    */
   readonly crop?: boolean | { readonly area?: readonly [number, number]; readonly ratio?: readonly [number, number] }
   /**
-   * Changes brightness, contrast and saturation by a factor between 1 − x and 1 + x. True means 0.2 each.
+   * Changes brightness, contrast and saturation by a factor between 1 − x and 1 + x, and turns the hue by at most x of
+   * the colour circle. True means 0.2 for the factors, and 0 for the hue.
    *
-   * @example folder('cats/', { augment: { jitter: { brightness: 0.3 } } })
+   * @example folder('cats/', { augment: { jitter: { brightness: 0.3, hue: 0.05 } } })
    */
-  readonly jitter?: boolean | { readonly brightness?: number; readonly contrast?: number; readonly saturation?: number }
+  readonly jitter?:
+    | boolean
+    | { readonly brightness?: number; readonly contrast?: number; readonly saturation?: number; readonly hue?: number }
+  /**
+   * Blurs each image by a Gaussian filter with a standard deviation between two numbers of pixels. True means 0.1 to 2.
+   *
+   * @example folder('cats/', { augment: { blur: [0.1, 1] } })
+   */
+  readonly blur?: boolean | readonly [number, number]
+  /**
+   * Bends each image and its mask: `shift` is the largest movement as a share of the shorter side, `cells` the number of
+   * bends along a side. True means 0.05 and 4.
+   *
+   * @example folder('cells/', { augment: { elastic: { shift: 0.1 } } })
+   */
+  readonly elastic?: boolean | { readonly shift?: number; readonly cells?: number }
+  /**
+   * Applies `count` operations of RandAugment at a strength from 0 to 30. True means 2 operations at strength 9. Masks
+   * follow; images need 8 bits.
+   *
+   * @example folder('cats/', { augment: { randAugment: { count: 2, strength: 12 } } })
+   */
+  readonly randAugment?: boolean | { readonly count?: number; readonly strength?: number }
   /**
    * Replaces a square by the mean; the number is its side as a share of the shorter side. True means 0.25.
    *
@@ -62,15 +86,28 @@ export const AUGMENTS = [
   'flip',
   'turns',
   'crop',
+  'elastic',
+  'randAugment',
   'jitter',
+  'blur',
   'cutout',
   'mixup',
   'cutmix',
 ] as const satisfies readonly (keyof Augment)[]
 
+/** Words of --augment: the options, and a part of one. */
+export const AUGMENT_WORDS = [...AUGMENTS, 'hue'] as const
+export type AugmentWord = (typeof AUGMENT_WORDS)[number]
+
 const isRange = (u: unknown, most: number): boolean =>
   Array.isArray(u) && u.length === 2 && u.every((n) => Number.isFinite(n) && n > 0 && n <= most) && u[0] <= u[1]
 const isShare = (u: unknown): boolean => typeof u === 'number' && u >= 0 && u <= 1
+
+/** The largest strength of RandAugment. */
+export const MOST_STRENGTH = 30
+const JITTERS: readonly string[] = ['brightness', 'contrast', 'saturation', 'hue']
+/** Largest standard deviation of a blur, in pixels. */
+const MOST_BLUR = 100
 
 /** The error of an augmentation, in words. */
 export const augmentProblem = (a: Augment): string | undefined => {
@@ -83,8 +120,44 @@ export const augmentProblem = (a: Augment): string | undefined => {
     return 'augment.crop.area must be two shares of the image area, the smaller first'
   if (crop.ratio !== undefined && !isRange(crop.ratio, 100)) return 'augment.crop.ratio must be two ratios, the smaller first'
   const jitter = typeof a.jitter === 'object' ? a.jitter : {}
-  const wild = Object.entries(jitter).find(([k, x]) => !['brightness', 'contrast', 'saturation'].includes(k) || !isShare(x))
-  if (wild) return `augment.jitter.${wild[0]} is not allowed; allowed: brightness, contrast, saturation, each from 0 to 1`
+  const wild = Object.entries(jitter).find(([k, x]) => !JITTERS.includes(k) || !isShare(x) || (k === 'hue' && Number(x) > 0.5))
+  if (wild)
+    return `augment.jitter.${wild[0]} is not allowed; allowed: brightness, contrast, saturation, each from 0 to 1, and hue, from 0 to 0.5`
+  return changesProblem(a) ?? othersProblem(a)
+}
+
+/** The first member of an option that is unknown or out of its range. */
+const memberProblem = (
+  name: string,
+  given: unknown,
+  ranges: Readonly<Record<string, { readonly least: number; readonly most: number; readonly whole?: true }>>,
+): string | undefined => {
+  if (given === undefined || typeof given === 'boolean') return undefined
+  if (typeof given !== 'object' || given === null)
+    return `augment.${name} is ${String(given)}; allowed: true or an object of ${Object.keys(ranges).join(', ')}`
+  for (const [key, x] of Object.entries(given)) {
+    const range = ranges[key]
+    if (!range) return `unknown option augment.${name}.${key}; allowed: ${Object.keys(ranges).join(', ')}`
+    const { least, most, whole } = range
+    if (!(typeof x === 'number' && x >= least && x <= most && (!whole || Number.isInteger(x))))
+      return `augment.${name}.${key} is ${String(x)}; allowed: ${whole ? 'whole numbers' : 'numbers'} from ${least} to ${most}`
+  }
+  return undefined
+}
+
+const changesProblem = ({ blur, elastic, randAugment }: Augment): string | undefined => {
+  if (blur !== undefined && typeof blur !== 'boolean' && !isRange(blur, MOST_BLUR))
+    return `augment.blur is ${JSON.stringify(blur)}; allowed: true, or two numbers of pixels above 0 and at most ${MOST_BLUR}, the smaller first`
+  return (
+    memberProblem('elastic', elastic, { shift: { least: 0, most: 0.5 }, cells: { least: 1, most: 64, whole: true } }) ??
+    memberProblem('randAugment', randAugment, {
+      count: { least: 1, most: 20, whole: true },
+      strength: { least: 0, most: MOST_STRENGTH },
+    })
+  )
+}
+
+const othersProblem = (a: Augment): string | undefined => {
   if (typeof a.cutout === 'number' && !isShare(a.cutout)) return 'augment.cutout must be a share from 0 to 1'
   const odds = (['mixup', 'cutmix'] as const).find((k) => typeof a[k] === 'number' && !(Number.isFinite(a[k]) && a[k] > 0))
   if (odds !== undefined) return `augment.${odds} is ${String(a[odds])}; allowed: numbers above 0`
@@ -201,11 +274,7 @@ export const turned = <P extends Pixels | Int32Array>(pixels: P, { width, height
 
 // ---------------------------------------------------------------- colours
 
-const USUAL_JITTER = { brightness: 0.2, contrast: 0.2, saturation: 0.2 }
-
-/** Grey of a pixel, as ITU-R 601 weighs colours. */
-const greyAt = (p: Float32Array, i: number, channels: number): number =>
-  channels === 3 ? 0.299 * p[i]! + 0.587 * p[i + 1]! + 0.114 * p[i + 2]! : p[i]!
+export const USUAL_JITTER: Exclude<Augment['jitter'], boolean | undefined> = { brightness: 0.2, contrast: 0.2, saturation: 0.2 }
 
 const greyMean = (p: Float32Array, channels: number): number => {
   let sum = 0
@@ -213,7 +282,7 @@ const greyMean = (p: Float32Array, channels: number): number => {
   return (sum * channels) / p.length
 }
 
-/** Brightness, then contrast around the mean grey, then saturation around each pixel's grey; once rounded, where pixels are bytes. */
+/** Brightness, contrast around the mean grey, saturation around each pixel's grey, hue; once rounded, where pixels are bytes. */
 export const jittered = (pixels: Pixels, channels: number, a: Augment, random: Random): Pixels => {
   if (!a.jitter) return pixels
   const by = typeof a.jitter === 'object' ? a.jitter : USUAL_JITTER
@@ -228,6 +297,8 @@ export const jittered = (pixels: Pixels, channels: number, a: Augment, random: R
     const grey = greyAt(out, i, 3)
     for (let c = i; c < i + 3; c++) out[c] = clamped(grey + (out[c]! - grey) * saturation)
   }
+  const { hue = 0 } = by
+  if (hue > 0 && channels === 3) turnHues(out, between(random, -hue, hue))
   return pixels instanceof Float32Array ? out : Uint8Array.from(out, Math.round)
 }
 

@@ -6,6 +6,7 @@ import type { Either } from 'fp-ts/Either'
 import * as E from 'fp-ts/Either'
 import { type SpillwayError, usage } from '../errors/errors'
 import { type Augment, cropFor, cutOut, type Fit, jittered, randomFor, rectangleFor, roomLike, turned, turnFor } from './augment'
+import { blurred, changedLabels, changedNumbers, changedPixels, changesFor } from './changes'
 import type { Numbers, Sample, SampleValue } from './data'
 import type { Pixels, Rectangle, Size } from './decode'
 import { type Mixable, mixed, mixFor, sharesOf } from './mix'
@@ -51,6 +52,9 @@ export const mixingProblem = (augment: Augment, target: FedValue | undefined, is
     ? `augment.${augment.mixup ? 'mixup' : 'cutmix'} needs a loss with class probabilities: softCrossEntropy() (--loss soft-cross-entropy)`
     : undefined
 
+/** Changes that a target with a value per pixel follows. */
+const FOLLOWED = ['flip', 'turns', 'crop', 'elastic', 'randAugment', 'cutmix'] as const
+
 /** The input and its targets, where all that is wished for can be done to them. */
 export const chanceFits = (
   augment: Augment,
@@ -67,12 +71,13 @@ export const chanceFits = (
     return refused(
       `'${other.key}' is ${sizeWords(other)}, but '${input.key}' is ${sizeWords(input)}: in a region, both must have one size, or the target must be one label per image`,
     )
-  if (other && (augment.flip || augment.turns || augment.crop || augment.cutmix))
+  if (other && FOLLOWED.some((a) => augment[a]))
     return refused(
-      `augment: '${other.key}' is ${sizeWords(other)}, but '${input.key}' is ${sizeWords(input)}: both must have one size to be cropped and turned together`,
+      `augment: '${other.key}' is ${sizeWords(other)}, but '${input.key}' is ${sizeWords(input)}: both must have one size to be changed together`,
     )
-  if (augment.jitter && input.shape[0] !== 1 && input.shape[0] !== 3)
-    return refused(`augment.jitter needs 1 or 3 channels; '${input.key}' has ${input.shape[0]}`)
+  const ofColours = (['jitter', 'randAugment'] as const).find((a) => augment[a])
+  if (ofColours && input.shape[0] !== 1 && input.shape[0] !== 3)
+    return refused(`augment.${ofColours} needs 1 or 3 channels; '${input.key}' has ${input.shape[0]}`)
   if (mixes && isInTurn) return refused('augment: mixing needs samples in any order: pass { length, read } instead of a stream')
   if (mixes && targets.length > 1)
     return refused(`augment: mixing needs a model with one target; this model has ${targets.length}`)
@@ -137,8 +142,9 @@ const copied = (pixels: Pixels): Pixels => {
   return out
 }
 
-const coloursProblem = (pixels: Pixels): string | undefined => {
-  if (pixels instanceof Uint8Array) return undefined
+const coloursProblem = (pixels: Pixels, { jitter, randAugment }: Augment): string | undefined => {
+  if (pixels instanceof Uint8Array || !(jitter || randAugment)) return undefined
+  if (randAugment) return 'augment.randAugment needs bytes: pass a Uint8Array'
   const odd = pixels.findIndex((p) => !(p >= 0 && p <= 1))
   return odd < 0 ? undefined : `augment.jitter needs bytes, or numbers from 0 to 1; found ${pixels[odd]}`
 }
@@ -178,18 +184,20 @@ const madeOf = async ([input, ...targets]: Values, chance: Chance, { epoch, inde
   const given = numbersOf(readOf(input, input, window), sample, name, layout)
   const own: Pixels = given instanceof Int32Array ? Float32Array.from(given) : given
   const cropped = placed(sized(own, window, part, channels), part, size, channels, fill)
-  const problem = augment.jitter ? coloursProblem(cropped) : undefined
+  const problem = coloursProblem(cropped, augment)
   if (problem !== undefined) throw dataRefused(name, `${input.key}: ${problem}`)
-  const coloured = jittered(turned(cropped, size, channels, turn), channels, augment, random)
   const most = own instanceof Uint8Array ? 255 : 1
   const filling = fill.map((f) => (most === 255 ? Math.round(f * most) : f))
+  const changes = changesFor(augment, size, channels, seed, epoch, index)
+  const changed = changedPixels(turned(cropped, size, channels, turn), size, channels, changes, filling)
+  const coloured = blurred(jittered(changed, channels, augment, random), size, channels, augment, seed, epoch, index)
   // Erasing writes in place, and the sample is its owner's.
   const pixels = augment.cutout ? cutOut(copied(coloured), size, augment, filling, random) : coloured
   const followed = (value: FedValue): Numbered => {
     const numbers = numbersOf(readOf(value, input, window), sample, name, layout)
     if (isWhole(value) || !sameSize(sizeOf(value), size)) return numbers
     const [depth, outside] = [value.shape[0], value.labels?.ignored ?? 0]
-    const ofNumbers = (): Numbered => {
+    const ofNumbers = (): Pixels => {
       const pixels = numbers instanceof Int32Array ? Float32Array.from(numbers) : numbers
       return placed(sized(pixels, window, part, depth), part, size, depth, Array<number>(depth).fill(0))
     }
@@ -197,7 +205,8 @@ const madeOf = async ([input, ...targets]: Values, chance: Chance, { epoch, inde
       const room = labelRoom(numbers, size.width * size.height, outside)
       return nearestIn<Numbered>(numbers, window, picture.size, from, size, outside, room)
     }
-    return turned(value.labels ? ofLabels() : ofNumbers(), size, depth, turn)
+    if (value.labels) return changedLabels(turned(ofLabels(), size, depth, turn), size, changes, outside)
+    return changedNumbers(turned(ofNumbers(), size, depth, turn), size, depth, changes)
   }
   const all = targets.map(followed)
   return { pixels, targets: all, ...(all.length === 1 ? { target: all[0]! } : {}) }

@@ -92,6 +92,12 @@ export const numbered = (found: LabelTexts, known: KnownClasses): Either<string,
   )
 }
 
+/** The reason why the names of a source are not those of the weights or of the run. */
+export const otherNames = (own: readonly string[], known: KnownClasses = []): string | undefined =>
+  known.length === 0 || (own.length <= known.length && own.every((name, i) => name === known[i]))
+    ? undefined
+    : `the source has the classes ${namesText(own)}, but the weights have ${namesText(known)}: give it their names, in their order, and labels in this order`
+
 /** Names that no sample has. */
 export const missingNote = (labels: Iterable<number>, classes: readonly string[] = []): string | undefined => {
   const present = new Set(labels)

@@ -67,6 +67,13 @@ export interface OwnSource extends Numbers {
    */
   readonly name?: string
   /**
+   * Names of the classes, in the order of their labels. Weights, pages and predictions carry them; other labels are
+   * refused. Default: none.
+   *
+   * @example source({ length: 1000, read, classes: ['cat', 'dog'] })
+   */
+  readonly classes?: readonly string[]
+  /**
    * Random changes of the inputs, which must be images; a target of the same size follows. Default: none.
    *
    * @example source({ length: 1000, read, augment: { flip: 'horizontal', crop: true } })
@@ -136,7 +143,7 @@ export type Samples = Iterable<Sample> | AsyncIterable<Sample>
  *
  * @example const options: StreamOptions = { name: 'camera', mean: [0.5] }
  */
-export type StreamOptions = Numbers & Pick<OwnSource, 'name' | 'augment'>
+export type StreamOptions = Numbers & Pick<OwnSource, 'name' | 'classes' | 'augment'>
 
 /**
  * Options of `folder`.
@@ -154,6 +161,12 @@ export interface ImageOptions extends Pick<Numbers, 'mean' | 'std'> {
   readonly fit?: Taking
   /** Random changes of the images. Default: none. @example folder('cats/', { augment: { flip: 'horizontal', crop: true } }) */
   readonly augment?: Augment
+  /**
+   * Folder of the images of COCO annotations. Default: the folder of the .json file.
+   *
+   * @example folder('instances.json', { images: 'val2017/' })
+   */
+  readonly images?: string
   /**
    * Bits per number: 8 or 16. 16 keeps the precision of 16-bit TIFF and PNG. Default 8, which refuses such
    * files.
@@ -203,8 +216,16 @@ const FILES = withValues(
   { prefix: 'files: ' },
 )
 const FOLDER = withValues(
-  optionsFor<ImageOptions>()('folder', 'fit', 'augment', 'depth', 'mostPixels', 'mean', 'std'),
-  { mean: NUMBERS.mean, std: NUMBERS.std, ...IMAGES, fit: choice(TAKINGS), depth: choice([8, 16]), mostPixels: atLeast(1) },
+  optionsFor<ImageOptions>()('folder', 'fit', 'augment', 'images', 'depth', 'mostPixels', 'mean', 'std'),
+  {
+    mean: NUMBERS.mean,
+    std: NUMBERS.std,
+    ...IMAGES,
+    fit: choice(TAKINGS),
+    images: path,
+    depth: choice([8, 16]),
+    mostPixels: atLeast(1),
+  },
   { prefix: 'folder: ' },
 )
 const SIZE = either(
@@ -212,8 +233,12 @@ const SIZE = either(
   callable,
   legal('', (u) => Array.isArray(u) && u.length === 2 && u.every((n) => Number.isSafeInteger(n) && n >= 1)),
 )
+const CLASS_NAMES = legal(
+  "a list of different names such as ['cat', 'dog']",
+  (u) => Array.isArray(u) && u.length > 0 && u.every((n) => typeof n === 'string' && n !== '') && new Set(u).size === u.length,
+)
 const OWN = withValues(
-  optionsFor<RegionSource>()('source', 'length', 'read', 'size', 'fit', 'layout', 'mean', 'std', 'name', 'augment'),
+  optionsFor<RegionSource>()('source', 'length', 'read', 'size', 'fit', 'layout', 'mean', 'std', 'name', 'classes', 'augment'),
   {
     ...NUMBERS,
     ...IMAGES,
@@ -221,12 +246,13 @@ const OWN = withValues(
     read: callable,
     size: SIZE,
     name: text,
+    classes: CLASS_NAMES,
   },
   { prefix: 'source: ', required: ['length', 'read'] },
 )
 const SOURCE = withValues(
-  optionsFor<StreamOptions>()('source', 'layout', 'mean', 'std', 'name', 'augment'),
-  { ...NUMBERS, augment: IMAGES.augment, name: text },
+  optionsFor<StreamOptions>()('source', 'layout', 'mean', 'std', 'name', 'classes', 'augment'),
+  { ...NUMBERS, augment: IMAGES.augment, name: text, classes: CLASS_NAMES },
   { prefix: 'source: ' },
 )
 
@@ -281,7 +307,7 @@ export const files = (path: string, o: FilesOptions = {}): Data => ({
 
 /**
  * Creates data from a folder of images: one subfolder per class, or `images/NAME` beside `masks/NAME`. The path
- * may also be a .csv or .json list of images with labels or masks. PNG, JPEG, WebP, TIFF, AVIF and GIF need the package
+ * may also be a .csv or .json list of images with labels or masks, COCO annotations, or a parent folder with `train/` and `val/`. PNG, JPEG, WebP, TIFF, AVIF and GIF need the package
  * sharp.
  *
  * @param path The folder or the list.
@@ -351,8 +377,10 @@ export function source(from: OwnSource | RegionSource | Samples | (() => Samples
   // A class may have other members, too.
   known(OWN, isPlain(from) ? from : Object.fromEntries(OWN.keys.map((key) => [key, (from as Partial<RegionSource>)[key]])))
   regionsOf(from)
-  const { length, size, fit, layout, mean, std, name, augment } = augmentOf('source', from) as RegionSource
-  const given = Object.entries({ length, size, fit, layout, mean, std, name, augment }).filter(([, value]) => value !== undefined)
+  const { length, size, fit, layout, mean, std, name, classes, augment } = augmentOf('source', from) as RegionSource
+  const given = Object.entries({ length, size, fit, layout, mean, std, name, classes, augment }).filter(
+    ([, value]) => value !== undefined,
+  )
   const read = (i: number, region: Region): Sample | Promise<Sample> => from.read(i, region)
   return { set: { kind: 'own', read, ...(Object.fromEntries(given) as Omit<RegionSource, 'read'>) }, parts: [] }
 }

@@ -5,6 +5,7 @@ import { readFileSync, statSync } from 'node:fs'
 import { extname } from 'node:path'
 import { isLeft } from 'fp-ts/Either'
 import { SpillwayException, usage } from '../errors/errors'
+import { type Annotations, paintedLabels } from './annotations'
 import { type Labels, pngLabels } from './png'
 
 /** The used part of the package sharp. */
@@ -126,8 +127,18 @@ export const pixelsOf = async (file: ImageFile, from: Rectangle, to: Size, chann
   }
 }
 
-/** A whole mask: palette indices or grey values, as they stand in the file. */
-export const labelsOf = async (file: string, limits: Limits): Promise<Labels> => {
+/** A mask: a file, or annotations of its image. */
+export type MaskFile = string | Annotations
+export const nameOfMask = (mask: MaskFile): string => (typeof mask === 'string' ? mask : mask.name)
+
+/** A whole mask: palette indices or grey values, as they stand in the file; or painted annotations. */
+export const labelsOf = async (file: MaskFile, limits: Limits): Promise<Labels> => {
+  if (typeof file !== 'string') {
+    const { width, height, name } = file
+    if (width * height > limits.mostPixels)
+      throw refused(name, `they declare ${width} x ${height} pixels; the limit is ${limits.mostPixels} (mostPixels)`)
+    return paintedLabels(file)
+  }
   if (extname(file).toLowerCase() === '.png') {
     // One byte a pixel, packed; half of it again for incompressible parts, and for texts.
     const bytes = statSync(file).size

@@ -6,7 +6,7 @@ import { readdirSync } from 'node:fs'
 import { join, relative, resolve } from 'node:path'
 import { attempt } from '../errors/exceptions'
 import { statAt } from '../files/whole'
-import { type Given, isFolder, listedIn, pathOf } from './reads'
+import { type Given, imagesOf, isFolder, listedIn, pathOf } from './reads'
 
 export interface DataFacts {
   /** The path of the data, or words for data without files. */
@@ -21,18 +21,18 @@ export interface DataFacts {
 /** Sizes and times are read of at most this number of files, evenly spread. A folder may have millions of files. */
 const MOST_READ = 4096
 
-const filesAt = (path: string): readonly string[] =>
+const filesAt = (path: string, images?: string): readonly string[] =>
   isFolder(path)
     ? (attempt(() => readdirSync(path, { recursive: true, withFileTypes: true })) ?? [])
         .filter((e) => !e.isDirectory())
         .map((e) => join(e.parentPath ?? e.path, e.name))
         .sort()
-    : [path, ...listedIn(path)]
+    : [path, ...listedIn(path, images)]
 
 export const dataFacts = (given: Given): DataFacts => {
   const path = pathOf(given)
   if (path === undefined) return { place: given === undefined ? 'synthetic' : 'a source in the script' }
-  const files = filesAt(path)
+  const files = filesAt(path, imagesOf(given))
   const every = Math.max(1, Math.ceil(files.length / MOST_READ))
   const hash = createHash('sha256')
   let newest = 0

@@ -13,19 +13,36 @@ import { elementsOf, type FedValue, valueProblem } from './places'
 const MOST_FILES = 1000
 const MOST_BYTES = 64 * 2 ** 20
 
+/** The labels of a file with one per sample, after a check. */
+const labelsOf = (
+  file: FileTensor,
+  check: (labels: readonly number[]) => Either<string, void> = () => E.right(undefined),
+): Either<SpillwayError, readonly number[]> =>
+  withFile('data', file.path, (fd) => {
+    const bytes = readRange(fd, file.offset, file.samples * ELEMENT_BYTES[file.type])
+    if (!bytes) return E.left('it ends before its last sample')
+    const labels = Array.from(numbersOf(file.type, bytes))
+    return E.map(() => labels)(check(labels))
+  })
+
 const labelsFit =
   (value: FedValue) =>
   (file: FileTensor): Either<SpillwayError, readonly number[]> =>
-    withFile('data', file.path, (fd) => {
-      const bytes = readRange(fd, file.offset, file.samples * ELEMENT_BYTES[file.type])
-      if (!bytes) return E.left('it ends before its last sample')
-      const labels = Array.from(numbersOf(file.type, bytes))
+    labelsOf(file, (labels) => {
       for (const [i, label] of labels.entries()) {
         const problem = valueProblem(value, label)
         if (problem !== undefined) return E.left(`sample ${i} (counted from 0): ${problem}`)
       }
-      return E.right(labels)
+      return E.right(undefined)
     })
+
+/** The labels of all samples, in the order of the files. */
+export const labelsInFiles = (files: readonly FileTensor[]): Either<SpillwayError, readonly number[]> =>
+  pipe(
+    files,
+    E.traverseArray((file) => labelsOf(file)),
+    E.map((lists) => lists.flat()),
+  )
 
 /** The labels that were read: those of the only target with one label per sample. */
 export const fileLabelsFit = (files: DataFiles, values: readonly FedValue[]): Either<SpillwayError, readonly number[]> =>

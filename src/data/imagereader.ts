@@ -1,19 +1,21 @@
 // Image files into places. In: the files of each sample, the way from images to the model's input. Out: a Reader. Invariant: a sample's numbers are a
 // function of its files, seed and epoch: for any reading thread, and in any order. All of its inputs can be sent to another thread.
 import { type Augment, cropFor, cutOut, type Taking, jittered, randomFor, rectangleFor, turned, turnFor } from './augment'
+import { blurred, changedLabels, changedPixels, changesFor } from './changes'
 import type { SampleValue } from './data'
 import {
   type ImageFile,
   labelsOf,
   type Limits,
   nameOfFile,
+  nameOfMask,
   pixelsOf,
   type Pixels,
   type Rectangle,
   type Size,
   sizeOf,
 } from './decode'
-import type { ImageSample } from './images'
+import type { ImageSample } from './found'
 import { mixed, mixFor, sharesOf } from './mix'
 import type { Place } from './order'
 import { filled, nearestIn, partOf, pasted, sameSize } from './parts'
@@ -66,10 +68,17 @@ export const imageTypes = ({
   samples,
   values,
 }: Pick<ImageWork, 'limits' | 'samples' | 'values'>): readonly PlaceType[] => {
-  const { label, mask } = samples[0]!
+  const { label, labels, mask } = samples[0]!
   const target =
-    values[1]?.shares !== undefined || values[1]?.binary ? 'f32' : label !== undefined || wideLabels(values[1]) ? 'i32' : 'u8'
-  return [limits.depth === 16 ? 'f32' : 'u8', ...(label === undefined && mask === undefined ? [] : ([target] as const))]
+    values[1]?.shares !== undefined || values[1]?.binary || values[1]?.several
+      ? 'f32'
+      : label !== undefined || wideLabels(values[1])
+        ? 'i32'
+        : 'u8'
+  return [
+    limits.depth === 16 ? 'f32' : 'u8',
+    ...(label === undefined && labels === undefined && mask === undefined ? [] : ([target] as const)),
+  ]
 }
 
 /** A sample before it is mixed with another: its pixels, and the labels of its class or mask, or their shares. */
@@ -88,6 +97,16 @@ const yesOrNo = (labels: ArrayLike<number>, target: FedValue, name: string): Flo
   return numbers
 }
 
+/** 1 for each class of an image, 0 for the others. */
+const multiHot = (labels: readonly number[], { shape: [classes] }: FedValue, name: string): Float32Array => {
+  const out = new Float32Array(classes)
+  for (const label of labels) {
+    if (label >= classes) throw dataRefused(name, `target: ${label} is not one of ${classes} classes (0 to ${classes - 1})`)
+    out[label] = 1
+  }
+  return out
+}
+
 const sampleOf = async (work: ImageWork, epoch: number, index: number): Promise<Made> => {
   const { values, augment, fit, fill, limits, seed } = work
   const [input, target] = values
@@ -98,17 +117,17 @@ const sampleOf = async (work: ImageWork, epoch: number, index: number): Promise<
   const crop = augment.crop && cropFor(size, to, fit, augment.crop === true ? {} : augment.crop, random)
   const from = crop || rectangleFor(size, to, fit)
   const turn = turnFor(augment, to, random)
-  const pixels = turned(await imageAt(work, sample.image, size, from, to), to, fill.length, turn)
   const most = limits.depth === 16 ? 1 : 255
-  const colours = jittered(pixels, fill.length, augment, random)
-  const cut = cutOut(
-    colours,
-    to,
-    augment,
-    fill.map((f) => (most === 1 ? f : Math.round(f * most))),
-    random,
-  )
-  const { label, mask: file } = sample
+  const filling = fill.map((f) => (most === 1 ? f : Math.round(f * most)))
+  const channels = fill.length
+  const changes = changesFor(augment, to, channels, seed, epoch, index)
+  const whole = turned(await imageAt(work, sample.image, size, from, to), to, channels, turn)
+  const pixels = changedPixels(whole, to, channels, changes, filling)
+  const colours = jittered(pixels, channels, augment, random)
+  const cut = cutOut(blurred(colours, to, channels, augment, seed, epoch, index), to, augment, filling, random)
+  const { label, labels: several, mask: file } = sample
+  if (target && several)
+    return { pixels: cut, target: multiHot(several, target, nameOfFile(sample.image)), name: nameOfFile(sample.image) }
   if (!target || (label === undefined && file === undefined)) return { pixels: cut, name: nameOfFile(sample.image) }
   const asWanted = (labels: ArrayLike<number>, name: string): Made => ({
     pixels: cut,
@@ -119,10 +138,11 @@ const sampleOf = async (work: ImageWork, epoch: number, index: number): Promise<
   const mask = await labelsOf(file, limits)
   if (mask.width !== size.width || mask.height !== size.height)
     throw dataRefused(
-      file,
+      nameOfMask(file),
       `${mask.width} x ${mask.height} pixels, but its image has ${size.width} x ${size.height}${mask.width === size.height && mask.height === size.width ? ' when turned upright by its rotation tag' : ''}: save the mask at the size of its image`,
     )
-  return asWanted(turned(maskAt(mask, from, to, target), to, 1, turn), file)
+  const labels = turned(maskAt(mask, from, to, target), to, 1, turn)
+  return asWanted(changedLabels(labels, to, changes, target.labels?.ignored ?? 0), nameOfMask(file))
 }
 
 const readSample = async (work: ImageWork, { epoch, index }: Place, arrays: readonly PlaceArray[], at: number): Promise<void> => {

@@ -1,46 +1,20 @@
 // Image files as samples. In: a folder of classes, of images and masks, or a list. Out: which files a sample is made of. Invariant: files
 // are listed in the order of their names, so a data set has one order; a mask that is missing is refused by its image's name.
 import { createHash } from 'node:crypto'
-import { accessSync, constants, type Dirent, fstatSync, readdirSync, statSync } from 'node:fs'
+import { type Dirent, fstatSync, readdirSync, statSync } from 'node:fs'
 import { basename, dirname, extname, join, relative, sep } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { SpillwayError } from '../errors/errors'
 import { onFile } from '../errors/exceptions'
+import { contentsFix, contentsText, lackText } from '../files/contents'
 import { readRange, statAt, withFile } from '../files/whole'
+import { annotatedIn, type Annotating, withLabels } from './annotated'
 import { type KnownClasses, numbered } from './classes'
 import { IMAGE } from './decode'
+import { type Found, type ImageList, type ImageSample, isReadable, type LeftOut, refused } from './found'
 import { LIST, type NamedSample, readList } from './lists'
-
-/** Files of a sample: an image, and its class or its mask; for predictions, neither. */
-export interface ImageSample {
-  readonly image: string
-  readonly label?: number
-  readonly mask?: string
-}
-
-export interface ImageList {
-  readonly samples: readonly ImageSample[]
-  /** Names of the classes, where they have any, in the order of their labels. */
-  readonly classes?: readonly string[]
-  /** Place of sample i in a list, e.g. `line 3`. */
-  readonly placeOf?: (i: number) => string
-  readonly leftOut: LeftOut
-  /** Reason to check the labels, for a person. */
-  readonly note?: string
-}
-
-interface Found {
-  readonly samples: readonly NamedSample[]
-  /** Class folders. */
-  readonly folders?: readonly string[]
-  readonly placeOf?: (i: number) => string
-  readonly leftOut: LeftOut
-}
-
-const refused = (file: string, reason: string): Either<SpillwayError, never> =>
-  E.left({ tag: 'FileRefused', kind: 'data', file, reason })
 
 const byName = (a: Dirent, b: Dirent): number => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0)
 const entriesOf = (folder: string): readonly Dirent[] => readdirSync(folder, { withFileTypes: true }).sort(byName)
@@ -55,20 +29,9 @@ const foldersIn = (folder: string): readonly string[] =>
     .filter((e) => isSeen(e) && isFolderIn(folder)(e))
     .map((e) => e.name)
 
-/** Kinds of data that are left out, one entry for each file or folder. */
-type LeftOut = readonly string[]
 interface Listing {
   readonly images: readonly string[]
   readonly leftOut: LeftOut
-}
-
-const isReadable = (file: string): boolean => {
-  try {
-    accessSync(file, constants.R_OK)
-    return true
-  } catch {
-    return false
-  }
 }
 
 /** The images of a folder, and the counts of its other entries. */
@@ -108,7 +71,9 @@ export const checkedWhole = (path: string, leftOut: LeftOut, strict: boolean): E
 const stem = (file: string): string => basename(file, extname(file))
 
 const LAYOUTS =
-  'allowed: one folder of images per class, images/NAME.png beside masks/NAME.png, or a .csv or .json list of image and label or mask'
+  'allowed: one folder of images per class, or images/NAME.png beside masks/NAME.png, or NAME.input.npy beside NAME.target.npy, or a .csv or .json list of image and label or mask, or COCO annotations'
+/** The likely fix for images without labels. */
+const UNLABELLED = 'sort the images into one folder per class, or write a list: labels.csv with the header image,label'
 
 // ---------------------------------------------------------------- folders
 
@@ -116,6 +81,8 @@ export const PAIRS = [
   ['images', 'masks'],
   ['input', 'target'],
 ] as const
+
+const pairIn = (folders: readonly string[]) => PAIRS.find((names) => names.every((n) => folders.includes(n)))
 
 const pairedIn = (folder: string, images: string, masks: string): Either<SpillwayError, Found> => {
   const [left, right] = [listingOf(join(folder, images)), listingOf(join(folder, masks))]
@@ -144,10 +111,19 @@ const classesIn = (folder: string, folders: readonly string[]): Found => {
   }
 }
 
+/** Names of sets, and of the folders of a parent that are never classes together. */
+const TRAINING = ['train'] as const
+const VALIDATION = ['val', 'valid', 'validation'] as const
+const SET_NAMES: readonly string[] = [...TRAINING, ...VALIDATION, 'test']
+
 const folderOf = (folder: string): Either<SpillwayError, Found> => {
   const folders = foldersIn(folder)
-  const pair = PAIRS.find((names) => names.every((n) => folders.includes(n)))
-  return pair ? pairedIn(folder, pair[0], pair[1]) : E.right(classesIn(folder, folders))
+  const pair = pairIn(folders)
+  if (pair) return pairedIn(folder, pair[0], pair[1])
+  if (folders.length < 2 || !folders.every((name) => SET_NAMES.includes(name.toLowerCase())))
+    return E.right(classesIn(folder, folders))
+  const held = folders.map((name) => `${name}/ holds ${contentsText(join(folder, name)) || 'nothing'}`).join(', ')
+  return refused(folder, `its folders are sets, but have no labels: ${held}; ${LAYOUTS}; in each set, ${UNLABELLED}`)
 }
 
 // ---------------------------------------------------------------- both
@@ -170,13 +146,17 @@ export const holdsArrays = (path: string): boolean => {
 }
 
 /** The samples of a path, with labels as texts. */
-const foundAt = (path: string): Either<SpillwayError, Found> => {
+const foundAt = (path: string, o: Annotating): Either<SpillwayError, Found> => {
   if (statSync(path).isDirectory()) return folderOf(path)
   if (!LIST.test(path)) return refused(path, LAYOUTS)
   return pipe(
     readList(path),
     E.mapLeft((reason): SpillwayError => ({ tag: 'FileRefused', kind: 'data', file: path, reason })),
-    E.flatMap(({ samples, at }) => {
+    E.flatMap((list): Either<SpillwayError, Found> => {
+      if ('coco' in list) return annotatedIn(path, list.coco, o)
+      if (o.images !== undefined)
+        return refused(path, '--images (images) applies to COCO annotations; this list names its images')
+      const { samples, at } = list
       const lost = samples.findIndex(({ image, mask }) => !isReadable(image) || (mask !== undefined && !isReadable(mask)))
       if (lost < 0) return E.right({ samples, placeOf: (i) => at[i]!, leftOut: [] })
       const { image, mask } = samples[lost]!
@@ -187,24 +167,42 @@ const foundAt = (path: string): Either<SpillwayError, Found> => {
 
 /** Subfolders that are data sets of their own, such as train and val. */
 const setsIn = (path: string): readonly string[] =>
-  statAt(path)?.isDirectory() ? foldersIn(path).filter((name) => holdsImages(join(path, name))) : []
+  statAt(path)?.isDirectory()
+    ? foldersIn(path).filter((name) => holdsImages(join(path, name)) || holdsArrays(join(path, name)))
+    : []
 
-/** Reason for a path without samples, with the cure for the usual cases. */
+/** The sets of a parent folder: `train`, the set for evaluations, and the folders that are neither. */
+export interface Sets {
+  readonly train: string
+  readonly validation: string
+  readonly others: readonly string[]
+}
+
+/** The sets of a folder that holds one for training and one for evaluations. Other folders, such as a `test` of unlabelled images, do not matter. */
+export const setsAt = (path: string): Sets | undefined => {
+  const sets = setsIn(path)
+  const named = (names: readonly string[]): string | undefined => sets.find((set) => names.includes(set.toLowerCase()))
+  const [train, validation] = [named(TRAINING), named(VALIDATION)]
+  return train === undefined || validation === undefined || pairIn(foldersIn(path)) !== undefined
+    ? undefined
+    : { train, validation, others: foldersIn(path).filter((name) => name !== train && name !== validation) }
+}
+
+/** Reason for a path without samples, with the fix for the usual cases. */
 const emptyReason = (path: string): string => {
   const sets = setsIn(path)
   if (sets.length > 0) {
     const first = sets.find((name) => /^train/i.test(name)) ?? sets[0]!
     return `it holds data sets, not samples: ${sets.join(', ')}; name one of them, e.g. ${join(path, first)}`
   }
-  const { length } = statAt(path)?.isDirectory() ? imagesIn(path) : []
-  return length > 0
-    ? `its ${length === 1 ? 'image has no label' : `${length} images have no labels`}; ${LAYOUTS}`
-    : `it has no images; ${LAYOUTS}`
+  if (!statAt(path)?.isDirectory()) return `it has no images; ${LAYOUTS}`
+  const isOfImages = imagesIn(path).length > 0
+  return `${lackText(path, isOfImages ? 'labels' : 'samples')}; ${LAYOUTS}; ${isOfImages ? UNLABELLED : contentsFix(path)}`
 }
 
-const findImages = (path: string): Either<SpillwayError, Found> =>
+const findImages = (path: string, o: Annotating = {}): Either<SpillwayError, Found> =>
   pipe(
-    onFile('data', path)(() => foundAt(path)),
+    onFile('data', path)(() => foundAt(path, o)),
     E.filterOrElse(
       ({ samples }) => samples.length > 0,
       (): SpillwayError => ({ tag: 'FileRefused', kind: 'data', file: path, reason: emptyReason(path) }),
@@ -217,10 +215,14 @@ export const meansImages = (path: string): boolean =>
   (!holdsArrays(path) && statAt(path)?.isDirectory() === true && (imagesIn(path).length > 0 || setsIn(path).length > 0))
 
 /** The images of a path. `known` are the class names that their labels must follow. */
-export const openImages = (path: string, known?: KnownClasses): Either<SpillwayError, ImageList> =>
+export const openImages = (path: string, known?: KnownClasses, o: Annotating = {}): Either<SpillwayError, ImageList> =>
   pipe(
-    findImages(path),
+    findImages(path, o),
     E.flatMap((found): Either<SpillwayError, ImageList> => {
+      if (found.annotated)
+        return E.mapLeft((reason: string): SpillwayError => ({ tag: 'FileRefused', kind: 'data', file: path, reason }))(
+          withLabels(found, known, o.wanted ?? 'files'),
+        )
       const { samples, folders, placeOf, leftOut } = found
       const texts = samples.flatMap(({ label }) => label ?? [])
       const numbersOf = (labels: readonly number[]): readonly ImageSample[] =>
@@ -292,8 +294,11 @@ const ENDS_BYTES = 64 * 1024
 export const imagesContent = ({ samples }: ImageList): Either<SpillwayError, string> => {
   const hash = createHash('sha256')
   for (const s of samples) {
-    hash.update(`${basename(s.image)} ${s.mask === undefined ? s.label : basename(s.mask)}\n`)
-    for (const file of [s.image, ...(s.mask === undefined ? [] : [s.mask])]) {
+    const { mask, label, labels } = s
+    const target =
+      mask === undefined ? (labels?.join() ?? label) : typeof mask === 'string' ? basename(mask) : JSON.stringify(mask.shapes)
+    hash.update(`${basename(s.image)} ${target}\n`)
+    for (const file of [s.image, ...(typeof mask === 'string' ? [mask] : [])]) {
       const read = withFile('data', file, (fd) => {
         const { size } = fstatSync(fd)
         hash.update(`${size}\n`)

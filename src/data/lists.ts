@@ -5,6 +5,7 @@ import { dirname, resolve } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
+import { isCoco } from './coco'
 
 /** A sample as a folder or a list names it. */
 export interface NamedSample {
@@ -40,16 +41,16 @@ const csvRows = (text: string): Either<string, readonly Row[]> => {
     : E.right(rows.map(({ at, fields }) => ({ at, fields: Object.fromEntries(names.map((name, i) => [name, fields[i]!])) })))
 }
 
-const jsonRows = (text: string): Either<string, readonly Row[]> => {
-  try {
-    const rows: unknown = JSON.parse(text)
-    return Array.isArray(rows) && rows.every((r) => typeof r === 'object' && r !== null)
-      ? E.right((rows as readonly Row['fields'][]).map((fields, i) => ({ at: `entry ${i + 1}`, fields })))
-      : E.left('it is not a list of objects with image and label or mask')
-  } catch (e) {
-    return E.left(`it is not JSON: ${(e as Error).message}`)
-  }
-}
+const parsed = (text: string): Either<string, unknown> =>
+  E.tryCatch(
+    (): unknown => JSON.parse(text),
+    (e) => `it is not JSON: ${(e as Error).message}`,
+  )
+
+const jsonRows = (rows: unknown): Either<string, readonly Row[]> =>
+  Array.isArray(rows) && rows.every((r) => typeof r === 'object' && r !== null)
+    ? E.right((rows as readonly Row['fields'][]).map((fields, i) => ({ at: `entry ${i + 1}`, fields })))
+    : E.left('it is neither a list of objects with image and label or mask, nor COCO with images, annotations and categories')
 
 const isText = (u: unknown): u is string => typeof u === 'string' && u !== ''
 const isLabel = (u: unknown): boolean => isText(u) || typeof u === 'number'
@@ -57,19 +58,26 @@ const isLabel = (u: unknown): boolean => isText(u) || typeof u === 'number'
 const entriesOf = (path: string, rows: readonly Row[]): Either<string, Entries> => {
   const at = (file: unknown): string => resolve(dirname(path), file as string)
   const ofLabels = rows.every(({ fields }) => fields['label'] !== undefined && fields['label'] !== '')
-  const odd = rows.find(({ fields: f }) => !isText(f['image']) || !(ofLabels ? isLabel(f['label']) : isText(f['mask'])))
-  if (odd) return E.left(`${odd.at} must have image, and label or mask as the other entries; a label is a name or a number`)
+  const imageOf = (f: Row['fields']): unknown => f['image'] ?? f['file']
+  const odd = rows.find(({ fields: f }) => !isText(imageOf(f)) || !(ofLabels ? isLabel(f['label']) : isText(f['mask'])))
+  if (odd)
+    return E.left(`${odd.at} must have image (or file), and label or mask as the other entries; a label is a name or a number`)
   const samples = rows.map(({ fields: f }) =>
-    ofLabels ? { image: at(f['image']), label: String(f['label']) } : { image: at(f['image']), mask: at(f['mask']) },
+    ofLabels ? { image: at(imageOf(f)), label: String(f['label']) } : { image: at(imageOf(f)), mask: at(f['mask']) },
   )
   return E.right({ samples, at: rows.map((r) => r.at) })
 }
 
-/** The entries of a list, or the reason why it is none. */
-export const readList = (path: string): Either<string, Entries> => {
+/** The entries of a list, COCO annotations, or the reason why it is neither. */
+export const readList = (path: string): Either<string, Entries | { readonly coco: Readonly<Record<string, unknown>> }> => {
   const text = readFileSync(path, 'utf8').replace(/^\ufeff/, '')
-  return pipe(
-    path.toLowerCase().endsWith('.json') ? jsonRows(text) : csvRows(text),
-    E.flatMap((rows) => entriesOf(path, rows)),
-  )
+  const entriesIn = (rows: Either<string, readonly Row[]>): Either<string, Entries> =>
+    pipe(
+      rows,
+      E.flatMap((r) => entriesOf(path, r)),
+    )
+  if (!path.toLowerCase().endsWith('.json')) return entriesIn(csvRows(text))
+  const json = parsed(text)
+  if (E.isLeft(json)) return json
+  return isCoco(json.right) ? E.right({ coco: json.right }) : entriesIn(jsonRows(json.right))
 }

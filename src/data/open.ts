@@ -11,16 +11,19 @@ import { onDevice } from '../errors/exceptions'
 import { contentOf } from '../files/content'
 import { type DataFiles, fedValues, fileNames, type FileTensor, openData, sampleCount } from '../files/samples'
 import { arraysAsSource } from './arrays'
+import { BALANCE_NEEDS, balanceNotes, labelsInFiles, labelsOfImages } from './balance'
 import { type Bands, openBands } from './bands'
 import { type Data, type DataSet, files, folder, type Numbers, type SampleValue } from './data'
-import { type KnownClasses, missingNote } from './classes'
+import { type KnownClasses, missingNote, otherNames } from './classes'
+import type { Wanted } from './coco'
 import { countsOf, type LabelCounts } from './counts'
 import { canDecode, type ImageFile, nameOfFile, type Size } from './decode'
 import { type Described, describedBy } from './description'
 import { type Feed, openFeed } from './feed'
 import { fileLabelsFit } from './filelabels'
 import type { ImageWork } from './imagereader'
-import { checkedWhole, type ImageList, imagesContent, meansImages, openImages } from './images'
+import type { ImageList } from './found'
+import { checkedWhole, imagesContent, meansImages, openImages } from './images'
 import { chosen, type Order, orderOf, positionOf, type Share } from './order'
 import { type Augment, AUGMENTS } from './augment'
 import { type Chance, chanceFits, mixingProblem } from './augmented'
@@ -54,8 +57,13 @@ const isOfShares = (graph: Graph, id: number): boolean => graph.ops.some((o) => 
 const OF_SIGMOIDS: readonly string[] = Object.values<LossEntry>(LOSSES)
   .filter((e) => e.logits)
   .map((e) => e.op)
-const isBinary = (graph: Graph, { id, shape }: Value): boolean =>
-  shape[1] === 1 && graph.ops.some((o) => OF_SIGMOIDS.includes(o.kind) && o.ins[1] === id)
+const isOfSigmoids = (graph: Graph, { id }: Value): boolean =>
+  graph.ops.some((o) => OF_SIGMOIDS.includes(o.kind) && o.ins[1] === id)
+/** One label for each value. */
+const isBinary = (graph: Graph, v: Value): boolean => v.shape[1] === 1 && isOfSigmoids(graph, v)
+/** Several classes for an image. */
+const isSeveral = (graph: Graph, v: Value): boolean =>
+  v.shape[1]! > 1 && v.shape[2] === 1 && v.shape[3] === 1 && isOfSigmoids(graph, v)
 
 /** The mean that the model itself subtracts from fed bytes. */
 const meanOfBytes = (graph: Graph, id: number): readonly number[] =>
@@ -74,6 +82,7 @@ export const fedOf = (graph: Graph): readonly FedValue[] => {
     ...(v.dtype === 'i32' ? { labels: labelsOf(graph, v.id) } : {}),
     ...(isOfShares(graph, v.id) ? { shares: { classes: v.shape[1]! } } : {}),
     ...(isBinary(graph, v) ? { binary: true as const } : {}),
+    ...(isSeveral(graph, v) ? { several: true as const } : {}),
     ...(v.dtype === 'u8' ? { bytes: { mean: meanOfBytes(graph, v.id) } } : {}),
   }))
 }
@@ -170,6 +179,8 @@ export interface Going {
   readonly classes?: KnownClasses
   /** Refuses data that would be left out. */
   readonly strict?: boolean
+  /** Draws each class equally often. */
+  readonly balance?: boolean
 }
 
 const placeOf = (files: DataFiles): string => {
@@ -178,14 +189,21 @@ const placeOf = (files: DataFiles): string => {
 }
 
 /** The part of a run's identity; nothing if data are used unchanged. */
-const wayWords = ({ parts, set: { mean, std } }: Data, { shuffle }: Going): string =>
+const wayWords = ({ parts, set: { mean, std } }: Data, { shuffle, balance }: Going): string =>
   [
     ...(parts.length ? [`, parts ${JSON.stringify(parts)}`] : []),
     ...(mean || std ? [`, numbers ${JSON.stringify({ mean, std })}`] : []),
     ...(shuffle ? [', shuffled'] : []),
+    ...(balance ? [', balanced'] : []),
   ].join('')
 
-const orderFor = (length: number, { parts }: Data, { shuffle, seed }: Going): Either<SpillwayError, Order> =>
+/** `labels`: for a balanced order. */
+const orderFor = (
+  length: number,
+  { parts }: Data,
+  { shuffle, seed, balance }: Going,
+  labels?: ArrayLike<number>,
+): Either<SpillwayError, Order> =>
   pipe(
     chosen(length, parts),
     E.mapLeft((reason) => usage(reason)),
@@ -193,7 +211,7 @@ const orderFor = (length: number, { parts }: Data, { shuffle, seed }: Going): Ei
       (samples) => samples.length > 0,
       () => usage(`no sample of ${length} is left: this part of the data is empty`),
     ),
-    E.map((samples) => orderOf(samples, shuffle ? seed : undefined)),
+    E.map((samples) => orderOf(samples, shuffle || balance ? seed : undefined, balance ? labels : undefined)),
   )
 
 const oneBatch = (values: readonly FedValue[]): Either<SpillwayError, readonly FedValue[]> => {
@@ -231,7 +249,7 @@ const openArrays = (data: Data, set: FilesSet, going: Going, graph: Graph): Eith
 
 const openFiles = (data: Data, set: FilesSet, going: Going, graph: Graph): Either<SpillwayError, OpenedData> => {
   if (areImages(set)) return openArrays(data, set, going, graph)
-  const asTheyAre = data.parts.length === 0 && !going.shuffle
+  const asTheyAre = data.parts.length === 0 && !going.shuffle && !going.balance
   return pipe(
     openData(set.path, graph, set.layout),
     E.bindTo('found'),
@@ -240,21 +258,23 @@ const openFiles = (data: Data, set: FilesSet, going: Going, graph: Graph): Eithe
     E.bind('known', ({ found }) => (data.parts.length === 0 ? fileLabelsFit(found, fedOf(graph)) : E.right([]))),
     // A run that is not kept has no identity to compare.
     E.bind('content', ({ found }) => (going.isKept ? contentOf(found) : E.right(''))),
-    E.bind('order', ({ found }) =>
+    E.bind('labels', ({ found }) => (going.balance ? labelsInFiles(found, fedOf(graph)) : E.right(undefined))),
+    E.bind('order', ({ found, labels }) =>
       asTheyAre
         ? E.right(undefined)
         : pipe(
             oneBatch(fedOf(graph)),
-            E.flatMap(() => orderFor(sampleCount([...found.values()][0]!), data, going)),
+            E.flatMap(() => orderFor(sampleCount([...found.values()][0]!), data, going, labels)),
           ),
     ),
-    E.map(({ found, content, order, known }) => ({
+    E.bind('notes', ({ found, labels }) => balanceNotes(data, sampleCount([...found.values()][0]!), labels)),
+    E.map(({ found, content, order, notes, known }) => ({
       source: { kind: 'files', files: found, numbers: set, ...(order ? { order } : {}) },
       samples: order?.length ?? sampleCount([...found.values()][0]!),
       content: `${content}${wayWords(data, going)}`,
       place: `${placeOf(found)}${wayWords(data, going)}`,
       described: describedBy(set),
-      notes: [],
+      notes,
       ...(known.length > 0 ? { labels: countsOf(known) } : {}),
     })),
   )
@@ -301,12 +321,33 @@ const chanceOf = (
   )
 }
 
+/** The only target; undefined for none or several. */
+const targetOf = (values: readonly FedValue[]): FedValue | undefined => {
+  const targets = values.filter((v) => !v.isInput)
+  return targets.length === 1 ? targets[0] : undefined
+}
+
+/** Checks the class names of a source beside the model and the weights. */
+const namesFit = ({ classes }: FedSet, values: readonly FedValue[], known: KnownClasses): Either<SpillwayError, void> => {
+  if (!classes) return E.right(undefined)
+  const target = targetOf(values)
+  const most = target && mostClasses(target)
+  // Predictions have no target.
+  if (!target)
+    return values.some((v) => !v.isInput) ? E.left(usage('source: classes need a model with one target')) : E.right(undefined)
+  if (most === undefined) return E.left(misfit('source: classes name labels, but the target of the model has numbers'))
+  if (classes.length > most) return E.left(misfit(`the source has ${classes.length} classes, but the model has ${most}`))
+  const others = otherNames(classes, known)
+  return others === undefined ? E.right(undefined) : E.left(usage(others))
+}
+
 /** `known`: the identity of the data, if it is known from their contents. */
 const openFed = (data: Data, set: FedSet, going: Going, graph: Graph, known?: string): Either<SpillwayError, OpenedData> =>
   pipe(
     oneBatch(fedOf(graph)),
     E.tap((values) => fitting(set, values)),
     E.bindTo('values'),
+    E.tap(({ values }) => namesFit(set, values, going.classes)),
     E.bind('chance', ({ values }) => chanceOf(data, set, values, going)),
     E.bind('order', () =>
       set.kind !== 'stream'
@@ -341,8 +382,10 @@ const openFed = (data: Data, set: FedSet, going: Going, graph: Graph, known?: st
         samples: set.kind === 'stream' ? undefined : order.length,
         content,
         place: content,
-        described: describedBy(set),
-        notes: [],
+        described: describedBy(set, set.classes),
+        notes: [unnamedNote(set.classes, targetOf(values))].flatMap((text) =>
+          text === undefined ? [] : [`the source has ${text}`],
+        ),
       }
     }),
   )
@@ -355,17 +398,27 @@ const coloursOf = (channels: number): string => `images have 1 or 3 channels, bu
 
 /** Checks that images become the model's input. */
 const imageInputFits = (
-  { depth }: Pick<ImageSet, 'depth'>,
+  { depth, augment }: Pick<ImageSet, 'depth' | 'augment'>,
   { shape: [channels], bytes }: FedValue,
 ): Either<SpillwayError, void> => {
   if (channels !== 1 && channels !== 3) return E.left(usage(coloursOf(channels)))
+  if (augment?.randAugment && depth === 16)
+    return E.left(usage('augment.randAugment needs 8-bit images, but depth is 16: leave one of them out'))
   return bytes && depth === 16
     ? E.left(usage('depth: 16 gives 16-bit numbers, but the model begins with fromBytes, which takes bytes: remove one of them'))
     : E.right(undefined)
 }
 
-const mostClasses = ({ shares, labels, binary }: FedValue): number | undefined =>
-  shares?.classes ?? labels?.classes ?? (binary ? 2 : undefined)
+const mostClasses = ({ shares, labels, binary, several, shape }: FedValue): number | undefined =>
+  shares?.classes ?? labels?.classes ?? (binary ? 2 : several ? shape[0] : undefined)
+
+/** The targets that COCO annotations become. */
+const wantedBy = (values: readonly FedValue[]): Wanted => {
+  const target = values.find((v) => !v.isInput)
+  if (!target) return 'files'
+  if (target.shape[1] * target.shape[2] > 1) return 'masks'
+  return target.several ? 'classes' : 'class'
+}
 
 /** A target that does not fit the loss. */
 const misfit = (message: string): SpillwayError => aboutTargets(usage(message))
@@ -380,6 +433,13 @@ const imageValues = (
   const [, height, width] = input!.shape
   if (!input || !target || others.length || target.isInput)
     return E.left(usage('image files need a model with one input and one target'))
+  if (target.several && samples[0]!.labels) {
+    if (augment.mixup || augment.cutmix) return E.left(usage('augment: mixup and cutmix do not mix images of several classes'))
+    const most = target.shape[0]
+    return classes && classes.length > most
+      ? E.left(misfit(`the images have ${classes.length} classes, but the model has ${most}`))
+      : E.right([input, target])
+  }
   if (!target.labels && !target.shares && !target.binary)
     return E.left(
       misfit(
@@ -440,12 +500,13 @@ const fedImages = (
 
 /** Returns true if the images of each class follow those of the one before: an unshuffled folder. */
 const classByClass = ({ samples, classes = [] }: ImageList, order: Order): boolean => {
+  if (samples[0]!.label === undefined) return false
   const labels = Array.from({ length: order.length }, (_, i) => samples[order.at(i).index]!.label)
   return classes.length > 1 && labels.filter((l, i) => i > 0 && l !== labels[i - 1]).length === new Set(labels).size - 1
 }
 
 /** A model with more outputs than the data have names predicts classes without a name. */
-const unnamedNote = (classes: readonly string[] | undefined, [, target]: ImageWork['values']): string | undefined => {
+const unnamedNote = (classes: readonly string[] | undefined, target: FedValue | undefined): string | undefined => {
   const outputs = target && mostClasses(target)
   return classes === undefined || outputs === undefined || outputs <= classes.length
     ? undefined
@@ -461,13 +522,11 @@ const labelNotes = (
 ): readonly string[] =>
   [
     note,
-    unnamedNote(classes, values),
+    unnamedNote(classes, values[1]),
     classes &&
-      missingNote(
-        Array.from(chosen, (i) => samples[i]!.label!),
-        classes,
-      ),
-  ].flatMap((text) => (text === undefined ? [] : [`data ${path}: ${text}`]))
+      samples[0]!.mask === undefined &&
+      missingNote(Array.from(chosen, (i) => samples[i]!.labels ?? samples[i]!.label!).flat(), classes),
+  ].flatMap((text) => (text === undefined || text === false ? [] : [`data ${path}: ${text}`]))
 
 const CLASS_BY_CLASS =
   'the images are in folder order, so a step sees only one class: without --no-shuffle (shuffle: false) each epoch has a new order'
@@ -502,19 +561,21 @@ const labelsFit = (
 
 const openImageSet = (data: Data, set: ImageSet, going: Going, graph: Graph): Either<SpillwayError, OpenedData> =>
   pipe(
-    openImages(set.path, going.classes),
-    E.bindTo('list'),
+    oneBatch(fedOf(graph)),
+    E.bindTo('all'),
+    E.bind('list', ({ all }) => openImages(set.path, going.classes, { images: set.images, wanted: wantedBy(all) })),
     E.bind('whole', ({ list }) => checkedWhole(set.path, list.leftOut, going.strict ?? false)),
-    E.bind('all', () => oneBatch(fedOf(graph))),
     E.bind('values', ({ all, list }) => imageValues(all, list, set.augment ?? {})),
     E.tap(({ values }) => imageInputFits(set, values[0])),
     E.tap(({ list, values }) => labelsFit(set.path, list, values)),
     E.tap(({ values }) => fitting(set, values)),
     E.tap(() => onDevice(canDecode)),
-    E.bind('order', ({ list }) => orderFor(list.samples.length, data, going)),
+    E.bind('labels', ({ list }) => (going.balance ? labelsOfImages(list) : E.right(undefined))),
+    E.bind('order', ({ list, labels }) => orderFor(list.samples.length, data, going, labels)),
+    E.bind('balanced', ({ list, labels }) => balanceNotes(data, list.samples.length, labels, list.classes)),
     E.bind('content', ({ list }) => (going.isKept ? imagesContent(list) : E.right(''))),
     E.bind('others', ({ list }) => E.mapLeft((reason: string) => usage(reason))(chosen(list.samples.length, data.parts))),
-    E.map(({ list, whole, values, order, content, others }) => {
+    E.map(({ list, whole, balanced, values, order, content, others }) => {
       const { fit = 'cover', augment = {}, depth = 8 } = set
       const words = `${content}${wayWords(data, going)}, images ${JSON.stringify({ fit, augment, depth })}`
       return {
@@ -523,8 +584,8 @@ const openImageSet = (data: Data, set: ImageSet, going: Going, graph: Graph): Ei
         content: words,
         place: words,
         described: describedBy(set, list.classes),
-        notes: [...whole, ...labelNotes(set.path, list, values, others)],
-        ...(!going.shuffle && classByClass(list, order) ? { orderNote: CLASS_BY_CLASS } : {}),
+        notes: [...whole, ...labelNotes(set.path, list, values, others), ...balanced],
+        ...(!going.shuffle && !going.balance && classByClass(list, order) ? { orderNote: CLASS_BY_CLASS } : {}),
         ...(list.samples[0]!.label === undefined
           ? {}
           : {
@@ -607,12 +668,20 @@ export const openRunData = (given: string | Data | undefined, asked: Going, grap
   const going = asked.shufflesIfPossible ? { ...asked, shuffle: canShuffle(given, graph) } : asked
   if (given === undefined) {
     if (going.shuffle) return E.left(usage('shuffle needs data: synthetic samples have no order'))
+    if (going.balance) return E.left(usage(`balanceClasses: synthetic samples have no classes; ${BALANCE_NEEDS}`))
     const samples = going.samples ?? graph.values.find((v) => v.role === 'input')!.shape[0]! * (going.share?.of ?? 1)
     const content = `synthetic, ${samples} samples`
     return E.right({ source: { kind: 'synthetic', samples }, samples, content, place: content, described: {}, notes: [] })
   }
   const data = typeof given === 'string' ? dataAt(given) : given
   const { set } = data
+  const isOwn = set.kind === 'own' || set.kind === 'stream'
+  if (going.balance && (isOwn || (set.kind === 'files' && areImages(set))))
+    return E.left(
+      usage(
+        `balanceClasses: ${isOwn ? 'the classes of a source' : 'the classes of arrays with fit or augment'} are not known in advance; ${BALANCE_NEEDS}`,
+      ),
+    )
   if (set.kind === 'files') return openFiles(data, set, going, graph)
   return set.kind === 'images' ? openImageSet(data, set, going, graph) : openFed(data, set, going, graph)
 }

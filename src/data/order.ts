@@ -1,6 +1,6 @@
 // Which sample stands where. In: how many samples there are, the parts of them that are meant, a seed if they are shuffled. Out: the
-// sample at each position of an endless sequence of epochs. Invariant: an epoch has each sample once; the order is a function of seed
-// and epoch alone, so that a run may go on anywhere. Worked example: 5 samples in turn, batches of 2: 0 1, 2 3, 4 0, 1 2, …
+// sample at each position of an endless sequence of epochs. Invariant: an epoch has each sample once, or each class equally often; the order is a
+// function of seed and epoch alone, so that a run may go on anywhere. Worked example: 5 samples in turn, batches of 2: 0 1, 2 3, 4 0, 1 2, …
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { randomOf, shuffled } from './random'
@@ -14,6 +14,7 @@ export type Part =
 /** The purposes of a generator's words: no two uses of one seed share their numbers. */
 const SPLIT = 1
 const EPOCH = 2
+const BALANCE = 8
 
 const share = (all: Uint32Array, from: number, to: number, seed: number): Uint32Array => {
   const at = (s: number): number => Math.round(s * all.length)
@@ -49,12 +50,44 @@ export interface Order {
   readonly at: (position: number) => Place
 }
 
-/** As they are, or shuffled anew in each epoch. */
-export const orderOf = (samples: Uint32Array, seed: number | undefined): Order => {
+/** The samples of each class, in the order of the labels. `labels` has the label of each sample of the whole set. */
+export const byClass = (samples: Uint32Array, labels: ArrayLike<number>): ReadonlyMap<number, Uint32Array> => {
+  const classes = new Map<number, number[]>()
+  for (const i of samples) {
+    const list = classes.get(labels[i]!)
+    if (list) list.push(i)
+    else classes.set(labels[i]!, [i])
+  }
+  return new Map([...classes].sort(([a], [b]) => a - b).map(([label, list]) => [label, Uint32Array.from(list)]))
+}
+
+/**
+ * Draws each class equally often, up to one. Worked example: class 0 has 8 samples, class 1 has 2. An epoch of 10 has 5 different samples of class
+ * 0, and each sample of class 1 two or three times.
+ */
+const balanced = (classes: ReadonlyMap<number, Uint32Array>, length: number, seed: number, epoch: number): Uint32Array => {
+  const labels = shuffled(Uint32Array.from(classes.keys()), randomOf(BALANCE, seed, epoch))
+  const out = new Uint32Array(length)
+  let at = 0
+  labels.forEach((label, k) => {
+    const own = classes.get(label)!
+    const draws = Math.floor(length / labels.length) + (k < length % labels.length ? 1 : 0)
+    // Whole rounds, and a random part of the next.
+    const last = shuffled(own, randomOf(BALANCE, seed, epoch, label + 1))
+    for (let i = 0; i < draws; i++) out[at++] = last[i % own.length]!
+  })
+  return shuffled(out, randomOf(EPOCH, seed, epoch))
+}
+
+/** As they are, or shuffled anew in each epoch; with labels, each class equally often. */
+export const orderOf = (samples: Uint32Array, seed: number | undefined, labels?: ArrayLike<number>): Order => {
   let held: { readonly epoch: number; readonly order: Uint32Array } | undefined
+  const classes = labels && byClass(samples, labels)
+  const anew = (epoch: number): Uint32Array =>
+    classes ? balanced(classes, samples.length, seed!, epoch) : shuffled(samples, randomOf(EPOCH, seed!, epoch))
   const orderIn = (epoch: number): Uint32Array => {
     if (seed === undefined) return samples
-    if (held?.epoch !== epoch) held = { epoch, order: shuffled(samples, randomOf(EPOCH, seed, epoch)) }
+    if (held?.epoch !== epoch) held = { epoch, order: anew(epoch) }
     return held.order
   }
   return {

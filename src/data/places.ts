@@ -18,6 +18,8 @@ export interface FedValue {
   readonly shares?: { readonly classes: number }
   /** For one channel, compared with its sigmoid: a value with two labels may be given for it. */
   readonly binary?: true
+  /** For channels of one value each, compared with their sigmoids: several classes may be given for them. */
+  readonly several?: true
   /** For bytes, which the model takes unchanged: the means that it subtracts itself, one or one for each channel. */
   readonly bytes?: { readonly mean: readonly number[] }
 }

@@ -1,6 +1,7 @@
 // Samples that JavaScript reads, on its own thread. In: a user's function or an iterable. Out: a Reader, which puts any sample in a given place.
 // Invariant: errors of users' code pass unchanged; a stream is read in order, and again after its end.
 import { type Chance, type Picture, sampleByChance } from './augmented'
+import { namesText } from './classes'
 import type { DataSet, Region, Sample, SampleValue, Samples } from './data'
 import type { Size } from './decode'
 import type { Place } from './order'
@@ -22,7 +23,30 @@ export interface Reader {
 export type Own = Extract<DataSet, { readonly kind: 'own' }>
 type Stream = Extract<DataSet, { readonly kind: 'stream' }>
 
-const checked = (sample: unknown, values: readonly FedValue[], name: string): Sample => {
+/** The expectations of a sample. */
+interface Checking {
+  readonly values: readonly FedValue[]
+  readonly classes: readonly string[] | undefined
+}
+
+/** Refuses the first label without a name. `names`: those of the source. */
+const checkedLabels = (sample: Sample, values: readonly FedValue[], names: readonly string[], name: string): void => {
+  for (const { key, isInput, labels, shares, binary, shape } of values) {
+    const given = sample[key]
+    if (isInput || given === undefined || !(labels || shares || binary)) continue
+    const list = typeof given === 'number' ? [given] : given
+    // Shares of classes are no labels.
+    if (shares && list.length === shape[0] * shape[1] * shape[2]) continue
+    for (let i = 0; i < list.length; i++) {
+      const label = list[i]!
+      if (label === labels?.ignored || !Number.isInteger(label) || (label >= 0 && label < names.length)) continue
+      const allowed = `0 to ${names.length - 1}: ${namesText(names)}`
+      throw dataRefused(name, `${key}: label ${label} is not one of the ${names.length} classes of the source (${allowed})`)
+    }
+  }
+}
+
+const checked = (sample: unknown, { values, classes }: Checking, name: string): Sample => {
   if (typeof sample !== 'object' || sample === null)
     throw dataRefused(
       name,
@@ -31,6 +55,7 @@ const checked = (sample: unknown, values: readonly FedValue[], name: string): Sa
   const odd = Object.keys(sample).find((key) => !values.some((v) => v.key === key))
   if (odd !== undefined)
     throw dataRefused(name, `the model has no input '${odd}'; allowed: ${values.map((v) => v.key).join(', ')}`)
+  if (classes) checkedLabels(sample as Sample, values, classes, name)
   return sample as Sample
 }
 
@@ -150,7 +175,7 @@ export const regionName = (set: Own, index: number, { top, left, height, width }
 const ownSample = ({ set, values, memory, isUsedLater }: Reading, index: number, region: Region, name: string): Later<Sample> => {
   const given = set.read(index, { ...region })
   return then(given, (unchecked) => {
-    const sample = checked(unchecked, values, name)
+    const sample = checked(unchecked, { values, classes: set.classes }, name)
     if (isLater(given)) memory.saw(name, sample)
     return isUsedLater ? copied(sample, values) : sample
   })
@@ -235,7 +260,7 @@ export const streamReader = (set: Stream, values: readonly FedValue[], chance?: 
   const given = async (_: Place, position: number): Promise<Named> => {
     while (held?.position !== position) held = { position: next, sample: await one() }
     const name = sampleName(position)
-    return { sample: checked(held.sample, values, name), name }
+    return { sample: checked(held.sample, { values, classes: set.classes }, name), name }
   }
   return readerOf(values, true, byChance(values, chance, given), () => void leave(iterator))
 }

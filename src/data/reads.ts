@@ -20,6 +20,13 @@ export const pathOf = (given: Given): string | undefined => {
   return 'path' in given.set ? given.set.path : undefined
 }
 
+/** The folder of the images of COCO annotations. */
+export const imagesOf = (given: Given): string | undefined => {
+  if (given === undefined || typeof given === 'string') return undefined
+  if ('data' in given) return imagesOf(given.data)
+  return given.set.kind === 'images' ? given.set.images : undefined
+}
+
 /** Data in the folder itself: then its subfolders are not read. */
 const isFlat = (entries: readonly Dirent[]): boolean => entries.some((e) => DATA_FILE.test(e.name))
 
@@ -43,13 +50,13 @@ const folders = (by: string, path: string): readonly Read[] => {
   ]
 }
 
-/** The files that a list of images names. */
-export const listedIn = (path: string): readonly string[] =>
+/** The files that a list of images names; `images`: the folder of the images of COCO annotations. */
+export const listedIn = (path: string, images?: string): readonly string[] =>
   pipe(
-    openImages(path),
+    openImages(path, undefined, { images }),
     E.match(
       () => [],
-      ({ samples }) => samples.flatMap(({ image, mask }) => (mask === undefined ? [image] : [image, mask])),
+      ({ samples }) => samples.flatMap(({ image, mask }) => (typeof mask === 'string' ? [image, mask] : [image])),
     ),
   )
 
@@ -57,5 +64,5 @@ export const listedIn = (path: string): readonly string[] =>
 export const readingData = (by: string, given: Given): readonly Read[] => {
   const path = pathOf(given)
   if (path === undefined || path === '') return []
-  return isFolder(path) ? folders(by, path) : [{ by, path, listed: () => listedIn(path) }]
+  return isFolder(path) ? folders(by, path) : [{ by, path, listed: () => listedIn(path, imagesOf(given)) }]
 }

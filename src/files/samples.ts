@@ -11,6 +11,7 @@ import { type Graph, isFed, type Value } from '../../staging/graph/graph'
 import { shapeText } from '../../staging/ops/op'
 import { aboutTargets, type SpillwayError } from '../errors/errors'
 import { onFile } from '../errors/exceptions'
+import { contentsFix, lackText } from './contents'
 import { type NpyType, openNpy } from './npy'
 import { openTensors, type TensorFile, type TensorType } from './safetensors'
 import { statAt } from './whole'
@@ -114,11 +115,13 @@ const samplesIn = (folder: string, names: readonly string[]): readonly Open[] =>
 
 /** Layouts of images, for the refusal of a folder with neither images nor arrays. */
 const imagesOf = (names: readonly string[]): readonly string[] =>
-  names.length === 1 ? ['image files'] : ['one folder of images per class', 'images/NAME.png beside masks/NAME.png']
-
-/** The usual parent folder of a data set is not itself a data set. */
-const below = (path: string): string =>
-  statAt(join(path, 'train'))?.isDirectory() ? `; did you mean ${join(path, 'train')}?` : ''
+  names.length === 1
+    ? ['image files']
+    : [
+        'one folder of images per class',
+        'images/NAME.png beside masks/NAME.png',
+        'a .csv or .json list of image and label or mask',
+      ]
 
 const listSamples = (path: string, names: readonly string[]): Either<SpillwayError, readonly Open[]> => {
   const stat = statAt(path)
@@ -136,7 +139,7 @@ const listSamples = (path: string, names: readonly string[]): Either<SpillwayErr
     ? E.right(samples)
     : refused(
         path,
-        `the folder has no samples; allowed: ${[...imagesOf(names), ...layoutsOf(names)].join(', or ')}${below(path)}`,
+        `${lackText(path, 'samples')}; allowed: ${[...imagesOf(names), ...layoutsOf(names)].join(', or ')}; ${contentsFix(path)}`,
       )
 }
 

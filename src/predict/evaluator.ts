@@ -24,6 +24,7 @@ import type { KnownClasses } from '../data/classes'
 import { classesOf, differencesFrom, takenFor } from '../data/description'
 import type { Size } from '../data/decode'
 import { dataAt, fedOf, type OpenedData } from '../data/open'
+import { validationSet } from '../data/sets'
 import { sizesOfImages } from '../data/sizes'
 import { type SpillwayError, usage } from '../errors/errors'
 import { onFile, using } from '../errors/exceptions'
@@ -208,10 +209,11 @@ const readyOf = (
     E.let('description', () => (typeof weights === 'string' ? descriptionOf(weights) : undefined)),
     E.bind('data', ({ description }) => {
       if (data === undefined) return E.left(usage('evaluate needs data'))
-      const taken = takenFor(asTheyAre(typeof data === 'string' ? dataAt(data) : data), description, {
+      const { data: set, note } = validationSet(data)
+      const taken = takenFor(asTheyAre(typeof set === 'string' ? dataAt(set) : set), description, {
         modelScales: takesBytes(graph),
       })
-      for (const text of taken.notes) options.onNote?.(text)
+      for (const text of [...(note === undefined ? [] : [note]), ...taken.notes]) options.onNote?.(text)
       return E.right(taken.data)
     }),
     E.tap(({ data }) =>
@@ -650,7 +652,8 @@ export const followedEvaluation = (
   rank: Rank,
   classes?: KnownClasses,
 ): Either<SpillwayError, Evaluation> => {
-  const { data, weights } = options
+  const { weights } = options
+  const { data } = validationSet(options.data)
   const description = typeof weights === 'string' ? descriptionOf(weights) : undefined
   const given = asTheyAre(typeof data === 'string' ? dataAt(data) : data)
   return pipe(

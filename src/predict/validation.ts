@@ -17,6 +17,7 @@ import { swappingLike } from '../stage/process'
 import { type Staged, stagePrepared } from '../stage/stage'
 import { type Evaluating, type EvaluatingRun, JUDGED_WEIGHTS, type JudgedWeights, type OpenedEvaluation } from '../train/measured'
 import { RUN_VALUES } from '../train/options'
+import { evaluateSetsBy } from '../train/sets'
 import { modelState } from '../train/weights'
 import { type Evaluation, followedEvaluation, openEvaluation } from './evaluator'
 import { formFor, type Metric, type MetricName } from './metrics'
@@ -142,3 +143,5 @@ export const validation = <const O extends ValidationOptions>(options: Known<O, 
       E.map(found)(followedEvaluation(shared, machine, { data: o.data, metrics: o.metrics, ...runOf(run) }, rank!, run.classes)),
   }
 }
+
+evaluateSetsBy((data) => validation({ data }))

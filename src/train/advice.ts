@@ -106,10 +106,10 @@ const balanceCure = (labels: LabelCounts, { name, classes }: Scores): string => 
   if (classes < 2) return 'use --loss focal (focal()), or more samples of the other class'
   if (weighed === undefined) return 'add samples of the small classes'
   const weights = classes <= MOST_WEIGHTS ? weightsFor(labels, classes).join(',') : '…'
-  return `use --class-weights ${weights} (${weighed}({ weights: [${weights}] })), or more samples of the small classes`
+  return `use --class-weights ${weights} (${weighed}({ weights: [${weights}] })), or --balance-classes (balanceClasses: true)`
 }
 
-const labelsNote = (labels: LabelCounts, graph: Graph): Note => {
+const labelsNote = (labels: LabelCounts, graph: Graph, { balanceClasses = false }: TrainOptions): Note => {
   const { ignored } = lossFacts(graph)
   const counts = new Map([...labels.counts].filter(([label]) => label !== ignored))
   if (counts.size === 0)
@@ -119,7 +119,7 @@ const labelsNote = (labels: LabelCounts, graph: Graph): Note => {
   if (counts.size === 1)
     return `all ${plural(mostCount, 'sample')} have the class ${nameIn(labels, most)}, so the model learns to answer nothing else: add samples of other classes`
   const scores = scoresIn(graph)
-  if (mostCount < UNBALANCED * leastCount || isWeighted(graph) || !scores) return undefined
+  if (balanceClasses || mostCount < UNBALANCED * leastCount || isWeighted(graph) || !scores) return undefined
   const all = sorted.reduce((n, [, c]) => n + c, 0)
   return (
     `class ${nameIn(labels, most)} has ${mostCount} samples, class ${nameIn(labels, least)} has ${leastCount}: ` +
@@ -225,7 +225,7 @@ const dataNotes = (given: string | Data, { graph, options: o, data: opened, leng
   const { source, labels, samples } = opened
   return [
     ...lengthNotes(length, batch, samples, o),
-    labels && labelsNote(labels, graph),
+    labels && labelsNote(labels, graph, o),
     bgrNote(data.set),
     o.weights === undefined || o.resume || takesBytes(graph) ? undefined : weightsNote(o.weights, data.set),
     source.kind === 'files' ? bytesNote(source.files, data.set, graph) : undefined,

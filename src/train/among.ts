@@ -30,6 +30,7 @@ import { answering, type LastWord, otherProcesses, type Others, otherThreads, ty
 import { type Farewell, isOrderly, together } from './ranks'
 import type { TrainResult } from './result'
 import { sessionTask } from './session'
+import { withSets } from './sets'
 
 /** The default share of processors for each rank of a machine. */
 export const sharedThreads = (engine: Engine): Either<SpillwayError, number> =>
@@ -343,7 +344,7 @@ export const scriptTask = (
   asked: TrainOptions,
   listener: Listener,
 ): TaskEither<SpillwayError, TrainResult> => {
-  const o = withNotes(asked)
+  const o = withSets(model ?? staged.model, withNotes(asked))
   // A caller that takes the notes has decided on the weights, too.
   if (asked.onNote === undefined && (o.run ?? o.save ?? o.saveBest ?? o.checkpointDir) === undefined)
     o.onNote?.("the weights are not saved: set run, e.g. run: 'baseline', or save, e.g. save: 'weights.safetensors'")

@@ -75,7 +75,10 @@ export const placesOf = (
 /** Marks a refused file as known before planning, which ends with exit code 2. */
 export const beforehand = (e: SpillwayError): SpillwayError => (e.tag === 'FileRefused' ? { ...e, beforehand: true } : e)
 
-type DataOptions = Pick<TrainOptions, 'data' | 'samples' | 'seed' | 'shuffle' | 'prefetch' | 'workers' | 'strictData'> & {
+type DataOptions = Pick<
+  TrainOptions,
+  'data' | 'samples' | 'seed' | 'shuffle' | 'balanceClasses' | 'prefetch' | 'workers' | 'strictData'
+> & {
   /** Class names that the labels must follow. */
   readonly classes?: KnownClasses
   /** Data of training are shuffled by default. */
@@ -96,6 +99,7 @@ export const dataOf = (graph: Graph, o: DataOptions, isKept: boolean, rank = 0):
       isKept,
       classes: o.classes,
       strict: o.strictData ?? false,
+      balance: o.balanceClasses ?? false,
       share: shareIn(graph, rank),
     },
     // A rank that has a band of an image's rows takes them of the whole.

@@ -93,6 +93,13 @@ export interface TrainOptions extends Omit<DeviceOptions, 'tier'>, LoadingOption
    */
   readonly shuffle?: boolean | undefined
   /**
+   * If true, each epoch draws each class equally often: samples of rare classes several times, others not in each
+   * epoch. The number of samples stays. Default false.
+   *
+   * @example train(net, plan, { epochs: 30, data: folder('cats/'), balanceClasses: true })
+   */
+  readonly balanceClasses?: boolean | undefined
+  /**
    * Number of batches prepared ahead in TypeScript. Default 2.
    *
    * @example train(net, plan, { steps: 100, data: source({ length, read }), prefetch: 4 })
@@ -257,7 +264,7 @@ type StepsAndEpochs = typeof STEPS_AND_EPOCHS
 
 // biome-ignore format: a list
 export const TRAIN_KEYS = optionsFor<TrainOptions>()(
-  'train', 'steps', 'epochs', 'schedule', 'warmup', 'data', 'strictData', 'shuffle', 'prefetch', 'workers', 'samples', 'seed', 'spill', 'checkpointDir', 'checkpointEvery', 'evaluate', 'patience', 'keep', 'saveBest', 'resume', 'resumeRanks', 'engine', 'weights', 'weightsSkip', 'weightsStrip', 'run', 'save', 'log', 'tensorboard', 'report', 'onNonfinite', 'signal', 'stop',
+  'train', 'steps', 'epochs', 'schedule', 'warmup', 'data', 'strictData', 'shuffle', 'balanceClasses', 'prefetch', 'workers', 'samples', 'seed', 'spill', 'checkpointDir', 'checkpointEvery', 'evaluate', 'patience', 'keep', 'saveBest', 'resume', 'resumeRanks', 'engine', 'weights', 'weightsSkip', 'weightsStrip', 'run', 'save', 'log', 'tensorboard', 'report', 'onNonfinite', 'signal', 'stop',
   'onProgress', 'onNote', 'threads', 'throttle', 'hostMemory',
 )
 
@@ -285,6 +292,7 @@ export const TRAIN = withValues(TRAIN_KEYS, {
   schedule: either('a function, or the result of cosine, stepped and others', callable, made('')),
   warmup: atLeast(0),
   shuffle: flag,
+  balanceClasses: flag,
   samples: atLeast(1),
   seed: atLeast(0),
   checkpointDir: path,
@@ -325,6 +333,12 @@ export const checkedOptions = (o: TrainOptions): Either<SpillwayError, TrainOpti
   if (E.isLeft(schedule)) return schedule
   if (o.samples !== undefined && o.data !== undefined)
     return E.left(usage('samples is the number of synthetic samples, so it cannot be used with data: leave one of them out'))
+  if (o.balanceClasses && o.shuffle === false)
+    return E.left(
+      usage(
+        'balanceClasses draws samples in a new order in each epoch, but shuffle is false (--no-shuffle): leave one of them out',
+      ),
+    )
   if (o.resumeRanks && !o.resume) return E.left(usage('resumeRanks needs resume'))
   const keep = knownIn(KEEP)(o.keep)
   if (E.isLeft(keep)) return keep

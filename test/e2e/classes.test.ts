@@ -5,6 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { type Data, folder, type Sample, source } from '../../src/data/data'
+import { descriptionOf } from '../../src/train/loading'
 import { conv2d, crossEntropy, globalAvgPool, model, seq, sgd } from '../../dsl'
 import { evaluate } from '../../src/predict/evaluator'
 import { predict } from '../../src/predict/predictor'
@@ -157,7 +159,7 @@ test('labels that fit no class are refused before the first step, with their pla
           { image, label: null },
         ]),
       ),
-      /entry 2 must have image, and label/,
+      /entry 2 must have image \(or file\), and label/,
     ],
     [
       put(
@@ -226,6 +228,55 @@ test('training data whose labels have no names number the names of other data, w
   assert.equal(onLabels(notes), [
     `data ${all}: labels of the training data have no names: these data number their classes in the order ant, bee, cow`,
   ])
+})
+
+test('a source names its classes: in weights, evaluations and predictions; other labels and names are refused', async () => {
+  const pixelsOf = (colour: number, seed: number): Uint8Array =>
+    Uint8Array.from({ length: 3 * SIZE ** 2 }, (_, k) => (k % 3 === colour ? 220 : 20) + ((k * 7 + seed * 13) % 30))
+  const read = (i: number): Sample => ({ input: pixelsOf(i % 3, i), target: i % 3 })
+  const own = (o: object = {}): Data => source({ length: 6, layout: 'NHWC', mean: [0], read, classes: CLASSES, ...o })
+  const saved = join(root, 'own.safetensors')
+  await train(net, plan, { steps: 60, data: own(), save: saved })
+  assert.equal(descriptionOf(saved)?.classes, CLASSES)
+  // A folder of two of the classes follows the names.
+  const measured = async (data: string | Data) => {
+    const { metrics, classes } = await evaluate(net, evaluation, {
+      weights: saved,
+      workers: 0,
+      data,
+      metrics: ['accuracy'],
+      onNote: () => {},
+    })
+    return [metrics, classes]
+  }
+  const two = folder(folderOf('two-of-own', ['bee', 'cow']), { mean: [0] })
+  assert.equal(
+    [await measured(own()), await measured(two)],
+    [
+      [{ accuracy: 1 }, CLASSES],
+      [{ accuracy: 1 }, CLASSES],
+    ],
+  )
+  const ranking = staged(net, { mode: 'predict', as: 'probabilities' })
+  const { ranked = [] } = await predict(net, ranking, { weights: saved, data: own(), onNote: () => {} })
+  assert.equal(
+    ranked.map((r) => r.class),
+    [...CLASSES, ...CLASSES],
+  )
+  const refusal = (data: Data, o: object = {}): Promise<string> =>
+    wordsOf(train(net, plan, { steps: 1, data, onNote: () => {}, ...o }))
+  assert.match(
+    await refusal(own({ classes: ['ant', 'bee'] }), { steps: 3 }),
+    /sample [25] \(counted from 0\).*target: label 2 is not one of the 2 classes of the source \(0 to 1: ant, bee\)/,
+  )
+  assert.match(await refusal(own({ classes: ['ant', 'bee', 'cow', 'dog'] })), /the source has 4 classes, but the model has 3/)
+  assert.match(
+    await refusal(own({ classes: ['bee', 'ant', 'cow'] }), { weights: saved }),
+    /the source has the classes bee, ant, cow, but the weights have ant, bee, cow: give it their names, in their order/,
+  )
+  const stream = source(() => [read(0), { ...read(1), target: 2 }], { layout: 'NHWC', classes: ['ant', 'bee'] })
+  assert.match(await refusal(stream), /sample 1 \(counted from 0\).*label 2 is not one of the 2 classes/)
+  assert.throws(() => own({ classes: ['ant', 'ant'] }), /source: classes is .*allowed: a list of different names/)
 })
 
 test.run()

@@ -60,6 +60,30 @@ test('samples of a function give the bits of the same samples in a file, in turn
   assert.not.equal((await run(own, { shuffle: true, seed: 4 })).losses, shuffled.losses)
 })
 
+test('balanced classes of arrays: told in a note, and refused without a class per sample', async () => {
+  const notes: string[] = []
+  const onNote = (text: string): void => void notes.push(text)
+  const rare = pick(files(file), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9].filter((i) => i < 5).concat([0, 0, 0]))
+  await run(rare, { balanceClasses: true, onNote })
+  assert.ok(
+    notes.includes('balanced classes: each is drawn 1 or 2 times per epoch of 8; samples: 0 4, 1 1, 2 1, 3 1, 4 1'),
+    notes.join('\n'),
+  )
+  assert.not.equal(bits(await run(file, { balanceClasses: true, seed: 4 })), bits(await run(file, { balanceClasses: true })))
+  const refusal = async (data: string | Data | undefined, o: Partial<TrainOptions> = {}): Promise<string> => {
+    const given = { steps: 1, balanceClasses: true, ...(data === undefined ? {} : { data }), ...o }
+    const answer = await trainTask(classifier, plan, given)()
+    return isLeft(answer) ? errorText(answer.left) : 'it ran'
+  }
+  assert.match(
+    await refusal(own),
+    /balanceClasses: the classes of a source are not known in advance; it needs one class per sample/,
+  )
+  assert.match(await refusal(undefined), /balanceClasses: synthetic samples have no classes/)
+  assert.match(await refusal(files(file, { fit: 'cover' })), /balanceClasses: the classes of arrays with fit or augment/)
+  assert.match(await refusal(file, { shuffle: false }), /balanceClasses draws samples in a new order .* but shuffle is false/)
+})
+
 test('a read that fills one buffer again trains like one with new arrays, at once and later, with and without augmentation', async () => {
   const buffer = new Float32Array(SIZE)
   const labels = new Int32Array(1)

@@ -41,7 +41,17 @@ const MODEL = unchecked(join(__dirname, 'images-model.ts'))
 const STEPS = '40'
 const start = (checkpointDir: string, workers: number, ...more: string[]) =>
   trainingOf(MODEL, [
-    ...['--loss', 'cross-entropy', '--data', classes, '--augment', 'flip,turns,crop,jitter,cutout', '--shuffle', '--seed', '3'],
+    ...[
+      '--loss',
+      'cross-entropy',
+      '--data',
+      classes,
+      '--augment',
+      'flip,turns,crop,elastic,randAugment,jitter,hue,blur,cutout',
+      '--shuffle',
+      '--seed',
+      '3',
+    ],
     ...[
       '--workers',
       String(workers),
@@ -68,6 +78,21 @@ test('images that come class by class are said to, unless they are shuffled', as
   assert.is((await notesOf(folder(classes), false)).length, 1)
   assert.equal(await notesOf(folder(classes), true), [])
   assert.equal(await notesOf(pick(folder(classes), [0, 7, 1, 8, 2, 9]), false), [])
+})
+
+test('balanced classes of images: a resumed run draws the same samples', async () => {
+  const uneven = folder(classes)
+  const rare = pick(uneven, [0, 1, 2, 3, 4, 5, 7])
+  const notes: string[] = []
+  const go = { data: rare, balanceClasses: true, seed: 2, onNote: (text: string): void => void notes.push(text) } as const
+  const whole = await train(images, plan, { ...go, steps: 6 })
+  assert.match(notes.join('\n'), /balanced classes: each is drawn 3 or 4 times per epoch of 7; samples: even 6, odd 1/)
+  const checkpointDir = join(root, 'balanced')
+  await train(images, plan, { ...go, steps: 3, checkpointDir })
+  const resumed = await train(images, plan, { ...go, steps: 6, checkpointDir, resume: true })
+  assert.equal([resumed.losses, resumed.weightsSha256], [whole.losses, whole.weightsSha256])
+  const other = await trainTask(images, plan, { ...go, balanceClasses: false, steps: 7, checkpointDir, resume: true })()
+  assert.match(isLeft(other) ? errorText(other.left) : 'it ran', /balanced/)
 })
 
 const KILLS = process.env['SPILLWAY_FULL'] ? 20 : 1
@@ -114,7 +139,15 @@ test("a source of one's own, by chance, gives the bits of the same images in fil
     const picture = { width: 16, height: 16, bits: 8, colour: 'rgb', pixels: pixels(768, i) } as const
     writeFileSync(join(at, String(Number(i > 2)), `${i}.png`), png(picture))
   }
-  const augment = { flip: 'both', turns: true, jitter: true, cutout: true } as const
+  const augment = {
+    flip: 'both',
+    turns: true,
+    elastic: true,
+    randAugment: true,
+    jitter: { hue: 0.2 },
+    blur: true,
+    cutout: true,
+  } as const
   const read = (i: number) => ({ input: pixels(768, i), target: Number(i > 2) })
   const own = source({ length: COUNT, layout: 'NHWC', mean: [0.5], read, augment })
   const go = { steps: 5, seed: 1, shuffle: true } as const
@@ -162,6 +195,15 @@ test('two classes, and masks of 0 and 1, train one channel beside a sigmoid as t
     const masksOf = await train(many, staged(many, { loss }), { ...go, data: of(marked) })
     assert.equal([masksIn.losses, masksIn.weightsSha256], [masksOf.losses, masksOf.weightsSha256])
   }
+  const ofMasks = await trainTask(many, staged(many, { loss: focal() }), {
+    steps: 1,
+    data: folder(ofPixels),
+    balanceClasses: true,
+  })()
+  assert.match(
+    isLeft(ofMasks) ? errorText(ofMasks.left) : 'it ran',
+    /balanceClasses: these images have masks, not one class each/,
+  )
   writeFileSync(join(ofPixels, 'masks', '0.png'), png({ ...small, colour: 'grey', pixels: new Uint8Array(64).fill(255) }))
   await train(many, staged(many, { loss: bceWithLogits }), { steps: 2, data: folder(ofPixels) }).then(
     () => assert.unreachable(),
@@ -219,6 +261,10 @@ test('images that the model cannot take, and settings that are none, are refused
   }
   assert.match(await wordsOf(folder(classes), model([1, 3, 16, 16], conv2d('c', 3, 1))), /image files give classes or masks/)
   assert.match(await wordsOf(folder(join(root, 'nowhere'))), /no such file/)
+  assert.match(
+    await wordsOf(folder(classes, { depth: 16, augment: { randAugment: true } })),
+    /augment\.randAugment needs 8-bit images, but depth is 16: leave one of them out/,
+  )
   mkdirSync(join(classes, 'third'))
   writeFileSync(join(classes, 'third', 'a.png'), 'no image')
   assert.match(await wordsOf(classes), /the images have 3 classes, but the model has 2/)
@@ -235,7 +281,7 @@ test('images that the model cannot take, and settings that are none, are refused
   }
   assert.match(
     thrown(() => folder('x', { augment: { flips: true } as object })),
-    /unknown augment option 'flips'; allowed: flip, turns, crop, jitter, cutout, mixup, cutmix/,
+    /unknown augment option 'flips'; allowed: flip, turns, crop, elastic, randAugment, jitter, blur, cutout, mixup, cutmix/,
   )
   assert.match(
     thrown(() => folder('x', { augment: { mixup: 0 } })),

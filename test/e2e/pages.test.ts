@@ -326,6 +326,15 @@ const furnished = async (where: string, page: string): Promise<void> => {
   const weights = join(folder, 'README-md/weights.safetensors')
   if (existsSync(weights)) copyFileSync(weights, join(where, 'weights.safetensors'))
   writeFileSync(join(where, 'list.csv'), 'image,label\ntrain/one/0.png,0\ntrain/two/1.png,1\n')
+  const sizes = { width: 64, height: 64 }
+  writeFileSync(
+    join(where, 'instances.json'),
+    JSON.stringify({
+      images: [0, 1].map((id) => ({ id, file_name: `${id}.png`, ...sizes })),
+      categories: [{ id: 1, name: 'cat' }],
+      annotations: [{ id: 1, image_id: 0, category_id: 1, segmentation: [[0, 0, 30, 0, 30, 30]] }],
+    }),
+  )
   const { default: sharp } = await import('sharp')
   for (const [k, at] of [
     'cats/one',
@@ -335,6 +344,10 @@ const furnished = async (where: string, page: string): Promise<void> => {
     'val/one',
     'val/two',
     'validation/one',
+    'pets/train/one',
+    'pets/train/two',
+    'pets/val/one',
+    'pets/val/two',
     'photos',
     'scenes/images',
   ].entries()) {

@@ -5,9 +5,10 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { crossEntropy } from '../../dsl'
+import { apply, crossEntropy, fed, loss, minimize, sgd, step } from '../../dsl'
 import { folder } from '../../src/data/data'
 import { openTensors } from '../../src/files/safetensors'
+import { evaluate } from '../../src/predict/evaluator'
 import { stage } from '../../src/stage/stage'
 import { descriptionOf } from '../../src/train/loading'
 import { train } from '../../src/train/trainer'
@@ -38,16 +39,87 @@ const call = (...args: readonly string[]) => spillwayHere(...args, '--device', D
 const NET = ['resnet20-cifar', '--image', '16', '--batch', '3']
 const weights = at('three.safetensors')
 
-test('a folder of sets, and pictures without labels, are refused with the cure', async () => {
-  const parent = await call('train', ...NET, '--data', at('shapes'))
-  assert.is(parent.code, 2)
-  assert.match(
-    parent.err,
-    /shapes is refused: it holds data sets, not samples: train, val; name one of them, e\.g\. .*shapes\/train$/m,
+test('a parent of train/ and val/ is trained and evaluated, with one note', async () => {
+  picture(at('shapes', 'test', 'circle', '0.png'), 0)
+  // Images without labels, in the parent's eyes a class folder.
+  picture(at('shapes', 'test', 'unknown.png'), 1)
+  const both = await call('train', ...NET, '--data', at('shapes'), '--epochs', '1', '--save', at('sets.safetensors'))
+  assert.is(both.code, 0, both.err)
+  const said = `data ${at('shapes')}: trains on train/, and evaluates on val/ after each epoch; left out: test/;`
+  assert.is(both.err.split(said).length, 2, both.err)
+  assert.match(both.out, /^epoch 1 {2}evaluated {2}loss \S+ {2}accuracy /m)
+  const evaluated = await call('evaluate', '--weights', at('sets.safetensors'), '--data', at('shapes'))
+  assert.is(evaluated.code, 0, evaluated.err)
+  assert.match(evaluated.err, /^note: data .*shapes: evaluates on val\/; left out: train\/, test\/$/m)
+  assert.match(evaluated.out, /^evaluated resnet20-cifar on 9 samples$/m)
+  const other = await call(
+    ...['train', ...NET, '--data', at('shapes'), '--evaluate', at('shapes', 'test'), '--epochs', '1', '--no-save'],
   )
-  const flat = await call('train', ...NET, '--data', at('photos'))
-  assert.is(flat.code, 2)
-  assert.match(flat.err, /photos is refused: its 3 images have no labels; allowed: one folder of images per class/)
+  assert.match(other.err, /^note: data .*shapes: trains on train\/; left out: val\/, test\/$/m)
+})
+
+test('folders without samples are refused: their content, the layouts and the fix', async () => {
+  for (const set of ['train', 'val']) picture(at('flat sets', set, '0.png'), 0)
+  for (const name of ['empty', 'other', 'hollow/a']) mkdirSync(at(name), { recursive: true })
+  for (const name of ['a.mat', 'b.mat', 'notes']) writeFileSync(at('other', name), '')
+  mkdirSync(at('listed'))
+  writeFileSync(at('listed', 'labels.csv'), 'file,label\n')
+  const LAYOUTS = [
+    'one folder of images per class',
+    'images/NAME.png beside masks/NAME.png',
+    'NAME.input.npy beside',
+    'a .csv or .json',
+  ]
+  const refusals: readonly (readonly [string, RegExp, RegExp])[] = [
+    ['photos', /it holds 3 \.png files, but no labels/, /sort the images into one folder per class, or write a list/],
+    [
+      'flat sets',
+      /its folders are sets, but have no labels: train\/ holds 1 \.png file, val\/ holds 1 \.png file/,
+      /in each set/,
+    ],
+    ['empty', /it is empty/, /check the path/],
+    ['other', /it holds 2 \.mat files and 1 unnamed file, but no samples/, /convert the files to PNG/],
+    ['hollow', /it holds 1 folder \(a\), but no samples/, /fill the folders with images/],
+    ['listed', /it holds 1 \.csv file, but no samples/, /name it: .*listed\/labels\.csv/],
+  ]
+  for (const [name, held, fix] of refusals) {
+    const { code, err } = await call('train', ...NET, '--data', at(name))
+    assert.is(code, 2, name)
+    for (const part of [held, fix]) assert.match(err, part)
+    for (const layout of LAYOUTS) assert.ok(err.includes(layout), err)
+  }
+})
+
+test('a script trains on the sets of a parent folder', async () => {
+  const plan = stage(images, { loss: crossEntropy, machine: DEVICE, algorithms: 'fixed' })
+  for (const set of ['train', 'valid'])
+    for (const [c, name] of ['cat', 'dog'].entries()) for (let i = 0; i < 2; i++) picture(at('pets', set, name, `${i}.png`), c)
+  const notes: string[] = []
+  const onNote = (text: string): void => void notes.push(text)
+  const saved = at('pets.safetensors')
+  const result = await train(images, plan, { epochs: 1, data: folder(at('pets')), onNote, save: saved })
+  assert.equal(
+    result.measured.map(({ metrics }) => Object.keys(metrics)),
+    [['loss', 'accuracy']],
+  )
+  assert.is(notes.filter((text) => text.includes('trains on train/, and evaluates on valid/')).length, 1)
+  const evaluation = stage(images, { loss: crossEntropy, mode: 'evaluate', machine: DEVICE, algorithms: 'fixed' })
+  const found = await evaluate(images, evaluation, { weights: saved, data: folder(at('pets')), onNote })
+  assert.is(found.images, 4)
+  assert.match(notes.join('\n'), /pets: evaluates on valid\/; left out: train\//)
+  // A step has no output to evaluate.
+  const own = step(
+    minimize('net', {
+      over: images.net,
+      optimizer: sgd({ lr: 0.1 }),
+      losses: { cls: loss(crossEntropy, apply(images.net, fed('input', [4, 3, 16, 16])), fed('target', [4, 1, 1, 1])) },
+    }),
+  )
+  const steps = await train(own, stage(own, { machine: DEVICE, algorithms: 'fixed' }), {
+    ...{ epochs: 1, data: folder(at('pets')), onNote },
+  })
+  assert.equal([steps.steps, steps.measured.every(({ metrics }) => Object.keys(metrics).length === 1)], [1, true])
+  assert.match(notes.at(-1)!, /pets: trains on train\/; left out: valid\//)
 })
 
 test('a classifier of the zoo gets the classes of the data; its metrics are in every log', async () => {

@@ -253,7 +253,16 @@ test('arrays in files are cut, turned and coloured as a source of the same image
     return [losses, weightsSha256]
   }
   const bytes = [arrays('planes', true, false), arrays('pixels', false, false)] as const
-  const augment = { crop: { area: [0.3, 0.8] }, flip: 'both', turns: true, jitter: true, cutout: true, cutmix: true } as const
+  const augment = {
+    crop: { area: [0.3, 0.8] },
+    flip: 'both',
+    turns: true,
+    elastic: true,
+    jitter: { hue: 0.2 },
+    blur: true,
+    cutout: true,
+    cutmix: true,
+  } as const
   for (const how of [{ fit: 'cover', augment }, { fit: 'crop', augment: { crop: true } }, { fit: 'pad' }] as const) {
     const expected = await bits(source({ ...own, ...how }))
     assert.equal(await bits(files(bytes[0], how)), expected)

@@ -131,6 +131,7 @@ test('what is read of a region alone is what is cut out of the whole, whatever i
     {},
     { crop: true },
     { crop: { area: [0.3, 0.5] }, flip: 'both', turns: true, jitter: true, cutout: true, cutmix: true },
+    { crop: true, elastic: true, randAugment: true, jitter: { hue: 0.5 }, blur: true },
   ]
   for (const fit of ['crop', 'cover', 'stretch', 'pad'] as const)
     for (const augment of augments)
@@ -228,6 +229,8 @@ test('what cannot be is refused in words, before the run or at its sample', asyn
   assert.match(await problem({ flip: 'both' }, { input: last(0), target: 4 }, label), /4 is not one of 4 classes/)
   assert.match(await problem({ mixup: true }, { input: last(0), target: 7 }, shares), /7 is not one of 4 classes/)
   const wide = { input: new Float32Array(3 * H * W).fill(1.5), target: 1 }
+  assert.match(await problem({ randAugment: true }, wide, label), /augment\.randAugment needs bytes: pass a Uint8Array/)
+  assert.match(words({ elastic: true }, [input, { ...mask, shape: [1, 3, 4] }]), /both must have one size to be changed together/)
   assert.match(await problem({ jitter: true }, wide, label), /jitter needs bytes, or numbers from 0 to 1; found 1\.5/)
 })
 

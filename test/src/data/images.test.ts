@@ -163,13 +163,25 @@ test('folders of classes, images with masks, and lists are found; what is missin
   const numbered = openImages(json)
   assert.ok(!isLeft(numbered))
   assert.equal(numbered.right.samples, [{ image: join(at, 'classes/ant/0.png'), label: 7 }])
+  const called = openImages(put(join(at, 'file.csv'), 'file,label\nclasses/ant/0.png,ant\nclasses/zebra/0.png,bee\n'))
+  assert.ok(!isLeft(called))
+  assert.equal(
+    [called.right.samples.map((s) => s.label), called.right.classes],
+    [
+      [0, 1],
+      ['ant', 'bee'],
+    ],
+  )
+  const marked = openImages(put(join(at, 'marked.csv'), 'file,mask\nclasses/ant/0.png,classes/zebra/0.png\n'))
+  assert.ok(!isLeft(marked))
+  assert.equal(marked.right.samples, [{ image: join(at, 'classes/ant/0.png'), mask: join(at, 'classes/zebra/0.png') }])
   const refusals: readonly [string, string, RegExp][] = [
     ['short.csv', 'image,label\na.png\n', /line 2 has 1 fields, but the header has 2/],
     ['none.csv', 'image,label\n', /it has no images/],
     ['bad.json', '{', /it is not JSON/],
-    ['row.json', '[1]', /not a list of objects/],
+    ['row.json', '[1]', /neither a list of objects with image and label or mask, nor COCO/],
     ['lost.csv', 'image,label\n\nclasses/ant/0.png,ant\nlost.png,ant\n', /line 4: .*lost\.png cannot be read/],
-    ['half.json', '[{"image":"a.png"}]', /: entry 1 must have image, and label or mask/],
+    ['half.json', '[{"image":"a.png"}]', /: entry 1 must have image \(or file\), and label or mask/],
   ]
   for (const [name, text, words] of refusals) {
     const r = openImages(put(join(at, name), text))
@@ -178,7 +190,7 @@ test('folders of classes, images with masks, and lists are found; what is missin
   }
   const empty = openImages(folder())
   assert.ok(isLeft(empty))
-  assert.match(errorText(empty.left), /it has no images; allowed: one folder of images per class/)
+  assert.match(errorText(empty.left), /it is empty; allowed: one folder of images per class/)
 })
 
 test('what images are does not depend on where they lie', () => {
@@ -236,7 +248,10 @@ const masked = (): ImageWork['samples'] => {
     return { image: put(join(at, `images/${i}.png`), bytes('grey')), mask: put(join(at, `masks/${i}.png`), bytes('palette')) }
   })
 }
-const EVERYTHING: Augment = { flip: 'both', turns: true, crop: { area: [0.3, 1] }, jitter: true, cutout: true }
+const EVERYTHING: Augment = {
+  ...{ flip: 'both', turns: true, crop: { area: [0.3, 1] }, elastic: true, randAugment: true },
+  ...{ jitter: { brightness: 0.2, contrast: 0.2, saturation: 0.2, hue: 0.1 }, blur: true, cutout: true },
+}
 const workOf = (more: Partial<ImageWork> = {}): ImageWork => ({
   samples: masked(),
   values: [INPUT, TARGET],

@@ -41,6 +41,39 @@ test('a position has its sample wherever one begins to ask', () => {
   assert.not.equal(orderOfSteps(orderOf(all(37), 10), 1, 60, 5), whole)
 })
 
+test('a balanced epoch has each class equally often, up to one; a class repeats no sample before all were drawn', () => {
+  fc.assert(
+    fc.property(fc.array(fc.nat(4), { minLength: 1, maxLength: 120 }), fc.nat(1e6), fc.nat(50), (labels, seed, epoch) => {
+      const n = labels.length
+      const order = orderOf(all(n), seed, labels)
+      assert.is(order.length, n)
+      const drawn = Array.from({ length: n }, (_, i) => order.at(epoch * n + i).index)
+      const classes = [...new Set(labels)]
+      for (const c of classes) {
+        const own = drawn.filter((i) => labels[i] === c)
+        const size = labels.filter((l) => l === c).length
+        assert.ok([Math.floor(n / classes.length), Math.ceil(n / classes.length)].includes(own.length))
+        const times = new Map<number, number>()
+        for (const i of own) times.set(i, (times.get(i) ?? 0) + 1)
+        assert.ok([...times.values()].every((t) => t <= Math.ceil(own.length / size)))
+        assert.is(times.size, Math.min(size, own.length))
+      }
+    }),
+    { numRuns: 60 },
+  )
+  // Half of the large class in one epoch, other samples in the next; from any position on.
+  const labels = Array.from({ length: 40 }, (_, i) => (i < 36 ? 0 : 1))
+  const order = orderOf(all(40), 5, labels)
+  const epoch = (e: number): string => String(Array.from({ length: 40 }, (_, i) => order.at(e * 40 + i).index))
+  assert.is(new Set([0, 1, 2].map(epoch)).size, 3)
+  assert.is(orderOf(all(40), 5, labels).at(97).index, order.at(97).index)
+  const seen = new Set(Array.from({ length: 400 }, (_, i) => order.at(i).index))
+  assert.is(seen.size, 40)
+  // Only the chosen samples count.
+  const part = orderOf(Uint32Array.of(0, 1, 38), 5, labels)
+  assert.equal(sorted(Array.from({ length: 30 }, (_, i) => part.at(i).index)).filter((i) => i === 38).length >= 10, true)
+})
+
 test('without a seed samples come in turn', () => {
   assert.equal([...orderOfSteps(orderOf(all(5), undefined), 1, 4, 2)], [0, 1, 2, 3, 4, 0, 1, 2])
   assert.equal([...orderOfSteps(orderOf(all(5, [{ kind: 'list', samples: [4, 1] }]), undefined), 1, 2, 2)], [4, 1, 4, 1])
