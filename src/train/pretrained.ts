@@ -100,8 +100,8 @@ export const checkedDigest = (kind: FileKind, file: string): Either<SpillwayErro
         })
   })
 
-/** A word without a place and an ending names a network. */
-const isName = (text: string): boolean => /^[\w-]+$/.test(text) && statAt(text) === undefined
+/** A word without a place and an ending names a network. Callers without types may give anything. */
+const isName = (text: unknown): text is string => typeof text === 'string' && /^[\w-]+$/.test(text) && statAt(text) === undefined
 
 const missing = (name: string, folder: string): Either<SpillwayError, never> => {
   const file = PUBLISHED[name]

@@ -89,9 +89,15 @@ const MOST_LINES = 20
 
 /** The progress of a script's run on stderr; nothing if the caller takes notes or progress. */
 export const scriptProgress = (
-  { plan }: { readonly plan: Plan },
+  staged: { readonly plan: Plan },
   { onNote, onProgress }: { readonly onNote?: unknown; readonly onProgress?: unknown },
-): ((e: FitEvent) => void) =>
-  (onNote ?? onProgress) === undefined
-    ? plainLines((text) => void process.stderr.write(`${text}\n`), plan, MOST_LINES).event
-    : () => {}
+): ((e: FitEvent) => void) => {
+  if ((onNote ?? onProgress) !== undefined) return () => {}
+  const say = (text: string): void => void process.stderr.write(`${text}\n`)
+  let lines: Progress | undefined
+  // The plan is checked before the first event.
+  return (e) => {
+    lines ??= plainLines(say, staged.plan, MOST_LINES)
+    lines.event(e)
+  }
+}

@@ -21,6 +21,7 @@ import { resnet20Cifar } from '../../models/cifar'
 const net = s.model([1, 3, 8, 8], s.seq(s.conv2d('c', 2, 3), s.globalAvgPool()))
 const own = { over: net.net, optimizer: s.sgd({ lr: 0.1 }), losses: {} }
 const plan = s.stage(net, { machine: 'v100-pcie-16g' })
+const some: s.Staged = plan
 const rates = { flopsPerSecond: 1, bytesPerSecond: 1, memoryBytes: 1, linkBytesPerSecond: 1 }
 export const answers: unknown[] = []
 `
@@ -102,10 +103,10 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
     ['train', (o) => `s.train(net, plan, { steps: 1, ${o} })`],
     ['train', (o) => `s.trainTask(net, plan, { steps: 1, ${o} })()`],
   ],
-  PredictorOptions: [['openPredictor', (o) => `s.openPredictor(net, plan, { weights: 'w', ${o} })`]],
-  PredictOptions: [['predict', (o) => `s.predict(net, plan, { weights: 'w', data: 'd', ${o} })`]],
+  PredictorOptions: [['openPredictor', (o) => `s.openPredictor(net, some, { weights: 'w', ${o} })`]],
+  PredictOptions: [['predict', (o) => `s.predict(net, some, { weights: 'w', data: 'd', ${o} })`]],
   LoadingOptions: [['train', (o) => `s.train(net, plan, { steps: 1, weights: 'w', ${o} })`]],
-  EvaluateOptions: [['evaluate', (o) => `s.evaluate(net, plan, { weights: 'w', data: 'd', ${o} })`]],
+  EvaluateOptions: [['evaluate', (o) => `s.evaluate(net, some, { weights: 'w', data: 'd', ${o} })`]],
   LargestOptions: [
     ['largest', (o) => `s.largest(net, 'batch', { ${o} })`],
     ['largest', (o) => `s.tryLargest(net, 'batch', { ${o} })`],
