@@ -64,6 +64,10 @@ export type GroupsDoNotDivide<Side extends string, C extends string, G extends s
   typeof groupsDoNotDivide<Side, C, G>
 >
 
+export const channelsBeyond = <Last extends string, S extends string>(last: Last, shape: S) =>
+  `its slice ends at channel ${last}, beyond its input of ${shape}` as const
+export type ChannelsBeyond<Last extends string, S extends string> = ReturnType<typeof channelsBeyond<Last, S>>
+
 export const notFlat = <S extends string>(shape: S) =>
   `needs an input of [B,C,1,1] but gets ${shape}; put flatten() or globalAvgPool() before it` as const
 export type NotFlat<S extends string> = ReturnType<typeof notFlat<S>>

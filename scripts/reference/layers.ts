@@ -20,10 +20,14 @@ const GROUPS: readonly Group[] = [
   [
     'Activations',
     'Functions of one element, and softmax. None has weights.',
-    ['relu', 'leakyRelu', 'relu6', 'gelu', 'silu', 'hardSwish', 'sigmoid', 'tanh', 'softmax'],
+    ['relu', 'leakyRelu', 'relu6', 'gelu', 'silu', 'hardSwish', 'hardSigmoid', 'sigmoid', 'tanh', 'softmax', 'affine'],
   ],
   ['Pooling', 'Layers that summarise windows of pixels.', ['maxPool', 'avgPool', 'globalAvgPool', 'adaptiveAvgPool']],
-  ['Shape and input', 'Layers that change the form of an image.', ['flatten', 'upsample', 'reflectionPad2d', 'fromBytes']],
+  [
+    'Shape and input',
+    'Layers that change the form of an image.',
+    ['flatten', 'upsample', 'reflectionPad2d', 'sliceChannels', 'channelShuffle', 'fromBytes'],
+  ],
   ['Regularisation', 'Layers that act in training, and a trained scale.', ['dropout', 'stochasticDepth', 'layerScale']],
   [
     'Combinators',

@@ -74,7 +74,7 @@ class Writer {
       () => 'relu()',
       () => pick(this.r, examples).replace("'n'", () => this.name()),
       () => pick(this.r, examples).replace("'n'", () => this.name()),
-      () => pick(this.r, ['softmax()', 'localResponseNorm(3)', 'localResponseNorm(5, { k: 0 })']),
+      () => pick(this.r, ['softmax()', 'localResponseNorm(3)', 'localResponseNorm(5, { k: 0 })', 'sliceChannels(1, 3)']),
       () => `reflectionPad2d(${pick(this.r, ['1', '[2, 3]', '{ top: 0, left: 3, bottom: 2, right: 1 }'])})`,
       () => 'leakyRelu(0.1)',
       () => `batchNorm(${this.name()})`,

@@ -154,6 +154,18 @@ const sizes: readonly Illegal[] = [
     "model([1, 3, 9, 9], residual(atInputSize(conv2d('c', 4, 3, { stride: 2 })), identity))",
   ),
   ...at(
+    "layer 'sliceChannels' (sliceChannels): its slice ends at channel 9, beyond its input of [1,8,4,4]",
+    'model([1, 8, 4, 4], sliceChannels(5, 4))',
+  ),
+  ...at(
+    "layer 's' (sliceChannels): its number of channels must be a whole number of at least 1, not 0",
+    "model([1, 8, 4, 4], sliceChannels(5, 0, 's'))",
+  ),
+  ...at(
+    "layer 'channelShuffle' (channelShuffle): 8 input channels do not divide into 3 groups",
+    'model([1, 8, 4, 4], channelShuffle(3))',
+  ),
+  ...at(
     "layer 'scaled' (scaled): its layers give [1,4,9,9] for an input of [1,3,9,9]; allowed: that shape, or one value per channel or per pixel",
     "model([1, 3, 9, 9], scaled(conv2d('c', 4, 3)))",
   ),

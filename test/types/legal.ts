@@ -43,6 +43,7 @@ export const legal: readonly string[] = [
   "export const a: 'layer12.c' = layerOf(model([1, 8, 8, 8], counted('layer', 7, repeat(2, seq(relu(), relu())), repeat(12, conv2d('c', 8, 3)))), 'layer12.c').name",
   "export const a: [1, 11, 8, 8] = model([1, 3, 8, 8], skip(relu(), conv2d('a', 8, 3))).output",
   "export const a: [1, 8, 9, 7] = model([1, 8, 9, 7], seq(scaled(globalAvgPool(), conv2d('a', 2, 1), silu(), conv2d('b', 8, 1), sigmoid()), scaled(conv2d('c', 1, 1)), layerScale('d'))).output",
+  'export const a: [1, 7, 4, 4] = model([1, 6, 4, 4], seq(channelShuffle(3), affine(0.5, 1), concat(sliceChannels(0, 4), seq(sliceChannels(3, 3), hardSigmoid())))).output',
   "export const a: [1, 5, 99, 64] = model([1, 3, 99, 64], atInputSize(globalAvgPool(), conv2d('a', 5, 1))).output",
   "export const a: [1, 5, 50, 32] = layerOf(model([1, 3, 99, 64], atInputSize(conv2d('a', 5, 3, { stride: 2 }), conv2d('b', 5, 1))), 'b').output",
   "export const a: [1, 3, 7, 7] = model([1, 3, 1, 14], seq(adaptiveAvgPool('p', 7))).output",
