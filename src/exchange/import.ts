@@ -70,6 +70,8 @@ export interface ImportResult extends Written {
   readonly parameters: number
   readonly input: readonly number[]
   readonly output: readonly number[]
+  /** Names of tensors in the file that several layers share. Each layer has its own copy. */
+  readonly copied: readonly string[]
 }
 
 /** A model of an ONNX file, and its weights. */
@@ -77,6 +79,7 @@ export interface Imported {
   readonly model: Model
   readonly nets: readonly Net[]
   readonly parameters: readonly Parameter[]
+  readonly copied: readonly string[]
 }
 
 /** At the batch that the file has; a norm that has one value a channel then asks for two. */
@@ -117,7 +120,7 @@ export const importedFrom = (file: OnnxFile, o: Pick<ImportOptions, 'image' | 'b
     E.bind('model', ({ taken, nets }) => modelFor(nets, taken.input, o.batch)),
     E.let('parameters', ({ taken, model }) => partsOf(taken.parameters, model)),
     E.tap(({ model, parameters }) => complete(file, model, parameters)),
-    E.map(({ model, nets, parameters }) => ({ model, nets, parameters })),
+    E.map(({ taken, model, nets, parameters }) => ({ model, nets, parameters, copied: taken.copied })),
   )
 
 /** Without those of layers that lead nowhere. */
@@ -197,7 +200,7 @@ export const importing = (
         }),
       ),
     ),
-    E.map(({ made: { model, parameters }, save, weights }) => ({
+    E.map(({ made: { model, parameters, copied }, save, weights }) => ({
       ...weights,
       out: o.out,
       save,
@@ -205,6 +208,7 @@ export const importing = (
       parameters: parameters.reduce((n, p) => n + (/\.running_(mean|var)$/.test(p.name) ? 0 : elementsOf(p.shape)), 0),
       input: model.input,
       output: model.output,
+      copied,
     })),
   )
 

@@ -19,16 +19,21 @@ export interface Step {
 
 const MEETING = 'allowed: sums and concatenations of branches of one value, and a value times a function of itself'
 
-/** For each value, the last one on all ways to it: it comes before it, and values are in order. */
-const gates = (steps: readonly Step[]): readonly number[] => {
-  const gate: number[] = [0]
-  const common = (a: number, b: number): number => {
+/** The last value on all ways to both. */
+const commonOf =
+  (gate: readonly number[]) =>
+  (a: number, b: number): number => {
     let [x, y] = [a, b]
     while (x !== y)
       if (x > y) x = gate[x]!
       else y = gate[y]!
     return x
   }
+
+/** For each value, the last one on all ways to it: it comes before it, and values are in order. */
+const gates = (steps: readonly Step[]): readonly number[] => {
+  const gate: number[] = [0]
+  const common = commonOf(gate)
   for (const { ins } of steps.slice(1)) gate.push(ins.length === 0 ? 0 : ins.reduce(common))
   return gate
 }
@@ -59,9 +64,28 @@ class Ways {
     return nets.reverse()
   }
 
+  /** A join of values. Those in a row that come from a later value than the others are joined there. */
+  private join(ins: readonly number[], from: number): Net {
+    const common = commonOf(this.gate)
+    const runs: { readonly of: number[]; at: number }[] = []
+    for (const i of ins) {
+      const last = runs[runs.length - 1]
+      const at = last ? common(last.at, i) : from
+      if (last && at !== from) {
+        last.of.push(i)
+        last.at = at
+      } else runs.push({ of: [i], at: i })
+    }
+    return concat(
+      ...runs.map(({ of, at }) =>
+        whole(of.length === 1 ? this.between(from, of[0]!) : [...this.between(from, at), this.join(of, at)]),
+      ),
+    )
+  }
+
   private meeting(step: Step, from: number): Net {
+    if (step.kind === 'join') return this.join(step.ins, from)
     const ways = step.ins.map((i) => this.between(from, i))
-    if (step.kind === 'join') return concat(...ways.map(whole))
     const [a, b] = ways as [readonly Net[], readonly Net[]]
     if (step.kind === 'sum') return a.length === 0 ? residual(whole(b), identity) : residual(whole(a), whole(b))
     const [value, factor] = a.length === 0 ? [step.ins[0]!, step.ins[1]!] : [step.ins[1]!, step.ins[0]!]

@@ -1,8 +1,10 @@
 // Small networks that have, between them, every operator that can be exported, with the unusual cases of each. Only used by tests.
 import {
   adaptiveAvgPool,
+  affine,
   avgPool,
   batchNorm,
+  channelShuffle,
   concat,
   conv2d,
   convTranspose2d,
@@ -12,6 +14,7 @@ import {
   gelu,
   globalAvgPool,
   groupNorm,
+  hardSigmoid,
   hardSwish,
   identity,
   instanceNorm,
@@ -32,6 +35,7 @@ import {
   type Shape,
   sigmoid,
   silu,
+  sliceChannels,
   softmax,
   stochasticDepth,
   tanh,
@@ -92,6 +96,20 @@ export const SMALL: Readonly<Record<string, SmallNet>> = {
       scaled(conv2d('d', 1, 1), sigmoid()),
       scaled(conv2d('e', 6, 1)),
       softmax(),
+    ),
+  },
+  channels: {
+    input: [2, 6, 5, 5],
+    net: seq(
+      conv2d('a', 6, 1),
+      concat(sliceChannels(0, 2), seq(sliceChannels(2, 4), conv2d('b', 4, 3))),
+      channelShuffle(3),
+      scaled(globalAvgPool(), conv2d('c', 6, 1), hardSigmoid()),
+      residual(affine(-1), avgPool(3, { stride: 1, pad: 1 })),
+      affine(0.5, 1),
+      globalAvgPool(),
+      linear('d', 4),
+      sliceChannels(1, 2),
     ),
   },
   bytes: {
