@@ -124,6 +124,25 @@ export type BranchesDiffer<A extends string, N extends string, B extends string>
 export const noBranches = () => 'needs at least one branch' as const
 export type NoBranches = ReturnType<typeof noBranches>
 
+export const noValues = () => 'needs at least one value' as const
+export type NoValues = ReturnType<typeof noValues>
+
+export const valueUnknown = <N extends string>(name: N) =>
+  `it reads '${name}', but no earlier value has this name; 'input' is the input` as const
+export type ValueUnknown<N extends string> = ReturnType<typeof valueUnknown<N>>
+
+export const valueTwice = () => 'an earlier value has its name, or it is the input; give each value its own name' as const
+export type ValueTwice = ReturnType<typeof valueTwice>
+
+export const valueUnread = () => 'no later value reads it; leave it out, or read it' as const
+export type ValueUnread = ReturnType<typeof valueUnread>
+
+export const notValues = () => 'its arguments must be values: value(name, reads, ...layers)' as const
+export type NotValues = ReturnType<typeof notValues>
+
+export const valueAlone = () => 'a value stands in the arguments of values(...)' as const
+export type ValueAlone = ReturnType<typeof valueAlone>
+
 /** The run-time twin is the graph error 'DuplicateName'. */
 export const duplicateName = <N extends string>(name: N) =>
   `two values are named '${name}'; give each layer its own name` as const

@@ -39,6 +39,8 @@ const GROUPS: readonly Group[] = [
       'skip',
       'scaled',
       'atInputSize',
+      'values',
+      'value',
       'repeat',
       'block',
       'blocks',
@@ -83,6 +85,7 @@ const CALLS: Readonly<Record<string, string>> = {
   skip: 'skip(relu())',
   scaled: 'scaled(globalAvgPool(), sigmoid())',
   atInputSize: 'atInputSize(maxPool(2))',
+  values: "values(value('a', 'input', relu()), value('b', { joined: ['input', 'a'] }))",
 }
 
 const SIZES: readonly Shape[] = [

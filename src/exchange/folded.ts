@@ -147,7 +147,7 @@ const FORMS: Readonly<Record<string, (r: Reading, a: Numbers) => Numbers>> = {
 }
 
 const joined = (r: Reading): Numbers | undefined => {
-  const parts = Array.from({ length: r.inputs }, (_, i) => input(r, i, false))
+  const parts = Array.from({ length: r.inputs }, (_, i) => input(r, i, true))
   if (!parts.every((p) => p !== undefined) || r.int('axis', 0) !== 0) return undefined
   const sizes = parts.flatMap((p) => p.sizes)
   const [, ...inner] = dimsOf(parts[0]!)

@@ -208,7 +208,10 @@ export class Reading {
   /** A layer's name: that of its weights, else its node's. */
   named(...weights: readonly (Weight | undefined)[]): string {
     const stems = weights.flatMap((w) => /^([\w.-]+)\.(?:weight|bias|gamma|beta|kernel)$/.exec(w?.tensor.name ?? '')?.[1] ?? [])
-    const base = stems[0] ?? (scopeOf(this.node).replace(/[^\w.-]+/g, '_') || 'layer')
+    return this.unused(stems[0] ?? (scopeOf(this.node).replace(/[^\w.-]+/g, '_') || 'layer'))
+  }
+  /** This name, with a number if a layer has it. */
+  unused(base: string): string {
     let name = base
     for (let i = 2; this.names.has(name); i++) name = `${base}_${i}`
     this.names.add(name)

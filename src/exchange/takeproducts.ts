@@ -233,7 +233,7 @@ export const product = (r: Reading): unknown => {
     return r.odd('it multiplies by a constant that is not one number per channel')
   const c = r.shape(s.step)[1]
   const stem = /^[\w.-]+$/.test(weight.tensor.name) && !weight.tensor.name.startsWith('onnx') ? weight.tensor.name : undefined
-  const name = stem ?? r.named(weight)
+  const name = stem === undefined ? r.named(weight) : r.unused(stem)
   r.parameter(name, weight, [c, 1, 1])
   r.is({ tag: 'data', step: r.layer(layerScale(name), s.step), form: s.form })
 }

@@ -72,6 +72,9 @@ const SAME = [
   'residual-dynamo',
   'sizes-traced',
   'sizes-dynamo',
+  'crossing-traced',
+  'crossing-kept',
+  'crossing-dynamo',
   'parts-traced',
   'parts-kept',
   'parts-dynamo',
@@ -210,10 +213,8 @@ test('equal initial values, which an older exporter writes once, are the weights
 
 const made = (...list: readonly NodeProto[]): string => {
   const { model, nets } = got(read(written({ ...nodes(...list), initializer: [...CONSTANTS, weight('k', 4, 4, 3, 3)] })))
-  return sourceText({ input: model.input, nets, head: [] }).replace(
-    /^[\s\S]*?export const net = seq\(([\s\S]*)\)\n\nexport[\s\S]*$/,
-    '$1',
-  )
+  const text = sourceText({ input: model.input, nets, head: [] })
+  return /export const net = seq\(\s*([\s\S]*?),?\s*\)\n\nexport/.exec(text)![1]!
 }
 const int64s = (name: string, ...ns: readonly number[]): TensorProto => ({
   name,
@@ -273,6 +274,19 @@ const MEANINGS: Readonly<Record<string, readonly [readonly NodeProto[], string]>
   'branches that join a later one': [
     [node('Relu', ['x'], 'a'), node('Sigmoid', ['a'], 'b'), node('Concat', ['x', 'a', 'b'], 'y', [axis1])],
     'concat(identity, seq(relu(), concat(identity, sigmoid())))',
+  ],
+  'branches that cross': [
+    [node('Relu', ['x'], 'a'), node('Tanh', ['x'], 'b'), node('Add', ['a', 'b'], 's'), node('Sigmoid', ['s'], 'r'), node('Add', ['a', 'r'], 'y')],
+    `values(
+    value('v1', 'input', relu()),
+    value('v2', 'input', tanh()),
+    value('v3', { added: ['v1', 'v2'] }, sigmoid()),
+    value('v4', { added: ['v1', 'v3'] }),
+  )`,
+  ],
+  'a product of two branches': [
+    [node('Relu', ['x'], 'a'), node('GlobalAveragePool', ['x'], 'b'), node('Mul', ['b', 'a'], 'y')],
+    "values(value('v1', 'input', relu()), value('v2', 'input', globalAvgPool()), value('v3', { multiplied: ['v1', 'v2'] }))",
   ],
   'padding that is computed': [
     [node('Shape', ['x'], 's'), node('Gather', ['s', '[2]'], 'h'), node('Sub', ['h', '[1]'], 'a'), node('Div', ['a', '[3]'], 'b'),
@@ -389,19 +403,15 @@ const MADE: Readonly<Record<string, readonly [Partial<GraphProto>, RegExp]>> = {
     /its input 'z' is computed; allowed: weights stored in the file/,
   ],
   'padding beyond the window': [nodes(node('Conv', ['x', 'w'], 'y', [ints('pads', 9, 9, 9, 9)])), /'y's' \(Conv\): .*padding/],
-  'ways that cross': [
+  'a product of two sizes': [
     nodes(
-      node('Conv', ['x', 'w'], 'a'),
-      node('Conv', ['x', 'v'], 'b'),
-      node('Add', ['a', 'b'], 's'),
-      node('Relu', ['s'], 'r'),
-      node('Add', ['a', 'r'], 'y'),
+      node('GlobalAveragePool', ['x'], 'a'),
+      node('Conv', ['x', 'w'], 'b'),
+      node('MaxPool', ['b'], 'c', [ints('kernel_shape', 2, 2), ints('strides', 2, 2)]),
+      node('Mul', ['b', 'c'], 'd'),
+      node('Mul', ['a', 'd'], 'y'),
     ),
-    /the output of node 'a's' \(Conv\) feeds branches that do not join in one place; allowed: sums and concatenations of branches of one value/,
-  ],
-  'a product of two branches': [
-    nodes(node('Conv', ['x', 'w'], 'a'), node('Conv', ['x', 'v'], 'b'), node('Mul', ['a', 'b'], 'y')),
-    /node 'y's' \(Mul\) is a product of two branches; allowed: /,
+    /node 'd's' \(Mul\) multiplies \[4,8,8\] by \[4,4,4\]; allowed: equal sizes, one value per channel or one per pixel/,
   ],
   'half of a function': [
     nodes(node('Erf', ['x'], 'e'), node('Relu', ['e'], 'y')),

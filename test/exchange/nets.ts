@@ -40,6 +40,8 @@ import {
   stochasticDepth,
   tanh,
   upsample,
+  value,
+  values,
 } from '../../dsl'
 
 export interface SmallNet {
@@ -110,6 +112,21 @@ export const SMALL: Readonly<Record<string, SmallNet>> = {
       globalAvgPool(),
       linear('d', 4),
       sliceChannels(1, 2),
+    ),
+  },
+  crossing: {
+    input: [2, 6, 5, 5],
+    net: seq(
+      conv2d('a', 8, 3),
+      values(
+        value('v1', 'input', sliceChannels(0, 4), conv2d('b', 4, 3), relu()),
+        value('v2', 'input', sliceChannels(4, 4)),
+        value('v3', { added: ['v1', 'v2'] }, residual(conv2d('c', 4, 3), identity)),
+        value('v4', 'v1', globalAvgPool(), sigmoid()),
+        value('v5', { multiplied: ['v3', 'v4'] }),
+        value('v6', { joined: ['v1', 'v5', 'v3'] }),
+      ),
+      relu(),
     ),
   },
   bytes: {
