@@ -74,6 +74,10 @@ export const importModel = (file: string, o: ImportCommandOptions, out: Output):
         process.stderr.write(
           `note: several layers share these weights; each gets its own copy: ${made.copied.slice(0, 12).join(', ')}\n`,
         )
+      if (made.constants.length > 0)
+        process.stderr.write(
+          `note: these weights are one number for all channels and become constants, which are not trained: ${made.constants.slice(0, 12).join(', ')}\n`,
+        )
       return out.answer(
         made,
         `wrote ${made.out}: ${made.layers} layers, ${showCount(made.parameters)} parameters, ${showShape(made.input)} to ` +

@@ -57,6 +57,8 @@ export class Reading {
   /** The tensors that are parameters of a layer, and those that are parameters of several. */
   private readonly owned = new Set<string>()
   readonly copied = new Set<string>()
+  /** The weights of the file that are constants of a layer, and so not trained. */
+  readonly constants = new Set<string>()
   private readonly joins = new Map<string, number>()
   /** The layers that make numbers of bytes. */
   private readonly made = new Map<Meaning, number>()
@@ -166,6 +168,12 @@ export class Reading {
     const s = this.symbols.get(name)
     if (s?.tag === 'sizes' && s.sizes.length === 1 && s.sizes[0] !== 'batch') return s.sizes[0]
     return s?.tag === 'weight' && elementsOf(s.weight.dims) === 1 ? numbersOf(s.weight.tensor)?.[0] : undefined
+  }
+  /** The same for a layer that has it as a constant. PyTorch's names of weights have dots, those of its exporters' constants have none. */
+  constant(i: number): number {
+    const s = this.symbol(i)
+    if (s.tag === 'weight' && /^[\w-]+(\.[\w-]+)+$/.test(s.weight.tensor.name)) this.constants.add(s.weight.tensor.name)
+    return this.scalar(i) ?? refuse('its constant is not a float')
   }
   shape(step: number): Shape {
     return this.steps[step]!.shape

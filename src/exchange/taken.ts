@@ -53,6 +53,8 @@ export interface Taken {
   readonly parameters: readonly Parameter[]
   /** The tensors that are weights of several layers; each layer has a copy. */
   readonly copied: readonly string[]
+  /** The weights that are constants of layers. */
+  readonly constants: readonly string[]
 }
 
 const alias = (r: Reading): unknown => r.is(r.symbol(0))
@@ -241,6 +243,7 @@ export const takeOnnx = (file: OnnxFile, o: InputOverride): Either<SpillwayError
       output: outputOf(r),
       parameters: r.parameters,
       copied: [...r.copied],
+      constants: [...r.constants],
     })
   } catch (e) {
     if (e instanceof FileFault) return E.left(e.error)

@@ -50,7 +50,7 @@ const affineBehind = (r: Reading, step: number, factor: number, shift: number): 
 /** The number that is the other input of a sum, with its sign. */
 const shifted = (r: Reading, data: number, sign: 1 | -1): void => {
   const { step, form } = r.data(data)
-  const constant = r.scalar(1 - data) ?? refuse('its constant is not a float')
+  const constant = r.constant(1 - data)
   r.is({ tag: 'data', step: affineBehind(r, step, 1, sign * constant), form })
 }
 
@@ -84,14 +84,15 @@ export const difference = (r: Reading): unknown => {
   if (a.tag === 'data' && r.scalar(1) !== undefined) return shifted(r, 0, -1)
   if (a.tag === 'odd' || b.tag === 'odd') return r.odd('it is not a part of a known function')
   const { step, form } = r.data(1)
-  const less = affineBehind(r, step, -1, r.scalar(0) ?? 0)
-  return r.scalar(0) === undefined ? summed(r, [r.data(0), { step: less, form }]) : r.is({ tag: 'data', step: less, form })
+  const isConstant = r.scalar(0) !== undefined
+  const less = affineBehind(r, step, -1, isConstant ? r.constant(0) : 0)
+  return isConstant ? r.is({ tag: 'data', step: less, form }) : summed(r, [r.data(0), { step: less, form }])
 }
 
 export const quotient = (r: Reading): unknown => {
   const divisor = r.scalar(1)
   if (r.symbol(0).tag !== 'data' || divisor === undefined || divisor === 0) return r.odd('it is not a part of a known function')
-  multiplied(r, 0, 1 / divisor)
+  multiplied(r, 0, 1 / r.constant(1))
 }
 
 // ---------------------------------------------------------------- weights
@@ -227,8 +228,7 @@ export const product = (r: Reading): unknown => {
     return r.is({ tag: 'data', step: r.meeting('product', [x.step, y.step], shape), form: x.form })
   }
   const s = data === 0 ? a : b
-  if (s.tag === 'data' && elementsOf(weight.dims) === 1)
-    return multiplied(r, data, r.scalar(1 - data) ?? refuse('its constant is not a float'))
+  if (s.tag === 'data' && elementsOf(weight.dims) === 1) return multiplied(r, data, r.constant(1 - data))
   if (s.tag !== 'data' || !isPerChannel(weight, r.shape(s.step)[1], s.form))
     return r.odd('it multiplies by a constant that is not one number per channel')
   const c = r.shape(s.step)[1]
