@@ -82,12 +82,12 @@ class Ways {
   /** The values between a meeting and the last value on all ways to it. */
   private region(at: number): ReadonlySet<number> {
     const inside = new Set<number>()
-    const visit = (i: number): void => {
-      if (i === this.gate[at] || inside.has(i)) return
+    const open = [...this.steps[at]!.ins]
+    for (let i = open.pop(); i !== undefined; i = open.pop()) {
+      if (i === this.gate[at] || inside.has(i)) continue
       inside.add(i)
-      this.steps[i]!.ins.forEach(visit)
+      open.push(...this.steps[i]!.ins)
     }
-    this.steps[at]!.ins.forEach(visit)
     return inside
   }
 
@@ -102,11 +102,16 @@ class Ways {
     const inside = this.region(at)
     if (!this.isContained(at, inside)) throw new Crossing()
     const before = this.passed
-    this.passed = new Set(before)
-    const net = this.tree(at) ?? this.open(at)
+    const net = this.apart(() => this.tree(at)) ?? this.apart(() => this.open(at))
     this.passed = new Set([...before, ...inside])
     this.met.set(at, net)
     return net
+  }
+
+  /** The result for a region whose values nothing has passed yet. */
+  private apart<A>(make: () => A): A {
+    this.passed = new Set()
+    return make()
   }
 
   /** Branches within each other; undefined if they cross. */
@@ -154,13 +159,13 @@ class Ways {
   private open(at: number): Net {
     const from = this.gate[at]!
     const made = new Map<number, Reduced>()
-    const visit = (i: number): void => {
-      if (i === from || made.has(i)) return
+    const open = [at]
+    for (let i = open.pop(); i !== undefined; i = open.pop()) {
+      if (i === from || made.has(i)) continue
       const reduced = this.reduced(i, i === at)
-      reduced.of.forEach(visit)
       made.set(i, reduced)
+      open.push(...reduced.of)
     }
-    visit(at)
     return values(...namedValues(made, from, at))
   }
 
@@ -199,16 +204,19 @@ const namedValues = (made: ReadonlyMap<number, Reduced>, from: number, last: num
   const reads = new Map<number, number>()
   for (const { by, of } of made.values()) for (const i of of) reads.set(i, (reads.get(i) ?? 0) + (by ? 2 : 1))
   const isNamed = (i: number): boolean => i === last || reads.get(i)! > 1
-  const named = [...made.keys()].filter(isNamed)
+  const named = [...made.keys()].filter(isNamed).sort((a, b) => a - b)
   const nameOf = (i: number): string => (i === from ? 'input' : `v${named.indexOf(i) + 1}`)
   /** The reads of a value and its layers, those of nameless values before it included. */
-  const line = (i: number): { readonly reads: Reads; readonly nets: readonly Net[] } => {
-    const { by, of, nets } = made.get(i)!
-    if (by) return { reads: { [by]: of.map(nameOf) } as unknown as Reads, nets }
-    const [before] = of as [number]
-    if (before === from || isNamed(before)) return { reads: nameOf(before), nets }
-    const earlier = line(before)
-    return { reads: earlier.reads, nets: [...earlier.nets, ...nets] }
+  const line = (last: number): { readonly reads: Reads; readonly nets: readonly Net[] } => {
+    const nets: (readonly Net[])[] = []
+    for (let i = last; ; ) {
+      const { by, of, nets: own } = made.get(i)!
+      nets.push(own)
+      const [before] = of as [number]
+      const reads = by ? ({ [by]: of.map(nameOf) } as unknown as Reads) : nameOf(before)
+      if (by || before === from || isNamed(before)) return { reads, nets: nets.reverse().flat() }
+      i = before
+    }
   }
   return named.map((i) => {
     const { reads, nets } = line(i)

@@ -417,6 +417,13 @@ const MADE: Readonly<Record<string, readonly [Partial<GraphProto>, RegExp]>> = {
     nodes(node('Erf', ['x'], 'e'), node('Relu', ['e'], 'y')),
     /node 'e's' \(Erf\): it is not a part of a known function/,
   ],
+  'a convolution over channels': [
+    {
+      ...nodes(node('GlobalAveragePool', ['x'], 'a'), node('Flatten', ['a'], 'b'), node('Reshape', ['b', 'to'], 'y')),
+      initializer: [int64s('to', 0, 1, -1)],
+    },
+    /node 'y's' \(Reshape\): it reshapes \[B,4\] to \[batch,1,4\]; allowed: \[B,-1\], \[B,C,1,1\]/,
+  ],
   'a slice of rows': [
     {
       ...nodes(node('Slice', ['x', 'from', 'to', 'axes'], 'y')),
