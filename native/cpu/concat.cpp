@@ -84,9 +84,7 @@ struct ShuffleChannels : PlainKernel {
 
 /// The inverse of a shuffle in G groups is one in C / G.
 struct ShuffleChannelsBackward : PlainKernel {
-  static void run(const KernelCall& c) {
-    shuffle(c.ins[0], c.outs[0], c.ins[0].dims[1] / ShuffleChannelsBwdAttrs::read(c.attrs).groups);
-  }
+  static void run(const KernelCall& c) { shuffle(c.ins[0], c.outs[0], c.ins[0].dims[1] / ShuffleChannelsBwdAttrs::read(c.attrs).groups); }
 };
 
 }  // namespace
