@@ -6,7 +6,7 @@ import { DIMS, elementsOf } from '../staging/core/box'
 import type { GraphError } from '../staging/core/errors'
 import { COMBINATIONS, combinedShape, factorOver, oddBranch } from './combined'
 import { strayBytes } from './fedbytes'
-import { type Algebra, fold, type Nameless, type NodeNames } from './fold'
+import { type Algebra, COMBINED, fold, type Nameless, type NodeNames } from './fold'
 import { type Derived, derived } from './layers/derived'
 import { ruleFor } from './layers/registry'
 import type { Mode, ParamSpec } from './layers/rule'
@@ -110,6 +110,14 @@ const algebraOf = (g: Gathered, mode: Mode): Algebra<Shape> => {
     differ: (branches) => oddBranch(branches) >= 0,
     resize: (made, [, , h, w], at) =>
       right(made[2] === h && made[3] === w ? made : join(at(), 'atInputSize', made, [made[0], made[1], h, w], DIMS)),
+    combine: (kind, parts, at) =>
+      pipe(
+        combinedShape(kind, parts),
+        bimap(
+          (reason) => misfit(at, COMBINED[kind], reason),
+          (out) => join(at, COMBINED[kind], parts[0]!, out, COMBINATIONS[kind].ft),
+        ),
+      ),
     join: (branches, at) =>
       pipe(
         combinedShape('joined', branches),

@@ -80,6 +80,37 @@ export interface AtInputSize<Body extends Net> extends Net<'atInputSize'> {
 }
 
 /**
+ * The values that a `value` reads: one by name, or several that are added, joined along the channels, or multiplied.
+ *
+ * @example const reads: Reads = { added: ['a', 'b'] }
+ */
+export type Reads =
+  | string
+  | { readonly added: readonly [string, string, ...string[]] }
+  | { readonly joined: readonly [string, string, ...string[]] }
+  | { readonly multiplied: readonly [value: string, factor: string] }
+
+/**
+ * The named value that `value` creates.
+ *
+ * @example const a: Value<'a', 'input', Seq<readonly [Relu]>> = value('a', 'input', relu())
+ */
+export interface Value<Name extends string, From extends Reads, Body extends Net> extends Net<'value'> {
+  readonly name: Name
+  readonly reads: From
+  readonly body: Body
+}
+
+/**
+ * The net of named values that `values` creates.
+ *
+ * @example const net: Values<readonly [Value<'a', 'input', Seq<readonly [Relu]>>]> = values(value('a', 'input', relu()))
+ */
+export interface Values<Vs extends readonly Net[]> extends Net<'values'> {
+  readonly layers: Vs
+}
+
+/**
  * Creates a chain: each layer reads the output of the layer before it.
  *
  * @param layers Layers in execution order.
@@ -201,3 +232,27 @@ export const atInputSize = <const Ls extends readonly Net[]>(...layers: Ls): AtI
  */
 export const skip = <const Ls extends readonly Net[]>(...layers: Ls): Concat<readonly [Identity, Seq<Ls>]> =>
   concat(identity, seq(...layers))
+
+/**
+ * Creates a named value of a net of values: the result of layers that read earlier values.
+ *
+ * @param name Name of the value; it is no prefix of the layers' names.
+ * @param reads The name of an earlier value, or `'input'`; or several as `{ added: ['a', 'b'] }`,
+ *   `{ joined: ['a', 'b'] }`, `{ multiplied: ['value', 'factor'] }`.
+ * @param layers Layers in execution order; without layers, the value is what it reads.
+ * @example values(value('a', 'input', conv2d('conv1', 8, 3)), value('b', { joined: ['input', 'a'] }, relu()))
+ */
+export const value = <N extends string, const R extends Reads, const Ls extends readonly Net[]>(
+  name: N,
+  reads: R,
+  ...layers: Ls
+): Value<N, R, Seq<Ls>> => ({ kind: 'value', name, reads, body: seq(...layers) })
+
+/**
+ * Creates a net of named values. Each value reads the input or earlier values, so branches may cross: Res2Net,
+ * HRNet and U-Net++ are written so. The result is the last value.
+ *
+ * @param vs Values in execution order.
+ * @example values(value('a', 'input', relu()), value('b', { added: ['a', 'input'] }), value('c', { joined: ['a', 'b'] }))
+ */
+export const values = <const Vs extends readonly Net[]>(...vs: Vs): Values<Vs> => ({ kind: 'values', layers: vs })

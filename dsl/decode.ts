@@ -12,7 +12,7 @@ import type { Net } from './net'
 
 type Fields = Readonly<Record<string, unknown>>
 
-type OwnField = 'name' | 'times' | 'stem' | 'from'
+type OwnField = 'name' | 'times' | 'stem' | 'from' | 'reads'
 
 interface Composition {
   /** Fields that hold a net, or a list of nets. */
@@ -35,6 +35,8 @@ const compositions: Readonly<Record<string, Composition>> = {
   scaled: { parts: [['body', false]] },
   atInputSize: { parts: [['body', false]] },
   concat: { parts: [['branches', true]] },
+  value: { parts: [['body', false]], own: ['name', 'reads'] },
+  values: { parts: [['layers', true]] },
 }
 
 /** Deeper than any network, and far below the limit of the call stack. */
@@ -60,6 +62,15 @@ const field =
   (kind, value, at) =>
     legal(value) ? E.right(value) : E.left(wrong(kind, value, at))
 
+/** The most values that a combination reads. */
+const MOST_READ: Readonly<Record<string, number>> = { added: Infinity, joined: Infinity, multiplied: 2 }
+const isReads = (u: unknown): boolean => {
+  if (typeof u !== 'object' || u === null) return t.string.is(u)
+  const [[kind = '', of] = [], ...more] = Object.entries(u)
+  const most = Object.hasOwn(MOST_READ, kind) ? MOST_READ[kind]! : 0
+  return more.length === 0 && Array.isArray(of) && of.length >= 2 && of.length <= most && of.every(t.string.is)
+}
+
 /** A composition's own fields. */
 const ownFields: Readonly<Record<OwnField, Field>> = {
   name: field(
@@ -68,6 +79,9 @@ const ownFields: Readonly<Record<OwnField, Field>> = {
   ),
   stem: field(t.string.is, (_, u, at) => invalid(`${at}.stem`, `${show(u)} is not a prefix of names`)),
   from: field(t.number.is, (_, u, at) => invalid(`${at}.from`, `${show(u)} is not a first number`)),
+  reads: field(isReads, (_, u, at) =>
+    invalid(`${at}.reads`, `${show(u)} is not the name of a value, nor names that are added, joined or multiplied`),
+  ),
   times: field(
     (u) => t.number.is(u) && !(u > MOST_COPIES),
     (_, u, at) =>

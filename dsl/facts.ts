@@ -1,24 +1,32 @@
 // The type-level interpreter: facts of a net for an input shape, while you type. In: the type of a net, an input shape. Out: output shape, FT
 // dimensions, layer names and a tally (activation bytes, parameters, state); or a Misfit. It folds over the syntax tree, and the checker caches it
 // per node and shape, so equal blocks cost one. The run-time twin is analyse.ts. Sums are Low numbers (numbers/), turned into numbers at the end.
-import type { AtInputSize, Block, Blocks, Concat, Counted, Repeat, Residual, Scaled, Seq } from './compose'
+import type { AtInputSize, Block, Blocks, Concat, Counted, Reads, Repeat, Residual, Scaled, Seq, Value, Values } from './compose'
 import type { BadSize } from './layers/rule'
 import type {
   AtLayer,
   BranchesDiffer,
   BytesNotFirst,
   DuplicateNameText,
+  FactorMisfits,
   NoBranches,
   NoFactor,
+  NoValues,
   NotATuple,
+  NotValues,
   MostInARow,
   MostLevels,
   NamesUnknown,
   NotLiteral,
   ShapeText,
   SumsDiffer,
+  TermsDiffer,
   TooDeepANest,
   TooManyInARow,
+  ValueAlone,
+  ValueTwice,
+  ValueUnknown,
+  ValueUnread,
 } from './messages'
 import type {
   Dim,
@@ -131,11 +139,11 @@ type StrayBytes<N, P extends string = '', Head extends boolean = true> =
           ? StrayInLine<Numbered<Ls, `${P}${L}`, F>, '', Head>
           : N extends Repeat<any, any>
             ? StrayInLine<Numbered<[N], P>, '', Head>
-            : N extends AtInputSize<infer B> | Scaled<infer B>
+            : N extends AtInputSize<infer B> | Scaled<infer B> | Value<any, any, infer B>
               ? StrayBytes<B, P, false>
               : N extends Residual<infer B, infer C>
                 ? StrayInLine<[B, C], P, false>
-                : N extends Concat<infer Bs>
+                : N extends Concat<infer Bs> | Values<infer Bs>
                   ? StrayInLine<Bs, P, false>
                   : N extends { readonly kind: 'fromBytes' }
                     ? Head extends true
@@ -172,6 +180,14 @@ interface Compositions<N, S extends Shape> {
       ? Join<T, S, Analyse<H, S>>
       : Misfit<'concat', 'concat', NoBranches>
     : never
+  values: N extends Values<infer Vs>
+    ? Vs extends readonly []
+      ? Misfit<'values', 'values', NoValues>
+      : [KindsOf<Vs>] extends ['value']
+        ? AllRead<Vs, ReadsIn<Vs>, Valued<Vs, { input: S }, Known<S, Dim, Nothing, never>>>
+        : Misfit<'values', 'values', string extends KindsOf<Vs> ? NotATuple : NotValues>
+    : never
+  value: N extends Value<infer L, any, any> ? Misfit<L, 'value', ValueAlone> : never
 }
 
 // ---------------------------------------------------------------- layers
@@ -338,11 +354,11 @@ type NamedIn<N, Twice extends string, P extends string> =
           ? FirstNamed<Numbered<Ls, L, F>, Twice, P>
           : N extends Repeat<any, any>
             ? FirstNamed<Numbered<[N]>, Twice, P>
-            : N extends AtInputSize<infer B> | Scaled<infer B>
+            : N extends AtInputSize<infer B> | Scaled<infer B> | Value<any, any, infer B>
               ? NamedIn<B, Twice, P>
               : N extends Residual<infer B, infer C>
                 ? FirstNamed<[B, C], Twice, P>
-                : N extends Concat<infer Bs>
+                : N extends Concat<infer Bs> | Values<infer Bs>
                   ? FirstNamed<Bs, Twice, P>
                   : `${P}${OwnName<N>}` extends infer Name extends string
                     ? [Name] extends [never]
@@ -502,6 +518,103 @@ export type ResizedShape<O extends Shape, S extends Shape> = O extends readonly 
     : never
   : never
 
+// ---------------------------------------------------------------- named values
+
+export type AnyValue = Value<string, Reads, Net>
+
+/** The facts X of the values so far, and those of the other values Vs. Env: the shape of each value by its name. */
+type Valued<Vs, Env, X> = X extends AnyFacts
+  ? Vs extends readonly [infer V extends AnyValue, ...infer T]
+    ? ValueFacts<V, Env, X, ReadBy<V, Env>> extends infer Y
+      ? Valued<T, Env & Record<V['name'], OutOf<Y>>, Y>
+      : never
+    : Vs extends readonly []
+      ? X
+      : Misfit<'values', 'values', NotATuple>
+  : X
+/** The facts X of the values Vs, if a later one reads each but the last. */
+type AllRead<Vs, Names, X> = X extends AnyFacts ? FirstUnread<Vs, Names, X> : X
+type FirstUnread<Vs, Names, X> = Vs extends readonly [infer V extends AnyValue, infer Next, ...infer T]
+  ? V['name'] extends Names
+    ? FirstUnread<[Next, ...T], Names, X>
+    : Misfit<V['name'], 'value', ValueUnread>
+  : X
+/** All names that values read. */
+type ReadsIn<Vs> = Vs extends readonly AnyValue[] ? NamesRead<Vs[number]['reads']> : never
+type NamesRead<R> = R extends string ? R : R extends Reads ? ElementsOf<R[keyof R]> : never
+type ElementsOf<Ns> = Ns extends readonly (infer N)[] ? N : never
+type KindsOf<Vs> = Vs extends readonly Net[] ? Vs[number]['kind'] : string
+type OutOf<Y> = Y extends AnyFacts ? Y['out'] : never
+
+/** In: the facts of the values that V reads, combined. */
+type ValueFacts<V extends AnyValue, Env, X extends AnyFacts, In> = string extends V['name']
+  ? Misfit<'values', 'values', NotATuple>
+  : V['name'] extends keyof Env
+    ? Misfit<V['name'], 'value', ValueTwice>
+    : In extends AnyFacts
+      ? Added<V['body'], Read<X, In>, Analyse<V['body'], In['out']>>
+      : In
+/** The facts X behind which the combined values In stand. */
+type Read<X extends AnyFacts, In extends AnyFacts> = Known<
+  In['out'],
+  X['ft'] & In['ft'],
+  AddTally<X['sum'], In['sum']>,
+  X['names']
+>
+
+/** The facts of the values that V reads, as one: their shape, and bytes if it is a new value; or a misfit. */
+export type ReadBy<V extends AnyValue, Env> = V['reads'] extends string
+  ? V['reads'] extends keyof Env
+    ? Known<ShapeAt<Env, V['reads']>, Dim, Nothing, never>
+    : Misfit<V['name'], 'value', ValueUnknown<V['reads']>>
+  : Named<V['reads']> extends infer Ns
+    ? Exclude<Ns[keyof Ns & `${number}`], keyof Env> extends never
+      ? CombinedFacts<V['reads'], ShapesAt<Ns, Env>>
+      : Misfit<V['name'], 'value', ValueUnknown<FirstUnknown<Ns, Env>>>
+    : never
+type Named<R> = R[keyof R]
+type ShapeAt<Env, Name> = Env[Name & keyof Env] extends infer S extends Shape ? S : never
+type ShapesAt<Ns, Env> = { [I in keyof Ns]: ShapeAt<Env, Ns[I]> }
+type FirstUnknown<Ns, Env> = Ns extends readonly [infer N extends string, ...infer T]
+  ? N extends keyof Env
+    ? FirstUnknown<T, Env>
+    : N
+  : string
+
+type CombinedFacts<R, Shapes> = Shapes extends readonly [infer A extends Shape, ...infer Others]
+  ? R extends { readonly added: unknown }
+    ? NotEqual<A, Others> extends infer B extends Shape
+      ? Misfit<'sum', 'sum', TermsDiffer<ShapeText<A>, ShapeText<B>>>
+      : NewValue<A, Dim>
+    : R extends { readonly joined: unknown }
+      ? JoinedFacts<A, Others, A[1]>
+      : Others extends readonly [infer F extends Shape]
+        ? F extends A | [A[0], A[1], 1, 1] | [A[0], 1, A[2], A[3]]
+          ? NewValue<A, Dim>
+          : Misfit<'product', 'product', FactorMisfits<ShapeText<F>, ShapeText<A>>>
+        : never
+  : Misfit<'values', 'values', NotATuple>
+type NewValue<Out extends Shape, Ft extends Dim> = Known<Out, Ft, AddOutput<Nothing, Out>, never>
+
+/** The first shape that is not A. */
+type NotEqual<A extends Shape, Others> = Others extends readonly [infer B extends Shape, ...infer T]
+  ? ShapeText<B> extends ShapeText<A>
+    ? NotEqual<A, T>
+    : B
+  : null
+
+/** C: the channels so far. */
+type JoinedFacts<A extends Shape, Others, C extends number, Count extends unknown[] = [1]> = Others extends readonly [
+  infer B extends Shape,
+  ...infer T,
+]
+  ? [B[0], B[2], B[3]] extends [A[0], A[2], A[3]]
+    ? Add<C, B[1]> extends infer Sum extends number
+      ? JoinedFacts<A, T, Sum, [...Count, 1]>
+      : never
+    : Misfit<'concat', 'concat', BranchesDiffer<ShapeText<A>, `${[...Count, 1]['length'] & number}`, ShapeText<B>>>
+  : NewValue<[A[0], C, A[2], A[3]], 'B' | 'H' | 'W'>
+
 // ---------------------------------------------------------------- words
 
 /** The message for a misfit; null for a net that fits. */
@@ -561,11 +674,13 @@ type Seek<N extends Net, S extends Shape, Path extends string, Full extends stri
                 ? SeekAny<[B, C], S, Path, Full>
                 : N extends Concat<infer Bs>
                   ? SeekAny<Bs, S, Path, Full>
-                  : Path extends OwnName<N>
-                    ? LayerShapes<N, S>[N['kind'] & keyof LayerShapes<any, any>] extends infer O extends Shape
-                      ? LayerFacts<Full, S, O, FtOf<N>, FromLow<BytesOf<O>>>
+                  : N extends Values<infer Vs>
+                    ? SeekValued<Vs, { input: S }, Path, Full>
+                    : Path extends OwnName<N>
+                      ? LayerShapes<N, S>[N['kind'] & keyof LayerShapes<any, any>] extends infer O extends Shape
+                        ? LayerFacts<Full, S, O, FtOf<N>, FromLow<BytesOf<O>>>
+                        : never
                       : never
-                    : never
 
 type SeekLine<Ls, S extends Shape, Path extends string, Full extends string> = Ls extends readonly [
   infer H extends Net,
@@ -585,6 +700,18 @@ type SeekAny<Bs, S extends Shape, Path extends string, Full extends string> = Bs
     ? Path extends N
       ? Seek<H, S, Path, Full>
       : SeekAny<T, S, Path, Full>
+    : never
+  : never
+
+type SeekValued<Vs, Env, Path extends string, Full extends string> = Vs extends readonly [infer V extends AnyValue, ...infer T]
+  ? ReadBy<V, Env> extends infer In
+    ? In extends AnyFacts
+      ? Analyse<V['body'], In['out']> extends Facts<infer O, any, any, infer N>
+        ? Path extends N
+          ? Seek<V['body'], In['out'], Path, Full>
+          : SeekValued<T, Env & Record<V['name'], O>, Path, Full>
+        : never
+      : never
     : never
   : never
 

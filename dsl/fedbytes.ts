@@ -60,10 +60,13 @@ export const strayBytes = (n: Net, scope = '', head = true): string | null => {
       return line(spread([n]), (i) => `${scope}${i}.`)
     case 'residual':
       return apart([(n as Residual<Net, Net>).body, (n as Residual<Net, Net>).shortcut])
+    case 'values':
+      return apart((n as Seq<readonly Net[]>).layers)
     case 'concat':
       return apart((n as Concat<readonly Net[]>).branches)
     case 'scaled':
     case 'atInputSize':
+    case 'value':
       return apart([(n as Block<string, Net>).body])
     case 'fromBytes':
       return head ? null : `${scope}${(n as Layer).name || n.kind}`

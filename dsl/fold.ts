@@ -5,8 +5,10 @@
 import { chain, type Either, left, map, right, traverseArray } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../staging/core/errors'
-import type { AtInputSize, Block, Blocks, Concat, Counted, Repeat, Residual, Scaled, Seq } from './compose'
+import type { Combining } from './combined'
+import type { AtInputSize, Block, Blocks, Concat, Counted, Reads, Repeat, Residual, Scaled, Seq, Value, Values } from './compose'
 import { badSize, type SizeCheck } from './layers/rule'
+import { noValues, notValues, valueAlone, valueTwice, valueUnknown, valueUnread } from './messages'
 import type { Layer, Net } from './net'
 
 /** The names of a node. */
@@ -21,6 +23,8 @@ export interface Algebra<T> {
   readonly layer: (l: Layer, x: T, at: NodeNames) => Either<GraphError, T>
   readonly sum: (body: T, shortcut: T, at: NodeNames) => Either<GraphError, T>
   readonly join: (branches: readonly T[], at: NodeNames) => Either<GraphError, T>
+  /** Named values as one. */
+  readonly combine: (kind: Combining, parts: readonly T[], at: NodeNames) => Either<GraphError, T>
   /** A body's input times the body's result. */
   readonly product: (input: T, factor: T, at: NodeNames) => Either<GraphError, T>
   /** A body's result, at the height and width of the body's input; it takes a place only if that is another size. */
@@ -106,6 +110,10 @@ class Walk<T> {
           this.branches((n as Concat<readonly Net[]>).branches, x, scope),
           chain(then((ys) => this.algebra.join(ys, place()))),
         )
+      case 'values':
+        return this.values(n as Values<readonly Net[]>, x, scope)
+      case 'value':
+        return left(misfit(n as AnyValue, scope, valueAlone()))
       default:
         return this.layer(n as Layer, x, scope)
     }
@@ -123,6 +131,38 @@ class Walk<T> {
         ? right(all)
         : pipe(this.fold(n, x, scope), chain(then((y) => right([...all.made, y]))), chain(behind(all)))
     return nets.reduce((all: Folded<readonly T[]>, n) => pipe(all, chain(next(n))), right(part([])))
+  }
+
+  private values(n: Values<readonly Net[]>, x: T, scope: string): Folded<T> {
+    const made = new Map([[INPUT, x]])
+    const next = (v: AnyValue) => (before: Part<T>) => pipe(this.value(v, made, scope), chain(behind(before)))
+    const fault = n.layers.length === 0 ? noValues() : n.layers.some((v) => v.kind !== 'value') ? notValues() : undefined
+    if (fault !== undefined) return left({ tag: 'ShapeInvalid', layer: within(scope, n.kind), kind: n.kind, reason: fault })
+    const all = n.layers as readonly AnyValue[]
+    const read = new Set(all.flatMap((v) => readsOf(v.reads).of))
+    const unread = all.slice(0, -1).find((v) => !read.has(v.name))
+    return pipe(
+      all.reduce((line: Folded<T>, v) => pipe(line, chain(next(v))), right(part(x))),
+      chain((line) => (unread === undefined ? right(line) : left(misfit(unread, scope, valueUnread())))),
+    )
+  }
+
+  /** Adds a value to those that are made. */
+  private value(v: AnyValue, made: Map<string, T>, scope: string): Folded<T> {
+    const { name, reads, body } = v
+    const { kind, of } = readsOf(reads)
+    const unknown = of.find((o) => !made.has(o))
+    if (made.has(name)) return left(misfit(v, scope, valueTwice()))
+    if (unknown !== undefined) return left(misfit(v, scope, valueUnknown(unknown)))
+    const parts = of.map((o) => made.get(o)!)
+    return pipe(
+      kind === undefined ? right(parts[0]!) : this.algebra.combine(kind, parts, this.placeOf(COMBINED[kind], scope)),
+      chain((x) => this.fold(body, x, scope)),
+      map((y) => {
+        made.set(name, y.made)
+        return y
+      }),
+    )
   }
 
   private numbered(layers: readonly Net[], x: T, scope: string, nameAt = (i: number) => `${i}`): Folded<T> {
@@ -147,6 +187,26 @@ class Walk<T> {
     return { name: count === 1 ? called : `${called}${count}`, called }
   }
 }
+
+type AnyValue = Value<string, Reads, Net>
+/** The name of the input of a net of values. */
+const INPUT = 'input'
+/** The kinds of layers that combine values. */
+export const COMBINED: Readonly<Record<Combining, string>> = { added: 'sum', joined: 'concat', multiplied: 'product' }
+
+/** The names that a value reads, and their combination, if they are several. */
+export const readsOf = (reads: Reads): { readonly kind?: Combining; readonly of: readonly string[] } => {
+  if (typeof reads === 'string') return { of: [reads] }
+  const [entry] = Object.entries(reads) as readonly (readonly [Combining, readonly string[]])[]
+  return { kind: entry![0], of: entry![1] }
+}
+
+const misfit = ({ name, kind }: AnyValue, scope: string, reason: string): GraphError => ({
+  tag: 'ShapeInvalid',
+  layer: within(scope, name),
+  kind,
+  reason,
+})
 
 const within = (scope: string, name: string): string => (scope === '' ? name : `${scope}.${name}`)
 

@@ -16,9 +16,14 @@ export {
   residual,
   type Scaled,
   scaled,
+  type Reads,
   type Seq,
   seq,
   skip,
+  type Value,
+  type Values,
+  value,
+  values,
 } from './compose'
 export { type Classifier, type ClassesOptions, classifier, isClassifier } from './classes'
 export { asStep, type Planned, type Resized, type StepOf, type Trainable } from './trainable'

@@ -64,6 +64,10 @@ export type GroupsDoNotDivide<Side extends string, C extends string, G extends s
   typeof groupsDoNotDivide<Side, C, G>
 >
 
+export const channelsBeyond = <Last extends string, S extends string>(last: Last, shape: S) =>
+  `its slice ends at channel ${last}, beyond its input of ${shape}` as const
+export type ChannelsBeyond<Last extends string, S extends string> = ReturnType<typeof channelsBeyond<Last, S>>
+
 export const notFlat = <S extends string>(shape: S) =>
   `needs an input of [B,C,1,1] but gets ${shape}; put flatten() or globalAvgPool() before it` as const
 export type NotFlat<S extends string> = ReturnType<typeof notFlat<S>>
@@ -119,6 +123,25 @@ export type BranchesDiffer<A extends string, N extends string, B extends string>
 
 export const noBranches = () => 'needs at least one branch' as const
 export type NoBranches = ReturnType<typeof noBranches>
+
+export const noValues = () => 'needs at least one value' as const
+export type NoValues = ReturnType<typeof noValues>
+
+export const valueUnknown = <N extends string>(name: N) =>
+  `it reads '${name}', but no earlier value has this name; 'input' is the input` as const
+export type ValueUnknown<N extends string> = ReturnType<typeof valueUnknown<N>>
+
+export const valueTwice = () => 'an earlier value has its name, or it is the input; give each value its own name' as const
+export type ValueTwice = ReturnType<typeof valueTwice>
+
+export const valueUnread = () => 'no later value reads it; leave it out, or read it' as const
+export type ValueUnread = ReturnType<typeof valueUnread>
+
+export const notValues = () => 'its arguments must be values: value(name, reads, ...layers)' as const
+export type NotValues = ReturnType<typeof notValues>
+
+export const valueAlone = () => 'a value stands in the arguments of values(...)' as const
+export type ValueAlone = ReturnType<typeof valueAlone>
 
 /** The run-time twin is the graph error 'DuplicateName'. */
 export const duplicateName = <N extends string>(name: N) =>

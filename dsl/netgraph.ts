@@ -4,7 +4,7 @@ import { type Either, right } from 'fp-ts/Either'
 import type { GraphError } from '../staging/core/errors'
 import type { GraphBuilder } from '../staging/graph/builder'
 import type { AnyAttrs, Ref } from '../staging/ops/op'
-import { factorOver } from './combined'
+import { COMBINATIONS, factorOver } from './combined'
 import type { Algebra, NodeNames } from './fold'
 import { ruleFor } from './layers/registry'
 import type { Mode } from './layers/rule'
@@ -44,6 +44,10 @@ export const algebraOf = ({ graph, randomKey, mode, suffix = '' }: Elaboration):
       })
     },
     sum: (body, shortcut, at) => single('add', {}, [body, shortcut], at),
+    combine: (kind, parts, at) => {
+      const [first, ...others] = parts.map(shape)
+      return single(COMBINATIONS[kind].op, COMBINATIONS[kind].attrs(first!, others), parts, at)
+    },
     product: (input, factor, at) =>
       single('multiply', { over: factorOver(shape(input), shape(factor)) ?? 0 }, [input, factor], at),
     resize: (made, input, at) => {

@@ -58,6 +58,17 @@ export interface HardSwish<Name extends string = ''> extends Layer<'hardSwish', 
 export const hardSwish = <N extends string = ''>(name?: N): HardSwish<N> => ({ kind: 'hardSwish', name: name ?? ('' as N) })
 export const hardSwishRule = elementWise<HardSwish<string>>('hardSwish', 'hard_swish', { })
 
+/** The layer that `hardSigmoid` creates. @example const activation: HardSigmoid = hardSigmoid() */
+export interface HardSigmoid<Name extends string = ''> extends Layer<'hardSigmoid', Name> {}
+/**
+ * Creates the activation y = min(max(x + 3, 0), 6) / 6, element by element.
+ *
+ * @param name Name of the layer. Default: its kind.
+ * @example seq(conv2d('conv1', 64, 3), hardSigmoid())
+ */
+export const hardSigmoid = <N extends string = ''>(name?: N): HardSigmoid<N> => ({ kind: 'hardSigmoid', name: name ?? ('' as N) })
+export const hardSigmoidRule = elementWise<HardSigmoid<string>>('hardSigmoid', 'hard_sigmoid', { })
+
 /** The layer that `silu` creates. @example const activation: Silu = silu() */
 export interface Silu<Name extends string = ''> extends Layer<'silu', Name> {}
 /**
@@ -87,6 +98,7 @@ declare module '../net' {
     tanh: S
     relu6: S
     hardSwish: S
+    hardSigmoid: S
     silu: S
     gelu: S
   }
@@ -96,6 +108,7 @@ declare module '../net' {
     tanh: Dim
     relu6: Dim
     hardSwish: Dim
+    hardSigmoid: Dim
     silu: Dim
     gelu: Dim
   }
@@ -104,5 +117,6 @@ declare module '../net' {
     sigmoid: true
     tanh: true
     relu6: true
+    hardSigmoid: true
   }
 }

@@ -2,8 +2,8 @@
 // `Model.layers` and the layers of elaboration. In: a net and its shape, or tensors. Out: a Chain of Sites: a tuple would be copied whole at each
 // layer that is added or removed. Invariant: as long as its twin and in the same order, joins included; nameless layers are called after their kind,
 // unnumbered.
-import type { AtInputSize, Block, Blocks, Concat, Counted, Repeat, Residual, Scaled, Seq } from '../compose'
-import type { Analyse, AnyFacts, FtOf, NameOf, Numbered, ParametersOf, ResizedShape, SumsOf } from '../facts'
+import type { AtInputSize, Block, Blocks, Concat, Counted, Repeat, Residual, Scaled, Seq, Values } from '../compose'
+import type { Analyse, AnyFacts, AnyValue, FtOf, NameOf, Numbered, ParametersOf, ReadBy, ResizedShape, SumsOf } from '../facts'
 import type { Dim, LayerShapes, Net, Shape } from '../net'
 import type { Combining } from '../combined'
 import type { Made, Tensor } from '../step'
@@ -76,6 +76,7 @@ interface CompositionSites<N, S extends Shape, P extends string, U extends strin
   residual: N extends Residual<infer B, infer C> ? Joined<N, [B, C], 'residual', Dim, S, P, U, Before> : never
   scaled: N extends Scaled<infer B> ? Joined<N, [B], 'scaled', Dim, S, P, U, Before> : never
   atInputSize: N extends AtInputSize<infer B> ? ResizeSite<Analyse<B, S>, S, P, U, Sites<B, S, P, U, Before>> : never
+  values: N extends Values<infer Vs> ? ValueSites<Vs, { input: S }, P, U, Before> : never
   concat: N extends Concat<infer Bs> ? Joined<N, Bs, 'concat', 'B' | 'H' | 'W', S, P, U, Before> : never
 }
 
@@ -98,6 +99,32 @@ type BranchSites<Bs, S extends Shape, P extends string, U extends string, Before
 ]
   ? BranchSites<T, S, P, U, Sites<H, S, P, U, Before>>
   : Before
+
+/** Env: the shape of each value by its name. */
+type ValueSites<Vs, Env, P extends string, U extends string, Before> = Vs extends readonly [infer V extends AnyValue, ...infer T]
+  ? ReadBy<V, Env> extends infer In
+    ? In extends AnyFacts
+      ? Analyse<V['body'], In['out']> extends infer X
+        ? X extends AnyFacts
+          ? ValueSites<
+              T,
+              Env & Record<V['name'], X['out']>,
+              P,
+              U,
+              Sites<V['body'], In['out'], P, U, ReadSite<V['reads'], In, P, U, Before>>
+            >
+          : Before
+        : never
+      : Before
+    : never
+  : Before
+/** The site of values that are read as one. */
+type ReadSite<R, In extends AnyFacts, P extends string, U extends string, Before> = R extends string
+  ? Before
+  : KindOf<R> extends infer K extends string
+    ? Linked<Standing<`${P}${K}${U}`, false, K, In['ft'], never, In['out'], In['out'], null>, Before>
+    : never
+type KindOf<R> = R extends { readonly added: unknown } ? 'sum' : R extends { readonly joined: unknown } ? 'concat' : 'product'
 
 type ResizeSite<X, S extends Shape, P extends string, U extends string, Before> = X extends AnyFacts
   ? ResizedShape<X['out'], S> extends infer Z extends Shape

@@ -158,7 +158,13 @@
   X(take_rows, 190) \
   X(sum_rows, 191) \
   X(label_numbers, 193) \
-  X(lay_out, 194)
+  X(lay_out, 194) \
+  X(take_channels, 195) \
+  X(put_channels, 196) \
+  X(shuffle_channels, 197) \
+  X(shuffle_channels_bwd, 198) \
+  X(hard_sigmoid, 199) \
+  X(hard_sigmoid_bwd, 200)
 
 /// Every activation of staging/ops/unary.ts: X(kind); its gradient is kind_bwd.
 #define SPILLWAY_UNARY(X) \
@@ -167,6 +173,7 @@
   X(tanh) \
   X(relu6) \
   X(hard_swish) \
+  X(hard_sigmoid) \
   X(silu) \
   X(gelu) \
   X(affine) \
@@ -1013,6 +1020,34 @@ struct LayOutAttrs {
   static LayOutAttrs read(const double*) { return {}; }
 };
 
+struct TakeChannelsAttrs {
+  int64_t from;
+  int64_t count;
+  static TakeChannelsAttrs read(const double* a) {
+    return {int_attr(a[0]), int_attr(a[1])};
+  }
+};
+
+struct PutChannelsAttrs {
+  int64_t from;
+  int64_t channels;
+  static PutChannelsAttrs read(const double* a) {
+    return {int_attr(a[0]), int_attr(a[1])};
+  }
+};
+
+using ShuffleChannelsAttrs = GroupNormStatsAttrs;
+
+using ShuffleChannelsBwdAttrs = GroupNormStatsAttrs;
+
+struct HardSigmoidAttrs {
+  static HardSigmoidAttrs read(const double*) { return {}; }
+};
+
+struct HardSigmoidBwdAttrs {
+  static HardSigmoidBwdAttrs read(const double*) { return {}; }
+};
+
 // ---------------------------------------------------------------- what the tape reader checks
 
 /// data: rank 4, a box of an activation; whole: dense (but what is laid), origin 0, any rank; any: either.
@@ -1134,6 +1169,10 @@ inline constexpr AttrLimit TakePartLimits[] = {{0, 1, 1024, -UNBOUNDED, UNBOUNDE
 inline constexpr AttrLimit PutPartLimits[] = {{0, 1, 1024, -UNBOUNDED, UNBOUNDED}, {1, 0, 1, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit TakeRowsLimits[] = {{0, 2, 1024, -UNBOUNDED, UNBOUNDED}, {1, 0, 1023, -UNBOUNDED, UNBOUNDED}, {2, 0, 2147483648, -UNBOUNDED, UNBOUNDED}, {3, 0, 2147483648, -UNBOUNDED, UNBOUNDED}, {4, 0, 2147483648, -UNBOUNDED, UNBOUNDED}, {5, 0, 2147483648, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit SumRowsLimits[] = {{0, 2, 1024, -UNBOUNDED, UNBOUNDED}, {1, 0, 1023, -UNBOUNDED, UNBOUNDED}, {2, 0, 2147483648, -UNBOUNDED, UNBOUNDED}, {3, 0, 2147483648, -UNBOUNDED, UNBOUNDED}, {4, 0, 2147483648, -UNBOUNDED, UNBOUNDED}, {5, 0, 2147483648, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit TakeChannelsLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit PutChannelsLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit ShuffleChannelsLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit ShuffleChannelsBwdLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
 
 inline constexpr OpInfo OP_TABLE[] = {
     {"conv2d", 1, 2, 3, 1, 1, 9, 0, "iiiiiiiii", false, -1, -1, nullptr, 0,
@@ -1601,6 +1640,24 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"lay_out", 194, 1, 1, 1, 1, 0, 0, "", false, -1, 0, nullptr, 0,
      {{"w", Role::whole, Element::real, false, false, nullptr}},
      {{"laid", Role::whole, Element::laid, true, false, "="}}},
+    {"take_channels", 195, 1, 1, 1, 1, 2, 0, "ii", false, -1, -1, TakeChannelsLimits, 2,
+     {{"x", Role::data, Element::either, false, false, "sass"}},
+     {{"y", Role::data, Element::either, true, false, "sass"}}},
+    {"put_channels", 196, 1, 1, 1, 1, 2, 0, "ii", false, -1, 0, PutChannelsLimits, 2,
+     {{"dy", Role::data, Element::either, false, false, "sass"}},
+     {{"dx", Role::data, Element::either, true, false, "sass"}}},
+    {"shuffle_channels", 197, 1, 1, 1, 1, 1, 0, "i", false, -1, -1, ShuffleChannelsLimits, 1,
+     {{"x", Role::data, Element::either, false, false, "sass"}},
+     {{"y", Role::data, Element::either, true, false, "sass"}}},
+    {"shuffle_channels_bwd", 198, 1, 1, 1, 1, 1, 0, "i", false, -1, 0, ShuffleChannelsBwdLimits, 1,
+     {{"dy", Role::data, Element::either, false, false, "sass"}},
+     {{"dx", Role::data, Element::either, true, false, "sass"}}},
+    {"hard_sigmoid", 199, 1, 1, 1, 1, 0, 0, "", false, 0, -1, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}},
+     {{"y", Role::data, Element::either, true, false, "ssss"}}},
+    {"hard_sigmoid_bwd", 200, 2, 2, 1, 1, 0, 0, "", false, 1, 1, nullptr, 0,
+     {{"y", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}},
+     {{"dx", Role::data, Element::either, true, false, "ssss"}}},
 };
 
 /// Null when no operator has this wire number.

@@ -142,6 +142,18 @@ struct hard_swish : Simple {
   }
 };
 
+struct hard_sigmoid : Simple {
+  template <class R>
+  SPILLWAY_BOTH R value(R x) const {
+    return relu6{}.value(x + 3) / 6;
+  }
+  template <class R>
+  SPILLWAY_BOTH R gradient(R y, R dy) const {
+    const R inner = dy / 6;
+    return y <= 0 || y >= 1 ? R(0) : inner;
+  }
+};
+
 struct silu : Simple {
   template <class R>
   SPILLWAY_BOTH R value(R x) const {

@@ -1,4 +1,4 @@
-// Joining along channels, and taking channels out again.
+// Joining along channels, taking channels out and putting them back, and shuffling them.
 #include "ops/concat.hpp"
 #include "ref/kernels.hpp"
 
@@ -33,9 +33,52 @@ struct SliceChannels {
   }
 };
 
+struct TakeChannels {
+  template <class T>
+  static void run(const KernelCall& c) {
+    const auto a = TakeChannelsAttrs::read(c.attrs);
+    copy_channels<T>(c.ins[0], a.from, c.outs[0], 0, a.count);
+  }
+};
+
+struct PutChannels {
+  template <class T>
+  static void run(const KernelCall& c) {
+    const Tensor<T> dx(c.outs[0]);
+    each_element(c.outs[0], [&](int64_t b, int64_t ch, int64_t h, int64_t w) { dx.global(b, ch, h, w) = T(0); });
+    copy_channels<T>(c.ins[0], 0, c.outs[0], PutChannelsAttrs::read(c.attrs).from, c.ins[0].dims[1]);
+  }
+};
+
+struct ShuffleChannels {
+  template <class T>
+  static void run(const KernelCall& c) {
+    const Tensor<T> x(c.ins[0]), y(c.outs[0]);
+    const int64_t channels = c.outs[0].dims[1], groups = ShuffleChannelsAttrs::read(c.attrs).groups;
+    each_element(c.outs[0], [&](int64_t b, int64_t to, int64_t h, int64_t w) {
+      y.global(b, to, h, w) = x.global(b, ops::shuffled_from(to, channels, groups), h, w);
+    });
+  }
+};
+
+struct ShuffleChannelsBackward {
+  template <class T>
+  static void run(const KernelCall& c) {
+    const Tensor<T> dy(c.ins[0]), dx(c.outs[0]);
+    const int64_t channels = c.ins[0].dims[1], groups = ShuffleChannelsBwdAttrs::read(c.attrs).groups;
+    each_element(c.ins[0], [&](int64_t b, int64_t to, int64_t h, int64_t w) {
+      dx.global(b, ops::shuffled_from(to, channels, groups), h, w) = dy.global(b, to, h, w);
+    });
+  }
+};
+
 }  // namespace
 
 const KernelEntry concat = entry<Concat>();
 const KernelEntry slice_channels = entry<SliceChannels>();
+const KernelEntry take_channels = entry<TakeChannels>();
+const KernelEntry put_channels = entry<PutChannels>();
+const KernelEntry shuffle_channels = entry<ShuffleChannels>();
+const KernelEntry shuffle_channels_bwd = entry<ShuffleChannelsBackward>();
 
 }  // namespace spillway::ref

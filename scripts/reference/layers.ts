@@ -20,10 +20,14 @@ const GROUPS: readonly Group[] = [
   [
     'Activations',
     'Functions of one element, and softmax. None has weights.',
-    ['relu', 'leakyRelu', 'relu6', 'gelu', 'silu', 'hardSwish', 'sigmoid', 'tanh', 'softmax'],
+    ['relu', 'leakyRelu', 'relu6', 'gelu', 'silu', 'hardSwish', 'hardSigmoid', 'sigmoid', 'tanh', 'softmax', 'affine'],
   ],
   ['Pooling', 'Layers that summarise windows of pixels.', ['maxPool', 'avgPool', 'globalAvgPool', 'adaptiveAvgPool']],
-  ['Shape and input', 'Layers that change the form of an image.', ['flatten', 'upsample', 'reflectionPad2d', 'fromBytes']],
+  [
+    'Shape and input',
+    'Layers that change the form of an image.',
+    ['flatten', 'upsample', 'reflectionPad2d', 'sliceChannels', 'channelShuffle', 'fromBytes'],
+  ],
   ['Regularisation', 'Layers that act in training, and a trained scale.', ['dropout', 'stochasticDepth', 'layerScale']],
   [
     'Combinators',
@@ -35,6 +39,8 @@ const GROUPS: readonly Group[] = [
       'skip',
       'scaled',
       'atInputSize',
+      'values',
+      'value',
       'repeat',
       'block',
       'blocks',
@@ -79,6 +85,7 @@ const CALLS: Readonly<Record<string, string>> = {
   skip: 'skip(relu())',
   scaled: 'scaled(globalAvgPool(), sigmoid())',
   atInputSize: 'atInputSize(maxPool(2))',
+  values: "values(value('a', 'input', relu()), value('b', { joined: ['input', 'a'] }))",
 }
 
 const SIZES: readonly Shape[] = [

@@ -69,12 +69,20 @@ export const importModel = (file: string, o: ImportCommandOptions, out: Output):
       () => usage(`import takes an ONNX file, but '${file}' is a model file`),
     ),
     E.flatMap((to) => importing(file, { out: to, save: o.save, image: o.image, batch: o.batch }, flagOf)),
-    E.map((made) =>
-      out.answer(
+    E.map((made) => {
+      if (made.copied.length > 0)
+        process.stderr.write(
+          `note: several layers share these weights; each gets its own copy: ${made.copied.slice(0, 12).join(', ')}\n`,
+        )
+      if (made.constants.length > 0)
+        process.stderr.write(
+          `note: these weights are one number for all channels and become constants, which are not trained: ${made.constants.slice(0, 12).join(', ')}\n`,
+        )
+      return out.answer(
         made,
         `wrote ${made.out}: ${made.layers} layers, ${showCount(made.parameters)} parameters, ${showShape(made.input)} to ` +
           `${showShape(made.output)}\n${made.save}  the weights, ${showSize(made.bytes)}\n` +
           `to train it further: spillway train ${made.out} --weights ${made.save}`,
-      ),
-    ),
+      )
+    }),
   )

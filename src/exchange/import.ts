@@ -70,6 +70,10 @@ export interface ImportResult extends Written {
   readonly parameters: number
   readonly input: readonly number[]
   readonly output: readonly number[]
+  /** Names of tensors in the file that several layers share. Each layer has its own copy. */
+  readonly copied: readonly string[]
+  /** Names of weights that are one number for all channels. They become constants, which are not trained. */
+  readonly constants: readonly string[]
 }
 
 /** A model of an ONNX file, and its weights. */
@@ -77,6 +81,8 @@ export interface Imported {
   readonly model: Model
   readonly nets: readonly Net[]
   readonly parameters: readonly Parameter[]
+  readonly copied: readonly string[]
+  readonly constants: readonly string[]
 }
 
 /** At the batch that the file has; a norm that has one value a channel then asks for two. */
@@ -117,7 +123,13 @@ export const importedFrom = (file: OnnxFile, o: Pick<ImportOptions, 'image' | 'b
     E.bind('model', ({ taken, nets }) => modelFor(nets, taken.input, o.batch)),
     E.let('parameters', ({ taken, model }) => partsOf(taken.parameters, model)),
     E.tap(({ model, parameters }) => complete(file, model, parameters)),
-    E.map(({ model, nets, parameters }) => ({ model, nets, parameters })),
+    E.map(({ taken, model, nets, parameters }) => ({
+      model,
+      nets,
+      parameters,
+      copied: taken.copied,
+      constants: taken.constants,
+    })),
   )
 
 /** Without those of layers that lead nowhere. */
@@ -197,7 +209,7 @@ export const importing = (
         }),
       ),
     ),
-    E.map(({ made: { model, parameters }, save, weights }) => ({
+    E.map(({ made: { model, parameters, copied, constants }, save, weights }) => ({
       ...weights,
       out: o.out,
       save,
@@ -205,6 +217,8 @@ export const importing = (
       parameters: parameters.reduce((n, p) => n + (/\.running_(mean|var)$/.test(p.name) ? 0 : elementsOf(p.shape)), 0),
       input: model.input,
       output: model.output,
+      copied,
+      constants,
     })),
   )
 

@@ -347,9 +347,30 @@ const fromBytes: Write = onImage((at, x, dims, { attrs }) => {
   return std.every((s) => s === 1) ? shifted : nodes.add('Div', [shifted, nodes.channels(std)], dims)
 })
 
+const affine: Write = elementWise((at, [x], dims, { attrs: { factor, shift } }) => {
+  const { nodes } = at
+  const product = factor === 1 ? x! : nodes.add('Mul', [x!, nodes.scalar(factor!)], dims)
+  return shift === 0 && factor !== 1 ? product : nodes.add('Add', [product, nodes.scalar(shift!)], dims)
+})
+
+const takeChannels: Write = elementWise((at, [x], dims, { attrs: { from, count } }) =>
+  at.nodes.add('Slice', [x!, at.nodes.ints(from!), at.nodes.ints(from! + count!), at.nodes.ints(1)], dims),
+)
+
+/** Channels as [groups, C / groups], exchanged. */
+const shuffleChannels: Write = onImage((at, x, dims, { attrs: { groups }, ins }) => {
+  const { nodes } = at
+  const [, c, h, w] = at.value(ins[0]!).shape as [number, number, number, number]
+  const inner = c / groups!
+  const cut = nodes.add('Reshape', [x, nodes.ints(0, groups!, inner, h, w)], ['batch', groups!, inner, h, w])
+  const turned = nodes.add('Transpose', [cut], ['batch', inner, groups!, h, w], { perm: [0, 2, 1, 3, 4] })
+  return nodes.add('Reshape', [turned, nodes.ints(0, c, h, w)], dims)
+})
+
 /** Every operator of a forward graph; those that rewrites join are not in it yet. */
 const WRITERS: Readonly<Record<string, Write>> = {
   add,
+  affine,
   avg_pool: avgPool,
   bn_apply: batchNorm(false),
   bn_frozen: batchNorm(true),
@@ -365,6 +386,9 @@ const WRITERS: Readonly<Record<string, Write>> = {
   global_avg_pool: onImage((at, x, dims) => at.nodes.add('GlobalAveragePool', [x], dims)),
   group_norm_apply: groupNorm,
   group_norm_stats: () => {},
+  hard_sigmoid: elementWise((at, ins, dims) =>
+    at.nodes.add('HardSigmoid', ins, dims, { alpha: { float: 1 / 6 }, beta: { float: 0.5 } }),
+  ),
   hard_swish: unary('HardSwish'),
   layer_norm: layerNorm,
   linear,
@@ -375,9 +399,11 @@ const WRITERS: Readonly<Record<string, Write>> = {
   relu,
   relu6: elementWise((at, [x], dims) => at.nodes.add('Clip', [x!, at.nodes.scalar(0), at.nodes.scalar(6)], dims)),
   scale: onImage((at, x, dims, op) => at.nodes.add('Mul', [x, ...weightsOf(at, op)], dims)),
+  shuffle_channels: shuffleChannels,
   sigmoid: unary('Sigmoid'),
   silu,
   softmax: elementWise((at, ins, dims) => at.nodes.add('Softmax', ins, dims, { axis: 1 })),
+  take_channels: takeChannels,
   tanh: unary('Tanh'),
   upsample,
 }

@@ -1,5 +1,5 @@
 // The state of reading ONNX nodes one by one. In: a file, its input. Out: the facts and inputs of the current node, and the steps, names and
-// parameters so far. Invariant: a step has passed the rules of its layer at its sizes; a parameter belongs to one layer. Errors are exceptions that
+// parameters so far. Invariant: a step has passed the rules of its layer at its sizes; a layer has weights of its own. Errors are exceptions that
 // never leave this folder.
 import * as E from 'fp-ts/Either'
 import { fromBytes, modelAt } from '../../dsl'
@@ -54,7 +54,11 @@ export class Reading {
   private readonly symbols = new Map<string, Meaning>()
   private readonly makers = new Map<string, NodeProto>()
   private readonly names = new Set<string>()
-  private readonly owners = new Map<string, string>()
+  /** The tensors that are parameters of a layer, and those that are parameters of several. */
+  private readonly owned = new Set<string>()
+  readonly copied = new Set<string>()
+  /** The weights of the file that are constants of a layer, and so not trained. */
+  readonly constants = new Set<string>()
   private readonly joins = new Map<string, number>()
   /** The layers that make numbers of bytes. */
   private readonly made = new Map<Meaning, number>()
@@ -98,6 +102,9 @@ export class Reading {
   }
   has(i: number): boolean {
     return this.inputName(i) !== ''
+  }
+  get outputs(): number {
+    return this.node.output?.length ?? 0
   }
   get inputs(): number {
     return this.node.input?.length ?? 0
@@ -155,12 +162,18 @@ export class Reading {
   }
   /** One real number, given as a constant. */
   scalar(i: number): number | undefined {
-    const s = this.has(i) ? this.symbol(i) : undefined
-    return s?.tag === 'weight' && elementsOf(s.weight.dims) === 1 ? numbersOf(s.weight.tensor)?.[0] : undefined
+    return this.has(i) ? this.scalarNamed(this.inputName(i)) : undefined
   }
   scalarNamed(name: string): number | undefined {
     const s = this.symbols.get(name)
+    if (s?.tag === 'sizes' && s.sizes.length === 1 && s.sizes[0] !== 'batch') return s.sizes[0]
     return s?.tag === 'weight' && elementsOf(s.weight.dims) === 1 ? numbersOf(s.weight.tensor)?.[0] : undefined
+  }
+  /** The same for a layer that has it as a constant. PyTorch's names of weights have dots, those of its exporters' constants have none. */
+  constant(i: number): number {
+    const s = this.symbol(i)
+    if (s.tag === 'weight' && /^[\w-]+(\.[\w-]+)+$/.test(s.weight.tensor.name)) this.constants.add(s.weight.tensor.name)
+    return this.scalar(i) ?? refuse('its constant is not a float')
   }
   shape(step: number): Shape {
     return this.steps[step]!.shape
@@ -168,6 +181,9 @@ export class Reading {
 
   // -------------------------------------------------------------- what it makes
 
+  get outputName(): string {
+    return this.node.output?.[0] ?? ''
+  }
   is(symbol: Meaning, output = 0): void {
     const name = this.node.output?.[output] ?? ''
     if (this.symbols.has(name)) refuse(`its output '${name}' is computed twice`)
@@ -200,7 +216,10 @@ export class Reading {
   /** A layer's name: that of its weights, else its node's. */
   named(...weights: readonly (Weight | undefined)[]): string {
     const stems = weights.flatMap((w) => /^([\w.-]+)\.(?:weight|bias|gamma|beta|kernel)$/.exec(w?.tensor.name ?? '')?.[1] ?? [])
-    const base = stems[0] ?? (scopeOf(this.node).replace(/[^\w.-]+/g, '_') || 'layer')
+    return this.unused(stems[0] ?? (scopeOf(this.node).replace(/[^\w.-]+/g, '_') || 'layer'))
+  }
+  /** This name, with a number if a layer has it. */
+  unused(base: string): string {
     let name = base
     for (let i = 2; this.names.has(name); i++) name = `${base}_${i}`
     this.names.add(name)
@@ -211,17 +230,15 @@ export class Reading {
       refuse(`'${weight.tensor.name}' is [${weight.dims.join(',')}]; allowed: [${shape.join(',')}]`)
     if (!['F32', 'F16', 'F64', 'BF16'].includes(weight.tensor.type))
       refuse(`'${weight.tensor.name}' has type ${weight.tensor.type}; allowed: F32, F16, BF16, F64`)
-    const owner = this.owners.get(weight.tensor.name)
-    if (owner !== undefined)
-      refuse(`its weight '${weight.tensor.name}' belongs to ${owner} too; a weight may belong to one layer only`)
-    this.owners.set(weight.tensor.name, nodeText(this.node))
+    if (this.owned.has(weight.tensor.name)) this.copied.add(weight.tensor.name)
+    this.owned.add(weight.tensor.name)
     this.parameters.push({ ...weight, name, shape })
   }
   /** A parameter that was given to a layer, which becomes another one. */
   forget(layer: string): void {
     for (let i = this.parameters.length - 1; i >= 0; i--)
       if (this.parameters[i]!.name.startsWith(`${layer}.`) || this.parameters[i]!.name === layer) {
-        this.owners.delete(this.parameters[i]!.tensor.name)
+        this.owned.delete(this.parameters[i]!.tensor.name)
         this.parameters.splice(i, 1)
       }
     this.names.delete(layer)

@@ -1,6 +1,6 @@
 // A model file in TypeScript. In: a net and its input. Out: the file's text, which makes exactly this net. Invariant: options that have their
 // usual values are not written; layers whose names begin alike stand together under a name.
-import type { Concat, Residual, Scaled, Seq } from '../../dsl'
+import type { Concat, Reads, Residual, Scaled, Seq, Value, Values } from '../../dsl'
 import type { Net, Shape } from '../../dsl/net'
 import { text } from '../stage/literal'
 
@@ -51,6 +51,9 @@ const LAYERS: Readonly<Record<string, (l: Fields) => string>> = {
   maxPool: (l) => poolText(l, {}),
   avgPool: (l) => poolText(l, { countIncludePad: true }),
   fromBytes: (l) => `fromBytes(${options(l, { mean: 0, std: 1 }).slice(2)})`,
+  affine: (l) => `affine(${[l['factor'], ...(l['shift'] === 0 ? [] : [l['shift']])].map(textOf).join(', ')})`,
+  sliceChannels: (l) => `sliceChannels(${textOf(l['from'])}, ${textOf(l['count'])})`,
+  channelShuffle: (l) => `channelShuffle(${textOf(l['groups'])})`,
   leakyRelu: (l) => `leakyRelu(${textOf(l['slope'])})`,
   localResponseNorm: (l) => `localResponseNorm(${textOf(l['size'])}${options(l, { alpha: 1e-4, beta: 0.75, k: 1 })})`,
   reflectionPad2d: (l) => `reflectionPad2d(${textOf(l['pad'])})`,
@@ -65,9 +68,9 @@ class Source {
   readonly used = new Set<string>(['model'])
 
   /** A call in one line where it fits, else an argument a line. */
-  private call(name: string, parts: readonly Net[], indent: string): string {
+  private call(name: string, parts: readonly Net[], indent: string, first: readonly string[] = []): string {
     this.used.add(name)
-    const inner = parts.map((p) => this.net(p, `${indent}  `))
+    const inner = [...first, ...parts.map((p) => this.net(p, `${indent}  `))]
     const line = `${name}(${inner.join(', ')})`
     if (!line.includes('\n') && indent.length + line.length <= WIDTH) return line
     return `${name}(\n${inner.map((text) => `${indent}  ${text},\n`).join('')}${indent})`
@@ -81,6 +84,12 @@ class Source {
         return this.call('residual', [(n as Residual<Net, Net>).body, (n as Residual<Net, Net>).shortcut], indent)
       case 'concat':
         return this.call('concat', (n as Concat<readonly Net[]>).branches, indent)
+      case 'values':
+        return this.call('values', (n as Values<readonly Net[]>).layers, indent)
+      case 'value': {
+        const { name, reads, body } = n as Value<string, Reads, Seq<readonly Net[]>>
+        return this.call('value', body.layers, indent, [textOf(name), textOf(reads)])
+      }
       case 'scaled': {
         const { body } = n as Scaled<Net>
         return this.call('scaled', body.kind === 'seq' ? (body as Seq<readonly Net[]>).layers : [body], indent)
@@ -104,7 +113,7 @@ const partsOf = (n: Net): readonly Net[] =>
         : [],
   )
 const namesIn = (n: Net): readonly string[] => {
-  const own = (n as unknown as Fields)['name']
+  const own = n.kind === 'value' ? '' : (n as unknown as Fields)['name']
   return [...(typeof own === 'string' && own !== '' ? [own] : []), ...partsOf(n).flatMap(namesIn)]
 }
 
@@ -208,11 +217,17 @@ export const sourceText = ({ input, nets, head }: SourceOf): string => {
       'residual',
       'concat',
       'scaled',
+      'value',
+      'values',
       'relu',
       'tanh',
       'sigmoid',
       'silu',
       'gelu',
+      'relu6',
+      'hardSwish',
+      'hardSigmoid',
+      'globalAvgPool',
       'softmax',
       'flatten',
     ]),

@@ -13,16 +13,30 @@ export interface Weight {
   readonly transposed: boolean
 }
 
+/** Numbers that stand for sizes, whole or `real`, in C order; the batch is open. */
+export interface Sizes {
+  readonly tag: 'sizes'
+  readonly sizes: readonly (number | 'batch')[]
+  /** Absent for a list. */
+  readonly dims?: readonly number[]
+  readonly real?: boolean
+}
+
 export type Meaning =
   | { readonly tag: 'data'; readonly step: number; readonly form: Form }
   /** The input, which is bytes, and numbers that are made of it: (x/255 − mean)/std, of one number or one for each channel. */
   | { readonly tag: 'bytes'; readonly step: number }
   | { readonly tag: 'pixels'; readonly step: number; readonly mean: readonly number[]; readonly std: readonly number[] }
   | { readonly tag: 'weight'; readonly weight: Weight }
-  /** Whole numbers that stand for sizes; the batch is open. */
-  | { readonly tag: 'sizes'; readonly sizes: readonly (number | 'batch')[] }
+  | Sizes
   /** An image with zeros around it, which a convolution or an average takes as its own. */
   | { readonly tag: 'padded'; readonly step: number; readonly sides: readonly [number, number, number, number] }
+  /** The channels of each pixel in groups: [B,G,C/G,H,W], or shuffled to [B,C/G,G,H,W]. */
+  | { readonly tag: 'grouped'; readonly step: number; readonly groups: number; readonly shuffled: boolean }
+  /** All elements of one image in a row. */
+  | { readonly tag: 'line'; readonly step: number }
+  /** Images under a new first dimension, for a sum along it. */
+  | { readonly tag: 'stack'; readonly steps: readonly number[]; readonly form: Form }
   /** Groups of channels as rows, as they are or normalised. */
   | { readonly tag: 'rows'; readonly step: number; readonly groups: number; readonly eps?: number }
   /** A part of something that may be known as a whole: the node is to blame where it is not. */

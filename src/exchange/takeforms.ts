@@ -1,11 +1,12 @@
 // Reshaping, transposing, joining, and computed sizes, from ONNX nodes. In: the current node. Out: the same value in another form, or sizes.
 // Invariant: a node with another result than a layer's is refused.
 import * as E from 'fp-ts/Either'
-import { flatten, globalAvgPool, groupNorm } from '../../dsl'
+import { channelShuffle, flatten, globalAvgPool, groupNorm } from '../../dsl'
 import { elementsOf } from '../../staging/core/box'
+import { numbersOf } from './read'
 import { axesOf, FileFault, LOOKED_AT, positive, type Reading, refuse } from './reading'
-import type { Form, Weight } from './symbols'
-import { turned } from './takeproducts'
+import type { Form, Meaning, Weight } from './symbols'
+import { summed, turned } from './takeproducts'
 
 export const sizesOf = (r: Reading, step: number, form: Form): readonly (number | 'batch')[] => {
   const [, c, h, w] = r.shape(step)
@@ -35,6 +36,7 @@ export const flattened = (r: Reading, step: number): void => {
 }
 
 const reshapeData = (r: Reading, step: number, form: Form): unknown => {
+  if (form === 'image' && r.numbers(1)?.join() === '-1') return r.is({ tag: 'line', step })
   const to = asked(r, sizesOf(r, step, form))
   const [, c, h, w] = r.shape(step)
   const is = (...sizes: readonly number[]): boolean => to.length === sizes.length + 1 && sizes.every((n, i) => n === to[i + 1])
@@ -43,6 +45,14 @@ const reshapeData = (r: Reading, step: number, form: Form): unknown => {
   if (form === 'flat' && is(c)) return r.is({ tag: 'data', step, form })
   if (form === 'image' && is(c * h * w)) return flattened(r, step)
   const [, groups, inner] = to
+  if (
+    form === 'image' &&
+    typeof groups === 'number' &&
+    typeof inner === 'number' &&
+    groups * inner === c &&
+    is(groups, inner, h, w)
+  )
+    return r.is({ tag: 'grouped', step, groups, shuffled: false })
   if (form === 'image' && to.length === 3 && typeof groups === 'number' && c % groups === 0 && inner === (c / groups) * h * w)
     return r.is({ tag: 'rows', step, groups })
   refuse(`it reshapes [B,${sizesOf(r, step, form).slice(1).join(',')}] to [${to.join(',')}]; allowed: [B,-1], [B,C,1,1]`)
@@ -51,6 +61,16 @@ const reshapeData = (r: Reading, step: number, form: Form): unknown => {
 const reshaped = (w: Weight, dims: readonly number[]): Weight => {
   if (w.transposed || elementsOf(dims) !== elementsOf(w.dims)) refuse(`it reshapes [${w.dims.join(',')}] to [${dims.join(',')}]`)
   return { ...w, dims }
+}
+
+/** Groups of channels as channels again: a shuffle if they were exchanged. */
+const ungrouped = (r: Reading, { step, groups, shuffled }: Extract<Meaning, { tag: 'grouped' }>): unknown => {
+  const [, c, h, w] = r.shape(step)
+  const inner = c / groups
+  const to = asked(r, ['batch', ...(shuffled ? [inner, groups] : [groups, inner]), h, w])
+  if (to.slice(1).join() !== [c, h, w].join())
+    return refuse(`it reshapes groups of channels to [${to.join(',')}]; allowed: the original image`)
+  r.is({ tag: 'data', step: shuffled ? r.layer(channelShuffle(groups), step) : step, form: 'image' })
 }
 
 export const reshape = (r: Reading): unknown => {
@@ -77,13 +97,13 @@ export const reshape = (r: Reading): unknown => {
       form: 'image',
     })
   }
+  if (s.tag === 'grouped') return ungrouped(r, s)
   const { step, form } = r.data(0)
   reshapeData(r, step, form)
 }
 
 export const squeeze = (r: Reading): unknown => {
   const s = r.symbol(0)
-  if (s.tag === 'sizes') return r.is(s)
   if (s.tag === 'weight')
     return r.is({
       tag: 'weight',
@@ -101,7 +121,6 @@ export const squeeze = (r: Reading): unknown => {
 
 export const unsqueeze = (r: Reading): unknown => {
   const s = r.symbol(0)
-  if (s.tag === 'sizes') return r.is(s)
   const axes = axesOf(r) ?? refuse('its axes are computed')
   if (s.tag === 'weight') {
     const dims = [...s.weight.dims]
@@ -109,6 +128,7 @@ export const unsqueeze = (r: Reading): unknown => {
     return r.is({ tag: 'weight', weight: reshaped(s.weight, dims) })
   }
   const { step, form } = r.data(0)
+  if (axes.join() === '0') return r.is({ tag: 'stack', steps: [step], form })
   if (form !== 'flat' || positive(axes, 4).join() !== '2,3') refuse('allowed: height and width of [B,C]')
   r.is({ tag: 'data', step, form: 'image' })
 }
@@ -120,18 +140,24 @@ export const transpose = (r: Reading): unknown => {
     if (s.weight.dims.length !== 2 || (perm !== '1,0' && perm !== '')) refuse('allowed: a transposed weight matrix')
     return r.is({ tag: 'weight', weight: turned(s.weight) })
   }
+  if (s.tag === 'grouped' && perm === '0,2,1,3,4') return r.is({ ...s, shuffled: !s.shuffled })
   const { step, form } = r.data(0)
   if (form === 'image' && perm === '0,2,3,1') return r.is({ tag: 'data', step, form: 'last' })
   if (form === 'last' && perm === '0,3,1,2') return r.is({ tag: 'data', step, form: 'image' })
   refuse(`its perm is [${perm}]; allowed: [0,2,3,1] of an image, and its inverse`)
 }
 
+/** Stacked images as one stack. */
+const restacked = (r: Reading, stacks: readonly Extract<Meaning, { tag: 'stack' }>[]): void => {
+  const { form } = stacks[0]!
+  if (r.int('axis', 0) !== 0 || stacks.some((s) => s.form !== form)) refuse('it concatenates stacked images; allowed: axis 0')
+  r.is({ tag: 'stack', steps: stacks.flatMap((s) => s.steps), form })
+}
+
 export const join = (r: Reading): unknown => {
   const symbols = Array.from({ length: r.inputs }, (_, i) => r.symbol(i))
-  if (symbols.every((s) => s.tag === 'sizes' || s.tag === 'weight')) {
-    const parts = symbols.map((_, i) => r.numbers(i))
-    if (parts.every((p) => p !== undefined)) return r.is({ tag: 'sizes', sizes: parts.flat() as (number | 'batch')[] })
-  }
+  const stacks = symbols.filter((s) => s.tag === 'stack')
+  if (stacks.length > 0 && stacks.length === symbols.length) return restacked(r, stacks)
   const parts = symbols.map((_, i) => r.data(i))
   const { form } = parts[0] ?? refuse('it has no inputs')
   const rank = form === 'flat' ? 2 : 4
@@ -146,6 +172,17 @@ export const join = (r: Reading): unknown => {
   const step = r.joined(ins, (list) => [LOOKED_AT, list.reduce((n, i) => n + r.shape(i)[1], 0), first![2], first![3]])
   r.alsoJoined(ins, step)
   r.is({ tag: 'data', step, form })
+}
+
+/** The sum of stacked images: PyTorch's stack and sum. */
+export const stackSum = (r: Reading): unknown => {
+  const s = r.symbol(0)
+  if (s.tag !== 'stack' || axesOf(r)?.join() !== '0' || r.int('keepdims', 1) !== 0)
+    return refuse('allowed: the sum along the first dimension of stacked images')
+  summed(
+    r,
+    s.steps.map((step) => ({ step, form: s.form })),
+  )
 }
 
 export const globalAverage = (r: Reading): void => {
@@ -179,18 +216,13 @@ export const constant = (r: Reading): unknown => {
   r.is({ tag: 'weight', weight: { tensor: tensor.right, dims: tensor.right.dims, transposed: false } })
 }
 
+/** PyTorch's newer exporter writes a pooled image, flat and back, as places in a row of numbers. */
 export const gather = (r: Reading): unknown => {
-  const [sizes, at] = [r.numbers(0), r.numbers(1)]
-  if (sizes === undefined || at === undefined || r.symbol(0).tag !== 'sizes') return refuse('allowed: a size of a value')
-  r.is({
-    tag: 'sizes',
-    sizes: at.map((i) => sizes[Number(i) < 0 ? Number(i) + sizes.length : Number(i)] ?? refuse('this size does not exist')),
-  })
-}
-
-export const slice = (r: Reading): unknown => {
-  const [sizes, from, to] = [r.numbers(0), r.numbers(1), r.numbers(2)]
-  if (r.symbol(0).tag !== 'sizes' || sizes === undefined || from === undefined || to === undefined)
-    return refuse('allowed: a slice of the sizes of a value')
-  r.is({ tag: 'sizes', sizes: sizes.slice(Number(from[0]), Number(to[0])) })
+  const s = r.symbol(0)
+  if (s.tag !== 'line') return refuse('allowed: a size of a value')
+  const [, c, h, w] = r.shape(s.step)
+  const at = r.weight(1)
+  const places = elementsOf(at.dims) === c * h * w && at.dims.join() === [1, c, h, w].join() ? numbersOf(at.tensor) : undefined
+  if (!places?.every((n, i) => n === i)) return refuse('it takes elements of an image in another order; allowed: all, in order')
+  r.is({ tag: 'data', step: s.step, form: 'image' })
 }

@@ -4,8 +4,10 @@
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import {
+  affine,
   gelu,
   globalAvgPool,
+  hardSigmoid,
   hardSwish,
   type InputOverride,
   leakyRelu,
@@ -21,9 +23,11 @@ import { type SpillwayError, usage } from '../errors/errors'
 import { numberOf } from '../files/protobuf'
 import { ELEMENT, type NodeProto } from './onnx'
 import type { OnnxFile } from './read'
-import { FileFault, Odd, type Parameter, Reading, refuse, Refused } from './reading'
+import { FileFault, near, Odd, type Parameter, Reading, refuse, Refused } from './reading'
 import { nodeText } from './symbols'
+import { isFolded, OF_NUMBERS } from './folded'
 import { castBytes, ofBytes } from './takebytes'
+import { slice, split } from './takechannels'
 import {
   constant,
   flattened,
@@ -32,13 +36,13 @@ import {
   join,
   reshape,
   sizesOf,
-  slice,
   squeeze,
+  stackSum,
   transpose,
   unsqueeze,
 } from './takeforms'
 import { batchNormalization, groupNormalization, instanceNormalization, layerNormalization } from './takenorms'
-import { gemm, matMul, product, sum, sumOfMany } from './takeproducts'
+import { difference, gemm, matMul, product, quotient, sum, sumOfMany } from './takeproducts'
 import { convolution, padding, pooling, resize, transposedConvolution } from './takewindows'
 import type { Step } from './ways'
 
@@ -47,9 +51,21 @@ export interface Taken {
   readonly steps: readonly Step[]
   readonly output: number
   readonly parameters: readonly Parameter[]
+  /** The tensors that are weights of several layers; each layer has a copy. */
+  readonly copied: readonly string[]
+  /** The weights that are constants of layers. */
+  readonly constants: readonly string[]
 }
 
 const alias = (r: Reading): unknown => r.is(r.symbol(0))
+
+/** PyTorch's older exporter writes equal weights of an untrained network once, and an Identity with the name of each other. */
+const renamed = (r: Reading): unknown => {
+  const s = r.symbol(0)
+  if (s.tag !== 'weight') return r.is(s)
+  const { weight } = s
+  r.is({ tag: 'weight', weight: { ...weight, tensor: { ...weight.tensor, name: r.outputName } } })
+}
 
 const clipped = (r: Reading): unknown => {
   const bound = (name: string, i: number): number | undefined => (r.has(i) ? r.scalar(i) : r.attribute(name)?.f)
@@ -57,6 +73,13 @@ const clipped = (r: Reading): unknown => {
   if (low === 0 && high === 6) return r.makes(relu6())
   if (low === 0 && high === undefined && !r.has(2)) return r.makes(relu())
   refuse(`it clips to ${low ?? '−∞'} and ${high ?? '∞'}; allowed: 0 and 6, 0 and ∞`)
+}
+
+const hardSigmoidOf = (r: Reading): void => {
+  const [alpha, beta] = [r.float('alpha', 0.2), r.float('beta', 0.5)]
+  if (!near(alpha, 1 / 6) || !near(beta, 0.5))
+    refuse(`its alpha is ${alpha}, its beta ${beta}; allowed: 1/6 and 1/2, as in PyTorch`)
+  r.makes(hardSigmoid())
 }
 
 const softmaxOver = (r: Reading): void => {
@@ -83,14 +106,14 @@ const TAKERS: Readonly<Record<string, (r: Reading) => unknown>> = {
   Cast: (r) => {
     const s = r.symbol(0)
     if (s.tag === 'bytes') return castBytes(r, s.step)
-    return s.tag === 'sizes' || r.int('to', 0) === ELEMENT.FLOAT ? alias(r) : refuse('it changes the number type; allowed: float')
+    return r.int('to', 0) === ELEMENT.FLOAT ? alias(r) : refuse('it changes the number type; allowed: float')
   },
   Clip: clipped,
   Concat: join,
   Constant: constant,
   Conv: convolution,
   ConvTranspose: transposedConvolution,
-  Div: (r) => ofBytes(r, 'Div') || part(r),
+  Div: (r) => ofBytes(r, 'Div') || quotient(r),
   Dropout: alias,
   Erf: part,
   Flatten: (r) => {
@@ -105,38 +128,44 @@ const TAKERS: Readonly<Record<string, (r: Reading) => unknown>> = {
   GlobalAveragePool: (r) => r.makes(globalAvgPool()),
   GroupNormalization: (r) =>
     r.file.opset >= 21 ? groupNormalization(r) : refuse('its version is 18; allowed: version 21, or reshape and normalise'),
-  HardSigmoid: part,
+  HardSigmoid: hardSigmoidOf,
   HardSwish: (r) => r.makes(hardSwish()),
-  Identity: alias,
+  Identity: renamed,
   InstanceNormalization: instanceNormalization,
   LRN: localResponse,
   LayerNormalization: layerNormalization,
   LeakyRelu: (r) => r.makes(leakyRelu(r.float('alpha', 0.01))),
   MatMul: matMul,
   MaxPool: (r) => pooling(r, 'max'),
+  Neg: (r) => r.makes(affine(-1)),
   Mul: (r) => ofBytes(r, 'Mul') || product(r),
   Pad: padding,
   ReduceMean: globalAverage,
+  ReduceSum: stackSum,
   Relu: (r) => r.makes(relu()),
   Reshape: reshape,
   Resize: resize,
   Shape: (r) => {
     const s = r.symbol(0)
     const { step, form } = s.tag === 'bytes' || s.tag === 'pixels' ? { step: s.step, form: 'image' as const } : r.data(0)
-    r.is({ tag: 'sizes', sizes: sizesOf(r, step, form) })
+    r.is({
+      tag: 'sizes',
+      sizes: sizesOf(r, step, form).slice(r.int('start', 0), r.attribute('end') ? r.int('end', 0) : undefined),
+    })
   },
   Sigmoid: (r) => r.makes(sigmoid()),
   Slice: slice,
   Softmax: softmaxOver,
+  Split: split,
   Squeeze: squeeze,
-  Sub: (r) => ofBytes(r, 'Sub') || part(r),
+  Sub: (r) => ofBytes(r, 'Sub') || difference(r),
   Sum: sumOfMany,
   Tanh: (r) => r.makes(tanh()),
   Transpose: transpose,
   Unsqueeze: unsqueeze,
 }
 /** The ONNX operators that are taken. */
-export const TAKEN: readonly string[] = Object.keys(TAKERS)
+export const TAKEN: readonly string[] = [...Object.keys(TAKERS), ...OF_NUMBERS].sort()
 
 // ---------------------------------------------------------------- the graph
 
@@ -144,8 +173,9 @@ const OWN_DOMAINS = ['', 'ai.onnx']
 
 const takeNode = (r: Reading, node: NodeProto): void => {
   r.begin(node)
-  const take =
-    OWN_DOMAINS.includes(node.domain ?? '') && Object.hasOwn(TAKERS, node.opType ?? '') ? TAKERS[node.opType!] : undefined
+  const isOwn = OWN_DOMAINS.includes(node.domain ?? '')
+  if (isOwn && isFolded(r, node.opType ?? '')) return
+  const take = isOwn && Object.hasOwn(TAKERS, node.opType ?? '') ? TAKERS[node.opType!] : undefined
   if (take === undefined) refuse(`this operator is not supported; allowed: ${TAKEN.join(', ')}`)
   else take(r)
 }
@@ -207,7 +237,14 @@ export const takeOnnx = (file: OnnxFile, o: InputOverride): Either<SpillwayError
     }
     for (node of file.graph.node ?? []) takeNode(r, node)
     node = undefined
-    return E.right({ input: input.right.shape, steps: r.steps, output: outputOf(r), parameters: r.parameters })
+    return E.right({
+      input: input.right.shape,
+      steps: r.steps,
+      output: outputOf(r),
+      parameters: r.parameters,
+      copied: [...r.copied],
+      constants: [...r.constants],
+    })
   } catch (e) {
     if (e instanceof FileFault) return E.left(e.error)
     if (!(e instanceof Refused)) throw e

@@ -1,10 +1,9 @@
 // Sums and products, from ONNX nodes: with weights, of branches, and as parts of functions that ONNX writes as several nodes. In: a node that
 // is being read. Out: its layer, or where ways meet. Worked example: x * Sigmoid(x) is silu; MatMul and Add of a constant a linear layer.
-import { gelu, hardSwish, layerScale, linear, pixelLinear, silu } from '../../dsl'
+import { type Affine, affine, gelu, hardSigmoid, hardSwish, layerScale, linear, pixelLinear, silu } from '../../dsl'
 import type { Net } from '../../dsl/net'
 import { elementsOf } from '../../staging/core/box'
-import { floatOf } from './read'
-import { near, type Reading, refuse } from './reading'
+import { near, type Reading, refuse, shortest } from './reading'
 import type { Form, Weight } from './symbols'
 
 const NEUTRAL = 1
@@ -37,12 +36,74 @@ export const isPerChannel = (w: Weight, c: number, form: Form): boolean => {
   return elementsOf(w.dims) === c && (w.dims.length + at >= 0 ? w.dims[w.dims.length + at] === c : c === 1)
 }
 
+// ---------------------------------------------------------------- constants
+
+const isAffine = (l: Net | undefined): l is Affine => l?.kind === 'affine'
+
+/** factor·x + shift behind a step; two in a row are one. */
+const affineBehind = (r: Reading, step: number, factor: number, shift: number): number => {
+  const { layer, ins } = r.steps[step]!
+  if (!isAffine(layer)) return r.layer(affine(shortest(factor), shortest(shift)), step)
+  return affineBehind(r, ins[0]!, layer.factor * factor, layer.shift * factor + shift)
+}
+
+/** The number that is the other input of a sum, with its sign. */
+const shifted = (r: Reading, data: number, sign: 1 | -1): void => {
+  const { step, form } = r.data(data)
+  const constant = r.constant(1 - data)
+  r.is({ tag: 'data', step: affineBehind(r, step, 1, sign * constant), form })
+}
+
+const isLayer = (r: Reading, step: number, kind: string): boolean => r.steps[step]?.layer?.kind === kind
+
+/** The step x of min(max(x + 3, 0), 6). */
+const rectifiedFrom = (r: Reading, step: number): number | undefined => {
+  const [before] = r.steps[step]!.ins
+  const { layer, ins } = r.steps[before ?? 0]!
+  return isLayer(r, step, 'relu6') && isAffine(layer) && layer.factor === 1 && layer.shift === 3 ? ins[0] : undefined
+}
+
+/** A sixth of min(max(x + 3, 0), 6), or of x times it. */
+const sixth = (r: Reading, step: number): number | undefined => {
+  const x = rectifiedFrom(r, step)
+  if (x !== undefined) return r.layer(hardSigmoid(), x)
+  const { kind, ins } = r.steps[step]!
+  const of = kind === 'product' ? ins.find((i, n) => rectifiedFrom(r, i) === ins[1 - n]) : undefined
+  return of === undefined ? undefined : r.layer(hardSwish(), rectifiedFrom(r, of)!)
+}
+
+const multiplied = (r: Reading, data: number, factor: number): void => {
+  const { step, form } = r.data(data)
+  const known = near(factor, 1 / 6) ? sixth(r, step) : undefined
+  r.is({ tag: 'data', step: known ?? affineBehind(r, step, factor, 0), form })
+}
+
+/** A value minus another, or minus a number. */
+export const difference = (r: Reading): unknown => {
+  const [a, b] = [r.symbol(0), r.symbol(1)]
+  if (a.tag === 'data' && r.scalar(1) !== undefined) return shifted(r, 0, -1)
+  if (a.tag === 'odd' || b.tag === 'odd') return r.odd('it is not a part of a known function')
+  const { step, form } = r.data(1)
+  const isConstant = r.scalar(0) !== undefined
+  const less = affineBehind(r, step, -1, isConstant ? r.constant(0) : 0)
+  return isConstant ? r.is({ tag: 'data', step: less, form }) : summed(r, [r.data(0), { step: less, form }])
+}
+
+export const quotient = (r: Reading): unknown => {
+  const divisor = r.scalar(1)
+  if (r.symbol(0).tag !== 'data' || divisor === undefined || divisor === 0) return r.odd('it is not a part of a known function')
+  multiplied(r, 0, 1 / r.constant(1))
+}
+
+// ---------------------------------------------------------------- weights
+
 /** The bias of a product that had none; the scale and shift of a norm of groups. */
 const addWeight = (r: Reading, data: number, w: Weight): unknown => {
   const { step, form } = r.data(data)
   const s = r.steps[step]!
   const layer = s.layer as (Net & Readonly<Record<string, unknown>>) | undefined
   const c = s.shape[1]
+  if (elementsOf(w.dims) === 1 && c > 1) return shifted(r, data, 1)
   if (!isPerChannel(w, c, form)) return r.odd('it adds a constant that is not one number per channel')
   if (layer && ['linear', 'pixelLinear', 'conv2d', 'convTranspose2d'].includes(layer.kind) && layer['bias'] === false) {
     // The bias may know the name that the product's own weight has lost.
@@ -67,20 +128,32 @@ const addWeight = (r: Reading, data: number, w: Weight): unknown => {
     r.steps[step] = { ...s, kind: 'input', ins: [] }
     return r.is({ tag: 'data', step: r.replace(s.ins[0]!, { ...norm, name, affine: true } as Net, before!.ins[0]!), form })
   }
-  return r.odd('it adds a constant, but not to a product without a bias')
+  return elementsOf(w.dims) === 1 ? shifted(r, data, 1) : r.odd('it adds a constant, but not to a product without a bias')
 }
 
 export const sum = (r: Reading): unknown => {
   if (r.inputs !== 2) return sumOfMany(r)
   const [a, b] = [r.symbol(0), r.symbol(1)]
-  if (b.tag === 'weight') return a.tag === 'data' ? addWeight(r, 0, b.weight) : r.odd('it adds a constant')
-  if (a.tag === 'weight') return b.tag === 'data' ? addWeight(r, 1, a.weight) : r.odd('it adds a constant')
+  for (const [data, constant, at] of [
+    [a, b, 0],
+    [b, a, 1],
+  ] as const) {
+    if (constant.tag === 'sizes' && data.tag === 'data') return shifted(r, at, 1)
+    if (constant.tag === 'weight') return data.tag === 'data' ? addWeight(r, at, constant.weight) : r.odd('it adds a constant')
+  }
   sumOfMany(r)
 }
 
 export const sumOfMany = (r: Reading): void => {
-  const terms = Array.from({ length: r.inputs }, (_, i) => r.data(i))
-  if (terms.length === 0) refuse('it has no inputs')
+  if (r.inputs === 0) refuse('it has no inputs')
+  summed(
+    r,
+    Array.from({ length: r.inputs }, (_, i) => r.data(i)),
+  )
+}
+
+/** The sum of values of one shape. */
+export const summed = (r: Reading, terms: readonly { readonly step: number; readonly form: Form }[]): void => {
   const first = terms[0]!
   const odd = terms.find((t) => t.form !== first.form || r.shape(t.step).join() !== r.shape(first.step).join())
   if (odd)
@@ -122,20 +195,9 @@ const geluOf = (r: Reading): string | undefined => {
 }
 
 /** x · sigmoid(x), x · hardSigmoid(x). */
-const gated = (r: Reading): { readonly x: string; readonly layer: Net } | undefined => {
-  for (const [x, gate] of [
-    [r.inputName(0), r.inputName(1)],
-    [r.inputName(1), r.inputName(0)],
-  ] as const) {
-    const maker = r.maker(gate)
-    if (maker?.input?.[0] !== x) continue
-    if (maker.opType === 'Sigmoid') return { x, layer: silu() }
-    if (maker.opType === 'HardSigmoid') {
-      const at = new Map((maker.attribute ?? []).map((a) => [a.name, a]))
-      if (near(floatOf(at.get('alpha'), 0.2), 1 / 6) && near(floatOf(at.get('beta'), 0.5), 0.5)) return { x, layer: hardSwish() }
-    }
-  }
-  return undefined
+const gated = (r: Reading, x: number, gate: number): number | undefined => {
+  if (r.steps[gate]!.ins[0] !== x) return undefined
+  return isLayer(r, gate, 'sigmoid') ? r.layer(silu(), x) : isLayer(r, gate, 'hardSigmoid') ? r.layer(hardSwish(), x) : undefined
 }
 
 const behind = (r: Reading, x: string, layer: Net): unknown => {
@@ -145,26 +207,33 @@ const behind = (r: Reading, x: string, layer: Net): unknown => {
 }
 
 export const product = (r: Reading): unknown => {
-  const known = gated(r)
-  if (known) return behind(r, known.x, known.layer)
   const curved = geluOf(r)
   if (curved !== undefined) return behind(r, curved, gelu())
   const [a, b] = [r.symbol(0), r.symbol(1)]
   const [data, weight] = a.tag === 'weight' ? [1, a.weight] : [0, b.tag === 'weight' ? b.weight : undefined]
   if (weight === undefined) {
     if (a.tag === 'odd' || b.tag === 'odd') return r.odd('it is not a part of a known function')
+    if (a.tag === 'sizes' || b.tag === 'sizes')
+      return multiplied(
+        r,
+        a.tag === 'sizes' ? 1 : 0,
+        r.scalar(a.tag === 'sizes' ? 0 : 1) ?? refuse('it multiplies by several sizes'),
+      )
     const [x, y] = [r.data(0), r.data(1)]
+    const own = gated(r, x.step, y.step) ?? gated(r, y.step, x.step)
+    if (own !== undefined) return r.is({ tag: 'data', step: own, form: x.form })
     if (x.form !== y.form) refuse('it multiplies [B,C] by an image; allowed: factors [B,C,1,1]')
     const [sx, sy] = [r.shape(x.step), r.shape(y.step)]
     const shape = elementsOf(sx) >= elementsOf(sy) ? sx : sy
     return r.is({ tag: 'data', step: r.meeting('product', [x.step, y.step], shape), form: x.form })
   }
   const s = data === 0 ? a : b
-  if (s.tag !== 'data' || !isPerChannel(weight, r.shape(s.step)[1], s.form) || elementsOf(weight.dims) === 1)
+  if (s.tag === 'data' && elementsOf(weight.dims) === 1) return multiplied(r, data, r.constant(1 - data))
+  if (s.tag !== 'data' || !isPerChannel(weight, r.shape(s.step)[1], s.form))
     return r.odd('it multiplies by a constant that is not one number per channel')
   const c = r.shape(s.step)[1]
   const stem = /^[\w.-]+$/.test(weight.tensor.name) && !weight.tensor.name.startsWith('onnx') ? weight.tensor.name : undefined
-  const name = stem ?? r.named(weight)
+  const name = stem === undefined ? r.named(weight) : r.unused(stem)
   r.parameter(name, weight, [c, 1, 1])
   r.is({ tag: 'data', step: r.layer(layerScale(name), s.step), form: s.form })
 }

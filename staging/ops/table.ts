@@ -7,7 +7,7 @@ import { bnStats, bnApply, bnBwdReduce, bnBwdData, bnReluApply, bnReluBwdReduce,
 import { toBf16, fromBf16, toBf16Grad, fromBf16Grad } from './cast'
 import { clipValues, squareSum, clipNorm } from './clip'
 import { allSum, allSums, allMoments, sumParts, takePart, putPart } from './collective'
-import { concat, sliceChannels } from './concat'
+import { concat, sliceChannels, takeChannels, putChannels, shuffleChannels, shuffleChannelsBwd } from './concat'
 import { conv2d, conv2dBwdData, conv2dBwdWeights, conv2dRelu } from './conv2d'
 import { convTranspose2d, convTranspose2dBwdData, convTranspose2dBwdWeights } from './convtranspose2d'
 import { dropout, dropoutBwd } from './dropout'
@@ -66,6 +66,10 @@ const entries: readonly OpDef[] = [
   putPart,
   concat,
   sliceChannels,
+  takeChannels,
+  putChannels,
+  shuffleChannels,
+  shuffleChannelsBwd,
   conv2d,
   conv2dBwdData,
   conv2dBwdWeights,

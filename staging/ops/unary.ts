@@ -40,6 +40,7 @@ export const UNARY: readonly Unary[] = [
   { kind: 'tanh', wires: [39, 40], reads: 'y', value: 'tanh(x)', gradient: 'dy·(1 − y²)', flops: [5, 3] },
   { kind: 'relu6', wires: [100, 101], reads: 'y', value: 'min(max(x, 0), 6)', gradient: '0 < y < 6 ? dy : 0', flops: [2, 2] },
   { kind: 'hard_swish', wires: [102, 103], reads: 'x', value: 'x·min(max(x + 3, 0), 6) / 6', gradient: 'x ≤ −3 ? 0 : x ≥ 3 ? dy : dy·(x/3 + 1/2)', flops: [5, 4] },
+  { kind: 'hard_sigmoid', wires: [199, 200], reads: 'y', value: 'min(max(x + 3, 0), 6) / 6', gradient: '0 < y < 1 ? dy / 6 : 0', flops: [4, 3] },
   { kind: 'silu', wires: [104, 105], reads: 'x', value: 'x / (1 + e^−x)', gradient: 'dy·s·(1 + x·(1 − s)), s = 1 / (1 + e^−x)', flops: [5, 8] },
   { kind: 'gelu', wires: [106, 107], reads: 'x', value: 'x·Φ(x), Φ the normal distribution (by erf, not tanh)', gradient: 'dy·(Φ(x) + x·e^(−x²/2)/√(2π))', flops: [15, 20] },
   { kind: 'affine', wires: [152, 153], reads: 'x', value: 'factor·x + shift', gradient: 'factor·dy', flops: [2, 1], inner: true,

@@ -34,6 +34,8 @@ import {
   localResponseNorm,
   reflectionPad2d,
   upsample,
+  value,
+  values,
   repeat,
   residual,
   seq,
@@ -209,6 +211,26 @@ test('what has another size than the input it must meet is stretched to it, bili
       { mode: 1, inH: 3, inW: 4, outH: 5, outW: 8 },
     ],
   )
+})
+
+test('named values are the operands of later ones, in the order of the values', () => {
+  const { ops, values: made } = graphOf(
+    values(
+      value('a', 'input', conv2d('c', 4, 3)),
+      value('b', { added: ['a', 'input'] }, conv2d('d', 4, 3)),
+      value('e', { multiplied: ['a', 'b'] }),
+      value('f', { joined: ['b', 'e', 'a'] }, relu()),
+    ),
+    [2, 4, 5, 8],
+  )
+  assert.equal(
+    ops.map((o) => `${o.layer}:${o.kind}`),
+    ['c:conv2d', 'sum:add', 'd:conv2d', 'product:multiply', 'concat:concat', 'relu:relu'],
+  )
+  const [c, sum, d, product, concat] = ops
+  assert.equal(sum!.ins, [c!.outs[0], made.find((v) => v.role === 'input')!.id])
+  assert.equal(product!.ins, [c!.outs[0], d!.outs[0]])
+  assert.equal(concat!.ins, [d!.outs[0], product!.outs[0], c!.outs[0]])
 })
 
 test('an adaptive average takes means along one dimension and repeats along the other', () => {

@@ -74,7 +74,7 @@ class Writer {
       () => 'relu()',
       () => pick(this.r, examples).replace("'n'", () => this.name()),
       () => pick(this.r, examples).replace("'n'", () => this.name()),
-      () => pick(this.r, ['softmax()', 'localResponseNorm(3)', 'localResponseNorm(5, { k: 0 })']),
+      () => pick(this.r, ['softmax()', 'localResponseNorm(3)', 'localResponseNorm(5, { k: 0 })', 'sliceChannels(1, 3)']),
       () => `reflectionPad2d(${pick(this.r, ['1', '[2, 3]', '{ top: 0, left: 3, bottom: 2, right: 1 }'])})`,
       () => 'leakyRelu(0.1)',
       () => `batchNorm(${this.name()})`,
@@ -93,6 +93,28 @@ class Writer {
     return Array.from({ length: 1 + Math.floor(this.r() * 3) }, () => this.net(depth - 1)).join(', ')
   }
 
+  /** Named values that read some of those before them; one in many reads an unknown name, or has a name twice. */
+  private values(depth: number): string {
+    const names = ['input']
+    const one = (): string => (this.r() < 0.02 ? 'none' : pick(this.r, names))
+    const several = (): string => `['${one()}', '${one()}'${this.r() < 0.3 ? `, '${one()}'` : ''}]`
+    const vs = Array.from({ length: 1 + Math.floor(this.r() * 4) }, (_, i) => {
+      const reads = pick(this.r, [
+        () => `'${one()}'`,
+        () => `'${one()}'`,
+        () => `{ added: ${several()} }`,
+        () => `{ joined: ${several()} }`,
+        () => `{ multiplied: ['${one()}', '${one()}'] }`,
+      ])()
+      const name = this.r() < 0.03 ? 'v0' : `v${i}`
+      const made = `value('${name}', ${reads}${pick(this.r, ['', `, ${this.net(depth - 1)}`])})`
+      names.push(name)
+      return made
+    })
+    const all = this.r() < 0.1 ? [] : [`value('all', { joined: [${names.map((n) => `'${n}'`).join(', ')}] })`]
+    return `values(${[...vs, ...all].join(', ')})`
+  }
+
   net(depth: number): string {
     if (depth === 0 || this.r() < 0.55) return this.layer()
     const kinds: readonly (() => string)[] = [
@@ -106,6 +128,7 @@ class Writer {
         `counted('m', ${pick(this.r, [0, 1, 9])}, repeat(${pick(this.r, [1, 2])}, ${this.net(depth - 1)}), ${this.list(depth)})`,
       () => `skip(${this.list(depth)})`,
       () => `atInputSize(${this.list(depth)})`,
+      () => this.values(depth),
       () => `scaled(${this.list(depth)}${pick(this.r, ['', ', globalAvgPool()', `, conv2d(${this.name()}, 1, 1)`])})`,
     ]
     return pick(this.r, kinds)()

@@ -3,7 +3,7 @@ import { isLeft, isRight } from 'fp-ts/Either'
 import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { asTrainable, conv2d, maxPool, model, modelAt, relu, repeat, seq } from '../../dsl'
+import { asTrainable, conv2d, maxPool, model, modelAt, relu, repeat, seq, value, values } from '../../dsl'
 import { layerKinds, ruleOf } from '../../dsl/layers/registry'
 import { zooNets } from '../../src/zoo'
 import { renderError } from '../../staging/core/errors'
@@ -48,9 +48,20 @@ test('what is no model', () => {
 })
 
 /** Every layer that has a rule, then the compositions. */
-const kinds = [...layerKinds, 'seq', 'block', 'blocks', 'counted', 'repeat', 'residual', 'scaled', 'atInputSize', 'concat'].join(
-  ', ',
-)
+const kinds = [
+  ...layerKinds,
+  'seq',
+  'block',
+  'blocks',
+  'counted',
+  'repeat',
+  'residual',
+  'scaled',
+  'atInputSize',
+  'concat',
+  'value',
+  'values',
+].join(', ')
 test('what is no net, and where', () => {
   const cases: readonly (readonly [unknown, string])[] = [
     [{ kind: 'seq', layers: [relu, net] }, 'net.layers[0]: a function (was it meant to be called?) is not a layer'],
@@ -65,6 +76,15 @@ test('what is no net, and where', () => {
     [{ ...conv2d('c', 8, 3), out: undefined }, 'net.out: undefined is not allowed in a conv2d'],
     [{ ...conv2d('c', 8, 3), name: 5 }, 'net.name: 5 is not allowed in a conv2d'],
     [{ kind: 'repeat', times: '2', body: net }, 'net.times: "2" is not a number of copies'],
+    [
+      values({ ...value('a', 'input', net), reads: { added: ['input'] } as never }),
+      'net.layers[0].reads: an object with added is not the name of a value, nor names that are added, joined or multiplied',
+    ],
+    [
+      { ...value('a', 'input'), reads: undefined },
+      'net.reads: undefined is not the name of a value, nor names that are added, joined or multiplied',
+    ],
+    [values({ ...value('a', 'input'), name: '' as never }), 'net.layers[0]: a value needs a name'],
     [repeat(1e9, net), 'net: 1000000000 copies exceed the limit of 10000'],
     [{ kind: 'toString' }, `net: there is no layer of kind 'toString'; allowed: ${kinds}`],
   ]
@@ -95,6 +115,8 @@ test('any JSON is refused or is a net: it never throws', () => {
     'repeat',
     'residual',
     'concat',
+    'values',
+    'value',
     'conv2d',
     'linear',
     'maxPool',
@@ -110,6 +132,8 @@ test('any JSON is refused or is a net: it never throws', () => {
     residual: ['body', 'shortcut'],
     concat: ['branches'],
     atInputSize: ['body'],
+    values: ['layers'],
+    value: ['name', 'reads', 'body'],
   }
   /** The fields of its kind: a node with others is refused for them alone. */
   const own = (all: { readonly kind: string }): object => {
@@ -127,6 +151,7 @@ test('any JSON is refused or is a net: it never throws', () => {
           body: tie('part'),
           shortcut: tie('part'),
           branches: fc.array(tie('part'), { maxLength: 2 }),
+          reads: fc.oneof(fc.constant('input'), fc.constant({ added: ['input', 'input'] }), fc.jsonValue({ maxDepth: 1 })),
           times: fc.oneof(fc.integer({ min: -1, max: 4 }), fc.double()),
           out: fc.oneof(fc.integer({ min: -1, max: 9 }), fc.double()),
           bias: fc.boolean(),

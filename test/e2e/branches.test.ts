@@ -1,22 +1,29 @@
 // full
-// Skips, dense layers (of convolutions, and of norms as DenseNet has them), stretched branches and a context of the whole image, in one network as it is trained: every way to
+// Skips, dense layers (of convolutions, and of norms as DenseNet has them), stretched branches, a context of the whole image, and named values
+// whose branches cross, in one network as it is trained: every way to
 // save memory gives the same weights, tiles within rounding, each in half of what keeping everything takes.
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import {
+  affine,
   atInputSize,
   batchNorm,
+  channelShuffle,
   concat,
   conv2d,
   convTranspose2d,
   counted,
   globalAvgPool,
+  hardSigmoid,
   maxPool,
   model,
   relu,
   repeat,
   seq,
   skip,
+  sliceChannels,
+  value,
+  values,
 } from '../../dsl'
 import type { TrainResult } from '../../src/train/result'
 import { halfway, smallestBudget, staged, trained } from './runs'
@@ -38,6 +45,13 @@ const net = model([2, 3, 384, 320], atInputSize(
     ),
   ),
   skip(maxPool('down', 2), unit('below', 16), convTranspose2d('up', 16, 2, { stride: 2 })),
+  values(
+    value('a', 'input', sliceChannels(0, 8), conv2d('first', 8, 3), hardSigmoid()),
+    value('b', 'input', sliceChannels(8, 8)),
+    value('c', { added: ['a', 'b'] }, channelShuffle(2), unit('second', 8)),
+    value('d', { multiplied: ['c', 'a'] }, affine(2, -1)),
+    value('e', { joined: ['a', 'd'] }),
+  ),
   conv2d('out', 4, 1),
 ))
 

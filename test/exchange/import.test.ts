@@ -12,6 +12,7 @@ import { bytesOf, type Imported, importedFrom, importOnnx, tryImportOnnx } from 
 import { ATTRIBUTE, ELEMENT, type GraphProto, modelType, type NodeProto, type TensorProto } from '../../src/exchange/onnx'
 import { readOnnx } from '../../src/exchange/read'
 import { encoded } from '../../src/files/protobuf'
+import { sourceText } from '../../src/exchange/source'
 import { openTensors } from '../../src/files/safetensors'
 import { converted } from '../../src/train/weights'
 import { typesOf } from '../../src/cli/types'
@@ -69,7 +70,14 @@ const SAME = [
   'last-dynamo',
   'residual-traced',
   'residual-dynamo',
+  'sizes-traced',
   'sizes-dynamo',
+  'crossing-traced',
+  'crossing-kept',
+  'crossing-dynamo',
+  'parts-traced',
+  'parts-kept',
+  'parts-dynamo',
 ]
 for (const name of SAME)
   test(`${name}.onnx: the output is PyTorch's`, () => {
@@ -167,6 +175,128 @@ const nodes = (...list: readonly NodeProto[]): Partial<GraphProto> => ({
   initializer: [weight('w', 4, 4, 1, 1), weight('v', 4, 4, 1, 1), weight('deep', 4, 4, 1, 1, 1), weight('few', 4, 3, 1, 1)],
 })
 
+// ---------------------------------------------------------------- weights that several layers share
+
+test('a weight of two layers becomes two weights of equal numbers, under the names of both layers', () => {
+  const made = got(read(written(nodes(node('Conv', ['x', 'w'], 'z'), node('Conv', ['z', 'w'], 'y')))))
+  assert.equal(
+    made.parameters.map((p) => [p.name, p.tensor.name]),
+    [
+      ['z_s.weight', 'w'],
+      ['y_s.weight', 'w'],
+    ],
+  )
+  assert.equal(made.copied, ['w'])
+})
+
+test('equal initial values, which an older exporter writes once, are the weights of the layers that Identity nodes name', () => {
+  const once = {
+    ...nodes(
+      node('Identity', ['first.weight'], 'second.weight'),
+      node('Conv', ['x', 'first.weight'], 'z'),
+      node('Conv', ['z', 'second.weight'], 'y'),
+    ),
+    initializer: [weight('first.weight', 4, 4, 1, 1)],
+  }
+  const out = join(folder, 'equal.ts')
+  const made = importOnnx(written(once), { out })
+  assert.equal(made.copied, [])
+  const stored = got(openTensors('weights', made.save))
+  assert.equal([...stored.tensors.keys()].sort(), ['first.weight', 'second.weight'])
+  assert.match(
+    readFileSync(out, 'utf8'),
+    /seq\(conv2d\('first', 4, 1, \{ bias: false \}\), conv2d\('second', 4, 1, \{ bias: false \}\)\)/,
+  )
+})
+
+// ---------------------------------------------------------------- groups of nodes as layers
+
+const made = (...list: readonly NodeProto[]): string => {
+  const { model, nets } = got(read(written({ ...nodes(...list), initializer: [...CONSTANTS, weight('k', 4, 4, 3, 3)] })))
+  const text = sourceText({ input: model.input, nets, head: [] })
+  return /export const net = seq\(\s*([\s\S]*?),?\s*\)\n\nexport/.exec(text)![1]!
+}
+const int64s = (name: string, ...ns: readonly number[]): TensorProto => ({
+  name,
+  dims: [ns.length],
+  dataType: ELEMENT.INT64,
+  rawData: new Uint8Array(BigInt64Array.from(ns, BigInt).buffer),
+})
+const float = (name: string, n: number): TensorProto => ({
+  name,
+  dims: [],
+  dataType: ELEMENT.FLOAT,
+  rawData: new Uint8Array(Float32Array.of(n).buffer),
+})
+const CONSTANTS = [
+  ...[0, 1, 2, 3, 6].map((n) => float(`${n}`, n)),
+  float('sixth', 1 / 6),
+  ...[0, 1, 2, 3, 4, -1, -4].map((n) => int64s(`[${n}]`, n)),
+  int64s('[1,3]', 1, 3),
+  int64s('[3,3]', 3, 3),
+  int64s('[0,2,2,8,8]', 0, 2, 2, 8, 8),
+  int64s('[0,4,8,8]', 0, 4, 8, 8),
+]
+const axis1 = { name: 'axis', type: ATTRIBUTE.INT, i: 1 }
+
+// biome-ignore format: a table
+const MEANINGS: Readonly<Record<string, readonly [readonly NodeProto[], string]>> = {
+  'a split': [
+    [{ ...node('Split', ['x', '[1,3]'], 'a', [axis1]), output: ['a', 'b'] }, node('Relu', ['b'], 'c'), node('Concat', ['a', 'c'], 'y', [axis1])],
+    'concat(sliceChannels(0, 1), seq(sliceChannels(1, 3), relu()))',
+  ],
+  'a split into equal parts': [
+    [{ ...node('Split', ['x'], 'a', [axis1]), output: ['a', 'b'] }, node('Concat', ['b', 'a'], 'y', [axis1])],
+    'concat(sliceChannels(2, 2), sliceChannels(0, 2))',
+  ],
+  'the last channels': [[node('Slice', ['x', '[-1]', '[4]', '[1]'], 'y')], 'sliceChannels(3, 1)'],
+  'a shuffle': [
+    [node('Reshape', ['x', '[0,2,2,8,8]'], 'a'), node('Transpose', ['a'], 'b', [ints('perm', 0, 2, 1, 3, 4)]), node('Reshape', ['b', '[0,4,8,8]'], 'y')],
+    'channelShuffle(2)',
+  ],
+  'hard sigmoid in pieces': [[node('Add', ['x', '3'], 'a'), node('Clip', ['a', '0', '6'], 'b'), node('Div', ['b', '6'], 'y')], 'hardSigmoid()'],
+  'hard swish in pieces': [
+    [node('Add', ['x', '3'], 'a'), node('Clip', ['a', '0', '6'], 'b'), node('Mul', ['b', 'sixth'], 'c'), node('Mul', ['x', 'c'], 'y')],
+    'hardSwish()',
+  ],
+  'hard swish in other pieces': [
+    [node('Add', ['x', '3'], 'a'), node('Clip', ['a', '0', '6'], 'b'), node('Mul', ['x', 'b'], 'c'), node('Div', ['c', '6'], 'y')],
+    'hardSwish()',
+  ],
+  'a sum with another number': [[node('Add', ['2', 'x'], 'a'), node('Clip', ['a', '0', '6'], 'b'), node('Div', ['b', '6'], 'y')], 'affine(1, 2), relu6(), affine(0.16666667)'],
+  'two constants in a row': [[node('Mul', ['x', '3'], 'a'), node('Sub', ['2', 'a'], 'y')], 'affine(-3, 2)'],
+  'a difference': [[node('Relu', ['x'], 'a'), node('Sub', ['a', 'x'], 'y')], 'residual(relu(), affine(-1))'],
+  'a stack and its sum': [
+    [node('Relu', ['x'], 'a'), node('Unsqueeze', ['x', '[0]'], 'b'), node('Unsqueeze', ['a', '[0]'], 'c'),
+      node('Concat', ['b', 'c'], 'd', [{ ...axis1, i: 0 }]), node('ReduceSum', ['d', '[0]'], 'y', [{ ...axis1, name: 'keepdims', i: 0 }])],
+    'residual(relu(), identity)',
+  ],
+  'branches that join a later one': [
+    [node('Relu', ['x'], 'a'), node('Sigmoid', ['a'], 'b'), node('Concat', ['x', 'a', 'b'], 'y', [axis1])],
+    'concat(identity, seq(relu(), concat(identity, sigmoid())))',
+  ],
+  'branches that cross': [
+    [node('Relu', ['x'], 'a'), node('Tanh', ['x'], 'b'), node('Add', ['a', 'b'], 's'), node('Sigmoid', ['s'], 'r'), node('Add', ['a', 'r'], 'y')],
+    `values(
+    value('v1', 'input', relu()),
+    value('v2', 'input', tanh()),
+    value('v3', { added: ['v1', 'v2'] }, sigmoid()),
+    value('v4', { added: ['v1', 'v3'] }),
+  )`,
+  ],
+  'a product of two branches': [
+    [node('Relu', ['x'], 'a'), node('GlobalAveragePool', ['x'], 'b'), node('Mul', ['b', 'a'], 'y')],
+    "values(value('v1', 'input', relu()), value('v2', 'input', globalAvgPool()), value('v3', { multiplied: ['v1', 'v2'] }))",
+  ],
+  'padding that is computed': [
+    [node('Shape', ['x'], 's'), node('Gather', ['s', '[2]'], 'h'), node('Sub', ['h', '[1]'], 'a'), node('Div', ['a', '[3]'], 'b'),
+      node('Concat', ['[0]', '[0]', '[0]', 'b', '[0]', '[0]', '[1]', '[0]'], 'p', [{ ...axis1, i: 0 }]), node('Pad', ['x', 'p'], 'q'), node('Conv', ['q', 'k'], 'y')],
+    "conv2d('y_s', 4, 3, { pad: { top: 0, left: 2, bottom: 1, right: 0 }, bias: false })",
+  ],
+}
+for (const [what, [list, source]] of Object.entries(MEANINGS))
+  test(`${what} is ${source}`, () => assert.is(made(...list), source))
+
 // ---------------------------------------------------------------- bytes
 
 const numbers = (name: string, ...ns: readonly number[]): TensorProto => ({
@@ -246,7 +376,6 @@ test('bytes that are no numbers yet, or none that a layer makes, are refused', (
 
 const REFUSED: Readonly<Record<string, RegExp>> = {
   'last-kept': /node '\/block\/norm\/ReduceMean' \(ReduceMean\): it reduces axes 3; allowed: height and width$/,
-  'sizes-traced': /node '\/ConstantOfShape' \(ConstantOfShape\): this operator is not supported; allowed: Add, AveragePool, /,
 }
 for (const [name, words] of Object.entries(REFUSED))
   test(`${name}.onnx is refused by its node`, () => assert.match(refusal(read(join(fixtures, `${name}.onnx`))), words))
@@ -273,28 +402,42 @@ const MADE: Readonly<Record<string, readonly [Partial<GraphProto>, RegExp]>> = {
     nodes(node('Relu', ['x'], 'z'), node('Conv', ['x', 'z'], 'y')),
     /its input 'z' is computed; allowed: weights stored in the file/,
   ],
-  'a weight of two layers': [
-    nodes(node('Conv', ['x', 'w'], 'z'), node('Conv', ['z', 'w'], 'y')),
-    /'y's' \(Conv\): its weight 'w' belongs to node 'z's' \(Conv\) too; a weight may belong to one layer only/,
-  ],
   'padding beyond the window': [nodes(node('Conv', ['x', 'w'], 'y', [ints('pads', 9, 9, 9, 9)])), /'y's' \(Conv\): .*padding/],
-  'ways that cross': [
+  'a product of two sizes': [
     nodes(
-      node('Conv', ['x', 'w'], 'a'),
-      node('Conv', ['x', 'v'], 'b'),
-      node('Add', ['a', 'b'], 's'),
-      node('Relu', ['s'], 'r'),
-      node('Add', ['a', 'r'], 'y'),
+      node('GlobalAveragePool', ['x'], 'a'),
+      node('Conv', ['x', 'w'], 'b'),
+      node('MaxPool', ['b'], 'c', [ints('kernel_shape', 2, 2), ints('strides', 2, 2)]),
+      node('Mul', ['b', 'c'], 'd'),
+      node('Mul', ['a', 'd'], 'y'),
     ),
-    /the output of node 'a's' \(Conv\) feeds branches that do not join in one place; allowed: sums and concatenations of branches of one value/,
-  ],
-  'a product of two branches': [
-    nodes(node('Conv', ['x', 'w'], 'a'), node('Conv', ['x', 'v'], 'b'), node('Mul', ['a', 'b'], 'y')),
-    /node 'y's' \(Mul\) is a product of two branches; allowed: /,
+    /node 'd's' \(Mul\) multiplies \[4,8,8\] by \[4,4,4\]; allowed: equal sizes, one value per channel or one per pixel/,
   ],
   'half of a function': [
     nodes(node('Erf', ['x'], 'e'), node('Relu', ['e'], 'y')),
     /node 'e's' \(Erf\): it is not a part of a known function/,
+  ],
+  'a convolution over channels': [
+    {
+      ...nodes(node('GlobalAveragePool', ['x'], 'a'), node('Flatten', ['a'], 'b'), node('Reshape', ['b', 'to'], 'y')),
+      initializer: [int64s('to', 0, 1, -1)],
+    },
+    /node 'y's' \(Reshape\): it reshapes \[B,4\] to \[batch,1,4\]; allowed: \[B,-1\], \[B,C,1,1\]/,
+  ],
+  'a slice of rows': [
+    {
+      ...nodes(node('Slice', ['x', 'from', 'to', 'axes'], 'y')),
+      initializer: [int64s('from', 0), int64s('to', -1), int64s('axes', 2)],
+    },
+    /node 'y's' \(Slice\): it slices axis 2 in steps of 1; allowed: channels, in steps of 1/,
+  ],
+  'a split of rows': [
+    nodes({ ...node('Split', ['x'], 'y', [{ ...axis1, i: 2 }]), output: ['y', 'z'] }),
+    /node 'y's' \(Split\): it splits axis 2; allowed: channels/,
+  ],
+  'a gate of another slope': [
+    nodes(node('HardSigmoid', ['x'], 'y')),
+    /node 'y's' \(HardSigmoid\): its alpha is 0.2, its beta 0.5; allowed: 1\/6 and 1\/2, as in PyTorch/,
   ],
   'two outputs': [
     { ...nodes(node('Relu', ['x'], 'y')), output: [value('y'), value('x')] },

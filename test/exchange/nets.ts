@@ -1,8 +1,10 @@
 // Small networks that have, between them, every operator that can be exported, with the unusual cases of each. Only used by tests.
 import {
   adaptiveAvgPool,
+  affine,
   avgPool,
   batchNorm,
+  channelShuffle,
   concat,
   conv2d,
   convTranspose2d,
@@ -12,6 +14,7 @@ import {
   gelu,
   globalAvgPool,
   groupNorm,
+  hardSigmoid,
   hardSwish,
   identity,
   instanceNorm,
@@ -32,10 +35,13 @@ import {
   type Shape,
   sigmoid,
   silu,
+  sliceChannels,
   softmax,
   stochasticDepth,
   tanh,
   upsample,
+  value,
+  values,
 } from '../../dsl'
 
 export interface SmallNet {
@@ -92,6 +98,35 @@ export const SMALL: Readonly<Record<string, SmallNet>> = {
       scaled(conv2d('d', 1, 1), sigmoid()),
       scaled(conv2d('e', 6, 1)),
       softmax(),
+    ),
+  },
+  channels: {
+    input: [2, 6, 5, 5],
+    net: seq(
+      conv2d('a', 6, 1),
+      concat(sliceChannels(0, 2), seq(sliceChannels(2, 4), conv2d('b', 4, 3))),
+      channelShuffle(3),
+      scaled(globalAvgPool(), conv2d('c', 6, 1), hardSigmoid()),
+      residual(affine(-1), avgPool(3, { stride: 1, pad: 1 })),
+      affine(0.5, 1),
+      globalAvgPool(),
+      linear('d', 4),
+      sliceChannels(1, 2),
+    ),
+  },
+  crossing: {
+    input: [2, 6, 5, 5],
+    net: seq(
+      conv2d('a', 8, 3),
+      values(
+        value('v1', 'input', sliceChannels(0, 4), conv2d('b', 4, 3), relu()),
+        value('v2', 'input', sliceChannels(4, 4)),
+        value('v3', { added: ['v1', 'v2'] }, residual(conv2d('c', 4, 3), identity)),
+        value('v4', 'v1', globalAvgPool(), sigmoid()),
+        value('v5', { multiplied: ['v3', 'v4'] }),
+        value('v6', { joined: ['v1', 'v5', 'v3'] }),
+      ),
+      relu(),
     ),
   },
   bytes: {

@@ -83,6 +83,7 @@ const RULES: Readonly<Record<string, (n: NodeProto, ins: readonly Known[]) => Sh
     return [a!.shape[0]!, rows!]
   },
   GlobalAveragePool: (_, [x]) => [...x!.shape.slice(0, 2), 1, 1],
+  HardSigmoid: same,
   HardSwish: same,
   Identity: same,
   InstanceNormalization: same,
@@ -107,6 +108,7 @@ const RULES: Readonly<Record<string, (n: NodeProto, ins: readonly Known[]) => Sh
     return x!.shape.map((d, i) => (axes.includes(i) ? sizes!.ints![axes.indexOf(i)]! : d))
   },
   Sigmoid: same,
+  Slice: (_, [x, from, to, axes]) => x!.shape.map((d, i) => (i === axes!.ints![0] ? to!.ints![0]! - from!.ints![0]! : d)),
   Softmax: same,
   Sub: both,
   Squeeze: (_, [x, axes]) => x!.shape.filter((_d, i) => !axes!.ints!.includes(i)),

@@ -1,5 +1,6 @@
 // The wiring of the gradient pass against finite differences: random networks of linear (with weights of its own or another
-// layer's), relu, add and concat on [B,C,1,1], one objective or two, run by a few lines of arithmetic that stand here. Kernels have their own tests; this one is about who gets which gradient.
+// layer's), relu, add, concat,
+// slices and shuffles of channels on [B,C,1,1], one objective or two, run by a few lines of arithmetic that stand here. Kernels have their own tests; this one is about who gets which gradient.
 import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -28,6 +29,9 @@ const product = (
 ): Tensor => range(n).flatMap((i) => range(m).map((j) => range(inner).reduce((s, k) => s + a(i, k) * b(k, j), 0)))
 const channels = (x: Tensor, c: number, from: number, to: number): readonly Tensor[] =>
   range(x.length / c).map((i) => x.slice(i * c + from, i * c + to))
+
+const shuffled = (x: Tensor, c: number, groups: number): Tensor =>
+  channels(x, c, 0, c).flatMap((p) => range(c).map((i) => p[(i % groups) * (c / groups) + Math.floor(i / groups)]!))
 
 const kernels: Readonly<Record<string, Kernel>> = {
   linear: (_, [x, w, b], [xs, ws]) => {
@@ -78,6 +82,16 @@ const kernels: Readonly<Record<string, Kernel>> = {
   slice_channels: (op, [dy], shapes) => [
     channels(dy!, shapes[0]![1]!, op.attrs.from!, op.attrs.from! + shapes.at(-1)![1]!).flat(),
   ],
+  take_channels: (op, [x], shapes) => [channels(x!, shapes[0]![1]!, op.attrs.from!, op.attrs.from! + op.attrs.count!).flat()],
+  put_channels: (op, [dy], shapes) => [
+    channels(dy!, shapes[0]![1]!, 0, shapes[0]![1]!).flatMap((part) => {
+      const pixel = Array<number>(op.attrs.channels!).fill(0)
+      pixel.splice(op.attrs.from!, part.length, ...part)
+      return pixel
+    }),
+  ],
+  shuffle_channels: (op, [x], shapes) => [shuffled(x!, shapes[0]![1]!, op.attrs.groups!)],
+  shuffle_channels_bwd: (op, [dy], shapes) => [shuffled(dy!, shapes[0]![1]!, shapes[0]![1]! / op.attrs.groups!)],
   param_grad_sum: (_, ins) => [ins.reduce(plus)],
   mse: (op, [x, t]) => [
     [(op.attrs.weight! * x!.reduce((s, v, i) => s + (v - (t?.[i] ?? op.attrs.constant!)) ** 2, 0)) / op.attrs.count!],
@@ -101,7 +115,12 @@ const run = (g: Graph, leaves: ReadonlyMap<number, Tensor>): Map<number, Tensor>
 
 /** Instructions (kind, first operand, second operand) over the values so far. */
 const programs = fc.array(
-  fc.tuple(fc.constantFrom('linear', 'again', 'relu', 'add', 'concat'), fc.nat(100), fc.nat(100), fc.integer({ min: 1, max: 3 })),
+  fc.tuple(
+    fc.constantFrom('linear', 'again', 'relu', 'add', 'concat', 'take', 'shuffle'),
+    fc.nat(100),
+    fc.nat(100),
+    fc.integer({ min: 1, max: 3 }),
+  ),
   { minLength: 1, maxLength: 9 },
 )
 
@@ -111,6 +130,15 @@ interface Drawn {
   readonly s: Sketch
   readonly made: readonly Ref[]
   readonly out: Ref
+}
+
+/** All channels from one on; or all, shuffled in as many groups as they divide into. */
+const channelsOf = (s: Sketch, kind: 'take' | 'shuffle', x: Ref, b: number, layer: string): Ref => {
+  const c = s.shape(x)[1]!
+  const groups = [2, 3, 5, 7].find((n) => c % n === 0) ?? 1
+  return kind === 'take'
+    ? s.op('take_channels', { from: b % c, count: c - (b % c) }, [x], layer)
+    : s.op('shuffle_channels', { groups }, [x], layer)
 }
 
 const drawn = (program: Program): Drawn => {
@@ -136,7 +164,9 @@ const drawn = (program: Program): Drawn => {
             ? s.op('relu', { slope: 0.3 }, [x], layer)
             : kind === 'add'
               ? s.op('add', {}, [x, like[b % like.length]!], layer)
-              : s.op('concat', {}, [x, made[b % made.length]!, s.image], layer),
+              : kind === 'take' || kind === 'shuffle'
+                ? channelsOf(s, kind, x, b, layer)
+                : s.op('concat', {}, [x, made[b % made.length]!, s.image], layer),
     )
   }
   // Everything leads to the output.
@@ -264,6 +294,8 @@ test('the kernels here stand for what the table says', () => {
     ['add', 1, 1, 1],
     ['linear', 2, 0, 2],
     ['again', 2, 0, 2],
+    ['take', 2, 1, 1],
+    ['shuffle', 2, 0, 1],
   ])
   assert.equal(new Set(g.ops.filter((o) => o.phase !== 'update').map((o) => o.kind)), new Set(Object.keys(kernels)))
 })

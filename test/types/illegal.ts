@@ -154,6 +154,57 @@ const sizes: readonly Illegal[] = [
     "model([1, 3, 9, 9], residual(atInputSize(conv2d('c', 4, 3, { stride: 2 })), identity))",
   ),
   ...at(
+    "layer 'values' (values): its arguments must be values: value(name, reads, ...layers)",
+    'model([1, 8, 4, 4], values(relu()))',
+  ),
+  ...at(
+    "layer 'a' (value): no later value reads it; leave it out, or read it",
+    "model([1, 8, 4, 4], values(value('a', 'input', relu()), value('b', { added: ['input', 'input'] })))",
+  ),
+  ...at("layer 'values' (values): needs at least one value", 'model([1, 8, 4, 4], values())'),
+  ...at(
+    "layer 'b' (value): it reads 'c', but no earlier value has this name; 'input' is the input",
+    "model([1, 8, 4, 4], values(value('a', 'input', relu()), value('b', 'c')))",
+    "model([1, 8, 4, 4], values(value('a', 'input', relu()), value('b', { joined: ['a', 'c'] })))",
+  ),
+  ...at(
+    "layer 's.a' (value): an earlier value has its name, or it is the input; give each value its own name",
+    "model([1, 8, 4, 4], block('s', values(value('a', 'input', relu()), value('a', 'input'))))",
+  ),
+  ...at("layer 'a' (value): a value stands in the arguments of values(...)", "model([1, 8, 4, 4], value('a', 'input', relu()))"),
+  ...at(
+    "layer 'sum' (sum): a tensor of [1,8,2,2] cannot be added to one of [1,8,4,4]",
+    "model([1, 8, 4, 4], values(value('a', 'input', maxPool(2)), value('b', { added: ['input', 'a'] })))",
+  ),
+  ...at(
+    "layer 'concat' (concat): the first branch gives [1,8,4,4] but branch 3 gives [1,8,2,2]; only the channels may differ",
+    "model([1, 8, 4, 4], values(value('a', 'input', maxPool(2)), value('b', { joined: ['input', 'input', 'a'] })))",
+  ),
+  ...at(
+    "layer 'product' (product): a factor of [1,8,2,2] does not fit a tensor of [1,8,4,4]; allowed: that shape, or one value per channel or per pixel",
+    "model([1, 8, 4, 4], values(value('a', 'input', maxPool(2)), value('b', { multiplied: ['input', 'a'] })))",
+  ),
+  ...at(
+    "two values are named 'c'; give each layer its own name",
+    "model([1, 8, 4, 4], values(value('a', 'input', conv2d('c', 8, 3)), value('b', 'a', conv2d('c', 8, 3))))",
+  ),
+  ...at(
+    "layer 'c' (conv2d): a window of 9x9 does not fit its input [1,8,4,4]",
+    "model([1, 8, 4, 4], values(value('a', 'input', conv2d('c', 8, 9, { pad: 0 }))))",
+  ),
+  ...at(
+    "layer 'sliceChannels' (sliceChannels): its slice ends at channel 9, beyond its input of [1,8,4,4]",
+    'model([1, 8, 4, 4], sliceChannels(5, 4))',
+  ),
+  ...at(
+    "layer 's' (sliceChannels): its number of channels must be a whole number of at least 1, not 0",
+    "model([1, 8, 4, 4], sliceChannels(5, 0, 's'))",
+  ),
+  ...at(
+    "layer 'channelShuffle' (channelShuffle): 8 input channels do not divide into 3 groups",
+    'model([1, 8, 4, 4], channelShuffle(3))',
+  ),
+  ...at(
     "layer 'scaled' (scaled): its layers give [1,4,9,9] for an input of [1,3,9,9]; allowed: that shape, or one value per channel or per pixel",
     "model([1, 3, 9, 9], scaled(conv2d('c', 4, 3)))",
   ),

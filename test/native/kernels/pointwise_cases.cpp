@@ -40,6 +40,24 @@ Family join_family(Random& r) {
 }
 const Listed join_listed{"add, concat", join_family, 25};
 
+/// A slice within the channels, and a shuffle in groups of several channels.
+Family channels_family(Random& r) {
+  Family f;
+  const int64_t groups = r.between(2, 4), from = r.between(1, 3), count = r.between(1, 5);
+  Dims in = image(r);
+  in[1] = groups * r.between(4, 20);
+  const Dims part{in[0], count, in[2], in[3]};
+  const Array x = r.normal(in), dpart = r.normal(part), dy = r.normal(in);
+  const Call take{OpKind::take_channels, {double(from), double(count)}, {tensor(x)}, {tensor(Array(part))}, 1};
+  const Call put{OpKind::put_channels, {double(from), double(in[1])}, {tensor(dpart)}, {tensor(Array(in))}, 0};
+  const Call shuffle{OpKind::shuffle_channels, {double(groups)}, {tensor(x)}, {tensor(Array(in))}, 1};
+  const Call back{OpKind::shuffle_channels_bwd, {double(groups)}, {tensor(dy)}, {tensor(Array(in))}, 0};
+  f.calls = {take, put, shuffle, back};
+  f.gradients = {gradient_of(take, 0, dpart, reference(put)[0]), gradient_of(shuffle, 0, dy, reference(back)[0])};
+  return f;
+}
+const Listed channels_listed{"take_channels, shuffle_channels", channels_family, 20};
+
 Family flatten_family(Random& r) {
   Family f;
   const Dims in = image(r), flat{in[0], in[1] * in[2] * in[3], 1, 1};

@@ -588,5 +588,35 @@ Family from_bytes_drawn(Random& r) {
 }
 const Listed from_bytes_drawn_listed{"from_bytes", from_bytes_drawn, 20};
 
+Family take_channels_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], 1, d[2], d[3]}, 4, true}, {{d[0], 1, d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::take_channels, {double(0), double(1)}, {{0, Reach::same}}, {{1, Reach::same}}, 1, false, -1},
+      {OpKind::put_channels, {double(0), double(d[1])}, {{2, Reach::same}}, {{3, Reach::same}}, 0, false, -1}},
+     {{0, 2, 3}}}});
+}
+const Listed take_channels_drawn_listed{"take_channels", take_channels_drawn, 10};
+
+Family shuffle_channels_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::shuffle_channels, {double(d[1])}, {{0, Reach::same}}, {{1, Reach::same}}, 1, false, -1},
+      {OpKind::shuffle_channels_bwd, {double(d[1])}, {{2, Reach::same}}, {{3, Reach::same}}, 0, false, -1}},
+     {{0, 2, 3}}}});
+}
+const Listed shuffle_channels_drawn_listed{"shuffle_channels", shuffle_channels_drawn, 10};
+
+Family hard_sigmoid_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::hard_sigmoid, {}, {{0, Reach::same}}, {{1, Reach::same}}, 1, false, 0},
+      {OpKind::hard_sigmoid_bwd, {}, {{1, Reach::same}, {2, Reach::same}}, {{3, Reach::same}}, 1, false, 1}},
+     {{0, 2, 3}}}});
+}
+const Listed hard_sigmoid_drawn_listed{"hard_sigmoid", hard_sigmoid_drawn, 10};
+
 }  // namespace
 }  // namespace spillway::test

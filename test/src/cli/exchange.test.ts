@@ -7,6 +7,8 @@ import { isLeft, right } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { errorText } from '../../../src/errors/errors'
+import { ELEMENT, modelType } from '../../../src/exchange/onnx'
+import { encoded } from '../../../src/files/protobuf'
 import { writeTensors } from '../../../src/files/safetensors'
 
 const root = join(__dirname, '..', '..', '..')
@@ -59,6 +61,28 @@ test('a net goes out and comes back, at another size, with its weights', () => {
   assert.match(back.out, /to train it further: spillway train .*back\.ts --weights .*back\.safetensors/)
   assert.match(readFileSync(at('back.ts'), 'utf8'), /model\(\[3, 3, 20, 24\], net\)/)
   assert.equal(readFileSync(at('back.safetensors')).subarray(-16), readFileSync(at('w.safetensors')).subarray(-16))
+})
+
+test('notes name the weights that several layers share, and those that become constants', () => {
+  const image = { elemType: ELEMENT.FLOAT, shape: { dim: [1, 2, 4, 4].map((dimValue) => ({ dimValue })) } }
+  const conv = (input: string, output: string) => ({ name: output, opType: 'Conv', input: [input, 'both'], output: [output] })
+  const graph = {
+    node: [conv('x', 'first'), { opType: 'Mul', input: ['first', 'lab.scale'], output: ['scaled'] }, conv('scaled', 'second')],
+    input: [{ name: 'x', type: { tensorType: image } }],
+    output: [{ name: 'second', type: { tensorType: image } }],
+    initializer: [
+      { name: 'both', dims: [2, 2, 1, 1], dataType: ELEMENT.FLOAT, rawData: new Uint8Array(16) },
+      { name: 'lab.scale', dims: [1], dataType: ELEMENT.FLOAT, rawData: new Uint8Array(Float32Array.of(0.5).buffer) },
+    ],
+  }
+  writeFileSync(at('both.onnx'), encoded(modelType(), { irVersion: 8, opsetImport: [{ domain: '', version: 18 }], graph }))
+  const { code, out, err } = spillway('import', at('both.onnx'), '--out', at('both.ts'), '--json')
+  assert.is(code, 0, err)
+  assert.match(err, /note: several layers share these weights; each gets its own copy: both/)
+  assert.match(err, /note: these weights are one number for all channels and become constants, which are not trained: lab\.scale/)
+  const { copied, constants } = JSON.parse(out) as Readonly<Record<string, readonly string[]>>
+  assert.equal([copied, constants], [['both'], ['lab.scale']])
+  assert.match(readFileSync(at('both.ts'), 'utf8'), /affine\(0\.5\)/)
 })
 
 const WRONG: readonly (readonly [readonly string[], RegExp])[] = [

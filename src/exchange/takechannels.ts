@@ -1,0 +1,53 @@
+// Slices of channels, from ONNX nodes. In: Slice or Split, of an image. Out: a layer for each part. Invariant: parts keep all pixels.
+// Worked example: Split of 64 channels in 32 and 32 is sliceChannels(0, 32) and sliceChannels(32, 32).
+import { sliceChannels } from '../../dsl'
+import { placesOf } from './folded'
+import { positive, type Reading, refuse } from './reading'
+
+/** The axis of the channels, and the number of axes. */
+const channelAxis = { image: [1, 4], flat: [1, 2], last: [3, 4] } as const
+
+const taken = (r: Reading, from: number, count: number, output = 0): void => {
+  const { step, form } = r.data(0)
+  const whole = from === 0 && count === r.shape(step)[1]
+  r.is({ tag: 'data', step: whole ? step : r.layer(sliceChannels(from, count), step), form }, output)
+}
+
+const numbersOf = (r: Reading, input: number, attribute: string): readonly number[] | undefined =>
+  r.has(input) ? (r.numbers(input) ?? refuse(`its ${attribute} are computed`)).map(Number) : r.ints(attribute)
+
+export const slice = (r: Reading): void => {
+  const { step, form } = r.data(0)
+  const [channels, rank] = channelAxis[form]
+  const starts = numbersOf(r, 1, 'starts') ?? refuse('it has no starts')
+  const ends = numbersOf(r, 2, 'ends') ?? refuse('it has no ends')
+  const axes = numbersOf(r, 3, 'axes') ?? starts.map((_, i) => i)
+  const steps = numbersOf(r, 4, 'steps') ?? starts.map(() => 1)
+  const extents = form === 'last' ? [0, 2, 3, 1].map((d) => r.shape(step)[d]!) : r.shape(step)
+  let range: readonly [from: number, count: number] = [0, r.shape(step)[1]]
+  for (const [i, a] of axes.entries()) {
+    const axis = a < 0 ? a + rank : a
+    const places = placesOf(starts[i]!, ends[i]!, steps[i] ?? 1, extents[axis] ?? 0)
+    if (axis === channels && steps[i] === 1 && places.length > 0) range = [places[0]!, places.length]
+    else if (steps[i] !== 1 || starts[i] !== 0 || places.length !== extents[axis])
+      refuse(`it slices axis ${axis} in steps of ${steps[i]}; allowed: channels, in steps of 1`)
+  }
+  taken(r, ...range)
+}
+
+export const split = (r: Reading): void => {
+  const { step, form } = r.data(0)
+  const [channels, rank] = channelAxis[form]
+  if (positive([r.int('axis', 0)], rank)[0] !== channels) refuse(`it splits axis ${r.int('axis', 0)}; allowed: channels`)
+  const all = r.shape(step)[1]
+  const count = Math.ceil(all / r.outputs)
+  const sizes =
+    numbersOf(r, 1, 'split') ?? Array.from({ length: r.outputs }, (_, i) => Math.max(0, Math.min(count, all - i * count)))
+  if (sizes.length !== r.outputs || sizes.reduce((n, s) => n + s, 0) !== all)
+    refuse(`it splits ${all} channels into [${sizes.join(',')}] for ${r.outputs} outputs`)
+  let from = 0
+  for (const [i, size] of sizes.entries()) {
+    taken(r, from, size, i)
+    from += size
+  }
+}
