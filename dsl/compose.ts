@@ -239,7 +239,7 @@ export const skip = <const Ls extends readonly Net[]>(...layers: Ls): Concat<rea
  * @param name Name of the value; it is no prefix of the layers' names.
  * @param reads The name of an earlier value, or `'input'`; or several as `{ added: ['a', 'b'] }`,
  *   `{ joined: ['a', 'b'] }`, `{ multiplied: ['value', 'factor'] }`.
- * @param layers Layers in execution order; without layers, the value is what it reads.
+ * @param layers Layers in execution order. Without layers, the value equals its input.
  * @example values(value('a', 'input', conv2d('conv1', 8, 3)), value('b', { joined: ['input', 'a'] }, relu()))
  */
 export const value = <N extends string, const R extends Reads, const Ls extends readonly Net[]>(

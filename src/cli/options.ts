@@ -53,7 +53,7 @@ export const numberOption = (flag: string): ((text: string) => number) =>
     (text) => `${flag}: '${text}' is not a number of at least 0`,
   )
 
-/** Of either sign. */
+/** A number of either sign. */
 export const realOption = (flag: string): ((text: string) => number) =>
   numberWhere(
     (text) => text.trim() !== '' && Number.isFinite(Number(text)),
@@ -76,7 +76,7 @@ export const threadsOption = option((text) => {
     : E.left(usage(`--threads: '${text}' is not a whole number from 1 to ${most} (${MOST_THREADS_EACH} per processor)`))
 })
 
-/** Of either sign. */
+/** A number of either sign. */
 export const integerOption = (flag: string): ((text: string) => number) =>
   numberWhere(
     (text) => /^-?\d{1,15}$/.test(text),

@@ -1,4 +1,17 @@
 // The layers of the DSL and the functions that combine them, as one namespace.
 export * from '../../dsl/layers'
-export { atInputSize, block, blocks, concat, counted, repeat, residual, scaled, seq, skip } from '../../dsl/compose'
+export {
+  atInputSize,
+  block,
+  blocks,
+  concat,
+  counted,
+  repeat,
+  residual,
+  scaled,
+  seq,
+  skip,
+  value,
+  values,
+} from '../../dsl/compose'
 export { identity } from '../../dsl/net'
