@@ -40,6 +40,7 @@ export { exportOnnx, type ExportOptions, type ExportResult, tryExportOnnx } from
 export { importOnnx, type ImportOptions, type ImportResult, tryImportOnnx } from './exchange/import'
 export type { Written } from './files/whole'
 export { type Growing, type Largest, largest, type LargestOptions, type Price, tryLargest } from './stage/largest'
+export type { ModeOf, PlanFor } from './stage/mode'
 export { loadPlan, savePlan, tryLoadPlan, trySavePlan } from './stage/planfile'
 export { type ModelSource, openModule, type PlanModule, planModule } from './stage/planmodule'
 export type { ProcessMemory, Staging } from './report/facts'

@@ -8,10 +8,18 @@ import type { IsStrict, OrFaulty } from '../../staging/core/orwords'
 import { type Graph, trains } from '../../staging/graph/graph'
 import { type SpillwayError, usage } from '../errors/errors'
 
-/** The mode of options of `stage`; all modes if the compiler does not know it. */
+/**
+ * The mode of options of `stage`; all modes if the compiler does not know it.
+ *
+ * @example const mode: ModeOf<{ mode: 'predict' }> = 'predict'
+ */
 export type ModeOf<O> = O extends { readonly mode?: infer K } ? (K extends PlanMode ? K : 'train') : 'train'
 
-/** A plan, if it has this mode; otherwise the error, so that the compiler shows it at the argument. */
+/**
+ * A plan, if it has this mode; otherwise the error, so that the compiler shows it at the argument.
+ *
+ * @example const predicted = <P extends Staged>(plan: PlanFor<'predict', P>) => plan
+ */
 export type PlanFor<Wanted extends PlanMode, P> = OrFaulty<P, IsStrict extends true ? ModeFault<Wanted, P> : null>
 export type ModeFault<Wanted extends PlanMode, P> = P extends { readonly mode: infer K extends PlanMode }
   ? Wanted extends K
