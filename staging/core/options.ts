@@ -5,9 +5,11 @@
 import type { OrFaulty } from './orwords'
 
 /** The owner of options, as messages name it, and its keys in the order of messages. */
-export interface Options<Of extends string = string, Keys extends readonly string[] = readonly string[]> {
+export interface Options<Of extends string = string, Keys extends readonly string[] = readonly string[], All = object> {
   readonly of: Of
   readonly keys: Keys
+  /** The interface of the options, for their texts; no value has it. */
+  readonly all?: All
 }
 
 /** All keys of O, and no others. */
@@ -16,7 +18,7 @@ export const optionsFor =
   <const Of extends string, const Keys extends readonly (keyof O & string)[]>(
     of: Of,
     ...keys: [keyof O] extends [Keys[number]] ? Keys : readonly Exclude<keyof O, Keys[number]>[]
-  ): Options<Of, Keys> => ({ of, keys: keys as unknown as Keys })
+  ): Options<Of, Keys, O> => ({ of, keys: keys as unknown as Keys })
 
 // ---------------------------------------------------------------- words
 
@@ -35,8 +37,11 @@ export type Known<O, Legal extends Options, Faulty = null> = OrFaulty<
   O,
   [UnknownKeys<O, Legal>] extends [never]
     ? Faulty
-    : { [K in keyof O]: K extends Legal['keys'][number] ? O[K] : OptionRefused<K & string, Legal> }
+    : { [K in keyof O]: K extends Legal['keys'][number] ? O[K] : OptionRefused<K & string, Legal> },
+  O & (TextsOf<Legal> | undefined)
 >
+/** The texts of options, which editors show where an option is given. They restrict nothing. */
+type TextsOf<Legal> = Legal extends { readonly all?: infer All } ? { readonly [K in keyof All]?: unknown } : unknown
 /** A list of options, each of them as `Known` has it. */
 export type KnownItems<Items, Legal extends Options> = { readonly [I in keyof Items]: Known<Items[I], Legal> }
 /**

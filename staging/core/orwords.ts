@@ -23,7 +23,7 @@ export type InferredFrom<In> = keyof In extends never ? In : never
  * The type of a parameter that In is inferred from. It is In if Faulty is null; else Faulty, which has words in place of each fault. If In is a
  * union, `null` in Faulty stands for its members without a fault. The choice of `symbol` serves inference: no In has that key.
  */
-export type OrFaulty<In, Faulty> = symbol extends keyof NonNullable<In>
+export type OrFaulty<In, Faulty, Fits = In> = symbol extends keyof NonNullable<In>
   ? In
   : // biome-ignore lint/suspicious/noExplicitAny: the branch that TypeScript leaves out
-    Answers<Exclude<Faulty, null>, In>[[Faulty] extends [null] ? 'fits' : any]
+    Answers<Exclude<Faulty, null>, Fits>[[Faulty] extends [null] ? 'fits' : any]

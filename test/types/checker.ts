@@ -55,6 +55,8 @@ export interface Checked {
   readonly places: (name: string) => readonly { readonly line: number; readonly message: string }[]
   /** An editor's text over the first place of `text`. */
   readonly hover: (name: string, text: string) => string
+  /** The text that an editor shows for the first place where `text` stands. */
+  readonly docs: (name: string, text: string) => string
   /** The type of a top-level constant, written out. */
   readonly typeOf: (name: string, constant: string) => string
   /** The names that an editor offers at the end of the first place where `text` stands. */
@@ -123,6 +125,8 @@ export const check = (programs: Programs, more: ts.CompilerOptions = {}): Checke
     errors: (name) => places(name).map((p) => p.message),
     hover: (name, text) =>
       ts.displayPartsToString(service.getQuickInfoAtPosition(pathOf(name), placeOf(programs, name, text))?.displayParts),
+    docs: (name, text) =>
+      ts.displayPartsToString(service.getQuickInfoAtPosition(pathOf(name), placeOf(programs, name, text))?.documentation),
     typeOf: (name, constant) => {
       const file = program.getSourceFile(pathOf(name))!
       const symbol = checker.getSymbolsInScope(file, ts.SymbolFlags.Variable).find((s) => s.name === constant)

@@ -15,6 +15,15 @@ const size = net.output
 const huge = model([1, 3, 99991, 100000], trunk)
 layerOf(net, '')
 `,
+  options: `import { conv2d, evaluate, model, mse, predict, run, sgd, source, stage, train, validation } from '../../src/index'
+const net = model([1, 3, 8, 8], conv2d('c', 4, 3, { stride: 2 }))
+const plan = stage(net, { budget: 4000000, loss: mse, optimizer: sgd({ lr: 0.1 }) })
+const data = source({ length: 2, read: () => ({ input: new Float32Array(192), target: new Float32Array(64) }) })
+train(net, plan, { steps: 2, data, evaluate: validation({ data, every: 1 }) })
+run(net, plan, { epochs: 2, data })
+evaluate(net, stage(net, { mode: 'evaluate' }), { weights: 'w', data, metrics: ['mae'] })
+predict(net, stage(net, { mode: 'predict' }), { weights: 'w', data, out: 'o' })
+`,
   zoo: `import { layerOf, model } from '../../dsl'
 import { resnet50 } from '../../models/resnet'
 import { vgg16, vgg16Features } from '../../models/vgg'
@@ -49,6 +58,21 @@ for (const [program, text, shown] of hovers)
 test('sizes that do not divide, up to 100 000 pixels', () => {
   assert.match(checked.hover('small', 'huge ='), 'output: [1, 64, 49995, 50000];')
   assert.match(checked.hover('small', 'huge ='), `activationBytes: ${64 * 4 * (99991 * 100000 + 49995 * 50000)};`)
+})
+test('an option in an object literal shows its text', () => {
+  const texts: readonly (readonly [option: string, text: RegExp])[] = [
+    ['budget:', /^Hard limit of device memory/],
+    ['loss:', /^Loss of a model/],
+    ['lr:', /^Learning rate/],
+    ['length:', /^Number of samples/],
+    ['steps: 2', /^Length of the whole run in steps/],
+    ['every:', /^Number of epochs between two evaluations/],
+    ['epochs: 2', /^Length of the whole run in epochs/],
+    ["mode: 'evaluate'", /^Purpose of the plan/],
+    ['metrics:', /^Metrics/],
+    ['out:', /./],
+  ]
+  for (const [option, text] of texts) assert.match(checked.docs('options', option), text)
 })
 test('the zoo, whole', () => {
   assert.match(
