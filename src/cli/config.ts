@@ -16,7 +16,7 @@ import { configuredBy } from '../files/configured'
 import { readText } from '../files/whole'
 import { startedBy } from '../ranks/engine'
 import { COMMANDS } from './commands'
-import { loaded } from './load'
+import { CODE_FILES, loaded } from './load'
 import { readingCode } from './modelreads'
 import { isRepeatable } from './options'
 
@@ -35,7 +35,9 @@ const TYPED_ONLY = ['json', 'config']
 /** Options that exclude each other: a flag for one replaces the other in the file. */
 const RIVALS: Readonly<Record<string, string>> = { steps: 'epochs', epochs: 'steps', device: 'machine', machine: 'device' }
 
-const isSection = (u: unknown): u is Section => typeof u === 'object' && u !== null && !Array.isArray(u)
+/** A plain object: a promise or a map would have no keys. */
+const isSection = (u: unknown): u is Section =>
+  typeof u === 'object' && u !== null && [Object.prototype, null].includes(Object.getPrototypeOf(u))
 
 /** Places a fault in the file. */
 const inFile =
@@ -53,6 +55,8 @@ const contentOf = (file: string): Either<SpillwayError, unknown> => {
       readText('configuration', file),
       E.flatMap((text) => E.mapLeft(refused)(parsedJson(text))),
     )
+  if (!CODE_FILES.includes(extname(file)))
+    return E.left(usage(`--config ${file}: its name has another ending; allowed: .json, ${CODE_FILES.join(', ')}`))
   return pipe(
     loaded('configuration', file),
     E.filterOrElse(

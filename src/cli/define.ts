@@ -8,7 +8,6 @@ import type { FitsOptions } from './fits'
 import type { NewOptions } from './new'
 import type { PlanOptions } from './plan'
 import type { PredictCommandOptions } from './predict'
-import type { CompareRunsOptions } from './runs'
 import type { StagingOptions } from './stage'
 import type { TrainCommandOptions } from './train'
 
@@ -30,7 +29,7 @@ type Text<V> = V extends string | boolean
       : V | `${V}`
     : V extends readonly unknown[]
       ? ListText<V>
-      : V extends { readonly kind: infer Name extends string; readonly read?: never }
+      : V extends { readonly kind: infer Name extends string }
         ? Name | `${Name}:${string}`
         : never
 
@@ -62,7 +61,8 @@ export interface Config {
   readonly plan?: Flags<PlanOptions, 'plan'> & WithModel
   readonly fits?: Flags<FitsOptions, 'plan' | 'measure' | 'allocator' | 'throttle' | Purpose | Sharing> & WithModel
   readonly train?: Flags<TrainCommandOptions, Purpose> & WithModel
-  readonly 'compare-runs'?: Flags<CompareRunsOptions>
+  /** Not CompareRunsOptions: the declarations of its module need io-ts. */
+  readonly 'compare-runs'?: { readonly report?: string | undefined }
   readonly evaluate?: Flags<EvaluateCommandOptions> & WithModel
   readonly predict?: Flags<PredictCommandOptions> & WithModel
   readonly check?: Flags<

@@ -171,8 +171,10 @@ const FILES: readonly (readonly [file: string, text: string, says: string | unde
     'export const config = { train: {} }\n',
     'configuration file named.ts is refused: it has no default export; add: ',
   ],
+  ['later.ts', 'export default Promise.resolve({ train: {} })\n', 'later.ts: it is '],
   ['list.ts', 'export default [1]\n', 'list.ts: it is [1]; allowed: an object with commands'],
   ['throws.ts', "\nthrow new Error('no disk')\n", 'configuration file throws.ts is refused: throws.ts:2:7: no disk'],
+  ['text.txt', "throw new Error('it ran')\n", '--config text.txt: its name has another ending; allowed: .json, .ts, '],
   ['half.json', '{ "train": ', 'configuration file half.json is refused: it is not JSON: '],
   ['json.json', 'console.log(1)', 'configuration file json.json is refused: it is not JSON: '],
 ]
