@@ -60,11 +60,11 @@ export interface Config {
   readonly new?: Flags<NewOptions>
   readonly plan?: Flags<PlanOptions, 'plan'> & WithModel
   readonly fits?: Flags<FitsOptions, 'plan' | 'measure' | 'allocator' | 'throttle' | Purpose | Sharing> & WithModel
-  readonly train?: Flags<TrainCommandOptions, Purpose> & WithModel
+  readonly train?: Flags<TrainCommandOptions, Purpose | 'evaluatesSets'> & WithModel
   /** Not CompareRunsOptions: the declarations of its module need io-ts. */
   readonly 'compare-runs'?: { readonly report?: string | undefined }
   readonly evaluate?: Flags<EvaluateCommandOptions> & WithModel
-  readonly predict?: Flags<PredictCommandOptions> & WithModel
+  readonly predict?: Flags<PredictCommandOptions, 'images'> & WithModel
   readonly check?: Flags<
     StagingOptions,
     'plan' | 'classes' | 'threads' | 'measure' | 'throttle' | 'precision' | 'effort' | 'allocator' | Purpose | Sharing
