@@ -24,11 +24,11 @@ const noDefault = (): Either<GraphError, never> =>
     reason: 'it has no default export; add: export default model([N, C, H, W], net)',
   })
 /** An ES module, or its CommonJS form, that exports other names only. */
-const lacksDefault = (u: unknown): boolean =>
+export const lacksDefault = (u: unknown): boolean =>
   u === undefined || (typeof u === 'object' && u !== null && !('default' in u) && ('__esModule' in u || Symbol.toStringTag in u))
 
 /** CommonJS and ES modules wrap a default export differently. */
-const unwrapped = (u: unknown): unknown => (isObject(u) && !('kind' in u) && 'default' in u ? u['default'] : u)
+export const unwrapped = (u: unknown): unknown => (isObject(u) && !('kind' in u) && 'default' in u ? u['default'] : u)
 
 const overridden = (input: unknown, o: InputOverride): unknown => {
   if (!Array.isArray(input) || input.length !== 4) return input

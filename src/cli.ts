@@ -1,8 +1,9 @@
 // The command line: `spillway COMMAND`. In: arguments. Out: the exit code; words and JSON on the way. Invariant: errors/errors.ts maps errors to exit
 // codes; with --json stdout holds one object. Only the named command is declared, and its own modules are loaded when it runs, so that other commands
 // cost nothing.
+import { existsSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
-import { isLeft, left } from 'fp-ts/Either'
+import { type Either, flatMap, isLeft, left, right } from 'fp-ts/Either'
 import { type CommandName, COMMANDS } from './cli/commands'
 import { liveLine } from './cli/live'
 import { type Done, fail, type Output, outputFor, type Runner, watchStreams } from './cli/output'
@@ -22,6 +23,45 @@ const declareNamed = (program: Command, args: readonly string[], run: Runner): v
   }
 }
 
+/** The command of the arguments. */
+const namedIn = (program: Command, args: readonly string[]): Command | undefined =>
+  program.commands.find((c) => c.name() === args.find((a) => !a.startsWith('-')))
+
+// ---------------------------------------------------------------- the configuration file
+
+/** Names of the file in the working folder. */
+export const CONFIG_FILES = ['ts', 'js', 'mjs', 'cjs', 'json'].map((ending) => `spillway.config.${ending}`)
+
+/** The file of the last --config; null for --no-config, undefined without both. */
+const configNamed = (args: readonly string[]): string | null | undefined =>
+  args.reduce<string | null | undefined>((before, arg, i) => {
+    if (arg === '--no-config') return null
+    if (arg.startsWith('--config=')) return arg.slice('--config='.length)
+    // The parser refuses a missing value.
+    return arg === '--config' && args[i + 1]?.startsWith('--') === false ? args[i + 1] : before
+  }, undefined)
+
+/** Returns the configuration file for these arguments, or undefined. */
+export const configFile = (args: readonly string[]): Either<SpillwayError, string | undefined> => {
+  const given = configNamed(args)
+  if (given !== undefined) return right(given ?? undefined)
+  const [file, other] = CONFIG_FILES.filter((name) => existsSync(name))
+  return other === undefined
+    ? right(file)
+    : left(usage(`this folder has ${file} and ${other}: remove one of them, or choose one with --config`))
+}
+
+/** Gives the command the options of its configuration file. Without a file, it loads no module. */
+const configured = (program: Command, args: readonly string[]): Either<SpillwayError, void> => {
+  const c = namedIn(program, args)
+  if (!c?.options.some((o) => o.long === '--config') || args.includes('--help') || args.includes('-h')) return right(undefined)
+  return flatMap((file: string | undefined): Either<SpillwayError, void> => {
+    if (file === undefined) return right(undefined)
+    const { configure } = require('./cli/config') as typeof import('./cli/config')
+    return configure(c, file, args)
+  })(configFile(args))
+}
+
 // ---------------------------------------------------------------- what commander refuses
 
 const flagsOf = (c: Command): readonly string[] =>
@@ -32,7 +72,7 @@ const helpOf = (c?: Command): string => `spillway ${c ? `${c.name()} ` : ''}--he
 /** Commander's refusals in our words, with the nearest flags or commands. */
 const refusal = (e: CommanderError, program: Command, args: readonly string[]): SpillwayError => {
   const message = e.message.replace(/^error: /, '').replace(/\s*\(Did you mean[\s\S]*$/, '')
-  const current = program.commands.find((c) => c.name() === args.find((a) => !a.startsWith('-')))
+  const current = namedIn(program, args)
   const quoted = /'([^' =]+)/.exec(message)?.[1] ?? ''
   if (e.code === 'commander.unknownOption')
     return usage(message, nearest(quoted, flagsOf(current ?? program), 3), `'${helpOf(current)}' lists all`)
@@ -66,7 +106,9 @@ const answered = async (args: readonly string[]): Promise<number> => {
     return 2
   }
   try {
-    await program.parseAsync(args, { from: 'user' })
+    const config = configured(program, args)
+    if (isLeft(config)) done = config
+    else await program.parseAsync(args, { from: 'user' })
   } catch (e) {
     if (e instanceof CommanderError) {
       if (isHelp(e)) return 0

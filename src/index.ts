@@ -34,6 +34,7 @@ export {
   type StreamOptions,
 } from './data/data'
 export type { DeviceProgress } from './train/device'
+export { type Config, defineConfig } from './cli/define'
 export { data, layers, losses, optimizers, schedules, steps } from './groups'
 export { errorText, type SpillwayError, SpillwayException, type TypeFault } from './errors/errors'
 export { exportOnnx, type ExportOptions, type ExportResult, tryExportOnnx } from './exchange/export'

@@ -220,7 +220,8 @@ export const cliPage = (): string => `${generatedNote('the commands (src/cli)')}
 # Commands
 
 \`npx spillway COMMAND\` runs a command; \`npx spillway COMMAND --help\` prints its options. [Options](options.md) explains each of them.
-With \`--json\`, every command prints one JSON object on stdout and everything else on stderr.
+With \`--json\`, every command prints one JSON object on stdout and everything else on stderr. A
+[configuration file](../configuration.md) gives options that the command line does not give.
 
 ${table(
   ['command', 'purpose'],

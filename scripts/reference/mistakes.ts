@@ -66,6 +66,8 @@ const furnish = async (): Promise<void> => {
   write('cut.npy', array('f4', [4, 3, 8, 8]).subarray(0, 500))
   write('cut.safetensors', Buffer.from([255, 0, 0, 0, 0, 0, 0, 0, 123]))
   write('cut.onnx', 'no protocol buffer')
+  write('keys.json', '{"train":{"bacth":8}}\n')
+  write('values.json', '{"train":{"batch":"eight"}}\n')
   write('plan.json', '{"format":"spillway-plan","version":1,"checksum":"0","plan":{}}\n')
 }
 
@@ -117,6 +119,12 @@ const GROUPS: readonly Group[] = [
       'check nowhere.ts',
       'check photos',
     ],
+  },
+  {
+    title: 'Configuration files',
+    commands: ['nowhere.json', 'text.txt', 'plan.json', 'keys.json', 'values.json'].map(
+      (file) => `train net.ts --config ${file}`,
+    ),
   },
   {
     title: 'Places of outputs',

@@ -19,6 +19,7 @@ const GUIDES = [
   'fine-tuning',
   'exchange',
   'runs',
+  'configuration',
   'gpu',
   'devices',
   'distributed',

@@ -10,7 +10,7 @@ import { elementsOf } from '../../staging/core/box'
 import { type SpillwayError, usage } from '../errors/errors'
 import { showCount, showShape, showSize } from '../report/format'
 import { stagePrepared, UNBOUNDED_BYTES } from '../stage/stage'
-import { looksLikeFile, MODEL_FILES } from './model'
+import { CODE_FILES, looksLikeFile } from './load'
 import type { Done, Output } from './output'
 import { prepareNamed, type StagingOptions } from './stage'
 import { typesOf } from './types'
@@ -22,7 +22,7 @@ const modelFile = (file: string): Either<SpillwayError, string> =>
     ? E.left(usage(`check takes a model file; for a plan file use: spillway verify ${file}`))
     : looksLikeFile(file)
       ? E.right(file)
-      : E.left(usage(`'${file}' is not a model file; allowed endings: ${MODEL_FILES.join(', ')}`))
+      : E.left(usage(`'${file}' is not a model file; allowed endings: ${CODE_FILES.join(', ')}`))
 
 export const checkFile = (file: string, o: StagingOptions, out: Output): Done => {
   const { budget = UNBOUNDED_BYTES, strategy = o.budget === undefined ? 'in-core' : 'auto', machine = SIMULATED, algorithms } = o

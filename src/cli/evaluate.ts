@@ -39,11 +39,11 @@ import { type InputOptions, overrideOf } from './options'
 import { type Done, type Output, terminalWidth } from './output'
 import { countLines } from './progress'
 import { type Completed, sizeIn, withRecipe } from './recipe'
-import { lossOf, type OwnOptions, suggestingLoss } from './own'
+import { type LossOptions, lossOf, suggestingLoss } from './own'
 
 export interface EvaluateCommandOptions
   extends InputOptions,
-    OwnOptions,
+    LossOptions,
     DataFlags,
     Pick<StageOptions, 'budget' | 'strategy' | 'algorithms' | 'precision' | 'measure' | keyof TierOptions>,
     Partial<Pick<EvaluateOptions, 'weights' | 'weightsSkip' | 'weightsStrip' | 'threads' | 'workers' | 'strictData'>> {

@@ -8,7 +8,8 @@ import { type SpillwayError, usage } from '../errors/errors'
 import { placesOf, tryExportOnnx } from '../exchange/export'
 import { importing } from '../exchange/import'
 import { showCount, showShape, showSize } from '../report/format'
-import { looksLikeFile, MODEL_FILES, modelNamed } from './model'
+import { CODE_FILES, looksLikeFile } from './load'
+import { modelNamed } from './model'
 import { readingModel } from './modelreads'
 import { flagOf, type InputOptions, overrideOf } from './options'
 import type { Done, Output } from './output'
@@ -50,7 +51,7 @@ export const exportModel = (model: string | undefined, o: ExportCommandOptions, 
     }),
   )
 
-export interface ImportCommandOptions extends InputOptions {
+export interface ImportCommandOptions extends Omit<InputOptions, 'classes'> {
   readonly out?: string
   readonly save?: string
 }
@@ -65,7 +66,7 @@ export const importModel = (file: string, o: ImportCommandOptions, out: Output):
     given(o.out, '--out', 'the model file to write, e.g. my-net.ts'),
     E.flatMap(newModelFile),
     E.filterOrElse(
-      () => !MODEL_FILES.some((end) => file.endsWith(end)) || !existsSync(file),
+      () => !CODE_FILES.some((end) => file.endsWith(end)) || !existsSync(file),
       () => usage(`import takes an ONNX file, but '${file}' is a model file`),
     ),
     E.flatMap((to) => importing(file, { out: to, save: o.save, image: o.image, batch: o.batch }, flagOf)),

@@ -511,10 +511,20 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .action((shell) => run((out) => completion().printCompletion(shell, allCommands(), names().valuesOf, out))),
 }
 
+/** A command with options of its own takes them from a configuration file, too. */
+const configurable = (c: Command): Command =>
+  c.options.length === 0
+    ? c
+    : c
+        .option('--config <file>', 'file with options (default: spillway.config.ts, .js, .mjs, .cjs or .json in this folder)')
+        .option('--no-config', 'read no configuration file')
+
 /** Declares the arguments, the options and the action of a command. */
 export const declare = (c: Command, name: CommandName, run: Runner): Command =>
   described(
-    needingValues(DECLARED[name](c.option('--json', 'print one JSON object on stdout, and all else on stderr'), run)),
+    needingValues(
+      configurable(DECLARED[name](c, run)).option('--json', 'print one JSON object on stdout, and all else on stderr'),
+    ),
     name,
   )
 

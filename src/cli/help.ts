@@ -89,6 +89,7 @@ export const GROUPS: Readonly<Record<string, readonly string[]>> = {
     ],
     '--external-data',
   ],
+  'Configuration:': ['--config', '--no-config'],
 }
 
 export const EXAMPLES: Readonly<Record<CommandName, readonly string[]>> = {

@@ -1,7 +1,7 @@
 // Option texts of the command line as values. In: the typed text. Out: sizes, counts, shapes, names; or a Usage error. Invariant: every refusal
 // quotes the typed text and names the legal ones.
 import { cpus } from 'node:os'
-import type { Command } from 'commander'
+import type { Command, Option } from 'commander'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { flow, pipe } from 'fp-ts/function'
@@ -132,11 +132,16 @@ export const scheduleOption: (text: string) => Schedule = option(
   ),
 )
 
+const REPEATABLE = new WeakSet<Option>()
+/** Returns true for an option that may be given several times. */
+export const isRepeatable = (o: Option): boolean => REPEATABLE.has(o)
+
 /** Refuses a value that begins with `--`: the value is missing, and commander takes the next option for it. */
 export const needingValues = (c: Command): Command => {
   for (const o of c.options) {
     const { long, parseArg: parse } = o
     if (!o.required) continue
+    if (parse === repeated) REPEATABLE.add(o)
     o.argParser((text: string, before: unknown) => {
       if (!text.startsWith('--')) return parse ? parse(text, before) : text
       return orThrow(

@@ -86,9 +86,11 @@ export const OWN_FLAGS: readonly Flag[] = [
   ],
 ]
 
-type Given = Readonly<Partial<Record<OptionsOf<typeof LOSSES> | OptionsOf<typeof OPTIMIZERS>, ChoiceValue>>>
-export interface OwnOptions extends Given, Updates {
+type Given<T extends Table> = Readonly<Partial<Record<OptionsOf<T>, ChoiceValue>>>
+export interface LossOptions extends Given<typeof LOSSES> {
   readonly loss?: NamedLosses
+}
+export interface OwnOptions extends LossOptions, Given<typeof OPTIMIZERS>, Updates {
   readonly optimizer?: OptimizerName
 }
 export const OWN_OPTIONS = [
@@ -118,7 +120,7 @@ const givenOf = (table: Table, flag: string, kinds: readonly string[], o: object
 const LOSS_KEYS: readonly string[] = ['loss', ...keysOf(LOSSES)]
 
 /** The flags of the loss, for the recipe of the weights; undefined without any. */
-export const lossFlags = (o: OwnOptions): Readonly<Record<string, unknown>> | undefined => {
+export const lossFlags = (o: LossOptions): Readonly<Record<string, unknown>> | undefined => {
   const given = Object.entries(o).filter(([key, value]) => LOSS_KEYS.includes(key) && value !== undefined)
   return given.length === 0 ? undefined : Object.fromEntries(given)
 }
@@ -131,19 +133,19 @@ const isLosses = (u: unknown): boolean =>
   )
 
 /** The flags of a recipe; none if one is not legal. */
-export const lossIn = (recorded: Readonly<Record<string, unknown>> = {}): OwnOptions => {
+export const lossIn = (recorded: Readonly<Record<string, unknown>> = {}): LossOptions => {
   const isLegal = Object.entries(recorded).every(
     ([key, value]) =>
       LOSS_KEYS.includes(key) &&
       (key === 'loss' ? isLosses(value) : ['number', 'boolean'].includes(typeof value) || isNumbers(value)),
   )
-  return isLegal ? (recorded as OwnOptions) : {}
+  return isLegal ? (recorded as LossOptions) : {}
 }
 
 const isNothing = (given: object): boolean => Object.keys(given).length === 0
 
 /** `usual`: the loss of a model that has one. */
-export const lossOf = (o: OwnOptions, usual: Loss | undefined): Either<SpillwayError, Loss | undefined> => {
+export const lossOf = (o: LossOptions, usual: Loss | undefined): Either<SpillwayError, Loss | undefined> => {
   const parts = o.loss ?? partsOf(usual ?? 'mse').map(([weight, loss]) => [weight, lossName(loss) as LossName] as const)
   const kinds = parts.map(([, kind]) => kind)
   return pipe(
@@ -158,7 +160,7 @@ export const lossOf = (o: OwnOptions, usual: Loss | undefined): Either<SpillwayE
 
 /** Adds a hint to refusals of targets if no loss was given: the usual one compares numbers. */
 export const suggestingLoss =
-  (o: OwnOptions, usual: Loss | undefined) =>
+  (o: LossOptions, usual: Loss | undefined) =>
   <A>(answer: Either<SpillwayError, A>): Either<SpillwayError, A> => {
     if (E.isRight(answer) || (o.loss ?? usual) !== undefined) return answer
     const e = answer.left

@@ -7,12 +7,12 @@ import { type DataDescription, descriptionIn } from '../data/description'
 import { type SpillwayError, usage } from '../errors/errors'
 import { openNamedWeights } from '../train/pretrained'
 import { zooEntry } from '../zoo'
-import { looksLikeFile } from './model'
-import { lossIn, type OwnOptions } from './own'
+import { looksLikeFile } from './load'
+import { lossIn, type LossOptions } from './own'
 import type { InputOptions } from './options'
 
 /** Flags that a recipe completes or contradicts. */
-export interface RecipeFlags extends InputOptions, OwnOptions {
+export interface RecipeFlags extends InputOptions, LossOptions {
   readonly weights?: string
   readonly fit?: Taking
 }

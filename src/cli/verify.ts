@@ -6,14 +6,14 @@ import { bytesOf } from '../../staging/core/bytes'
 import { usage } from '../errors/errors'
 import { tryLoadPlans } from '../stage/planfile'
 import { showSize } from '../report/format'
-import { MODEL_FILES } from './model'
+import { CODE_FILES } from './load'
 import type { Done, Output } from './output'
 
 export const verifyFile = (file: string, out: Output): Done =>
   pipe(
     file,
     E.fromPredicate(
-      () => !MODEL_FILES.includes(extname(file)),
+      () => !CODE_FILES.includes(extname(file)),
       () => usage(`verify takes a plan file; for a model file use: spillway check ${file}`),
     ),
     E.flatMap(tryLoadPlans),

@@ -6,7 +6,7 @@ import { renderError, type StageError } from '../../staging/core/errors'
 import { nearest } from '../../staging/core/nearest'
 
 /** The role of a refused file. */
-export type FileKind = 'weights' | 'data' | 'checkpoint' | 'plan' | 'model' | 'run' | 'output'
+export type FileKind = 'weights' | 'data' | 'checkpoint' | 'plan' | 'model' | 'configuration' | 'run' | 'output'
 
 /**
  * An error of the TypeScript compiler, with its place in a file.
@@ -193,7 +193,7 @@ export const errorJson = (e: SpillwayError): { readonly error: Readonly<Record<s
 })
 
 /** Kinds of files that are read before any work begins. */
-const KNOWN_FIRST: readonly FileKind[] = ['plan', 'model', 'run']
+const KNOWN_FIRST: readonly FileKind[] = ['plan', 'model', 'configuration', 'run']
 
 /** 2 the call is wrong, 3 no plan fits, 4 not finite, 5 a checkpoint folder of others, 75 to go on, 128+n a signal, 1 anything else. */
 export const exitCode = (e: SpillwayError): number => {

@@ -32,14 +32,15 @@ export const deviceFailed = (e: unknown): SpillwayError => {
 /** An error of a device or the addon, as a value. */
 export const onDevice = <A>(f: () => A): E.Either<SpillwayError, A> => E.tryCatch(f, deviceFailed)
 
+/** A refusal of ours that a function throws, as a value. */
+export const onRefusal = <A>(f: () => A): E.Either<SpillwayError, A> =>
+  E.tryCatch(f, (e) => {
+    if (e instanceof SpillwayException) return e.error
+    throw e
+  })
+
 /** An error of a device that times calls during planning, as a value. */
-export const whilePlanning = <A>(plan: () => E.Either<SpillwayError, A>): E.Either<SpillwayError, A> =>
-  E.flatten(
-    E.tryCatch(plan, (e) => {
-      if (e instanceof SpillwayException) return e.error
-      throw e
-    }),
-  )
+export const whilePlanning = <A>(plan: () => E.Either<SpillwayError, A>): E.Either<SpillwayError, A> => E.flatten(onRefusal(plan))
 
 /** An optional value: undefined if it cannot be had. */
 export const attempt = <A>(f: () => A): A | undefined => E.toUnion(E.tryCatch(f, constUndefined))

@@ -8,6 +8,7 @@ import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { type SpillwayError, usage } from '../errors/errors'
 import { attempt } from '../errors/exceptions'
+import { configuredReads } from './configured'
 import { FILES, type FileOf, FOLDERS, type FolderOf, mayReplace, otherEnding } from './kinds'
 import { linked, oddity } from './whole'
 
@@ -191,7 +192,7 @@ export const checkedPlaces = (reads: readonly Read[], writes: readonly Write[]):
   const created = writes.flatMap((w) => (w.kind === 'logs' || w.kind === 'checkpoints' ? [realOf(w.path)] : []))
   const named = writes.filter((w) => w.path !== '')
   const checks: readonly (() => Either<SpillwayError, void>)[] = [
-    ...named.map((w) => () => besideInputs(w, reads)),
+    ...named.map((w) => () => besideInputs(w, [...reads, ...configuredReads()])),
     ...named.map((w, i) => () => besideOutputs(w, named.slice(0, i))),
     ...writes.flatMap((w) => [() => placeOf(w, created), () => ofItsKind(w)]),
   ]

@@ -11,6 +11,7 @@ import type { TaskEither } from 'fp-ts/TaskEither'
 import { dataFacts } from '../data/facts'
 import { errorText, type SpillwayError } from '../errors/errors'
 import { attempt, onFile } from '../errors/exceptions'
+import { commandArgs } from '../files/configured'
 import { ourselves } from '../files/lock'
 import { version } from '../files/version'
 import { BEST_FILE, LAST_FILE, PAGE_FILE, runsFolder } from '../files/runs'
@@ -100,7 +101,7 @@ export const recordedOf = (start: Start): Recorded => {
   const { staged, options: o, circumstances } = start
   return {
     product: version(),
-    command: [basename(process.argv[1] ?? 'node'), ...process.argv.slice(2)],
+    command: [basename(process.argv[1] ?? 'node'), ...commandArgs()],
     options: optionsOf(start),
     machine: { device: staged.machine.device.name, ...circumstances },
     data: dataFacts(o.data),

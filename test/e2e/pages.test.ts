@@ -161,11 +161,14 @@ const quietly = async <A>(f: () => Promise<A>): Promise<{ readonly answer: A; re
   }
 }
 
+/** The name of a configuration file, in its first line. */
+const configName = ({ text }: Block): string | undefined => /^\/\/ (\w+\.config\.ts)\n/.exec(text)?.[1]
+
 /** As the command line loads model files: every import of the package is the compiled one. */
 const ran = async (block: Block, where: string): Promise<void> => {
   const text = withImports(block)
   const isModule = /^export default /m.test(text)
-  const file = join(where, `${nameOf(block)}-run.ts`)
+  const file = join(where, configName(block) ?? `${nameOf(block)}-run.ts`)
   writeFileSync(file, isModule ? text : asFunction(text))
   const { done } = createRequire(file)(file) as { readonly done?: () => Promise<unknown> }
   await quietly(async () => done?.())
@@ -227,6 +230,8 @@ const taken = async (args: readonly string[]): Promise<void> => {
     name,
     () => Promise.resolve(),
   )
+  // A configuration file may give the model.
+  for (const argument of command.registeredArguments) if (argument.name() === 'model') argument.argOptional()
   await command.parseAsync(rest, { from: 'user' }).catch((e: { readonly code?: string }) => {
     if (e.code !== 'commander.helpDisplayed') throw e
   })
