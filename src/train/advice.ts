@@ -11,13 +11,13 @@ import type { Data, DataSet } from '../data/data'
 import { descriptionIn, IMAGENET, normalisationNote } from '../data/description'
 import { dataAt, type OpenedData } from '../data/open'
 import { commonSamples, contradiction } from '../data/twins'
-import { openWeights } from '../files/pytorch'
 import { type DataFiles, ELEMENT_BYTES, type FileTensor } from '../files/samples'
 import { readRange, withFile } from '../files/whole'
 import { plural, showPercent } from '../report/format'
 import { ratesIn } from '../stage/identity'
 import type { Length } from './length'
 import type { TrainOptions } from './options'
+import { openNamedWeights } from './pretrained'
 import { lossFacts } from './watch'
 
 type Note = string | undefined
@@ -139,7 +139,7 @@ const IMAGENET_CLASSES = 1000
 
 const weightsNote = (weights: string, set: DataSet): Note => {
   const { mean, std, kind } = set
-  const file = openWeights('weights', weights)
+  const file = openNamedWeights('weights', weights)
   if (E.isLeft(file)) return undefined
   const recipe = descriptionIn(file.right.metadata)
   // Numbers of another kind of data may have other units.

@@ -8,7 +8,7 @@ import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { nearest } from '../../staging/core/nearest'
-import { metadataOf } from '../data/description'
+import { IMAGENET, metadataOf } from '../data/description'
 import { type FileKind, type SpillwayError, usage } from '../errors/errors'
 import { onFile } from '../errors/exceptions'
 import { cacheFolder } from '../files/cache'
@@ -44,8 +44,7 @@ const PUBLISHED: Readonly<Record<string, string>> = {
 }
 const DIGITS = 8
 
-/** Normalisation of the images on which torchvision trained. Two networks normalise again inside, to the second one. */
-const IMAGENET = { mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] }
+/** Two networks of torchvision normalise the images of ImageNet again, to this range. */
 const CENTRED = { mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5] }
 /** The recipe of a published file. */
 const recipeFor = (name: string): TensorFile['metadata'] => {

@@ -125,14 +125,14 @@ export interface LossWatch {
 const FIRST_LOOK = 16
 
 /** Facts of a run beside its plan. */
-interface Told {
+interface RunFacts {
   /** All weights come from a file, so the loss may be at its minimum, or samples are synthetic. */
   readonly mayStay: boolean
   /** Ignored labels have been reported. */
   readonly areLabelsKnown: boolean
 }
 
-export const lossWatch = (graph: Graph, { mayStay, areLabelsKnown }: Told, note: (text: string) => void): LossWatch => {
+export const lossWatch = (graph: Graph, { mayStay, areLabelsKnown }: RunFacts, note: (text: string) => void): LossWatch => {
   const facts = lossFacts(graph)
   // A step of several objectives has no loss of its own.
   const isOne = graph.values.filter((v) => v.role === 'loss').length === 1
