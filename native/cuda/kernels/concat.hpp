@@ -51,7 +51,7 @@ struct Kernel<OpKind::put_channels> : OwnKernel {
     const uint32_t last = first + uint32_t(c.ins[0].dims[1]);
     exec.each(ops::elements(c.outs[0]), [=] SPILLWAY_BOTH(uint32_t i) {
       const uint32_t pixel = i / channels, ch = i % channels;
-      dx.at(pixel)[ch] = ch >= first && ch < last ? dy.at(pixel)[ch - first] : T(0.0f);
+      dx.at(pixel)[ch] = ch >= first && ch < last ? float(dy.at(pixel)[ch - first]) : 0.0f;
     });
   }
 };
