@@ -98,7 +98,7 @@ test('shapes, types and counts that do not fit are refused in words', () => {
 })
 
 test('folders and files of no known layout name the legal ones', () => {
-  assert.match(words(folder()), /no samples; allowed: .*, or input.npy and target.npy/)
+  assert.match(words(folder()), /it is empty; allowed: .*, or input\.npy and target\.npy/)
   const text = join(folder(), 'x.txt')
   writeFileSync(text, 'x')
   assert.match(words(text), /\.safetensors file .* or a folder/)
