@@ -8,6 +8,7 @@ const Module = require('node:module')
 const path = require('node:path')
 const v8 = require('node:v8')
 const vm = require('node:vm')
+const { threadId } = require('node:worker_threads')
 
 const ROOT = path.resolve(__dirname, '..', '..')
 const FOLDER = path.join(ROOT, 'build', 'transpiled')
@@ -56,7 +57,7 @@ const save = () => {
   const index = Buffer.from(JSON.stringify(entries))
   const length = Buffer.alloc(LENGTH_BYTES)
   length.writeUInt32LE(index.length)
-  const temporary = `${FILE}.${process.pid}.tmp`
+  const temporary = `${FILE}.${process.pid}.${threadId}.tmp`
   fs.mkdirSync(FOLDER, { recursive: true })
   fs.writeFileSync(temporary, Buffer.concat([length, index, ...entries.map(([file]) => known.get(file).code)]))
   fs.renameSync(temporary, FILE)

@@ -4,6 +4,7 @@
 'use strict'
 const fs = require('node:fs')
 const path = require('node:path')
+const { threadId } = require('node:worker_threads')
 const { cacheJavaScript, compileWithCode, contentId } = require('./codecache')
 const { mapStacks } = require('./stacks')
 
@@ -31,7 +32,8 @@ const translate = (source, file) => {
 
 const remember = (cached, text) => {
   fs.mkdirSync(CACHE, { recursive: true })
-  const temporary = `${cached}.${process.pid}.tmp`
+  // Threads of a process translate the same file at the same time.
+  const temporary = `${cached}.${process.pid}.${threadId}.tmp`
   fs.writeFileSync(temporary, text)
   fs.renameSync(temporary, cached)
 }
