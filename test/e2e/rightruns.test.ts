@@ -300,7 +300,7 @@ const OFTEN = [
   'bytes that are scaled',
 ]
 for (const [what, net, how, options] of fewOrAll(
-  RUNS.filter(([what]) => OFTEN.includes(what)),
+  RUNS.filter(([name]) => OFTEN.includes(name)),
   RUNS,
 ))
   test(`${what}: a right run has no note`, async () => {
