@@ -96,9 +96,9 @@ const tellAgain = (failed) => {
 const CLOSING = /^\d+ passed, \d+ failed(, \d+ skipped)?$/
 
 /** Runs the tests and prints their lines as they come. Out: success, and the closing line, which is printed last of all. */
-const runTests = (full) =>
+const runTests = (gate, full) =>
   new Promise((resolve) => {
-    const args = [path.join('scripts', 'test.js'), ...(full ? ['--full'] : [])]
+    const args = [path.join('scripts', 'test.js'), ...(full ? ['--full'] : gate ? ['--gate'] : [])]
     const began = performance.now()
     const child = spawn(process.execPath, args, { cwd: ROOT, stdio: ['ignore', 'pipe', 'inherit'] })
     for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => child.kill(signal))
@@ -193,7 +193,7 @@ const main = async (argv) => {
     only.length > 0 ? only.includes(step.name) : (gate || !step.long) && (full || !step.full),
   )
   const withTests = only.length === 0 || only.includes('tests')
-  const { failed, tested } = await runSteps(steps, withTests ? () => runTests(full) : undefined)
+  const { failed, tested } = await runSteps(steps, withTests ? () => runTests(gate, full) : undefined)
   if (tested) tellAgain(failed)
   if (gate) console.log(timesTable())
   if (argv.includes('--record')) record()

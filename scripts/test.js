@@ -18,12 +18,13 @@ const { tallyNative, tallyUvu } = require('./testing/tally')
 const { timesTable, totalLine } = require('./testing/times')
 const { watch } = require('./testing/watch')
 
-const USAGE = `npm test -- [PATTERN …] [--watch] [--times] [--quick] [--full] [--jobs N] [--root DIR] [--no-native] [--no-setup]
+const USAGE = `npm test -- [PATTERN …] [--watch] [--times] [--quick] [--gate] [--full] [--jobs N] [--root DIR] [--no-native] [--no-setup]
   PATTERN      run the test files (and native programs) whose path holds it, the tests whose name holds it, and the native
                cases of the operators that it names; for a source file that no test is named after, the nearest tests
   --watch      run them again after each change of a source
   --times      print the slowest files and the seconds of each folder
   --quick      run the files that scripts/testing/quick.js lists
+  --gate       run the tests of the gate, too (sets SPILLWAY_GATE=1)
   --full       run the repetitions, too: more networks, seeds, ranks and cases (sets SPILLWAY_FULL=1)
   --jobs N     processes at a time (default 3, at most one more than the cores)
   --no-native  leave the native test programs out
@@ -33,6 +34,7 @@ const FLAGS = {
   '--watch': { watch: true },
   '--times': { times: true },
   '--quick': { quick: true },
+  '--gate': { gate: true },
   '--full': { full: true },
   '--no-native': { native: false },
   '--no-setup': { setup: false },
@@ -45,6 +47,7 @@ const parseArgs = (argv) => {
     root: path.dirname(__dirname),
     native: true,
     setup: true,
+    gate: process.env.SPILLWAY_GATE === '1',
     full: process.env.SPILLWAY_FULL === '1',
   }
   const args = [...argv]
@@ -76,16 +79,18 @@ const V8_OPTIONS = [
   '--stack-size=1500',
 ]
 /** Seconds of work for plans of `auto`. Full mode has the default of users. */
-const QUICK_EFFORT = '0.5'
+const QUICK_EFFORT = '0.1'
 /** Processes share the cores: a thread that waits must not spin on one. */
 const PATIENT = { OMP_WAIT_POLICY: 'passive' }
+/** A collection before each of thousands of short runs would take a tenth of the processor time. */
+const UNCOLLECTED = { SPILLWAY_COLLECT: '0' }
 
 /** Runs of tests leave their weights here. */
 const RUNS = path.join(os.tmpdir(), `spillway-runs-${process.pid}`)
 process.once('exit', () => fs.rmSync(RUNS, { recursive: true, force: true }))
 
 const typescriptJobs = (root, files) => {
-  const env = { ...PATIENT, SPILLWAY_RUN_FOLDER: RUNS, ...process.env, FORCE_COLOR: '0', NO_COLOR: '1' }
+  const env = { ...PATIENT, ...UNCOLLECTED, SPILLWAY_RUN_FOLDER: RUNS, ...process.env, FORCE_COLOR: '0', NO_COLOR: '1' }
   const hooks = [...V8_OPTIONS, '-r', require.resolve('./testing/typescript')]
   const filter = ['-r', require.resolve('./testing/only')]
   const jobs = files.map((test) => ({
@@ -167,6 +172,7 @@ const main = async (argv) => {
       argv.filter((arg) => arg !== '--watch'),
     )
   if (options.setup) await setUpOrExit({ dev: true })
+  if (options.gate) process.env.SPILLWAY_GATE = '1'
   if (options.full) process.env.SPILLWAY_FULL = '1'
   else process.env.SPILLWAY_EFFORT ??= QUICK_EFFORT
   for (const [signal, code] of [

@@ -129,11 +129,26 @@ test('no strategy is faster than the bound of a random network, in any budget', 
   assert.ok(planned > 20 && programmes >= 2, `${planned} plans, ${programmes} bounds by programmes`)
 })
 
+const unit = <N extends string>(name: N) => seq(conv2d(`${name}.conv`, 64, 3, { pad: 1, bias: false }), batchNorm(`${name}.bn`))
+const block = <N extends string>(name: N) =>
+  seq(residual(seq(unit(`${name}.a`), relu(), unit(`${name}.b`)), unit(`${name}.shortcut`)), relu())
+
+/** A small network with norms. */
+const normed = (): Graph => {
+  const body = seq(unit('stem'), relu(), block('r1'), block('r2'), block('r3'))
+  const net = model([512, 3, 32, 32], seq(body, globalAvgPool('pool'), linear('head', 3)))
+  const on = machineNamed('v100-pcie-16g')
+  assert.ok(isRight(on))
+  const prepared = prepare(net, on.right, { loss: crossEntropy })
+  assert.ok(isRight(prepared))
+  return prepared.right.graph
+}
+
 test('the bound grows as memory shrinks, and no plan of a network with norms is below it', async () => {
   const least = await leastSeconds()
-  const graph = trainingGraph('resnet20-cifar', [512, 3, 32, 32])
+  const graph = normed()
   const layout = inCoreLayout(graph, machine)
-  const bounds = [2, 1 / 2, 1 / 4, 1 / 8].map((share) => {
+  const bounds = [2, 1 / 4, 1 / 8].map((share) => {
     const budgetBytes = bytesOf(Math.floor(mostPages(layout) * share))
     const { seconds } = least(graph, machine, budgetBytes)!
     const plan = compile(graph, { strategy: 'auto', machine, budgetBytes })
@@ -141,7 +156,7 @@ test('the bound grows as memory shrinks, and no plan of a network with norms is 
     return seconds / computeSeconds(layout)
   })
   bounds.forEach((b, i) => i > 0 && assert.ok(b >= bounds[i - 1]! * (1 - ROUNDING), `${bounds}`))
-  assert.ok(bounds[3]! > 1.05, `${bounds}`)
+  assert.ok(bounds.at(-1)! > 1.05, `${bounds}`)
 })
 
 test('the chosen barriers are a chain with the last statistics of the forward pass', () => {
@@ -189,7 +204,7 @@ test('without any barrier, the bound is the compute alone', async () => {
 
 test('a smaller lower tier raises the bound', async () => {
   const least = await leastSeconds()
-  const graph = trainingGraph('resnet20-cifar', [512, 3, 32, 32])
+  const graph = normed()
   const budgetBytes = bytesOf(Math.floor(mostPages(inCoreLayout(graph, machine)) / 8))
   const within = (bytes?: number): number =>
     least(graph, bytes === undefined ? machine : { ...machine, link: { ...machine.link, bytes } }, budgetBytes)!.seconds
@@ -199,10 +214,6 @@ test('a smaller lower tier raises the bound', async () => {
 test('a machine whose times are measured has no bound', () => {
   assert.is(lowerBoundOf(plain(1), { ...machine, simulated: false }, mib(64)), undefined)
 })
-
-const unit = <N extends string>(name: N) => seq(conv2d(`${name}.conv`, 64, 3, { pad: 1, bias: false }), batchNorm(`${name}.bn`))
-const block = <N extends string>(name: N) =>
-  seq(residual(seq(unit(`${name}.a`), relu(), unit(`${name}.b`)), unit(`${name}.shortcut`)), relu())
 
 test('exchanges between ranks may run beside the rest: no plan of theirs is below the bound', async () => {
   const least = await leastSeconds()

@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { FULL, fewOrAll } from '../full'
+import { FULL, fewOrAll, gateTest } from '../full'
 
 // Before the cache is another one: it has the headers.
 const { nativeLibrary } = require('../../scripts/testing/native') as {
@@ -73,7 +73,7 @@ const main = async (): Promise<void> => {
   else {
     let byGraphs: Line | undefined
     for (const precision of fewOrAll(['fp32'] as const, ['tf32', 'bf16', 'fp32'] as const))
-      test(`every way in ${precision}, whatever the plan`, () => {
+      gateTest(`every way in ${precision}, whatever the plan`, () => {
         const lines = ran(library, precision, FULL ? '0,1,2,3,16,17,18' : '0,16')
         holds(lines, precision)
         byGraphs = lines[0]

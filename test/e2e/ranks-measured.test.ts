@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { DeviceName } from '../../staging/devices'
+import { gateTest } from '../full'
 import { DEVICE } from './runs'
 import { ended, type End, spillway, spillwayHere } from './processes'
 
@@ -72,14 +73,14 @@ for (const mpi of isMeasured ? MPIS : []) {
     assert.is(measuringSeconds, 0)
   })
 
-  test(`${mpi.run}: processes train by what they have measured`, async () => {
+  gateTest(`${mpi.run}: processes train by what they have measured`, async () => {
     const args = ['train', ...MODEL, `--device=${DEVICE}`, '--steps=2', '--network=measured']
     const under = [mpi.run, '-n', '2']
     const run = await ended(spillway(args, { under, env: { ...ENV, SPILLWAY_MPICXX: mpi.cxx } }))
     assert.is(told(run).network?.name, 'measured')
   })
 
-  test(`${mpi.run}: the slowest machine counts, and a note names its rank`, async () => {
+  gateTest(`${mpi.run}: the slowest machine counts, and a note names its rank`, async () => {
     rmSync(OTHER, { recursive: true, force: true })
     cpSync(OWN, OTHER, { recursive: true })
     slowed(OTHER, 5)

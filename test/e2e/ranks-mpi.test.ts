@@ -17,6 +17,7 @@ import { writeTensors } from '../../src/files/safetensors'
 import { prepare } from '../../src/stage/prepare'
 import { zooEntry } from '../../src/zoo'
 import { doctor } from '../../src/doctor/doctor'
+import { fewOrAll } from '../full'
 import { DEVICE } from './runs'
 import { afterStep, type End, ended, spillway } from './processes'
 
@@ -126,7 +127,8 @@ if (HERE) {
 
   // A grid has as many.
   if (process.env['SPILLWAY_FULL']) test('4 processes have the bits of as many threads', () => alike(4))
-  for (const mpi of ALL.length ? ALL : [USUAL]) test(`2 processes, by ${mpi.run}`, () => alike(2, mpi))
+  // The test that counts sent bytes compares those of the first MPI.
+  for (const mpi of fewOrAll(ALL.slice(1), ALL)) test(`2 processes, by ${mpi.run}`, () => alike(2, mpi))
 
   test('bands of rows have the bits of those of threads, and evaluate to the same numbers', async () => {
     const held = join(root, 'held.safetensors')
@@ -213,12 +215,6 @@ if (HERE) {
       assert.match(end.err, /note: the budget is 512 MiB, the memory of rank 1, which has the least \(--budget sets another\)/)
       assert.is(told(end).budgetBytes, 2 ** 29)
     })
-
-  test('shared updates have the bits of those that each rank does whole', async () => {
-    const parts = told(await among(2, ['--steps=3', '--shard=gradients']))
-    assert.is(parts.weightsSha256, (await byThreads(3, 2)).weightsSha256)
-    assert.is(parts.shard, 'gradients')
-  })
 
   test('a script trains with all that were started with it, more than once', async () => {
     const file = join(root, 'script.ts')
@@ -312,7 +308,7 @@ twice()
       assert.equal(ranksOf(at), [])
     })
 
-  test('what MPI is given to send is 2(R-1)/R of the sums, and R-1 times the statistics and parts, as it says itself', async () => {
+  test('MPI sends 2(R-1)/R of the sums, and R-1 times the statistics and parts, whole or shared updates have the same bits', async () => {
     const counter = join(root, 'countmpi.so')
     const made = spawnSync('mpicxx', ['-shared', '-fPIC', '-O1', join(__dirname, 'countmpi.cpp'), '-o', counter], {
       encoding: 'utf8',
@@ -338,8 +334,12 @@ twice()
       // Before each step ranks exchange a byte to agree on it; all else belongs to the start and the end, mostly from rank 0: rank 1 sends the same
       // in the steps.
       const perStep = (more.sent - few.sent) / 2 - 1
-      assert.is(perStep, (more.told.commBytes - few.told.commBytes) / 2)
-      assert.is(perStep, formula(2, shard))
+      // A rank's report at the end is text: its length depends on its numbers.
+      const report = 32
+      assert.ok(Math.abs(perStep - formula(2, shard)) < report, `${perStep} bytes, not ${formula(2, shard)}`)
+      assert.is((more.told.commBytes - few.told.commBytes) / 2, formula(2, shard))
+      assert.is(more.told.weightsSha256, (await byThreads(3, 2)).weightsSha256)
+      assert.equal([more.told.ranks, more.told.shard], [2, shard])
     }
   })
 
@@ -444,11 +444,10 @@ twice()
 
   test('a run goes on with as many ranks as it began with', async () => {
     const at = join(root, 'as-many')
-    told(await among(2, ['--steps=2', `--checkpoint-dir=${at}`]))
-    const end = await among(4, ['--steps=4', `--checkpoint-dir=${at}`, '--resume'])
+    told(await alone('--steps=2', `--checkpoint-dir=${at}`, '--engine=threads', '--ranks=4'))
+    const end = await among(2, ['--steps=4', `--checkpoint-dir=${at}`, '--resume'])
     assert.is(end.code, 5, end.err)
-    assert.match(end.err, /'fixed, 2 ranks' in the checkpoint and 'fixed, 4 ranks' now/)
-    assert.is(told(await among(2, ['--steps=4', `--checkpoint-dir=${at}`, '--resume'])).resumedFrom, 2)
+    assert.match(end.err, /'fixed, 4 ranks' in the checkpoint and 'fixed, 2 ranks' now/)
   })
 
   test('doctor finds it', () => {

@@ -11,7 +11,7 @@ import * as assert from 'uvu/assert'
 import { findCheckpoint } from '../../src/train/checkpoint'
 import { COMMAND, MODEL, trainingHere } from '../e2e/processes'
 import { DEVICE } from '../e2e/runs'
-import { FULL } from '../full'
+import { FULL, GATE } from '../full'
 import type { Counts, Family } from './family'
 import { type Failing, failingLayer, failingUnder } from './layer'
 import { random } from './mutants'
@@ -343,7 +343,7 @@ const run = async (cases: number): Promise<Counts> => {
 
 export const family: Family = {
   what: 'faults in a row, counted when they fire, lose no checkpoint that was written and change no bit',
-  few: FULL ? 10_000 : 100,
+  few: FULL ? 10_000 : GATE ? 100 : 25,
   all: 10_000,
   seconds: 14_400,
   run,

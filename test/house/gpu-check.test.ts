@@ -9,7 +9,7 @@ import { dirname, join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { addonFile } from '../../src/device/native'
-import { FULL, fewOrAll, fullTest } from '../full'
+import { FULL, fewOrAll, fullTest, gateTest } from '../full'
 
 const { nativeLibrary } = require('../../scripts/testing/native') as {
   readonly nativeLibrary: (root: string, target: string) => Promise<string | null>
@@ -122,7 +122,7 @@ const everySectionRan = (r: ReturnType<typeof rehearsed>): Left => {
 
 const NO_CARD = 'faults: a card that another process holds: a rehearsal has no card'
 
-test("every section runs on the cuda device's own sources, and leaves its checks, cases, plots and logs", async () => {
+gateTest("every section runs on the cuda device's own sources, and leaves its checks, cases, plots and logs", async () => {
   const library = await nativeLibrary(ROOT, 'spillway_host_cuda')
   if (library === null) return console.log('skipped: the headers of CUDA, cuDNN and cuBLAS are not here')
   await nativeLibrary(ROOT, 'kernels_cuda')
@@ -132,7 +132,7 @@ test("every section runs on the cuda device's own sources, and leaves its checks
   assert.ok(left.cases.every((c) => c.deviceMemory!.ofProcess && c.deviceMemory!.poolBytes === c.peakBytes))
 })
 
-test('every section runs on the plugin that imitates a GPU', async () => {
+gateTest('every section runs on the plugin that imitates a GPU', async () => {
   if (!FULL && (await nativeLibrary(ROOT, 'spillway_host_cuda')) !== null) return
   await nativeLibrary(ROOT, 'kernels_cuda')
   const left = everySectionRan(rehearsed(PATIENT, SECTIONS, { SPILLWAY_GPU_TESTS: TESTS }))
@@ -168,7 +168,7 @@ fullTest('the bundle has what the box runs, and its results are one file', () =>
     assert.ok(packed.split('\n').includes(file), packed)
 })
 
-test('what fails is told, with why; the others stand', () => {
+gateTest('what fails is told, with why; the others stand', () => {
   const r = rehearsed(240, ['conformance', 'faults'])
   const left = leftBy(r)
   assert.is(r.status, 1)

@@ -9,7 +9,7 @@ import { graphOf, machine } from '../../bench/lab/steps'
 import { autoBeside } from '../../bench/sweep/beside'
 import { sweptNetwork } from '../../bench/sweep/network'
 import { strategies } from '../../staging/schedule/strategies'
-import { FULL, fewOrAll } from '../full'
+import { FULL, fewOrAll, gateTest } from '../full'
 
 const on = machine('v100-pcie-16g')
 
@@ -41,7 +41,7 @@ test('every planner has a verified plan for every budget, or names the smallest;
   }
 })
 
-test('page by page is near the bound, and hardly ever behind whole activations; so is the dynamic programme', () => {
+gateTest('page by page is near the bound, and hardly ever behind whole activations; so is the dynamic programme', () => {
   const cases = FULL ? PAPER_5 : ([['resnet50', 16, 224]] as const)
   const all = cases.flatMap((c) => boundRatios(c).map((r) => ({ at: c.join(), ...r })))
   for (const r of all) assert.ok(behind(r) <= 1.005, `${r.at}: ${behind(r)} of the better`)
