@@ -9,10 +9,10 @@
 //   bf16        activations in bf16, if the machine computes in it       grad/rewrite/bf16.ts
 //   ranks       one rank's share of the batch, if several train          grad/rewrite/ranks.ts
 //               or its band of every image's rows                       grad/rewrite/bands.ts
-//   tile        ops into segments and tiles: each planner its own way   tile, schedule/strategies.ts
+//   tile        ops into segments and tiles: each planner its own way   tile, planner/strategies.ts
 //   expand      segments into calls over cells                          plan/expand.ts
 //   place       cells into storages; the stays of their pages          memory/place.ts, memory/touches.ts
-//   schedule    the swaps of pages, and their times                   schedule/search.ts, schedule/swaptimes.ts
+//   schedule    the swaps of pages, and their times                   planner/fastest.ts, schedule/swaptimes.ts
 //   pages       residencies onto physical pages                         plan/pages.ts
 //   verify      the finished plan, by code that shares nothing          verify
 import * as E from 'fp-ts/Either'
@@ -37,14 +37,14 @@ import type { Plan, Segment, UnpagedPlan } from './plan/plan'
 import type { Prescription } from './plan/prescription'
 import { type Candidate, swappingOnDemand } from './schedule/candidate'
 import { layOut } from './schedule/layout'
-import { prescribedGroups } from './schedule/prescribed'
-import { asStrategyMoves, type CompileOptions, fitted, search } from './schedule/search'
-import { tileFailed } from './schedule/tilefailed'
+import { prescribedGroups } from './planner/prescribed'
+import { asStrategyMoves, type CompileOptions, fitted, search } from './planner/fastest'
+import { tileFailed } from './planner/tilefailed'
 import { updatedByRows } from './tile/byrows'
 import { assemble, runsOf, segmentsOf } from './tile/segments'
 import { verify } from './verify/verify'
 
-export type { CompileOptions, Work } from './schedule/search'
+export type { CompileOptions, Work } from './planner/fastest'
 
 const where = <A>(needed: boolean, pass: (a: A) => A): ((a: A) => A) => (needed ? pass : (a) => a)
 

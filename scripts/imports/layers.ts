@@ -19,7 +19,9 @@ const PURE = ['fp-ts', 'io-ts']
 const BELOW_PLAN = ['staging/devices.ts', 'staging/core/', 'staging/ops/', 'staging/graph/']
 const PLAN = ['staging/plan/', ...BELOW_PLAN]
 const PASSES = ['staging/tile/', 'staging/sim/', 'staging/memory/', 'staging/verify/']
-const STAGING = ['staging/schedule/', 'staging/grad/', ...PASSES, ...PLAN]
+const METHODS = ['staging/schedule/', ...PASSES, ...PLAN]
+const PLANNER = ['staging/planner/', 'staging/search/', 'staging/literature/', ...METHODS]
+const STAGING = ['staging/grad/', ...PLANNER]
 const COMPILER = ['dsl/', 'models/', 'staging/bound/', 'staging/compile.ts', ...STAGING]
 /** The rooms of src, each allowed those before it; the doors (index.ts and cli.ts) stand in front of them. */
 const ROOMS = [
@@ -54,6 +56,9 @@ export const LAYERS: readonly Layer[] = [
   { at: 'staging/memory/', may: PLAN, packages: PURE, node: false },
   { at: 'staging/verify/', may: PLAN, packages: PURE, node: false },
   { at: 'staging/schedule/', may: [...PASSES, ...PLAN], packages: PURE, node: false },
+  { at: 'staging/search/', may: METHODS, packages: PURE, node: false },
+  { at: 'staging/literature/', may: METHODS, packages: PURE, node: false },
+  { at: 'staging/planner/', may: PLANNER, packages: PURE, node: false },
   { at: 'staging/bound/', may: STAGING, packages: PURE, node: false },
   { at: 'staging/compile.ts', may: STAGING, packages: PURE, node: false },
   {

@@ -1,4 +1,4 @@
-// A plan by hand, by places between layers: the model's side checks it (dsl/plan/), and schedule/prescribed.ts applies it.
+// A plan by hand, by places between layers: the model's side checks it (dsl/plan/), and planner/prescribed.ts applies it.
 import type { Grid } from './plan'
 
 /** Before the layer at this place of the list, or inside it, after its sums. */

@@ -29,7 +29,7 @@ import { type Fits, fitsOf, partsOf } from '../../../src/stage/fits'
 import { prepare } from '../../../src/stage/prepare'
 import { compile } from '../../../staging/compile'
 import { certain } from '../../../staging/core/certain'
-import { hasPlan } from '../../../staging/schedule/search'
+import { hasPlan } from '../../../staging/planner/fastest'
 import { fullTest } from '../../full'
 
 const MACHINE = 'v100-pcie-16g'
