@@ -5,7 +5,9 @@ import type { Either } from 'fp-ts/Either'
 import type { Augment, Taking } from '../data/augment'
 import { type Data, files, folder } from '../data/data'
 import { holdsArrays, holdsPictures } from '../data/images'
+import { isSlide, slidesAt } from '../data/slides/slides'
 import { type SpillwayError, usage } from '../errors/errors'
+import { onRefusal } from '../errors/exceptions'
 import type { LAYOUTS } from './options'
 
 /** How images or arrays are meant. */
@@ -17,16 +19,35 @@ export interface DataFlags {
   readonly mean?: readonly number[]
   readonly std?: readonly number[]
   readonly depth?: 8 | 16
+  /** Level of the pyramid of slides, microns per pixel, and the side of tiles. */
+  readonly level?: number
+  readonly microns?: number
+  readonly tileSize?: number
 }
 
 /** Returns true if a flag says how images or arrays are meant. */
-export const saysHow = ({ fit, images, layout, mean, std, depth }: DataFlags): boolean =>
-  (fit ?? images ?? layout ?? mean ?? std ?? depth) !== undefined
+export const saysHow = ({ fit, images, layout, mean, std, depth, level, microns, tileSize }: DataFlags): boolean =>
+  (fit ?? images ?? layout ?? mean ?? std ?? depth ?? level ?? microns ?? tileSize) !== undefined
 
 const given = (how: object): object => Object.fromEntries(Object.entries(how).filter(([, value]) => value !== undefined))
 
+/** Slides are named by a flag of theirs, or by a file that only they have. */
+const areSlides = (path: string, { level, microns, tileSize }: DataFlags): boolean =>
+  (level ?? microns ?? tileSize) !== undefined || isSlide(path)
+
+const slidesNamed = (path: string, o: DataFlags, augment?: Augment): Either<SpillwayError, Data> => {
+  const { fit, images, layout, depth, level, microns, tileSize, mean, std } = o
+  const odd = Object.entries({ images, layout, depth }).find(([, value]) => value !== undefined)?.[0]
+  if (odd !== undefined) return E.left(usage(`--${odd} does not apply to slides: leave it out`))
+  if (fit === 'own' && tileSize !== undefined)
+    return E.left(usage('--fit own does not apply to --tile-size: leave one of them out'))
+  const how = given({ level, microns, tiles: tileSize, mean, std, augment, fit: fit === 'own' ? undefined : fit })
+  return onRefusal(() => slidesAt(path, how))
+}
+
 export const dataNamed = (path: string, o: DataFlags, augment?: Augment): Either<SpillwayError, string | Data> => {
   const { fit, images, layout, mean, std, depth } = o
+  if (areSlides(path, o)) return slidesNamed(path, o, augment)
   if (!saysHow(o) && !augment) return E.right(path)
   if (images !== undefined && !/\.json$/i.test(path))
     return E.left(usage(`--images applies to COCO annotations in a .json file, but the data are ${path}: leave --images out`))

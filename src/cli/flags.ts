@@ -179,6 +179,21 @@ const DEPTH = [
   `bits per number of an image: ${DEPTHS.join(', ')} (default: those of the weights, or 8)`,
   depthOption,
 ] as const
+const LEVEL = [
+  '--level <n>',
+  'level of the pyramid of slides, 0 is the finest (default 0 for .svs files; other files are images without it)',
+  countOption('--level', 0),
+] as const
+const MICRONS = [
+  '--microns <size>',
+  'microns per pixel of slides, instead of --level: the nearest level of each slide, within 10 %',
+  positiveOption('--microns'),
+] as const
+const TILE_SIZE = [
+  '--tile-size <side>',
+  'each tile of this side of each slide is a sample (default: whole slides)',
+  countOption('--tile-size'),
+] as const
 const NETWORK = [
   '--network <name>',
   `network between ranks, for predicted times: ${NETWORKS.join(', ')}, or ${MEASURED} (default: ${MEASURED} under mpirun or srun, else none)`,
@@ -326,6 +341,9 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option(...MEAN)
       .option(...STD)
       .option(...DEPTH)
+      .option(...LEVEL)
+      .option(...MICRONS)
+      .option(...TILE_SIZE)
       .option(
         '--augment <a,b>',
         `random changes to images: ${AUGMENT_WORDS.join(', ')}`,
@@ -426,6 +444,9 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option(...MEAN)
       .option(...STD)
       .option(...DEPTH)
+      .option(...LEVEL)
+      .option(...MICRONS)
+      .option(...TILE_SIZE)
       .option(...STRICT_DATA)
       .option(...WORKERS)
       .option('--out <file>', 'write the result: a .json, .jsonl or .csv file')
@@ -461,6 +482,9 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option(...MEAN)
       .option(...STD)
       .option(...DEPTH)
+      .option(...LEVEL)
+      .option(...MICRONS)
+      .option(...TILE_SIZE)
       .option(...STRICT_DATA)
       .option(...WORKERS)
       .option('--report <file>', 'write an HTML page about the plan')

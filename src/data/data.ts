@@ -202,7 +202,7 @@ export interface FilesOptions extends Numbers {
   readonly fit?: Fit
 }
 
-const isChannels = (least: number) => (u: unknown) =>
+export const isChannels = (least: number) => (u: unknown) =>
   Array.isArray(u) && u.length > 0 && u.every((n) => Number.isFinite(n) && n > least)
 const NUMBERS = {
   layout: choice(['NCHW', 'NHWC']),
@@ -261,7 +261,10 @@ export type DataSet =
   | ({ readonly kind: 'files'; readonly path: string } & FilesOptions)
   | ({ readonly kind: 'own' } & Omit<OwnSource, 'read'> &
       Pick<RegionSource, 'read'> &
-      Partial<Pick<RegionSource, 'size' | 'fit'>> & { readonly nameOf?: (i: number) => string })
+      Partial<Pick<RegionSource, 'size' | 'fit'>> & {
+        readonly nameOf?: (i: number) => string
+        readonly outputName?: (i: number) => string
+      })
   | ({ readonly kind: 'stream'; readonly open: () => Samples; readonly once: boolean } & StreamOptions)
 
 /**

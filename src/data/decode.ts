@@ -9,7 +9,7 @@ import { type Annotations, paintedLabels } from './annotations'
 import { type Labels, pngLabels } from './png'
 
 /** The used part of the package sharp. */
-interface Pipeline {
+export interface Pipeline {
   extract(r: { left: number; top: number; width: number; height: number }): Pipeline
   resize(width: number, height: number, o: object): Pipeline
   removeAlpha(): Pipeline
@@ -27,7 +27,7 @@ interface Sharp {
 }
 
 let loaded: Sharp | undefined
-const sharp = (): Sharp => {
+export const sharp = (): Sharp => {
   if (loaded) return loaded
   try {
     loaded = require('sharp') as Sharp

@@ -29,6 +29,7 @@ import { type Augment, AUGMENTS } from './augment'
 import { type Chance, chanceFits, mixingProblem } from './augmented'
 import { type FedValue, type PlaceType, valueProblem } from './places'
 import { imagesBy } from './pool'
+import { isSlide, slidesAt } from './slides/slides'
 import { type Own, ownName, ownReader, type Reader, sampleName, streamReader } from './readers'
 
 // ---------------------------------------------------------------- what a graph is fed
@@ -658,7 +659,8 @@ export const openOwn = (
 }
 
 /** A data set that a path alone names. */
-export const dataAt = (path: string): Data => (meansImages(path) ? folder(path) : files(path))
+export const dataAt = (path: string): Data =>
+  isSlide(path) ? slidesAt(path, {}) : meansImages(path) ? folder(path) : files(path)
 
 /** Returns true if samples of a step can be read in any order. */
 const canShuffle = (data: string | Data | undefined, graph: Graph): boolean =>

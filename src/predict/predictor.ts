@@ -539,7 +539,7 @@ const ofOwn = (
         staged,
         form,
         sizes,
-        (i) => names?.[i] ?? `sample-${String(images[i]).padStart(digits, '0')}`,
+        (i) => names?.[i] ?? set.outputName?.(images[i]!) ?? `sample-${String(images[i]).padStart(digits, '0')}`,
         (at, graph) =>
           openOwn(
             set,

@@ -1,0 +1,103 @@
+// One slide: a level of a pyramid, read by regions. In: a file, the wanted level. Out: its size, and the numbers of any rectangle, channels
+// last. Invariant: the file is decoded in the tiles that the rectangle touches, and in no others; an error names file, level and rectangle.
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { SpillwayException } from '../../errors/errors'
+import type { Region } from '../data'
+import { type Level, type Pyramid, tiffPyramid } from './tiff'
+import { type Pipeline, sharp } from '../decode'
+
+export const SLIDE = /\.(svs|tiff?|btf|tf8|tf2)$/i
+
+/** The wanted level: by its number, finest first, or by its scale. */
+export interface LevelChoice {
+  readonly level?: number | undefined
+  readonly microns?: number | undefined
+}
+
+export interface Slide {
+  readonly file: string
+  readonly pyramid: Pyramid
+  readonly at: number
+  readonly level: Level
+}
+
+/** The scale of a level may differ from the wanted one by this share: scanners differ by one or two percent. */
+const NEAR = 0.1
+
+const levelText = ({ width, height, microns }: Level, i: number): string =>
+  `${i}: ${width} x ${height}${microns === undefined ? '' : `, ${Number(microns.toPrecision(3))} microns per pixel`}`
+const levelsText = ({ levels }: Pyramid): string => `its levels are ${levels.map(levelText).join('; ')}`
+
+const chosenLevel = (pyramid: Pyramid, { level = 0, microns }: LevelChoice): Either<string, number> => {
+  if (microns === undefined)
+    return level < pyramid.levels.length ? E.right(level) : E.left(`it has no level ${level}: ${levelsText(pyramid)}`)
+  const far = pyramid.levels.map((l) => (l.microns === undefined ? Infinity : Math.abs(Math.log(l.microns / microns))))
+  const nearest = far.indexOf(Math.min(...far))
+  if (far[nearest] === Infinity)
+    return E.left(`it does not state its microns per pixel: choose a level (level); ${levelsText(pyramid)}`)
+  if (nearest < 0 || far[nearest]! > Math.log(1 + NEAR))
+    return E.left(`no level has ${microns} microns per pixel: ${levelsText(pyramid)}`)
+  return E.right(nearest)
+}
+
+const refused = (file: string, reason: string): SpillwayException =>
+  new SpillwayException({ tag: 'FileRefused', kind: 'data', file, reason })
+
+/** Opens a slide; throws, in words, if it cannot be read. */
+export const openSlide = (file: string, choice: LevelChoice): Slide => {
+  const pyramid = tiffPyramid(file)
+  if (E.isLeft(pyramid)) throw refused(file, pyramid.left)
+  const at = chosenLevel(pyramid.right, choice)
+  if (E.isLeft(at)) throw refused(file, at.left)
+  const level = pyramid.right.levels[at.right]!
+  if (![8, 16].includes(level.bits)) throw refused(file, `its numbers have ${level.bits} bits; allowed: 8 and 16`)
+  return { file, pyramid: pyramid.right, at: at.right, level }
+}
+
+const regionText = ({ top, left, height, width }: Region): string => `${height} x ${width} pixels at row ${top}, column ${left}`
+
+/** The colour space of stored numbers, by their bits: it changes no number. */
+const COLOUR = { 8: 'srgb', 16: 'rgb16' } as const
+const GREY = { 8: 'b-w', 16: 'grey16' } as const
+
+const opened = ({ file, level: { page, subifd } }: Slide): Pipeline =>
+  sharp()(file, {
+    ...{ page, ...(subifd === undefined ? {} : { subifd }) },
+    ...{ limitInputPixels: false, ignoreIcc: true, failOn: 'warning', sequentialRead: false },
+  })
+
+/** Several bands without colours: sharp gives the first one as red, green and blue. */
+const withoutRepeats = <A extends Uint8Array | Uint16Array>(given: A, bands: number): A => {
+  const out = given.slice(0, (given.length / (bands + 2)) * bands) as A
+  for (let from = 0, to = 0; from < given.length; from += bands + 2) {
+    out[to++] = given[from]!
+    for (let band = 1; band < bands; band++) out[to++] = given[from + 2 + band]!
+  }
+  return out
+}
+
+/** The numbers of a rectangle, as the file has them: bytes, or 16-bit numbers, without opacity. */
+export const regionOf = async (slide: Slide, region: Region): Promise<Uint8Array | Uint16Array> => {
+  const { file, at, level } = slide
+  const { top, left, height, width } = region
+  const { channels } = level
+  const areBands = !level.isColour && channels > 1
+  const depth = level.bits === 16 ? 16 : 8
+  try {
+    const all = opened(slide).extract({ top, left, height, width })
+    const part = level.hasOpacity ? all.removeAlpha() : all
+    const space = (level.isColour || areBands ? COLOUR : GREY)[depth]
+    const { data, info } = await part
+      .toColourspace(space)
+      .raw({ depth: depth === 16 ? 'ushort' : 'uchar' })
+      .toBuffer({ resolveWithObject: true })
+    const given = channels + (areBands ? 2 : 0)
+    if (info.width !== width || info.height !== height || info.channels !== given)
+      throw new Error(`its pixels are ${info.height} x ${info.width} x ${info.channels}, not ${height} x ${width} x ${given}`)
+    const numbers = depth === 16 ? new Uint16Array(data.buffer, data.byteOffset, data.length / 2) : data
+    return areBands ? withoutRepeats(numbers, channels) : numbers
+  } catch (e) {
+    throw refused(file, `level ${at}, ${regionText(region)}: it cannot be decoded: ${(e as Error).message.split('\n')[0]}`)
+  }
+}

@@ -1,0 +1,294 @@
+// `slides`: samples of slide and scene files, read by regions. In: a folder and options. Out: Data: whole slides, or the tiles of a grid that have
+// tissue; labels by folder, or masks. Invariant: headers are read here; pixels are decoded when a region is read, and in no more tiles of the file
+// than it touches.
+import { createHash } from 'node:crypto'
+import { existsSync, readdirSync, statSync } from 'node:fs'
+import { basename, extname, join, relative, sep } from 'node:path'
+import { known } from '../../../staging/core/known'
+import { optionsFor } from '../../../staging/core/options'
+import { choice, either, legal, made, path as isPath, valueText, withValues } from '../../../staging/core/values'
+import { SpillwayException, usage } from '../../errors/errors'
+import { type Augment, augmentProblem, type Fit, FITS } from '../augment'
+import { type Data, isChannels, type Numbers, type PixelSize, type Region, type Sample } from '../data'
+import { openSlide, regionOf, SLIDE, type Slide } from './slide'
+import { tissueOf } from './tissue'
+import type { Level } from './tiff'
+
+/**
+ * Options of `slides`.
+ *
+ * @example const options: SlideOptions = { microns: 0.5, tiles: 512, tissue: 0.25 }
+ */
+export interface SlideOptions extends Pick<Numbers, 'mean' | 'std'> {
+  /** Level of the pyramid; 0 is the finest. Default 0. @example await slides('slides/', { level: 1 }) */
+  readonly level?: number
+  /**
+   * Microns per pixel, instead of a level: each slide uses its nearest level, which may differ by 10 percent. Default: none.
+   *
+   * @example await slides('slides/', { microns: 0.5 })
+   */
+  readonly microns?: number
+  /**
+   * Size of tiles: each tile of a grid over each slide is then a sample. Default: whole slides are samples.
+   *
+   * @example await slides('slides/', { tiles: 512 })
+   */
+  readonly tiles?: number | PixelSize
+  /**
+   * Least share of a tile that has tissue, or data if the file names a value for none. Other tiles are left out. Default 0.
+   *
+   * @example await slides('slides/', { tiles: 512, tissue: 0.25 })
+   */
+  readonly tissue?: number
+  /**
+   * Part of a slide or tile for the model: 'crop' (default) the middle, 'cover' the middle resized, 'stretch' or 'pad' all of it.
+   *
+   * @example await slides('slides/', { fit: 'cover' })
+   */
+  readonly fit?: Fit
+  /** Random changes; `crop: true` takes a random rectangle. Default: none. @example await slides('slides/', { augment: { crop: true } }) */
+  readonly augment?: Augment
+}
+
+const SIDE = legal('', (u) => Number.isSafeInteger(u) && Number(u) >= 1)
+const OPTIONS = withValues(
+  optionsFor<SlideOptions>()('slides', 'level', 'microns', 'tiles', 'tissue', 'fit', 'augment', 'mean', 'std'),
+  {
+    level: legal('whole numbers of at least 0', (u) => Number.isSafeInteger(u) && Number(u) >= 0),
+    microns: legal('numbers above 0', (u) => Number.isFinite(u) && Number(u) > 0),
+    tiles: either(
+      'a side in pixels, or [height, width]',
+      SIDE,
+      legal('', (u) => Array.isArray(u) && u.length === 2 && u.every(SIDE.is)),
+    ),
+    tissue: legal('shares from 0 to 1', (u) => Number.isFinite(u) && Number(u) >= 0 && Number(u) <= 1),
+    fit: choice(FITS),
+    augment: made("an object such as { flip: 'both' }"),
+    mean: legal('a list of numbers, one for each channel', isChannels(Number.NEGATIVE_INFINITY)),
+    std: legal('a list of numbers above 0, one for each channel', isChannels(0)),
+  },
+  { prefix: 'slides: ' },
+)
+
+const refused = (message: string): never => {
+  throw new SpillwayException(usage(message))
+}
+
+// ---------------------------------------------------------------- files
+
+interface Found {
+  readonly file: string
+  readonly label?: number
+  readonly mask?: string
+}
+
+const slidesIn = (folder: string): readonly string[] =>
+  readdirSync(folder)
+    .filter((name) => SLIDE.test(name))
+    .sort()
+    .map((name) => join(folder, name))
+const foldersIn = (folder: string): readonly string[] =>
+  readdirSync(folder, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map(({ name }) => name)
+    .sort()
+
+/** Names that only slides have. */
+const OWN_KINDS = /\.(svs|btf|tf8|tf2)$/i
+
+/** Returns true for a slide, and for a folder of slides, whose names no other image has. */
+export const isSlide = (at: string): boolean => {
+  const stat = statSync(at, { throwIfNoEntry: false })
+  if (!stat?.isDirectory()) return stat !== undefined && OWN_KINDS.test(at)
+  const holds = (folder: string): boolean => readdirSync(folder).some((name) => OWN_KINDS.test(name))
+  return holds(at) || foldersIn(at).some((name) => holds(join(at, name)))
+}
+
+const KINDS = '.svs, .tif, .tiff, .btf, .tf8, .tf2'
+const FORMS = 'a slide, a folder of slides, a folder with one folder of slides per class, or a folder with images/ and masks/'
+
+const stem = (file: string): string => basename(file, extname(file))
+
+/** Pairs of slides and masks of the same name. */
+const withMasks = (folder: string): readonly Found[] => {
+  const masks = new Map(slidesIn(join(folder, 'masks')).map((file) => [stem(file), file]))
+  return slidesIn(join(folder, 'images')).map((file) => {
+    const mask = masks.get(stem(file))
+    return mask === undefined ? refused(`slides: ${file} has no mask ${join(folder, 'masks', stem(file))}.tif`) : { file, mask }
+  })
+}
+
+const foundAt = (at: string): { readonly found: readonly Found[]; readonly classes?: readonly string[] } => {
+  if (!existsSync(at)) return refused(`slides: ${at} is not there; allowed: ${FORMS}`)
+  if (!statSync(at).isDirectory())
+    return SLIDE.test(at) ? { found: [{ file: at }] } : refused(`slides: ${at} is not a slide; allowed: ${KINDS}`)
+  const folders = foldersIn(at)
+  if (folders.includes('images') && folders.includes('masks')) return { found: withMasks(at) }
+  const flat = slidesIn(at)
+  if (flat.length > 0) return { found: flat.map((file) => ({ file })) }
+  const classes = folders.filter((name) => slidesIn(join(at, name)).length > 0)
+  if (classes.length === 0) return refused(`slides: ${at} has no slides (${KINDS}); allowed: ${FORMS}`)
+  return { found: classes.flatMap((name, label) => slidesIn(join(at, name)).map((file) => ({ file, label }))), classes }
+}
+
+// ---------------------------------------------------------------- samples
+
+interface Labelled {
+  readonly slide: Slide
+  readonly label?: number
+  readonly mask?: Slide
+}
+/** A rectangle of a slide that is a sample. */
+interface Part {
+  readonly of: Labelled
+  readonly region: Region
+}
+
+const opened =
+  (o: SlideOptions) =>
+  ({ file, label, mask }: Found): Labelled => {
+    const slide = openSlide(file, o)
+    if (mask === undefined) return { slide, ...(label === undefined ? {} : { label }) }
+    const whole = openSlide(mask, {})
+    // The coarsest level of the mask with at least the slide's detail.
+    const at = Math.max(1, whole.pyramid.levels.filter((l) => l.width >= slide.level.width).length) - 1
+    const level = whole.pyramid.levels[at]!
+    if (level.channels !== 1)
+      refused(`slides: ${mask}: its pixels have ${level.channels} channels; a mask has one label per pixel`)
+    return { slide, mask: { ...whole, at, level } }
+  }
+
+/** Starts of tiles along a side. The last tile ends at the border, so it may overlap the one before it. */
+const starts = (side: number, tile: number): readonly number[] =>
+  Array.from({ length: Math.ceil(side / tile) }, (_, i) => Math.min(i * tile, side - tile))
+
+const tileSize = ({ tiles }: SlideOptions): PixelSize | undefined => (typeof tiles === 'number' ? [tiles, tiles] : tiles)
+
+const tilesOf = (of: Labelled, [height, width]: PixelSize): readonly Part[] => {
+  const { level, file } = of.slide
+  if (level.height < height || level.width < width)
+    refused(`slides: ${file} has ${level.height} x ${level.width} pixels at this level, less than a tile of ${height} x ${width}`)
+  return starts(level.height, height).flatMap((top) =>
+    starts(level.width, width).map((left) => ({ of, region: { top, left, height, width } })),
+  )
+}
+
+const whole = (of: Labelled): Part => ({
+  of,
+  region: { top: 0, left: 0, height: of.slide.level.height, width: of.slide.level.width },
+})
+
+/** The labels of a rectangle of the slide: those of the mask's nearest pixels. */
+const labelsIn = async (
+  { slide, mask }: { readonly slide: Slide; readonly mask: Slide },
+  region: Region,
+): Promise<Uint8Array> => {
+  const along = (from: number, length: number, side: keyof Pick<Level, 'width' | 'height'>): Int32Array =>
+    Int32Array.from({ length }, (_, i) =>
+      Math.min(mask.level[side] - 1, Math.floor(((from + i + 0.5) * mask.level[side]) / slide.level[side])),
+    )
+  const [rows, columns] = [along(region.top, region.height, 'height'), along(region.left, region.width, 'width')]
+  const [top, left] = [rows[0]!, columns[0]!]
+  const [height, width] = [rows.at(-1)! - top + 1, columns.at(-1)! - left + 1]
+  const labels = await regionOf(mask, { top, left, height, width })
+  const out = new Uint8Array(region.height * region.width)
+  for (let y = 0; y < region.height; y++)
+    for (let x = 0; x < region.width; x++) out[y * region.width + x] = labels[(rows[y]! - top) * width + columns[x]! - left]!
+  return out
+}
+
+/** 16-bit numbers are shares of 65535, as those of images. */
+const numbersOf = (pixels: Uint8Array | Uint16Array): Uint8Array | Float32Array =>
+  pixels instanceof Uint16Array ? Float32Array.from(pixels, (x) => x / 65535) : pixels
+
+const sampleOf = async ({ of, region: own }: Part, { top, left, height, width }: Region): Promise<Sample> => {
+  const region = { top: own.top + top, left: own.left + left, height, width }
+  const { slide, label, mask } = of
+  const [pixels, labels] = await Promise.all([regionOf(slide, region), mask ? labelsIn({ slide, mask }, region) : label])
+  return { input: numbersOf(pixels), ...(labels === undefined ? {} : { target: labels }) }
+}
+
+/** Names of outputs: paths below the folder, without their kind. */
+const outputNameOf = (root: string, { of, region }: Part, isTile: boolean): string => {
+  const below = relative(root, of.slide.file)
+  const name = (below === '' ? basename(root) : below).replaceAll(sep, '-')
+  return `${name.slice(0, -extname(name).length)}${isTile ? `-${region.top}-${region.left}` : ''}`
+}
+
+const nameOf = ({ of, region }: Part, isTile: boolean): string =>
+  isTile ? `${of.slide.file}, tile at row ${region.top}, column ${region.left}` : of.slide.file
+
+/** The identity of the data: names and sizes of the files, and the options. */
+const identityOf = (at: string, found: readonly Found[], o: SlideOptions): string => {
+  const hash = createHash('sha256')
+  for (const { file, mask } of found)
+    for (const f of [file, ...(mask ? [mask] : [])]) hash.update(`${f.slice(at.length)} ${statSync(f).size}\n`)
+  return `slides ${hash.update(JSON.stringify(o)).digest('hex').slice(0, 16)}`
+}
+
+/** The slides of a path, with checked options. */
+const openedAt = (path: string, o: SlideOptions) => {
+  if (!isPath.is(path)) refused(`slides: the path is ${valueText(path)}; allowed: a path of a file or folder`)
+  known(OPTIONS, o)
+  const problem = o.augment && augmentProblem(o.augment)
+  if (problem !== undefined) refused(`slides: ${problem}`)
+  const { level, microns, tiles, tissue = 0 } = o
+  if (level !== undefined && microns !== undefined) refused('slides: level and microns exclude each other: set one of them')
+  if (tissue > 0 && tiles === undefined) refused('slides: tissue selects tiles: set tiles, too, e.g. tiles: 512')
+  const { found, classes } = foundAt(path)
+  return { all: found.map(opened(o)), classes, name: identityOf(path, found, o), root: path }
+}
+
+type OpenedSlides = ReturnType<typeof openedAt>
+
+const asData = ({ name, classes, root }: OpenedSlides, o: SlideOptions, parts: readonly Part[]): Data => {
+  const { fit, augment, mean, std } = o
+  const isTile = o.tiles !== undefined
+  return {
+    set: {
+      kind: 'own',
+      length: parts.length,
+      layout: 'NHWC',
+      name,
+      size: (i) => [parts[i]!.region.height, parts[i]!.region.width],
+      read: (i, region) => sampleOf(parts[i]!, region),
+      nameOf: (i) => nameOf(parts[i]!, isTile),
+      outputName: (i) => outputNameOf(root, parts[i]!, isTile),
+      ...Object.fromEntries(Object.entries({ fit, augment, mean, std, classes }).filter(([, value]) => value !== undefined)),
+    },
+    parts: [],
+  }
+}
+
+/** Slides without a look for tissue, which takes time. */
+export const slidesAt = (path: string, o: Omit<SlideOptions, 'tissue'>): Data => {
+  const at = openedAt(path, o)
+  const size = tileSize(o)
+  return asData(at, o, size ? at.all.flatMap((of) => tilesOf(of, size)) : at.all.map(whole))
+}
+
+/**
+ * Creates data from slide and scene files: tiled TIFF, BigTIFF, GeoTIFF and SVS with their pyramids. Only the regions that a step or a
+ * prediction needs are decoded. The path is a slide, a folder of slides, a folder with one folder per class, or a folder with
+ * `images/` and `masks/`. It needs the package sharp.
+ *
+ * @param path The slide or the folder.
+ * @param o Level, tiles, tissue, normalisation and augmentation.
+ * @example
+ * const tumours = await slides('slides/', { microns: 0.5, tiles: 512, tissue: 0.25, augment: { flip: 'both', turns: true } })
+ * await train(net, plan, { epochs: 10, data: tumours })
+ */
+export const slides = async (path: string, o: SlideOptions = {}): Promise<Data> => {
+  const { tissue = 0 } = o
+  if (tissue === 0) return slidesAt(path, o)
+  const at = openedAt(path, o)
+  const kept = await Promise.all(
+    at.all.map(async (of) => {
+      const share = await tissueOf(of.slide)
+      return tilesOf(of, tileSize(o)!).filter(({ region }) => share(region) >= tissue)
+    }),
+  )
+  const parts = kept.flat()
+  if (parts.length === 0) refused(`slides: no tile of ${path} has ${100 * tissue} % of tissue: lower tissue`)
+  return asData(at, o, parts)
+}
