@@ -1,5 +1,5 @@
 // `spillway train MODEL`: stage, or take a plan, and run it. Out: the plan's summary, progress, losses, the result.
-// Invariant: the first Ctrl-C ends the run within a step and keeps the last checkpoint.
+// Invariant: the first Ctrl-C ends the run after the current step and saves it; with --no-save and no checkpoints, within a step.
 import { join } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
@@ -29,6 +29,7 @@ import { reportFile } from '../train/steplog'
 import { hearing } from '../train/events'
 import type { Farewell } from '../train/ranks'
 import { sessionTask } from '../train/session'
+import { firstOf } from '../train/signals'
 import { isEvaluable } from '../train/sets'
 import { zooEntry } from '../zoo'
 import { type DataFlags, dataNamed, saysHow } from './data'
@@ -36,7 +37,7 @@ import { interrupts } from './interrupts'
 import { looksLikeFile } from './load'
 import { readingModel } from './modelreads'
 import { flagOf } from './options'
-import { type Done, type Output, terminalWidth } from './output'
+import { type Done, type Output, quoted, terminalWidth } from './output'
 import { lossFlags } from './own'
 import { lossText, metricsText, plainLines } from '../train/progress'
 import { bar } from './progress'
@@ -338,8 +339,24 @@ const shown = ({ staged }: PreparedRun, o: TrainCommandOptions, out: Output): vo
   if (report !== undefined) out.say(`report     ${report}`)
 }
 
+/** An interrupt saves the run, if it has a place for that. */
+const interrupted = (o: TrainOptions, signal: AbortSignal): Pick<TrainOptions, 'signal' | 'stop'> =>
+  (o.run ?? o.checkpointDir) === undefined ? { signal } : { stop: firstOf(o.stop, signal) }
+
+/** The weights of an interrupted run with a command that uses them. */
+const withUse =
+  (asked: string, { model }: StagedModel['named']) =>
+  (e: SpillwayError): SpillwayError =>
+    (e.tag === 'Cancelled' || e.tag === 'Stopped') && e.weights !== undefined && isEvaluable(model)
+      ? { ...e, use: `npx spillway predict ${quoted(asked)} --weights ${quoted(e.weights)} --data FOLDER` }
+      : e
+
 /** The run, with its progress. */
-const performed = ({ named, staged, options }: PreparedRun, out: Output): TaskEither<SpillwayError, TrainResult> => {
+const performed = (
+  asked: string,
+  { named, staged, options }: PreparedRun,
+  out: Output,
+): TaskEither<SpillwayError, TrainResult> => {
   const progress = out.stream.isTTY ? bar(out, staged.plan) : plainLines(out.say, staged.plan)
   const interrupt = interrupts(() => {
     progress.stop()
@@ -351,7 +368,7 @@ const performed = ({ named, staged, options }: PreparedRun, out: Output): TaskEi
       staged,
       {
         ...options,
-        signal: interrupt.signal,
+        ...interrupted(options, interrupt.signal),
         onProgress: progress.tile,
         onNote: note,
       },
@@ -361,7 +378,8 @@ const performed = ({ named, staged, options }: PreparedRun, out: Output): TaskEi
         progress.event(e)
       }),
     ),
-    TE.mapLeft((e): SpillwayError => (e.tag === 'Cancelled' ? { ...e, signal: interrupt.name() } : e)),
+    TE.mapLeft((e): SpillwayError => (e.tag === 'Cancelled' ? { ...e, signal: e.signal ?? interrupt.name() } : e)),
+    TE.mapLeft(withUse(asked, named)),
     T.tapIO(() => () => {
       progress.stop()
       interrupt.forget()
@@ -374,7 +392,7 @@ const trainAlone = (model: string, o: TrainCommandOptions, out: Output): TaskEit
   pipe(
     TE.fromIOEither(() => prepared(model, o)),
     TE.tapIO((run) => () => shown(run, o, out)),
-    TE.flatMap((run) => performed(run, out)),
+    TE.flatMap((run) => performed(model, run, out)),
   )
 
 /** The first rank acts as one process does, after the others have its plan; then all run it. */
@@ -414,7 +432,7 @@ const trainAmong = (
             TE.tapIO((run) => () => shown(run, o, out)),
             TE.map((run) => ({ ...run, staged: { ...run.staged, rank } })),
             TE.tap(({ staged }) => handOver(staged)),
-            TE.flatMap((run) => performed(run, out)),
+            TE.flatMap((run) => performed(model, run, out)),
           ),
         ),
         T.tapIO(() => interrupt.forget),

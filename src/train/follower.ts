@@ -30,7 +30,7 @@ interface Following extends Ready {
   readonly asked: TrainOptions
 }
 
-/** Its share of an evaluation, with the leader's weights. */
+/** Its share of an evaluation, with the leader's weights. Early ends are agreed: the device then holds the state again. */
 const evaluated = (run: Following, { step, names }: Extract<Order, { readonly what: 'evaluate' }>) => {
   const { evaluation, state, held, rank, asked } = run
   return lent(
@@ -40,6 +40,8 @@ const evaluated = (run: Following, { step, names }: Extract<Order, { readonly wh
     pipe(
       asLeaderHas(rank, names, judged(asked, state, parked, step)),
       TE.flatMap((weights) => evaluation!.run(weights)),
+      TE.asUnit,
+      TE.orElse((e) => (e.tag === 'Cancelled' ? TE.right(undefined) : TE.left(e))),
     ),
   )
 }
@@ -78,8 +80,7 @@ const obeyed = async (run: Following): Promise<Either<SpillwayError, Farewell>> 
     }
     if (order.what === 'evaluate') {
       const found = await evaluated(run, order)()
-      // All have agreed on an early end here, too.
-      if (E.isLeft(found) && found.left.tag !== 'Cancelled') return found
+      if (E.isLeft(found)) return found
       continue
     }
     if (order.what === 'search') {
