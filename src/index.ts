@@ -62,7 +62,8 @@ export { registerStrategy, type StrategyRule, type ToPlan } from './stage/ownstr
 export { stageAsync, type StageAsyncOptions } from './stage/async'
 export { type LeftWeight, type LoadingOptions, type WeightsRecipe, weightsRecipe, type WeightsTable } from './train/loading'
 export type { KeepOptions, RunLength, TrainOptions } from './train/options'
-export type { Evaluating, JudgedWeights, Measurement } from './train/measured'
+export type { Evaluating, JudgedWeights } from './train/measured'
+export type { Measurement } from './train/measurement'
 export { validation, type ValidationOptions } from './predict/validation'
 export type { EvaluateOptions, PredictOptions } from './predict/options'
 export { type Evaluated, evaluate } from './predict/evaluator'
@@ -81,6 +82,8 @@ export {
   oneCycle,
   type OneCycleOptions,
   type OwnSchedule,
+  plateau,
+  type PlateauOptions,
   polynomial,
   type PolynomialOptions,
   type Schedule,

@@ -61,9 +61,7 @@ const soughtAgain = (run: Following, order: Sought): TaskEither<SpillwayError, u
     ({ session }) =>
       pipe(
         filled(run, session),
-        TE.flatMap(() =>
-          searched(run, session, { firstStep: order.firstStep, steps: order.steps, searchFrom: order.searchFrom }),
-        ),
+        TE.flatMap(() => searched(run, session, order)),
       ),
   )
 
@@ -90,9 +88,9 @@ const obeyed = async (run: Following): Promise<Either<SpillwayError, Farewell>> 
       if (E.isLeft(found)) return found
       continue
     }
-    const { firstStep, steps } = order
+    const { firstStep, steps, reductions } = order
     const { session } = held
-    const rates = ratesOfSteps(o, firstStep, steps, length.steps)
+    const rates = ratesOfSteps({ ...o, reductions }, firstStep, steps, length.steps)
     if (E.isLeft(rates)) return rates
     const ran = await session.run({
       firstStep,

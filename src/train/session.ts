@@ -21,7 +21,8 @@ import { forgetPlanning, type RunMetrics, type StepDone } from './device'
 import { asLeaderHas, isShared, judged, ownWeights, sameEvaluations } from './evaluations'
 import type { Listener } from './events'
 import { epochsAt, lossAt, meanLoss } from './length'
-import { type Found, isEnough, type Measurement, metricOf, nextMeasured, standing } from './measured'
+import { type Found, isEnough, metricOf, nextMeasured } from './measured'
+import { type Measurement, standing } from './measurement'
 import { closed, filled, type Held, lent, opened } from './opened'
 import { seedOf, type TrainOptions } from './options'
 import { finishedResult, describing, type TrainResult, trainResult, writtenWeights } from './result'
@@ -29,6 +30,7 @@ import { cutting, withWhole } from './parts'
 import { alike, begins, digestOf, ended, isOrderly, sameState, announce, wholeParts } from './ranks'
 import { withRunFolder } from './runfolder'
 import { type RunPage, withPage } from './runreport'
+import { type Reduction, reductionsOf } from './plateau'
 import { rateFactor, ratesOfSteps, scheduleText } from './schedules'
 import { lockOf, readyOf, type Start, startOf } from './start'
 import { openStepLog, type StepLog } from './steplog'
@@ -141,12 +143,15 @@ const emitEpoch = ({ length: { epochs }, listener, losses }: RunningSession, ste
   listener.emit({ kind: 'epoch', epoch, step, loss: meanLoss(losses, epochs, epoch) })
 }
 
+/** Reductions of the learning rate by the metrics so far. */
+const reductionsIn = ({ options, measured }: RunningSession): readonly Reduction[] => reductionsOf(options.schedule, measured)
+
 /** The handling of a complete step; the run ends if the step cannot be logged, or its loss is not finite. */
 const stepped = (run: RunningSession, p: StepDone): void => {
   const { options: o, held, log, met, listener, losses, length } = run
   met.seconds = p.seconds
   losses.push(p.loss)
-  const logged = log.step({ ...p, factor: rateFactor(o, p.step, length.steps) })
+  const logged = log.step({ ...p, factor: rateFactor({ ...o, reductions: reductionsIn(run) }, p.step, length.steps) })
   if (E.isLeft(logged)) {
     met.unlogged ??= logged.left
     held.session.cancel()
@@ -176,11 +181,12 @@ const stepsFrom = (run: RunningSession, done: number): TaskEither<SpillwayError,
   const ends = (): boolean => met.odd !== undefined && o.onNonfinite !== 'continue'
   const diverged = (): SpillwayError => notFinite(o, met.odd!, 'its loss is not finite')
   const steps = stepsAtOnce(run, done)
+  const reductions = reductionsIn(run)
   return o.signal?.aborted
     ? TE.left(cancelled(o, done))
     : pipe(
-        TE.fromEither(ratesOfSteps(o, done + 1, steps, length.steps)),
-        TE.tap(() => announce(run.staged.rank, { what: 'run', firstStep: done + 1, steps })),
+        TE.fromEither(ratesOfSteps({ ...o, reductions }, done + 1, steps, length.steps)),
+        TE.tap(() => announce(run.staged.rank, { what: 'run', firstStep: done + 1, steps, reductions })),
         TE.flatMap(
           (rates) => () =>
             held.session.run({
@@ -469,6 +475,7 @@ const onDevice = (start: Start, listener: Listener, page: RunPage): TaskEither<S
   const { staged, options: o, from } = start
   const met: Met = from ? { saved: from.step } : {}
   const losses = [...totalsOf(start).losses]
+  const measured = [...(from?.measured ?? [])]
   return pipe(
     using(
       sampled,
@@ -484,14 +491,17 @@ const onDevice = (start: Start, listener: Listener, page: RunPage): TaskEither<S
               (log) =>
                 performed({
                   ...start,
-                  ...{ held, log, memory, met, listener, page, losses },
-                  measured: [...(from?.measured ?? [])],
+                  ...{ held, log, memory, met, listener, page, losses, measured },
                   watch: watchOf(start),
                 }),
             ),
         ),
     ),
-    TE.orElse((e) => (e.tag === 'Diverged' && o.onNonfinite !== 'continue' ? traced(start, e, met.seconds ?? 0) : TE.left(e))),
+    TE.orElse((e) =>
+      e.tag === 'Diverged' && o.onNonfinite !== 'continue'
+        ? traced(start, e, met.seconds ?? 0, reductionsOf(o.schedule, measured))
+        : TE.left(e),
+    ),
     // An end that is no rank's failure is told to all of them.
     TE.orElse((e) =>
       staged.rank && isOrderly(e)

@@ -98,6 +98,7 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
   CosineOptions: [['cosine', (o) => `s.cosine({ ${o} })`]],
   PolynomialOptions: [['polynomial', (o) => `s.polynomial({ ${o} })`]],
   OneCycleOptions: [['oneCycle', (o) => `s.oneCycle({ ${o} })`]],
+  PlateauOptions: [['plateau', (o) => `s.plateau({ ${o} })`]],
   TrainOptions: [
     ['fit', (o) => `s.fit(net, plan, { steps: 1, ${o} }).next()`],
     ['train', (o) => `s.train(net, plan, { steps: 1, ${o} })`],
