@@ -37,8 +37,10 @@ export const GROUPS: Readonly<Record<string, readonly string[]>> = {
       '--eps',
       '--alpha',
       '--centered',
+      '--momentum-decay',
+      '--decoupled',
     ],
-    ...['--clip-value', '--clip-norm', '--accumulate', '--average', '--freeze'],
+    ...['--clip-value', '--clip-norm', '--accumulate', '--average', '--layer-decay', '--freeze'],
   ],
   'Evaluation:': [
     ...[
