@@ -74,6 +74,7 @@ export { predict, type Predicted } from './predict/predictor'
 export type { Ranked } from './predict/ranked'
 export { train, trainTask } from './train/trainer'
 export { fit } from './train/fit'
+export { findRate, type FindRateOptions, type FoundRate, type TriedRate } from './train/findrate'
 export type { FitEvent } from './train/events'
 export {
   constant,

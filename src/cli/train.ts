@@ -298,7 +298,7 @@ const runName = (model: string): string => model.replace(/^[.-]+/, '') || 'run'
 type PreparedRun = StagedModel & { readonly options: TrainOptions }
 
 /** Checks before the first step: the call is right, and there is a plan for this device. */
-const prepared = (model: string, o: TrainCommandOptions): Either<SpillwayError, PreparedRun> =>
+export const prepared = (model: string, o: TrainCommandOptions): Either<SpillwayError, PreparedRun> =>
   pipe(
     E.Do,
     E.bind('device', () => deviceOf(o)),
@@ -459,7 +459,7 @@ const classesOf = (model: string, { classes, plan, data, images }: TrainCommandO
   return named !== undefined && E.isRight(entry.build(entry.defaultInput, 'train', { classes: named })) ? named : undefined
 }
 
-const withClasses = (model: string, o: TrainCommandOptions): TrainCommandOptions => {
+export const withClasses = (model: string, o: TrainCommandOptions): TrainCommandOptions => {
   const classes = classesOf(model, o)
   if (classes === undefined) return o
   if ((startedBy(process.env)?.rank ?? 0) === 0) note(`${model} gets ${classes} classes, those of ${String(o.data)}`)
@@ -467,7 +467,7 @@ const withClasses = (model: string, o: TrainCommandOptions): TrainCommandOptions
 }
 
 /** The sets of a parent folder as the data of training and of evaluations. */
-const withSets = (o: TrainCommandOptions): TrainCommandOptions => {
+export const withSets = (o: TrainCommandOptions): TrainCommandOptions => {
   if (typeof o.data !== 'string') return o
   const { data, validation, note: text } = trainingSets(o.data, o.evaluate !== undefined)
   const evaluation = o.evaluate === undefined ? undefined : validationSet(o.evaluate)
