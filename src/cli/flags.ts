@@ -391,7 +391,14 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option(...PRECISION)
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => fits().fitModel(model, o, out)))),
   train: (c, run) =>
-    trainFlags(c).action((model, o) => run((out) => checked().besideTypes(model, o, () => train().trainModel(model, o, out)))),
+    trainFlags(c)
+      .option('--trial', 'one step, and one batch of the evaluation; keep no files')
+      .option(
+        '--overfit <n>',
+        'train this number of steps on one batch, and judge the loss; keep no files',
+        countOption('--overfit'),
+      )
+      .action((model, o) => run((out) => checked().besideTypes(model, o, () => train().trainModel(model, o, out)))),
   'lr-find': (c, run) =>
     trainFlags(c)
       .option('--rates <n>', 'number of rates, one step each (default 100)', countOption('--rates'))

@@ -24,7 +24,17 @@ export const GROUPS: Readonly<Record<string, readonly string[]>> = {
     '--workers',
   ],
   'Search:': ['--rates', '--from', '--to'],
-  'Training:': ['--steps', '--epochs', '--plan', '--schedule', '--warmup', '--time-limit', '--on-nonfinite'],
+  'Training:': [
+    '--steps',
+    '--epochs',
+    '--trial',
+    '--overfit',
+    '--plan',
+    '--schedule',
+    '--warmup',
+    '--time-limit',
+    '--on-nonfinite',
+  ],
   'Loss:': ['--loss', '--class-weights', '--ignore-index', '--label-smoothing', '--delta', '--balance', '--gamma', '--smooth'],
   'Optimizer:': [
     ...[

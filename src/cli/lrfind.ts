@@ -19,6 +19,7 @@ import { interrupts } from './interrupts'
 import { readingModel } from './modelreads'
 import type { Done, Output } from './output'
 import { Sparkline } from './progress'
+import { searching } from './trial'
 import { prepared, type TrainCommandOptions, withClasses, withSets } from './train'
 
 export interface LrFindOptions extends TrainCommandOptions {
@@ -27,18 +28,6 @@ export interface LrFindOptions extends TrainCommandOptions {
   readonly to?: number
   readonly out?: string
 }
-
-/** Options of `train` without a meaning for the search. */
-const WITHOUT = [
-  ...['steps', 'epochs', 'schedule', 'warmup', 'checkpointDir', 'checkpointEvery', 'timeLimit', 'onNonfinite', 'resume'],
-  ...['resumeRanks', 'evaluate', 'evaluateEvery', 'evaluateImages', 'evaluateAverage', 'evaluatesSets', 'metrics', 'patience'],
-  ...['keepBest', 'keepLast', 'saveBest', 'run', 'log', 'tensorboard', 'report', 'rates', 'from', 'to', 'out'],
-]
-
-const trainingOf = (o: LrFindOptions): TrainCommandOptions => ({
-  ...(Object.fromEntries(Object.entries(o).filter(([key]) => !WITHOUT.includes(key))) as TrainCommandOptions),
-  save: false,
-})
 
 const isTable = (out: string): boolean => extname(out) === '.csv'
 
@@ -81,7 +70,7 @@ const oneProcess = (o: LrFindOptions): Either<SpillwayError, void> =>
   )
 
 const found = (model: string, o: LrFindOptions, out: Output): TaskEither<SpillwayError, FoundRate> => {
-  const training = withClasses(model, withSets(trainingOf(o)))
+  const training = withClasses(model, withSets(searching(o)))
   const interrupt = interrupts(() => out.say('\ninterrupted: stopping after this step; interrupt again to stop at once'))
   return pipe(
     TE.fromIOEither(() =>

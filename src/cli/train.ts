@@ -43,12 +43,17 @@ import { lossText, metricsText, plainLines } from '../train/progress'
 import { bar } from './progress'
 import { among, type Following, meets, sharedThreads } from '../train/among'
 import { plannedAmong } from './planamong'
+import { oneBatch, overfitText, shortened } from './trial'
 import { type StagedModel, stageNamed, type StagingOptions } from './stage'
 
 export interface TrainCommandOptions extends StagingOptions, DataFlags, Omit<TrainOptions, 'evaluate' | 'keep' | 'save'> {
   /** False: no weights are kept, and the run has no folder. */
   readonly save?: string | false
   readonly evaluate?: string
+  /** True: one step, and one batch of the evaluation. */
+  readonly trial?: boolean
+  /** Number of steps on one batch. */
+  readonly overfit?: number
   /** True if --data chose the data of evaluations: a step then trains without them. */
   readonly evaluatesSets?: boolean
   readonly evaluateEvery?: number
@@ -297,6 +302,29 @@ const runName = (model: string): string => model.replace(/^[.-]+/, '') || 'run'
 
 type PreparedRun = StagedModel & { readonly options: TrainOptions }
 
+/** The data of a trial or of an overfit are one batch. */
+const onOneBatch =
+  ({ trial, overfit, metrics }: TrainCommandOptions) =>
+  (run: PreparedRun): Either<SpillwayError, PreparedRun> => {
+    const { staged, options } = run
+    const { evaluate, data } = options
+    const { graph } = staged.plan
+    if (trial && evaluate)
+      return pipe(
+        oneBatch(graph, evaluate.data),
+        E.map((few) => ({
+          ...run,
+          options: { ...options, evaluate: validation({ data: few, metrics, weights: evaluate.weights }) },
+        })),
+      )
+    return overfit === undefined || data === undefined
+      ? E.right(run)
+      : pipe(
+          oneBatch(graph, data),
+          E.map((few) => ({ ...run, options: { ...options, data: few } })),
+        )
+  }
+
 /** Checks before the first step: the call is right, and there is a plan for this device. */
 export const prepared = (model: string, o: TrainCommandOptions): Either<SpillwayError, PreparedRun> =>
   pipe(
@@ -330,6 +358,7 @@ export const prepared = (model: string, o: TrainCommandOptions): Either<Spillway
       options: o.save === false ? own : { ...own, run: o.run ?? runName(found.named.name) },
       staged: { ...found.staged, origin: originOf(found.named, o) },
     })),
+    E.flatMap(onOneBatch(o)),
     E.tap(({ staged, options }) => roomFor(staged, options)),
   )
 
@@ -443,8 +472,9 @@ const trainAmong = (
 /** A rank that does not lead has nothing to print. */
 const isResult = (answer: TrainResult | Farewell): answer is TrainResult => 'weightsSha256' in answer
 
-const finished = (answer: TrainResult | Farewell, { data }: TrainCommandOptions, out: Output): void => {
-  if (isResult(answer)) out.answer(answer, resultText(answer, data !== undefined))
+const finished = (answer: TrainResult | Farewell, { data, overfit }: TrainCommandOptions, out: Output): void => {
+  const about = isResult(answer) && overfit !== undefined ? `\n${overfitText(answer.losses)}` : ''
+  if (isResult(answer)) out.answer(answer, resultText(answer, data !== undefined) + about)
   else process.exitCode = answer.code
 }
 
@@ -476,14 +506,18 @@ export const withSets = (o: TrainCommandOptions): TrainCommandOptions => {
   return { ...o, data, ...(evaluate === undefined ? {} : { evaluate, evaluatesSets: validation !== undefined }) }
 }
 
-export const trainModel = (model: string, asked: TrainCommandOptions, out: Output): Promise<Done> => {
-  const o = withClasses(model, withSets(asked))
-  return pipe(
+const trained = (model: string, o: TrainCommandOptions, out: Output): TaskEither<SpillwayError, void> =>
+  pipe(
     TE.fromEither(engineFor(o, process.env)),
     TE.flatMap(
       (engine): TaskEither<SpillwayError, TrainResult | Farewell> =>
         engine ? trainAmong(engine, model, o, out) : trainAlone(model, o, out),
     ),
     TE.map((answer) => finished(answer, o, out)),
+  )
+
+export const trainModel = (model: string, asked: TrainCommandOptions, out: Output): Promise<Done> =>
+  pipe(
+    TE.fromEither(shortened(withSets(asked))),
+    TE.flatMap((o) => trained(model, withClasses(model, o), out)),
   )()
-}
