@@ -101,6 +101,7 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
   PolynomialOptions: [['polynomial', (o) => `s.polynomial({ ${o} })`]],
   OneCycleOptions: [['oneCycle', (o) => `s.oneCycle({ ${o} })`]],
   PlateauOptions: [['plateau', (o) => `s.plateau({ ${o} })`]],
+  FindRateOptions: [['findRate', (o) => `s.findRate(net, plan, { ${o} })`]],
   TrainOptions: [
     ['fit', (o) => `s.fit(net, plan, { steps: 1, ${o} }).next()`],
     ['train', (o) => `s.train(net, plan, { steps: 1, ${o} })`],
