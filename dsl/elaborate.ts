@@ -139,8 +139,13 @@ class StepElaboration {
   /** The optimizer and updates of each of these parameters, without the frozen ones. */
   private trained(optimizer: Optimizer, updates: Updates, own: readonly ValueId[]): Result<Objective['params']> {
     const nameOf = (v: ValueId): string => this.graph.value(v as Ref).name
+    const isMatrix = (v: ValueId): boolean => this.graph.value(v as Ref).shape.length > 1
     return pipe(
-      trainedBy(optimizer, updates, own.map(nameOf)),
+      trainedBy(
+        optimizer,
+        updates,
+        own.map((v) => ({ name: nameOf(v), isMatrix: isMatrix(v) })),
+      ),
       E.map((by) => new Map(own.flatMap((v) => (by.has(nameOf(v)) ? [[v, by.get(nameOf(v))!] as const] : [])))),
     )
   }

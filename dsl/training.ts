@@ -187,3 +187,43 @@ export interface Rmsprop<Momentum extends number = number, Centered extends bool
 }
 /** Creates the RMSprop optimizer. @example rmsprop({ lr: 1e-2, momentum: 0.9, centered: true }) */
 export const rmsprop = <const O extends RmspropOptions>(o: Known<O, typeof RMSPROP>): Rmsprop<Said<O, 'momentum', number, 0>, Said<O, 'centered', boolean, false>> => optimizerWith('rmsprop', known(RMSPROP, o as O))
+
+/** Options of `nadam`. @example const options: NadamOptions = { lr: 0.1 } */
+export interface NadamOptions {
+  /** Learning rate; 0 or more. @example nadam({ lr: 0.1 }) */
+  readonly lr: number
+  /** Decay of the mean of the gradients; 0 or more and below 1. Default 0.9. @example nadam({ lr: 0.1, beta1: 0.5 }) */
+  readonly beta1?: number | undefined
+  /** Decay of the mean of the squared gradients; 0 or more and below 1. Default 0.999. @example nadam({ lr: 0.1, beta2: 0.5 }) */
+  readonly beta2?: number | undefined
+  /** Number added to the divisor, for numerical stability; 0 or more. Default 1e-8. @example nadam({ lr: 0.1, eps: 0.5 }) */
+  readonly eps?: number | undefined
+  /** Decay of the weights per update, times the learning rate; 0 or more. Default 0. @example nadam({ lr: 0.1, weightDecay: 0.5 }) */
+  readonly weightDecay?: number | undefined
+  /** Speed at which the momentum rises to beta1; 0 or more. Default 0.004. @example nadam({ lr: 0.1, momentumDecay: 0.5 }) */
+  readonly momentumDecay?: number | undefined
+  /** If true, decays the weights themselves, as AdamW does. Default false. @example nadam({ lr: 0.1, decoupled: true }) */
+  readonly decoupled?: boolean | undefined
+}
+const NADAM = optionsFor<NadamOptions>()('nadam', 'lr', 'beta1', 'beta2', 'eps', 'weightDecay', 'momentumDecay', 'decoupled')
+/** The value that `nadam` creates. Plain data. @example const value: Nadam = nadam({ lr: 0.1 }) */
+export interface Nadam extends OptimizerOf<'nadam'> {}
+/** Creates the NAdam optimizer (Dozat, 2016): Adam with Nesterov momentum. @example nadam({ lr: 2e-3, momentumDecay: 4e-3 }) */
+export const nadam = <const O extends NadamOptions>(o: Known<O, typeof NADAM>): Nadam => optimizerWith('nadam', known(NADAM, o as O))
+
+/** Options of `lion`. @example const options: LionOptions = { lr: 0.1 } */
+export interface LionOptions {
+  /** Learning rate; 0 or more. @example lion({ lr: 0.1 }) */
+  readonly lr: number
+  /** Share of the mean of the gradients in the direction of an update; 0 or more and below 1. Default 0.9. @example lion({ lr: 0.1, beta1: 0.5 }) */
+  readonly beta1?: number | undefined
+  /** Decay of the mean of the gradients; 0 or more and below 1. Default 0.99. @example lion({ lr: 0.1, beta2: 0.5 }) */
+  readonly beta2?: number | undefined
+  /** Decay of the weights per update, times the learning rate; 0 or more. Default 0. @example lion({ lr: 0.1, weightDecay: 0.5 }) */
+  readonly weightDecay?: number | undefined
+}
+const LION = optionsFor<LionOptions>()('lion', 'lr', 'beta1', 'beta2', 'weightDecay')
+/** The value that `lion` creates. Plain data. @example const value: Lion = lion({ lr: 0.1 }) */
+export interface Lion extends OptimizerOf<'lion'> {}
+/** Creates the Lion optimizer (Chen et al., 2023), with decoupled weight decay. It needs a third to a tenth of the learning rate of AdamW. @example lion({ lr: 1e-4, weightDecay: 0.1 }) */
+export const lion = <const O extends LionOptions>(o: Known<O, typeof LION>): Lion => optimizerWith('lion', known(LION, o as O))

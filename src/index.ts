@@ -63,7 +63,8 @@ export { registerStrategy, type StrategyRule, type ToPlan } from './stage/ownstr
 export { stageAsync, type StageAsyncOptions } from './stage/async'
 export { type LeftWeight, type LoadingOptions, type WeightsRecipe, weightsRecipe, type WeightsTable } from './train/loading'
 export type { KeepOptions, RunLength, TrainOptions } from './train/options'
-export type { Evaluating, JudgedWeights, Measurement } from './train/measured'
+export type { Evaluating, JudgedWeights } from './train/measured'
+export type { Measurement } from './train/measurement'
 export { validation, type ValidationOptions } from './predict/validation'
 export type { EvaluateOptions, PredictOptions } from './predict/options'
 export { type Evaluated, evaluate } from './predict/evaluator'
@@ -74,6 +75,7 @@ export { predict, type Predicted } from './predict/predictor'
 export type { Ranked } from './predict/ranked'
 export { train, trainTask } from './train/trainer'
 export { fit } from './train/fit'
+export { findRate, type FindRateOptions, type FoundRate, type TriedRate } from './train/findrate'
 export type { FitEvent } from './train/events'
 export {
   constant,
@@ -82,6 +84,8 @@ export {
   oneCycle,
   type OneCycleOptions,
   type OwnSchedule,
+  plateau,
+  type PlateauOptions,
   polynomial,
   type PolynomialOptions,
   type Schedule,

@@ -164,7 +164,11 @@
   X(shuffle_channels, 197) \
   X(shuffle_channels_bwd, 198) \
   X(hard_sigmoid, 199) \
-  X(hard_sigmoid_bwd, 200)
+  X(hard_sigmoid_bwd, 200) \
+  X(nadam, 220) \
+  X(nadam_steered, 221) \
+  X(lion, 222) \
+  X(lion_steered, 223)
 
 /// Every activation of staging/ops/unary.ts: X(kind); its gradient is kind_bwd.
 #define SPILLWAY_UNARY(X) \
@@ -197,13 +201,17 @@
 #define SPILLWAY_UPDATES(X) \
   X(sgd, SgdAttrs) \
   X(adam, AdamAttrs) \
-  X(rmsprop, RmspropAttrs)
+  X(rmsprop, RmspropAttrs) \
+  X(nadam, NadamAttrs) \
+  X(lion, LionAttrs)
 
 /// The same, steered: X(kind, its attributes, the update's own kind).
 #define SPILLWAY_STEERED_UPDATES(X) \
   X(sgd_steered, SgdSteeredAttrs, sgd) \
   X(adam_steered, AdamSteeredAttrs, adam) \
-  X(rmsprop_steered, RmspropSteeredAttrs, rmsprop)
+  X(rmsprop_steered, RmspropSteeredAttrs, rmsprop) \
+  X(nadam_steered, NadamSteeredAttrs, nadam) \
+  X(lion_steered, LionSteeredAttrs, lion)
 
 namespace spillway {
 
@@ -1048,6 +1056,58 @@ struct HardSigmoidBwdAttrs {
   static HardSigmoidBwdAttrs read(const double*) { return {}; }
 };
 
+struct NadamAttrs {
+  double lr;
+  double beta1;
+  double beta2;
+  double eps;
+  double weight_decay;
+  double momentum_decay;
+  int64_t decoupled;
+  static NadamAttrs read(const double* a) {
+    return {a[0], a[1], a[2], a[3], a[4], a[5],
+            int_attr(a[6])};
+  }
+};
+
+struct NadamSteeredAttrs {
+  double lr;
+  double beta1;
+  double beta2;
+  double eps;
+  double weight_decay;
+  double momentum_decay;
+  int64_t decoupled;
+  int64_t every;
+  double average;
+  static NadamSteeredAttrs read(const double* a) {
+    return {a[0], a[1], a[2], a[3], a[4], a[5],
+            int_attr(a[6]), int_attr(a[7]), a[8]};
+  }
+};
+
+struct LionAttrs {
+  double lr;
+  double beta1;
+  double beta2;
+  double weight_decay;
+  static LionAttrs read(const double* a) {
+    return {a[0], a[1], a[2], a[3]};
+  }
+};
+
+struct LionSteeredAttrs {
+  double lr;
+  double beta1;
+  double beta2;
+  double weight_decay;
+  int64_t every;
+  double average;
+  static LionSteeredAttrs read(const double* a) {
+    return {a[0], a[1], a[2], a[3], int_attr(a[4]), a[5]};
+  }
+};
+
 // ---------------------------------------------------------------- what the tape reader checks
 
 /// data: rank 4, a box of an activation; whole: dense (but what is laid), origin 0, any rank; any: either.
@@ -1173,6 +1233,10 @@ inline constexpr AttrLimit TakeChannelsLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED,
 inline constexpr AttrLimit PutChannelsLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit ShuffleChannelsLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit ShuffleChannelsBwdLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit NadamLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, 1}, {2, 0, UNBOUNDED, -UNBOUNDED, 1}, {3, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {4, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {5, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {6, 0, 1, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit NadamSteeredLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, 1}, {2, 0, UNBOUNDED, -UNBOUNDED, 1}, {3, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {4, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {5, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {6, 0, 1, -UNBOUNDED, UNBOUNDED}, {7, 1, 1073741824, -UNBOUNDED, UNBOUNDED}, {8, 0, UNBOUNDED, -UNBOUNDED, 1}};
+inline constexpr AttrLimit LionLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, 1}, {2, 0, UNBOUNDED, -UNBOUNDED, 1}, {3, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit LionSteeredLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, 1}, {2, 0, UNBOUNDED, -UNBOUNDED, 1}, {3, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {4, 1, 1073741824, -UNBOUNDED, UNBOUNDED}, {5, 0, UNBOUNDED, -UNBOUNDED, 1}};
 
 inline constexpr OpInfo OP_TABLE[] = {
     {"conv2d", 1, 2, 3, 1, 1, 9, 0, "iiiiiiiii", false, -1, -1, nullptr, 0,
@@ -1658,6 +1722,18 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"hard_sigmoid_bwd", 200, 2, 2, 1, 1, 0, 0, "", false, 1, 1, nullptr, 0,
      {{"y", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
+    {"nadam", 220, 4, 4, 0, 0, 7, 0, "ffffffi", false, -1, 0, NadamLimits, 7,
+     {{"w", Role::whole, Element::real, true, false, "="}, {"g", Role::whole, Element::real, false, false, "="}, {"exp_avg", Role::whole, Element::real, true, false, "="}, {"exp_avg_sq", Role::whole, Element::real, true, false, "="}},
+     {}},
+    {"nadam_steered", 221, 4, 5, 0, 0, 9, 0, "ffffffiif", false, -1, 0, NadamSteeredLimits, 9,
+     {{"w", Role::whole, Element::real, true, false, "="}, {"g", Role::whole, Element::real, false, false, "="}, {"exp_avg", Role::whole, Element::real, true, false, "="}, {"exp_avg_sq", Role::whole, Element::real, true, false, "="}, {"average", Role::whole, Element::real, true, false, "=", 8}},
+     {}},
+    {"lion", 222, 3, 3, 0, 0, 4, 0, "ffff", false, -1, 0, LionLimits, 4,
+     {{"w", Role::whole, Element::real, true, false, "="}, {"g", Role::whole, Element::real, false, false, "="}, {"exp_avg", Role::whole, Element::real, true, false, "="}},
+     {}},
+    {"lion_steered", 223, 3, 4, 0, 0, 6, 0, "ffffif", false, -1, 0, LionSteeredLimits, 6,
+     {{"w", Role::whole, Element::real, true, false, "="}, {"g", Role::whole, Element::real, false, false, "="}, {"exp_avg", Role::whole, Element::real, true, false, "="}, {"average", Role::whole, Element::real, true, false, "=", 5}},
+     {}},
 };
 
 /// Null when no operator has this wire number.

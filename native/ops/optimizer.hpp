@@ -82,6 +82,73 @@ struct rmsprop {
   }
 };
 
+/// The product of NAdam's momenta up to a step: beta1^step times the product of 1 - 0.5·q^i for i = 1 … step, q = 0.96^decay. Its logarithm is
+/// a sum over powers of 0.5, so that no step reads that of the step before. The 64 terms leave less than the rounding of doubles.
+SPILLWAY_BOTH inline double product_of_momenta(double beta1, double decay, double step) {
+  const double log_q = decay * std::log(0.96);
+  double sum = 0, half = 1;
+  for (int k = 1; k <= 64; k++) {
+    half *= 0.5;
+    const double one = std::expm1(k * log_q);
+    sum += half / k * (one == 0 ? step : std::exp(k * log_q) * std::expm1(k * step * log_q) / one);
+  }
+  return std::pow(beta1, step) * std::exp(-sum);
+}
+
+/// PyTorch's NAdam.
+template <class R>
+struct nadam {
+  static constexpr bool counts = true;
+  R gradient_rate, mean_rate, root, beta1, rest1, beta2, rest2, eps, shrink, decay;
+  template <class Attrs>
+  SPILLWAY_BOTH nadam(const Attrs& a, const StepContext& s)
+      : root(R(1 / std::sqrt(1 - std::pow(a.beta2, double(s.step))))),
+        beta1(R(a.beta1)),
+        rest1(R(1 - a.beta1)),
+        beta2(R(a.beta2)),
+        rest2(R(1 - a.beta2)),
+        eps(R(a.eps)),
+        shrink(a.decoupled ? R(1 - a.lr * s.lr_scale * a.weight_decay) : R(1)),
+        decay(a.decoupled ? R(0) : R(a.weight_decay)) {
+    const double rate = a.lr * s.lr_scale, product = product_of_momenta(a.beta1, a.momentum_decay, double(s.step));
+    const double now = momentum(a, double(s.step)), next = momentum(a, double(s.step + 1));
+    gradient_rate = R(rate * (1 - now) / (1 - product));
+    mean_rate = R(rate * next / (1 - product * next));
+  }
+  template <class Attrs>
+  SPILLWAY_BOTH static double momentum(const Attrs& a, double step) {
+    return a.beta1 * (1 - 0.5 * std::pow(0.96, step * a.momentum_decay));
+  }
+
+  SPILLWAY_BOTH void operator()(R& w, R g, R& m, R& v) const {
+    const R gradient = g + decay * w;
+    m = beta1 * m + rest1 * gradient;
+    v = beta2 * v + rest2 * gradient * gradient;
+    w = shrink * w - (gradient_rate * gradient + mean_rate * m) / (std::sqrt(v) * root + eps);
+  }
+};
+
+/// Lion: only the sign of an average counts. The sign of 0 is 0, that of NaN is NaN.
+template <class R>
+struct lion {
+  static constexpr bool counts = false;
+  R rate, beta1, rest1, beta2, rest2, shrink;
+  template <class Attrs>
+  SPILLWAY_BOTH lion(const Attrs& a, const StepContext& s)
+      : rate(R(a.lr * s.lr_scale)),
+        beta1(R(a.beta1)),
+        rest1(R(1 - a.beta1)),
+        beta2(R(a.beta2)),
+        rest2(R(1 - a.beta2)),
+        shrink(R(1 - a.lr * s.lr_scale * a.weight_decay)) {}
+
+  SPILLWAY_BOTH void operator()(R& w, R g, R& m) const {
+    const R mixed = beta1 * m + rest1 * g;
+    w = shrink * w - rate * (mixed > 0 ? R(1) : mixed < 0 ? R(-1) : mixed);
+    m = beta2 * m + rest2 * g;
+  }
+};
+
 /// Any of these in every n-th step, with steps counted accordingly; and an average of the weights, which begins with their first
 /// update.
 template <class R, template <class> class Rule>

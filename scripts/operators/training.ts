@@ -27,7 +27,7 @@ const exampleOf = (kind: string, options: Choices, name: string): string => {
   return `${camel(kind)}({ ${given.map(([other, c]) => `${other}: ${someValue(c)}`).join(', ')} })`
 }
 
-/** The meaning of each option; an option without a text here fails the generator. */
+/** The meaning of each option, or of that of one entry; an option without a text here fails the generator. */
 const MEANINGS: Readonly<Record<string, string>> = {
   lr: 'Learning rate',
   momentum: 'Share of the previous update that is kept',
@@ -37,6 +37,10 @@ const MEANINGS: Readonly<Record<string, string>> = {
   beta2: 'Decay of the mean of the squared gradients',
   alpha: 'Decay of the mean of the squared gradients',
   eps: 'Number added to the divisor, for numerical stability',
+  momentumDecay: 'Speed at which the momentum rises to beta1',
+  decoupled: 'If true, decays the weights themselves, as AdamW does',
+  'lion.beta1': 'Share of the mean of the gradients in the direction of an update',
+  'lion.beta2': 'Decay of the mean of the gradients',
   centered: 'If true, divides by the variance of the gradients instead of the mean of their squares',
   delta: 'Error at which the loss becomes linear',
   balance: 'Weight of positive elements; negative elements have 1 minus it',
@@ -50,7 +54,7 @@ const MEANINGS: Readonly<Record<string, string>> = {
 const optionText =
   (kind: string, options: Choices) =>
   ([name, c]: readonly [string, Choice]): string => {
-    const meaning = MEANINGS[name]
+    const meaning = MEANINGS[`${kind}.${name}`] ?? MEANINGS[name]
     if (meaning === undefined)
       throw new Error(`option ${name} of ${kind} has no text: add one to MEANINGS in scripts/operators/training.ts`)
     const legal = isFlag(c) ? '' : `; ${limitText(c)}`

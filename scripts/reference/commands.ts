@@ -82,6 +82,7 @@ const EXAMPLES: Readonly<Record<CommandName, string>> = {
   plan: 'spillway plan resnet50 --image 1024 --budget 2GiB --report plan.html',
   fits: 'spillway fits resnet50 --in 11GiB --machine v100-pcie-16g',
   train: 'spillway train resnet18 --data photos/train --epochs 10 --save weights.safetensors',
+  'lr-find': 'spillway lr-find resnet18 --data photos/train --batch 16',
   runs: 'spillway runs',
   'compare-runs': 'spillway compare-runs resnet18 resnet18-2 --report compared.html',
   evaluate: 'spillway evaluate --weights weights.safetensors --data photos/val --metrics accuracy',

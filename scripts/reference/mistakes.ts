@@ -271,6 +271,7 @@ const GROUPS: readonly Group[] = [
       ...flag('train', '--clip-norm', '0', 'much'),
       ...flag('train', '--accumulate', '0', 'all'),
       ...flag('train', '--average', '1', '-0.5'),
+      ...flag('train', '--layer-decay', '0', '1.5'),
       ...flag('train', '--schedule', 'sine'),
       ...flag('train', '--warmup', '-1', 'some'),
       ...flag('plan', '--mode', 'predikt'),

@@ -5,6 +5,7 @@ export const COMMANDS = {
   plan: 'plan a step of a model in a memory budget, and explain the plan',
   fits: 'find the largest batch and image in a memory budget, and the changes with which a step fits',
   train: 'train a model in a memory budget',
+  'lr-find': 'find a learning rate: raise it from step to step until the loss diverges',
   runs: 'list the runs of this folder, or show one: state, steps, loss, best metric, options',
   'compare-runs': 'compare the options, results and curves of runs',
   evaluate: 'measure the loss and metrics of trained weights on data',

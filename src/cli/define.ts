@@ -5,6 +5,7 @@ import type { CompareOptions } from './compare'
 import type { EvaluateCommandOptions } from './evaluate'
 import type { ExportCommandOptions, ImportCommandOptions } from './exchange'
 import type { FitsOptions } from './fits'
+import type { LrFindOptions } from './lrfind'
 import type { NewOptions } from './new'
 import type { PlanOptions } from './plan'
 import type { PredictCommandOptions } from './predict'
@@ -61,6 +62,7 @@ export interface Config {
   readonly plan?: Flags<PlanOptions, 'plan'> & WithModel
   readonly fits?: Flags<FitsOptions, 'plan' | 'measure' | 'allocator' | 'throttle' | Purpose | Sharing> & WithModel
   readonly train?: Flags<TrainCommandOptions, Purpose | 'evaluatesSets'> & WithModel
+  readonly 'lr-find'?: Flags<LrFindOptions, Purpose | 'evaluatesSets' | 'trial' | 'overfit'> & WithModel
   /** Not CompareRunsOptions: the declarations of its module need io-ts. */
   readonly 'compare-runs'?: { readonly report?: string | undefined }
   readonly evaluate?: Flags<EvaluateCommandOptions> & WithModel

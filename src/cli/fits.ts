@@ -13,7 +13,7 @@ import { type Subject, UP_TO } from '../stage/largest'
 import { checkedBudget, checkedEffort } from '../stage/stage'
 import { modelNamed } from './model'
 import { flagOf, overrideOf } from './options'
-import { type Done, type Output, terminalWidth } from './output'
+import { type Done, type Output, quoted, terminalWidth } from './output'
 import { lossOf, OWN_OPTIONS, optimizerOf } from './own'
 import { prepareNamed, type StagingOptions } from './stage'
 
@@ -110,7 +110,6 @@ const changesText = ({ asked, changes }: Fits, width?: number): readonly string[
     ...(best ? ['', 'fastest change that fits:', best.flags.map(quoted).join(' ')] : []),
   ]
 }
-const quoted = (flag: string): string => (/^[\w.:/-]+$/.test(flag) ? flag : `'${flag}'`)
 
 export const fitsText = (name: string, machine: string, fits: Fits, upTo: number, width?: number): string => {
   const ends = fits.largest.some(({ largest }) => largest && !largest.next)

@@ -55,6 +55,7 @@ const plan = () => require('./plan') as typeof import('./plan')
 const predict = () => require('./predict') as typeof import('./predict')
 const checked = () => require('./beside') as typeof import('./beside')
 const runs = () => require('./runs') as typeof import('./runs')
+const finding = () => require('./lrfind') as typeof import('./lrfind')
 const train = () => require('./train') as typeof import('./train')
 const verify = () => require('./verify') as typeof import('./verify')
 const names = () => require('./names') as typeof import('./names')
@@ -262,6 +263,90 @@ const listing = (c: Command): Command => c.addHelpText('after', () => names().li
 
 type Declare = (c: Command, run: Runner) => Command
 
+/** Arguments and options of a training. */
+const trainFlags = (c: Command) =>
+  weightsOptions(measuring(planningOptions(c.argument(...MODEL)), 'while'), `initial weights: a ${WEIGHTS}`)
+    .option('--plan <file>', 'use a saved plan instead of planning')
+    .option('--steps <n>', 'total steps, including steps before a resume (default 10)', countOption('--steps'))
+    .option('--epochs <n>', 'total epochs, instead of --steps', countOption('--epochs'))
+    .option(
+      '--schedule <name>',
+      `learning rate schedule: ${scheduleNames.join(', ')}; options as in cosine:floor=0.01 (default constant)`,
+      scheduleOption,
+    )
+    .option('--warmup <n>', 'steps of linear warm-up before the schedule (default 0)', countOption('--warmup', 0))
+    .option(
+      '--data <path>',
+      'image folder with one folder per class, folder of arrays, .safetensors file, .csv or .json list, COCO annotations, or parent folder with train/ and val/ (default: synthetic)',
+    )
+    .option(...IMAGES)
+    .option(...FIT)
+    .option(...LAYOUT)
+    .option(...MEAN)
+    .option(...STD)
+    .option(...DEPTH)
+    .option(
+      '--augment <a,b>',
+      `random changes to images: ${AUGMENT_WORDS.join(', ')}`,
+      listOption(choiceOption('--augment', AUGMENT_WORDS)),
+    )
+    .option(...STRICT_DATA)
+    .option(...WORKERS)
+    .option('--shuffle', 'shuffle the data in each epoch, by --seed (default)')
+    .option('--no-shuffle', 'keep the order of the data')
+    .option('--balance-classes', 'draw each class equally often in each epoch; the number of samples stays')
+    .option('--samples <n>', 'number of synthetic samples (default: one batch)', countOption('--samples'))
+    .option('--seed <n>', 'seed of initial weights, data order and dropout (default 0)', countOption('--seed', 0))
+    .option('--device <name>', 'device to run on: cpu, ref, null, cuda (default cpu)')
+    .option('--machine <name>', 'same as --device')
+    .option('--checkpoint-dir <dir>', 'folder for checkpoints')
+    .option(
+      '--checkpoint-every <n>',
+      'steps between checkpoints (default: a tenth of the run)',
+      countOption('--checkpoint-every'),
+    )
+    .option(
+      '--time-limit <time>',
+      'after this time (3h, 45m), or at SIGUSR1, save a checkpoint and exit with 75',
+      durationOption('--time-limit'),
+    )
+    .option(
+      '--on-nonfinite <what>',
+      'if a loss is not finite: end with exit code 4, or continue (default end)',
+      choiceOption('--on-nonfinite', ['end', 'continue'] as const),
+    )
+    .option('--evaluate <path>', 'evaluate on these data after each epoch, in the same budget (default: val/ of a parent folder)')
+    .option('--evaluate-images <folder>', 'folder of the images of --evaluate, if these are COCO annotations (default: --images)')
+    .option('--evaluate-every <n>', 'epochs between evaluations (default 1)', countOption('--evaluate-every'))
+    .option('--evaluate-average', 'evaluate the averaged weights of --average')
+    .option(
+      '--metrics <a,b>',
+      `metrics besides the loss: ${METRICS.join(', ')}, or topN, e.g. top3 (default: chosen by the loss)`,
+      listOption(metricOption),
+    )
+    .option('--patience <n>', 'end after this number of evaluations (or epochs) without improvement', countOption('--patience'))
+    .option('--keep-best <metric>', 'metric that decides the best checkpoint and --patience (default loss)')
+    .option('--keep-last <n>', 'number of newest checkpoints to keep (default 2)', countOption('--keep-last'))
+    .option('--save-best <file>', 'write the best weights (default: runs/NAME/best.safetensors, with --evaluate)')
+    .option('--resume', 'continue from the last checkpoint in --checkpoint-dir')
+    .option('--resume-ranks', 'allow --resume with another number of ranks (bits may differ)')
+    .option('--run <name>', 'name of the run: its folder is runs/NAME (default: name of the model)')
+    .option('--save <file>', 'write the final weights here (default: runs/NAME/last.safetensors)')
+    .option('--no-save', 'keep no weights, and write no folder of the run')
+    .option('--log <where>', 'folder for steps.jsonl and metrics.csv, or a .csv file with one row per step (default: runs/NAME)')
+    .option('--tensorboard <dir>', 'folder for TensorBoard events: loss, seconds, learning rate, plan (default: runs/NAME)')
+    .option('--report <file>', 'write the HTML page of the run here, updated during the run (default: runs/NAME/index.html)')
+    .option(
+      '--engine <name>',
+      `connection of the ranks: ${ENGINES.join(', ')} (default: mpi under mpirun or srun)`,
+      choiceOption('--engine', ENGINES),
+    )
+    .option('--ranks <n>', 'number of ranks of --engine threads', countOption('--ranks'))
+    .option(...BANDS)
+    .option(...NETWORK)
+    .option(...NORM)
+    .option(...SHARD)
+
 const DECLARED: Readonly<Record<CommandName, Declare>> = {
   new: (c, run) =>
     c
@@ -321,100 +406,21 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option(...PRECISION)
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => fits().fitModel(model, o, out)))),
   train: (c, run) =>
-    weightsOptions(measuring(planningOptions(c.argument(...MODEL)), 'while'), `initial weights: a ${WEIGHTS}`)
-      .option('--plan <file>', 'use a saved plan instead of planning')
-      .option('--steps <n>', 'total steps, including steps before a resume (default 10)', countOption('--steps'))
-      .option('--epochs <n>', 'total epochs, instead of --steps', countOption('--epochs'))
+    trainFlags(c)
+      .option('--trial', 'one step, and one batch of the evaluation; keep no files')
       .option(
-        '--schedule <name>',
-        `learning rate schedule: ${scheduleNames.join(', ')}; options as in cosine:floor=0.01 (default constant)`,
-        scheduleOption,
+        '--overfit <n>',
+        'train this number of steps on one batch, and judge the loss; keep no files',
+        countOption('--overfit'),
       )
-      .option('--warmup <n>', 'steps of linear warm-up before the schedule (default 0)', countOption('--warmup', 0))
-      .option(
-        '--data <path>',
-        'image folder with one folder per class, folder of arrays, .safetensors file, .csv or .json list, COCO annotations, or parent folder with train/ and val/ (default: synthetic)',
-      )
-      .option(...IMAGES)
-      .option(...FIT)
-      .option(...LAYOUT)
-      .option(...MEAN)
-      .option(...STD)
-      .option(...DEPTH)
-      .option(...LEVEL)
-      .option(...MICRONS)
-      .option(...TILE_SIZE)
-      .option(
-        '--augment <a,b>',
-        `random changes to images: ${AUGMENT_WORDS.join(', ')}`,
-        listOption(choiceOption('--augment', AUGMENT_WORDS)),
-      )
-      .option(...STRICT_DATA)
-      .option(...WORKERS)
-      .option('--shuffle', 'shuffle the data in each epoch, by --seed (default)')
-      .option('--no-shuffle', 'keep the order of the data')
-      .option('--balance-classes', 'draw each class equally often in each epoch; the number of samples stays')
-      .option('--samples <n>', 'number of synthetic samples (default: one batch)', countOption('--samples'))
-      .option('--seed <n>', 'seed of initial weights, data order and dropout (default 0)', countOption('--seed', 0))
-      .option('--device <name>', 'device to run on: cpu, ref, null, cuda (default cpu)')
-      .option('--machine <name>', 'same as --device')
-      .option('--checkpoint-dir <dir>', 'folder for checkpoints')
-      .option(
-        '--checkpoint-every <n>',
-        'steps between checkpoints (default: a tenth of the run)',
-        countOption('--checkpoint-every'),
-      )
-      .option(
-        '--time-limit <time>',
-        'after this time (3h, 45m), or at SIGUSR1, save a checkpoint and exit with 75',
-        durationOption('--time-limit'),
-      )
-      .option(
-        '--on-nonfinite <what>',
-        'if a loss is not finite: end with exit code 4, or continue (default end)',
-        choiceOption('--on-nonfinite', ['end', 'continue'] as const),
-      )
-      .option(
-        '--evaluate <path>',
-        'evaluate on these data after each epoch, in the same budget (default: val/ of a parent folder)',
-      )
-      .option(
-        '--evaluate-images <folder>',
-        'folder of the images of --evaluate, if these are COCO annotations (default: --images)',
-      )
-      .option('--evaluate-every <n>', 'epochs between evaluations (default 1)', countOption('--evaluate-every'))
-      .option('--evaluate-average', 'evaluate the averaged weights of --average')
-      .option(
-        '--metrics <a,b>',
-        `metrics besides the loss: ${METRICS.join(', ')}, or topN, e.g. top3 (default: chosen by the loss)`,
-        listOption(metricOption),
-      )
-      .option('--patience <n>', 'end after this number of evaluations (or epochs) without improvement', countOption('--patience'))
-      .option('--keep-best <metric>', 'metric that decides the best checkpoint and --patience (default loss)')
-      .option('--keep-last <n>', 'number of newest checkpoints to keep (default 2)', countOption('--keep-last'))
-      .option('--save-best <file>', 'write the best weights (default: runs/NAME/best.safetensors, with --evaluate)')
-      .option('--resume', 'continue from the last checkpoint in --checkpoint-dir')
-      .option('--resume-ranks', 'allow --resume with another number of ranks (bits may differ)')
-      .option('--run <name>', 'name of the run: its folder is runs/NAME (default: name of the model)')
-      .option('--save <file>', 'write the final weights here (default: runs/NAME/last.safetensors)')
-      .option('--no-save', 'keep no weights, and write no folder of the run')
-      .option(
-        '--log <where>',
-        'folder for steps.jsonl and metrics.csv, or a .csv file with one row per step (default: runs/NAME)',
-      )
-      .option('--tensorboard <dir>', 'folder for TensorBoard events: loss, seconds, learning rate, plan (default: runs/NAME)')
-      .option('--report <file>', 'write the HTML page of the run here, updated during the run (default: runs/NAME/index.html)')
-      .option(
-        '--engine <name>',
-        `connection of the ranks: ${ENGINES.join(', ')} (default: mpi under mpirun or srun)`,
-        choiceOption('--engine', ENGINES),
-      )
-      .option('--ranks <n>', 'number of ranks of --engine threads', countOption('--ranks'))
-      .option(...BANDS)
-      .option(...NETWORK)
-      .option(...NORM)
-      .option(...SHARD)
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => train().trainModel(model, o, out)))),
+  'lr-find': (c, run) =>
+    trainFlags(c)
+      .option('--rates <n>', 'number of rates, one step each (default 100)', countOption('--rates'))
+      .option('--from <n>', 'first learning rate (default 1e-7)', positiveOption('--from'))
+      .option('--to <n>', 'last learning rate (default 10)', positiveOption('--to'))
+      .option('--out <file>', 'write the rates and losses: a .csv or .json file')
+      .action((model, o) => run((out) => checked().besideTypes(model, o, () => finding().findTheRate(model, o, out)))),
   runs: (c, run) =>
     c
       .argument('[run]', 'name of a run, or a folder with runs (default: the folder runs)')

@@ -26,7 +26,18 @@ export const GROUPS: Readonly<Record<string, readonly string[]>> = {
     '--seed',
     '--workers',
   ],
-  'Training:': ['--steps', '--epochs', '--plan', '--schedule', '--warmup', '--time-limit', '--on-nonfinite'],
+  'Search:': ['--rates', '--from', '--to'],
+  'Training:': [
+    '--steps',
+    '--epochs',
+    '--trial',
+    '--overfit',
+    '--plan',
+    '--schedule',
+    '--warmup',
+    '--time-limit',
+    '--on-nonfinite',
+  ],
   'Loss:': ['--loss', '--class-weights', '--ignore-index', '--label-smoothing', '--delta', '--balance', '--gamma', '--smooth'],
   'Optimizer:': [
     ...[
@@ -40,8 +51,10 @@ export const GROUPS: Readonly<Record<string, readonly string[]>> = {
       '--eps',
       '--alpha',
       '--centered',
+      '--momentum-decay',
+      '--decoupled',
     ],
-    ...['--clip-value', '--clip-norm', '--accumulate', '--average', '--freeze'],
+    ...['--clip-value', '--clip-norm', '--accumulate', '--average', '--layer-decay', '--freeze'],
   ],
   'Evaluation:': [
     ...[
@@ -112,6 +125,10 @@ export const EXAMPLES: Readonly<Record<CommandName, readonly string[]>> = {
     'spillway train resnet18 --image 96 --batch 4 --steps 5 --budget 300MiB',
     'spillway train resnet18 --data images/train --epochs 10 --save net.safetensors',
     'spillway train my-net.ts --data images --epochs 20 --checkpoint-dir run --resume',
+  ],
+  'lr-find': [
+    'spillway lr-find resnet18 --data images/train --batch 16',
+    'spillway lr-find my-net.ts --data images --optimizer adamw --from 1e-6 --to 1 --out rates.csv',
   ],
   runs: ['spillway runs', 'spillway runs resnet18-2 --json'],
   'compare-runs': ['spillway compare-runs resnet18 resnet18-2 --report compared.html'],

@@ -3,8 +3,7 @@
 import { constants, readFileSync } from 'node:fs'
 import * as E from 'fp-ts/Either'
 import { constVoid } from 'fp-ts/function'
-
-const ENDING = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
+import { ENDING } from '../train/signals'
 
 export interface Interrupts {
   readonly signal: AbortSignal
@@ -34,7 +33,7 @@ export const interrupts = (onFirst: () => void): Interrupts => {
     if (controller.signal.aborted) process.kill(process.pid, 'SIGKILL')
     name = signal
     onFirst()
-    controller.abort()
+    controller.abort(signal)
   }
   ENDING.forEach((s) => process.on(s, on))
   return {

@@ -50,6 +50,9 @@ export const fail = (out: Output, e: SpillwayError): number => {
   return exitCode(e)
 }
 
+/** A word of a command as a shell reads it. */
+export const quoted = (word: string): string => (/^[\w.:/-]+$/.test(word) ? word : `'${word.replace(/'/g, `'\\''`)}'`)
+
 /** A command is done, or failed with an error as data. */
 export type Done = Either<SpillwayError, void>
 

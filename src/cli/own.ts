@@ -84,6 +84,11 @@ export const OWN_FLAGS: readonly Flag[] = [
     'keep and save an exponential moving average of the weights with this decay, e.g. 0.999',
     numberOption('--average'),
   ],
+  [
+    '--layer-decay <n>',
+    'factor of the learning rate from each block of layers to the block before it, e.g. 0.75 (default 1)',
+    numberOption('--layer-decay'),
+  ],
 ]
 
 type Given<T extends Table> = Readonly<Partial<Record<OptionsOf<T>, ChoiceValue>>>
@@ -103,6 +108,7 @@ export const OWN_OPTIONS = [
   'clipNorm',
   'accumulate',
   'average',
+  'layerDecay',
 ] as readonly (keyof OwnOptions)[]
 
 /** The options that are given of these entries; refused when one is another entry's. */

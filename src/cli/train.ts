@@ -1,5 +1,5 @@
 // `spillway train MODEL`: stage, or take a plan, and run it. Out: the plan's summary, progress, losses, the result.
-// Invariant: the first Ctrl-C ends the run within a step and keeps the last checkpoint.
+// Invariant: the first Ctrl-C ends the run after the current step and saves it; with --no-save and no checkpoints, within a step.
 import { join } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
@@ -29,6 +29,7 @@ import { reportFile } from '../train/steplog'
 import { hearing } from '../train/events'
 import type { Farewell } from '../train/ranks'
 import { sessionTask } from '../train/session'
+import { firstOf } from '../train/signals'
 import { isEvaluable } from '../train/sets'
 import { zooEntry } from '../zoo'
 import { type DataFlags, dataNamed, saysHow } from './data'
@@ -36,18 +37,23 @@ import { interrupts } from './interrupts'
 import { looksLikeFile } from './load'
 import { readingModel } from './modelreads'
 import { flagOf } from './options'
-import { type Done, type Output, terminalWidth } from './output'
+import { type Done, type Output, quoted, terminalWidth } from './output'
 import { lossFlags } from './own'
 import { lossText, metricsText, plainLines } from '../train/progress'
 import { bar } from './progress'
 import { among, type Following, meets, sharedThreads } from '../train/among'
 import { plannedAmong } from './planamong'
+import { oneBatch, overfitText, shortened } from './trial'
 import { type StagedModel, stageNamed, type StagingOptions } from './stage'
 
 export interface TrainCommandOptions extends StagingOptions, DataFlags, Omit<TrainOptions, 'evaluate' | 'keep' | 'save'> {
   /** False: no weights are kept, and the run has no folder. */
   readonly save?: string | false
   readonly evaluate?: string
+  /** True: one step, and one batch of the evaluation. */
+  readonly trial?: boolean
+  /** Number of steps on one batch. */
+  readonly overfit?: number
   /** True if --data chose the data of evaluations: a step then trains without them. */
   readonly evaluatesSets?: boolean
   readonly evaluateEvery?: number
@@ -296,8 +302,31 @@ const runName = (model: string): string => model.replace(/^[.-]+/, '') || 'run'
 
 type PreparedRun = StagedModel & { readonly options: TrainOptions }
 
+/** The data of a trial or of an overfit are one batch. */
+const onOneBatch =
+  ({ trial, overfit, metrics }: TrainCommandOptions) =>
+  (run: PreparedRun): Either<SpillwayError, PreparedRun> => {
+    const { staged, options } = run
+    const { evaluate, data } = options
+    const { graph } = staged.plan
+    if (trial && evaluate)
+      return pipe(
+        oneBatch(graph, evaluate.data),
+        E.map((few) => ({
+          ...run,
+          options: { ...options, evaluate: validation({ data: few, metrics, weights: evaluate.weights }) },
+        })),
+      )
+    return overfit === undefined || data === undefined
+      ? E.right(run)
+      : pipe(
+          oneBatch(graph, data),
+          E.map((few) => ({ ...run, options: { ...options, data: few } })),
+        )
+  }
+
 /** Checks before the first step: the call is right, and there is a plan for this device. */
-const prepared = (model: string, o: TrainCommandOptions): Either<SpillwayError, PreparedRun> =>
+export const prepared = (model: string, o: TrainCommandOptions): Either<SpillwayError, PreparedRun> =>
   pipe(
     E.Do,
     E.bind('device', () => deviceOf(o)),
@@ -329,6 +358,7 @@ const prepared = (model: string, o: TrainCommandOptions): Either<SpillwayError, 
       options: o.save === false ? own : { ...own, run: o.run ?? runName(found.named.name) },
       staged: { ...found.staged, origin: originOf(found.named, o) },
     })),
+    E.flatMap(onOneBatch(o)),
     E.tap(({ staged, options }) => roomFor(staged, options)),
   )
 
@@ -338,8 +368,24 @@ const shown = ({ staged }: PreparedRun, o: TrainCommandOptions, out: Output): vo
   if (report !== undefined) out.say(`report     ${report}`)
 }
 
+/** An interrupt saves the run, if it has a place for that. */
+const interrupted = (o: TrainOptions, signal: AbortSignal): Pick<TrainOptions, 'signal' | 'stop'> =>
+  (o.run ?? o.checkpointDir) === undefined ? { signal } : { stop: firstOf(o.stop, signal) }
+
+/** The weights of an interrupted run with a command that uses them. */
+const withUse =
+  (asked: string, { model }: StagedModel['named']) =>
+  (e: SpillwayError): SpillwayError =>
+    (e.tag === 'Cancelled' || e.tag === 'Stopped') && e.weights !== undefined && isEvaluable(model)
+      ? { ...e, use: `npx spillway predict ${quoted(asked)} --weights ${quoted(e.weights)} --data FOLDER` }
+      : e
+
 /** The run, with its progress. */
-const performed = ({ named, staged, options }: PreparedRun, out: Output): TaskEither<SpillwayError, TrainResult> => {
+const performed = (
+  asked: string,
+  { named, staged, options }: PreparedRun,
+  out: Output,
+): TaskEither<SpillwayError, TrainResult> => {
   const progress = out.stream.isTTY ? bar(out, staged.plan) : plainLines(out.say, staged.plan)
   const interrupt = interrupts(() => {
     progress.stop()
@@ -351,7 +397,7 @@ const performed = ({ named, staged, options }: PreparedRun, out: Output): TaskEi
       staged,
       {
         ...options,
-        signal: interrupt.signal,
+        ...interrupted(options, interrupt.signal),
         onProgress: progress.tile,
         onNote: note,
       },
@@ -361,7 +407,8 @@ const performed = ({ named, staged, options }: PreparedRun, out: Output): TaskEi
         progress.event(e)
       }),
     ),
-    TE.mapLeft((e): SpillwayError => (e.tag === 'Cancelled' ? { ...e, signal: interrupt.name() } : e)),
+    TE.mapLeft((e): SpillwayError => (e.tag === 'Cancelled' ? { ...e, signal: e.signal ?? interrupt.name() } : e)),
+    TE.mapLeft(withUse(asked, named)),
     T.tapIO(() => () => {
       progress.stop()
       interrupt.forget()
@@ -374,7 +421,7 @@ const trainAlone = (model: string, o: TrainCommandOptions, out: Output): TaskEit
   pipe(
     TE.fromIOEither(() => prepared(model, o)),
     TE.tapIO((run) => () => shown(run, o, out)),
-    TE.flatMap((run) => performed(run, out)),
+    TE.flatMap((run) => performed(model, run, out)),
   )
 
 /** The first rank acts as one process does, after the others have its plan; then all run it. */
@@ -414,7 +461,7 @@ const trainAmong = (
             TE.tapIO((run) => () => shown(run, o, out)),
             TE.map((run) => ({ ...run, staged: { ...run.staged, rank } })),
             TE.tap(({ staged }) => handOver(staged)),
-            TE.flatMap((run) => performed(run, out)),
+            TE.flatMap((run) => performed(model, run, out)),
           ),
         ),
         T.tapIO(() => interrupt.forget),
@@ -425,8 +472,9 @@ const trainAmong = (
 /** A rank that does not lead has nothing to print. */
 const isResult = (answer: TrainResult | Farewell): answer is TrainResult => 'weightsSha256' in answer
 
-const finished = (answer: TrainResult | Farewell, { data }: TrainCommandOptions, out: Output): void => {
-  if (isResult(answer)) out.answer(answer, resultText(answer, data !== undefined))
+const finished = (answer: TrainResult | Farewell, { data, overfit }: TrainCommandOptions, out: Output): void => {
+  const about = isResult(answer) && overfit !== undefined ? `\n${overfitText(answer.losses)}` : ''
+  if (isResult(answer)) out.answer(answer, resultText(answer, data !== undefined) + about)
   else process.exitCode = answer.code
 }
 
@@ -441,7 +489,7 @@ const classesOf = (model: string, { classes, plan, data, images }: TrainCommandO
   return named !== undefined && E.isRight(entry.build(entry.defaultInput, 'train', { classes: named })) ? named : undefined
 }
 
-const withClasses = (model: string, o: TrainCommandOptions): TrainCommandOptions => {
+export const withClasses = (model: string, o: TrainCommandOptions): TrainCommandOptions => {
   const classes = classesOf(model, o)
   if (classes === undefined) return o
   if ((startedBy(process.env)?.rank ?? 0) === 0) note(`${model} gets ${classes} classes, those of ${String(o.data)}`)
@@ -449,7 +497,7 @@ const withClasses = (model: string, o: TrainCommandOptions): TrainCommandOptions
 }
 
 /** The sets of a parent folder as the data of training and of evaluations. */
-const withSets = (o: TrainCommandOptions): TrainCommandOptions => {
+export const withSets = (o: TrainCommandOptions): TrainCommandOptions => {
   if (typeof o.data !== 'string') return o
   const { data, validation, note: text } = trainingSets(o.data, o.evaluate !== undefined)
   const evaluation = o.evaluate === undefined ? undefined : validationSet(o.evaluate)
@@ -458,14 +506,18 @@ const withSets = (o: TrainCommandOptions): TrainCommandOptions => {
   return { ...o, data, ...(evaluate === undefined ? {} : { evaluate, evaluatesSets: validation !== undefined }) }
 }
 
-export const trainModel = (model: string, asked: TrainCommandOptions, out: Output): Promise<Done> => {
-  const o = withClasses(model, withSets(asked))
-  return pipe(
+const trained = (model: string, o: TrainCommandOptions, out: Output): TaskEither<SpillwayError, void> =>
+  pipe(
     TE.fromEither(engineFor(o, process.env)),
     TE.flatMap(
       (engine): TaskEither<SpillwayError, TrainResult | Farewell> =>
         engine ? trainAmong(engine, model, o, out) : trainAlone(model, o, out),
     ),
     TE.map((answer) => finished(answer, o, out)),
+  )
+
+export const trainModel = (model: string, asked: TrainCommandOptions, out: Output): Promise<Done> =>
+  pipe(
+    TE.fromEither(shortened(withSets(asked))),
+    TE.flatMap((o) => trained(model, withClasses(model, o), out)),
   )()
-}

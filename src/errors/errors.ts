@@ -46,6 +46,14 @@ export interface NotFinitePlace {
   readonly rank?: number
 }
 
+/** The weights of a run that ended early. */
+export interface KeptWeights {
+  /** The file of the weights after the last whole step. */
+  readonly weights?: string
+  /** A command that uses this file. */
+  readonly use?: string
+}
+
 /**
  * Usage               the call is wrong: a flag, a size, a name; `legal` are the allowed ones, or the nearest of them with `more`
  * FileMissing         a file that the call names is not there             FileRefused  it is there and has the wrong contents
@@ -54,7 +62,7 @@ export interface NotFinitePlace {
  * WeightsMismatch     tensors that are missing, extra, or of another shape
  * CheckpointMismatch  the run in the directory is not the one asked for   FolderLocked  another process writes there
  * Diverged            a loss, or a weight that was to be written, is not finite
- * Stopped             a time limit or a signal ended the run after a whole step, and everything is saved
+ * Stopped             a time limit or a signal ended the run after a whole step; the checkpoint folder or the weights are saved
  * AddonMissing        the native side is not there and cannot be made
  * DeviceFailed        the native side ended the run                       Cancelled    the user did
  */
@@ -102,8 +110,13 @@ export type SourceError =
       /** The likely fix. */
       readonly cure?: string
     }
-  | { readonly tag: 'Stopped'; readonly stepsDone: number; readonly why: string; readonly directory: string }
-  | { readonly tag: 'Cancelled'; readonly stepsDone: number; readonly signal?: NodeJS.Signals; readonly resume?: string }
+  | ({ readonly tag: 'Stopped'; readonly stepsDone: number; readonly why: string; readonly directory?: string } & KeptWeights)
+  | ({
+      readonly tag: 'Cancelled'
+      readonly stepsDone: number
+      readonly signal?: NodeJS.Signals
+      readonly resume?: string
+    } & KeptWeights)
 
 /**
  * Every error of the package, as plain data with a `tag`.
@@ -143,6 +156,9 @@ const firstText = ({ step, number, at, by, in: where, rank }: NotFinitePlace): s
 const usageText = ({ message, legal, more }: Extract<SourceError, { readonly tag: 'Usage' }>): string =>
   legal?.length ? `${message}; ${more ? 'nearest' : 'allowed'}: ${legal.join(', ')}${more ? `; ${more}` : ''}` : message
 
+const keptText = ({ weights, use }: KeptWeights): string =>
+  weights === undefined ? '' : `; the weights are in ${weights}${use === undefined ? '' : `; to use them: ${use}`}`
+
 const renderSource = (e: SourceError): string => {
   switch (e.tag) {
     case 'Usage':
@@ -171,9 +187,9 @@ const renderSource = (e: SourceError): string => {
     case 'Diverged':
       return `step ${e.step}: ${e.what}, so this step was not saved${e.first ? `; ${firstText(e.first)}` : ''}${e.cure ? `; ${e.cure}` : ''}${e.resume ? `; ${e.resume}` : ''}`
     case 'Stopped':
-      return `stopped by ${e.why} after ${e.stepsDone} steps, all saved in ${e.directory}: run the same command with --resume to continue`
+      return `stopped by ${e.why} after ${e.stepsDone} steps${e.directory === undefined ? keptText(e) : `, all saved in ${e.directory}: run the same command with --resume to continue`}`
     case 'Cancelled':
-      return `cancelled after ${e.stepsDone} complete steps${e.resume ? `; ${e.resume}` : ''}`
+      return `cancelled after ${e.stepsDone} complete steps${e.resume ? `; ${e.resume}` : keptText(e)}`
   }
 }
 

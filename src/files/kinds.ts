@@ -58,6 +58,8 @@ export const FILES = {
     endings: ['.csv', '.json', '.jsonl'],
     holds: begins(/^metric,class,value\r?\n/),
   },
+  rates: { what: 'output', one: 'a result of lr-find', endings: ['.json', '.csv'], holds: begins(/^\{\s*"(suggested|tried)"/) },
+  rateTable: { what: 'output', one: 'a table of lr-find', endings: ['.csv', '.json'], holds: begins(/^step,lr,loss,smoothed/) },
   predictions: {
     what: 'output',
     one: 'a list of predictions',

@@ -1,2 +1,2 @@
 // The optimizers, as one namespace.
-export { adam, adamw, rmsprop, sgd } from '../../dsl/training'
+export { adam, adamw, lion, nadam, rmsprop, sgd } from '../../dsl/training'

@@ -1,2 +1,2 @@
 // The schedules of the learning rate, as one namespace.
-export { constant, cosine, oneCycle, polynomial, stepped } from '../train/schedules'
+export { constant, cosine, oneCycle, plateau, polynomial, stepped } from '../train/schedules'

@@ -39,7 +39,8 @@ export const identityOf = (staged: Staged, seed: number, data: string, weights: 
   device: staged.machine.device.name,
 })
 
-const optimizersIn = (graph: Graph): readonly Optimizer[] => {
+/** The optimizers of a step, each once. */
+export const optimizersIn = (graph: Graph): readonly Optimizer[] => {
   const own = graph.ops.flatMap(({ kind, attrs }) => optimizerBy(kind, attrs) ?? [])
   return graph.trainedBy ? [graph.trainedBy.optimizer] : own.filter((o, i) => own.findIndex((p) => isDeepStrictEqual(o, p)) === i)
 }

@@ -13,7 +13,7 @@ import { errorText, type SpillwayError } from '../errors/errors'
 import { onFile } from '../errors/exceptions'
 import { madeFolder, readText, removeLeftovers, withFile, type Written, writeWholeText } from '../files/whole'
 import { type NewTensor, openTensors, readTensor, type TensorFile, writeTensors } from '../files/safetensors'
-import { type Measurement, measurementCodec } from './measured'
+import { type Measurement, measurementCodec } from './measurement'
 import { totalsCodec } from './totals'
 import {
   asTensors,

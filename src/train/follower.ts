@@ -30,7 +30,7 @@ interface Following extends Ready {
   readonly asked: TrainOptions
 }
 
-/** Its share of an evaluation, with the leader's weights. */
+/** Its share of an evaluation, with the leader's weights. Early ends are agreed: the device then holds the state again. */
 const evaluated = (run: Following, { step, names }: Extract<Order, { readonly what: 'evaluate' }>) => {
   const { evaluation, state, held, rank, asked } = run
   return lent(
@@ -40,6 +40,8 @@ const evaluated = (run: Following, { step, names }: Extract<Order, { readonly wh
     pipe(
       asLeaderHas(rank, names, judged(asked, state, parked, step)),
       TE.flatMap((weights) => evaluation!.run(weights)),
+      TE.asUnit,
+      TE.orElse((e) => (e.tag === 'Cancelled' ? TE.right(undefined) : TE.left(e))),
     ),
   )
 }
@@ -59,9 +61,7 @@ const soughtAgain = (run: Following, order: Sought): TaskEither<SpillwayError, u
     ({ session }) =>
       pipe(
         filled(run, session),
-        TE.flatMap(() =>
-          searched(run, session, { firstStep: order.firstStep, steps: order.steps, searchFrom: order.searchFrom }),
-        ),
+        TE.flatMap(() => searched(run, session, order)),
       ),
   )
 
@@ -78,8 +78,7 @@ const obeyed = async (run: Following): Promise<Either<SpillwayError, Farewell>> 
     }
     if (order.what === 'evaluate') {
       const found = await evaluated(run, order)()
-      // All have agreed on an early end here, too.
-      if (E.isLeft(found) && found.left.tag !== 'Cancelled') return found
+      if (E.isLeft(found)) return found
       continue
     }
     if (order.what === 'search') {
@@ -89,9 +88,9 @@ const obeyed = async (run: Following): Promise<Either<SpillwayError, Farewell>> 
       if (E.isLeft(found)) return found
       continue
     }
-    const { firstStep, steps } = order
+    const { firstStep, steps, reductions } = order
     const { session } = held
-    const rates = ratesOfSteps(o, firstStep, steps, length.steps)
+    const rates = ratesOfSteps({ ...o, reductions }, firstStep, steps, length.steps)
     if (E.isLeft(rates)) return rates
     const ran = await session.run({
       firstStep,

@@ -4,7 +4,6 @@
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import type { TaskEither } from 'fp-ts/TaskEither'
-import * as t from 'io-ts'
 import type { Trainable } from '../../dsl'
 import type { Data } from '../data/data'
 import type { KnownClasses } from '../data/classes'
@@ -13,6 +12,9 @@ import type { Details } from '../report/run'
 import type { Staged } from '../stage/stage'
 import type { DeviceOptions } from './device'
 import { type Epochs, epochEnd, epochsAt, type Length } from './length'
+import { type Measurement, standing } from './measurement'
+import { isPlateau } from './plateau'
+import type { Scheduling } from './schedules'
 import type { StateReader } from './weights'
 
 // ---------------------------------------------------------------- evaluations
@@ -91,48 +93,6 @@ export interface EvaluatingRun extends Omit<DeviceOptions, 'tier'> {
   readonly strictData?: boolean | undefined
 }
 
-// ---------------------------------------------------------------- what was measured
-
-/** JSON has no number for these. */
-const numberCodec = new t.Type<number, number | string, unknown>(
-  'a number',
-  t.number.is,
-  (u, c) => {
-    const n = typeof u === 'string' && ['NaN', 'Infinity', '-Infinity'].includes(u) ? Number(u) : u
-    return typeof n === 'number' ? t.success(n) : t.failure(u, c)
-  },
-  (n) => (Number.isFinite(n) ? n : String(n)),
-)
-
-export const measurementCodec = t.strict({ epoch: t.number, step: t.number, metrics: t.record(t.string, numberCodec) })
-/**
- * Metrics after an epoch: those of an evaluation, or the mean loss of its steps.
- *
- * @example const line = ({ epoch, metrics }: Measurement) => `${epoch}: ${JSON.stringify(metrics)}`
- */
-export type Measurement = t.TypeOf<typeof measurementCodec>
-
-/** For these, less is better; otherwise, more. */
-const LESS = ['loss', 'mae', 'mse']
-const isBetter = (metric: string, a: number, b: number): boolean => (LESS.includes(metric) ? a < b : a > b)
-
-export interface Standing {
-  readonly best: Measurement | undefined
-  /** Measured since, and no better. */
-  readonly since: number
-}
-
-/** A number that is none is never the best. */
-export const standing = (measured: readonly Measurement[], metric: string): Standing =>
-  measured.reduce<Standing>(
-    ({ best, since }, m) => {
-      const value = m.metrics[metric] ?? Number.NaN
-      const better = !Number.isNaN(value) && (best === undefined || isBetter(metric, value, best.metrics[metric]!))
-      return better ? { best: m, since: 0 } : { best, since: since + 1 }
-    },
-    { best: undefined, since: 0 },
-  )
-
 // ---------------------------------------------------------------- when
 
 export interface Asked {
@@ -140,11 +100,16 @@ export interface Asked {
   readonly patience?: number | undefined
   readonly keep?: { readonly best?: string | undefined; readonly last?: number | undefined } | undefined
   readonly saveBest?: string | undefined
+  readonly schedule?: Scheduling['schedule']
 }
 
 export const metricOf = ({ keep }: Asked): string => keep?.best ?? 'loss'
 const goesBy = (o: Asked): boolean =>
-  o.evaluate !== undefined || o.patience !== undefined || o.keep?.best !== undefined || o.saveBest !== undefined
+  o.evaluate !== undefined ||
+  o.patience !== undefined ||
+  o.keep?.best !== undefined ||
+  o.saveBest !== undefined ||
+  isPlateau(o.schedule)
 
 /** Steps until the first evaluation, if the run is long enough for it. */
 const firstMeasured = (o: Asked, epochs: Epochs): number => epochEnd(epochs, o.evaluate?.every ?? 1)
@@ -179,6 +144,12 @@ export const checkedMeasures = (
   measures: readonly string[],
 ): Either<SpillwayError, void> => {
   if (!goesBy(o)) return E.right(undefined)
-  if (!epochs) return E.left(usage('evaluate, patience and keep.best need epochs, but a stream has no number of samples'))
+  const { schedule } = o
+  if (!epochs)
+    return E.left(
+      usage('evaluate, patience, keep.best and the schedule plateau need epochs, but a stream has no number of samples'),
+    )
+  if (isPlateau(schedule) && !measures.includes(schedule.metric))
+    return E.left(unknownName("schedule 'plateau': metric", schedule.metric, measures))
   return measures.includes(metricOf(o)) ? E.right(undefined) : E.left(unknownName('keep.best: metric', metricOf(o), measures))
 }

@@ -13,15 +13,10 @@ import { restore } from './checkpoint'
 import { type DeviceSession, type Feeding, openFedDevice } from './device'
 import { seedOf, type TrainOptions } from './options'
 import { park } from './parked'
+import { onAbort } from './signals'
 import type { Start } from './start'
 import { type LoadedWeights, loadWeights, tableText } from './loading'
 import type { StateReader } from './weights'
-
-/** Calls `act` when the signal aborts; at once if it has. */
-export const onAbort = (signal: AbortSignal | undefined, act: () => void): void => {
-  if (signal?.aborted) act()
-  else signal?.addEventListener('abort', act)
-}
 
 /** A session that signals end; its feed goes on in the next one. */
 const openedFor = (staged: Staged, o: TrainOptions, feeding: Feeding): Either<SpillwayError, DeviceSession> =>

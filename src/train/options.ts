@@ -223,7 +223,8 @@ export interface TrainOptions extends Omit<DeviceOptions, 'tier'>, LoadingOption
    */
   readonly signal?: AbortSignal | undefined
   /**
-   * Ends the run after the current step and saves it in `checkpointDir`.
+   * Ends the run after the current step. The state goes to `checkpointDir`, the weights to the folder of `run`, or
+   * to `save`. An evaluation ends early.
    *
    * @example train(net, plan, { steps: 100, checkpointDir: 'state', stop: AbortSignal.timeout(3 * 3600_000) })
    */
@@ -345,10 +346,11 @@ export const checkedOptions = (o: TrainOptions): Either<SpillwayError, TrainOpti
   const { best } = o.keep ?? {}
   if (o.evaluate !== undefined && o.evaluate.kind !== 'evaluation')
     return E.left(usage('evaluate takes the result of validation({ data })'))
+  if (o.stop && (o.checkpointDir ?? o.run ?? o.save) === undefined)
+    return E.left(usage('stop needs a place to save the run: give checkpointDir, run or save'))
   if (o.checkpointDir) return E.right(o)
   if (o.keep?.last !== undefined || (best !== undefined && o.saveBest === undefined && o.patience === undefined))
     return E.left(usage('keep needs a checkpoint directory'))
-  if (o.stop) return E.left(usage('stop needs a checkpoint directory to save the run in'))
   if (o.resume) return E.left(usage('resume needs a checkpoint directory to resume from'))
   return o.checkpointEvery === undefined ? E.right(o) : E.left(usage('checkpointEvery needs a checkpoint directory'))
 }

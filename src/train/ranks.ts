@@ -20,6 +20,7 @@ import { broadcast, fromLeader, gathered, leads, patiently, type Rank } from '..
 import type { Staged } from '../stage/stage'
 import { seedOf, type TrainOptions } from './options'
 import { cutOf, partsIn, shown, type Whole } from './parts'
+import type { Reduction } from './plateau'
 import type { TrainResult } from './result'
 import type { Ready } from './start'
 import { scheduleText } from './schedules'
@@ -125,9 +126,15 @@ export const isOrderly = (e: SpillwayError): boolean => ORDERLY.includes(e.tag)
  * the divided values; or the end.
  */
 export type Order =
-  | { readonly what: 'run'; readonly firstStep: number; readonly steps: number }
+  | { readonly what: 'run'; readonly firstStep: number; readonly steps: number; readonly reductions: readonly Reduction[] }
   | { readonly what: 'evaluate'; readonly step: number; readonly names: readonly string[] }
-  | { readonly what: 'search'; readonly firstStep: number; readonly steps: number; readonly searchFrom: number }
+  | {
+      readonly what: 'search'
+      readonly firstStep: number
+      readonly steps: number
+      readonly searchFrom: number
+      readonly reductions: readonly Reduction[]
+    }
   | { readonly what: 'show'; readonly names: readonly string[] }
   | ({ readonly what: 'end' } & Farewell)
 

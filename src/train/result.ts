@@ -12,7 +12,7 @@ import type { SpillwayError } from '../errors/errors'
 import type { OwnKernels } from '../machine/ownkernels'
 import type { StepsTaken } from './device'
 import type { WeightsTable } from './loading'
-import type { Measurement } from './measured'
+import type { Measurement } from './measurement'
 import type { Staged } from '../stage/stage'
 import { readTensor } from '../files/safetensors'
 import type { Totals } from './totals'
@@ -151,20 +151,25 @@ export const recipeOf = ({ plan: { graph }, origin = {} }: Staged, described: De
 export const describing = (staged: Staged, described: Described): Readonly<Record<string, string>> =>
   metadataOf(recipeOf(staged, described))
 
+/** Writes the weights with their recipe and returns the file; undefined if a note reports numbers that are not finite. */
+export const writtenWeights = (
+  path: string,
+  { state, store, counted, totals, staged, described, unsaved }: Omit<Ended, 'save' | 'measured' | 'resumedFrom'>,
+): Either<SpillwayError, string | undefined> =>
+  pipe(
+    saveWeights(path, state, store, counted, totals.losses.length, describing(staged, described)),
+    E.map((): string | undefined => path),
+    E.orElse((e) => {
+      if (e.tag !== 'Diverged' || !unsaved) return E.left(e)
+      unsaved(`the weights are not saved: ${e.what}`)
+      return E.right(undefined)
+    }),
+  )
+
 export const trainResult = (ended: Ended): Either<SpillwayError, TrainResult> => {
-  const { state, store, counted, totals, save, staged, described, unsaved } = ended
-  const saved = (path: string): Either<SpillwayError, string | undefined> =>
-    pipe(
-      saveWeights(path, state, store, counted, totals.losses.length, describing(staged, described)),
-      E.map((): string | undefined => path),
-      E.orElse((e) => {
-        if (e.tag !== 'Diverged' || !unsaved) return E.left(e)
-        unsaved(`the weights are not saved: ${e.what}`)
-        return E.right(undefined)
-      }),
-    )
+  const { state, store, save } = ended
   return pipe(
-    save === undefined ? E.right(undefined) : saved(save),
+    save === undefined ? E.right(undefined) : writtenWeights(save, ended),
     E.bindTo('savedTo'),
     E.bind('sha256', () => weightsSha256(state, store)),
     E.map(({ savedTo, sha256 }) => resultOf({ ...ended, save: savedTo }, sha256)),

@@ -10,7 +10,7 @@ import type { SpillwayError } from '../errors/errors'
 import { holderCodec } from '../files/lock'
 import { RECIPE_FILE } from '../files/runs'
 import { readText, type Written, writeWholeText } from '../files/whole'
-import { measurementCodec } from './measured'
+import { measurementCodec } from './measurement'
 
 const dataCodec = t.intersection([
   t.type({ place: t.string }),

@@ -9,7 +9,7 @@ import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import { attempt } from '../errors/exceptions'
 import { isDead } from '../files/lock'
 import { RECIPE_FILE, runsFolder } from '../files/runs'
-import { standing } from './measured'
+import { standing } from './measurement'
 import { placeAt, readRecord, type RunRecord } from './runrecord'
 import { type ReadLog, readLog } from './steplog'
 

@@ -1,6 +1,6 @@
 // How the learning rate moves along a run. In: a schedule, steps of warm-up, the run's length. Out: of each step the factor of the
-// optimizer's rate. Invariant: a factor is a function of the step and the length alone, so that a run goes on anywhere; with the same
-// numbers it is PyTorch's, whose count of steps begins at 0.
+// optimizer's rate. Invariant: a factor is a function of the step and the length, and for plateau of the metrics so far. So a run
+// resumes anywhere. With the same numbers it is PyTorch's, whose count of steps begins at 0.
 // Worked example, cosine over 4 steps after a warm-up of 2: 0.5, 1, then 1, 0.854, 0.5, 0.146: in all 6.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
@@ -9,6 +9,7 @@ import { known, knownIn } from '../../staging/core/known'
 import { type Known, optionsFor } from '../../staging/core/options'
 import { isWithin, type Limit, limitText } from '../../staging/ops/op'
 import { type SpillwayError, SpillwayException, unknownName, usage } from '../errors/errors'
+import { type Plateau, reducedAt, type Reduction } from './plateau'
 
 // ---------------------------------------------------------------- as users have them
 
@@ -48,6 +49,31 @@ export interface OneCycleOptions {
 }
 
 /**
+ * Options of `plateau`.
+ *
+ * @example const options: PlateauOptions = { metric: 'accuracy', factor: 0.5, patience: 3 }
+ */
+export interface PlateauOptions {
+  /** Factor of each change. Default 0.1. @example plateau({ factor: 0.5 }) */
+  readonly factor?: number | undefined
+  /** Number of evaluations without improvement before a change. Default 10. @example plateau({ patience: 3 }) */
+  readonly patience?: number | undefined
+  /** Smallest improvement that counts, as a share of the best value. Default 0.0001. @example plateau({ threshold: 0.01 }) */
+  readonly threshold?: number | undefined
+  /** Number of evaluations after a change that do not count. Default 0. @example plateau({ cooldown: 2 }) */
+  readonly cooldown?: number | undefined
+  /** Least learning rate as a share of the first. Default 0. @example plateau({ floor: 0.001 }) */
+  readonly floor?: number | undefined
+  /**
+   * Metric to watch. For `loss`, `mae` and `mse` smaller is better. Default 'loss': that of evaluations, or without
+   * them the mean loss of the epoch.
+   *
+   * @example plateau({ metric: 'accuracy' })
+   */
+  readonly metric?: string | undefined
+}
+
+/**
  * A schedule of the learning rate, as `cosine` and others create it. Plain data.
  *
  * @example const schedule: Schedule = cosine({ floor: 0.01 })
@@ -63,6 +89,7 @@ export type Schedule =
     }
   | { readonly kind: 'poly'; readonly power: number }
   | { readonly kind: 'one-cycle'; readonly rise: number; readonly start: number; readonly end: number }
+  | Plateau
 export type ScheduleName = Schedule['kind']
 
 /**
@@ -79,11 +106,14 @@ const STEPPED = optionsFor<SteppedOptions>()('stepped', 'every', 'factor')
 const COSINE = optionsFor<CosineOptions>()('cosine', 'floor', 'cycles', 'growth')
 const POLYNOMIAL = optionsFor<PolynomialOptions>()('polynomial', 'power')
 const ONE_CYCLE = optionsFor<OneCycleOptions>()('oneCycle', 'rise', 'start', 'end')
+// biome-ignore format: a list
+const PLATEAU = optionsFor<PlateauOptions>()('plateau', 'factor', 'patience', 'threshold', 'cooldown', 'floor', 'metric')
+
+/** A number within limits, or a name. */
+type Choice = (Limit & { readonly default?: number; readonly whole?: true }) | { readonly name: string; readonly default: string }
 
 /** The options of each, their limits, and their defaults. */
-const CHOICES: Readonly<
-  Record<ScheduleName, Readonly<Record<string, Limit & { readonly default?: number; readonly whole?: true }>>>
-> = {
+const CHOICES: Readonly<Record<ScheduleName, Readonly<Record<string, Choice>>>> = {
   constant: {},
   step: { every: { least: 1, whole: true }, factor: { least: 0, default: 0.1 } },
   cosine: { floor: { least: 0, most: 1, default: 0 }, cycles: { least: 1, whole: true }, growth: { least: 1 } },
@@ -92,6 +122,14 @@ const CHOICES: Readonly<
     rise: { least: 0, most: 1, default: 0.3 },
     start: { least: 0, most: 1, default: 1 / 25 },
     end: { least: 0, most: 1, default: 1 / 25e4 },
+  },
+  plateau: {
+    factor: { least: 0, below: 1, default: 0.1 },
+    patience: { least: 0, whole: true, default: 10 },
+    threshold: { least: 0, below: 1, default: 1e-4 },
+    cooldown: { least: 0, whole: true, default: 0 },
+    floor: { least: 0, most: 1, default: 0 },
+    metric: { name: 'the name of a metric', default: 'loss' },
   },
 }
 export const scheduleNames = Object.keys(CHOICES) as readonly ScheduleName[]
@@ -102,21 +140,25 @@ const problemOf = (given: Schedule): SpillwayError | undefined => {
   if (!choices) return unknownName('schedule', String(given.kind), scheduleNames)
   const keys = knownIn({ of: `schedule '${given.kind}'`, keys: ['kind', ...Object.keys(choices)] })(given)
   if (E.isLeft(keys)) return keys.left
-  for (const [name, limit] of Object.entries(choices)) {
+  for (const [name, choice] of Object.entries(choices)) {
     const value = (given as unknown as Readonly<Record<string, unknown>>)[name]
-    if (value === undefined && limit.default === undefined) continue
-    const legal = typeof value === 'number' && isWithin(limit, value) && (!limit.whole || Number.isSafeInteger(value))
-    if (!legal)
-      return usage(
-        `schedule '${given.kind}': ${name} is ${String(value)}; allowed: ${limit.whole ? 'whole numbers, ' : ''}${limitText(limit)}`,
-      )
+    if (value === undefined && choice.default === undefined) continue
+    if (!isLegal(choice, value))
+      return usage(`schedule '${given.kind}': ${name} is ${String(value)}; allowed: ${legalText(choice)}`)
   }
   return undefined
 }
 
+const isLegal = (choice: Choice, value: unknown): boolean =>
+  'name' in choice
+    ? typeof value === 'string' && value !== ''
+    : typeof value === 'number' && isWithin(choice, value) && (!choice.whole || Number.isSafeInteger(value))
+const legalText = (choice: Choice): string =>
+  'name' in choice ? choice.name : `${choice.whole ? 'whole numbers, ' : ''}${limitText(choice)}`
+
 /** With defaults for absent options. */
 const withUsual = (kind: ScheduleName, given: object): Either<SpillwayError, Schedule> => {
-  const of = given as Readonly<Record<string, number | undefined>>
+  const of = given as Readonly<Record<string, number | string | undefined>>
   const chosen = Object.entries(CHOICES[kind]).flatMap(([name, c]) => {
     const value = of[name] ?? c.default
     return value === undefined ? [] : [[name, value] as const]
@@ -208,15 +250,44 @@ export function oneCycle(o: OneCycleOptions = {}): Schedule {
   return scheduleWith('one-cycle', known(ONE_CYCLE, o))
 }
 
+/**
+ * Creates a schedule that lowers the learning rate when a metric of the evaluations stops improving.
+ *
+ * @param o The metric, the `factor`, the `patience`, and limits.
+ * @example train(net, plan, { epochs: 90, data: 'train/', evaluate: validation({ data: 'val/' }), schedule: plateau() })
+ */
+export function plateau(): Schedule
+/**
+ * Creates a schedule that lowers the learning rate when a metric of the evaluations stops improving.
+ *
+ * @param o The metric, the `factor`, the `patience`, and limits.
+ * @example train(net, plan, { epochs: 90, data: 'train/', schedule: plateau({ factor: 0.5, patience: 3 }) })
+ */
+export function plateau<const O extends (PlateauOptions & object) | undefined>(o: Known<O, typeof PLATEAU>): Schedule
+export function plateau(o: PlateauOptions = {}): Schedule {
+  return scheduleWith('plateau', known(PLATEAU, o))
+}
+
+/** The value of an option of the command line: a number, or a name. */
+const valueIn = (kind: ScheduleName, name: string, text: string): number | string | undefined => {
+  const choice = CHOICES[kind][name]
+  if (choice && 'name' in choice) return text
+  return /^[0-9.eE+-]+$/.test(text) ? Number(text) : undefined
+}
+
 /** `cosine`, or `cosine:floor=0.01`, as the command line has them. */
 export const scheduleNamed = (text: string): Either<SpillwayError, Schedule> => {
   const [name = '', ...rest] = text.split(':')
   if (!(scheduleNames as readonly string[]).includes(name)) return E.left(unknownName('schedule', name, scheduleNames))
   const parts = rest.length ? rest.join(':').split(',') : []
-  const given = parts.map((part) => /^([A-Za-z]+)=([0-9.eE+-]+)$/.exec(part.trim()))
-  return given.includes(null)
+  const kind = name as ScheduleName
+  const given = parts.map((part) => {
+    const [, option = '', value = ''] = /^([A-Za-z]+)=(\S+)$/.exec(part.trim()) ?? []
+    return [option, valueIn(kind, option, value)] as const
+  })
+  return given.some(([, value]) => value === undefined)
     ? E.left(usage(`schedule '${text}': write options as ${name}:name=number,name=number`))
-    : withUsual(name as ScheduleName, Object.fromEntries(given.map((m) => [m![1]!, Number(m![2])])))
+    : withUsual(kind, Object.fromEntries(given))
 }
 
 // ---------------------------------------------------------------- factors
@@ -256,6 +327,8 @@ const factorOf = (s: Schedule, t: number, total: number): number => {
       if (top > 0 && t <= top) return halfCosine(s.start, 1, t / top)
       return top < total - 1 ? halfCosine(1, s.end, (t - top) / (total - 1 - top)) : 1
     }
+    case 'plateau':
+      return 1
   }
 }
 
@@ -263,13 +336,19 @@ const factorOf = (s: Schedule, t: number, total: number): number => {
 export interface Scheduling {
   readonly schedule?: Schedule | OwnSchedule | undefined
   readonly warmup?: number | undefined
+  /** Reductions of `plateau` so far. */
+  readonly reductions?: readonly Reduction[] | undefined
 }
 
 /** The factor of a step, counted from 1; in the warm-up it rises in a line to the schedule's first. */
-export const rateFactor = ({ schedule = constant(), warmup = 0 }: Scheduling, step: number, steps: number): number => {
+export const rateFactor = (
+  { schedule = constant(), warmup = 0, reductions = [] }: Scheduling,
+  step: number,
+  steps: number,
+): number => {
   const total = Math.max(1, steps - warmup)
   const own = (at: number): number => (typeof schedule === 'function' ? schedule(at, total) : factorOf(schedule, at - 1, total))
-  return step <= warmup ? (step / warmup) * own(1) : own(step - warmup)
+  return reducedAt(reductions, step) * (step <= warmup ? (step / warmup) * own(1) : own(step - warmup))
 }
 
 export const isScheduled = ({ schedule, warmup = 0 }: Scheduling): boolean =>
@@ -302,5 +381,7 @@ export const scheduleText = (s: Scheduling, steps: number): string => {
   if (!isScheduled(s)) return 'constant'
   const { kind, ...options } = typeof schedule === 'function' ? { kind: 'a function of its own' } : schedule
   const chosen = Object.entries(options).map(([name, value]) => ` ${name} ${value}`)
+  // Metrics decide, not the length.
+  if (kind === 'plateau') return `${kind}${chosen.join(',')}${warmup ? ` after ${warmup} steps of warm-up` : ''}`
   return `${kind}${chosen.join(',')} over ${steps} steps${warmup ? `, ${warmup} of them warm-up` : ''}`
 }

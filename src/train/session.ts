@@ -8,8 +8,9 @@ import { pipe } from 'fp-ts/function'
 import * as TE from 'fp-ts/TaskEither'
 import type { TaskEither } from 'fp-ts/TaskEither'
 import type { Trainable } from '../../dsl'
-import { exitCode, type SpillwayError } from '../errors/errors'
+import { exitCode, type KeptWeights, type SpillwayError } from '../errors/errors'
 import { attempt, using } from '../errors/exceptions'
+import { LAST_FILE } from '../files/runs'
 import { PeakMemory } from '../machine/memory'
 import { ownKernelsIn } from '../machine/ownkernels'
 import { optionsIn } from '../stage/identity'
@@ -20,19 +21,22 @@ import { forgetPlanning, type RunMetrics, type StepDone } from './device'
 import { asLeaderHas, isShared, judged, ownWeights, sameEvaluations } from './evaluations'
 import type { Listener } from './events'
 import { epochsAt, lossAt, meanLoss } from './length'
-import { type Found, isEnough, type Measurement, metricOf, nextMeasured, standing } from './measured'
+import { type Found, isEnough, metricOf, nextMeasured } from './measured'
+import { type Measurement, standing } from './measurement'
 import { closed, filled, type Held, lent, opened } from './opened'
 import { seedOf, type TrainOptions } from './options'
-import { finishedResult, describing, type TrainResult, trainResult } from './result'
+import { finishedResult, describing, type TrainResult, trainResult, writtenWeights } from './result'
 import { cutting, withWhole } from './parts'
 import { alike, begins, digestOf, ended, isOrderly, sameState, announce, wholeParts } from './ranks'
 import { withRunFolder } from './runfolder'
 import { type RunPage, withPage } from './runreport'
+import { type Reduction, reductionsOf } from './plateau'
 import { rateFactor, ratesOfSteps, scheduleText } from './schedules'
 import { lockOf, readyOf, type Start, startOf } from './start'
 import { openStepLog, type StepLog } from './steplog'
 import { addRun, NO_STEPS, type Totals } from './totals'
 import { traced } from './traced'
+import { isEnding } from './signals'
 import { lossWatch, type LossWatch } from './watch'
 import { type Counted, type ModelState, saveWeights, type StateReader } from './weights'
 
@@ -46,6 +50,8 @@ interface Met {
   seconds?: number
   /** The step of the newest checkpoint. */
   saved?: number
+  /** True after another rank ended a step or an evaluation early. */
+  isLeft?: true
 }
 
 interface RunningSession extends Start {
@@ -80,13 +86,18 @@ const withKept =
         }
       : e
 
-const cancelled = ({ checkpointDir }: TrainOptions, stepsDone: number): SpillwayError => ({
+const cancelled = (
+  { checkpointDir }: TrainOptions,
+  stepsDone: number,
+  { weights }: KeptWeights = {},
+): Extract<SpillwayError, { readonly tag: 'Cancelled' }> => ({
   tag: 'Cancelled',
   stepsDone,
-  resume:
-    checkpointDir === undefined
-      ? 'nothing is saved: --checkpoint-dir (checkpointDir) saves a run, for --resume'
-      : resumeHint(checkpointDir),
+  ...(checkpointDir !== undefined
+    ? { resume: resumeHint(checkpointDir) }
+    : weights === undefined
+      ? { resume: 'nothing is saved: --checkpoint-dir (checkpointDir) saves a run, for --resume' }
+      : {}),
 })
 
 // ---------------------------------------------------------------- chunks of steps
@@ -132,12 +143,15 @@ const emitEpoch = ({ length: { epochs }, listener, losses }: RunningSession, ste
   listener.emit({ kind: 'epoch', epoch, step, loss: meanLoss(losses, epochs, epoch) })
 }
 
+/** Reductions of the learning rate by the metrics so far. */
+const reductionsIn = ({ options, measured }: RunningSession): readonly Reduction[] => reductionsOf(options.schedule, measured)
+
 /** The handling of a complete step; the run ends if the step cannot be logged, or its loss is not finite. */
 const stepped = (run: RunningSession, p: StepDone): void => {
   const { options: o, held, log, met, listener, losses, length } = run
   met.seconds = p.seconds
   losses.push(p.loss)
-  const logged = log.step({ ...p, factor: rateFactor(o, p.step, length.steps) })
+  const logged = log.step({ ...p, factor: rateFactor({ ...o, reductions: reductionsIn(run) }, p.step, length.steps) })
   if (E.isLeft(logged)) {
     met.unlogged ??= logged.left
     held.session.cancel()
@@ -151,17 +165,28 @@ const stepped = (run: RunningSession, p: StepDone): void => {
   else held.session.cancel()
 }
 
+/** Returns true if the run is to end after whole steps, and to save them. */
+const isToStop = ({ options: o, met }: RunningSession): boolean =>
+  o.signal?.aborted !== true && (o.stop?.aborted === true || met.isLeft === true)
+
+/** Decides about steps or an evaluation that ended early. Without a signal here, another rank had one. */
+const endsEarly = (run: RunningSession): boolean => {
+  if (run.staged.rank && run.options.stop?.aborted !== true) run.met.isLeft = true
+  return isToStop(run)
+}
+
 /** The steps until the next checkpoint; fewer when they are to stop. */
 const stepsFrom = (run: RunningSession, done: number): TaskEither<SpillwayError, RunMetrics> => {
   const { options: o, held, data, met, losses, length } = run
   const ends = (): boolean => met.odd !== undefined && o.onNonfinite !== 'continue'
   const diverged = (): SpillwayError => notFinite(o, met.odd!, 'its loss is not finite')
   const steps = stepsAtOnce(run, done)
+  const reductions = reductionsIn(run)
   return o.signal?.aborted
     ? TE.left(cancelled(o, done))
     : pipe(
-        TE.fromEither(ratesOfSteps(o, done + 1, steps, length.steps)),
-        TE.tap(() => announce(run.staged.rank, { what: 'run', firstStep: done + 1, steps })),
+        TE.fromEither(ratesOfSteps({ ...o, reductions }, done + 1, steps, length.steps)),
+        TE.tap(() => announce(run.staged.rank, { what: 'run', firstStep: done + 1, steps, reductions })),
         TE.flatMap(
           (rates) => () =>
             held.session.run({
@@ -171,7 +196,7 @@ const stepsFrom = (run: RunningSession, done: number): TaskEither<SpillwayError,
               rates,
               data: data.source,
               last: length.steps,
-              finishing: () => o.stop?.aborted === true && o.signal?.aborted !== true && !ends(),
+              finishing: () => met.unlogged === undefined && !ends() && endsEarly(run),
               onProgress: (p) => {
                 if (p.kind === 'step') stepped(run, p)
                 o.onProgress?.(p)
@@ -220,8 +245,8 @@ const saved = (run: RunningSession, counted: Counted, totals: Totals): TaskEithe
 
 const averagesOf = ({ averages }: ModelState): readonly string[] => [...averages.values()].map((a) => a.name)
 
-/** The metrics of the model after an epoch. */
-const measuredBy = (run: RunningSession, epoch: number, step: number): TaskEither<SpillwayError, Measurement> => {
+/** The metrics of the model after an epoch; undefined if the run is to stop before they are complete. */
+const measuredBy = (run: RunningSession, epoch: number, step: number): TaskEither<SpillwayError, Measurement | undefined> => {
   const { evaluation, options: o, length, losses, held, listener, page, state, staged } = run
   const { epochs } = length
   if (!evaluation) return TE.right({ epoch, step, metrics: { loss: lossAt(losses, epochs!, step) } })
@@ -230,33 +255,54 @@ const measuredBy = (run: RunningSession, epoch: number, step: number): TaskEithe
     TE.flatMap((whole) => {
       const { rank } = staged
       const own = (parked: StateReader): StateReader => judged(o, state, withWhole(whole, parked), step)
-      if (!rank || !isShared(evaluation)) return lent<Found>(held, run)((parked) => evaluation.run(own(parked)))
+      // The device holds the state again after an early end, too.
+      const complete = (found: TaskEither<SpillwayError, Found>): TaskEither<SpillwayError, Found | undefined> =>
+        TE.orElse((e: SpillwayError) =>
+          e.tag === 'Cancelled' && endsEarly(run) ? TE.right<SpillwayError, Found | undefined>(undefined) : TE.left(e),
+        )(found)
+      if (!rank || !isShared(evaluation))
+        return lent<Found | undefined>(held, run)((parked) => complete(evaluation.run(own(parked))))
       const names = ownWeights(o, staged.plan.graph, state)
       return pipe(
         announce(rank, { what: 'evaluate', step, names }),
-        TE.flatMap(() => lent<Found>(held, run)((parked) => TE.flatMap(evaluation.run)(asLeaderHas(rank, names, own(parked))))),
+        TE.flatMap(() =>
+          lent<Found | undefined>(
+            held,
+            run,
+          )((parked) => complete(TE.flatMap(evaluation.run)(asLeaderHas(rank, names, own(parked))))),
+        ),
       )
     }),
     TE.mapLeft((e) => (e.tag === 'Cancelled' ? cancelled(o, step) : e)),
-    TE.map(({ loss, metrics, arenaPeakBytes, details }) => {
+    TE.map((found) => {
+      if (!found) return undefined
+      const { loss, metrics, arenaPeakBytes, details } = found
       const measurement = { epoch, step, metrics: { loss, ...metrics } }
       page.looked(details)
       const isBest = standing([...run.measured, measurement], metricOf(o)).best === measurement
       listener.emit({ kind: 'evaluation', ...measurement, isBest, arenaPeakBytes })
       return measurement
     }),
-    TE.tap((measurement) => TE.fromEither(run.log.evaluation(measurement))),
+    TE.tap((measurement) => (measurement ? TE.fromEither(run.log.evaluation(measurement)) : TE.right(undefined))),
   )
 }
+
+/** Returns true if the model is to be measured after this step, and has not been. */
+const owesMeasurement = (
+  { options: o, length }: Pick<Start, 'options' | 'length'>,
+  measured: readonly Measurement[],
+  step: number,
+): boolean => step > 0 && nextMeasured(o, length, step - 1) === step && measured.at(-1)?.step !== step
 
 /** Measures the model where that is due; the best weights are kept. */
 const measuredAt = (run: RunningSession, counted: Counted, totals: Totals): TaskEither<SpillwayError, void> => {
   const { options: o, length, state, held, measured } = run
   const step = totals.losses.length
-  if (nextMeasured(o, length, step - 1) !== step) return TE.right(undefined)
+  if (!owesMeasurement(run, measured, step)) return TE.right(undefined)
   return pipe(
     measuredBy(run, epochsAt(length.epochs!, step), step),
     TE.flatMap((measurement) => {
+      if (!measurement) return TE.right(undefined)
       measured.push(measurement)
       if (standing(measured, metricOf(o)).best !== measurement) return TE.right(undefined)
       const { saveBest } = o
@@ -297,34 +343,65 @@ const chunk = (run: RunningSession, counted: Counted, totals: Totals): TaskEithe
     ),
   )
 
-/** A run that is to stop is saved wherever it is. */
-const stopped = (run: RunningSession, counted: Counted, totals: Totals): TaskEither<SpillwayError, never> => {
-  const { stop, checkpointDir: directory = '' } = run.options
-  const why: unknown = stop?.reason
+/** The file for the weights of a run that ends early. An earlier file of `save` stays if the run has a folder. */
+const placeOfKept = ({ folder, options }: RunningSession): string | undefined =>
+  folder === undefined ? options.save : join(folder, LAST_FILE)
+
+/** Writes the weights of a run that ends early. */
+const keptWeights = (run: RunningSession, counted: Counted, totals: Totals): TaskEither<SpillwayError, KeptWeights> => {
+  const { staged, state, held, options } = run
+  const place = placeOfKept(run)
+  if (place === undefined || totals.losses.length === 0) return TE.right({})
   return pipe(
-    saved(run, counted, totals),
-    TE.flatMap(() =>
-      TE.left<SpillwayError>({
-        tag: 'Stopped',
-        stepsDone: totals.losses.length,
-        why: why instanceof Error ? why.message : String(why),
-        directory,
+    wholeParts(staged, held.session, averagesOf(state)),
+    TE.flatMapEither((whole) =>
+      writtenWeights(place, {
+        ...{ staged, state, counted, totals },
+        store: withWhole(whole, held.session),
+        unsaved: (text) => options.onNote?.(text),
+        described: run.data.described,
       }),
     ),
+    TE.map((weights) => (weights === undefined ? {} : { weights })),
   )
 }
+
+/** The end of a run that stops: signals that end a process cancel it, other reasons are a pause. */
+const stopOf = ({ options: o }: RunningSession, stepsDone: number, kept: KeptWeights): SpillwayError => {
+  const { stop, checkpointDir: directory } = o
+  const why: unknown = stop?.reason
+  // Without a signal here, another rank had one.
+  if (stop?.aborted !== true || isEnding(why))
+    return { ...cancelled(o, stepsDone, kept), ...(isEnding(why) ? { signal: why } : {}), ...kept }
+  const text = why instanceof Error ? why.message : String(why)
+  return { tag: 'Stopped', stepsDone, why: text, ...(directory === undefined ? {} : { directory }), ...kept }
+}
+
+/** A run that is to stop is saved wherever it is. */
+const stopped = (run: RunningSession, counted: Counted, totals: Totals): TaskEither<SpillwayError, never> =>
+  pipe(
+    saved(run, counted, totals),
+    TE.flatMap(() => keptWeights(run, counted, totals)),
+    TE.flatMap((kept) => TE.left(stopOf(run, totals.losses.length, kept))),
+  )
 
 const totalsOf = ({ from }: Start): Totals => (from ? { ...from.totals, losses: from.losses } : NO_STEPS)
 
 const chunks =
   (run: RunningSession, counted: Counted): TaskEither<SpillwayError, Totals> =>
   async () => {
-    const { options: o, length, listener } = run
+    const { options: o, length, listener, measured } = run
     let totals: Either<SpillwayError, Totals> = E.right(totalsOf(run))
-    while (E.isRight(totals) && totals.right.losses.length < length.steps && !isEnough(o, run.measured)) {
+    const isDone = ({ losses }: Totals): boolean =>
+      !owesMeasurement(run, measured, losses.length) && (losses.length === length.steps || isEnough(o, measured))
+    while (E.isRight(totals) && !isDone(totals.right)) {
       await listener.taken()
-      if (o.stop?.aborted) return stopped(run, counted, totals.right)()
-      totals = await chunk(run, counted, totals.right)()
+      const done: Totals = totals.right
+      if (isToStop(run)) return stopped(run, counted, done)()
+      // An earlier process ended its last evaluation early.
+      totals = owesMeasurement(run, measured, done.losses.length)
+        ? await TE.map(() => done)(measuredAt(run, counted, done))()
+        : await chunk(run, counted, done)()
     }
     return totals
   }
@@ -398,6 +475,7 @@ const onDevice = (start: Start, listener: Listener, page: RunPage): TaskEither<S
   const { staged, options: o, from } = start
   const met: Met = from ? { saved: from.step } : {}
   const losses = [...totalsOf(start).losses]
+  const measured = [...(from?.measured ?? [])]
   return pipe(
     using(
       sampled,
@@ -413,14 +491,17 @@ const onDevice = (start: Start, listener: Listener, page: RunPage): TaskEither<S
               (log) =>
                 performed({
                   ...start,
-                  ...{ held, log, memory, met, listener, page, losses },
-                  measured: [...(from?.measured ?? [])],
+                  ...{ held, log, memory, met, listener, page, losses, measured },
                   watch: watchOf(start),
                 }),
             ),
         ),
     ),
-    TE.orElse((e) => (e.tag === 'Diverged' && o.onNonfinite !== 'continue' ? traced(start, e, met.seconds ?? 0) : TE.left(e))),
+    TE.orElse((e) =>
+      e.tag === 'Diverged' && o.onNonfinite !== 'continue'
+        ? traced(start, e, met.seconds ?? 0, reductionsOf(o.schedule, measured))
+        : TE.left(e),
+    ),
     // An end that is no rank's failure is told to all of them.
     TE.orElse((e) =>
       staged.rank && isOrderly(e)
@@ -457,8 +538,11 @@ const emitStart = ({ from, folder, length: { steps, epochs } }: Start, listener:
   })
 
 /** A checkpoint with which nothing is left to do. */
-const finishedIn = ({ from, length, options: o }: Start): Checkpoint | undefined =>
-  from && (from.step === length.steps || isEnough(o, from.measured)) ? from : undefined
+const finishedIn = (start: Start): Checkpoint | undefined => {
+  const { from, length, options: o } = start
+  if (!from || owesMeasurement(start, from.measured, from.step)) return undefined
+  return from.step === length.steps || isEnough(o, from.measured) ? from : undefined
+}
 
 /** The other ranks hear where the run stands. */
 const announced = (start: Start): TaskEither<SpillwayError, unknown> =>

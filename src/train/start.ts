@@ -32,6 +32,7 @@ import {
 import { adviceFor } from './advice'
 import { batchOf, classesIn, dataOf, freeFor, placesOf, roomFor } from './beforehand'
 import { type Length, lengthOf } from './length'
+import { firstOf } from './signals'
 import { startText } from './loading'
 import { checkedMeasures, intervalNote, type OpenedEvaluation } from './measured'
 import { checkedOptions, seedOf, type TrainOptions } from './options'
@@ -136,7 +137,7 @@ export const readyOf = (
         ? o.evaluate.open(
             model ?? staged.model,
             staged,
-            { ...o, classes: classesOf(data.described) },
+            { ...o, signal: firstOf(o.signal, o.stop), classes: classesOf(data.described) },
             (o.run ?? reportFile(o)) !== undefined,
           )
         : E.right(undefined),

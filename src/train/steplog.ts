@@ -17,7 +17,7 @@ import { rowText } from '../files/rows'
 import { summary } from '../report/summary'
 import type { Staged } from '../stage/stage'
 import { ratesIn, type StepDone } from './device'
-import type { Measurement } from './measured'
+import type { Measurement } from './measurement'
 
 export interface StepLine extends Pick<StepDone, 'step' | 'loss' | 'lr' | 'seconds'> {
   /** The factor of the learning rates, by the run's schedule. */

@@ -14,6 +14,7 @@ import { firstMet } from './finite'
 import { closed, filled, opened } from './opened'
 import { seedOf } from './options'
 import { cutting } from './parts'
+import type { Reduction } from './plateau'
 import { announce, sameState, together } from './ranks'
 import { ratesOfSteps } from './schedules'
 import type { Ready, Start } from './start'
@@ -31,16 +32,18 @@ const notSought = (steps: number, seconds: number): string =>
   'a smaller --checkpoint-every saves more states'
 
 /** Steps that are run once more, from the state that a session has. */
-export type Sought = Pick<StepsToSearch, 'firstStep' | 'steps' | 'searchFrom'>
+export interface Sought extends Pick<StepsToSearch, 'firstStep' | 'steps' | 'searchFrom'> {
+  readonly reductions: readonly Reduction[]
+}
 
 /** The first place of all ranks, at each of them. */
 export const searched = (
   { options: o, length, data, staged: { rank } }: Ready,
   session: DeviceSession,
-  sought: Sought,
+  { reductions, ...sought }: Sought,
 ): TaskEither<SpillwayError, NotFinitePlace | undefined> =>
   pipe(
-    TE.fromEither(ratesOfSteps(o, sought.firstStep, sought.steps, length.steps)),
+    TE.fromEither(ratesOfSteps({ ...o, reductions }, sought.firstStep, sought.steps, length.steps)),
     TE.flatMap((rates) => () => session.search({ ...sought, seed: seedOf(o), rates, data: data.source })),
     TE.flatMap((met) => (rank ? together(() => firstMet(rank, met)) : TE.right(met))),
     TE.map((met) => met?.place),
@@ -65,8 +68,15 @@ const replayed = (start: Start, sought: Sought, announced: () => void): TaskEith
 }
 
 /** The error with its place and a cure. */
-export const traced = (start: Start, e: Diverged, stepSeconds: number): TaskEither<SpillwayError, never> =>
-  TE.mapLeft((met: SpillwayError) => (met.tag === 'Diverged' ? cured(met, start) : met))(located(start, e, stepSeconds))
+export const traced = (
+  start: Start,
+  e: Diverged,
+  stepSeconds: number,
+  reductions: readonly Reduction[],
+): TaskEither<SpillwayError, never> =>
+  TE.mapLeft((met: SpillwayError) => (met.tag === 'Diverged' ? cured(met, start) : met))(
+    located(start, e, stepSeconds, reductions),
+  )
 
 /** A number that is fed, or computed before the first update, is no fault of the learning rate. */
 const cured = (e: Diverged, { staged }: Start): Diverged => {
@@ -76,7 +86,12 @@ const cured = (e: Diverged, { staged }: Start): Diverged => {
 }
 
 /** The error with that place, where it is found: from the newest checkpoint on, or from the run's start. */
-const located = (start: Start, e: Diverged, stepSeconds: number): TaskEither<SpillwayError, never> => {
+const located = (
+  start: Start,
+  e: Diverged,
+  stepSeconds: number,
+  reductions: readonly Reduction[],
+): TaskEither<SpillwayError, never> => {
   const { onNote, ...options } = start.options
   const { checkpointDir, signal, stop } = options
   const from = checkpointDir === undefined ? undefined : findCheckpoint(checkpointDir).checkpoint
@@ -91,9 +106,13 @@ const located = (start: Start, e: Diverged, stepSeconds: number): TaskEither<Spi
   let isShared = false
   return pipe(
     // Weights that a step spoilt show in the loss of the next one.
-    replayed({ ...start, options, from }, { firstStep: done + 1, steps, searchFrom: Math.max(done + 1, e.step - 1) }, () => {
-      isShared = start.staged.rank !== undefined
-    }),
+    replayed(
+      { ...start, options, from },
+      { firstStep: done + 1, steps, searchFrom: Math.max(done + 1, e.step - 1), reductions },
+      () => {
+        isShared = start.staged.rank !== undefined
+      },
+    ),
     TE.matchE(
       // Ranks that take part hear of no other end.
       (failure) => TE.left(isShared ? failure : e),

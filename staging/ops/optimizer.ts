@@ -38,7 +38,7 @@ const adam = {
   options: {
     lr: rate,
     beta1: below1(0.9, 'decay of the gradient average'),
-    beta2: below1(0.999, 'decay of the squared gradient average'),
+    beta2: below1(0.999, 'decay of the squared gradient average, or for lion of the gradient average'),
     eps: epsilon,
     weightDecay: decay,
   },
@@ -90,6 +90,41 @@ export const OPTIMIZERS = {
       { name: 'grad_avg', when: 'centered', drawn: 'small' },
     ],
     flops: 14,
+  },
+  nadam: {
+    update: 'nadam',
+    wire: 220,
+    steeredWire: 221,
+    what: "PyTorch's rule: Adam with Nesterov momentum, whose factor rises to beta1 with the step counter; decoupled as in AdamW",
+    about:
+      'Creates the NAdam optimizer (Dozat, 2016): Adam with Nesterov momentum. @example nadam({ lr: 2e-3, momentumDecay: 4e-3 })',
+    options: {
+      lr: rate,
+      beta1: below1(0.9, 'decay of the gradient average'),
+      beta2: below1(0.999, 'decay of the squared gradient average'),
+      eps: epsilon,
+      weightDecay: decay,
+      momentumDecay: { least: 0, default: 4e-3, about: 'speed at which the momentum rises to beta1' },
+      decoupled: { default: false, about: 'decay the weights themselves, as AdamW does' },
+    },
+    states: [{ name: 'exp_avg' }, { name: 'exp_avg_sq', drawn: 'positive' }],
+    flops: 18,
+  },
+  lion: {
+    update: 'lion',
+    wire: 222,
+    steeredWire: 223,
+    what: 'w ← (1 − lr·weightDecay)·w − lr·sign(beta1·m + (1 − beta1)·g), then m ← beta2·m + (1 − beta2)·g',
+    about:
+      'Creates the Lion optimizer (Chen et al., 2023), with decoupled weight decay. It needs a third to a tenth of the learning rate of AdamW. @example lion({ lr: 1e-4, weightDecay: 0.1 })',
+    options: {
+      lr: rate,
+      beta1: below1(0.9, 'share of the gradient average in an update'),
+      beta2: below1(0.99, 'decay of the gradient average'),
+      weightDecay: decay,
+    },
+    states: [{ name: 'exp_avg' }],
+    flops: 9,
   },
 } as const satisfies Readonly<Record<string, OptimizerEntry>>
 

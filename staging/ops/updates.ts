@@ -11,6 +11,7 @@ import { globMatches, nearestGlob } from '../core/glob'
 import { knownIn } from '../core/known'
 import { type KnownItems, optionsFor, type UnknownKeys } from '../core/options'
 import { flag, listOf, numeric, texts, withValues } from '../core/values'
+import { depthsOf, type NamedParameter } from './layerdecay'
 import { OPTIMIZERS, type Optimizer } from './optimizer'
 
 /**
@@ -91,6 +92,13 @@ export interface Updates {
    * @example stage(net, { average: 0.999 })
    */
   readonly average?: number | undefined
+  /**
+   * Factor of the learning rate from each block of layers to the block before it, e.g. 0.75: the head learns
+   * fastest. Default 1.
+   *
+   * @example stage(net, { optimizer: adamw({ lr: 1e-3 }), layerDecay: 0.75 })
+   */
+  readonly layerDecay?: number | undefined
 }
 /** Values of the options of updates; their ranges are checked where they are used. */
 export const UPDATE_VALUES = {
@@ -100,8 +108,10 @@ export const UPDATE_VALUES = {
   clipNorm: numeric('a finite number above 0'),
   accumulate: numeric('whole numbers of at least 1'),
   average: numeric('0 or more and below 1'),
+  layerDecay: numeric('more than 0 and at most 1'),
 }
-export const UPDATES = optionsFor<Updates>()('updates', 'freeze', 'groups', 'clipValue', 'clipNorm', 'accumulate', 'average')
+// biome-ignore format: a list
+export const UPDATES = optionsFor<Updates>()('updates', 'freeze', 'groups', 'clipValue', 'clipNorm', 'accumulate', 'average', 'layerDecay')
 
 /** Options with words in the place of unknown keys of their groups; null if there are none. */
 export type FaultyGroups<O> = O extends { readonly groups: infer Gs extends readonly unknown[] }
@@ -135,6 +145,7 @@ const updates = {
   clipNorm: t.number,
   accumulate: t.number,
   average: t.number,
+  layerDecay: t.number,
 }
 export const updatesCodec = t.partial(updates) as unknown as t.Type<Updates, Updates, unknown>
 export const optimizerCodec = t.type({ kind: t.keyof(OPTIMIZERS) }) as unknown as t.Type<Optimizer, Optimizer, unknown>
@@ -189,6 +200,7 @@ const LEGAL = {
   clipNorm: [isAbove0, 'a finite number above 0'],
   accumulate: [(n) => Number.isSafeInteger(n) && n >= 1 && n <= MOST_STEPS, `a whole number from 1 to ${MOST_STEPS}`],
   average: [(n) => n >= 0 && n < 1, '0 or more and below 1'],
+  layerDecay: [(n) => n > 0 && n <= 1, 'more than 0 and at most 1'],
 } as const satisfies Readonly<Record<string, readonly [(n: number) => boolean, string]>>
 const NUMBERS = Object.keys(LEGAL) as readonly (keyof typeof LEGAL)[]
 const checkedNumbers = (u: Updates): Either<GraphError, unknown> => {
@@ -198,13 +210,17 @@ const checkedNumbers = (u: Updates): Either<GraphError, unknown> => {
     : left({ tag: 'ValueInvalid', name: wrong, reason: `it is ${u[wrong]}`, legal: LEGAL[wrong][1] })
 }
 
-/** The optimizer of each trained one of these parameters, by its name; other code checks its numbers. */
+/** The optimizer of each trained one of these parameters, in forward order, by its name; other code checks its numbers. */
 export const trainedBy = (
   optimizer: Optimizer,
   updates: Updates,
-  names: readonly string[],
+  parameters: readonly NamedParameter[],
 ): Either<GraphError, ReadonlyMap<string, Optimizer>> => {
-  const { freeze, groups = [] } = updates
+  const { freeze, groups = [], layerDecay } = updates
+  const names = parameters.map(({ name }) => name)
+  const depths = layerDecay === undefined ? undefined : depthsOf(parameters)
+  const slowed = (name: string, its: Optimizer): Optimizer =>
+    depths ? { ...its, lr: its.lr * layerDecay! ** depths.get(name)! } : its
   return pipe(
     checkedNumbers(updates),
     chain(() => matching(freeze, names)),
@@ -220,7 +236,7 @@ export const trainedBy = (
         new Map(
           names.flatMap((name) => {
             const its = groups.find((g) => g.has(name))!.optimizer
-            return its ? [[name, its] as const] : []
+            return its ? [[name, slowed(name, its)] as const] : []
           }),
         ),
     ),

@@ -30,7 +30,7 @@ let made = 0
 const folder = (): string => join(root, String(made++))
 
 const LONG = ['--steps', '4000']
-const errorOf = (e: End): { readonly tag: string; readonly message: string } => JSON.parse(e.out).error
+const errorOf = (e: End): { readonly tag: string; readonly message: string; readonly weights?: string } => JSON.parse(e.out).error
 const resultOf = (e: End): { readonly weightsSha256: string; readonly losses: readonly number[] } => {
   assert.is(e.code, 0, e.err)
   return JSON.parse(e.out)
@@ -51,6 +51,12 @@ for (const [signal, code] of fewOrAll(SIGNALS.slice(0, 2), SIGNALS))
     )
     assert.is(end.code, code, end.err)
     assert.is(errorOf(end).tag, 'Cancelled')
+    const { weights, message } = errorOf(end)
+    assert.ok(weights !== undefined && existsSync(weights))
+    assert.match(
+      message,
+      `; the weights are in ${weights}; to use them: npx spillway predict ${MODEL} --weights ${weights} --data FOLDER`,
+    )
   })
 
 test('a reader that goes away ends the command in silence', async () => {

@@ -19,7 +19,8 @@ import { stage } from '../../src/stage/stage'
 import { findCheckpoint } from '../../src/train/checkpoint'
 import type { EvaluationDone, FitEvent } from '../../src/train/events'
 import { fit } from '../../src/train/fit'
-import { isEnough, type Measurement, standing } from '../../src/train/measured'
+import { isEnough } from '../../src/train/measured'
+import { type Measurement, standing } from '../../src/train/measurement'
 import { checkedOptions, type TrainOptions } from '../../src/train/options'
 import type { TrainResult } from '../../src/train/result'
 import { train, trainTask } from '../../src/train/trainer'
@@ -268,7 +269,7 @@ test('what cannot be is said before the first step', async () => {
   const stream = source(function* () {
     yield { input: new Float32Array(3072), target: 0 }
   })
-  assert.match(await said({ data: stream, patience: 1 }), /patience and keep\.best need epochs/)
+  assert.match(await said({ data: stream, patience: 1 }), /patience, keep\.best and the schedule plateau need epochs/)
   const early = (o: TrainOptions): string => {
     const checked = checkedOptions({ steps: 1, ...o })
     return isLeft(checked) ? errorText(checked.left) : 'nothing'

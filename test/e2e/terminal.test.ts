@@ -38,7 +38,10 @@ if (hasTerminals)
     assert.match(said, /step \d+\/400000 .*\d+% .*loss \d\S+/)
     const after = said.slice(said.indexOf('interrupted:'))
     assert.match(after, /^interrupted: stopping after this step; interrupt again to stop at once\r\n/)
-    assert.match(after, /spillway: cancelled after \d+ complete steps; nothing is saved: --checkpoint-dir .*\r\ncode 130\r\n/)
+    assert.match(
+      after,
+      /spillway: cancelled after \d+ complete steps; the weights are in .*; to use them: npx spillway predict .*\r\ncode 130\r\n/,
+    )
     assert.not.match(after, /step \d+\/400000|\n\s+at /)
     for (const [on, off] of [
       ['\u001b[?25h', '\u001b[?25l'],

@@ -33,6 +33,8 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
   AdamOptions: [['adam', (o) => `s.adam({ lr: 0.1, ${o} })`]],
   AdamwOptions: [['adamw', (o) => `s.adamw({ lr: 0.1, ${o} })`]],
   RmspropOptions: [['rmsprop', (o) => `s.rmsprop({ lr: 0.1, ${o} })`]],
+  NadamOptions: [['nadam', (o) => `s.nadam({ lr: 0.1, ${o} })`]],
+  LionOptions: [['lion', (o) => `s.lion({ lr: 0.1, ${o} })`]],
   DiceOptions: [['dice', (o) => `s.dice({ ${o} })`]],
   SoftCrossEntropyOptions: [['softCrossEntropy', (o) => `s.softCrossEntropy({ ${o} })`]],
   FocalOptions: [['focal', (o) => `s.focal({ ${o} })`]],
@@ -98,6 +100,8 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
   CosineOptions: [['cosine', (o) => `s.cosine({ ${o} })`]],
   PolynomialOptions: [['polynomial', (o) => `s.polynomial({ ${o} })`]],
   OneCycleOptions: [['oneCycle', (o) => `s.oneCycle({ ${o} })`]],
+  PlateauOptions: [['plateau', (o) => `s.plateau({ ${o} })`]],
+  FindRateOptions: [['findRate', (o) => `s.findRate(net, plan, { ${o} })`]],
   TrainOptions: [
     ['fit', (o) => `s.fit(net, plan, { steps: 1, ${o} }).next()`],
     ['train', (o) => `s.train(net, plan, { steps: 1, ${o} })`],

@@ -42,7 +42,7 @@ const linear = keysOf('linear', WEIGHTED, (o) => `linear('l', 2, { ${o} })`)
 const pixelLinear = keysOf('pixelLinear', WEIGHTED, (o) => `pixelLinear('l', 2, { ${o} })`)
 const lrn = keysOf('localResponseNorm', 'alpha beta k', (o) => `localResponseNorm(5, { ${o} })`)
 const STAGE =
-  'budget loss optimizer freeze groups clipValue clipNorm accumulate average strategy effort machine tiles checkpoints spill hostMemory spillWritesPerStep algorithms measure precision ranks bands norms shard network allocator resumes mode as name'
+  'budget loss optimizer freeze groups clipValue clipNorm accumulate average layerDecay strategy effort machine tiles checkpoints spill hostMemory spillWritesPerStep algorithms measure precision ranks bands norms shard network allocator resumes mode as name'
 const stage = keysOf('stage', STAGE, (o) => `stage(vgg, { ${o} })`)
 const range = keysOf('a tile range', 'from to B H W', (o) => `stage(vgg, { tiles: [{ from: 'c1', to: 'c1', ${o} }] })`)
 const group = keysOf(

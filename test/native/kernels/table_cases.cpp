@@ -618,5 +618,89 @@ Family hard_sigmoid_drawn(Random& r) {
 }
 const Listed hard_sigmoid_drawn_listed{"hard_sigmoid", hard_sigmoid_drawn, 10};
 
+Family nadam_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}},
+     {{OpKind::nadam, {double(0.1), double(0.9), double(0.999), double(1e-8), double(0), double(0.004), double(0)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}}, {}, 0, false, -1, {0, 2, 3}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}},
+     {{OpKind::nadam, {double(0.1), double(0.9), double(0.999), double(1e-8), double(0), double(0.004), double(1)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}}, {}, 0, false, -1, {0, 2, 3}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}},
+     {{OpKind::nadam, {double(0.1), double(0.9), double(0.999), double(1e-8), double(0.5), double(0.004), double(0)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}}, {}, 0, false, -1, {0, 2, 3}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}},
+     {{OpKind::nadam, {double(0.1), double(0.9), double(0.999), double(1e-8), double(0.5), double(0.004), double(1)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}}, {}, 0, false, -1, {0, 2, 3}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}},
+     {{OpKind::nadam, {double(0.1), double(0.9), double(0.999), double(1e-8), double(0.5), double(0.004), double(1)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}}, {}, 0, false, -1, {0, 2, 3}}},
+     {}}});
+}
+const Listed nadam_drawn_listed{"nadam", nadam_drawn, 50};
+
+Family nadam_steered_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::nadam_steered, {double(0.1), double(0.9), double(0.999), double(1e-8), double(0), double(0.004), double(0), double(1), double(0.75)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}}, {}, 0, false, -1, {0, 2, 3, 4}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}},
+     {{OpKind::nadam_steered, {double(0.1), double(0.9), double(0.999), double(1e-8), double(0), double(0.004), double(1), double(3), double(0)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}}, {}, 0, false, -1, {0, 2, 3}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::nadam_steered, {double(0.1), double(0.9), double(0.999), double(1e-8), double(0.5), double(0.004), double(0), double(2), double(0.5)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}}, {}, 0, false, -1, {0, 2, 3, 4}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::nadam_steered, {double(0.1), double(0.9), double(0.999), double(1e-8), double(0.5), double(0.004), double(1), double(1), double(0.75)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}}, {}, 0, false, -1, {0, 2, 3, 4}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::nadam_steered, {double(0.1), double(0.9), double(0.999), double(1e-8), double(0.5), double(0.004), double(1), double(1), double(0.75)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}}, {}, 0, false, -1, {0, 2, 3, 4}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}},
+     {{OpKind::nadam_steered, {double(0.1), double(0.9), double(0.999), double(1e-8), double(0.5), double(0.004), double(1), double(3), double(0)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}}, {}, 0, false, -1, {0, 2, 3}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::nadam_steered, {double(0.1), double(0.9), double(0.999), double(1e-8), double(0.5), double(0.004), double(1), double(2), double(0.5)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}}, {}, 0, false, -1, {0, 2, 3, 4}}},
+     {}}});
+}
+const Listed nadam_steered_drawn_listed{"nadam_steered", nadam_steered_drawn, 70};
+
+Family lion_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::lion, {double(0.1), double(0.9), double(0.99), double(0)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}}, {}, 0, false, -1, {0, 2}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::lion, {double(0.1), double(0.9), double(0.99), double(0.5)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}}, {}, 0, false, -1, {0, 2}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::lion, {double(0.1), double(0.9), double(0.99), double(0.5)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}}, {}, 0, false, -1, {0, 2}}},
+     {}}});
+}
+const Listed lion_drawn_listed{"lion", lion_drawn, 30};
+
+Family lion_steered_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::lion_steered, {double(0.1), double(0.9), double(0.99), double(0), double(1), double(0.75)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}}, {}, 0, false, -1, {0, 2, 3}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::lion_steered, {double(0.1), double(0.9), double(0.99), double(0.5), double(3), double(0)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}}, {}, 0, false, -1, {0, 2}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::lion_steered, {double(0.1), double(0.9), double(0.99), double(0.5), double(1), double(0.75)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}}, {}, 0, false, -1, {0, 2, 3}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::lion_steered, {double(0.1), double(0.9), double(0.99), double(0.5), double(3), double(0)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}}, {}, 0, false, -1, {0, 2}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::lion_steered, {double(0.1), double(0.9), double(0.99), double(0.5), double(2), double(0.5)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}}, {}, 0, false, -1, {0, 2, 3}}},
+     {}}});
+}
+const Listed lion_steered_drawn_listed{"lion_steered", lion_steered_drawn, 50};
+
 }  // namespace
 }  // namespace spillway::test

@@ -8,10 +8,13 @@ import * as assert from 'uvu/assert'
 import { errorText } from '../../../src/errors/errors'
 import { epochEnd, epochsAt, lengthOf } from '../../../src/train/length'
 import { checkedOptions } from '../../../src/train/options'
+import { reductionsOf } from '../../../src/train/plateau'
 import {
   constant,
   cosine,
   oneCycle,
+  type PlateauOptions,
+  plateau,
   polynomial,
   rateFactor,
   ratesOfSteps,
@@ -28,11 +31,39 @@ interface Case {
   readonly warmup: number
   readonly rates: readonly number[]
 }
-const { cases } = JSON.parse(readFileSync(join(__dirname, '../../fixtures/schedules.json'), 'utf8')) as {
+interface PlateauCase {
+  readonly options: PlateauOptions
+  /** The metric of each evaluation; null is NaN. */
+  readonly values: readonly (number | null)[]
+  /** The rate after each evaluation. */
+  readonly rates: readonly number[]
+}
+const { cases, plateaus } = JSON.parse(readFileSync(join(__dirname, '../../fixtures/schedules.json'), 'utf8')) as {
   readonly cases: readonly Case[]
+  readonly plateaus: readonly PlateauCase[]
 }
 
-test('each schedule is in the fixture', () => assert.equal(new Set(cases.map((c) => c.kind)), new Set(scheduleNames)))
+test('each schedule is in the fixture', () =>
+  assert.equal(new Set(cases.map((c) => c.kind)), new Set(scheduleNames.filter((name) => name !== 'plateau'))))
+
+for (const { options, values, rates } of plateaus)
+  test(`plateau ${JSON.stringify(options)}: PyTorch's rates`, () => {
+    const schedule = plateau(options)
+    const measured = values.map((v, i) => ({
+      epoch: i + 1,
+      step: 3 * (i + 1),
+      metrics: { [options.metric ?? 'loss']: v ?? Number.NaN },
+    }))
+    const all = reductionsOf(schedule, measured)
+    rates.forEach((rate, i) => {
+      // The steps of the next epoch: with the metrics so far, and with all of them.
+      for (const step of [3 * (i + 1) + 1, 3 * (i + 2)])
+        for (const reductions of [all, reductionsOf(schedule, measured.slice(0, i + 1))]) {
+          const own = rateFactor({ schedule, reductions }, step, 1000)
+          assert.ok(Math.abs(own - rate) <= 1e-15, `evaluation ${i + 1}: ${own} beside ${rate}`)
+        }
+    })
+  })
 
 for (const { kind, options, warmup, rates } of cases)
   test(`${kind} ${JSON.stringify(options)} after ${warmup} steps of warm-up: PyTorch's rates`, () => {
@@ -117,6 +148,9 @@ test('the command line has their names and options', () => {
   }
   assert.equal(named('cosine'), cosine())
   assert.equal(named('one-cycle:rise=0.2,end=1e-3'), oneCycle({ rise: 0.2, end: 1e-3 }))
+  assert.equal(named('plateau:metric=accuracy,patience=3'), plateau({ metric: 'accuracy', patience: 3 }))
+  assert.match(named('plateau:patience=many') as string, /write options as plateau:name=number/)
+  assert.match(named('plateau:factor=1') as string, /factor is 1; allowed: 0 or more and below 1/)
   assert.match(named('cosin') as string, /schedule 'cosin' is not known; allowed: .*cosine/)
   assert.match(named('cosine:0.1') as string, /write options as cosine:name=number/)
   assert.match(named('cosine:floo=0.1') as string, /`floo` is not an option of schedule 'cosine'; did you mean `floor`\?/)
@@ -125,6 +159,10 @@ test('the command line has their names and options', () => {
 test('a schedule in words has the length where it counts', () => {
   assert.is(scheduleText({ schedule: constant() }, 9), 'constant')
   assert.is(scheduleText({ schedule: cosine({ floor: 0.1 }), warmup: 2 }, 9), 'cosine floor 0.1 over 9 steps, 2 of them warm-up')
+  assert.is(
+    scheduleText({ schedule: plateau(), warmup: 2 }, 9),
+    'plateau factor 0.1, patience 10, threshold 0.0001, cooldown 0, floor 0, metric loss after 2 steps of warm-up',
+  )
   assert.is(scheduleText({ schedule: () => 1 }, 9), 'a function of its own over 9 steps')
 })
 
