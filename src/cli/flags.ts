@@ -285,6 +285,9 @@ const trainFlags = (c: Command) =>
     .option(...MEAN)
     .option(...STD)
     .option(...DEPTH)
+    .option(...LEVEL)
+    .option(...MICRONS)
+    .option(...TILE_SIZE)
     .option(
       '--augment <a,b>',
       `random changes to images: ${AUGMENT_WORDS.join(', ')}`,
