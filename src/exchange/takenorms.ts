@@ -4,6 +4,7 @@ import { elementsOf } from '../../staging/core/box'
 import { numbersOf } from './read'
 import { type Reading, refuse } from './reading'
 import type { Weight } from './symbols'
+import { axesOfForm } from './views'
 
 export const batchNormalization = (r: Reading): void => {
   if (r.int('training_mode', 0) !== 0) refuse('it is in training mode (training_mode 1); allowed: a model for inference')
@@ -51,7 +52,7 @@ export const groupNormalization = (r: Reading): void => {
 export const layerNormalization = (r: Reading): void => {
   const { step, form } = r.data(0)
   const axis = r.int('axis', -1)
-  const last = form === 'flat' ? 1 : 3
+  const last = axesOfForm(form, r.shape(step)).length - 1
   if (form === 'image' || (axis !== -1 && axis !== last))
     refuse('it normalises more than the channels of each pixel; allowed: only the channels')
   const c = r.shape(step)[1]
