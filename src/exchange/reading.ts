@@ -154,7 +154,12 @@ export class Reading {
   image(i: number): number {
     const { step, form } = this.data(i)
     if (form === 'image') return step
-    if (isTurnedImage(form, this.shape(step))) return this.layer(turnPixels(), step)
+    if (isTurnedImage(form, this.shape(step))) {
+      const image = this.layer(turnPixels(), step)
+      // The same value for all later readers.
+      this.symbols.set(this.inputName(i), { tag: 'data', step: image, form: 'image' })
+      return image
+    }
     return refuse(`its input is ${form === 'flat' ? '[B,C]' : 'with channels last'}; allowed: [B,C,H,W]`)
   }
   weight(i: number): Weight {

@@ -97,6 +97,7 @@ const softmaxOver = (r: Reading): void => {
 }
 
 const localResponse = (r: Reading): void => {
+  r.image(0)
   const size = r.int('size', 0)
   if (size % 2 === 0) refuse(`its size is ${size}; allowed: odd sizes, as in PyTorch`)
   r.makes(localResponseNorm(size, { alpha: r.float('alpha', 1e-4), beta: r.float('beta', 0.75), k: r.float('bias', 1) }))
@@ -145,7 +146,10 @@ const TAKERS: Readonly<Record<string, (r: Reading) => unknown>> = {
   Gelu: (r) =>
     r.text('approximate', 'none') === 'none' ? r.makes(gelu()) : refuse("its approximation is not supported; allowed: 'none'"),
   Gemm: gemm,
-  GlobalAveragePool: (r) => r.makes(globalAvgPool()),
+  GlobalAveragePool: (r) => {
+    r.image(0)
+    r.makes(globalAvgPool())
+  },
   GroupNormalization: (r) =>
     r.file.opset >= 21 ? groupNormalization(r) : refuse('its version is 18; allowed: version 21, or reshape and normalise'),
   HardSigmoid: hardSigmoidOf,

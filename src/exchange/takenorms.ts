@@ -9,7 +9,9 @@ import { axesOfForm } from './views'
 export const batchNormalization = (r: Reading): void => {
   if (r.int('training_mode', 0) !== 0) refuse('it is in training mode (training_mode 1); allowed: a model for inference')
   const [scale, shift, mean, variance] = [1, 2, 3, 4].map((i) => r.weight(i)) as [Weight, Weight, Weight, Weight]
-  const { step } = r.data(0)
+  const { step, form } = r.data(0)
+  if (form !== 'image' && axesOfForm(form, r.shape(step)).length !== 2)
+    refuse('its input has its channels last; allowed: [B,C,H,W], [B,C]')
   const c = r.shape(step)[1]
   const name = r.named(scale, shift)
   const weights = { weight: scale, bias: shift, running_mean: mean, running_var: variance }

@@ -438,6 +438,20 @@ const MADE: Readonly<Record<string, readonly [Partial<GraphProto>, RegExp]>> = {
     { ...nodes(node('Reshape', ['x', 'to'], 'y')), initializer: [int64s('to', 0, 5, -1)] },
     /node 'y's' \(Reshape\): it reshapes \[B,4,8,8\] to \[0,5,-1\]; allowed: \[B,-1\], \[B,C,1,1\], and parts/,
   ],
+  'a batch norm of rows': [
+    {
+      ...nodes(
+        node('Transpose', ['x'], 'a', [ints('perm', 0, 2, 3, 1)]),
+        node('BatchNormalization', ['a', 'c', 'c', 'c', 'c'], 'y'),
+      ),
+      initializer: [weight('c', 4)],
+    },
+    /node 'y's' \(BatchNormalization\): its input has its channels last; allowed: \[B,C,H,W\], \[B,C\]/,
+  ],
+  'a pool of columns and channels': [
+    nodes(node('Transpose', ['x'], 'a', [ints('perm', 0, 2, 3, 1)]), node('GlobalAveragePool', ['a'], 'y')),
+    /node 'y's' \(GlobalAveragePool\): its input is with channels last; allowed: \[B,C,H,W\]/,
+  ],
   'products without a softmax': [
     nodes(node('MatMul', ['x', 'x'], 'y')),
     /node 'y's' \(MatMul\): it multiplies values of different arrangements; allowed: queries and keys of the same heads and pixels/,
