@@ -68,13 +68,27 @@ export const channelsBeyond = <Last extends string, S extends string>(last: Last
   `its slice ends at channel ${last}, beyond its input of ${shape}` as const
 export type ChannelsBeyond<Last extends string, S extends string> = ReturnType<typeof channelsBeyond<Last, S>>
 
+export const headsDoNotFit = <C extends string, H extends string>(channels: C, heads: H) =>
+  `${channels} channels are not queries, keys and values of ${heads} heads; allowed: multiples of 3 times the heads` as const
+export type HeadsDoNotFit<C extends string, H extends string> = ReturnType<typeof headsDoNotFit<C, H>>
+
+export const headTooWide = <C extends string>(channels: C) => `a head has ${channels} channels; allowed: 1 to 256` as const
+export type HeadTooWide<C extends string> = ReturnType<typeof headTooWide<C>>
+
+export const windowDoesNotDivide = <W extends string, S extends string>(window: W, shape: S) =>
+  `windows of ${window} do not divide its input of ${shape}` as const
+export type WindowDoesNotDivide<W extends string, S extends string> = ReturnType<typeof windowDoesNotDivide<W, S>>
+
+export const shiftBeyondWindow = <Sh extends string, W extends string>(shift: Sh, window: W) =>
+  `its shift of ${shift} is not less than its window of ${window}` as const
+export type ShiftBeyondWindow<Sh extends string, W extends string> = ReturnType<typeof shiftBeyondWindow<Sh, W>>
+
+export const gridNotShifted = () => 'a grid has no shift; leave out `shift` or `grid`' as const
+export type GridNotShifted = ReturnType<typeof gridNotShifted>
+
 export const notFlat = <S extends string>(shape: S) =>
   `needs an input of [B,C,1,1] but gets ${shape}; put flatten() or globalAvgPool() before it` as const
 export type NotFlat<S extends string> = ReturnType<typeof notFlat<S>>
-
-export const neitherMultipleNorDivisor = <S extends string, N extends string>(shape: S, size: N) =>
-  `needs an input whose height and width are multiples of ${size}, or divide it, but gets ${shape}` as const
-export type NeitherMultipleNorDivisor<S extends string, N extends string> = ReturnType<typeof neitherMultipleNorDivisor<S, N>>
 
 export const oneValueAChannel = <S extends string>(shape: S) =>
   `needs more than one value per channel for a variance but gets ${shape}; allowed: two images or more, or frozen: true` as const

@@ -1,18 +1,14 @@
 // Pooling to a fixed size. globalAvgPool: [B,C,H,W] to [B,C,1,1], a reduction that tiles accumulate into.
-// adaptiveAvgPool: to [B,C,h,w] where h and w divide the input's, so that every window has the same size, or are multiples of
-// them, so that every pixel is repeated alike; PyTorch's windows of differing sizes are refused. An input that has the size
-// already passes as it is, without an op.
+// adaptiveAvgPool: to [B,C,h,w], in PyTorch's windows. If h and w divide the input's, all windows have the same size; if they are multiples, every pixel
+// is repeated alike; else windows differ in size. An input that has the size already passes as it is, without an op.
 import { chain, type Either, right } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../../staging/core/errors'
 import type { Ref } from '../../staging/ops/op'
-import { type NeitherMultipleNorDivisor, neitherMultipleNorDivisor, type ShapeText, shapeText } from '../messages'
 import { type Dim, type Extent, type Height, height, type Layer, type Shape, type Width, width } from '../net'
-import type { Mod } from '../numbers/naturals'
 import { extentCodec, layerCodec } from './codecs'
 import { type BadSize, badSize, type LayerRule, type LayerPosition } from './rule'
 import { emit } from './site'
-import { type ExtentText, extentText } from './window'
 
 /**
  * The layer that `globalAvgPool` creates.
@@ -41,8 +37,8 @@ export const globalAvgPool = <N extends string = ''>(name?: N): GlobalAvgPool<N>
 })
 
 /**
- * Creates average pooling to a fixed output size. The output size must divide the input size or be a multiple
- * of it; other sizes are refused.
+ * Creates average pooling to a fixed output size, as PyTorch's `AdaptiveAvgPool2d`. If the output size does not divide
+ * the input size, windows differ in size and may overlap.
  *
  * @param name Name of the layer.
  * @param size Output size in pixels: one number, or [height, width].
@@ -54,19 +50,16 @@ export const adaptiveAvgPool = <N extends string, const E extends Extent>(name: 
   size,
 })
 
-type Fits<N extends number, D extends number> = number extends N | D ? true : 0 extends Mod<N, D> | Mod<D, N> ? true : false
 type AdaptiveShape<L, S extends Shape> =
   L extends AdaptiveAvgPool<any, infer E>
     ? BadSize<[['size', E, 1]]> extends infer Bad
       ? Bad extends string
         ? Bad
-        : [Fits<S[2], Height<E>>, Fits<S[3], Width<E>>] extends [true, true]
-          ? number extends S[2] | S[3]
-            ? [S[0], S[1], number, number]
-            : [Height<E>, Width<E>] extends [infer H extends number, infer W extends number]
-              ? [S[0], S[1], H, W]
-              : never
-          : NeitherMultipleNorDivisor<ShapeText<S>, ExtentText<E>>
+        : number extends S[2] | S[3]
+          ? [S[0], S[1], number, number]
+          : [Height<E>, Width<E>] extends [infer H extends number, infer W extends number]
+            ? [S[0], S[1], H, W]
+            : never
       : never
     : never
 
@@ -108,14 +101,15 @@ const repeated = (l: AdaptiveAvgPool<string, Extent>, x: Ref, at: LayerPosition)
 
 export const adaptiveAvgPoolRule: LayerRule<AdaptiveAvgPool<string, Extent>> = {
   codec: layerCodec('adaptiveAvgPool', { size: extentCodec }),
-  fault: (l, input) =>
-    badSize(['size', l.size, 1]) ??
-    (fits(input[2], height(l.size)) && fits(input[3], width(l.size))
-      ? null
-      : neitherMultipleNorDivisor(shapeText(input), extentText(l.size))),
-  elaborate: (l, x, at) =>
-    pipe(
-      averaged(l, x, at),
-      chain((y) => repeated(l, y, at)),
-    ),
+  fault: (l) => badSize(['size', l.size, 1]),
+  elaborate: (l, x, at) => {
+    const [, , inH, inW] = at.input
+    const [outH, outW] = [height(l.size), width(l.size)]
+    return fits(inH, outH) && fits(inW, outW)
+      ? pipe(
+          averaged(l, x, at),
+          chain((y) => repeated(l, y, at)),
+        )
+      : emit(at, 'upsample', { mode: 3, inH, inW, outH, outW }, [x])
+  },
 }

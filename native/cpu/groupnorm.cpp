@@ -10,14 +10,6 @@
 namespace spillway::cpu {
 namespace {
 
-View image_of(const View& v, int64_t image) {
-  View one = v;
-  one.data = floats(v) + image * v.strides[0];
-  one.dims[0] = 1;
-  one.origin[0] += image;
-  return one;
-}
-
 const float* row_of(const View& v, int64_t image) { return floats(v) + image * v.strides[0]; }
 
 /// The moments that normalise the groups of an image.

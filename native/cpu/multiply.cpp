@@ -57,13 +57,6 @@ struct Scale : PlainKernel {
 
 constexpr auto products = [](const auto& element, const auto&) { return std::array{element[0] * element[1]}; };
 
-View image_of(const View& v, int64_t image) {
-  View one = v;
-  one.data = static_cast<std::byte*>(v.data) + image * v.strides[0] * int64_t(dtype_bytes(v.dtype));
-  one.dims[0] = 1;
-  return one;
-}
-
 /// Σ x·dy over all pixels of the views, for each channel.
 void sum_products(const View& x, const View& dy, void* scratch, float* sums) {
   double* const totals = static_cast<double*>(scratch);

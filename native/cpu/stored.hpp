@@ -29,6 +29,15 @@ T* pixel_of(const View& v, int64_t b, int64_t h, int64_t w) {
   return static_cast<T*>(v.data) + b * v.strides[0] + h * v.strides[2] + w * v.strides[3];
 }
 
+/// One image of a view.
+inline View image_of(const View& v, int64_t image) {
+  View one = v;
+  one.data = static_cast<std::byte*>(v.data) + image * v.strides[0] * int64_t(dtype_bytes(v.dtype));
+  one.dims[0] = 1;
+  one.origin[0] += image;
+  return one;
+}
+
 inline void to_floats(const Bf16* from, float* to, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; i++) to[i] = float(from[i]);

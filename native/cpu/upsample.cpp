@@ -29,6 +29,23 @@ void blend(T* y, const T* const (&x)[4], const Between& rows, const Between& col
   });
 }
 
+/// y = the mean of the pixels of a window.
+template <class T>
+void average(T* y, const View& x, int64_t b, const Between& rows, const Between& columns) {
+  const float share = float(rows.share(rows.first) * columns.share(columns.first));
+  each_lane_group(x.dims[1], [&](int64_t first, int64_t count) {
+    float sum[lanes] = {};
+    for (int64_t h = rows.first; h <= rows.second; h++)
+      for (int64_t w = columns.first; w <= columns.second; w++) {
+        const T* const from = at_image<T>(x, b, h, w) + first;
+#pragma omp simd
+        for (int64_t k = 0; k < count; k++) sum[k] += float(from[k]);
+      }
+    for (int64_t k = 0; k < count; k++) sum[k] *= share;
+    store(sum, y + first, count);
+  });
+}
+
 struct Upsample : PlainKernel {
   template <class T>
   static void run(const KernelCall& c) {
@@ -40,6 +57,10 @@ struct Upsample : PlainKernel {
         const Between rows = g.h.at(oy);
         for (int64_t ox = y.origin[3]; ox < ops::upper(y, 3); ox++) {
           const Between columns = g.w.at(ox);
+          if (rows.alike) {
+            average(at_image<T>(y, b, oy, ox), x, b, rows, columns);
+            continue;
+          }
           const T* const from[4] = {at_image<T>(x, b, rows.first, columns.first), at_image<T>(x, b, rows.first, columns.second),
                                     at_image<T>(x, b, rows.second, columns.first), at_image<T>(x, b, rows.second, columns.second)};
           blend(at_image<T>(y, b, oy, ox), from, rows, columns, y.dims[1]);
@@ -80,13 +101,9 @@ struct UpsampleBackward : GatheringKernel {
     gather_stripes(c.outs[0], dy, c.workspace, reaching, [&](const View& dx, int64_t b, int64_t oy, int64_t ox, Rows mine) {
       const Between rows = g.h.at(oy), columns = g.w.at(ox);
       const T* const gradient = at_image<T>(dy, b, oy, ox);
-      const auto add_row = [&](int64_t h, double weight) {
-        if (weight == 0 || h < mine.lo || h >= mine.hi) return;
-        add_scaled(at_image(dx, b, h, columns.first), gradient, float(weight * (1 - columns.weight)), dx.dims[1]);
-        if (columns.weight != 0) add_scaled(at_image(dx, b, h, columns.second), gradient, float(weight * columns.weight), dx.dims[1]);
-      };
-      add_row(rows.first, 1 - rows.weight);
-      add_row(rows.second, rows.weight);
+      for (int64_t h = std::max(rows.first, mine.lo); h <= std::min(rows.second, mine.hi - 1); h++)
+        for (int64_t w = columns.first; w <= columns.second; w++)
+          add_scaled(at_image(dx, b, h, w), gradient, float(rows.share(h) * columns.share(w)), dx.dims[1]);
     });
   }
 };

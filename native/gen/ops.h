@@ -165,10 +165,21 @@
   X(shuffle_channels_bwd, 198) \
   X(hard_sigmoid, 199) \
   X(hard_sigmoid_bwd, 200) \
-  X(nadam, 220) \
-  X(nadam_steered, 221) \
-  X(lion, 222) \
-  X(lion_steered, 223)
+  X(square_sums, 220) \
+  X(square_sums_bwd, 221) \
+  X(response, 222) \
+  X(response_bwd_data, 223) \
+  X(response_bwd_weights, 224) \
+  X(shift, 225) \
+  X(shift_bwd, 226) \
+  X(turn_pixels, 227) \
+  X(turn_pixels_bwd, 228) \
+  X(attention, 229) \
+  X(attention_bwd, 230) \
+  X(nadam, 231) \
+  X(nadam_steered, 232) \
+  X(lion, 233) \
+  X(lion_steered, 234)
 
 /// Every activation of staging/ops/unary.ts: X(kind); its gradient is kind_bwd.
 #define SPILLWAY_UNARY(X) \
@@ -1056,6 +1067,55 @@ struct HardSigmoidBwdAttrs {
   static HardSigmoidBwdAttrs read(const double*) { return {}; }
 };
 
+struct SquareSumsAttrs {
+  static SquareSumsAttrs read(const double*) { return {}; }
+};
+
+struct SquareSumsBwdAttrs {
+  static SquareSumsBwdAttrs read(const double*) { return {}; }
+};
+
+using ResponseAttrs = BnFrozenAttrs;
+
+using ResponseBwdDataAttrs = BnFrozenAttrs;
+
+using ResponseBwdWeightsAttrs = BnFrozenAttrs;
+
+struct ShiftAttrs {
+  int64_t elements;
+  static ShiftAttrs read(const double* a) {
+    return {int_attr(a[0])};
+  }
+};
+
+using ShiftBwdAttrs = ShiftAttrs;
+
+struct TurnPixelsAttrs {
+  static TurnPixelsAttrs read(const double*) { return {}; }
+};
+
+struct TurnPixelsBwdAttrs {
+  static TurnPixelsBwdAttrs read(const double*) { return {}; }
+};
+
+struct AttentionAttrs {
+  int64_t heads;
+  int64_t head_first;
+  int64_t window_h;
+  int64_t window_w;
+  int64_t grid;
+  int64_t shift_h;
+  int64_t shift_w;
+  int64_t biased;
+  double scale;
+  static AttentionAttrs read(const double* a) {
+    return {int_attr(a[0]), int_attr(a[1]), int_attr(a[2]), int_attr(a[3]), int_attr(a[4]), int_attr(a[5]),
+            int_attr(a[6]), int_attr(a[7]), a[8]};
+  }
+};
+
+using AttentionBwdAttrs = AttentionAttrs;
+
 struct NadamAttrs {
   double lr;
   double beta1;
@@ -1176,8 +1236,8 @@ inline constexpr AttrLimit DropoutLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, 1}, 
 inline constexpr AttrLimit DropoutBwdLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, 1}, {1, 0, 4294967295, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit SgdLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {3, 0, 1, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit AdamLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, 1}, {2, 0, UNBOUNDED, -UNBOUNDED, 1}, {3, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {4, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {5, 0, 1, -UNBOUNDED, UNBOUNDED}};
-inline constexpr AttrLimit UpsampleLimits[] = {{0, 0, 2, -UNBOUNDED, UNBOUNDED}, {1, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {3, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {4, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
-inline constexpr AttrLimit UpsampleBwdLimits[] = {{0, 0, 2, -UNBOUNDED, UNBOUNDED}, {1, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {3, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {4, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit UpsampleLimits[] = {{0, 0, 3, -UNBOUNDED, UNBOUNDED}, {1, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {3, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {4, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit UpsampleBwdLimits[] = {{0, 0, 3, -UNBOUNDED, UNBOUNDED}, {1, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {3, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {4, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit BnReluApplyLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit BnReluBwdReduceLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit BnReluBwdDataLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
@@ -1233,6 +1293,13 @@ inline constexpr AttrLimit TakeChannelsLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED,
 inline constexpr AttrLimit PutChannelsLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit ShuffleChannelsLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit ShuffleChannelsBwdLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit ResponseLimits[] = {{0, -UNBOUNDED, UNBOUNDED, 0, UNBOUNDED}};
+inline constexpr AttrLimit ResponseBwdDataLimits[] = {{0, -UNBOUNDED, UNBOUNDED, 0, UNBOUNDED}};
+inline constexpr AttrLimit ResponseBwdWeightsLimits[] = {{0, -UNBOUNDED, UNBOUNDED, 0, UNBOUNDED}};
+inline constexpr AttrLimit ShiftLimits[] = {{0, 0, 1, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit ShiftBwdLimits[] = {{0, 0, 1, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit AttentionLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, 1, -UNBOUNDED, UNBOUNDED}, {2, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {3, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {4, 0, 1, -UNBOUNDED, UNBOUNDED}, {5, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {6, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {7, 0, 1, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit AttentionBwdLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, 1, -UNBOUNDED, UNBOUNDED}, {2, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {3, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {4, 0, 1, -UNBOUNDED, UNBOUNDED}, {5, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {6, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {7, 0, 1, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit NadamLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, 1}, {2, 0, UNBOUNDED, -UNBOUNDED, 1}, {3, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {4, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {5, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {6, 0, 1, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit NadamSteeredLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, 1}, {2, 0, UNBOUNDED, -UNBOUNDED, 1}, {3, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {4, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {5, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {6, 0, 1, -UNBOUNDED, UNBOUNDED}, {7, 1, 1073741824, -UNBOUNDED, UNBOUNDED}, {8, 0, UNBOUNDED, -UNBOUNDED, 1}};
 inline constexpr AttrLimit LionLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, 1}, {2, 0, UNBOUNDED, -UNBOUNDED, 1}, {3, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
@@ -1722,16 +1789,49 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"hard_sigmoid_bwd", 200, 2, 2, 1, 1, 0, 0, "", false, 1, 1, nullptr, 0,
      {{"y", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
-    {"nadam", 220, 4, 4, 0, 0, 7, 0, "ffffffi", false, -1, 0, NadamLimits, 7,
+    {"square_sums", 220, 1, 1, 1, 1, 0, 0, "", false, -1, 0, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}},
+     {{"s", Role::data, Element::real, true, false, "ss11"}}},
+    {"square_sums_bwd", 221, 2, 2, 1, 1, 0, 0, "", false, -1, -1, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"ds", Role::data, Element::real, false, false, "ssaa"}},
+     {{"dx", Role::data, Element::either, true, false, "ssss"}}},
+    {"response", 222, 2, 2, 1, 1, 1, 0, "f", false, -1, -1, ResponseLimits, 1,
+     {{"s", Role::data, Element::real, false, false, "sass"}, {"gamma", Role::whole, Element::real, false, false, "C"}},
+     {{"f", Role::data, Element::real, true, false, "sass"}}},
+    {"response_bwd_data", 223, 3, 3, 1, 1, 1, 0, "f", false, -1, 1, ResponseBwdDataLimits, 1,
+     {{"s", Role::data, Element::real, false, false, "sass"}, {"df", Role::data, Element::real, false, false, "sass"}, {"gamma", Role::whole, Element::real, false, false, "C"}},
+     {{"ds", Role::data, Element::real, true, false, "sass"}}},
+    {"response_bwd_weights", 224, 2, 2, 1, 1, 1, 0, "f", false, -1, 1, ResponseBwdWeightsLimits, 1,
+     {{"s", Role::data, Element::real, false, false, "sass"}, {"df", Role::data, Element::real, false, false, "sass"}},
+     {{"dgamma", Role::whole, Element::real, true, false, "C"}}},
+    {"shift", 225, 2, 2, 1, 1, 1, 0, "i", false, 0, -1, ShiftLimits, 1,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"p", Role::whole, Element::real, false, false, nullptr}},
+     {{"y", Role::data, Element::either, true, false, "ssss"}}},
+    {"shift_bwd", 226, 1, 1, 1, 1, 1, 0, "i", false, -1, 0, ShiftBwdLimits, 1,
+     {{"dy", Role::data, Element::either, false, false, "ssss"}},
+     {{"dp", Role::whole, Element::real, true, false, nullptr}}},
+    {"turn_pixels", 227, 1, 1, 1, 1, 0, 0, "", false, -1, -1, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "saaa"}},
+     {{"y", Role::data, Element::either, true, false, "saaa"}}},
+    {"turn_pixels_bwd", 228, 1, 1, 1, 1, 0, 0, "", false, -1, 0, nullptr, 0,
+     {{"dy", Role::data, Element::either, false, false, "saaa"}},
+     {{"dx", Role::data, Element::either, true, false, "saaa"}}},
+    {"attention", 229, 1, 2, 1, 1, 9, 0, "iiiiiiiif", false, -1, -1, AttentionLimits, 8,
+     {{"x", Role::data, Element::either, false, false, "saaa"}, {"table", Role::whole, Element::real, false, false, nullptr, 7}},
+     {{"y", Role::data, Element::either, true, false, "saaa"}}},
+    {"attention_bwd", 230, 2, 3, 1, 2, 9, 0, "iiiiiiiif", false, -1, 1, AttentionBwdLimits, 8,
+     {{"x", Role::data, Element::either, false, false, "saaa"}, {"dy", Role::data, Element::either, false, false, "saaa"}, {"table", Role::whole, Element::real, false, false, nullptr, 7}},
+     {{"dx", Role::data, Element::either, true, false, "saaa"}, {"dtable", Role::whole, Element::real, true, false, nullptr}}},
+    {"nadam", 231, 4, 4, 0, 0, 7, 0, "ffffffi", false, -1, 0, NadamLimits, 7,
      {{"w", Role::whole, Element::real, true, false, "="}, {"g", Role::whole, Element::real, false, false, "="}, {"exp_avg", Role::whole, Element::real, true, false, "="}, {"exp_avg_sq", Role::whole, Element::real, true, false, "="}},
      {}},
-    {"nadam_steered", 221, 4, 5, 0, 0, 9, 0, "ffffffiif", false, -1, 0, NadamSteeredLimits, 9,
+    {"nadam_steered", 232, 4, 5, 0, 0, 9, 0, "ffffffiif", false, -1, 0, NadamSteeredLimits, 9,
      {{"w", Role::whole, Element::real, true, false, "="}, {"g", Role::whole, Element::real, false, false, "="}, {"exp_avg", Role::whole, Element::real, true, false, "="}, {"exp_avg_sq", Role::whole, Element::real, true, false, "="}, {"average", Role::whole, Element::real, true, false, "=", 8}},
      {}},
-    {"lion", 222, 3, 3, 0, 0, 4, 0, "ffff", false, -1, 0, LionLimits, 4,
+    {"lion", 233, 3, 3, 0, 0, 4, 0, "ffff", false, -1, 0, LionLimits, 4,
      {{"w", Role::whole, Element::real, true, false, "="}, {"g", Role::whole, Element::real, false, false, "="}, {"exp_avg", Role::whole, Element::real, true, false, "="}},
      {}},
-    {"lion_steered", 223, 3, 4, 0, 0, 6, 0, "ffffif", false, -1, 0, LionSteeredLimits, 6,
+    {"lion_steered", 234, 3, 4, 0, 0, 6, 0, "ffffif", false, -1, 0, LionSteeredLimits, 6,
      {{"w", Role::whole, Element::real, true, false, "="}, {"g", Role::whole, Element::real, false, false, "="}, {"exp_avg", Role::whole, Element::real, true, false, "="}, {"average", Role::whole, Element::real, true, false, "=", 5}},
      {}},
 };

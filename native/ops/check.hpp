@@ -55,6 +55,13 @@ inline bool is_activation(const View& v) {
   return true;
 }
 
+/// Returns true for all channels and pixels of some images, without gaps.
+inline bool is_of_whole_images(const View& v) {
+  for (const int d : {1, 2, 3})
+    if (v.origin[d] != 0 || v.dims[d] != v.extent[d]) return false;
+  return is_activation(v) && dense_channels_last(v);
+}
+
 /// A parameter or statistic: dense, whole, at least one element.
 inline bool is_whole(const View& v) {
   for (const int64_t lo : v.origin)

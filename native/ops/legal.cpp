@@ -5,6 +5,7 @@
 
 #include "ops/add.hpp"
 #include "ops/argmax.hpp"
+#include "ops/attention.hpp"
 #include "ops/bands.hpp"
 #include "ops/collective.hpp"
 #include "ops/concat.hpp"
@@ -21,6 +22,9 @@
 #include "ops/pool.hpp"
 #include "ops/reflectpad.hpp"
 #include "ops/residualnorm.hpp"
+#include "ops/response.hpp"
+#include "ops/shift.hpp"
+#include "ops/turnpixels.hpp"
 #include "ops/upsample.hpp"
 
 namespace spillway::ops {
@@ -78,6 +82,13 @@ constexpr OwnCheck OWN_CHECKS[] = {
     {OpKind::upsample_bwd, check_upsample_bwd},
     {OpKind::reflect_pad, check_reflect_pad},
     {OpKind::reflect_pad_bwd, check_reflect_pad_bwd},
+    {OpKind::attention, check_attention},
+    {OpKind::attention_bwd, check_attention_bwd},
+    {OpKind::square_sums_bwd, check_square_sums_bwd},
+    {OpKind::shift, check_shift},
+    {OpKind::shift_bwd, check_shift_bwd},
+    {OpKind::turn_pixels, check_turn_pixels},
+    {OpKind::turn_pixels_bwd, check_turn_pixels_bwd},
     {OpKind::softmax_xent, check_softmax_xent},
     {OpKind::softmax_xent_bwd, check_softmax_xent_bwd},
     {OpKind::count_labels, check_count_labels},

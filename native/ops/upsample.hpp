@@ -7,23 +7,31 @@
 
 namespace spillway::ops {
 
-/// The two pixels between which an output pixel lies, equal when it lies on one, and the weight of the second.
+/// The pixels that an output pixel is made of: the two between which it lies, equal when it lies on one, and the weight of the second.
+/// If they are alike, all pixels from the first to the second.
 struct Between {
   int64_t first, second;
   double weight;
+  bool alike = false;
+  /// The weight of a pixel from the first to the second.
+  constexpr double share(int64_t pixel) const {
+    if (alike) return 1.0 / double(second - first + 1);
+    return first == second ? 1.0 : pixel == first ? 1 - weight : weight;
+  }
 };
 
 /// One axis: `from` pixels of the whole input to `to` of the whole output.
 struct Resampling {
-  enum Mode : int64_t { nearest = 0, areas = 1, points = 2 };
+  enum Mode : int64_t { nearest = 0, areas = 1, points = 2, means = 3 };
   int64_t mode = nearest, from = 1, to = 1;
 
   constexpr bool legal() const {
     constexpr int64_t most = int64_t(1) << 30;
-    return mode >= nearest && mode <= points && from >= 1 && from <= most && to >= 1 && to <= most;
+    return mode >= nearest && mode <= means && from >= 1 && from <= most && to >= 1 && to <= most;
   }
   constexpr Between at(int64_t out) const {
     if (mode == nearest) return {out * from / to, out * from / to, 0};
+    if (mode == means) return {out * from / to, ((out + 1) * from - 1) / to, 0, true};
     const int64_t denominator = mode == areas ? 2 * to : std::max<int64_t>(1, to - 1);
     const int64_t place = mode == areas ? std::max<int64_t>(0, (2 * out + 1) * from - to) : to > 1 ? out * (from - 1) : 0;
     const int64_t first = place / denominator, rest = place % denominator;

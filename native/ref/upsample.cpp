@@ -10,9 +10,8 @@ using ops::Between;
 /// Calls f(h, w, weight) for the input pixels that an output pixel is made of.
 template <class F>
 void each_source(const Between& rows, const Between& columns, F f) {
-  for (const auto& [h, share_h] : {std::pair(rows.first, 1 - rows.weight), std::pair(rows.second, rows.weight)})
-    for (const auto& [w, share_w] : {std::pair(columns.first, 1 - columns.weight), std::pair(columns.second, columns.weight)})
-      if (share_h != 0 && share_w != 0) f(h, w, share_h * share_w);
+  for (int64_t h = rows.first; h <= rows.second; h++)
+    for (int64_t w = columns.first; w <= columns.second; w++) f(h, w, rows.share(h) * columns.share(w));
 }
 
 struct Upsample {

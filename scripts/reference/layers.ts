@@ -15,7 +15,7 @@ const GROUPS: readonly Group[] = [
   [
     'Norms',
     'Layers that normalise. The first one uses statistics of the batch, the others of one image.',
-    ['batchNorm', 'groupNorm', 'instanceNorm', 'layerNorm', 'localResponseNorm'],
+    ['batchNorm', 'groupNorm', 'instanceNorm', 'layerNorm', 'localResponseNorm', 'globalResponseNorm'],
   ],
   [
     'Activations',
@@ -26,8 +26,9 @@ const GROUPS: readonly Group[] = [
   [
     'Shape and input',
     'Layers that change the form of an image.',
-    ['flatten', 'upsample', 'reflectionPad2d', 'sliceChannels', 'channelShuffle', 'fromBytes'],
+    ['flatten', 'upsample', 'reflectionPad2d', 'sliceChannels', 'channelShuffle', 'turnPixels', 'fromBytes'],
   ],
+  ['Attention and trained values', 'Pixels that read each other, and values that are added.', ['attention', 'bias', 'position']],
   ['Regularisation', 'Layers that act in training, and a trained scale.', ['dropout', 'stochasticDepth', 'layerScale']],
   [
     'Combinators',

@@ -56,6 +56,10 @@ const ARITHMETIC: Readonly<Record<string, (a: Numbers, b?: Numbers) => Numbers>>
   Ceil: one(Math.ceil),
   Floor: one(Math.floor),
   Neg: one((a) => -a),
+  Sqrt: one(Math.sqrt),
+  Mod: each((a, b) => a - b * Math.floor(a / b)),
+  Pow: each(Math.pow),
+  Equal: each((a, b) => Number(a === b)),
 }
 
 const cast = (r: Reading, a: Numbers): Numbers => {
@@ -154,8 +158,17 @@ const joined = (r: Reading): Numbers | undefined => {
   return { sizes, dims: [sizes.length / elementsOf(inner), ...inner], real: parts.some((p) => p.real === true) }
 }
 
+/** For each place, a number of one list or of the other. */
+const chosen = (r: Reading): Numbers | undefined => {
+  const [condition, a, b] = [0, 1, 2].map((i) => input(r, i, true))
+  if (!condition || !a || !b) return undefined
+  const at = ({ sizes }: Numbers, i: number): Size => sizes[sizes.length === 1 ? 0 : i]!
+  return { ...a, sizes: condition.sizes.map((c, i) => (c === 1 ? at(a, i) : at(b, i))), dims: dimsOf(condition) }
+}
+
 const result = (r: Reading, op: string): Numbers | undefined => {
   if (op === 'Concat') return joined(r)
+  if (op === 'Where') return chosen(r)
   const arithmetic = ARITHMETIC[op] ?? (op === 'Clip' ? (a: Numbers) => clip(r, a) : undefined)
   const form = FORMS[op]
   const a = input(r, 0, arithmetic !== undefined)
@@ -173,4 +186,4 @@ export const isFolded = (r: Reading, op: string): boolean => {
   return true
 }
 /** The operators that only numbers have. */
-export const OF_NUMBERS = ['Ceil', 'ConstantOfShape', 'Floor', 'Max', 'Min']
+export const OF_NUMBERS = ['Ceil', 'ConstantOfShape', 'Equal', 'Floor', 'Max', 'Min', 'Mod', 'Pow', 'Sqrt', 'Where']

@@ -159,7 +159,9 @@ const transposed = (bytes: Uint8Array, rows: number, columns: number, width: num
 export const bytesOf = (p: Parameter): Either<SpillwayError, Uint8Array> =>
   pipe(
     p.tensor.read(),
-    E.map((bytes) => (p.transposed ? transposed(bytes, p.shape[0]!, p.shape[1]!, TENSOR_BYTES[p.tensor.type]) : bytes)),
+    E.map((bytes) =>
+      p.transposed ? transposed(bytes, p.shape[0]!, elementsOf(p.shape) / p.shape[0]!, TENSOR_BYTES[p.tensor.type]) : bytes,
+    ),
   )
 
 const newTensor = (p: Parameter): NewTensor => ({ name: p.name, type: p.tensor.type, shape: p.shape, read: () => bytesOf(p) })

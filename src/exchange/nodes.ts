@@ -79,6 +79,17 @@ export class Nodes {
   channels(ns: readonly number[]): string {
     return ns.length === 1 ? this.scalar(ns[0]!) : this.constant(floats(ns, [ns.length, 1, 1]))
   }
+  /** A matrix with this number of rows. */
+  matrix(ns: readonly number[], rows: number): string {
+    return this.tensor(ns, [rows, ns.length / rows])
+  }
+  tensor(ns: readonly number[], dims: readonly number[]): string {
+    return this.constant(floats(ns, dims))
+  }
+  /** One place of an axis. */
+  index(n: number): string {
+    return this.constant({ ...int64s([n]), dims: [] })
+  }
   /** A number of equal values. */
   filled(count: number, n: number): string {
     return this.constant(floats(Array<number>(count).fill(n), [count]))

@@ -2,7 +2,7 @@
 // parameters so far. Invariant: a step has passed the rules of its layer at its sizes; a layer has weights of its own. Errors are exceptions that
 // never leave this folder.
 import * as E from 'fp-ts/Either'
-import { fromBytes, modelAt } from '../../dsl'
+import { fromBytes, modelAt, turnPixels } from '../../dsl'
 import type { Net, Shape } from '../../dsl/net'
 import { elementsOf } from '../../staging/core/box'
 import { renderError } from '../../staging/core/errors'
@@ -10,6 +10,7 @@ import type { SpillwayError } from '../errors/errors'
 import type { AttributeProto, NodeProto } from './onnx'
 import { floatOf, intOf, intsOf, numbersOf, type OnnxFile, textOf } from './read'
 import { type Meaning, nodeText, type Weight } from './symbols'
+import { isTurnedImage } from './views'
 import type { Step } from './ways'
 
 /** A parameter of the net, and the numbers that it has. */
@@ -25,6 +26,15 @@ export const shortest = (n: number): number => {
     if (Math.fround(short) === Math.fround(n)) return short
   }
   return n
+}
+
+/** Meanings that no layer reads, in messages. */
+const CALLED: Readonly<Partial<Record<Meaning['tag'], string>>> = {
+  weight: 'a constant',
+  view: 'a reshaped or sliced value',
+  scores: 'scores of attention',
+  response: 'a part of a global response norm',
+  windows: 'the windows of a pool',
 }
 
 /** Words about a node, out of the middle of reading it. */
@@ -128,7 +138,7 @@ export class Reading {
     if (s.tag === 'bytes') return refuse('its input is bytes; cast them to float first')
     if (s.tag === 'odd') throw new Odd(s.node, s.why)
     return refuse(
-      `its input '${this.inputName(i)}' is ${s.tag === 'weight' ? 'a constant' : `${s.tag}`}; allowed: values computed by layers from the image`,
+      `its input '${this.inputName(i)}' is ${CALLED[s.tag] ?? s.tag}; allowed: values computed by layers from the image`,
     )
   }
   /** The layer `fromBytes` for all that reads these numbers. */
@@ -143,9 +153,14 @@ export class Reading {
   }
   image(i: number): number {
     const { step, form } = this.data(i)
-    return form === 'image'
-      ? step
-      : refuse(`its input is ${form === 'flat' ? '[B,C]' : 'with channels last'}; allowed: [B,C,H,W]`)
+    if (form === 'image') return step
+    if (isTurnedImage(form, this.shape(step))) {
+      const image = this.layer(turnPixels(), step)
+      // The same value for all later readers.
+      this.symbols.set(this.inputName(i), { tag: 'data', step: image, form: 'image' })
+      return image
+    }
+    return refuse(`its input is ${form === 'flat' ? '[B,C]' : 'with channels last'}; allowed: [B,C,H,W]`)
   }
   weight(i: number): Weight {
     const s = this.symbol(i)

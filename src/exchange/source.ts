@@ -48,6 +48,12 @@ const LAYERS: Readonly<Record<string, (l: Fields) => string>> = {
   instanceNorm: (l) =>
     l['name'] === '' && options(l, { eps: 1e-5 }) === '' ? 'instanceNorm()' : weightedText(l, { affine: false, eps: 1e-5 }),
   layerScale: (l) => weightedText(l, {}),
+  bias: (l) => weightedText(l, {}),
+  position: (l) => weightedText(l, {}),
+  globalResponseNorm: (l) => weightedText(l, { eps: 1e-6 }),
+  adaptiveAvgPool: (l) => weightedText(l, {}, 'size'),
+  attention: (l) =>
+    weightedText(l, { window: 'image', grid: false, shift: 0, relative: false, headFirst: false, scale: null }, 'heads'),
   maxPool: (l) => poolText(l, {}),
   avgPool: (l) => poolText(l, { countIncludePad: true }),
   fromBytes: (l) => `fromBytes(${options(l, { mean: 0, std: 1 }).slice(2)})`,
@@ -230,6 +236,7 @@ export const sourceText = ({ input, nets, head }: SourceOf): string => {
       'globalAvgPool',
       'softmax',
       'flatten',
+      'turnPixels',
     ]),
   )
   source.used.add('seq')

@@ -3,8 +3,11 @@
 import type { NodeProto } from './onnx'
 import type { Tensor } from './read'
 
-/** An activation as ONNX holds it: an image, flat ([B,C] of one pixel), or with its channels last. */
-export type Form = 'image' | 'flat' | 'last'
+/**
+ * An activation as ONNX holds it: an image, flat ([B,C] of one pixel), or with its channels last; 'last:…' has the pixels in other axes than height
+ * and width (views.ts).
+ */
+export type Form = 'image' | 'flat' | 'last' | `last:${string}`
 
 /** A tensor of the file, and how it is to be read: other sizes, rows and columns exchanged. */
 export interface Weight {
@@ -20,6 +23,32 @@ export interface Sizes {
   /** Absent for a list. */
   readonly dims?: readonly number[]
   readonly real?: boolean
+}
+
+/** `size` places of a dimension, at distances of `stride`. */
+export interface Atom {
+  readonly dim: 'C' | 'H' | 'W'
+  readonly stride: number
+  readonly size: number
+}
+export type Axis = readonly Atom[]
+
+export interface View {
+  readonly step: number
+  readonly axes: readonly Axis[]
+  /** The first channel, if not all channels are there. */
+  readonly from: number
+  /** A factor of all elements. */
+  readonly factor: number
+}
+
+/** Products of queries and keys, with their factor and bias. */
+export interface Scores {
+  readonly q: View
+  readonly k: View
+  readonly factor: number
+  readonly bias?: Extract<Meaning, { readonly tag: 'weight' | 'table' }>
+  readonly soft: boolean
 }
 
 export type Meaning =
@@ -39,6 +68,32 @@ export type Meaning =
   | { readonly tag: 'stack'; readonly steps: readonly number[]; readonly form: Form }
   /** Groups of channels as rows, as they are or normalised. */
   | { readonly tag: 'rows'; readonly step: number; readonly groups: number; readonly eps?: number }
+  /** A value in another arrangement, or a part of its channels. */
+  | { readonly tag: 'view'; readonly view: View }
+  | { readonly tag: 'scores'; readonly scores: Scores }
+  /** A table of relative positions at the places of all pairs; its heads are the last axis, or the first. */
+  | { readonly tag: 'table'; readonly table: Weight; readonly index: Weight; readonly headsFirst: boolean }
+  /** Windows of an adaptive average as PyTorch's newer exporter writes it: gathered places, and the number of them in a sum. */
+  | {
+      readonly tag: 'windows'
+      readonly step: number
+      /** Numbers of windows along both axes, and places in each. */
+      readonly counts?: readonly [rows: number, columns: number]
+      readonly places?: readonly [number, number]
+      readonly part: 'turned' | 'gathered' | 'all' | 'row' | 'sum'
+      readonly taken: readonly string[]
+    }
+  /** A part of global response normalisation of a value. */
+  | {
+      readonly tag: 'response'
+      /** 'factor' is 1 + weight·ratio; 'scaled' a value times it; 'product' a value times the ratio. */
+      readonly part: 'norms' | 'mean' | 'ratio' | 'product' | 'factor' | 'scaled'
+      readonly step: number
+      readonly form: Form
+      readonly eps?: number
+      readonly weight?: Weight
+      readonly bias?: Weight
+    }
   /** A part of something that may be known as a whole: the node is to blame where it is not. */
   | { readonly tag: 'odd'; readonly node: NodeProto; readonly why: string }
 

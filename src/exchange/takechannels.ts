@@ -3,9 +3,15 @@
 import { sliceChannels } from '../../dsl'
 import { placesOf } from './folded'
 import { positive, type Reading, refuse } from './reading'
+import { sliceView, splitView } from './takeviews'
+import { axesOfForm, isLast, sizeOf } from './views'
 
 /** The axis of the channels, and the number of axes. */
-const channelAxis = { image: [1, 4], flat: [1, 2], last: [3, 4] } as const
+const channelAxis = (r: Reading): readonly [number, number] => {
+  const { step, form } = r.data(0)
+  const rank = axesOfForm(form, r.shape(step)).length
+  return [isLast(form) ? rank - 1 : 1, rank]
+}
 
 const taken = (r: Reading, from: number, count: number, output = 0): void => {
   const { step, form } = r.data(0)
@@ -17,13 +23,14 @@ const numbersOf = (r: Reading, input: number, attribute: string): readonly numbe
   r.has(input) ? (r.numbers(input) ?? refuse(`its ${attribute} are computed`)).map(Number) : r.ints(attribute)
 
 export const slice = (r: Reading): void => {
+  if (sliceView(r)) return
   const { step, form } = r.data(0)
-  const [channels, rank] = channelAxis[form]
+  const [channels, rank] = channelAxis(r)
   const starts = numbersOf(r, 1, 'starts') ?? refuse('it has no starts')
   const ends = numbersOf(r, 2, 'ends') ?? refuse('it has no ends')
   const axes = numbersOf(r, 3, 'axes') ?? starts.map((_, i) => i)
   const steps = numbersOf(r, 4, 'steps') ?? starts.map(() => 1)
-  const extents = form === 'last' ? [0, 2, 3, 1].map((d) => r.shape(step)[d]!) : r.shape(step)
+  const extents = axesOfForm(form, r.shape(step)).map((axis, i) => (i === 0 ? r.shape(step)[0] : sizeOf(axis)))
   let range: readonly [from: number, count: number] = [0, r.shape(step)[1]]
   for (const [i, a] of axes.entries()) {
     const axis = a < 0 ? a + rank : a
@@ -36,8 +43,9 @@ export const slice = (r: Reading): void => {
 }
 
 export const split = (r: Reading): void => {
-  const { step, form } = r.data(0)
-  const [channels, rank] = channelAxis[form]
+  if (splitView(r)) return
+  const { step } = r.data(0)
+  const [channels, rank] = channelAxis(r)
   if (positive([r.int('axis', 0)], rank)[0] !== channels) refuse(`it splits axis ${r.int('axis', 0)}; allowed: channels`)
   const all = r.shape(step)[1]
   const count = Math.ceil(all / r.outputs)

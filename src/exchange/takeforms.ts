@@ -3,18 +3,27 @@
 import * as E from 'fp-ts/Either'
 import { channelShuffle, flatten, globalAvgPool, groupNorm } from '../../dsl'
 import { elementsOf } from '../../staging/core/box'
+import { TENSOR_BYTES } from '../files/safetensors'
 import { numbersOf } from './read'
 import { axesOf, FileFault, LOOKED_AT, positive, type Reading, refuse } from './reading'
 import type { Form, Meaning, Weight } from './symbols'
+import { gatheredTable } from './takeattention'
+import { averagedWindows, selectedMeans, turnedWindows } from './takemeans'
+import { classToken } from './taketokens'
 import { summed, turned } from './takeproducts'
+import { meanNorm } from './takeresponse'
+import { gatherView, reshapeView, squeezeView, transposeView, unsqueezeView } from './takeviews'
+import { axesOfForm, isLast, sizeOf } from './views'
 
 export const sizesOf = (r: Reading, step: number, form: Form): readonly (number | 'batch')[] => {
   const [, c, h, w] = r.shape(step)
-  return form === 'image' ? ['batch', c, h, w] : form === 'flat' ? ['batch', c] : ['batch', h, w, c]
+  if (form === 'image') return ['batch', c, h, w]
+  const [, ...sizes] = axesOfForm(form, r.shape(step)).map(sizeOf)
+  return [form === 'flat' || form === 'last' ? 'batch' : sizeOf(axesOfForm(form, r.shape(step))[0]!), ...sizes]
 }
 
 /** The sizes that a Reshape asks for, zeros and −1 worked out. */
-const asked = (r: Reading, now: readonly (number | 'batch')[]): readonly (number | 'batch')[] => {
+const asked = (r: Reading, now: readonly (number | 'batch')[]): readonly (number | 'batch')[] | undefined => {
   const wanted = r.numbers(1) ?? refuse('its shape is computed in an unsupported way; allowed: constants and sizes of values')
   if (r.int('allowzero', 0) !== 0 && wanted.includes(0)) refuse('its shape has a literal 0; allowed: sizes')
   const kept = wanted.map((d, i) => (d === 0 ? (now[i] ?? 0) : d))
@@ -25,9 +34,7 @@ const asked = (r: Reading, now: readonly (number | 'batch')[]): readonly (number
     list.filter((d): d is number => typeof d === 'number' && d > 0).reduce((n, d) => n * d, 1)
   const total = sizes(now)
   if (open[0] === -1 && sizes(open) === total) return open.map((d, i) => (i === 0 ? 'batch' : d))
-  return isOpen
-    ? open.map((d) => (d === -1 ? total / sizes(open) : d))
-    : refuse(`it splits the batch: [${wanted.join(',')}]; the batch must be the first dimension`)
+  return isOpen ? open.map((d) => (d === -1 ? total / sizes(open) : d)) : undefined
 }
 
 export const flattened = (r: Reading, step: number): void => {
@@ -37,7 +44,7 @@ export const flattened = (r: Reading, step: number): void => {
 
 const reshapeData = (r: Reading, step: number, form: Form): unknown => {
   if (form === 'image' && r.numbers(1)?.join() === '-1') return r.is({ tag: 'line', step })
-  const to = asked(r, sizesOf(r, step, form))
+  const to = asked(r, sizesOf(r, step, form)) ?? []
   const [, c, h, w] = r.shape(step)
   const is = (...sizes: readonly number[]): boolean => to.length === sizes.length + 1 && sizes.every((n, i) => n === to[i + 1])
   if (form === 'image' && is(c, h, w)) return r.is({ tag: 'data', step, form })
@@ -55,7 +62,11 @@ const reshapeData = (r: Reading, step: number, form: Form): unknown => {
     return r.is({ tag: 'grouped', step, groups, shuffled: false })
   if (form === 'image' && to.length === 3 && typeof groups === 'number' && c % groups === 0 && inner === (c / groups) * h * w)
     return r.is({ tag: 'rows', step, groups })
-  refuse(`it reshapes [B,${sizesOf(r, step, form).slice(1).join(',')}] to [${to.join(',')}]; allowed: [B,-1], [B,C,1,1]`)
+  if (reshapeView(r)) return undefined
+  refuse(
+    `it reshapes [B,${sizesOf(r, step, form).slice(1).join(',')}] to [${(r.numbers(1) ?? []).join(',')}]; allowed: [B,-1], [B,C,1,1], ` +
+      'and parts of channels, rows and columns for attention',
+  )
 }
 
 const reshaped = (w: Weight, dims: readonly number[]): Weight => {
@@ -68,8 +79,8 @@ const ungrouped = (r: Reading, { step, groups, shuffled }: Extract<Meaning, { ta
   const [, c, h, w] = r.shape(step)
   const inner = c / groups
   const to = asked(r, ['batch', ...(shuffled ? [inner, groups] : [groups, inner]), h, w])
-  if (to.slice(1).join() !== [c, h, w].join())
-    return refuse(`it reshapes groups of channels to [${to.join(',')}]; allowed: the original image`)
+  if (to?.slice(1).join() !== [c, h, w].join())
+    return reshapeView(r) || refuse(`it reshapes groups of channels to [${r.numbers(1)?.join(',')}]; allowed: the original image`)
   r.is({ tag: 'data', step: shuffled ? r.layer(channelShuffle(groups), step) : step, form: 'image' })
 }
 
@@ -88,9 +99,10 @@ export const reshape = (r: Reading): unknown => {
   }
   if (s.tag === 'rows') {
     const [, c, h, w] = r.shape(s.step)
+    if (s.eps === undefined && reshapeView(r)) return undefined
     const to = asked(r, ['batch', s.groups, (c / s.groups) * h * w])
-    if (s.eps === undefined || to.slice(1).join() !== [c, h, w].join())
-      return refuse(`it reshapes groups to [${to.join(',')}]; allowed: the original image, normalised`)
+    if (s.eps === undefined || to?.slice(1).join() !== [c, h, w].join())
+      return refuse(`it reshapes groups to [${r.numbers(1)?.join(',')}]; allowed: the original image, normalised`)
     return r.is({
       tag: 'data',
       step: r.layer(groupNorm(r.named(), s.groups, { affine: false, eps: s.eps }), s.step),
@@ -98,6 +110,9 @@ export const reshape = (r: Reading): unknown => {
     })
   }
   if (s.tag === 'grouped') return ungrouped(r, s)
+  if (s.tag === 'table') return r.is(s)
+  if (s.tag === 'view')
+    return reshapeView(r) || refuse(`it reshapes to [${r.numbers(1)?.join(',')}]; allowed: parts of channels, rows and columns`)
   const { step, form } = r.data(0)
   reshapeData(r, step, form)
 }
@@ -112,6 +127,7 @@ export const squeeze = (r: Reading): unknown => {
         s.weight.dims.filter((d, i) => !(axesOf(r) ? positive(axesOf(r)!, s.weight.dims.length).includes(i) : d === 1)),
       ),
     })
+  if (s.tag === 'view' || (s.tag === 'data' && s.form !== 'image')) return squeezeView(r)
   const { step, form } = r.data(0)
   const [, , h, w] = r.shape(step)
   const axes = positive(axesOf(r) ?? [2, 3], 4)
@@ -127,24 +143,44 @@ export const unsqueeze = (r: Reading): unknown => {
     for (const a of positive(axes, dims.length + axes.length)) dims.splice(a, 0, 1)
     return r.is({ tag: 'weight', weight: reshaped(s.weight, dims) })
   }
+  if (s.tag === 'table') return r.is(s)
+  if (s.tag === 'view') return unsqueezeView(r, axes)
   const { step, form } = r.data(0)
   if (axes.join() === '0') return r.is({ tag: 'stack', steps: [step], form })
-  if (form !== 'flat' || positive(axes, 4).join() !== '2,3') refuse('allowed: height and width of [B,C]')
-  r.is({ tag: 'data', step, form: 'image' })
+  return unsqueezeView(r, axes)
+}
+
+/** A weight with its axes in another order; it is read when it is needed. */
+const permuted = (w: Weight, perm: readonly number[]): Weight => {
+  if (w.transposed || perm.length !== w.dims.length) refuse(`its perm is [${perm.join(',')}] of [${w.dims.join(',')}]`)
+  const dims = perm.map((a) => w.dims[a]!)
+  const strides = w.dims.map((_, i) => elementsOf(w.dims.slice(i + 1)))
+  const width = TENSOR_BYTES[w.tensor.type]
+  const from = (to: number): number => {
+    let [rest, at] = [to, 0]
+    for (let i = dims.length; i-- > 0; rest = Math.floor(rest / dims[i]!)) at += (rest % dims[i]!) * strides[perm[i]!]!
+    return at
+  }
+  const moved = (bytes: Uint8Array): Uint8Array => {
+    const out = new Uint8Array(bytes.length)
+    for (let i = 0; i < bytes.length / width; i++) out.set(bytes.subarray(from(i) * width, (from(i) + 1) * width), i * width)
+    return out
+  }
+  const { tensor } = w
+  return { tensor: { ...tensor, dims, read: () => E.map(moved)(tensor.read()) }, dims, transposed: false }
 }
 
 export const transpose = (r: Reading): unknown => {
   const s = r.symbol(0)
+  if (turnedWindows(r)) return undefined
   const perm = r.ints('perm')?.join() ?? ''
   if (s.tag === 'weight') {
-    if (s.weight.dims.length !== 2 || (perm !== '1,0' && perm !== '')) refuse('allowed: a transposed weight matrix')
-    return r.is({ tag: 'weight', weight: turned(s.weight) })
+    if (s.weight.dims.length === 2 && (perm === '1,0' || perm === '')) return r.is({ tag: 'weight', weight: turned(s.weight) })
+    return r.is({ tag: 'weight', weight: permuted(s.weight, r.ints('perm') ?? []) })
   }
   if (s.tag === 'grouped' && perm === '0,2,1,3,4') return r.is({ ...s, shuffled: !s.shuffled })
-  const { step, form } = r.data(0)
-  if (form === 'image' && perm === '0,2,3,1') return r.is({ tag: 'data', step, form: 'last' })
-  if (form === 'last' && perm === '0,3,1,2') return r.is({ tag: 'data', step, form: 'image' })
-  refuse(`its perm is [${perm}]; allowed: [0,2,3,1] of an image, and its inverse`)
+  if (s.tag === 'table' && perm === '2,0,1') return r.is({ ...s, headsFirst: !s.headsFirst })
+  return transposeView(r) || refuse(`its perm is [${perm}]; allowed: transposed activations`)
 }
 
 /** Stacked images as one stack. */
@@ -158,11 +194,12 @@ export const join = (r: Reading): unknown => {
   const symbols = Array.from({ length: r.inputs }, (_, i) => r.symbol(i))
   const stacks = symbols.filter((s) => s.tag === 'stack')
   if (stacks.length > 0 && stacks.length === symbols.length) return restacked(r, stacks)
+  if (classToken(r, symbols)) return undefined
   const parts = symbols.map((_, i) => r.data(i))
   const { form } = parts[0] ?? refuse('it has no inputs')
-  const rank = form === 'flat' ? 2 : 4
+  const rank = axesOfForm(form, r.shape(parts[0]!.step)).length
   const [axis] = positive([r.int('axis', 1)], rank)
-  if (parts.some((p) => p.form !== form) || axis !== (form === 'last' ? 3 : 1))
+  if (parts.some((p) => p.form !== form) || axis !== (isLast(form) ? rank - 1 : 1))
     refuse(`it concatenates along axis ${axis}; allowed: channels`)
   const [first, ...others] = parts.map((p) => r.shape(p.step))
   const odd = others.find((s) => s[2] !== first![2] || s[3] !== first![3])
@@ -186,6 +223,7 @@ export const stackSum = (r: Reading): unknown => {
 }
 
 export const globalAverage = (r: Reading): void => {
+  if (meanNorm(r) || averagedWindows(r)) return
   const { step, form } = r.data(0)
   const axes = positive(axesOf(r) ?? refuse('its axes are computed'), form === 'flat' ? 2 : 4).join()
   if (!((form === 'image' && axes === '2,3') || (form === 'last' && axes === '1,2')))
@@ -219,7 +257,10 @@ export const constant = (r: Reading): unknown => {
 /** PyTorch's newer exporter writes a pooled image, flat and back, as places in a row of numbers. */
 export const gather = (r: Reading): unknown => {
   const s = r.symbol(0)
-  if (s.tag !== 'line') return refuse('allowed: a size of a value')
+  if (s.tag === 'weight' && r.int('axis', 0) === 0 && gatheredTable(r)) return undefined
+  if (selectedMeans(r)) return undefined
+  if (s.tag !== 'line')
+    return gatherView(r) || refuse('allowed: a size of a value, a part of the channels, or one pixel of a row')
   const [, c, h, w] = r.shape(s.step)
   const at = r.weight(1)
   const places = elementsOf(at.dims) === c * h * w && at.dims.join() === [1, c, h, w].join() ? numbersOf(at.tensor) : undefined

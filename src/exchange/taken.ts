@@ -26,6 +26,7 @@ import type { OnnxFile } from './read'
 import { FileFault, near, Odd, type Parameter, Reading, refuse, Refused } from './reading'
 import { nodeText } from './symbols'
 import { isFolded, OF_NUMBERS } from './folded'
+import { einsum, gatheredTable, softScores } from './takeattention'
 import { castBytes, ofBytes } from './takebytes'
 import { slice, split } from './takechannels'
 import {
@@ -43,7 +44,10 @@ import {
 } from './takeforms'
 import { batchNormalization, groupNormalization, instanceNormalization, layerNormalization } from './takenorms'
 import { difference, gemm, matMul, product, quotient, sum, sumOfMany } from './takeproducts'
+import { gatheredWindows, maskedWindows } from './takemeans'
+import { norms } from './takeresponse'
 import { convolution, padding, pooling, resize, transposedConvolution } from './takewindows'
+import { isLast, sizeOf } from './views'
 import type { Step } from './ways'
 
 export interface Taken {
@@ -83,21 +87,32 @@ const hardSigmoidOf = (r: Reading): void => {
 }
 
 const softmaxOver = (r: Reading): void => {
+  if (softScores(r)) return
   const { form } = r.data(0)
   const usual = r.file.opset < 13 ? 1 : -1
   const axis = r.int('axis', usual)
-  const legal = form === 'image' ? [1, -3] : form === 'flat' ? [1, -1] : [3, -1]
+  const legal = form === 'image' ? [1, -3] : form === 'flat' ? [1, -1] : form === 'last' ? [3, -1] : [-1]
   if (!legal.includes(axis)) refuse(`its axis is ${axis}; allowed: the channel axis`)
   r.makes(softmax())
 }
 
 const localResponse = (r: Reading): void => {
+  r.image(0)
   const size = r.int('size', 0)
   if (size % 2 === 0) refuse(`its size is ${size}; allowed: odd sizes, as in PyTorch`)
   r.makes(localResponseNorm(size, { alpha: r.float('alpha', 1e-4), beta: r.float('beta', 0.75), k: r.float('bias', 1) }))
 }
 
 const part = (r: Reading): unknown => r.odd('it is not a part of a known function')
+
+/** Repeats elements; sums and products do so themselves. */
+const expanded = (r: Reading): unknown => {
+  const s = r.symbol(0)
+  if (s.tag === 'weight') return r.is(s)
+  const { step, form } = r.data(0)
+  const [, , h, w] = r.shape(step)
+  return form === 'image' && h * w === 1 ? r.is(s) : refuse('it repeats an image; allowed: [B,C,1,1] as a factor, and weights')
+}
 
 const TAKERS: Readonly<Record<string, (r: Reading) => unknown>> = {
   Add: (r) => ofBytes(r, 'Add') || sum(r),
@@ -115,17 +130,26 @@ const TAKERS: Readonly<Record<string, (r: Reading) => unknown>> = {
   ConvTranspose: transposedConvolution,
   Div: (r) => ofBytes(r, 'Div') || quotient(r),
   Dropout: alias,
+  Einsum: einsum,
   Erf: part,
+  Expand: expanded,
   Flatten: (r) => {
     const { step, form } = r.data(0)
-    if (form === 'last' || r.int('axis', 1) !== 1) refuse(`its axis is ${r.int('axis', 1)}; allowed: 1, of an image`)
+    if (isLast(form) || r.int('axis', 1) !== 1) refuse(`its axis is ${r.int('axis', 1)}; allowed: 1, of an image`)
     flattened(r, step)
   },
   Gather: gather,
+  GatherND: (r) =>
+    gatheredWindows(r) ||
+    gatheredTable(r) ||
+    refuse('allowed: a table of relative positions at constant places, and windows of an adaptive pool'),
   Gelu: (r) =>
     r.text('approximate', 'none') === 'none' ? r.makes(gelu()) : refuse("its approximation is not supported; allowed: 'none'"),
   Gemm: gemm,
-  GlobalAveragePool: (r) => r.makes(globalAvgPool()),
+  GlobalAveragePool: (r) => {
+    r.image(0)
+    r.makes(globalAvgPool())
+  },
   GroupNormalization: (r) =>
     r.file.opset >= 21 ? groupNormalization(r) : refuse('its version is 18; allowed: version 21, or reshape and normalise'),
   HardSigmoid: hardSigmoidOf,
@@ -140,6 +164,7 @@ const TAKERS: Readonly<Record<string, (r: Reading) => unknown>> = {
   Neg: (r) => r.makes(affine(-1)),
   Mul: (r) => ofBytes(r, 'Mul') || product(r),
   Pad: padding,
+  ReduceL2: norms,
   ReduceMean: globalAverage,
   ReduceSum: stackSum,
   Relu: (r) => r.makes(relu()),
@@ -147,10 +172,16 @@ const TAKERS: Readonly<Record<string, (r: Reading) => unknown>> = {
   Resize: resize,
   Shape: (r) => {
     const s = r.symbol(0)
-    const { step, form } = s.tag === 'bytes' || s.tag === 'pixels' ? { step: s.step, form: 'image' as const } : r.data(0)
+    const { step, form } =
+      s.tag === 'bytes' || s.tag === 'pixels'
+        ? { step: s.step, form: 'image' as const }
+        : s.tag === 'view'
+          ? { step: -1, form: 'image' as const }
+          : r.data(0)
+    const sizes = s.tag === 'view' ? s.view.axes.map(sizeOf) : sizesOf(r, step, form)
     r.is({
       tag: 'sizes',
-      sizes: sizesOf(r, step, form).slice(r.int('start', 0), r.attribute('end') ? r.int('end', 0) : undefined),
+      sizes: sizes.slice(r.int('start', 0), r.attribute('end') ? r.int('end', 0) : undefined),
     })
   },
   Sigmoid: (r) => r.makes(sigmoid()),
@@ -163,9 +194,10 @@ const TAKERS: Readonly<Record<string, (r: Reading) => unknown>> = {
   Tanh: (r) => r.makes(tanh()),
   Transpose: transpose,
   Unsqueeze: unsqueeze,
+  Where: (r) => maskedWindows(r) || refuse('it chooses between computed values; allowed: the windows of an adaptive pool'),
 }
 /** The ONNX operators that are taken. */
-export const TAKEN: readonly string[] = [...Object.keys(TAKERS), ...OF_NUMBERS].sort()
+export const TAKEN: readonly string[] = [...Object.keys(TAKERS), ...OF_NUMBERS.filter((op) => !Object.hasOwn(TAKERS, op))].sort()
 
 // ---------------------------------------------------------------- the graph
 

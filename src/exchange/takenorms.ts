@@ -4,11 +4,14 @@ import { elementsOf } from '../../staging/core/box'
 import { numbersOf } from './read'
 import { type Reading, refuse } from './reading'
 import type { Weight } from './symbols'
+import { axesOfForm } from './views'
 
 export const batchNormalization = (r: Reading): void => {
   if (r.int('training_mode', 0) !== 0) refuse('it is in training mode (training_mode 1); allowed: a model for inference')
   const [scale, shift, mean, variance] = [1, 2, 3, 4].map((i) => r.weight(i)) as [Weight, Weight, Weight, Weight]
-  const { step } = r.data(0)
+  const { step, form } = r.data(0)
+  if (form !== 'image' && axesOfForm(form, r.shape(step)).length !== 2)
+    refuse('its input has its channels last; allowed: [B,C,H,W], [B,C]')
   const c = r.shape(step)[1]
   const name = r.named(scale, shift)
   const weights = { weight: scale, bias: shift, running_mean: mean, running_var: variance }
@@ -51,7 +54,7 @@ export const groupNormalization = (r: Reading): void => {
 export const layerNormalization = (r: Reading): void => {
   const { step, form } = r.data(0)
   const axis = r.int('axis', -1)
-  const last = form === 'flat' ? 1 : 3
+  const last = axesOfForm(form, r.shape(step)).length - 1
   if (form === 'image' || (axis !== -1 && axis !== last))
     refuse('it normalises more than the channels of each pixel; allowed: only the channels')
   const c = r.shape(step)[1]

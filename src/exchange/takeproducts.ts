@@ -1,9 +1,13 @@
 // Sums and products, from ONNX nodes: with weights, of branches, and as parts of functions that ONNX writes as several nodes. In: a node that
 // is being read. Out: its layer, or where ways meet. Worked example: x * Sigmoid(x) is silu; MatMul and Add of a constant a linear layer.
-import { type Affine, affine, gelu, hardSigmoid, hardSwish, layerScale, linear, pixelLinear, silu } from '../../dsl'
+import { type Affine, affine, bias, gelu, hardSigmoid, hardSwish, layerScale, linear, pixelLinear, silu } from '../../dsl'
 import type { Net } from '../../dsl/net'
 import { elementsOf } from '../../staging/core/box'
 import { near, type Reading, refuse, shortest } from './reading'
+import { attentionProduct, biasedScores, scaledScores } from './takeattention'
+import { normRatio, responseProduct, responseSum } from './takeresponse'
+import { addedMeans, dividedMeans, meansProduct } from './takemeans'
+import { parameterName, positions } from './taketokens'
 import type { Form, Weight } from './symbols'
 
 const NEUTRAL = 1
@@ -90,7 +94,9 @@ export const difference = (r: Reading): unknown => {
 }
 
 export const quotient = (r: Reading): unknown => {
+  if (normRatio(r) || dividedMeans(r)) return undefined
   const divisor = r.scalar(1)
+  if (divisor !== undefined && divisor !== 0 && scaledScores(r, 0, 1 / divisor)) return undefined
   if (r.symbol(0).tag !== 'data' || divisor === undefined || divisor === 0) return r.odd('it is not a part of a known function')
   multiplied(r, 0, 1 / r.constant(1))
 }
@@ -104,7 +110,8 @@ const addWeight = (r: Reading, data: number, w: Weight): unknown => {
   const layer = s.layer as (Net & Readonly<Record<string, unknown>>) | undefined
   const c = s.shape[1]
   if (elementsOf(w.dims) === 1 && c > 1) return shifted(r, data, 1)
-  if (!isPerChannel(w, c, form)) return r.odd('it adds a constant that is not one number per channel')
+  if (!isPerChannel(w, c, form))
+    return positions(r, data, w) || r.odd('it adds a constant that is not one number per channel or element')
   if (layer && ['linear', 'pixelLinear', 'conv2d', 'convTranspose2d'].includes(layer.kind) && layer['bias'] === false) {
     // The bias may know the name that the product's own weight has lost.
     const old = layer['name'] as string
@@ -128,11 +135,15 @@ const addWeight = (r: Reading, data: number, w: Weight): unknown => {
     r.steps[step] = { ...s, kind: 'input', ins: [] }
     return r.is({ tag: 'data', step: r.replace(s.ins[0]!, { ...norm, name, affine: true } as Net, before!.ins[0]!), form })
   }
-  return elementsOf(w.dims) === 1 ? shifted(r, data, 1) : r.odd('it adds a constant, but not to a product without a bias')
+  if (elementsOf(w.dims) === 1) return shifted(r, data, 1)
+  const name = parameterName(r, w)
+  r.parameter(name, w, [c])
+  return r.is({ tag: 'data', step: r.layer(bias(name), step), form })
 }
 
 export const sum = (r: Reading): unknown => {
   if (r.inputs !== 2) return sumOfMany(r)
+  if (biasedScores(r) || responseSum(r) || addedMeans(r)) return undefined
   const [a, b] = [r.symbol(0), r.symbol(1)]
   for (const [data, constant, at] of [
     [a, b, 0],
@@ -207,6 +218,7 @@ const behind = (r: Reading, x: string, layer: Net): unknown => {
 }
 
 export const product = (r: Reading): unknown => {
+  if (responseProduct(r) || scaledScores(r, 0, r.scalar(1)) || scaledScores(r, 1, r.scalar(0))) return undefined
   const curved = geluOf(r)
   if (curved !== undefined) return behind(r, curved, gelu())
   const [a, b] = [r.symbol(0), r.symbol(1)]
@@ -232,13 +244,13 @@ export const product = (r: Reading): unknown => {
   if (s.tag !== 'data' || !isPerChannel(weight, r.shape(s.step)[1], s.form))
     return r.odd('it multiplies by a constant that is not one number per channel')
   const c = r.shape(s.step)[1]
-  const stem = /^[\w.-]+$/.test(weight.tensor.name) && !weight.tensor.name.startsWith('onnx') ? weight.tensor.name : undefined
-  const name = stem === undefined ? r.named(weight) : r.unused(stem)
+  const name = parameterName(r, weight)
   r.parameter(name, weight, [c, 1, 1])
   r.is({ tag: 'data', step: r.layer(layerScale(name), s.step), form: s.form })
 }
 
 export const matMul = (r: Reading): void => {
+  if (meansProduct(r) || (r.symbol(1).tag !== 'weight' && attentionProduct(r))) return
   const weight = r.weight(1)
   if (weight.dims.length !== 2) refuse(`its weight is [${weight.dims.join(',')}]; it must have two dimensions`)
   dense(r, turned(weight), undefined)

@@ -5,6 +5,7 @@ import { padOf } from '../../dsl/layers/window'
 import type { Net } from '../../dsl/net'
 import { windowOutput } from '../../staging/ops/rules'
 import { positive, type Reading, refuse } from './reading'
+import { channelConvolution } from './taketokens'
 import type { Weight } from './symbols'
 
 const pair = (ns: readonly number[] | undefined, usual: number): readonly [number, number] => {
@@ -67,6 +68,7 @@ const biased = (r: Reading, name: string, i: number, channels: number): boolean 
 
 export const convolution = (r: Reading): void => {
   const weight = r.weight(1)
+  if (channelConvolution(r, weight)) return
   const kernel = kernelOf(weight)
   const [stride, dilation] = [pair(r.ints('strides'), 1), pair(r.ints('dilations'), 1)]
   const { from, around } = paddedInput(r)

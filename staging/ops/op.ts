@@ -123,7 +123,7 @@ export const transposed = (kernel: number, stride: number, pad: number, dilation
   pad,
   reach: dilation * (kernel - 1) + 1,
 })
-/** mode 0: nearest; 1: linear, pixels are areas; 2: linear, pixels are points, first and last stay where they are. */
+/** mode 0: nearest; 1: linear, pixels are areas; 2: linear, pixels are points, first and last stay where they are. 3: a mean. */
 export const resampled = (mode: number, from: number, to: number): Access => ({ tag: 'resampled', mode, from, to })
 export const mirrored = (pad: number, padHigh: number): Access => ({ tag: 'mirrored', pad, padHigh })
 
@@ -165,6 +165,7 @@ export const touched = (a: Access, r: Range, extent: number): Range => {
     case 'transposed':
       return meetingWindows(a, r, extent)
     case 'resampled':
+      if (a.mode === 3) return [Math.floor((r[0] * a.from) / a.to), Math.ceil((r[1] * a.from) / a.to)]
       return clip([Math.floor(placeOf(a, r[0])), Math.ceil(placeOf(a, r[1] - 1)) + 1], a.from)
     case 'mirrored':
       return mirroredRows(a, r, extent)

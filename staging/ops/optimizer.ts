@@ -93,8 +93,8 @@ export const OPTIMIZERS = {
   },
   nadam: {
     update: 'nadam',
-    wire: 220,
-    steeredWire: 221,
+    wire: 231,
+    steeredWire: 232,
     what: "PyTorch's rule: Adam with Nesterov momentum, whose factor rises to beta1 with the step counter; decoupled as in AdamW",
     about:
       'Creates the NAdam optimizer (Dozat, 2016): Adam with Nesterov momentum. @example nadam({ lr: 2e-3, momentumDecay: 4e-3 })',
@@ -112,8 +112,8 @@ export const OPTIMIZERS = {
   },
   lion: {
     update: 'lion',
-    wire: 222,
-    steeredWire: 223,
+    wire: 233,
+    steeredWire: 234,
     what: 'w ← (1 − lr·weightDecay)·w − lr·sign(beta1·m + (1 − beta1)·g), then m ← beta2·m + (1 − beta2)·g',
     about:
       'Creates the Lion optimizer (Chen et al., 2023), with decoupled weight decay. It needs a third to a tenth of the learning rate of AdamW. @example lion({ lr: 1e-4, weightDecay: 0.1 })',

@@ -2,6 +2,7 @@
 import type { OpDef } from './op'
 import { add, gradSum, addRelu } from './add'
 import { argmax } from './argmax'
+import { attention, attentionBwd } from './attention'
 import { takeRows, sumRows } from './bands'
 import { bnStats, bnApply, bnBwdReduce, bnBwdData, bnReluApply, bnReluBwdReduce, bnReluBwdData, bnFrozen, bnFrozenBwdData, bnFrozenBwdReduce, bnRunning } from './batchnorm'
 import { toBf16, fromBf16, toBf16Grad, fromBf16Grad } from './cast'
@@ -28,8 +29,11 @@ import { maxPool, maxPoolBwd, avgPool, avgPoolBwd, globalAvgPool, globalAvgPoolB
 import { maxPoolPlaces, maxPoolPlacesBwd } from './poolplaces'
 import { reflectPad, reflectPadBwd } from './reflectpad'
 import { bnAddReluApply, bnAddReluBwdReduce, bnAddReluBwdData } from './residualnorm'
+import { squareSums, squareSumsBwd, response, responseBwdData, responseBwdWeights } from './response'
+import { shift, shiftBwd } from './shift'
 import { softmax, softmaxBwd } from './softmax'
 import { dropImages, dropImagesBwd } from './stochasticdepth'
+import { turnPixels, turnPixelsBwd } from './turnpixels'
 import { unaryOps } from './unary'
 import { upsample, upsampleBwd } from './upsample'
 
@@ -38,6 +42,8 @@ const entries: readonly OpDef[] = [
   gradSum,
   addRelu,
   argmax,
+  attention,
+  attentionBwd,
   takeRows,
   sumRows,
   bnStats,
@@ -144,10 +150,19 @@ const entries: readonly OpDef[] = [
   bnAddReluApply,
   bnAddReluBwdReduce,
   bnAddReluBwdData,
+  squareSums,
+  squareSumsBwd,
+  response,
+  responseBwdData,
+  responseBwdWeights,
+  shift,
+  shiftBwd,
   softmax,
   softmaxBwd,
   dropImages,
   dropImagesBwd,
+  turnPixels,
+  turnPixelsBwd,
   ...unaryOps,
   upsample,
   upsampleBwd,

@@ -5,7 +5,10 @@
 import { type AccessMap, type AttrsOf, data, defineOp, type OperandDef, resampled, same, type Sizes } from './op'
 import { checked, elements, expectRank, expectShape, legal, gradientBy } from './rules'
 
-/** mode 0: nearest; 1: bilinear, pixels are areas; 2: bilinear, pixels are points and the corners stay (align_corners). */
+/**
+ * mode 0: nearest; 1: bilinear, pixels are areas; 2: bilinear, pixels are points and the corners stay (align_corners).
+ * Mode 3 is the mean of the pixels that a new pixel covers: PyTorch's adaptive average pooling.
+ */
 const fields = { mode: 'int', inH: 'int', inW: 'int', outH: 'int', outW: 'int' } as const
 type Attrs = AttrsOf<typeof fields>
 
@@ -20,7 +23,7 @@ const image = (name: string): OperandDef<typeof fields> => ({ name, role: 'data'
 const sized = (a: Attrs, name: string, got: Sizes, from: 'in' | 'out') => (): string | undefined =>
   expectShape(name, got, [got[0]!, got[1]!, a[`${from}H`], a[`${from}W`]])()
 const size = { least: 1 } as const
-const limits = { mode: { least: 0, most: 2 }, inH: size, inW: size, outH: size, outW: size } as const
+const limits = { mode: { least: 0, most: 3 }, inH: size, inW: size, outH: size, outW: size } as const
 
 export const upsample = defineOp({
   kind: 'upsample',
@@ -29,7 +32,7 @@ export const upsample = defineOp({
   fields,
   limits,
   anchor: 'out',
-  what: 'mode 0 nearest, 1 bilinear, 2 bilinear with aligned corners; sizes are those of the whole values',
+  what: 'mode 0 nearest, 1 bilinear, 2 bilinear with aligned corners, 3 the mean of pixels [⌊o·in/out⌋, ⌈(o + 1)·in/out⌉); sizes are those of the whole values',
   ins: [image('x')],
   outs: [data('y')],
   shape: (a, [x]) =>

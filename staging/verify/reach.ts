@@ -15,6 +15,8 @@ const perAxis = (f: (axis: 'B' | 'C' | 'H' | 'W', i: 0 | 1 | 2 | 3) => Range): B
 
 /** The pixels that pixel i of the new image is made of, counted in steps of 1 / (2 * to) or 1 / (to - 1) of the old ones. */
 const sourcesOf = (a: Extract<Access, { tag: 'resampled' }>, i: number): Range => {
+  // A mean covers the pixels from i·from/to until (i + 1)·from/to.
+  if (a.mode === 3) return [(i * a.from - ((i * a.from) % a.to)) / a.to, Math.ceil(((i + 1) * a.from) / a.to) - 1]
   const steps = a.mode === 1 ? 2 * a.to : a.mode === 2 ? Math.max(1, a.to - 1) : a.to
   const at = a.mode === 1 ? Math.max(0, 2 * i * a.from + a.from - a.to) : a.mode === 2 ? i * (a.from - 1) : i * a.from
   const first = (at - (at % steps)) / steps

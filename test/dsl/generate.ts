@@ -75,6 +75,8 @@ class Writer {
       () => pick(this.r, examples).replace("'n'", () => this.name()),
       () => pick(this.r, examples).replace("'n'", () => this.name()),
       () => pick(this.r, ['softmax()', 'localResponseNorm(3)', 'localResponseNorm(5, { k: 0 })', 'sliceChannels(1, 3)']),
+      () =>
+        `attention(${this.name()}, ${pick(this.r, [1, 2])}, { ${pick(this.r, ['', 'relative: true', 'window: [2, 1], shift: [1, 0]', 'window: 2, grid: true'])} })`,
       () => `reflectionPad2d(${pick(this.r, ['1', '[2, 3]', '{ top: 0, left: 3, bottom: 2, right: 1 }'])})`,
       () => 'leakyRelu(0.1)',
       () => `batchNorm(${this.name()})`,

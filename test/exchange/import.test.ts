@@ -75,9 +75,14 @@ const SAME = [
   'crossing-traced',
   'crossing-kept',
   'crossing-dynamo',
+  'means-dynamo',
   'parts-traced',
   'parts-kept',
   'parts-dynamo',
+  'tokens-traced',
+  'tokens-dynamo',
+  'windows-traced',
+  'windows-dynamo',
 ]
 for (const name of SAME)
   test(`${name}.onnx: the output is PyTorch's`, () => {
@@ -417,12 +422,39 @@ const MADE: Readonly<Record<string, readonly [Partial<GraphProto>, RegExp]>> = {
     nodes(node('Erf', ['x'], 'e'), node('Relu', ['e'], 'y')),
     /node 'e's' \(Erf\): it is not a part of a known function/,
   ],
-  'a convolution over channels': [
+  'channels in two axes, but no attention': [
     {
-      ...nodes(node('GlobalAveragePool', ['x'], 'a'), node('Flatten', ['a'], 'b'), node('Reshape', ['b', 'to'], 'y')),
-      initializer: [int64s('to', 0, 1, -1)],
+      ...nodes(
+        node('GlobalAveragePool', ['x'], 'a'),
+        node('Flatten', ['a'], 'b'),
+        node('Reshape', ['b', 'to'], 'c'),
+        node('Relu', ['c'], 'y'),
+      ),
+      initializer: [int64s('to', 0, 2, 2)],
     },
-    /node 'y's' \(Reshape\): it reshapes \[B,4\] to \[batch,1,4\]; allowed: \[B,-1\], \[B,C,1,1\]/,
+    /node 'y's' \(Relu\): its input 'c' is a reshaped or sliced value; allowed: values computed by layers from the image/,
+  ],
+  'rows that are no multiple': [
+    { ...nodes(node('Reshape', ['x', 'to'], 'y')), initializer: [int64s('to', 0, 5, -1)] },
+    /node 'y's' \(Reshape\): it reshapes \[B,4,8,8\] to \[0,5,-1\]; allowed: \[B,-1\], \[B,C,1,1\], and parts/,
+  ],
+  'a batch norm of rows': [
+    {
+      ...nodes(
+        node('Transpose', ['x'], 'a', [ints('perm', 0, 2, 3, 1)]),
+        node('BatchNormalization', ['a', 'c', 'c', 'c', 'c'], 'y'),
+      ),
+      initializer: [weight('c', 4)],
+    },
+    /node 'y's' \(BatchNormalization\): its input has its channels last; allowed: \[B,C,H,W\], \[B,C\]/,
+  ],
+  'a pool of columns and channels': [
+    nodes(node('Transpose', ['x'], 'a', [ints('perm', 0, 2, 3, 1)]), node('GlobalAveragePool', ['a'], 'y')),
+    /node 'y's' \(GlobalAveragePool\): its input is with channels last; allowed: \[B,C,H,W\]/,
+  ],
+  'products without a softmax': [
+    nodes(node('MatMul', ['x', 'x'], 'y')),
+    /node 'y's' \(MatMul\): it multiplies values of different arrangements; allowed: queries and keys of the same heads and pixels/,
   ],
   'a slice of rows': [
     {

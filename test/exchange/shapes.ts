@@ -47,6 +47,8 @@ const same = (_: NodeProto, [x]: readonly Known[]): Shape => x!.shape
 const both = (_: NodeProto, [a, b]: readonly Known[]): Shape => broadcast(a!.shape, b!.shape)
 const size = (s: Shape): number => s.reduce((n, d) => n * d, 1)
 
+const reduced = (_: NodeProto, [x, axes]: readonly Known[]): Shape => x!.shape.map((d, i) => (axes!.ints!.includes(i) ? 1 : d))
+
 const RULES: Readonly<Record<string, (n: NodeProto, ins: readonly Known[]) => Shape>> = {
   Add: both,
   AveragePool: (n, [x]) => [...x!.shape.slice(0, 2), ...windows(n, x!.shape.slice(2), ints(n, 'kernel_shape', []))],
@@ -76,7 +78,7 @@ const RULES: Readonly<Record<string, (n: NodeProto, ins: readonly Known[]) => Sh
   Div: both,
   Erf: same,
   Flatten: (_, [x]) => [x!.shape[0]!, size(x!.shape.slice(1))],
-  Gather: (n, [x, at]) => x!.shape.map((d, i) => (i === int(n, 'axis', 0) ? at!.shape[0]! : d)),
+  Gather: (n, [x, at]) => x!.shape.flatMap((d, i) => (i === int(n, 'axis', 0) ? at!.shape : [d])),
   Gemm: (n, [a, b]) => {
     const [rows, inner] = int(n, 'transB', 0) === 1 ? b!.shape : [...b!.shape].reverse()
     if (a!.shape.length !== 2 || a!.shape[1] !== inner) throw new Error('the inner sizes differ')
@@ -93,10 +95,17 @@ const RULES: Readonly<Record<string, (n: NodeProto, ins: readonly Known[]) => Sh
     return x!.shape
   },
   LeakyRelu: same,
+  MatMul: (_, [a, b]) => {
+    if (a!.shape[a!.shape.length - 1] !== b!.shape[b!.shape.length - 2]) throw new Error('the inner sizes differ')
+    const before = broadcast(a!.shape.slice(0, -2), b!.shape.slice(0, -2))
+    return [...before, a!.shape[a!.shape.length - 2]!, b!.shape[b!.shape.length - 1]!]
+  },
   MaxPool: (n, [x]) => [...x!.shape.slice(0, 2), ...windows(n, x!.shape.slice(2), ints(n, 'kernel_shape', []))],
   Mul: both,
   Pad: (_, [x, pads]) => x!.shape.map((d, i) => d + pads!.ints![i]! + pads!.ints![i + x!.shape.length]!),
   Pow: both,
+  ReduceL2: reduced,
+  ReduceMean: reduced,
   Relu: same,
   Reshape: (_, [x, to]) => {
     const kept = to!.ints!.map((d, i) => (d === 0 ? x!.shape[i]! : d))

@@ -49,6 +49,8 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
     ['groupNorm', (o) => `s.groupNorm('n', 1, { ${o} })`],
     ['instanceNorm', (o) => `s.instanceNorm('n', { ${o} })`],
   ],
+  AttentionOptions: [['attention', (o) => `s.attention('n', 1, { ${o} })`]],
+  GlobalResponseNormOptions: [['globalResponseNorm', (o) => `s.globalResponseNorm('n', { ${o} })`]],
   LayerNormOptions: [['layerNorm', (o) => `s.layerNorm('n', { ${o} })`]],
   LocalResponseNormOptions: [['localResponseNorm', (o) => `s.localResponseNorm(5, { ${o} })`]],
   PoolOptions: [['maxPool', (o) => `s.maxPool(2, { ${o} })`]],

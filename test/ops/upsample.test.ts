@@ -14,7 +14,7 @@ test('resampling goes from the size that it was made for to the one that it says
   const a = { mode: 1, inH: 4, inW: 5, outH: 8, outW: 3 }
   assert.equal(shape(a, [2, 3, 4, 5]), [2, 3, 8, 3])
   assert.is(shape(a, [2, 3, 5, 5]), 'the input has shape [2,3,5,5]; allowed: [2,3,4,5]')
-  assert.is(shape({ ...a, mode: 3 }, [2, 3, 4, 5]), 'mode is 3; allowed: 0 to 2')
+  assert.is(shape({ ...a, mode: 4 }, [2, 3, 4, 5]), 'mode is 4; allowed: 0 to 3')
 })
 
 test('bilinear tiles of T rows, f times as high, need at most ceil(T / f) + 2 rows', () => {

@@ -134,8 +134,8 @@ const sizes: readonly Illegal[] = [
     "model([1, 3, 7, 7], seq(conv2d('c', 8, 3), linear('fc', 10)))",
   ),
   ...at(
-    "layer 'avgpool' (adaptiveAvgPool): needs an input whose height and width are multiples of 7x7, or divide it, but gets [1,3,10,14]",
-    "model([1, 3, 10, 14], seq(adaptiveAvgPool('avgpool', 7)))",
+    "layer 'avgpool' (adaptiveAvgPool): its size must be a whole number of at least 1, not 0",
+    "model([1, 3, 10, 14], seq(adaptiveAvgPool('avgpool', 0)))",
   ),
   ...at(
     "layer 'dropout' (dropout): its probability must be at least 0 and below 1, not 1",
@@ -203,6 +203,23 @@ const sizes: readonly Illegal[] = [
   ...at(
     "layer 'channelShuffle' (channelShuffle): 8 input channels do not divide into 3 groups",
     'model([1, 8, 4, 4], channelShuffle(3))',
+  ),
+  ...at(
+    "layer 'a' (attention): 8 channels are not queries, keys and values of 2 heads; allowed: multiples of 3 times the heads",
+    "model([1, 8, 4, 4], attention('a', 2))",
+  ),
+  ...at("layer 'a' (attention): a head has 257 channels; allowed: 1 to 256", "model([1, 771, 4, 4], attention('a', 1))"),
+  ...at(
+    "layer 'a' (attention): windows of 4x3 do not divide its input of [1,6,8,8]",
+    "model([1, 6, 8, 8], attention('a', 2, { window: [4, 3] }))",
+  ),
+  ...at(
+    "layer 'a' (attention): its shift of 4x4 is not less than its window of 4x4",
+    "model([1, 6, 8, 8], attention('a', 2, { window: 4, shift: 4 }))",
+  ),
+  ...at(
+    "layer 'a' (attention): a grid has no shift; leave out `shift` or `grid`",
+    "model([1, 6, 8, 8], attention('a', 2, { window: 4, shift: 2, grid: true }))",
   ),
   ...at(
     "layer 'scaled' (scaled): its layers give [1,4,9,9] for an input of [1,3,9,9]; allowed: that shape, or one value per channel or per pixel",

@@ -45,19 +45,25 @@ const transposes: fc.Arbitrary<Relation> = windowed.map((w) => ({
   elements: w.count,
   meets: (i, e) => w.covered(e, i),
 }))
-/** Pixel i lies at a place; it is made of the one or two pixels beside it. Fractions are compared multiplied out. */
+/** Pixel i lies at a place; it is made of the one or two pixels beside it, or of all that it covers. Fractions are compared multiplied out. */
 const resamplings: fc.Arbitrary<Relation> = fc
-  .record({ mode: size(0, 2), from: size(1, 20), to: size(1, 20) })
+  .record({ mode: size(0, 3), from: size(1, 20), to: size(1, 20) })
   .map(({ mode, from, to }) => {
     const [steps, at] =
-      mode === 0
+      mode === 0 || mode === 3
         ? ([to, (i: number) => i * from] as const)
         : mode === 1
           ? ([2 * to, (i: number) => Math.min(Math.max((2 * i + 1) * from - to, 0), 2 * to * (from - 1))] as const)
           : ([Math.max(1, to - 1), (i: number) => (to > 1 ? i * (from - 1) : 0)] as const)
     const beside = (i: number, e: number): boolean => Math.abs(at(i) - e * steps) < steps
     const below = (i: number, e: number): boolean => e * steps <= at(i) && at(i) < (e + 1) * steps
-    return { access: resampled(mode, from, to), iterations: to, elements: from, meets: mode === 0 ? below : beside }
+    const covered = (i: number, e: number): boolean => e * to < (i + 1) * from && i * from < (e + 1) * to
+    return {
+      access: resampled(mode, from, to),
+      iterations: to,
+      elements: from,
+      meets: mode === 0 ? below : mode === 3 ? covered : beside,
+    }
   })
 const reflections: fc.Arbitrary<Relation> = fc.record({ low: size(0, 5), high: size(0, 5), extent: size(1, 12) }).map((r) => {
   const [low, high] = [Math.min(r.low, r.extent - 1), Math.min(r.high, r.extent - 1)]

@@ -2,6 +2,7 @@
 #pragma once
 #include "cuda/kernels/add.hpp"
 #include "cuda/kernels/argmax.hpp"
+#include "cuda/kernels/attention.hpp"
 #include "cuda/kernels/batchnorm.hpp"
 #include "cuda/kernels/batchnorm_relu.hpp"
 #include "cuda/kernels/cast.hpp"
@@ -27,7 +28,10 @@
 #include "cuda/kernels/pool.hpp"
 #include "cuda/kernels/reflectpad.hpp"
 #include "cuda/kernels/residualnorm.hpp"
+#include "cuda/kernels/response.hpp"
+#include "cuda/kernels/shift.hpp"
 #include "cuda/kernels/softmax.hpp"
 #include "cuda/kernels/stochasticdepth.hpp"
+#include "cuda/kernels/turnpixels.hpp"
 #include "cuda/kernels/unary.hpp"
 #include "cuda/kernels/upsample.hpp"

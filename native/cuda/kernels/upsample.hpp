@@ -19,7 +19,7 @@ SPILLWAY_BOTH inline Rows outputs_near(const Resampling& r, int32_t row, int32_t
 
 /// The weight with which an output pixel is made of this input pixel.
 SPILLWAY_BOTH inline double share_of(const Between& b, int64_t row) {
-  return (b.first == row ? 1 - b.weight : 0.0) + (b.second == row ? b.weight : 0.0);
+  return b.first <= row && row <= b.second ? b.share(row) : 0.0;
 }
 
 template <>
@@ -30,9 +30,13 @@ struct Kernel<OpKind::upsample> : OwnKernel {
     const ops::Resamplings g = ops::upsample_geometry(UpsampleAttrs::read(call.attrs));
     each_element<T>(exec, call.outs[0], [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t oy, int64_t ox, T & y) {
       const Between h = g.h.at(oy), w = g.w.at(ox);
-      const double top = (1 - w.weight) * double(x.at(b, h.first, w.first)[c]) + w.weight * double(x.at(b, h.first, w.second)[c]);
-      const double bottom = (1 - w.weight) * double(x.at(b, h.second, w.first)[c]) + w.weight * double(x.at(b, h.second, w.second)[c]);
-      y = float((1 - h.weight) * top + h.weight * bottom);
+      double sum = 0;
+      for (int64_t iy = h.first; iy <= h.second; iy++) {
+        double row = 0;
+        for (int64_t ix = w.first; ix <= w.second; ix++) row += w.share(ix) * double(x.at(b, iy, ix)[c]);
+        sum += h.share(iy) * row;
+      }
+      y = float(sum);
     });
   }
 };

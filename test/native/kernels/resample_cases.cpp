@@ -6,6 +6,7 @@ namespace {
 
 /// The first and the last input pixel that output pixels [lo, hi) are made of, by PyTorch's formulas.
 std::pair<int64_t, int64_t> interpolated(int64_t mode, int64_t from, int64_t to, int64_t lo, int64_t hi) {
+  if (mode == 3) return {lo * from / to, (hi * from + to - 1) / to - 1};
   const auto place = [=](int64_t i) -> double {
     if (mode == 0) return std::floor(double(i) * double(from) / double(to));
     if (mode == 1) return std::max(0.0, (double(i) + 0.5) * double(from) / double(to) - 0.5);
@@ -20,7 +21,7 @@ Family upsample_family(Random& r) {
   Dims out = in;
   const bool doubling = r.chance(0.4);
   for (int d = 2; d < 4; d++) out[d] = doubling ? 2 * in[d] : r.between(1, 25);
-  const int64_t mode = r.between(0, 2);
+  const int64_t mode = r.between(0, 3);
   const std::vector<double> attrs{double(mode), double(in[2]), double(in[3]), double(out[2]), double(out[3])};
   const Array x = r.normal(in), dy = r.normal(out);
   Call forward{OpKind::upsample, attrs, {tensor(x, Reach::met)}, {tensor(Array(out))}, 1};

@@ -618,6 +618,51 @@ Family hard_sigmoid_drawn(Random& r) {
 }
 const Listed hard_sigmoid_drawn_listed{"hard_sigmoid", hard_sigmoid_drawn, 10};
 
+Family square_sums_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], 1, 1}, 4, true}, {{d[0], d[1], 1, 1}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::square_sums, {}, {{0, Reach::same}}, {{1, Reach::all}}, 0, false, -1},
+      {OpKind::square_sums_bwd, {}, {{0, Reach::same}, {2, Reach::all}}, {{3, Reach::same}}, 2, false, -1}},
+     {{0, 2, 3}}}});
+}
+const Listed square_sums_drawn_listed{"square_sums", square_sums_drawn, 10};
+
+Family response_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, true, Fill::positive}, {{d[1], 1, 1, 1}, 1, false}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[1], 1, 1, 1}, 1, false}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::response, {double(0.000001)}, {{0, Reach::same}, {1, Reach::all}}, {{2, Reach::same}}, 2, false, -1},
+      {OpKind::response_bwd_weights, {double(0.000001)}, {{0, Reach::same}, {3, Reach::same}}, {{4, Reach::all}}, 1, false, -1},
+      {OpKind::response_bwd_data, {double(0.000001)}, {{0, Reach::same}, {3, Reach::same}, {1, Reach::all}}, {{5, Reach::same}}, 1, false, -1}},
+     {{1, 3, 4}, {0, 3, 5}}}});
+}
+const Listed response_drawn_listed{"response", response_drawn, 10};
+
+Family shift_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[1], 1, 1, 1}, 1, false}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[1], 1, 1, 1}, 1, false}},
+     {{OpKind::shift, {double(0)}, {{0, Reach::same}, {1, Reach::all}}, {{2, Reach::same}}, 2, false, 0},
+      {OpKind::shift_bwd, {double(0)}, {{3, Reach::same}}, {{4, Reach::all}}, 0, false, -1}},
+     {{1, 3, 4}, {0, 3, 3}}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[1], d[2], d[3], 1}, 3, false}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[1], d[2], d[3], 1}, 3, false}},
+     {{OpKind::shift, {double(1)}, {{0, Reach::same}, {1, Reach::all}}, {{2, Reach::same}}, 2, false, 0},
+      {OpKind::shift_bwd, {double(1)}, {{3, Reach::same}}, {{4, Reach::all}}, 0, false, -1}},
+     {{1, 3, 4}, {0, 3, 3}}}});
+}
+const Listed shift_drawn_listed{"shift", shift_drawn, 20};
+
+Family attention_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], 3 * d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], 3 * d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::attention, {double(d[1]), double(0), double(d[2]), double(d[3]), double(0), double(0), double(0), double(0), double(0.5)}, {{0, Reach::all}}, {{1, Reach::all}}, 1, true, -1},
+      {OpKind::attention_bwd, {double(d[1]), double(0), double(d[2]), double(d[3]), double(0), double(0), double(0), double(0), double(0.5)}, {{0, Reach::all}, {2, Reach::all}}, {{3, Reach::all}}, 1, true, -1}},
+     {{0, 2, 3}}}});
+}
+const Listed attention_drawn_listed{"attention", attention_drawn, 10};
+
 Family nadam_drawn(Random& r) {
   [[maybe_unused]] const Dims d = image(r);
   return family_of(r, {

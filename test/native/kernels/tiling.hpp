@@ -20,9 +20,11 @@ inline std::vector<std::pair<int64_t, int64_t>> cut(Random& r, int64_t extent) {
   return pieces;
 }
 
-inline std::vector<Box> grid(Random& r, const Dims& d) {
+using Pieces = std::vector<std::pair<int64_t, int64_t>>;
+/// `by_rows`: rows and columns are cut, too.
+inline std::vector<Box> grid(Random& r, const Dims& d, bool by_rows = true) {
   std::vector<Box> boxes;
-  const auto images = cut(r, d[0]), rows = cut(r, d[2]), columns = cut(r, d[3]);
+  const auto images = cut(r, d[0]), rows = by_rows ? cut(r, d[2]) : Pieces{{0, d[2]}}, columns = by_rows ? cut(r, d[3]) : Pieces{{0, d[3]}};
   for (const auto& [b0, b1] : images)
     for (const auto& [h0, h1] : rows)
       for (const auto& [w0, w1] : columns) boxes.push_back({{b0, 0, h0, w0}, {b1 - b0, d[1], h1 - h0, w1 - w0}});
@@ -93,7 +95,8 @@ inline std::vector<Array> run_tiled(const Call& call, const Setting& setting, Ra
   std::vector<Array> sums;
   for (const Operand& out : call.outs) sums.push_back(Array(out.value.dims));
   Moments moments;
-  for (const Box& tile : grid(r, call.operand(call.anchor).value.dims)) {
+  const Operand& anchor = call.operand(call.anchor);
+  for (const Box& tile : grid(r, anchor.value.dims, anchor.spatial != Reach::all)) {
     std::vector<Box> boxes;
     for (size_t i = 0; i < call.operands(); i++) boxes.push_back(touched(call, call.operand(i), tile, margin));
     // A window that lies wholly in the padding reads nothing: no tile can consist of it alone.

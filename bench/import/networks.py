@@ -1,0 +1,121 @@
+"""People's networks as ONNX files, for bench/import.ts: torchvision, timm and segmentation-models-pytorch, with random weights.
+
+Run:  python networks.py FOLDER EXPORTER STATE [NAME ...]
+EXPORTER: 'legacy' (TorchScript) or 'dynamo' (torch.export). STATE: 'untrained' (initial weights, many of them equal) or 'trained' (all different).
+Prints a line of JSON for each network: its name, and its file or the error of the exporter. The reader deletes the file.
+Large floats are zeros in a sparse file beside it: an import reads only their sizes.
+Needs torch, torchvision, timm, segmentation-models-pytorch, onnx and onnxscript.
+"""
+import contextlib
+import io
+import json
+import os
+import sys
+import warnings
+
+warnings.filterwarnings('ignore')
+
+import torch
+
+try:
+    # A torchvision without its compiled operators, beside a torch of the CPU, cannot be loaded otherwise; no network here uses them.
+    library = torch.library.Library('torchvision', 'DEF')
+    for op in ('nms', 'qnms'):
+        library.define(f'{op}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor')
+except RuntimeError:
+    pass
+
+import onnx
+import segmentation_models_pytorch as smp
+import timm
+import torchvision.models as tv
+from onnx import TensorProto
+
+TORCHVISION = '''squeezenet1_1 mobilenet_v2 mobilenet_v3_small mobilenet_v3_large mnasnet1_0 shufflenet_v2_x1_0 efficientnet_b0 efficientnet_b4
+efficientnet_v2_s regnet_y_400mf regnet_x_1_6gf regnet_y_3_2gf resnext50_32x4d wide_resnet50_2 resnet18 convnext_tiny convnext_base densenet121
+inception_v3 googlenet vgg16_bn swin_t vit_b_16 maxvit_t'''.split()
+SEGMENTATION = 'fcn_resnet50 deeplabv3_resnet50 deeplabv3_mobilenet_v3_large lraspp_mobilenet_v3_large'.split()
+TIMM = '''resnet50d seresnet50 ecaresnet50d cspdarknet53 hrnet_w18 res2net50_26w_4s repvgg_b0 regnetz_b16 mobilenetv4_conv_small tf_efficientnet_b0
+ghostnet_100 convnextv2_tiny inception_next_tiny coatnet_0_rw_224 poolformer_s12 vovnet39a dpn68 mobilevit_s'''.split()
+SMP = [(a, 'resnet34') for a in 'Unet UnetPlusPlus MAnet Linknet FPN PSPNet PAN DeepLabV3 DeepLabV3Plus UPerNet'.split()]
+SMP += [('Unet', e) for e in ('efficientnet-b0', 'mobilenet_v2', 'timm-regnety_002', 'densenet121')]
+MOST_HELD = 1 << 18
+
+
+class OnlyOut(torch.nn.Module):
+    """A segmentation network of torchvision without its dictionary."""
+
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+    def forward(self, x):
+        return self.net(x)['out']
+
+
+def classifier(name):
+    plain = {'init_weights': False, 'aux_logits': False} if name in ('inception_v3', 'googlenet') else {}
+    return getattr(tv, name)(weights=None, **plain)
+
+
+def networks():
+    """Name, maker and image size of each network."""
+    for n in TORCHVISION:
+        yield f'torchvision/{n}', lambda n=n: classifier(n), 299 if n == 'inception_v3' else 224
+    for n in SEGMENTATION:
+        yield f'torchvision/{n}', lambda n=n: OnlyOut(getattr(tv.segmentation, n)(weights=None, weights_backbone=None)), 256
+    for n in TIMM:
+        yield f'timm/{n}', lambda n=n: timm.create_model(n, pretrained=False), 224
+    for a, e in SMP:
+        yield f'smp/{a}-{e}', lambda a=a, e=e: getattr(smp, a)(e, encoder_weights=None, classes=4), 256
+
+
+def made(make, state):
+    torch.manual_seed(0)
+    net = make().eval()
+    if state == 'trained':
+        with torch.no_grad():
+            for p in [*net.parameters(), *(b for b in net.buffers() if b.is_floating_point())]:
+                p.add_(torch.rand_like(p) * 1e-2)
+    return net
+
+
+def without_zeros(path, folder):
+    """Moves large floats out of the file."""
+    model = onnx.load(path)
+    for tensor in model.graph.initializer:
+        if tensor.data_type == TensorProto.FLOAT and len(tensor.raw_data) > MOST_HELD:
+            length = len(tensor.raw_data)
+            tensor.ClearField('raw_data')
+            tensor.data_location = TensorProto.EXTERNAL
+            for key, value in (('location', 'zeros.bin'), ('offset', '0'), ('length', str(length))):
+                entry = tensor.external_data.add()
+                entry.key, entry.value = key, value
+    del model.metadata_props[:]
+    for node in model.graph.node:
+        del node.metadata_props[:]
+    with open(path, 'wb') as f:
+        f.write(model.SerializeToString())
+    zeros = os.path.join(folder, 'zeros.bin')
+    if not os.path.exists(zeros):
+        with open(zeros, 'wb') as f:
+            f.truncate(1 << 30)
+
+
+def main(folder, exporter, state, *names):
+    torch.set_num_threads(1)
+    options = {'opset_version': 17, 'dynamo': False} if exporter == 'legacy' else {'dynamo': True, 'external_data': False}
+    for name, make, size in networks():
+        if names and not any(n in name for n in names):
+            continue
+        path = os.path.join(folder, name.replace('/', '_') + '.onnx')
+        try:
+            with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+                torch.onnx.export(made(make, state), (torch.randn(1, 3, size, size),), path, input_names=['input'], **options)
+            without_zeros(path, folder)
+            print(json.dumps({'name': name, 'file': path}), flush=True)
+        except Exception as e:
+            print(json.dumps({'name': name, 'error': str(e).split('\n')[0][:200]}), flush=True)
+
+
+main(*sys.argv[1:])

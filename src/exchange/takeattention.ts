@@ -1,0 +1,228 @@
+// Attention, from ONNX nodes: products of queries and keys, their scale and bias, softmax, and the product with values. In: the current node. Out: the
+// scores so far, or the layer `attention` behind the layer that computes all queries, keys and values. Invariant: the places of heads, tokens and
+// groups are read from the views; arrangements without an option of the layer are refused.
+import * as E from 'fp-ts/Either'
+import { attention } from '../../dsl'
+import { elementsOf } from '../../staging/core/box'
+import { distances, tableOf } from '../../staging/ops/attention'
+import { numbersOf } from './read'
+import { near, type Reading, refuse } from './reading'
+import type { Atom, Axis, Meaning, Scores, View, Weight } from './symbols'
+import { meaningOf, sizeOf, viewOf } from './views'
+
+const same = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b)
+const viewAt = (r: Reading, i: number): View | undefined => viewOf(r.symbol(i), (step) => r.shape(step))
+const turned = (v: View): View => {
+  const [i, j] = v.axes.slice(-2)
+  return { ...v, axes: [...v.axes.slice(0, -2), j!, i!] }
+}
+
+/** Queries times keys, both as [..., tokens, channels]. */
+const scored = (r: Reading, q: View, k: View): void => {
+  if (!same(q.axes, k.axes))
+    refuse('it multiplies values of different arrangements; allowed: queries and keys of the same heads and pixels')
+  r.is({ tag: 'scores', scores: { q, k, factor: q.factor * k.factor, soft: false } })
+}
+
+/** A product of two computed values; false if one is none. */
+export const attentionProduct = (r: Reading): boolean => {
+  const a = r.symbol(0)
+  const b = viewAt(r, 1)
+  if (b === undefined) return false
+  if (a.tag === 'scores') {
+    attended(r, a.scores, b)
+    return true
+  }
+  const q = viewAt(r, 0)
+  if (q === undefined) return false
+  scored(r, q, turned(b))
+  return true
+}
+
+/** torchvision's MaxViT writes both products as Einsum. */
+export const einsum = (r: Reading): void => {
+  const [ins = '', out = ''] = r.text('equation', '').replace(/\s/g, '').split('->')
+  const [a = '', b = ''] = ins.split(',')
+  const batch = a.slice(0, -2)
+  const [i, d] = [...a.slice(-2)]
+  const j = [...b.slice(-2)].find((letter) => letter !== d)
+  const s = r.symbol(0)
+  const [q, v] = [viewAt(r, 0), viewAt(r, 1)]
+  const isOut = out === `${batch}${i}${j}`
+  if (isOut && v !== undefined && s.tag === 'scores' && b === `${batch}${d}${j}`) attended(r, s.scores, v)
+  else if (isOut && v !== undefined && q !== undefined && b === `${batch}${j}${d}`) scored(r, q, v)
+  else refuse(`its equation is '${r.text('equation', '')}'; allowed: products of queries and keys, and of scores and values`)
+}
+
+// ---------------------------------------------------------------- scale and bias
+
+/** A view or scores times a number; false for others. */
+export const scaledScores = (r: Reading, i: number, factor: number | undefined): boolean => {
+  const s = r.symbol(i)
+  if (factor === undefined || (s.tag !== 'view' && s.tag !== 'scores')) return false
+  r.is(
+    s.tag === 'view'
+      ? { tag: 'view', view: { ...s.view, factor: s.view.factor * factor } }
+      : { tag: 'scores', scores: { ...s.scores, factor: s.scores.factor * factor } },
+  )
+  return true
+}
+
+/** Scores plus a table's numbers; false for other sums. */
+export const biasedScores = (r: Reading): boolean => {
+  const symbols = [r.symbol(0), r.symbol(1)]
+  const s = symbols.find((x) => x.tag === 'scores')
+  const bias = symbols.find((x) => x.tag !== 'scores')
+  if (s?.tag !== 'scores' || bias === undefined) return false
+  if (s.scores.bias || s.scores.soft || (bias.tag !== 'weight' && bias.tag !== 'table'))
+    return refuse('it adds to scores; allowed: one bias of relative positions, before the softmax')
+  r.is({ tag: 'scores', scores: { ...s.scores, bias } })
+  return true
+}
+
+/** Numbers of a table at constant places: Swin's relative positions. */
+export const gatheredTable = (r: Reading): boolean => {
+  const table = r.symbol(0)
+  const index = r.has(1) ? r.symbol(1) : undefined
+  if (table.tag !== 'weight' || table.weight.dims.length !== 2 || index?.tag !== 'weight') return false
+  r.is({ tag: 'table', table: table.weight, index: index.weight, headsFirst: false })
+  return true
+}
+
+export const softScores = (r: Reading): boolean => {
+  const s = r.symbol(0)
+  if (s.tag !== 'scores') return false
+  const axis = r.int('axis', -1)
+  if (axis !== -1 && axis !== s.scores.q.axes.length - 1) refuse(`its axis is ${axis}; allowed: the last, of the keys`)
+  r.is({ tag: 'scores', scores: { ...s.scores, soft: true } })
+  return true
+}
+
+// ---------------------------------------------------------------- the layer
+
+interface Arrangement {
+  readonly heads: number
+  readonly headFirst: boolean
+  readonly window: readonly [number, number]
+  readonly grid: boolean
+}
+
+/** Tokens along one dimension: their number and their distance. */
+const along = (axis: Axis, dim: 'H' | 'W'): Atom => axis.find((a) => a.dim === dim) ?? { dim, stride: 1, size: 1 }
+
+const arranged = (r: Reading, step: number, { axes }: View, headFirst: boolean): Arrangement => {
+  const [, , h, w] = r.shape(step)
+  const [batch, tokens, channels] = [axes.slice(0, -2).flat(), axes[axes.length - 2]!, axes[axes.length - 1]!]
+  const heads = batch.filter((a) => a.dim === 'C')
+  const names = tokens.map((a) => a.dim).join()
+  if (heads.length > 1 || channels.some((a) => a.dim !== 'C' || a.stride !== 1) || !['', 'H', 'W', 'H,W'].includes(names))
+    return refuse('its queries are not [..., tokens, channels of a head], with rows before columns in the tokens')
+  const [rows, columns] = [along(tokens, 'H'), along(tokens, 'W')]
+  const isWhole = rows.size === h && columns.size === w
+  const isWindow = rows.stride === 1 && columns.stride === 1
+  const isGrid = [rows.stride * rows.size === h, columns.stride * columns.size === w].every(Boolean)
+  if (!isWhole && !isWindow && !isGrid)
+    return refuse(`its tokens are every ${rows.stride}th row; allowed: windows, or a grid over the image`)
+  return { heads: heads[0]?.size ?? 1, headFirst, window: [rows.size, columns.size], grid: !isWhole && !isWindow }
+}
+
+/** The same view of the value that a slice of channels comes from. */
+const lifted = (r: Reading, v: View): View => {
+  const { layer, ins } = r.steps[v.step]!
+  return layer?.kind === 'sliceChannels'
+    ? lifted(r, { ...v, step: ins[0]!, from: v.from + (layer as unknown as { readonly from: number }).from })
+    : v
+}
+
+/** The value that has all queries, keys and values, and the order of its channels. */
+const source = (
+  r: Reading,
+  parts: readonly View[],
+  heads: number,
+  head: number,
+): { readonly step: number; readonly headFirst: boolean } => {
+  const channels = heads * head
+  const stride =
+    parts[0]!.axes
+      .slice(0, -2)
+      .flat()
+      .find((a) => a.dim === 'C')?.stride ?? head
+  const [first] = parts as [View, View, View]
+  const isOne = parts.every((v) => v.step === first.step) && r.shape(first.step)[1] === 3 * channels
+  const from = (i: number): number => parts[i]!.from
+  if (isOne && stride === head && from(0) === 0 && from(1) === channels && from(2) === 2 * channels)
+    return { step: first.step, headFirst: false }
+  if (isOne && (stride === 3 * head || heads === 1) && from(0) === 0 && from(1) === head && from(2) === 2 * head)
+    return { step: first.step, headFirst: true }
+  if (stride !== head || parts.some((v) => v.from !== 0 || r.shape(v.step)[1] !== channels))
+    return refuse('its queries, keys and values are not one value, or one each, in the order of heads')
+  const [b, , h, w] = r.shape(first.step)
+  const steps = parts.map((v) => v.step)
+  return { step: r.joined(steps, () => [b, 3 * channels, h, w]), headFirst: false }
+}
+
+/** Scores times values: the layer, and its result in the arrangement of the values. */
+const attended = (r: Reading, { q, k, factor, bias, soft }: Scores, v: View): void => {
+  if (!soft) refuse('it multiplies scores without a softmax; allowed: softmax over the keys')
+  if (!same(q.axes, v.axes)) refuse('its values have another arrangement than its queries; allowed: the same')
+  if (v.factor !== 1) refuse('its values are scaled; allowed: scaled queries, keys or scores')
+  const parts = [q, k, v].map((x) => lifted(r, x))
+  const head = sizeOf(q.axes[q.axes.length - 1]!)
+  const { heads } = arranged(r, parts[0]!.step, q, false)
+  const { step, headFirst } = source(r, parts, heads, head)
+  const { window, grid } = arranged(r, step, q, headFirst)
+  const [, , h, w] = r.shape(step)
+  const isWhole = window[0] === h && window[1] === w
+  const own = bias?.tag === 'table' ? /^([\w.-]+)\.relative_position_bias_table$/.exec(bias.table.tensor.name)?.[1] : undefined
+  const name = own === undefined ? r.named() : r.unused(own)
+  const layer = attention(name, heads, {
+    ...(isWhole ? {} : { window: window[0] === window[1] ? window[0] : window, grid }),
+    relative: bias !== undefined,
+    headFirst,
+    ...(near(factor, 1 / Math.sqrt(head)) ? {} : { scale: factor }),
+  })
+  if (bias) relativePositions(r, name, bias, heads, window)
+  const made = r.layer(layer, step)
+  const axes = q.axes.map(
+    (axis, i): Axis => (i >= q.axes.length - 2 ? axis : axis.map((a) => (a.dim === 'C' ? { ...a, stride: head } : a))),
+  )
+  r.is(meaningOf({ step: made, axes, from: 0, factor: 1 }, r.shape(made)))
+}
+
+// ---------------------------------------------------------------- relative positions
+
+const WHAT = 'a bias of scores that is not a number for each head and distance of two pixels'
+
+/** A table from a matrix of all pairs, which exporters compute from it. */
+const tableFrom = (weight: Weight, heads: number, window: readonly [number, number]): Weight => {
+  const places = distances(window)
+  const dims = tableOf({ heads, windowH: window[0], windowW: window[1] })
+  if (elementsOf(weight.dims) !== heads * places.length || weight.dims.slice(-2).some((d) => d * d !== places.length))
+    refuse(`it adds ${WHAT}: [${weight.dims.join(',')}]`)
+  const values = numbersOf(weight.tensor) ?? refuse('its bias has no floats')
+  const table = new Float32Array(elementsOf(dims))
+  for (let h = 0; h < heads; h++) places.forEach((p, i) => (table[p * heads + h] = values[h * places.length + i]!))
+  for (let h = 0; h < heads; h++)
+    if (places.some((p, i) => table[p * heads + h] !== values[h * places.length + i])) refuse(`it adds ${WHAT}`)
+  const bytes = new Uint8Array(table.buffer)
+  return { tensor: { name: weight.tensor.name, type: 'F32', dims, read: () => E.right(bytes) }, dims, transposed: false }
+}
+
+const relativePositions = (
+  r: Reading,
+  name: string,
+  bias: Extract<Meaning, { tag: 'weight' | 'table' }>,
+  heads: number,
+  window: readonly [number, number],
+): void => {
+  const shape = tableOf({ heads, windowH: window[0], windowW: window[1] })
+  const parameter = `${name}.relative_position_bias_table`
+  if (bias.tag === 'weight') {
+    r.parameter(parameter, tableFrom(bias.weight, heads, window), shape)
+    return
+  }
+  const places = distances(window)
+  const given = numbersOf(bias.index.tensor)
+  if (!bias.headsFirst || given?.length !== places.length || places.some((p, i) => p !== given[i])) refuse(`it adds ${WHAT}`)
+  r.parameter(parameter, bias.table, shape)
+}

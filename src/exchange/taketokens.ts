@@ -1,0 +1,85 @@
+// Tokens, from ONNX nodes: a trained token before the pixels, position embeddings, and convolutions along the channels. In: the current node. Out: the
+// layers; false if the node is none of these. Worked example: a class token before 14x14 pixels of 192 channels gives [B,192,1,197].
+import { affine, conv2d, position, sliceChannels, turnPixels } from '../../dsl'
+import { elementsOf } from '../../staging/core/box'
+import { positive, type Reading, refuse } from './reading'
+import type { Axis, Form, Meaning, Weight } from './symbols'
+import { axesOfForm, isLast, isRow, meaningOf, sizeOf } from './views'
+
+/** A parameter's name: its own in PyTorch, or that of its node. */
+export const parameterName = (r: Reading, { tensor }: Weight): string =>
+  /^[\w.-]+$/.test(tensor.name) && !tensor.name.startsWith('onnx') ? r.unused(tensor.name) : r.named()
+
+/** A weight [1,1,C] and all pixels in a row, concatenated. */
+export const classToken = (r: Reading, symbols: readonly Meaning[]): boolean => {
+  const [a, b] = symbols
+  const [weight, data] = a?.tag === 'weight' ? [a.weight, b] : [b?.tag === 'weight' ? b.weight : undefined, a]
+  if (symbols.length !== 2 || weight === undefined || data?.tag !== 'data' || !isLast(data.form)) return false
+  const shape = r.shape(data.step)
+  const axes = axesOfForm(data.form, shape)
+  const [axis] = positive([r.int('axis', 0)], axes.length) as [number]
+  if (elementsOf(weight.dims) !== shape[1] || !isRow(axes[axis], shape))
+    return refuse('it concatenates a constant; allowed: one token before or behind all pixels')
+  const pixels = r.layer(turnPixels(), data.step)
+  const name = parameterName(r, weight)
+  r.parameter(name, weight, [1, 1, shape[1]])
+  const token = [sliceChannels(0, 1), affine(0), position(name)].reduce((step, l) => r.layer(l, step), pixels)
+  const [batch, count, , channels] = r.shape(pixels)
+  const all = r.joined(a?.tag === 'weight' ? [token, pixels] : [pixels, token], () => [batch, count + 1, 1, channels])
+  const step = r.layer(turnPixels(), all)
+  const row: Axis = [{ dim: 'W', stride: 1, size: count + 1 }]
+  r.is(
+    meaningOf(
+      { step, axes: axes.map((old, i) => (i === axis ? row : i === axes.length - 1 ? old : [])), from: 0, factor: 1 },
+      r.shape(step),
+    ),
+  )
+  return true
+}
+
+/** A number for each element of an image, with its channels first or last; undefined if the weight has another order. */
+const inOrder = (weight: Weight, form: Form, shape: readonly [number, number, number, number]): Weight | undefined => {
+  const [, c, h, w] = shape
+  const axes = axesOfForm(form, shape)
+  const pixels = isLast(form) ? axes.slice(0, -1) : axes.slice(2)
+  const ordered = pixels.flat().map((a) => `${a.dim}${a.stride}`)
+  const sizes = axes.slice(1).map(sizeOf)
+  const fits =
+    elementsOf(weight.dims) === c * h * w && weight.dims.slice(-sizes.length).join() === sizes.join() && !weight.transposed
+  if (!fits || !['', 'H1', 'W1', 'H1,W1'].includes(ordered.join())) return undefined
+  return isLast(form) ? { ...weight, transposed: h * w > 1 } : weight
+}
+
+/** A position embedding: a trained value for each element. */
+export const positions = (r: Reading, data: number, weight: Weight): boolean => {
+  const { step, form } = r.data(data)
+  const shape = r.shape(step)
+  const own = form === 'flat' ? undefined : inOrder(weight, form, shape)
+  if (own === undefined) return false
+  const name = parameterName(r, weight)
+  r.parameter(name, own, shape.slice(1))
+  r.is({ tag: 'data', step: r.layer(position(name), step), form })
+  return true
+}
+
+/** ECA's convolution along the channels of [B,1,C]: between two turns of channels and pixels. */
+export const channelConvolution = (r: Reading, weight: Weight): boolean => {
+  const s = r.symbol(0)
+  if (weight.dims.length !== 3 || s.tag !== 'data' || !isLast(s.form)) return false
+  const [, c, h, w] = r.shape(s.step)
+  const [out, , kernel] = weight.dims as [number, number, number]
+  const [low = 0, high = 0] = r.ints('pads') ?? []
+  const plain = [...(r.ints('strides') ?? []), ...(r.ints('dilations') ?? [])].every((n) => n === 1)
+  if (h * w !== 1 || out !== 1 || weight.dims[1] !== 1 || low + high !== kernel - 1 || !plain)
+    return refuse('it convolves along channels; allowed: one filter over the channels of one pixel, which keeps their number')
+  const bias = r.has(2) ? r.weight(2) : undefined
+  const name = r.named(weight, bias)
+  r.parameter(`${name}.weight`, weight, [1, 1, 1, kernel])
+  if (bias) r.parameter(`${name}.bias`, bias, [1])
+  const pad = low === high ? ([0, low] as const) : { top: 0, left: low, bottom: 0, right: high }
+  const turned = [turnPixels(), conv2d(name, 1, [1, kernel], { pad, bias: bias !== undefined }), turnPixels()]
+  const step = turned.reduce((at, l) => r.layer(l, at), s.step)
+  if (r.shape(step)[1] !== c) refuse('it changes the number of channels; allowed: padding that keeps it')
+  r.is({ tag: 'data', step, form: s.form })
+  return true
+}

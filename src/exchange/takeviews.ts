@@ -1,0 +1,128 @@
+// Reshapes, transpositions and slices that no layer has, from ONNX nodes. In: the current node. Out: a view of a value, which attention reads; false
+// if the node is none of these.
+import { sliceChannels, turnPixels } from '../../dsl'
+import { placesOf } from './folded'
+import { axesOf, positive, type Reading, refuse } from './reading'
+import type { Axis, View } from './symbols'
+import { isTurnedImage, meaningOf, reshaped, sizeOf, viewOf } from './views'
+
+const viewed = (r: Reading): View | undefined => viewOf(r.symbol(0), (step) => r.shape(step))
+const put = (r: Reading, view: View, output = 0): true => {
+  r.is(meaningOf(view, r.shape(view.step)), output)
+  return true
+}
+
+const imageOf = (r: Reading, step: number): View => viewOf({ tag: 'data', step, form: 'image' }, () => r.shape(step))!
+
+export const reshapeView = (r: Reading): boolean => {
+  const view = viewed(r)
+  const wanted = r.numbers(1)
+  if (view === undefined || wanted === undefined) return false
+  const total = view.axes.reduce((n, a) => n * sizeOf(a), 1)
+  const sizes = wanted.map((d, i) => (d === 'batch' ? 1 : d === 0 ? sizeOf(view.axes[i] ?? []) : d))
+  const known = sizes.filter((d) => d !== -1).reduce((n, d) => n * d, 1)
+  const axes = reshaped(
+    view.axes,
+    sizes.map((d) => (d === -1 ? total / known : d)),
+  )
+  return axes !== undefined && put(r, { ...view, axes })
+}
+
+export const transposeView = (r: Reading): boolean => {
+  const view = viewed(r)
+  if (view === undefined) return false
+  const perm = r.ints('perm') ?? view.axes.map((_, i) => view.axes.length - 1 - i)
+  return perm.length === view.axes.length && put(r, { ...view, axes: perm.map((i) => view.axes[i]!) })
+}
+
+export const squeezeView = (r: Reading): boolean => {
+  const view = viewed(r)
+  if (view === undefined) return false
+  const at = axesOf(r)
+  const gone = at ? positive(at, view.axes.length) : view.axes.flatMap((a, i) => (sizeOf(a) === 1 ? [i] : []))
+  if (gone.some((i) => sizeOf(view.axes[i] ?? []) !== 1)) refuse(`it squeezes axes ${gone.join(', ')}; allowed: axes of size 1`)
+  return put(r, { ...view, axes: view.axes.filter((_, i) => !gone.includes(i)) })
+}
+
+export const unsqueezeView = (r: Reading, at: readonly number[]): boolean => {
+  const view = viewed(r)
+  if (view === undefined) return false
+  const axes = [...view.axes]
+  for (const a of positive(at, axes.length + at.length)) axes.splice(a, 0, [])
+  const meaning = meaningOf({ ...view, axes }, r.shape(view.step))
+  // [B,H·W,1,C] is an image: the result of the layer turnPixels.
+  const isTurned = meaning.tag === 'data' && meaning.form !== 'last' && isTurnedImage(meaning.form, r.shape(view.step))
+  return isTurned ? put(r, imageOf(r, r.layer(turnPixels(), view.step))) : put(r, { ...view, axes })
+}
+
+// ---------------------------------------------------------------- parts of the channels
+
+/** Places [from, from + count) of an axis of channels. */
+const part = (view: View, axis: number, from: number, count: number): View => {
+  const [atom, ...others] = view.axes[axis] ?? []
+  if (others.length > 0 || (atom ?? { dim: 'H' }).dim !== 'C')
+    return refuse(`it takes a part of axis ${axis}, which is not of channels; allowed: channels`)
+  const { stride } = atom!
+  const axes = view.axes.map((a, i): Axis => (i !== axis ? a : count === 1 ? [] : [{ dim: 'C', stride, size: count }]))
+  return { ...view, axes, from: view.from + from * stride }
+}
+
+const own = (r: Reading): View | undefined => {
+  const s = r.symbol(0)
+  return s.tag === 'view' ? s.view : undefined
+}
+
+export const splitView = (r: Reading): boolean => {
+  const view = own(r)
+  if (view === undefined) return false
+  const [axis] = positive([r.int('axis', 0)], view.axes.length) as [number]
+  const all = sizeOf(view.axes[axis] ?? [])
+  const sizes = r.has(1) ? r.numbers(1)?.map(Number) : r.ints('split')
+  const each = sizes ?? Array.from({ length: r.outputs }, () => all / r.outputs)
+  if (each.length !== r.outputs || each.reduce((n, s) => n + s, 0) !== all || !each.every(Number.isInteger))
+    refuse(`it splits ${all} places into [${each.join(',')}]`)
+  let from = 0
+  for (const [i, size] of each.entries()) {
+    put(r, part(view, axis, from, size), i)
+    from += size
+  }
+  return true
+}
+
+export const sliceView = (r: Reading): boolean => {
+  const view = own(r)
+  if (view === undefined) return false
+  const numbers = (i: number, name: string): readonly number[] | undefined =>
+    r.has(i) ? r.numbers(i)?.map(Number) : r.ints(name)
+  const [starts, ends] = [
+    numbers(1, 'starts') ?? refuse('its starts are computed'),
+    numbers(2, 'ends') ?? refuse('its ends are computed'),
+  ]
+  const axes = numbers(3, 'axes') ?? starts.map((_, i) => i)
+  const steps = numbers(4, 'steps') ?? starts.map(() => 1)
+  let result = view
+  for (const [i, a] of axes.entries()) {
+    const [axis] = positive([a], view.axes.length) as [number]
+    const places = placesOf(starts[i]!, ends[i]!, steps[i] ?? 1, sizeOf(view.axes[axis] ?? []))
+    if ((steps[i] ?? 1) !== 1 || places.length === 0)
+      refuse(`it slices axis ${axis} in steps of ${steps[i]}; allowed: steps of 1`)
+    if (places.length < sizeOf(view.axes[axis] ?? [])) result = part(result, axis, places[0]!, places.length)
+  }
+  return put(r, result)
+}
+
+/** One place of an axis: of channels, or one pixel of those in a row. */
+export const gatherView = (r: Reading): boolean => {
+  const s = r.symbol(0)
+  const index = r.scalar(1)
+  const view = viewed(r)
+  if (view === undefined || (s.tag !== 'view' && s.tag !== 'data') || index === undefined) return false
+  const [axis] = positive([r.int('axis', 0)], view.axes.length) as [number]
+  const at = index < 0 ? index + sizeOf(view.axes[axis] ?? []) : index
+  const axes = view.axes.filter((_, i) => i !== axis)
+  if (s.tag === 'view') return put(r, { ...part(view, axis, at, 1), axes })
+  const [, , h, w] = r.shape(s.step)
+  if (sizeOf(view.axes[axis] ?? []) !== h * w || h * w === 1) return false
+  const pixel = [turnPixels(), sliceChannels(at, 1), turnPixels()].reduce((step, l) => r.layer(l, step), s.step)
+  return put(r, { step: pixel, axes, from: 0, factor: 1 })
+}

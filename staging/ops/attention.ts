@@ -1,0 +1,134 @@
+// Scaled dot-product attention of all heads within groups of pixels: a window, a grid of pixels at equal distances, or the whole image. The channels of
+// x are queries, keys and values. No matrix of scores is stored: the forward keeps nothing, the backward computes the scores again, row by row. It
+// tiles along B only. Worked example: 8 rows in windows of 4 are two groups of rows 0 to 3 and 4 to 7. A grid of 4 has the rows 0, 2, 4, 6 and 1, 3, 5, 7.
+import { all, type AccessMap, type AttrsOf, type CallShapes, data, defineOp, type OperandDef, same, type Sizes } from './op'
+import { checked, expectRange, expectRank, expectShape, legal } from './rules'
+
+const fields = {
+  heads: 'int',
+  headFirst: 'int',
+  windowH: 'int',
+  windowW: 'int',
+  grid: 'int',
+  shiftH: 'int',
+  shiftW: 'int',
+  biased: 'int',
+  scale: 'float',
+} as const
+type Attrs = AttrsOf<typeof fields>
+const yesOrNo = { least: 0, most: 1 } as const
+const limits = {
+  heads: { least: 1 },
+  headFirst: yesOrNo,
+  windowH: { least: 1 },
+  windowW: { least: 1 },
+  grid: yesOrNo,
+  shiftH: { least: 0 },
+  shiftW: { least: 0 },
+  biased: yesOrNo,
+} as const
+
+/** The CUDA kernels hold a head's channels in registers. */
+export const MOST_HEAD_CHANNELS = 256
+
+const perImage: AccessMap = { B: same, C: all, H: all, W: all }
+const image = (name: string): OperandDef<typeof fields> => data(name, perImage) as OperandDef<typeof fields>
+/** A number for each head and each distance of two pixels of a window. */
+export const tableOf = (a: Pick<Attrs, 'heads' | 'windowH' | 'windowW'>): Sizes => [
+  (2 * a.windowH - 1) * (2 * a.windowW - 1),
+  a.heads,
+]
+
+/** The table's place for each pair of tokens. */
+export const distances = ([height, width]: readonly [number, number]): readonly number[] => {
+  const tokens = Array.from({ length: height * width }, (_, i) => [Math.floor(i / width), i % width] as const)
+  return tokens.flatMap(([y, x]) => tokens.map(([v, u]) => (y - v + height - 1) * (2 * width - 1) + x - u + width - 1))
+}
+
+const fits = (a: Attrs, x: Sizes) => [
+  expectRank('the input', x, 4),
+  () =>
+    x[1]! % (3 * a.heads) === 0
+      ? undefined
+      : `${x[1]} channels are not queries, keys and values of ${a.heads} heads; allowed: multiples of ${3 * a.heads}`,
+  () => expectRange('channels of a head', x[1]! / (3 * a.heads), 1, MOST_HEAD_CHANNELS)(),
+  () =>
+    x[2]! % a.windowH === 0 && x[3]! % a.windowW === 0
+      ? undefined
+      : `windows of ${a.windowH}x${a.windowW} do not divide ${x[2]}x${x[3]} pixels`,
+  expectRange('shiftH', a.shiftH, 0, a.windowH - 1),
+  expectRange('shiftW', a.shiftW, 0, a.windowW - 1),
+  () => (a.grid === 1 && a.shiftH + a.shiftW > 0 ? 'a grid is not shifted; allowed: shifts of 0' : undefined),
+]
+
+const tokens = (a: Attrs): number => a.windowH * a.windowW
+const cost =
+  (perPair: number) =>
+  (a: Attrs, s: CallShapes): number =>
+    (perPair * (s.ins[0] ?? [1, 1, 1, 1]).reduce((n, d) => n * d, 1) * tokens(a)) / 3
+/** As the CPU: q, k and v of a group as floats, a block of rows of scores, for each thread. */
+const scratch =
+  (values: number, rows: number) =>
+  (a: Attrs, s: CallShapes): number => {
+    const head = (s.ins[0]?.[1] ?? 1) / (3 * a.heads)
+    return 64 * tokens(a) * (values * head + rows) * 4 + 64 * a.heads * tableOf(a)[0]! * 8
+  }
+
+export const attention = defineOp({
+  kind: 'attention',
+  wire: 229,
+  bf16: 'may',
+  fields,
+  limits,
+  anchor: 'out',
+  dense: true,
+  what: 'y = softmax(scale·q·kᵀ + table)·v for each head, image and group of windowH × windowW pixels. x `[B,3C,H,W]` has q, k, v as channels `[3][heads][C/heads]`, with headFirst `[heads][3][C/heads]`. Groups are windows; with grid, pixels at distances of H/windowH and W/windowW; with shifts, windows of the image rolled by them, where pixels of opposite borders ignore each other. table `[(2·windowH − 1)·(2·windowW − 1), heads]` is read at (row of q − row of k + windowH − 1)·(2·windowW − 1) + column of q − column of k + windowW − 1',
+  ins: [image('x'), { name: 'table', role: 'whole', optional: true, when: 'biased' }],
+  outs: [image('y')],
+  shape: (a, [x, table]) =>
+    checked([...fits(a, x!), () => (table ? expectShape('the table', table, tableOf(a))() : undefined)], () =>
+      legal([x![0]!, x![1]! / 3, x![2]!, x![3]!]),
+    ),
+  backward: (g) => {
+    const [x, table] = g.ins
+    const outs = [g.shape(x!), ...(table === undefined ? [] : [g.shape(table)])]
+    const [dx, dtable] = g.emit('attention_bwd', g.attrs, [...g.ins.slice(0, 1), g.dOut(0), ...g.ins.slice(1)], outs)
+    if (g.wants(0)) g.give(0, dx!)
+    if (dtable !== undefined && g.wants(1)) g.give(1, dtable)
+  },
+  samples: ([b, c, h, w]) => [
+    {
+      attrs: { heads: c, headFirst: 0, windowH: h, windowW: w, grid: 0, shiftH: 0, shiftW: 0, biased: 0, scale: 0.5 },
+      ins: [[b, 3 * c, h, w]],
+    },
+  ],
+  flops: cost(4),
+  workspace: scratch(3, 16),
+})
+
+export const attentionBwd = defineOp({
+  kind: 'attention_bwd',
+  wire: 230,
+  bf16: 'may',
+  fields,
+  limits,
+  anchor: 1,
+  dense: true,
+  outputsGiven: true,
+  what: 'the gradients of x and table; the scores are computed again; dtable: sum',
+  ins: [image('x'), image('dy'), { name: 'table', role: 'whole', optional: true, when: 'biased' }],
+  outs: [image('dx'), { name: 'dtable', role: 'whole', optional: true, merge: 'sum' }],
+  shape: (a, [x, dy], given) =>
+    checked(
+      [
+        ...fits(a, x!),
+        () => expectShape('the incoming gradient', dy!, [x![0]!, x![1]! / 3, x![2]!, x![3]!])(),
+        expectShape('dx', given[0]!, x!),
+        () => (given.length === 1 + a.biased ? undefined : `it has ${given.length} outputs; allowed: ${1 + a.biased}`),
+        () => (given[1] ? expectShape('dtable', given[1], tableOf(a))() : undefined),
+      ],
+      () => legal(...given),
+    ),
+  flops: cost(10),
+  workspace: scratch(8, 32),
+})

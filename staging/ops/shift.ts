@@ -1,0 +1,50 @@
+// A trained value added to each channel (a bias) or to each element (a position embedding), the same for all images.
+import { type AttrsOf, data, defineOp, type OperandDef, type Sizes } from './op'
+import { checked, expectRank, expectShape, firstIn, firstOut, legal, partialSums, perElement } from './rules'
+
+/** The parameter has a number: 0 for each channel, 1 for each element of an image. */
+const fields = { elements: 'int' } as const
+const limits = { elements: { least: 0, most: 1 } } as const
+type Attrs = AttrsOf<typeof fields>
+
+const parameterOf = ({ elements }: Attrs, [, c, h, w]: Sizes): Sizes => (elements === 1 ? [c!, h!, w!] : [c!])
+const parameter = (name: string): OperandDef => ({ name, role: 'whole' })
+
+export const shift = defineOp({
+  kind: 'shift',
+  wire: 225,
+  bf16: 'may',
+  fields,
+  limits,
+  anchor: 'out',
+  inPlace: [0],
+  what: 'y = x + p, p `[C]` (elements 0) or `[C,H,W]` of the whole image (1); may run in place',
+  ins: [data('x'), parameter('p')],
+  outs: [data('y')],
+  shape: (a, [x, p]) =>
+    checked([expectRank('the input', x!, 4), () => expectShape('the parameter', p!, parameterOf(a, x!))()], () => legal(x!)),
+  backward: (g) => {
+    const [, p] = g.ins
+    if (g.wants(1)) g.give(1, g.emit('shift_bwd', g.attrs, [g.dOut(0)], [g.shape(p!)])[0]!)
+    if (g.wants(0)) g.give(0, g.dOut(0))
+  },
+  samples: (x) => [0, 1].map((elements) => ({ attrs: { elements }, ins: [x, parameterOf({ elements }, x)] })),
+  flops: perElement(1, firstOut),
+})
+
+export const shiftBwd = defineOp({
+  kind: 'shift_bwd',
+  wire: 226,
+  bf16: 'may',
+  fields,
+  limits,
+  anchor: 0,
+  outputsGiven: true,
+  what: 'dp = Σ dy over batch and, with elements 0, pixels; 0 for elements outside dy; sum',
+  ins: [data('dy')],
+  outs: [{ ...parameter('dp'), merge: 'sum' }],
+  shape: (a, [dy], [dp]) =>
+    checked([expectRank('the incoming gradient', dy!, 4), () => expectShape('dp', dp!, parameterOf(a, dy!))()], () => legal(dp!)),
+  flops: perElement(1, firstIn),
+  workspace: partialSums(1),
+})

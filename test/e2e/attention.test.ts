@@ -1,0 +1,93 @@
+// full
+// A vision transformer's parts in a convolutional network, as it is trained: attention of an image, in shifted windows and in a grid, a class token,
+// positions, global response norm, ECA and unequal pools. Every way to save memory gives the same weights, tiles within rounding.
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import {
+  adaptiveAvgPool,
+  affine,
+  attention,
+  bias,
+  concat,
+  conv2d,
+  gelu,
+  globalAvgPool,
+  globalResponseNorm,
+  identity,
+  layerNorm,
+  model,
+  type Net,
+  pixelLinear,
+  position,
+  residual,
+  scaled,
+  seq,
+  sigmoid,
+  sliceChannels,
+  turnPixels,
+} from '../../dsl'
+import { BF16, halfway, smallestBudget, staged, trained } from './runs'
+
+const block = <N extends string, A extends Net>(name: N, attends: A) =>
+  seq(
+    residual(seq(layerNorm(`${name}.norm1`), pixelLinear(`${name}.qkv`, 48), attends, pixelLinear(`${name}.proj`, 16)), identity),
+    residual(
+      seq(
+        layerNorm(`${name}.norm2`),
+        pixelLinear(`${name}.up`, 32),
+        gelu(),
+        globalResponseNorm(`${name}.grn`),
+        pixelLinear(`${name}.down`, 16),
+      ),
+      identity,
+    ),
+  )
+
+const net = model(
+  [4, 3, 96, 64],
+  seq(
+    conv2d('stem', 16, 3, { stride: 2 }),
+    scaled(globalAvgPool(), turnPixels(), conv2d('eca', 1, [1, 3], { bias: false }), turnPixels(), sigmoid()),
+    block('windows', attention('windows.attn', 2, { window: 8, shift: 4, relative: true })),
+    block('grid', attention('grid.attn', 4, { window: [8, 4], grid: true, relative: true, headFirst: true })),
+    conv2d('down', 16, 4, { stride: 4, pad: 0 }),
+    adaptiveAvgPool('pool', [9, 5]),
+    position('places'),
+    turnPixels(),
+    concat(seq(sliceChannels(0, 1), affine(0), position('token')), identity),
+    turnPixels(),
+    block('tokens', attention('tokens.attn', 2)),
+    bias('shift'),
+    pixelLinear('out', 4),
+  ),
+)
+
+test('recompute and swaps give the bits of in-core, tiles agree within rounding', async () => {
+  const inCore = await trained(net, staged(net, { strategy: 'in-core' }), { steps: 2 })
+  assert.ok(inCore.losses.every(Number.isFinite))
+  for (const strategy of ['checkpoint:sqrt', 'swap:greedy'] as const) {
+    const r = await trained(net, staged(net, { strategy, budget: halfway(net, strategy) }), { steps: 2 })
+    assert.equal([strategy, r.weightsSha256, r.losses], [strategy, inCore.weightsSha256, inCore.losses])
+    assert.ok(r.peakBytes < inCore.peakBytes, strategy)
+  }
+  const tiled = await trained(net, staged(net, { strategy: 'tiled', budget: smallestBudget(net, 'tiled') }), { steps: 2 })
+  tiled.losses.forEach((loss, i) =>
+    assert.ok(Math.abs(loss - inCore.losses[i]!) <= 1e-5 * Math.abs(inCore.losses[i]!), `${tiled.losses} and ${inCore.losses}`),
+  )
+  assert.ok(tiled.peakBytes < inCore.peakBytes)
+})
+
+test('the reference device and bf16 train alike', async () => {
+  const cpu = await trained(net, staged(net, { strategy: 'in-core' }), { steps: 2 })
+  for (const [o, tolerance] of [
+    [{ machine: 'ref' }, 1e-4],
+    [BF16, 3e-2],
+  ] as const) {
+    const { losses } = await trained(net, staged(net, { ...o, strategy: 'in-core' }), { steps: 2 })
+    losses.forEach((loss, i) =>
+      assert.ok(Math.abs(loss - cpu.losses[i]!) <= tolerance * Math.abs(cpu.losses[i]!), `${losses} and ${cpu.losses}`),
+    )
+  }
+})
+
+test.run()

@@ -1,0 +1,47 @@
+// Random cases of attention in windows, grids and shifted windows, with and without a table, and of exchanged pixels and channels.
+#include "test/native/kernels/families.hpp"
+
+namespace spillway::test {
+namespace {
+
+Family attention_family(Random& r) {
+  Family f;
+  const int64_t heads = r.between(1, 3), head = r.pick<int64_t>({1, 3, 8, 17, 33}), biased = r.between(0, 1), grid = r.between(0, 1);
+  const int64_t height = r.between(1, 5), width = r.between(1, 5), down = r.between(1, 2), across = r.between(1, 2);
+  const bool shifted = grid == 0 && r.between(0, 1) == 1;
+  const int64_t shift_h = shifted ? r.between(0, height - 1) : 0, shift_w = shifted ? r.between(0, width - 1) : 0;
+  const std::vector<double> attrs{double(heads), double(r.between(0, 1)), double(height), double(width), double(grid),
+                                  double(shift_h), double(shift_w), double(biased), 1 / std::sqrt(double(head))};
+  const Dims in{r.between(1, 3), 3 * heads * head, down * height, across * width}, out{in[0], heads * head, in[2], in[3]};
+  const Dims of_table{(2 * height - 1) * (2 * width - 1), heads, 1, 1};
+  const Array x = r.normal(in), dy = r.normal(out), table = r.normal(of_table);
+  Call forward{OpKind::attention, attrs, {tensor(x, Reach::all)}, {tensor(Array(out), Reach::all)}, 1, {}, true};
+  Call back{OpKind::attention_bwd, attrs, {tensor(x, Reach::all), tensor(dy, Reach::all)}, {tensor(Array(in), Reach::all)}, 1, {}, true};
+  if (biased) {
+    forward.anchor = 2;
+    forward.ins.push_back(parameter(table, 2));
+    back.ins.push_back(parameter(table, 2));
+    back.outs.push_back(parameter(Array(of_table), 2));
+  }
+  f.calls = {forward, back};
+  const std::vector<Array> made = reference(back);
+  f.gradients = {gradient_of(forward, 0, dy, made[0])};
+  if (biased) f.gradients.push_back(gradient_of(forward, 1, dy, made[1]));
+  return f;
+}
+const Listed attention_listed{"attention", attention_family, 40};
+
+Family turned_family(Random& r) {
+  Family f;
+  const Dims in = image(r), turned{in[0], in[2] * in[3], 1, in[1]};
+  const Array x = r.normal(in), dy = r.normal(turned);
+  const Call forward{OpKind::turn_pixels, {}, {tensor(x, Reach::all)}, {tensor(Array(turned), Reach::all)}, 1, {}, true};
+  const Call back{OpKind::turn_pixels_bwd, {}, {tensor(dy, Reach::all)}, {tensor(Array(in), Reach::all)}, 0, {}, true};
+  f.calls = {forward, back};
+  f.gradients = {gradient_of(forward, 0, dy, reference(back)[0])};
+  return f;
+}
+const Listed turned_listed{"turn_pixels", turned_family, 15};
+
+}  // namespace
+}  // namespace spillway::test
