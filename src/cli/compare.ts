@@ -11,9 +11,11 @@ import { comparisonCsv } from './compare/csv'
 import { comparisonPlot } from './compare/plot'
 import { leastSeconds } from '../stage/least'
 import { type Case, compareGraph, type FeasibleCase, type InfeasibleCase } from '../stage/sweep'
+import { live } from './live'
 import { readingModel } from './modelreads'
 import { knownAllocator } from './options'
 import { type Done, type Output, terminalWidth } from './output'
+import { planShown } from './phases'
 import { prepareNamed, type StagingOptions } from './stage'
 
 export interface CompareOptions extends StagingOptions {
@@ -87,8 +89,9 @@ export const compareModel = async (modelText: string, o: CompareOptions, out: Ou
     E.flatMap(({ named, prepared: { machine, graph } }) => {
       const width = terminalWidth(out) ?? Number.POSITIVE_INFINITY
       out.say(headText(width))
-      const sweep = { strategies: wanted, budgets, algorithms, allocators, least }
-      const compared = compareGraph(graph, machine, sweep, (c) => out.say(rowText(c, width)))
+      const onCase = (strategy: string, bytes: number): void => live.show(`planning ${strategy} in ${showSize(bytes)}`)
+      const sweep = { strategies: wanted, budgets, algorithms, allocators, least, onCase }
+      const compared = planShown(named.name, () => compareGraph(graph, machine, sweep, (c) => out.say(rowText(c, width))))
       return pipe(
         plot === undefined ? E.right(undefined) : E.asUnit(writeWholeText(plot, comparisonPlot(compared))),
         E.flatMap(() => (csv === undefined ? E.right(undefined) : E.asUnit(writeWholeText(csv, comparisonCsv(compared))))),

@@ -17,7 +17,6 @@ import { checkedPlaces, reading, writing } from '../files/places'
 import { rowText } from '../files/rows'
 import { writeWholeText } from '../files/whole'
 import type { TierOptions } from '../machine/localmachine'
-import { machineNamed } from '../machine/machine'
 import { checkedMetrics, type Evaluated, evaluateTask } from '../predict/evaluator'
 import { formFor, type MetricName } from '../predict/metrics'
 import type { EvaluateOptions } from '../predict/options'
@@ -33,10 +32,10 @@ import type { Farewell } from '../train/ranks'
 import { type DataFlags, dataNamed } from './data'
 import { evaluatedAmong } from './evaluateamong'
 import { interrupts } from './interrupts'
-import { modelNamed } from './model'
 import { readingModel } from './modelreads'
 import { type InputOptions, overrideOf } from './options'
 import { type Done, type Output, terminalWidth } from './output'
+import { openMachine, planShown, readModel } from './phases'
 import { countLines } from './progress'
 import { type Completed, sizeIn, withRecipe } from './recipe'
 import { type LossOptions, lossOf, suggestingLoss } from './own'
@@ -170,10 +169,10 @@ const stagedFor = (
       [...readingModel(model), ...reading('--weights', o.weights), ...readingData('--data', options.data)],
       writing('--out', isTable(o.out) ? 'resultTable' : 'result', o.out),
     ),
-    E.flatMap(() => modelNamed(model, { ...overrideOf(o), mode: 'predict' })),
+    E.flatMap(() => readModel(model, { ...overrideOf(o), mode: 'predict' })),
     E.bindTo('named'),
     E.bind('loss', ({ named }) => lossOf(o, named.loss)),
-    E.bind('machine', () => machineNamed(o.device ?? 'cpu', o)),
+    E.bind('machine', () => openMachine(o.device, o)),
     E.bind('prepared', ({ named, loss, machine }) =>
       prepareEvaluation(named.model, machine, { loss, as: formFor(options.metrics ?? []), name: named.name }),
     ),
@@ -185,9 +184,9 @@ const stagedFor = (
         suggestingLoss(o, named.loss),
       )
     }),
-    E.flatMap(({ prepared }) =>
+    E.flatMap(({ named, prepared }) =>
       pipe(
-        stagePrepared(prepared, { budget, strategy, algorithms, spill }),
+        planShown(named.name, () => stagePrepared(prepared, { budget, strategy, algorithms, spill })),
         E.map((staged) => ({ model: prepared.model as Model, staged })),
       ),
     ),

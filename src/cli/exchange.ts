@@ -9,10 +9,11 @@ import { placesOf, tryExportOnnx } from '../exchange/export'
 import { importing } from '../exchange/import'
 import { showCount, showShape, showSize } from '../report/format'
 import { CODE_FILES, looksLikeFile } from './load'
-import { modelNamed } from './model'
+import { live } from './live'
 import { readingModel } from './modelreads'
 import { flagOf, type InputOptions, overrideOf } from './options'
 import type { Done, Output } from './output'
+import { readModel } from './phases'
 import { sizeIn, withRecipe } from './recipe'
 
 export interface ExportCommandOptions extends InputOptions {
@@ -34,7 +35,7 @@ export const exportModel = (model: string | undefined, o: ExportCommandOptions, 
     E.bind('completed', () => withRecipe('export', model, o)),
     E.tap(({ weights, file, completed }) => placesOf({ ...o, weights, out: file }, flagOf, readingModel(completed.model))),
     E.bind('named', ({ completed: { model, options, recipe } }) =>
-      modelNamed(model, overrideOf({ ...(recipe ? sizeIn(recipe) : {}), ...options })),
+      readModel(model, overrideOf({ ...(recipe ? sizeIn(recipe) : {}), ...options })),
     ),
     E.bind('made', ({ named, weights, file }) =>
       tryExportOnnx(named.model, { weights, out: file, net: o.net, externalData: o.externalData }),
@@ -69,6 +70,7 @@ export const importModel = (file: string, o: ImportCommandOptions, out: Output):
       () => !CODE_FILES.some((end) => file.endsWith(end)) || !existsSync(file),
       () => usage(`import takes an ONNX file, but '${file}' is a model file`),
     ),
+    E.tap(() => E.right(live.show(`reading ${file}`))),
     E.flatMap((to) => importing(file, { out: to, save: o.save, image: o.image, batch: o.batch }, flagOf)),
     E.map((made) => {
       if (made.copied.length > 0)

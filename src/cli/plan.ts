@@ -31,7 +31,6 @@ import type { NamedModel } from './model'
 import { readingModel } from './modelreads'
 import { type Done, type Output, terminalWidth } from './output'
 import { plannedAmong } from './planamong'
-import { withMeasuring } from './progress'
 import { type StagedModel, stageNamed, type StagingOptions } from './stage'
 
 export interface PlanOptions extends StagingOptions {
@@ -188,7 +187,7 @@ export const planModel = (model: string, o: PlanOptions, out: Output): Promise<D
         E.flatMap(() => placesOf(model, o)),
       ),
     ),
-    TE.flatMap(() => () => withMeasuring(staged(model, { measure: 'first', ...o }))),
+    TE.flatMap(() => staged(model, { measure: 'first', ...o })),
     TE.flatMap((answer) => {
       if (isStaged(answer)) return () => written(answer, o, out)
       process.exitCode = answer.code

@@ -16,7 +16,6 @@ import { type SpillwayError, usage } from '../errors/errors'
 import { imageSize } from '../files/samples'
 import { writeWholeText } from '../files/whole'
 import type { TierOptions } from '../machine/localmachine'
-import { machineNamed } from '../machine/machine'
 import { pictureSize, placesOf, type Predicted, predictTask } from '../predict/predictor'
 import type { PredictOptions } from '../predict/options'
 import { isOneFile } from '../predict/outputs'
@@ -40,6 +39,7 @@ import { readingModel } from './modelreads'
 import { flagOf, type InputOptions, overrideOf } from './options'
 import { type Done, type Output, terminalWidth } from './output'
 import { predictedAmong } from './predictamong'
+import { openMachine, planShown, readModel } from './phases'
 import { countLines } from './progress'
 import { type Completed, sizeIn, withRecipe } from './recipe'
 
@@ -180,16 +180,16 @@ const stagedAt = (
 ): Either<SpillwayError, { readonly model: Model; readonly staged: Staged }> =>
   pipe(
     E.Do,
-    E.flatMap(() => modelNamed(model, { batch: 1, ...overrideOf(input), mode: 'predict' })),
+    E.flatMap(() => readModel(model, { batch: 1, ...overrideOf(input), mode: 'predict' })),
     E.bindTo('named'),
-    E.bind('machine', () => machineNamed(o.device ?? 'cpu', o)),
+    E.bind('machine', () => openMachine(o.device, o)),
     E.flatMap(({ named, machine }) => preparePrediction(named.model, machine, { as: o.as, name: named.name })),
     E.tap(() => (holdsPictures(o.data!) ? wholeBeforehand(o) : E.right([]))),
     // The reader of images checks them.
     E.tap(({ graph }) => filesOf(holdsPictures(o.data!) ? { weights: options.weights, ...loadingOf(options) } : options)(graph)),
     E.flatMap((prepared) =>
       pipe(
-        stagePrepared(prepared, o),
+        planShown(prepared.graph.name, () => stagePrepared(prepared, o)),
         E.map((staged) => ({ model: prepared.model as Model, staged })),
       ),
     ),

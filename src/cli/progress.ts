@@ -3,11 +3,10 @@
 import { type Params, SingleBar } from 'cli-progress'
 import { bytesOf, pagesIn } from '../../staging/core/bytes'
 import { type Plan, tilesOf } from '../../staging/plan/plan'
-import { hearMeasuring } from '../machine/taught'
 import { showSeconds, showSize } from '../report/format'
 import { batchOf } from '../train/beforehand'
 import { epochText, eventLine, lossText, NOT_STARTED, type Progress, rateText, Speed } from '../train/progress'
-import { CLEAR } from './live'
+import { takesControls } from './live'
 import type { Output } from './output'
 
 /** The one that a bar has room for: the first beside the loss. */
@@ -25,24 +24,10 @@ export const countLines = (out: Output): ((done: number, all: number | undefined
   return (done, all) => {
     const text = all === undefined ? `${done}` : `${done} of ${all}`
     const part = (n: number): number => (all === undefined ? Math.floor(Math.log10(n || 1)) : Math.floor((PARTS * n) / all))
-    if (out.stream.isTTY) out.stream.write(`\r${text}${done === all ? '\n' : ''}`)
+    if (takesControls(out.stream)) out.stream.write(`\r${text}${done === all ? '\n' : ''}`)
     else if (before === 0 || part(done) > part(before)) out.say(text)
     before = done
   }
-}
-
-/** Runs planning, and shows the measurements before it on one line of the terminal. The line is cleared at the end. */
-export const withMeasuring = <A>(work: () => Promise<A>, stream: NodeJS.WriteStream = process.stderr): Promise<A> => {
-  if (!stream.isTTY) return work()
-  let isShown = false
-  hearMeasuring((calls, seconds, most) => {
-    isShown = true
-    stream.write(`\rmeasuring this machine: ${calls} calls, ${seconds.toFixed(1)} s of at most ${showSeconds(most)}${CLEAR}`)
-  })
-  return work().finally(() => {
-    hearMeasuring(undefined)
-    if (isShown) stream.write(`\r${CLEAR}`)
-  })
 }
 
 // ---------------------------------------------------------------- a bar

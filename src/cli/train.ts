@@ -34,6 +34,7 @@ import { zooEntry } from '../zoo'
 import { type DataFlags, dataNamed, saysHow } from './data'
 import { interrupts } from './interrupts'
 import { looksLikeFile } from './load'
+import { takesControls } from './live'
 import { readingModel } from './modelreads'
 import { flagOf } from './options'
 import { type Done, type Output, terminalWidth } from './output'
@@ -340,7 +341,7 @@ const shown = ({ staged }: PreparedRun, o: TrainCommandOptions, out: Output): vo
 
 /** The run, with its progress. */
 const performed = ({ named, staged, options }: PreparedRun, out: Output): TaskEither<SpillwayError, TrainResult> => {
-  const progress = out.stream.isTTY ? bar(out, staged.plan) : plainLines(out.say, staged.plan)
+  const progress = takesControls(out.stream) ? bar(out, staged.plan) : plainLines(out.say, staged.plan)
   const interrupt = interrupts(() => {
     progress.stop()
     out.say('\ninterrupted: stopping after this step; interrupt again to stop at once')
