@@ -54,7 +54,8 @@ const lackText = ({ smallestBytes, tier }: InfeasibleCase): string => {
   return smallestBytes !== undefined && Number.isFinite(smallestBytes) ? `: needs ${showSize(smallestBytes)}` : ''
 }
 
-const rowText = (c: Case, width: number): string => {
+/** The row of a case in a terminal of this width. */
+export const rowText = (c: Case, width: number): string => {
   const head = `${showSize(c.budgetBytes).padStart(11)}  ${c.strategy.padEnd(18)}`
   if (!c.feasible) return `${head}  does not fit${lackText(c)}`
   return (
@@ -65,7 +66,8 @@ const rowText = (c: Case, width: number): string => {
     (c.meanUnusable === undefined ? '' : `  ${c.allocator}, unusable free space ${showPercent(c.meanUnusable)}`)
   )
 }
-const headText = (width: number): string =>
+/** The head of the table. */
+export const headText = (width: number): string =>
   `${'budget'.padStart(11)}  ${'strategy'.padEnd(18)}${numbersIn(width)
     .map(([head, w]) => head.padStart(w))
     .join('')}`

@@ -12,7 +12,7 @@ import { CODE_FILES, looksLikeFile } from './load'
 import { live } from './live'
 import { readingModel } from './modelreads'
 import { flagOf, type InputOptions, overrideOf } from './options'
-import type { Done, Output } from './output'
+import { type Done, note, type Output } from './output'
 import { readModel } from './phases'
 import { sizeIn, withRecipe } from './recipe'
 
@@ -41,8 +41,7 @@ export const exportModel = (model: string | undefined, o: ExportCommandOptions, 
       tryExportOnnx(named.model, { weights, out: file, net: o.net, externalData: o.externalData }),
     ),
     E.map(({ named, made }) => {
-      if (made.unused.length > 0)
-        process.stderr.write(`note: left out, because the model does not have them: ${made.unused.slice(0, 12).join(', ')}\n`)
+      if (made.unused.length > 0) note(`left out, because the model does not have them: ${made.unused.slice(0, 12).join(', ')}`)
       return out.answer(
         { model: named.name, ...made },
         `${named.name} as ONNX (opset ${made.opset}): ${made.nodes} nodes, ${showCount(made.parameters)} parameters, ` +
@@ -74,12 +73,10 @@ export const importModel = (file: string, o: ImportCommandOptions, out: Output):
     E.flatMap((to) => importing(file, { out: to, save: o.save, image: o.image, batch: o.batch }, flagOf)),
     E.map((made) => {
       if (made.copied.length > 0)
-        process.stderr.write(
-          `note: several layers share these weights; each gets its own copy: ${made.copied.slice(0, 12).join(', ')}\n`,
-        )
+        note(`several layers share these weights; each gets its own copy: ${made.copied.slice(0, 12).join(', ')}`)
       if (made.constants.length > 0)
-        process.stderr.write(
-          `note: these weights are one number for all channels and become constants, which are not trained: ${made.constants.slice(0, 12).join(', ')}\n`,
+        note(
+          `these weights are one number for all channels and become constants, which are not trained: ${made.constants.slice(0, 12).join(', ')}`,
         )
       return out.answer(
         made,

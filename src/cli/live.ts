@@ -4,7 +4,7 @@
 /** A stream as far as the line needs it. */
 export type Stream = Pick<NodeJS.WriteStream, 'write' | 'isTTY' | 'columns'>
 
-type Environment = Readonly<Record<string, string | undefined>>
+export type Environment = Readonly<Record<string, string | undefined>>
 
 /** Clears the line from the cursor on. */
 export const CLEAR = '\x1b[K'
@@ -13,7 +13,11 @@ export const CLEAR = '\x1b[K'
 export const takesControls = ({ isTTY }: Pick<Stream, 'isTTY'>, { CI = '', TERM }: Environment = process.env): boolean =>
   isTTY && ['', '0', 'false'].includes(CI) && TERM !== 'dumb'
 
-/** A line on the second stream, if it takes control sequences and NO_COLOR is not set. */
+/** Returns true if a stream takes a line that changes: NO_COLOR is not set, either. */
+export const takesLive = (stream: Pick<Stream, 'isTTY'>, env: Environment = process.env): boolean =>
+  takesControls(stream, env) && !env['NO_COLOR']
+
+/** A line on the second stream, if it takes one. */
 export class LiveLine {
   /** The functions that the line has replaced, while it is shown. */
   private writes: readonly Stream['write'][] | undefined
@@ -27,7 +31,7 @@ export class LiveLine {
   show(text: string): void {
     const { streams, env } = this
     const [, terminal] = streams
-    if (!takesControls(terminal, env) || env['NO_COLOR']) return
+    if (!takesLive(terminal, env)) return
     // A full last column would wrap in some terminals.
     const line = text.slice(0, (terminal.columns || 80) - 1)
     if (this.writes) return void this.writes[1]!.call(terminal, `\r${line}${CLEAR}`)

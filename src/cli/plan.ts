@@ -29,7 +29,7 @@ import { meets, planningAmong, type Processes, sharedThreads } from '../train/am
 import type { Farewell } from '../train/ranks'
 import type { NamedModel } from './model'
 import { readingModel } from './modelreads'
-import { type Done, type Output, terminalWidth } from './output'
+import { type Done, note, type Output, terminalWidth } from './output'
 import { plannedAmong } from './planamong'
 import { type StagedModel, stageNamed, type StagingOptions } from './stage'
 
@@ -86,8 +86,6 @@ const placesOf = (model: string, o: PlanOptions): Either<SpillwayError, void> =>
 
 const bandsText = (family: readonly Plan[]): string =>
   `note: peak memory per band: ${family.map((plan) => showSize(bytesOf(plan.peakPages))).join(', ')}`
-
-const note = (text: string): void => void process.stderr.write(`note: ${text}\n`)
 
 /** Those that were started with this one and would train together, where they can be asked. */
 const startedWith = ({ mode = 'train', machine = 'cpu', ranks }: PlanOptions): Either<SpillwayError, Processes | undefined> => {

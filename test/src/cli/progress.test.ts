@@ -158,11 +158,11 @@ test('a count of images is one line in a terminal, and a line per tenth elsewher
   const counted = (isTTY: boolean, all: number | undefined, to: number): string => {
     const { out, written } = terminal(100)
     Object.assign(out.stream, { isTTY })
-    const count = countLines(out)
+    const count = countLines(out, {})
     for (let done = 1; done <= to; done++) count(done, all)
     return written()
   }
-  assert.is(counted(true, 3, 3), '\r1 of 3\r2 of 3\r3 of 3\n')
+  assert.is(counted(true, 3, 3), `1 of 3\r2 of 3${CLEAR}\r${CLEAR}3 of 3\n`)
   assert.is(counted(false, 3, 3), '1 of 3\n2 of 3\n3 of 3\n')
   assert.equal(
     counted(false, 1000, 1000).trimEnd().split('\n'),
