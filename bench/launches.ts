@@ -17,7 +17,7 @@ import { opDef } from '../staging/ops/registry'
 import { callShapes } from '../staging/plan/expand'
 import type { Plan, Segment } from '../staging/plan/plan'
 import { toTape } from '../staging/plan/tape'
-import { behindLaying } from '../staging/schedule/laying'
+import { behindLaying } from '../staging/planner/laying'
 import { graphOf, machine } from './lab/steps'
 import { record } from './sides'
 

@@ -37,14 +37,14 @@ import type { Plan, Segment, UnpagedPlan } from './plan/plan'
 import type { Prescription } from './plan/prescription'
 import { type Candidate, swappingOnDemand } from './schedule/candidate'
 import { layOut } from './schedule/layout'
-import { prescribedGroups } from './schedule/prescribed'
-import { asStrategyMoves, type CompileOptions, fitted, search } from './schedule/search'
-import { tileFailed } from './schedule/tilefailed'
+import { prescribedGroups } from './planner/prescribed'
+import { asStrategyMoves, type CompileOptions, fitted, search } from './planner/fastest'
+import { tileFailed } from './planner/tilefailed'
 import { updatedByRows } from './tile/byrows'
 import { assemble, runsOf, segmentsOf } from './tile/segments'
 import { verify } from './verify/verify'
 
-export type { CompileOptions, Work } from './schedule/search'
+export type { CompileOptions, Work } from './planner/fastest'
 
 const where = <A>(needed: boolean, pass: (a: A) => A): ((a: A) => A) => (needed ? pass : (a) => a)
 

@@ -10,7 +10,7 @@ import { trainTask } from '../../src/train/trainer'
 import { zooEntry, zooNames } from '../../src/zoo'
 import { smallestOf } from '../../src/stage/sweep'
 import { mib } from '../../staging/core/bytes'
-import { planners, strategies } from '../../staging/schedule/strategies'
+import { planners, strategies } from '../../staging/planner/strategies'
 import type { Claiming } from './claims'
 
 const STEPS = 2

@@ -7,7 +7,7 @@ import { prepare } from '../../src/stage/prepare'
 import { compile } from '../../staging/compile'
 import { mib } from '../../staging/core/bytes'
 import type { Graph } from '../../staging/graph/graph'
-import { strategies } from '../../staging/schedule/strategies'
+import { strategies } from '../../staging/planner/strategies'
 import { digits, median, mustGraph, mustPlan, on, type Shaped, shareOfInCore } from './cases'
 import type { Claiming } from './claims'
 

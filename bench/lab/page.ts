@@ -1,5 +1,5 @@
 // The page of the laboratory. In: reports (title, words, tables, names of plots). Out: markdown.
-import { strategies } from '../../staging/schedule/strategies'
+import { strategies } from '../../staging/planner/strategies'
 
 export interface Table {
   readonly head: readonly string[]

@@ -9,7 +9,7 @@ import { machineNamed } from '../../src/machine/machine'
 import { prepare } from '../../src/stage/prepare'
 import { zooEntry } from '../../src/zoo'
 import type { Graph } from '../../staging/graph/graph'
-import { strategies } from '../../staging/schedule/strategies'
+import { strategies } from '../../staging/planner/strategies'
 
 export const full = process.env['SPILLWAY_FULL'] === '1'
 

@@ -11,7 +11,7 @@ import { renderError } from '../../staging/core/errors'
 import type { Graph } from '../../staging/graph/graph'
 import { computeSeconds } from '../../staging/schedule/bound'
 import { inCoreLayout } from '../../staging/schedule/incore'
-import { strategies } from '../../staging/schedule/strategies'
+import { strategies } from '../../staging/planner/strategies'
 import { simulate } from '../../staging/sim/simulate'
 
 export interface SweptStrategy {

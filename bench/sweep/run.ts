@@ -4,7 +4,7 @@
 // only that strategy anew, beside the file's others; `--rest` only networks without ten budgets and every strategy of today, to continue a stopped
 // sweep.
 import { zooNames } from '../../src/zoo'
-import { strategies } from '../../staging/schedule/strategies'
+import { strategies } from '../../staging/planner/strategies'
 import { graphOf, machine } from '../lab/steps'
 import { autoBeside, type Beside } from './beside'
 import { type SweptNetwork, sweptAgain, sweptNetwork } from './network'

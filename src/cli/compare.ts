@@ -2,7 +2,7 @@
 // each case the figures of `plan`, or that no plan fits.
 import * as E from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
-import { strategies } from '../../staging/schedule/strategies'
+import { strategies } from '../../staging/planner/strategies'
 import { unknownName } from '../errors/errors'
 import { checkedPlaces, writing } from '../files/places'
 import { writeWholeText } from '../files/whole'

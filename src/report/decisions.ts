@@ -2,7 +2,7 @@
 // that name. A price is a difference of the step's seconds in the search's model.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
-import type { Alternative, ExplainedLoop, ExplainedValue, Explanation } from '../../staging/schedule/annealing/explain'
+import type { Alternative, ExplainedLoop, ExplainedValue, Explanation } from '../../staging/search/explain'
 import { type SpillwayError, unknownName } from '../errors/errors'
 import { plural, showSeconds, showSize } from './format'
 

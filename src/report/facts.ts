@@ -22,7 +22,7 @@ import {
   type Residency,
   tilesOf,
 } from '../../staging/plan/plan'
-import type { Explanation } from '../../staging/schedule/annealing/explain'
+import type { Explanation } from '../../staging/search/explain'
 import type { CallTimes } from '../machine/localmachine'
 import type { Tier } from '../machine/tier'
 import { rowBytesSent, exchanged, sentBytes } from '../../staging/sim/networks'

@@ -3,7 +3,7 @@
 import { bytesOf } from '../../staging/core/bytes'
 import type { Plan } from '../../staging/plan/plan'
 import type { Timeline } from '../../staging/sim/timeline'
-import type { Alternative, Explanation } from '../../staging/schedule/annealing/explain'
+import type { Alternative, Explanation } from '../../staging/search/explain'
 import { drawStep } from './charts'
 import { showPrice } from './decisions'
 import { type Facts, factsOf, type ProcessMemory, type Staging } from './facts'

@@ -6,7 +6,7 @@ import type { LayerReport } from '../../dsl/analyse'
 import type { PlanByHand } from '../../dsl'
 import type { Strategies } from '../../staging/core/names'
 import type { Machine } from '../../staging/graph/machine'
-import { strategies } from '../../staging/schedule/strategies'
+import { strategies } from '../../staging/planner/strategies'
 import { usage } from '../errors/errors'
 import { orThrow } from '../errors/exceptions'
 

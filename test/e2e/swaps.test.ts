@@ -2,7 +2,7 @@
 // Every swapping planner trains to the bits of in-core, in the smallest budget that it names, and really moves.
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { strategies } from '../../staging/schedule/strategies'
+import { strategies } from '../../staging/planner/strategies'
 import { FULL } from '../full'
 import { trunk } from './models'
 import { smallestBudget, staged, trained } from './runs'

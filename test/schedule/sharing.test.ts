@@ -10,7 +10,7 @@ import type { Graph } from '../../staging/graph/graph'
 import { inCoreLayout } from '../../staging/schedule/incore'
 import { sharing } from '../../staging/schedule/sharing'
 import { scheduleSwaps } from '../../staging/schedule/swaptimes'
-import { planners, strategies } from '../../staging/schedule/strategies'
+import { planners, strategies } from '../../staging/planner/strategies'
 import { machines } from '../../staging/sim/machines'
 import { trainingGraph } from '../golden/golden'
 

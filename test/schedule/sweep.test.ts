@@ -8,7 +8,7 @@ import { median } from '../../bench/acceptance/cases'
 import { graphOf, machine } from '../../bench/lab/steps'
 import { autoBeside } from '../../bench/sweep/beside'
 import { sweptNetwork } from '../../bench/sweep/network'
-import { strategies } from '../../staging/schedule/strategies'
+import { strategies } from '../../staging/planner/strategies'
 import { FULL, fewOrAll } from '../full'
 
 const on = machine('v100-pcie-16g')

@@ -9,7 +9,7 @@ import { type Method, SWITCHES } from '../../bench/lab/switches'
 import { compile } from '../../staging/compile'
 import { bytesOf } from '../../staging/core/bytes'
 import { inCoreLayout } from '../../staging/schedule/incore'
-import { strategies } from '../../staging/schedule/strategies'
+import { strategies } from '../../staging/planner/strategies'
 import { leastPages } from '../../staging/schedule/stays'
 import { simulate } from '../../staging/sim/simulate'
 

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { main } from '../../../src/cli'
-import type { Explanation } from '../../../staging/schedule/annealing/explain'
+import type { Explanation } from '../../../staging/search/explain'
 import { FULL } from '../../full'
 
 const root = join(__dirname, '..', '..', '..')

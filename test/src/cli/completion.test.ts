@@ -7,7 +7,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { COMMANDS } from '../../../src/cli/commands'
 import { SHELLS } from '../../../src/cli/completion'
-import { strategies } from '../../../staging/schedule/strategies'
+import { strategies } from '../../../staging/planner/strategies'
 import { zooNames } from '../../../src/zoo'
 
 const root = join(__dirname, '..', '..', '..')

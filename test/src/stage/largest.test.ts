@@ -32,7 +32,7 @@ import { prepare } from '../../../src/stage/prepare'
 import { compile } from '../../../staging/compile'
 import { certain } from '../../../staging/core/certain'
 import type { Graph } from '../../../staging/graph/graph'
-import { hasPlan } from '../../../staging/schedule/search'
+import { hasPlan } from '../../../staging/planner/fastest'
 import { fullTest } from '../../full'
 
 const MACHINE = 'v100-pcie-16g'

@@ -1,0 +1,88 @@
+// Other borders of the best plan, if it is nothing but tiles. In: its segments. Out: the same step with two segments joined, one split, or a border
+// moved, one change at a time, kept if the simulator says that it is faster. `tiled` chooses borders by an estimate of crossing bytes; only the
+// simulator knows the hidden part of their copies. Worked example, [c1 c2 | c3 c4]: c2's result moves while nothing else is computed; [c1 c2 c3 | c4]
+// waits for less.
+import type { Graph } from '../graph/graph'
+import type { Machine } from '../graph/machine'
+import { tilesOf } from '../plan/plan'
+import type { ForwardPieces } from '../tile/pieces'
+import { type ChosenSegment, tilingSeconds } from '../tile/segmentation'
+import type { Candidate, Improver } from '../schedule/candidate'
+import { forwardPieces, inTiles } from '../schedule/tiled'
+
+type Tiles = readonly ChosenSegment[]
+
+/** Calls of all layouts together: the work of the search, on any planning machine. */
+const MOST_CALLS = 100_000
+
+/** The segments after a change of the i-th; null if it is impossible. */
+type Change = (tiles: Tiles, i: number) => Tiles | null
+
+const replaced = (tiles: Tiles, i: number, n: number, ...by: readonly ChosenSegment[]): Tiles => [
+  ...tiles.slice(0, i),
+  ...by,
+  ...tiles.slice(i + n),
+]
+
+const joined: Change = (tiles, i) => {
+  const [a, b] = [tiles[i]!, tiles[i + 1]]
+  return b ? replaced(tiles, i, 2, { from: a.from, to: b.to, grid: tilesOf(a.grid) < tilesOf(b.grid) ? b.grid : a.grid }) : null
+}
+
+const split: Change = (tiles, i) => {
+  const s = tiles[i]!
+  const middle = (s.from + s.to) >> 1
+  return middle > s.from ? replaced(tiles, i, 1, { ...s, to: middle }, { ...s, from: middle }) : null
+}
+
+/** Moves the border after it by a number of pieces. */
+const shifted =
+  (by: number): Change =>
+  (tiles, i) => {
+    const [a, b] = [tiles[i]!, tiles[i + 1]]
+    const at = a.to + by
+    return b && at > a.from && at < b.to ? replaced(tiles, i, 2, { ...a, to: at }, { ...b, from: at }) : null
+  }
+
+const CHANGES = [joined, shifted(-1), shifted(1), split]
+
+const keyOf = (tiles: Tiles): string => tiles.map(({ from, grid: { B, H, W } }) => `${from}:${B}x${H}x${W}`).join()
+
+/** The segment whose tiles cost most first. */
+const orderOf = (pieces: ForwardPieces, tiles: Tiles): readonly number[] => {
+  const costs = tiles.map(({ from, to, grid }) => tilingSeconds(pieces.stretch(from, to - 1), grid, pieces.launchSeconds))
+  return [...costs.keys()].sort((a, b) => costs[b]! - costs[a]!)
+}
+
+/** Each change at each segment for as long as it helps. */
+function* changed(graph: Graph, machine: Machine, first: Tiles, toBeat: number): Generator<Candidate, void, number> {
+  const pieces = forwardPieces(graph, machine)
+  const seen = new Set([keyOf(first)])
+  let [tiles, least, calls] = [first, toBeat, 0]
+  /** Returns true if it is faster: then the search continues from it. */
+  const look = function* (next: Tiles): Generator<Candidate, boolean, number> {
+    const key = keyOf(next)
+    if (seen.has(key) || calls >= MOST_CALLS) return false
+    seen.add(key)
+    const candidate = inTiles(graph, machine, next)
+    if (!candidate) return false
+    const seconds = yield candidate
+    if (candidate.isLaidOut) calls += candidate.layout.calls.length
+    if (seconds >= least) return false
+    ;[tiles, least] = [next, seconds]
+    return true
+  }
+  for (let before = Infinity; least < before; ) {
+    before = least
+    for (const i of orderOf(pieces, tiles))
+      for (const change of CHANGES)
+        for (let more = true; more; ) {
+          const next = i < tiles.length ? change(tiles, i) : null
+          more = next !== null && (yield* look(next))
+        }
+  }
+}
+
+export const otherBorders: Improver = function* (graph, machine, _, { tiles }, seconds) {
+  if (tiles) yield* changed(graph, machine, tiles, seconds)
+}

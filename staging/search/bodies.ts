@@ -1,0 +1,265 @@
+// The ops of a loop for its bits, and the totals that the model reads. In: a problem, a loop, its bits. Out: the ops in order, the values
+// that the loop finds and leaves, its seconds and the bytes of its tiles. Both are cached, because a search asks often.
+// An op is left out if nobody reads its results before they are computed again.
+// Worked example, a backward loop that recomputes relu1 from conv1's output: [norm1 relu1 | relu1's gradient, norm1's sums]. It finds conv1.
+import { isRight } from 'fp-ts/Either'
+import { mapped } from '../core/mapped'
+import type { OpId, ValueId } from '../graph/graph'
+import { opDef } from '../ops/registry'
+import { sliceRun } from '../tile/slices'
+import { bytesOf } from '../core/bytes'
+import { PART_PAGES } from '../memory/touches'
+import { type Loop, mayRepeat, type Problem } from './problem'
+
+/** The bytes that come and go together. */
+export const PART = bytesOf(PART_PAGES)
+
+/** Memory of a loop. */
+interface Peak {
+  /** In tiles: the most bytes of values of the loop, and of found and left values that are held together. The former have one room for all ops. */
+  readonly bytes: number
+  /** Without tiles: the most bytes of all at an op, with its scratch. Values that no op needs then may be in the lower tier. */
+  readonly peak: number
+  /** Without tiles: the most bytes at an op beside all left values. Left values that the op does not need yet make it smaller. */
+  readonly beside: number
+  /** The largest scratch of an op. Smaller tiles need it, too. */
+  readonly scratch: number
+  /** Bytes of found and of left values when they are most. */
+  readonly found: number
+  readonly left: number
+  /** At most a part of each found and left value. Two tiles that meet in a part both need it, so it stays between them. */
+  readonly foundParts: number
+  readonly leftParts: number
+  /** The numbers of these values that waste a part of a page. */
+  readonly foundValues: number
+  readonly leftValues: number
+}
+
+/** A loop for one set of values that later loops need. */
+export interface Running extends Peak {
+  readonly ops: readonly OpId[]
+  /** Inputs from other loops or from outside, and outputs that later loops need. */
+  readonly finds: readonly ValueId[]
+  readonly leaves: readonly ValueId[]
+  readonly seconds: number
+  /** Kernel calls of one tile. */
+  readonly calls: number
+  /** Its calls that add up sums of tiles. They come beside fills of the sums. */
+  readonly sums: number
+  /** All values that must be whole after the loop. */
+  readonly keeps: ReadonlySet<ValueId>
+}
+
+/** Halos are measured on this number of bands. */
+const TELLING = 4
+
+const halos = new WeakMap<Running, number>()
+
+/**
+ * Seconds of each further band of rows, for rows that two bands both compute. Infinity if rows cannot be separated.
+ * Worked example, two convolutions of 3 x 3 in one loop: the first computes two rows twice at each border.
+ */
+export const haloSeconds = (p: Problem, r: Running, expands: boolean): number => {
+  const there = halos.get(r)
+  if (there !== undefined) return there
+  const sliced = sliceRun(p.graph, r.ops, { B: 1, H: TELLING, W: 1 }, r.keeps, expands)
+  let seconds = Infinity
+  if (isRight(sliced)) {
+    seconds = 0
+    for (const { op, slices } of sliced.right.body) {
+      const { anchor } = opDef(p.graph.ops[op]!.kind)
+      const rows = slices?.[anchor === 'out' ? p.ins[op]!.length : anchor]?.H
+      if (!rows || rows.length < TELLING) continue
+      const extent = Math.max(...rows.map(([, to]) => to))
+      const computed = rows.reduce((n, [from, to]) => n + to - from, 0)
+      seconds += (p.seconds[op]! * Math.max(0, computed / extent - 1)) / (TELLING - 1)
+    }
+  }
+  halos.set(r, seconds)
+  return seconds
+}
+
+export class Body {
+  /** It recomputes a gradient through overlapping windows, so tiles grow. */
+  readonly expands: boolean
+  private readonly known = new Map<number | string, Running>()
+  /** Outputs that other loops may need. */
+  readonly crossing: readonly ValueId[]
+
+  constructor(
+    private readonly p: Problem,
+    readonly ops: readonly OpId[],
+    private readonly loop: Loop,
+  ) {
+    const own = new Set(loop.ops)
+    this.expands = ops.some((id) => !own.has(id) && p.grows[id] === 1)
+    const crossing: ValueId[] = []
+    for (const id of ops) for (const v of p.outs[id]!) if (p.crosses[v] === 1) crossing.push(v)
+    this.crossing = crossing
+  }
+
+  /** The totals for one set of needed values: those that later loops find. */
+  running(needed: (v: ValueId) => boolean): Running {
+    let [key, high] = [0, 0]
+    for (let k = 0; k < this.crossing.length; k++) {
+      if (k === BITS) [high, key] = [key, 0]
+      key = 2 * key + (needed(this.crossing[k]!) ? 1 : 0)
+    }
+    const name = this.crossing.length <= BITS ? key : this.crossing.length <= 2 * BITS ? `${high} ${key}` : this.longKey(needed)
+    const there = this.known.get(name)
+    if (there) return there
+    const made = this.run(needed)
+    this.known.set(name, made)
+    return made
+  }
+
+  private longKey(needed: (v: ValueId) => boolean): string {
+    return this.crossing.map((v) => (needed(v) ? 1 : 0)).join('')
+  }
+
+  private run(needed: (v: ValueId) => boolean): Running {
+    const { p } = this
+    const { crosses } = p
+    const leaves = new Set<ValueId>(this.crossing.filter(needed))
+    const reads = new Set<ValueId>()
+    const keeps = new Set(leaves)
+    const ops: OpId[] = []
+    let [seconds, calls, sums] = [0, 0, 0]
+    for (let q = this.ops.length - 1; q >= 0; q--) {
+      const id = this.ops[q]!
+      const outs = p.outs[id]!
+      let isLive = outs.length === 0
+      for (const v of outs) isLive ||= crosses[v] === 0 || reads.has(v) || leaves.has(v)
+      if (!isLive) continue
+      ops.push(id)
+      seconds += p.seconds[id]!
+      calls += 1 + p.sums[id]!
+      sums += p.sums[id]!
+      for (const v of outs) {
+        if (crosses[v] === 0) keeps.add(v)
+        else reads.delete(v)
+      }
+      for (const v of p.ins[id]!) if (crosses[v] === 1) reads.add(v)
+    }
+    ops.reverse()
+    return {
+      ops,
+      finds: [...reads],
+      leaves: [...leaves],
+      seconds,
+      calls,
+      sums,
+      keeps,
+      ...this.peakOf(ops, leaves),
+    }
+  }
+
+  /** Each value is held from the first to the last op of the loop that touches it. */
+  private peakOf(ops: readonly OpId[], leaves: ReadonlySet<ValueId>): Peak {
+    const { p } = this
+    const { bytes, crosses } = p
+    const last = new Map<ValueId, number>()
+    const touched = mapped(ops, (id) => [...p.ins[id]!, ...p.outs[id]!].filter((v) => crosses[v] === 1))
+    touched.forEach((values, k) => {
+      for (const v of values) last.set(v, k)
+    })
+    const own = new Set(this.crossing)
+    const held = new Set<ValueId>()
+    let [within, found, left, foundParts, leftParts, foundValues, leftValues, scratch] = [0, 0, 0, 0, 0, 0, 0, 0]
+    let passing = { found: 0, left: 0, foundValues: 0, leftValues: 0 }
+    let [most, peak, made, beside] = [0, 0, 0, -Infinity]
+    let leaving = 0
+    const count = (v: ValueId, sign: 1 | -1): void => {
+      const all = sign * bytes[v]!
+      if (leaves.has(v)) {
+        left += all
+        leftValues += sign
+      } else if (own.has(v)) within += all
+      else {
+        found += all
+        foundValues += sign
+      }
+    }
+    for (const v of last.keys()) {
+      if (leaves.has(v)) leaving += bytes[v]!
+      if (leaves.has(v)) leftParts += Math.min(PART, bytes[v]!)
+      else if (!own.has(v)) foundParts += Math.min(PART, bytes[v]!)
+    }
+    // Without a lower tier, found values are there from the beginning, and stay for later loops.
+    const allStay = p.unplaced > 0
+    for (const v of allStay ? last.keys() : []) {
+      if (leaves.has(v) || own.has(v)) continue
+      held.add(v)
+      count(v, 1)
+    }
+    const goes = (v: ValueId): boolean => !allStay || (!leaves.has(v) && (own.has(v) || p.lastAtom[v]! < this.loop.to))
+    ops.forEach((id, k) => {
+      let fresh = 0
+      for (const v of touched[k]!) {
+        if (held.has(v)) continue
+        held.add(v)
+        count(v, 1)
+        if (leaves.has(v)) made += bytes[v]!
+        else if (own.has(v)) fresh += bytes[v]!
+      }
+      const over = p.inPlace[id]!.find((v) => held.has(v) && last.get(v) === k && !leaves.has(v)) ?? -1
+      // In tiles, an op overwrites only values of its own loop that no other loop finds.
+      const taken = own.has(over) ? Math.min(fresh, bytes[over]!) : 0
+      const takenWhole = over >= 0 && (own.has(over) || p.lastAtom[over]! < this.loop.to) ? bytes[over]! : 0
+      scratch = Math.max(scratch, p.scratch[id]!)
+      most = Math.max(most, within - taken)
+      peak = Math.max(peak, within - takenWhole + found + left + p.scratch[id]!)
+      beside = Math.max(beside, within - takenWhole + found + p.scratch[id]! + made - leaving)
+      if (found + left > passing.found + passing.left) passing = { found, left, foundValues, leftValues }
+      for (const v of touched[k]!) if (last.get(v) === k && goes(v) && held.delete(v)) count(v, -1)
+    })
+    return { ...passing, foundParts, leftParts, bytes: most + passing.found + passing.left, peak, beside, scratch }
+  }
+}
+const BITS = 50
+
+/** The ops of a loop. Recomputed ops stand before their first reader. */
+const opsOf = (p: Problem, loop: Loop, bits: Uint8Array): readonly OpId[] => {
+  const out: OpId[] = []
+  const made = new Set<OpId>()
+  let fresh: OpId[] = []
+  const visit = (v: ValueId): void => {
+    const maker = p.maker[v]!
+    if (maker < 0 || bits[maker] === 0 || !mayRepeat(p.atomOf, loop, maker) || made.has(maker)) return
+    made.add(maker)
+    fresh.push(maker)
+    for (const w of p.ins[maker]!) visit(w)
+  }
+  for (const id of loop.ops) {
+    for (const v of p.ins[id]!) visit(v)
+    if (fresh.length > 0) {
+      out.push(...fresh.sort((a, b) => a - b))
+      fresh = []
+    }
+    out.push(id)
+  }
+  return out
+}
+
+/** Bodies by loop and bits. Bits that give the same ops share one body. */
+export class Bodies {
+  private readonly byLoop = new Map<Loop, { readonly ops: Map<string, Body>; readonly bits: WeakMap<Uint8Array, Body> }>()
+
+  constructor(private readonly p: Problem) {}
+
+  of(loop: Loop, bits: Uint8Array): Body {
+    let known = this.byLoop.get(loop)
+    if (!known) {
+      known = { ops: new Map(), bits: new WeakMap() }
+      this.byLoop.set(loop, known)
+    }
+    const there = known.bits.get(bits)
+    if (there) return there
+    const ops = opsOf(this.p, loop, bits)
+    const key = ops.join()
+    const body = known.ops.get(key) ?? new Body(this.p, ops, loop)
+    known.ops.set(key, body)
+    known.bits.set(bits, body)
+    return body
+  }
+}

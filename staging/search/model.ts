@@ -1,0 +1,585 @@
+// The seconds of a step without a layout. In: decisions, bytes of the device. Out: the seconds of the step and of each loop.
+// A loop computes its ops; each further tile adds launches. Memory is a fluid: the value with the farthest next reader leaves first. Each link
+// is a queue. A value may arrive before its loop in half of the free memory. A change of one loop updates only the loops that it concerns.
+// Worked example: a loop computes for 4 ms and needs 100 MiB from the host at 12 GiB/s. It takes 8 ms, less the time of prefetching.
+import type { ValueId } from '../graph/graph'
+import { Bodies, type Body, haloSeconds, PART, type Running } from './bodies'
+import type { Decisions } from './decisions'
+import { FULL, LACK, WASTE } from './limits'
+import { PAGE_BYTES } from '../core/bytes'
+import { SMALL_BYTES } from '../memory/place'
+import type { Loop, Problem } from './problem'
+
+/** Loops that find or make a value, in order. An entry is twice the number of the loop, plus 1 if the loop makes the value. */
+type Events = number[]
+
+const insert = (events: Events, event: number): void => {
+  let k = events.length
+  while (k > 0 && events[k - 1]! > event) k--
+  events.splice(k, 0, event)
+}
+const remove = (events: Events, event: number): void => void events.splice(events.indexOf(event), 1)
+
+/** Corrections of a loop by layouts: bytes of its working set in tiles, bytes without tiles, seconds. */
+interface Correction {
+  readonly tiled: number
+  readonly whole: number
+  readonly seconds: number
+}
+const UNCORRECTED: Correction = { tiled: 0, whole: 0, seconds: 0 }
+
+export class Model {
+  readonly bodies: Bodies
+  /** The current loops, in order. Numbers of a loop stand at its first atom. */
+  heads: readonly number[] = []
+  readonly loops: (Loop | undefined)[]
+  /** The current decisions, by loop. */
+  readonly bits: Uint8Array[] = []
+  readonly away: Uint8Array
+  /** Bytes of the device without those of parameters that are always there. */
+  room: number
+  readonly tileBytes: Float64Array
+  readonly rooms: Float64Array
+  /** Bytes of small values. They stay on the device. */
+  fixedBytes: number
+  /** Bytes that layouts needed beyond the model: without a lower tier, nothing can leave instead. */
+  reserveBytes = 0
+  /** Counts the loops and ops that the model visits. */
+  work = 0
+  /** Bytes that a value wastes in its last page. */
+  private wasteBytes = 0
+  /** The bytes of each value, with its share of wasted pages. */
+  private readonly standing: Float64Array
+  readonly running: (Running | undefined)[] = []
+  readonly tiles: Float64Array
+  readonly seconds: Float64Array
+  readonly compute: Float64Array
+  private readonly working: Float64Array
+  private readonly comes: Float64Array
+  private readonly leaves: Float64Array
+  private readonly held: Float64Array
+  private readonly corrections = new Map<Loop, Correction>()
+  private readonly isAway: Uint8Array
+  /** By loop: its parameters of the lower tier. */
+  private readonly homes: Loop['homes'][]
+  private readonly body: (Body | undefined)[] = []
+  private readonly events: Events[]
+  private readonly isDue: Uint8Array
+  private readonly released: Float64Array
+  /** Bytes of found and of left values in the working set. */
+  private readonly found: Float64Array
+  private readonly left: Float64Array
+  private readonly wholeBytes: Float64Array
+  private readonly needs: Float64Array
+  /** The latest maker of the bytes that must have left after each loop. */
+  private readonly lastDue: Int32Array
+  private readonly releasedUpTo: Float64Array
+  /** By loop: found values, parameters of the lower tier, left values. For each of these the next loop that finds it, or -1. */
+  private readonly touched: ValueId[][] = []
+  private readonly next: number[][] = []
+  /** By loop: the number of values that must arrive, and the index of the first written one. */
+  private readonly comers: Int32Array
+  private readonly firstWritten: Int32Array
+  private readonly here: Float64Array
+  private readonly copied: Float64Array
+  private readonly copiedAtFirst: Float64Array
+  private readonly madeIn: Int32Array
+  /** Linked lists of the values on the device, by the next loop that finds them. */
+  private readonly first: Int32Array
+  private readonly behind: Int32Array
+
+  constructor(
+    readonly p: Problem,
+    private readonly bytes: number,
+  ) {
+    const [loops, values] = [p.atoms, p.graph.values.length]
+    this.bodies = new Bodies(p)
+    this.loops = new Array<undefined>(loops).fill(undefined)
+    this.homes = new Array<Loop['homes']>(loops).fill([])
+    this.away = new Uint8Array(p.units.length).fill(1)
+    this.isAway = new Uint8Array(values)
+    for (const unit of p.units) for (const v of unit) this.isAway[v] = 1
+    this.room = bytes - p.alwaysBytes
+    this.fixedBytes = p.smallBytes
+    const perLoop = (): Float64Array => new Float64Array(loops)
+    this.tileBytes = perLoop()
+    this.rooms = perLoop()
+    this.tiles = perLoop()
+    this.seconds = perLoop()
+    this.compute = perLoop()
+    this.working = perLoop()
+    this.comes = perLoop()
+    this.leaves = perLoop()
+    this.held = perLoop()
+    this.released = perLoop()
+    this.found = perLoop()
+    this.left = perLoop()
+    this.needs = perLoop()
+    this.comers = new Int32Array(loops)
+    this.firstWritten = new Int32Array(loops)
+    this.lastDue = new Int32Array(loops)
+    this.releasedUpTo = perLoop()
+    this.isDue = new Uint8Array(loops)
+    this.events = Array.from({ length: values }, () => [])
+    this.first = new Int32Array(loops)
+    this.behind = new Int32Array(values)
+    this.here = new Float64Array(values)
+    this.copied = new Float64Array(values)
+    this.standing = new Float64Array(values)
+    this.copiedAtFirst = new Float64Array(values)
+    this.wholeBytes = perLoop()
+    this.setWaste(WASTE)
+    this.madeIn = new Int32Array(values)
+  }
+
+  /** Bytes of parameters and state that are on the device for the whole step. */
+  get alwaysBytes(): number {
+    return this.bytes - this.room
+  }
+
+  /** Sets the part of a page that a value wastes. */
+  setWaste(waste: number): void {
+    const { p, standing } = this
+    this.wasteBytes = waste * PAGE_BYTES
+    for (let v = 0; v < standing.length; v++) {
+      standing[v] = p.bytes[v]! + (p.bytes[v]! < SMALL_BYTES ? 0 : waste * PAGE_BYTES)
+      this.copiedAtFirst[v] = p.hasCopy[v] === 1 ? standing[v]! : 0
+    }
+    for (const i of this.heads) {
+      this.wholeBytes[i] = this.wholeOf(this.homes[i]!)
+      this.isDue[i] = 1
+    }
+    this.settle(p.atoms - 1)
+  }
+
+  /** Makes these the current decisions. Returns their seconds. */
+  load(d: Decisions): number {
+    this.tileBytes.set(d.tileBytes)
+    this.rooms.set(d.rooms)
+    this.setEnds(0, d.ends)
+    d.away.forEach((away, unit) => {
+      if (away !== this.away[unit]) this.setAway(unit, away)
+    })
+    for (const i of this.heads) {
+      this.setBits(i, d.repeats[i]!)
+      this.isDue[i] = 1
+    }
+    this.settle(this.p.atoms - 1)
+    return this.price()
+  }
+
+  /** Changes the loops of the atoms from this one on. Their bits must be set then. */
+  setEnds(from: number, ends: ArrayLike<number>): void {
+    for (let k = 0; k < ends.length; k++) {
+      const i = from + k
+      const loop = ends[k] === 0 ? undefined : this.p.loopOf(i, ends[k]!)!
+      if (this.loops[i] === loop) continue
+      this.loops[i] = loop
+      if (!loop) this.clear(i)
+      this.setHomes(i)
+    }
+    const heads: number[] = []
+    for (let i = 0; i < this.loops.length; i++) if (this.loops[i]) heads.push(i)
+    this.heads = heads
+  }
+
+  /** The ends of the loops of some atoms, as in `Decisions`. */
+  endsOf(from: number, to: number): Int32Array {
+    return Int32Array.from({ length: to - from }, (_, k) => this.loops[from + k]?.to ?? 0)
+  }
+
+  /** An atom that no longer begins a loop touches nothing. */
+  private clear(i: number): void {
+    for (const v of this.body[i]?.crossing ?? []) this.forget(v, 2 * i + 1)
+    for (const v of this.running[i]?.finds ?? []) this.forget(v, 2 * i)
+    this.body[i] = undefined
+    this.running[i] = undefined
+    this.touched[i] = []
+    this.next[i] = []
+    this.isDue[i] = 0
+  }
+
+  /** Bytes of parameters of the lower tier that a loop holds at once. */
+  private wholeOf(homes: Loop['homes']): number {
+    return homes.reduce(
+      (n, { value, most }) => n + Math.min(most, this.p.bytes[value]!) + this.standing[value]! - this.p.bytes[value]!,
+      0,
+    )
+  }
+
+  private setHomes(i: number): void {
+    for (const { value } of this.homes[i]!) this.forget(value, 2 * i)
+    const homes = (this.loops[i]?.homes ?? []).filter((h) => this.isAway[h.value] === 1)
+    this.homes[i] = homes
+    for (const { value } of homes) this.note(value, 2 * i)
+    this.wholeBytes[i] = this.wholeOf(homes)
+    if (this.loops[i]) this.isDue[i] = 1
+  }
+
+  /** Moves a unit of parameters to the lower tier, or to the device. `settle` must follow. */
+  setAway(unit: number, away: number): void {
+    const { p, isAway } = this
+    const values = p.units[unit]!
+    this.away[unit] = away
+    for (const v of values) {
+      isAway[v] = away
+      this.room += (away ? 1 : -1) * p.bytes[v]!
+    }
+    for (const i of this.heads) if (this.loops[i]!.homes.some((h) => values.includes(h.value))) this.setHomes(i)
+  }
+
+  /** A copy of the current decisions. */
+  get decisions(): Decisions {
+    const { bits, tileBytes, rooms, away, p } = this
+    return {
+      ends: this.endsOf(0, p.atoms),
+      repeats: [...bits],
+      tileBytes: tileBytes.slice(),
+      rooms: rooms.slice(),
+      away: away.slice(),
+    }
+  }
+
+  /** Sets the bits of a loop. `settle` must follow. */
+  setBits(i: number, bits: Uint8Array): void {
+    this.bits[i] = bits
+    const body = this.bodies.of(this.loops[i]!, bits)
+    this.work += body.ops.length
+    const before = this.body[i]
+    if (before === body) return
+    this.body[i] = body
+    if (before) for (const v of before.crossing) if (!body.crossing.includes(v)) this.forget(v, 2 * i + 1)
+    for (const v of body.crossing) if (!before?.crossing.includes(v)) this.note(v, 2 * i + 1)
+    this.isDue[i] = 1
+  }
+
+  setTileBytes(i: number, bytes: number): void {
+    this.tileBytes[i] = bytes
+    this.isDue[i] = 1
+  }
+
+  /** The tile size with which a loop has this number of tiles. */
+  bytesFor(i: number, tiles: number): number {
+    return (this.running[i]!.bytes / tiles) * (1 + 1e-9)
+  }
+
+  private note(v: ValueId, event: number): void {
+    insert(this.events[v]!, event)
+    this.look(v, event)
+  }
+
+  private forget(v: ValueId, event: number): void {
+    remove(this.events[v]!, event)
+    this.look(v, event)
+  }
+
+  /** Marks the loop before an event: its next reader has changed. */
+  private look(v: ValueId, event: number): void {
+    const events = this.events[v]!
+    for (let k = events.length - 1; k >= 0; k--)
+      if (events[k]! < event) {
+        this.isDue[events[k]! >> 1] = 1
+        return
+      }
+  }
+
+  /** The next loop that finds a value after loop i, or -1 if it is made again before. */
+  private nextAfter(v: ValueId, i: number): number {
+    const events = this.events[v]!
+    for (let k = 0; k < events.length; k++) {
+      const event = events[k]!
+      if (event >> 1 > i) return event & 1 ? -1 : event >> 1
+    }
+    return -1
+  }
+
+  /** Updates all marked loops, from this one back to the first. */
+  settle(last: number): void {
+    for (let i = last; i >= 0; i--)
+      if (this.isDue[i] === 1) {
+        this.isDue[i] = 0
+        this.rerun(i)
+      }
+  }
+
+  private rerun(i: number): void {
+    const { p } = this
+    this.work += this.body[i]!.ops.length
+    const r = this.body[i]!.running((v) => this.nextAfter(v, i) >= 0)
+    const before = this.running[i]
+    if (before !== r) {
+      this.running[i] = r
+      if (before) for (const v of before.finds) if (!r.finds.includes(v)) this.forget(v, 2 * i)
+      for (const v of r.finds) if (!before?.finds.includes(v)) this.note(v, 2 * i)
+    }
+    this.link(i, r)
+    const loop = this.loops[i]!
+    const { tiles: isTiled, most } = loop
+    const more = this.corrections.get(loop) ?? UNCORRECTED
+    const { bytes } = r
+    const wanted = isTiled && bytes > this.tileBytes[i]! ? Math.ceil(bytes / this.tileBytes[i]!) : 1
+    let tiles = Math.min(wanted, most.B)
+    let halo = 0
+    if (wanted > most.B) {
+      const seconds = haloSeconds(p, r, this.body[i]!.expands)
+      const bands = seconds === Infinity ? 1 : Math.min(most.H, Math.ceil(wanted / most.B))
+      halo = bands > 1 ? seconds * (bands - 1) : 0
+      tiles = most.B * bands
+    }
+    this.tiles[i] = tiles
+    const part = 1 / tiles
+    this.found[i] = r.found * part + (tiles > 1 ? r.foundParts * (1 - part) : this.wasteBytes * r.foundValues)
+    this.left[i] = r.left * part + (tiles > 1 ? r.leftParts * (1 - part) : this.wasteBytes * r.leftValues)
+    // Untiled loops need neither fills nor sums.
+    const launches = tiles > 1 ? (tiles - 1) * r.calls + 2 * r.sums : 0
+    this.compute[i] = r.seconds + loop.afterSeconds + launches * p.launch + halo + more.seconds
+    // A tile holds whole parts of the values that an op touches.
+    this.working[i] =
+      loop.gradients +
+      (tiles > 1
+        ? more.tiled +
+          bytes / tiles +
+          r.scratch +
+          (r.foundParts + r.leftParts + (PART / 2) * (r.foundValues + r.leftValues)) * (1 - 1 / tiles)
+        : more.whole + r.peak + this.wasteBytes * (r.foundValues + r.leftValues))
+  }
+
+  private link(i: number, { finds, leaves }: Running): void {
+    const homes = this.homes[i]!
+    const touched = this.touched[i] ?? []
+    const next = this.next[i] ?? []
+    this.touched[i] = touched
+    this.next[i] = next
+    touched.length = next.length = finds.length + homes.length + leaves.length
+    this.comers[i] = finds.length + homes.length
+    let k = 0
+    const put = (v: ValueId, at: number): void => {
+      touched[k] = v
+      next[k++] = at
+    }
+    // If the loop also makes a found value, later loops read the new one.
+    for (const v of finds) put(v, leaves.includes(v) ? -1 : this.nextAfter(v, i))
+    for (const { value, writes } of homes) if (!writes) put(value, this.nextAfter(value, i))
+    this.firstWritten[i] = k
+    for (const { value, writes } of homes) if (writes) put(value, this.nextAfter(value, i))
+    for (const v of leaves) put(v, this.nextAfter(v, i))
+  }
+
+  /** Adds corrections of a loop. */
+  correct(i: number, seconds: number, bytes: number): void {
+    const loop = this.loops[i]!
+    const { tiled, whole, seconds: before } = this.corrections.get(loop) ?? UNCORRECTED
+    const inTiles = this.tiles[i]! > 1
+    this.corrections.set(loop, {
+      tiled: tiled + (inTiles ? bytes : 0),
+      whole: whole + (inTiles ? 0 : bytes),
+      seconds: before + seconds,
+    })
+    this.isDue[i] = 1
+    this.settle(i)
+  }
+
+  /** Bytes that a loop needs and the device does not have. */
+  private lackOf(i: number): number {
+    const working = this.working[i]!
+    return Math.max(
+      0,
+      this.wholeBytes[i]! + (this.tiles[i]! > 1 ? working / FULL : working) - this.room + this.fixedBytes + this.reserveBytes,
+    )
+  }
+
+  /** Corrects the working sets of a plan that fits. */
+  fitLoops(): void {
+    for (const i of this.heads) {
+      const lack = this.lackOf(i)
+      if (lack > 0) this.correct(i, 0, this.tiles[i]! > 1 ? -FULL * lack : -lack)
+    }
+  }
+
+  /** After a price: the filled share of the device in a loop, and the seconds of its copies. */
+  usage(i: number): { readonly filled: number; readonly copySeconds: number } {
+    const { inBytesPerSecond: into, outBytesPerSecond: out } = this.p.machine.link
+    return {
+      filled: (this.held[i]! + this.needs[i]!) / (this.room - this.fixedBytes),
+      copySeconds: Math.max(this.comes[i]! / into, this.leaves[i]! / out),
+    }
+  }
+
+  /** The working set of a loop with its parameters. */
+  holds(i: number): number {
+    return this.working[i]! + this.wholeBytes[i]!
+  }
+
+  /** After each loop and without swaps: bytes and number of the values that later loops find. */
+  standingAfter(): { readonly bytes: Float64Array; readonly count: Float64Array } {
+    const { p } = this
+    const [bytes, count] = [new Float64Array(p.atoms + 1), new Float64Array(p.atoms + 1)]
+    for (const i of this.heads)
+      this.touched[i]!.forEach((v, k) => {
+        const next = this.next[i]![k]!
+        if (next < 0) return
+        bytes[i]! += p.bytes[v]!
+        bytes[next]! -= p.bytes[v]!
+        count[i]! += 1
+        count[next]! -= 1
+      })
+    for (let i = 1; i < p.atoms; i++) {
+      bytes[i]! += bytes[i - 1]!
+      count[i]! += count[i - 1]!
+    }
+    return { bytes, count }
+  }
+
+  /** The seconds of the step, or Infinity if they exceed a limit. */
+  price(limit = Infinity): number {
+    let compute = 0
+    for (const i of this.heads) compute += this.compute[i]!
+    this.work += compute > limit ? 1 : this.heads.length
+    if (compute > limit) return Infinity
+    this.fill()
+    return this.flow(compute, limit)
+  }
+
+  /** The traffic of each loop, from the first to the last. */
+  private fill(): void {
+    const { p, here, copied, madeIn, comes, leaves, released, working, first, behind, wholeBytes, lastDue } = this
+    const { standing: bytes } = this
+    const { hasCopy } = p
+    const { heads } = this
+    here.fill(0)
+    comes.fill(0)
+    leaves.fill(0)
+    released.fill(0)
+    first.fill(-1)
+    lastDue.fill(-1)
+    copied.set(this.copiedAtFirst)
+    const free = this.room - this.fixedBytes - this.reserveBytes
+    let total = 0
+    /** The farthest next reader of all values on the device. */
+    let farthest = -1
+    for (let h = 0; h < heads.length; h++) {
+      const i = heads[h]!
+      const touched = this.touched[i]!
+      const nexts = this.next[i]!
+      const comers = this.comers[i]!
+      const firstWritten = this.firstWritten[i]!
+      const {
+        finds: { length: finds },
+        peak,
+        beside,
+        found,
+      } = this.running[i]!
+      /** Found values that stay. */
+      let stays = 0
+      for (let v = first[i]!; v >= 0; v = behind[v]!) total -= here[v]!
+      first[i] = -1
+      for (let k = 0; k < touched.length; k++) {
+        const v = touched[k]!
+        const next = nexts[k]!
+        if (k < comers) comes[i]! += bytes[v]! - here[v]!
+        if (k >= firstWritten) {
+          copied[v] = 0
+          madeIn[v] = i
+        }
+        // A value stays until its next reader. Without one it is dropped, and written parameters leave.
+        if (next >= 0) {
+          here[v] = bytes[v]!
+          total += bytes[v]!
+          if (k < finds) stays += bytes[v]!
+          behind[v] = first[next]!
+          first[next] = v
+          if (next > farthest) farthest = next
+          continue
+        }
+        here[v] = 0
+        const dirty = hasCopy[v] === 1 ? bytes[v]! - copied[v]! : 0
+        if (dirty === 0) continue
+        if (madeIn[v]! > lastDue[i]!) lastDue[i] = madeIn[v]!
+        released[madeIn[v]!]! += dirty
+        leaves[i]! += dirty
+        copied[v] = bytes[v]!
+      }
+      // The values that stay after the loop are on the device beside the values that only the loop needs.
+      const inside =
+        this.tiles[i]! > 1
+          ? working[i]! - this.left[i]!
+          : working[i]! - peak + beside - (p.unplaced > 0 ? stays : Math.min(stays, found))
+      const needs = Math.max(inside + wholeBytes[i]!, h + 1 < heads.length ? this.needsBefore(heads[h + 1]!) : 0)
+      this.needs[i] = needs
+      const room = Math.max(0, (1 - this.rooms[i]!) * free - needs)
+      while (total > room && farthest > i) {
+        const v = first[farthest]!
+        if (v < 0) {
+          farthest--
+          continue
+        }
+        const part = Math.min(here[v]!, total - room)
+        const dirty = Math.max(0, part - Math.max(0, copied[v]! - (bytes[v]! - here[v]!)))
+        if (dirty > 0) {
+          if (madeIn[v]! > lastDue[i]!) lastDue[i] = madeIn[v]!
+          copied[v]! += dirty
+          released[madeIn[v]!]! += dirty
+          leaves[i]! += dirty
+        }
+        here[v]! -= part
+        total -= part
+        if (here[v] === 0) first[farthest] = behind[v]!
+      }
+      this.held[i] = total
+    }
+  }
+
+  /** Bytes that must be free before a loop begins. */
+  private needsBefore(i: number): number {
+    const { here } = this
+    let bytes = this.working[i]! + this.wholeBytes[i]!
+    for (const { value, most } of this.homes[i]!) bytes -= Math.min(most, here[value]!)
+    // The values that an op touches are counted once.
+    let found = 0
+    for (const v of this.running[i]!.finds) found += here[v]!
+    // In tiles, only parts of them are counted.
+    const all = this.p.unplaced > 0 && this.tiles[i] === 1
+    return Math.max(0, bytes - (all ? found : Math.min(found, this.found[i]!)))
+  }
+
+  /** The seconds of each loop, with its waits for the links. */
+  private flow(computeSeconds: number, limit: number): number {
+    const room = this.room - this.fixedBytes - this.reserveBytes
+    const { p, held, comes, leaves, released, seconds, compute, tiles, needs, lastDue, releasedUpTo } = this
+    const { inBytesPerSecond: into, outBytesPerSecond: out, fullDuplex } = p.machine.link
+    const { heads } = this
+    let all = 0
+    for (const i of heads) {
+      all += released[i]!
+      releasedUpTo[i] = all
+    }
+    // Copies out run in the order of their loops.
+    let [time, ahead, gone, owed, due] = [0, 0, 0, 0, -1]
+    // The seconds if no later loop waits.
+    let least = computeSeconds
+    for (const i of heads) {
+      const free = Math.max(0, room - needs[i]! - held[i]!)
+      owed += leaves[i]!
+      if (lastDue[i]! > due) due = lastDue[i]!
+      const lack = this.lackOf(i)
+      const coming = Math.max(0, comes[i]! - ahead) / into
+      const behind = due < 0 ? 0 : Math.max(0, releasedUpTo[due]! - gone)
+      const leaving = owed > free / 2 ? ((behind / out) * (owed - free / 2)) / owed : 0
+      const moving = fullDuplex ? Math.max(coming, leaving) : coming + leaving
+      const overlap = tiles[i]! > 1 ? Math.min(1, (free * tiles[i]!) / Math.max(1, comes[i]! + leaves[i]!)) : 0.5
+      const t =
+        Math.max(compute[i]!, moving) +
+        (1 - overlap) * Math.min(compute[i]!, coming) +
+        (LACK * lack) / into +
+        p.unplaced * leaves[i]!
+      ahead = Math.min(free / 2, Math.max(0, ahead + t * into - comes[i]!))
+      gone = Math.min(releasedUpTo[i]!, gone + t * out)
+      owed = Math.min(owed, due < 0 ? 0 : Math.max(0, releasedUpTo[due]! - gone))
+      seconds[i] = t
+      time += t
+      least += t - compute[i]!
+      if (least > limit) return Infinity
+    }
+    return time + Math.max(0, owed) / out
+  }
+}

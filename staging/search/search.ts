@@ -1,0 +1,195 @@
+// The search of a plan for one budget. In: a training graph, a machine, pages, the seconds of the best other plan. Out: candidates. The caller
+// answers each with its simulated seconds, or Infinity if it does not fit or is not faster. Simple plans (seeds.ts) are annealed on the model
+// (anneal.ts, moves.ts). The best ones are simulated, and their layouts correct the model (calibrate.ts). Then annealing continues, and single
+// moves follow. The work is counted in loops, ops and calls, so plans do not depend on the speed of the planning machine.
+import { bytesOf } from '../core/bytes'
+import { mapped } from '../core/mapped'
+import { randomFrom } from '../core/random'
+import type { Graph } from '../graph/graph'
+import { hasTier, type Machine } from '../graph/machine'
+import type { Candidate } from '../schedule/candidate'
+import { computeSeconds } from '../schedule/bound'
+import { inCoreRows } from '../schedule/incore'
+import { overfullCalls } from '../schedule/stays'
+import { anneal } from './anneal'
+import { calibrate } from './calibrate'
+import type { Decisions } from './decisions'
+import {
+  COOLS,
+  DEFAULT_EFFORT,
+  type Effort,
+  effortOf,
+  HOT,
+  MUCH_TO_GAIN,
+  NOTHING_TO_GAIN,
+  REPAIRS,
+  SEARCHES,
+  SMALLER,
+  WORK_PER_DECISION,
+} from './limits'
+import { type Lowered, Lowering } from './lower'
+import { Model } from './model'
+import { Chooser, move, type Random } from './moves'
+import { type Problem, problemOf } from './problem'
+import { seeds } from './seeds'
+
+interface Found {
+  readonly decisions: Decisions
+  readonly seconds: number
+}
+
+type LaidOut = Lowered & { readonly candidate: Candidate }
+
+class Search {
+  private readonly model: Model
+  private readonly lowering: Lowering
+  private readonly random: Random
+  /** The calls of all layouts so far. */
+  private calls = 0
+
+  constructor(
+    private readonly p: Problem,
+    private readonly pages: number,
+    private readonly effort: Effort,
+    seed: number,
+  ) {
+    this.random = randomFrom(seed)
+    this.model = new Model(p, bytesOf(pages))
+    this.lowering = new Lowering(this.model)
+  }
+
+  private anneal(share: number, heat: number): void {
+    const hot = heat * this.p.meanSeconds
+    const { work, without } = this.effort
+    this.model.load(anneal(this.model, { work: share * work, hot, cold: hot / COOLS, without }, this.random))
+  }
+
+  /** A layout of the current decisions that fits. Others correct the model, loops without memory get smaller tiles, and annealing goes on. */
+  private fitting(): LaidOut | null {
+    const { model, pages } = this
+    for (let k = 0; k <= REPAIRS && this.calls < this.effort.calls; k++) {
+      const lowered = this.lowering.segments()
+      if (!lowered) return null
+      const candidate = this.lowering.candidate(lowered)
+      const { planned, calls } = candidate.layout
+      this.calls += calls.length
+      if (candidate.least <= pages) return { ...lowered, candidate }
+      const full = new Set(mapped(overfullCalls(planned, calls.length, pages), (c) => lowered.loopOf[calls[c]!.segment]!))
+      const loops = [...full].filter((i) => i >= 0 && model.loops[i]!.tiles)
+      calibrate(model, candidate.layout, lowered.loopOf)
+      if (!hasTier(this.p.machine)) model.reserveBytes += bytesOf(candidate.least - pages)
+      for (const i of loops) model.setTileBytes(i, model.tileBytes[i]! * SMALLER)
+      model.settle(this.p.atoms - 1)
+      this.anneal(REPAIRING, HOT / 8)
+    }
+    return null
+  }
+
+  /** Simulates the current decisions, and corrects the model. */
+  private *look(): Generator<Candidate, Found | null, number> {
+    const made = this.fitting()
+    if (!made) return null
+    const seconds = yield made.candidate
+    const found = { decisions: this.model.decisions, seconds }
+    calibrate(this.model, made.candidate.layout, made.loopOf)
+    return found
+  }
+
+  /** Anneals the current decisions and simulates the result. */
+  private *round(share: number, heat: number): Generator<Candidate, Found | null, number> {
+    this.anneal(share, heat)
+    return yield* this.look()
+  }
+
+  /** Simulates single moves that the model prefers, until a number of them in a row were not faster. */
+  private *descend(start: Found): Generator<Candidate, void, number> {
+    const { model } = this
+    let best = start
+    let now = model.load(best.decisions)
+    const chooser = new Chooser(model, this.effort.without)
+    const end = model.work + DESCENDING * this.effort.work
+    for (let slower = 0; slower < SLOWER && model.work < end && this.calls < this.effort.calls; ) {
+      const undo = move(model, chooser, this.random)
+      if (!undo) {
+        model.work++
+        continue
+      }
+      if (model.price(now) === Infinity) {
+        undo()
+        continue
+      }
+      const found = yield* this.look()
+      const isFaster = found !== null && found.seconds < best.seconds
+      if (isFaster) best = found
+      else model.load(best.decisions)
+      slower = isFaster ? 0 : slower + 1
+      now = model.price()
+      chooser.note()
+    }
+  }
+
+  /** Anneals all seeds for a short time, and the best ones for longer. The model can be wrong far from a layout, so two are simulated. */
+  private *begin(): Generator<Candidate, Found | null, number> {
+    const { model } = this
+    const starts = mapped(seeds(this.p, model), (seed): Found => {
+      model.load(seed)
+      this.anneal(SEED, HOT)
+      return { decisions: model.decisions, seconds: model.price() }
+    })
+    let best: Found | null = null
+    for (const { decisions } of [...starts].sort((a, b) => a.seconds - b.seconds).slice(0, STARTS)) {
+      if (best && this.calls > CALLS_OF_STARTS * this.effort.calls) break
+      model.load(decisions)
+      const found = yield* this.round(START, HOT)
+      if (found && (!best || found.seconds < best.seconds)) best = found
+    }
+    return best
+  }
+
+  *run(): Generator<Candidate, void, number> {
+    let best = yield* this.begin()
+    const enough = (1 + NOTHING_TO_GAIN) * this.p.graphSeconds
+    if (best && best.seconds <= enough) return
+    for (let r = 0; best && r < ROUNDS && this.calls < this.effort.calls; r++) {
+      this.model.load(best.decisions)
+      const found = yield* this.round(ROUND, HOT / 2 ** r)
+      if (found && found.seconds < best.seconds) best = found
+    }
+    if (best && best.seconds < Infinity) yield* this.descend(best)
+  }
+}
+
+/** Shares of the work: a seed, a start, a round, a repair, and the most for single moves. */
+const SEED = 0.02
+const START = 0.05
+const ROUND = 0.16
+const REPAIRING = 0.05
+const DESCENDING = 0.1
+/** The number of starts that are simulated, with at most this share of the calls, and the number of rounds of the best start. */
+const STARTS = 2
+const CALLS_OF_STARTS = 1 / 3
+const ROUNDS = 4
+/** Single moves in a row that are simulated and not faster. */
+const SLOWER = 12
+
+/** The effort in proportion to the possible gain over the best other plan. */
+const effortFor = (graph: Graph, machine: Machine, toBeat: number, effort: Effort): Effort | null => {
+  const gain = toBeat / computeSeconds(inCoreRows(graph, machine)) - 1
+  if (gain < NOTHING_TO_GAIN) return null
+  return { ...effort, work: Math.min(1, MUCH_TO_GAIN * gain) * effort.work }
+}
+
+export function* refine(
+  graph: Graph,
+  machine: Machine,
+  pages: number,
+  toBeat = Infinity,
+  whole = effortOf(DEFAULT_EFFORT),
+): Generator<Candidate, void, number> {
+  const effort = effortFor(graph, machine, toBeat, whole)
+  if (!effort) return
+  const p = problemOf(graph, machine)
+  const work = Math.min(effort.work, WORK_PER_DECISION * p.decisions * p.atoms)
+  const searches = Math.min(SEARCHES, Math.floor(effort.work / work))
+  for (let k = 1; k <= searches; k++) yield* new Search(p, pages, { ...effort, work, calls: effort.calls / searches }, k).run()
+}
