@@ -1,15 +1,28 @@
-// `npm run bench:fits`: the largest batch and image of 20 networks on four simulated machines. In: the zoo, the memory of each machine. Out:
-// bench/results/fits.json: each answer with the processor seconds of the search. Invariant: it ends with
-// code 1 if a size that was found has no plan, or the next larger one has one.
+// `npm run bench:fits -- [NETWORK …]`: `spillway fits` for 20 networks on four simulated machines. In: the zoo, the memory of each machine. Out:
+// bench/results/fits.json: the sizes of each call, with its processor seconds. Invariant: it ends with code 1 if a size that was found has no plan,
+// or the next larger one has one.
+import { execFileSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import * as E from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
-import { type Largest, type Shape, zooEntry } from '../src'
+import { type Shape, zooEntry } from '../src'
 import { machineNamed } from '../src/machine/machine'
 import { mostCallsPlanned } from '../src/stage/heap'
-import { GROWING, graphAt, largestOf, type Subject } from '../src/stage/largest'
+import type { Fits } from '../src/stage/fits'
+import { graphAt, largestOf, type Subject } from '../src/stage/largest'
 import { compile } from '../staging/compile'
 import { certain } from '../staging/core/certain'
 import { record } from './sides'
+
+/** Clock ticks of Linux in a second, and the fields of children's time in /proc/self/stat, behind the name. */
+const [TICKS, CHILDREN] = [100, [13, 14]] as const
+/** Processor seconds of the processes that have ended. */
+const childSeconds = (): number => {
+  const stat = readFileSync('/proc/self/stat', 'utf8')
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  return CHILDREN.reduce((sum, field) => sum + Number(fields[field]), 0) / TICKS
+}
 
 const MACHINES = ['2080ti-pcie-11g', 'v100-pcie-16g', 'a100-pcie-40g', 'h200-pcie-141g'] as const
 // biome-ignore format: a list
@@ -28,40 +41,61 @@ const isPlanned = (subject: Subject, input: Shape, strategy: string): boolean =>
     E.isRight,
   )
 
-const processorSeconds = (since?: NodeJS.CpuUsage): number => {
-  const { user, system } = process.cpuUsage(since)
-  return (user + system) / 1e6
+/** The object of a command line in a process of its own. */
+const called = (...args: readonly string[]): { readonly largest: Fits['largest']; readonly changes: Fits['changes'] } =>
+  JSON.parse(execFileSync(process.execPath, [join(__dirname, '../scripts/spillway.js'), ...args, '--json'], { encoding: 'utf8' }))
+
+interface Checked {
+  readonly growing: string
+  readonly of: string
+  readonly input?: Shape
+  readonly next?: Shape
+  readonly because?: string
+  readonly isExact: boolean
+}
+
+/** The whole call, for a batch of twice the largest in-core: then all changes are listed. Each size is planned again, from graphs of its own. */
+const rowOf = (machine: string, name: string) => {
+  const e = zooEntry(name)!
+  const on = certain('the machine is known')(machineNamed(machine, {}))
+  const [, ...image] = e.defaultInput
+  const subjectAt = (batch: number): Subject => ({
+    at: (input) => e.build(input),
+    base: [batch, ...image],
+    own: { loss: e.loss },
+    machine: on,
+  })
+  const found = certain(`${name} fits ${machine}`)(largestOf(subjectAt(2), 'batch', on.memoryBytes)({ strategy: 'in-core' }))
+  const batch = 2 * found.input[0]
+  const began = childSeconds()
+  const { largest, changes } = called('fits', name, '--machine', machine, '--batch', `${batch}`)
+  const seconds = childSeconds() - began
+  const subject = subjectAt(batch)
+  const answers = largest.map(({ growing, of, largest: answer }): Checked => {
+    if (!answer) return { growing, of, isExact: !isPlanned(subject, subject.base, of) }
+    const { input, next, because } = answer
+    const isExact = isPlanned(subject, input, of) && !(next && isPlanned(subject, next, of))
+    return { growing, of, input, ...(next ? { next, because } : {}), isExact }
+  })
+  return { network: name, machine, batch, seconds, changes: changes.length, answers }
 }
 
 const main = (): void => {
   const named = process.argv.slice(2)
   const rows = MACHINES.flatMap((machine) =>
-    NETWORKS.filter((name) => named.length === 0 || named.includes(name)).flatMap((name) => {
-      const e = zooEntry(name)!
-      const on = certain('the machine is known')(machineNamed(machine, {}))
-      const [, ...image] = e.defaultInput
-      const subject: Subject = { at: (input) => e.build(input), base: [2, ...image], own: { loss: e.loss }, machine: on }
-      return GROWING.flatMap((growing) => {
-        const find = largestOf(subject, growing, on.memoryBytes)
-        return (['in-core', 'auto'] as const).map((strategy) => {
-          const began = process.cpuUsage()
-          const answer = find({ strategy })
-          const seconds = processorSeconds(began)
-          const { input, next, because } = certain(`${name} fits ${machine}`)(answer) as Largest
-          const isExact = isPlanned(subject, input, strategy) && !(next && isPlanned(subject, next, strategy))
-          const what = `${name} ${machine} ${growing} ${strategy}`
-          console.log(
-            `${what.padEnd(60)} ${input.join('x').padEnd(22)} ${because ?? 'end'} ${seconds.toFixed(2)} s${isExact ? '' : ' WRONG'}`,
-          )
-          return { network: name, machine, growing, strategy, input, ...(next ? { next, because } : {}), seconds, isExact }
-        })
-      })
+    NETWORKS.filter((name) => named.length === 0 || named.includes(name)).map((name) => {
+      const row = rowOf(machine, name)
+      const sizes = row.answers.map((a) => `${a.input?.join('x') ?? 'none'}${a.isExact ? '' : ' WRONG'}`)
+      console.log(`${name.padEnd(24)} ${machine.padEnd(16)} ${row.seconds.toFixed(2).padStart(6)} s  ${sizes.join('  ')}`)
+      return row
     }),
   )
   const seconds = rows.map((r) => r.seconds).sort((a, b) => a - b)
+  const answers = rows.flatMap((r) => r.answers)
   const facts = {
-    answers: rows.length,
-    exact: rows.filter((r) => r.isExact).length,
+    calls: rows.length,
+    answers: answers.length,
+    exact: answers.filter((a) => a.isExact).length,
     most: seconds.at(-1),
     median: seconds[seconds.length >> 1],
   }

@@ -90,7 +90,9 @@ const RUNS = path.join(os.tmpdir(), `spillway-runs-${process.pid}`)
 process.once('exit', () => fs.rmSync(RUNS, { recursive: true, force: true }))
 
 const typescriptJobs = (root, files) => {
-  const env = { ...PATIENT, ...UNCOLLECTED, SPILLWAY_RUN_FOLDER: RUNS, ...process.env, FORCE_COLOR: '0', NO_COLOR: '1' }
+  // Tests of terminals see the same screens in CI.
+  const screen = { FORCE_COLOR: '0', NO_COLOR: '1', CI: '', TERM: 'xterm' }
+  const env = { ...PATIENT, ...UNCOLLECTED, SPILLWAY_RUN_FOLDER: RUNS, ...process.env, ...screen }
   const hooks = [...V8_OPTIONS, '-r', require.resolve('./testing/typescript')]
   const filter = ['-r', require.resolve('./testing/only')]
   const jobs = files.map((test) => ({

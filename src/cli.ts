@@ -5,7 +5,7 @@ import { existsSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
 import { type Either, flatMap, isLeft, left, right } from 'fp-ts/Either'
 import { type CommandName, COMMANDS } from './cli/commands'
-import { liveLine } from './cli/live'
+import { live } from './cli/live'
 import { type Done, fail, type Output, outputFor, type Runner, watchStreams } from './cli/output'
 import { type SpillwayError, SpillwayException, usage } from './errors/errors'
 import { nearest } from '../staging/core/nearest'
@@ -123,12 +123,10 @@ const answered = async (args: readonly string[]): Promise<number> => {
 
 /** Runs one command line; never throws for anything that a user did. */
 export const main = async (args: readonly string[]): Promise<number> => {
-  // Before the modules of the command are loaded.
-  const end = NAMES.some((name) => name === args[0]) ? liveLine(`spillway ${args.slice(0, 2).join(' ')} …`) : () => {}
   try {
     return await answered(args)
   } finally {
-    end()
+    live.end()
   }
 }
 

@@ -44,7 +44,18 @@ export type UpsampleOptions = (
         readonly alignCorners?: boolean | undefined
       }
   )
-const KEYS = optionsFor<UpsampleOptions>()('upsample', 'scale', 'size', 'mode', 'alignCorners')
+/** All options with their texts, which an editor finds only in one type. */
+interface EveryOption {
+  /** Factor of height and width: a number, or [height, width]. Give either `scale` or `size`. @example upsample({ scale: 2 }) */
+  readonly scale?: Extent | undefined
+  /** Height and width of the result, in pixels: a number, or [height, width]. @example upsample({ size: [129, 65] }) */
+  readonly size?: Extent | undefined
+  /** Interpolation: 'nearest' or 'bilinear'. Default 'nearest'. @example upsample({ scale: 2, mode: 'bilinear' }) */
+  readonly mode?: 'nearest' | 'bilinear' | undefined
+  /** True if pixels are points and the corners stay in place. By default, pixels are areas. */
+  readonly alignCorners?: boolean | undefined
+}
+const KEYS = optionsFor<EveryOption>()('upsample', 'scale', 'size', 'mode', 'alignCorners')
 const EXTENT = legal('a number, or [height, width]', (u) => (Array.isArray(u) ? u : [u]).every((n) => typeof n === 'number'))
 const OPTIONS = withValues(
   KEYS,

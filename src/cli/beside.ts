@@ -5,7 +5,7 @@ import { isRight } from 'fp-ts/Either'
 import { isDevice } from '../../staging/devices'
 import { faultText, type TypeFault } from '../errors/errors'
 import { startedBy } from '../ranks/engine'
-import type { Done } from './output'
+import { type Done, print } from './output'
 import { typesBeside } from './types'
 
 const MOST_MS = 1000
@@ -16,9 +16,7 @@ const patienceMs = (machine: string | undefined): number =>
   machine === undefined || isDevice(machine) ? MOST_MS : Math.max(0, Math.min(MOST_MS, SIMULATED_MS - 1000 * process.uptime()))
 
 const warn = (faults: readonly TypeFault[]): void =>
-  void process.stderr.write(
-    `${['spillway: warning: the type check of the model file reports:', ...faults.map(faultText)].join('\n')}\n`,
-  )
+  print(process.stderr, ['spillway: warning: the type check of the model file reports:', ...faults.map(faultText)].join('\n'))
 
 /** Does `work`, whose answer does not depend on the types. */
 export const besideTypes = async (

@@ -11,7 +11,9 @@ import { type SpillwayError, usage } from '../errors/errors'
 import { showCount, showShape, showSize } from '../report/format'
 import { stagePrepared, UNBOUNDED_BYTES } from '../stage/stage'
 import { CODE_FILES, looksLikeFile } from './load'
+import { live } from './live'
 import type { Done, Output } from './output'
+import { planShown } from './phases'
 import { prepareNamed, type StagingOptions } from './stage'
 import { typesOf } from './types'
 
@@ -28,10 +30,13 @@ export const checkFile = (file: string, o: StagingOptions, out: Output): Done =>
   const { budget = UNBOUNDED_BYTES, strategy = o.budget === undefined ? 'in-core' : 'auto', machine = SIMULATED, algorithms } = o
   return pipe(
     modelFile(file),
+    E.tap(() => E.right(live.show(`checking the types of ${file}`))),
     E.flatMap(typesOf),
     E.bindTo('types'),
     E.bind('made', () => prepareNamed(file, { ...o, machine })),
-    E.bind('staged', ({ made: { prepared } }) => stagePrepared(prepared, { budget, strategy, algorithms })),
+    E.bind('staged', ({ made: { prepared } }) =>
+      planShown(file, () => stagePrepared(prepared, { budget, strategy, algorithms })),
+    ),
     E.map(({ types, made: { prepared }, staged: { plan } }) => {
       const { graph, layers } = prepared
       const parameters = graph.values.reduce((n, v) => n + (v.role === 'param' ? elementsOf(v.shape) : 0), 0)

@@ -11,9 +11,11 @@ import { comparisonCsv } from './compare/csv'
 import { comparisonPlot } from './compare/plot'
 import { leastSeconds } from '../stage/least'
 import { type Case, compareGraph, type FeasibleCase, type InfeasibleCase } from '../stage/sweep'
+import { live } from './live'
 import { readingModel } from './modelreads'
 import { knownAllocator } from './options'
 import { type Done, type Output, terminalWidth } from './output'
+import { planShown } from './phases'
 import { prepareNamed, type StagingOptions } from './stage'
 
 export interface CompareOptions extends StagingOptions {
@@ -52,7 +54,8 @@ const lackText = ({ smallestBytes, tier }: InfeasibleCase): string => {
   return smallestBytes !== undefined && Number.isFinite(smallestBytes) ? `: needs ${showSize(smallestBytes)}` : ''
 }
 
-const rowText = (c: Case, width: number): string => {
+/** The row of a case in a terminal of this width. */
+export const rowText = (c: Case, width: number): string => {
   const head = `${showSize(c.budgetBytes).padStart(11)}  ${c.strategy.padEnd(18)}`
   if (!c.feasible) return `${head}  does not fit${lackText(c)}`
   return (
@@ -63,7 +66,8 @@ const rowText = (c: Case, width: number): string => {
     (c.meanUnusable === undefined ? '' : `  ${c.allocator}, unusable free space ${showPercent(c.meanUnusable)}`)
   )
 }
-const headText = (width: number): string =>
+/** The head of the table. */
+export const headText = (width: number): string =>
   `${'budget'.padStart(11)}  ${'strategy'.padEnd(18)}${numbersIn(width)
     .map(([head, w]) => head.padStart(w))
     .join('')}`
@@ -87,8 +91,9 @@ export const compareModel = async (modelText: string, o: CompareOptions, out: Ou
     E.flatMap(({ named, prepared: { machine, graph } }) => {
       const width = terminalWidth(out) ?? Number.POSITIVE_INFINITY
       out.say(headText(width))
-      const sweep = { strategies: wanted, budgets, algorithms, allocators, least }
-      const compared = compareGraph(graph, machine, sweep, (c) => out.say(rowText(c, width)))
+      const onCase = (strategy: string, bytes: number): void => live.show(`planning ${strategy} in ${showSize(bytes)}`)
+      const sweep = { strategies: wanted, budgets, algorithms, allocators, least, onCase }
+      const compared = planShown(named.name, () => compareGraph(graph, machine, sweep, (c) => out.say(rowText(c, width))))
       return pipe(
         plot === undefined ? E.right(undefined) : E.asUnit(writeWholeText(plot, comparisonPlot(compared))),
         E.flatMap(() => (csv === undefined ? E.right(undefined) : E.asUnit(writeWholeText(csv, comparisonCsv(compared))))),

@@ -19,6 +19,7 @@ import { COMMANDS } from './commands'
 import { CODE_FILES, loaded } from './load'
 import { readingCode } from './modelreads'
 import { isRepeatable } from './options'
+import { note } from './output'
 
 /** An option of the file: its parsed value, and the flags that give it. */
 interface Setting {
@@ -178,7 +179,7 @@ const applied = (c: Command, file: string, args: readonly string[], all: readonl
   configuredBy({ args: withFlags(c, args, settings), reads: readingCode('the configuration file', file) })
   // Among several processes the first one reports for all.
   if (settings.length > 0 && (startedBy(process.env)?.rank ?? 0) === 0)
-    process.stderr.write(`note: options of ${file}: ${settings.map((s) => s.key).join(', ')}\n`)
+    note(`options of ${file}: ${settings.map((s) => s.key).join(', ')}`)
 }
 
 /** Gives a declared command the options of a configuration file. */

@@ -17,13 +17,13 @@ import { checkedPlaces, reading, writing } from '../files/places'
 import { rowText } from '../files/rows'
 import { writeWholeText } from '../files/whole'
 import type { TierOptions } from '../machine/localmachine'
-import { machineNamed } from '../machine/machine'
 import { checkedMetrics, type Evaluated, evaluateTask } from '../predict/evaluator'
 import { formFor, type MetricName } from '../predict/metrics'
 import type { EvaluateOptions } from '../predict/options'
 import { engineFor, startedBy } from '../ranks/engine'
 import { showSeconds, showSize } from '../report/format'
 import { summary } from '../report/summary'
+import { textTable } from '../report/texttable'
 import { prepareEvaluation } from '../stage/prepare'
 import { type Staged, type StageOptions, stagePrepared } from '../stage/stage'
 import { sharedThreads } from '../train/among'
@@ -33,10 +33,10 @@ import type { Farewell } from '../train/ranks'
 import { type DataFlags, dataNamed } from './data'
 import { evaluatedAmong } from './evaluateamong'
 import { interrupts } from './interrupts'
-import { modelNamed } from './model'
 import { readingModel } from './modelreads'
 import { type InputOptions, overrideOf } from './options'
-import { type Done, type Output, terminalWidth } from './output'
+import { type Done, note, type Output, terminalWidth } from './output'
+import { openMachine, planShown, readModel } from './phases'
 import { countLines } from './progress'
 import { type Completed, sizeIn, withRecipe } from './recipe'
 import { type LossOptions, lossOf, suggestingLoss } from './own'
@@ -71,38 +71,40 @@ const shown = (x: number): string => (Number.isNaN(x) ? '–' : x.toFixed(4))
 const MOST_CLASSES = 32
 const MOST_NAME = 24
 
-const classText = (perClass: NonNullable<Evaluated['perClass']>, names: readonly string[] = []): readonly string[] => {
+/** A narrow terminal loses the last metrics. */
+const classText = (
+  perClass: NonNullable<Evaluated['perClass']>,
+  names: readonly string[] = [],
+  width?: number,
+): readonly string[] => {
   const lists = Object.entries(perClass)
   const classes = lists[0]![1].length
   if (classes > MOST_CLASSES) return [`  classes    ${classes} (--json has each)`]
-  const width = Math.min(MOST_NAME, Math.max(9, ...names.map((n) => n.length)))
-  const line = (first: string, rest: readonly string[]): string =>
-    `  ${first.slice(0, MOST_NAME).padEnd(width)}  ${rest.map((t) => t.padStart(8)).join('  ')}`
-  return [
-    line(
-      'class',
-      lists.map(([name]) => name),
-    ),
-    ...Array.from({ length: classes }, (_, c) =>
-      line(
-        names[c] ?? String(c),
-        lists.map(([, list]) => shown(list[c]!)),
-      ),
-    ),
-  ]
+  const columns = lists.map(([head], i) => ({ head, right: true as const, drop: lists.length - i }))
+  const rows = Array.from({ length: classes }, (_, c) => [
+    (names[c] ?? String(c)).slice(0, MOST_NAME),
+    ...lists.map(([, list]) => shown(list[c]!)),
+  ])
+  const { lines, left } = textTable([{ head: 'class', cut: true }, ...columns], rows, width === undefined ? width : width - 2)
+  return [...lines, ...(left > 0 ? [`${left} more metrics: use a wider terminal, --out or --json`] : [])].map((l) => `  ${l}`)
 }
 
-/** Columns of a confusion table that fit a terminal. */
+/** Columns of a confusion table, if the width is unknown. */
 const MOST_COLUMNS = 12
 const CELL = 8
 /** The most frequent mistakes, if the table does not fit. */
 const MOST_MISTAKES = 10
 
 /** Labels as rows, predictions as columns; with many classes, the most frequent mistakes. */
-const confusionText = (table: NonNullable<Evaluated['confusion']>, names: readonly string[] = []): readonly string[] => {
+const confusionText = (
+  table: NonNullable<Evaluated['confusion']>,
+  names: readonly string[] = [],
+  columns?: number,
+): readonly string[] => {
   const name = (c: number): string => (names[c] ?? String(c)).slice(0, MOST_NAME)
   const width = Math.max(9, ...table.map((_, c) => name(c).length))
-  if (table.length <= MOST_COLUMNS)
+  const isTable = columns === undefined ? table.length <= MOST_COLUMNS : 2 + width + table.length * (CELL + 2) <= columns
+  if (isTable)
     return [
       '  confusion: a row per label, a column per prediction',
       `  ${''.padEnd(width)}  ${table.map((_, c) => name(c).slice(0, CELL).padStart(CELL)).join('  ')}`,
@@ -121,13 +123,14 @@ const confusionText = (table: NonNullable<Evaluated['confusion']>, names: readon
   ]
 }
 
-const resultText = (r: Evaluated): string =>
+/** Returns the words of a result for a terminal of this width. */
+export const evaluatedText = (r: Evaluated, width?: number): string =>
   [
     `evaluated ${r.model} on ${r.images} sample${r.images === 1 ? '' : 's'}`,
     `  loss       ${r.loss.toPrecision(6)}`,
     ...Object.entries(r.metrics).map(([name, x]) => `  ${name.padEnd(9)}  ${shown(x)}`),
-    ...(r.perClass && Object.keys(r.perClass).length > 0 ? classText(r.perClass, r.classes) : []),
-    ...(r.confusion ? confusionText(r.confusion, r.classes) : []),
+    ...(r.perClass && Object.keys(r.perClass).length > 0 ? classText(r.perClass, r.classes, width) : []),
+    ...(r.confusion ? confusionText(r.confusion, r.classes, width) : []),
     `  time       ${showSeconds(r.secondsPerStep)} per batch, predicted ${showSeconds(r.predictedSecondsPerStep)}`,
     `  memory     ${showSize(r.arenaPeakBytes)} on the device, budget ${showSize(r.budgetBytes)}; the process ${showSize(r.processPeakBytes)}`,
     `  swaps      out ${showSize(r.bytesOut)}, in ${showSize(r.bytesIn)}${r.diskBytes ? `; ${showSize(r.diskBytes)} on disk` : ''}`,
@@ -170,10 +173,10 @@ const stagedFor = (
       [...readingModel(model), ...reading('--weights', o.weights), ...readingData('--data', options.data)],
       writing('--out', isTable(o.out) ? 'resultTable' : 'result', o.out),
     ),
-    E.flatMap(() => modelNamed(model, { ...overrideOf(o), mode: 'predict' })),
+    E.flatMap(() => readModel(model, { ...overrideOf(o), mode: 'predict' })),
     E.bindTo('named'),
     E.bind('loss', ({ named }) => lossOf(o, named.loss)),
-    E.bind('machine', () => machineNamed(o.device ?? 'cpu', o)),
+    E.bind('machine', () => openMachine(o.device, o)),
     E.bind('prepared', ({ named, loss, machine }) =>
       prepareEvaluation(named.model, machine, { loss, as: formFor(options.metrics ?? []), name: named.name }),
     ),
@@ -185,9 +188,9 @@ const stagedFor = (
         suggestingLoss(o, named.loss),
       )
     }),
-    E.flatMap(({ prepared }) =>
+    E.flatMap(({ named, prepared }) =>
       pipe(
-        stagePrepared(prepared, { budget, strategy, algorithms, spill }),
+        planShown(named.name, () => stagePrepared(prepared, { budget, strategy, algorithms, spill })),
         E.map((staged) => ({ model: prepared.model as Model, staged })),
       ),
     ),
@@ -208,7 +211,7 @@ const runOptions = (o: EvaluateCommandOptions, options: Given, out: Output, sign
   ...(o.hostMemory === undefined ? {} : { hostMemory: o.hostMemory }),
   signal,
   onProgress: countLines(out),
-  onNote: (text) => process.stderr.write(`note: ${text}\n`),
+  onNote: note,
 })
 
 const stagedAndShown = (
@@ -263,8 +266,8 @@ const isResult = (answer: Evaluated | Farewell): answer is Evaluated => 'loss' i
 /** The set for evaluations, if the data are a parent folder of sets. */
 const withSet = (o: EvaluateCommandOptions): EvaluateCommandOptions => {
   if (o.data === undefined) return o
-  const { data, note } = validationSet(o.data)
-  if (note !== undefined && (startedBy(process.env)?.rank ?? 0) === 0) process.stderr.write(`note: ${note}\n`)
+  const { data, note: text } = validationSet(o.data)
+  if (text !== undefined && (startedBy(process.env)?.rank ?? 0) === 0) note(text)
   return { ...o, data }
 }
 
@@ -291,6 +294,6 @@ export const evaluateModel = (given: string | undefined, command: EvaluateComman
         r === undefined || o.out === undefined ? E.right(undefined) : E.asUnit(writeWholeText(o.out, fileText(o.out, r))),
       ),
     ),
-    TE.map((r) => (r === undefined ? undefined : out.answer(r, resultText(r)))),
+    TE.map((r) => (r === undefined ? undefined : out.answer(r, evaluatedText(r, terminalWidth(out))))),
   )()
 }

@@ -9,10 +9,11 @@ import { placesOf, tryExportOnnx } from '../exchange/export'
 import { importing } from '../exchange/import'
 import { showCount, showShape, showSize } from '../report/format'
 import { CODE_FILES, looksLikeFile } from './load'
-import { modelNamed } from './model'
+import { live } from './live'
 import { readingModel } from './modelreads'
 import { flagOf, type InputOptions, overrideOf } from './options'
-import type { Done, Output } from './output'
+import { type Done, note, type Output } from './output'
+import { readModel } from './phases'
 import { sizeIn, withRecipe } from './recipe'
 
 export interface ExportCommandOptions extends InputOptions {
@@ -34,14 +35,13 @@ export const exportModel = (model: string | undefined, o: ExportCommandOptions, 
     E.bind('completed', () => withRecipe('export', model, o)),
     E.tap(({ weights, file, completed }) => placesOf({ ...o, weights, out: file }, flagOf, readingModel(completed.model))),
     E.bind('named', ({ completed: { model, options, recipe } }) =>
-      modelNamed(model, overrideOf({ ...(recipe ? sizeIn(recipe) : {}), ...options })),
+      readModel(model, overrideOf({ ...(recipe ? sizeIn(recipe) : {}), ...options })),
     ),
     E.bind('made', ({ named, weights, file }) =>
       tryExportOnnx(named.model, { weights, out: file, net: o.net, externalData: o.externalData }),
     ),
     E.map(({ named, made }) => {
-      if (made.unused.length > 0)
-        process.stderr.write(`note: left out, because the model does not have them: ${made.unused.slice(0, 12).join(', ')}\n`)
+      if (made.unused.length > 0) note(`left out, because the model does not have them: ${made.unused.slice(0, 12).join(', ')}`)
       return out.answer(
         { model: named.name, ...made },
         `${named.name} as ONNX (opset ${made.opset}): ${made.nodes} nodes, ${showCount(made.parameters)} parameters, ` +
@@ -69,15 +69,14 @@ export const importModel = (file: string, o: ImportCommandOptions, out: Output):
       () => !CODE_FILES.some((end) => file.endsWith(end)) || !existsSync(file),
       () => usage(`import takes an ONNX file, but '${file}' is a model file`),
     ),
+    E.tap(() => E.right(live.show(`reading ${file}`))),
     E.flatMap((to) => importing(file, { out: to, save: o.save, image: o.image, batch: o.batch }, flagOf)),
     E.map((made) => {
       if (made.copied.length > 0)
-        process.stderr.write(
-          `note: several layers share these weights; each gets its own copy: ${made.copied.slice(0, 12).join(', ')}\n`,
-        )
+        note(`several layers share these weights; each gets its own copy: ${made.copied.slice(0, 12).join(', ')}`)
       if (made.constants.length > 0)
-        process.stderr.write(
-          `note: these weights are one number for all channels and become constants, which are not trained: ${made.constants.slice(0, 12).join(', ')}\n`,
+        note(
+          `these weights are one number for all channels and become constants, which are not trained: ${made.constants.slice(0, 12).join(', ')}`,
         )
       return out.answer(
         made,

@@ -401,7 +401,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       )
       .option(
         '--effort <time>',
-        'about this processor time for the plan of each answer: 1s, 5s (default 0.1s for changes, no search for sizes)',
+        'about this processor time for the plan of each answer: 1s, 5s (default: no search, but the best of a few plans)',
         durationOption('--effort'),
       )
       .option('--machine <name>', 'device of this machine, or a simulated machine, see the list below (default cpu)')

@@ -2,6 +2,7 @@
 // with --json, stdout holds exactly one object, after success and failure.
 import { constants } from 'node:os'
 import type { Either } from 'fp-ts/Either'
+import { folded } from '../report/folded'
 import { errorJson, errorText, exitCode, type SpillwayError } from '../errors/errors'
 
 export interface Output {
@@ -21,13 +22,23 @@ const jsonText = (object: unknown): string => `${JSON.stringify(object)}\n`
 export const terminalWidth = ({ stream }: Pick<Output, 'stream'>): number | undefined =>
   stream.isTTY ? Math.max(60, stream.columns || 80) : undefined
 
+/** Writes lines for people. A terminal gets no line that is too long. */
+export const print = (stream: NodeJS.WriteStream, text: string): void =>
+  void stream.write(`${folded(text, terminalWidth({ stream }))}\n`)
+
+/** Prints a note on stderr. */
+export const note = (text: string): void => print(process.stderr, `note: ${text}`)
+
 export const outputFor = (json: boolean): Output => {
   const stream = json ? process.stderr : process.stdout
   return {
     json,
     stream,
-    say: (text) => void stream.write(`${text}\n`),
-    answer: (object, text) => void process.stdout.write(json ? jsonText(object) : text === '' ? '' : `${text}\n`),
+    say: (text) => print(stream, text),
+    answer: (object, text) => {
+      if (json) process.stdout.write(jsonText(object))
+      else if (text !== '') print(process.stdout, text)
+    },
   }
 }
 
@@ -46,7 +57,7 @@ export const watchStreams = (): void => {
 
 export const fail = (out: Output, e: SpillwayError): number => {
   if (out.json) process.stdout.write(jsonText(errorJson(e)))
-  process.stderr.write(`spillway: ${errorText(e)}\n`)
+  print(process.stderr, `spillway: ${errorText(e)}`)
   return exitCode(e)
 }
 

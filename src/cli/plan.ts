@@ -29,9 +29,8 @@ import { meets, planningAmong, type Processes, sharedThreads } from '../train/am
 import type { Farewell } from '../train/ranks'
 import type { NamedModel } from './model'
 import { readingModel } from './modelreads'
-import { type Done, type Output, terminalWidth } from './output'
+import { type Done, note, type Output, terminalWidth } from './output'
 import { plannedAmong } from './planamong'
-import { withMeasuring } from './progress'
 import { type StagedModel, stageNamed, type StagingOptions } from './stage'
 
 export interface PlanOptions extends StagingOptions {
@@ -87,8 +86,6 @@ const placesOf = (model: string, o: PlanOptions): Either<SpillwayError, void> =>
 
 const bandsText = (family: readonly Plan[]): string =>
   `note: peak memory per band: ${family.map((plan) => showSize(bytesOf(plan.peakPages))).join(', ')}`
-
-const note = (text: string): void => void process.stderr.write(`note: ${text}\n`)
 
 /** Those that were started with this one and would train together, where they can be asked. */
 const startedWith = ({ mode = 'train', machine = 'cpu', ranks }: PlanOptions): Either<SpillwayError, Processes | undefined> => {
@@ -188,7 +185,7 @@ export const planModel = (model: string, o: PlanOptions, out: Output): Promise<D
         E.flatMap(() => placesOf(model, o)),
       ),
     ),
-    TE.flatMap(() => () => withMeasuring(staged(model, { measure: 'first', ...o }))),
+    TE.flatMap(() => staged(model, { measure: 'first', ...o })),
     TE.flatMap((answer) => {
       if (isStaged(answer)) return () => written(answer, o, out)
       process.exitCode = answer.code

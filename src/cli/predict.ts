@@ -16,7 +16,6 @@ import { type SpillwayError, usage } from '../errors/errors'
 import { imageSize } from '../files/samples'
 import { writeWholeText } from '../files/whole'
 import type { TierOptions } from '../machine/localmachine'
-import { machineNamed } from '../machine/machine'
 import { pictureSize, placesOf, type Predicted, predictTask } from '../predict/predictor'
 import type { PredictOptions } from '../predict/options'
 import { isOneFile } from '../predict/outputs'
@@ -25,6 +24,7 @@ import { type Engine, engineFor } from '../ranks/engine'
 import { showSeconds, showShape, showSize } from '../report/format'
 import { reportHtml } from '../report/html'
 import { summary } from '../report/summary'
+import { textTable } from '../report/texttable'
 import { preparePrediction } from '../stage/prepare'
 import { type Staged, type StageOptions, stagePrepared } from '../stage/stage'
 import { sharedThreads } from '../train/among'
@@ -38,8 +38,9 @@ import { looksLikeFile } from './load'
 import { modelNamed } from './model'
 import { readingModel } from './modelreads'
 import { flagOf, type InputOptions, overrideOf } from './options'
-import { type Done, type Output, terminalWidth } from './output'
+import { type Done, note, type Output, terminalWidth } from './output'
 import { predictedAmong } from './predictamong'
+import { openMachine, planShown, readModel } from './phases'
 import { countLines } from './progress'
 import { type Completed, sizeIn, withRecipe } from './recipe'
 
@@ -106,20 +107,22 @@ const labelsText = ({ labels = [] }: Predicted): readonly string[] => {
 
 /** Rows of the table in a terminal. */
 const MOST_ROWS = 40
-const rankedText = ({ ranked = [] }: Predicted): readonly string[] => {
-  const width = Math.max(...ranked.slice(0, MOST_ROWS).map(({ file }) => file.length))
+const RANKED = [{ head: '', cut: true }, { head: '' }, { head: '', cut: true }] as const
+/** A narrow terminal cuts long names of files and classes. */
+const rankedText = ({ ranked = [] }: Predicted, width?: number): readonly string[] => {
+  const rows = ranked.slice(0, MOST_ROWS).map(({ file, class: name, confidence }) => [file, confidence.toFixed(3), name])
+  const [, ...lines] = textTable(RANKED, rows, width === undefined ? width : width - 2).lines
   return [
-    ...ranked
-      .slice(0, MOST_ROWS)
-      .map(({ file, class: name, confidence }) => `  ${file.padEnd(width)}  ${confidence.toFixed(3)}  ${name}`),
+    ...lines.map((line) => `  ${line}`),
     ...(ranked.length > MOST_ROWS ? [`  … ${ranked.length - MOST_ROWS} more: --out results.csv writes all`] : []),
   ]
 }
 
-const resultText = (r: Predicted, out: string | undefined): string =>
+/** Returns the words of a result for a terminal of this width. */
+export const predictedText = (r: Predicted, out: string | undefined, width?: number): string =>
   [
     `predicted ${r.images} image${r.images === 1 ? '' : 's'} with ${r.model}: ${showShape(r.shape)} each${out === undefined ? '' : `, in ${out}`}`,
-    ...(out === undefined ? rankedText(r) : []),
+    ...(out === undefined ? rankedText(r, width) : []),
     ...labelsText(r),
     `  time       ${showSeconds(r.secondsPerStep)} per batch, predicted ${showSeconds(r.predictedSecondsPerStep)}`,
     `  memory     ${showSize(r.arenaPeakBytes)} on the device, budget ${showSize(r.budgetBytes)}; the process ${showSize(r.processPeakBytes)}`,
@@ -180,16 +183,16 @@ const stagedAt = (
 ): Either<SpillwayError, { readonly model: Model; readonly staged: Staged }> =>
   pipe(
     E.Do,
-    E.flatMap(() => modelNamed(model, { batch: 1, ...overrideOf(input), mode: 'predict' })),
+    E.flatMap(() => readModel(model, { batch: 1, ...overrideOf(input), mode: 'predict' })),
     E.bindTo('named'),
-    E.bind('machine', () => machineNamed(o.device ?? 'cpu', o)),
+    E.bind('machine', () => openMachine(o.device, o)),
     E.flatMap(({ named, machine }) => preparePrediction(named.model, machine, { as: o.as, name: named.name })),
     E.tap(() => (holdsPictures(o.data!) ? wholeBeforehand(o) : E.right([]))),
     // The reader of images checks them.
     E.tap(({ graph }) => filesOf(holdsPictures(o.data!) ? { weights: options.weights, ...loadingOf(options) } : options)(graph)),
     E.flatMap((prepared) =>
       pipe(
-        stagePrepared(prepared, o),
+        planShown(prepared.graph.name, () => stagePrepared(prepared, o)),
         E.map((staged) => ({ model: prepared.model as Model, staged })),
       ),
     ),
@@ -216,7 +219,7 @@ const runOptions = (o: PredictCommandOptions, options: Given, out: Output, signa
   ...(o.hostMemory === undefined ? {} : { hostMemory: o.hostMemory }),
   signal,
   onProgress: countLines(out),
-  onNote: (text) => process.stderr.write(`note: ${text}\n`),
+  onNote: note,
 })
 
 const performed = (
@@ -260,7 +263,7 @@ const isResult = (answer: Predicted | Farewell): answer is Predicted => 'images'
 const finished = (answer: Predicted | Farewell, options: Given, out: Output): void => {
   if (isResult(answer)) {
     const { outputs: _, ...rest } = answer
-    out.answer(rest, resultText(answer, options.out))
+    out.answer(rest, predictedText(answer, options.out, terminalWidth(out)))
   } else process.exitCode = answer.code
 }
 

@@ -3,11 +3,10 @@
 import { type Params, SingleBar } from 'cli-progress'
 import { bytesOf, pagesIn } from '../../staging/core/bytes'
 import { type Plan, tilesOf } from '../../staging/plan/plan'
-import { hearMeasuring } from '../machine/taught'
 import { showSeconds, showSize } from '../report/format'
 import { batchOf } from '../train/beforehand'
-import { epochText, eventLine, lossText, NOT_STARTED, type Progress, rateText, Speed } from '../train/progress'
-import { CLEAR } from './live'
+import { epochText, eventLine, lossText, NOT_STARTED, plainLines, type Progress, rateText, Speed } from '../train/progress'
+import { type Environment, LiveLine, takesControls, takesLive } from './live'
 import type { Output } from './output'
 
 /** The one that a bar has room for: the first beside the loss. */
@@ -20,29 +19,16 @@ const metricText = ({ loss = Number.NaN, ...metrics }: Readonly<Record<string, n
 const PARTS = 10
 
 /** Images that are done: one line that changes in a terminal, else a line per tenth; every power of ten, if the total is unknown. */
-export const countLines = (out: Output): ((done: number, all: number | undefined) => void) => {
+export const countLines = (out: Output, env: Environment = process.env): ((done: number, all: number | undefined) => void) => {
   let before = 0
+  const line = takesLive(out.stream, env) ? new LiveLine([process.stderr, out.stream], env) : undefined
   return (done, all) => {
     const text = all === undefined ? `${done}` : `${done} of ${all}`
     const part = (n: number): number => (all === undefined ? Math.floor(Math.log10(n || 1)) : Math.floor((PARTS * n) / all))
-    if (out.stream.isTTY) out.stream.write(`\r${text}${done === all ? '\n' : ''}`)
-    else if (before === 0 || part(done) > part(before)) out.say(text)
+    if (line && done !== all) line.show(text)
+    else if (line || before === 0 || part(done) > part(before)) out.say(text)
     before = done
   }
-}
-
-/** Runs planning, and shows the measurements before it on one line of the terminal. The line is cleared at the end. */
-export const withMeasuring = <A>(work: () => Promise<A>, stream: NodeJS.WriteStream = process.stderr): Promise<A> => {
-  if (!stream.isTTY) return work()
-  let isShown = false
-  hearMeasuring((calls, seconds, most) => {
-    isShown = true
-    stream.write(`\rmeasuring this machine: ${calls} calls, ${seconds.toFixed(1)} s of at most ${showSeconds(most)}${CLEAR}`)
-  })
-  return work().finally(() => {
-    hearMeasuring(undefined)
-    if (isShown) stream.write(`\r${CLEAR}`)
-  })
 }
 
 // ---------------------------------------------------------------- a bar
@@ -152,10 +138,10 @@ export const bar = (out: Output, { graph, segments, peakPages, budgetBytes }: Pl
   const stepping = (step: number): void => {
     shown = { ...shown, epoch: epochText(start, step).trimEnd(), step: `step ${step}/${start.steps}` }
   }
-  const above = (line: string): void => {
+  const above = (print: () => void): void => {
     const wasActive = drawn.isActive
     if (wasActive) drawn.stop()
-    out.say(line)
+    print()
     if (wasActive) at(done * perStep)
   }
   return {
@@ -177,16 +163,21 @@ export const bar = (out: Output, { graph, segments, peakPages, budgetBytes }: Pl
       }
       if (e.kind === 'evaluation') shown = { ...shown, metric: metricText(e.metrics) }
       const line = eventLine(e, start)
-      if (line !== undefined) above(line)
+      if (line !== undefined) above(() => out.say(line))
     },
     tile: (p) => {
       if (p.kind !== 'tile') return
       stepping(p.step)
       at((p.step - 1) * perStep + before[p.segment]! + p.tile)
     },
+    above,
     stop: () => {
       isOver = true
       if (drawn.isActive) drawn.stop()
     },
   }
 }
+
+/** The progress of a run in its output: a bar on a terminal, else lines. */
+export const progressFor = (out: Output, plan: Plan): Progress =>
+  takesControls(out.stream) ? bar(out, plan) : plainLines(out.say, plan)

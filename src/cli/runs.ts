@@ -10,7 +10,7 @@ import { textTable } from '../report/texttable'
 import { comparisonHtml, comparisonOf, type Comparison, summaryTexts } from '../train/comparison'
 import { factsOf } from '../train/runfolder'
 import { isRunsFolder, noRuns, type Run, runNamed, runsIn, type RunSummary } from '../train/runs'
-import { type Done, type Output, terminalWidth } from './output'
+import { type Done, note, type Output, terminalWidth } from './output'
 
 /** Columns of an output that is no terminal. */
 const WIDEST = 200
@@ -40,7 +40,7 @@ export const runsText = (runs: readonly RunSummary[], width: number): string =>
 
 const listed = (folder: string, out: Output): Done => {
   const { runs, refused } = runsIn(folder)
-  for (const e of refused) process.stderr.write(`note: ${errorText(e)}\n`)
+  for (const e of refused) note(errorText(e))
   const summaries = runs.map((r) => r.summary)
   return E.right(out.answer({ runs: summaries }, summaries.length === 0 ? noRuns(folder) : runsText(summaries, widthOf(out))))
 }

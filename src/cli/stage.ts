@@ -16,6 +16,7 @@ import { type StageAsked, describePlans, machineOptionsIn, type Staged, stagedOv
 import { modelNamed, type NamedModel } from './model'
 import { flagOf, type InputOptions, knownAllocator, overrideOf } from './options'
 import { lossOf, OWN_OPTIONS, type OwnOptions, optimizerOf, suggestingLoss } from './own'
+import { openMachine, planShown, readModel } from './phases'
 
 export interface StagingOptions
   extends InputOptions,
@@ -98,11 +99,11 @@ export const prepareNamed = (modelText: string, o: StagingOptions): Either<Spill
   return pipe(
     knownAllocator(o.allocator ?? 'pages'),
     E.flatMap(() => trainsAs(o)),
-    E.flatMap(() => modelNamed(modelText, { ...overrideOf(o), ...(mode === 'train' ? {} : { mode: 'predict' }) })),
+    E.flatMap(() => readModel(modelText, { ...overrideOf(o), ...(mode === 'train' ? {} : { mode: 'predict' }) })),
     E.bindTo('named'),
     E.bind('loss', ({ named }) => lossOf(o, named.loss)),
     E.bind('optimizer', () => optimizerOf(o)),
-    E.bind('machine', () => machineNamed(o.machine ?? 'cpu', o)),
+    E.bind('machine', () => openMachine(o.machine, o)),
     E.bind('prepared', ({ named: { name, model }, loss, optimizer, machine }) =>
       PREPARING[mode](model, machine, {
         ...(mode === 'predict' ? {} : { loss }),
@@ -123,16 +124,18 @@ export const stageNamed = (modelText: string, o: StagingOptions, beforehand = NO
     : pipe(
         prepareNamed(modelText, o),
         E.tap(({ named, prepared }) => suggestingLoss(o, named.loss)(beforehand(prepared.graph))),
-        E.bind('staged', ({ prepared }) =>
-          (o.shard === undefined ? stagedOverRanks : stagePrepared)(prepared, {
-            budget,
-            strategy,
-            effort,
-            allocator,
-            algorithms,
-            spill,
-            resumes,
-          }),
+        E.bind('staged', ({ named, prepared }) =>
+          planShown(named.name, () =>
+            (o.shard === undefined ? stagedOverRanks : stagePrepared)(prepared, {
+              budget,
+              strategy,
+              effort,
+              allocator,
+              algorithms,
+              spill,
+              resumes,
+            }),
+          ),
         ),
       )
 }

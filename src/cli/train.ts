@@ -37,10 +37,10 @@ import { interrupts } from './interrupts'
 import { looksLikeFile } from './load'
 import { readingModel } from './modelreads'
 import { flagOf } from './options'
-import { type Done, type Output, quoted, terminalWidth } from './output'
+import { type Done, note, type Output, quoted, terminalWidth } from './output'
 import { lossFlags } from './own'
-import { lossText, metricsText, plainLines } from '../train/progress'
-import { bar } from './progress'
+import { lossText, metricsText } from '../train/progress'
+import { progressFor } from './progress'
 import { among, type Following, meets, sharedThreads } from '../train/among'
 import { plannedAmong } from './planamong'
 import { oneBatch, overfitText, shortened } from './trial'
@@ -158,7 +158,14 @@ const ranksText = ({
       ]
 }
 
-const resultText = (r: TrainResult, given: boolean): string =>
+/** A hash, cut if a terminal has no line for it. */
+const hashText = (hash: string, width = Number.POSITIVE_INFINITY): string =>
+  width < LABELS + hash.length ? `${hash.slice(0, 16)}…` : hash
+/** Columns before a hash. */
+const LABELS = 21
+
+/** Returns the words of a result for a terminal of this width; `given`: with data of the caller. */
+export const trainedText = (r: TrainResult, given: boolean, width?: number): string =>
   [
     `trained ${r.model} for ${r.steps} steps${r.resumedFrom ? `, ${r.resumedFrom} of them before this resume` : ''} with ${r.strategy}`,
     `  losses     ${r.losses.length <= 8 ? r.losses.map(lossText).join(' ') : `${r.losses.slice(0, 4).map(lossText).join(' ')} … ${r.losses.slice(-4).map(lossText).join(' ')}`}`,
@@ -169,7 +176,7 @@ const resultText = (r: TrainResult, given: boolean): string =>
     ...ranksText(r),
     `  swaps      out ${showSize(r.bytesOut)}, in ${showSize(r.bytesIn)}${r.diskBytes ? `; ${showSize(r.diskBytes)} on disk` : ''}`,
     ...bestText(r),
-    `  weights    sha256 ${r.weightsSha256}${r.savedTo === undefined ? '; not saved' : `, in ${r.savedTo}`}`,
+    `  weights    sha256 ${hashText(r.weightsSha256, width)}${r.savedTo === undefined ? '; not saved' : `, in ${r.savedTo}`}`,
     ...(r.runFolder === undefined ? [] : [`  run        ${r.runFolder}`]),
   ].join('\n')
 
@@ -386,7 +393,7 @@ const performed = (
   { named, staged, options }: PreparedRun,
   out: Output,
 ): TaskEither<SpillwayError, TrainResult> => {
-  const progress = out.stream.isTTY ? bar(out, staged.plan) : plainLines(out.say, staged.plan)
+  const progress = progressFor(out, staged.plan)
   const interrupt = interrupts(() => {
     progress.stop()
     out.say('\ninterrupted: stopping after this step; interrupt again to stop at once')
@@ -399,11 +406,11 @@ const performed = (
         ...options,
         ...interrupted(options, interrupt.signal),
         onProgress: progress.tile,
-        onNote: note,
+        onNote: (text) => progress.above(() => note(text)),
       },
       hearing((e) => {
         if (e.kind === 'start' && e.runFolder !== undefined && options.report === undefined)
-          out.say(`page       ${join(e.runFolder, PAGE_FILE)}`)
+          progress.above(() => out.say(`page       ${join(e.runFolder!, PAGE_FILE)}`))
         progress.event(e)
       }),
     ),
@@ -415,7 +422,6 @@ const performed = (
     }),
   )
 }
-const note = (text: string): void => void process.stderr.write(`note: ${text}\n`)
 
 const trainAlone = (model: string, o: TrainCommandOptions, out: Output): TaskEither<SpillwayError, TrainResult> =>
   pipe(
@@ -474,7 +480,7 @@ const isResult = (answer: TrainResult | Farewell): answer is TrainResult => 'wei
 
 const finished = (answer: TrainResult | Farewell, { data, overfit }: TrainCommandOptions, out: Output): void => {
   const about = isResult(answer) && overfit !== undefined ? `\n${overfitText(answer.losses)}` : ''
-  if (isResult(answer)) out.answer(answer, resultText(answer, data !== undefined) + about)
+  if (isResult(answer)) out.answer(answer, trainedText(answer, data !== undefined, terminalWidth(out)) + about)
   else process.exitCode = answer.code
 }
 

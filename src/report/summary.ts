@@ -5,6 +5,7 @@ import { replay } from '../../staging/memory/allocators/replay'
 import { type Plan, precisionText } from '../../staging/plan/plan'
 import type { Timeline } from '../../staging/sim/timeline'
 import { exchangesOf, type Facts, factsOf, type Staging, tierShares, type Wear, wearOf } from './facts'
+import { folded } from './folded'
 import { plural, showPercent, showRatio, showSeconds, showShape, showSize } from './format'
 import { type SegmentRow, segmentRows } from './tables'
 import { gapText } from './words'
@@ -135,25 +136,6 @@ const columnsIn = (width: number): readonly Column[] => {
 const tableLine = (columns: readonly Column[], cell: (column: Column) => string): string =>
   `  ${columns.map((c) => (c[2] ? clipped(cell(c), c[1]).padStart(c[1]) : clipped(cell(c), c[1]).padEnd(c[1]))).join(' ')}`.trimEnd()
 
-/** Indent of a line that continues another. */
-const INDENT = ' '.repeat(13)
-
-/** A line of the head, continued on further lines if it is too long. */
-const folded = (line: string, width: number): readonly string[] => {
-  if (line.length <= width) return [line]
-  const words = line.trimStart().split(' ')
-  const lines: string[] = []
-  let current = line.slice(0, line.length - line.trimStart().length)
-  for (const word of words) {
-    const isFirst = current.trim() === ''
-    if (!isFirst && current.length + 1 + word.length > width) {
-      lines.push(current.trimEnd())
-      current = INDENT + word
-    } else current += isFirst ? word : ` ${word}`
-  }
-  return [...lines, current]
-}
-
 /**
  * Returns a plan in words, as `spillway plan` prints it.
  *
@@ -169,9 +151,7 @@ export const summary = (plan: Plan, timeline: Timeline, staging: Staging, width?
   const hidden = rows.length - SHOWN_SEGMENTS
   const shown = hidden > 1 ? rows.slice(0, SHOWN_SEGMENTS) : rows
   return [
-    ...headLines(plan, factsOf(plan, staging), timeline, staging).flatMap((line) =>
-      width === undefined ? [line] : folded(line, width),
-    ),
+    ...headLines(plan, factsOf(plan, staging), timeline, staging).map((line) => folded(line, width)),
     '',
     tableLine(columns, ([title]) => title),
     ...shown.map((r) => tableLine(columns, ([, , , of]) => of(r))),

@@ -42,7 +42,7 @@ export const textTable = (
   width = Number.POSITIVE_INFINITY,
 ): TextTable => {
   const natural = columns.map((c, i) => rows.reduce((n, row) => Math.max(n, row[i]!.length), c.head.length))
-  const least = columns.map((c, i) => (c.cut ? Math.min(natural[i]!, Math.max(LEAST, c.head.length)) : natural[i]!))
+  const least = columns.map((c, i) => (c.cut ? Math.min(natural[i]!, LEAST) : natural[i]!))
   const kept = fitting(columns, least, width)
   const widths = [...natural]
   const excess = (): number => kept.reduce((n, i) => n + widths[i]! + GAP, -GAP) - width

@@ -10,10 +10,20 @@ import type { SpillwayError } from '../errors/errors'
 import { whilePlanning } from '../errors/exceptions'
 import type { LocalMachine, MachineOptions } from '../machine/localmachine'
 import { showSize } from '../report/format'
-import { type Growing, GROWING, graphAt, type Largest, largestOf, type Price, priceOf, type Subject } from './largest'
+import {
+  type Growing,
+  GROWING,
+  graphAt,
+  inCoreBytesOf,
+  type Largest,
+  largestOf,
+  type Price,
+  priceOf,
+  type Subject,
+  withGraph,
+} from './largest'
 import type { Prepared } from './prepare'
 import { EFFORTS } from './stage'
-import { smallestOf } from './sweep'
 
 /** A step in the budget: its memory in-core, and the price of its plan, if one fits. */
 export interface Fit {
@@ -57,22 +67,29 @@ export interface FitsAsked {
   readonly budgetBytes: number
   readonly effort?: number | undefined
   readonly upTo?: number | undefined
+  /** Called before each part of the answer is computed. */
+  readonly onPhase?: (text: string) => void
   /** The machine with other options, if there is one. */
   readonly machineWith: (o: Pick<MachineOptions, 'precision' | 'hostMemory' | 'spill'>) => Either<SpillwayError, LocalMachine>
 }
 
+/** Too little for a search: the fastest chain is planned. A search finds hardly more in the time of an answer. */
+const CHAINS = EFFORTS.least / 10
+
 const isRefused = ({ tag }: SpillwayError): boolean => tag === 'BudgetInfeasible' || tag === 'TierInfeasible'
 
-const fitOf = (
-  graph: Graph,
-  subject: Subject,
-  { budgetBytes, effort = EFFORTS.least }: FitsAsked,
-): Either<SpillwayError, Fit> => {
-  const inCoreBytes = smallestOf(graph, subject.machine, 'in-core')
+const fitOf = (graph: Graph, subject: Subject, { budgetBytes, effort }: FitsAsked): Either<SpillwayError, Fit> => {
+  const inCoreBytes = inCoreBytesOf(graph, subject.machine)
   const known = { input: graph.values.find((v) => v.role === 'input')!.shape as Shape, inCoreBytes }
+  const fits = inCoreBytes <= budgetBytes ? 'in-core' : 'planned'
+  // A step that fits in-core needs no search.
+  const how =
+    fits === 'in-core' && effort === undefined
+      ? ({ strategy: 'in-core' } as const)
+      : ({ strategy: 'auto', effort: effort ?? CHAINS } as const)
   return pipe(
-    priceOf(graph, subject, { strategy: 'auto', budgetBytes, effort }),
-    E.map((price): Fit => ({ ...known, fits: inCoreBytes <= budgetBytes ? 'in-core' : 'planned', price })),
+    priceOf(graph, subject, { ...how, budgetBytes }),
+    E.map((price): Fit => ({ ...known, fits, price })),
     E.orElse((e) => {
       if (!isRefused(e)) return E.left(e)
       const smallest = e.tag === 'BudgetInfeasible' ? { smallestBytes: e.smallestBytes } : {}
@@ -113,16 +130,22 @@ const freezing = (o: FitsAsked, before: Fit): Sought => {
   const parts = partsOf(trainedNames(prepared))
   if (prepared.model.kind === 'step' || parts.length < 2) return NONE
   const own = subject.own.freeze ?? []
-  const frozen = (count: number): Subject => ({
-    ...subject,
-    own: { ...subject.own, freeze: [...(typeof own === 'string' ? [own] : own), ...parts.slice(0, count).map((p) => `${p}.*`)] },
-  })
+  const subjects = parts.map(
+    (_, count): Subject => ({
+      ...subject,
+      own: {
+        ...subject.own,
+        freeze: [...(typeof own === 'string' ? [own] : own), ...parts.slice(0, count).map((p) => `${p}.*`)],
+      },
+    }),
+  )
+  const frozen = (count: number): Subject => subjects[count]!
   const isEnough = (count: number): boolean =>
     pipe(
       graphAt(frozen(count), before.input),
       E.match(
         () => false,
-        (graph) => smallestOf(graph, subject.machine, 'in-core') <= budgetBytes,
+        (graph) => inCoreBytesOf(graph, subject.machine) <= budgetBytes,
       ),
     )
   let [low, high] = [0, parts.length - 1]
@@ -147,15 +170,18 @@ const rounding = (o: FitsAsked, before: Fit): Sought => {
 }
 
 /** The largest batch in-core, with at least as many images for each update. */
-const accumulating = (o: FitsAsked, before: Fit): Sought => {
+const accumulating = (o: FitsAsked, before: Fit, whole: Largest | undefined): Sought => {
   const { subject, budgetBytes, prepared } = o
   const [batch, ...image] = before.input
-  if (prepared.model.kind === 'step' || batch < 2) return NONE
+  if (prepared.model.kind === 'step' || batch < 2 || !whole) return NONE
   const accumulated = (steps: number): Subject => ({
     ...subject,
+    // Kept gradients take a little more memory: the search begins at the largest batch without them.
+    base: whole.input,
     own: { ...subject.own, accumulate: (subject.own.accumulate ?? 1) * steps },
   })
-  const found = largestOf(accumulated(2), 'batch', budgetBytes)({ strategy: 'in-core' })
+  const twice = accumulated(2)
+  const found = largestOf(twice, 'batch', budgetBytes)({ strategy: 'in-core' })
   if (E.isLeft(found)) return isRefused(found.left) ? NONE : found
   const smaller = found.right.input[0]
   const steps = Math.ceil(batch / smaller)
@@ -163,7 +189,7 @@ const accumulating = (o: FitsAsked, before: Fit): Sought => {
   return changed(o, before)(
     `batch ${smaller}, update every ${total} steps`,
     ['--batch', `${smaller}`, '--accumulate', `${total}`],
-    accumulated(steps),
+    steps === 2 ? twice : accumulated(steps),
     [smaller, ...image],
   )
 }
@@ -214,8 +240,10 @@ const secondsForAnImage = ({ price }: Fit): number => (price ? 1 / price.imagesP
 
 export const fitsOf = (o: FitsAsked): Either<SpillwayError, Fits> =>
   whilePlanning(() => {
-    const { subject, prepared, budgetBytes, effort, upTo } = o
+    const { prepared, budgetBytes, effort, upTo } = o
+    const subject = withGraph(o.subject, prepared.graph)
     const answers = GROWING.map((growing) => {
+      o.onPhase?.(`finding the largest ${growing}`)
       const find = largestOf(subject, growing, budgetBytes)
       return (['in-core', 'auto'] as const).map((of) =>
         pipe(
@@ -231,12 +259,13 @@ export const fitsOf = (o: FitsAsked): Either<SpillwayError, Fits> =>
       E.bind('largest', () => E.sequenceArray(answers.flat())),
       E.bind('changes', ({ asked, largest }) => {
         if (asked.fits === 'in-core') return NONE
-        const image = largest.find((a) => a.growing === 'image' && a.of === 'in-core')?.largest
+        o.onPhase?.('trying changes')
+        const [batch, image] = GROWING.map((growing) => largest.find((a) => a.growing === growing && a.of === 'in-core')?.largest)
         return pipe(
           E.sequenceArray([
             freezing(o, asked),
             rounding(o, asked),
-            accumulating(o, asked),
+            accumulating(o, asked, batch),
             shrinking(o, asked, image),
             swapping(o, asked),
           ]),

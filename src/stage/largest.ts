@@ -10,20 +10,21 @@ import { outline } from '../../staging/compile'
 import { bytesOf } from '../../staging/core/bytes'
 import { knownIn } from '../../staging/core/known'
 import { optionsFor } from '../../staging/core/options'
+import { onceFor, onceForPair } from '../../staging/core/remember'
 import { numeric, withValues } from '../../staging/core/values'
-import type { Graph } from '../../staging/graph/graph'
+import { type Graph, isPersistent, valueBytes } from '../../staging/graph/graph'
 import { UPDATES, updatesOf } from '../../staging/ops/updates'
-import { hasPlan } from '../../staging/planner/fastest'
+import { hasPlan, inCorePages } from '../../staging/planner/fastest'
 import { strategies } from '../../staging/planner/strategies'
 import { outcomeOf } from '../../staging/sim/simulate'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import { orThrow, whilePlanning } from '../errors/exceptions'
 import type { LocalMachine } from '../machine/localmachine'
 import { machineNamed } from '../machine/machine'
+import { batchesFrom } from './batches'
 import { mostCallsPlanned } from './heap'
-import { type Named, prepare } from './prepare'
+import { type Named, ofThisWorld, prepare } from './prepare'
 import { checkedBudget, checkedEffort, machineOptionsOf, STAGE_VALUES, type StageOptions } from './stage'
-import { smallestOf } from './sweep'
 
 /** The sizes that can grow. */
 export const GROWING = ['batch', 'image'] as const
@@ -127,12 +128,40 @@ export interface Asked {
 /** Times the in-core size: planning takes longer for larger steps, and the answer should take seconds. */
 export const UP_TO = 4
 
-export const graphAt = ({ at, own, machine }: Subject, input: Shape): Either<SpillwayError, Graph> =>
-  pipe(
-    at(input),
-    E.flatMap((model) => prepare(model, machine, own)),
-    E.map(({ graph }) => graph),
+/** The models of a subject by the sizes of their inputs: changed steps share them. */
+const models = onceFor((_: Subject['at']) => new Map<string, Either<SpillwayError, Trainable>>())
+const graphs = onceFor((_: Subject) => new Map<string, Either<SpillwayError, Graph>>())
+
+/** The known answer for a key, or a new one, which is known from then on. */
+const keptIn = <K, A>(known: Map<K, A>, key: K, make: () => A): A => {
+  const there = known.get(key)
+  if (there !== undefined) return there
+  const made = make()
+  known.set(key, made)
+  return made
+}
+
+const modelFor = ({ at }: Subject, input: Shape): Either<SpillwayError, Trainable> =>
+  keptIn(models(at), input.join(), () => at(input))
+
+/** The training graph of a subject at a size. */
+export const graphAt = (subject: Subject, input: Shape): Either<SpillwayError, Graph> =>
+  keptIn(graphs(subject), input.join(), () =>
+    pipe(
+      modelFor(subject, input),
+      E.flatMap((model) => prepare(model, subject.machine, subject.own)),
+      E.map(({ graph }) => graph),
+    ),
   )
+
+/** Gives a subject the graph of its own size. */
+export const withGraph = (subject: Subject, graph: Graph): Subject => {
+  graphs(subject).set(subject.base.join(), E.right(graph))
+  return subject
+}
+
+/** The bytes of an in-core step. */
+export const inCoreBytesOf = onceForPair((graph: Graph, machine: LocalMachine) => bytesOf(inCorePages(graph, machine)))
 
 const fitsIn = (graph: Graph, { machine }: Subject, { strategy, budgetBytes }: Asked): boolean =>
   hasPlan(graph, { strategy, budgetBytes, machine, mostCalls: mostCallsPlanned() })
@@ -178,13 +207,14 @@ const divisor = (a: number, b: number): number => (b === 0 ? a : divisor(b, a % 
 const HALVES = [1, 2, 4, 8, 16, 32, 64]
 
 /** Batches, or images of one proportion: all that are as far from each other as legal ones. */
-const allSizes = ({ at, base: [b, c, h, w] }: Subject, growing: Growing): Sizes => {
+const sizesOf = (subject: Subject, growing: Growing): Sizes => {
+  const [b, c, h, w] = subject.base
   if (growing === 'batch') return { own: b, shape: (n) => [n, c, h, w], grows: (n) => n, grown: (value) => value }
   const parts = divisor(h, w)
   const shapeOf = (k: number): Shape => [b, c, (k * h) / parts, (k * w) / parts]
   // A head for a fixed number of pixels may accept only multiples of the model's own size.
   const probes = (s: number): readonly number[] => [s, s * Math.ceil(parts / 2 / s), s * Math.ceil(parts / s)]
-  const step = HALVES.find((s) => probes(s).every((k) => E.isRight(at(shapeOf(parts + k))))) ?? parts
+  const step = HALVES.find((s) => probes(s).every((k) => E.isRight(modelFor(subject, shapeOf(parts + k))))) ?? parts
   const first = parts % step || step
   const side = (n: number): number => first + (n - 1) * step
   return {
@@ -193,18 +223,6 @@ const allSizes = ({ at, base: [b, c, h, w] }: Subject, growing: Growing): Sizes 
     grows: (n) => side(n) ** 2,
     grown: (value) => (Math.sqrt(value) - first) / step + 1,
   }
-}
-
-/** The sizes from the smallest legal one on: layers refuse images that are smaller than their windows. */
-const sizesOf = (subject: Subject, growing: Growing): Sizes => {
-  const { own, shape, grows, grown } = allSizes(subject, growing)
-  let [low, high] = [0, own]
-  while (high - low > 1) {
-    const middle = (low + high) >> 1
-    if (E.isRight(subject.at(shape(middle)))) high = middle
-    else low = middle
-  }
-  return { own: own - low, shape: (n) => shape(n + low), grows: (n) => grows(n + low), grown: (value) => grown(value) - low }
 }
 
 /** Without an effort, `auto` takes the fastest plan of its list: a search takes seconds for large networks. */
@@ -221,16 +239,19 @@ interface Edge {
 
 /**
  * Finds a number that is accepted while the next one is refused: doubles the distance from the guess, then halves the rest. `known` is
- * accepted; numbers above `most` are not tried.
+ * accepted; numbers above `most` are not tried. Below `own`, the model refuses only numbers that are too small.
  */
-const edgeOf = (refusal: (n: number) => Refusal | undefined, guess: number, most: number, known = 0): Edge => {
+const edgeOf = (refusal: (n: number) => Refusal | undefined, guess: number, most: number, own: number, known = 0): Edge => {
   let low = known
   let high = most + 1
+  let isAccepted = known > 0
   let because: Refusal | undefined
   const look = (n: number): void => {
     const refused = refusal(n)
-    if (refused === undefined) low = n
-    else {
+    if (refused === undefined || (refused === 'model' && n < own)) {
+      low = n
+      isAccepted ||= refused === undefined
+    } else {
       high = n
       because = refused
     }
@@ -241,7 +262,8 @@ const edgeOf = (refusal: (n: number) => Refusal | undefined, guess: number, most
     const middle = (low + high) >> 1
     look(low >= first ? Math.min(low + step, middle) : Math.max(high - step, middle))
   }
-  return because === undefined ? { at: low } : { at: low, because }
+  const at = isAccepted ? low : 0
+  return because === undefined ? { at } : { at, because }
 }
 
 // ---------------------------------------------------------------- the search
@@ -251,55 +273,74 @@ const MOST = 2 ** 24
 
 /** Rounds of the guess: pages and image borders are the only error of a line through two sizes. */
 const ROUNDS = 3
+/** Sizes this near to the guess are tried one after the other: the bytes of images grow in steps of several pixels. */
+const NEAR = 8
 
 class Search {
   private readonly graphs = new Map<number, Either<SpillwayError, Graph>>()
-  private readonly needs = new Map<number, number>()
   private readonly sizes: Sizes
+  private batches: ((batch: number) => Graph) | undefined
 
   constructor(
     private readonly subject: Subject,
-    growing: Growing,
+    private readonly growing: Growing,
     private readonly budgetBytes: number,
   ) {
     this.sizes = sizesOf(subject, growing)
   }
 
   private graph(n: number): Either<SpillwayError, Graph> {
-    const graph = this.graphs.get(n) ?? graphAt(this.subject, this.sizes.shape(n))
-    this.graphs.set(n, graph)
+    return keptIn(this.graphs, n, () => (this.batches ? ofThisWorld(this.batches(n)) : this.built(n)))
+  }
+
+  /** The second batch tells the graphs of the others. */
+  private built(n: number): Either<SpillwayError, Graph> {
+    const { own, shape } = this.sizes
+    const graph = graphAt(this.subject, shape(n))
+    const first = this.growing === 'batch' && n !== own ? this.graph(own) : graph
+    if (E.isRight(first) && E.isRight(graph)) this.batches = batchesFrom(first.right, graph.right)
     return graph
   }
 
   /** The bytes of an in-core step; Infinity if the model refuses the size. */
   private need(n: number): number {
-    const known = this.needs.get(n)
-    if (known !== undefined) return known
     const graph = this.graph(n)
-    const bytes = E.isRight(graph) ? smallestOf(graph.right, this.subject.machine, 'in-core') : Number.POSITIVE_INFINITY
-    this.needs.set(n, bytes)
-    return bytes
+    return E.isRight(graph) ? inCoreBytesOf(graph.right, this.subject.machine) : Number.POSITIVE_INFINITY
+  }
+
+  /** A size whose activations fill the budget, if all that is not kept between steps grows. */
+  private guess(): number {
+    const { own, grows, grown } = this.sizes
+    const graph = this.graph(own)
+    if (E.isLeft(graph)) return own
+    const kept = graph.right.values.filter(isPersistent).reduce((n, v) => n + valueBytes(v), 0)
+    const share = (this.budgetBytes - kept) / (this.need(own) - kept)
+    return Math.min(MOST, Math.max(1, Math.floor(grown(grows(own) * Math.max(0, share)))))
   }
 
   /** The largest number in-core: a line through the bytes of two sizes says where to look. */
   private inCore(): Edge {
     const { own, grows, grown } = this.sizes
-    let [a, b] = [own, own > 1 ? Math.ceil(own / 2) : 2]
-    for (let round = 0; round < ROUNDS; round++) {
+    let [a, b] = [this.guess(), own]
+    for (let round = 0; round < ROUNDS && a !== b; round++) {
       const slope = (this.need(b) - this.need(a)) / (grows(b) - grows(a))
       const guess = Math.floor(grown(grows(a) + (this.budgetBytes - this.need(a)) / slope))
       if (!Number.isFinite(guess)) break
       const next = Math.min(MOST, Math.max(1, guess))
-      if (next === a || next === b) {
+      if (Math.abs(next - a) <= NEAR) break
+      if (next === b) {
         a = next
         break
       }
       ;[a, b] = [next, Math.abs(next - a) < Math.abs(next - b) ? a : b]
     }
-    return edgeOf((n) => (this.need(n) <= this.budgetBytes ? undefined : this.need(n) < Infinity ? 'budget' : 'model'), a, MOST)
+    const refusal = (n: number): Refusal | undefined =>
+      this.need(n) <= this.budgetBytes ? undefined : this.need(n) < Infinity ? 'budget' : 'model'
+    return edgeOf(refusal, a, MOST, own)
   }
 
-  private edge({ strategy, upTo = UP_TO }: Omit<Asked, 'budgetBytes'>): Edge {
+  private edge(o: Omit<Asked, 'budgetBytes'>): Edge {
+    const { strategy, upTo = UP_TO } = o
     const inCore = this.inCore()
     if (strategy === 'in-core') return inCore
     const { own, grows, grown } = this.sizes
@@ -308,21 +349,44 @@ class Search {
     const refusal = (n: number): Refusal | undefined => {
       const graph = this.graph(n)
       if (E.isLeft(graph)) return 'model'
-      return fitsIn(graph.right, this.subject, asked) ? undefined : 'budget'
+      // Most searches end at the first size: its plan is priced later.
+      const isPlanned = n === most ? E.isRight(this.price(n, o)) : fitsIn(graph.right, this.subject, asked)
+      return isPlanned ? undefined : 'budget'
     }
     // A step that fits in-core fits `auto`, too.
-    return edgeOf(refusal, most, most, strategy === 'auto' ? inCore.at : 0)
+    return edgeOf(refusal, most, most, own, strategy === 'auto' ? inCore.at : 0)
+  }
+
+  private readonly prices = new Map<string, Either<SpillwayError, Price>>()
+
+  private price(n: number, o: Omit<Asked, 'budgetBytes'>): Either<SpillwayError, Price> {
+    return keptIn(this.prices, `${n} ${o.strategy} ${o.effort}`, () =>
+      pipe(
+        this.graph(n),
+        E.flatMap((graph) => priceOf(graph, this.subject, { ...o, effort: effortOf(o), budgetBytes: this.budgetBytes })),
+      ),
+    )
+  }
+
+  /** The smallest number that the model accepts: layers refuse images that are smaller than their windows. */
+  private get smallest(): number {
+    let [low, high] = [0, this.sizes.own]
+    while (high - low > 1) {
+      const middle = (low + high) >> 1
+      if (E.isRight(modelFor(this.subject, this.sizes.shape(middle)))) high = middle
+      else low = middle
+    }
+    return high
   }
 
   /** If no size fits, the planner refuses the smallest, and names its smallest budget. */
   largest(o: Omit<Asked, 'budgetBytes'>): Either<SpillwayError, Largest> {
     const edge = this.edge(o)
-    const at = Math.max(1, edge.at)
+    const at = edge.at || this.smallest
     const { because } = edge
     const { shape } = this.sizes
     return pipe(
-      this.graph(at),
-      E.flatMap((graph) => priceOf(graph, this.subject, { ...o, effort: effortOf(o), budgetBytes: this.budgetBytes })),
+      this.price(at, o),
       E.map((price) => ({
         input: shape(at),
         ...(because === undefined ? {} : { next: shape(at + 1), because }),
@@ -381,10 +445,11 @@ export const tryLargest = (net: Model, growing: Growing, options: LargestOptions
     E.bindTo('machine'),
     E.bind('budgetBytes', ({ machine }) => checkedBudget(options.budget ?? machine.memoryBytes)),
     // A model that cannot be trained at its own size is refused with the reason.
-    E.tap(({ machine }) => prepare(net, machine, ownOf(options))),
-    E.flatMap(({ machine, budgetBytes }) => {
+    E.bind('own', ({ machine }) => prepare(net, machine, ownOf(options))),
+    E.flatMap(({ machine, budgetBytes, own: { graph } }) => {
       const { strategy = 'auto', effort, upTo } = options
-      const subject: Subject = { at: (input) => modelAt(input, net.net), base: net.input, own: ownOf(options), machine }
+      const at = (input: Shape): Either<SpillwayError, Trainable> => modelAt(input, net.net)
+      const subject = withGraph({ at, base: net.input, own: ownOf(options), machine }, graph)
       return largestOf(subject, growing, budgetBytes)({ strategy, effort, upTo })
     }),
   )

@@ -60,7 +60,8 @@ export const stepOf = (model: Trainable, o: Named): Either<SpillwayError, Traini
 /** A limit of all values of a step. Planning walks over their pages: here it takes minutes and 4 GiB of memory, beyond there is no end. */
 const MOST_TIB = 16
 
-const ofThisWorld = (graph: Graph): Either<SpillwayError, Graph> => {
+/** Refuses a step whose values exceed the limit of planning. */
+export const ofThisWorld = (graph: Graph): Either<SpillwayError, Graph> => {
   const bytes = graph.values.reduce((n, v) => n + valueBytes(v), 0)
   return bytes <= MOST_TIB * 1024 ** 4
     ? right(graph)

@@ -31,6 +31,7 @@ import { instructions } from '../../staging/plan/instructions'
 import { type Algorithms, type Plan, precisionOf } from '../../staging/plan/plan'
 import { ALLOCATORS, mappingOf } from '../../staging/memory/allocators/replay'
 import { explained } from '../../staging/search/explain'
+import { LEAST_EFFORT } from '../../staging/search/limits'
 import { asStrategyMoves } from '../../staging/planner/fastest'
 import { simulate } from '../../staging/sim/simulate'
 import type { Timeline } from '../../staging/sim/timeline'
@@ -160,7 +161,7 @@ export interface StageOptions<L extends string = AnyLayer, M extends Trainable =
   readonly name?: string | undefined
 }
 /** Limits of the effort, in seconds. */
-export const EFFORTS = { least: 0.1, most: 3600 }
+export const EFFORTS = { least: LEAST_EFFORT, most: 3600 }
 const LOSS = made(`${lossNames.join(', ')}, or the result of a loss function`, true)
 const TILES = "a list of tile ranges, such as { from: 'conv1', to: 'pool1', H: 4 }"
 const LAYERS = listOf('a list of names of layers', (u) => typeof u === 'string')

@@ -24,6 +24,8 @@ export interface SweepOptions {
   readonly allocators?: readonly string[]
   /** The lower bound of a step, closer than its compute. */
   readonly least?: Least | undefined
+  /** Called before each case is planned. */
+  readonly onCase?: (strategy: string, budgetBytes: number) => void
 }
 
 /** Bytes of host memory, disk or writes that the best plan of a strategy needs, more than there are. */
@@ -129,6 +131,7 @@ export const compareGraph = (
   const cases = budgets.flatMap((budget) => {
     const bound = o.least?.(graph, machine, budget)
     return o.strategies.flatMap((strategy) => {
+      o.onCase?.(strategy, budget)
       const cases = casesOf(graph, machine, strategy, budget, o, bound)
       cases.forEach(each)
       return cases

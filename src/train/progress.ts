@@ -9,6 +9,8 @@ import type { FitEvent, Started } from './events'
 export interface Progress {
   readonly event: (e: FitEvent) => void
   readonly tile: (p: DeviceProgress) => void
+  /** Prints beside the progress. */
+  readonly above: (print: () => void) => void
   readonly stop: () => void
 }
 
@@ -62,6 +64,7 @@ export const plainLines = (say: (text: string) => void, { graph }: Plan, mostLin
       if (line !== undefined) say(line)
     },
     tile: () => {},
+    above: (print) => print(),
     stop: () => {},
   }
 }

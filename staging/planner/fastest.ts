@@ -14,7 +14,7 @@ import { outcomeOf } from '../sim/simulate'
 import { arriving } from './arriving'
 import { atLeastSeconds, computeSeconds } from '../schedule/bound'
 import { type Candidate, type Improver, type Method, resident } from '../schedule/candidate'
-import { inCoreLayout } from '../schedule/incore'
+import { inCore, inCoreLayout } from '../schedule/incore'
 import { laying } from './laying'
 import { heldAt, type Layout } from '../schedule/layout'
 import { scheduleSwaps } from '../schedule/swaptimes'
@@ -328,6 +328,15 @@ const withinTier = (graph: Graph, o: CompileOptions, e: StageError): StageError 
   }
   return { ...e, smallestBytes: bytesOf(high) }
 }
+
+/** The pages of the step that keeps everything. */
+export const inCorePages = (graph: Graph, machine: Machine): number =>
+  Math.min(
+    ...scratchVariants(machine).flatMap((m) => {
+      const listed = inCore(graph, m)
+      return isLeft(listed) ? [] : Array.from({ [Symbol.iterator]: () => listed.right }, (c) => c.least)
+    }),
+  )
 
 /** Returns true if a plan of the strategy fits: the same answer as `search`, without the search for a fast one. */
 export const hasPlan = (graph: Graph, asked: CompileOptions): boolean => {

@@ -8,7 +8,7 @@ import type { Machine } from '../graph/machine'
 import { checkpointCuts } from '../tile/cuts'
 import { type Footprint, footprint, type OpCost } from '../tile/footprint'
 import type { ChainStage, StageOption } from './chaindp'
-import { inCoreLayout } from './incore'
+import { inCoreCalls } from './incore'
 import { onceFor } from './remember'
 import { againOps, type Keeping, makersOf, type Stage, stagesAt, withReruns } from './rerun'
 
@@ -26,8 +26,7 @@ const MOST_DROPS = 5
 
 export const opCosts = onceFor((graph, machine): readonly OpCost[] => {
   const costs: OpCost[] = mapped(graph.ops, () => ({ seconds: 0, workspaceBytes: 0 }))
-  for (const c of inCoreLayout(graph, machine).calls)
-    costs[c.op] = { seconds: c.seconds, workspaceBytes: c.workspace?.bytes ?? 0 }
+  for (const c of inCoreCalls(graph, machine).calls) costs[c.op] = { seconds: c.seconds, workspaceBytes: c.workspace?.bytes ?? 0 }
   return costs
 })
 

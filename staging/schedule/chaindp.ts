@@ -67,25 +67,30 @@ export interface SolvedChain {
 /** The entry for m slots. */
 const entry = (t: Table, m: number): number => Math.min(m, t.seconds.length - 1)
 
-/** The slots for saving, with the largest option of each stage. */
-const mostSaved = (stages: readonly ChainStage[], a: number, b: number): number => {
-  const after = stages[b]!.gradient
-  let saved = 0
-  let most = 0
-  for (let i = a; i <= b; i++) {
-    const { options } = stages[i]!
-    const mine = Math.max(...options.map((o) => o.saved))
-    most = Math.max(most, saved + mine, ...options.map((o) => saved + Math.max(o.forwardPeak + after, o.backwardPeak)))
-    saved += mine
-  }
-  return most
+/** The largest needs of a stage's options. */
+interface MostOf {
+  readonly saved: number
+  readonly forwardPeak: number
+  readonly backwardPeak: number
 }
+
+const mostOf = ({ options }: ChainStage): MostOf => ({
+  saved: Math.max(...options.map((o) => o.saved)),
+  forwardPeak: Math.max(...options.map((o) => o.forwardPeak)),
+  backwardPeak: Math.max(...options.map((o) => o.backwardPeak)),
+})
 
 const stageKey = (s: ChainStage): string => JSON.stringify(s)
 
 /** For each j: the values of stages a..j-1 that stages from j on read. */
-const keptFrom = (stages: readonly ChainStage[], a: number): readonly number[] =>
-  stages.map((_, j) => Math.ceil(stages.slice(a, j).reduce((n, s, i) => n + (s.crossing[j - a - i - 1] ?? 0), 0)))
+const keptFrom = (stages: readonly ChainStage[], a: number): readonly number[] => {
+  const kept = new Array<number>(stages.length).fill(0)
+  for (let i = a; i < stages.length; i++) {
+    const { crossing } = stages[i]!
+    for (let k = 0; k < crossing.length && i + 1 + k < kept.length; k++) kept[i + 1 + k]! += crossing[k]!
+  }
+  return kept.map(Math.ceil)
+}
 
 class Solver {
   /** By number of the stretch's sequence of stages. */
@@ -93,6 +98,7 @@ class Solver {
   private readonly sequences = new Map<string, number>()
   private readonly tableOf: (Table | undefined)[][]
   private readonly kept: readonly (readonly number[])[]
+  private readonly most: readonly MostOf[]
 
   constructor(
     readonly stages: readonly ChainStage[],
@@ -101,7 +107,14 @@ class Solver {
   ) {
     this.tableOf = stages.map(() => [])
     this.kept = stages.map((_, a) => keptFrom(stages, a))
-    const keys = stages.map(stageKey)
+    this.most = stages.map(mostOf)
+    const numbers = new Map<string, number>()
+    const keys = stages.map((s) => {
+      const key = stageKey(s)
+      const known = numbers.get(key) ?? numbers.size
+      numbers.set(key, known)
+      return known
+    })
     for (let b = 0; b < stages.length; b++) {
       let sequence = this.number(b === stages.length - 1 ? 'end' : 'again')
       const at: number[] = []
@@ -131,8 +144,21 @@ class Solver {
     return b === this.stages.length - 1 ? s.firstSeconds : s.againSeconds
   }
 
+  /** The slots for saving everything, with the largest option of each stage. */
+  private mostSaved(a: number, b: number): number {
+    const after = this.stages[b]!.gradient
+    let saved = 0
+    let most = 0
+    for (let i = a; i <= b && most < this.slots; i++) {
+      const mine = this.most[i]!
+      most = Math.max(most, saved + mine.saved, saved + mine.forwardPeak + after, saved + mine.backwardPeak)
+      saved += mine.saved
+    }
+    return most
+  }
+
   private solve(a: number, b: number): Table {
-    const size = Math.min(this.slots, mostSaved(this.stages, a, b)) + 1
+    const size = Math.min(this.slots, this.mostSaved(a, b)) + 1
     const table: Table = { seconds: new Float64Array(size).fill(Infinity), choice: new Int16Array(size), least: size }
     const options = this.rules.options ? this.stages[a]!.options : this.stages[a]!.options.slice(0, 1)
     for (const [k, o] of options.entries()) this.save(table, a, b, k, o)
@@ -156,8 +182,11 @@ class Solver {
     const inner = a < b ? this.tableOf[a + 1]![b]! : null
     const from = Math.max(least, inner ? o.saved + inner.least : 0)
     table.least = Math.min(table.least, from)
+    const of = inner?.seconds
+    const last = of ? of.length - 1 : 0
     for (let m = from; m < seconds.length; m++) {
-      const s = own + (inner ? inner.seconds[entry(inner, m - o.saved)]! : 0)
+      const left = m - o.saved
+      const s = of ? own + of[left < last ? left : last]! : own
       if (s < seconds[m]!) {
         seconds[m] = s
         choice[m] = -1 - k
@@ -173,9 +202,12 @@ class Solver {
     const left = this.tableOf[a]![j - 1]!
     const from = Math.max(peak, kept + right.least, left.least)
     table.least = Math.min(table.least, from)
-    const bound = passes + right.seconds.at(-1)! + left.seconds.at(-1)!
+    const [ofRight, ofLeft] = [right.seconds, left.seconds]
+    const [lastRight, lastLeft] = [ofRight.length - 1, ofLeft.length - 1]
+    const bound = passes + ofRight[lastRight]! + ofLeft[lastLeft]!
     for (let m = from; m < seconds.length && seconds[m]! > bound; m++) {
-      const s = passes + right.seconds[entry(right, m - kept)]! + left.seconds[entry(left, m)]!
+      const rest = m - kept
+      const s = passes + ofRight[rest < lastRight ? rest : lastRight]! + ofLeft[m < lastLeft ? m : lastLeft]!
       if (s < seconds[m]!) {
         seconds[m] = s
         choice[m] = j - a

@@ -7,7 +7,7 @@ import { type Segment, UNTILED } from '../plan/plan'
 import { assemble, forwardOps, runsOf, segmentsOf } from '../tile/segments'
 import { type Candidate, type Planner, resident } from './candidate'
 import { withEarlyExchanges } from './early'
-import { type Layout, layOut, packedAs } from './layout'
+import { type Layout, layOut, packedAs, type Unplaced, unroll } from './layout'
 import { onceFor } from './remember'
 
 /** Segments of groups of whole values. */
@@ -21,14 +21,17 @@ export const untiled = (graph: Graph, groups: readonly (readonly OpId[])[]): rea
 
 export const inCoreSegments = (graph: Graph): readonly Segment[] => untiled(graph, [mapped(forwardOps(graph), (o) => o.id)])
 
-export const inCoreLayout = onceFor((graph, machine): Layout => layOut(graph, inCoreSegments(graph), machine))
+/** The calls, without places: most planners need only one of the two layouts. */
+export const inCoreCalls = onceFor((graph, machine): Unplaced => unroll(graph, inCoreSegments(graph), machine))
+
+export const inCoreLayout = onceFor((graph, machine): Layout => packedAs(inCoreCalls(graph, machine)))
 
 /** With values that live alike side by side: for planners that count pages, not values. */
-export const inCoreRows = onceFor((graph, machine): Layout => packedAs(inCoreLayout(graph, machine), 'rows'))
+export const inCoreRows = onceFor((graph, machine): Layout => packedAs(inCoreCalls(graph, machine), 'rows'))
 
 /** The same calls, in the order that begins exchanges between ranks early; undefined if there are none. */
 const earlyLayout = onceFor((graph, machine): Layout | undefined => {
-  const plain = inCoreLayout(graph, machine)
+  const plain = inCoreCalls(graph, machine)
   const seconds = new Map(mapped(plain.calls, (c) => [c.op, c.beside?.seconds ?? c.seconds]))
   const runs = withEarlyExchanges(graph, runsOf(graph, plain.segments), (op) => seconds.get(op.id) ?? 0)
   const segments = runs && certain('an order of whole values is legal')(segmentsOf(graph, runs))

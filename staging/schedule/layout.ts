@@ -37,6 +37,15 @@ const placed = (
   return { graph, segments, cells, calls, storages, places, kinds, planned }
 }
 
+/** A step whose cells have no places yet. */
+export type Unplaced = Pick<Layout, 'graph' | 'segments' | keyof Unrolled>
+
+export const unroll = (graph: Graph, segments: readonly Segment[], machine: Machine): Unplaced => ({
+  graph,
+  segments,
+  ...expand(graph, segments, machine),
+})
+
 export const layOut = (graph: Graph, segments: readonly Segment[], machine: Machine, placing: Placing = {}): Layout =>
   placed(graph, segments, expand(graph, segments, machine), placing)
 
@@ -48,8 +57,8 @@ export const atHome = (l: Layout, packing: Packing, rule?: StayRule): Layout =>
  * The same step with its values elsewhere: a storage of its own wastes half a page a value, which is a tenth of a step whose
  * values are a few pages each.
  */
-export const packedAs = (l: Layout, packing: Packing, rule?: StayRule): Layout =>
-  placed(l.graph, l.segments, l, { packing, ...(rule ? { rule } : {}) })
+export const packedAs = (l: Unplaced, packing?: Packing, rule?: StayRule): Layout =>
+  placed(l.graph, l.segments, l, { ...(packing ? { packing } : {}), ...(rule ? { rule } : {}) })
 
 /** The values on the device at a call, largest first. */
 export const heldAt = (

@@ -9,7 +9,7 @@ import { ALL_RULES } from '../schedule/chaindp'
 import { inCoreRows } from '../schedule/incore'
 import { atHome, type Layout } from '../schedule/layout'
 import { cutForLink, eachUseLayout, eachUseRows } from '../schedule/activations'
-import { DEFAULT_EFFORT, effortOf } from './limits'
+import { DEFAULT_EFFORT, effortOf, LEAST_EFFORT } from './limits'
 import { refine } from './search'
 import { smallTiles } from '../schedule/jointsearch'
 import { mostThatFits, type OptimalChain, optimalOf } from '../schedule/optimal'
@@ -50,8 +50,8 @@ function* small(graph: Graph, machine: Machine): Generator<Candidate, void, bool
 
 export const autoSmall: Planner = (graph, machine) => right(small(graph, machine))
 
-/** The fastest chain that fits without swaps, then the search. */
+/** The fastest chain that fits without swaps, then the search, if there is effort for it. */
 export const refineAuto: Refiner = function* (graph, machine, pages, toBeat, effort = DEFAULT_EFFORT) {
   const seconds = yield* mostThatFits(chainFor(graph, machine), pages, toBeat)
-  yield* refine(graph, machine, pages, Math.min(toBeat, seconds), effortOf(effort))
+  if (effort >= LEAST_EFFORT) yield* refine(graph, machine, pages, Math.min(toBeat, seconds), effortOf(effort))
 }

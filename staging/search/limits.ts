@@ -35,6 +35,8 @@ export const MUCH_TO_GAIN = 4
 
 /** The default effort, in seconds. The tests set a smaller one. */
 export const DEFAULT_EFFORT = Number(process.env['SPILLWAY_EFFORT']) || 5
+/** The least effort of the search, in seconds. With less, the fastest chain is the answer: the search takes seconds to begin. */
+export const LEAST_EFFORT = 0.1
 /** The effort for a number of seconds. It is work, not time, so that plans are the same on every machine. */
 export const effortOf = (seconds: number): Effort => ({ work: 2e6 * seconds, calls: 16_000 * seconds })
 /** The most work for each decision and atom. If some work is left, independent searches follow, up to a number. */

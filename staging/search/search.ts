@@ -9,7 +9,7 @@ import type { Graph } from '../graph/graph'
 import { hasTier, type Machine } from '../graph/machine'
 import type { Candidate } from '../schedule/candidate'
 import { computeSeconds } from '../schedule/bound'
-import { inCoreLayout } from '../schedule/incore'
+import { inCoreRows } from '../schedule/incore'
 import { overfullCalls } from '../schedule/stays'
 import { anneal } from './anneal'
 import { calibrate } from './calibrate'
@@ -174,7 +174,7 @@ const SLOWER = 12
 
 /** The effort in proportion to the possible gain over the best other plan. */
 const effortFor = (graph: Graph, machine: Machine, toBeat: number, effort: Effort): Effort | null => {
-  const gain = toBeat / computeSeconds(inCoreLayout(graph, machine)) - 1
+  const gain = toBeat / computeSeconds(inCoreRows(graph, machine)) - 1
   if (gain < NOTHING_TO_GAIN) return null
   return { ...effort, work: Math.min(1, MUCH_TO_GAIN * gain) * effort.work }
 }

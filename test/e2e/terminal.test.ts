@@ -36,7 +36,8 @@ if (hasTerminals)
     })
     await new Promise((resolve) => child.once('close', resolve))
     assert.match(said, /step \d+\/400000 .*\d+% .*loss \d\S+/)
-    const after = said.slice(said.indexOf('interrupted:'))
+    // The error is folded.
+    const after = said.slice(said.indexOf('interrupted:')).replaceAll('\r\n  ', ' ')
     assert.match(after, /^interrupted: stopping after this step; interrupt again to stop at once\r\n/)
     assert.match(
       after,

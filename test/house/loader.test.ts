@@ -1,4 +1,5 @@
-// A user's model file: TypeScript anywhere on the disk, importing 'spillway', or our own sources when it is an example.
+// A user's model file: TypeScript anywhere on the disk, importing 'spillway', or our own sources when it is an example. And the order of the entry
+// script: its first text precedes all modules.
 import { spawnSync } from 'node:child_process'
 import * as path from 'node:path'
 import { test } from 'uvu'
@@ -60,6 +61,35 @@ test('what is wrong with a model file is told', async () => {
     return assert.match(String(error), 'no such layer')
   }
   assert.unreachable('the error was swallowed')
+})
+
+/** The texts and the loaded files of `spillway --version` on a terminal, in their order. */
+const ORDER = `
+  delete process.env.CI
+  delete process.env.NO_COLOR
+  process.env.TERM = 'xterm'
+  const { prototype } = require('node:module')
+  const events = []
+  for (const stream of [process.stdout, process.stderr])
+    stream.write = (text) => events.push({ text }) > 0
+  process.stderr.isTTY = true
+  const load = prototype.load
+  prototype.load = function (file) { events.push({ file }); return load.call(this, file) }
+  process.on('exit', () => require('node:fs').writeSync(1, JSON.stringify(events)))
+  process.argv = [process.argv[0], process.argv[1], '--version']
+  require(process.argv[1])`
+
+test('on a terminal, the first text precedes all modules; the answer replaces it', () => {
+  const { stdout } = spawnSync(process.execPath, ['-e', ORDER, path.join(ROOT, 'scripts', 'spillway.js')], { encoding: 'utf8' })
+  const events: readonly { readonly text?: string; readonly file?: string }[] = JSON.parse(stdout)
+  const first = events.findIndex(({ text }) => text !== undefined)
+  const before = events.slice(0, first).map(({ file }) => path.relative(ROOT, file!))
+  assert.equal(before, [path.join('scripts', 'spillway.js'), path.join('dist', 'src', 'cli', 'live.js')])
+  const texts = events.flatMap(({ text }) => text ?? [])
+  assert.is(texts[0], 'spillway --version …')
+  assert.is(texts[1], '\r\u001b[K')
+  assert.match(texts[2]!, /^\d+\.\d+\.\d+\n$/)
+  assert.ok(events.length > first + 20, 'modules are loaded after it')
 })
 
 test.run()

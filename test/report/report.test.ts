@@ -2,7 +2,16 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { conv2d, maxPool, model, relu, seq } from '../../dsl'
 import { niceStep } from '../../src/report/charts'
-import { axisSeconds, showCount, showPercent, showSeconds, significant } from '../../src/report/format'
+import {
+  axisSeconds,
+  showCount,
+  showPercent,
+  showRatio,
+  showSeconds,
+  showShape,
+  showSize,
+  significant,
+} from '../../src/report/format'
 import { reportHtml } from '../../src/report/html'
 import { type Bar, coalesce, lanesOf, stallsOf } from '../../src/report/lanes'
 import { holdersAt, KINDS, memorySeries, pagesByKind, totalPages, worstCall } from '../../src/report/memory'
@@ -12,7 +21,7 @@ import { measuredTimeline } from '../../src/report/measured'
 import { summary } from '../../src/report/summary'
 import { layerRows, segmentRows } from '../../src/report/tables'
 import { traceJson } from '../../src/report/trace'
-import { factsOf, type Staging } from '../../src/report/facts'
+import { factsOf, planJson, type Staging } from '../../src/report/facts'
 import { explain } from '../../src/report/words'
 import { type Plan, tilesOf } from '../../staging/plan/plan'
 import { simulate } from '../../staging/sim/simulate'
@@ -275,6 +284,42 @@ test('the page is whole, needs no network, and escapes what comes from the model
   for (const tag of ['div', 'section', 'table', 'tr', 'td', 'span', 'p', 'dl'])
     assert.is(page.match(new RegExp(`<${tag}[ >]`, 'g'))?.length, page.match(new RegExp(`</${tag}>`, 'g'))?.length, tag)
 })
+
+test('each number of the head is one of plan --json', () => {
+  for (const options of [everything, { layers: 3, size: 64 }]) {
+    const plan = chainPlan(options)
+    const [timeline, staging] = [play(plan), stagingOf(plan)]
+    const page = reportHtml(plan, timeline, staging)
+    const facts = planJson(plan, timeline, staging)
+    const { memory, data } = facts.stallSeconds
+    const [size, seconds] = [(bytes: number) => showSize(bytes), (s: number) => showSeconds(s)]
+    const texts = [...page.matchAll(/<div class="card"><em>(.*?)<\/em><strong>(.*?)<\/strong><span>(.*?)<\/span><\/div>/g)]
+    const cards = new Map(texts.map(([, title, value, note]) => [title!, [value!, ...(note!.match(NUMBER) ?? [])]]))
+    const expected: Readonly<Record<string, readonly string[]>> = {
+      'peak memory': [size(facts.peakBytes), size(facts.inCoreBytes)],
+      'one step': [
+        seconds(facts.makespanSeconds),
+        ...(facts.gap === null ? [] : [showPercent(facts.gap)]),
+        ...(facts.boundSeconds === null ? [] : [seconds(facts.boundSeconds)]),
+      ],
+      recompute: [
+        showPercent(facts.recomputeSeconds / staging.inCore.computeSeconds),
+        ...(facts.recomputeSeconds > 0 ? [seconds(facts.recomputeSeconds)] : []),
+      ],
+      halo: [showRatio(facts.haloRatio)],
+      copies: facts.bytesOut > 0 ? [`${size(facts.bytesOut)} out`, size(facts.bytesIn)] : ['none'],
+      waiting: [seconds(memory + data), seconds(memory), seconds(data)],
+    }
+    assert.equal(Object.fromEntries(cards), expected)
+    const head = page.slice(page.indexOf('<h1>'), page.indexOf('</header>'))
+    for (const text of [showShape(facts.input), showSize(facts.budgetBytes), `${showCount(facts.parameters)} parameters`])
+      assert.ok(head.includes(text), text)
+    const table = /<table[^>]*>((?:(?!<\/table>).)*?segment.*?)<\/table>/s.exec(page.slice(page.indexOf('>Segments<')))![1]!
+    assert.is(table.match(/<tr[ >]/g)!.length, facts.segments + 1)
+  }
+})
+/** Numbers with their units in the notes. */
+const NUMBER = /\d[\d.]* (?:[nµm]?s|min|h|%|[KMGT]?i?B)(?!\w)/g
 
 test('the page of a plan with a hundred thousand calls stays below 3 MB', () => {
   const plan = chainPlan({ layers: 8, size: 12800, tiles: 12500 })

@@ -57,6 +57,8 @@ export interface Checked {
   readonly hover: (name: string, text: string) => string
   /** The text that an editor shows for the first place where `text` stands. */
   readonly docs: (name: string, text: string) => string
+  /** All options that are given in a program, with their texts. */
+  readonly allDocs: (name: string) => readonly { readonly option: string; readonly text: string }[]
   /** The type of a top-level constant, written out. */
   readonly typeOf: (name: string, constant: string) => string
   /** The names that an editor offers at the end of the first place where `text` stands. */
@@ -127,6 +129,17 @@ export const check = (programs: Programs, more: ts.CompilerOptions = {}): Checke
       ts.displayPartsToString(service.getQuickInfoAtPosition(pathOf(name), placeOf(programs, name, text))?.displayParts),
     docs: (name, text) =>
       ts.displayPartsToString(service.getQuickInfoAtPosition(pathOf(name), placeOf(programs, name, text))?.documentation),
+    allDocs: (name) => {
+      const file = program.getSourceFile(pathOf(name))!
+      const given = (node: ts.Node): readonly ts.PropertyAssignment[] => [
+        ...(ts.isPropertyAssignment(node) ? [node] : []),
+        ...node.getChildren(file).flatMap(given),
+      ]
+      return given(file).map((node) => ({
+        option: node.getText(file),
+        text: ts.displayPartsToString(service.getQuickInfoAtPosition(pathOf(name), node.getStart(file))?.documentation),
+      }))
+    },
     typeOf: (name, constant) => {
       const file = program.getSourceFile(pathOf(name))!
       const symbol = checker.getSymbolsInScope(file, ts.SymbolFlags.Variable).find((s) => s.name === constant)

@@ -24,6 +24,25 @@ run(net, plan, { epochs: 2, data })
 evaluate(net, stage(net, { mode: 'evaluate' }), { weights: 'w', data, metrics: ['mae'] })
 predict(net, stage(net, { mode: 'predict' }), { weights: 'w', data, out: 'o' })
 `,
+  layers: `import * as s from '../../src/index'
+export const all = s.seq(
+  s.fromBytes({ mean: [1, 2, 3], std: [1, 2, 3] }),
+  s.conv2d('c', 4, 3, { stride: 2, pad: 1, dilation: 1, groups: 1, bias: false, init: 'fan-in-uniform', param: 'x' }),
+  s.convTranspose2d('t', 4, 2, { stride: 2, pad: 0, outputPad: 0, dilation: 1, groups: 1, bias: false }),
+  s.batchNorm('b', { frozen: true, eps: 1 }),
+  s.groupNorm('g', 2, { affine: false, eps: 1 }),
+  s.instanceNorm('i', { affine: false, eps: 1 }),
+  s.layerNorm('l', { eps: 1 }),
+  s.localResponseNorm(5, { alpha: 1, beta: 1, k: 1 }),
+  s.maxPool('p', 2, { stride: 2, pad: 0, ceil: true }),
+  s.maxPool(2, { stride: 2 }),
+  s.avgPool('q', 2, { stride: 2, countIncludePad: false }),
+  s.upsample({ scale: 2, mode: 'nearest' }),
+  s.upsample({ size: [3, 4], mode: 'bilinear', alignCorners: true }),
+  s.linear('l', 3, { bias: false }),
+  s.pixelLinear('m', 3, { bias: false }),
+)
+`,
   zoo: `import { layerOf, model } from '../../dsl'
 import { resnet50 } from '../../models/resnet'
 import { vgg16, vgg16Features } from '../../models/vgg'
@@ -73,6 +92,12 @@ test('an option in an object literal shows its text', () => {
     ['out:', /./],
   ]
   for (const [option, text] of texts) assert.match(checked.docs('options', option), text)
+})
+test('each option of a layer shows its text', () => {
+  const docs = checked.allDocs('layers')
+  assert.ok(docs.length >= 38, `${docs.length} options`)
+  for (const { option, text } of docs) assert.match(text, /^[A-Z].*\.$/s, option)
+  assert.match(docs.find(({ option }) => option === 'stride: 2')!.text, /^Step from one window to the next, in pixels/)
 })
 test('the zoo, whole', () => {
   assert.match(

@@ -5,9 +5,10 @@ import { join } from 'node:path'
 import { Writable } from 'node:stream'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { CLEAR, liveLine } from '../../../src/cli/live'
+import { CLEAR, LiveLine } from '../../../src/cli/live'
 import type { Output } from '../../../src/cli/output'
-import { bar, barLine, countLines, Sparkline, withMeasuring } from '../../../src/cli/progress'
+import { planShown } from '../../../src/cli/phases'
+import { bar, barLine, countLines, Sparkline } from '../../../src/cli/progress'
 import { plainLines, type Progress } from '../../../src/train/progress'
 import { loadNative } from '../../../src/device/native'
 import { timesOf } from '../../../src/machine/taught'
@@ -119,33 +120,49 @@ test('without a terminal it is a line per epoch, or per step if an epoch is one 
   assert.is(whole.written(), 'step 1/6  loss 1.25000  rate 0.1  100 ms\n')
 })
 
-test('a line stands on the terminal until the command has a text, on either stream', () => {
+test('a live line stands on the terminal until the command has a text, on either stream', () => {
   for (const speaks of [0, 1] as const) {
     const [one, two] = [terminal(20), terminal(20)]
     const streams = [one.out.stream, two.out.stream] as const
-    const end = liveLine('spillway plan resnet18 …', streams)
-    assert.equal([one.written(), two.written()], ['', 'spillway plan resne'])
+    const line = new LiveLine(streams, {})
+    line.show('spillway plan resnet18 …')
+    line.show('planning')
+    assert.equal([one.written(), two.written()], ['', `spillway plan resne\rplanning${CLEAR}`])
     streams[speaks].write('text\n')
-    assert.is(two.written(), `spillway plan resne\r${CLEAR}${speaks === 1 ? 'text\n' : ''}`)
-    end()
+    assert.is(two.written(), `spillway plan resne\rplanning${CLEAR}\r${CLEAR}${speaks === 1 ? 'text\n' : ''}`)
+    line.end()
     streams[1].write('more\n')
-    assert.equal(`${one.written()}${two.written()}`.match(/text|more|\r/g)!.length, 3)
+    assert.equal(`${one.written()}${two.written()}`.match(/text|more|\r/g)!.length, 4)
+    line.show('again')
+    line.end()
+    assert.match(two.written(), `more\nagain\r${CLEAR}`)
   }
-  const pipe = terminal(20)
-  Object.assign(pipe.out.stream, { isTTY: false })
-  liveLine('nothing', [pipe.out.stream, pipe.out.stream])()
-  assert.is(pipe.written(), '')
+})
+
+test('there is no live line in a pipe, in CI, in a dumb terminal, and with NO_COLOR', () => {
+  const shownIn = (isTTY: boolean, env: NodeJS.ProcessEnv): string => {
+    const { out, written } = terminal(20)
+    Object.assign(out.stream, { isTTY })
+    const line = new LiveLine([out.stream, out.stream], env)
+    line.show('nothing')
+    line.end()
+    return written()
+  }
+  assert.is(shownIn(false, {}), '')
+  for (const env of [{ CI: 'true' }, { CI: '1' }, { TERM: 'dumb' }, { NO_COLOR: '1' }]) assert.is(shownIn(true, env), '')
+  for (const env of [{}, { CI: '' }, { CI: 'false' }, { NO_COLOR: '' }, { TERM: 'xterm' }])
+    assert.is(shownIn(true, env), `nothing\r${CLEAR}`)
 })
 
 test('a count of images is one line in a terminal, and a line per tenth elsewhere', () => {
   const counted = (isTTY: boolean, all: number | undefined, to: number): string => {
     const { out, written } = terminal(100)
     Object.assign(out.stream, { isTTY })
-    const count = countLines(out)
+    const count = countLines(out, {})
     for (let done = 1; done <= to; done++) count(done, all)
     return written()
   }
-  assert.is(counted(true, 3, 3), '\r1 of 3\r2 of 3\r3 of 3\n')
+  assert.is(counted(true, 3, 3), `1 of 3\r2 of 3${CLEAR}\r${CLEAR}3 of 3\n`)
   assert.is(counted(false, 3, 3), '1 of 3\n2 of 3\n3 of 3\n')
   assert.equal(
     counted(false, 1000, 1000).trimEnd().split('\n'),
@@ -154,24 +171,28 @@ test('a count of images is one line in a terminal, and a line per tenth elsewher
   assert.is(counted(false, undefined, 150), '1\n10\n100\n')
 })
 
-test('a plan that measures first says so on one line of a terminal, which is cleared', async () => {
+test('planning shows its measurements on the live line', () => {
   const cache = mkdtempSync(join(tmpdir(), 'spillway-measuring-'))
   const before = process.env['XDG_CACHE_HOME']
   process.env['XDG_CACHE_HOME'] = cache
   const shape = [1, 4, 8, 8]
-  const planning = async (): Promise<number> =>
+  const planning = (): number =>
     timesOf(loadNative(), 1, 'first').times.seconds('relu', { slope: 0 }, { ins: [shape], outs: [shape] })
-  try {
+  const shown = (): string => {
     const { out, written } = terminal(100)
-    assert.ok((await withMeasuring(planning, out.stream)) > 0)
-    const [start, line, ...rest] = written().split('\r')
-    assert.is(start, '')
-    assert.match(line!, /^measuring this machine: 1 calls, \d+\.\d s of at most [\d.]+ s/)
-    assert.is(rest.at(-1), '\u001b[K')
+    const line = new LiveLine([out.stream, out.stream], {})
+    assert.ok(planShown('net', planning, line) > 0)
+    line.end()
+    return written()
+  }
+  try {
+    const [start, measured, end] = shown().split('\r')
+    assert.is(start, 'planning net')
+    assert.match(measured!, /^planning net: \d+ kernels measured, \d+\.\d s of at most [\d.]+ s/)
+    assert.ok(measured!.endsWith(CLEAR))
+    assert.is(end, CLEAR)
     // All is known now.
-    const again = terminal(100)
-    await withMeasuring(planning, again.out.stream)
-    assert.is(again.written(), '')
+    assert.is(shown(), `planning net\r${CLEAR}`)
   } finally {
     if (before === undefined) delete process.env['XDG_CACHE_HOME']
     else process.env['XDG_CACHE_HOME'] = before

@@ -22,13 +22,16 @@ import {
   tryLargest,
   tryStage,
   upsample,
+  zooEntry,
 } from '../../../src'
 import { fitsText } from '../../../src/cli/fits'
 import { machineNamed } from '../../../src/machine/machine'
+import { batchesFrom } from '../../../src/stage/batches'
 import { type Fits, fitsOf, partsOf } from '../../../src/stage/fits'
 import { prepare } from '../../../src/stage/prepare'
 import { compile } from '../../../staging/compile'
 import { certain } from '../../../staging/core/certain'
+import type { Graph } from '../../../staging/graph/graph'
 import { hasPlan } from '../../../staging/planner/fastest'
 import { fullTest } from '../../full'
 
@@ -110,6 +113,29 @@ test('hasPlan answers as the planner does, at every budget', () => {
     })
     assert.ok(answers.includes(true) && answers.includes(false), `${strategy} has both answers`)
   }
+})
+
+test('the graphs of two batches tell those of the others', () => {
+  for (const name of ['resnet18', 'densenet121', 'unet', 'vgg16-features']) {
+    const entry = zooEntry(name)!
+    const [, c, h, w] = entry.defaultInput
+    const graphOf = (batch: number): Graph => {
+      const built = certain('a legal model')(entry.build([batch, c, h / 2, w / 2]))
+      return certain('the step is legal')(prepare(built, machine, { loss: entry.loss })).graph
+    }
+    const graphs = batchesFrom(graphOf(2), graphOf(3))!
+    assert.equal(graphs(7), graphOf(7), name)
+  }
+})
+
+test('graphs that differ in more than the batch tell nothing', () => {
+  const graphOf = (input: readonly number[], net: unknown): Graph =>
+    certain('the step is legal')(prepare(at(input, net), machine)).graph
+  const first = graphOf([2, 3, 64, 64], plain)
+  assert.is(batchesFrom(first, first), undefined)
+  assert.is(batchesFrom(first, graphOf([3, 3, 65, 64], plain)), undefined)
+  assert.is(batchesFrom(first, graphOf([3, 3, 64, 64], classifier)), undefined)
+  assert.ok(batchesFrom(first, graphOf([3, 3, 64, 64], plain)))
 })
 
 test('the search of a plan ends at a multiple of the in-core size', () => {

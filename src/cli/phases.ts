@@ -1,0 +1,35 @@
+// The phases of a command before its run, on the live line: it reads the model, opens the machine, plans and measures. In: the work of a phase. Out:
+// its result.
+import type { Either } from 'fp-ts/Either'
+import type { SpillwayError } from '../errors/errors'
+import type { LocalMachine, MachineOptions } from '../machine/localmachine'
+import { machineNamed } from '../machine/machine'
+import { hearMeasuring } from '../machine/taught'
+import { showSeconds } from '../report/format'
+import { live } from './live'
+import { modelNamed, type ModelAsked, type NamedModel } from './model'
+
+/** Reads a model, and shows that it does. */
+export const readModel = (text: string, o: ModelAsked): Either<SpillwayError, NamedModel> => {
+  live.show(`reading ${text}`)
+  return modelNamed(text, o)
+}
+
+/** Opens a machine, and shows that it does. */
+export const openMachine = (name = 'cpu', o: MachineOptions): Either<SpillwayError, LocalMachine> => {
+  live.show(`opening ${name}`)
+  return machineNamed(name, o)
+}
+
+/** Plans, and shows that it does, with the measurements. */
+export const planShown = <A>(name: string, plan: () => A, line = live): A => {
+  line.show(`planning ${name}`)
+  hearMeasuring((calls, seconds, most) => {
+    line.show(`planning ${name}: ${calls} kernels measured, ${seconds.toFixed(1)} s of at most ${showSeconds(most)}`)
+  })
+  try {
+    return plan()
+  } finally {
+    hearMeasuring(undefined)
+  }
+}
