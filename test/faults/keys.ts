@@ -95,6 +95,7 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
   RegionSource: [['source', (o) => `s.source({ length: 1, size: [1, 1], read: () => ({}), ${o} })`]],
   StreamOptions: [['source', (o) => `s.source([], { ${o} })`]],
   Numbers: [['files', (o) => `s.files('a', { ${o} })`]],
+  SlideOptions: [['slides', (o) => `s.slides('a', { ${o} })`]],
   FilesOptions: [['files', (o) => `s.files('a', { ${o} })`]],
   ValidationOptions: [['validation', (o) => `s.validation({ data: 'd', ${o} })`]],
   KeepOptions: [['keep', (o) => `s.train(net, plan, { steps: 1, checkpointDir: 'c', keep: { ${o} } })`]],
