@@ -26,8 +26,7 @@ struct Shift : PlainKernel {
         for (int64_t b = 0; b < y.dims[0]; b++) {
           const T* const from = pixel_of<T>(x, b, h, w);
           T* const to = pixel_of<T>(y, b, h, w);
-          for (int64_t c = 0; c < y.dims[1]; c++)
-            to[c] = T(float(from[c]) + p[plan.at(c + y.origin[1], h + y.origin[2], w + y.origin[3])]);
+          for (int64_t c = 0; c < y.dims[1]; c++) to[c] = T(float(from[c]) + p[plan.at(c + y.origin[1], h + y.origin[2], w + y.origin[3])]);
         }
   }
 };
@@ -41,7 +40,8 @@ struct ShiftBackward : PlainKernel {
     std::fill_n(sums, ops::elements(dp), 0.0f);
     if (plan.elements == 0) {
       double* const totals = static_cast<double*>(call.workspace);
-      channel_sums<float, 1>(Summands<1, 0>{{&dy, 1}, {}, {}}, totals, [](const auto& element, const auto&) { return std::array{element[0]}; });
+      channel_sums<float, 1>(Summands<1, 0>{{&dy, 1}, {}, {}}, totals,
+                             [](const auto& element, const auto&) { return std::array{element[0]}; });
       for (int64_t c = 0; c < dy.dims[1]; c++) sums[c + dy.origin[1]] = float(totals[c]);
     } else {
       with_element(dy, [&](auto element) { each_element<decltype(element)>(dy, plan, sums); });

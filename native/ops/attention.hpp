@@ -1,5 +1,6 @@
 // Legality and geometry of attention within groups of pixels, and of its gradient: x `[B,3C,H,W]` and y `[B,C,H,W]`, both dense and whole.
-// Worked example: in windows of 2x2, group 1 of 4x4 pixels has the tokens (0,2), (0,3), (1,2), (1,3); in a grid of 2x2, (0,1), (0,3), (2,1), (2,3).
+// Worked example: in windows of 2x2, group 1 of 4x4 pixels has the tokens (0,2), (0,3), (1,2), (1,3); in a grid of 2x2, (0,1), (0,3),
+// (2,1), (2,3).
 #pragma once
 #include "ops/both.hpp"
 #include "ops/check.hpp"
@@ -46,7 +47,8 @@ struct AttentionPlan {
   }
   /// The place in a table of the distance of two tokens, for head 0.
   SPILLWAY_BOTH int64_t distance(int64_t query, int64_t key) const {
-    const int64_t rows = query / a.window_w - key / a.window_w + a.window_h - 1, columns = query % a.window_w - key % a.window_w + a.window_w - 1;
+    const int64_t rows = query / a.window_w - key / a.window_w + a.window_h - 1,
+                  columns = query % a.window_w - key % a.window_w + a.window_w - 1;
     return (rows * (2 * a.window_w - 1) + columns) * a.heads;
   }
 };
@@ -54,7 +56,8 @@ struct AttentionPlan {
 inline Status check_attention_sizes(const KernelCall& c, const View& y, const View* table) {
   const View& x = c.ins[0];
   const auto a = AttentionAttrs::read(c.attrs);
-  if (!is_of_whole_images(x) || !is_of_whole_images(y) || !same_pixels(x, y)) return refuse(c, "x and y must be the same whole images, dense");
+  if (!is_of_whole_images(x) || !is_of_whole_images(y) || !same_pixels(x, y))
+    return refuse(c, "x and y must be the same whole images, dense");
   if (x.dims[1] % (3 * a.heads) != 0 || y.dims[1] * 3 != x.dims[1]) return refuse(c, "x must have queries, keys and values of all heads");
   if (x.dims[1] / (3 * a.heads) > 256) return refuse(c, "a head must have at most 256 channels");
   if (a.window_h > x.dims[2] || a.window_w > x.dims[3] || x.dims[2] % a.window_h != 0 || x.dims[3] % a.window_w != 0)

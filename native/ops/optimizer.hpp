@@ -82,8 +82,8 @@ struct rmsprop {
   }
 };
 
-/// The product of NAdam's momenta up to a step: beta1^step times the product of 1 - 0.5·q^i for i = 1 … step, q = 0.96^decay. Its logarithm is
-/// a sum over powers of 0.5, so that no step reads that of the step before. The 64 terms leave less than the rounding of doubles.
+/// The product of NAdam's momenta up to a step: beta1^step times the product of 1 - 0.5·q^i for i = 1 … step, q = 0.96^decay. Its logarithm
+/// is a sum over powers of 0.5, so that no step reads that of the step before. The 64 terms leave less than the rounding of doubles.
 SPILLWAY_BOTH inline double product_of_momenta(double beta1, double decay, double step) {
   const double log_q = decay * std::log(0.96);
   double sum = 0, half = 1;

@@ -15,10 +15,9 @@ struct ShiftPlan {
 
 inline Status check_shift_sizes(const KernelCall& c, const View& image, const View& p) {
   if (!is_activation(image)) return refuse(c, "x must be an activation");
-  const bool fits = ShiftAttrs::read(c.attrs).elements
-                        ? is_whole(p) && p.dims[0] == image.extent[1] && p.dims[1] == image.extent[2] && p.dims[2] == image.extent[3] &&
-                              p.dims[3] == 1
-                        : is_vector(p, image.extent[1]);
+  const bool fits = ShiftAttrs::read(c.attrs).elements ? is_whole(p) && p.dims[0] == image.extent[1] && p.dims[1] == image.extent[2] &&
+                                                             p.dims[2] == image.extent[3] && p.dims[3] == 1
+                                                       : is_vector(p, image.extent[1]);
   return fits ? Status{} : refuse(c, "the parameter must have a number for each channel, or for each element of an image");
 }
 

@@ -15,7 +15,8 @@ struct SquareSums {
       View places = call.ins[0];
       places.origin[0] = b, places.origin[1] = c, places.dims[0] = places.dims[1] = 1;
       double sum = 0;
-      each_element(places, [&](int64_t i, int64_t j, int64_t h, int64_t w) { sum += double(x.global(i, j, h, w)) * double(x.global(i, j, h, w)); });
+      each_element(places,
+                   [&](int64_t i, int64_t j, int64_t h, int64_t w) { sum += double(x.global(i, j, h, w)) * double(x.global(i, j, h, w)); });
       s.global(b, c, 0, 0) = T(sum);
     });
   }

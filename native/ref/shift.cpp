@@ -26,9 +26,8 @@ struct ShiftBackward {
     const Tensor<T> dy(call.ins[0]), dp(call.outs[0]);
     const ops::ShiftPlan plan(call, call.ins[0]);
     std::vector<double> sums(size_t(ops::elements(call.outs[0])));
-    each_element(call.ins[0], [&](int64_t b, int64_t c, int64_t h, int64_t w) {
-      sums[size_t(plan.at(c, h, w))] += double(dy.global(b, c, h, w));
-    });
+    each_element(call.ins[0],
+                 [&](int64_t b, int64_t c, int64_t h, int64_t w) { sums[size_t(plan.at(c, h, w))] += double(dy.global(b, c, h, w)); });
     for (size_t i = 0; i < sums.size(); i++) dp[int64_t(i)] = T(sums[i]);
   }
 };

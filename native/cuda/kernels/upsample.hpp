@@ -18,9 +18,7 @@ SPILLWAY_BOTH inline Rows outputs_near(const Resampling& r, int32_t row, int32_t
 }
 
 /// The weight with which an output pixel is made of this input pixel.
-SPILLWAY_BOTH inline double share_of(const Between& b, int64_t row) {
-  return b.first <= row && row <= b.second ? b.share(row) : 0.0;
-}
+SPILLWAY_BOTH inline double share_of(const Between& b, int64_t row) { return b.first <= row && row <= b.second ? b.share(row) : 0.0; }
 
 template <>
 struct Kernel<OpKind::upsample> : OwnKernel {

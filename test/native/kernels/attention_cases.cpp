@@ -10,8 +10,9 @@ Family attention_family(Random& r) {
   const int64_t height = r.between(1, 5), width = r.between(1, 5), down = r.between(1, 2), across = r.between(1, 2);
   const bool shifted = grid == 0 && r.between(0, 1) == 1;
   const int64_t shift_h = shifted ? r.between(0, height - 1) : 0, shift_w = shifted ? r.between(0, width - 1) : 0;
-  const std::vector<double> attrs{double(heads), double(r.between(0, 1)), double(height), double(width), double(grid),
-                                  double(shift_h), double(shift_w), double(biased), 1 / std::sqrt(double(head))};
+  const std::vector<double> attrs{
+      double(heads),  double(r.between(0, 1)),    double(height), double(width), double(grid), double(shift_h), double(shift_w),
+      double(biased), 1 / std::sqrt(double(head))};
   const Dims in{r.between(1, 3), 3 * heads * head, down * height, across * width}, out{in[0], heads * head, in[2], in[3]};
   const Dims of_table{(2 * height - 1) * (2 * width - 1), heads, 1, 1};
   const Array x = r.normal(in), dy = r.normal(out), table = r.normal(of_table);
