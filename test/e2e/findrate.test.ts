@@ -1,5 +1,6 @@
 // own process
-// The search for a learning rate: rates rise geometrically whatever the plan's rate, the search ends where the loss diverges, and nothing is written.
+// The search for a learning rate: rates rise geometrically and replace the plan's rate. The search ends when the loss
+// diverges, and writes nothing.
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

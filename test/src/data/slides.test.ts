@@ -81,6 +81,112 @@ test('levels are read from the directories of TIFF and BigTIFF, with their scale
   }
 })
 
+/** One entry of a TIFF directory: long numbers, or a text. */
+interface Entry {
+  readonly tag: number
+  readonly values: readonly number[] | string
+}
+interface Drawn {
+  readonly pixels: Buffer
+  readonly entries: readonly Entry[]
+}
+
+const DIRECTORY_BYTES = 4096
+const SUB_IFDS = 330
+
+/** The bytes of a directory at an offset of the file. */
+const directoryOf = (entries: readonly Entry[], offset: number, next: number): Buffer => {
+  const out = Buffer.alloc(DIRECTORY_BYTES)
+  let free = 2 + 12 * entries.length + 4
+  out.writeUInt16LE(entries.length, 0)
+  entries.forEach(({ tag, values }, i) => {
+    const isText = typeof values === 'string'
+    const bytes = isText ? Buffer.from(`${values}\0`, 'latin1') : Buffer.from(Uint32Array.from(values).buffer)
+    const to = 2 + 12 * i
+    out.writeUInt16LE(tag, to)
+    out.writeUInt16LE(isText ? 2 : 4, to + 2)
+    out.writeUInt32LE(isText ? bytes.length : values.length, to + 4)
+    if (bytes.length <= 4) bytes.copy(out, to + 8)
+    else {
+      out.writeUInt32LE(offset + free, to + 8)
+      bytes.copy(out, free)
+      free += bytes.length
+    }
+  })
+  out.writeUInt32LE(next, 2 + 12 * entries.length)
+  return out
+}
+
+/** A TIFF of images of one uncompressed tile of 16 x 16 pixels each. Those after the first are pages, or lie below it. */
+const tiffOf = (name: string, images: readonly Drawn[], areBelow: boolean): string => {
+  const pixelsAt = (i: number): number => 8 + images.slice(0, i).reduce((n, { pixels }) => n + pixels.length, 0)
+  const directoryAt = (i: number): number => pixelsAt(images.length) + i * DIRECTORY_BYTES
+  const head = Buffer.from([0x49, 0x49, 42, 0, 0, 0, 0, 0])
+  head.writeUInt32LE(directoryAt(0), 4)
+  const directories = images.map(({ pixels, entries }, i) => {
+    const below = areBelow && i === 0 ? [{ tag: SUB_IFDS, values: images.slice(1).map((_, k) => directoryAt(k + 1)) }] : []
+    const numbers = [
+      [322, 16],
+      [323, 16],
+      [324, pixelsAt(i)],
+      [325, pixels.length],
+    ] as const
+    const all = [...numbers.map(([tag, value]) => ({ tag, values: [value] })), ...entries, ...below]
+    const next = !areBelow && i + 1 < images.length ? directoryAt(i + 1) : 0
+    return directoryOf(
+      [...all].sort((a, b) => a.tag - b.tag),
+      directoryAt(i),
+      next,
+    )
+  })
+  writeFileSync(at(name), Buffer.concat([head, ...images.map(({ pixels }) => pixels), ...directories]))
+  return at(name)
+}
+
+const [BLACK_IS_ZERO, RGB] = [1, 2]
+const entriesOf = (side: number, bits: number, photometric: number, samples: number): readonly Entry[] => [
+  ...[256, 257].map((tag) => ({ tag, values: [side] })),
+  { tag: 258, values: Array.from({ length: samples }, () => bits) },
+  { tag: 259, values: [1] },
+  { tag: 262, values: [photometric] },
+  { tag: 277, values: [samples] },
+]
+const ramp = (n: number): Buffer => Buffer.from(Array.from({ length: n }, (_, i) => (7 * i) % 251))
+
+test('five bands, 16 bits, levels below a page and the scale of SVS are read', async () => {
+  const region = { top: 3, left: 2, height: 2, width: 4 }
+  const bands = ramp(16 * 16 * 5)
+  const more = [
+    { tag: 338, values: [0, 0, 0, 0] },
+    { tag: 42113, values: '9' },
+  ]
+  const five = openSlide(
+    tiffOf('five.tif', [{ pixels: bands, entries: [...entriesOf(16, 8, BLACK_IS_ZERO, 5), ...more] }], false),
+    {},
+  )
+  assert.equal([five.level.channels, five.pyramid.noData], [5, 9])
+  const rows = [3, 4].map((row) => bands.subarray((row * 16 + 2) * 5, (row * 16 + 6) * 5))
+  assert.equal([...(await regionOf(five, region))], [...Buffer.concat(rows)])
+
+  const wide = Uint16Array.from({ length: 256 }, (_, i) => 250 * i)
+  const file = tiffOf('wide.tif', [{ pixels: Buffer.from(wide.buffer), entries: entriesOf(16, 16, BLACK_IS_ZERO, 1) }], false)
+  const expected = [3, 4].flatMap((row) => [2, 3, 4, 5].map((column) => wide[row * 16 + column]!))
+  assert.equal([...(await regionOf(openSlide(file, {}), region))], expected)
+
+  for (const areBelow of [true, false]) {
+    const description = { tag: 270, values: 'Aperio |AppMag = 20|MPP = 0.4990' }
+    const [fine, coarse] = [ramp(768), ramp(768).reverse()]
+    const images = [
+      { pixels: fine, entries: [...entriesOf(16, 8, RGB, 3), description] },
+      { pixels: coarse, entries: entriesOf(8, 8, RGB, 3) },
+    ]
+    const slide = openSlide(tiffOf(`below-${areBelow}.svs`, images, areBelow), { microns: 1 })
+    assert.equal([slide.at, slide.level.width, slide.level.microns!.toFixed(3)], [1, 8, '0.998'])
+    const cut = await regionOf(slide, { top: 1, left: 2, height: 1, width: 2 })
+    assert.equal([...cut], [...coarse.subarray((16 + 2) * 3, (16 + 4) * 3)])
+  }
+})
+
 test('a region has the pixels of the whole level', async () => {
   const file = await written('regions.tif', { bigtiff: true })
   for (const level of [0, 1]) {
