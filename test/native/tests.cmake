@@ -2,11 +2,15 @@
 # this folder, the imitated device and the failing file layer (which the TypeScript tests load too: they lie beside the addon), the fuzzer.
 set(TESTS ${CMAKE_CURRENT_LIST_DIR})
 set(CHECKOUT ${TESTS}/../..)
+# Of all targets of this file: test code runs for a second and compiles for minutes. The kernels under test are the addon's own objects.
+# All are position-independent alike, since they share a precompiled header.
+set(TEST_OPTIONS -O1 -fPIC)
 
 # A device plugin for tests, beside the addon: what the runtime does with an asynchronous device, without one.
 # Its kernels are the cuda device's own, compiled for the host.
 add_library(spillway_own_kernels STATIC ${TESTS}/imitation/kernels.cpp)
 target_link_libraries(spillway_own_kernels PUBLIC spillway_core)
+target_compile_options(spillway_own_kernels PRIVATE ${TEST_OPTIONS})
 target_include_directories(spillway_own_kernels PUBLIC ${CHECKOUT})
 add_library(spillway_imitation MODULE ${TESTS}/imitation/imitation.cpp ${TESTS}/imitation/lanes.cpp)
 set_target_properties(spillway_imitation PROPERTIES PREFIX "" CXX_VISIBILITY_PRESET hidden)
@@ -32,7 +36,7 @@ if(CUDA_HEADERS EQUAL 3)
   set_target_properties(spillway_host_cuda PROPERTIES PREFIX "" CXX_VISIBILITY_PRESET hidden)
   target_include_directories(spillway_host_cuda BEFORE PRIVATE ${TESTS}/host_cuda/shim ${SPILLWAY_CUDA_SOURCE}/.. ${CHECKOUT})
   target_include_directories(spillway_host_cuda SYSTEM PRIVATE ${SPILLWAY_CUDA_HEADERS})
-  target_compile_options(spillway_host_cuda PRIVATE -O1 ${SPILLWAY_HOST_CUDA_OPTIONS})
+  target_compile_options(spillway_host_cuda PRIVATE ${TEST_OPTIONS} ${SPILLWAY_HOST_CUDA_OPTIONS})
   target_link_libraries(spillway_host_cuda PRIVATE spillway_core ${CMAKE_DL_LIBS})
   target_link_options(spillway_host_cuda PRIVATE -Wl,--exclude-libs,ALL ${SPILLWAY_HOST_CUDA_OPTIONS})
   # What cuDNN itself wants of a driver to name engines (host_cuda/asked.hpp).
@@ -62,7 +66,10 @@ file(GLOB SPILLWAY_CASES CONFIGURE_DEPENDS ${TESTS}/kernels/*.cpp)
 spillway_join(SPILLWAY_CASES cases)
 add_library(spillway_cases OBJECT ${ON_DEMAND} ${SPILLWAY_CASES})
 target_link_libraries(spillway_cases PUBLIC spillway_own_kernels)
-target_compile_definitions(spillway_cases PUBLIC SPILLWAY_ONE_CASE_IN=${SPILLWAY_ONE_CASE_IN})
+target_compile_definitions(spillway_cases PRIVATE SPILLWAY_ONE_CASE_IN=${SPILLWAY_ONE_CASE_IN})
+target_compile_options(spillway_cases PRIVATE ${TEST_OPTIONS})
+# The headers that most programs share are compiled once, too.
+target_precompile_headers(spillway_cases PRIVATE ${TESTS}/shared.hpp)
 
 # Each file of this folder is a program that ends with `N passed, 0 failed` and exits with 1 when one failed.
 add_custom_target(check)
@@ -71,10 +78,12 @@ foreach(source ${SPILLWAY_TESTS})
   get_filename_component(name ${source} NAME_WE)
   add_executable(${name} ${ON_DEMAND} ${source})
   target_link_libraries(${name} PRIVATE spillway_own_kernels)
+  target_compile_options(${name} PRIVATE ${TEST_OPTIONS})
+  target_precompile_headers(${name} REUSE_FROM spillway_cases)
   if(name MATCHES "^kernels_")
     target_link_libraries(${name} PRIVATE spillway_cases)
   endif()
-  target_compile_definitions(${name} PRIVATE SPILLWAY_IMITATION="$<TARGET_FILE:spillway_imitation>")
+  target_compile_definitions(${name} PRIVATE SPILLWAY_IMITATION="$<TARGET_FILE:spillway_imitation>" SPILLWAY_ONE_CASE_IN=${SPILLWAY_ONE_CASE_IN})
   add_dependencies(${name} spillway_imitation)
   if(name STREQUAL "mpi_test")
     target_compile_definitions(${name} PRIVATE SPILLWAY_CHECKOUT="${CHECKOUT}")
