@@ -1,11 +1,12 @@
-// Loads TypeScript without checking it, as ts-node's transpile-only does, and remembers the JavaScript by content and V8's code.
-// In: `node -r` this file. Out: `require` takes .ts files. Invariant: a cached file is whole, and belongs to exactly this
-// source, compiler version and these options. (Starting ts-node and translating everything takes a test process seconds.)
+// Loads TypeScript without checking it, as ts-node's transpile-only does, and keeps the JavaScript and V8's code (modulecache.js).
+// In: `node -r` this file. Out: `require` takes .ts files. Invariant: a kept translation is whole, and belongs to exactly this source,
+// compiler version and these options. (Starting ts-node and translating everything takes a test process seconds.)
 'use strict'
+const { createHash } = require('node:crypto')
 const fs = require('node:fs')
 const path = require('node:path')
 const { threadId } = require('node:worker_threads')
-const { cacheJavaScript, compileWithCode, contentId } = require('./codecache')
+const { keepModules, runAndKeep, runKept } = require('./modulecache')
 const { mapStacks } = require('./stacks')
 
 const ROOT = path.resolve(__dirname, '..', '..')
@@ -38,25 +39,30 @@ const remember = (cached, text) => {
   fs.renameSync(temporary, cached)
 }
 
-/** By source file, the file of its map. */
+/** A kept module's translation lies under the source's content, as when it was made. */
+const cachedOf = (file, source) => path.join(CACHE, `${createHash('sha256').update(`${KEY}\0${file}\0${source}`).digest('hex')}.js`)
+
+/** By loaded source, the file of its map, once a stack has asked for it. */
 const maps = new Map()
+const mapOf = (file) => {
+  if (maps.get(file) === null) maps.set(file, `${cachedOf(file, fs.readFileSync(file, 'utf8'))}.map`)
+  return maps.get(file)
+}
 
 const javascriptOf = (file) => {
   const source = fs.readFileSync(file, 'utf8')
-  const id = contentId(`${KEY}\0${file}\0${source}`)
-  const cached = path.join(CACHE, `${id}.js`)
-  maps.set(file, `${cached}.map`)
+  const cached = cachedOf(file, source)
   const known = read(cached)
-  if (known !== null) return { id, text: known }
+  if (known !== null) return known
   const { text, map } = translate(source, file)
   remember(`${cached}.map`, map)
   remember(cached, text)
-  return { id, text }
+  return text
 }
 
-cacheJavaScript()
-mapStacks((file) => maps.get(file))
+keepModules()
+mapStacks(mapOf)
 require('node:module')._extensions['.ts'] = (module, file) => {
-  const { id, text } = javascriptOf(file)
-  compileWithCode(module, text, file, id)
+  maps.set(file, null)
+  if (!runKept(module, file)) runAndKeep(module, file, javascriptOf(file))
 }
