@@ -6,7 +6,7 @@ const { createHash } = require('node:crypto')
 const fs = require('node:fs')
 const path = require('node:path')
 const { threadId } = require('node:worker_threads')
-const { keepModules, runAndKeep, runKept } = require('./modulecache')
+const { runAndKeep, runKept } = require('./modulecache')
 const { mapStacks } = require('./stacks')
 
 const ROOT = path.resolve(__dirname, '..', '..')
@@ -60,7 +60,6 @@ const javascriptOf = (file) => {
   return text
 }
 
-keepModules()
 mapStacks(mapOf)
 require('node:module')._extensions['.ts'] = (module, file) => {
   maps.set(file, null)

@@ -1,3 +1,4 @@
+// own process
 // The gate that threads pass to read a sample: after a stop, no thread is inside.
 import { once } from 'node:events'
 import { extname, join } from 'node:path'

@@ -1,3 +1,4 @@
+// own process
 // Measured links: on a quiet machine at once, on a busy one the best of a few, within physical bounds. Results kept between processes: for the build
 // of their measurement, and for few builds.
 import { spawn } from 'node:child_process'

@@ -1,3 +1,4 @@
+// own process
 // Checkpoints: restored state, refusals, and a whole one after a kill at any moment.
 import { spawn } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
