@@ -40,7 +40,8 @@ const remember = (cached, text) => {
 }
 
 /** A kept module's translation lies under the source's content, as when it was made. */
-const cachedOf = (file, source) => path.join(CACHE, `${createHash('sha256').update(`${KEY}\0${file}\0${source}`).digest('hex')}.js`)
+const cachedOf = (file, source) =>
+  path.join(CACHE, `${createHash('sha256').update(`${KEY}\0${file}\0${source}`).digest('hex')}.js`)
 
 /** By loaded source, the file of its map, once a stack has asked for it. */
 const maps = new Map()
