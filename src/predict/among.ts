@@ -17,19 +17,9 @@ import { gathered, leads, type Rank } from '../ranks/rank'
 import type { Staged } from '../stage/stage'
 import { CANCELLED } from './batches'
 import type { PredictOptions } from './options'
-import {
-  all,
-  type Counted,
-  counting,
-  type Done,
-  type Group,
-  type Predicted,
-  predicted,
-  type Ready,
-  readyOf,
-  sizeOfPlan,
-  watched,
-} from './predictor'
+import { all, type Counted, counting, type Done, type Predicted, predicted, watched } from './predictor'
+import { type Group, sizeOfPlan } from './group'
+import { type Ready, readyOf } from './ready'
 import { meetingOf } from './shares'
 
 /** Rank 0's groups and plans; at the others, their part of it. */

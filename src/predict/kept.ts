@@ -23,7 +23,9 @@ import { descriptionOf, loadingOf } from '../train/loading'
 import { RUN_VALUES, withNotes } from '../train/options'
 import type { PredictOptions } from './options'
 import { paddedBy } from './padding'
-import { all, formOf, type InSession, type Kept, type NamedPicture, type Predicted, predicted, readyOf } from './predictor'
+import type { Kept, NamedPicture } from './group'
+import { all, type InSession, type Predicted, predicted } from './predictor'
+import { formOf, readyOf } from './ready'
 import { openWeighted } from './weighted'
 
 /**

@@ -29,7 +29,7 @@ import { npyHead } from '../../src/files/npy'
 import { checkedPlaces, reading, type Write, writing } from '../../src/files/places'
 import { writeTensors } from '../../src/files/safetensors'
 import { writeWholeText } from '../../src/files/whole'
-import { placesOf as predictPlaces } from '../../src/predict/predictor'
+import { placesOf as predictPlaces } from '../../src/predict/ready'
 import { placesOf as trainPlaces } from '../../src/train/beforehand'
 import type { Either } from 'fp-ts/Either'
 
