@@ -23,8 +23,11 @@ const reached = (file, found = new Set()) => {
   return found
 }
 
+/** The declarations that users can load. */
+const loadable = (dist) => new Set(doors(dist).flatMap((door) => [...reached(door.replace(/\.js$/, '.d.ts'))]))
+
 const writeDeclarations = (dist) => {
-  const files = new Set(doors(dist).flatMap((door) => [...reached(door.replace(/\.js$/, '.d.ts'))]))
+  const files = loadable(dist)
   fs.copyFileSync(SHAPES, path.join(dist, 'shapes.d.ts'))
   for (const file of files) {
     const at = path.relative(path.dirname(file), path.join(dist, 'shapes'))
@@ -35,4 +38,4 @@ const writeDeclarations = (dist) => {
   }
 }
 
-module.exports = { writeDeclarations }
+module.exports = { loadable, writeDeclarations }
