@@ -1,4 +1,4 @@
-// ConvNeXt-T (Liu et al. 2022) as torchvision builds it: 7x7 convolutions of one channel at a time, then layers that see one pixel
+// ConvNeXt (Liu et al. 2022) as torchvision builds it: 7x7 convolutions of one channel at a time, then layers that see one pixel
 // at a time. Layer names are torchvision's parameter names: 'features.1.0.block.0', 'features.1.0.layer_scale', 'classifier.2'.
 import {
   block,
@@ -22,12 +22,13 @@ import {
   seq,
   stochasticDepth,
 } from '../dsl'
+import { copies } from './efficientnet'
 
 const norm = <N extends string>(name: N) => layerNorm(name, { eps: 1e-6 })
 
-/** The `nth` of eighteen blocks, from 0: the later, the more often it is skipped in training. `wide` is four times the channels. */
+/** In training, a block is skipped with probability `p`. `wide` is four times the channels. */
 // biome-ignore format: one layer a line
-const body = <C extends number, W extends number>(nth: number, channels: C, wide: W) => seq(
+const body = <C extends number, W extends number>(p: number, channels: C, wide: W) => seq(
   block('block',
     conv2d('0', channels, 7, { groups: channels, init: 0.02 }),
     norm('2'),
@@ -35,28 +36,67 @@ const body = <C extends number, W extends number>(nth: number, channels: C, wide
     pixelLinear('5', channels, { init: 0.02 }),
   ),
   layerScale('layer_scale', 1e-6),
-  stochasticDepth((0.1 * nth) / 17),
+  stochasticDepth(p),
 )
-const keeping = <C extends number, W extends number>(nth: number, channels: C, wide: W) =>
-  residual(body(nth, channels, wide), identity)
-const three = <C extends number, W extends number>(from: number, channels: C, wide: W) =>
-  [keeping(from, channels, wide), keeping(from + 1, channels, wide), keeping(from + 2, channels, wide)] as const
+/** `count` blocks, the first of them the `nth` of the network, from 0. Each is skipped more often than the one before it, by `rise`. */
+const keeping = <T extends number, C extends number, W extends number>(
+  nth: number,
+  count: T,
+  rise: number,
+  channels: C,
+  wide: W,
+) => copies(count, (i) => residual(body((nth + i) * rise, channels, wide), identity))
 
+const stem = <O extends number>(out: O) => block('0', conv2d('0', out, 4, { stride: 4, pad: 0, init: 0.02 }), norm('1'))
 const halving = <N extends string, O extends number>(name: N, out: O) =>
   block(name, norm('0'), conv2d('1', out, 2, { stride: 2, pad: 0, init: 0.02 }))
 
 // biome-ignore format: one stage a line
-export const convnextTinyBody = seq(
-  block('features',
-    block('0', conv2d('0', 96, 4, { stride: 4, pad: 0, init: 0.02 }), norm('1')),
-    blocks('1', ...three(0, 96, 384)),
-    halving('2', 192),
-    blocks('3', ...three(3, 192, 768)),
-    halving('4', 384),
-    blocks('5', ...three(6, 384, 1536), ...three(9, 384, 1536), ...three(12, 384, 1536)),
-    halving('6', 768),
-    blocks('7', ...three(15, 768, 3072)),
-  ),
+export const convnextTinyBody = block('features',
+  stem(96),
+  blocks('1', ...keeping(0, 3, 0.1 / 17, 96, 384)),
+  halving('2', 192),
+  blocks('3', ...keeping(3, 3, 0.1 / 17, 192, 768)),
+  halving('4', 384),
+  blocks('5', ...keeping(6, 9, 0.1 / 17, 384, 1536)),
+  halving('6', 768),
+  blocks('7', ...keeping(15, 3, 0.1 / 17, 768, 3072)),
+)
+
+// biome-ignore format: one stage a line
+export const convnextSmallBody = block('features',
+  stem(96),
+  blocks('1', ...keeping(0, 3, 0.4 / 35, 96, 384)),
+  halving('2', 192),
+  blocks('3', ...keeping(3, 3, 0.4 / 35, 192, 768)),
+  halving('4', 384),
+  blocks('5', ...keeping(6, 27, 0.4 / 35, 384, 1536)),
+  halving('6', 768),
+  blocks('7', ...keeping(33, 3, 0.4 / 35, 768, 3072)),
+)
+
+// biome-ignore format: one stage a line
+export const convnextBaseBody = block('features',
+  stem(128),
+  blocks('1', ...keeping(0, 3, 0.5 / 35, 128, 512)),
+  halving('2', 256),
+  blocks('3', ...keeping(3, 3, 0.5 / 35, 256, 1024)),
+  halving('4', 512),
+  blocks('5', ...keeping(6, 27, 0.5 / 35, 512, 2048)),
+  halving('6', 1024),
+  blocks('7', ...keeping(33, 3, 0.5 / 35, 1024, 4096)),
+)
+
+// biome-ignore format: one stage a line
+export const convnextLargeBody = block('features',
+  stem(192),
+  blocks('1', ...keeping(0, 3, 0.5 / 35, 192, 768)),
+  halving('2', 384),
+  blocks('3', ...keeping(3, 3, 0.5 / 35, 384, 1536)),
+  halving('4', 768),
+  blocks('5', ...keeping(6, 27, 0.5 / 35, 768, 3072)),
+  halving('6', 1536),
+  blocks('7', ...keeping(33, 3, 0.5 / 35, 1536, 6144)),
 )
 
 /** The head for a number of classes. */
@@ -69,8 +109,16 @@ export type ConvnextOf<Body extends Net, C extends number> = Seq<readonly [Body,
 export interface Convnext<Body extends Net> extends ConvnextOf<Body, 1000> {
   <const N extends number>(options: ClassesOptions<N>): ConvnextOf<Body, N>
 }
-export const convnextTiny: Convnext<typeof convnextTinyBody> = classifier(1000, (classes) =>
-  seq(convnextTinyBody, convnextHead(classes)),
-)
+const convnext = <Body extends Net>(body: Body): Convnext<Body> => classifier(1000, (classes) => seq(body, convnextHead(classes)))
 
-export default { 'convnext-tiny': network(convnextTiny, 224, crossEntropy) } satisfies Family
+export const convnextTiny = convnext(convnextTinyBody)
+export const convnextSmall = convnext(convnextSmallBody)
+export const convnextBase = convnext(convnextBaseBody)
+export const convnextLarge = convnext(convnextLargeBody)
+
+export default {
+  'convnext-tiny': network(convnextTiny, 224, crossEntropy),
+  'convnext-small': network(convnextSmall, 224, crossEntropy),
+  'convnext-base': network(convnextBase, 224, crossEntropy),
+  'convnext-large': network(convnextLarge, 224, crossEntropy),
+} satisfies Family

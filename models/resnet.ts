@@ -1,4 +1,5 @@
-// ResNet (He et al. 2015) as torchvision builds it: the stride of a bottleneck stands on its 3x3 convolution.
+// ResNet (He et al. 2015), ResNeXt (Xie et al. 2017) and wide ResNet (Zagoruyko and Komodakis 2016) as torchvision builds them: the 3x3 convolution of
+// a bottleneck has its stride. ResNeXt has groups in it, and a wide ResNet twice its channels.
 // Layer names are torchvision's parameter names: 'layer1.0.conv1', 'layer2.0.downsample.0', 'fc'.
 import {
   batchNorm,
@@ -22,13 +23,10 @@ import {
   seq,
 } from '../dsl'
 
-const conv = <N extends string, O extends number, K extends 1 | 3 | 7, S extends number = 1, D extends number = 1>(
-  name: N,
-  out: O,
-  kernel: K,
-  stride?: S,
-  dilation?: D,
-) => conv2d(name, out, kernel, { stride, dilation, bias: false, init: 'fan-out-normal' })
+// biome-ignore format: the types on a line
+const conv = <N extends string, O extends number, K extends 1 | 3 | 7, S extends number = 1, D extends number = 1, G extends number = 1>(
+  name: N, out: O, kernel: K, stride?: S, dilation?: D, groups?: G,
+) => conv2d(name, out, kernel, { stride, dilation, groups, bias: false, init: 'fan-out-normal' })
 
 const downsample = <O extends number, S extends number>(out: O, stride: S) =>
   block('downsample', conv('0', out, 1, stride), batchNorm('1'))
@@ -47,17 +45,21 @@ export const basicBlockDown = <C extends number, S extends number>(channels: C, 
 // ---------------------------------------------------------------- 1x1, 3x3, 1x1
 
 // biome-ignore format: one convolution a line
-const bottleneckBody = <M extends number, O extends number, S extends number = 1, D extends number = 1>(
-  mid: M, out: O, stride?: S, dilation?: D,
+const bottleneckBody = <M extends number, O extends number, S extends number = 1, D extends number = 1, G extends number = 1>(
+  mid: M, out: O, stride?: S, dilation?: D, groups?: G,
 ) => seq(
   conv('conv1', mid, 1), batchNorm('bn1'), relu(),
-  conv('conv2', mid, 3, stride, dilation), batchNorm('bn2'), relu(),
+  conv('conv2', mid, 3, stride, dilation, groups), batchNorm('bn2'), relu(),
   conv('conv3', out, 1), batchNorm('bn3'),
 )
-export const bottleneck = <M extends number, O extends number, D extends number = 1>(mid: M, out: O, dilation?: D) =>
-  seq(residual(bottleneckBody(mid, out, 1, dilation), identity), relu())
-export const bottleneckDown = <M extends number, O extends number, S extends number>(mid: M, out: O, stride: S) =>
-  seq(residual(bottleneckBody(mid, out, stride), downsample(out, stride)), relu())
+// biome-ignore format: the types on a line
+export const bottleneck = <M extends number, O extends number, D extends number = 1, G extends number = 1>(
+  mid: M, out: O, dilation?: D, groups?: G,
+) => seq(residual(bottleneckBody(mid, out, 1, dilation, groups), identity), relu())
+// biome-ignore format: the types on a line
+export const bottleneckDown = <M extends number, O extends number, S extends number, D extends number = 1, G extends number = 1>(
+  mid: M, out: O, stride: S, dilation?: D, groups?: G,
+) => seq(residual(bottleneckBody(mid, out, stride, dilation, groups), downsample(out, stride)), relu())
 
 // ---------------------------------------------------------------- networks
 
@@ -71,7 +73,9 @@ export type ResnetOf<Body extends Net, C extends number> = Seq<readonly [Body, R
 export interface Resnet<Body extends Net> extends ResnetOf<Body, 1000> {
   <const N extends number>(options: ClassesOptions<N>): ResnetOf<Body, N>
 }
-const resnet = <Body extends Net>(body: Body): Resnet<Body> => classifier(1000, (classes) => seq(body, resnetHead(classes)))
+/** Creates a ResNet from a body. */
+export const resnet = <Body extends Net>(body: Body): Resnet<Body> =>
+  classifier(1000, (classes) => seq(body, resnetHead(classes)))
 
 /** Takes how many blocks stand in each stage besides one, the first, which changes the size or the channels. */
 // biome-ignore format: one stage a line
@@ -99,17 +103,38 @@ const bottleneckBodies = <B extends number, C extends number>(b: B, c: C) => seq
   blocks('layer4', bottleneckDown(512, 2048, 2), repeat(2, bottleneck(512, 2048))),
 )
 
+// biome-ignore format: one stage a line
+const groupedBodies = <
+  G extends number, M1 extends number, M2 extends number, M3 extends number, M4 extends number, C extends number,
+>(groups: G, mid1: M1, mid2: M2, mid3: M3, mid4: M4, c: C) => seq(
+  stem,
+  blocks('layer1', bottleneckDown(mid1, 256, 1, 1, groups), repeat(2, bottleneck(mid1, 256, 1, groups))),
+  blocks('layer2', bottleneckDown(mid2, 512, 2, 1, groups), repeat(3, bottleneck(mid2, 512, 1, groups))),
+  blocks('layer3', bottleneckDown(mid3, 1024, 2, 1, groups), repeat(c, bottleneck(mid3, 1024, 1, groups))),
+  blocks('layer4', bottleneckDown(mid4, 2048, 2, 1, groups), repeat(2, bottleneck(mid4, 2048, 1, groups))),
+)
+
 export const resnet18Body = basicBodies(1, 1, 1, 1)
 export const resnet34Body = basicBodies(2, 3, 5, 2)
 export const resnet50Body = bottleneckBodies(3, 5)
 export const resnet101Body = bottleneckBodies(3, 22)
 export const resnet152Body = bottleneckBodies(7, 35)
+export const resnext50Body = groupedBodies(32, 128, 256, 512, 1024, 5)
+export const resnext101Groups32Body = groupedBodies(32, 256, 512, 1024, 2048, 22)
+export const resnext101Groups64Body = groupedBodies(64, 256, 512, 1024, 2048, 22)
+export const wideResnet50Body = groupedBodies(1, 128, 256, 512, 1024, 5)
+export const wideResnet101Body = groupedBodies(1, 128, 256, 512, 1024, 22)
 
 export const resnet18 = resnet(resnet18Body)
 export const resnet34 = resnet(resnet34Body)
 export const resnet50 = resnet(resnet50Body)
 export const resnet101 = resnet(resnet101Body)
 export const resnet152 = resnet(resnet152Body)
+export const resnext50 = resnet(resnext50Body)
+export const resnext101Groups32 = resnet(resnext101Groups32Body)
+export const resnext101Groups64 = resnet(resnext101Groups64Body)
+export const wideResnet50 = resnet(wideResnet50Body)
+export const wideResnet101 = resnet(wideResnet101Body)
 
 export default {
   resnet18: network(resnet18, 224, crossEntropy),
@@ -117,4 +142,9 @@ export default {
   resnet50: network(resnet50, 224, crossEntropy),
   resnet101: network(resnet101, 224, crossEntropy),
   resnet152: network(resnet152, 224, crossEntropy),
+  'resnext50-32x4d': network(resnext50, 224, crossEntropy),
+  'resnext101-32x8d': network(resnext101Groups32, 224, crossEntropy),
+  'resnext101-64x4d': network(resnext101Groups64, 224, crossEntropy),
+  'wide-resnet50-2': network(wideResnet50, 224, crossEntropy),
+  'wide-resnet101-2': network(wideResnet101, 224, crossEntropy),
 } satisfies Family

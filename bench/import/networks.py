@@ -18,12 +18,12 @@ warnings.filterwarnings('ignore')
 import torch
 
 try:
-    # A torchvision without its compiled operators, beside a torch of the CPU, cannot be loaded otherwise; no network here uses them.
+    import torchvision
+except RuntimeError:
+    # Beside a torch of the CPU, torchvision may lack its compiled operators. No network here uses them.
     library = torch.library.Library('torchvision', 'DEF')
     for op in ('nms', 'qnms'):
         library.define(f'{op}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor')
-except RuntimeError:
-    pass
 
 import onnx
 import segmentation_models_pytorch as smp

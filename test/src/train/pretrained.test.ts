@@ -28,6 +28,10 @@ test('a missing file is named, with its digest and its place', () => {
     `no weights of 'resnet50' in ${weights}: put resnet50-11ad3fa6.pth of torchvision there, whose sha256 begins with 11ad3fa6, or a file resnet50.safetensors or resnet50.pth`,
   )
   assert.match(
+    words('mnasnet1-0'),
+    'put mnasnet1.0_top1_73.512-f206786ef8.pth of torchvision there, whose sha256 begins with f206786ef8,',
+  )
+  assert.match(
     words('resnet51'),
     /^weights 'resnet51': no such file, and no resnet51\.safetensors .*have names such as resnet50, /,
   )
