@@ -327,8 +327,7 @@ class Search {
       const guess = Math.floor(grown(grows(a) + (this.budgetBytes - this.need(a)) / slope))
       if (!Number.isFinite(guess)) break
       const next = Math.min(MOST, Math.max(1, guess))
-      if (Math.abs(next - a) <= NEAR) break
-      if (next === b) {
+      if (next === b || Math.abs(next - a) <= NEAR) {
         a = next
         break
       }
