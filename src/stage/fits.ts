@@ -124,7 +124,7 @@ export const partsOf = (names: readonly string[]): readonly string[] => {
 const trainedNames = ({ step }: Prepared): readonly string[] =>
   step ? step.objectives.flatMap((o) => [...o.params.keys()].map((v) => step.graph.values[v]!.name)) : []
 
-/** Freezes the fewest first parts that make room in-core; if not even all but the last one do, these. */
+/** Freezes the fewest first parts that make room in-core: none if even all but the last one do not. */
 const freezing = (o: FitsAsked, before: Before): Sought => {
   const { subject, prepared, budgetBytes } = o
   const parts = partsOf(trainedNames(prepared))
@@ -148,6 +148,7 @@ const freezing = (o: FitsAsked, before: Before): Sought => {
         (graph) => inCoreBytesOf(graph, subject.machine) <= budgetBytes,
       ),
     )
+  if (!isEnough(parts.length - 1)) return NONE
   let [low, high] = [0, parts.length - 1]
   while (high - low > 1) {
     const middle = (low + high) >> 1
