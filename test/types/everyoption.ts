@@ -31,7 +31,7 @@ const BEFORE: Readonly<Record<string, readonly [args: string, also?: string]>> =
   train: ['net, plan, ', 'steps: 1'],
   trainTask: ['net, plan, ', 'steps: 1'],
   fit: ['net, plan, ', 'steps: 1'],
-  source: ['', 'read: () => ({}), length: 1'],
+  source: ['', 'length: 1, read: () => ({ input: new Uint8Array(1) })'],
   findRate: ['net, plan, '],
   predict: ['net, plan, '],
   evaluate: ['net, plan, '],
@@ -65,7 +65,7 @@ const callsOf = (checker: ts.TypeChecker, name: string, type: ts.Type): readonly
         .filter(isOwn)) {
         const given = `${option.name}: ${VALUES[option.name] ?? ANY}`
         const others = also === undefined || option.name === 'epochs' ? [] : [also]
-        const all = also?.includes(`${option.name}:`) ? [also] : [...others, given]
+        const all = also && new RegExp(`\\b${option.name}\\b`).test(also) ? [also] : [...others, given]
         calls.add(`s.${name}(${before}{ ${all.join(', ')} })`)
       }
     })
