@@ -44,7 +44,11 @@ const BEFORE: Readonly<Record<string, readonly [args: string, also?: string]>> =
 
 /** The type `any` stands for most values. */
 const ANY = 'null! as any'
-const VALUES: Readonly<Record<string, string>> = { groups: '[]' }
+const VALUES: Readonly<Record<string, string>> = {
+  groups: '[]',
+  // Only images with a size have a fit.
+  'source.fit': "'crop', size: [8, 8]",
+}
 
 /** Calls of a function with one option each. */
 const callsOf = (checker: ts.TypeChecker, name: string, type: ts.Type): readonly string[] => {
@@ -63,7 +67,7 @@ const callsOf = (checker: ts.TypeChecker, name: string, type: ts.Type): readonly
         .flatMap((t) => objectsIn(checker, t))
         .flatMap((t) => t.getProperties())
         .filter(isOwn)) {
-        const given = `${option.name}: ${VALUES[option.name] ?? ANY}`
+        const given = `${option.name}: ${VALUES[`${name}.${option.name}`] ?? VALUES[option.name] ?? ANY}`
         const others = also === undefined || option.name === 'epochs' ? [] : [also]
         const all = also && new RegExp(`\\b${option.name}\\b`).test(also) ? [also] : [...others, given]
         calls.add(`s.${name}(${before}{ ${all.join(', ')} })`)
