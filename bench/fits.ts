@@ -1,5 +1,5 @@
 // `npm run bench:fits -- [NETWORK …]`: `spillway fits` for 20 networks on four simulated machines. In: the zoo, the memory of each machine. Out:
-// bench/results/fits.json: the sizes of each call, with its processor seconds. Invariant: it ends with code 1 if a size that was found has no plan,
+// bench/results/fits.json: the sizes of each call, with its seconds. Invariant: it ends with code 1 if a size that was found has no plan,
 // or the next larger one has one.
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -67,9 +67,9 @@ const rowOf = (machine: string, name: string) => {
   })
   const found = certain(`${name} fits ${machine}`)(largestOf(subjectAt(2), 'batch', on.memoryBytes)({ strategy: 'in-core' }))
   const batch = 2 * found.input[0]
-  const began = childSeconds()
+  const [began, used] = [performance.now(), childSeconds()]
   const { largest, changes } = called('fits', name, '--machine', machine, '--batch', `${batch}`)
-  const seconds = childSeconds() - began
+  const [wallSeconds, seconds] = [(performance.now() - began) / 1000, childSeconds() - used]
   const subject = subjectAt(batch)
   const answers = largest.map(({ growing, of, largest: answer }): Checked => {
     if (!answer) return { growing, of, isExact: !isPlanned(subject, subject.base, of) }
@@ -77,7 +77,7 @@ const rowOf = (machine: string, name: string) => {
     const isExact = isPlanned(subject, input, of) && !(next && isPlanned(subject, next, of))
     return { growing, of, input, ...(next ? { next, because } : {}), isExact }
   })
-  return { network: name, machine, batch, seconds, changes: changes.length, answers }
+  return { network: name, machine, batch, seconds, wallSeconds, changes: changes.length, answers }
 }
 
 const main = (): void => {
@@ -86,18 +86,22 @@ const main = (): void => {
     NETWORKS.filter((name) => named.length === 0 || named.includes(name)).map((name) => {
       const row = rowOf(machine, name)
       const sizes = row.answers.map((a) => `${a.input?.join('x') ?? 'none'}${a.isExact ? '' : ' WRONG'}`)
-      console.log(`${name.padEnd(24)} ${machine.padEnd(16)} ${row.seconds.toFixed(2).padStart(6)} s  ${sizes.join('  ')}`)
+      console.log(
+        `${name.padEnd(24)} ${machine.padEnd(16)} ${row.seconds.toFixed(2).padStart(6)} s of processors ${row.wallSeconds.toFixed(2).padStart(6)} s  ${sizes.join('  ')}`,
+      )
       return row
     }),
   )
-  const seconds = rows.map((r) => r.seconds).sort((a, b) => a - b)
+  const [seconds, walls] = [rows.map((r) => r.seconds), rows.map((r) => r.wallSeconds)].map((all) => all.sort((a, b) => a - b))
   const answers = rows.flatMap((r) => r.answers)
   const facts = {
     calls: rows.length,
     answers: answers.length,
     exact: answers.filter((a) => a.isExact).length,
-    most: seconds.at(-1),
-    median: seconds[seconds.length >> 1],
+    most: seconds!.at(-1),
+    median: seconds![seconds!.length >> 1],
+    mostWall: walls!.at(-1),
+    medianWall: walls![walls!.length >> 1],
   }
   console.log(facts)
   if (named.length === 0) record('fits', { ...facts, rows })

@@ -322,13 +322,13 @@ export interface StepObjective<
  *
  * @example const objective: Minimize = { over: critic, optimizer: adam({ lr: 1e-4 }), losses: { real: loss(mse, judged, 1) } }
  */
-export interface Minimize extends Updates {
+export interface Minimize<Nets = OneOrMore<Net>> extends Updates {
   /**
    * The nets to train: one, or a list.
    *
    * @example minimize('critic', { over: critic, optimizer: adam({ lr: 1e-4 }), losses: { real: loss(mse, judged, 1) } })
    */
-  readonly over: OneOrMore<Net>
+  readonly over: Nets
   /**
    * The optimizer of all nets of this objective.
    *
@@ -342,7 +342,8 @@ export interface Minimize extends Updates {
    */
   readonly losses: Readonly<Record<string, OneOrMore<LossTerm>>>
 }
-const MINIMIZE = optionsFor<Minimize>()('minimize', 'over', 'optimizer', 'losses', ...UPDATES.keys)
+// An editor needs only the texts: the nets may be a list of unknown length, which no type in this place describes.
+const MINIMIZE = optionsFor<Minimize<unknown>>()('minimize', 'over', 'optimizer', 'losses', ...UPDATES.keys)
 
 type Listed<T> = T extends readonly unknown[] ? T : readonly [T]
 const listed = <T>(one: OneOrMore<T>): readonly T[] => (Array.isArray(one) ? one : [one as T])

@@ -11,9 +11,13 @@ import { type Extent, type Height, height, type Width, width } from '../net'
  * conv2d('conv1', 64, 3, { pad: sides })
  */
 export interface Sides {
+  /** Rows above the image. @example conv2d('conv1', 64, 3, { pad: { top: 1, left: 0, bottom: 1, right: 0 } }) */
   readonly top: number
+  /** Columns left of the image. @example conv2d('conv1', 64, 3, { pad: { top: 0, left: 1, bottom: 0, right: 1 } }) */
   readonly left: number
+  /** Rows below the image. @example conv2d('conv1', 64, 3, { pad: { top: 1, left: 0, bottom: 1, right: 0 } }) */
   readonly bottom: number
+  /** Columns right of the image. @example conv2d('conv1', 64, 3, { pad: { top: 0, left: 1, bottom: 0, right: 1 } }) */
   readonly right: number
 }
 const SIDES = optionsFor<Sides>()('padding', 'top', 'left', 'bottom', 'right')

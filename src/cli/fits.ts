@@ -4,12 +4,14 @@ import { setFlagsFromString } from 'node:v8'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
+import * as TE from 'fp-ts/TaskEither'
 import { updatesOf } from '../../staging/ops/updates'
 import type { SpillwayError } from '../errors/errors'
 import { machineNamed } from '../machine/machine'
 import { showSeconds, showSize, significant } from '../report/format'
 import { textTable } from '../report/texttable'
-import { type Answer, type Change, type Fit, type Fits, type FitsAsked, fitsOf } from '../stage/fits'
+import type { Answer, Change, Fit, Fits, FitsAsked } from '../stage/fits'
+import { fitsBeside } from '../stage/fitsbeside'
 import { type Subject, UP_TO } from '../stage/largest'
 import { checkedBudget, checkedEffort } from '../stage/stage'
 import { live } from './live'
@@ -128,30 +130,36 @@ export const fitsText = (name: string, machine: string, fits: Fits, upTo: number
 /** In a process of seconds, V8 optimizes functions that end soon: nine times later than by default saves a quarter of the processor time. */
 const OPTIMIZE_LATER = '--interrupt-budget=600000'
 
-export const fitModel = (text: string, o: FitsOptions, out: Output): Done => {
+export const fitModel = (text: string, o: FitsOptions, out: Output): Promise<Done> => {
   setFlagsFromString(OPTIMIZE_LATER)
+  const name = o.machine ?? 'cpu'
   return pipe(
     checkedEffort({ effort: o.effort }),
     E.flatMap(() => subjectOf(text, o)),
     E.bind('budgetBytes', ({ subject }) => checkedBudget(o.in ?? subject.machine.memoryBytes)),
-    E.flatMap(({ subject, prepared, budgetBytes }) =>
+    E.map(
+      ({ subject, prepared, budgetBytes }): FitsAsked => ({
+        subject,
+        prepared,
+        budgetBytes,
+        effort: o.effort,
+        upTo: o.upTo,
+        onPhase: (phase) => live.show(`${subject.own.name}: ${phase}`),
+        machineWith: (changed) => machineNamed(name, { ...o, ...changed }),
+      }),
+    ),
+    TE.fromEither,
+    TE.flatMap((asked) =>
       pipe(
-        fitsOf({
-          subject,
-          prepared,
-          budgetBytes,
-          effort: o.effort,
-          upTo: o.upTo,
-          onPhase: (phase) => live.show(`${subject.own.name}: ${phase}`),
-          machineWith: (changed) => machineNamed(o.machine ?? 'cpu', { ...o, ...changed }),
+        () => fitsBeside(asked, name, o),
+        TE.map((fits) => {
+          const { own, machine } = asked.subject
+          return out.answer(
+            { model: own.name, machine: machine.name, ...fits },
+            fitsText(own.name!, machine.name, fits, o.upTo ?? UP_TO, terminalWidth(out)),
+          )
         }),
-        E.map((fits) =>
-          out.answer(
-            { model: subject.own.name, machine: subject.machine.name, ...fits },
-            fitsText(subject.own.name!, subject.machine.name, fits, o.upTo ?? UP_TO, terminalWidth(out)),
-          ),
-        ),
       ),
     ),
-  )
+  )()
 }

@@ -20,18 +20,8 @@ export type SampleValue = number | Uint8Array | Uint8ClampedArray | Int32Array |
  */
 export type Sample = Readonly<Record<string, SampleValue>>
 
-/**
- * Layout and normalisation of input numbers.
- *
- * @example const numbers: Numbers = { layout: 'NHWC', mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] }
- */
-export interface Numbers {
-  /**
-   * Order of the numbers of a sample: 'NCHW' (channels first) or 'NHWC' (channels last). Default 'NCHW'.
-   *
-   * @example source({ length, read, layout: 'NHWC' })
-   */
-  readonly layout?: 'NCHW' | 'NHWC'
+/** Normalisation of input numbers. */
+export interface Scaling {
   /**
    * Numbers subtracted from the inputs, one per channel. Bytes are first divided by 255. Default 0.
    *
@@ -47,19 +37,21 @@ export interface Numbers {
 }
 
 /**
- * Options of `source` for a function that reads sample i.
+ * Layout and normalisation of input numbers.
  *
- * @example const own: OwnSource = { length: 1000, read: (i) => ({ input: pixels(i), target: labels(i) }) }
+ * @example const numbers: Numbers = { layout: 'NHWC', mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] }
  */
-export interface OwnSource extends Numbers {
-  /** Number of samples. @example source({ length: 1000, read }) */
-  readonly length: number
+export interface Numbers extends Scaling {
   /**
-   * Returns sample i, counted from 0. An exception ends the run and is passed on.
+   * Order of the numbers of a sample: 'NCHW' (channels first) or 'NHWC' (channels last). Default 'NCHW'.
    *
-   * @example source({ length, read: async (i) => load(i) })
+   * @example source({ length, read, layout: 'NHWC' })
    */
-  readonly read: (i: number) => Sample | Promise<Sample>
+  readonly layout?: 'NCHW' | 'NHWC'
+}
+
+/** Name, classes and random changes of samples. */
+export interface Described {
   /**
    * Name of the data. A resumed run must have the same name. Default: none.
    *
@@ -79,6 +71,22 @@ export interface OwnSource extends Numbers {
    * @example source({ length: 1000, read, augment: { flip: 'horizontal', crop: true } })
    */
   readonly augment?: Augment
+}
+
+/**
+ * Options of `source` for a function that reads sample i.
+ *
+ * @example const own: OwnSource = { length: 1000, read: (i) => ({ input: pixels(i), target: labels(i) }) }
+ */
+export interface OwnSource extends Described, Numbers {
+  /** Number of samples. @example source({ length: 1000, read }) */
+  readonly length: number
+  /**
+   * Returns sample i, counted from 0. An exception ends the run and is passed on.
+   *
+   * @example source({ length, read: async (i) => load(i) })
+   */
+  readonly read: (i: number) => Sample | Promise<Sample>
 }
 
 /**
@@ -105,7 +113,9 @@ export type PixelSize = readonly [height: number, width: number]
  *   read: (i, { height, width }) => ({ input: new Uint8Array(3 * height * width).fill(i) }),
  * }
  */
-export interface RegionSource extends Omit<OwnSource, 'read'> {
+export interface RegionSource extends Described, Numbers {
+  /** Number of images. @example source({ length: 20, size: [4000, 6000], read }) */
+  readonly length: number
   /**
    * Height and width in pixels, of all images or of image i.
    *
@@ -143,14 +153,14 @@ export type Samples = Iterable<Sample> | AsyncIterable<Sample>
  *
  * @example const options: StreamOptions = { name: 'camera', mean: [0.5] }
  */
-export type StreamOptions = Numbers & Pick<OwnSource, 'name' | 'classes' | 'augment'>
+export type StreamOptions = Numbers & Described
 
 /**
  * Options of `folder`.
  *
  * @example const options: ImageOptions = { fit: 'pad', augment: { flip: 'horizontal' } }
  */
-export interface ImageOptions extends Pick<Numbers, 'mean' | 'std'> {
+export interface ImageOptions extends Scaling {
   /**
    * Handling of images of another size: 'cover' (default) resizes and cuts the middle, 'stretch' resizes, 'pad'
    * adds a border, 'crop' cuts the middle. 'own' keeps each image at its own size, for evaluations and

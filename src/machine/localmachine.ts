@@ -66,8 +66,8 @@ export interface TierOptions {
   readonly spillWritesPerStep?: number | undefined
 }
 
-export interface MachineOptions extends TierOptions {
-  readonly threads?: number | undefined
+/** The kernels of a machine and their times. */
+export interface KernelOptions {
   /**
    * Algorithms of the plan: 'fixed', 'measured' (the fastest reproducible) or 'fastest'. Default 'measured'.
    *
@@ -81,8 +81,6 @@ export interface MachineOptions extends TierOptions {
    * @example stage(net, { measure: 'first' })
    */
   readonly measure?: Measuring | undefined
-  /** Imitates a slower link, in bytes per second. */
-  readonly throttle?: number | undefined
   /**
    * Precision of activations and products: 'fp32', 'bf16' if the device supports it, or 'tf32' on cuda. Default
    * 'fp32'.
@@ -90,6 +88,10 @@ export interface MachineOptions extends TierOptions {
    * @example stage(net, { precision: 'bf16' })
    */
   readonly precision?: Precision | undefined
+}
+
+/** The options of a machine that a plan depends on. */
+export interface PlannedMachine extends KernelOptions {
   /**
    * Number of processes that train together. Default: as many as mpirun or srun started, or 1.
    *
@@ -102,19 +104,6 @@ export interface MachineOptions extends TierOptions {
    * @example stage(net, { ranks: 4, bands: 2 })
    */
   readonly bands?: number | undefined
-  /** Which of them this one has; default the first. */
-  readonly band?: number | undefined
-  /**
-   * Network between ranks, for predicted times. Default: a network that is never slower than the machine's own
-   * work.
-   *
-   * @example stage(net, { machine: 'v100-nvlink-16g', ranks: 8, network: 'ethernet-25g' })
-   */
-  readonly network?: NetworkName | typeof MEASURED | undefined
-  /** The same, as ranks have measured it. */
-  readonly over?: NamedNetwork | undefined
-  /** The others' times of calls and links: the largest time of each counts. */
-  readonly elsewhere?: Elsewhere | undefined
   /**
    * Statistics of batch norms with several ranks: 'whole' batch, or 'local' share of each rank. Default
    * 'whole'.
@@ -128,4 +117,23 @@ export interface MachineOptions extends TierOptions {
    * @example stage(net, { ranks: 2, shard: 'gradients' })
    */
   readonly shard?: Shard | undefined
+}
+
+export interface MachineOptions extends PlannedMachine, TierOptions {
+  readonly threads?: number | undefined
+  /** Imitates a slower link, in bytes per second. */
+  readonly throttle?: number | undefined
+  /** Which of them this one has; default the first. */
+  readonly band?: number | undefined
+  /**
+   * Network between ranks, for predicted times. Default: a network that is never slower than the machine's own
+   * work.
+   *
+   * @example stage(net, { machine: 'v100-nvlink-16g', ranks: 8, network: 'ethernet-25g' })
+   */
+  readonly network?: NetworkName | typeof MEASURED | undefined
+  /** The same, as ranks have measured it. */
+  readonly over?: NamedNetwork | undefined
+  /** The others' times of calls and links: the largest time of each counts. */
+  readonly elsewhere?: Elsewhere | undefined
 }

@@ -18,10 +18,10 @@ import { givenBoth } from '../stage/given'
 import { checkedMode, type PlanFor } from '../stage/mode'
 import type { Staged } from '../stage/stage'
 import { filesOf } from '../train/beforehand'
-import type { DeviceSession, Feeding } from '../train/device'
-import { descriptionOf, loadingOf } from '../train/loading'
+import type { DeviceLimits, DeviceSession, Feeding } from '../train/device'
+import { descriptionOf, type LoadingOptions, loadingOf } from '../train/loading'
 import { RUN_VALUES, withNotes } from '../train/options'
-import type { PredictOptions } from './options'
+import type { WeightedOptions } from './options'
 import { paddedBy } from './padding'
 import type { Kept, NamedPicture } from './group'
 import { all, type InSession, type Predicted, predicted } from './predictor'
@@ -33,11 +33,7 @@ import { openWeighted } from './weighted'
  *
  * @example const options: PredictorOptions = { weights: 'weights.safetensors', threads: 4 }
  */
-export interface PredictorOptions
-  extends Pick<
-    PredictOptions,
-    'weights' | 'weightsSkip' | 'weightsStrip' | 'spill' | 'threads' | 'throttle' | 'hostMemory' | 'onNote'
-  > {
+export interface PredictorOptions extends WeightedOptions, DeviceLimits, LoadingOptions {
   /**
    * Number of threads that decode images. Default 0: the main thread, which suits few pictures per call.
    *

@@ -2,7 +2,7 @@
 import { optionsFor } from '../../staging/core/options'
 import type { Data } from '../data/data'
 import { either, listOf, made, named, path, withValues } from '../../staging/core/values'
-import type { DeviceOptions } from '../train/device'
+import type { DeviceLimits } from '../train/device'
 import type { LoadingOptions } from '../train/loading'
 import type { Metric, MetricName } from './metrics'
 import { RUN_VALUES } from '../train/options'
@@ -10,18 +10,34 @@ import { type Format, FORMATS } from './outputs'
 
 const metricLike = made('an object')
 
-/**
- * Options of `predict`.
- *
- * @example const options: PredictOptions = { weights: 'weights.safetensors', data: 'images/', out: 'masks/' }
- */
-export interface PredictOptions extends Omit<DeviceOptions, 'tier'>, LoadingOptions {
+/** Options of predictions that outlive a call, too. */
+export interface WeightedOptions {
   /**
    * The weights: a file of safetensors or PyTorch, or the name of a network with published weights in the cache.
    *
    * @example predict(net, plan, { weights: 'weights.safetensors', data: 'images/' })
    */
   readonly weights: string
+  /**
+   * Place of swapped values: 'ram', or a folder for a spill file. Default: as planned.
+   *
+   * @example predict(net, plan, { weights: 'w.safetensors', data: 'a.npy', spill: '/var/tmp' })
+   */
+  readonly spill?: string | undefined
+  /**
+   * Called with a note for a person, e.g. about unused tensors. Default: notes go to stderr.
+   *
+   * @example predict(net, plan, { weights: 'w.safetensors', data: 'a.npy', onNote: console.warn })
+   */
+  readonly onNote?: ((text: string) => void) | undefined
+}
+
+/**
+ * Options of `predict`.
+ *
+ * @example const options: PredictOptions = { weights: 'weights.safetensors', data: 'images/', out: 'masks/' }
+ */
+export interface PredictOptions extends WeightedOptions, DeviceLimits, LoadingOptions {
   /**
    * The images: files or folders at their own size, `folder(…)` at the model's size, .npy, .safetensors, or a
    * source.
@@ -57,12 +73,6 @@ export interface PredictOptions extends Omit<DeviceOptions, 'tier'>, LoadingOpti
    */
   readonly workers?: number | undefined
   /**
-   * Place of swapped values: 'ram', or a folder for a spill file. Default: as planned.
-   *
-   * @example predict(net, plan, { weights: 'w.safetensors', data: 'a.npy', spill: '/var/tmp' })
-   */
-  readonly spill?: string | undefined
-  /**
    * Ends the prediction within a step; files already written stay, and the promise rejects with the reason.
    *
    * @example predict(net, plan, { weights: 'w.safetensors', data: 'images/', out: 'masks/', signal: AbortSignal.timeout(60_000) })
@@ -74,12 +84,6 @@ export interface PredictOptions extends Omit<DeviceOptions, 'tier'>, LoadingOpti
    * @example predict(net, plan, { weights: 'w.safetensors', data: 'a.npy', onProgress: (done, all) => console.log(`${done} of ${all}`) })
    */
   readonly onProgress?: ((done: number, images: number) => void) | undefined
-  /**
-   * Called with a note for a person, e.g. about unused tensors. Default: notes go to stderr.
-   *
-   * @example predict(net, plan, { weights: 'w.safetensors', data: 'a.npy', onNote: console.warn })
-   */
-  readonly onNote?: ((text: string) => void) | undefined
 }
 
 export const PREDICT_KEYS = optionsFor<PredictOptions>()(
@@ -112,7 +116,7 @@ export const PREDICT = withValues(
  *
  * @example const options: EvaluateOptions = { weights: 'weights.safetensors', data: 'validation/', metrics: ['accuracy'] }
  */
-export interface EvaluateOptions extends Omit<DeviceOptions, 'tier'>, LoadingOptions {
+export interface EvaluateOptions extends DeviceLimits, LoadingOptions {
   /**
    * The weights: a file of safetensors or PyTorch, or the name of a network with published weights in the cache.
    *

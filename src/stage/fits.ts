@@ -12,7 +12,6 @@ import type { LocalMachine, MachineOptions } from '../machine/localmachine'
 import { showSize } from '../report/format'
 import {
   type Growing,
-  GROWING,
   graphAt,
   inCoreBytesOf,
   type Largest,
@@ -101,11 +100,12 @@ const fitOf = (graph: Graph, subject: Subject, { budgetBytes, effort }: FitsAske
 // ---------------------------------------------------------------- changes
 
 type Sought = Either<SpillwayError, readonly Change[]>
+type Before = Pick<Fit, 'input' | 'inCoreBytes'>
 const NONE: Sought = E.right([])
 
 /** Describes a changed subject at a size. */
 const changed =
-  (o: FitsAsked, before: Fit) =>
+  (o: FitsAsked, before: Before) =>
   (change: string, flags: readonly string[], subject: Subject, input = before.input): Sought =>
     pipe(
       graphAt(subject, input),
@@ -124,8 +124,8 @@ export const partsOf = (names: readonly string[]): readonly string[] => {
 const trainedNames = ({ step }: Prepared): readonly string[] =>
   step ? step.objectives.flatMap((o) => [...o.params.keys()].map((v) => step.graph.values[v]!.name)) : []
 
-/** Freezes the fewest first parts that make room in-core; if not even all but the last one do, these. */
-const freezing = (o: FitsAsked, before: Fit): Sought => {
+/** Freezes the fewest first parts that make room in-core: none if even all but the last one do not. */
+const freezing = (o: FitsAsked, before: Before): Sought => {
   const { subject, prepared, budgetBytes } = o
   const parts = partsOf(trainedNames(prepared))
   if (prepared.model.kind === 'step' || parts.length < 2) return NONE
@@ -148,6 +148,7 @@ const freezing = (o: FitsAsked, before: Fit): Sought => {
         (graph) => inCoreBytesOf(graph, subject.machine) <= budgetBytes,
       ),
     )
+  if (!isEnough(parts.length - 1)) return NONE
   let [low, high] = [0, parts.length - 1]
   while (high - low > 1) {
     const middle = (low + high) >> 1
@@ -162,7 +163,7 @@ const freezing = (o: FitsAsked, before: Fit): Sought => {
   )
 }
 
-const rounding = (o: FitsAsked, before: Fit): Sought => {
+const rounding = (o: FitsAsked, before: Before): Sought => {
   if (o.subject.machine.precision === 'bf16') return NONE
   const machine = o.machineWith({ precision: 'bf16' })
   if (E.isLeft(machine)) return NONE
@@ -170,7 +171,7 @@ const rounding = (o: FitsAsked, before: Fit): Sought => {
 }
 
 /** The largest batch in-core, with at least as many images for each update. */
-const accumulating = (o: FitsAsked, before: Fit, whole: Largest | undefined): Sought => {
+const accumulating = (o: FitsAsked, before: Before, whole: Largest | undefined): Sought => {
   const { subject, budgetBytes, prepared } = o
   const [batch, ...image] = before.input
   if (prepared.model.kind === 'step' || batch < 2 || !whole) return NONE
@@ -194,7 +195,7 @@ const accumulating = (o: FitsAsked, before: Fit, whole: Largest | undefined): So
   )
 }
 
-const shrinking = (o: FitsAsked, before: Fit, largest: Largest | undefined): Sought => {
+const shrinking = (o: FitsAsked, before: Before, largest: Largest | undefined): Sought => {
   if (!largest || largest.input[2] >= before.input[2]) return NONE
   const [, , height, width] = largest.input
   const size = height === width ? `${height}` : `${height}x${width}`
@@ -206,7 +207,7 @@ const ANY_BYTES = 2 ** 46
 const MIB = 2 ** 20
 
 /** Swapping, if nothing is swapped yet: into host memory of the size that the plan needs, and to a disk. */
-const swapping = (o: FitsAsked, before: Fit): Sought => {
+const swapping = (o: FitsAsked, before: Before): Sought => {
   const { subject, prepared, machineWith } = o
   if (hasTier(subject.machine) && !subject.machine.link.sameMemory) return NONE
   const change = changed(o, before)
@@ -238,40 +239,81 @@ const secondsForAnImage = ({ price }: Fit): number => (price ? 1 / price.imagesP
 
 // ---------------------------------------------------------------- all answers
 
-export const fitsOf = (o: FitsAsked): Either<SpillwayError, Fits> =>
+/** The sizes and the changes of one kind of growth. Each kind is answered without the other, so a thread may answer it. */
+export interface Grown {
+  readonly answers: readonly Answer[]
+  readonly changes: readonly Change[]
+}
+
+/** The sizes of one kind: in-core, and with a plan. */
+const answersOf = (o: FitsAsked, growing: Growing): Either<SpillwayError, readonly Answer[]> => {
+  o.onPhase?.(`finding the largest ${growing}`)
+  const find = largestOf(o.subject, growing, o.budgetBytes)
+  return pipe(
+    ['in-core', 'auto'] as const,
+    E.traverseArray((of) =>
+      pipe(
+        find({ strategy: of, effort: o.effort, upTo: o.upTo }),
+        E.map((largest): Answer => ({ growing, of, largest })),
+        E.orElse((e): Either<SpillwayError, Answer> => (isRefused(e) ? E.right({ growing, of }) : E.left(e))),
+      ),
+    ),
+  )
+}
+
+/** With the graph of its own size, and the memory of the step as it is. */
+const withBefore = (o: FitsAsked): FitsAsked & { readonly before: Before } => {
+  const { graph } = o.prepared
+  const { base: input, machine } = o.subject
+  return { ...o, subject: withGraph(o.subject, graph), before: { input, inCoreBytes: inCoreBytesOf(graph, machine) } }
+}
+
+const grownBy = (o: FitsAsked, growing: Growing, changes: (before: Before, inCore?: Largest) => readonly Sought[]) =>
   whilePlanning(() => {
-    const { prepared, budgetBytes, effort, upTo } = o
-    const subject = withGraph(o.subject, prepared.graph)
-    const answers = GROWING.map((growing) => {
-      o.onPhase?.(`finding the largest ${growing}`)
-      const find = largestOf(subject, growing, budgetBytes)
-      return (['in-core', 'auto'] as const).map((of) =>
-        pipe(
-          find({ strategy: of, effort, upTo }),
-          E.map((largest): Answer => ({ growing, of, largest })),
-          E.orElse((e): Either<SpillwayError, Answer> => (isRefused(e) ? E.right({ growing, of }) : E.left(e))),
-        ),
-      )
-    })
+    const { before, ...rest } = withBefore(o)
     return pipe(
-      E.Do,
-      E.bind('asked', () => fitOf(prepared.graph, subject, o)),
-      E.bind('largest', () => E.sequenceArray(answers.flat())),
-      E.bind('changes', ({ asked, largest }) => {
-        if (asked.fits === 'in-core') return NONE
+      answersOf(rest, growing),
+      E.bindTo('answers'),
+      E.bind('changes', ({ answers }) => {
+        if (before.inCoreBytes <= o.budgetBytes) return NONE
         o.onPhase?.('trying changes')
-        const [batch, image] = GROWING.map((growing) => largest.find((a) => a.growing === growing && a.of === 'in-core')?.largest)
+        const sought = changes(before, answers.find(({ of }) => of === 'in-core')?.largest)
         return pipe(
-          E.sequenceArray([
-            freezing(o, asked),
-            rounding(o, asked),
-            accumulating(o, asked, batch),
-            shrinking(o, asked, image),
-            swapping(o, asked),
-          ]),
-          E.map((found) => found.flat().sort((a, b) => secondsForAnImage(a) - secondsForAnImage(b))),
+          E.sequenceArray(sought),
+          E.map((found) => found.flat()),
         )
       }),
-      E.map(({ asked, largest, changes }) => ({ budgetBytes, asked, largest, changes })),
     )
   })
+
+/** The largest images, and the changes of the network and its input. */
+export const imagesOf = (o: FitsAsked): Either<SpillwayError, Grown> =>
+  grownBy(o, 'image', (before, largest) => [freezing(o, before), shrinking(o, before, largest)])
+
+/** The largest batches, and the changes of the machine and the batch. */
+export const batchesOf = (o: FitsAsked): Either<SpillwayError, Grown> =>
+  grownBy(o, 'batch', (before, largest) => [rounding(o, before), accumulating(o, before, largest), swapping(o, before)])
+
+/** The step as it is. */
+export const askedOf = (o: FitsAsked): Either<SpillwayError, Fit> => whilePlanning(() => fitOf(o.prepared.graph, o.subject, o))
+
+/** All answers, from those of the step, of batches and of images. */
+export const fitsFrom = (
+  budgetBytes: number,
+  step: Either<SpillwayError, Fit>,
+  ...kinds: readonly Either<SpillwayError, Grown>[]
+): Either<SpillwayError, Fits> =>
+  pipe(
+    step,
+    E.bindTo('asked'),
+    E.bind('grown', () => E.sequenceArray(kinds)),
+    E.map(({ asked, grown }) => ({
+      budgetBytes,
+      asked,
+      largest: grown.flatMap(({ answers }) => answers),
+      changes: grown.flatMap(({ changes }) => changes).sort((a, b) => secondsForAnImage(a) - secondsForAnImage(b)),
+    })),
+  )
+
+export const fitsOf = (o: FitsAsked): Either<SpillwayError, Fits> =>
+  fitsFrom(o.budgetBytes, askedOf(o), batchesOf(o), imagesOf(o))

@@ -24,7 +24,7 @@ import { machineNamed } from '../machine/machine'
 import { batchesFrom } from './batches'
 import { mostCallsPlanned } from './heap'
 import { type Named, ofThisWorld, prepare } from './prepare'
-import { checkedBudget, checkedEffort, machineOptionsOf, STAGE_VALUES, type StageOptions } from './stage'
+import { checkedBudget, checkedEffort, machineOptionsOf, type PlannedOptions, STAGE_VALUES } from './stage'
 
 /** The sizes that can grow. */
 export const GROWING = ['batch', 'image'] as const
@@ -40,23 +40,7 @@ export type Growing = (typeof GROWING)[number]
  *
  * @example const options: LargestOptions = { budget: gib(11), machine: 'v100-pcie-16g', upTo: 16 }
  */
-export interface LargestOptions
-  extends Omit<
-    StageOptions,
-    | 'tiles'
-    | 'checkpoints'
-    | 'resumes'
-    | 'allocator'
-    | 'mode'
-    | 'as'
-    | 'name'
-    | 'effort'
-    | 'ranks'
-    | 'bands'
-    | 'norms'
-    | 'shard'
-    | 'network'
-  > {
+export interface LargestOptions extends PlannedOptions {
   /**
    * Effort of the plan of the answer, in about this number of processor seconds. By default there is no search: 'auto' takes the fastest of a
    * few plans. An effort may find a faster step of the same size.
@@ -327,8 +311,7 @@ class Search {
       const guess = Math.floor(grown(grows(a) + (this.budgetBytes - this.need(a)) / slope))
       if (!Number.isFinite(guess)) break
       const next = Math.min(MOST, Math.max(1, guess))
-      if (Math.abs(next - a) <= NEAR) break
-      if (next === b) {
+      if (next === b || Math.abs(next - a) <= NEAR) {
         a = next
         break
       }

@@ -41,9 +41,11 @@ import { orThrow, whilePlanning } from '../errors/exceptions'
 import { mostCallsPlanned } from './heap'
 import {
   ALGORITHMS,
+  type KernelOptions,
   type LocalMachine,
   type MachineOptions,
   MEASURING,
+  type PlannedMachine,
   PRECISIONS,
   type TierOptions,
 } from '../machine/localmachine'
@@ -62,13 +64,8 @@ import { processMemory } from './process'
 import { recordedFor } from './recorded'
 
 /** How a step is staged, names of planners, machines and allocators not looked up yet. */
-export interface StageAsked<L extends string = string>
-  extends PlanByHand<L>,
-    Own,
-    Pick<
-      MachineOptions,
-      keyof TierOptions | 'algorithms' | 'measure' | 'precision' | 'ranks' | 'bands' | 'norms' | 'shard' | 'network'
-    > {
+export interface StageAsked<L extends string = string> extends PlanByHand<L>, Own, TierOptions, PlannedMachine {
+  readonly network?: MachineOptions['network']
   readonly budget?: number | undefined
   readonly strategy?: string | undefined
   readonly effort?: number | undefined
@@ -85,14 +82,8 @@ export type AnyLayer = any
 // biome-ignore lint/suspicious/noExplicitAny: options in a variable know no model, and fit each
 export type AnyModel = any
 
-/**
- * Options of `stage`. In a variable of this type, names of layers are not checked by the compiler.
- *
- * @example
- * const options: StageOptions = { budget: gib(4), strategy: 'checkpoint:sqrt' }
- * stage(net, options)
- */
-export interface StageOptions<L extends string = AnyLayer, M extends Trainable = AnyModel> extends StageAsked<L> {
+/** Options of a plan that may be searched for at many sizes, too. */
+export interface PlannedOptions<M extends Trainable = AnyModel> extends Own, TierOptions, KernelOptions {
   /**
    * Names of parameters that are not trained; `*` matches any characters. Their gradients and optimizer state
    * take no memory.
@@ -116,18 +107,31 @@ export interface StageOptions<L extends string = AnyLayer, M extends Trainable =
    */
   readonly strategy?: StrategyName | undefined
   /**
+   * The machine of the plan: a device of this computer, or a simulated machine. Default 'cpu'.
+   *
+   * @example stage(net, { machine: 'v100-pcie-16g' })
+   */
+  readonly machine?: MachineName | undefined
+}
+
+/**
+ * Options of `stage`. In a variable of this type, names of layers are not checked by the compiler.
+ *
+ * @example
+ * const options: StageOptions = { budget: gib(4), strategy: 'checkpoint:sqrt' }
+ * stage(net, options)
+ */
+export interface StageOptions<L extends string = AnyLayer, M extends Trainable = AnyModel>
+  extends PlannedOptions<M>,
+    PlanByHand<L>,
+    PlannedMachine {
+  /**
    * Effort of the search of 'auto': about this number of processor seconds. It is counted as work, so the plan is the same on
    * every machine. Default 5.
    *
    * @example stage(net, { budget: gib(4), effort: 30 })
    */
   readonly effort?: number | undefined
-  /**
-   * The machine of the plan: a device of this computer, or a simulated machine. Default 'cpu'.
-   *
-   * @example stage(net, { machine: 'v100-pcie-16g' })
-   */
-  readonly machine?: MachineName | undefined
   /** Allocator to simulate beside the plan. Default 'pages', which runs use. @example stage(net, { allocator: 'best-fit' }) */
   readonly allocator?: AllocatorName | undefined
   /**

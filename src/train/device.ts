@@ -40,8 +40,8 @@ import type { Staged } from '../stage/stage'
 import { type Met, notFinitePlace } from './finite'
 import type { StateStore } from './weights'
 
-export interface DeviceOptions {
-  readonly tier: Tier
+/** Threads, link and host memory of a device. */
+export interface DeviceLimits {
   /** Number of threads of the device. Default: all cores. @example train(net, plan, { steps: 100, threads: 1 }) */
   readonly threads?: number | undefined
   /**
@@ -56,6 +56,10 @@ export interface DeviceOptions {
    * @example train(net, plan, { steps: 100, spill: '/var/tmp', hostMemory: gib(8) })
    */
   readonly hostMemory?: number | undefined
+}
+
+export interface DeviceOptions extends DeviceLimits {
+  readonly tier: Tier
 }
 
 /**

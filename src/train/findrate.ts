@@ -14,7 +14,9 @@ import type { PlanFor } from '../stage/mode'
 import type { Staged } from '../stage/stage'
 import { scriptTask } from './among'
 import { hearing } from './events'
-import { TRAIN, type TrainOptions } from './options'
+import type { DeviceLimits } from './device'
+import type { LoadingOptions } from './loading'
+import { type FeedingOptions, TRAIN, type TrainOptions } from './options'
 import { firstOf } from './signals'
 import { answerOf } from './trainer'
 
@@ -26,7 +28,7 @@ const SHARED = [
 type Shared = (typeof SHARED)[number]
 
 /** Options of `findRate`. @example const options: FindRateOptions = { data: 'slides/', rates: 200, to: 1 } */
-export interface FindRateOptions extends Pick<TrainOptions, Shared> {
+export interface FindRateOptions extends FeedingOptions, DeviceLimits, LoadingOptions {
   /** Number of rates, one step each. Default 100. @example findRate(net, plan, { data: 'slides/', rates: 200 }) */
   readonly rates?: number | undefined
   /** First learning rate. Default 1e-7. @example findRate(net, plan, { data: 'slides/', from: 1e-5 }) */

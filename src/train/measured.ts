@@ -10,7 +10,7 @@ import type { KnownClasses } from '../data/classes'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import type { Details } from '../report/run'
 import type { Staged } from '../stage/stage'
-import type { DeviceOptions } from './device'
+import type { DeviceLimits } from './device'
 import { type Epochs, epochEnd, epochsAt, type Length } from './length'
 import { type Measurement, standing } from './measurement'
 import { isPlateau } from './plateau'
@@ -83,7 +83,7 @@ export interface Evaluating {
 }
 
 /** The inputs of an evaluation from its run. */
-export interface EvaluatingRun extends Omit<DeviceOptions, 'tier'> {
+export interface EvaluatingRun extends DeviceLimits {
   readonly spill?: string | undefined
   readonly signal?: AbortSignal | undefined
   readonly workers?: number | undefined

@@ -21,7 +21,7 @@ import {
 } from '../../staging/core/values'
 import type { Data } from '../data/data'
 import { type EngineName, ENGINES } from '../ranks/engine'
-import type { DeviceOptions, DeviceProgress } from './device'
+import type { DeviceLimits, DeviceProgress } from './device'
 import { type SpillwayError, usage } from '../errors/errors'
 import { checkedRunName } from '../files/runs'
 import { checkedLoading, type LoadingOptions } from './loading'
@@ -45,33 +45,8 @@ export interface KeepOptions {
 }
 const KEEP = withValues(optionsFor<KeepOptions>()('keep', 'last', 'best'), { last: atLeast(1), best: text }, { prefix: 'keep.' })
 
-/**
- * Options of `train` and `fit`. Give `steps` or `epochs`.
- *
- * @example const options: TrainOptions = { epochs: 30, data: 'slides/', save: 'weights.safetensors' }
- */
-export interface TrainOptions extends Omit<DeviceOptions, 'tier'>, LoadingOptions {
-  /** Length of the whole run in steps, earlier processes included. @example train(net, plan, { steps: 100 }) */
-  readonly steps?: number | undefined
-  /**
-   * Length of the whole run in epochs, earlier processes included.
-   *
-   * @example train(net, plan, { epochs: 30, data: 'slides/' })
-   */
-  readonly epochs?: number | undefined
-  /**
-   * Schedule of the learning rate, or a function that returns a factor. You may change it when you resume.
-   * Default: constant.
-   *
-   * @example train(net, plan, { steps: 100, schedule: (step, total) => 1 - step / total })
-   */
-  readonly schedule?: Schedule | OwnSchedule | undefined
-  /**
-   * Number of steps in which the learning rate rises to its first value. Default 0.
-   *
-   * @example train(net, plan, { epochs: 30, schedule: cosine(), warmup: 500 })
-   */
-  readonly warmup?: number | undefined
+/** Options that training shares with the search for a learning rate: data, weights and the machine. */
+export interface FeedingOptions {
   /**
    * The samples: a folder or file, or the result of `folder`, `files` or `source`. Default: synthetic data.
    *
@@ -121,6 +96,60 @@ export interface TrainOptions extends Omit<DeviceOptions, 'tier'>, LoadingOption
    * @example train(net, plan, { steps: 100, spill: '/var/tmp' })
    */
   readonly spill?: string | undefined
+  /**
+   * Transport between ranks: 'mpi', or 'threads' of this process. Default: 'mpi' under mpirun or srun.
+   *
+   * @example train(net, stage(net, { ranks: 2 }), { steps: 100, engine: 'threads' })
+   */
+  readonly engine?: EngineName | undefined
+  /**
+   * Initial weights: a file of safetensors or PyTorch, or the name of a network with published weights in the
+   * cache. Default: random weights.
+   *
+   * @example train(net, plan, { steps: 100, weights: 'before.safetensors' })
+   */
+  readonly weights?: string | undefined
+  /**
+   * Ends the run within a step; the last checkpoint stays, and the promise rejects with the reason.
+   *
+   * @example train(net, plan, { steps: 100, signal: AbortSignal.timeout(60_000) })
+   */
+  readonly signal?: AbortSignal | undefined
+  /**
+   * Called with a note for a person, e.g. about a damaged checkpoint. Default: notes go to stderr.
+   *
+   * @example train(net, plan, { steps: 100, onNote: console.warn })
+   */
+  readonly onNote?: ((text: string) => void) | undefined
+}
+
+/**
+ * Options of `train` and `fit`. Give `steps` or `epochs`.
+ *
+ * @example const options: TrainOptions = { epochs: 30, data: 'slides/', save: 'weights.safetensors' }
+ */
+export interface TrainOptions extends FeedingOptions, DeviceLimits, LoadingOptions {
+  /** Length of the whole run in steps, earlier processes included. @example train(net, plan, { steps: 100 }) */
+  readonly steps?: number | undefined
+  /**
+   * Length of the whole run in epochs, earlier processes included.
+   *
+   * @example train(net, plan, { epochs: 30, data: 'slides/' })
+   */
+  readonly epochs?: number | undefined
+  /**
+   * Schedule of the learning rate, or a function that returns a factor. You may change it when you resume.
+   * Default: constant.
+   *
+   * @example train(net, plan, { steps: 100, schedule: (step, total) => 1 - step / total })
+   */
+  readonly schedule?: Schedule | OwnSchedule | undefined
+  /**
+   * Number of steps in which the learning rate rises to its first value. Default 0.
+   *
+   * @example train(net, plan, { epochs: 30, schedule: cosine(), warmup: 500 })
+   */
+  readonly warmup?: number | undefined
   /** Folder of the checkpoints. Default: no checkpoints. @example train(net, plan, { steps: 100, checkpointDir: 'state' }) */
   readonly checkpointDir?: string | undefined
   /**
@@ -167,19 +196,6 @@ export interface TrainOptions extends Omit<DeviceOptions, 'tier'>, LoadingOption
    */
   readonly resumeRanks?: boolean | undefined
   /**
-   * Transport between ranks: 'mpi', or 'threads' of this process. Default: 'mpi' under mpirun or srun.
-   *
-   * @example train(net, stage(net, { ranks: 2 }), { steps: 100, engine: 'threads' })
-   */
-  readonly engine?: EngineName | undefined
-  /**
-   * Initial weights: a file of safetensors or PyTorch, or the name of a network with published weights in the
-   * cache. Default: random weights.
-   *
-   * @example train(net, plan, { steps: 100, weights: 'before.safetensors' })
-   */
-  readonly weights?: string | undefined
-  /**
    * Name of the run. Its folder `runs/NAME` gets the weights, the logs, the page and `recipe.json`. Options such as
    * `save` and `log` move single parts. Default: no folder.
    *
@@ -217,12 +233,6 @@ export interface TrainOptions extends Omit<DeviceOptions, 'tier'>, LoadingOption
    */
   readonly onNonfinite?: 'end' | 'continue' | undefined
   /**
-   * Ends the run within a step; the last checkpoint stays, and the promise rejects with the reason.
-   *
-   * @example train(net, plan, { steps: 100, signal: AbortSignal.timeout(60_000) })
-   */
-  readonly signal?: AbortSignal | undefined
-  /**
    * Ends the run after the current step. The state goes to `checkpointDir`, the weights to the folder of `run`, or
    * to `save`. An evaluation ends early.
    *
@@ -236,12 +246,6 @@ export interface TrainOptions extends Omit<DeviceOptions, 'tier'>, LoadingOption
    * @example train(net, plan, { steps: 100, onProgress: (p) => p.kind === 'step' && console.log(p.loss) })
    */
   readonly onProgress?: ((p: DeviceProgress) => void) | undefined
-  /**
-   * Called with a note for a person, e.g. about a damaged checkpoint. Default: notes go to stderr.
-   *
-   * @example train(net, plan, { steps: 100, onNote: console.warn })
-   */
-  readonly onNote?: ((text: string) => void) | undefined
 }
 
 /**

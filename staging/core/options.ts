@@ -2,7 +2,7 @@
 // the first unknown key, and the nearest legal one. Invariant: a legal key is near if it differs in case alone, then by one edit, then if one of the
 // two begins with the other; the types and the functions here follow each other line by line. Worked example: for sgd, `momentun` is one edit from
 // `momentum`; for a tile range, `height` begins with `h`, which is `H` in another case.
-import type { OrFaulty } from './orwords'
+import type { Answers, OrFaulty } from './orwords'
 
 /** The owner of options, as messages name it, and its keys in the order of messages. */
 export interface Options<Of extends string = string, Keys extends readonly string[] = readonly string[], All = object> {
@@ -38,10 +38,22 @@ export type Known<O, Legal extends Options, Faulty = null> = OrFaulty<
   [UnknownKeys<O, Legal>] extends [never]
     ? Faulty
     : { [K in keyof O]: K extends Legal['keys'][number] ? O[K] : OptionRefused<K & string, Legal> },
-  O & (TextsOf<Legal> | undefined)
+  Shown<O, Legal>
 >
-/** The texts of options, which editors show where an option is given. They restrict nothing. */
-type TextsOf<Legal> = Legal extends { readonly all?: infer All } ? { readonly [K in keyof All]?: unknown } : unknown
+/**
+ * The options with their texts, which an editor shows where an option is given. It shows the text of a property with one declaration. So a literal,
+ * whose type has been checked, has the properties of the interface alone. A type with optional properties is none of a literal. The choice of `any`
+ * leaves options of a type parameter as they are.
+ */
+type Shown<O, Legal> = Answers<
+  InterfaceOf<Legal>,
+  O & (TextsOf<Legal> | undefined)
+  // biome-ignore lint/suspicious/noExplicitAny: the branch that TypeScript leaves out
+>[[OptionalIn<O> | Extract<O, undefined>] extends [never] ? any : 'fits']
+type OptionalIn<O> = { [K in keyof O]-?: object extends Pick<O, K> ? K : never }[keyof O]
+type InterfaceOf<Legal> = Legal extends { readonly all?: infer All } ? NonNullable<All> : unknown
+/** The texts without types: they restrict nothing. */
+type TextsOf<Legal> = { readonly [K in keyof InterfaceOf<Legal>]?: unknown }
 /** A list of options, each of them as `Known` has it. */
 export type KnownItems<Items, Legal extends Options> = { readonly [I in keyof Items]: Known<Items[I], Legal> }
 /**

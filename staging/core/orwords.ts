@@ -2,7 +2,7 @@
 // type that is a string for an error. Out: those words, or the wanted type. Worked example: of `(input: OrWords<Complaint<N>, In>, net: N)` a call
 // with a wrong net is refused in the words of Complaint<N>; in `<C extends number>(c: C) => f(input, conv2d('c', c, 3))` Complaint<...> waits for C,
 // and the constraint of a waiting type is Fits.
-interface Answers<Words, Fits> {
+export interface Answers<Words, Fits> {
   readonly fits: Fits
   readonly [other: number]: Words
 }

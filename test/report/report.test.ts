@@ -321,6 +321,98 @@ test('each number of the head is one of plan --json', () => {
 /** Numbers with their units in the notes. */
 const NUMBER = /\d[\d.]* (?:[nµm]?s|min|h|%|[KMGT]?i?B)(?!\w)/g
 
+/** The cells of each table of a page, by its region's name. */
+const tablesOf = (page: string): ReadonlyMap<string, readonly (readonly string[])[]> =>
+  new Map(
+    [...page.matchAll(/role="region" aria-label="Table: ([^"]+)"><table[^>]*>(.*?)<\/table>/gs)].map(([, name, table]) => [
+      name!,
+      [...table!.matchAll(/<tr>(.*?)<\/tr>/gs)].map(([, row]) =>
+        [...row!.matchAll(/<td[^>]*>(.*?)<\/td>/gs)].map(([, cell]) => cell!.replace(/<br>/g, ' ').replace(/<[^>]+>/g, '')),
+      ),
+    ]),
+  )
+
+test('each number of the tables and of the drawing is one of plan --json, or a part of it', () => {
+  const explanation = {
+    seconds: 1.5,
+    simulatedSeconds: 1.25,
+    loops: [{ name: 'conv0', tiles: 4, seconds: 0.5, waitSeconds: 0.25, binding: 'memory', alternatives: [] }],
+    values: [
+      {
+        name: 'conv1',
+        bytes: 3 << 20,
+        decision: 'recompute',
+        binding: 'memory',
+        alternatives: [{ change: 'keep', seconds: 0.125 }],
+      },
+    ],
+  } as unknown as NonNullable<Staging['explanation']>
+  for (const options of [everything, { layers: 3, size: 64 }]) {
+    const plan = chainPlan(options)
+    const [timeline, staging] = [play(plan), { ...stagingOf(plan), explanation }]
+    const [page, facts] = [reportHtml(plan, timeline, staging), planJson(plan, timeline, staging)]
+    const tables = tablesOf(page)
+    assert.equal([...tables.keys()].sort(), ['layers', 'loops', 'segments', 'values', 'values at the worst moment'])
+    const near = (a: number, b: number): void => assert.ok(Math.abs(a - b) <= 1e-9 * Math.abs(b), `${a} is not ${b}`)
+    const sum = <A>(rows: readonly A[], of: (row: A) => number): number => rows.reduce((n, row) => n + of(row), 0)
+
+    const segments = segmentRows(plan)
+    assert.is(segments.length, facts.segments)
+    assert.is(Math.max(...segments.map((r) => r.peakBytes)), facts.peakBytes)
+    near(
+      sum(segments, (r) => r.seconds),
+      facts.computeSeconds,
+    )
+    near(sum(segments, (r) => r.recomputeSeconds) || 1, facts.recomputeSeconds || 1)
+    assert.equal(
+      tables
+        .get('segments')!
+        .slice(1)
+        .map(([name, phase, grid, , , seconds, halo, peak]) => [name, phase, grid, seconds, halo, peak]),
+      segments.map((r) => [r.name, r.phase, r.grid, showSeconds(r.seconds), showRatio(r.haloRatio), showSize(r.peakBytes)]),
+    )
+    for (const [i, r] of segments.entries())
+      if (r.keptBytes > 0) assert.ok(tables.get('segments')![i + 1]![4]!.startsWith(showSize(r.keptBytes)), r.name)
+
+    const layers = layerRows(plan)
+    assert.is(sum(layers, (r) => r.parameterBytes) / 4, facts.parameters)
+    assert.equal(
+      tables
+        .get('layers')!
+        .slice(1)
+        .map(([, shape, bytes, parameters, , seconds]) => [shape, bytes, parameters, seconds]),
+      layers.map((r) => [
+        showShape(r.shape),
+        showSize(r.bytes),
+        showSize(r.parameterBytes),
+        showSeconds(r.forwardSeconds + r.recomputeSeconds + r.backwardSeconds),
+      ]),
+    )
+
+    assert.equal(tables.get('values')!.slice(1), [['conv1', showSize(3 << 20), 'recompute', 'memory', '+125 ms keep']])
+    assert.equal(tables.get('loops')!.slice(1), [['conv0', '4', '500 ms', '250 ms', 'memory', '']])
+    assert.match(page, `the search (${showSeconds(explanation.seconds)})`)
+
+    const holders = holdersAt(plan, worstCall(plan, pagesByKind(plan)), 10)
+    assert.equal(
+      tables.get('values at the worst moment')!.map(([name, , bytes]) => [name, bytes]),
+      holders.map((h) => [h.label, showSize(h.bytes)]),
+    )
+    assert.match(page, `the device uses ${showSize(facts.peakBytes)}, in whole pages`)
+
+    const drawn = JSON.parse(/id="data">(.*?)<\/script>/s.exec(page)![1]!)
+    assert.is(drawn.seconds, facts.makespanSeconds)
+    const pages = (drawn.memory as readonly (readonly number[])[]).map(([, ...kinds]) => sum(kinds, (n) => n))
+    assert.is(Math.max(...pages) * drawn.pageMiB * 2 ** 20, facts.peakBytes)
+    assert.is(drawn.segments.length, facts.segments)
+    assert.match(page, `<u>peak ${showSize(facts.peakBytes)}</u>`)
+    const sizes = [...page.slice(page.indexOf('<div class="sizes">')).matchAll(/<b>([^<]+)<\/b>/g)]
+      .slice(0, 3)
+      .map(([, text]) => text)
+    assert.equal(sizes, [facts.inCoreBytes, facts.budgetBytes, facts.peakBytes].map(showSize))
+  }
+})
+
 test('the page of a plan with a hundred thousand calls stays below 3 MB', () => {
   const plan = chainPlan({ layers: 8, size: 12800, tiles: 12500 })
   assert.ok(plan.calls.length > 100_000)

@@ -1,8 +1,11 @@
 // An editor's view: models, layers and nets under the cursor, and the offered layer names.
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { gateTest } from '../full'
 import { check } from './checker'
+import { everyOption } from './everyoption'
 import { prelude } from './illegal'
+import { shownAt } from './server'
 
 const checked = check({
   small: `${prelude}
@@ -98,6 +101,33 @@ test('each option of a layer shows its text', () => {
   assert.ok(docs.length >= 38, `${docs.length} options`)
   for (const { option, text } of docs) assert.match(text, /^[A-Z].*\.$/s, option)
   assert.match(docs.find(({ option }) => option === 'stride: 2')!.text, /^Step from one window to the next, in pixels/)
+})
+// TypeScript 7 shows the text of a property that has one declaration; earlier compilers join the texts of all.
+const shown = async (text: string, places: readonly number[]): Promise<void> => {
+  const texts = await shownAt(text, places)
+  for (const [i, at] of places.entries()) assert.match(texts[i]!, /^[A-Z]/, text.slice(at, text.indexOf('\n', at)))
+}
+test('an option shows its text in TypeScript 7', async () => {
+  const places = (text: string) =>
+    [...text.matchAll(/(?<=\{ |, )(budget|loss|groups|match|length|classes|scale|mode|alignCorners|mean): /g)].map((m) => m.index)
+  const text = `import { adamw, conv2d, folder, model, mse, source, stage, upsample } from '../../src/index'
+stage(model([1, 3, 8, 8], conv2d('c', 4, 3)), { budget: 4000000, loss: mse, optimizer: adamw({ lr: 1 }), groups: [{ match: '*.bias', weightDecay: 0 }] })
+source({ length: 2, read: () => ({ input: new Uint8Array(192) }), classes: ['a'] })
+upsample({ scale: 2, mode: 'bilinear', alignCorners: true })
+folder('x', { mean: [0.5] })
+`
+  assert.is(places(text).length, 10)
+  await shown(text, places(text))
+})
+gateTest('each option of each function shows its text, in TypeScript 5 and 7', async () => {
+  const { text, places } = everyOption()
+  assert.ok(places.length > 500, `${places.length} options`)
+  // A sample has no options.
+  const given = check({ every: text })
+    .allDocs('every')
+    .filter(({ option }) => !/^(input|target):/.test(option))
+  for (const { option, text: docs } of given) assert.match(docs, /^[A-Z]/, option)
+  await shown(text, places)
 })
 test('the zoo, whole', () => {
   assert.match(

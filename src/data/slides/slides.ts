@@ -9,7 +9,7 @@ import { optionsFor } from '../../../staging/core/options'
 import { choice, either, legal, made, path as isPath, valueText, withValues } from '../../../staging/core/values'
 import { SpillwayException, usage } from '../../errors/errors'
 import { type Augment, augmentProblem, type Fit, FITS } from '../augment'
-import { type Data, isChannels, type Numbers, type PixelSize, type Region, type Sample } from '../data'
+import { type Data, isChannels, type PixelSize, type Region, type Sample, type Scaling } from '../data'
 import { openSlide, regionOf, SLIDE, type Slide } from './slide'
 import { tissueOf } from './tissue'
 import type { Level } from './tiff'
@@ -19,7 +19,7 @@ import type { Level } from './tiff'
  *
  * @example const options: SlideOptions = { microns: 0.5, tiles: 512, tissue: 0.25 }
  */
-export interface SlideOptions extends Pick<Numbers, 'mean' | 'std'> {
+export interface SlideOptions extends Scaling {
   /** Level of the pyramid; 0 is the finest. Default 0. @example await slides('slides/', { level: 1 }) */
   readonly level?: number
   /**

@@ -27,7 +27,8 @@ import {
 import { fitsText } from '../../../src/cli/fits'
 import { machineNamed } from '../../../src/machine/machine'
 import { batchesFrom } from '../../../src/stage/batches'
-import { type Fits, fitsOf, partsOf } from '../../../src/stage/fits'
+import { type Fits, type FitsAsked, fitsOf, partsOf } from '../../../src/stage/fits'
+import { fitsBeside } from '../../../src/stage/fitsbeside'
 import { prepare } from '../../../src/stage/prepare'
 import { compile } from '../../../staging/compile'
 import { certain } from '../../../staging/core/certain'
@@ -174,18 +175,17 @@ test('wrong calls are refused in words', () => {
 
 /** Less than the step of 16 images in-core. */
 const TIGHT = mib(40)
-const fitsAt = (input: readonly number[], budgetBytes: number): Fits => {
+const askedAt = (input: readonly number[], budgetBytes: number): FitsAsked => {
   const model = at(input, classifier)
-  const prepared = certain('the step is legal')(prepare(model, machine))
-  return certain('the questions have answers')(
-    fitsOf({
-      subject: { at: (shape) => modelAt(shape, classifier), base: model.input as never, own: {}, machine },
-      prepared,
-      budgetBytes,
-      machineWith: (o) => machineNamed(MACHINE, o),
-    }),
-  )
+  return {
+    subject: { at: (shape) => modelAt(shape, classifier), base: model.input as never, own: {}, machine },
+    prepared: certain('the step is legal')(prepare(model, machine)),
+    budgetBytes,
+    machineWith: (o) => machineNamed(MACHINE, o),
+  }
 }
+const fitsAt = (input: readonly number[], budgetBytes: number): Fits =>
+  certain('the questions have answers')(fitsOf(askedAt(input, budgetBytes)))
 
 let known: Fits | undefined
 const tight = (): Fits => {
@@ -212,6 +212,10 @@ test('changes stand alone, and the fastest comes first', () => {
   assert.ok(batch.fits === 'in-core' && batch.input[0]! < 16)
   const image = changes.find((c) => c.flags[0] === '--image')!
   assert.equal(image.input, sizes.find((s) => s.growing === 'image' && s.of === 'in-core')!.largest!.input)
+})
+
+test('two threads give the answers of one', async () => {
+  assert.equal(certain('the questions have answers')(await fitsBeside(askedAt([16, 3, 128, 128], TIGHT), MACHINE, {})), tight())
 })
 
 test('a step that fits needs no change; one that fits nowhere has its smallest budget', () => {
