@@ -52,7 +52,7 @@ export interface Problem {
   readonly loopOf: (from: number, to: number) => Loop | null
   /** The ends of the longest loops. With cuts, they also end between blocks. Several weights of a loop have at most this number of bytes. */
   readonly endsFor: (cuts: boolean, wholeBytes: number) => readonly number[]
-  /** Large parameters and state that live together, on the device or in the lower tier: a weight and all that its update touches. */
+  /** Parameters and state that live together, on the device or in the lower tier: a weight, or small ones, and all that their updates touch. */
   readonly units: readonly Unit[]
   /** Bytes of parameters and state that are always on the device. */
   readonly alwaysBytes: number
