@@ -240,24 +240,30 @@ Status AbstractRun::settle_homes() {
     if ((next != homes_.end() && next->first < hi) || (next != homes_.begin() && std::prev(next)->second.hi > b.home))
       return refuse("binding ", i, " ('", tape_.name(b), "'): its home overlaps another binding's");
     homes_[b.home] = {hi, i};
-    tier_[b.home] = {hi, BEFORE};
+    // Bytes up to the next sector are between two homes.
+    tier_[b.home] = {(hi + SECTOR_BYTES - 1) / SECTOR_BYTES * SECTOR_BYTES, BEFORE};
   }
   return {};
 }
 
-/// Returns true if the other end of a copy is in a home: then it moves all bytes that its residency has of it, between the home and
-/// their place in its buffer.
+/// Returns true if the other end of a copy is in homes: then it moves all bytes that its residency has of them, between the homes and
+/// their places in its buffer. Homes of one buffer lie in the lower tier as they lie there.
 Result<bool> AbstractRun::homewards(const TransferRecord& t) const {
   const uint64_t lo = t.far_offset, hi = lo + t.bytes;
+  const uint64_t end = lo + tape_.residencies[t.residency].pages * PAGE_BYTES;
   auto home = homes_.upper_bound(lo);
-  if (home != homes_.end() && home->first < hi)
-    return refuse("it overlaps the end of the home of '", tape_.name(tape_.bindings[home->second.binding]), "'");
-  if (home == homes_.begin() || (--home)->second.hi <= lo) return false;
-  const auto name = tape_.name(tape_.bindings[home->second.binding]);
-  const uint64_t pages = tape_.residencies[t.residency].pages * PAGE_BYTES;
-  if (hi > home->second.hi || lo - home->first != t.offset)
-    return refuse("it has another offset in the home of '", name, "' than in its buffer");
-  if (t.bytes != std::min(pages, home->second.hi - lo)) return refuse("it moves only a part of the residency's bytes of '", name, "'");
+  if (home != homes_.begin() && std::prev(home)->second.hi > lo) --home;
+  if (home == homes_.end() || home->first >= hi) return false;
+  uint64_t last = lo;
+  for (; home != homes_.end() && home->first < end; ++home) {
+    const BindingRecord& b = tape_.bindings[home->second.binding];
+    const bool is_alike = home->first - tape_.views[b.view].offset + t.offset == lo;
+    if (!is_alike && home->first >= hi) break;
+    if (!is_alike) return refuse("it has another offset in the home of '", tape_.name(b), "' than in its buffer");
+    last = std::min(end, home->second.hi);
+    if (last > hi) return refuse("it moves only a part of the residency's bytes of '", tape_.name(b), "'");
+  }
+  if (last < hi) return refuse("it moves ", hi - last, " bytes behind the homes in its buffer");
   return true;
 }
 

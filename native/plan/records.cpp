@@ -81,7 +81,7 @@ Status check_box(const ViewRecord& v) {
 Status check_view(const Tape& tape, const ViewRecord& v) {
   if (v.rank < 1 || v.rank > 4) return refuse("rank ", v.rank);
   if (Status s = check_box(v); !s.ok()) return s;
-  if (v.buffer == NONE) return v.offset == 0 ? Status{} : refuse("a template has no offset");
+  if (v.buffer == NONE) return {};
   if (v.offset % dtype_bytes(v.dtype) != 0) return refuse("offset ", v.offset, " is not a multiple of the element size");
   const uint64_t span = span_bytes(v);
   const uint64_t bytes = tape.buffers[v.buffer].bytes;
@@ -121,11 +121,12 @@ Status check_binding(const Tape& tape, const BindingRecord& b) {
   if (!b.passing() && !b.persistent() && v.buffer == NONE) return refuse("its view has no buffer");
   if (!std::isfinite(b.a)) return refuse("its start value is not finite");
   if (!tape.at_home(b) && b.home != 0) return refuse("only a value that is in the lower tier between steps may have a home there");
-  if (b.passing()) return {};
+  if (b.passing()) return v.offset == 0 ? Status{} : refuse("the template of an input or output has no offset");
   if (b.dtype != tape.float_type) return refuse("element type ", name_of(b.dtype), " is not the tape's float type");
   if (span_bytes(v) != dense_bytes(v)) return refuse("its view has gaps");
   if (tape.at_home(b)) {
     if (b.home % SECTOR_BYTES != 0) return refuse("its home, tier offset ", b.home, ", is not a multiple of ", SECTOR_BYTES);
+    if (v.offset > b.home) return refuse("its offset in its buffer, ", v.offset, ", exceeds its home, tier offset ", b.home);
     if (b.home > tape.tier_bytes || dense_bytes(v) > tape.tier_bytes - b.home) return refuse("its home exceeds the end of the lower tier");
   }
   if (b.role == BindingRole::loss && dense_bytes(v) != dtype_bytes(v.dtype)) return refuse("a loss must be one number");

@@ -272,7 +272,7 @@ export const factsOf = (plan: Plan, staging: Staging): Facts => {
   const whole = flops.reduce((n, f) => n + f.whole, 0)
   const tiled = plan.segments.filter((s) => tilesOf(s.grid) > 1).length
   const persistentBytes = graph.values.reduce((n, v) => n + (isPersistent(v) ? valueBytes(v) : 0), 0)
-  const homeBytes = plan.storages.reduce((n, s) => n + (s.home === undefined ? 0 : s.bytes), 0)
+  const homeBytes = plan.cells.reduce((n, c) => n + (isAtHome(plan, c) ? c.bytes : 0), 0)
   const recompute = new Set(calls.filter((_, i) => repeated[i]).map((c) => c.segment)).size
   return {
     input: graph.values.find((v) => v.role === 'input')?.shape ?? [],

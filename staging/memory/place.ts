@@ -127,9 +127,10 @@ export const mayMove = (k: StorageKind): boolean => k === 'value' || k === 'fed'
 
 /**
  * How the values of a step lie: large ones each on pages of its own, or those that live alike side by side, or so and values under a
- * page that rest together on pages that leave; or all packed by lifetime, for plans that move nothing.
+ * page that rest together on pages that leave; or rows and small values on the last page of the parameters; or all packed by lifetime, for plans
+ * that move nothing.
  */
-export type Packing = 'apart' | 'rows' | 'shared' | 'tight'
+export type Packing = 'apart' | 'rows' | 'shared' | 'dense' | 'tight'
 
 export interface Placement {
   readonly storages: readonly Storage[]
@@ -155,6 +156,26 @@ const packedCells = (members: readonly Cell[], life: (c: Cell) => readonly [numb
   ...packByLifetime(mapped(members, (c) => ({ bytes: c.bytes, first: life(c)[0], last: life(c)[1] }))),
 })
 
+const NO_CELLS: PackedCells = { members: [], offsets: [], bytes: 0 }
+
+/** Small cells that have room on the last page of a row, and the other ones. */
+const onLastPage = (
+  row: readonly Cell[],
+  { members, offsets }: PackedCells,
+  life: (c: Cell) => readonly [number, number],
+): readonly [PackedCells, PackedCells] => {
+  const { bytes } = sideBySide(row, ALIGN_BYTES)
+  const room = alignUp(bytes, PAGE_BYTES) - alignUp(bytes, ALIGN_BYTES)
+  const fits = new Set(members.filter((c, i) => offsets[i]! + alignUp(c.bytes, ALIGN_BYTES) <= room))
+  return [
+    packedCells([...fits], life),
+    packedCells(
+      members.filter((c) => !fits.has(c)),
+      life,
+    ),
+  ]
+}
+
 /** A tile's locals, without tiny ones that would make it take a page more. */
 const packedTile = (members: readonly Cell[], life: (c: Cell) => readonly [number, number]): PackedCells => {
   const all = packedCells(members, life)
@@ -166,6 +187,32 @@ const packedTile = (members: readonly Cell[], life: (c: Cell) => readonly [numbe
   )
   return pagesFor(others.bytes) < pagesFor(all.bytes) ? others : all
 }
+
+/** Cells with the same key, in order. */
+const grouped = (cells: readonly Cell[], keyOf: (c: Cell) => number): ReadonlyMap<number, readonly Cell[]> => {
+  const groups = new Map<number, Cell[]>()
+  for (const c of cells) {
+    const key = keyOf(c)
+    const members = groups.get(key)
+    if (members) members.push(c)
+    else groups.set(key, [c])
+  }
+  return groups
+}
+
+/** Each cell behind the one before it. */
+const sideBySide = (members: readonly Cell[], align: number): Packed => {
+  let bytes = 0
+  const offsets = mapped(members, (c) => {
+    const at = alignUp(bytes, align)
+    bytes = at + c.bytes
+    return at
+  })
+  return { offsets, bytes }
+}
+
+const labelOf = (members: readonly Cell[]): string =>
+  [...new Set([members[0]!.label, members[members.length - 1]!.label])].join(' … ')
 
 /** Storages as they are opened. */
 class Placer implements Placement {
@@ -199,20 +246,20 @@ class Placer implements Placement {
   }
 
   /** Homes lie side by side from the beginning of the lower tier on. */
-  atHome(c: Cell): void {
-    this.open('home', c.label, c.bytes, [c], [0], this.homeBytes)
-    this.homeBytes = alignUp(this.homeBytes + c.bytes, SECTOR_BYTES)
+  atHome(members: readonly Cell[]): void {
+    const { offsets, bytes } = sideBySide(members, SECTOR_BYTES)
+    this.open('home', labelOf(members), bytes, members, offsets, this.homeBytes)
+    this.homeBytes = alignUp(this.homeBytes + bytes, SECTOR_BYTES)
   }
   private homeBytes = 0
 
-  inARow(kind: StorageKind, label: string, members: readonly Cell[]): void {
-    let bytes = 0
-    const offsets = mapped(members, (c) => {
-      const at = bytes
-      bytes += alignUp(c.bytes, ALIGN_BYTES)
-      return at
-    })
-    if (members.length) this.open(kind, label, bytes, members, offsets)
+  /** `behind`: packed cells behind the row. */
+  inARow(kind: StorageKind, label: string, members: readonly Cell[], behind: PackedCells = NO_CELLS): void {
+    const { offsets, bytes } = sideBySide(members, ALIGN_BYTES)
+    const end = alignUp(bytes, ALIGN_BYTES)
+    const all = [...members, ...behind.members]
+    const at = [...offsets, ...mapped(behind.offsets, (offset) => end + offset)]
+    if (all.length) this.open(kind, label, end + behind.bytes, all, at)
   }
 
   packed(kind: StorageKind, label: string, { members, offsets, bytes }: PackedCells): void {
@@ -241,13 +288,12 @@ const rowsIn = (cells: readonly Cell[], calls: readonly Call[]): readonly (reado
 
 /** Large parameters and state are on the device for the whole step, or at home in the lower tier. */
 export type Persistents = 'resident' | 'home'
-/** The same, or the ones that are at home. */
-export type Homes = Persistents | ReadonlySet<ValueId>
+/** The same, or the ones that are at home, each with the first value of its storage: small ones may share pages. */
+export type Homes = Persistents | ReadonlyMap<ValueId, ValueId>
 
 const hasHome = (c: Cell, persistents: Homes): boolean =>
   c.scope === 'persistent' &&
-  c.bytes >= SMALL_BYTES &&
-  (persistents === 'home' || (persistents !== 'resident' && c.values.some((v) => persistents.has(v))))
+  (typeof persistents === 'string' ? persistents === 'home' && c.bytes >= SMALL_BYTES : persistents.has(c.values[0]!))
 
 /** Bytes of the lower tier that are homes. */
 export const homeBytes = (storages: readonly Storage[]): number =>
@@ -263,7 +309,7 @@ export const place = (
   const shared = packing === 'shared' ? sharedPagesOf(cells, calls) : []
   const isShared = new Set(shared.flat())
   const rows =
-    packing === 'rows' || packing === 'shared'
+    packing !== 'apart' && packing !== 'tight'
       ? [
           ...rowsIn(
             cells.filter((c) => !isShared.has(c)),
@@ -273,35 +319,29 @@ export const place = (
         ]
       : []
   const rowOf = new Map(rows.flatMap((row) => mapped(row, (c) => [c.id, row] as const)))
-  placer.inARow(
-    'persistent',
-    'parameters and state',
-    cells.filter((c) => c.scope === 'persistent' && !hasHome(c, persistents)),
-  )
-  const locals = new Map<number, Cell[]>()
-  for (const c of cells) {
-    if (!isLocal(c)) continue
-    const members = locals.get(c.segment)
-    if (members) members.push(c)
-    else locals.set(c.segment, [c])
-  }
+  const locals = grouped(cells.filter(isLocal), (c) => c.segment)
   const phases = locals.size ? localPhases(cells, calls) : null
   const tiles = new Map(mapped([...locals], ([s, members]) => [s, packedTile(members, (c) => phases!.get(c.id)!)]))
   const inTiles = new Set([...tiles.values()].flatMap((t) => t.members))
-  placer.packed(
-    'small',
-    SMALL_VALUES,
-    packedCells(
-      cells.filter((c) => (isLocal(c) ? !inTiles.has(c) : isSmall(packing)(c) && !rowOf.has(c.id))),
-      (c) => [c.first, c.last],
-    ),
+  const residents = cells.filter((c) => c.scope === 'persistent' && !hasHome(c, persistents))
+  const life = (c: Cell): readonly [number, number] => [c.first, c.last]
+  const small = packedCells(
+    cells.filter((c) => (isLocal(c) ? !inTiles.has(c) : isSmall(packing)(c) && !rowOf.has(c.id))),
+    life,
   )
+  const [behind, others] = packing === 'dense' ? onLastPage(residents, small, life) : [NO_CELLS, small]
+  placer.inARow('persistent', 'parameters and state', residents, behind)
+  placer.packed('small', SMALL_VALUES, others)
+  const homes = grouped(
+    cells.filter((c) => hasHome(c, persistents)),
+    (c) => (typeof persistents === 'string' ? c.id : persistents.get(c.values[0]!)!),
+  )
+  for (const members of homes.values()) placer.atHome(members)
   for (const [s, tile] of tiles) placer.packed('scratch', `tiles of segment ${s}`, tile)
   for (const c of cells) {
     const row = rowOf.get(c.id)
     if (placer.places[c.id]) continue
-    if (c.scope === 'persistent') placer.atHome(c)
-    else if (row) placer.inARow('value', `${row[0]!.label} … ${row[row.length - 1]!.label}`, row)
+    if (row) placer.inARow('value', labelOf(row), row)
     else placer.alone(ALONE[c.scope] ?? 'scratch', c)
   }
   return placer

@@ -216,12 +216,17 @@ class TapeWriter {
   }
 
   private homeOf(cell: number): number | undefined {
-    return this.plan.storages[this.plan.places[cell]!.storage]!.home
+    const { storage, offset } = this.plan.places[cell]!
+    const { home } = this.plan.storages[storage]!
+    return home === undefined ? undefined : home + offset
   }
 
   private boundView(v: Value, cell: number): number {
     if (isFed(v) || v.role === 'output') return this.template(v)
-    const at = this.homeOf(cell) === undefined ? this.placed(cell, this.readAt(v)) : { buffer: null, offset: 0 }
+    const at =
+      this.homeOf(cell) === undefined
+        ? this.placed(cell, this.readAt(v))
+        : { buffer: null, offset: this.plan.places[cell]!.offset }
     return this.flatView(at, v)
   }
 

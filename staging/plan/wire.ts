@@ -163,7 +163,7 @@ export const SECTIONS = {
     residency: index('residencies'), buffer: index('buffers', 'one of its mappings'), offset: number('u64', 'in the buffer, a multiple of 4096'), bytes: number('u64'), far: named(FAR, 'other side of the copy'), binding: indexOrNone('bindings', 'of the source or the sink'),
     farOffset: number('u64', "in the lower tier, or in the binding's value"), reserved: reserved('u64'),
   }),
-  bindings: section('binding', 'The view is a template for inputs, targets, outputs, and values with a home in the lower tier.', {
+  bindings: section('binding', 'The view is a template for inputs, targets, outputs, and values with a home in the lower tier. With a home, it has the offset in its buffer.', {
     role: named(ROLE), view: index('views'), nameOffset: span('strings', ['nameBytes'], 'name exceeds'), nameBytes: number('u32'), dist: named(DIST, 'initial values'), dtype: named(DTYPE), a: number('f64', 'of the distribution'),
     home: number('u64', 'for a parameter or state with a template: its offset in the lower tier between steps; else 0'),
   }),

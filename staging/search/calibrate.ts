@@ -72,7 +72,7 @@ export const calibrate = (model: Model, layout: Layout, loopOf: readonly number[
     wasted += moving[i]! - bytes[i]!
     values += count[i]!
   }
-  model.fixedBytes = Math.max(0, fixed - model.alwaysBytes)
+  if (fixed !== model.alwaysBytes) model.smallBytes = Math.max(0, fixed - model.resident)
   if (values > 0) model.setWaste(Math.max(0, wasted / values / PAGE_BYTES))
   const working = workingBytes(layout, loopOf, loops)
   const seconds = new Float64Array(loops)
@@ -82,7 +82,7 @@ export const calibrate = (model: Model, layout: Layout, loopOf: readonly number[
   }
   for (let i = 0; i < loops; i++) {
     if (seconds[i] === 0) continue
-    model.correct(i, seconds[i]! - model.compute[i]!, working[i]! - model.alwaysBytes - model.fixedBytes - model.holds(i))
+    model.correct(i, seconds[i]! - model.compute[i]!, working[i]! - model.alwaysBytes - model.holds(i))
   }
   model.price()
 }

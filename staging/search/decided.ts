@@ -111,7 +111,7 @@ export const decidedIn = (p: Problem, plan: Plan): Decided | null => {
       repeats,
       tileBytes: new Float64Array(p.atoms).fill(Infinity),
       rooms: new Float64Array(p.atoms).fill(PREFETCH_ROOM),
-      away: Uint8Array.from(p.units, (unit) => (unit.some((v) => homes.has(v)) ? 1 : 0)),
+      away: Uint8Array.from(p.units, (unit) => (unit.flat().some((v) => homes.has(v)) ? 1 : 0)),
     },
     tiles,
     loopOf,

@@ -13,7 +13,7 @@ export interface Decisions {
   readonly tileBytes: Float64Array
   /** For each loop the share of the budget that stays free for prefetching. */
   readonly rooms: Float64Array
-  /** 1 for each unit of large parameters that lives in the lower tier. */
+  /** 1 for each unit of parameters that lives in the lower tier. */
   readonly away: Uint8Array
 }
 

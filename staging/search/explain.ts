@@ -11,6 +11,7 @@ import { outcomeOf } from '../sim/simulate'
 import { layOut } from '../schedule/layout'
 import { calibrate } from './calibrate'
 import { type Decided, decidedIn } from './decided'
+import { homesOf } from './lower'
 import { Model } from './model'
 import { changeBits, changeLoops, flippable, moveUnit, numbersOf, setTiles, type Undo } from './moves'
 import { mayRepeat, problemOf } from './problem'
@@ -71,9 +72,8 @@ const modelOf = (plan: Plan, machine: Machine): { readonly model: Model; readonl
   model.load(decisions)
   for (const i of model.heads) if (tiles[i]! > 1) model.setTileBytes(i, model.bytesFor(i, tiles[i]!))
   model.settle(p.atoms - 1)
-  const homes = new Set(p.units.flatMap((unit, k) => (decisions.away[k] === 1 ? unit : [])))
-  const persistents = homes.size > 0 ? homes : 'resident'
-  calibrate(model, layOut(plan.graph, plan.segments, machine, { packing: 'rows', persistents }), loopOf)
+  const persistents = homesOf(p, decisions.away)
+  calibrate(model, layOut(plan.graph, plan.segments, machine, { packing: 'dense', persistents }), loopOf)
   model.fitLoops()
   return { model, decided }
 }
@@ -207,7 +207,7 @@ class Explainer {
   unit(k: number): ExplainedValue {
     const { model } = this
     const { units, graph, bytes } = model.p
-    const values = units[k]!
+    const values = units[k]!.flat()
     const weight = graph.values[values.find((v) => graph.values[v]!.role === 'param') ?? values[0]!]!
     const isAway = model.away[k] === 1
     return {

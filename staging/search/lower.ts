@@ -17,11 +17,12 @@ import { gridsFor, isLegalGrid } from '../tile/gridfor'
 import { liveness, type RunLiveness } from '../tile/liveness'
 import { type KnownSegments, type Run, segmentsOn } from '../tile/segments'
 import type { Model } from './model'
+import type { Problem } from './problem'
 
 export interface Lowered {
   readonly segments: readonly Segment[]
   /** Parameters and state of the lower tier. */
-  readonly homes: ReadonlySet<ValueId>
+  readonly homes: ReadonlyMap<ValueId, ValueId>
   /** For each segment its loop, or -1 for an update by rows. */
   readonly loopOf: readonly number[]
 }
@@ -71,7 +72,7 @@ export class Lowering {
       this.known,
     )((r) => (r.phase === 'update' ? UNTILED : grids[r.group]!(tiles[parts[r.group]!.loop]!)))
     if (isLeft(made)) return null
-    const homes = new Set(p.units.flatMap((unit, k) => (away[k] === 1 ? unit : [])))
+    const homes = homesOf(p, away)
     const segments = homes.size > 0 ? updatedByRows(graph, made.right, (v) => homes.has(v)) : made.right
     const byOps = new Map(mapped(parts, ({ ops, loop }) => [ops.join(), loop] as const))
     return { segments, homes, loopOf: mapped(segments, (s) => byOps.get(s.body.map((b) => b.op).join()) ?? -1) }
@@ -100,10 +101,7 @@ export class Lowering {
       return known
     }, [])
     const like = (of: readonly Segment[], g = graph): Candidate => {
-      const whole = inRows(
-        cutForLink(layOut(g, of, machine, { packing: 'rows', persistents: homes.size > 0 ? homes : 'resident' }), machine.link),
-        machine,
-      )
+      const whole = inRows(cutForLink(layOut(g, of, machine, { packing: 'dense', persistents: homes }), machine.link), machine)
       const { planned, calls } = whole.layout
       // Other segments differ at the beginning of the step.
       const more = of.length - roomOf.length
@@ -119,3 +117,11 @@ export class Lowering {
     return { ...like(segments), like }
   }
 }
+
+/** The parameters and state of the lower tier, each with the first value of its storage. */
+export const homesOf = ({ units }: Problem, away: Uint8Array): ReadonlyMap<ValueId, ValueId> =>
+  new Map(
+    units.flatMap((unit, k) =>
+      away[k] === 1 ? unit.flatMap((storage) => mapped(storage, (v) => [v, storage[0]!] as const)) : [],
+    ),
+  )

@@ -6,7 +6,7 @@ import type { ValueId } from '../graph/graph'
 import { Bodies, type Body, haloSeconds, PART, type Running } from './bodies'
 import type { Decisions } from './decisions'
 import { FULL, LACK, WASTE } from './limits'
-import { PAGE_BYTES } from '../core/bytes'
+import { alignUp, PAGE_BYTES } from '../core/bytes'
 import { SMALL_BYTES } from '../memory/place'
 import type { Loop, Problem } from './problem'
 
@@ -36,12 +36,12 @@ export class Model {
   /** The current decisions, by loop. */
   readonly bits: Uint8Array[] = []
   readonly away: Uint8Array
-  /** Bytes of the device without those of parameters that are always there. */
-  room: number
+  /** Bytes of parameters and state that are on the device for the whole step. Small values share their last page. */
+  resident: number
   readonly tileBytes: Float64Array
   readonly rooms: Float64Array
   /** Bytes of small values. They stay on the device. */
-  fixedBytes: number
+  smallBytes: number
   /** Bytes that layouts needed beyond the model: without a lower tier, nothing can leave instead. */
   reserveBytes = 0
   /** Counts the loops and ops that the model visits. */
@@ -98,9 +98,9 @@ export class Model {
     this.homes = new Array<Loop['homes']>(loops).fill([])
     this.away = new Uint8Array(p.units.length).fill(1)
     this.isAway = new Uint8Array(values)
-    for (const unit of p.units) for (const v of unit) this.isAway[v] = 1
-    this.room = bytes - p.alwaysBytes
-    this.fixedBytes = p.smallBytes
+    for (const v of p.units.flat(2)) this.isAway[v] = 1
+    this.resident = p.alwaysBytes
+    this.smallBytes = p.smallBytes
     const perLoop = (): Float64Array => new Float64Array(loops)
     this.tileBytes = perLoop()
     this.rooms = perLoop()
@@ -132,9 +132,14 @@ export class Model {
     this.madeIn = new Int32Array(values)
   }
 
-  /** Bytes of parameters and state that are on the device for the whole step. */
+  /** Bytes of the pages that are never free. */
   get alwaysBytes(): number {
-    return this.bytes - this.room
+    return alignUp(this.resident + this.smallBytes, PAGE_BYTES)
+  }
+
+  /** Bytes of the other pages of the device. */
+  get room(): number {
+    return this.bytes - this.alwaysBytes
   }
 
   /** Sets the part of a page that a value wastes. */
@@ -219,11 +224,11 @@ export class Model {
   /** Moves a unit of parameters to the lower tier, or to the device. `settle` must follow. */
   setAway(unit: number, away: number): void {
     const { p, isAway } = this
-    const values = p.units[unit]!
+    const values = p.units[unit]!.flat()
     this.away[unit] = away
     for (const v of values) {
       isAway[v] = away
-      this.room += (away ? 1 : -1) * p.bytes[v]!
+      this.resident += (away ? -1 : 1) * p.bytes[v]!
     }
     for (const i of this.heads) if (this.loops[i]!.homes.some((h) => values.includes(h.value))) this.setHomes(i)
   }
@@ -382,10 +387,7 @@ export class Model {
   /** Bytes that a loop needs and the device does not have. */
   private lackOf(i: number): number {
     const working = this.working[i]!
-    return Math.max(
-      0,
-      this.wholeBytes[i]! + (this.tiles[i]! > 1 ? working / FULL : working) - this.room + this.fixedBytes + this.reserveBytes,
-    )
+    return Math.max(0, this.wholeBytes[i]! + (this.tiles[i]! > 1 ? working / FULL : working) - this.room + this.reserveBytes)
   }
 
   /** Corrects the working sets of a plan that fits. */
@@ -400,7 +402,7 @@ export class Model {
   usage(i: number): { readonly filled: number; readonly copySeconds: number } {
     const { inBytesPerSecond: into, outBytesPerSecond: out } = this.p.machine.link
     return {
-      filled: (this.held[i]! + this.needs[i]!) / (this.room - this.fixedBytes),
+      filled: (this.held[i]! + this.needs[i]!) / this.room,
       copySeconds: Math.max(this.comes[i]! / into, this.leaves[i]! / out),
     }
   }
@@ -453,7 +455,7 @@ export class Model {
     first.fill(-1)
     lastDue.fill(-1)
     copied.set(this.copiedAtFirst)
-    const free = this.room - this.fixedBytes - this.reserveBytes
+    const free = this.room - this.reserveBytes
     let total = 0
     /** The farthest next reader of all values on the device. */
     let farthest = -1
@@ -544,7 +546,7 @@ export class Model {
 
   /** The seconds of each loop, with its waits for the links. */
   private flow(computeSeconds: number, limit: number): number {
-    const room = this.room - this.fixedBytes - this.reserveBytes
+    const room = this.room - this.reserveBytes
     const { p, held, comes, leaves, released, seconds, compute, tiles, needs, lastDue, releasedUpTo } = this
     const { inBytesPerSecond: into, outBytesPerSecond: out, fullDuplex } = p.machine.link
     const { heads } = this

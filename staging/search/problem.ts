@@ -2,6 +2,7 @@
 // for each value and op. A loop is a run of ops for one sequence of tiles. It ends at an op that reads a sum over tiles: in the forward pass
 // at the statistics of a norm, in the backward pass at its two sums. An atom is a smallest loop: it also ends between blocks and weights.
 // Worked example, [conv1 norm1 relu1 conv2 norm2]: forward loops [conv1, statistics 1], [norm1 relu1 conv2, statistics 2], [norm2].
+import { alignUp, PAGE_BYTES } from '../core/bytes'
 import { mapped } from '../core/mapped'
 import { type Graph, isFed, isOfWeight, isPersistent, isResult, type OpId, type ValueId, valueBytes } from '../graph/graph'
 import { hasTier, type Machine } from '../graph/machine'
@@ -11,10 +12,12 @@ import { launchSeconds } from '../schedule/atleast'
 import { opCosts } from '../schedule/chain'
 import { breaksOf, inPieces, type Joint, jointOf, mayMake, rising, type Stretch, stretchesOf, wholeIn } from '../schedule/joint'
 import { tilesOf } from '../plan/plan'
+import { SECTOR_BYTES } from '../plan/wire'
 import { rowsGridOf } from '../tile/byrows'
 import { tileableDims } from '../tile/ft'
 import { reachOf } from '../tile/gridfor'
 import { mostTiles } from '../tile/pieces'
+import { mutated } from '../tile/liveness'
 import { summed } from '../tile/segments'
 import { LACK } from './limits'
 
@@ -49,8 +52,8 @@ export interface Problem {
   readonly loopOf: (from: number, to: number) => Loop | null
   /** The ends of the longest loops. With cuts, they also end between blocks. Several weights of a loop have at most this number of bytes. */
   readonly endsFor: (cuts: boolean, wholeBytes: number) => readonly number[]
-  /** Large parameters and state that live together, on the device or in the lower tier: a weight and all that its update touches. */
-  readonly units: readonly (readonly ValueId[])[]
+  /** Parameters and state that live together, on the device or in the lower tier: a weight, or small ones, and all that their updates touch. */
+  readonly units: readonly Unit[]
   /** Bytes of parameters and state that are always on the device. */
   readonly alwaysBytes: number
   /** The most bytes of other small values. */
@@ -64,7 +67,7 @@ export interface Problem {
   readonly meanSeconds: number
   /** The number of decisions. */
   readonly decisions: number
-  /** By value. */
+  /** By value. The first value of a storage that several parameters share has the bytes of all. */
   readonly bytes: Float64Array
   /** The op that makes it, or -1. */
   readonly maker: Int32Array
@@ -92,33 +95,62 @@ export interface Problem {
 const flags = (graph: Graph, is: (v: Graph['values'][number]) => boolean): Uint8Array =>
   Uint8Array.from(graph.values, (v) => (is(v) ? 1 : 0))
 
-const isLarge = (v: Graph['values'][number]): boolean => isPersistent(v) && valueBytes(v) >= SMALL_BYTES
+/** Each parameter or state that may live in the lower tier, and the first value of its storage. Small ones share pages. */
+type Storages = ReadonlyMap<ValueId, ValueId>
 
-const homesOf = (graph: Graph, s: Stretch): Loop['homes'] => {
+const homesOf = (graph: Graph, s: Stretch, storageOf: Storages, bytes: Float64Array): Loop['homes'] => {
   const known = new Map<ValueId, Loop['homes'][number]>()
   for (const id of [...s.ops, ...s.after]) {
     const op = graph.ops[id]!
     const tiles = op.phase === 'update' ? tilesOf(rowsGridOf(graph, op)) : 1
-    for (const value of [...op.ins, ...op.outs]) {
-      if (!isLarge(graph.values[value]!)) continue
+    for (const v of [...op.ins, ...op.outs]) {
+      const value = storageOf.get(v)
+      if (value === undefined) continue
       const before = known.get(value) ?? { value, writes: false, most: 0 }
       known.set(value, {
         value,
-        writes: before.writes || op.phase === 'update',
-        most: Math.max(before.most, valueBytes(graph.values[value]!) / tiles),
+        writes: before.writes || op.phase === 'update' || mutated(graph, id).includes(v),
+        most: Math.max(before.most, bytes[value]! / tiles),
       })
     }
   }
   return [...known.values()]
 }
 
-const unitsOf = (graph: Graph, mayMove: (v: Graph['values'][number]) => boolean): readonly (readonly ValueId[])[] => {
-  const large = new Set(graph.values.filter(mayMove).map((v) => v.id))
-  const updated = graph.ops.flatMap((op) => {
-    const unit = op.phase === 'update' ? [...new Set([...op.ins, ...op.outs])].filter((v) => large.delete(v)) : []
-    return unit.length > 0 ? [unit] : []
-  })
-  return [...updated, ...mapped([...large], (v) => [v])]
+/** Storages that live in the same place: a weight, and each state of its optimizer. */
+type Unit = readonly (readonly ValueId[])[]
+
+/** Large values have storages of their own. Small ones follow each other, in the order of their first readers, and share pages. */
+const unitsOf = (graph: Graph): readonly Unit[] => {
+  const left = new Set<ValueId>()
+  for (const op of graph.ops)
+    for (const v of op.ins) if (isPersistent(graph.values[v]!) && valueBytes(graph.values[v]!) >= SECTOR_BYTES) left.add(v)
+  const rank = new Map([...left].map((v, k) => [v, k]))
+  const updates = new Map<ValueId, readonly ValueId[]>()
+  for (const op of graph.ops)
+    if (op.phase === 'update') {
+      const [first, ...others] = op.ins.filter((v) => left.has(v)).sort((a, b) => rank.get(a)! - rank.get(b)!)
+      if (first !== undefined) updates.set(first, [...(updates.get(first) ?? []), ...others])
+    }
+  const units: Unit[] = []
+  /** By their number of storages, the last units with free bytes. */
+  const open = new Map<number, { readonly unit: readonly ValueId[][]; bytes: number }>()
+  for (const v of left) {
+    const values = [v, ...(updates.get(v) ?? []).filter((w) => left.has(w))]
+    for (const w of values) left.delete(w)
+    const own = Math.max(...mapped(values, (w) => alignUp(valueBytes(graph.values[w]!), SECTOR_BYTES)))
+    if (own >= SMALL_BYTES) {
+      units.push(mapped(values, (w) => [w]))
+      continue
+    }
+    const last = open.get(values.length)
+    const to = last && last.bytes + own <= PAGE_BYTES ? last : { unit: mapped(values, (): ValueId[] => []), bytes: 0 }
+    if (to !== last) units.push(to.unit)
+    values.forEach((w, k) => to.unit[k]!.push(w))
+    to.bytes += own
+    open.set(values.length, to)
+  }
+  return units
 }
 
 /** Small values live from the first to the last op that touches them. */
@@ -182,6 +214,14 @@ export const problemOf = (graph: Graph, machine: Machine, leastBytes = SMALL_BYT
   const { atoms, breaks, join } = loopsOf(joint)
   const makers = new Map([...joint.makers, ...joint.gradientMakers])
   const bytes = Float64Array.from(graph.values, valueBytes)
+  const units = hasTier(machine) ? unitsOf(graph) : []
+  const storageOf = new Map(units.flat().flatMap((storage) => mapped(storage, (v) => [v, storage[0]!] as const)))
+  // The first value of a storage counts for all of them.
+  for (const [first, ...others] of units.flat())
+    for (const v of others) {
+      bytes[first!]! += bytes[v]!
+      bytes[v] = 0
+    }
   const maker = new Int32Array(graph.values.length).fill(-1)
   for (const op of graph.ops) for (const v of op.outs) maker[v] = op.id
   const atomOf = new Int32Array(graph.ops.length)
@@ -221,7 +261,7 @@ export const problemOf = (graph: Graph, machine: Machine, leastBytes = SMALL_BYT
       tiles,
       most: { B, H },
       repeatable: repeatable(s),
-      homes: homesOf(graph, s),
+      homes: homesOf(graph, s, storageOf, bytes),
       gradients: weightGradients.reduce((n, g) => n + (g.made < to && g.read >= from ? bytes[g.value]! : 0), 0),
       seconds: seconds(s.ops),
       afterSeconds: seconds(s.after),
@@ -252,7 +292,6 @@ export const problemOf = (graph: Graph, machine: Machine, leastBytes = SMALL_BYT
   const ends = endsFor(false, Infinity)
   const longest = mapped(ends, (to, k) => loop(k === 0 ? 0 : ends[k - 1]!, to)!)
   const repeats = graph.ops.filter((op) => longest.some((l) => mayRepeat(atomOf, l, op.id)))
-  const moves = (v: Graph['values'][number]): boolean => hasTier(machine) && isLarge(v)
   const choices = (l: Loop): number =>
     new Set(l.ops.flatMap((id) => graph.ops[id]!.ins.flatMap((v) => (mayRepeat(atomOf, l, maker[v]!) ? [maker[v]!] : [])))).size
   const crosses = flags(
@@ -267,8 +306,8 @@ export const problemOf = (graph: Graph, machine: Machine, leastBytes = SMALL_BYT
     atoms: atoms.length,
     loopOf: loop,
     endsFor,
-    units: unitsOf(graph, moves),
-    alwaysBytes: graph.values.reduce((n, v) => n + (isPersistent(v) && !moves(v) ? valueBytes(v) : 0), 0),
+    units,
+    alwaysBytes: graph.values.reduce((n, v) => n + (isPersistent(v) && !storageOf.has(v.id) ? valueBytes(v) : 0), 0),
     smallBytes: smallBytes(graph, leastBytes),
     graphSeconds,
     // Far more than to recompute the mean value.

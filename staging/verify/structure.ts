@@ -2,7 +2,7 @@
 // graph ops. Invariant: after this every index, box and point that the other checks follow exists.
 import { mapped } from '../core/mapped'
 import { elementsOf } from '../core/box'
-import { ALIGN_BYTES, bytesOf, pagesFor } from '../core/bytes'
+import { ALIGN_BYTES, alignUp, bytesOf, pagesFor } from '../core/bytes'
 import { BOUND_ROLES, dtypeBytes, floatOf, type Graph, isFed, isPersistent, valueBytes } from '../graph/graph'
 import { attrsCodec } from '../ops/op'
 import { opDef } from '../ops/registry'
@@ -203,7 +203,7 @@ const soundEnds =
       : bad(`residency ${i} ${does} ${bytes} bytes of '${value.name}', which has ${valueBytes(value)}`)
   }
 
-/** One parameter or state alone has a home, which no other home and no slot of anything else meets. */
+/** A home holds whole parameters and states, side by side. No other home and no slot of anything else meets it. */
 const soundHomes = (plan: Plan): Fault => {
   const homes = plan.storages
     .flatMap((s) => (s.home === undefined ? [] : [{ ...s, home: s.home }]))
@@ -211,10 +211,16 @@ const soundHomes = (plan: Plan): Fault => {
   if (homes.length === 0) return undefined
   const tier = (reason: string): Fault => broken('tier', reason)
   const unsound = eachFault(homes, (s, i) => {
-    const cell = s.cells.length === 1 ? plan.cells[s.cells[0]!]! : undefined
-    const value = cell?.values.length === 1 ? plan.graph.values[cell.values[0]!] : undefined
-    if (!cell || !value || !isPersistent(value) || plan.places[cell.id]!.offset !== 0 || s.bytes !== valueBytes(value))
-      return bad(`storage '${s.label}' has a home, but is not one parameter or state`)
+    let end = 0
+    for (const c of s.cells) {
+      const { bytes, values } = plan.cells[c]!
+      const { offset } = plan.places[c]!
+      const value = values.length === 1 ? plan.graph.values[values[0]!]! : undefined
+      if (!value || !isPersistent(value) || bytes !== valueBytes(value) || offset !== alignUp(end, SECTOR_BYTES))
+        return bad(`storage '${s.label}' has a home, but is not whole parameters and states side by side`)
+      end = offset + bytes
+    }
+    if (s.cells.length === 0 || end !== s.bytes) return bad(`storage '${s.label}' has a home of ${s.bytes} bytes for ${end}`)
     if (!whole(s.home) || s.home % SECTOR_BYTES !== 0 || s.home + s.bytes > plan.tierBytes)
       return tier(`the home of '${s.label}' has ${s.bytes} bytes at ${s.home} in a lower tier of ${plan.tierBytes}`)
     const { hostBytes = s.home } = plan

@@ -183,7 +183,8 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
   }
   const isHome = (cell: number): boolean =>
     Array.from(lastWrite.subarray(pagesBefore[cell]!, pagesBefore[cell + 1]!)).every((written, page) => {
-      const copy = tier.find(places[cell]!.storage, page, homeOf(cell)! + bytesOf(page))
+      const at = firstPage(cell) + page
+      const copy = tier.find(places[cell]!.storage, at, homeOf(cell)! + bytesOf(at))
       return copy?.intact.includes(cell) === true && written < copy.start
     })
   return { swapOut, acquire, isLost, wrote, kept, isHome, anyLost: (c) => lost[c]!.length > 0 }

@@ -16,6 +16,13 @@ import { describePlan, type Staged, type StageOptions, tryStage } from '../../sr
 import { bytesOf, PAGE_BYTES } from '../../staging/core/bytes'
 import { isPersistent, valueBytes } from '../../staging/graph/graph'
 import { tilesOf } from '../../staging/plan/plan'
+import { fitted } from '../../staging/planner/fastest'
+import { swappingOnDemand } from '../../staging/schedule/candidate'
+import { inCoreSegments } from '../../staging/schedule/incore'
+import { layOut } from '../../staging/schedule/layout'
+import { homesOf } from '../../staging/search/lower'
+import { problemOf } from '../../staging/search/problem'
+import { paged } from '../../staging/compile'
 import { verify } from '../../staging/verify/verify'
 import { uniform } from '../fixtures/formula'
 import { fewOrAll } from '../full'
@@ -92,6 +99,53 @@ for (const name of fewOrAll([MIXED], Object.keys(CASES)))
     const read = describePlan(loadPlan(file), small.machine)
     const rest = await trained(wide, read, { steps: 4, checkpointDir, resume: true, spill: root })
     assert.equal([rest.resumedFrom, rest.weightsSha256], [2, expected.weightsSha256])
+  })
+
+/** Six weights of 144 KiB. */
+const narrow = model(
+  [2, 3, 8, 8],
+  seq(
+    conv2d('stem', 64, 3),
+    relu(),
+    conv2d('c1', 64, 3),
+    relu(),
+    conv2d('c2', 64, 3),
+    relu(),
+    conv2d('c3', 64, 3),
+    relu(),
+    conv2d('c4', 64, 3),
+    relu(),
+    conv2d('c5', 64, 3),
+    relu(),
+    conv2d('c6', 64, 3),
+    relu(),
+    conv2d('head', 4, 1),
+  ),
+)
+
+/** All that may is in the lower tier, and small weights share pages there. */
+const withSharedHomes = ({ plan: { graph }, machine }: Staged): Staged => {
+  const p = problemOf(graph, machine)
+  const persistents = homesOf(p, new Uint8Array(p.units.length).fill(1))
+  const c = swappingOnDemand(layOut(graph, inCoreSegments(graph), machine, { packing: 'dense', persistents }), machine)
+  const made = fitted(c, { strategy: 'by hand', budgetBytes: bytesOf(c.least), machine, algorithms: 'fixed' })
+  if (isLeft(made)) throw new Error(JSON.stringify(made.left))
+  return describePlan(paged(made.right), machine)
+}
+
+for (const name of fewOrAll([MIXED], Object.keys(CASES)))
+  test(`${name}: small weights that share pages of the lower tier have the bits of in-core`, async () => {
+    const { freeze: _, ...o } = CASES[name]!
+    const alone = staged(narrow, { strategy: 'in-core', ...o })
+    const small = withSharedHomes(alone)
+    assert.ok(!isLeft(verify(small.plan)))
+    assert.ok(small.plan.storages.some((s) => s.home !== undefined && s.cells.length > 5))
+    const expected = await trained(narrow, alone, { steps: 3 })
+    for (const tier of [{}, { spill: root }]) {
+      const r = await trained(narrow, small, { steps: 3, ...tier })
+      assert.equal([r.weightsSha256, r.losses], [expected.weightsSha256, expected.losses])
+      assert.is(r.arenaPeakBytes, r.peakBytes)
+    }
   })
 
 /** A dense weight of 33 MiB with rows that no part of 16 MiB ends at, and a convolution's of 36 MiB. */

@@ -116,6 +116,37 @@ const cellOf = (id: number, scope: CellScope, bytes: number, over: Partial<Cell>
   ...over,
 })
 
+test('dense: small values take the rest of the last page of the parameters; homes share pages in sectors', () => {
+  const cells = [
+    cellOf(0, 'persistent', 5000),
+    cellOf(1, 'persistent', 9000),
+    cellOf(2, 'persistent', PAGE_BYTES - 4096),
+    cellOf(3, 'whole', 1000, { first: 0, last: 3 }),
+    cellOf(4, 'whole', 4000, { first: 1, last: 2 }),
+  ]
+  const at = place(
+    cells,
+    [],
+    'dense',
+    new Map([
+      [0, 0],
+      [1, 0],
+    ]),
+  )
+  assert.equal(
+    at.storages.map((s) => [s.label, s.cells, s.bytes, s.home]),
+    [
+      ['parameters and state', [2, 4], PAGE_BYTES - 4096 + 4032, undefined],
+      ['small values', [3], 1024, undefined],
+      ['cell0 … cell1', [0, 1], 8192 + 9000, 0],
+    ],
+  )
+  assert.equal(
+    [0, 1].map((c) => at.places[c]!.offset),
+    [0, 8192],
+  )
+})
+
 test('persistents share one storage for ever; small values share one by lifetime; large ones have their own', () => {
   const cells = [
     cellOf(0, 'persistent', 100),

@@ -155,6 +155,17 @@ const Spoiled SPOILED[] = {
        t.transfers[2].offset = 4096;
        t.transfers[2].bytes -= 4096;
      }},
+    {"bytes behind the homes in its buffer",
+     [](auto& t) {
+       t.bindings[0].view = t.view(NONE, 0, {1, 1, 1, 8}, false, DType::f64);
+     }},
+    {"has another offset in the home of 'head.weight'",
+     [](auto& t) {
+       t.bindings[0].view = t.view(NONE, 4096, {1, 1, 1, 8}, false, DType::f64);
+       t.bindings[0].home = 8192;
+       t.transfers[2].offset = 8192;
+     }},
+    {"the template of an input or output has no offset", [](auto& t) { t.views[t.bindings[2].view].offset = 4096; }},
     {"was written after its last copy to its home",
      [](auto& t) {  // the relu that is back is what has a home: another call writes it
        t.bindings[0].view = t.bindings[2].view;

@@ -2,10 +2,16 @@
 import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { compileSegments } from '../../staging/compile'
-import { PAGE_BYTES, pagesIn } from '../../staging/core/bytes'
+import { compileSegments, paged } from '../../staging/compile'
+import { bytesOf, PAGE_BYTES, pagesIn } from '../../staging/core/bytes'
 import { renderError } from '../../staging/core/errors'
+import { fitted } from '../../staging/planner/fastest'
+import { swappingOnDemand } from '../../staging/schedule/candidate'
 import { inCoreSegments } from '../../staging/schedule/incore'
+import { layOut } from '../../staging/schedule/layout'
+import { homesOf } from '../../staging/search/lower'
+import { problemOf } from '../../staging/search/problem'
+import { verify } from '../../staging/verify/verify'
 import type { Ref } from '../../staging/ops/op'
 import { machines } from '../../staging/sim/machines'
 import { trained } from '../tile/trained'
@@ -97,7 +103,7 @@ refuses(
     other.home = p.tierBytes
     p.tierBytes += 16 * PAGE_BYTES
   },
-  /has a home, but is not one parameter/,
+  /has a home, but is not whole parameters/,
 )
 refuses(
   'something else is swapped over a home',
@@ -110,6 +116,64 @@ refuses(
     r.tierOffset = homeOf(p, 'a.weight').home!
   },
   /over the home of 'a.weight'/,
+)
+
+// ---------------------------------------------------------------- homes that share pages
+
+/** Six convolutions whose weights take 144 KiB each, all in the lower tier, in the least memory. */
+const together = (() => {
+  const s = new Sketch([1, 64, 4, 4])
+  let x: Ref = s.image
+  for (let k = 0; k < 6; k++) x = s.relu(s.conv(x, `c${k}`, 64, 3, undefined, false), `r${k}`)
+  const graph = trained(s, x)
+  const p = problemOf(graph, machine)
+  const persistents = homesOf(p, new Uint8Array(p.units.length).fill(1))
+  const c = swappingOnDemand(layOut(graph, inCoreSegments(graph), machine, { packing: 'dense', persistents }), machine)
+  const planned = fitted(c, { strategy: 'by hand', budgetBytes: bytesOf(c.least), machine })
+  if (isLeft(planned)) throw new Error(renderError(planned.left))
+  return paged(planned.right)
+})()
+const shared = (): MutablePlan => structuredClone(together) as MutablePlan
+const sharedHomes = (p: MutablePlan) => p.storages.filter((s) => s.home !== undefined)
+/** The storage of the weights. */
+const weights = (p: MutablePlan) => sharedHomes(p).find((s) => s.label.startsWith('c0.weight'))!
+
+test('small weights share pages of the lower tier', () => {
+  assert.is(verify(together)._tag, 'Right')
+  assert.equal(
+    sharedHomes(shared()).map((s) => s.cells.length),
+    [6, 6],
+  )
+})
+
+refuses(
+  'the last write to a shared page does not come home',
+  'lost',
+  shared,
+  (p) => {
+    const last = p.residencies.filter((r) => r.storage === weights(p).id && r.swapOut)
+    delete last[last.length - 1]!.swapOut
+  },
+  /are not copied to their home/,
+)
+refuses(
+  'two weights of a home overlap',
+  'structure',
+  shared,
+  (p) => {
+    const { cells } = weights(p)
+    Object.assign(p.places[cells[1]!]!, { offset: p.places[cells[0]!]!.offset })
+  },
+  /side by side/,
+)
+refuses(
+  'a home ends behind its last weight',
+  'structure',
+  shared,
+  (p) => {
+    weights(p).bytes += 4096
+  },
+  /bytes for/,
 )
 
 // ---------------------------------------------------------------- updates by rows
