@@ -1,8 +1,7 @@
 // docs/reference/zoo.md: the networks of the package. In: models/, and the memory that `npm run bench:sizes` measured. Out: the page.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { getOrElse } from 'fp-ts/Either'
-import { pipe } from 'fp-ts/function'
+import { isLeft } from 'fp-ts/Either'
 import { renderError } from '../../staging/core/errors'
 import { showCount, showShape } from '../../src/report/format'
 import { zoo, type ZooEntry } from '../../src/zoo'
@@ -23,12 +22,9 @@ const sizesText = (sizes: Sizes | undefined): readonly string[] =>
   sizes === undefined ? ['–', '–'] : [`${Math.round(sizes.inCoreMiB)}`, `${sizes.smallestMiB}`]
 
 const rowOf = (z: ZooEntry, { rows }: Measured): readonly string[] => {
-  const model = pipe(
-    z.build(),
-    getOrElse((e): never => {
-      throw new Error(`${z.name}: ${renderError(e)}`)
-    }),
-  )
+  const built = z.build()
+  if (isLeft(built)) throw new Error(`${z.name}: ${renderError(built.left)}`)
+  const model = built.right
   if (model.kind !== 'model') throw new Error(`${z.name} is no model`)
   const found = rows.find((r) => r.network === z.name)
   return [
