@@ -9,7 +9,7 @@ const { SetupProblem } = require('./problem')
 const { contentKey, filesUnder, removeStamp, stampHolds, writeStamp } = require('./stamp')
 
 const MODULES = path.join(__dirname, 'modules.js')
-const TOOLS = ['modules.js', 'declarations.js', 'shapes.d.ts'].map((name) => `scripts/setup/${name}`)
+const TOOLS = ['modules.js', 'declarations.js', 'shortened.js', 'shapes.d.ts'].map((name) => `scripts/setup/${name}`)
 const SOURCES = ['src', 'dsl', 'staging', 'models', 'tsconfig.json', 'tsconfig.build.json', ...TOOLS]
 const STAMP = path.join('dist', 'stamp')
 const LOG = path.join('build', 'compile.log')

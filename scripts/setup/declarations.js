@@ -1,10 +1,11 @@
 // The compiled package's declarations, without those of fp-ts and io-ts. In: dist, freshly compiled. Out: its .d.ts, importing shapes.d.ts in place
-// of the two. Invariant: declarations that none of the package's entry points reaches stay unchanged. Worked example: in dist/src/stage/stage.d.ts,
-// `from 'fp-ts/Either'` becomes `from '../../shapes'`.
+// of the two, and models/ without repetition. Invariant: declarations that none of the package's entry points reaches stay unchanged. Worked
+// example: in dist/src/stage/stage.d.ts, `from 'fp-ts/Either'` becomes `from '../../shapes'`.
 'use strict'
 const fs = require('node:fs')
 const path = require('node:path')
 const { doors } = require('./modules')
+const { shortened } = require('./shortened')
 
 const SHAPES = path.join(__dirname, 'shapes.d.ts')
 const IMPORTED = /(from '|import\(["'])([^"']+)/g
@@ -33,7 +34,8 @@ const writeDeclarations = (dist) => {
     const at = path.relative(path.dirname(file), path.join(dist, 'shapes'))
     const from = at.startsWith('.') ? at : `./${at}`
     const text = fs.readFileSync(file, 'utf8')
-    const written = text.replace(IMPORTED, (all, before, name) => (REPLACED.test(name) ? `${before}${from}` : all))
+    const named = text.replace(IMPORTED, (all, before, name) => (REPLACED.test(name) ? `${before}${from}` : all))
+    const written = path.dirname(file) === path.join(dist, 'models') ? shortened(named) : named
     if (written !== text) fs.writeFileSync(file, written)
   }
 }
