@@ -13,6 +13,13 @@ import { prebuiltIn } from './prebuilt'
 
 const ROOT = join(__dirname, '../..')
 const MOST_BYTES = 3e6
+/** The package with its dependencies. */
+const MOST_INSTALLED_BYTES = 30e6
+
+const bytesUnder = (folder: string): number =>
+  readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .reduce((sum, { parentPath, name }) => sum + statSync(join(parentPath, name)).size, 0)
 
 /** How each manager, of the version that is named, adds a file to a project. */
 const MANAGERS: Readonly<Record<string, readonly string[]>> = {
@@ -61,6 +68,10 @@ const inProject = (tarball: string, manager: string, type: Kind, claim: Claiming
   const added = run(command!, ...args, tarball)
   const of = `${manager}, ${type}`
   claim('install', `${of}: the tarball installs`, added.code === 0, added.code === 0 ? {} : { said: added.err.slice(-500) })
+  if (manager === 'npm') {
+    const bytes = bytesUnder(join(folder, 'node_modules'))
+    claim('install', `${of}: all installed files together are under 30 MB`, bytes < MOST_INSTALLED_BYTES, { bytes })
+  }
 
   const [model = '', script = ''] = readmeBlocks()
   writeFileSync(join(folder, 'my-net.ts'), model)

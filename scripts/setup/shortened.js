@@ -1,6 +1,6 @@
-// Declarations of networks without repetition. In: a compiled .d.ts, in which TypeScript writes each type in full. Out: the same types, each part that
-// occurs repeatedly as the type of a constant. Invariant: only the text differs: editors and errors show the types in full, as they would show no
-// alias. Worked example: `export declare const a: Seq<readonly [Relu<"relu1">, Relu<"relu1">]>` becomes `declare const t0: Relu<"relu1">` and
+// Declarations of networks without repetition. In: a .d.ts of the compiler, with long types. Out: the same types; a repeated part is the type of a
+// constant. Invariant: only the text differs: editors and errors show the types in full, as they would show no alias. Worked example:
+// `export declare const a: Seq<readonly [Relu<"relu1">, Relu<"relu1">]>` becomes `declare const t0: Relu<"relu1">` and
 // `export declare const a: Seq<readonly [typeof t0, typeof t0]>`.
 'use strict'
 
