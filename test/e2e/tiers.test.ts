@@ -123,7 +123,7 @@ test('the smallest budget of a refusal is one in which the memory of the lower t
 })
 
 test('auto does with little of everything: what may not be moved is computed again', () => {
-  const o = { machine: 'v100-pcie-16g', budget: 11 * PAGE_BYTES, effort: 0.5 } as const
+  const o = { machine: 'v100-pcie-16g', budget: 10 * PAGE_BYTES, effort: 0.5 } as const
   const much = staged(trunk, o)
   const little = staged(trunk, { ...o, hostMemory: 0 })
   assert.ok(!isLeft(verify(little.plan)))

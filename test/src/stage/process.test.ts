@@ -94,7 +94,7 @@ test('other strategies keep two memories, and simulated machines too', () => {
   assert.ok(greedy.plan.tierBytes > 0)
   adds(greedy)
   assert.is(greedy.staging.process!.swappedBytes, greedy.plan.tierBytes)
-  const gpu = staged(trunk, { machine: 'v100-pcie-16g', budget: 11 * PAGE_BYTES, effort: 0.5 })
+  const gpu = staged(trunk, { machine: 'v100-pcie-16g', budget: 10 * PAGE_BYTES, effort: 0.5 })
   assert.ok(gpu.plan.tierBytes > 0)
   assert.is(gpu.staging.process, undefined)
 })
