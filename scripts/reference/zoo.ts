@@ -55,7 +55,7 @@ and shapes of every network with PyTorch, and outputs and gradients of networks 
 - **In core**: MiB of a training step if everything is kept, at the usual input and at 4096×4096 pixels.
 - **Smallest**: MiB of the smallest budget that has a plan, on the simulated machine \`${from.machineOfThePlans}\`.
 
-\`npm run bench:sizes -- NETWORK\` measures the memory. It has measured ${own} of ${networks.length} networks; the others have a dash.
+\`npm run bench:sizes -- NETWORK\` measures the memory.${own < networks.length ? ` It has measured ${own} of ${networks.length} networks; the others have a dash.` : ''}
 
 ${table(
   ['network', 'parameters', 'input', 'tiles along', 'in core', 'smallest', 'in core at 4096²', 'smallest at 4096²'],

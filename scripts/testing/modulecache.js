@@ -1,6 +1,6 @@
 // Keeps modules between processes: their JavaScript, V8's compiled code of it, and the files that requests name. In: `node -r` this file, or
-// typescript.js; a module's file and its JavaScript. Out: the module, run. Invariants: a kept module is used only while its file has the same size and time, and all only
-// while the installed packages are the same; V8 itself refuses code of another version or other flags.
+// typescript.js; a module's file and its JavaScript. Out: the module, run. Invariants: a module is kept only while its file has the same size and
+// time, and all only while the installed packages are the same; V8 itself refuses code of another version or other flags.
 // (Reading, resolving and compiling 600 modules takes 0.2 s of a process's start, and `npm test` starts 300.)
 'use strict'
 const fs = require('node:fs')
@@ -11,6 +11,7 @@ const vm = require('node:vm')
 const { threadId } = require('node:worker_threads')
 
 const ROOT = path.resolve(__dirname, '..', '..')
+const INSIDE = `${ROOT}${path.sep}`
 const FOLDER = path.join(ROOT, 'build', 'transpiled')
 /** One file for each set of V8 flags. */
 const FILE = path.join(FOLDER, `modules-${v8.cachedDataVersionTag().toString(16)}.blob`)
@@ -122,18 +123,24 @@ const run = (module, file, text, cachedData) => {
   return script
 }
 
+const keep = (file, id, text, script) => {
+  compiled.push({ file, id, text, script })
+  compiledBytes += text.length
+}
+
 /** Runs a module's text as Module.prototype._compile does, and keeps both. */
 const runAndKeep = (module, file, text) => {
-  const script = run(module, file, text)
-  compiled.push({ file, id: statId(file), text, script })
-  compiledBytes += text.length
+  const id = statId(file)
+  keep(file, id, text, run(module, file, text))
 }
 
 /** Runs the kept module of a file. Returns whether there is one. */
 const runKept = (module, file) => {
-  const kept = keptOf(file, statId(file))
+  const id = statId(file)
+  const kept = keptOf(file, id)
   if (kept === undefined) return false
-  run(module, file, kept.text, kept.code)
+  const script = run(module, file, kept.text, kept.code)
+  if (script.cachedDataRejected) keep(file, id, kept.text, script)
   return true
 }
 
@@ -142,10 +149,7 @@ const COMPILER = path.join(ROOT, 'node_modules', 'typescript', 'lib', 'typescrip
 
 /** Compiled JavaScript of this checkout: its packages and dist/. */
 const isOurs = (text, file) =>
-  file.startsWith(`${ROOT}${path.sep}`) &&
-  file.endsWith('.js') &&
-  !text.startsWith('#!') &&
-  (file === COMPILER || !/\bimport\(/.test(text))
+  file.startsWith(INSIDE) && file.endsWith('.js') && !text.startsWith('#!') && (file === COMPILER || !/\bimport\(/.test(text))
 
 /** Modules that `require` loads as JavaScript are kept, too. */
 const keepJavaScript = () => {
@@ -164,13 +168,13 @@ const keepJavaScript = () => {
 const keepRequests = () => {
   const resolve = Module._resolveFilename
   Module._resolveFilename = function (request, parent, isMain, options) {
-    if (isMain || options !== undefined || !parent?.filename?.startsWith(ROOT) || Module.isBuiltin(request))
+    if (isMain || options !== undefined || !parent?.filename?.startsWith(INSIDE) || Module.isBuiltin(request))
       return resolve.call(this, request, parent, isMain, options)
     const key = `${path.dirname(parent.filename)}\0${request}`
     const kept = store.requests.get(key)
     if (kept !== undefined && fs.existsSync(kept)) return kept
     const file = resolve.call(this, request, parent, isMain, options)
-    if (file.startsWith(ROOT)) store.requests.set(key, file)
+    if (file.startsWith(INSIDE)) store.requests.set(key, file)
     return file
   }
 }
@@ -185,4 +189,4 @@ process.once('exit', () => {
   }
 })
 
-module.exports = { runAndKeep, runKept, statId }
+module.exports = { runAndKeep, runKept }

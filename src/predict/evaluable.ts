@@ -109,7 +109,7 @@ export interface Ready {
   readonly sizes?: OwnSizes | undefined
   /** The identity of the data, if ranks compare it. */
   readonly content: string
-  /** Who shares it. */
+  /** The rank of this process, if ranks share the evaluation. */
   readonly rank?: Rank | undefined
 }
 

@@ -122,7 +122,7 @@ const formatFits = (
   return out === undefined || isOneFile(out) ? E.left(usage(`${needs} a folder as out`)) : E.right(undefined)
 }
 
-// ---------------------------------------------------------------- what is predicted
+// ---------------------------------------------------------------- all checks
 
 const oneShape = ({ options: { out }, groups }: Ready): Either<SpillwayError, void> => {
   const sizes = new Set(groups.flatMap(({ crops }) => crops.map(({ height, width }) => `${height} x ${width}`))).size
