@@ -83,13 +83,13 @@ const algebraOf = (g: Gathered, mode: Mode): Algebra<Shape> => {
     g.bytes += inPlace ? 0 : l.bytes
     return l.output
   }
-  const join = (at: NodeNames, kind: string, input: Shape, output: Shape, ft: readonly Dim[]): Shape =>
-    report({ ...at, kind, input, output, ft, sums: [], named: false, bytes: bytesOf(output), parameters: 0, state: 0 })
-  const layer = (l: Layer, input: Shape, { output, ft, sums, inPlace, params }: Derived, at: NodeNames): Shape => {
+  const join = ({ name, called }: NodeNames, kind: string, input: Shape, output: Shape, ft: readonly Dim[]): Shape =>
+    report({ name, called, kind, input, output, ft, sums: [], named: false, bytes: bytesOf(output), parameters: 0, state: 0 })
+  const layer = (l: Layer, input: Shape, { output, ft, sums, inPlace, params }: Derived, { name, called }: NodeNames): Shape => {
     const [parameters, state] = [numbersOf(params, false), numbersOf(params, true)]
     const { kind } = l
     return report(
-      { ...at, kind, input, output, ft, sums, named: l.name !== '', bytes: bytesOf(output), parameters, state },
+      { name, called, kind, input, output, ft, sums, named: l.name !== '', bytes: bytesOf(output), parameters, state },
       inPlace,
     )
   }

@@ -36,20 +36,21 @@ export interface Algebra<T> {
 /** A part's result, and the names of its layers. */
 interface Part<T> {
   readonly made: T
-  readonly names: ReadonlySet<string>
+  readonly names: Set<string>
 }
 type Folded<T> = Either<GraphError, Part<T>>
 
 const part = <T>(made: T, ...names: readonly string[]): Part<T> => ({ made, names: new Set(names) })
 
-/** The result after a part, under the names of both; or the name that they share. */
+/** The result after a part, under the names of both; or the name that they share. The part before gives its names away: nothing reads it again. */
 const behind =
   (before: Part<unknown>) =>
   <T>({ made, names }: Part<T>): Folded<T> => {
-    const twice = [...names].find((name) => before.names.has(name))
-    return twice === undefined
-      ? right({ made, names: new Set([...before.names, ...names]) })
-      : left({ tag: 'DuplicateName', name: twice, role: 'layer' })
+    for (const name of names) {
+      if (before.names.has(name)) return left({ tag: 'DuplicateName', name, role: 'layer' })
+      before.names.add(name)
+    }
+    return right({ made, names: before.names })
   }
 
 /** The next result of a part, under its names. */

@@ -9,7 +9,6 @@ import { certain } from '../../staging/core/certain'
 import { lossText } from '../../staging/ops/loss'
 import { showCount, showShape } from '../report/format'
 import { textTable } from '../report/texttable'
-import { stepWith } from '../stage/prepare'
 import { type Done, type Output, terminalWidth } from './output'
 
 interface Row {
@@ -20,20 +19,29 @@ interface Row {
   readonly loss: string
 }
 
-const rowOf = (entry: ZooEntry): Row => {
-  const { graph, objectives, layers } = pipe(
+/** A network knows its layers and parameters; those of a step's networks are in its graph. */
+const countsOf = (entry: ZooEntry) =>
+  pipe(
     entry.build(),
-    E.chainW((model) => stepWith(model, entry)),
-    E.chainW((step) => elaborate(step, entry.name)),
+    E.chain((built) =>
+      built.kind === 'model'
+        ? E.right({ parameters: built.parameters, layers: built.layers.length, objectives: [] })
+        : pipe(
+            elaborate(built, entry.name),
+            E.map(({ graph, objectives, layers }) => ({
+              parameters: graph.values.reduce((n, v) => n + (v.role === 'param' ? elementsOf(v.shape) : 0), 0),
+              layers: layers.length,
+              objectives,
+            })),
+          ),
+    ),
     certain(`the zoo network ${entry.name} builds`),
   )
-  return {
-    name: entry.name,
-    parameters: graph.values.reduce((n, v) => n + (v.role === 'param' ? elementsOf(v.shape) : 0), 0),
-    layers: layers.length,
-    input: entry.defaultInput,
-    loss: entry.loss === undefined ? objectives.map((o) => o.name).join(', ') : lossText(entry.loss),
-  }
+
+const rowOf = (entry: ZooEntry): Row => {
+  const { objectives, ...counts } = countsOf(entry)
+  const loss = entry.loss === undefined ? objectives.map((o) => o.name).join(', ') : lossText(entry.loss)
+  return { name: entry.name, ...counts, input: entry.defaultInput, loss }
 }
 
 const COLUMNS = [

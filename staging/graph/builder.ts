@@ -138,7 +138,7 @@ export class GraphBuilder {
   private leaf(leaf: Omit<Value, 'id'>): Ref {
     const known = this.leaves.get(leaf.name)
     if (this.shares && known?.role === leaf.role && sameShape(known.shape, leaf.shape)) return known.id as Ref
-    const v = { ...leaf, id: this.values.length }
+    const v: Value = Object.assign(leaf, { id: this.values.length })
     const checked = known ? left({ tag: 'DuplicateName' as const, name: v.name, role: v.role }) : checkedValue(v)
     if (isLeft(checked)) this.faults.set(v.id, checked.left)
     this.leaves.set(v.name, known ?? v)
