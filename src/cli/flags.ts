@@ -339,6 +339,7 @@ const trainFlags = (c: Command) =>
     .option('--log <where>', 'folder for steps.jsonl and metrics.csv, or a .csv file with one row per step (default: runs/NAME)')
     .option('--tensorboard <dir>', 'folder for TensorBoard events: loss, seconds, learning rate, plan (default: runs/NAME)')
     .option('--report <file>', 'write the HTML page of the run here, updated during the run (default: runs/NAME/index.html)')
+    .option('--trace <file>', 'write a trace of the last step for Perfetto, predicted and measured')
     .option(
       '--engine <name>',
       `connection of the ranks: ${ENGINES.join(', ')} (default: mpi under mpirun or srun)`,

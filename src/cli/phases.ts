@@ -25,7 +25,9 @@ export const openMachine = (name = 'cpu', o: MachineOptions): Either<SpillwayErr
 export const planShown = <A>(name: string, plan: () => A, line = live): A => {
   line.show(`planning ${name}`)
   hearMeasuring((calls, seconds, most) => {
-    line.show(`planning ${name}: ${calls} kernels measured, ${seconds.toFixed(1)} s of at most ${showSeconds(most)}`)
+    // Without a limit, only kernels that resemble no known one are measured.
+    const limit = most > 0 ? ` of at most ${showSeconds(most)}` : ''
+    line.show(`planning ${name}: ${calls} kernels measured, ${seconds.toFixed(1)} s${limit}`)
   })
   try {
     return plan()

@@ -22,7 +22,7 @@ interface Short {
 /** Options for the length and the files of a run. */
 const OF_WHOLE_RUNS: readonly string[] = [
   ...['steps', 'epochs', 'patience', 'timeLimit', 'checkpointDir', 'checkpointEvery', 'keepBest', 'keepLast', 'saveBest'],
-  ...['resume', 'resumeRanks', 'run', 'log', 'tensorboard', 'report'],
+  ...['resume', 'resumeRanks', 'run', 'log', 'tensorboard', 'report', 'trace'],
 ]
 const OF_EVALUATIONS: readonly string[] = [
   ...['evaluate', 'evaluateEvery', 'evaluateImages', 'evaluateAverage', 'evaluatesSets', 'metrics'],

@@ -26,7 +26,7 @@ import { averageFile, modelState } from './weights'
 
 type Folders = Pick<TrainOptions, 'checkpointDir' | 'save' | 'saveBest' | 'keep' | 'run'>
 type Places = Folders &
-  Pick<TrainOptions, 'resume' | 'log' | 'tensorboard' | 'report' | 'weights' | 'data'> & {
+  Pick<TrainOptions, 'resume' | 'log' | 'tensorboard' | 'report' | 'trace' | 'weights' | 'data'> & {
     readonly plan?: string | undefined
     readonly average?: number | undefined
     readonly evaluate?: string | TrainOptions['evaluate']
@@ -65,6 +65,7 @@ export const placesOf = (
         ...writing(named('log'), logFolder(o) === undefined ? 'log' : 'logs', o.log),
         ...writing(named('tensorboard'), 'events', o.tensorboard),
         ...writing(named('report'), 'report', o.report),
+        ...writing(named('trace'), 'trace', o.trace),
       ],
     ),
     E.flatMap(() => (checkpointDir === undefined ? E.right(undefined) : unlocked(checkpointDir))),

@@ -31,6 +31,7 @@ import {
   type NativeSession,
   type NativeSink,
   type NativeSource,
+  type NativeTimeline,
   type RunRequest,
   tryLoadNative,
 } from '../device/native'
@@ -94,6 +95,8 @@ export interface StepsToRun {
   readonly last: number
   /** The place of a prediction's output. */
   readonly sink?: NativeSink
+  /** Record the last of these steps, instruction by instruction. */
+  readonly isTraced?: boolean
   /** Returns true if an early end is a requested one after a whole step, and no failure. */
   readonly finishing?: () => boolean
   readonly onProgress: (p: DeviceProgress) => void
@@ -134,6 +137,8 @@ export interface RunMetrics extends StepsTaken {
   readonly commHiddenSeconds: number
   /** By call of the plan, of the quickest step in whose way nothing else ran; where there was one. */
   readonly callSeconds?: Float64Array
+  /** The last step, if it was to be recorded. */
+  readonly timeline?: NativeTimeline
 }
 
 /** Steps that are run to find the first number that is not finite, from some step on. */
@@ -228,6 +233,7 @@ const metricsOf = (m: Metrics, feed: Feed | undefined): RunMetrics => {
     ...(m.deviceMemory ? { deviceMemory: m.deviceMemory } : {}),
     ...(m.withoutGraphs ? { withoutGraphs: m.withoutGraphs } : {}),
     ...(m.quietCallSeconds ? { callSeconds: m.quietCallSeconds } : {}),
+    ...(m.timeline ? { timeline: m.timeline } : {}),
   }
 }
 
@@ -343,8 +349,9 @@ const meeting = (rank: Rank | undefined): Pick<RunRequest, 'communicator' | 'pat
 
 const runOn = async (open: Open, s: StepsToRun): Promise<Either<SpillwayError, RunMetrics>> => {
   const { staged, options } = open
-  const { steps, firstStep, seed, rates, sink } = s
-  const request = { steps, firstStep, seed, ...(rates ? { rates } : {}), ...(sink ? { sink } : {}), ...meeting(staged.rank) }
+  const { steps, firstStep, seed, rates, sink, isTraced = false } = s
+  const given = { ...(rates ? { rates } : {}), ...(sink ? { sink } : {}) }
+  const request = { steps, firstStep, seed, timeline: isTraced, ...given, ...meeting(staged.rank) }
   const [rate = 0] = ratesIn(staged.plan)
   const lr = (step: number): number => rate * (rates?.[step - firstStep] ?? 1)
   const thrown: Thrown = {}

@@ -227,6 +227,12 @@ export interface TrainOptions extends FeedingOptions, DeviceLimits, LoadingOptio
    */
   readonly report?: string | undefined
   /**
+   * File for a trace of the last step, predicted and measured, for Perfetto. Default: none.
+   *
+   * @example train(net, plan, { steps: 100, trace: 'step.json' })
+   */
+  readonly trace?: string | undefined
+  /**
    * Reaction to a loss that is not finite: 'end' stops and saves nothing, 'continue' goes on. Default 'end'.
    *
    * @example train(net, plan, { steps: 100, onNonfinite: 'continue' })
@@ -269,7 +275,7 @@ type StepsAndEpochs = typeof STEPS_AND_EPOCHS
 
 // biome-ignore format: a list
 export const TRAIN_KEYS = optionsFor<TrainOptions>()(
-  'train', 'steps', 'epochs', 'schedule', 'warmup', 'data', 'strictData', 'shuffle', 'balanceClasses', 'prefetch', 'workers', 'samples', 'seed', 'spill', 'checkpointDir', 'checkpointEvery', 'evaluate', 'patience', 'keep', 'saveBest', 'resume', 'resumeRanks', 'engine', 'weights', 'weightsSkip', 'weightsStrip', 'run', 'save', 'log', 'tensorboard', 'report', 'onNonfinite', 'signal', 'stop',
+  'train', 'steps', 'epochs', 'schedule', 'warmup', 'data', 'strictData', 'shuffle', 'balanceClasses', 'prefetch', 'workers', 'samples', 'seed', 'spill', 'checkpointDir', 'checkpointEvery', 'evaluate', 'patience', 'keep', 'saveBest', 'resume', 'resumeRanks', 'engine', 'weights', 'weightsSkip', 'weightsStrip', 'run', 'save', 'log', 'tensorboard', 'report', 'trace', 'onNonfinite', 'signal', 'stop',
   'onProgress', 'onNote', 'threads', 'throttle', 'hostMemory',
 )
 
@@ -314,6 +320,7 @@ export const TRAIN = withValues(TRAIN_KEYS, {
   log: path,
   tensorboard: path,
   report: path,
+  trace: path,
   onNonfinite: choice(['end', 'continue']),
   stop: signal,
 })

@@ -27,7 +27,7 @@ import { scheduleText } from './schedules'
 import type { Start } from './start'
 
 /** Options that name places. The record has them apart from the others. */
-const PLACES = ['save', 'saveBest', 'log', 'tensorboard', 'report', 'checkpointDir'] as const
+const PLACES = ['save', 'saveBest', 'log', 'tensorboard', 'report', 'trace', 'checkpointDir'] as const
 
 // ---------------------------------------------------------------- the folder
 

@@ -10,9 +10,13 @@ import type { TaskEither } from 'fp-ts/TaskEither'
 import type { Trainable } from '../../dsl'
 import { exitCode, type KeptWeights, type SpillwayError } from '../errors/errors'
 import { attempt, using } from '../errors/exceptions'
+import type { NativeTimeline } from '../device/native'
 import { LAST_FILE } from '../files/runs'
+import { writeWholeText } from '../files/whole'
 import { PeakMemory } from '../machine/memory'
 import { ownKernelsIn } from '../machine/ownkernels'
+import { measuredTimeline } from '../report/measured'
+import { traceJson } from '../report/trace'
 import { optionsIn } from '../stage/identity'
 import { recordPlan } from '../stage/recorded'
 import type { Staged } from '../stage/stage'
@@ -48,6 +52,8 @@ interface Met {
   unlogged?: SpillwayError
   /** Seconds of the last step. */
   seconds?: number
+  /** Its instructions, if `trace` is given. */
+  timeline?: NativeTimeline
   /** The step of the newest checkpoint. */
   saved?: number
   /** True after another rank ended a step or an evaluation early. */
@@ -196,6 +202,7 @@ const stepsFrom = (run: RunningSession, done: number): TaskEither<SpillwayError,
               rates,
               data: data.source,
               last: length.steps,
+              isTraced: o.trace !== undefined,
               finishing: () => met.unlogged === undefined && !ends() && endsEarly(run),
               onProgress: (p) => {
                 if (p.kind === 'step') stepped(run, p)
@@ -335,6 +342,7 @@ const chunk = (run: RunningSession, counted: Counted, totals: Totals): TaskEithe
     TE.map((metrics) => {
       const now = addRun(totals, metrics, run.memory.bytes())
       run.page.took(now, metrics)
+      if (metrics.timeline) run.met.timeline = metrics.timeline
       return now
     }),
     TE.tap((now) => measuredAt(run, counted, now)),
@@ -471,6 +479,18 @@ const watchOf = ({ staged, options: o, data }: Start): LossWatch => {
   return lossWatch(staged.plan.graph, { mayStay, areLabelsKnown: data.labels !== undefined }, (text) => o.onNote?.(text))
 }
 
+/** Writes the trace of the last recorded step. Runs that end early have one, too. */
+const withTrace =
+  ({ staged, options: { trace } }: Start, met: Met) =>
+  <A>(ran: TaskEither<SpillwayError, A>): TaskEither<SpillwayError, A> =>
+  async () => {
+    const answer = await ran()
+    if (trace === undefined || !met.timeline) return answer
+    const measured = measuredTimeline(staged.plan, met.timeline.spans, met.timeline.memory)
+    const written = writeWholeText(trace, traceJson(staged.plan, staged.timeline, measured))
+    return E.isRight(answer) && E.isLeft(written) ? written : answer
+  }
+
 const onDevice = (start: Start, listener: Listener, page: RunPage): TaskEither<SpillwayError, TrainResult> => {
   const { staged, options: o, from } = start
   const met: Met = from ? { saved: from.step } : {}
@@ -497,6 +517,7 @@ const onDevice = (start: Start, listener: Listener, page: RunPage): TaskEither<S
             ),
         ),
     ),
+    withTrace(start, met),
     TE.orElse((e) =>
       e.tag === 'Diverged' && o.onNonfinite !== 'continue'
         ? traced(start, e, met.seconds ?? 0, reductionsOf(o.schedule, measured))

@@ -1,7 +1,7 @@
 // timeout 300
 // The page of a run: what it shows is what the run told, whatever the data are; it changes nothing of the run, says how that ended, and is
 // whole at any moment.
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'uvu'
@@ -283,6 +283,46 @@ test('a page that cannot be written any more costs a note, not the run', async (
   })
   assert.is(result.steps, 6)
   assert.match(notes.join('\n'), /^the report is not updated: output file .*run\.html is refused/m)
+})
+
+interface TraceEvent {
+  readonly ph: string
+  readonly pid: number
+  readonly name: string
+  readonly args?: { readonly name?: string; readonly call?: number }
+}
+const eventsOf = (file: string): readonly TraceEvent[] => JSON.parse(readFileSync(file, 'utf8')).traceEvents
+
+test('a trace has each call of the last step twice: predicted and measured; the weights are those of a run without it', async () => {
+  const trace = join(fresh(), 'step.json')
+  const data = folder(images)
+  const plain = await train(classifier, classifying, { steps: 3, data })
+  const traced = await train(classifier, classifying, { steps: 3, data, trace })
+  assert.is(traced.weightsSha256, plain.weightsSha256)
+  const events = eventsOf(trace)
+  assert.equal(
+    events.filter((e) => e.name === 'process_name').map((e) => e.args!.name!.split(' ')[0]),
+    ['predicted', 'measured'],
+  )
+  const callsOf = (pid: number): readonly string[] =>
+    events.filter((e) => e.ph === 'X' && e.pid === pid && e.args?.call !== undefined).map((e) => e.name)
+  assert.is(callsOf(1).length, classifying.plan.calls.length)
+  assert.equal(callsOf(2), callsOf(1))
+})
+
+test('a run that is stopped leaves the trace of its last step; a trace replaces only a trace', async () => {
+  const trace = join(fresh(), 'step.json')
+  const stop = new AbortController()
+  const ended = await train(classifier, classifying, {
+    ...{ steps: 50, data: folder(images), trace, save: join(fresh(), 'weights.safetensors'), stop: stop.signal },
+    onProgress: (p) => p.kind === 'step' && stop.abort(),
+  }).catch((e: Error) => e)
+  assert.ok(ended instanceof Error)
+  assert.ok(eventsOf(trace).some((e) => e.pid === 2))
+  const other = join(fresh(), 'other.json')
+  writeFileSync(other, '{"name":"mine"}')
+  const refused = await train(classifier, classifying, { steps: 1, data: folder(images), trace: other }).catch((e: Error) => e)
+  assert.match(String(refused), /would replace a file that is not a trace/)
 })
 
 test.run()

@@ -193,6 +193,14 @@ test('planning shows its measurements on the live line', () => {
     assert.is(end, CLEAR)
     // All is known now.
     assert.is(shown(), `planning net\r${CLEAR}`)
+    // A profile that lacks the scale of other kernels: it is measured, without a limit.
+    const other = [2, 4, 8, 8]
+    const scaled = (): number => timesOf(loadNative(), 1, 'while').times.seconds('tanh', {}, { ins: [other], outs: [other] })
+    const { out, written } = terminal(100)
+    const line = new LiveLine([out.stream, out.stream], {})
+    assert.ok(planShown('net', scaled, line) > 0)
+    line.end()
+    assert.match(written().split('\r')[1]!, /^planning net: \d+ kernels measured, \d+\.\d s(?! of)/)
   } finally {
     if (before === undefined) delete process.env['XDG_CACHE_HOME']
     else process.env['XDG_CACHE_HOME'] = before
