@@ -16,15 +16,12 @@ namespace {
 
 using Held = std::shared_ptr<Communicator>;
 
-Napi::FunctionReference& constructor() {
-  // Each environment would need its own, but only the main thread of a command or test opens ranks.
-  static Napi::FunctionReference* const made = new Napi::FunctionReference();
-  return *made;
-}
+/// The class, once for each thread of JavaScript: a worker that loads the addon must not take the main thread's.
+const Napi::FunctionReference& constructor(Napi::Env env) { return *env.GetInstanceData<Napi::FunctionReference>(); }
 
 Napi::Object wrapped(Napi::Env env, OwnCommunicator own) {
   auto* const held = new Held(own.release(), CloseCommunicator{});
-  return constructor().New({Napi::External<Held>::New(env, held, [](Napi::Env, Held* h) { delete h; })});
+  return constructor(env).New({Napi::External<Held>::New(env, held, [](Napi::Env, Held* h) { delete h; })});
 }
 
 /// openThreadRanks(n) -> Communicator[]
@@ -86,7 +83,7 @@ void CommunicatorObject::define(Napi::Env env, Napi::Object exports) {
                                               InstanceMethod<&CommunicatorObject::abort>("abort"),
                                               InstanceMethod<&CommunicatorObject::close>("close"),
                                           });
-  constructor() = Napi::Persistent(type);
+  env.SetInstanceData(new Napi::FunctionReference(Napi::Persistent(type)));
   exports.Set("openThreadRanks", Napi::Function::New(env, open_threads, "openThreadRanks"));
   exports.Set("openPluginRank", Napi::Function::New(env, open_plugin, "openPluginRank"));
 }
@@ -103,7 +100,7 @@ CommunicatorObject::CommunicatorObject(const Napi::CallbackInfo& info) : Napi::O
 std::shared_ptr<Communicator> CommunicatorObject::shared(const Napi::Value& value) {
   if (value.IsUndefined()) return nullptr;
   const Napi::Object object = as_object(value, "communicator");
-  if (!object.InstanceOf(constructor().Value())) fail(value.Env(), "communicator is not a rank of this addon");
+  if (!object.InstanceOf(constructor(value.Env()).Value())) fail(value.Env(), "communicator is not a rank of this addon");
   return Unwrap(object)->open(value.Env());
 }
 
