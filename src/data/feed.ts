@@ -3,6 +3,7 @@
 // of each value, one batch for the step at hand and `prefetch` more. Worked example, prefetch 2: steps 1, 2, 3 are filled; step 4's batch
 // takes step 1's place when that has ended.
 import type { NativeSlots } from '../device/native'
+import type { NativeBands } from './bands'
 import { ALL, type Order, positionOf, type Share } from './order'
 import { arrayFor, type FedValue, type PlaceArray, type PlaceType } from './places'
 import type { Reader } from './readers'
@@ -31,13 +32,13 @@ export interface Taker {
   readonly fail: (error: unknown) => void
 }
 
-export interface Feed {
+export interface Feed<Native extends NativeFeed | NativeBands = NativeFeed | NativeBands> {
   /** The device's feed; batches are made from this step on, none after `last`. A second call continues. */
-  readonly places: (step: number, last: number) => Promise<NativeFeed>
+  readonly places: (step: number, last: number) => Promise<Native>
   readonly begin: (taker: Taker) => void
   /** The step's place is free. */
   readonly ended: (step: number) => void
-  /** Bytes of all places. */
+  /** Bytes of all places, and of a region that is being read. */
   readonly bytes: () => number
   /** Nobody takes any more. */
   readonly close: () => void
@@ -45,7 +46,7 @@ export interface Feed {
 
 const NOBODY: Taker = { put: () => {}, fail: () => {} }
 
-export const openFeed = ({ reader, order, values, share = ALL, prefetch, numbers }: FeedOptions): Feed => {
+export const openFeed = ({ reader, order, values, share = ALL, prefetch, numbers }: FeedOptions): Feed<NativeFeed> => {
   const slots = prefetch + 1
   const batch = values[0]!.batch
   let made: { readonly arrays: readonly PlaceArray[]; readonly native: NativeFeed } | undefined
