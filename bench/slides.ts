@@ -17,7 +17,7 @@ import {
   fromBytes,
   globalAvgPool,
   type Model,
-  model,
+  modelAt,
   parseBytes,
   relu,
   seq,
@@ -88,7 +88,7 @@ const draw = async (folder: string, c: Case): Promise<void> => {
 
 const built = ({ name, width, height }: Case): Model => {
   if (name === 'tiny')
-    return model(
+    return modelAt(
       [1, 3, height, width],
       seq(
         fromBytes(),

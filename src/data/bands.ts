@@ -188,7 +188,10 @@ export const openBands = ({ set, values, cutOf, numbers, fill }: BandsOf): Bands
         given.name,
         `${value.key}: the first region has ${type === 'u8' ? 'bytes' : 'numbers of another type than bytes'}, but this one does not: use one array type for all regions`,
       )
-    if (given && given.numbers.length === into.length) return into.set(given.numbers)
+    if (given && given.numbers.length === into.length) {
+      into.set(given.numbers)
+      return
+    }
     const outside = value.isInput ? fill.map((f) => (type === 'u8' ? Math.round(255 * f) : f)) : [outsideOf(value)]
     for (let i = 0; i < into.length; i++) into[i] = outside[(i % channels) % outside.length]!
     if (!given) return
