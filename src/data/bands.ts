@@ -1,12 +1,12 @@
 // Samples in bands of rows, each read when the device asks for it. In: a source of regions, the fed values, the cut of each sample. Out: slots that
 // the device reads, and the bands in them. Invariant: the host holds three bands of each value and one region, for images of any size; regions are
 // read one after the other. Worked example: an input of 100 x 50, bands of 40 rows: band 2 is rows 80 to 99.
-import type { NativeProgress, NativeSlots, NativeSource } from '../device/native'
+import type { NativeProgress, NativeSlots } from '../device/native'
 import { AUGMENTS } from './augment'
 import { type Chance, channelsLast } from './augmented'
 import type { Numbers, Region, Sample, SampleValue } from './data'
 import type { Rectangle, Size } from './decode'
-import type { Feed } from './feed'
+import type { Feed, NativeBands } from './feed'
 import { sharesOf } from './mix'
 import { type Part, partOf } from './parts'
 import {
@@ -27,7 +27,6 @@ const BAND_BYTES = 16 * 2 ** 20
 /** Bands of each value in host memory: the one that the device reads, and the next two. */
 const SLOTS = 3
 
-export type NativeBands = Extract<NativeSource, { readonly kind: 'bands' }>
 export type AskedBand = Extract<NativeProgress, { readonly phase: 'ask' }>
 
 /** A feed that reads bands on request. */
@@ -171,7 +170,7 @@ export const openBands = ({ set, values, cutOf, numbers, fill }: BandsOf): Bands
 
   const keyOf = ({ name, step, b, band }: Pick<AskedBand, 'name' | 'step' | 'b' | 'band'>): string =>
     `${name} ${step} ${b} ${band}`
-  const valueOf = (name: string): FedValue => values.find((v) => v.name === name)!
+  const namedValue = (name: string): FedValue => values.find((v) => v.name === name)!
 
   const write = (
     value: FedValue,
@@ -239,14 +238,14 @@ export const openBands = ({ set, values, cutOf, numbers, fill }: BandsOf): Bands
       inTurn(async () => {
         if (isClosed) return
         const { name, step, b, band } = asked
-        const [value, key] = [valueOf(name), keyOf(asked)]
+        const [value, key] = [namedValue(name), keyOf(asked)]
         const given = await (early.get(key) ?? read(value, step, b, band))
         early.delete(key)
         regionBytes = Math.max(regionBytes, (given?.numbers as { readonly byteLength?: number } | undefined)?.byteLength ?? 0)
         write(value, places!.get(name)!, asked, given)
       }),
     expect: (asked) => {
-      const given = inTurn(() => readEarly(valueOf(asked.name), asked.step, asked.b, asked.band))
+      const given = inTurn(() => readEarly(namedValue(asked.name), asked.step, asked.b, asked.band))
       // The receiver gets the error.
       given.catch(() => {})
       early.set(keyOf(asked), given)

@@ -2,8 +2,7 @@
 // word of each step whose batch is there. Invariant: a place is written only once the step that it held has ended, so memory is bounded:
 // of each value, one batch for the step at hand and `prefetch` more. Worked example, prefetch 2: steps 1, 2, 3 are filled; step 4's batch
 // takes step 1's place when that has ended.
-import type { NativeSlots } from '../device/native'
-import type { NativeBands } from './bands'
+import type { NativeSlots, NativeSource } from '../device/native'
 import { ALL, type Order, positionOf, type Share } from './order'
 import { arrayFor, type FedValue, type PlaceArray, type PlaceType } from './places'
 import type { Reader } from './readers'
@@ -25,6 +24,9 @@ export interface NativeFeed {
   readonly slots: number
   readonly arrays: Readonly<Record<string, NativeSlots>>
 }
+
+/** Slots of bands that the device asks for. */
+export type NativeBands = Extract<NativeSource, { readonly kind: 'bands' }>
 
 /** The receiver of batches and errors, for runs of steps. */
 export interface Taker {

@@ -3,8 +3,8 @@
 // dropped.
 import * as E from 'fp-ts/Either'
 import type { NativeSlots } from '../device/native'
-import type { Bands, NativeBands } from '../data/bands'
-import type { Feed, NativeFeed } from '../data/feed'
+import type { Bands } from '../data/bands'
+import type { Feed, NativeBands, NativeFeed } from '../data/feed'
 import type { DataSource } from '../data/open'
 import { positionOf } from '../data/order'
 import { ELEMENTS, elementsOf, type FedValue, type PlaceArray } from '../data/places'
