@@ -86,23 +86,30 @@ const draw = async (folder: string, c: Case): Promise<void> => {
   writeFileSync(join(folder, 'npy', 'target.npy'), Buffer.concat([npyHead('i4', [SLIDES]), Buffer.from(labels.buffer)]))
 }
 
+const modelOf = (
+  made: { readonly _tag: 'Left'; readonly left: unknown } | { readonly _tag: 'Right'; readonly right: unknown },
+): Model => {
+  if (made._tag === 'Left') throw new Error(JSON.stringify(made.left))
+  return made.right as Model
+}
+
 const built = ({ name, width, height }: Case): Model => {
   if (name === 'tiny')
-    return modelAt(
-      [1, 3, height, width],
-      seq(
-        fromBytes(),
-        conv2d('c1', 8, 3, { stride: 2 }),
-        relu(),
-        conv2d('c2', 8, 3, { stride: 2 }),
-        relu(),
-        globalAvgPool(),
-        conv2d('head', 2, 1),
+    return modelOf(
+      modelAt(
+        [1, 3, height, width],
+        seq(
+          fromBytes(),
+          conv2d('c1', 8, 3, { stride: 2 }),
+          relu(),
+          conv2d('c2', 8, 3, { stride: 2 }),
+          relu(),
+          globalAvgPool(),
+          conv2d('head', 2, 1),
+        ),
       ),
     )
-  const made = zooEntry(name)!.build([1, 3, height, width], 'train')
-  if (isLeft(made)) throw new Error(JSON.stringify(made.left))
-  return made.right as Model
+  return modelOf(zooEntry(name)!.build([1, 3, height, width], 'train'))
 }
 
 const pssBytes = (): number => 1024 * Number(/^Pss:\s+(\d+)/m.exec(readFileSync('/proc/self/smaps_rollup', 'utf8'))?.[1] ?? 0)

@@ -124,7 +124,7 @@ const drawn = (i: number, region: Region): Sample => {
   }
 }
 const allOf = (i: number): Sample => drawn(i, { top: 0, left: 0, height: TALL[0], width: TALL[1] })
-const tall = (batch: number, size: PixelSize = TALL): Model => modelAt([batch, CHANNELS, ...size], segmenter)
+const tall = (batch: number, size: PixelSize = TALL): Model => at([batch, CHANNELS, ...size], segmenter)
 
 test('training reads bands when the plan reads their rows, with the bits of whole samples', async () => {
   for (const batch of [1, 2])
@@ -168,7 +168,7 @@ test('bands of crops and of padded images have the bits of whole samples; a sour
 })
 
 test('a label of the whole image takes one pixel; evaluations read bands, too', async () => {
-  const given = modelAt([1, CHANNELS, ...TALL], seq(conv2d('c1', 6, 3), relu(), globalAvgPool(), conv2d('head', 4, 1)))
+  const given = at([1, CHANNELS, ...TALL], seq(conv2d('c1', 6, 3), relu(), globalAvgPool(), conv2d('head', 4, 1)))
   const classed = (sample: Sample, i: number): Sample => ({ ...sample, target: i % 4 })
   const save = join(root, 'of-image.safetensors')
   const plan = stage(given, { loss: crossEntropy, machine: DEVICE, algorithms: 'fixed' })
