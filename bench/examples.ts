@@ -25,6 +25,7 @@ import {
 } from '../src'
 import type { TrainOptions } from '../src'
 import { openRunData } from '../src/data/open'
+import type { Feed, NativeFeed } from '../src/data/feed'
 import { npyHead } from '../src/files/npy'
 import { openDevice } from '../src/train/device'
 import { lengthOf } from '../src/train/length'
@@ -100,7 +101,7 @@ const dumpBatches = async (e: Example, data: Data, seed: number, shuffle: boolea
   const [batch] = input.shape as readonly [number]
   const count = steps ?? done(lengthOf(e.how, opened.samples, batch)).steps
   if (opened.source.kind !== 'fed') throw new Error('the examples are fed images')
-  const feed = opened.source.open()
+  const feed = opened.source.open() as Feed<NativeFeed>
   const { slots, arrays } = await feed.places(1, count)
   let [next, wake]: [number, () => void] = [0, () => {}]
   feed.begin({

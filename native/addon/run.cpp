@@ -45,12 +45,18 @@ void Run::report(const Progress& p) {
   if (s == napi_closing) closed_ = true;
 }
 
-void Run::ask(uint64_t band) {
+void Run::ask(const BandRequest& request) {
   if (closed_) return;
-  const auto call = [band](Napi::Env env, Napi::Function callback) {
+  const Tape& tape = session_.tape();
+  const auto call = [request, name = std::string(tape.name(tape.bindings[request.binding]))](Napi::Env env, Napi::Function callback) {
     const Napi::Object o = Napi::Object::New(env);
     o.Set("phase", "ask");
-    o.Set("band", double(band));
+    o.Set("name", name);
+    o.Set("step", double(request.band.step));
+    o.Set("b", double(request.band.b));
+    o.Set("band", double(request.band.number));
+    o.Set("slot", double(request.slot));
+    o.Set("ticket", double(request.ticket));
     callback.Call({o});
   };
   if (channel_.BlockingCall(call) == napi_closing) closed_ = true;

@@ -28,8 +28,8 @@ class Run {
   void end_now(Napi::Env env);
   /// For RunOptions::progress.
   void report(const Progress& p);
-  /// Tells JavaScript which band of its data is waited for.
-  void ask(uint64_t band);
+  /// Passes a request for a band of the data to JavaScript.
+  void ask(const BandRequest& request);
   /// Also lets go of who waits for data.
   void stop(Stop how);
   Source& source() { return *source_.source; }

@@ -242,7 +242,7 @@ Napi::Value SessionObject::run(const Napi::CallbackInfo& info) {
   // Nobody reads before the run is there.
   const auto asked = std::make_shared<Run*>(nullptr);
   HeldSource source =
-      parse_source(options.Get("source"), session.tape(), o.first_step, o.steps, [asked](uint64_t band) { (*asked)->ask(band); });
+      parse_source(options.Get("source"), session.tape(), o.first_step, o.steps, [asked](const BandRequest& r) { (*asked)->ask(r); });
   o.source = source.source.get();
   const std::shared_ptr<OutputSink> sink = parse_sink(options.Get("sink"), session.tape());
   if (sink) o.sink = &sink->sink;
@@ -276,7 +276,7 @@ Napi::Value SessionObject::cancel(const Napi::CallbackInfo& info) {
   return info.Env().Undefined();
 }
 
-/// put(number): the slot of this step, and those of the steps before, are filled; or the band that was asked for is there.
+/// put(number): the slot of this step, and those of the steps before, are filled; or the band of this ticket is in its slot.
 Napi::Value SessionObject::put(const Napi::CallbackInfo& info) {
   const uint64_t number = as_count(info[0], "number");
   if (run_) run_->source().put(number);

@@ -131,30 +131,28 @@ FileFeed parse_slots_of(const Napi::Object& o, const std::string& name) {
   return f;
 }
 
-void add_slots(HeldSource& s, const Napi::Object& o, const Tape& tape, uint64_t first_step) {
+/// Sets each fed value by `set`, from its array.
+template <class F>
+void add_arrays(HeldSource& s, const Napi::Object& o, const Tape& tape, F set) {
   const Napi::Object arrays = as_object(o.Get("arrays"), "source.arrays");
   for (uint32_t i = 0; i < tape.bindings.size(); i++) {
     if (!tape.bindings[i].fed()) continue;
     const std::string name(tape.name(tape.bindings[i]));
     if (!arrays.Has(name)) fail(o.Env(), text("'", name, "' is an input of the plan, but no array is given for it"));
     const Napi::Object one = as_object(arrays.Get(name), name.c_str());
-    require(o.Env(), s.source->set_file(i, parse_slots_of(one, name)));
+    require(o.Env(), set(i, parse_slots_of(one, name)));
     s.held.push_back(Napi::Persistent(one.Get("data").As<Napi::Object>()));
   }
+}
+
+void add_slots(HeldSource& s, const Napi::Object& o, const Tape& tape, uint64_t first_step) {
+  add_arrays(s, o, tape, [&](uint32_t binding, const FileFeed& array) { return s.source->set_file(binding, array); });
   require(o.Env(), s.source->set_slots(count_or(o, "slots", 0), first_step));
 }
 
-void add_bands(HeldSource& s, const Napi::Object& o, const Tape& tape, const std::function<void(uint64_t)>& ask) {
-  const Napi::Object arrays = as_object(o.Get("arrays"), "source.arrays");
-  for (uint32_t i = 0, fed = 0; i < tape.bindings.size(); i++) {
-    if (!tape.bindings[i].fed()) continue;
-    const std::string name(tape.name(tape.bindings[i]));
-    if (fed++ > 0) fail(o.Env(), "bands need a plan with one input");
-    if (!arrays.Has(name)) fail(o.Env(), text("'", name, "' is an input of the plan, but no array is given for it"));
-    const Napi::Object one = as_object(arrays.Get(name), name.c_str());
-    require(o.Env(), s.source->set_bands(i, parse_slots_of(one, name), count_or(o, "samples", 0), ask));
-    s.held.push_back(Napi::Persistent(one.Get("data").As<Napi::Object>()));
-  }
+void add_bands(HeldSource& s, const Napi::Object& o, const Tape& tape, uint64_t last_step,
+               const std::function<void(const BandRequest&)>& ask) {
+  add_arrays(s, o, tape, [&](uint32_t binding, const FileFeed& array) { return s.source->set_bands(binding, array, last_step, ask); });
 }
 
 void add_order(Source& source, const Napi::Value& value, uint64_t first_step, uint64_t steps) {
@@ -168,7 +166,7 @@ void add_order(Source& source, const Napi::Value& value, uint64_t first_step, ui
 }  // namespace
 
 HeldSource parse_source(const Napi::Value& value, const Tape& tape, uint64_t first_step, uint64_t steps,
-                        const std::function<void(uint64_t)>& ask) {
+                        const std::function<void(const BandRequest&)>& ask) {
   const Napi::Object o = as_object(value, "source");
   const std::string kind = as_string(o.Get("kind"), "source.kind");
   HeldSource s;
@@ -180,7 +178,7 @@ HeldSource parse_source(const Napi::Value& value, const Tape& tape, uint64_t fir
   else if (kind == "slots")
     add_slots(s, o, tape, first_step);
   else if (kind == "bands")
-    add_bands(s, o, tape, ask);
+    add_bands(s, o, tape, count_or(o, "last", first_step + steps - 1), ask);
   else
     fail(value.Env(), text("source.kind '", kind, "': synthetic, files, slots or bands"));
   add_order(*s.source, o.Get("order"), first_step, steps);

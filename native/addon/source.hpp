@@ -18,9 +18,9 @@ struct HeldSource {
 
 /// {kind: 'synthetic', seed, samples, classes}, {kind: 'files', files: {binding name: file, or files that follow each other}, order} or
 /// {kind: 'slots', slots, arrays: {binding name: {data, dtype, shape, layout, scale, shift}}} or
-/// {kind: 'bands', samples, arrays: {binding name: the same, of one sample of as many rows as a band has}}, of a tape with one fed value;
-/// `ask` is called by the thread that reads.
+/// {kind: 'bands', last, arrays: {binding name: the same}}, each of as many samples as it has slots, of as many rows as a band has; `ask`
+/// is called by the thread that reads.
 HeldSource parse_source(const Napi::Value& value, const Tape& tape, uint64_t first_step, uint64_t steps,
-                        const std::function<void(uint64_t band)>& ask);
+                        const std::function<void(const BandRequest&)>& ask);
 
 }  // namespace spillway::addon

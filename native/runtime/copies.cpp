@@ -72,6 +72,11 @@ Result<std::unique_ptr<Copies>> Copies::open(const Tape& tape, OpenDevice& devic
                                              const Processors& processors) {
   std::unique_ptr<Copies> c(new Copies(tape, device, pages, tier, throttle));
   c->event_of_.resize(tape.instrs.size());
+  static const Tape NOTHING_FED;
+  const bool lanes_feed = device.asynchronous() && !throttle.any();
+  Result<std::unique_ptr<Feeder>> feeder = Feeder::open(lanes_feed ? tape : NOTHING_FED, device);
+  if (!feeder.ok()) return feeder.status();
+  c->feeder_ = std::move(feeder).value();
   bool threads = false;
   for (uint32_t i = 0; i < tape.instrs.size(); i++) {
     const InstrRecord& instr = tape.instrs[i];
@@ -81,11 +86,6 @@ Result<std::unique_ptr<Copies>> Copies::open(const Tape& tape, OpenDevice& devic
     c->fed_[instr.b] = tape.transfers[instr.a].from_source();
     threads |= c->by_thread_[instr.b];
   }
-  static const Tape NOTHING_FED;
-  const bool lanes_feed = device.asynchronous() && !throttle.any();
-  Result<std::unique_ptr<Feeder>> feeder = Feeder::open(lanes_feed ? tape : NOTHING_FED, device);
-  if (!feeder.ok()) return feeder.status();
-  c->feeder_ = std::move(feeder).value();
   if (threads && device.asynchronous()) {
     for (std::byte** bounce : {&c->bounce_out_, &c->bounce_in_}) {
       const Result<std::byte*> pinned = device.pin(COPY_PIECE_BYTES);
@@ -105,7 +105,7 @@ void Copies::start_threads(const Processors& processors) {
 /// Returns true if the device's own lanes can copy it.
 bool Copies::reached(const TransferRecord& t) const {
   if (!device_.asynchronous() || throttle_.any()) return false;
-  return t.from_source() || (t.with_tier() && t.far_offset + t.bytes <= tier_.pinned_bytes);
+  return (t.from_source() && feeder_->feeds()) || (t.with_tier() && t.far_offset + t.bytes <= tier_.pinned_bytes);
 }
 
 bool Copies::by_thread(const InstrRecord& instr) const {

@@ -2,9 +2,26 @@
 // buffer of step 2, which has ended. If every step has the same batch, step 1's is drawn, step 2's copied, and no other touched.
 #include "runtime/feeder.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace spillway {
+namespace {
+
+/// The most pinned bytes of a buffer for values that the tape reads tile by tile. Above it a thread copies each tile when its turn
+/// comes, so that host memory does not grow with the image.
+constexpr uint64_t MOST_PARTS_BYTES = uint64_t(64) << 20;
+
+/// Returns true if the tape reads a fed value in several parts.
+bool reads_by_parts(const Tape& tape) {
+  return std::any_of(tape.transfers.begin(), tape.transfers.end(), [&](const TransferRecord& t) {
+    if (!t.from_source()) return false;
+    const ViewRecord& v = tape.views[tape.bindings[t.binding].view];
+    return t.bytes < uint64_t(v.dims[0]) * v.dims[1] * v.dims[2] * v.dims[3] * dtype_bytes(v.dtype);
+  });
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Feeder>> Feeder::open(const Tape& tape, OpenDevice& device) {
   std::unique_ptr<Feeder> f(new Feeder(tape));
@@ -12,6 +29,7 @@ Result<std::unique_ptr<Feeder>> Feeder::open(const Tape& tape, OpenDevice& devic
     f->offsets_.push_back(f->bytes_);
     if (t.from_source()) f->bytes_ += (t.bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
   }
+  if (reads_by_parts(tape) && f->bytes_ > MOST_PARTS_BYTES) f->bytes_ = 0;
   if (!f->feeds()) return f;
   for (std::byte*& buffer : f->buffers_) {
     const Result<std::byte*> pinned = device.pin(f->bytes_);

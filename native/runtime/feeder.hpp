@@ -18,6 +18,7 @@ class Feeder {
   static Result<std::unique_ptr<Feeder>> open(const Tape& tape, OpenDevice& device);
   ~Feeder();
 
+  /// False if the tape reads nothing from the source, or large values tile by tile: then a thread copies them.
   bool feeds() const { return bytes_ > 0; }
   /// Which of the two buffers a step uses.
   uint32_t parity(uint64_t step) const { return feeds() ? uint32_t(step % 2) : 0; }

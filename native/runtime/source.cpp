@@ -106,7 +106,7 @@ Status Source::set_order(std::vector<uint32_t> order, uint64_t first_step, uint6
     if (order.size() / f.batch != steps || order.size() % f.batch != 0)
       return refuse("an order of ", order.size(), " samples does not match ", steps, " steps of ", f.batch);
     for (const uint32_t n : order)
-      if (n >= f.samples() && slots_ == 0) return refuse("the order contains sample ", n, " of ", f.samples());
+      if (n >= f.feed->samples() && slots_ == 0) return refuse("the order contains sample ", n, " of ", f.feed->samples());
   }
   order_ = std::move(order);
   first_step_ = first_step;
@@ -123,12 +123,11 @@ Status Source::set_slots(uint64_t slots, uint64_t first_step) {
   return {};
 }
 
-Status Source::set_bands(uint32_t binding, const FileFeed& place, uint64_t samples, std::function<void(uint64_t)> ask) {
+Status Source::set_bands(uint32_t binding, const FileFeed& place, uint64_t last_step, std::function<void(const BandRequest&)> ask) {
   Fed& fed = fed_[binding];
-  const SampleShape& want = fed.shape;
-  const SampleShape& have = place.shape;
-  if (have.channels != want.channels || have.width != want.width || have.height == 0 || have.height > want.height || place.samples != 1 ||
-      samples == 0 || (place.layout == FileLayout::nchw && have.channels > 1))
+  const SampleShape &have = place.shape, &want = fed.shape;
+  if (have.channels != want.channels || have.width != want.width || have.height == 0 || have.height > want.height || place.samples == 0 ||
+      (place.layout == FileLayout::nchw && have.channels > 1))
     return refuse("bands of [", have.height, ",", have.width, ",", have.channels, "], but '", tape_.name(tape_.bindings[binding]),
                   "' takes [", want.height, ",", want.width, ",", want.channels, "]");
   if (fed.dtype == DType::u8 && !place.is_bytes()) return refuse("'", tape_.name(tape_.bindings[binding]), "' takes unscaled bytes (u8)");
@@ -136,29 +135,93 @@ Status Source::set_bands(uint32_t binding, const FileFeed& place, uint64_t sampl
   if (!feed.ok()) return feed.status();
   fed.feed = std::move(feed).value();
   fed.band_rows = have.height;
-  fed.band_samples = samples;
+  fed.slots.resize(place.samples);
+  fed.wanted.reserve(place.samples);
+  fed.order = bands_in_order(binding);
+  last_step_ = last_step;
   ask_ = std::move(ask);
   return {};
 }
 
-Status Source::bring(uint64_t band) {
-  std::unique_lock lock(mutex_);
-  if (holds_band_ && put_ == band) return {};
-  if (!interrupted_) {
-    holds_band_ = false;
-    lock.unlock();
-    ask_(band);
-    lock.lock();
-    changed_.wait(lock, [&] { return (holds_band_ && put_ == band) || interrupted_; });
+std::vector<Band> Source::bands_in_order(uint32_t binding) const {
+  const Fed& fed = fed_[binding];
+  const uint64_t band = fed.band_rows * fed.shape.width * fed.shape.channels, element = dtype_bytes(fed.dtype);
+  std::vector<Band> order;
+  for (const InstrRecord& i : tape_.instrs) {
+    if (i.tag != Tag::swap_in) continue;
+    const TransferRecord& t = tape_.transfers[i.a];
+    if (!t.from_source() || t.binding != binding) continue;
+    const uint64_t end = (t.far_offset + t.bytes) / element;
+    for (uint64_t at = t.far_offset / element; at < end;) {
+      const uint64_t within = at % fed.elements, of_sample = fed.first + within;
+      const Band next{0, at / fed.elements, of_sample / band};
+      if (order.empty() || order.back() != next) order.push_back(next);
+      at += std::min(band - of_sample % band, fed.elements - within);
+    }
   }
-  return holds_band_ && put_ == band ? Status{} : failed(Code::cancelled, "the source was interrupted");
+  return order;
+}
+
+/// Worked example, 3 slots, the order 0 1 2 1 2 3: at band 1 of the step, bands 1, 2 and 3 are wanted.
+void Source::find_wanted(Fed& fed, const Band& band) const {
+  const size_t n = fed.order.size();
+  const auto is_band = [&](size_t i) { return fed.order[i].b == band.b && fed.order[i].number == band.number; };
+  fed.wanted.assign(1, band);
+  size_t steps = 0;
+  while (steps < n && !is_band((fed.at + steps) % n)) steps++;
+  if (steps == n) return;
+  fed.at = (fed.at + steps) % n;
+  for (size_t i = 1; i <= n && fed.wanted.size() < fed.slots.size(); i++) {
+    const size_t at = fed.at + i;
+    const Band& then = fed.order[at % n];
+    const Band next{band.step + at / n, then.b, then.number};
+    if (next.step > last_step_) return;
+    if (std::find(fed.wanted.begin(), fed.wanted.end(), next) == fed.wanted.end()) fed.wanted.push_back(next);
+  }
+}
+
+/// A slot for a band that is in none: one whose band is not wanted. None, if each slot is wanted or is being written.
+std::optional<BandRequest> Source::claimed(uint32_t binding, const Band& band) {
+  Fed& fed = fed_[binding];
+  const auto is_free = [&](const BandSlot& s) {
+    return (s.held || s.band.step == 0) && std::find(fed.wanted.begin(), fed.wanted.end(), s.band) == fed.wanted.end();
+  };
+  const auto free = std::find_if(fed.slots.begin(), fed.slots.end(), is_free);
+  if (free == fed.slots.end()) return {};
+  *free = {band, ++ticket_, false};
+  return BandRequest{binding, band, uint64_t(free - fed.slots.begin()), ticket_};
+}
+
+/// Gives the slot that holds the band.
+Result<uint64_t> Source::bring(uint32_t binding, const Band& band) {
+  Fed& fed = fed_[binding];
+  const auto slot_of = [&](const Band& b) {
+    return std::find_if(fed.slots.begin(), fed.slots.end(), [&](const BandSlot& s) { return s.band == b; });
+  };
+  find_wanted(fed, band);
+  std::unique_lock lock(mutex_);
+  while (!interrupted_) {
+    for (const Band& wanted : fed.wanted) {
+      if (slot_of(wanted) != fed.slots.end()) continue;
+      const std::optional<BandRequest> request = claimed(binding, wanted);
+      if (!request) break;
+      lock.unlock();
+      ask_(*request);
+      lock.lock();
+    }
+    const auto slot = slot_of(band);
+    if (slot != fed.slots.end() && slot->held) return uint64_t(slot - fed.slots.begin());
+    if (!interrupted_) changed_.wait(lock);
+  }
+  return failed(Code::cancelled, "the source was interrupted");
 }
 
 void Source::put(uint64_t number) {
   {
     const std::lock_guard lock(mutex_);
-    put_ = ask_ ? number : std::max(put_, number);
-    holds_band_ = true;
+    put_ = std::max(put_, number);
+    for (Fed& fed : fed_)
+      for (BandSlot& slot : fed.slots) slot.held |= slot.ticket == number;
   }
   changed_.notify_all();
 }
@@ -181,7 +244,7 @@ Status Source::is_there(uint64_t step) {
 uint64_t Source::sample_of(const Fed& fed, uint64_t step, uint64_t b) const {
   if (slots_ > 0) return step % slots_ * fed.batch + b;
   if (!order_.empty()) return order_[(step - first_step_) * fed.batch + b];
-  return ((step - 1) * fed.batch + b) % fed.samples();
+  return ((step - 1) * fed.batch + b) % fed.feed->samples();
 }
 
 Status Source::check() const {
@@ -192,13 +255,14 @@ Status Source::check() const {
 }
 
 template <class T>
-Status Source::give_bands(Fed& fed, uint64_t sample, uint64_t first, uint64_t count, T* into) {
+Status Source::give_bands(uint32_t binding, uint64_t step, uint64_t b, uint64_t first, uint64_t count, T* into) {
+  Fed& fed = fed_[binding];
   const uint64_t band = fed.band_rows * fed.shape.width * fed.shape.channels;
-  const uint64_t bands = (fed.shape.height + fed.band_rows - 1) / fed.band_rows;
   while (count > 0) {
     const uint64_t n = std::min(count, band - first % band);
-    if (Status s = bring(sample * bands + first / band); !s.ok()) return s;
-    if (Status s = fed.feed->give(0, first % band, n, into); !s.ok()) return s;
+    const Result<uint64_t> slot = bring(binding, {step, b, first / band});
+    if (!slot.ok()) return slot.status();
+    if (Status s = fed.feed->give(slot.value(), first % band, n, into); !s.ok()) return s;
     first += n;
     count -= n;
     into += n;
@@ -207,13 +271,15 @@ Status Source::give_bands(Fed& fed, uint64_t sample, uint64_t first, uint64_t co
 }
 
 template <class T>
-Status Source::give(Fed& fed, uint64_t step, uint64_t first, uint64_t count, T* into) {
+Status Source::give(uint32_t binding, uint64_t step, uint64_t first, uint64_t count, T* into) {
+  Fed& fed = fed_[binding];
   const uint64_t size = fed.elements;
   while (count > 0) {
-    const uint64_t sample = sample_of(fed, step, first / size);
+    const uint64_t b = first / size;
     const uint64_t n = std::min(count, size - first % size);
     const uint64_t from = fed.first + first % size;
-    if (Status s = fed.band_rows > 0 ? give_bands(fed, sample, from, n, into) : fed.feed->give(sample, from, n, into); !s.ok()) return s;
+    Status s = fed.band_rows > 0 ? give_bands(binding, step, b, from, n, into) : fed.feed->give(sample_of(fed, step, b), from, n, into);
+    if (!s.ok()) return s;
     first += n;
     count -= n;
     into += n;
@@ -221,24 +287,25 @@ Status Source::give(Fed& fed, uint64_t step, uint64_t first, uint64_t count, T* 
   return {};
 }
 
-Status Source::give_rounded(Fed& fed, uint64_t step, uint64_t first, std::span<Bf16> into) {
+Status Source::give_rounded(uint32_t binding, uint64_t step, uint64_t first, std::span<Bf16> into) {
   for (uint64_t done = 0; done < into.size(); done += wide_.size()) {
     const uint64_t n = std::min<uint64_t>(wide_.size(), into.size() - done);
-    if (Status s = give(fed, step, first + done, n, wide_.data()); !s.ok()) return s;
+    if (Status s = give(binding, step, first + done, n, wide_.data()); !s.ok()) return s;
     for (uint64_t i = 0; i < n; i++) into[done + i] = Bf16(wide_[i]);
   }
   return {};
 }
 
 bool Source::same(uint64_t step, uint64_t other) const {
-  if (slots_ > 0) return step == other;
+  if (slots_ > 0 || ask_) return step == other;
   if (!order_.empty())
     return std::all_of(fed_.begin(), fed_.end(), [&](const Fed& f) {
       const auto row = [&](uint64_t s) { return order_.begin() + ptrdiff_t((s - first_step_) * f.batch); };
       return !f.feed || std::equal(row(step), row(step) + ptrdiff_t(f.batch), row(other));
     });
-  return std::all_of(fed_.begin(), fed_.end(),
-                     [&](const Fed& f) { return !f.feed || (std::max(step, other) - std::min(step, other)) * f.batch % f.samples() == 0; });
+  return std::all_of(fed_.begin(), fed_.end(), [&](const Fed& f) {
+    return !f.feed || (std::max(step, other) - std::min(step, other)) * f.batch % f.feed->samples() == 0;
+  });
 }
 
 Status Source::read(uint32_t binding, uint64_t step, uint64_t offset, std::span<std::byte> into) {
@@ -248,15 +315,15 @@ Status Source::read(uint32_t binding, uint64_t step, uint64_t offset, std::span<
   const uint64_t element = dtype_bytes(fed.dtype), first = offset / element, count = into.size() / element;
   switch (fed.dtype) {
     case DType::f32:
-      return give(fed, step, first, count, reinterpret_cast<float*>(into.data()));
+      return give(binding, step, first, count, reinterpret_cast<float*>(into.data()));
     case DType::f64:
-      return give(fed, step, first, count, reinterpret_cast<double*>(into.data()));
+      return give(binding, step, first, count, reinterpret_cast<double*>(into.data()));
     case DType::i32:
-      return give(fed, step, first, count, reinterpret_cast<int32_t*>(into.data()));
+      return give(binding, step, first, count, reinterpret_cast<int32_t*>(into.data()));
     case DType::u8:
-      return give(fed, step, first, count, reinterpret_cast<uint8_t*>(into.data()));
+      return give(binding, step, first, count, reinterpret_cast<uint8_t*>(into.data()));
     case DType::bf16:
-      return give_rounded(fed, step, first, {reinterpret_cast<Bf16*>(into.data()), count});
+      return give_rounded(binding, step, first, {reinterpret_cast<Bf16*>(into.data()), count});
   }
   return refuse("unknown element type");
 }

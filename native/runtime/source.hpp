@@ -1,5 +1,5 @@
-// The sources of fed values (images, targets): synthetic, read from files, or put in memory by the caller, step by step, or a band of
-// rows at a time on request. In: a binding, a step, a range of bytes of the stored value (B, H, W, C). Out: those bytes. Invariant:
+// The sources of fed values (images, targets): synthetic, read from files, or put in memory by the caller, step by step, or in bands of
+// rows on request. In: a binding, a step, a range of bytes of the stored value (B, H, W, C). Out: those bytes. Invariant:
 // sample b of step s (from 1) is number ((s-1)*B + b) mod samples, or follows a given order, so a resumed run sees the same data; any
 // range can be read alone; nothing is allocated after opening; one thread reads at a time.
 #pragma once
@@ -70,6 +70,19 @@ std::unique_ptr<Feed> open_synthetic_feed(const SyntheticFeed& options, std::str
 /// One after the other: the samples of the first file, then those of the second, …
 Result<std::unique_ptr<Feed>> open_file_feeds(std::span<const FileFeed> files);
 
+/// A band of rows of sample b of a step, numbered from the top.
+struct Band {
+  uint64_t step = 0, b = 0, number = 0;
+  bool operator==(const Band&) const = default;
+};
+
+/// Asks the caller to write a band into a slot of its value, and then to call put() with the ticket.
+struct BandRequest {
+  uint32_t binding;
+  Band band;
+  uint64_t slot, ticket;
+};
+
 class Source {
  public:
   explicit Source(const Tape& tape);
@@ -83,10 +96,10 @@ class Source {
   /// The feeds hold the batches of `slots` steps, the one of step s in place s mod slots. A reader of a step waits until its batch is
   /// there.
   Status set_slots(uint64_t slots, uint64_t first_step);
-  /// A fed value of `samples` samples. Memory holds one band at a time: the rows of `place`, or fewer in the last band. A reader of
-  /// another band asks for it by number (the bands of the first sample, then those of the second, …), and waits for put().
-  Status set_bands(uint32_t binding, const FileFeed& place, uint64_t samples, std::function<void(uint64_t band)> ask);
-  /// All steps to this one are in their places; or the band that was asked for is in its. Any thread may call it.
+  /// Memory holds some bands of a value: `place` has one slot for each sample, and the rows of a band; the last band of a sample may have
+  /// fewer. A reader of a band asks for it and for those that the tape reads next, to the last step, and waits for put().
+  Status set_bands(uint32_t binding, const FileFeed& place, uint64_t last_step, std::function<void(const BandRequest&)> ask);
+  /// All steps to this one are in their places; or the band of this ticket is in its slot. Any thread may call it.
   void put(uint64_t number);
   /// Lets who waits return, cancelled. Any thread may call it.
   void interrupt();
@@ -98,23 +111,34 @@ class Source {
   bool same(uint64_t step, uint64_t other) const;
 
  private:
+  struct BandSlot {
+    Band band;  // step 0: none
+    uint64_t ticket = 0;
+    bool held = false;
+  };
   struct Fed {
     DType dtype;
     uint64_t batch;
     SampleShape shape;         // of the whole sample
     uint64_t first, elements;  // what the value has of it: all, or a band's rows
     std::unique_ptr<Feed> feed;
-    uint64_t band_rows = 0, band_samples = 0;  // where a band at a time is there
-    uint64_t samples() const { return band_rows > 0 ? band_samples : feed->samples(); }
+    uint64_t band_rows = 0;  // 0: the value is not read in bands
+    std::vector<BandSlot> slots = {};
+    std::vector<Band> order = {};   // of the bands of a step, as the tape reads them; `step` is unused
+    std::vector<Band> wanted = {};  // the band at hand, and the next ones
+    size_t at = 0;                  // the place in the order
   };
   Status is_there(uint64_t step);
-  Status bring(uint64_t band);
+  std::vector<Band> bands_in_order(uint32_t binding) const;
+  void find_wanted(Fed& fed, const Band& band) const;
+  std::optional<BandRequest> claimed(uint32_t binding, const Band& band);
+  Result<uint64_t> bring(uint32_t binding, const Band& band);
   template <class T>
-  Status give_bands(Fed& fed, uint64_t sample, uint64_t first, uint64_t count, T* into);
+  Status give_bands(uint32_t binding, uint64_t step, uint64_t b, uint64_t first, uint64_t count, T* into);
   uint64_t sample_of(const Fed& fed, uint64_t step, uint64_t b) const;
   template <class T>
-  Status give(Fed& fed, uint64_t step, uint64_t first, uint64_t count, T* into);
-  Status give_rounded(Fed& fed, uint64_t step, uint64_t first, std::span<Bf16> into);
+  Status give(uint32_t binding, uint64_t step, uint64_t first, uint64_t count, T* into);
+  Status give_rounded(uint32_t binding, uint64_t step, uint64_t first, std::span<Bf16> into);
 
   const Tape& tape_;
   std::vector<Fed> fed_;                                // by binding; those that are not fed have no feed
@@ -123,9 +147,9 @@ class Source {
   uint64_t first_step_ = 1, slots_ = 0;
   std::mutex mutex_;
   std::condition_variable changed_;
-  uint64_t put_ = 0;  // the last step that is in its place, or the band
-  bool holds_band_ = false;
-  std::function<void(uint64_t)> ask_;
+  uint64_t put_ = 0;  // the last step that is in its place
+  std::function<void(const BandRequest&)> ask_;
+  uint64_t last_step_ = 0, ticket_ = 0;
   bool interrupted_ = false;
 };
 

@@ -6,6 +6,7 @@ import type { Either } from 'fp-ts/Either'
 import * as E from 'fp-ts/Either'
 import { type SpillwayError, usage } from '../errors/errors'
 import { type Augment, cropFor, cutOut, type Fit, jittered, randomFor, rectangleFor, roomLike, turned, turnFor } from './augment'
+import type { Random } from './random'
 import { blurred, changedLabels, changedNumbers, changedPixels, changesFor } from './changes'
 import type { Numbers, Sample, SampleValue } from './data'
 import type { Pixels, Rectangle, Size } from './decode'
@@ -149,6 +150,17 @@ const coloursProblem = (pixels: Pixels, { jitter, randAugment }: Augment): strin
   return odd < 0 ? undefined : `augment.jitter needs bytes, or numbers from 0 to 1; found ${pixels[odd]}`
 }
 
+/** The rectangle of an image that becomes the model's input. */
+export const rectangleIn = (
+  image: Size,
+  to: Size,
+  { fit, augment }: Pick<Chance, 'fit' | 'augment'>,
+  random: Random,
+): Rectangle => {
+  const crop = augment.crop && cropFor(image, to, fit, augment.crop === true ? {} : augment.crop, random)
+  return crop || rectangleFor(image, to, fit)
+}
+
 /** Before it is mixed with another: the input, and each target. */
 interface Made extends Mixable {
   readonly targets: readonly Numbered[]
@@ -173,11 +185,10 @@ const labelRoom = (labels: Numbered, length: number, outside: number): Numbered 
   labels instanceof Uint8Array && outside >= 0 && outside <= 255 ? new Uint8Array(length) : new Int32Array(length)
 
 const madeOf = async ([input, ...targets]: Values, chance: Chance, { epoch, index }: Place, picture: Picture): Promise<Made> => {
-  const { augment, seed, layout, fill, fit } = chance
+  const { augment, seed, layout, fill } = chance
   const [size, random, channels] = [sizeOf(input), randomFor(seed, epoch, index), input.shape[0]]
-  const crop = augment.crop && cropFor(picture.size, size, fit, augment.crop === true ? {} : augment.crop, random)
+  const from = rectangleIn(picture.size, size, chance, random)
   const turn = turnFor(augment, size, random)
-  const from = crop || rectangleFor(picture.size, size, fit)
   // Rectangles are inside, or around the middle.
   const part = partOf(from, picture.size, size)!
   const { sample, window, name } = await picture.read(part.from)

@@ -270,8 +270,13 @@ export type DataSet =
   | ({ readonly kind: 'images'; readonly path: string } & ImageOptions & Pick<Numbers, 'layout'>)
   | ({ readonly kind: 'files'; readonly path: string } & FilesOptions)
   | ({ readonly kind: 'own' } & Omit<OwnSource, 'read'> &
-      Pick<RegionSource, 'read'> &
       Partial<Pick<RegionSource, 'size' | 'fit'>> & {
+        /** With a key, only this value of the sample is needed. */
+        readonly read: (i: number, region: Region, key?: string) => Sample | Promise<Sample>
+        /** Rows of a file's tiles, for images that are stored in tiles. */
+        readonly tileRows?: number
+        /** The most bytes of a band of rows, with numbers of four bytes; tests set fewer than the usual number. */
+        readonly bandBytes?: number
         readonly nameOf?: (i: number) => string
         readonly outputName?: (i: number) => string
       })

@@ -2,7 +2,7 @@
 // word of each step whose batch is there. Invariant: a place is written only once the step that it held has ended, so memory is bounded:
 // of each value, one batch for the step at hand and `prefetch` more. Worked example, prefetch 2: steps 1, 2, 3 are filled; step 4's batch
 // takes step 1's place when that has ended.
-import type { NativeSlots } from '../device/native'
+import type { NativeSlots, NativeSource } from '../device/native'
 import { ALL, type Order, positionOf, type Share } from './order'
 import { arrayFor, type FedValue, type PlaceArray, type PlaceType } from './places'
 import type { Reader } from './readers'
@@ -25,19 +25,22 @@ export interface NativeFeed {
   readonly arrays: Readonly<Record<string, NativeSlots>>
 }
 
+/** Slots of bands that the device asks for. */
+export type NativeBands = Extract<NativeSource, { readonly kind: 'bands' }>
+
 /** The receiver of batches and errors, for runs of steps. */
 export interface Taker {
   readonly put: (step: number) => void
   readonly fail: (error: unknown) => void
 }
 
-export interface Feed {
+export interface Feed<Native extends NativeFeed | NativeBands = NativeFeed | NativeBands> {
   /** The device's feed; batches are made from this step on, none after `last`. A second call continues. */
-  readonly places: (step: number, last: number) => Promise<NativeFeed>
+  readonly places: (step: number, last: number) => Promise<Native>
   readonly begin: (taker: Taker) => void
   /** The step's place is free. */
   readonly ended: (step: number) => void
-  /** Bytes of all places. */
+  /** Bytes of all places, and of a region that is being read. */
   readonly bytes: () => number
   /** Nobody takes any more. */
   readonly close: () => void
@@ -45,7 +48,7 @@ export interface Feed {
 
 const NOBODY: Taker = { put: () => {}, fail: () => {} }
 
-export const openFeed = ({ reader, order, values, share = ALL, prefetch, numbers }: FeedOptions): Feed => {
+export const openFeed = ({ reader, order, values, share = ALL, prefetch, numbers }: FeedOptions): Feed<NativeFeed> => {
   const slots = prefetch + 1
   const batch = values[0]!.batch
   let made: { readonly arrays: readonly PlaceArray[]; readonly native: NativeFeed } | undefined

@@ -12,7 +12,7 @@ import { contentOf } from '../files/content'
 import { type DataFiles, fedValues, fileNames, type FileTensor, openData, sampleCount } from '../files/samples'
 import { arraysAsSource } from './arrays'
 import { BALANCE_NEEDS, balanceNotes, labelsInFiles, labelsOfImages } from './balance'
-import { type Bands, openBands } from './bands'
+import { areBands, type BandsOf, openBands } from './bands'
 import { type Data, type DataSet, files, folder, type Numbers, type SampleValue } from './data'
 import { type KnownClasses, missingNote, otherNames } from './classes'
 import type { Wanted } from './coco'
@@ -25,12 +25,12 @@ import type { ImageWork } from './imagereader'
 import type { ImageList } from './found'
 import { checkedWhole, imagesContent, meansImages, openImages } from './images'
 import { chosen, type Order, orderOf, positionOf, type Share } from './order'
-import { type Augment, AUGMENTS } from './augment'
-import { type Chance, chanceFits, mixingProblem } from './augmented'
+import { type Augment, AUGMENTS, randomFor } from './augment'
+import { type Chance, chanceFits, mixingProblem, rectangleIn } from './augmented'
 import { type FedValue, type PlaceType, valueProblem } from './places'
 import { imagesBy } from './pool'
 import { isSlide, slidesAt } from './slides/slides'
-import { type Own, ownName, ownReader, type Reader, sampleName, streamReader } from './readers'
+import { type Own, ownName, ownReader, type Reader, sampleName, sizeOfOwn, streamReader } from './readers'
 
 // ---------------------------------------------------------------- what a graph is fed
 
@@ -138,9 +138,13 @@ export type DataSource =
       /** Without, in turn. */
       readonly order?: Order
     }
-  | { readonly kind: 'fed'; readonly open: () => Feed; readonly nameOf: (position: number) => string }
-  /** For a graph with one fed value: bands of rows, as the device asks for them. */
-  | { readonly kind: 'asked'; readonly bands: Bands; readonly nameOf: (position: number) => string }
+  | {
+      readonly kind: 'fed'
+      readonly open: () => Feed
+      /** Batches of whole samples; absent if `open` has them or samples are only read in bands. */
+      readonly openWhole?: () => Feed
+      readonly nameOf: (position: number) => string
+    }
 
 export interface OpenedData {
   readonly source: DataSource
@@ -342,6 +346,23 @@ const namesFit = ({ classes }: FedSet, values: readonly FedValue[], known: Known
   return others === undefined ? E.right(undefined) : E.left(usage(others))
 }
 
+/** The rectangle of each sample of a step. */
+const cutsOf = (
+  set: Own,
+  [input]: readonly FedValue[],
+  order: Order,
+  chance: Chance,
+  share: Share | undefined,
+): BandsOf['cutOf'] => {
+  const [, height, width] = input!.shape
+  const batch = input!.batch
+  return async (step, b) => {
+    const { epoch, index } = order.at(positionOf(step, batch, b, share))
+    const image = await sizeOfOwn(set, index)
+    return { index, image, rectangle: rectangleIn(image, { height, width }, chance, randomFor(chance.seed, epoch, index)) }
+  }
+}
+
 /** `known`: the identity of the data, if it is known from their contents. */
 const openFed = (data: Data, set: FedSet, going: Going, graph: Graph, known?: string): Either<SpillwayError, OpenedData> =>
   pipe(
@@ -366,18 +387,16 @@ const openFed = (data: Data, set: FedSet, going: Going, graph: Graph, known?: st
         ...(layout === undefined ? {} : { layout }),
         ...scaledFor(value, set, type === 'u8'),
       })
+      const { share, prefetch } = going
+      const whole = (): Feed => openFeed({ reader: readerFor(set, values, chance), order, values, share, prefetch, numbers })
+      const inBands = set.kind === 'own' && chance && areBands(set, values, chance)
       return {
         source: {
           kind: 'fed',
-          open: () =>
-            openFeed({
-              reader: readerFor(set, values, chance),
-              order,
-              values,
-              share: going.share,
-              prefetch: going.prefetch,
-              numbers,
-            }),
+          open: inBands
+            ? () => openBands({ set, values, cutOf: cutsOf(set, values, order, chance, share), fill: chance.fill, numbers })
+            : whole,
+          ...(inBands ? { openWhole: whole } : {}),
           nameOf: (position) => nameIn(set, order.at(position).index),
         },
         samples: set.kind === 'stream' ? undefined : order.length,
@@ -640,8 +659,19 @@ export const openOwn = (
     return pipe(
       fitting(set, [input]),
       E.map(() => ({
-        kind: 'asked',
-        bands: openBands({ set, images, input, numbers, sizeOf, fill: fillOf(input.bytes?.mean ?? set.mean, input.shape) }),
+        kind: 'fed',
+        open: () =>
+          openBands({
+            set,
+            values: [input],
+            numbers,
+            fill: fillOf(input.bytes?.mean ?? set.mean, input.shape),
+            cutOf: (step, b) => {
+              const place = positionOf(step, input.batch, b) % images.length
+              const [, height, width] = input.shape
+              return { index: images[place]!, image: sizeOf(place), rectangle: { top: 0, left: 0, height, width } }
+            },
+          }),
         nameOf,
       })),
     )
@@ -701,7 +731,7 @@ const inFiles = (list: readonly FileTensor[], sample: number): string => {
 export const sampleWords = (data: DataSource, value: string, batch: number, step: number, b: number): string => {
   const position = positionOf(step, batch, b)
   if (data.kind === 'synthetic') return `'${value}'`
-  if (data.kind === 'fed' || data.kind === 'asked') return `'${value}' of ${data.nameOf(position)}`
+  if (data.kind === 'fed') return `'${value}' of ${data.nameOf(position)}`
   const list = data.files.get(value)!
   const sample = data.order ? data.order.at(position).index : position % sampleCount(list)
   return `'${value}' of ${inFiles(list, sample)}`

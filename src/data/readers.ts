@@ -46,7 +46,8 @@ const checkedLabels = (sample: Sample, values: readonly FedValue[], names: reado
   }
 }
 
-const checked = (sample: unknown, { values, classes }: Checking, name: string): Sample => {
+/** A sample that has values of the model only, and labels with a name; throws a refusal otherwise. */
+export const checked = (sample: unknown, { values, classes }: Checking, name: string): Sample => {
   if (typeof sample !== 'object' || sample === null)
     throw dataRefused(
       name,

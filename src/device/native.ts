@@ -138,8 +138,8 @@ export type NativeSource =
       readonly order?: Uint32Array
     }
   | { readonly kind: 'slots'; readonly slots: number; readonly arrays: Readonly<Record<string, NativeSlots>> }
-  /** A band of rows of one sample at a time, each when it is asked for: of a plan that is fed one value. */
-  | { readonly kind: 'bands'; readonly samples: number; readonly arrays: Readonly<Record<string, NativeSlots>> }
+  /** Bands of rows of samples, each when it is asked for, to this last step: a sample of an array is a slot of one band. */
+  | { readonly kind: 'bands'; readonly last: number; readonly arrays: Readonly<Record<string, NativeSlots>> }
 
 /** Exactly the bytes of each output, as it is stored (B, H, W, C): memory that nobody else touches meanwhile, or a file. */
 export type NativeSink = Readonly<Record<string, Uint8Array | { readonly path: string }>>
@@ -226,8 +226,16 @@ export type NativeProgress =
       readonly seconds: number
     }
   | { readonly phase: 'step'; readonly step: number; readonly loss: number; readonly seconds: number }
-  /** Band n of all bands, those of the first sample first, is waited for. */
-  | { readonly phase: 'ask'; readonly band: number }
+  /** A band of sample b of a step is wanted in a slot of a value; `put(ticket)` says that it is there. */
+  | {
+      readonly phase: 'ask'
+      readonly name: string
+      readonly step: number
+      readonly b: number
+      readonly band: number
+      readonly slot: number
+      readonly ticket: number
+    }
 
 export interface StepMetrics {
   readonly seconds: number
@@ -318,7 +326,7 @@ export interface NativeSession {
   write(name: string, bytes: Uint8Array): void
   /** Rejects when a step fails. An exception in `progress` ends the run and comes out as its rejection. */
   run(request: RunRequest, progress?: (p: NativeProgress) => void): Promise<Metrics>
-  /** The slots of a run's steps to this one are filled; or the band of this number is in its place. */
+  /** The slots of a run's steps to this one are filled; or the band of this ticket is in its slot. */
   put(number: number): void
   /** After the step at hand, or (default) at once. */
   cancel(when?: 'step' | 'now'): void

@@ -3,10 +3,11 @@
 // dropped.
 import * as E from 'fp-ts/Either'
 import type { NativeSlots } from '../device/native'
-import type { Feed, NativeFeed } from '../data/feed'
+import type { Bands } from '../data/bands'
+import type { Feed, NativeBands, NativeFeed } from '../data/feed'
 import type { DataSource } from '../data/open'
 import { positionOf } from '../data/order'
-import { elementsOf, type FedValue, type PlaceArray } from '../data/places'
+import { ELEMENTS, elementsOf, type FedValue, type PlaceArray } from '../data/places'
 import { orThrow } from '../errors/exceptions'
 import type { ElementType, FileTensor } from '../files/samples'
 import { readRange, withFile } from '../files/whole'
@@ -82,13 +83,48 @@ interface Kept {
   readonly layout: NativeSlots['layout']
 }
 
+/** A feed whose targets are copied as they are read. */
+const copyingBands = (feed: Feed, { name, batch, shape }: FedValue, keep: (step: number, kept: Kept) => void): Bands => {
+  const bands = feed as Bands
+  let made: NativeBands | undefined
+  const [c, h, w] = shape
+  const under = new Map<number, PlaceArray>()
+  return {
+    ...bands,
+    places: async (step, last) => {
+      made = await bands.places(step, last)
+      return made
+    },
+    bring: async (asked) => {
+      await bands.bring(asked)
+      if (asked.name !== name) return
+      const { data, shape: slots } = made!.arrays[name]!
+      const most = slots[1]!
+      const rows = Math.min(most, h - asked.band * most)
+      const numbers = under.get(asked.step) ?? new ELEMENTS[made!.arrays[name]!.dtype](batch * c * h * w)
+      under.set(asked.step, numbers)
+      const from = asked.slot * most * w * c
+      numbers.set(data.subarray(from, from + rows * w * c), (asked.b * h + asked.band * most) * w * c)
+    },
+    ended: (step) => {
+      keep(step, { numbers: under.get(step)!, layout: 'NHWC' })
+      under.delete(step)
+      feed.ended(step)
+    },
+  }
+}
+
 /** A feed whose targets are copied when their step has ended, before their place is filled anew. */
-const copying = (feed: Feed, name: string, each: number, keep: (step: number, kept: Kept) => void): Feed => {
+const copying = (feed: Feed, value: FedValue, keep: (step: number, kept: Kept) => void): Feed => {
+  if ('bring' in feed) return copyingBands(feed, value, keep)
+  const whole = feed as Feed<NativeFeed>
+  const { name } = value
+  const each = value.batch * elementsOf(value)
   let made: NativeFeed | undefined
   return {
-    ...feed,
+    ...whole,
     places: async (step, last) => {
-      made = await feed.places(step, last)
+      made = await whole.places(step, last)
       return made
     },
     ended: (step) => {
@@ -105,7 +141,7 @@ const inFeed = (data: Extract<DataSource, { readonly kind: 'fed' }>, value: FedV
   const [c, h, w] = value.shape
   const each = elementsOf(value)
   const kept = new Map<number, Kept>()
-  const open = (): Feed => copying(data.open(), value.name, value.batch * each, (step, targets) => void kept.set(step, targets))
+  const open = (): Feed => copying(data.open(), value, (step, targets) => void kept.set(step, targets))
   return {
     data: { ...data, open },
     of: (step, b) => {
@@ -124,6 +160,6 @@ const inFeed = (data: Extract<DataSource, { readonly kind: 'fed' }>, value: FedV
 
 /** Targets of data whose samples have one. */
 export const targetsOf = (data: DataSource, target: FedValue): Targets => {
-  if (data.kind === 'synthetic' || data.kind === 'asked') throw new Error('these data cannot be evaluated')
+  if (data.kind === 'synthetic') throw new Error('these data cannot be evaluated')
   return data.kind === 'files' ? inFiles(data, target) : inFeed(data, target)
 }

@@ -301,7 +301,7 @@ const fromPlace = ({ arrays, slots }: NativeFeed, { name, shape: [c, h, w] }: Fe
   return pictureOf('image', small, dtype === 'u8')
 }
 
-const fromFeed = async (feed: Feed, input: FedValue, count: number): Promise<readonly Picture[]> => {
+const fromFeed = async (feed: Feed<NativeFeed>, input: FedValue, count: number): Promise<readonly Picture[]> => {
   const pictures: Picture[] = []
   try {
     const places = await feed.places(1, count)
@@ -349,7 +349,9 @@ const lookedAt = async (data: Data, samples: readonly number[], graph: Graph): P
   if (E.isLeft(opened)) throw new Error('it cannot be reopened')
   const { source } = opened.right
   const pictures =
-    source.kind === 'fed' ? await fromFeed(source.open(), input!, samples.length) : fromFiles(source, input!, samples.length)
+    source.kind === 'fed'
+      ? await fromFeed((source.openWhole ?? source.open)() as Feed<NativeFeed>, input!, samples.length)
+      : fromFiles(source, input!, samples.length)
   const prefix = `'${input!.name}' of `
   const names = samples.map((_, i) => sampleWords(source, input!.name, 1, i + 1, 0).replace(prefix, ''))
   return { pictures, names }

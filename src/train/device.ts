@@ -12,7 +12,7 @@ import type { Plan } from '../../staging/plan/plan'
 import { toTape } from '../../staging/plan/tape'
 import type { Numbers } from '../data/data'
 import type { Feed } from '../data/feed'
-import type { Bands } from '../data/bands'
+import type { AskedBand, Bands } from '../data/bands'
 import { type DataSource, fedOf, scaledFor } from '../data/open'
 import { orderOf, orderOfSteps, type Order } from '../data/order'
 import type { FedValue } from '../data/places'
@@ -177,7 +177,7 @@ const nativeFile =
 type Steps = Pick<StepsToRun, 'firstStep' | 'steps' | 'seed' | 'data'>
 
 /** The addon's own reads; batches of a feed are put before it. */
-const nativeSource = (staged: Staged, { data, ...s }: Steps): Exclude<NativeSource, { readonly kind: 'slots' | 'bands' }> => {
+const nativeSource = (staged: Staged, { data, ...s }: Steps): Extract<NativeSource, { readonly kind: 'synthetic' | 'files' }> => {
   const { plan, rank } = staged
   const values = fedOf(withWholeRows(plan.graph))
   // For a batch that ranks share, the own samples of each.
@@ -185,7 +185,7 @@ const nativeSource = (staged: Staged, { data, ...s }: Steps): Exclude<NativeSour
     const own = order ?? (rank ? inTurn(samples) : undefined)
     return own ? { order: orderOfSteps(own, s.firstStep, s.steps, values[0]!.batch, shareIn(plan.graph, rank?.rank)) } : {}
   }
-  if (data.kind === 'fed' || data.kind === 'asked') throw new Error('a feed is not a source')
+  if (data.kind === 'fed') throw new Error('a feed is not a source')
   if (data.kind === 'synthetic') {
     const classes = Math.min(...values.flatMap((v) => v.labels?.classes ?? []), Number.POSITIVE_INFINITY)
     const made = { seed: s.seed, samples: data.samples, classes: Number.isFinite(classes) ? classes : 1 }
@@ -279,30 +279,7 @@ const placesOf = async <P>(places: () => Promise<P>, open: Open, thrown: Thrown)
 
 type Progressed = (p: Exclude<NativeProgress, { readonly phase: 'ask' }>) => void
 
-/** Runs steps whose data are asked for, a band at a time; one that fails ends the run. */
-const withBands = async (
-  open: Open,
-  bands: Bands,
-  thrown: Thrown,
-  request: Omit<RunRequest, 'source'>,
-  progress: Progressed,
-): Promise<Metrics | undefined> => {
-  const { session } = open
-  const fail = (error: unknown): void => {
-    thrown.error = { error }
-    session.cancel('now')
-  }
-  const source = await placesOf(bands.places, open, thrown)
-  if (!source) return undefined
-  const metrics = await begun(open, { ...request, source }, (p) => {
-    if (p.phase !== 'ask') return progress(p)
-    bands.bring(p.band).then(() => session.put(p.band), fail)
-  })
-  if (thrown.error) throw thrown.error.error
-  return metrics
-}
-
-/** Runs steps with batches that are put before them; a feed that fails ends the run. */
+/** Runs steps with batches that are put before them, or bands that are asked for; a feed that fails ends the run. */
 const withFeed = async (
   open: Open,
   s: Steps & { readonly last: number },
@@ -311,27 +288,41 @@ const withFeed = async (
   given: Progressed,
 ): Promise<Metrics | undefined> => {
   const { session, staged, feeding } = open
-  if (s.data.kind === 'asked') return withBands(open, s.data.bands, thrown, request, given)
   const progress = (p: NativeProgress): void => {
     if (p.phase !== 'ask') given(p)
   }
   if (s.data.kind !== 'fed') return begun(open, { ...request, source: nativeSource(staged, s) }, progress)
   feeding.feed ??= s.data.open()
   const { feed } = feeding
+  let isOver = false
   const fail = (error: unknown): void => {
-    thrown.error = { error }
+    if (isOver) return
+    thrown.error ??= { error }
     session.cancel('now')
+  }
+  const put = (number: number): void => {
+    if (!isOver) session.put(number)
   }
   const source = await placesOf(() => feed.places(s.firstStep, s.last), open, thrown)
   if (!source) return undefined
+  const asked = (p: AskedBand): void => {
+    const bands = feed as Bands
+    if (p.step < s.firstStep + s.steps) bands.bring(p).then(() => put(p.ticket), fail)
+    else bands.expect(p)
+  }
   const running = begun(open, { ...request, source }, (p) => {
+    if (p.phase === 'ask') return asked(p)
     if (p.phase === 'step') feed.ended(p.step)
     progress(p)
   })
-  feed.begin({ put: (step) => session.put(step), fail })
-  const metrics = await running
-  if (thrown.error) throw thrown.error.error
-  return metrics
+  feed.begin({ put, fail })
+  try {
+    const metrics = await running
+    if (thrown.error) throw thrown.error.error
+    return metrics
+  } finally {
+    isOver = true
+  }
 }
 
 /** Refusals are values, everything else that users' code throws is thrown. */

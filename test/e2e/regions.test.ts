@@ -8,10 +8,12 @@ import * as assert from 'uvu/assert'
 import {
   conv2d,
   crossEntropy,
+  crossEntropyWith,
   type Data,
   evaluate,
   files,
   fromBytes,
+  globalAvgPool,
   mib,
   type Model,
   model,
@@ -22,6 +24,7 @@ import {
   type Predicted,
   type PredictOptions,
   type Region,
+  type RegionSource,
   relu,
   type Sample,
   type Shape,
@@ -99,6 +102,135 @@ test('the middle of images trains as if it were given, a rectangle anywhere is r
   assert.not.equal(once.weightsSha256, expected.weightsSha256)
   assert.ok(asked.every(({ region: { height, width } }) => height === 16 && width === 16))
   assert.ok(new Set(asked.map(({ region: { top, left } }) => `${top} ${left}`)).size > 4)
+})
+
+// ---------------------------------------------------------------- training in bands
+
+const TALL: PixelSize = [96, 40]
+/** Images of one size, read in bands of 8 rows: 8 rows x 40 columns x 3 channels x 4 bytes. */
+const inBands = (o: Partial<RegionSource> & Pick<RegionSource, 'read'>): Data => {
+  const data = source({ length: 4, size: TALL, layout: 'NHWC', ...o })
+  return { ...data, set: { ...data.set, bandBytes: 8 * 40 * 3 * 4 } as Data['set'] }
+}
+const seen: { readonly i: number; readonly region: Region }[] = []
+const drawn = (i: number, region: Region): Sample => {
+  seen.push({ i, region })
+  const { top, left, height, width } = region
+  const at = <A>(f: (y: number, x: number) => A): A[] =>
+    Array.from({ length: height * width }, (_, k) => f(top + Math.floor(k / width), left + (k % width)))
+  return {
+    input: Uint8Array.from(at((y, x) => [0, 1, 2].map((c) => pixel(i, y, x, c))).flat()),
+    target: Uint8Array.from(at((y, x) => label(i, y, x))),
+  }
+}
+const allOf = (i: number): Sample => drawn(i, { top: 0, left: 0, height: TALL[0], width: TALL[1] })
+const tall = (batch: number, size: PixelSize = TALL): Model => at([batch, CHANNELS, ...size], segmenter)
+
+test('training reads bands when the plan reads their rows, with the bits of whole samples', async () => {
+  for (const batch of [1, 2])
+    for (const strategy of ['in-core', 'tiled'] as const) {
+      const given = tall(batch)
+      const plan = stage(given, { loss: crossEntropy, machine: DEVICE, algorithms: 'fixed', strategy, budget: mib(8) })
+      const run = (data: Data) => train(given, plan, { steps: 5, seed: 3, data, shuffle: true })
+      const whole = await run(source({ length: 4, layout: 'NHWC', read: allOf }))
+      seen.length = 0
+      const banded = await run(inBands({ read: drawn }))
+      assert.equal([banded.losses, banded.weightsSha256], [whole.losses, whole.weightsSha256], `${strategy}, batch ${batch}`)
+      // 8 rows of the input, 24 of the labels, which have one number each.
+      assert.is(Math.max(...seen.map(({ region: { height } }) => height)), 24)
+      assert.ok(seen.every(({ region: { width } }) => width === TALL[1]))
+      // Three slots for each value, and the largest region.
+      assert.is(banded.feedBytes, (3 + 3 + 1) * 8 * 40 * 3)
+    }
+})
+
+test('bands of crops and of padded images have the bits of whole samples; a source may use its memory again', async () => {
+  const memory = new Uint8Array(110 * 48 * 3)
+  const reused = async (i: number, region: Region): Promise<Sample> => {
+    const { input, target } = drawn(i, region) as { readonly input: Uint8Array; readonly target: Uint8Array }
+    memory.set(input)
+    return { input: memory.subarray(0, input.length), target }
+  }
+  for (const [size, augment] of [
+    [[64, 24], {}],
+    [[64, 24], { crop: true }],
+    [[110, 48], {}],
+  ] as const) {
+    const given = tall(1, size)
+    const plan = stage(given, { loss: crossEntropyWith({ ignoreIndex: 255 }), machine: DEVICE, algorithms: 'fixed' })
+    const run = (data: Data) => train(given, plan, { steps: 5, seed: 3, data, shuffle: true })
+    const whole = await run(source({ length: 4, size: TALL, layout: 'NHWC', augment, read: drawn }))
+    seen.length = 0
+    const banded = await run(inBands({ augment, read: reused }))
+    assert.equal([banded.losses, banded.weightsSha256], [whole.losses, whole.weightsSha256], `${size}`)
+    assert.ok(Math.max(...seen.map(({ region: { height } }) => height)) < 48)
+  }
+})
+
+test('a label of the whole image takes one pixel; evaluations read bands, too', async () => {
+  const given = at([1, CHANNELS, ...TALL], seq(conv2d('c1', 6, 3), relu(), globalAvgPool(), conv2d('head', 4, 1)))
+  const classed = (sample: Sample, i: number): Sample => ({ ...sample, target: i % 4 })
+  const save = join(root, 'of-image.safetensors')
+  const plan = stage(given, { loss: crossEntropy, machine: DEVICE, algorithms: 'fixed' })
+  const whole = await train(given, plan, {
+    steps: 4,
+    data: source({ length: 4, layout: 'NHWC', read: (i) => classed(allOf(i), i) }),
+    save,
+  })
+  seen.length = 0
+  const banded = await train(given, plan, { steps: 4, data: inBands({ read: (i, r) => classed(drawn(i, r), i) }) })
+  assert.is(banded.weightsSha256, whole.weightsSha256)
+  assert.ok(seen.every(({ region: { height, width } }) => height * width === 1 || (height <= 8 && width === TALL[1])))
+  const testing = stage(given, { mode: 'evaluate', loss: crossEntropy, machine: DEVICE, algorithms: 'fixed' })
+  const results = async (data: Data) => {
+    const { loss, metrics } = await evaluate(given, testing, { weights: save, data })
+    return [loss, metrics]
+  }
+  const expected = await results(source({ length: 4, layout: 'NHWC', read: (i) => classed(allOf(i), i) }))
+  seen.length = 0
+  assert.equal(await results(inBands({ read: (i, r) => classed(drawn(i, r), i) })), expected)
+  assert.ok(seen.every(({ region: { height } }) => height <= 8))
+})
+
+test('an error in the middle of a step ends the run, and so does a cancellation', async () => {
+  const given = tall(1)
+  const plan = stage(given, { loss: crossEntropy, machine: DEVICE, algorithms: 'fixed' })
+  const failing = inBands({
+    read: (i, region) => {
+      if (i === 2 && region.top >= 40) throw new Error(`row ${region.top} of sample ${i} is damaged`)
+      return drawn(i, region)
+    },
+  })
+  const folder = join(root, 'kept')
+  const failed = await train(given, plan, {
+    steps: 4,
+    data: failing,
+    shuffle: false,
+    checkpointDir: folder,
+    checkpointEvery: 1,
+  }).catch((e: Error) => e.message)
+  assert.match(String(failed), /row 40 of sample 2 is damaged/)
+  const resumed = await train(given, plan, {
+    steps: 4,
+    data: inBands({ read: drawn }),
+    shuffle: false,
+    checkpointDir: folder,
+    resume: true,
+  })
+  const undisturbed = await train(given, plan, { steps: 4, data: inBands({ read: drawn }), shuffle: false })
+  assert.is(resumed.weightsSha256, undisturbed.weightsSha256)
+
+  const stop = new AbortController()
+  const cancelling = inBands({
+    read: (i, region) => {
+      if (i === 1 && region.top === 48) stop.abort()
+      return drawn(i, region)
+    },
+  })
+  const ended = await train(given, plan, { steps: 4, data: cancelling, shuffle: false, signal: stop.signal }).catch(
+    (e: Error) => e.name,
+  )
+  assert.is(ended, 'AbortError')
 })
 
 test('evaluations see the middle, and each sample once', async () => {

@@ -77,27 +77,61 @@ const withoutRepeats = <A extends Uint8Array | Uint16Array>(given: A, bands: num
   return out
 }
 
+/** The tiles of a level that a rectangle touches, row by row, cut at the border. */
+const tilesIn = ({ width, height, tile }: Level, r: Region): readonly Region[] => {
+  if (!tile) return []
+  const starts = (from: number, length: number, side: number): readonly number[] => {
+    const first = Math.floor(from / side)
+    return Array.from({ length: Math.ceil((from + length) / side) - first }, (_, i) => (first + i) * side)
+  }
+  return starts(r.top, r.height, tile.height).flatMap((top) =>
+    starts(r.left, r.width, tile.width).map((left) => ({
+      top,
+      left,
+      height: Math.min(tile.height, height - top),
+      width: Math.min(tile.width, width - left),
+    })),
+  )
+}
+
+/** The first tile of a rectangle that cannot be decoded; the rectangle if none is found. */
+const damagedIn = async (slide: Slide, region: Region): Promise<string> => {
+  for (const tile of tilesIn(slide.level, region))
+    try {
+      await decoded(slide, tile)
+    } catch {
+      const { width, height } = slide.level.tile!
+      return `tile ${tile.top / height}, ${tile.left / width} (row, column, counted from 0; ${regionText(tile)})`
+    }
+  return regionText(region)
+}
+
 /** The numbers of a rectangle, as the file has them: bytes, or 16-bit numbers, without opacity. */
 export const regionOf = async (slide: Slide, region: Region): Promise<Uint8Array | Uint16Array> => {
-  const { file, at, level } = slide
+  try {
+    return await decoded(slide, region)
+  } catch (e) {
+    const reason = (e as Error).message.split('\n')[0]
+    throw refused(slide.file, `level ${slide.at}, ${await damagedIn(slide, region)}: it cannot be decoded: ${reason}`)
+  }
+}
+
+const decoded = async (slide: Slide, region: Region): Promise<Uint8Array | Uint16Array> => {
+  const { level } = slide
   const { top, left, height, width } = region
   const { channels } = level
   const areBands = !level.isColour && channels > 1
   const depth = level.bits === 16 ? 16 : 8
-  try {
-    const all = opened(slide).extract({ top, left, height, width })
-    const part = level.hasOpacity ? all.removeAlpha() : all
-    const space = (level.isColour || areBands ? COLOUR : GREY)[depth]
-    const { data, info } = await part
-      .toColourspace(space)
-      .raw({ depth: depth === 16 ? 'ushort' : 'uchar' })
-      .toBuffer({ resolveWithObject: true })
-    const given = channels + (areBands ? 2 : 0)
-    if (info.width !== width || info.height !== height || info.channels !== given)
-      throw new Error(`its pixels are ${info.height} x ${info.width} x ${info.channels}, not ${height} x ${width} x ${given}`)
-    const numbers = depth === 16 ? new Uint16Array(data.buffer, data.byteOffset, data.length / 2) : data
-    return areBands ? withoutRepeats(numbers, channels) : numbers
-  } catch (e) {
-    throw refused(file, `level ${at}, ${regionText(region)}: it cannot be decoded: ${(e as Error).message.split('\n')[0]}`)
-  }
+  const all = opened(slide).extract({ top, left, height, width })
+  const part = level.hasOpacity ? all.removeAlpha() : all
+  const space = (level.isColour || areBands ? COLOUR : GREY)[depth]
+  const { data, info } = await part
+    .toColourspace(space)
+    .raw({ depth: depth === 16 ? 'ushort' : 'uchar' })
+    .toBuffer({ resolveWithObject: true })
+  const given = channels + (areBands ? 2 : 0)
+  if (info.width !== width || info.height !== height || info.channels !== given)
+    throw new Error(`its pixels are ${info.height} x ${info.width} x ${info.channels}, not ${height} x ${width} x ${given}`)
+  const numbers = depth === 16 ? new Uint16Array(data.buffer, data.byteOffset, data.length / 2) : data
+  return areBands ? withoutRepeats(numbers, channels) : numbers
 }

@@ -201,11 +201,15 @@ const labelsIn = async (
 const numbersOf = (pixels: Uint8Array | Uint16Array): Uint8Array | Float32Array =>
   pixels instanceof Uint16Array ? Float32Array.from(pixels, (x) => x / 65535) : pixels
 
-const sampleOf = async ({ of, region: own }: Part, { top, left, height, width }: Region): Promise<Sample> => {
+/** With a key, only this value of the sample is read. */
+const sampleOf = async ({ of, region: own }: Part, { top, left, height, width }: Region, key?: string): Promise<Sample> => {
   const region = { top: own.top + top, left: own.left + left, height, width }
   const { slide, label, mask } = of
-  const [pixels, labels] = await Promise.all([regionOf(slide, region), mask ? labelsIn({ slide, mask }, region) : label])
-  return { input: numbersOf(pixels), ...(labels === undefined ? {} : { target: labels }) }
+  const [pixels, labels] = await Promise.all([
+    key === 'target' ? undefined : regionOf(slide, region),
+    mask && key !== 'input' ? labelsIn({ slide, mask }, region) : label,
+  ])
+  return { ...(pixels ? { input: numbersOf(pixels) } : {}), ...(labels === undefined ? {} : { target: labels }) }
 }
 
 /** Names of outputs: paths below the folder, without their kind. */
@@ -244,6 +248,7 @@ type OpenedSlides = ReturnType<typeof openedAt>
 const asData = ({ name, classes, root }: OpenedSlides, o: SlideOptions, parts: readonly Part[]): Data => {
   const { fit, augment, mean, std } = o
   const isTile = o.tiles !== undefined
+  const tileRows = parts[0]?.of.slide.level.tile?.height
   return {
     set: {
       kind: 'own',
@@ -251,7 +256,8 @@ const asData = ({ name, classes, root }: OpenedSlides, o: SlideOptions, parts: r
       layout: 'NHWC',
       name,
       size: (i) => [parts[i]!.region.height, parts[i]!.region.width],
-      read: (i, region) => sampleOf(parts[i]!, region),
+      read: (i, region, key) => sampleOf(parts[i]!, region, key),
+      ...(isTile || !tileRows ? {} : { tileRows }),
       nameOf: (i) => nameOf(parts[i]!, isTile),
       outputName: (i) => outputNameOf(root, parts[i]!, isTile),
       ...Object.fromEntries(Object.entries({ fit, augment, mean, std, classes }).filter(([, value]) => value !== undefined)),

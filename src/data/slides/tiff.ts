@@ -22,6 +22,8 @@ export interface Level extends Place {
   /** Bits per number. */
   readonly bits: number
   readonly isTiled: boolean
+  /** Size of its tiles, if it has any. */
+  readonly tile?: { readonly width: number; readonly height: number }
   /** Microns per pixel, if the file says it. */
   readonly microns?: number
 }
@@ -46,6 +48,7 @@ const TAG = {
   planes: 284,
   unit: 296,
   tileWidth: 322,
+  tileLength: 323,
   subIfds: 330,
   extraSamples: 338,
   noData: 42113,
@@ -176,6 +179,7 @@ const levelOf = (d: Directory, place: Place): Level => {
   const samples = first(d, TAG.samples, 1)
   if (samples > 1 && first(d, TAG.planes, 1) === SEPARATE)
     throw new Error('its channels are stored separately: convert it once, e.g. gdal_translate -co INTERLEAVE=PIXEL -co TILED=YES')
+  const tile = { width: first(d, TAG.tileWidth, 0), height: first(d, TAG.tileLength, 0) }
   const hasOpacity = OPACITY.includes(d.get(TAG.extraSamples)?.at(-1) ?? 0)
   return {
     ...place,
@@ -186,6 +190,7 @@ const levelOf = (d: Directory, place: Place): Level => {
     isColour: first(d, TAG.photometric, 1) > BLACK_IS_ZERO,
     bits: first(d, TAG.bits, 1),
     isTiled: d.has(TAG.tileWidth),
+    ...(tile.width > 0 && tile.height > 0 ? { tile } : {}),
   }
 }
 

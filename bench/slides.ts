@@ -1,0 +1,194 @@
+// `npm run bench:slides [-- --only tiny|resnet18 --width N --height N --budget SIZE --steps N --spill DIR]`: training on whole slides. In: slides that
+// this program draws: JPEG tiles of 256 x 256 in BigTIFF with a pyramid, and one label each. Out: the process (PSS) beside the plan's peak, the feed's
+// bytes and its part of the steps, the same from `.npy`; bench/results/slides.json. Invariant: each run is a process of its own; the weights of both
+// are equal, bit for bit.
+import { execFileSync } from 'node:child_process'
+import { closeSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync, writeSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { isLeft } from 'fp-ts/Either'
+import sharp from 'sharp'
+import {
+  conv2d,
+  crossEntropy,
+  type Data,
+  files,
+  fromBytes,
+  globalAvgPool,
+  type Model,
+  modelAt,
+  parseBytes,
+  relu,
+  seq,
+  slides,
+  stage,
+  train,
+  zooEntry,
+} from '../src'
+import { npyHead } from '../src/files/npy'
+import { record } from './sides'
+
+const SLIDES = 4
+const MIB = 2 ** 20
+
+const { values: given } = parseArgs({
+  options: {
+    only: { type: 'string' },
+    width: { type: 'string' },
+    height: { type: 'string' },
+    budget: { type: 'string' },
+    steps: { type: 'string', default: String(SLIDES) },
+    spill: { type: 'string', default: tmpdir() },
+    run: { type: 'string' },
+    folder: { type: 'string' },
+  },
+})
+
+interface Case {
+  readonly name: 'tiny' | 'resnet18'
+  readonly width: number
+  readonly height: number
+  readonly budget: string
+}
+const CASES: readonly Case[] = [
+  { name: 'tiny', width: 12_000, height: 9000, budget: '128MiB' },
+  { name: 'resnet18', width: 3000, height: 2250, budget: '256MiB' },
+]
+
+/** Coarse random colours, made smooth: libvips draws and writes the slide in strips. */
+const drawn = async (file: string, { width, height }: Case, seed: number): Promise<void> => {
+  const [w, h] = [Math.ceil(width / 40), Math.ceil(height / 40)]
+  const colours = Uint8Array.from({ length: 3 * w * h }, (_, i) => (Math.imul(i + seed * 7919, 0x9e3779b9) >>> 24) | 0)
+  await sharp(colours, { raw: { width: w, height: h, channels: 3 }, limitInputPixels: false })
+    .resize(width, height, { fit: 'fill', kernel: 'linear' })
+    .tiff({ tile: true, tileWidth: 256, tileHeight: 256, pyramid: true, bigtiff: true, compression: 'jpeg', quality: 85 })
+    .toFile(file)
+}
+
+const CLASSES = ['normal', 'tumour']
+
+/** Slides in folders of their classes, and the same pixels in `.npy` files. */
+const draw = async (folder: string, c: Case): Promise<void> => {
+  mkdirSync(join(folder, 'npy'), { recursive: true })
+  const pixels = openSync(join(folder, 'npy', 'input.npy'), 'w')
+  writeSync(pixels, npyHead('u1', [SLIDES, c.height, c.width, 3]))
+  for (let i = 0; i < SLIDES; i++) {
+    const at = join(folder, 'slides', CLASSES[Math.floor((i * CLASSES.length) / SLIDES)]!)
+    mkdirSync(at, { recursive: true })
+    const file = join(at, `${i}.tif`)
+    await drawn(file, c, i)
+    const { data } = await sharp(file, { limitInputPixels: false }).raw().toBuffer({ resolveWithObject: true })
+    for (let from = 0; from < data.length; ) from += writeSync(pixels, data, from)
+  }
+  closeSync(pixels)
+  const labels = Int32Array.from({ length: SLIDES }, (_, i) => Math.floor((i * CLASSES.length) / SLIDES))
+  writeFileSync(join(folder, 'npy', 'target.npy'), Buffer.concat([npyHead('i4', [SLIDES]), Buffer.from(labels.buffer)]))
+}
+
+const modelOf = (
+  made: { readonly _tag: 'Left'; readonly left: unknown } | { readonly _tag: 'Right'; readonly right: unknown },
+): Model => {
+  if (made._tag === 'Left') throw new Error(JSON.stringify(made.left))
+  return made.right as Model
+}
+
+const built = ({ name, width, height }: Case): Model => {
+  if (name === 'tiny')
+    return modelOf(
+      modelAt(
+        [1, 3, height, width],
+        seq(
+          fromBytes(),
+          conv2d('c1', 8, 3, { stride: 2 }),
+          relu(),
+          conv2d('c2', 8, 3, { stride: 2 }),
+          relu(),
+          globalAvgPool(),
+          conv2d('head', 2, 1),
+        ),
+      ),
+    )
+  return modelOf(zooEntry(name)!.build([1, 3, height, width], 'train'))
+}
+
+const pssBytes = (): number => 1024 * Number(/^Pss:\s+(\d+)/m.exec(readFileSync('/proc/self/smaps_rollup', 'utf8'))?.[1] ?? 0)
+
+/** One training, in this process. */
+const run = async (c: Case, folder: string, kind: string): Promise<void> => {
+  const net = built(c)
+  const budget = parseBytes(c.budget)
+  if (isLeft(budget)) throw new Error(budget.left)
+  const plan = stage(net, { loss: crossEntropy, budget: budget.right, spill: given.spill!, algorithms: 'fixed' })
+  const data: Data = kind === 'npy' ? files(join(folder, 'npy'), { layout: 'NHWC' }) : await slides(join(folder, 'slides'))
+  let pss = 0
+  const timer = setInterval(() => (pss = Math.max(pss, pssBytes())), 200)
+  const {
+    losses,
+    weightsSha256,
+    secondsPerStep: stepSeconds,
+    feedSeconds,
+    feedBytes,
+    arenaPeakBytes,
+  } = await train(net, plan, {
+    steps: Number(given.steps),
+    data,
+    shuffle: false,
+    spill: given.spill!,
+  })
+  clearInterval(timer)
+  const feed = feedSeconds / (stepSeconds * losses.length)
+  console.log(JSON.stringify({ losses, weightsSha256, stepSeconds, feed, feedBytes, arenaPeakBytes, pss }))
+}
+
+const rounded = (n: number): number => Number(n.toPrecision(3))
+
+const main = (c: Case): object => {
+  const folder = mkdtempSync(join(given.spill!, 'spillway-slides-'))
+  const self = (...args: string[]): string =>
+    execFileSync(
+      process.execPath,
+      [
+        ...process.execArgv,
+        __filename,
+        ...['--only', c.name, '--width', String(c.width), '--height', String(c.height), '--budget', c.budget],
+        ...['--steps', given.steps!, '--spill', given.spill!, '--folder', folder, ...args],
+      ],
+      { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] },
+    )
+  try {
+    self('--run', 'draw')
+    const [ours, npy] = ['slides', 'npy'].map((kind) => JSON.parse(self('--run', kind).trim().split('\n').at(-1)!))
+    if (ours.weightsSha256 !== npy.weightsSha256) throw new Error(`${c.name}: weights differ from those of .npy`)
+    const side = (s: typeof ours) => ({
+      stepSeconds: rounded(s.stepSeconds),
+      feedShare: rounded(s.feed),
+      feedMiB: rounded(s.feedBytes / MIB),
+      peakMiB: s.arenaPeakBytes / MIB,
+      pssMiB: Math.round(s.pss / MIB),
+      abovePeakMiB: Math.round((s.pss - s.arenaPeakBytes) / MIB),
+    })
+    const row = { ...c, slides: SLIDES, steps: ours.losses.length, bySlides: side(ours), byNpy: side(npy) }
+    console.log(JSON.stringify(row))
+    return row
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+}
+
+const chosen = CASES.filter(({ name }) => given.only === undefined || given.only === name).map((c) => ({
+  ...c,
+  width: Number(given.width ?? c.width),
+  height: Number(given.height ?? c.height),
+  budget: given.budget ?? c.budget,
+}))
+
+const part = async (): Promise<void> => {
+  const [c] = chosen as [Case]
+  const folder = given.folder!
+  if (given.run === 'draw') return draw(folder, c)
+  return run(c, folder, given.run!)
+}
+
+if (given.run !== undefined) void part()
+else record('slides', { rows: chosen.map(main) })
