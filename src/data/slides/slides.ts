@@ -254,6 +254,7 @@ const asData = ({ name, classes, root }: OpenedSlides, o: SlideOptions, parts: r
       read: (i, region) => sampleOf(parts[i]!, region),
       nameOf: (i) => nameOf(parts[i]!, isTile),
       outputName: (i) => outputNameOf(root, parts[i]!, isTile),
+      micronsOf: (i) => parts[i]!.of.slide.level.microns,
       ...Object.fromEntries(Object.entries({ fit, augment, mean, std, classes }).filter(([, value]) => value !== undefined)),
     },
     parts: [],
