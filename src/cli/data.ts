@@ -2,10 +2,13 @@
 // is for something else.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
+import * as TE from 'fp-ts/TaskEither'
+import type { TaskEither } from 'fp-ts/TaskEither'
 import type { Augment, Taking } from '../data/augment'
 import { type Data, files, folder } from '../data/data'
 import { holdsArrays, holdsPictures } from '../data/images'
-import { isSlide, slidesAt } from '../data/slides/slides'
+import { looked } from '../data/sizes'
+import { isSlide, slidesAt, type Tissue, tissueAt } from '../data/slides/slides'
 import { type SpillwayError, usage } from '../errors/errors'
 import { onRefusal } from '../errors/exceptions'
 import type { LAYOUTS } from './options'
@@ -23,26 +26,49 @@ export interface DataFlags {
   readonly level?: number
   readonly microns?: number
   readonly tileSize?: number
+  /** Least share of tissue of a tile, and where the slides have tissue, once it is known. */
+  readonly tissue?: number
+  readonly found?: Tissue
 }
 
 /** Returns true if a flag says how images or arrays are meant. */
-export const saysHow = ({ fit, images, layout, mean, std, depth, level, microns, tileSize }: DataFlags): boolean =>
-  (fit ?? images ?? layout ?? mean ?? std ?? depth ?? level ?? microns ?? tileSize) !== undefined
+export const saysHow = ({ fit, images, layout, mean, std, depth, level, microns, tileSize, tissue }: DataFlags): boolean =>
+  (fit ?? images ?? layout ?? mean ?? std ?? depth ?? level ?? microns ?? tileSize ?? tissue) !== undefined
 
 const given = (how: object): object => Object.fromEntries(Object.entries(how).filter(([, value]) => value !== undefined))
 
 /** Slides are named by a flag of theirs, or by a file that only they have. */
-const areSlides = (path: string, { level, microns, tileSize }: DataFlags): boolean =>
-  (level ?? microns ?? tileSize) !== undefined || isSlide(path)
+const areSlides = (path: string, { level, microns, tileSize, tissue }: DataFlags): boolean =>
+  (level ?? microns ?? tileSize ?? tissue) !== undefined || isSlide(path)
 
 const slidesNamed = (path: string, o: DataFlags, augment?: Augment): Either<SpillwayError, Data> => {
-  const { fit, images, layout, depth, level, microns, tileSize, mean, std } = o
+  const { fit, images, layout, depth, level, microns, tileSize, tissue, mean, std } = o
   const odd = Object.entries({ images, layout, depth }).find(([, value]) => value !== undefined)?.[0]
   if (odd !== undefined) return E.left(usage(`--${odd} does not apply to slides: leave it out`))
   if (fit === 'own' && tileSize !== undefined)
     return E.left(usage('--fit own does not apply to --tile-size: leave one of them out'))
-  const how = given({ level, microns, tiles: tileSize, mean, std, augment, fit: fit === 'own' ? undefined : fit })
-  return onRefusal(() => slidesAt(path, how))
+  const how = given({ level, microns, tiles: tileSize, tissue, mean, std, augment, fit: fit === 'own' ? undefined : fit })
+  return onRefusal(() => slidesAt(path, how, o.found).data)
+}
+
+/** The options of a command, after a look for tissue where they ask for it. Says the share of tiles that are left out. */
+export const withTissue = <O extends DataFlags & { readonly data?: string | Data }>(
+  o: O,
+  say: (text: string) => void,
+): TaskEither<SpillwayError, O> => {
+  const { data, level, microns, tileSize: tiles, tissue } = o
+  if (tissue === undefined) return TE.right(o)
+  if (typeof data !== 'string') return TE.left(usage('--tissue selects tiles of slides: add --data'))
+  if (tiles === undefined) return TE.left(usage('--tissue selects tiles: add --tile-size, e.g. --tile-size 512'))
+  if (tissue > 1) return TE.left(usage(`--tissue is ${tissue}; allowed: shares up to 1`))
+  const how = given({ level, microns, tiles, tissue })
+  return looked(async () => {
+    const found = await tissueAt(data, how)
+    const kept = slidesAt(data, how, found)
+    const left = kept.data.set.kind === 'own' ? kept.tiles - kept.data.set.length : 0
+    say(`tissue: ${left} of ${kept.tiles} tiles are left out (${((100 * left) / kept.tiles).toFixed(0)} %)`)
+    return { ...o, found }
+  })
 }
 
 export const dataNamed = (path: string, o: DataFlags, augment?: Augment): Either<SpillwayError, string | Data> => {

@@ -31,7 +31,7 @@ import { sharedThreads } from '../train/among'
 import { filesOf } from '../train/beforehand'
 import { type LoadingOptions, loadingOf } from '../train/loading'
 import type { Farewell } from '../train/ranks'
-import { type DataFlags, dataNamed } from './data'
+import { type DataFlags, dataNamed, withTissue } from './data'
 import { evaluatedAmong } from './evaluateamong'
 import { interrupts } from './interrupts'
 import { readingModel } from './modelreads'
@@ -275,10 +275,11 @@ const withSet = (o: EvaluateCommandOptions): EvaluateCommandOptions => {
 export const evaluateModel = (given: string | undefined, command: EvaluateCommandOptions, out: Output): Promise<Done> => {
   const o = withSet(command)
   return pipe(
-    TE.fromEither(
+    TE.fromEither(asked(o)),
+    TE.flatMap(() => withTissue(o, out.say)),
+    TE.flatMapEither((found) =>
       pipe(
-        asked(o),
-        E.flatMap(() => withRecipe('evaluate', given, o)),
+        withRecipe('evaluate', given, found),
         E.map(sized),
         E.bindTo('completed'),
         E.bind('options', ({ completed }) => asked(completed.options)),

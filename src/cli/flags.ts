@@ -195,6 +195,11 @@ const TILE_SIZE = [
   'each tile of this side of each slide is a sample (default: whole slides)',
   countOption('--tile-size'),
 ] as const
+const TISSUE = [
+  '--tissue <share>',
+  'least share of tissue in a tile of --tile-size: 0.25; other tiles are left out (default: all tiles)',
+  positiveOption('--tissue'),
+] as const
 const NETWORK = [
   '--network <name>',
   `network between ranks, for predicted times: ${NETWORKS.join(', ')}, or ${MEASURED} (default: ${MEASURED} under mpirun or srun, else none)`,
@@ -288,6 +293,7 @@ const trainFlags = (c: Command) =>
     .option(...LEVEL)
     .option(...MICRONS)
     .option(...TILE_SIZE)
+    .option(...TISSUE)
     .option(
       '--augment <a,b>',
       `random changes to images: ${AUGMENT_WORDS.join(', ')}`,
@@ -457,6 +463,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option(...LEVEL)
       .option(...MICRONS)
       .option(...TILE_SIZE)
+      .option(...TISSUE)
       .option(...STRICT_DATA)
       .option(...WORKERS)
       .option('--out <file>', 'write the result: a .json, .jsonl or .csv file')
@@ -471,7 +478,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
         )
         .option(
           '--format <kind>',
-          `files in the folder: ${FORMATS.join(', ')}; png is a mask of the classes, overlay the image tinted by them (default npy)`,
+          `files in the folder: ${FORMATS.join(', ')}; png is a mask of the classes, overlay the image tinted by them, tiff a tiled pyramid of any output (default npy)`,
           choiceOption('--format', FORMATS),
         )
         .option(
@@ -495,6 +502,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option(...LEVEL)
       .option(...MICRONS)
       .option(...TILE_SIZE)
+      .option(...TISSUE)
       .option(...STRICT_DATA)
       .option(...WORKERS)
       .option('--report <file>', 'write an HTML page about the plan')

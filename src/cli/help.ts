@@ -17,6 +17,7 @@ export const GROUPS: Readonly<Record<string, readonly string[]>> = {
     '--level',
     '--microns',
     '--tile-size',
+    '--tissue',
     '--augment',
     '--shuffle',
     '--no-shuffle',

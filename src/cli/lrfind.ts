@@ -6,6 +6,7 @@ import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as TE from 'fp-ts/TaskEither'
 import type { TaskEither } from 'fp-ts/TaskEither'
+import { withTissue } from './data'
 import { type SpillwayError, usage } from '../errors/errors'
 import { checkedPlaces, writing } from '../files/places'
 import { rowText } from '../files/rows'
@@ -103,7 +104,8 @@ const found = (model: string, o: LrFindOptions, out: Output): TaskEither<Spillwa
 
 export const findTheRate = (model: string, o: LrFindOptions, out: Output): Promise<Done> =>
   pipe(
-    found(model, o, out),
+    withTissue(o, out.say),
+    TE.flatMap((asked) => found(model, asked, out)),
     TE.tap((r) =>
       TE.fromEither(
         o.out === undefined

@@ -34,7 +34,7 @@ import { beforehand, filesOf } from '../train/beforehand'
 import { type LoadingOptions, loadingOf } from '../train/loading'
 import type { Farewell } from '../train/ranks'
 import { zooEntry } from '../zoo'
-import { type DataFlags, dataNamed } from './data'
+import { type DataFlags, dataNamed, withTissue } from './data'
 import { interrupts } from './interrupts'
 import { looksLikeFile } from './load'
 import { modelNamed } from './model'
@@ -271,12 +271,13 @@ const finished = (answer: Predicted | Farewell, options: Given, out: Output): vo
 
 export const predictModel = (model: string | undefined, o: PredictCommandOptions, out: Output): Promise<Done> =>
   pipe(
-    TE.fromEither(
+    TE.fromEither(given(o)),
+    TE.flatMap(() => withTissue(o, out.say)),
+    TE.flatMapEither((asked) =>
       pipe(
         engineFor({}, process.env),
         E.bindTo('engine'),
-        E.tap(() => given(o)),
-        E.bind('completed', () => withRecipe('predict', model, o)),
+        E.bind('completed', () => withRecipe('predict', model, asked)),
         E.bind('options', ({ completed }) => given(completed.options, completed.recipe)),
         E.tap(({ engine, options }) => outOf(engine, options.out)),
       ),

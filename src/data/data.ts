@@ -279,6 +279,8 @@ export type DataSet =
         readonly bandBytes?: number
         readonly nameOf?: (i: number) => string
         readonly outputName?: (i: number) => string
+        /** Scale of the pixels of a sample, if its file states it. */
+        readonly micronsOf?: (i: number) => number | undefined
       })
   | ({ readonly kind: 'stream'; readonly open: () => Samples; readonly once: boolean } & StreamOptions)
 

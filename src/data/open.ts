@@ -690,7 +690,7 @@ export const openOwn = (
 
 /** A data set that a path alone names. */
 export const dataAt = (path: string): Data =>
-  isSlide(path) ? slidesAt(path, {}) : meansImages(path) ? folder(path) : files(path)
+  isSlide(path) ? slidesAt(path, {}).data : meansImages(path) ? folder(path) : files(path)
 
 /** Returns true if samples of a step can be read in any order. */
 const canShuffle = (data: string | Data | undefined, graph: Graph): boolean =>

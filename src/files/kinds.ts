@@ -88,6 +88,7 @@ export const FOLDERS = {
   events: { what: 'TensorBoard directory', writes: /(^|\/)events\.out\.tfevents\.[^/]*$/ },
   arrays: { what: 'output', writes: /\.npy$/, legal: 'a .npy, .safetensors, .csv, .json or .jsonl file, or a folder' },
   pictures: { what: 'output', writes: /\.png$/, legal: 'a folder' },
+  slides: { what: 'output', writes: /(\.tif|-overview\.png)$/, legal: 'a folder' },
 } as const satisfies Readonly<Record<string, FolderOf>>
 
 /** Endings that name a format; any other ending is part of a free name. */

@@ -31,9 +31,9 @@ interface Place {
   readonly remove: () => void
 }
 
-const placeFor = (output: Value, beside: string | undefined): Place => {
+const placeFor = (output: Value, beside: string | undefined, mostHeld: number): Place => {
   const bytes = valueBytes(output)
-  if (beside === undefined || bytes <= MOST_HELD_BYTES) {
+  if (beside === undefined || bytes <= mostHeld) {
     const held = new Uint8Array(bytes)
     return { sink: { [output.name]: held }, read: (at, n) => held.subarray(at, at + n), remove: () => {} }
   }
@@ -52,6 +52,8 @@ export interface Batches {
   readonly steps: number
   /** A path beside which large outputs wait; without, all wait in memory. */
   readonly beside: string | undefined
+  /** Larger outputs wait in a file, not in memory. Default: `MOST_HELD_BYTES`. */
+  readonly mostHeld?: number
   /** Ends the batches after the current `take`. */
   readonly signal: AbortSignal | undefined
   /** Receives the output of a batch, before the place is filled anew; the flag tells if more will come. */
@@ -64,9 +66,18 @@ export interface Batches {
 
 /** All batches, one after the other. */
 export const inBatches =
-  ({ session, output, data, steps, beside, signal, take }: Batches): TaskEither<SpillwayError, readonly RunMetrics[]> =>
+  ({
+    session,
+    output,
+    data,
+    steps,
+    beside,
+    mostHeld = MOST_HELD_BYTES,
+    signal,
+    take,
+  }: Batches): TaskEither<SpillwayError, readonly RunMetrics[]> =>
   async () => {
-    const places = [placeFor(output, beside), placeFor(output, beside)] as const
+    const places = [placeFor(output, beside, mostHeld), placeFor(output, beside, mostHeld)] as const
     const started = (step: number): Promise<Either<SpillwayError, RunMetrics>> =>
       session.run({
         firstStep: step,

@@ -32,6 +32,8 @@ export interface Group {
   readonly files: readonly string[]
   /** The picture at a place among all images, for overlays. */
   readonly pictureOf?: (at: number) => Promise<Picture>
+  /** Microns per pixel of the input of an image of the group, if they are known. */
+  readonly micronsOf?: (i: number) => number | undefined
 }
 
 /** Facts that a kept predictor looks up once, for all of its calls. */
@@ -62,6 +64,12 @@ export const shapeIn = ({ output, staged, crops }: Group, i: number): OutputShap
   const whole = shapeOf(output, staged.plan.graph)
   const { height, width } = crops[i] ?? sizeOfValue(output)
   return { ...whole, shape: [whole.shape[0], height, width] }
+}
+
+/** The scale of an output: an output of half the size has twice the microns per pixel. */
+export const micronsOfOutput = ({ staged, output, micronsOf }: Group, i: number): number | undefined => {
+  const microns = micronsOf?.(i)
+  return microns === undefined ? undefined : (microns * sizeOfPlan(staged).width) / sizeOfValue(output).width
 }
 
 /** Returns true if the graph gives one result for a whole image, such as the class. */

@@ -4,12 +4,15 @@
 import { mkdirSync } from 'node:fs'
 import { basename, extname, join } from 'node:path'
 import * as E from 'fp-ts/Either'
+import type { Form } from '../../dsl'
 import { orThrow } from '../errors/exceptions'
 import { npyHead } from '../files/npy'
 import { rowText } from '../files/rows'
 import { headerOf } from '../files/safetensors'
 import { type Filling, fillWhole, writeWhole } from '../files/whole'
 import { pngOfClasses, pngOfPixels, tinted } from '../files/pictures'
+import { MOST_HELD_BYTES } from './batches'
+import { type SlideFile, slideFile } from './slidefile'
 import { type Ranked, rankedHead, rankedRow } from './ranked'
 
 /** Of each image. */
@@ -146,6 +149,41 @@ const asPictures = (folder: string, shapeOfImage: ShapeOfImage, nameOf: (i: numb
     },
     end: close,
     drop: () => {
+      open = undefined
+    },
+    written: () => written,
+  }
+}
+
+/** A tiled TIFF with a pyramid, and a small picture, for each image. Bands of rows are compressed as they are given. */
+const asTiffs = ({ shapeOfImage, nameOf, micronsOf, form, classes }: OutputsOf, folder: string): Outputs => {
+  const written: string[] = []
+  let open: { readonly file: Filling; readonly slide: SlideFile; readonly i: number } | undefined
+  const close = (): void => {
+    if (!open) return
+    const { file, slide, i } = open
+    slide.end()
+    file.done()
+    const picture = slide.overview()
+    if (picture) orThrow(writeWhole(join(folder, `${nameOf(i)}-overview.png`), [E.right(picture)], 'replace'))
+    written.push(join(folder, `${nameOf(i)}.tif`))
+    open = undefined
+  }
+  return {
+    ...NOTHING,
+    image: (i) => {
+      close()
+      const o = shapeOfImage(i)
+      const file = fillWhole(join(folder, `${nameOf(i)}.tif`), 'replace')
+      const planes = (bytes: Uint8Array): Values =>
+        new STORED[o.type].array(bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.byteLength / elementBytes(o))
+      const slide = slideFile(file, { shape: o.shape, isClasses: o.classes, form, microns: micronsOf?.(i), classes })
+      open = { file, slide, i }
+      return (channel, _, plane) => slide.put(channel, planes(plane))
+    },
+    end: close,
+    drop: () => {
+      open?.file.drop()
       open = undefined
     },
     written: () => written,
@@ -325,8 +363,8 @@ const inMemory = (shapeOfImage: ShapeOfImage, nameOf: (i: number) => string): Ou
 const ONE_FILE = ['.npy', '.safetensors', '.csv', '.json', '.jsonl']
 export const isOneFile = (out: string): boolean => ONE_FILE.includes(extname(out))
 
-/** Formats of the files in a folder: arrays; of classes also masks, and pictures tinted by their classes. */
-export const FORMATS = ['npy', 'png', 'overlay'] as const
+/** Formats of the files in a folder: arrays; of classes also masks, and pictures tinted by their classes; tiled TIFFs with a pyramid. */
+export const FORMATS = ['npy', 'png', 'overlay', 'tiff'] as const
 /** The formats of output files. */
 export type Format = (typeof FORMATS)[number]
 
@@ -339,6 +377,9 @@ export interface OutputsOf {
   readonly format?: Format | undefined
   readonly classes?: readonly string[]
   readonly pictureOf?: ((i: number) => Promise<Picture>) | undefined
+  /** Microns per pixel of an output, if they are known. */
+  readonly micronsOf?: ((i: number) => number | undefined) | undefined
+  readonly form?: Form | undefined
   /** Ranks the probabilities of an image; only for one result per image. */
   readonly ranked?: ((i: number, probabilities: ArrayLike<number>) => Ranked) | undefined
 }
@@ -347,6 +388,7 @@ export const outputsTo = (o: OutputsOf): Outputs => {
   const { out, shapeOfImage, images, nameOf, format = 'npy', classes = [], pictureOf, ranked } = o
   if (out === undefined) return inMemory(shapeOfImage, nameOf)
   if (format === 'overlay' && pictureOf) return asOverlays(out, shapeOfImage, nameOf, pictureOf)
+  if (format === 'tiff') return asTiffs(o, out)
   if (format === 'png') return asPictures(out, shapeOfImage, nameOf)
   const isTable = extname(out) === '.csv'
   const isList = extname(out) === '.json' || extname(out) === '.jsonl'
@@ -365,6 +407,9 @@ export const namesOf = (files: readonly { readonly path: string; readonly sample
   })
 
 const BAND_BYTES = 16 * 2 ** 20
+
+/** Larger outputs of a batch wait in a file. A tiled TIFF is written from it in bands. */
+export const mostHeld = (format: Format | undefined): number => (format === 'tiff' ? BAND_BYTES : MOST_HELD_BYTES)
 
 /** Moves the first rows and columns of an image, a band of rows at a time, to the places of its planes. */
 export const writeImage = (

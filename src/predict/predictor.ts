@@ -24,10 +24,10 @@ import { withNotes } from '../train/options'
 import { answerOf } from '../train/trainer'
 import { inBatches, type Took, tookOf } from './batches'
 import type { PREDICT_KEYS, PredictOptions } from './options'
-import { imageBytes, isOneFile, numbersIn, type Outputs, outputsTo, type Prediction, writeImage } from './outputs'
+import { imageBytes, isOneFile, mostHeld, numbersIn, type Outputs, outputsTo, type Prediction, writeImage } from './outputs'
 import { type Ranked, rankedOf } from './ranked'
 import { withWeights } from './weighted'
-import { type Group, isPerImage, shapeIn, shapeOf } from './group'
+import { type Group, isPerImage, micronsOfOutput, shapeIn, shapeOf } from './group'
 import { type Ready, readyOf } from './ready'
 
 /**
@@ -63,7 +63,7 @@ const settling = (outputs: Outputs): Promise<Either<SpillwayError, void>> =>
 /** Writes the output of each batch; the surplus of the last one is dropped. */
 const written = (
   { staged, output, data, names, crops }: Group,
-  { out, signal }: PredictOptions,
+  { out, signal, format }: PredictOptions,
   counted: Counted,
   session: DeviceSession,
   outputs: Outputs,
@@ -78,6 +78,7 @@ const written = (
     data,
     steps: Math.ceil(names.length / batch),
     beside: out && resolve(isOneFile(out) ? out : `${out}/outputs`),
+    mostHeld: mostHeld(format),
     signal,
     take: async (step, read) => {
       const done = onFile(
@@ -170,6 +171,8 @@ const runGroup =
           format: o.format,
           classes,
           pictureOf: pictureOf && ((i) => pictureOf(group.at[i]!)),
+          micronsOf: (i) => micronsOfOutput(group, i),
+          form,
           ranked,
         }),
       )

@@ -21,9 +21,9 @@ import { lacksOf } from '../stage/room'
 import { checkedMode } from '../stage/mode'
 import type { Staged } from '../stage/stage'
 import { checkedLoading, descriptionOf } from '../train/loading'
-import { MOST_HELD_BYTES, outputOf } from './batches'
+import { outputOf } from './batches'
 import { PREDICT, type PredictOptions } from './options'
-import { FORMATS, isOneFile, isOneRow } from './outputs'
+import { FORMATS, isOneFile, isOneRow, mostHeld } from './outputs'
 import { MOST_PNG_CLASSES } from '../files/pictures'
 import { type Group, isPerImage, type Kept, shapeOf } from './group'
 import { dataOf, ofFiles, ofOwn, ofPictures, picturesIn } from './subjects'
@@ -56,7 +56,13 @@ const KINDS: Readonly<Record<string, Write['kind']>> = {
 
 /** The kind of an output, by its name and the format of the files. */
 const kindOf = (out: string, format: PredictOptions['format']): Write['kind'] =>
-  isOneFile(out) ? KINDS[extname(out)]! : format === 'png' || format === 'overlay' ? 'pictures' : 'arrays'
+  isOneFile(out)
+    ? KINDS[extname(out)]!
+    : format === 'tiff'
+      ? 'slides'
+      : format === 'png' || format === 'overlay'
+        ? 'pictures'
+        : 'arrays'
 
 /** All places that a prediction reads and writes. `named`: an option as its user writes it; `model`: the files of the model, for a command. */
 export const placesOf = (
@@ -79,10 +85,10 @@ export const placesOf = (
   )
 
 /** Checks that the files fit, with the temporary ones beside them. */
-const roomFor = ({ staged, output, names }: Group, out: string | undefined): Either<SpillwayError, void> => {
+const roomFor = ({ staged, output, names }: Group, { out, format }: PredictOptions): Either<SpillwayError, void> => {
   if (out === undefined) return E.right(undefined)
   const batch = valueBytes(output)
-  const bytes = (names.length * batch) / output.shape[0]! + (batch > MOST_HELD_BYTES ? 2 * batch : 0)
+  const bytes = (names.length * batch) / output.shape[0]! + (batch > mostHeld(format) ? 2 * batch : 0)
   const lacks = lacksOf(staged, [{ what: 'outputs', path: out, bytes }])
   return lacks.length ? E.left(usage(`this machine cannot run the plan: ${lacks.join('; ')}`)) : E.right(undefined)
 }
@@ -100,6 +106,19 @@ const rowsFit = (graph: Graph, out: string | undefined): Either<SpillwayError, v
       )
 }
 
+/** A TIFF has a result per pixel; classes are bytes. */
+const tiffFits = (
+  graph: Graph,
+  needs: string,
+  classes: number,
+  inFolder: () => Either<SpillwayError, void>,
+): Either<SpillwayError, void> =>
+  isPerImage(graph)
+    ? E.left(usage(`${needs} a result per pixel, but the model gives one per image: use a .csv file as out`))
+    : classes > MOST_PNG_CLASSES
+      ? E.left(usage(`${needs} at most ${MOST_PNG_CLASSES} classes, but the model has ${classes}`))
+      : inFolder()
+
 /** Pictures are of classes, in a folder. */
 const formatFits = (
   { plan: { graph } }: Staged,
@@ -112,6 +131,9 @@ const formatFits = (
   const made = graph.ops.find((o) => o.outs.includes(output.id))!
   const classes = graph.values[made.ins[0]!]!.shape[1]!
   const needs = `format '${format}' needs`
+  const inFolder = (): Either<SpillwayError, void> =>
+    out === undefined || isOneFile(out) ? E.left(usage(`${needs} a folder as out`)) : E.right(undefined)
+  if (format === 'tiff') return tiffFits(graph, needs, made.kind === 'argmax' ? classes : 1, inFolder)
   if (made.kind !== 'argmax') return E.left(usage(`${needs} classes: stage with as: 'classes'`))
   if (isPerImage(graph))
     return E.left(usage(`${needs} a class per pixel, but the model gives one per image: use a .csv file as out`))
@@ -119,7 +141,7 @@ const formatFits = (
     return E.left(usage(`${needs} at most ${MOST_PNG_CLASSES} classes, but the model has ${classes}`))
   if (format === 'overlay' && (!pictures || pictures.fit !== undefined || pictures.depth === 16))
     return E.left(usage(`${needs} image files of 8 bits at their own size: give a folder of images, without fit`))
-  return out === undefined || isOneFile(out) ? E.left(usage(`${needs} a folder as out`)) : E.right(undefined)
+  return inFolder()
 }
 
 // ---------------------------------------------------------------- all checks
@@ -180,7 +202,7 @@ export const readyOf = (
       ),
     ),
     TE.tap((ready) => TE.fromEither(oneShape(ready))),
-    TE.tap(({ groups }) => TE.fromEither(E.traverseArray((g: Group) => roomFor(g, options.out))(groups))),
+    TE.tap(({ groups }) => TE.fromEither(E.traverseArray((g: Group) => roomFor(g, options))(groups))),
   )
 }
 

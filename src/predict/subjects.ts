@@ -214,24 +214,27 @@ export const ofOwn = (
     ),
     TE.bindTo('images'),
     TE.bind('sizes', ({ images }) => TE.traverseSeqArray((i: number) => looked(() => sizeAt(i)))([...images])),
-    TE.flatMapEither(({ images, sizes }) =>
-      groupsBySize(
-        model,
-        staged,
-        form,
-        sizes,
-        (i) => names?.[i] ?? set.outputName?.(images[i]!) ?? `sample-${String(images[i]).padStart(digits, '0')}`,
-        (at, graph) =>
-          openOwn(
-            set,
-            at.map((i) => images[i]!),
-            { prefetch: PREFETCH },
-            graph,
-            (place) => sizes[at[place]!]!,
-          ),
-        plans,
-        kept,
+    TE.bind('groups', ({ images, sizes }) =>
+      TE.fromEither(
+        groupsBySize(
+          model,
+          staged,
+          form,
+          sizes,
+          (i) => names?.[i] ?? set.outputName?.(images[i]!) ?? `sample-${String(images[i]).padStart(digits, '0')}`,
+          (at, graph) =>
+            openOwn(
+              set,
+              at.map((i) => images[i]!),
+              { prefetch: PREFETCH },
+              graph,
+              (place) => sizes[at[place]!]!,
+            ),
+          plans,
+          kept,
+        ),
       ),
     ),
+    TE.map(({ groups, images }) => groups.map((g) => ({ ...g, micronsOf: (i: number) => set.micronsOf?.(images[g.at[i]!]!) }))),
   )
 }

@@ -260,17 +260,28 @@ const asData = ({ name, classes, root }: OpenedSlides, o: SlideOptions, parts: r
       ...(isTile || !tileRows ? {} : { tileRows }),
       nameOf: (i) => nameOf(parts[i]!, isTile),
       outputName: (i) => outputNameOf(root, parts[i]!, isTile),
+      micronsOf: (i) => parts[i]!.of.slide.level.microns,
       ...Object.fromEntries(Object.entries({ fit, augment, mean, std, classes }).filter(([, value]) => value !== undefined)),
     },
     parts: [],
   }
 }
 
-/** Slides without a look for tissue, which takes time. */
-export const slidesAt = (path: string, o: Omit<SlideOptions, 'tissue'>): Data => {
+/** Shares of tissue in rectangles of slides, by file. */
+export type Tissue = ReadonlyMap<string, (region: Region) => number>
+
+/** Looks for tissue in each slide, which takes time. */
+export const tissueAt = async (path: string, o: SlideOptions): Promise<Tissue> =>
+  new Map(await Promise.all(openedAt(path, o).all.map(async ({ slide }) => [slide.file, await tissueOf(slide)] as const)))
+
+/** All slides or tiles; with `tissue`, the tiles with enough of it. Also returns the number of all tiles. */
+export const slidesAt = (path: string, o: SlideOptions, tissue?: Tissue): { readonly data: Data; readonly tiles: number } => {
   const at = openedAt(path, o)
   const size = tileSize(o)
-  return asData(at, o, size ? at.all.flatMap((of) => tilesOf(of, size)) : at.all.map(whole))
+  const all = size ? at.all.flatMap((of) => tilesOf(of, size)) : at.all.map(whole)
+  const kept = tissue ? all.filter(({ of, region }) => tissue.get(of.slide.file)!(region) >= (o.tissue ?? 0)) : all
+  if (kept.length === 0) refused(`slides: no tile of ${path} has ${100 * (o.tissue ?? 0)} % of tissue: lower tissue`)
+  return { data: asData(at, o, kept), tiles: all.length }
 }
 
 /**
@@ -286,15 +297,5 @@ export const slidesAt = (path: string, o: Omit<SlideOptions, 'tissue'>): Data =>
  */
 export const slides = async (path: string, o: SlideOptions = {}): Promise<Data> => {
   const { tissue = 0 } = o
-  if (tissue === 0) return slidesAt(path, o)
-  const at = openedAt(path, o)
-  const kept = await Promise.all(
-    at.all.map(async (of) => {
-      const share = await tissueOf(of.slide)
-      return tilesOf(of, tileSize(o)!).filter(({ region }) => share(region) >= tissue)
-    }),
-  )
-  const parts = kept.flat()
-  if (parts.length === 0) refused(`slides: no tile of ${path} has ${100 * tissue} % of tissue: lower tissue`)
-  return asData(at, o, parts)
+  return slidesAt(path, o, tissue > 0 ? await tissueAt(path, o) : undefined).data
 }

@@ -26,6 +26,7 @@ import { slides, type SlideOptions } from '../../../src/data/slides/slides'
 import { tiffPyramid } from '../../../src/data/slides/tiff'
 import { otsu } from '../../../src/data/slides/tissue'
 import type { Data } from '../../../src/data/data'
+import { type DataFlags, dataNamed, withTissue } from '../../../src/cli/data'
 import { fewOrAll } from '../../full'
 
 const root = mkdtempSync(join(tmpdir(), 'spillway-slides-'))
@@ -238,6 +239,30 @@ test('labels come from folders, and tiles from the parts with tissue', async () 
   )
   const cut = (await all.read(4, { top: 10, left: 20, height: 2, width: 3 }))['input'] as Uint8Array
   assert.equal(cut.subarray(0, 9), drawn.subarray(((400 + 10) * WIDTH + 500 + 20) * 3, ((400 + 10) * WIDTH + 500 + 23) * 3))
+})
+
+test('a command selects the tiles of slides(), and says the share of the others', async () => {
+  const said: string[] = []
+  const ask = (o: DataFlags & { readonly data?: string }) => withTissue(o, (text) => void said.push(text))()
+  const found = await ask({ data: at('classes'), tileSize: 100, tissue: 0.5 })
+  assert.ok(isRight(found))
+  const named = dataNamed(at('classes'), found.right)
+  assert.ok(isRight(named) && typeof named.right !== 'string')
+  const [tiles, expected] = [own(named.right), own(await slides(at('classes'), { tiles: 100, tissue: 0.5 }))]
+  const names = (set: ReturnType<typeof own>) => Array.from({ length: set.length }, (_, i) => set.nameOf!(i))
+  assert.equal([tiles.name, names(tiles)], [expected.name, names(expected)])
+  // 3 slides of 9 x 13 tiles, 4 x 6 of each with tissue.
+  assert.equal(said, ['tissue: 279 of 351 tiles are left out (79 %)'])
+  const refusals = [
+    [{ tissue: 0.5 }, /add --data/],
+    [{ data: at('classes'), tissue: 0.5 }, /add --tile-size/],
+    [{ data: at('classes'), tileSize: 100, tissue: 2 }, /--tissue is 2; allowed: shares up to 1/],
+  ] as const
+  for (const [o, words] of refusals) {
+    const refused = await ask(o)
+    assert.ok(isLeft(refused))
+    assert.match(JSON.stringify(refused.left), words)
+  }
 })
 
 test('masks follow their slides, at a coarser level too', async () => {

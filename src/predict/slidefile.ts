@@ -1,0 +1,89 @@
+// The prediction of one slide as a tiled BigTIFF, with a small picture of it. In: planes of a band of rows, channel by channel. Out: the pieces of the
+// file; a PNG of at most 2048 pixels a side. Invariant: one band and one row of tiles per level are held. Worked example: bands of [2 channels, 8 rows]
+// arrive as two planes; their pixels are interleaved and passed on with the second one.
+import type { Form } from '../../dsl'
+import { type BigTiff, bigTiffInto, type PixelType, TIFF_TILE } from '../files/bigtiff'
+import { pngOfClasses, pngOfPixels } from '../files/pictures'
+import { levelsOf, type Tile } from '../files/pyramid'
+import type { Filling } from '../files/whole'
+
+export interface SlideFileOf {
+  readonly shape: readonly [c: number, h: number, w: number]
+  readonly isClasses: boolean
+  readonly form: Form | undefined
+  readonly microns: number | undefined
+  readonly classes: readonly string[] | undefined
+}
+
+export interface SlideFile {
+  readonly put: (channel: number, plane: ArrayLike<number>) => void
+  readonly end: () => void
+  /** The picture, after `end`: classes in their colours, or the probability of the last class as heat. */
+  readonly overview: () => Uint8Array | undefined
+}
+
+const OVERVIEW_SIDE = 2048
+
+/** Red, green and blue for shares of 0, 1/4, 1/2, 3/4 and 1: viridis. */
+const HEAT = [
+  [68, 1, 84],
+  [59, 82, 139],
+  [33, 145, 140],
+  [94, 201, 98],
+  [253, 231, 37],
+] as const
+
+/** The colour of a share between 0 and 1. */
+export const heatOf = (share: number): readonly number[] => {
+  const at = Math.min(1, Math.max(0, share)) * (HEAT.length - 1)
+  const low = Math.min(HEAT.length - 2, Math.floor(at))
+  return HEAT[low]!.map((v, c) => Math.round(v + (HEAT[low + 1]![c]! - v) * (at - low)))
+}
+
+/** Three bytes a pixel: the last of the channels as heat. */
+export const heatPixels = (pixels: ArrayLike<number>, channels: number): Uint8Array => {
+  const out = new Uint8Array((3 * pixels.length) / channels)
+  for (let i = 0; 3 * i < out.length; i++) out.set(heatOf(pixels[(i + 1) * channels - 1]!), 3 * i)
+  return out
+}
+
+export const slideFile = (file: Pick<Filling, 'put'>, o: SlideFileOf): SlideFile => {
+  const [channels, height, width] = o.shape
+  const type: PixelType = o.isClasses ? 'u8' : 'f32'
+  const array = o.isClasses ? Uint8Array : Float32Array
+  const isShown = o.isClasses || o.form === 'probabilities'
+  const levels = levelsOf({ width, height, coarsest: TIFF_TILE })
+  const at = levels.findIndex((l) => Math.max(l.width, l.height) <= OVERVIEW_SIDE)
+  const small = levels[at]!
+  const picture = isShown ? new array(small.width * small.height * channels) : undefined
+
+  const seen = (tile: Tile<Uint8Array | Float32Array>): void => {
+    if (tile.level !== at || !picture) return
+    for (let y = 0; y < tile.height; y++)
+      picture.set(
+        tile.pixels.subarray(y * tile.width * channels, (y + 1) * tile.width * channels),
+        ((tile.row * TIFF_TILE + y) * small.width + tile.column * TIFF_TILE) * channels,
+      )
+  }
+  const names = o.classes && o.classes.length > 0 ? `; classes: ${o.classes.join(', ')}` : ''
+  const rows = bigTiffInto(file, {
+    ...{ width, height, channels, type, seen, microns: o.microns },
+    halving: o.isClasses ? 'majority' : 'mean',
+    description: `Spillway: ${o.form ?? (o.isClasses ? 'classes' : 'values')}${names}`,
+  } as BigTiff<typeof type>)
+
+  let band: Uint8Array | Float32Array = new array(0)
+  return {
+    put: (channel, plane) => {
+      if (channel === 0) band = new array(plane.length * channels)
+      for (let i = 0, to = channel; i < plane.length; i++, to += channels) band[to] = plane[i]!
+      if (channel === channels - 1) rows.put(band as Uint8Array & Float32Array)
+    },
+    end: rows.end,
+    overview: () =>
+      picture &&
+      (o.isClasses
+        ? pngOfClasses(small.width, small.height, picture as Uint8Array)
+        : pngOfPixels(small.width, small.height, heatPixels(picture, channels))),
+  }
+}

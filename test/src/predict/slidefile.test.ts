@@ -1,0 +1,181 @@
+// Predictions as tiled BigTIFF: sharp and the reader of slides find the written pixels, levels and scale, for any height of bands. Levels are those
+// of a plain computation over whole levels. A prediction has the numbers of the same prediction as arrays; a failing disk leaves no file.
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { isLeft } from 'fp-ts/Either'
+import sharp from 'sharp'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import {
+  conv2d,
+  crossEntropy,
+  fromBytes,
+  globalAvgPool,
+  mib,
+  model,
+  predict,
+  relu,
+  seq,
+  slides,
+  stage,
+  train,
+} from '../../../src'
+import { openSlide, regionOf } from '../../../src/data/slides/slide'
+import { tiffPyramid } from '../../../src/data/slides/tiff'
+import { bigTiffInto, type BigTiff } from '../../../src/files/bigtiff'
+import { levelsOf } from '../../../src/files/pyramid'
+import { fillWhole } from '../../../src/files/whole'
+import { slideFile } from '../../../src/predict/slidefile'
+import { ended, spillway } from '../../e2e/processes'
+import { failingLayer } from '../../faults/layer'
+import { gateTest } from '../../full'
+
+const root = mkdtempSync(join(tmpdir(), 'spillway-slidefile-'))
+test.after(() => rmSync(root, { recursive: true }))
+const at = (name: string): string => join(root, name)
+
+const [WIDTH, HEIGHT] = [701, 523]
+const labels = Uint8Array.from({ length: WIDTH * HEIGHT }, (_, i) => {
+  const [y, x] = [Math.floor(i / WIDTH), i % WIDTH]
+  return ((x >> 3) + (y >> 4) * 3 + ((x * y) % 5 === 0 ? 1 : 0)) % 7
+})
+
+const written = (name: string, o: Partial<BigTiff<'u8'>>, rowsAtOnce: number): string => {
+  const file = fillWhole(at(name))
+  const rows = bigTiffInto(file, {
+    ...{ width: WIDTH, height: HEIGHT, channels: 1, type: 'u8', halving: 'majority', microns: 0.5, description: 'labels', ...o },
+  })
+  for (let y = 0; y < HEIGHT; y += rowsAtOnce) rows.put(labels.slice(y * WIDTH, Math.min(HEIGHT, y + rowsAtOnce) * WIDTH))
+  rows.end()
+  file.done()
+  return at(name)
+}
+
+/** The most frequent label of four, the first of equals, over a whole level. */
+const halved = (level: Uint8Array, width: number, height: number): Uint8Array => {
+  const [w, h] = [Math.ceil(width / 2), Math.ceil(height / 2)]
+  return Uint8Array.from({ length: w * h }, (_, i) => {
+    const [y, x] = [2 * Math.floor(i / w), 2 * (i % w)]
+    const four = [0, 1].flatMap((dy) =>
+      [0, 1].map((dx) => level[Math.min(height - 1, y + dy) * width + Math.min(width - 1, x + dx)]!),
+    )
+    const count = (v: number): number => four.filter((f) => f === v).length
+    return four.reduce((best, v) => (count(v) > count(best) ? v : best))
+  })
+}
+
+test('sharp and the reader of slides find each level, for any height of bands', async () => {
+  const file = written('labels.tif', {}, 1)
+  assert.equal(readFileSync(written('bands.tif', {}, 100)), readFileSync(file))
+  let expected: Uint8Array = labels
+  const sizes = levelsOf({ width: WIDTH, height: HEIGHT, coarsest: 256 })
+  assert.equal(
+    sizes.map((s) => s.width),
+    [701, 351, 176],
+  )
+  for (const [level, { width, height }] of sizes.entries()) {
+    const slide = openSlide(file, { level })
+    assert.equal([slide.level.width, slide.level.height, slide.level.isTiled], [width, height, true])
+    assert.equal(slide.level.microns!.toFixed(3), ((0.5 * WIDTH) / width).toFixed(3))
+    const own = await regionOf(slide, { top: 0, left: 0, height, width })
+    assert.equal(Buffer.from(own), Buffer.from(expected), `level ${level}`)
+    const { data } = await sharp(file, { page: level }).toColourspace('b-w').raw().toBuffer({ resolveWithObject: true })
+    assert.equal(data, Buffer.from(expected), `sharp, level ${level}`)
+    expected = halved(expected, width, height)
+  }
+  const { density, resolutionUnit } = await sharp(file).metadata()
+  // 0.5 microns are 20 000 pixels per centimetre, 50 800 per inch.
+  assert.equal([density, resolutionUnit], [50_800, 'cm'])
+})
+
+test('numbers keep their bits; levels are means', async () => {
+  const file = fillWhole(at('numbers.tif'))
+  const [width, height] = [300, 10]
+  const numbers = Float32Array.from({ length: width * height }, (_, i) => Math.sin(i) / 2 + 0.5)
+  const slide = slideFile(file, { shape: [1, height, width], isClasses: false, form: 'probabilities', microns: 1, classes: [] })
+  slide.put(0, numbers.subarray(0, 3 * width))
+  slide.put(0, numbers.subarray(3 * width))
+  slide.end()
+  file.done()
+  const read = async (page: number): Promise<Float32Array> => {
+    const { data } = await sharp(at('numbers.tif'), { page })
+      .extractChannel(0)
+      .raw({ depth: 'float' })
+      .toBuffer({ resolveWithObject: true })
+    return new Float32Array(data.buffer, data.byteOffset, data.length / 4)
+  }
+  assert.equal(await read(0), numbers)
+  const [a, b, c, d] = [0, 1, width, width + 1].map((i) => numbers[i]!) as [number, number, number, number]
+  assert.is((await read(1))[0], Math.fround((a + b + c + d) / 4))
+  const overview = await sharp(slide.overview()).metadata()
+  assert.equal([overview.width, overview.height, overview.channels], [300, 10, 3])
+})
+
+test('damaged files are refused by the reader', () => {
+  const file = written('short.tif', {}, 50)
+  truncateSync(file, 4000)
+  assert.ok(isLeft(tiffPyramid(file)))
+})
+
+const net = model([1, 3, 64, 64], seq(fromBytes(), conv2d('a', 4, 3), relu(), conv2d('b', 3, 1)))
+const weights = at('net.safetensors')
+const drawn = Buffer.from(Array.from({ length: WIDTH * HEIGHT * 3 }, (_, i) => (i * 7 + (i >> 9)) % 256))
+
+test('a prediction has the numbers of arrays, the scale of its slide, and an overview', async () => {
+  await sharp(drawn, { raw: { width: WIDTH, height: HEIGHT, channels: 3 } })
+    .tiff({ tile: true, pyramid: true, compression: 'deflate', xres: 4000, yres: 4000, resolutionUnit: 'cm' })
+    .toFile(at('slide.tif'))
+  await train(net, stage(net, { algorithms: 'fixed', loss: crossEntropy }), { steps: 1, seed: 1, save: weights })
+  const plan = stage(net, { mode: 'predict', as: 'classes', budget: mib(32), algorithms: 'fixed' })
+  const data = await slides(at('slide.tif'), { level: 1 })
+  const { outputs } = await predict(net, plan, { weights, data })
+  const { files } = await predict(net, plan, { weights, data, out: at('out'), format: 'tiff' })
+  assert.equal(files, [at('out/slide.tif')])
+  const { level } = openSlide(files[0]!, {})
+  assert.equal([level.width, level.height, level.microns!.toFixed(2)], [350, 261, '0.50'])
+  const pixels = await regionOf(openSlide(files[0]!, {}), { top: 0, left: 0, height: 261, width: 350 })
+  assert.equal([...pixels], [...outputs[0]!.values])
+  assert.equal(readdirSync(at('out')).sort(), ['slide-overview.png', 'slide.tif'])
+  const overview = await sharp(at('out/slide-overview.png')).metadata()
+  assert.equal([overview.width, overview.height], [350, 261])
+})
+
+gateTest('a failing disk ends the prediction with the name of the file, and leaves no file', async () => {
+  const layer = failingLayer()
+  if (layer === undefined) return
+  const out = at('failing')
+  mkdirSync(out)
+  const file = at('net.js')
+  const words = `const { conv2d, fromBytes, model, relu, seq } = require(${JSON.stringify(join(__dirname, '../../../dsl'))})
+exports.default = model([1, 3, 64, 64], seq(fromBytes(), conv2d('a', 4, 3), relu(), conv2d('b', 3, 1)))`
+  writeFileSync(file, words)
+  const args = ['predict', file, '--weights', weights, '--data', at('slide.tif'), '--level', '0', '--as', 'classes']
+  const how = ['--format', 'tiff', '--out', out, '--algorithms', 'fixed', '--budget', '32MiB', '--json']
+  const end = await ended(spillway([...args, ...how], { env: { LD_PRELOAD: layer, SPILLWAY_FAILING: `WRITE EIO 3 ${out}` } }))
+  assert.is(end.code, 1, end.err)
+  assert.match(JSON.parse(end.out).error.message, /output file .*failing is refused: EIO/)
+  assert.equal(readdirSync(out), [])
+})
+
+test('places and models that do not fit are refused', async () => {
+  const plan = stage(net, { mode: 'predict', as: 'classes', budget: mib(32), algorithms: 'fixed' })
+  const data = await slides(at('slide.tif'))
+  const refusal = (predicted: Promise<unknown>): Promise<string> =>
+    predicted.then(
+      () => 'taken',
+      (e: Error) => e.message,
+    )
+  const o = { weights, data, format: 'tiff' } as const
+  assert.match(await refusal(predict(net, plan, { ...o, out: at('x.npy') })), /format 'tiff' needs a folder as out/)
+  assert.match(
+    await refusal(predict(net, plan, { ...o, data: at('slide.tif'), out: root })),
+    /would replace .*slide\.tif of data, an input of this run/,
+  )
+  const one = model([1, 3, 64, 64], seq(fromBytes(), conv2d('a', 4, 3), conv2d('b', 3, 1), globalAvgPool()))
+  const perImage = stage(one, { mode: 'predict', as: 'classes', budget: mib(32), algorithms: 'fixed' })
+  assert.match(await refusal(predict(one, perImage, { ...o, out: at('x') })), /needs a result per pixel, but the model gives one/)
+  assert.not.ok(existsSync(at('x.npy')) || existsSync(at('x')))
+})
+
+test.run()
