@@ -1,6 +1,7 @@
-// `npm run bench:import -- --python PATH [NAME …]`: the number of people's networks that `spillway import` takes. In: networks of torchvision, timm and
+// `npm run bench:import -- --python PATH [--keep FOLDER] [NAME …]`: the number of people's networks that `spillway import` takes. In: networks of torchvision, timm and
 // segmentation-models-pytorch, as both exporters of PyTorch write them, untrained and trained (bench/import/networks.py). Out: "N of M" for each, and
-// the first reason of each refusal; without names, into bench/results/import.json. Invariant: a network that PyTorch cannot export does not count.
+// the first reason of each refusal; without names, into bench/results/import.json. `--keep` keeps the files for the next run: the export takes most of
+// the time. Invariant: a network that PyTorch cannot export does not count.
 import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -18,12 +19,14 @@ const EXPORTERS = ['dynamo', 'legacy'] as const
 const STATES = ['trained', 'untrained'] as const
 
 const { values: given, positionals: names } = parseArgs({
-  options: { python: { type: 'string', default: 'python3' } },
+  options: { python: { type: 'string', default: 'python3' }, keep: { type: 'string' } },
   allowPositionals: true,
 })
 
 interface Exported {
   readonly name: string
+  readonly exporter: string
+  readonly state: string
   readonly file?: string
   readonly error?: string
 }
@@ -46,39 +49,47 @@ interface Result {
   readonly notExported: readonly string[]
 }
 
-const measured = async (exporter: string, state: string): Promise<Result> => {
-  const folder = mkdtempSync(join(tmpdir(), 'spillway-import-'))
-  const refused: Record<string, string> = {}
-  const notExported: string[] = []
-  let of = 0
-  try {
-    const script = join(__dirname, 'import/networks.py')
-    const python = spawn(given.python, [script, folder, exporter, state, ...names], { stdio: ['ignore', 'pipe', 'inherit'] })
-    const ended = new Promise<number | null>((resolve, reject) => python.on('error', reject).on('close', resolve))
-    for await (const line of createInterface({ input: python.stdout })) {
-      const { name, file } = JSON.parse(line) as Exported
-      if (file === undefined) {
-        notExported.push(name)
-        continue
-      }
-      of++
-      const why = refusal(file)
-      rmSync(file)
-      if (why !== undefined) refused[name] = why
-      console.log(`${exporter}, ${state}: ${name} ${why ?? 'is imported'}`)
-    }
-    const code = await ended
-    if (code !== 0)
-      throw new Error(`${given.python} ${script} ended with ${code}: install the packages that its first lines name`)
-  } finally {
-    rmSync(folder, { recursive: true })
+/** A file that was exported, and the reason if the import refuses it. */
+interface Tried extends Exported {
+  readonly why?: string | undefined
+}
+
+const triedIn = async (folder: string): Promise<readonly Tried[]> => {
+  const tried: Tried[] = []
+  const script = join(__dirname, 'import/networks.py')
+  const python = spawn(given.python, [script, folder, ...names], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const ended = new Promise<number | null>((resolve, reject) => python.on('error', reject).on('close', resolve))
+  for await (const line of createInterface({ input: python.stdout })) {
+    const one = JSON.parse(line) as Exported
+    const why = one.file === undefined ? undefined : refusal(one.file)
+    if (one.file !== undefined && given.keep === undefined) rmSync(one.file)
+    tried.push({ ...one, why })
+    console.log(`${one.exporter}, ${one.state}: ${one.name} ${one.error ?? why ?? 'is imported'}`)
   }
-  return { exporter, state, taken: of - Object.keys(refused).length, of, refused, notExported }
+  const code = await ended
+  if (code !== 0) throw new Error(`${given.python} ${script} ended with ${code}: install the packages that its first lines name`)
+  return tried
+}
+
+const resultOf = (tried: readonly Tried[], exporter: string, state: string): Result => {
+  const mine = tried.filter((t) => t.exporter === exporter && t.state === state)
+  const exported = mine.filter((t) => t.file !== undefined)
+  const refused = exported.flatMap((t) => (t.why === undefined ? [] : [[t.name, t.why] as const]))
+  const notExported = mine.filter((t) => t.file === undefined).map((t) => t.name)
+  return {
+    exporter,
+    state,
+    taken: exported.length - refused.length,
+    of: exported.length,
+    refused: Object.fromEntries(refused),
+    notExported,
+  }
 }
 
 const main = async (): Promise<void> => {
-  const results: Result[] = []
-  for (const exporter of EXPORTERS) for (const state of STATES) results.push(await measured(exporter, state))
+  const folder = given.keep ?? mkdtempSync(join(tmpdir(), 'spillway-import-'))
+  const tried = await triedIn(folder).finally(() => given.keep === undefined && rmSync(folder, { recursive: true }))
+  const results = EXPORTERS.flatMap((exporter) => STATES.map((state) => resultOf(tried, exporter, state)))
   for (const { exporter, state, taken, of } of results) console.log(`${exporter}, ${state}: ${taken} of ${of} networks import`)
   if (names.length === 0) record('import', { results })
 }

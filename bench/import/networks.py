@@ -1,10 +1,11 @@
 """People's networks as ONNX files, for bench/import.ts: torchvision, timm and segmentation-models-pytorch, with random weights.
 
-Run:  python networks.py FOLDER EXPORTER STATE [NAME ...]
-EXPORTER: 'legacy' (TorchScript) or 'dynamo' (torch.export). STATE: 'untrained' (initial weights, many of them equal) or 'trained' (all different).
-Prints a line of JSON for each network: its name, and its file or the error of the exporter. The reader deletes the file.
+Run:  python networks.py FOLDER [NAME ...]
+Writes each network four times: by the exporter 'legacy' (TorchScript) or 'dynamo' (torch.export), 'untrained' (initial weights, many of them
+equal) or 'trained' (all different). An existing file is not written again.
+Prints a line of JSON for each: its name, exporter and state, and its file or the error of the exporter.
 Large floats are zeros in a sparse file beside it: an import reads only their sizes.
-Needs torch, torchvision, timm, segmentation-models-pytorch, onnx and onnxscript.
+Needs torch, torchvision, timm, segmentation-models-pytorch, onnx, onnxscript and onnx-ir.
 """
 import contextlib
 import io
@@ -26,6 +27,7 @@ except RuntimeError:
         library.define(f'{op}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor')
 
 import onnx
+import onnx_ir
 import segmentation_models_pytorch as smp
 import timm
 import torchvision.models as tv
@@ -40,6 +42,8 @@ ghostnet_100 convnextv2_tiny inception_next_tiny coatnet_0_rw_224 poolformer_s12
 SMP = [(a, 'resnet34') for a in 'Unet UnetPlusPlus MAnet Linknet FPN PSPNet PAN DeepLabV3 DeepLabV3Plus UPerNet'.split()]
 SMP += [('Unet', e) for e in ('efficientnet-b0', 'mobilenet_v2', 'timm-regnety_002', 'densenet121')]
 MOST_HELD = 1 << 18
+EXPORTERS = ('dynamo', 'legacy')
+STATES = ('untrained', 'trained')
 
 
 class OnlyOut(torch.nn.Module):
@@ -70,19 +74,16 @@ def networks():
         yield f'smp/{a}-{e}', lambda a=a, e=e: getattr(smp, a)(e, encoder_weights=None, classes=4), 256
 
 
-def made(make, state):
-    torch.manual_seed(0)
-    net = make().eval()
-    if state == 'trained':
-        with torch.no_grad():
-            for p in [*net.parameters(), *(b for b in net.buffers() if b.is_floating_point())]:
-                p.add_(torch.rand_like(p) * 1e-2)
-    return net
+def trained(net):
+    """Makes all weights of the network different."""
+    with torch.no_grad():
+        for p in [*net.parameters(), *(b for b in net.buffers() if b.is_floating_point())]:
+            p.add_(torch.rand_like(p) * 1e-2)
 
 
-def without_zeros(path, folder):
-    """Moves large floats out of the file."""
-    model = onnx.load(path)
+def hollow(model, path):
+    """Writes the model without its large floats."""
+    folder = os.path.dirname(path)
     for tensor in model.graph.initializer:
         if tensor.data_type == TensorProto.FLOAT and len(tensor.raw_data) > MOST_HELD:
             length = len(tensor.raw_data)
@@ -94,28 +95,70 @@ def without_zeros(path, folder):
     del model.metadata_props[:]
     for node in model.graph.node:
         del node.metadata_props[:]
-    with open(path, 'wb') as f:
+    with open(path + '.part', 'wb') as f:
         f.write(model.SerializeToString())
+    os.replace(path + '.part', path)
     zeros = os.path.join(folder, 'zeros.bin')
     if not os.path.exists(zeros):
         with open(zeros, 'wb') as f:
             f.truncate(1 << 30)
 
 
-def main(folder, exporter, state, *names):
+class Network:
+    """A network, first untrained, then trained. Its traced program, the slow part of an export, serves both."""
+
+    def __init__(self, make, size):
+        torch.manual_seed(0)
+        self.net = make().eval()
+        self.image = (torch.randn(1, 3, size, size),)
+        self.program = None
+        self.state = 'untrained'
+
+    def in_state(self, state):
+        if state == 'trained' and self.state != state:
+            trained(self.net)
+        self.state = state
+
+    def legacy(self):
+        file = io.BytesIO()
+        torch.onnx.export(self.net, self.image, file, input_names=['input'], opset_version=17, dynamo=False)
+        return onnx.load_from_string(file.getvalue())
+
+    def dynamo(self):
+        if self.program is None:
+            self.program = torch.onnx.export(self.net, self.image, input_names=['input'], dynamo=True, optimize=False)
+        traced, weights = self.program.model, self.net.state_dict()
+        self.program.model = traced.clone()
+        try:
+            for name, value in self.program.model.graph.initializers.items():
+                if name in weights:
+                    value.const_value = onnx_ir.tensor(weights[name], name=name)
+            self.program.optimize()
+            return self.program.model_proto
+        finally:
+            self.program.model = traced
+
+
+def main(folder, *names):
     torch.set_num_threads(1)
-    options = {'opset_version': 17, 'dynamo': False} if exporter == 'legacy' else {'dynamo': True, 'external_data': False}
+    os.makedirs(folder, exist_ok=True)
     for name, make, size in networks():
         if names and not any(n in name for n in names):
             continue
-        path = os.path.join(folder, name.replace('/', '_') + '.onnx')
-        try:
-            with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-                torch.onnx.export(made(make, state), (torch.randn(1, 3, size, size),), path, input_names=['input'], **options)
-            without_zeros(path, folder)
-            print(json.dumps({'name': name, 'file': path}), flush=True)
-        except Exception as e:
-            print(json.dumps({'name': name, 'error': str(e).split('\n')[0][:200]}), flush=True)
+        network = None
+        for state in STATES:
+            for exporter in EXPORTERS:
+                path = os.path.join(folder, f"{name.replace('/', '_')}-{exporter}-{state}.onnx")
+                line = {'name': name, 'exporter': exporter, 'state': state}
+                try:
+                    if not os.path.exists(path):
+                        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+                            network = network or Network(make, size)
+                            network.in_state(state)
+                            hollow(getattr(network, exporter)(), path)
+                    print(json.dumps({**line, 'file': path}), flush=True)
+                except Exception as e:
+                    print(json.dumps({**line, 'error': str(e).split('\n')[0][:200]}), flush=True)
 
 
 main(*sys.argv[1:])
