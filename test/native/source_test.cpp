@@ -316,28 +316,32 @@ void slots_in_memory() {
 void bands_in_memory() {
   const Tape tape = tape_of(DType::f64);
   const uint32_t x = binding(tape, "image");
-  std::vector<uint8_t> place(3 * 3 * 7);
+  constexpr uint64_t SLOTS = 2, BAND = 3 * 3 * 7;
+  std::vector<uint8_t> place(SLOTS * BAND);
   std::vector<uint64_t> asked;
   Source s(tape);
   const FileFeed rows{.memory = reinterpret_cast<const std::byte*>(place.data()),
                       .type = FileType::u8,
                       .layout = FileLayout::nhwc,
-                      .samples = 1,
+                      .samples = SLOTS,
                       .shape = {3, 3, 7},
                       .scale = {0.5, 2, 4},
                       .shift = {1, 2, 3}};
-  const auto ask = [&](uint64_t band) {
-    asked.push_back(band);
-    const uint64_t n = band / 2, top = band % 2 * 3;
+  const auto ask = [&](const BandRequest& r) {
+    asked.push_back(r.band.b * 2 + r.band.number);
+    CHECK(r.binding == x && r.slot < SLOTS);
+    const uint64_t n = r.band.b, top = r.band.number * 3;
     for (uint64_t h = top; h < std::min<uint64_t>(5, top + 3); h++)
       for (uint64_t w = 0; w < 7; w++)
-        for (uint64_t c = 0; c < 3; c++) place[((h - top) * 7 + w) * 3 + c] = uint8_t(code(n, c, h, w));
-    s.put(band);
+        for (uint64_t c = 0; c < 3; c++) place[r.slot * BAND + ((h - top) * 7 + w) * 3 + c] = uint8_t(code(n, c, h, w));
+    s.put(r.ticket);
   };
   FileFeed wide = rows;
   wide.shape.height = 6;
   CHECK_SAYS(s.set_bands(x, wide, 2, ask), "bands of [6,7,3], but 'image' takes [5,7,3]");
-  CHECK_SAYS(s.set_bands(x, rows, 0, ask), "'image' takes [5,7,3]");
+  FileFeed none = rows;
+  none.samples = 0;
+  CHECK_SAYS(s.set_bands(x, none, 2, ask), "'image' takes [5,7,3]");
   CHECK(s.set_bands(x, rows, 2, ask).ok());
   const auto value = [&](uint64_t i) {
     const uint64_t c = i % 3, w = i / 3 % 7, h = i / 21 % 5, n = i / 105;
@@ -345,14 +349,14 @@ void bands_in_memory() {
   };
   const auto all = read_range<double>(s, x, 1, 0, VALUE);
   for (uint64_t i = 0; i < VALUE; i++) CHECK(all[i] == value(i));
-  CHECK(asked == (std::vector<uint64_t>{0, 1, 2, 3}));
-  const auto some = read_range<double>(s, x, 2, 50, 20);  // rows 2 and 3 of the first image, of another step
+  CHECK(asked == (std::vector<uint64_t>{0, 1, 2, 3, 0}));  // the last one is the next step's
+  const auto some = read_range<double>(s, x, 2, 50, 20);   // rows 2 and 3 of the first image, of another step
   for (uint64_t i = 0; i < 20; i++) CHECK(some[i] == value(50 + i));
-  CHECK(asked == (std::vector<uint64_t>{0, 1, 2, 3, 0, 1}));
-  CHECK(s.same(1, 2));
+  CHECK(asked == (std::vector<uint64_t>{0, 1, 2, 3, 0, 1, 2}));
+  CHECK(s.same(2, 2) && !s.same(1, 2));
 
   Source left(tape);
-  CHECK(left.set_bands(x, rows, 2, [](uint64_t) {}).ok());
+  CHECK(left.set_bands(x, rows, 2, [](const BandRequest&) {}).ok());
   std::vector<double> into(4);
   Status late;
   std::thread waits([&] { late = left.read(x, 1, 0, std::as_writable_bytes(std::span(into))); });
