@@ -22,7 +22,7 @@ import { opDefs } from '../../staging/ops/registry'
 import type { Algorithms } from '../../staging/plan/plan'
 import { type Staged, tryStage } from '../../src/stage/stage'
 import type { TrainResult } from '../../src/train/result'
-import { fewOrAll, fullTest } from '../full'
+import { fewOrAll, fullTest, gateTest } from '../full'
 import { classifier, net } from './models'
 import { halfway, smallestBudget, staged, trained } from './runs'
 
@@ -197,7 +197,7 @@ const scaleProfile = (cache: string, by: (key: string) => number): void => {
   writeFileSync(path, JSON.stringify({ ...profile, seconds }))
 }
 
-test('ways stand in the plan, and train to the same bits', async () => {
+gateTest('ways stand in the plan, and train to the same bits', async () => {
   const fixed = await trained(classifier, staged(classifier, { ...ON, strategy: 'in-core' }), { steps: STEPS })
   process.env.XDG_CACHE_HOME = join(root, 'ways')
   const planned = (): Staged => staged(classifier, { ...ON, strategy: 'in-core', algorithms: 'measured' })
@@ -210,33 +210,36 @@ test('ways stand in the plan, and train to the same bits', async () => {
   assert.is((await trained(classifier, plan, { steps: STEPS })).weightsSha256, fixed.weightsSha256)
 })
 
-test('steps tell what their calls take: what is said of later plans follows, in later processes too, and which plan is chosen stays', async () => {
-  process.env.XDG_CACHE_HOME = join(root, 'steps')
-  const budget = 64 * 2 ** 20
-  const planned = (): Staged => staged(classifier, { ...ON, budget, algorithms: 'measured' })
-  planned()
-  // Single calls have a thousand times their measured times: the basis of plans, before and after.
-  scaleProfile(join(root, 'steps'), () => 1000)
-  const before = planned()
-  const inCore = (): Staged => staged(classifier, { ...ON, budget, strategy: 'in-core', algorithms: 'measured' })
-  const kept = inCore()
-  const seconds: number[] = []
-  await trained(classifier, kept, {
-    steps: 2,
-    onProgress: (p) => {
-      if (p.kind === 'step') seconds.push(p.seconds)
-    },
-  })
-  const [again, after] = [inCore(), planned()]
-  const sum = (p: Staged): number => p.plan.calls.reduce((n, c) => n + c.seconds, 0)
-  const [, second] = seconds
-  assert.ok(sum(kept) > 100 * second!, `${sum(kept)} s said, ${second} s taken`)
-  assert.ok(sum(again) <= second! && sum(again) > 0.3 * second!, `${sum(again)} s said after a step of ${second} s`)
-  const chosen = ({ plan }: Staged): string => JSON.stringify({ ...plan, calls: plan.calls.map((c) => ({ ...c, seconds: 0 })) })
-  assert.ok(chosen(again) === chosen(kept) && chosen(after) === chosen(before), 'the same plans but for the seconds')
-  assert.ok(sum(after) < sum(before), 'the calls that both plans make take what they took')
-  process.env.XDG_CACHE_HOME = join(root, 'cache')
-})
+gateTest(
+  'steps tell what their calls take: what is said of later plans follows, in later processes too, and which plan is chosen stays',
+  async () => {
+    process.env.XDG_CACHE_HOME = join(root, 'steps')
+    const budget = 64 * 2 ** 20
+    const planned = (): Staged => staged(classifier, { ...ON, budget, algorithms: 'measured' })
+    planned()
+    // Single calls have a thousand times their measured times: the basis of plans, before and after.
+    scaleProfile(join(root, 'steps'), () => 1000)
+    const before = planned()
+    const inCore = (): Staged => staged(classifier, { ...ON, budget, strategy: 'in-core', algorithms: 'measured' })
+    const kept = inCore()
+    const seconds: number[] = []
+    await trained(classifier, kept, {
+      steps: 2,
+      onProgress: (p) => {
+        if (p.kind === 'step') seconds.push(p.seconds)
+      },
+    })
+    const [again, after] = [inCore(), planned()]
+    const sum = (p: Staged): number => p.plan.calls.reduce((n, c) => n + c.seconds, 0)
+    const [, second] = seconds
+    assert.ok(sum(kept) > 100 * second!, `${sum(kept)} s said, ${second} s taken`)
+    assert.ok(sum(again) <= second! && sum(again) > 0.3 * second!, `${sum(again)} s said after a step of ${second} s`)
+    const chosen = ({ plan }: Staged): string => JSON.stringify({ ...plan, calls: plan.calls.map((c) => ({ ...c, seconds: 0 })) })
+    assert.ok(chosen(again) === chosen(kept) && chosen(after) === chosen(before), 'the same plans but for the seconds')
+    assert.ok(sum(after) < sum(before), 'the calls that both plans make take what they took')
+    process.env.XDG_CACHE_HOME = join(root, 'cache')
+  },
+)
 
 test('what the driver counts on the device is told', async () => {
   const r = await inCoreOnce()

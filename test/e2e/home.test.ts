@@ -25,7 +25,7 @@ import { problemOf } from '../../staging/search/problem'
 import { paged } from '../../staging/compile'
 import { verify } from '../../staging/verify/verify'
 import { uniform } from '../fixtures/formula'
-import { fewOrAll } from '../full'
+import { fewOrAll, gateTest } from '../full'
 import { BF16, DEVICE, staged, trained } from './runs'
 
 const root = mkdtempSync(join(tmpdir(), 'spillway-home-'))
@@ -166,7 +166,7 @@ const dense = model(
 )
 
 for (const name of fewOrAll([MIXED], ['momentum', 'two states of each', MIXED]))
-  test(`${name}: large weights are updated by rows, to the bits of in-core`, async () => {
+  gateTest(`${name}: large weights are updated by rows, to the bits of in-core`, async () => {
     const o: StageOptions = { ...CASES[name], checkpoints: ['narrow'], freeze: ['c1.*'] }
     const { checkpoints: _, ...whole } = o
     const small = squeezed(o, dense)

@@ -217,7 +217,7 @@ if (HERE) {
       assert.is(told(end).budgetBytes, 2 ** 29)
     })
 
-  test('a script trains with all that were started with it, more than once', async () => {
+  gateTest('a script trains with all that were started with it, more than once', async () => {
     const file = join(root, 'script.ts')
     const from = (path: string): string => JSON.stringify(join(__dirname, '..', '..', path))
     writeFileSync(

@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { gateTest } from '../full'
 import { npyHead } from '../../src/files/npy'
 import { type End, ended, spillway } from './processes'
 import { DEVICE } from './runs'
@@ -121,7 +122,7 @@ if (MPIS.length > 0) {
     assert.match(inOne.err, /all\.npy is one file, but 2 processes write their own files: use a folder/)
   })
 
-  test('a rank that is asked to end ends all, with its code, and no file is half written', async () => {
+  gateTest('a rank that is asked to end ends all, with its code, and no file is half written', async () => {
     const data = arrays('many', 3000)
     let asked = 0
     const end = await among(mpi, 2, [`--data=${data}`, `--out=${at('some')}`], {

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { gateTest } from '../full'
 import { type Documented, namesOf, readApi } from '../../scripts/reference/exports'
 import { slug, splitDefault } from '../../scripts/reference/markdown'
 import { anchorsOf, linksOf } from '../../scripts/site/links'
@@ -61,14 +62,14 @@ const faults = (): readonly string[] => {
   return found
 }
 
-test('every example compiles as a user compiles it', () => {
+gateTest('every example compiles as a user compiles it', () => {
   assert.equal(
     faults().filter((fault) => !fault.startsWith(`${BROKEN.of}: `)),
     [],
   )
 })
 
-test('a broken example is found, with its name', () => {
+gateTest('a broken example is found, with its name', () => {
   assert.ok(faults().some((fault) => fault.startsWith(`${BROKEN.of}: `)))
 })
 

@@ -1,5 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { gateTest } from '../full'
 import { conv2d, maxPool, model, relu, seq } from '../../dsl'
 import { niceStep } from '../../src/report/charts'
 import {
@@ -413,7 +414,7 @@ test('each number of the tables and of the drawing is one of plan --json, or a p
   }
 })
 
-test('the page of a plan with a hundred thousand calls stays below 3 MB', () => {
+gateTest('the page of a plan with a hundred thousand calls stays below 3 MB', () => {
   const plan = chainPlan({ layers: 8, size: 12800, tiles: 12500 })
   assert.ok(plan.calls.length > 100_000)
   const page = html(plan)

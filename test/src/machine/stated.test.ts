@@ -14,7 +14,7 @@ import { CPU_SAMPLES, type Guesses, type Measurements, type Timer, timer } from 
 import { type StagingOptions, stageNamed } from '../../../src/cli/stage'
 import type { Staged } from '../../../src/stage/stage'
 import { train } from '../../../src/train/trainer'
-import { FULL, fewOrAll } from '../../full'
+import { FULL, fewOrAll, gateTest } from '../../full'
 
 const folder = mkdtempSync(join(tmpdir(), 'spillway-stated-'))
 const before = process.env.XDG_CACHE_HOME
@@ -47,6 +47,7 @@ const poisoned = (cache: string, seconds: (before: number) => number): void => {
 const stated = statedSeconds(2)
 const hasCpu = loadNative().deviceInfo().devices.includes('cpu')
 const onCpu = hasCpu ? test : test.skip
+const gateOnCpu = hasCpu ? gateTest : test.skip
 
 onCpu('with fixed algorithms a plan is the same to the byte whatever was measured, and nothing is measured for it', () => {
   const answers = fewOrAll(['empty', 'other'], ['empty', 'measured', 'other']).map((name) => {
@@ -190,7 +191,7 @@ test('what a call took in steps comes before any estimate of it, and after what 
 
 // ---------------------------------------------------------------- runs
 
-onCpu('a first plan estimates most of its calls and says so; its run leaves measurements to the next', async () => {
+gateOnCpu('a first plan estimates most of its calls and says so; its run leaves measurements to the next', async () => {
   const cache = withCache('first')
   const { named, staged } = stagedWith({ budget: 80 * 2 ** 20 })
   const { callTimes, measuringSeconds, planningSeconds } = staged.staging
