@@ -2,24 +2,22 @@
 // object. Invariant: nothing is measured and nothing runs; on a device of this computer the times are estimates.
 import { setFlagsFromString } from 'node:v8'
 import * as E from 'fp-ts/Either'
-import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as TE from 'fp-ts/TaskEither'
-import { updatesOf } from '../../staging/ops/updates'
-import type { SpillwayError } from '../errors/errors'
+import type { MachineOptions } from '../machine/localmachine'
 import { machineNamed } from '../machine/machine'
 import { showSeconds, showSize, significant } from '../report/format'
 import { textTable } from '../report/texttable'
-import type { Answer, Change, Fit, Fits, FitsAsked } from '../stage/fits'
-import { fitsBeside } from '../stage/fitsbeside'
+import { type Answer, type Change, type Fit, type Fits, stepAsked } from '../stage/fits'
+import { fitsBeside, imagesThread } from '../stage/fitsbeside'
 import { type Subject, UP_TO } from '../stage/largest'
+import { prepare, type Prepared } from '../stage/prepare'
 import { checkedBudget, checkedEffort } from '../stage/stage'
 import { live } from './live'
 import { modelNamed } from './model'
-import { flagOf, overrideOf } from './options'
+import { overrideOf } from './options'
 import { type Done, type Output, quoted, terminalWidth } from './output'
-import { lossOf, OWN_OPTIONS, optimizerOf } from './own'
-import { prepareNamed, type StagingOptions } from './stage'
+import { namedStep, type NamedStep, type StagingOptions } from './stage'
 
 export interface FitsOptions extends Omit<StagingOptions, 'budget' | 'strategy'> {
   /** Budget in bytes. */
@@ -27,33 +25,17 @@ export interface FitsOptions extends Omit<StagingOptions, 'budget' | 'strategy'>
   readonly upTo?: number
 }
 
-/** The model at any size, with the loss and the optimizer of the command line. */
-const subjectOf = (text: string, o: FitsOptions): Either<SpillwayError, Pick<FitsAsked, 'subject' | 'prepared'>> =>
-  pipe(
-    prepareNamed(text, o),
-    E.bindTo('first'),
-    E.bind('loss', ({ first }) => lossOf(o, first.named.loss)),
-    E.bind('optimizer', () => optimizerOf(o)),
-    E.map(({ first: { named, prepared }, loss, optimizer }) => ({
-      prepared,
-      subject: {
-        at: ([batch, , height, width]) =>
-          pipe(
-            modelNamed(text, { ...overrideOf({ classes: o.classes }), batch, height, width }),
-            E.map(({ model }) => model),
-          ),
-        base: prepared.graph.values.find((v) => v.role === 'input')!.shape as Subject['base'],
-        own: {
-          loss,
-          optimizer,
-          ...updatesOf(o),
-          name: named.name,
-          beside: OWN_OPTIONS.filter((k) => o[k] !== undefined).map(flagOf),
-        },
-        machine: prepared.machine,
-      },
-    })),
-  )
+/** The model at any size, with the options of its step. */
+const subjectOf = (text: string, o: FitsOptions, { machine, own }: NamedStep, { graph }: Prepared): Subject => ({
+  at: ([batch, , height, width]) =>
+    pipe(
+      modelNamed(text, { ...overrideOf({ classes: o.classes }), batch, height, width }),
+      E.map(({ model }) => model),
+    ),
+  base: graph.values.find((v) => v.role === 'input')!.shape as Subject['base'],
+  own,
+  machine,
+})
 
 // ---------------------------------------------------------------- the text
 
@@ -127,36 +109,46 @@ export const fitsText = (name: string, machine: string, fits: Fits, upTo: number
   ].join('\n')
 }
 
-/** In a process of seconds, V8 optimizes functions that end soon: nine times later than by default saves a quarter of the processor time. */
-const OPTIMIZE_LATER = '--interrupt-budget=600000'
+/**
+ * Options of V8 for a process of seconds. It optimizes functions nine times later than by default, which saves a quarter of the processor time. It
+ * does not forget the bytecode of functions that are idle for a while.
+ */
+const FOR_SECONDS = '--interrupt-budget=1200000 --no-flush-bytecode'
 
 export const fitModel = (text: string, o: FitsOptions, out: Output): Promise<Done> => {
-  setFlagsFromString(OPTIMIZE_LATER)
+  setFlagsFromString(FOR_SECONDS)
+  const thread = imagesThread()
+  const { effort, upTo } = o
   const name = o.machine ?? 'cpu'
   return pipe(
-    checkedEffort({ effort: o.effort }),
-    E.flatMap(() => subjectOf(text, o)),
-    E.bind('budgetBytes', ({ subject }) => checkedBudget(o.in ?? subject.machine.memoryBytes)),
-    E.map(
-      ({ subject, prepared, budgetBytes }): FitsAsked => ({
-        subject,
-        prepared,
-        budgetBytes,
-        effort: o.effort,
-        upTo: o.upTo,
-        onPhase: (phase) => live.show(`${subject.own.name}: ${phase}`),
-        machineWith: (changed) => machineNamed(name, { ...o, ...changed }),
-      }),
+    checkedEffort({ effort }),
+    E.flatMap(() => namedStep(text, o)),
+    E.bind('budgetBytes', ({ machine }) => checkedBudget(o.in ?? machine.memoryBytes)),
+    E.bind('prepared', ({ named: { model }, machine, own }) => prepare(model, machine, own)),
+    E.let('given', ({ prepared, budgetBytes }) => ({ ...stepAsked(prepared), budgetBytes, effort, upTo })),
+    E.let('images', ({ named: { model }, own, given }) =>
+      model.kind === 'step'
+        ? undefined
+        : thread?.ask({ ...given, net: model.net, base: model.input, own, machine: { name, options: o } }),
     ),
+    E.map(({ prepared, given, images, ...step }) => ({
+      images,
+      asked: {
+        ...given,
+        subject: subjectOf(text, o, step, prepared),
+        onPhase: (phase: string) => live.show(`${step.own.name}: ${phase}`),
+        machineWith: (changed: MachineOptions) => machineNamed(name, { ...o, ...changed }),
+      },
+    })),
     TE.fromEither,
-    TE.flatMap((asked) =>
+    TE.flatMap(({ asked, images }) =>
       pipe(
-        () => fitsBeside(asked, name, o),
+        () => fitsBeside(asked, images),
         TE.map((fits) => {
           const { own, machine } = asked.subject
           return out.answer(
             { model: own.name, machine: machine.name, ...fits },
-            fitsText(own.name!, machine.name, fits, o.upTo ?? UP_TO, terminalWidth(out)),
+            fitsText(own.name!, machine.name, fits, upTo ?? UP_TO, terminalWidth(out)),
           )
         }),
       ),

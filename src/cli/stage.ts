@@ -8,10 +8,10 @@ import { asOne, ranksOf } from '../../staging/graph/ranks'
 import { updatesOf } from '../../staging/ops/updates'
 import { type SpillwayError, usage } from '../errors/errors'
 import { belonging } from '../stage/identity'
-import type { MachineOptions } from '../machine/localmachine'
+import type { LocalMachine, MachineOptions } from '../machine/localmachine'
 import { machineNamed } from '../machine/machine'
 import { tryLoadPlans } from '../stage/planfile'
-import { prepare, type Prepared, prepareEvaluation, preparePrediction } from '../stage/prepare'
+import { type Named, prepare, type Prepared, prepareEvaluation, preparePrediction } from '../stage/prepare'
 import { type StageAsked, describePlans, machineOptionsIn, type Staged, stagedOverRanks, stagePrepared } from '../stage/stage'
 import { modelNamed, type NamedModel } from './model'
 import { flagOf, type InputOptions, knownAllocator, overrideOf } from './options'
@@ -88,14 +88,20 @@ const trainsAs = ({ mode = 'train', as, ranks, bands }: StagingOptions): Either<
       ? E.left(usage(`--as ${as} needs --mode predict or --mode evaluate`))
       : E.right(undefined)
 
-export interface PreparedModel {
+/** A model, its machine, and the options of its step. */
+export interface NamedStep {
   readonly named: NamedModel
+  readonly machine: LocalMachine
+  readonly own: Named
+}
+
+export interface PreparedModel extends NamedStep {
   readonly prepared: Prepared
 }
 
-/** All that is checked, and made, before anything is planned. */
-export const prepareNamed = (modelText: string, o: StagingOptions): Either<SpillwayError, PreparedModel> => {
-  const { mode = 'train', as } = o
+/** Checks the words of the command line, and builds the model. */
+export const namedStep = (modelText: string, o: StagingOptions): Either<SpillwayError, NamedStep> => {
+  const { mode = 'train' } = o
   return pipe(
     knownAllocator(o.allocator ?? 'pages'),
     E.flatMap(() => trainsAs(o)),
@@ -104,15 +110,27 @@ export const prepareNamed = (modelText: string, o: StagingOptions): Either<Spill
     E.bind('loss', ({ named }) => lossOf(o, named.loss)),
     E.bind('optimizer', () => optimizerOf(o)),
     E.bind('machine', () => openMachine(o.machine, o)),
-    E.bind('prepared', ({ named: { name, model }, loss, optimizer, machine }) =>
-      PREPARING[mode](model, machine, {
+    E.map(({ named, loss, optimizer, machine }) => ({
+      named,
+      machine,
+      own: {
         ...(mode === 'predict' ? {} : { loss }),
         optimizer,
         ...updatesOf(o),
-        name,
-        ...(as === undefined ? {} : { as }),
+        name: named.name,
         beside: OWN_OPTIONS.filter((k) => o[k] !== undefined).map(flagOf),
-      }),
+      },
+    })),
+  )
+}
+
+/** Everything that comes before planning. */
+export const prepareNamed = (modelText: string, o: StagingOptions): Either<SpillwayError, PreparedModel> => {
+  const { mode = 'train', as } = o
+  return pipe(
+    namedStep(modelText, o),
+    E.bind('prepared', ({ named, machine, own }) =>
+      PREPARING[mode](named.model, machine, { ...own, ...(as === undefined ? {} : { as }) }),
     ),
   )
 }

@@ -62,7 +62,10 @@ export interface Fits {
 
 export interface FitsAsked {
   readonly subject: Subject
-  readonly prepared: Prepared
+  /** The step at its own size. */
+  readonly graph: Graph
+  /** The names of the trained parameters; absent in a step of several networks. */
+  readonly trained?: readonly string[]
   readonly budgetBytes: number
   readonly effort?: number | undefined
   readonly upTo?: number | undefined
@@ -72,7 +75,7 @@ export interface FitsAsked {
   readonly machineWith: (o: Pick<MachineOptions, 'precision' | 'hostMemory' | 'spill'>) => Either<SpillwayError, LocalMachine>
 }
 
-/** Too little for a search: the fastest chain is planned. A search finds hardly more in the time of an answer. */
+/** Too little for a search: the fastest chain is planned. A search takes longer than an answer. */
 const CHAINS = EFFORTS.least / 10
 
 const isRefused = ({ tag }: SpillwayError): boolean => tag === 'BudgetInfeasible' || tag === 'TierInfeasible'
@@ -121,14 +124,17 @@ export const partsOf = (names: readonly string[]): readonly string[] => {
   }
 }
 
-const trainedNames = ({ step }: Prepared): readonly string[] =>
-  step ? step.objectives.flatMap((o) => [...o.params.keys()].map((v) => step.graph.values[v]!.name)) : []
+/** The graph and the trained parameters of a prepared step. */
+export const stepAsked = ({ model, graph, step }: Prepared): Pick<FitsAsked, 'graph' | 'trained'> =>
+  model.kind === 'step' || !step
+    ? { graph }
+    : { graph, trained: step.objectives.flatMap((o) => [...o.params.keys()].map((v) => step.graph.values[v]!.name)) }
 
 /** Freezes the fewest first parts that make room in-core: none if even all but the last one do not. */
 const freezing = (o: FitsAsked, before: Before): Sought => {
-  const { subject, prepared, budgetBytes } = o
-  const parts = partsOf(trainedNames(prepared))
-  if (prepared.model.kind === 'step' || parts.length < 2) return NONE
+  const { subject, trained = [], budgetBytes } = o
+  const parts = partsOf(trained)
+  if (parts.length < 2) return NONE
   const own = subject.own.freeze ?? []
   const subjects = parts.map(
     (_, count): Subject => ({
@@ -170,29 +176,27 @@ const rounding = (o: FitsAsked, before: Before): Sought => {
   return changed(o, before)('bf16', ['--precision', 'bf16'], { ...o.subject, machine: machine.right })
 }
 
-/** The largest batch in-core, with at least as many images for each update. */
+/** The fewest parts of the batch that fit in-core, with an update after all of them. */
 const accumulating = (o: FitsAsked, before: Before, whole: Largest | undefined): Sought => {
-  const { subject, budgetBytes, prepared } = o
+  const { subject, budgetBytes, trained } = o
   const [batch, ...image] = before.input
-  if (prepared.model.kind === 'step' || batch < 2 || !whole) return NONE
-  const accumulated = (steps: number): Subject => ({
-    ...subject,
-    // Kept gradients take a little more memory: the search begins at the largest batch without them.
-    base: whole.input,
-    own: { ...subject.own, accumulate: (subject.own.accumulate ?? 1) * steps },
-  })
-  const twice = accumulated(2)
-  const found = largestOf(twice, 'batch', budgetBytes)({ strategy: 'in-core' })
-  if (E.isLeft(found)) return isRefused(found.left) ? NONE : found
-  const smaller = found.right.input[0]
-  const steps = Math.ceil(batch / smaller)
-  const total = (subject.own.accumulate ?? 1) * steps
-  return changed(o, before)(
-    `batch ${smaller}, update every ${total} steps`,
-    ['--batch', `${smaller}`, '--accumulate', `${total}`],
-    steps === 2 ? twice : accumulated(steps),
-    [smaller, ...image],
-  )
+  if (!trained || !whole) return NONE
+  const already = subject.own.accumulate ?? 1
+  // The sums of gradients need memory, too: sometimes one part more is needed.
+  for (let parts = Math.max(2, Math.ceil(batch / whole.input[0])); parts <= batch; parts++) {
+    const input: Shape = [Math.ceil(batch / parts), ...image]
+    const accumulated: Subject = { ...subject, own: { ...subject.own, accumulate: already * parts } }
+    const graph = graphAt(accumulated, input)
+    if (E.isLeft(graph)) return graph
+    if (inCoreBytesOf(graph.right, subject.machine) <= budgetBytes)
+      return changed(o, before)(
+        `batch ${input[0]}, update every ${already * parts} steps`,
+        ['--batch', `${input[0]}`, '--accumulate', `${already * parts}`],
+        accumulated,
+        input,
+      )
+  }
+  return NONE
 }
 
 const shrinking = (o: FitsAsked, before: Before, largest: Largest | undefined): Sought => {
@@ -208,12 +212,12 @@ const MIB = 2 ** 20
 
 /** Swapping, if nothing is swapped yet: into host memory of the size that the plan needs, and to a disk. */
 const swapping = (o: FitsAsked, before: Before): Sought => {
-  const { subject, prepared, machineWith } = o
+  const { subject, graph, machineWith } = o
   if (hasTier(subject.machine) && !subject.machine.link.sameMemory) return NONE
   const change = changed(o, before)
   const host = pipe(
     machineWith({ hostMemory: ANY_BYTES }),
-    E.flatMap((machine) => fitOf(prepared.graph, { ...subject, machine }, o)),
+    E.flatMap((machine) => fitOf(graph, { ...subject, machine }, o)),
     E.flatMap(({ price }) => {
       if (!price) return NONE
       const mib = Math.ceil(price.tierBytes / MIB)
@@ -263,7 +267,7 @@ const answersOf = (o: FitsAsked, growing: Growing): Either<SpillwayError, readon
 
 /** With the graph of its own size, and the memory of the step as it is. */
 const withBefore = (o: FitsAsked): FitsAsked & { readonly before: Before } => {
-  const { graph } = o.prepared
+  const { graph } = o
   const { base: input, machine } = o.subject
   return { ...o, subject: withGraph(o.subject, graph), before: { input, inCoreBytes: inCoreBytesOf(graph, machine) } }
 }
@@ -288,14 +292,14 @@ const grownBy = (o: FitsAsked, growing: Growing, changes: (before: Before, inCor
 
 /** The largest images, and the changes of the network and its input. */
 export const imagesOf = (o: FitsAsked): Either<SpillwayError, Grown> =>
-  grownBy(o, 'image', (before, largest) => [freezing(o, before), shrinking(o, before, largest)])
+  grownBy(o, 'image', (before, largest) => [freezing(o, before), rounding(o, before), shrinking(o, before, largest)])
 
-/** The largest batches, and the changes of the machine and the batch. */
+/** The largest batches, and the changes of the batch and the lower memories. */
 export const batchesOf = (o: FitsAsked): Either<SpillwayError, Grown> =>
-  grownBy(o, 'batch', (before, largest) => [rounding(o, before), accumulating(o, before, largest), swapping(o, before)])
+  grownBy(o, 'batch', (before, largest) => [accumulating(o, before, largest), swapping(o, before)])
 
 /** The step as it is. */
-export const askedOf = (o: FitsAsked): Either<SpillwayError, Fit> => whilePlanning(() => fitOf(o.prepared.graph, o.subject, o))
+export const askedOf = (o: FitsAsked): Either<SpillwayError, Fit> => whilePlanning(() => fitOf(o.graph, o.subject, o))
 
 /** All answers, from those of the step, of batches and of images. */
 export const fitsFrom = (

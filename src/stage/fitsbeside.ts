@@ -6,7 +6,6 @@ import { getHeapStatistics } from 'node:v8'
 import { Worker } from 'node:worker_threads'
 import type { Either } from 'fp-ts/Either'
 import type { SpillwayError } from '../errors/errors'
-import type { MachineOptions } from '../machine/localmachine'
 import { takeOwnGpu } from '../ranks/gpu'
 import { askedOf, batchesOf, type Fits, type FitsAsked, fitsFrom, fitsOf } from './fits'
 import type { Answered, Asked } from './fitsworker'
@@ -20,19 +19,35 @@ const heap = () => ({
   maxOldGenerationSizeMb: getHeapStatistics().heap_size_limit / 2 ** 20 - YOUNG_MIB,
 })
 
-const inThread = (asked: Asked): Promise<Answered> =>
-  new Promise((resolve, reject) => {
-    takeOwnGpu()
-    new Worker(WORKER, { workerData: asked, resourceLimits: heap() }).once('message', resolve).once('error', reject)
-  })
+/** Waits for the answers of the thread. */
+type Images = () => Promise<Answered>
 
-/** The machine by its name and options: its functions stay in their thread. */
-export const fitsBeside = async (o: FitsAsked, name: string, options: MachineOptions): Promise<Either<SpillwayError, Fits>> => {
-  const { budgetBytes, effort, upTo, prepared } = o
-  const { base, own } = o.subject
-  if (prepared.model.kind === 'step' || availableParallelism() < 2) return fitsOf(o)
-  const { net } = prepared.model
-  const images = inThread({ net, base, own, machine: { name, options }, budgetBytes, effort, upTo })
+/** A thread that answers for images. The machine crosses by its name and options: its functions stay in their thread. */
+export interface ImagesThread {
+  readonly ask: (asked: Asked) => Images
+}
+
+/** It starts before the model is built, and loads its modules meanwhile. It does not keep the process alive until its answers are awaited. */
+export const imagesThread = (): ImagesThread | undefined => {
+  if (availableParallelism() < 2) return undefined
+  takeOwnGpu()
+  const worker = new Worker(WORKER, { resourceLimits: heap() })
+  worker.unref()
+  const answered = new Promise<Answered>((resolve, reject) => worker.once('message', resolve).once('error', reject))
+  answered.catch(() => {})
+  return {
+    ask: (asked) => {
+      worker.postMessage(asked)
+      return () => {
+        worker.ref()
+        return answered
+      }
+    },
+  }
+}
+
+export const fitsBeside = async (o: FitsAsked, images?: Images): Promise<Either<SpillwayError, Fits>> => {
+  if (!images) return fitsOf(o)
   const [step, batches] = [askedOf(o), batchesOf(o)]
-  return fitsFrom(budgetBytes, step, batches, await images)
+  return fitsFrom(o.budgetBytes, step, batches, await images())
 }

@@ -1,8 +1,7 @@
 // Checks an op of the table with these operands: counts, roles, element types, attributes, shapes. In: kind, attributes, operand values. Out: the
 // entry, its attributes in wire order and its output shapes, or a GraphError. Invariant: builder and codec both call it, so built and decoded graphs
 // obey the same rules.
-import { chain, type Either, left, map, mapLeft, right, traverseReadonlyArrayWithIndex } from 'fp-ts/Either'
-import { pipe } from 'fp-ts/function'
+import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import type { GraphError } from '../core/errors'
 import {
   type AnyAttrs,
@@ -122,12 +121,13 @@ export const checkOp = (r: OpRequest): Either<GraphError, CheckedOp> => {
     return left({ tag: 'OperandCount', layer, kind, got: r.ins.length, legal: countText(counts) })
   if (!attrsCodec(def).is(attrs)) return left({ tag: 'AttrsInvalid', layer, kind, got: attrs, legal: attrsText(def) })
   const invalid = (reason: string): GraphError => ({ tag: 'ShapeInvalid', layer, kind, reason })
-  return pipe(
-    r.ins,
-    traverseReadonlyArrayWithIndex(checkedOperand(r, def)),
-    chain(() => mapLeft(invalid)(shapesOf(r, def))),
-    map((outs) => ({ def, attrs: inWireOrder(def, attrs), outs })),
-  )
+  const checked = checkedOperand(r, def)
+  for (const [i, v] of r.ins.entries()) {
+    const operand = checked(i, v)
+    if (isLeft(operand)) return operand
+  }
+  const outs = shapesOf(r, def)
+  return isLeft(outs) ? left(invalid(outs.left)) : right({ def, attrs: inWireOrder(def, attrs), outs: outs.right })
 }
 
 /** A value that is legal by itself. */

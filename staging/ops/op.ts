@@ -30,11 +30,10 @@ export const attrsListed = (name: string, attrs: AnyAttrs): readonly number[] =>
   return values
 }
 /** In wire order: the fields, then those of the open lists, the first of each, the second of each, and so on. */
-export const attrNames = (of: AttrFields, attrs: AnyAttrs): readonly string[] => [
-  ...Object.keys(of.fields),
-  ...restNames(of, attrs),
-]
-const restNames = ({ rest = {} }: AttrFields, attrs: AnyAttrs): readonly string[] => {
+export const attrNames = (of: AttrFields, attrs: AnyAttrs): readonly string[] =>
+  of.rest ? [...Object.keys(of.fields), ...restNames(of, attrs)] : Object.keys(of.fields)
+const restNames = ({ rest }: AttrFields, attrs: AnyAttrs): readonly string[] => {
+  if (!rest) return []
   const names = Object.keys(rest)
   const rows = names.length === 0 ? 0 : Math.min(...mapped(names, (name) => attrsListed(name, attrs).length))
   return Array.from({ length: rows }, (_, i) => mapped(names, (name) => `${name}${i}`)).flat()
@@ -379,8 +378,7 @@ export const inputsWith = (d: OpDef, a: AnyAttrs): readonly OperandDef[] =>
 /** Attributes out of their limits, and inputs that should not come with them, or should. */
 const attrsFault = (d: OpDef, a: AnyAttrs, ins: number): string | undefined => {
   const listed = mapped(restNames(d, a), (name) => [name, d.rest![name.replace(/\d+$/, '')]!] as const)
-  const limits: Readonly<Partial<Record<string, Limit>>> = { ...d.limits, ...Object.fromEntries(listed) }
-  const wrong = Object.entries(limits).find(([name, limit]) => !isWithin(limit!, a[name]!))
+  const wrong = [...Object.entries(d.limits ?? {}), ...listed].find(([name, limit]) => !isWithin(limit!, a[name]!))
   if (wrong) return `${wrong[0]} is ${a[wrong[0]]}; allowed: ${limitText(wrong[1]!)}`
   const due = inputsWith(d, a)
   return ins === due.length || d.ins.every((o) => o.when === undefined)

@@ -15,6 +15,7 @@ import { arriving } from './arriving'
 import { atLeastSeconds, computeSeconds } from '../schedule/bound'
 import { type Candidate, type Improver, type Method, resident } from '../schedule/candidate'
 import { inCore, inCoreLayout } from '../schedule/incore'
+import { DEFAULT_EFFORT, LEAST_EFFORT } from '../search/limits'
 import { laying } from './laying'
 import { heldAt, type Layout } from '../schedule/layout'
 import { scheduleSwaps } from '../schedule/swaptimes'
@@ -240,9 +241,9 @@ class Search {
     return this.best !== null && this.best.seconds > NOTHING_TO_GAIN * computeSeconds(this.best.candidate.layout)
   }
 
-  /** From the best plan, whosever it is. */
+  /** From the best plan, whosever it is. Below the least effort of a search, improvements would take most of the time. */
   improve(improver: Improver, strategy: string): void {
-    if (!this.best || !this.refines) return
+    if (!this.best || this.isFirst || (this.o.effort ?? DEFAULT_EFFORT) < LEAST_EFFORT) return
     const { candidate, seconds } = this.best
     this.answer(improver(this.graph, this.machine, this.pages, candidate, seconds), strategy)
   }

@@ -27,8 +27,8 @@ import {
 import { fitsText } from '../../../src/cli/fits'
 import { machineNamed } from '../../../src/machine/machine'
 import { batchesFrom } from '../../../src/stage/batches'
-import { type Fits, type FitsAsked, fitsOf, partsOf } from '../../../src/stage/fits'
-import { fitsBeside } from '../../../src/stage/fitsbeside'
+import { type Fits, type FitsAsked, fitsOf, partsOf, stepAsked } from '../../../src/stage/fits'
+import { fitsBeside, imagesThread } from '../../../src/stage/fitsbeside'
 import { prepare } from '../../../src/stage/prepare'
 import { compile } from '../../../staging/compile'
 import { certain } from '../../../staging/core/certain'
@@ -179,7 +179,7 @@ const askedAt = (input: readonly number[], budgetBytes: number): FitsAsked => {
   const model = at(input, classifier)
   return {
     subject: { at: (shape) => modelAt(shape, classifier), base: model.input as never, own: {}, machine },
-    prepared: certain('the step is legal')(prepare(model, machine)),
+    ...stepAsked(certain('the step is legal')(prepare(model, machine))),
     budgetBytes,
     machineWith: (o) => machineNamed(MACHINE, o),
   }
@@ -215,7 +215,19 @@ test('changes stand alone, and the fastest comes first', () => {
 })
 
 test('two threads give the answers of one', async () => {
-  assert.equal(certain('the questions have answers')(await fitsBeside(askedAt([16, 3, 128, 128], TIGHT), MACHINE, {})), tight())
+  const o = askedAt([16, 3, 128, 128], TIGHT)
+  const { base, own } = o.subject
+  const { graph, trained = [], budgetBytes } = o
+  const images = imagesThread()?.ask({
+    graph,
+    trained,
+    budgetBytes,
+    base,
+    own,
+    net: classifier,
+    machine: { name: MACHINE, options: {} },
+  })
+  assert.equal(certain('the questions have answers')(await fitsBeside(o, images)), tight())
 })
 
 test('a step that fits needs no change; one that fits nowhere has its smallest budget', () => {
