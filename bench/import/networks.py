@@ -141,6 +141,9 @@ class Network:
 
 def main(folder, *names):
     torch.set_num_threads(1)
+    # PyTorch's exporters print to the process's output, below Python's. The lines of JSON have their own.
+    lines = os.fdopen(os.dup(1), 'w')
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     os.makedirs(folder, exist_ok=True)
     for name, make, size in networks():
         if names and not any(n in name for n in names):
@@ -156,9 +159,9 @@ def main(folder, *names):
                             network = network or Network(make, size)
                             network.in_state(state)
                             hollow(getattr(network, exporter)(), path)
-                    print(json.dumps({**line, 'file': path}), flush=True)
+                    print(json.dumps({**line, 'file': path}), file=lines, flush=True)
                 except Exception as e:
-                    print(json.dumps({**line, 'error': str(e).split('\n')[0][:200]}), flush=True)
+                    print(json.dumps({**line, 'error': str(e).split('\n')[0][:200]}), file=lines, flush=True)
 
 
 main(*sys.argv[1:])

@@ -15,6 +15,7 @@ import { layerScaleRule } from './layerscale'
 import { leakyReluRule } from './leakyrelu'
 import { linearRule, pixelLinearRule } from './linear'
 import { localResponseNormRule } from './lrn'
+import { pixelShuffleRule, pixelUnshuffleRule } from './pixelshuffle'
 import { maxPoolRule, avgPoolRule } from './pool'
 import { reflectionPad2dRule } from './reflectionpad'
 import { globalResponseNormRule } from './response'
@@ -52,6 +53,8 @@ export const rules = {
   localResponseNorm: localResponseNormRule,
   maxPool: maxPoolRule,
   pixelLinear: pixelLinearRule,
+  pixelShuffle: pixelShuffleRule,
+  pixelUnshuffle: pixelUnshuffleRule,
   position: positionRule,
   reflectionPad2d: reflectionPad2dRule,
   relu: reluRule,

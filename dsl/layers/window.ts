@@ -72,12 +72,19 @@ export type WindowWidth<
   : Slide<W, Width<K>, Width<S>, WidthPad<P>, Width<D>>
 
 /** PyTorch's ceil mode: a last partial window counts when it starts inside the image or its left padding. */
-type SlideCeil<H extends number, K extends number, S extends number, P extends number> = number extends H | K | S | P
+type SlideCeil<H extends number, K extends number, S extends number, P extends number> = SlideCeilSides<H, K, S, P, P>
+type SlideCeilSides<
+  H extends number,
+  K extends number,
+  S extends number,
+  Low extends number,
+  High extends number,
+> = number extends H | K | S | Low | High
   ? number
-  : Room<H, K, P, 1> extends infer R
+  : Sub<Add<H, Add<Low, High>>, K> extends infer R
     ? R extends number
       ? CeilDiv<R, S> extends infer N extends number
-        ? Compare<Mul<N, S>, Add<H, P>> extends 'less'
+        ? Compare<Mul<N, S>, Add<H, Low>> extends 'less'
           ? Add<N, 1>
           : N
         : never
@@ -88,16 +95,24 @@ export type PoolHeight<
   H extends number,
   K extends Extent,
   S extends Extent,
-  P extends Extent,
+  P extends SidePadding,
   Ceil extends boolean,
-> = Ceil extends true ? SlideCeil<H, Height<K>, Height<S>, Height<P>> : WindowHeight<H, K, S, P>
+> = Ceil extends true
+  ? P extends Sides
+    ? SlideCeilSides<H, Height<K>, Height<S>, P['top'], P['bottom']>
+    : SlideCeil<H, Height<K>, Height<S>, HeightPad<P> & number>
+  : WindowHeight<H, K, S, P>
 export type PoolWidth<
   W extends number,
   K extends Extent,
   S extends Extent,
-  P extends Extent,
+  P extends SidePadding,
   Ceil extends boolean,
-> = Ceil extends true ? SlideCeil<W, Width<K>, Width<S>, Width<P>> : WindowWidth<W, K, S, P>
+> = Ceil extends true
+  ? P extends Sides
+    ? SlideCeilSides<W, Width<K>, Width<S>, P['left'], P['right']>
+    : SlideCeil<W, Width<K>, Width<S>, WidthPad<P> & number>
+  : WindowWidth<W, K, S, P>
 
 // ---------------------------------------------------------------- the same, as functions
 

@@ -179,7 +179,11 @@
   X(nadam, 231) \
   X(nadam_steered, 232) \
   X(lion, 233) \
-  X(lion_steered, 234)
+  X(lion_steered, 234) \
+  X(pixel_shuffle, 235) \
+  X(pixel_shuffle_bwd, 236) \
+  X(pixel_unshuffle, 237) \
+  X(pixel_unshuffle_bwd, 238)
 
 /// Every activation of staging/ops/unary.ts: X(kind); its gradient is kind_bwd.
 #define SPILLWAY_UNARY(X) \
@@ -1168,6 +1172,19 @@ struct LionSteeredAttrs {
   }
 };
 
+struct PixelShuffleAttrs {
+  int64_t factor;
+  static PixelShuffleAttrs read(const double* a) {
+    return {int_attr(a[0])};
+  }
+};
+
+using PixelShuffleBwdAttrs = PixelShuffleAttrs;
+
+using PixelUnshuffleAttrs = PixelShuffleAttrs;
+
+using PixelUnshuffleBwdAttrs = PixelShuffleAttrs;
+
 // ---------------------------------------------------------------- what the tape reader checks
 
 /// data: rank 4, a box of an activation; whole: dense (but what is laid), origin 0, any rank; any: either.
@@ -1232,6 +1249,8 @@ inline constexpr AttrLimit BnFrozenBwdReduceLimits[] = {{0, 0, UNBOUNDED, -UNBOU
 inline constexpr AttrLimit BnRunningLimits[] = {{0, 0, 1, -UNBOUNDED, UNBOUNDED}, {1, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit ReluLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit ReluBwdLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit MaxPoolLimits[] = {{7, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit MaxPoolBwdLimits[] = {{7, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit DropoutLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, 1}, {1, 0, 4294967295, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit DropoutBwdLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, 1}, {1, 0, 4294967295, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit SgdLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {3, 0, 1, -UNBOUNDED, UNBOUNDED}};
@@ -1244,6 +1263,8 @@ inline constexpr AttrLimit BnReluBwdDataLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED
 inline constexpr AttrLimit JoinedNormLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit JoinedNormBwdReduceLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit JoinedNormBwdDataLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {3, 0, 1, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit MaxPoolPlacesLimits[] = {{7, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit MaxPoolPlacesBwdLimits[] = {{10, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit LrnLimits[] = {{0, 1, 1073741824, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit LrnBwdLimits[] = {{0, 1, 1073741824, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit BnAddReluApplyLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
@@ -1304,6 +1325,10 @@ inline constexpr AttrLimit NadamLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUN
 inline constexpr AttrLimit NadamSteeredLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, 1}, {2, 0, UNBOUNDED, -UNBOUNDED, 1}, {3, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {4, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {5, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {6, 0, 1, -UNBOUNDED, UNBOUNDED}, {7, 1, 1073741824, -UNBOUNDED, UNBOUNDED}, {8, 0, UNBOUNDED, -UNBOUNDED, 1}};
 inline constexpr AttrLimit LionLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, 1}, {2, 0, UNBOUNDED, -UNBOUNDED, 1}, {3, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit LionSteeredLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, 1}, {2, 0, UNBOUNDED, -UNBOUNDED, 1}, {3, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {4, 1, 1073741824, -UNBOUNDED, UNBOUNDED}, {5, 0, UNBOUNDED, -UNBOUNDED, 1}};
+inline constexpr AttrLimit PixelShuffleLimits[] = {{0, 1, 1024, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit PixelShuffleBwdLimits[] = {{0, 1, 1024, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit PixelUnshuffleLimits[] = {{0, 1, 1024, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit PixelUnshuffleBwdLimits[] = {{0, 1, 1024, -UNBOUNDED, UNBOUNDED}};
 
 inline constexpr OpInfo OP_TABLE[] = {
     {"conv2d", 1, 2, 3, 1, 1, 9, 0, "iiiiiiiii", false, -1, -1, nullptr, 0,
@@ -1354,10 +1379,10 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"relu_bwd", 16, 2, 2, 1, 1, 1, 0, "f", false, 1, 1, ReluBwdLimits, 1,
      {{"y", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
-    {"max_pool", 17, 1, 1, 1, 1, 7, 0, "iiiiiii", false, -1, -1, nullptr, 0,
+    {"max_pool", 17, 1, 1, 1, 1, 7, 1, "iiiiiii", false, -1, -1, MaxPoolLimits, 1,
      {{"x", Role::data, Element::either, false, false, nullptr}},
      {{"y", Role::data, Element::either, true, false, "ssss"}}},
-    {"max_pool_bwd", 18, 2, 2, 1, 1, 7, 0, "iiiiiii", false, -1, 1, nullptr, 0,
+    {"max_pool_bwd", 18, 2, 2, 1, 1, 7, 1, "iiiiiii", false, -1, 1, MaxPoolBwdLimits, 1,
      {{"x", Role::data, Element::either, false, false, nullptr}, {"dy", Role::data, Element::either, false, false, "ssss"}},
      {{"dx", Role::data, Element::either, true, false, nullptr}}},
     {"avg_pool", 19, 1, 1, 1, 1, 10, 0, "iiiiiiiiii", false, -1, -1, nullptr, 0,
@@ -1519,10 +1544,10 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"conv2d_relu", 84, 2, 3, 1, 1, 10, 0, "iiiiiiiiif", false, -1, -1, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, nullptr}, {"w", Role::whole, Element::weight, false, false, nullptr}, {"b", Role::whole, Element::real, false, false, nullptr}},
      {{"y", Role::data, Element::either, true, false, "ssss"}}},
-    {"max_pool_places", 86, 1, 1, 1, 1, 7, 0, "iiiiiii", false, -1, -1, nullptr, 0,
+    {"max_pool_places", 86, 1, 1, 1, 1, 7, 1, "iiiiiii", false, -1, -1, MaxPoolPlacesLimits, 1,
      {{"x", Role::data, Element::either, false, false, nullptr}},
      {{"places", Role::data, Element::i32, true, false, "sass"}}},
-    {"max_pool_places_bwd", 87, 2, 2, 1, 1, 10, 0, "iiiiiiiiii", false, -1, 1, nullptr, 0,
+    {"max_pool_places_bwd", 87, 2, 2, 1, 1, 10, 1, "iiiiiiiiii", false, -1, 1, MaxPoolPlacesBwdLimits, 1,
      {{"places", Role::data, Element::i32, false, false, "sass"}, {"dy", Role::data, Element::either, false, false, "sass"}},
      {{"dx", Role::data, Element::either, true, false, nullptr}}},
     {"lrn", 90, 1, 1, 1, 1, 4, 0, "ifff", false, -1, -1, LrnLimits, 3,
@@ -1834,6 +1859,18 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"lion_steered", 234, 3, 4, 0, 0, 6, 0, "ffffif", false, -1, 0, LionSteeredLimits, 6,
      {{"w", Role::whole, Element::real, true, false, "="}, {"g", Role::whole, Element::real, false, false, "="}, {"exp_avg", Role::whole, Element::real, true, false, "="}, {"average", Role::whole, Element::real, true, false, "=", 5}},
      {}},
+    {"pixel_shuffle", 235, 1, 1, 1, 1, 1, 0, "i", false, -1, -1, PixelShuffleLimits, 1,
+     {{"x", Role::data, Element::either, false, false, nullptr}},
+     {{"y", Role::data, Element::either, true, false, "sass"}}},
+    {"pixel_shuffle_bwd", 236, 1, 1, 1, 1, 1, 0, "i", false, -1, 0, PixelShuffleBwdLimits, 1,
+     {{"dy", Role::data, Element::either, false, false, "sass"}},
+     {{"dx", Role::data, Element::either, true, false, nullptr}}},
+    {"pixel_unshuffle", 237, 1, 1, 1, 1, 1, 0, "i", false, -1, -1, PixelUnshuffleLimits, 1,
+     {{"x", Role::data, Element::either, false, false, nullptr}},
+     {{"y", Role::data, Element::either, true, false, "sass"}}},
+    {"pixel_unshuffle_bwd", 238, 1, 1, 1, 1, 1, 0, "i", false, -1, 0, PixelUnshuffleBwdLimits, 1,
+     {{"dy", Role::data, Element::either, false, false, "sass"}},
+     {{"dx", Role::data, Element::either, true, false, nullptr}}},
 };
 
 /// Null when no operator has this wire number.

@@ -18,6 +18,7 @@
 #include "ops/linear.hpp"
 #include "ops/loss.hpp"
 #include "ops/lrn.hpp"
+#include "ops/pixelshuffle.hpp"
 #include "ops/plumbing.hpp"
 #include "ops/pool.hpp"
 #include "ops/reflectpad.hpp"
@@ -87,6 +88,10 @@ constexpr OwnCheck OWN_CHECKS[] = {
     {OpKind::square_sums_bwd, check_square_sums_bwd},
     {OpKind::shift, check_shift},
     {OpKind::shift_bwd, check_shift_bwd},
+    {OpKind::pixel_shuffle, check_pixel_shuffle},
+    {OpKind::pixel_shuffle_bwd, check_pixel_shuffle_bwd},
+    {OpKind::pixel_unshuffle, check_pixel_unshuffle},
+    {OpKind::pixel_unshuffle_bwd, check_pixel_unshuffle_bwd},
     {OpKind::turn_pixels, check_turn_pixels},
     {OpKind::turn_pixels_bwd, check_turn_pixels_bwd},
     {OpKind::softmax_xent, check_softmax_xent},

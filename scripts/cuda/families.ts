@@ -41,6 +41,7 @@ export const FAMILIES = {
   cspdarknet53: [64, 2],
   'deeplabv3-mobilenetv3-large': [32, 8],
   dncnn: [16, 2],
+  'edsr-baseline-x2': [8, 2],
   'fcn-resnet50': [32, 8],
   'fpn-resnet34': [64, 2],
   'hrnet-w18': [64, 2],
@@ -55,6 +56,7 @@ export const FAMILIES = {
   seresnet50: [64, 2],
   'shufflenetv2-x0-5': [64, 2],
   'squeezenet1-1': [64, 2],
+  srresnet: [8, 2],
   'unetplusplus-resnet34': [64, 2],
   pix2pixhd: [128, 2],
 } as const

@@ -15,18 +15,22 @@ const operandsText = (d: OpDef): string => {
   return `${operandNames(d.ins)}${d.variadic ? ', …' : ''} → ${mutated ?? operandNames(d.outs)}${d.paired ? ', …' : ''}`.trim()
 }
 
-/** A long list that begins like that of an earlier operator names it. */
-const attributesText = (d: OpDef, earlier: readonly OpDef[]): string => {
+const attributeNames = (d: OpDef): readonly string[] => {
   const listed = Object.keys(d.rest ?? {})
   const follow = listed.length > 0 ? [...[0, 1].flatMap((i) => listed.map((n) => `${n}${i}`)), '…'] : []
-  const names = [...Object.keys(d.fields), ...follow]
+  return [...Object.keys(d.fields), ...follow]
+}
+
+/** A long list that begins like that of an earlier operator names it. */
+const attributesText = (d: OpDef, earlier: readonly OpDef[]): string => {
+  const names = attributeNames(d)
   const begins = (e: OpDef): boolean => Object.keys(e.fields).every((f, i) => f === names[i])
   const like = earlier
     .filter((e) => Object.keys(e.fields).length > 2 && begins(e))
     .reduce<OpDef | undefined>((a, b) => (a && Object.keys(a.fields).length >= Object.keys(b.fields).length ? a : b), undefined)
   if (!like) return names.join(', ')
   const rest = names.slice(Object.keys(like.fields).length).join(', ')
-  return `as ${like.kind}${rest === '' ? '' : `, then ${rest}`}`
+  return `as ${like.kind}${rest === '' || names.join() === attributeNames(like).join() ? '' : `, then ${rest}`}`
 }
 
 const pageRow = (d: OpDef, i: number, opDefs: readonly OpDef[]): string => {

@@ -155,8 +155,10 @@ const poolOf = (at: Inference, { attrs: a, ins }: Op) => {
     strideW,
     padTop,
     padLeft,
-    padBottom = padTop,
-    padRight = padLeft,
+    padEnd0 = padTop,
+    padEnd1 = padLeft,
+    padBottom = padEnd0,
+    padRight = padEnd1,
     ceil,
   } = a as Record<string, number>
   const rows = sideOf(h!, kernelH!, strideH!, padTop!, padBottom!, ceil === 1)
@@ -385,6 +387,21 @@ const shuffleChannels: Write = onImage((at, x, dims, { attrs: { groups }, ins })
   return nodes.add('Reshape', [turned, nodes.ints(0, c, h, w)], dims)
 })
 
+const pixelShuffle: Write = onImage((at, x, dims, { attrs: { factor } }) =>
+  at.nodes.add('DepthToSpace', [x], dims, { blocksize: factor!, mode: 'CRD' }),
+)
+
+/** The channels of a block stand together, as in PyTorch; those of SpaceToDepth do not. */
+const pixelUnshuffle: Write = onImage((at, x, dims, { attrs, ins, outs }) => {
+  const { nodes } = at
+  const n = attrs['factor']!
+  const c = at.value(ins[0]!).shape[1]!
+  const [, all, h, w] = at.value(outs[0]!).shape as [number, number, number, number]
+  const cut = nodes.add('Reshape', [x, nodes.ints(0, c, h, n, w, n)], ['batch', c, h, n, w, n])
+  const turned = nodes.add('Transpose', [cut], ['batch', c, n, n, h, w], { perm: [0, 1, 3, 5, 2, 4] })
+  return nodes.add('Reshape', [turned, nodes.ints(0, all, h, w)], dims)
+})
+
 // ---------------------------------------------------------------- attention and trained values
 
 /** A trained value that is added, as [C,1,1] or [C,H,W]; flat, as [C]. */
@@ -550,6 +567,8 @@ const WRITERS: Readonly<Record<string, Write>> = {
   lrn: localResponseNorm,
   max_pool: maxPool,
   multiply: elementWise((at, ins, dims) => at.nodes.add('Mul', ins, dims), 2),
+  pixel_shuffle: pixelShuffle,
+  pixel_unshuffle: pixelUnshuffle,
   reflect_pad: reflectPad,
   relu,
   response,

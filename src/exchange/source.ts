@@ -60,6 +60,8 @@ const LAYERS: Readonly<Record<string, (l: Fields) => string>> = {
   affine: (l) => `affine(${[l['factor'], ...(l['shift'] === 0 ? [] : [l['shift']])].map(textOf).join(', ')})`,
   sliceChannels: (l) => `sliceChannels(${textOf(l['from'])}, ${textOf(l['count'])})`,
   channelShuffle: (l) => `channelShuffle(${textOf(l['groups'])})`,
+  pixelShuffle: (l) => `pixelShuffle(${textOf(l['factor'])})`,
+  pixelUnshuffle: (l) => `pixelUnshuffle(${textOf(l['factor'])})`,
   leakyRelu: (l) => `leakyRelu(${textOf(l['slope'])})`,
   localResponseNorm: (l) => `localResponseNorm(${textOf(l['size'])}${options(l, { alpha: 1e-4, beta: 0.75, k: 1 })})`,
   reflectionPad2d: (l) => `reflectionPad2d(${textOf(l['pad'])})`,

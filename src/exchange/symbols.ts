@@ -59,7 +59,13 @@ export type Meaning =
   | { readonly tag: 'weight'; readonly weight: Weight }
   | Sizes
   /** An image with zeros around it, which a convolution or an average takes as its own. */
-  | { readonly tag: 'padded'; readonly step: number; readonly sides: readonly [number, number, number, number] }
+  | {
+      readonly tag: 'padded'
+      readonly step: number
+      readonly sides: readonly [number, number, number, number]
+      /** True if the padding is −∞, which a max pool takes. */
+      readonly isLeast: boolean
+    }
   /** The channels of each pixel in groups: [B,G,C/G,H,W], or shuffled to [B,C/G,G,H,W]. */
   | { readonly tag: 'grouped'; readonly step: number; readonly groups: number; readonly shuffled: boolean }
   /** All elements of one image in a row. */

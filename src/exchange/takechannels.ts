@@ -1,6 +1,6 @@
 // Slices of channels, from ONNX nodes. In: Slice or Split, of an image. Out: a layer for each part. Invariant: parts keep all pixels.
 // Worked example: Split of 64 channels in 32 and 32 is sliceChannels(0, 32) and sliceChannels(32, 32).
-import { sliceChannels } from '../../dsl'
+import { channelShuffle, pixelShuffle, pixelUnshuffle, sliceChannels } from '../../dsl'
 import { placesOf } from './folded'
 import { positive, type Reading, refuse } from './reading'
 import { sliceView, splitView } from './takeviews'
@@ -58,4 +58,20 @@ export const split = (r: Reading): void => {
     taken(r, from, size, i)
     from += size
   }
+}
+
+/** Channels as blocks of pixels. In the mode DCR, the channels of a block are a block's distance apart: a shuffle joins them. */
+export const depthToSpace = (r: Reading): void => {
+  const size = r.int('blocksize', 1)
+  const image = r.image(0)
+  const mode = r.text('mode', 'DCR')
+  const from = mode === 'CRD' ? image : r.layer(channelShuffle(size ** 2), image)
+  r.is({ tag: 'data', step: r.layer(pixelShuffle(size), from), form: 'image' })
+}
+
+export const spaceToDepth = (r: Reading): void => {
+  const image = r.image(0)
+  const [, c] = r.shape(image)
+  const step = r.layer(pixelUnshuffle(r.int('blocksize', 1)), image)
+  r.is({ tag: 'data', step: r.layer(channelShuffle(c), step), form: 'image' })
 }

@@ -28,7 +28,7 @@ import { nodeText } from './symbols'
 import { isFolded, OF_NUMBERS } from './folded'
 import { einsum, gatheredTable, softScores } from './takeattention'
 import { castBytes, ofBytes } from './takebytes'
-import { slice, split } from './takechannels'
+import { depthToSpace, slice, spaceToDepth, split } from './takechannels'
 import {
   constant,
   flattened,
@@ -128,6 +128,7 @@ const TAKERS: Readonly<Record<string, (r: Reading) => unknown>> = {
   Constant: constant,
   Conv: convolution,
   ConvTranspose: transposedConvolution,
+  DepthToSpace: depthToSpace,
   Div: (r) => ofBytes(r, 'Div') || quotient(r),
   Dropout: alias,
   Einsum: einsum,
@@ -187,6 +188,7 @@ const TAKERS: Readonly<Record<string, (r: Reading) => unknown>> = {
   Sigmoid: (r) => r.makes(sigmoid()),
   Slice: slice,
   Softmax: softmaxOver,
+  SpaceToDepth: spaceToDepth,
   Split: split,
   Squeeze: squeeze,
   Sub: (r) => ofBytes(r, 'Sub') || difference(r),

@@ -1,15 +1,38 @@
 // Reshapes, transpositions and slices that no layer has, from ONNX nodes. In: the current node. Out: a view of a value, which attention reads; false
 // if the node is none of these.
-import { sliceChannels, turnPixels } from '../../dsl'
+import { type PixelShuffle, pixelShuffle, type PixelUnshuffle, pixelUnshuffle, sliceChannels, turnPixels } from '../../dsl'
+import type { Shape } from '../../dsl/net'
 import { placesOf } from './folded'
 import { axesOf, positive, type Reading, refuse } from './reading'
-import type { Axis, View } from './symbols'
-import { isTurnedImage, meaningOf, reshaped, sizeOf, viewOf } from './views'
+import type { Atom, Axis, View } from './symbols'
+import { isTurnedImage, joined, meaningOf, reshaped, sizeOf, viewOf } from './views'
 
 const viewed = (r: Reading): View | undefined => viewOf(r.symbol(0), (step) => r.shape(step))
 const put = (r: Reading, view: View, output = 0): true => {
-  r.is(meaningOf(view, r.shape(view.step)), output)
+  const blocks = blocksOf(view, r.shape(view.step))
+  r.is(
+    blocks === undefined ? meaningOf(view, r.shape(view.step)) : { tag: 'data', step: r.layer(blocks, view.step), form: 'image' },
+    output,
+  )
   return true
+}
+
+const same = (a: readonly Axis[], b: readonly Axis[]): boolean => JSON.stringify(a) === JSON.stringify(b.map(joined))
+
+/** The pixel shuffle or unshuffle that a view is: PyTorch writes them as a reshape, a transposition and a reshape. */
+const blocksOf = (
+  { axes, from, factor }: View,
+  [, c, h, w]: Shape,
+): PixelShuffle<number> | PixelUnshuffle<number> | undefined => {
+  if (axes.length !== 4 || from !== 0 || factor !== 1) return undefined
+  const atom = (dim: Atom['dim'], stride: number, size: number): Atom => ({ dim, stride, size })
+  const n = h * w === 1 ? 1 : Math.max(1, axes[2]![0]?.stride ?? 1)
+  const small = [atom('C', 1, c), atom('H', 1, n), atom('W', 1, n)]
+  if (n > 1 && same(axes, [[], small, [atom('H', n, h / n)], [atom('W', n, w / n)]])) return pixelUnshuffle(n)
+  const m = axes[2]!.find((a) => a.dim === 'C')?.stride ?? 1
+  const rows = [atom('H', 1, h), atom('C', m, m)]
+  const columns = [atom('W', 1, w), atom('C', 1, m)]
+  return m > 1 && same(axes, [[], [atom('C', m * m, c / (m * m))], rows, columns]) ? pixelShuffle(m) : undefined
 }
 
 const imageOf = (r: Reading, step: number): View => viewOf({ tag: 'data', step, form: 'image' }, () => r.shape(step))!

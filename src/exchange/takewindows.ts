@@ -46,10 +46,13 @@ const padsOf = (
 const sidesPad = ([top, left, bottom, right]: Sides) =>
   top === bottom && left === right ? extent([top, left]) : { top, left, bottom, right }
 
-/** The image, or one with zeros around it, and the zeros. */
-const paddedInput = (r: Reading): { readonly from: number; readonly around: Sides } => {
+/** The image, or one with zeros around it, and the zeros; before a max pool, −∞. */
+const paddedInput = (r: Reading, isLeast = false): { readonly from: number; readonly around: Sides } => {
   const s = r.symbol(0)
-  return s.tag === 'padded' ? { from: s.step, around: s.sides } : { from: r.image(0), around: [0, 0, 0, 0] }
+  if (s.tag !== 'padded') return { from: r.image(0), around: [0, 0, 0, 0] }
+  if (s.isLeast !== isLeast)
+    refuse(`its input is padded with ${s.isLeast ? '−∞' : 'zeros'}; allowed: ${isLeast ? '−∞' : 'zeros'}`)
+  return { from: s.step, around: s.sides }
 }
 
 const plus = (a: Sides, b: Sides): Sides => a.map((n, i) => n + b[i]!) as unknown as Sides
@@ -122,55 +125,59 @@ export const transposedConvolution = (r: Reading): void => {
   r.is({ tag: 'data', step: r.layer(layer, from), form: 'image' })
 }
 
-/** Rounded down, or up as PyTorch does it; the padding behind the image may be as much as rounding up takes. */
-const isCeil = (
+/**
+ * The sides and the rounding of windows: up to the same windows, sides are equal and rounding up stands for the rest of a last window, as in
+ * PyTorch. `counts` is true if all of the padding counts in a mean.
+ */
+const windowsOf = (
   r: Reading,
   from: number,
   kernel: readonly [number, number],
   stride: readonly [number, number],
   pads: Sides,
-): boolean => {
+  counts: boolean,
+): { readonly pads: Sides; readonly ceil: boolean } => {
   const asked = r.int('ceil_mode', 0) === 1
-  const [, , h, w] = r.shape(from)
-  const fits = (ceil: boolean): boolean =>
-    [h, w].every((n, i) => {
-      const [low, high] = [pads[i]!, pads[i + 2]!]
-      const ours = windowOutput(n, { kernel: kernel[i]!, stride: stride[i]!, padLow: low, padHigh: low, dilation: 1, ceil })
-      const room = (n + low + high - kernel[i]!) / stride[i]!
-      // Behind the image, nothing that a window of its own would begin in.
-      return (
-        ours === (asked ? Math.ceil(room) : Math.floor(room)) + 1 &&
-        (high === low || (ceil && (ours - 1) * stride[i]! + kernel[i]! === n + low + high))
-      )
-    })
-  if (fits(asked)) return asked
-  return (
-    fits(true) ||
-    refuse(`its pads are ${pads.join(', ')}; allowed: equal pads on opposite sides, or the extra end pads of ceil_mode`)
-  )
+  const sizes = r.shape(from).slice(2)
+  const number = (i: number, padHigh: number, ceil: boolean): number =>
+    windowOutput(sizes[i]!, { kernel: kernel[i]!, stride: stride[i]!, padLow: pads[i]!, padHigh, dilation: 1, ceil })
+  const wanted = [0, 1].map((i) => {
+    const room = (sizes[i]! + pads[i]! + pads[i + 2]! - kernel[i]!) / stride[i]!
+    return (asked ? Math.ceil(room) : Math.floor(room)) + 1
+  })
+  const isSame = (highs: readonly number[], ceil: boolean): boolean =>
+    [0, 1].every((i) => number(i, highs[i]!, ceil) === wanted[i])
+  const lows = pads.slice(0, 2)
+  const isEven = lows.every((n, i) => n === pads[i + 2])
+  if (isEven && isSame(lows, asked)) return { pads, ceil: asked }
+  if (!counts && isSame(lows, true) && lows.every((n, i) => pads[i + 2]! >= n))
+    return { pads: [lows[0]!, lows[1]!, lows[0]!, lows[1]!], ceil: true }
+  return isSame(pads.slice(2), asked)
+    ? { pads, ceil: asked }
+    : refuse(`its last windows begin behind the image with pads ${pads.join(', ')}; allowed: windows that begin in it`)
 }
 
 export const pooling = (r: Reading, kind: 'max' | 'avg'): void => {
   const kernel = pair(r.ints('kernel_shape'), 0)
   const stride = pair(r.ints('strides'), 1)
   if (pair(r.ints('dilations'), 1).some((n) => n !== 1)) refuse('its dilations exceed 1; allowed: 1')
-  if (kind === 'max' && (r.int('storage_order', 0) !== 0 || r.symbol(0).tag === 'padded'))
-    refuse('zero padding is allowed only before an average')
-  const { from, around } = paddedInput(r)
+  if (r.int('storage_order', 0) !== 0) refuse('its storage_order is 1; allowed: 0')
+  const { from, around } = paddedInput(r, kind === 'max')
   const own = padsOf(r, from, kernel, stride, [1, 1])
   const isAround = around.some((n) => n > 0)
   const counted = r.int('count_include_pad', 0) === 1
-  if (isAround && own.slice(0, 2).some((n) => n > 0)) refuse('it is padded twice; use one padding')
-  const pads = plus(own, around)
-  const ceil = isCeil(r, from, kernel, stride, pads)
   const isPadded = own.some((n) => n > 0) && !isAround
-  const options = { stride: extent(stride), pad: extent([pads[0], pads[1]]), ceil }
-  if (kind === 'avg' && counted && (own[0] !== own[2] || own[1] !== own[3]))
-    refuse(`its pads ${own.join(', ')} count in the mean; allowed: equal pads on opposite sides`)
+  const counts = kind === 'avg' && (counted || isAround)
+  const isEven = around[0] === around[2] && around[1] === around[3]
+  const { pads, ceil } = windowsOf(r, from, kernel, stride, plus(own, around), counts && !(isAround && isEven))
+  // The rest of a last window, which spillway's own files have as padding, does not count.
+  if (kind === 'avg' && isAround && (own[0] + own[1] > 0 || (own[2] + own[3] > 0 && !ceil)))
+    refuse('it is padded twice; use one padding')
+  const options = { stride: extent(stride), pad: sidesPad(pads), ceil }
   const layer =
     kind === 'max'
       ? maxPool(extent(kernel), options)
-      : avgPool(extent(kernel), { ...options, countIncludePad: counted || isAround || !isPadded || options.pad === 0 })
+      : avgPool(extent(kernel), { ...options, countIncludePad: counts || !isPadded || options.pad === 0 })
   r.is({ tag: 'data', step: r.layer(layer, from), form: 'image' })
 }
 
@@ -189,13 +196,14 @@ export const padding = (r: Reading): unknown => {
   const sides: Sides = [top, left, bottom, right]
   if (mode === 'reflect') return r.makes(reflectionPad2d(sidesPad(sides)))
   const value = r.has(2) ? r.scalar(2) : r.float('value', 0)
-  if (mode !== 'constant' || value !== 0)
+  const isLeast = value === -Infinity || (value !== undefined && value <= -3.4e38)
+  if (mode !== 'constant' || (value !== 0 && !isLeast))
     refuse(
-      `its mode is '${mode}'${mode === 'constant' ? ` of ${value}` : ''}; allowed: reflect, and zeros before a convolution or an average`,
+      `its mode is '${mode}'${mode === 'constant' ? ` of ${value}` : ''}; allowed: reflect, zeros before a convolution or an average, and −∞ before a max pool`,
     )
   if (sides.some((n) => n < 0)) refuse('it crops rows or columns; allowed: zeros around the image')
   if (sides.every((n) => n === 0)) return r.is({ tag: 'data', step: from, form: 'image' })
-  r.is({ tag: 'padded', step: from, sides })
+  r.is({ tag: 'padded', step: from, sides, isLeast })
 }
 
 export const resize = (r: Reading): unknown => {

@@ -3,9 +3,12 @@
 import {
   all,
   type AccessMap,
+  type AnyAttrs,
   type AttrsOf,
+  attrsListed,
   data,
   defineOp,
+  listedAttrs,
   type OperandDef,
   reduce,
   same,
@@ -37,6 +40,9 @@ export const maxFields = {
   padLeft: 'int',
   ceil: 'int',
 } as const
+/** [padBottom, padRight] if they differ from padTop and padLeft. They set the number of windows: kernels do not read them. */
+const PAD_END = 'padEnd'
+export const maxRest = { [PAD_END]: { least: 0 } } as const
 const avgFields = { ...maxFields, countIncludePad: 'int', padBottom: 'int', padRight: 'int' } as const
 const avgBwdFields = { ...avgFields, extentH: 'int', extentW: 'int' } as const
 type Attrs = AttrsOf<typeof maxFields>
@@ -58,7 +64,22 @@ const pooled = (a: Attrs, padBottom: number, padRight: number, x: Sizes): Shapes
     return windowsFit(x, x[1]!, [rows, columns], (w) => Math.floor(w.kernel / 2))
   })
 
-export const maxPooled = (a: Attrs, x: Sizes): Shapes => pooled(a, a.padTop, a.padLeft, x)
+/** The attributes of a max pool's padding: those of equal sides are absent, so that each pool has one form. */
+export const maxPads = (top: number, left: number, bottom: number, right: number): AnyAttrs => ({
+  padTop: top,
+  padLeft: left,
+  ...(top === bottom && left === right ? {} : listedAttrs(PAD_END, [bottom, right])),
+})
+
+const endFault = (a: Attrs, end: readonly number[]) => (): string | undefined =>
+  end.length === 0 || (end.length === 2 && end.every(Number.isSafeInteger) && (end[0] !== a.padTop || end[1] !== a.padLeft))
+    ? undefined
+    : `padEnd is ${end.join(', ')}; allowed: two integers, padBottom and padRight, unless they equal padTop and padLeft`
+
+export const maxPooled = (a: Attrs, x: Sizes): Shapes => {
+  const end = attrsListed(PAD_END, a)
+  return checked([endFault(a, end)], () => pooled(a, end[0] ?? a.padTop, end[1] ?? a.padLeft, x))
+}
 const avgPooled = (a: AttrsOf<typeof avgFields>, x: Sizes): Shapes =>
   checked([expectRange('countIncludePad', a.countIncludePad, 0, 1)], () => pooled(a, a.padBottom, a.padRight, x))
 
@@ -67,8 +88,9 @@ export const maxPool = defineOp({
   wire: 17,
   bf16: 'may',
   fields: maxFields,
+  rest: maxRest,
   anchor: 'out',
-  what: 'pads with −∞',
+  what: 'pads with −∞; padEnd0 and padEnd1 are padBottom and padRight, absent if they equal padTop and padLeft',
   ins: [windows('x')],
   outs: [data('y')],
   shape: (a, [x]) => maxPooled(a, x!),
@@ -81,6 +103,7 @@ export const maxPoolBwd = defineOp({
   wire: 18,
   bf16: 'may',
   fields: maxFields,
+  rest: maxRest,
   anchor: 1,
   what: 'to the first maximum in row order, as PyTorch; a NaN counts as the maximum',
   ins: [windows('x'), data('dy')],

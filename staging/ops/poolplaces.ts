@@ -3,7 +3,7 @@
 import { chain, map } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { all, type AttrsOf, defineOp, type OperandDef, pixels, type Shapes, type Sizes } from './op'
-import { maxFields, maxPooled, poolWindows } from './pool'
+import { maxFields, maxPooled, maxRest, poolWindows } from './pool'
 import { checked, elements, expectRange, expectShape, legal } from './rules'
 
 type Attrs = AttrsOf<typeof maxFields>
@@ -38,6 +38,7 @@ export const maxPoolPlaces = defineOp({
   wire: 86,
   bf16: 'may',
   fields: maxFields,
+  rest: maxRest,
   anchor: 'out',
   what: "the position of max_pool's maximum (the first; a NaN counts as one) in its window, counted row by row with padding: one byte each, channel 4i + k in byte k of word i",
   ins: [windows('x')],
@@ -51,6 +52,7 @@ export const maxPoolPlacesBwd = defineOp({
   wire: 87,
   bf16: 'may',
   fields: { ...maxFields, channels: 'int', extentH: 'int', extentW: 'int' },
+  rest: maxRest,
   anchor: 1,
   what: 'max_pool_bwd from the places; sizes are those of x',
   ins: [{ ...pixels('places'), dtype: 'i32' }, pixels('dy')],

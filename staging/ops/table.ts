@@ -24,6 +24,7 @@ import { lrn, lrnBwd } from './lrn'
 import { multiply, multiplyBwdData, multiplyBwdSpace, multiplyBwdChannels, scale, scaleBwdData, scaleBwdWeights } from './multiply'
 import { updateOps, steeredOps, meanOverSteps } from './optimizer'
 import { paramGradSum } from './paramsum'
+import { pixelShuffle, pixelShuffleBwd, pixelUnshuffle, pixelUnshuffleBwd } from './pixelshuffle'
 import { fill, copy, mergeSum, mergeMoments } from './plumbing'
 import { maxPool, maxPoolBwd, avgPool, avgPoolBwd, globalAvgPool, globalAvgPoolBwd } from './pool'
 import { maxPoolPlaces, maxPoolPlacesBwd } from './poolplaces'
@@ -133,6 +134,10 @@ const entries: readonly OpDef[] = [
   ...steeredOps,
   meanOverSteps,
   paramGradSum,
+  pixelShuffle,
+  pixelShuffleBwd,
+  pixelUnshuffle,
+  pixelUnshuffleBwd,
   fill,
   copy,
   mergeSum,

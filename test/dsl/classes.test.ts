@@ -41,7 +41,7 @@ const shapesOf = (m: Model): Shapes => {
 }
 
 const CLASSES = 7
-const WITHOUT = /-features|^pix2pixhd|^dncnn/
+const WITHOUT = /-features|^pix2pixhd|^dncnn|^edsr|^srresnet/
 /** LR-ASPP has heads at two resolutions. */
 const mostHeads = (name: string): number => (name.startsWith('lraspp') ? 4 : 2)
 

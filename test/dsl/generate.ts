@@ -60,7 +60,8 @@ class Writer {
   private pool(): string {
     const name = this.r() < 0.5 ? `${this.name()}, ` : ''
     const ceil = this.r() < 0.4 ? 'ceil: true, ' : ''
-    return `${pick(this.r, ['maxPool', 'avgPool'])}(${name}${this.extent([2, 3])}, { ${this.option('stride', [1, 2, 3])}${this.option('pad', [0, 1])}${ceil}})`
+    const pad = this.r() < 0.2 ? 'pad: { top: 0, left: 1, bottom: 1, right: 0 }, ' : this.option('pad', [0, 1])
+    return `${pick(this.r, ['maxPool', 'avgPool'])}(${name}${this.extent([2, 3])}, { ${this.option('stride', [1, 2, 3])}${pad}${ceil}})`
   }
 
   private layer(): string {
@@ -77,6 +78,7 @@ class Writer {
       () => pick(this.r, ['softmax()', 'localResponseNorm(3)', 'localResponseNorm(5, { k: 0 })', 'sliceChannels(1, 3)']),
       () =>
         `attention(${this.name()}, ${pick(this.r, [1, 2])}, { ${pick(this.r, ['', 'relative: true', 'window: [2, 1], shift: [1, 0]', 'window: 2, grid: true'])} })`,
+      () => pick(this.r, ['pixelShuffle(2)', 'pixelUnshuffle(2)', 'pixelShuffle(1)']),
       () => `reflectionPad2d(${pick(this.r, ['1', '[2, 3]', '{ top: 0, left: 3, bottom: 2, right: 1 }'])})`,
       () => 'leakyRelu(0.1)',
       () => `batchNorm(${this.name()})`,

@@ -29,6 +29,8 @@ import {
   maxPool,
   type Net,
   pixelLinear,
+  pixelShuffle,
+  pixelUnshuffle,
   position,
   reflectionPad2d,
   relu,
@@ -132,6 +134,19 @@ export const SMALL: Readonly<Record<string, SmallNet>> = {
         value('v6', { joined: ['v1', 'v5', 'v3'] }),
       ),
       relu(),
+    ),
+  },
+  blocks_of_pixels: {
+    input: [2, 6, 8, 6],
+    net: seq(
+      conv2d('a', 12, 3),
+      pixelShuffle(2),
+      conv2d('b', 4, 3, { bias: false }),
+      pixelUnshuffle(2),
+      conv2d('c', 4, 3, { stride: 2 }),
+      maxPool(3, { stride: 1, pad: { top: 0, left: 1, bottom: 1, right: 0 } }),
+      avgPool(2, { stride: 1, pad: { top: 1, left: 0, bottom: 0, right: 1 } }),
+      avgPool(2, { stride: 1, pad: { top: 1, left: 0, bottom: 0, right: 1 }, countIncludePad: false }),
     ),
   },
   windows_of_attention: {

@@ -75,6 +75,11 @@ const RULES: Readonly<Record<string, (n: NodeProto, ins: readonly Known[]) => Sh
     return [x!.shape[0]!, w!.shape[1]! * int(n, 'group', 1), ...spread(n, x!.shape.slice(2), w!.shape.slice(2))]
   },
   Cast: same,
+  DepthToSpace: (n, [x]) => {
+    const [b, c, h, w] = x!.shape as [number, number, number, number]
+    const size = int(n, 'blocksize', 1)
+    return [b, c / size ** 2, h * size, w * size]
+  },
   Div: both,
   Erf: same,
   Flatten: (_, [x]) => [x!.shape[0]!, size(x!.shape.slice(1))],

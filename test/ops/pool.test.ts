@@ -2,7 +2,8 @@
 import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { avgPool, avgPoolBwd, globalAvgPool, globalAvgPoolBwd, maxPool, maxPoolBwd } from '../../staging/ops/pool'
+import { type AnyAttrs, listedAttrs } from '../../staging/ops/op'
+import { avgPool, avgPoolBwd, globalAvgPool, globalAvgPoolBwd, maxPads, maxPool, maxPoolBwd } from '../../staging/ops/pool'
 
 const max = (kernel: number, stride: number, pad: number, ceil: number) => ({
   kernelH: kernel,
@@ -46,9 +47,25 @@ test('padding is at most half of the kernel', () => {
   )
 })
 
-test('average pooling pads each side by its own amount', () => {
+test('pooling pads each side by its own amount', () => {
   const a = { ...avg(2, 1, 0, 0), padBottom: 1, padRight: 0 }
   assert.equal(avgPool.shape(a, [[1, 3, 6, 6]], []), { _tag: 'Right', right: [[1, 3, 6, 5]] })
+  const padded = (pads: AnyAttrs) => maxPool.shape({ ...max(2, 1, 0, 0), ...pads }, [[1, 3, 6, 6]], [])
+  assert.equal(padded(maxPads(0, 0, 1, 0)), { _tag: 'Right', right: [[1, 3, 6, 5]] })
+  assert.equal(maxPads(0, 1, 0, 1), { padTop: 0, padLeft: 1 }, 'equal sides have the attributes of older versions')
+  const faults = [[0, 0], [1], [1, 0, 0], [0.5, 0], [2, 0], [-1, 0]].map((end) => padded(listedAttrs('padEnd', end)))
+  const allowed = 'allowed: two integers, padBottom and padRight, unless they equal padTop and padLeft'
+  assert.equal(
+    faults.map((f) => isLeft(f) && f.left),
+    [
+      `padEnd is 0, 0; ${allowed}`,
+      `padEnd is 1; ${allowed}`,
+      `padEnd is 1, 0, 0; ${allowed}`,
+      `padEnd is 0.5, 0; ${allowed}`,
+      'high padding in H is 2; allowed: 0 to 1',
+      'padEnd0 is -1; allowed: 0 or more',
+    ],
+  )
 })
 
 test('backward ops refuse gradients of another pooling', () => {

@@ -51,6 +51,18 @@ const windows: readonly Illegal[] = [
     'model([1, 3, 8, 8], seq(maxPool(3, { pad: 2 })))',
   ),
   ...at(
+    "layer 'maxPool' (maxPool): a padding of 0+2x0+0 is more than half its window of 3x3",
+    'model([1, 3, 8, 8], seq(maxPool(3, { pad: { top: 0, left: 0, bottom: 2, right: 0 } })))',
+  ),
+  ...at(
+    "layer 'pixelShuffle' (pixelShuffle): 6 input channels do not divide into 4 groups",
+    'model([1, 6, 8, 8], seq(pixelShuffle(2)))',
+  ),
+  ...at(
+    "layer 'pixelUnshuffle' (pixelUnshuffle): windows of 2x2 do not divide its input of [1,6,8,7]",
+    'model([1, 6, 8, 7], seq(pixelUnshuffle(2)))',
+  ),
+  ...at(
     "layer 'p' (avgPool): a padding of 0x2 is more than half its window of 3x3",
     "model([1, 3, 8, 8], seq(avgPool('p', 3, { pad: [0, 2] })))",
   ),

@@ -24,6 +24,7 @@
 #include "cuda/kernels/multiply.hpp"
 #include "cuda/kernels/optimizer.hpp"
 #include "cuda/kernels/paramsum.hpp"
+#include "cuda/kernels/pixelshuffle.hpp"
 #include "cuda/kernels/plumbing.hpp"
 #include "cuda/kernels/pool.hpp"
 #include "cuda/kernels/reflectpad.hpp"

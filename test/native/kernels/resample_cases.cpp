@@ -1,4 +1,4 @@
-// Random resamplings (nearest, bilinear over areas and over points; larger, smaller and equal sizes) and reflections.
+// Random resamplings (nearest, bilinear over areas and over points; larger, smaller and equal sizes), reflections, and pixel shuffles.
 #include "test/native/kernels/families.hpp"
 
 namespace spillway::test {
@@ -59,6 +59,30 @@ Family reflect_pad_family(Random& r) {
   return {{forward, back}, {gradient_of(forward, 0, dy, reference(back)[0])}};
 }
 const Listed reflect_pad_listed{"reflect_pad", reflect_pad_family, 40};
+
+Family pixel_shuffle_family(Random& r) {
+  const int64_t factor = r.between(1, 4);
+  Dims fine = image(r);
+  fine[1] = r.between(1, 20);
+  Dims coarse = fine;
+  coarse[1] *= factor * factor;
+  fine[2] *= factor;
+  fine[3] *= factor;
+  const std::vector<double> attrs{double(factor)};
+  const Array few = r.normal(fine), many = r.normal(coarse);
+  // A fine pixel meets its block; a block meets all of its pixels.
+  const auto block = [=](int, int64_t lo, int64_t hi) { return std::pair{lo / factor, (hi - 1) / factor}; };
+  const auto pixels = [=](int, int64_t lo, int64_t hi) { return std::pair{lo * factor, hi * factor - 1}; };
+  Call shuffle{OpKind::pixel_shuffle, attrs, {tensor(many, Reach::met)}, {tensor(Array(fine))}, 1};
+  Call shuffle_back{OpKind::pixel_shuffle_bwd, attrs, {tensor(few)}, {tensor(Array(coarse), Reach::met)}, 0};
+  Call unshuffle{OpKind::pixel_unshuffle, attrs, {tensor(few, Reach::met)}, {tensor(Array(coarse))}, 1};
+  Call unshuffle_back{OpKind::pixel_unshuffle_bwd, attrs, {tensor(many)}, {tensor(Array(fine), Reach::met)}, 0};
+  shuffle.meets = shuffle_back.meets = block;
+  unshuffle.meets = unshuffle_back.meets = pixels;
+  return {{shuffle, shuffle_back, unshuffle, unshuffle_back},
+          {gradient_of(shuffle, 0, few, reference(shuffle_back)[0]), gradient_of(unshuffle, 0, many, reference(unshuffle_back)[0])}};
+}
+const Listed pixel_shuffle_listed{"pixel_shuffle", pixel_shuffle_family, 30};
 
 }  // namespace
 }  // namespace spillway::test

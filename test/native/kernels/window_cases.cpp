@@ -186,23 +186,31 @@ Family pool_family(Random& r) {
   WindowShape s = random_window(r, 4, false);
   const bool ceil = r.chance(0.4), count_padding = r.chance(0.5);
   Dims in = image(r), out = in;
+  int64_t behind[2];
   for (int axis = 0; axis < 2; axis++) {
     s.pad[axis] = r.between(0, s.kernel[axis] / 2);
+    behind[axis] = r.chance(0.5) ? s.pad[axis] : r.between(0, s.kernel[axis] / 2);
     in[2 + axis] = extent_for(r, s, axis, 0);
-    out[2 + axis] = pooled(in[2 + axis], s.kernel[axis], s.stride[axis], s.pad[axis], s.pad[axis], ceil);
+    out[2 + axis] = pooled(in[2 + axis], s.kernel[axis], s.stride[axis], s.pad[axis], behind[axis], ceil);
   }
   const Array x = r.normal(in), dy = r.normal(out);
   std::vector<double> attrs{double(s.kernel[0]), double(s.kernel[1]), double(s.stride[0]), double(s.stride[1]),
                             double(s.pad[0]),    double(s.pad[1]),    double(ceil)};
-  const Call max{OpKind::max_pool, attrs, {tensor(x, Reach::window)}, {tensor(Array(out))}, 1, s};
-  const Call max_back{OpKind::max_pool_bwd, attrs, {tensor(x, Reach::window), tensor(dy)}, {tensor(Array(in), Reach::window)}, 1, s};
+  // A max pool has the far sides' padding behind its other attributes, if it differs.
+  std::vector<double> ends;
+  if (behind[0] != s.pad[0] || behind[1] != s.pad[1]) ends = {double(behind[0]), double(behind[1])};
+  std::vector<double> max_attrs = attrs;
+  max_attrs.insert(max_attrs.end(), ends.begin(), ends.end());
+  const Call max{OpKind::max_pool, max_attrs, {tensor(x, Reach::window)}, {tensor(Array(out))}, 1, s};
+  const Call max_back{OpKind::max_pool_bwd, max_attrs, {tensor(x, Reach::window), tensor(dy)}, {tensor(Array(in), Reach::window)}, 1, s};
   const Dims words{out[0], (out[1] + 3) / 4, out[2], out[3]};
-  const Call places{OpKind::max_pool_places, attrs, {tensor(x, Reach::window)}, {labelled(Array(words))}, 1, s};
+  const Call places{OpKind::max_pool_places, max_attrs, {tensor(x, Reach::window)}, {labelled(Array(words))}, 1, s};
   std::vector<double> sized = attrs;
   sized.insert(sized.end(), {double(in[1]), double(in[2]), double(in[3])});
+  sized.insert(sized.end(), ends.begin(), ends.end());
   const Call places_back{OpKind::max_pool_places_bwd,        sized, {labelled(reference(places)[0]), tensor(dy)},
                          {tensor(Array(in), Reach::window)}, 1,     s};
-  attrs.insert(attrs.end(), {double(count_padding), double(s.pad[0]), double(s.pad[1])});
+  attrs.insert(attrs.end(), {double(count_padding), double(behind[0]), double(behind[1])});
   const Call mean{OpKind::avg_pool, attrs, {tensor(x, Reach::window)}, {tensor(Array(out))}, 1, s};
   attrs.insert(attrs.end(), {double(in[2]), double(in[3])});
   const Call mean_back{OpKind::avg_pool_bwd, attrs, {tensor(dy)}, {tensor(Array(in), Reach::window)}, 0, s};
