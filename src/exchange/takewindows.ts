@@ -165,9 +165,10 @@ export const pooling = (r: Reading, kind: 'max' | 'avg'): void => {
   const { from, around } = paddedInput(r, kind === 'max')
   const own = padsOf(r, from, kernel, stride, [1, 1])
   const isAround = around.some((n) => n > 0)
-  const counted = r.int('count_include_pad', 0) === 1
+  // Without padding both values mean the same. Spillway's own files state it; others have the default of the layer.
+  const counted = r.int('count_include_pad', -1)
   const isPadded = own.some((n) => n > 0) && !isAround
-  const counts = kind === 'avg' && (counted || isAround)
+  const counts = kind === 'avg' && (counted === 1 || isAround)
   const isEven = around[0] === around[2] && around[1] === around[3]
   const { pads, ceil } = windowsOf(r, from, kernel, stride, plus(own, around), counts && !(isAround && isEven))
   // The rest of a last window, which spillway's own files have as padding, does not count.
@@ -177,7 +178,7 @@ export const pooling = (r: Reading, kind: 'max' | 'avg'): void => {
   const layer =
     kind === 'max'
       ? maxPool(extent(kernel), options)
-      : avgPool(extent(kernel), { ...options, countIncludePad: counts || !isPadded || options.pad === 0 })
+      : avgPool(extent(kernel), { ...options, countIncludePad: counts || (counted !== 0 && !isPadded) })
   r.is({ tag: 'data', step: r.layer(layer, from), form: 'image' })
 }
 
