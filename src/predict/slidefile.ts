@@ -25,7 +25,7 @@ export interface SlideFile {
 const OVERVIEW_SIDE = 2048
 
 /** Red, green and blue for shares of 0, 1/4, 1/2, 3/4 and 1: viridis. */
-const HEAT = [
+export const HEAT_COLOURS = [
   [68, 1, 84],
   [59, 82, 139],
   [33, 145, 140],
@@ -35,9 +35,9 @@ const HEAT = [
 
 /** The colour of a share between 0 and 1. */
 export const heatOf = (share: number): readonly number[] => {
-  const at = Math.min(1, Math.max(0, share)) * (HEAT.length - 1)
-  const low = Math.min(HEAT.length - 2, Math.floor(at))
-  return HEAT[low]!.map((v, c) => Math.round(v + (HEAT[low + 1]![c]! - v) * (at - low)))
+  const at = Math.min(1, Math.max(0, share)) * (HEAT_COLOURS.length - 1)
+  const low = Math.min(HEAT_COLOURS.length - 2, Math.floor(at))
+  return HEAT_COLOURS[low]!.map((v, c) => Math.round(v + (HEAT_COLOURS[low + 1]![c]! - v) * (at - low)))
 }
 
 /** Three bytes a pixel: the last of the channels as heat. */
