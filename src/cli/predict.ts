@@ -112,12 +112,23 @@ const MOST_ROWS = 40
 const RANKED = [{ head: '', cut: true }, { head: '' }, { head: '', cut: true }] as const
 /** A narrow terminal cuts long names of files and classes. */
 const rankedText = ({ ranked = [] }: Predicted, width?: number): readonly string[] => {
-  const rows = ranked.slice(0, MOST_ROWS).map(({ file, class: name, confidence }) => [file, confidence.toFixed(3), name])
+  const rows = ranked.slice(0, MOST_ROWS).map(({ file, x, y, class: name, confidence }) => {
+    const place = x === undefined ? file : `${file} at ${x}, ${y}`
+    return [place, confidence.toFixed(3), name]
+  })
   const [, ...lines] = textTable(RANKED, rows, width === undefined ? width : width - 2).lines
   return [
     ...lines.map((line) => `  ${line}`),
     ...(ranked.length > MOST_ROWS ? [`  … ${ranked.length - MOST_ROWS} more: --out results.csv writes all`] : []),
   ]
+}
+
+const MOST_MAPS = 4
+/** The maps of tiles, beside a table. */
+const mapsText = ({ files }: Predicted): readonly string[] => {
+  const maps = files.length > 1 && isOneFile(files[0]!) ? files.filter((file) => file.endsWith('.png')) : []
+  const shown = maps.slice(0, MOST_MAPS).join(', ')
+  return maps.length === 0 ? [] : [`  maps       ${shown}${maps.length > MOST_MAPS ? `, … (${maps.length} in all)` : ''}`]
 }
 
 /** Returns the words of a result for a terminal of this width. */
@@ -126,6 +137,7 @@ export const predictedText = (r: Predicted, out: string | undefined, width?: num
     `predicted ${r.images} image${r.images === 1 ? '' : 's'} with ${r.model}: ${showShape(r.shape)} each${out === undefined ? '' : `, in ${out}`}`,
     ...(out === undefined ? rankedText(r, width) : []),
     ...labelsText(r),
+    ...mapsText(r),
     `  time       ${showSeconds(r.secondsPerStep)} per batch, predicted ${showSeconds(r.predictedSecondsPerStep)}`,
     `  memory     ${showSize(r.arenaPeakBytes)} on the device, budget ${showSize(r.budgetBytes)}; the process ${showSize(r.processPeakBytes)}`,
     `  swaps      out ${showSize(r.bytesOut)}, in ${showSize(r.bytesIn)}${r.diskBytes ? `; ${showSize(r.diskBytes)} on disk` : ''}`,

@@ -72,7 +72,7 @@ export const FILES = {
     one: 'a table of predictions',
     endings: ['.csv'],
     creates: true,
-    holds: begins(/^(name|file,class,confidence),?/),
+    holds: begins(/^(name|file,(x,y,width,height,)?class,confidence),?/),
   },
   log: { what: 'log', one: 'a log of steps', endings: ['.csv'], holds: begins(/^step,loss,seconds,time/) },
   table: { what: 'table', one: 'a table of compare', endings: ['.csv'], holds: begins(/^strategy,allocator,/) },

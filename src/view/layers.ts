@@ -1,11 +1,16 @@
-// The layers over a slide. In: files of predictions: TIFFs of classes or of probabilities. Out: for each layer its name, its tiles and its legend.
+// The layers over a slide. In: files of predictions: TIFFs of classes or of probabilities, tables of tiles. Out: for each layer its name, its tiles and its legend.
 // Invariant: a prediction covers its slide: its sides have the same proportions.
+import { readFileSync } from 'node:fs'
 import { basename, dirname, extname, join } from 'node:path'
+import { type Either, isLeft } from 'fp-ts/Either'
+import { csvRows } from '../data/lists'
 import { openSlide, type Slide } from '../data/slides/slide'
 import { SpillwayException } from '../errors/errors'
 import type { LevelSize, Numbers } from '../files/pyramid'
+import { classOfColumn } from '../predict/ranked'
+import { mappedClasses, tileMap } from '../predict/tilemaps'
 import type { Source } from './deepzoom'
-import { classColour, classSource, heatSource } from './sources'
+import { classColour, classSource, heatSource, mapSource } from './sources'
 
 export interface ClassEntry {
   readonly name: string
@@ -78,7 +83,46 @@ const heatLayers = (name: string, slide: Slide, names: readonly string[]): reado
   })
 }
 
-const layersOf = (file: string, name: string, of: LevelSize): readonly Layer[] => {
+const orRefused = <A>(file: string, value: Either<string, A>): A => (isLeft(value) ? refused(file, value.left) : value.right)
+
+/** The rows of a table that are tiles of the slide, with their places. */
+const tilesIn = (table: string, { file: slide, pyramid }: Slide) => {
+  const { width: most, height: highest } = pyramid.levels[0]!
+  const rows = orRefused(table, csvRows(readFileSync(table, 'utf8')))
+  const own = rows.filter(({ fields }) => basename(String(fields['file'])) === basename(slide))
+  if (own.length === 0) refused(table, `it has no tile of ${basename(slide)}; its column file names the slides`)
+  return own.map(({ at, fields }) => {
+    const number = (name: string): number => (fields[name] === '' ? Number.NaN : Number(fields[name]))
+    const place = { x: number('x'), y: number('y'), width: number('width'), height: number('height') }
+    const { x, y, width, height } = place
+    if (!(x >= 0 && y >= 0 && width > 0 && height > 0 && x + width <= most + 1 && y + height <= highest + 1))
+      refused(table, `${at} is no tile of a slide of ${most} x ${highest} pixels: x, y, width and height must be inside`)
+    return { place, number, heads: Object.keys(fields) }
+  })
+}
+
+/** A layer for each class of a table of tiles, except the first. */
+const tileLayers = (table: string, name: string, slide: Slide): readonly Layer[] => {
+  const tiles = tilesIn(table, slide)
+  const finest = slide.pyramid.levels[0]!
+  const columns = tiles[0]!.heads.filter((head) => classOfColumn(head) !== undefined)
+  if (columns.length < 2) refused(table, 'it has no probabilities of classes: predict tiles with --tile-size and --out TABLE.csv')
+  return mappedClasses(columns).map((column) => {
+    const map = tileMap(
+      finest,
+      tiles.map(({ place, number }) => ({ ...place, share: number(column) })),
+    )
+    const of = classOfColumn(column)!
+    return {
+      name: `${name}: ${of}`,
+      source: mapSource(map) as unknown as Source,
+      across: (map.width * map.scale) / finest.width,
+      legend: () => ({ kind: 'heat', of }),
+    }
+  })
+}
+
+const fileLayers = (file: string, name: string, of: LevelSize): readonly Layer[] => {
   const slide = openSlide(file, {}, [8, 32])
   const { bits, channels, width, height } = slide.level
   if (!covers(of, slide.level))
@@ -91,6 +135,9 @@ const layersOf = (file: string, name: string, of: LevelSize): readonly Layer[] =
   return bits === 8 ? [classLayer(name, slide, classes)] : heatLayers(name, slide, classes)
 }
 
+const layersOf = (file: string, name: string, of: Slide): readonly Layer[] =>
+  /\.csv$/i.test(file) ? tileLayers(file, name, of) : fileLayers(file, name, of.level)
+
 /** Names of files: their own, with the folder's in front where two files have one name, or a file has the slide's. */
 const namesOf = (slide: string, files: readonly string[]): readonly string[] => {
   const stemOf = (file: string): string => basename(file, extname(file))
@@ -100,7 +147,7 @@ const namesOf = (slide: string, files: readonly string[]): readonly string[] => 
 }
 
 /** The layers of predictions over a slide, in the order of the files. */
-export const layersOver = ({ file, level }: Slide, files: readonly string[]): readonly Layer[] => {
-  const names = namesOf(file, files)
-  return files.flatMap((prediction, i) => layersOf(prediction, names[i]!, level))
+export const layersOver = (slide: Slide, files: readonly string[]): readonly Layer[] => {
+  const names = namesOf(slide.file, files)
+  return files.flatMap((file, i) => layersOf(file, names[i]!, slide))
 }

@@ -1,7 +1,7 @@
 // The page of a viewer: OpenSeadragon with a slide, layers over it, their legends, an opacity, a scale. In: names, sizes and legends. Out: HTML.
 // Invariant: the page loads its own folder's files only, as images and one script, so that it works from file://. Texts of files are escaped.
 import { embedJson, escapeHtml, page } from '../report/page'
-import { HEAT_COLOURS } from '../predict/slidefile'
+import { HEAT_COLOURS } from '../predict/heat'
 import { colourOf } from './sources'
 import { DEEP_TILE } from './deepzoom'
 import type { Legend } from './layers'

@@ -4,7 +4,8 @@ import type { Region } from '../data/data'
 import { sharp } from '../data/decode'
 import { floatsOf, regionOf, type Slide } from '../data/slides/slide'
 import { PALETTE, pngOfIndices } from '../files/pictures'
-import { heatOf } from '../predict/slidefile'
+import { heatPng } from '../predict/heat'
+import type { TileMap } from '../predict/tilemaps'
 import type { Source } from './deepzoom'
 
 const QUALITY = 85
@@ -68,19 +69,24 @@ export const classSource = (slide: Slide): { readonly source: Source<Uint8Array>
   return { source, counts }
 }
 
-/** Index 0 is no number; 1 to 255 are shares from 0 to 1. */
-const HEAT_PALETTE = Uint8Array.from({ length: 3 * 256 }, (_, i) => heatOf((Math.floor(i / 3) - 1) / 254)[i % 3]!)
-const heatIndex = (share: number): number => (Number.isNaN(share) ? 0 : 1 + Math.round(254 * Math.min(1, Math.max(0, share))))
-
 type Heat = Pick<Source<Float32Array>, 'channels' | 'array' | 'halving' | 'format' | 'encode'>
 const HEAT: Heat = {
   ...{ channels: 1, array: Float32Array, halving: 'mean', format: 'png' },
-  encode: async (pixels, { width, height }) => {
-    const indices = new Uint8Array(pixels.length)
-    for (let i = 0; i < pixels.length; i++) indices[i] = heatIndex(pixels[i]!)
-    return pngOfIndices(width, height, indices, HEAT_PALETTE)
-  },
+  encode: async (pixels, { width, height }) => heatPng(width, height, pixels),
 }
+
+/** A map that is in memory. */
+export const mapSource = ({ width, height, pixels }: TileMap): Source<Float32Array> => ({
+  ...{ ...HEAT, halving: 'majority', width, height, levels: [{ width, height }] },
+  read: async (_, region) => {
+    const out = new Float32Array(region.height * region.width)
+    for (let y = 0; y < region.height; y++) {
+      const from = (region.top + y) * width + region.left
+      out.set(pixels.subarray(from, from + region.width), y * region.width)
+    }
+    return out
+  },
+})
 
 /** The probabilities of one channel. */
 export const heatSource = (slide: Slide, channel: number): Source<Float32Array> => {

@@ -9,7 +9,7 @@ import sharp from 'sharp'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { errorText } from '../../../src/errors/errors'
-import { heatOf } from '../../../src/predict/slidefile'
+import { heatOf } from '../../../src/predict/heat'
 import { type Viewed, type Viewing, viewTask } from '../../../src/view/view'
 import { classAt, drawnSlide, HEIGHT, sharesAt, type TestSlide, WIDTH } from './slide'
 
@@ -118,6 +118,46 @@ test('a viewer replaces a viewer, and nothing else', async () => {
   assert.match(await refusal({ out: at('page.html') }), /--out writes a folder, but the name ends in \.html/)
   assert.match(await refusal({ out: at('files') }), /contains masks, which is no part of a viewer/)
   assert.equal(readdirSync(at('mine')), ['notes.txt'])
+})
+
+const table = (name: string, rows: readonly string[]): string => {
+  const head = 'file,x,y,width,height,class,confidence,probability of no,probability of yes'
+  writeFileSync(at(name), `${[head, ...rows].join('\n')}\n`)
+  return at(name)
+}
+
+test('a table of tiles is a layer of its probabilities, in the places of its tiles', async () => {
+  const tiles = table('tiles.csv', [
+    'other.tif,0,0,256,256,no,1,1,0',
+    'elsewhere/slide.tif,0,0,256,256,no,1,1,0',
+    'elsewhere/slide.tif,256,512,256,256,yes,0.75,0.25,0.75',
+    'elsewhere/slide.tif,1045,644,256,256,yes,0.5,0.5,0.5',
+  ])
+  const viewed = await view({ predictions: [tiles], out: at('tiled') })
+  assert.equal(viewed.layers, ['tiles: yes'])
+  // A pixel of the map is 32 pixels of the slide.
+  const { data, info } = await sharp(at('tiled', 'layer1_files', '6', '0_0.png'))
+    .raw()
+    .toBuffer({ resolveWithObject: true })
+  assert.equal([info.width, info.height], [41, 29])
+  for (const [y, x, share] of [
+    [100, 100, 0],
+    [700, 400, 0.75],
+    [890, 1290, 0.5],
+    [100, 400, undefined],
+  ] as const) {
+    const from = 4 * (Math.floor(y / 32) * 41 + Math.floor(x / 32))
+    const found = data.subarray(from, from + 4)
+    if (share === undefined) assert.is(found[3], 0)
+    else assert.ok(heatOf(share).every((v, i) => Math.abs(v - found[i]!) <= 2) && found[3] === 255, `${y}, ${x}`)
+  }
+  const [, across] = /"across":([\d.]+)/.exec(readFileSync(at('tiled', 'index.html'), 'utf8'))!
+  assert.is(Number(across), (41 * 32) / WIDTH)
+  assert.match(await refusal({ predictions: [table('none.csv', ['a.tif,0,0,1,1,no,1,1,0'])] }), /it has no tile of slide\.tif/)
+  const far = table('far.csv', ['slide.tif,1200,0,256,256,no,1,1,0'])
+  assert.match(await refusal({ predictions: [far] }), /line 2 is no tile of a slide of 1301 x 900 pixels/)
+  writeFileSync(at('plain.csv'), 'file,class,confidence\nslide.tif,no,1\n')
+  assert.match(await refusal({ predictions: [at('plain.csv')] }), /line 2 is no tile of a slide/)
 })
 
 test('files that are no predictions of the slide are refused with the reason', async () => {
