@@ -511,7 +511,10 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
   view: (c, run) =>
     c
       .argument('<slide>', 'a tiled TIFF, BigTIFF, GeoTIFF or SVS file')
-      .argument('[predictions...]', 'predictions of this slide: TIFFs of --format tiff, masks with one class per pixel, or tables of its tiles')
+      .argument(
+        '[predictions...]',
+        'predictions of this slide: TIFFs of --format tiff, masks with one class per pixel, or tables of its tiles',
+      )
       .option('--out <folder>', 'folder to write: a new or an empty one, or an earlier viewer, which is replaced')
       .option('--level <n>', 'finest level of the slide to show, 0 is the finest (default 0)', countOption('--level', 0))
       .option(MICRONS[0], 'microns per pixel of the finest level to show, instead of --level, within 10 %', MICRONS[2])

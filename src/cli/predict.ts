@@ -20,6 +20,7 @@ import { type Predicted, predictTask } from '../predict/predictor'
 import { placesOf } from '../predict/ready'
 import { pictureSize } from '../predict/subjects'
 import type { PredictOptions } from '../predict/options'
+import { predictionMemory } from '../predict/process'
 import { isOneFile } from '../predict/outputs'
 import { isPerImage, paddedBy } from '../predict/padding'
 import { type Engine, engineFor } from '../ranks/engine'
@@ -125,7 +126,7 @@ const rankedText = ({ ranked = [] }: Predicted, width?: number): readonly string
 
 const MOST_MAPS = 4
 /** The maps of tiles, beside a table. */
-const mapsText = ({ files }: Predicted): readonly string[] => {
+const mapsText = ({ files = [] }: Predicted): readonly string[] => {
   const maps = files.length > 1 && isOneFile(files[0]!) ? files.filter((file) => file.endsWith('.png')) : []
   const shown = maps.slice(0, MOST_MAPS).join(', ')
   return maps.length === 0 ? [] : [`  maps       ${shown}${maps.length > MOST_MAPS ? `, … (${maps.length} in all)` : ''}`]
@@ -218,7 +219,9 @@ const outOf = (engine: Engine | undefined, out: string | undefined): Either<Spil
     ? E.left(usage(`--out ${out} is one file, but ${engine.ranks} processes write their own files: use a folder`))
     : E.right(undefined)
 
-const shown = ({ staged: { plan, timeline, staging } }: { readonly staged: Staged }, o: PredictCommandOptions, out: Output) => {
+const shown = ({ staged }: { readonly staged: Staged }, o: PredictCommandOptions, options: Given, out: Output) => {
+  const { plan, timeline } = staged
+  const staging = { ...staged.staging, process: predictionMemory(staged, options) }
   out.say(summary(plan, timeline, staging, terminalWidth(out)))
   return TE.fromEither(
     o.report === undefined ? E.right(undefined) : E.asUnit(writeWholeText(o.report, reportHtml(plan, timeline, staging))),
@@ -246,7 +249,7 @@ const performed = (
   const staged = (own: PredictCommandOptions) =>
     pipe(
       stagedFor({ ...completed, options: own }, options),
-      TE.tap((found) => shown(found, own, out)),
+      TE.tap((found) => shown(found, own, options, out)),
     )
   const interrupt = interrupts(() => out.say('\ninterrupted: stopping after this batch; interrupt again to stop at once'))
   return pipe(

@@ -418,10 +418,10 @@ export const namesOf = (files: readonly { readonly path: string; readonly sample
     return samples === 1 ? [stem] : Array.from({ length: samples }, (_, i) => `${stem}-${String(i).padStart(digits, '0')}`)
   })
 
-const BAND_BYTES = 16 * 2 ** 20
+export const OUTPUT_BAND_BYTES = 16 * 2 ** 20
 
 /** Larger outputs of a batch wait in a file. A tiled TIFF is written from it in bands. */
-export const mostHeld = (format: Format | undefined): number => (format === 'tiff' ? BAND_BYTES : MOST_HELD_BYTES)
+export const mostHeld = (format: Format | undefined): number => (format === 'tiff' ? OUTPUT_BAND_BYTES : MOST_HELD_BYTES)
 
 /** Moves the first rows and columns of an image, a band of rows at a time, to the places of its planes. */
 export const writeImage = (
@@ -433,7 +433,7 @@ export const writeImage = (
   const [c, , w] = o.shape
   const Numbers = STORED[o.type].array
   const rowBytes = c * w * elementBytes(o)
-  const rows = Math.max(1, Math.floor(BAND_BYTES / rowBytes))
+  const rows = Math.max(1, Math.floor(OUTPUT_BAND_BYTES / rowBytes))
   for (let row = 0; row < crop.height; row += rows) {
     const n = Math.min(rows, crop.height - row)
     const bytes = read(row * rowBytes, n * rowBytes)
