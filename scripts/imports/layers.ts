@@ -35,6 +35,7 @@ const ROOMS = [
   'stage',
   'train',
   'predict',
+  'view',
   'exchange',
   'doctor',
   'zoo.ts',

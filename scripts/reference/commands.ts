@@ -87,6 +87,7 @@ const EXAMPLES: Readonly<Record<CommandName, string>> = {
   'compare-runs': 'spillway compare-runs resnet18 resnet18-2 --report compared.html',
   evaluate: 'spillway evaluate --weights weights.safetensors --data photos/val --metrics accuracy',
   predict: 'spillway predict --weights weights.safetensors --data photos/new --out results.csv',
+  view: 'spillway view slide.svs masks/slide.tif --out viewer',
   check: 'spillway check my-net.ts --budget 512MiB',
   verify: 'spillway verify plan.json',
   compare: 'spillway compare vgg16 --image 512 --machine v100-pcie-16g --budgets 4 --plot compare.svg',

@@ -32,6 +32,7 @@ const SHARED = [
   'test/src/ranks',
   'test/src/stage',
   'test/src/train',
+  'test/src/view',
   'test/tile',
   'test/types',
   'test/verify',

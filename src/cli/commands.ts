@@ -10,6 +10,7 @@ export const COMMANDS = {
   'compare-runs': 'compare the options, results and curves of runs',
   evaluate: 'measure the loss and metrics of trained weights on data',
   predict: 'run trained weights on images',
+  view: 'write a page that shows a slide and its predictions at any zoom',
   check: 'check the types and the shapes of a model file; report faults with line and column',
   verify: 'verify a plan file, independently of the planner',
   compare: 'compare all strategies over a range of budgets',

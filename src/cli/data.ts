@@ -41,12 +41,17 @@ const given = (how: object): object => Object.fromEntries(Object.entries(how).fi
 const areSlides = (path: string, { level, microns, tileSize, tissue }: DataFlags): boolean =>
   (level ?? microns ?? tileSize ?? tissue) !== undefined || isSlide(path)
 
+const TISSUE_OF_TILES = '--tissue selects tiles: add --tile-size, e.g. --tile-size 512'
+
 const slidesNamed = (path: string, o: DataFlags, augment?: Augment): Either<SpillwayError, Data> => {
   const { fit, images, layout, depth, level, microns, tileSize, tissue, mean, std } = o
   const odd = Object.entries({ images, layout, depth }).find(([, value]) => value !== undefined)?.[0]
   if (odd !== undefined) return E.left(usage(`--${odd} does not apply to slides: leave it out`))
   if (fit === 'own' && tileSize !== undefined)
     return E.left(usage('--fit own does not apply to --tile-size: leave one of them out'))
+  if (tissue !== undefined && tileSize === undefined) return E.left(usage(TISSUE_OF_TILES))
+  if (level !== undefined && microns !== undefined)
+    return E.left(usage('--level and --microns exclude each other: leave one of them out'))
   const how = given({ level, microns, tiles: tileSize, tissue, mean, std, augment, fit: fit === 'own' ? undefined : fit })
   return onRefusal(() => slidesAt(path, how, o.found).data)
 }
@@ -59,7 +64,7 @@ export const withTissue = <O extends DataFlags & { readonly data?: string | Data
   const { data, level, microns, tileSize: tiles, tissue } = o
   if (tissue === undefined) return TE.right(o)
   if (typeof data !== 'string') return TE.left(usage('--tissue selects tiles of slides: add --data'))
-  if (tiles === undefined) return TE.left(usage('--tissue selects tiles: add --tile-size, e.g. --tile-size 512'))
+  if (tiles === undefined) return TE.left(usage(TISSUE_OF_TILES))
   if (tissue > 1) return TE.left(usage(`--tissue is ${tissue}; allowed: shares up to 1`))
   const how = given({ level, microns, tiles, tissue })
   return looked(async () => {

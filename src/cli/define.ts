@@ -11,6 +11,7 @@ import type { PlanOptions } from './plan'
 import type { PredictCommandOptions } from './predict'
 import type { StagingOptions } from './stage'
 import type { TrainCommandOptions } from './train'
+import type { ViewCommandOptions } from './view'
 
 /** A list, or one element. A size is one text, and losses with weights are one text. */
 type ListText<V extends readonly unknown[]> = number extends V['length']
@@ -67,6 +68,7 @@ export interface Config {
   readonly 'compare-runs'?: { readonly report?: string | undefined }
   readonly evaluate?: Flags<EvaluateCommandOptions> & WithModel
   readonly predict?: Flags<PredictCommandOptions, 'images'> & WithModel
+  readonly view?: Flags<ViewCommandOptions>
   readonly check?: Flags<
     StagingOptions,
     'plan' | 'classes' | 'threads' | 'measure' | 'throttle' | 'precision' | 'effort' | 'allocator' | Purpose | Sharing

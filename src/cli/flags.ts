@@ -58,6 +58,7 @@ const runs = () => require('./runs') as typeof import('./runs')
 const finding = () => require('./lrfind') as typeof import('./lrfind')
 const train = () => require('./train') as typeof import('./train')
 const verify = () => require('./verify') as typeof import('./verify')
+const view = () => require('./view') as typeof import('./view')
 const names = () => require('./names') as typeof import('./names')
 
 // ---------------------------------------------------------------- what several take
@@ -507,6 +508,17 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option(...WORKERS)
       .option('--report <file>', 'write an HTML page about the plan')
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => predict().predictModel(model, o, out)))),
+  view: (c, run) =>
+    c
+      .argument('<slide>', 'a tiled TIFF, BigTIFF, GeoTIFF or SVS file')
+      .argument(
+        '[predictions...]',
+        'predictions of this slide: TIFFs of --format tiff, masks with one class per pixel, or tables of its tiles',
+      )
+      .option('--out <folder>', 'folder to write: a new or an empty one, or an earlier viewer, which is replaced')
+      .option('--level <n>', 'finest level of the slide to show, 0 is the finest (default 0)', countOption('--level', 0))
+      .option(MICRONS[0], 'microns per pixel of the finest level to show, instead of --level, within 10 %', MICRONS[2])
+      .action((slide, predictions, o) => run((out) => view().viewSlide(slide, predictions, o, out))),
   check: (c, run) =>
     tierOptions(modelOptions(c.argument('<file>', 'TypeScript or JavaScript file with a model, net or step as default export')))
       .option(BUDGET[0], `${BUDGET[1]} (default: unlimited, in-core)`, BUDGET[2])

@@ -138,6 +138,7 @@ export const EXAMPLES: Readonly<Record<CommandName, readonly string[]>> = {
     'spillway predict --weights net.safetensors --data photos --out results.csv',
     'spillway predict my-net.ts --weights net.safetensors --data photo.png --out masks --as classes --format png',
   ],
+  view: ['spillway view slide.svs --out viewer', 'spillway view slide.svs masks/slide.tif --level 1 --out viewer'],
   check: ['spillway check my-net.ts', 'spillway check my-net.ts --image 512 --batch 8 --budget 1GiB'],
   verify: ['spillway plan resnet18 --budget 300MiB --save plan.json', 'spillway verify plan.json'],
   compare: ['spillway compare resnet18 --image 224 --batch 8 --machine v100-pcie-16g --csv compare.csv --plot compare.svg'],

@@ -20,6 +20,7 @@ import { type Predicted, predictTask } from '../predict/predictor'
 import { placesOf } from '../predict/ready'
 import { pictureSize } from '../predict/subjects'
 import type { PredictOptions } from '../predict/options'
+import { predictionMemory } from '../predict/process'
 import { isOneFile } from '../predict/outputs'
 import { isPerImage, paddedBy } from '../predict/padding'
 import { type Engine, engineFor } from '../ranks/engine'
@@ -112,12 +113,23 @@ const MOST_ROWS = 40
 const RANKED = [{ head: '', cut: true }, { head: '' }, { head: '', cut: true }] as const
 /** A narrow terminal cuts long names of files and classes. */
 const rankedText = ({ ranked = [] }: Predicted, width?: number): readonly string[] => {
-  const rows = ranked.slice(0, MOST_ROWS).map(({ file, class: name, confidence }) => [file, confidence.toFixed(3), name])
+  const rows = ranked.slice(0, MOST_ROWS).map(({ file, x, y, class: name, confidence }) => {
+    const place = x === undefined ? file : `${file} at ${x}, ${y}`
+    return [place, confidence.toFixed(3), name]
+  })
   const [, ...lines] = textTable(RANKED, rows, width === undefined ? width : width - 2).lines
   return [
     ...lines.map((line) => `  ${line}`),
     ...(ranked.length > MOST_ROWS ? [`  … ${ranked.length - MOST_ROWS} more: --out results.csv writes all`] : []),
   ]
+}
+
+const MOST_MAPS = 4
+/** The maps of tiles, beside a table. */
+const mapsText = ({ files = [] }: Predicted): readonly string[] => {
+  const maps = files.length > 1 && isOneFile(files[0]!) ? files.filter((file) => file.endsWith('.png')) : []
+  const shown = maps.slice(0, MOST_MAPS).join(', ')
+  return maps.length === 0 ? [] : [`  maps       ${shown}${maps.length > MOST_MAPS ? `, … (${maps.length} in all)` : ''}`]
 }
 
 /** Returns the words of a result for a terminal of this width. */
@@ -126,6 +138,7 @@ export const predictedText = (r: Predicted, out: string | undefined, width?: num
     `predicted ${r.images} image${r.images === 1 ? '' : 's'} with ${r.model}: ${showShape(r.shape)} each${out === undefined ? '' : `, in ${out}`}`,
     ...(out === undefined ? rankedText(r, width) : []),
     ...labelsText(r),
+    ...mapsText(r),
     `  time       ${showSeconds(r.secondsPerStep)} per batch, predicted ${showSeconds(r.predictedSecondsPerStep)}`,
     `  memory     ${showSize(r.arenaPeakBytes)} on the device, budget ${showSize(r.budgetBytes)}; the process ${showSize(r.processPeakBytes)}`,
     `  swaps      out ${showSize(r.bytesOut)}, in ${showSize(r.bytesIn)}${r.diskBytes ? `; ${showSize(r.diskBytes)} on disk` : ''}`,
@@ -206,7 +219,9 @@ const outOf = (engine: Engine | undefined, out: string | undefined): Either<Spil
     ? E.left(usage(`--out ${out} is one file, but ${engine.ranks} processes write their own files: use a folder`))
     : E.right(undefined)
 
-const shown = ({ staged: { plan, timeline, staging } }: { readonly staged: Staged }, o: PredictCommandOptions, out: Output) => {
+const shown = ({ staged }: { readonly staged: Staged }, o: PredictCommandOptions, options: Given, out: Output) => {
+  const { plan, timeline } = staged
+  const staging = { ...staged.staging, process: predictionMemory(staged, options) }
   out.say(summary(plan, timeline, staging, terminalWidth(out)))
   return TE.fromEither(
     o.report === undefined ? E.right(undefined) : E.asUnit(writeWholeText(o.report, reportHtml(plan, timeline, staging))),
@@ -234,7 +249,7 @@ const performed = (
   const staged = (own: PredictCommandOptions) =>
     pipe(
       stagedFor({ ...completed, options: own }, options),
-      TE.tap((found) => shown(found, own, out)),
+      TE.tap((found) => shown(found, own, options, out)),
     )
   const interrupt = interrupts(() => out.say('\ninterrupted: stopping after this batch; interrupt again to stop at once'))
   return pipe(

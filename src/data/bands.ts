@@ -26,6 +26,8 @@ import { checked, type Own, regionName } from './readers'
 const BAND_BYTES = 16 * 2 ** 20
 /** Bands of each value in host memory: the one that the device reads, and the next two. */
 const SLOTS = 3
+/** Bands of a value in host memory, with the region that is read. */
+export const BANDS_HELD = SLOTS + 1
 
 export type AskedBand = Extract<NativeProgress, { readonly phase: 'ask' }>
 

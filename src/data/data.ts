@@ -266,6 +266,19 @@ const SOURCE = withValues(
   { prefix: 'source: ' },
 )
 
+/** A tile, in pixels of the slide's finest level. */
+export interface SlideTile {
+  readonly file: string
+  /** Name of the slide in names of outputs. */
+  readonly name: string
+  /** Height and width of the slide. */
+  readonly slide: PixelSize
+  readonly x: number
+  readonly y: number
+  readonly width: number
+  readonly height: number
+}
+
 export type DataSet =
   | ({ readonly kind: 'images'; readonly path: string } & ImageOptions & Pick<Numbers, 'layout'>)
   | ({ readonly kind: 'files'; readonly path: string } & FilesOptions)
@@ -281,6 +294,8 @@ export type DataSet =
         readonly outputName?: (i: number) => string
         /** Scale of the pixels of a sample, if its file states it. */
         readonly micronsOf?: (i: number) => number | undefined
+        /** The place of a sample that is a tile of a slide. */
+        readonly tileOf?: (i: number) => SlideTile
       })
   | ({ readonly kind: 'stream'; readonly open: () => Samples; readonly once: boolean } & StreamOptions)
 

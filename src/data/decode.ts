@@ -14,7 +14,8 @@ export interface Pipeline {
   resize(width: number, height: number, o: object): Pipeline
   removeAlpha(): Pipeline
   toColourspace(space: string): Pipeline
-  raw(o?: { depth: 'uchar' | 'ushort' }): Pipeline
+  raw(o?: { depth: 'uchar' | 'ushort' | 'float' }): Pipeline
+  jpeg(o: { quality: number }): Pipeline
   toBuffer(o: { resolveWithObject: true }): Promise<{ data: Buffer; info: { width: number; height: number; channels: number } }>
   /** Without an angle: upright, by the rotation tag. */
   rotate(): Pipeline

@@ -22,7 +22,7 @@ export interface Entries {
 
 export const LIST = /\.(csv|json)$/i
 
-interface Row {
+export interface Row {
   readonly at: string
   readonly fields: Readonly<Record<string, unknown>>
 }
@@ -31,7 +31,7 @@ const fieldsOf = (line: string): readonly string[] =>
   [...line.matchAll(/(?:^|,)\s*(?:"((?:[^"]|"")*)"|([^,]*))/g)].map((m) => (m[1]?.replaceAll('""', '"') ?? m[2] ?? '').trim())
 
 /** The first line names the fields. A field may be in quotes. Empty lines do not count. */
-const csvRows = (text: string): Either<string, readonly Row[]> => {
+export const csvRows = (text: string): Either<string, readonly Row[]> => {
   const lines = text.split(/\r?\n/).map((line, i) => ({ line, at: `line ${i + 1}` }))
   const [head, ...rows] = lines.filter(({ line }) => line.trim() !== '').map(({ line, at }) => ({ at, fields: fieldsOf(line) }))
   const names = head?.fields ?? []

@@ -22,6 +22,17 @@ export const onFile =
   <A>(f: () => E.Either<SpillwayError, A>): E.Either<SpillwayError, A> =>
     E.flatten(E.tryCatch(f, fileFailed(kind, file)))
 
+/** Errors while an output is written: those of the file system and refusals, as values. */
+export const onWriting =
+  <A>(file: string, f: () => Promise<A>): TaskEither<SpillwayError, A> =>
+  async () => {
+    try {
+      return E.right(await f())
+    } catch (e) {
+      return E.left(e instanceof SpillwayException ? e.error : fileFailed('output', file)(e))
+    }
+  }
+
 /** Among the files that a device reads, only data are first checked there. */
 export const deviceFailed = (e: unknown): SpillwayError => {
   if (e instanceof SpillwayException) return e.error

@@ -72,7 +72,7 @@ export const FILES = {
     one: 'a table of predictions',
     endings: ['.csv'],
     creates: true,
-    holds: begins(/^(name|file,class,confidence),?/),
+    holds: begins(/^(name|file,(x,y,width,height,)?class,confidence),?/),
   },
   log: { what: 'log', one: 'a log of steps', endings: ['.csv'], holds: begins(/^step,loss,seconds,time/) },
   table: { what: 'table', one: 'a table of compare', endings: ['.csv'], holds: begins(/^strategy,allocator,/) },
@@ -88,6 +88,7 @@ export const FOLDERS = {
   events: { what: 'TensorBoard directory', writes: /(^|\/)events\.out\.tfevents\.[^/]*$/ },
   arrays: { what: 'output', writes: /\.npy$/, legal: 'a .npy, .safetensors, .csv, .json or .jsonl file, or a folder' },
   pictures: { what: 'output', writes: /\.png$/, legal: 'a folder' },
+  viewer: { what: 'viewer', writes: /(^|\/)(index\.html|openseadragon\.[^/]*)$/, legal: 'a folder' },
   slides: { what: 'output', writes: /(\.tif|-overview\.png)$/, legal: 'a folder' },
 } as const satisfies Readonly<Record<string, FolderOf>>
 

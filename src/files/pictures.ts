@@ -25,7 +25,8 @@ const chunk = (kind: string, data: Uint8Array): Buffer => {
   return out
 }
 
-const PALETTE = Uint8Array.from({ length: 3 * MOST_PNG_CLASSES }, (_, i) => {
+/** Red, green and blue of each class. */
+export const PALETTE = Uint8Array.from({ length: 3 * MOST_PNG_CLASSES }, (_, i) => {
   const [label, colour] = [Math.floor(i / 3), i % 3]
   let byte = 0
   for (let k = 0; k < 8; k++) byte |= ((label >> (3 * k + colour)) & 1) << (7 - k)
@@ -35,7 +36,19 @@ const PALETTE = Uint8Array.from({ length: 3 * MOST_PNG_CLASSES }, (_, i) => {
 /** Bytes of a pixel, and the format's name of its kind. */
 const KINDS = { grey: [1, 0], colours: [3, 2], classes: [1, 3] } as const
 
-const pngOf = (kind: keyof typeof KINDS, width: number, height: number, pixels: Uint8Array): Buffer => {
+interface Colours {
+  readonly palette: Uint8Array
+  /** Opacity of the first colours; all others are opaque. */
+  readonly opacity?: Uint8Array
+}
+
+const pngOf = (
+  kind: keyof typeof KINDS,
+  width: number,
+  height: number,
+  pixels: Uint8Array,
+  { palette, opacity }: Colours = { palette: PALETTE },
+): Buffer => {
   const [channels, code] = KINDS[kind]
   const head = Buffer.alloc(13)
   head.writeUInt32BE(width, 0)
@@ -49,7 +62,8 @@ const pngOf = (kind: keyof typeof KINDS, width: number, height: number, pixels: 
   return Buffer.concat([
     signature,
     chunk('IHDR', head),
-    ...(kind === 'classes' ? [chunk('PLTE', PALETTE)] : []),
+    ...(kind === 'classes' ? [chunk('PLTE', palette)] : []),
+    ...(opacity ? [chunk('tRNS', opacity)] : []),
     chunk('IDAT', deflateSync(rows)),
     chunk('IEND', new Uint8Array()),
   ])
@@ -58,6 +72,10 @@ const pngOf = (kind: keyof typeof KINDS, width: number, height: number, pixels: 
 /** `classes`: of each pixel, row by row. */
 export const pngOfClasses = (width: number, height: number, classes: Uint8Array): Buffer =>
   pngOf('classes', width, height, classes)
+
+/** Pixels as indices of a palette whose first colour is transparent. */
+export const pngOfIndices = (width: number, height: number, indices: Uint8Array, palette: Uint8Array): Buffer =>
+  pngOf('classes', width, height, indices, { palette, opacity: Uint8Array.of(0) })
 
 /** Share of the colour of a class in an overlay. */
 const BLEND = 0.5

@@ -2,7 +2,7 @@
 // row by row of tiles. Invariant: each level holds at most one row of tiles; a side of a level is half the side of the finer one, rounded up.
 // Worked example: a level of 5 x 3 pixels is followed by 3 x 2, 2 x 1 and 1 x 1. The last row of an odd level counts twice.
 
-type Numbers = Uint8Array | Float32Array
+export type Numbers = Uint8Array | Float32Array
 
 /** The way to halve a level: the most frequent number of four pixels (the first of equals), or the mean. */
 export type Halving = 'majority' | 'mean'
@@ -45,6 +45,22 @@ const mean = (a: number, b: number, c: number, d: number): number => (a + b + c 
 /** Bytes are rounded. */
 const roundedMean = (a: number, b: number, c: number, d: number): number => (a + b + c + d + 2) >> 2
 
+/** Computes a number of a level from four numbers of the finer one. */
+export type Halve = (a: number, b: number, c: number, d: number) => number
+export const halveOf = (halving: Halving, isBytes: boolean): Halve =>
+  halving === 'majority' ? most : isBytes ? roundedMean : mean
+
+/** Halves two rows to one, written to `out`. The last column of an odd width counts twice. */
+export const halveRows = <A extends Numbers>(upper: A, lower: A, channels: number, of: Halve, out: A): A => {
+  const width = upper.length / channels
+  for (let x = 0, to = 0; to < out.length; x += 2) {
+    const left = x * channels
+    const right = Math.min(x + 1, width - 1) * channels
+    for (let c = 0; c < channels; c++) out[to++] = of(upper[left + c]!, upper[right + c]!, lower[left + c]!, lower[right + c]!)
+  }
+  return out
+}
+
 /** Takes the rows of the finest level, any number at a time; `end` after the last one. */
 export interface Rows<A extends Numbers> {
   readonly put: (rows: A) => void
@@ -60,7 +76,7 @@ const levelRows = <A extends Numbers>(
 ): Rows<A> => {
   const { width, height } = sizes[level]!
   const { channels, tile, array, halving } = o
-  const of = halving === 'majority' ? most : array === (Uint8Array as unknown) ? roundedMean : mean
+  const of = halveOf(halving, array === (Uint8Array as unknown))
   const next = level + 1 < sizes.length ? levelRows(o, sizes, level + 1, take) : undefined
   const [line, half] = [width * channels, Math.ceil(width / 2)]
   const held = new array(Math.min(tile, height) * line)
@@ -68,15 +84,7 @@ const levelRows = <A extends Numbers>(
   let [filled, row] = [0, 0]
   let odd: A | undefined
 
-  const halved = (upper: A, lower: A): A => {
-    const out = new array(half * channels)
-    for (let x = 0, to = 0; x < half; x++) {
-      const left = 2 * x * channels
-      const right = Math.min(2 * x + 1, width - 1) * channels
-      for (let c = 0; c < channels; c++) out[to++] = of(upper[left + c]!, upper[right + c]!, lower[left + c]!, lower[right + c]!)
-    }
-    return out
-  }
+  const halved = (upper: A, lower: A): A => halveRows(upper, lower, channels, of, new array(half * channels))
   const flush = (): void => {
     for (let column = 0; column * tile < width; column++) {
       const w = Math.min(tile, width - column * tile)

@@ -100,12 +100,12 @@ const isAlive = (pid: number): boolean => {
   }
 }
 
-/** Removes temporary files of killed writers; those of live writers stay. `of`: only those of the file of this name. */
+/** Removes temporary files and folders of killed writers; those of live writers stay. `of`: only those of the file of this name. */
 export const removeLeftovers = (directory: string, of?: string): void => {
   for (const name of readdirSync(directory)) {
     const [, whole, pid = 0] = TEMPORARY.exec(name) ?? []
     if (Number(pid) === 0 || (of !== undefined && whole !== of)) continue
-    if (Number(pid) === process.pid || !isAlive(Number(pid))) rmSync(join(directory, name), { force: true })
+    if (Number(pid) === process.pid || !isAlive(Number(pid))) rmSync(join(directory, name), { force: true, recursive: true })
   }
 }
 

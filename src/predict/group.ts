@@ -5,6 +5,7 @@ import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { Form, Model, Shape } from '../../dsl'
 import type { Graph, Value } from '../../staging/graph/graph'
+import type { SlideTile } from '../data/data'
 import type { ImageFile, Size } from '../data/decode'
 import type { DataDescription } from '../data/description'
 import type { DataSource } from '../data/open'
@@ -32,8 +33,10 @@ export interface Group {
   readonly files: readonly string[]
   /** The picture at a place among all images, for overlays. */
   readonly pictureOf?: (at: number) => Promise<Picture>
-  /** Microns per pixel of the input of an image of the group, if they are known. */
-  readonly micronsOf?: (i: number) => number | undefined
+  /** Microns per pixel of the input at a place among all images, if they are known. */
+  readonly micronsOf?: (at: number) => number | undefined
+  /** The tile at a place among all images, if they are tiles of slides. */
+  readonly tileOf?: (at: number) => SlideTile
 }
 
 /** Facts that a kept predictor looks up once, for all of its calls. */
@@ -67,8 +70,8 @@ export const shapeIn = ({ output, staged, crops }: Group, i: number): OutputShap
 }
 
 /** The scale of an output: an output of half the size has twice the microns per pixel. */
-export const micronsOfOutput = ({ staged, output, micronsOf }: Group, i: number): number | undefined => {
-  const microns = micronsOf?.(i)
+export const micronsOfOutput = ({ staged, output, micronsOf, at }: Group, i: number): number | undefined => {
+  const microns = micronsOf?.(at[i]!)
   return microns === undefined ? undefined : (microns * sizeOfPlan(staged).width) / sizeOfValue(output).width
 }
 

@@ -13,7 +13,7 @@ import { type Filling, fillWhole, writeWhole } from '../files/whole'
 import { pngOfClasses, pngOfPixels, tinted } from '../files/pictures'
 import { MOST_HELD_BYTES } from './batches'
 import { type SlideFile, slideFile } from './slidefile'
-import { type Ranked, rankedHead, rankedRow } from './ranked'
+import { allClasses, type Ranked, rankedHead, rankedRow, tileHead, tileRow } from './ranked'
 
 /** Of each image. */
 export interface OutputShape {
@@ -333,9 +333,16 @@ const asRows = (path: string, o: OutputShape, nameOf: (i: number) => string, cla
   )
 }
 
-/** A row, or an object, per image: its file, its class with the confidence, and the five best classes. */
-const asRanking = (path: string, o: OutputShape, ranked: NonNullable<OutputsOf['ranked']>): Outputs => {
+/** A row, or an object, per image: its file, its class with the confidence, and the five best classes. `tiles`: the classes of tiles. */
+const asRanking = (
+  path: string,
+  o: OutputShape,
+  ranked: NonNullable<OutputsOf['ranked']>,
+  tiles?: readonly string[],
+): Outputs => {
   const [channels] = o.shape
+  if (extname(path) === '.csv' && tiles)
+    return asText(path, o, tileHead(tiles), (i, values, put) => put(tileRow(ranked(i, values), tiles)))
   if (extname(path) === '.csv')
     return asText(path, o, rankedHead(Math.max(2, channels)), (i, values, put) => put(rankedRow(ranked(i, values))))
   if (extname(path) === '.jsonl') return asText(path, o, '', (i, values, put) => put(`${JSON.stringify(ranked(i, values))}\n`))
@@ -380,19 +387,24 @@ export interface OutputsOf {
   /** Microns per pixel of an output, if they are known. */
   readonly micronsOf?: ((i: number) => number | undefined) | undefined
   readonly form?: Form | undefined
+  /** True if images are tiles of slides. */
+  readonly areTiles?: boolean
   /** Ranks the probabilities of an image; only for one result per image. */
   readonly ranked?: ((i: number, probabilities: ArrayLike<number>) => Ranked) | undefined
 }
 
 export const outputsTo = (o: OutputsOf): Outputs => {
-  const { out, shapeOfImage, images, nameOf, format = 'npy', classes = [], pictureOf, ranked } = o
+  const { out, shapeOfImage, images, nameOf, format = 'npy', classes = [], pictureOf, ranked, areTiles = false } = o
   if (out === undefined) return inMemory(shapeOfImage, nameOf)
   if (format === 'overlay' && pictureOf) return asOverlays(out, shapeOfImage, nameOf, pictureOf)
   if (format === 'tiff') return asTiffs(o, out)
   if (format === 'png') return asPictures(out, shapeOfImage, nameOf)
   const isTable = extname(out) === '.csv'
   const isList = extname(out) === '.json' || extname(out) === '.jsonl'
-  if (ranked && (isTable || isList)) return asRanking(out, shapeOfImage(0), ranked)
+  if (ranked && (isTable || isList)) {
+    const [channels] = shapeOfImage(0).shape
+    return asRanking(out, shapeOfImage(0), ranked, areTiles ? allClasses(channels, classes) : undefined)
+  }
   if (isTable) return asRows(out, shapeOfImage(0), nameOf, classes)
   if (isList) return asObjects(out, shapeOfImage(0), nameOf, classes)
   return isOneFile(out) ? inOneFile(out, shapeOfImage, images) : inFolder(out, shapeOfImage, nameOf)
@@ -406,10 +418,10 @@ export const namesOf = (files: readonly { readonly path: string; readonly sample
     return samples === 1 ? [stem] : Array.from({ length: samples }, (_, i) => `${stem}-${String(i).padStart(digits, '0')}`)
   })
 
-const BAND_BYTES = 16 * 2 ** 20
+export const OUTPUT_BAND_BYTES = 16 * 2 ** 20
 
 /** Larger outputs of a batch wait in a file. A tiled TIFF is written from it in bands. */
-export const mostHeld = (format: Format | undefined): number => (format === 'tiff' ? BAND_BYTES : MOST_HELD_BYTES)
+export const mostHeld = (format: Format | undefined): number => (format === 'tiff' ? OUTPUT_BAND_BYTES : MOST_HELD_BYTES)
 
 /** Moves the first rows and columns of an image, a band of rows at a time, to the places of its planes. */
 export const writeImage = (
@@ -421,7 +433,7 @@ export const writeImage = (
   const [c, , w] = o.shape
   const Numbers = STORED[o.type].array
   const rowBytes = c * w * elementBytes(o)
-  const rows = Math.max(1, Math.floor(BAND_BYTES / rowBytes))
+  const rows = Math.max(1, Math.floor(OUTPUT_BAND_BYTES / rowBytes))
   for (let row = 0; row < crop.height; row += rows) {
     const n = Math.min(rows, crop.height - row)
     const bytes = read(row * rowBytes, n * rowBytes)

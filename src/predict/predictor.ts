@@ -25,7 +25,8 @@ import { answerOf } from '../train/trainer'
 import { inBatches, type Took, tookOf } from './batches'
 import type { PREDICT_KEYS, PredictOptions } from './options'
 import { imageBytes, isOneFile, mostHeld, numbersIn, type Outputs, outputsTo, type Prediction, writeImage } from './outputs'
-import { type Ranked, rankedOf } from './ranked'
+import { allClasses, type Ranked, rankedOf } from './ranked'
+import { writtenTileMaps } from './tilemaps'
 import { withWeights } from './weighted'
 import { type Group, isPerImage, micronsOfOutput, shapeIn, shapeOf } from './group'
 import { type Ready, readyOf } from './ready'
@@ -150,12 +151,12 @@ const runGroup =
   (group: Group, o: PredictOptions, counted: Counted, classes: readonly string[] = [], form?: Form) =>
   (session: DeviceSession): TaskEither<SpillwayError, Done> =>
   async () => {
-    const { staged, output, names, files, pictureOf } = group
+    const { staged, output, names, files, pictureOf, tileOf } = group
     const whole = shapeOf(output, staged.plan.graph)
     const isOne = isPerImage(staged.plan.graph)
     const ranked =
       form === 'probabilities' && isOne
-        ? (i: number, values: ArrayLike<number>): Ranked => rankedOf(files[i]!, values, classes)
+        ? (i: number, values: ArrayLike<number>): Ranked => rankedOf(files[i]!, values, classes, tileOf?.(group.at[i]!))
         : undefined
     const opened = onFile(
       'output',
@@ -174,6 +175,7 @@ const runGroup =
           micronsOf: (i) => micronsOfOutput(group, i),
           form,
           ranked,
+          areTiles: tileOf !== undefined,
         }),
       )
     })
@@ -199,7 +201,12 @@ const runGroup =
           o.out ?? 'memory',
         )(() => {
           outputs.end()
-          return E.right({ group, outputs, runs: r, labels, ranked: best })
+          const maps =
+            tileOf && o.out !== undefined && isOneFile(o.out)
+              ? writtenTileMaps(o.out, best, (i) => tileOf(group.at[i]!), allClasses(whole.shape[0], classes))
+              : []
+          const written = (): readonly string[] => [...outputs.written(), ...maps]
+          return E.right({ group, outputs: { ...outputs, written }, runs: r, labels, ranked: best })
         }),
       )(runs)
       const settled = await settling(outputs)

@@ -6,6 +6,7 @@ import { type BigTiff, bigTiffInto, type PixelType, TIFF_TILE } from '../files/b
 import { pngOfClasses, pngOfPixels } from '../files/pictures'
 import { levelsOf, type Tile } from '../files/pyramid'
 import type { Filling } from '../files/whole'
+import { heatPixels } from './heat'
 
 export interface SlideFileOf {
   readonly shape: readonly [c: number, h: number, w: number]
@@ -23,29 +24,6 @@ export interface SlideFile {
 }
 
 const OVERVIEW_SIDE = 2048
-
-/** Red, green and blue for shares of 0, 1/4, 1/2, 3/4 and 1: viridis. */
-const HEAT = [
-  [68, 1, 84],
-  [59, 82, 139],
-  [33, 145, 140],
-  [94, 201, 98],
-  [253, 231, 37],
-] as const
-
-/** The colour of a share between 0 and 1. */
-export const heatOf = (share: number): readonly number[] => {
-  const at = Math.min(1, Math.max(0, share)) * (HEAT.length - 1)
-  const low = Math.min(HEAT.length - 2, Math.floor(at))
-  return HEAT[low]!.map((v, c) => Math.round(v + (HEAT[low + 1]![c]! - v) * (at - low)))
-}
-
-/** Three bytes a pixel: the last of the channels as heat. */
-export const heatPixels = (pixels: ArrayLike<number>, channels: number): Uint8Array => {
-  const out = new Uint8Array((3 * pixels.length) / channels)
-  for (let i = 0; 3 * i < out.length; i++) out.set(heatOf(pixels[(i + 1) * channels - 1]!), 3 * i)
-  return out
-}
 
 export const slideFile = (file: Pick<Filling, 'put'>, o: SlideFileOf): SlideFile => {
   const [channels, height, width] = o.shape

@@ -235,6 +235,12 @@ export const ofOwn = (
         ),
       ),
     ),
-    TE.map(({ groups, images }) => groups.map((g) => ({ ...g, micronsOf: (i: number) => set.micronsOf?.(images[g.at[i]!]!) }))),
+    TE.map(({ groups, images }) =>
+      groups.map((g) => ({
+        ...g,
+        micronsOf: (at: number) => set.micronsOf?.(images[at]!),
+        ...(set.tileOf ? { tileOf: (at: number) => set.tileOf!(images[at]!) } : {}),
+      })),
+    ),
   )
 }

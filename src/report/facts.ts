@@ -40,6 +40,8 @@ export interface ProcessMemory {
   readonly swappedBytes: number
   /** Batches that are prepared ahead, with the default `prefetch`. */
   readonly feedBytes: number
+  /** Outputs of a prediction that are in memory, if their form is known. */
+  readonly outputBytes?: number
   /** Node, libraries, code of kernels and garbage: a constant estimate. */
   readonly codeBytes: number
   /** The sum. */

@@ -26,11 +26,11 @@ const header = (plan: Plan, facts: Facts): string =>
 const card = (title: string, value: string, note: string): string =>
   `<div class="card"><em>${title}</em><strong>${value}</strong><span>${note}</span></div>`
 
-const processCard = ({ peakBytes, deviceBytes, swappedBytes, feedBytes, codeBytes }: ProcessMemory): string =>
+const processCard = ({ peakBytes, deviceBytes, swappedBytes, feedBytes, outputBytes, codeBytes }: ProcessMemory): string =>
   card(
     'process',
     showSize(peakBytes),
-    `RAM: ${showSize(deviceBytes)} on the device${swappedBytes > 0 ? `, ${showSize(swappedBytes)} swapped` : ''}, ${showSize(feedBytes)} of batches, ${showSize(codeBytes)} of code`,
+    `RAM: ${showSize(deviceBytes)} on the device${swappedBytes > 0 ? `, ${showSize(swappedBytes)} swapped` : ''}, ${showSize(feedBytes)} of batches${outputBytes === undefined ? '' : `, ${showSize(outputBytes)} of outputs`}, ${showSize(codeBytes)} of code`,
   )
 
 const cards = (facts: Facts, timeline: Timeline, staging: Staging): string => {

@@ -199,11 +199,17 @@ interface PageParts {
   readonly plan?: unknown
   readonly script?: string
   readonly style?: string
+  /** Script files beside the page, loaded before `script`. */
+  readonly libraries?: readonly string[]
 }
 
-export const page = (title: string, body: string, { plan, script = '', style = '' }: PageParts): string => `<!doctype html>
+export const page = (
+  title: string,
+  body: string,
+  { plan, script = '', style = '', libraries = [] }: PageParts,
+): string => `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
 <title>${escapeHtml(title)}</title><style>${STYLE}${COLOUR_RULES}${style}</style></head>
 <body><main>${body}</main>
-${plan === undefined ? '' : `<script type="application/json" id="data">${embedJson(plan)}</script><script>${SCRIPT}</script>`}${script === '' ? '' : `<script>${script}</script>`}</body></html>
+${plan === undefined ? '' : `<script type="application/json" id="data">${embedJson(plan)}</script><script>${SCRIPT}</script>`}${libraries.map((file) => `<script src="${escapeHtml(file)}"></script>`).join('')}${script === '' ? '' : `<script>${script}</script>`}</body></html>
 `

@@ -43,9 +43,10 @@ const headLines = (plan: Plan, facts: Facts, timeline: Timeline, staging: Stagin
 /** The memory of the training process, where the device has none of its own. */
 const processLine = ({ process: p }: Staging): readonly string[] => {
   if (!p) return []
+  const outputs = p.outputBytes === undefined ? '' : `, ${showSize(p.outputBytes)} of outputs`
   const swapped = p.swappedBytes > 0 ? `, ${showSize(p.swappedBytes)} of swapped pages` : ''
   return [
-    `  process    about ${showSize(p.peakBytes)} of RAM: ${showSize(p.deviceBytes)} on the device${swapped}, ${showSize(p.feedBytes)} of batches, ${showSize(p.codeBytes)} of code`,
+    `  process    about ${showSize(p.peakBytes)} of RAM: ${showSize(p.deviceBytes)} on the device${swapped}, ${showSize(p.feedBytes)} of batches${outputs}, ${showSize(p.codeBytes)} of code`,
   ]
 }
 

@@ -328,7 +328,7 @@ gateTest('every program of README and docs compiles in a project that has the pa
   assert.equal(faultsOf(programs), [])
 })
 
-/** Files that pages name: small images of two classes, small scenes with masks, and weights. */
+/** Files that pages name: small images of two classes, small scenes with masks, a small slide, and weights. */
 const furnished = async (where: string, page: string): Promise<void> => {
   mkdirSync(where)
   // Threads load the modules of this process, by the working folder then.
@@ -368,6 +368,8 @@ const furnished = async (where: string, page: string): Promise<void> => {
         .png()
         .toFile(join(where, at, `${i}.png`))
   }
+  const slide = sharp({ create: { width: 400, height: 304, channels: 3, background: { r: 200, g: 90, b: 160 } } })
+  await slide.tiff({ tile: true, pyramid: true, compression: 'jpeg' }).toFile(join(where, 'slide.tif'))
   mkdirSync(join(where, 'scenes/masks'))
   for (const i of [0, 1])
     await sharp(Buffer.alloc(64 * 64, i), { raw: { width: 64, height: 64, channels: 1 } })

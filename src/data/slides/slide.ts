@@ -44,14 +44,14 @@ const chosenLevel = (pyramid: Pyramid, { level = 0, microns }: LevelChoice): Eit
 const refused = (file: string, reason: string): SpillwayException =>
   new SpillwayException({ tag: 'FileRefused', kind: 'data', file, reason })
 
-/** Opens a slide; throws, in words, if it cannot be read. */
-export const openSlide = (file: string, choice: LevelChoice): Slide => {
+/** Opens a slide; throws, in words, if it cannot be read. `bits`: the legal bits of its numbers. */
+export const openSlide = (file: string, choice: LevelChoice, bits: readonly number[] = [8, 16]): Slide => {
   const pyramid = tiffPyramid(file)
   if (E.isLeft(pyramid)) throw refused(file, pyramid.left)
   const at = chosenLevel(pyramid.right, choice)
   if (E.isLeft(at)) throw refused(file, at.left)
   const level = pyramid.right.levels[at.right]!
-  if (![8, 16].includes(level.bits)) throw refused(file, `its numbers have ${level.bits} bits; allowed: 8 and 16`)
+  if (!bits.includes(level.bits)) throw refused(file, `its numbers have ${level.bits} bits; allowed: ${bits.join(' and ')}`)
   return { file, pyramid: pyramid.right, at: at.right, level }
 }
 
@@ -95,10 +95,10 @@ const tilesIn = ({ width, height, tile }: Level, r: Region): readonly Region[] =
 }
 
 /** The first tile of a rectangle that cannot be decoded; the rectangle if none is found. */
-const damagedIn = async (slide: Slide, region: Region): Promise<string> => {
+const damagedIn = async (slide: Slide, region: Region, read: Reader): Promise<string> => {
   for (const tile of tilesIn(slide.level, region))
     try {
-      await decoded(slide, tile)
+      await read(slide, tile)
     } catch {
       const { width, height } = slide.level.tile!
       return `tile ${tile.top / height}, ${tile.left / width} (row, column, counted from 0; ${regionText(tile)})`
@@ -106,15 +106,35 @@ const damagedIn = async (slide: Slide, region: Region): Promise<string> => {
   return regionText(region)
 }
 
-/** The numbers of a rectangle, as the file has them: bytes, or 16-bit numbers, without opacity. */
-export const regionOf = async (slide: Slide, region: Region): Promise<Uint8Array | Uint16Array> => {
+type Reader<A = unknown> = (slide: Slide, region: Region) => Promise<A>
+
+const readBy = async <A>(read: Reader<A>, slide: Slide, region: Region): Promise<A> => {
   try {
-    return await decoded(slide, region)
+    return await read(slide, region)
   } catch (e) {
     const reason = (e as Error).message.split('\n')[0]
-    throw refused(slide.file, `level ${slide.at}, ${await damagedIn(slide, region)}: it cannot be decoded: ${reason}`)
+    throw refused(slide.file, `level ${slide.at}, ${await damagedIn(slide, region, read)}: it cannot be decoded: ${reason}`)
   }
 }
+
+/** The numbers of a rectangle, as the file has them: bytes, or 16-bit numbers, without opacity. */
+export const regionOf = (slide: Slide, region: Region): Promise<Uint8Array | Uint16Array> => readBy(decoded, slide, region)
+
+/** A channel of a rectangle of a file of 32-bit numbers. Sharp gives channel 0 three times, as red, green and blue. */
+export const floatsOf = (slide: Slide, channel: number, region: Region): Promise<Float32Array> =>
+  readBy(
+    async (from, { top, left, height, width }) => {
+      const part = opened(from).extract({ top, left, height, width })
+      const { data, info } = await part.raw({ depth: 'float' }).toBuffer({ resolveWithObject: true })
+      const given = new Float32Array(data.buffer, data.byteOffset, data.length / 4)
+      const at = channel === 0 ? 0 : channel + 2
+      const out = new Float32Array(width * height)
+      for (let i = 0; i < out.length; i++) out[i] = given[i * info.channels + at]!
+      return out
+    },
+    slide,
+    region,
+  )
 
 const decoded = async (slide: Slide, region: Region): Promise<Uint8Array | Uint16Array> => {
   const { level } = slide

@@ -9,7 +9,7 @@ import { optionsFor } from '../../../staging/core/options'
 import { choice, either, legal, made, path as isPath, valueText, withValues } from '../../../staging/core/values'
 import { SpillwayException, usage } from '../../errors/errors'
 import { type Augment, augmentProblem, type Fit, FITS } from '../augment'
-import { type Data, isChannels, type PixelSize, type Region, type Sample, type Scaling } from '../data'
+import { type Data, isChannels, type PixelSize, type Region, type SlideTile, type Sample, type Scaling } from '../data'
 import { openSlide, regionOf, SLIDE, type Slide } from './slide'
 import { tissueOf } from './tissue'
 import type { Level } from './tiff'
@@ -213,10 +213,23 @@ const sampleOf = async ({ of, region: own }: Part, { top, left, height, width }:
 }
 
 /** Names of outputs: paths below the folder, without their kind. */
-const outputNameOf = (root: string, { of, region }: Part, isTile: boolean): string => {
-  const below = relative(root, of.slide.file)
+const slideNameOf = (root: string, { slide }: Labelled): string => {
+  const below = relative(root, slide.file)
   const name = (below === '' ? basename(root) : below).replaceAll(sep, '-')
-  return `${name.slice(0, -extname(name).length)}${isTile ? `-${region.top}-${region.left}` : ''}`
+  return name.slice(0, -extname(name).length)
+}
+const outputNameOf = (root: string, { of, region }: Part, isTile: boolean): string =>
+  `${slideNameOf(root, of)}${isTile ? `-${region.top}-${region.left}` : ''}`
+
+const tileOf = (root: string, { of, region }: Part): SlideTile => {
+  const { file, pyramid, level } = of.slide
+  const { height, width } = pyramid.levels[0]!
+  const [down, across] = [height / level.height, width / level.width]
+  return {
+    ...{ file, name: slideNameOf(root, of), slide: [height, width] },
+    ...{ x: Math.round(region.left * across), y: Math.round(region.top * down) },
+    ...{ width: Math.round(region.width * across), height: Math.round(region.height * down) },
+  }
 }
 
 const nameOf = ({ of, region }: Part, isTile: boolean): string =>
@@ -260,6 +273,7 @@ const asData = ({ name, classes, root }: OpenedSlides, o: SlideOptions, parts: r
       ...(isTile || !tileRows ? {} : { tileRows }),
       nameOf: (i) => nameOf(parts[i]!, isTile),
       outputName: (i) => outputNameOf(root, parts[i]!, isTile),
+      ...(isTile ? { tileOf: (i: number) => tileOf(root, parts[i]!) } : {}),
       micronsOf: (i) => parts[i]!.of.slide.level.microns,
       ...Object.fromEntries(Object.entries({ fit, augment, mean, std, classes }).filter(([, value]) => value !== undefined)),
     },

@@ -33,6 +33,8 @@ export interface Pyramid {
   readonly levels: readonly Level[]
   /** The value of pixels without data. */
   readonly noData?: number
+  /** The text of the first directory: a scanner's parameters, or the kind of a prediction. */
+  readonly description: string
 }
 
 const TAG = {
@@ -151,9 +153,9 @@ const directoryAt = (bytes: Bytes, form: Form, offset: number): { readonly entri
   return { entries, next: numberAt(form, table, count * entryBytes, offsetBytes) }
 }
 
-const textOf = (d: Directory, tag: number): string =>
+const textOf = (d: Directory, tag: number, encoding: BufferEncoding = 'latin1'): string =>
   Buffer.from(d.get(tag) ?? [])
-    .toString('latin1')
+    .toString(encoding)
     .replace(/\0+$/, '')
 const first = (d: Directory, tag: number, otherwise: number): number => d.get(tag)?.[0] ?? otherwise
 
@@ -237,6 +239,7 @@ const pyramidOf = (bytes: Bytes): Pyramid => {
       .sort((a, b) => b.width - a.width)
       .map((l) => (microns === undefined ? l : { ...l, microns: (microns * finest.width) / l.width })),
     ...(Number.isFinite(noData) ? { noData } : {}),
+    description: textOf(entries, TAG.description, 'utf8'),
   }
 }
 

@@ -253,6 +253,15 @@ test('a command selects the tiles of slides(), and says the share of the others'
   assert.equal([tiles.name, names(tiles)], [expected.name, names(expected)])
   // 3 slides of 9 x 13 tiles, 4 x 6 of each with tissue.
   assert.equal(said, ['tissue: 279 of 351 tiles are left out (79 %)'])
+  const wrong = [
+    [{ tissue: 0.5 }, /^--tissue selects tiles: add --tile-size/],
+    [{ level: 1, microns: 0.5 }, /^--level and --microns exclude each other/],
+  ] as const
+  for (const [o, words] of wrong) {
+    const refused = dataNamed(at('classes'), o)
+    assert.ok(isLeft(refused) && refused.left.tag === 'Usage')
+    assert.match(refused.left.message, words)
+  }
   const refusals = [
     [{ tissue: 0.5 }, /add --data/],
     [{ data: at('classes'), tissue: 0.5 }, /add --tile-size/],
