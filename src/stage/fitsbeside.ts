@@ -32,9 +32,9 @@ export const imagesThread = (): ImagesThread | undefined => {
   if (availableParallelism() < 2) return undefined
   takeOwnGpu()
   const worker = new Worker(WORKER, { resourceLimits: heap() })
-  worker.unref()
   const answered = new Promise<Answered>((resolve, reject) => worker.once('message', resolve).once('error', reject))
   answered.catch(() => {})
+  worker.unref()
   return {
     ask: (asked) => {
       worker.postMessage(asked)

@@ -28,6 +28,8 @@ const spawned = (...args: string[]): Answer => {
       cwd: root,
       encoding: 'utf8',
       maxBuffer: 1 << 28,
+      timeout: 100_000,
+      killSignal: 'SIGKILL',
     },
   )
   return { code: r.status, out: r.stdout, err: r.stderr }
@@ -586,6 +588,12 @@ test('of several processes predictions in one file are refused, and plans for ot
   } finally {
     for (const name of Object.keys(started)) delete process.env[name]
   }
+})
+
+test('fits ends when its model is not known, although its second thread waits for a question', () => {
+  const { code, err } = spawned('fits', 'resnet21', '--in', '1GiB')
+  assert.is(code, 2, err)
+  assert.match(err, /model 'resnet21' is not known/)
 })
 
 test.run()
