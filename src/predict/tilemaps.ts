@@ -57,7 +57,11 @@ export const writtenTileMaps = (
 ): readonly string[] => {
   const tiles = ranked.map((of, i) => ({ of, tile: tileOf(i) }))
   const slides = new Map<string, typeof tiles>()
-  for (const one of tiles) slides.set(one.tile.name, [...(slides.get(one.tile.name) ?? []), one])
+  for (const one of tiles) {
+    const all = slides.get(one.tile.name)
+    if (all) all.push(one)
+    else slides.set(one.tile.name, [one])
+  }
   const mapped = mappedClasses(classes)
   return [...slides].flatMap(([name, all]) =>
     mapped.map((label) => {
