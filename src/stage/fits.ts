@@ -182,21 +182,38 @@ const accumulating = (o: FitsAsked, before: Before, whole: Largest | undefined):
   const [batch, ...image] = before.input
   if (!trained || !whole) return NONE
   const already = subject.own.accumulate ?? 1
-  // The sums of gradients need memory, too: sometimes one part more is needed.
-  for (let parts = Math.max(2, Math.ceil(batch / whole.input[0])); parts <= batch; parts++) {
-    const input: Shape = [Math.ceil(batch / parts), ...image]
-    const accumulated: Subject = { ...subject, own: { ...subject.own, accumulate: already * parts } }
-    const graph = graphAt(accumulated, input)
-    if (E.isLeft(graph)) return graph
-    if (inCoreBytesOf(graph.right, subject.machine) <= budgetBytes)
-      return changed(o, before)(
-        `batch ${input[0]}, update every ${already * parts} steps`,
-        ['--batch', `${input[0]}`, '--accumulate', `${already * parts}`],
-        accumulated,
-        input,
-      )
+  const split = (parts: number): { readonly subject: Subject; readonly input: Shape } => ({
+    subject: { ...subject, own: { ...subject.own, accumulate: already * parts } },
+    input: [Math.ceil(batch / parts), ...image],
+  })
+  const isEnough = (parts: number): boolean => {
+    const { subject: own, input } = split(parts)
+    const graph = graphAt(own, input)
+    return E.isRight(graph) && inCoreBytesOf(graph.right, own.machine) <= budgetBytes
   }
-  return NONE
+  // The sums of gradients need memory, too: sometimes a few parts more are needed.
+  let [low, high] = [Math.max(2, Math.ceil(batch / whole.input[0])) - 1, batch]
+  for (let step = 1; low < high; step *= 2) {
+    const parts = Math.min(low + step, batch)
+    if (isEnough(parts)) {
+      high = parts
+      break
+    }
+    low = parts
+  }
+  if (low >= high) return NONE
+  while (high - low > 1) {
+    const middle = (low + high) >> 1
+    if (isEnough(middle)) high = middle
+    else low = middle
+  }
+  const { subject: accumulated, input } = split(high)
+  return changed(o, before)(
+    `batch ${input[0]}, update every ${already * high} steps`,
+    ['--batch', `${input[0]}`, '--accumulate', `${already * high}`],
+    accumulated,
+    input,
+  )
 }
 
 const shrinking = (o: FitsAsked, before: Before, largest: Largest | undefined): Sought => {
