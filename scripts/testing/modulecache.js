@@ -34,6 +34,11 @@ const madeWith = () => {
   }
 }
 
+/** The constant of vm that lets translated modules import ES modules is experimental: its warning is not one of the product. */
+const { emitWarning } = process
+process.emitWarning = (warning, ...more) =>
+  /USE_MAIN_CONTEXT_DEFAULT_LOADER/.test(String(warning)) ? undefined : emitWarning.call(process, warning, ...more)
+
 const read = (fd, offset, bytes) => {
   const buffer = Buffer.alloc(bytes)
   fs.readSync(fd, buffer, 0, bytes, offset)
@@ -118,7 +123,9 @@ const requireOf = (module) => {
 }
 
 const run = (module, file, text, cachedData) => {
-  const script = new vm.Script(Module.wrap(text), { filename: file, cachedData })
+  // Node before 20.12 has no constants: translated modules cannot import ES modules there.
+  const importModuleDynamically = vm.constants?.USE_MAIN_CONTEXT_DEFAULT_LOADER
+  const script = new vm.Script(Module.wrap(text), { filename: file, cachedData, importModuleDynamically })
   script.runInThisContext().call(module.exports, module.exports, requireOf(module), module, file, path.dirname(file))
   return script
 }

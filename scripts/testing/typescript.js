@@ -11,7 +11,11 @@ const { mapStacks } = require('./stacks')
 
 const ROOT = path.resolve(__dirname, '..', '..')
 const CACHE = path.join(ROOT, 'build', 'transpiled')
-const OPTIONS = { target: 'ES2022', module: 'CommonJS', esModuleInterop: true, sourceMap: true, inlineSources: false }
+/** `import()` stays as it is: packages may be ES modules. */
+const OPTIONS = {
+  ...{ target: 'ES2022', module: 'Node16', moduleResolution: 'Node16' },
+  ...{ esModuleInterop: true, sourceMap: true, inlineSources: false },
+}
 const { version } = JSON.parse(fs.readFileSync(path.join(ROOT, 'node_modules', 'typescript', 'package.json'), 'utf8'))
 const KEY = `${version} ${JSON.stringify(OPTIONS)}`
 

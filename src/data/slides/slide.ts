@@ -6,8 +6,9 @@ import { SpillwayException } from '../../errors/errors'
 import type { Region } from '../data'
 import { type Level, type Pyramid, tiffPyramid } from './tiff'
 import { type Pipeline, sharp } from '../decode'
+import { isZarr, zarrPyramid, zarrRegion } from './zarr'
 
-export const SLIDE = /\.(svs|tiff?|btf|tf8|tf2)$/i
+export const SLIDE = /\.(svs|tiff?|btf|tf8|tf2|zarr)$/i
 
 /** The wanted level: by its number, finest first, or by its scale. */
 export interface LevelChoice {
@@ -46,7 +47,7 @@ const refused = (file: string, reason: string): SpillwayException =>
 
 /** Opens a slide; throws, in words, if it cannot be read. `bits`: the legal bits of its numbers. */
 export const openSlide = (file: string, choice: LevelChoice, bits: readonly number[] = [8, 16]): Slide => {
-  const pyramid = tiffPyramid(file)
+  const pyramid = isZarr(file) ? zarrPyramid(file) : tiffPyramid(file)
   if (E.isLeft(pyramid)) throw refused(file, pyramid.left)
   const at = chosenLevel(pyramid.right, choice)
   if (E.isLeft(at)) throw refused(file, at.left)
@@ -112,6 +113,7 @@ const readBy = async <A>(read: Reader<A>, slide: Slide, region: Region): Promise
   try {
     return await read(slide, region)
   } catch (e) {
+    if (e instanceof SpillwayException) throw e
     const reason = (e as Error).message.split('\n')[0]
     throw refused(slide.file, `level ${slide.at}, ${await damagedIn(slide, region, read)}: it cannot be decoded: ${reason}`)
   }
@@ -140,6 +142,7 @@ const decoded = async (slide: Slide, region: Region): Promise<Uint8Array | Uint1
   const { level } = slide
   const { top, left, height, width } = region
   const { channels } = level
+  if (level.array) return zarrRegion(level.array, channels, region)
   const areBands = !level.isColour && channels > 1
   const depth = level.bits === 16 ? 16 : 8
   const all = opened(slide).extract({ top, left, height, width })

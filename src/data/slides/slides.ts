@@ -12,6 +12,7 @@ import { type Augment, augmentProblem, type Fit, FITS } from '../augment'
 import { type Data, isChannels, type PixelSize, type Region, type SlideTile, type Sample, type Scaling } from '../data'
 import { openSlide, regionOf, SLIDE, type Slide } from './slide'
 import { tissueOf } from './tissue'
+import { isZarr } from './zarr'
 import type { Level } from './tiff'
 
 /**
@@ -89,25 +90,25 @@ const slidesIn = (folder: string): readonly string[] =>
     .map((name) => join(folder, name))
 const foldersIn = (folder: string): readonly string[] =>
   readdirSync(folder, { withFileTypes: true })
-    .filter((entry) => entry.isDirectory())
+    .filter((entry) => entry.isDirectory() && !SLIDE.test(entry.name))
     .map(({ name }) => name)
     .sort()
 
 /** Names that only slides have. */
-const OWN_KINDS = /\.(svs|btf|tf8|tf2)$/i
+const OWN_KINDS = /\.(svs|btf|tf8|tf2|zarr)$/i
 
 /** Returns true for a slide, and for a folder of slides, whose names no other image has. */
 export const isSlide = (at: string): boolean => {
   const stat = statSync(at, { throwIfNoEntry: false })
-  if (!stat?.isDirectory()) return stat !== undefined && OWN_KINDS.test(at)
+  if (!stat?.isDirectory() || isZarr(at)) return stat !== undefined && OWN_KINDS.test(at)
   const holds = (folder: string): boolean => readdirSync(folder).some((name) => OWN_KINDS.test(name))
   return holds(at) || foldersIn(at).some((name) => holds(join(at, name)))
 }
 
-const KINDS = '.svs, .tif, .tiff, .btf, .tf8, .tf2'
+const KINDS = '.svs, .tif, .tiff, .btf, .tf8, .tf2, .zarr'
 const FORMS = 'a slide, a folder of slides, a folder with one folder of slides per class, or a folder with images/ and masks/'
 
-const stem = (file: string): string => basename(file, extname(file))
+const stem = (file: string): string => basename(file, extname(file)).replace(/\.ome$/i, '')
 
 /** Pairs of slides and masks of the same name. */
 const withMasks = (folder: string): readonly Found[] => {
@@ -120,7 +121,7 @@ const withMasks = (folder: string): readonly Found[] => {
 
 const foundAt = (at: string): { readonly found: readonly Found[]; readonly classes?: readonly string[] } => {
   if (!existsSync(at)) return refused(`slides: ${at} is not there; allowed: ${FORMS}`)
-  if (!statSync(at).isDirectory())
+  if (!statSync(at).isDirectory() || isZarr(at))
     return SLIDE.test(at) ? { found: [{ file: at }] } : refused(`slides: ${at} is not a slide; allowed: ${KINDS}`)
   const folders = foldersIn(at)
   if (folders.includes('images') && folders.includes('masks')) return { found: withMasks(at) }
@@ -299,9 +300,9 @@ export const slidesAt = (path: string, o: SlideOptions, tissue?: Tissue): { read
 }
 
 /**
- * Creates data from slide and scene files: tiled TIFF, BigTIFF, GeoTIFF and SVS with their pyramids. Only the regions that a step or a
+ * Creates data from slide and scene files: tiled TIFF, BigTIFF, GeoTIFF, SVS and OME-Zarr with their pyramids. Only the regions that a step or a
  * prediction needs are decoded. The path is a slide, a folder of slides, a folder with one folder per class, or a folder with
- * `images/` and `masks/`. It needs the package sharp.
+ * `images/` and `masks/`. It needs the package sharp, or zarrita for OME-Zarr.
  *
  * @param path The slide or the folder.
  * @param o Level, tiles, tissue, normalisation and augmentation.

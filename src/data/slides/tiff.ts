@@ -11,7 +11,19 @@ export interface Place {
   readonly subifd?: number
 }
 
+/** An array of an OME-Zarr image, and its axes in order: t, c, z, y and x, or some of them. */
+export interface ZarrArray {
+  readonly folder: string
+  readonly axes: string
+  /** Bytes of a decoded chunk. */
+  readonly chunkBytes: number
+  /** Its compression, 'none' without one; 'shards' for chunks in shards. */
+  readonly compression: string
+}
+
 export interface Level extends Place {
+  /** The array of a level of an OME-Zarr image. */
+  readonly array?: ZarrArray
   readonly width: number
   readonly height: number
   /** Without opacity. */
