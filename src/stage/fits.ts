@@ -191,10 +191,10 @@ const accumulating = (o: FitsAsked, before: Before, whole: Largest | undefined):
     const graph = graphAt(own, input)
     return E.isRight(graph) && inCoreBytesOf(graph.right, own.machine) <= budgetBytes
   }
-  // The sums of gradients need memory, too: sometimes a few parts more are needed.
+  // The sums of gradients need memory, too: sometimes a part or two more are needed.
   let [low, high] = [Math.max(2, Math.ceil(batch / whole.input[0])) - 1, batch]
-  for (let step = 1; low < high; step *= 2) {
-    const parts = Math.min(low + step, batch)
+  for (let probe = 0; low < high; probe++) {
+    const parts = Math.min(low + Math.ceil(2 ** (probe - 1)), batch)
     if (isEnough(parts)) {
       high = parts
       break
