@@ -3,9 +3,11 @@ import { affineRule } from './affine'
 import { attentionRule } from './attention'
 import { batchNormRule } from './batchnorm'
 import { sliceChannelsRule, channelShuffleRule } from './channels'
+import { clampRule } from './clamp'
 import { conv2dRule } from './conv2d'
 import { convTranspose2dRule } from './convtranspose2d'
 import { dropoutRule } from './dropout'
+import { eluRule } from './elu'
 import { flattenRule } from './flatten'
 import { fromBytesRule } from './frombytes'
 import { globalAvgPoolRule, adaptiveAvgPoolRule } from './globalpool'
@@ -17,13 +19,15 @@ import { linearRule, pixelLinearRule } from './linear'
 import { localResponseNormRule } from './lrn'
 import { pixelShuffleRule, pixelUnshuffleRule } from './pixelshuffle'
 import { maxPoolRule, avgPoolRule } from './pool'
+import { preluRule } from './prelu'
+import { globalMaxPoolRule, generalizedMeanPoolRule, gatedAttentionPoolRule } from './reducers'
 import { reflectionPad2dRule } from './reflectionpad'
 import { globalResponseNormRule } from './response'
 import { biasRule, positionRule } from './shift'
 import { softmaxRule } from './softmax'
 import { stochasticDepthRule } from './stochasticdepth'
 import { turnPixelsRule } from './turnpixels'
-import { reluRule, sigmoidRule, tanhRule, relu6Rule, hardSwishRule, hardSigmoidRule, siluRule, geluRule } from './unary'
+import { reluRule, sigmoidRule, tanhRule, relu6Rule, hardSwishRule, hardSigmoidRule, siluRule, geluRule, geluTanhRule, softplusRule, mishRule } from './unary'
 import { upsampleRule } from './upsample'
 
 export const rules = {
@@ -34,13 +38,19 @@ export const rules = {
   batchNorm: batchNormRule,
   bias: biasRule,
   channelShuffle: channelShuffleRule,
+  clamp: clampRule,
   conv2d: conv2dRule,
   convTranspose2d: convTranspose2dRule,
   dropout: dropoutRule,
+  elu: eluRule,
   flatten: flattenRule,
   fromBytes: fromBytesRule,
+  gatedAttentionPool: gatedAttentionPoolRule,
   gelu: geluRule,
+  geluTanh: geluTanhRule,
+  generalizedMeanPool: generalizedMeanPoolRule,
   globalAvgPool: globalAvgPoolRule,
+  globalMaxPool: globalMaxPoolRule,
   globalResponseNorm: globalResponseNormRule,
   groupNorm: groupNormRule,
   hardSigmoid: hardSigmoidRule,
@@ -52,10 +62,12 @@ export const rules = {
   linear: linearRule,
   localResponseNorm: localResponseNormRule,
   maxPool: maxPoolRule,
+  mish: mishRule,
   pixelLinear: pixelLinearRule,
   pixelShuffle: pixelShuffleRule,
   pixelUnshuffle: pixelUnshuffleRule,
   position: positionRule,
+  prelu: preluRule,
   reflectionPad2d: reflectionPad2dRule,
   relu: reluRule,
   relu6: relu6Rule,
@@ -63,6 +75,7 @@ export const rules = {
   silu: siluRule,
   sliceChannels: sliceChannelsRule,
   softmax: softmaxRule,
+  softplus: softplusRule,
   stochasticDepth: stochasticDepthRule,
   tanh: tanhRule,
   turnPixels: turnPixelsRule,

@@ -91,6 +91,39 @@ export interface Gelu<Name extends string = ''> extends Layer<'gelu', Name> {}
 export const gelu = <N extends string = ''>(name?: N): Gelu<N> => ({ kind: 'gelu', name: name ?? ('' as N) })
 export const geluRule = elementWise<Gelu<string>>('gelu', 'gelu', { })
 
+/** The layer that `geluTanh` creates. @example const activation: GeluTanh = geluTanh() */
+export interface GeluTanh<Name extends string = ''> extends Layer<'geluTanh', Name> {}
+/**
+ * Creates the activation y = x·σ(2u), u = √(2/π)·(x + 0.044715·x³), σ the sigmoid: `gelu` by tanh, element by element.
+ *
+ * @param name Name of the layer. Default: its kind.
+ * @example seq(conv2d('conv1', 64, 3), geluTanh())
+ */
+export const geluTanh = <N extends string = ''>(name?: N): GeluTanh<N> => ({ kind: 'geluTanh', name: name ?? ('' as N) })
+export const geluTanhRule = elementWise<GeluTanh<string>>('geluTanh', 'gelu_tanh', { })
+
+/** The layer that `softplus` creates. @example const activation: Softplus = softplus() */
+export interface Softplus<Name extends string = ''> extends Layer<'softplus', Name> {}
+/**
+ * Creates the activation y = log(1 + e^x), element by element.
+ *
+ * @param name Name of the layer. Default: its kind.
+ * @example seq(conv2d('conv1', 64, 3), softplus())
+ */
+export const softplus = <N extends string = ''>(name?: N): Softplus<N> => ({ kind: 'softplus', name: name ?? ('' as N) })
+export const softplusRule = elementWise<Softplus<string>>('softplus', 'softplus', { })
+
+/** The layer that `mish` creates. @example const activation: Mish = mish() */
+export interface Mish<Name extends string = ''> extends Layer<'mish', Name> {}
+/**
+ * Creates the activation y = x·tanh(log(1 + e^x)), element by element.
+ *
+ * @param name Name of the layer. Default: its kind.
+ * @example seq(conv2d('conv1', 64, 3), mish())
+ */
+export const mish = <N extends string = ''>(name?: N): Mish<N> => ({ kind: 'mish', name: name ?? ('' as N) })
+export const mishRule = elementWise<Mish<string>>('mish', 'mish', { })
+
 declare module '../net' {
   interface LayerShapes<L, S extends Shape> {
     relu: S
@@ -101,6 +134,9 @@ declare module '../net' {
     hardSigmoid: S
     silu: S
     gelu: S
+    geluTanh: S
+    softplus: S
+    mish: S
   }
   interface LayerFt {
     relu: Dim
@@ -111,6 +147,9 @@ declare module '../net' {
     hardSigmoid: Dim
     silu: Dim
     gelu: Dim
+    geluTanh: Dim
+    softplus: Dim
+    mish: Dim
   }
   interface InPlaceLayers {
     relu: true

@@ -183,7 +183,20 @@
   X(pixel_shuffle, 235) \
   X(pixel_shuffle_bwd, 236) \
   X(pixel_unshuffle, 237) \
-  X(pixel_unshuffle_bwd, 238)
+  X(pixel_unshuffle_bwd, 238) \
+  X(gelu_tanh, 260) \
+  X(gelu_tanh_bwd, 261) \
+  X(softplus, 262) \
+  X(softplus_bwd, 263) \
+  X(mish, 264) \
+  X(mish_bwd, 265) \
+  X(elu, 266) \
+  X(elu_bwd, 267) \
+  X(clamp, 268) \
+  X(clamp_bwd, 269) \
+  X(prelu, 270) \
+  X(prelu_bwd_data, 271) \
+  X(prelu_bwd_weights, 272)
 
 /// Every activation of staging/ops/unary.ts: X(kind); its gradient is kind_bwd.
 #define SPILLWAY_UNARY(X) \
@@ -195,6 +208,11 @@
   X(hard_sigmoid) \
   X(silu) \
   X(gelu) \
+  X(gelu_tanh) \
+  X(softplus) \
+  X(mish) \
+  X(elu) \
+  X(clamp) \
   X(affine) \
   X(abs) \
   X(exp) \
@@ -1185,6 +1203,60 @@ using PixelUnshuffleAttrs = PixelShuffleAttrs;
 
 using PixelUnshuffleBwdAttrs = PixelShuffleAttrs;
 
+struct GeluTanhAttrs {
+  static GeluTanhAttrs read(const double*) { return {}; }
+};
+
+struct GeluTanhBwdAttrs {
+  static GeluTanhBwdAttrs read(const double*) { return {}; }
+};
+
+struct SoftplusAttrs {
+  static SoftplusAttrs read(const double*) { return {}; }
+};
+
+struct SoftplusBwdAttrs {
+  static SoftplusBwdAttrs read(const double*) { return {}; }
+};
+
+struct MishAttrs {
+  static MishAttrs read(const double*) { return {}; }
+};
+
+struct MishBwdAttrs {
+  static MishBwdAttrs read(const double*) { return {}; }
+};
+
+struct EluAttrs {
+  double alpha;
+  static EluAttrs read(const double* a) {
+    return {a[0]};
+  }
+};
+
+using EluBwdAttrs = EluAttrs;
+
+struct ClampAttrs {
+  double low;
+  double high;
+  static ClampAttrs read(const double* a) {
+    return {a[0], a[1]};
+  }
+};
+
+using ClampBwdAttrs = ClampAttrs;
+
+struct PreluAttrs {
+  int64_t shared;
+  static PreluAttrs read(const double* a) {
+    return {int_attr(a[0])};
+  }
+};
+
+using PreluBwdDataAttrs = PreluAttrs;
+
+using PreluBwdWeightsAttrs = PreluAttrs;
+
 // ---------------------------------------------------------------- what the tape reader checks
 
 /// data: rank 4, a box of an activation; whole: dense (but what is laid), origin 0, any rank; any: either.
@@ -1329,6 +1401,11 @@ inline constexpr AttrLimit PixelShuffleLimits[] = {{0, 1, 1024, -UNBOUNDED, UNBO
 inline constexpr AttrLimit PixelShuffleBwdLimits[] = {{0, 1, 1024, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit PixelUnshuffleLimits[] = {{0, 1, 1024, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit PixelUnshuffleBwdLimits[] = {{0, 1, 1024, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit EluLimits[] = {{0, -UNBOUNDED, UNBOUNDED, 0, UNBOUNDED}};
+inline constexpr AttrLimit EluBwdLimits[] = {{0, -UNBOUNDED, UNBOUNDED, 0, UNBOUNDED}};
+inline constexpr AttrLimit PreluLimits[] = {{0, 0, 1, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit PreluBwdDataLimits[] = {{0, 0, 1, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit PreluBwdWeightsLimits[] = {{0, 0, 1, -UNBOUNDED, UNBOUNDED}};
 
 inline constexpr OpInfo OP_TABLE[] = {
     {"conv2d", 1, 2, 3, 1, 1, 9, 0, "iiiiiiiii", false, -1, -1, nullptr, 0,
@@ -1871,6 +1948,45 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"pixel_unshuffle_bwd", 238, 1, 1, 1, 1, 1, 0, "i", false, -1, 0, PixelUnshuffleBwdLimits, 1,
      {{"dy", Role::data, Element::either, false, false, "sass"}},
      {{"dx", Role::data, Element::either, true, false, nullptr}}},
+    {"gelu_tanh", 260, 1, 1, 1, 1, 0, 0, "", false, 0, -1, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}},
+     {{"y", Role::data, Element::either, true, false, "ssss"}}},
+    {"gelu_tanh_bwd", 261, 2, 2, 1, 1, 0, 0, "", false, 1, 1, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}},
+     {{"dx", Role::data, Element::either, true, false, "ssss"}}},
+    {"softplus", 262, 1, 1, 1, 1, 0, 0, "", false, 0, -1, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}},
+     {{"y", Role::data, Element::either, true, false, "ssss"}}},
+    {"softplus_bwd", 263, 2, 2, 1, 1, 0, 0, "", false, 1, 1, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}},
+     {{"dx", Role::data, Element::either, true, false, "ssss"}}},
+    {"mish", 264, 1, 1, 1, 1, 0, 0, "", false, 0, -1, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}},
+     {{"y", Role::data, Element::either, true, false, "ssss"}}},
+    {"mish_bwd", 265, 2, 2, 1, 1, 0, 0, "", false, 1, 1, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}},
+     {{"dx", Role::data, Element::either, true, false, "ssss"}}},
+    {"elu", 266, 1, 1, 1, 1, 1, 0, "f", false, 0, -1, EluLimits, 1,
+     {{"x", Role::data, Element::either, false, false, "ssss"}},
+     {{"y", Role::data, Element::either, true, false, "ssss"}}},
+    {"elu_bwd", 267, 2, 2, 1, 1, 1, 0, "f", false, 1, 1, EluBwdLimits, 1,
+     {{"y", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}},
+     {{"dx", Role::data, Element::either, true, false, "ssss"}}},
+    {"clamp", 268, 1, 1, 1, 1, 2, 0, "ff", false, 0, -1, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}},
+     {{"y", Role::data, Element::either, true, false, "ssss"}}},
+    {"clamp_bwd", 269, 2, 2, 1, 1, 2, 0, "ff", false, 1, 1, nullptr, 0,
+     {{"y", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}},
+     {{"dx", Role::data, Element::either, true, false, "ssss"}}},
+    {"prelu", 270, 2, 2, 1, 1, 1, 0, "i", false, -1, -1, PreluLimits, 1,
+     {{"x", Role::data, Element::either, false, false, "sass"}, {"slope", Role::whole, Element::real, false, false, nullptr}},
+     {{"y", Role::data, Element::either, true, false, "sass"}}},
+    {"prelu_bwd_data", 271, 3, 3, 1, 1, 1, 0, "i", false, 1, 1, PreluBwdDataLimits, 1,
+     {{"x", Role::data, Element::either, false, false, "sass"}, {"dy", Role::data, Element::either, false, false, "sass"}, {"slope", Role::whole, Element::real, false, false, nullptr}},
+     {{"dx", Role::data, Element::either, true, false, "sass"}}},
+    {"prelu_bwd_weights", 272, 2, 2, 1, 1, 1, 0, "i", false, -1, 1, PreluBwdWeightsLimits, 1,
+     {{"x", Role::data, Element::either, false, false, "sass"}, {"dy", Role::data, Element::either, false, false, "sass"}},
+     {{"dslope", Role::whole, Element::real, true, false, nullptr}}},
 };
 
 /// Null when no operator has this wire number.

@@ -21,6 +21,7 @@
 #include "ops/pixelshuffle.hpp"
 #include "ops/plumbing.hpp"
 #include "ops/pool.hpp"
+#include "ops/prelu.hpp"
 #include "ops/reflectpad.hpp"
 #include "ops/residualnorm.hpp"
 #include "ops/response.hpp"
@@ -57,6 +58,9 @@ constexpr OwnCheck OWN_CHECKS[] = {
     {OpKind::slice_channels, check_slice_channels},
     {OpKind::take_channels, check_take_channels},
     {OpKind::put_channels, check_put_channels},
+    {OpKind::prelu, check_prelu},
+    {OpKind::prelu_bwd_data, check_prelu_bwd_data},
+    {OpKind::prelu_bwd_weights, check_prelu_bwd_weights},
     {OpKind::shuffle_channels, check_shuffle_channels},
     {OpKind::shuffle_channels_bwd, check_shuffle_channels},
     {OpKind::group_norm_stats, check_group_norm_stats},

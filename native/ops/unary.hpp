@@ -177,6 +177,96 @@ struct gelu : Simple {
   }
 };
 
+/// The normal share by its approximation with tanh: x·σ(2u) = x·(1 + tanh(u)) / 2.
+struct gelu_tanh : Simple {
+  template <class R>
+  SPILLWAY_BOTH static R share(R x) {
+    return 1 / (1 + exponential(x * (R(-1.5957691216057308) - R(0.07135481627260025) * x * x)));
+  }
+  template <class R>
+  SPILLWAY_BOTH R value(R x) const {
+    return x * share(x);
+  }
+  template <class R>
+  SPILLWAY_BOTH R gradient(R x, R dy) const {
+    const R s = share(x), slope = R(1.5957691216057308) + R(0.21406444881780073) * x * x;
+    return dy * (s * (1 + x * slope * (1 - s)));
+  }
+};
+
+/// From 20 on, floats cannot tell log(1 + e^x) from x, and powers of larger numbers are not finite.
+template <class R>
+SPILLWAY_BOTH inline R below_twenty(R x) {
+  return x > 20 ? R(20) : x;
+}
+
+struct softplus : Simple {
+  static constexpr bool simd_value = false;
+  template <class R>
+  SPILLWAY_BOTH R value(R x) const {
+    return x > 20 ? x : std::log1p(std::exp(x));
+  }
+  template <class R>
+  SPILLWAY_BOTH R gradient(R x, R dy) const {
+    return dy / (1 + exponential(-x));
+  }
+};
+
+/// tanh(log(1 + e)) = n / (n + 2), n = e·(e + 2).
+struct mish : Simple {
+  template <class R>
+  SPILLWAY_BOTH R value(R x) const {
+    const R e = exponential(below_twenty(x)), n = e * (e + 2);
+    return x * (n / (n + 2));
+  }
+  template <class R>
+  SPILLWAY_BOTH R gradient(R x, R dy) const {
+    const R e = exponential(below_twenty(x)), n = e * (e + 2), t = n / (n + 2);
+    return dy * (t + x * (1 - t * t) * (e / (1 + e)));
+  }
+};
+
+struct Elu : Simple {
+  double alpha;
+  template <class R>
+  SPILLWAY_BOTH R value(R x) const {
+    const R below = R(alpha) * (exponential(x) - 1);
+    return x > 0 ? x : below;
+  }
+  template <class R>
+  SPILLWAY_BOTH R gradient(R y, R dy) const {
+    const R below = y + R(alpha);
+    return dy * (y > 0 ? R(1) : below);
+  }
+};
+struct elu {
+  template <class Body>
+  static void with(const double* attrs, const Body& body) {
+    body(Elu{{}, EluAttrs::read(attrs).alpha});
+  }
+};
+
+/// A NaN passes through.
+struct Clamp : Simple {
+  double low, high;
+  template <class R>
+  SPILLWAY_BOTH R value(R x) const {
+    const R above = x <= R(low) ? R(low) : x;
+    return above >= R(high) ? R(high) : above;
+  }
+  template <class R>
+  SPILLWAY_BOTH R gradient(R y, R dy) const {
+    return y <= R(low) || y >= R(high) ? R(0) : dy;
+  }
+};
+struct clamp {
+  template <class Body>
+  static void with(const double* attrs, const Body& body) {
+    const auto a = ClampAttrs::read(attrs);
+    body(Clamp{{}, a.low, a.high});
+  }
+};
+
 struct Affine : Simple {
   double factor, shift;
   template <class R>

@@ -7,7 +7,7 @@ import { attrsListed } from '../../staging/ops/op'
 import { distances } from '../../staging/ops/attention'
 import { windowOutput } from '../../staging/ops/rules'
 import { type Dims, Nodes, valueInfo } from './nodes'
-import { ELEMENT, type GraphProto } from './onnx'
+import { ELEMENT, GELU_CUBIC, GELU_SCALE, type GraphProto } from './onnx'
 
 /** The names that a value has; one of both at least. */
 interface Forms {
@@ -348,6 +348,20 @@ const gelu: Write = elementWise((at, [x], dims) => {
   return nodes.add('Mul', [twice, nodes.scalar(0.5)], dims)
 })
 
+const geluTanh: Write = elementWise((at, [x], dims) => {
+  const { nodes } = at
+  const product = (a: string, b: string): string => nodes.add('Mul', [a, b], dims)
+  const cubic = product(nodes.scalar(GELU_CUBIC), product(x!, product(x!, x!)))
+  const inner = product(nodes.scalar(GELU_SCALE), nodes.add('Add', [x!, cubic], dims))
+  const share = nodes.add('Add', [nodes.scalar(1), nodes.add('Tanh', [inner], dims)], dims)
+  return product(nodes.scalar(0.5), product(x!, share))
+})
+
+const mish: Write = elementWise((at, [x], dims) => {
+  const { nodes } = at
+  return nodes.add('Mul', [x!, nodes.add('Tanh', [nodes.add('Softplus', [x!], dims)], dims)], dims)
+})
+
 const silu: Write = elementWise((at, [x], dims) => at.nodes.add('Mul', [x!, at.nodes.add('Sigmoid', [x!], dims)], dims))
 
 const add: Write = (at, op) =>
@@ -547,14 +561,20 @@ const WRITERS: Readonly<Record<string, Write>> = {
   bn_apply: batchNorm(false),
   bn_frozen: batchNorm(true),
   bn_stats: () => {},
+  clamp: elementWise((at, [x], dims, { attrs }) =>
+    at.nodes.add('Clip', [x!, at.nodes.scalar(attrs['low']!), at.nodes.scalar(attrs['high']!)], dims),
+  ),
   concat,
   conv2d: conv,
   conv_transpose2d: convTranspose,
   drop_images: nothing,
   dropout: nothing,
+  elu: elementWise((at, ins, dims, { attrs }) => at.nodes.add('Elu', ins, dims, { alpha: { float: attrs['alpha']! } })),
+  exp: unary('Exp'),
   flatten,
   from_bytes: fromBytes,
   gelu,
+  gelu_tanh: geluTanh,
   global_avg_pool: onImage((at, x, dims) => at.nodes.add('GlobalAveragePool', [x], dims)),
   group_norm_apply: groupNorm,
   group_norm_stats: () => {},
@@ -564,11 +584,19 @@ const WRITERS: Readonly<Record<string, Write>> = {
   hard_swish: unary('HardSwish'),
   layer_norm: layerNorm,
   linear,
+  log: unary('Log'),
   lrn: localResponseNorm,
   max_pool: maxPool,
+  mish,
   multiply: elementWise((at, ins, dims) => at.nodes.add('Mul', ins, dims), 2),
   pixel_shuffle: pixelShuffle,
   pixel_unshuffle: pixelUnshuffle,
+  prelu: onImage((at, x, dims, { ins }) => {
+    const slope = ins[1]!
+    const spread = at.nodes.add('Unsqueeze', [at.image(slope), at.nodes.ints(1, 2)], [at.value(slope).shape[0]!, 1, 1])
+    return at.nodes.add('PRelu', [x, spread], dims)
+  }),
+  reciprocal: unary('Reciprocal'),
   reflect_pad: reflectPad,
   relu,
   response,
@@ -579,6 +607,7 @@ const WRITERS: Readonly<Record<string, Write>> = {
   sigmoid: unary('Sigmoid'),
   silu,
   softmax: elementWise((at, ins, dims) => at.nodes.add('Softmax', ins, dims, { axis: 1 })),
+  softplus: unary('Softplus'),
   square_sums: squareSums,
   take_channels: takeChannels,
   tanh: unary('Tanh'),

@@ -84,6 +84,10 @@ const tensorType = () => messageType('onnx', 'onnx.TensorProto')
 export const OPSET = 18
 const IR_VERSION = 8
 
+/** PyTorch's GELU by tanh: x · ½ · (1 + tanh(scale · (x + cubic · x³))). */
+export const GELU_SCALE = Math.sqrt(2 / Math.PI)
+export const GELU_CUBIC = 0.044715
+
 /** A weight: its numbers are asked for when their turn comes. */
 export interface Weight {
   readonly name: string

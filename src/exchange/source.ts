@@ -48,10 +48,13 @@ const LAYERS: Readonly<Record<string, (l: Fields) => string>> = {
   instanceNorm: (l) =>
     l['name'] === '' && options(l, { eps: 1e-5 }) === '' ? 'instanceNorm()' : weightedText(l, { affine: false, eps: 1e-5 }),
   layerScale: (l) => weightedText(l, {}),
+  prelu: (l) => weightedText(l, { shared: false, start: 0.25 }),
   bias: (l) => weightedText(l, {}),
   position: (l) => weightedText(l, {}),
   globalResponseNorm: (l) => weightedText(l, { eps: 1e-6 }),
   adaptiveAvgPool: (l) => weightedText(l, {}, 'size'),
+  generalizedMeanPool: (l) => `generalizedMeanPool(${textOf(l['power'])}${l['eps'] === 1e-6 ? '' : `, ${textOf(l['eps'])}`})`,
+  gatedAttentionPool: (l) => weightedText(l, {}, 'hidden'),
   attention: (l) =>
     weightedText(l, { window: 'image', grid: false, shift: 0, relative: false, headFirst: false, scale: null }, 'heads'),
   maxPool: (l) => poolText(l, {}),
@@ -62,6 +65,8 @@ const LAYERS: Readonly<Record<string, (l: Fields) => string>> = {
   channelShuffle: (l) => `channelShuffle(${textOf(l['groups'])})`,
   pixelShuffle: (l) => `pixelShuffle(${textOf(l['factor'])})`,
   pixelUnshuffle: (l) => `pixelUnshuffle(${textOf(l['factor'])})`,
+  elu: (l) => `elu(${l['alpha'] === 1 ? '' : textOf(l['alpha'])})`,
+  clamp: (l) => `clamp(${textOf(l['low'])}, ${textOf(l['high'])})`,
   leakyRelu: (l) => `leakyRelu(${textOf(l['slope'])})`,
   localResponseNorm: (l) => `localResponseNorm(${textOf(l['size'])}${options(l, { alpha: 1e-4, beta: 0.75, k: 1 })})`,
   reflectionPad2d: (l) => `reflectionPad2d(${textOf(l['pad'])})`,

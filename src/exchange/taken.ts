@@ -5,25 +5,33 @@ import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import {
   affine,
+  clamp,
+  elu,
   gelu,
+  geluTanh,
   globalAvgPool,
+  globalMaxPool,
   hardSigmoid,
   hardSwish,
   type InputOverride,
   leakyRelu,
   localResponseNorm,
+  mish,
+  prelu,
   relu,
   relu6,
   sigmoid,
   softmax,
+  softplus,
   tanh,
 } from '../../dsl'
 import type { Shape } from '../../dsl/net'
 import { type SpillwayError, usage } from '../errors/errors'
+import { elementsOf } from '../../staging/core/box'
 import { numberOf } from '../files/protobuf'
 import { ELEMENT, type NodeProto } from './onnx'
 import type { OnnxFile } from './read'
-import { FileFault, near, Odd, type Parameter, Reading, refuse, Refused } from './reading'
+import { FileFault, near, Odd, type Parameter, Reading, refuse, Refused, shortest } from './reading'
 import { nodeText } from './symbols'
 import { isFolded, OF_NUMBERS } from './folded'
 import { einsum, gatheredTable, softScores } from './takeattention'
@@ -43,7 +51,7 @@ import {
   unsqueeze,
 } from './takeforms'
 import { batchNormalization, groupNormalization, instanceNormalization, layerNormalization } from './takenorms'
-import { difference, gemm, matMul, product, quotient, sum, sumOfMany } from './takeproducts'
+import { difference, gemm, isPerChannel, matMul, product, quotient, sum, sumOfMany } from './takeproducts'
 import { gatheredWindows, maskedWindows } from './takemeans'
 import { norms } from './takeresponse'
 import { convolution, padding, pooling, resize, transposedConvolution } from './takewindows'
@@ -76,7 +84,27 @@ const clipped = (r: Reading): unknown => {
   const [low, high] = [bound('min', 1), bound('max', 2)]
   if (low === 0 && high === 6) return r.makes(relu6())
   if (low === 0 && high === undefined && !r.has(2)) return r.makes(relu())
-  refuse(`it clips to ${low ?? '−∞'} and ${high ?? '∞'}; allowed: 0 and 6, 0 and ∞`)
+  if (low !== undefined && high !== undefined && low < high) return r.makes(clamp(shortest(low), shortest(high)))
+  refuse(`it clips to ${low ?? '−∞'} and ${high ?? '∞'}; allowed: two numbers, the smaller one first, and 0 and ∞`)
+}
+
+const scaledElu = (r: Reading): void => {
+  const { step, form } = r.data(0)
+  const inner = r.layer(elu(r.float('alpha', SELU.alpha)), step)
+  r.is({ tag: 'data', step: r.layer(affine(r.float('gamma', SELU.gamma)), inner), form })
+}
+const SELU = { alpha: 1.6732632423543772, gamma: 1.0507009873554805 }
+
+const sloped = (r: Reading): void => {
+  const { step, form } = r.data(0)
+  const slope = r.weight(1)
+  const c = r.shape(step)[1]
+  const count = elementsOf(slope.dims)
+  if (count !== 1 && !isPerChannel(slope, c, form))
+    refuse(`its slope is [${slope.dims.join(',')}]; allowed: one number, or one for each of the ${c} channels`)
+  const name = r.named(slope)
+  r.parameter(`${name}.weight`, slope, [count])
+  r.makes(prelu(name, { shared: count === 1 }))
 }
 
 const hardSigmoidOf = (r: Reading): void => {
@@ -105,6 +133,17 @@ const localResponse = (r: Reading): void => {
 
 const part = (r: Reading): unknown => r.odd('it is not a part of a known function')
 
+/** x > 20 ? x : softplus(x), which floats cannot tell from softplus. */
+const choosesSoftplus = (r: Reading): boolean => {
+  const [choice, x, y] = [0, 1, 2].map((i) => r.inputName(i))
+  const greater = r.maker(choice!)
+  const made = r.maker(y!)
+  if (greater?.opType !== 'Greater' || made?.opType !== 'Softplus' || made.input?.[0] !== x) return false
+  if (greater.input?.[0] !== x || r.scalarNamed(greater.input?.[1] ?? '') !== 20) return false
+  r.is(r.symbol(2))
+  return true
+}
+
 /** Repeats elements; sums and products do so themselves. */
 const expanded = (r: Reading): unknown => {
   const s = r.symbol(0)
@@ -132,6 +171,7 @@ const TAKERS: Readonly<Record<string, (r: Reading) => unknown>> = {
   Div: (r) => ofBytes(r, 'Div') || quotient(r),
   Dropout: alias,
   Einsum: einsum,
+  Elu: (r) => r.makes(elu(r.float('alpha', 1))),
   Erf: part,
   Expand: expanded,
   Flatten: (r) => {
@@ -144,15 +184,23 @@ const TAKERS: Readonly<Record<string, (r: Reading) => unknown>> = {
     gatheredWindows(r) ||
     gatheredTable(r) ||
     refuse('allowed: a table of relative positions at constant places, and windows of an adaptive pool'),
-  Gelu: (r) =>
-    r.text('approximate', 'none') === 'none' ? r.makes(gelu()) : refuse("its approximation is not supported; allowed: 'none'"),
+  Gelu: (r) => {
+    const form = r.text('approximate', 'none')
+    if (form !== 'none' && form !== 'tanh') refuse(`its approximation is '${form}'; allowed: 'none', 'tanh'`)
+    r.makes(form === 'none' ? gelu() : geluTanh())
+  },
   Gemm: gemm,
   GlobalAveragePool: (r) => {
     r.image(0)
     r.makes(globalAvgPool())
   },
+  GlobalMaxPool: (r) => {
+    r.image(0)
+    r.makes(globalMaxPool())
+  },
   GroupNormalization: (r) =>
     r.file.opset >= 21 ? groupNormalization(r) : refuse('its version is 18; allowed: version 21, or reshape and normalise'),
+  Greater: part,
   HardSigmoid: hardSigmoidOf,
   HardSwish: (r) => r.makes(hardSwish()),
   Identity: renamed,
@@ -162,8 +210,10 @@ const TAKERS: Readonly<Record<string, (r: Reading) => unknown>> = {
   LeakyRelu: (r) => r.makes(leakyRelu(r.float('alpha', 0.01))),
   MatMul: matMul,
   MaxPool: (r) => pooling(r, 'max'),
+  Mish: (r) => r.makes(mish()),
   Neg: (r) => r.makes(affine(-1)),
   Mul: (r) => ofBytes(r, 'Mul') || product(r),
+  PRelu: sloped,
   Pad: padding,
   ReduceL2: norms,
   ReduceMean: globalAverage,
@@ -185,9 +235,11 @@ const TAKERS: Readonly<Record<string, (r: Reading) => unknown>> = {
       sizes: sizes.slice(r.int('start', 0), r.attribute('end') ? r.int('end', 0) : undefined),
     })
   },
+  Selu: scaledElu,
   Sigmoid: (r) => r.makes(sigmoid()),
   Slice: slice,
   Softmax: softmaxOver,
+  Softplus: (r) => r.makes(softplus()),
   SpaceToDepth: spaceToDepth,
   Split: split,
   Squeeze: squeeze,
@@ -196,7 +248,10 @@ const TAKERS: Readonly<Record<string, (r: Reading) => unknown>> = {
   Tanh: (r) => r.makes(tanh()),
   Transpose: transpose,
   Unsqueeze: unsqueeze,
-  Where: (r) => maskedWindows(r) || refuse('it chooses between computed values; allowed: the windows of an adaptive pool'),
+  Where: (r) =>
+    maskedWindows(r) ||
+    choosesSoftplus(r) ||
+    refuse('it chooses between computed values; allowed: the windows of an adaptive pool, and softplus'),
 }
 /** The ONNX operators that are taken. */
 export const TAKEN: readonly string[] = [...Object.keys(TAKERS), ...OF_NUMBERS.filter((op) => !Object.hasOwn(TAKERS, op))].sort()

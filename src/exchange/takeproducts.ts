@@ -1,8 +1,22 @@
 // Sums and products, from ONNX nodes: with weights, of branches, and as parts of functions that ONNX writes as several nodes. In: a node that
 // is being read. Out: its layer, or where ways meet. Worked example: x * Sigmoid(x) is silu; MatMul and Add of a constant a linear layer.
-import { type Affine, affine, bias, gelu, hardSigmoid, hardSwish, layerScale, linear, pixelLinear, silu } from '../../dsl'
+import {
+  type Affine,
+  affine,
+  bias,
+  gelu,
+  geluTanh,
+  hardSigmoid,
+  hardSwish,
+  layerScale,
+  linear,
+  mish,
+  pixelLinear,
+  silu,
+} from '../../dsl'
 import type { Net } from '../../dsl/net'
 import { elementsOf } from '../../staging/core/box'
+import { GELU_CUBIC, GELU_SCALE } from './onnx'
 import { near, type Reading, refuse, shortest } from './reading'
 import { attentionProduct, biasedScores, scaledScores } from './takeattention'
 import { normRatio, responseProduct, responseSum } from './takeresponse'
@@ -196,18 +210,54 @@ const isErfOf = (r: Reading, value: string, x: string): boolean => {
   return (a === x && near(r.scalarNamed(b) ?? 0, Math.SQRT1_2)) || (b === x && near(r.scalarNamed(a) ?? 0, Math.SQRT1_2))
 }
 
-const geluOf = (r: Reading): string | undefined => {
+/** The other input of a node that adds or multiplies by a number. */
+const besideNumber = (r: Reading, value: string, op: 'Add' | 'Mul', number: number): string | undefined => {
+  const made = r.maker(value)
+  const [a = '', b = ''] = made?.input ?? []
+  if (made?.opType !== op) return undefined
+  return near(r.scalarNamed(a) ?? NaN, number) ? b : near(r.scalarNamed(b) ?? NaN, number) ? a : undefined
+}
+
+/** x³, as a product or a power. */
+const isCubeOf = (r: Reading, value: string, x: string): boolean => {
+  const made = r.maker(value)
+  const [a = '', b = ''] = made?.input ?? []
+  if (made?.opType === 'Pow') return a === x && r.scalarNamed(b) === 3
+  const square = r.maker(a === x ? b : a)
+  return made?.opType === 'Mul' && (a === x || b === x) && square?.opType === 'Mul' && square.input!.every((i) => i === x)
+}
+
+/** 1 + tanh(scale · (x + cubic · x³)), in any order. */
+const isTanhOf = (r: Reading, value: string, x: string): boolean => {
+  const tanh = r.maker(besideNumber(r, value, 'Add', 1) ?? '')
+  const sum = tanh?.opType === 'Tanh' ? r.maker(besideNumber(r, tanh.input?.[0] ?? '', 'Mul', GELU_SCALE) ?? '') : undefined
+  if (sum?.opType !== 'Add') return false
+  const [a = '', b = ''] = sum.input ?? []
+  return isCubeOf(r, besideNumber(r, a === x ? b : a, 'Mul', GELU_CUBIC) ?? '', x) && (a === x || b === x)
+}
+
+/** x of a GELU, and its form. */
+const geluOf = (r: Reading): { readonly x: string; readonly layer: Net } | undefined => {
   const factors = [r.inputName(0), r.inputName(1)].flatMap((v) => factorsOf(r, v, 1))
   if (factors.length !== 3) return undefined
   const half = factors.find((f) => near(r.scalarNamed(f) ?? 0, 0.5))
   const [a, b] = factors.filter((f) => f !== half)
   if (half === undefined || a === undefined || b === undefined) return undefined
-  return isErfOf(r, a, b) ? b : isErfOf(r, b, a) ? a : undefined
+  for (const [share, x] of [
+    [a, b],
+    [b, a],
+  ] as const) {
+    if (isErfOf(r, share, x)) return { x, layer: gelu() }
+    if (isTanhOf(r, share, x)) return { x, layer: geluTanh() }
+  }
+  return undefined
 }
 
-/** x · sigmoid(x), x · hardSigmoid(x). */
+/** x · sigmoid(x), x · hardSigmoid(x), x · tanh(softplus(x)). */
 const gated = (r: Reading, x: number, gate: number): number | undefined => {
-  if (r.steps[gate]!.ins[0] !== x) return undefined
+  const [before = gate] = r.steps[gate]!.ins
+  if (isLayer(r, gate, 'tanh') && isLayer(r, before, 'softplus') && r.steps[before]!.ins[0] === x) return r.layer(mish(), x)
+  if (before !== x) return undefined
   return isLayer(r, gate, 'sigmoid') ? r.layer(silu(), x) : isLayer(r, gate, 'hardSigmoid') ? r.layer(hardSwish(), x) : undefined
 }
 
@@ -220,7 +270,7 @@ const behind = (r: Reading, x: string, layer: Net): unknown => {
 export const product = (r: Reading): unknown => {
   if (responseProduct(r) || scaledScores(r, 0, r.scalar(1)) || scaledScores(r, 1, r.scalar(0))) return undefined
   const curved = geluOf(r)
-  if (curved !== undefined) return behind(r, curved, gelu())
+  if (curved !== undefined) return behind(r, curved.x, curved.layer)
   const [a, b] = [r.symbol(0), r.symbol(1)]
   const [data, weight] = a.tag === 'weight' ? [1, a.weight] : [0, b.tag === 'weight' ? b.weight : undefined]
   if (weight === undefined) {

@@ -28,6 +28,7 @@ import { pixelShuffle, pixelShuffleBwd, pixelUnshuffle, pixelUnshuffleBwd } from
 import { fill, copy, mergeSum, mergeMoments } from './plumbing'
 import { maxPool, maxPoolBwd, avgPool, avgPoolBwd, globalAvgPool, globalAvgPoolBwd } from './pool'
 import { maxPoolPlaces, maxPoolPlacesBwd } from './poolplaces'
+import { prelu, preluBwdData, preluBwdWeights } from './prelu'
 import { reflectPad, reflectPadBwd } from './reflectpad'
 import { bnAddReluApply, bnAddReluBwdReduce, bnAddReluBwdData } from './residualnorm'
 import { squareSums, squareSumsBwd, response, responseBwdData, responseBwdWeights } from './response'
@@ -150,6 +151,9 @@ const entries: readonly OpDef[] = [
   globalAvgPoolBwd,
   maxPoolPlaces,
   maxPoolPlacesBwd,
+  prelu,
+  preluBwdData,
+  preluBwdWeights,
   reflectPad,
   reflectPadBwd,
   bnAddReluApply,

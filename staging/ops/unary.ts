@@ -15,6 +15,8 @@ export interface Unary {
   readonly flops: readonly [number, number]
   readonly fields?: Fields
   readonly limits?: Readonly<Record<string, Limit>>
+  /** The fault of attributes that are wrong together, with the legal values. */
+  readonly fault?: (a: AnyAttrs) => string | undefined
   /** Attributes of the layer that is called like it. */
   readonly attrs?: AnyAttrs
   /** Attributes worth trying. */
@@ -43,6 +45,14 @@ export const UNARY: readonly Unary[] = [
   { kind: 'hard_sigmoid', wires: [199, 200], reads: 'y', value: 'min(max(x + 3, 0), 6) / 6', gradient: '0 < y < 1 ? dy / 6 : 0', flops: [4, 3] },
   { kind: 'silu', wires: [104, 105], reads: 'x', value: 'x / (1 + e^−x)', gradient: 'dy·s·(1 + x·(1 − s)), s = 1 / (1 + e^−x)', flops: [5, 8] },
   { kind: 'gelu', wires: [106, 107], reads: 'x', value: 'x·Φ(x), Φ the normal distribution (by erf, not tanh)', gradient: 'dy·(Φ(x) + x·e^(−x²/2)/√(2π))', flops: [15, 20] },
+  { kind: 'gelu_tanh', wires: [260, 261], reads: 'x', value: 'x·σ(2u), u = √(2/π)·(x + 0.044715·x³), σ the sigmoid: `gelu` by tanh', gradient: 'dy·s·(1 + 2·x·u′·(1 − s)), s = σ(2u)', flops: [10, 16] },
+  { kind: 'softplus', wires: [262, 263], reads: 'x', value: 'log(1 + e^x)', gradient: 'dy / (1 + e^−x)', flops: [9, 5] },
+  { kind: 'mish', wires: [264, 265], reads: 'x', value: 'x·tanh(log(1 + e^x))', gradient: 'dy·(t + x·(1 − t²) / (1 + e^−x)), t = tanh(log(1 + e^x))', flops: [9, 14] },
+  { kind: 'elu', wires: [266, 267], reads: 'y', value: 'x > 0 ? x : alpha·(e^x − 1)', gradient: 'y > 0 ? dy : dy·(y + alpha)', flops: [6, 3], inner: true,
+    fields: { alpha: 'float' }, limits: { alpha: { above: 0 } }, tried: [{ alpha: 1 }, { alpha: 0.5 }] },
+  { kind: 'clamp', wires: [268, 269], reads: 'y', value: 'min(max(x, low), high)', gradient: 'low < y < high ? dy : 0', flops: [2, 2], inner: true,
+    fields: { low: 'float', high: 'float' }, tried: [{ low: -1, high: 1 }, { low: 0, high: 0.5 }],
+    fault: ({ low, high }) => (low! < high! ? undefined : `low is ${low} and high is ${high}; allowed: a low below high`) },
   { kind: 'affine', wires: [152, 153], reads: 'x', value: 'factor·x + shift', gradient: 'factor·dy', flops: [2, 1], inner: true,
     fields: { factor: 'float', shift: 'float' }, tried: [{ factor: -1, shift: 0 }, { factor: 0.5, shift: 2 }] },
   { kind: 'abs', wires: [154, 155], reads: 'x', value: '|x|', gradient: 'dy·sign(x), 0 for 0', flops: [1, 2], inner: true },
@@ -67,7 +77,7 @@ const forward = (u: Unary): OpDef =>
     what: `y = ${u.value}; may run in place`,
     ins: [read(u, 'x')],
     outs: [data('y')],
-    shape: (_, [x]) => checked([expectRank('the input', x!, 4)], () => legal(x!)),
+    shape: (a, [x]) => checked([expectRank('the input', x!, 4), () => u.fault?.(a)], () => legal(x!)),
     backward: gradientBy(`${u.kind}_bwd`, u.reads),
     samples: (image) => (u.tried ?? [{}]).map((attrs) => ({ attrs, ins: [image] })),
     flops: perElement(u.flops[0], firstOut),

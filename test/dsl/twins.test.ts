@@ -117,6 +117,8 @@ const least = (m: Model, optimizer: Optimizer): number => {
   return leastBytes(e.right)
 }
 
+const REDUCTIONS: readonly string[] = ['globalMaxPool', 'generalizedMeanPool', 'gatedAttentionPool']
+
 /** The maximal segments are the maximal runs of the graph (staging/tile/ft.ts), which know no layers. */
 const sameRuns = (m: Model): void => {
   const e = forward(m)
@@ -128,13 +130,27 @@ const sameRuns = (m: Model): void => {
     .filter((ls) => ls.length > 0)
   assert.equal(
     ofLayers.map((ls) => [ls[0]!.name, ls[ls.length - 1]!.name]),
-    betweenLayers(maximalRuns(graph).map((r) => [r.ops[0]!.layer, r.ops[r.ops.length - 1]!.layer])),
+    betweenLayers(
+      maximalRuns(graph).map((r) => [r.ops[0]!.layer, r.ops[r.ops.length - 1]!.layer]),
+      m.layers.filter((l) => REDUCTIONS.includes(l.kind)).map((l) => l.name),
+    ),
   )
 }
 
-/** Without runs inside a layer, between its sums and their use: a global response norm computes its factors there. */
-const betweenLayers = (runs: readonly (readonly [string, string])[]): readonly (readonly [string, string])[] =>
-  runs.filter(([from, to], i) => from !== to || runs[i - 1]?.[1] !== from || runs[i + 1]?.[0] !== from)
+/**
+ * Without runs inside a layer, between its sums and their use: a global response norm computes its factors there. Reductions also have runs before
+ * and behind their sums.
+ */
+const betweenLayers = (
+  runs: readonly (readonly [string, string])[],
+  reductions: readonly string[],
+): readonly (readonly [string, string])[] =>
+  runs.filter(([from, to], i) => {
+    const [before, next] = [runs[i - 1], runs[i + 1]]
+    const [follows, goesOn] = [before?.[1] === from, next?.[0] === from]
+    if (from !== to) return true
+    return reductions.includes(from) ? !goesOn && !(follows && before![0] !== from) : !(follows && goesOn)
+  })
 
 /** The graph has the parameters that the analysis counts. */
 const inGraph = (m: Model): void => {

@@ -1,4 +1,4 @@
-// Optimizers against PyTorch: rates of steps, groups of parameters, frozen ones. Eight steps of a small classifier, from the same start and images by
+// Optimizers and reductions against PyTorch: rates of steps, groups of parameters, frozen ones. Eight steps of a small classifier, from the same start and images by
 // one formula: losses, and then all weights and running statistics by two numbers each, in double on `ref` and in single precision on `cpu`; in one
 // run, in chunks, and swapping.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
@@ -11,10 +11,14 @@ import {
   batchNorm,
   conv2d,
   crossEntropy,
+  gatedAttentionPool,
+  generalizedMeanPool,
   globalAvgPool,
+  globalMaxPool,
   linear,
   maxPool,
   model,
+  type Net,
   type Optimizer,
   relu,
   seq,
@@ -34,22 +38,30 @@ import { DEVICE } from './runs'
 import { done } from './networks'
 
 const [BATCH, CLASSES, SIZE] = [4, 5, 16] as const
-const net = model(
-  [BATCH, 3, SIZE, SIZE],
-  seq(
-    conv2d('stem', 8, 3, { bias: false }),
-    batchNorm('bn'),
-    relu(),
-    maxPool('pool', 2),
-    conv2d('body', 8, 3),
-    relu(),
-    globalAvgPool('gap'),
-    linear('head', CLASSES),
-  ),
-)
+const classifier = <R extends Net>(reduction: R) =>
+  model(
+    [BATCH, 3, SIZE, SIZE],
+    seq(
+      conv2d('stem', 8, 3, { bias: false }),
+      batchNorm('bn'),
+      relu(),
+      maxPool('pool', 2),
+      conv2d('body', 8, 3),
+      relu(),
+      reduction,
+      linear('head', CLASSES),
+    ),
+  )
+const NETS = {
+  mean: classifier(globalAvgPool('gap')),
+  max: classifier(globalMaxPool('gap')),
+  generalizedMean: classifier(generalizedMeanPool(2.5, 1e-3)),
+  gatedAttention: classifier(gatedAttentionPool('gap', 6)),
+}
 
 interface Case extends Updates {
   readonly optimizer: { readonly kind: Optimizer['kind'] }
+  readonly reduction?: keyof typeof NETS
   readonly rates?: readonly number[]
   readonly losses: readonly number[]
   readonly weights: Readonly<Record<string, readonly [length: number, beside: number]>>
@@ -137,7 +149,7 @@ const staged = (
 ): ReturnType<typeof tryStage> => {
   const { kind, ...options } = c.optimizer
   const optimizer = optimizerWith(kind, options)
-  return tryStage(net, {
+  return tryStage(NETS[c.reduction ?? 'mean'], {
     loss: crossEntropy,
     optimizer,
     ...updatesOf(c),

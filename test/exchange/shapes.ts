@@ -81,7 +81,9 @@ const RULES: Readonly<Record<string, (n: NodeProto, ins: readonly Known[]) => Sh
     return [b, c / size ** 2, h * size, w * size]
   },
   Div: both,
+  Elu: same,
   Erf: same,
+  Exp: same,
   Flatten: (_, [x]) => [x!.shape[0]!, size(x!.shape.slice(1))],
   Gather: (n, [x, at]) => x!.shape.flatMap((d, i) => (i === int(n, 'axis', 0) ? at!.shape : [d])),
   Gemm: (n, [a, b]) => {
@@ -100,6 +102,7 @@ const RULES: Readonly<Record<string, (n: NodeProto, ins: readonly Known[]) => Sh
     return x!.shape
   },
   LeakyRelu: same,
+  Log: same,
   MatMul: (_, [a, b]) => {
     if (a!.shape[a!.shape.length - 1] !== b!.shape[b!.shape.length - 2]) throw new Error('the inner sizes differ')
     const before = broadcast(a!.shape.slice(0, -2), b!.shape.slice(0, -2))
@@ -107,8 +110,10 @@ const RULES: Readonly<Record<string, (n: NodeProto, ins: readonly Known[]) => Sh
   },
   MaxPool: (n, [x]) => [...x!.shape.slice(0, 2), ...windows(n, x!.shape.slice(2), ints(n, 'kernel_shape', []))],
   Mul: both,
+  PRelu: same,
   Pad: (_, [x, pads]) => x!.shape.map((d, i) => d + pads!.ints![i]! + pads!.ints![i + x!.shape.length]!),
   Pow: both,
+  Reciprocal: same,
   ReduceL2: reduced,
   ReduceMean: reduced,
   Relu: same,
@@ -124,6 +129,7 @@ const RULES: Readonly<Record<string, (n: NodeProto, ins: readonly Known[]) => Sh
   Sigmoid: same,
   Slice: (_, [x, from, to, axes]) => x!.shape.map((d, i) => (i === axes!.ints![0] ? to!.ints![0]! - from!.ints![0]! : d)),
   Softmax: same,
+  Softplus: same,
   Sub: both,
   Squeeze: (_, [x, axes]) => x!.shape.filter((_d, i) => !axes!.ints!.includes(i)),
   Tanh: same,

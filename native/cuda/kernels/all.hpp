@@ -27,6 +27,7 @@
 #include "cuda/kernels/pixelshuffle.hpp"
 #include "cuda/kernels/plumbing.hpp"
 #include "cuda/kernels/pool.hpp"
+#include "cuda/kernels/prelu.hpp"
 #include "cuda/kernels/reflectpad.hpp"
 #include "cuda/kernels/residualnorm.hpp"
 #include "cuda/kernels/response.hpp"

@@ -747,5 +747,79 @@ Family lion_steered_drawn(Random& r) {
 }
 const Listed lion_steered_drawn_listed{"lion_steered", lion_steered_drawn, 50};
 
+Family gelu_tanh_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::gelu_tanh, {}, {{0, Reach::same}}, {{1, Reach::same}}, 1, false, 0},
+      {OpKind::gelu_tanh_bwd, {}, {{0, Reach::same}, {2, Reach::same}}, {{3, Reach::same}}, 1, false, 1}},
+     {{0, 2, 3}}}});
+}
+const Listed gelu_tanh_drawn_listed{"gelu_tanh", gelu_tanh_drawn, 10};
+
+Family softplus_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::softplus, {}, {{0, Reach::same}}, {{1, Reach::same}}, 1, false, 0},
+      {OpKind::softplus_bwd, {}, {{0, Reach::same}, {2, Reach::same}}, {{3, Reach::same}}, 1, false, 1}},
+     {{0, 2, 3}}}});
+}
+const Listed softplus_drawn_listed{"softplus", softplus_drawn, 10};
+
+Family mish_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::mish, {}, {{0, Reach::same}}, {{1, Reach::same}}, 1, false, 0},
+      {OpKind::mish_bwd, {}, {{0, Reach::same}, {2, Reach::same}}, {{3, Reach::same}}, 1, false, 1}},
+     {{0, 2, 3}}}});
+}
+const Listed mish_drawn_listed{"mish", mish_drawn, 10};
+
+Family elu_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::elu, {double(1)}, {{0, Reach::same}}, {{1, Reach::same}}, 1, false, 0},
+      {OpKind::elu_bwd, {double(1)}, {{1, Reach::same}, {2, Reach::same}}, {{3, Reach::same}}, 1, false, 1}},
+     {{0, 2, 3}}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::elu, {double(0.5)}, {{0, Reach::same}}, {{1, Reach::same}}, 1, false, 0},
+      {OpKind::elu_bwd, {double(0.5)}, {{1, Reach::same}, {2, Reach::same}}, {{3, Reach::same}}, 1, false, 1}},
+     {{0, 2, 3}}}});
+}
+const Listed elu_drawn_listed{"elu", elu_drawn, 20};
+
+Family clamp_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::clamp, {double(-1), double(1)}, {{0, Reach::same}}, {{1, Reach::same}}, 1, false, 0},
+      {OpKind::clamp_bwd, {double(-1), double(1)}, {{1, Reach::same}, {2, Reach::same}}, {{3, Reach::same}}, 1, false, 1}},
+     {{0, 2, 3}}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::clamp, {double(0), double(0.5)}, {{0, Reach::same}}, {{1, Reach::same}}, 1, false, 0},
+      {OpKind::clamp_bwd, {double(0), double(0.5)}, {{1, Reach::same}, {2, Reach::same}}, {{3, Reach::same}}, 1, false, 1}},
+     {{0, 2, 3}}}});
+}
+const Listed clamp_drawn_listed{"clamp", clamp_drawn, 20};
+
+Family prelu_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[1], 1, 1, 1}, 1, false}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[1], 1, 1, 1}, 1, false}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::prelu, {double(0)}, {{0, Reach::same}, {1, Reach::all}}, {{2, Reach::same}}, 2, false, -1},
+      {OpKind::prelu_bwd_weights, {double(0)}, {{0, Reach::same}, {3, Reach::same}}, {{4, Reach::all}}, 1, false, -1},
+      {OpKind::prelu_bwd_data, {double(0)}, {{0, Reach::same}, {3, Reach::same}, {1, Reach::all}}, {{5, Reach::same}}, 1, false, 1}},
+     {{1, 3, 4}, {0, 3, 5}}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{1, 1, 1, 1}, 1, false}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{1, 1, 1, 1}, 1, false}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::prelu, {double(1)}, {{0, Reach::same}, {1, Reach::all}}, {{2, Reach::same}}, 2, false, -1},
+      {OpKind::prelu_bwd_weights, {double(1)}, {{0, Reach::same}, {3, Reach::same}}, {{4, Reach::all}}, 1, false, -1},
+      {OpKind::prelu_bwd_data, {double(1)}, {{0, Reach::same}, {3, Reach::same}, {1, Reach::all}}, {{5, Reach::same}}, 1, false, 1}},
+     {{1, 3, 4}, {0, 3, 5}}}});
+}
+const Listed prelu_drawn_listed{"prelu", prelu_drawn, 20};
+
 }  // namespace
 }  // namespace spillway::test
