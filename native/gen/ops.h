@@ -183,7 +183,9 @@
   X(pixel_shuffle, 235) \
   X(pixel_shuffle_bwd, 236) \
   X(pixel_unshuffle, 237) \
-  X(pixel_unshuffle_bwd, 238)
+  X(pixel_unshuffle_bwd, 238) \
+  X(standardize, 239) \
+  X(standardize_bwd, 240)
 
 /// Every activation of staging/ops/unary.ts: X(kind); its gradient is kind_bwd.
 #define SPILLWAY_UNARY(X) \
@@ -1185,6 +1187,10 @@ using PixelUnshuffleAttrs = PixelShuffleAttrs;
 
 using PixelUnshuffleBwdAttrs = PixelShuffleAttrs;
 
+using StandardizeAttrs = BnFrozenAttrs;
+
+using StandardizeBwdAttrs = BnFrozenAttrs;
+
 // ---------------------------------------------------------------- what the tape reader checks
 
 /// data: rank 4, a box of an activation; whole: dense (but what is laid), origin 0, any rank; any: either.
@@ -1329,6 +1335,8 @@ inline constexpr AttrLimit PixelShuffleLimits[] = {{0, 1, 1024, -UNBOUNDED, UNBO
 inline constexpr AttrLimit PixelShuffleBwdLimits[] = {{0, 1, 1024, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit PixelUnshuffleLimits[] = {{0, 1, 1024, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit PixelUnshuffleBwdLimits[] = {{0, 1, 1024, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit StandardizeLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit StandardizeBwdLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
 
 inline constexpr OpInfo OP_TABLE[] = {
     {"conv2d", 1, 2, 3, 1, 1, 9, 0, "iiiiiiiii", false, -1, -1, nullptr, 0,
@@ -1871,6 +1879,12 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"pixel_unshuffle_bwd", 238, 1, 1, 1, 1, 1, 0, "i", false, -1, 0, PixelUnshuffleBwdLimits, 1,
      {{"dy", Role::data, Element::either, false, false, "sass"}},
      {{"dx", Role::data, Element::either, true, false, nullptr}}},
+    {"standardize", 239, 1, 1, 1, 1, 1, 0, "f", false, -1, 0, StandardizeLimits, 1,
+     {{"w", Role::whole, Element::real, false, false, nullptr}},
+     {{"y", Role::whole, Element::laid, true, false, "="}}},
+    {"standardize_bwd", 240, 2, 2, 1, 1, 1, 0, "f", false, -1, 0, StandardizeBwdLimits, 1,
+     {{"dy", Role::whole, Element::real, false, false, nullptr}, {"w", Role::whole, Element::real, false, false, nullptr}},
+     {{"dw", Role::whole, Element::real, true, false, nullptr}}},
 };
 
 /// Null when no operator has this wire number.
