@@ -22,21 +22,30 @@ const isWeight = (r: Reading, i: number, w: Weight): boolean => {
   return s.tag === 'weight' && s.weight.tensor === w.tensor
 }
 
-/** The mean over all axes of a weight but the first. */
+/** Rows of a weight, one for each output channel: [1,O,I·kH·kW]. */
+const isRows = ({ dims }: Weight): boolean => dims.length === 3 && dims[0] === 1
+
+/** The mean of each output channel of a weight. */
 const mean = (r: Reading): boolean => {
   const s = r.symbol(0)
   const part = partOf(r, 0)
   const weight = part?.part === 'square' ? part.weight : s.tag === 'weight' ? s.weight : undefined
-  if (weight?.dims.length !== 4 || positive(axesOf(r) ?? [], 4).join() !== '1,2,3' || r.int('keepdims', 1) !== 1) return false
+  const axes = positive(axesOf(r) ?? [], weight?.dims.length ?? 0).join()
+  const isWhole = weight?.dims.length === 4 && axes === '1,2,3' && r.int('keepdims', 1) === 1
+  if (weight === undefined || !(isWhole || (isRows(weight) && axes === '0,2'))) return false
   return put(r, part ? { ...part, part: 'variance' } : { part: 'mean', weight, eps: 0 })
 }
 
 const filled = (w: Weight, n: number): boolean => numbersOf(w.tensor)?.every((v) => v === n) ?? false
 
-/** A batch norm of the rows [1,O,I·kH·kW] by their own statistics. */
+/** A batch norm of the rows by their own statistics, which the node or others compute. */
 const batchNorm = (r: Reading): boolean => {
   const s = r.symbol(0)
-  if (s.tag !== 'weight' || r.int('training_mode', 0) !== 1 || s.weight.dims.length !== 3 || s.weight.dims[0] !== 1) return false
+  if (s.tag !== 'weight' || !isRows(s.weight)) return false
+  const [means, variance] = [partOf(r, 3), partOf(r, 4)]
+  const isOwn =
+    means?.part === 'mean' && variance?.part === 'variance' && [means, variance].every((p) => isWeight(r, 0, p.weight))
+  if (!isOwn && r.int('training_mode', 0) !== 1) return false
   const [scale, shift] = [r.symbol(1), r.symbol(2)]
   if (scale.tag !== 'weight' || shift.tag !== 'weight' || !filled(scale.weight, 1) || !filled(shift.weight, 0)) return false
   return put(r, { part: 'whole', weight: s.weight, eps: r.float('epsilon', 1e-5) })

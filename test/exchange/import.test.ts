@@ -246,6 +246,7 @@ const CONSTANTS = [
   int64s('[0,2,2,8,8]', 0, 2, 2, 8, 8),
   int64s('[0,4,8,8]', 0, 4, 8, 8),
   int64s('[1,4,-1]', 1, 4, -1),
+  int64s('[0,2]', 0, 2),
   int64s('[4,4,3,3]', 4, 4, 3, 3),
   ...[0, 1].map((n) => ({
     name: `four of ${n}`,
@@ -313,6 +314,20 @@ const MEANINGS: Readonly<Record<string, readonly [readonly NodeProto[], string]>
       node('Conv', ['x', 'c'], 'y', [ints('pads', 1, 1, 1, 1)]),
     ],
     "conv2d('y_s', 4, 3, { standardize: 0.00001, bias: false })",
+  ],
+  'standardised weights as a batch norm by the means and variances of rows': [
+    [
+      node('Reshape', ['k', '[1,4,-1]'], 'a'),
+      node('ReduceMean', ['a', '[0,2]'], 'm', [{ ...axis1, name: 'keepdims', i: 0 }]),
+      node('ReduceMean', ['a', '[0,2]'], 'n'),
+      node('Sub', ['a', 'n'], 's'),
+      node('Mul', ['s', 's'], 't'),
+      node('ReduceMean', ['t', '[0,2]'], 'v', [{ ...axis1, name: 'keepdims', i: 0 }]),
+      node('BatchNormalization', ['a', 'four of 1', 'four of 0', 'm', 'v'], 'b'),
+      node('Reshape', ['b', '[4,4,3,3]'], 'c'),
+      node('Conv', ['x', 'c'], 'y'),
+    ],
+    "conv2d('y_s', 4, 3, { pad: 0, standardize: 0.00001, bias: false })",
   ],
   'padding that is computed': [
     [node('Shape', ['x'], 's'), node('Gather', ['s', '[2]'], 'h'), node('Sub', ['h', '[1]'], 'a'), node('Div', ['a', '[3]'], 'b'),
