@@ -6,7 +6,7 @@ import { conv2d, groupNorm, identity, model, relu, residual, seq } from '../../d
 import { fewOrAll } from '../full'
 import { BF16, halfway, smallestBudget, staged, trained } from './runs'
 
-const unit = <N extends string>(name: N, groups: number) =>
+const unit = <N extends string, G extends number>(name: N, groups: G) =>
   seq(conv2d(name, 16, 3, { standardize: 1e-6, groups, bias: false }), groupNorm(`${name}.norm`, 4), relu())
 
 const net = model(
