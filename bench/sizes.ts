@@ -23,13 +23,14 @@ interface Sizes {
 interface Row {
   readonly network: string
   readonly own: Sizes
-  readonly large: Sizes
+  /** Null if the network takes no images of this size. */
+  readonly large: Sizes | null
 }
 
-const sizesAt = (network: string, batch: number, height: number, width: number): Sizes => {
+const sizesAt = (network: string, batch: number, height: number, width: number): Sizes | null => {
   const on = machine(MACHINE)
   const graph = graphOf(network, on, batch, height, width)
-  if (graph === null) throw new Error(`${network} takes no images of ${height}x${width}`)
+  if (graph === null) return null
   // No plan fits one page, so the refusal names the smallest budget.
   const plan = compile(graph, { strategy: 'auto', machine: on, budgetBytes: PAGE_BYTES })
   if (!isLeft(plan) || plan.left.tag !== 'BudgetInfeasible') throw new Error(`${network}: a plan fits one page`)
@@ -40,7 +41,7 @@ const networks = zoo.filter((z) => z.loss !== undefined)
 
 const once = (network: string): Row => {
   const [batch, , height, width] = networks.find((z) => z.name === network)!.defaultInput
-  return { network, own: sizesAt(network, batch, height, width), large: sizesAt(network, batch, LARGE, LARGE) }
+  return { network, own: sizesAt(network, batch, height, width)!, large: sizesAt(network, batch, LARGE, LARGE) }
 }
 
 const stored = (): readonly Row[] => (existsSync(RESULTS) ? JSON.parse(readFileSync(RESULTS, 'utf8')).rows : [])

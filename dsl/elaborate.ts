@@ -7,7 +7,7 @@ import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../staging/core/errors'
 import type { Detached, ElaboratedStep, Objective, Term } from '../staging/grad/objective'
 import { GraphBuilder } from '../staging/graph/builder'
-import type { Graph, Op, ValueId } from '../staging/graph/graph'
+import { type Graph, isOfParameters, type Op, type ValueId } from '../staging/graph/graph'
 import { elementsOf } from '../staging/core/box'
 import { once } from '../staging/core/remember'
 import { type LossEntry, lossEntry } from '../staging/ops/loss'
@@ -284,7 +284,7 @@ class StepElaboration {
 /** In the order of the ops that they made; a layer that made none stands behind the one before it. */
 const inOrderOf = (graph: Graph, layers: readonly LayerReport[]): readonly LayerReport[] => {
   const first = new Map<string, number>()
-  for (const op of graph.ops) if (!first.has(op.layer)) first.set(op.layer, op.id)
+  for (const op of graph.ops) if (!first.has(op.layer) && !isOfParameters(graph.values, op)) first.set(op.layer, op.id)
   const placed: { readonly layer: LayerReport; readonly at: number }[] = []
   for (const layer of layers) placed.push({ layer, at: first.get(layer.name) ?? placed[placed.length - 1]?.at ?? -1 })
   return placed.sort((a, b) => a.at - b.at).map((p) => p.layer)

@@ -47,17 +47,18 @@ const stage = <N extends string, O extends number, E extends number, H extends n
   unit('conv_transition', out, 1),
 )
 
+export const cspdarknet53Stem = unit('stem.conv1', 32, 3)
+
 // biome-ignore format: one stage a line
-export const cspdarknet53Body = seq(
-  unit('stem.conv1', 32, 3),
-  block('stages',
-    stage('0', 64, 128, 64, 32, 1),
-    stage('1', 128, 128, 64, 64, 2),
-    stage('2', 256, 256, 128, 128, 8),
-    stage('3', 512, 512, 256, 256, 8),
-    stage('4', 1024, 1024, 512, 512, 4),
-  ),
-)
+export const cspdarknet53Stages = [
+  stage('0', 64, 128, 64, 32, 1),
+  stage('1', 128, 128, 64, 64, 2),
+  stage('2', 256, 256, 128, 128, 8),
+  stage('3', 512, 512, 256, 256, 8),
+  stage('4', 1024, 1024, 512, 512, 4),
+] as const
+
+export const cspdarknet53Body = seq(cspdarknet53Stem, block('stages', ...cspdarknet53Stages))
 
 /** The head for a number of classes. */
 export const cspdarknetHead = <C extends number>(classes: C) =>

@@ -67,7 +67,8 @@ export interface AttentionOptions<W extends Extent | 'image', G extends boolean,
    */
   readonly grid?: G | undefined
   /**
-   * Shift of the windows in pixels, as in Swin; less than a window. Pixels of opposite borders ignore each other. Default 0.
+   * Shift of the windows in pixels, as in Swin; less than a window. Pixels of opposite borders ignore each other. A window
+   * as high or as wide as the image is not shifted along that side. Default 0.
    *
    * @example attention('attn', 3, { window: 7, shift: 3 })
    */
@@ -242,8 +243,8 @@ export const attentionRule: LayerRule<Attention<string, number, Extent | 'image'
       windowH,
       windowW,
       grid: Number(l.grid),
-      shiftH: height(l.shift),
-      shiftW: width(l.shift),
+      shiftH: windowH === at.input[2] ? 0 : height(l.shift),
+      shiftW: windowW === at.input[3] ? 0 : width(l.shift),
       biased: Number(l.relative),
       scale: l.scale ?? 1 / Math.sqrt(at.input[1] / (3 * l.heads)),
     }

@@ -1,5 +1,7 @@
 // Convolution. In: [B,C,H,W]. Out: [B,out,H',W']. FT-compatible in B, H and W: every output needs all input channels. The default padding is 'same':
 // floor(dilation * (kernel - 1) / 2) zeros on each side, for any stride.
+import { chain, right } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
 import * as t from 'io-ts'
 import { known } from '../../staging/core/known'
 import { optionsFor, type Strays } from '../../staging/core/options'
@@ -55,6 +57,8 @@ export interface Conv2d<
   readonly pad: Pad
   readonly dilation: Dilation
   readonly groups: Groups
+  /** Number added to the variance of standardised weights; absent: weights as they are. */
+  readonly standardize?: number
 }
 type AnyConv2d = Conv2d<string, number, Extent, Extent, Padding, Extent, number, boolean>
 
@@ -83,8 +87,25 @@ export interface Conv2dOptions<
    * @example conv2d('depthwise', 64, 3, { groups: 64 })
    */
   readonly groups?: G | undefined
+  /**
+   * Standardises the weights: before each step, those of an output channel get the mean 0 and the variance 1. The option
+   * is the number added to their variance, e.g. 1e-6. Use it with group norms, as in BiT. Default: weights as they are.
+   *
+   * @example conv2d('conv1', 64, 3, { standardize: 1e-6, bias: false })
+   */
+  readonly standardize?: number | undefined
 }
-const OPTIONS = optionsFor<Conv2dOptions>()('conv2d', 'stride', 'pad', 'dilation', 'groups', 'bias', 'init', 'param')
+const OPTIONS = optionsFor<Conv2dOptions>()(
+  'conv2d',
+  'stride',
+  'pad',
+  'dilation',
+  'groups',
+  'standardize',
+  'bias',
+  'init',
+  'param',
+)
 
 /**
  * Creates a convolution. Padding is 'same' by default, so an odd kernel at stride 1 keeps height and width.
@@ -92,7 +113,7 @@ const OPTIONS = optionsFor<Conv2dOptions>()('conv2d', 'stride', 'pad', 'dilation
  * @param name Name of the layer; the parameters are `<name>.weight` and `<name>.bias`.
  * @param out Number of output channels.
  * @param kernel Kernel size in pixels: one number, or [height, width].
- * @param options Stride, padding, dilation, groups, bias, initial weights and the parameter name.
+ * @param options Stride, padding, dilation, groups, standardised weights, bias, initial weights and the parameter name.
  * @example
  * seq(
  *   conv2d('conv1', 64, 3),
@@ -123,6 +144,7 @@ export const conv2d = <
   pad: options.pad ?? ('same' as P),
   dilation: options.dilation ?? (1 as D),
   groups: options.groups ?? (1 as G),
+  ...(options.standardize === undefined ? {} : { standardize: options.standardize }),
   ...weighted(out, known(OPTIONS, options)),
 })
 
@@ -263,28 +285,27 @@ export const conv2dRule: LayerRule<AnyConv2d> = {
       dilation: extentCodec,
       groups: t.number,
     },
-    { param: t.string },
+    { param: t.string, standardize: t.number },
   ),
   fault: complaint,
   params: (l, input) => weightAndBias(l, [l.out, input[1] / l.groups, height(l.kernel), width(l.kernel)]),
   elaborate: (l, x, at) => {
     const pad = padOf(l.pad, l.kernel, l.dilation)
-    return withParams(at, (ps) =>
-      emit(
-        at,
-        'conv2d',
-        {
-          strideH: height(l.stride),
-          strideW: width(l.stride),
-          padTop: pad.top,
-          padLeft: pad.left,
-          padBottom: pad.bottom,
-          padRight: pad.right,
-          dilationH: height(l.dilation),
-          dilationW: width(l.dilation),
-          groups: l.groups,
-        },
-        [x, ...ps],
+    const attrs = {
+      strideH: height(l.stride),
+      strideW: width(l.stride),
+      padTop: pad.top,
+      padLeft: pad.left,
+      padBottom: pad.bottom,
+      padRight: pad.right,
+      dilationH: height(l.dilation),
+      dilationW: width(l.dilation),
+      groups: l.groups,
+    }
+    return withParams(at, ([weight, ...bias]) =>
+      pipe(
+        l.standardize === undefined ? right(weight!) : emit(at, 'standardize', { eps: l.standardize }, [weight!]),
+        chain((w) => emit(at, 'conv2d', attrs, [x, w, ...bias])),
       ),
     )
   },

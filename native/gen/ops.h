@@ -184,6 +184,8 @@
   X(pixel_shuffle_bwd, 236) \
   X(pixel_unshuffle, 237) \
   X(pixel_unshuffle_bwd, 238) \
+  X(standardize, 239) \
+  X(standardize_bwd, 240) \
   X(gelu_tanh, 260) \
   X(gelu_tanh_bwd, 261) \
   X(softplus, 262) \
@@ -1203,6 +1205,10 @@ using PixelUnshuffleAttrs = PixelShuffleAttrs;
 
 using PixelUnshuffleBwdAttrs = PixelShuffleAttrs;
 
+using StandardizeAttrs = BnFrozenAttrs;
+
+using StandardizeBwdAttrs = BnFrozenAttrs;
+
 struct GeluTanhAttrs {
   static GeluTanhAttrs read(const double*) { return {}; }
 };
@@ -1401,6 +1407,8 @@ inline constexpr AttrLimit PixelShuffleLimits[] = {{0, 1, 1024, -UNBOUNDED, UNBO
 inline constexpr AttrLimit PixelShuffleBwdLimits[] = {{0, 1, 1024, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit PixelUnshuffleLimits[] = {{0, 1, 1024, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit PixelUnshuffleBwdLimits[] = {{0, 1, 1024, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit StandardizeLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit StandardizeBwdLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit EluLimits[] = {{0, -UNBOUNDED, UNBOUNDED, 0, UNBOUNDED}};
 inline constexpr AttrLimit EluBwdLimits[] = {{0, -UNBOUNDED, UNBOUNDED, 0, UNBOUNDED}};
 inline constexpr AttrLimit PreluLimits[] = {{0, 0, 1, -UNBOUNDED, UNBOUNDED}};
@@ -1948,6 +1956,12 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"pixel_unshuffle_bwd", 238, 1, 1, 1, 1, 1, 0, "i", false, -1, 0, PixelUnshuffleBwdLimits, 1,
      {{"dy", Role::data, Element::either, false, false, "sass"}},
      {{"dx", Role::data, Element::either, true, false, nullptr}}},
+    {"standardize", 239, 1, 1, 1, 1, 1, 0, "f", false, -1, 0, StandardizeLimits, 1,
+     {{"w", Role::whole, Element::real, false, false, nullptr}},
+     {{"y", Role::whole, Element::laid, true, false, "="}}},
+    {"standardize_bwd", 240, 2, 2, 1, 1, 1, 0, "f", false, -1, 0, StandardizeBwdLimits, 1,
+     {{"dy", Role::whole, Element::real, false, false, nullptr}, {"w", Role::whole, Element::real, false, false, nullptr}},
+     {{"dw", Role::whole, Element::real, true, false, nullptr}}},
     {"gelu_tanh", 260, 1, 1, 1, 1, 0, 0, "", false, 0, -1, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "ssss"}},
      {{"y", Role::data, Element::either, true, false, "ssss"}}},

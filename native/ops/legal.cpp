@@ -26,6 +26,7 @@
 #include "ops/residualnorm.hpp"
 #include "ops/response.hpp"
 #include "ops/shift.hpp"
+#include "ops/standardize.hpp"
 #include "ops/turnpixels.hpp"
 #include "ops/upsample.hpp"
 
@@ -96,6 +97,8 @@ constexpr OwnCheck OWN_CHECKS[] = {
     {OpKind::pixel_shuffle_bwd, check_pixel_shuffle_bwd},
     {OpKind::pixel_unshuffle, check_pixel_unshuffle},
     {OpKind::pixel_unshuffle_bwd, check_pixel_unshuffle_bwd},
+    {OpKind::standardize, check_standardize},
+    {OpKind::standardize_bwd, check_standardize_bwd},
     {OpKind::turn_pixels, check_turn_pixels},
     {OpKind::turn_pixels_bwd, check_turn_pixels_bwd},
     {OpKind::softmax_xent, check_softmax_xent},

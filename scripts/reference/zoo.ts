@@ -13,13 +13,13 @@ interface Sizes {
 }
 interface Measured {
   readonly machineOfThePlans: string
-  readonly rows: readonly { readonly network: string; readonly own: Sizes; readonly large: Sizes }[]
+  readonly rows: readonly { readonly network: string; readonly own: Sizes; readonly large: Sizes | null }[]
 }
 
 const measured = (): Measured => JSON.parse(readFileSync(join(__dirname, '../../bench/results/sizes.json'), 'utf8'))
 
-const sizesText = (sizes: Sizes | undefined): readonly string[] =>
-  sizes === undefined ? ['–', '–'] : [`${Math.round(sizes.inCoreMiB)}`, `${sizes.smallestMiB}`]
+const sizesText = (sizes: Sizes | null | undefined): readonly string[] =>
+  sizes === undefined || sizes === null ? ['–', '–'] : [`${Math.round(sizes.inCoreMiB)}`, `${sizes.smallestMiB}`]
 
 const rowOf = (z: ZooEntry, { rows }: Measured): readonly string[] => {
   const built = z.build()
@@ -54,6 +54,7 @@ and shapes of every network with PyTorch, and outputs and gradients of networks 
   Batch norm, for one, ends a part.
 - **In core**: MiB of a training step if everything is kept, at the usual input and at 4096×4096 pixels.
 - **Smallest**: MiB of the smallest budget that has a plan, on the simulated machine \`${from.machineOfThePlans}\`.
+- A dash at 4096²: the network takes no images of this size.
 
 \`npm run bench:sizes -- NETWORK\` measures the memory.${own < networks.length ? ` It has measured ${own} of ${networks.length} networks; the others have a dash.` : ''}
 

@@ -1,6 +1,6 @@
 // Numbers that a file computes from sizes and constants: PyTorch's exporters write the padding of 'same' convolutions, sizes of resized images and
-// ends of slices so. In: the current node. Out: its result as numbers, if all its inputs are few numbers. Invariant: nothing is computed with the
-// batch, which stays open. Worked example: Shape, Gather 2, Div 2, Ceil of an image of 225 rows is 112.
+// ends of slices so. In: the current node. Out: its result as numbers, if all its inputs are few numbers. Invariant: nothing is computed with a
+// batch of several images, which stays open. Worked example: Shape, Gather 2, Div 2, Ceil of an image of 225 rows is 112.
 import { elementsOf } from '../../staging/core/box'
 import { ELEMENT } from './onnx'
 import { numbersOf } from './read'
@@ -88,9 +88,9 @@ const reshaped = (r: Reading, a: Numbers): Numbers => {
     : refuse(`it reshapes ${a.sizes.length} numbers to [${to.join(',')}]`)
 }
 
-const transposed = (a: Numbers): Numbers => {
+const transposed = (a: Numbers): Numbers | undefined => {
   const [height = 1, width = 1, ...more] = dimsOf(a)
-  if (more.length > 0) refuse('it transposes numbers of more than two dimensions')
+  if (more.length > 0) return undefined
   const lines = rows(a)
   return { ...a, sizes: Array.from({ length: width }, (_, j) => lines.map((l) => l[j]!)).flat(), dims: [width, height] }
 }
@@ -105,7 +105,9 @@ export const placesOf = (from: number, to: number, step: number, extent: number)
   return places
 }
 
-const sliced = (r: Reading, a: Numbers): Numbers => {
+const sliced = (r: Reading, a: Numbers): Numbers | undefined => {
+  if (dimsOf(a).length > 2 || ![undefined, 0].includes(r.has(3) ? Number(input(r, 3, false)?.sizes[0]) : r.ints('axes')?.[0]))
+    return undefined
   const part = (i: number, attribute: string, usual: number): number =>
     Number(input(r, i, false)?.sizes[0] ?? r.ints(attribute)?.[0] ?? usual)
   const [from, to, axis, step] = [part(1, 'starts', 0), part(2, 'ends', 0), part(3, 'axes', 0), part(4, 'steps', 1)]
@@ -124,16 +126,16 @@ const gathered = (r: Reading, a: Numbers): Numbers => {
   }
 }
 
-const filled = (r: Reading, a: Numbers): Numbers => {
+const filled = (r: Reading, a: Numbers): Numbers | undefined => {
   const dims = a.sizes.map(whole)
-  if (elementsOf(dims) > MOST) refuse(`it makes ${elementsOf(dims)} numbers; allowed: at most ${MOST}`)
+  if (elementsOf(dims) > MOST || dims.length > 1) return undefined
   const value = r.attribute('value')?.t
   const tensor = value ? r.file.tensor(value, 'constant') : undefined
   const number = tensor?._tag === 'Right' ? numbersOf(tensor.right)?.[0] : undefined
   return { sizes: Array<number>(elementsOf(dims)).fill(number ?? 0), dims, real: tensor === undefined }
 }
 
-const FORMS: Readonly<Record<string, (r: Reading, a: Numbers) => Numbers>> = {
+const FORMS: Readonly<Record<string, (r: Reading, a: Numbers) => Numbers | undefined>> = {
   Cast: cast,
   ConstantOfShape: filled,
   Gather: gathered,
@@ -166,6 +168,14 @@ const chosen = (r: Reading): Numbers | undefined => {
   return { ...a, sizes: condition.sizes.map((c, i) => (c === 1 ? at(a, i) : at(b, i))), dims: dimsOf(condition) }
 }
 
+/** A file of one image computes with its batch of 1. */
+const ofOneImage = (r: Reading, a: Numbers | undefined): Numbers | undefined =>
+  a && r.isOfOneImage ? { ...a, sizes: a.sizes.map((n) => (n === 'batch' ? 1 : n)) } : a
+
+/** Returns true for lists of one form, or a number and a list: others are arrays that are repeated along some axes. */
+const areAlike = (a: Numbers, b: Numbers): boolean =>
+  [a, b].some(({ sizes }) => sizes.length === 1) || dimsOf(a).join() === dimsOf(b).join()
+
 const result = (r: Reading, op: string): Numbers | undefined => {
   if (op === 'Concat') return joined(r)
   if (op === 'Where') return chosen(r)
@@ -174,8 +184,9 @@ const result = (r: Reading, op: string): Numbers | undefined => {
   const a = input(r, 0, arithmetic !== undefined)
   if (a === undefined) return undefined
   if (arithmetic === undefined) return form?.(r, a)
-  const b = r.has(1) ? input(r, 1, true) : undefined
-  return r.has(1) && b === undefined ? undefined : arithmetic(a, b)
+  const b = r.has(1) ? ofOneImage(r, input(r, 1, true)) : undefined
+  if (r.has(1) && (b === undefined || !areAlike(a, b))) return undefined
+  return arithmetic(ofOneImage(r, a)!, b)
 }
 
 /** Returns true if the node computes a few numbers from others. */

@@ -416,6 +416,19 @@ const pixelUnshuffle: Write = onImage((at, x, dims, { attrs, ins, outs }) => {
   return nodes.add('Reshape', [turned, nodes.ints(0, all, h, w)], dims)
 })
 
+/** A weight whose output channels have the mean 0 and the variance 1. */
+const standardized: Write = (at, { attrs, ins, outs }) => {
+  const { nodes } = at
+  const shape = at.value(outs[0]!).shape
+  const means = [shape[0]!, 1, 1, 1]
+  const w = at.image(ins[0]!)
+  const mean = (of: string): string => nodes.add('ReduceMean', [of, nodes.ints(1, 2, 3)], means, { keepdims: 1 })
+  const centred = nodes.add('Sub', [w, mean(w)], shape)
+  const variance = mean(nodes.add('Mul', [centred, centred], shape))
+  const deviation = nodes.add('Sqrt', [nodes.add('Add', [variance, nodes.scalar(attrs['eps']!)], means)], means)
+  at.is(outs[0]!, { image: nodes.add('Div', [centred, deviation], shape) })
+}
+
 // ---------------------------------------------------------------- attention and trained values
 
 /** A trained value that is added, as [C,1,1] or [C,H,W]; flat, as [C]. */
@@ -480,7 +493,11 @@ const rolled = (at: Inference, x: string, dims: Dims, by: readonly [number, numb
   }, x)
 
 /** 0 for pairs of tokens of one side of a rolled image, a large negative number for others: [groups, 1, tokens, tokens]. */
-const sidesOf = (a: Windows, h: number, w: number): readonly number[] => {
+export const sidesOf = (
+  a: Pick<Windows, 'windowH' | 'windowW' | 'shiftH' | 'shiftW'>,
+  h: number,
+  w: number,
+): readonly number[] => {
   const tokens = Array.from({ length: a.windowH * a.windowW }, (_, i) => [Math.floor(i / a.windowW), i % a.windowW] as const)
   const groups = Array.from({ length: (h / a.windowH) * (w / a.windowW) }, (_, g) => {
     const [top, left] = [Math.floor(g / (w / a.windowW)) * a.windowH, (g % (w / a.windowW)) * a.windowW]
@@ -609,6 +626,7 @@ const WRITERS: Readonly<Record<string, Write>> = {
   softmax: elementWise((at, ins, dims) => at.nodes.add('Softmax', ins, dims, { axis: 1 })),
   softplus: unary('Softplus'),
   square_sums: squareSums,
+  standardize: standardized,
   take_channels: takeChannels,
   tanh: unary('Tanh'),
   turn_pixels: turnPixels,

@@ -2,7 +2,7 @@
 // parameters so far. Invariant: a step has passed the rules of its layer at its sizes; a layer has weights of its own. Errors are exceptions that
 // never leave this folder.
 import * as E from 'fp-ts/Either'
-import { fromBytes, modelAt, turnPixels } from '../../dsl'
+import { fromBytes, identity, modelAt, turnPixels } from '../../dsl'
 import type { Net, Shape } from '../../dsl/net'
 import { elementsOf } from '../../staging/core/box'
 import { renderError } from '../../staging/core/errors'
@@ -35,6 +35,10 @@ const CALLED: Readonly<Partial<Record<Meaning['tag'], string>>> = {
   scores: 'scores of attention',
   response: 'a part of a global response norm',
   windows: 'the windows of a pool',
+  array: 'a computed constant',
+  standard: 'a part of a standardised weight',
+  band: 'a part of the rows or columns',
+  every: 'a part of the rows or columns',
 }
 
 /** Words about a node, out of the middle of reading it. */
@@ -55,6 +59,26 @@ const scopeOf = ({ name, opType = 'layer' }: NodeProto): string => {
   return modules.join('.')
 }
 
+/** Rows and columns that come last, before the others. */
+export type Roll = readonly [rows: number, columns: number]
+const NO_ROLL: Roll = [0, 0]
+/** Layers whose result is rolled if their input is. Attention has an option for it. */
+const ROLLED = [
+  ...[
+    'affine',
+    'attention',
+    'bias',
+    'channelShuffle',
+    'gelu',
+    'hardSigmoid',
+    'hardSwish',
+    'layerNorm',
+    'layerScale',
+    'leakyRelu',
+  ],
+  ...['pixelLinear', 'relu', 'relu6', 'sigmoid', 'silu', 'sliceChannels', 'softmax', 'tanh'],
+]
+
 /** Steps are looked at with two images: a norm has more than one value a channel then. */
 export const LOOKED_AT = 2
 
@@ -70,6 +94,11 @@ export class Reading {
   /** The weights of the file that are constants of a layer, and so not trained. */
   readonly constants = new Set<string>()
   private readonly joins = new Map<string, number>()
+  private readonly shared = new Map<string, number>()
+  /** The steps whose value is rolled in the file, and not in the net. */
+  private readonly rolls = new Map<number, Roll>()
+  /** Elements of the arrays that the file computes from constants. */
+  computed = 0
   /** The layers that make numbers of bytes. */
   private readonly made = new Map<Meaning, number>()
   private attributes: ReadonlyMap<string, AttributeProto> = new Map()
@@ -80,6 +109,7 @@ export class Reading {
     input: string,
     shape: Shape,
     isBytes: boolean,
+    readonly isOfOneImage = false,
   ) {
     this.steps.push({ kind: 'input', ins: [], shape: [LOOKED_AT, shape[1], shape[2], shape[3]], node: 'the input' })
     this.symbols.set(input, isBytes ? { tag: 'bytes', step: 0 } : { tag: 'data', step: 0, form: 'image' })
@@ -214,12 +244,34 @@ export class Reading {
   layer(layer: Net, from: number): number {
     const made = modelAt(this.shape(from), layer)
     if (E.isLeft(made)) return refuse(renderError(made.left))
-    this.steps.push({ kind: 'layer', layer, ins: [from], shape: made.right.output, node: nodeText(this.node) })
-    return this.steps.length - 1
+    const roll = this.rollOf(from)
+    if (roll !== NO_ROLL && !ROLLED.includes(layer.kind))
+      return refuse(`it reads rolled rows or columns; allowed: layers of single pixels and attention in shifted windows`)
+    return this.put({ kind: 'layer', layer, ins: [from], shape: made.right.output, node: nodeText(this.node) }, roll)
   }
   meeting(kind: 'sum' | 'product' | 'join', ins: readonly number[], shape: Shape): number {
-    this.steps.push({ kind, ins, shape, node: nodeText(this.node) })
+    const rolls = ins.map((i) => this.rollOf(i))
+    if (rolls.some((r) => r.join() !== rolls[0]!.join())) return refuse('it joins values that are rolled differently')
+    return this.put({ kind, ins, shape, node: nodeText(this.node) }, rolls[0] ?? NO_ROLL)
+  }
+  private put(step: Step, roll: Roll): number {
+    this.steps.push(step)
+    if (roll !== NO_ROLL) this.rolls.set(this.steps.length - 1, roll)
     return this.steps.length - 1
+  }
+  rollOf(step: number): Roll {
+    return this.rolls.get(step) ?? NO_ROLL
+  }
+  /** The same value, rolled by some rows and columns more. Its layer is left out of the net. */
+  rolled(step: number, by: Roll): number {
+    const [, , h, w] = this.shape(step)
+    const [rows, columns] = this.rollOf(step)
+    const roll: Roll = [(((rows + by[0]) % h) + h) % h, (((columns + by[1]) % w) + w) % w]
+    const shape = this.shape(step)
+    return this.put(
+      { kind: 'layer', layer: identity, ins: [step], shape, node: nodeText(this.node) },
+      roll.every((n) => n === 0) ? NO_ROLL : roll,
+    )
   }
   makes(layer: Net, i = 0): void {
     const { step, form } = this.data(i)
@@ -257,6 +309,13 @@ export class Reading {
         this.parameters.splice(i, 1)
       }
     this.names.delete(layer)
+  }
+  /** A step that is made once for all nodes that want it of a value. */
+  once(what: string, from: number, make: () => number): number {
+    const key = `${what}:${from}`
+    const step = this.shared.get(key) ?? make()
+    this.shared.set(key, step)
+    return step
   }
   replace(step: number, layer: Net, from: number): number {
     this.steps[step] = { ...this.steps[step]!, kind: 'input', ins: [] }

@@ -24,7 +24,7 @@ const options = (l: Fields, usual: Fields): string => {
 }
 const named = ({ name }: Fields): string => (name === '' ? '' : `, ${textOf(name)}`)
 
-const CONV = { stride: 1, pad: 'same', dilation: 1, groups: 1, bias: true }
+const CONV = { stride: 1, pad: 'same', dilation: 1, groups: 1, standardize: null, bias: true }
 const TRANSPOSED = { stride: 1, pad: 0, outputPad: 0, dilation: 1, groups: 1, bias: true }
 
 const weightedText = (l: Fields, usual: Fields, ...sizes: readonly string[]): string =>

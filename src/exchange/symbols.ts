@@ -25,6 +25,14 @@ export interface Sizes {
   readonly real?: boolean
 }
 
+/** An array that the file computes from constants. */
+export interface Constants {
+  readonly dims: readonly number[]
+  /** In C order. */
+  readonly numbers: Float64Array
+  readonly real: boolean
+}
+
 /** `size` places of a dimension, at distances of `stride`. */
 export interface Atom {
   readonly dim: 'C' | 'H' | 'W'
@@ -48,6 +56,8 @@ export interface Scores {
   readonly k: View
   readonly factor: number
   readonly bias?: Extract<Meaning, { readonly tag: 'weight' | 'table' }>
+  /** Added to the scores of each group, the same for all heads: [groups, tokens, tokens]. */
+  readonly mask?: ArrayLike<number>
   readonly soft: boolean
 }
 
@@ -58,6 +68,32 @@ export type Meaning =
   | { readonly tag: 'pixels'; readonly step: number; readonly mean: readonly number[]; readonly std: readonly number[] }
   | { readonly tag: 'weight'; readonly weight: Weight }
   | Sizes
+  /** A weight in the course of its standardisation, by the name of its last step (takestandard.ts). */
+  | {
+      readonly tag: 'standard'
+      readonly part: 'mean' | 'centred' | 'square' | 'variance' | 'shifted' | 'deviation' | 'whole'
+      readonly weight: Weight
+      readonly eps: number
+    }
+  | { readonly tag: 'array'; readonly array: Constants }
+  /** Neighbouring rows or columns of a value. */
+  | {
+      readonly tag: 'band'
+      readonly step: number
+      readonly form: Form
+      readonly dim: 'H' | 'W'
+      readonly from: number
+      readonly count: number
+    }
+  /** Every nth row or every nth column of a value: a second slice takes the others. */
+  | {
+      readonly tag: 'every'
+      readonly step: number
+      readonly form: Form
+      readonly dim: 'H' | 'W'
+      readonly from: number
+      readonly distance: number
+    }
   /** An image with zeros around it, which a convolution or an average takes as its own. */
   | {
       readonly tag: 'padded'

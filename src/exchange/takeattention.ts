@@ -5,10 +5,14 @@ import * as E from 'fp-ts/Either'
 import { attention } from '../../dsl'
 import { elementsOf } from '../../staging/core/box'
 import { distances, tableOf } from '../../staging/ops/attention'
+import { sidesOf } from './inference'
 import { numbersOf } from './read'
 import { near, type Reading, refuse } from './reading'
 import type { Atom, Axis, Meaning, Scores, View, Weight } from './symbols'
-import { meaningOf, sizeOf, viewOf } from './views'
+import { meaningOf, reshaped, sizeOf, viewOf } from './views'
+
+/** PyTorch's mask between pixels of opposite borders. */
+const LEAST_MASK = -100
 
 const same = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b)
 const viewAt = (r: Reading, i: number): View | undefined => viewOf(r.symbol(i), (step) => r.shape(step))
@@ -68,12 +72,58 @@ export const scaledScores = (r: Reading, i: number, factor: number | undefined):
   return true
 }
 
-/** Scores plus a table's numbers; false for other sums. */
+/** Sizes of scores: those of groups and heads, and twice the number of tokens. */
+export const scoreSizes = ({ q }: Scores): readonly number[] => {
+  const sizes = q.axes.map(sizeOf)
+  return [...sizes.slice(0, -1), sizes[sizes.length - 2]!]
+}
+
+/** Scores with their groups and heads in other axes. */
+export const reshapedScores = (r: Reading, scores: Scores): unknown => {
+  const now = scoreSizes(scores)
+  const asked = r.numbers(1)?.map((d, i) => (d === 'batch' ? 1 : d === 0 ? now[i]! : d)) ?? refuse('its shape is computed')
+  const known = asked.filter((d) => d !== -1).reduce((n, d) => n * d, 1)
+  const sizes = asked.map((d) => (d === -1 ? elementsOf(now) / known : d))
+  const batch = reshaped(scores.q.axes.slice(0, -2), sizes.slice(0, -2))
+  if (batch === undefined || !same(sizes.slice(-2), now.slice(-2)))
+    return refuse(`it reshapes scores [${now.join(',')}] to [${sizes.join(',')}]; allowed: other axes of groups and heads`)
+  const turned = (v: View): View => ({ ...v, axes: [...batch, ...v.axes.slice(-2)] })
+  return r.is({ tag: 'scores', scores: { ...scores, q: turned(scores.q), k: turned(scores.k) } })
+}
+
+/** The numbers that are added to the scores of each group, the same for all heads; undefined for others. */
+const maskOf = (scores: Scores, s: Meaning): ArrayLike<number> | undefined => {
+  const [dims, numbers] =
+    s.tag === 'array'
+      ? [s.array.dims, s.array.numbers]
+      : s.tag === 'weight' && !s.weight.transposed
+        ? [s.weight.dims, numbersOf(s.weight.tensor)]
+        : [[], undefined]
+  const sizes = scoreSizes(scores)
+  const own = [...Array<number>(Math.max(0, sizes.length - dims.length)).fill(1), ...dims]
+  const isHeads = (i: number): boolean => scores.q.axes[i]!.some((a) => a.dim === 'C')
+  const fits =
+    own.length === sizes.length && own.every((n, i) => n === (i < sizes.length - 2 && isHeads(i) ? 1 : sizes[i])) && numbers
+  const groups = scores.q.axes.slice(0, -2).flat()
+  const isInOrder =
+    groups
+      .filter((a) => a.dim !== 'C')
+      .map((a) => a.dim)
+      .join() === 'H,W'
+  return fits && isInOrder && sizes.slice(0, -2).some((n, i) => n > 1 && !isHeads(i)) ? numbers : undefined
+}
+
+/** Scores plus a table's numbers, or plus a mask; false for other sums. */
 export const biasedScores = (r: Reading): boolean => {
   const symbols = [r.symbol(0), r.symbol(1)]
   const s = symbols.find((x) => x.tag === 'scores')
   const bias = symbols.find((x) => x.tag !== 'scores')
   if (s?.tag !== 'scores' || bias === undefined) return false
+  const mask = s.scores.mask || s.scores.soft ? undefined : maskOf(s.scores, bias)
+  if (mask !== undefined) {
+    r.is({ tag: 'scores', scores: { ...s.scores, mask } })
+    return true
+  }
   if (s.scores.bias || s.scores.soft || (bias.tag !== 'weight' && bias.tag !== 'table'))
     return refuse('it adds to scores; allowed: one bias of relative positions, before the softmax')
   r.is({ tag: 'scores', scores: { ...s.scores, bias } })
@@ -161,8 +211,39 @@ const source = (
   return { step: r.joined(steps, () => [b, 3 * channels, h, w]), headFirst: false }
 }
 
+/** The name of the layer that makes a value. */
+const nameOf = (r: Reading, step: number): string => {
+  const { layer, ins } = r.steps[step]!
+  if (layer?.kind === 'identity') return nameOf(r, ins[0]!)
+  return layer !== undefined && 'name' in layer ? String(layer.name) : ''
+}
+
+/** The shift of the windows: the image is rolled, and a mask separates pixels of opposite borders. */
+const shiftOf = (
+  r: Reading,
+  step: number,
+  window: readonly [number, number],
+  grid: boolean,
+  mask: ArrayLike<number> | undefined,
+): readonly [number, number] => {
+  const [, , h, w] = r.shape(step)
+  const [down, across] = r.rollOf(step)
+  const shift = [(h - down) % h, (w - across) % w] as const
+  const isShifted = shift.some((n) => n > 0)
+  if (!isShifted && mask === undefined) return [0, 0]
+  if (!isShifted || mask === undefined || grid)
+    return refuse(
+      isShifted
+        ? 'it attends in a rolled image without a mask; allowed: a mask that separates pixels of opposite borders'
+        : 'it adds a mask to scores; allowed: the masks of shifted windows',
+    )
+  const sides = sidesOf({ windowH: window[0], windowW: window[1], shiftH: shift[0], shiftW: shift[1] }, h, w)
+  const isMask = sides.length === mask.length && sides.every((n, i) => (n === 0 ? mask[i] === 0 : mask[i]! <= LEAST_MASK))
+  return isMask ? shift : refuse('its mask is not that of shifted windows; allowed: 0, and -100 or less between opposite borders')
+}
+
 /** Scores times values: the layer, and its result in the arrangement of the values. */
-const attended = (r: Reading, { q, k, factor, bias, soft }: Scores, v: View): void => {
+const attended = (r: Reading, { q, k, factor, bias, mask, soft }: Scores, v: View): void => {
   if (!soft) refuse('it multiplies scores without a softmax; allowed: softmax over the keys')
   if (!same(q.axes, v.axes)) refuse('its values have another arrangement than its queries; allowed: the same')
   if (v.factor !== 1) refuse('its values are scaled; allowed: scaled queries, keys or scores')
@@ -174,9 +255,12 @@ const attended = (r: Reading, { q, k, factor, bias, soft }: Scores, v: View): vo
   const [, , h, w] = r.shape(step)
   const isWhole = window[0] === h && window[1] === w
   const own = bias?.tag === 'table' ? /^([\w.-]+)\.relative_position_bias_table$/.exec(bias.table.tensor.name)?.[1] : undefined
-  const name = own === undefined ? r.named() : r.unused(own)
+  const beside = /^([\w.-]+)\.qkv$/.exec(nameOf(r, step))?.[1]
+  const name = (own ?? beside) === undefined ? r.named() : r.unused((own ?? beside)!)
+  const shift = shiftOf(r, step, window, grid, mask)
   const layer = attention(name, heads, {
     ...(isWhole ? {} : { window: window[0] === window[1] ? window[0] : window, grid }),
+    ...(shift.every((n) => n === 0) ? {} : { shift: shift[0] === shift[1] ? shift[0] : shift }),
     relative: bias !== undefined,
     headFirst,
     ...(near(factor, 1 / Math.sqrt(head)) ? {} : { scale: factor }),

@@ -3,6 +3,7 @@
 import { channelShuffle, pixelShuffle, pixelUnshuffle, sliceChannels } from '../../dsl'
 import { placesOf } from './folded'
 import { positive, type Reading, refuse } from './reading'
+import { sliceRows } from './takerolls'
 import { sliceView, splitView } from './takeviews'
 import { axesOfForm, isLast, sizeOf } from './views'
 
@@ -23,7 +24,7 @@ const numbersOf = (r: Reading, input: number, attribute: string): readonly numbe
   r.has(input) ? (r.numbers(input) ?? refuse(`its ${attribute} are computed`)).map(Number) : r.ints(attribute)
 
 export const slice = (r: Reading): void => {
-  if (sliceView(r)) return
+  if (sliceView(r) || sliceRows(r)) return
   const { step, form } = r.data(0)
   const [channels, rank] = channelAxis(r)
   const starts = numbersOf(r, 1, 'starts') ?? refuse('it has no starts')

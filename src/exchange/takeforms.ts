@@ -7,8 +7,9 @@ import { TENSOR_BYTES } from '../files/safetensors'
 import { numbersOf } from './read'
 import { axesOf, FileFault, LOOKED_AT, positive, type Reading, refuse } from './reading'
 import type { Form, Meaning, Weight } from './symbols'
-import { gatheredTable } from './takeattention'
+import { gatheredTable, reshapedScores } from './takeattention'
 import { averagedWindows, selectedMeans, turnedWindows } from './takemeans'
+import { joinBands } from './takerolls'
 import { classToken } from './taketokens'
 import { summed, turned } from './takeproducts'
 import { meanNorm } from './takeresponse'
@@ -111,6 +112,7 @@ export const reshape = (r: Reading): unknown => {
   }
   if (s.tag === 'grouped') return ungrouped(r, s)
   if (s.tag === 'table') return r.is(s)
+  if (s.tag === 'scores') return reshapedScores(r, s.scores)
   if (s.tag === 'view')
     return reshapeView(r) || refuse(`it reshapes to [${r.numbers(1)?.join(',')}]; allowed: parts of channels, rows and columns`)
   const { step, form } = r.data(0)
@@ -194,7 +196,7 @@ export const join = (r: Reading): unknown => {
   const symbols = Array.from({ length: r.inputs }, (_, i) => r.symbol(i))
   const stacks = symbols.filter((s) => s.tag === 'stack')
   if (stacks.length > 0 && stacks.length === symbols.length) return restacked(r, stacks)
-  if (classToken(r, symbols)) return undefined
+  if (classToken(r, symbols) || joinBands(r, symbols)) return undefined
   const parts = symbols.map((_, i) => r.data(i))
   const { form } = parts[0] ?? refuse('it has no inputs')
   const rank = axesOfForm(form, r.shape(parts[0]!.step)).length

@@ -34,7 +34,8 @@ import type { OnnxFile } from './read'
 import { FileFault, near, Odd, type Parameter, Reading, refuse, Refused, shortest } from './reading'
 import { nodeText } from './symbols'
 import { isFolded, OF_NUMBERS } from './folded'
-import { einsum, gatheredTable, softScores } from './takeattention'
+import { isArray, OF_ARRAYS } from './takearrays'
+import { einsum, gatheredTable, scoreSizes, softScores } from './takeattention'
 import { castBytes, ofBytes } from './takebytes'
 import { depthToSpace, slice, spaceToDepth, split } from './takechannels'
 import {
@@ -54,6 +55,7 @@ import { batchNormalization, groupNormalization, instanceNormalization, layerNor
 import { difference, gemm, isPerChannel, matMul, product, quotient, sum, sumOfMany } from './takeproducts'
 import { gatheredWindows, maskedWindows } from './takemeans'
 import { norms } from './takeresponse'
+import { standardPart } from './takestandard'
 import { convolution, padding, pooling, resize, transposedConvolution } from './takewindows'
 import { isLast, sizeOf } from './views'
 import type { Step } from './ways'
@@ -226,10 +228,10 @@ const TAKERS: Readonly<Record<string, (r: Reading) => unknown>> = {
     const { step, form } =
       s.tag === 'bytes' || s.tag === 'pixels'
         ? { step: s.step, form: 'image' as const }
-        : s.tag === 'view'
+        : s.tag === 'view' || s.tag === 'scores'
           ? { step: -1, form: 'image' as const }
           : r.data(0)
-    const sizes = s.tag === 'view' ? s.view.axes.map(sizeOf) : sizesOf(r, step, form)
+    const sizes = s.tag === 'view' ? s.view.axes.map(sizeOf) : s.tag === 'scores' ? scoreSizes(s.scores) : sizesOf(r, step, form)
     r.is({
       tag: 'sizes',
       sizes: sizes.slice(r.int('start', 0), r.attribute('end') ? r.int('end', 0) : undefined),
@@ -254,16 +256,22 @@ const TAKERS: Readonly<Record<string, (r: Reading) => unknown>> = {
     refuse('it chooses between computed values; allowed: the windows of an adaptive pool, and softplus'),
 }
 /** The ONNX operators that are taken. */
-export const TAKEN: readonly string[] = [...Object.keys(TAKERS), ...OF_NUMBERS.filter((op) => !Object.hasOwn(TAKERS, op))].sort()
+export const TAKEN: readonly string[] = [
+  ...Object.keys(TAKERS),
+  ...[...OF_NUMBERS, ...OF_ARRAYS].filter((op) => !Object.hasOwn(TAKERS, op)),
+].sort()
 
 // ---------------------------------------------------------------- the graph
 
 const OWN_DOMAINS = ['', 'ai.onnx']
 
+/** Computes numbers, arrays and standardised weights from constants of the file. */
+const takesConstants = (r: Reading, op: string): boolean => isFolded(r, op) || standardPart(r, op) || isArray(r, op)
+
 const takeNode = (r: Reading, node: NodeProto): void => {
   r.begin(node)
   const isOwn = OWN_DOMAINS.includes(node.domain ?? '')
-  if (isOwn && isFolded(r, node.opType ?? '')) return
+  if (isOwn && takesConstants(r, node.opType ?? '')) return
   const take = isOwn && Object.hasOwn(TAKERS, node.opType ?? '') ? TAKERS[node.opType!] : undefined
   if (take === undefined) refuse(`this operator is not supported; allowed: ${TAKEN.join(', ')}`)
   else take(r)
@@ -273,7 +281,10 @@ const takeNode = (r: Reading, node: NodeProto): void => {
 const inputOf = (
   file: OnnxFile,
   o: InputOverride,
-): Either<SpillwayError, { readonly name: string; readonly shape: Shape; readonly isBytes: boolean }> => {
+): Either<
+  SpillwayError,
+  { readonly name: string; readonly shape: Shape; readonly isBytes: boolean; readonly isOfOneImage: boolean }
+> => {
   const held = new Set((file.graph.initializer ?? []).map((t) => t.name))
   const inputs = (file.graph.input ?? []).filter((v) => !held.has(v.name))
   const [input] = inputs
@@ -297,7 +308,7 @@ const inputOf = (
   if (c === undefined) return E.left(file.refused(`its input '${input.name}' has no fixed number of channels`))
   if (height === undefined || width === undefined)
     return E.left(usage(`the file has no height and width for '${input.name}': add --image, e.g. --image 224`))
-  return E.right({ name: input.name ?? '', shape: [batch, c, height, width], isBytes })
+  return E.right({ name: input.name ?? '', shape: [batch, c, height, width], isBytes, isOfOneImage: b === 1 })
 }
 
 const outputOf = (r: Reading): number => {
@@ -309,14 +320,15 @@ const outputOf = (r: Reading): number => {
   const s = r.symbolOf(outputs[0]!.name ?? '')
   if (s.tag === 'odd') throw new Odd(s.node, s.why)
   if (s.tag === 'pixels') return r.numbersOfBytes(s).step
-  return s.tag === 'data' ? s.step : refuse('its output is not computed by layers')
+  if (s.tag !== 'data') return refuse('its output is not computed by layers')
+  return r.rollOf(s.step).every((n) => n === 0) ? s.step : refuse('its output is rolled; allowed: values that are rolled back')
 }
 
 /** Reads a file's nodes one by one. */
 export const takeOnnx = (file: OnnxFile, o: InputOverride): Either<SpillwayError, Taken> => {
   const input = inputOf(file, o)
   if (E.isLeft(input)) return input
-  const r = new Reading(file, input.right.name, input.right.shape, input.right.isBytes)
+  const r = new Reading(file, input.right.name, input.right.shape, input.right.isBytes, input.right.isOfOneImage)
   let node: NodeProto | undefined
   try {
     for (const t of file.graph.initializer ?? []) {

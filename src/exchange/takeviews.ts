@@ -5,10 +5,16 @@ import type { Shape } from '../../dsl/net'
 import { placesOf } from './folded'
 import { axesOf, positive, type Reading, refuse } from './reading'
 import type { Atom, Axis, View } from './symbols'
+import { blocksOfPixels, pixelOfBlocks } from './takerolls'
 import { isTurnedImage, joined, meaningOf, reshaped, sizeOf, viewOf } from './views'
 
 const viewed = (r: Reading): View | undefined => viewOf(r.symbol(0), (step) => r.shape(step))
 const put = (r: Reading, view: View, output = 0): true => {
+  const merged = mergedPixels(r, view)
+  if (merged !== undefined) {
+    r.is({ tag: 'data', step: merged, form: 'last' }, output)
+    return true
+  }
   const blocks = blocksOf(view, r.shape(view.step))
   r.is(
     blocks === undefined ? meaningOf(view, r.shape(view.step)) : { tag: 'data', step: r.layer(blocks, view.step), form: 'image' },
@@ -33,6 +39,21 @@ const blocksOf = (
   const rows = [atom('H', 1, h), atom('C', m, m)]
   const columns = [atom('W', 1, w), atom('C', 1, m)]
   return m > 1 && same(axes, [[], [atom('C', m * m, c / (m * m))], rows, columns]) ? pixelShuffle(m) : undefined
+}
+
+/** Blocks of pixels as the last axis, the columns of a block before its rows or behind them: Swin merges patches so. */
+const mergedPixels = (r: Reading, { step, axes, from, factor }: View): number | undefined => {
+  const [, c, h, w] = r.shape(step)
+  const n = axes[1]?.[0]?.stride ?? 1
+  if (axes.length !== 4 || from !== 0 || factor !== 1 || n < 2) return undefined
+  const of = (dim: Atom['dim'], stride: number, size: number): Atom => ({ dim, stride, size })
+  const [rows, columns, channels] = [of('H', 1, n), of('W', 1, n), of('C', 1, c)]
+  const is = (...last: readonly Atom[]): boolean => same(axes, [[], [of('H', n, h / n)], [of('W', n, w / n)], last])
+  if (is(rows, columns, channels)) return blocksOfPixels(r, step, n)
+  if (!is(columns, rows, channels)) return undefined
+  const pixels = Array.from({ length: n * n }, (_, i) => pixelOfBlocks(r, step, n, [i % n, Math.floor(i / n)]))
+  const [b] = r.shape(step)
+  return r.joined(pixels, () => [b, n * n * c, h / n, w / n])
 }
 
 const imageOf = (r: Reading, step: number): View => viewOf({ tag: 'data', step, form: 'image' }, () => r.shape(step))!

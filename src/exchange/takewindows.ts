@@ -70,7 +70,9 @@ const biased = (r: Reading, name: string, i: number, channels: number): boolean 
 }
 
 export const convolution = (r: Reading): void => {
-  const weight = r.weight(1)
+  const standard = r.symbol(1)
+  const isStandard = standard.tag === 'standard' && standard.part === 'whole'
+  const weight = isStandard ? standard.weight : r.weight(1)
   if (channelConvolution(r, weight)) return
   const kernel = kernelOf(weight)
   const [stride, dilation] = [pair(r.ints('strides'), 1), pair(r.ints('dilations'), 1)]
@@ -92,6 +94,7 @@ export const convolution = (r: Reading): void => {
     pad: isUsual ? ('same' as const) : sidesPad(pads),
     dilation: extent(dilation),
     groups,
+    ...(isStandard ? { standardize: standard.eps } : {}),
   }
   const layer: Net = isPixel && plain ? pixelLinear(name, out, options) : conv2d(name, out, extent(kernel), given)
   if (weight.dims[1]! * groups !== r.shape(from)[1])
@@ -183,8 +186,9 @@ export const pooling = (r: Reading, kind: 'max' | 'avg'): void => {
 }
 
 export const padding = (r: Reading): unknown => {
-  const from = r.image(0)
   const pads = r.ints('pads') ?? r.numbers(1)?.map(Number) ?? refuse('its pads are computed')
+  if (pads.every((n) => n === 0)) return r.is(r.symbol(0))
+  const from = r.image(0)
   const axes = r.has(3) ? positive((r.numbers(3) ?? []).map(Number), 4) : [0, 1, 2, 3]
   const all = Array<number>(8).fill(0)
   axes.forEach((a, i) => {
@@ -203,7 +207,6 @@ export const padding = (r: Reading): unknown => {
       `its mode is '${mode}'${mode === 'constant' ? ` of ${value}` : ''}; allowed: reflect, zeros before a convolution or an average, and −∞ before a max pool`,
     )
   if (sides.some((n) => n < 0)) refuse('it crops rows or columns; allowed: zeros around the image')
-  if (sides.every((n) => n === 0)) return r.is({ tag: 'data', step: from, form: 'image' })
   r.is({ tag: 'padded', step: from, sides, isLeast })
 }
 

@@ -36,6 +36,8 @@ const gates = (steps: readonly Step[]): readonly number[] => {
   return gate
 }
 
+/** A step that changes nothing has no layer. */
+const layersOf = ({ layer }: Step): readonly Net[] => (layer === undefined || layer.kind === 'identity' ? [] : [layer])
 const whole = (nets: readonly Net[]): Net => (nets.length === 0 ? identity : nets.length === 1 ? nets[0]! : seq(...nets))
 
 /** Branches that are no tree: their values get names. */
@@ -71,7 +73,7 @@ class Ways {
       if (this.passed.has(at)) throw new Crossing()
       if (step.kind === 'input') throw new Error(`the output of ${step.node} is used before its layer is complete`)
       this.passed.add(at)
-      nets.push(step.kind === 'layer' ? step.layer! : this.meeting(at))
+      nets.push(...(step.kind === 'layer' ? layersOf(step) : [this.meeting(at)]))
       at = step.kind === 'layer' ? step.ins[0]! : this.gate[at]!
     }
     return nets.reverse()
@@ -173,7 +175,7 @@ class Ways {
   private reduced(i: number, isLast: boolean): Reduced {
     const step = this.steps[i]!
     if (step.kind === 'input') throw new Error(`the output of ${step.node} is used before its layer is complete`)
-    if (step.kind === 'layer') return { of: step.ins, nets: [step.layer!] }
+    if (step.kind === 'layer') return { of: step.ins, nets: layersOf(step) }
     if (!isLast && this.isContained(i, this.region(i))) return { of: [this.gate[i]!], nets: [this.meeting(i)] }
     if (step.kind === 'product') return { by: 'multiplied', of: this.factors(step), nets: [] }
     return { by: step.kind === 'sum' ? 'added' : 'joined', of: step.ins, nets: [] }

@@ -73,6 +73,7 @@ const PUBLISHED: Readonly<Record<string, string>> = {
   'shufflenetv2-x2-0': 'shufflenetv2_x2_0-8be3c8ee.pth',
   'squeezenet1-0': 'squeezenet1_0-b66bff10.pth',
   'squeezenet1-1': 'squeezenet1_1-b8a52dc0.pth',
+  'swin-t': 'swin_t-704ceda3.pth',
   vgg11: 'vgg11-8a719046.pth',
   'vgg11-bn': 'vgg11_bn-6002323d.pth',
   vgg13: 'vgg13-19584684.pth',

@@ -147,11 +147,14 @@ export const converted = (bytes: Uint8Array, from: TensorType, to: TensorType): 
 
 // ---------------------------------------------------------------- fill and save
 
-/** The reason why a file cannot fill a value. */
+const withoutOnes = (shape: readonly number[]): readonly number[] => shape.filter((n) => n !== 1)
+
+/** The reason why a file cannot fill a value. Sizes of 1 do not count: they leave all numbers where they are. */
 export const problemOf = (file: TensorFile, v: Value, exactType: boolean): string | undefined => {
   const s = file.tensors.get(v.name)
   if (!s) return `'${v.name}' ${shapeText(v.shape)} is missing`
-  if (!sameShape(s.shape, v.shape)) return `'${v.name}' is ${shapeText(s.shape)}, but ${shapeText(v.shape)} in the model`
+  if (!sameShape(withoutOnes(s.shape), withoutOnes(v.shape)))
+    return `'${v.name}' is ${shapeText(s.shape)}, but ${shapeText(v.shape)} in the model`
   return (exactType ? s.type === storedType(v) : s.type in FLOATS)
     ? undefined
     : `'${v.name}' is ${s.type}, not ${exactType ? storedType(v) : 'a float type'}`

@@ -6,7 +6,18 @@ import { sameShape } from '../core/box'
 import { type GraphError, renderError } from '../core/errors'
 import type { AnyAttrs, Ref, Sizes } from '../ops/op'
 import { checkOp, type CheckedOp, isBf16Op, outputTypes, checkedValue } from './check'
-import type { DType, Float, Graph, Init, Op, Phase, Value, ValueId, ValueRole } from './graph'
+import {
+  type DType,
+  type Float,
+  type Graph,
+  type Init,
+  isOfParameters,
+  type Op,
+  type Phase,
+  type Value,
+  type ValueId,
+  type ValueRole,
+} from './graph'
 import { depthFirst } from './order'
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] }
@@ -125,8 +136,18 @@ export class GraphBuilder {
     v.name = name
   }
 
-  /** The graph; ops in depth-first order, or in the order given. Faulty leaves that no op read are broken invariants. */
-  build(order: readonly number[] = depthFirst(this.ops)): Graph {
+  /** Ops of parameters alone come first: among layers, they would part tiles. */
+  private weightsFirst(order: readonly number[]): readonly number[] {
+    const isFirst = (i: number): boolean => isOfParameters(this.values, this.ops[i]!)
+    const first = order.filter(isFirst)
+    return first.length === 0 ? order : [...first, ...order.filter((i) => !isFirst(i))]
+  }
+
+  /**
+   * The graph; ops in depth-first order and those of parameters alone before them, or in the order given. Faulty leaves that
+   * no op read are broken invariants.
+   */
+  build(order: readonly number[] = this.weightsFirst(depthFirst(this.ops))): Graph {
     for (const fault of this.faults.values()) throw new Error(renderError(fault))
     return {
       name: this.name,

@@ -121,11 +121,14 @@ const isOne =
   (v: Value): boolean =>
     list.includes(v.role)
 export const isPersistent = isOne(PERSISTENT_ROLES)
-/** Returns true for a parameter, its state, or its gradient. */
+/** Returns true for a parameter, its state, or the gradient of it or of a standardised weight. */
 export const isOfWeight = (g: Graph, v: Value): boolean =>
-  isPersistent(v) || (v.gradOf !== undefined && isPersistent(g.values[v.gradOf]!))
-/** Returns true for a laid-out weight of convolutions: it is no parameter (ops/layout.ts), and has the layout of activations. */
+  isPersistent(v) || (v.gradOf !== undefined && (isPersistent(g.values[v.gradOf]!) || isLaid(g.values[v.gradOf]!)))
+/** Returns true for a laid-out or standardised weight of convolutions: it is no parameter (ops/layout.ts), and has the layout of activations. */
 export const isLaid = (v: Value): boolean => v.role === 'stat' && v.shape.length === 4
+/** Returns true for an op of the forward pass that reads parameters alone: it stands before all layers. */
+export const isOfParameters = (values: readonly Pick<Value, 'role'>[], { ins, phase }: Pick<Op, 'ins' | 'phase'>): boolean =>
+  phase === 'forward' && ins.length > 0 && ins.every((v) => values[v]!.role === 'param')
 /** Fed from outside at each step: its bytes come from the data source, and never need to be written back. */
 export const isFed = isOne(FED_ROLES)
 /** Returns true if it is fed bytes, which it converts to numbers itself. */

@@ -34,6 +34,7 @@ import { bnAddReluApply, bnAddReluBwdReduce, bnAddReluBwdData } from './residual
 import { squareSums, squareSumsBwd, response, responseBwdData, responseBwdWeights } from './response'
 import { shift, shiftBwd } from './shift'
 import { softmax, softmaxBwd } from './softmax'
+import { standardize, standardizeBwd } from './standardize'
 import { dropImages, dropImagesBwd } from './stochasticdepth'
 import { turnPixels, turnPixelsBwd } from './turnpixels'
 import { unaryOps } from './unary'
@@ -168,6 +169,8 @@ const entries: readonly OpDef[] = [
   shiftBwd,
   softmax,
   softmaxBwd,
+  standardize,
+  standardizeBwd,
   dropImages,
   dropImagesBwd,
   turnPixels,

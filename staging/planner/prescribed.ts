@@ -1,7 +1,7 @@
 // A plan by hand: layers in tiles, and cuts of the forward pass. In: the training graph and a Prescription, by places between layers. Out: the groups
 // that tile/segments.ts assembles. A cut inside a layer is after its sums: the statistics of a batch norm belong to the range that ends there, their
 // use to the next. Worked example: layers conv1 bn1 relu, range [before conv1, in bn1): groups {conv2d bn_stats} tiled, {bn_apply relu} not.
-import type { Graph, Op, OpId } from '../graph/graph'
+import { type Graph, isOfParameters, type Op, type OpId } from '../graph/graph'
 import { UNTILED } from '../plan/plan'
 import type { PrescribedCut, Prescription } from '../plan/prescription'
 import { forwardOps, type Group, summed } from '../tile/segments'
@@ -9,8 +9,8 @@ import { forwardOps, type Group, summed } from '../tile/segments'
 export const prescribedGroups = (graph: Graph, p: Prescription): readonly Group[] => {
   const ops = forwardOps(graph)
   const placeOf = new Map(p.layers.map((name, i) => [name, i]))
-  // The loss stands after all layers.
-  const places = ops.map((op) => placeOf.get(op.layer) ?? p.layers.length)
+  // Ops of parameters alone stand before all layers, the loss after them.
+  const places = ops.map((op) => (isOfParameters(graph.values, op) ? -1 : (placeOf.get(op.layer) ?? p.layers.length)))
   const positionOf = (c: PrescribedCut): number => {
     const first = places.filter((place) => place < c.at).length
     return c.inside

@@ -3,7 +3,7 @@
 // any of its readers does: stride times the reader's halo plus reach less stride; an op of c seconds over E rows with halo h costs c h / E more for
 // each further tile. Worked example, two 3x3 convolutions over 100 rows: the second has halo 0, the first 2, the image 4.
 import { mapped } from '../core/mapped'
-import { type Graph, type Op, trains, type ValueId } from '../graph/graph'
+import { type Graph, isOfParameters, type Op, trains, type ValueId } from '../graph/graph'
 import type { Grid } from '../plan/plan'
 import { profileForward } from './cuts'
 import type { OpCost } from './footprint'
@@ -42,7 +42,7 @@ const backwardSeconds = (graph: Graph, costs: readonly OpCost[]): ReadonlyMap<nu
   const seconds = new Map<number, number>()
   for (const op of graph.ops) {
     if (op.phase === 'forward' || op.phase === 'loss') {
-      if (!first.has(op.layer)) first.set(op.layer, op.id)
+      if (!first.has(op.layer) && !isOfParameters(graph.values, op)) first.set(op.layer, op.id)
     } else if (op.phase === 'backward') {
       const of = first.get(op.layer)
       if (of !== undefined) seconds.set(of, (seconds.get(of) ?? 0) + costs[op.id]!.seconds)

@@ -11,7 +11,7 @@ import { pipe } from 'fp-ts/function'
 import { sameShape } from '../core/box'
 import { onceFor, onceForPair } from '../core/remember'
 import { ROW_EXCHANGES } from '../graph/bands'
-import { type Graph, isResult, type Op, type OpId, trains, type ValueId } from '../graph/graph'
+import { type Graph, isLaid, isResult, type Op, type OpId, trains, type ValueId } from '../graph/graph'
 import { type Grid, type Segment, type SegmentPhase, type Slices, type Step, tilesOf, UNTILED } from '../plan/plan'
 import { inputDef } from '../ops/op'
 import { opDef } from '../ops/registry'
@@ -84,7 +84,8 @@ export class ForwardMap {
     const of = (vs: readonly ValueId[]): number[] =>
       vs.flatMap((v) => {
         const target = this.graph.values[v]!.gradOf
-        const g = target === undefined ? undefined : this.groupOf.get(target)
+        // A gradient of a standardised weight belongs to its convolution, as that of a parameter does.
+        const g = target === undefined || isLaid(this.graph.values[target]!) ? undefined : this.groupOf.get(target)
         return g === undefined ? [] : [g]
       })
     const gs = [...of(op.outs), ...of(op.ins)]

@@ -31,7 +31,7 @@ const { cases } = JSON.parse(readFileSync(join(__dirname, '../fixtures/operators
 
 /** The place in memory of element i of B, C, H, W order. */
 const place = (def: OperandDef, dims: readonly number[]): ((i: number) => number) => {
-  if (def.role !== 'data') return (i) => i
+  if (def.role !== 'data' && def.laid !== 'is') return (i) => i
   const [, c = 1, h = 1, w = 1] = dims
   return (i) => ((Math.floor(i / (c * h * w)) * h + (Math.floor(i / w) % h)) * w + (i % w)) * c + (Math.floor(i / (h * w)) % c)
 }
@@ -43,7 +43,13 @@ const toMemory = (def: OperandDef, t: Tensor, dtype: 'f32' | 'f64'): NativeArray
   t.values.forEach((v, i) => {
     data[at(i)] = v
   })
-  return { dims: t.dims, dtype: t.dtype ?? dtype, data }
+  const [, c = 1, h = 1, w = 1] = t.dims
+  return {
+    dims: t.dims,
+    dtype: t.dtype ?? dtype,
+    data,
+    ...(def.laid === 'is' ? { strides: [h * w * c, 1, w * c, c] } : {}),
+  }
 }
 
 /** Distance in norm from the expected values, relative to them; integers are right or wrong. */

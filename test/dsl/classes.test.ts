@@ -42,15 +42,17 @@ const shapesOf = (m: Model): Shapes => {
 
 const CLASSES = 7
 const WITHOUT = /-features|^pix2pixhd|^dncnn|^edsr|^srresnet/
-/** LR-ASPP has heads at two resolutions. */
-const mostHeads = (name: string): number => (name.startsWith('lraspp') ? 4 : 2)
+/** LR-ASPP has heads at two resolutions, YOLO at three. */
+const mostHeads = (name: string): number => (name.startsWith('lraspp') ? 4 : name.startsWith('yolo') ? 6 : 2)
+/** A cell of YOLO has a box and its objectness, too. */
+const moreOutputs = (name: string): number => (name.startsWith('yolo') ? 5 : 0)
 
 for (const entry of zoo.filter((z) => !WITHOUT.test(z.name)))
   test(`${entry.name} of ${CLASSES} classes has other sizes in its head alone`, () => {
     const [usual, few] = [entry.build(), entry.build(undefined, 'train', { classes: CLASSES })]
     assert.ok(!isLeft(usual) && !isLeft(few))
     const [a, b] = [usual.right as Model, few.right as Model]
-    assert.equal(b.output, [b.output[0], CLASSES, b.output[2], b.output[3]])
+    assert.equal(b.output, [b.output[0], CLASSES + moreOutputs(entry.name), b.output[2], b.output[3]])
     assert.equal([b.output[2], b.output[3]], [a.output[2], a.output[3]])
     const [before, after] = [shapesOf(a), shapesOf(b)]
     assert.equal(Object.keys(after), Object.keys(before))

@@ -7,6 +7,7 @@ import * as assert from 'uvu/assert'
 import {
   adaptiveAvgPool,
   atInputSize,
+  attention,
   avgPool,
   batchNorm,
   block,
@@ -279,6 +280,29 @@ test('attributes reach the ops', () => {
       { p: 0.5, key: 1 },
     ],
   )
+})
+
+test('a window as wide as the image is not shifted along its width', () => {
+  const [op] = graphOf(seq(attention('a', 1, { window: [4, 3], shift: [2, 1] })), [1, 3, 8, 3]).ops
+  assert.equal([op!.attrs['shiftH'], op!.attrs['shiftW']], [2, 0])
+})
+
+test('standardised weights are computed before all layers, and convolutions read them', () => {
+  const { ops, values } = graphOf(
+    seq(conv2d('a', 4, 3, { bias: false }), relu(), conv2d('b', 4, 3, { standardize: 1e-6, bias: false })),
+    [1, 2, 8, 8],
+  )
+  assert.equal(
+    ops.map((o) => [o.kind, o.layer]),
+    [
+      ['standardize', 'b'],
+      ['conv2d', 'a'],
+      ['relu', 'relu'],
+      ['conv2d', 'b'],
+    ],
+  )
+  assert.equal(values[ops[3]!.ins[1]!]!.role, 'stat')
+  assert.is(ops[3]!.ins[1], ops[0]!.outs[0])
 })
 
 test('what cannot be elaborated says why', () => {

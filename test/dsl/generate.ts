@@ -38,7 +38,8 @@ class Writer {
   private conv(): string {
     const groups = this.r() < 0.15 ? `groups: ${pick(this.r, [1, 2, 3])}, ` : ''
     const pad = this.r() < 0.1 ? 'pad: { top: 0, left: 1, bottom: 2, right: 1 }, ' : this.option('pad', [0, 1, 2])
-    const options = this.option('stride', [1, 2, 3]) + pad + this.option('dilation', [1, 2]) + groups
+    const standard = this.r() < 0.1 ? 'standardize: 1e-6, ' : ''
+    const options = this.option('stride', [1, 2, 3]) + pad + this.option('dilation', [1, 2]) + groups + standard
     return `conv2d(${this.name()}, ${pick(this.r, [2, 4, 6])}, ${this.extent([1, 2, 3, 4, 5])}, { ${options}})`
   }
 

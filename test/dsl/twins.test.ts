@@ -10,6 +10,7 @@ import { leastBytes } from '../../dsl/plan/bytes'
 import { segmentPlaces } from '../../dsl/plan/ranges'
 import { zooNets, type ZooNet } from '../../src/zoo'
 import { renderError } from '../../staging/core/errors'
+import { isOfParameters } from '../../staging/graph/graph'
 import { maximalRuns } from '../../staging/tile/ft'
 import { FULL } from '../full'
 import { check, type Checked, type Programs, runProgram } from '../types/checker'
@@ -131,7 +132,9 @@ const sameRuns = (m: Model): void => {
   assert.equal(
     ofLayers.map((ls) => [ls[0]!.name, ls[ls.length - 1]!.name]),
     betweenLayers(
-      maximalRuns(graph).map((r) => [r.ops[0]!.layer, r.ops[r.ops.length - 1]!.layer]),
+      maximalRuns(graph)
+        .map((r) => r.ops.filter((op) => !isOfParameters(graph.values, op)))
+        .flatMap((run) => (run.length === 0 ? [] : [[run[0]!.layer, run[run.length - 1]!.layer] as const])),
       m.layers.filter((l) => REDUCTIONS.includes(l.kind)).map((l) => l.name),
     ),
   )

@@ -86,6 +86,10 @@ const SAME = [
   'tokens-dynamo',
   'windows-traced',
   'windows-dynamo',
+  'shifts-traced',
+  'shifts-dynamo',
+  'rolls-traced',
+  'rolls-dynamo',
 ]
 for (const name of SAME)
   test(`${name}.onnx: the output is PyTorch's`, () => {
@@ -244,6 +248,15 @@ const CONSTANTS = [
   int64s('[3,3]', 3, 3),
   int64s('[0,2,2,8,8]', 0, 2, 2, 8, 8),
   int64s('[0,4,8,8]', 0, 4, 8, 8),
+  int64s('[1,4,-1]', 1, 4, -1),
+  int64s('[0,2]', 0, 2),
+  int64s('[4,4,3,3]', 4, 4, 3, 3),
+  ...[0, 1].map((n) => ({
+    name: `four of ${n}`,
+    dims: [4],
+    dataType: ELEMENT.FLOAT,
+    rawData: new Uint8Array(Float32Array.of(n, n, n, n).buffer),
+  })),
 ]
 const axis1 = { name: 'axis', type: ATTRIBUTE.INT, i: 1 }
 
@@ -295,6 +308,29 @@ const MEANINGS: Readonly<Record<string, readonly [readonly NodeProto[], string]>
   'a product of two branches': [
     [node('Relu', ['x'], 'a'), node('GlobalAveragePool', ['x'], 'b'), node('Mul', ['b', 'a'], 'y')],
     "values(value('v1', 'input', relu()), value('v2', 'input', globalAvgPool()), value('v3', { multiplied: ['v1', 'v2'] }))",
+  ],
+  'standardised weights as a batch norm of rows': [
+    [
+      node('Reshape', ['k', '[1,4,-1]'], 'a'),
+      node('BatchNormalization', ['a', 'four of 1', 'four of 0', 'four of 0', 'four of 1'], 'b', [{ ...axis1, name: 'training_mode' }]),
+      node('Reshape', ['b', '[4,4,3,3]'], 'c'),
+      node('Conv', ['x', 'c'], 'y', [ints('pads', 1, 1, 1, 1)]),
+    ],
+    "conv2d('y_s', 4, 3, { standardize: 0.00001, bias: false })",
+  ],
+  'standardised weights as a batch norm by the means and variances of rows': [
+    [
+      node('Reshape', ['k', '[1,4,-1]'], 'a'),
+      node('ReduceMean', ['a', '[0,2]'], 'm', [{ ...axis1, name: 'keepdims', i: 0 }]),
+      node('ReduceMean', ['a', '[0,2]'], 'n'),
+      node('Sub', ['a', 'n'], 's'),
+      node('Mul', ['s', 's'], 't'),
+      node('ReduceMean', ['t', '[0,2]'], 'v', [{ ...axis1, name: 'keepdims', i: 0 }]),
+      node('BatchNormalization', ['a', 'four of 1', 'four of 0', 'm', 'v'], 'b'),
+      node('Reshape', ['b', '[4,4,3,3]'], 'c'),
+      node('Conv', ['x', 'c'], 'y'),
+    ],
+    "conv2d('y_s', 4, 3, { pad: 0, standardize: 0.00001, bias: false })",
   ],
   'padding that is computed': [
     [node('Shape', ['x'], 's'), node('Gather', ['s', '[2]'], 'h'), node('Sub', ['h', '[1]'], 'a'), node('Div', ['a', '[3]'], 'b'),
@@ -388,6 +424,14 @@ const REFUSED: Readonly<Record<string, RegExp>> = {
 for (const [name, words] of Object.entries(REFUSED))
   test(`${name}.onnx is refused by its node`, () => assert.match(refusal(read(join(fixtures, `${name}.onnx`))), words))
 
+/** Two parts of the rows, one after the other. */
+const rollOf = (from: string, to: string, ...next: readonly string[]): readonly NodeProto[] => [
+  node('Slice', ['x', from, to, '[2]'], 'first'),
+  node('Slice', ['x', next[0] === '[8]' ? to : next[0]!, next[0] === '[8]' ? '[8]' : next[1]!, '[2]'], 'second'),
+  node('Concat', ['first', 'second'], 'y', [{ ...axis1, i: 2 }]),
+]
+const ROLL = [0, 2, 3, 8].map((n) => int64s(`[${n}]`, n))
+
 const MADE: Readonly<Record<string, readonly [Partial<GraphProto>, RegExp]>> = {
   'an operator that is no layer': [
     nodes(node('TopK', ['x'], 'y')),
@@ -461,10 +505,31 @@ const MADE: Readonly<Record<string, readonly [Partial<GraphProto>, RegExp]>> = {
   ],
   'a slice of rows': [
     {
-      ...nodes(node('Slice', ['x', 'from', 'to', 'axes'], 'y')),
+      ...nodes(node('Slice', ['x', 'from', 'to', 'axes'], 'a'), node('Relu', ['a'], 'y')),
       initializer: [int64s('from', 0), int64s('to', -1), int64s('axes', 2)],
     },
-    /node 'y's' \(Slice\): it slices axis 2 in steps of 1; allowed: channels, in steps of 1/,
+    /node 'y's' \(Relu\): its input 'a' is a part of the rows or columns; allowed: values computed by layers from the image/,
+  ],
+  'rows in another order': [
+    {
+      ...nodes(...rollOf('[0]', '[3]', '[8]')),
+      initializer: ROLL,
+    },
+    /node 'y's' \(Concat\): it concatenates rows or columns; allowed: the last ones before the others, as torch.roll does/,
+  ],
+  'a rolled image that is not rolled back': [
+    { ...nodes(...rollOf('[3]', '[8]', '[0]', '[3]')), initializer: ROLL },
+    /its output is rolled; allowed: values that are rolled back/,
+  ],
+  'a convolution of a rolled image': [
+    {
+      ...nodes(
+        ...rollOf('[3]', '[8]', '[0]', '[3]').map((n) => ({ ...n, output: n.output!.map((o) => (o === 'y' ? 'z' : o)) })),
+        node('Conv', ['z', 'k3'], 'y'),
+      ),
+      initializer: [...ROLL, weight('k3', 4, 4, 3, 3)],
+    },
+    /node 'y's' \(Conv\): it reads rolled rows or columns; allowed: layers of single pixels and attention in shifted windows/,
   ],
   'a split of rows': [
     nodes({ ...node('Split', ['x'], 'y', [{ ...axis1, i: 2 }]), output: ['y', 'z'] }),

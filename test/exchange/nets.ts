@@ -181,7 +181,33 @@ export const SMALL: Readonly<Record<string, SmallNet>> = {
   shifted: {
     input: [1, 3, 8, 6],
     net: seq(pixelLinear('a', 12), attention('b', 1, { window: [4, 3], shift: [2, 1], relative: true })),
-    back: /\(Slice\)/,
+  },
+  merged_patches: {
+    input: [1, 3, 16, 12],
+    net: seq(
+      conv2d('a', 8, 2, { stride: 2, pad: 0 }),
+      residual(
+        seq(
+          layerNorm('b'),
+          pixelLinear('c', 24),
+          attention('d', 2, { window: [4, 3], shift: [0, 1], relative: true }),
+          pixelLinear('e', 8),
+        ),
+        identity,
+      ),
+      pixelUnshuffle(2),
+      channelShuffle(8),
+      concat(sliceChannels(0, 8), sliceChannels(16, 8), sliceChannels(8, 8), sliceChannels(24, 8)),
+      layerNorm('f'),
+      pixelLinear('g', 16, { bias: false }),
+    ),
+  },
+  standardized: {
+    input: [2, 6, 8, 6],
+    net: seq(
+      conv2d('a', 4, 3, { standardize: 1e-5, bias: false }),
+      conv2d('b', 6, [3, 1], { standardize: 1e-6, groups: 2, stride: 2 }),
+    ),
   },
   tokens: {
     input: [2, 4, 3, 2],

@@ -130,6 +130,7 @@ const RULES: Readonly<Record<string, (n: NodeProto, ins: readonly Known[]) => Sh
   Slice: (_, [x, from, to, axes]) => x!.shape.map((d, i) => (i === axes!.ints![0] ? to!.ints![0]! - from!.ints![0]! : d)),
   Softmax: same,
   Softplus: same,
+  Sqrt: same,
   Sub: both,
   Squeeze: (_, [x, axes]) => x!.shape.filter((_d, i) => !axes!.ints!.includes(i)),
   Tanh: same,

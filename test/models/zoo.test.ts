@@ -96,12 +96,13 @@ const classes: Readonly<Record<string, number>> = {
 /** The factor of the image's size, of networks that enlarge it. */
 const factors: Readonly<Record<string, (name: string) => number>> = { edsr: (name) => Number(name.at(-1)), srresnet: () => 4 }
 
-test('classifiers give classes, of the image or of each pixel; trunks a 32nd of the image; denoisers an image, others a larger one', () => {
+test('classifiers give classes, of the image or of each pixel; trunks a 32nd of the image; denoisers an image, others a larger one; detectors cells', () => {
   for (const z of zoo) {
     const { output } = mustModel(z.name)
     const [b, , h, w] = z.defaultInput
     const pixels = z.family in classes && z.family !== 'cifar' ? [h, w] : [1, 1]
     if (z.loss === 'cross-entropy') assert.equal(output, [b, classes[z.family] ?? 1000, ...pixels])
+    else if (z.family === 'yolo') assert.equal(output, [b, 85, 1, (h * w) / 64 + (h * w) / 256 + (h * w) / 1024])
     else if (z.family === 'dncnn') assert.equal(output, z.defaultInput)
     else if (z.family in factors) assert.equal(output, [b, 3, h * factors[z.family]!(z.name), w * factors[z.family]!(z.name)])
     else assert.equal([output[2], output[3]], [h / 32, w / 32])

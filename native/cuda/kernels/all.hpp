@@ -33,6 +33,7 @@
 #include "cuda/kernels/response.hpp"
 #include "cuda/kernels/shift.hpp"
 #include "cuda/kernels/softmax.hpp"
+#include "cuda/kernels/standardize.hpp"
 #include "cuda/kernels/stochasticdepth.hpp"
 #include "cuda/kernels/turnpixels.hpp"
 #include "cuda/kernels/unary.hpp"

@@ -267,5 +267,19 @@ Family groupnorm_family(Random& r) {
 }
 const Listed groupnorm_listed{"group norm", groupnorm_family, 40};
 
+/// Weights of a few output channels, also larger than a block of the GPU.
+Family standardize_family(Random& r) {
+  Family f;
+  const Dims size{r.between(1, 9), r.between(1, 70), r.between(1, 3), r.between(1, 3)};
+  const std::vector<double> attrs{1e-3};
+  const Array w = r.normal(size, 0.5, 2), dy = r.normal(size);
+  const Call forward{OpKind::standardize, attrs, {parameter(w, 4)}, {laid_out(Array(size))}, 0, {}, true};
+  const Call back{OpKind::standardize_bwd, attrs, {parameter(dy, 4), parameter(w, 4)}, {parameter(Array(size), 4)}, 0};
+  f.calls = {forward, back};
+  f.gradients = {gradient_of(forward, 0, dy, reference(back)[0])};
+  return f;
+}
+const Listed standardize_listed{"standardize", standardize_family, 30};
+
 }  // namespace
 }  // namespace spillway::test
