@@ -1,0 +1,99 @@
+"""People's networks as programs of torch.export, for bench/import.ts: those of networks.py, exported in both modes.
+
+Run:  python programs.py FOLDER [NAME ...]
+Writes each network twice, in the states 'train' and 'eval'. An existing file is not written again.
+Prints a line of JSON for each: its name, exporter ('export') and state, and its file or the error of the export.
+
+Run:  python programs.py --losses FOLDER [NAME ...]
+Writes a sample of networks as NAME.pt2, in training mode, with 80 images as input.npy and target.npy and PyTorch's losses of 20 steps of SGD as
+losses.json. Dropouts have probability 0: PyTorch's random numbers are its own.
+Needs the packages of networks.py.
+"""
+import json
+import os
+import sys
+
+import numpy as np
+
+from networks import networks, torch, warnings
+
+SAMPLE = ('torchvision/resnet18', 'torchvision/mobilenet_v2', 'torchvision/convnext_tiny', 'torchvision/densenet121', 'torchvision/regnet_y_400mf',
+          'timm/seresnet50', 'timm/res2net50_26w_4s', 'timm/mobilevit_s', 'timm/convnextv2_tiny', 'smp/Unet-resnet34', 'smp/FPN-resnet34',
+          'smp/DeepLabV3Plus-resnet34')
+STEPS, BATCH, SIZE, LR = 20, 4, 64, 0.01
+
+
+def exported(net, x):
+    program = torch.export.export(net, (x,))
+    # Places of the source take most of the file.
+    for node in program.graph.nodes:
+        node.meta.pop('stack_trace', None)
+    program._example_inputs = None
+    return program
+
+
+def shares(folder, *names):
+    os.makedirs(folder, exist_ok=True)
+    for name, make, size in networks():
+        if names and not any(n in name for n in names):
+            continue
+        for state in ('train', 'eval'):
+            path = os.path.join(folder, f"{name.replace('/', '_')}-export-{state}.pt2")
+            line = {'name': name, 'exporter': 'export', 'state': state}
+            try:
+                if not os.path.exists(path):
+                    torch.manual_seed(0)
+                    net = make().train(state == 'train')
+                    torch.export.save(exported(net, torch.zeros(2, 3, size, size)), path)
+                print(json.dumps({**line, 'file': path}), flush=True)
+            except Exception as e:
+                print(json.dumps({**line, 'error': str(e).split('\n')[0][:200]}), flush=True)
+
+
+def without_drops(net):
+    for module in net.modules():
+        for name in ('p', 'drop_prob', 'dropout_p'):
+            if isinstance(getattr(module, name, None), float):
+                setattr(module, name, 0.0)
+    return net
+
+
+def losses(folder, *names):
+    for name, make, _ in networks():
+        if name not in SAMPLE or (names and not any(n in name for n in names)):
+            continue
+        place = os.path.join(folder, name.replace('/', '_'))
+        os.makedirs(os.path.join(place, 'data'), exist_ok=True)
+        torch.manual_seed(0)
+        net = without_drops(make()).train()
+        images = torch.randn(STEPS * BATCH, 3, SIZE, SIZE)
+        torch.export.save(exported(net, images[:BATCH]), os.path.join(place, 'net.pt2'))
+        shape = net(images[:BATCH]).shape
+        torch.manual_seed(1)
+        net = without_drops(make()).train()
+        state = torch.export.load(os.path.join(place, 'net.pt2')).state_dict
+        net.load_state_dict(state)
+        target = torch.randint(0, shape[1], (len(images), *shape[2:]), dtype=torch.int32)
+        np.save(os.path.join(place, 'data/input.npy'), images.numpy())
+        np.save(os.path.join(place, 'data/target.npy'), target.numpy())
+        optimizer = torch.optim.SGD(net.parameters(), lr=LR, momentum=0.9)
+        seen = []
+        for i in range(STEPS):
+            at = slice(i * BATCH, (i + 1) * BATCH)
+            loss = torch.nn.functional.cross_entropy(net(images[at]), target[at].long())
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            seen.append(float(loss))
+        with open(os.path.join(place, 'losses.json'), 'w') as f:
+            json.dump(seen, f)
+        print(json.dumps({'name': name, 'folder': place, 'lr': LR, 'steps': STEPS}), flush=True)
+
+
+if __name__ == '__main__':
+    warnings.simplefilter('ignore')
+    torch.set_num_threads(1)
+    if sys.argv[1] == '--losses':
+        losses(*sys.argv[2:])
+    else:
+        shares(*sys.argv[1:])
