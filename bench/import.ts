@@ -104,17 +104,23 @@ interface Sample {
 /** The largest difference from PyTorch's losses, relative to them. */
 const MOST = 1e-4
 
-const differenceOf = ({ folder, lr, steps }: Sample): number => {
+const comparedIn = ({
+  name,
+  folder,
+  lr,
+  steps,
+}: Sample): { readonly name: string; readonly difference: number; readonly fall: number } => {
   const at = (name: string): string => join(folder, name)
   const spillway = (...args: readonly string[]): string =>
     execFileSync(process.execPath, [join(__dirname, '../scripts/spillway.js'), ...args], { cwd: folder, encoding: 'utf8' })
   spillway('import', at('net.pt2'), '--out', at('net.ts'), '--batch', '4')
-  const training = ['--data', at('data'), '--no-shuffle', '--steps', `${steps}`, '--lr', `${lr}`, '--momentum', '0.9']
+  const training = ['--data', at('data'), '--steps', `${steps}`, '--lr', `${lr}`, '--momentum', '0.9']
   const { losses } = JSON.parse(
     spillway('train', at('net.ts'), '--weights', at('net.safetensors'), '--loss', 'cross-entropy', ...training, '--json'),
   ) as { readonly losses: readonly number[] }
   const wanted = JSON.parse(readFileSync(at('losses.json'), 'utf8')) as readonly number[]
-  return Math.max(...wanted.map((w, i) => Math.abs((losses[i] ?? NaN) - w) / Math.abs(w)))
+  const difference = Math.max(...wanted.map((w, i) => Math.abs((losses[i] ?? NaN) - w) / Math.abs(w)))
+  return { name, difference, fall: 1 - wanted[steps - 1]! / wanted[0]! }
 }
 
 const compared = (folder: string): void => {
@@ -126,9 +132,12 @@ const compared = (folder: string): void => {
     .split('\n')
     .map((line) => JSON.parse(line) as Sample)
   const results = samples.map((sample) => {
-    const difference = differenceOf(sample)
-    console.log(`${sample.name}: the losses of ${sample.steps} steps differ by at most ${difference.toExponential(1)}`)
-    return { name: sample.name, steps: sample.steps, difference }
+    const result = comparedIn(sample)
+    const { name, difference, fall } = result
+    console.log(
+      `${name}: ${sample.steps} losses differ by at most ${difference.toExponential(1)}; they fall by ${(100 * fall).toFixed(1)} %`,
+    )
+    return result
   })
   if (!results.every((r) => r.difference <= MOST)) process.exitCode = 1
   if (names.length === 0) record('programs-losses', { results })

@@ -171,10 +171,10 @@ const bernoulli: Lower = (l) =>
 
 /** An image times random zeros and ones: stochastic depth, up to a factor. */
 const dropped = (l: Lowering, data: string, { keep, scale }: { readonly keep?: number; readonly scale: number }): void => {
-  if (keep === undefined) return fault('it multiplies by random numbers; allowed: zeros and ones for each image')
-  const factor = scale * keep
+  const kept = keep ?? fault('it multiplies by random numbers; allowed: zeros and ones for each image')
+  const factor = scale * kept
   const from = Math.abs(factor - 1) < 1e-6 ? l.given(data) : l.add('Mul', [l.given(data), l.constant(factor)])
-  l.make('StochasticDepth', [from], { p: { float: 1 - keep } }, OWN)
+  l.make('StochasticDepth', [from], { p: { float: 1 - kept } }, OWN)
 }
 
 // ---------------------------------------------------------------- arithmetic
@@ -541,7 +541,7 @@ const infoOf = (program: Program, name: string): ValueInfoProto => {
   return { name, type: { tensorType: { elemType, shape: { dim: sizes.map((dimValue) => ({ dimValue })) } } } }
 }
 
-/** A version of ONNX in which norms of groups have a weight for each channel. */
+/** From this version on, group norms of ONNX have a weight for each channel. */
 const OPSET = 21
 
 /** A program as the graph that the importer reads. */

@@ -1,6 +1,6 @@
 // The state of rewriting a PyTorch program as ONNX nodes. In: the program, node by node. Out: the arguments of the current node, and the ONNX nodes
-// so far. Invariant: values are rewritten for a batch of one image, as attention is read; a value that is changed in place has a new name from
-// there on, and a view of its old numbers is refused. Errors are exceptions that never leave this folder.
+// so far. Invariant: values are rewritten for a batch of one image, as attention is read. A value that is changed in place has a new name from
+// there on. A view of its old numbers is refused. Errors are exceptions that never leave this folder.
 import { elementsOf } from '../../staging/core/box'
 import { type Attributes, attribute, floats, int64s } from './nodes'
 import type { NodeProto, TensorProto } from './onnx'

@@ -47,7 +47,7 @@ export interface NodeProto {
   readonly input?: readonly string[]
   readonly output?: readonly string[]
   readonly attribute?: readonly AttributeProto[]
-  /** Of a PyTorch program, not of an ONNX file: its operator in messages, and the reason if it has no ONNX operator. */
+  /** Nodes of PyTorch programs have two more facts: the operator in messages, and the reason if ONNX has no counterpart. */
   readonly called?: string
   readonly fault?: string
 }

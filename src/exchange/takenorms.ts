@@ -41,7 +41,7 @@ export const instanceNormalization = (r: Reading): unknown => {
   r.makes(instanceNorm(name, { affine: !plain, eps }))
 }
 
-export const groupNormalization = (r: Reading): void => {
+export const groupNormalization = (r: Reading): unknown => {
   const from = r.image(0)
   const c = r.shape(from)[1]
   const [groups, eps] = [r.int('num_groups', 1), r.float('epsilon', 1e-5)]

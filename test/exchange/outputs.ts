@@ -9,7 +9,7 @@ import { renderError } from '../../staging/core/errors'
 import { uniform } from '../fixtures/formula'
 import { evaluate } from '../models/evaluate'
 
-/** What PyTorch makes of an image: test/fixtures/*\/outputs.json. */
+/** PyTorch's output for an image, from outputs.json of the fixtures. */
 export interface Output {
   readonly input: readonly number[]
   readonly output: readonly number[]
