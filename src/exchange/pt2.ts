@@ -155,7 +155,7 @@ interface Archive {
   readonly root: string
 }
 
-const AGAIN = 'save the program again with torch.export.save of PyTorch 2.9 or newer'
+const AGAIN = 'save the program again with torch.export.save of a newer PyTorch, e.g. 2.14'
 
 const jsonPart = <A>({ fd, parts, root }: Archive, name: string, codec: t.Type<A, unknown>): Either<string, A> => {
   const part = parts.get(`${root}${name}`)
@@ -183,7 +183,7 @@ const rootOf = (parts: ReadonlyMap<string, ZipPart>): Either<string, string> => 
   const format = [...parts.keys()].find((name) => /^([^/]+\/)?archive_format$/.test(name))
   if (format !== undefined) return E.right(format.slice(0, -'archive_format'.length))
   if ([...parts.keys()].some((name) => name.endsWith('serialized_exported_program.json')))
-    return E.left(`it is a program of PyTorch before 2.8, whose weights are a pickle; load it in PyTorch, then ${AGAIN}`)
+    return E.left(`it is a program of an older PyTorch, whose weights are a pickle; load it in PyTorch, then ${AGAIN}`)
   return E.left(
     [...parts.keys()].some((name) => name.endsWith('data.pkl'))
       ? 'it is a file of torch.save or torch.jit.save, which is a pickle; export the model: torch.export.save(torch.export.export(model, (x,)), path)'
